@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_BASE_BLOB_H
+#define MST_BASE_BLOB_H
+
+#include <stdint.h>
+
+#include "base/mem.h"
+#include "base/slice.h"
+
+/* Counted immutable bytes: one value, many receivers. The count is not atomic: a blob belongs to
+ * one machine. `bytes` is writable only by the one who made it, before the second reference. */
+struct mst_blob {
+    uint32_t references;
+    size_t size;
+    unsigned char bytes[];
+};
+
+/* A copy of the slice with one reference, or NULL. */
+struct mst_blob *mst_blob_new(const struct mst_mem *mem, struct mst_slice content);
+struct mst_blob *mst_blob_keep(struct mst_blob *blob); /* NULL stays NULL */
+void mst_blob_drop(const struct mst_mem *mem, struct mst_blob *blob);
+struct mst_slice mst_blob_slice(const struct mst_blob *blob); /* NULL: empty */
+
+#endif

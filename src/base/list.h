@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_BASE_LIST_H
+#define MST_BASE_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* An intrusive doubly linked ring. A head is a node whose ring holds the others; a zeroed node is
+ * in no list, and removing it is a no-op, so owners need not remember whether they are linked. */
+struct mst_list {
+    struct mst_list *next;
+    struct mst_list *prev;
+};
+
+static inline void mst_list_init(struct mst_list *head)
+{
+    head->next = head;
+    head->prev = head;
+}
+
+static inline bool mst_list_empty(const struct mst_list *head)
+{
+    return head->next == head;
+}
+
+static inline bool mst_list_linked(const struct mst_list *node)
+{
+    return node->next != NULL;
+}
+
+static inline void mst_list_append(struct mst_list *head, struct mst_list *node)
+{
+    node->prev = head->prev;
+    node->next = head;
+    head->prev->next = node;
+    head->prev = node;
+}
+
+static inline void mst_list_remove(struct mst_list *node)
+{
+    if (node->next) {
+        node->next->prev = node->prev;
+        node->prev->next = node->next;
+        node->next = NULL;
+        node->prev = NULL;
+    }
+}
+
+/* The first node, taken out; NULL when the list is empty. */
+static inline struct mst_list *mst_list_take(struct mst_list *head)
+{
+    struct mst_list *node = head->next;
+
+    if (node == head) {
+        return NULL;
+    }
+    mst_list_remove(node);
+    return node;
+}
+
+/* Walk; `node` may be removed while it is the current one. */
+#define MST_LIST_EACH(node, following, head)                                                       \
+    for (struct mst_list *node = (head)->next, *following = node->next; node != (head);            \
+         node = following, following = node->next)
+
+#endif

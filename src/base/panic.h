@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_BASE_PANIC_H
+#define MST_BASE_PANIC_H
+
+/* A broken invariant. The hook is the one thing a pure machine may call out to: the service and the
+ * tests install one that prints the last trace lines and aborts, the library one that poisons the
+ * handle. Never returns. */
+_Noreturn void mst_panic(const char *file, int line, const char *what);
+
+/* Stays on in release builds: the executable form of what the code believes. */
+#define MST_ASSERT(condition)                                                                      \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            mst_panic(__FILE__, __LINE__, #condition);                                             \
+        }                                                                                          \
+    } while (0)
+
+/* The object that `member` of it lies in. */
+#define MST_CONTAINER(pointer, type, member)                                                       \
+    ((type *)(void *)((char *)(void *)(pointer) - offsetof(type, member)))
+
+#endif

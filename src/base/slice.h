@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_BASE_SLICE_H
+#define MST_BASE_SLICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Borrowed bytes. `data` may be NULL when `size` is 0. */
+struct mst_slice {
+    const void *data;
+    size_t size;
+};
+
+struct mst_slice mst_slice_of(const void *data, size_t size);
+struct mst_slice mst_slice_text(const char *text); /* without its NUL */
+bool mst_slice_equal(struct mst_slice a, struct mst_slice b);
+bool mst_slice_starts_with(struct mst_slice whole, struct mst_slice prefix);
+bool mst_slice_has_nul(struct mst_slice slice);
+
+/* Order of the bytes, a prefix before what it is a prefix of. <0, 0, >0. */
+int mst_slice_compare(struct mst_slice a, struct mst_slice b);
+
+#endif

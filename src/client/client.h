@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_CLIENT_CLIENT_H
+#define MST_CLIENT_CLIENT_H
+
+/* The client's side of a session, as a pure machine: opening and resuming, numbering and repeating
+ * requests, deadlines, the lease and the self-stop, reconnecting with back-off. It exchanges
+ * requests and replies with the service; bytes are a codec's business, sockets the shell's.
+ *
+ *   IDLE --connect--> CONNECTING --connected--> OPENING --reply OPEN--> OPEN
+ *                        ^   |failed               |lost                 |lost
+ *                        +---+---- back-off -------+---------------------+
+ *   any --reply FENCED / refused--> ENDED
+ *
+ * Shape as the core's: inputs carry now_ns; next/done drain effects. */
+
+#include "base/mem.h"
+#include "msg/limits.h"
+#include "msg/reply.h"
+#include "msg/request.h"
+
+struct mst_client;
+
+struct mst_client_config {
+    uint64_t seed;           /* of the jitter in the back-off; different in each process */
+    struct mst_open open;    /* who this is; the slices are copied */
+    uint32_t endpoint_count; /* at least 1; CONNECT effects go round */
+    struct mst_limits limits;
+};
+
+enum mst_client_effect_type {
+    MST_CLIENT_CONNECT = 1, /* connect to `endpoint`, then say connected or disconnected */
+    MST_CLIENT_SEND = 2,    /* give `request` to the codec of the current connection */
+    MST_CLIENT_DONE = 3,    /* call `tag` ended: `reply`, whose status may be made here (ETIMEDOUT, ...) */
+    MST_CLIENT_ATTENTION = 4, /* mst_client_view or mst_client_stopped changed; level-triggered */
+    MST_CLIENT_DISCONNECT = 5, /* close the current connection; no disconnected() is owed for it */
+    MST_CLIENT_ENDED = 6       /* the session is over for good: `status`, and `reply` if the service said so */
+};
+
+struct mst_client_effect {
+    enum mst_client_effect_type type;
+    uint32_t endpoint;
+    const struct mst_request *request;
+    uint64_t tag;
+    const struct mst_reply *reply; /* borrowed until done */
+    muster_status status;
+};
+
+muster_status mst_client_new(struct mst_client **out, const struct mst_client_config *config,
+                             const struct mst_mem *mem);
+void mst_client_free(struct mst_client *client);
+
+/* Start to connect. Once, first. */
+void mst_client_start(struct mst_client *client, uint64_t now_ns);
+
+/* A new call: id and oldest are set here, everything it borrows is copied. `deadline_ns` ends the
+ * wait with ETIMEDOUT (UINT64_MAX: never). `tag` is the caller's, unique among open calls. Beyond
+ * the window calls queue here. ENOMEM, EFENCED after ENDED, ELIMIT. */
+muster_status mst_client_call(struct mst_client *client, uint64_t now_ns,
+                              const struct mst_request *request, uint64_t deadline_ns, uint64_t tag);
+
+/* The call ends with ECANCELLED, unless its reply is there first. */
+void mst_client_cancel(struct mst_client *client, uint64_t now_ns, uint64_t tag);
+
+void mst_client_connected(struct mst_client *client, uint64_t now_ns);
+void mst_client_disconnected(struct mst_client *client, uint64_t now_ns); /* or the attempt failed */
+void mst_client_reply(struct mst_client *client, uint64_t now_ns, const struct mst_reply *reply);
+
+void mst_client_tick(struct mst_client *client, uint64_t now_ns);
+uint64_t mst_client_deadline_ns(const struct mst_client *client);
+const struct mst_client_effect *mst_client_next(struct mst_client *client);
+void mst_client_done(struct mst_client *client, const struct mst_client_effect *effect);
+
+/* The newest view the service told; generation 0 before the first. */
+const struct mst_view *mst_client_view(const struct mst_client *client);
+
+/* The lease rule: 0.8 of the lease have passed since the last answered renewal was sent. The rank
+ * must not go on; it may again when this is false and the session was not ended. */
+bool mst_client_stopped(const struct mst_client *client);
+
+void mst_client_check(const struct mst_client *client);
+uint64_t mst_client_digest(const struct mst_client *client);
+
+#endif

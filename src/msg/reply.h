@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_MSG_REPLY_H
+#define MST_MSG_REPLY_H
+
+/* What the service answers. Numbers here, words at the edge: the client turns a detail into the one
+ * line that the user reads. */
+
+#include "msg/request.h"
+#include "muster/status.h"
+
+enum mst_state {
+    MST_JOINING = 1,
+    MST_PRESENT = 2,
+    MST_SILENT = 3, /* its connection is lost, its lease runs */
+    MST_LOST = 4,
+    MST_LEFT = 5,
+    MST_ABSENT = 6 /* only in details: this place was never taken */
+};
+
+/* One member, as others are told of it. */
+struct mst_who {
+    uint32_t index;
+    uint32_t rank; /* in the current generation, or MST_RANK_NONE */
+    uint64_t incarnation;
+    enum mst_role role;
+    enum mst_state state;
+    enum mst_cause cause; /* of the loss or fault, if any */
+    int32_t code;
+    uint32_t losses;      /* how often this place was lost */
+    uint64_t heard_ms;    /* since it was last heard of */
+    uint64_t pid;
+    struct mst_slice host;
+};
+
+/* How urgently a rank of the current generation is called out of its function. */
+enum mst_attention {
+    MST_CALM = 0,
+    MST_GROW = 1,     /* a newcomer is ready: at the next check */
+    MST_INTERRUPT = 2 /* a fault, a loss, or somebody stands at the seal: now */
+};
+
+struct mst_view {
+    uint64_t generation; /* 0: none sealed yet */
+    uint32_t size;
+    uint32_t rank; /* of the one who is told; MST_RANK_NONE: not in it */
+    uint32_t index;
+    uint64_t incarnation;
+    enum mst_attention attention;
+};
+
+#define MST_NAMES_MAX 8
+
+/* Who and how many, for results and errors of rounds and joins. */
+struct mst_detail {
+    uint32_t arrived, expected;
+    uint32_t lost, missing;
+    int64_t limit; /* ELIMIT: the limit. ETOOFEW: min_size. ESTALE, EINVAL of a round: the number it is at */
+    uint32_t who_count;
+    struct mst_who who[MST_NAMES_MAX]; /* the lost, then the missing or differing; of a claim: the holder */
+};
+
+enum mst_item_kind {
+    MST_ITEM_KEY = 1,     /* name, value, revision */
+    MST_ITEM_DELETED = 2, /* name, revision */
+    MST_ITEM_MEMBER = 3,  /* who; name and number: the round it waits at, if any; value: last words */
+    MST_ITEM_FAULT = 4,   /* who (cause, code), value: its text */
+    MST_ITEM_VIEW = 5,    /* the reply's view is set */
+    MST_ITEM_RESET = 6,   /* deletions before this revision are forgotten: everything is listed again */
+    MST_ITEM_ROUND = 7,   /* name, number, arrived, expected; value empty; who: the first missing */
+    MST_ITEM_PART = 8,    /* who.index, value: its contribution */
+    MST_ITEM_JOB = 9      /* name, number: generation, arrived: members present, expected: size */
+};
+
+struct mst_item {
+    enum mst_item_kind kind;
+    uint64_t revision;
+    uint64_t number;
+    uint32_t arrived, expected;
+    struct mst_slice name, value;
+    struct mst_who who;
+};
+
+struct mst_reply {
+    uint64_t id; /* of the request */
+    enum mst_command command;
+    muster_status status;
+    int64_t number;    /* ADD: the sum. APPEND: the size. ROUND: its number. OPEN: the lease in ms */
+    uint64_t revision; /* of the key read or written; WATCH: continue after this */
+    uint64_t next;     /* pages: continue after this; 0: that was the last page */
+    struct mst_slice value; /* GET: the value. ROUND: the reduced vector or the equal bytes */
+    bool has_view;          /* OPEN, JOIN, WATCH with a view, ROUND that sealed */
+    struct mst_view view;
+    bool has_detail;
+    struct mst_detail detail;
+    const struct mst_item *items;
+    uint32_t item_count;
+};
+
+/* Where a page ends: at this many items or, earlier, at about this many bytes. */
+#define MST_PAGE_ITEMS 256u
+#define MST_PAGE_BYTES 262144u
+
+#endif

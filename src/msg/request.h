@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_MSG_REQUEST_H
+#define MST_MSG_REQUEST_H
+
+/* What a session asks of the service. Every wire is a codec in front of these; the core sees
+ * nothing else. All slices are borrowed for the call. Durations are milliseconds, never times of
+ * day: two machines share no clock. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/slice.h"
+
+enum mst_command {
+#define X(NAME, name, number, flags, help) MST_##NAME = (number),
+#include "msg/commands.def"
+#undef X
+};
+
+/* A session has at most this many requests without an answer. */
+#define MST_WINDOW 64u
+
+/* Ids are one-member structs so that kinds cannot be mixed up. A connection id is never reused. */
+struct mst_conn {
+    uint64_t id;
+};
+
+/* Chosen at random by the process that opens the session, so that opening again after a lost
+ * connection finds the same session and never makes a second one. */
+struct mst_token {
+    uint64_t high, low;
+};
+
+#define MST_INDEX_ANY UINT32_MAX /* the service takes the lowest free place */
+#define MST_RANK_NONE UINT32_MAX
+
+enum mst_role {
+    MST_ROLE_OBSERVER = 0, /* has a session and is no member */
+    MST_ROLE_RANK = 1,     /* the ranks of a job are its one group */
+    MST_ROLE_WORKER = 2,
+    MST_ROLE_AGENT = 3
+};
+
+enum mst_grow {
+    MST_GROW_CHECK = 0, /* at the next check of every rank */
+    MST_GROW_FAULT = 1, /* with the next fault */
+    MST_GROW_OFF = 2
+};
+
+struct mst_open {
+    struct mst_token token;
+    struct mst_slice job;
+    enum mst_role role;
+    uint32_t index;       /* or MST_INDEX_ANY; ignored for an observer */
+    uint64_t incarnation; /* 0: never admitted. Else the one this session was given: resume or FENCED */
+    uint64_t generation;  /* the largest this process has seen; a service that lost its state goes above */
+    /* The job's own parameters, fixed by whoever names them first (0: no opinion). Who names other
+     * values later is refused alone. */
+    uint32_t size, min_size;
+    uint64_t join_wait_ms; /* 0: no opinion, and if nobody has one: wait for all */
+    enum mst_grow grow;    /* taken from the first opener that names a size */
+    struct mst_slice host; /* for people: who is it */
+    uint64_t pid;
+};
+
+enum mst_write_kind {
+    MST_INSERT = 1,  /* EEXISTS if the key is there */
+    MST_PUT = 2,
+    MST_CAS = 3,     /* ECONFLICT unless the key's revision is `expected`; 0: must not be there */
+    MST_ADD = 4,     /* decimal int64 text; absent counts as 0; ERANGE on overflow or no number */
+    MST_APPEND = 5,  /* absent counts as empty */
+    MST_DELETE = 6   /* absent is no error */
+};
+
+struct mst_write {
+    enum mst_write_kind kind;
+    bool owned; /* the key vanishes with the session that wrote it (its loss, leave or end) */
+    struct mst_slice key, value;
+    uint64_t expected;
+    int64_t delta;
+};
+
+enum mst_on_loss { MST_FAIL = 0, MST_PROCEED = 1 };
+
+enum mst_reduce {
+    MST_REDUCE_NONE = 0,
+    MST_REDUCE_GATHER = 1,
+    MST_REDUCE_MIN = 2, /* min, max, sum: over a vector of little-endian int64 */
+    MST_REDUCE_MAX = 3,
+    MST_REDUCE_SUM = 4,
+    MST_REDUCE_EQUAL = 5
+};
+
+struct mst_round_request {
+    uint64_t generation; /* must be the job's current one: else FENCED */
+    struct mst_slice name;
+    uint64_t number; /* the caller's count of this name in this generation, from 0 */
+    const uint32_t *participants; /* indices, ascending; NULL: the members of the generation */
+    uint32_t participant_count;
+    uint64_t deadline_ms; /* 0: none. The round's own; the first arrival fixes it */
+    enum mst_on_loss on_loss;
+    enum mst_reduce reduce;
+    bool present_only; /* participants that are not in the generation are not waited for */
+    bool seal;         /* ends the generation; on_loss must be PROCEED, participants NULL */
+    struct mst_slice data;
+};
+
+/* What a watch can follow; a mask. */
+enum mst_watch_kind {
+    MST_WATCH_KEYS = 1,    /* puts and deletes under `prefix` */
+    MST_WATCH_MEMBERS = 2, /* a member's state changed */
+    MST_WATCH_FAULTS = 4,  /* a fault of the current generation was recorded */
+    MST_WATCH_VIEW = 8     /* the job's generation or its call for attention changed */
+};
+
+/* Why a member is lost; also the kind of a fault. */
+enum mst_cause {
+    MST_CAUSE_NONE = 0,
+    MST_CAUSE_EXIT = 1,    /* its process ended: code is the exit status */
+    MST_CAUSE_SIGNAL = 2,  /* its process was killed: code is the signal */
+    MST_CAUSE_GONE = 3,    /* its process is gone, status unknown */
+    MST_CAUSE_LEASE = 4,   /* silent for longer than the lease */
+    MST_CAUSE_FAULT = 5,   /* it reported a fault: code and text are its own */
+    MST_CAUSE_EVICTED = 6, /* it did not arrive at the seal in time */
+    MST_CAUSE_LEFT = 7     /* it left; no loss, but a round counts it as one */
+};
+
+struct mst_request {
+    uint64_t id;     /* the session numbers its requests from 1 */
+    uint64_t oldest; /* the oldest id without an answer, at most `id` */
+    enum mst_command command;
+    union {
+        struct mst_open open;
+        struct {
+            uint64_t id;
+        } cancel;
+        struct {
+            uint64_t generation; /* 0: the job's keys. Else that generation's key space, or FENCED */
+            const struct mst_write *ops;
+            uint32_t count;
+        } write; /* all or none; the reply carries the last operation's outcome, or the failing one's */
+        struct {
+            uint64_t generation;
+            struct mst_slice key;
+            bool wait;
+        } get;
+        struct {
+            uint64_t generation;
+            struct mst_slice prefix;
+            struct mst_slice after; /* the last name of the page before; empty: from the start */
+        } list;
+        struct {
+            uint64_t generation;
+            const struct mst_slice *keys;
+            uint32_t count;
+        } wait;
+        struct {
+            uint32_t kinds;
+            uint64_t generation; /* of the keys */
+            struct mst_slice prefix;
+            uint64_t after; /* revision; 0: everything that is */
+        } watch;
+        struct mst_round_request round;
+        struct {
+            uint64_t generation;
+            struct mst_slice name;
+            uint64_t number;
+            uint64_t after; /* pages: `next` of the page before; 0: from the start */
+        } round_members;
+        struct {
+            uint64_t after;
+        } page; /* MEMBERS, ROUNDS, JOBS: `next` of the page before; 0: from the start */
+        struct {
+            uint64_t generation;
+            int32_t code;
+            struct mst_slice text;
+        } fault;
+        struct {
+            uint32_t index;
+            uint64_t pid; /* of the dead process: a later incarnation has another one */
+            enum mst_cause cause; /* EXIT, SIGNAL or GONE */
+            int32_t code;
+            struct mst_slice text; /* its last words */
+        } lost;
+    };
+};
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "msg/status.h"
+
+const char *mst_status_name(muster_status status)
+{
+    switch (status) {
+#define X(name, value, group, text)                                                                \
+    case MUSTER_##name:                                                                            \
+        _Static_assert(MUSTER_##name == (value), "status.def and status.h agree");                 \
+        return "MUSTER_" #name;
+#include "msg/status.def"
+#undef X
+    }
+    return "MUSTER_?";
+}
+
+const char *mst_status_text(muster_status status)
+{
+    switch (status) {
+#define X(name, value, group, text)                                                                \
+    case MUSTER_##name:                                                                            \
+        return text;
+#include "msg/status.def"
+#undef X
+    }
+    return "unknown status";
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_WIRE_CODEC_H
+#define MST_WIRE_CODEC_H
+
+/* One connection, one dialect, seen from the service: bytes become requests, replies become bytes.
+ * No sockets, no callbacks; the shell carries values between a codec and the core. */
+
+#include "base/mem.h"
+#include "msg/limits.h"
+#include "msg/reply.h"
+#include "msg/request.h"
+
+struct mst_codec;
+
+struct mst_codec_ops {
+    const char *name; /* "native", later "grpc", ... */
+
+    /* Takes the bytes in, copying what is not yet whole. OK, ENOMEM, or EPROTO: hang up. */
+    muster_status (*feed)(struct mst_codec *codec, struct mst_slice in);
+
+    /* The next whole request: OK (everything in it is borrowed until the next call of next or
+     * feed), MORE, or an error after which the codec is dead: flush the output, then hang up. */
+    muster_status (*next)(struct mst_codec *codec, struct mst_request *out);
+
+    /* Encodes a reply behind the output. An error (ENOMEM, or ELIMIT: the reader does not read):
+     * hang up; the session survives that. */
+    muster_status (*answer)(struct mst_codec *codec, const struct mst_reply *reply);
+
+    struct mst_slice (*output)(const struct mst_codec *codec); /* bytes to write now */
+    void (*written)(struct mst_codec *codec, size_t size);
+
+    /* After an error: one line that says what was wrong with the input. Never NULL. */
+    const char *(*reason)(const struct mst_codec *codec);
+
+    void (*free)(struct mst_codec *codec);
+};
+
+/* Every codec begins with this. */
+struct mst_codec {
+    const struct mst_codec_ops *ops;
+};
+
+#endif

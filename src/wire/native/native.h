@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_WIRE_NATIVE_H
+#define MST_WIRE_NATIVE_H
+
+/* muster's own dialect: protobuf messages in length-prefixed frames. docs/protocol.md has the bytes,
+ * proto/muster.proto the schema. */
+
+#include "wire/codec.h"
+
+#define MST_NATIVE_VERSION 1u
+
+/* The service's side of one connection. ENOMEM. */
+muster_status mst_native_codec_new(struct mst_codec **out, const struct mst_limits *limits,
+                                   const struct mst_mem *mem);
+
+/* The client's side: requests become bytes, bytes become replies. The preamble and the hello are
+ * the codec's business: they are in the output of a new one, and the service's welcome is taken
+ * in silently. */
+struct mst_native_client;
+
+muster_status mst_native_client_new(struct mst_native_client **out, const struct mst_limits *limits,
+                                    const struct mst_mem *mem);
+void mst_native_client_free(struct mst_native_client *client);
+
+/* Encodes a request behind the output. ENOMEM, ELIMIT. */
+muster_status mst_native_client_send(struct mst_native_client *client,
+                                     const struct mst_request *request);
+muster_status mst_native_client_feed(struct mst_native_client *client, struct mst_slice in);
+
+/* The next whole reply: OK (borrowed until the next call of next or feed), MORE, or EPROTO. */
+muster_status mst_native_client_next(struct mst_native_client *client, struct mst_reply *out);
+struct mst_slice mst_native_client_output(const struct mst_native_client *client);
+void mst_native_client_written(struct mst_native_client *client, size_t size);
+const char *mst_native_client_reason(const struct mst_native_client *client);
+
+#endif
