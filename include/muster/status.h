@@ -18,7 +18,8 @@ extern "C" {
 #endif
 
 /* What became of a call. Negative is failure, always. Grouped by what is lost, because that is what
- * the caller must rebuild. New codes may be added: treat an unknown negative one as a failed call. */
+ * the caller must rebuild. New codes may be added: treat an unknown negative one as a failed call.
+ */
 typedef enum muster_status {
     MUSTER_OK = 0,
     MUSTER_MORE = 1, /* not an error: needs more input */
@@ -28,20 +29,20 @@ typedef enum muster_status {
     MUSTER_ENOMEM = -2,
     MUSTER_ELIMIT = -3,
     MUSTER_ETIMEDOUT = -4,
-    MUSTER_EDEADLK = -5,      /* it would wait for itself: called from a callback of muster */
-    MUSTER_EEXISTS = -6,      /* the key is there; the place is held by a living process */
+    MUSTER_EDEADLK = -5, /* it would wait for itself: called from a callback of muster */
+    MUSTER_EEXISTS = -6, /* the key is there; the place is held by a living process */
     MUSTER_ENOTFOUND = -7,
-    MUSTER_ECONFLICT = -8,    /* compare-and-set: the key is not as expected */
-    MUSTER_ERANGE = -9,       /* a sum beyond int64, or a value that is no number */
-    MUSTER_ESTALE = -10,      /* the round is over and its result no longer kept */
+    MUSTER_ECONFLICT = -8, /* compare-and-set: the key is not as expected */
+    MUSTER_ERANGE = -9,    /* a sum beyond int64, or a value that is no number */
+    MUSTER_ESTALE = -10,   /* the round is over and its result no longer kept */
     MUSTER_ECANCELLED = -11,
     MUSTER_EINTERRUPTED = -12, /* the job restarts: clean up and return from the function */
     MUSTER_EPREEMPTED = -13,
-    MUSTER_EMISMATCH = -14,   /* an all-equal round: the contributions differ */
-    MUSTER_ELOST = -15,       /* a participant of this round was lost */
-    MUSTER_ETOOFEW = -16,     /* fewer than min_size would go on */
-    MUSTER_EFAILED = -17,     /* the function failed, or retrying was given up */
-    MUSTER_EINTERNAL = -18,   /* a bug of muster: the handle is poisoned, the process lives */
+    MUSTER_EMISMATCH = -14, /* an all-equal round: the contributions differ */
+    MUSTER_ELOST = -15,     /* a participant of this round was lost */
+    MUSTER_ETOOFEW = -16,   /* fewer than min_size would go on */
+    MUSTER_EFAILED = -17,   /* the function failed, or retrying was given up */
+    MUSTER_EINTERNAL = -18, /* a bug of muster: the handle is poisoned, the process lives */
 
     /* the session: the service was not reached, or did not speak our protocol */
     MUSTER_EUNREACHABLE = -20,

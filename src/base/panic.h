@@ -17,6 +17,6 @@ _Noreturn void mst_panic(const char *file, int line, const char *what);
 
 /* The object that `member` of it lies in. */
 #define MST_CONTAINER(pointer, type, member)                                                       \
-    ((type *)(void *)((char *)(void *)(pointer) - offsetof(type, member)))
+    ((type *)(void *)((char *)(void *)(pointer)-offsetof(type, member)))
 
 #endif

@@ -30,10 +30,12 @@ struct mst_client_config {
 enum mst_client_effect_type {
     MST_CLIENT_CONNECT = 1, /* connect to `endpoint`, then say connected or disconnected */
     MST_CLIENT_SEND = 2,    /* give `request` to the codec of the current connection */
-    MST_CLIENT_DONE = 3,    /* call `tag` ended: `reply`, whose status may be made here (ETIMEDOUT, ...) */
-    MST_CLIENT_ATTENTION = 4, /* mst_client_view or mst_client_stopped changed; level-triggered */
+    MST_CLIENT_DONE =
+        3, /* call `tag` ended: `reply`, whose status may be made here (ETIMEDOUT, ...) */
+    MST_CLIENT_ATTENTION = 4,  /* mst_client_view or mst_client_stopped changed; level-triggered */
     MST_CLIENT_DISCONNECT = 5, /* close the current connection; no disconnected() is owed for it */
-    MST_CLIENT_ENDED = 6       /* the session is over for good: `status`, and `reply` if the service said so */
+    MST_CLIENT_ENDED =
+        6 /* the session is over for good: `status`, and `reply` if the service said so */
 };
 
 struct mst_client_effect {
@@ -56,13 +58,15 @@ void mst_client_start(struct mst_client *client, uint64_t now_ns);
  * wait with ETIMEDOUT (UINT64_MAX: never). `tag` is the caller's, unique among open calls. Beyond
  * the window calls queue here. ENOMEM, EFENCED after ENDED, ELIMIT. */
 muster_status mst_client_call(struct mst_client *client, uint64_t now_ns,
-                              const struct mst_request *request, uint64_t deadline_ns, uint64_t tag);
+                              const struct mst_request *request, uint64_t deadline_ns,
+                              uint64_t tag);
 
 /* The call ends with ECANCELLED, unless its reply is there first. */
 void mst_client_cancel(struct mst_client *client, uint64_t now_ns, uint64_t tag);
 
 void mst_client_connected(struct mst_client *client, uint64_t now_ns);
-void mst_client_disconnected(struct mst_client *client, uint64_t now_ns); /* or the attempt failed */
+void mst_client_disconnected(struct mst_client *client,
+                             uint64_t now_ns); /* or the attempt failed */
 void mst_client_reply(struct mst_client *client, uint64_t now_ns, const struct mst_reply *reply);
 
 void mst_client_tick(struct mst_client *client, uint64_t now_ns);

@@ -36,7 +36,8 @@ struct mst_trace {
 struct mst_core_config {
     uint64_t lease_ns;
     struct mst_limits limits;
-    void (*trace)(void *ctx, const struct mst_trace *line); /* observer: must not call back. May be NULL */
+    void (*trace)(void *ctx,
+                  const struct mst_trace *line); /* observer: must not call back. May be NULL */
     void *trace_ctx;
 };
 
@@ -71,7 +72,8 @@ muster_status mst_core_request(struct mst_core *core, uint64_t now_ns, struct ms
 void mst_core_close(struct mst_core *core, uint64_t now_ns, struct mst_conn conn);
 
 void mst_core_tick(struct mst_core *core, uint64_t now_ns);
-uint64_t mst_core_deadline_ns(const struct mst_core *core); /* when to tick at the latest; UINT64_MAX: never */
+uint64_t mst_core_deadline_ns(
+    const struct mst_core *core); /* when to tick at the latest; UINT64_MAX: never */
 
 /* The next thing to do; NULL: nothing. One at a time: done before the next next. */
 const struct mst_effect *mst_core_next(struct mst_core *core);

@@ -6,7 +6,8 @@
 #define MST_VALUE_CLIENT(name, value)
 #define MST_VALUE_RUN(name, value)
 #define MST_VALUE_RESTART(name, value)
-#define X(scope, name, unit, default_value, least, most, help) MST_VALUE_##scope(name, default_value)
+#define X(scope, name, unit, default_value, least, most, help)                                     \
+    MST_VALUE_##scope(name, default_value)
 
 const struct mst_limits mst_limits_default = {
 #include "msg/settings.def"

@@ -26,8 +26,8 @@ struct mst_who {
     enum mst_state state;
     enum mst_cause cause; /* of the loss or fault, if any */
     int32_t code;
-    uint32_t losses;      /* how often this place was lost */
-    uint64_t heard_ms;    /* since it was last heard of */
+    uint32_t losses;   /* how often this place was lost */
+    uint64_t heard_ms; /* since it was last heard of */
     uint64_t pid;
     struct mst_slice host;
 };
@@ -54,21 +54,25 @@ struct mst_view {
 struct mst_detail {
     uint32_t arrived, expected;
     uint32_t lost, missing;
-    int64_t limit; /* ELIMIT: the limit. ETOOFEW: min_size. ESTALE, EINVAL of a round: the number it is at */
+    int64_t limit; /* ELIMIT: the limit. ETOOFEW: min_size. ESTALE, EINVAL of a round: the number it
+                      is at */
     uint32_t who_count;
-    struct mst_who who[MST_NAMES_MAX]; /* the lost, then the missing or differing; of a claim: the holder */
+    struct mst_who
+        who[MST_NAMES_MAX]; /* the lost, then the missing or differing; of a claim: the holder */
 };
 
 enum mst_item_kind {
     MST_ITEM_KEY = 1,     /* name, value, revision */
     MST_ITEM_DELETED = 2, /* name, revision */
-    MST_ITEM_MEMBER = 3,  /* who; name and number: the round it waits at, if any; value: last words */
-    MST_ITEM_FAULT = 4,   /* who (cause, code), value: its text */
-    MST_ITEM_VIEW = 5,    /* the reply's view is set */
-    MST_ITEM_RESET = 6,   /* deletions before this revision are forgotten: everything is listed again */
-    MST_ITEM_ROUND = 7,   /* name, number, arrived, expected; value empty; who: the first missing */
-    MST_ITEM_PART = 8,    /* who.index, value: its contribution */
-    MST_ITEM_JOB = 9      /* name, number: generation, arrived: members present, expected: size */
+    MST_ITEM_MEMBER =
+        3,              /* who; name and number: the round it waits at, if any; value: last words */
+    MST_ITEM_FAULT = 4, /* who (cause, code), value: its text */
+    MST_ITEM_VIEW = 5,  /* the reply's view is set */
+    MST_ITEM_RESET =
+        6, /* deletions before this revision are forgotten: everything is listed again */
+    MST_ITEM_ROUND = 7, /* name, number, arrived, expected; value empty; who: the first missing */
+    MST_ITEM_PART = 8,  /* who.index, value: its contribution */
+    MST_ITEM_JOB = 9    /* name, number: generation, arrived: members present, expected: size */
 };
 
 struct mst_item {
@@ -84,9 +88,9 @@ struct mst_reply {
     uint64_t id; /* of the request */
     enum mst_command command;
     muster_status status;
-    int64_t number;    /* ADD: the sum. APPEND: the size. ROUND: its number. OPEN: the lease in ms */
-    uint64_t revision; /* of the key read or written; WATCH: continue after this */
-    uint64_t next;     /* pages: continue after this; 0: that was the last page */
+    int64_t number; /* ADD: the sum. APPEND: the size. ROUND: its number. OPEN: the lease in ms */
+    uint64_t revision;      /* of the key read or written; WATCH: continue after this */
+    uint64_t next;          /* pages: continue after this; 0: that was the last page */
     struct mst_slice value; /* GET: the value. ROUND: the reduced vector or the equal bytes */
     bool has_view;          /* OPEN, JOIN, WATCH with a view, ROUND that sealed */
     struct mst_view view;

@@ -51,9 +51,11 @@ struct mst_open {
     struct mst_token token;
     struct mst_slice job;
     enum mst_role role;
-    uint32_t index;       /* or MST_INDEX_ANY; ignored for an observer */
-    uint64_t incarnation; /* 0: never admitted. Else the one this session was given: resume or FENCED */
-    uint64_t generation;  /* the largest this process has seen; a service that lost its state goes above */
+    uint32_t index; /* or MST_INDEX_ANY; ignored for an observer */
+    uint64_t
+        incarnation; /* 0: never admitted. Else the one this session was given: resume or FENCED */
+    uint64_t generation; /* the largest this process has seen; a service that lost its state goes
+                            above */
     /* The job's own parameters, fixed by whoever names them first (0: no opinion). Who names other
      * values later is refused alone. */
     uint32_t size, min_size;
@@ -64,12 +66,12 @@ struct mst_open {
 };
 
 enum mst_write_kind {
-    MST_INSERT = 1,  /* EEXISTS if the key is there */
+    MST_INSERT = 1, /* EEXISTS if the key is there */
     MST_PUT = 2,
-    MST_CAS = 3,     /* ECONFLICT unless the key's revision is `expected`; 0: must not be there */
-    MST_ADD = 4,     /* decimal int64 text; absent counts as 0; ERANGE on overflow or no number */
-    MST_APPEND = 5,  /* absent counts as empty */
-    MST_DELETE = 6   /* absent is no error */
+    MST_CAS = 3,    /* ECONFLICT unless the key's revision is `expected`; 0: must not be there */
+    MST_ADD = 4,    /* decimal int64 text; absent counts as 0; ERANGE on overflow or no number */
+    MST_APPEND = 5, /* absent counts as empty */
+    MST_DELETE = 6  /* absent is no error */
 };
 
 struct mst_write {
@@ -94,7 +96,7 @@ enum mst_reduce {
 struct mst_round_request {
     uint64_t generation; /* must be the job's current one: else FENCED */
     struct mst_slice name;
-    uint64_t number; /* the caller's count of this name in this generation, from 0 */
+    uint64_t number;              /* the caller's count of this name in this generation, from 0 */
     const uint32_t *participants; /* indices, ascending; NULL: the members of the generation */
     uint32_t participant_count;
     uint64_t deadline_ms; /* 0: none. The round's own; the first arrival fixes it */
@@ -135,10 +137,12 @@ struct mst_request {
             uint64_t id;
         } cancel;
         struct {
-            uint64_t generation; /* 0: the job's keys. Else that generation's key space, or FENCED */
+            uint64_t
+                generation; /* 0: the job's keys. Else that generation's key space, or FENCED */
             const struct mst_write *ops;
             uint32_t count;
-        } write; /* all or none; the reply carries the last operation's outcome, or the failing one's */
+        } write; /* all or none; the reply carries the last operation's outcome, or the failing
+                    one's */
         struct {
             uint64_t generation;
             struct mst_slice key;
@@ -177,7 +181,7 @@ struct mst_request {
         } fault;
         struct {
             uint32_t index;
-            uint64_t pid; /* of the dead process: a later incarnation has another one */
+            uint64_t pid;         /* of the dead process: a later incarnation has another one */
             enum mst_cause cause; /* EXIT, SIGNAL or GONE */
             int32_t code;
             struct mst_slice text; /* its last words */

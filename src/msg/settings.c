@@ -64,9 +64,12 @@ static int64_t factor(enum mst_unit unit, const char *suffix)
         const char *suffix;
         int64_t factor;
     } table[] = {
-        {MST_UNIT_MS, "ms", 1},           {MST_UNIT_MS, "s", 1000},
-        {MST_UNIT_MS, "m", 60000},        {MST_UNIT_MS, "h", 3600000},
-        {MST_UNIT_BYTES, "k", 1024},      {MST_UNIT_BYTES, "m", 1048576},
+        {MST_UNIT_MS, "ms", 1},
+        {MST_UNIT_MS, "s", 1000},
+        {MST_UNIT_MS, "m", 60000},
+        {MST_UNIT_MS, "h", 3600000},
+        {MST_UNIT_BYTES, "k", 1024},
+        {MST_UNIT_BYTES, "m", 1048576},
         {MST_UNIT_BYTES, "g", 1073741824},
     };
 

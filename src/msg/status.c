@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "msg/status.h"
 
+#define X(name, value, group, text)                                                                \
+    _Static_assert(MUSTER_##name == (value), "status.def and status.h agree");
+#include "msg/status.def"
+#undef X
+
 const char *mst_status_name(muster_status status)
 {
     switch (status) {
 #define X(name, value, group, text)                                                                \
     case MUSTER_##name:                                                                            \
-        _Static_assert(MUSTER_##name == (value), "status.def and status.h agree");                 \
         return "MUSTER_" #name;
 #include "msg/status.def"
 #undef X

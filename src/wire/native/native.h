@@ -2,8 +2,8 @@
 #ifndef MST_WIRE_NATIVE_H
 #define MST_WIRE_NATIVE_H
 
-/* muster's own dialect: protobuf messages in length-prefixed frames. docs/protocol.md has the bytes,
- * proto/muster.proto the schema. */
+/* muster's own dialect: protobuf messages in length-prefixed frames. docs/protocol.md has the
+ * bytes, proto/muster.proto the schema. */
 
 #include "wire/codec.h"
 

@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+# The progress page and the waiter for deaths: no libuv, because the rank's library has it too.
+mst_library(mst_page
+    SOURCES ${CMAKE_CURRENT_LIST_DIR}/short_slice.c ${CMAKE_CURRENT_LIST_DIR}/page.c
+    LINK Threads::Threads)
