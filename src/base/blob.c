@@ -5,22 +5,30 @@
 
 #include "base/panic.h"
 
-struct mst_blob *mst_blob_new(const struct mst_mem *mem, struct mst_slice content)
+struct mst_blob *mst_blob_join(const struct mst_mem *mem, struct mst_slice a, struct mst_slice b)
 {
     struct mst_blob *blob = NULL;
 
-    if (content.size <= SIZE_MAX - sizeof(*blob)) {
-        blob = mem->alloc(mem->ctx, sizeof(*blob) + content.size);
+    if (a.size <= SIZE_MAX - sizeof(*blob) && b.size <= SIZE_MAX - sizeof(*blob) - a.size) {
+        blob = mem->alloc(mem->ctx, sizeof(*blob) + a.size + b.size);
     }
     if (!blob) {
         return NULL;
     }
     blob->references = 1;
-    blob->size = content.size;
-    if (content.size > 0) {
-        memcpy(blob->bytes, content.data, content.size);
+    blob->size = a.size + b.size;
+    if (a.size > 0) {
+        memcpy(blob->bytes, a.data, a.size);
+    }
+    if (b.size > 0) {
+        memcpy(blob->bytes + a.size, b.data, b.size);
     }
     return blob;
+}
+
+struct mst_blob *mst_blob_new(const struct mst_mem *mem, struct mst_slice content)
+{
+    return mst_blob_join(mem, content, mst_slice_of(NULL, 0));
 }
 
 struct mst_blob *mst_blob_keep(struct mst_blob *blob)

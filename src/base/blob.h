@@ -17,6 +17,8 @@ struct mst_blob {
 
 /* A copy of the slice with one reference, or NULL. */
 struct mst_blob *mst_blob_new(const struct mst_mem *mem, struct mst_slice content);
+/* Likewise of one slice behind the other. */
+struct mst_blob *mst_blob_join(const struct mst_mem *mem, struct mst_slice a, struct mst_slice b);
 struct mst_blob *mst_blob_keep(struct mst_blob *blob); /* NULL stays NULL */
 void mst_blob_drop(const struct mst_mem *mem, struct mst_blob *blob);
 struct mst_slice mst_blob_slice(const struct mst_blob *blob); /* NULL: empty */

@@ -12,7 +12,7 @@ enum mst_state {
     MST_JOINING = 1,
     MST_PRESENT = 2,
     MST_SILENT = 3, /* its connection is lost, its lease runs */
-    MST_LOST = 4,
+    MST_STATE_LOST = 4, /* MST_LOST is the command */
     MST_LEFT = 5,
     MST_ABSENT = 6 /* only in details: this place was never taken */
 };

@@ -33,6 +33,10 @@ struct mst_codec_ops {
     const char *(*reason)(const struct mst_codec *codec);
 
     void (*free)(struct mst_codec *codec);
+
+    /* The peer will send no more. OK: it stopped between two messages; EPROTO: within one, and the
+     * reason says where. */
+    muster_status (*end)(struct mst_codec *codec);
 };
 
 /* Every codec begins with this. */

@@ -9,7 +9,9 @@
 
 #define MST_NATIVE_VERSION 1u
 
-/* The service's side of one connection. ENOMEM. */
+/* The service's side of one connection. ENOMEM. Take the messages out after each feed: beside one
+ * unfinished frame it holds about as much again (ENOMEM beyond). Memory goes back when next says
+ * MORE and when the output is written. */
 muster_status mst_native_codec_new(struct mst_codec **out, const struct mst_limits *limits,
                                    const struct mst_mem *mem);
 
@@ -22,7 +24,8 @@ muster_status mst_native_client_new(struct mst_native_client **out, const struct
                                     const struct mst_mem *mem);
 void mst_native_client_free(struct mst_native_client *client);
 
-/* Encodes a request behind the output. ENOMEM, ELIMIT. */
+/* Encodes a request behind the output. ENOMEM; ELIMIT: the output is full, or the request larger
+ * than a frame may be. Either way nothing was sent, and the codec goes on. */
 muster_status mst_native_client_send(struct mst_native_client *client,
                                      const struct mst_request *request);
 muster_status mst_native_client_feed(struct mst_native_client *client, struct mst_slice in);
@@ -32,5 +35,12 @@ muster_status mst_native_client_next(struct mst_native_client *client, struct ms
 struct mst_slice mst_native_client_output(const struct mst_native_client *client);
 void mst_native_client_written(struct mst_native_client *client, size_t size);
 const char *mst_native_client_reason(const struct mst_native_client *client);
+
+/* The service will send no more. OK: it stopped between two frames; EPROTO: within one. */
+muster_status mst_native_client_end(struct mst_native_client *client);
+
+/* What the service takes (frames, keys, values, contributions), once its welcome was taken in; the
+ * rest, and before that everything, as given at birth. */
+const struct mst_limits *mst_native_client_limits(const struct mst_native_client *client);
 
 #endif

@@ -1,0 +1,6 @@
+mst_test(tree_test SOURCES tree_test.c LINK mst_base mst_panic_abort)
+mst_test(list_test SOURCES list_test.c LINK mst_base mst_panic_abort)
+mst_test(buffer_test SOURCES buffer_test.c failing_mem.c LINK mst_base mst_panic_abort)
+mst_test(blob_test SOURCES blob_test.c failing_mem.c LINK mst_base mst_panic_abort)
+mst_test(text_test SOURCES text_test.c LINK mst_base mst_panic_abort)
+mst_test(settings_test SOURCES settings_test.c LINK mst_msg mst_base mst_panic_abort)

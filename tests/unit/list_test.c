@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/list.h"
+#include "base/panic.h"
+
+struct thing {
+    int number;
+    struct mst_list node;
+};
+
+static int number_of(struct mst_list *node)
+{
+    return MST_CONTAINER(node, struct thing, node)->number;
+}
+
+static void in_order(void **state)
+{
+    struct thing things[4] = {{.number = 0}, {.number = 1}, {.number = 2}, {.number = 3}};
+    struct mst_list head;
+    int expected = 0;
+
+    (void)state;
+    mst_list_init(&head);
+    assert_true(mst_list_empty(&head));
+    assert_null(mst_list_take(&head));
+    for (unsigned i = 0; i < 4; i++) {
+        assert_false(mst_list_linked(&things[i].node));
+        mst_list_append(&head, &things[i].node);
+        assert_true(mst_list_linked(&things[i].node));
+    }
+    MST_LIST_EACH(node, following, &head)
+    {
+        assert_int_equal(number_of(node), expected);
+        expected++;
+    }
+    assert_int_equal(expected, 4);
+    assert_int_equal(number_of(mst_list_take(&head)), 0);
+    assert_false(mst_list_linked(&things[0].node));
+    assert_int_equal(number_of(mst_list_take(&head)), 1);
+}
+
+/* Also twice, and from no list at all: owners need not remember. */
+static void removing(void **state)
+{
+    struct thing things[3] = {{.number = 0}, {.number = 1}, {.number = 2}};
+    struct mst_list head;
+
+    (void)state;
+    mst_list_init(&head);
+    mst_list_remove(&things[0].node);
+    for (unsigned i = 0; i < 3; i++) {
+        mst_list_append(&head, &things[i].node);
+    }
+    mst_list_remove(&things[1].node);
+    mst_list_remove(&things[1].node);
+    assert_int_equal(number_of(head.next), 0);
+    assert_int_equal(number_of(head.prev), 2);
+    assert_ptr_equal(head.next->next, head.prev);
+    mst_list_append(&head, &things[1].node); /* and in again */
+    assert_int_equal(number_of(head.prev), 1);
+}
+
+static void removing_while_walking(void **state)
+{
+    struct thing things[5] = {
+        {.number = 0}, {.number = 1}, {.number = 2}, {.number = 3}, {.number = 4}};
+    struct mst_list head;
+    int seen = 0;
+
+    (void)state;
+    mst_list_init(&head);
+    for (unsigned i = 0; i < 5; i++) {
+        mst_list_append(&head, &things[i].node);
+    }
+    MST_LIST_EACH(node, following, &head)
+    {
+        seen++;
+        if (number_of(node) % 2 == 0) {
+            mst_list_remove(node);
+        }
+    }
+    assert_int_equal(seen, 5);
+    assert_int_equal(number_of(head.next), 1);
+    assert_int_equal(number_of(head.prev), 3);
+    MST_LIST_EACH(node, following, &head)
+    {
+        mst_list_remove(node);
+    }
+    assert_true(mst_list_empty(&head));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(in_order),
+        cmocka_unit_test(removing),
+        cmocka_unit_test(removing_while_walking),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Text, slices, digests and the generator of numbers: what has no memory of its own. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/digest.h"
+#include "base/prng.h"
+#include "base/text.h"
+
+static void numbers(void **state)
+{
+    char array[200];
+    struct mst_text text = mst_text_in(array, sizeof(array));
+
+    (void)state;
+    assert_string_equal(array, "");
+    mst_text_u64(&text, 0);
+    mst_text_add(&text, " ");
+    mst_text_u64(&text, UINT64_MAX);
+    mst_text_add(&text, " ");
+    mst_text_i64(&text, INT64_MIN);
+    mst_text_add(&text, " ");
+    mst_text_i64(&text, -1);
+    mst_text_add(&text, " ");
+    mst_text_i64(&text, INT64_MAX);
+    mst_text_add(&text, " ");
+    mst_text_hex(&text, 0xdeadbeef01u);
+    assert_string_equal(array, "0 18446744073709551615 -9223372036854775808 -1 "
+                               "9223372036854775807 deadbeef01");
+    assert_int_equal(text.size, strlen(array));
+}
+
+static void seconds(void **state)
+{
+    static const struct {
+        uint64_t ms;
+        const char *words;
+    } rows[] = {{0, "0.0 s"},   {49, "0.0 s"},         {50, "0.1 s"},    {12400, "12.4 s"},
+                {999, "1.0 s"}, {3600000, "3600.0 s"}, {30049, "30.0 s"}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char array[32];
+        struct mst_text text = mst_text_in(array, sizeof(array));
+
+        mst_text_seconds(&text, rows[i].ms);
+        assert_string_equal(array, rows[i].words);
+    }
+}
+
+/* Nobody takes a cut line for whole, and nothing is written behind the array. */
+static void what_does_not_fit(void **state)
+{
+    char array[12];
+    struct mst_text text;
+
+    (void)state;
+    memset(array, '#', sizeof(array));
+    text = mst_text_in(array, 10);
+    mst_text_add(&text, "123456789");
+    assert_string_equal(array, "123456789");
+    mst_text_add(&text, "0");
+    assert_string_equal(array, "123456...");
+    mst_text_u64(&text, 12345);
+    assert_string_equal(array, "123456...");
+    assert_int_equal(array[10], '#');
+    text = mst_text_in(array, 4);
+    mst_text_add(&text, "abcd");
+    assert_string_equal(array, "...");
+}
+
+static void bytes_that_do_not_print(void **state)
+{
+    char array[64];
+    struct mst_text text = mst_text_in(array, sizeof(array));
+
+    (void)state;
+    mst_text_slice(&text, mst_slice_of("a\nb\0c\x7f", 6));
+    assert_string_equal(array, "a\\x0ab\\x00c\\x7f");
+}
+
+static void order_of_slices(void **state)
+{
+    /* each before the next */
+    static const struct mst_slice rows[] = {{NULL, 0}, {"\0", 1}, {"a", 1},   {"a\0", 2},
+                                            {"ab", 2}, {"b", 1},  {"\xff", 1}};
+    enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
+
+    (void)state;
+    for (size_t i = 0; i < ROWS; i++) {
+        for (size_t j = 0; j < ROWS; j++) {
+            int order = mst_slice_compare(rows[i], rows[j]);
+
+            assert_int_equal((order > 0) - (order < 0), (i > j) - (i < j));
+            assert_int_equal(mst_slice_equal(rows[i], rows[j]), i == j);
+        }
+    }
+    assert_true(mst_slice_starts_with(rows[4], rows[2]));
+    assert_true(mst_slice_starts_with(rows[4], rows[0]));
+    assert_true(mst_slice_starts_with(rows[0], rows[0]));
+    assert_false(mst_slice_starts_with(rows[2], rows[4]));
+    assert_false(mst_slice_starts_with(rows[5], rows[2]));
+    assert_true(mst_slice_has_nul(rows[3]));
+    assert_false(mst_slice_has_nul(rows[4]));
+    assert_false(mst_slice_has_nul(rows[0]));
+    assert_int_equal(mst_slice_text(NULL).size, 0);
+    assert_int_equal(mst_slice_text("four").size, 4);
+}
+
+/* Known values, so that a recorded run means the same in the next version. */
+static void digests_are_for_ever(void **state)
+{
+    uint64_t digest = MST_DIGEST_INIT;
+
+    (void)state;
+    assert_int_equal(mst_digest_number(digest, 0), 0xa8c7f832281a39c5u);
+    assert_true(
+        mst_digest_slice(digest, mst_slice_text("ab")) !=
+        mst_digest_slice(mst_digest_slice(digest, mst_slice_text("a")), mst_slice_text("b")));
+}
+
+static void a_seed_gives_the_same_numbers(void **state)
+{
+    struct mst_prng prng = {.state = 1234567};
+    unsigned seen[10] = {0};
+
+    (void)state;
+    /* the first outputs of splitmix64 for this seed */
+    assert_true(mst_prng_next(&prng) == 6457827717110365317u);
+    assert_true(mst_prng_next(&prng) == 3203168211198807973u);
+    for (unsigned i = 0; i < 1000; i++) {
+        seen[mst_prng_below(&prng, 10)]++;
+    }
+    for (unsigned i = 0; i < 10; i++) {
+        assert_in_range(seen[i], 60, 140);
+    }
+    assert_int_equal(mst_prng_below(&prng, 1), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers),
+        cmocka_unit_test(seconds),
+        cmocka_unit_test(what_does_not_fit),
+        cmocka_unit_test(bytes_that_do_not_print),
+        cmocka_unit_test(order_of_slices),
+        cmocka_unit_test(digests_are_for_ever),
+        cmocka_unit_test(a_seed_gives_the_same_numbers),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
