@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_CORE_GENERATION_H
+#define MST_CORE_GENERATION_H
+
+/* Sealed memberships: who is in the next one, and how its ranks are called out of their work.
+ *
+ *   CALM --newcomer ready, grow = check--> GROW --fault, loss, somebody at the seal--> INTERRUPT
+ *   any --sealed--> CALM */
+
+#include "core/member.h"
+
+struct mst_view mst_generation_view(const struct mst_job *job, const struct mst_member *member);
+
+/* Of a session: one that still claims its place has no incarnation. */
+struct mst_view mst_generation_session_view(const struct mst_session *session);
+
+void mst_generation_attention(struct mst_job *job, enum mst_attention attention);
+
+/* Whatever is due: the open seal, a generation from nobody. Part of settling a job. */
+void mst_generation_settle(struct mst_job *job);
+
+/* The job's ranks are gone, and with them all that belongs to the generation. */
+void mst_generation_end(struct mst_job *job);
+
+uint32_t mst_generation_min_size(const struct mst_job *job);
+
+#endif

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/job.h"
+
+#include <string.h>
+
+#include "core/generation.h"
+#include "core/narrate.h"
+#include "core/round.h"
+
+static int order(const void *key, const struct mst_tree_node *node)
+{
+    const struct mst_slice *name = key;
+
+    return mst_slice_compare(*name, mst_job_name(MST_OF(node, struct mst_job, node)));
+}
+
+void mst_job_tree_init(struct mst_tree *tree)
+{
+    mst_tree_init(tree, order);
+}
+
+struct mst_slice mst_job_name(const struct mst_job *job)
+{
+    return mst_slice_of(job->name, job->name_size);
+}
+
+struct mst_job *mst_job_find(struct mst_core *core, struct mst_slice name)
+{
+    struct mst_tree_node *node = mst_tree_find(&core->jobs, &name);
+
+    return node ? MST_CONTAINER(node, struct mst_job, node) : NULL;
+}
+
+struct mst_job *mst_job_of_list(struct mst_list *node)
+{
+    return MST_CONTAINER(node, struct mst_job, in_list);
+}
+
+muster_status mst_job_new(struct mst_core *core, struct mst_slice name, struct mst_job **out)
+{
+    struct mst_job *job;
+    bool fresh;
+
+    if (core->jobs.count >= core->config.limits.jobs_max) {
+        return MUSTER_ELIMIT;
+    }
+    job = mst_mem_zalloc(&core->mem, sizeof(*job) + name.size);
+    if (!job) {
+        return MUSTER_ENOMEM;
+    }
+    job->core = core;
+    job->serial = ++core->job_serial;
+    job->join_alarm.kind = MST_ALARM_JOIN;
+    job->linger.kind = MST_ALARM_LINGER;
+    mst_list_init(&job->ready);
+    mst_member_tree_init(&job->members);
+    mst_member_changes_init(&job->changes, &job->faults);
+    mst_list_init(&job->sessions);
+    mst_keyspace_init(&job->keys);
+    mst_keyspace_init(&job->generation_keys);
+    mst_list_init(&job->watching_members);
+    mst_list_init(&job->watching_faults);
+    mst_list_init(&job->watching_view);
+    mst_round_names_init(&job->round_names);
+    mst_list_init(&job->round_list);
+    job->name_size = (uint32_t)name.size;
+    memcpy(job->name, name.data, name.size);
+    fresh = mst_tree_insert(&core->jobs, &name, &job->node);
+    MST_ASSERT(fresh);
+    mst_list_append(&core->job_list, &job->in_list);
+    *out = job;
+    return MUSTER_OK;
+}
+
+static void release(struct mst_job *job)
+{
+    struct mst_core *core = job->core;
+
+    MST_ASSERT(job->dropped && job->references == 0);
+    while (job->members.root) {
+        struct mst_member *member = mst_member_first(job);
+
+        mst_tree_remove(&job->members, &member->node);
+        mst_member_free(core, member);
+    }
+    mst_mem_release(&core->mem, job->ranks);
+    mst_mem_release(&core->mem, job);
+}
+
+void mst_job_keep(struct mst_job *job)
+{
+    job->references++;
+}
+
+void mst_job_let_go(struct mst_job *job)
+{
+    MST_ASSERT(job->references > 0);
+    if (--job->references == 0 && job->dropped) {
+        release(job);
+    }
+}
+
+static bool agrees(uint64_t mine, uint64_t theirs, uint64_t *limit_out)
+{
+    if (mine != 0 && theirs != 0 && mine != theirs) {
+        *limit_out = mine;
+        return false;
+    }
+    return true;
+}
+
+bool mst_job_agrees(const struct mst_job *job, const struct mst_open *open, uint64_t *limit_out)
+{
+    uint32_t size = job->size ? job->size : open->size;
+    uint32_t min_size = job->min_size ? job->min_size : open->min_size;
+
+    if (size != 0 && min_size > size) {
+        *limit_out = size;
+        return false;
+    }
+    return agrees(job->size, open->size, limit_out) &&
+           agrees(job->min_size, open->min_size, limit_out) &&
+           agrees(job->join_wait_ms, open->join_wait_ms, limit_out);
+}
+
+void mst_job_adopt(struct mst_job *job, const struct mst_open *open)
+{
+    if (job->size == 0 && open->size != 0) {
+        job->size = open->size;
+        job->grow = open->grow;
+        mst_job_mark(job);
+    }
+    if (job->min_size == 0) {
+        job->min_size = open->min_size;
+    }
+    if (job->join_wait_ms == 0 && open->join_wait_ms != 0) {
+        job->join_wait_ms = open->join_wait_ms;
+        mst_job_mark(job);
+    }
+}
+
+uint64_t mst_job_next_revision(struct mst_job *job)
+{
+    return ++job->revision;
+}
+
+void mst_job_mark(struct mst_job *job)
+{
+    if (!mst_list_linked(&job->in_dirty) && !job->dropped) {
+        mst_list_append(&job->core->dirty, &job->in_dirty);
+    }
+}
+
+static void drop(struct mst_job *job)
+{
+    struct mst_core *core = job->core;
+
+    mst_keyspace_drop(job, &job->keys, MUSTER_EFENCED);
+    mst_alarm_clear(&core->alarms, &job->join_alarm);
+    mst_alarm_clear(&core->alarms, &job->linger);
+    mst_tree_remove(&core->jobs, &job->node);
+    mst_list_remove(&job->in_list);
+    mst_list_remove(&job->in_dirty);
+    job->dropped = true;
+    if (job->references == 0) {
+        release(job);
+    }
+}
+
+/* Nobody is here any more. The numbers stay, what they counted goes. */
+static void vacate(struct mst_job *job)
+{
+    mst_generation_end(job);
+    job->size = 0;
+    job->min_size = 0;
+    job->join_wait_ms = 0;
+    job->grow = MST_GROW_CHECK;
+}
+
+static void settle(struct mst_job *job)
+{
+    if (job->session_count > 0) {
+        mst_generation_settle(job);
+        return;
+    }
+    vacate(job);
+    if (job->keys.live == 0 && !mst_alarm_is_set(&job->linger)) {
+        struct mst_line line;
+
+        if (mst_narrate_begin(&line, job, MST_DEBUG, "job-ended")) {
+            mst_narrate_end(&line);
+        }
+        drop(job);
+    }
+}
+
+void mst_job_settle_all(struct mst_core *core)
+{
+    struct mst_list *node;
+
+    while ((node = mst_list_take(&core->dirty))) {
+        settle(MST_CONTAINER(node, struct mst_job, in_dirty));
+    }
+}
+
+void mst_job_destroy(struct mst_job *job)
+{
+    vacate(job);
+    drop(job);
+}

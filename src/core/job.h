@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_CORE_JOB_H
+#define MST_CORE_JOB_H
+
+/* A job: an island of members, keys and rounds. It lives while it has a session or a key; when its
+ * last session ends, what belongs to a generation goes, and the parameters are free to be named
+ * anew. A job that only remembers a generation of which a refused rank told stays for one lease. */
+
+#include "core/key.h"
+#include "core/member.h"
+
+struct mst_job {
+    struct mst_core *core;
+    uint32_t references; /* sessions, links that ended in it, and waiters */
+    bool dropped;        /* out of the table; lives on for its references */
+    struct mst_tree_node node;
+    struct mst_list in_list;
+    uint64_t serial;
+    struct mst_list in_dirty;
+
+    uint32_t size, min_size; /* 0: nobody named one */
+    uint64_t join_wait_ms;
+    enum mst_grow grow;
+
+    uint64_t generation;
+    uint64_t floor; /* the next generation is above both */
+    enum mst_attention attention;
+    uint64_t view_revision;
+    struct mst_member **ranks; /* those seated in the generation, by rank */
+    uint32_t rank_count;
+    uint32_t alive; /* of them, not gone */
+    uint32_t rank_places, rank_room;
+    struct mst_list ready; /* members, in the order they became ready */
+    uint32_t ready_count;
+    struct mst_alarm join_alarm;
+    bool join_due; /* join_wait is over: min_size is enough */
+    struct mst_alarm linger;
+
+    struct mst_tree members; /* by role and index */
+    struct mst_tree changes; /* the same, by revision */
+    struct mst_tree faults;  /* those of the generation with a fault, by its revision */
+    uint32_t free_from[MST_ROLE_AGENT + 1]; /* below it every index is held */
+    uint32_t living;                        /* ranks that are held */
+    struct mst_list sessions;
+    uint32_t session_count;
+
+    uint64_t revision; /* counts every change of anything */
+    struct mst_keyspace keys, generation_keys;
+    uint64_t key_count, key_bytes; /* of both, with the names that are waited for */
+    struct mst_list watching_members, watching_faults, watching_view;
+
+    struct mst_tree round_names;
+    struct mst_list round_list; /* the same, in the order they came */
+    uint64_t round_serial;
+    struct mst_round *seal; /* the open one; borrowed */
+
+    uint32_t name_size;
+    char name[];
+};
+
+void mst_job_tree_init(struct mst_tree *tree);
+struct mst_job *mst_job_find(struct mst_core *core, struct mst_slice name);
+muster_status mst_job_new(struct mst_core *core, struct mst_slice name, struct mst_job **out);
+struct mst_slice mst_job_name(const struct mst_job *job);
+void mst_job_keep(struct mst_job *job);
+void mst_job_let_go(struct mst_job *job);
+
+/* Whether what `open` says of the job agrees with what is fixed; the number it had to be in
+ * `limit_out`. Then, apart, taken over. */
+bool mst_job_agrees(const struct mst_job *job, const struct mst_open *open, uint64_t *limit_out);
+void mst_job_adopt(struct mst_job *job, const struct mst_open *open);
+
+/* To be looked at before the input is over: seals, first generations, end. */
+void mst_job_mark(struct mst_job *job);
+void mst_job_settle_all(struct mst_core *core);
+
+uint64_t mst_job_next_revision(struct mst_job *job);
+
+/* For the end of the core. */
+void mst_job_destroy(struct mst_job *job);
+
+struct mst_job *mst_job_of_list(struct mst_list *node);
+
+#endif

@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/key.h"
+
+#include <string.h>
+
+#include "core/generation.h"
+#include "core/job.h"
+#include "core/watch.h"
+
+/* ---- the trees it is in ---- */
+
+static int order_name(const void *key, const struct mst_tree_node *node)
+{
+    const struct mst_slice *name = key;
+
+    return mst_slice_compare(*name, mst_key_name(MST_OF(node, struct mst_key, node)));
+}
+
+static int order_change(const void *key, const struct mst_tree_node *node)
+{
+    const uint64_t *revision = key;
+    const struct mst_key *other = MST_OF(node, struct mst_key, change_node);
+
+    return (*revision > other->revision) - (*revision < other->revision);
+}
+
+static struct mst_key *key_of(struct mst_tree_node *node)
+{
+    return node ? MST_CONTAINER(node, struct mst_key, node) : NULL;
+}
+
+static struct mst_key *changed_of(struct mst_tree_node *node)
+{
+    return node ? MST_CONTAINER(node, struct mst_key, change_node) : NULL;
+}
+
+void mst_keyspace_init(struct mst_keyspace *space)
+{
+    mst_tree_init(&space->names, order_name);
+    mst_tree_init(&space->changes, order_change);
+    mst_watch_prefixes_init(&space->prefixes);
+    mst_list_init(&space->tombstones);
+}
+
+struct mst_keyspace *mst_keyspace_of(struct mst_job *job, uint64_t generation)
+{
+    if (generation == 0) {
+        return &job->keys;
+    }
+    return generation == job->generation ? &job->generation_keys : NULL;
+}
+
+struct mst_slice mst_key_name(const struct mst_key *key)
+{
+    return mst_slice_of(key->name, key->name_size);
+}
+
+struct mst_key *mst_key_find(const struct mst_keyspace *space, struct mst_slice name)
+{
+    return key_of(mst_tree_find(&space->names, &name));
+}
+
+struct mst_key *mst_key_after(const struct mst_keyspace *space, struct mst_slice name)
+{
+    return key_of(mst_tree_at_or_after(&space->names, &name));
+}
+
+struct mst_key *mst_key_next(const struct mst_key *key)
+{
+    return key_of(mst_tree_next(&key->node));
+}
+
+struct mst_key *mst_key_changed(const struct mst_keyspace *space, uint64_t revision)
+{
+    return changed_of(mst_tree_at_or_after(&space->changes, &revision));
+}
+
+struct mst_key *mst_key_changed_next(const struct mst_key *key)
+{
+    return changed_of(mst_tree_next(&key->change_node));
+}
+
+muster_status mst_key_name_status(const struct mst_core *core, struct mst_slice name)
+{
+    if (name.size > core->config.limits.key_bytes_max) {
+        return MUSTER_ELIMIT;
+    }
+    return name.size == 0 || mst_slice_has_nul(name) ? MUSTER_EINVAL : MUSTER_OK;
+}
+
+/* ---- records: what is there or awaited counts against the job's limits, tombstones have one of
+ * their own ---- */
+
+static void count_in(struct mst_job *job, const struct mst_key *key)
+{
+    job->key_count++;
+    job->key_bytes += key->name_size;
+}
+
+static void count_out(struct mst_job *job, const struct mst_key *key)
+{
+    job->key_count--;
+    job->key_bytes -= key->name_size;
+}
+
+muster_status mst_key_obtain(struct mst_job *job, struct mst_keyspace *space, struct mst_slice name,
+                             struct mst_key **out, uint64_t *limit_out)
+{
+    const struct mst_limits *limits = &job->core->config.limits;
+    struct mst_key *key = mst_key_find(space, name);
+    bool fresh;
+
+    if (key) {
+        *out = key;
+        return MUSTER_OK;
+    }
+    if (job->key_count >= limits->keys_max) {
+        *limit_out = limits->keys_max;
+        return MUSTER_ELIMIT;
+    }
+    if (job->key_bytes + name.size > limits->job_bytes_max) {
+        *limit_out = limits->job_bytes_max;
+        return MUSTER_ELIMIT;
+    }
+    key = mst_mem_zalloc(&job->core->mem, sizeof(*key) + name.size);
+    if (!key) {
+        return MUSTER_ENOMEM;
+    }
+    key->space = space;
+    mst_list_init(&key->waits);
+    key->name_size = (uint32_t)name.size;
+    memcpy(key->name, name.data, name.size);
+    fresh = mst_tree_insert(&space->names, &name, &key->node);
+    MST_ASSERT(fresh);
+    count_in(job, key);
+    *out = key;
+    return MUSTER_OK;
+}
+
+static void remove_record(struct mst_job *job, struct mst_key *key)
+{
+    mst_tree_remove(&key->space->names, &key->node);
+    mst_mem_release(&job->core->mem, key);
+}
+
+void mst_key_release(struct mst_job *job, struct mst_key *key)
+{
+    if (key->revision == 0 && key->staged == 0 && mst_list_empty(&key->waits) &&
+        !key->space->dropping) {
+        count_out(job, key);
+        remove_record(job, key);
+    }
+}
+
+/* The oldest deletion: a watcher from before it will be told to begin again. */
+static void forget_one(struct mst_job *job, struct mst_keyspace *space)
+{
+    struct mst_key *key =
+        MST_CONTAINER(mst_list_take(&space->tombstones), struct mst_key, in_tombstones);
+
+    space->tombstone_count--;
+    space->forgotten = key->revision;
+    if (key->revision > space->epoch_revision) {
+        space->epoch++;
+        space->epoch_revision = job->revision;
+    }
+    mst_tree_remove(&space->changes, &key->change_node);
+    key->revision = 0;
+    count_in(job, key);
+    mst_key_release(job, key);
+}
+
+/* ---- changing ---- */
+
+static void set_revision(struct mst_job *job, struct mst_key *key)
+{
+    bool fresh;
+
+    mst_tree_remove(&key->space->changes, &key->change_node);
+    key->revision = mst_job_next_revision(job);
+    fresh = mst_tree_insert(&key->space->changes, &key->revision, &key->change_node);
+    MST_ASSERT(fresh);
+}
+
+static void own(struct mst_key *key, struct mst_session *owner)
+{
+    mst_list_remove(&key->in_owner);
+    key->owner = owner;
+    if (owner) {
+        mst_list_append(&owner->owned, &key->in_owner);
+    }
+}
+
+/* One of the waits has come true. The last of its waiter answers it. */
+static void fulfil(struct mst_key *key, struct mst_key_wait *wait)
+{
+    struct mst_waiter *waiter = wait->waiter;
+
+    mst_list_remove(&wait->in_key);
+    wait->key = NULL;
+    if (--waiter->keys.pending > 0) {
+        return;
+    }
+    if (waiter->command == MST_GET) {
+        waiter->keys.value = mst_blob_keep(key->value);
+        waiter->revision = key->revision;
+    }
+    mst_waiter_answer(waiter, MUSTER_OK);
+}
+
+void mst_key_store(struct mst_job *job, struct mst_key *key, struct mst_blob *value,
+                   struct mst_session *owner)
+{
+    struct mst_keyspace *space = key->space;
+
+    if (key->value) {
+        job->key_bytes -= key->value->size;
+        mst_blob_drop(&job->core->mem, key->value);
+    } else {
+        space->live++;
+        if (key->revision != 0) {
+            mst_list_remove(&key->in_tombstones);
+            space->tombstone_count--;
+            count_in(job, key);
+        }
+    }
+    key->value = value;
+    job->key_bytes += value->size;
+    own(key, owner);
+    set_revision(job, key);
+    MST_LIST_EACH(node, following, &key->waits)
+    {
+        fulfil(key, MST_CONTAINER(node, struct mst_key_wait, in_key));
+    }
+    if (space->prefixes.root) {
+        mst_watch_wake_key(key);
+    }
+}
+
+void mst_key_erase(struct mst_job *job, struct mst_key *key)
+{
+    struct mst_keyspace *space = key->space;
+
+    MST_ASSERT(key->value);
+    job->key_bytes -= key->value->size;
+    count_out(job, key);
+    mst_blob_drop(&job->core->mem, key->value);
+    key->value = NULL;
+    own(key, NULL);
+    space->live--;
+    set_revision(job, key);
+    mst_list_append(&space->tombstones, &key->in_tombstones);
+    space->tombstone_count++;
+    if (space->prefixes.root) {
+        mst_watch_wake_key(key);
+    }
+    while (space->tombstone_count > job->core->config.limits.tombstones_max) {
+        forget_one(job, space);
+    }
+    if (space->live == 0) {
+        mst_job_mark(job);
+    }
+}
+
+static void drop_key(struct mst_job *job, struct mst_key *key, muster_status status)
+{
+    while (!mst_list_empty(&key->waits)) {
+        mst_waiter_answer(MST_CONTAINER(key->waits.next, struct mst_key_wait, in_key)->waiter,
+                          status);
+    }
+    if (key->value || key->revision == 0) {
+        count_out(job, key);
+    }
+    if (key->value) {
+        job->key_bytes -= key->value->size;
+        mst_blob_drop(&job->core->mem, key->value);
+    }
+    mst_list_remove(&key->in_owner);
+    remove_record(job, key);
+}
+
+void mst_keyspace_drop(struct mst_job *job, struct mst_keyspace *space, muster_status status)
+{
+    space->dropping = true;
+    mst_watch_drop(space, status);
+    while (space->names.root) {
+        drop_key(job, key_of(mst_tree_first(&space->names)), status);
+    }
+    mst_keyspace_init(space);
+    space->tombstone_count = 0;
+    space->live = 0;
+    space->dropping = false;
+    /* What was deleted in it can no longer be told; a cursor from then on begins again. */
+    space->forgotten = job->revision;
+    space->epoch++;
+    space->epoch_revision = job->revision;
+}
+
+/* ---- requests ---- */
+
+static struct mst_keyspace *space_or_fenced(struct mst_session *session, struct mst_waiter *waiter,
+                                            uint64_t generation)
+{
+    struct mst_keyspace *space = mst_keyspace_of(session->job, generation);
+
+    if (!space) {
+        mst_waiter_set_view(waiter, mst_generation_session_view(session));
+        mst_waiter_answer(waiter, MUSTER_EFENCED);
+    }
+    return space;
+}
+
+static bool good_name(struct mst_waiter *waiter, struct mst_slice name)
+{
+    muster_status status = mst_key_name_status(waiter->core, name);
+
+    if (status == MUSTER_ELIMIT) {
+        mst_waiter_refuse(waiter, status, waiter->core->config.limits.key_bytes_max);
+    } else if (status != MUSTER_OK) {
+        mst_waiter_answer(waiter, status);
+    }
+    return status == MUSTER_OK;
+}
+
+static void refuse(struct mst_waiter *waiter, muster_status status, uint64_t limit)
+{
+    if (status == MUSTER_ELIMIT) {
+        mst_waiter_refuse(waiter, status, limit);
+    } else {
+        mst_waiter_answer(waiter, status);
+    }
+}
+
+void mst_key_stop(struct mst_waiter *waiter)
+{
+    for (uint32_t i = 0; i < waiter->keys.wait_count; i++) {
+        struct mst_key_wait *wait = &waiter->keys.waits[i];
+        struct mst_key *key = wait->key;
+
+        if (key) {
+            mst_list_remove(&wait->in_key);
+            wait->key = NULL;
+            mst_key_release(waiter->job, key);
+        }
+    }
+    waiter->keys.pending = 0;
+}
+
+/* Waits for those of the names that are not there. On failure nothing is left behind. */
+static muster_status wait_for(struct mst_waiter *waiter, struct mst_keyspace *space,
+                              const struct mst_slice *names, uint32_t count, uint64_t *limit_out)
+{
+    struct mst_job *job = waiter->job;
+    muster_status status = MUSTER_OK;
+
+    waiter->keys.waits = mst_mem_array(&job->core->mem, count, sizeof(struct mst_key_wait));
+    if (!waiter->keys.waits) {
+        return MUSTER_ENOMEM;
+    }
+    for (uint32_t i = 0; i < count && status == MUSTER_OK; i++) {
+        struct mst_key_wait *wait = &waiter->keys.waits[waiter->keys.wait_count];
+        struct mst_key *key = NULL;
+
+        status = mst_key_obtain(job, space, names[i], &key, limit_out);
+        if (status != MUSTER_OK || key->value) {
+            continue;
+        }
+        wait->key = key;
+        wait->waiter = waiter;
+        mst_list_append(&key->waits, &wait->in_key);
+        waiter->keys.wait_count++;
+        waiter->keys.pending++;
+    }
+    if (status != MUSTER_OK) {
+        mst_key_stop(waiter);
+    }
+    return status;
+}
+
+void mst_key_get(struct mst_session *session, struct mst_waiter *waiter,
+                 const struct mst_request *request)
+{
+    struct mst_keyspace *space = space_or_fenced(session, waiter, request->get.generation);
+    const struct mst_key *key;
+    uint64_t limit = 0;
+    muster_status status;
+
+    if (!space || !good_name(waiter, request->get.key)) {
+        return;
+    }
+    key = mst_key_find(space, request->get.key);
+    if (key && key->value) {
+        waiter->keys.value = mst_blob_keep(key->value);
+        waiter->revision = key->revision;
+        mst_waiter_answer(waiter, MUSTER_OK);
+        return;
+    }
+    if (!request->get.wait) {
+        mst_waiter_answer(waiter, MUSTER_ENOTFOUND);
+        return;
+    }
+    status = wait_for(waiter, space, &request->get.key, 1, &limit);
+    if (status == MUSTER_OK) {
+        waiter->stage = MST_WAITING;
+    } else {
+        refuse(waiter, status, limit);
+    }
+}
+
+void mst_key_wait_all(struct mst_session *session, struct mst_waiter *waiter,
+                      const struct mst_request *request)
+{
+    const struct mst_limits *limits = &session->core->config.limits;
+    struct mst_keyspace *space = space_or_fenced(session, waiter, request->wait.generation);
+    uint64_t limit = 0;
+    muster_status status;
+
+    if (!space) {
+        return;
+    }
+    if (request->wait.count > limits->wait_keys_max) {
+        mst_waiter_refuse(waiter, MUSTER_ELIMIT, limits->wait_keys_max);
+        return;
+    }
+    if (request->wait.count == 0) {
+        mst_waiter_answer(waiter, MUSTER_EINVAL);
+        return;
+    }
+    for (uint32_t i = 0; i < request->wait.count; i++) {
+        if (!good_name(waiter, request->wait.keys[i])) {
+            return;
+        }
+    }
+    status = wait_for(waiter, space, request->wait.keys, request->wait.count, &limit);
+    if (status != MUSTER_OK) {
+        refuse(waiter, status, limit);
+    } else if (waiter->keys.pending == 0) {
+        mst_waiter_answer(waiter, MUSTER_OK);
+    } else {
+        waiter->stage = MST_WAITING;
+    }
+}
+
+void mst_key_list(struct mst_session *session, struct mst_waiter *waiter,
+                  const struct mst_request *request)
+{
+    const struct mst_core *core = session->core;
+
+    if (!space_or_fenced(session, waiter, request->list.generation)) {
+        return;
+    }
+    if (request->list.prefix.size > core->config.limits.key_bytes_max ||
+        request->list.after.size > core->config.limits.key_bytes_max) {
+        mst_waiter_refuse(waiter, MUSTER_ELIMIT, core->config.limits.key_bytes_max);
+        return;
+    }
+    waiter->page.generation = request->list.generation;
+    waiter->page.prefix = mst_blob_new(&core->mem, request->list.prefix);
+    waiter->page.after_name = mst_blob_new(&core->mem, request->list.after);
+    mst_waiter_answer(waiter,
+                      waiter->page.prefix && waiter->page.after_name ? MUSTER_OK : MUSTER_ENOMEM);
+}

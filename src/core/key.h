@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_CORE_KEY_H
+#define MST_CORE_KEY_H
+
+/* Bytes under a name. One record serves a key that is there, one that was deleted (a tombstone, so
+ * that a watch can tell of it) and one that somebody waits for:
+ *
+ *   awaited --store--> there --erase--> tombstone --store--> there
+ *   tombstone --forgotten--> gone, or awaited again if somebody waits for it */
+
+#include "core/session.h"
+
+struct mst_keyspace {
+    struct mst_tree names;
+    struct mst_tree changes;  /* what is there and tombstones, by revision */
+    struct mst_tree prefixes; /* struct mst_prefix: who watches */
+    struct mst_list tombstones;
+    uint64_t tombstone_count;
+    uint64_t live;      /* keys that are there */
+    uint64_t forgotten; /* deletions up to this revision are no longer known */
+    uint64_t epoch;     /* counts when `forgotten` passed `epoch_revision`, see watch.h */
+    uint64_t epoch_revision;
+    bool dropping;
+};
+
+struct mst_key {
+    struct mst_tree_node node;
+    struct mst_tree_node change_node;
+    struct mst_keyspace *space;
+    uint64_t revision;      /* 0: only awaited */
+    struct mst_blob *value; /* NULL: a tombstone or awaited */
+    struct mst_list waits;  /* struct mst_key_wait */
+    struct mst_session *owner;
+    struct mst_list in_owner;
+    struct mst_list in_tombstones;
+    uint32_t staged; /* 1 + the last operation of the batch at hand that touches it; 0: none */
+    uint32_t name_size;
+    char name[];
+};
+
+void mst_keyspace_init(struct mst_keyspace *space);
+
+/* Everything goes; who waits or watches there is told `status`. */
+void mst_keyspace_drop(struct mst_job *job, struct mst_keyspace *space, muster_status status);
+
+/* The key space that a request names: NULL: fenced. */
+struct mst_keyspace *mst_keyspace_of(struct mst_job *job, uint64_t generation);
+
+struct mst_slice mst_key_name(const struct mst_key *key);
+struct mst_key *mst_key_find(const struct mst_keyspace *space, struct mst_slice name);
+struct mst_key *mst_key_after(const struct mst_keyspace *space,
+                              struct mst_slice name); /* at or after */
+struct mst_key *mst_key_next(const struct mst_key *key);
+struct mst_key *mst_key_changed(const struct mst_keyspace *space,
+                                uint64_t revision); /* at or after */
+struct mst_key *mst_key_changed_next(const struct mst_key *key);
+
+/* OK, EINVAL (empty, or with a NUL) or ELIMIT. */
+muster_status mst_key_name_status(const struct mst_core *core, struct mst_slice name);
+
+/* The record of this name, made if there is none. ENOMEM, ELIMIT with the limit. */
+muster_status mst_key_obtain(struct mst_job *job, struct mst_keyspace *space, struct mst_slice name,
+                             struct mst_key **out, uint64_t *limit_out);
+
+/* Frees a record that means nothing any more. */
+void mst_key_release(struct mst_job *job, struct mst_key *key);
+
+/* The key is there with this value (its reference is taken over); wakes who waits and watches. */
+void mst_key_store(struct mst_job *job, struct mst_key *key, struct mst_blob *value,
+                   struct mst_session *owner);
+void mst_key_erase(struct mst_job *job, struct mst_key *key);
+
+void mst_key_get(struct mst_session *session, struct mst_waiter *waiter,
+                 const struct mst_request *request);
+void mst_key_list(struct mst_session *session, struct mst_waiter *waiter,
+                  const struct mst_request *request);
+void mst_key_wait_all(struct mst_session *session, struct mst_waiter *waiter,
+                      const struct mst_request *request);
+
+/* The waiter waits for no key any more. */
+void mst_key_stop(struct mst_waiter *waiter);
+
+#endif

@@ -1,0 +1,597 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/member.h"
+
+#include <string.h>
+
+#include "core/generation.h"
+#include "core/job.h"
+#include "core/narrate.h"
+#include "core/round.h"
+#include "core/watch.h"
+
+/* ---- the trees it is in ---- */
+
+struct place {
+    enum mst_role role;
+    uint32_t index;
+};
+
+static int order_place(const void *key, const struct mst_tree_node *node)
+{
+    const struct place *place = key;
+    const struct mst_member *member = MST_OF(node, struct mst_member, node);
+
+    if (place->role != member->role) {
+        return place->role < member->role ? -1 : 1;
+    }
+    return (place->index > member->index) - (place->index < member->index);
+}
+
+static int order_change(const void *key, const struct mst_tree_node *node)
+{
+    const uint64_t *revision = key;
+    const struct mst_member *member = MST_OF(node, struct mst_member, change_node);
+
+    return (*revision > member->revision) - (*revision < member->revision);
+}
+
+static int order_fault(const void *key, const struct mst_tree_node *node)
+{
+    const uint64_t *revision = key;
+    const struct mst_member *member = MST_OF(node, struct mst_member, seat.fault_node);
+
+    return (*revision > member->seat.fault_revision) - (*revision < member->seat.fault_revision);
+}
+
+static int order_fence(const void *key, const struct mst_tree_node *node)
+{
+    const struct mst_token *token = key;
+    const struct mst_member *member = MST_OF(node, struct mst_member, fence_node);
+
+    if (token->high != member->fence_token.high) {
+        return token->high < member->fence_token.high ? -1 : 1;
+    }
+    return (token->low > member->fence_token.low) - (token->low < member->fence_token.low);
+}
+
+void mst_member_tree_init(struct mst_tree *tree)
+{
+    mst_tree_init(tree, order_place);
+}
+
+void mst_member_changes_init(struct mst_tree *changes, struct mst_tree *faults)
+{
+    mst_tree_init(changes, order_change);
+    mst_tree_init(faults, order_fault);
+}
+
+void mst_member_fences_init(struct mst_tree *fences)
+{
+    mst_tree_init(fences, order_fence);
+}
+
+static struct mst_member *of_node(struct mst_tree_node *node)
+{
+    return node ? MST_CONTAINER(node, struct mst_member, node) : NULL;
+}
+
+struct mst_member *mst_member_fenced(struct mst_core *core, struct mst_token token)
+{
+    struct mst_tree_node *node = mst_tree_find(&core->fences, &token);
+
+    return node ? MST_CONTAINER(node, struct mst_member, fence_node) : NULL;
+}
+
+struct mst_member *mst_member_find(const struct mst_job *job, enum mst_role role, uint32_t index)
+{
+    struct place place = {.role = role, .index = index};
+
+    return of_node(mst_tree_find(&job->members, &place));
+}
+
+struct mst_member *mst_member_from(const struct mst_job *job, enum mst_role role, uint32_t index)
+{
+    struct place place = {.role = role, .index = index};
+
+    return of_node(mst_tree_at_or_after(&job->members, &place));
+}
+
+struct mst_member *mst_member_first(const struct mst_job *job)
+{
+    return of_node(mst_tree_first(&job->members));
+}
+
+struct mst_member *mst_member_next(const struct mst_member *member)
+{
+    return of_node(mst_tree_next(&member->node));
+}
+
+struct mst_member *mst_member_changed(const struct mst_job *job, uint64_t revision)
+{
+    struct mst_tree_node *node = mst_tree_at_or_after(&job->changes, &revision);
+
+    return node ? MST_CONTAINER(node, struct mst_member, change_node) : NULL;
+}
+
+struct mst_member *mst_member_faulted(const struct mst_job *job, uint64_t revision)
+{
+    struct mst_tree_node *node = mst_tree_at_or_after(&job->faults, &revision);
+
+    return node ? MST_CONTAINER(node, struct mst_member, seat.fault_node) : NULL;
+}
+
+/* ---- places ---- */
+
+uint32_t mst_member_free_index(struct mst_job *job, enum mst_role role)
+{
+    uint32_t index = job->free_from[role];
+    const struct mst_member *member = mst_member_from(job, role, index);
+
+    while (member && member->role == role && member->index == index && !member->end) {
+        index++;
+        member = mst_member_next(member);
+    }
+    job->free_from[role] = index;
+    return index;
+}
+
+/* Room in the next view for one more rank. */
+static bool reserve_rank(struct mst_job *job)
+{
+    uint32_t room = job->rank_room ? job->rank_room * 2 : 8;
+    struct mst_member **ranks;
+
+    if (job->rank_places < job->rank_room) {
+        return true;
+    }
+    ranks = mst_mem_array(&job->core->mem, room, sizeof(struct mst_member *));
+    if (!ranks) {
+        return false;
+    }
+    if (job->rank_count > 0) {
+        memcpy(ranks, job->ranks, job->rank_count * sizeof(struct mst_member *));
+    }
+    mst_mem_release(&job->core->mem, job->ranks);
+    job->ranks = ranks;
+    job->rank_room = room;
+    return true;
+}
+
+muster_status mst_member_new(struct mst_job *job, enum mst_role role, uint32_t index,
+                             struct mst_member **out)
+{
+    struct place place = {.role = role, .index = index};
+    struct mst_member *member;
+    bool fresh;
+
+    if (job->members.count >= job->core->config.limits.members_max) {
+        return MUSTER_ELIMIT;
+    }
+    if (role == MST_ROLE_RANK && !reserve_rank(job)) {
+        return MUSTER_ENOMEM;
+    }
+    member = mst_mem_zalloc(&job->core->mem, sizeof(*member));
+    if (!member) {
+        return MUSTER_ENOMEM;
+    }
+    member->job = job;
+    member->role = role;
+    member->index = index;
+    member->end = MST_ABSENT;
+    fresh = mst_tree_insert(&job->members, &place, &member->node);
+    MST_ASSERT(fresh);
+    job->rank_places += role == MST_ROLE_RANK;
+    *out = member;
+    return MUSTER_OK;
+}
+
+void mst_member_forget(struct mst_member *member)
+{
+    struct mst_job *job = member->job;
+
+    MST_ASSERT(member->end == MST_ABSENT);
+    mst_tree_remove(&job->members, &member->node);
+    job->rank_places -= member->role == MST_ROLE_RANK;
+    mst_member_free(job->core, member);
+}
+
+void mst_member_free(struct mst_core *core, struct mst_member *member)
+{
+    MST_ASSERT(!member->session && !member->claimant);
+    if (member->fenced) {
+        mst_tree_remove(&core->fences, &member->fence_node);
+    }
+    mst_blob_drop(&core->mem, member->text);
+    mst_blob_drop(&core->mem, member->host);
+    mst_blob_drop(&core->mem, member->seat.host);
+    mst_blob_drop(&core->mem, member->seat.fault_text);
+    mst_mem_release(&core->mem, member);
+}
+
+void mst_member_touch(struct mst_member *member)
+{
+    struct mst_job *job = member->job;
+    bool fresh;
+
+    mst_tree_remove(&job->changes, &member->change_node);
+    member->revision = mst_job_next_revision(job);
+    fresh = mst_tree_insert(&job->changes, &member->revision, &member->change_node);
+    MST_ASSERT(fresh);
+    mst_watch_wake_members(job, member->revision);
+}
+
+/* ---- holding a place ---- */
+
+static void set_text(struct mst_member *member, struct mst_blob *text)
+{
+    struct mst_blob *old = member->text;
+
+    member->text = mst_blob_keep(text);
+    mst_blob_drop(&member->job->core->mem, old);
+}
+
+static void tell_admitted(const struct mst_member *member)
+{
+    struct mst_line line;
+
+    if (!mst_narrate_begin(&line, member->job, MST_INFO,
+                           member->role == MST_ROLE_RANK ? "member-joining" : "member-present")) {
+        return;
+    }
+    mst_narrate_member(&line, member);
+    mst_narrate_number(&line, "incarnation", member->incarnation);
+    mst_narrate_bytes(&line, "host", mst_blob_slice(member->host));
+    mst_narrate_number(&line, "pid", member->pid);
+    mst_narrate_end(&line);
+}
+
+void mst_member_admit(struct mst_member *member, struct mst_session *session)
+{
+    struct mst_blob *host = mst_blob_keep(session->host);
+
+    MST_ASSERT(member->end && !member->session);
+    session->member = member;
+    session->claiming = false;
+    member->session = session;
+    member->incarnation++;
+    member->end = 0;
+    member->cause = MST_CAUSE_NONE;
+    member->code = 0;
+    set_text(member, NULL);
+    mst_blob_drop(&member->job->core->mem, member->host);
+    member->host = host;
+    member->pid = session->pid;
+    member->heard_ns = session->heard_ns;
+    member->job->living += member->role == MST_ROLE_RANK;
+    mst_member_touch(member);
+    tell_admitted(member);
+    if (!session->join) {
+        return;
+    }
+    if (member->role == MST_ROLE_RANK) {
+        mst_member_set_ready(member);
+    } else {
+        mst_waiter_set_view(session->join, mst_generation_view(member->job, member));
+        mst_waiter_answer(session->join, MUSTER_OK);
+    }
+}
+
+void mst_member_set_ready(struct mst_member *member)
+{
+    struct mst_job *job = member->job;
+
+    if (mst_list_linked(&member->in_ready)) {
+        return;
+    }
+    mst_list_append(&job->ready, &member->in_ready);
+    job->ready_count++;
+    mst_narrate_event(member, MST_INFO, "member-ready");
+    if (job->alive > 0 && job->grow == MST_GROW_CHECK && job->attention == MST_CALM) {
+        struct mst_line line;
+
+        if (mst_narrate_begin(&line, job, MST_INFO, "grow")) {
+            mst_text_add(&line.text, " requested-by=#");
+            mst_text_u64(&line.text, member->index);
+            mst_narrate_end(&line);
+        }
+        mst_generation_attention(job, MST_GROW);
+    }
+    mst_job_mark(job);
+}
+
+void mst_member_unready(struct mst_member *member)
+{
+    if (mst_list_linked(&member->in_ready)) {
+        mst_list_remove(&member->in_ready);
+        member->job->ready_count--;
+        mst_job_mark(member->job);
+    }
+}
+
+/* ---- losing it ---- */
+
+static void tell_gone(const struct mst_member *member)
+{
+    struct mst_line line;
+
+    if (!mst_narrate_begin(&line, member->job, MST_INFO,
+                           member->end == MST_LEFT ? "member-left" : "member-lost")) {
+        return;
+    }
+    mst_narrate_member(&line, member);
+    mst_narrate_number(&line, "incarnation", member->incarnation);
+    if (member->end == MST_STATE_LOST) {
+        mst_narrate_word(&line, "cause", mst_narrate_cause(member->cause));
+        if (member->cause == MST_CAUSE_EXIT || member->cause == MST_CAUSE_SIGNAL) {
+            mst_narrate_code(&line, "code", member->code);
+        }
+    }
+    mst_narrate_end(&line);
+}
+
+static void record_fault(struct mst_member *member, enum mst_cause cause, int32_t code,
+                         struct mst_blob *text)
+{
+    struct mst_job *job = member->job;
+    struct mst_seat *seat = &member->seat;
+    bool fresh;
+
+    if (seat->fault_revision != 0) {
+        return; /* the first one is the cause, later ones follow from it */
+    }
+    seat->fault_revision = mst_job_next_revision(job);
+    seat->fault_cause = cause;
+    seat->fault_code = code;
+    seat->fault_text = mst_blob_keep(text);
+    fresh = mst_tree_insert(&job->faults, &seat->fault_revision, &seat->fault_node);
+    MST_ASSERT(fresh);
+    mst_watch_wake_faults(job, seat->fault_revision);
+}
+
+/* The generation loses who sat there. */
+static void leave_seat(struct mst_member *member)
+{
+    struct mst_job *job = member->job;
+    struct mst_seat *seat = &member->seat;
+
+    if (!mst_member_seated(member)) {
+        return;
+    }
+    seat->gone = true;
+    seat->cause = member->cause;
+    seat->code = member->code;
+    seat->losses = member->losses;
+    seat->heard_ns = member->heard_ns;
+    job->alive--;
+    if (member->end == MST_STATE_LOST) {
+        record_fault(member, member->cause, member->code, member->text);
+        mst_generation_attention(job, MST_INTERRUPT);
+    }
+    mst_round_lose(job, member);
+}
+
+static void set_fence(struct mst_member *member, struct mst_token token)
+{
+    struct mst_core *core = member->job->core;
+
+    mst_tree_remove(&core->fences, &member->fence_node);
+    member->fence_token = token;
+    member->fenced = mst_tree_insert(&core->fences, &token, &member->fence_node);
+    MST_ASSERT(member->fenced);
+}
+
+static void give_up(struct mst_member *member, enum mst_state end, struct mst_loss loss)
+{
+    struct mst_job *job = member->job;
+    struct mst_session *session = member->session;
+    struct mst_session *heir = member->claimant;
+
+    MST_ASSERT(session && !member->end);
+    mst_member_unready(member);
+    member->end = end;
+    member->cause = loss.cause;
+    member->code = loss.code;
+    member->heard_ns = session->heard_ns;
+    member->losses += end == MST_STATE_LOST;
+    set_text(member, loss.text);
+    member->session = NULL;
+    member->claimant = NULL;
+    member->waits_at = NULL;
+    job->living -= member->role == MST_ROLE_RANK;
+    if (job->free_from[member->role] > member->index) {
+        job->free_from[member->role] = member->index;
+    }
+    set_fence(member, session->token);
+    mst_member_touch(member);
+    tell_gone(member);
+    mst_session_end(session, MST_LINK_FENCED);
+    leave_seat(member);
+    if (heir) {
+        mst_member_admit(member, heir);
+    }
+    mst_job_mark(job);
+}
+
+void mst_member_lose(struct mst_member *member, struct mst_loss loss)
+{
+    give_up(member, MST_STATE_LOST, loss);
+}
+
+void mst_member_leave(struct mst_member *member)
+{
+    give_up(member, MST_LEFT, (struct mst_loss){.cause = MST_CAUSE_LEFT});
+}
+
+void mst_member_heard(struct mst_member *member)
+{
+    struct mst_session *claimant = member->claimant;
+
+    if (!claimant) {
+        return;
+    }
+    mst_narrate_event(member, MST_INFO, "claim-refused");
+    member->claimant = NULL;
+    if (claimant->join) {
+        claimant->join->detail = MST_DETAIL_HOLDER;
+        claimant->join->member = member;
+        mst_waiter_answer(claimant->join, MUSTER_EEXISTS);
+    }
+    mst_session_end(claimant, MST_LINK_REFUSED);
+}
+
+/* ---- what is said of it ---- */
+
+static struct mst_blob *copy_text(struct mst_session *session, struct mst_waiter *waiter,
+                                  struct mst_slice text)
+{
+    const struct mst_core *core = session->core;
+    struct mst_blob *copy;
+
+    if (text.size > core->config.limits.text_bytes_max) {
+        mst_waiter_refuse(waiter, MUSTER_ELIMIT, core->config.limits.text_bytes_max);
+        return NULL;
+    }
+    copy = mst_blob_new(&core->mem, text);
+    if (!copy) {
+        mst_waiter_answer(waiter, MUSTER_ENOMEM);
+    }
+    return copy;
+}
+
+void mst_member_fault(struct mst_session *session, struct mst_waiter *waiter,
+                      const struct mst_request *request)
+{
+    struct mst_member *member = session->member;
+    struct mst_job *job = session->job;
+    struct mst_blob *text;
+    struct mst_line line;
+
+    if (session->role != MST_ROLE_RANK) {
+        mst_waiter_answer(waiter, MUSTER_EINVAL);
+        return;
+    }
+    if (session->claiming || request->fault.generation != job->generation ||
+        !mst_member_seated(member)) {
+        mst_waiter_set_view(waiter, mst_generation_session_view(session));
+        mst_waiter_answer(waiter, MUSTER_EFENCED);
+        return;
+    }
+    text = copy_text(session, waiter, request->fault.text);
+    if (!text) {
+        return;
+    }
+    if (mst_narrate_begin(&line, job, MST_INFO, "fault")) {
+        mst_narrate_member(&line, member);
+        mst_narrate_number(&line, "incarnation", member->incarnation);
+        mst_narrate_code(&line, "code", request->fault.code);
+        mst_narrate_end(&line);
+    }
+    record_fault(member, MST_CAUSE_FAULT, request->fault.code, text);
+    mst_blob_drop(&session->core->mem, text);
+    mst_generation_attention(job, MST_INTERRUPT);
+    mst_waiter_answer(waiter, MUSTER_OK);
+}
+
+/* A process that only claimed the place is dead. */
+static bool report_claimant(struct mst_member *member, uint64_t pid)
+{
+    struct mst_session *claimant = member->claimant;
+
+    if (!claimant || claimant->pid != pid) {
+        return false;
+    }
+    member->claimant = NULL;
+    mst_session_end(claimant, MST_LINK_FENCED);
+    return true;
+}
+
+void mst_member_report(struct mst_session *session, struct mst_waiter *waiter,
+                       const struct mst_request *request)
+{
+    struct mst_member *member = mst_member_find(session->job, MST_ROLE_RANK, request->lost.index);
+    struct mst_loss loss = {.cause = request->lost.cause, .code = request->lost.code};
+
+    if (loss.cause != MST_CAUSE_EXIT && loss.cause != MST_CAUSE_SIGNAL &&
+        loss.cause != MST_CAUSE_GONE) {
+        mst_waiter_answer(waiter, MUSTER_EINVAL);
+        return;
+    }
+    loss.text = copy_text(session, waiter, request->lost.text);
+    if (!loss.text) {
+        return;
+    }
+    waiter->number = 0;
+    if (member && member->session && member->session->pid == request->lost.pid) {
+        waiter->number = 1;
+        mst_waiter_answer(waiter, MUSTER_OK);
+        mst_member_lose(member, loss);
+    } else {
+        waiter->number = member && report_claimant(member, request->lost.pid);
+        mst_waiter_answer(waiter, MUSTER_OK);
+    }
+    mst_blob_drop(&waiter->core->mem, loss.text);
+}
+
+bool mst_member_seated(const struct mst_member *member)
+{
+    return member->seat.incarnation != 0 && member->seat.incarnation == member->incarnation &&
+           !member->seat.gone;
+}
+
+enum mst_state mst_member_state(const struct mst_member *member)
+{
+    if (member->end) {
+        return member->end;
+    }
+    if (!member->session->link) {
+        return MST_SILENT;
+    }
+    return member->role != MST_ROLE_RANK || mst_member_seated(member) ? MST_PRESENT : MST_JOINING;
+}
+
+static uint64_t since_ms(const struct mst_job *job, uint64_t then_ns)
+{
+    return (job->core->now_ns - then_ns) / MST_MS_NS;
+}
+
+struct mst_who mst_member_who(const struct mst_member *member)
+{
+    bool sits = member->seat.incarnation != 0 && member->seat.incarnation == member->incarnation;
+
+    return (struct mst_who){
+        .index = member->index,
+        .rank = sits ? member->seat.rank : MST_RANK_NONE,
+        .incarnation = member->incarnation,
+        .role = member->role,
+        .state = mst_member_state(member),
+        .cause = member->cause,
+        .code = member->code,
+        .losses = member->losses,
+        .heard_ms =
+            since_ms(member->job, member->session ? member->session->heard_ns : member->heard_ns),
+        .pid = member->pid,
+        .host = mst_blob_slice(member->host),
+    };
+}
+
+struct mst_who mst_member_seat_who(const struct mst_member *member)
+{
+    const struct mst_seat *seat = &member->seat;
+
+    if (seat->incarnation == 0 || seat->incarnation == member->incarnation) {
+        return mst_member_who(member);
+    }
+    return (struct mst_who){
+        .index = member->index,
+        .rank = seat->rank,
+        .incarnation = seat->incarnation,
+        .role = member->role,
+        .state = seat->cause == MST_CAUSE_LEFT ? MST_LEFT : MST_STATE_LOST,
+        .cause = seat->cause,
+        .code = seat->code,
+        .losses = seat->losses,
+        .heard_ms = since_ms(member->job, seat->heard_ns),
+        .pid = seat->pid,
+        .host = mst_blob_slice(seat->host),
+    };
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_CORE_SESSION_H
+#define MST_CORE_SESSION_H
+
+/* A session: one process's standing with the service, which outlives its connections. It has a
+ * lease, and remembers the outcomes of its writes as long as they may be repeated. */
+
+#include "core/link.h"
+#include "core/waiter.h"
+
+/* What became of a write, kept for the window of ids that may still be repeated. */
+struct mst_outcome {
+    uint64_t id; /* 0: empty */
+    muster_status status;
+    int64_t number;
+    uint64_t revision;
+};
+
+struct mst_session {
+    struct mst_tree_node node; /* in core->sessions */
+    struct mst_core *core;
+    struct mst_token token;
+    struct mst_job *job; /* counted */
+    struct mst_list in_job;
+    struct mst_link *link; /* NULL: silent */
+    enum mst_role role;
+    struct mst_member *member; /* NULL: an observer */
+    bool claiming;             /* waits for `member`'s holder to be lost */
+    struct mst_blob *host;
+    uint64_t pid;
+    uint64_t heard_ns;
+    uint64_t lease_ns; /* when it ends. The alarm rings then or, if renewed since, earlier */
+    struct mst_alarm alarm;
+    struct mst_list owned;        /* struct mst_key.in_owner */
+    struct mst_waiter *join;      /* its JOIN that waits */
+    uint64_t oldest;              /* the oldest id that may still come */
+    struct mst_outcome *outcomes; /* id modulo room; a power of two, at most MST_WINDOW */
+    uint32_t outcome_room;
+};
+
+void mst_session_tree_init(struct mst_tree *tree);
+struct mst_session *mst_session_find(struct mst_core *core, struct mst_token token);
+struct mst_session *mst_session_first(const struct mst_core *core);
+struct mst_session *mst_session_next(const struct mst_session *session);
+
+/* A session of the job, without a place or a link yet; its lease runs. NULL: no memory. */
+struct mst_session *mst_session_new(struct mst_core *core, struct mst_job *job,
+                                    const struct mst_open *open);
+void mst_session_attach(struct mst_session *session, struct mst_link *link);
+
+/* The window: true if the request is to be carried out; else it was answered here. */
+bool mst_session_admit(struct mst_session *session, struct mst_waiter *waiter,
+                       const struct mst_request *request);
+
+/* After a WRITE-flagged request was answered: keep its outcome. */
+void mst_session_record(struct mst_session *session, const struct mst_waiter *waiter);
+
+void mst_session_renew(struct mst_session *session, struct mst_waiter *waiter);
+void mst_session_join(struct mst_session *session, struct mst_waiter *waiter);
+void mst_session_leave(struct mst_session *session, struct mst_waiter *waiter);
+void mst_session_cancel(struct mst_session *session, struct mst_waiter *waiter, uint64_t id);
+
+/* A sign of life: the lease runs anew, and who claims its place is refused. */
+void mst_session_heard(struct mst_session *session);
+
+/* Its connection is gone. */
+void mst_session_detach(struct mst_session *session);
+
+/* The alarm rang. */
+void mst_session_expire(struct mst_session *session);
+
+/* At least a whole lease from now. */
+void mst_session_extend(struct mst_session *session);
+
+/* The session is over: what waits is told, owned keys vanish, memory is released. Says nothing
+ * about the member; that is for the caller, before. */
+void mst_session_end(struct mst_session *session, enum mst_link_end end);
+
+#endif

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_CORE_WAITER_H
+#define MST_CORE_WAITER_H
+
+/* A request between its admission and its answer. It is also the reply: what an answer needs is
+ * reserved here when the request is admitted, so that answering never allocates.
+ *
+ *   ADMITTED --answer--> QUEUED --mst_core_next--> told
+ *       |wait               ^
+ *       +----> WAITING -----+
+ *
+ * Pages (LIST, WATCH, MEMBERS, ...) are read when they are told, not when they are decided: they
+ * show the state of that moment, which is never older than the request. */
+
+#include "core/state.h"
+
+enum mst_waiter_stage { MST_ADMITTED = 1, MST_WAITING = 2, MST_QUEUED = 3 };
+
+/* What the reply's detail is made of. */
+enum mst_waiter_detail {
+    MST_DETAIL_NONE = 0,
+    MST_DETAIL_LIMIT,  /* `limit` */
+    MST_DETAIL_HOLDER, /* who holds `member` */
+    MST_DETAIL_JOIN,   /* who is not ready in `job` */
+    MST_DETAIL_ROUND   /* of `round` as it is or as it ended; `limit` if not 0 */
+};
+
+/* One of the keys of a GET or WAIT that waits. */
+struct mst_key_wait {
+    struct mst_list in_key;
+    struct mst_waiter *waiter;
+    struct mst_key *key; /* NULL: has come */
+};
+
+struct mst_waiter {
+    struct mst_todo todo;
+    struct mst_list in_link;
+    struct mst_core *core;
+    struct mst_link *link;
+    struct mst_job *job; /* counted; NULL: none */
+    uint64_t id;
+    enum mst_command command;
+    enum mst_waiter_stage stage;
+
+    muster_status status;
+    int64_t number;
+    uint64_t revision;
+    bool has_view;
+    struct mst_view view;
+    enum mst_waiter_detail detail;
+    int64_t limit;
+    struct mst_member *member; /* the caller's place, or the one HOLDER means */
+    struct mst_round *round;   /* counted; ROUND, ROUND_MEMBERS */
+    struct mst_list in_round;
+    union {
+        struct {
+            struct mst_blob *value;
+            struct mst_key_wait *waits;
+            uint32_t wait_count, pending;
+        } keys; /* GET, WAIT */
+        struct {
+            struct mst_session *session; /* while WAITING */
+        } join;
+        struct {
+            uint32_t kinds;
+            uint64_t generation; /* of the keys */
+            uint64_t after;      /* a cursor, see watch.h */
+            struct mst_prefix *prefix;
+            struct mst_list in_prefix, in_members, in_faults, in_view;
+        } watch;
+        struct {
+            uint64_t generation;
+            uint64_t after;
+            struct mst_blob *prefix, *after_name; /* LIST */
+        } page;
+    };
+};
+
+/* ADMITTED, bound to the link; NULL: no memory. */
+struct mst_waiter *mst_waiter_new(struct mst_core *core, struct mst_link *link,
+                                  const struct mst_request *request);
+void mst_waiter_free(struct mst_waiter *waiter);
+
+/* From now on it is being told: it stays whatever becomes of the link. */
+void mst_waiter_leave_link(struct mst_waiter *waiter);
+
+/* Counts the job's references. */
+void mst_waiter_set_job(struct mst_waiter *waiter, struct mst_job *job);
+
+void mst_waiter_set_view(struct mst_waiter *waiter, struct mst_view view);
+
+/* The decision: out of whatever it waits in, and into the queue of effects. */
+void mst_waiter_answer(struct mst_waiter *waiter, muster_status status);
+
+/* ELIMIT, or another status whose detail is one number. */
+void mst_waiter_refuse(struct mst_waiter *waiter, muster_status status, uint64_t limit);
+
+/* One of `link` that still waits under this id; NULL: none. */
+struct mst_waiter *mst_waiter_find(const struct mst_link *link, uint64_t id);
+
+#endif

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/write.h"
+
+#include "base/text.h"
+#include "core/generation.h"
+#include "core/job.h"
+
+/* A batch being prepared. */
+struct batch {
+    struct mst_job *job;
+    struct mst_keyspace *space;
+    const struct mst_write *ops;
+    struct mst_staged *staged;
+    uint32_t count; /* prepared so far */
+    int64_t more_keys, more_bytes;
+    uint64_t limit; /* of an ELIMIT */
+    uint64_t seen;  /* ECONFLICT, EEXISTS: the revision the key is at */
+};
+
+/* ---- numbers as text ---- */
+
+static bool parse_number(const struct mst_blob *value, int64_t *out)
+{
+    struct mst_slice text = mst_blob_slice(value);
+    const char *digits = text.data;
+    bool negative = text.size > 0 && digits[0] == '-';
+    uint64_t most = (uint64_t)INT64_MAX + negative;
+    uint64_t number = 0;
+
+    if (text.size == (size_t)negative || text.size > 20) {
+        return false;
+    }
+    for (size_t i = negative; i < text.size; i++) {
+        uint64_t digit = (uint64_t)(digits[i] - '0');
+
+        if (digits[i] < '0' || digits[i] > '9' || number > (most - digit) / 10) {
+            return false;
+        }
+        number = number * 10 + digit;
+    }
+    *out = negative ? (int64_t)(0 - number) : (int64_t)number;
+    return true;
+}
+
+static struct mst_blob *number_blob(const struct mst_mem *mem, int64_t number)
+{
+    char array[24];
+    struct mst_text text = mst_text_in(array, sizeof(array));
+
+    mst_text_i64(&text, number);
+    return mst_blob_new(mem, mst_slice_of(array, text.size));
+}
+
+static bool sum_of(int64_t a, int64_t b, int64_t *out)
+{
+    if ((b > 0 && a > INT64_MAX - b) || (b < 0 && a < INT64_MIN - b)) {
+        return false;
+    }
+    *out = a + b;
+    return true;
+}
+
+/* ---- what an operation would make of the value ---- */
+
+static muster_status make_sum(struct batch *batch, struct mst_staged *staged,
+                              const struct mst_blob *old, int64_t delta)
+{
+    int64_t number = 0;
+
+    if ((old && !parse_number(old, &number)) || !sum_of(number, delta, &number)) {
+        return MUSTER_ERANGE;
+    }
+    staged->value = number_blob(&batch->job->core->mem, number);
+    staged->number = number;
+    return staged->value ? MUSTER_OK : MUSTER_ENOMEM;
+}
+
+static muster_status make_longer(struct batch *batch, struct mst_staged *staged,
+                                 const struct mst_blob *old, struct mst_slice more)
+{
+    const struct mst_core *core = batch->job->core;
+    struct mst_slice first = mst_blob_slice(old);
+    struct mst_blob *value;
+
+    if (more.size > core->config.limits.value_bytes_max - first.size) {
+        batch->limit = core->config.limits.value_bytes_max;
+        return MUSTER_ELIMIT;
+    }
+    value = mst_blob_join(&core->mem, first, more);
+    if (!value) {
+        return MUSTER_ENOMEM;
+    }
+    staged->value = value;
+    staged->number = (int64_t)value->size;
+    return MUSTER_OK;
+}
+
+static muster_status make_value(struct batch *batch, struct mst_staged *staged,
+                                const struct mst_write *op, const struct mst_blob *old,
+                                uint64_t revision)
+{
+    const struct mst_mem *mem = &batch->job->core->mem;
+
+    switch (op->kind) {
+    case MST_INSERT:
+        if (old) {
+            batch->seen = revision;
+            return MUSTER_EEXISTS;
+        }
+        break;
+    case MST_CAS:
+        if (op->expected != (old ? revision : 0)) {
+            batch->seen = old ? revision : 0;
+            return MUSTER_ECONFLICT;
+        }
+        break;
+    case MST_PUT:
+        break;
+    case MST_ADD:
+        return make_sum(batch, staged, old, op->delta);
+    case MST_APPEND:
+        return make_longer(batch, staged, old, op->value);
+    case MST_DELETE:
+        staged->number = old != NULL;
+        return MUSTER_OK;
+    }
+    staged->value = mst_blob_new(mem, op->value);
+    return staged->value ? MUSTER_OK : MUSTER_ENOMEM;
+}
+
+/* Keys and bytes as they would be after the batch so far. */
+static muster_status check_room(struct batch *batch, const struct mst_key *key,
+                                const struct mst_blob *old, const struct mst_blob *value)
+{
+    const struct mst_limits *limits = &batch->job->core->config.limits;
+    bool awaited = key->revision == 0; /* its name counts already */
+    int64_t keys = (value != NULL) - (old != NULL);
+    int64_t bytes = (int64_t)mst_blob_slice(value).size - (int64_t)mst_blob_slice(old).size;
+
+    if (!awaited) {
+        batch->more_keys += keys;
+        bytes += keys * (int64_t)key->name_size;
+    }
+    batch->more_bytes += bytes;
+    if (keys > 0 && batch->more_keys > 0 &&
+        batch->job->key_count + (uint64_t)batch->more_keys > limits->keys_max) {
+        batch->limit = limits->keys_max;
+        return MUSTER_ELIMIT;
+    }
+    if (bytes > 0 && batch->more_bytes > 0 &&
+        batch->job->key_bytes + (uint64_t)batch->more_bytes > limits->job_bytes_max) {
+        batch->limit = limits->job_bytes_max;
+        return MUSTER_ELIMIT;
+    }
+    return MUSTER_OK;
+}
+
+static muster_status check_op(struct batch *batch, const struct mst_write *op)
+{
+    const struct mst_limits *limits = &batch->job->core->config.limits;
+    muster_status status = mst_key_name_status(batch->job->core, op->key);
+
+    if (status == MUSTER_ELIMIT) {
+        batch->limit = limits->key_bytes_max;
+        return status;
+    }
+    if (status != MUSTER_OK || op->kind < MST_INSERT || op->kind > MST_DELETE) {
+        return MUSTER_EINVAL;
+    }
+    if (op->value.size > limits->value_bytes_max) {
+        batch->limit = limits->value_bytes_max;
+        return MUSTER_ELIMIT;
+    }
+    return MUSTER_OK;
+}
+
+static muster_status find_key(struct batch *batch, const struct mst_write *op, struct mst_key **out)
+{
+    if (op->kind == MST_DELETE) {
+        *out = mst_key_find(batch->space, op->key);
+        return MUSTER_OK;
+    }
+    return mst_key_obtain(batch->job, batch->space, op->key, out, &batch->limit);
+}
+
+/* Counts the operation as prepared as soon as it holds something to undo. */
+static muster_status prepare(struct batch *batch)
+{
+    const struct mst_write *op = &batch->ops[batch->count];
+    struct mst_staged *staged = &batch->staged[batch->count];
+    const struct mst_blob *old;
+    uint64_t revision;
+    muster_status status = check_op(batch, op);
+    struct mst_key *key = NULL;
+
+    if (status == MUSTER_OK) {
+        status = find_key(batch, op, &key);
+    }
+    *staged = (struct mst_staged){.key = key, .owned = op->owned};
+    if (status != MUSTER_OK || !key) {
+        batch->count += status == MUSTER_OK;
+        return status;
+    }
+    old = key->staged ? batch->staged[key->staged - 1].value : key->value;
+    revision = key->staged ? UINT64_MAX : key->revision; /* nobody can expect one of this batch */
+    batch->count++;
+    key->staged = batch->count;
+    status = make_value(batch, staged, op, old, revision);
+    return status == MUSTER_OK ? check_room(batch, key, old, staged->value) : status;
+}
+
+/* ---- the end of it ---- */
+
+static void undo(struct batch *batch)
+{
+    for (uint32_t i = 0; i < batch->count; i++) {
+        struct mst_staged *staged = &batch->staged[i];
+
+        mst_blob_drop(&batch->job->core->mem, staged->value);
+        if (staged->key && staged->key->staged == i + 1) {
+            staged->key->staged = 0;
+            mst_key_release(batch->job, staged->key);
+        }
+    }
+}
+
+static void apply(struct batch *batch, const struct mst_staged *staged, struct mst_session *session)
+{
+    struct mst_key *key = staged->key;
+
+    key->staged = 0;
+    if (staged->value) {
+        mst_key_store(batch->job, key, staged->value, staged->owned ? session : NULL);
+    } else if (key->value) {
+        mst_key_erase(batch->job, key);
+    } else {
+        mst_key_release(batch->job, key);
+    }
+}
+
+/* Only what each key is at the end is ever seen by anybody. */
+static void commit(struct batch *batch, struct mst_session *session)
+{
+    for (uint32_t i = 0; i < batch->count; i++) {
+        struct mst_staged *staged = &batch->staged[i];
+
+        if (!staged->key) {
+            continue;
+        }
+        if (staged->key->staged == i + 1) {
+            struct mst_key *key = staged->key;
+
+            apply(batch, staged, session);
+            staged->revision = staged->value ? key->revision : batch->job->revision;
+        } else {
+            mst_blob_drop(&batch->job->core->mem, staged->value);
+        }
+    }
+}
+
+void mst_write_request(struct mst_session *session, struct mst_waiter *waiter,
+                       const struct mst_request *request)
+{
+    struct mst_core *core = session->core;
+    struct batch batch = {.job = session->job,
+                          .space = mst_keyspace_of(session->job, request->write.generation),
+                          .ops = request->write.ops,
+                          .staged = core->staged};
+    muster_status status = MUSTER_OK;
+
+    if (!batch.space) {
+        mst_waiter_set_view(waiter, mst_generation_session_view(session));
+        mst_waiter_answer(waiter, MUSTER_EFENCED);
+        return;
+    }
+    if (request->write.count > core->config.limits.batch_max) {
+        mst_waiter_refuse(waiter, MUSTER_ELIMIT, core->config.limits.batch_max);
+        return;
+    }
+    if (request->write.count == 0) {
+        mst_waiter_answer(waiter, MUSTER_EINVAL);
+        return;
+    }
+    for (uint32_t i = 0; i < request->write.count && status == MUSTER_OK; i++) {
+        waiter->number = i;
+        status = prepare(&batch);
+    }
+    if (status == MUSTER_OK) {
+        commit(&batch, session);
+        waiter->number = batch.staged[batch.count - 1].number;
+        waiter->revision = batch.staged[batch.count - 1].revision;
+        mst_waiter_answer(waiter, status);
+        return;
+    }
+    undo(&batch);
+    waiter->revision = batch.seen;
+    if (status == MUSTER_ELIMIT) {
+        mst_waiter_refuse(waiter, status, batch.limit);
+    } else {
+        mst_waiter_answer(waiter, status);
+    }
+}

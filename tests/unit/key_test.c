@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Keys: the single operations, batches that happen at once or not at all, waits, listings, owners,
+ * the key space of a generation, and limits. */
+#include "core_fixture.h"
+
+static struct mst_request batch(const struct mst_write *ops, uint32_t count)
+{
+    return (struct mst_request){.command = MST_WRITE, .write = {.ops = ops, .count = count}};
+}
+
+static struct mst_write op(enum mst_write_kind kind, const char *key, const char *value)
+{
+    return (struct mst_write){
+        .kind = kind, .key = mst_slice_text(key), .value = mst_slice_text(value)};
+}
+
+static struct client observer(struct fixture *f)
+{
+    return fixture_client(f, MST_ROLE_OBSERVER, 0);
+}
+
+static void the_single_operations(struct fixture *f)
+{
+    struct client client = observer(f);
+    const struct mst_reply *reply;
+    uint64_t revision;
+
+    fixture_connect(f, &client);
+    reply = fixture_write(f, &client, MST_INSERT, "k", "1");
+    EXPECT_INT(f, reply->status, MUSTER_OK);
+    revision = reply->revision;
+    reply = fixture_write(f, &client, MST_INSERT, "k", "2");
+    EXPECT_INT(f, reply->status, MUSTER_EEXISTS);
+    EXPECT_INT(f, reply->revision, revision);
+    reply = fixture_write(f, &client, MST_PUT, "k", "2");
+    EXPECT(f, reply->revision > revision);
+    revision = reply->revision;
+    reply = fixture_get(f, &client, "k");
+    EXPECT_TEXT(f, reply->value, "2");
+    EXPECT_INT(f, reply->revision, revision);
+    reply = fixture_write(f, &client, MST_APPEND, "k", "34");
+    EXPECT_INT(f, reply->number, 3);
+    EXPECT_TEXT(f, fixture_get(f, &client, "k")->value, "234");
+    reply = fixture_write(f, &client, MST_APPEND, "new", "ab");
+    EXPECT_INT(f, reply->number, 2);
+    reply = fixture_write(f, &client, MST_DELETE, "k", "");
+    EXPECT_INT(f, reply->number, 1);
+    EXPECT_INT(f, fixture_get(f, &client, "k")->status, MUSTER_ENOTFOUND);
+    reply = fixture_write(f, &client, MST_DELETE, "k", "");
+    EXPECT_INT(f, reply->status, MUSTER_OK);
+    EXPECT_INT(f, reply->number, 0);
+    EXPECT_INT(f, fixture_write(f, &client, MST_INSERT, "k", "5")->status, MUSTER_OK);
+}
+
+static void compare_and_set(struct fixture *f)
+{
+    struct client client = observer(f);
+    struct mst_write cas = op(MST_CAS, "k", "first");
+    const struct mst_reply *reply;
+    uint64_t revision;
+
+    fixture_connect(f, &client);
+    cas.expected = 3;
+    reply = fixture_call(f, &client, batch(&cas, 1));
+    EXPECT_INT(f, reply->status, MUSTER_ECONFLICT);
+    EXPECT_INT(f, reply->revision, 0);
+    cas.expected = 0;
+    reply = fixture_call(f, &client, batch(&cas, 1));
+    EXPECT_INT(f, reply->status, MUSTER_OK);
+    revision = reply->revision;
+    reply = fixture_call(f, &client, batch(&cas, 1));
+    EXPECT_INT(f, reply->status, MUSTER_ECONFLICT);
+    EXPECT_INT(f, reply->revision, revision);
+    cas.expected = revision;
+    cas.value = mst_slice_text("second");
+    EXPECT_INT(f, fixture_call(f, &client, batch(&cas, 1))->status, MUSTER_OK);
+    EXPECT_TEXT(f, fixture_get(f, &client, "k")->value, "second");
+    fixture_write(f, &client, MST_DELETE, "k", "");
+    cas.expected = 0; /* deleted is not there */
+    EXPECT_INT(f, fixture_call(f, &client, batch(&cas, 1))->status, MUSTER_OK);
+}
+
+static void adding(struct fixture *f)
+{
+    struct client client = observer(f);
+    const char *const no_numbers[] = {"", "-", "x", "1x", "9223372036854775808", "+1", " 1"};
+
+    fixture_connect(f, &client);
+    EXPECT_INT(f, fixture_add(f, &client, "n", -7)->number, -7);
+    EXPECT_INT(f, fixture_add(f, &client, "n", 10)->number, 3);
+    EXPECT_TEXT(f, fixture_get(f, &client, "n")->value, "3");
+    fixture_write(f, &client, MST_PUT, "n", "9223372036854775807");
+    EXPECT_INT(f, fixture_add(f, &client, "n", 1)->status, MUSTER_ERANGE);
+    EXPECT_INT(f, fixture_add(f, &client, "n", -1)->number, INT64_MAX - 1);
+    fixture_write(f, &client, MST_PUT, "n", "-9223372036854775808");
+    EXPECT_INT(f, fixture_add(f, &client, "n", -1)->status, MUSTER_ERANGE);
+    EXPECT_INT(f, fixture_add(f, &client, "n", 0)->number, INT64_MIN);
+    for (size_t i = 0; i < sizeof(no_numbers) / sizeof(no_numbers[0]); i++) {
+        fixture_write(f, &client, MST_PUT, "n", no_numbers[i]);
+        EXPECT_INT(f, fixture_add(f, &client, "n", 1)->status, MUSTER_ERANGE);
+    }
+}
+
+static void a_batch_is_all_or_nothing(struct fixture *f)
+{
+    struct client client = observer(f);
+    struct mst_write ops[4] = {op(MST_PUT, "a", "1"), op(MST_ADD, "n", ""), op(MST_DELETE, "b", ""),
+                               op(MST_INSERT, "c", "3")};
+    const struct mst_reply *reply;
+
+    ops[1].delta = 4;
+    fixture_connect(f, &client);
+    fixture_write(f, &client, MST_PUT, "b", "2");
+    fixture_write(f, &client, MST_PUT, "c", "there");
+    reply = fixture_call(f, &client, batch(ops, 4));
+    EXPECT_INT(f, reply->status, MUSTER_EEXISTS);
+    EXPECT_INT(f, reply->number, 3); /* which one it was */
+    EXPECT_INT(f, fixture_get(f, &client, "a")->status, MUSTER_ENOTFOUND);
+    EXPECT_INT(f, fixture_get(f, &client, "n")->status, MUSTER_ENOTFOUND);
+    EXPECT_TEXT(f, fixture_get(f, &client, "b")->value, "2");
+    fixture_write(f, &client, MST_DELETE, "c", "");
+    reply = fixture_call(f, &client, batch(ops, 4));
+    EXPECT_INT(f, reply->status, MUSTER_OK);
+    EXPECT_TEXT(f, fixture_get(f, &client, "a")->value, "1");
+    EXPECT_TEXT(f, fixture_get(f, &client, "n")->value, "4");
+    EXPECT_INT(f, fixture_get(f, &client, "b")->status, MUSTER_ENOTFOUND);
+    EXPECT_TEXT(f, fixture_get(f, &client, "c")->value, "3");
+}
+
+static void a_batch_sees_itself_and_others_see_its_end(struct fixture *f)
+{
+    struct client client = observer(f);
+    struct client waiting = observer(f);
+    struct mst_write ops[5] = {op(MST_PUT, "k", "7"), op(MST_ADD, "k", ""),
+                               op(MST_APPEND, "k", "0"), op(MST_PUT, "gone", "x"),
+                               op(MST_DELETE, "gone", "")};
+    const struct mst_reply *reply;
+    uint64_t waits;
+    uint64_t gone;
+
+    ops[1].delta = 1;
+    fixture_connect(f, &client);
+    fixture_connect(f, &waiting);
+    waits = fixture_wait_get(f, &waiting, "k");
+    gone = fixture_wait_get(f, &waiting, "gone");
+    reply = fixture_call(f, &client, batch(ops, 5));
+    EXPECT_INT(f, reply->status, MUSTER_OK);
+    EXPECT_TEXT(f, fixture_reply(f, &waiting, waits)->value, "80");
+    EXPECT_INT(f, fixture_reply(f, &waiting, gone)->status, MUSTER_MORE);
+    EXPECT_INT(f, fixture_times_told(f, &waiting, waits), 1);
+    ops[0].kind = MST_CAS; /* against a key of this very batch: nobody can know its revision */
+    ops[0].expected = 0;
+    ops[1] = op(MST_CAS, "k", "z");
+    ops[1].expected = 1;
+    EXPECT_INT(f, fixture_call(f, &client, batch(ops, 2))->status, MUSTER_ECONFLICT);
+}
+
+static void a_get_can_wait(struct fixture *f)
+{
+    struct client client = observer(f);
+    struct client many[3];
+    uint64_t ids[3];
+
+    fixture_connect(f, &client);
+    for (int i = 0; i < 3; i++) {
+        many[i] = observer(f);
+        fixture_connect(f, &many[i]);
+        ids[i] = fixture_wait_get(f, &many[i], "k");
+        EXPECT_INT(f, fixture_reply(f, &many[i], ids[i])->status, MUSTER_MORE);
+    }
+    fixture_disconnect(f, &many[1]);
+    fixture_write(f, &client, MST_PUT, "other", "x");
+    fixture_write(f, &client, MST_PUT, "k", "v");
+    EXPECT_TEXT(f, fixture_reply(f, &many[0], ids[0])->value, "v");
+    EXPECT_TEXT(f, fixture_reply(f, &many[2], ids[2])->value, "v");
+    EXPECT_INT(f, fixture_times_told(f, &many[0], ids[0]), 1);
+}
+
+static void a_value_is_the_one_of_the_moment(struct fixture *f)
+{
+    struct client client = observer(f);
+    struct mst_request get = {
+        .id = 1, .oldest = 1, .command = MST_GET, .get = {.key = mst_slice_text("k")}};
+    struct mst_write put = op(MST_PUT, "k", "after");
+    struct mst_request write = batch(&put, 1);
+
+    fixture_connect(f, &client);
+    fixture_write(f, &client, MST_PUT, "k", "before");
+    if (client.conn.id == 0) {
+        return;
+    }
+    /* Both are read before anything is written out. */
+    get.id = ++client.id;
+    get.oldest = get.id;
+    write.id = ++client.id;
+    write.oldest = get.id;
+    if (mst_core_request(f->core, f->now_ns, client.conn, &get) == MUSTER_OK) {
+        fixture_send(f, &client, write);
+        EXPECT_TEXT(f, fixture_reply(f, &client, get.id)->value, "before");
+    }
+}
+
+static uint64_t wait_all(struct fixture *f, struct client *client, const char *const *names,
+                         uint32_t count)
+{
+    struct mst_slice keys[8];
+
+    for (uint32_t i = 0; i < count; i++) {
+        keys[i] = mst_slice_text(names[i]);
+    }
+    return fixture_send(
+        f, client,
+        (struct mst_request){.command = MST_WAIT, .wait = {.keys = keys, .count = count}});
+}
+
+static void a_wait_for_several_is_latched(struct fixture *f)
+{
+    const char *const names[] = {"a", "b", "c", "b"};
+    struct client client = observer(f);
+    struct client waiting = observer(f);
+    uint64_t id;
+
+    fixture_connect(f, &client);
+    fixture_connect(f, &waiting);
+    fixture_write(f, &client, MST_PUT, "a", "1");
+    id = wait_all(f, &waiting, names, 4);
+    EXPECT_INT(f, fixture_reply(f, &waiting, id)->status, MUSTER_MORE);
+    fixture_write(f, &client, MST_DELETE, "a", "");
+    fixture_write(f, &client, MST_PUT, "b", "1");
+    fixture_write(f, &client, MST_DELETE, "b", ""); /* it was there once: that counts */
+    EXPECT_INT(f, fixture_reply(f, &waiting, id)->status, MUSTER_MORE);
+    fixture_write(f, &client, MST_PUT, "c", "1");
+    EXPECT_INT(f, fixture_reply(f, &waiting, id)->status, MUSTER_OK);
+    fixture_write(f, &client, MST_PUT, "a", "1");
+    fixture_write(f, &client, MST_PUT, "b", "1");
+    id = wait_all(f, &waiting, names, 4);
+    EXPECT_INT(f, fixture_reply(f, &waiting, id)->status, MUSTER_OK);
+    EXPECT_INT(f, fixture_reply(f, &waiting, wait_all(f, &waiting, names, 0))->status,
+               MUSTER_EINVAL);
+}
+
+static const struct mst_reply *list(struct fixture *f, struct client *client, const char *prefix,
+                                    struct mst_slice after)
+{
+    return fixture_call(
+        f, client,
+        (struct mst_request){.command = MST_LIST,
+                             .list = {.prefix = mst_slice_text(prefix), .after = after}});
+}
+
+static void a_prefix_is_listed_in_order(struct fixture *f)
+{
+    struct client client = observer(f);
+    const struct mst_reply *reply;
+
+    fixture_connect(f, &client);
+    fixture_write(f, &client, MST_PUT, "b/2", "two");
+    fixture_write(f, &client, MST_PUT, "a", "x");
+    fixture_write(f, &client, MST_PUT, "b/1", "one");
+    fixture_write(f, &client, MST_PUT, "b/0", "gone");
+    fixture_write(f, &client, MST_DELETE, "b/0", "");
+    fixture_write(f, &client, MST_PUT, "c", "x");
+    reply = list(f, &client, "b/", mst_slice_of(NULL, 0));
+    EXPECT_INT(f, reply->item_count, 2);
+    if (reply->item_count == 2) {
+        EXPECT_TEXT(f, reply->items[0].name, "b/1");
+        EXPECT_TEXT(f, reply->items[0].value, "one");
+        EXPECT_TEXT(f, reply->items[1].name, "b/2");
+    }
+    EXPECT_INT(f, reply->next, 0);
+    EXPECT_INT(f, list(f, &client, "b/", mst_slice_text("b/1"))->item_count, 1);
+    EXPECT_INT(f, list(f, &client, "", mst_slice_of(NULL, 0))->item_count, 4);
+    EXPECT_INT(f, list(f, &client, "z", mst_slice_of(NULL, 0))->item_count, 0);
+}
+
+static void a_long_listing_comes_in_pages(struct fixture *f)
+{
+    struct client client = observer(f);
+    char name[4] = "k00";
+    const struct mst_reply *reply;
+    uint32_t seen = 0;
+    uint32_t pages = 0;
+    struct mst_slice after = {0};
+
+    fixture_connect(f, &client);
+    for (int i = 0; i < 600; i++) {
+        name[1] = (char)('0' + i / 26);
+        name[2] = (char)('a' + i % 26);
+        fixture_write(f, &client, MST_PUT, name, "v");
+    }
+    do {
+        reply = list(f, &client, "k", after);
+        EXPECT(f, reply->item_count > 0);
+        seen += reply->item_count;
+        pages++;
+        after = reply->items[reply->item_count - 1].name;
+    } while (reply->next != 0);
+    EXPECT_INT(f, seen, 600);
+    EXPECT_INT(f, pages, 3);
+}
+
+static void large_values_make_short_pages(struct fixture *f)
+{
+    static char large[MST_PAGE_BYTES];
+    struct client client = observer(f);
+    struct mst_write put = op(MST_PUT, "a", "");
+    const struct mst_reply *reply;
+
+    put.value = mst_slice_of(large, sizeof(large));
+    fixture_connect(f, &client);
+    fixture_call(f, &client, batch(&put, 1));
+    put.key = mst_slice_text("b");
+    fixture_call(f, &client, batch(&put, 1));
+    reply = list(f, &client, "", mst_slice_of(NULL, 0));
+    EXPECT_INT(f, reply->item_count, 1);
+    EXPECT(f, reply->next != 0);
+}
+
+static void an_owned_key_vanishes_with_its_owner(struct fixture *f)
+{
+    struct client owner = fixture_client(f, MST_ROLE_WORKER, 0);
+    struct client other = observer(f);
+    struct mst_write put = op(MST_PUT, "address", "b3:4000");
+    uint64_t watch;
+    const struct mst_reply *reply;
+
+    fixture_connect(f, &owner);
+    fixture_connect(f, &other);
+    put.owned = true;
+    fixture_call(f, &owner, batch(&put, 1));
+    put.key = mst_slice_text("taken");
+    fixture_call(f, &owner, batch(&put, 1));
+    fixture_write(f, &other, MST_PUT, "taken", "mine now");
+    watch = fixture_watch(f, &other, MST_WATCH_KEYS, "addr", 0);
+    watch =
+        fixture_watch(f, &other, MST_WATCH_KEYS, "addr", fixture_reply(f, &other, watch)->revision);
+    fixture_disconnect(f, &owner); /* silent: it may come back */
+    EXPECT_INT(f, fixture_get(f, &other, "address")->status, MUSTER_OK);
+    fixture_pass(f, FIXTURE_LEASE_MS / 2);
+    fixture_renew(f, &other);
+    fixture_pass(f, FIXTURE_LEASE_MS / 2);
+    EXPECT_INT(f, fixture_get(f, &other, "address")->status, MUSTER_ENOTFOUND);
+    EXPECT_TEXT(f, fixture_get(f, &other, "taken")->value, "mine now");
+    reply = fixture_reply(f, &other, watch);
+    EXPECT_INT(f, reply->item_count, 1);
+    EXPECT_INT(f, reply->item_count > 0 ? reply->items[0].kind : 0, MST_ITEM_DELETED);
+}
+
+static void a_generation_has_keys_of_its_own(struct fixture *f)
+{
+    struct client rank;
+    struct mst_write put = op(MST_PUT, "k", "of generation 1");
+    struct mst_request write = batch(&put, 1);
+    struct mst_request get = {.command = MST_GET, .get = {.key = mst_slice_text("k")}};
+
+    fixture_seal(f, &rank, 1);
+    write.write.generation = 1;
+    EXPECT_INT(f, fixture_call(f, &rank, write)->status, MUSTER_OK);
+    EXPECT_INT(f, fixture_call(f, &rank, get)->status, MUSTER_ENOTFOUND);
+    get.get.generation = 1;
+    EXPECT_TEXT(f, fixture_call(f, &rank, get)->value, "of generation 1");
+    get.get.generation = 2;
+    EXPECT_INT(f, fixture_call(f, &rank, get)->status, MUSTER_EFENCED);
+    write.write.generation = 7;
+    EXPECT_INT(f, fixture_call(f, &rank, write)->status, MUSTER_EFENCED);
+}
+
+static void few(struct mst_core_config *config)
+{
+    config->limits.keys_max = 3;
+    config->limits.key_bytes_max = 8;
+    config->limits.value_bytes_max = 16;
+    config->limits.job_bytes_max = 40;
+    config->limits.batch_max = 4;
+    config->limits.wait_keys_max = 2;
+}
+
+static void expect_limit(struct fixture *f, const struct mst_reply *reply, int64_t limit)
+{
+    EXPECT_INT(f, reply->status, MUSTER_ELIMIT);
+    EXPECT(f, reply->has_detail);
+    EXPECT_INT(f, reply->detail.limit, limit);
+}
+
+static void every_limit_is_named(struct fixture *f)
+{
+    const char *const names[] = {"a", "b", "c"};
+    struct mst_write ops[5] = {op(MST_PUT, "a", ""), op(MST_PUT, "b", ""), op(MST_PUT, "c", ""),
+                               op(MST_PUT, "d", ""), op(MST_PUT, "e", "")};
+    struct client client = observer(f);
+
+    fixture_connect(f, &client);
+    expect_limit(f, fixture_write(f, &client, MST_PUT, "123456789", ""), 8);
+    expect_limit(f, fixture_get(f, &client, "123456789"), 8);
+    expect_limit(f, fixture_write(f, &client, MST_PUT, "k", "12345678901234567"), 16);
+    fixture_write(f, &client, MST_PUT, "k", "1234567890");
+    expect_limit(f, fixture_write(f, &client, MST_APPEND, "k", "1234567"), 16);
+    EXPECT_TEXT(f, fixture_get(f, &client, "k")->value, "1234567890");
+    expect_limit(f, fixture_call(f, &client, batch(ops, 5)), 4);
+    expect_limit(f, fixture_call(f, &client, batch(ops, 4)), 3); /* keys: one is there already */
+    EXPECT_INT(f, fixture_get(f, &client, "a")->status, MUSTER_ENOTFOUND);
+    EXPECT_INT(f, fixture_call(f, &client, batch(ops, 2))->status, MUSTER_OK);
+    expect_limit(f, fixture_write(f, &client, MST_PUT, "c", ""), 3);
+    fixture_write(f, &client, MST_PUT, "a", "1234567890123456");
+    expect_limit(f, fixture_write(f, &client, MST_PUT, "b", "1234567890123456"), 40);
+    expect_limit(f, fixture_reply(f, &client, wait_all(f, &client, names, 3)), 2);
+    expect_limit(f, fixture_reply(f, &client, fixture_wait_get(f, &client, "c")), 3);
+    fixture_write(f, &client, MST_DELETE, "a", "");
+    EXPECT_INT(f, fixture_write(f, &client, MST_PUT, "c", "1")->status, MUSTER_OK);
+}
+
+static void a_batch_makes_room_for_itself(struct fixture *f)
+{
+    struct mst_write ops[2] = {op(MST_DELETE, "a", ""), op(MST_PUT, "d", "")};
+    struct client client = observer(f);
+
+    fixture_connect(f, &client);
+    fixture_write(f, &client, MST_PUT, "a", "");
+    fixture_write(f, &client, MST_PUT, "b", "");
+    fixture_write(f, &client, MST_PUT, "c", "");
+    fixture_write(f, &client, MST_DELETE, "c", "");
+    fixture_write(f, &client, MST_PUT, "c", ""); /* a tombstone revived counts again */
+    expect_limit(f, fixture_write(f, &client, MST_PUT, "d", ""), 3);
+    EXPECT_INT(f, fixture_call(f, &client, batch(ops, 2))->status, MUSTER_OK);
+    EXPECT_INT(f, fixture_get(f, &client, "d")->status, MUSTER_OK);
+}
+
+static void names_that_are_none(struct fixture *f)
+{
+    struct client client = observer(f);
+    struct mst_write put = op(MST_PUT, "", "x");
+
+    fixture_connect(f, &client);
+    EXPECT_INT(f, fixture_call(f, &client, batch(&put, 1))->status, MUSTER_EINVAL);
+    put.key = mst_slice_of("a\0b", 3);
+    EXPECT_INT(f, fixture_call(f, &client, batch(&put, 1))->status, MUSTER_EINVAL);
+    EXPECT_INT(f, fixture_get(f, &client, "")->status, MUSTER_EINVAL);
+    EXPECT_INT(f, fixture_call(f, &client, batch(&put, 0))->status, MUSTER_EINVAL);
+}
+
+#define SCENARIO(name)                                                                             \
+    static void test_##name(void **state)                                                          \
+    {                                                                                              \
+        (void)state;                                                                               \
+        fixture_run(name);                                                                         \
+    }
+
+#define SCENARIOS(X)                                                                               \
+    X(the_single_operations)                                                                       \
+    X(compare_and_set)                                                                             \
+    X(adding)                                                                                      \
+    X(a_batch_is_all_or_nothing)                                                                   \
+    X(a_batch_sees_itself_and_others_see_its_end)                                                  \
+    X(a_get_can_wait)                                                                              \
+    X(a_value_is_the_one_of_the_moment)                                                            \
+    X(a_wait_for_several_is_latched)                                                               \
+    X(a_prefix_is_listed_in_order)                                                                 \
+    X(large_values_make_short_pages)                                                               \
+    X(an_owned_key_vanishes_with_its_owner)                                                        \
+    X(a_generation_has_keys_of_its_own)                                                            \
+    X(names_that_are_none)
+
+SCENARIOS(SCENARIO)
+
+static void test_a_long_listing_comes_in_pages(void **state)
+{
+    (void)state;
+    fixture_run_once(a_long_listing_comes_in_pages);
+}
+
+static void test_every_limit_is_named(void **state)
+{
+    (void)state;
+    fixture_run_with(every_limit_is_named, few);
+}
+
+static void test_a_batch_makes_room_for_itself(void **state)
+{
+    (void)state;
+    fixture_run_with(a_batch_makes_room_for_itself, few);
+}
+
+#define ROW(name) cmocka_unit_test(test_##name),
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {SCENARIOS(ROW)
+                                           cmocka_unit_test(test_a_long_listing_comes_in_pages),
+                                       cmocka_unit_test(test_every_limit_is_named),
+                                       cmocka_unit_test(test_a_batch_makes_room_for_itself)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

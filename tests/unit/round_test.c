@@ -1,0 +1,658 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rounds: barriers, reductions, gathering, losses, deadlines, numbers, and who is refused alone. */
+#include "core_fixture.h"
+
+enum { SIZE = 4 };
+
+static struct mst_request reducing(enum mst_reduce reduce, const void *data, size_t size)
+{
+    struct mst_request request = fixture_round(1, "r", 0);
+
+    request.round.reduce = reduce;
+    request.round.data = mst_slice_of(data, size);
+    return request;
+}
+
+/* Numbers as they travel: little-endian on the machines these tests run on, and checked to be. */
+static struct mst_request vector(enum mst_reduce reduce, const int64_t *numbers, size_t count)
+{
+    return reducing(reduce, numbers, count * sizeof(*numbers));
+}
+
+static const struct mst_reply *last(struct fixture *f, const struct client *client)
+{
+    return fixture_reply(f, client, client->id);
+}
+
+static void send_all(struct fixture *f, struct client *ranks, uint32_t count,
+                     struct mst_request request)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        fixture_send(f, &ranks[i], request);
+    }
+}
+
+static void expect_all(struct fixture *f, struct client *ranks, uint32_t count,
+                       muster_status status)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        EXPECT_INT(f, last(f, &ranks[i])->status, status);
+    }
+}
+
+static void lose(struct fixture *f, struct client *teller, const struct client *victim)
+{
+    fixture_send(f, teller,
+                 (struct mst_request){.command = MST_LOST,
+                                      .lost = {.index = victim->open.index,
+                                               .pid = victim->open.pid,
+                                               .cause = MST_CAUSE_SIGNAL,
+                                               .code = 9}});
+}
+
+static int64_t number_at(const struct mst_reply *reply, size_t position)
+{
+    int64_t number = 0;
+
+    if (reply->value.size >= (position + 1) * sizeof(number)) {
+        memcpy(&number, (const char *)reply->value.data + position * sizeof(number),
+               sizeof(number));
+    }
+    return number;
+}
+
+/* ---- the barrier ---- */
+
+static void a_barrier_opens_when_all_are_there(struct fixture *f)
+{
+    struct client ranks[SIZE];
+
+    fixture_seal(f, ranks, SIZE);
+    send_all(f, ranks, SIZE - 1, fixture_round(1, "b", 0));
+    expect_all(f, ranks, SIZE - 1, MUSTER_MORE);
+    send_all(f, ranks + SIZE - 1, 1, fixture_round(1, "b", 0));
+    expect_all(f, ranks, SIZE, MUSTER_OK);
+    EXPECT_INT(f, last(f, &ranks[0])->detail.arrived, SIZE);
+    EXPECT_INT(f, last(f, &ranks[0])->detail.expected, SIZE);
+    EXPECT_INT(f, last(f, &ranks[0])->detail.who_count, 0);
+    EXPECT(f, fixture_told_story(f, "round-open name=b number=0"));
+    EXPECT(f, fixture_told_story(f, "round-closed name=b number=0 status=ok arrived=4"));
+    send_all(f, ranks, SIZE, fixture_round(1, "b", 1));
+    expect_all(f, ranks, SIZE, MUSTER_OK);
+    EXPECT_INT(f, last(f, &ranks[0])->number, 1);
+}
+
+static void numbers_are_checked(struct fixture *f)
+{
+    struct client ranks[SIZE];
+    const struct mst_reply *reply;
+
+    fixture_seal(f, ranks, SIZE);
+    reply = fixture_call(f, &ranks[0], fixture_round(1, "b", 1));
+    EXPECT_INT(f, reply->status, MUSTER_EINVAL); /* too new */
+    EXPECT_INT(f, reply->detail.limit, 0);
+    send_all(f, ranks, SIZE, fixture_round(1, "b", 0));
+    send_all(f, ranks, SIZE, fixture_round(1, "b", 1));
+    reply = fixture_call(f, &ranks[0], fixture_round(1, "b", 0));
+    EXPECT_INT(f, reply->status, MUSTER_ESTALE);
+    EXPECT_INT(f, reply->detail.limit, 2);
+    reply = fixture_call(f, &ranks[0], fixture_round(1, "b", 1)); /* the last one is kept */
+    EXPECT_INT(f, reply->status, MUSTER_OK);
+    EXPECT_INT(f, reply->detail.arrived, SIZE);
+    fixture_send(f, &ranks[1], fixture_round(1, "b", 2));
+    reply = fixture_call(f, &ranks[0], fixture_round(1, "b", 3));
+    EXPECT_INT(f, reply->status, MUSTER_EINVAL);
+    EXPECT_INT(f, reply->detail.limit, 2);
+    EXPECT_INT(f, reply->detail.arrived, 1); /* who stands where */
+    EXPECT_INT(f, reply->detail.missing, 3);
+    EXPECT_INT(f, last(f, &ranks[1])->status, MUSTER_MORE);
+}
+
+static void a_repeat_counts_once(struct fixture *f)
+{
+    const int64_t one = 1;
+    struct client ranks[2];
+    struct mst_request sum = vector(MST_REDUCE_SUM, &one, 1);
+
+    fixture_seal(f, ranks, 2);
+    fixture_send(f, &ranks[0], sum);
+    fixture_disconnect(f, &ranks[0]);
+    fixture_connect(f, &ranks[0]);
+    fixture_send(f, &ranks[0], sum);
+    EXPECT_INT(f, last(f, &ranks[0])->status, MUSTER_MORE);
+    fixture_send(f, &ranks[1], sum);
+    EXPECT_INT(f, last(f, &ranks[0])->status, MUSTER_OK);
+    EXPECT_INT(f, number_at(last(f, &ranks[0]), 0), 2);
+    /* The answer was lost on its way: once more. */
+    EXPECT_INT(f, number_at(fixture_call(f, &ranks[1], sum), 0), 2);
+}
+
+static void a_wait_given_up_leaves_the_contribution(struct fixture *f)
+{
+    struct client ranks[2];
+    const struct mst_reply *reply;
+    uint64_t id;
+
+    fixture_seal(f, ranks, 2);
+    id = fixture_send(f, &ranks[0], fixture_round(1, "b", 0));
+    fixture_send(f, &ranks[0], (struct mst_request){.command = MST_CANCEL, .cancel = {.id = id}});
+    reply = fixture_reply(f, &ranks[0], id);
+    EXPECT_INT(f, reply->status, MUSTER_ECANCELLED);
+    EXPECT_INT(f, reply->detail.arrived, 1);
+    EXPECT_INT(f, reply->detail.missing, 1);
+    EXPECT_INT(f, reply->detail.who[0].index, 1);
+    EXPECT_INT(f, reply->detail.who[0].state, MST_PRESENT);
+    EXPECT_INT(f, fixture_call(f, &ranks[1], fixture_round(1, "b", 0))->status, MUSTER_OK);
+    EXPECT_INT(f, fixture_call(f, &ranks[0], fixture_round(1, "b", 0))->status, MUSTER_OK);
+}
+
+static void who_wants_something_else_is_refused_alone(struct fixture *f)
+{
+    const int64_t numbers[2] = {1, 2};
+    const uint32_t some[] = {0, 1};
+    struct client ranks[2];
+    struct mst_request first = vector(MST_REDUCE_SUM, numbers, 1);
+    struct mst_request others[6];
+
+    first.round.deadline_ms = 5000;
+    for (int i = 0; i < 6; i++) {
+        others[i] = first;
+    }
+    others[0].round.deadline_ms = 6000;
+    others[1].round.on_loss = MST_PROCEED;
+    others[2].round.reduce = MST_REDUCE_MAX;
+    others[3].round.present_only = true;
+    others[4].round.data.size = 16;
+    others[5].round.participants = some;
+    others[5].round.participant_count = 2;
+    fixture_seal(f, ranks, 2);
+    fixture_send(f, &ranks[0], first);
+    for (int i = 0; i < 6; i++) {
+        const struct mst_reply *reply = fixture_call(f, &ranks[1], others[i]);
+
+        EXPECT_INT(f, reply->status, MUSTER_EINVAL);
+        EXPECT_INT(f, reply->detail.arrived, 1);
+        EXPECT_INT(f, last(f, &ranks[0])->status, MUSTER_MORE);
+    }
+    fixture_send(f, &ranks[1], first);
+    EXPECT_INT(f, last(f, &ranks[0])->status, MUSTER_OK);
+}
+
+static void what_makes_no_sense_is_refused(struct fixture *f)
+{
+    static const char large[65537];
+    const uint32_t unsorted[] = {1, 0};
+    const uint32_t others[] = {1};
+    struct client ranks[2];
+    struct client worker = fixture_client(f, MST_ROLE_WORKER, 0);
+    struct mst_request request = fixture_round(1, "b", 0);
+    const struct mst_reply *reply;
+
+    fixture_seal(f, ranks, 2);
+    fixture_connect(f, &worker);
+    EXPECT_INT(f, fixture_call(f, &worker, request)->status, MUSTER_EINVAL);
+    request.round.generation = 0;
+    EXPECT_INT(f, fixture_call(f, &ranks[0], request)->status, MUSTER_EFENCED);
+    request.round.generation = 1;
+    request.round.name = mst_slice_of(NULL, 0);
+    EXPECT_INT(f, fixture_call(f, &ranks[0], request)->status, MUSTER_EINVAL);
+    request.round.name = mst_slice_of(large, 257);
+    reply = fixture_call(f, &ranks[0], request);
+    EXPECT_INT(f, reply->status, MUSTER_ELIMIT);
+    EXPECT_INT(f, reply->detail.limit, 256);
+    request = fixture_round(1, "b", 0);
+    request.round.participants = unsorted;
+    request.round.participant_count = 2;
+    EXPECT_INT(f, fixture_call(f, &ranks[0], request)->status, MUSTER_EINVAL);
+    request.round.participants = others; /* without the caller */
+    request.round.participant_count = 1;
+    EXPECT_INT(f, fixture_call(f, &ranks[0], request)->status, MUSTER_EINVAL);
+    request = fixture_round(1, "b", 0);
+    request.round.seal = true; /* and on_loss = fail */
+    EXPECT_INT(f, fixture_call(f, &ranks[0], request)->status, MUSTER_EINVAL);
+    EXPECT_INT(f, fixture_call(f, &ranks[0], reducing(MST_REDUCE_NONE, "x", 1))->status,
+               MUSTER_EINVAL);
+    EXPECT_INT(f, fixture_call(f, &ranks[0], reducing(MST_REDUCE_SUM, "x", 1))->status,
+               MUSTER_EINVAL);
+    reply = fixture_call(f, &ranks[0], reducing(MST_REDUCE_EQUAL, large, sizeof(large)));
+    EXPECT_INT(f, reply->status, MUSTER_ELIMIT);
+    EXPECT_INT(f, reply->detail.limit, 65536);
+    /* None of all that is remembered. */
+    EXPECT_INT(f, fixture_call(f, &worker, (struct mst_request){.command = MST_ROUNDS})->item_count,
+               0);
+    send_all(f, ranks, 2, fixture_round(1, "b", 0));
+    expect_all(f, ranks, 2, MUSTER_OK);
+}
+
+/* ---- reductions ---- */
+
+static void vectors_are_reduced(struct fixture *f)
+{
+    const int64_t mine[3][2] = {{3, -5}, {7, INT64_MIN}, {-1, 9}};
+    const enum mst_reduce kinds[] = {MST_REDUCE_MIN, MST_REDUCE_MAX};
+    const int64_t results[2][2] = {{-1, INT64_MIN}, {7, 9}};
+    struct client ranks[3];
+
+    fixture_seal(f, ranks, 3);
+    for (uint64_t k = 0; k < 2; k++) {
+        for (int i = 0; i < 3; i++) {
+            struct mst_request request = vector(kinds[k], mine[i], 2);
+
+            request.round.number = k;
+            fixture_send(f, &ranks[i], request);
+        }
+        for (int i = 0; i < 3; i++) {
+            EXPECT_INT(f, last(f, &ranks[i])->status, MUSTER_OK);
+            EXPECT_INT(f, last(f, &ranks[i])->value.size, 16);
+            EXPECT_INT(f, number_at(last(f, &ranks[i]), 0), results[k][0]);
+            EXPECT_INT(f, number_at(last(f, &ranks[i]), 1), results[k][1]);
+        }
+    }
+}
+
+static void numbers_travel_little_endian(struct fixture *f)
+{
+    const unsigned char one[] = {1, 0, 0, 0, 0, 0, 0, 0};
+    const unsigned char minus_two[] = {0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+    const unsigned char minus_one[] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+    struct client ranks[2];
+    struct mst_slice value;
+
+    fixture_seal(f, ranks, 2);
+    fixture_send(f, &ranks[0], reducing(MST_REDUCE_SUM, one, sizeof(one)));
+    fixture_send(f, &ranks[1], reducing(MST_REDUCE_SUM, minus_two, sizeof(minus_two)));
+    value = last(f, &ranks[0])->value;
+    EXPECT_INT(f, value.size, sizeof(minus_one));
+    EXPECT(f, value.size == sizeof(minus_one) && memcmp(value.data, minus_one, value.size) == 0);
+}
+
+static void a_sum_may_leave_the_range_and_come_back(struct fixture *f)
+{
+    const int64_t mine[SIZE] = {INT64_MAX, INT64_MAX, INT64_MIN, INT64_MIN};
+    struct client ranks[SIZE];
+
+    fixture_seal(f, ranks, SIZE);
+    for (int i = 0; i < SIZE; i++) {
+        fixture_send(f, &ranks[i], vector(MST_REDUCE_SUM, &mine[i], 1));
+    }
+    expect_all(f, ranks, SIZE, MUSTER_OK);
+    EXPECT_INT(f, number_at(last(f, &ranks[0]), 0), -2);
+}
+
+static void a_sum_out_of_range_is_so_for_all(struct fixture *f)
+{
+    const int64_t mine[3] = {INT64_MAX, 0, 1};
+    struct client ranks[3];
+
+    fixture_seal(f, ranks, 3);
+    for (int i = 0; i < 3; i++) {
+        fixture_send(f, &ranks[i], vector(MST_REDUCE_SUM, &mine[i], 1));
+    }
+    expect_all(f, ranks, 3, MUSTER_ERANGE);
+}
+
+static void equal_bytes_are_given_back(struct fixture *f)
+{
+    struct client ranks[2];
+
+    fixture_seal(f, ranks, 2);
+    send_all(f, ranks, 2, reducing(MST_REDUCE_EQUAL, "same", 4));
+    expect_all(f, ranks, 2, MUSTER_OK);
+    EXPECT_TEXT(f, last(f, &ranks[1])->value, "same");
+}
+
+static void a_difference_ends_the_round_at_once(struct fixture *f)
+{
+    struct client ranks[SIZE];
+    const struct mst_reply *reply;
+
+    fixture_seal(f, ranks, SIZE);
+    fixture_send(f, &ranks[3], reducing(MST_REDUCE_EQUAL, "same", 4));
+    fixture_send(f, &ranks[1], reducing(MST_REDUCE_EQUAL, "not", 3));
+    EXPECT_INT(f, last(f, &ranks[3])->status, MUSTER_EMISMATCH);
+    reply = last(f, &ranks[1]);
+    EXPECT_INT(f, reply->status, MUSTER_EMISMATCH);
+    EXPECT_INT(f, reply->detail.who_count, 1);
+    EXPECT_INT(f, reply->detail.who[0].index, 1);
+    /* Who comes later hears the same. */
+    EXPECT_INT(f, fixture_call(f, &ranks[0], reducing(MST_REDUCE_EQUAL, "same", 4))->status,
+               MUSTER_EMISMATCH);
+}
+
+static void a_gather_brings_everyones_bytes_in_rank_order(struct fixture *f)
+{
+    const char *const mine[] = {"zero", "", "two"};
+    const int order[] = {2, 0, 1};
+    struct client ranks[3];
+
+    fixture_seal(f, ranks, 3);
+    for (int i = 0; i < 3; i++) {
+        const char *bytes = mine[order[i]];
+
+        fixture_send(f, &ranks[order[i]], reducing(MST_REDUCE_GATHER, bytes, strlen(bytes)));
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        const struct mst_reply *reply = last(f, &ranks[i]);
+
+        EXPECT_INT(f, reply->status, MUSTER_OK);
+        EXPECT_INT(f, reply->item_count, 3);
+        for (uint32_t k = 0; k < reply->item_count && k < 3; k++) {
+            EXPECT_INT(f, reply->items[k].kind, MST_ITEM_PART);
+            EXPECT_INT(f, reply->items[k].who.index, k);
+            EXPECT_INT(f, reply->items[k].who.rank, k);
+            EXPECT_TEXT(f, reply->items[k].value, mine[k]);
+        }
+    }
+}
+
+static void small(struct mst_core_config *config)
+{
+    config->limits.result_bytes_max = 10;
+    config->limits.rounds_max = 2;
+}
+
+static void a_result_has_a_limit(struct fixture *f)
+{
+    struct client ranks[2];
+    const struct mst_reply *reply;
+
+    fixture_seal(f, ranks, 2);
+    reply = fixture_call(f, &ranks[1], reducing(MST_REDUCE_GATHER, "12345678901", 11));
+    EXPECT_INT(f, reply->status, MUSTER_ELIMIT);
+    EXPECT_INT(f, reply->detail.limit, 10);
+    fixture_send(f, &ranks[0], reducing(MST_REDUCE_GATHER, "123456", 6));
+    reply = fixture_call(f, &ranks[1], reducing(MST_REDUCE_GATHER, "12345", 5));
+    EXPECT_INT(f, reply->status, MUSTER_ELIMIT);
+    EXPECT_INT(f, last(f, &ranks[0])->status, MUSTER_MORE);
+    fixture_send(f, &ranks[1], reducing(MST_REDUCE_GATHER, "1234", 4));
+    expect_all(f, ranks, 2, MUSTER_OK);
+    fixture_send(f, &ranks[0], fixture_round(1, "second", 0));
+    reply = fixture_call(f, &ranks[0], fixture_round(1, "third", 0));
+    EXPECT_INT(f, reply->status, MUSTER_ELIMIT);
+    EXPECT_INT(f, reply->detail.limit, 2);
+}
+
+/* ---- losses and deadlines ---- */
+
+static void a_loss_fails_the_round_at_once(struct fixture *f)
+{
+    struct client ranks[SIZE];
+    const struct mst_reply *reply;
+
+    fixture_seal(f, ranks, SIZE);
+    send_all(f, ranks, 2, fixture_round(1, "b", 0));
+    lose(f, &ranks[3], &ranks[2]);
+    reply = fixture_reply(f, &ranks[0], ranks[0].id);
+    EXPECT_INT(f, reply->status, MUSTER_ELOST);
+    EXPECT_INT(f, reply->detail.lost, 1);
+    EXPECT_INT(f, reply->detail.missing, 1);
+    EXPECT_INT(f, reply->detail.who[0].index, 2);
+    EXPECT_INT(f, reply->detail.who[0].state, MST_STATE_LOST);
+    EXPECT_INT(f, reply->detail.who[0].cause, MST_CAUSE_SIGNAL);
+    EXPECT_INT(f, reply->detail.who[0].code, 9);
+    EXPECT_TEXT(f, reply->detail.who[0].host, "b3");
+    EXPECT_INT(f, reply->detail.who[1].index, 3);
+    /* Later ones fail as soon as they begin. */
+    EXPECT_INT(f, fixture_call(f, &ranks[3], fixture_round(1, "c", 0))->status, MUSTER_ELOST);
+}
+
+static void a_loss_after_arrival_fails_it_too(struct fixture *f)
+{
+    struct client ranks[3];
+
+    fixture_seal(f, ranks, 3);
+    send_all(f, ranks, 2, fixture_round(1, "b", 0));
+    lose(f, &ranks[2], &ranks[0]);
+    EXPECT_INT(f, last(f, &ranks[1])->status, MUSTER_ELOST);
+}
+
+static void with_proceed_the_rest_goes_on(struct fixture *f)
+{
+    const int64_t one = 1;
+    struct client ranks[SIZE];
+    struct mst_request sum = vector(MST_REDUCE_SUM, &one, 1);
+    const struct mst_reply *reply;
+
+    sum.round.on_loss = MST_PROCEED;
+    fixture_seal(f, ranks, SIZE);
+    send_all(f, ranks, 3, sum);
+    lose(f, &ranks[3], &ranks[0]); /* it has contributed: that counts */
+    EXPECT_INT(f, last(f, &ranks[1])->status, MUSTER_MORE);
+    fixture_send(f, &ranks[3], (struct mst_request){.command = MST_LEAVE});
+    reply = last(f, &ranks[1]);
+    EXPECT_INT(f, reply->status, MUSTER_OK);
+    EXPECT_INT(f, number_at(reply, 0), 3);
+    EXPECT_INT(f, reply->detail.arrived, 3);
+    EXPECT_INT(f, reply->detail.lost, 2);
+    EXPECT_INT(f, reply->detail.missing, 0);
+    EXPECT_INT(f, reply->detail.who[1].state, MST_LEFT);
+}
+
+static void a_deadline_names_who_is_missing(struct fixture *f)
+{
+    struct client ranks[SIZE];
+    struct mst_request request = fixture_round(1, "b", 0);
+    const struct mst_reply *reply;
+
+    request.round.deadline_ms = 3000;
+    fixture_seal(f, ranks, SIZE);
+    send_all(f, ranks, 2, request);
+    fixture_disconnect(f, &ranks[3]);
+    fixture_pass(f, 2999);
+    expect_all(f, ranks, 2, MUSTER_MORE);
+    fixture_pass(f, 1);
+    expect_all(f, ranks, 2, MUSTER_ETIMEDOUT);
+    reply = last(f, &ranks[0]);
+    EXPECT_INT(f, reply->detail.arrived, 2);
+    EXPECT_INT(f, reply->detail.missing, 2);
+    EXPECT_INT(f, reply->detail.who_count, 2);
+    EXPECT_INT(f, reply->detail.who[0].index, 2);
+    EXPECT_INT(f, reply->detail.who[0].state, MST_PRESENT);
+    EXPECT_INT(f, reply->detail.who[1].state, MST_SILENT);
+    EXPECT_INT(f, reply->detail.who[1].heard_ms, 3000);
+    EXPECT(f, fixture_told_story(
+                  f, "round-closed name=b number=0 status=timed-out arrived=2 missing=2"));
+    EXPECT_INT(f, fixture_call(f, &ranks[2], request)->status, MUSTER_ETIMEDOUT);
+}
+
+static void at_most_eight_are_named(struct fixture *f)
+{
+    struct client ranks[12];
+    struct mst_request request = fixture_round(1, "b", 0);
+
+    request.round.deadline_ms = 1000;
+    fixture_seal(f, ranks, 12);
+    fixture_send(f, &ranks[0], request);
+    fixture_pass(f, 1000);
+    EXPECT_INT(f, last(f, &ranks[0])->detail.missing, 11);
+    EXPECT_INT(f, last(f, &ranks[0])->detail.who_count, MST_NAMES_MAX);
+}
+
+static void participants_can_be_chosen(struct fixture *f)
+{
+    const uint32_t some[] = {0, 2};
+    struct client ranks[SIZE];
+    struct mst_request request = fixture_round(1, "b", 0);
+
+    request.round.participants = some;
+    request.round.participant_count = 2;
+    fixture_seal(f, ranks, SIZE);
+    fixture_send(f, &ranks[0], request);
+    EXPECT_INT(f, fixture_call(f, &ranks[1], request)->status, MUSTER_EINVAL);
+    lose(f, &ranks[1], &ranks[3]); /* not its business */
+    fixture_send(f, &ranks[2], request);
+    EXPECT_INT(f, last(f, &ranks[0])->status, MUSTER_OK);
+    EXPECT_INT(f, last(f, &ranks[0])->detail.expected, 2);
+}
+
+static void who_never_joined_is_waited_for_or_not_counted(struct fixture *f)
+{
+    const uint32_t some[] = {0, 1, 9};
+    struct client ranks[2];
+    struct mst_request request = fixture_round(1, "waiting", 0);
+    const struct mst_reply *reply;
+
+    request.round.participants = some;
+    request.round.participant_count = 3;
+    request.round.deadline_ms = 2000;
+    fixture_seal(f, ranks, 2);
+    send_all(f, ranks, 2, request);
+    fixture_pass(f, 2000);
+    reply = last(f, &ranks[1]);
+    EXPECT_INT(f, reply->status, MUSTER_ETIMEDOUT);
+    EXPECT_INT(f, reply->detail.who[0].index, 9);
+    EXPECT_INT(f, reply->detail.who[0].state, MST_ABSENT);
+    request.round.name = mst_slice_text("present");
+    request.round.present_only = true;
+    send_all(f, ranks, 2, request);
+    expect_all(f, ranks, 2, MUSTER_OK);
+    EXPECT_INT(f, last(f, &ranks[0])->detail.expected, 2);
+}
+
+static void only_one_seal_at_a_time(struct fixture *f)
+{
+    struct client ranks[2];
+    struct mst_request one = fixture_round(1, "one", 0);
+    struct mst_request two = fixture_round(1, "two", 0);
+
+    one.round.seal = true;
+    one.round.on_loss = MST_PROCEED;
+    two.round.seal = true;
+    two.round.on_loss = MST_PROCEED;
+    fixture_seal(f, ranks, 2);
+    fixture_send(f, &ranks[0], one);
+    EXPECT_INT(f, fixture_call(f, &ranks[1], two)->status, MUSTER_EINVAL);
+    EXPECT_INT(f, fixture_call(f, &ranks[1], one)->status, MUSTER_OK);
+}
+
+static void a_result_outlives_what_it_names(struct fixture *f)
+{
+    struct client ranks[2];
+    struct client heir = fixture_rank(f, 1, 2);
+    const struct mst_reply *reply;
+
+    fixture_seal(f, ranks, 2);
+    fixture_send(f, &ranks[0], fixture_round(1, "b", 0));
+    lose(f, &ranks[0], &ranks[1]);
+    heir.open.host = mst_slice_text("elsewhere");
+    fixture_connect(f, &heir);
+    reply = fixture_call(f, &ranks[0], fixture_round(1, "b", 0));
+    EXPECT_INT(f, reply->status, MUSTER_ELOST);
+    EXPECT_TEXT(f, reply->detail.who[0].host, "b3");
+    EXPECT_INT(f, reply->detail.who[0].incarnation, 1);
+}
+
+/* ---- looking at them ---- */
+
+static void open_rounds_and_their_members_are_listed(struct fixture *f)
+{
+    struct client ranks[3];
+    struct mst_request request = {.command = MST_ROUND_MEMBERS,
+                                  .round_members = {.generation = 1, .name = mst_slice_text("b")}};
+    const struct mst_reply *reply;
+
+    fixture_seal(f, ranks, 3);
+    fixture_send(f, &ranks[1], fixture_round(1, "b", 0));
+    fixture_send(f, &ranks[1], fixture_round(1, "a", 0));
+    reply = fixture_call(f, &ranks[2], (struct mst_request){.command = MST_ROUNDS});
+    EXPECT_INT(f, reply->item_count, 2);
+    if (reply->item_count == 2) {
+        EXPECT_TEXT(f, reply->items[0].name, "b");
+        EXPECT_INT(f, reply->items[0].arrived, 1);
+        EXPECT_INT(f, reply->items[0].expected, 3);
+        EXPECT_INT(f, reply->items[0].who.index, 0);
+        EXPECT_TEXT(f, reply->items[1].name, "a");
+    }
+    reply = fixture_call(f, &ranks[2], request);
+    EXPECT_INT(f, reply->item_count, 3);
+    if (reply->item_count == 3) {
+        EXPECT_INT(f, reply->items[0].arrived, 0);
+        EXPECT_INT(f, reply->items[1].arrived, 1);
+        EXPECT_INT(f, reply->items[1].who.index, 1);
+    }
+    fixture_send(f, &ranks[0], fixture_round(1, "b", 0));
+    fixture_send(f, &ranks[2], fixture_round(1, "b", 0));
+    reply = fixture_call(f, &ranks[2], request); /* the last one */
+    EXPECT_INT(f, reply->item_count > 0 ? reply->items[0].arrived : 0, 1);
+    request.round_members.number = 1;
+    EXPECT_INT(f, fixture_call(f, &ranks[2], request)->status, MUSTER_ENOTFOUND);
+    request.round_members.generation = 2;
+    EXPECT_INT(f, fixture_call(f, &ranks[2], request)->status, MUSTER_EFENCED);
+    reply = fixture_call(f, &ranks[2], (struct mst_request){.command = MST_ROUNDS});
+    EXPECT_INT(f, reply->item_count, 1);
+}
+
+static void a_large_round_is_listed_in_pages(struct fixture *f)
+{
+    enum { MANY = 300 };
+    struct client ranks[MANY];
+    struct mst_request request = {.command = MST_ROUND_MEMBERS,
+                                  .round_members = {.generation = 1, .name = mst_slice_text("b")}};
+    const struct mst_reply *reply;
+
+    fixture_seal(f, ranks, MANY);
+    fixture_send(f, &ranks[7], fixture_round(1, "b", 0));
+    reply = fixture_call(f, &ranks[0], request);
+    EXPECT_INT(f, reply->item_count, MST_PAGE_ITEMS);
+    EXPECT_INT(f, reply->next, MST_PAGE_ITEMS);
+    request.round_members.after = reply->next;
+    reply = fixture_call(f, &ranks[0], request);
+    EXPECT_INT(f, reply->item_count, MANY - MST_PAGE_ITEMS);
+    EXPECT_INT(f, reply->next, 0);
+}
+
+#define SCENARIO(name)                                                                             \
+    static void test_##name(void **state)                                                          \
+    {                                                                                              \
+        (void)state;                                                                               \
+        fixture_run(name);                                                                         \
+    }
+
+#define SCENARIOS(X)                                                                               \
+    X(a_barrier_opens_when_all_are_there)                                                          \
+    X(numbers_are_checked)                                                                         \
+    X(a_repeat_counts_once)                                                                        \
+    X(a_wait_given_up_leaves_the_contribution)                                                     \
+    X(who_wants_something_else_is_refused_alone)                                                   \
+    X(what_makes_no_sense_is_refused)                                                              \
+    X(vectors_are_reduced)                                                                         \
+    X(numbers_travel_little_endian)                                                                \
+    X(a_sum_may_leave_the_range_and_come_back)                                                     \
+    X(a_sum_out_of_range_is_so_for_all)                                                            \
+    X(equal_bytes_are_given_back)                                                                  \
+    X(a_difference_ends_the_round_at_once)                                                         \
+    X(a_gather_brings_everyones_bytes_in_rank_order)                                               \
+    X(a_loss_fails_the_round_at_once)                                                              \
+    X(a_loss_after_arrival_fails_it_too)                                                           \
+    X(with_proceed_the_rest_goes_on)                                                               \
+    X(a_deadline_names_who_is_missing)                                                             \
+    X(at_most_eight_are_named)                                                                     \
+    X(participants_can_be_chosen)                                                                  \
+    X(who_never_joined_is_waited_for_or_not_counted)                                               \
+    X(only_one_seal_at_a_time)                                                                     \
+    X(a_result_outlives_what_it_names)                                                             \
+    X(open_rounds_and_their_members_are_listed)
+
+SCENARIOS(SCENARIO)
+
+static void test_a_result_has_a_limit(void **state)
+{
+    (void)state;
+    fixture_run_with(a_result_has_a_limit, small);
+}
+
+static void test_a_large_round_is_listed_in_pages(void **state)
+{
+    (void)state;
+    fixture_run_once(a_large_round_is_listed_in_pages);
+}
+
+#define ROW(name) cmocka_unit_test(test_##name),
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {SCENARIOS(ROW) cmocka_unit_test(test_a_result_has_a_limit),
+                                       cmocka_unit_test(test_a_large_round_is_listed_in_pages)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Watches: what wakes them, what they are told, and how a reader that was away too long begins
+ * again without missing anything. */
+#include "core_fixture.h"
+
+static struct mst_item item_of(const struct mst_reply *reply, uint32_t position)
+{
+    return position < reply->item_count ? reply->items[position] : (struct mst_item){0};
+}
+
+static struct client observer(struct fixture *f)
+{
+    return fixture_client(f, MST_ROLE_OBSERVER, 0);
+}
+
+static const struct mst_reply *watch_now(struct fixture *f, struct client *client, uint32_t kinds,
+                                         const char *prefix, uint64_t after)
+{
+    return fixture_reply(f, client, fixture_watch(f, client, kinds, prefix, after));
+}
+
+static void a_change_wakes_who_watches_its_prefix(struct fixture *f)
+{
+    struct client client = observer(f);
+    const char *const prefixes[] = {"", "a", "a/", "a/key", "a/key2", "b"};
+    const bool woken[] = {true, true, true, true, false, false};
+    uint64_t ids[6];
+
+    fixture_connect(f, &client);
+    for (int i = 0; i < 6; i++) {
+        ids[i] = fixture_watch(f, &client, MST_WATCH_KEYS, prefixes[i], 0);
+        EXPECT_INT(f, fixture_reply(f, &client, ids[i])->status, MUSTER_MORE);
+    }
+    fixture_write(f, &client, MST_PUT, "a/key", "v");
+    for (int i = 0; i < 6; i++) {
+        const struct mst_reply *reply = fixture_reply(f, &client, ids[i]);
+
+        EXPECT_INT(f, reply->status, woken[i] ? MUSTER_OK : MUSTER_MORE);
+        if (woken[i]) {
+            EXPECT_INT(f, reply->item_count, 1);
+            EXPECT_TEXT(f, item_of(reply, 0).name, "a/key");
+            EXPECT_TEXT(f, item_of(reply, 0).value, "v");
+        }
+    }
+}
+
+static void only_the_newest_state_is_told(struct fixture *f)
+{
+    struct client client = observer(f);
+    const struct mst_reply *reply;
+    uint64_t after;
+
+    fixture_connect(f, &client);
+    fixture_write(f, &client, MST_PUT, "k", "0");
+    after = watch_now(f, &client, MST_WATCH_KEYS, "", 0)->revision;
+    for (int i = 0; i < 5; i++) {
+        fixture_add(f, &client, "k", 1);
+    }
+    fixture_write(f, &client, MST_PUT, "gone", "x");
+    fixture_write(f, &client, MST_DELETE, "gone", "");
+    reply = watch_now(f, &client, MST_WATCH_KEYS, "", after);
+    EXPECT_INT(f, reply->item_count, 2);
+    EXPECT_TEXT(f, item_of(reply, 0).value, "5");
+    EXPECT_INT(f, item_of(reply, 1).kind, MST_ITEM_DELETED);
+    EXPECT_TEXT(f, item_of(reply, 1).name, "gone");
+    after = reply->revision;
+    EXPECT_INT(f, watch_now(f, &client, MST_WATCH_KEYS, "", after)->status, MUSTER_MORE);
+    /* From the beginning: what is there, no tombstones. */
+    EXPECT_INT(f, watch_now(f, &client, MST_WATCH_KEYS, "", 0)->item_count, 1);
+}
+
+static void kinds_are_told_in_the_order_of_their_changes(struct fixture *f)
+{
+    struct client ranks[2];
+    struct client watcher = observer(f);
+    const uint32_t all = MST_WATCH_KEYS | MST_WATCH_MEMBERS | MST_WATCH_FAULTS | MST_WATCH_VIEW;
+    struct mst_request fault = {.command = MST_FAULT, .fault = {.generation = 1, .code = 2}};
+    const struct mst_reply *reply;
+    uint64_t after;
+
+    fixture_seal(f, ranks, 2);
+    fixture_connect(f, &watcher);
+    after = watch_now(f, &watcher, all, "", 0)->revision;
+    EXPECT_INT(f, watch_now(f, &watcher, all, "", after)->status, MUSTER_MORE);
+    fixture_write(f, &ranks[0], MST_PUT, "k", "v");
+    fixture_disconnect(f, &ranks[1]);
+    fixture_call(f, &ranks[0], fault);
+    reply = watch_now(f, &watcher, all, "", after);
+    EXPECT_INT(f, reply->item_count, 4);
+    EXPECT_INT(f, item_of(reply, 0).kind, MST_ITEM_KEY);
+    EXPECT_INT(f, item_of(reply, 1).kind, MST_ITEM_MEMBER);
+    EXPECT_INT(f, item_of(reply, 1).who.state, MST_SILENT);
+    EXPECT_INT(f, item_of(reply, 2).kind, MST_ITEM_FAULT);
+    EXPECT_INT(f, item_of(reply, 2).who.code, 2);
+    EXPECT_INT(f, item_of(reply, 3).kind, MST_ITEM_VIEW);
+    EXPECT(f, reply->has_view);
+    EXPECT_INT(f, reply->view.generation, 1);
+    EXPECT_INT(f, reply->view.rank, MST_RANK_NONE);
+    EXPECT_INT(f, reply->view.attention, MST_INTERRUPT);
+}
+
+static void a_rank_is_told_its_own_view(struct fixture *f)
+{
+    struct client ranks[2];
+    const struct mst_reply *reply;
+
+    fixture_seal(f, ranks, 2);
+    reply = watch_now(f, &ranks[1], MST_WATCH_VIEW, "", 0);
+    EXPECT_INT(f, reply->view.rank, 1);
+    EXPECT_INT(f, reply->view.index, 1);
+    EXPECT_INT(f, reply->view.incarnation, 1);
+    EXPECT_INT(f, reply->view.size, 2);
+}
+
+static void faults_go_with_their_generation(struct fixture *f)
+{
+    struct client rank;
+    struct mst_request fault = {.command = MST_FAULT, .fault = {.generation = 1, .code = 2}};
+    struct mst_request seal = fixture_round(1, "seal", 0);
+
+    fixture_seal(f, &rank, 1);
+    fixture_call(f, &rank, fault);
+    EXPECT_INT(f, watch_now(f, &rank, MST_WATCH_FAULTS, "", 0)->item_count, 1);
+    seal.round.seal = true;
+    seal.round.on_loss = MST_PROCEED;
+    EXPECT_INT(f, fixture_call(f, &rank, seal)->status, MUSTER_OK);
+    EXPECT_INT(f, watch_now(f, &rank, MST_WATCH_FAULTS, "", 0)->status, MUSTER_MORE);
+}
+
+static void a_long_listing_is_continued(struct fixture *f)
+{
+    struct client client = observer(f);
+    char name[4] = "k00";
+    const struct mst_reply *reply;
+    uint32_t seen = 0;
+    uint64_t after = 0;
+
+    fixture_connect(f, &client);
+    for (int i = 0; i < 40; i++) { /* deletions that are forgotten before the listing begins */
+        fixture_write(f, &client, MST_PUT, "gone", "");
+        name[2] = (char)('a' + i % 26);
+        name[1] = (char)('A' + i / 26);
+        fixture_write(f, &client, MST_PUT, name, "");
+        fixture_write(f, &client, MST_DELETE, name, "");
+    }
+    for (int i = 0; i < 600; i++) {
+        name[1] = (char)('0' + i / 26);
+        name[2] = (char)('a' + i % 26);
+        fixture_write(f, &client, MST_PUT, name, "v");
+    }
+    reply = watch_now(f, &client, MST_WATCH_KEYS, "k", after);
+    EXPECT_INT(f, reply->item_count, MST_PAGE_ITEMS);
+    seen += reply->item_count;
+    /* One of those told already is deleted: the next pages say so. */
+    fixture_write(f, &client, MST_DELETE, "k0a", "");
+    reply = watch_now(f, &client, MST_WATCH_KEYS, "k", reply->revision);
+    EXPECT_INT(f, item_of(reply, 0).kind, MST_ITEM_KEY);
+    seen += reply->item_count;
+    reply = watch_now(f, &client, MST_WATCH_KEYS, "k", reply->revision);
+    seen += reply->item_count;
+    EXPECT_INT(f, seen, 601);
+    EXPECT_INT(f, item_of(reply, reply->item_count - 1).kind, MST_ITEM_DELETED);
+    after = reply->revision;
+    EXPECT_INT(f, watch_now(f, &client, MST_WATCH_KEYS, "k", after)->status, MUSTER_MORE);
+}
+
+static void few(struct mst_core_config *config)
+{
+    config->limits.tombstones_max = 16;
+}
+
+static void make_and_delete(struct fixture *f, struct client *client, int count)
+{
+    char name[3] = "t0";
+
+    for (int i = 0; i < count; i++) {
+        name[1] = (char)('0' + i);
+        fixture_write(f, client, MST_PUT, name, "");
+        fixture_write(f, client, MST_DELETE, name, "");
+    }
+}
+
+static void who_missed_deletions_begins_again(struct fixture *f)
+{
+    struct client client = observer(f);
+    const struct mst_reply *reply;
+    uint64_t after;
+
+    fixture_connect(f, &client);
+    fixture_write(f, &client, MST_PUT, "stays", "1");
+    after = watch_now(f, &client, MST_WATCH_KEYS, "", 0)->revision;
+    make_and_delete(f, &client, 16);
+    reply = watch_now(f, &client, MST_WATCH_KEYS, "", after);
+    EXPECT_INT(f, item_of(reply, 0).kind, MST_ITEM_DELETED);
+    EXPECT_INT(f, reply->item_count, 16);
+    make_and_delete(f, &client, 20);
+    reply = watch_now(f, &client, MST_WATCH_KEYS, "", after);
+    EXPECT_INT(f, reply->item_count, 2);
+    EXPECT_INT(f, item_of(reply, 0).kind, MST_ITEM_RESET);
+    EXPECT_INT(f, item_of(reply, 1).kind, MST_ITEM_KEY);
+    EXPECT_TEXT(f, item_of(reply, 1).name, "stays");
+    EXPECT_INT(f, watch_now(f, &client, MST_WATCH_KEYS, "", reply->revision)->status, MUSTER_MORE);
+}
+
+static void a_listing_that_missed_deletions_begins_again(struct fixture *f)
+{
+    struct client client = observer(f);
+    char name[4] = "k00";
+    const struct mst_reply *reply;
+    uint64_t cursor;
+
+    fixture_connect(f, &client);
+    make_and_delete(f, &client, 20);
+    for (int i = 0; i < 300; i++) {
+        name[1] = (char)('0' + i / 26);
+        name[2] = (char)('a' + i % 26);
+        fixture_write(f, &client, MST_PUT, name, "v");
+    }
+    cursor = watch_now(f, &client, MST_WATCH_KEYS, "", 0)->revision;
+    reply = watch_now(f, &client, MST_WATCH_KEYS, "", cursor);
+    EXPECT_INT(f, reply->item_count, 300 - MST_PAGE_ITEMS); /* no reset for deletions of before */
+    EXPECT_INT(f, item_of(reply, 0).kind, MST_ITEM_KEY);
+    make_and_delete(f, &client, 40);
+    reply = watch_now(f, &client, MST_WATCH_KEYS, "", cursor);
+    EXPECT_INT(f, item_of(reply, 0).kind, MST_ITEM_RESET);
+}
+
+static void a_forgotten_name_can_still_be_waited_for(struct fixture *f)
+{
+    struct client client = observer(f);
+    uint64_t waits;
+
+    fixture_connect(f, &client);
+    fixture_write(f, &client, MST_PUT, "k", "1");
+    fixture_write(f, &client, MST_DELETE, "k", "");
+    waits = fixture_wait_get(f, &client, "k");
+    make_and_delete(f, &client, 30);
+    fixture_write(f, &client, MST_PUT, "k", "2");
+    EXPECT_TEXT(f, fixture_reply(f, &client, waits)->value, "2");
+}
+
+static void a_watch_is_dropped_with_its_connection(struct fixture *f)
+{
+    struct client client = observer(f);
+    struct client other = observer(f);
+    uint64_t id;
+
+    fixture_connect(f, &client);
+    fixture_connect(f, &other);
+    id = fixture_watch(f, &client, MST_WATCH_KEYS | MST_WATCH_MEMBERS, "k", 0);
+    fixture_disconnect(f, &client);
+    fixture_write(f, &other, MST_PUT, "k", "v");
+    fixture_connect(f, &client);
+    EXPECT_INT(f, fixture_reply(f, &client, id)->status, MUSTER_MORE);
+    EXPECT_INT(f, watch_now(f, &client, MST_WATCH_KEYS, "k", 0)->item_count, 1);
+}
+
+static void what_makes_no_sense_is_refused(struct fixture *f)
+{
+    static char name[5000];
+    struct client client = observer(f);
+    struct mst_request request = {
+        .command = MST_WATCH,
+        .watch = {.kinds = MST_WATCH_KEYS, .prefix = mst_slice_of(name, sizeof(name))}};
+    const struct mst_reply *reply;
+
+    fixture_connect(f, &client);
+    EXPECT_INT(f, watch_now(f, &client, 0, "", 0)->status, MUSTER_EINVAL);
+    EXPECT_INT(f, watch_now(f, &client, 16, "", 0)->status, MUSTER_EINVAL);
+    reply = fixture_call(f, &client, request);
+    EXPECT_INT(f, reply->status, MUSTER_ELIMIT);
+    EXPECT_INT(f, reply->detail.limit, 4096);
+    request.watch.prefix = mst_slice_of(NULL, 0);
+    request.watch.generation = 3;
+    EXPECT_INT(f, fixture_call(f, &client, request)->status, MUSTER_EFENCED);
+}
+
+#define SCENARIO(name)                                                                             \
+    static void test_##name(void **state)                                                          \
+    {                                                                                              \
+        (void)state;                                                                               \
+        fixture_run(name);                                                                         \
+    }
+
+#define SCENARIOS(X)                                                                               \
+    X(a_change_wakes_who_watches_its_prefix)                                                       \
+    X(only_the_newest_state_is_told)                                                               \
+    X(kinds_are_told_in_the_order_of_their_changes)                                                \
+    X(a_rank_is_told_its_own_view)                                                                 \
+    X(faults_go_with_their_generation)                                                             \
+    X(a_watch_is_dropped_with_its_connection)                                                      \
+    X(what_makes_no_sense_is_refused)
+
+SCENARIOS(SCENARIO)
+
+static void test_a_long_listing_is_continued(void **state)
+{
+    (void)state;
+    fixture_run_once(a_long_listing_is_continued);
+}
+
+static void test_who_missed_deletions_begins_again(void **state)
+{
+    (void)state;
+    fixture_run_with(who_missed_deletions_begins_again, few);
+}
+
+static void test_a_listing_that_missed_deletions_begins_again(void **state)
+{
+    (void)state;
+    fixture_run_once_with(a_listing_that_missed_deletions_begins_again, few);
+}
+
+static void test_a_forgotten_name_can_still_be_waited_for(void **state)
+{
+    (void)state;
+    fixture_run_with(a_forgotten_name_can_still_be_waited_for, few);
+}
+
+#define ROW(name) cmocka_unit_test(test_##name),
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SCENARIOS(ROW) cmocka_unit_test(test_a_long_listing_is_continued),
+        cmocka_unit_test(test_who_missed_deletions_begins_again),
+        cmocka_unit_test(test_a_listing_that_missed_deletions_begins_again),
+        cmocka_unit_test(test_a_forgotten_name_can_still_be_waited_for)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
