@@ -45,6 +45,7 @@ struct mst_client_effect {
     uint64_t tag;
     const struct mst_reply *reply; /* borrowed until done */
     muster_status status;
+    bool local; /* DONE: the status was made here, the service did not say it */
 };
 
 muster_status mst_client_new(struct mst_client **out, const struct mst_client_config *config,
@@ -61,13 +62,28 @@ muster_status mst_client_call(struct mst_client *client, uint64_t now_ns,
                               const struct mst_request *request, uint64_t deadline_ns,
                               uint64_t tag);
 
-/* The call ends with ECANCELLED, unless its reply is there first. */
+/* Asks the service to stop the call. It ends with the service's word - the reply that was decided,
+ * or ECANCELLED - also when the connection is lost meanwhile: the request is then repeated and
+ * cancelled again. Only a call that was never sent, or the end of the session, ends it here. The
+ * restart machine depends on this: an ECANCELLED made up here while the service had answered OK
+ * would leave this rank at a seal that the others never reach. */
 void mst_client_cancel(struct mst_client *client, uint64_t now_ns, uint64_t tag);
+
+/* Nobody waits for this call any more: it ends without a DONE, and the service is told if it knows
+ * the call. A write that was sent may have been applied. */
+void mst_client_drop(struct mst_client *client, uint64_t now_ns, uint64_t tag);
 
 void mst_client_connected(struct mst_client *client, uint64_t now_ns);
 void mst_client_disconnected(struct mst_client *client,
                              uint64_t now_ns); /* or the attempt failed */
+
+/* A DONE or ENDED effect that follows borrows from `reply`: drain the effects while it lives. */
 void mst_client_reply(struct mst_client *client, uint64_t now_ns, const struct mst_reply *reply);
+
+/* The request `id` of the last SEND could not be encoded (ELIMIT, ENOMEM): nothing of it was sent.
+ * The call ends with `status`. */
+void mst_client_refused(struct mst_client *client, uint64_t now_ns, uint64_t id,
+                        muster_status status);
 
 void mst_client_tick(struct mst_client *client, uint64_t now_ns);
 uint64_t mst_client_deadline_ns(const struct mst_client *client);
@@ -80,6 +96,13 @@ const struct mst_view *mst_client_view(const struct mst_client *client);
 /* The lease rule: 0.8 of the lease have passed since the last answered renewal was sent. The rank
  * must not go on; it may again when this is false and the session was not ended. */
 bool mst_client_stopped(const struct mst_client *client);
+
+/* Whether the session is open on a living connection; the lease the service told, 0 before. */
+bool mst_client_online(const struct mst_client *client);
+uint64_t mst_client_lease_ns(const struct mst_client *client);
+
+/* Who holds the place this session claims and waits for; NULL: nobody, or not told. */
+const struct mst_who *mst_client_holder(const struct mst_client *client);
 
 void mst_client_check(const struct mst_client *client);
 uint64_t mst_client_digest(const struct mst_client *client);

@@ -1,0 +1,743 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The client's side of a session; client.h draws its states.
+ *
+ * The lease. A renewal is sent every fifth of it and counts, once answered, from the moment it was
+ * *sent*: the service heard it later than that, so 0.8 of the lease after it this side stops itself
+ * before the service can have given it up. Opening a session counts as well; resuming one does not,
+ * therefore a renewal follows it at once.
+ *
+ * Numbers. A request gets its id when it is first sent. Writes keep it through every repeat, and
+ * the service answers a repeat from its record. Everything else may run twice, so after a resume it
+ * is sent under a new id: a watch that waits for an hour must not hold the window back. The
+ * library's own requests have a part of the window to themselves, or a full one could not renew its
+ * lease.
+ *
+ * Memory. A call is one allocation, made when it is admitted; nothing else here allocates. */
+#include "client/client.h"
+
+#include <string.h>
+
+#include "base/digest.h"
+#include "client/copy.h"
+#include "client/machine.h"
+#include "msg/command.h"
+
+/* ---- birth and death ---- */
+
+muster_status mst_client_new(struct mst_client **out, const struct mst_client_config *config,
+                             const struct mst_mem *mem)
+{
+    struct mst_request open = {.command = MST_OPEN, .open = config->open};
+    struct mst_client *client;
+    size_t size = mst_copy_size(&open);
+
+    if (config->endpoint_count == 0 || size > SIZE_MAX / 2) {
+        return MUSTER_EINVAL;
+    }
+    client = mst_mem_zalloc(mem, sizeof(*client) + size);
+    if (!client) {
+        return MUSTER_ENOMEM;
+    }
+    client->mem = *mem;
+    client->prng.state = config->seed;
+    client->endpoint_count = config->endpoint_count;
+    client->backoff_ns = BACKOFF_MIN_NS;
+    client->id_next = 1;
+    client->view.rank = MST_RANK_NONE;
+    client->view.index = config->open.index;
+    mst_list_init(&client->calls);
+    mst_list_init(&client->outbox);
+    mst_list_init(&client->cancels);
+    mst_list_init(&client->finished);
+    mst_list_init(&client->orphans);
+    mst_copy_into(&client->open.request, &open, client->room);
+    client->renew.request.command = MST_RENEW;
+    client->watch.request.command = MST_WATCH;
+    client->watch.request.watch.kinds = MST_WATCH_VIEW;
+    *out = client;
+    return MUSTER_OK;
+}
+
+static void release_all(struct mst_client *client, struct mst_list *list)
+{
+    for (struct mst_list *link = mst_list_take(list); link; link = mst_list_take(list)) {
+        struct mst_client_call *call = call_of(link);
+
+        mst_list_remove(&call->out);
+        mst_list_remove(&call->cancel_out);
+        mst_mem_release(&client->mem, call);
+    }
+}
+
+void mst_client_free(struct mst_client *client)
+{
+    struct mst_mem mem;
+
+    if (!client) {
+        return;
+    }
+    release_all(client, &client->calls);
+    release_all(client, &client->finished);
+    release_all(client, &client->orphans);
+    mem = client->mem;
+    mst_mem_release(&mem, client);
+}
+
+/* ---- calls ---- */
+
+static void uncount(struct mst_client *client, struct mst_client_call *call)
+{
+    client->call_count--;
+    if (call->sent) {
+        client->sent_count--;
+        call->sent = false;
+    }
+}
+
+/* The call is over for its caller. `reply` lives until the effects are drained, or is NULL. */
+static void finish(struct mst_client *client, struct mst_client_call *call, muster_status status,
+                   const struct mst_reply *reply)
+{
+    uncount(client, call);
+    mst_list_remove(&call->link);
+    mst_list_remove(&call->out);
+    mst_list_remove(&call->cancel_out);
+    call->status = status;
+    call->reply = reply;
+    mst_list_append(&client->finished, &call->link);
+}
+
+static void end(struct mst_client *client, muster_status status, const struct mst_reply *reply)
+{
+    muster_status of_calls = status == MUSTER_OK ? MUSTER_ECANCELLED : status;
+
+    if (client->state == ENDED) {
+        return;
+    }
+    client->disconnect_due = client->state == OPENING || client->state == ONLINE ||
+                             (client->state == CONNECTING && !client->connect_due);
+    client->connect_due = false;
+    client->state = ENDED;
+    client->end_status = status;
+    client->end_reply = reply;
+    client->ended_due = true;
+    client->open.due = client->open.waiting = false;
+    client->renew.due = client->renew.waiting = false;
+    client->watch.due = client->watch.waiting = false;
+    MST_LIST_EACH(link, following, &client->calls)
+    {
+        finish(client, call_of(link), of_calls, reply);
+    }
+    release_all(client, &client->orphans);
+}
+
+static struct mst_client_call *call_with_tag(struct mst_client *client, uint64_t tag)
+{
+    MST_LIST_EACH(link, following, &client->calls)
+    {
+        if (call_of(link)->tag == tag) {
+            return call_of(link);
+        }
+    }
+    return NULL;
+}
+
+muster_status mst_client_call(struct mst_client *client, uint64_t now_ns,
+                              const struct mst_request *request, uint64_t deadline_ns, uint64_t tag)
+{
+    size_t size = mst_copy_size(request);
+    struct mst_client_call *call;
+
+    client->now_ns = now_ns;
+    if (client->state == ENDED) {
+        return MUSTER_EFENCED;
+    }
+    if (client->call_count >= CALLS_MAX) {
+        return MUSTER_ELIMIT;
+    }
+    if (size > SIZE_MAX / 2) {
+        return MUSTER_ENOMEM;
+    }
+    call = client->mem.alloc(client->mem.ctx, sizeof(*call) + size);
+    if (!call) {
+        return MUSTER_ENOMEM;
+    }
+    *call = (struct mst_client_call){.tag = tag, .deadline_ns = deadline_ns, .give_up_ns = NEVER};
+    mst_copy_into(&call->request, request, call->room);
+    mst_list_append(&client->calls, &call->link);
+    mst_list_append(&client->outbox, &call->out);
+    client->call_count++;
+    return MUSTER_OK;
+}
+
+void mst_client_ask_to_stop(struct mst_client *client, struct mst_client_call *call)
+{
+    if (call->sent && !mst_list_linked(&call->cancel_out)) {
+        mst_list_append(&client->cancels, &call->cancel_out);
+    }
+}
+
+/* A write that was sent under its number must be repeated until the service says what became of it;
+ * anything that the service knows nothing of can be ended here. */
+void mst_client_cancel(struct mst_client *client, uint64_t now_ns, uint64_t tag)
+{
+    struct mst_client_call *call = call_with_tag(client, tag);
+
+    client->now_ns = now_ns;
+    if (!call || call->cancelled) {
+        return;
+    }
+    if (call->request.id == 0) {
+        finish(client, call, MUSTER_ECANCELLED, NULL);
+        return;
+    }
+    call->cancelled = true;
+    mst_client_ask_to_stop(client, call);
+}
+
+void mst_client_drop(struct mst_client *client, uint64_t now_ns, uint64_t tag)
+{
+    struct mst_client_call *call = call_with_tag(client, tag);
+
+    client->now_ns = now_ns;
+    if (!call) {
+        return;
+    }
+    if (call->sent && !call->cancelled && !call->timed_out &&
+        mst_command_waits(call->request.command)) {
+        mst_client_ask_to_stop(client, call);
+    }
+    uncount(client, call);
+    mst_list_remove(&call->link);
+    mst_list_remove(&call->out);
+    if (mst_list_linked(&call->cancel_out)) {
+        mst_list_append(&client->orphans, &call->link);
+    } else {
+        mst_mem_release(&client->mem, call);
+    }
+}
+
+/* ---- the connection ---- */
+
+void mst_client_start(struct mst_client *client, uint64_t now_ns)
+{
+    MST_ASSERT(client->state == IDLE);
+    client->now_ns = now_ns;
+    client->state = CONNECTING;
+    client->connect_due = true;
+    client->attempt_ns = NEVER;
+}
+
+uint64_t mst_client_silence_ns(const struct mst_client *client)
+{
+    uint64_t most = client->lease_ns / 5 * 2;
+
+    if (client->lease_ns == 0) {
+        return ATTEMPT_NS;
+    }
+    return most < SILENCE_MIN_NS ? SILENCE_MIN_NS : most;
+}
+
+/* Everything without an answer is to be sent again: the writes first, under their numbers, because
+ * only their answers move the window; then the rest. */
+static void queue_again(struct mst_client *client)
+{
+    while (mst_list_take(&client->outbox)) {
+    }
+    for (int writes = 1; writes >= 0; writes--) {
+        MST_LIST_EACH(link, following, &client->calls)
+        {
+            struct mst_client_call *call = call_of(link);
+
+            if (call->numbered == (writes == 1)) {
+                mst_list_append(&client->outbox, &call->out);
+            }
+        }
+    }
+}
+
+static void offline(struct mst_client *client)
+{
+    uint64_t half = client->backoff_ns / 2;
+
+    client->state = WAITING;
+    client->attempt_ns = later_by(client->now_ns, half + mst_prng_below(&client->prng, half + 1));
+    client->backoff_ns = sooner(client->backoff_ns * 2, BACKOFF_MAX_NS);
+    client->endpoint = (client->endpoint + 1) % client->endpoint_count;
+    client->open.due = client->open.waiting = false;
+    client->renew.due = client->renew.waiting = false;
+    client->watch.due = client->watch.waiting = false;
+    while (mst_list_take(&client->cancels)) {
+    }
+    release_all(client, &client->orphans);
+    MST_LIST_EACH(link, following, &client->calls)
+    {
+        struct mst_client_call *call = call_of(link);
+
+        call->sent = false;
+        if (call->timed_out) {
+            finish(client, call, MUSTER_ETIMEDOUT, NULL);
+        }
+    }
+    client->sent_count = 0;
+    queue_again(client);
+}
+
+static void hang_up(struct mst_client *client)
+{
+    client->disconnect_due = client->state != CONNECTING || !client->connect_due;
+    client->connect_due = false;
+    offline(client);
+}
+
+void mst_client_connected(struct mst_client *client, uint64_t now_ns)
+{
+    client->now_ns = now_ns;
+    if (client->state != CONNECTING || client->connect_due) {
+        return;
+    }
+    client->state = OPENING;
+    client->open.due = true;
+}
+
+void mst_client_disconnected(struct mst_client *client, uint64_t now_ns)
+{
+    client->now_ns = now_ns;
+    if (client->state == OPENING || client->state == ONLINE ||
+        (client->state == CONNECTING && !client->connect_due)) {
+        offline(client);
+    }
+}
+
+/* ---- replies ---- */
+
+static void see_view(struct mst_client *client, const struct mst_view *view)
+{
+    struct mst_view *mine = &client->view;
+
+    if (view->generation < mine->generation) {
+        return;
+    }
+    if (view->generation != mine->generation || view->size != mine->size ||
+        view->rank != mine->rank || view->index != mine->index ||
+        view->incarnation != mine->incarnation || view->attention != mine->attention) {
+        client->attention_due = true;
+    }
+    *mine = *view;
+    client->open.request.open.generation = view->generation;
+    if (view->incarnation != 0) {
+        client->open.request.open.incarnation = view->incarnation;
+        client->open.request.open.index = view->index;
+        client->has_holder = false;
+    }
+}
+
+/* From here to the self-stop; also puts an earlier stop back. */
+static void renewed(struct mst_client *client, uint64_t sent_ns)
+{
+    client->answered_ns = sent_ns;
+    client->renew_ns = later_by(sent_ns, client->lease_ns / 5);
+    if (client->stopped && client->now_ns < later_by(sent_ns, client->lease_ns / 5 * 4)) {
+        client->stopped = false;
+        client->attention_due = true;
+    }
+}
+
+static void see_holder(struct mst_client *client, const struct mst_reply *reply)
+{
+    client->has_holder = reply->has_detail && reply->detail.who_count > 0 && reply->has_view &&
+                         reply->view.incarnation == 0;
+    if (client->has_holder) {
+        size_t size = reply->detail.who[0].host.size;
+
+        client->holder = reply->detail.who[0];
+        size = size < HOST_ROOM ? size : HOST_ROOM;
+        if (size > 0) {
+            memcpy(client->host, client->holder.host.data, size);
+        }
+        client->holder.host = mst_slice_of(client->host, size);
+        client->attention_due = true;
+    }
+}
+
+static void opened(struct mst_client *client, const struct mst_reply *reply)
+{
+    client->open.waiting = false;
+    if (reply->status != MUSTER_OK) {
+        /* A lack of room passes; whoever was in once waits for that. */
+        if (client->admitted &&
+            (reply->status == MUSTER_ENOMEM || reply->status == MUSTER_ELIMIT)) {
+            hang_up(client);
+        } else {
+            end(client, reply->status, reply);
+        }
+        return;
+    }
+    client->state = ONLINE;
+    client->attempt_ns = NEVER;
+    client->backoff_ns = BACKOFF_MIN_NS;
+    if (reply->number > 0) {
+        client->lease_ns = later_by(0, (uint64_t)reply->number * NS_PER_MS);
+    }
+    if (reply->has_view) {
+        see_view(client, &reply->view);
+    }
+    see_holder(client, reply);
+    /* Zero would ask for a new session: a forgotten one must be refused, or its writes, repeated,
+     * would be carried out a second time. An observer and a waiting claim are given no number. */
+    if (client->open.request.open.incarnation == 0) {
+        client->open.request.open.incarnation = 1;
+    }
+    if (!client->admitted) {
+        client->admitted = true;
+        renewed(client, client->open.sent_ns);
+    } else {
+        client->renew.due = true;
+    }
+    client->watch.due = client->open.request.open.role == MST_ROLE_RANK;
+}
+
+/* Whether FENCED as its answer can only mean the session: the request speaks of no generation. */
+static bool names_no_generation(const struct mst_request *request)
+{
+    switch (request->command) {
+    case MST_WRITE:
+        return request->write.generation == 0;
+    case MST_GET:
+        return request->get.generation == 0;
+    case MST_LIST:
+        return request->list.generation == 0;
+    case MST_WAIT:
+        return request->wait.generation == 0;
+    case MST_WATCH:
+        return request->watch.generation == 0;
+    case MST_ROUND:
+    case MST_ROUND_MEMBERS:
+    case MST_FAULT:
+        return false;
+    case MST_OPEN:
+    case MST_JOIN:
+    case MST_RENEW:
+    case MST_LEAVE:
+    case MST_CANCEL:
+    case MST_MEMBERS:
+    case MST_ROUNDS:
+    case MST_JOBS:
+    case MST_LOST:
+        return true;
+    }
+    return true;
+}
+
+static bool ends_session(const struct mst_request *request, muster_status status)
+{
+    switch (request->command) {
+    case MST_LEAVE:
+        return status == MUSTER_OK || status == MUSTER_EFENCED;
+    case MST_JOIN:
+    case MST_RENEW: /* a claim that was refused is told with the next answer */
+        return status == MUSTER_EFENCED || status == MUSTER_EEXISTS;
+    case MST_OPEN:
+    case MST_CANCEL:
+    case MST_WRITE:
+    case MST_GET:
+    case MST_LIST:
+    case MST_WAIT:
+    case MST_WATCH:
+    case MST_ROUND:
+    case MST_ROUND_MEMBERS:
+    case MST_MEMBERS:
+    case MST_ROUNDS:
+    case MST_JOBS:
+    case MST_FAULT:
+    case MST_LOST:
+        break;
+    }
+    return status == MUSTER_EFENCED && names_no_generation(request);
+}
+
+static void answered(struct mst_client *client, struct mst_client_call *call,
+                     const struct mst_reply *reply)
+{
+    muster_status status = reply->status;
+    bool over = ends_session(&call->request, status);
+
+    if (reply->has_view) {
+        see_view(client, &reply->view);
+    }
+    if (call->timed_out && !call->cancelled && status == MUSTER_ECANCELLED) {
+        status = MUSTER_ETIMEDOUT;
+    }
+    finish(client, call, status, reply);
+    if (over) {
+        end(client, reply->status, reply);
+    }
+}
+
+static void own_answered(struct mst_client *client, struct mst_client_own *own,
+                         const struct mst_reply *reply)
+{
+    own->waiting = false;
+    if (ends_session(&own->request, reply->status)) {
+        end(client, reply->status, reply);
+        return;
+    }
+    if (reply->has_view) {
+        see_view(client, &reply->view);
+    }
+    if (own == &client->renew) {
+        if (reply->status == MUSTER_OK) {
+            renewed(client, own->sent_ns);
+        } else {
+            client->renew_ns = later_by(client->now_ns, client->lease_ns / 5);
+        }
+        return;
+    }
+    if (reply->status == MUSTER_OK) {
+        client->view_revision = reply->revision;
+        own->due = true;
+    }
+    /* Otherwise the next renewal takes it up again. */
+}
+
+static struct mst_client_call *sent_with_id(struct mst_client *client, uint64_t id)
+{
+    MST_LIST_EACH(link, following, &client->calls)
+    {
+        struct mst_client_call *call = call_of(link);
+
+        if (call->sent && call->request.id == id) {
+            return call;
+        }
+    }
+    return NULL;
+}
+
+void mst_client_reply(struct mst_client *client, uint64_t now_ns, const struct mst_reply *reply)
+{
+    struct mst_client_call *call;
+
+    client->now_ns = now_ns;
+    if (client->state == OPENING) {
+        if (client->open.waiting && reply->command == MST_OPEN) {
+            opened(client, reply);
+        }
+        return;
+    }
+    if (client->state != ONLINE || reply->command == MST_CANCEL) {
+        return;
+    }
+    if (client->renew.waiting && client->renew.request.id == reply->id) {
+        own_answered(client, &client->renew, reply);
+        return;
+    }
+    if (client->watch.waiting && client->watch.request.id == reply->id) {
+        own_answered(client, &client->watch, reply);
+        return;
+    }
+    call = sent_with_id(client, reply->id);
+    if (call) {
+        answered(client, call, reply);
+    }
+}
+
+void mst_client_refused(struct mst_client *client, uint64_t now_ns, uint64_t id,
+                        muster_status status)
+{
+    client->now_ns = now_ns;
+    if (client->state == OPENING && client->admitted) {
+        hang_up(client); /* memory comes back */
+    } else if (client->state == OPENING) {
+        end(client, status, NULL);
+    } else if (client->renew.waiting && client->renew.request.id == id) {
+        client->renew.waiting = false;
+        client->renew_ns = later_by(now_ns, client->lease_ns / 5);
+    } else if (client->watch.waiting && client->watch.request.id == id) {
+        client->watch.waiting = false;
+    } else {
+        struct mst_client_call *call = sent_with_id(client, id);
+
+        if (call) {
+            finish(client, call, status, NULL);
+        }
+    }
+}
+
+/* ---- time ---- */
+
+static void expire(struct mst_client *client, struct mst_client_call *call)
+{
+    if (call->timed_out) {
+        if (client->now_ns >= call->give_up_ns) {
+            finish(client, call, MUSTER_ETIMEDOUT, NULL);
+        }
+        return;
+    }
+    if (client->now_ns < call->deadline_ns) {
+        return;
+    }
+    if (!call->sent || !mst_command_waits(call->request.command)) {
+        finish(client, call, MUSTER_ETIMEDOUT, NULL);
+        return;
+    }
+    call->timed_out = true;
+    call->give_up_ns = later_by(client->now_ns, GRACE_NS);
+    mst_client_ask_to_stop(client, call);
+}
+
+static void tick_online(struct mst_client *client)
+{
+    if (client->renew.waiting) {
+        if (client->now_ns >= later_by(client->renew.sent_ns, mst_client_silence_ns(client))) {
+            hang_up(client);
+        }
+        return;
+    }
+    if (!client->renew.due && client->now_ns >= client->renew_ns) {
+        client->renew.due = true;
+        client->watch.due = client->watch.due || (!client->watch.waiting &&
+                                                  client->open.request.open.role == MST_ROLE_RANK);
+    }
+}
+
+void mst_client_tick(struct mst_client *client, uint64_t now_ns)
+{
+    client->now_ns = now_ns;
+    switch (client->state) {
+    case IDLE:
+    case ENDED:
+        return;
+    case WAITING:
+        if (now_ns >= client->attempt_ns) {
+            client->state = CONNECTING;
+            client->connect_due = true;
+            client->attempt_ns = NEVER;
+        }
+        break;
+    case CONNECTING:
+    case OPENING:
+        if (now_ns >= client->attempt_ns) {
+            hang_up(client);
+        }
+        break;
+    case ONLINE:
+        tick_online(client);
+        break;
+    }
+    if (client->lease_ns != 0 && !client->stopped &&
+        now_ns >= later_by(client->answered_ns, client->lease_ns / 5 * 4)) {
+        client->stopped = true;
+        client->attention_due = true;
+    }
+    MST_LIST_EACH(link, following, &client->calls)
+    {
+        expire(client, call_of(link));
+    }
+}
+
+uint64_t mst_client_deadline_ns(const struct mst_client *client)
+{
+    uint64_t deadline_ns = NEVER;
+
+    if (client->state == IDLE || client->state == ENDED) {
+        return NEVER;
+    }
+    if (client->state != ONLINE) {
+        deadline_ns = client->attempt_ns;
+    } else if (client->renew.waiting) {
+        deadline_ns = later_by(client->renew.sent_ns, mst_client_silence_ns(client));
+    } else if (!client->renew.due) {
+        deadline_ns = client->renew_ns;
+    }
+    if (client->lease_ns != 0 && !client->stopped) {
+        deadline_ns = sooner(deadline_ns, later_by(client->answered_ns, client->lease_ns / 5 * 4));
+    }
+    MST_LIST_EACH(link, following, &client->calls)
+    {
+        const struct mst_client_call *call = call_of(link);
+
+        deadline_ns = sooner(deadline_ns, call->timed_out ? call->give_up_ns : call->deadline_ns);
+    }
+    return deadline_ns;
+}
+
+/* ---- what it knows ---- */
+
+const struct mst_view *mst_client_view(const struct mst_client *client)
+{
+    return &client->view;
+}
+
+bool mst_client_stopped(const struct mst_client *client)
+{
+    return client->stopped;
+}
+
+bool mst_client_online(const struct mst_client *client)
+{
+    return client->state == ONLINE;
+}
+
+uint64_t mst_client_lease_ns(const struct mst_client *client)
+{
+    return client->lease_ns;
+}
+
+const struct mst_who *mst_client_holder(const struct mst_client *client)
+{
+    return client->has_holder ? &client->holder : NULL;
+}
+
+void mst_client_check(const struct mst_client *client)
+{
+    uint32_t calls = 0;
+    uint32_t sent = 0;
+    uint64_t write_id = 0;
+
+    MST_LIST_EACH(link, following, &client->calls)
+    {
+        const struct mst_client_call *call = call_of(link);
+
+        calls++;
+        sent += call->sent;
+        MST_ASSERT(call->request.id < client->id_next);
+        MST_ASSERT(call->sent != mst_list_linked(&call->out));
+        MST_ASSERT(call->sent || !mst_list_linked(&call->cancel_out));
+        MST_ASSERT(!call->sent || call->request.id != 0);
+        MST_ASSERT(!call->numbered || call->request.id > write_id);
+        write_id = call->numbered ? call->request.id : write_id;
+    }
+    MST_ASSERT(calls == client->call_count && calls <= CALLS_MAX);
+    MST_ASSERT(sent == client->sent_count && sent <= WINDOW_CALLS);
+    MST_ASSERT(client->state == ONLINE || sent == 0);
+    MST_ASSERT(client->state != ENDED || calls == 0);
+    MST_ASSERT(client->state != ONLINE || client->admitted);
+    MST_ASSERT(client->endpoint < client->endpoint_count);
+}
+
+uint64_t mst_client_digest(const struct mst_client *client)
+{
+    const uint64_t numbers[] = {(uint64_t)client->state,  client->prng.state,
+                                client->endpoint,         client->id_next,
+                                client->lease_ns,         client->answered_ns,
+                                client->renew_ns,         client->stopped,
+                                client->attempt_ns,       client->backoff_ns,
+                                client->view.generation,  client->view.rank,
+                                client->view.incarnation, (uint64_t)client->view.attention,
+                                client->view_revision,    client->call_count,
+                                client->sent_count};
+    uint64_t digest = MST_DIGEST_INIT;
+
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        digest = mst_digest_number(digest, numbers[i]);
+    }
+    MST_LIST_EACH(link, following, &client->calls)
+    {
+        const struct mst_client_call *call = call_of(link);
+
+        digest = mst_digest_number(digest, call->tag);
+        digest = mst_digest_number(digest, call->request.id);
+        digest = mst_digest_number(digest, (uint64_t)call->sent + 2 * (uint64_t)call->timed_out);
+    }
+    return digest;
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the client machine wants done, one thing at a time, and the numbers of requests. */
+#include "client/machine.h"
+#include "msg/command.h"
+
+/* Writes get their numbers in the order of the list, so the first one found is the oldest. */
+static uint64_t oldest_write(struct mst_client *client)
+{
+    MST_LIST_EACH(link, following, &client->calls)
+    {
+        const struct mst_client_call *call = call_of(link);
+
+        if (call->numbered) {
+            return call->request.id;
+        }
+    }
+    return client->id_next;
+}
+
+static bool window_has(struct mst_client *client, uint64_t width)
+{
+    return client->id_next - oldest_write(client) < width;
+}
+
+static void send(struct mst_client *client, struct mst_request *request)
+{
+    request->oldest = oldest_write(client);
+    if (request->oldest > request->id) {
+        request->oldest = request->id;
+    }
+    client->effect = (struct mst_client_effect){.type = MST_CLIENT_SEND, .request = request};
+}
+
+static void send_own(struct mst_client *client, struct mst_client_own *own)
+{
+    own->due = false;
+    own->waiting = true;
+    own->sent_ns = client->now_ns;
+    own->request.id = client->id_next;
+    if (own == &client->watch) {
+        own->request.watch.after = client->view_revision;
+    }
+    if (own != &client->open) {
+        client->id_next++;
+    }
+    send(client, &own->request);
+}
+
+static void send_cancel(struct mst_client *client)
+{
+    struct mst_list *link = mst_list_take(&client->cancels);
+    struct mst_client_call *call = MST_CONTAINER(link, struct mst_client_call, cancel_out);
+
+    client->cancel = (struct mst_request){
+        .id = client->id_next++, .command = MST_CANCEL, .cancel.id = call->request.id};
+    send(client, &client->cancel);
+    if (!call->sent) { /* an orphan: it was kept for this */
+        mst_list_remove(&call->link);
+        mst_mem_release(&client->mem, call);
+    }
+}
+
+static bool send_call(struct mst_client *client)
+{
+    struct mst_client_call *call;
+
+    if (mst_list_empty(&client->outbox)) {
+        return false;
+    }
+    call = MST_CONTAINER(client->outbox.next, struct mst_client_call, out);
+    if (!call->numbered) {
+        if (client->sent_count >= WINDOW_CALLS || !window_has(client, WINDOW_CALLS)) {
+            return false;
+        }
+        call->request.id = client->id_next++;
+        call->numbered = mst_command_writes(call->request.command);
+    }
+    mst_list_remove(&call->out);
+    call->sent = true;
+    client->sent_count++;
+    send(client, &call->request);
+    if (call->cancelled) {
+        mst_client_ask_to_stop(client, call);
+    }
+    return true;
+}
+
+static bool next_send(struct mst_client *client)
+{
+    if (client->state == OPENING && client->open.due) {
+        send_own(client, &client->open);
+        return true;
+    }
+    if (client->state != ONLINE) {
+        return false;
+    }
+    if (window_has(client, WINDOW_OWN)) {
+        if (client->renew.due) {
+            send_own(client, &client->renew);
+            return true;
+        }
+        if (!mst_list_empty(&client->cancels)) {
+            send_cancel(client);
+            return true;
+        }
+        if (client->watch.due) {
+            send_own(client, &client->watch);
+            return true;
+        }
+    }
+    return send_call(client);
+}
+
+static void next_finished(struct mst_client *client, struct mst_client_call *call)
+{
+    const struct mst_reply *reply = call->reply;
+    bool local = !reply || reply->status != call->status || reply->id != call->request.id;
+
+    if (local) {
+        client->made = reply ? *reply : (struct mst_reply){0};
+        client->made.id = call->request.id;
+        client->made.command = call->request.command;
+        client->made.status = call->status;
+        reply = &client->made;
+    }
+    client->effect = (struct mst_client_effect){.type = MST_CLIENT_DONE,
+                                                .tag = call->tag,
+                                                .reply = reply,
+                                                .status = call->status,
+                                                .local = local};
+    client->effect_call = call;
+}
+
+static bool next_state(struct mst_client *client)
+{
+    if (client->disconnect_due) {
+        client->disconnect_due = false;
+        client->effect.type = MST_CLIENT_DISCONNECT;
+    } else if (client->connect_due) {
+        client->connect_due = false;
+        client->attempt_ns = later_by(client->now_ns, mst_client_silence_ns(client));
+        client->effect.type = MST_CLIENT_CONNECT;
+        client->effect.endpoint = client->endpoint;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static bool next_news(struct mst_client *client)
+{
+    if (client->attention_due) {
+        client->attention_due = false;
+        client->effect.type = MST_CLIENT_ATTENTION;
+    } else if (client->ended_due) {
+        client->ended_due = false;
+        client->effect.type = MST_CLIENT_ENDED;
+        client->effect.status = client->end_status;
+        client->effect.reply = client->end_reply;
+        client->end_reply = NULL;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+const struct mst_client_effect *mst_client_next(struct mst_client *client)
+{
+    MST_ASSERT(!client->draining);
+    client->effect = (struct mst_client_effect){0};
+    client->effect_call = NULL;
+    if (!next_state(client) && !next_send(client)) {
+        if (!mst_list_empty(&client->finished)) {
+            next_finished(client, call_of(client->finished.next));
+        } else if (!next_news(client)) {
+            return NULL;
+        }
+    }
+    client->draining = true;
+    return &client->effect;
+}
+
+void mst_client_done(struct mst_client *client, const struct mst_client_effect *effect)
+{
+    MST_ASSERT(client->draining && effect == &client->effect);
+    client->draining = false;
+    if (client->effect_call) {
+        mst_list_remove(&client->effect_call->link);
+        mst_mem_release(&client->mem, client->effect_call);
+        client->effect_call = NULL;
+    }
+}

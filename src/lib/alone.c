@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A program started alone is a job of one: its service is a child on a private socket, which ends
+ * when its standard input does, that is with us, however we end. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "io/socket_dir.h"
+#include "lib/environment.h"
+#include "lib/handle.h"
+
+enum { PATH_ROOM = 4096, STOP_MS = 2000 };
+
+extern char **environ;
+
+struct mst_lib_alone {
+    pid_t pid;
+    int stdin_fd; /* the end of it that keeps the child alive */
+    bool reaped;
+};
+
+static bool is_program(const char *path)
+{
+    return access(path, X_OK) == 0;
+}
+
+/* $MUSTER_PROGRAM; the bin folder beside the one this library lies in, or that folder's own; else
+ * whatever the PATH has. */
+static void find_program(char *path, size_t room)
+{
+    const char *given = mst_lib_setting_text("program");
+    static const char *const places[] = {"/../bin/muster", "/../../bin/muster", "/bin/muster",
+                                         "/muster"};
+    Dl_info info = {0};
+    const char *slash;
+
+    if (given) {
+        (void)snprintf(path, room, "%s", given);
+        return;
+    }
+    if (dladdr(__extension__(const void *) muster_version, &info) != 0 && info.dli_fname &&
+        (slash = strrchr(info.dli_fname, '/')) != NULL) {
+        int size = (int)(slash - info.dli_fname);
+
+        for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+            (void)snprintf(path, room, "%.*s%s", size, info.dli_fname, places[i]);
+            if (is_program(path)) {
+                return;
+            }
+        }
+    }
+    (void)snprintf(path, room, "muster");
+}
+
+static int spawn(pid_t *pid, const char *program, const char *addr, int stdin_fd)
+{
+    char serve[] = "serve";
+    char addr_flag[] = "--addr";
+    char parent_flag[] = "--parent";
+    char *name = strdup(program);
+    char *address = strdup(addr);
+    char *argv[] = {name, serve, addr_flag, address, parent_flag, NULL};
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t none;
+    sigset_t standard;
+    int failed = ENOMEM;
+
+    (void)posix_spawn_file_actions_init(&actions);
+    (void)posix_spawnattr_init(&attributes);
+    (void)sigemptyset(&none);
+    (void)sigfillset(&standard);
+    /* A group of its own: Ctrl-C is for the program, and the service goes when the program does. */
+    (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+                                                    POSIX_SPAWN_SETPGROUP);
+    (void)posix_spawnattr_setsigmask(&attributes, &none);
+    (void)posix_spawnattr_setsigdefault(&attributes, &standard);
+    if (name && address && posix_spawn_file_actions_adddup2(&actions, stdin_fd, 0) == 0 &&
+        posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0) == 0) {
+        failed = posix_spawnp(pid, program, &actions, &attributes, argv, environ);
+    }
+    (void)posix_spawn_file_actions_destroy(&actions);
+    (void)posix_spawnattr_destroy(&attributes);
+    free(name);
+    free(address);
+    return failed;
+}
+
+static muster_status refuse(struct muster_error *err, const char *what, const char *program,
+                            int os_errno)
+{
+    if (err) {
+        struct mst_text text = mst_text_in(err->text, sizeof(err->text));
+
+        err->status = MUSTER_EUNREACHABLE;
+        err->os_errno = os_errno;
+        mst_text_add(&text, what);
+        mst_text_add(&text, ": no MUSTER_ADDR is set, and a service for this process alone cannot "
+                            "be started: '");
+        mst_text_add(&text, program);
+        mst_text_add(&text, "': ");
+        mst_text_add(&text, strerror(os_errno));
+        mst_text_add(&text, "; set MUSTER_PROGRAM, or start the program with `muster run`");
+    }
+    return MUSTER_EUNREACHABLE;
+}
+
+static muster_status start(struct mst_lib_alone *alone, const char *addr, struct muster_error *err,
+                           const char *what)
+{
+    char program[PATH_ROOM];
+    int ends[2];
+    int failed;
+
+    find_program(program, sizeof(program));
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        return refuse(err, what, program, errno);
+    }
+    failed = spawn(&alone->pid, program, addr, ends[0]);
+    (void)close(ends[0]);
+    if (failed) {
+        (void)close(ends[1]);
+        return refuse(err, what, program, failed);
+    }
+    alone->stdin_fd = ends[1];
+    fprintf(stderr,
+            "muster: no MUSTER_ADDR: a job of one, with a service of its own (process %d at %s)\n",
+            (int)alone->pid, addr);
+    return MUSTER_OK;
+}
+
+muster_status mst_lib_alone_start(struct mst_lib_alone **out, char **addr_out, char **job_out,
+                                  struct muster_error *err, const char *what)
+{
+    struct mst_lib_alone *alone = calloc(1, sizeof(*alone));
+    static atomic_uint count; /* of clients that were alone in this process */
+    unsigned number = atomic_fetch_add(&count, 1);
+    char path[MST_SOCKET_PATH_MAX];
+    char job[40];
+    char addr[MST_SOCKET_PATH_MAX + 8];
+    muster_status status;
+
+    if (number == 0) {
+        (void)snprintf(job, sizeof(job), "alone-%d", (int)getpid());
+    } else {
+        (void)snprintf(job, sizeof(job), "alone-%d-%u", (int)getpid(), number);
+    }
+    status = mst_socket_path(job, path, true, err);
+    if (status == MUSTER_OK) {
+        (void)snprintf(addr, sizeof(addr), "unix:%s", path);
+        *addr_out = strdup(addr);
+        *job_out = strdup(job);
+        if (!alone || !*addr_out || !*job_out) {
+            status = mst_lib_fail(err, MUSTER_ENOMEM, what, NULL);
+        } else {
+            status = start(alone, addr, err, what);
+        }
+    }
+    if (status != MUSTER_OK) {
+        free(alone);
+        return status;
+    }
+    *out = alone;
+    return MUSTER_OK;
+}
+
+bool mst_lib_alone_runs(struct mst_lib_alone *alone, struct muster_error *err, const char *what)
+{
+    int how = 0;
+
+    if (alone->reaped || waitpid(alone->pid, &how, WNOHANG) != alone->pid) {
+        return !alone->reaped;
+    }
+    alone->reaped = true;
+    if (err) {
+        struct mst_text text = mst_text_in(err->text, sizeof(err->text));
+
+        err->status = MUSTER_EUNREACHABLE;
+        err->os_errno = 0;
+        mst_text_add(&text, what);
+        mst_text_add(&text, ": the service that was started for this process alone ended with ");
+        mst_text_add(&text, WIFEXITED(how) ? "status " : "signal ");
+        mst_text_i64(&text, WIFEXITED(how) ? WEXITSTATUS(how) : WTERMSIG(how));
+        mst_text_add(&text, WIFEXITED(how) && WEXITSTATUS(how) == 127
+                                ? ": there is no `muster` program; set MUSTER_PROGRAM"
+                                : "; what it said is on stderr");
+    }
+    return false;
+}
+
+/* It ends by itself when its standard input does; a stuck one is not waited for long. */
+void mst_lib_alone_stop(struct mst_lib_alone *alone)
+{
+    if (!alone) {
+        return;
+    }
+    (void)close(alone->stdin_fd);
+    if (!alone->reaped) {
+        struct pollfd end = {.events = POLLIN};
+
+        end.fd = (int)syscall(SYS_pidfd_open, alone->pid, 0);
+        if (end.fd >= 0) {
+            if (poll(&end, 1, STOP_MS) == 0) {
+                (void)kill(alone->pid, SIGKILL);
+            }
+            (void)close(end.fd);
+        }
+        (void)waitpid(alone->pid, NULL, 0);
+    }
+    free(alone);
+}
+
+void mst_lib_alone_abandon(struct mst_lib_alone *alone)
+{
+    if (alone) {
+        (void)close(alone->stdin_fd);
+    }
+}

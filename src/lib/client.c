@@ -1,0 +1,682 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening, closing and looking at a client. */
+#define _GNU_SOURCE
+#include "muster/client.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "io/page.h"
+#include "io/poll/system.h"
+#include "lib/environment.h"
+#include "lib/handle.h"
+
+#define NEVER UINT64_MAX
+#define NS_PER_MS 1000000u
+#define STANDARD_OPEN_NS (10000 * (uint64_t)NS_PER_MS)
+#define FAREWELL_NS (1000 * (uint64_t)NS_PER_MS)
+
+enum { HOST_ROOM = 256 };
+
+#define TEXT_OF(number) TEXT_OF_1(number)
+#define TEXT_OF_1(number) #number
+
+const char *muster_version(void)
+{
+    return TEXT_OF(MUSTER_VERSION_MAJOR) "." TEXT_OF(MUSTER_VERSION_MINOR) "." TEXT_OF(
+        MUSTER_VERSION_PATCH);
+}
+
+/* ---- what the driver tells, lock held ---- */
+
+static void on_done(void *ctx, const struct mst_client_effect *effect)
+{
+    struct mst_lib_post *post = (struct mst_lib_post *)(uintptr_t)effect->tag;
+
+    (void)ctx;
+    if (post->open) {
+        post->open = false;
+        post->local = effect->local;
+        post->complete(post->ctx, effect->reply);
+    }
+}
+
+static void tell_holder(struct muster_client *client)
+{
+    const struct mst_who *who = mst_client_holder(mst_driver_client(client->driver));
+    char line[400];
+    struct mst_text text = mst_text_in(line, sizeof(line));
+
+    if (!who || client->holder_told) {
+        return;
+    }
+    client->holder_told = true;
+    mst_text_add(&text, "waiting for place #");
+    mst_text_u64(&text, who->index);
+    mst_text_add(&text, ", held by process ");
+    mst_text_u64(&text, who->pid);
+    mst_text_add(&text, " on ");
+    mst_text_slice(&text, who->host);
+    mst_text_add(&text, ", heard ");
+    mst_text_seconds(&text, who->heard_ms);
+    mst_text_add(&text, " ago: taken over when that process is given up");
+    mst_lib_log(client, MUSTER_LEVEL_INFO, line);
+}
+
+static void on_attention(void *ctx, uint64_t now_ns)
+{
+    struct muster_client *client = ctx;
+    const struct mst_client *machine = mst_driver_client(client->driver);
+
+    tell_holder(client);
+    if (client->hook.attention) {
+        client->hook.attention(client->hook.ctx, now_ns, mst_client_view(machine),
+                               mst_client_stopped(machine));
+    }
+}
+
+/* The reason is kept: every later call is refused with it. */
+static void on_ended(void *ctx, uint64_t now_ns, const struct mst_client_effect *effect)
+{
+    struct muster_client *client = ctx;
+    muster_status status = effect->status;
+
+    client->ended = true;
+    client->left = status == MUSTER_OK;
+    client->end_status = client->left ? MUSTER_ECANCELLED : status;
+    if (!client->left) {
+        struct mst_text text = mst_text_in(client->end_error.text, sizeof(client->end_error.text));
+        struct muster_error said = {0};
+
+        (void)mst_lib_fail(&said, status, "", effect->reply);
+        mst_text_add(&text, said.text + 2); /* without ": " */
+        mst_lib_log(client, MUSTER_LEVEL_ERROR, client->end_error.text);
+    } else {
+        struct mst_text text = mst_text_in(client->end_error.text, sizeof(client->end_error.text));
+
+        mst_text_add(&text, "this member has left the job");
+    }
+    if (client->hook.ended) {
+        client->hook.ended(client->hook.ctx, now_ns, client->end_status);
+    }
+}
+
+static void on_trouble(void *ctx, int os_errno, const char *line)
+{
+    struct muster_client *client = ctx;
+    struct mst_text text = mst_text_in(client->trouble, sizeof(client->trouble));
+
+    mst_text_add(&text, line);
+    client->trouble_errno = os_errno;
+    if (client->was_online) { /* once per outage */
+        client->was_online = false;
+        client->trouble_told = true;
+        mst_lib_log(client, MUSTER_LEVEL_WARN, line);
+    }
+}
+
+void mst_lib_log(muster_client *client, enum muster_level level, const char *line)
+{
+    if (client->log) {
+        client->log(client->log_ctx, level, line);
+    }
+}
+
+/* ---- what others ask, lock held ---- */
+
+muster_status mst_lib_status(const muster_client *client)
+{
+    if (client->poisoned) {
+        return MUSTER_EINTERNAL;
+    }
+    if (client->ended) {
+        return client->end_status;
+    }
+    return client->closing ? MUSTER_ECANCELLED : MUSTER_OK;
+}
+
+const struct mst_view *mst_lib_view(const muster_client *client)
+{
+    return mst_client_view(mst_driver_client(client->driver));
+}
+
+bool mst_lib_stopped(const muster_client *client)
+{
+    return mst_client_stopped(mst_driver_client(client->driver));
+}
+
+struct mst_page *mst_lib_page(muster_client *client)
+{
+    return client->page;
+}
+
+void mst_lib_iteration(muster_client *client, uint64_t iteration)
+{
+    client->iteration = iteration;
+}
+
+/* ---- options ---- */
+
+struct wanted {
+    struct muster_client_options options;
+    struct mst_open open;
+    struct mst_endpoints endpoints;
+    int64_t page_fd;
+    bool alone;
+};
+
+static muster_status read_options(struct muster_client_options *out,
+                                  const struct muster_client_options *given,
+                                  struct muster_error *err)
+{
+    const struct muster_client_options standard = MUSTER_CLIENT_OPTIONS_INIT;
+
+    *out = standard;
+    if (!given) {
+        return MUSTER_OK;
+    }
+    if (given->size < offsetof(struct muster_client_options, role)) {
+        return mst_lib_refuse(err, "open",
+                              "options.size is not set; begin with MUSTER_CLIENT_OPTIONS_INIT");
+    }
+    if (given->size > sizeof(*out) || given->version > MUSTER_VERSION) {
+        return mst_lib_refuse(err, "open",
+                              "the program was built for a newer libmuster than this one, which is "
+                              "version " TEXT_OF(MUSTER_VERSION_MAJOR) "." TEXT_OF(
+                                  MUSTER_VERSION_MINOR) "; install the newer one");
+    }
+    memcpy(out, given, given->size);
+    return MUSTER_OK;
+}
+
+static muster_status read_role(struct wanted *wanted, struct muster_error *err)
+{
+    switch (wanted->options.role) {
+    case MUSTER_ROLE_RANK:
+        wanted->open.role = MST_ROLE_RANK;
+        return MUSTER_OK;
+    case MUSTER_ROLE_WORKER:
+        wanted->open.role = MST_ROLE_WORKER;
+        return MUSTER_OK;
+    case MUSTER_ROLE_AGENT:
+        wanted->open.role = MST_ROLE_AGENT;
+        return MUSTER_OK;
+    case MUSTER_ROLE_OBSERVER:
+        wanted->open.role = MST_ROLE_OBSERVER;
+        return MUSTER_OK;
+    }
+    return mst_lib_refuse(err, "open", "options.role is none of enum muster_role");
+}
+
+static muster_status read_grow(struct wanted *wanted, struct muster_error *err)
+{
+    int64_t number = (int64_t)wanted->options.grow - 1;
+    muster_status status = MUSTER_OK;
+
+    if (wanted->options.grow == MUSTER_GROW_DEFAULT) {
+        status = mst_lib_setting("grow", &number, NULL, err);
+    } else if (number < 0 || number > MST_GROW_OFF) {
+        return mst_lib_refuse(err, "open", "options.grow is none of enum muster_grow");
+    }
+    wanted->open.grow = (enum mst_grow)number;
+    return status;
+}
+
+/* Only what somebody has said is sent: a default is no opinion. */
+static muster_status read_number(const char *name, int64_t given, int64_t *out,
+                                 struct muster_error *err)
+{
+    bool set = false;
+    muster_status status;
+
+    *out = given;
+    if (given != 0) {
+        return given < 0 ? mst_lib_refuse(err, name, "negative") : MUSTER_OK;
+    }
+    status = mst_lib_setting(name, out, &set, err);
+    if (!set) {
+        *out = 0;
+    }
+    return status;
+}
+
+static muster_status read_index(struct wanted *wanted, bool *set_out, struct muster_error *err)
+{
+    int64_t index = wanted->options.index;
+    muster_status status = MUSTER_OK;
+
+    *set_out = index != MUSTER_INDEX_ENV;
+    if (index == MUSTER_INDEX_ENV) {
+        status = mst_lib_setting("index", &index, set_out, err);
+    }
+    if (index < MUSTER_INDEX_ANY || index >= (int64_t)MST_INDEX_ANY) {
+        return mst_lib_refuse(err, "open", "options.index is no place in a job");
+    }
+    wanted->open.index = index < 0 ? MST_INDEX_ANY : (uint32_t)index;
+    return status;
+}
+
+static muster_status read_parameters(struct wanted *wanted, struct muster_error *err)
+{
+    int64_t size = 0;
+    int64_t min_size = 0;
+    int64_t join_wait = 0;
+    muster_status status = read_number("size", wanted->options.size_of_job, &size, err);
+
+    if (status == MUSTER_OK) {
+        status = read_number("min_size", wanted->options.min_size, &min_size, err);
+    }
+    if (status == MUSTER_OK) {
+        status = read_number("join_wait", wanted->options.join_wait_ms, &join_wait, err);
+    }
+    if (status == MUSTER_OK) {
+        status = mst_lib_setting("page_fd", &wanted->page_fd, NULL, err);
+    }
+    wanted->open.size = (uint32_t)size;
+    wanted->open.min_size = (uint32_t)min_size;
+    wanted->open.join_wait_ms = (uint64_t)join_wait;
+    return status;
+}
+
+/* Where to go: an address, or nowhere, which makes a rank a job of its own. */
+static muster_status read_place(struct wanted *wanted, bool index_set, struct muster_error *err)
+{
+    const char *addr = wanted->options.addr;
+    char error[256];
+
+    if (!addr || !*addr) {
+        addr = mst_lib_setting_text("addr");
+    }
+    wanted->options.addr = addr;
+    if (!addr) {
+        wanted->alone = wanted->open.role == MST_ROLE_RANK && !index_set;
+        return wanted->alone ? MUSTER_OK
+                             : mst_lib_refuse(err, "open",
+                                              "no address of a service: set MUSTER_ADDR or "
+                                              "options.addr (unix:/path or HOST:PORT)");
+    }
+    if (mst_endpoints_parse(&wanted->endpoints, addr, error, sizeof(error)) != MUSTER_OK) {
+        return mst_lib_refuse(err, "open", error);
+    }
+    return MUSTER_OK;
+}
+
+static muster_status read_wanted(struct wanted *wanted, const struct muster_client_options *given,
+                                 struct muster_error *err)
+{
+    bool index_set = false;
+    muster_status status = read_options(&wanted->options, given, err);
+
+    if (status == MUSTER_OK) {
+        status = read_role(wanted, err);
+    }
+    if (status == MUSTER_OK) {
+        status = read_grow(wanted, err);
+    }
+    if (status == MUSTER_OK) {
+        status = read_parameters(wanted, err);
+    }
+    if (status == MUSTER_OK) {
+        status = read_index(wanted, &index_set, err);
+    }
+    if (status == MUSTER_OK) {
+        status = read_place(wanted, index_set, err);
+    }
+    if (!wanted->options.job || !*wanted->options.job) {
+        wanted->options.job = mst_lib_setting_text("job");
+    }
+    if (!wanted->options.job) {
+        wanted->options.job = wanted->alone ? NULL : "default";
+    }
+    return status;
+}
+
+/* ---- birth and death ---- */
+
+static void free_client(struct muster_client *client)
+{
+    if (client->driver) {
+        mst_driver_free(client->driver);
+    }
+    if (client->hook.release) {
+        client->hook.release(client->hook.ctx);
+    }
+    mst_page_unmap(client->page);
+    mst_lib_alone_stop(client->alone);
+    mst_lib_counters_free(client);
+    if (client->caller_event >= 0) {
+        (void)close(client->caller_event);
+    }
+    if (client->background_event >= 0) {
+        (void)close(client->background_event);
+    }
+    free(client->addr);
+    free(client->job);
+    free(client->host);
+    (void)pthread_mutex_destroy(&client->lock);
+    free(client);
+}
+
+static muster_status make_driver(struct muster_client *client, struct wanted *wanted)
+{
+    struct mst_driver_config config = {.endpoints = &wanted->endpoints,
+                                       .done = on_done,
+                                       .attention = on_attention,
+                                       .ended = on_ended,
+                                       .trouble = on_trouble,
+                                       .ctx = client};
+    uint64_t random[3];
+
+    mst_system_random(random, 3);
+    wanted->open.token = (struct mst_token){.high = random[0] | 1, .low = random[1]};
+    wanted->open.job = mst_slice_text(client->job);
+    wanted->open.host = mst_slice_text(client->host);
+    wanted->open.pid = (uint64_t)getpid();
+    config.client.seed = random[2];
+    config.client.open = wanted->open;
+    config.client.limits = mst_limits_default;
+    return mst_driver_new(&client->driver, &config, &mst_system_mem);
+}
+
+static muster_status fill_client(struct muster_client *client, struct wanted *wanted)
+{
+    char host[HOST_ROOM] = "?";
+
+    client->pid = getpid();
+    client->role = wanted->open.role;
+    client->log = wanted->options.log;
+    client->log_ctx = wanted->options.log_ctx;
+    client->opened_ns = mst_lib_now_ns();
+    mst_list_init(&client->waiters);
+    (void)pthread_mutex_init(&client->lock, NULL);
+    client->caller_event = mst_system_event();
+    client->background_event = mst_system_event();
+    (void)gethostname(host, sizeof(host) - 1);
+    client->addr = client->addr ? client->addr : strdup(wanted->options.addr);
+    if (!client->job || client->job != wanted->options.job) {
+        free(client->job);
+        client->job = strdup(wanted->options.job);
+    }
+    client->host =
+        strdup(wanted->options.host && *wanted->options.host ? wanted->options.host : host);
+    if (client->caller_event < 0 || client->background_event < 0 || !client->addr || !client->job ||
+        !client->host) {
+        return MUSTER_ENOMEM;
+    }
+    if (wanted->page_fd >= 0 && client->role == MST_ROLE_RANK &&
+        mst_page_map(&client->page, (int)wanted->page_fd) != MUSTER_OK) {
+        client->page = NULL;
+    }
+    return make_driver(client, wanted);
+}
+
+/* The service of a job of one: its address becomes the one address. */
+static muster_status start_alone(struct muster_client *client, struct wanted *wanted,
+                                 struct muster_error *err)
+{
+    char error[256];
+    muster_status status =
+        mst_lib_alone_start(&client->alone, &client->addr, &client->job, err, "open");
+
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    if (!wanted->options.job) {
+        wanted->options.job = client->job;
+    }
+    if (wanted->open.size == 0) {
+        wanted->open.size = 1;
+    }
+    wanted->options.addr = client->addr;
+    if (mst_endpoints_parse(&wanted->endpoints, client->addr, error, sizeof(error)) != MUSTER_OK) {
+        return mst_lib_refuse(err, "open", error);
+    }
+    return MUSTER_OK;
+}
+
+/* ---- opening ---- */
+
+static bool is_answered(void *ctx)
+{
+    struct muster_client *client = ctx;
+
+    return mst_client_online(mst_driver_client(client->driver)) || client->ended ||
+           (client->alone && client->trouble[0] != '\0');
+}
+
+static muster_status unreachable(struct muster_client *client, struct muster_error *err)
+{
+    if (err) {
+        struct mst_text text = mst_text_in(err->text, sizeof(err->text));
+
+        err->status = MUSTER_EUNREACHABLE;
+        err->os_errno = client->trouble_errno;
+        mst_text_add(&text, "open: no service at ");
+        mst_text_add(&text, client->addr);
+        mst_text_add(&text, " after ");
+        mst_text_seconds(&text, (mst_lib_now_ns() - client->opened_ns) / NS_PER_MS);
+        if (client->trouble[0] != '\0') {
+            mst_text_add(&text, " (");
+            mst_text_add(&text, client->trouble);
+            mst_text_add(&text, ")");
+        }
+        mst_text_add(&text, "; is `muster serve` running there?");
+    }
+    return MUSTER_EUNREACHABLE;
+}
+
+/* Until the service has opened the session. */
+static muster_status reach(struct muster_client *client, uint64_t deadline_ns,
+                           struct muster_error *err)
+{
+    muster_status status = MUSTER_OK;
+
+    mst_lib_lock(client);
+    mst_client_start(mst_driver_client(client->driver), mst_lib_now_ns());
+    for (;;) {
+        client->trouble[0] = '\0';
+        if (!mst_lib_wait(client, is_answered, client, deadline_ns)) {
+            status = unreachable(client, err);
+        } else if (client->poisoned) {
+            status = mst_lib_fail(err, MUSTER_EINTERNAL, "open", NULL);
+        } else if (client->ended) {
+            status = mst_lib_fail_again(client, err, "open");
+        } else if (!mst_client_online(mst_driver_client(
+                       client->driver))) { /* a service of our own: not there yet, or failed */
+            if (mst_lib_alone_runs(client->alone, err, "open")) {
+                continue;
+            }
+            status = MUSTER_EUNREACHABLE;
+        }
+        break;
+    }
+    mst_lib_unlock(client);
+    return status;
+}
+
+/* A rank waits until it is in a generation; the others only until their place is theirs. */
+static muster_status join(struct muster_client *client, int64_t timeout_ms, uint64_t deadline_ns,
+                          struct muster_error *err)
+{
+    struct mst_request request = {.command = MST_JOIN};
+    struct mst_lib_outcome outcome = {0};
+    uint64_t now_ns = mst_lib_now_ns();
+    char what[320];
+    struct mst_text text = mst_text_in(what, sizeof(what));
+
+    if (client->role == MST_ROLE_OBSERVER) {
+        return MUSTER_OK;
+    }
+    mst_text_add(&text, "join job '");
+    mst_text_add(&text, client->job);
+    mst_text_add(&text, "'");
+    if (timeout_ms > 0) {
+        timeout_ms = deadline_ns <= now_ns ? 0 : (int64_t)((deadline_ns - now_ns) / NS_PER_MS) + 1;
+        mst_text_add(&text, ", after ");
+        mst_text_seconds(&text, (deadline_ns - client->opened_ns) / NS_PER_MS);
+    }
+    return mst_lib_call_full(client, &request, timeout_ms, &outcome, err, what);
+}
+
+static muster_status open_client(struct muster_client *client, struct wanted *wanted,
+                                 int64_t timeout_ms, struct muster_error *err)
+{
+    uint64_t deadline_ns = mst_lib_deadline_ns(timeout_ms, STANDARD_OPEN_NS);
+    muster_status status = MUSTER_OK;
+
+    client->caller_event = -1;
+    client->background_event = -1;
+    if (wanted->alone) {
+        status = start_alone(client, wanted, err);
+        if (status != MUSTER_OK) {
+            return status;
+        }
+    }
+    status = fill_client(client, wanted);
+    if (status == MUSTER_OK) {
+        status = mst_lib_background_start(client);
+    }
+    if (status != MUSTER_OK) {
+        return mst_lib_fail(err, status, "open", NULL);
+    }
+    status = reach(client, deadline_ns, err);
+    if (status == MUSTER_OK) {
+        status = join(client, timeout_ms, deadline_ns, err);
+    }
+    return status;
+}
+
+muster_status muster_client_open(muster_client **out, const struct muster_client_options *options,
+                                 int64_t timeout_ms, struct muster_error *err)
+{
+    struct wanted wanted = {.page_fd = -1};
+    struct muster_client *client;
+    muster_status status;
+
+    if (!out) {
+        return mst_lib_refuse(err, "open", "out is NULL");
+    }
+    *out = NULL;
+    status = read_wanted(&wanted, options, err);
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    client = calloc(1, sizeof(*client));
+    if (!client) {
+        return mst_lib_fail(err, MUSTER_ENOMEM, "open", NULL);
+    }
+    status = open_client(client, &wanted, timeout_ms, err);
+    if (status != MUSTER_OK) {
+        muster_client_close(client);
+        return status;
+    }
+    *out = client;
+    return MUSTER_OK;
+}
+
+/* ---- closing ---- */
+
+static bool is_empty(void *ctx)
+{
+    return mst_list_empty(&((struct muster_client *)ctx)->waiters);
+}
+
+struct farewell {
+    struct mst_lib_post post;
+    bool done;
+};
+
+static void said(void *ctx, const struct mst_reply *reply)
+{
+    (void)reply;
+    ((struct farewell *)ctx)->done = true;
+}
+
+static bool is_said(void *ctx)
+{
+    return ((struct farewell *)ctx)->done;
+}
+
+/* Tells the service, if it can be told now; otherwise the lease ends by itself. */
+static void leave(struct muster_client *client)
+{
+    struct mst_request request = {.command = MST_LEAVE};
+    struct farewell farewell = {0};
+
+    farewell.post.complete = said;
+    farewell.post.ctx = &farewell;
+    if (client->ended || !mst_client_online(mst_driver_client(client->driver)) ||
+        mst_lib_post(client, &request, NEVER, &farewell.post) != MUSTER_OK) {
+        return;
+    }
+    (void)mst_lib_wait(client, is_said, &farewell, mst_lib_now_ns() + FAREWELL_NS);
+    if (!client->poisoned) {
+        mst_lib_post_drop(client, &farewell.post);
+    }
+}
+
+/* In a forked child: what belongs to the parent is left alone. */
+static void abandon(struct muster_client *client)
+{
+    if (client->driver) {
+        mst_driver_abandon(client->driver);
+    }
+    mst_lib_alone_abandon(client->alone);
+}
+
+static bool nobody_else(void *ctx)
+{
+    struct muster_client *client = ctx;
+
+    return client->waiters.next->next == &client->waiters; /* only this one */
+}
+
+void muster_client_close(muster_client *client)
+{
+    if (!client) {
+        return;
+    }
+    if (client->pid != 0 && client->pid != getpid()) {
+        abandon(client);
+        return;
+    }
+    if (client->driver && client->thread_runs) {
+        mst_lib_lock(client);
+        client->closing = true;
+        mst_lib_wake_ready(client);
+        if (!client->poisoned && !is_empty(client)) {
+            (void)mst_lib_wait(client, nobody_else, client, NEVER);
+        }
+        if (!client->poisoned) {
+            leave(client);
+        }
+        mst_lib_unlock(client);
+        if (client->poisoned) {
+            return; /* a thread of ours may be stopped in the middle of it for good */
+        }
+        mst_lib_background_stop(client);
+    }
+    free_client(client);
+}
+
+void muster_client_view(muster_client *client, struct muster_view *out)
+{
+    const struct mst_view *view;
+
+    *out = (struct muster_view){.rank = MUSTER_RANK_NONE};
+    if (mst_lib_enter(client, NULL, "view") != MUSTER_OK) {
+        return;
+    }
+    mst_lib_lock(client);
+    view = mst_lib_view(client);
+    out->generation = view->generation;
+    out->incarnation = view->incarnation;
+    out->iteration = client->iteration;
+    out->rank = view->rank;
+    out->size = view->size;
+    out->index = view->index;
+    out->spare =
+        client->role == MST_ROLE_RANK && view->incarnation != 0 && view->rank == MST_RANK_NONE;
+    mst_lib_unlock(client);
+}

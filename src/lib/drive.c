@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whoever blocks drives. A thread that waits and finds the connection undriven polls it itself: the
+ * answer then costs one wake-up, of the thread that wants it. The background thread polls only
+ * while nobody waits, and keeps off for a moment after a caller went: a program that makes one call
+ * after the other would otherwise hand the seat back and forth each time. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <time.h>
+
+#include "base/panic.h"
+#include "io/page.h"
+#include "io/poll/system.h"
+#include "io/short_slice.h"
+#include "lib/handle.h"
+
+#define NEVER UINT64_MAX
+#define NS_PER_S 1000000000u
+#define REST_NS 1000000u
+#define THREAD_STACK (256u * 1024u)
+
+_Thread_local struct muster_client *mst_lib_holding;
+
+uint64_t mst_lib_now_ns(void)
+{
+    return mst_system_now_ns();
+}
+
+static void take_lock(struct muster_client *client)
+{
+    (void)pthread_mutex_lock(&client->lock);
+    mst_lib_holding = client;
+}
+
+static void drop_lock(struct muster_client *client)
+{
+    mst_lib_holding = NULL;
+    (void)pthread_mutex_unlock(&client->lock);
+}
+
+static struct timespec timespec_of(uint64_t ns)
+{
+    return (struct timespec){.tv_sec = (time_t)(ns / NS_PER_S), .tv_nsec = (long)(ns % NS_PER_S)};
+}
+
+/* ---- a turn ---- */
+
+static uint64_t deadline_of(struct muster_client *client)
+{
+    uint64_t deadline_ns = mst_client_deadline_ns(mst_driver_client(client->driver));
+
+    if (client->hook.deadline_ns) {
+        uint64_t hook_ns = client->hook.deadline_ns(client->hook.ctx);
+
+        deadline_ns = hook_ns < deadline_ns ? hook_ns : deadline_ns;
+    }
+    return deadline_ns;
+}
+
+static void turn(struct muster_client *client)
+{
+    uint64_t now_ns = mst_system_now_ns();
+
+    client->dirty = false;
+    if (client->hook.tick && client->hook.deadline_ns &&
+        client->hook.deadline_ns(client->hook.ctx) <= now_ns) {
+        client->hook.tick(client->hook.ctx, now_ns);
+    }
+    mst_driver_turn(client->driver, now_ns);
+    if (!client->was_online && mst_client_online(mst_driver_client(client->driver))) {
+        client->was_online = true;
+        if (client->trouble_told) {
+            client->trouble_told = false;
+            mst_lib_log(client, MUSTER_LEVEL_INFO, "connected to the service again");
+        }
+    }
+}
+
+static bool is_over(const struct muster_client *client, const struct mst_lib_waiter *waiter)
+{
+    return client->poisoned || waiter->ready(waiter->ctx) ||
+           (waiter->interruptible ? client->interrupted || client->closing : client->stop_thread);
+}
+
+void mst_lib_wake_ready(struct muster_client *client)
+{
+    MST_LIST_EACH(link, following, &client->waiters)
+    {
+        struct mst_lib_waiter *waiter = MST_CONTAINER(link, struct mst_lib_waiter, link);
+
+        if (is_over(client, waiter)) {
+            if (waiter->driving) {
+                mst_system_event_ring(client->caller_event);
+            } else {
+                (void)pthread_cond_signal(&waiter->wake);
+            }
+        }
+    }
+}
+
+/* Polls without the lock, then feeds what came. False: the seat was taken from the background
+ * thread meanwhile. */
+static bool poll_once(struct muster_client *client, int event, uint64_t deadline_ns,
+                      const bool *seat)
+{
+    struct pollfd fds[2] = {{.fd = event, .events = POLLIN}};
+    struct timespec wait = {0};
+    struct timespec *limit = &wait;
+    uint64_t now_ns = mst_system_now_ns();
+    uint64_t next_ns = deadline_of(client);
+    uint64_t epoch;
+    int found;
+
+    fds[1] = mst_driver_interest(client->driver, &epoch);
+    next_ns = deadline_ns < next_ns ? deadline_ns : next_ns;
+    client->until_ns = next_ns;
+    client->epoch = epoch;
+    if (next_ns == NEVER) {
+        limit = NULL;
+    } else if (next_ns > now_ns) {
+        wait = timespec_of(next_ns - now_ns);
+    }
+    drop_lock(client);
+    found = ppoll(fds, 2, limit, NULL);
+    take_lock(client);
+    if (found > 0 && fds[0].revents != 0) {
+        mst_system_event_quiet(event);
+    }
+    if (!*seat || client->poisoned) {
+        return false;
+    }
+    (void)mst_driver_interest(client->driver, &epoch);
+    if (found > 0 && epoch == client->epoch) {
+        mst_driver_ready(client->driver, mst_system_now_ns(), fds[1].revents);
+    }
+    return true;
+}
+
+/* ---- the lock ---- */
+
+void mst_lib_lock(muster_client *client)
+{
+    take_lock(client);
+}
+
+/* A thread that is in poll has to know of what changed under it. */
+static void tell_poller(struct muster_client *client)
+{
+    uint64_t epoch;
+
+    if (!client->driven && !client->background_polls) {
+        return;
+    }
+    (void)mst_driver_interest(client->driver, &epoch);
+    if (epoch != client->epoch || deadline_of(client) < client->until_ns) {
+        mst_system_event_ring(client->driven ? client->caller_event : client->background_event);
+    }
+}
+
+void mst_lib_unlock(muster_client *client)
+{
+    if (client->dirty && !client->poisoned) {
+        turn(client);
+        mst_lib_wake_ready(client);
+        tell_poller(client);
+    }
+    drop_lock(client);
+}
+
+/* ---- waiting ---- */
+
+static void take_seat(struct muster_client *client, struct mst_lib_waiter *waiter)
+{
+    MST_ASSERT(!client->driven);
+    client->driven = true;
+    waiter->driving = true;
+    if (client->background_polls) {
+        client->background_polls = false;
+        client->background = MST_LIB_RESTS;
+        mst_system_event_ring(client->background_event);
+    }
+}
+
+/* To another thread that waits; the background thread comes by itself, unless it was told to stay
+ * away until it is called. */
+static void hand_on(struct muster_client *client)
+{
+    client->driven = false;
+    if (!mst_list_empty(&client->waiters)) {
+        struct mst_lib_waiter *next =
+            MST_CONTAINER(client->waiters.next, struct mst_lib_waiter, link);
+
+        (void)pthread_cond_signal(&next->wake);
+    } else if (client->background == MST_LIB_PARKED) {
+        mst_system_event_ring(client->background_event);
+    }
+}
+
+static void wait_turn(struct muster_client *client, struct mst_lib_waiter *waiter,
+                      uint64_t deadline_ns)
+{
+    struct timespec limit = timespec_of(deadline_ns);
+
+    mst_lib_holding = NULL;
+    if (deadline_ns == NEVER) {
+        (void)pthread_cond_wait(&waiter->wake, &client->lock);
+    } else {
+        (void)pthread_cond_timedwait(&waiter->wake, &client->lock, &limit);
+    }
+    mst_lib_holding = client;
+}
+
+static void drive(struct muster_client *client, struct mst_lib_waiter *waiter, uint64_t deadline_ns)
+{
+    turn(client);
+    if (is_over(client, waiter)) {
+        mst_lib_wake_ready(client);
+        return;
+    }
+    (void)poll_once(client, client->caller_event, deadline_ns, &client->driven);
+    mst_lib_wake_ready(client);
+}
+
+static void init_wake(pthread_cond_t *wake)
+{
+    pthread_condattr_t attributes;
+
+    (void)pthread_condattr_init(&attributes);
+    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(wake, &attributes);
+    (void)pthread_condattr_destroy(&attributes);
+}
+
+static bool wait_for(struct muster_client *client, struct mst_lib_waiter *waiter,
+                     uint64_t deadline_ns)
+{
+    bool over;
+
+    init_wake(&waiter->wake);
+    mst_list_append(&client->waiters, &waiter->link);
+    while (!(over = is_over(client, waiter))) {
+        if (deadline_ns != NEVER && mst_system_now_ns() >= deadline_ns) {
+            break;
+        }
+        if (waiter->driving || !client->driven) {
+            if (!waiter->driving) {
+                take_seat(client, waiter);
+            }
+            drive(client, waiter, deadline_ns);
+        } else {
+            if (client->dirty) { /* the driver is in poll: say it here */
+                turn(client);
+                mst_lib_wake_ready(client);
+                tell_poller(client);
+                continue;
+            }
+            wait_turn(client, waiter, deadline_ns);
+        }
+    }
+    mst_list_remove(&waiter->link);
+    if (waiter->driving || !client->driven) {
+        hand_on(client);
+    }
+    if (client->closing) { /* who closes waits for the last of us */
+        mst_lib_wake_ready(client);
+    }
+    (void)pthread_cond_destroy(&waiter->wake);
+    return over;
+}
+
+bool mst_lib_wait(muster_client *client, bool (*ready)(void *ctx), void *ctx, uint64_t deadline_ns)
+{
+    struct mst_lib_waiter waiter = {.ready = ready, .ctx = ctx};
+
+    return wait_for(client, &waiter, deadline_ns);
+}
+
+bool mst_lib_wait_interruptible(struct muster_client *client, bool (*ready)(void *ctx), void *ctx,
+                                uint64_t deadline_ns)
+{
+    struct mst_lib_waiter waiter = {.ready = ready, .ctx = ctx, .interruptible = true};
+
+    return wait_for(client, &waiter, deadline_ns);
+}
+
+void mst_lib_interrupt(muster_client *client, bool on)
+{
+    client->interrupted = on;
+    if (on) {
+        mst_lib_wake_ready(client);
+    }
+}
+
+bool mst_lib_interrupted(const muster_client *client)
+{
+    return client->interrupted;
+}
+
+void mst_lib_hook(muster_client *client, const struct mst_lib_hook *hook)
+{
+    client->hook = hook ? *hook : (struct mst_lib_hook){0};
+    client->dirty = true;
+}
+
+void *mst_lib_hook_ctx(const muster_client *client)
+{
+    return client->hook.ctx;
+}
+
+/* ---- the background thread ---- */
+
+/* Waits for a kick, or for a moment, without the lock. */
+static void stay_off(struct muster_client *client, enum mst_lib_background how)
+{
+    struct pollfd kick = {.fd = client->background_event, .events = POLLIN};
+    struct timespec moment = {.tv_nsec = REST_NS};
+
+    client->background = how;
+    drop_lock(client);
+    (void)ppoll(&kick, 1, how == MST_LIB_PARKED ? NULL : &moment, NULL);
+    take_lock(client);
+    mst_system_event_quiet(client->background_event);
+}
+
+static void background_turns(struct muster_client *client)
+{
+    bool rest = false;
+
+    while (!client->stop_thread && !client->poisoned) {
+        if (rest) {
+            stay_off(client, MST_LIB_RESTS);
+            rest = false;
+        } else if (client->driven || !mst_list_empty(&client->waiters)) {
+            stay_off(client, MST_LIB_PARKED);
+            rest = true; /* the next call may follow at once */
+        } else {
+            client->background = MST_LIB_DRIVES;
+            turn(client);
+            mst_lib_wake_ready(client);
+            client->background_polls = true;
+            rest = !poll_once(client, client->background_event, NEVER, &client->background_polls);
+            client->background_polls = false;
+            mst_lib_wake_ready(client);
+        }
+    }
+}
+
+static void *background(void *ctx)
+{
+    struct muster_client *client = ctx;
+    bool holds = false;
+
+    mst_short_slice();
+    take_lock(client);
+    if (client->page) {
+        holds = mst_page_hold(client->page);
+    }
+    client->thread_ready = true;
+    mst_system_event_ring(client->caller_event);
+    mst_lib_wake_ready(client);
+    background_turns(client);
+    if (holds) {
+        mst_page_release(client->page);
+    }
+    drop_lock(client);
+    return NULL;
+}
+
+static bool thread_is_ready(void *ctx)
+{
+    return ((struct muster_client *)ctx)->thread_ready;
+}
+
+muster_status mst_lib_background_start(struct muster_client *client)
+{
+    pthread_attr_t attributes;
+    sigset_t all;
+    sigset_t before;
+    int failed;
+
+    if (pthread_attr_init(&attributes) != 0) {
+        return MUSTER_ENOMEM;
+    }
+    (void)pthread_attr_setstacksize(&attributes, THREAD_STACK);
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's signals are its own */
+    failed = pthread_create(&client->thread, &attributes, background, client);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    (void)pthread_attr_destroy(&attributes);
+    if (failed) {
+        return MUSTER_ENOMEM;
+    }
+    client->thread_runs = true;
+    mst_lib_lock(client);
+    (void)mst_lib_wait(client, thread_is_ready, client, NEVER);
+    mst_lib_unlock(client);
+    return MUSTER_OK;
+}
+
+void mst_lib_background_stop(struct muster_client *client)
+{
+    if (!client->thread_runs) {
+        return;
+    }
+    take_lock(client);
+    client->stop_thread = true;
+    mst_system_event_ring(client->background_event);
+    drop_lock(client);
+    (void)pthread_join(client->thread, NULL);
+    client->thread_runs = false;
+}

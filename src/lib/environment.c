@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Settings as a program gives them: the options, else MUSTER_<NAME>, else the default. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/environment.h"
+#include "lib/handle.h"
+#include "msg/settings.h"
+
+static const char *environment_of(const char *name)
+{
+    char variable[64] = "MUSTER_";
+    size_t size = strlen(variable);
+
+    for (; *name && size + 1 < sizeof(variable); name++) {
+        variable[size++] = *name >= 'a' && *name <= 'z' ? (char)(*name - 'a' + 'A') : *name;
+    }
+    variable[size] = '\0';
+    return getenv(variable);
+}
+
+const char *mst_lib_setting_text(const char *name)
+{
+    const char *value = environment_of(name);
+
+    return value && *value ? value : NULL;
+}
+
+muster_status mst_lib_setting(const char *name, int64_t *out, bool *set_out,
+                              struct muster_error *err)
+{
+    const struct mst_setting *setting = mst_setting_find(name);
+    const char *value = mst_lib_setting_text(name);
+    char error[256];
+
+    if (set_out) {
+        *set_out = value != NULL;
+    }
+    if (!setting) {
+        return mst_lib_refuse(err, name, "no such setting");
+    }
+    if (!value) {
+        *out = setting->standard;
+        return MUSTER_OK;
+    }
+    if (mst_setting_parse(setting, value, out, error, sizeof(error)) != MUSTER_OK) {
+        return mst_lib_refuse(err, "environment", error);
+    }
+    return MUSTER_OK;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_LIB_HANDLE_H
+#define MST_LIB_HANDLE_H
+
+/* The insides of a client handle, for the files of this folder. */
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#include "base/list.h"
+#include "base/text.h"
+#include "io/poll/driver.h"
+#include "lib/internal.h"
+
+/* A thread that blocks in mst_lib_wait. */
+struct mst_lib_waiter {
+    struct mst_list link;
+    pthread_cond_t wake;
+    bool (*ready)(void *ctx);
+    void *ctx;
+    bool interruptible; /* the user's: ends when the client is interrupted or closing */
+    bool driving;
+};
+
+/* What the background thread is doing.
+ *
+ *   DRIVES --a caller takes the seat--> RESTS --a moment later, nobody waits--> DRIVES
+ *                                        ^ |somebody waits
+ *            the last caller goes: kicked| v
+ *                                       PARKED */
+enum mst_lib_background { MST_LIB_DRIVES, MST_LIB_RESTS, MST_LIB_PARKED };
+
+struct mst_lib_counter; /* round.c: how often a round's name was called in this generation */
+struct mst_lib_alone;   /* alone.c: the service of a job of one */
+
+struct muster_client {
+    pthread_mutex_t lock;
+    pid_t pid; /* of the process that opened it */
+    struct mst_driver *driver;
+
+    /* The seat: who polls the connection. At most one thread does, apart from the moment in which
+     * the background thread has been kicked off it and has not noticed yet. */
+    struct mst_list waiters;
+    bool driven; /* by a waiter */
+    bool background_polls;
+    uint64_t until_ns; /* when the thread in poll wakes by itself */
+    uint64_t epoch;    /* what it polls */
+    int caller_event, background_event;
+    enum mst_lib_background background;
+    pthread_t thread;
+    bool thread_runs;
+    bool thread_ready; /* and holds the page, if there is one */
+    bool dirty;        /* something was posted since the last turn */
+
+    bool closing; /* no user may wait any more */
+    bool stop_thread;
+    atomic_bool poisoned;
+    bool interrupted;
+    muster_status end_status; /* OK: the session lives, or will */
+    bool ended;
+    bool left;
+    struct muster_error end_error;
+
+    struct mst_lib_hook hook;
+    struct mst_page *page;
+    uint64_t iteration;
+    enum mst_role role;
+    struct mst_lib_counter *counters;
+    uint64_t counters_generation;
+    struct mst_lib_alone *alone;
+
+    uint64_t opened_ns;
+    bool was_online;   /* at the last look, and no trouble since */
+    bool trouble_told; /* to the log */
+    bool holder_told;
+    char *addr, *job, *host;
+    char trouble[400]; /* why the last attempt to connect failed; "" */
+    int trouble_errno;
+    void (*log)(void *ctx, enum muster_level level, const char *line);
+    void *log_ctx;
+};
+
+/* The client whose lock this thread holds: from a callback no call may be made. */
+extern _Thread_local struct muster_client *mst_lib_holding;
+
+/* drive.c */
+muster_status mst_lib_background_start(struct muster_client *client);
+void mst_lib_background_stop(struct muster_client *client); /* lock not held */
+void mst_lib_wake_ready(struct muster_client *client);      /* lock held */
+
+/* Like mst_lib_wait, but ends early when the user's calls are to end. */
+bool mst_lib_wait_interruptible(struct muster_client *client, bool (*ready)(void *ctx), void *ctx,
+                                uint64_t deadline_ns);
+
+/* call.c: what mst_lib_call does, and whether the status is the service's. */
+struct mst_lib_outcome {
+    mst_lib_reply_fn *on_reply;
+    void *ctx;
+    bool local;
+};
+muster_status mst_lib_call_full(struct muster_client *client, const struct mst_request *request,
+                                int64_t timeout_ms, struct mst_lib_outcome *outcome,
+                                struct muster_error *err, const char *what);
+/* EINVAL with "what: why". */
+muster_status mst_lib_refuse(struct muster_error *err, const char *what, const char *why);
+uint64_t mst_lib_deadline_ns(int64_t timeout_ms, uint64_t zero_ns);
+
+/* error.c: the session is over: why. Lock held. */
+muster_status mst_lib_fail_again(struct muster_client *client, struct muster_error *err,
+                                 const char *what);
+
+/* round.c */
+void mst_lib_counters_free(struct muster_client *client);
+
+/* alone.c: starts a service for this process alone; `*addr_out` is its address and `*job_out` the
+ * name under which the commands find it, both the caller's. */
+muster_status mst_lib_alone_start(struct mst_lib_alone **out, char **addr_out, char **job_out,
+                                  struct muster_error *err, const char *what);
+/* Whether the service is still running; false: `err` says how it ended. */
+bool mst_lib_alone_runs(struct mst_lib_alone *alone, struct muster_error *err, const char *what);
+void mst_lib_alone_stop(struct mst_lib_alone *alone);    /* NULL: no-op */
+void mst_lib_alone_abandon(struct mst_lib_alone *alone); /* in a forked child */
+
+#endif

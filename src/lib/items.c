@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lib/items.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NS_PER_MS 1000000u
+
+struct mst_lib_block {
+    struct mst_lib_block *next;
+    char bytes[];
+};
+
+static size_t bytes_of(const struct mst_item *item)
+{
+    return item->name.size + item->value.size + item->who.host.size + 3;
+}
+
+static struct mst_slice lay(char **at, struct mst_slice bytes)
+{
+    struct mst_slice laid = mst_slice_of(*at, bytes.size);
+
+    if (bytes.size > 0) {
+        memcpy(*at, bytes.data, bytes.size);
+    }
+    (*at)[bytes.size] = '\0';
+    *at += bytes.size + 1;
+    return laid;
+}
+
+static bool make_room(struct mst_lib_items *items, size_t count)
+{
+    size_t room = items->room > 0 ? items->room : 16;
+    struct mst_item *grown;
+
+    while (room < items->count + count) {
+        room *= 2;
+    }
+    if (room == items->room) {
+        return true;
+    }
+    grown = realloc(items->items, room * sizeof(*grown));
+    if (!grown) {
+        return false;
+    }
+    items->items = grown;
+    items->room = room;
+    return true;
+}
+
+static bool add(struct mst_lib_items *items, const struct mst_item *from, size_t count)
+{
+    struct mst_lib_block *block;
+    size_t size = 0;
+    char *at;
+
+    if (count == 0) {
+        return true;
+    }
+    for (size_t i = 0; i < count; i++) {
+        size += bytes_of(&from[i]);
+    }
+    block = make_room(items, count) ? malloc(sizeof(*block) + size) : NULL;
+    if (!block) {
+        return false;
+    }
+    block->next = items->blocks;
+    items->blocks = block;
+    at = block->bytes;
+    for (size_t i = 0; i < count; i++) {
+        struct mst_item item = from[i];
+
+        item.name = lay(&at, item.name);
+        item.value = lay(&at, item.value);
+        item.who.host = lay(&at, item.who.host);
+        items->items[items->count++] = item;
+    }
+    return true;
+}
+
+bool mst_lib_items_add(struct mst_lib_items *items, const struct mst_reply *reply)
+{
+    return add(items, reply->items, reply->item_count);
+}
+
+bool mst_lib_items_add_detail(struct mst_lib_items *items, const struct mst_detail *detail)
+{
+    for (uint32_t i = 0; i < detail->who_count && i < MST_NAMES_MAX; i++) {
+        struct mst_item item = {.kind = MST_ITEM_MEMBER, .who = detail->who[i]};
+
+        if (!add(items, &item, 1)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void mst_lib_items_fini(struct mst_lib_items *items)
+{
+    while (items->blocks) {
+        struct mst_lib_block *next = items->blocks->next;
+
+        free(items->blocks);
+        items->blocks = next;
+    }
+    free(items->items);
+    *items = (struct mst_lib_items){0};
+}
+
+/* ---- pages ---- */
+
+struct pages {
+    struct mst_lib_items *items;
+    uint64_t next;
+    bool no_memory;
+};
+
+static void on_page(void *ctx, const struct mst_reply *reply)
+{
+    struct pages *pages = ctx;
+
+    pages->next = reply->next;
+    pages->no_memory = reply->status == MUSTER_OK && !mst_lib_items_add(pages->items, reply);
+}
+
+static void turn_page(struct mst_request *request, const struct pages *pages)
+{
+    if (request->command == MST_ROUND_MEMBERS) {
+        request->round_members.after = pages->next;
+    } else if (request->command != MST_LIST) {
+        request->page.after = pages->next;
+    } else if (pages->items->count > 0) {
+        request->list.after = pages->items->items[pages->items->count - 1].name;
+    }
+}
+
+muster_status mst_lib_items_collect(muster_client *client, struct mst_request *request,
+                                    int64_t timeout_ms, struct mst_lib_items *items,
+                                    struct muster_error *err, const char *what)
+{
+    uint64_t deadline_ns = mst_lib_deadline_ns(timeout_ms, 0);
+    struct pages pages = {.items = items};
+    muster_status status;
+
+    do {
+        int64_t left_ms = timeout_ms;
+
+        if (timeout_ms > 0) {
+            uint64_t now_ns = mst_lib_now_ns();
+
+            left_ms = deadline_ns > now_ns ? (int64_t)((deadline_ns - now_ns) / NS_PER_MS) + 1 : 1;
+        }
+        turn_page(request, &pages);
+        status = mst_lib_call(client, request, left_ms, on_page, &pages, err, what);
+        if (status == MUSTER_OK && pages.no_memory) {
+            status = mst_lib_fail(err, MUSTER_ENOMEM, what, NULL);
+        }
+    } while (status == MUSTER_OK && pages.next != 0);
+    if (status != MUSTER_OK) {
+        mst_lib_items_fini(items);
+    }
+    return status;
+}
+
+/* ---- members ---- */
+
+static enum muster_role role_of(enum mst_role role)
+{
+    switch (role) {
+    case MST_ROLE_RANK:
+        return MUSTER_ROLE_RANK;
+    case MST_ROLE_WORKER:
+        return MUSTER_ROLE_WORKER;
+    case MST_ROLE_AGENT:
+        return MUSTER_ROLE_AGENT;
+    case MST_ROLE_OBSERVER:
+        break;
+    }
+    return MUSTER_ROLE_OBSERVER;
+}
+
+struct muster_member mst_lib_member_of(const struct mst_item *item)
+{
+    const struct mst_who *who = &item->who;
+    struct muster_member member = {.incarnation = who->incarnation,
+                                   .heard_ms = who->heard_ms,
+                                   .pid = who->pid,
+                                   .host = who->host.data ? who->host.data : "",
+                                   .text = item->value.data ? item->value.data : "",
+                                   .index = who->index,
+                                   .rank = who->rank,
+                                   .role = role_of(who->role),
+                                   .state = (enum muster_member_state)who->state,
+                                   .cause = (enum muster_cause)who->cause,
+                                   .code = who->code,
+                                   .losses = who->losses,
+                                   .arrived = item->arrived != 0};
+
+    if (item->name.size > 0) {
+        member.waits_at = item->name.data;
+        member.waits_number = item->number;
+    }
+    return member;
+}
+
+struct muster_members {
+    struct mst_lib_items items;
+    size_t count;
+    struct muster_member members[];
+};
+
+muster_members *mst_lib_members_new(struct mst_lib_items *items)
+{
+    muster_members *members =
+        calloc(1, sizeof(*members) + items->count * sizeof(members->members[0]));
+
+    if (!members) {
+        mst_lib_items_fini(items);
+        return NULL;
+    }
+    members->items = *items;
+    *items = (struct mst_lib_items){0};
+    for (size_t i = 0; i < members->items.count; i++) {
+        if (members->items.items[i].kind == MST_ITEM_MEMBER) {
+            members->members[members->count++] = mst_lib_member_of(&members->items.items[i]);
+        }
+    }
+    return members;
+}
+
+size_t muster_members_count(const muster_members *members)
+{
+    return members ? members->count : 0;
+}
+
+const struct muster_member *muster_members_get(const muster_members *members, size_t i)
+{
+    return members && i < members->count ? &members->members[i] : NULL;
+}
+
+void muster_members_free(muster_members *members)
+{
+    if (members) {
+        mst_lib_items_fini(&members->items);
+        free(members);
+    }
+}

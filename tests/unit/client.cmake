@@ -1,0 +1,4 @@
+mst_test(client_test SOURCES client_test.c client_stage.c failing_mem.c
+    LINK mst_client mst_panic_abort)
+mst_test(client_chaos_test SOURCES client_chaos_test.c client_stage.c failing_mem.c
+    LINK mst_client mst_panic_abort)
