@@ -107,22 +107,33 @@ _Atomic uint32_t *mst_page_word(struct mst_page *page)
     return (_Atomic uint32_t *)(void *)&page->alive.__data.__lock;
 }
 
+/* The word changed in user space, of which the kernel tells nobody. */
+static void wake(struct mst_page *page)
+{
+    (void)syscall(SYS_futex, mst_page_word(page), FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
 bool mst_page_hold(struct mst_page *page)
 {
-    int error = pthread_mutex_trylock(&page->alive);
+    int error;
 
+    if (mst_page_died(page)) {
+        return false;
+    }
+    error = pthread_mutex_trylock(&page->alive);
     if (error == EOWNERDEAD) {
-        /* Unlocked without having been made consistent it is dead for everyone, as it should be. */
+        /* It died in this moment. Locking took the mark away that the agent looks for. */
         (void)pthread_mutex_unlock(&page->alive);
+        (void)atomic_fetch_or(mst_page_word(page), (uint32_t)FUTEX_OWNER_DIED);
+        wake(page);
     }
     if (error != 0) {
         return false;
     }
     atomic_store_explicit(&page->pid, (uint64_t)getpid(), memory_order_relaxed);
-    /* The agent waits on the word as it was, and a lock in user space wakes nobody. With the bit
-     * set here already, a death before the agent has looked is not missed either. */
+    /* With the bit set here already, a death before the agent has looked is not missed. */
     (void)atomic_fetch_or(mst_page_word(page), (uint32_t)FUTEX_WAITERS);
-    (void)syscall(SYS_futex, mst_page_word(page), FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    wake(page);
     return true;
 }
 

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The first cause: the earliest failure that the job did not get over. When a rank dies, others
+ * fail because of it, and may be gone from the process table sooner than the large one whose memory
+ * is still being freed; so the time counts at which a death was first known, not the order in which
+ * the processes were reaped. What dies once the run is ending is a consequence. */
+
+#define _GNU_SOURCE
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "agent/job.h"
+
+#define LAST_LINE_WAIT_MS 500
+
+/* A later process of its place was in a generation again. */
+static bool got_over(const struct mst_job *job, const struct mst_process *process)
+{
+    for (const struct mst_process *later = job->processes; later != NULL; later = later->older) {
+        if (later->index == process->index && later->attempt > process->attempt && later->joined) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static const struct mst_process *first_cause(const struct mst_job *job)
+{
+    const struct mst_process *first = NULL;
+
+    for (const struct mst_process *one = job->processes; one != NULL; one = one->older) {
+        if (one->end == MST_PROCESS_GONE && mst_process_failed(one) &&
+            one->died_ns <= job->ended_ns && !got_over(job, one) &&
+            (first == NULL || one->died_ns < first->died_ns)) {
+            first = one;
+        }
+    }
+    return first;
+}
+
+void mst_cause_service(struct mst_job *job, int status)
+{
+    if (job->service_lost == 0) {
+        job->service_lost = job->service.pid;
+        if (WIFSIGNALED(status)) {
+            (void)snprintf(job->service_how, sizeof job->service_how,
+                           "was killed by signal %d (%s)", WTERMSIG(status),
+                           strsignal(WTERMSIG(status)));
+        } else {
+            (void)snprintf(job->service_how, sizeof job->service_how, "ended with status %d",
+                           WEXITSTATUS(status));
+        }
+    }
+}
+
+static void tell_time(const struct timespec *time, char *text, size_t room)
+{
+    struct tm parts;
+    size_t size;
+
+    (void)localtime_r(&time->tv_sec, &parts);
+    size = strftime(text, room, "%Y-%m-%d %H:%M:%S", &parts);
+    (void)snprintf(text + size, room - size, ".%03ld", time->tv_nsec / 1000000);
+}
+
+/* ", in generation 3", or how far it came without one. */
+static void tell_where(const struct mst_process *process, char *text, size_t room)
+{
+    uint64_t generation = mst_process_generation(process);
+
+    if (generation != 0) {
+        (void)snprintf(text, room, "in generation %" PRIu64, generation);
+    } else {
+        (void)snprintf(text, room, "%" PRIu64 " ms after its start, %s",
+                       (process->died_ns - process->started_ns) / 1000000,
+                       process->client_pid != 0 ? "before it was in a generation"
+                                                : "before it opened a muster client");
+    }
+}
+
+static void tell_process(struct mst_job *job, const struct mst_process *process)
+{
+    char name[64], how[128], time[64], where[96], last[MST_OUTPUT_LAST_MAX] = "";
+
+    if (process->error != NULL) {
+        (void)mst_output_drain(job->output, process->error, LAST_LINE_WAIT_MS);
+        mst_output_last(job->output, process->error, last);
+    }
+    mst_process_name(process, name, sizeof name);
+    mst_process_how(process, how, sizeof how);
+    tell_time(&process->died, time, sizeof time);
+    tell_where(process, where, sizeof where);
+    mst_say("first cause: %s on %s %s at %s, %s%s%s%s", name, job->host, how, time, where,
+            last[0] != '\0' ? "; its last line on stderr: \"" : "; it said nothing on stderr", last,
+            last[0] != '\0' ? "\"" : "");
+}
+
+void mst_cause_tell(struct mst_job *job)
+{
+    if (job->ending == MST_ENDS_SIGNAL) {
+        mst_say("stopped by signal %d (%s)", job->signal, strsignal(job->signal));
+    } else if (job->service_lost != 0 && job->ending == MST_ENDS_FAILED) {
+        mst_say("first cause: the service of job '%s' (pid %d) on %s %s, and the state of the job "
+                "was lost with it",
+                job->name, (int)job->service_lost, job->host, job->service_how);
+    } else if (job->ending == MST_ENDS_FAILED && first_cause(job) != NULL) {
+        tell_process(job, first_cause(job));
+    }
+}
+
+/* What the places ended with, none of which failed; when stopped, what a rank said of itself goes
+ * before the signal. */
+static int code_of_places(const struct mst_job *job)
+{
+    int code = 0;
+
+    for (uint32_t i = 0; i < job->place_count; i++) {
+        const struct mst_place *place = &job->places[i];
+
+        if (place->state == MST_PLACE_DONE && place->code != 0) {
+            return place->code;
+        }
+        if (place->state != MST_PLACE_GIVEN_UP || job->ending != MST_ENDS_SIGNAL) {
+            continue;
+        }
+        code = 128 + job->signal;
+        if (place->process != NULL && WIFEXITED(place->process->status)) {
+            return mst_process_code(place->process);
+        }
+    }
+    return code;
+}
+
+int mst_cause_code(const struct mst_job *job)
+{
+    const struct mst_process *first;
+
+    if (job->launch_code != 0) {
+        return job->launch_code;
+    }
+    if (job->ending == MST_ENDS_FAILED) {
+        first = job->service_lost == 0 ? first_cause(job) : NULL;
+        return first != NULL ? mst_process_code(first) : MST_EXIT_LAUNCHER;
+    }
+    return code_of_places(job);
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_AGENT_JOB_H
+#define MST_AGENT_JOB_H
+
+/* What the parts of a run share. One loop on the main thread decides; two other kinds of threads
+ * tell it something: the waiter for deaths, and whichever thread drives the client. They touch what
+ * is under `lock`, wake the loop, and are never waited for with the lock held.
+ *
+ *   place:   RUNS --ended well--> DONE
+ *              | ^--- start ---- WAITS <---+
+ *              +--failed, restarts left----+
+ *              +--failed, none left or the run ends--> GIVEN_UP */
+
+#include <limits.h>
+#include <pthread.h>
+#include <uv.h>
+
+#include "agent/environment.h"
+#include "agent/output.h"
+#include "agent/process.h"
+#include "agent/run.h"
+#include "agent/service.h"
+#include "agent/session.h"
+#include "io/death.h"
+
+#define MST_JOB_SIGNALS 6
+
+enum mst_place_state {
+    MST_PLACE_WAITS = 0,
+    MST_PLACE_RUNS = 1,
+    MST_PLACE_DONE = 2,
+    MST_PLACE_GIVEN_UP = 3
+};
+
+struct mst_job;
+
+/* A rank's place on this node. */
+struct mst_place {
+    struct mst_job *job;
+    uint32_t index;
+    enum mst_place_state state;
+    struct mst_process *process; /* the newest; changed under the lock */
+    uint32_t attempts;           /* processes started */
+    uint32_t early;              /* how many in a row died before they were in a generation */
+    int code;                    /* that a done one ended with: 0, or 75 */
+    uv_timer_t again, overdue;
+};
+
+enum mst_ending {
+    MST_GOES_ON = 0,
+    MST_ENDS_SIGNAL = 1, /* somebody told us to stop */
+    MST_ENDS_FAILED = 2, /* a place was given up */
+    MST_ENDS_WELL = 3    /* only joiners were left */
+};
+
+struct mst_job {
+    const struct mst_run_options *options;
+    char name[MST_SOCKET_PATH_MAX];
+    char host[HOST_NAME_MAX + 1];
+    char path[PATH_MAX]; /* of the program */
+    struct mst_environment environment;
+    uv_loop_t loop;
+    uv_async_t woken;
+    uv_signal_t child, signals[MST_JOB_SIGNALS];
+    uv_timer_t grace;   /* then SIGKILL */
+    uv_timer_t joiners; /* then they are stopped, if they still wait alone */
+    struct mst_service service;
+    struct mst_session session;
+    struct mst_output *output;
+    struct mst_death *death;
+    struct mst_place *places;
+    uint32_t place_count;
+    uint32_t restarts;
+    uint16_t master_port;
+    bool uses_muster; /* a process of the run has opened a client */
+    enum mst_ending ending;
+    uint64_t ended_ns; /* when that was decided */
+    int signal;        /* that ended it */
+    bool closing;
+    int launch_code;    /* not 0: a program could not be started */
+    pid_t service_lost; /* the service died, and with it the job's state */
+    char service_how[128];
+
+    pthread_mutex_t lock; /* of what says so */
+    struct mst_process *processes;
+};
+
+/* One line on stderr, "muster run: ...". */
+void mst_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* run.c: the run ends: the processes get `number`, and SIGKILL after the grace time. */
+void mst_job_end(struct mst_job *job, enum mst_ending ending, int number);
+void mst_job_look(struct mst_job *job); /* whether it is over, or only joiners are left */
+
+/* place.c */
+int mst_place_start(struct mst_place *place); /* 0, or the exit code after one line */
+void mst_place_reap(struct mst_place *place); /* after SIGCHLD */
+void mst_place_notice(struct mst_place *place);
+void mst_place_member(struct mst_job *job, const struct mst_who *who);
+void mst_place_told(void *job, uint64_t tag);
+
+/* cause.c: what the run is told to have ended by, once no process is left. */
+void mst_cause_service(struct mst_job *job, int status);
+void mst_cause_tell(struct mst_job *job);
+int mst_cause_code(const struct mst_job *job);
+
+#endif

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "agent/output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LABEL_MAX ((size_t)16)
+
+struct mst_output_stream {
+    struct mst_output_stream *next;
+    int from; /* -1: at its end */
+    int to;
+    size_t label_size; /* 0: no labels */
+    char label[LABEL_MAX];
+    char last[MST_OUTPUT_LAST_MAX];
+    char *line; /* the one that is not at its end yet */
+    size_t line_size;
+};
+
+struct mst_output {
+    pthread_t thread;
+    pthread_mutex_t lock; /* of all that follows, and of the streams; not held while writing */
+    pthread_cond_t ended; /* a stream came to its end */
+    int bell;
+    bool label, stopping;
+    struct mst_output_stream *streams;
+    /* Of the thread alone. */
+    struct pollfd *polled;
+    struct mst_output_stream **polled_streams;
+    size_t polled_room;
+    char in[65536];
+    char *out;
+    size_t out_size;
+};
+
+/* Every line of one read may be a newline that gets a label. */
+#define OUT_ROOM                                                                                   \
+    (sizeof((struct mst_output *)0)->in * (LABEL_MAX + 1) + (size_t)MST_OUTPUT_LINE_MAX * 2)
+
+static void write_all(int fd, const char *bytes, size_t size)
+{
+    while (size > 0) {
+        ssize_t wrote = write(fd, bytes, size);
+
+        if (wrote >= 0) {
+            bytes += wrote;
+            size -= (size_t)wrote;
+        } else if (errno == EAGAIN) {
+            struct pollfd polled = {.fd = fd, .events = POLLOUT};
+
+            (void)poll(&polled, 1, -1);
+        } else if (errno != EINTR) {
+            return; /* nobody reads it: the ranks go on all the same */
+        }
+    }
+}
+
+static void put(struct mst_output *output, const char *bytes, size_t size)
+{
+    memcpy(output->out + output->out_size, bytes, size);
+    output->out_size += size;
+}
+
+static bool printable(char byte)
+{
+    return (unsigned char)byte > ' ' && byte != 127;
+}
+
+static void keep_last(struct mst_output_stream *stream)
+{
+    size_t size =
+        stream->line_size < sizeof stream->last - 1 ? stream->line_size : sizeof stream->last - 1;
+
+    while (size > 0 && !printable(stream->line[size - 1])) {
+        size--;
+    }
+    if (size == 0) {
+        return; /* an empty line is nobody's last word */
+    }
+    for (size_t i = 0; i < size; i++) {
+        stream->last[i] = stream->line[i];
+        if (!printable(stream->last[i])) {
+            stream->last[i] = ' ';
+        }
+    }
+    stream->last[size] = '\0';
+}
+
+static void line_ends(struct mst_output *output, struct mst_output_stream *stream)
+{
+    keep_last(stream);
+    put(output, stream->label, stream->label_size);
+    put(output, stream->line, stream->line_size);
+    put(output, "\n", 1);
+    stream->line_size = 0;
+}
+
+static void take(struct mst_output *output, struct mst_output_stream *stream, const char *bytes,
+                 size_t size)
+{
+    while (size > 0) {
+        const char *end = memchr(bytes, '\n', size);
+        size_t part = end != NULL ? (size_t)(end - bytes) : size;
+        size_t room = MST_OUTPUT_LINE_MAX - stream->line_size;
+        size_t step = part < room ? part : room;
+
+        memcpy(stream->line + stream->line_size, bytes, step);
+        stream->line_size += step;
+        bytes += step;
+        size -= step;
+        if (step == part && end != NULL) {
+            bytes++;
+            size--;
+            line_ends(output, stream);
+        } else if (stream->line_size == MST_OUTPUT_LINE_MAX) {
+            line_ends(output, stream);
+        }
+    }
+}
+
+static void stream_end(struct mst_output *output, struct mst_output_stream *stream)
+{
+    if (stream->line_size > 0) {
+        line_ends(output, stream);
+    }
+    free(stream->line);
+    stream->line = NULL;
+}
+
+/* Reads once, and writes the whole lines at once, so that two ranks' lines never mix. */
+static void stream_read(struct mst_output *output, struct mst_output_stream *stream)
+{
+    ssize_t got = read(stream->from, output->in, sizeof output->in);
+    bool ended = got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN);
+
+    (void)pthread_mutex_lock(&output->lock);
+    if (got > 0) {
+        take(output, stream, output->in, (size_t)got);
+    } else if (ended) {
+        stream_end(output, stream);
+    }
+    (void)pthread_mutex_unlock(&output->lock);
+    write_all(stream->to, output->out, output->out_size);
+    output->out_size = 0;
+    if (ended) { /* only now that its last line was written */
+        (void)pthread_mutex_lock(&output->lock);
+        (void)close(stream->from);
+        stream->from = -1;
+        (void)pthread_cond_broadcast(&output->ended);
+        (void)pthread_mutex_unlock(&output->lock);
+    }
+}
+
+static bool polled_grow(struct mst_output *output, size_t count)
+{
+    size_t room = count * 2 + 16;
+    struct pollfd *polled = realloc(output->polled, room * sizeof *polled);
+    struct mst_output_stream **streams;
+
+    if (polled == NULL) {
+        return false;
+    }
+    output->polled = polled;
+    streams = realloc(output->polled_streams, room * sizeof(struct mst_output_stream *));
+    if (streams == NULL) {
+        return false;
+    }
+    output->polled_streams = streams;
+    output->polled_room = room;
+    return true;
+}
+
+/* What to wait for: the bell first. With the lock held. */
+static size_t polled_collect(struct mst_output *output)
+{
+    size_t count = 1;
+
+    output->polled[0] = (struct pollfd){.fd = output->bell, .events = POLLIN};
+    for (struct mst_output_stream *stream = output->streams; stream != NULL;
+         stream = stream->next) {
+        if (stream->from < 0) {
+            continue;
+        }
+        if (count == output->polled_room && !polled_grow(output, count)) {
+            break; /* the others are read when these have ended */
+        }
+        output->polled[count] = (struct pollfd){.fd = stream->from, .events = POLLIN};
+        output->polled_streams[count] = stream;
+        count++;
+    }
+    return count;
+}
+
+static void *output_main(void *arg)
+{
+    struct mst_output *output = arg;
+
+    (void)pthread_mutex_lock(&output->lock);
+    while (!output->stopping) {
+        size_t count = polled_collect(output);
+        uint64_t rung;
+
+        (void)pthread_mutex_unlock(&output->lock);
+        (void)poll(output->polled, count, -1);
+        if (output->polled[0].revents != 0) {
+            (void)!read(output->bell, &rung, sizeof rung);
+        }
+        for (size_t i = 1; i < count; i++) {
+            if (output->polled[i].revents != 0) {
+                stream_read(output, output->polled_streams[i]);
+            }
+        }
+        (void)pthread_mutex_lock(&output->lock);
+    }
+    (void)pthread_mutex_unlock(&output->lock);
+    return NULL;
+}
+
+static void ring(const struct mst_output *output)
+{
+    uint64_t one = 1;
+
+    (void)!write(output->bell, &one, sizeof one);
+}
+
+static int thread_start(struct mst_output *output)
+{
+    sigset_t all, before;
+    int error;
+
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    error = pthread_create(&output->thread, NULL, output_main, output);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
+static void output_release(struct mst_output *output)
+{
+    while (output->streams != NULL) {
+        struct mst_output_stream *stream = output->streams;
+
+        output->streams = stream->next;
+        if (stream->from >= 0) {
+            (void)close(stream->from);
+        }
+        free(stream->line);
+        free(stream);
+    }
+    if (output->bell >= 0) {
+        (void)close(output->bell);
+    }
+    free(output->polled);
+    free(output->polled_streams);
+    free(output->out);
+    free(output);
+}
+
+muster_status mst_output_new(struct mst_output **out, bool label)
+{
+    struct mst_output *output = calloc(1, sizeof *output);
+
+    if (output == NULL) {
+        return MUSTER_ENOMEM;
+    }
+    output->label = label;
+    output->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    output->out = malloc(OUT_ROOM);
+    if (output->bell < 0 || output->out == NULL || !polled_grow(output, 0)) {
+        output_release(output);
+        return MUSTER_ENOMEM;
+    }
+    (void)pthread_mutex_init(&output->lock, NULL);
+    (void)pthread_cond_init(&output->ended, NULL);
+    if (thread_start(output) != 0) {
+        output_release(output);
+        return MUSTER_EFAILED;
+    }
+    *out = output;
+    return MUSTER_OK;
+}
+
+void mst_output_free(struct mst_output *output)
+{
+    if (output == NULL) {
+        return;
+    }
+    (void)pthread_mutex_lock(&output->lock);
+    output->stopping = true;
+    (void)pthread_mutex_unlock(&output->lock);
+    ring(output);
+    (void)pthread_join(output->thread, NULL);
+    (void)pthread_cond_destroy(&output->ended);
+    (void)pthread_mutex_destroy(&output->lock);
+    output_release(output);
+}
+
+muster_status mst_output_add(struct mst_output *output, uint32_t index, int from, int to,
+                             struct mst_output_stream **out)
+{
+    struct mst_output_stream *stream = calloc(1, sizeof *stream);
+
+    if (stream != NULL) {
+        stream->line = malloc(MST_OUTPUT_LINE_MAX);
+    }
+    if (stream == NULL || stream->line == NULL) {
+        free(stream);
+        (void)close(from);
+        return MUSTER_ENOMEM;
+    }
+    stream->from = from;
+    stream->to = to;
+    if (output->label) {
+        stream->label_size =
+            (size_t)snprintf(stream->label, sizeof stream->label, "[%u]: ", (unsigned)index);
+    }
+    (void)pthread_mutex_lock(&output->lock);
+    stream->next = output->streams;
+    output->streams = stream;
+    (void)pthread_mutex_unlock(&output->lock);
+    ring(output);
+    *out = stream;
+    return MUSTER_OK;
+}
+
+void mst_output_last(struct mst_output *output, const struct mst_output_stream *stream,
+                     char line[MST_OUTPUT_LAST_MAX])
+{
+    (void)pthread_mutex_lock(&output->lock);
+    memcpy(line, stream->last, sizeof stream->last);
+    (void)pthread_mutex_unlock(&output->lock);
+}
+
+/* With the lock held. */
+static bool at_end(const struct mst_output *output, const struct mst_output_stream *stream)
+{
+    if (stream != NULL) {
+        return stream->from < 0;
+    }
+    for (stream = output->streams; stream != NULL; stream = stream->next) {
+        if (stream->from >= 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool mst_output_drain(struct mst_output *output, const struct mst_output_stream *stream,
+                      int64_t timeout_ms)
+{
+    struct timespec until;
+    bool in_time = true, ended;
+
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += timeout_ms / 1000;
+    until.tv_nsec += (timeout_ms % 1000) * 1000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_nsec -= 1000000000;
+        until.tv_sec++;
+    }
+    (void)pthread_mutex_lock(&output->lock);
+    while (!at_end(output, stream) && in_time) {
+        in_time = pthread_cond_timedwait(&output->ended, &output->lock, &until) != ETIMEDOUT;
+    }
+    ended = at_end(output, stream);
+    (void)pthread_mutex_unlock(&output->lock);
+    return ended;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_AGENT_OUTPUT_H
+#define MST_AGENT_OUTPUT_H
+
+/* What the ranks print: whole lines, each under the label of its rank, "[2]: ...". On a thread of
+ * its own, because a terminal that is held up may hold up the ranks' output and nothing else: a
+ * process that dies then is still noticed, told and started again. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "muster/status.h"
+
+/* Longer lines come out in pieces. */
+#define MST_OUTPUT_LINE_MAX 8192u
+
+/* What is kept of a last line. */
+#define MST_OUTPUT_LAST_MAX 256u
+
+struct mst_output;
+struct mst_output_stream; /* lives as long as the output */
+
+/* ENOMEM, EFAILED: no thread. */
+muster_status mst_output_new(struct mst_output **out, bool label);
+
+/* Drops what was not read yet. NULL: no-op. */
+void mst_output_free(struct mst_output *output);
+
+/* Copies the lines of `from`, owned from now on, to the descriptor `to` until the end of `from`;
+ * a last line without an end gets one. ENOMEM: `from` is closed. */
+muster_status mst_output_add(struct mst_output *output, uint32_t index, int from, int to,
+                             struct mst_output_stream **out);
+
+/* The last line so far that was not empty, unprintable bytes replaced; empty: none. */
+void mst_output_last(struct mst_output *output, const struct mst_output_stream *stream,
+                     char line[MST_OUTPUT_LAST_MAX]);
+
+/* Waits until one stream (NULL: each of them) was read to its end; false: it was not in time. */
+bool mst_output_drain(struct mst_output *output, const struct mst_output_stream *stream,
+                      int64_t timeout_ms);
+
+#endif

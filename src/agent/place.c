@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/job.h"
+#include "agent/spawn.h"
+
+#define OVERDUE_MS 5000
+#define BACK_OFF_FIRST_MS 1000u
+#define BACK_OFF_MOST_MS 60000u
+
+/* ---- starting ---- */
+
+/* A port that is free now; the program that gets it binds it soon, or it never does. */
+static uint16_t free_port(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t size = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool ok = fd >= 0 && bind(fd, (struct sockaddr *)(void *)&address, size) == 0 &&
+              getsockname(fd, (struct sockaddr *)(void *)&address, &size) == 0;
+
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return ok ? ntohs(address.sin_port) : 29500;
+}
+
+/* What changes from one process to the next; the rest was set once. */
+static bool environment_of(struct mst_place *place, int page_fd)
+{
+    struct mst_job *job = place->job;
+    struct mst_environment *environment = &job->environment;
+    const struct {
+        const char *name;
+        uint64_t value;
+    } numbers[] = {
+        {"MUSTER_INDEX", place->index},
+        {"MUSTER_PAGE_FD", (uint64_t)page_fd},
+        {"RANK", place->index},
+        {"ROLE_RANK", place->index},
+        {"LOCAL_RANK", place->index},
+        {"MASTER_PORT", job->master_port},
+        {"TORCHELASTIC_RESTART_COUNT", job->restarts},
+    };
+    bool ok = true;
+
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        ok = ok &&
+             mst_environment_number(environment, numbers[i].name, numbers[i].value) == MUSTER_OK;
+    }
+    return ok;
+}
+
+/* Everything a process is started with, and what is left of it for us. */
+struct start {
+    int out[2], error[2];
+    int page_fd;
+    struct mst_page *page;
+};
+
+static void close_if(int fd)
+{
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+}
+
+static void start_close_child_ends(struct start *start)
+{
+    close_if(start->out[1]);
+    close_if(start->error[1]);
+    close_if(start->page_fd);
+}
+
+static void start_undo(struct start *start)
+{
+    start_close_child_ends(start);
+    close_if(start->out[0]);
+    close_if(start->error[0]);
+    mst_page_unmap(start->page);
+}
+
+static bool start_prepare(struct start *start)
+{
+    *start = (struct start){.out = {-1, -1}, .error = {-1, -1}, .page_fd = -1};
+    if (pipe2(start->out, O_CLOEXEC) != 0 || pipe2(start->error, O_CLOEXEC) != 0 ||
+        mst_page_create(&start->page, &start->page_fd) != MUSTER_OK) {
+        start_undo(start);
+        return false;
+    }
+    return true;
+}
+
+/* One line, and what `env` would end with. */
+static int start_failed(const struct mst_job *job, int error)
+{
+    mst_say("%s: %s", job->options->arguments[0], strerror(error));
+    if (error == ENOENT || error == ENOTDIR) {
+        return MST_EXIT_NOT_FOUND;
+    }
+    return error == EACCES || error == ENOEXEC || error == EPERM ? MST_EXIT_NOT_EXECUTABLE
+                                                                 : MST_EXIT_LAUNCHER;
+}
+
+static int start_spawn(struct mst_place *place, struct start *start, pid_t *pid_out)
+{
+    struct mst_job *job = place->job;
+    struct mst_spawn spawn = {.path = job->path,
+                              .arguments = job->options->arguments,
+                              .out = start->out[1],
+                              .error = start->error[1],
+                              .keep = start->page_fd,
+                              .death_signal = SIGKILL,
+                              .dump = job->options->dump};
+
+    if (!environment_of(place, start->page_fd)) {
+        return ENOMEM;
+    }
+    spawn.environment = job->environment.entries;
+    return mst_spawn(&spawn, pid_out);
+}
+
+/* The process runs; without memory for its output it is watched all the same. */
+static bool adopt(struct mst_place *place, struct mst_process *process, const struct start *start)
+{
+    struct mst_job *job = place->job;
+
+    process->index = place->index;
+    process->attempt = place->attempts;
+    process->rank = MST_RANK_NONE;
+    process->page = start->page;
+    process->started_ns = mst_lib_now_ns();
+    place->attempts++;
+    place->state = MST_PLACE_RUNS;
+    (void)pthread_mutex_lock(&job->lock);
+    process->older = job->processes;
+    job->processes = process;
+    place->process = process;
+    (void)pthread_mutex_unlock(&job->lock);
+    return mst_output_add(job->output, place->index, start->out[0], STDOUT_FILENO, &process->out) ==
+               MUSTER_OK &&
+           mst_output_add(job->output, place->index, start->error[0], STDERR_FILENO,
+                          &process->error) == MUSTER_OK &&
+           mst_death_add(job->death, place->index, process->page) == MUSTER_OK;
+}
+
+int mst_place_start(struct mst_place *place)
+{
+    struct mst_process *process = calloc(1, sizeof *process);
+    struct start start;
+    int error;
+
+    if (process == NULL || !start_prepare(&start)) {
+        free(process);
+        return start_failed(place->job, errno != 0 ? errno : ENOMEM);
+    }
+    if (place->attempts > 0 || place->job->master_port == 0) {
+        place->job->master_port = free_port();
+    }
+    error = start_spawn(place, &start, &process->pid);
+    if (error != 0) {
+        start_undo(&start);
+        free(process);
+        return start_failed(place->job, error);
+    }
+    start_close_child_ends(&start);
+    return adopt(place, process, &start) ? 0 : start_failed(place->job, ENOMEM);
+}
+
+/* ---- what other threads tell ---- */
+
+/* With the lock held: it is dead, and from now on that is true of all its threads and children. */
+static void die(struct mst_process *process)
+{
+    if (process->end == MST_PROCESS_RUNS) {
+        process->end = MST_PROCESS_DEAD;
+        process->died_ns = mst_lib_now_ns();
+        (void)clock_gettime(CLOCK_REALTIME, &process->died);
+        mst_process_signal(process, SIGKILL);
+    }
+}
+
+void mst_place_told(void *ctx, uint64_t tag)
+{
+    struct mst_job *job = ctx;
+    struct mst_process *process;
+
+    (void)pthread_mutex_lock(&job->lock);
+    process = job->places[tag].process; /* only the newest of a place is watched */
+    process->told = true;
+    die(process);
+    (void)pthread_mutex_unlock(&job->lock);
+    mst_session_lost(&job->session, process, MST_CAUSE_GONE, 0);
+    (void)uv_async_send(&job->woken);
+}
+
+static void member_of(struct mst_process *process, const struct mst_who *who)
+{
+    if (who->rank != MST_RANK_NONE) {
+        process->joined = true;
+        process->rank = who->rank;
+    }
+    if (who->state == MST_STATE_LOST && process->end == MST_PROCESS_RUNS &&
+        (who->cause == MST_CAUSE_LEASE || who->cause == MST_CAUSE_EVICTED)) {
+        process->verdict = who->cause;
+        die(process);
+    }
+}
+
+void mst_place_member(struct mst_job *job, const struct mst_who *who)
+{
+    if (who->index >= job->place_count) {
+        return;
+    }
+    (void)pthread_mutex_lock(&job->lock);
+    if (job->places[who->index].process != NULL) {
+        struct mst_process *process = job->places[who->index].process;
+
+        if (process->end != MST_PROCESS_GONE && who->pid == mst_process_pid(process)) {
+            member_of(process, who);
+        }
+    }
+    (void)pthread_mutex_unlock(&job->lock);
+    (void)uv_async_send(&job->woken);
+}
+
+/* ---- on the loop: dead ---- */
+
+static void on_overdue(uv_timer_t *timer)
+{
+    const struct mst_place *place = timer->data;
+    char blocked[64];
+
+    mst_process_blocked(place->process, blocked, sizeof blocked);
+    mst_say("#%" PRIu32 " is dead but not gone: blocked in %s", place->index, blocked);
+}
+
+void mst_place_notice(struct mst_place *place)
+{
+    struct mst_job *job = place->job;
+    struct mst_process *process = place->process;
+    bool news;
+
+    if (place->state != MST_PLACE_RUNS) {
+        return;
+    }
+    (void)pthread_mutex_lock(&job->lock);
+    news = process->end == MST_PROCESS_DEAD && !process->noticed;
+    process->noticed = process->noticed || news;
+    (void)pthread_mutex_unlock(&job->lock);
+    if (news) {
+        (void)uv_timer_start(&place->overdue, on_overdue, OVERDUE_MS, 0);
+    }
+}
+
+/* ---- on the loop: gone ---- */
+
+static void give_up(struct mst_place *place)
+{
+    struct mst_job *job = place->job;
+    uint32_t left = 0;
+
+    place->state = MST_PLACE_GIVEN_UP;
+    for (uint32_t i = 0; i < job->place_count; i++) {
+        left += job->places[i].state != MST_PLACE_GIVEN_UP;
+    }
+    if (job->ending != MST_GOES_ON) {
+        return;
+    }
+    if (job->options->min_size != 0 && left >= job->options->min_size && job->uses_muster &&
+        job->service_lost == 0) {
+        mst_say("going on without #%" PRIu32 ": %" PRIu32 " are left, %" PRIu32 " are enough",
+                place->index, left, job->options->min_size);
+        return;
+    }
+    mst_job_end(job, MST_ENDS_FAILED, SIGTERM);
+}
+
+static void on_again(uv_timer_t *timer)
+{
+    struct mst_place *place = timer->data;
+    int code = mst_place_start(place);
+
+    if (code != 0) {
+        place->job->launch_code = code;
+        if (place->state != MST_PLACE_RUNS) {
+            give_up(place);
+        }
+        mst_job_end(place->job, MST_ENDS_FAILED, SIGTERM);
+        mst_job_look(place->job);
+    }
+}
+
+/* Only who dies again and again before it reaches the others is held back: it would keep them from
+ * working. */
+static uint64_t back_off_ms(struct mst_place *place)
+{
+    uint64_t delay_ms = BACK_OFF_FIRST_MS;
+
+    if (place->process->joined) {
+        place->early = 0;
+        return 0;
+    }
+    if (place->process->attempt == 0) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < place->early && delay_ms < BACK_OFF_MOST_MS; i++) {
+        delay_ms *= 2;
+    }
+    place->early++;
+    return delay_ms < BACK_OFF_MOST_MS ? delay_ms : BACK_OFF_MOST_MS;
+}
+
+static void start_again(struct mst_place *place)
+{
+    struct mst_job *job = place->job;
+    uint64_t delay_ms = back_off_ms(place);
+    char name[64], how[128], when[32] = "";
+
+    job->restarts++;
+    mst_process_name(place->process, name, sizeof name);
+    mst_process_how(place->process, how, sizeof how);
+    if (delay_ms > 0) {
+        (void)snprintf(when, sizeof when, " in %" PRIu64 " s", delay_ms / 1000);
+    }
+    mst_say("%s %s; starting it again%s (%" PRIu32 " of %" PRIu32 ")", name, how, when,
+            job->restarts, job->options->max_restarts);
+    place->state = MST_PLACE_WAITS;
+    (void)uv_timer_start(&place->again, on_again, delay_ms, 0);
+}
+
+static void failed(struct mst_place *place)
+{
+    struct mst_job *job = place->job;
+
+    if (job->ending != MST_GOES_ON || job->service_lost != 0 || !job->uses_muster) {
+        give_up(place); /* nobody could take it in again */
+    } else if (job->restarts >= job->options->max_restarts) {
+        mst_say("#%" PRIu32 " is not started again: %" PRIu32 " of %" PRIu32 " restarts are used",
+                place->index, job->restarts, job->options->max_restarts);
+        give_up(place);
+    } else {
+        start_again(place);
+    }
+}
+
+/* To the service, unless the waiter told it. Of who left or closed it takes no notice. */
+static void report(struct mst_job *job, struct mst_process *process, bool died)
+{
+    if (process->told || process->verdict != MST_CAUSE_NONE) {
+        return;
+    }
+    if (WIFSIGNALED(process->status)) {
+        mst_session_lost(&job->session, process, MST_CAUSE_SIGNAL, WTERMSIG(process->status));
+    } else if (died || WEXITSTATUS(process->status) != 0) {
+        mst_session_lost(&job->session, process, MST_CAUSE_EXIT, WEXITSTATUS(process->status));
+    }
+}
+
+static void look_for_clients(struct mst_job *job)
+{
+    for (uint32_t i = 0; i < job->place_count && !job->uses_muster; i++) {
+        const struct mst_process *process = job->places[i].process;
+
+        job->uses_muster = process != NULL && mst_process_client(process) != 0;
+    }
+}
+
+static void gone(struct mst_place *place)
+{
+    struct mst_job *job = place->job;
+    struct mst_process *process = place->process;
+    bool died;
+
+    (void)uv_timer_stop(&place->overdue);
+    mst_death_remove(job->death, place->index);
+    died = mst_page_died(process->page);
+    (void)pthread_mutex_lock(&job->lock);
+    mst_process_page_end(process);
+    process->joined = process->joined || process->generation != 0;
+    (void)pthread_mutex_unlock(&job->lock);
+    look_for_clients(job);
+    report(job, process, died);
+    if (mst_process_failed(process)) {
+        failed(place);
+    } else {
+        place->state = MST_PLACE_DONE;
+        place->code = mst_process_code(process);
+    }
+}
+
+/* What it started goes with it. While it is a zombie its number cannot belong to anybody else. */
+void mst_place_reap(struct mst_place *place)
+{
+    struct mst_job *job = place->job;
+    struct mst_process *process = place->process;
+    siginfo_t info = {0};
+
+    if (place->state != MST_PLACE_RUNS ||
+        waitid(P_PID, (id_t)process->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+        info.si_pid != process->pid) {
+        return;
+    }
+    (void)pthread_mutex_lock(&job->lock);
+    if (process->end == MST_PROCESS_RUNS) {
+        die(process);
+    }
+    mst_process_signal(process, SIGKILL);
+    (void)waitpid(process->pid, &process->status, 0);
+    process->end = MST_PROCESS_GONE;
+    (void)pthread_mutex_unlock(&job->lock);
+    gone(place);
+}

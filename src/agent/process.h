@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_AGENT_PROCESS_H
+#define MST_AGENT_PROCESS_H
+
+/* One process that was started for a place of the job. It is kept until the run ends, because it
+ * may turn out to be the first cause, and because requests about it may still be under way. */
+
+#include <sys/types.h>
+#include <time.h>
+
+#include "agent/output.h"
+#include "io/page.h"
+#include "lib/internal.h"
+
+enum mst_process_end {
+    MST_PROCESS_RUNS = 0,
+    MST_PROCESS_DEAD, /* told, or given up by the service, and killed; not gone yet */
+    MST_PROCESS_GONE  /* the kernel has freed everything it had */
+};
+
+struct mst_process {
+    struct mst_process *older;
+    uint32_t index;
+    uint32_t attempt; /* 0: the first of its place */
+    pid_t pid;
+    struct mst_page *page; /* NULL: gone, and what it said is here: */
+    uint64_t client_pid, generation;
+    struct mst_output_stream *out, *error;
+    uint64_t started_ns;
+
+    /* Written by the waiter's and the client's threads too: under the run's lock. */
+    enum mst_process_end end;
+    bool told;              /* by the kernel, before it was gone */
+    bool noticed;           /* by the main thread */
+    enum mst_cause verdict; /* LEASE, EVICTED: the service gave it up before it ended */
+    bool joined;            /* it was in a generation */
+    uint32_t rank;          /* in the last one */
+    struct timespec died;   /* when it was first known, on the wall clock... */
+    uint64_t died_ns;       /* ...and on ours */
+
+    int status; /* as waitpid gives it, once gone */
+    struct mst_lib_post lost;
+};
+
+/* The pid that opened a client; 0: none has. */
+uint64_t mst_process_client(const struct mst_process *process);
+
+/* Its pid as the service knows it: the one that opened the client, which is not the one that was
+ * started where a shell stands between. */
+uint64_t mst_process_pid(const struct mst_process *process);
+
+/* The last generation it was in; 0: none. */
+uint64_t mst_process_generation(const struct mst_process *process);
+
+/* Takes from the page what outlives it, and unmaps it. */
+void mst_process_page_end(struct mst_process *process);
+
+/* Whether it ended in a way that is a failure. */
+bool mst_process_failed(const struct mst_process *process);
+
+/* What the shell would say of it: the status, or 128 and the signal. */
+int mst_process_code(const struct mst_process *process);
+
+/* "ended with status 1", "was killed by signal 9 (Killed)" */
+void mst_process_how(const struct mst_process *process, char *text, size_t room);
+
+/* "rank 2 (#2, pid 4242)"; the rank where it is known. */
+void mst_process_name(const struct mst_process *process, char *text, size_t room);
+
+/* Where a dead process that does not go is blocked, in the kernel's words. */
+void mst_process_blocked(const struct mst_process *process, char *text, size_t room);
+
+/* Sends a signal to the process and to all it started; a stopped one is made to run. Only while it
+ * is not gone. */
+void mst_process_signal(const struct mst_process *process, int number);
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_AGENT_RUN_H
+#define MST_AGENT_RUN_H
+
+/* `muster run`: starts the ranks of one node and their service, and sees them through. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What the program itself ends with when no rank's own status says it better. */
+#define MST_EXIT_LAUNCHER 125
+#define MST_EXIT_NOT_EXECUTABLE 126
+#define MST_EXIT_NOT_FOUND 127
+
+/* A rank that ends with it saved its state and asks to be run again later: it is not started again
+ * now, and neither is it a failure. */
+#define MST_EXIT_AGAIN 75
+
+struct mst_run_options {
+    const char *job;   /* NULL: a name is made from the program's and our pid */
+    uint32_t nproc;    /* ranks to start */
+    uint32_t size;     /* of the job; 0: nproc */
+    uint32_t min_size; /* 0: not given. When it is, the run goes on without ranks that cannot be
+                          started again, while this many are left */
+    int64_t join_wait_ms;
+    const char *grow;  /* "check", "fault", "off" */
+    const char *lease; /* as text for the service; NULL: its default */
+    uint32_t max_restarts;
+    int64_t grace_ms;
+    bool dump, label;
+    char *const *arguments; /* the program and what it is given; NULL at the end */
+};
+
+/* Runs to the end and returns the exit code. On the main thread: the ranks die with it. */
+int mst_run(const struct mst_run_options *options);
+
+#endif

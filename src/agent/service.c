@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "agent/service.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/spawn.h"
+
+#define READY_LIMIT_MS 10000
+
+extern char **environ;
+
+static muster_status fail(struct muster_error *err, const char *what, int os_errno)
+{
+    err->status = MUSTER_EFAILED;
+    err->os_errno = os_errno;
+    (void)snprintf(err->text, sizeof err->text, "the service of the job cannot be started: %s%s%s",
+                   what, os_errno != 0 ? ": " : "", os_errno != 0 ? strerror(os_errno) : "");
+    return MUSTER_EFAILED;
+}
+
+/* `ready` is its end of a pipe, or -1. What it says on stdout is not for our reader. */
+static int spawn(struct mst_service *service, int ready)
+{
+    char name[] = "muster", serve[] = "serve", addr[] = "--addr", log[] = "--log-level=warn";
+    char ready_fd[32], lease[sizeof service->lease + 8];
+    char *arguments[8] = {name, serve, addr, service->addr, log};
+    unsigned count = 5;
+    int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC), error;
+    struct mst_spawn how = {.path = "/proc/self/exe",
+                            .arguments = arguments,
+                            .environment = environ,
+                            .out = nowhere,
+                            .error = -1,
+                            .keep = ready,
+                            .death_signal = SIGTERM};
+
+    if (nowhere < 0) {
+        return errno;
+    }
+    if (ready >= 0) {
+        (void)snprintf(ready_fd, sizeof ready_fd, "--ready-fd=%d", ready);
+        arguments[count++] = ready_fd;
+    }
+    if (service->lease[0] != '\0') {
+        (void)snprintf(lease, sizeof lease, "--lease=%s", service->lease);
+        arguments[count++] = lease;
+    }
+    error = mst_spawn(&how, &service->pid);
+    (void)close(nowhere);
+    return error;
+}
+
+/* False: it ended, which it explained itself, or it says nothing. */
+static bool wait_ready(int ready)
+{
+    struct pollfd polled = {.fd = ready, .events = POLLIN};
+    char newline;
+    int count;
+
+    do {
+        count = poll(&polled, 1, READY_LIMIT_MS);
+    } while (count < 0 && errno == EINTR);
+    return count == 1 && read(ready, &newline, 1) == 1;
+}
+
+muster_status mst_service_start(struct mst_service *service, const char *job, const char *lease,
+                                struct muster_error *err)
+{
+    char path[MST_SOCKET_PATH_MAX];
+    int ends[2], error;
+    bool is_ready;
+
+    *service = (struct mst_service){0};
+    if (mst_socket_path(job, path, true, err) != MUSTER_OK) {
+        return err->status;
+    }
+    (void)snprintf(service->job, sizeof service->job, "%s", job);
+    (void)snprintf(service->addr, sizeof service->addr, "unix:%s", path);
+    (void)snprintf(service->lease, sizeof service->lease, "%s", lease != NULL ? lease : "");
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        return fail(err, "no pipe", errno);
+    }
+    error = spawn(service, ends[1]);
+    (void)close(ends[1]);
+    is_ready = error == 0 && wait_ready(ends[0]);
+    (void)close(ends[0]);
+    if (error != 0) {
+        return fail(err, "no process", error);
+    }
+    if (!is_ready) {
+        mst_service_kill(service);
+        return fail(err, "it does not answer", 0);
+    }
+    return MUSTER_OK;
+}
+
+muster_status mst_service_again(struct mst_service *service, struct muster_error *err)
+{
+    int error = spawn(service, -1);
+
+    return error == 0 ? MUSTER_OK : fail(err, "no process", error);
+}
+
+void mst_service_stop(struct mst_service *service)
+{
+    if (service->pid != 0) {
+        (void)kill(service->pid, SIGTERM);
+    }
+}
+
+void mst_service_kill(struct mst_service *service)
+{
+    if (service->pid != 0) {
+        (void)kill(service->pid, SIGKILL);
+        (void)waitpid(service->pid, NULL, 0);
+        service->pid = 0;
+    }
+}

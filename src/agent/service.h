@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_AGENT_SERVICE_H
+#define MST_AGENT_SERVICE_H
+
+/* The run's own `muster serve`, a child on a socket under the job's name in the user's runtime
+ * directory, where every other command finds it. */
+
+#include <sys/types.h>
+
+#include "io/socket_dir.h"
+
+struct mst_service {
+    pid_t pid; /* 0: not running */
+    char job[MST_SOCKET_PATH_MAX];
+    char addr[MST_SOCKET_PATH_MAX + 8];
+    char lease[24]; /* empty: the default */
+};
+
+/* Starts it and waits until it can be reached. On failure `err` is one line. */
+muster_status mst_service_start(struct mst_service *service, const char *job, const char *lease,
+                                struct muster_error *err);
+
+/* Again, after it died. Does not wait for it: the clients try until it is there. */
+muster_status mst_service_again(struct mst_service *service, struct muster_error *err);
+
+/* Asks it to stop; whoever reaps the children sees it go. */
+void mst_service_stop(struct mst_service *service);
+
+/* Ends it now. */
+void mst_service_kill(struct mst_service *service);
+
+#endif

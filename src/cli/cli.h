@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_CLI_CLI_H
+#define MST_CLI_CLI_H
+
+/* The frame of the program: a command is one file and one const descriptor. Flags are rows, the
+ * same kind as those of settings.def, which a command takes in by scope; so the parser, the help
+ * and the environment read one table. Precedence: flag, then MUSTER_<NAME>, then the default. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "io/socket_dir.h"
+#include "msg/settings.h"
+#include "muster/muster.h"
+
+/* Exit codes, as docs and `timeout` and `env` have them. */
+#define MST_CLI_OK 0
+#define MST_CLI_FAILED 1
+#define MST_CLI_USAGE 2
+#define MST_CLI_DEADLINE 124
+
+#define MST_CLI_SCOPE(scope) (1u << (unsigned)(scope))
+
+struct mst_cli;
+
+/* A flag of a command's own; for TEXT `choices` may name the value in the help. */
+struct mst_cli_flag {
+    char letter; /* or 0 */
+    struct mst_setting row;
+};
+
+struct mst_cli_command {
+    const char *name;
+    const char *arguments; /* for the usage line: "NAME [VALUE]" */
+    const char *summary;   /* one line */
+    const char *details;   /* further lines of the help, or NULL */
+    const char *example;   /* whole lines */
+    const struct mst_cli_flag *flags;
+    size_t flag_count;
+    unsigned scopes; /* of settings.def, whose rows are flags too: MST_CLI_SCOPE(...) | ... */
+    bool finds_job;  /* takes --addr and -j, and finds the service by itself */
+    bool prints_json;
+    bool runs_program; /* what follows the first argument is not ours */
+    int (*run)(struct mst_cli *cli);
+};
+
+struct mst_cli_value {
+    const struct mst_setting *row;
+    char letter;
+    bool given; /* by a flag or the environment */
+    bool by_flag;
+    int64_t number;
+    char *text; /* NULL: not given and no default */
+};
+
+#define MST_CLI_VALUES_MAX 64
+
+struct mst_cli {
+    const struct mst_cli_command *command;
+    const char *program; /* argv[0] */
+    struct mst_cli_value values[MST_CLI_VALUES_MAX];
+    size_t value_count;
+    char **arguments; /* what is no flag; NULL-terminated */
+    int argument_count;
+};
+
+extern const struct mst_cli_command *const mst_cli_commands[];
+extern const size_t mst_cli_command_count;
+
+/* The value of a flag of this command. A name it does not have is a bug and aborts. */
+int64_t mst_cli_number(const struct mst_cli *cli, const char *name);
+const char *mst_cli_text(const struct mst_cli *cli, const char *name);
+bool mst_cli_given(const struct mst_cli *cli, const char *name);
+
+/* Parses. OK, or an exit code after one line on stderr; -1: the help was asked for. */
+int mst_cli_parse(struct mst_cli *cli, const struct mst_cli_command *command, char **argv);
+void mst_cli_release(struct mst_cli *cli);
+
+void mst_cli_help(const struct mst_cli *cli);
+void mst_cli_help_all(void);
+
+/* One warning that names the MUSTER_* variables nobody reads. */
+void mst_cli_warn_environment(void);
+
+/* The word of `words` (NULL-terminated) that is most like `word`; NULL: none is near. */
+const char *mst_cli_nearest(const char *word, const char *const *words);
+
+/* "muster <command>: <message>" on stderr; the exit code. */
+int mst_cli_usage(const struct mst_cli *cli, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+int mst_cli_fail(const struct mst_cli *cli, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* The same for a failed call: its text, and 124 where a deadline passed. */
+int mst_cli_fail_with(const struct mst_cli *cli, const struct muster_error *err);
+
+/* Text on stdout and on stderr. Whether stdout took it is asked once, at the end. */
+void mst_cli_put(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void mst_cli_tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Which service and job a command speaks to. */
+struct mst_cli_place {
+    char addr[512];
+    char job[MST_SOCKET_PATH_MAX];
+};
+
+/* --addr and -j, else the service in the runtime directory. OK, or an exit code after one line: no
+ * service, or several without -j. */
+int mst_cli_locate(const struct mst_cli *cli, struct mst_cli_place *out);
+
+/* A command started by a rank is not that rank: its place, size and progress page, which the
+ * environment hands down, are not the command's. Before a client is opened. */
+void mst_cli_forget_place(void);
+
+/* mst_cli_locate, and a session without membership. */
+int mst_cli_observe(const struct mst_cli *cli, muster_client **out, struct mst_cli_place *place);
+
+#endif

@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/panic.h"
+#include "cli/cli.h"
+
+#define NAME_MAX_BYTES 64
+
+/* Letters of rows that several commands share. */
+static const struct {
+    const char *name;
+    char letter;
+} letters[] = {{"job", 'j'}, {"nproc", 'n'}};
+
+static const struct mst_setting json_row = {.unit = MST_UNIT_FLAG,
+                                            .name = "json",
+                                            .standard_text = "0",
+                                            .most = 1,
+                                            .help = "print JSON, one document"};
+
+/* ---- messages ---- */
+
+static void say(const struct mst_cli *cli, const char *format, va_list args)
+{
+    char line[1024];
+
+    (void)vsnprintf(line, sizeof line, format, args);
+    mst_cli_tell("muster %s: %s\n", cli->command->name, line);
+}
+
+int mst_cli_usage(const struct mst_cli *cli, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    say(cli, format, args);
+    va_end(args);
+    return MST_CLI_USAGE;
+}
+
+int mst_cli_fail(const struct mst_cli *cli, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    say(cli, format, args);
+    va_end(args);
+    return MST_CLI_FAILED;
+}
+
+int mst_cli_fail_with(const struct mst_cli *cli, const struct muster_error *err)
+{
+    (void)mst_cli_fail(cli, "%s", err->text);
+    return err->status == MUSTER_ETIMEDOUT ? MST_CLI_DEADLINE : MST_CLI_FAILED;
+}
+
+/* ---- the nearest word ---- */
+
+static size_t distance(const char *a, const char *b)
+{
+    size_t row[NAME_MAX_BYTES + 1];
+    size_t width = strlen(b);
+
+    if (width > NAME_MAX_BYTES) {
+        return SIZE_MAX;
+    }
+    for (size_t j = 0; j <= width; j++) {
+        row[j] = j;
+    }
+    for (size_t i = 0; a[i]; i++) {
+        size_t corner = row[0];
+
+        row[0] = i + 1;
+        for (size_t j = 0; j < width; j++) {
+            size_t best = corner + (a[i] != b[j]);
+
+            corner = row[j + 1];
+            best = corner + 1 < best ? corner + 1 : best;
+            row[j + 1] = row[j] + 1 < best ? row[j] + 1 : best;
+        }
+    }
+    return row[width];
+}
+
+const char *mst_cli_nearest(const char *word, const char *const *words)
+{
+    const char *best = NULL;
+    size_t least = strlen(word) / 2 + 2;
+
+    for (; *words; words++) {
+        size_t far = distance(word, *words);
+
+        if (strncmp(word, *words, strlen(word)) == 0 && *word) {
+            far = 1; /* an abbreviation is near */
+        }
+        if (far < least) {
+            least = far;
+            best = *words;
+        }
+    }
+    return best;
+}
+
+/* ---- the values ---- */
+
+static char *copy_text(const char *text)
+{
+    char *copy = strdup(text);
+
+    if (!copy) {
+        mst_cli_tell("muster: out of memory\n");
+        exit(MST_CLI_FAILED);
+    }
+    return copy;
+}
+
+static void add_row(struct mst_cli *cli, const struct mst_setting *row, char letter)
+{
+    struct mst_cli_value *value = &cli->values[cli->value_count++];
+
+    MST_ASSERT(cli->value_count <= MST_CLI_VALUES_MAX);
+    *value = (struct mst_cli_value){.row = row, .letter = letter, .number = row->standard};
+    for (size_t i = 0; i < sizeof letters / sizeof letters[0] && letter == 0; i++) {
+        if (strcmp(letters[i].name, row->name) == 0) {
+            value->letter = letters[i].letter;
+        }
+    }
+    if (row->unit == MST_UNIT_TEXT && row->standard_text) {
+        value->text = copy_text(row->standard_text);
+    }
+}
+
+static void add_rows(struct mst_cli *cli)
+{
+    const struct mst_cli_command *command = cli->command;
+
+    for (size_t i = 0; i < command->flag_count; i++) {
+        add_row(cli, &command->flags[i].row, command->flags[i].letter);
+    }
+    if (command->prints_json) {
+        add_row(cli, &json_row, 0);
+    }
+    for (size_t i = 0; i < mst_setting_count; i++) {
+        const struct mst_setting *row = &mst_settings[i];
+        bool place = strcmp(row->name, "addr") == 0 || strcmp(row->name, "job") == 0;
+
+        if ((command->scopes & MST_CLI_SCOPE(row->scope)) || (command->finds_job && place)) {
+            add_row(cli, row, 0);
+        }
+    }
+}
+
+static size_t position_of(const struct mst_cli *cli, const char *name)
+{
+    size_t i = 0;
+
+    while (i < cli->value_count && strcmp(cli->values[i].row->name, name) != 0) {
+        i++;
+    }
+    return i;
+}
+
+static struct mst_cli_value *value_of(struct mst_cli *cli, const char *name)
+{
+    size_t i = position_of(cli, name);
+
+    return i < cli->value_count ? &cli->values[i] : NULL;
+}
+
+static const struct mst_cli_value *must_have(const struct mst_cli *cli, const char *name)
+{
+    size_t i = position_of(cli, name);
+
+    MST_ASSERT(i < cli->value_count);
+    return &cli->values[i];
+}
+
+int64_t mst_cli_number(const struct mst_cli *cli, const char *name)
+{
+    return must_have(cli, name)->number;
+}
+
+const char *mst_cli_text(const struct mst_cli *cli, const char *name)
+{
+    return must_have(cli, name)->text;
+}
+
+bool mst_cli_given(const struct mst_cli *cli, const char *name)
+{
+    return must_have(cli, name)->given;
+}
+
+/* A list that is given in parts is one list. */
+static void set_text(struct mst_cli_value *value, const char *text)
+{
+    char *joined = NULL;
+
+    if (value->by_flag && strcmp(value->row->name, "addr") == 0) {
+        if (asprintf(&joined, "%s,%s", value->text, text) < 0) {
+            joined = NULL;
+        }
+    }
+    if (!joined) {
+        joined = copy_text(text);
+    }
+    free(value->text);
+    value->text = joined;
+}
+
+static bool set(struct mst_cli_value *value, const char *text, char *error, size_t room)
+{
+    if (value->row->unit == MST_UNIT_TEXT) {
+        set_text(value, text);
+    } else if (mst_setting_parse(value->row, text, &value->number, error, room) != MUSTER_OK) {
+        return false;
+    }
+    value->given = true;
+    return true;
+}
+
+static const char *environment_of(const struct mst_setting *row)
+{
+    char name[NAME_MAX_BYTES + 8];
+    const char *text;
+    size_t size = (size_t)snprintf(name, sizeof name, "MUSTER_%s", row->name);
+
+    for (size_t i = 0; i < size && i < sizeof name; i++) {
+        name[i] = (char)toupper((unsigned char)name[i]);
+    }
+    text = getenv(name);
+    return text && *text ? text : NULL;
+}
+
+static int take_environment(struct mst_cli *cli)
+{
+    char error[256];
+
+    for (size_t i = 0; i < cli->value_count; i++) {
+        struct mst_cli_value *value = &cli->values[i];
+        const char *text = value->row->scope ? environment_of(value->row) : NULL;
+
+        if (text && !set(value, text, error, sizeof error)) {
+            return mst_cli_usage(cli, "in the environment: %s", error);
+        }
+    }
+    return MST_CLI_OK;
+}
+
+/* ---- the arguments ---- */
+
+/* Dashes and underscores are the same. */
+static void normal_name(const char *from, size_t size, char to[NAME_MAX_BYTES])
+{
+    size_t i = 0;
+
+    for (; i < size && i < NAME_MAX_BYTES - 1; i++) {
+        to[i] = from[i];
+        if (from[i] == '-') {
+            to[i] = '_';
+        }
+    }
+    to[i] = '\0';
+}
+
+static int unknown_flag(struct mst_cli *cli, const char *given)
+{
+    const char *words[MST_CLI_VALUES_MAX + 2] = {NULL};
+    char name[NAME_MAX_BYTES];
+    char shown[NAME_MAX_BYTES];
+    const char *near;
+    size_t i = 0;
+
+    for (; i < cli->value_count; i++) {
+        words[i] = cli->values[i].row->name;
+    }
+    words[i] = "help";
+    normal_name(given + strspn(given, "-"), strcspn(given + strspn(given, "-"), "="), name);
+    near = mst_cli_nearest(name, words);
+    if (!near) {
+        return mst_cli_usage(cli, "unknown flag %s ('muster %s --help' lists them)", given,
+                             cli->command->name);
+    }
+    (void)snprintf(shown, sizeof shown, "%s", near);
+    for (char *c = shown; *c; c++) {
+        if (*c == '_') {
+            *c = '-';
+        }
+    }
+    return mst_cli_usage(cli, "unknown flag %s; the nearest is --%s ('muster %s --help' lists all)",
+                         given, shown, cli->command->name);
+}
+
+/* Where the parser stands. */
+struct cursor {
+    struct mst_cli *cli;
+    char **next;
+};
+
+static int give(struct cursor *cursor, struct mst_cli_value *value, const char *flag,
+                const char *text)
+{
+    char error[256];
+
+    if (!text && value->row->unit == MST_UNIT_FLAG) {
+        text = "1";
+    } else if (!text) {
+        text = *cursor->next;
+        if (!text) {
+            return mst_cli_usage(cursor->cli, "%s needs a value", flag);
+        }
+        cursor->next++;
+    }
+    if (!set(value, text, error, sizeof error)) {
+        return mst_cli_usage(cursor->cli, "%s", error);
+    }
+    value->by_flag = true;
+    return MST_CLI_OK;
+}
+
+static int take_long(struct cursor *cursor, const char *flag)
+{
+    const char *equals = strchr(flag, '=');
+    size_t size = equals ? (size_t)(equals - flag) : strlen(flag);
+    char name[NAME_MAX_BYTES];
+    struct mst_cli_value *value;
+
+    normal_name(flag + 2, size - 2, name);
+    value = value_of(cursor->cli, name);
+    if (value) {
+        return give(cursor, value, flag, equals ? equals + 1 : NULL);
+    }
+    value = strncmp(name, "no_", 3) == 0 ? value_of(cursor->cli, name + 3) : NULL;
+    if (value && value->row->unit == MST_UNIT_FLAG && !equals) {
+        return give(cursor, value, flag, "0");
+    }
+    return unknown_flag(cursor->cli, flag);
+}
+
+static int take_short(struct cursor *cursor, const char *flag)
+{
+    for (size_t i = 0; i < cursor->cli->value_count; i++) {
+        struct mst_cli_value *value = &cursor->cli->values[i];
+
+        if (value->letter == flag[1]) {
+            return give(cursor, value, flag, flag[2] ? flag + 2 : NULL);
+        }
+    }
+    return unknown_flag(cursor->cli, flag);
+}
+
+static bool is_flag(const char *argument)
+{
+    return argument[0] == '-' && argument[1] != '\0' && !isdigit((unsigned char)argument[1]);
+}
+
+static int take_arguments(struct mst_cli *cli, char **argv)
+{
+    struct cursor cursor = {.cli = cli, .next = argv};
+    int code = MST_CLI_OK;
+
+    while (*cursor.next && code == MST_CLI_OK) {
+        char *argument = *cursor.next++;
+
+        if (strcmp(argument, "--") == 0) {
+            break;
+        }
+        if (strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0) {
+            return -1;
+        }
+        if (!is_flag(argument)) {
+            cli->arguments[cli->argument_count++] = argument;
+            if (cli->command->runs_program) {
+                break;
+            }
+        } else if (argument[1] == '-') {
+            code = take_long(&cursor, argument);
+        } else {
+            code = take_short(&cursor, argument);
+        }
+    }
+    while (*cursor.next) {
+        cli->arguments[cli->argument_count++] = *cursor.next++;
+    }
+    return code;
+}
+
+int mst_cli_parse(struct mst_cli *cli, const struct mst_cli_command *command, char **argv)
+{
+    size_t count = 0;
+    int code;
+
+    while (argv[count]) {
+        count++;
+    }
+    *cli = (struct mst_cli){.command = command};
+    add_rows(cli);
+    cli->arguments = calloc(count + 1, sizeof *cli->arguments);
+    if (!cli->arguments) {
+        return mst_cli_fail(cli, "out of memory");
+    }
+    code = take_environment(cli);
+    return code == MST_CLI_OK ? take_arguments(cli, argv) : code;
+}
+
+void mst_cli_put(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    (void)vfprintf(stdout, format, args);
+    va_end(args);
+}
+
+void mst_cli_tell(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    (void)vfprintf(stderr, format, args);
+    va_end(args);
+}
+
+void mst_cli_release(struct mst_cli *cli)
+{
+    for (size_t i = 0; i < cli->value_count; i++) {
+        free(cli->values[i].text);
+    }
+    free(cli->arguments);
+}

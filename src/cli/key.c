@@ -1,0 +1,510 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/commands.h"
+#include "cli/print.h"
+
+#define ANSWER_MS 10000    /* for what is answered at once */
+#define STDIN_MAX 16777216 /* the largest value any service can be told to take */
+
+/* What an action works with. */
+struct job {
+    const struct mst_cli *cli;
+    muster_client *client;
+    char **words; /* behind the action's name */
+    int count;
+    bool json;
+    struct muster_error err;
+};
+
+static const struct mst_cli_flag flags[] = {
+    {.row = {.unit = MST_UNIT_MS,
+             .name = "wait",
+             .most = 86400000,
+             .help = "get: how long to wait for the key to exist"}},
+    {.row = {.unit = MST_UNIT_MS,
+             .name = "timeout",
+             .most = 86400000,
+             .help = "give up after this long, exit 124 (wait, watch: else never)"}},
+    {.row = {.unit = MST_UNIT_COUNT,
+             .name = "count",
+             .most = INT64_MAX,
+             .help = "watch: end after this many changes"}},
+    {.row = {.unit = MST_UNIT_COUNT,
+             .name = "after",
+             .most = INT64_MAX,
+             .help = "watch: only changes after this revision; else first what is there"}},
+    {.row = {.unit = MST_UNIT_FLAG,
+             .name = "raw",
+             .most = 1,
+             .help = "get: the bytes as they are, no newline behind them"}},
+    {.row = {.unit = MST_UNIT_FLAG,
+             .name = "values",
+             .most = 1,
+             .help = "ls: the values too, behind a tab"}},
+};
+
+static int64_t time_limit(const struct job *job, int64_t standard_ms)
+{
+    return mst_cli_given(job->cli, "timeout") ? mst_cli_number(job->cli, "timeout") : standard_ms;
+}
+
+static int failed(const struct job *job)
+{
+    return mst_cli_fail_with(job->cli, &job->err);
+}
+
+/* ---- input ---- */
+
+/* NULL after one line on stderr. The caller frees. */
+static char *read_stdin(const struct job *job, size_t *size_out)
+{
+    size_t room = 65536, size = 0;
+    char *bytes = malloc(room);
+
+    while (bytes) {
+        ssize_t part = read(STDIN_FILENO, bytes + size, room - size);
+
+        if (part == 0) {
+            *size_out = size;
+            return bytes;
+        }
+        if (part < 0 && errno != EINTR) {
+            break;
+        }
+        size += part > 0 ? (size_t)part : 0;
+        if (size == room) {
+            char *larger = room < (size_t)STDIN_MAX * 2 ? realloc(bytes, room * 2) : NULL;
+
+            if (!larger) {
+                errno = EFBIG;
+                break;
+            }
+            bytes = larger;
+            room *= 2;
+        }
+    }
+    (void)mst_cli_fail(job->cli, "cannot read the value from stdin: %s", strerror(errno));
+    free(bytes);
+    return NULL;
+}
+
+/* The word, or stdin for "-"; `owned` is to be freed. */
+static bool value_of(const struct job *job, const char *word, char **owned,
+                     struct muster_slice *out)
+{
+    *owned = NULL;
+    if (strcmp(word, "-") != 0) {
+        *out = (struct muster_slice){.data = word, .size = strlen(word)};
+        return true;
+    }
+    *owned = read_stdin(job, &out->size);
+    out->data = *owned;
+    return *owned != NULL;
+}
+
+static bool number_of(const struct job *job, const char *what, const char *word, int64_t least,
+                      int64_t *out)
+{
+    const struct mst_setting row = {
+        .unit = MST_UNIT_COUNT, .name = what, .least = least, .most = INT64_MAX};
+    char error[256];
+
+    if (mst_setting_parse(&row, word, out, error, sizeof error) != MUSTER_OK) {
+        (void)mst_cli_usage(job->cli, "%s", error);
+        return false;
+    }
+    return true;
+}
+
+/* ---- output ---- */
+
+static json_t *named(const char *key)
+{
+    json_t *object = mst_cli_json_check(json_object());
+    struct muster_slice name = {.data = key, .size = strlen(key)};
+
+    mst_cli_json_put(object, "key", mst_cli_json_bytes(name));
+    return object;
+}
+
+static void print_written(const struct job *job, const char *member, uint64_t number, bool text)
+{
+    if (job->json) {
+        json_t *object = named(job->words[0]);
+
+        mst_cli_json_put(object, member, json_integer((json_int_t)number));
+        mst_cli_json_print(object);
+    } else if (text) {
+        mst_cli_put("%lld\n", (long long)number);
+    }
+}
+
+static json_t *whole(const char *key, struct muster_slice value, uint64_t revision)
+{
+    json_t *object = named(key);
+
+    mst_cli_json_put(object, "value", mst_cli_json_bytes(value));
+    mst_cli_json_put(object, "revision", json_integer((json_int_t)revision));
+    return object;
+}
+
+/* ---- the actions ---- */
+
+static int get(struct job *job)
+{
+    muster_value *value;
+    struct muster_slice bytes;
+    int64_t wait_ms = mst_cli_number(job->cli, "wait");
+
+    if (muster_key_get(job->client, job->words[0], NULL, wait_ms, &value, &job->err) != MUSTER_OK) {
+        return failed(job);
+    }
+    bytes.data = muster_value_data(value);
+    bytes.size = muster_value_size(value);
+    if (job->json) {
+        mst_cli_json_print(whole(job->words[0], bytes, muster_value_revision(value)));
+    } else {
+        (void)fwrite(bytes.data, 1, bytes.size, stdout);
+        if (!mst_cli_number(job->cli, "raw")) {
+            mst_cli_put("\n");
+        }
+    }
+    muster_value_free(value);
+    return MST_CLI_OK;
+}
+
+enum write_kind { WRITE_PUT, WRITE_INSERT, WRITE_CAS, WRITE_APPEND };
+
+static muster_status write_value(struct job *job, enum write_kind kind, int64_t expected,
+                                 struct muster_slice value, uint64_t *number)
+{
+    int64_t limit_ms = time_limit(job, ANSWER_MS);
+
+    switch (kind) {
+    case WRITE_PUT:
+        return muster_key_put(job->client, job->words[0], value, NULL, limit_ms, number, &job->err);
+    case WRITE_INSERT:
+        return muster_key_insert(job->client, job->words[0], value, NULL, limit_ms, number,
+                                 &job->err);
+    case WRITE_CAS:
+        return muster_key_cas(job->client, job->words[0], (uint64_t)expected, value, NULL, limit_ms,
+                              number, &job->err);
+    case WRITE_APPEND:
+        return muster_key_append(job->client, job->words[0], value, NULL, limit_ms, number,
+                                 &job->err);
+    }
+    return MUSTER_EINTERNAL;
+}
+
+static int write_word(struct job *job, enum write_kind kind, int64_t expected, const char *word)
+{
+    struct muster_slice value;
+    char *owned;
+    uint64_t number = 0;
+    muster_status status;
+
+    if (!value_of(job, word, &owned, &value)) {
+        return MST_CLI_FAILED;
+    }
+    status = write_value(job, kind, expected, value, &number);
+    free(owned);
+    if (status != MUSTER_OK) {
+        return failed(job);
+    }
+    print_written(job, kind == WRITE_APPEND ? "size" : "revision", number,
+                  kind == WRITE_APPEND || kind == WRITE_CAS);
+    return MST_CLI_OK;
+}
+
+static int put(struct job *job)
+{
+    return write_word(job, WRITE_PUT, 0, job->words[1]);
+}
+
+static int insert(struct job *job)
+{
+    return write_word(job, WRITE_INSERT, 0, job->words[1]);
+}
+
+static int append(struct job *job)
+{
+    return write_word(job, WRITE_APPEND, 0, job->words[1]);
+}
+
+static int cas(struct job *job)
+{
+    int64_t expected;
+
+    if (!number_of(job, "REVISION", job->words[1], 0, &expected)) {
+        return MST_CLI_USAGE;
+    }
+    return write_word(job, WRITE_CAS, expected, job->words[2]);
+}
+
+static int add(struct job *job)
+{
+    int64_t delta = 1, sum = 0;
+
+    if (job->count > 1 && !number_of(job, "DELTA", job->words[1], -INT64_MAX, &delta)) {
+        return MST_CLI_USAGE;
+    }
+    if (muster_key_add(job->client, job->words[0], delta, NULL, time_limit(job, ANSWER_MS), &sum,
+                       &job->err) != MUSTER_OK) {
+        return failed(job);
+    }
+    print_written(job, "sum", (uint64_t)sum, true);
+    return MST_CLI_OK;
+}
+
+static int del(struct job *job)
+{
+    for (int i = 0; i < job->count; i++) {
+        if (muster_key_delete(job->client, job->words[i], NULL, time_limit(job, ANSWER_MS),
+                              &job->err) != MUSTER_OK) {
+            return failed(job);
+        }
+    }
+    return MST_CLI_OK;
+}
+
+static void print_row(const struct job *job, const muster_keys *keys, size_t i)
+{
+    const char *name = muster_keys_name(keys, i);
+
+    mst_cli_print_bytes((struct muster_slice){.data = name, .size = strlen(name)});
+    if (mst_cli_number(job->cli, "values")) {
+        mst_cli_put("\t");
+        mst_cli_print_bytes(muster_keys_value(keys, i));
+    }
+    mst_cli_put("\n");
+}
+
+static int ls(struct job *job)
+{
+    muster_keys *keys;
+    json_t *list = job->json ? mst_cli_json_check(json_array()) : NULL;
+
+    if (muster_key_list(job->client, job->count > 0 ? job->words[0] : "", NULL,
+                        time_limit(job, ANSWER_MS), &keys, &job->err) != MUSTER_OK) {
+        json_decref(list);
+        return failed(job);
+    }
+    for (size_t i = 0; i < muster_keys_count(keys); i++) {
+        if (list) {
+            (void)json_array_append_new(list,
+                                        whole(muster_keys_name(keys, i), muster_keys_value(keys, i),
+                                              muster_keys_revision(keys, i)));
+        } else {
+            print_row(job, keys, i);
+        }
+    }
+    if (list) {
+        mst_cli_json_print(list);
+    }
+    muster_keys_free(keys);
+    return MST_CLI_OK;
+}
+
+static int wait_for(struct job *job)
+{
+    const char *names[256];
+
+    if ((size_t)job->count > sizeof names / sizeof names[0]) {
+        return mst_cli_usage(job->cli, "too many keys");
+    }
+    for (int i = 0; i < job->count; i++) {
+        names[i] = job->words[i];
+    }
+    if (muster_key_wait(job->client, names, (size_t)job->count, NULL, time_limit(job, -1),
+                        &job->err) != MUSTER_OK) {
+        return failed(job);
+    }
+    return MST_CLI_OK;
+}
+
+/* ---- watch ---- */
+
+static const char *event_name(enum muster_event_type type)
+{
+    switch (type) {
+    case MUSTER_EVENT_KEY:
+        return "put";
+    case MUSTER_EVENT_DELETED:
+        return "delete";
+    case MUSTER_EVENT_RESET:
+        return "reset";
+    case MUSTER_EVENT_MEMBER:
+    case MUSTER_EVENT_FAULT:
+    case MUSTER_EVENT_VIEW:
+        break;
+    }
+    return "other";
+}
+
+static void print_event(const struct job *job, const struct muster_event *event)
+{
+    const char *key = event->key ? event->key : "";
+
+    if (job->json) {
+        json_t *object = whole(key, event->value, event->revision);
+
+        mst_cli_json_put(object, "event", json_string(event_name(event->type)));
+        mst_cli_json_print(object);
+        return;
+    }
+    mst_cli_put("%llu %s ", (unsigned long long)event->revision, event_name(event->type));
+    mst_cli_print_bytes((struct muster_slice){.data = key, .size = strlen(key)});
+    if (event->type == MUSTER_EVENT_KEY) {
+        mst_cli_put(" ");
+        mst_cli_print_bytes(event->value);
+    }
+    mst_cli_put("\n");
+    (void)fflush(stdout);
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static muster_status follow(struct job *job, muster_watch *watch)
+{
+    int64_t limit_ms = time_limit(job, -1);
+    int64_t end_ms = now_ms() + limit_ms;
+    int64_t wanted = mst_cli_number(job->cli, "count");
+    struct muster_event event;
+
+    for (int64_t seen = 0; wanted == 0 || seen < wanted; seen++) {
+        int64_t left_ms = end_ms - now_ms();
+        muster_status status = muster_watch_next(
+            watch, limit_ms < 0 ? -1 : (left_ms > 0 ? left_ms : 0), &event, &job->err);
+
+        if (status != MUSTER_OK) {
+            return status;
+        }
+        print_event(job, &event);
+    }
+    return MUSTER_OK;
+}
+
+static int watch_keys(struct job *job)
+{
+    struct muster_watch_options options = MUSTER_WATCH_OPTIONS_INIT;
+    muster_watch *watch;
+    muster_status status;
+
+    options.prefix = job->count > 0 ? job->words[0] : NULL;
+    options.after = (uint64_t)mst_cli_number(job->cli, "after");
+    status = muster_watch_open(&watch, job->client, &options, &job->err);
+    if (status == MUSTER_OK) {
+        status = follow(job, watch);
+        muster_watch_close(watch);
+    }
+    return status == MUSTER_OK ? MST_CLI_OK : failed(job);
+}
+
+/* ---- the command ---- */
+
+static const struct action {
+    const char *name;
+    int least, most; /* words behind it */
+    const char *usage;
+    int (*run)(struct job *job);
+} actions[] = {
+    {"get", 1, 1, "get NAME [--wait 5s]", get},
+    {"put", 2, 2, "put NAME VALUE", put},
+    {"insert", 2, 2, "insert NAME VALUE", insert},
+    {"cas", 3, 3, "cas NAME REVISION VALUE", cas},
+    {"add", 1, 2, "add NAME [DELTA]", add},
+    {"append", 2, 2, "append NAME VALUE", append},
+    {"del", 1, INT32_MAX, "del NAME...", del},
+    {"ls", 0, 1, "ls [PREFIX]", ls},
+    {"wait", 1, INT32_MAX, "wait NAME... [--timeout 30s]", wait_for},
+    {"watch", 0, 1, "watch [PREFIX]", watch_keys},
+};
+
+#define ACTION_COUNT (sizeof actions / sizeof actions[0])
+
+static const struct action *find(const char *name)
+{
+    for (size_t i = 0; i < ACTION_COUNT; i++) {
+        if (strcmp(actions[i].name, name) == 0) {
+            return &actions[i];
+        }
+    }
+    return NULL;
+}
+
+static int no_such_action(const struct mst_cli *cli, const char *name)
+{
+    const char *words[ACTION_COUNT + 1] = {NULL};
+    const char *near;
+
+    for (size_t i = 0; i < ACTION_COUNT; i++) {
+        words[i] = actions[i].name;
+    }
+    near = mst_cli_nearest(name, words);
+    return mst_cli_usage(cli, "'%s' is none of its actions%s%s ('muster key --help' lists them)",
+                         name, near ? "; the nearest is " : "", near ? near : "");
+}
+
+static int run(struct mst_cli *cli)
+{
+    struct job job = {.cli = cli, .json = mst_cli_number(cli, "json") != 0};
+    const struct action *action;
+    struct mst_cli_place place;
+    int code;
+
+    if (cli->argument_count == 0) {
+        return mst_cli_usage(cli, "what with it? ('muster key --help' lists the actions)");
+    }
+    action = find(cli->arguments[0]);
+    if (!action) {
+        return no_such_action(cli, cli->arguments[0]);
+    }
+    job.words = cli->arguments + 1;
+    job.count = cli->argument_count - 1;
+    if (job.count < action->least || job.count > action->most) {
+        return mst_cli_usage(cli, "usage: muster key %s", action->usage);
+    }
+    code = mst_cli_observe(cli, &job.client, &place);
+    if (code != MST_CLI_OK) {
+        return code;
+    }
+    code = action->run(&job);
+    muster_client_close(job.client);
+    return code == MST_CLI_OK ? mst_cli_finish_output(cli) : code;
+}
+
+const struct mst_cli_command mst_cli_key = {
+    .name = "key",
+    .arguments = "ACTION ...",
+    .summary = "read and write the keys of a job",
+    .details = "  get NAME                  print the value; exit 1 if it does not exist\n"
+               "  put NAME VALUE            write; a VALUE of - is read from stdin\n"
+               "  insert NAME VALUE         write, unless it exists: then exit 1\n"
+               "  cas NAME REVISION VALUE   write if its revision is this one (0: if it does not "
+               "exist)\n"
+               "  add NAME [DELTA]          add to a number, print the sum\n"
+               "  append NAME VALUE         append, print the size\n"
+               "  del NAME...               delete\n"
+               "  ls [PREFIX]               the names under a prefix\n"
+               "  wait NAME...              until each of them has existed once\n"
+               "  watch [PREFIX]            print what is there, then every change\n",
+    .example = "  muster key put phase warmup\n  muster key get phase --wait 5s\n",
+    .flags = flags,
+    .flag_count = sizeof flags / sizeof flags[0],
+    .finds_job = true,
+    .prints_json = true,
+    .run = run,
+};

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+#define FOUND_MAX 64
+#define CONNECT_MS 5000 /* a service of this machine answers at once or is stuck */
+
+static void list(const struct mst_socket_found *found, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        mst_cli_tell("  %s (process %d)\n", found[i].job, (int)found[i].pid);
+    }
+}
+
+static int no_such_job(const struct mst_cli *cli, const char *job,
+                       const struct mst_socket_found *found, size_t count)
+{
+    if (count == 0) {
+        return mst_cli_fail(cli,
+                            "no service for job '%s': none runs here (muster run and muster "
+                            "serve start one; --addr names one elsewhere)",
+                            job);
+    }
+    (void)mst_cli_fail(cli, "no service for job '%s'; these run:", job);
+    list(found, count);
+    return MST_CLI_FAILED;
+}
+
+/* -j names the service too: each keeps its socket under its job's name. */
+static const struct mst_socket_found *choose(const char *job, const struct mst_socket_found *found,
+                                             size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(found[i].job, job) == 0) {
+            return &found[i];
+        }
+    }
+    return NULL;
+}
+
+static int search(const struct mst_cli *cli, struct mst_cli_place *out)
+{
+    struct mst_socket_found found[FOUND_MAX];
+    const struct mst_socket_found *chosen = NULL;
+    struct muster_error err;
+    size_t count = 0;
+
+    if (mst_socket_list(found, FOUND_MAX, &count, &err) != MUSTER_OK) {
+        return mst_cli_fail_with(cli, &err);
+    }
+    if (mst_cli_given(cli, "job")) {
+        chosen = choose(out->job, found, count);
+        if (!chosen) {
+            return no_such_job(cli, out->job, found, count);
+        }
+    } else if (count == 1) {
+        chosen = &found[0];
+    } else if (count == 0) {
+        return mst_cli_fail(cli, "no job runs here (muster run and muster serve start one; --addr "
+                                 "names a service elsewhere)");
+    } else {
+        (void)mst_cli_fail(cli, "%zu jobs run here, -j says which:", count);
+        list(found, count);
+        return MST_CLI_FAILED;
+    }
+    (void)snprintf(out->job, sizeof out->job, "%s", chosen->job);
+    (void)snprintf(out->addr, sizeof out->addr, "unix:%s", chosen->path);
+    return MST_CLI_OK;
+}
+
+int mst_cli_locate(const struct mst_cli *cli, struct mst_cli_place *out)
+{
+    const char *addr = mst_cli_text(cli, "addr");
+    const char *job = mst_cli_text(cli, "job");
+
+    if (strlen(job) >= sizeof out->job || strlen(addr) >= sizeof out->addr) {
+        return mst_cli_usage(cli, "the job's name or the address is too long");
+    }
+    (void)snprintf(out->job, sizeof out->job, "%s", job);
+    (void)snprintf(out->addr, sizeof out->addr, "%s", addr);
+    return *addr ? MST_CLI_OK : search(cli, out);
+}
+
+void mst_cli_forget_place(void)
+{
+    static const char *const names[] = {"MUSTER_INDEX",     "MUSTER_SIZE", "MUSTER_MIN_SIZE",
+                                        "MUSTER_JOIN_WAIT", "MUSTER_GROW", "MUSTER_PAGE_FD"};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        unsetenv(names[i]);
+    }
+}
+
+int mst_cli_observe(const struct mst_cli *cli, muster_client **out, struct mst_cli_place *place)
+{
+    struct muster_client_options options = MUSTER_CLIENT_OPTIONS_INIT;
+    struct muster_error err;
+    int code = mst_cli_locate(cli, place);
+
+    if (code != MST_CLI_OK) {
+        return code;
+    }
+    mst_cli_forget_place();
+    options.role = MUSTER_ROLE_OBSERVER;
+    options.addr = place->addr;
+    options.job = place->job;
+    if (muster_client_open(out, &options, CONNECT_MS, &err) != MUSTER_OK) {
+        (void)mst_cli_fail_with(cli, &err);
+        return MST_CLI_FAILED;
+    }
+    return MST_CLI_OK;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The program's answer to a broken invariant, in place of the library's: nobody's training runs in
+ * this process, and a service that goes on with a state it cannot explain, or hangs, is worse than
+ * one that is started again. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/panic.h"
+#include "io/uv/log.h"
+
+_Noreturn void mst_panic(const char *file, int line, const char *what)
+{
+    mst_uv_log_last_words();
+    (void)fprintf(stderr, "muster: broken invariant at %s:%d: %s\n", file, line, what);
+    abort();
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "cli/print.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void mst_cli_print_bytes(struct muster_slice bytes)
+{
+    const unsigned char *data = bytes.data;
+
+    for (size_t i = 0; i < bytes.size; i++) {
+        if (data[i] == '\\') {
+            mst_cli_put("\\\\");
+        } else if (data[i] >= 0x20 && data[i] != 0x7f) {
+            mst_cli_put("%c", data[i]);
+        } else {
+            mst_cli_put("\\x%02x", data[i]);
+        }
+    }
+}
+
+json_t *mst_cli_json_check(json_t *value)
+{
+    if (!value) {
+        mst_cli_tell("muster: out of memory\n");
+        exit(MST_CLI_FAILED);
+    }
+    return value;
+}
+
+void mst_cli_json_put(json_t *object, const char *name, json_t *value)
+{
+    if (json_object_set_new(object, name, mst_cli_json_check(value)) != 0) {
+        (void)mst_cli_json_check(NULL);
+    }
+}
+
+static json_t *base64(struct muster_slice bytes)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const unsigned char *data = bytes.data;
+    char *text = malloc((bytes.size + 2) / 3 * 4 + 1);
+    size_t size = 0;
+    json_t *value;
+
+    for (size_t i = 0; text && i < bytes.size; i += 3) {
+        uint32_t three = (uint32_t)data[i] << 16;
+
+        three |= i + 1 < bytes.size ? (uint32_t)data[i + 1] << 8 : 0;
+        three |= i + 2 < bytes.size ? data[i + 2] : 0;
+        text[size++] = digits[three >> 18];
+        text[size++] = digits[three >> 12 & 63];
+        text[size++] = '=';
+        text[size++] = '=';
+        if (i + 1 < bytes.size) {
+            text[size - 2] = digits[three >> 6 & 63];
+        }
+        if (i + 2 < bytes.size) {
+            text[size - 1] = digits[three & 63];
+        }
+    }
+    value = text ? json_stringn(text, size) : NULL;
+    free(text);
+    return value;
+}
+
+json_t *mst_cli_json_bytes(struct muster_slice bytes)
+{
+    json_t *value = json_stringn(bytes.size ? bytes.data : "", bytes.size);
+
+    if (!value) {
+        value = mst_cli_json_check(json_object());
+        mst_cli_json_put(value, "base64", base64(bytes));
+    }
+    return value;
+}
+
+void mst_cli_json_print(json_t *value)
+{
+    (void)json_dumpf(value, stdout, JSON_COMPACT);
+    mst_cli_put("\n");
+    (void)fflush(stdout);
+    json_decref(value);
+}
+
+int mst_cli_finish_output(const struct mst_cli *cli)
+{
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        return mst_cli_fail(cli, "cannot write to stdout: %s", strerror(errno));
+    }
+    return MST_CLI_OK;
+}
+
+const char *mst_cli_role_name(enum muster_role role)
+{
+    switch (role) {
+    case MUSTER_ROLE_RANK:
+        return "rank";
+    case MUSTER_ROLE_WORKER:
+        return "worker";
+    case MUSTER_ROLE_AGENT:
+        return "agent";
+    case MUSTER_ROLE_OBSERVER:
+        return "observer";
+    }
+    return "?";
+}
+
+const char *mst_cli_state_name(enum muster_member_state state)
+{
+    switch (state) {
+    case MUSTER_MEMBER_JOINING:
+        return "joining";
+    case MUSTER_MEMBER_PRESENT:
+        return "present";
+    case MUSTER_MEMBER_SILENT:
+        return "silent";
+    case MUSTER_MEMBER_LOST:
+        return "lost";
+    case MUSTER_MEMBER_LEFT:
+        return "left";
+    case MUSTER_MEMBER_ABSENT:
+        return "absent";
+    }
+    return "?";
+}
+
+const char *mst_cli_cause_name(enum muster_cause cause)
+{
+    switch (cause) {
+    case MUSTER_CAUSE_NONE:
+        return "none";
+    case MUSTER_CAUSE_EXIT:
+        return "exit";
+    case MUSTER_CAUSE_SIGNAL:
+        return "signal";
+    case MUSTER_CAUSE_GONE:
+        return "gone";
+    case MUSTER_CAUSE_LEASE:
+        return "lease";
+    case MUSTER_CAUSE_FAULT:
+        return "fault";
+    case MUSTER_CAUSE_EVICTED:
+        return "evicted";
+    case MUSTER_CAUSE_LEFT:
+        return "left";
+    }
+    return "?";
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_CLI_PRINT_H
+#define MST_CLI_PRINT_H
+
+#include <jansson.h>
+
+#include "cli/cli.h"
+#include "muster/member.h"
+
+/* Bytes for people, on stdout: what cannot be printed in a line as \xNN. */
+void mst_cli_print_bytes(struct muster_slice bytes);
+
+/* Bytes as JSON: a string, or {"base64": "..."} where they are no UTF-8. */
+json_t *mst_cli_json_bytes(struct muster_slice bytes);
+
+/* A failure inside is "out of memory"; it ends the program. Takes the value over. */
+void mst_cli_json_put(json_t *object, const char *name, json_t *value);
+json_t *mst_cli_json_check(json_t *value);
+
+/* One line on stdout, flushed; takes the value over. */
+void mst_cli_json_print(json_t *value);
+
+/* Whether everything on stdout arrived; an exit code after one line. */
+int mst_cli_finish_output(const struct mst_cli *cli);
+
+const char *mst_cli_role_name(enum muster_role role);
+const char *mst_cli_state_name(enum muster_member_state state);
+const char *mst_cli_cause_name(enum muster_cause cause);
+
+#endif

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/commands.h"
+#include "io/uv/service.h"
+
+#define ADDRESSES_MAX 8
+
+static const struct mst_cli_flag flags[] = {
+    {.row = {.unit = MST_UNIT_FLAG,
+             .name = "parent",
+             .standard_text = "0",
+             .most = 1,
+             .help = "stop when stdin ends: the service of one program or run"}},
+    {.row = {.unit = MST_UNIT_INDEX,
+             .name = "ready_fd",
+             .standard = -1,
+             .standard_text = "-1",
+             .least = 0,
+             .most = 1000000,
+             .help = "descriptor that gets a newline when the service can be reached"}},
+    {.row = {.unit = MST_UNIT_CHOICE,
+             .name = "log_level",
+             .standard = MST_INFO,
+             .standard_text = "info",
+             .choices = "error, warn, info, debug",
+             .help = "what is told on stderr; with --parent only warnings"}},
+};
+
+static void take_limits(const struct mst_cli *cli, struct mst_limits *limits)
+{
+#define MST_TAKE_LIMIT(field) limits->field = (uint64_t)mst_cli_number(cli, #field);
+#define MST_TAKE_SERVICE(field)
+#define MST_TAKE_CLIENT(field)
+#define MST_TAKE_RUN(field)
+#define MST_TAKE_RESTART(field)
+#define X(scope, name, unit, default_value, least, most, help) MST_TAKE_##scope(name)
+#include "msg/settings.def"
+#undef X
+}
+
+/* Cuts `list` at its commas. */
+static uint32_t split(char *list, const char *addresses[ADDRESSES_MAX])
+{
+    uint32_t count = 0;
+
+    while (list && count < ADDRESSES_MAX) {
+        char *comma = strchr(list, ',');
+
+        if (comma) {
+            *comma++ = '\0';
+        }
+        if (*list) {
+            addresses[count++] = list;
+        }
+        list = comma;
+    }
+    return count;
+}
+
+static bool announce(const struct mst_cli *cli, const struct mst_uv_service *service)
+{
+    int fd = (int)mst_cli_number(cli, "ready_fd");
+
+    mst_cli_put("muster: serving on %s\n", mst_uv_service_address(service));
+    (void)fflush(stdout);
+    if (fd < 0) {
+        return true;
+    }
+    if (write(fd, "\n", 1) != 1) {
+        (void)mst_cli_fail(cli, "--ready-fd %d: %s", fd, strerror(errno));
+        return false;
+    }
+    close(fd);
+    return true;
+}
+
+static int serve(const struct mst_cli *cli, char *list)
+{
+    const char *addresses[ADDRESSES_MAX];
+    struct mst_uv_service_config config = {.addresses = addresses};
+    struct mst_uv_service *service;
+    struct muster_error err;
+    int code = MST_CLI_OK;
+
+    config.address_count = split(list, addresses);
+    config.lease_ns = (uint64_t)mst_cli_number(cli, "lease") * 1000000u;
+    config.log_level = (enum mst_level)mst_cli_number(cli, "log_level");
+    config.parent = mst_cli_number(cli, "parent") != 0;
+    if (config.parent && !mst_cli_given(cli, "log_level")) {
+        config.log_level = MST_WARN; /* it shares stderr with somebody's program */
+    }
+    take_limits(cli, &config.limits);
+    if (mst_uv_service_open(&service, &config, &err) != MUSTER_OK) {
+        return mst_cli_fail_with(cli, &err);
+    }
+    if (announce(cli, service)) {
+        mst_uv_service_run(service);
+    } else {
+        code = MST_CLI_FAILED;
+    }
+    mst_uv_service_close(service);
+    return code;
+}
+
+static int run(struct mst_cli *cli)
+{
+    char path[MST_SOCKET_PATH_MAX];
+    struct muster_error err;
+    char *list = NULL;
+    int code;
+
+    if (cli->argument_count > 0) {
+        return mst_cli_usage(cli, "what is '%s'? the command takes flags only", cli->arguments[0]);
+    }
+    if (*mst_cli_text(cli, "addr")) {
+        list = strdup(mst_cli_text(cli, "addr"));
+    } else if (mst_socket_path(mst_cli_text(cli, "job"), path, true, &err) != MUSTER_OK) {
+        return mst_cli_fail_with(cli, &err);
+    } else if (asprintf(&list, "unix:%s", path) < 0) {
+        list = NULL;
+    }
+    if (!list) {
+        return mst_cli_fail(cli, "out of memory");
+    }
+    code = serve(cli, list);
+    free(list);
+    return code;
+}
+
+const struct mst_cli_command mst_cli_serve = {
+    .name = "serve",
+    .arguments = "",
+    .summary = "the service: members, keys, rounds and watches of one or several jobs",
+    .details =
+        "Without --addr it listens on a socket of this user, under the job's name, where the "
+        "other\ncommands find it by themselves. --addr says where it listens: unix:/path, "
+        "127.0.0.1:PORT\nor [::1]:PORT, also several; port 0 is any free one. SIGTERM and "
+        "SIGINT stop it.\n",
+    .example = "  muster serve --job train --lease 30s\n",
+    .flags = flags,
+    .flag_count = sizeof flags / sizeof flags[0],
+    .scopes = MST_CLI_SCOPE(MST_SCOPE_SERVICE) | MST_CLI_SCOPE(MST_SCOPE_LIMIT),
+    .finds_job = true,
+    .run = run,
+};

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_IO_SOCKET_DIR_H
+#define MST_IO_SOCKET_DIR_H
+
+/* How the commands of one user find the services of the same user without being told: each service
+ * keeps a socket under its job's name in the user's runtime directory.
+ *
+ * The directory is $MUSTER_RUNTIME_DIR, else $XDG_RUNTIME_DIR/muster, else /run/user/<uid>/muster
+ * where /run/user/<uid> is ours, else /tmp/muster-<uid>. It is made with mode 0700, and refused
+ * unless it is a directory of ours that nobody else can enter: whoever could put a socket there
+ * could pose as the service. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "muster/status.h"
+
+/* A path fits into the address of a Unix socket, or it is refused. */
+#define MST_SOCKET_PATH_MAX 108
+
+struct mst_socket_found {
+    char job[MST_SOCKET_PATH_MAX];
+    char path[MST_SOCKET_PATH_MAX];
+    pid_t pid; /* of the service */
+};
+
+/* The directory's path. With `create` it is made where it is missing; without, a missing one is
+ * ENOTFOUND. EINVAL: it is not safe, or its path too long; `err` names it. */
+muster_status mst_socket_dir(char path[MST_SOCKET_PATH_MAX], bool create, struct muster_error *err);
+
+/* The path of the job's socket in the directory, whether it exists or not. EINVAL also for a job
+ * whose name cannot be a file's. */
+muster_status mst_socket_path(const char *job, char path[MST_SOCKET_PATH_MAX], bool create,
+                              struct muster_error *err);
+
+/* The pid of the service that listens at `path`; 0: nobody does. */
+pid_t mst_socket_alive(const char *path);
+
+/* The living services, by name; at most `max`, and `count` says how many. No directory is no
+ * service, not an error. */
+muster_status mst_socket_list(struct mst_socket_found *found, size_t max, size_t *count,
+                              struct muster_error *err);
+
+#endif

@@ -1,0 +1,607 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "io/uv/hub.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/panic.h"
+#include "wire/native/native.h"
+
+#define BATCH 32u               /* requests of one connection in one turn */
+#define OUTPUT_MARK 1048576u    /* a connection with more unread output is not read */
+#define PATIENCE_NS 1000000000u /* the least time a peer is given to say or read something */
+#define STOP_NS 1000000000u     /* to write what is left when the service stops */
+
+struct mst_uv_connection {
+    uv_poll_t poll;
+    struct mst_uv_hub *hub;
+    struct mst_codec *codec; /* NULL before the first bytes */
+    struct mst_uv_connection *chain;
+    struct mst_list dirty, ready, probation;
+    struct mst_conn id;
+    uint64_t until_ns; /* of the probation */
+    int fd;
+    int events;     /* that the loop watches */
+    bool more;      /* may have whole requests that are not decoded yet */
+    bool draining;  /* nothing is read any more; closed once the output is written */
+    bool doomed;    /* to be closed as soon as the effect at hand is done */
+    bool forgotten; /* the core was told that it is gone */
+};
+
+/* Which dialect a connection speaks shows in its first byte; those of other dialects are kept free
+ * for them. */
+static const struct dialect {
+    unsigned char first;
+    muster_status (*open)(struct mst_codec **out, const struct mst_limits *limits,
+                          const struct mst_mem *mem);
+} dialects[] = {
+    {'M', mst_native_codec_new},
+};
+
+static void *heap_alloc(void *ctx, size_t size)
+{
+    (void)ctx;
+    return malloc(size);
+}
+
+static void heap_release(void *ctx, void *p)
+{
+    (void)ctx;
+    free(p);
+}
+
+static uint64_t now(struct mst_uv_hub *hub)
+{
+    if (hub->now_ns == 0) {
+        hub->now_ns = uv_hrtime();
+    }
+    return hub->now_ns;
+}
+
+/* ---- the table ---- */
+
+static struct mst_uv_connection **slot(struct mst_uv_hub *hub, struct mst_conn id)
+{
+    struct mst_uv_connection **at = &hub->buckets[id.id & (MST_UV_BUCKETS - 1)];
+
+    while (*at && (*at)->id.id != id.id) {
+        at = &(*at)->chain;
+    }
+    return at;
+}
+
+/* ---- for people ---- */
+
+static void name_peer(int fd, char *text, size_t room)
+{
+    struct sockaddr_storage name = {.ss_family = AF_UNSPEC};
+    socklen_t size = sizeof name;
+    struct ucred peer;
+    char host[64], port[8];
+
+    (void)snprintf(text, room, "unknown");
+    if (getpeername(fd, (struct sockaddr *)&name, &size) != 0) {
+        return;
+    }
+    if (name.ss_family == AF_UNIX) {
+        size = sizeof peer;
+        if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0) {
+            (void)snprintf(text, room, "uid:%u,pid:%d", (unsigned)peer.uid, (int)peer.pid);
+        }
+    } else if (getnameinfo((struct sockaddr *)&name, size, host, sizeof host, port, sizeof port,
+                           NI_NUMERICHOST | NI_NUMERICSERV) == 0) {
+        (void)snprintf(text, room, "%s:%s", host, port);
+    }
+}
+
+static void tell(struct mst_uv_connection *connection, enum mst_level level, const char *event,
+                 const char *reason)
+{
+    char peer[80];
+
+    if (mst_uv_log_wants(connection->hub->log, level)) {
+        name_peer(connection->fd, peer, sizeof peer);
+        mst_uv_log_line(connection->hub->log, level, "service",
+                        "%s conn=%" PRIu64 " peer=%s reason=\"%s\"", event, connection->id.id, peer,
+                        reason);
+    }
+}
+
+/* ---- closing ---- */
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct mst_uv_connection *connection = handle->data;
+
+    if (connection->codec) {
+        connection->codec->ops->free(connection->codec);
+    }
+    free(connection);
+}
+
+static void forget(struct mst_uv_connection *connection)
+{
+    if (!connection->forgotten) {
+        connection->forgotten = true;
+        mst_core_close(connection->hub->core, now(connection->hub), connection->id);
+    }
+}
+
+/* Not while an effect is at hand: the core is told. */
+static void drop(struct mst_uv_connection *connection)
+{
+    struct mst_uv_connection **at = slot(connection->hub, connection->id);
+
+    MST_ASSERT(*at == connection);
+    forget(connection);
+    *at = connection->chain;
+    connection->hub->count--;
+    mst_list_remove(&connection->dirty);
+    mst_list_remove(&connection->ready);
+    mst_list_remove(&connection->probation);
+    uv_close((uv_handle_t *)&connection->poll, on_closed);
+    close(connection->fd);
+}
+
+static void drop_quietly(struct mst_uv_connection *connection, const char *reason)
+{
+    tell(connection, MST_DEBUG, "connection-closed", reason);
+    drop(connection);
+}
+
+static size_t unread(const struct mst_uv_connection *connection)
+{
+    return connection->codec ? connection->codec->ops->output(connection->codec).size : 0;
+}
+
+static void mark_dirty(struct mst_uv_connection *connection)
+{
+    if (!mst_list_linked(&connection->dirty)) {
+        mst_list_append(&connection->hub->dirty, &connection->dirty);
+    }
+}
+
+static void put_on_probation(struct mst_uv_connection *connection, uint64_t time_ns)
+{
+    mst_list_remove(&connection->probation);
+    connection->until_ns = now(connection->hub) + time_ns;
+    mst_list_append(&connection->hub->probation, &connection->probation);
+}
+
+/* Reads no more, writes what is there. */
+static void drain(struct mst_uv_connection *connection)
+{
+    connection->draining = true;
+    mst_list_remove(&connection->ready);
+    put_on_probation(connection,
+                     connection->hub->stopping ? STOP_NS : connection->hub->patience_ns);
+    mark_dirty(connection);
+}
+
+/* ---- what the loop watches ---- */
+
+static void on_event(uv_poll_t *poll, int status, int events);
+
+static void watch(struct mst_uv_connection *connection)
+{
+    size_t left = unread(connection);
+    bool listens = !connection->draining && left <= OUTPUT_MARK;
+    int events = 0;
+
+    if (left > 0) {
+        events |= UV_WRITABLE;
+    }
+    if (listens && !connection->more) {
+        events |= UV_READABLE;
+    }
+    if (listens && connection->more && !mst_list_linked(&connection->ready)) {
+        mst_list_append(&connection->hub->ready, &connection->ready);
+    }
+    if (events != connection->events) {
+        connection->events = events;
+        if (events == 0) {
+            uv_poll_stop(&connection->poll);
+        } else {
+            uv_poll_start(&connection->poll, events, on_event);
+        }
+    }
+}
+
+/* ---- bytes in, requests to the core ---- */
+
+/* The sender loses this connection and nobody anything else. What was said before still goes out.
+ */
+static void hang_up_on(struct mst_uv_connection *connection, const char *reason)
+{
+    tell(connection, MST_WARN, "connection-refused", reason);
+    forget(connection);
+    drain(connection);
+}
+
+/* Feeds whole requests, at most a batch; whoever has more must wait for the others. */
+static void pump(struct mst_uv_connection *connection)
+{
+    struct mst_uv_hub *hub = connection->hub;
+    struct mst_codec *codec = connection->codec;
+    struct mst_request request;
+
+    mark_dirty(connection); /* a codec answers some things by itself */
+    connection->more = false;
+    for (unsigned i = 0; i < BATCH; i++) {
+        muster_status status = codec->ops->next(codec, &request);
+
+        if (status == MUSTER_MORE) {
+            return;
+        }
+        if (status != MUSTER_OK) {
+            hang_up_on(connection, codec->ops->reason(codec));
+            return;
+        }
+        mst_list_remove(&connection->probation);
+        if (mst_core_request(hub->core, now(hub), connection->id, &request) != MUSTER_OK) {
+            hang_up_on(connection, "out of memory");
+            return;
+        }
+    }
+    connection->more = true;
+}
+
+static bool choose_codec(struct mst_uv_connection *connection, unsigned char first)
+{
+    struct mst_uv_hub *hub = connection->hub;
+    char reason[64];
+
+    for (size_t i = 0; i < sizeof dialects / sizeof dialects[0]; i++) {
+        if (dialects[i].first == first) {
+            if (dialects[i].open(&connection->codec, &hub->limits, &hub->mem) != MUSTER_OK) {
+                hang_up_on(connection, "out of memory");
+                return false;
+            }
+            return true;
+        }
+    }
+    (void)snprintf(reason, sizeof reason, "no dialect begins with the byte 0x%02x", first);
+    hang_up_on(connection, reason);
+    return false;
+}
+
+static void take_in(struct mst_uv_connection *connection, struct mst_slice bytes)
+{
+    const unsigned char *data = bytes.data;
+    muster_status status;
+
+    if (!connection->codec && !choose_codec(connection, data[0])) {
+        return;
+    }
+    status = connection->codec->ops->feed(connection->codec, bytes);
+    if (status == MUSTER_OK) {
+        pump(connection);
+    } else if (status == MUSTER_ENOMEM) {
+        hang_up_on(connection, "out of memory");
+    } else {
+        hang_up_on(connection, connection->codec->ops->reason(connection->codec));
+    }
+}
+
+static void end(struct mst_uv_connection *connection)
+{
+    struct mst_codec *codec = connection->codec;
+
+    if (codec && codec->ops->end(codec) != MUSTER_OK) {
+        tell(connection, MST_WARN, "connection-refused", codec->ops->reason(codec));
+        drop(connection);
+    } else {
+        drop_quietly(connection, "closed by the peer");
+    }
+}
+
+static void receive(struct mst_uv_connection *connection)
+{
+    struct mst_uv_hub *hub = connection->hub;
+    ssize_t size = recv(connection->fd, hub->input, sizeof hub->input, MSG_DONTWAIT);
+
+    if (size > 0) {
+        take_in(connection, mst_slice_of(hub->input, (size_t)size));
+    } else if (size == 0) {
+        end(connection);
+    } else if (errno != EAGAIN && errno != EINTR) {
+        drop_quietly(connection, strerror(errno));
+    }
+}
+
+static void on_event(uv_poll_t *poll, int status, int events)
+{
+    struct mst_uv_connection *connection = poll->data;
+
+    if (status < 0) {
+        drop_quietly(connection, "connection lost");
+        return;
+    }
+    if (events & UV_WRITABLE) {
+        mark_dirty(connection);
+    }
+    if ((events & UV_READABLE) && !connection->draining) {
+        receive(connection);
+    }
+}
+
+/* ---- effects to the codecs, bytes out ---- */
+
+static void carry(struct mst_uv_hub *hub, const struct mst_effect *effect)
+{
+    struct mst_uv_connection *connection = *slot(hub, effect->conn);
+
+    if (!connection || connection->draining) {
+        return;
+    }
+    switch (effect->type) {
+    case MST_EFFECT_HANGUP:
+        tell(connection, MST_INFO, "connection-ended", effect->reason);
+        drain(connection);
+        break;
+    case MST_EFFECT_REPLY:
+        if (connection->codec->ops->answer(connection->codec, effect->reply) != MUSTER_OK) {
+            tell(connection, MST_WARN, "connection-refused",
+                 "its unread output reached output_bytes_max");
+            connection->draining = true;
+            connection->doomed = true;
+        }
+        mark_dirty(connection);
+        break;
+    }
+}
+
+static void flush(struct mst_uv_connection *connection)
+{
+    struct mst_slice out = {.size = 0};
+    ssize_t size;
+
+    if (connection->doomed) {
+        drop(connection);
+        return;
+    }
+    if (connection->codec) {
+        out = connection->codec->ops->output(connection->codec);
+    }
+    if (out.size > 0) {
+        size = send(connection->fd, out.data, out.size, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (size < 0 && errno != EAGAIN && errno != EINTR) {
+            drop_quietly(connection, strerror(errno));
+            return;
+        }
+        if (size > 0) {
+            connection->codec->ops->written(connection->codec, (size_t)size);
+        }
+    }
+    if (connection->draining && unread(connection) == 0) {
+        drop(connection);
+        return;
+    }
+    watch(connection);
+}
+
+/* Effects first: replies of one turn to one connection share a write. A connection that is dropped
+ * may cause effects for others, so this goes round until both are exhausted. */
+static void settle(struct mst_uv_hub *hub)
+{
+    for (;;) {
+        const struct mst_effect *effect = mst_core_next(hub->core);
+        struct mst_list *node;
+
+        if (effect) {
+            carry(hub, effect);
+            mst_core_done(hub->core, effect);
+            continue;
+        }
+        node = mst_list_take(&hub->dirty);
+        if (!node) {
+            return;
+        }
+        flush(MST_CONTAINER(node, struct mst_uv_connection, dirty));
+    }
+}
+
+static void expire(struct mst_uv_hub *hub)
+{
+    while (!mst_list_empty(&hub->probation)) {
+        struct mst_uv_connection *first =
+            MST_CONTAINER(hub->probation.next, struct mst_uv_connection, probation);
+
+        if (first->until_ns > now(hub)) {
+            return;
+        }
+        tell(first, MST_WARN, "connection-refused",
+             first->draining ? "does not read what it is told" : "asks nothing");
+        drop(first);
+    }
+}
+
+/* ---- the hub ---- */
+
+static void on_trace(void *ctx, const struct mst_trace *line)
+{
+    struct mst_uv_log *log = ctx;
+
+    if (line->job.size == 0) {
+        mst_uv_log_line(log, line->level, "core", "%s", line->text);
+    } else {
+        mst_uv_log_line(log, line->level, "core", "%.*s: %s", (int)line->job.size,
+                        (const char *)line->job.data, line->text);
+    }
+}
+
+muster_status mst_uv_hub_init(struct mst_uv_hub *hub, uv_loop_t *loop, struct mst_uv_log *log,
+                              uint64_t lease_ns, const struct mst_limits *limits)
+{
+    const struct mst_core_config config = {
+        .lease_ns = lease_ns, .limits = *limits, .trace = on_trace, .trace_ctx = log};
+
+    memset(hub, 0, sizeof *hub);
+    hub->loop = loop;
+    hub->log = log;
+    hub->limits = *limits;
+    hub->patience_ns = lease_ns > PATIENCE_NS ? lease_ns : PATIENCE_NS;
+    hub->mem = (struct mst_mem){.alloc = heap_alloc, .release = heap_release};
+    mst_list_init(&hub->dirty);
+    mst_list_init(&hub->ready);
+    mst_list_init(&hub->probation);
+    return mst_core_new(&hub->core, &config, &hub->mem);
+}
+
+void mst_uv_hub_fini(struct mst_uv_hub *hub)
+{
+    mst_core_free(hub->core);
+    hub->core = NULL;
+}
+
+/* On TCP a uid cannot be asked; that is why the user's own socket is the default. */
+static bool same_user(int fd)
+{
+    struct ucred peer = {.pid = 0};
+    socklen_t size = sizeof peer;
+    struct sockaddr_storage name = {.ss_family = AF_UNSPEC};
+    socklen_t name_size = sizeof name;
+
+    if (getsockname(fd, (struct sockaddr *)&name, &name_size) != 0) {
+        return false;
+    }
+    if (name.ss_family != AF_UNIX) {
+        const int on = 1;
+
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        return true;
+    }
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+           (peer.uid == geteuid() || peer.uid == 0);
+}
+
+static void refuse(struct mst_uv_hub *hub, int fd, const char *reason)
+{
+    char peer[80];
+
+    name_peer(fd, peer, sizeof peer);
+    mst_uv_log_line(hub->log, MST_WARN, "service", "connection-refused peer=%s reason=\"%s\"", peer,
+                    reason);
+    close(fd);
+}
+
+static bool room_for_one_more(struct mst_uv_hub *hub, int fd)
+{
+    if (hub->count >= hub->limits.connections_max) {
+        if (hub->refused++ == 0) {
+            mst_uv_log_line(hub->log, MST_WARN, "service",
+                            "connection-limit-reached limit=%" PRIu64
+                            " (--connections-max): new connections are closed",
+                            hub->limits.connections_max);
+        }
+        close(fd);
+        return false;
+    }
+    if (hub->refused > 0) {
+        mst_uv_log_line(hub->log, MST_WARN, "service", "connection-limit-left refused=%" PRIu64,
+                        hub->refused);
+        hub->refused = 0;
+    }
+    return true;
+}
+
+void mst_uv_hub_accept(struct mst_uv_hub *hub, int fd)
+{
+    struct mst_uv_connection *connection;
+    struct mst_uv_connection **at;
+
+    if (!same_user(fd)) {
+        refuse(hub, fd, "another user");
+        return;
+    }
+    if (!room_for_one_more(hub, fd)) {
+        return;
+    }
+    connection = calloc(1, sizeof *connection);
+    if (!connection || uv_poll_init(hub->loop, &connection->poll, fd) != 0) {
+        free(connection);
+        refuse(hub, fd, "out of memory");
+        return;
+    }
+    connection->hub = hub;
+    connection->fd = fd;
+    connection->poll.data = connection;
+    connection->id.id = ++hub->last_id;
+    hub->count++;
+    at = slot(hub, connection->id);
+    *at = connection;
+    put_on_probation(connection, hub->patience_ns);
+    if (mst_core_open(hub->core, now(hub), connection->id) != MUSTER_OK) {
+        connection->forgotten = true;
+        tell(connection, MST_WARN, "connection-refused", "no room for another connection");
+        drop(connection);
+        return;
+    }
+    tell(connection, MST_DEBUG, "connection-accepted", "");
+    watch(connection);
+}
+
+void mst_uv_hub_resume(struct mst_uv_hub *hub)
+{
+    struct mst_list *last = hub->ready.prev;
+
+    /* Who has still more to say is appended again, and waits for the next turn. */
+    for (struct mst_list *node = NULL; node != last && !mst_list_empty(&hub->ready);) {
+        node = mst_list_take(&hub->ready);
+        pump(MST_CONTAINER(node, struct mst_uv_connection, ready));
+    }
+}
+
+void mst_uv_hub_turn(struct mst_uv_hub *hub)
+{
+    mst_core_tick(hub->core, now(hub));
+    settle(hub);
+    expire(hub);
+    settle(hub);
+    hub->now_ns = 0;
+}
+
+uint64_t mst_uv_hub_deadline_ns(const struct mst_uv_hub *hub)
+{
+    uint64_t deadline_ns = mst_core_deadline_ns(hub->core);
+
+    if (!mst_list_empty(&hub->ready)) {
+        return 0;
+    }
+    if (!mst_list_empty(&hub->probation)) {
+        const struct mst_uv_connection *first =
+            MST_CONTAINER(hub->probation.next, struct mst_uv_connection, probation);
+
+        deadline_ns = first->until_ns < deadline_ns ? first->until_ns : deadline_ns;
+    }
+    return deadline_ns;
+}
+
+void mst_uv_hub_stop(struct mst_uv_hub *hub)
+{
+    hub->stopping = true;
+    for (size_t i = 0; i < MST_UV_BUCKETS; i++) {
+        for (struct mst_uv_connection *one = hub->buckets[i]; one; one = one->chain) {
+            drain(one);
+        }
+    }
+}
+
+void mst_uv_hub_drop_all(struct mst_uv_hub *hub)
+{
+    for (size_t i = 0; i < MST_UV_BUCKETS; i++) {
+        while (hub->buckets[i]) {
+            drop(hub->buckets[i]);
+        }
+    }
+}

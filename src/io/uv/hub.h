@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_IO_UV_HUB_H
+#define MST_IO_UV_HUB_H
+
+/* The connections of a service and the core between them. In one turn of the loop
+ *
+ *   resume: requests that the turn before read and did not decode are fed to the core
+ *   poll:   every readable connection is read once, into one buffer shared by all, and its requests
+ *           are fed to the core
+ *   turn:   the core ticks, once; its replies go to the codecs; each connection with output
+ *           writes, once
+ *
+ * so a renewal that has arrived is always fed before the tick that would miss it, and many replies
+ * share a write. All inputs of a turn carry the same `now`.
+ *
+ * A connection that asks more than BATCH requests at a time, or does not read what it is told, is
+ * read no further until it has caught up. */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "base/list.h"
+#include "base/mem.h"
+#include "core/core.h"
+#include "io/uv/log.h"
+
+#define MST_UV_READ_BYTES 65536u
+#define MST_UV_BUCKETS 4096u /* a power of two; ids are consecutive, so chains are even */
+
+struct mst_uv_connection;
+
+struct mst_uv_hub {
+    uv_loop_t *loop;
+    struct mst_core *core;
+    struct mst_uv_log *log;
+    struct mst_mem mem;
+    struct mst_limits limits;
+    uint64_t now_ns;      /* of this turn; 0: not taken yet */
+    uint64_t patience_ns; /* with who asks nothing, or does not read its last words: a lease */
+    uint64_t last_id;
+    uint64_t count;   /* connections */
+    uint64_t refused; /* since the limit was reached */
+    bool stopping;
+    struct mst_list dirty;     /* have output that was not offered to the socket in this turn */
+    struct mst_list ready;     /* have whole requests that are not decoded yet */
+    struct mst_list probation; /* must say something, or finish, within a time; oldest first */
+    struct mst_uv_connection *buckets[MST_UV_BUCKETS];
+    unsigned char input[MST_UV_READ_BYTES];
+};
+
+/* ENOMEM, EINVAL: the core refused the limits. `log` and `loop` outlive the hub. */
+muster_status mst_uv_hub_init(struct mst_uv_hub *hub, uv_loop_t *loop, struct mst_uv_log *log,
+                              uint64_t lease_ns, const struct mst_limits *limits);
+void mst_uv_hub_fini(struct mst_uv_hub *hub); /* after the loop has closed all handles */
+
+/* Takes over a connected socket. */
+void mst_uv_hub_accept(struct mst_uv_hub *hub, int fd);
+
+/* Before the loop polls. */
+void mst_uv_hub_resume(struct mst_uv_hub *hub);
+
+/* After everything readable was read. */
+void mst_uv_hub_turn(struct mst_uv_hub *hub);
+
+/* When the next turn is due at the latest; 0: at once, UINT64_MAX: when something comes. */
+uint64_t mst_uv_hub_deadline_ns(const struct mst_uv_hub *hub);
+
+/* No more reading: what is to be written is written, for a short time, and all connections close.
+ */
+void mst_uv_hub_stop(struct mst_uv_hub *hub);
+void mst_uv_hub_drop_all(struct mst_uv_hub *hub); /* and now */
+
+#endif

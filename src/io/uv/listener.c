@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "io/uv/listener.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "io/socket_dir.h"
+
+#define BACKLOG 4096 /* the kernel cuts it to net.core.somaxconn */
+#define UNIX_PREFIX "unix:"
+
+__attribute__((format(printf, 4, 5))) static muster_status
+fail(struct muster_error *err, muster_status status, int os_errno, const char *format, ...)
+{
+    if (err) {
+        va_list args;
+
+        err->status = status;
+        err->os_errno = os_errno;
+        va_start(args, format);
+        (void)vsnprintf(err->text, sizeof err->text, format, args);
+        va_end(args);
+    }
+    return status;
+}
+
+static muster_status fail_os(struct muster_error *err, const char *address)
+{
+    int os_errno = errno;
+
+    return fail(err, MUSTER_EINVAL, os_errno, "cannot serve on %s: %s", address,
+                strerror(os_errno));
+}
+
+/* Where two services find the file of a dead one at the same time, one must not remove what the
+ * other has just made: whoever binds holds this lock until it listens. */
+static int lock_directory_of(const char *path)
+{
+    char copy[MST_UV_ADDRESS_MAX];
+    char *slash;
+    int fd;
+
+    (void)snprintf(copy, sizeof copy, "%s", path);
+    slash = strrchr(copy, '/');
+    if (slash == copy) {
+        slash++;
+    }
+    *slash = '\0';
+    fd = open(copy, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0 && flock(fd, LOCK_EX) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static bool bind_private(int fd, const struct sockaddr_un *name)
+{
+    mode_t mask = umask(0077);
+    bool good = bind(fd, (const struct sockaddr *)name, sizeof *name) == 0;
+
+    umask(mask);
+    return good;
+}
+
+/* The file of a dead service is removed; a living one keeps it. */
+static muster_status bind_or_replace(int fd, const struct sockaddr_un *name, const char *address,
+                                     struct muster_error *err)
+{
+    struct stat info;
+    pid_t pid;
+
+    if (bind_private(fd, name)) {
+        return MUSTER_OK;
+    }
+    if (errno != EADDRINUSE) {
+        return fail_os(err, address);
+    }
+    if (lstat(name->sun_path, &info) == 0 && !S_ISSOCK(info.st_mode)) {
+        return fail(err, MUSTER_EINVAL, 0, "cannot serve on %s: there is a file that is no socket",
+                    address);
+    }
+    pid = mst_socket_alive(name->sun_path);
+    if (pid > 0) {
+        return fail(err, MUSTER_EEXISTS, 0, "cannot serve on %s: process %d serves there already",
+                    address, (int)pid);
+    }
+    if (pid < 0) {
+        return fail(err, MUSTER_EEXISTS, 0, "cannot serve on %s: another process serves there",
+                    address);
+    }
+    (void)unlink(name->sun_path);
+    return bind_private(fd, name) ? MUSTER_OK : fail_os(err, address);
+}
+
+static muster_status listen_unix(struct mst_uv_listener *out, struct muster_error *err)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    struct stat info = {0};
+    muster_status status;
+    int lock;
+
+    if (*out->path != '/' || strlen(out->path) >= sizeof name.sun_path) {
+        return fail(err, MUSTER_EINVAL, 0,
+                    "cannot serve on %s: the path must be absolute and shorter than %zu bytes",
+                    out->address, sizeof name.sun_path);
+    }
+    strncpy(name.sun_path, out->path, sizeof name.sun_path - 1);
+    lock = lock_directory_of(out->path);
+    if (lock < 0) {
+        return fail_os(err, out->address);
+    }
+    out->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (out->fd < 0) {
+        status = fail_os(err, out->address);
+    } else {
+        status = bind_or_replace(out->fd, &name, out->address, err);
+    }
+    if (status == MUSTER_OK && (listen(out->fd, BACKLOG) != 0 || stat(name.sun_path, &info) != 0)) {
+        status = fail_os(err, out->address);
+    }
+    close(lock);
+    out->device = info.st_dev;
+    out->inode = info.st_ino;
+    return status;
+}
+
+static bool loopback(const struct sockaddr *name)
+{
+    struct sockaddr_in6 six;
+    struct sockaddr_in four;
+
+    if (name->sa_family == AF_INET) {
+        memcpy(&four, name, sizeof four);
+        return ntohl(four.sin_addr.s_addr) >> 24 == 127;
+    }
+    memcpy(&six, name, sizeof six);
+    return name->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&six.sin6_addr);
+}
+
+/* "[::1]:7000" into "::1" and "7000". */
+static bool split(const char *address, char host[MST_UV_ADDRESS_MAX], char port[8])
+{
+    const char *colon = strrchr(address, ':');
+    size_t size = colon ? (size_t)(colon - address) : 0;
+
+    if (size == 0 || strlen(colon + 1) == 0 || strlen(colon + 1) > 5 ||
+        strspn(colon + 1, "0123456789") != strlen(colon + 1) ||
+        strtoul(colon + 1, NULL, 10) > UINT16_MAX) {
+        return false;
+    }
+    if (address[0] == '[') {
+        if (size < 3 || address[size - 1] != ']') {
+            return false;
+        }
+        address++;
+        size -= 2;
+    } else if (memchr(address, ':', size)) {
+        return false;
+    }
+    memcpy(host, address, size);
+    host[size] = '\0';
+    memcpy(port, colon + 1, strlen(colon + 1) + 1);
+    return true;
+}
+
+static bool bind_and_listen(struct mst_uv_listener *out, const struct addrinfo *name)
+{
+    struct sockaddr_storage got;
+    socklen_t size = sizeof got;
+    char host[64], port[8];
+    const int on = 1;
+
+    out->fd = socket(name->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (out->fd < 0 || setsockopt(out->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
+        bind(out->fd, name->ai_addr, name->ai_addrlen) != 0 || listen(out->fd, BACKLOG) != 0 ||
+        getsockname(out->fd, (struct sockaddr *)&got, &size) != 0) {
+        return false;
+    }
+    if (getnameinfo((struct sockaddr *)&got, size, host, sizeof host, port, sizeof port,
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+        return false;
+    }
+    (void)snprintf(out->address, sizeof out->address,
+                   name->ai_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
+    return true;
+}
+
+static muster_status listen_tcp(struct mst_uv_listener *out, struct muster_error *err)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | AI_PASSIVE};
+    struct addrinfo *found = NULL;
+    char host[MST_UV_ADDRESS_MAX], port[8];
+    muster_status status = MUSTER_OK;
+    int code;
+
+    if (!split(out->address, host, port)) {
+        return fail(err, MUSTER_EINVAL, 0,
+                    "no address: '%s' (unix:/path, HOST:PORT or [::1]:PORT is expected)",
+                    out->address);
+    }
+    code = getaddrinfo(host, port, &hints, &found);
+    if (code != 0) {
+        return fail(err, MUSTER_EINVAL, 0, "cannot serve on %s: %s", out->address,
+                    gai_strerror(code));
+    }
+    if (!loopback(found->ai_addr)) {
+        status = fail(err, MUSTER_EINVAL, 0,
+                      "refused to serve on %s: anybody on the network could join; only loopback "
+                      "addresses (127.0.0.1, [::1]) and unix:/path are served",
+                      out->address);
+    } else if (!bind_and_listen(out, found)) {
+        status = fail_os(err, out->address);
+    }
+    freeaddrinfo(found);
+    return status;
+}
+
+muster_status mst_uv_listener_open(struct mst_uv_listener *out, const char *address,
+                                   struct muster_error *err)
+{
+    muster_status status;
+
+    *out = (struct mst_uv_listener){.fd = -1};
+    if (strlen(address) >= sizeof out->address) {
+        return fail(err, MUSTER_EINVAL, 0, "the address '%.40s...' is too long", address);
+    }
+    strncpy(out->address, address, sizeof out->address - 1);
+    if (strncmp(address, UNIX_PREFIX, sizeof UNIX_PREFIX - 1) == 0) {
+        out->path = out->address + sizeof UNIX_PREFIX - 1;
+        status = listen_unix(out, err);
+    } else {
+        status = listen_tcp(out, err);
+    }
+    if (status != MUSTER_OK && out->fd >= 0) {
+        close(out->fd);
+        out->fd = -1;
+    }
+    return status;
+}
+
+void mst_uv_listener_close(struct mst_uv_listener *listener)
+{
+    struct stat info;
+
+    if (listener->fd < 0) {
+        return;
+    }
+    if (listener->path && stat(listener->path, &info) == 0 && info.st_dev == listener->device &&
+        info.st_ino == listener->inode) {
+        (void)unlink(listener->path);
+    }
+    close(listener->fd);
+    listener->fd = -1;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_IO_UV_LISTENER_H
+#define MST_IO_UV_LISTENER_H
+
+/* The sockets a service listens on: `unix:/path`, HOST:PORT or [::1]:PORT. A Unix socket is the
+ * user's alone (mode 0700, the peer's uid is checked); TCP is refused beyond the loopback. */
+
+#include <sys/types.h>
+
+#include "muster/status.h"
+
+#define MST_UV_ADDRESS_MAX 160
+
+struct mst_uv_listener {
+    int fd;
+    char address[MST_UV_ADDRESS_MAX]; /* as MUSTER_ADDR takes it, with the port that it got */
+    const char *path;                 /* inside `address`; NULL: not a Unix socket */
+    dev_t device;
+    ino_t inode;
+};
+
+/* EINVAL: no such address, or one that is refused. EEXISTS: somebody else serves there. `err` is
+ * one line that names the address. */
+muster_status mst_uv_listener_open(struct mst_uv_listener *out, const char *address,
+                                   struct muster_error *err);
+
+/* Also removes the socket's file, unless somebody has put another in its place. */
+void mst_uv_listener_close(struct mst_uv_listener *listener);
+
+#endif

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "io/uv/service.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "base/panic.h"
+#include "io/short_slice.h"
+#include "io/uv/hub.h"
+#include "io/uv/listener.h"
+
+#define LISTENERS_MAX 8u
+#define ACCEPT_BATCH 64u     /* connections accepted from one socket in one turn */
+#define ACCEPT_PAUSE_MS 100u /* when there are no descriptors left */
+
+struct door {
+    uv_poll_t poll;
+    struct mst_uv_service *service;
+    struct mst_uv_listener listener;
+};
+
+struct mst_uv_service {
+    uv_loop_t loop;
+    uv_prepare_t prepare;
+    uv_check_t check;
+    uv_idle_t at_once; /* while active, the loop does not wait for events */
+    uv_timer_t timer, pause;
+    uv_signal_t on_term, on_int;
+    uv_poll_t parent;
+    bool parent_watched;
+    bool short_of_room; /* no descriptors: told once, until everybody who waited was accepted */
+    bool stopping;
+    uint32_t door_count;
+    struct door doors[LISTENERS_MAX];
+    struct mst_uv_hub hub;
+    struct mst_uv_log log;
+    char address[LISTENERS_MAX * (MST_UV_ADDRESS_MAX + 1)];
+};
+
+/* ---- turns of the loop ---- */
+
+static void on_at_once(uv_idle_t *idle)
+{
+    (void)idle;
+}
+
+/* Only wakes the loop. Some versions of libuv run due timers before they poll: expiring anything
+ * here would blame clients whose renewals wait in a socket. So the loop is made to poll once more
+ * without waiting, and the turn after that ticks. */
+static void on_timer(uv_timer_t *timer)
+{
+    struct mst_uv_service *service = timer->data;
+
+    uv_idle_start(&service->at_once, on_at_once);
+}
+
+static void set_timer(struct mst_uv_service *service)
+{
+    uint64_t deadline_ns = mst_uv_hub_deadline_ns(&service->hub);
+    uint64_t now_ns = uv_hrtime();
+
+    if (deadline_ns <= now_ns) {
+        uv_idle_start(&service->at_once, on_at_once);
+    } else if (deadline_ns == UINT64_MAX) {
+        uv_timer_stop(&service->timer);
+    } else {
+        uv_timer_start(&service->timer, on_timer, (deadline_ns - now_ns + 999999) / 1000000, 0);
+    }
+}
+
+static void on_prepare(uv_prepare_t *prepare)
+{
+    struct mst_uv_service *service = prepare->data;
+
+    set_timer(service);
+    mst_uv_hub_resume(&service->hub);
+}
+
+static void on_check(uv_check_t *check)
+{
+    struct mst_uv_service *service = check->data;
+
+    uv_idle_stop(&service->at_once);
+    mst_uv_hub_turn(&service->hub);
+    mst_uv_log_flush(&service->log);
+    if (service->stopping && service->hub.count == 0) {
+        uv_stop(&service->loop);
+    }
+}
+
+/* ---- accepting ---- */
+
+static void on_door(uv_poll_t *poll, int status, int events);
+
+static void accept_again(struct mst_uv_service *service)
+{
+    for (uint32_t i = 0; i < service->door_count && !service->stopping; i++) {
+        uv_poll_start(&service->doors[i].poll, UV_READABLE, on_door);
+    }
+}
+
+static void on_pause_over(uv_timer_t *timer)
+{
+    accept_again(timer->data);
+}
+
+/* Out of descriptors or memory: who waits in the backlog keeps waiting, and the loop must not spin
+ * over a socket that stays readable. */
+static void pause_accepting(struct mst_uv_service *service, int os_errno)
+{
+    if (!service->short_of_room) {
+        mst_uv_log_line(&service->log, MST_WARN, "service",
+                        "accepting-paused connections=%" PRIu64 " reason=\"%s\"",
+                        service->hub.count, strerror(os_errno));
+    }
+    service->short_of_room = true;
+    for (uint32_t i = 0; i < service->door_count; i++) {
+        uv_poll_stop(&service->doors[i].poll);
+    }
+    uv_timer_start(&service->pause, on_pause_over, ACCEPT_PAUSE_MS, 0);
+}
+
+static void on_door(uv_poll_t *poll, int status, int events)
+{
+    struct door *door = poll->data;
+
+    (void)events;
+    for (unsigned i = 0; status == 0 && i < ACCEPT_BATCH; i++) {
+        int fd = accept4(door->listener.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+        if (fd >= 0) {
+            mst_uv_hub_accept(&door->service->hub, fd);
+        } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+            pause_accepting(door->service, errno);
+            return;
+        } else if (errno == EAGAIN) {
+            door->service->short_of_room = false;
+            return;
+        } /* else that one connection is gone already */
+    }
+}
+
+/* ---- stopping ---- */
+
+static void stop(struct mst_uv_service *service, const char *why)
+{
+    if (service->stopping) {
+        uv_stop(&service->loop); /* asked twice: at once */
+        return;
+    }
+    service->stopping = true;
+    mst_uv_log_line(&service->log, MST_INFO, "service", "stopping reason=\"%s\"", why);
+    for (uint32_t i = 0; i < service->door_count; i++) {
+        uv_poll_stop(&service->doors[i].poll);
+    }
+    uv_timer_stop(&service->pause);
+    mst_uv_hub_stop(&service->hub);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    stop(handle->data, number == SIGTERM ? "SIGTERM" : "SIGINT");
+}
+
+static void on_parent(uv_poll_t *poll, int status, int events)
+{
+    struct mst_uv_service *service = poll->data;
+    char ignored[256];
+    ssize_t size = 0;
+
+    (void)events;
+    if (status == 0) {
+        size = read(STDIN_FILENO, ignored, sizeof ignored);
+    }
+    if (size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR)) {
+        uv_poll_stop(&service->parent);
+        stop(service, "the parent is gone");
+    }
+}
+
+/* ---- opening ---- */
+
+static muster_status fail(struct muster_error *err, muster_status status, const char *what,
+                          int uv_code)
+{
+    if (err) {
+        err->status = status;
+        err->os_errno = -uv_code;
+        (void)snprintf(err->text, sizeof err->text, "%s: %s", what,
+                       uv_code ? uv_strerror(uv_code) : "out of memory or invalid limits");
+    }
+    return status;
+}
+
+/* A connection costs one descriptor; what the system allows is taken. */
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+static void init_handles(struct mst_uv_service *service)
+{
+    uv_loop_t *loop = &service->loop;
+
+    uv_prepare_init(loop, &service->prepare);
+    uv_check_init(loop, &service->check);
+    uv_idle_init(loop, &service->at_once);
+    uv_timer_init(loop, &service->timer);
+    uv_timer_init(loop, &service->pause);
+    uv_signal_init(loop, &service->on_term);
+    uv_signal_init(loop, &service->on_int);
+    service->prepare.data = service;
+    service->check.data = service;
+    service->at_once.data = service;
+    service->timer.data = service;
+    service->pause.data = service;
+    service->on_term.data = service;
+    service->on_int.data = service;
+}
+
+static muster_status start_handles(struct mst_uv_service *service, bool parent,
+                                   struct muster_error *err)
+{
+    int code = 0;
+
+    init_handles(service);
+    uv_prepare_start(&service->prepare, on_prepare);
+    uv_check_start(&service->check, on_check);
+    code = uv_signal_start(&service->on_term, on_signal, SIGTERM);
+    if (parent) {
+        /* Ctrl-C goes to the whole foreground group; the parent decides when its service ends. */
+        (void)signal(SIGINT, SIG_IGN);
+        (void)signal(SIGHUP, SIG_IGN);
+    } else if (code == 0) {
+        code = uv_signal_start(&service->on_int, on_signal, SIGINT);
+    }
+    if (code != 0) {
+        return fail(err, MUSTER_EINVAL, "cannot watch for signals", code);
+    }
+    if (parent) {
+        code = uv_poll_init(&service->loop, &service->parent, STDIN_FILENO);
+        if (code != 0) {
+            return fail(err, MUSTER_EINVAL, "--parent: stdin is no pipe", code);
+        }
+        service->parent.data = service;
+        service->parent_watched = true;
+        uv_poll_start(&service->parent, UV_READABLE | UV_DISCONNECT, on_parent);
+    }
+    return MUSTER_OK;
+}
+
+static muster_status open_doors(struct mst_uv_service *service,
+                                const struct mst_uv_service_config *config,
+                                struct muster_error *err)
+{
+    for (uint32_t i = 0; i < config->address_count; i++) {
+        struct door *door = &service->doors[service->door_count];
+        muster_status status;
+        size_t size = strlen(service->address);
+        int code;
+
+        if (service->door_count == LISTENERS_MAX) {
+            return fail(err, MUSTER_EINVAL, "too many addresses", UV_E2BIG);
+        }
+        status = mst_uv_listener_open(&door->listener, config->addresses[i], err);
+        if (status != MUSTER_OK) {
+            return status;
+        }
+        code = uv_poll_init(&service->loop, &door->poll, door->listener.fd);
+        if (code != 0) {
+            mst_uv_listener_close(&door->listener);
+            return fail(err, MUSTER_EINVAL, config->addresses[i], code);
+        }
+        door->service = service;
+        door->poll.data = door;
+        service->door_count++;
+        (void)snprintf(service->address + size, sizeof service->address - size, "%s%s",
+                       i > 0 ? "," : "", door->listener.address);
+    }
+    return MUSTER_OK;
+}
+
+muster_status mst_uv_service_open(struct mst_uv_service **out,
+                                  const struct mst_uv_service_config *config,
+                                  struct muster_error *err)
+{
+    struct mst_uv_service *service = calloc(1, sizeof *service);
+    muster_status status;
+    int code;
+
+    *out = NULL;
+    if (!service) {
+        return fail(err, MUSTER_ENOMEM, "muster serve", UV_ENOMEM);
+    }
+    code = uv_loop_init(&service->loop);
+    if (code != 0) {
+        free(service);
+        return fail(err, MUSTER_EINVAL, "cannot make an event loop", code);
+    }
+    raise_descriptor_limit();
+    mst_uv_log_init(&service->log, STDERR_FILENO, config->log_level);
+    status = mst_uv_hub_init(&service->hub, &service->loop, &service->log, config->lease_ns,
+                             &config->limits);
+    if (status != MUSTER_OK) {
+        uv_loop_close(&service->loop);
+        mst_uv_log_fini(&service->log);
+        free(service);
+        return fail(err, status, "cannot make the service", 0);
+    }
+    status = start_handles(service, config->parent, err);
+    if (status == MUSTER_OK) {
+        status = open_doors(service, config, err);
+    }
+    if (status != MUSTER_OK) {
+        mst_uv_service_close(service);
+        return status;
+    }
+    *out = service;
+    return MUSTER_OK;
+}
+
+const char *mst_uv_service_address(const struct mst_uv_service *service)
+{
+    return service->address;
+}
+
+void mst_uv_service_run(struct mst_uv_service *service)
+{
+    mst_short_slice();
+    accept_again(service);
+    uv_run(&service->loop, UV_RUN_DEFAULT);
+    mst_uv_log_flush(&service->log);
+}
+
+static void close_handle(uv_handle_t *handle, void *ignored)
+{
+    (void)ignored;
+    if (!uv_is_closing(handle)) {
+        uv_close(handle, NULL);
+    }
+}
+
+void mst_uv_service_close(struct mst_uv_service *service)
+{
+    int code;
+
+    if (!service) {
+        return;
+    }
+    for (uint32_t i = 0; i < service->door_count; i++) {
+        uv_poll_stop(&service->doors[i].poll);
+        mst_uv_listener_close(&service->doors[i].listener);
+    }
+    mst_uv_hub_drop_all(&service->hub);
+    uv_walk(&service->loop, close_handle, NULL);
+    uv_run(&service->loop, UV_RUN_DEFAULT);
+    code = uv_loop_close(&service->loop);
+    MST_ASSERT(code == 0);
+    mst_uv_hub_fini(&service->hub);
+    mst_uv_log_fini(&service->log);
+    free(service);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_IO_UV_SERVICE_H
+#define MST_IO_UV_SERVICE_H
+
+/* The coordination service as a process sees it: sockets to listen on, a loop, signals that end it.
+ * One at a time in a process: it takes over SIGTERM and SIGINT. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/core.h"
+#include "muster/status.h"
+
+struct mst_uv_service;
+
+struct mst_uv_service_config {
+    const char *const *addresses; /* unix:/path, HOST:PORT, [::1]:PORT */
+    uint32_t address_count;
+    uint64_t lease_ns;
+    struct mst_limits limits;
+    enum mst_level log_level;
+    bool parent; /* stop when stdin ends, whoever else is still there */
+};
+
+/* Listens. EINVAL, EEXISTS: an address that is refused or taken; ENOMEM. `err` is one line. */
+muster_status mst_uv_service_open(struct mst_uv_service **out,
+                                  const struct mst_uv_service_config *config,
+                                  struct muster_error *err);
+
+/* Where it listens, as MUSTER_ADDR takes it: with the ports it got, and commas. */
+const char *mst_uv_service_address(const struct mst_uv_service *service);
+
+/* Serves until a signal, or the end of stdin, says stop. */
+void mst_uv_service_run(struct mst_uv_service *service);
+
+/* Removes the sockets. */
+void mst_uv_service_close(struct mst_uv_service *service);
+
+#endif

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real processes of this build. Nothing here sleeps: a test waits for a line, a reply or an end."""
+
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+
+from wire import Wire  # noqa: E402
+
+WAIT_S = 30
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("MUSTER_BUILD", ROOT / "build" / "dev"))
+MUSTER = BUILD / "bin" / "muster"
+COMPLAINTS = ("Sanitizer", "runtime error", "broken invariant")
+
+
+def sanitized():
+    """Whether the program carries a sanitizer: then it measures nothing."""
+    return b"__asan_init" in MUSTER.read_bytes()
+
+
+class Lines:
+    """What a process says, line by line; waiting for one does not lose the others."""
+
+    def __init__(self, stream):
+        self.lines = []
+        self.ended = False
+        self.changed = threading.Condition()
+        self.thread = threading.Thread(target=self._read, args=(stream,), daemon=True)
+        self.thread.start()
+
+    def _read(self, stream):
+        for line in stream:
+            with self.changed:
+                self.lines.append(line.rstrip("\n"))
+                self.changed.notify_all()
+        with self.changed:
+            self.ended = True
+            self.changed.notify_all()
+
+    def wait_for(self, *words, count=1, meanwhile=None):
+        """The count-th line that holds all the words. `meanwhile` is called again and again."""
+
+        def found():
+            return [line for line in self.lines if all(word in line for word in words)]
+
+        deadline = time.monotonic() + WAIT_S
+        with self.changed:
+            while len(found()) < count and not self.ended and time.monotonic() < deadline:
+                self.changed.wait(0.05 if meanwhile else WAIT_S)
+                if meanwhile:
+                    meanwhile()
+            assert len(found()) >= count, f"no line with {words} in:\n" + "\n".join(self.lines)
+            return found()[count - 1]
+
+    def having(self, *words):
+        with self.changed:
+            return [line for line in self.lines if all(word in line for word in words)]
+
+
+class Process:
+    """A program that runs beside the test."""
+
+    def __init__(self, args, env, **options):
+        self.process = subprocess.Popen(
+            [str(arg) for arg in args],
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            **options,
+        )
+        self.pid = self.process.pid
+        self.out = Lines(self.process.stdout)
+        self.log = Lines(self.process.stderr)
+
+    def wait(self):
+        code = self.process.wait(WAIT_S)
+        self.out.thread.join(WAIT_S)
+        self.log.thread.join(WAIT_S)
+        return code
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def kill(self):
+        self.process.kill()
+        return self.wait()
+
+    def complaints(self):
+        return [line for line in self.log.lines if any(word in line for word in COMPLAINTS)]
+
+
+class Service(Process):
+    """A `muster serve` that can be reached."""
+
+    def __init__(self, args, env, **options):
+        super().__init__([MUSTER, "serve", *args], env, **options)
+        ready = self.out.wait_for("muster: serving on ")
+        self.address = ready[len("muster: serving on ") :]
+
+    def wire(self, job="default", **options):
+        wire = Wire(self.address)
+        assert wire.open(job=job, **options).status == 0
+        return wire
+
+
+@pytest.fixture
+def env():
+    """An environment of its own, with a runtime directory whose path fits into a socket's."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("MUSTER_")}
+    directory = tempfile.mkdtemp(prefix="mst-", dir="/tmp")
+    clean["MUSTER_RUNTIME_DIR"] = directory
+    yield clean
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture
+def started():
+    """Everything started in a test ends with it, and must not have complained."""
+    processes = []
+    yield processes
+    for process in processes:
+        if process.process.poll() is None:
+            process.signal(signal.SIGCONT)
+            process.signal(signal.SIGTERM)
+        try:
+            process.wait()
+        except subprocess.TimeoutExpired:
+            process.kill()
+            pytest.fail(f"{process.process.args} does not end at SIGTERM")
+    for process in processes:
+        assert process.complaints() == []
+
+
+@pytest.fixture
+def serve(env, started):
+    """serve(flags...) starts a service and returns when it can be reached."""
+
+    def start(*args, **options):
+        options.setdefault("env", env)
+        service = Service(args, options.pop("env"), **options)
+        started.append(service)
+        return service
+
+    return start
+
+
+@pytest.fixture
+def service(serve):
+    return serve()
+
+
+@pytest.fixture
+def spawn(env, started):
+    """spawn(arguments...) starts a command of the program and does not wait for it."""
+
+    def start(*args, **options):
+        process = Process([MUSTER, *args], options.pop("env", env), **options)
+        started.append(process)
+        return process
+
+    return start
+
+
+@pytest.fixture
+def muster(env):
+    """muster(arguments...) runs a command of the program to its end."""
+
+    def run(*args, **options):
+        options.setdefault("env", env)
+        options.setdefault("text", True)
+        done = subprocess.run(
+            [str(MUSTER), *map(str, args)], capture_output=True, timeout=WAIT_S * 2, **options
+        )
+        said = done.stderr if options["text"] else done.stderr.decode(errors="replace")
+        assert not any(word in said for word in COMPLAINTS), said
+        return done
+
+    return run

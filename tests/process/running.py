@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A `muster run` of run_rank, its ranks told what to do through keys of the job."""
+
+import os
+import re
+import select
+
+from conftest import BUILD, WAIT_S
+
+RANK = BUILD / "tests" / "process" / "run_rank"
+
+
+class Run:
+    def __init__(self, spawn, muster, size, *flags, rank=(RANK,), **options):
+        self.muster = muster
+        self.size = size
+        self.job = f"test-{os.getpid()}"
+        self.run = spawn("run", "-n", size, "-j", self.job, *flags, "--", *rank, **options)
+        self.out = self.run.out
+        self.log = self.run.log
+        self.service = None
+
+    def generations(self):
+        """{generation: {index: what its rank said when it entered the function}}"""
+        found = {}
+        for line in self.out.having("entered generation="):
+            values = {key: int(value) for key, value in re.findall(r"(\w+)=(\d+)", line)}
+            found.setdefault(values["generation"], {})[values["index"]] = values
+        return found
+
+    def entered(self, generation=1, size=None):
+        """Waits until all ranks of a generation, this or a later one, are in the function. A lost
+        rank's replacement gets into the next one, or finds that sealed and gets into a third."""
+        size = self.size if size is None else size
+
+        def whole():
+            return [
+                ranks
+                for number, ranks in self.generations().items()
+                if number >= generation and len(ranks) == size
+            ]
+
+        with self.out.changed:
+            self.out.changed.wait_for(lambda: whole() or self.out.ended, WAIT_S)
+            assert whole(), "\n".join(self.out.lines + self.log.lines)
+            return whole()[-1]
+
+    def order(self, index, generation, what, then=False):
+        key = f"order-{index}-{generation}" + ("-then" if then else "")
+        done = self.muster("key", "put", key, what, "-j", self.job)
+        assert done.returncode == 0, done.stderr
+
+    def all_well(self, ranks):
+        """All ranks of a generation are told to return, and the run ends well."""
+        for index, rank in ranks.items():
+            self.order(index, rank["generation"], "ok")
+        code = self.run.wait()
+        assert code == 0, "\n".join(self.log.lines)
+
+    def last_line(self):
+        return self.log.lines[-1]
+
+
+def wait_gone(*pidfds):
+    """Waits until all the processes are gone."""
+    for pidfd in pidfds:
+        poll = select.poll()
+        poll.register(pidfd, select.POLLIN)
+        assert poll.poll(WAIT_S * 1000), "the process lives"
+        os.close(pidfd)

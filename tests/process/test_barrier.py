@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`muster barrier`: processes that are members of nothing wait for each other."""
+
+import json
+import signal
+
+
+def come(spawn, name, number, *args):
+    return spawn("barrier", name, "-n", number, *args)
+
+
+def test_all_come(service, spawn):
+    others = [come(spawn, "loaded", 4) for _ in range(4)]
+    assert [one.wait() for one in others] == [0, 0, 0, 0]
+    assert all(one.out.lines == [] and one.log.lines == [] for one in others)
+
+
+def test_alone(service, muster):
+    done = muster("barrier", "me", "-n", "1", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {"barrier": "me", "rank": 0, "size": 1}
+
+
+def test_again_and_again(service, spawn):
+    for _ in range(3):
+        others = [come(spawn, "step", 2) for _ in range(2)]
+        assert [one.wait() for one in others] == [0, 0]
+
+
+def test_who_is_missing_is_told_at_the_deadline(service, spawn):
+    two = [come(spawn, "late", 3, "--timeout", "1s") for _ in range(2)]
+    codes = [one.wait() for one in two]
+    assert codes == [124, 124]
+    # Who gives up first no longer stands there for the other, so their counts differ.
+    for one in two:
+        (line,) = one.log.lines
+        assert "barrier/late" in line and "of 3 ranks" in line and "#2 (never started)" in line
+
+
+def test_names_are_apart(service, muster, spawn):
+    waiting = come(spawn, "a", 2)
+    assert muster("barrier", "b", "-n", "2", "--timeout", "100ms").returncode == 124
+    assert muster("barrier", "a", "-n", "2").returncode == 0
+    assert waiting.wait() == 0
+
+
+def test_who_names_another_number_is_refused_alone(service, muster, spawn):
+    waiting = come(spawn, "a", 2)
+    service.log.wait_for("barrier/a", "#0")
+    done = muster("barrier", "a", "-n", "3", "--timeout", "5s")
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert muster("barrier", "a", "-n", "2").returncode == 0
+    assert waiting.wait() == 0
+
+
+def test_a_killed_one_does_not_count(serve, muster, spawn):
+    service = serve("--lease", "500ms")
+    killed = come(spawn, "a", 2)
+    service.log.wait_for("barrier/a", "#0")
+    killed.signal(signal.SIGKILL)
+    killed.wait()
+    assert muster("barrier", "a", "-n", "2", "--timeout", "2s").returncode == 124
+    others = [come(spawn, "a", 2) for _ in range(2)]
+    assert [one.wait() for one in others] == [0, 0]
+
+
+def test_a_rank_may_call_it(service, muster, spawn, env):
+    # What the launcher tells its ranks is not the command's place.
+    env.update(MUSTER_INDEX="7", MUSTER_SIZE="8", MUSTER_MIN_SIZE="8", MUSTER_PAGE_FD="9",
+               MUSTER_JOB="train", MUSTER_ADDR=service.address)
+    waiting = come(spawn, "a", 2)
+    assert muster("barrier", "a", "-n", "2").returncode == 0
+    assert waiting.wait() == 0

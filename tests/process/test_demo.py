@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The examples as a reader runs them: the same weights whoever computes what and whoever dies, one
+step repeated at most, survivors that stay the processes they were, and a blocked recv cut short."""
+
+import json
+import os
+import pathlib
+import re
+import select
+import signal
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("MUSTER_BUILD", ROOT / "build" / "dev"))
+CHARLM = BUILD / "bin" / "charlm"
+HELLO = BUILD / "bin" / "hello"
+STEPS = 80
+HOLD = 8  # leaves time for a replacement to come before the rest is done
+RECV = {45, 207}  # recvfrom on x86-64 and arm64
+
+EVENT = re.compile(r"@\d+\.\d+ #(\d+) ([a-z]+) (.*)$")
+
+
+class Event:
+    def __init__(self, match):
+        self.index, self.name = int(match[1]), match[2]
+        self.fields = dict(re.findall(r"([a-z-]+)=(\S+)", match[3]))
+
+    def __getitem__(self, key):
+        return self.fields[key]
+
+
+def events(process, name):
+    """What the ranks told so far, by name."""
+    found = [EVENT.search(line) for line in process.out.having("@", f" {name} ")]
+    return [Event(match) for match in found if match]
+
+
+def result(process):
+    return events(process, "result")[-1]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A little text of our own: the licences of the machine take a sanitizer long to read."""
+    path = tmp_path_factory.mktemp("text")
+    (path / "learn").write_bytes((ROOT / "LICENSE").read_bytes())
+    (path / "test").write_bytes((ROOT / "CONTRIBUTING.md").read_bytes()[:2000])
+    return path
+
+
+@pytest.fixture
+def train(spawn, env, folder):
+    def start(ranks=4, hold=None):
+        hold = {} if hold is None else {"CHARLM_HOLD": str(hold)}
+        return spawn("run", "-n", ranks, "--", CHARLM, "--steps", STEPS, folder,
+                     env={**env, **hold})
+
+    return start
+
+
+@pytest.fixture(scope="module")
+def digest(tmp_path_factory, folder):
+    """Of the weights that one process alone comes to."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("MUSTER_")}
+    clean["MUSTER_RUNTIME_DIR"] = str(tmp_path_factory.mktemp("run"))
+    os.chmod(clean["MUSTER_RUNTIME_DIR"], 0o700)
+    done = subprocess.run([CHARLM, "--steps", str(STEPS), folder], env=clean, text=True,
+                          timeout=120, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    return re.search(r"digest=(\w+)", done.stdout)[1]
+
+
+def await_recv(pid):
+    """Until the process's main thread is blocked in recv."""
+    nothing = select.poll()
+    for _ in range(3000):
+        with open(f"/proc/{pid}/syscall") as file:
+            call = file.read().split()[0]
+        if call.isdigit() and int(call) in RECV:
+            return
+        nothing.poll(10)
+    pytest.fail(f"{pid} does not wait in recv")
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+def test_the_weights_do_not_depend_on_who_computed_what(train, digest, ranks):
+    run = train(ranks)
+    assert run.wait() == 0
+    assert result(run)["digest"] == digest
+    assert result(run)["steps"] == str(STEPS)
+
+
+@pytest.mark.parametrize("victim", [0, 1, 2, 3])
+def test_a_killed_rank_costs_at_most_one_step(train, digest, victim):
+    """Rank 0 stands still, so the others wait in recv, each for the one before it; then one is
+    killed. Those who waited for a living one can only have been freed by muster."""
+    run = train(hold=HOLD)
+    run.out.wait_for(" holding ")
+    pids = {event.index: int(event["pid"]) for event in events(run, "started")}
+    for index in (1, 2, 3):
+        await_recv(pids[index])
+    os.kill(pids[victim], signal.SIGKILL)
+    assert run.wait() == 0, "\n".join(run.log.lines)
+
+    assert result(run)["digest"] == digest
+    told = {event.index: event for event in events(run, "told") if event["generation"] == "1"}
+    for index in {1, 2, 3} - {victim, (victim + 1) % 4}:
+        assert (told[index]["by"], told[index]["call"]) == ("interrupt", "recv"), vars(told[index])
+        assert int(told[index]["peer"]) == index - 1 != victim
+    running = events(run, "running")
+    assert all(int(event["repeated"]) <= 1 for event in running)
+    assert all(int(event["step"]) >= HOLD - 1 for event in running
+               if event["generation"] != "1")
+    again = {}
+    for event in events(run, "started"):
+        again.setdefault(event.index, []).append(int(event["pid"]))
+    for index, pid in pids.items():
+        assert again[index][0] == pid
+        assert len(again[index]) == (2 if index == victim else 1)
+
+
+def demo(env, folder, *words):
+    return subprocess.run(
+        [ROOT / "tools" / "demo", "--steps", "60", "--seed", "3", "--folder", folder, "--bin",
+         BUILD / "bin", *words], env=env, capture_output=True, text=True, timeout=200)
+
+
+def test_the_demo_ends_well(env, folder):
+    done = demo(env, folder, "--bits-max", "8", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = json.loads(done.stdout)
+    assert said["wrong"] == []
+    assert said["digests"][0] == said["digests"][1]
+    survivors = {str(index) for index in range(4)} - {str(said["killed"])}
+    assert all(len(said["pids"][index]) == 1 for index in survivors)
+    first, *others = said["rows"]
+    assert first["event"].startswith("killed (SIGKILL)")
+    assert len(others) >= 6  # three are told of the loss, and three of the newcomer
+    assert all(row["repeated"] <= 1 and 0 < row["told_ms"] < row["running_ms"] for row in others)
+
+
+def test_the_demo_says_when_it_is_not_good_enough(env, folder):
+    done = demo(env, folder, "--bits-max", "1")
+    assert done.returncode == 1
+    assert "over 1.0 bits per character" in done.stderr
+
+
+def test_text_that_gives_the_test_away_is_refused(env, tmp_path):
+    words = " ".join(f"word{number}" for number in range(1000))
+    for name in ("GPL-3", "a-copy"):
+        (tmp_path / name).write_text(words)
+    done = subprocess.run([CHARLM, tmp_path], env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "a-copy repeats too much of GPL-3" in done.stderr
+
+
+def test_hello(spawn):
+    run = spawn("run", "-n", "3", "--", HELLO)
+    assert run.wait() == 0
+    assert sorted(line[line.index("generation"):] for line in run.out.having("generation")) == [
+        f"generation 1: rank {rank} of 3" for rank in range(3)]

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`muster key`, and how a command finds its service."""
+
+import json
+import signal
+
+import pytest
+
+# ---- the actions ----
+
+
+def said(done):
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
+def refused(done, code=1):
+    assert done.returncode == code, done.stdout + done.stderr
+    assert done.stdout == ""
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1, done.stderr
+    return lines[0]
+
+
+def test_put_and_get(service, muster):
+    assert said(muster("key", "put", "phase", "warm up")) == ""
+    assert said(muster("key", "get", "phase")) == "warm up\n"
+    assert said(muster("key", "get", "--raw", "phase")) == "warm up"
+
+
+def test_values_are_bytes(service, muster):
+    value = bytes(range(256)) * 300
+    muster("key", "put", "k", "-", input=value, text=False)
+    assert muster("key", "get", "k", "--raw", text=False).stdout == value
+    told = json.loads(said(muster("key", "get", "k", "--json")))
+    assert told["key"] == "k" and told["revision"] > 0
+    import base64
+
+    assert base64.b64decode(told["value"]["base64"]) == value
+
+
+def test_a_value_that_looks_like_a_flag(service, muster):
+    said(muster("key", "put", "k", "--", "--json"))
+    assert said(muster("key", "get", "k")) == "--json\n"
+    said(muster("key", "put", "k", "-5"))
+    assert said(muster("key", "get", "k")) == "-5\n"
+
+
+def test_a_missing_key_is_named(service, muster):
+    assert "'nobody'" in refused(muster("key", "get", "nobody"))
+
+
+def test_get_waits(service, muster, spawn):
+    waiting = spawn("key", "get", "late", "--wait", "60s")
+    said(muster("key", "put", "late", "here"))
+    assert waiting.wait() == 0
+    assert waiting.out.lines == ["here"]
+
+
+def test_get_waits_no_longer_than_told(service, muster):
+    line = refused(muster("key", "get", "never", "--wait", "50ms"), 124)
+    assert "'never'" in line
+
+
+def test_insert_refuses_what_exists(service, muster):
+    said(muster("key", "insert", "k", "first"))
+    assert "'k'" in refused(muster("key", "insert", "k", "second"))
+    assert said(muster("key", "get", "k")) == "first\n"
+
+
+def test_compare_and_set(service, muster):
+    first = said(muster("key", "cas", "k", "0", "one")).strip()
+    assert "'k'" in refused(muster("key", "cas", "k", "0", "other"))
+    second = said(muster("key", "cas", "k", first, "two")).strip()
+    assert int(second) > int(first)
+    assert said(muster("key", "get", "k")) == "two\n"
+    refused(muster("key", "cas", "k", "soon", "x"), 2)
+
+
+def test_add(service, muster):
+    assert said(muster("key", "add", "n")) == "1\n"
+    assert said(muster("key", "add", "n", "41")) == "42\n"
+    assert said(muster("key", "add", "n", "-50")) == "-8\n"
+    said(muster("key", "put", "text", "many"))
+    refused(muster("key", "add", "text"))
+    refused(muster("key", "add", "n", "some"), 2)
+
+
+def test_append(service, muster):
+    assert said(muster("key", "append", "log", "ab")) == "2\n"
+    assert said(muster("key", "append", "log", "cd")) == "4\n"
+    assert said(muster("key", "get", "log")) == "abcd\n"
+
+
+def test_list_and_delete(service, muster):
+    for name in ("run/b", "run/a", "other"):
+        said(muster("key", "put", name, name + "\n"))
+    assert said(muster("key", "ls")) == "other\nrun/a\nrun/b\n"
+    assert said(muster("key", "ls", "run/", "--values")) == (
+        "run/a\trun/a\\x0a\nrun/b\trun/b\\x0a\n"
+    )
+    assert [row["key"] for row in json.loads(said(muster("key", "ls", "--json")))] == [
+        "other",
+        "run/a",
+        "run/b",
+    ]
+    said(muster("key", "del", "run/a", "run/b", "absent"))
+    assert said(muster("key", "ls")) == "other\n"
+
+
+def test_wait_for_several(service, muster, spawn):
+    waiting = spawn("key", "wait", "a", "b", "--timeout", "60s")
+    said(muster("key", "put", "a", ""))
+    said(muster("key", "put", "b", ""))
+    assert waiting.wait() == 0
+
+
+def test_wait_gives_up(service, muster):
+    said(muster("key", "put", "a", ""))
+    refused(muster("key", "wait", "a", "b", "--timeout", "50ms"), 124)
+
+
+def test_watch_tells_what_is_and_what_comes(service, muster, spawn):
+    said(muster("key", "put", "w/1", "one"))
+    watch = spawn("key", "watch", "w/", "--count", "3")
+    watch.out.wait_for("put w/1 one")
+    said(muster("key", "put", "elsewhere", "x"))
+    said(muster("key", "put", "w/2", "two"))
+    watch.out.wait_for("put w/2 two")
+    said(muster("key", "del", "w/1"))
+    assert watch.wait() == 0
+    assert [line.split(" ", 1)[1] for line in watch.out.lines] == [
+        "put w/1 one",
+        "put w/2 two",
+        "delete w/1",
+    ]
+
+
+def test_watch_as_json_continues_after_a_revision(service, muster):
+    said(muster("key", "put", "a", "1"))
+    revision = json.loads(said(muster("key", "get", "a", "--json")))["revision"]
+    said(muster("key", "put", "b", "2"))
+    line = said(muster("key", "watch", "--count", "1", "--after", revision, "--json"))
+    assert {k: v for k, v in json.loads(line).items() if k != "revision"} == {
+        "key": "b",
+        "value": "2",
+        "event": "put",
+    }
+
+
+# ---- limits name themselves ----
+
+
+def test_over_a_limit(serve, muster):
+    serve("--value-bytes-max", "1024", "--keys-max", "1", "--key-bytes-max", "16")
+    assert "1024" in refused(muster("key", "put", "k", "x" * 1025))
+    assert "16" in refused(muster("key", "put", "x" * 17, "v"))
+    said(muster("key", "put", "k", "x" * 1024))
+    assert "1" in refused(muster("key", "put", "second", "v"))
+
+
+# ---- finding the service ----
+
+
+def test_none(muster):
+    assert "no job runs here" in refused(muster("key", "get", "k"))
+
+
+def test_a_dead_one_is_none(service, muster):
+    service.kill()
+    assert "no job runs here" in refused(muster("key", "get", "k"))
+
+
+def test_one_is_the_one(serve, muster):
+    serve("--job", "train")
+    said(muster("key", "put", "k", "v"))
+    assert said(muster("key", "get", "k", "-j", "train")) == "v\n"
+
+
+def test_several_are_listed(serve, muster):
+    one, other = serve("--job", "one"), serve("--job", "other")
+    done = muster("key", "get", "k")
+    assert done.returncode == 1
+    first, *rest = done.stderr.splitlines()
+    assert "2 jobs run here, -j says which" in first
+    assert rest == [f"  one (process {one.pid})", f"  other (process {other.pid})"]
+    said(muster("key", "put", "k", "v", "-j", "other"))
+    assert said(muster("key", "get", "k", "--job=other")) == "v\n"
+    refused(muster("key", "get", "k", "-jone"))
+
+
+def test_one_that_is_not_there_is_told_with_those_that_are(serve, muster):
+    serve("--job", "train")
+    done = muster("key", "get", "k", "-j", "trian")
+    assert done.returncode == 1
+    assert "no service for job 'trian'; these run:" in done.stderr
+    assert "  train (process" in done.stderr
+
+
+def test_an_address_and_its_jobs(serve, muster, env):
+    service = serve("--addr", "127.0.0.1:0")
+    said(muster("key", "put", "k", "a", "--addr", service.address, "-j", "one"))
+    env["MUSTER_ADDR"] = service.address
+    env["MUSTER_JOB"] = "other"
+    said(muster("key", "put", "k", "b"))
+    assert said(muster("key", "get", "k")) == "b\n"
+    assert said(muster("key", "get", "k", "-j", "one")) == "a\n"
+
+
+def test_an_address_where_nobody_is(muster, env):
+    address = f"unix:{env['MUSTER_RUNTIME_DIR']}/nobody.sock"
+    assert address in refused(muster("key", "get", "k", "--addr", address))
+
+
+def test_a_service_that_comes_back_finds_who_waits(serve, muster, spawn):
+    service = serve("--log-level", "debug")
+    waiting = spawn("key", "get", "late", "--wait", "60s")
+    service.log.wait_for("connection-accepted", "conn=2")  # the first one only looked
+    service.kill()
+    serve()
+    said(muster("key", "put", "late", "here"))
+    assert waiting.wait() == 0
+    assert waiting.out.lines == ["here"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_killed_command_harms_nobody(service, muster, spawn, number):
+    watch = spawn("key", "watch")
+    said(muster("key", "put", "k", "v"))
+    watch.out.wait_for("put k v")
+    watch.signal(number)
+    watch.wait()
+    said(muster("key", "put", "k", "w"))
+    assert said(muster("key", "get", "k")) == "w\n"

@@ -1,0 +1,395 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`muster run`: what ranks get, who is started again, how a run ends and what it says of it."""
+
+import os
+import pty
+import re
+import signal
+import socket
+import stat
+
+import pytest
+
+from conftest import MUSTER, sanitized
+from running import RANK, Run, wait_gone
+
+
+@pytest.fixture
+def run(spawn, muster):
+    def start(size, *flags, **options):
+        return Run(spawn, muster, size, *flags, **options)
+
+    return start
+
+
+# ---- programs that know nothing of muster ----
+
+
+def test_lines_are_labelled(muster):
+    done = muster("run", "-n", 2, "--", "sh", "-c", "echo hi; echo oh >&2; printf part")
+    assert done.returncode == 0
+    assert sorted(done.stdout.splitlines()) == ["[0]: hi", "[0]: part", "[1]: hi", "[1]: part"]
+    assert "[0]: oh" in done.stderr.splitlines() and "[1]: oh" in done.stderr.splitlines()
+
+
+def test_labels_can_be_left_out(muster):
+    done = muster("run", "--no-label", "--", "echo", "hi")
+    assert done.stdout == "hi\n"
+
+
+def test_ranks_get_the_variables_of_torchrun(muster):
+    done = muster("run", "-n", 2, "--max-restarts", 5, "-j", "vars", "--", "env")
+    ranks = [{}, {}]
+    for line in done.stdout.splitlines():
+        index, name, value = re.fullmatch(r"\[(\d)\]: ([^=]*)=(.*)", line).groups()
+        ranks[int(index)][name] = value
+    for index, rank in enumerate(ranks):
+        expected = {
+            "RANK": index,
+            "LOCAL_RANK": index,
+            "WORLD_SIZE": 2,
+            "LOCAL_WORLD_SIZE": 2,
+            "GROUP_RANK": 0,
+            "MASTER_ADDR": "127.0.0.1",
+            "TORCHELASTIC_RUN_ID": "vars",
+            "TORCHELASTIC_RESTART_COUNT": 0,
+            "TORCHELASTIC_MAX_RESTARTS": 5,
+            "MUSTER_JOB": "vars",
+            "MUSTER_INDEX": index,
+            "MUSTER_SIZE": 2,
+        }
+        assert {name: rank.get(name) for name in expected} == {
+            name: str(value) for name, value in expected.items()
+        }
+        assert rank["MUSTER_ADDR"].startswith("unix:") and rank["MUSTER_ADDR"].endswith("vars.sock")
+    assert ranks[0]["MASTER_PORT"] == ranks[1]["MASTER_PORT"]
+    with socket.socket() as port:
+        port.bind(("127.0.0.1", int(ranks[0]["MASTER_PORT"])))
+
+
+def test_threads_are_limited_when_there_are_several_ranks(muster, env):
+    env.pop("OMP_NUM_THREADS", None)
+    show = ("--", "sh", "-c", "echo $OMP_NUM_THREADS")
+    done = muster("run", "-n", 2, *show)
+    assert sorted(done.stdout.splitlines()) == ["[0]: 1", "[1]: 1"]
+    assert len([line for line in done.stderr.splitlines() if "OMP_NUM_THREADS=1" in line]) == 1
+    assert muster("run", *show).stdout == "[0]: \n"
+    env["OMP_NUM_THREADS"] = "3"
+    done = muster("run", "-n", 2, *show)
+    assert sorted(done.stdout.splitlines()) == ["[0]: 3", "[1]: 3"] and done.stderr == ""
+
+
+def test_a_rank_reads_nothing_and_leads_its_group(muster):
+    done = muster("run", "--", "sh", "-c", "cat; cut -d' ' -f1,5 /proc/$$/stat", input="secret")
+    pid, group = done.stdout.removeprefix("[0]: ").split()
+    assert pid == group
+
+
+@pytest.mark.parametrize(
+    "program, code, words",
+    [
+        ("no-such-program", 127, "'no-such-program' is not found in PATH"),
+        ("./no/such", 127, "'./no/such' is not found"),
+        ("/etc/passwd", 126, "'/etc/passwd' is not executable"),
+        ("/tmp", 126, "'/tmp' is not executable"),
+    ],
+)
+def test_a_program_that_cannot_be_started_is_one_line(muster, program, code, words):
+    done = muster("run", "-n", 2, "--", program)
+    assert done.returncode == code
+    assert done.stderr == f"muster run: {words}\n"
+
+
+def test_a_file_of_no_known_format_is_one_line(muster, tmp_path):
+    program = tmp_path / "noise"
+    program.write_bytes(b"\x01\x02")
+    program.chmod(0o755)
+    done = muster("run", "--", program)
+    assert done.returncode == 126
+    assert done.stderr.count("\n") == 1 and "Exec format error" in done.stderr
+
+
+def test_no_program_is_wrong_usage(muster):
+    done = muster("run", "-n", 2)
+    assert done.returncode == 2 and "which program?" in done.stderr
+    done = muster("run", "-n", 2, "--min-size", 3, "--", "true")
+    assert done.returncode == 2 and "--min-size 3" in done.stderr
+
+
+def test_a_program_that_exits_at_once_is_one_line(muster):
+    done = muster("run", "--", "sh", "-c", "echo no such model >&2; exit 3")
+    assert done.returncode == 3
+    rank, cause = done.stderr.splitlines()
+    assert rank == "[0]: no such model"
+    assert re.fullmatch(
+        rf"muster run: first cause: #0 \(pid \d+\) on {socket.gethostname()} ended with status 3 at "
+        r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}, \d+ ms after its start, before it opened a muster "
+        r'client; its last line on stderr: "no such model"',
+        cause,
+    )
+
+
+def test_the_ranks_that_were_stopped_are_not_the_cause(muster):
+    script = "case $RANK in 1) echo mine >&2; exit 7;; *) trap 'exit 9' TERM; while :; do :; done; esac"
+    done = muster("run", "-n", 3, "--", "sh", "-c", script)
+    assert done.returncode == 7
+    assert "first cause: #1 " in done.stderr.splitlines()[-1]
+    assert '"mine"' in done.stderr.splitlines()[-1]
+
+
+def test_a_signal_is_128_and_its_number(muster):
+    done = muster("run", "--", "sh", "-c", "kill -SEGV $$")
+    assert done.returncode == 128 + signal.SIGSEGV
+    assert "was killed by signal 11 (Segmentation fault)" in done.stderr.splitlines()[-1]
+
+
+def test_75_is_no_failure_and_is_passed_on(muster):
+    done = muster("run", "-n", 2, "--", "sh", "-c", "exit $((75 * RANK))")
+    assert done.returncode == 75
+    assert "first cause" not in done.stderr
+
+
+def test_a_rank_may_leave_core_dumps_only_if_asked(muster):
+    limit = ("--", "sh", "-c", "cut -c1-60 /proc/self/limits | grep core")
+    assert re.search(r"Max core file size +1 ", muster("run", *limit).stdout)
+    done = muster("run", "--core", *limit)
+    assert not re.search(r"Max core file size +1 ", done.stdout)
+
+
+def test_a_run_within_a_rank_is_a_job_of_its_own(muster):
+    inner = (MUSTER, "run", "-n", 2, "--no-label", "--", "sh", "-c", "echo inner $RANK $MUSTER_SIZE")
+    done = muster("run", "--", *inner)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == ["[0]: inner 0 2", "[0]: inner 1 2"]
+
+
+# ---- signals and the end of everything ----
+
+
+def test_signals_are_passed_on(spawn):
+    script = "trap 'echo usr1' USR1; trap 'echo usr2; exit 0' USR2; echo ready; while :; do sleep 0.01; done"
+    process = spawn("run", "-n", 2, "--", "sh", "-c", script)
+    process.out.wait_for("ready", count=2)
+    process.signal(signal.SIGUSR1)
+    process.out.wait_for("usr1", count=2)
+    process.signal(signal.SIGUSR2)
+    assert process.wait() == 0
+
+
+def test_a_rank_told_to_stop_may_end_well(spawn):
+    script = "trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.01; done"
+    process = spawn("run", "-n", 2, "--", "sh", "-c", script)
+    process.out.wait_for("ready", count=2)
+    process.signal(signal.SIGTERM)
+    assert process.wait() == 0
+    assert len(process.out.having("saved")) == 2
+
+
+def pids_said(process, count):
+    process.out.wait_for("pid ", count=count)
+    return [int(line.split()[-1]) for line in process.out.having("pid ")]
+
+
+def test_the_end_leaves_nothing_behind(spawn):
+    script = "trap '' TERM; sh -c 'echo pid $$; while :; do sleep 1; done' & echo pid $$; wait"
+    process = spawn("run", "-n", 2, "--grace", "200ms", "--", "sh", "-c", script)
+    pids = pids_said(process, 4)
+    pidfds = [os.pidfd_open(pid) for pid in pids]
+    process.signal(signal.SIGTERM)
+    assert process.wait() == 128 + signal.SIGTERM
+    wait_gone(*pidfds)
+    assert process.log.lines[-1] == "muster run: stopped by signal 15 (Terminated)"
+
+
+def test_the_second_signal_kills_at_once(spawn):
+    script = "trap '' TERM INT; echo pid $$; while :; do sleep 0.01; done"
+    process = spawn("run", "-n", 2, "--grace", "1h", "--", "sh", "-c", script)
+    pids_said(process, 2)
+    process.signal(signal.SIGTERM)
+    process.log.wait_for("once more kills at once")
+    process.signal(signal.SIGINT)
+    assert process.wait() == 128 + signal.SIGTERM
+
+
+def test_ctrl_c_at_a_terminal(env):
+    pid, terminal = pty.fork()
+    if pid == 0:
+        script = "echo pid $$; while :; do sleep 0.01; done"
+        os.execve(MUSTER, ["muster", "run", "-n", "2", "--", "sh", "-c", script], env)
+    text = b""
+    while text.count(b"pid ") < 2:
+        text += os.read(terminal, 4096)
+    pids = [int(word) for word in re.findall(rb"pid (\d+)", text)]
+    pidfds = [os.pidfd_open(one) for one in pids]
+    os.write(terminal, b"\x03")
+    try:
+        while chunk := os.read(terminal, 4096):
+            text += chunk
+    except OSError:
+        pass  # the terminal's other side is closed
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 130, text
+    os.close(terminal)
+    wait_gone(*pidfds)
+    assert b"stopped by signal 2 (Interrupt)" in text
+
+
+def test_ranks_and_service_die_with_the_launcher(run):
+    job = run(2)
+    ranks = job.entered()
+    children = open(f"/proc/{job.run.pid}/task/{job.run.pid}/children").read().split()
+    pids = {rank["pid"] for rank in ranks.values()}
+    assert pids < {int(child) for child in children} and len(children) == 3
+    pidfds = [os.pidfd_open(int(child)) for child in children]
+    job.run.kill()
+    wait_gone(*pidfds)
+
+
+def test_what_a_rank_left_running_ends_with_it(spawn):
+    process = spawn("run", "--", "sh", "-c", "(while :; do sleep 1; done) & echo pid $!; read none")
+    (pid,) = pids_said(process, 1)
+    try:
+        pidfd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    assert process.wait() == 1
+    wait_gone(pidfd)
+
+
+def test_the_socket_is_the_users_alone_and_goes_with_the_run(run, env):
+    job = run(1, "--lease", "20s")
+    ranks = job.entered()
+    path = f"{env['MUSTER_RUNTIME_DIR']}/{job.job}.sock"
+    assert stat.S_ISSOCK(os.stat(path).st_mode)
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o700
+    job.all_well(ranks)
+    assert not os.path.exists(path)
+
+
+def test_a_job_of_that_name_is_not_started_twice(run, muster):
+    job = run(1)
+    ranks = job.entered()
+    done = muster("run", "-j", job.job, "--", "true")
+    assert done.returncode == 125
+    assert job.job in done.stderr
+    job.all_well(ranks)
+
+
+# ---- ranks that are members ----
+
+
+def test_a_killed_rank_is_started_again_and_the_others_stay(run):
+    job = run(3)
+    before = job.entered()
+    os.kill(before[1]["pid"], signal.SIGKILL)
+    after = job.entered(2)
+    assert {index for index in after if after[index]["pid"] != before[index]["pid"]} == {1}
+    assert [after[index]["rank"] for index in range(3)] == [0, 1, 2]
+    job.log.wait_for("(#1, pid ", "was killed by signal 9 (Killed); starting it again (1 of 3)")
+    job.all_well(after)
+    assert "first cause" not in job.last_line()
+
+
+def test_a_new_process_gets_another_port_and_is_told_of_restarts(run):
+    show = "echo port $MUSTER_INDEX $MASTER_PORT $TORCHELASTIC_RESTART_COUNT; exec \"$0\""
+    job = run(2, rank=("sh", "-c", show, RANK))
+    before = job.entered()
+    os.kill(before[0]["pid"], signal.SIGKILL)
+    after = job.entered(2)
+    old, new = [line.split()[2:] for line in job.out.having("port 0 ")]
+    assert old[0] == "0" and new[2] == "1" and old[1] != new[1]
+    job.all_well(after)
+
+
+def test_the_first_cause_is_told_in_full(run):
+    job = run(3, "--max-restarts", 0)
+    pids = job.entered()
+    job.order(1, 1, "segv")
+    assert job.run.wait() == 128 + signal.SIGSEGV
+    assert re.fullmatch(
+        rf"muster run: first cause: rank 1 \(#1, pid {pids[1]['pid']}\) on {socket.gethostname()} "
+        r"was killed by signal 11 \(Segmentation fault\) at "
+        r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}, in generation 1; "
+        r'its last line on stderr: "order: segv"',
+        job.last_line(),
+    )
+    assert job.log.having("#1 is not started again: 0 of 0 restarts are used")
+
+
+def test_a_failure_that_was_got_over_is_not_the_cause(run):
+    job = run(2, "--max-restarts", 1)
+    os.kill(job.entered()[0]["pid"], signal.SIGKILL)
+    generation = job.entered(2)[1]["generation"]
+    job.order(1, generation, "exit 5")
+    assert job.run.wait() == 5
+    assert "first cause: rank 1 (#1, " in job.last_line()
+    assert "ended with status 5" in job.last_line() and f"in generation {generation}" in job.last_line()
+
+
+def test_the_run_goes_on_without_a_rank_if_enough_are_left(run):
+    job = run(3, "--max-restarts", 0, "--min-size", 2)
+    os.kill(job.entered()[0]["pid"], signal.SIGKILL)
+    job.log.wait_for("going on without #0: 2 are left, 2 are enough")
+    after = job.entered(2, size=2)
+    assert {index: after[index]["rank"] for index in after} == {1: 0, 2: 1}
+    job.all_well(after)
+
+
+def test_a_stopped_rank_is_given_up_killed_and_replaced(run):
+    job = run(2, "--lease", "2s" if sanitized() else "1s")
+    before = job.entered()
+    os.kill(before[1]["pid"], signal.SIGSTOP)
+    after = job.entered(2)
+    assert after[0]["pid"] == before[0]["pid"] and after[1]["pid"] != before[1]["pid"]
+    job.log.wait_for("(#1, pid ", "was silent for longer than the lease and was killed; starting")
+    job.all_well(after)
+
+
+def test_who_dies_before_it_gets_in_is_held_back(run, tmp_path):
+    flag = tmp_path / "crash"
+    script = '[ -e "$1" ] && [ "$MUSTER_INDEX" = 1 ] && exit 4; exec "$0"'
+    job = run(2, rank=("sh", "-c", script, RANK, flag))
+    before = job.entered()
+    flag.touch()
+    os.kill(before[1]["pid"], signal.SIGKILL)
+    job.log.wait_for("#1 (pid ", "ended with status 4; starting it again in 1 s (2 of 3)")
+    flag.unlink()
+    job.log.wait_for("starting it again", count=2)
+    after = job.entered(2)
+    assert after[0]["pid"] == before[0]["pid"]
+    job.all_well(after)
+
+
+def test_a_joiner_that_waits_when_the_others_are_done_is_stopped(run):
+    job = run(2, "--grow", "off")
+    os.kill(job.entered()[1]["pid"], signal.SIGKILL)
+    job.entered(2, size=1)
+    job.order(0, 2, "ok")
+    assert job.run.wait() == 0
+
+
+def test_the_death_of_the_service_is_the_cause(run):
+    job = run(2, "--lease", "1s")
+    ranks = {rank["pid"] for rank in job.entered().values()}
+    children = open(f"/proc/{job.run.pid}/task/{job.run.pid}/children").read().split()
+    (service,) = {int(child) for child in children} - ranks
+    os.kill(service, signal.SIGKILL)
+    assert job.run.wait() == 125
+    assert f"first cause: the service of job '{job.job}' (pid {service})" in job.last_line()
+    assert "was killed by signal 9 (Killed)" in job.last_line()
+
+
+def test_chaos_kills_a_rank(run, muster):
+    job = run(2)
+    before = job.entered()
+    done = muster("chaos", "kill", 1, "-j", job.job)
+    assert done.returncode == 0
+    assert done.stdout == (
+        f"signal 9 (Killed) sent to #1 (rank 1, pid {before[1]['pid']}) of job '{job.job}'\n"
+    )
+    after = job.entered(2)
+    assert after[1]["pid"] != before[1]["pid"]
+    done = muster("chaos", "kill", 7, "-j", job.job)
+    assert done.returncode == 1 and "no #7 lives" in done.stderr
+    assert muster("chaos", "kill", "x", "-j", job.job).returncode == 2
+    assert muster("chaos", "hug", 1, "-j", job.job).returncode == 2
+    job.all_well(after)

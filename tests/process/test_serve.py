@@ -1,0 +1,468 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The service as a process: its sockets, its limits, and what bad input costs."""
+
+import os
+import pathlib
+import resource
+import signal
+import socket
+import stat
+import struct
+import subprocess
+import sys
+import time
+
+import pytest
+
+from conftest import MUSTER, WAIT_S, sanitized
+from wire import ELIMIT, OK, PREAMBLE, VERSION, Closed, Wire, connect, field, frame
+
+HELLO = PREAMBLE + frame(field(1, 1) + field(2, VERSION))
+
+
+def path_of(service):
+    return pathlib.Path(service.address[len("unix:") :])
+
+
+def mode(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+# ---- start and end ----
+
+
+def test_socket_is_the_users_alone_and_goes_with_the_service(serve, env):
+    service = serve("--job", "train")
+    path = path_of(service)
+    assert path == pathlib.Path(env["MUSTER_RUNTIME_DIR"]) / "train.sock"
+    assert mode(path) == 0o700
+    assert mode(path.parent) == 0o700
+    service.signal(signal.SIGTERM)
+    assert service.wait() == 0
+    assert not path.exists()
+    assert service.log.having("info service stopping", "SIGTERM")
+
+
+def test_runtime_directory_is_made_private(serve, env):
+    env["MUSTER_RUNTIME_DIR"] += "/new"
+    assert mode(path_of(serve()).parent) == 0o700
+
+
+@pytest.mark.parametrize("bits", [0o755, 0o710, 0o702])
+def test_runtime_directory_that_others_can_enter_is_refused(muster, env, bits):
+    os.chmod(env["MUSTER_RUNTIME_DIR"], bits)
+    done = muster("serve")
+    assert done.returncode == 1
+    assert "is not safe: it must be a directory of this user with mode 0700" in done.stderr
+
+
+def test_sigint_stops_with_connections_open(service):
+    wires = [service.wire() for _ in range(5)]
+    service.signal(signal.SIGINT)
+    assert service.wait() == 0
+    assert all(wire.ended() for wire in wires)
+
+
+def test_ready_descriptor_gets_a_newline(serve):
+    reader, writer = os.pipe()
+    serve("--ready-fd", str(writer), pass_fds=[writer])
+    os.close(writer)
+    with os.fdopen(reader, "rb") as ready:
+        assert ready.read() == b"\n"
+
+
+def test_service_of_a_parent_ends_with_it(serve):
+    service = serve("--parent", "--log-level", "info", stdin=subprocess.PIPE)
+    wire = service.wire()
+    service.signal(signal.SIGINT)  # Ctrl-C is for the parent
+    assert wire.renew().status == OK
+    service.process.stdin.close()
+    assert service.wait() == 0
+    assert service.log.having("stopping", "the parent is gone")
+
+
+def test_service_of_a_killed_parent_ends(env):
+    code = ("import subprocess, sys\n"
+            "subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE).wait()\n")
+    parent = subprocess.Popen([sys.executable, "-c", code, str(MUSTER), "serve", "--parent"],
+                              env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert b"serving on" in parent.stdout.readline()
+    parent.kill()
+    parent.wait()
+    assert parent.stdout.read() == b""  # the service held the other end
+    assert os.listdir(env["MUSTER_RUNTIME_DIR"]) == []
+
+
+def test_socket_of_a_dead_service_is_replaced(serve):
+    dead = serve()
+    dead.kill()
+    assert path_of(dead).exists()
+    assert serve().wire().renew().status == OK
+
+
+def test_socket_of_a_living_service_is_refused_by_name(service, muster):
+    done = muster("serve")
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"muster serve: cannot serve on {service.address}: process {service.pid} serves there "
+        "already\n"
+    )
+    assert service.wire().renew().status == OK
+
+
+def test_file_that_is_no_socket_is_kept(muster, env):
+    path = pathlib.Path(env["MUSTER_RUNTIME_DIR"]) / "default.sock"
+    path.write_text("precious")
+    done = muster("serve")
+    assert done.returncode == 1
+    assert "no socket" in done.stderr
+    assert path.read_text() == "precious"
+
+
+def test_socket_of_a_successor_is_not_removed(serve):
+    first = serve()
+    path_of(first).unlink()
+    second = serve()
+    first.signal(signal.SIGTERM)
+    first.wait()
+    assert second.wire().renew().status == OK
+
+
+# ---- addresses ----
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:0", "[::1]:0", "localhost:0"])
+def test_tcp_on_loopback(serve, address):
+    service = serve("--addr", address)
+    assert not service.address.endswith(":0")
+    assert service.wire().renew().status == OK
+
+
+def test_several_addresses_share_one_service(serve, env):
+    path = env["MUSTER_RUNTIME_DIR"] + "/own.sock"
+    service = serve("--addr", "unix:" + path, "--addr", "127.0.0.1:0")
+    first, second = service.address.split(",")
+    assert first == "unix:" + path
+    one, other = Wire(first), Wire(second)
+    assert one.open().status == OK and other.open().status == OK
+    assert one.put("k", "v").status == OK
+    assert other.get("k").value == b"v"
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0", "192.0.2.1:7000"])
+def test_an_address_others_can_reach_is_refused(muster, address):
+    done = muster("serve", "--addr", address)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"muster serve: refused to serve on {address}: anybody on the")
+
+
+@pytest.mark.parametrize("address", ["nonsense", ":7000", "127.0.0.1:", "::1:7000", "[]:1",
+                                     "unix:relative.sock", "unix:/" + "x" * 120, "127.0.0.1:99999"])
+def test_an_address_that_is_none_is_refused(muster, address):
+    done = muster("serve", "--addr", address)
+    assert done.returncode == 1
+    assert done.stderr.startswith("muster serve: ")
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs a second user")
+def test_another_user_is_refused(service, tmp_path):
+    directory = path_of(service).parent
+    os.chmod(path_of(service), 0o777)
+    os.chmod(directory, 0o755)
+    # The file's mode no longer protects: the uid of the peer does.
+    code = ("import socket, sys\n"
+            "s = socket.socket(socket.AF_UNIX)\n"
+            "s.settimeout(30)\n"
+            "s.connect(sys.argv[1])\n"
+            "sys.exit(0 if s.recv(1) == b'' else 1)\n")
+    done = subprocess.run(["/usr/bin/python3", "-c", code, str(path_of(service))], user=65534,
+                          group=65534, extra_groups=[], cwd="/", timeout=WAIT_S)
+    assert done.returncode == 0
+    assert "uid:65534" in service.log.wait_for("connection-refused", "another user")
+
+
+# ---- bad input costs its sender the connection and nobody else anything ----
+
+BAD = {
+    "no dialect": b"\xff\xff\xff\xff",
+    "another dialect": b"GET / HTTP/1.1\r\n\r\n",
+    "almost the preamble": b"MUSTARD!",
+    "a framing of the future": b"MUSTER\0\xfe" + frame(field(1, 1) + field(2, VERSION)),
+    "a version nobody speaks": PREAMBLE + frame(field(1, 200) + field(2, 201)),
+    "no hello": PREAMBLE + frame(b"\xff\xff\xff\xff"),
+    "an empty frame": PREAMBLE + frame(b""),
+    "a frame too large": HELLO + struct.pack(">I", 0x7FFFFFFF) + b"x",
+    "no message": HELLO + frame(b"\xff" * 64),
+    "no command": HELLO + frame(field(1, 1) + field(2, 1)),
+    "an unknown command": HELLO + frame(field(1, 1) + field(2, 1) + field(900, b"")),
+    "no session": HELLO + frame(field(1, 1) + field(2, 1) + field(16 + 3, b"")),
+    "noise": HELLO + bytes((i * 73 + 41) & 0xFF for i in range(5000)),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_bad_input_costs_its_sender_the_connection(service, what):
+    witness = service.wire()
+    assert witness.put("k", "v").status == OK
+    bad = Wire(service.address, hello=False)
+    bad.send(BAD[what])
+    assert bad.ended()
+    line = service.log.wait_for("conn=2", "reason=")
+    assert "pid:" in line
+    assert witness.get("k").value == b"v"
+    assert service.wire().renew().status == OK
+
+
+def test_a_frame_cut_short_is_told(service):
+    bad = Wire(service.address)
+    bad.send(struct.pack(">I", 100) + b"x")
+    bad.sock.shutdown(socket.SHUT_WR)
+    assert bad.ended()
+    service.log.wait_for("conn=1", "reason=")
+    assert service.wire().renew().status == OK
+
+
+def test_bytes_one_by_one_are_the_same(service):
+    wire = Wire(service.address, hello=False)
+    wire.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    for byte in HELLO:
+        wire.send(bytes([byte]))
+    wire.receive()
+    assert wire.open().status == OK
+
+
+# ---- readers that are slow, and many of them ----
+
+
+def test_who_does_not_read_loses_the_connection_and_not_the_session(serve):
+    service = serve("--output-bytes-max", "4m")
+    witness = service.wire()
+    slow = service.wire()
+    assert slow.put("mine", "still here", owned=True).status == OK
+    assert slow.put("large", b"x" * 1000000).status == OK
+    for _ in range(30):
+        slow.post("get", field(2, "large"))
+    service.log.wait_for("warn service connection-refused", "output_bytes_max")
+    assert witness.get("mine").value == b"still here"
+    again = Wire(service.address)
+    again.last_id = slow.last_id
+    assert again.open(token=slow.token).status == OK
+    assert again.get("mine").value == b"still here"
+    assert witness.renew().status == OK
+
+
+def test_who_reads_late_gets_everything(service):
+    wire = service.wire()
+    wire.put("large", b"x" * 1000000)
+    for _ in range(60):
+        wire.post("get", field(2, "large"))
+    assert service.wire().renew().status == OK
+    sizes = {len(wire.receive()) for _ in range(60)}
+    assert len(sizes) == 1 and sizes.pop() > 1000000
+
+
+def test_more_requests_at_once_than_a_turn_takes(service):
+    wire = service.wire()
+    first = wire.last_id
+    body = b""
+    for i in range(2000):
+        number = first + 1 + i
+        body += frame(field(1, number) + field(2, number) + field(16 + 3, b""))
+    wire.send(body)
+    for i in range(2000):
+        payload = wire.receive()
+        assert payload.startswith(field(1, first + 1 + i))
+
+
+def test_connections_over_the_limit_are_closed_and_the_others_live(serve):
+    service = serve("--connections-max", "3")
+    wires = [service.wire() for _ in range(3)]
+    for _ in range(4):
+        refused = connect(service.address)
+        assert refused.recv(1) == b""
+    assert "limit=3" in service.log.wait_for("connection-limit-reached")
+    wires.pop().close()
+    # The service learns of the end before or after the next one comes: it is let in at last.
+    deadline = time.monotonic() + WAIT_S
+    while True:
+        try:
+            assert service.wire().renew().status == OK
+            break
+        except (Closed, ConnectionError):
+            assert time.monotonic() < deadline
+    assert len(service.log.having("connection-limit-reached")) == 1
+    assert service.log.wait_for("connection-limit-left")
+    assert all(wire.renew().status == OK for wire in wires)
+
+
+def test_without_descriptors_the_others_wait(serve):
+    def few():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+
+    service = serve(preexec_fn=few)
+    witness = service.wire()
+    waiting = [connect(service.address) for _ in range(60)]
+    service.log.wait_for("accepting-paused")
+    assert witness.renew().status == OK
+    for sock in waiting[:40]:
+        sock.close()
+    late = Wire(service.address)
+    assert late.open().status == OK
+    assert len(service.log.having("accepting-paused")) == 1
+    assert witness.renew().status == OK
+    for sock in waiting[40:]:
+        sock.close()
+
+
+def test_who_asks_nothing_is_not_kept(serve):
+    service = serve("--lease", "1s")
+    silent = connect(service.address)
+    half = Wire(service.address)
+    assert silent.recv(1) == b""
+    assert half.ended()
+    service.log.wait_for("connection-refused", "asks nothing", count=2)
+
+
+def test_a_stopped_service_blames_nobody(serve, muster):
+    clock = serve("--job", "clock")
+    service = serve("--job", "train", "--lease", "400ms")
+    members = [Wire(service.address) for _ in range(2)]
+    assert all(wire.open_rank(i, 2).status == OK for i, wire in enumerate(members))
+    service.signal(signal.SIGSTOP)
+    # Two leases pass by the other service's clock.
+    assert muster("key", "get", "never", "--wait", "800ms", "-j", "clock").returncode == 124
+    service.signal(signal.SIGCONT)
+    assert all(wire.renew().status == OK for wire in members)
+    assert service.log.having("member-lost") == []
+    assert clock.wire().renew().status == OK
+
+
+def resident(pid):
+    with open(f"/proc/{pid}/status", encoding="ascii") as text:
+        for line in text:
+            if line.startswith("VmRSS"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+@pytest.mark.skipif(resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 1200, reason="descriptors")
+def test_a_thousand_idle_sessions(service):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard if hard < 4096 else 4096, hard))
+    witness = service.wire()
+    first = [service.wire() for _ in range(100)]  # so that what is paid once is paid
+    before = resident(service.pid)
+    wires = [service.wire() for _ in range(1000)]
+    cost = (resident(service.pid) - before) / len(wires)
+    assert witness.renew().status == OK
+    assert all(wire.renew().status == OK for wire in (wires[0], wires[-1], first[0]))
+    if not sanitized():
+        assert cost <= 4096, f"{cost:.0f} bytes for each idle session"
+    service.signal(signal.SIGTERM)
+    assert service.wait() == 0
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_sessions_over_their_limit_are_told(serve):
+    service = serve("--sessions-max", "2")
+    kept = [service.wire(), service.wire()]
+    reply = Wire(service.address).open()
+    assert reply.status == ELIMIT
+    assert reply.detail[5] == [2 << 1]
+    assert all(wire.renew().status == OK for wire in kept)
+
+
+# ---- the log ----
+
+
+def test_log_lines_have_one_shape(serve):
+    service = serve("--log-level", "debug")
+    service.wire().close()
+    line = service.log.wait_for("debug service connection-closed", "conn=1")
+    when, level, component, event, *rest = line.split(" ")
+    assert time.strptime(when[:19], "%Y-%m-%dT%H:%M:%S") and when.endswith("Z")
+    assert (level, component, event) == ("debug", "service", "connection-closed")
+    assert rest[0] == "conn=1" and rest[1].startswith(f"peer=uid:{os.geteuid()},pid:")
+
+
+def test_a_log_that_nobody_reads_stops_nothing(env):
+    reader, writer = os.pipe()
+    service = subprocess.Popen([str(MUSTER), "serve", "--log-level", "debug"], env=env,
+                               stdout=subprocess.PIPE, stderr=writer, text=True)
+    os.close(writer)
+    address = service.stdout.readline().split()[-1]
+    for _ in range(1500):
+        Wire(address).close()
+    wire = Wire(address)
+    assert wire.open().status == OK
+    wire.close()
+    service.terminate()
+    os.close(reader)
+    assert service.wait(WAIT_S) == 0
+
+
+# ---- what belongs to the program ----
+
+
+@pytest.mark.parametrize("command", ["serve", "key", "status", "barrier"])
+def test_help_has_an_example(muster, command):
+    done = muster(command, "--help")
+    assert done.returncode == 0 and done.stderr == ""
+    assert f"usage: muster {command} [flags]" in done.stdout
+    assert f"\nexample:\n  muster {command}" in done.stdout
+
+
+def test_flags_come_from_the_settings(muster):
+    help_text = muster("serve", "--help").stdout
+    assert "--keys-max N" in help_text and "--lease DURATION" in help_text
+    assert "(default 10s)" in help_text
+
+
+@pytest.mark.parametrize("args, said", [
+    (["srve"], "the nearest is serve"),
+    (["serve", "--leese", "3s"], "the nearest is --lease"),
+    (["serve", "--key_max", "3"], "the nearest is --keys-max"),
+    (["serve", "--lease"], "--lease needs a value"),
+    (["serve", "--lease", "soon"], "'soon' is no duration"),
+    (["serve", "--keys-max", "0"], "from 1 to"),
+    (["serve", "extra"], "what is 'extra'?"),
+    (["key", "gte", "x"], "the nearest is get"),
+    (["key", "put", "x"], "usage: muster key put NAME VALUE"),
+    (["barrier", "x"], "usage: muster barrier NAME -n"),
+    ([], "which command?"),
+])
+def test_wrong_usage_is_told_and_exits_2(muster, args, said):
+    done = muster(*args)
+    assert done.returncode == 2
+    assert done.stdout == "" and said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_flag_before_environment_before_default(serve, env):
+    env["MUSTER_LEASE"] = "7s"
+    assert serve().wire().last_id == 1
+    wire = Wire(serve("--job", "b").address)
+    assert wire.open().number == 7000
+    wire = Wire(serve("--job", "c", "--lease", "9s").address)
+    assert wire.open().number == 9000
+
+
+def test_a_setting_in_the_environment_that_makes_no_sense_is_told(muster, env):
+    env["MUSTER_LEASE"] = "soon"
+    done = muster("serve")
+    assert done.returncode == 2
+    assert "in the environment: setting lease: 'soon' is no duration" in done.stderr
+
+
+def test_unknown_variables_give_one_warning(muster, env):
+    env["MUSTER_LEESE"] = "1"
+    env["MUSTER_ELSE"] = "1"
+    lines = muster("key").stderr.splitlines()
+    assert len(lines) == 2
+    assert "warning" in lines[0] and "MUSTER_LEESE" in lines[0] and "MUSTER_ELSE" in lines[0]
+
+
+def test_version_is_one_line(muster):
+    words = muster("--version").stdout.split()
+    assert words[0] == "muster" and len(words) == 2 and words[1][0].isdigit()

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`muster status`: who is here, lost, waiting, and who is missing."""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+
+from wire import OK, RANK, Wire, field
+
+HERE = pathlib.Path(__file__).parent
+
+# A rank in a process of its own, so that it can be killed.
+MEMBER = """
+import sys
+from wire import RANK, Wire
+address, index, size = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+wire = Wire(address)
+assert wire.open_rank(index, size).status == 0
+assert wire.ask("join").status == 0
+print("in", flush=True)
+sys.stdin.read()
+"""
+
+
+def ranks(service, count, size=None):
+    """Connections of ranks 0 to count-1, of which all are ready."""
+    wires = []
+    for index in range(count):
+        wire = Wire(service.address)
+        assert wire.open_rank(index, size or count).status == OK
+        wire.post("join")
+        wires.append(wire)
+    return wires
+
+
+def sealed(service, count):
+    wires = ranks(service, count)
+    for wire in wires:
+        wire.receive()
+    return wires
+
+
+def text(muster, *args):
+    done = muster("status", *args)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout.splitlines()
+
+
+def told(muster, *args):
+    return json.loads("\n".join(text(muster, *args, "--json")))
+
+
+def test_nobody(service, muster):
+    assert text(muster) == ["job default: no generation yet, 0 of 0 here"]
+    assert told(muster)["members"] == []
+
+
+def test_who_never_came(serve, muster):
+    service = serve("--lease", "60s")
+    kept = ranks(service, 2, 4)
+    lines = text(muster)
+    assert lines[0] == "job default: no generation yet, 2 of 4 here"
+    assert lines[1] == "missing: #2 (never came), #3 (never came)"
+    assert lines[2] == f"  #0             joining  node testnode, pid {os.getpid()}"
+    assert told(muster)["missing"] == [2, 3]
+    assert kept
+
+
+def test_a_sealed_generation(serve, muster):
+    service = serve("--lease", "60s")
+    kept = sealed(service, 3)
+    lines = text(muster)
+    assert lines[0] == "job default: generation 1, 3 of 3 here"
+    assert lines[1:] == [
+        f"  rank {i} (#{i})    present  node testnode, pid {os.getpid()}" for i in range(3)
+    ]
+    assert kept
+
+
+def test_who_waits_at_which_round(serve, muster):
+    service = serve("--lease", "60s")
+    first, *_ = sealed(service, 2)
+    first.post("round", field(1, 1) + field(2, "epoch"))
+    assert first.renew_behind().status == OK  # so it has been taken in
+    lines = text(muster)
+    assert lines[1].endswith(", waits at 'epoch' 0")
+    assert lines[3] == "round 'epoch' 0: 1 of 2 arrived, first missing: rank 1 (#1, node testnode)"
+    answer = told(muster)
+    assert answer["rounds"] == [
+        {"name": "epoch", "number": 0, "arrived": 1, "expected": 2, "first_missing": 1}
+    ]
+    assert answer["members"][0]["waits_at"] == "epoch"
+    assert answer["members"][1]["waits_at"] is None
+
+
+def test_a_killed_rank_is_silent_then_lost(serve, muster):
+    service = serve("--lease", "1s")
+    survivor = ranks(service, 1, 2)[0]
+    rank = subprocess.Popen(
+        [sys.executable, "-c", MEMBER, service.address, "1", "2"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={"PYTHONPATH": str(HERE)},
+    )
+    assert rank.stdout.readline() == b"in\n"
+    survivor.receive()
+    rank.send_signal(signal.SIGKILL)
+    rank.wait()
+    service.log.wait_for("member-lost #1", "cause=lease", meanwhile=survivor.renew)
+    survivor.renew()
+    answer = told(muster)
+    one = answer["members"][1]
+    assert (one["index"], one["state"], one["cause"], one["pid"]) == (1, "lost", "lease", rank.pid)
+    assert 1 in answer["missing"]
+    survivor.renew()
+    line = [line for line in text(muster) if line.startswith("missing: ")][0]
+    assert "#1 (silent for longer than the lease, node testnode)" in line
+
+
+def test_silence_is_told(serve, muster):
+    service = serve("--lease", "60s")
+    first, second = sealed(service, 2)
+    second.close()
+    service.log.wait_for("member-silent #1")
+    lines = text(muster)
+    assert lines[0] == "job default: generation 1, 2 of 2 here"
+    assert re.match(r"  rank 1 \(#1\) +silent +node testnode, pid \d+, last heard \d+\.\d s ago",
+                    lines[2])
+    assert first
+
+
+def test_other_jobs_of_the_service_are_named(serve, muster):
+    service = serve("--lease", "60s")
+    other = Wire(service.address)
+    assert other.open_rank(0, 2, job="other").status == OK
+    assert "also here: job other, generation 0, 1 of 2 (-j other)" in text(muster)
+    lines = text(muster, "--addr", service.address, "-j", "other")
+    assert lines[0] == "job other: no generation yet, 1 of 2 here"
+    assert {job["job"] for job in told(muster)["jobs"]} >= {"other"}
+
+
+def test_an_agents_word_is_shown(serve, muster):
+    service = serve("--lease", "60s")
+    kept = sealed(service, 2)
+    agent = service.wire()
+    body = field(1, 1) + field(2, os.getpid()) + field(3, 2) + field(4, 9 << 1) + field(5, "oops")
+    assert agent.ask("lost", body).number == 1
+    lines = text(muster)
+    assert lines[1] == "missing: #1 (killed by signal 9 (Killed), node testnode)"
+    assert any("lost" in line and ": oops" in line for line in lines[2:])
+    assert kept and RANK == 1

@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+mst_test(page_test SOURCES page_test.c LINK mst_page)
+mst_test(death_test SOURCES death_test.c LINK mst_page)
+mst_test(output_test SOURCES output_test.c LINK mst_agent_process)
+mst_test(spawn_test SOURCES spawn_test.c LINK mst_agent_process)

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "io/page.h"
+#include "io/short_slice.h"
+
+static void a_rank_sees_the_page_of_its_agent(void **state)
+{
+    struct mst_page *agent, *rank;
+    int fd;
+
+    (void)state;
+    assert_int_equal(mst_page_create(&agent, &fd), MUSTER_OK);
+    assert_true((fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
+    assert_int_equal(mst_page_map(&rank, fd), MUSTER_OK);
+    assert_false(mst_page_held(agent));
+    assert_true(mst_page_hold(rank));
+    assert_true(mst_page_held(agent));
+    assert_int_equal(agent->pid, getpid());
+    rank->pings = 7;
+    assert_int_equal(agent->pings, 7);
+    mst_page_release(rank);
+    assert_false(mst_page_held(agent));
+    assert_false(mst_page_died(agent));
+    assert_true(mst_page_hold(rank)); /* a second client after the first was closed */
+    mst_page_release(rank);
+    mst_page_unmap(rank);
+    mst_page_unmap(agent);
+    close(fd);
+}
+
+static void what_is_no_page_is_refused(void **state)
+{
+    struct mst_page *page = NULL;
+    int small = memfd_create("small", MFD_CLOEXEC), zero = memfd_create("zero", MFD_CLOEXEC);
+    int ends[2];
+
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(ftruncate(zero, 4096), 0);
+    assert_int_equal(mst_page_map(&page, small), MUSTER_EINVAL);
+    assert_int_equal(mst_page_map(&page, zero), MUSTER_EINVAL);
+    assert_int_equal(mst_page_map(&page, ends[0]), MUSTER_EINVAL);
+    assert_int_equal(mst_page_map(&page, -1), MUSTER_EINVAL);
+    assert_null(page);
+    close(small);
+    close(zero);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void a_rank_cannot_truncate_it_under_its_agent(void **state)
+{
+    struct mst_page *page;
+    int fd;
+
+    (void)state;
+    assert_int_equal(mst_page_create(&page, &fd), MUSTER_OK);
+    assert_int_equal(ftruncate(fd, 0), -1);
+    assert_int_equal(errno, EPERM);
+    mst_page_unmap(page);
+    close(fd);
+}
+
+static void a_child_cannot_take_what_its_parent_holds(void **state)
+{
+    struct mst_page *page;
+    int fd, status;
+    pid_t child;
+
+    (void)state;
+    assert_int_equal(mst_page_create(&page, &fd), MUSTER_OK);
+    assert_true(mst_page_hold(page));
+    child = fork();
+    if (child == 0) {
+        _exit(mst_page_hold(page) ? 1 : 0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(page->pid, getpid());
+    mst_page_release(page);
+    mst_page_unmap(page);
+    close(fd);
+}
+
+static void nobody_holds_the_page_of_a_dead_one(void **state)
+{
+    struct mst_page *page;
+    int fd, status;
+    pid_t child;
+
+    (void)state;
+    assert_int_equal(mst_page_create(&page, &fd), MUSTER_OK);
+    child = fork();
+    if (child == 0) {
+        _exit(mst_page_hold(page) ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_true(mst_page_died(page));
+    assert_false(mst_page_hold(page));
+    assert_true(mst_page_died(page)); /* still, for the agent that has not looked yet */
+    mst_page_unmap(page);
+    close(fd);
+}
+
+static void a_short_slice_is_asked_for_or_done_without(void **state)
+{
+    (void)state;
+    mst_short_slice();
+    (void)mst_short_slice_works();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_rank_sees_the_page_of_its_agent),
+        cmocka_unit_test(what_is_no_page_is_refused),
+        cmocka_unit_test(a_rank_cannot_truncate_it_under_its_agent),
+        cmocka_unit_test(a_child_cannot_take_what_its_parent_holds),
+        cmocka_unit_test(nobody_holds_the_page_of_a_dead_one),
+        cmocka_unit_test(a_short_slice_is_asked_for_or_done_without),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
