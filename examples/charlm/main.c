@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* charlm: a language model of characters, trained by several processes, that survives the loss of
+ * any of them. Run it as
+ *
+ *     muster run -n 4 -- charlm [--steps N] [--seed N] [FOLDER OF TEXT]
+ *
+ * Each step has a batch of 12 shards. A rank computes the gradients of its share of them, the ring
+ * adds all twelve in their order, and every rank makes the same update. So all hold the same
+ * weights after each step, and the weights do not depend on how many ranks there are.
+ *
+ * What it takes to survive is in `train`: muster calls it again, in the same process, whenever the
+ * group has changed, and its first act is to agree on the step to go on from. A rank can be one
+ * update ahead of another, never two, because an update needs everybody's gradients: so the last
+ * two sets of weights are kept, and the smallest step that somebody stands at is held by all. */
+#define _GNU_SOURCE /* clock_gettime, pause */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <muster/muster.h>
+
+#include "model.h"
+#include "ring.h"
+#include "text.h"
+
+enum {
+    SHARDS = 12, /* of a batch; the number of ranks does not change it */
+    BATCH = SHARDS * SHARD,
+    REPORT_EVERY = 20, /* steps */
+    SAID = 72          /* characters to generate in the end */
+};
+
+/* The gradient of one shard, and its loss behind it so that the ring adds both. */
+struct part {
+    float gradient[WEIGHTS];
+    float loss;
+};
+
+struct trainer {
+    const char *folder;
+    uint64_t seed;
+    int64_t steps;
+    int64_t hold; /* CHARLM_HOLD: at this step rank 0 waits for a restart; -1: never */
+
+    muster_client *client;
+    muster_restart *restart;
+    struct muster_view view;
+    struct text text;
+    struct ring ring;
+
+    struct model model[2]; /* the step reached last, and the one before it */
+    int newest;            /* which of them; -1: this process has no weights yet */
+    int64_t repeated;      /* updates to be made again when it goes on */
+    struct workspace work;
+    struct part part[SHARDS], total;
+};
+
+/* ---- one line per event, for people and for the script that makes a table of them ---- */
+
+static void note(const struct trainer *self, const char *event, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void note(const struct trainer *self, const char *event, const char *format, ...)
+{
+    char text[400];
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    va_list list;
+    va_start(list, format);
+    (void)vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    printf("@%lld.%06ld #%" PRIu32 " %s %s\n", (long long)now.tv_sec, now.tv_nsec / 1000,
+           self->view.index, event, text);
+}
+
+static int64_t newest_step(const struct trainer *self)
+{
+    return self->newest < 0 ? -1 : self->model[self->newest].step;
+}
+
+/* Says how this rank learnt that it must stop, and what fn is to return. A neighbour's socket that
+ * failed before muster said anything is a fault, which this rank reports itself. */
+static muster_status stop(struct trainer *self, muster_status status,
+                          const struct muster_error *err)
+{
+    const struct ring *ring = &self->ring;
+    char how[200] = "by=check";
+    if (ring->end != RING_GOES_ON) {
+        (void)snprintf(how, sizeof how, "by=%s call=%s peer=%" PRIu32 " (%s)",
+                       ring->end == RING_CUT_SHORT ? "interrupt" : "socket", ring->call,
+                       ring->peer_index, ring->os_errno == 0 ? "closed" : strerror(ring->os_errno));
+    }
+    note(self, "told", "generation=%" PRIu64 " step=%" PRId64 " %s", self->view.generation,
+         newest_step(self), how);
+    if (status == MUSTER_EINTERRUPTED || muster_restart_check(self->restart) != MUSTER_OK) {
+        return MUSTER_EINTERRUPTED;
+    }
+    return muster_restart_fail(self->restart, ring->os_errno,
+                               ring->end == RING_PEER_GONE ? how : err->text);
+}
+
+/* ---- training ---- */
+
+/* splitmix64 */
+static uint64_t scramble(uint64_t number)
+{
+    number += 0x9e3779b97f4a7c15u;
+    number = (number ^ (number >> 30)) * 0xbf58476d1ce4e5b9u;
+    number = (number ^ (number >> 27)) * 0x94d049bb133111ebu;
+    return number ^ (number >> 31);
+}
+
+static void compute_shard(struct trainer *self, int shard, struct part *out)
+{
+    const struct model *model = &self->model[self->newest];
+    struct example example[SHARD];
+    for (int i = 0; i < SHARD; i++) {
+        uint64_t number = (uint64_t)model->step * BATCH + (uint64_t)(shard * SHARD + i);
+        uint64_t place = scramble(self->seed ^ scramble(number));
+        example[i].symbol = self->text.training + place % (self->text.training_size - CONTEXT);
+    }
+    out->loss = (float)model_loss(model, &self->work, example, SHARD, out->gradient);
+}
+
+/* One update: this rank's shards, everybody's sum, the new weights. */
+static muster_status step(struct trainer *self)
+{
+    const uint32_t rank = self->view.rank;
+    const uint32_t size = self->view.size;
+    const float *mine[SHARDS];
+    size_t count = 0;
+    model_prepare(&self->model[self->newest], &self->work);
+    for (uint32_t shard = SHARDS * rank / size; shard < SHARDS * (rank + 1) / size; shard++) {
+        muster_status status = muster_restart_check(self->restart);
+        if (status != MUSTER_OK) {
+            return status;
+        }
+        compute_shard(self, (int)shard, &self->part[count]);
+        mine[count] = self->part[count].gradient;
+        count++;
+    }
+    muster_status status = ring_sum(&self->ring, self->total.gradient,
+                                    sizeof self->total / sizeof(float), mine, count);
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    const struct model *from = &self->model[self->newest];
+    model_step(from, self->total.gradient, BATCH, self->steps, &self->model[1 - self->newest]);
+    self->newest = 1 - self->newest;
+    int64_t reached = newest_step(self);
+    if (rank == 0 && reached % REPORT_EVERY == 0) {
+        note(self, "step", "%" PRId64 " bits=%.3f", reached,
+             (double)self->total.loss / BATCH / log(2.0));
+    }
+    return MUSTER_OK;
+}
+
+/* The first act in each generation. One `min` round over three numbers: the newest step each rank
+ * holds, the lowest rank that holds weights, and whether somebody has none. */
+static muster_status agree(struct trainer *self, uint32_t *source, bool *share, int64_t *agreed,
+                           struct muster_error *err)
+{
+    bool holds = self->newest >= 0;
+    int64_t mine[3] = {holds ? newest_step(self) : INT64_MAX, holds ? self->view.rank : INT64_MAX,
+                       holds ? 1 : 0};
+    struct muster_round_options options = MUSTER_ROUND_OPTIONS_INIT;
+    options.reduce = MUSTER_REDUCE_MIN;
+    muster_round_result *result = NULL;
+    muster_status status = muster_round_join(
+        self->client, "step", &options, (struct muster_slice){mine, sizeof mine}, -1, &result, err);
+    if (status == MUSTER_OK) {
+        bool nobody = muster_round_int64(result, 0) == INT64_MAX;
+        *agreed = nobody ? 0 : muster_round_int64(result, 0);
+        *source = nobody ? 0 : (uint32_t)muster_round_int64(result, 1);
+        *share = !nobody && muster_round_int64(result, 2) == 0;
+        if (nobody) {
+            self->newest = 0;
+            model_init(&self->model[0], self->seed);
+        }
+    }
+    muster_round_free(result);
+    return status;
+}
+
+/* Everyone stands at one step again, with a ring. */
+static muster_status rejoin(struct trainer *self, struct muster_error *err)
+{
+    uint32_t source = 0;
+    bool share = false;
+    int64_t agreed = 0;
+    muster_status status = agree(self, &source, &share, &agreed, err);
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    if (self->newest >= 0 && newest_step(self) != agreed) {
+        self->repeated += newest_step(self) - agreed;
+        self->newest = 1 - self->newest;
+    }
+    ring_close(&self->ring); /* the old one: all have left it, or they were not in the round */
+    status = ring_open(&self->ring, self->client, self->restart, err);
+    if (status == MUSTER_OK && share) {
+        int at = self->newest < 0 ? 0 : self->newest;
+        status = ring_share(&self->ring, source, &self->model[at], sizeof self->model[at]);
+        self->newest = status == MUSTER_OK ? at : self->newest;
+    }
+    if (status == MUSTER_OK) {
+        note(self, "running",
+             "generation=%" PRIu64 " rank=%" PRIu32 " size=%" PRIu32 " step=%" PRId64
+             " repeated=%" PRId64,
+             self->view.generation, self->view.rank, self->view.size, newest_step(self),
+             self->repeated);
+        self->repeated = 0;
+    }
+    return status;
+}
+
+/* ---- the end ---- */
+
+static double held_out_bits(struct trainer *self)
+{
+    const struct model *model = &self->model[self->newest];
+    size_t count = self->text.held_out_size - CONTEXT;
+    double nats = 0.0;
+    for (size_t at = 0; at < count;) {
+        struct example example[SHARD];
+        int filled = 0;
+        while (filled < SHARD && at < count) {
+            example[filled++].symbol = self->text.held_out + at++;
+        }
+        nats += model_loss(model, &self->work, example, filled, NULL);
+    }
+    return nats / log(2.0) / (double)count;
+}
+
+/* What the model says when it goes on from the beginning of a sentence. */
+static void say(struct trainer *self, char line[SAID + 1])
+{
+    const char *begin = "You may not ";
+    uint8_t symbol[CONTEXT + SAID + 1] = {0};
+    for (int i = 0; i < CONTEXT; i++) {
+        symbol[i] = text_symbol(begin[i]);
+        line[i] = begin[i];
+    }
+    for (int i = 0; i + CONTEXT < SAID; i++) {
+        struct example example = {symbol + i};
+        model_loss(&self->model[self->newest], &self->work, &example, 1, NULL);
+        float dice = (float)(scramble(self->seed + (uint64_t)i) >> 40) / 16777216.0F;
+        symbol[i + CONTEXT] = (uint8_t)model_pick(self->work.chance[0], dice);
+        char character = text_character(symbol[i + CONTEXT]);
+        line[i + CONTEXT] = (char)(character == '\n' ? ' ' : character);
+    }
+    line[SAID] = '\0';
+}
+
+/* All ranks hold the same weights, or the job fails; rank 0 says how good they are. */
+static muster_status finish(struct trainer *self, struct muster_error *err)
+{
+    uint64_t digest = model_digest(&self->model[self->newest]);
+    struct muster_round_options options = MUSTER_ROUND_OPTIONS_INIT;
+    options.reduce = MUSTER_REDUCE_EQUAL;
+    muster_status status =
+        muster_round_join(self->client, "digest", &options,
+                          (struct muster_slice){&digest, sizeof digest}, -1, NULL, err);
+    if (status == MUSTER_OK && self->view.rank == 0) {
+        char line[SAID + 1];
+        say(self, line);
+        note(self, "said", "%s", line);
+        note(self, "result", "steps=%" PRId64 " held-out-bits=%.4f digest=%016" PRIx64,
+             newest_step(self), held_out_bits(self), digest);
+    }
+    return status;
+}
+
+/* ---- what muster calls, in every generation ---- */
+
+/* For who wants to kill a rank by hand: rank 0 stops here until the job restarts, and the others
+ * wait for it in recv. */
+static void hold(struct trainer *self)
+{
+    note(self, "holding", "step=%" PRId64, newest_step(self));
+    while (muster_restart_check(self->restart) == MUSTER_OK) {
+        pause(); /* the interruption is a signal too, and comes again until it was noticed */
+    }
+}
+
+static muster_status train(muster_restart *restart, void *arg)
+{
+    struct trainer *self = arg;
+    struct muster_error err = {0};
+    self->restart = restart;
+    self->ring.end = RING_GOES_ON;
+    muster_restart_view(restart, &self->view);
+    note(self, "entered", "generation=%" PRIu64 " rank=%" PRIu32 " size=%" PRIu32,
+         self->view.generation, self->view.rank, self->view.size);
+    muster_status status = rejoin(self, &err);
+    while (status == MUSTER_OK && newest_step(self) < self->steps) {
+        if (newest_step(self) == self->hold && self->view.generation == 1 && self->view.rank == 0) {
+            hold(self);
+        }
+        status = step(self);
+    }
+    if (status == MUSTER_OK) {
+        status = finish(self, &err);
+    }
+    return status == MUSTER_OK ? status : stop(self, status, &err);
+}
+
+/* ---- the program ---- */
+
+static bool number_of(const char *text, int64_t *out)
+{
+    char *end = NULL;
+    errno = 0;
+    long long value = text == NULL ? -1 : strtoll(text, &end, 10);
+    *out = value;
+    return text != NULL && errno == 0 && end != text && *end == '\0' && value >= 0;
+}
+
+static bool read_arguments(struct trainer *self, char **argv)
+{
+    int64_t seed = 1;
+    self->folder = "/usr/share/common-licenses";
+    self->steps = 1200;
+    if (!number_of(getenv("CHARLM_HOLD"), &self->hold)) {
+        self->hold = -1;
+    }
+    for (argv++; *argv != NULL; argv++) {
+        int64_t *number = strcmp(*argv, "--steps") == 0  ? &self->steps
+                          : strcmp(*argv, "--seed") == 0 ? &seed
+                                                         : NULL;
+        if (number == NULL && (*argv)[0] == '-') {
+            return false;
+        }
+        if (number == NULL) {
+            self->folder = *argv;
+        } else if (!number_of(*++argv, number)) {
+            return false;
+        }
+    }
+    self->seed = (uint64_t)seed;
+    return true;
+}
+
+static int run(struct trainer *self)
+{
+    char why[512];
+    struct muster_error err = {0};
+    if (!text_load(&self->text, self->folder, "GPL-3", why)) {
+        (void)fprintf(stderr, "charlm: %s\n", why);
+        return 1;
+    }
+    muster_status status = muster_client_open(&self->client, NULL, -1, &err);
+    if (status == MUSTER_OK) {
+        muster_client_view(self->client, &self->view);
+        note(self, "started", "pid=%d training=%zu held-out=%s:%zu shared=%.1f%%:%s longest=%zu:%s",
+             (int)getpid(), self->text.training_size, self->text.held_out_name,
+             self->text.held_out_size - CONTEXT, self->text.most.percent, self->text.most.name,
+             self->text.longest.longest, self->text.longest.name);
+        status = muster_restart_run(self->client, NULL, train, self, &err);
+    }
+    if (status != MUSTER_OK) {
+        (void)fprintf(stderr, "charlm: %s\n", err.text);
+    }
+    ring_close(&self->ring);
+    muster_client_close(self->client);
+    return muster_exit_code(status);
+}
+
+int main(int argc, char **argv)
+{
+    struct trainer *self = calloc(1, sizeof *self); /* 12 MB: pages are made as they are used */
+    if (argc < 1 || self == NULL) {
+        return 1;
+    }
+    self->newest = -1;
+    ring_init(&self->ring);
+    (void)setvbuf(stdout, NULL, _IOLBF, 0);
+    if (!read_arguments(self, argv)) {
+        (void)fprintf(stderr, "usage: charlm [--steps N] [--seed N] [FOLDER]\n");
+        free(self);
+        return 2;
+    }
+    int code = run(self);
+    text_free(&self->text);
+    free(self);
+    return code;
+}
