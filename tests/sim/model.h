@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SIM_MODEL_H
+#define SIM_MODEL_H
+
+/* What an observer who sees everything knows: what was asked, what was answered, what was decided.
+ * It repeats none of the service's code: it only keeps what the properties need. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "msg/reply.h"
+#include "msg/request.h"
+
+struct sim;
+struct sim_proc;
+
+#define MODEL_NAMES 7u /* rounds of fn; behind them the seal and the completion */
+#define MODEL_SEAL 7u
+#define MODEL_COMPLETE 8u
+#define MODEL_ROUNDS 9u
+#define MODEL_PLACES 8u
+#define MODEL_DATA_MAX 40u
+
+/* What the service decided about the session of one process. */
+struct model_member {
+    bool asked; /* an OPEN of it has reached the service */
+    uint32_t index;
+    uint64_t incarnation; /* 0: none given */
+    bool ready;
+    uint64_t join_id, join_conn;
+    uint64_t ready_ns;
+    bool lost, left, refused;
+    enum mst_cause cause;
+    uint64_t gone_ns; /* the world's time of the loss */
+    /* The service's clock: its last OPEN or RENEW, and the last one that was taken. */
+    uint64_t asked_ns, heard_ns;
+    uint64_t view; /* the last generation it was sealed into; 0: none */
+    uint32_t rank;
+    uint64_t entered; /* the last generation whose fn it entered */
+    uint64_t attention_ns;
+};
+
+struct model_place {
+    uint64_t incarnation;      /* the newest one given */
+    uint64_t lost_incarnation; /* the newest one lost or left */
+};
+
+/* Why a generation may be interrupted. */
+enum model_reason {
+    MODEL_FAULT = 1,  /* somebody reported one */
+    MODEL_LOSS = 2,   /* one of its members is gone */
+    MODEL_JOINER = 4, /* a joiner was ready while grow = check */
+    MODEL_SELF = 8    /* a rank had stopped itself, so it went to the seal */
+};
+
+struct model_view {
+    uint64_t generation;
+    uint32_t size;
+    uint32_t index[MODEL_PLACES];
+    uint64_t incarnation[MODEL_PLACES];
+    struct sim_proc *proc[MODEL_PLACES];
+    bool gone[MODEL_PLACES]; /* lost or left since */
+    uint64_t sealed_ns;
+    unsigned reasons; /* a mask, of what happened since it was sealed */
+    unsigned others;  /* the same, without what the looper of the job caused */
+};
+
+struct model_part {
+    bool expected, arrived, gone;
+    uint32_t size;
+    unsigned char data[MODEL_DATA_MAX];
+};
+
+struct model_round {
+    uint64_t generation;
+    uint64_t number;
+    uint32_t name;
+    bool closed;
+    enum mst_on_loss on_loss;
+    enum mst_reduce reduce;
+    uint64_t deadline_ms;
+    struct model_part part[MODEL_PLACES]; /* by index */
+    bool ok;                              /* closed well */
+    bool told;                            /* a result was seen; it is in `result` */
+    uint64_t result;
+};
+
+struct model_slot {
+    uint32_t node;
+    bool spawning, done;
+    uint32_t loops; /* 1 + how the processes of this place die, 0: they do not */
+    uint64_t late_ns;
+    uint64_t spawned_ns, backoff_ns;
+};
+
+/* ---- keys -------------------------------------------------------------------------------------
+ */
+
+/* Counters are added to with distinct powers of four: the sum then tells for each add whether it
+ * was applied never, once or more often. */
+#define MODEL_ADDS 31u
+#define MODEL_COUNTERS 12u
+#define MODEL_LOGS 6u
+#define MODEL_TOKENS 24u
+#define MODEL_REGISTERS 4u
+#define MODEL_VERSIONS 256u
+#define MODEL_CELLS 2u
+#define MODEL_FLAGS 24u
+
+enum model_fate { MODEL_UNISSUED = 0, MODEL_UNKNOWN, MODEL_REFUSED, MODEL_ACKED };
+
+struct model_counter {
+    uint32_t used;
+    enum model_fate fate[MODEL_ADDS];
+    bool read; /* by the audit; the same below */
+};
+
+struct model_log {
+    uint32_t used;
+    enum model_fate fate[MODEL_TOKENS];
+    bool read;
+};
+
+struct model_version {
+    uint64_t revision, value;
+};
+
+struct model_register {
+    uint64_t acked; /* the largest revision that a writer was told */
+    struct model_version versions[MODEL_VERSIONS];
+    uint32_t version_count;
+    bool read;
+};
+
+/* Changed by compare-and-set only: who won against which revision. */
+struct model_cell {
+    uint64_t acked;
+    uint64_t won[MODEL_VERSIONS];
+    uint32_t won_count;
+};
+
+struct model_flag { /* insert only */
+    bool tried, read;
+    uint32_t winners;
+    uint64_t value; /* of the winner */
+    uint64_t revision;
+};
+
+struct model_keys {
+    struct model_counter counters[MODEL_COUNTERS];
+    struct model_log logs[MODEL_LOGS];
+    struct model_register registers[MODEL_REGISTERS];
+    struct model_register pair; /* two keys that are only written together */
+    struct model_cell cells[MODEL_CELLS];
+    struct model_flag flags[MODEL_FLAGS];
+    uint32_t counter, log, flag; /* the ones in use */
+};
+
+/* ---- the job ----------------------------------------------------------------------------------
+ */
+
+struct model_job {
+    char name[8];
+    uint64_t seed;
+    uint32_t size, min_size;
+    uint64_t join_wait_ns;
+    enum mst_grow grow;
+    uint64_t barrier_timeout_ns, round_deadline_ns, step_ns;
+    uint32_t steps, collective;
+    bool until_calm, votes, greets, any_index;
+    struct model_slot slots[MODEL_PLACES];
+    uint32_t left;
+    bool finished, over;
+    bool audited;
+
+    struct model_place places[MODEL_PLACES];
+    struct model_view view, before; /* the newest generation and the one before */
+    uint64_t ready_since_ns;        /* the service's clock: when the first of the ready became so */
+    uint64_t seals;
+    uint64_t looper_costs, looper_seals; /* interruptions it may have caused, and has */
+    uint64_t seal_open_ns;               /* the service's clock */
+    struct model_round *rounds;          /* of all generations, in the order they were opened */
+    uint32_t round_count, round_room;
+    struct model_keys keys;
+};
+
+/* The indices that take part in a round that names them, decided by a number all ranks know. */
+uint32_t sim_model_participants(const struct model_job *job, uint64_t chance, uint32_t *out);
+bool sim_model_among(const uint32_t *participants, uint32_t count, uint32_t index);
+
+/* What the rank with this index contributes; at most MODEL_DATA_MAX bytes. */
+uint32_t sim_model_contribution(const struct model_job *job, const struct mst_round_request *round,
+                                uint32_t index, bool vote, unsigned char *out);
+bool sim_model_may_leave(const struct model_job *job);
+
+#endif

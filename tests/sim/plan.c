@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan.h"
+
+#include "base/panic.h"
+#include "properties.h"
+#include "sim.h"
+
+static const struct {
+    const char *name;
+    uint32_t chance, weight;
+    const char *words;
+} faults[SIM_FAULT_COUNT] = {
+#define X(NAME, name, chance, weight, words) [SIM_##NAME] = {#name, chance, weight, words},
+    SIM_FAULTS(X)
+#undef X
+};
+
+const char *sim_fault_name(enum sim_fault fault)
+{
+    return faults[fault].name;
+}
+
+/* ---- drawing --------------------------------------------------------------------------------- */
+
+static void draw_job(struct sim *sim, struct model_job *job, uint32_t number)
+{
+    const struct sim_plan *plan = &sim->plan;
+    uint64_t lease = plan->lease_ns;
+
+    job->name[0] = (char)('j' + (int)number);
+    job->seed = mst_prng_next(&sim->prng);
+    job->size = (uint32_t)sim_between(sim, 1, 5);
+    job->min_size = sim_chance(sim, 60) ? 1 : (uint32_t)sim_between(sim, 1, job->size);
+    job->join_wait_ns = sim_chance(sim, 40) ? 0 : sim_between(sim, 1, 4) * lease / 2;
+    job->grow = sim_chance(sim, 70) ? MST_GROW_CHECK : (enum mst_grow)sim_below(sim, 3);
+    job->barrier_timeout_ns = sim_between(sim, 2, 6) * lease;
+    job->round_deadline_ns = lease / 4 + sim_below(sim, 2 * lease);
+    job->step_ns = lease / sim_between(sim, 4, 30);
+    job->until_calm = sim_chance(sim, 70);
+    job->collective = sim_chance(sim, 15) ? 0 : (uint32_t)sim_between(sim, 10, 90);
+    job->votes = job->collective > 0 && (job->until_calm || sim_chance(sim, 50));
+    job->steps = (uint32_t)sim_between(sim, 1, 30);
+    job->greets = sim_chance(sim, 60);
+    job->any_index = !plan->has[SIM_TWIN] && !plan->has[SIM_LOOPER] && sim_chance(sim, 10);
+    for (uint32_t place = 0; place < job->size; place++) {
+        if (job->join_wait_ns > 0 && place >= job->min_size && sim_chance(sim, 30)) {
+            job->slots[place].late_ns = sim_between(sim, 3, 12) * lease;
+        }
+    }
+    if (plan->has[SIM_LOOPER] && job->size > 1) {
+        struct model_slot *slot = &job->slots[1 + sim_below(sim, job->size - 1)];
+
+        slot->loops = 1 + (uint32_t)sim_below(sim, 3);
+        slot->late_ns = job->join_wait_ns > 0 && sim_chance(sim, 50) ? 4 * lease : 0;
+    }
+}
+
+void sim_plan_draw(struct sim *sim)
+{
+    static const uint64_t leases_ms[] = {500, 1000, 3000, 10000};
+    struct sim_plan *plan = &sim->plan;
+
+    plan->lease_ns = leases_ms[sim_below(sim, 4)] * SIM_MS;
+    plan->latency_ns = plan->lease_ns / (sim_chance(sim, 50) ? 2000 : 200);
+    plan->latency_tail_ns = sim_chance(sim, 50) ? plan->latency_ns : plan->lease_ns / 25;
+    plan->window_bytes = sim_chance(sim, 70) ? 65536 : 256 + sim_below(sim, 4096);
+    plan->split = (enum sim_split)sim_below(sim, 3);
+    plan->chaos_ns = sim_between(sim, 4, 30) * plan->lease_ns;
+    plan->fault_every_ns = plan->lease_ns / 4 + sim_below(sim, 4 * plan->lease_ns);
+    plan->notices = sim_chance(sim, 70);
+    plan->respawns_fast = sim_chance(sim, 60);
+    plan->drains_each = sim_chance(sim, 30);
+    plan->two_endpoints = sim_chance(sim, 20);
+    plan->small_output = sim_chance(sim, 30);
+    plan->jobs = sim_chance(sim, 80) ? 1 : 2;
+    plan->nodes = (uint32_t)sim_between(sim, 1, 4);
+    plan->observers = (uint32_t)sim_below(sim, 4);
+    plan->think_ns = plan->lease_ns / sim_between(sim, 5, 40);
+    for (unsigned fault = 0; fault < SIM_FAULT_COUNT; fault++) {
+        plan->has[fault] = sim_chance(sim, faults[fault].chance);
+    }
+    if (sim_chance(sim, 8)) {
+        for (unsigned fault = 0; fault < SIM_FAULT_COUNT; fault++) {
+            plan->has[fault] = false;
+        }
+    }
+    for (uint32_t i = 0; i < SIM_NODES_MAX; i++) {
+        sim->nodes[i].clock.offset_ns = sim_below(sim, UINT64_C(1) << 50);
+        sim->nodes[i].clock.ppm = (int64_t)sim_below(sim, 20001) - 10000;
+    }
+    for (uint32_t i = 0; i < plan->jobs; i++) {
+        draw_job(sim, &sim->jobs[i], i);
+    }
+}
+
+/* ---- faults ---------------------------------------------------------------------------------- */
+
+static struct sim_proc *pick_proc(struct sim *sim, bool running)
+{
+    for (unsigned tries = 0; tries < 20; tries++) {
+        struct sim_proc *proc = sim->procs[sim_below(sim, sim->proc_count)];
+
+        if (proc->alive && (!running || !proc->frozen) && proc->kind != SIM_AUDITOR) {
+            return proc;
+        }
+    }
+    return NULL;
+}
+
+/* Mostly short, sometimes beyond the lease. */
+static uint64_t spell(struct sim *sim)
+{
+    uint64_t lease = sim->plan.lease_ns;
+
+    if (sim_chance(sim, 50)) {
+        return sim_between(sim, 1, lease / 4);
+    }
+    return sim_chance(sim, 60) ? sim_between(sim, lease / 8, lease)
+                               : sim_between(sim, lease, 4 * lease);
+}
+
+static void thaw(struct sim *sim, void *ctx, uint64_t arg)
+{
+    (void)arg;
+    sim_proc_thaw(sim, ctx);
+}
+
+static void heal(struct sim *sim, void *ctx, uint64_t arg)
+{
+    (void)ctx;
+    (void)arg;
+    sim_net_resume(sim);
+}
+
+static void memory_back(struct sim *sim, void *ctx, uint64_t arg)
+{
+    (void)ctx;
+    (void)arg;
+    sim->service.memory.fail_1_in = 0;
+}
+
+static void kill_host(struct sim *sim, uint32_t node)
+{
+    for (uint32_t i = 0; i < sim->proc_count; i++) {
+        struct sim_proc *proc = sim->procs[i];
+
+        if (proc->node == node && proc->alive && proc->kind != SIM_AUDITOR) {
+            sim_proc_kill(sim, proc, true);
+        }
+    }
+}
+
+static void trouble(struct sim *sim, uint32_t node, uint64_t until_ns)
+{
+    for (uint32_t i = 0; i < sim->proc_count; i++) {
+        if (sim->procs[i]->node == node && sim->procs[i]->troubled_ns < until_ns) {
+            sim->procs[i]->troubled_ns = until_ns;
+        }
+    }
+}
+
+static void strike_node(struct sim *sim, enum sim_fault fault)
+{
+    uint32_t node = (uint32_t)sim_below(sim, sim->plan.nodes);
+    uint64_t until = sim->now_ns + spell(sim);
+
+    if (fault == SIM_HOST) {
+        sim_tell(sim, "fault: node %u dies", node);
+        kill_host(sim, node);
+    } else if (fault == SIM_PARTITION) {
+        sim_tell(sim, "fault: node %u is cut off until %.6f", node, (double)until / 1e9);
+        sim->nodes[node].away_until_ns = until;
+        trouble(sim, node, until);
+        sim_at(sim, until, heal, NULL, 0);
+    } else {
+        sim_tell(sim, "fault: the clock of node %u jumps", node);
+        sim->nodes[node].clock.offset_ns += spell(sim);
+        trouble(sim, node, sim->now_ns);
+        for (uint32_t i = 0; i < sim->proc_count; i++) {
+            if (sim->procs[i]->node == node && sim->procs[i]->alive) {
+                sim_proc_wake(sim, sim->procs[i], sim->now_ns);
+            }
+        }
+    }
+}
+
+static void strike_proc(struct sim *sim, enum sim_fault fault)
+{
+    struct sim_proc *proc = pick_proc(sim, true);
+    uint64_t until = sim->now_ns + spell(sim);
+
+    if (!proc) {
+        return;
+    }
+    if (fault == SIM_CRASH) {
+        sim_proc_kill(sim, proc, false);
+        return;
+    }
+    proc->troubled_ns = until > proc->troubled_ns ? until : proc->troubled_ns;
+    if (fault == SIM_FREEZE) {
+        sim_proc_freeze(sim, proc, until);
+        sim_at(sim, until, thaw, proc, 0);
+    } else {
+        sim_tell(sim, "fault: pid=%" PRIu64 " does not read until %.6f", proc->pid,
+                 (double)until / 1e9);
+        proc->blind_until_ns = until;
+    }
+}
+
+static void strike_conn(struct sim *sim, enum sim_fault fault)
+{
+    struct sim_conn *conn = sim_net_pick(sim);
+    uint64_t until = sim->now_ns + spell(sim);
+
+    if (!conn) {
+        return;
+    }
+    if (fault == SIM_CUT) {
+        unsigned told = 1 + (unsigned)sim_below(sim, 3);
+
+        sim_tell(sim, "fault: connection %" PRIu64 " of pid=%" PRIu64 " is cut, told=%u",
+                 conn->id.id, conn->proc->pid, told);
+        conn->proc->troubled_ns =
+            sim->now_ns > conn->proc->troubled_ns ? sim->now_ns : conn->proc->troubled_ns;
+        sim_net_cut(sim, conn, told);
+    } else {
+        sim_tell(sim, "fault: connection %" PRIu64 " of pid=%" PRIu64 " is held until %.6f",
+                 conn->id.id, conn->proc->pid, (double)until / 1e9);
+        if (until > conn->proc->troubled_ns) {
+            conn->proc->troubled_ns = until;
+        }
+        sim_net_hold(sim, conn, until);
+    }
+}
+
+static void strike_service(struct sim *sim, enum sim_fault fault)
+{
+    uint64_t until = sim->now_ns + spell(sim);
+
+    sim_tell(sim, "fault: service %s until %.6f", sim_fault_name(fault), (double)until / 1e9);
+    for (uint32_t node = 0; node < sim->plan.nodes; node++) {
+        trouble(sim, node, until);
+    }
+    if (fault == SIM_MEMORY) {
+        sim->service.memory.fail_1_in = (uint32_t)sim_between(sim, 3, 80);
+        sim_at(sim, until, memory_back, NULL, 0);
+    } else if (fault == SIM_STALL) {
+        sim->service.stalled_until_ns = until;
+    } else {
+        sim_service_leave(sim, until);
+    }
+}
+
+static void strike_twin(struct sim *sim)
+{
+    struct model_job *job = &sim->jobs[sim_below(sim, sim->plan.jobs)];
+    uint32_t place = (uint32_t)sim_below(sim, job->size);
+    struct sim_proc *proc;
+
+    if (job->finished || job->slots[place].loops || sim->proc_count + 8 > SIM_PROCS_MAX) {
+        return;
+    }
+    proc = sim_proc_spawn(sim, SIM_RANK, job, (uint32_t)sim_below(sim, sim->plan.nodes), place);
+    proc->slot = place;
+    proc->twin = true;
+    sim_proc_begin(sim, proc);
+}
+
+static void strike(struct sim *sim, enum sim_fault fault)
+{
+    switch (fault) {
+    case SIM_CRASH:
+    case SIM_FREEZE:
+    case SIM_SLOW:
+        strike_proc(sim, fault);
+        break;
+    case SIM_HOST:
+    case SIM_PARTITION:
+    case SIM_JUMP:
+        strike_node(sim, fault);
+        break;
+    case SIM_CUT:
+    case SIM_HOLD:
+        strike_conn(sim, fault);
+        break;
+    case SIM_STALL:
+    case SIM_AWAY:
+    case SIM_MEMORY:
+        strike_service(sim, fault);
+        break;
+    case SIM_TWIN:
+        strike_twin(sim);
+        break;
+    case SIM_LOOPER: /* in the plan of the job */
+    case SIM_FAIL:   /* these strike in fn */
+    case SIM_AGAIN:
+    case SIM_HANG:
+    case SIM_LEAVE:
+    case SIM_FAULT_COUNT:
+        break;
+    }
+}
+
+static void next_fault(struct sim *sim, void *ctx, uint64_t arg)
+{
+    uint64_t total = 0;
+    uint64_t at;
+
+    (void)ctx;
+    (void)arg;
+    if (sim->calm) {
+        return;
+    }
+    sim_at(sim, sim->now_ns + 1 + sim_below(sim, 2 * sim->plan.fault_every_ns), next_fault, NULL,
+           0);
+    for (unsigned fault = 0; fault < SIM_FAULT_COUNT; fault++) {
+        total += sim->plan.has[fault] ? faults[fault].weight : 0;
+    }
+    if (total == 0 || sim->proc_count == 0) {
+        return;
+    }
+    at = sim_below(sim, total);
+    for (unsigned fault = 0; fault < SIM_FAULT_COUNT; fault++) {
+        uint64_t weight = sim->plan.has[fault] ? faults[fault].weight : 0;
+
+        if (at < weight) {
+            strike(sim, (enum sim_fault)fault);
+            return;
+        }
+        at -= weight;
+    }
+}
+
+void sim_chaos_start(struct sim *sim)
+{
+    sim_at(sim, sim_below(sim, 2 * sim->plan.fault_every_ns), next_fault, NULL, 0);
+}
+
+void sim_chaos_end(struct sim *sim)
+{
+    sim->calm = true;
+    sim->calm_ns = sim->now_ns;
+    sim_tell(sim, "---- faults stop ----");
+    sim->service.memory.fail_1_in = 0;
+    sim->service.stalled_until_ns = 0;
+    sim->service.away_until_ns = 0;
+    for (uint32_t node = 0; node < SIM_NODES_MAX; node++) {
+        sim->nodes[node].away_until_ns = 0;
+    }
+    for (size_t i = sim->net.first_live; i < sim->net.count; i++) {
+        sim->net.conns[i]->held_until_ns = 0;
+    }
+    for (uint32_t i = 0; i < sim->proc_count; i++) {
+        struct sim_proc *proc = sim->procs[i];
+
+        proc->blind_until_ns = 0;
+        sim_proc_thaw(sim, proc);
+        if (proc->troubled_ns > sim->now_ns) {
+            proc->troubled_ns = sim->now_ns;
+        }
+        if (proc->fn.state == SIM_FN_HUNG && proc->fn.due_ns > sim->now_ns) {
+            proc->fn.due_ns = sim->now_ns;
+        }
+        if (proc->alive) {
+            sim_proc_wake(sim, proc, sim->now_ns);
+        }
+    }
+    sim_net_resume(sim);
+    sim_service_wake(sim, sim->now_ns);
+    for (uint32_t i = 0; i < sim->plan.jobs; i++) {
+        sim_job_calm(sim, &sim->jobs[i]);
+    }
+}

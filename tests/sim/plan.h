@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SIM_PLAN_H
+#define SIM_PLAN_H
+
+/* What the seed decides before anything happens: the sizes, the times, the workload, and which
+ * kinds of faults exist at all in this run. That a kind is absent is as important as that it is
+ * there: a fault that strikes all the time hides what only shows when it strikes alone. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sim;
+
+/* X(NAME, name, chance in percent that this kind exists in a run, weight when it does, words) */
+#define SIM_FAULTS(X)                                                                              \
+    X(CRASH, crash, 55, 6, "a process is killed")                                                  \
+    X(HOST, host, 12, 1, "all of a node dies at once and its connections say nothing")             \
+    X(FREEZE, freeze, 30, 4, "a process is stopped and continued")                                 \
+    X(CUT, cut, 40, 8, "a connection is cut at any byte; one end may not know")                    \
+    X(HOLD, hold, 35, 6, "nothing passes on one connection for a while")                           \
+    X(PARTITION, partition, 25, 3, "nothing passes between a node and the service")                \
+    X(STALL, stall, 25, 3, "the service does not run for a while")                                 \
+    X(AWAY, away, 20, 2, "the service is away, its connections are gone, its state is kept")       \
+    X(JUMP, jump, 20, 3, "the clock of a node jumps forward")                                      \
+    X(SLOW, slow, 15, 3, "a process does not read for a while")                                    \
+    X(MEMORY, memory, 12, 2, "allocations in the service fail for a while")                        \
+    X(TWIN, twin, 20, 2, "a second process claims the place of a living one")                      \
+    X(LOOPER, looper, 15, 2, "a process that dies before it enters fn, each time it is started")   \
+    X(FAIL, fail, 35, 5, "fn fails by itself")                                                     \
+    X(AGAIN, again, 15, 3, "fn asks that all begin again")                                         \
+    X(HANG, hang, 25, 2, "fn does not look at its flag for long")                                  \
+    X(LEAVE, leave, 6, 1, "a rank leaves the job for good")
+
+enum sim_fault {
+#define X(NAME, name, chance, weight, words) SIM_##NAME,
+    SIM_FAULTS(X)
+#undef X
+        SIM_FAULT_COUNT
+};
+
+enum sim_split { SIM_SPLIT_NONE, SIM_SPLIT_SOME, SIM_SPLIT_TINY };
+
+struct sim_plan {
+    bool has[SIM_FAULT_COUNT];
+    uint64_t lease_ns;
+    uint64_t latency_ns, latency_tail_ns;
+    uint64_t window_bytes;
+    enum sim_split split;
+    uint64_t chaos_ns;       /* how long the first phase lasts */
+    uint64_t fault_every_ns; /* mean distance between two faults */
+    bool notices;            /* agents tell deaths; else only the lease does */
+    bool respawns_fast;      /* else with a growing back-off */
+    bool drains_each;        /* effects are drained after each request, not once per turn */
+    bool two_endpoints;      /* and nobody listens at the other one */
+    bool small_output;       /* of a connection of the service */
+    uint32_t jobs, nodes;
+    uint32_t observers; /* per job */
+    uint64_t think_ns;  /* of an observer between two operations */
+};
+
+void sim_plan_draw(struct sim *sim);
+const char *sim_fault_name(enum sim_fault fault);
+
+/* The faults of the first phase, and the end of all of them. */
+void sim_chaos_start(struct sim *sim);
+void sim_chaos_end(struct sim *sim);
+
+#endif

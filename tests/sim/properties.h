@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SIM_PROPERTIES_H
+#define SIM_PROPERTIES_H
+
+/* What must be true. A simulator finds only what a property names, so each has a name, a kind and a
+ * sentence here, and one check in properties*.c that fails under that name.
+ *
+ * SAFETY holds at every step, faults or not. LIVENESS holds once faults have stopped, after a
+ * bounded time. DETERMINISM holds between two runs of a seed. */
+
+#include <inttypes.h>
+#include <stdbool.h>
+
+#include "client/client.h"
+#include "core/core.h"
+#include "model.h"
+#include "restart/restart.h"
+
+struct sim;
+struct sim_conn;
+struct sim_proc;
+
+/* X(NAME, kind, words) */
+#define SIM_PROPERTIES(X)                                                                          \
+    X(ROUND_EARLY, SAFETY,                                                                         \
+      "a round ends well only when all participants that are not lost have contributed")           \
+    X(ROUND_SAME, SAFETY, "a round tells all its participants the same result")                    \
+    X(ROUND_VALUE, SAFETY, "a result is the reduction of exactly what was contributed")            \
+    X(ROUND_REFUSED, SAFETY, "ranks that do the same steps are never refused a round")             \
+    X(VIEW_ONE, SAFETY, "a generation number is sealed once, and numbers only grow")               \
+    X(VIEW_AGREES, SAFETY,                                                                         \
+      "all who are told of a generation are told the same size, and ranks are a permutation of "   \
+      "0..size-1 in the order of the indices")                                                     \
+    X(VIEW_EXACT, SAFETY,                                                                          \
+      "a sealed view is who arrived and is not lost, plus who was ready, and nobody else")         \
+    X(VIEW_MIN_SIZE, SAFETY, "no view is smaller than min_size")                                   \
+    X(VIEW_FIRST, SAFETY,                                                                          \
+      "from nobody a view is sealed only when size are ready, or after join_wait with min_size")   \
+    X(LOST_STAYS_OUT, SAFETY, "who is lost is in no later view without a new incarnation")         \
+    X(INCARNATION_GROWS, SAFETY, "an index is given again only with a larger incarnation")         \
+    X(PLACE_ONE, SAFETY, "an index has one holder at a time")                                      \
+    X(LOST_ONCE, SAFETY, "the loss of an incarnation is decided once")                             \
+    X(ANSWER_ONCE, SAFETY, "each request is answered at most once on its connection")              \
+    X(ANSWER_AT_ONCE, SAFETY, "a request that does not wait is answered in the turn it came in")   \
+    X(CALL_ONCE, SAFETY, "each call of a client ends exactly once")                                \
+    X(WELL_FORMED, SAFETY, "our own codecs never find each other's bytes malformed")               \
+    X(LEASE_WHOLE, SAFETY,                                                                         \
+      "nobody is lost by lease before a whole lease has passed since it was heard")                \
+    X(LIVE_NOT_LOST, SAFETY,                                                                       \
+      "a rank with nothing between it and the service is not lost by lease")                       \
+    X(STOPPED_FIRST, SAFETY,                                                                       \
+      "who is lost by lease has stopped itself before, unless it is dead or frozen")               \
+    X(LOSS_REASON, SAFETY, "nobody is declared dead by an agent who is not")                       \
+    X(FENCED_SILENT, SAFETY, "no rank is in fn of a generation it was never sealed into")          \
+    X(OLD_GENERATION, SAFETY,                                                                      \
+      "a rank in fn while a later generation is sealed without it is lost or left")                \
+    X(ENTER_GROWS, SAFETY, "fn is entered with a larger generation each time")                     \
+    X(ENTER_CALM, SAFETY, "fn is not entered by a rank that has stopped itself")                   \
+    X(FINISH_TOGETHER, SAFETY,                                                                     \
+      "a run ends well only when fn is done on all ranks of the generation that are not lost")     \
+    X(CHECK_HEEDS, SAFETY, "when attention was raised the next check says so")                     \
+    X(RESTART_REASON, SAFETY,                                                                      \
+      "nothing restarts without a fault, a loss, a request, a joiner or a self-stop")              \
+    X(LOOPER_COST, SAFETY,                                                                         \
+      "a process that dies at each start costs at most one interruption before it is in a "        \
+      "generation, and one more if it dies as a member")                                           \
+    X(JOINER_IN, SAFETY, "a joiner that was ready when a seal closed is in the next view")         \
+    X(EVICTED_LATE, SAFETY, "nobody is evicted before the seal's deadline")                        \
+    X(ADD_ONCE, SAFETY, "an acknowledged add is in the sum once, any other at most once")          \
+    X(APPEND_ONCE, SAFETY, "an acknowledged append is in the value once, any other at most once")  \
+    X(CAS_ONE, SAFETY, "against one revision of a key at most one compare-and-set wins")           \
+    X(INSERT_ONE, SAFETY, "of all inserts of a key at most one wins")                              \
+    X(READ_NEWEST, SAFETY, "what was acknowledged before a read began is visible to it")           \
+    X(READ_TRUE, SAFETY, "a revision of a key has one value, and it is one that was written")      \
+    X(BATCH_WHOLE, SAFETY, "keys written in one batch are never seen half")                        \
+    X(OWN_KEY, SAFETY, "a key with one writer reads as that writer left it")                       \
+    X(WATCH_FORWARD, SAFETY, "a watch never tells of an older state of a key after a newer one")   \
+    X(GENERATION_KEY, SAFETY, "a key of a generation's key space was written in that generation")  \
+    X(EXPECTED_STATUS, SAFETY, "no call ends with a status that its command cannot have")          \
+    X(MEMORY, SAFETY, "when all is over every allocation was released")                            \
+    X(CONVERGES, LIVENESS, "after the faults every job ends in bounded time")                      \
+    X(CALLS_END, LIVENESS, "after the faults every call that can end, ends")                       \
+    X(DEAD_NOTICED, LIVENESS, "a dead member is lost after a lease and some slack")                \
+    X(FENCED_TOLD, LIVENESS, "who was given up and lives is told so")                              \
+    X(JOINER_WAITS, LIVENESS, "with grow = check a ready joiner is soon in a generation")          \
+    X(WATCH_CONVERGES, LIVENESS, "a watch ends with the newest state of every key")                \
+    X(OWNED_GONE, LIVENESS, "keys owned by a session that ended are gone")                         \
+    X(SAME_TWICE, DETERMINISM, "a seed tells the same story each time")
+
+enum sim_property {
+#define X(NAME, kind, words) SIM_P_##NAME,
+    SIM_PROPERTIES(X)
+#undef X
+        SIM_PROPERTY_COUNT
+};
+
+/* How a run can end; also the exit codes of the program. */
+enum sim_verdict {
+    SIM_GOOD = 0,
+    SIM_USAGE = 2,
+    SIM_SAFETY = 10,
+    SIM_LIVENESS = 11,
+    SIM_DETERMINISM = 12,
+    SIM_CRASHED = 13, /* an assertion, a signal or a sanitizer */
+    SIM_STUCK = 14    /* the simulator makes no progress in real time */
+};
+
+const char *sim_property_name(enum sim_property property);
+const char *sim_property_words(enum sim_property property);
+enum sim_verdict sim_property_verdict(enum sim_property property);
+
+/* Ends the process with the property's exit code, after printing what is needed to repeat it. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 3, 4)))
+#endif
+_Noreturn void
+sim_fail(struct sim *sim, enum sim_property property, const char *format, ...);
+
+/* ---- what is seen of the service --------------------------------------------------------------
+ */
+void sim_saw_request(struct sim *sim, struct sim_conn *conn, const struct mst_request *request);
+void sim_saw_nothing(struct sim_conn *conn, uint64_t id); /* no memory even to refuse it */
+void sim_saw_reply(struct sim *sim, struct sim_conn *conn, const struct mst_reply *reply);
+void sim_saw_close(struct sim *sim, struct sim_conn *conn);
+void sim_saw_trace(struct sim *sim, const struct mst_trace *line);
+void sim_saw_turn(struct sim *sim);
+void sim_saw_bad_bytes(struct sim *sim, muster_status status);
+
+/* ---- what is seen of the processes ------------------------------------------------------------
+ */
+void sim_saw_death(struct sim *sim, struct sim_proc *proc);
+void sim_saw_done(struct sim *sim, struct sim_proc *proc, uint64_t tag, bool was_open,
+                  enum mst_command command, const struct mst_reply *reply);
+void sim_saw_attention(struct sim *sim, struct sim_proc *proc);
+void sim_saw_ended(struct sim *sim, struct sim_proc *proc, const struct mst_client_effect *effect);
+void sim_saw_look(struct sim *sim, struct sim_proc *proc);
+void sim_saw_joined(struct sim *sim, struct sim_proc *proc, const struct mst_view *view);
+void sim_saw_enter(struct sim *sim, struct sim_proc *proc, const struct mst_restart_effect *effect);
+void sim_saw_told(struct sim *sim, struct sim_proc *proc);
+void sim_saw_check(struct sim *sim, struct sim_proc *proc);
+void sim_saw_return(struct sim *sim, struct sim_proc *proc, muster_status status);
+void sim_saw_report(struct sim *sim, struct sim_proc *proc); /* fn asks for a restart or fails */
+void sim_saw_restart_request(struct sim *sim, struct sim_proc *proc,
+                             const struct mst_request *request);
+void sim_saw_finish(struct sim *sim, struct sim_proc *proc,
+                    const struct mst_restart_effect *effect);
+void sim_saw_result(struct sim *sim, struct sim_proc *proc, uint32_t name,
+                    const struct mst_reply *reply);
+void sim_saw_greeting(struct sim *sim, struct sim_proc *proc, const struct mst_reply *reply);
+void sim_saw_watch(struct sim *sim, struct sim_proc *proc, uint64_t after,
+                   const struct mst_reply *reply);
+
+/* ---- keys: what was asked and what came of it --------------------------------------------------
+ */
+void sim_keys_added(struct sim *sim, struct model_job *job, uint32_t counter, uint32_t slot,
+                    const struct mst_reply *reply);
+void sim_keys_appended(struct model_job *job, uint32_t log, uint32_t slot,
+                       const struct mst_reply *reply);
+/* `before`: as it was known when the read began. */
+void sim_keys_sum_read(struct sim *sim, struct model_job *job, uint32_t counter,
+                       struct mst_slice value, const struct model_counter *before);
+void sim_keys_log_read(struct sim *sim, struct model_job *job, uint32_t log, struct mst_slice value,
+                       const struct model_log *before);
+void sim_keys_put(struct sim *sim, struct model_register *reg, uint64_t value,
+                  const struct mst_reply *reply);
+void sim_keys_read(struct sim *sim, struct model_register *reg, uint64_t acked_before,
+                   const struct mst_reply *reply);
+void sim_keys_version(struct sim *sim, struct model_register *reg, uint64_t revision,
+                      uint64_t value);
+void sim_keys_swapped(struct sim *sim, struct model_cell *cell, uint64_t expected,
+                      const struct mst_reply *reply);
+void sim_keys_inserted(struct sim *sim, struct model_flag *flag, uint64_t value,
+                       const struct mst_reply *reply);
+void sim_keys_flag_read(struct sim *sim, struct model_flag *flag, uint64_t acked_before,
+                        const struct mst_reply *reply);
+uint64_t sim_keys_number(struct mst_slice value); /* 8 bytes, least first */
+
+/* ---- the second phase ---------------------------------------------------------------------------
+ */
+void sim_check_calm(struct sim *sim); /* from time to time */
+void sim_check_memory(struct sim *sim);
+uint32_t sim_view_alive(const struct model_view *view); /* members not lost or left */
+
+#endif

@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Members as the service narrates them, and the bookkeeping of requests and answers. */
+#include <string.h>
+
+#include "msg/command.h"
+#include "seen.h"
+
+/* ---- looking things up ------------------------------------------------------------------------
+ */
+
+struct model_job *sim_job_named(struct sim *sim, struct mst_slice name)
+{
+    for (uint32_t i = 0; i < sim->plan.jobs; i++) {
+        if (mst_slice_equal(mst_slice_text(sim->jobs[i].name), name)) {
+            return &sim->jobs[i];
+        }
+    }
+    return NULL;
+}
+
+struct sim_proc *sim_proc_of(struct sim *sim, const struct model_job *job, uint32_t index,
+                             uint64_t incarnation)
+{
+    for (uint32_t i = sim->proc_count; i-- > 0;) {
+        struct sim_proc *proc = sim->procs[i];
+
+        if (proc->kind == SIM_RANK && proc->job == job && proc->member.index == index &&
+            proc->member.incarnation == incarnation) {
+            return proc;
+        }
+    }
+    return NULL;
+}
+
+static struct sim_proc *proc_by_pid(struct sim *sim, uint64_t pid)
+{
+    return pid > 100 && pid <= 100 + (uint64_t)sim->proc_count ? sim->procs[pid - 101] : NULL;
+}
+
+struct model_view *sim_view_of(struct model_job *job, uint64_t generation)
+{
+    if (generation == 0) {
+        return NULL;
+    }
+    if (job->view.generation == generation) {
+        return &job->view;
+    }
+    return job->before.generation == generation ? &job->before : NULL;
+}
+
+bool sim_view_has(const struct model_view *view, const struct sim_proc *proc)
+{
+    for (uint32_t rank = 0; rank < view->size; rank++) {
+        if (view->proc[rank] == proc) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void sim_blame(struct model_job *job, enum model_reason reason, bool looper)
+{
+    job->view.reasons |= reason;
+    if (!looper) {
+        job->view.others |= reason;
+    }
+}
+
+/* ---- reading the narration --------------------------------------------------------------------
+ */
+
+/* Where the value of `key` begins ("key=" at the start of a word), or NULL. */
+static const char *value_of(const char *text, const char *key)
+{
+    size_t size = strlen(key);
+
+    for (const char *at = text; (at = strchr(at, ' ')) != NULL; at++) {
+        if (strncmp(at + 1, key, size) == 0 && at[1 + size] == '=') {
+            return at + size + 2;
+        }
+    }
+    return NULL;
+}
+
+static uint64_t digits(const char *at)
+{
+    uint64_t number = 0;
+
+    for (; at && *at >= '0' && *at <= '9'; at++) {
+        number = number * 10 + (uint64_t)(*at - '0');
+    }
+    return number;
+}
+
+static uint64_t number_of(const char *text, const char *key)
+{
+    return digits(value_of(text, key));
+}
+
+static struct mst_slice word_of(const char *text, const char *key)
+{
+    const char *at = value_of(text, key);
+
+    return at ? mst_slice_of(at, strcspn(at, " ")) : mst_slice_of("", 0);
+}
+
+static bool starts(const char *text, const char *event)
+{
+    return strncmp(text, event, strlen(event)) == 0;
+}
+
+/* ---- members ----------------------------------------------------------------------------------
+ */
+
+/* INCARNATION_GROWS, PLACE_ONE */
+static void joining(struct sim *sim, struct model_job *job, uint32_t index, const char *text)
+{
+    struct model_place *place = &job->places[index];
+    uint64_t incarnation = number_of(text, "incarnation");
+    struct sim_proc *proc = proc_by_pid(sim, number_of(text, "pid"));
+
+    if (incarnation <= place->incarnation) {
+        sim_fail(sim, SIM_P_INCARNATION_GROWS,
+                 "#%u is given incarnation %" PRIu64 " after %" PRIu64, index, incarnation,
+                 place->incarnation);
+    }
+    if (place->incarnation != place->lost_incarnation) {
+        sim_fail(sim, SIM_P_PLACE_ONE, "#%u is given again while incarnation %" PRIu64 " is there",
+                 index, place->incarnation);
+    }
+    place->incarnation = incarnation;
+    if (proc) {
+        proc->member.index = index;
+        proc->member.incarnation = incarnation;
+    }
+}
+
+/* STOPPED_FIRST, LEASE_WHOLE, LIVE_NOT_LOST */
+static void lost_by_lease(struct sim *sim, const struct sim_proc *proc)
+{
+    const struct model_member *member = &proc->member;
+    uint64_t lease = sim->plan.lease_ns;
+
+    if (sim_service_clock(sim) < member->heard_ns + lease) {
+        sim_fail(sim, SIM_P_LEASE_WHOLE, "#%u was heard %.3f ms ago", member->index,
+                 (double)(sim_service_clock(sim) - member->heard_ns) / 1e6);
+    }
+    if (!proc->alive || proc->frozen) {
+        return;
+    }
+    /* Who has not been told its first view yet runs nothing that could stop. */
+    if (proc->started && !proc->ended && !proc->finished && !mst_client_stopped(proc->client)) {
+        sim_fail(sim, SIM_P_STOPPED_FIRST, "#%u pid=%" PRIu64 " goes on", member->index, proc->pid);
+    }
+    if (!proc->ended && sim->now_ns > proc->troubled_ns + lease + 2500 * SIM_MS) {
+        sim_fail(sim, SIM_P_LIVE_NOT_LOST, "#%u pid=%" PRIu64 " had no trouble since %.6f",
+                 member->index, proc->pid, (double)proc->troubled_ns / 1e9);
+    }
+}
+
+/* LOSS_REASON, EVICTED_LATE, LOST_ONCE */
+static void gone(struct sim *sim, struct model_job *job, uint32_t index, const char *text)
+{
+    uint64_t incarnation = number_of(text, "incarnation");
+    struct sim_proc *proc = sim_proc_of(sim, job, index, incarnation);
+    struct mst_slice cause = word_of(text, "cause");
+    bool lease = mst_slice_equal(cause, mst_slice_text("lease"));
+    bool evicted = mst_slice_equal(cause, mst_slice_text("evicted"));
+    bool left = starts(text, "member-left");
+    struct model_place *place = &job->places[index];
+
+    if (incarnation <= place->lost_incarnation) {
+        sim_fail(sim, SIM_P_LOST_ONCE, "#%u incarnation %" PRIu64, index, incarnation);
+    }
+    place->lost_incarnation = incarnation;
+    for (uint32_t rank = 0; rank < job->view.size; rank++) {
+        if (job->view.index[rank] == index && job->view.incarnation[rank] == incarnation) {
+            job->view.gone[rank] = true;
+            sim_round_gone(job, index);
+            sim_blame(job, MODEL_LOSS, proc && proc->looper);
+            job->looper_costs += proc && proc->looper;
+        }
+    }
+    if (!proc) {
+        return;
+    }
+    if (lease) {
+        lost_by_lease(sim, proc);
+    } else if (evicted) {
+        if (sim_service_clock(sim) < job->seal_open_ns + job->barrier_timeout_ns) {
+            sim_fail(sim, SIM_P_EVICTED_LATE, "#%u", index);
+        }
+    } else if (!left && proc->alive) {
+        sim_fail(sim, SIM_P_LOSS_REASON, "#%u pid=%" PRIu64 " lives", index, proc->pid);
+    }
+    proc->member.ready = false;
+    proc->member.lost = !left;
+    proc->member.left = left;
+    proc->member.gone_ns = sim->now_ns;
+    proc->member.cause = lease ? MST_CAUSE_LEASE : evicted ? MST_CAUSE_EVICTED : MST_CAUSE_GONE;
+}
+
+static bool any_ready(const struct sim *sim, const struct model_job *job)
+{
+    for (uint32_t i = 0; i < sim->proc_count; i++) {
+        if (sim->procs[i]->job == job && sim->procs[i]->member.ready) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void ready(struct sim *sim, struct model_job *job, uint32_t index, const char *text)
+{
+    struct sim_proc *proc = sim_proc_of(sim, job, index, number_of(text, "incarnation"));
+
+    if (!proc) {
+        return;
+    }
+    if (!any_ready(sim, job)) {
+        job->ready_since_ns = sim_service_clock(sim);
+    }
+    proc->member.ready = true;
+    proc->member.ready_ns = sim->now_ns;
+}
+
+static void grow(struct sim *sim, struct model_job *job, const char *text)
+{
+    const char *at = strchr(text, '#');
+    uint32_t index = at ? (uint32_t)digits(at + 1) : 0;
+    const struct sim_proc *proc = sim_proc_of(sim, job, index, job->places[index].incarnation);
+
+    sim_blame(job, MODEL_JOINER, proc && proc->looper);
+    job->looper_costs += proc && proc->looper;
+}
+
+/* The job was forgotten: nobody was in it, and it had no key. Its numbers start anew. */
+static void job_ended(struct model_job *job)
+{
+    memset(job->places, 0, sizeof(job->places));
+    memset(&job->view, 0, sizeof(job->view));
+    memset(&job->before, 0, sizeof(job->before));
+    memset(&job->keys, 0, sizeof(job->keys));
+}
+
+static void member_event(struct sim *sim, struct model_job *job, const char *text)
+{
+    const char *at = strchr(text, ' ');
+    uint32_t index;
+
+    if (!at || at[1] != '#') {
+        return; /* an agent or a worker */
+    }
+    index = (uint32_t)digits(at + 2);
+    if (index >= MODEL_PLACES) {
+        return;
+    }
+    if (starts(text, "member-joining")) {
+        joining(sim, job, index, text);
+    } else if (starts(text, "member-lost") || starts(text, "member-left")) {
+        gone(sim, job, index, text);
+    } else if (starts(text, "member-ready")) {
+        ready(sim, job, index, text);
+    }
+}
+
+void sim_saw_trace(struct sim *sim, const struct mst_trace *line)
+{
+    struct model_job *job = sim_job_named(sim, line->job);
+    const char *text = line->text;
+
+    if (!job) {
+        return;
+    }
+    if (starts(text, "member-")) {
+        member_event(sim, job, text);
+    } else if (starts(text, "fault")) {
+        sim_blame(job, MODEL_FAULT, false);
+    } else if (starts(text, "grow")) {
+        grow(sim, job, text);
+    } else if (starts(text, "round-open")) {
+        sim_round_opened(sim, job, word_of(text, "name"), number_of(text, "number"));
+    } else if (starts(text, "round-closed")) {
+        sim_round_closed(sim, job, word_of(text, "name"), number_of(text, "number"),
+                         word_of(text, "status"), number_of(text, "arrived"));
+    } else if (starts(text, "generation-sealed")) {
+        sim_view_sealed(sim, job, digits(text + strlen("generation-sealed ")),
+                        number_of(text, "size"));
+    } else if (starts(text, "job-ended")) {
+        job_ended(job);
+    }
+}
+
+/* ---- requests and answers ----------------------------------------------------------------------
+ */
+
+static struct sim_asked *asked_find(struct sim_conn *conn, uint64_t id)
+{
+    for (uint32_t i = 0; i < conn->asked_count; i++) {
+        if (conn->asked[i].id == id) {
+            return &conn->asked[i];
+        }
+    }
+    return NULL;
+}
+
+static void unready(struct sim_proc *proc)
+{
+    proc->member.ready = false;
+}
+
+void sim_saw_request(struct sim *sim, struct sim_conn *conn, const struct mst_request *request)
+{
+    struct model_member *member = &conn->proc->member;
+    struct sim_asked *asked = asked_find(conn, request->id);
+
+    if (!asked) {
+        if (conn->asked_count == SIM_ASKED_MAX) {
+            sim_fail(sim, SIM_P_ANSWER_AT_ONCE, "%u requests without an answer", SIM_ASKED_MAX);
+        }
+        asked = &conn->asked[conn->asked_count++];
+        memset(asked, 0, sizeof(*asked));
+        asked->id = request->id;
+    }
+    asked->command = request->command;
+    sim->service.request = request;
+    switch (request->command) {
+    case MST_OPEN:
+        member->asked = true;
+        member->asked_ns = sim_service_clock(sim);
+        unready(conn->proc);
+        break;
+    case MST_RENEW:
+        member->asked_ns = sim_service_clock(sim);
+        break;
+    case MST_JOIN:
+        member->join_id = request->id;
+        member->join_conn = conn->id.id;
+        break;
+    case MST_CANCEL:
+        if (request->cancel.id == member->join_id) {
+            unready(conn->proc);
+        }
+        break;
+    case MST_ROUND:
+        sim_round_asked(sim, conn, request, asked);
+        break;
+    case MST_LEAVE:
+    case MST_WRITE:
+    case MST_GET:
+    case MST_LIST:
+    case MST_WAIT:
+    case MST_WATCH:
+    case MST_ROUND_MEMBERS:
+    case MST_MEMBERS:
+    case MST_ROUNDS:
+    case MST_JOBS:
+    case MST_FAULT:
+    case MST_LOST:
+        break;
+    }
+}
+
+/* It has had no effect, and is not answered: the connection goes. */
+void sim_saw_nothing(struct sim_conn *conn, uint64_t id)
+{
+    struct sim_asked *asked = asked_find(conn, id);
+
+    if (asked && asked->command == MST_ROUND) {
+        sim_round_refused(conn, asked);
+    }
+}
+
+/* ANSWER_ONCE */
+void sim_saw_reply(struct sim *sim, struct sim_conn *conn, const struct mst_reply *reply)
+{
+    struct sim_asked *asked = asked_find(conn, reply->id);
+    struct sim_asked copy;
+
+    if (!asked) {
+        sim_fail(sim, SIM_P_ANSWER_ONCE, "request %" PRIu64 " of connection %" PRIu64, reply->id,
+                 conn->id.id);
+    }
+    copy = *asked;
+    *asked = conn->asked[--conn->asked_count];
+    if (copy.command != reply->command) {
+        sim_fail(sim, SIM_P_ANSWER_ONCE, "a %s is answered as %s", mst_command_name(copy.command),
+                 mst_command_name(reply->command));
+    }
+    if (reply->status == MUSTER_OK && (reply->command == MST_RENEW || reply->command == MST_OPEN)) {
+        conn->proc->member.heard_ns = conn->proc->member.asked_ns;
+    }
+    if (reply->command == MST_ROUND) {
+        sim_round_answered(sim, conn, &copy, reply);
+    }
+    if (reply->has_view) {
+        sim_view_told(sim, conn->proc, &reply->view);
+    }
+}
+
+void sim_saw_close(struct sim *sim, struct sim_conn *conn)
+{
+    (void)sim;
+    conn->asked_count = 0;
+    if (conn->proc->member.join_conn == conn->id.id) {
+        unready(conn->proc);
+    }
+}
+
+/* ANSWER_AT_ONCE */
+void sim_saw_turn(struct sim *sim)
+{
+    for (size_t i = sim->net.first_live; i < sim->net.count; i++) {
+        struct sim_conn *conn = sim->net.conns[i];
+
+        for (uint32_t k = 0; conn->codec && k < conn->asked_count; k++) {
+            if (!mst_command_waits(conn->asked[k].command)) {
+                sim_fail(sim, SIM_P_ANSWER_AT_ONCE, "a %s of connection %" PRIu64,
+                         mst_command_name(conn->asked[k].command), conn->id.id);
+            }
+        }
+    }
+}

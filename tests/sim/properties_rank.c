@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is seen of the processes: their calls, their machines, their runs of fn. */
+#include <string.h>
+
+#include "msg/command.h"
+#include "seen.h"
+
+#define BIT(status) (1u << (unsigned)-(status))
+
+/* ---- calls --------------------------------------------------------------------------------------
+ */
+
+/* What any call may end with, and what only this command may. */
+static uint64_t allowed(enum mst_command command)
+{
+    uint64_t common = BIT(MUSTER_OK) | BIT(MUSTER_ENOMEM) | BIT(MUSTER_ETIMEDOUT) |
+                      BIT(MUSTER_ECANCELLED) | BIT(MUSTER_EUNREACHABLE);
+
+    switch (command) {
+    case MST_JOIN:
+        return common | BIT(MUSTER_EEXISTS);
+    case MST_WRITE:
+        return common | BIT(MUSTER_EEXISTS) | BIT(MUSTER_ECONFLICT);
+    case MST_GET:
+        return common | BIT(MUSTER_ENOTFOUND);
+    case MST_ROUND:
+        return common | BIT(MUSTER_ESTALE) | BIT(MUSTER_ELOST) | BIT(MUSTER_EMISMATCH) |
+               BIT(MUSTER_ERANGE) | BIT(MUSTER_ETOOFEW);
+    case MST_OPEN:
+    case MST_RENEW:
+    case MST_LEAVE:
+    case MST_CANCEL:
+    case MST_LIST:
+    case MST_WAIT:
+    case MST_WATCH:
+    case MST_ROUND_MEMBERS:
+    case MST_MEMBERS:
+    case MST_ROUNDS:
+    case MST_JOBS:
+    case MST_FAULT:
+    case MST_LOST:
+        break;
+    }
+    return common;
+}
+
+/* CALL_ONCE, EXPECTED_STATUS */
+void sim_saw_done(struct sim *sim, struct sim_proc *proc, uint64_t tag, bool was_open,
+                  enum mst_command command, const struct mst_reply *reply)
+{
+    if (!was_open) {
+        sim_fail(sim, SIM_P_CALL_ONCE, "pid=%" PRIu64 " call %" PRIx64 " ends again", proc->pid,
+                 tag);
+    }
+    /* EEXISTS: a claim that was refused ends everything the claimant asked for. */
+    if (reply->status == MUSTER_EFENCED || reply->status == MUSTER_EEXISTS) {
+        return;
+    }
+    /* ELIMIT: who took any place found none. */
+    if (reply->status == MUSTER_ELIMIT && proc->place == MST_INDEX_ANY) {
+        return;
+    }
+    if (reply->status > 0 || reply->status < -40 || (allowed(command) & BIT(reply->status)) == 0) {
+        sim_fail(sim, SIM_P_EXPECTED_STATUS, "pid=%" PRIu64 " %s ends with %d", proc->pid,
+                 mst_command_name(command), (int)reply->status);
+    }
+}
+
+void sim_saw_death(struct sim *sim, struct sim_proc *proc)
+{
+    sim_job_death(sim, proc);
+}
+
+/* ---- the session --------------------------------------------------------------------------------
+ */
+
+void sim_saw_attention(struct sim *sim, struct sim_proc *proc)
+{
+    (void)sim;
+    if (proc->kind == SIM_RANK && mst_client_stopped(proc->client) &&
+        sim_view_has(&proc->job->view, proc)) {
+        sim_blame(proc->job, MODEL_SELF, false);
+    }
+}
+
+void sim_saw_ended(struct sim *sim, struct sim_proc *proc, const struct mst_client_effect *effect)
+{
+    sim_tell(sim, "%s: pid=%" PRIu64 " session ended: %d", proc->job->name, proc->pid,
+             (int)effect->status);
+    if (proc->kind == SIM_RANK && sim_view_has(&proc->job->view, proc)) {
+        sim_blame(proc->job, MODEL_SELF, false);
+    }
+}
+
+void sim_saw_joined(struct sim *sim, struct sim_proc *proc, const struct mst_view *view)
+{
+    sim_view_told(sim, proc, view);
+    if (view->rank == MST_RANK_NONE || view->generation == 0) {
+        sim_fail(sim, SIM_P_VIEW_EXACT, "pid=%" PRIu64 " joined without a rank", proc->pid);
+    }
+}
+
+/* ---- fn -----------------------------------------------------------------------------------------
+ */
+
+/* FENCED_SILENT, ENTER_GROWS, ENTER_CALM */
+void sim_saw_enter(struct sim *sim, struct sim_proc *proc, const struct mst_restart_effect *effect)
+{
+    const struct mst_view *view = &effect->view;
+    const struct model_view *known = sim_view_of(proc->job, view->generation);
+
+    sim_tell(sim, "%s: pid=%" PRIu64 " enters fn, generation %" PRIu64 " rank %u of %u (#%u)",
+             proc->job->name, proc->pid, view->generation, view->rank, view->size, view->index);
+    if (known) {
+        sim_view_told(sim, proc, view);
+        if (!sim_view_has(known, proc)) {
+            sim_fail(sim, SIM_P_FENCED_SILENT, "pid=%" PRIu64 " generation %" PRIu64, proc->pid,
+                     view->generation);
+        }
+    }
+    if (view->generation <= proc->member.entered) {
+        sim_fail(sim, SIM_P_ENTER_GROWS, "pid=%" PRIu64 " generation %" PRIu64 " after %" PRIu64,
+                 proc->pid, view->generation, proc->member.entered);
+    }
+    if (mst_client_stopped(proc->client) || proc->ended) {
+        sim_fail(sim, SIM_P_ENTER_CALM, "pid=%" PRIu64, proc->pid);
+    }
+    proc->member.entered = view->generation;
+}
+
+/* RESTART_REASON */
+void sim_saw_told(struct sim *sim, struct sim_proc *proc)
+{
+    const struct model_view *view = sim_view_of(proc->job, proc->fn.view.generation);
+
+    sim_tell(sim, "%s: pid=%" PRIu64 " is told to return", proc->job->name, proc->pid);
+    if (view && view->reasons == 0 && !mst_client_stopped(proc->client) && !proc->ended) {
+        sim_fail(sim, SIM_P_RESTART_REASON, "pid=%" PRIu64 " in generation %" PRIu64, proc->pid,
+                 proc->fn.view.generation);
+    }
+}
+
+/* CHECK_HEEDS */
+void sim_saw_check(struct sim *sim, struct sim_proc *proc)
+{
+    const struct mst_view *view = mst_client_view(proc->client);
+    bool called = view->generation > proc->fn.view.generation ||
+                  (view->generation == proc->fn.view.generation && view->attention != MST_CALM) ||
+                  mst_client_stopped(proc->client) || proc->ended;
+
+    if (called && !proc->fn.told) {
+        sim_fail(sim, SIM_P_CHECK_HEEDS, "pid=%" PRIu64 " generation %" PRIu64, proc->pid,
+                 proc->fn.view.generation);
+    }
+}
+
+void sim_saw_return(struct sim *sim, struct sim_proc *proc, muster_status status)
+{
+    sim_tell(sim, "%s: pid=%" PRIu64 " fn returns %d", proc->job->name, proc->pid, (int)status);
+    if (status != MUSTER_OK && !proc->fn.delivered) {
+        sim_blame(proc->job, MODEL_FAULT, false);
+    }
+}
+
+void sim_saw_report(struct sim *sim, struct sim_proc *proc)
+{
+    sim_tell(sim, "%s: pid=%" PRIu64 " fn has had enough", proc->job->name, proc->pid);
+}
+
+void sim_saw_restart_request(struct sim *sim, struct sim_proc *proc,
+                             const struct mst_request *request)
+{
+    sim_tell(sim, "%s: pid=%" PRIu64 " asks %s %.*s", proc->job->name, proc->pid,
+             mst_command_name(request->command),
+             request->command == MST_ROUND ? (int)request->round.name.size : 0,
+             request->command == MST_ROUND ? (const char *)request->round.name.data : "");
+}
+
+/* FINISH_TOGETHER */
+void sim_saw_finish(struct sim *sim, struct sim_proc *proc, const struct mst_restart_effect *effect)
+{
+    struct model_view *view = sim_view_of(proc->job, proc->member.entered);
+
+    sim_tell(sim, "%s: pid=%" PRIu64 " run ends: %d", proc->job->name, proc->pid,
+             (int)effect->status);
+    if (effect->status != MUSTER_OK || proc->leaves || !view) {
+        return;
+    }
+    for (uint32_t rank = 0; rank < view->size; rank++) {
+        const struct sim_proc *other = view->proc[rank];
+
+        if (other && other->alive && !view->gone[rank] && other->fn.state != SIM_FN_NOT) {
+            sim_fail(sim, SIM_P_FINISH_TOGETHER, "pid=%" PRIu64 " ends while pid=%" PRIu64 " runs",
+                     proc->pid, other->pid);
+        }
+    }
+}
+
+void sim_saw_result(struct sim *sim, struct sim_proc *proc, uint32_t name,
+                    const struct mst_reply *reply)
+{
+    const struct model_round *round =
+        sim_round_find(proc->job, proc->fn.view.generation, name, proc->fn.numbers[name]);
+
+    if (reply->status == MUSTER_OK && round && !round->ok) {
+        sim_fail(sim, SIM_P_ROUND_SAME, "pid=%" PRIu64 " is told of success", proc->pid);
+    }
+}
+
+/* GENERATION_KEY */
+void sim_saw_greeting(struct sim *sim, struct sim_proc *proc, const struct mst_reply *reply)
+{
+    uint64_t generation = 0;
+
+    if (reply->command != MST_GET) {
+        return;
+    }
+    for (unsigned i = 0; i < 8 && i < reply->value.size; i++) {
+        generation |= (uint64_t)((const unsigned char *)reply->value.data)[i] << (8 * i);
+    }
+    if (generation != proc->fn.view.generation) {
+        sim_fail(sim, SIM_P_GENERATION_KEY, "generation %" PRIu64 " reads a key of %" PRIu64,
+                 proc->fn.view.generation, generation);
+    }
+}
+
+/* OLD_GENERATION: checked wherever a process has looked around, and for all when a view is sealed.
+ */
+static void check_old(struct sim *sim, const struct sim_proc *proc)
+{
+    const struct model_job *job = proc->job;
+
+    if (proc->kind != SIM_RANK || proc->fn.state == SIM_FN_NOT || !proc->alive) {
+        return;
+    }
+    if (proc->fn.view.generation < job->view.generation && !proc->member.lost &&
+        !proc->member.left) {
+        sim_fail(sim, SIM_P_OLD_GENERATION,
+                 "pid=%" PRIu64 " is in fn of %" PRIu64 ", %" PRIu64 " is sealed", proc->pid,
+                 proc->fn.view.generation, job->view.generation);
+    }
+}
+
+void sim_saw_look(struct sim *sim, struct sim_proc *proc)
+{
+    check_old(sim, proc);
+}

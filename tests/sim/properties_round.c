@@ -1,0 +1,547 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rounds and sealed views: what each must be is worked out from what was asked, and compared with
+ * what the service decides and tells. */
+#include <string.h>
+
+#include "base/digest.h"
+#include "seen.h"
+
+static const char *const names[MODEL_ROUNDS] = {
+    "barrier", "least", "sum", "all", "same", "some", "vote", "muster/seal", "muster/complete"};
+
+static uint32_t name_number(struct mst_slice name)
+{
+    for (uint32_t i = 0; i < MODEL_ROUNDS; i++) {
+        if (mst_slice_equal(name, mst_slice_text(names[i]))) {
+            return i;
+        }
+    }
+    return MODEL_ROUNDS;
+}
+
+struct model_round *sim_round_find(struct model_job *job, uint64_t generation, uint32_t name,
+                                   uint64_t number)
+{
+    for (uint32_t i = job->round_count; i-- > 0;) {
+        struct model_round *round = &job->rounds[i];
+
+        if (round->generation < generation) {
+            return NULL;
+        }
+        if (round->generation == generation && round->name == name && round->number == number) {
+            return round;
+        }
+    }
+    return NULL;
+}
+
+/* ---- contributions ----------------------------------------------------------------------------
+ */
+
+static bool contribute(struct model_round *round, const struct sim_proc *proc,
+                       const struct mst_round_request *asked)
+{
+    struct model_part *part = &round->part[proc->member.index];
+
+    if (part->arrived || !part->expected || asked->data.size > MODEL_DATA_MAX) {
+        return false;
+    }
+    part->arrived = true;
+    part->size = (uint32_t)asked->data.size;
+    if (part->size > 0) {
+        memcpy(part->data, asked->data.data, part->size);
+    }
+    return true;
+}
+
+/* It counts unless the answer says that it was refused. */
+void sim_round_asked(struct sim *sim, struct sim_conn *conn, const struct mst_request *request,
+                     struct sim_asked *asked)
+{
+    struct sim_proc *proc = conn->proc;
+    struct model_round *round;
+
+    (void)sim;
+    asked->generation = request->round.generation;
+    asked->number = request->round.number;
+    asked->name = name_number(request->round.name);
+    if (proc->kind != SIM_RANK || proc->member.lost || proc->member.left ||
+        !sim_view_has(&proc->job->view, proc)) {
+        return;
+    }
+    round = sim_round_find(proc->job, asked->generation, asked->name, asked->number);
+    if (round && !round->closed) {
+        asked->arrives = contribute(round, proc, &request->round) || asked->arrives;
+    }
+}
+
+void sim_round_opened(struct sim *sim, struct model_job *job, struct mst_slice name,
+                      uint64_t number)
+{
+    const struct mst_request *request = sim->service.request;
+    struct sim_conn *conn = sim->service.asking;
+    struct model_view *view = &job->view;
+    struct model_round *round;
+
+    if (!request || request->command != MST_ROUND || name_number(name) == MODEL_ROUNDS) {
+        return;
+    }
+    if (job->round_count == job->round_room) {
+        job->round_room = job->round_room ? job->round_room * 2 : 64;
+        job->rounds = sim_grown(job->rounds, job->round_room, sizeof(*job->rounds));
+    }
+    round = &job->rounds[job->round_count++];
+    memset(round, 0, sizeof(*round));
+    round->generation = request->round.generation;
+    round->number = number;
+    round->name = name_number(name);
+    round->on_loss = request->round.on_loss;
+    round->reduce = request->round.reduce;
+    round->deadline_ms = request->round.deadline_ms;
+    for (uint32_t rank = 0; rank < view->size; rank++) {
+        uint32_t index = view->index[rank];
+
+        if (!request->round.participants ||
+            sim_model_among(request->round.participants, request->round.participant_count, index)) {
+            round->part[index].expected = true;
+            round->part[index].gone = view->gone[rank];
+        }
+    }
+    if (request->round.seal) {
+        job->seal_open_ns = sim_service_clock(sim);
+    }
+    for (uint32_t i = 0; i < conn->asked_count; i++) {
+        if (conn->asked[i].id == request->id) {
+            conn->asked[i].arrives = contribute(round, conn->proc, &request->round);
+        }
+    }
+}
+
+void sim_round_gone(struct model_job *job, uint32_t index)
+{
+    for (uint32_t i = job->round_count; i-- > 0;) {
+        struct model_round *round = &job->rounds[i];
+
+        if (round->generation < job->view.generation) {
+            return;
+        }
+        if (!round->closed) {
+            round->part[index].gone = true;
+        }
+    }
+}
+
+/* ---- what a result must be ---------------------------------------------------------------------
+ */
+
+static int64_t element(const struct model_part *part, uint32_t at)
+{
+    uint64_t number = 0;
+
+    for (unsigned i = 0; i < 8; i++) {
+        number |= (uint64_t)part->data[8 * at + i] << (8 * i);
+    }
+    return (int64_t)number;
+}
+
+/* False: beyond int64. Fewer than 64 summands fit in 128 bits; two halves do without. */
+static bool fold(const struct model_round *round, uint32_t at, int64_t *out)
+{
+    bool first = true;
+    int64_t high = 0;
+    uint64_t low = 0;
+    int64_t best = 0;
+
+    for (uint32_t i = 0; i < MODEL_PLACES; i++) {
+        int64_t number;
+
+        if (!round->part[i].arrived) {
+            continue;
+        }
+        number = element(&round->part[i], at);
+        if (round->reduce == MST_REDUCE_SUM) {
+            low += (uint64_t)number;
+            high += (number < 0 ? -1 : 0) + (low < (uint64_t)number ? 1 : 0);
+        } else if (first || (round->reduce == MST_REDUCE_MIN ? number < best : number > best)) {
+            best = number;
+        }
+        first = false;
+    }
+    if (round->reduce != MST_REDUCE_SUM) {
+        *out = best;
+        return true;
+    }
+    *out = (int64_t)low;
+    return high == (*out < 0 ? -1 : 0);
+}
+
+static const struct model_part *first_arrived(const struct model_round *round)
+{
+    for (uint32_t i = 0; i < MODEL_PLACES; i++) {
+        if (round->part[i].arrived) {
+            return &round->part[i];
+        }
+    }
+    return NULL;
+}
+
+static void bad_value(struct sim *sim, const struct model_round *round, const char *what)
+{
+    sim_fail(sim, SIM_P_ROUND_VALUE, "%s %" PRIu64 " of generation %" PRIu64 ": %s",
+             names[round->name], round->number, round->generation, what);
+}
+
+static void check_vector(struct sim *sim, const struct model_round *round,
+                         const struct mst_reply *reply)
+{
+    const struct model_part *first = first_arrived(round);
+
+    if (!first || reply->value.size != first->size) {
+        bad_value(sim, round, "wrong size");
+        return;
+    }
+    for (uint32_t at = 0; at < first->size / 8; at++) {
+        struct model_part told;
+        int64_t expected;
+
+        memcpy(told.data, (const unsigned char *)reply->value.data, reply->value.size);
+        if (!fold(round, at, &expected)) {
+            bad_value(sim, round, "the sum is out of range, and is told");
+        } else if (element(&told, at) != expected) {
+            bad_value(sim, round, "wrong number");
+        }
+    }
+}
+
+static void check_gather(struct sim *sim, const struct model_round *round,
+                         const struct mst_reply *reply)
+{
+    uint32_t at = 0;
+
+    for (uint32_t index = 0; index < MODEL_PLACES; index++) {
+        const struct model_part *part = &round->part[index];
+
+        if (!part->arrived) {
+            continue;
+        }
+        if (at >= reply->item_count || reply->items[at].who.index != index ||
+            !mst_slice_equal(reply->items[at].value, mst_slice_of(part->data, part->size))) {
+            bad_value(sim, round, "a part is missing, doubled or changed");
+        }
+        at++;
+    }
+    if (at != reply->item_count) {
+        bad_value(sim, round, "parts of nobody");
+    }
+}
+
+/* ROUND_VALUE */
+static void check_value(struct sim *sim, const struct model_round *round,
+                        const struct mst_reply *reply)
+{
+    const struct model_part *first = first_arrived(round);
+
+    switch (round->reduce) {
+    case MST_REDUCE_NONE:
+        if (reply->value.size != 0 || reply->item_count != 0) {
+            bad_value(sim, round, "a value of nothing");
+        }
+        break;
+    case MST_REDUCE_GATHER:
+        check_gather(sim, round, reply);
+        break;
+    case MST_REDUCE_MIN:
+    case MST_REDUCE_MAX:
+    case MST_REDUCE_SUM:
+        check_vector(sim, round, reply);
+        break;
+    case MST_REDUCE_EQUAL:
+        for (uint32_t i = 0; i < MODEL_PLACES; i++) {
+            if (round->part[i].arrived &&
+                !mst_slice_equal(reply->value,
+                                 mst_slice_of(round->part[i].data, round->part[i].size))) {
+                bad_value(sim, round, "not equal, and told as equal");
+            }
+        }
+        break;
+    }
+    if (!first) {
+        bad_value(sim, round, "nobody arrived");
+    }
+}
+
+/* ---- the end of a round ------------------------------------------------------------------------
+ */
+
+/* ROUND_EARLY */
+static void check_complete(struct sim *sim, const struct model_round *round)
+{
+    for (uint32_t i = 0; i < MODEL_PLACES; i++) {
+        const struct model_part *part = &round->part[i];
+        bool excused = part->gone && round->on_loss == MST_PROCEED;
+        bool broken = part->gone && round->on_loss == MST_FAIL;
+
+        if (part->expected && ((!part->arrived && !excused) || broken)) {
+            sim_fail(sim, SIM_P_ROUND_EARLY,
+                     "%s %" PRIu64 " of generation %" PRIu64 " is closed without #%u",
+                     names[round->name], round->number, round->generation, i);
+        }
+    }
+}
+
+static void check_lost(struct sim *sim, const struct model_round *round)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < MODEL_PLACES; i++) {
+        any = any || (round->part[i].expected && round->part[i].gone);
+    }
+    if (!any || round->on_loss != MST_FAIL) {
+        sim_fail(sim, SIM_P_ROUND_EARLY, "%s %" PRIu64 " fails for a loss that nobody saw",
+                 names[round->name], round->number);
+    }
+}
+
+void sim_round_closed(struct sim *sim, struct model_job *job, struct mst_slice name,
+                      uint64_t number, struct mst_slice status, uint64_t arrived)
+{
+    struct model_round *round =
+        sim_round_find(job, job->view.generation, name_number(name), number);
+    uint64_t count = 0;
+
+    if (!round) { /* the seal itself, and what it ends, is told after it */
+        round = sim_round_find(job, job->before.generation, name_number(name), number);
+    }
+    if (!round) {
+        return;
+    }
+    round->closed = true;
+    round->ok = mst_slice_equal(status, mst_slice_text("ok"));
+    for (uint32_t i = 0; i < MODEL_PLACES; i++) {
+        count += round->part[i].arrived;
+    }
+    if (round->ok) {
+        check_complete(sim, round);
+    } else if (mst_slice_equal(status, mst_slice_text("lost"))) {
+        check_lost(sim, round);
+    } else if (mst_slice_equal(status, mst_slice_text("timed-out")) && round->deadline_ms == 0) {
+        sim_fail(sim, SIM_P_ROUND_EARLY, "%s %" PRIu64 " has no deadline", names[round->name],
+                 round->number);
+    }
+    if (count != arrived) {
+        sim_fail(sim, SIM_P_ROUND_VALUE, "%s %" PRIu64 ": %" PRIu64 " arrived, told are %" PRIu64,
+                 names[round->name], round->number, count, arrived);
+    }
+}
+
+static uint64_t result_of(const struct mst_reply *reply)
+{
+    const struct mst_detail *detail = &reply->detail;
+    uint64_t digest = mst_digest_number(MST_DIGEST_INIT, (uint64_t)(int64_t)reply->status);
+
+    digest = mst_digest_number(digest, (uint64_t)reply->number);
+    digest = mst_digest_slice(digest, reply->value);
+    digest = mst_digest_number(digest, reply->item_count);
+    for (uint32_t i = 0; i < reply->item_count; i++) {
+        digest = mst_digest_number(digest, reply->items[i].who.index);
+        digest = mst_digest_slice(digest, reply->items[i].value);
+    }
+    if (reply->has_detail) {
+        digest = mst_digest_number(digest, detail->arrived);
+        digest = mst_digest_number(digest, detail->expected);
+        digest = mst_digest_number(digest, detail->lost);
+        digest = mst_digest_number(digest, detail->missing);
+        for (uint32_t i = 0; i < detail->who_count; i++) {
+            digest = mst_digest_number(digest, detail->who[i].index);
+        }
+    }
+    return digest;
+}
+
+static bool is_result(muster_status status)
+{
+    return status == MUSTER_OK || status == MUSTER_ETIMEDOUT || status == MUSTER_ELOST ||
+           status == MUSTER_EMISMATCH || status == MUSTER_ERANGE || status == MUSTER_ETOOFEW;
+}
+
+/* What it was to bring has not arrived. */
+void sim_round_refused(struct sim_conn *conn, const struct sim_asked *asked)
+{
+    struct model_round *round =
+        sim_round_find(conn->proc->job, asked->generation, asked->name, asked->number);
+
+    if (round && asked->arrives && !round->closed) {
+        round->part[conn->proc->member.index].arrived = false;
+    }
+}
+
+/* ROUND_SAME, ROUND_REFUSED */
+void sim_round_answered(struct sim *sim, struct sim_conn *conn, const struct sim_asked *asked,
+                        const struct mst_reply *reply)
+{
+    struct model_job *job = conn->proc->job;
+    struct model_round *round = sim_round_find(job, asked->generation, asked->name, asked->number);
+
+    if (reply->status == MUSTER_EINVAL || reply->status == MUSTER_EPROTO) {
+        sim_fail(sim, SIM_P_ROUND_REFUSED, "pid=%" PRIu64 " %s %" PRIu64 ": %d", conn->proc->pid,
+                 names[asked->name], asked->number, (int)reply->status);
+    }
+    if (!round) {
+        return;
+    }
+    if (!is_result(reply->status)) {
+        if (reply->status != MUSTER_ECANCELLED && reply->status != MUSTER_EFENCED) {
+            sim_round_refused(conn, asked);
+        }
+        return;
+    }
+    if (!round->closed) {
+        sim_fail(sim, SIM_P_ROUND_EARLY, "%s %" PRIu64 " is answered while it is open",
+                 names[round->name], round->number);
+    }
+    if (round->told && round->result != result_of(reply)) {
+        sim_fail(sim, SIM_P_ROUND_SAME, "%s %" PRIu64 " of generation %" PRIu64, names[round->name],
+                 round->number, round->generation);
+    }
+    round->told = true;
+    round->result = result_of(reply);
+    if (reply->status == MUSTER_OK) {
+        check_value(sim, round, reply);
+    }
+}
+
+/* ---- views -------------------------------------------------------------------------------------
+ */
+
+/* Who stands at the open seal of the generation. */
+static bool at_seal(struct model_job *job, uint32_t index)
+{
+    for (uint32_t i = job->round_count; i-- > 0;) {
+        const struct model_round *round = &job->rounds[i];
+
+        if (round->generation < job->view.generation) {
+            return false;
+        }
+        if (round->name == MODEL_SEAL && (!round->closed || round->ok)) {
+            return round->part[index].arrived && !round->part[index].gone;
+        }
+    }
+    return false;
+}
+
+uint32_t sim_view_alive(const struct model_view *view)
+{
+    uint32_t count = 0;
+
+    for (uint32_t rank = 0; rank < view->size; rank++) {
+        count += !view->gone[rank];
+    }
+    return count;
+}
+
+static void collect(struct sim *sim, struct model_job *job, struct model_view *next, bool lets_in)
+{
+    for (uint32_t index = 0; index < MODEL_PLACES; index++) {
+        struct sim_proc *proc = sim_proc_of(sim, job, index, job->places[index].incarnation);
+        bool sits = proc && sim_view_has(&job->view, proc);
+        bool goes;
+
+        if (!proc || job->places[index].incarnation == 0 || proc->member.lost ||
+            proc->member.left) {
+            continue;
+        }
+        goes = sits ? at_seal(job, index) : proc->member.ready && lets_in;
+        if (goes) {
+            next->index[next->size] = index;
+            next->incarnation[next->size] = proc->member.incarnation;
+            next->proc[next->size++] = proc;
+        }
+    }
+}
+
+/* VIEW_FIRST */
+static void check_first(struct sim *sim, const struct model_job *job, const struct model_view *next)
+{
+    if (next->size >= job->size) {
+        return;
+    }
+    if (job->join_wait_ns == 0 || sim_service_clock(sim) + SIM_MS <
+                                      job->ready_since_ns + job->join_wait_ns / SIM_MS * SIM_MS) {
+        sim_fail(sim, SIM_P_VIEW_FIRST, "generation %" PRIu64 " of %u", next->generation,
+                 next->size);
+    }
+}
+
+/* RESTART_REASON, LOOPER_COST */
+static void check_reason(struct sim *sim, struct model_job *job, uint64_t generation)
+{
+    if (job->view.reasons == 0) {
+        sim_fail(sim, SIM_P_RESTART_REASON, "generation %" PRIu64 " follows without a reason",
+                 generation);
+    }
+    job->looper_seals += job->view.others == 0;
+    if (job->looper_seals > job->looper_costs) {
+        sim_fail(sim, SIM_P_LOOPER_COST, "%" PRIu64 " seals for %" PRIu64, job->looper_seals,
+                 job->looper_costs);
+    }
+}
+
+/* VIEW_ONE, VIEW_EXACT, JOINER_IN, LOST_STAYS_OUT, VIEW_MIN_SIZE */
+void sim_view_sealed(struct sim *sim, struct model_job *job, uint64_t generation, uint64_t size)
+{
+    struct model_view next = {.generation = generation, .sealed_ns = sim->now_ns};
+    bool nobody = sim_view_alive(&job->view) == 0;
+
+    if (generation <= job->view.generation) {
+        sim_fail(sim, SIM_P_VIEW_ONE, "%" PRIu64 " after %" PRIu64, generation,
+                 job->view.generation);
+    }
+    collect(sim, job, &next, nobody || job->grow != MST_GROW_OFF);
+    if (next.size != size) {
+        bool fewer = size < next.size;
+
+        sim_fail(sim, fewer ? SIM_P_JOINER_IN : SIM_P_LOST_STAYS_OUT,
+                 "generation %" PRIu64 " has size %" PRIu64 ", %u arrived or were ready",
+                 generation, size, next.size);
+    }
+    if (next.size < job->min_size) {
+        sim_fail(sim, SIM_P_VIEW_MIN_SIZE, "%u, %u are needed", next.size, job->min_size);
+    }
+    if (nobody) {
+        check_first(sim, job, &next);
+    } else {
+        check_reason(sim, job, generation);
+    }
+    for (uint32_t rank = 0; rank < next.size; rank++) {
+        next.proc[rank]->member.ready = false;
+        next.proc[rank]->member.view = generation;
+        next.proc[rank]->member.rank = rank;
+    }
+    job->before = job->view;
+    job->view = next;
+    job->seals++;
+}
+
+/* VIEW_AGREES, VIEW_EXACT */
+void sim_view_told(struct sim *sim, const struct sim_proc *proc, const struct mst_view *view)
+{
+    const struct model_view *known = sim_view_of(proc->job, view->generation);
+
+    if (view->generation > proc->job->view.generation && proc->job->view.generation > 0) {
+        sim_fail(sim, SIM_P_VIEW_ONE, "pid=%" PRIu64 " is told of generation %" PRIu64, proc->pid,
+                 view->generation);
+    }
+    if (!known || view->rank == MST_RANK_NONE) {
+        return;
+    }
+    if (view->rank >= known->size || known->index[view->rank] != view->index ||
+        known->incarnation[view->rank] != view->incarnation) {
+        sim_fail(sim, SIM_P_VIEW_EXACT,
+                 "pid=%" PRIu64 " #%u incarnation %" PRIu64
+                 " is told rank %u of generation %" PRIu64,
+                 proc->pid, view->index, view->incarnation, view->rank, view->generation);
+    }
+    if (view->size != known->size) {
+        sim_fail(sim, SIM_P_VIEW_AGREES, "size %u and %u", view->size, known->size);
+    }
+}

@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A rank: it joins, runs fn through the restart machine, and leaves when the run is over.
+ *
+ * fn is a program of collective steps. Which step comes next is decided by the job, the generation
+ * and the count of steps alone, so all ranks do the same; how long it computes, and whether it
+ * fails, is chance. Nothing here calls a machine from within one of its own effects: what an effect
+ * brings is noted, and acted upon in the next step. */
+#include <string.h>
+
+#include "base/digest.h"
+#include "base/panic.h"
+#include "properties.h"
+#include "sim.h"
+
+void sim_rank_start(struct sim *sim, struct sim_proc *proc)
+{
+    proc->retry_ns = sim->now_ns;
+}
+
+uint64_t sim_rank_due_ns(const struct sim_proc *proc)
+{
+    uint64_t due = proc->retry_ns;
+
+    if ((proc->finished && !proc->leaving) || (proc->ended && !proc->started)) {
+        return 0;
+    }
+    if (proc->suicide_ns != 0 && proc->suicide_ns < due) {
+        due = proc->suicide_ns;
+    }
+    if (proc->fn.state != SIM_FN_NOT && proc->fn.state != SIM_FN_BLOCKED && proc->fn.due_ns < due) {
+        due = proc->fn.due_ns;
+    }
+    return due;
+}
+
+/* ---- before and after fn --------------------------------------------------------------------- */
+
+static void join(struct sim *sim, struct sim_proc *proc)
+{
+    struct mst_request request = {.command = MST_JOIN};
+    uint64_t tag = 0;
+    uint64_t within = sim_chance(sim, 80) ? SIM_NEVER : sim_between(sim, 1, 4) * sim->plan.lease_ns;
+
+    proc->retry_ns = SIM_NEVER;
+    if (!sim_proc_call(sim, proc, SIM_OWNER_LIFE, &request, within, &tag)) {
+        sim_proc_exit(sim, proc, 5);
+    } else if (proc->looper && proc->looper_dies == 1) {
+        proc->retry_ns = sim->now_ns + sim_below(sim, sim->plan.lease_ns / 2);
+    }
+}
+
+static void leave(struct sim *sim, struct sim_proc *proc)
+{
+    struct mst_request request = {.command = MST_LEAVE};
+    uint64_t tag = 0;
+
+    proc->leaving = true;
+    if (!sim_proc_call(sim, proc, SIM_OWNER_LIFE, &request, 2 * sim->plan.lease_ns, &tag)) {
+        sim_proc_exit(sim, proc, proc->finish_status == MUSTER_OK ? 0 : 1);
+    }
+}
+
+static void joined(struct sim *sim, struct sim_proc *proc, const struct mst_view *view)
+{
+    struct mst_restart_config config = {.barrier_timeout_ms =
+                                            proc->job->barrier_timeout_ns / SIM_MS};
+
+    sim_saw_joined(sim, proc, view);
+    MST_ASSERT(mst_restart_new(&proc->restart, &config, &sim->memory.mem) == MUSTER_OK);
+    proc->started = true;
+    /* First what is true now: a rank that has stopped itself must not begin. */
+    mst_restart_attention(proc->restart, sim_proc_clock(sim, proc), mst_client_view(proc->client),
+                          mst_client_stopped(proc->client));
+    mst_restart_start(proc->restart, sim_proc_clock(sim, proc), view);
+}
+
+void sim_rank_life(struct sim *sim, struct sim_proc *proc, enum mst_command command,
+                   const struct mst_reply *reply)
+{
+    if (command == MST_LEAVE) {
+        sim_proc_exit(sim, proc, proc->finish_status == MUSTER_OK ? 0 : 1);
+        return;
+    }
+    switch (reply->status) {
+    case MUSTER_OK:
+        joined(sim, proc, &reply->view);
+        break;
+    case MUSTER_EEXISTS:
+    case MUSTER_EFENCED:
+    case MUSTER_EINVAL:
+        sim_tell(sim, "%s: pid=%" PRIu64 " is refused: %d", proc->job->name, proc->pid,
+                 (int)reply->status);
+        sim_proc_exit(sim, proc, 3);
+        break;
+    default: /* try again */
+        proc->retry_ns = sim->now_ns + sim_between(sim, 1, sim->plan.lease_ns / 4);
+        break;
+    }
+}
+
+/* ---- effects of the restart machine ---------------------------------------------------------- */
+
+static void enter(struct sim *sim, struct sim_proc *proc, const struct mst_restart_effect *effect)
+{
+    struct sim_fn *fn = &proc->fn;
+
+    sim_saw_enter(sim, proc, effect);
+    if (proc->looper && proc->looper_dies == 2) {
+        sim_proc_exit(sim, proc, 7);
+        return;
+    }
+    if (fn->view.generation != effect->view.generation) {
+        memset(fn->numbers, 0, sizeof(fn->numbers));
+    }
+    fn->state = SIM_FN_COMPUTING;
+    fn->view = effect->view;
+    fn->iteration = effect->iteration;
+    fn->steps = 0;
+    fn->told = false;
+    fn->delivered = false;
+    fn->cut = false;
+    fn->result = MUSTER_OK;
+    fn->returning = false;
+    fn->due_ns = sim->now_ns + sim_below(sim, proc->job->step_ns);
+}
+
+static void cut(struct sim *sim, struct sim_proc *proc)
+{
+    struct sim_fn *fn = &proc->fn;
+
+    fn->cut = true;
+    if (fn->state == SIM_FN_BLOCKED) {
+        if (sim_chance(sim, 50)) {
+            mst_client_cancel(proc->client, sim_proc_clock(sim, proc), fn->tag);
+        } else {
+            mst_client_drop(proc->client, sim_proc_clock(sim, proc), fn->tag);
+            sim_proc_forget(proc, fn->tag);
+        }
+        fn->tag = 0;
+        fn->delivered = true;
+        fn->returning = true;
+        fn->result = MUSTER_EINTERRUPTED;
+        fn->state = SIM_FN_COMPUTING;
+        fn->due_ns = sim->now_ns + sim_below(sim, proc->job->step_ns);
+    } else if (fn->state == SIM_FN_COMPUTING && fn->due_ns > sim->now_ns + proc->job->step_ns) {
+        fn->due_ns = sim->now_ns + proc->job->step_ns;
+    }
+}
+
+static void request(struct sim *sim, struct sim_proc *proc, const struct mst_restart_effect *effect)
+{
+    uint64_t tag = effect->tag;
+
+    sim_saw_restart_request(sim, proc, effect->request);
+    if (!sim_proc_call(sim, proc, SIM_OWNER_RESTART, effect->request, SIM_NEVER, &tag)) {
+        MST_ASSERT(proc->ended);
+    }
+}
+
+void sim_rank_effect(struct sim *sim, struct sim_proc *proc,
+                     const struct mst_restart_effect *effect)
+{
+    switch (effect->type) {
+    case MST_RESTART_REQUEST:
+        request(sim, proc, effect);
+        break;
+    case MST_RESTART_CANCEL:
+        mst_client_cancel(proc->client, sim_proc_clock(sim, proc),
+                          ((uint64_t)SIM_OWNER_RESTART << SIM_TAG_OWNER_SHIFT) | effect->tag);
+        break;
+    case MST_RESTART_ENTER:
+        enter(sim, proc, effect);
+        break;
+    case MST_RESTART_TELL:
+        proc->fn.told = true;
+        sim_saw_told(sim, proc);
+        break;
+    case MST_RESTART_INTERRUPT:
+        cut(sim, proc);
+        break;
+    case MST_RESTART_FINISH:
+        proc->finished = true;
+        proc->finish_status = effect->status;
+        sim_saw_finish(sim, proc, effect);
+        break;
+    }
+}
+
+/* ---- the steps of fn ------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    enum mst_reduce reduce;
+    enum mst_on_loss on_loss;
+} rounds[MODEL_NAMES] = {
+    {"barrier", MST_REDUCE_NONE, MST_FAIL}, {"least", MST_REDUCE_MIN, MST_FAIL},
+    {"sum", MST_REDUCE_SUM, MST_PROCEED},   {"all", MST_REDUCE_GATHER, MST_PROCEED},
+    {"same", MST_REDUCE_EQUAL, MST_FAIL},   {"some", MST_REDUCE_SUM, MST_PROCEED},
+    {"vote", MST_REDUCE_MAX, MST_PROCEED},
+};
+
+#define SOME 5u /* of some ranks only: the same ones throughout the generation */
+#define VOTE 6u
+
+/* What everybody knows without asking: the same on all ranks. */
+static uint64_t common(const struct sim_proc *proc, uint64_t salt)
+{
+    uint64_t digest = mst_digest_number(proc->job->seed, proc->fn.view.generation);
+    struct mst_prng prng = {mst_digest_number(mst_digest_number(digest, proc->fn.steps), salt)};
+
+    return mst_prng_next(&prng);
+}
+
+static void compute(struct sim *sim, struct sim_proc *proc)
+{
+    proc->fn.state = SIM_FN_COMPUTING;
+    proc->fn.due_ns = sim->now_ns + proc->job->step_ns / 4 + sim_below(sim, proc->job->step_ns);
+}
+
+static void fn_return(struct sim *sim, struct sim_proc *proc, muster_status status)
+{
+    struct sim_fn *fn = &proc->fn;
+
+    fn->state = SIM_FN_NOT;
+    fn->due_ns = SIM_NEVER;
+    sim_saw_return(sim, proc, status);
+    mst_restart_returned(proc->restart, sim_proc_clock(sim, proc), status, fn->delivered);
+}
+
+static void return_later(struct sim *sim, struct sim_proc *proc, muster_status status)
+{
+    proc->fn.returning = true;
+    proc->fn.result = status;
+    proc->fn.state = SIM_FN_COMPUTING;
+    proc->fn.due_ns = sim->now_ns + sim_below(sim, proc->job->step_ns / 4 + 1);
+}
+
+static void block(struct sim *sim, struct sim_proc *proc, const struct mst_request *call,
+                  uint64_t within_ns)
+{
+    struct sim_fn *fn = &proc->fn;
+
+    if (sim_proc_call(sim, proc, SIM_OWNER_FN, call, within_ns, &fn->tag)) {
+        fn->state = SIM_FN_BLOCKED;
+    } else {
+        return_later(sim, proc, MUSTER_EFENCED);
+    }
+}
+
+static void round_call(struct sim *sim, struct sim_proc *proc, uint32_t name)
+{
+    struct sim_fn *fn = &proc->fn;
+    unsigned char data[MODEL_DATA_MAX];
+    uint32_t most = sim_model_participants(
+        proc->job, mst_digest_number(proc->job->seed, fn->view.generation), fn->participants);
+    struct mst_request call = {
+        .command = MST_ROUND,
+        .round = {.generation = fn->view.generation,
+                  .name = mst_slice_text(rounds[name].name),
+                  .number = fn->numbers[name],
+                  .on_loss = rounds[name].on_loss,
+                  .reduce = rounds[name].reduce,
+                  .deadline_ms = common(proc, 2) % 4 ? 0 : proc->job->round_deadline_ns / SIM_MS}};
+    uint64_t within = call.round.deadline_ms || sim_chance(sim, 90)
+                          ? SIM_NEVER
+                          : sim_between(sim, 1, sim->plan.lease_ns);
+
+    if (name == SOME && sim_model_among(fn->participants, most, fn->view.index)) {
+        call.round.participants = fn->participants;
+        call.round.participant_count = most;
+        call.round.present_only = true;
+    } else if (name == SOME) {
+        fn->steps++; /* this one is not asked */
+        compute(sim, proc);
+        return;
+    }
+    fn->name = name;
+    call.round.data = mst_slice_of(
+        data, sim_model_contribution(proc->job, &call.round, fn->view.index,
+                                     name == VOTE && sim_rank_may_end(sim, proc), data));
+    block(sim, proc, &call, within);
+}
+
+/* Rank 0 tells where it is, the others wait for it: how a ring is built. */
+static void greet(struct sim *sim, struct sim_proc *proc)
+{
+    struct sim_fn *fn = &proc->fn;
+    unsigned char value[8];
+    struct mst_write put = {.kind = MST_PUT, .key = mst_slice_text("addr")};
+    struct mst_request call = {
+        .command = MST_GET,
+        .get = {.generation = fn->view.generation, .key = mst_slice_text("addr"), .wait = true}};
+
+    for (unsigned i = 0; i < 8; i++) {
+        value[i] = (unsigned char)(fn->view.generation >> (8 * i));
+    }
+    fn->name = MODEL_NAMES;
+    if (fn->view.rank == 0) {
+        put.value = mst_slice_of(value, sizeof(value));
+        call = (struct mst_request){
+            .command = MST_WRITE,
+            .write = {.generation = fn->view.generation, .ops = &put, .count = 1}};
+    }
+    block(sim, proc, &call, SIM_NEVER);
+}
+
+bool sim_rank_may_end(const struct sim *sim, const struct sim_proc *proc)
+{
+    const struct model_job *job = proc->job;
+
+    return proc->fn.steps >= job->steps && (!job->until_calm || sim->calm);
+}
+
+/* Chance against this rank. True: it struck. */
+static bool misfortune(struct sim *sim, struct sim_proc *proc)
+{
+    const struct sim_plan *plan = &sim->plan;
+    struct sim_fn *fn = &proc->fn;
+    struct mst_slice text = mst_slice_text("out of luck");
+
+    if (sim->calm || !sim_chance(sim, 2)) {
+        return false;
+    }
+    if (plan->has[SIM_FAIL] && sim_chance(sim, 50)) {
+        if (sim_chance(sim, 70)) {
+            sim_saw_report(sim, proc);
+            mst_restart_failed(proc->restart, sim_proc_clock(sim, proc), 9, text);
+        }
+        return_later(sim, proc, MUSTER_EFAILED);
+        return true;
+    }
+    if (plan->has[SIM_AGAIN] && sim_chance(sim, 50)) {
+        sim_saw_report(sim, proc);
+        mst_restart_failed(proc->restart, sim_proc_clock(sim, proc), 0,
+                           mst_slice_text("asked for a restart"));
+        return_later(sim, proc, MUSTER_EINTERRUPTED);
+        return true;
+    }
+    if (plan->has[SIM_LEAVE] && sim_chance(sim, 30) && sim_model_may_leave(proc->job)) {
+        sim_saw_report(sim, proc);
+        proc->job->left++;
+        proc->leaves = true;
+        mst_restart_left(proc->restart, sim_proc_clock(sim, proc));
+        return_later(sim, proc, MUSTER_OK);
+        return true;
+    }
+    if (plan->has[SIM_HANG] && sim_chance(sim, 50)) {
+        sim_tell(sim, "%s: pid=%" PRIu64 " hangs in fn", proc->job->name, proc->pid);
+        fn->state = SIM_FN_HUNG;
+        fn->due_ns = sim->now_ns + proc->job->barrier_timeout_ns / 2 +
+                     sim_below(sim, 3 * proc->job->barrier_timeout_ns);
+        return true;
+    }
+    return false;
+}
+
+static void next_step(struct sim *sim, struct sim_proc *proc)
+{
+    const struct model_job *job = proc->job;
+    struct sim_fn *fn = &proc->fn;
+    uint64_t kind = common(proc, 1) % 100;
+
+    if (misfortune(sim, proc)) {
+        return;
+    }
+    if (fn->steps == 0 && job->greets) {
+        greet(sim, proc);
+    } else if (job->votes && fn->steps % 4 == 3) {
+        round_call(sim, proc, VOTE);
+    } else if (!job->votes && sim_rank_may_end(sim, proc)) {
+        fn_return(sim, proc, MUSTER_OK);
+    } else if (kind < job->collective) {
+        round_call(sim, proc, (uint32_t)(common(proc, 5) % VOTE));
+    } else {
+        fn->steps++;
+        compute(sim, proc);
+    }
+}
+
+static void fn_step(struct sim *sim, struct sim_proc *proc)
+{
+    struct sim_fn *fn = &proc->fn;
+
+    if (fn->returning) {
+        fn_return(sim, proc, fn->result);
+        return;
+    }
+    sim_saw_check(sim, proc);
+    if (fn->told) {
+        fn->delivered = true;
+        fn_return(sim, proc, sim_chance(sim, 95) ? MUSTER_EINTERRUPTED : MUSTER_OK);
+        return;
+    }
+    next_step(sim, proc);
+}
+
+static void round_over(struct sim *sim, struct sim_proc *proc, const struct mst_reply *reply)
+{
+    struct sim_fn *fn = &proc->fn;
+
+    if (reply->status == MUSTER_ETIMEDOUT || reply->status == MUSTER_ECANCELLED) {
+        if (common(proc, 2) % 4) { /* its own deadline: it asks again */
+            compute(sim, proc);
+            return;
+        }
+    }
+    switch (reply->status) {
+    case MUSTER_OK:
+    case MUSTER_ETIMEDOUT:
+    case MUSTER_EMISMATCH:
+    case MUSTER_ESTALE:
+        sim_saw_result(sim, proc, fn->name, reply);
+        fn->numbers[fn->name]++;
+        fn->steps++;
+        if (fn->name == VOTE && reply->status == MUSTER_OK && reply->value.size >= 8 &&
+            ((const unsigned char *)reply->value.data)[0] == 1) {
+            return_later(sim, proc, MUSTER_OK);
+            return;
+        }
+        compute(sim, proc);
+        break;
+    default:
+        return_later(sim, proc, reply->status);
+        break;
+    }
+}
+
+void sim_rank_done(struct sim *sim, struct sim_proc *proc, uint64_t tag,
+                   const struct mst_reply *reply)
+{
+    struct sim_fn *fn = &proc->fn;
+
+    if (fn->state != SIM_FN_BLOCKED || fn->tag != tag) {
+        return; /* cut short before */
+    }
+    fn->tag = 0;
+    if (fn->name < MODEL_NAMES) {
+        round_over(sim, proc, reply);
+    } else if (reply->status == MUSTER_OK) {
+        sim_saw_greeting(sim, proc, reply);
+        fn->steps++;
+        compute(sim, proc);
+    } else if (reply->status == MUSTER_ENOMEM) {
+        compute(sim, proc);
+    } else {
+        return_later(sim, proc, reply->status);
+    }
+}
+
+void sim_rank_step(struct sim *sim, struct sim_proc *proc)
+{
+    struct sim_fn *fn = &proc->fn;
+
+    if (proc->ended && !proc->started) {
+        sim_proc_exit(sim, proc, 4);
+        return;
+    }
+    if (proc->suicide_ns != 0 && proc->suicide_ns <= sim->now_ns) {
+        sim_proc_exit(sim, proc, 7);
+        return;
+    }
+    if (proc->retry_ns <= sim->now_ns && !proc->finished) {
+        if (proc->looper && proc->looper_dies == 1 && proc->asked_to_join) {
+            sim_proc_exit(sim, proc, 7);
+            return;
+        }
+        proc->asked_to_join = true;
+        join(sim, proc);
+    }
+    if (fn->state != SIM_FN_NOT && fn->state != SIM_FN_BLOCKED && fn->due_ns <= sim->now_ns) {
+        if (fn->state == SIM_FN_HUNG) {
+            fn->state = SIM_FN_COMPUTING;
+        }
+        fn_step(sim, proc);
+    }
+    if (proc->finished && !proc->leaving) {
+        if (proc->finish_status == MUSTER_OK || sim_chance(sim, 50)) {
+            leave(sim, proc);
+        } else {
+            sim_proc_exit(sim, proc, 1);
+        }
+    }
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SIM_SEEN_H
+#define SIM_SEEN_H
+
+/* What the files of the properties tell each other. */
+
+#include "properties.h"
+#include "sim.h"
+
+/* properties_member.c */
+struct model_job *sim_job_named(struct sim *sim, struct mst_slice name);
+struct sim_proc *sim_proc_of(struct sim *sim, const struct model_job *job, uint32_t index,
+                             uint64_t incarnation);
+struct model_view *sim_view_of(struct model_job *job, uint64_t generation); /* or NULL */
+bool sim_view_has(const struct model_view *view, const struct sim_proc *proc);
+void sim_blame(struct model_job *job, enum model_reason reason, bool looper);
+
+/* properties_round.c */
+void sim_round_asked(struct sim *sim, struct sim_conn *conn, const struct mst_request *request,
+                     struct sim_asked *asked);
+void sim_round_answered(struct sim *sim, struct sim_conn *conn, const struct sim_asked *asked,
+                        const struct mst_reply *reply);
+void sim_round_refused(struct sim_conn *conn, const struct sim_asked *asked);
+void sim_round_opened(struct sim *sim, struct model_job *job, struct mst_slice name,
+                      uint64_t number);
+void sim_round_closed(struct sim *sim, struct model_job *job, struct mst_slice name,
+                      uint64_t number, struct mst_slice status, uint64_t arrived);
+void sim_round_gone(struct model_job *job, uint32_t index);
+struct model_round *sim_round_find(struct model_job *job, uint64_t generation, uint32_t name,
+                                   uint64_t number);
+void sim_view_sealed(struct sim *sim, struct model_job *job, uint64_t generation, uint64_t size);
+void sim_view_told(struct sim *sim, const struct sim_proc *proc, const struct mst_view *view);
+
+#endif

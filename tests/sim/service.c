@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The service's shell as the contract wants it: everything readable is fed, then one tick, then the
+ * effects are drained; one `now` per turn. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/panic.h"
+#include "base/text.h"
+#include "properties.h"
+#include "sim.h"
+
+uint64_t sim_service_clock(const struct sim *sim)
+{
+    return sim_clock_read(&sim->service.clock, sim->now_ns);
+}
+
+static void trace(void *ctx, const struct mst_trace *line)
+{
+    struct sim *sim = ctx;
+
+    sim_tell(sim, "service %.*s: %s", (int)line->job.size, (const char *)line->job.data,
+             line->text);
+    sim_saw_trace(sim, line);
+}
+
+void sim_service_start(struct sim *sim)
+{
+    struct sim_service *service = &sim->service;
+    struct mst_core_config config = {.lease_ns = sim->plan.lease_ns, .trace = trace};
+
+    service->limits = mst_limits_default;
+    service->limits.tombstones_max = 16;
+    if (sim->plan.small_output) {
+        service->limits.output_bytes_max = 65536;
+    }
+    config.limits = service->limits;
+    config.trace_ctx = sim;
+    service->wake_ns = SIM_NEVER;
+    service->clock.offset_ns = sim_below(sim, UINT64_C(1) << 50);
+    service->clock.ppm = (int64_t)sim_below(sim, 20001) - 10000;
+    MST_ASSERT(mst_core_new(&service->core, &config, &service->memory.mem) == MUSTER_OK);
+}
+
+/* ---- one connection -------------------------------------------------------------------------- */
+
+static void drop(struct sim *sim, struct sim_conn *conn)
+{
+    if (conn->admitted) {
+        conn->admitted = false;
+        sim_saw_close(sim, conn);
+        mst_core_close(sim->service.core, sim_service_clock(sim), conn->id);
+    }
+    if (conn->codec) {
+        conn->codec->ops->free(conn->codec);
+        conn->codec = NULL;
+    }
+    sim_net_close(sim, conn, SIM_SERVICE);
+}
+
+static void flush(struct sim *sim, struct sim_conn *conn)
+{
+    for (;;) {
+        struct mst_slice output = conn->codec->ops->output(conn->codec);
+        size_t sent = output.size ? sim_net_write(sim, conn, SIM_SERVICE, output) : 0;
+
+        if (sent == 0) {
+            return;
+        }
+        conn->codec->ops->written(conn->codec, sent);
+    }
+}
+
+static struct sim_conn *conn_of(struct sim *sim, struct mst_conn id)
+{
+    MST_ASSERT(id.id >= 1 && id.id <= sim->net.count);
+    return sim->net.conns[id.id - 1];
+}
+
+/* Effects for a connection that is gone by now are allowed: the shell drops them. */
+static void drain(struct sim *sim)
+{
+    const struct mst_effect *effect;
+
+    while ((effect = mst_core_next(sim->service.core)) != NULL) {
+        struct sim_conn *conn = conn_of(sim, effect->conn);
+        bool hang_up = effect->type == MST_EFFECT_HANGUP;
+
+        if (conn->codec && effect->type == MST_EFFECT_REPLY) {
+            sim_saw_reply(sim, conn, effect->reply);
+            hang_up = conn->codec->ops->answer(conn->codec, effect->reply) != MUSTER_OK;
+        }
+        mst_core_done(sim->service.core, effect);
+        if (hang_up && conn->codec) {
+            flush(sim, conn);
+            drop(sim, conn);
+        }
+    }
+}
+
+static bool requests(struct sim *sim, struct sim_conn *conn)
+{
+    for (;;) {
+        struct mst_request request;
+        muster_status status = conn->codec->ops->next(conn->codec, &request);
+
+        if (status == MUSTER_MORE) {
+            return true;
+        }
+        if (status != MUSTER_OK) {
+            sim_tell(sim, "service: connection %" PRIu64 ": %s", conn->id.id,
+                     conn->codec->ops->reason(conn->codec));
+            sim_saw_bad_bytes(sim, status);
+            return false;
+        }
+        sim->service.asking = conn;
+        sim_saw_request(sim, conn, &request);
+        status = mst_core_request(sim->service.core, sim_service_clock(sim), conn->id, &request);
+        sim->service.asking = NULL;
+        sim->service.request = NULL;
+        if (status != MUSTER_OK) {
+            sim_saw_nothing(conn, request.id);
+        }
+        if (sim->plan.drains_each) {
+            drain(sim);
+        }
+        if (status != MUSTER_OK) {
+            return false;
+        }
+        if (!conn->codec) {
+            return true; /* the core hung up on it */
+        }
+    }
+}
+
+static bool feed(struct sim *sim, struct sim_conn *conn)
+{
+    for (;;) {
+        struct mst_slice in = sim_net_received(conn, SIM_SERVICE);
+        muster_status status;
+
+        if (in.size == 0) {
+            return true;
+        }
+        if (in.size > 1 && sim_chance(sim, 20)) {
+            in.size = 1 + (size_t)sim_below(sim, in.size);
+        }
+        status = conn->codec->ops->feed(conn->codec, in);
+        if (status != MUSTER_OK) {
+            sim_saw_bad_bytes(sim, status);
+            return false;
+        }
+        sim_net_take(sim, conn, SIM_SERVICE, in.size);
+        if (!requests(sim, conn)) {
+            return false;
+        }
+        if (!conn->codec) {
+            return true;
+        }
+    }
+}
+
+static bool admit(struct sim *sim, struct sim_conn *conn)
+{
+    struct sim_service *service = &sim->service;
+
+    if (mst_native_codec_new(&conn->codec, &service->limits, &service->memory.mem) != MUSTER_OK) {
+        return false;
+    }
+    if (mst_core_open(service->core, sim_service_clock(sim), conn->id) != MUSTER_OK) {
+        return false;
+    }
+    conn->admitted = true;
+    return true;
+}
+
+static void serve(struct sim *sim, struct sim_conn *conn)
+{
+    bool ok = true;
+
+    if (!conn->end[SIM_SERVICE].open) {
+        return;
+    }
+    if (!conn->admitted) {
+        ok = admit(sim, conn);
+    }
+    ok = ok && feed(sim, conn);
+    if (!conn->codec) {
+        sim_net_close(sim, conn, SIM_SERVICE);
+        return;
+    }
+    if (!ok || sim_net_over(conn, SIM_SERVICE)) {
+        flush(sim, conn);
+        drop(sim, conn);
+    }
+}
+
+/* ---- the turn -------------------------------------------------------------------------------- */
+
+static void turn(struct sim *sim)
+{
+    struct sim_service *service = &sim->service;
+    struct sim_net *net = &sim->net;
+
+    service->turns++;
+    for (size_t i = net->first_live; i < net->count; i++) {
+        serve(sim, net->conns[i]);
+    }
+    mst_core_tick(service->core, sim_service_clock(sim));
+    drain(sim);
+    for (size_t i = net->first_live; i < net->count; i++) {
+        if (net->conns[i]->codec) {
+            flush(sim, net->conns[i]);
+        }
+    }
+    mst_core_check(service->core);
+    sim_saw_turn(sim);
+    sim_service_wake(sim, sim_clock_when(&service->clock, mst_core_deadline_ns(service->core)));
+}
+
+static void wake(struct sim *sim, void *ctx, uint64_t arg)
+{
+    struct sim_service *service = &sim->service;
+    uint64_t until = service->stalled_until_ns > service->away_until_ns ? service->stalled_until_ns
+                                                                        : service->away_until_ns;
+
+    (void)ctx;
+    if (service->wake_ns != arg) {
+        return; /* an earlier turn took its place */
+    }
+    service->wake_ns = SIM_NEVER;
+    if (until > sim->now_ns) {
+        sim_service_wake(sim, until);
+        return;
+    }
+    turn(sim);
+}
+
+void sim_service_wake(struct sim *sim, uint64_t at_ns)
+{
+    struct sim_service *service = &sim->service;
+
+    if (at_ns < service->wake_ns) {
+        if (at_ns <= sim->now_ns) {
+            at_ns = sim->now_ns + sim->plan.latency_ns / 50;
+            if (at_ns >= service->wake_ns) {
+                return;
+            }
+        }
+        service->wake_ns = at_ns;
+        sim_at(sim, at_ns, wake, NULL, at_ns);
+    }
+}
+
+/* As if it were started again from its journal: all it knew is there, no connection is. */
+void sim_service_leave(struct sim *sim, uint64_t until_ns)
+{
+    struct sim_net *net = &sim->net;
+
+    sim->service.away_until_ns = until_ns;
+    for (size_t i = net->first_live; i < net->count; i++) {
+        if (net->conns[i]->end[SIM_SERVICE].open) {
+            drop(sim, net->conns[i]);
+        }
+    }
+    drain(sim);
+    sim_service_wake(sim, until_ns);
+}
+
+void sim_service_fini(struct sim *sim)
+{
+    struct sim_net *net = &sim->net;
+
+    for (size_t i = 0; i < net->count; i++) {
+        if (net->conns[i]->codec) {
+            net->conns[i]->codec->ops->free(net->conns[i]->codec);
+            net->conns[i]->codec = NULL;
+        }
+    }
+    mst_core_free(sim->service.core);
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SIM_SIM_H
+#define SIM_SIM_H
+
+/* One run: everything there is. */
+
+#include "client/client.h"
+#include "core/core.h"
+#include "model.h"
+#include "net.h"
+#include "plan.h"
+#include "restart/restart.h"
+#include "world.h"
+
+#define SIM_NODES_MAX 5u
+#define SIM_JOBS_MAX 2u
+#define SIM_PROCS_MAX 512u
+#define SIM_CALLS_MAX 24u
+#define SIM_TAG_OWNER_SHIFT 56
+
+struct sim_node {
+    struct sim_clock clock;
+    uint64_t away_until_ns; /* partitioned from the service */
+};
+
+struct sim_service {
+    struct mst_core *core;
+    struct sim_clock clock;
+    struct sim_memory memory;
+    struct mst_limits limits;
+    uint64_t wake_ns; /* of the next turn; SIM_NEVER: none */
+    uint64_t stalled_until_ns, away_until_ns;
+    bool was_away;
+    struct sim_conn *asking; /* whose request the core is in */
+    const struct mst_request *request;
+    uint64_t turns;
+};
+
+enum sim_kind { SIM_RANK = 0, SIM_OBSERVER, SIM_AGENT, SIM_AUDITOR };
+
+/* Who is to be told when a call ends; the tag's highest byte. */
+enum sim_owner {
+    SIM_OWNER_LIFE = 1, /* join, leave */
+    SIM_OWNER_RESTART,
+    SIM_OWNER_FN,
+    SIM_OWNER_WORK /* an observer's or agent's own */
+};
+
+struct sim_call {
+    uint64_t tag;
+    enum mst_command command;
+};
+
+enum sim_fn_state {
+    SIM_FN_NOT = 0,   /* not entered */
+    SIM_FN_COMPUTING, /* until due_ns */
+    SIM_FN_BLOCKED,   /* in the call `fn.tag` */
+    SIM_FN_HUNG       /* until due_ns, looking at nothing */
+};
+
+struct sim_fn {
+    enum sim_fn_state state;
+    struct mst_view view;
+    uint64_t iteration;
+    uint64_t due_ns; /* the world's time */
+    uint64_t tag;
+    uint64_t steps;
+    uint64_t numbers[MODEL_NAMES]; /* of the next round of each name */
+    uint32_t name;                 /* of the round it is blocked in */
+    uint32_t participants[MODEL_PLACES];
+    bool told, cut, delivered;
+    bool returning; /* with `result`, when due */
+    muster_status result;
+};
+
+/* A process: a client machine, a codec per connection, and what it does with them. */
+struct sim_proc {
+    uint64_t pid;
+    enum sim_kind kind;
+    struct model_job *job;
+    uint32_t node;
+    uint32_t place;      /* the index it claims, or MST_INDEX_ANY */
+    uint32_t slot;       /* of the job's plan */
+    uint64_t suicide_ns; /* a looper's */
+    bool asked_to_join;
+    bool alive, frozen; /* frozen: alive, and runs nothing */
+    bool twin, looper;
+    uint32_t looper_dies; /* when: 0 at start, 1 when it has joined, 2 when told its view */
+    uint64_t born_ns, died_ns;
+    uint64_t blind_until_ns; /* does not read its socket */
+    uint64_t troubled_ns;    /* when something last stood between it and the service */
+    struct mst_token token;
+    struct mst_client *client;
+    struct mst_restart *restart;
+    bool started; /* the restart machine has a view */
+    bool ended;   /* its client said so */
+    muster_status end_status;
+    bool finished; /* muster_restart_run has returned */
+    muster_status finish_status;
+    bool leaving; /* it is on its way out */
+    bool leaves;  /* fn left the job for good */
+    int exit_code;
+    struct sim_conn *conn;
+    uint64_t wake_ns;
+    uint64_t tags;
+    struct sim_call calls[SIM_CALLS_MAX];
+    uint32_t call_count;
+    uint64_t retry_ns; /* of the join */
+    struct sim_fn fn;
+    struct sim_work *work;   /* an observer's */
+    struct sim_agent *agent; /* an agent's */
+    struct model_member member;
+};
+
+struct sim {
+    uint64_t seed;
+    uint64_t now_ns;
+    uint64_t end_ns; /* the second phase must have converged by then */
+    bool calm;       /* no more faults */
+    uint64_t calm_ns;
+    bool over;
+    bool verbose;
+    bool plain; /* say nothing of what went well */
+    struct mst_prng prng;
+    struct sim_heap heap;
+    struct sim_story *story;
+    uint64_t digest;
+    uint64_t events;
+    uint64_t values; /* so that no two writes write the same */
+    struct sim_plan plan;
+    struct sim_memory memory; /* of the clients */
+    struct sim_net net;
+    struct sim_service service;
+    struct sim_node nodes[SIM_NODES_MAX];
+    uint64_t quiet_ns; /* since when nothing is left to do */
+    struct sim_proc *auditors[SIM_JOBS_MAX];
+    struct sim_proc *procs[SIM_PROCS_MAX];
+    uint32_t proc_count;
+    struct model_job jobs[SIM_JOBS_MAX];
+};
+
+/* service.c */
+void sim_service_start(struct sim *sim);
+void sim_service_wake(struct sim *sim, uint64_t at_ns);
+void sim_service_leave(struct sim *sim, uint64_t until_ns);
+void sim_service_fini(struct sim *sim);
+uint64_t sim_service_clock(const struct sim *sim);
+
+/* proc.c */
+struct sim_proc *sim_proc_spawn(struct sim *sim, enum sim_kind kind, struct model_job *job,
+                                uint32_t node, uint32_t place);
+void sim_proc_begin(struct sim *sim, struct sim_proc *proc); /* after its fields were adjusted */
+void sim_proc_wake(struct sim *sim, struct sim_proc *proc, uint64_t at_ns);
+void sim_proc_kill(struct sim *sim, struct sim_proc *proc, bool with_host);
+void sim_proc_exit(struct sim *sim, struct sim_proc *proc, int code);
+void sim_proc_freeze(struct sim *sim, struct sim_proc *proc, uint64_t until_ns);
+void sim_proc_thaw(struct sim *sim, struct sim_proc *proc);
+uint64_t sim_proc_clock(const struct sim *sim, const struct sim_proc *proc);
+/* False: refused here and now (ENOMEM, ELIMIT, FENCED). `within_ns` SIM_NEVER: no deadline. */
+bool sim_proc_call(struct sim *sim, struct sim_proc *proc, enum sim_owner owner,
+                   const struct mst_request *request, uint64_t within_ns, uint64_t *tag);
+void sim_proc_forget(struct sim_proc *proc, uint64_t tag); /* it was dropped: no end is owed */
+void sim_proc_fini(struct sim *sim, struct sim_proc *proc);
+
+/* rank.c: what a rank does: join, run fn through the restart machine, leave */
+void sim_rank_start(struct sim *sim, struct sim_proc *proc);
+void sim_rank_step(struct sim *sim, struct sim_proc *proc);
+void sim_rank_effect(struct sim *sim, struct sim_proc *proc,
+                     const struct mst_restart_effect *effect);
+void sim_rank_life(struct sim *sim, struct sim_proc *proc, enum mst_command command,
+                   const struct mst_reply *reply);
+void sim_rank_done(struct sim *sim, struct sim_proc *proc, uint64_t tag,
+                   const struct mst_reply *reply);
+uint64_t sim_rank_due_ns(const struct sim_proc *proc);
+bool sim_rank_may_end(const struct sim *sim, const struct sim_proc *proc);
+
+/* observer.c: key traffic, and the audit at the end */
+void sim_observer_start(struct sim *sim, struct sim_proc *proc);
+void sim_observer_step(struct sim *sim, struct sim_proc *proc);
+void sim_observer_done(struct sim *sim, struct sim_proc *proc, uint64_t tag,
+                       const struct mst_reply *reply);
+uint64_t sim_observer_due_ns(const struct sim_proc *proc);
+bool sim_observer_idle(const struct sim_proc *proc); /* nothing of its work is open but a watch */
+
+/* agent.c: who starts the ranks of a job, tells their deaths and starts them again. The agents are
+ * processes with sessions; the starting again is done by the world, so that it goes on without them
+ */
+void sim_job_start(struct sim *sim, struct model_job *job);
+void sim_job_death(struct sim *sim, struct sim_proc *proc);
+void sim_job_calm(struct sim *sim, struct model_job *job);
+bool sim_job_over(const struct sim *sim, const struct model_job *job);
+void sim_agent_start(struct sim *sim, struct sim_proc *proc);
+void sim_agent_step(struct sim *sim, struct sim_proc *proc);
+void sim_agent_done(struct sim *sim, struct sim_proc *proc, uint64_t tag,
+                    const struct mst_reply *reply);
+uint64_t sim_agent_due_ns(const struct sim_proc *proc);
+
+/* run.c: one run of one seed. The digest of all that happened. */
+uint64_t sim_run(uint64_t seed, struct sim_story *story, unsigned char fill, bool verbose);
+void sim_story_print(const struct sim_story *story, uint64_t most);
+
+#endif
