@@ -30,6 +30,9 @@ static uint64_t add_waiter(uint64_t digest, const struct mst_waiter *waiter)
         digest = ADD(digest, (uint64_t)(int64_t)waiter->status, (uint64_t)waiter->number,
                      waiter->revision, waiter->detail, (uint64_t)waiter->limit);
     }
+    if (waiter->command == MST_WATCH) {
+        digest = ADD(digest, waiter->watch.kinds, waiter->watch.generation, waiter->watch.after);
+    }
     return digest;
 }
 
@@ -105,6 +108,9 @@ static uint64_t add_round(uint64_t digest, const struct mst_round *round)
                  round->present_only, round->seal, round->arrived, round->lost, round->settled,
                  round->done, (uint64_t)(int64_t)round->status, round->alarm.at_ns);
     digest = add_blob(digest, round->value);
+    for (size_t i = 0; round->carries && i < round->data_size / sizeof(int64_t); i++) {
+        digest = ADD(digest, (uint64_t)(int64_t)round->carries[i]);
+    }
     for (uint32_t i = 0; i < round->part_count; i++) {
         const struct mst_part *part = &round->parts[i];
 

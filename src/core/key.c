@@ -103,28 +103,18 @@ static void count_out(struct mst_job *job, const struct mst_key *key)
     job->key_bytes -= key->name_size;
 }
 
-muster_status mst_key_obtain(struct mst_job *job, struct mst_keyspace *space, struct mst_slice name,
-                             struct mst_key **out, uint64_t *limit_out)
+struct mst_key *mst_key_obtain(struct mst_job *job, struct mst_keyspace *space,
+                               struct mst_slice name)
 {
-    const struct mst_limits *limits = &job->core->config.limits;
     struct mst_key *key = mst_key_find(space, name);
     bool fresh;
 
     if (key) {
-        *out = key;
-        return MUSTER_OK;
-    }
-    if (job->key_count >= limits->keys_max) {
-        *limit_out = limits->keys_max;
-        return MUSTER_ELIMIT;
-    }
-    if (job->key_bytes + name.size > limits->job_bytes_max) {
-        *limit_out = limits->job_bytes_max;
-        return MUSTER_ELIMIT;
+        return key;
     }
     key = mst_mem_zalloc(&job->core->mem, sizeof(*key) + name.size);
     if (!key) {
-        return MUSTER_ENOMEM;
+        return NULL;
     }
     key->space = space;
     mst_list_init(&key->waits);
@@ -133,7 +123,23 @@ muster_status mst_key_obtain(struct mst_job *job, struct mst_keyspace *space, st
     fresh = mst_tree_insert(&space->names, &name, &key->node);
     MST_ASSERT(fresh);
     count_in(job, key);
-    *out = key;
+    return key;
+}
+
+/* Whether one more name may be waited for. */
+static muster_status check_room(const struct mst_job *job, struct mst_slice name,
+                                uint64_t *limit_out)
+{
+    const struct mst_limits *limits = &job->core->config.limits;
+
+    if (job->key_count >= limits->keys_max) {
+        *limit_out = limits->keys_max;
+        return MUSTER_ELIMIT;
+    }
+    if (job->key_bytes + name.size > limits->job_bytes_max) {
+        *limit_out = limits->job_bytes_max;
+        return MUSTER_ELIMIT;
+    }
     return MUSTER_OK;
 }
 
@@ -346,30 +352,46 @@ void mst_key_stop(struct mst_waiter *waiter)
     waiter->keys.pending = 0;
 }
 
+static muster_status wait_for_one(struct mst_waiter *waiter, struct mst_keyspace *space,
+                                  struct mst_slice name, uint64_t *limit_out)
+{
+    struct mst_key_wait *wait = &waiter->keys.waits[waiter->keys.wait_count];
+    struct mst_key *key = mst_key_find(space, name);
+
+    if (key && key->value) {
+        return MUSTER_OK;
+    }
+    if (!key) {
+        muster_status status = check_room(waiter->job, name, limit_out);
+
+        if (status != MUSTER_OK) {
+            return status;
+        }
+        key = mst_key_obtain(waiter->job, space, name);
+        if (!key) {
+            return MUSTER_ENOMEM;
+        }
+    }
+    wait->key = key;
+    wait->waiter = waiter;
+    mst_list_append(&key->waits, &wait->in_key);
+    waiter->keys.wait_count++;
+    waiter->keys.pending++;
+    return MUSTER_OK;
+}
+
 /* Waits for those of the names that are not there. On failure nothing is left behind. */
 static muster_status wait_for(struct mst_waiter *waiter, struct mst_keyspace *space,
                               const struct mst_slice *names, uint32_t count, uint64_t *limit_out)
 {
-    struct mst_job *job = waiter->job;
     muster_status status = MUSTER_OK;
 
-    waiter->keys.waits = mst_mem_array(&job->core->mem, count, sizeof(struct mst_key_wait));
+    waiter->keys.waits = mst_mem_array(&waiter->core->mem, count, sizeof(struct mst_key_wait));
     if (!waiter->keys.waits) {
         return MUSTER_ENOMEM;
     }
     for (uint32_t i = 0; i < count && status == MUSTER_OK; i++) {
-        struct mst_key_wait *wait = &waiter->keys.waits[waiter->keys.wait_count];
-        struct mst_key *key = NULL;
-
-        status = mst_key_obtain(job, space, names[i], &key, limit_out);
-        if (status != MUSTER_OK || key->value) {
-            continue;
-        }
-        wait->key = key;
-        wait->waiter = waiter;
-        mst_list_append(&key->waits, &wait->in_key);
-        waiter->keys.wait_count++;
-        waiter->keys.pending++;
+        status = wait_for_one(waiter, space, names[i], limit_out);
     }
     if (status != MUSTER_OK) {
         mst_key_stop(waiter);

@@ -58,9 +58,10 @@ struct mst_key *mst_key_changed_next(const struct mst_key *key);
 /* OK, EINVAL (empty, or with a NUL) or ELIMIT. */
 muster_status mst_key_name_status(const struct mst_core *core, struct mst_slice name);
 
-/* The record of this name, made if there is none. ENOMEM, ELIMIT with the limit. */
-muster_status mst_key_obtain(struct mst_job *job, struct mst_keyspace *space, struct mst_slice name,
-                             struct mst_key **out, uint64_t *limit_out);
+/* The record of this name, made if there is none; NULL: no memory. Whether there is room for it
+ * under the limits is the caller's question. */
+struct mst_key *mst_key_obtain(struct mst_job *job, struct mst_keyspace *space,
+                               struct mst_slice name);
 
 /* Frees a record that means nothing any more. */
 void mst_key_release(struct mst_job *job, struct mst_key *key);

@@ -29,7 +29,7 @@ struct mst_link {
 };
 
 /* Reads may wait beyond the window of ids; this bounds what one connection can keep waiting. */
-#define MST_LINK_WAITERS_MAX (4u * MST_WINDOW)
+#define MST_LINK_WAITERS_MAX 256u
 
 void mst_link_tree_init(struct mst_tree *tree);
 struct mst_link *mst_link_find(struct mst_core *core, struct mst_conn conn);

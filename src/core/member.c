@@ -505,6 +505,37 @@ static bool report_claimant(struct mst_member *member, uint64_t pid)
     return true;
 }
 
+/* What became of a process whose death was known before its status was. Decides nothing: it is
+ * lost already, and now everybody can see how. */
+static void refine_cause(struct mst_member *member, const struct mst_loss *loss)
+{
+    struct mst_line line;
+
+    if (member->end != MST_STATE_LOST || member->cause != MST_CAUSE_GONE ||
+        loss->cause == MST_CAUSE_GONE) {
+        return;
+    }
+    member->cause = loss->cause;
+    member->code = loss->code;
+    set_text(member, loss->text);
+    if (member->seat.incarnation == member->incarnation) {
+        member->seat.cause = loss->cause;
+        member->seat.code = loss->code;
+        if (member->seat.fault_cause == MST_CAUSE_GONE) {
+            member->seat.fault_cause = loss->cause;
+            member->seat.fault_code = loss->code;
+        }
+    }
+    mst_member_touch(member);
+    if (mst_narrate_begin(&line, member->job, MST_INFO, "member-cause")) {
+        mst_narrate_member(&line, member);
+        mst_narrate_number(&line, "incarnation", member->incarnation);
+        mst_narrate_word(&line, "cause", mst_narrate_cause(member->cause));
+        mst_narrate_code(&line, "code", member->code);
+        mst_narrate_end(&line);
+    }
+}
+
 void mst_member_report(struct mst_session *session, struct mst_waiter *waiter,
                        const struct mst_request *request)
 {
@@ -528,6 +559,9 @@ void mst_member_report(struct mst_session *session, struct mst_waiter *waiter,
     } else {
         waiter->number = member && report_claimant(member, request->lost.pid);
         mst_waiter_answer(waiter, MUSTER_OK);
+        if (member && member->pid == request->lost.pid) {
+            refine_cause(member, &loss);
+        }
     }
     mst_blob_drop(&waiter->core->mem, loss.text);
 }

@@ -228,7 +228,7 @@ static struct merge merge_from(const struct mst_waiter *waiter)
     struct merge merge = {.waiter = waiter, .cursor = mst_watch_cursor(waiter)};
     uint64_t from = merge.cursor.after + 1;
 
-    if (waiter->watch.kinds & MST_WATCH_KEYS) {
+    if (waiter->watch.prefix) { /* it watches keys */
         merge.key = tellable(&merge, mst_key_changed(waiter->watch.prefix->space, from));
     }
     if (waiter->watch.kinds & MST_WATCH_MEMBERS) {
@@ -375,20 +375,23 @@ static void render_watch(struct mst_core *core, const struct mst_waiter *waiter)
 
 /* ---- details ---- */
 
-static void render_not_ready(struct mst_detail *detail, const struct mst_job *job)
+/* As it was when `asker` still waited: asking withdrew its readiness, and it is not the one whom it
+ * looks for. */
+static void render_not_ready(struct mst_detail *detail, const struct mst_job *job,
+                             const struct mst_member *asker)
 {
-    const struct mst_member *member = mst_member_first(job);
     uint32_t index = 0;
 
-    detail->arrived = job->ready_count;
+    detail->arrived = job->ready_count + (asker && !mst_list_linked(&asker->in_ready));
     detail->expected = job->size;
-    detail->missing = job->size > job->ready_count ? job->size - job->ready_count : 0;
+    detail->missing = job->size > detail->arrived ? job->size - detail->arrived : 0;
     while (index < job->size && detail->who_count < MST_NAMES_MAX) {
-        member = mst_member_find(job, MST_ROLE_RANK, index);
+        const struct mst_member *member = mst_member_find(job, MST_ROLE_RANK, index);
+
         if (!member) {
             detail->who[detail->who_count++] = (struct mst_who){
                 .index = index, .rank = MST_RANK_NONE, .role = MST_ROLE_RANK, .state = MST_ABSENT};
-        } else if (!mst_list_linked(&member->in_ready)) {
+        } else if (member != asker && !mst_list_linked(&member->in_ready)) {
             detail->who[detail->who_count++] = mst_member_who(member);
         }
         index++;
@@ -412,7 +415,7 @@ static void render_detail(struct mst_reply *reply, const struct mst_waiter *wait
         break;
     case MST_DETAIL_JOIN:
         *detail = (struct mst_detail){0};
-        render_not_ready(detail, waiter->job);
+        render_not_ready(detail, waiter->job, waiter->member);
         break;
     case MST_DETAIL_ROUND:
         *detail = mst_round_detail(waiter->round);

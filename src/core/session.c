@@ -323,7 +323,7 @@ void mst_session_cancel(struct mst_session *session, struct mst_waiter *waiter, 
         if (wanted->command == MST_ROUND) {
             wanted->detail = MST_DETAIL_ROUND;
         } else if (wanted->command == MST_JOIN) {
-            wanted->detail = MST_DETAIL_JOIN;
+            wanted->detail = session->claiming ? MST_DETAIL_HOLDER : MST_DETAIL_JOIN;
         }
         mst_waiter_answer(wanted, MUSTER_ECANCELLED);
     }

@@ -11,10 +11,11 @@ struct batch {
     struct mst_keyspace *space;
     const struct mst_write *ops;
     struct mst_staged *staged;
-    uint32_t count; /* prepared so far */
-    int64_t more_keys, more_bytes;
-    uint64_t limit; /* of an ELIMIT */
-    uint64_t seen;  /* ECONFLICT, EEXISTS: the revision the key is at */
+    uint32_t count;                  /* prepared so far */
+    int64_t more_keys, more_bytes;   /* what the job's counts will have to be raised by */
+    int64_t grows_keys, grows_bytes; /* the same with names that counted before, being awaited */
+    uint64_t limit;                  /* of an ELIMIT */
+    uint64_t seen;                   /* ECONFLICT, EEXISTS: the revision the key is at */
 };
 
 /* ---- numbers as text ---- */
@@ -128,27 +129,34 @@ static muster_status make_value(struct batch *batch, struct mst_staged *staged,
     return staged->value ? MUSTER_OK : MUSTER_ENOMEM;
 }
 
-/* Keys and bytes as they would be after the batch so far. */
-static muster_status check_room(struct batch *batch, const struct mst_key *key,
-                                const struct mst_blob *old, const struct mst_blob *value)
+static void count_change(struct batch *batch, const struct mst_key *key, const struct mst_blob *old,
+                         const struct mst_blob *value)
 {
-    const struct mst_limits *limits = &batch->job->core->config.limits;
-    bool awaited = key->revision == 0; /* its name counts already */
     int64_t keys = (value != NULL) - (old != NULL);
     int64_t bytes = (int64_t)mst_blob_slice(value).size - (int64_t)mst_blob_slice(old).size;
+    int64_t name_bytes = keys * (int64_t)key->name_size;
 
-    if (!awaited) {
-        batch->more_keys += keys;
-        bytes += keys * (int64_t)key->name_size;
-    }
+    batch->grows_keys += keys;
+    batch->grows_bytes += bytes + name_bytes;
     batch->more_bytes += bytes;
-    if (keys > 0 && batch->more_keys > 0 &&
-        batch->job->key_count + (uint64_t)batch->more_keys > limits->keys_max) {
+    if (key->revision != 0) { /* else its name counts already */
+        batch->more_keys += keys;
+        batch->more_bytes += name_bytes;
+    }
+}
+
+/* A batch is judged by what it comes to, and one that frees is never refused for want of room. */
+static muster_status check_room(struct batch *batch)
+{
+    const struct mst_limits *limits = &batch->job->core->config.limits;
+    int64_t keys = (int64_t)batch->job->key_count + batch->more_keys;
+    int64_t bytes = (int64_t)batch->job->key_bytes + batch->more_bytes;
+
+    if (batch->grows_keys > 0 && (uint64_t)keys > limits->keys_max) {
         batch->limit = limits->keys_max;
         return MUSTER_ELIMIT;
     }
-    if (bytes > 0 && batch->more_bytes > 0 &&
-        batch->job->key_bytes + (uint64_t)batch->more_bytes > limits->job_bytes_max) {
+    if (batch->grows_bytes > 0 && (uint64_t)bytes > limits->job_bytes_max) {
         batch->limit = limits->job_bytes_max;
         return MUSTER_ELIMIT;
     }
@@ -174,15 +182,6 @@ static muster_status check_op(struct batch *batch, const struct mst_write *op)
     return MUSTER_OK;
 }
 
-static muster_status find_key(struct batch *batch, const struct mst_write *op, struct mst_key **out)
-{
-    if (op->kind == MST_DELETE) {
-        *out = mst_key_find(batch->space, op->key);
-        return MUSTER_OK;
-    }
-    return mst_key_obtain(batch->job, batch->space, op->key, out, &batch->limit);
-}
-
 /* Counts the operation as prepared as soon as it holds something to undo. */
 static muster_status prepare(struct batch *batch)
 {
@@ -191,22 +190,30 @@ static muster_status prepare(struct batch *batch)
     const struct mst_blob *old;
     uint64_t revision;
     muster_status status = check_op(batch, op);
-    struct mst_key *key = NULL;
+    struct mst_key *key;
 
-    if (status == MUSTER_OK) {
-        status = find_key(batch, op, &key);
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    key = op->kind == MST_DELETE ? mst_key_find(batch->space, op->key)
+                                 : mst_key_obtain(batch->job, batch->space, op->key);
+    if (!key && op->kind != MST_DELETE) {
+        return MUSTER_ENOMEM;
     }
     *staged = (struct mst_staged){.key = key, .owned = op->owned};
-    if (status != MUSTER_OK || !key) {
-        batch->count += status == MUSTER_OK;
-        return status;
+    if (!key) {
+        batch->count++;
+        return MUSTER_OK;
     }
     old = key->staged ? batch->staged[key->staged - 1].value : key->value;
     revision = key->staged ? UINT64_MAX : key->revision; /* nobody can expect one of this batch */
     batch->count++;
     key->staged = batch->count;
     status = make_value(batch, staged, op, old, revision);
-    return status == MUSTER_OK ? check_room(batch, key, old, staged->value) : status;
+    if (status == MUSTER_OK) {
+        count_change(batch, key, old, staged->value);
+    }
+    return status;
 }
 
 /* ---- the end of it ---- */
@@ -284,6 +291,9 @@ void mst_write_request(struct mst_session *session, struct mst_waiter *waiter,
     for (uint32_t i = 0; i < request->write.count && status == MUSTER_OK; i++) {
         waiter->number = i;
         status = prepare(&batch);
+    }
+    if (status == MUSTER_OK) {
+        status = check_room(&batch);
     }
     if (status == MUSTER_OK) {
         commit(&batch, session);

@@ -405,10 +405,49 @@ static void a_cancelled_join_names_who_is_missing(struct fixture *f)
     EXPECT_INT(f, reply->status, MUSTER_ECANCELLED);
     EXPECT(f, reply->has_detail);
     EXPECT_INT(f, reply->detail.expected, 4);
-    EXPECT_INT(f, reply->detail.who_count, 4); /* it is itself no longer ready */
-    EXPECT_INT(f, reply->detail.who[1].state, MST_JOINING);
-    EXPECT_INT(f, reply->detail.who[2].state, MST_STATE_LOST);
-    EXPECT_INT(f, reply->detail.who[3].state, MST_ABSENT);
+    EXPECT_INT(f, reply->detail.arrived, 1); /* itself, which is not whom it misses */
+    EXPECT_INT(f, reply->detail.missing, 3);
+    EXPECT_INT(f, reply->detail.who_count, 3);
+    EXPECT_INT(f, reply->detail.who[0].state, MST_JOINING);
+    EXPECT_INT(f, reply->detail.who[1].state, MST_STATE_LOST);
+    EXPECT_INT(f, reply->detail.who[2].state, MST_ABSENT);
+}
+
+static void a_cancelled_claim_names_the_holder(struct fixture *f)
+{
+    struct client ranks[2];
+    struct client other = fixture_rank(f, 1, 2);
+    const struct mst_reply *reply;
+    uint64_t id;
+
+    fixture_seal(f, ranks, 2);
+    fixture_connect(f, &other);
+    id = fixture_join(f, &other);
+    fixture_send(f, &other, (struct mst_request){.command = MST_CANCEL, .cancel = {.id = id}});
+    reply = fixture_reply(f, &other, id);
+    EXPECT_INT(f, reply->status, MUSTER_ECANCELLED);
+    EXPECT_INT(f, reply->detail.who_count, 1);
+    EXPECT_INT(f, reply->detail.who[0].pid, ranks[1].open.pid);
+}
+
+static void a_status_that_comes_later_refines_the_cause(struct fixture *f)
+{
+    struct client ranks[3];
+    const struct mst_reply *reply;
+    uint64_t id;
+
+    fixture_seal(f, ranks, 3);
+    lose(f, &ranks[0], &ranks[1], MST_CAUSE_GONE, 0);
+    EXPECT_INT(f, last(f, &ranks[0])->number, 1);
+    lose(f, &ranks[0], &ranks[1], MST_CAUSE_SIGNAL, 9);
+    EXPECT_INT(f, last(f, &ranks[0])->number, 0); /* it was lost already */
+    id = fixture_watch(f, &ranks[0], MST_WATCH_FAULTS, "", 0);
+    reply = fixture_reply(f, &ranks[0], id);
+    EXPECT_INT(f, item_of(reply, 0).who.cause, MST_CAUSE_SIGNAL);
+    EXPECT_INT(f, item_of(reply, 0).who.code, 9);
+    lose(f, &ranks[0], &ranks[1], MST_CAUSE_EXIT, 1); /* a status is final */
+    id = fixture_watch(f, &ranks[0], MST_WATCH_FAULTS, "", 0);
+    EXPECT_INT(f, item_of(fixture_reply(f, &ranks[0], id), 0).who.code, 9);
 }
 
 static void a_seal_goes_on_with_who_arrived_and_who_is_ready(struct fixture *f)
@@ -566,6 +605,42 @@ static void a_generation_whose_members_are_all_gone_is_made_anew(struct fixture 
     EXPECT_INT(f, fixture_reply(f, &fresh[1], 1)->view.rank, 1);
 }
 
+static void a_seal_that_nobody_survives_lets_nobody_in(struct fixture *f)
+{
+    struct client ranks[2];
+    struct client fresh = fixture_rank(f, 0, 2);
+
+    fixture_seal(f, ranks, 2);
+    fixture_send(f, &ranks[0], seal_request(1, 0));
+    fixture_connect(f, &fresh);
+    fixture_join(f, &fresh);
+    lose(f, &fresh, &ranks[0], MST_CAUSE_SIGNAL, 9);
+    lose(f, &fresh, &ranks[1], MST_CAUSE_SIGNAL, 9);
+    /* One is not the size that a generation from nobody asks for. */
+    EXPECT_INT(f, fixture_reply(f, &fresh, 1)->status, MUSTER_MORE);
+    EXPECT(f, fixture_told_story(
+                  f, "round-closed name=seal number=0 status=too-few arrived=1 lost=2"));
+}
+
+static void an_empty_jobs_parameters_are_free_again(struct fixture *f)
+{
+    struct client first = fixture_rank(f, 0, 1);
+    struct client later = fixture_rank(f, 0, 2);
+
+    fixture_connect(f, &first);
+    fixture_join(f, &first);
+    fixture_write(f, &first, MST_PUT, "kept", "1");
+    EXPECT_INT(f, fixture_connect(f, &later)->status, MUSTER_EINVAL);
+    fixture_send(f, &first, (struct mst_request){.command = MST_LEAVE});
+    later.open.min_size = 1;
+    later.open.join_wait_ms = 1000;
+    EXPECT_INT(f, fixture_connect(f, &later)->status, MUSTER_OK);
+    EXPECT_INT(f, later.open.incarnation, 2); /* numbers only grow */
+    fixture_join(f, &later);
+    fixture_pass(f, 1000);
+    EXPECT_INT(f, last(f, &later)->view.generation, 2);
+}
+
 /* ---- growth and attention ---- */
 
 static void a_newcomer_asks_to_be_let_in(struct fixture *f)
@@ -697,12 +772,16 @@ static void workers_join_at_once(struct fixture *f)
     X(the_first_generation_can_start_with_fewer)                                                   \
     X(join_wait_runs_from_the_first_who_is_ready)                                                  \
     X(a_cancelled_join_names_who_is_missing)                                                       \
+    X(a_cancelled_claim_names_the_holder)                                                          \
+    X(a_status_that_comes_later_refines_the_cause)                                                 \
     X(a_seal_goes_on_with_who_arrived_and_who_is_ready)                                            \
     X(survivors_are_renumbered_in_order)                                                           \
     X(too_few_do_not_seal)                                                                         \
     X(who_misses_the_seal_is_evicted)                                                              \
     X(what_is_open_ends_with_its_generation)                                                       \
     X(a_generation_whose_members_are_all_gone_is_made_anew)                                        \
+    X(a_seal_that_nobody_survives_lets_nobody_in)                                                  \
+    X(an_empty_jobs_parameters_are_free_again)                                                     \
     X(a_newcomer_asks_to_be_let_in)                                                                \
     X(with_grow_fault_a_newcomer_waits_for_one)                                                    \
     X(with_grow_off_nobody_is_let_in)                                                              \

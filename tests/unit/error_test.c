@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The lines that people read when a call failed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "lib/internal.h"
+
+static void says(const char *what, struct mst_reply reply, const char *line)
+{
+    struct muster_error err = {0};
+
+    assert_int_equal(mst_lib_fail(&err, reply.status, what, &reply), reply.status);
+    assert_int_equal(err.status, reply.status);
+    assert_string_equal(err.text, line);
+    assert_int_equal(mst_lib_fail(NULL, reply.status, what, &reply), reply.status);
+}
+
+static struct mst_who who_is(uint32_t rank, uint32_t index, enum mst_state state)
+{
+    return (struct mst_who){
+        .rank = rank, .index = index, .state = state, .host = mst_slice_text("b3")};
+}
+
+static void a_barrier_that_timed_out(void **state)
+{
+    struct mst_reply reply = {.command = MST_ROUND, .status = MUSTER_ETIMEDOUT, .has_detail = true};
+
+    (void)state;
+    reply.detail.arrived = 62;
+    reply.detail.expected = 64;
+    reply.detail.lost = 1;
+    reply.detail.missing = 1;
+    reply.detail.who_count = 2;
+    reply.detail.who[0] = who_is(12, 12, MST_LEFT);
+    reply.detail.who[1] = who_is(7, 9, MST_SILENT);
+    reply.detail.who[1].heard_ms = 12400;
+    says("barrier 'after-load', after 30.0 s", reply,
+         "barrier 'after-load', after 30.0 s: 62 of 64 arrived; missing rank 12 (#12, left, node "
+         "b3), rank 7 (#9, silent 12.4 s, node b3)");
+    reply.detail.missing = 10;
+    reply.detail.who[0] = who_is(1, 1, MST_STATE_LOST);
+    reply.detail.who[0].cause = MST_CAUSE_SIGNAL;
+    reply.detail.who[0].code = 9;
+    says("barrier 'b'", reply,
+         "barrier 'b': 62 of 64 arrived; missing rank 1 (#1, killed by signal 9, node b3), rank 7 "
+         "(#9, silent 12.4 s, node b3) and 9 more");
+}
+
+static void a_join_that_timed_out(void **state)
+{
+    struct mst_reply reply = {.command = MST_JOIN, .status = MUSTER_ETIMEDOUT, .has_detail = true};
+
+    (void)state;
+    reply.detail.arrived = 3;
+    reply.detail.expected = 4;
+    reply.detail.missing = 1;
+    reply.detail.who_count = 1;
+    reply.detail.who[0] = (struct mst_who){.rank = MST_RANK_NONE, .index = 2, .state = MST_ABSENT};
+    says("join job 'j', after 30.0 s", reply,
+         "join job 'j', after 30.0 s: 3 of 4 ranks are ready; missing #2 (never started)");
+}
+
+static void causes_of_a_loss(void **state)
+{
+    static const struct {
+        enum mst_cause cause;
+        const char *line;
+    } table[] = {
+        {MST_CAUSE_NONE, "a: a participant was lost: rank 1 (#1, lost, node b3)"},
+        {MST_CAUSE_EXIT, "a: a participant was lost: rank 1 (#1, ended with status 3, node b3)"},
+        {MST_CAUSE_SIGNAL, "a: a participant was lost: rank 1 (#1, killed by signal 3, node b3)"},
+        {MST_CAUSE_GONE, "a: a participant was lost: rank 1 (#1, its process is gone, node b3)"},
+        {MST_CAUSE_LEASE,
+         "a: a participant was lost: rank 1 (#1, silent for longer than the lease, node b3)"},
+        {MST_CAUSE_FAULT, "a: a participant was lost: rank 1 (#1, it reported fault 3, node b3)"},
+        {MST_CAUSE_EVICTED, "a: a participant was lost: rank 1 (#1, evicted, node b3)"},
+        {MST_CAUSE_LEFT, "a: a participant was lost: rank 1 (#1, left, node b3)"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        struct mst_reply reply = {.command = MST_ROUND, .status = MUSTER_ELOST, .has_detail = true};
+
+        reply.detail.who_count = 1;
+        reply.detail.who[0] = who_is(1, 1, MST_STATE_LOST);
+        reply.detail.who[0].cause = table[i].cause;
+        reply.detail.who[0].code = 3;
+        says("a", reply, table[i].line);
+    }
+}
+
+static void a_place_that_is_held(void **state)
+{
+    struct mst_reply reply = {.command = MST_JOIN, .status = MUSTER_EEXISTS, .has_detail = true};
+
+    (void)state;
+    reply.detail.who_count = 1;
+    reply.detail.who[0] = who_is(1, 2, MST_PRESENT);
+    reply.detail.who[0].pid = 4711;
+    reply.detail.who[0].heard_ms = 230;
+    says("join job 'j'", reply,
+         "join job 'j': #2 is held by process 4711 on b3, heard 0.2 s ago; stop that process, or "
+         "take another index");
+    reply.has_detail = false;
+    says("join job 'j'", reply, "join job 'j': the place is held by a living process");
+}
+
+static void numbers(void **state)
+{
+    struct mst_reply reply = {.command = MST_WRITE, .status = MUSTER_ELIMIT, .has_detail = true};
+
+    (void)state;
+    reply.detail.limit = 1048576;
+    says("put 'k'", reply, "put 'k': over a limit of the service: 1048576");
+    reply.has_detail = false;
+    says("put 'k'", reply, "put 'k': over a limit");
+    reply = (struct mst_reply){.command = MST_ROUND, .status = MUSTER_ETOOFEW, .has_detail = true};
+    reply.detail.arrived = 1;
+    reply.detail.limit = 2;
+    says("run", reply, "run: 1 rank is left, min_size is 2");
+    reply.detail.arrived = 2;
+    reply.detail.limit = 4;
+    says("run", reply, "run: 2 ranks are left, min_size is 4");
+    reply.status = MUSTER_ESTALE;
+    reply.detail.limit = 5;
+    says("round 'r'", reply,
+         "round 'r': this round is over and its result no longer kept; the service is at number 5");
+    reply.status = MUSTER_EINVAL;
+    reply.detail.who_count = 1;
+    reply.detail.who[0] = who_is(0, 0, MST_PRESENT);
+    says("round 'r'", reply,
+         "round 'r': refused: other parameters than the first caller's, or a number that is not "
+         "the next; the service is at number 5 with rank 0 (#0, present, node b3)");
+}
+
+static void plain_ones(void **state)
+{
+    static const struct {
+        enum mst_command command;
+        muster_status status;
+        const char *line;
+    } table[] = {
+        {MST_GET, MUSTER_ENOTFOUND, "x: no such key"},
+        {MST_GET, MUSTER_ETIMEDOUT, "x: timed out; nobody has written it"},
+        {MST_WRITE, MUSTER_ETIMEDOUT, "x: timed out"},
+        {MST_WRITE, MUSTER_EEXISTS, "x: the key exists already"},
+        {MST_WRITE, MUSTER_ECONFLICT, "x: the key was changed by somebody else"},
+        {MST_WRITE, MUSTER_ERANGE, "x: number out of range"},
+        {MST_ROUND, MUSTER_EFENCED, "x: the generation is over"},
+        {MST_ROUND, MUSTER_EMISMATCH, "x: the contributions differ"},
+        {MST_WRITE, MUSTER_EFENCED,
+         "x: given up: a newer incarnation or generation goes on without this process"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        says("x", (struct mst_reply){.command = table[i].command, .status = table[i].status},
+             table[i].line);
+    }
+}
+
+static void made_here(void **state)
+{
+    struct muster_error err;
+
+    (void)state;
+    (void)mst_lib_fail(&err, MUSTER_EDEADLK, "put 'k'", NULL);
+    assert_string_equal(
+        err.text, "put 'k': called from a callback of the same client, it would wait for itself");
+    (void)mst_lib_fail(&err, MUSTER_EINTERRUPTED, "put 'k'", NULL);
+    assert_string_equal(
+        err.text, "put 'k': interrupted, the job restarts: clean up and return from the function");
+    (void)mst_lib_fail(&err, MUSTER_ENOMEM, "put 'k'", NULL);
+    assert_string_equal(err.text, "put 'k': out of memory");
+}
+
+/* A hostile or huge name does not break the line. */
+static void one_line(void **state)
+{
+    struct mst_reply reply = {.command = MST_ROUND, .status = MUSTER_ELOST, .has_detail = true};
+    struct muster_error err;
+    static char host[200];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(host); i++) {
+        host[i] = '\n';
+    }
+    reply.detail.who_count = MST_NAMES_MAX;
+    for (size_t i = 0; i < MST_NAMES_MAX; i++) {
+        reply.detail.who[i] = who_is(1, 1, MST_PRESENT);
+        reply.detail.who[i].host = mst_slice_of(host, sizeof(host));
+    }
+    (void)mst_lib_fail(&err, MUSTER_ELOST, "round", &reply);
+    assert_null(strchr(err.text, '\n'));
+    assert_int_equal(strlen(err.text), sizeof(err.text) - 1);
+    assert_string_equal(err.text + sizeof(err.text) - 4, "...");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_barrier_that_timed_out),
+        cmocka_unit_test(a_join_that_timed_out),
+        cmocka_unit_test(causes_of_a_loss),
+        cmocka_unit_test(a_place_that_is_held),
+        cmocka_unit_test(numbers),
+        cmocka_unit_test(plain_ones),
+        cmocka_unit_test(made_here),
+        cmocka_unit_test(one_line),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

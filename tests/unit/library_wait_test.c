@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Threads that block: whoever blocks drives, and nobody is forgotten. cmocka asserts on the main
+ * thread only, so the others leave their results behind. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "library_stage.h"
+
+enum { THREADS = 6, ADDS = 300 };
+
+struct thread {
+    pthread_t id;
+    muster_client *client;
+    int number;
+    int64_t timeout_ms;
+    muster_status status;
+    struct muster_error err;
+};
+
+static void start(struct thread *thread, muster_client *client, void *(*run)(void *))
+{
+    thread->client = client;
+    assert_int_equal(pthread_create(&thread->id, NULL, run, thread), 0);
+}
+
+static void finish(struct thread *thread)
+{
+    assert_int_equal(pthread_join(thread->id, NULL), 0);
+}
+
+static void *get_it(void *ctx)
+{
+    struct thread *thread = ctx;
+    muster_value *value = NULL;
+    char name[32];
+
+    (void)snprintf(name, sizeof(name), "it/%d", thread->number);
+    thread->status =
+        muster_key_get(thread->client, name, NULL, thread->timeout_ms, &value, &thread->err);
+    muster_value_free(value);
+    return NULL;
+}
+
+static void *add_often(void *ctx)
+{
+    struct thread *thread = ctx;
+
+    for (int i = 0; i < ADDS && thread->status == MUSTER_OK; i++) {
+        thread->status =
+            muster_key_add(thread->client, "sum", 1, NULL, LIMIT_MS, NULL, &thread->err);
+    }
+    return NULL;
+}
+
+static void *run_barriers(void *ctx)
+{
+    struct thread *thread = ctx;
+
+    for (int i = 0; i < ADDS && thread->status == MUSTER_OK; i++) {
+        thread->status = muster_barrier_wait(thread->client, "b", LIMIT_MS, &thread->err);
+    }
+    return NULL;
+}
+
+static void threads_share_a_client(void **state)
+{
+    muster_client *client = library_alone();
+    struct thread threads[THREADS] = {{0}};
+    int64_t sum = 0;
+
+    (void)state;
+    for (int i = 0; i < THREADS; i++) {
+        start(&threads[i], client, add_often);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        finish(&threads[i]);
+        library_ok(threads[i].status, &threads[i].err);
+    }
+    library_ok(muster_key_add(client, "sum", 0, NULL, LIMIT_MS, &sum, NULL), NULL);
+    assert_int_equal(sum, THREADS * ADDS);
+    muster_client_close(client);
+}
+
+/* The one that drives is answered last, or first, or in between: the seat is handed on. */
+static void waiters_are_answered_in_any_order(void **state)
+{
+    muster_client *client = library_alone();
+
+    (void)state;
+    for (int first = 0; first < THREADS; first++) {
+        struct thread threads[THREADS] = {{0}};
+
+        for (int i = 0; i < THREADS; i++) {
+            threads[i].number = first * THREADS + i;
+            threads[i].timeout_ms = LIMIT_MS;
+            start(&threads[i], client, get_it);
+        }
+        library_wait_for_waiters(client, THREADS);
+        for (int i = 0; i < THREADS; i++) {
+            struct thread *thread = &threads[(first + i * 5) % THREADS];
+            char name[32];
+
+            (void)snprintf(name, sizeof(name), "it/%d", thread->number);
+            library_ok(muster_key_put(client, name, bytes_of("x"), NULL, LIMIT_MS, NULL, NULL),
+                       NULL);
+            finish(thread);
+            library_ok(thread->status, &thread->err);
+        }
+    }
+    muster_client_close(client);
+}
+
+/* A waiter whose own time is shorter than the driver's ends on time. */
+static void timeouts_are_each_caller_s_own(void **state)
+{
+    muster_client *client = library_alone();
+    struct thread patient = {.number = 1, .timeout_ms = -1};
+    struct thread hasty = {.number = 2, .timeout_ms = 50};
+
+    (void)state;
+    start(&patient, client, get_it);
+    library_wait_for_waiters(client, 1);
+    start(&hasty, client, get_it);
+    finish(&hasty);
+    assert_int_equal(hasty.status, MUSTER_ETIMEDOUT);
+    library_ok(muster_key_put(client, "it/1", bytes_of("x"), NULL, LIMIT_MS, NULL, NULL), NULL);
+    finish(&patient);
+    library_ok(patient.status, &patient.err);
+    muster_client_close(client);
+}
+
+static void an_interrupt_ends_the_user_s_calls(void **state)
+{
+    muster_client *client = library_alone();
+    struct thread threads[2] = {{.number = 1, .timeout_ms = -1}, {.number = 2, .timeout_ms = -1}};
+    struct muster_error err;
+
+    (void)state;
+    start(&threads[0], client, get_it);
+    start(&threads[1], client, get_it);
+    library_wait_for_waiters(client, 2);
+    mst_lib_lock(client);
+    mst_lib_interrupt(client, true);
+    assert_true(mst_lib_interrupted(client));
+    mst_lib_unlock(client);
+    for (int i = 0; i < 2; i++) {
+        finish(&threads[i]);
+        assert_int_equal(threads[i].status, MUSTER_EINTERRUPTED);
+    }
+    assert_int_equal(muster_key_put(client, "k", bytes_of("x"), NULL, LIMIT_MS, NULL, &err),
+                     MUSTER_EINTERRUPTED);
+    assert_string_equal(
+        err.text, "put 'k': interrupted, the job restarts: clean up and return from the function");
+    mst_lib_lock(client);
+    mst_lib_interrupt(client, false);
+    mst_lib_unlock(client);
+    library_ok(muster_key_put(client, "k", bytes_of("x"), NULL, LIMIT_MS, NULL, &err), &err);
+    muster_client_close(client);
+}
+
+static void close_ends_those_who_wait(void **state)
+{
+    muster_client *client = library_alone();
+    struct thread threads[3] = {{.number = 1, .timeout_ms = -1},
+                                {.number = 2, .timeout_ms = -1},
+                                {.number = 3, .timeout_ms = -1}};
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        start(&threads[i], client, get_it);
+    }
+    library_wait_for_waiters(client, 3);
+    muster_client_close(client);
+    for (int i = 0; i < 3; i++) {
+        finish(&threads[i]);
+        assert_int_equal(threads[i].status, MUSTER_ECANCELLED);
+        assert_string_equal(strchr(threads[i].err.text, ':'), ": the client is being closed");
+    }
+}
+
+/* ---- posts ---- */
+
+struct posted {
+    struct mst_lib_post post;
+    muster_status status;
+    int completed;
+};
+
+static void on_posted(void *ctx, const struct mst_reply *reply)
+{
+    struct posted *posted = ctx;
+
+    posted->status = reply->status;
+    posted->completed++;
+}
+
+static bool is_posted(void *ctx)
+{
+    return ((struct posted *)ctx)->completed > 0;
+}
+
+static struct mst_request get_of(const char *name)
+{
+    return (struct mst_request){.command = MST_GET,
+                                .get = {.key = mst_slice_text(name), .wait = true}};
+}
+
+/* Nobody blocks: the background thread brings the answer. */
+static void a_post_needs_no_thread(void **state)
+{
+    muster_client *client = library_alone();
+    muster_client *observer = library_observer(client);
+    struct posted posted = {.post = {.complete = on_posted}};
+    struct mst_request request = get_of("posted");
+    bool done = false;
+
+    (void)state;
+    posted.post.ctx = &posted;
+    mst_lib_lock(client);
+    assert_int_equal(mst_lib_post(client, &request, UINT64_MAX, &posted.post), MUSTER_OK);
+    mst_lib_unlock(client);
+    library_ok(muster_key_put(observer, "posted", bytes_of("x"), NULL, LIMIT_MS, NULL, NULL), NULL);
+    while (!done) {
+        mst_lib_lock(client);
+        done = posted.completed > 0;
+        mst_lib_unlock(client);
+    }
+    assert_int_equal(posted.status, MUSTER_OK);
+    assert_false(posted.post.open);
+    muster_client_close(observer);
+    muster_client_close(client);
+}
+
+static void a_post_is_cancelled_or_dropped(void **state)
+{
+    muster_client *client = library_alone();
+    struct posted posted = {.post = {.complete = on_posted}};
+    struct posted dropped = {.post = {.complete = on_posted}};
+    struct mst_request request = get_of("never");
+
+    (void)state;
+    posted.post.ctx = &posted;
+    dropped.post.ctx = &dropped;
+    mst_lib_lock(client);
+    assert_int_equal(mst_lib_post(client, &request, UINT64_MAX, &posted.post), MUSTER_OK);
+    assert_int_equal(mst_lib_post(client, &request, UINT64_MAX, &dropped.post), MUSTER_OK);
+    mst_lib_unlock(client);
+    mst_lib_lock(client);
+    mst_lib_post_cancel(client, &posted.post);
+    mst_lib_post_drop(client, &dropped.post);
+    assert_true(mst_lib_wait(client, is_posted, &posted, UINT64_MAX));
+    assert_int_equal(posted.status, MUSTER_ECANCELLED);
+    assert_false(posted.post.local); /* it is the service's word */
+    assert_false(mst_lib_wait(client, is_posted, &dropped, mst_lib_now_ns() + 1000000));
+    mst_lib_unlock(client);
+    assert_int_equal(posted.completed, 1);
+    assert_int_equal(dropped.completed, 0);
+    muster_client_close(client);
+}
+
+/* ---- a callback ---- */
+
+static muster_status from_callback;
+static char callback_text[sizeof(((struct muster_error *)0)->text)];
+
+static void on_log(void *ctx, enum muster_level level, const char *line)
+{
+    muster_client **client = ctx;
+    struct muster_error err;
+
+    (void)level;
+    (void)line;
+    if (*client) {
+        struct muster_slice value = {0};
+
+        from_callback = muster_key_put(*client, "k", value, NULL, LIMIT_MS, NULL, &err);
+        (void)snprintf(callback_text, sizeof(callback_text), "%s", err.text);
+    }
+}
+
+static void a_callback_cannot_wait_for_itself(void **state)
+{
+    static muster_client *client;
+    struct muster_client_options options = MUSTER_CLIENT_OPTIONS_INIT;
+
+    (void)state;
+    options.log = on_log;
+    options.log_ctx = &client;
+    client = library_open(&options);
+    mst_lib_lock(client);
+    mst_lib_log(client, MUSTER_LEVEL_INFO, "x");
+    mst_lib_unlock(client);
+    assert_int_equal(from_callback, MUSTER_EDEADLK);
+    assert_string_equal(
+        callback_text,
+        "put 'k': called from a callback of the same client, it would wait for itself");
+    muster_client_close(client);
+}
+
+/* ---- two ranks ---- */
+
+static void *open_second(void *ctx)
+{
+    struct thread *thread = ctx;
+    struct muster_client_options options = MUSTER_CLIENT_OPTIONS_INIT;
+    muster_client *client = NULL;
+
+    options.addr = thread->client->addr;
+    options.job = "two";
+    options.size_of_job = 2;
+    options.index = 1;
+    thread->status = muster_client_open(&client, &options, LIMIT_MS, &thread->err);
+    thread->client = client;
+    return NULL;
+}
+
+/* Makes a job of two in one process. */
+static void open_two(muster_client *service, muster_client *two[2])
+{
+    struct muster_client_options options = MUSTER_CLIENT_OPTIONS_INIT;
+    struct thread second = {0};
+
+    start(&second, service, open_second);
+    options.addr = service->addr;
+    options.job = "two";
+    options.size_of_job = 2;
+    options.index = 0;
+    two[0] = library_open(&options);
+    finish(&second);
+    library_ok(second.status, &second.err);
+    two[1] = second.client;
+}
+
+static void two_ranks_meet_often(void **state)
+{
+    muster_client *service = library_alone();
+    muster_client *two[2];
+    struct thread threads[2] = {{0}};
+    struct muster_view view;
+
+    (void)state;
+    open_two(service, two);
+    for (uint32_t i = 0; i < 2; i++) {
+        muster_client_view(two[i], &view);
+        assert_int_equal(view.rank, i);
+        assert_int_equal(view.size, 2);
+        start(&threads[i], two[i], run_barriers);
+    }
+    for (int i = 0; i < 2; i++) {
+        finish(&threads[i]);
+        library_ok(threads[i].status, &threads[i].err);
+    }
+    muster_client_close(two[0]);
+    muster_client_close(two[1]);
+    muster_client_close(service);
+}
+
+/* Who gave up waiting and calls again is at the same barrier still. */
+static void a_barrier_is_taken_up_again(void **state)
+{
+    muster_client *service = library_alone();
+    muster_client *two[2];
+    struct muster_error err;
+
+    (void)state;
+    open_two(service, two);
+    assert_int_equal(muster_barrier_wait(two[0], "b", 30, &err), MUSTER_ETIMEDOUT);
+    assert_non_null(strstr(err.text, "barrier 'b': 1 of 2 arrived; missing rank 1 (#1, present"));
+    assert_int_equal(muster_barrier_wait(two[0], "b", 30, &err), MUSTER_ETIMEDOUT);
+    library_ok(muster_barrier_wait(two[1], "b", LIMIT_MS, &err), &err);
+    library_ok(muster_barrier_wait(two[0], "b", LIMIT_MS, &err), &err); /* the same one */
+    assert_int_equal(muster_barrier_wait(two[0], "b", 30, &err), MUSTER_ETIMEDOUT); /* the next */
+    muster_client_close(two[0]);
+    assert_int_equal(muster_barrier_wait(two[1], "b", LIMIT_MS, &err), MUSTER_ELOST);
+    assert_non_null(strstr(err.text, "a participant was lost: rank 0 (#0, left"));
+    muster_client_close(two[1]);
+    muster_client_close(service);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(threads_share_a_client),
+        cmocka_unit_test(waiters_are_answered_in_any_order),
+        cmocka_unit_test(timeouts_are_each_caller_s_own),
+        cmocka_unit_test(an_interrupt_ends_the_user_s_calls),
+        cmocka_unit_test(close_ends_those_who_wait),
+        cmocka_unit_test(a_post_needs_no_thread),
+        cmocka_unit_test(a_post_is_cancelled_or_dropped),
+        cmocka_unit_test(a_callback_cannot_wait_for_itself),
+        cmocka_unit_test(two_ranks_meet_often),
+        cmocka_unit_test(a_barrier_is_taken_up_again),
+    };
+
+    return cmocka_run_group_tests(tests, library_stage_setup, library_stage_teardown);
+}
