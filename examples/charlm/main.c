@@ -33,13 +33,11 @@ enum {
     SHARDS = 12, /* of a batch; the number of ranks does not change it */
     BATCH = SHARDS * SHARD,
     REPORT_EVERY = 20, /* steps */
-    SAID = 72          /* characters to generate in the end */
-};
+    SAID = 72,         /* characters to generate in the end */
 
-/* The gradient of one shard, and its loss behind it so that the ring adds both. */
-struct part {
-    float gradient[WEIGHTS];
-    float loss;
+    /* What a shard gives: its gradient, and its loss behind it so that the ring adds both. */
+    LOSS_AT = WEIGHTS,
+    NUMBERS
 };
 
 struct trainer {
@@ -58,7 +56,7 @@ struct trainer {
     int newest;            /* which of them; -1: this process has no weights yet */
     int64_t repeated;      /* updates to be made again when it goes on */
     struct workspace work;
-    struct part part[SHARDS], total;
+    float part[SHARDS][NUMBERS], total[NUMBERS];
 };
 
 /* ---- one line per event, for people and for the script that makes a table of them ---- */
@@ -107,25 +105,16 @@ static muster_status stop(struct trainer *self, muster_status status,
 
 /* ---- training ---- */
 
-/* splitmix64 */
-static uint64_t scramble(uint64_t number)
-{
-    number += 0x9e3779b97f4a7c15u;
-    number = (number ^ (number >> 30)) * 0xbf58476d1ce4e5b9u;
-    number = (number ^ (number >> 27)) * 0x94d049bb133111ebu;
-    return number ^ (number >> 31);
-}
-
-static void compute_shard(struct trainer *self, int shard, struct part *out)
+static void compute_shard(struct trainer *self, int shard, float out[NUMBERS])
 {
     const struct model *model = &self->model[self->newest];
     struct example example[SHARD];
     for (int i = 0; i < SHARD; i++) {
         uint64_t number = (uint64_t)model->step * BATCH + (uint64_t)(shard * SHARD + i);
-        uint64_t place = scramble(self->seed ^ scramble(number));
+        uint64_t place = model_scramble(self->seed ^ model_scramble(number));
         example[i].symbol = self->text.training + place % (self->text.training_size - CONTEXT);
     }
-    out->loss = (float)model_loss(model, &self->work, example, SHARD, out->gradient);
+    out[LOSS_AT] = (float)model_loss(model, &self->work, example, SHARD, out);
 }
 
 /* One update: this rank's shards, everybody's sum, the new weights. */
@@ -135,28 +124,27 @@ static muster_status step(struct trainer *self)
     const uint32_t size = self->view.size;
     const float *mine[SHARDS];
     size_t count = 0;
+    muster_status status = muster_restart_check(self->restart);
+    if (status != MUSTER_OK) {
+        return status;
+    }
     model_prepare(&self->model[self->newest], &self->work);
     for (uint32_t shard = SHARDS * rank / size; shard < SHARDS * (rank + 1) / size; shard++) {
-        muster_status status = muster_restart_check(self->restart);
-        if (status != MUSTER_OK) {
-            return status;
-        }
-        compute_shard(self, (int)shard, &self->part[count]);
-        mine[count] = self->part[count].gradient;
+        compute_shard(self, (int)shard, self->part[count]);
+        mine[count] = self->part[count];
         count++;
     }
-    muster_status status = ring_sum(&self->ring, self->total.gradient,
-                                    sizeof self->total / sizeof(float), mine, count);
+    status = ring_sum(&self->ring, self->total, NUMBERS, mine, count);
     if (status != MUSTER_OK) {
         return status;
     }
     const struct model *from = &self->model[self->newest];
-    model_step(from, self->total.gradient, BATCH, self->steps, &self->model[1 - self->newest]);
+    model_step(from, self->total, BATCH, self->steps, &self->model[1 - self->newest]);
     self->newest = 1 - self->newest;
     int64_t reached = newest_step(self);
     if (rank == 0 && reached % REPORT_EVERY == 0) {
         note(self, "step", "%" PRId64 " bits=%.3f", reached,
-             (double)self->total.loss / BATCH / log(2.0));
+             (double)self->total[LOSS_AT] / BATCH / log(2.0));
     }
     return MUSTER_OK;
 }
@@ -250,7 +238,7 @@ static void say(struct trainer *self, char line[SAID + 1])
     for (int i = 0; i + CONTEXT < SAID; i++) {
         struct example example = {symbol + i};
         model_loss(&self->model[self->newest], &self->work, &example, 1, NULL);
-        float dice = (float)(scramble(self->seed + (uint64_t)i) >> 40) / 16777216.0F;
+        float dice = (float)(model_scramble(self->seed + (uint64_t)i) >> 40) / 16777216.0F;
         symbol[i + CONTEXT] = (uint8_t)model_pick(self->work.chance[0], dice);
         char character = text_character(symbol[i + CONTEXT]);
         line[i + CONTEXT] = (char)(character == '\n' ? ' ' : character);

@@ -7,8 +7,7 @@
 
 /* ---- small parts ---- */
 
-/* splitmix64: what a counter is scrambled into. */
-static uint64_t scramble(uint64_t number)
+uint64_t model_scramble(uint64_t number)
 {
     number += 0x9e3779b97f4a7c15u;
     number = (number ^ (number >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -19,7 +18,8 @@ static uint64_t scramble(uint64_t number)
 /* A number spread evenly from -bound to bound. */
 static float scatter(uint64_t seed, uint64_t counter, float bound)
 {
-    uint64_t bits = scramble(seed ^ scramble(counter)) >> 40; /* 24 bits: exact in a float */
+    uint64_t bits =
+        model_scramble(seed ^ model_scramble(counter)) >> 40; /* 24 bits: exact in a float */
     return bound * ((float)bits / 8388608.0F - 1.0F);
 }
 

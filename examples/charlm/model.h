@@ -66,6 +66,9 @@ void model_step(const struct model *from, const float gradient[WEIGHTS], int cou
  * are preferred: the chances count squared. */
 int model_pick(const float chance[SYMBOLS], float dice);
 
+/* What looks random and is the same everywhere: a number made of another (splitmix64). */
+uint64_t model_scramble(uint64_t number);
+
 /* A number that two models share if their bits are equal (FNV-1a). */
 uint64_t model_digest(const struct model *model);
 

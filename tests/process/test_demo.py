@@ -138,7 +138,8 @@ def test_the_demo_ends_well(env, folder):
     assert all(len(said["pids"][index]) == 1 for index in survivors)
     first, *others = said["rows"]
     assert first["event"].startswith("killed (SIGKILL)")
-    assert len(others) >= 6  # three are told of the loss, and three of the newcomer
+    # Three are told of the loss; and of the newcomer, if it was not ready when they sealed.
+    assert len(others) in (3, 6)
     assert all(row["repeated"] <= 1 and 0 < row["told_ms"] < row["running_ms"] for row in others)
 
 
