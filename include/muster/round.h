@@ -60,7 +60,8 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_barrier_wait(muster_client *clie
 typedef struct muster_round_result muster_round_result;
 
 /* Contributes `mine` (at most contribution_bytes_max, 64 KiB) and waits for the result.
- * `timeout_ms` ends only this caller's wait: its contribution stays. Returns what the round came
+ * `timeout_ms` ends only this caller's wait: its contribution stays, and its next call of this name
+ * takes up the same round again, so that a wait can be repeated. Returns what the round came
  * to; *out (which may be NULL if nobody wants it) is then the result whenever the service gave one,
  * also that of a failed round, else NULL. The caller owns it. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status

@@ -354,15 +354,16 @@ static void failed(struct mst_place *place)
     }
 }
 
-/* To the service, unless the waiter told it. Of who left or closed it takes no notice. */
+/* To the service: that it is dead, or, when the waiter told that already, how it died. Of who left or
+ * closed it takes no notice. */
 static void report(struct mst_job *job, struct mst_process *process, bool died)
 {
-    if (process->told || process->verdict != MST_CAUSE_NONE) {
+    if (process->verdict != MST_CAUSE_NONE) {
         return;
     }
     if (WIFSIGNALED(process->status)) {
         mst_session_lost(&job->session, process, MST_CAUSE_SIGNAL, WTERMSIG(process->status));
-    } else if (died || WEXITSTATUS(process->status) != 0) {
+    } else if (process->told || died || WEXITSTATUS(process->status) != 0) {
         mst_session_lost(&job->session, process, MST_CAUSE_EXIT, WEXITSTATUS(process->status));
     }
 }

@@ -39,7 +39,8 @@ struct mst_process {
     uint64_t died_ns;       /* ...and on ours */
 
     int status; /* as waitpid gives it, once gone */
-    struct mst_lib_post lost;
+    struct mst_lib_post lost[2]; /* the death, and its status when that came later */
+    unsigned lost_count;
 };
 
 /* The pid that opened a client; 0: none has. */

@@ -94,12 +94,15 @@ void mst_session_lost(struct mst_session *session, struct mst_process *process,
                                            .cause = cause,
                                            .code = code}};
 
+    struct mst_lib_post *post;
+
     if (session->client == NULL) {
         return;
     }
     mst_lib_lock(session->client);
-    process->lost = (struct mst_lib_post){.complete = on_lost, .ctx = process};
+    post = &process->lost[process->lost_count++];
+    *post = (struct mst_lib_post){.complete = on_lost, .ctx = process};
     /* If it cannot be said, the lease says it. */
-    (void)mst_lib_post(session->client, &request, UINT64_MAX, &process->lost);
+    (void)mst_lib_post(session->client, &request, UINT64_MAX, post);
     mst_lib_unlock(session->client);
 }

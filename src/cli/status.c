@@ -247,6 +247,10 @@ static void print_member(const struct muster_member *member)
     }
     if (member->losses > 0) {
         mst_cli_put(", lost %u time%s", member->losses, member->losses == 1 ? "" : "s");
+        if (member->state != MUSTER_MEMBER_LOST) {
+            mst_cli_put(", last ");
+            put_loss(member);
+        }
     }
     if (member->waits_at) {
         mst_cli_put(", waits at '%s' %llu", member->waits_at,

@@ -22,7 +22,7 @@ static void answer_fenced(struct mst_job *job, const struct mst_member *member,
                           struct mst_waiter *waiter)
 {
     mst_waiter_set_job(waiter, job);
-    mst_waiter_set_view(waiter, mst_generation_view(job, member));
+    mst_waiter_set_view(waiter, mst_generation_outside_view(job, member));
     mst_waiter_answer(waiter, MUSTER_EFENCED);
 }
 

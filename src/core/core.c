@@ -210,7 +210,7 @@ static void refuse_stranger(struct mst_core *core, struct mst_link *link, struct
     case MST_LINK_FENCED:
     case MST_LINK_OVER:
         mst_waiter_set_job(waiter, link->job);
-        mst_waiter_set_view(waiter, mst_generation_view(link->job, link->member));
+        mst_waiter_set_view(waiter, mst_generation_outside_view(link->job, link->member));
         mst_waiter_answer(waiter, MUSTER_EFENCED);
         return;
     }

@@ -20,15 +20,20 @@ struct mst_view mst_generation_view(const struct mst_job *job, const struct mst_
     };
 }
 
+struct mst_view mst_generation_outside_view(const struct mst_job *job,
+                                            const struct mst_member *member)
+{
+    struct mst_view view = mst_generation_view(job, member);
+
+    view.incarnation = 0;
+    view.rank = MST_RANK_NONE;
+    return view;
+}
+
 struct mst_view mst_generation_session_view(const struct mst_session *session)
 {
-    struct mst_view view = mst_generation_view(session->job, session->member);
-
-    if (session->claiming) {
-        view.incarnation = 0;
-        view.rank = MST_RANK_NONE;
-    }
-    return view;
+    return session->claiming ? mst_generation_outside_view(session->job, session->member)
+                             : mst_generation_view(session->job, session->member);
 }
 
 static void touch_view(struct mst_job *job)

@@ -11,7 +11,12 @@
 
 struct mst_view mst_generation_view(const struct mst_job *job, const struct mst_member *member);
 
-/* Of a session: one that still claims its place has no incarnation. */
+/* Of a process that does not hold the place, or does no longer: it has no incarnation and no rank,
+ * whoever sits there now. */
+struct mst_view mst_generation_outside_view(const struct mst_job *job,
+                                            const struct mst_member *member);
+
+/* Of a session, which may still claim its place. */
 struct mst_view mst_generation_session_view(const struct mst_session *session);
 
 void mst_generation_attention(struct mst_job *job, enum mst_attention attention);

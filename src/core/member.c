@@ -255,9 +255,6 @@ void mst_member_admit(struct mst_member *member, struct mst_session *session)
     member->session = session;
     member->incarnation++;
     member->end = 0;
-    member->cause = MST_CAUSE_NONE;
-    member->code = 0;
-    set_text(member, NULL);
     mst_blob_drop(&member->job->core->mem, member->host);
     member->host = host;
     member->pid = session->pid;

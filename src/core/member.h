@@ -40,7 +40,7 @@ struct mst_member {
     uint32_t index;
     uint64_t incarnation; /* of the newest holder */
     enum mst_state end;   /* STATE_LOST, LEFT, ABSENT; 0: held */
-    enum mst_cause cause;
+    enum mst_cause cause; /* of the last loss; it stays when somebody else takes the place */
     int32_t code;
     uint32_t losses;
     struct mst_blob *text; /* last words */

@@ -141,7 +141,7 @@ muster_status mst_reduce_finish(struct mst_round *round)
             if (part->arrived) {
                 round->items[round->item_count++] = (struct mst_item){
                     .kind = MST_ITEM_PART,
-                    .who = {.index = part->index, .rank = mst_round_part_who(part).rank},
+                    .who = {.index = part->index, .rank = mst_round_part_who(round, part).rank},
                     .value = mst_blob_slice(part->data)};
             }
         }

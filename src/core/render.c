@@ -180,7 +180,7 @@ static void render_round_members(struct mst_core *core, const struct mst_waiter 
         return;
     }
     for (uint32_t i = (uint32_t)waiter->page.after; i < round->part_count; i++) {
-        struct mst_who who = mst_round_part_who(&round->parts[i]);
+        struct mst_who who = mst_round_part_who(round, &round->parts[i]);
         struct mst_item *item = add_item(&page, MST_ITEM_MEMBER, who.host.size);
 
         if (!item) {
@@ -309,6 +309,16 @@ static bool tell_fault(struct page *page, struct merge *merge)
     return true;
 }
 
+/* It may have lost its place since it was woken. */
+static struct mst_view watcher_view(const struct mst_waiter *waiter)
+{
+    const struct mst_session *session = waiter->link->session;
+    bool holds = !waiter->member || (session && session->member == waiter->member);
+
+    return holds ? mst_generation_view(waiter->job, waiter->member)
+                 : mst_generation_outside_view(waiter->job, waiter->member);
+}
+
 static bool tell_view(struct page *page, struct merge *merge)
 {
     struct mst_item *item = add_item(page, MST_ITEM_VIEW, 0);
@@ -319,7 +329,7 @@ static bool tell_view(struct page *page, struct merge *merge)
     }
     item->revision = merge->view;
     reply->has_view = true;
-    reply->view = mst_generation_view(merge->waiter->job, merge->waiter->member);
+    reply->view = watcher_view(merge->waiter);
     merge->view = 0;
     return true;
 }

@@ -182,13 +182,16 @@ static bool add_parts(struct mst_job *job, struct mst_round *round,
 
 /* ---- who, for people ---- */
 
-struct mst_who mst_round_part_who(const struct mst_part *part)
+struct mst_who mst_round_part_who(const struct mst_round *round, const struct mst_part *part)
 {
+    /* The place may have been taken since the round began. */
+    const struct mst_member *member =
+        part->member ? part->member : mst_member_find(round->job, MST_ROLE_RANK, part->index);
     struct mst_who who = {
         .index = part->index, .rank = MST_RANK_NONE, .role = MST_ROLE_RANK, .state = MST_ABSENT};
 
-    if (part->member) {
-        who = part->outside ? mst_member_who(part->member) : mst_member_seat_who(part->member);
+    if (member) {
+        who = part->outside ? mst_member_who(member) : mst_member_seat_who(member);
     }
     if (part->lost) {
         who.state = part->cause == MST_CAUSE_LEFT ? MST_LEFT : MST_STATE_LOST;
@@ -198,10 +201,11 @@ struct mst_who mst_round_part_who(const struct mst_part *part)
     return who;
 }
 
-static void name_part(struct mst_detail *detail, const struct mst_part *part)
+static void name_part(struct mst_detail *detail, const struct mst_round *round,
+                      const struct mst_part *part)
 {
     if (detail->who_count < MST_NAMES_MAX) {
-        detail->who[detail->who_count++] = mst_round_part_who(part);
+        detail->who[detail->who_count++] = mst_round_part_who(round, part);
     }
 }
 
@@ -214,7 +218,7 @@ struct mst_who mst_round_first_missing(const struct mst_round *round)
 {
     for (uint32_t i = 0; i < round->part_count; i++) {
         if (is_missing(&round->parts[i])) {
-            return mst_round_part_who(&round->parts[i]);
+            return mst_round_part_who(round, &round->parts[i]);
         }
     }
     return (struct mst_who){.index = MST_INDEX_ANY, .rank = MST_RANK_NONE};
@@ -234,13 +238,13 @@ struct mst_detail mst_round_detail(const struct mst_round *round)
     }
     for (uint32_t i = 0; i < round->part_count && lost < round->lost; i++) {
         if (round->parts[i].lost) {
-            name_part(&detail, &round->parts[i]);
+            name_part(&detail, round, &round->parts[i]);
             lost++;
         }
     }
     for (uint32_t i = 0; i < round->part_count && missing < detail.missing; i++) {
         if (is_missing(&round->parts[i])) {
-            name_part(&detail, &round->parts[i]);
+            name_part(&detail, round, &round->parts[i]);
             missing++;
         }
         if (detail.who_count == MST_NAMES_MAX) {
@@ -258,7 +262,7 @@ static void name_differing(struct mst_round *round)
     detail->who_count = 0;
     for (uint32_t i = 0; i < round->part_count; i++) {
         if (round->parts[i].differs) {
-            name_part(detail, &round->parts[i]);
+            name_part(detail, round, &round->parts[i]);
         }
     }
 }
@@ -743,7 +747,9 @@ void mst_round_request_members(struct mst_session *session, struct mst_waiter *w
         round = name->last;
     }
     if (!round) {
-        mst_waiter_answer(waiter, MUSTER_ENOTFOUND);
+        bool forgotten = name && request->round_members.number < name->number;
+
+        mst_waiter_answer(waiter, forgotten ? MUSTER_ESTALE : MUSTER_ENOTFOUND);
         return;
     }
     waiter->page.after = request->round_members.after;

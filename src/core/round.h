@@ -93,7 +93,7 @@ void mst_round_let_go(struct mst_core *core, struct mst_round *round);
 
 const struct mst_part *mst_round_part(const struct mst_round *round,
                                       const struct mst_member *member);
-struct mst_who mst_round_part_who(const struct mst_part *part);
+struct mst_who mst_round_part_who(const struct mst_round *round, const struct mst_part *part);
 struct mst_who mst_round_first_missing(const struct mst_round *round); /* index ANY: nobody */
 struct mst_detail mst_round_detail(const struct mst_round *round);
 struct mst_round_name *mst_round_name_of_list(struct mst_list *node);

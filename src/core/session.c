@@ -84,14 +84,18 @@ struct mst_session *mst_session_new(struct mst_core *core, struct mst_job *job,
     return session;
 }
 
-/* Until its next request the process does not know; then it is told by the link's end. */
-static void end_waits(struct mst_link *link)
+/* What waits ends here, with the generation that goes on; a later request is told by the link's
+ * end. */
+static void end_waits(const struct mst_session *session)
 {
+    struct mst_link *link = session->link;
+
     MST_LIST_EACH(node, following, &link->waiters)
     {
         struct mst_waiter *waiter = MST_CONTAINER(node, struct mst_waiter, in_link);
 
         if (waiter->stage == MST_WAITING) {
+            mst_waiter_set_view(waiter, mst_generation_outside_view(session->job, session->member));
             mst_waiter_answer(waiter, MUSTER_EFENCED);
         }
     }
@@ -107,7 +111,7 @@ void mst_session_end(struct mst_session *session, enum mst_link_end end)
     mst_list_remove(&session->in_job);
     job->session_count--;
     if (session->link) {
-        end_waits(session->link);
+        end_waits(session);
         session->link->session = NULL;
         mst_link_set_end(session->link, end, job, session->member);
     }

@@ -6,7 +6,8 @@
 
 struct muster_batch {
     struct muster_key_options options;
-    struct mst_write *ops; /* key and value of each are one piece of memory, at key.data */
+    struct mst_write *ops;
+    char **bytes; /* key and value of each, in one piece */
     size_t count, room;
 };
 
@@ -33,16 +34,22 @@ muster_status muster_batch_new(muster_batch **out, const struct muster_key_optio
 static bool make_room(muster_batch *batch)
 {
     size_t room = batch->room > 0 ? batch->room * 2 : 8;
-    struct mst_write *grown;
+    struct mst_write *ops;
+    char **bytes;
 
     if (batch->count < batch->room) {
         return true;
     }
-    grown = realloc(batch->ops, room * sizeof(*grown));
-    if (!grown) {
+    ops = realloc(batch->ops, room * sizeof(*ops));
+    if (!ops) {
         return false;
     }
-    batch->ops = grown;
+    batch->ops = ops;
+    bytes = realloc(batch->bytes, room * sizeof(*bytes));
+    if (!bytes) {
+        return false;
+    }
+    batch->bytes = bytes;
     batch->room = room;
     return true;
 }
@@ -68,6 +75,7 @@ static muster_status add(muster_batch *batch, const char *key, struct muster_sli
     op.owned = batch->options.owned;
     op.key = mst_slice_of(bytes, size);
     op.value = mst_slice_of(bytes + size, value.size);
+    batch->bytes[batch->count] = bytes;
     batch->ops[batch->count++] = op;
     return MUSTER_OK;
 }
@@ -133,8 +141,9 @@ void muster_batch_free(muster_batch *batch)
         return;
     }
     for (size_t i = 0; i < batch->count; i++) {
-        free((void *)(uintptr_t)batch->ops[i].key.data);
+        free(batch->bytes[i]);
     }
+    free(batch->bytes);
     free(batch->ops);
     free(batch);
 }

@@ -32,9 +32,11 @@ const char *muster_version(void)
 
 static void on_done(void *ctx, const struct mst_client_effect *effect)
 {
-    struct mst_lib_post *post = (struct mst_lib_post *)(uintptr_t)effect->tag;
+    uintptr_t tag = (uintptr_t)effect->tag;
+    struct mst_lib_post *post;
 
     (void)ctx;
+    memcpy(&post, &tag, sizeof(tag)); /* the post is its own tag */
     if (post->open) {
         post->open = false;
         post->local = effect->local;

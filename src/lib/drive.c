@@ -18,7 +18,7 @@
 #define NEVER UINT64_MAX
 #define NS_PER_S 1000000000u
 #define REST_NS 1000000u
-#define THREAD_STACK (256u * 1024u)
+#define THREAD_STACK ((size_t)256 * 1024)
 
 _Thread_local struct muster_client *mst_lib_holding;
 

@@ -7,13 +7,21 @@
 #include "lib/handle.h"
 #include "msg/settings.h"
 
+static char upper(char c)
+{
+    if (c < 'a' || c > 'z') {
+        return c;
+    }
+    return "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[c - 'a'];
+}
+
 static const char *environment_of(const char *name)
 {
     char variable[64] = "MUSTER_";
     size_t size = strlen(variable);
 
     for (; *name && size + 1 < sizeof(variable); name++) {
-        variable[size++] = *name >= 'a' && *name <= 'z' ? (char)(*name - 'a' + 'A') : *name;
+        variable[size++] = upper(*name);
     }
     variable[size] = '\0';
     return getenv(variable);

@@ -69,7 +69,7 @@ enum mst_item_kind {
     MST_ITEM_FAULT = 4, /* who (cause, code), value: its text */
     MST_ITEM_VIEW = 5,  /* the reply's view is set */
     MST_ITEM_RESET =
-        6, /* deletions before this revision are forgotten: everything is listed again */
+        6, /* deletions it was not told of are forgotten: everything is listed again */
     MST_ITEM_ROUND = 7, /* name, number, arrived, expected; value empty; who: the first missing */
     MST_ITEM_PART = 8,  /* who.index, value: its contribution */
     MST_ITEM_JOB = 9    /* name, number: generation, arrived: members present, expected: size */

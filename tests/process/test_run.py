@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`muster run`: what ranks get, who is started again, how a run ends and what it says of it."""
 
+import json
 import os
 import pty
 import re
@@ -376,6 +377,19 @@ def test_the_death_of_the_service_is_the_cause(run):
     assert job.run.wait() == 125
     assert f"first cause: the service of job '{job.job}' (pid {service})" in job.last_line()
     assert "was killed by signal 9 (Killed)" in job.last_line()
+
+
+def test_status_says_how_a_rank_died(run, muster):
+    """The service hears that it is dead before it can be waited for, and then how it died; both
+    before the replacement is started."""
+    job = run(2)
+    os.kill(job.entered()[1]["pid"], signal.SIGKILL)
+    after = job.entered(2)
+    done = muster("status", "--json", "-j", job.job)
+    assert done.returncode == 0, done.stderr
+    (lost,) = [m for m in json.loads(done.stdout)["members"] if m["index"] == 1]
+    assert (lost["cause"], lost["code"], lost["losses"]) == ("signal", 9, 1)
+    job.all_well(after)
 
 
 def test_chaos_kills_a_rank(run, muster):

@@ -151,6 +151,34 @@ static void repeats_after_a_resume(void **state)
     stage_fini(&stage);
 }
 
+/* It has no incarnation of its own; but to ask as somebody new would let its writes be applied
+ * twice when its session was forgotten meanwhile. */
+static void an_observer_does_not_return_as_somebody_new(void **state)
+{
+    struct stage stage;
+    struct mst_reply reply;
+
+    (void)state;
+    assert_int_equal(stage_init(&stage, 0, 1), MUSTER_OK);
+    mst_client_start(stage.client, stage.now_ns);
+    stage_drain(&stage);
+    mst_client_connected(stage.client, stage.now_ns);
+    stage_expect(&stage, "connect 0; send open 1/1 incarnation 0");
+    reply = stage_opened(&stage, 1);
+    reply.view.incarnation = 0;
+    stage_reply(&stage, reply);
+    (void)stage_call(&stage, stage_put(), 0, 10);
+    stage_drain(&stage);
+    mst_client_disconnected(stage.client, stage.now_ns);
+    stage_at(&stage, 12);
+    stage_forget(&stage);
+    mst_client_connected(stage.client, stage.now_ns);
+    stage_expect(&stage, "send open 3/2 incarnation 1");
+    stage_answer(&stage, 3, MST_OPEN, MUSTER_EFENCED);
+    stage_expect(&stage, "disconnect; done 10 EFENCED here; ended EFENCED");
+    stage_fini(&stage);
+}
+
 static void names_who_is_missing_at_a_deadline(void **state)
 {
     struct stage stage;
@@ -602,6 +630,7 @@ int main(void)
         cmocka_unit_test(backs_off_round_the_endpoints),
         cmocka_unit_test(gives_up_an_attempt),
         cmocka_unit_test(repeats_after_a_resume),
+        cmocka_unit_test(an_observer_does_not_return_as_somebody_new),
         cmocka_unit_test(names_who_is_missing_at_a_deadline),
         cmocka_unit_test(a_reply_beats_its_deadline),
         cmocka_unit_test(a_deadline_waits_no_longer_than_a_second),

@@ -4,14 +4,19 @@
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "base/panic.h"
+#include "io/socket_dir.h"
 #include "library_stage.h"
 
 enum { THREADS = 6, ADDS = 300 };
@@ -19,8 +24,8 @@ enum { THREADS = 6, ADDS = 300 };
 struct thread {
     pthread_t id;
     muster_client *client;
-    int number;
     int64_t timeout_ms;
+    int number;
     muster_status status;
     struct muster_error err;
 };
@@ -385,6 +390,122 @@ static void a_barrier_is_taken_up_again(void **state)
     muster_client_close(service);
 }
 
+/* ---- the service away ---- */
+
+static pid_t service_of(const muster_client *client)
+{
+    pid_t pid = mst_socket_alive(client->addr + strlen("unix:"));
+
+    assert_true(pid > 1);
+    return pid;
+}
+
+static void a_stopped_service_costs_time_only(void **state)
+{
+    muster_client *client = library_alone();
+    pid_t service = service_of(client);
+    struct muster_error err;
+    int64_t sum = 0;
+
+    (void)state;
+    assert_int_equal(kill(service, SIGSTOP), 0);
+    assert_int_equal(muster_key_add(client, "n", 1, NULL, 100, NULL, &err), MUSTER_ETIMEDOUT);
+    assert_string_equal(err.text, "add to 'n': timed out");
+    assert_int_equal(muster_key_add(client, "n", 1, NULL, 100, NULL, &err), MUSTER_ETIMEDOUT);
+    assert_int_equal(kill(service, SIGCONT), 0);
+    library_ok(muster_key_add(client, "n", 1, NULL, LIMIT_MS, &sum, &err), &err);
+    assert_in_range(sum, 1, 3); /* each of those that timed out was applied once, or never */
+    muster_client_close(client);
+}
+
+static void a_killed_service_is_told(void **state)
+{
+    muster_client *client = library_alone();
+    struct muster_error err;
+
+    (void)state;
+    assert_int_equal(kill(service_of(client), SIGKILL), 0);
+    assert_int_equal(muster_key_put(client, "n", bytes_of("x"), NULL, 100, NULL, &err),
+                     MUSTER_ETIMEDOUT);
+    assert_int_equal(unlink(client->addr + strlen("unix:")), 0);
+    muster_client_close(client); /* does not wait for who is gone */
+}
+
+/* ---- a broken invariant ---- */
+
+static void *break_it(void *ctx)
+{
+    struct thread *thread = ctx;
+
+    mst_lib_lock(thread->client);
+    mst_panic("here.c", 7, "one is two");
+}
+
+static char last_words[400];
+
+static void on_last_words(void *ctx, enum muster_level level, const char *line)
+{
+    (void)ctx;
+    (void)level;
+    (void)snprintf(last_words, sizeof(last_words), "%s", line);
+}
+
+/* In a process of its own: a thread of it stands still for good. 0: as it should be. */
+static int poisoned_child(const muster_client *service)
+{
+    struct muster_client_options options = MUSTER_CLIENT_OPTIONS_INIT;
+    struct thread waiting = {.number = 1, .timeout_ms = -1};
+    struct thread breaking = {0};
+    muster_client *client = NULL;
+    muster_status status;
+
+    options.addr = service->addr;
+    options.role = MUSTER_ROLE_OBSERVER;
+    options.log = on_last_words;
+    status = muster_client_open(&client, &options, LIMIT_MS, NULL);
+    if (status != MUSTER_OK) {
+        return 1;
+    }
+    waiting.client = client;
+    breaking.client = client;
+    if (pthread_create(&waiting.id, NULL, get_it, &waiting) != 0) {
+        return 2;
+    }
+    library_wait_for_waiters(client, 1);
+    if (pthread_create(&breaking.id, NULL, break_it, &breaking) != 0) {
+        return 2;
+    }
+    (void)pthread_join(waiting.id, NULL);
+    if (waiting.status != MUSTER_EINTERNAL) {
+        return 3;
+    }
+    status = muster_key_put(client, "k", bytes_of("x"), NULL, -1, NULL, &waiting.err);
+    if (status != MUSTER_EINTERNAL || !strstr(waiting.err.text, "poisoned")) {
+        return 4;
+    }
+    if (strcmp(last_words, "broken invariant at here.c:7: one is two") != 0) {
+        return 5;
+    }
+    muster_client_close(client);
+    return 0;
+}
+
+static void a_broken_invariant_poisons_the_client(void **state)
+{
+    muster_client *service = library_alone();
+    int how = 0;
+    pid_t child = fork();
+
+    (void)state;
+    assert_true(child >= 0);
+    if (child == 0) {
+        _exit(poisoned_child(service));
+    }
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_int_equal(how, 0);
+    muster_client_close(service);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -398,6 +519,9 @@ int main(void)
         cmocka_unit_test(a_callback_cannot_wait_for_itself),
         cmocka_unit_test(two_ranks_meet_often),
         cmocka_unit_test(a_barrier_is_taken_up_again),
+        cmocka_unit_test(a_stopped_service_costs_time_only),
+        cmocka_unit_test(a_killed_service_is_told),
+        cmocka_unit_test(a_broken_invariant_poisons_the_client),
     };
 
     return cmocka_run_group_tests(tests, library_stage_setup, library_stage_teardown);

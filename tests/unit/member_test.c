@@ -104,6 +104,8 @@ static void a_claim_waits_and_takes_over(struct fixture *f)
     EXPECT_INT(f, reply->view.generation, 2);
     reply = fixture_connect(f, &holder);
     EXPECT_INT(f, reply->status, MUSTER_EFENCED);
+    EXPECT_INT(f, reply->view.incarnation, 0); /* what its heir has is not its own */
+    EXPECT_INT(f, reply->view.rank, MST_RANK_NONE);
     EXPECT_INT(f, reply->view.generation, 2);
 }
 

@@ -489,6 +489,7 @@ static void who_never_joined_is_waited_for_or_not_counted(struct fixture *f)
 {
     const uint32_t some[] = {0, 1, 9};
     struct client ranks[2];
+    struct client newcomer = fixture_client(f, MST_ROLE_RANK, 9);
     struct mst_request request = fixture_round(1, "waiting", 0);
     const struct mst_reply *reply;
 
@@ -502,6 +503,17 @@ static void who_never_joined_is_waited_for_or_not_counted(struct fixture *f)
     EXPECT_INT(f, reply->status, MUSTER_ETIMEDOUT);
     EXPECT_INT(f, reply->detail.who[0].index, 9);
     EXPECT_INT(f, reply->detail.who[0].state, MST_ABSENT);
+    /* A newcomer is named as what it is when the others are told. */
+    request.round.number = 1;
+    send_all(f, ranks, 2, request);
+    fixture_connect(f, &newcomer);
+    fixture_pass(f, 2000);
+    reply = last(f, &ranks[1]);
+    EXPECT_INT(f, reply->status, MUSTER_ETIMEDOUT);
+    EXPECT_INT(f, reply->detail.who[0].index, 9);
+    EXPECT_INT(f, reply->detail.who[0].state, MST_JOINING);
+    EXPECT_TEXT(f, reply->detail.who[0].host, "b3");
+    request.round.number = 0;
     request.round.name = mst_slice_text("present");
     request.round.present_only = true;
     send_all(f, ranks, 2, request);
@@ -576,6 +588,11 @@ static void open_rounds_and_their_members_are_listed(struct fixture *f)
     EXPECT_INT(f, reply->item_count > 0 ? reply->items[0].arrived : 0, 1);
     request.round_members.number = 1;
     EXPECT_INT(f, fixture_call(f, &ranks[2], request)->status, MUSTER_ENOTFOUND);
+    for (uint32_t i = 0; i < 3; i++) {
+        fixture_send(f, &ranks[i], fixture_round(1, "b", 1));
+    }
+    request.round_members.number = 0;
+    EXPECT_INT(f, fixture_call(f, &ranks[2], request)->status, MUSTER_ESTALE);
     request.round_members.generation = 2;
     EXPECT_INT(f, fixture_call(f, &ranks[2], request)->status, MUSTER_EFENCED);
     reply = fixture_call(f, &ranks[2], (struct mst_request){.command = MST_ROUNDS});

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the public functions say of other processes: places that are held, taken over or lost,
+ * faults, who stands at a round. The lease is short, for what only the end of a lease decides. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "library_stage.h"
+
+static char logged[400];
+
+static void on_log(void *ctx, enum muster_level level, const char *line)
+{
+    (void)ctx;
+    (void)level;
+    (void)snprintf(logged, sizeof(logged), "%s", line);
+}
+
+/* A place in a job of `size` at the service of `client`. */
+static struct muster_client_options place(const muster_client *client, const char *job,
+                                          uint32_t size, int64_t index)
+{
+    struct muster_client_options options = MUSTER_CLIENT_OPTIONS_INIT;
+
+    options.addr = client->addr;
+    options.job = job;
+    options.size_of_job = size;
+    options.index = index;
+    return options;
+}
+
+/* ---- places ---- */
+
+static void a_place_whose_holder_lives_is_refused(void **state)
+{
+    muster_client *service = library_alone();
+    struct muster_client_options options = place(service, "held", 1, 0);
+    muster_client *holder = library_open(&options);
+    muster_client *second = NULL;
+    struct muster_error err;
+    char expected[128];
+
+    (void)state;
+    options.log = on_log;
+    assert_int_equal(muster_client_open(&second, &options, LIMIT_MS, &err), MUSTER_EEXISTS);
+    assert_null(second);
+    (void)snprintf(expected, sizeof(expected), "#0 is held by process %d on ", (int)getpid());
+    assert_non_null(strstr(err.text, expected));
+    library_ok(muster_barrier_wait(holder, "alive", LIMIT_MS, &err), &err);
+    muster_client_close(holder);
+    muster_client_close(service);
+}
+
+/* A process that holds place 0 of the job and writes to it until it is told why it cannot. */
+static void hold(const muster_client *service, const char *job, int told)
+{
+    struct muster_client_options options = place(service, job, 1, 0);
+    struct muster_error err = {0};
+    muster_client *client = NULL;
+
+    if (muster_client_open(&client, &options, LIMIT_MS, &err) == MUSTER_OK) {
+        (void)!write(told, "in", 2);
+        while (muster_key_add(client, "n", 1, NULL, LIMIT_MS, NULL, &err) == MUSTER_OK) {
+        }
+    }
+    (void)!write(told, err.text, strlen(err.text));
+    _exit(err.status == MUSTER_EFENCED ? 0 : 1);
+}
+
+struct holder {
+    pid_t pid;
+    int told;
+};
+
+static void holder_start(struct holder *holder, const muster_client *service, const char *job)
+{
+    char in[2];
+    int ends[2];
+
+    assert_int_equal(pipe(ends), 0);
+    holder->pid = fork();
+    assert_true(holder->pid >= 0);
+    if (holder->pid == 0) {
+        hold(service, job, ends[1]);
+    }
+    (void)close(ends[1]);
+    holder->told = ends[0];
+    assert_int_equal(read(holder->told, in, 2), 2);
+    assert_memory_equal(in, "in", 2);
+}
+
+static int holder_end(struct holder *holder)
+{
+    int how = 0;
+
+    assert_int_equal(waitpid(holder->pid, &how, 0), holder->pid);
+    (void)close(holder->told);
+    return how;
+}
+
+static void a_place_whose_holder_is_lost_is_taken_over(void **state)
+{
+    muster_client *service = library_alone();
+    struct muster_client_options options = place(service, "heir", 1, 0);
+    struct holder holder;
+    struct muster_view view;
+    muster_client *heir;
+
+    (void)state;
+    holder_start(&holder, service, "heir");
+    assert_int_equal(kill(holder.pid, SIGKILL), 0);
+    (void)holder_end(&holder);
+    options.log = on_log;
+    heir = library_open(&options);
+    assert_non_null(strstr(logged, "waiting for place #0, held by process "));
+    muster_client_view(heir, &view);
+    assert_int_equal(view.index, 0);
+    assert_int_equal(view.rank, 0);
+    assert_int_equal(view.incarnation, 2);
+    assert_int_equal(view.generation, 2);
+    muster_client_close(heir);
+    muster_client_close(service);
+}
+
+/* Until the service has given up the rank of the job. */
+static void wait_for_loss(const muster_client *service, const char *job)
+{
+    struct muster_client_options options = place(service, job, 0, MUSTER_INDEX_ANY);
+    struct muster_watch_options kinds = MUSTER_WATCH_OPTIONS_INIT;
+    struct muster_event event = {0};
+    struct muster_error err;
+    muster_watch *watch = NULL;
+    muster_client *observer;
+
+    options.role = MUSTER_ROLE_OBSERVER;
+    kinds.kinds = MUSTER_WATCH_MEMBERS;
+    observer = library_open(&options);
+    library_ok(muster_watch_open(&watch, observer, &kinds, &err), &err);
+    while (event.member.state != MUSTER_MEMBER_LOST) {
+        library_ok(muster_watch_next(watch, LIMIT_MS, &event, &err), &err);
+    }
+    assert_int_equal(event.member.cause, MUSTER_CAUSE_LEASE);
+    muster_watch_close(watch);
+    muster_client_close(observer);
+}
+
+static void who_returns_after_its_loss_is_refused(void **state)
+{
+    muster_client *service = library_alone();
+    struct holder holder;
+    char text[512] = "";
+
+    (void)state;
+    holder_start(&holder, service, "stopped");
+    assert_int_equal(kill(holder.pid, SIGSTOP), 0);
+    wait_for_loss(service, "stopped");
+    assert_int_equal(kill(holder.pid, SIGCONT), 0);
+    assert_true(read(holder.told, text, sizeof(text) - 1) > 0);
+    assert_non_null(strstr(text, "given up"));
+    assert_non_null(strstr(text, "the job is in generation 1"));
+    assert_int_equal(holder_end(&holder), 0);
+    muster_client_close(service);
+}
+
+static void an_address_in_the_environment_is_never_left(void **state)
+{
+    struct muster_error err;
+    muster_client *client = NULL;
+
+    (void)state;
+    assert_int_equal(setenv("MUSTER_ADDR", "unix:/nonexistent/muster.sock", 1), 0);
+    assert_int_equal(muster_client_open(&client, NULL, 100, &err), MUSTER_EUNREACHABLE);
+    assert_int_equal(unsetenv("MUSTER_ADDR"), 0);
+    assert_null(client);
+    assert_non_null(strstr(err.text, "unix:/nonexistent/muster.sock"));
+}
+
+/* ---- faults ---- */
+
+static void next(muster_watch *watch, struct muster_event *event)
+{
+    struct muster_error err;
+
+    library_ok(muster_watch_next(watch, LIMIT_MS, event, &err), &err);
+}
+
+static void a_fault_and_an_end_are_told_to_those_who_watch(void **state)
+{
+    muster_client *service = library_alone();
+    struct muster_client_options options = place(service, "faults", 1, 0);
+    struct muster_watch_options kinds = MUSTER_WATCH_OPTIONS_INIT;
+    muster_client *rank = library_open(&options);
+    muster_client *observer = library_observer(rank);
+    struct muster_event event;
+    struct muster_error err;
+    muster_watch *watch = NULL;
+
+    (void)state;
+    kinds.kinds = MUSTER_WATCH_MEMBERS | MUSTER_WATCH_FAULTS | MUSTER_WATCH_VIEW;
+    library_ok(muster_watch_open(&watch, observer, &kinds, &err), &err);
+    next(watch, &event);
+    assert_int_equal(event.type, MUSTER_EVENT_MEMBER);
+    assert_int_equal(event.member.state, MUSTER_MEMBER_PRESENT);
+    next(watch, &event);
+    assert_int_equal(event.type, MUSTER_EVENT_VIEW);
+    assert_int_equal(event.view.generation, 1);
+    library_ok(muster_member_fault(rank, 7, "loss is nan", LIMIT_MS, &err), &err);
+    next(watch, &event);
+    assert_int_equal(event.type, MUSTER_EVENT_FAULT);
+    assert_int_equal(event.member.index, 0);
+    assert_int_equal(event.member.cause, MUSTER_CAUSE_FAULT);
+    assert_int_equal(event.member.code, 7);
+    assert_string_equal(event.member.text, "loss is nan");
+    next(watch, &event);
+    assert_int_equal(event.type, MUSTER_EVENT_VIEW);
+    muster_client_close(rank);
+    next(watch, &event);
+    assert_int_equal(event.type, MUSTER_EVENT_MEMBER);
+    assert_int_equal(event.member.state, MUSTER_MEMBER_LEFT);
+    muster_watch_close(watch);
+    muster_client_close(observer);
+    muster_client_close(service);
+}
+
+/* ---- rounds ---- */
+
+struct opening {
+    const muster_client *service;
+    muster_client *client;
+    struct muster_error err;
+};
+
+static void *open_second(void *ctx)
+{
+    struct opening *opening = ctx;
+    struct muster_client_options options = place(opening->service, "two", 2, 1);
+
+    (void)!muster_client_open(&opening->client, &options, LIMIT_MS, &opening->err);
+    return NULL;
+}
+
+static void who_stands_at_a_round_is_listed(void **state)
+{
+    muster_client *service = library_alone();
+    struct muster_client_options options = place(service, "two", 2, 0);
+    struct opening second = {.service = service};
+    const struct muster_round_info *info;
+    muster_rounds *rounds = NULL;
+    muster_members *members = NULL;
+    muster_client *first;
+    struct muster_error err;
+    pthread_t thread;
+
+    (void)state;
+    assert_int_equal(pthread_create(&thread, NULL, open_second, &second), 0);
+    first = library_open(&options);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_non_null(second.client);
+    assert_int_equal(muster_barrier_wait(first, "loaded", 20, &err), MUSTER_ETIMEDOUT);
+    library_ok(muster_round_list(second.client, LIMIT_MS, &rounds, &err), &err);
+    assert_int_equal(muster_rounds_count(rounds), 1);
+    info = muster_rounds_get(rounds, 0);
+    assert_string_equal(info->name, "loaded");
+    assert_int_equal(info->number, 0);
+    assert_int_equal(info->arrived, 1);
+    assert_int_equal(info->expected, 2);
+    assert_true(info->has_missing);
+    assert_int_equal(info->missing.index, 1);
+    assert_null(muster_rounds_get(rounds, 1));
+    muster_rounds_free(rounds);
+    library_ok(muster_round_members(second.client, "loaded", 0, LIMIT_MS, &members, &err), &err);
+    assert_int_equal(muster_members_count(members), 2);
+    assert_true(muster_members_get(members, 0)->arrived);
+    assert_false(muster_members_get(members, 1)->arrived);
+    muster_members_free(members);
+    assert_int_equal(muster_round_members(first, "loaded", 1, LIMIT_MS, &members, &err),
+                     MUSTER_ENOTFOUND);
+    muster_client_close(second.client);
+    muster_client_close(first);
+    muster_client_close(service);
+}
+
+static void equal_bytes_and_sums_are_given_to_the_caller(void **state)
+{
+    muster_client *client = library_alone();
+    struct muster_round_options options = MUSTER_ROUND_OPTIONS_INIT;
+    const int64_t numbers[2] = {40, -2};
+    struct muster_slice mine = {.data = numbers, .size = sizeof(numbers)};
+    muster_round_result *result = NULL;
+    struct muster_error err;
+
+    (void)state;
+    options.reduce = MUSTER_REDUCE_EQUAL;
+    library_ok(muster_round_join(client, "e", &options, bytes_of("v1.2"), LIMIT_MS, &result, &err),
+               &err);
+    assert_int_equal(muster_round_value(result).size, 4);
+    assert_memory_equal(muster_round_value(result).data, "v1.2", 4);
+    muster_round_free(result);
+    options.reduce = MUSTER_REDUCE_SUM;
+    library_ok(muster_round_join(client, "s", &options, mine, LIMIT_MS, &result, &err), &err);
+    assert_int_equal(muster_round_int64(result, 0), 40);
+    assert_int_equal(muster_round_int64(result, 1), -2);
+    muster_round_free(result);
+    muster_client_close(client);
+}
+
+/* ---- what is left of keys, and words ---- */
+
+static void several_keys_are_waited_for(void **state)
+{
+    muster_client *client = library_alone();
+    const char *const names[] = {"a", "b"};
+    struct muster_error err;
+
+    (void)state;
+    library_ok(muster_key_put(client, "a", bytes_of("1"), NULL, LIMIT_MS, NULL, &err), &err);
+    assert_int_equal(muster_key_wait(client, names, 2, NULL, 20, &err), MUSTER_ETIMEDOUT);
+    library_ok(muster_key_put(client, "b", bytes_of("1"), NULL, LIMIT_MS, NULL, &err), &err);
+    library_ok(muster_key_wait(client, names, 2, NULL, LIMIT_MS, &err), &err);
+    muster_client_close(client);
+}
+
+static void a_batch_compares_and_sets(void **state)
+{
+    muster_client *client = library_alone();
+    muster_batch *batch = NULL;
+    muster_value *value = NULL;
+    struct muster_error err;
+    uint64_t revision = 0;
+
+    (void)state;
+    library_ok(muster_key_put(client, "lock", bytes_of("free"), NULL, LIMIT_MS, &revision, &err),
+               &err);
+    library_ok(muster_batch_new(&batch, NULL), NULL);
+    library_ok(muster_batch_cas(batch, "lock", revision, bytes_of("mine")), NULL);
+    library_ok(muster_batch_put(batch, "since", bytes_of("now")), NULL);
+    library_ok(muster_batch_apply(client, batch, LIMIT_MS, &err), &err);
+    library_ok(muster_key_delete(client, "since", NULL, LIMIT_MS, &err), &err);
+    assert_int_equal(muster_batch_apply(client, batch, LIMIT_MS, &err), MUSTER_ECONFLICT);
+    assert_int_equal(muster_key_get(client, "since", NULL, 0, &value, &err), MUSTER_ENOTFOUND);
+    muster_batch_free(batch);
+    muster_client_close(client);
+}
+
+static void words_and_exit_codes(void **state)
+{
+    (void)state;
+    assert_string_equal(muster_status_name(MUSTER_EFENCED), "MUSTER_EFENCED");
+    assert_string_equal(muster_status_name((muster_status)-999), "MUSTER_?");
+    assert_string_equal(muster_status_text(MUSTER_ETIMEDOUT), "timed out");
+    assert_int_equal(muster_exit_code(MUSTER_OK), 0);
+    assert_int_equal(muster_exit_code(MUSTER_EPREEMPTED), 75);
+    assert_int_equal(muster_exit_code(MUSTER_EFAILED), 1);
+    assert_string_equal(muster_version(), "0.1.0");
+}
+
+static int setup(void **state)
+{
+    return setenv("MUSTER_LEASE", "1s", 1) == 0 ? library_stage_setup(state) : -1;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_place_whose_holder_lives_is_refused),
+        cmocka_unit_test(a_place_whose_holder_is_lost_is_taken_over),
+        cmocka_unit_test(who_returns_after_its_loss_is_refused),
+        cmocka_unit_test(an_address_in_the_environment_is_never_left),
+        cmocka_unit_test(a_fault_and_an_end_are_told_to_those_who_watch),
+        cmocka_unit_test(who_stands_at_a_round_is_listed),
+        cmocka_unit_test(equal_bytes_and_sums_are_given_to_the_caller),
+        cmocka_unit_test(several_keys_are_waited_for),
+        cmocka_unit_test(a_batch_compares_and_sets),
+        cmocka_unit_test(words_and_exit_codes),
+    };
+
+    return cmocka_run_group_tests(tests, setup, library_stage_teardown);
+}
