@@ -15,8 +15,7 @@
 enum mst_alarm_kind {
     MST_ALARM_LEASE = 1, /* in a session */
     MST_ALARM_ROUND = 2, /* in a round: its deadline */
-    MST_ALARM_JOIN = 3,  /* in a job: join_wait is over */
-    MST_ALARM_LINGER = 4 /* in a job without sessions: forget it */
+    MST_ALARM_JOIN = 3   /* in a job: join_wait is over */
 };
 
 struct mst_alarm {

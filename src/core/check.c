@@ -329,8 +329,8 @@ static void check_job(const struct mst_core *core, const struct mst_job *job)
     }
     MST_ASSERT(count == job->session_count);
     /* It has a reason to live. */
-    MST_ASSERT(count > 0 || job->keys.live > 0 || mst_alarm_is_set(&job->linger));
-    MST_ASSERT(count == 0 || !mst_alarm_is_set(&job->linger));
+    MST_ASSERT(count > 0 || job->keys.live > 0);
+    MST_ASSERT(job->past && !mst_list_linked(&job->past->in_list));
     check_generation(job);
     check_keys(job);
     check_rounds(job);
@@ -353,6 +353,8 @@ void mst_core_check(const struct mst_core *core)
     MST_ASSERT(sessions == core->sessions.count);
     MST_ASSERT((sessions == 0) == (core->pulse_ns == MST_NEVER));
     MST_ASSERT(list_size(&core->job_list) == core->jobs.count);
+    MST_ASSERT(list_size(&core->past_list) == core->pasts.count);
+    MST_ASSERT(core->pasts.count <= core->config.limits.jobs_max);
     for (struct mst_list *job = core->job_list.next; job != &core->job_list; job = job->next) {
         check_job(core, mst_job_of_list(job));
     }

@@ -101,11 +101,10 @@ static void refuse_returning(struct mst_core *core, struct mst_waiter *waiter,
         }
     }
     raise_floor(job, open->generation);
-    if (job->session_count == 0) {
-        mst_alarm_set(&core->alarms, &job->linger, core->now_ns,
-                      core->now_ns + core->config.lease_ns);
+    if (open->incarnation > job->past->incarnation) {
+        job->past->incarnation = open->incarnation;
     }
-    mst_job_mark(job);
+    mst_job_mark(job); /* what nobody is in goes again; its numbers stay */
     answer_fenced(job, mst_member_find(job, open->role, open->index), waiter);
 }
 
@@ -237,7 +236,6 @@ void mst_claim_open(struct mst_core *core, struct mst_link *link, struct mst_wai
         refuse(waiter, &claim, status);
         return;
     }
-    mst_alarm_clear(&core->alarms, &claim.job->linger);
     mst_waiter_set_job(waiter, claim.job);
     mst_session_attach(session, link);
     raise_floor(claim.job, open->generation);

@@ -54,6 +54,8 @@ muster_status mst_core_new(struct mst_core **out, const struct mst_core_config *
     mst_member_fences_init(&core->fences);
     mst_job_tree_init(&core->jobs);
     mst_list_init(&core->job_list);
+    mst_past_tree_init(&core->pasts);
+    mst_list_init(&core->past_list);
     mst_list_init(&core->dirty);
     mst_list_init(&core->effects);
     *out = core;
@@ -90,6 +92,7 @@ void mst_core_free(struct mst_core *core)
     while (!mst_list_empty(&core->job_list)) {
         mst_job_destroy(mst_job_of_list(core->job_list.next));
     }
+    mst_past_free_all(core);
     mem = core->mem;
     mst_mem_release(&mem, core->items);
     mst_mem_release(&mem, core->staged);
@@ -298,9 +301,6 @@ static void ring(struct mst_alarm *alarm)
         job = MST_CONTAINER(alarm, struct mst_job, join_alarm);
         job->join_due = true;
         mst_job_mark(job);
-        break;
-    case MST_ALARM_LINGER:
-        mst_job_mark(MST_CONTAINER(alarm, struct mst_job, linger));
         break;
     }
 }

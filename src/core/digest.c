@@ -154,6 +154,12 @@ static uint64_t add_job(uint64_t digest, const struct mst_job *job)
     return add_rounds(digest, job);
 }
 
+static uint64_t add_past(uint64_t digest, const struct mst_past *past)
+{
+    digest = mst_digest_slice(digest, mst_slice_of(past->name, past->name_size));
+    return ADD(digest, past->generation, past->incarnation);
+}
+
 uint64_t mst_core_digest(const struct mst_core *core)
 {
     uint64_t digest = ADD(MST_DIGEST_INIT, core->now_ns, core->pulse_ns);
@@ -168,6 +174,10 @@ uint64_t mst_core_digest(const struct mst_core *core)
     }
     for (struct mst_list *job = core->job_list.next; job != &core->job_list; job = job->next) {
         digest = add_job(digest, mst_job_of_list(job));
+    }
+    for (struct mst_list *past = core->past_list.next; past != &core->past_list;
+         past = past->next) {
+        digest = add_past(digest, MST_CONTAINER(past, struct mst_past, in_list));
     }
     return digest;
 }

@@ -38,6 +38,7 @@ struct mst_job *mst_job_of_list(struct mst_list *node)
 
 muster_status mst_job_new(struct mst_core *core, struct mst_slice name, struct mst_job **out)
 {
+    struct mst_past *past;
     struct mst_job *job;
     bool fresh;
 
@@ -45,13 +46,16 @@ muster_status mst_job_new(struct mst_core *core, struct mst_slice name, struct m
         return MUSTER_ELIMIT;
     }
     job = mst_mem_zalloc(&core->mem, sizeof(*job) + name.size);
-    if (!job) {
+    past = job ? mst_past_begin(core, name) : NULL;
+    if (!past) {
+        mst_mem_release(&core->mem, job);
         return MUSTER_ENOMEM;
     }
     job->core = core;
+    job->past = past;
+    job->floor = past->generation;
     job->serial = ++core->job_serial;
     job->join_alarm.kind = MST_ALARM_JOIN;
-    job->linger.kind = MST_ALARM_LINGER;
     mst_list_init(&job->ready);
     mst_member_tree_init(&job->members);
     mst_member_changes_init(&job->changes, &job->faults);
@@ -151,13 +155,30 @@ void mst_job_mark(struct mst_job *job)
     }
 }
 
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static void remember(struct mst_job *job)
+{
+    const struct mst_member *member = mst_member_first(job);
+
+    job->past->generation = larger(job->generation, job->floor);
+    for (; member; member = mst_member_next(member)) {
+        job->past->incarnation = larger(job->past->incarnation, member->incarnation);
+    }
+    mst_past_end(job->core, job->past);
+    job->past = NULL;
+}
+
 static void drop(struct mst_job *job)
 {
     struct mst_core *core = job->core;
 
+    remember(job);
     mst_keyspace_drop(job, &job->keys, MUSTER_EFENCED);
     mst_alarm_clear(&core->alarms, &job->join_alarm);
-    mst_alarm_clear(&core->alarms, &job->linger);
     mst_tree_remove(&core->jobs, &job->node);
     mst_list_remove(&job->in_list);
     mst_list_remove(&job->in_dirty);
@@ -184,7 +205,7 @@ static void settle(struct mst_job *job)
         return;
     }
     vacate(job);
-    if (job->keys.live == 0 && !mst_alarm_is_set(&job->linger)) {
+    if (job->keys.live == 0) {
         struct mst_line line;
 
         if (mst_narrate_begin(&line, job, MST_DEBUG, "job-ended")) {

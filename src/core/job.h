@@ -4,10 +4,11 @@
 
 /* A job: an island of members, keys and rounds. It lives while it has a session or a key; when its
  * last session ends, what belongs to a generation goes, and the parameters are free to be named
- * anew. A job that only remembers a generation of which a refused rank told stays for one lease. */
+ * anew. Its numbers outlive it: past.h. */
 
 #include "core/key.h"
 #include "core/member.h"
+#include "core/past.h"
 
 struct mst_job {
     struct mst_core *core;
@@ -17,6 +18,7 @@ struct mst_job {
     struct mst_list in_list;
     uint64_t serial;
     struct mst_list in_dirty;
+    struct mst_past *past; /* owned until the job is dropped */
 
     uint32_t size, min_size; /* 0: nobody named one */
     uint64_t join_wait_ms;
@@ -34,7 +36,6 @@ struct mst_job {
     uint32_t ready_count;
     struct mst_alarm join_alarm;
     bool join_due; /* join_wait is over: min_size is enough */
-    struct mst_alarm linger;
 
     struct mst_tree members; /* by role and index */
     struct mst_tree changes; /* the same, by revision */

@@ -178,6 +178,7 @@ muster_status mst_member_new(struct mst_job *job, enum mst_role role, uint32_t i
     member->role = role;
     member->index = index;
     member->end = MST_ABSENT;
+    member->incarnation = job->past->incarnation; /* of its last holder at most */
     fresh = mst_tree_insert(&job->members, &place, &member->node);
     MST_ASSERT(fresh);
     job->rank_places += role == MST_ROLE_RANK;

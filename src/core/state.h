@@ -12,11 +12,13 @@ struct mst_core {
     uint64_t now_ns;
     uint64_t pulse_ns; /* the wake-up asked for, to measure how late it comes; MST_NEVER: none */
     struct mst_alarms alarms;
-    struct mst_tree links;    /* connections, by id */
-    struct mst_tree sessions; /* by token */
-    struct mst_tree fences;   /* tokens of incarnations that were given up */
-    struct mst_tree jobs;     /* by name */
-    struct mst_list job_list; /* the same, in the order they came */
+    struct mst_tree links;     /* connections, by id */
+    struct mst_tree sessions;  /* by token */
+    struct mst_tree fences;    /* tokens of incarnations that were given up */
+    struct mst_tree jobs;      /* by name */
+    struct mst_list job_list;  /* the same, in the order they came */
+    struct mst_tree pasts;     /* of jobs that ended, by name */
+    struct mst_list past_list; /* the same, in the order they ended */
     uint64_t job_serial;
     struct mst_list dirty;   /* jobs to settle before the input is over */
     struct mst_list effects; /* struct mst_todo, in the order they were decided */

@@ -11,7 +11,7 @@
 enum mst_state {
     MST_JOINING = 1,
     MST_PRESENT = 2,
-    MST_SILENT = 3, /* its connection is lost, its lease runs */
+    MST_SILENT = 3,     /* its connection is lost, its lease runs */
     MST_STATE_LOST = 4, /* MST_LOST is the command */
     MST_LEFT = 5,
     MST_ABSENT = 6 /* only in details: this place was never taken */
@@ -68,8 +68,7 @@ enum mst_item_kind {
         3,              /* who; name and number: the round it waits at, if any; value: last words */
     MST_ITEM_FAULT = 4, /* who (cause, code), value: its text */
     MST_ITEM_VIEW = 5,  /* the reply's view is set */
-    MST_ITEM_RESET =
-        6, /* deletions it was not told of are forgotten: everything is listed again */
+    MST_ITEM_RESET = 6, /* deletions it was not told of are forgotten: everything is listed again */
     MST_ITEM_ROUND = 7, /* name, number, arrived, expected; value empty; who: the first missing */
     MST_ITEM_PART = 8,  /* who.index, value: its contribution */
     MST_ITEM_JOB = 9    /* name, number: generation, arrived: members present, expected: size */

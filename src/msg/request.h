@@ -128,8 +128,9 @@ enum mst_cause {
 };
 
 struct mst_request {
-    /* The session numbers its requests from 1. An OPEN carries the number that the next request will
-     * have too: it uses none up, so that opening again and again leaves the window as it is. */
+    /* The session numbers its requests from 1. An OPEN carries the number that the next request
+     * will have too: it uses none up, so that opening again and again leaves the window as it is.
+     */
     uint64_t id;
     /* Every write below it is answered or given up; at most `id`. A waiting read does not hold it
      * back, or one long watch would use the window up: after a resume a write is repeated under its

@@ -187,13 +187,10 @@ static void set_job(struct actor *actor)
 {
     const char *slash = strchr(actor->name, '/');
 
+    actor->open.job = mst_slice_text("train");
     if (slash) {
-        (void)snprintf(actor->job, sizeof(actor->job), "%.*s", (int)(slash - actor->name),
-                       actor->name);
-    } else {
-        (void)snprintf(actor->job, sizeof(actor->job), "train");
+        actor->open.job = mst_slice_of(actor->name, (size_t)(slash - actor->name));
     }
-    actor->open.job = mst_slice_text(actor->job);
 }
 
 /* "#2", and "#2b" for another process at the same place; "worker#0", "agent#0"; others observe. */

@@ -25,7 +25,7 @@ struct asked {
 
 struct actor {
     char name[NAME_BYTES_MAX];
-    char job[NAME_BYTES_MAX], host[NAME_BYTES_MAX];
+    char host[NAME_BYTES_MAX];
     struct mst_open open;
     struct mst_conn conn; /* 0: not connected */
     uint64_t conns;       /* it ever had */

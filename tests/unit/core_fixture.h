@@ -19,7 +19,8 @@
 #include "core/core.h"
 #include "failing_mem.h"
 
-enum { FIXTURE_LEASE_MS = 10000, FIXTURE_REPLIES_MAX = 4096, FIXTURE_STORY_MAX = 65536 };
+#define FIXTURE_LEASE_MS UINT64_C(10000)
+enum { FIXTURE_REPLIES_MAX = 4096, FIXTURE_STORY_MAX = 65536 };
 
 struct client {
     struct mst_conn conn; /* 0: not connected */

@@ -2,8 +2,9 @@
 #ifndef FAILING_MEM_H
 #define FAILING_MEM_H
 
-/* An allocator that fails one chosen allocation and counts what is not given back. A scenario is run
- * again and again, failing its first, second, third... allocation, until one run did not fail. */
+/* An allocator that fails one chosen allocation and counts what is not given back. A scenario is
+ * run again and again, failing its first, second, third... allocation, until one run did not fail.
+ */
 
 #include <stdbool.h>
 #include <stddef.h>

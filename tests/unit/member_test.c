@@ -665,6 +665,25 @@ static void a_newcomer_asks_to_be_let_in(struct fixture *f)
     EXPECT_INT(f, view_of(f, &ranks[1]).attention, MST_CALM);
 }
 
+static void who_is_ready_too_late_waits_for_the_next_seal(struct fixture *f)
+{
+    struct client ranks[2];
+    struct client early = fixture_rank(f, 2, 2);
+    struct client late = fixture_rank(f, 3, 2);
+
+    fixture_seal(f, ranks, 2);
+    fixture_connect(f, &early);
+    fixture_connect(f, &late);
+    fixture_send(f, &ranks[0], seal_request(1, 0));
+    fixture_join(f, &early); /* the last request before the one that closes it */
+    fixture_send(f, &ranks[1], seal_request(1, 0));
+    fixture_join(f, &late); /* the first one after it */
+    EXPECT_INT(f, last(f, &early)->view.size, 3);
+    EXPECT_INT(f, last(f, &late)->status, MUSTER_MORE);
+    EXPECT_INT(f, view_of(f, &ranks[0]).size, 3);
+    EXPECT_INT(f, view_of(f, &ranks[0]).attention, MST_GROW);
+}
+
 static void with_grow_fault_a_newcomer_waits_for_one(struct fixture *f)
 {
     struct client ranks[2];
@@ -785,6 +804,7 @@ static void workers_join_at_once(struct fixture *f)
     X(a_seal_that_nobody_survives_lets_nobody_in)                                                  \
     X(an_empty_jobs_parameters_are_free_again)                                                     \
     X(a_newcomer_asks_to_be_let_in)                                                                \
+    X(who_is_ready_too_late_waits_for_the_next_seal)                                               \
     X(with_grow_fault_a_newcomer_waits_for_one)                                                    \
     X(with_grow_off_nobody_is_let_in)                                                              \
     X(a_joiner_that_dies_is_not_let_in)                                                            \
