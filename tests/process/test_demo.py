@@ -2,6 +2,8 @@
 """The examples as a reader runs them: the same weights whoever computes what and whoever dies, one
 step repeated at most, survivors that stay the processes they were, and a blocked recv cut short."""
 
+import importlib.machinery
+import importlib.util
 import json
 import os
 import pathlib
@@ -11,6 +13,8 @@ import signal
 import subprocess
 
 import pytest
+
+from conftest import Process
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("MUSTER_BUILD", ROOT / "build" / "dev"))
@@ -147,6 +151,31 @@ def test_the_demo_says_when_it_is_not_good_enough(env, folder):
     done = demo(env, folder, "--bits-max", "1")
     assert done.returncode == 1
     assert "over 1.0 bits per character" in done.stderr
+
+
+def test_the_seed_picks_the_victim_and_the_step():
+    loader = importlib.machinery.SourceFileLoader("demo", str(ROOT / "tools" / "demo"))
+    tool = importlib.util.module_from_spec(importlib.util.spec_from_loader("demo", loader))
+    loader.exec_module(tool)
+    picks = [(killer.index, killer.step) for killer in (tool.Killer(n, 1200) for n in range(40))]
+    assert {index for index, _ in picks} == {0, 1, 2, 3}
+    assert len({step for _, step in picks}) > 10
+    assert all(0 < step < 1200 for _, step in picks)
+    again = tool.Killer(7, 1200)
+    assert (again.index, again.step) == picks[7]
+
+
+def test_the_reader_may_kill_by_hand(env, folder, started):
+    """It waits, says how, and goes on with whichever rank was killed."""
+    run = Process([ROOT / "tools" / "demo", "--hands", "--steps", "60", "--folder", folder, "--bin",
+                   BUILD / "bin", "--bits-max", "8"], env)
+    started.append(run)
+    line = run.out.wait_for("kill -9 ", "that is #2")
+    os.kill(int(re.search(r"kill -9 (\d+)", line)[1]), signal.SIGKILL)
+    assert run.wait() == 0, "\n".join(run.out.lines + run.log.lines)
+    assert run.out.having("killed (SIGKILL); again as pid", "#2 pid ")
+    assert run.out.having("it says  ")
+    assert run.out.having("digest, with a rank killed", "the same")
 
 
 def test_text_that_gives_the_test_away_is_refused(env, tmp_path):

@@ -213,15 +213,15 @@ def test_an_address_where_nobody_is(muster, env):
     assert address in refused(muster("key", "get", "k", "--addr", address))
 
 
-def test_a_service_that_comes_back_finds_who_waits(serve, muster, spawn):
+def test_a_service_without_its_state_gives_up_who_waits(serve, spawn):
+    """It cannot know what became of their requests, so nothing is carried out a second time."""
     service = serve("--log-level", "debug")
     waiting = spawn("key", "get", "late", "--wait", "60s")
     service.log.wait_for("connection-accepted", "conn=2")  # the first one only looked
     service.kill()
     serve()
-    said(muster("key", "put", "late", "here"))
-    assert waiting.wait() == 0
-    assert waiting.out.lines == ["here"]
+    assert waiting.wait() == 1
+    assert "get 'late': given up" in waiting.log.lines[-1]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])

@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "io/page.h"
 #include "library_stage.h"
 
 static char logged[400];
@@ -155,7 +156,7 @@ static void wait_for_loss(const muster_client *service, const char *job)
     muster_client_close(observer);
 }
 
-static void who_returns_after_its_loss_is_refused(void **state)
+static void who_returns_after_its_loss_is_told_the_generation(void **state)
 {
     muster_client *service = library_alone();
     struct holder holder;
@@ -168,6 +169,7 @@ static void who_returns_after_its_loss_is_refused(void **state)
     assert_int_equal(kill(holder.pid, SIGCONT), 0);
     assert_true(read(holder.told, text, sizeof(text) - 1) > 0);
     assert_non_null(strstr(text, "given up"));
+    assert_non_null(strstr(text, "; the job is in generation 1"));
     assert_non_null(strstr(text, "the job is in generation 1"));
     assert_int_equal(holder_end(&holder), 0);
     muster_client_close(service);
@@ -184,6 +186,45 @@ static void an_address_in_the_environment_is_never_left(void **state)
     assert_int_equal(unsetenv("MUSTER_ADDR"), 0);
     assert_null(client);
     assert_non_null(strstr(err.text, "unix:/nonexistent/muster.sock"));
+}
+
+/* ---- what its agent sees ---- */
+
+static muster_status ping_thrice(muster_restart *restart, void *ctx)
+{
+    const struct mst_page *page = ctx;
+    muster_status status = MUSTER_OK;
+
+    for (int i = 0; i < 3 && status == MUSTER_OK; i++) {
+        status = muster_restart_ping(restart);
+    }
+    return mst_page_held(page) ? status : MUSTER_EFAILED;
+}
+
+static void a_rank_shows_its_progress_on_its_page(void **state)
+{
+    struct mst_page *page = NULL;
+    struct muster_error err;
+    muster_client *client;
+    char text[16];
+    int fd = -1;
+
+    (void)state;
+    assert_int_equal(mst_page_create(&page, &fd), MUSTER_OK);
+    (void)snprintf(text, sizeof(text), "%d", fd);
+    assert_int_equal(setenv("MUSTER_PAGE_FD", text, 1), 0);
+    client = library_alone();
+    assert_int_equal(unsetenv("MUSTER_PAGE_FD"), 0);
+    assert_true(mst_page_held(page));
+    assert_int_equal(page->pid, getpid());
+    library_ok(muster_restart_run(client, NULL, ping_thrice, page, &err), &err);
+    assert_int_equal(page->pings, 3);
+    assert_int_equal(page->generation, 1);
+    muster_client_close(client);
+    assert_false(mst_page_held(page)); /* a close is no death */
+    assert_false(mst_page_died(page));
+    mst_page_unmap(page);
+    (void)close(fd);
 }
 
 /* ---- faults ---- */
@@ -353,6 +394,41 @@ static void a_batch_compares_and_sets(void **state)
     muster_client_close(client);
 }
 
+/* What `err` says of a refusal: the limit, as a number. */
+static void refused_for(muster_status status, const struct muster_error *err, const char *limit)
+{
+    assert_int_equal(status, MUSTER_ELIMIT);
+    assert_non_null(strstr(err->text, "over a limit of the service: "));
+    assert_string_equal(strrchr(err->text, ' ') + 1, limit);
+}
+
+static void what_is_over_a_limit_is_told_the_limit(void **state)
+{
+    static char name[5001];
+    static const char bytes[65537];
+    struct muster_slice large = {.data = bytes, .size = sizeof(bytes)};
+    muster_client *client = library_alone();
+    struct muster_round_options options = MUSTER_ROUND_OPTIONS_INIT;
+    struct muster_client_options other;
+    struct muster_error err;
+    muster_client *none = NULL;
+
+    (void)state;
+    memset(name, 'n', sizeof(name) - 1);
+    refused_for(muster_key_put(client, name, bytes_of("x"), NULL, LIMIT_MS, NULL, &err), &err,
+                "4096");
+    refused_for(muster_member_fault(client, 1, name, LIMIT_MS, &err), &err, "1024");
+    refused_for(muster_barrier_wait(client, name, LIMIT_MS, &err), &err, "256");
+    options.reduce = MUSTER_REDUCE_GATHER;
+    refused_for(muster_round_join(client, "g", &options, large, LIMIT_MS, NULL, &err), &err,
+                "65536");
+    large.size--;
+    library_ok(muster_round_join(client, "g", &options, large, LIMIT_MS, NULL, &err), &err);
+    other = place(client, name, 1, 0);
+    refused_for(muster_client_open(&none, &other, LIMIT_MS, &err), &err, "256");
+    muster_client_close(client);
+}
+
 static void words_and_exit_codes(void **state)
 {
     (void)state;
@@ -375,13 +451,15 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_place_whose_holder_lives_is_refused),
         cmocka_unit_test(a_place_whose_holder_is_lost_is_taken_over),
-        cmocka_unit_test(who_returns_after_its_loss_is_refused),
+        cmocka_unit_test(who_returns_after_its_loss_is_told_the_generation),
         cmocka_unit_test(an_address_in_the_environment_is_never_left),
+        cmocka_unit_test(a_rank_shows_its_progress_on_its_page),
         cmocka_unit_test(a_fault_and_an_end_are_told_to_those_who_watch),
         cmocka_unit_test(who_stands_at_a_round_is_listed),
         cmocka_unit_test(equal_bytes_and_sums_are_given_to_the_caller),
         cmocka_unit_test(several_keys_are_waited_for),
         cmocka_unit_test(a_batch_compares_and_sets),
+        cmocka_unit_test(what_is_over_a_limit_is_told_the_limit),
         cmocka_unit_test(words_and_exit_codes),
     };
 

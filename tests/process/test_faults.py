@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes wrong in rarer ways: the service stands still, a dead process does not go, another one
+dies at every start or comes late."""
+
+import ctypes
+import os
+import random
+import re
+import select
+import signal
+import socket
+import threading
+
+import pytest
+
+from conftest import WAIT_S, Process, sanitized
+from running import RANK, Run, wait_gone
+from wire import connect
+
+
+@pytest.fixture
+def run(spawn, muster):
+    def start(size, *flags, **options):
+        return Run(spawn, muster, size, *flags, **options)
+
+    return start
+
+
+@pytest.fixture
+def pass_time(serve, muster):
+    """pass_time(ms): by the clock of a service that has nothing to do with the test's job."""
+    serve("--job", "clock")
+
+    def wait(ms):
+        done = muster("key", "get", "never", "--wait", f"{ms}ms", "-j", "clock")
+        assert done.returncode == 124
+
+    return wait
+
+
+# ---- the service stands still ----
+
+
+def service_of(job):
+    children = open(f"/proc/{job.run.pid}/task/{job.run.pid}/children").read().split()
+    (service,) = {int(child) for child in children} - {rank["pid"] for rank in job.entered().values()}
+    return service
+
+
+def test_a_service_that_stands_still_for_less_than_the_lease_is_not_noticed(run, pass_time):
+    job = run(2, "--lease", "8s")
+    ranks = job.entered()
+    service = service_of(job)
+    os.kill(service, signal.SIGSTOP)
+    pass_time(1500)
+    os.kill(service, signal.SIGCONT)
+    job.all_well(ranks)
+    assert set(job.generations()) == {1}
+    assert not job.log.having("starting it again")
+
+
+def test_a_service_that_stands_still_for_longer_costs_one_interruption_and_no_rank(run, pass_time):
+    job = run(2, "--lease", "2s" if sanitized() else "1s")
+    before = job.entered()
+    service = service_of(job)
+    os.kill(service, signal.SIGSTOP)
+    pass_time(5000 if sanitized() else 2500)
+    os.kill(service, signal.SIGCONT)
+    after = job.entered(2)
+    assert {i: rank["pid"] for i, rank in after.items()} == {
+        i: rank["pid"] for i, rank in before.items()
+    }
+    job.all_well(after)
+    assert set(job.generations()) == {1, after[0]["generation"]}
+    assert not job.log.having("starting it again")
+
+
+# ---- connections that are cut ----
+
+
+class Proxy:
+    """Between a client and the service; cuts each connection after so many bytes, wherever that is,
+    and leaves the last one alone."""
+
+    def __init__(self, address, budgets):
+        self.address, self.budgets = address, budgets
+        self.spent = threading.Event()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        for budget in self.budgets:
+            self.carry(self.listener.accept()[0], budget)
+        self.spent.set()
+        try:
+            self.carry(self.listener.accept()[0], float("inf"))
+        except OSError:
+            pass  # the test is over
+
+    def carry(self, client, budget):
+        service = connect(self.address)
+        other = {client: service, service: client}
+        while budget > 0:
+            for sock in select.select([client, service], [], [])[0]:
+                data = sock.recv(int(min(budget, 65536)))
+                budget = budget - len(data) if data else 0
+                try:
+                    other[sock].sendall(data)
+                except OSError:
+                    budget = 0
+        client.close()
+        service.close()
+
+
+def test_a_rank_whose_connection_is_cut_at_any_byte_keeps_its_place(serve, muster, env, started):
+    service = serve("--addr", "127.0.0.1:0")
+    dice = random.Random(1)
+    proxy = Proxy(service.address, [dice.randrange(1, 1200) for _ in range(15)])
+    rank = Process([RANK], {**env, "MUSTER_ADDR": f"127.0.0.1:{proxy.port}", "MUSTER_SIZE": "1",
+                            "MUSTER_INDEX": "0"})
+    started.append(rank)
+    rank.out.wait_for("entered generation=1 rank=0 size=1")
+    assert proxy.spent.wait(WAIT_S)
+    muster("key", "put", "order-0-1", "ok", "--addr", service.address)
+    assert rank.wait() == 0, rank.log.lines
+    proxy.listener.close()
+    assert len(rank.out.having("entered generation=")) == 1
+    assert service.log.having("member-back #0 incarnation=1")
+    assert not service.log.having("member-lost")
+
+
+# ---- a death that takes its time ----
+
+PTRACE_DETACH, PTRACE_SEIZE, TRACE_EXIT, WALL = 17, 0x4206, 0x40, 0x40000000
+
+
+def ptrace(request, pid, data):
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+    libc.ptrace.restype = ctypes.c_long
+    return libc.ptrace(request, pid, None, data)
+
+
+def test_who_is_dead_but_not_gone_is_told_and_not_replaced_yet(run):
+    """A tracer holds the dying process at its exit: its memory, ports and locks are still its own."""
+    job = run(2, "--lease", "10m")
+    before = job.entered()
+    victim = before[1]["pid"]
+    if ptrace(PTRACE_SEIZE, victim, TRACE_EXIT) != 0:
+        pytest.skip("this machine lets nobody trace")
+    os.kill(victim, signal.SIGKILL)
+    pid, status = os.waitpid(victim, WALL)
+    assert (pid, status >> 16) == (victim, 6)  # it stands at its exit
+    alone = job.entered(2, size=1)
+    assert {i: rank["pid"] for i, rank in alone.items()} == {0: before[0]["pid"]}
+    line = job.log.wait_for("#1 is dead but not gone: blocked in ")
+    assert re.search(r"blocked in \S", line)
+    assert not job.log.having("starting it again")
+    assert ptrace(PTRACE_DETACH, victim, 0) == 0
+    job.log.wait_for("starting it again")
+    job.all_well(job.entered(3))
+
+
+# ---- those who come again and again, or late ----
+
+
+def test_who_dies_at_every_start_is_held_back_longer_each_time(run, tmp_path):
+    flag = tmp_path / "crash"
+    script = '[ -e "$1" ] && [ "$MUSTER_INDEX" = 1 ] && exit 4; exec "$0"'
+    job = run(2, rank=("sh", "-c", script, RANK, flag))
+    before = job.entered()
+    flag.touch()
+    os.kill(before[1]["pid"], signal.SIGKILL)
+    job.log.wait_for("was killed by signal 9 (Killed); starting it again (1 of 3)")
+    job.log.wait_for("ended with status 4; starting it again in 1 s (2 of 3)")
+    job.log.wait_for("ended with status 4; starting it again in 2 s (3 of 3)")
+    flag.unlink()
+    after = job.entered(2)
+    assert after[0]["pid"] == before[0]["pid"]
+    # It cost the other rank the loss of #1 and the newcomer, and nothing in between.
+    assert len([line for line in job.out.having("entered generation=", "index=0")]) <= 3
+    job.all_well(after)
+
+
+def test_a_job_starts_without_who_is_late_and_takes_it_in(run, tmp_path):
+    late = tmp_path / "late"
+    os.mkfifo(late)
+    script = '[ "$MUSTER_INDEX" = 2 ] && read go < "$1"; exec "$0"'
+    job = run(3, "--min-size", 2, "--join-wait", "200ms", rank=("sh", "-c", script, RANK, late))
+    first = job.entered(1, size=2)
+    assert set(first) == {0, 1}
+    late.write_text("go\n")
+    whole = job.entered(2, size=3)
+    assert all(whole[index]["pid"] == first[index]["pid"] for index in first)
+    job.all_well(whole)
+
+
+# ---- signals ----
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGQUIT, signal.SIGINT])
+def test_every_polite_signal_reaches_the_ranks(spawn, number):
+    script = f"trap 'echo saved; exit 0' {number.name[3:]}; echo ready; while :; do sleep 0.01; done"
+    process = spawn("run", "-n", 2, "--", "sh", "-c", script)
+    process.out.wait_for("ready", count=2)
+    process.signal(number)
+    assert process.wait() == 0
+    assert len(process.out.having("saved")) == 2
+
+
+def test_chaos_sends_the_signal_it_is_told(run, muster):
+    job = run(2)
+    job.entered()
+    done = muster("chaos", "kill", "#1", "--signal", 6, "-j", job.job)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("signal 6 (Aborted) sent to #1 (rank 1, pid ")
+    job.log.wait_for("(#1, pid ", "was killed by signal 6 (Aborted); starting it again")
+    job.all_well(job.entered(2))
+
+
+# ---- names ----
+
+
+@pytest.mark.parametrize("job", ["a/b", "../x", ".hidden", "x" * 200])
+def test_a_job_name_that_can_name_no_socket_is_refused(muster, env, job):
+    for done in (muster("run", "-j", job, "--", "true"), muster("serve", "--job", job)):
+        assert done.returncode in (1, 125)
+        assert len(done.stderr.splitlines()) == 1 and "the job name '" in done.stderr
+    assert os.listdir(env["MUSTER_RUNTIME_DIR"]) == []
+
+
+# ---- a program started alone ----
+
+
+def test_a_program_started_alone_says_so_and_leaves_nothing(env, started):
+    alone = Process([RANK], {**env, "MUSTER_LEASE": "5s"})
+    started.append(alone)
+    alone.out.wait_for("entered generation=1 rank=0 size=1")
+    (line,) = alone.log.lines
+    service = int(re.search(r"^muster: no MUSTER_ADDR: a job of one, .*\(process (\d+) at unix:", line)[1])
+    pidfd = os.pidfd_open(service)
+    alone.kill()
+    wait_gone(pidfd)
+    assert os.listdir(env["MUSTER_RUNTIME_DIR"]) == []
