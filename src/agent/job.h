@@ -49,7 +49,7 @@ struct mst_place {
 enum mst_ending {
     MST_GOES_ON = 0,
     MST_ENDS_SIGNAL = 1, /* somebody told us to stop */
-    MST_ENDS_FAILED = 2, /* a place was given up */
+    MST_ENDS_FAILED = 2, /* a place was given up, or its next process waits for nobody */
     MST_ENDS_WELL = 3    /* only joiners were left */
 };
 

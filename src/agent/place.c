@@ -354,8 +354,8 @@ static void failed(struct mst_place *place)
     }
 }
 
-/* To the service: that it is dead, or, when the waiter told that already, how it died. Of who left or
- * closed it takes no notice. */
+/* To the service: that it is dead, or, when the waiter told that already, how it died. Of who left
+ * or closed it takes no notice. */
 static void report(struct mst_job *job, struct mst_process *process, bool died)
 {
     if (process->verdict != MST_CAUSE_NONE) {

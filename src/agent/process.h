@@ -38,7 +38,7 @@ struct mst_process {
     struct timespec died;   /* when it was first known, on the wall clock... */
     uint64_t died_ns;       /* ...and on ours */
 
-    int status; /* as waitpid gives it, once gone */
+    int status;                  /* as waitpid gives it, once gone */
     struct mst_lib_post lost[2]; /* the death, and its status when that came later */
     unsigned lost_count;
 };

@@ -212,12 +212,28 @@ static bool only_joiners(struct mst_job *job)
     return job->uses_muster && done && joiner && !other;
 }
 
+/* Whether a rank ended well after the last of the others had failed: then the work was done without
+ * those. Else it left before, and who was to go on has failed. */
+static bool done_without_them(const struct mst_job *job)
+{
+    uint64_t failed_ns = 0, done_ns = 0;
+
+    for (const struct mst_process *one = job->processes; one != NULL; one = one->older) {
+        uint64_t *last = mst_process_failed(one) ? &failed_ns : &done_ns;
+
+        if (one->end == MST_PROCESS_GONE && one->died_ns > *last) {
+            *last = one->died_ns;
+        }
+    }
+    return done_ns > failed_ns;
+}
+
 static void on_joiners(uv_timer_t *timer)
 {
     struct mst_job *job = timer->data;
 
     if (job->ending == MST_GOES_ON && only_joiners(job)) {
-        mst_job_end(job, MST_ENDS_WELL, SIGTERM);
+        mst_job_end(job, done_without_them(job) ? MST_ENDS_WELL : MST_ENDS_FAILED, SIGTERM);
         mst_job_look(job);
     }
 }

@@ -430,6 +430,16 @@ def test_too_few(job):
     job.ended(1)
 
 
+def test_too_few_although_started_again(job):
+    """One has left, the others are too few and end; what is started in their place waits for
+    nobody. That is no success."""
+    job.run(3, "--min-size", 3, "--max-restarts", 2)
+    ranks = job.entered(3)
+    job.order(ranks[1:2], "leave")
+    job.order(job.wait("done", 3), "end")
+    job.ended(1)
+
+
 def test_shrinks_when_allowed(job):
     job.run(3, "--min-size", 2, "--max-restarts", 0)
     ranks = job.entered(3)
