@@ -19,7 +19,9 @@ int main(void)
     if (status == MUSTER_OK) {
         status = muster_restart_run(client, NULL, work, client, &err);
     }
-    (void)fputs(err.text, stderr); /* empty: all went well */
+    if (status != MUSTER_OK) {
+        (void)fprintf(stderr, "hello: %s\n", err.text);
+    }
     muster_client_close(client);
     return muster_exit_code(status);
 }

@@ -126,7 +126,10 @@ static muster_status connect_next(struct ring *ring, const struct sockaddr_in *a
 {
     int one = 1;
     ring->to_next = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    setsockopt(ring->to_next, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    if (ring->to_next < 0) {
+        return after_failure(ring, "socket", ring->next_index, errno);
+    }
+    (void)setsockopt(ring->to_next, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     /* Called again after a signal, Linux goes on with the connection that was begun. */
     while (connect(ring->to_next, (const struct sockaddr *)address, sizeof *address) != 0) {
         muster_status status = after_failure(ring, "connect", ring->next_index, errno);
@@ -188,10 +191,12 @@ muster_status ring_open(struct ring *ring, muster_client *client, muster_restart
         return MUSTER_OK;
     }
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    muster_status status = open_with(ring, client, listener, err);
-    if (listener >= 0) {
-        close(listener);
+    if (listener < 0) {
+        (void)snprintf(err->text, sizeof err->text, "socket: %s", strerror(errno));
+        return MUSTER_EFAILED;
     }
+    muster_status status = open_with(ring, client, listener, err);
+    close(listener);
     return status;
 }
 

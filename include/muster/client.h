@@ -23,7 +23,8 @@ extern "C" {
  *
  * What holds for every function of this library that takes a client:
  * - Thread: any thread may call it, several at once; they share one connection. A handle is dead in
- *   a child after fork: every call there returns EINVAL and says so, and close only frees memory.
+ *   a child after fork: every call there returns EINVAL and says so, and close only closes the
+ *   child's copies of its descriptors.
  * - Time: `timeout_ms` is relative; -1 waits without limit. 0 waits for nothing but the service's
  *   own answer, which is given up after one lease. While the service is away calls wait for it, and
  *   what was sent is repeated safely when it is back: a write is applied once.
@@ -116,10 +117,11 @@ MUSTER_API MUSTER_MUST_USE muster_status
 muster_client_open(muster_client **out, const struct muster_client_options *options,
                    int64_t timeout_ms, struct muster_error *err);
 
-/* Ends the session and frees the handle. Calls still waiting in other threads are ended with
- * ECANCELLED first and waited for. A rank that closes without muster_member_leave leaves: that is
- * no fault. Waits at most a second for the service. NULL: a no-op. Not from the log callback.
- * Since 0.1. */
+/* Ends the session and frees the handle. Calls in progress in other threads are ended with
+ * ECANCELLED first and waited for; a function that muster_restart_run runs there is interrupted,
+ * and waited for as well. A rank that closes without muster_member_leave leaves: that is no fault.
+ * Waits at most a second for the service. NULL: a no-op. Neither from the log callback nor from
+ * within the function: it would wait for itself. Since 0.1. */
 MUSTER_API void muster_client_close(muster_client *client);
 
 /* Where this process stands now. Costs no round trip. Since 0.1. */

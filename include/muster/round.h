@@ -28,7 +28,7 @@ enum muster_on_loss {
 enum muster_reduce {
     MUSTER_REDUCE_NONE = 0,   /* a barrier */
     MUSTER_REDUCE_GATHER = 1, /* everyone receives everyone's bytes */
-    MUSTER_REDUCE_MIN = 2, /* of a vector of int64_t in the machine's order, element by element */
+    MUSTER_REDUCE_MIN = 2,    /* of a vector of int64_t, little-endian, element by element */
     MUSTER_REDUCE_MAX = 3,
     MUSTER_REDUCE_SUM = 4,  /* overflow is an error: ERANGE */
     MUSTER_REDUCE_EQUAL = 5 /* all contributions are the same bytes, or EMISMATCH */

@@ -13,8 +13,6 @@
 
 #include "agent/job.h"
 
-#define LAST_LINE_WAIT_MS 500
-
 /* A later process of its place was in a generation again. */
 static bool got_over(const struct mst_job *job, const struct mst_process *process)
 {
@@ -38,21 +36,6 @@ static const struct mst_process *first_cause(const struct mst_job *job)
         }
     }
     return first;
-}
-
-void mst_cause_service(struct mst_job *job, int status)
-{
-    if (job->service_lost == 0) {
-        job->service_lost = job->service.pid;
-        if (WIFSIGNALED(status)) {
-            (void)snprintf(job->service_how, sizeof job->service_how,
-                           "was killed by signal %d (%s)", WTERMSIG(status),
-                           strsignal(WTERMSIG(status)));
-        } else {
-            (void)snprintf(job->service_how, sizeof job->service_how, "ended with status %d",
-                           WEXITSTATUS(status));
-        }
-    }
 }
 
 static void tell_time(const struct timespec *time, char *text, size_t room)
@@ -85,7 +68,6 @@ static void tell_process(struct mst_job *job, const struct mst_process *process)
     char name[64], how[128], time[64], where[96], last[MST_OUTPUT_LAST_MAX] = "";
 
     if (process->error != NULL) {
-        (void)mst_output_drain(job->output, process->error, LAST_LINE_WAIT_MS);
         mst_output_last(job->output, process->error, last);
     }
     mst_process_name(process, name, sizeof name);

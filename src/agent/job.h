@@ -16,6 +16,7 @@
 #include <uv.h>
 
 #include "agent/environment.h"
+#include "agent/keeper.h"
 #include "agent/output.h"
 #include "agent/process.h"
 #include "agent/run.h"
@@ -64,8 +65,10 @@ struct mst_job {
     uv_signal_t child, signals[MST_JOB_SIGNALS];
     uv_timer_t grace;   /* then SIGKILL */
     uv_timer_t joiners; /* then they are stopped, if they still wait alone */
+    uv_timer_t service_again;
     struct mst_service service;
     struct mst_session session;
+    struct mst_keeper keeper;
     struct mst_output *output;
     struct mst_death *death;
     struct mst_place *places;
@@ -75,17 +78,18 @@ struct mst_job {
     bool uses_muster; /* a process of the run has opened a client */
     enum mst_ending ending;
     uint64_t ended_ns; /* when that was decided */
-    int signal;        /* that ended it */
+    int signal;        /* the first that we were told to stop by */
     bool closing;
-    int launch_code;    /* not 0: a program could not be started */
+    int launch_code;    /* not 0: a program, or what it needs, could not be started */
     pid_t service_lost; /* the service died, and with it the job's state */
     char service_how[128];
+    uint32_t service_deaths;
 
     pthread_mutex_t lock; /* of what says so */
     struct mst_process *processes;
 };
 
-/* One line on stderr, "muster run: ...". */
+/* One line on stderr, "muster run: ...". Main thread. */
 void mst_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* run.c: the run ends: the processes get `number`, and SIGKILL after the grace time. */
@@ -99,8 +103,10 @@ void mst_place_notice(struct mst_place *place);
 void mst_place_member(struct mst_job *job, const struct mst_who *who);
 void mst_place_told(void *job, uint64_t tag);
 
+/* The time before the next try, after `failures` in a row: doubling, at most a minute. */
+uint64_t mst_back_off_ms(uint32_t failures);
+
 /* cause.c: what the run is told to have ended by, once no process is left. */
-void mst_cause_service(struct mst_job *job, int status);
 void mst_cause_tell(struct mst_job *job);
 int mst_cause_code(const struct mst_job *job);
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define LABEL_MAX ((size_t)16)
@@ -25,14 +25,15 @@ struct mst_output_stream {
     char last[MST_OUTPUT_LAST_MAX];
     char *line; /* the one that is not at its end yet */
     size_t line_size;
+    size_t owed; /* to be read before the output is drained */
 };
 
 struct mst_output {
     pthread_t thread;
     pthread_mutex_t lock; /* of all that follows, and of the streams; not held while writing */
-    pthread_cond_t ended; /* a stream came to its end */
+    pthread_cond_t drained;
     int bell;
-    bool label, stopping;
+    bool label, draining, stopping;
     struct mst_output_stream *streams;
     /* Of the thread alone. */
     struct pollfd *polled;
@@ -128,36 +129,45 @@ static void take(struct mst_output *output, struct mst_output_stream *stream, co
     }
 }
 
-static void stream_end(struct mst_output *output, struct mst_output_stream *stream)
+/* With the lock held, which is given up while writing: a reader may take its time. */
+static void write_out(struct mst_output *output, int to)
+{
+    (void)pthread_mutex_unlock(&output->lock);
+    write_all(to, output->out, output->out_size);
+    output->out_size = 0;
+    (void)pthread_mutex_lock(&output->lock);
+}
+
+static void stream_finish_line(struct mst_output *output, struct mst_output_stream *stream)
 {
     if (stream->line_size > 0) {
         line_ends(output, stream);
+        write_out(output, stream->to);
     }
-    free(stream->line);
-    stream->line = NULL;
 }
 
-/* Reads once, and writes the whole lines at once, so that two ranks' lines never mix. */
+static void stream_end(struct mst_output *output, struct mst_output_stream *stream)
+{
+    stream_finish_line(output, stream);
+    free(stream->line);
+    stream->line = NULL;
+    (void)close(stream->from);
+    stream->from = -1;
+    stream->owed = 0;
+}
+
+/* Reads once, which does not block, and writes the whole lines at once, so that two ranks' lines
+ * never mix. With the lock held: what is owed is exact. */
 static void stream_read(struct mst_output *output, struct mst_output_stream *stream)
 {
     ssize_t got = read(stream->from, output->in, sizeof output->in);
-    bool ended = got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN);
 
-    (void)pthread_mutex_lock(&output->lock);
     if (got > 0) {
+        stream->owed -= (size_t)got < stream->owed ? (size_t)got : stream->owed;
         take(output, stream, output->in, (size_t)got);
-    } else if (ended) {
+        write_out(output, stream->to);
+    } else if (got == 0 || (errno != EINTR && errno != EAGAIN)) {
         stream_end(output, stream);
-    }
-    (void)pthread_mutex_unlock(&output->lock);
-    write_all(stream->to, output->out, output->out_size);
-    output->out_size = 0;
-    if (ended) { /* only now that its last line was written */
-        (void)pthread_mutex_lock(&output->lock);
-        (void)close(stream->from);
-        stream->from = -1;
-        (void)pthread_cond_broadcast(&output->ended);
-        (void)pthread_mutex_unlock(&output->lock);
     }
 }
 
@@ -201,6 +211,23 @@ static size_t polled_collect(struct mst_output *output)
     return count;
 }
 
+/* With the lock held. */
+static void drain_on(struct mst_output *output)
+{
+    struct mst_output_stream *stream;
+
+    for (stream = output->streams; stream != NULL; stream = stream->next) {
+        if (stream->owed > 0) {
+            return;
+        }
+    }
+    for (stream = output->streams; stream != NULL; stream = stream->next) {
+        stream_finish_line(output, stream);
+    }
+    output->draining = false;
+    (void)pthread_cond_broadcast(&output->drained);
+}
+
 static void *output_main(void *arg)
 {
     struct mst_output *output = arg;
@@ -215,12 +242,15 @@ static void *output_main(void *arg)
         if (output->polled[0].revents != 0) {
             (void)!read(output->bell, &rung, sizeof rung);
         }
+        (void)pthread_mutex_lock(&output->lock);
         for (size_t i = 1; i < count; i++) {
             if (output->polled[i].revents != 0) {
                 stream_read(output, output->polled_streams[i]);
             }
         }
-        (void)pthread_mutex_lock(&output->lock);
+        if (output->draining) {
+            drain_on(output);
+        }
     }
     (void)pthread_mutex_unlock(&output->lock);
     return NULL;
@@ -281,7 +311,7 @@ muster_status mst_output_new(struct mst_output **out, bool label)
         return MUSTER_ENOMEM;
     }
     (void)pthread_mutex_init(&output->lock, NULL);
-    (void)pthread_cond_init(&output->ended, NULL);
+    (void)pthread_cond_init(&output->drained, NULL);
     if (thread_start(output) != 0) {
         output_release(output);
         return MUSTER_EFAILED;
@@ -300,7 +330,7 @@ void mst_output_free(struct mst_output *output)
     (void)pthread_mutex_unlock(&output->lock);
     ring(output);
     (void)pthread_join(output->thread, NULL);
-    (void)pthread_cond_destroy(&output->ended);
+    (void)pthread_cond_destroy(&output->drained);
     (void)pthread_mutex_destroy(&output->lock);
     output_release(output);
 }
@@ -320,7 +350,7 @@ muster_status mst_output_add(struct mst_output *output, uint32_t index, int from
     }
     stream->from = from;
     stream->to = to;
-    if (output->label) {
+    if (output->label && index != MST_OUTPUT_NO_LABEL) {
         stream->label_size =
             (size_t)snprintf(stream->label, sizeof stream->label, "[%u]: ", (unsigned)index);
     }
@@ -341,38 +371,21 @@ void mst_output_last(struct mst_output *output, const struct mst_output_stream *
     (void)pthread_mutex_unlock(&output->lock);
 }
 
-/* With the lock held. */
-static bool at_end(const struct mst_output *output, const struct mst_output_stream *stream)
+void mst_output_drain(struct mst_output *output)
 {
-    if (stream != NULL) {
-        return stream->from < 0;
-    }
-    for (stream = output->streams; stream != NULL; stream = stream->next) {
-        if (stream->from >= 0) {
-            return false;
+    (void)pthread_mutex_lock(&output->lock);
+    for (struct mst_output_stream *stream = output->streams; stream != NULL;
+         stream = stream->next) {
+        int waiting = 0;
+
+        if (stream->from >= 0 && ioctl(stream->from, FIONREAD, &waiting) == 0) {
+            stream->owed = (size_t)waiting;
         }
     }
-    return true;
-}
-
-bool mst_output_drain(struct mst_output *output, const struct mst_output_stream *stream,
-                      int64_t timeout_ms)
-{
-    struct timespec until;
-    bool in_time = true, ended;
-
-    (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += timeout_ms / 1000;
-    until.tv_nsec += (timeout_ms % 1000) * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_nsec -= 1000000000;
-        until.tv_sec++;
+    output->draining = true;
+    ring(output);
+    while (output->draining) {
+        (void)pthread_cond_wait(&output->drained, &output->lock);
     }
-    (void)pthread_mutex_lock(&output->lock);
-    while (!at_end(output, stream) && in_time) {
-        in_time = pthread_cond_timedwait(&output->ended, &output->lock, &until) != ETIMEDOUT;
-    }
-    ended = at_end(output, stream);
     (void)pthread_mutex_unlock(&output->lock);
-    return ended;
 }

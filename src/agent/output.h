@@ -18,13 +18,15 @@
 /* What is kept of a last line. */
 #define MST_OUTPUT_LAST_MAX 256u
 
+#define MST_OUTPUT_NO_LABEL UINT32_MAX /* for an index: of no rank */
+
 struct mst_output;
 struct mst_output_stream; /* lives as long as the output */
 
 /* ENOMEM, EFAILED: no thread. */
 muster_status mst_output_new(struct mst_output **out, bool label);
 
-/* Drops what was not read yet. NULL: no-op. */
+/* Drops what has not come out yet. NULL: no-op. */
 void mst_output_free(struct mst_output *output);
 
 /* Copies the lines of `from`, owned from now on, to the descriptor `to` until the end of `from`;
@@ -36,8 +38,9 @@ muster_status mst_output_add(struct mst_output *output, uint32_t index, int from
 void mst_output_last(struct mst_output *output, const struct mst_output_stream *stream,
                      char line[MST_OUTPUT_LAST_MAX]);
 
-/* Waits until one stream (NULL: each of them) was read to its end; false: it was not in time. */
-bool mst_output_drain(struct mst_output *output, const struct mst_output_stream *stream,
-                      int64_t timeout_ms);
+/* Waits until all that was written to the streams so far has come out, last lines without an end
+ * too. Not for whoever still holds the other side of a pipe; but for a reader that is held up, as
+ * long as it takes. */
+void mst_output_drain(struct mst_output *output);
 
 #endif

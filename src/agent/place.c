@@ -15,8 +15,6 @@
 #include "agent/spawn.h"
 
 #define OVERDUE_MS 5000
-#define BACK_OFF_FIRST_MS 1000u
-#define BACK_OFF_MOST_MS 60000u
 
 /* ---- starting ---- */
 
@@ -142,6 +140,7 @@ static bool adopt(struct mst_place *place, struct mst_process *process, const st
     process->started_ns = mst_lib_now_ns();
     place->attempts++;
     place->state = MST_PLACE_RUNS;
+    mst_keeper_add(&job->keeper, process->pid);
     (void)pthread_mutex_lock(&job->lock);
     process->older = job->processes;
     job->processes = process;
@@ -303,28 +302,19 @@ static void on_again(uv_timer_t *timer)
 
 /* Only who dies again and again before it reaches the others is held back: it would keep them from
  * working. */
-static uint64_t back_off_ms(struct mst_place *place)
+static uint64_t delay_ms_of(struct mst_place *place)
 {
-    uint64_t delay_ms = BACK_OFF_FIRST_MS;
-
     if (place->process->joined) {
         place->early = 0;
         return 0;
     }
-    if (place->process->attempt == 0) {
-        return 0;
-    }
-    for (uint32_t i = 0; i < place->early && delay_ms < BACK_OFF_MOST_MS; i++) {
-        delay_ms *= 2;
-    }
-    place->early++;
-    return delay_ms < BACK_OFF_MOST_MS ? delay_ms : BACK_OFF_MOST_MS;
+    return place->process->attempt == 0 ? 0 : mst_back_off_ms(place->early++);
 }
 
 static void start_again(struct mst_place *place)
 {
     struct mst_job *job = place->job;
-    uint64_t delay_ms = back_off_ms(place);
+    uint64_t delay_ms = delay_ms_of(place);
     char name[64], how[128], when[32] = "";
 
     job->restarts++;
@@ -417,6 +407,7 @@ void mst_place_reap(struct mst_place *place)
         die(process);
     }
     mst_process_signal(process, SIGKILL);
+    mst_keeper_remove(&job->keeper, process->pid);
     (void)waitpid(process->pid, &process->status, 0);
     process->end = MST_PROCESS_GONE;
     (void)pthread_mutex_unlock(&job->lock);

@@ -52,6 +52,16 @@ int mst_process_code(const struct mst_process *process)
                                       : 128 + WTERMSIG(process->status);
 }
 
+void mst_status_how(int status, char *text, size_t room)
+{
+    if (WIFEXITED(status)) {
+        (void)snprintf(text, room, "ended with status %d", WEXITSTATUS(status));
+    } else {
+        (void)snprintf(text, room, "was killed by signal %d (%s)", WTERMSIG(status),
+                       strsignal(WTERMSIG(status)));
+    }
+}
+
 void mst_process_how(const struct mst_process *process, char *text, size_t room)
 {
     if (process->verdict == MST_CAUSE_LEASE) {
@@ -60,11 +70,8 @@ void mst_process_how(const struct mst_process *process, char *text, size_t room)
         (void)snprintf(text, room, "did not come to the restart in time and was killed");
     } else if (process->end != MST_PROCESS_GONE) {
         (void)snprintf(text, room, "is dead");
-    } else if (WIFEXITED(process->status)) {
-        (void)snprintf(text, room, "ended with status %d", WEXITSTATUS(process->status));
     } else {
-        (void)snprintf(text, room, "was killed by signal %d (%s)", WTERMSIG(process->status),
-                       strsignal(WTERMSIG(process->status)));
+        mst_status_how(process->status, text, room);
     }
 }
 

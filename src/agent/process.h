@@ -62,7 +62,10 @@ bool mst_process_failed(const struct mst_process *process);
 /* What the shell would say of it: the status, or 128 and the signal. */
 int mst_process_code(const struct mst_process *process);
 
-/* "ended with status 1", "was killed by signal 9 (Killed)" */
+/* "ended with status 1", "was killed by signal 9 (Killed)": `status` as waitpid gives it. */
+void mst_status_how(int status, char *text, size_t room);
+
+/* The same of a process, or what it was given up for. */
 void mst_process_how(const struct mst_process *process, char *text, size_t room);
 
 /* "rank 2 (#2, pid 4242)"; the rank where it is known. */

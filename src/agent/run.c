@@ -3,6 +3,7 @@
 #include "agent/run.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -14,13 +15,16 @@
 
 #include "agent/job.h"
 #include "agent/spawn.h"
-#include "io/short_slice.h"
 
-#define DRAIN_MS 2000        /* output of processes that left their group and hold the pipe */
+#define BACK_OFF_FIRST_MS 1000u
+#define BACK_OFF_MOST_MS 60000u
 #define SERVICE_STOP_MS 3000 /* then it is killed */
 #define JOINERS_ALONE_MS 500 /* a seal that just let them in is told by then */
 
 extern char **environ;
+
+/* Where mst_say writes. */
+static int said_to = STDERR_FILENO;
 
 void mst_say(const char *format, ...)
 {
@@ -36,7 +40,44 @@ void mst_say(const char *format, ...)
         size = size + (size_t)length < sizeof line - 2 ? size + (size_t)length : sizeof line - 2;
     }
     line[size] = '\n';
-    (void)!write(STDERR_FILENO, line, size + 1); /* at once: the ranks write there too */
+    (void)!write(said_to, line, size + 1); /* at once: the ranks write there too */
+}
+
+/* While ranks run, what is said goes the way of their output. A terminal or a pager that is held up
+ * must not hold up the loop: it has to start ranks again, and to stop them. */
+static void say_with_output(struct mst_job *job)
+{
+    struct mst_output_stream *stream;
+    int ends[2];
+
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
+        return;
+    }
+    if (mst_output_add(job->output, MST_OUTPUT_NO_LABEL, ends[0], STDERR_FILENO, &stream) ==
+        MUSTER_OK) {
+        said_to = ends[1];
+    } else {
+        (void)close(ends[1]);
+    }
+}
+
+static void say_directly(struct mst_job *job)
+{
+    mst_output_drain(job->output);
+    if (said_to != STDERR_FILENO) {
+        (void)close(said_to);
+        said_to = STDERR_FILENO;
+    }
+}
+
+uint64_t mst_back_off_ms(uint32_t failures)
+{
+    uint64_t delay_ms = BACK_OFF_FIRST_MS;
+
+    for (uint32_t i = 0; i < failures && delay_ms < BACK_OFF_MOST_MS; i++) {
+        delay_ms *= 2;
+    }
+    return delay_ms < BACK_OFF_MOST_MS ? delay_ms : BACK_OFF_MOST_MS;
 }
 
 /* ---- before anything runs ---- */
@@ -259,23 +300,41 @@ void mst_job_look(struct mst_job *job)
 
 /* ---- what happens ---- */
 
+/* Its state is lost, but whoever needs it is told so by the next one, instead of waiting. */
+static void on_service_again(uv_timer_t *timer)
+{
+    struct mst_job *job = timer->data;
+    struct muster_error err;
+
+    if (mst_service_again(&job->service, &err) != MUSTER_OK) {
+        mst_say("%s", err.text);
+        (void)uv_timer_start(timer, on_service_again, mst_back_off_ms(job->service_deaths++), 0);
+    }
+}
+
 static void service_gone(struct mst_job *job, int status)
 {
-    struct muster_error err;
+    uint64_t delay_ms = 0;
+    char how[sizeof job->service_how];
 
     if (job->closing) {
         job->service.pid = 0;
         uv_stop(&job->loop);
         return;
     }
-    mst_cause_service(job, status);
-    job->service.pid = 0;
-    mst_say("the service of the job %s; its state is lost, and ranks that need it will fail",
-            job->service_how);
-    /* So that they learn it, instead of waiting for it. */
-    if (mst_service_again(&job->service, &err) != MUSTER_OK) {
-        mst_say("%s", err.text);
+    mst_status_how(status, how, sizeof how);
+    if (job->service_lost == 0) {
+        job->service_lost = job->service.pid;
+        memcpy(job->service_how, how, sizeof how);
+        mst_say("the service of the job %s; its state is lost, and ranks that need it will fail",
+                how);
+    } else {
+        delay_ms = mst_back_off_ms(job->service_deaths++);
+        mst_say("the service of the job %s again; the next try is in %" PRIu64 " s", how,
+                delay_ms / 1000);
     }
+    job->service.pid = 0;
+    (void)uv_timer_start(&job->service_again, on_service_again, delay_ms, 0);
 }
 
 static void reap_service(struct mst_job *job)
@@ -308,10 +367,10 @@ static void on_woken(uv_async_t *handle)
     }
 }
 
-/* Who types Ctrl-C twice means it. */
+/* Who types Ctrl-C twice means it, whatever else the run was ending by. */
 static void stop(struct mst_job *job, int number)
 {
-    if (job->ending == MST_ENDS_SIGNAL) {
+    if (job->signal != 0) {
         signal_all(job, SIGKILL);
         return;
     }
@@ -376,9 +435,11 @@ static bool start_loop(struct mst_job *job)
     }
     (void)uv_timer_init(&job->loop, &job->grace);
     (void)uv_timer_init(&job->loop, &job->joiners);
+    (void)uv_timer_init(&job->loop, &job->service_again);
     (void)uv_signal_init(&job->loop, &job->child);
     (void)uv_signal_start(&job->child, on_child, SIGCHLD);
     job->woken.data = job->grace.data = job->joiners.data = job->child.data = job;
+    job->service_again.data = job;
     for (size_t i = 0; i < MST_JOB_SIGNALS; i++) {
         (void)uv_signal_init(&job->loop, &job->signals[i]);
         listen_to(job, &job->signals[i], numbers[i]);
@@ -437,28 +498,27 @@ static void start_places(struct mst_job *job)
     }
 }
 
-static int run_all(struct mst_job *job)
+static void run_all(struct mst_job *job)
 {
-    int code = start_service(job);
-
-    if (code != 0) {
-        return code;
+    job->launch_code = start_service(job);
+    if (job->launch_code != 0) {
+        return;
     }
     if (mst_environment_init(&job->environment, environ) != MUSTER_OK ||
         !set_muster(job, &job->environment) || !set_torch(job, &job->environment)) {
         mst_service_kill(&job->service);
-        return no_memory();
+        job->launch_code = no_memory();
+        return;
     }
+    say_with_output(job);
     start_places(job);
     mst_job_look(job);
     (void)uv_run(&job->loop, UV_RUN_DEFAULT);
-    (void)mst_output_drain(job->output, NULL, DRAIN_MS);
-    mst_cause_tell(job);
-    return mst_cause_code(job);
 }
 
 static void release(struct mst_job *job)
 {
+    mst_keeper_stop(&job->keeper);
     mst_death_free(job->death);
     mst_output_free(job->output);
     while (job->processes != NULL) {
@@ -484,10 +544,18 @@ static bool prepare(struct mst_job *job)
     } else {
         name_job(job);
     }
+    if (!mst_keeper_start(&job->keeper, job->place_count)) {
+        mst_say("no keeper for the ranks: %s", strerror(errno));
+        return false;
+    }
     job->places = calloc(job->place_count, sizeof *job->places);
-    return job->places != NULL && mst_output_new(&job->output, options->label) == MUSTER_OK &&
-           mst_death_new(&job->death, mst_place_told, job, MST_DEATH_BEST) == MUSTER_OK &&
-           start_loop(job);
+    if (job->places != NULL && mst_output_new(&job->output, options->label) == MUSTER_OK &&
+        mst_death_new(&job->death, mst_place_told, job, MST_DEATH_BEST) == MUSTER_OK &&
+        start_loop(job)) {
+        return true;
+    }
+    (void)no_memory();
+    return false;
 }
 
 int mst_run(const struct mst_run_options *options)
@@ -498,14 +566,14 @@ int mst_run(const struct mst_run_options *options)
     if (code != 0) {
         return code;
     }
-    (void)unsetenv("MUSTER_PAGE_FD"); /* of an outer run, and not ours */
-    mst_short_slice();
+    code = MST_EXIT_LAUNCHER;
     if (prepare(&job)) {
-        code = run_all(&job);
+        run_all(&job);
         mst_session_close(&job.session); /* its callbacks wake the loop */
-        end_loop(&job);
-    } else {
-        code = no_memory();
+        end_loop(&job); /* signals end us again: nothing is left that needs us, but a reader */
+        say_directly(&job);
+        mst_cause_tell(&job);
+        code = mst_cause_code(&job);
     }
     release(&job);
     return code;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/commands.h"
+#include "cli/print.h"
 
 #define ANSWER_MS 10000
 
@@ -59,9 +60,9 @@ static int strike(const struct mst_cli *cli, const char *job, const struct muste
     if (member->rank != MUSTER_RANK_NONE) {
         (void)snprintf(rank, sizeof rank, "rank %" PRIu32 ", ", member->rank);
     }
-    printf("signal %d (%s) sent to #%" PRIu32 " (%spid %" PRIu64 ") of job '%s'\n", number,
-           strsignal(number), member->index, rank, member->pid, job);
-    return MST_CLI_OK;
+    mst_cli_put("signal %d (%s) sent to #%" PRIu32 " (%spid %" PRIu64 ") of job '%s'\n", number,
+                strsignal(number), member->index, rank, member->pid, job);
+    return mst_cli_finish_output(cli);
 }
 
 static int kill_index(const struct mst_cli *cli, int64_t index)

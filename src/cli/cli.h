@@ -80,7 +80,8 @@ void mst_cli_release(struct mst_cli *cli);
 void mst_cli_help(const struct mst_cli *cli);
 void mst_cli_help_all(void);
 
-/* One warning that names the MUSTER_* variables nobody reads. */
+/* One warning that names the MUSTER_* variables nobody reads; what is started from here repeats it
+ * no more. */
 void mst_cli_warn_environment(void);
 
 /* The word of `words` (NULL-terminated) that is most like `word`; NULL: none is near. */
@@ -110,7 +111,8 @@ struct mst_cli_place {
 int mst_cli_locate(const struct mst_cli *cli, struct mst_cli_place *out);
 
 /* A command started by a rank is not that rank: its place, size and progress page, which the
- * environment hands down, are not the command's. Before a client is opened. */
+ * environment hands down, are not the command's. Before a client is opened, and after the flags
+ * were read. */
 void mst_cli_forget_place(void);
 
 /* mst_cli_locate, and a session without membership. */

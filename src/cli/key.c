@@ -314,14 +314,8 @@ static int ls(struct job *job)
 
 static int wait_for(struct job *job)
 {
-    const char *names[256];
+    const char *const *names = (const char *const *)job->words;
 
-    if ((size_t)job->count > sizeof names / sizeof names[0]) {
-        return mst_cli_usage(job->cli, "too many keys");
-    }
-    for (int i = 0; i < job->count; i++) {
-        names[i] = job->words[i];
-    }
     if (muster_key_wait(job->client, names, (size_t)job->count, NULL, time_limit(job, -1),
                         &job->err) != MUSTER_OK) {
         return failed(job);

@@ -12,7 +12,11 @@
 static void list(const struct mst_socket_found *found, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        mst_cli_tell("  %s (process %d)\n", found[i].job, (int)found[i].pid);
+        if (found[i].pid > 0) {
+            mst_cli_tell("  %s (process %d)\n", found[i].job, (int)found[i].pid);
+        } else {
+            mst_cli_tell("  %s (does not answer)\n", found[i].job);
+        }
     }
 }
 
@@ -31,44 +35,41 @@ static int no_such_job(const struct mst_cli *cli, const char *job,
 }
 
 /* -j names the service too: each keeps its socket under its job's name. */
-static const struct mst_socket_found *choose(const char *job, const struct mst_socket_found *found,
-                                             size_t count)
+static bool named(const char *job, char path[MST_SOCKET_PATH_MAX])
 {
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(found[i].job, job) == 0) {
-            return &found[i];
-        }
-    }
-    return NULL;
+    return mst_socket_path(job, path, false, NULL) == MUSTER_OK && mst_socket_alive(path) != 0;
 }
 
 static int search(const struct mst_cli *cli, struct mst_cli_place *out)
 {
     struct mst_socket_found found[FOUND_MAX];
-    const struct mst_socket_found *chosen = NULL;
+    char path[MST_SOCKET_PATH_MAX];
     struct muster_error err;
     size_t count = 0;
+    bool given = mst_cli_given(cli, "job");
 
+    if (given && named(out->job, path)) {
+        (void)snprintf(out->addr, sizeof out->addr, "unix:%s", path);
+        return MST_CLI_OK;
+    }
     if (mst_socket_list(found, FOUND_MAX, &count, &err) != MUSTER_OK) {
         return mst_cli_fail_with(cli, &err);
     }
-    if (mst_cli_given(cli, "job")) {
-        chosen = choose(out->job, found, count);
-        if (!chosen) {
-            return no_such_job(cli, out->job, found, count);
-        }
-    } else if (count == 1) {
-        chosen = &found[0];
-    } else if (count == 0) {
+    if (given) {
+        return no_such_job(cli, out->job, found, count);
+    }
+    if (count == 0) {
         return mst_cli_fail(cli, "no job runs here (muster run and muster serve start one; --addr "
                                  "names a service elsewhere)");
-    } else {
-        (void)mst_cli_fail(cli, "%zu jobs run here, -j says which:", count);
+    }
+    if (count > 1) {
+        (void)mst_cli_fail(cli, "%zu%s jobs run here, -j says which:", count,
+                           count == FOUND_MAX ? " or more" : "");
         list(found, count);
         return MST_CLI_FAILED;
     }
-    (void)snprintf(out->job, sizeof out->job, "%s", chosen->job);
-    (void)snprintf(out->addr, sizeof out->addr, "unix:%s", chosen->path);
+    memcpy(out->job, found[0].job, sizeof out->job);
+    (void)snprintf(out->addr, sizeof out->addr, "unix:%s", found[0].path);
     return MST_CLI_OK;
 }
 

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
 #include <ctype.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 #include "cli/commands.h"
@@ -11,19 +15,16 @@
 extern char **environ;
 
 const struct mst_cli_command *const mst_cli_commands[] = {
-#ifdef MUSTER_HAS_RUN
-    &mst_cli_run,
-#endif
-    &mst_cli_serve, &mst_cli_status, &mst_cli_key, &mst_cli_barrier,
-#ifdef MUSTER_HAS_CHAOS
-    &mst_cli_chaos,
-#endif
+    &mst_cli_run, &mst_cli_serve, &mst_cli_status, &mst_cli_key, &mst_cli_barrier, &mst_cli_chaos,
 };
 
 const size_t mst_cli_command_count = sizeof mst_cli_commands / sizeof mst_cli_commands[0];
 
+/* The unknown variables that a command above this one has warned of already. */
+#define TOLD "MUSTER_UNKNOWN"
+
 /* Variables that are read and are no settings. */
-static const char *const known_variables[] = {"program", "runtime_dir", NULL};
+static const char *const known_variables[] = {"program", "runtime_dir", "unknown", NULL};
 
 static bool known(const char *name)
 {
@@ -35,29 +36,51 @@ static bool known(const char *name)
     return mst_setting_find(name) != NULL;
 }
 
+/* `variable` is an entry of the environment. */
+static bool unknown(const char *variable, size_t length)
+{
+    char name[64];
+    size_t size = length - (sizeof PREFIX - 1);
+
+    if (strncmp(variable, PREFIX, sizeof PREFIX - 1) != 0 || size >= sizeof name) {
+        return false;
+    }
+    for (size_t i = 0; i < size; i++) {
+        name[i] = (char)tolower((unsigned char)variable[sizeof PREFIX - 1 + i]);
+    }
+    name[size] = '\0';
+    return !known(name);
+}
+
+static bool told(const char *list, const char *name, size_t length)
+{
+    for (; list && *list; list += strcspn(list, " ")) {
+        list += strspn(list, " ");
+        if (strcspn(list, " ") == length && strncmp(list, name, length) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void mst_cli_warn_environment(void)
 {
-    char line[512] = "";
+    const char *before = getenv(TOLD);
+    char line[512] = "", all[1024];
     size_t size = 0;
 
     for (char **one = environ; *one; one++) {
-        char name[64];
         size_t length = strcspn(*one, "=");
-        size_t i = sizeof PREFIX - 1;
 
-        if (strncmp(*one, PREFIX, i) != 0 || length - i >= sizeof name) {
-            continue;
-        }
-        for (; i < length; i++) {
-            name[i - (sizeof PREFIX - 1)] = (char)tolower((unsigned char)(*one)[i]);
-        }
-        name[length - (sizeof PREFIX - 1)] = '\0';
-        if (!known(name) && size + length + 2 < sizeof line) {
+        if (unknown(*one, length) && !told(before, *one, length) &&
+            size + length + 2 < sizeof line) {
             size += (size_t)snprintf(line + size, sizeof line - size, " %.*s", (int)length, *one);
         }
     }
     if (size > 0) {
         mst_cli_tell("muster: warning: nobody reads these variables:%s\n", line);
+        (void)snprintf(all, sizeof all, "%.511s%s", before ? before : "", line);
+        (void)setenv(TOLD, all, 1);
     }
 }
 
@@ -86,6 +109,19 @@ static int unknown_command(const char *name)
     return MST_CLI_USAGE;
 }
 
+/* A standard descriptor that is closed would be the first that a socket gets, and be taken for the
+ * terminal. What stands in for it fails as a closed one does. */
+static bool hold_standard_descriptors(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) < 0 &&
+            open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static int run(const struct mst_cli_command *command, char **argv)
 {
     struct mst_cli cli;
@@ -105,6 +141,9 @@ int main(int argc, char **argv)
 {
     const struct mst_cli_command *command;
 
+    if (!hold_standard_descriptors()) {
+        return MST_CLI_FAILED;
+    }
     if (argc < 2) {
         mst_cli_tell("muster: which command? ('muster --help' lists them)\n");
         return MST_CLI_USAGE;

@@ -104,6 +104,7 @@ static int run(struct mst_cli *cli)
     int code = check(cli, &options);
 
     (void)snprintf(lease, sizeof lease, "%lldms", (long long)mst_cli_number(cli, "lease"));
+    mst_cli_forget_place();
     return code == MST_CLI_OK ? mst_run(&options) : code;
 }
 
@@ -116,7 +117,8 @@ const struct mst_cli_command mst_cli_run = {
         "other\nvariables torchrun sets. A rank that fails is started again, if any rank has "
         "opened a muster\nclient; when that is no longer allowed the run ends, and its last line "
         "names the first cause.\nA rank's standard input is empty, and what it started ends with "
-        "it. SIGTERM, SIGINT, SIGHUP and\nSIGQUIT reach all ranks and end the run within the "
+        "it, also when muster run is killed:\nall but a process that has left the rank's process "
+        "group. SIGTERM, SIGINT, SIGHUP and SIGQUIT\nreach all ranks and end the run within the "
         "grace time; SIGUSR1 and SIGUSR2 are passed on.\n\n"
         "Exit codes: 0 all ranks ended well; the first failed rank's status, or 128 and its "
         "signal; 75 a\nrank saved its state and asks to be run again; 125 the launcher failed, "

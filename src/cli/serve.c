@@ -9,8 +9,6 @@
 #include "cli/commands.h"
 #include "io/uv/service.h"
 
-#define ADDRESSES_MAX 8
-
 static const struct mst_cli_flag flags[] = {
     {.row = {.unit = MST_UNIT_FLAG,
              .name = "parent",
@@ -44,12 +42,12 @@ static void take_limits(const struct mst_cli *cli, struct mst_limits *limits)
 #undef X
 }
 
-/* Cuts `list` at its commas. */
-static uint32_t split(char *list, const char *addresses[ADDRESSES_MAX])
+/* Cuts `list` at its commas; one address more than a service takes is found, to be refused. */
+static uint32_t split(char *list, const char *addresses[MST_UV_ADDRESSES_MAX + 1])
 {
     uint32_t count = 0;
 
-    while (list && count < ADDRESSES_MAX) {
+    while (list && count <= MST_UV_ADDRESSES_MAX) {
         char *comma = strchr(list, ',');
 
         if (comma) {
@@ -82,13 +80,16 @@ static bool announce(const struct mst_cli *cli, const struct mst_uv_service *ser
 
 static int serve(const struct mst_cli *cli, char *list)
 {
-    const char *addresses[ADDRESSES_MAX];
+    const char *addresses[MST_UV_ADDRESSES_MAX + 1];
     struct mst_uv_service_config config = {.addresses = addresses};
     struct mst_uv_service *service;
     struct muster_error err;
     int code = MST_CLI_OK;
 
     config.address_count = split(list, addresses);
+    if (config.address_count == 0 || config.address_count > MST_UV_ADDRESSES_MAX) {
+        return mst_cli_usage(cli, "--addr names 1 to %u addresses", MST_UV_ADDRESSES_MAX);
+    }
     config.lease_ns = (uint64_t)mst_cli_number(cli, "lease") * 1000000u;
     config.log_level = (enum mst_level)mst_cli_number(cli, "log_level");
     config.parent = mst_cli_number(cli, "parent") != 0;

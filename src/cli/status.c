@@ -242,7 +242,9 @@ static void print_member(const struct muster_member *member)
         mst_cli_put(", ");
         put_loss(member);
         if (*member->text) {
-            mst_cli_put(": %s", member->text);
+            mst_cli_put(": ");
+            mst_cli_print_bytes(
+                (struct muster_slice){.data = member->text, .size = strlen(member->text)});
         }
     }
     if (member->losses > 0) {
@@ -293,8 +295,9 @@ static void print_text(const struct picture *picture)
         const struct job_line *job = &picture->jobs[i];
 
         if (strcmp(job->name, picture->job.name) != 0) {
-            mst_cli_put("also here: job %s, generation %llu, %u of %u (-j %s)\n", job->name,
-                        (unsigned long long)job->generation, job->present, job->size, job->name);
+            mst_cli_put("also here: job %s, generation %llu, %u of %u (--addr %s -j %s)\n",
+                        job->name, (unsigned long long)job->generation, job->present, job->size,
+                        picture->place.addr, job->name);
         }
     }
 }

@@ -22,6 +22,13 @@
 #include "client/machine.h"
 #include "msg/command.h"
 
+#define NS_PER_MS 1000000u
+#define BACKOFF_MIN_NS (10 * (uint64_t)NS_PER_MS)
+#define BACKOFF_MAX_NS (1000 * (uint64_t)NS_PER_MS)
+#define GRACE_NS (1000 * (uint64_t)NS_PER_MS)   /* for the names of who is missing */
+#define ATTEMPT_NS (4000 * (uint64_t)NS_PER_MS) /* to connect and open, while no lease is known */
+#define SILENCE_MIN_NS (200 * (uint64_t)NS_PER_MS)
+
 /* ---- birth and death ---- */
 
 muster_status mst_client_new(struct mst_client **out, const struct mst_client_config *config,
@@ -111,13 +118,14 @@ static void end(struct mst_client *client, muster_status status, const struct ms
 {
     muster_status of_calls = status == MUSTER_OK ? MUSTER_ECANCELLED : status;
 
-    if (client->state == ENDED) {
+    if (client->state == MST_CLIENT_STATE_ENDED) {
         return;
     }
-    client->disconnect_due = client->state == OPENING || client->state == ONLINE ||
-                             (client->state == CONNECTING && !client->connect_due);
+    client->disconnect_due = client->state == MST_CLIENT_STATE_OPENING ||
+                             client->state == MST_CLIENT_STATE_ONLINE ||
+                             (client->state == MST_CLIENT_STATE_CONNECTING && !client->connect_due);
     client->connect_due = false;
-    client->state = ENDED;
+    client->state = MST_CLIENT_STATE_ENDED;
     client->end_status = status;
     client->end_reply = reply;
     client->ended_due = true;
@@ -149,10 +157,10 @@ muster_status mst_client_call(struct mst_client *client, uint64_t now_ns,
     struct mst_client_call *call;
 
     client->now_ns = now_ns;
-    if (client->state == ENDED) {
+    if (client->state == MST_CLIENT_STATE_ENDED) {
         return MUSTER_EFENCED;
     }
-    if (client->call_count >= CALLS_MAX) {
+    if (client->call_count >= MST_CLIENT_CALLS_MAX) {
         return MUSTER_ELIMIT;
     }
     if (size > SIZE_MAX / 2) {
@@ -162,7 +170,8 @@ muster_status mst_client_call(struct mst_client *client, uint64_t now_ns,
     if (!call) {
         return MUSTER_ENOMEM;
     }
-    *call = (struct mst_client_call){.tag = tag, .deadline_ns = deadline_ns, .give_up_ns = NEVER};
+    *call = (struct mst_client_call){
+        .tag = tag, .deadline_ns = deadline_ns, .give_up_ns = MST_CLIENT_NEVER};
     mst_copy_into(&call->request, request, call->room);
     mst_list_append(&client->calls, &call->link);
     mst_list_append(&client->outbox, &call->out);
@@ -221,11 +230,11 @@ void mst_client_drop(struct mst_client *client, uint64_t now_ns, uint64_t tag)
 
 void mst_client_start(struct mst_client *client, uint64_t now_ns)
 {
-    MST_ASSERT(client->state == IDLE);
+    MST_ASSERT(client->state == MST_CLIENT_STATE_IDLE);
     client->now_ns = now_ns;
-    client->state = CONNECTING;
+    client->state = MST_CLIENT_STATE_CONNECTING;
     client->connect_due = true;
-    client->attempt_ns = NEVER;
+    client->attempt_ns = MST_CLIENT_NEVER;
 }
 
 uint64_t mst_client_silence_ns(const struct mst_client *client)
@@ -260,7 +269,7 @@ static void offline(struct mst_client *client)
 {
     uint64_t half = client->backoff_ns / 2;
 
-    client->state = WAITING;
+    client->state = MST_CLIENT_STATE_WAITING;
     client->attempt_ns = later_by(client->now_ns, half + mst_prng_below(&client->prng, half + 1));
     client->backoff_ns = sooner(client->backoff_ns * 2, BACKOFF_MAX_NS);
     client->endpoint = (client->endpoint + 1) % client->endpoint_count;
@@ -285,7 +294,7 @@ static void offline(struct mst_client *client)
 
 static void hang_up(struct mst_client *client)
 {
-    client->disconnect_due = client->state != CONNECTING || !client->connect_due;
+    client->disconnect_due = client->state != MST_CLIENT_STATE_CONNECTING || !client->connect_due;
     client->connect_due = false;
     offline(client);
 }
@@ -293,18 +302,18 @@ static void hang_up(struct mst_client *client)
 void mst_client_connected(struct mst_client *client, uint64_t now_ns)
 {
     client->now_ns = now_ns;
-    if (client->state != CONNECTING || client->connect_due) {
+    if (client->state != MST_CLIENT_STATE_CONNECTING || client->connect_due) {
         return;
     }
-    client->state = OPENING;
+    client->state = MST_CLIENT_STATE_OPENING;
     client->open.due = true;
 }
 
 void mst_client_disconnected(struct mst_client *client, uint64_t now_ns)
 {
     client->now_ns = now_ns;
-    if (client->state == OPENING || client->state == ONLINE ||
-        (client->state == CONNECTING && !client->connect_due)) {
+    if (client->state == MST_CLIENT_STATE_OPENING || client->state == MST_CLIENT_STATE_ONLINE ||
+        (client->state == MST_CLIENT_STATE_CONNECTING && !client->connect_due)) {
         offline(client);
     }
 }
@@ -351,7 +360,7 @@ static void see_holder(struct mst_client *client, const struct mst_reply *reply)
         size_t size = reply->detail.who[0].host.size;
 
         client->holder = reply->detail.who[0];
-        size = size < HOST_ROOM ? size : HOST_ROOM;
+        size = size < MST_CLIENT_HOST_ROOM ? size : MST_CLIENT_HOST_ROOM;
         if (size > 0) {
             memcpy(client->host, client->holder.host.data, size);
         }
@@ -373,8 +382,8 @@ static void opened(struct mst_client *client, const struct mst_reply *reply)
         }
         return;
     }
-    client->state = ONLINE;
-    client->attempt_ns = NEVER;
+    client->state = MST_CLIENT_STATE_ONLINE;
+    client->attempt_ns = MST_CLIENT_NEVER;
     client->backoff_ns = BACKOFF_MIN_NS;
     if (reply->number > 0) {
         client->lease_ns = later_by(0, (uint64_t)reply->number * NS_PER_MS);
@@ -518,13 +527,13 @@ void mst_client_reply(struct mst_client *client, uint64_t now_ns, const struct m
     struct mst_client_call *call;
 
     client->now_ns = now_ns;
-    if (client->state == OPENING) {
+    if (client->state == MST_CLIENT_STATE_OPENING) {
         if (client->open.waiting && reply->command == MST_OPEN) {
             opened(client, reply);
         }
         return;
     }
-    if (client->state != ONLINE || reply->command == MST_CANCEL) {
+    if (client->state != MST_CLIENT_STATE_ONLINE || reply->command == MST_CANCEL) {
         return;
     }
     if (client->renew.waiting && client->renew.request.id == reply->id) {
@@ -545,9 +554,9 @@ void mst_client_refused(struct mst_client *client, uint64_t now_ns, uint64_t id,
                         muster_status status)
 {
     client->now_ns = now_ns;
-    if (client->state == OPENING && client->admitted) {
+    if (client->state == MST_CLIENT_STATE_OPENING && client->admitted) {
         hang_up(client); /* memory comes back */
-    } else if (client->state == OPENING) {
+    } else if (client->state == MST_CLIENT_STATE_OPENING) {
         end(client, status, NULL);
     } else if (client->renew.waiting && client->renew.request.id == id) {
         client->renew.waiting = false;
@@ -604,23 +613,23 @@ void mst_client_tick(struct mst_client *client, uint64_t now_ns)
 {
     client->now_ns = now_ns;
     switch (client->state) {
-    case IDLE:
-    case ENDED:
+    case MST_CLIENT_STATE_IDLE:
+    case MST_CLIENT_STATE_ENDED:
         return;
-    case WAITING:
+    case MST_CLIENT_STATE_WAITING:
         if (now_ns >= client->attempt_ns) {
-            client->state = CONNECTING;
+            client->state = MST_CLIENT_STATE_CONNECTING;
             client->connect_due = true;
-            client->attempt_ns = NEVER;
+            client->attempt_ns = MST_CLIENT_NEVER;
         }
         break;
-    case CONNECTING:
-    case OPENING:
+    case MST_CLIENT_STATE_CONNECTING:
+    case MST_CLIENT_STATE_OPENING:
         if (now_ns >= client->attempt_ns) {
             hang_up(client);
         }
         break;
-    case ONLINE:
+    case MST_CLIENT_STATE_ONLINE:
         tick_online(client);
         break;
     }
@@ -637,12 +646,12 @@ void mst_client_tick(struct mst_client *client, uint64_t now_ns)
 
 uint64_t mst_client_deadline_ns(const struct mst_client *client)
 {
-    uint64_t deadline_ns = NEVER;
+    uint64_t deadline_ns = MST_CLIENT_NEVER;
 
-    if (client->state == IDLE || client->state == ENDED) {
-        return NEVER;
+    if (client->state == MST_CLIENT_STATE_IDLE || client->state == MST_CLIENT_STATE_ENDED) {
+        return MST_CLIENT_NEVER;
     }
-    if (client->state != ONLINE) {
+    if (client->state != MST_CLIENT_STATE_ONLINE) {
         deadline_ns = client->attempt_ns;
     } else if (client->renew.waiting) {
         deadline_ns = later_by(client->renew.sent_ns, mst_client_silence_ns(client));
@@ -675,7 +684,7 @@ bool mst_client_stopped(const struct mst_client *client)
 
 bool mst_client_online(const struct mst_client *client)
 {
-    return client->state == ONLINE;
+    return client->state == MST_CLIENT_STATE_ONLINE;
 }
 
 uint64_t mst_client_lease_ns(const struct mst_client *client)
@@ -707,11 +716,11 @@ void mst_client_check(const struct mst_client *client)
         MST_ASSERT(!call->numbered || call->request.id > write_id);
         write_id = call->numbered ? call->request.id : write_id;
     }
-    MST_ASSERT(calls == client->call_count && calls <= CALLS_MAX);
-    MST_ASSERT(sent == client->sent_count && sent <= WINDOW_CALLS);
-    MST_ASSERT(client->state == ONLINE || sent == 0);
-    MST_ASSERT(client->state != ENDED || calls == 0);
-    MST_ASSERT(client->state != ONLINE || client->admitted);
+    MST_ASSERT(calls == client->call_count && calls <= MST_CLIENT_CALLS_MAX);
+    MST_ASSERT(sent == client->sent_count && sent <= MST_CLIENT_WINDOW_CALLS);
+    MST_ASSERT(client->state == MST_CLIENT_STATE_ONLINE || sent == 0);
+    MST_ASSERT(client->state != MST_CLIENT_STATE_ENDED || calls == 0);
+    MST_ASSERT(client->state != MST_CLIENT_STATE_ONLINE || client->admitted);
     MST_ASSERT(client->endpoint < client->endpoint_count);
 }
 

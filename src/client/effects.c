@@ -69,7 +69,8 @@ static bool send_call(struct mst_client *client)
     }
     call = MST_CONTAINER(client->outbox.next, struct mst_client_call, out);
     if (!call->numbered) {
-        if (client->sent_count >= WINDOW_CALLS || !window_has(client, WINDOW_CALLS)) {
+        if (client->sent_count >= MST_CLIENT_WINDOW_CALLS ||
+            !window_has(client, MST_CLIENT_WINDOW_CALLS)) {
             return false;
         }
         call->request.id = client->id_next++;
@@ -87,14 +88,14 @@ static bool send_call(struct mst_client *client)
 
 static bool next_send(struct mst_client *client)
 {
-    if (client->state == OPENING && client->open.due) {
+    if (client->state == MST_CLIENT_STATE_OPENING && client->open.due) {
         send_own(client, &client->open);
         return true;
     }
-    if (client->state != ONLINE) {
+    if (client->state != MST_CLIENT_STATE_ONLINE) {
         return false;
     }
-    if (window_has(client, WINDOW_OWN)) {
+    if (window_has(client, MST_CLIENT_WINDOW_OWN)) {
         if (client->renew.due) {
             send_own(client, &client->renew);
             return true;

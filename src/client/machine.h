@@ -10,21 +10,21 @@
 #include "base/prng.h"
 #include "client/client.h"
 
-enum mst_client_state { IDLE, WAITING, CONNECTING, OPENING, ONLINE, ENDED };
+enum mst_client_state {
+    MST_CLIENT_STATE_IDLE,
+    MST_CLIENT_STATE_WAITING,
+    MST_CLIENT_STATE_CONNECTING,
+    MST_CLIENT_STATE_OPENING,
+    MST_CLIENT_STATE_ONLINE,
+    MST_CLIENT_STATE_ENDED
+};
 
-#define NEVER UINT64_MAX
-#define NS_PER_MS 1000000u
-#define BACKOFF_MIN_NS (10 * (uint64_t)NS_PER_MS)
-#define BACKOFF_MAX_NS (1000 * (uint64_t)NS_PER_MS)
-#define GRACE_NS (1000 * (uint64_t)NS_PER_MS)   /* for the names of who is missing */
-#define ATTEMPT_NS (4000 * (uint64_t)NS_PER_MS) /* to connect and open, while no lease is known */
-#define SILENCE_MIN_NS (200 * (uint64_t)NS_PER_MS)
-
+#define MST_CLIENT_NEVER UINT64_MAX
 enum {
-    WINDOW_CALLS = MST_WINDOW - 8, /* the rest is for renewals, the view and cancels */
-    WINDOW_OWN = MST_WINDOW - 1,   /* one number stays free for OPEN */
-    CALLS_MAX = 4096,
-    HOST_ROOM = 256
+    MST_CLIENT_WINDOW_CALLS = MST_WINDOW - 8, /* the rest is for renewals, the view and cancels */
+    MST_CLIENT_WINDOW_OWN = MST_WINDOW - 1,   /* one number stays free for OPEN */
+    MST_CLIENT_CALLS_MAX = 4096,
+    MST_CLIENT_HOST_ROOM = 256
 };
 
 struct mst_client_call {
@@ -87,7 +87,7 @@ struct mst_client {
     struct mst_client_effect effect;
     struct mst_request cancel;
     struct mst_reply made;
-    char host[HOST_ROOM];
+    char host[MST_CLIENT_HOST_ROOM];
     unsigned char room[]; /* of open */
 };
 
@@ -103,7 +103,7 @@ static inline uint64_t sooner(uint64_t a, uint64_t b)
 
 static inline uint64_t later_by(uint64_t now_ns, uint64_t wait_ns)
 {
-    return wait_ns > NEVER - now_ns ? NEVER : now_ns + wait_ns;
+    return wait_ns > MST_CLIENT_NEVER - now_ns ? MST_CLIENT_NEVER : now_ns + wait_ns;
 }
 
 /* When the connection counts as dead although nobody closed it. */

@@ -19,6 +19,13 @@ static int order(const void *key, const struct mst_tree_node *node)
     return (a->serial > b->serial) - (a->serial < b->serial);
 }
 
+uint64_t mst_alarm_moment(uint64_t now_ns, uint64_t ms)
+{
+    const uint64_t far_ns = MST_NEVER / 2;
+
+    return now_ns < far_ns && ms < (far_ns - now_ns) / MST_MS_NS ? now_ns + ms * MST_MS_NS : far_ns;
+}
+
 void mst_alarm_init(struct mst_alarms *alarms)
 {
     mst_tree_init(&alarms->tree, order);

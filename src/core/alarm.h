@@ -30,6 +30,9 @@ struct mst_alarms {
     uint64_t serial;
 };
 
+/* `ms` from now; what is absurdly far away stays far enough from MST_NEVER to be shifted. */
+uint64_t mst_alarm_moment(uint64_t now_ns, uint64_t ms);
+
 void mst_alarm_init(struct mst_alarms *alarms);
 void mst_alarm_set(struct mst_alarms *alarms, struct mst_alarm *alarm, uint64_t now_ns,
                    uint64_t at_ns);

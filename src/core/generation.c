@@ -212,7 +212,7 @@ static void settle_from_nobody(struct mst_job *job)
     }
     if (!job->join_due && job->join_wait_ms != 0 && !mst_alarm_is_set(&job->join_alarm)) {
         mst_alarm_set(&core->alarms, &job->join_alarm, core->now_ns,
-                      core->now_ns + job->join_wait_ms * MST_MS_NS);
+                      mst_alarm_moment(core->now_ns, job->join_wait_ms));
     }
 }
 

@@ -534,11 +534,6 @@ static void tell_opened(const struct mst_round *round)
     }
 }
 
-static uint64_t moment_after(uint64_t now_ns, uint64_t ms)
-{
-    return ms < (MST_NEVER - now_ns) / MST_MS_NS ? now_ns + ms * MST_MS_NS : MST_NEVER - 1;
-}
-
 /* The first contribution is in: from now on it is known by its name. */
 static void publish(struct mst_job *job, struct mst_round_name *name, struct mst_round *round)
 {
@@ -548,7 +543,7 @@ static void publish(struct mst_job *job, struct mst_round_name *name, struct mst
     name->open = round;
     if (round->deadline_ms > 0) {
         mst_alarm_set(&core->alarms, &round->alarm, core->now_ns,
-                      moment_after(core->now_ns, round->deadline_ms));
+                      mst_alarm_moment(core->now_ns, round->deadline_ms));
     }
     if (round->seal) {
         job->seal = round;

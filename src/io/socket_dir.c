@@ -122,11 +122,12 @@ pid_t mst_socket_alive(const char *path)
     strncpy(address.sun_path, path, sizeof address.sun_path - 1);
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {
-        return 0;
+        return -1;
     }
-    /* EAGAIN: somebody listens and has no time; who it is cannot be asked then. */
+    /* Only these two mean that nobody is there. A busy listener, one of another kind of socket or
+     * of another user must not be taken for dead: the caller may put its own in that place. */
     if (connect(fd, (struct sockaddr *)&address, sizeof address) != 0) {
-        peer.pid = errno == EAGAIN ? -1 : 0;
+        peer.pid = errno == ECONNREFUSED || errno == ENOENT ? 0 : -1;
     } else if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.pid == 0) {
         peer.pid = -1;
     }

@@ -34,7 +34,8 @@ muster_status mst_socket_dir(char path[MST_SOCKET_PATH_MAX], bool create, struct
 muster_status mst_socket_path(const char *job, char path[MST_SOCKET_PATH_MAX], bool create,
                               struct muster_error *err);
 
-/* The pid of the service that listens at `path`; 0: nobody does. */
+/* The pid of the service that listens at `path`; 0: nobody does; -1: somebody does, or may, and who
+ * it is cannot be asked. */
 pid_t mst_socket_alive(const char *path);
 
 /* The living services, by name; at most `max`, and `count` says how many. No directory is no

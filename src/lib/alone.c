@@ -26,6 +26,7 @@ extern char **environ;
 
 struct mst_lib_alone {
     pid_t pid;
+    int pidfd;    /* -1: the kernel has none */
     int stdin_fd; /* the end of it that keeps the child alive */
     bool reaped;
 };
@@ -134,6 +135,8 @@ static muster_status start(struct mst_lib_alone *alone, const char *addr, struct
         return refuse(err, what, program, failed);
     }
     alone->stdin_fd = ends[1];
+    /* The program may reap every child it has: from now on the number alone names nobody. */
+    alone->pidfd = (int)syscall(SYS_pidfd_open, alone->pid, 0);
     fprintf(stderr,
             "muster: no MUSTER_ADDR: a job of one, with a service of its own (process %d at %s)\n",
             (int)alone->pid, addr);
@@ -175,12 +178,27 @@ muster_status mst_lib_alone_start(struct mst_lib_alone **out, char **addr_out, c
     return MUSTER_OK;
 }
 
+static void say_how(struct mst_text *text, int how)
+{
+    if (WIFEXITED(how)) {
+        mst_text_add(text, " with status ");
+        mst_text_i64(text, WEXITSTATUS(how));
+    } else {
+        mst_text_add(text, " with signal ");
+        mst_text_i64(text, WTERMSIG(how));
+    }
+    mst_text_add(text, WIFEXITED(how) && WEXITSTATUS(how) == 127
+                           ? ": there is no `muster` program; set MUSTER_PROGRAM"
+                           : "; what it said is on stderr");
+}
+
 bool mst_lib_alone_runs(struct mst_lib_alone *alone, struct muster_error *err, const char *what)
 {
     int how = 0;
+    pid_t ended = waitpid(alone->pid, &how, WNOHANG);
 
-    if (alone->reaped || waitpid(alone->pid, &how, WNOHANG) != alone->pid) {
-        return !alone->reaped;
+    if (ended == 0 || (ended < 0 && errno != ECHILD)) {
+        return true;
     }
     alone->reaped = true;
     if (err) {
@@ -189,12 +207,12 @@ bool mst_lib_alone_runs(struct mst_lib_alone *alone, struct muster_error *err, c
         err->status = MUSTER_EUNREACHABLE;
         err->os_errno = 0;
         mst_text_add(&text, what);
-        mst_text_add(&text, ": the service that was started for this process alone ended with ");
-        mst_text_add(&text, WIFEXITED(how) ? "status " : "signal ");
-        mst_text_i64(&text, WIFEXITED(how) ? WEXITSTATUS(how) : WTERMSIG(how));
-        mst_text_add(&text, WIFEXITED(how) && WEXITSTATUS(how) == 127
-                                ? ": there is no `muster` program; set MUSTER_PROGRAM"
-                                : "; what it said is on stderr");
+        mst_text_add(&text, ": the service that was started for this process alone ended");
+        if (ended > 0) {
+            say_how(&text, how);
+        } else { /* SIGCHLD is ignored, or somebody else has waited for it */
+            mst_text_add(&text, "; what it said is on stderr");
+        }
     }
     return false;
 }
@@ -206,17 +224,19 @@ void mst_lib_alone_stop(struct mst_lib_alone *alone)
         return;
     }
     (void)close(alone->stdin_fd);
-    if (!alone->reaped) {
-        struct pollfd end = {.events = POLLIN};
+    if (alone->pidfd >= 0) {
+        struct pollfd end = {.fd = alone->pidfd, .events = POLLIN};
+        int found;
 
-        end.fd = (int)syscall(SYS_pidfd_open, alone->pid, 0);
-        if (end.fd >= 0) {
-            if (poll(&end, 1, STOP_MS) == 0) {
-                (void)kill(alone->pid, SIGKILL);
-            }
-            (void)close(end.fd);
+        do {
+            found = poll(&end, 1, STOP_MS);
+        } while (found < 0 && errno == EINTR);
+        if (found == 0) {
+            (void)syscall(SYS_pidfd_send_signal, alone->pidfd, SIGKILL, NULL, 0);
         }
-        (void)waitpid(alone->pid, NULL, 0);
+        (void)close(alone->pidfd);
+    }
+    while (!alone->reaped && waitpid(alone->pid, NULL, 0) < 0 && errno == EINTR) {
     }
     free(alone);
 }
@@ -225,5 +245,8 @@ void mst_lib_alone_abandon(struct mst_lib_alone *alone)
 {
     if (alone) {
         (void)close(alone->stdin_fd);
+        if (alone->pidfd >= 0) {
+            (void)close(alone->pidfd);
+        }
     }
 }

@@ -82,22 +82,19 @@ static void on_attention(void *ctx, uint64_t now_ns)
 static void on_ended(void *ctx, uint64_t now_ns, const struct mst_client_effect *effect)
 {
     struct muster_client *client = ctx;
-    muster_status status = effect->status;
+    struct mst_text text = mst_text_in(client->end_text, sizeof(client->end_text));
 
     client->ended = true;
-    client->left = status == MUSTER_OK;
-    client->end_status = client->left ? MUSTER_ECANCELLED : status;
-    if (!client->left) {
-        struct mst_text text = mst_text_in(client->end_error.text, sizeof(client->end_error.text));
+    if (effect->status == MUSTER_OK) {
+        client->end_status = MUSTER_ECANCELLED;
+        mst_text_add(&text, "this member has left the job");
+    } else {
         struct muster_error said = {0};
 
-        (void)mst_lib_fail(&said, status, "", effect->reply);
+        client->end_status = effect->status;
+        (void)mst_lib_fail(&said, effect->status, "", effect->reply);
         mst_text_add(&text, said.text + 2); /* without ": " */
-        mst_lib_log(client, MUSTER_LEVEL_ERROR, client->end_error.text);
-    } else {
-        struct mst_text text = mst_text_in(client->end_error.text, sizeof(client->end_error.text));
-
-        mst_text_add(&text, "this member has left the job");
+        mst_lib_log(client, MUSTER_LEVEL_ERROR, client->end_text);
     }
     if (client->hook.ended) {
         client->hook.ended(client->hook.ctx, now_ns, client->end_status);
@@ -115,6 +112,26 @@ static void on_trouble(void *ctx, int os_errno, const char *line)
         client->was_online = false;
         client->trouble_told = true;
         mst_lib_log(client, MUSTER_LEVEL_WARN, line);
+    }
+}
+
+/* A connection that the machine gave up is no trouble of the socket's. */
+void mst_lib_look(struct muster_client *client)
+{
+    bool online = mst_client_online(mst_driver_client(client->driver));
+
+    if (online == client->was_online || client->ended) {
+        return;
+    }
+    if (!online) {
+        on_trouble(client, 0, "the service does not answer");
+        return;
+    }
+    client->was_online = true;
+    client->trouble[0] = '\0';
+    if (client->trouble_told) {
+        client->trouble_told = false;
+        mst_lib_log(client, MUSTER_LEVEL_INFO, "connected to the service again");
     }
 }
 
@@ -234,7 +251,7 @@ static muster_status read_number(const char *name, int64_t given, int64_t *out,
 
     *out = given;
     if (given != 0) {
-        return given < 0 ? mst_lib_refuse(err, name, "negative") : MUSTER_OK;
+        return mst_lib_setting_check(name, given, err);
     }
     status = mst_lib_setting(name, out, &set, err);
     if (!set) {
@@ -408,7 +425,9 @@ static muster_status fill_client(struct muster_client *client, struct wanted *wa
     }
     if (wanted->page_fd >= 0 && client->role == MST_ROLE_RANK &&
         mst_page_map(&client->page, (int)wanted->page_fd) != MUSTER_OK) {
-        client->page = NULL;
+        mst_lib_log(client, MUSTER_LEVEL_WARN,
+                    "MUSTER_PAGE_FD is no progress page (was the descriptor closed?): the end of "
+                    "this process is noticed later");
     }
     return make_driver(client, wanted);
 }
@@ -503,7 +522,6 @@ static muster_status join(struct muster_client *client, int64_t timeout_ms, uint
 {
     struct mst_request request = {.command = MST_JOIN};
     struct mst_lib_outcome outcome = {0};
-    uint64_t now_ns = mst_lib_now_ns();
     char what[320];
     struct mst_text text = mst_text_in(what, sizeof(what));
 
@@ -513,8 +531,8 @@ static muster_status join(struct muster_client *client, int64_t timeout_ms, uint
     mst_text_add(&text, "join job '");
     mst_text_add(&text, client->job);
     mst_text_add(&text, "'");
-    if (timeout_ms > 0) {
-        timeout_ms = deadline_ns <= now_ns ? 0 : (int64_t)((deadline_ns - now_ns) / NS_PER_MS) + 1;
+    if (timeout_ms > 0 && deadline_ns != NEVER) {
+        timeout_ms = mst_lib_left_ms(timeout_ms, deadline_ns);
         mst_text_add(&text, ", after ");
         mst_text_seconds(&text, (deadline_ns - client->opened_ns) / NS_PER_MS);
     }
@@ -579,11 +597,6 @@ muster_status muster_client_open(muster_client **out, const struct muster_client
 
 /* ---- closing ---- */
 
-static bool is_empty(void *ctx)
-{
-    return mst_list_empty(&((struct muster_client *)ctx)->waiters);
-}
-
 struct farewell {
     struct mst_lib_post post;
     bool done;
@@ -618,20 +631,34 @@ static void leave(struct muster_client *client)
     }
 }
 
-/* In a forked child: what belongs to the parent is left alone. */
+/* In a forked child: its copies of the descriptors. Another thread of the parent may have been in
+ * the middle of the rest, which is left alone. */
 static void abandon(struct muster_client *client)
 {
-    if (client->driver) {
-        mst_driver_abandon(client->driver);
-    }
+    mst_driver_abandon(client->driver);
     mst_lib_alone_abandon(client->alone);
+    (void)close(client->caller_event);
+    (void)close(client->background_event);
 }
 
 static bool nobody_else(void *ctx)
 {
     struct muster_client *client = ctx;
 
-    return client->waiters.next->next == &client->waiters; /* only this one */
+    return client->keepers == 0 &&
+           client->waiters.next->next == &client->waiters; /* only this one */
+}
+
+/* Ends what other threads do with it. A run of a function takes the end of the session for what it
+ * is, and the function is interrupted. */
+static void turn_out(struct muster_client *client)
+{
+    client->closing = true;
+    if (client->hook.ended) {
+        client->hook.ended(client->hook.ctx, mst_lib_now_ns(), MUSTER_ECANCELLED);
+    }
+    mst_lib_wake_ready(client);
+    (void)mst_lib_wait(client, nobody_else, client, NEVER);
 }
 
 void muster_client_close(muster_client *client)
@@ -645,10 +672,8 @@ void muster_client_close(muster_client *client)
     }
     if (client->driver && client->thread_runs) {
         mst_lib_lock(client);
-        client->closing = true;
-        mst_lib_wake_ready(client);
-        if (!client->poisoned && !is_empty(client)) {
-            (void)mst_lib_wait(client, nobody_else, client, NEVER);
+        if (!client->poisoned) {
+            turn_out(client);
         }
         if (!client->poisoned) {
             leave(client);

@@ -30,13 +30,24 @@ uint64_t mst_lib_now_ns(void)
 static void take_lock(struct muster_client *client)
 {
     (void)pthread_mutex_lock(&client->lock);
+    client->outer = mst_lib_holding;
     mst_lib_holding = client;
 }
 
 static void drop_lock(struct muster_client *client)
 {
-    mst_lib_holding = NULL;
+    mst_lib_holding = client->outer;
     (void)pthread_mutex_unlock(&client->lock);
+}
+
+bool mst_lib_holds(const struct muster_client *client)
+{
+    const struct muster_client *held = mst_lib_holding;
+
+    while (held && held != client) {
+        held = held->outer;
+    }
+    return held != NULL;
 }
 
 static struct timespec timespec_of(uint64_t ns)
@@ -68,13 +79,7 @@ static void turn(struct muster_client *client)
         client->hook.tick(client->hook.ctx, now_ns);
     }
     mst_driver_turn(client->driver, now_ns);
-    if (!client->was_online && mst_client_online(mst_driver_client(client->driver))) {
-        client->was_online = true;
-        if (client->trouble_told) {
-            client->trouble_told = false;
-            mst_lib_log(client, MUSTER_LEVEL_INFO, "connected to the service again");
-        }
-    }
+    mst_lib_look(client);
 }
 
 static bool is_over(const struct muster_client *client, const struct mst_lib_waiter *waiter)
@@ -89,20 +94,20 @@ void mst_lib_wake_ready(struct muster_client *client)
     {
         struct mst_lib_waiter *waiter = MST_CONTAINER(link, struct mst_lib_waiter, link);
 
-        if (is_over(client, waiter)) {
-            if (waiter->driving) {
-                mst_system_event_ring(client->caller_event);
-            } else {
-                (void)pthread_cond_signal(&waiter->wake);
-            }
+        if (!is_over(client, waiter)) {
+            continue;
+        }
+        if (!waiter->driving) {
+            (void)pthread_cond_signal(&waiter->wake);
+        } else if (client->caller_polls) {
+            mst_system_event_ring(client->caller_event);
         }
     }
 }
 
-/* Polls without the lock, then feeds what came. False: the seat was taken from the background
- * thread meanwhile. */
-static bool poll_once(struct muster_client *client, int event, uint64_t deadline_ns,
-                      const bool *seat)
+/* Polls without the lock, then feeds what came. `*polls` says so meanwhile; false: somebody else
+ * put it back, because the seat was taken from the background thread. */
+static bool poll_once(struct muster_client *client, int event, uint64_t deadline_ns, bool *polls)
 {
     struct pollfd fds[2] = {{.fd = event, .events = POLLIN}};
     struct timespec wait = {0};
@@ -116,6 +121,7 @@ static bool poll_once(struct muster_client *client, int event, uint64_t deadline
     next_ns = deadline_ns < next_ns ? deadline_ns : next_ns;
     client->until_ns = next_ns;
     client->epoch = epoch;
+    *polls = true;
     if (next_ns == NEVER) {
         limit = NULL;
     } else if (next_ns > now_ns) {
@@ -127,9 +133,10 @@ static bool poll_once(struct muster_client *client, int event, uint64_t deadline
     if (found > 0 && fds[0].revents != 0) {
         mst_system_event_quiet(event);
     }
-    if (!*seat || client->poisoned) {
+    if (!*polls || client->poisoned) {
         return false;
     }
+    *polls = false;
     (void)mst_driver_interest(client->driver, &epoch);
     if (found > 0 && epoch == client->epoch) {
         mst_driver_ready(client->driver, mst_system_now_ns(), fds[1].revents);
@@ -149,12 +156,13 @@ static void tell_poller(struct muster_client *client)
 {
     uint64_t epoch;
 
-    if (!client->driven && !client->background_polls) {
+    if (!client->caller_polls && !client->background_polls) {
         return;
     }
     (void)mst_driver_interest(client->driver, &epoch);
     if (epoch != client->epoch || deadline_of(client) < client->until_ns) {
-        mst_system_event_ring(client->driven ? client->caller_event : client->background_event);
+        mst_system_event_ring(client->caller_polls ? client->caller_event
+                                                   : client->background_event);
     }
 }
 
@@ -201,13 +209,15 @@ static void wait_turn(struct muster_client *client, struct mst_lib_waiter *waite
                       uint64_t deadline_ns)
 {
     struct timespec limit = timespec_of(deadline_ns);
+    struct muster_client *outer = client->outer;
 
-    mst_lib_holding = NULL;
+    mst_lib_holding = outer;
     if (deadline_ns == NEVER) {
         (void)pthread_cond_wait(&waiter->wake, &client->lock);
     } else {
         (void)pthread_cond_timedwait(&waiter->wake, &client->lock, &limit);
     }
+    client->outer = outer;
     mst_lib_holding = client;
 }
 
@@ -218,7 +228,7 @@ static void drive(struct muster_client *client, struct mst_lib_waiter *waiter, u
         mst_lib_wake_ready(client);
         return;
     }
-    (void)poll_once(client, client->caller_event, deadline_ns, &client->driven);
+    (void)poll_once(client, client->caller_event, deadline_ns, &client->caller_polls);
     mst_lib_wake_ready(client);
 }
 
@@ -230,6 +240,14 @@ static void init_wake(pthread_cond_t *wake)
     (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     (void)pthread_cond_init(wake, &attributes);
     (void)pthread_condattr_destroy(&attributes);
+}
+
+/* Who closes waits for the last of us. */
+static void tell_closer(struct muster_client *client)
+{
+    if (client->closing) {
+        mst_lib_wake_ready(client);
+    }
 }
 
 static bool wait_for(struct muster_client *client, struct mst_lib_waiter *waiter,
@@ -262,11 +280,20 @@ static bool wait_for(struct muster_client *client, struct mst_lib_waiter *waiter
     if (waiter->driving || !client->driven) {
         hand_on(client);
     }
-    if (client->closing) { /* who closes waits for the last of us */
-        mst_lib_wake_ready(client);
-    }
+    tell_closer(client);
     (void)pthread_cond_destroy(&waiter->wake);
     return over;
+}
+
+void mst_lib_keep(struct muster_client *client)
+{
+    client->keepers++;
+}
+
+void mst_lib_let_go(struct muster_client *client)
+{
+    client->keepers--;
+    tell_closer(client);
 }
 
 bool mst_lib_wait(muster_client *client, bool (*ready)(void *ctx), void *ctx, uint64_t deadline_ns)
@@ -318,9 +345,10 @@ static void stay_off(struct muster_client *client, enum mst_lib_background how)
 
     client->background = how;
     drop_lock(client);
-    (void)ppoll(&kick, 1, how == MST_LIB_PARKED ? NULL : &moment, NULL);
+    if (ppoll(&kick, 1, how == MST_LIB_PARKED ? NULL : &moment, NULL) > 0) {
+        mst_system_event_quiet(client->background_event);
+    }
     take_lock(client);
-    mst_system_event_quiet(client->background_event);
 }
 
 static void background_turns(struct muster_client *client)
@@ -338,9 +366,7 @@ static void background_turns(struct muster_client *client)
             client->background = MST_LIB_DRIVES;
             turn(client);
             mst_lib_wake_ready(client);
-            client->background_polls = true;
             rest = !poll_once(client, client->background_event, NEVER, &client->background_polls);
-            client->background_polls = false;
             mst_lib_wake_ready(client);
         }
     }

@@ -34,6 +34,23 @@ const char *mst_lib_setting_text(const char *name)
     return value && *value ? value : NULL;
 }
 
+muster_status mst_lib_setting_check(const char *name, int64_t value, struct muster_error *err)
+{
+    const struct mst_setting *setting = mst_setting_find(name);
+    char why[128];
+    struct mst_text text = mst_text_in(why, sizeof(why));
+
+    if (setting && value >= setting->least && value <= setting->most) {
+        return MUSTER_OK;
+    }
+    mst_text_i64(&text, value);
+    mst_text_add(&text, " is not from ");
+    mst_text_i64(&text, setting ? setting->least : 0);
+    mst_text_add(&text, " to ");
+    mst_text_i64(&text, setting ? setting->most : 0);
+    return mst_lib_refuse(err, name, why);
+}
+
 muster_status mst_lib_setting(const char *name, int64_t *out, bool *set_out,
                               struct muster_error *err)
 {

@@ -335,21 +335,19 @@ muster_status mst_lib_fail_again(struct muster_client *client, struct muster_err
                                  const char *what)
 {
     muster_status status = mst_lib_status(client);
+    struct mst_text text;
 
     if (!err) {
         return status;
     }
-    if (client->poisoned || client->end_error.text[0] == '\0') {
+    if (client->poisoned || client->end_text[0] == '\0') {
         return mst_lib_fail(err, status, what, NULL);
     }
-    *err = client->end_error;
-    {
-        struct mst_text text = mst_text_in(err->text, sizeof(err->text));
-
-        err->status = status;
-        mst_text_add(&text, what);
-        mst_text_add(&text, ": ");
-        mst_text_add(&text, client->end_error.text);
-    }
+    err->status = status;
+    err->os_errno = 0;
+    text = mst_text_in(err->text, sizeof(err->text));
+    mst_text_add(&text, what);
+    mst_text_add(&text, ": ");
+    mst_text_add(&text, client->end_text);
     return status;
 }

@@ -36,14 +36,15 @@ struct mst_lib_alone;   /* alone.c: the service of a job of one */
 
 struct muster_client {
     pthread_mutex_t lock;
-    pid_t pid; /* of the process that opened it */
+    struct muster_client *outer; /* the other client in whose callback the lock was taken */
+    pid_t pid;                   /* of the process that opened it */
     struct mst_driver *driver;
 
     /* The seat: who polls the connection. At most one thread does, apart from the moment in which
      * the background thread has been kicked off it and has not noticed yet. */
     struct mst_list waiters;
     bool driven; /* by a waiter */
-    bool background_polls;
+    bool caller_polls, background_polls;
     uint64_t until_ns; /* when the thread in poll wakes by itself */
     uint64_t epoch;    /* what it polls */
     int caller_event, background_event;
@@ -53,14 +54,14 @@ struct muster_client {
     bool thread_ready; /* and holds the page, if there is one */
     bool dirty;        /* something was posted since the last turn */
 
-    bool closing; /* no user may wait any more */
+    unsigned keepers; /* who must find the handle when they take the lock again */
+    bool closing;     /* no user may wait any more */
     bool stop_thread;
     atomic_bool poisoned;
     bool interrupted;
-    muster_status end_status; /* OK: the session lives, or will */
     bool ended;
-    bool left;
-    struct muster_error end_error;
+    muster_status end_status; /* OK: the session lives, or will */
+    char end_text[400];       /* why it ended, in words */
 
     struct mst_lib_hook hook;
     struct mst_page *page;
@@ -71,23 +72,34 @@ struct muster_client {
     struct mst_lib_alone *alone;
 
     uint64_t opened_ns;
-    bool was_online;   /* at the last look, and no trouble since */
-    bool trouble_told; /* to the log */
-    bool holder_told;
     char *addr, *job, *host;
     char trouble[400]; /* why the last attempt to connect failed; "" */
     int trouble_errno;
+    bool was_online;   /* at the last look, and no trouble since */
+    bool trouble_told; /* to the log */
+    bool holder_told;
     void (*log)(void *ctx, enum muster_level level, const char *line);
     void *log_ctx;
 };
 
-/* The client whose lock this thread holds: from a callback no call may be made. */
+/* The client whose lock this thread took last and holds; `outer` leads to the ones before. */
 extern _Thread_local struct muster_client *mst_lib_holding;
+
+/* Whether this thread holds its lock: from a callback no call may be made. */
+bool mst_lib_holds(const struct muster_client *client);
+
+/* client.c: tells the log when the service is gone or back. Lock held. */
+void mst_lib_look(struct muster_client *client);
 
 /* drive.c */
 muster_status mst_lib_background_start(struct muster_client *client);
 void mst_lib_background_stop(struct muster_client *client); /* lock not held */
 void mst_lib_wake_ready(struct muster_client *client);      /* lock held */
+
+/* Lock held. A call that takes the lock more than once keeps the handle until it lets go of it:
+ * closing waits for that. */
+void mst_lib_keep(struct muster_client *client);
+void mst_lib_let_go(struct muster_client *client);
 
 /* Like mst_lib_wait, but ends early when the user's calls are to end. */
 bool mst_lib_wait_interruptible(struct muster_client *client, bool (*ready)(void *ctx), void *ctx,
@@ -105,6 +117,21 @@ muster_status mst_lib_call_full(struct muster_client *client, const struct mst_r
 /* EINVAL with "what: why". */
 muster_status mst_lib_refuse(struct muster_error *err, const char *what, const char *why);
 uint64_t mst_lib_deadline_ns(int64_t timeout_ms, uint64_t zero_ns);
+/* What is left of `timeout_ms` until its deadline, for one more call: 1 at least, because 0 and -1
+ * mean something else; those stay as they are. */
+int64_t mst_lib_left_ms(int64_t timeout_ms, uint64_t deadline_ns);
+
+/* "put 'x'": what is attempted, for the texts. */
+#define MST_LIB_WHAT_ROOM 200
+void mst_lib_describe(char what[MST_LIB_WHAT_ROOM], const char *verb, const char *name);
+
+/* Puts the caller's options over the standard ones in `out`: the caller's struct may be older and
+ * shorter, or NULL. It begins with its size; `init` is the macro that sets it. */
+muster_status mst_lib_options(void *out, size_t size, const void *given, const char *init,
+                              struct muster_error *err, const char *what);
+
+/* EINVAL with its text for bytes that are not there. */
+muster_status mst_lib_bytes(struct muster_slice bytes, struct muster_error *err, const char *what);
 
 /* error.c: the session is over: why. Lock held. */
 muster_status mst_lib_fail_again(struct muster_client *client, struct muster_error *err,

@@ -62,7 +62,7 @@ void mst_lib_post_cancel(muster_client *client, struct mst_lib_post *post);
 void mst_lib_post_drop(muster_client *client, struct mst_lib_post *post);
 
 /* Blocks, and drives, until `ready` says so (checked after each turn) or `deadline_ns` has passed:
- * false. Not cut short by mst_lib_interrupt. When the client is closed or poisoned meanwhile it
+ * false. Not cut short by mst_lib_interrupt or by closing. When the client is poisoned meanwhile it
  * returns true, so look at mst_lib_status too. */
 bool mst_lib_wait(muster_client *client, bool (*ready)(void *ctx), void *ctx, uint64_t deadline_ns);
 
@@ -85,7 +85,8 @@ struct mst_lib_hook {
     void (*ended)(void *ctx, uint64_t now_ns, muster_status status);
     uint64_t (*deadline_ns)(void *ctx); /* UINT64_MAX: never */
     void (*tick)(void *ctx, uint64_t now_ns);
-    void (*release)(void *ctx); /* the client is freed: last of all, no lock, no thread any more */
+    void (*poisoned)(void *ctx); /* after a broken invariant: no machine may be touched any more */
+    void (*release)(void *ctx);  /* the client is freed: last of all, no lock, no thread any more */
     void *ctx;
 };
 
@@ -115,6 +116,10 @@ muster_status mst_lib_fail(struct muster_error *err, muster_status status, const
  * environment has it. */
 muster_status mst_lib_setting(const char *name, int64_t *out, bool *set_out,
                               struct muster_error *err);
+
+/* EINVAL with its text for a number that an option gives instead and that the setting's row does
+ * not allow. */
+muster_status mst_lib_setting_check(const char *name, int64_t value, struct muster_error *err);
 
 /* muster_client_view with the iteration of a run, and the restart glue's reports, use this. */
 void mst_lib_iteration(muster_client *client, uint64_t iteration); /* lock held */

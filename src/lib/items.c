@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NS_PER_MS 1000000u
-
 struct mst_lib_block {
     struct mst_lib_block *next;
     char bytes[];
@@ -134,28 +132,41 @@ static void turn_page(struct mst_request *request, const struct pages *pages)
     }
 }
 
-muster_status mst_lib_items_collect(muster_client *client, struct mst_request *request,
-                                    int64_t timeout_ms, struct mst_lib_items *items,
-                                    struct muster_error *err, const char *what)
+static muster_status collect(muster_client *client, struct mst_request *request, int64_t timeout_ms,
+                             struct mst_lib_items *items, struct muster_error *err,
+                             const char *what)
 {
     uint64_t deadline_ns = mst_lib_deadline_ns(timeout_ms, 0);
     struct pages pages = {.items = items};
     muster_status status;
 
     do {
-        int64_t left_ms = timeout_ms;
-
-        if (timeout_ms > 0) {
-            uint64_t now_ns = mst_lib_now_ns();
-
-            left_ms = deadline_ns > now_ns ? (int64_t)((deadline_ns - now_ns) / NS_PER_MS) + 1 : 1;
-        }
         turn_page(request, &pages);
-        status = mst_lib_call(client, request, left_ms, on_page, &pages, err, what);
+        status = mst_lib_call(client, request, mst_lib_left_ms(timeout_ms, deadline_ns), on_page,
+                              &pages, err, what);
         if (status == MUSTER_OK && pages.no_memory) {
             status = mst_lib_fail(err, MUSTER_ENOMEM, what, NULL);
         }
     } while (status == MUSTER_OK && pages.next != 0);
+    return status;
+}
+
+muster_status mst_lib_items_collect(muster_client *client, struct mst_request *request,
+                                    int64_t timeout_ms, struct mst_lib_items *items,
+                                    struct muster_error *err, const char *what)
+{
+    muster_status status = mst_lib_enter(client, err, what);
+
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    mst_lib_lock(client);
+    mst_lib_keep(client);
+    mst_lib_unlock(client);
+    status = collect(client, request, timeout_ms, items, err, what);
+    mst_lib_lock(client);
+    mst_lib_let_go(client);
+    mst_lib_unlock(client);
     if (status != MUSTER_OK) {
         mst_lib_items_fini(items);
     }

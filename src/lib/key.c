@@ -6,8 +6,6 @@
 
 #include "lib/items.h"
 
-enum { WHAT_ROOM = 160 };
-
 muster_status mst_lib_key_options(struct muster_key_options *out,
                                   const struct muster_key_options *given, struct muster_error *err,
                                   const char *what)
@@ -15,15 +13,7 @@ muster_status mst_lib_key_options(struct muster_key_options *out,
     const struct muster_key_options standard = MUSTER_KEY_OPTIONS_INIT;
 
     *out = standard;
-    if (given) {
-        if (given->size < sizeof(given->size) || given->size > sizeof(*out)) {
-            return mst_lib_refuse(err, what,
-                                  "options.size is not that of this library's options; begin with "
-                                  "MUSTER_KEY_OPTIONS_INIT");
-        }
-        memcpy(out, given, given->size);
-    }
-    return MUSTER_OK;
+    return mst_lib_options(out, sizeof(*out), given, "MUSTER_KEY_OPTIONS_INIT", err, what);
 }
 
 muster_status mst_lib_key_name(const char *key, struct muster_error *err, const char *what)
@@ -34,22 +24,14 @@ muster_status mst_lib_key_name(const char *key, struct muster_error *err, const 
     return MUSTER_OK;
 }
 
-static void describe(char what[WHAT_ROOM], const char *verb, const char *key)
-{
-    struct mst_text text = mst_text_in(what, WHAT_ROOM);
-
-    mst_text_add(&text, verb);
-    mst_text_add(&text, " '");
-    mst_text_slice(&text, mst_slice_text(key));
-    mst_text_add(&text, "'");
-}
-
 /* ---- writes ---- */
 
 struct written {
     int64_t number;
     uint64_t revision;
 };
+
+static const struct muster_slice nothing;
 
 static void on_written(void *ctx, const struct mst_reply *reply)
 {
@@ -60,17 +42,20 @@ static void on_written(void *ctx, const struct mst_reply *reply)
 }
 
 static muster_status write_one(muster_client *client, const char *verb, const char *key,
-                               struct mst_write op, const struct muster_key_options *given,
-                               int64_t timeout_ms, struct written *written,
-                               struct muster_error *err)
+                               struct mst_write op, struct muster_slice value,
+                               const struct muster_key_options *given, int64_t timeout_ms,
+                               struct written *written, struct muster_error *err)
 {
     struct mst_request request = {.command = MST_WRITE};
     struct muster_key_options options;
-    char what[WHAT_ROOM];
+    char what[MST_LIB_WHAT_ROOM];
     muster_status status;
 
-    describe(what, verb, key);
+    mst_lib_describe(what, verb, key);
     status = mst_lib_key_name(key, err, what);
+    if (status == MUSTER_OK) {
+        status = mst_lib_bytes(value, err, what);
+    }
     if (status == MUSTER_OK) {
         status = mst_lib_key_options(&options, given, err, what);
     }
@@ -78,6 +63,7 @@ static muster_status write_one(muster_client *client, const char *verb, const ch
         return status;
     }
     op.key = mst_slice_text(key);
+    op.value = mst_slice_of(value.data, value.size);
     op.owned = options.owned;
     request.write.generation = options.generation;
     request.write.ops = &op;
@@ -91,10 +77,9 @@ static muster_status write_value(muster_client *client, const char *verb, const 
                                  uint64_t *revision_out, struct muster_error *err)
 {
     struct written written = {0};
-    muster_status status;
+    muster_status status =
+        write_one(client, verb, key, op, value, options, timeout_ms, &written, err);
 
-    op.value = mst_slice_of(value.data, value.size);
-    status = write_one(client, verb, key, op, options, timeout_ms, &written, err);
     if (status == MUSTER_OK && revision_out) {
         *revision_out = written.revision;
     }
@@ -133,7 +118,7 @@ muster_status muster_key_add(muster_client *client, const char *key, int64_t del
     struct written written = {0};
     muster_status status =
         write_one(client, "add to", key, (struct mst_write){.kind = MST_ADD, .delta = delta},
-                  options, timeout_ms, &written, err);
+                  nothing, options, timeout_ms, &written, err);
 
     if (status == MUSTER_OK && sum_out) {
         *sum_out = written.number;
@@ -145,10 +130,10 @@ muster_status muster_key_append(muster_client *client, const char *key, struct m
                                 const struct muster_key_options *options, int64_t timeout_ms,
                                 uint64_t *size_out, struct muster_error *err)
 {
-    struct mst_write op = {.kind = MST_APPEND, .value = mst_slice_of(value.data, value.size)};
     struct written written = {0};
     muster_status status =
-        write_one(client, "append to", key, op, options, timeout_ms, &written, err);
+        write_one(client, "append to", key, (struct mst_write){.kind = MST_APPEND}, value, options,
+                  timeout_ms, &written, err);
 
     if (status == MUSTER_OK && size_out) {
         *size_out = (uint64_t)written.number;
@@ -162,8 +147,8 @@ muster_status muster_key_delete(muster_client *client, const char *key,
 {
     struct written written = {0};
 
-    return write_one(client, "delete", key, (struct mst_write){.kind = MST_DELETE}, options,
-                     timeout_ms, &written, err);
+    return write_one(client, "delete", key, (struct mst_write){.kind = MST_DELETE}, nothing,
+                     options, timeout_ms, &written, err);
 }
 
 /* ---- reads ---- */
@@ -200,11 +185,11 @@ muster_status muster_key_get(muster_client *client, const char *key,
 {
     struct mst_request request = {.command = MST_GET};
     struct muster_key_options options;
-    char what[WHAT_ROOM];
+    char what[MST_LIB_WHAT_ROOM];
     muster_value *value = NULL;
     muster_status status;
 
-    describe(what, "get", key);
+    mst_lib_describe(what, "get", key);
     if (!out) {
         return mst_lib_refuse(err, what, "out is NULL");
     }
@@ -257,12 +242,12 @@ muster_status muster_key_list(muster_client *client, const char *prefix,
 {
     struct mst_request request = {.command = MST_LIST};
     struct muster_key_options options;
-    char what[WHAT_ROOM];
+    char what[MST_LIB_WHAT_ROOM];
     muster_keys *keys;
     muster_status status;
 
     prefix = prefix ? prefix : "";
-    describe(what, "list", prefix);
+    mst_lib_describe(what, "list", prefix);
     if (!out) {
         return mst_lib_refuse(err, what, "out is NULL");
     }
@@ -327,11 +312,11 @@ muster_status muster_key_wait(muster_client *client, const char *const *keys, si
     struct mst_request request = {.command = MST_WAIT};
     struct muster_key_options options;
     struct mst_slice *names;
-    char what[WHAT_ROOM];
+    char what[MST_LIB_WHAT_ROOM];
     muster_status status;
 
-    describe(what, count > 1 ? "wait for several keys from" : "wait for",
-             count > 0 && keys && keys[0] ? keys[0] : "");
+    mst_lib_describe(what, count > 1 ? "wait for several keys from" : "wait for",
+                     count > 0 && keys && keys[0] ? keys[0] : "");
     status = mst_lib_key_options(&options, given, err, what);
     if (status != MUSTER_OK) {
         return status;

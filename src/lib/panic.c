@@ -37,6 +37,9 @@ static void poison(struct muster_client *client, const char *file, int line, con
     mst_text_add(&text, ": ");
     mst_text_add(&text, what);
     mst_lib_log(client, MUSTER_LEVEL_ERROR, words);
+    if (client->hook.poisoned) {
+        client->hook.poisoned(client->hook.ctx);
+    }
     for (struct mst_list *link = client->waiters.next; link != &client->waiters;
          link = link->next) {
         struct mst_lib_waiter *waiter = MST_CONTAINER(link, struct mst_lib_waiter, link);
@@ -45,7 +48,7 @@ static void poison(struct muster_client *client, const char *file, int line, con
     }
     mst_system_event_ring(client->caller_event);
     mst_system_event_ring(client->background_event);
-    mst_lib_holding = NULL;
+    mst_lib_holding = client->outer;
     (void)pthread_mutex_unlock(&client->lock);
 }
 

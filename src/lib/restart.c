@@ -16,7 +16,8 @@
 #include "base/panic.h"
 #include "base/slice.h"
 #include "io/page.h"
-#include "lib/internal.h"
+#include "io/poll/system.h"
+#include "lib/handle.h"
 #include "lib/interrupt.h"
 #include "restart/restart.h"
 
@@ -52,20 +53,6 @@ struct muster_restart {
     struct muster_error error;
     struct mst_interrupt interrupt;
 };
-
-static void *restart_alloc(void *ctx, size_t size)
-{
-    (void)ctx;
-    return malloc(size);
-}
-
-static void restart_release(void *ctx, void *p)
-{
-    (void)ctx;
-    free(p);
-}
-
-static const struct mst_mem restart_mem = {.alloc = restart_alloc, .release = restart_release};
 
 /* --- the machine's effects, with the lock held on any thread --- */
 
@@ -133,10 +120,17 @@ static void effect_enter(struct muster_restart *restart, const struct mst_restar
 
 static void effect_finish(struct muster_restart *restart, const struct mst_restart_effect *effect)
 {
+    static const char what[] = "run the function again";
+
     restart->finished = true;
     restart->status = effect->status;
-    if (effect->status < 0) {
-        mst_lib_fail(&restart->error, effect->status, "run the function again", effect->reply);
+    if (effect->status >= 0) {
+        return;
+    }
+    if (!effect->reply && effect->status == mst_lib_status(restart->client)) {
+        (void)mst_lib_fail_again(restart->client, &restart->error, what);
+    } else {
+        (void)mst_lib_fail(&restart->error, effect->status, what, effect->reply);
     }
 }
 
@@ -220,6 +214,17 @@ static void hook_tick(void *ctx, uint64_t now_ns)
     drain(restart);
 }
 
+/* The function must stop: nobody renews the lease any more. Its run ends when it has returned. */
+static void hook_poisoned(void *ctx)
+{
+    struct muster_restart *restart = ctx;
+
+    atomic_store_explicit(&restart->told, 1, memory_order_release);
+    if (restart->inside) {
+        mst_interrupt_send(&restart->interrupt);
+    }
+}
+
 static void handle_free(void *ctx)
 {
     struct muster_restart *restart = ctx;
@@ -235,34 +240,23 @@ struct run_settings {
     int signal; /* 0: none */
 };
 
-static muster_status settings_refuse(struct muster_error *err, const char *why)
-{
-    return mst_lib_fail(err, MUSTER_EINVAL, why, NULL);
-}
-
 static muster_status settings_read(struct run_settings *out,
                                    const struct muster_restart_options *given,
                                    struct muster_error *err)
 {
     struct muster_restart_options options = MUSTER_RESTART_OPTIONS_INIT;
-    muster_status status;
+    muster_status status = mst_lib_options(&options, sizeof(options), given,
+                                           "MUSTER_RESTART_OPTIONS_INIT", err, "run");
     int64_t number;
 
-    if (given) {
-        if (given->size < sizeof(given->size) || given->size > sizeof(options)) {
-            return settings_refuse(err, "run: options.size is not that of this library's options; "
-                                        "use MUSTER_RESTART_OPTIONS_INIT");
-        }
-        memcpy(&options, given, given->size);
+    if (status) {
+        return status;
     }
-    if (options.barrier_timeout_ms < 0) {
-        return settings_refuse(err, "run: barrier_timeout_ms is negative");
-    }
-    if (options.barrier_timeout_ms == 0) {
-        status = mst_lib_setting("barrier_timeout", &options.barrier_timeout_ms, NULL, err);
-        if (status) {
-            return status;
-        }
+    status = options.barrier_timeout_ms == 0
+                 ? mst_lib_setting("barrier_timeout", &options.barrier_timeout_ms, NULL, err)
+                 : mst_lib_setting_check("barrier_timeout", options.barrier_timeout_ms, err);
+    if (status) {
+        return status;
     }
     out->config.barrier_timeout_ms = (uint64_t)options.barrier_timeout_ms;
     out->signal = options.interrupt_signal < 0 ? 0 : options.interrupt_signal;
@@ -286,6 +280,7 @@ static struct muster_restart *handle_get(muster_client *client,
                                 .ended = hook_ended,
                                 .deadline_ns = hook_deadline_ns,
                                 .tick = hook_tick,
+                                .poisoned = hook_poisoned,
                                 .release = handle_free};
 
     if (restart) {
@@ -295,7 +290,7 @@ static struct muster_restart *handle_get(muster_client *client,
     if (!restart) {
         return NULL;
     }
-    if (mst_restart_new(&restart->machine, config, &restart_mem)) {
+    if (mst_restart_new(&restart->machine, config, &mst_system_mem)) {
         free(restart);
         return NULL;
     }
@@ -316,14 +311,13 @@ static muster_status run_refuse(muster_client *client, struct muster_error *err)
     if (restart && restart->busy) {
         return pthread_equal(restart->interrupt.thread, pthread_self())
                    ? mst_lib_fail(err, MUSTER_EDEADLK, "run: called from within the function", NULL)
-                   : mst_lib_fail(err, MUSTER_EINVAL, "run: another thread runs one on this client",
-                                  NULL);
+                   : mst_lib_refuse(err, "run", "another thread runs one on this client");
     }
     if (status) {
-        return mst_lib_fail(err, status, "run", NULL);
+        return mst_lib_fail_again(client, err, "run");
     }
     if (view->generation == 0 || view->rank == MST_RANK_NONE) {
-        return mst_lib_fail(err, MUSTER_EINVAL, "run: this client is not a rank of the job", NULL);
+        return mst_lib_refuse(err, "run", "this client is not a rank of the job");
     }
     return MUSTER_OK;
 }
@@ -347,6 +341,7 @@ static struct muster_restart *run_begin(muster_client *client, const struct run_
     if (*status) {
         return NULL;
     }
+    mst_lib_keep(client);
     restart->busy = true;
     restart->finished = false;
     restart->owe_enter = false;
@@ -364,6 +359,13 @@ static bool run_ready(void *ctx)
     const struct muster_restart *restart = ctx;
 
     return restart->owe_enter || restart->finished;
+}
+
+/* The machine cannot be asked any more. With the lock. */
+static void run_poisoned(struct muster_restart *restart)
+{
+    restart->finished = true;
+    restart->status = mst_lib_fail(&restart->error, MUSTER_EINTERNAL, "run", NULL);
 }
 
 /* The function, once. With the lock, which is not held while it runs. */
@@ -391,6 +393,10 @@ static void run_enter(struct muster_restart *restart, muster_restart_fn *fn, voi
     mst_lib_lock(restart->client);
     restart->inside = false;
     mst_lib_interrupt(restart->client, false);
+    if (restart->client->poisoned) {
+        run_poisoned(restart);
+        return;
+    }
     /* A call of muster that was cut short has said EINTERRUPTED as well. */
     delivered =
         atomic_load_explicit(&restart->delivered, memory_order_relaxed) != 0 || restart->cut;
@@ -401,13 +407,14 @@ static void run_enter(struct muster_restart *restart, muster_restart_fn *fn, voi
 /* With the lock: the run is over, nothing it asked for may call back into the next one. */
 static void run_end(struct muster_restart *restart)
 {
-    for (size_t i = 0; i < CALLS_MAX; i++) {
+    for (size_t i = 0; i < CALLS_MAX && !restart->client->poisoned; i++) {
         if (restart->calls[i].tag != 0) {
             mst_lib_post_drop(restart->client, &restart->calls[i].post);
             restart->calls[i].tag = 0;
         }
     }
     restart->busy = false;
+    mst_lib_let_go(restart->client);
 }
 
 muster_status muster_restart_run(muster_client *client,
@@ -423,7 +430,7 @@ muster_status muster_restart_run(muster_client *client,
         return status;
     }
     if (!fn) {
-        return settings_refuse(err, "run: fn is NULL");
+        return mst_lib_refuse(err, "run", "fn is NULL");
     }
     status = settings_read(&settings, options, err);
     if (status) {
@@ -441,9 +448,8 @@ muster_status muster_restart_run(muster_client *client,
             continue;
         }
         (void)mst_lib_wait(client, run_ready, restart, UINT64_MAX);
-        if (!run_ready(restart)) { /* the client will never work again */
-            mst_restart_ended(restart->machine, mst_lib_now_ns(), mst_lib_status(client));
-            drain(restart);
+        if (!run_ready(restart)) {
+            run_poisoned(restart);
         }
     }
     run_end(restart);
@@ -483,46 +489,52 @@ muster_status muster_restart_ping(muster_restart *restart)
     return muster_restart_check(restart);
 }
 
-/* Whether this is the thread in which the function runs. With the lock. */
+/* Whether this is the thread in which the function runs, and the machine can be told. With the
+ * lock. */
 static bool is_functions(const struct muster_restart *restart)
 {
-    return restart->inside && pthread_equal(restart->interrupt.thread, pthread_self());
+    return restart->inside && pthread_equal(restart->interrupt.thread, pthread_self()) &&
+           !restart->client->poisoned;
+}
+
+/* The function's own word; it is to return `status`. */
+static muster_status report(muster_restart *restart, int code, const char *text,
+                            muster_status status)
+{
+    muster_status refused = mst_lib_enter(restart->client, NULL, "report");
+
+    if (refused) { /* in a forked child above all, whose words would be the parent's */
+        return refused;
+    }
+    mst_lib_lock(restart->client);
+    if (is_functions(restart)) {
+        mst_restart_failed(restart->machine, mst_lib_now_ns(), code, mst_slice_text(text));
+        drain(restart);
+    } else {
+        status = MUSTER_EINVAL;
+    }
+    mst_lib_unlock(restart->client);
+    return status;
 }
 
 muster_status muster_restart_fail(muster_restart *restart, int code, const char *text)
 {
-    muster_status status = MUSTER_EINVAL;
-
-    mst_lib_lock(restart->client);
-    if (is_functions(restart)) {
-        mst_restart_failed(restart->machine, mst_lib_now_ns(), code,
-                           mst_slice_text(text ? text : ""));
-        drain(restart);
-        status = MUSTER_EFAILED;
-    }
-    mst_lib_unlock(restart->client);
-    return status;
+    return report(restart, code, text ? text : "", MUSTER_EFAILED);
 }
 
 muster_status muster_restart_again(muster_restart *restart)
 {
-    muster_status status = MUSTER_EINVAL;
-
-    mst_lib_lock(restart->client);
-    if (is_functions(restart)) {
-        mst_restart_failed(restart->machine, mst_lib_now_ns(), 0,
-                           mst_slice_text("asked for a restart"));
-        drain(restart);
-        status = MUSTER_EINTERRUPTED;
-    }
-    mst_lib_unlock(restart->client);
-    return status;
+    return report(restart, 0, "asked for a restart", MUSTER_EINTERRUPTED);
 }
 
 muster_status muster_restart_leave(muster_restart *restart)
 {
-    muster_status status = MUSTER_EINVAL;
+    muster_status status = mst_lib_enter(restart->client, NULL, "leave");
 
+    if (status) {
+        return status;
+    }
+    status = MUSTER_EINVAL;
     mst_lib_lock(restart->client);
     if (is_functions(restart)) {
         mst_restart_left(restart->machine, mst_lib_now_ns());

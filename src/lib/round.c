@@ -6,18 +6,6 @@
 
 #include "lib/items.h"
 
-enum { WHAT_ROOM = 200 };
-
-static void describe(char what[WHAT_ROOM], const char *kind, const char *name)
-{
-    struct mst_text text = mst_text_in(what, WHAT_ROOM);
-
-    mst_text_add(&text, kind);
-    mst_text_add(&text, " '");
-    mst_text_slice(&text, mst_slice_text(name));
-    mst_text_add(&text, "'");
-}
-
 /* ---- the numbers of calls ---- */
 
 /* How often a name was called in the current generation: the n-th call of everyone is one round. */
@@ -131,23 +119,43 @@ static muster_status read_options(struct muster_round_options *out,
                                   struct muster_error *err, const char *what)
 {
     const struct muster_round_options standard = MUSTER_ROUND_OPTIONS_INIT;
+    muster_status status;
 
     *out = standard;
-    if (given) {
-        if (given->size < sizeof(given->size) || given->size > sizeof(*out)) {
-            return mst_lib_refuse(err, what,
-                                  "options.size is not that of this library's options; begin with "
-                                  "MUSTER_ROUND_OPTIONS_INIT");
-        }
-        memcpy(out, given, given->size);
+    status = mst_lib_options(out, sizeof(*out), given, "MUSTER_ROUND_OPTIONS_INIT", err, what);
+    if (status != MUSTER_OK) {
+        return status;
     }
     if (out->deadline_ms < 0) {
-        return mst_lib_refuse(err, what, "deadline_ms is negative");
+        return mst_lib_refuse(err, what, "options.deadline_ms is negative");
+    }
+    if ((unsigned)out->on_loss > MUSTER_ON_LOSS_PROCEED) {
+        return mst_lib_refuse(err, what, "options.on_loss is none of enum muster_on_loss");
+    }
+    if ((unsigned)out->reduce > MUSTER_REDUCE_EQUAL) {
+        return mst_lib_refuse(err, what, "options.reduce is none of enum muster_reduce");
     }
     if (out->participant_count > UINT32_MAX || (out->participants && out->participant_count == 0)) {
         return mst_lib_refuse(err, what, "the number of participants makes no sense");
     }
     return MUSTER_OK;
+}
+
+/* What the service would refuse without saying which of many things it was. */
+static muster_status check_data(const struct muster_round_options *options,
+                                struct muster_slice mine, struct muster_error *err,
+                                const char *what)
+{
+    bool vector = options->reduce == MUSTER_REDUCE_MIN || options->reduce == MUSTER_REDUCE_MAX ||
+                  options->reduce == MUSTER_REDUCE_SUM;
+
+    if (vector && (mine.size == 0 || mine.size % sizeof(int64_t) != 0)) {
+        return mst_lib_refuse(err, what, "the data is no vector of int64_t");
+    }
+    if (options->reduce == MUSTER_REDUCE_NONE && mine.size > 0) {
+        return mst_lib_refuse(err, what, "options.reduce does not say what becomes of the data");
+    }
+    return mst_lib_bytes(mine, err, what);
 }
 
 static int ascending(const void *a, const void *b)
@@ -232,15 +240,16 @@ static muster_status number_call(muster_client *client, const char *name,
         status = mst_lib_fail(err, MUSTER_ENOMEM, what, NULL);
     } else {
         round->number = counter->number++;
+        mst_lib_keep(client);
     }
     mst_lib_unlock(client);
     return status;
 }
 
+/* With the lock. */
 static void give_number_back(muster_client *client, const char *name,
                              const struct mst_round_request *round)
 {
-    mst_lib_lock(client);
     if (client->counters_generation == round->generation) {
         struct mst_lib_counter *counter = counter_of(client, name);
 
@@ -248,7 +257,6 @@ static void give_number_back(muster_client *client, const char *name,
             counter->number = round->number;
         }
     }
-    mst_lib_unlock(client);
 }
 
 static muster_status join(muster_client *client, const char *name, struct mst_request *request,
@@ -265,9 +273,12 @@ static muster_status join(muster_client *client, const char *name, struct mst_re
         return status;
     }
     status = mst_lib_call_full(client, request, timeout_ms, &outcome, err, what);
+    mst_lib_lock(client);
     if (!uses_number(status, outcome.local)) {
         give_number_back(client, name, &request->round);
     }
+    mst_lib_let_go(client);
+    mst_lib_unlock(client);
     if (outcome.local && taking->result) { /* not the round's result: the caller's wait ended */
         muster_round_free(taking->result);
         taking->result = NULL;
@@ -285,14 +296,17 @@ static muster_status join_with(muster_client *client, const char *kind, const ch
     struct mst_request request = {.command = MST_ROUND};
     struct muster_round_options options;
     uint32_t *participants = NULL;
-    char what[WHAT_ROOM];
+    char what[MST_LIB_WHAT_ROOM];
     muster_status status;
 
-    describe(what, kind, name ? name : "");
+    mst_lib_describe(what, kind, name ? name : "");
     if (!name || !*name) {
         return mst_lib_refuse(err, what, "a round's name must not be empty");
     }
     status = read_options(&options, given, err, what);
+    if (status == MUSTER_OK) {
+        status = check_data(&options, mine, err, what);
+    }
     if (status != MUSTER_OK) {
         return status;
     }
@@ -426,14 +440,17 @@ muster_status muster_round_members(muster_client *client, const char *name, uint
 {
     struct mst_request request = {.command = MST_ROUND_MEMBERS};
     struct mst_lib_items items = {0};
-    char what[WHAT_ROOM];
+    char what[MST_LIB_WHAT_ROOM];
     muster_status status;
 
-    describe(what, "members of round", name ? name : "");
-    if (!out || !name || !*name) {
-        return mst_lib_refuse(err, what, "out is NULL, or the name is empty");
+    mst_lib_describe(what, "members of round", name ? name : "");
+    if (!out) {
+        return mst_lib_refuse(err, what, "out is NULL");
     }
     *out = NULL;
+    if (!name || !*name) {
+        return mst_lib_refuse(err, what, "a round's name must not be empty");
+    }
     status = mst_lib_enter(client, err, what);
     if (status != MUSTER_OK) {
         return status;

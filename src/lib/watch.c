@@ -6,8 +6,6 @@
 
 #include "lib/items.h"
 
-#define NS_PER_MS 1000000u
-
 struct muster_watch {
     muster_client *client;
     struct mst_request request; /* its prefix lies behind */
@@ -23,15 +21,12 @@ static muster_status read_options(struct muster_watch_options *out,
                                   struct muster_error *err)
 {
     const struct muster_watch_options standard = MUSTER_WATCH_OPTIONS_INIT;
+    muster_status status;
 
     *out = standard;
-    if (given) {
-        if (given->size < sizeof(given->size) || given->size > sizeof(*out)) {
-            return mst_lib_refuse(err, "watch",
-                                  "options.size is not that of this library's options; begin with "
-                                  "MUSTER_WATCH_OPTIONS_INIT");
-        }
-        memcpy(out, given, given->size);
+    status = mst_lib_options(out, sizeof(*out), given, "MUSTER_WATCH_OPTIONS_INIT", err, "watch");
+    if (status != MUSTER_OK) {
+        return status;
     }
     if (out->kinds == 0) {
         out->kinds = MUSTER_WATCH_KEYS;
@@ -48,16 +43,16 @@ muster_status muster_watch_open(muster_watch **out, muster_client *client,
     struct muster_watch_options options;
     muster_watch *watch;
     size_t size;
-    muster_status status = mst_lib_enter(client, err, "watch");
+    muster_status status;
 
-    if (status != MUSTER_OK) {
-        return status;
-    }
     if (!out) {
         return mst_lib_refuse(err, "watch", "out is NULL");
     }
     *out = NULL;
-    status = read_options(&options, given, err);
+    status = mst_lib_enter(client, err, "watch");
+    if (status == MUSTER_OK) {
+        status = read_options(&options, given, err);
+    }
     if (status != MUSTER_OK) {
         return status;
     }
@@ -150,7 +145,6 @@ muster_status muster_watch_next(muster_watch *watch, int64_t timeout_ms, struct 
                                 struct muster_error *err)
 {
     uint64_t deadline_ns = mst_lib_deadline_ns(timeout_ms, 0);
-    int64_t left_ms = timeout_ms;
     muster_status status;
 
     if (!watch || !out) {
@@ -160,17 +154,13 @@ muster_status muster_watch_next(muster_watch *watch, int64_t timeout_ms, struct 
         mst_lib_items_fini(&watch->items);
         watch->next = 0;
         status =
-            mst_lib_call(watch->client, &watch->request, left_ms, on_page, watch, err, "watch");
+            mst_lib_call(watch->client, &watch->request, mst_lib_left_ms(timeout_ms, deadline_ns),
+                         on_page, watch, err, "watch");
         if (status == MUSTER_OK && watch->no_memory) {
             status = mst_lib_fail(err, MUSTER_ENOMEM, "watch", NULL);
         }
         if (status != MUSTER_OK) {
             return status;
-        }
-        if (timeout_ms > 0) {
-            uint64_t now_ns = mst_lib_now_ns();
-
-            left_ms = deadline_ns > now_ns ? (int64_t)((deadline_ns - now_ns) / NS_PER_MS) + 1 : 0;
         }
     }
     return MUSTER_OK;

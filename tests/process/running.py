@@ -18,7 +18,6 @@ class Run:
         self.run = spawn("run", "-n", size, "-j", self.job, *flags, "--", *rank, **options)
         self.out = self.run.out
         self.log = self.run.log
-        self.service = None
 
     def generations(self):
         """{generation: {index: what its rank said when it entered the function}}"""
@@ -56,6 +55,16 @@ class Run:
             self.order(index, rank["generation"], "ok")
         code = self.run.wait()
         assert code == 0, "\n".join(self.log.lines)
+
+    def children(self):
+        """{pid: its command line} of what the run itself has started."""
+        with open(f"/proc/{self.run.pid}/task/{self.run.pid}/children", encoding="ascii") as pids:
+            found = [int(pid) for pid in pids.read().split()]
+        return {pid: open(f"/proc/{pid}/cmdline", encoding="utf-8").read() for pid in found}
+
+    def service(self):
+        (pid,) = [pid for pid, line in self.children().items() if "\0serve\0" in line]
+        return pid
 
     def last_line(self):
         return self.log.lines[-1]

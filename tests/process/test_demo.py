@@ -14,7 +14,7 @@ import subprocess
 
 import pytest
 
-from conftest import Process
+from conftest import Process, sanitized
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("MUSTER_BUILD", ROOT / "build" / "dev"))
@@ -145,6 +145,15 @@ def test_the_demo_ends_well(env, folder):
     # Three are told of the loss; and of the newcomer, if it was not ready when they sealed.
     assert len(others) in (3, 6)
     assert all(row["repeated"] <= 1 and 0 < row["told_ms"] < row["running_ms"] for row in others)
+
+
+@pytest.mark.skipif(sanitized(), reason="a sanitizer makes training too slow for the demo's limit")
+def test_the_demo_of_the_readme():
+    """As `make demo` calls it: the machine's licences, 1,200 steps, its own limits of time and bits."""
+    done = subprocess.run([ROOT / "tools" / "demo", "--seed", "7", "--bin", BUILD / "bin"],
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "the same" in done.stdout
 
 
 def test_the_demo_says_when_it_is_not_good_enough(env, folder):

@@ -17,6 +17,7 @@ import time
 import pytest
 
 from conftest import BUILD, WAIT_S, sanitized
+from running import wait_gone
 
 RANK = BUILD / "tests" / "process" / "restart_rank"
 
@@ -436,7 +437,11 @@ def test_too_few_although_started_again(job):
     job.run(3, "--min-size", 3, "--max-restarts", 2)
     ranks = job.entered(3)
     job.order(ranks[1:2], "leave")
-    job.order(job.wait("done", 3), "end")
+    done = job.wait("done", 3)
+    leaver = os.pidfd_open(ranks[1].pid)
+    job.order([event for event in done if event.pid == ranks[1].pid], "end")
+    wait_gone(leaver)
+    job.order([event for event in done if event.pid != ranks[1].pid], "end")
     job.ended(1)
 
 

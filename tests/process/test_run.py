@@ -5,13 +5,17 @@ import json
 import os
 import pty
 import re
+import select
+import shutil
 import signal
 import socket
 import stat
+import subprocess
+import sys
 
 import pytest
 
-from conftest import MUSTER, sanitized
+from conftest import MUSTER, WAIT_S, sanitized
 from running import RANK, Run, wait_gone
 
 
@@ -159,9 +163,58 @@ def test_a_rank_may_leave_core_dumps_only_if_asked(muster):
 
 def test_a_run_within_a_rank_is_a_job_of_its_own(muster):
     inner = (MUSTER, "run", "-n", 2, "--no-label", "--", "sh", "-c", "echo inner $RANK $MUSTER_SIZE")
-    done = muster("run", "--", *inner)
+    outer = ("run", "--size", 3, "--min-size", 1, "--join-wait", "1h", "--grow", "off")
+    done = muster(*outer, "-n", 1, "--min-size", 3, "--", *inner)
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == ["[0]: inner 0 2", "[0]: inner 1 2"]
+
+
+# Prints the time slice that the scheduler gives it.
+SLICE = """
+import ctypes
+import struct
+import sys
+attributes = ctypes.create_string_buffer(48)
+numbers = {"x86_64": 315, "aarch64": 275}
+import platform
+call = ctypes.CDLL(None).syscall
+assert call(numbers[platform.machine()], 0, attributes, 48, 0) == 0
+print(struct.unpack_from("=Q", attributes, 24)[0])
+"""
+
+
+def test_a_rank_keeps_the_time_slice_it_would_have_without(muster):
+    alone = subprocess.run([sys.executable, "-c", SLICE], capture_output=True, text=True)
+    done = muster("run", "--no-label", "--", sys.executable, "-c", SLICE)
+    assert done.stdout == alone.stdout and done.returncode == 0
+
+
+def test_a_rank_inherits_its_page_and_no_other_descriptor(muster):
+    code = ("import os, stat\n"
+            "for fd in sorted(map(int, os.listdir('/proc/self/fd'))):\n"
+            "    try: print(fd, os.readlink(f'/proc/self/fd/{fd}').split(':')[0])\n"
+            "    except OSError: pass\n"
+            "print(os.environ['MUSTER_PAGE_FD'])\n")
+    done = muster("run", "--no-label", "--", sys.executable, "-c", code)
+    *descriptors, page = done.stdout.splitlines()
+    assert descriptors == ["0 /dev/null", "1 pipe", "2 pipe", f"{page} /memfd"]
+
+
+def test_closed_standard_descriptors_are_not_taken_for_others(env, tmp_path):
+    for closed in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):
+        script = f'exec "$0" run -- sh -c "echo ran > {tmp_path}/ran; exit 3" {closed}'
+        done = subprocess.run(["sh", "-c", script, MUSTER], env=env, timeout=WAIT_S)
+        assert done.returncode == 3, closed
+        assert (tmp_path / "ran").read_text() == "ran\n"
+
+
+def test_an_unknown_variable_is_warned_of_once(muster, env):
+    env["MUSTER_LEESE"] = "1"
+    inner = f"{MUSTER} key put k v --addr $MUSTER_ADDR && exit 4"
+    done = muster("run", "--", "sh", "-c", inner)
+    assert done.returncode == 4
+    warnings = [line for line in done.stderr.splitlines() if "nobody reads" in line]
+    assert warnings == ["muster: warning: nobody reads these variables: MUSTER_LEESE"]
 
 
 # ---- signals and the end of everything ----
@@ -212,6 +265,38 @@ def test_the_second_signal_kills_at_once(spawn):
     assert process.wait() == 128 + signal.SIGTERM
 
 
+def test_the_second_signal_kills_whatever_the_run_was_ending_by(spawn, tmp_path):
+    fails = '[ $RANK = 1 ] && { until [ -e "$0" ]; do sleep 0.01; done; exit 7; };'
+    stays = "trap 'echo told' TERM; trap '' INT; touch \"$0\"; while :; do sleep 0.01; done"
+    process = spawn("run", "-n", 2, "--grace", "1h", "--", "sh", "-c", fails + stays, tmp_path / "up")
+    process.out.wait_for("told")
+    process.signal(signal.SIGINT)
+    process.log.wait_for("once more kills at once")
+    process.signal(signal.SIGINT)
+    assert process.wait() == 7
+    assert "first cause: #1 " in process.log.lines[-1]
+
+
+def test_a_reader_that_is_held_up_does_not_hold_up_the_end(env):
+    """As a pager that shows its first page does: nobody reads stderr, and it is full."""
+    script = "echo pid $$; while :; do echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx >&2; done"
+    reader, writer = os.pipe()
+    run = subprocess.Popen([MUSTER, "run", "--no-label", "--", "sh", "-c", script], env=env,
+                           stdout=subprocess.PIPE, stderr=writer)
+    pidfd = os.pidfd_open(int(run.stdout.readline().split()[1]))
+    room = select.poll()
+    room.register(writer, select.POLLOUT)
+    while room.poll(0):
+        pass
+    os.close(writer)
+    run.terminate()
+    wait_gone(pidfd)
+    with os.fdopen(reader, "rb") as stderr:
+        lines = stderr.read().splitlines()
+    assert run.wait(WAIT_S) == 128 + signal.SIGTERM
+    assert lines[-1] == b"muster run: stopped by signal 15 (Terminated)"
+
+
 def test_ctrl_c_at_a_terminal(env):
     pid, terminal = pty.fork()
     if pid == 0:
@@ -237,10 +322,19 @@ def test_ctrl_c_at_a_terminal(env):
 def test_ranks_and_service_die_with_the_launcher(run):
     job = run(2)
     ranks = job.entered()
-    children = open(f"/proc/{job.run.pid}/task/{job.run.pid}/children").read().split()
-    pids = {rank["pid"] for rank in ranks.values()}
-    assert pids < {int(child) for child in children} and len(children) == 3
-    pidfds = [os.pidfd_open(int(child)) for child in children]
+    children = job.children()
+    assert {rank["pid"] for rank in ranks.values()} < children.keys()
+    assert job.service() in children
+    pidfds = [os.pidfd_open(pid) for pid in children]
+    job.run.kill()
+    wait_gone(*pidfds)
+
+
+def test_ranks_behind_a_shell_die_with_the_launcher(run):
+    job = run(2, rank=("sh", "-c", '"$0"; exit $?', RANK))
+    pids = {rank["pid"] for rank in job.entered().values()}
+    assert not pids & job.children().keys()
+    pidfds = [os.pidfd_open(pid) for pid in pids]
     job.run.kill()
     wait_gone(*pidfds)
 
@@ -370,13 +464,24 @@ def test_a_joiner_that_waits_when_the_others_are_done_is_stopped(run):
 
 def test_the_death_of_the_service_is_the_cause(run):
     job = run(2, "--lease", "1s")
-    ranks = {rank["pid"] for rank in job.entered().values()}
-    children = open(f"/proc/{job.run.pid}/task/{job.run.pid}/children").read().split()
-    (service,) = {int(child) for child in children} - ranks
+    job.entered()
+    service = job.service()
     os.kill(service, signal.SIGKILL)
     assert job.run.wait() == 125
     assert f"first cause: the service of job '{job.job}' (pid {service})" in job.last_line()
     assert "was killed by signal 9 (Killed)" in job.last_line()
+
+
+def test_a_service_that_cannot_be_started_again_is_tried_ever_more_seldom(run, env):
+    job = run(1, "--lease", "10m")
+    job.entered()
+    shutil.rmtree(env["MUSTER_RUNTIME_DIR"])
+    os.kill(job.service(), signal.SIGKILL)
+    job.log.wait_for("the service of the job ended with status 1 again; the next try is in 1 s")
+    job.log.wait_for("the service of the job ended with status 1 again; the next try is in 2 s")
+    assert len(job.log.having("muster serve: cannot serve on")) == 2
+    job.run.signal(signal.SIGTERM)
+    job.run.wait()
 
 
 def test_status_says_how_a_rank_died(run, muster):

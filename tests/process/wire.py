@@ -141,10 +141,14 @@ class Wire:
     def wanted(self):
         return struct.unpack(">I", self.input[:4])[0]
 
-    def post(self, command, body=b""):
+    def request(self, command, body=b""):
+        """The frame of the next request, to be sent."""
         self.last_id += 1
         number = COMMANDS[command] + 16
-        self.send(frame(field(1, self.last_id) + field(2, self.last_id) + field(number, body)))
+        return frame(field(1, self.last_id) + field(2, self.last_id) + field(number, body))
+
+    def post(self, command, body=b""):
+        self.send(self.request(command, body))
 
     def ask(self, command, body=b""):
         self.post(command, body)

@@ -39,10 +39,10 @@ _Noreturn void mst_panic(const char *file, int line, const char *what)
 
 static int usage(void)
 {
-    fputs("usage: sim [--seeds N] [--first S] [--verbose] [--here]\n"
-          "exit codes: 0 good, 2 usage, 10 safety, 11 liveness, 12 determinism, 13 crash, "
-          "14 stuck\n",
-          stderr);
+    (void)fputs("usage: sim [--seeds N] [--first S] [--verbose] [--here]\n"
+                "exit codes: 0 good, 2 usage, 10 safety, 11 liveness, 12 determinism, 13 crash, "
+                "14 stuck\n",
+                stderr);
     return SIM_USAGE;
 }
 

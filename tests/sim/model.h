@@ -26,6 +26,7 @@ struct model_member {
     bool asked; /* an OPEN of it has reached the service */
     uint32_t index;
     uint64_t incarnation; /* 0: none given */
+    bool claims;          /* it waits for the loss of who holds its index */
     bool ready;
     uint64_t join_id, join_conn;
     uint64_t ready_ns;
@@ -61,8 +62,9 @@ struct model_view {
     struct sim_proc *proc[MODEL_PLACES];
     bool gone[MODEL_PLACES]; /* lost or left since */
     uint64_t sealed_ns;
-    unsigned reasons; /* a mask, of what happened since it was sealed */
-    unsigned others;  /* the same, without what the looper of the job caused */
+    uint64_t called_ns; /* when its ranks were first called out of fn; 0: not yet */
+    unsigned reasons;   /* a mask, of what happened since it was sealed */
+    unsigned others;    /* the same, without what the looper of the job caused */
 };
 
 struct model_part {
@@ -79,6 +81,7 @@ struct model_round {
     enum mst_on_loss on_loss;
     enum mst_reduce reduce;
     uint64_t deadline_ms;
+    uint64_t open_ns, late_ns;            /* the service's clock, and its lateness so far */
     struct model_part part[MODEL_PLACES]; /* by index */
     bool ok;                              /* closed well */
     bool told;                            /* a result was seen; it is in `result` */
@@ -176,6 +179,8 @@ struct model_job {
     struct model_place places[MODEL_PLACES];
     struct model_view view, before; /* the newest generation and the one before */
     uint64_t ready_since_ns;        /* the service's clock: when the first of the ready became so */
+    uint64_t ended_ns;   /* the world's clock: when the service forgot who was given up in it */
+    uint64_t unready_ns; /* the world's clock: when one of the ready was lost */
     uint64_t seals;
     uint64_t looper_costs, looper_seals; /* interruptions it may have caused, and has */
     uint64_t seal_open_ns;               /* the service's clock */

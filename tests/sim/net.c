@@ -194,6 +194,7 @@ struct sim_conn *sim_net_connect(struct sim *sim, struct sim_proc *proc, bool no
     conn->proc = proc;
     conn->end[SIM_CLIENT].open = true;
     sim_at(sim, sim->now_ns + latency(sim), answer_attempt, conn, nobody_there);
+    sim_chaos_connection(sim, conn);
     return conn;
 }
 

@@ -279,6 +279,7 @@ static bool ask_owned(struct sim *sim, struct sim_proc *proc, struct sim_op *op)
 /* Keys that come and go, so that deletions are forgotten before every watch has heard of them. */
 static bool ask_passing(struct sim *sim, struct sim_proc *proc, struct sim_op *op)
 {
+    static const unsigned char fat[8192] = {1};
     bool erase = sim_chance(sim, 60);
 
     (void)proc;
@@ -286,7 +287,18 @@ static bool ask_passing(struct sim *sim, struct sim_proc *proc, struct sim_op *o
         (struct mst_write){.kind = erase ? MST_DELETE : MST_PUT,
                            .key = name_of(op, "reg/passing", sim_below(sim, 40)),
                            .value = erase ? mst_slice_of(NULL, 0) : value_of(op, unique(sim))};
+    if (sim->plan.fat && !erase) {
+        op->writes[0].value = mst_slice_of(fat, (size_t)sim_below(sim, sizeof(fat)));
+    }
     op->write_count = 1;
+    return true;
+}
+
+static bool ask_many(struct sim *sim, struct sim_proc *proc, struct sim_op *op)
+{
+    (void)sim;
+    (void)proc;
+    op->key = mst_slice_text("reg/passing");
     return true;
 }
 
@@ -312,6 +324,7 @@ static const struct {
     [SIM_OP_OWN_GET] = {ask_own_get, MST_GET, 3},
     [SIM_OP_OWNED] = {ask_owned, MST_WRITE, 2},
     [SIM_OP_PASSING] = {ask_passing, MST_WRITE, 14},
+    [SIM_OP_MANY] = {ask_many, MST_LIST, 4},
 };
 
 /* ---- what came back -----------------------------------------------------------------------------
@@ -448,6 +461,7 @@ static void op_done(struct sim *sim, struct sim_proc *proc, const struct sim_op 
         break;
     case SIM_OP_OWNED:
     case SIM_OP_PASSING:
+    case SIM_OP_MANY:
     case SIM_OP_COUNT:
         break;
     }

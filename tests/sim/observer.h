@@ -22,6 +22,7 @@ enum sim_op_kind {
     SIM_OP_OWN_GET,
     SIM_OP_OWNED,
     SIM_OP_PASSING,
+    SIM_OP_MANY,
     SIM_OP_COUNT
 };
 

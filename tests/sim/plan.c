@@ -65,13 +65,18 @@ void sim_plan_draw(struct sim *sim)
     plan->latency_tail_ns = sim_chance(sim, 50) ? plan->latency_ns : plan->lease_ns / 25;
     plan->window_bytes = sim_chance(sim, 70) ? 65536 : 256 + sim_below(sim, 4096);
     plan->split = (enum sim_split)sim_below(sim, 3);
-    plan->chaos_ns = sim_between(sim, 4, 30) * plan->lease_ns;
-    plan->fault_every_ns = plan->lease_ns / 4 + sim_below(sim, 4 * plan->lease_ns);
+    plan->chaos_ns = sim_between(sim, 5, 45) * plan->lease_ns;
+    plan->fault_every_ns = plan->lease_ns / 5 + sim_below(sim, 3 * plan->lease_ns);
     plan->notices = sim_chance(sim, 70);
     plan->respawns_fast = sim_chance(sim, 60);
     plan->drains_each = sim_chance(sim, 30);
     plan->two_endpoints = sim_chance(sim, 20);
-    plan->small_output = sim_chance(sim, 30);
+    plan->fat = sim_chance(sim, 15);
+    if (plan->fat) { /* a page must come through before the client takes the silence for death */
+        plan->split = plan->split == SIM_SPLIT_TINY ? SIM_SPLIT_SOME : plan->split;
+        plan->window_bytes = 65536;
+        plan->latency_ns = plan->lease_ns / 2000;
+    }
     plan->jobs = sim_chance(sim, 80) ? 1 : 2;
     plan->nodes = (uint32_t)sim_between(sim, 1, 4);
     plan->observers = (uint32_t)sim_below(sim, 4);
@@ -159,6 +164,31 @@ static void trouble(struct sim *sim, uint32_t node, uint64_t until_ns)
     }
 }
 
+static void cut_off_again(struct sim *sim, void *ctx, uint64_t arg);
+
+/* `more` times the path is open for a moment only, in which late answers arrive. */
+static void cut_off(struct sim *sim, uint32_t node, uint64_t until_ns, uint64_t more)
+{
+    uint64_t moment = sim_chance(sim, 50) ? 4 * sim->plan.latency_ns : sim->plan.lease_ns / 10;
+
+    sim_tell(sim, "fault: node %u is cut off until %.6f", node, (double)until_ns / 1e9);
+    sim->nodes[node].away_until_ns = until_ns;
+    trouble(sim, node, until_ns);
+    sim_at(sim, until_ns, heal, NULL, 0);
+    if (more > 0) {
+        sim_at(sim, until_ns + sim_below(sim, moment), cut_off_again, NULL,
+               (more - 1) << 32 | node);
+    }
+}
+
+static void cut_off_again(struct sim *sim, void *ctx, uint64_t arg)
+{
+    (void)ctx;
+    if (!sim->calm) {
+        cut_off(sim, (uint32_t)arg, sim->now_ns + spell(sim), arg >> 32);
+    }
+}
+
 static void strike_node(struct sim *sim, enum sim_fault fault)
 {
     uint32_t node = (uint32_t)sim_below(sim, sim->plan.nodes);
@@ -168,10 +198,7 @@ static void strike_node(struct sim *sim, enum sim_fault fault)
         sim_tell(sim, "fault: node %u dies", node);
         kill_host(sim, node);
     } else if (fault == SIM_PARTITION) {
-        sim_tell(sim, "fault: node %u is cut off until %.6f", node, (double)until / 1e9);
-        sim->nodes[node].away_until_ns = until;
-        trouble(sim, node, until);
-        sim_at(sim, until, heal, NULL, 0);
+        cut_off(sim, node, until, sim_chance(sim, 50) ? sim_between(sim, 1, 6) : 0);
     } else {
         sim_tell(sim, "fault: the clock of node %u jumps", node);
         sim->nodes[node].clock.offset_ns += spell(sim);
@@ -207,6 +234,40 @@ static void strike_proc(struct sim *sim, enum sim_fault fault)
     }
 }
 
+static void hold(struct sim *sim, struct sim_conn *conn, uint64_t until_ns)
+{
+    sim_tell(sim, "fault: connection %" PRIu64 " of pid=%" PRIu64 " is held until %.6f",
+             conn->id.id, conn->proc->pid, (double)until_ns / 1e9);
+    if (until_ns > conn->proc->troubled_ns) {
+        conn->proc->troubled_ns = until_ns;
+    }
+    sim_net_hold(sim, conn, until_ns);
+}
+
+/* Held up just when it begins, and again just when it goes on: when an answer is late, and what
+ * should follow it does not come. */
+static void hold_early(struct sim *sim, void *ctx, uint64_t arg)
+{
+    struct sim_conn *conn = ctx;
+    uint64_t until = sim->now_ns + spell(sim);
+
+    if (sim->calm || !conn->end[SIM_CLIENT].open) {
+        return;
+    }
+    hold(sim, conn, until);
+    if (arg > 0) {
+        sim_at(sim, until + sim_below(sim, 4 * sim->plan.latency_ns), hold_early, conn, arg - 1);
+    }
+}
+
+void sim_chaos_connection(struct sim *sim, struct sim_conn *conn)
+{
+    if (!sim->calm && sim->plan.has[SIM_HOLD] && sim_chance(sim, 12)) {
+        sim_at(sim, sim->now_ns + sim_below(sim, 6 * sim->plan.latency_ns), hold_early, conn,
+               sim_below(sim, 3));
+    }
+}
+
 static void strike_conn(struct sim *sim, enum sim_fault fault)
 {
     struct sim_conn *conn = sim_net_pick(sim);
@@ -224,12 +285,7 @@ static void strike_conn(struct sim *sim, enum sim_fault fault)
             sim->now_ns > conn->proc->troubled_ns ? sim->now_ns : conn->proc->troubled_ns;
         sim_net_cut(sim, conn, told);
     } else {
-        sim_tell(sim, "fault: connection %" PRIu64 " of pid=%" PRIu64 " is held until %.6f",
-                 conn->id.id, conn->proc->pid, (double)until / 1e9);
-        if (until > conn->proc->troubled_ns) {
-            conn->proc->troubled_ns = until;
-        }
-        sim_net_hold(sim, conn, until);
+        hold(sim, conn, until);
     }
 }
 

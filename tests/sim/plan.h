@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 struct sim;
+struct sim_conn;
 
 /* X(NAME, name, chance in percent that this kind exists in a run, weight when it does, words) */
 #define SIM_FAULTS(X)                                                                              \
@@ -52,7 +53,7 @@ struct sim_plan {
     bool respawns_fast;      /* else with a growing back-off */
     bool drains_each;        /* effects are drained after each request, not once per turn */
     bool two_endpoints;      /* and nobody listens at the other one */
-    bool small_output;       /* of a connection of the service */
+    bool fat;                /* some values are large, and the output of a connection is limited */
     uint32_t jobs, nodes;
     uint32_t observers; /* per job */
     uint64_t think_ns;  /* of an observer between two operations */
@@ -63,6 +64,7 @@ const char *sim_fault_name(enum sim_fault fault);
 
 /* The faults of the first phase, and the end of all of them. */
 void sim_chaos_start(struct sim *sim);
+void sim_chaos_connection(struct sim *sim, struct sim_conn *conn); /* a new one */
 void sim_chaos_end(struct sim *sim);
 
 #endif

@@ -287,6 +287,7 @@ static bool read_some(struct sim *sim, struct sim_proc *proc, struct sim_conn *c
     while (status == MUSTER_OK) {
         status = mst_native_client_next(conn->client_codec, &reply);
         if (status == MUSTER_OK) {
+            sim_saw_answer(proc, &reply);
             mst_client_reply(proc->client, sim_proc_clock(sim, proc), &reply);
             pump(sim, proc);
             if (!proc->alive || proc->conn != conn) {
@@ -347,6 +348,7 @@ static void send_one(struct sim *sim, struct sim_proc *proc, const struct mst_re
     if (!proc->conn || !proc->conn->client_codec) {
         return;
     }
+    sim_saw_sent(sim, proc, request);
     status = mst_native_client_send(proc->conn->client_codec, request);
     if (status != MUSTER_OK) {
         mst_client_refused(proc->client, sim_proc_clock(sim, proc), request->id, status);

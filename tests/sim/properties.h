@@ -27,6 +27,9 @@ struct sim_proc;
     X(ROUND_SAME, SAFETY, "a round tells all its participants the same result")                    \
     X(ROUND_VALUE, SAFETY, "a result is the reduction of exactly what was contributed")            \
     X(ROUND_REFUSED, SAFETY, "ranks that do the same steps are never refused a round")             \
+    X(DEADLINE_KEPT, SAFETY,                                                                       \
+      "a round with a deadline is closed by then, not counting what the service slept; at a seal " \
+      "who is missing is evicted")                                                                 \
     X(VIEW_ONE, SAFETY, "a generation number is sealed once, and numbers only grow")               \
     X(VIEW_AGREES, SAFETY,                                                                         \
       "all who are told of a generation are told the same size, and ranks are a permutation of "   \
@@ -39,6 +42,10 @@ struct sim_proc;
     X(LOST_STAYS_OUT, SAFETY, "who is lost is in no later view without a new incarnation")         \
     X(INCARNATION_GROWS, SAFETY, "an index is given again only with a larger incarnation")         \
     X(PLACE_ONE, SAFETY, "an index has one holder at a time")                                      \
+    X(TOKEN_FENCED, SAFETY,                                                                        \
+      "who was given up last in a place gets no second incarnation, unless the job had ended")     \
+    X(CLAIM_DECIDED, SAFETY,                                                                       \
+      "who claims a held place is refused when the holder renews, and only then")                  \
     X(LOST_ONCE, SAFETY, "the loss of an incarnation is decided once")                             \
     X(ANSWER_ONCE, SAFETY, "each request is answered at most once on its connection")              \
     X(ANSWER_AT_ONCE, SAFETY, "a request that does not wait is answered in the turn it came in")   \
@@ -46,10 +53,15 @@ struct sim_proc;
     X(WELL_FORMED, SAFETY, "our own codecs never find each other's bytes malformed")               \
     X(LEASE_WHOLE, SAFETY,                                                                         \
       "nobody is lost by lease before a whole lease has passed since it was heard")                \
+    X(STALL_FORGIVEN, SAFETY,                                                                      \
+      "nobody is lost by lease before a whole lease has passed since the service came back")       \
     X(LIVE_NOT_LOST, SAFETY,                                                                       \
       "a rank with nothing between it and the service is not lost by lease")                       \
     X(STOPPED_FIRST, SAFETY,                                                                       \
       "who is lost by lease has stopped itself before, unless it is dead or frozen")               \
+    X(SELF_STOP, SAFETY,                                                                           \
+      "who has not stopped itself had a renewal answered that was sent less than 0.8 of the "      \
+      "lease ago")                                                                                 \
     X(LOSS_REASON, SAFETY, "nobody is declared dead by an agent who is not")                       \
     X(FENCED_SILENT, SAFETY, "no rank is in fn of a generation it was never sealed into")          \
     X(OLD_GENERATION, SAFETY,                                                                      \
@@ -59,6 +71,9 @@ struct sim_proc;
     X(FINISH_TOGETHER, SAFETY,                                                                     \
       "a run ends well only when fn is done on all ranks of the generation that are not lost")     \
     X(CHECK_HEEDS, SAFETY, "when attention was raised the next check says so")                     \
+    X(CHECK_CALLED, SAFETY,                                                                        \
+      "after a loss, a fault, a ready joiner or a rank at the seal, the checks of a rank that "    \
+      "nothing stands in the way of soon say so")                                                  \
     X(RESTART_REASON, SAFETY,                                                                      \
       "nothing restarts without a fault, a loss, a request, a joiner or a self-stop")              \
     X(LOOPER_COST, SAFETY,                                                                         \
@@ -131,6 +146,8 @@ void sim_saw_bad_bytes(struct sim *sim, muster_status status);
 void sim_saw_death(struct sim *sim, struct sim_proc *proc);
 void sim_saw_done(struct sim *sim, struct sim_proc *proc, uint64_t tag, bool was_open,
                   enum mst_command command, const struct mst_reply *reply);
+void sim_saw_sent(struct sim *sim, struct sim_proc *proc, const struct mst_request *request);
+void sim_saw_answer(struct sim_proc *proc, const struct mst_reply *reply);
 void sim_saw_attention(struct sim *sim, struct sim_proc *proc);
 void sim_saw_ended(struct sim *sim, struct sim_proc *proc, const struct mst_client_effect *effect);
 void sim_saw_look(struct sim *sim, struct sim_proc *proc);

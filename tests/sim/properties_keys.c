@@ -17,15 +17,10 @@ uint64_t sim_keys_number(struct mst_slice value)
 
 static enum model_fate fate_of(muster_status status)
 {
-    switch (status) {
-    case MUSTER_OK:
+    if (status == MUSTER_OK) {
         return MODEL_ACKED;
-    case MUSTER_ENOMEM:
-    case MUSTER_ELIMIT:
-        return MODEL_REFUSED;
-    default:
-        return MODEL_UNKNOWN;
     }
+    return status == MUSTER_ENOMEM || status == MUSTER_ELIMIT ? MODEL_REFUSED : MODEL_UNKNOWN;
 }
 
 /* ---- sums ---------------------------------------------------------------------------------------

@@ -66,6 +66,13 @@ void sim_blame(struct model_job *job, enum model_reason reason, bool looper)
     }
 }
 
+void sim_called(const struct sim *sim, struct model_job *job)
+{
+    if (job->view.called_ns == 0) {
+        job->view.called_ns = sim->now_ns;
+    }
+}
+
 /* ---- reading the narration --------------------------------------------------------------------
  */
 
@@ -112,11 +119,12 @@ static bool starts(const char *text, const char *event)
 /* ---- members ----------------------------------------------------------------------------------
  */
 
-/* INCARNATION_GROWS, PLACE_ONE */
+/* INCARNATION_GROWS, PLACE_ONE, TOKEN_FENCED */
 static void joining(struct sim *sim, struct model_job *job, uint32_t index, const char *text)
 {
     struct model_place *place = &job->places[index];
     uint64_t incarnation = number_of(text, "incarnation");
+    uint64_t former = place->incarnation;
     struct sim_proc *proc = proc_by_pid(sim, number_of(text, "pid"));
 
     if (incarnation <= place->incarnation) {
@@ -130,12 +138,78 @@ static void joining(struct sim *sim, struct model_job *job, uint32_t index, cons
     }
     place->incarnation = incarnation;
     if (proc) {
+        if ((proc->member.lost || proc->member.left) && proc->member.gone_ns > job->ended_ns &&
+            proc->member.index == index && proc->member.incarnation == former) {
+            sim_fail(sim, SIM_P_TOKEN_FENCED, "pid=%" PRIu64 " #%u", proc->pid, index);
+        }
+        /* It may have been lost before it was ever told that it was in, and have come again. */
         proc->member.index = index;
         proc->member.incarnation = incarnation;
+        proc->member.claims = false;
+        proc->member.lost = false;
+        proc->member.left = false;
     }
 }
 
-/* STOPPED_FIRST, LEASE_WHOLE, LIVE_NOT_LOST */
+static struct sim_proc *claimant_of(struct sim *sim, const struct model_job *job, uint32_t index)
+{
+    for (uint32_t i = 0; i < sim->proc_count; i++) {
+        struct sim_proc *proc = sim->procs[i];
+
+        if (proc->kind == SIM_RANK && proc->job == job && proc->member.claims &&
+            proc->member.index == index) {
+            return proc;
+        }
+    }
+    return NULL;
+}
+
+/* Its claim lapses with its own lease, which nobody narrates: an earlier one is over then. */
+static void claims(struct sim *sim, const struct model_job *job, uint32_t index, const char *text)
+{
+    struct sim_proc *proc = proc_by_pid(sim, number_of(text, "pid"));
+    struct sim_proc *earlier = claimant_of(sim, job, index);
+
+    if (earlier) {
+        earlier->member.claims = false;
+    }
+    if (proc) {
+        proc->member.index = index;
+        proc->member.claims = true;
+    }
+}
+
+/* CLAIM_DECIDED: only a word of the holder refuses. */
+static void claim_refused(struct sim *sim, const struct model_job *job, uint32_t index)
+{
+    struct sim_proc *claimant = claimant_of(sim, job, index);
+    const struct sim_proc *holder = sim_proc_of(sim, job, index, job->places[index].incarnation);
+
+    if (!sim->service.asking || sim->service.asking->proc != holder) {
+        sim_fail(sim, SIM_P_CLAIM_DECIDED,
+                 "the claim of #%u is refused without a word of its holder", index);
+    }
+    if (claimant) {
+        claimant->member.claims = false;
+    }
+}
+
+/* CLAIM_DECIDED: a word of the holder refuses. */
+static void check_claim(struct sim *sim, const struct sim_proc *holder)
+{
+    const struct sim_proc *claimant =
+        holder->kind == SIM_RANK && holder->member.incarnation != 0 && !holder->member.lost
+            ? claimant_of(sim, holder->job, holder->member.index)
+            : NULL;
+
+    if (claimant && claimant != holder && claimant->alive &&
+        sim_service_clock(sim) < claimant->member.heard_ns + sim->plan.lease_ns) {
+        sim_fail(sim, SIM_P_CLAIM_DECIDED, "#%u has renewed, and pid=%" PRIu64 " still claims it",
+                 holder->member.index, claimant->pid);
+    }
+}
+
+/* STOPPED_FIRST, LEASE_WHOLE, STALL_FORGIVEN, LIVE_NOT_LOST */
 static void lost_by_lease(struct sim *sim, const struct sim_proc *proc)
 {
     const struct model_member *member = &proc->member;
@@ -144,6 +218,10 @@ static void lost_by_lease(struct sim *sim, const struct sim_proc *proc)
     if (sim_service_clock(sim) < member->heard_ns + lease) {
         sim_fail(sim, SIM_P_LEASE_WHOLE, "#%u was heard %.3f ms ago", member->index,
                  (double)(sim_service_clock(sim) - member->heard_ns) / 1e6);
+    }
+    if (sim->service.back_ns != 0 && sim_service_clock(sim) < sim->service.back_ns + lease) {
+        sim_fail(sim, SIM_P_STALL_FORGIVEN, "#%u is lost %.3f ms after the service came back",
+                 member->index, (double)(sim_service_clock(sim) - sim->service.back_ns) / 1e6);
     }
     if (!proc->alive || proc->frozen) {
         return;
@@ -179,6 +257,9 @@ static void gone(struct sim *sim, struct model_job *job, uint32_t index, const c
             sim_round_gone(job, index);
             sim_blame(job, MODEL_LOSS, proc && proc->looper);
             job->looper_costs += proc && proc->looper;
+            if (!left) {
+                sim_called(sim, job);
+            }
         }
     }
     if (!proc) {
@@ -192,6 +273,9 @@ static void gone(struct sim *sim, struct model_job *job, uint32_t index, const c
         }
     } else if (!left && proc->alive) {
         sim_fail(sim, SIM_P_LOSS_REASON, "#%u pid=%" PRIu64 " lives", index, proc->pid);
+    }
+    if (proc->member.ready) {
+        job->unready_ns = sim->now_ns;
     }
     proc->member.ready = false;
     proc->member.lost = !left;
@@ -217,8 +301,12 @@ static void ready(struct sim *sim, struct model_job *job, uint32_t index, const 
     if (!proc) {
         return;
     }
-    if (!any_ready(sim, job)) {
+    /* An heir takes its place at the wait as well: join_wait goes on. */
+    if (!any_ready(sim, job) && job->unready_ns != sim->now_ns) {
         job->ready_since_ns = sim_service_clock(sim);
+    }
+    if (job->grow == MST_GROW_CHECK && sim_view_alive(&job->view) > 0) {
+        sim_called(sim, job);
     }
     proc->member.ready = true;
     proc->member.ready_ns = sim->now_ns;
@@ -234,16 +322,7 @@ static void grow(struct sim *sim, struct model_job *job, const char *text)
     job->looper_costs += proc && proc->looper;
 }
 
-/* The job was forgotten: nobody was in it, and it had no key. Its numbers start anew. */
-static void job_ended(struct model_job *job)
-{
-    memset(job->places, 0, sizeof(job->places));
-    memset(&job->view, 0, sizeof(job->view));
-    memset(&job->before, 0, sizeof(job->before));
-    memset(&job->keys, 0, sizeof(job->keys));
-}
-
-static void member_event(struct sim *sim, struct model_job *job, const char *text)
+static void place_event(struct sim *sim, struct model_job *job, const char *text)
 {
     const char *at = strchr(text, ' ');
     uint32_t index;
@@ -261,6 +340,10 @@ static void member_event(struct sim *sim, struct model_job *job, const char *tex
         gone(sim, job, index, text);
     } else if (starts(text, "member-ready")) {
         ready(sim, job, index, text);
+    } else if (starts(text, "claim-waiting")) {
+        claims(sim, job, index, text);
+    } else if (starts(text, "claim-refused")) {
+        claim_refused(sim, job, index);
     }
 }
 
@@ -272,10 +355,11 @@ void sim_saw_trace(struct sim *sim, const struct mst_trace *line)
     if (!job) {
         return;
     }
-    if (starts(text, "member-")) {
-        member_event(sim, job, text);
+    if (starts(text, "member-") || starts(text, "claim-")) {
+        place_event(sim, job, text);
     } else if (starts(text, "fault")) {
         sim_blame(job, MODEL_FAULT, false);
+        sim_called(sim, job);
     } else if (starts(text, "grow")) {
         grow(sim, job, text);
     } else if (starts(text, "round-open")) {
@@ -287,7 +371,7 @@ void sim_saw_trace(struct sim *sim, const struct mst_trace *line)
         sim_view_sealed(sim, job, digits(text + strlen("generation-sealed ")),
                         number_of(text, "size"));
     } else if (starts(text, "job-ended")) {
-        job_ended(job);
+        job->ended_ns = sim->now_ns;
     }
 }
 
@@ -389,6 +473,9 @@ void sim_saw_reply(struct sim *sim, struct sim_conn *conn, const struct mst_repl
     }
     if (reply->status == MUSTER_OK && (reply->command == MST_RENEW || reply->command == MST_OPEN)) {
         conn->proc->member.heard_ns = conn->proc->member.asked_ns;
+        if (reply->command == MST_RENEW) {
+            check_claim(sim, conn->proc);
+        }
     }
     if (reply->command == MST_ROUND) {
         sim_round_answered(sim, conn, &copy, reply);
@@ -410,6 +497,9 @@ void sim_saw_close(struct sim *sim, struct sim_conn *conn)
 /* ANSWER_AT_ONCE */
 void sim_saw_turn(struct sim *sim)
 {
+    for (uint32_t i = 0; i < sim->plan.jobs; i++) {
+        sim_round_deadlines(sim, &sim->jobs[i]);
+    }
     for (size_t i = sim->net.first_live; i < sim->net.count; i++) {
         struct sim_conn *conn = sim->net.conns[i];
 

@@ -71,6 +71,44 @@ void sim_saw_death(struct sim *sim, struct sim_proc *proc)
     sim_job_death(sim, proc);
 }
 
+/* ---- the lease
+ * ----------------------------------------------------------------------------------- */
+
+void sim_saw_sent(struct sim *sim, struct sim_proc *proc, const struct mst_request *request)
+{
+    if (request->command == MST_RENEW || request->command == MST_OPEN) {
+        uint32_t at = proc->renewals++ % SIM_RENEWALS_MAX;
+
+        proc->renewal_id[at] = request->id;
+        proc->renewal_ns[at] = sim_proc_clock(sim, proc);
+    }
+}
+
+/* Opening counts as a renewal, once. */
+void sim_saw_answer(struct sim_proc *proc, const struct mst_reply *reply)
+{
+    bool counts =
+        reply->status == MUSTER_OK &&
+        (reply->command == MST_RENEW || (reply->command == MST_OPEN && proc->answered_ns == 0));
+    uint32_t kept = proc->renewals < SIM_RENEWALS_MAX ? proc->renewals : SIM_RENEWALS_MAX;
+
+    for (uint32_t i = 0; counts && i < kept; i++) {
+        if (proc->renewal_id[i] == reply->id && proc->renewal_ns[i] > proc->answered_ns) {
+            proc->answered_ns = proc->renewal_ns[i];
+        }
+    }
+}
+
+/* SELF_STOP */
+static void check_stop(struct sim *sim, const struct sim_proc *proc)
+{
+    if (proc->answered_ns != 0 && !proc->ended && !mst_client_stopped(proc->client) &&
+        sim_proc_clock(sim, proc) > proc->answered_ns + sim->plan.lease_ns / 5 * 4 + SIM_MS) {
+        sim_fail(sim, SIM_P_SELF_STOP, "pid=%" PRIu64 " goes on %.3f ms after it", proc->pid,
+                 (double)(sim_proc_clock(sim, proc) - proc->answered_ns) / 1e6);
+    }
+}
+
 /* ---- the session --------------------------------------------------------------------------------
  */
 
@@ -140,7 +178,20 @@ void sim_saw_told(struct sim *sim, struct sim_proc *proc)
     }
 }
 
-/* CHECK_HEEDS */
+/* CHECK_CALLED. Called for checks that say: go on. */
+static void check_called(struct sim *sim, const struct sim_proc *proc)
+{
+    const struct model_view *view = &proc->job->view;
+    uint64_t told_by = view->called_ns + sim->plan.lease_ns / 4 + 100 * SIM_MS;
+
+    if (view->generation == proc->fn.view.generation && view->called_ns != 0 &&
+        proc->troubled_ns + 2500 * SIM_MS < view->called_ns && sim->now_ns > told_by) {
+        sim_fail(sim, SIM_P_CHECK_CALLED, "pid=%" PRIu64 " goes on, all were called at %.6f",
+                 proc->pid, (double)view->called_ns / 1e9);
+    }
+}
+
+/* CHECK_HEEDS, CHECK_CALLED */
 void sim_saw_check(struct sim *sim, struct sim_proc *proc)
 {
     const struct mst_view *view = mst_client_view(proc->client);
@@ -151,6 +202,9 @@ void sim_saw_check(struct sim *sim, struct sim_proc *proc)
     if (called && !proc->fn.told) {
         sim_fail(sim, SIM_P_CHECK_HEEDS, "pid=%" PRIu64 " generation %" PRIu64, proc->pid,
                  proc->fn.view.generation);
+    }
+    if (!proc->fn.told) {
+        check_called(sim, proc);
     }
 }
 
@@ -244,4 +298,5 @@ static void check_old(struct sim *sim, const struct sim_proc *proc)
 void sim_saw_look(struct sim *sim, struct sim_proc *proc)
 {
     check_old(sim, proc);
+    check_stop(sim, proc);
 }

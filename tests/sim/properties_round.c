@@ -98,6 +98,8 @@ void sim_round_opened(struct sim *sim, struct model_job *job, struct mst_slice n
     round->on_loss = request->round.on_loss;
     round->reduce = request->round.reduce;
     round->deadline_ms = request->round.deadline_ms;
+    round->open_ns = sim_service_clock(sim);
+    round->late_ns = sim->service.late_ns;
     for (uint32_t rank = 0; rank < view->size; rank++) {
         uint32_t index = view->index[rank];
 
@@ -109,6 +111,7 @@ void sim_round_opened(struct sim *sim, struct model_job *job, struct mst_slice n
     }
     if (request->round.seal) {
         job->seal_open_ns = sim_service_clock(sim);
+        sim_called(sim, job);
     }
     for (uint32_t i = 0; i < conn->asked_count; i++) {
         if (conn->asked[i].id == request->id) {
@@ -334,6 +337,24 @@ void sim_round_closed(struct sim *sim, struct model_job *job, struct mst_slice n
     }
 }
 
+/* DEADLINE_KEPT */
+void sim_round_deadlines(struct sim *sim, struct model_job *job)
+{
+    for (uint32_t i = job->round_count; i-- > 0;) {
+        const struct model_round *round = &job->rounds[i];
+        uint64_t late = sim->service.late_ns - round->late_ns;
+
+        if (round->generation < job->view.generation) {
+            return;
+        }
+        if (!round->closed && round->deadline_ms != 0 &&
+            sim_service_clock(sim) > round->open_ns + round->deadline_ms * SIM_MS + late + SIM_MS) {
+            sim_fail(sim, SIM_P_DEADLINE_KEPT, "%s %" PRIu64 " of generation %" PRIu64 " is open",
+                     names[round->name], round->number, round->generation);
+        }
+    }
+}
+
 static uint64_t result_of(const struct mst_reply *reply)
 {
     const struct mst_detail *detail = &reply->detail;
@@ -527,7 +548,7 @@ void sim_view_told(struct sim *sim, const struct sim_proc *proc, const struct ms
 {
     const struct model_view *known = sim_view_of(proc->job, view->generation);
 
-    if (view->generation > proc->job->view.generation && proc->job->view.generation > 0) {
+    if (view->generation > proc->job->view.generation) {
         sim_fail(sim, SIM_P_VIEW_ONE, "pid=%" PRIu64 " is told of generation %" PRIu64, proc->pid,
                  view->generation);
     }

@@ -81,20 +81,15 @@ void sim_rank_life(struct sim *sim, struct sim_proc *proc, enum mst_command comm
         sim_proc_exit(sim, proc, proc->finish_status == MUSTER_OK ? 0 : 1);
         return;
     }
-    switch (reply->status) {
-    case MUSTER_OK:
+    if (reply->status == MUSTER_OK) {
         joined(sim, proc, &reply->view);
-        break;
-    case MUSTER_EEXISTS:
-    case MUSTER_EFENCED:
-    case MUSTER_EINVAL:
+    } else if (reply->status == MUSTER_EEXISTS || reply->status == MUSTER_EFENCED ||
+               reply->status == MUSTER_EINVAL) {
         sim_tell(sim, "%s: pid=%" PRIu64 " is refused: %d", proc->job->name, proc->pid,
                  (int)reply->status);
         sim_proc_exit(sim, proc, 3);
-        break;
-    default: /* try again */
+    } else { /* try again */
         proc->retry_ns = sim->now_ns + sim_between(sim, 1, sim->plan.lease_ns / 4);
-        break;
     }
 }
 
@@ -318,8 +313,15 @@ static bool misfortune(struct sim *sim, struct sim_proc *proc)
     struct sim_fn *fn = &proc->fn;
     struct mst_slice text = mst_slice_text("out of luck");
 
-    if (sim->calm || !sim_chance(sim, 2)) {
+    if (sim->calm || !sim_chance(sim, 3)) {
         return false;
+    }
+    if (plan->has[SIM_HANG] && sim_chance(sim, 30)) {
+        sim_tell(sim, "%s: pid=%" PRIu64 " hangs in fn", proc->job->name, proc->pid);
+        fn->state = SIM_FN_HUNG;
+        fn->due_ns = sim->now_ns + proc->job->barrier_timeout_ns / 2 +
+                     sim_below(sim, 3 * proc->job->barrier_timeout_ns);
+        return true;
     }
     if (plan->has[SIM_FAIL] && sim_chance(sim, 50)) {
         if (sim_chance(sim, 70)) {
@@ -342,13 +344,6 @@ static bool misfortune(struct sim *sim, struct sim_proc *proc)
         proc->leaves = true;
         mst_restart_left(proc->restart, sim_proc_clock(sim, proc));
         return_later(sim, proc, MUSTER_OK);
-        return true;
-    }
-    if (plan->has[SIM_HANG] && sim_chance(sim, 50)) {
-        sim_tell(sim, "%s: pid=%" PRIu64 " hangs in fn", proc->job->name, proc->pid);
-        fn->state = SIM_FN_HUNG;
-        fn->due_ns = sim->now_ns + proc->job->barrier_timeout_ns / 2 +
-                     sim_below(sim, 3 * proc->job->barrier_timeout_ns);
         return true;
     }
     return false;
@@ -394,6 +389,13 @@ static void fn_step(struct sim *sim, struct sim_proc *proc)
     next_step(sim, proc);
 }
 
+/* All ranks are told the same, so all may go on. */
+static bool is_result(muster_status status)
+{
+    return status == MUSTER_OK || status == MUSTER_ETIMEDOUT || status == MUSTER_EMISMATCH ||
+           status == MUSTER_ESTALE;
+}
+
 static void round_over(struct sim *sim, struct sim_proc *proc, const struct mst_reply *reply)
 {
     struct sim_fn *fn = &proc->fn;
@@ -404,25 +406,19 @@ static void round_over(struct sim *sim, struct sim_proc *proc, const struct mst_
             return;
         }
     }
-    switch (reply->status) {
-    case MUSTER_OK:
-    case MUSTER_ETIMEDOUT:
-    case MUSTER_EMISMATCH:
-    case MUSTER_ESTALE:
-        sim_saw_result(sim, proc, fn->name, reply);
-        fn->numbers[fn->name]++;
-        fn->steps++;
-        if (fn->name == VOTE && reply->status == MUSTER_OK && reply->value.size >= 8 &&
-            ((const unsigned char *)reply->value.data)[0] == 1) {
-            return_later(sim, proc, MUSTER_OK);
-            return;
-        }
-        compute(sim, proc);
-        break;
-    default:
+    if (!is_result(reply->status)) {
         return_later(sim, proc, reply->status);
-        break;
+        return;
     }
+    sim_saw_result(sim, proc, fn->name, reply);
+    fn->numbers[fn->name]++;
+    fn->steps++;
+    if (fn->name == VOTE && reply->status == MUSTER_OK && reply->value.size >= 8 &&
+        ((const unsigned char *)reply->value.data)[0] == 1) {
+        return_later(sim, proc, MUSTER_OK);
+        return;
+    }
+    compute(sim, proc);
 }
 
 void sim_rank_done(struct sim *sim, struct sim_proc *proc, uint64_t tag,

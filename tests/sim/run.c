@@ -85,6 +85,18 @@ static void explain(struct sim *sim)
                      proc->call_count ? mst_command_name(proc->calls[0].command) : "none",
                      mst_client_stopped(proc->client));
         }
+        if (proc->alive && proc->conn) {
+            const struct sim_conn *conn = proc->conn;
+
+            sim_tell(sim,
+                     "  connection %" PRIu64 " attempt=%d up: flying=%zu received=%zu; down: "
+                     "flying=%zu received=%zu unsent=%zu severed=%d open=%d/%d",
+                     conn->id.id, (int)conn->attempt, conn->end[SIM_SERVICE].flying,
+                     sim_net_received(conn, SIM_SERVICE).size, conn->end[SIM_CLIENT].flying,
+                     sim_net_received(conn, SIM_CLIENT).size,
+                     conn->codec ? conn->codec->ops->output(conn->codec).size : 0, conn->severed,
+                     conn->end[0].open, conn->end[1].open);
+        }
     }
 }
 
@@ -245,6 +257,9 @@ uint64_t sim_run(uint64_t seed, struct sim_story *story, unsigned char fill, boo
             sim_fail(sim, SIM_P_CONVERGES, "too much happens");
         }
     }
+    sim_tell(sim,
+             "the end after %" PRIu64 " events, %" PRIu64 " turns of the service, %u processes",
+             sim->events, sim->service.turns, sim->proc_count);
     digest = finish(sim);
     free(sim);
     return digest;

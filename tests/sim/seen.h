@@ -13,6 +13,7 @@ struct sim_proc *sim_proc_of(struct sim *sim, const struct model_job *job, uint3
                              uint64_t incarnation);
 struct model_view *sim_view_of(struct model_job *job, uint64_t generation); /* or NULL */
 bool sim_view_has(const struct model_view *view, const struct sim_proc *proc);
+void sim_called(const struct sim *sim, struct model_job *job); /* everybody is to stop now */
 void sim_blame(struct model_job *job, enum model_reason reason, bool looper);
 
 /* properties_round.c */
@@ -25,6 +26,7 @@ void sim_round_opened(struct sim *sim, struct model_job *job, struct mst_slice n
                       uint64_t number);
 void sim_round_closed(struct sim *sim, struct model_job *job, struct mst_slice name,
                       uint64_t number, struct mst_slice status, uint64_t arrived);
+void sim_round_deadlines(struct sim *sim, struct model_job *job);
 void sim_round_gone(struct model_job *job, uint32_t index);
 struct model_round *sim_round_find(struct model_job *job, uint64_t generation, uint32_t name,
                                    uint64_t number);

@@ -30,8 +30,8 @@ void sim_service_start(struct sim *sim)
 
     service->limits = mst_limits_default;
     service->limits.tombstones_max = 16;
-    if (sim->plan.small_output) {
-        service->limits.output_bytes_max = 65536;
+    if (sim->plan.fat) {
+        service->limits.output_bytes_max = MST_PAGE_BYTES + 131072;
     }
     config.limits = service->limits;
     config.trace_ctx = sim;
@@ -88,6 +88,11 @@ static void drain(struct sim *sim)
         if (conn->codec && effect->type == MST_EFFECT_REPLY) {
             sim_saw_reply(sim, conn, effect->reply);
             hang_up = conn->codec->ops->answer(conn->codec, effect->reply) != MUSTER_OK;
+            if (hang_up) {
+                sim_tell(sim,
+                         "service: connection %" PRIu64 " of pid=%" PRIu64 ": no room for a reply",
+                         conn->id.id, conn->proc->pid);
+            }
         }
         mst_core_done(sim->service.core, effect);
         if (hang_up && conn->codec) {
@@ -201,7 +206,16 @@ static void turn(struct sim *sim)
     struct sim_service *service = &sim->service;
     struct sim_net *net = &sim->net;
 
+    uint64_t now = sim_service_clock(sim);
+
     service->turns++;
+    if (service->asked_ns < now) {
+        service->late_ns += now - service->asked_ns;
+    }
+    if (service->turns > 1 && now > service->turn_ns + sim->plan.lease_ns / 4 + SIM_MS) {
+        service->back_ns = now; /* at least a whole pulse was missed */
+    }
+    service->turn_ns = now;
     for (size_t i = net->first_live; i < net->count; i++) {
         serve(sim, net->conns[i]);
     }
@@ -214,7 +228,8 @@ static void turn(struct sim *sim)
     }
     mst_core_check(service->core);
     sim_saw_turn(sim);
-    sim_service_wake(sim, sim_clock_when(&service->clock, mst_core_deadline_ns(service->core)));
+    service->asked_ns = mst_core_deadline_ns(service->core);
+    sim_service_wake(sim, sim_clock_when(&service->clock, service->asked_ns));
 }
 
 static void wake(struct sim *sim, void *ctx, uint64_t arg)

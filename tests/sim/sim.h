@@ -17,6 +17,7 @@
 #define SIM_PROCS_MAX 512u
 #define SIM_CALLS_MAX 24u
 #define SIM_TAG_OWNER_SHIFT 56
+#define SIM_RENEWALS_MAX 16u
 
 struct sim_node {
     struct sim_clock clock;
@@ -34,6 +35,9 @@ struct sim_service {
     struct sim_conn *asking; /* whose request the core is in */
     const struct mst_request *request;
     uint64_t turns;
+    /* Its own clock: when the last turn was, when the next was asked for, how late turns were in
+     * all, and when it last came back from an absence. */
+    uint64_t turn_ns, asked_ns, late_ns, back_ns;
 };
 
 enum sim_kind { SIM_RANK = 0, SIM_OBSERVER, SIM_AGENT, SIM_AUDITOR };
@@ -106,6 +110,10 @@ struct sim_proc {
     struct sim_call calls[SIM_CALLS_MAX];
     uint32_t call_count;
     uint64_t retry_ns; /* of the join */
+    /* On its own clock: when its last renewals were sent, and the newest that was answered. */
+    uint64_t renewal_id[SIM_RENEWALS_MAX], renewal_ns[SIM_RENEWALS_MAX];
+    uint32_t renewals;
+    uint64_t answered_ns; /* 0: not even opened */
     struct sim_fn fn;
     struct sim_work *work;   /* an observer's */
     struct sim_agent *agent; /* an agent's */

@@ -10,6 +10,7 @@ if(TARGET muster_static AND TARGET muster_program)
         mst_test(${test} SOURCES ${test}.c library_stage.c LINK muster_static)
         add_dependencies(${test} muster_program)
         set_tests_properties(${test} PROPERTIES
-            ENVIRONMENT "MUSTER_PROGRAM=$<TARGET_FILE:muster_program>" TIMEOUT 120)
+            ENVIRONMENT "MUSTER_PROGRAM=$<TARGET_FILE:muster_program>;TSAN_OPTIONS=die_after_fork=0"
+            TIMEOUT 120)
     endforeach()
 endif()

@@ -2,6 +2,7 @@
 /* The public functions against a real service. */
 #define _GNU_SOURCE
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -39,6 +40,7 @@ static void keys(void **state)
     muster_value *value = NULL;
     uint64_t first = 0;
     uint64_t second = 0;
+    const struct muster_slice no_bytes = {.size = 1};
     uint64_t size = 0;
     int64_t sum = 0;
 
@@ -75,6 +77,9 @@ static void keys(void **state)
     assert_int_equal(muster_key_put(client, "", bytes_of("x"), NULL, LIMIT_MS, NULL, &err),
                      MUSTER_EINVAL);
     assert_string_equal(err.text, "put '': a key's name must not be empty");
+    assert_int_equal(muster_key_put(client, "k", no_bytes, NULL, LIMIT_MS, NULL, &err),
+                     MUSTER_EINVAL);
+    assert_string_equal(err.text, "put 'k': the data is NULL, and its size is not 0");
     muster_client_close(client);
 }
 
@@ -149,6 +154,8 @@ static void keys_of_a_generation(void **state)
     assert_int_equal(
         muster_key_put(client, "commit", bytes_of("x"), &options, LIMIT_MS, NULL, &err),
         MUSTER_EFENCED);
+    assert_string_equal(
+        err.text, "put 'commit': generation 2 is not the current one; the job is in generation 1");
     library_ok(muster_barrier_wait(client, "alive", LIMIT_MS, &err), &err); /* the session is */
     muster_client_close(client);
 }
@@ -208,6 +215,20 @@ static void rounds(void **state)
                &err);
     assert_int_equal(muster_round_join(client, "", &options, mine, LIMIT_MS, NULL, &err),
                      MUSTER_EINVAL);
+    options.reduce = MUSTER_REDUCE_NONE;
+    assert_int_equal(muster_round_join(client, "r", &options, mine, LIMIT_MS, NULL, &err),
+                     MUSTER_EINVAL);
+    assert_string_equal(err.text,
+                        "round 'r': options.reduce does not say what becomes of the data");
+    options.reduce = MUSTER_REDUCE_SUM;
+    mine.size--;
+    assert_int_equal(muster_round_join(client, "r", &options, mine, LIMIT_MS, NULL, &err),
+                     MUSTER_EINVAL);
+    assert_string_equal(err.text, "round 'r': the data is no vector of int64_t");
+    options.reduce = (enum muster_reduce)77;
+    assert_int_equal(muster_round_join(client, "r", &options, mine, LIMIT_MS, NULL, &err),
+                     MUSTER_EINVAL);
+    assert_string_equal(err.text, "round 'r': options.reduce is none of enum muster_reduce");
     muster_client_close(client);
 }
 
@@ -287,9 +308,9 @@ static void a_join_names_who_is_missing(void **state)
     options.size_of_job = 2;
     assert_int_equal(muster_client_open(&client, &options, 200, &err), MUSTER_ETIMEDOUT);
     assert_null(client);
-    assert_non_null(strstr(err.text, "join job 'two', after 0.2 s: "));
-    assert_non_null(strstr(err.text, " of 2 ranks are ready; missing "));
-    assert_non_null(strstr(err.text, "#1 (never started)"));
+    assert_string_equal(
+        err.text,
+        "join job 'two', after 0.2 s: 1 of 2 ranks are ready; missing #1 (never started)");
     muster_client_close(first);
 }
 
@@ -306,6 +327,29 @@ static void nobody_at_the_address(void **state)
                         "open: no service at unix:/nonexistent/muster.sock after 0.1 s (connecting "
                         "to unix:/nonexistent/muster.sock: No such file or directory); is `muster "
                         "serve` running there?");
+}
+
+/* Nobody can say how its service ended, if all children are reaped unseen: but that it did. */
+static void a_service_that_does_not_start(void **state)
+{
+    const char *set = getenv("MUSTER_PROGRAM");
+    char *program = strdup(set ? set : "muster");
+    struct muster_error err;
+    muster_client *client = NULL;
+
+    (void)state;
+    assert_non_null(program);
+    assert_int_equal(setenv("MUSTER_PROGRAM", "/bin/false", 1), 0);
+    assert_int_equal(muster_client_open(&client, NULL, -1, &err), MUSTER_EUNREACHABLE);
+    assert_string_equal(err.text, "open: the service that was started for this process alone ended "
+                                  "with status 1; what it said is on stderr");
+    (void)signal(SIGCHLD, SIG_IGN);
+    assert_int_equal(muster_client_open(&client, NULL, -1, &err), MUSTER_EUNREACHABLE);
+    assert_string_equal(err.text, "open: the service that was started for this process alone "
+                                  "ended; what it said is on stderr");
+    (void)signal(SIGCHLD, SIG_DFL);
+    assert_int_equal(setenv("MUSTER_PROGRAM", program, 1), 0);
+    free(program);
 }
 
 static void bad_options(void **state)
@@ -341,6 +385,9 @@ static void bad_options(void **state)
     assert_string_equal(err.text, "environment: setting size: 'four' is no number from 0 to "
                                   "1000000");
     assert_int_equal(unsetenv("MUSTER_SIZE"), 0);
+    options.join_wait_ms = INT64_MAX; /* in nanoseconds it would be a moment of the past */
+    assert_int_equal(muster_client_open(&client, &options, 100, &err), MUSTER_EINVAL);
+    assert_string_equal(err.text, "join_wait: 9223372036854775807 is not from 0 to 86400000");
     assert_int_equal(muster_client_open(NULL, NULL, 100, &err), MUSTER_EINVAL);
     assert_int_equal(muster_key_put(NULL, "k", bytes_of("x"), NULL, 1, NULL, &err), MUSTER_EINVAL);
     assert_string_equal(err.text, "put 'k': the client is NULL");
@@ -426,6 +473,7 @@ int main(void)
         cmocka_unit_test(a_watch_follows_keys),
         cmocka_unit_test(a_join_names_who_is_missing),
         cmocka_unit_test(nobody_at_the_address),
+        cmocka_unit_test(a_service_that_does_not_start),
         cmocka_unit_test(bad_options),
         cmocka_unit_test(a_forked_child_has_no_client),
         cmocka_unit_test(leaving_is_final),

@@ -2,7 +2,9 @@
 /* Threads that block: whoever blocks drives, and nobody is forgotten. cmocka asserts on the main
  * thread only, so the others leave their results behind. */
 #define _GNU_SOURCE
+#include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -191,6 +193,103 @@ static void close_ends_those_who_wait(void **state)
     }
 }
 
+/* A wake-up that nobody needs costs the next call two system calls. */
+static void a_call_leaves_no_wake_up_behind(void **state)
+{
+    muster_client *client = library_alone();
+    struct pollfd event = {.fd = client->caller_event, .events = POLLIN};
+
+    (void)state;
+    library_ok(muster_key_put(client, "k", bytes_of("x"), NULL, LIMIT_MS, NULL, NULL), NULL);
+    assert_int_equal(poll(&event, 1, 0), 0);
+    muster_client_close(client);
+}
+
+static void *close_it(void *ctx)
+{
+    struct thread *thread = ctx;
+
+    muster_client_close(thread->client);
+    return NULL;
+}
+
+/* A call that is over but has something left to do with the handle. */
+static void close_waits_for_who_keeps_the_handle(void **state)
+{
+    muster_client *client = library_alone();
+    struct thread closing = {0};
+
+    (void)state;
+    mst_lib_lock(client);
+    mst_lib_keep(client);
+    mst_lib_unlock(client);
+    start(&closing, client, close_it);
+    library_wait_for_waiters(client, 1);
+    mst_lib_lock(client);
+    mst_lib_let_go(client);
+    mst_lib_unlock(client);
+    finish(&closing);
+}
+
+/* ---- a run in another thread ---- */
+
+static muster_status wait_for_a_key(muster_restart *restart, void *ctx)
+{
+    (void)restart;
+    return muster_key_wait(ctx, (const char *[]){"never"}, 1, NULL, -1, NULL);
+}
+
+static muster_status be_done(muster_restart *restart, void *ctx)
+{
+    (void)restart;
+    (void)ctx;
+    return MUSTER_OK;
+}
+
+static void *run_waiting(void *ctx)
+{
+    struct thread *thread = ctx;
+
+    thread->status =
+        muster_restart_run(thread->client, NULL, wait_for_a_key, thread->client, &thread->err);
+    return NULL;
+}
+
+static void *run_done(void *ctx)
+{
+    struct thread *thread = ctx;
+
+    thread->status = muster_restart_run(thread->client, NULL, be_done, NULL, &thread->err);
+    return NULL;
+}
+
+static muster_status fork_once(muster_restart *restart, void *ctx)
+{
+    int *how = ctx;
+    pid_t child = fork();
+
+    if (child == 0) {
+        _exit(muster_restart_fail(restart, 1, "a child's") == MUSTER_EINVAL &&
+                      muster_restart_leave(restart) == MUSTER_EINVAL
+                  ? 0
+                  : 1);
+    }
+    return waitpid(child, how, 0) == child ? MUSTER_OK : MUSTER_EFAILED;
+}
+
+/* It has a copy of the thread and of the connection. */
+static void a_forked_child_cannot_speak_for_the_function(void **state)
+{
+    muster_client *client = library_alone();
+    struct muster_error err;
+    int how = -1;
+
+    (void)state;
+    library_ok(muster_restart_run(client, NULL, fork_once, &how, &err), &err);
+    assert_int_equal(how, 0);
+    muster_client_close(client);
+}
+
 /* ---- posts ---- */
 
 struct posted {
@@ -310,6 +409,40 @@ static void a_callback_cannot_wait_for_itself(void **state)
     muster_client_close(client);
 }
 
+static void on_log_of_another(void *ctx, enum muster_level level, const char *line)
+{
+    muster_client **clients = ctx; /* whose callback this is, and another */
+
+    if (clients[0]) {
+        struct muster_slice value = {0};
+
+        library_ok(muster_key_put(clients[1], "k", value, NULL, LIMIT_MS, NULL, NULL), NULL);
+        on_log(clients, level, line);
+    }
+}
+
+/* Also when the callback has used another client in between. */
+static void a_callback_may_use_another_client(void **state)
+{
+    static muster_client *clients[2];
+    struct muster_client_options options = MUSTER_CLIENT_OPTIONS_INIT;
+
+    (void)state;
+    clients[1] = library_alone();
+    options.addr = clients[1]->addr;
+    options.role = MUSTER_ROLE_OBSERVER;
+    options.log = on_log_of_another;
+    options.log_ctx = clients;
+    clients[0] = library_open(&options);
+    from_callback = MUSTER_OK;
+    mst_lib_lock(clients[0]);
+    mst_lib_log(clients[0], MUSTER_LEVEL_INFO, "x");
+    mst_lib_unlock(clients[0]);
+    assert_int_equal(from_callback, MUSTER_EDEADLK);
+    muster_client_close(clients[0]);
+    muster_client_close(clients[1]);
+}
+
 /* ---- two ranks ---- */
 
 static void *open_second(void *ctx)
@@ -390,6 +523,30 @@ static void a_barrier_is_taken_up_again(void **state)
     muster_client_close(service);
 }
 
+/* Inside the function, and behind it where the others are waited for. */
+static void close_ends_a_run(void **state)
+{
+    muster_client *service = library_alone();
+    muster_client *two[2];
+    struct thread inside = {0};
+    struct thread behind = {0};
+
+    (void)state;
+    open_two(service, two);
+    start(&inside, two[0], run_waiting);
+    start(&behind, two[1], run_done);
+    library_wait_for_waiters(two[0], 1);
+    library_wait_for_waiters(two[1], 1);
+    muster_client_close(two[1]);
+    finish(&behind);
+    assert_int_equal(behind.status, MUSTER_ECANCELLED);
+    assert_string_equal(behind.err.text, "run the function again: the client is being closed");
+    muster_client_close(two[0]);
+    finish(&inside);
+    assert_int_equal(inside.status, MUSTER_ECANCELLED);
+    muster_client_close(service);
+}
+
 /* ---- the service away ---- */
 
 static pid_t service_of(const muster_client *client)
@@ -410,7 +567,7 @@ static void a_stopped_service_costs_time_only(void **state)
     (void)state;
     assert_int_equal(kill(service, SIGSTOP), 0);
     assert_int_equal(muster_key_add(client, "n", 1, NULL, 100, NULL, &err), MUSTER_ETIMEDOUT);
-    assert_string_equal(err.text, "add to 'n': timed out");
+    assert_string_equal(err.text, "add to 'n': timed out; the service does not answer");
     assert_int_equal(muster_key_add(client, "n", 1, NULL, 100, NULL, &err), MUSTER_ETIMEDOUT);
     assert_int_equal(kill(service, SIGCONT), 0);
     library_ok(muster_key_add(client, "n", 1, NULL, LIMIT_MS, &sum, &err), &err);
@@ -427,6 +584,11 @@ static void a_killed_service_is_told(void **state)
     assert_int_equal(kill(service_of(client), SIGKILL), 0);
     assert_int_equal(muster_key_put(client, "n", bytes_of("x"), NULL, 100, NULL, &err),
                      MUSTER_ETIMEDOUT);
+    assert_non_null(strstr(err.text, "put 'n': timed out; connecting to unix:"));
+    assert_non_null(strstr(err.text, ": Connection refused"));
+    assert_int_equal(muster_key_wait(client, (const char *[]){"n"}, 1, NULL, 100, &err),
+                     MUSTER_ETIMEDOUT);
+    assert_non_null(strstr(err.text, "wait for 'n': timed out; connecting to unix:"));
     assert_int_equal(unlink(client->addr + strlen("unix:")), 0);
     muster_client_close(client); /* does not wait for who is gone */
 }
@@ -490,20 +652,63 @@ static int poisoned_child(const muster_client *service)
     return 0;
 }
 
-static void a_broken_invariant_poisons_the_client(void **state)
+static muster_status run_until_broken(muster_restart *restart, void *ctx)
+{
+    struct thread *thread = ctx;
+
+    if (pthread_create(&thread->id, NULL, break_it, thread) != 0) {
+        return MUSTER_OK;
+    }
+    while (muster_restart_check(restart) == MUSTER_OK) {
+        (void)sched_yield();
+    }
+    return MUSTER_EINTERRUPTED;
+}
+
+/* As poisoned_child, with a function that runs: it is called out of it, and its run ends. */
+static int poisoned_run(const muster_client *service)
+{
+    struct muster_client_options options = MUSTER_CLIENT_OPTIONS_INIT;
+    struct thread breaking = {0};
+
+    options.addr = service->addr;
+    options.job = "broken";
+    options.size_of_job = 1;
+    if (muster_client_open(&breaking.client, &options, LIMIT_MS, NULL) != MUSTER_OK) {
+        return 1;
+    }
+    if (muster_restart_run(breaking.client, NULL, run_until_broken, &breaking, &breaking.err) !=
+        MUSTER_EINTERNAL) {
+        return 2;
+    }
+    return strstr(breaking.err.text, "run: a broken invariant inside muster") ? 0 : 3;
+}
+
+static void in_a_child(int (*run)(const muster_client *service))
 {
     muster_client *service = library_alone();
     int how = 0;
     pid_t child = fork();
 
-    (void)state;
     assert_true(child >= 0);
     if (child == 0) {
-        _exit(poisoned_child(service));
+        _exit(run(service));
     }
     assert_int_equal(waitpid(child, &how, 0), child);
     assert_int_equal(how, 0);
     muster_client_close(service);
+}
+
+static void a_broken_invariant_poisons_the_client(void **state)
+{
+    (void)state;
+    in_a_child(poisoned_child);
+}
+
+static void a_broken_invariant_ends_a_run(void **state)
+{
+    (void)state;
+    in_a_child(poisoned_run);
 }
 
 int main(void)
@@ -514,14 +719,20 @@ int main(void)
         cmocka_unit_test(timeouts_are_each_caller_s_own),
         cmocka_unit_test(an_interrupt_ends_the_user_s_calls),
         cmocka_unit_test(close_ends_those_who_wait),
+        cmocka_unit_test(close_waits_for_who_keeps_the_handle),
+        cmocka_unit_test(close_ends_a_run),
+        cmocka_unit_test(a_forked_child_cannot_speak_for_the_function),
+        cmocka_unit_test(a_call_leaves_no_wake_up_behind),
         cmocka_unit_test(a_post_needs_no_thread),
         cmocka_unit_test(a_post_is_cancelled_or_dropped),
         cmocka_unit_test(a_callback_cannot_wait_for_itself),
+        cmocka_unit_test(a_callback_may_use_another_client),
         cmocka_unit_test(two_ranks_meet_often),
         cmocka_unit_test(a_barrier_is_taken_up_again),
         cmocka_unit_test(a_stopped_service_costs_time_only),
         cmocka_unit_test(a_killed_service_is_told),
         cmocka_unit_test(a_broken_invariant_poisons_the_client),
+        cmocka_unit_test(a_broken_invariant_ends_a_run),
     };
 
     return cmocka_run_group_tests(tests, library_stage_setup, library_stage_teardown);

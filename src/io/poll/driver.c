@@ -364,7 +364,7 @@ void mst_driver_ready(struct mst_driver *driver, uint64_t now_ns, short revents)
     }
     if (driver->connecting) {
         finish_connecting(driver, now_ns);
-    } else if (revents & (POLLIN | POLLHUP | POLLERR)) {
+    } else if (revents & (POLLIN | POLLHUP | POLLERR | POLLNVAL)) {
         take_input(driver, now_ns);
     }
     settle(driver, now_ns);

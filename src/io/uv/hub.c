@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/panic.h"
+#include "base/text.h"
 #include "wire/native/native.h"
 
 #define BATCH 32u               /* requests of one connection in one turn */
@@ -340,6 +341,7 @@ static void on_event(uv_poll_t *poll, int status, int events)
 static void carry(struct mst_uv_hub *hub, const struct mst_effect *effect)
 {
     struct mst_uv_connection *connection = *slot(hub, effect->conn);
+    muster_status status;
 
     if (!connection || connection->draining) {
         return;
@@ -350,9 +352,11 @@ static void carry(struct mst_uv_hub *hub, const struct mst_effect *effect)
         drain(connection);
         break;
     case MST_EFFECT_REPLY:
-        if (connection->codec->ops->answer(connection->codec, effect->reply) != MUSTER_OK) {
+        status = connection->codec->ops->answer(connection->codec, effect->reply);
+        if (status != MUSTER_OK) {
             tell(connection, MST_WARN, "connection-refused",
-                 "its unread output reached output_bytes_max");
+                 status == MUSTER_ELIMIT ? "its unread output reached output_bytes_max"
+                                         : "out of memory");
             connection->draining = true;
             connection->doomed = true;
         }
@@ -431,12 +435,14 @@ static void expire(struct mst_uv_hub *hub)
 static void on_trace(void *ctx, const struct mst_trace *line)
 {
     struct mst_uv_log *log = ctx;
+    char job[1024];
+    struct mst_text text = mst_text_in(job, sizeof job);
 
     if (line->job.size == 0) {
         mst_uv_log_line(log, line->level, "core", "%s", line->text);
     } else {
-        mst_uv_log_line(log, line->level, "core", "%.*s: %s", (int)line->job.size,
-                        (const char *)line->job.data, line->text);
+        mst_text_slice(&text, line->job); /* a client chose it: it must not begin a line */
+        mst_uv_log_line(log, line->level, "core", "%s: %s", job, line->text);
     }
 }
 

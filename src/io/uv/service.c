@@ -18,7 +18,6 @@
 #include "io/uv/hub.h"
 #include "io/uv/listener.h"
 
-#define LISTENERS_MAX 8u
 #define ACCEPT_BATCH 64u     /* connections accepted from one socket in one turn */
 #define ACCEPT_PAUSE_MS 100u /* when there are no descriptors left */
 
@@ -40,10 +39,10 @@ struct mst_uv_service {
     bool short_of_room; /* no descriptors: told once, until everybody who waited was accepted */
     bool stopping;
     uint32_t door_count;
-    struct door doors[LISTENERS_MAX];
+    struct door doors[MST_UV_ADDRESSES_MAX];
     struct mst_uv_hub hub;
     struct mst_uv_log log;
-    char address[LISTENERS_MAX * (MST_UV_ADDRESS_MAX + 1)];
+    char address[MST_UV_ADDRESSES_MAX * (MST_UV_ADDRESS_MAX + 1)];
 };
 
 /* ---- turns of the loop ---- */
@@ -237,6 +236,7 @@ static muster_status start_handles(struct mst_uv_service *service, bool parent,
 {
     int code = 0;
 
+    (void)signal(SIGPIPE, SIG_IGN); /* whoever reads the log may go; the service stays */
     init_handles(service);
     uv_prepare_start(&service->prepare, on_prepare);
     uv_check_start(&service->check, on_check);
@@ -267,15 +267,13 @@ static muster_status open_doors(struct mst_uv_service *service,
                                 const struct mst_uv_service_config *config,
                                 struct muster_error *err)
 {
+    MST_ASSERT(config->address_count <= MST_UV_ADDRESSES_MAX);
     for (uint32_t i = 0; i < config->address_count; i++) {
-        struct door *door = &service->doors[service->door_count];
+        struct door *door = &service->doors[i];
         muster_status status;
         size_t size = strlen(service->address);
         int code;
 
-        if (service->door_count == LISTENERS_MAX) {
-            return fail(err, MUSTER_EINVAL, "too many addresses", UV_E2BIG);
-        }
         status = mst_uv_listener_open(&door->listener, config->addresses[i], err);
         if (status != MUSTER_OK) {
             return status;

@@ -3,7 +3,7 @@
 #define MST_IO_UV_SERVICE_H
 
 /* The coordination service as a process sees it: sockets to listen on, a loop, signals that end it.
- * One at a time in a process: it takes over SIGTERM and SIGINT. */
+ * One at a time in a process: it takes over SIGTERM and SIGINT, and ignores SIGPIPE. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -11,11 +11,13 @@
 #include "core/core.h"
 #include "muster/status.h"
 
+#define MST_UV_ADDRESSES_MAX 8u
+
 struct mst_uv_service;
 
 struct mst_uv_service_config {
     const char *const *addresses; /* unix:/path, HOST:PORT, [::1]:PORT */
-    uint32_t address_count;
+    uint32_t address_count;       /* 1 to MST_UV_ADDRESSES_MAX */
     uint64_t lease_ns;
     struct mst_limits limits;
     enum mst_level log_level;
