@@ -88,15 +88,18 @@ static void start_undo(struct start *start)
     mst_page_unmap(start->page);
 }
 
-static bool start_prepare(struct start *start)
+/* 0, or the error number. */
+static int start_prepare(struct start *start)
 {
+    int error = 0;
+
     *start = (struct start){.out = {-1, -1}, .error = {-1, -1}, .page_fd = -1};
     if (pipe2(start->out, O_CLOEXEC) != 0 || pipe2(start->error, O_CLOEXEC) != 0 ||
         mst_page_create(&start->page, &start->page_fd) != MUSTER_OK) {
+        error = errno != 0 ? errno : ENOMEM;
         start_undo(start);
-        return false;
     }
-    return true;
+    return error;
 }
 
 /* One line, and what `env` would end with. */
@@ -157,11 +160,11 @@ int mst_place_start(struct mst_place *place)
 {
     struct mst_process *process = calloc(1, sizeof *process);
     struct start start;
-    int error;
+    int error = process == NULL ? ENOMEM : start_prepare(&start);
 
-    if (process == NULL || !start_prepare(&start)) {
+    if (error != 0) {
         free(process);
-        return start_failed(place->job, errno != 0 ? errno : ENOMEM);
+        return start_failed(place->job, error);
     }
     if (place->attempts > 0 || place->job->master_port == 0) {
         place->job->master_port = free_port();

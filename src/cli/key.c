@@ -387,6 +387,9 @@ static muster_status follow(struct job *job, muster_watch *watch)
             return status;
         }
         print_event(job, &event);
+        if (ferror(stdout)) {
+            break; /* told at the end */
+        }
     }
     return MUSTER_OK;
 }

@@ -28,7 +28,7 @@ def replaced(job, index):
     job.all_well(after)
 
 
-@pytest.mark.parametrize("mib", [1, 256])
+@pytest.mark.parametrize("mib", [1, 64])
 def test_a_killed_rank_of_any_size(run, mib):
     job = run(3, rank=(RANK, mib))
     os.kill(job.entered()[2]["pid"], signal.SIGKILL)

@@ -4,8 +4,11 @@
 import json
 import signal
 import socket
+import subprocess
 
 import pytest
+
+from conftest import MUSTER, WAIT_S
 
 # ---- the actions ----
 
@@ -143,6 +146,15 @@ def test_watch_tells_what_is_and_what_comes(service, muster, spawn):
         "put w/2 two",
         "delete w/1",
     ]
+
+
+def test_watch_ends_when_nobody_can_be_told(service, muster, env):
+    said(muster("key", "put", "k", "v"))
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([MUSTER, "key", "watch"], env=env, stdout=full,
+                              stderr=subprocess.PIPE, text=True, timeout=WAIT_S)
+    assert done.returncode == 1
+    assert done.stderr == "muster key: cannot write to stdout: No space left on device\n"
 
 
 def test_watch_as_json_continues_after_a_revision(service, muster):
