@@ -83,12 +83,17 @@ struct muster_client_options {
      * on the same client returns EDEADLK. */
     void (*log)(void *ctx, enum muster_level level, const char *line);
     void *log_ctx;
+    /* MUSTER_SECRET_FILE, else the descriptor MUSTER_SECRET_FD: the job's secret, 16 to 64 random
+     * bytes that only this user can read. With it TCP connections speak TLS 1.3 and nothing else;
+     * Unix sockets need none. It is read once, in open. */
+    const char *secret_file;
+    bool insecure; /* MUSTER_INSECURE: without a secret, speak plain TCP to other machines too */
 };
 
 #define MUSTER_CLIENT_OPTIONS_INIT                                                                 \
     {                                                                                              \
         sizeof(struct muster_client_options), MUSTER_VERSION, MUSTER_ROLE_RANK, NULL, NULL,        \
-            MUSTER_INDEX_ENV, 0, 0, 0, MUSTER_GROW_DEFAULT, NULL, NULL, NULL                       \
+            MUSTER_INDEX_ENV, 0, 0, 0, MUSTER_GROW_DEFAULT, NULL, NULL, NULL, NULL, false          \
     }
 
 /* Where this process stands. */
@@ -110,9 +115,9 @@ struct muster_view {
  *
  * On success the caller owns *out; on failure *out is NULL. Options NULL: all from the environment.
  * Errors, beyond the general ones: EUNREACHABLE with the address that was tried when it could not
- * be reached within `timeout_ms`; ETIMEDOUT naming who is missing; EEXISTS when the place's holder
- * turned out to be alive, with its host and pid; EINVAL also for a library older than the header.
- * Since 0.1. */
+ * be reached within `timeout_ms`, or at once when the secret is not the service's; ETIMEDOUT naming
+ * who is missing; EEXISTS when the place's holder turned out to be alive, with its host and pid;
+ * EINVAL also for a library older than the header. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status
 muster_client_open(muster_client **out, const struct muster_client_options *options,
                    int64_t timeout_ms, struct muster_error *err);

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "io/secret.h"
 #include "io/socket_dir.h"
 #include "msg/settings.h"
 #include "muster/muster.h"
@@ -39,7 +40,7 @@ struct mst_cli_command {
     const struct mst_cli_flag *flags;
     size_t flag_count;
     unsigned scopes; /* of settings.def, whose rows are flags too: MST_CLI_SCOPE(...) | ... */
-    bool finds_job;  /* takes --addr and -j, and finds the service by itself */
+    bool finds_job;  /* takes --addr, -j and the secret, and finds the service by itself */
     bool prints_json;
     bool runs_program; /* what follows the first argument is not ours */
     int (*run)(struct mst_cli *cli);
@@ -72,6 +73,7 @@ extern const size_t mst_cli_command_count;
 int64_t mst_cli_number(const struct mst_cli *cli, const char *name);
 const char *mst_cli_text(const struct mst_cli *cli, const char *name);
 bool mst_cli_given(const struct mst_cli *cli, const char *name);
+bool mst_cli_typed(const struct mst_cli *cli, const char *name); /* by a flag */
 
 /* Parses. OK, or an exit code after one line on stderr; -1: the help was asked for. */
 int mst_cli_parse(struct mst_cli *cli, const struct mst_cli_command *command, char **argv);
@@ -114,6 +116,13 @@ int mst_cli_locate(const struct mst_cli *cli, struct mst_cli_place *out);
  * environment hands down, are not the command's. Before a client is opened, and after the flags
  * were read. */
 void mst_cli_forget_place(void);
+
+/* Reads the secret that --secret-file or --secret-fd names; size 0: neither does. OK, or an exit
+ * code after one line. */
+int mst_cli_secret(const struct mst_cli *cli, struct mst_secret *out);
+
+/* The same for a client, which reads it by itself. */
+void mst_cli_pass_secret(const struct mst_cli *cli, struct muster_client_options *options);
 
 /* mst_cli_locate, and a session without membership. */
 int mst_cli_observe(const struct mst_cli *cli, muster_client **out, struct mst_cli_place *place);

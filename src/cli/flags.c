@@ -137,6 +137,18 @@ static void add_row(struct mst_cli *cli, const struct mst_setting *row, char let
     }
 }
 
+/* What says which service, and how to be let in. */
+static bool is_place(const char *name)
+{
+    static const char *const names[] = {"addr", "job", "secret_file", "secret_fd", "insecure"};
+    size_t i = 0;
+
+    while (i < sizeof names / sizeof names[0] && strcmp(names[i], name) != 0) {
+        i++;
+    }
+    return i < sizeof names / sizeof names[0];
+}
+
 static void add_rows(struct mst_cli *cli)
 {
     const struct mst_cli_command *command = cli->command;
@@ -149,7 +161,7 @@ static void add_rows(struct mst_cli *cli)
     }
     for (size_t i = 0; i < mst_setting_count; i++) {
         const struct mst_setting *row = &mst_settings[i];
-        bool place = strcmp(row->name, "addr") == 0 || strcmp(row->name, "job") == 0;
+        bool place = is_place(row->name);
 
         if ((command->scopes & MST_CLI_SCOPE(row->scope)) || (command->finds_job && place)) {
             add_row(cli, row, 0);
@@ -195,6 +207,11 @@ const char *mst_cli_text(const struct mst_cli *cli, const char *name)
 bool mst_cli_given(const struct mst_cli *cli, const char *name)
 {
     return must_have(cli, name)->given;
+}
+
+bool mst_cli_typed(const struct mst_cli *cli, const char *name)
+{
+    return must_have(cli, name)->by_flag;
 }
 
 /* A list that is given in parts is one list. */

@@ -109,6 +109,7 @@ int mst_cli_observe(const struct mst_cli *cli, muster_client **out, struct mst_c
     options.role = MUSTER_ROLE_OBSERVER;
     options.addr = place->addr;
     options.job = place->job;
+    mst_cli_pass_secret(cli, &options);
     if (muster_client_open(out, &options, CONNECT_MS, &err) != MUSTER_OK) {
         (void)mst_cli_fail_with(cli, &err);
         return MST_CLI_FAILED;

@@ -65,6 +65,12 @@ static bool announce(const struct mst_cli *cli, const struct mst_uv_service *ser
 {
     int fd = (int)mst_cli_number(cli, "ready_fd");
 
+    if (mst_cli_typed(cli, "insecure") && mst_cli_number(cli, "insecure") != 0) {
+        mst_cli_tell(
+            "muster serve: warning: --insecure: whoever reaches %s can join, read and stop "
+            "its jobs\n",
+            mst_uv_service_address(service));
+    }
     mst_cli_put("muster: serving on %s\n", mst_uv_service_address(service));
     (void)fflush(stdout);
     if (fd < 0) {
@@ -78,17 +84,56 @@ static bool announce(const struct mst_cli *cli, const struct mst_uv_service *ser
     return true;
 }
 
+static bool speaks_tcp(const struct mst_uv_service_config *config)
+{
+    uint32_t i = 0;
+
+    while (i < config->address_count && strncmp(config->addresses[i], "unix:", 5) == 0) {
+        i++;
+    }
+    return i < config->address_count;
+}
+
+/* What the environment says of a secret is for those who need one: a program of its own that was
+ * started with it gets a service on the user's socket. And --insecure there is a client's word: a
+ * service is opened to everybody only by who types it. */
+static int take_access(const struct mst_cli *cli, struct mst_uv_service_config *config,
+                       struct mst_secret *secret)
+{
+    bool typed = mst_cli_typed(cli, "secret_file") || mst_cli_typed(cli, "secret_fd");
+    int code = MST_CLI_OK;
+
+    *secret = (struct mst_secret){.size = 0};
+    if (typed || speaks_tcp(config)) {
+        code = mst_cli_secret(cli, secret);
+    }
+    config->insecure = mst_cli_typed(cli, "insecure") && mst_cli_number(cli, "insecure") != 0;
+    if (code == MST_CLI_OK && secret->size > 0) {
+        config->secret = secret;
+        if (config->insecure) {
+            code = mst_cli_usage(cli, "--insecure and a secret contradict each other");
+        }
+    }
+    return code;
+}
+
 static int serve(const struct mst_cli *cli, char *list)
 {
     const char *addresses[MST_UV_ADDRESSES_MAX + 1];
     struct mst_uv_service_config config = {.addresses = addresses};
     struct mst_uv_service *service;
+    struct mst_secret secret;
     struct muster_error err;
-    int code = MST_CLI_OK;
+    muster_status status;
+    int code;
 
     config.address_count = split(list, addresses);
     if (config.address_count == 0 || config.address_count > MST_UV_ADDRESSES_MAX) {
         return mst_cli_usage(cli, "--addr names 1 to %u addresses", MST_UV_ADDRESSES_MAX);
+    }
+    code = take_access(cli, &config, &secret);
+    if (code != MST_CLI_OK) {
+        return code;
     }
     config.lease_ns = (uint64_t)mst_cli_number(cli, "lease") * 1000000u;
     config.log_level = (enum mst_level)mst_cli_number(cli, "log_level");
@@ -97,7 +142,9 @@ static int serve(const struct mst_cli *cli, char *list)
         config.log_level = MST_WARN; /* it shares stderr with somebody's program */
     }
     take_limits(cli, &config.limits);
-    if (mst_uv_service_open(&service, &config, &err) != MUSTER_OK) {
+    status = mst_uv_service_open(&service, &config, &err);
+    mst_secret_wipe(&secret);
+    if (status != MUSTER_OK) {
         return mst_cli_fail_with(cli, &err);
     }
     if (announce(cli, service)) {
@@ -141,7 +188,9 @@ const struct mst_cli_command mst_cli_serve = {
     .details =
         "Without --addr it listens on a socket of this user, under the job's name, where the "
         "other\ncommands find it by themselves. --addr says where it listens: unix:/path, "
-        "127.0.0.1:PORT\nor [::1]:PORT, also several; port 0 is any free one. SIGTERM and "
+        "HOST:PORT\nor [::1]:PORT, also several; port 0 is any free one. Beyond this machine it "
+        "wants a "
+        "secret\n(--secret-file; TCP connections are then TLS 1.3) or --insecure. SIGTERM and "
         "SIGINT stop it.\n",
     .example = "  muster serve --job train --lease 30s\n",
     .flags = flags,

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "muster/client.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -181,6 +182,7 @@ struct wanted {
     struct muster_client_options options;
     struct mst_open open;
     struct mst_endpoints endpoints;
+    struct mst_lib_secret secret;
     int64_t page_fd;
     bool alone;
 };
@@ -302,7 +304,8 @@ static muster_status read_parameters(struct wanted *wanted, struct muster_error 
 static muster_status read_place(struct wanted *wanted, bool index_set, struct muster_error *err)
 {
     const char *addr = wanted->options.addr;
-    char error[256];
+    bool anywhere = wanted->secret.insecure || mst_lib_secret_given(&wanted->secret);
+    char error[320];
 
     if (!addr || !*addr) {
         addr = mst_lib_setting_text("addr");
@@ -315,7 +318,8 @@ static muster_status read_place(struct wanted *wanted, bool index_set, struct mu
                                               "no address of a service: set MUSTER_ADDR or "
                                               "options.addr (unix:/path or HOST:PORT)");
     }
-    if (mst_endpoints_parse(&wanted->endpoints, addr, error, sizeof(error)) != MUSTER_OK) {
+    if (mst_endpoints_parse(&wanted->endpoints, addr, anywhere, error, sizeof(error)) !=
+        MUSTER_OK) {
         return mst_lib_refuse(err, "open", error);
     }
     return MUSTER_OK;
@@ -340,6 +344,9 @@ static muster_status read_wanted(struct wanted *wanted, const struct muster_clie
         status = read_index(wanted, &index_set, err);
     }
     if (status == MUSTER_OK) {
+        status = mst_lib_secret_find(&wanted->secret, &wanted->options, err);
+    }
+    if (status == MUSTER_OK) {
         status = read_place(wanted, index_set, err);
     }
     if (!wanted->options.job || !*wanted->options.job) {
@@ -358,6 +365,7 @@ static void free_client(struct muster_client *client)
     if (client->driver) {
         mst_driver_free(client->driver);
     }
+    mst_tls_context_free(client->tls);
     if (client->hook.release) {
         client->hook.release(client->hook.ctx);
     }
@@ -384,6 +392,7 @@ static muster_status make_driver(struct muster_client *client, struct wanted *wa
                                        .attention = on_attention,
                                        .ended = on_ended,
                                        .trouble = on_trouble,
+                                       .tls = client->tls,
                                        .ctx = client};
     uint64_t random[3];
 
@@ -450,7 +459,8 @@ static muster_status start_alone(struct muster_client *client, struct wanted *wa
         wanted->open.size = 1;
     }
     wanted->options.addr = client->addr;
-    if (mst_endpoints_parse(&wanted->endpoints, client->addr, error, sizeof(error)) != MUSTER_OK) {
+    if (mst_endpoints_parse(&wanted->endpoints, client->addr, false, error, sizeof(error)) !=
+        MUSTER_OK) {
         return mst_lib_refuse(err, "open", error);
     }
     return MUSTER_OK;
@@ -458,12 +468,19 @@ static muster_status start_alone(struct muster_client *client, struct wanted *wa
 
 /* ---- opening ---- */
 
+/* Trying again helps nobody whose secret is another one. Later, in an outage, it is tried: the
+ * service may come back with the one it had. */
+static bool is_shut_out(const struct muster_client *client)
+{
+    return client->trouble_errno == EKEYREJECTED;
+}
+
 static bool is_answered(void *ctx)
 {
     struct muster_client *client = ctx;
 
     return mst_client_online(mst_driver_client(client->driver)) || client->ended ||
-           (client->alone && client->trouble[0] != '\0');
+           (client->trouble[0] != '\0' && (client->alone || is_shut_out(client)));
 }
 
 static muster_status unreachable(struct muster_client *client, struct muster_error *err)
@@ -473,6 +490,16 @@ static muster_status unreachable(struct muster_client *client, struct muster_err
 
         err->status = MUSTER_EUNREACHABLE;
         err->os_errno = client->trouble_errno;
+        if (is_shut_out(client)) {
+            mst_text_add(&text, "open: not let in: ");
+            mst_text_add(&text, client->trouble);
+            if (client->tls) {
+                mst_text_add(&text, " (the secret here is that of ");
+                mst_text_add(&text, client->secret_name);
+                mst_text_add(&text, ")");
+            }
+            return MUSTER_EUNREACHABLE;
+        }
         mst_text_add(&text, "open: no service at ");
         mst_text_add(&text, client->addr);
         mst_text_add(&text, " after ");
@@ -505,6 +532,10 @@ static muster_status reach(struct muster_client *client, uint64_t deadline_ns,
             status = mst_lib_fail_again(client, err, "open");
         } else if (!mst_client_online(mst_driver_client(
                        client->driver))) { /* a service of our own: not there yet, or failed */
+            if (is_shut_out(client)) {
+                status = unreachable(client, err);
+                break;
+            }
             if (mst_lib_alone_runs(client->alone, err, "open")) {
                 continue;
             }
@@ -552,6 +583,10 @@ static muster_status open_client(struct muster_client *client, struct wanted *wa
         if (status != MUSTER_OK) {
             return status;
         }
+    }
+    status = mst_lib_secret_use(&wanted->secret, &wanted->endpoints, client, err);
+    if (status != MUSTER_OK) {
+        return status;
     }
     status = fill_client(client, wanted);
     if (status == MUSTER_OK) {

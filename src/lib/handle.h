@@ -73,7 +73,9 @@ struct muster_client {
 
     uint64_t opened_ns;
     char *addr, *job, *host;
-    char trouble[400]; /* why the last attempt to connect failed; "" */
+    struct mst_tls_context *tls; /* for TCP; NULL: no secret */
+    char secret_name[300];       /* where it is from */
+    char trouble[400];           /* why the last attempt to connect failed; "" */
     int trouble_errno;
     bool was_online;   /* at the last look, and no trouble since */
     bool trouble_told; /* to the log */
@@ -90,6 +92,21 @@ bool mst_lib_holds(const struct muster_client *client);
 
 /* client.c: tells the log when the service is gone or back. Lock held. */
 void mst_lib_look(struct muster_client *client);
+
+/* secret.c */
+struct mst_lib_secret {
+    const char *file; /* borrowed; NULL or "": none */
+    int64_t fd;       /* before the file; -1: none */
+    bool insecure;
+};
+muster_status mst_lib_secret_find(struct mst_lib_secret *out,
+                                  const struct muster_client_options *options,
+                                  struct muster_error *err);
+bool mst_lib_secret_given(const struct mst_lib_secret *secret);
+/* Reads it and makes the client ready for TLS, if one of the endpoints needs that. */
+muster_status mst_lib_secret_use(const struct mst_lib_secret *secret,
+                                 const struct mst_endpoints *endpoints,
+                                 struct muster_client *client, struct muster_error *err);
 
 /* drive.c */
 muster_status mst_lib_background_start(struct muster_client *client);

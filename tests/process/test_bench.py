@@ -16,7 +16,7 @@ BUILD = pathlib.Path(os.environ.get("MUSTER_BUILD", ROOT / "build" / "dev"))
 def bench(env, *words):
     return subprocess.run(
         [ROOT / "tools" / "bench", "--bin", BUILD / "bin", "--pairs", "1", "--kills", "1",
-         "--ranks", "4", *words], env=env, capture_output=True, text=True, timeout=200)
+         "--ranks", "4", "--puts", "200", *words], env=env, capture_output=True, text=True, timeout=200)
 
 
 @pytest.mark.skipif(sanitized(), reason="a sanitizer's shadow of 1 GiB measures nothing")
@@ -25,6 +25,7 @@ def test_every_measure_gives_a_figure(env):
     said = json.loads(done.stdout)
     names = [measure["name"] for measure in said["measures"]]
     assert sum(name.startswith(("put, ", "get, ")) for name in names) == 4
+    assert sum(name.startswith("TLS, ") for name in names) == 4
     assert sum(name.startswith("SIGKILL at ") for name in names) == 6
     assert all(us > 0 for measure in said["measures"] for us in measure["subject_us"])
     slow = not 6 <= min(said["ping_pong_us"]) <= max(said["ping_pong_us"]) <= 10

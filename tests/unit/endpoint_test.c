@@ -1,30 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "io/poll/endpoint.h"
+#include "io/poll/lookup.h"
+
+static void takes(const char *text, bool anywhere, uint32_t count, int family)
+{
+    struct mst_endpoints endpoints;
+    char error[320] = "";
+
+    assert_int_equal(mst_endpoints_parse(&endpoints, text, anywhere, error, sizeof(error)),
+                     MUSTER_OK);
+    assert_int_equal(endpoints.count, count);
+    assert_int_equal(endpoints.at[count - 1].name.ss_family, family);
+}
 
 static void accepts(const char *text, uint32_t count, int family)
 {
-    struct mst_endpoints endpoints;
-    char error[256] = "";
-
-    assert_int_equal(mst_endpoints_parse(&endpoints, text, error, sizeof(error)), MUSTER_OK);
-    assert_int_equal(endpoints.count, count);
-    assert_int_equal(endpoints.at[count - 1].address.ss_family, family);
+    takes(text, false, count, family);
+    takes(text, true, count, family);
 }
 
 static void refuses(const char *text, const char *line)
 {
     struct mst_endpoints endpoints;
-    char error[256] = "";
+    char error[320] = "";
 
-    assert_int_equal(mst_endpoints_parse(&endpoints, text, error, sizeof(error)), MUSTER_EINVAL);
+    assert_int_equal(mst_endpoints_parse(&endpoints, text, false, error, sizeof(error)),
+                     MUSTER_EINVAL);
     assert_string_equal(error, line);
 }
 
@@ -45,33 +56,32 @@ static void bad_ones(void **state)
     (void)state;
     refuses("", "address '' is empty");
     refuses("unix:", "address 'unix:' has no path");
-    refuses("127.0.0.1", "address '127.0.0.1' has no port from 1 to 65535 (unix:/path, or "
-                         "HOST:PORT)");
-    refuses("127.0.0.1:0", "address '127.0.0.1:0' has no port from 1 to 65535 (unix:/path, or "
-                           "HOST:PORT)");
-    refuses("127.0.0.1:65536", "address '127.0.0.1:65536' has no port from 1 to 65535 "
-                               "(unix:/path, or HOST:PORT)");
-    refuses("127.0.0.1:80x", "address '127.0.0.1:80x' has no port from 1 to 65535 (unix:/path, or "
-                             "HOST:PORT)");
-    refuses("node7:5000",
-            "address 'node7:5000' is neither unix:/path nor NUMBER:PORT nor localhost:PORT");
-    refuses("10.0.0.1:5000", "address '10.0.0.1:5000' is not of this machine: only 127.0.0.0/8 and "
-                             "[::1] are safe without a secret");
-    refuses("[fe80::1]:5000", "address '[fe80::1]:5000' is not of this machine: only 127.0.0.0/8 "
-                              "and [::1] are safe without a secret");
+    refuses("unix:run/x.sock",
+            "address 'unix:run/x.sock' has a path that does not begin with a slash");
+    refuses("127.0.0.1", "address '127.0.0.1' has no port (unix:/path, HOST:PORT or [::1]:PORT)");
+    refuses("127.0.0.1:0", "address '127.0.0.1:0' has no port from 1 to 65535");
+    refuses("127.0.0.1:65536",
+            "address '127.0.0.1:65536' has no port (unix:/path, HOST:PORT or [::1]:PORT)");
+    refuses("127.0.0.1:80x",
+            "address '127.0.0.1:80x' has no port (unix:/path, HOST:PORT or [::1]:PORT)");
+    refuses("300.1.1.1:80",
+            "address '300.1.1.1:80' is neither unix:/path nor HOST:PORT nor [::1]:PORT");
+    refuses("::1:80", "address '::1:80' is neither unix:/path nor HOST:PORT nor [::1]:PORT");
+    refuses("[node]:80", "address '[node]:80' is neither unix:/path nor HOST:PORT nor [::1]:PORT");
+    refuses("-x:80", "address '-x:80' is neither unix:/path nor HOST:PORT nor [::1]:PORT");
     memset(text, 'x', sizeof(text));
-    memcpy(text, "unix:", 5);
+    memcpy(text, "unix:/", 6);
     text[130] = '\0';
     {
         struct mst_endpoints endpoints;
-        char error[256];
+        char error[320];
 
-        assert_int_equal(mst_endpoints_parse(&endpoints, text, error, sizeof(error)),
+        assert_int_equal(mst_endpoints_parse(&endpoints, text, false, error, sizeof(error)),
                          MUSTER_EINVAL);
         assert_non_null(strstr(error, "is too long: a socket's path has at most 107 bytes"));
         text[130] = 'x';
         text[299] = '\0';
-        assert_int_equal(mst_endpoints_parse(&endpoints, text, error, sizeof(error)),
+        assert_int_equal(mst_endpoints_parse(&endpoints, text, false, error, sizeof(error)),
                          MUSTER_EINVAL);
     }
 }
@@ -91,12 +101,77 @@ static void at_most_sixteen(void **state)
     refuses(text, "address 'unix:/a' is one too many: 16 are allowed");
 }
 
+/* What is said there in plain can be read and changed on the way. */
+static void other_machines_need_a_secret(void **state)
+{
+    static const char *const others[] = {"10.0.0.1:5000", "[fe80::1]:5000", "0.0.0.0:5000",
+                                         "[::ffff:127.0.0.1]:5000"};
+    char line[320];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        (void)snprintf(line, sizeof(line),
+                       "address '%s' is not surely of this machine: it needs a secret "
+                       "(MUSTER_SECRET_FILE), or MUSTER_INSECURE=1 where everybody on the network "
+                       "is trusted",
+                       others[i]);
+        refuses(others[i], line);
+        takes(others[i], true, 1, others[i][0] == '[' ? AF_INET6 : AF_INET);
+    }
+    refuses("node7:5000",
+            "address 'node7:5000' is not surely of this machine: it needs a secret "
+            "(MUSTER_SECRET_FILE), or MUSTER_INSECURE=1 where everybody on the network is trusted");
+}
+
+static void a_name_is_kept_to_be_looked_up(void **state)
+{
+    struct mst_endpoints endpoints;
+    char error[320];
+
+    (void)state;
+    assert_int_equal(mst_endpoints_parse(&endpoints, "train-0.train.ns.svc:5000,unix:/a", true,
+                                         error, sizeof(error)),
+                     MUSTER_OK);
+    assert_int_equal(endpoints.at[0].kind, MST_ADDRESS_NAME);
+    assert_string_equal(endpoints.at[0].host, "train-0.train.ns.svc");
+    assert_int_equal(endpoints.at[0].port, 5000);
+    assert_false(mst_address_is_local(&endpoints.at[0]));
+    assert_true(mst_address_is_local(&endpoints.at[1]));
+}
+
+/* No name server is asked for the name of this machine itself: the test needs no network. */
+static void a_name_is_looked_up_beside(void **state)
+{
+    struct mst_address address;
+    struct mst_lookup *lookup;
+    struct pollfd done;
+
+    (void)state;
+    assert_null(mst_address_parse(&address, mst_slice_text("localhost.:7000")));
+    assert_int_equal(address.kind, MST_ADDRESS_NAME);
+    (void)snprintf(address.host, sizeof(address.host), "127.0.0.9");
+    lookup = mst_lookup_start(&address);
+    assert_non_null(lookup);
+    done = (struct pollfd){.fd = mst_lookup_fd(lookup), .events = POLLIN};
+    assert_int_equal(poll(&done, 1, 30000), 1);
+    assert_true(mst_lookup_is_over(lookup));
+    for (uint32_t turn = 0; turn < 3; turn++) {
+        assert_null(mst_lookup_take(lookup, turn, &address));
+        assert_int_equal(address.name.ss_family, AF_INET);
+    }
+    mst_lookup_drop(lookup);
+    mst_lookup_drop(mst_lookup_start(&address)); /* nobody waits: the thread ends by itself */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(good_ones),
         cmocka_unit_test(bad_ones),
         cmocka_unit_test(at_most_sixteen),
+        cmocka_unit_test(other_machines_need_a_secret),
+        cmocka_unit_test(a_name_is_kept_to_be_looked_up),
+        cmocka_unit_test(a_name_is_looked_up_beside),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

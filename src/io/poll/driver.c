@@ -8,9 +8,14 @@
 
 #include "base/panic.h"
 #include "base/text.h"
+#include "io/channel.h"
+#include "io/poll/lookup.h"
 #include "wire/native/native.h"
 
-enum { INPUT_ROOM = 65536, LINE_ROOM = 400, READS_MAX = 64 };
+enum { INPUT_ROOM = MST_CHANNEL_ROOM, LINE_ROOM = 400, READS_MAX = 64 };
+
+/* Of a connection, in this order; a number needs no looking up, plain needs no handshake. */
+enum stage { NOWHERE = 0, LOOKING_UP, CONNECTING, SHAKING_HANDS, CONNECTED };
 
 struct mst_driver {
     struct mst_mem mem;
@@ -18,11 +23,14 @@ struct mst_driver {
     struct mst_endpoints endpoints;
     struct mst_client *client;
 
-    int fd; /* -1: none */
-    bool connecting;
-    bool blocked; /* the socket takes no more for now */
+    enum stage stage;
+    struct mst_channel channel; /* fd -1: none */
     uint32_t endpoint;
     uint64_t epoch;
+    /* Of each endpoint that is a name: the lookup under way, and how many attempts failed, which
+     * says which of its addresses is next. */
+    struct mst_lookup *lookups[MST_ENDPOINTS_MAX];
+    uint32_t failures[MST_ENDPOINTS_MAX];
     struct mst_native_client *codec;
     /* The codec of a connection that was given up in the middle of a turn: replies that are still
      * being told borrow from it. */
@@ -56,7 +64,7 @@ muster_status mst_driver_new(struct mst_driver **out, const struct mst_driver_co
     driver->endpoints = *config->endpoints;
     driver->config.endpoints = &driver->endpoints;
     driver->config.client.endpoint_count = driver->endpoints.count;
-    driver->fd = -1;
+    driver->channel.fd = -1;
     status = set_up(driver);
     if (status != MUSTER_OK) {
         mst_driver_free(driver);
@@ -74,13 +82,13 @@ static void drop_codec(struct mst_native_client **codec)
 
 static void close_connection(struct mst_driver *driver)
 {
-    if (driver->fd >= 0) {
-        (void)close(driver->fd);
-        driver->fd = -1;
-        driver->epoch++;
+    if (driver->channel.fd >= 0) {
+        (void)close(driver->channel.fd);
+        mst_tls_free(driver->channel.tls);
     }
-    driver->connecting = false;
-    driver->blocked = false;
+    driver->channel = (struct mst_channel){.fd = -1};
+    driver->epoch++;
+    driver->stage = NOWHERE;
     if (driver->codec) {
         drop_codec(&driver->late);
         driver->late = driver->codec;
@@ -90,9 +98,9 @@ static void close_connection(struct mst_driver *driver)
 
 void mst_driver_abandon(struct mst_driver *driver)
 {
-    if (driver->fd >= 0) {
-        (void)close(driver->fd);
-        driver->fd = -1;
+    if (driver->channel.fd >= 0) {
+        (void)close(driver->channel.fd);
+        driver->channel.fd = -1;
     }
 }
 
@@ -105,6 +113,9 @@ void mst_driver_free(struct mst_driver *driver)
     }
     close_connection(driver);
     drop_codec(&driver->late);
+    for (uint32_t i = 0; i < MST_ENDPOINTS_MAX; i++) {
+        mst_lookup_drop(driver->lookups[i]);
+    }
     mst_client_free(driver->client);
     mst_mem_release(&driver->mem, driver->input);
     mem = driver->mem;
@@ -137,37 +148,101 @@ static void tell_trouble(struct mst_driver *driver, int os_errno, const char *wh
 /* The connection is no more; the machine may be told of it. */
 static void lost(struct mst_driver *driver, uint64_t now_ns, int os_errno, const char *reason)
 {
-    tell_trouble(driver, os_errno, driver->connecting ? "connecting to " : "connection to ",
-                 reason);
+    bool was_up = driver->stage == CONNECTED;
+
+    tell_trouble(driver, os_errno, was_up ? "connection to " : "connecting to ", reason);
+    driver->failures[driver->endpoint] += !was_up;
     close_connection(driver);
     mst_client_disconnected(driver->client, now_ns);
 }
 
 static void connected(struct mst_driver *driver, uint64_t now_ns)
 {
-    driver->connecting = false;
     driver->epoch++;
     if (mst_native_client_new(&driver->codec, &driver->config.client.limits, &driver->mem) !=
         MUSTER_OK) {
         lost(driver, now_ns, ENOMEM, NULL);
         return;
     }
+    driver->stage = CONNECTED;
     mst_client_connected(driver->client, now_ns);
+}
+
+/* There is a stream. On a secret's own side of TCP nothing is said in plain. */
+static void greet(struct mst_driver *driver, uint64_t now_ns)
+{
+    const struct mst_address *address = &driver->endpoints.at[driver->endpoint];
+
+    driver->epoch++;
+    if (!driver->config.tls || address->kind == MST_ADDRESS_UNIX) {
+        connected(driver, now_ns);
+        return;
+    }
+    driver->stage = SHAKING_HANDS;
+    if (mst_tls_new(&driver->channel.tls, driver->config.tls) != MUSTER_OK) {
+        lost(driver, now_ns, ENOMEM, NULL);
+    }
+}
+
+static void start_socket(struct mst_driver *driver, uint64_t now_ns,
+                         const struct mst_address *address)
+{
+    bool done = false;
+
+    driver->stage = CONNECTING;
+    driver->channel.fd = mst_endpoint_connect(address, &done);
+    driver->epoch++;
+    if (driver->channel.fd < 0) {
+        lost(driver, now_ns, errno, NULL);
+    } else if (done) {
+        greet(driver, now_ns);
+    }
+}
+
+/* An earlier attempt may have left a lookup behind, which is as good. */
+static void start_looking_up(struct mst_driver *driver, uint64_t now_ns)
+{
+    struct mst_lookup **lookup = &driver->lookups[driver->endpoint];
+
+    driver->stage = LOOKING_UP;
+    driver->epoch++;
+    if (!*lookup) {
+        *lookup = mst_lookup_start(&driver->endpoints.at[driver->endpoint]);
+    }
+    if (!*lookup) {
+        lost(driver, now_ns, errno, NULL);
+    }
+}
+
+static void finish_looking_up(struct mst_driver *driver, uint64_t now_ns)
+{
+    struct mst_address address = driver->endpoints.at[driver->endpoint];
+    struct mst_lookup **lookup = &driver->lookups[driver->endpoint];
+    const char *wrong;
+
+    if (!mst_lookup_is_over(*lookup)) {
+        return;
+    }
+    wrong = mst_lookup_take(*lookup, driver->failures[driver->endpoint], &address);
+    mst_lookup_drop(*lookup);
+    *lookup = NULL;
+    if (wrong) {
+        lost(driver, now_ns, 0, wrong);
+    } else {
+        start_socket(driver, now_ns, &address);
+    }
 }
 
 static void start_connecting(struct mst_driver *driver, uint64_t now_ns, uint32_t endpoint)
 {
-    bool done = false;
+    const struct mst_address *address = &driver->endpoints.at[endpoint];
 
     close_connection(driver);
     driver->endpoint = endpoint;
-    driver->connecting = true;
-    driver->fd = mst_endpoint_connect(&driver->endpoints.at[endpoint], &done);
-    driver->epoch++;
-    if (driver->fd < 0) {
-        lost(driver, now_ns, errno, NULL);
-    } else if (done) {
-        connected(driver, now_ns);
+    if (address->kind == MST_ADDRESS_NAME) {
+        start_looking_up(driver, now_ns);
+    } else {
+        start_socket(driver, now_ns, address);
     }
 }
 
@@ -176,14 +251,44 @@ static void finish_connecting(struct mst_driver *driver, uint64_t now_ns)
     int error = 0;
     socklen_t size = sizeof(error);
 
-    if (getsockopt(driver->fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0) {
+    if (getsockopt(driver->channel.fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0) {
         error = errno;
     }
     if (error != 0) {
         lost(driver, now_ns, error, NULL);
     } else {
-        connected(driver, now_ns);
+        greet(driver, now_ns);
     }
+}
+
+/* Why receive said no, for people: the service's end, TLS's reason, or the socket's error. */
+static const char *reason_of(struct mst_driver *driver, ssize_t got)
+{
+    if (got == 0) {
+        return driver->stage == SHAKING_HANDS ? mst_tls_cut_short(MST_TLS_CLIENT)
+                                              : "closed by the service";
+    }
+    return errno == EPROTO && driver->channel.tls ? mst_tls_reason(driver->channel.tls) : NULL;
+}
+
+/* The service speaks only when it is spoken to: nothing of it but the handshake can be here. */
+static void shake_hands(struct mst_driver *driver, uint64_t now_ns)
+{
+    ssize_t got = mst_channel_receive(&driver->channel, driver->input, INPUT_ROOM);
+
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) {
+        if (mst_tls_trusted(driver->channel.tls)) {
+            connected(driver, now_ns);
+        }
+        return;
+    }
+    if (got < 0 && errno == EPROTO) {
+        (void)mst_channel_send(&driver->channel, mst_slice_of(NULL, 0)); /* the alert: tells why */
+        lost(driver, now_ns, EKEYREJECTED, mst_tls_reason(driver->channel.tls));
+        return;
+    }
+    lost(driver, now_ns, got < 0 ? errno : 0,
+         got > 0 ? "the service speaks before it is spoken to" : reason_of(driver, got));
 }
 
 /* ---- effects ---- */
@@ -246,32 +351,37 @@ static void drain(struct mst_driver *driver, uint64_t now_ns)
     driver->draining = false;
 }
 
+static struct mst_slice output_of(const struct mst_driver *driver)
+{
+    return driver->codec ? mst_native_client_output(driver->codec) : mst_slice_of(NULL, 0);
+}
+
+/* Also in a handshake, which has output of its own. */
 static void flush(struct mst_driver *driver, uint64_t now_ns)
 {
-    bool was_blocked = driver->blocked;
+    bool was_blocked = driver->channel.blocked;
 
-    while (driver->codec) {
-        struct mst_slice output = mst_native_client_output(driver->codec);
-        ssize_t wrote;
+    while (driver->stage >= SHAKING_HANDS) {
+        struct mst_slice output = output_of(driver);
+        ssize_t taken;
 
-        driver->blocked = false;
-        if (output.size == 0) {
+        driver->channel.blocked = false;
+        if (output.size == 0 && mst_channel_pending(&driver->channel) == 0) {
             break;
         }
-        wrote = send(driver->fd, output.data, output.size, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (wrote > 0) {
-            mst_native_client_written(driver->codec, (size_t)wrote);
-        } else if (wrote < 0 && errno == EINTR) {
-            continue;
-        } else if (wrote < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-            driver->blocked = true;
+        taken = mst_channel_send(&driver->channel, output);
+        if (taken > 0) {
+            mst_native_client_written(driver->codec, (size_t)taken);
+        }
+        if (taken >= 0 && driver->channel.blocked) {
             break;
-        } else {
-            lost(driver, now_ns, errno, NULL);
+        }
+        if (taken < 0) {
+            lost(driver, now_ns, errno, reason_of(driver, -1));
             drain(driver, now_ns);
         }
     }
-    if (driver->blocked != was_blocked) {
+    if (driver->channel.blocked != was_blocked) {
         driver->epoch++;
     }
 }
@@ -296,10 +406,13 @@ void mst_driver_turn(struct mst_driver *driver, uint64_t now_ns)
 
 struct pollfd mst_driver_interest(const struct mst_driver *driver, uint64_t *epoch_out)
 {
-    struct pollfd interest = {.fd = driver->fd};
+    struct pollfd interest = {.fd = driver->channel.fd, .events = POLLIN};
 
-    interest.events = driver->connecting ? POLLOUT : POLLIN;
-    if (driver->blocked) {
+    if (driver->stage == LOOKING_UP) {
+        interest.fd = mst_lookup_fd(driver->lookups[driver->endpoint]);
+    } else if (driver->stage == CONNECTING) {
+        interest.events = POLLOUT;
+    } else if (driver->channel.blocked) {
         interest.events |= POLLOUT;
     }
     *epoch_out = driver->epoch;
@@ -324,13 +437,28 @@ static muster_status take_replies(struct mst_driver *driver, uint64_t now_ns)
     return driver->codec == codec ? status : MUSTER_MORE;
 }
 
+/* OK: the replies were taken. An error: the connection was lost by it. */
+static muster_status take_bytes(struct mst_driver *driver, uint64_t now_ns, size_t size)
+{
+    struct mst_native_client *codec = driver->codec;
+    muster_status status = mst_native_client_feed(codec, mst_slice_of(driver->input, size));
+
+    if (status == MUSTER_OK) {
+        status = take_replies(driver, now_ns);
+    }
+    if (status < 0) {
+        lost(driver, now_ns, mst_native_client_refused(codec) ? EKEYREJECTED : 0,
+             status == MUSTER_ENOMEM ? "out of memory" : mst_native_client_reason(codec));
+    }
+    return status < 0 ? status : MUSTER_OK;
+}
+
 static void take_input(struct mst_driver *driver, uint64_t now_ns)
 {
     struct mst_native_client *codec = driver->codec;
 
     for (int reads = 0; reads < READS_MAX && driver->codec && driver->codec == codec; reads++) {
-        ssize_t got = recv(driver->fd, driver->input, INPUT_ROOM, MSG_DONTWAIT);
-        muster_status status;
+        ssize_t got = mst_channel_receive(&driver->channel, driver->input, INPUT_ROOM);
 
         if (got < 0 && errno == EINTR) {
             continue;
@@ -339,19 +467,13 @@ static void take_input(struct mst_driver *driver, uint64_t now_ns)
             return;
         }
         if (got <= 0) {
-            lost(driver, now_ns, got < 0 ? errno : 0, got < 0 ? NULL : "closed by the service");
+            lost(driver, now_ns, got < 0 ? errno : 0, reason_of(driver, got));
             return;
         }
-        status = mst_native_client_feed(codec, mst_slice_of(driver->input, (size_t)got));
-        if (status == MUSTER_OK) {
-            status = take_replies(driver, now_ns);
-        }
-        if (status < 0) {
-            lost(driver, now_ns, 0,
-                 status == MUSTER_ENOMEM ? "out of memory" : mst_native_client_reason(codec));
+        if (take_bytes(driver, now_ns, (size_t)got) != MUSTER_OK) {
             return;
         }
-        if (got < INPUT_ROOM) {
+        if (driver->codec == codec && !driver->channel.more) {
             return; /* what comes later makes poll return again */
         }
     }
@@ -359,13 +481,28 @@ static void take_input(struct mst_driver *driver, uint64_t now_ns)
 
 void mst_driver_ready(struct mst_driver *driver, uint64_t now_ns, short revents)
 {
-    if (revents == 0 || driver->fd < 0) {
+    if (revents == 0) {
         return;
     }
-    if (driver->connecting) {
+    switch (driver->stage) {
+    case NOWHERE:
+        break;
+    case LOOKING_UP:
+        finish_looking_up(driver, now_ns);
+        break;
+    case CONNECTING:
         finish_connecting(driver, now_ns);
-    } else if (revents & (POLLIN | POLLHUP | POLLERR | POLLNVAL)) {
-        take_input(driver, now_ns);
+        break;
+    case SHAKING_HANDS:
+        if (revents & (POLLIN | POLLHUP | POLLERR | POLLNVAL)) {
+            shake_hands(driver, now_ns);
+        }
+        break;
+    case CONNECTED:
+        if (revents & (POLLIN | POLLHUP | POLLERR | POLLNVAL)) {
+            take_input(driver, now_ns);
+        }
+        break;
     }
     settle(driver, now_ns);
 }

@@ -9,18 +9,21 @@
 
 #include "client/client.h"
 #include "io/poll/endpoint.h"
+#include "io/tls.h"
 
 struct mst_driver;
 
 struct mst_driver_config {
     const struct mst_endpoints *endpoints;
     struct mst_client_config client; /* endpoint_count is set by the driver */
+    struct mst_tls_context *tls;     /* what is spoken on TCP; NULL: plain. Outlives the driver */
 
     /* Called in the middle of a turn: they may make and drop calls of the machine, and no more. */
     void (*done)(void *ctx, const struct mst_client_effect *effect); /* a call ended */
     void (*attention)(void *ctx, uint64_t now_ns);
     void (*ended)(void *ctx, uint64_t now_ns, const struct mst_client_effect *effect);
-    /* An attempt failed, or the connection was lost. The line names the endpoint and the reason. */
+    /* An attempt failed, or the connection was lost. The line names the endpoint and the reason.
+     * EKEYREJECTED: the service is there and does not let this client in. */
     void (*trouble)(void *ctx, int os_errno, const char *line);
     void *ctx;
 };

@@ -16,22 +16,25 @@
 
 #include "base/panic.h"
 #include "base/text.h"
+#include "io/channel.h"
 #include "wire/native/native.h"
 
 #define BATCH 32u               /* requests of one connection in one turn */
 #define OUTPUT_MARK 1048576u    /* a connection with more unread output is not read */
 #define PATIENCE_NS 1000000000u /* the least time a peer is given to say or read something */
 #define STOP_NS 1000000000u     /* to write what is left when the service stops */
+#define STRANGER_READS (2u * MST_UV_GREETINGS) /* in one turn: a handshake takes two */
+#define COMPLAINTS 20u                         /* lines about strangers in one PATIENCE_NS */
 
 struct mst_uv_connection {
     uv_poll_t poll;
     struct mst_uv_hub *hub;
     struct mst_codec *codec; /* NULL before the first bytes */
     struct mst_uv_connection *chain;
-    struct mst_list dirty, ready, probation;
+    struct mst_list dirty, ready, probation, unproven;
     struct mst_conn id;
     uint64_t until_ns; /* of the probation */
-    int fd;
+    struct mst_channel channel;
     int events;     /* that the loop watches */
     bool more;      /* may have whole requests that are not decoded yet */
     bool draining;  /* nothing is read any more; closed once the output is written */
@@ -46,7 +49,7 @@ static const struct dialect {
     muster_status (*open)(struct mst_codec **out, const struct mst_limits *limits,
                           const struct mst_mem *mem);
 } dialects[] = {
-    {'M', mst_native_codec_new},
+    {MST_NATIVE_FIRST_BYTE, mst_native_codec_new},
 };
 
 static void *heap_alloc(void *ctx, size_t size)
@@ -111,11 +114,32 @@ static void tell(struct mst_uv_connection *connection, enum mst_level level, con
     char peer[80];
 
     if (mst_uv_log_wants(connection->hub->log, level)) {
-        name_peer(connection->fd, peer, sizeof peer);
+        name_peer(connection->channel.fd, peer, sizeof peer);
         mst_uv_log_line(connection->hub->log, level, "service",
                         "%s conn=%" PRIu64 " peer=%s reason=\"%s\"", event, connection->id.id, peer,
                         reason);
     }
+}
+
+/* Whoever can reach the port could fill a disk with these. */
+static void complain(struct mst_uv_connection *connection, const char *reason)
+{
+    struct mst_uv_hub *hub = connection->hub;
+
+    if (mst_list_linked(&connection->unproven)) {
+        if (now(hub) >= hub->complaints_until_ns) {
+            if (hub->complaints > COMPLAINTS) {
+                mst_uv_log_line(hub->log, MST_WARN, "service", "strangers-refused more=%u",
+                                (unsigned)(hub->complaints - COMPLAINTS));
+            }
+            hub->complaints = 0;
+            hub->complaints_until_ns = now(hub) + PATIENCE_NS;
+        }
+        if (hub->complaints++ >= COMPLAINTS) {
+            return;
+        }
+    }
+    tell(connection, MST_WARN, "connection-refused", reason);
 }
 
 /* ---- closing ---- */
@@ -127,6 +151,7 @@ static void on_closed(uv_handle_t *handle)
     if (connection->codec) {
         connection->codec->ops->free(connection->codec);
     }
+    mst_tls_free(connection->channel.tls);
     free(connection);
 }
 
@@ -135,6 +160,14 @@ static void forget(struct mst_uv_connection *connection)
     if (!connection->forgotten) {
         connection->forgotten = true;
         mst_core_close(connection->hub->core, now(connection->hub), connection->id);
+    }
+}
+
+static void no_stranger(struct mst_uv_connection *connection)
+{
+    if (mst_list_linked(&connection->unproven)) {
+        mst_list_remove(&connection->unproven);
+        connection->hub->strangers--;
     }
 }
 
@@ -150,8 +183,9 @@ static void drop(struct mst_uv_connection *connection)
     mst_list_remove(&connection->dirty);
     mst_list_remove(&connection->ready);
     mst_list_remove(&connection->probation);
+    no_stranger(connection);
     uv_close((uv_handle_t *)&connection->poll, on_closed);
-    close(connection->fd);
+    close(connection->channel.fd);
 }
 
 static void drop_quietly(struct mst_uv_connection *connection, const char *reason)
@@ -162,7 +196,9 @@ static void drop_quietly(struct mst_uv_connection *connection, const char *reaso
 
 static size_t unread(const struct mst_uv_connection *connection)
 {
-    return connection->codec ? connection->codec->ops->output(connection->codec).size : 0;
+    size_t plain = connection->codec ? connection->codec->ops->output(connection->codec).size : 0;
+
+    return plain + mst_channel_pending(&connection->channel);
 }
 
 static void mark_dirty(struct mst_uv_connection *connection)
@@ -224,7 +260,7 @@ static void watch(struct mst_uv_connection *connection)
  */
 static void hang_up_on(struct mst_uv_connection *connection, const char *reason)
 {
-    tell(connection, MST_WARN, "connection-refused", reason);
+    complain(connection, reason);
     forget(connection);
     drain(connection);
 }
@@ -260,8 +296,15 @@ static void pump(struct mst_uv_connection *connection)
 static bool choose_codec(struct mst_uv_connection *connection, unsigned char first)
 {
     struct mst_uv_hub *hub = connection->hub;
-    char reason[64];
+    char reason[80];
 
+    if (first == MST_TLS_FIRST_BYTE) {
+        struct mst_slice refusal = mst_tls_refusal();
+
+        (void)send(connection->channel.fd, refusal.data, refusal.size, MSG_NOSIGNAL | MSG_DONTWAIT);
+        hang_up_on(connection, "speaks TLS, but --secret-file is not set here");
+        return false;
+    }
     for (size_t i = 0; i < sizeof dialects / sizeof dialects[0]; i++) {
         if (dialects[i].first == first) {
             if (dialects[i].open(&connection->codec, &hub->limits, &hub->mem) != MUSTER_OK) {
@@ -298,7 +341,10 @@ static void end(struct mst_uv_connection *connection)
 {
     struct mst_codec *codec = connection->codec;
 
-    if (codec && codec->ops->end(codec) != MUSTER_OK) {
+    if (connection->channel.tls && !mst_tls_trusted(connection->channel.tls)) {
+        complain(connection, mst_tls_cut_short(MST_TLS_SERVICE));
+        drop(connection);
+    } else if (codec && codec->ops->end(codec) != MUSTER_OK) {
         tell(connection, MST_WARN, "connection-refused", codec->ops->reason(codec));
         drop(connection);
     } else {
@@ -306,15 +352,78 @@ static void end(struct mst_uv_connection *connection)
     }
 }
 
+/* A client without a secret is told in its own language, and what it sent is taken from the socket:
+ * closing over unread bytes could cost it the message. */
+static void refuse_plain(struct mst_uv_connection *connection)
+{
+    struct mst_uv_hub *hub = connection->hub;
+
+    (void)recv(connection->channel.fd, hub->input, sizeof hub->input, MSG_DONTWAIT);
+    if (mst_native_codec_new(&connection->codec, &hub->limits, &hub->mem) == MUSTER_OK) {
+        mst_native_codec_refuse(connection->codec,
+                                "this service wants TLS: set MUSTER_SECRET_FILE (--secret-file)");
+    }
+    hang_up_on(connection, "speaks plain, but this address wants TLS (--secret-file is set here)");
+}
+
+/* What kind of stranger is it? True: one that speaks TLS. */
+static bool greet(struct mst_uv_connection *connection)
+{
+    unsigned char first = 0;
+    ssize_t size = recv(connection->channel.fd, &first, 1, MSG_PEEK | MSG_DONTWAIT);
+
+    if (size == 0) {
+        drop_quietly(connection, "closed by the peer");
+    } else if (size < 0) {
+        if (errno != EAGAIN && errno != EINTR) {
+            drop_quietly(connection, strerror(errno));
+        }
+    } else if (first == MST_NATIVE_FIRST_BYTE) {
+        refuse_plain(connection);
+    } else if (first != MST_TLS_FIRST_BYTE) {
+        hang_up_on(connection, "speaks no TLS");
+    } else if (mst_tls_new(&connection->channel.tls, connection->hub->tls) != MUSTER_OK) {
+        hang_up_on(connection, "out of memory");
+    } else {
+        return true;
+    }
+    return false;
+}
+
+/* True: it may be read. What strangers say beyond a turn's measure stays in their sockets. */
+static bool may_speak(struct mst_uv_connection *connection)
+{
+    if (!mst_list_linked(&connection->unproven)) {
+        return true;
+    }
+    if (connection->hub->strangers_read >= STRANGER_READS) {
+        return false;
+    }
+    connection->hub->strangers_read++;
+    return connection->channel.tls || greet(connection);
+}
+
 static void receive(struct mst_uv_connection *connection)
 {
     struct mst_uv_hub *hub = connection->hub;
-    ssize_t size = recv(connection->fd, hub->input, sizeof hub->input, MSG_DONTWAIT);
+    ssize_t size;
 
+    if (!may_speak(connection)) {
+        return;
+    }
+    size = mst_channel_receive(&connection->channel, hub->input, sizeof hub->input);
+    if (connection->channel.tls) {
+        mark_dirty(connection); /* it may have to answer by itself */
+        if (mst_tls_trusted(connection->channel.tls)) {
+            no_stranger(connection);
+        }
+    }
     if (size > 0) {
         take_in(connection, mst_slice_of(hub->input, (size_t)size));
     } else if (size == 0) {
         end(connection);
+    } else if (connection->channel.tls && (errno == EPROTO || errno == ENOMEM)) {
+        hang_up_on(connection, mst_tls_reason(connection->channel.tls));
     } else if (errno != EAGAIN && errno != EINTR) {
         drop_quietly(connection, strerror(errno));
     }
@@ -365,26 +474,44 @@ static void carry(struct mst_uv_hub *hub, const struct mst_effect *effect)
     }
 }
 
-static void flush(struct mst_uv_connection *connection)
+/* False: it was dropped. */
+static bool send_out(struct mst_uv_connection *connection)
 {
     struct mst_slice out = {.size = 0};
-    ssize_t size;
+    ssize_t taken;
+
+    if (connection->codec) {
+        out = connection->codec->ops->output(connection->codec);
+    }
+    if (out.size == 0 && mst_channel_pending(&connection->channel) == 0) {
+        return true;
+    }
+    taken = mst_channel_send(&connection->channel, out);
+    if (taken < 0) {
+        drop_quietly(connection, strerror(errno));
+        return false;
+    }
+    if (taken > 0) {
+        connection->codec->ops->written(connection->codec, (size_t)taken);
+    }
+    return true;
+}
+
+static void flush(struct mst_uv_connection *connection)
+{
+    struct mst_tls *tls = connection->channel.tls;
 
     if (connection->doomed) {
         drop(connection);
         return;
     }
-    if (connection->codec) {
-        out = connection->codec->ops->output(connection->codec);
+    if (!send_out(connection)) {
+        return;
     }
-    if (out.size > 0) {
-        size = send(connection->fd, out.data, out.size, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (size < 0 && errno != EAGAIN && errno != EINTR) {
-            drop_quietly(connection, strerror(errno));
+    if (connection->draining && tls && unread(connection) == 0) {
+        mst_tls_close(tls);
+        if (!send_out(connection)) {
             return;
-        }
-        if (size > 0) {
-            connection->codec->ops->written(connection->codec, (size_t)size);
         }
     }
     if (connection->draining && unread(connection) == 0) {
@@ -415,6 +542,16 @@ static void settle(struct mst_uv_hub *hub)
     }
 }
 
+static const char *overdue(const struct mst_uv_connection *connection)
+{
+    if (connection->draining) {
+        return "does not read what it is told";
+    }
+    return connection->channel.tls && !mst_tls_trusted(connection->channel.tls)
+               ? "does not finish its TLS handshake"
+               : "asks nothing";
+}
+
 static void expire(struct mst_uv_hub *hub)
 {
     while (!mst_list_empty(&hub->probation)) {
@@ -424,8 +561,7 @@ static void expire(struct mst_uv_hub *hub)
         if (first->until_ns > now(hub)) {
             return;
         }
-        tell(first, MST_WARN, "connection-refused",
-             first->draining ? "does not read what it is told" : "asks nothing");
+        complain(first, overdue(first));
         drop(first);
     }
 }
@@ -461,7 +597,13 @@ muster_status mst_uv_hub_init(struct mst_uv_hub *hub, uv_loop_t *loop, struct ms
     mst_list_init(&hub->dirty);
     mst_list_init(&hub->ready);
     mst_list_init(&hub->probation);
+    mst_list_init(&hub->unproven);
     return mst_core_new(&hub->core, &config, &hub->mem);
+}
+
+void mst_uv_hub_secure(struct mst_uv_hub *hub, struct mst_tls_context *tls)
+{
+    hub->tls = tls;
 }
 
 void mst_uv_hub_fini(struct mst_uv_hub *hub)
@@ -471,7 +613,7 @@ void mst_uv_hub_fini(struct mst_uv_hub *hub)
 }
 
 /* On TCP a uid cannot be asked; that is why the user's own socket is the default. */
-static bool same_user(int fd)
+static bool same_user(int fd, bool *tcp_out)
 {
     struct ucred peer = {.pid = 0};
     socklen_t size = sizeof peer;
@@ -481,7 +623,8 @@ static bool same_user(int fd)
     if (getsockname(fd, (struct sockaddr *)&name, &name_size) != 0) {
         return false;
     }
-    if (name.ss_family != AF_UNIX) {
+    *tcp_out = name.ss_family != AF_UNIX;
+    if (*tcp_out) {
         const int on = 1;
 
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -521,12 +664,30 @@ static bool room_for_one_more(struct mst_uv_hub *hub, int fd)
     return true;
 }
 
+/* One more who has not shown the secret; the oldest of too many goes. */
+static void add_stranger(struct mst_uv_connection *connection)
+{
+    struct mst_uv_hub *hub = connection->hub;
+
+    mst_list_append(&hub->unproven, &connection->unproven);
+    hub->strangers++;
+    if (hub->strangers > hub->limits.handshakes_max) {
+        struct mst_uv_connection *oldest =
+            MST_CONTAINER(hub->unproven.next, struct mst_uv_connection, unproven);
+
+        complain(oldest, "too many handshakes are under way (--handshakes-max), and this is the "
+                         "oldest");
+        drop(oldest);
+    }
+}
+
 void mst_uv_hub_accept(struct mst_uv_hub *hub, int fd)
 {
     struct mst_uv_connection *connection;
     struct mst_uv_connection **at;
+    bool tcp = false;
 
-    if (!same_user(fd)) {
+    if (!same_user(fd, &tcp)) {
         refuse(hub, fd, "another user");
         return;
     }
@@ -540,7 +701,7 @@ void mst_uv_hub_accept(struct mst_uv_hub *hub, int fd)
         return;
     }
     connection->hub = hub;
-    connection->fd = fd;
+    connection->channel.fd = fd;
     connection->poll.data = connection;
     connection->id.id = ++hub->last_id;
     hub->count++;
@@ -555,6 +716,9 @@ void mst_uv_hub_accept(struct mst_uv_hub *hub, int fd)
     }
     tell(connection, MST_DEBUG, "connection-accepted", "");
     watch(connection);
+    if (tcp && hub->tls) {
+        add_stranger(connection);
+    }
 }
 
 void mst_uv_hub_resume(struct mst_uv_hub *hub)
@@ -574,6 +738,7 @@ void mst_uv_hub_turn(struct mst_uv_hub *hub)
     settle(hub);
     expire(hub);
     settle(hub);
+    hub->strangers_read = 0;
     hub->now_ns = 0;
 }
 

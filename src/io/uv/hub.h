@@ -14,7 +14,11 @@
  * share a write. All inputs of a turn carry the same `now`.
  *
  * A connection that asks more than BATCH requests at a time, or does not read what it is told, is
- * read no further until it has caught up. */
+ * read no further until it has caught up.
+ *
+ * With a secret, TCP connections speak TLS. Who has not shown the secret yet is a stranger, and
+ * strangers together cost a bounded amount: so many at once (the oldest goes), so many bytes each,
+ * and so many reads in one turn; the rest of them wait in their sockets. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,6 +27,7 @@
 #include "base/list.h"
 #include "base/mem.h"
 #include "core/core.h"
+#include "io/tls.h"
 #include "io/uv/log.h"
 
 #define MST_UV_READ_BYTES 65536u
@@ -39,8 +44,14 @@ struct mst_uv_hub {
     uint64_t now_ns;      /* of this turn; 0: not taken yet */
     uint64_t patience_ns; /* with who asks nothing, or does not read its last words: a lease */
     uint64_t last_id;
-    uint64_t count;   /* connections */
-    uint64_t refused; /* since the limit was reached */
+    uint64_t count;              /* connections */
+    uint64_t refused;            /* since the limit was reached */
+    struct mst_tls_context *tls; /* NULL: no secret */
+    uint32_t strangers;
+    uint32_t strangers_read;      /* in this turn */
+    struct mst_list unproven;     /* the strangers, oldest first */
+    uint64_t complaints_until_ns; /* the log takes so many lines about strangers in a while */
+    uint32_t complaints;
     bool stopping;
     struct mst_list dirty;     /* have output that was not offered to the socket in this turn */
     struct mst_list ready;     /* have whole requests that are not decoded yet */
@@ -52,10 +63,16 @@ struct mst_uv_hub {
 /* ENOMEM, EINVAL: the core refused the limits. `log` and `loop` outlive the hub. */
 muster_status mst_uv_hub_init(struct mst_uv_hub *hub, uv_loop_t *loop, struct mst_uv_log *log,
                               uint64_t lease_ns, const struct mst_limits *limits);
+/* From now on TCP connections must show the secret. The context outlives the hub. */
+void mst_uv_hub_secure(struct mst_uv_hub *hub, struct mst_tls_context *tls);
 void mst_uv_hub_fini(struct mst_uv_hub *hub); /* after the loop has closed all handles */
 
 /* Takes over a connected socket. */
 void mst_uv_hub_accept(struct mst_uv_hub *hub, int fd);
+
+/* How many connections of a TCP socket may be accepted in one turn: as many handshakes as a turn
+ * has time for, so that those who know the secret are not among the oldest strangers. */
+#define MST_UV_GREETINGS 16u
 
 /* Before the loop polls. */
 void mst_uv_hub_resume(struct mst_uv_hub *hub);

@@ -2,14 +2,11 @@
 #define _GNU_SOURCE
 #include "io/uv/listener.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
-#include <netinet/in.h>
 #include <stdarg.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +19,6 @@
 #include "io/socket_dir.h"
 
 #define BACKLOG 4096 /* the kernel cuts it to net.core.somaxconn */
-#define UNIX_PREFIX "unix:"
 
 __attribute__((format(printf, 4, 5))) static muster_status
 fail(struct muster_error *err, muster_status status, int os_errno, const char *format, ...)
@@ -115,11 +111,6 @@ static muster_status listen_unix(struct mst_uv_listener *out, struct muster_erro
     muster_status status;
     int lock;
 
-    if (*out->path != '/' || strlen(out->path) >= sizeof name.sun_path) {
-        return fail(err, MUSTER_EINVAL, 0,
-                    "cannot serve on %s: the path must be absolute and shorter than %zu bytes",
-                    out->address, sizeof name.sun_path);
-    }
     strncpy(name.sun_path, out->path, sizeof name.sun_path - 1);
     lock = lock_directory_of(out->path);
     if (lock < 0) {
@@ -138,45 +129,6 @@ static muster_status listen_unix(struct mst_uv_listener *out, struct muster_erro
     out->device = info.st_dev;
     out->inode = info.st_ino;
     return status;
-}
-
-static bool loopback(const struct sockaddr *name)
-{
-    struct sockaddr_in6 six;
-    struct sockaddr_in four;
-
-    if (name->sa_family == AF_INET) {
-        memcpy(&four, name, sizeof four);
-        return ntohl(four.sin_addr.s_addr) >> 24 == 127;
-    }
-    memcpy(&six, name, sizeof six);
-    return name->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&six.sin6_addr);
-}
-
-/* "[::1]:7000" into "::1" and "7000". */
-static bool split(const char *address, char host[MST_UV_ADDRESS_MAX], char port[8])
-{
-    const char *colon = strrchr(address, ':');
-    size_t size = colon ? (size_t)(colon - address) : 0;
-
-    if (size == 0 || strlen(colon + 1) == 0 || strlen(colon + 1) > 5 ||
-        strspn(colon + 1, "0123456789") != strlen(colon + 1) ||
-        strtoul(colon + 1, NULL, 10) > UINT16_MAX) {
-        return false;
-    }
-    if (address[0] == '[') {
-        if (size < 3 || address[size - 1] != ']') {
-            return false;
-        }
-        address++;
-        size -= 2;
-    } else if (memchr(address, ':', size)) {
-        return false;
-    }
-    memcpy(host, address, size);
-    host[size] = '\0';
-    memcpy(port, colon + 1, strlen(colon + 1) + 1);
-    return true;
 }
 
 static bool bind_and_listen(struct mst_uv_listener *out, const struct addrinfo *name)
@@ -201,28 +153,26 @@ static bool bind_and_listen(struct mst_uv_listener *out, const struct addrinfo *
     return true;
 }
 
-static muster_status listen_tcp(struct mst_uv_listener *out, struct muster_error *err)
+/* What a name means is known here only; a number was safe or not from the beginning. */
+static muster_status listen_tcp(struct mst_uv_listener *out, const struct mst_address *address,
+                                bool anywhere, struct muster_error *err)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | AI_PASSIVE};
     struct addrinfo *found = NULL;
-    char host[MST_UV_ADDRESS_MAX], port[8];
     muster_status status = MUSTER_OK;
+    char port[8];
     int code;
 
-    if (!split(out->address, host, port)) {
-        return fail(err, MUSTER_EINVAL, 0,
-                    "no address: '%s' (unix:/path, HOST:PORT or [::1]:PORT is expected)",
-                    out->address);
-    }
-    code = getaddrinfo(host, port, &hints, &found);
+    (void)snprintf(port, sizeof port, "%u", (unsigned)address->port);
+    code = getaddrinfo(address->host, port, &hints, &found);
     if (code != 0) {
         return fail(err, MUSTER_EINVAL, 0, "cannot serve on %s: %s", out->address,
                     gai_strerror(code));
     }
-    if (!loopback(found->ai_addr)) {
+    if (!anywhere && !mst_address_is_loopback(found->ai_addr)) {
         status = fail(err, MUSTER_EINVAL, 0,
-                      "refused to serve on %s: anybody on the network could join; only loopback "
-                      "addresses (127.0.0.1, [::1]) and unix:/path are served",
+                      "refused to serve on %s: anybody on the network could join; give it a secret "
+                      "(--secret-file), or say --insecure where everybody there is trusted",
                       out->address);
     } else if (!bind_and_listen(out, found)) {
         status = fail_os(err, out->address);
@@ -231,21 +181,23 @@ static muster_status listen_tcp(struct mst_uv_listener *out, struct muster_error
     return status;
 }
 
-muster_status mst_uv_listener_open(struct mst_uv_listener *out, const char *address,
+muster_status mst_uv_listener_open(struct mst_uv_listener *out, const char *text, bool anywhere,
                                    struct muster_error *err)
 {
+    struct mst_address address;
+    const char *wrong = mst_address_parse(&address, mst_slice_text(text));
     muster_status status;
 
     *out = (struct mst_uv_listener){.fd = -1};
-    if (strlen(address) >= sizeof out->address) {
-        return fail(err, MUSTER_EINVAL, 0, "the address '%.40s...' is too long", address);
+    if (wrong) {
+        return fail(err, MUSTER_EINVAL, 0, "cannot serve: the address '%.160s' %s", text, wrong);
     }
-    strncpy(out->address, address, sizeof out->address - 1);
-    if (strncmp(address, UNIX_PREFIX, sizeof UNIX_PREFIX - 1) == 0) {
-        out->path = out->address + sizeof UNIX_PREFIX - 1;
+    memcpy(out->address, address.text, sizeof out->address);
+    if (address.kind == MST_ADDRESS_UNIX) {
+        out->path = strchr(out->address, '/');
         status = listen_unix(out, err);
     } else {
-        status = listen_tcp(out, err);
+        status = listen_tcp(out, &address, anywhere, err);
     }
     if (status != MUSTER_OK && out->fd >= 0) {
         close(out->fd);

@@ -3,13 +3,16 @@
 #define MST_IO_UV_LISTENER_H
 
 /* The sockets a service listens on: `unix:/path`, HOST:PORT or [::1]:PORT. A Unix socket is the
- * user's alone (mode 0700, the peer's uid is checked); TCP is refused beyond the loopback. */
+ * user's alone (mode 0700, the peer's uid is checked); TCP beyond the loopback is refused unless
+ * the caller says that it may be: there is a secret, or nobody wants one. */
 
+#include <stdbool.h>
 #include <sys/types.h>
 
+#include "io/address.h"
 #include "muster/status.h"
 
-#define MST_UV_ADDRESS_MAX 160
+#define MST_UV_ADDRESS_MAX MST_ADDRESS_TEXT
 
 struct mst_uv_listener {
     int fd;
@@ -21,7 +24,7 @@ struct mst_uv_listener {
 
 /* EINVAL: no such address, or one that is refused. EEXISTS: somebody else serves there. `err` is
  * one line that names the address. */
-muster_status mst_uv_listener_open(struct mst_uv_listener *out, const char *address,
+muster_status mst_uv_listener_open(struct mst_uv_listener *out, const char *address, bool anywhere,
                                    struct muster_error *err);
 
 /* Also removes the socket's file, unless somebody has put another in its place. */

@@ -41,6 +41,7 @@ struct mst_uv_service {
     uint32_t door_count;
     struct door doors[MST_UV_ADDRESSES_MAX];
     struct mst_uv_hub hub;
+    struct mst_tls_context *tls; /* NULL: no secret */
     struct mst_uv_log log;
     char address[MST_UV_ADDRESSES_MAX * (MST_UV_ADDRESS_MAX + 1)];
 };
@@ -131,9 +132,11 @@ static void pause_accepting(struct mst_uv_service *service, int os_errno)
 static void on_door(uv_poll_t *poll, int status, int events)
 {
     struct door *door = poll->data;
+    bool greets = door->service->tls && !door->listener.path;
+    unsigned batch = greets ? MST_UV_GREETINGS : ACCEPT_BATCH;
 
     (void)events;
-    for (unsigned i = 0; status == 0 && i < ACCEPT_BATCH; i++) {
+    for (unsigned i = 0; status == 0 && i < batch; i++) {
         int fd = accept4(door->listener.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
         if (fd >= 0) {
@@ -274,7 +277,8 @@ static muster_status open_doors(struct mst_uv_service *service,
         size_t size = strlen(service->address);
         int code;
 
-        status = mst_uv_listener_open(&door->listener, config->addresses[i], err);
+        status = mst_uv_listener_open(&door->listener, config->addresses[i],
+                                      config->secret || config->insecure, err);
         if (status != MUSTER_OK) {
             return status;
         }
@@ -319,7 +323,13 @@ muster_status mst_uv_service_open(struct mst_uv_service **out,
         free(service);
         return fail(err, status, "cannot make the service", 0);
     }
-    status = start_handles(service, config->parent, err);
+    if (config->secret) {
+        status = mst_tls_context_new(&service->tls, MST_TLS_SERVICE, config->secret, err);
+        mst_uv_hub_secure(&service->hub, service->tls);
+    }
+    if (status == MUSTER_OK) {
+        status = start_handles(service, config->parent, err);
+    }
     if (status == MUSTER_OK) {
         status = open_doors(service, config, err);
     }
@@ -369,6 +379,7 @@ void mst_uv_service_close(struct mst_uv_service *service)
     code = uv_loop_close(&service->loop);
     MST_ASSERT(code == 0);
     mst_uv_hub_fini(&service->hub);
+    mst_tls_context_free(service->tls);
     mst_uv_log_fini(&service->log);
     free(service);
 }

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "core/core.h"
+#include "io/secret.h"
 #include "muster/status.h"
 
 #define MST_UV_ADDRESSES_MAX 8u
@@ -21,7 +22,9 @@ struct mst_uv_service_config {
     uint64_t lease_ns;
     struct mst_limits limits;
     enum mst_level log_level;
-    bool parent; /* stop when stdin ends, whoever else is still there */
+    const struct mst_secret *secret; /* TCP then speaks TLS, on loopback too; NULL: plain */
+    bool insecure; /* serve, without a secret, on TCP addresses that others can reach */
+    bool parent;   /* stop when stdin ends, whoever else is still there */
 };
 
 /* Listens. EINVAL, EEXISTS: an address that is refused or taken; ENOMEM. `err` is one line. */

@@ -17,6 +17,7 @@ static const char program_name[] = "libmuster";
 
 struct mst_native_client {
     bool welcomed;
+    bool refused; /* instead of that */
     struct mst_limits limits;
     struct mst_native_stream stream;
     struct mst_native_arena scratch; /* of the request that is being packed */
@@ -46,6 +47,7 @@ muster_status mst_native_client_new(struct mst_native_client **out, const struct
         return MUSTER_ENOMEM;
     }
     client->welcomed = false;
+    client->refused = false;
     client->limits = *limits;
     mst_native_stream_init(&client->stream, mem, (size_t)limits->frame_bytes_max,
                            (size_t)limits->output_bytes_max);
@@ -135,6 +137,7 @@ static muster_status take_welcome(struct mst_native_client *client)
         return status;
     }
     if (welcome->version == 0) {
+        client->refused = true;
         return refused(client, mst_slice_text(welcome->refusal));
     }
     if (welcome->version != MST_NATIVE_VERSION) {
@@ -196,6 +199,11 @@ void mst_native_client_written(struct mst_native_client *client, size_t size)
 const char *mst_native_client_reason(const struct mst_native_client *client)
 {
     return client->stream.reason;
+}
+
+bool mst_native_client_refused(const struct mst_native_client *client)
+{
+    return client->refused;
 }
 
 const struct mst_limits *mst_native_client_limits(const struct mst_native_client *client)

@@ -15,6 +15,12 @@
 muster_status mst_native_codec_new(struct mst_codec **out, const struct mst_limits *limits,
                                    const struct mst_mem *mem);
 
+/* Refuses a client that has said nothing yet: its output tells it why. Then flush and hang up. */
+void mst_native_codec_refuse(struct mst_codec *codec, const char *why);
+
+/* The first byte of whoever speaks this dialect. */
+#define MST_NATIVE_FIRST_BYTE 'M'
+
 /* The client's side: requests become bytes, bytes become replies. The preamble and the hello are
  * the codec's business: they are in the output of a new one, and the service's welcome is taken
  * in silently. */
@@ -35,6 +41,9 @@ muster_status mst_native_client_next(struct mst_native_client *client, struct ms
 struct mst_slice mst_native_client_output(const struct mst_native_client *client);
 void mst_native_client_written(struct mst_native_client *client, size_t size);
 const char *mst_native_client_reason(const struct mst_native_client *client);
+
+/* After an error: whether the service, and not this side, ended it with its first words. */
+bool mst_native_client_refused(const struct mst_native_client *client);
 
 /* The service will send no more. OK: it stopped between two frames; EPROTO: within one. */
 muster_status mst_native_client_end(struct mst_native_client *client);

@@ -58,6 +58,17 @@ static muster_status refuse_welcome(struct service *service)
     return service->stream.dead;
 }
 
+void mst_native_codec_refuse(struct mst_codec *codec, const char *why)
+{
+    struct service *service = service_of(codec);
+    struct mst_native_stream *stream = &service->stream;
+    struct mst_text text = mst_text_in(stream->reason, sizeof(stream->reason));
+
+    stream->dead = MUSTER_EPROTO;
+    mst_text_add(&text, why);
+    (void)refuse_welcome(service);
+}
+
 static muster_status take_preamble(struct service *service)
 {
     struct mst_native_stream *stream = &service->stream;

@@ -1,0 +1,441 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may connect: the secret, TLS and what it costs to have none."""
+
+import hashlib
+import hmac
+import os
+import pathlib
+import secrets
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+
+from conftest import MUSTER, WAIT_S, Process, sanitized
+from wire import OK, PREAMBLE, VERSION, Wire, connect, field, frame, parse
+
+HELLO = PREAMBLE + frame(field(1, 1) + field(2, VERSION))
+SECRET = "0123456789abcdef0123456789abcdef"
+CROWD = 400
+FLOOD_LEASES = 4  # how long the strangers keep coming
+OPENSSL = shutil.which("openssl")
+needs_openssl = pytest.mark.skipif(not OPENSSL, reason="needs the openssl program")
+
+
+def key_of(secret):
+    """HKDF-SHA256 without a salt, 32 bytes: what docs/protocol.md says."""
+    extracted = hmac.new(bytes(32), secret.encode(), hashlib.sha256).digest()
+    info = b"muster tls 1.3 external psk, version 1\x01"
+    return hmac.new(extracted, info, hashlib.sha256).hexdigest()
+
+
+@pytest.fixture
+def secret_file(tmp_path):
+    """secret_file(text, mode) writes one and says where."""
+
+    def write(text=SECRET, mode=0o600, name=None):
+        path = tmp_path / (name or secrets.token_hex(4))
+        path.touch(mode=0o600)
+        path.write_text(text + "\n")
+        path.chmod(mode)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def secured(serve, secret_file):
+    return serve("--addr", "127.0.0.1:0", "--secret-file", secret_file())
+
+
+def one_line(done, *words):
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    for word in words:
+        assert word in done.stderr, done.stderr
+
+
+def client_hello(muster, path):
+    """What a client of ours says first."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(WAIT_S)
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        process = Process([MUSTER, "key", "get", "k", "--addr", address, "--secret-file", path],
+                          {k: v for k, v in os.environ.items() if not k.startswith("MUSTER_")})
+        peer, _ = listener.accept()
+        with peer:
+            peer.settimeout(WAIT_S)
+            hello = peer.recv(65536)
+        process.kill()
+    assert hello[0] == 0x16
+    return hello
+
+
+def s_client(address, *args, **options):
+    return subprocess.run([OPENSSL, "s_client", "-connect", address, *args], capture_output=True,
+                          text=True, timeout=WAIT_S, stdin=subprocess.DEVNULL, **options)
+
+
+# ---- with the secret ----
+
+
+def test_the_same_secret_lets_in(secured, muster, secret_file):
+    there = ("--addr", secured.address, "--secret-file", secret_file())
+    assert muster("key", "put", "k", "v", *there).returncode == 0
+    large = "x" * 100_000
+    assert muster("key", "put", "large", "-", *there, input=large).returncode == 0
+    assert muster("key", "get", "large", "--raw", *there).stdout == large
+    assert muster("status", *there).returncode == 0
+    assert secured.log.having("warn") == []
+
+
+def test_one_service_is_private_on_its_socket_and_secret_on_tcp(serve, muster, env, secret_file):
+    own = "unix:" + env["MUSTER_RUNTIME_DIR"] + "/own.sock"
+    service = serve("--addr", own, "--addr", "127.0.0.1:0", "--secret-file", secret_file())
+    tcp = service.address.split(",")[1]
+    assert muster("key", "put", "k", "v", "--addr", own).returncode == 0
+    assert muster("key", "put", "k", "w", "--addr", own, "--secret-file", "/none").returncode == 0
+    done = muster("key", "get", "k", "--addr", tcp, "--secret-file", secret_file())
+    assert done.stdout == "w\n"
+
+
+def test_a_secret_by_descriptor(serve, muster, env, secret_file):
+    with open(secret_file(), "rb") as file:
+        fd = file.fileno()
+        service = serve("--addr", "127.0.0.1:0", "--secret-fd", fd, pass_fds=[fd])
+        for _ in range(2):  # a file may be handed to many
+            done = muster("key", "add", "n", "--addr", service.address, "--secret-fd", fd,
+                          pass_fds=[fd])
+            assert done.returncode == 0, done.stderr
+        done = muster("key", "get", "n", "--addr", service.address, pass_fds=[fd],
+                      env={**env, "MUSTER_SECRET_FD": str(fd)})
+        assert done.stdout == "2\n", done.stderr
+    reader, writer = os.pipe()
+    os.write(writer, SECRET.encode())
+    os.close(writer)
+    done = muster("key", "get", "n", "--addr", service.address, "--secret-fd", reader,
+                  pass_fds=[reader])
+    os.close(reader)
+    assert done.stdout == "2\n", done.stderr
+
+
+def test_on_a_socket_the_environments_secret_is_not_read(muster, serve, env):
+    lost = {**env, "MUSTER_SECRET_FILE": "/nowhere"}
+    service = serve(env=lost)
+    assert muster("key", "put", "k", "v", "--addr", service.address, env=lost).returncode == 0
+    one_line(muster("serve", "--addr", "127.0.0.1:0", env=lost), "/nowhere")
+
+
+def test_the_environment_names_the_file(secured, muster, env, secret_file):
+    with_file = {**env, "MUSTER_SECRET_FILE": str(secret_file()), "MUSTER_ADDR": secured.address}
+    assert muster("key", "put", "k", "v", env=with_file).returncode == 0
+    # What is typed goes before it.
+    one_line(muster("key", "get", "k", "--secret-file", secret_file("another " + SECRET),
+                    env=with_file), "wrong secret")
+
+
+def test_a_name_is_looked_up(secured, muster, secret_file):
+    # Not "localhost", which is no name but a number; the first address found may be ::1, where
+    # nobody listens.
+    address = secured.address.replace("127.0.0.1", "LocalHost")
+    done = muster("key", "add", "n", "--addr", address, "--secret-file", secret_file())
+    assert done.stdout == "1\n", done.stderr
+
+
+def test_a_name_that_is_not_known_yet_is_tried_again(muster, secret_file):
+    done = muster("barrier", "b", "-n", 1, "--addr", "nowhere.invalid:7000", "--secret-file",
+                  secret_file(), "--timeout", "300ms")
+    one_line(done, "no service at nowhere.invalid:7000 after 0.3 s",
+             "(connecting to nowhere.invalid:7000: ")
+
+
+def test_several_addresses_and_one_is_not_there(secured, muster, secret_file):
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        dead = f"127.0.0.1:{gone.getsockname()[1]}"
+    done = muster("key", "add", "n", "--addr", f"{dead},{secured.address}", "--secret-file",
+                  secret_file())
+    assert done.stdout == "1\n", done.stderr
+
+
+@needs_openssl
+def test_it_is_tls_as_others_speak_it(secured):
+    args = [OPENSSL, "s_client", "-connect", secured.address, "-psk", key_of(SECRET),
+            "-psk_identity", "muster"]
+    said = subprocess.run(args, capture_output=True, text=True, timeout=WAIT_S,
+                          stdin=subprocess.DEVNULL)
+    assert "Reused, TLSv1.3, Cipher is TLS_AES_128_GCM_SHA256" in said.stdout
+    assert "Server Temp Key: X25519" in said.stdout  # forward secret
+    assert "no peer certificate available" in said.stdout
+    assert "Early data was not sent" in said.stdout
+    assert "New Session Ticket" not in said.stdout
+    with subprocess.Popen([*args, "-quiet"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL) as speaker:
+        speaker.stdin.write(HELLO)
+        speaker.stdin.flush()
+        size = int.from_bytes(speaker.stdout.read(4), "big")
+        assert parse(speaker.stdout.read(size))[1] == [VERSION]
+        speaker.kill()
+
+
+# ---- without it ----
+
+
+def test_a_wrong_secret_is_told_on_both_sides(secured, muster, secret_file):
+    other = secret_file("another " + SECRET)
+    began = time.monotonic()
+    done = muster("key", "get", "k", "--addr", secured.address, "--secret-file", other)
+    assert time.monotonic() - began < 4  # at once, not after the time for reaching it
+    one_line(done, "not let in", secured.address, "wrong secret: the service has another one",
+             str(other))
+    line = secured.log.wait_for("connection-refused", "wrong secret")
+    assert "peer=127.0.0.1:" in line
+
+
+def test_a_client_without_a_secret_is_told(secured, muster):
+    done = muster("key", "get", "k", "--addr", secured.address)
+    one_line(done, "this service wants TLS: set MUSTER_SECRET_FILE")
+    secured.log.wait_for("connection-refused", "speaks plain, but this address wants TLS")
+
+
+def test_a_secret_that_the_service_does_not_have(serve, muster, secret_file):
+    service = serve("--addr", "127.0.0.1:0")
+    done = muster("key", "get", "k", "--addr", service.address, "--secret-file", secret_file())
+    one_line(done, "the service speaks no TLS there: --secret-file is not set there")
+    service.log.wait_for("connection-refused", "speaks TLS, but --secret-file is not set here")
+    assert service.wire().renew().status == OK
+
+
+@needs_openssl
+@pytest.mark.parametrize("args,word", [
+    (["-tls1_2"], "speaks no TLS 1.3"),
+    ([], "speaks TLS without a secret"),
+    (["-psk", key_of("another " + SECRET), "-psk_identity", "muster"], "wrong secret"),
+    (["-psk", key_of(SECRET), "-psk_identity", "root"], "the name of another secret"),
+    (["-psk", key_of(SECRET), "-psk_identity", "muster", "-ciphersuites",
+      "TLS_CHACHA20_POLY1305_SHA256"], "a suite that is not spoken here"),
+    (["-psk", key_of(SECRET), "-psk_identity", "muster", "-tls1_2", "-cipher", "PSK"],
+     "speaks no TLS 1.3"),
+])
+def test_a_downgrade_is_refused(secured, args, word):
+    said = s_client(secured.address, *args)
+    assert "Reused, TLSv1.3" not in said.stdout
+    assert "Cipher is TLS_" not in said.stdout
+    secured.log.wait_for("connection-refused", word)
+
+
+@needs_openssl
+def test_a_client_trusts_no_certificate(muster, tmp_path, secret_file):
+    """Whoever poses as the service does not know the secret, and has a certificate instead."""
+    subprocess.run([OPENSSL, "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                    "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=127.0.0.1", "-keyout",
+                    tmp_path / "key.pem", "-out", tmp_path / "cert.pem"], check=True,
+                   capture_output=True, timeout=WAIT_S)
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    with subprocess.Popen([OPENSSL, "s_server", "-accept", f"127.0.0.1:{port}", "-key",
+                           tmp_path / "key.pem", "-cert", tmp_path / "cert.pem"],
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL, text=True) as poser:
+        for line in poser.stdout:
+            if line.startswith("ACCEPT"):
+                break
+        done = muster("key", "put", "k", "precious", "--addr", f"127.0.0.1:{port}",
+                      "--secret-file", secret_file())
+        poser.kill()
+        assert "precious" not in poser.stdout.read()
+    one_line(done, "it offers a certificate and does not know the secret")
+
+
+def test_bytes_that_are_no_tls(secured, muster, secret_file):
+    for noise in (b"\xff\xff\xff\xff", b"GET / HTTP/1.1\r\n\r\n", b"\x16\xff\xff\xff\xff" * 100,
+                  b"\x16\x03\x01\xff\xff" + b"\0" * 20000, b"\x16\x03\x01\x00\x05hello"):
+        bad = connect(secured.address)
+        bad.sendall(noise)
+        bad.settimeout(WAIT_S)
+        try:
+            while bad.recv(4096):
+                pass
+        except ConnectionError:
+            pass
+        bad.close()
+    secured.log.wait_for("connection-refused", count=5)
+    there = ("--addr", secured.address, "--secret-file", secret_file())
+    assert muster("key", "put", "k", "v", *there).returncode == 0
+
+
+# ---- what strangers cost ----
+
+
+def test_a_handshake_that_is_not_finished_ends(serve, muster, secret_file):
+    service = serve("--addr", "127.0.0.1:0", "--lease", "1s", "--secret-file", secret_file())
+    hello = client_hello(muster, secret_file())
+    strangers = []
+    for said in (b"", hello[:1], hello[:200], hello):
+        stranger = connect(service.address)
+        stranger.sendall(said)
+        strangers.append(stranger)
+    for stranger in strangers:
+        while stranger.recv(4096):
+            pass
+    service.log.wait_for("does not finish its TLS handshake", count=3)
+    service.log.wait_for("asks nothing", count=1)
+
+
+def test_a_thousand_unfinished_handshakes_cost_a_member_nothing(serve, spawn, muster, secret_file):
+    lease_s = 2.0 if sanitized() else 0.8
+    path = secret_file()
+    service = serve("--addr", "127.0.0.1:0", "--lease", f"{int(lease_s * 1000)}ms", "--secret-file", path,
+                    "--handshakes-max", "300")
+    there = ("--addr", service.address, "--secret-file", path)
+    hello = client_hello(muster, path)
+    member = spawn("barrier", "b", "-n", "2", *there)
+    service.log.wait_for("barrier/b", "member-ready #0")
+    until = time.monotonic() + FLOOD_LEASES * lease_s
+    strangers, count, slowest = [], 0, 0.0
+    while count < 1000 or time.monotonic() < until:
+        stranger = connect(service.address)
+        stranger.sendall((b"", hello[:1], hello[:-1], hello)[count % 4])
+        strangers.append(stranger)
+        count += 1
+        if count % 500 == 0:
+            began = time.monotonic()
+            assert muster("key", "put", "k", "v", *there).returncode == 0
+            slowest = max(slowest, time.monotonic() - began)
+        if len(strangers) > 1000:
+            strangers.pop(0).close()
+    assert slowest < lease_s
+    assert muster("barrier", "b", "-n", "2", *there).returncode == 0
+    assert member.wait() == 0
+    assert service.log.having("member-lost") == []
+    assert service.log.having("member-silent") == []
+    service.log.wait_for("connection-refused", "too many handshakes are under way")
+    service.log.wait_for("strangers-refused more=")  # told, and not a line for each
+    assert len(service.log.having("connection-refused")) < count / 4
+    for stranger in strangers:
+        stranger.close()
+
+
+def test_a_turn_does_not_wait_for_all_strangers(serve, muster, env, secret_file):
+    """Who knows the service is answered between them, though all of them spoke first."""
+    own = "unix:" + env["MUSTER_RUNTIME_DIR"] + "/own.sock"
+    path = secret_file()
+    service = serve("--addr", own, "--addr", "127.0.0.1:0", "--secret-file", path, "--log-level",
+                    "debug", "--lease", "60s")
+    tcp = service.address.split(",")[1]
+    hello = client_hello(muster, path)
+    witness = Wire(own)
+    assert witness.open().status == OK
+    for attempt in range(1, 4):  # the last may have been answered while this process slept
+        strangers = [connect(tcp) for _ in range(CROWD)]
+        service.log.wait_for("connection-accepted", "peer=127", count=CROWD * attempt)
+        service.signal(signal.SIGSTOP)
+        for stranger in strangers:
+            stranger.sendall(hello)
+        request = witness.request("renew")
+        witness.send(request)
+        service.signal(signal.SIGCONT)
+        witness.receive()
+        answered, _, _ = select.select(strangers, [], [], 0)
+        for stranger in strangers:
+            stranger.close()
+        if len(answered) < CROWD:
+            return
+    pytest.fail("all strangers came first")
+
+
+# ---- the secret's file ----
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o622, 0o666])
+def test_a_secret_that_others_can_read_is_refused(muster, secured, secret_file, mode):
+    path = secret_file(mode=mode)
+    words = (str(path), "can be read or written by other users", "chmod 600")
+    one_line(muster("serve", "--addr", "127.0.0.1:0", "--secret-file", path), *words)
+    one_line(muster("key", "get", "k", "--addr", secured.address, "--secret-file", path), *words)
+
+
+def test_a_secret_that_is_none_is_refused(muster, secured, secret_file):
+    one_line(muster("serve", "--secret-file", secret_file("short")), "too few bytes", "16 to 64")
+    one_line(muster("serve", "--secret-file", secret_file("x" * 100)), "too many bytes")
+    one_line(muster("serve", "--secret-file", "/nowhere"), "/nowhere", "No such file")
+    one_line(muster("serve", "--secret-fd", "77"), "descriptor 77", "Bad file descriptor")
+    one_line(muster("key", "get", "k", "--addr", secured.address, "--secret-file", "/nowhere"),
+             "cannot read the secret from '/nowhere'")
+
+
+def test_contradictions_are_refused(muster, secret_file):
+    for args, word in ((("--insecure", "--secret-file", secret_file()), "contradict"),
+                       (("--secret-fd", "3", "--secret-file", secret_file()), "not both")):
+        done = muster("serve", *args)
+        assert done.returncode == 2
+        assert word in done.stderr
+
+
+def test_the_secret_is_in_no_argument_and_no_environment(serve, spawn, env, secret_file):
+    path = secret_file()
+    service = serve("--addr", "127.0.0.1:0", "--secret-file", path)
+    member = spawn("barrier", "b", "-n", "2", "--addr", service.address,
+                   env={**env, "MUSTER_SECRET_FILE": str(path)})
+    service.log.wait_for("member-ready #0")
+    for process in (service, member):
+        for name in ("cmdline", "environ"):
+            held = pathlib.Path(f"/proc/{process.pid}/{name}").read_bytes()
+            assert SECRET.encode() not in held
+            assert key_of(SECRET).encode() not in held
+    member.kill()
+    assert not any(SECRET in line for line in service.log.lines)
+
+
+# ---- addresses that others can reach ----
+
+
+def test_any_address_with_a_secret(serve, muster, secret_file):
+    path = secret_file()
+    for everywhere in ("0.0.0.0:0", "[::]:0"):
+        service = serve("--addr", everywhere, "--secret-file", path)
+        port = service.address.rsplit(":", 1)[1]
+        done = muster("key", "add", "n", "--addr", f"127.0.0.1:{port}", "--secret-file", path)
+        assert done.stdout == "1\n", done.stderr
+        assert not service.log.having("warning")
+
+
+def test_insecure_warns_at_each_start(serve, muster, env):
+    for _ in range(2):
+        service = serve("--addr", "0.0.0.0:0", "--insecure", "--log-level", "error")
+        service.log.wait_for("warning: --insecure", service.address)
+    port = service.address.rsplit(":", 1)[1]
+    assert Wire(f"127.0.0.1:{port}").open().status == OK
+
+
+def test_insecure_must_be_typed_for_a_service(muster, env):
+    done = muster("serve", "--addr", "0.0.0.0:0", env={**env, "MUSTER_INSECURE": "1"})
+    one_line(done, "refused to serve on 0.0.0.0:0", "--secret-file", "--insecure")
+
+
+def test_a_client_says_nothing_in_plain_to_other_machines(muster, env):
+    one_line(muster("key", "get", "k", "--addr", "192.0.2.1:7000"), "192.0.2.1:7000",
+             "needs a secret (MUSTER_SECRET_FILE)", "MUSTER_INSECURE=1")
+    one_line(muster("key", "get", "k", "--addr", "node7:7000"), "node7:7000", "needs a secret")
+    for options in ({"env": {**env, "MUSTER_INSECURE": "1"}}, {}):
+        args = [] if "env" in options else ["--insecure"]
+        done = muster("barrier", "b", "-n", 1, "--addr", "nowhere.invalid:7000", "--timeout",
+                      "100ms", *args, **options)
+        one_line(done, "no service at nowhere.invalid:7000")
+
+
+def test_a_machine_without_openssl_says_what_to_install(muster, secured, secret_file, env,
+                                                        tmp_path):
+    """A file that is no library stands where OpenSSL would be found first."""
+    (tmp_path / "libssl.so.3").write_bytes(b"no library")
+    hidden = {**env, "LD_LIBRARY_PATH": str(tmp_path)}
+    done = muster("key", "get", "k", "--addr", secured.address, "--secret-file", secret_file(),
+                  env=hidden)
+    if sanitized():
+        return
+    one_line(done, "a secret needs OpenSSL 3", "install the package libssl3")
+    # Without a secret nobody misses it.
+    assert muster("status", "--addr", secured.address, env=hidden).returncode == 1
