@@ -46,7 +46,8 @@ struct muster_member {
     int32_t code;
     uint32_t losses; /* how often this place was lost */
     bool arrived;    /* muster_round_members: it has contributed */
-    uint64_t reserved[4];
+    int64_t node;    /* the place of the agent that started it; -1: none */
+    uint64_t reserved[3];
 };
 
 typedef struct muster_members muster_members;

@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "cli/commands.h"
+#include "cli/nodes.h"
 #include "cli/print.h"
 #include "lib/internal.h"
+#include "lib/items.h"
 
 #define ANSWER_MS 10000
 #define NAMES_SHOWN 8u
@@ -24,6 +26,7 @@ struct picture {
     muster_client *client;
     muster_members *members;
     muster_rounds *rounds;
+    struct mst_lib_items places, hosts; /* as they are listed */
     struct job_line *jobs;
     size_t job_count;
     bool out_of_memory;
@@ -79,6 +82,15 @@ static muster_status gather_jobs(struct picture *picture, struct muster_error *e
     return status;
 }
 
+static muster_status collect(struct picture *picture, enum mst_command command,
+                             struct mst_lib_items *items, const char *what,
+                             struct muster_error *err)
+{
+    struct mst_request request = {.command = command};
+
+    return mst_lib_items_collect(picture->client, &request, ANSWER_MS, items, err, what);
+}
+
 static int gather(struct picture *picture)
 {
     struct muster_error err;
@@ -90,7 +102,9 @@ static int gather(struct picture *picture)
     picture->job.name = picture->place.job;
     if (gather_jobs(picture, &err) != MUSTER_OK ||
         muster_member_list(picture->client, ANSWER_MS, &picture->members, &err) != MUSTER_OK ||
-        muster_round_list(picture->client, ANSWER_MS, &picture->rounds, &err) != MUSTER_OK) {
+        muster_round_list(picture->client, ANSWER_MS, &picture->rounds, &err) != MUSTER_OK ||
+        collect(picture, MST_MEMBERS, &picture->places, "list the members", &err) != MUSTER_OK ||
+        collect(picture, MST_HOSTS, &picture->hosts, "list the hosts", &err) != MUSTER_OK) {
         return mst_cli_fail_with(picture->cli, &err);
     }
     return picture->out_of_memory ? mst_cli_fail(picture->cli, "out of memory") : MST_CLI_OK;
@@ -98,6 +112,8 @@ static int gather(struct picture *picture)
 
 static void release(struct picture *picture)
 {
+    mst_lib_items_fini(&picture->hosts);
+    mst_lib_items_fini(&picture->places);
     muster_rounds_free(picture->rounds);
     muster_members_free(picture->members);
     for (size_t i = 0; i < picture->job_count; i++) {
@@ -195,29 +211,40 @@ static void put_absence(const struct muster_member *member, uint32_t index)
 
 /* ---- as text ---- */
 
+struct missing {
+    const struct picture *picture;
+    uint32_t count;
+};
+
 static void print_one_missing(void *ctx, uint32_t index, const struct muster_member *member)
 {
-    uint32_t *missing = ctx;
+    struct missing *missing = ctx;
+    const struct mst_lib_items *places = &missing->picture->places;
 
-    if (*missing < NAMES_SHOWN) {
-        mst_cli_put("%s", *missing == 0 ? "missing: " : ", ");
+    if (mst_cli_node_took(places->items, places->count, index)) {
+        return;
+    }
+    if (missing->count < NAMES_SHOWN) {
+        mst_cli_put("%s", missing->count == 0 ? "missing: " : ", ");
         put_absence(member, index);
     }
-    ++*missing;
+    missing->count++;
 }
 
-/* The line that answers "who is missing". */
+/* The line that answers "who is missing", and one for each node that is lost as a whole. */
 static void print_missing(const struct picture *picture)
 {
-    uint32_t missing = 0;
+    struct missing missing = {.picture = picture};
 
     each_missing(picture, print_one_missing, &missing);
-    if (missing > NAMES_SHOWN) {
-        mst_cli_put(" and %u more", missing - NAMES_SHOWN);
+    if (missing.count > NAMES_SHOWN) {
+        mst_cli_put(" and %u more", missing.count - NAMES_SHOWN);
     }
-    if (missing > 0) {
+    if (missing.count > 0) {
         mst_cli_put("\n");
     }
+    mst_cli_nodes_print(picture->places.items, picture->places.count);
+    mst_cli_hosts_print(picture->hosts.items, picture->hosts.count);
 }
 
 static void print_member(const struct muster_member *member)
@@ -320,6 +347,7 @@ static json_t *member_json(const struct muster_member *member)
     mst_cli_json_put(object, "heard_ms", json_integer((json_int_t)member->heard_ms));
     mst_cli_json_put(object, "pid", json_integer((json_int_t)member->pid));
     mst_cli_json_put(object, "host", json_string(member->host));
+    mst_cli_json_put(object, "node", member->node < 0 ? json_null() : json_integer(member->node));
     mst_cli_json_put(object, "text", json_string(member->text));
     mst_cli_json_put(object, "waits_at",
                      member->waits_at ? json_string(member->waits_at) : json_null());
@@ -385,6 +413,8 @@ static void print_json(const struct picture *picture)
     mst_cli_json_put(object, "missing", missing_json(picture));
     mst_cli_json_put(object, "members", members);
     mst_cli_json_put(object, "rounds", rounds);
+    mst_cli_json_put(object, "hosts",
+                     mst_cli_hosts_json(picture->hosts.items, picture->hosts.count));
     mst_cli_json_put(object, "jobs", jobs);
     mst_cli_json_print(object);
 }

@@ -433,6 +433,7 @@ static bool names_no_generation(const struct mst_request *request)
     case MST_ROUNDS:
     case MST_JOBS:
     case MST_LOST:
+    case MST_HOSTS:
         return true;
     }
     return true;
@@ -460,6 +461,7 @@ static bool ends_session(const struct mst_request *request, muster_status status
     case MST_JOBS:
     case MST_FAULT:
     case MST_LOST:
+    case MST_HOSTS:
         break;
     }
     return status == MUSTER_EFENCED && names_no_generation(request);

@@ -143,6 +143,7 @@ static void walk_request(struct walk *walk, struct mst_request *request)
     case MST_MEMBERS:
     case MST_ROUNDS:
     case MST_JOBS:
+    case MST_HOSTS:
         break;
     }
 }

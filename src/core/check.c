@@ -2,6 +2,7 @@
 /* Everything the core believes about itself between two inputs. Looks at all there is: for tests
  * and simulations, not for every request of a service. */
 #include "core/generation.h"
+#include "core/host.h"
 #include "core/job.h"
 #include "core/round.h"
 #include "core/watch.h"
@@ -56,6 +57,7 @@ static void check_waiting(const struct mst_waiter *waiter)
     case MST_MEMBERS:
     case MST_ROUNDS:
     case MST_JOBS:
+    case MST_HOSTS:
     case MST_FAULT:
     case MST_LOST:
         MST_ASSERT(!"a command that does not wait waits");
@@ -92,7 +94,10 @@ static void check_session(const struct mst_core *core, const struct mst_session 
 
     MST_ASSERT(!session->job->dropped);
     MST_ASSERT(!session->link || session->link->session == session);
-    MST_ASSERT(mst_alarm_is_set(&session->alarm) && session->alarm.at_ns <= session->lease_ns);
+    MST_ASSERT(mst_alarm_is_set(&session->alarm));
+    /* Later than its lease only if that has ended and its node decides. */
+    MST_ASSERT(session->alarm.at_ns <= session->lease_ns || session->lease_ns <= core->now_ns);
+    MST_ASSERT(mst_tree_linked(&session->in_node) == (session->agent != MST_NODE_NONE));
     MST_ASSERT(session->heard_ns <= core->now_ns);
     MST_ASSERT((member == NULL) == (session->role == MST_ROLE_OBSERVER));
     if (member) {
@@ -106,6 +111,31 @@ static void check_session(const struct mst_core *core, const struct mst_session 
         MST_ASSERT(session->outcomes[i].id == 0 ||
                    session->outcomes[i].id % session->outcome_room == i);
     }
+}
+
+/* ---- hosts ---- */
+
+static void check_hosts(const struct mst_job *job)
+{
+    uint64_t members = 0;
+    uint64_t sessions = 0;
+
+    MST_ASSERT(list_size(&job->host_list) == job->hosts.count);
+    for (struct mst_list *node = job->host_list.next; node != &job->host_list; node = node->next) {
+        const struct mst_host *host = MST_OF(node, struct mst_host, in_list);
+
+        MST_ASSERT(host->job == job && host->serial <= job->host_serial);
+        MST_ASSERT(host->sessions > 0 || host->node_losses > 0 || host->rank_losses > 0);
+        members += host->members;
+        sessions += host->sessions;
+    }
+    for (struct mst_list *node = job->sessions.next; node != &job->sessions; node = node->next) {
+        const struct mst_session *session = MST_OF(node, struct mst_session, in_job);
+
+        sessions -= session->place != NULL;
+        members -= session->place != NULL && !session->claiming;
+    }
+    MST_ASSERT(members == 0 && sessions == 0);
 }
 
 /* ---- members and the generation ---- */
@@ -331,6 +361,7 @@ static void check_job(const struct mst_core *core, const struct mst_job *job)
     /* It has a reason to live. */
     MST_ASSERT(count > 0 || job->keys.live > 0);
     MST_ASSERT(job->past && !mst_list_linked(&job->past->in_list));
+    check_hosts(job);
     check_generation(job);
     check_keys(job);
     check_rounds(job);

@@ -4,6 +4,7 @@
 #include "core/generation.h"
 #include "core/job.h"
 #include "core/narrate.h"
+#include "core/node.h"
 
 /* ---- the answer ---- */
 
@@ -35,6 +36,10 @@ static void resume(struct mst_session *session, struct mst_link *link, struct ms
 
     if (!mst_slice_equal(open->job, mst_job_name(session->job))) {
         mst_waiter_answer(waiter, MUSTER_EINVAL);
+        return;
+    }
+    if (mst_node_going(session)) {
+        answer_fenced(session->job, session->member, waiter);
         return;
     }
     mst_waiter_set_job(waiter, session->job);
@@ -187,6 +192,7 @@ static void claim_held(struct mst_session *session, struct mst_member *member)
     session->member = member;
     session->claiming = true;
     member->claimant = session;
+    mst_node_enter(session);
     if (mst_narrate_begin(&line, member->job, MST_INFO, "claim-waiting")) {
         mst_narrate_member(&line, member);
         mst_narrate_number(&line, "incarnation", member->incarnation);

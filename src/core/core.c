@@ -3,6 +3,7 @@
 
 #include "core/claim.h"
 #include "core/generation.h"
+#include "core/host.h"
 #include "core/job.h"
 #include "core/key.h"
 #include "core/render.h"
@@ -83,6 +84,7 @@ void mst_core_free(struct mst_core *core)
             if (session->claiming) {
                 session->member->claimant = NULL;
             } else {
+                mst_host_part(session->place);
                 session->member->session = NULL;
                 session->member->end = MST_LEFT;
             }
@@ -185,6 +187,7 @@ static void carry_out(struct mst_session *session, struct mst_waiter *waiter,
     case MST_MEMBERS:
     case MST_ROUNDS:
     case MST_JOBS:
+    case MST_HOSTS:
         mst_render_request(waiter, request);
         break;
     case MST_FAULT:

@@ -3,6 +3,7 @@
  * so it depends on no address. */
 #include "base/digest.h"
 
+#include "core/host.h"
 #include "core/job.h"
 #include "core/round.h"
 
@@ -52,8 +53,8 @@ static uint64_t add_link(uint64_t digest, const struct mst_link *link)
 static uint64_t add_session(uint64_t digest, const struct mst_session *session)
 {
     digest = ADD(digest, session->token.high, session->token.low, session->role, session->claiming,
-                 session->pid, session->heard_ns, session->lease_ns, session->alarm.at_ns,
-                 session->oldest);
+                 session->pid, session->agent, session->heard_ns, session->lease_ns,
+                 session->alarm.at_ns, session->oldest);
     digest = add_blob(digest, session->host);
     if (session->member) {
         digest = ADD(digest, session->member->index);
@@ -73,9 +74,10 @@ static uint64_t add_member(uint64_t digest, const struct mst_member *member)
 {
     const struct mst_seat *seat = &member->seat;
 
-    digest = ADD(digest, member->role, member->index, member->incarnation, member->end,
-                 member->cause, (uint64_t)(int64_t)member->code, member->losses, member->pid,
-                 member->heard_ns, member->revision, mst_list_linked(&member->in_ready));
+    digest =
+        ADD(digest, member->role, member->index, member->incarnation, member->end, member->cause,
+            (uint64_t)(int64_t)member->code, member->losses, member->pid, member->agent,
+            member->heard_ns, member->revision, mst_list_linked(&member->in_ready));
     digest = add_blob(add_blob(digest, member->text), member->host);
     if (member->fenced) {
         digest = ADD(digest, member->fence_token.high, member->fence_token.low);
@@ -138,6 +140,19 @@ static uint64_t add_rounds(uint64_t digest, const struct mst_job *job)
     return digest;
 }
 
+static uint64_t add_hosts(uint64_t digest, const struct mst_job *job)
+{
+    for (const struct mst_list *node = job->host_list.next; node != &job->host_list;
+         node = node->next) {
+        const struct mst_host *host = MST_OF(node, struct mst_host, in_list);
+
+        digest = mst_digest_slice(digest, mst_host_name(host));
+        digest = ADD(digest, host->serial, host->sessions, host->members, host->node_losses,
+                     host->rank_losses);
+    }
+    return digest;
+}
+
 static uint64_t add_job(uint64_t digest, const struct mst_job *job)
 {
     const struct mst_member *member = mst_member_first(job);
@@ -151,7 +166,7 @@ static uint64_t add_job(uint64_t digest, const struct mst_job *job)
         digest = add_member(digest, member);
     }
     digest = add_keyspace(add_keyspace(digest, &job->keys), &job->generation_keys);
-    return add_rounds(digest, job);
+    return add_rounds(add_hosts(digest, job), job);
 }
 
 static uint64_t add_past(uint64_t digest, const struct mst_past *past)

@@ -76,6 +76,7 @@ static void take_seat(struct mst_job *job, struct mst_member *member)
     member->seat.rank = job->rank_count;
     member->seat.pid = member->pid;
     member->seat.host = mst_blob_keep(member->host);
+    member->seat.agent = member->agent;
     MST_ASSERT(job->rank_count < job->rank_room);
     job->ranks[job->rank_count++] = member;
     if (newcomer) {

@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "core/generation.h"
+#include "core/host.h"
 #include "core/narrate.h"
+#include "core/node.h"
 #include "core/round.h"
 
 static int order(const void *key, const struct mst_tree_node *node)
@@ -59,6 +61,9 @@ muster_status mst_job_new(struct mst_core *core, struct mst_slice name, struct m
     mst_list_init(&job->ready);
     mst_member_tree_init(&job->members);
     mst_member_changes_init(&job->changes, &job->faults);
+    mst_node_tree_init(&job->nodes);
+    mst_host_tree_init(&job->hosts);
+    mst_list_init(&job->host_list);
     mst_list_init(&job->sessions);
     mst_keyspace_init(&job->keys);
     mst_keyspace_init(&job->generation_keys);
@@ -87,6 +92,7 @@ static void release(struct mst_job *job)
         mst_tree_remove(&job->members, &member->node);
         mst_member_free(core, member);
     }
+    mst_host_free_all(job);
     mst_mem_release(&core->mem, job->ranks);
     mst_mem_release(&core->mem, job);
 }

@@ -42,6 +42,10 @@ struct mst_job {
     struct mst_tree faults;  /* those of the generation with a fault, by its revision */
     uint32_t free_from[MST_ROLE_AGENT + 1]; /* below it every index is held */
     uint32_t living;                        /* ranks that are held */
+    struct mst_tree nodes;                  /* sessions that name an agent, by that: node.h */
+    struct mst_tree hosts;                  /* by name */
+    struct mst_list host_list;              /* the same, in the order they came */
+    uint64_t host_serial;
     struct mst_list sessions;
     uint32_t session_count;
 

@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "core/generation.h"
+#include "core/host.h"
 #include "core/job.h"
 #include "core/narrate.h"
+#include "core/node.h"
 #include "core/round.h"
 #include "core/watch.h"
 
@@ -178,6 +180,7 @@ muster_status mst_member_new(struct mst_job *job, enum mst_role role, uint32_t i
     member->role = role;
     member->index = index;
     member->end = MST_ABSENT;
+    member->agent = MST_NODE_NONE;
     member->incarnation = job->past->incarnation; /* of its last holder at most */
     fresh = mst_tree_insert(&job->members, &place, &member->node);
     MST_ASSERT(fresh);
@@ -243,6 +246,9 @@ static void tell_admitted(const struct mst_member *member)
     mst_narrate_number(&line, "incarnation", member->incarnation);
     mst_narrate_bytes(&line, "host", mst_blob_slice(member->host));
     mst_narrate_number(&line, "pid", member->pid);
+    if (member->agent != MST_NODE_NONE) {
+        mst_narrate_number(&line, "node", member->agent);
+    }
     mst_narrate_end(&line);
 }
 
@@ -253,12 +259,15 @@ void mst_member_admit(struct mst_member *member, struct mst_session *session)
     MST_ASSERT(member->end && !member->session);
     session->member = member;
     session->claiming = false;
+    mst_node_enter(session);
+    mst_host_admit(session->place);
     member->session = session;
     member->incarnation++;
     member->end = 0;
     mst_blob_drop(&member->job->core->mem, member->host);
     member->host = host;
     member->pid = session->pid;
+    member->agent = session->agent;
     member->heard_ns = session->heard_ns;
     member->job->living += member->role == MST_ROLE_RANK;
     mst_member_touch(member);
@@ -378,7 +387,10 @@ static void set_fence(struct mst_member *member, struct mst_token token)
     MST_ASSERT(member->fenced);
 }
 
-static void give_up(struct mst_member *member, enum mst_state end, struct mst_loss loss)
+enum company { ALONE, WITH_NODE };
+
+static void give_up(struct mst_member *member, enum mst_state end, struct mst_loss loss,
+                    enum company company)
 {
     struct mst_job *job = member->job;
     struct mst_session *session = member->session;
@@ -402,8 +414,15 @@ static void give_up(struct mst_member *member, enum mst_state end, struct mst_lo
     set_fence(member, session->token);
     mst_member_touch(member);
     tell_gone(member);
+    mst_host_part(session->place);
+    if (end == MST_STATE_LOST && member->role == MST_ROLE_RANK && company == ALONE) {
+        mst_host_count_rank(session->place);
+    }
     mst_session_end(session, MST_LINK_FENCED);
     leave_seat(member);
+    if (company == ALONE) {
+        mst_round_settle(job);
+    }
     if (heir) {
         mst_member_admit(member, heir);
     }
@@ -412,12 +431,17 @@ static void give_up(struct mst_member *member, enum mst_state end, struct mst_lo
 
 void mst_member_lose(struct mst_member *member, struct mst_loss loss)
 {
-    give_up(member, MST_STATE_LOST, loss);
+    give_up(member, MST_STATE_LOST, loss, ALONE);
+}
+
+void mst_member_lose_with_node(struct mst_member *member, struct mst_loss loss)
+{
+    give_up(member, MST_STATE_LOST, loss, WITH_NODE);
 }
 
 void mst_member_leave(struct mst_member *member)
 {
-    give_up(member, MST_LEFT, (struct mst_loss){.cause = MST_CAUSE_LEFT});
+    give_up(member, MST_LEFT, (struct mst_loss){.cause = MST_CAUSE_LEFT}, ALONE);
 }
 
 void mst_member_heard(struct mst_member *member)
@@ -490,12 +514,20 @@ void mst_member_fault(struct mst_session *session, struct mst_waiter *waiter,
     mst_waiter_answer(waiter, MUSTER_OK);
 }
 
+/* Whether it is this process whose death an agent tells: pids mean something on one host only. */
+static bool means(const struct mst_session *session, const struct mst_session *teller, uint64_t pid)
+{
+    return session->pid == pid &&
+           mst_node_speaks(teller, session->agent, mst_blob_slice(session->host));
+}
+
 /* A process that only claimed the place is dead. */
-static bool report_claimant(struct mst_member *member, uint64_t pid)
+static bool report_claimant(struct mst_member *member, const struct mst_session *teller,
+                            uint64_t pid)
 {
     struct mst_session *claimant = member->claimant;
 
-    if (!claimant || claimant->pid != pid) {
+    if (!claimant || !means(claimant, teller, pid)) {
         return false;
     }
     member->claimant = NULL;
@@ -550,14 +582,15 @@ void mst_member_report(struct mst_session *session, struct mst_waiter *waiter,
         return;
     }
     waiter->number = 0;
-    if (member && member->session && member->session->pid == request->lost.pid) {
+    if (member && member->session && means(member->session, session, request->lost.pid)) {
         waiter->number = 1;
         mst_waiter_answer(waiter, MUSTER_OK);
         mst_member_lose(member, loss);
     } else {
-        waiter->number = member && report_claimant(member, request->lost.pid);
+        waiter->number = member && report_claimant(member, session, request->lost.pid);
         mst_waiter_answer(waiter, MUSTER_OK);
-        if (member && member->pid == request->lost.pid) {
+        if (member && member->pid == request->lost.pid &&
+            mst_node_speaks(session, member->agent, mst_blob_slice(member->host))) {
             refine_cause(member, &loss);
         }
     }
@@ -603,6 +636,7 @@ struct mst_who mst_member_who(const struct mst_member *member)
             since_ms(member->job, member->session ? member->session->heard_ns : member->heard_ns),
         .pid = member->pid,
         .host = mst_blob_slice(member->host),
+        .node = member->agent,
     };
 }
 
@@ -625,5 +659,6 @@ struct mst_who mst_member_seat_who(const struct mst_member *member)
         .heard_ms = since_ms(member->job, seat->heard_ns),
         .pid = seat->pid,
         .host = mst_blob_slice(seat->host),
+        .node = seat->agent,
     };
 }

@@ -23,6 +23,7 @@ struct mst_seat {
     int32_t code;
     uint64_t pid, heard_ns;
     struct mst_blob *host;
+    uint32_t agent;
     uint32_t losses;
 
     /* The first fault told of it. */
@@ -46,6 +47,7 @@ struct mst_member {
     struct mst_blob *text; /* last words */
     struct mst_blob *host;
     uint64_t pid, heard_ns;
+    uint32_t agent;               /* that started it: its node */
     struct mst_session *session;  /* the holder */
     struct mst_session *claimant; /* who waits for the holder's loss */
     bool fenced;                  /* `token` is in core->fences */
@@ -102,6 +104,10 @@ void mst_member_touch(struct mst_member *member);
  * at the end of the input. */
 void mst_member_lose(struct mst_member *member, struct mst_loss loss);
 void mst_member_leave(struct mst_member *member);
+
+/* The same as mst_member_lose for one of several that are lost at once: no round is closed before
+ * mst_round_settle, and its host is not blamed for it. */
+void mst_member_lose_with_node(struct mst_member *member, struct mst_loss loss);
 
 /* The holder was heard of: whoever claims its place is refused. */
 void mst_member_heard(struct mst_member *member);

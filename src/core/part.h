@@ -27,6 +27,7 @@
     ((const type *)(const void *)((const char *)(const void *)(pointer)-offsetof(type, member)))
 
 struct mst_core;
+struct mst_host;
 struct mst_job;
 struct mst_key;
 struct mst_link;

@@ -2,6 +2,7 @@
 #include "core/render.h"
 
 #include "core/generation.h"
+#include "core/host.h"
 #include "core/job.h"
 #include "core/round.h"
 #include "core/watch.h"
@@ -168,6 +169,32 @@ static void render_jobs(struct mst_core *core, const struct mst_waiter *waiter)
         item->arrived = job->living;
         item->expected = job->size;
         last = job->serial;
+    }
+}
+
+static void render_hosts(struct mst_core *core, const struct mst_waiter *waiter)
+{
+    uint64_t last = waiter->page.after;
+    struct page page = new_page(core);
+
+    MST_LIST_EACH(node, following, &waiter->job->host_list)
+    {
+        const struct mst_host *host = mst_host_of_list(node);
+        struct mst_item *item;
+
+        if (host->serial <= waiter->page.after) {
+            continue;
+        }
+        item = add_item(&page, MST_ITEM_HOST, host->name_size);
+        if (!item) {
+            core->reply.next = last;
+            return;
+        }
+        item->name = mst_host_name(host);
+        item->number = host->node_losses;
+        item->expected = host->rank_losses;
+        item->arrived = host->members;
+        last = host->serial;
     }
 }
 
@@ -399,8 +426,11 @@ static void render_not_ready(struct mst_detail *detail, const struct mst_job *jo
         const struct mst_member *member = mst_member_find(job, MST_ROLE_RANK, index);
 
         if (!member) {
-            detail->who[detail->who_count++] = (struct mst_who){
-                .index = index, .rank = MST_RANK_NONE, .role = MST_ROLE_RANK, .state = MST_ABSENT};
+            detail->who[detail->who_count++] = (struct mst_who){.index = index,
+                                                                .rank = MST_RANK_NONE,
+                                                                .role = MST_ROLE_RANK,
+                                                                .state = MST_ABSENT,
+                                                                .node = MST_NODE_NONE};
         } else if (member != asker && !mst_list_linked(&member->in_ready)) {
             detail->who[detail->who_count++] = mst_member_who(member);
         }
@@ -473,6 +503,9 @@ static void render_payload(struct mst_core *core, const struct mst_waiter *waite
         break;
     case MST_JOBS:
         render_jobs(core, waiter);
+        break;
+    case MST_HOSTS:
+        render_hosts(core, waiter);
         break;
     case MST_OPEN:
     case MST_JOIN:

@@ -187,8 +187,11 @@ struct mst_who mst_round_part_who(const struct mst_round *round, const struct ms
     /* The place may have been taken since the round began. */
     const struct mst_member *member =
         part->member ? part->member : mst_member_find(round->job, MST_ROLE_RANK, part->index);
-    struct mst_who who = {
-        .index = part->index, .rank = MST_RANK_NONE, .role = MST_ROLE_RANK, .state = MST_ABSENT};
+    struct mst_who who = {.index = part->index,
+                          .rank = MST_RANK_NONE,
+                          .role = MST_ROLE_RANK,
+                          .state = MST_ABSENT,
+                          .node = MST_NODE_NONE};
 
     if (member) {
         who = part->outside ? mst_member_who(member) : mst_member_seat_who(member);
@@ -221,7 +224,7 @@ struct mst_who mst_round_first_missing(const struct mst_round *round)
             return mst_round_part_who(round, &round->parts[i]);
         }
     }
-    return (struct mst_who){.index = MST_INDEX_ANY, .rank = MST_RANK_NONE};
+    return (struct mst_who){.index = MST_INDEX_ANY, .rank = MST_RANK_NONE, .node = MST_NODE_NONE};
 }
 
 struct mst_detail mst_round_detail(const struct mst_round *round)
@@ -420,6 +423,17 @@ void mst_round_lose(struct mst_job *job, const struct mst_member *member)
 
         if (part && !part->lost && !part->outside) {
             lose_part(round, part);
+        }
+    }
+}
+
+void mst_round_settle(struct mst_job *job)
+{
+    MST_LIST_EACH(node, following, &job->round_list)
+    {
+        struct mst_round *round = mst_round_name_of_list(node)->open;
+
+        if (round) {
             evaluate(round);
         }
     }

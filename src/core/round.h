@@ -74,8 +74,10 @@ void mst_round_request(struct mst_session *session, struct mst_waiter *waiter,
 void mst_round_request_members(struct mst_session *session, struct mst_waiter *waiter,
                                const struct mst_request *request);
 
-/* A seat is gone: every open round of the job is told. */
+/* A seat is gone: every open round of the job counts it. Then, when all that are lost at once are
+ * counted: the rounds that this ends are closed. */
 void mst_round_lose(struct mst_job *job, const struct mst_member *member);
+void mst_round_settle(struct mst_job *job);
 
 /* Its deadline. */
 void mst_round_expire(struct mst_round *round);

@@ -3,8 +3,10 @@
 
 #include "core/claim.h"
 #include "core/generation.h"
+#include "core/host.h"
 #include "core/job.h"
 #include "core/narrate.h"
+#include "core/node.h"
 #include "core/round.h"
 #include "msg/command.h"
 
@@ -58,7 +60,9 @@ struct mst_session *mst_session_new(struct mst_core *core, struct mst_job *job,
     }
     session->outcomes = mst_mem_array(&core->mem, OUTCOME_ROOM_MIN, sizeof(*session->outcomes));
     session->host = mst_blob_new(&core->mem, open->host);
-    if (!session->host || !session->outcomes) {
+    if (!session->host || !session->outcomes ||
+        (open->role != MST_ROLE_OBSERVER &&
+         mst_host_reach(job, open->host, &session->place) != MUSTER_OK)) {
         mst_blob_drop(&core->mem, session->host);
         mst_mem_release(&core->mem, session->outcomes);
         mst_mem_release(&core->mem, session);
@@ -69,6 +73,7 @@ struct mst_session *mst_session_new(struct mst_core *core, struct mst_job *job,
     session->token = open->token;
     session->role = open->role;
     session->pid = open->pid;
+    session->agent = mst_node_named(job, open);
     session->oldest = 1;
     session->heard_ns = core->now_ns;
     session->alarm.kind = MST_ALARM_LEASE;
@@ -109,6 +114,8 @@ void mst_session_end(struct mst_session *session, enum mst_link_end end)
     mst_alarm_clear(&core->alarms, &session->alarm);
     mst_tree_remove(&core->sessions, &session->node);
     mst_list_remove(&session->in_job);
+    mst_node_leave(session);
+    mst_host_let_go(session->place);
     job->session_count--;
     if (session->link) {
         end_waits(session);
@@ -231,6 +238,10 @@ void mst_session_extend(struct mst_session *session)
     if (session->lease_ns < least_ns) {
         session->lease_ns = least_ns;
     }
+    if (session->alarm.at_ns > session->lease_ns) { /* it waits for its node no more */
+        mst_alarm_set(&session->core->alarms, &session->alarm, session->core->now_ns,
+                      session->lease_ns);
+    }
 }
 
 void mst_session_heard(struct mst_session *session)
@@ -244,6 +255,11 @@ void mst_session_heard(struct mst_session *session)
 
 void mst_session_renew(struct mst_session *session, struct mst_waiter *waiter)
 {
+    if (mst_node_going(session)) {
+        mst_waiter_set_view(waiter, mst_generation_outside_view(session->job, session->member));
+        mst_waiter_answer(waiter, MUSTER_EFENCED);
+        return;
+    }
     mst_session_heard(session);
     mst_waiter_answer(waiter, MUSTER_OK);
 }
@@ -258,7 +274,7 @@ void mst_session_expire(struct mst_session *session)
         mst_session_end(session, MST_LINK_OVER);
     } else if (session->claiming) {
         mst_claim_withdraw(session);
-    } else {
+    } else if (!mst_node_expire(session)) {
         mst_member_lose(session->member, (struct mst_loss){.cause = MST_CAUSE_LEASE});
     }
 }

@@ -27,9 +27,14 @@ struct mst_session {
     struct mst_member *member; /* NULL: an observer */
     bool claiming;             /* waits for `member`'s holder to be lost */
     struct mst_blob *host;
+    struct mst_host *place;       /* the same in the job's table; NULL: not counted there */
+    struct mst_tree_node in_node; /* job->nodes, if `agent` is somebody and it has a place */
     uint64_t pid;
+    uint32_t agent; /* index of the one that started it: its node. MST_NODE_NONE: none */
     uint64_t heard_ns;
-    uint64_t lease_ns; /* when it ends. The alarm rings then or, if renewed since, earlier */
+    /* When it ends. The alarm rings then or, if renewed since, earlier; later when it has ended and
+     * the node decides (node.h). */
+    uint64_t lease_ns;
     struct mst_alarm alarm;
     struct mst_list owned;        /* struct mst_key.in_owner */
     struct mst_waiter *join;      /* its JOIN that waits */

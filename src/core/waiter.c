@@ -93,6 +93,7 @@ static void stop(struct mst_waiter *waiter)
     case MST_MEMBERS:
     case MST_ROUNDS:
     case MST_JOBS:
+    case MST_HOSTS:
     case MST_FAULT:
     case MST_LOST:
         break;

@@ -155,6 +155,7 @@ static uint64_t generation_of(const struct mst_request *request)
     case MST_MEMBERS:
     case MST_ROUNDS:
     case MST_JOBS:
+    case MST_HOSTS:
     case MST_FAULT:
     case MST_LOST:
         break;

@@ -283,6 +283,7 @@ static muster_status read_parameters(struct wanted *wanted, struct muster_error 
     int64_t size = 0;
     int64_t min_size = 0;
     int64_t join_wait = 0;
+    int64_t node = -1;
     muster_status status = read_number("size", wanted->options.size_of_job, &size, err);
 
     if (status == MUSTER_OK) {
@@ -294,9 +295,13 @@ static muster_status read_parameters(struct wanted *wanted, struct muster_error 
     if (status == MUSTER_OK) {
         status = mst_lib_setting("page_fd", &wanted->page_fd, NULL, err);
     }
+    if (status == MUSTER_OK) {
+        status = mst_lib_setting("node", &node, NULL, err);
+    }
     wanted->open.size = (uint32_t)size;
     wanted->open.min_size = (uint32_t)min_size;
     wanted->open.join_wait_ms = (uint64_t)join_wait;
+    wanted->open.node = node < 0 ? MST_NODE_NONE : (uint32_t)node;
     return status;
 }
 

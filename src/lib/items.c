@@ -205,7 +205,8 @@ struct muster_member mst_lib_member_of(const struct mst_item *item)
                                    .cause = (enum muster_cause)who->cause,
                                    .code = who->code,
                                    .losses = who->losses,
-                                   .arrived = item->arrived != 0};
+                                   .arrived = item->arrived != 0,
+                                   .node = who->node == MST_NODE_NONE ? -1 : (int64_t)who->node};
 
     if (item->name.size > 0) {
         member.waits_at = item->name.data;

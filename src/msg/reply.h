@@ -30,6 +30,7 @@ struct mst_who {
     uint64_t heard_ms; /* since it was last heard of */
     uint64_t pid;
     struct mst_slice host;
+    uint32_t node; /* the agent that started it, or MST_NODE_NONE */
 };
 
 /* How urgently a rank of the current generation is called out of its function. */
@@ -71,7 +72,9 @@ enum mst_item_kind {
     MST_ITEM_RESET = 6, /* deletions it was not told of are forgotten: everything is listed again */
     MST_ITEM_ROUND = 7, /* name, number, arrived, expected; value empty; who: the first missing */
     MST_ITEM_PART = 8,  /* who.index, value: its contribution */
-    MST_ITEM_JOB = 9    /* name, number: generation, arrived: members present, expected: size */
+    MST_ITEM_JOB = 9,   /* name, number: generation, arrived: members present, expected: size */
+    MST_ITEM_HOST = 10  /* name; number: how often it was lost as a node; expected: ranks lost there
+                           without their node; arrived: members there */
 };
 
 struct mst_item {

@@ -33,6 +33,7 @@ struct mst_token {
 
 #define MST_INDEX_ANY UINT32_MAX /* the service takes the lowest free place */
 #define MST_RANK_NONE UINT32_MAX
+#define MST_NODE_NONE UINT32_MAX /* started by nobody who watches it */
 
 enum mst_role {
     MST_ROLE_OBSERVER = 0, /* has a session and is no member */
@@ -63,6 +64,7 @@ struct mst_open {
     enum mst_grow grow;    /* taken from the first opener that names a size */
     struct mst_slice host; /* for people: who is it */
     uint64_t pid;
+    uint32_t node; /* the index of the agent that started this process, or MST_NODE_NONE */
 };
 
 enum mst_write_kind {

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 
-from wire import OK, RANK, Wire, field
+from wire import AGENT, OK, RANK, Wire, field
 
 HERE = pathlib.Path(__file__).parent
 
@@ -153,3 +153,42 @@ def test_an_agents_word_is_shown(serve, muster):
     assert lines[1] == "missing: #1 (killed by signal 9 (Killed), node testnode)"
     assert any("lost" in line and r": oops\x0a\x1b[2J" in line for line in lines[2:])
     assert kept and RANK == 1
+
+
+def node(service, number, host, indices, size):
+    """An agent and its ranks, which are ready."""
+    wires = [Wire(service.address) for _ in range(1 + len(indices))]
+    assert wires[0].open(role=AGENT, index=number, host=host).status == OK
+    for wire, index in zip(wires[1:], indices):
+        assert wire.open_rank(index, size, host=host, node=number).status == OK
+        wire.post("join")
+    return wires
+
+
+def test_a_lost_node_is_told_as_one(serve, muster):
+    service = serve("--lease", "1s")
+    survivor = ranks(service, 1, 4)[0]
+    lost = node(service, 1, "b3", [1, 2], 4)
+    alone = Wire(service.address)
+    assert alone.open_rank(3, 4, host="c4").status == OK
+    alone.post("join")
+    survivor.receive()
+    assert not any(line.startswith("host ") for line in text(muster))
+    for wire in [*lost, alone]:
+        wire.close()
+    service.log.wait_for("node-lost node=1", "host=b3 ranks=2 cause=lease", meanwhile=survivor.renew)
+    service.log.wait_for("member-lost #3", meanwhile=survivor.renew)
+    survivor.renew()
+    lines = text(muster)
+    assert lines[1] == "missing: #3 (silent for longer than the lease, node c4)"
+    assert re.fullmatch(r"node 1 \(b3\) lost, last heard \d+\.\d s ago: ranks #1, #2", lines[2])
+    assert lines[3:5] == ["host b3: lost 1 time", "host c4: 1 rank lost there alone"]
+    survivor.renew()
+    answer = told(muster)
+    assert answer["missing"] == [1, 2, 3]
+    assert [member["node"] for member in answer["members"]] == [None, 1, 1, None, None]
+    assert answer["hosts"] == [
+        {"host": "testnode", "losses": 0, "rank_losses": 0, "members": 1},
+        {"host": "b3", "losses": 1, "rank_losses": 0, "members": 0},
+        {"host": "c4", "losses": 0, "rank_losses": 1, "members": 0},
+    ]

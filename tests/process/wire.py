@@ -10,13 +10,13 @@ PREAMBLE = b"MUSTER\0" + bytes([VERSION])
 WAIT_S = 30
 
 OK, EINVAL, ELIMIT, EEXISTS, EPROTO, EFENCED = 0, -1, -3, -6, -21, -40
-OBSERVER, RANK = 0, 1
+OBSERVER, RANK, AGENT = 0, 1, 3
 ANY = 0xFFFFFFFF
 COMMANDS = {
     name: number
     for number, name in enumerate(
         "open join renew leave cancel write get list wait watch round round_members members rounds "
-        "jobs fault lost".split(),
+        "jobs fault lost hosts".split(),
         1,
     )
 }
@@ -156,11 +156,13 @@ class Wire:
         assert reply.id == self.last_id
         return reply
 
-    def open(self, job="default", token=None, role=OBSERVER, index=ANY, size=0, pid=0):
+    def open(self, job="default", token=None, role=OBSERVER, index=ANY, size=0, pid=0,
+             host="testnode", node=None):
         self.token = token or struct.unpack("<QQ", os.urandom(16))
         body = fixed64(1, self.token[0]) + fixed64(2, self.token[1]) + field(3, job)
         body += field(4, role) + field(5, index) + field(8, size)
-        body += field(12, "testnode") + field(13, pid or os.getpid())
+        body += field(12, host) + field(13, pid or os.getpid())
+        body += b"" if node is None else field(14, node + 1)
         return self.ask("open", body)
 
     def open_rank(self, index, size, **options):

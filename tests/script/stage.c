@@ -205,6 +205,7 @@ static void set_place(struct actor *actor)
     actor->open.role = MST_ROLE_OBSERVER;
     actor->open.index = MST_INDEX_ANY;
     actor->open.pid = 1000;
+    actor->open.node = MST_NODE_NONE;
     if (!hash) {
         return;
     }

@@ -221,6 +221,12 @@ static void tell_item(FILE *out, const struct mst_item *item, enum mst_command c
         tell_who(out, &item->who);
         tell_text(out, "", item->value);
         break;
+    case MST_ITEM_HOST:
+        (void)fprintf(out, "host");
+        tell_text(out, "", item->name);
+        (void)fprintf(out, " lost=%" PRIu64 " ranks-lost=%" PRIu32 " members=%" PRIu32,
+                      item->number, item->expected, item->arrived);
+        break;
     case MST_ITEM_JOB:
         (void)fprintf(out, "job");
         tell_text(out, "", item->name);

@@ -305,8 +305,8 @@ static const struct {
     {"watch", MST_WATCH, ask_watch},    {"round", MST_ROUND, ask_round},
     {"seal", MST_ROUND, ask_seal},      {"round-members", MST_ROUND_MEMBERS, ask_round_members},
     {"members", MST_MEMBERS, ask_page}, {"rounds", MST_ROUNDS, ask_page},
-    {"jobs", MST_JOBS, ask_page},       {"fault", MST_FAULT, ask_fault},
-    {"lost", MST_LOST, ask_lost},
+    {"jobs", MST_JOBS, ask_page},       {"hosts", MST_HOSTS, ask_page},
+    {"fault", MST_FAULT, ask_fault},    {"lost", MST_LOST, ask_lost},
 };
 
 /* ---- sending ---- */
@@ -382,6 +382,7 @@ static void read_open(struct scene *scene)
         open->host = mst_slice_text(scene->actor->host);
     }
     open->pid = words_number(words, "pid", open->pid);
+    open->node = (uint32_t)words_number(words, "node", open->node);
     open->size = (uint32_t)words_number(words, "size", 0);
     open->min_size = (uint32_t)words_number(words, "min_size", 0);
     open->join_wait_ms = words_ms(words, "join_wait");

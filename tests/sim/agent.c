@@ -204,7 +204,8 @@ static void spawn_agent(struct sim *sim, void *ctx, uint64_t arg)
     uint32_t node = (uint32_t)arg;
 
     if (!agent_of(sim, job, node) && !job->over && sim->proc_count + 8 <= SIM_PROCS_MAX) {
-        sim_proc_begin(sim, sim_proc_spawn(sim, SIM_AGENT, job, node, MST_INDEX_ANY));
+        sim_proc_begin(
+            sim, sim_proc_spawn(sim, SIM_AGENT, job, node, sim->plan.tied ? node : MST_INDEX_ANY));
     }
 }
 

@@ -39,6 +39,7 @@ struct model_member {
     uint32_t rank;
     uint64_t entered; /* the last generation whose fn it entered */
     uint64_t attention_ns;
+    uint32_t agent; /* 1 + the index of the agent it named when it was admitted; 0: none */
 };
 
 struct model_place {
@@ -162,6 +163,12 @@ struct model_keys {
 /* ---- the job ----------------------------------------------------------------------------------
  */
 
+/* A node that is being lost: told, and not all of its members have followed. */
+struct model_losing {
+    bool now, agent_left; /* the agent's own loss is still to be told */
+    uint32_t node, ranks_left;
+};
+
 struct model_job {
     char name[8];
     uint64_t seed;
@@ -187,6 +194,7 @@ struct model_job {
     struct model_round *rounds;          /* of all generations, in the order they were opened */
     uint32_t round_count, round_room;
     struct model_keys keys;
+    struct model_losing losing;
 };
 
 /* The indices that take part in a round that names them, decided by a number all ranks know. */

@@ -80,6 +80,8 @@ void sim_plan_draw(struct sim *sim)
     plan->jobs = sim_chance(sim, 80) ? 1 : 2;
     plan->nodes = (uint32_t)sim_between(sim, 1, 4);
     plan->observers = (uint32_t)sim_below(sim, 4);
+    plan->tied = sim_chance(sim, 65);
+    plan->parents = plan->tied && sim_chance(sim, 65);
     plan->think_ns = plan->lease_ns / sim_between(sim, 5, 40);
     for (unsigned fault = 0; fault < SIM_FAULT_COUNT; fault++) {
         plan->has[fault] = sim_chance(sim, faults[fault].chance);
@@ -211,14 +213,10 @@ static void strike_node(struct sim *sim, enum sim_fault fault)
     }
 }
 
-static void strike_proc(struct sim *sim, enum sim_fault fault)
+static void strike_this(struct sim *sim, struct sim_proc *proc, enum sim_fault fault)
 {
-    struct sim_proc *proc = pick_proc(sim, true);
     uint64_t until = sim->now_ns + spell(sim);
 
-    if (!proc) {
-        return;
-    }
     if (fault == SIM_CRASH) {
         sim_proc_kill(sim, proc, false);
         return;
@@ -231,6 +229,27 @@ static void strike_proc(struct sim *sim, enum sim_fault fault)
         sim_tell(sim, "fault: pid=%" PRIu64 " does not read until %.6f", proc->pid,
                  (double)until / 1e9);
         proc->blind_until_ns = until;
+    }
+}
+
+static void strike_proc(struct sim *sim, enum sim_fault fault)
+{
+    struct sim_proc *proc = pick_proc(sim, true);
+
+    if (proc) {
+        strike_this(sim, proc, fault);
+    }
+}
+
+static void strike_agent(struct sim *sim)
+{
+    for (unsigned tries = 0; tries < 20; tries++) {
+        struct sim_proc *proc = pick_proc(sim, true);
+
+        if (proc && proc->kind == SIM_AGENT) {
+            strike_this(sim, proc, sim_chance(sim, 50) ? SIM_CRASH : SIM_FREEZE);
+            return;
+        }
     }
 }
 
@@ -343,6 +362,9 @@ static void strike(struct sim *sim, enum sim_fault fault)
     case SIM_AWAY:
     case SIM_MEMORY:
         strike_service(sim, fault);
+        break;
+    case SIM_AGENT_FAULT:
+        strike_agent(sim);
         break;
     case SIM_TWIN:
         strike_twin(sim);

@@ -25,6 +25,7 @@ struct sim_conn;
     X(JUMP, jump, 20, 3, "the clock of a node jumps forward")                                      \
     X(SLOW, slow, 15, 3, "a process does not read for a while")                                    \
     X(MEMORY, memory, 12, 2, "allocations in the service fail for a while")                        \
+    X(AGENT_FAULT, agent, 25, 3, "the agent of a node is killed or stopped")                       \
     X(TWIN, twin, 20, 2, "a second process claims the place of a living one")                      \
     X(LOOPER, looper, 15, 2, "a process that dies before it enters fn, each time it is started")   \
     X(FAIL, fail, 35, 5, "fn fails by itself")                                                     \
@@ -53,6 +54,8 @@ struct sim_plan {
     bool respawns_fast;      /* else with a growing back-off */
     bool drains_each;        /* effects are drained after each request, not once per turn */
     bool two_endpoints;      /* and nobody listens at the other one */
+    bool tied;               /* ranks name the agent of their node */
+    bool parents;            /* and die with it, as children of `muster run` do */
     bool fat;                /* some values are large, and the output of a connection is limited */
     uint32_t jobs, nodes;
     uint32_t observers; /* per job */

@@ -66,7 +66,8 @@ void sim_proc_begin(struct sim *sim, struct sim_proc *proc)
                  .role = role_of(proc),
                  .index = proc->place,
                  .host = mst_slice_text(host),
-                 .pid = proc->pid},
+                 .pid = proc->pid,
+                 .node = sim->plan.tied ? proc->node : MST_NODE_NONE},
     };
 
     if (proc->kind == SIM_RANK) {
@@ -95,6 +96,18 @@ void sim_proc_begin(struct sim *sim, struct sim_proc *proc)
     sim_proc_wake(sim, proc, sim->now_ns);
 }
 
+/* What `muster run` started dies with it. */
+static void kill_children(struct sim *sim, const struct sim_proc *agent)
+{
+    for (uint32_t i = 0; i < sim->proc_count; i++) {
+        struct sim_proc *proc = sim->procs[i];
+
+        if (proc->kind == SIM_RANK && proc->job == agent->job && proc->node == agent->node) {
+            sim_proc_kill(sim, proc, false);
+        }
+    }
+}
+
 static void die(struct sim *sim, struct sim_proc *proc, bool silently)
 {
     proc->alive = false;
@@ -108,6 +121,9 @@ static void die(struct sim *sim, struct sim_proc *proc, bool silently)
         }
     }
     sim_saw_death(sim, proc);
+    if (proc->kind == SIM_AGENT && sim->plan.parents) {
+        kill_children(sim, proc);
+    }
 }
 
 void sim_proc_kill(struct sim *sim, struct sim_proc *proc, bool with_host)

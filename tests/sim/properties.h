@@ -63,6 +63,9 @@ struct sim_proc;
       "who has not stopped itself had a renewal answered that was sent less than 0.8 of the "      \
       "lease ago")                                                                                 \
     X(LOSS_REASON, SAFETY, "nobody is declared dead by an agent who is not")                       \
+    X(NODE_TOGETHER, SAFETY,                                                                       \
+      "when a node is lost its agent and all its ranks are, in the same input")                    \
+    X(NODE_ALONE, SAFETY, "a rank is not lost by lease before its agent that is silent too")       \
     X(FENCED_SILENT, SAFETY, "no rank is in fn of a generation it was never sealed into")          \
     X(OLD_GENERATION, SAFETY,                                                                      \
       "a rank in fn while a later generation is sealed without it is lost or left")                \

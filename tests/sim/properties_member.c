@@ -32,7 +32,7 @@ struct sim_proc *sim_proc_of(struct sim *sim, const struct model_job *job, uint3
     return NULL;
 }
 
-static struct sim_proc *proc_by_pid(struct sim *sim, uint64_t pid)
+struct sim_proc *sim_proc_by_pid(struct sim *sim, uint64_t pid)
 {
     return pid > 100 && pid <= 100 + (uint64_t)sim->proc_count ? sim->procs[pid - 101] : NULL;
 }
@@ -104,6 +104,11 @@ static uint64_t number_of(const char *text, const char *key)
     return digits(value_of(text, key));
 }
 
+uint64_t sim_trace_number(const char *text, const char *key)
+{
+    return value_of(text, key) ? number_of(text, key) : UINT64_MAX;
+}
+
 static struct mst_slice word_of(const char *text, const char *key)
 {
     const char *at = value_of(text, key);
@@ -125,7 +130,7 @@ static void joining(struct sim *sim, struct model_job *job, uint32_t index, cons
     struct model_place *place = &job->places[index];
     uint64_t incarnation = number_of(text, "incarnation");
     uint64_t former = place->incarnation;
-    struct sim_proc *proc = proc_by_pid(sim, number_of(text, "pid"));
+    struct sim_proc *proc = sim_proc_by_pid(sim, number_of(text, "pid"));
 
     if (incarnation <= place->incarnation) {
         sim_fail(sim, SIM_P_INCARNATION_GROWS,
@@ -167,7 +172,7 @@ static struct sim_proc *claimant_of(struct sim *sim, const struct model_job *job
 /* Its claim lapses with its own lease, which nobody narrates: an earlier one is over then. */
 static void claims(struct sim *sim, const struct model_job *job, uint32_t index, const char *text)
 {
-    struct sim_proc *proc = proc_by_pid(sim, number_of(text, "pid"));
+    struct sim_proc *proc = sim_proc_by_pid(sim, number_of(text, "pid"));
     struct sim_proc *earlier = claimant_of(sim, job, index);
 
     if (earlier) {
@@ -230,7 +235,9 @@ static void lost_by_lease(struct sim *sim, const struct sim_proc *proc)
     if (proc->started && !proc->ended && !proc->finished && !mst_client_stopped(proc->client)) {
         sim_fail(sim, SIM_P_STOPPED_FIRST, "#%u pid=%" PRIu64 " goes on", member->index, proc->pid);
     }
-    if (!proc->ended && sim->now_ns > proc->troubled_ns + lease + 2500 * SIM_MS) {
+    /* With its node: then it is its agent that had trouble. */
+    if (!proc->job->losing.now && !proc->ended &&
+        sim->now_ns > proc->troubled_ns + lease + 2500 * SIM_MS) {
         sim_fail(sim, SIM_P_LIVE_NOT_LOST, "#%u pid=%" PRIu64 " had no trouble since %.6f",
                  member->index, proc->pid, (double)proc->troubled_ns / 1e9);
     }
@@ -355,6 +362,7 @@ void sim_saw_trace(struct sim *sim, const struct mst_trace *line)
     if (!job) {
         return;
     }
+    sim_node_traced(sim, job, text);
     if (starts(text, "member-") || starts(text, "claim-")) {
         place_event(sim, job, text);
     } else if (starts(text, "fault")) {
@@ -398,6 +406,7 @@ void sim_saw_request(struct sim *sim, struct sim_conn *conn, const struct mst_re
     struct model_member *member = &conn->proc->member;
     struct sim_asked *asked = asked_find(conn, request->id);
 
+    sim_node_over(sim);
     if (!asked) {
         if (conn->asked_count == SIM_ASKED_MAX) {
             sim_fail(sim, SIM_P_ANSWER_AT_ONCE, "%u requests without an answer", SIM_ASKED_MAX);
@@ -439,6 +448,7 @@ void sim_saw_request(struct sim *sim, struct sim_conn *conn, const struct mst_re
     case MST_MEMBERS:
     case MST_ROUNDS:
     case MST_JOBS:
+    case MST_HOSTS:
     case MST_FAULT:
     case MST_LOST:
         break;
@@ -497,6 +507,7 @@ void sim_saw_close(struct sim *sim, struct sim_conn *conn)
 /* ANSWER_AT_ONCE */
 void sim_saw_turn(struct sim *sim)
 {
+    sim_node_over(sim);
     for (uint32_t i = 0; i < sim->plan.jobs; i++) {
         sim_round_deadlines(sim, &sim->jobs[i]);
     }

@@ -37,6 +37,7 @@ static uint64_t allowed(enum mst_command command)
     case MST_MEMBERS:
     case MST_ROUNDS:
     case MST_JOBS:
+    case MST_HOSTS:
     case MST_FAULT:
     case MST_LOST:
         break;

@@ -16,6 +16,13 @@ bool sim_view_has(const struct model_view *view, const struct sim_proc *proc);
 void sim_called(const struct sim *sim, struct model_job *job); /* everybody is to stop now */
 void sim_blame(struct model_job *job, enum model_reason reason, bool looper);
 
+struct sim_proc *sim_proc_by_pid(struct sim *sim, uint64_t pid);
+uint64_t sim_trace_number(const char *text, const char *key);
+
+/* properties_node.c */
+void sim_node_traced(struct sim *sim, struct model_job *job, const char *text);
+void sim_node_over(struct sim *sim); /* an input is over */
+
 /* properties_round.c */
 void sim_round_asked(struct sim *sim, struct sim_conn *conn, const struct mst_request *request,
                      struct sim_asked *asked);

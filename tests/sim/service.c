@@ -215,6 +215,9 @@ static void turn(struct sim *sim)
     if (service->turns > 1 && now > service->turn_ns + sim->plan.lease_ns / 4 + SIM_MS) {
         service->back_ns = now; /* at least a whole pulse was missed */
     }
+    if (now > service->asked_ns + sim->plan.lease_ns / 8 - SIM_MS) {
+        service->excused_ns = now;
+    }
     service->turn_ns = now;
     for (size_t i = net->first_live; i < net->count; i++) {
         serve(sim, net->conns[i]);

@@ -38,6 +38,7 @@ struct sim_service {
     /* Its own clock: when the last turn was, when the next was asked for, how late turns were in
      * all, and when it last came back from an absence. */
     uint64_t turn_ns, asked_ns, late_ns, back_ns;
+    uint64_t excused_ns; /* when it last was so late that it may have excused everybody's silence */
 };
 
 enum sim_kind { SIM_RANK = 0, SIM_OBSERVER, SIM_AGENT, SIM_AUDITOR };

@@ -19,7 +19,8 @@ muster_status stage_init(struct stage *stage, size_t fail_at, uint64_t seed)
                                                 .role = MST_ROLE_RANK,
                                                 .index = 2,
                                                 .host = mst_slice_text("here"),
-                                                .pid = 99},
+                                                .pid = 99,
+                                                .node = MST_NODE_NONE},
                                        .endpoint_count = 2,
                                        .limits = mst_limits_default};
 

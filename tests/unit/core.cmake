@@ -8,3 +8,4 @@ mst_test(round_test SOURCES round_test.c LINK core_fixture mst_core mst_panic_ab
 mst_test(member_test SOURCES member_test.c LINK core_fixture mst_core mst_panic_abort)
 mst_test(watch_test SOURCES watch_test.c LINK core_fixture mst_core mst_panic_abort)
 mst_test(session_test SOURCES session_test.c LINK core_fixture mst_core mst_panic_abort)
+mst_test(node_test SOURCES node_test.c LINK core_fixture mst_core mst_panic_abort)

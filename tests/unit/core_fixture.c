@@ -170,6 +170,7 @@ struct client fixture_client(struct fixture *f, enum mst_role role, uint32_t ind
     client.open.index = index;
     client.open.host = mst_slice_text("b3");
     client.open.pid = 100 + f->tokens;
+    client.open.node = MST_NODE_NONE;
     return client;
 }
 

@@ -110,6 +110,7 @@ static void make_open(struct message_generator *generator, struct mst_open *open
         .grow = (enum mst_grow)below(generator, MST_GROW_OFF + 1),
         .host = bytes_of(generator),
         .pid = number(generator),
+        .node = coin(generator) ? MST_NODE_NONE : number32(generator),
     };
 }
 
@@ -255,6 +256,7 @@ const struct mst_request *message_generator_request_of(struct message_generator 
     case MST_MEMBERS:
     case MST_ROUNDS:
     case MST_JOBS:
+    case MST_HOSTS:
         request->page.after = number(generator);
         break;
     case MST_FAULT:
@@ -288,6 +290,7 @@ static void make_who(struct message_generator *generator, struct mst_who *who)
         .heard_ms = number(generator),
         .pid = number(generator),
         .host = bytes_of(generator),
+        .node = coin(generator) ? MST_NODE_NONE : number32(generator),
     };
 }
 
@@ -309,7 +312,7 @@ static void make_detail(struct message_generator *generator, struct mst_detail *
 static void make_item(struct message_generator *generator, struct mst_item *item)
 {
     *item = (struct mst_item){
-        .kind = (enum mst_item_kind)(1 + below(generator, MST_ITEM_JOB)),
+        .kind = (enum mst_item_kind)(1 + below(generator, MST_ITEM_HOST)),
         .revision = number(generator),
         .number = number(generator),
         .arrived = number32(generator),
@@ -370,7 +373,8 @@ static bool open_equal(const struct mst_open *a, const struct mst_open *b)
            mst_slice_equal(a->job, b->job) && a->role == b->role && a->index == b->index &&
            a->incarnation == b->incarnation && a->generation == b->generation &&
            a->size == b->size && a->min_size == b->min_size && a->join_wait_ms == b->join_wait_ms &&
-           a->grow == b->grow && mst_slice_equal(a->host, b->host) && a->pid == b->pid;
+           a->grow == b->grow && mst_slice_equal(a->host, b->host) && a->pid == b->pid &&
+           a->node == b->node;
 }
 
 static bool write_equal(const struct mst_request *a, const struct mst_request *b)
@@ -466,6 +470,7 @@ static bool parameters_equal(const struct mst_request *a, const struct mst_reque
     case MST_MEMBERS:
     case MST_ROUNDS:
     case MST_JOBS:
+    case MST_HOSTS:
         return a->page.after == b->page.after;
     case MST_FAULT:
     case MST_LOST:
@@ -485,7 +490,7 @@ static bool who_equal(const struct mst_who *a, const struct mst_who *b)
     return a->index == b->index && a->rank == b->rank && a->incarnation == b->incarnation &&
            a->role == b->role && a->state == b->state && a->cause == b->cause &&
            a->code == b->code && a->losses == b->losses && a->heard_ms == b->heard_ms &&
-           a->pid == b->pid && mst_slice_equal(a->host, b->host);
+           a->pid == b->pid && mst_slice_equal(a->host, b->host) && a->node == b->node;
 }
 
 static bool view_equal(const struct mst_view *a, const struct mst_view *b)

@@ -132,7 +132,8 @@ static void golden_bytes_of_a_start(void **state)
                  .size = 2,
                  .min_size = 1,
                  .host = mst_slice_text("b3"),
-                 .pid = 4242}};
+                 .pid = 4242,
+                 .node = MST_NODE_NONE}};
     struct mst_request join = {.id = 1, .oldest = 1, .command = MST_JOIN};
     struct mst_reply opened = {.id = 1,
                                .command = MST_OPEN,

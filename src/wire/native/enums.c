@@ -68,7 +68,8 @@
     X(MST_ITEM_RESET, MUSTER__ITEM_KIND__ITEM_RESET)                                               \
     X(MST_ITEM_ROUND, MUSTER__ITEM_KIND__ITEM_ROUND)                                               \
     X(MST_ITEM_PART, MUSTER__ITEM_KIND__ITEM_PART)                                                 \
-    X(MST_ITEM_JOB, MUSTER__ITEM_KIND__ITEM_JOB)
+    X(MST_ITEM_JOB, MUSTER__ITEM_KIND__ITEM_JOB)                                                   \
+    X(MST_ITEM_HOST, MUSTER__ITEM_KIND__ITEM_HOST)
 
 #define SAME(ours, theirs)                                                                         \
     _Static_assert((int)(ours) == (int)(theirs), "msg/ and the schema number " #ours " alike");

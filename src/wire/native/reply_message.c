@@ -25,6 +25,7 @@ static void encode_who(Muster__Who *message, const struct mst_who *who)
     message->heard_ms = who->heard_ms;
     message->pid = who->pid;
     message->host = mst_native_bytes(who->host);
+    message->node = who->node + 1; /* MST_NODE_NONE becomes 0 */
 }
 
 static void encode_view(Muster__View *message, const struct mst_view *view)
@@ -79,7 +80,7 @@ static bool who_is_told(const struct mst_who *who)
 {
     return who->index || who->rank || who->incarnation || (int)who->role || (int)who->state ||
            (int)who->cause || who->code || who->losses || who->heard_ms || who->pid ||
-           who->host.size;
+           who->host.size || who->node;
 }
 
 static void encode_item(Muster__Item *message, Muster__Who *who, const struct mst_item *item)
@@ -176,6 +177,7 @@ static bool decode_who(struct mst_who *out, const Muster__Who *message,
         .heard_ms = message->heard_ms,
         .pid = message->pid,
         .host = mst_native_slice(message->host),
+        .node = message->node - 1,
     };
     return true;
 }

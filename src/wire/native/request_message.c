@@ -33,6 +33,7 @@ static void encode_open(Muster__Open *message, const struct mst_open *open)
     message->grow = (Muster__Grow)open->grow;
     message->host = mst_native_bytes(open->host);
     message->pid = open->pid;
+    message->node = open->node + 1; /* MST_NODE_NONE becomes 0 */
 }
 
 static muster_status encode_write(Muster__Write *message, const struct mst_request *request,
@@ -206,6 +207,7 @@ muster_status mst_native_request_encode(struct mst_native_request_message *out,
     case MST_MEMBERS:
     case MST_ROUNDS:
     case MST_JOBS:
+    case MST_HOSTS:
         out->page = (Muster__Page)MUSTER__PAGE__INIT;
         out->page.after = request->page.after;
         return MUSTER_OK;
@@ -243,6 +245,7 @@ static muster_status decode_open(struct mst_open *out, const Muster__Open *messa
         .grow = (enum mst_grow)message->grow,
         .host = mst_native_slice(message->host),
         .pid = message->pid,
+        .node = message->node - 1,
     };
     return MUSTER_OK;
 }
@@ -433,6 +436,7 @@ muster_status mst_native_request_decode(struct mst_request *out, const Muster__R
     case MST_MEMBERS:
     case MST_ROUNDS:
     case MST_JOBS:
+    case MST_HOSTS:
         out->page.after = message->members->after; /* one union, one type */
         return MUSTER_OK;
     case MST_FAULT:

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/nodes.h"
+
+#define NAMES_SHOWN 8u
+
+static bool comes_before(const struct mst_who *who, enum mst_role role, uint32_t index)
+{
+    return who->role != role ? who->role < role : who->index < index;
+}
+
+static const struct mst_who *find(const struct mst_item *members, size_t count, enum mst_role role,
+                                  uint32_t index)
+{
+    size_t low = 0, high = count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (comes_before(&members[middle].who, role, index)) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < count && members[low].who.role == role && members[low].who.index == index
+               ? &members[low].who
+               : NULL;
+}
+
+static bool is_silently_lost(const struct mst_who *who)
+{
+    return who && who->state == MST_STATE_LOST && who->cause == MST_CAUSE_LEASE;
+}
+
+bool mst_cli_node_took(const struct mst_item *members, size_t count, uint32_t index)
+{
+    const struct mst_who *rank = find(members, count, MST_ROLE_RANK, index);
+
+    return is_silently_lost(rank) && rank->node != MST_NODE_NONE &&
+           is_silently_lost(find(members, count, MST_ROLE_AGENT, rank->node));
+}
+
+static void put_host(struct mst_slice host)
+{
+    mst_cli_print_bytes((struct muster_slice){.data = host.data, .size = host.size});
+}
+
+static bool went_with(const struct mst_who *who, const struct mst_who *agent)
+{
+    return who->role == MST_ROLE_RANK && who->node == agent->index && is_silently_lost(who);
+}
+
+static void print_node(const struct mst_item *members, size_t count, const struct mst_who *agent)
+{
+    uint64_t heard_ms = agent->heard_ms;
+    uint32_t ranks = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        const struct mst_who *who = &members[i].who;
+
+        if (went_with(who, agent)) {
+            heard_ms = who->heard_ms < heard_ms ? who->heard_ms : heard_ms;
+            ranks++;
+        }
+    }
+    if (ranks == 0) {
+        return;
+    }
+    mst_cli_put("node %u (", agent->index);
+    put_host(agent->host);
+    mst_cli_put(") lost, last heard %.1f s ago: rank%s ", (double)heard_ms / 1000,
+                ranks == 1 ? "" : "s");
+    ranks = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct mst_who *who = &members[i].who;
+
+        if (went_with(who, agent) && ranks++ < NAMES_SHOWN) {
+            mst_cli_put("%s#%u", ranks == 1 ? "" : ", ", who->index);
+        }
+    }
+    if (ranks > NAMES_SHOWN) {
+        mst_cli_put(" and %u more", ranks - NAMES_SHOWN);
+    }
+    mst_cli_put("\n");
+}
+
+void mst_cli_nodes_print(const struct mst_item *members, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (members[i].who.role == MST_ROLE_AGENT && is_silently_lost(&members[i].who)) {
+            print_node(members, count, &members[i].who);
+        }
+    }
+}
+
+void mst_cli_hosts_print(const struct mst_item *hosts, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct mst_item *host = &hosts[i];
+
+        if (host->number == 0 && host->expected == 0) {
+            continue;
+        }
+        mst_cli_put("host ");
+        put_host(host->name);
+        mst_cli_put(": ");
+        if (host->number > 0) {
+            mst_cli_put("lost %llu time%s%s", (unsigned long long)host->number,
+                        host->number == 1 ? "" : "s", host->expected > 0 ? ", " : "");
+        }
+        if (host->expected > 0) {
+            mst_cli_put("%u rank%s lost there alone", host->expected,
+                        host->expected == 1 ? "" : "s");
+        }
+        mst_cli_put("\n");
+    }
+}
+
+json_t *mst_cli_hosts_json(const struct mst_item *hosts, size_t count)
+{
+    json_t *list = mst_cli_json_check(json_array());
+
+    for (size_t i = 0; i < count; i++) {
+        const struct mst_item *host = &hosts[i];
+        json_t *object = mst_cli_json_check(json_object());
+        struct muster_slice name = {.data = host->name.data, .size = host->name.size};
+
+        mst_cli_json_put(object, "host", mst_cli_json_bytes(name));
+        mst_cli_json_put(object, "losses", json_integer((json_int_t)host->number));
+        mst_cli_json_put(object, "rank_losses", json_integer(host->expected));
+        mst_cli_json_put(object, "members", json_integer(host->arrived));
+        (void)json_array_append_new(list, object);
+    }
+    return list;
+}

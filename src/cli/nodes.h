@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_CLI_NODES_H
+#define MST_CLI_NODES_H
+
+/* What `muster status` says of nodes and hosts. The members are as MEMBERS lists them, by role and
+ * index; the hosts as HOSTS does. */
+
+#include "cli/print.h"
+#include "msg/reply.h"
+
+/* The rank was lost with its whole node, and neither is back: it is told with the node. */
+bool mst_cli_node_took(const struct mst_item *members, size_t count, uint32_t index);
+
+/* A line for each node that is lost: which ranks it took that are still missing. */
+void mst_cli_nodes_print(const struct mst_item *members, size_t count);
+
+/* A line for each host that lost something. */
+void mst_cli_hosts_print(const struct mst_item *hosts, size_t count);
+json_t *mst_cli_hosts_json(const struct mst_item *hosts, size_t count);
+
+#endif
