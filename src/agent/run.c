@@ -560,7 +560,8 @@ static bool prepare(struct mst_job *job)
 
 int mst_run(const struct mst_run_options *options)
 {
-    struct mst_job job = {.options = options, .place_count = options->nproc};
+    struct mst_job job = {
+        .options = options, .place_count = options->nproc, .service = {.http = options->http}};
     int code = find_program(&job);
 
     if (code != 0) {

@@ -25,6 +25,7 @@ struct mst_run_options {
     int64_t join_wait_ms;
     const char *grow;  /* "check", "fault", "off" */
     const char *lease; /* as text for the service; NULL: its default */
+    const char *http;  /* where the service tells health and metrics; NULL or empty: nowhere */
     uint32_t max_restarts;
     int64_t grace_ms;
     bool dump, label;

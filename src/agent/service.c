@@ -31,7 +31,8 @@ static int spawn(struct mst_service *service, int ready)
 {
     char name[] = "muster", serve[] = "serve", addr[] = "--addr", log[] = "--log-level=warn";
     char ready_fd[32], lease[sizeof service->lease + 8];
-    char *arguments[8] = {name, serve, addr, service->addr, log};
+    char http[256], job[sizeof service->job + 8];
+    char *arguments[16] = {name, serve, addr, service->addr, log};
     unsigned count = 5;
     int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC), error;
     struct mst_spawn how = {.path = "/proc/self/exe",
@@ -48,6 +49,12 @@ static int spawn(struct mst_service *service, int ready)
     if (ready >= 0) {
         (void)snprintf(ready_fd, sizeof ready_fd, "--ready-fd=%d", ready);
         arguments[count++] = ready_fd;
+    }
+    if (service->http != NULL && service->http[0] != '\0') {
+        (void)snprintf(http, sizeof http, "--http=%s", service->http);
+        (void)snprintf(job, sizeof job, "--job=%s", service->job);
+        arguments[count++] = http;
+        arguments[count++] = job;
     }
     if (service->lease[0] != '\0') {
         (void)snprintf(lease, sizeof lease, "--lease=%s", service->lease);
@@ -78,7 +85,6 @@ muster_status mst_service_start(struct mst_service *service, const char *job, co
     int ends[2], error;
     bool is_ready;
 
-    *service = (struct mst_service){0};
     if (mst_socket_path(job, path, true, err) != MUSTER_OK) {
         return err->status;
     }

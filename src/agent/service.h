@@ -13,7 +13,8 @@ struct mst_service {
     pid_t pid; /* 0: not running */
     char job[MST_SOCKET_PATH_MAX];
     char addr[MST_SOCKET_PATH_MAX + 8];
-    char lease[24]; /* empty: the default */
+    char lease[24];   /* empty: the default */
+    const char *http; /* set before the start: where it serves health and metrics. NULL: nowhere */
 };
 
 /* Starts it and waits until it can be reached. On failure `err` is one line. */

@@ -115,21 +115,3 @@ void mst_cli_hosts_print(const struct mst_item *hosts, size_t count)
         mst_cli_put("\n");
     }
 }
-
-json_t *mst_cli_hosts_json(const struct mst_item *hosts, size_t count)
-{
-    json_t *list = mst_cli_json_check(json_array());
-
-    for (size_t i = 0; i < count; i++) {
-        const struct mst_item *host = &hosts[i];
-        json_t *object = mst_cli_json_check(json_object());
-        struct muster_slice name = {.data = host->name.data, .size = host->name.size};
-
-        mst_cli_json_put(object, "host", mst_cli_json_bytes(name));
-        mst_cli_json_put(object, "losses", json_integer((json_int_t)host->number));
-        mst_cli_json_put(object, "rank_losses", json_integer(host->expected));
-        mst_cli_json_put(object, "members", json_integer(host->arrived));
-        (void)json_array_append_new(list, object);
-    }
-    return list;
-}

@@ -16,6 +16,5 @@ void mst_cli_nodes_print(const struct mst_item *members, size_t count);
 
 /* A line for each host that lost something. */
 void mst_cli_hosts_print(const struct mst_item *hosts, size_t count);
-json_t *mst_cli_hosts_json(const struct mst_item *hosts, size_t count);
 
 #endif

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "msg/words.h"
+
 void mst_cli_print_bytes(struct muster_slice bytes)
 {
     const unsigned char *data = bytes.data;
@@ -96,57 +98,10 @@ int mst_cli_finish_output(const struct mst_cli *cli)
 
 const char *mst_cli_role_name(enum muster_role role)
 {
-    switch (role) {
-    case MUSTER_ROLE_RANK:
-        return "rank";
-    case MUSTER_ROLE_WORKER:
-        return "worker";
-    case MUSTER_ROLE_AGENT:
-        return "agent";
-    case MUSTER_ROLE_OBSERVER:
-        return "observer";
-    }
-    return "?";
+    return mst_role_word((enum mst_role)role);
 }
 
 const char *mst_cli_state_name(enum muster_member_state state)
 {
-    switch (state) {
-    case MUSTER_MEMBER_JOINING:
-        return "joining";
-    case MUSTER_MEMBER_PRESENT:
-        return "present";
-    case MUSTER_MEMBER_SILENT:
-        return "silent";
-    case MUSTER_MEMBER_LOST:
-        return "lost";
-    case MUSTER_MEMBER_LEFT:
-        return "left";
-    case MUSTER_MEMBER_ABSENT:
-        return "absent";
-    }
-    return "?";
-}
-
-const char *mst_cli_cause_name(enum muster_cause cause)
-{
-    switch (cause) {
-    case MUSTER_CAUSE_NONE:
-        return "none";
-    case MUSTER_CAUSE_EXIT:
-        return "exit";
-    case MUSTER_CAUSE_SIGNAL:
-        return "signal";
-    case MUSTER_CAUSE_GONE:
-        return "gone";
-    case MUSTER_CAUSE_LEASE:
-        return "lease";
-    case MUSTER_CAUSE_FAULT:
-        return "fault";
-    case MUSTER_CAUSE_EVICTED:
-        return "evicted";
-    case MUSTER_CAUSE_LEFT:
-        return "left";
-    }
-    return "?";
+    return mst_state_word((enum mst_state)state);
 }

@@ -25,6 +25,5 @@ int mst_cli_finish_output(const struct mst_cli *cli);
 
 const char *mst_cli_role_name(enum muster_role role);
 const char *mst_cli_state_name(enum muster_member_state state);
-const char *mst_cli_cause_name(enum muster_cause cause);
 
 #endif

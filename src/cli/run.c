@@ -95,6 +95,7 @@ static int run(struct mst_cli *cli)
         .join_wait_ms = number(cli, "join_wait", 0),
         .grow = grow_of(cli),
         .lease = lease,
+        .http = given(cli, "http") ? mst_cli_text(cli, "http") : NULL,
         .max_restarts = (uint32_t)mst_cli_number(cli, "max_restarts"),
         .grace_ms = mst_cli_number(cli, "grace"),
         .dump = mst_cli_number(cli, "core") != 0,

@@ -72,6 +72,11 @@ static bool announce(const struct mst_cli *cli, const struct mst_uv_service *ser
             mst_uv_service_address(service));
     }
     mst_cli_put("muster: serving on %s\n", mst_uv_service_address(service));
+    if (mst_uv_service_http(service)) {
+        const char *http = mst_uv_service_http(service);
+
+        mst_cli_put("muster: health and metrics on %s%s\n", *http == 'u' ? "" : "http://", http);
+    }
     (void)fflush(stdout);
     if (fd < 0) {
         return true;
@@ -137,6 +142,8 @@ static int serve(const struct mst_cli *cli, char *list)
     }
     config.lease_ns = (uint64_t)mst_cli_number(cli, "lease") * 1000000u;
     config.log_level = (enum mst_level)mst_cli_number(cli, "log_level");
+    config.http = mst_cli_text(cli, "http");
+    config.job = mst_cli_text(cli, "job");
     config.parent = mst_cli_number(cli, "parent") != 0;
     if (config.parent && !mst_cli_given(cli, "log_level")) {
         config.log_level = MST_WARN; /* it shares stderr with somebody's program */

@@ -95,8 +95,8 @@ static void check_session(const struct mst_core *core, const struct mst_session 
     MST_ASSERT(!session->job->dropped);
     MST_ASSERT(!session->link || session->link->session == session);
     MST_ASSERT(mst_alarm_is_set(&session->alarm));
-    /* Later than its lease only if that has ended and its node decides. */
-    MST_ASSERT(session->alarm.at_ns <= session->lease_ns || session->lease_ns <= core->now_ns);
+    MST_ASSERT(session->alarm.at_ns <= session->lease_ns || session->agent != MST_NODE_NONE ||
+               session->role == MST_ROLE_AGENT);
     MST_ASSERT(mst_tree_linked(&session->in_node) == (session->agent != MST_NODE_NONE));
     MST_ASSERT(session->heard_ns <= core->now_ns);
     MST_ASSERT((member == NULL) == (session->role == MST_ROLE_OBSERVER));

@@ -49,6 +49,7 @@ muster_status mst_core_new(struct mst_core **out, const struct mst_core_config *
         return MUSTER_ENOMEM;
     }
     core->pulse_ns = MST_NEVER;
+    mst_counts_init(&core->counts);
     mst_alarm_init(&core->alarms);
     mst_link_tree_init(&core->links);
     mst_session_tree_init(&core->sessions);
@@ -165,6 +166,7 @@ static void carry_out(struct mst_session *session, struct mst_waiter *waiter,
         break;
     case MST_WRITE:
         mst_write_request(session, waiter, request);
+        mst_counts_write(&session->core->counts, request, waiter->status);
         break;
     case MST_GET:
         mst_key_get(session, waiter, request);

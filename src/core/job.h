@@ -6,6 +6,7 @@
  * last session ends, what belongs to a generation goes, and the parameters are free to be named
  * anew. Its numbers outlive it: past.h. */
 
+#include "core/counts.h"
 #include "core/key.h"
 #include "core/member.h"
 #include "core/past.h"
@@ -58,6 +59,8 @@ struct mst_job {
     struct mst_list round_list; /* the same, in the order they came */
     uint64_t round_serial;
     struct mst_round *seal; /* the open one; borrowed */
+
+    struct mst_job_counts counts;
 
     uint32_t name_size;
     char name[];

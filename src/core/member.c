@@ -257,6 +257,7 @@ void mst_member_admit(struct mst_member *member, struct mst_session *session)
     struct mst_blob *host = mst_blob_keep(session->host);
 
     MST_ASSERT(member->end && !member->session);
+    mst_member_count_loss(member);
     session->member = member;
     session->claiming = false;
     mst_node_enter(session);
@@ -387,6 +388,25 @@ static void set_fence(struct mst_member *member, struct mst_token token)
     MST_ASSERT(member->fenced);
 }
 
+void mst_member_count_loss(struct mst_member *member)
+{
+    if (member->loss_uncounted) {
+        member->loss_uncounted = false;
+        member->job->counts.losses[member->cause]++;
+    }
+}
+
+/* A death is often told before the status of the process is known, and a counter cannot take back
+ * what it said: so a loss with the cause GONE is counted when its status comes, when somebody takes
+ * the place, or when somebody looks. */
+static void count_end(struct mst_member *member)
+{
+    member->loss_uncounted = member->role != MST_ROLE_AGENT;
+    if (member->cause != MST_CAUSE_GONE) {
+        mst_member_count_loss(member);
+    }
+}
+
 enum company { ALONE, WITH_NODE };
 
 static void give_up(struct mst_member *member, enum mst_state end, struct mst_loss loss,
@@ -411,6 +431,7 @@ static void give_up(struct mst_member *member, enum mst_state end, struct mst_lo
     if (job->free_from[member->role] > member->index) {
         job->free_from[member->role] = member->index;
     }
+    count_end(member);
     set_fence(member, session->token);
     mst_member_touch(member);
     tell_gone(member);
@@ -547,6 +568,7 @@ static void refine_cause(struct mst_member *member, const struct mst_loss *loss)
     }
     member->cause = loss->cause;
     member->code = loss->code;
+    mst_member_count_loss(member);
     set_text(member, loss->text);
     if (member->seat.incarnation == member->incarnation) {
         member->seat.cause = loss->cause;

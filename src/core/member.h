@@ -51,6 +51,7 @@ struct mst_member {
     struct mst_session *session;  /* the holder */
     struct mst_session *claimant; /* who waits for the holder's loss */
     bool fenced;                  /* `token` is in core->fences */
+    bool loss_uncounted;          /* GONE, which may still be refined */
     struct mst_tree_node fence_node;
     struct mst_token fence_token;
     uint64_t revision; /* of its last change */
@@ -104,6 +105,9 @@ void mst_member_touch(struct mst_member *member);
  * at the end of the input. */
 void mst_member_lose(struct mst_member *member, struct mst_loss loss);
 void mst_member_leave(struct mst_member *member);
+
+/* Its last loss is counted by its cause as it is known now, unless it was already. */
+void mst_member_count_loss(struct mst_member *member);
 
 /* The same as mst_member_lose for one of several that are lost at once: no round is closed before
  * mst_round_settle, and its host is not blamed for it. */

@@ -2,6 +2,7 @@
 #include "core/narrate.h"
 
 #include "core/job.h"
+#include "msg/words.h"
 
 bool mst_narrate_begin(struct mst_line *line, const struct mst_job *job, enum mst_level level,
                        const char *event)
@@ -78,25 +79,7 @@ void mst_narrate_end(struct mst_line *line)
 
 const char *mst_narrate_cause(enum mst_cause cause)
 {
-    switch (cause) {
-    case MST_CAUSE_NONE:
-        return "none";
-    case MST_CAUSE_EXIT:
-        return "exit";
-    case MST_CAUSE_SIGNAL:
-        return "signal";
-    case MST_CAUSE_GONE:
-        return "gone";
-    case MST_CAUSE_LEASE:
-        return "lease";
-    case MST_CAUSE_FAULT:
-        return "fault";
-    case MST_CAUSE_EVICTED:
-        return "evicted";
-    case MST_CAUSE_LEFT:
-        return "left";
-    }
-    return "?";
+    return mst_cause_word(cause);
 }
 
 /* Only those a round or a seal can end with. */

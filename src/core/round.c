@@ -289,8 +289,12 @@ static void keep_hosts(struct mst_round *round)
 
 static void tell_closed(const struct mst_round *round)
 {
+    struct mst_core *core = round->job->core;
     struct mst_line line;
 
+    if (round->opened_ns != 0) {
+        mst_counts_round(&core->counts, round->status, core->now_ns - round->opened_ns);
+    }
     if (!mst_narrate_begin(&line, round->job, MST_DEBUG, "round-closed")) {
         return;
     }
@@ -609,6 +613,7 @@ static void contribute(struct mst_session *session, struct mst_waiter *waiter,
         return;
     }
     if (round->arrived == 0) {
+        round->opened_ns = session->core->now_ns;
         tell_opened(round);
     }
     part->arrived = true;

@@ -42,6 +42,7 @@ struct mst_round {
     struct mst_job *job;
     struct mst_round_name *name; /* borrowed; meaningless once DONE */
     uint64_t number;
+    uint64_t opened_ns; /* for the counts; 0: not known */
     struct mst_alarm alarm;
     struct mst_list waiters; /* struct mst_waiter.in_round */
 

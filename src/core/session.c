@@ -238,10 +238,6 @@ void mst_session_extend(struct mst_session *session)
     if (session->lease_ns < least_ns) {
         session->lease_ns = least_ns;
     }
-    if (session->alarm.at_ns > session->lease_ns) { /* it waits for its node no more */
-        mst_alarm_set(&session->core->alarms, &session->alarm, session->core->now_ns,
-                      session->lease_ns);
-    }
 }
 
 void mst_session_heard(struct mst_session *session)
@@ -255,11 +251,17 @@ void mst_session_heard(struct mst_session *session)
 
 void mst_session_renew(struct mst_session *session, struct mst_waiter *waiter)
 {
+    struct mst_core *core = session->core;
+
     if (mst_node_going(session)) {
         mst_waiter_set_view(waiter, mst_generation_outside_view(session->job, session->member));
         mst_waiter_answer(waiter, MUSTER_EFENCED);
         return;
     }
+    if (session->renewed_ns != 0) {
+        mst_counts_renewal(&core->counts, core->now_ns - session->renewed_ns);
+    }
+    session->renewed_ns = core->now_ns;
     mst_session_heard(session);
     mst_waiter_answer(waiter, MUSTER_OK);
 }

@@ -32,6 +32,7 @@ struct mst_session {
     uint64_t pid;
     uint32_t agent; /* index of the one that started it: its node. MST_NODE_NONE: none */
     uint64_t heard_ns;
+    uint64_t renewed_ns; /* for the counts; 0: not yet */
     /* When it ends. The alarm rings then or, if renewed since, earlier; later when it has ended and
      * the node decides (node.h). */
     uint64_t lease_ns;

@@ -4,6 +4,7 @@
 
 /* The core itself: what belongs to no job. */
 
+#include "core/counts.h"
 #include "core/part.h"
 
 struct mst_core {
@@ -22,6 +23,7 @@ struct mst_core {
     uint64_t job_serial;
     struct mst_list dirty;   /* jobs to settle before the input is over */
     struct mst_list effects; /* struct mst_todo, in the order they were decided */
+    struct mst_counts counts;
 
     /* What mst_core_next hands out, one at a time. */
     struct mst_waiter *current;

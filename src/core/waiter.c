@@ -136,6 +136,7 @@ void mst_waiter_free(struct mst_waiter *waiter)
 void mst_waiter_answer(struct mst_waiter *waiter, muster_status status)
 {
     MST_ASSERT(waiter->stage != MST_QUEUED);
+    mst_counts_read(&waiter->core->counts, waiter->command, status, waiter->stage == MST_WAITING);
     stop(waiter);
     waiter->status = status;
     waiter->stage = MST_QUEUED;

@@ -2,113 +2,28 @@
 #include "lib/items.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-struct mst_lib_block {
-    struct mst_lib_block *next;
-    char bytes[];
-};
-
-static size_t bytes_of(const struct mst_item *item)
+bool mst_lib_items_add(struct mst_items *items, const struct mst_reply *reply)
 {
-    return item->name.size + item->value.size + item->who.host.size + 3;
+    return mst_items_add(items, reply->items, reply->item_count);
 }
 
-static struct mst_slice lay(char **at, struct mst_slice bytes)
-{
-    struct mst_slice laid = mst_slice_of(*at, bytes.size);
-
-    if (bytes.size > 0) {
-        memcpy(*at, bytes.data, bytes.size);
-    }
-    (*at)[bytes.size] = '\0';
-    *at += bytes.size + 1;
-    return laid;
-}
-
-static bool make_room(struct mst_lib_items *items, size_t count)
-{
-    size_t room = items->room > 0 ? items->room : 16;
-    struct mst_item *grown;
-
-    while (room < items->count + count) {
-        room *= 2;
-    }
-    if (room == items->room) {
-        return true;
-    }
-    grown = realloc(items->items, room * sizeof(*grown));
-    if (!grown) {
-        return false;
-    }
-    items->items = grown;
-    items->room = room;
-    return true;
-}
-
-static bool add(struct mst_lib_items *items, const struct mst_item *from, size_t count)
-{
-    struct mst_lib_block *block;
-    size_t size = 0;
-    char *at;
-
-    if (count == 0) {
-        return true;
-    }
-    for (size_t i = 0; i < count; i++) {
-        size += bytes_of(&from[i]);
-    }
-    block = make_room(items, count) ? malloc(sizeof(*block) + size) : NULL;
-    if (!block) {
-        return false;
-    }
-    block->next = items->blocks;
-    items->blocks = block;
-    at = block->bytes;
-    for (size_t i = 0; i < count; i++) {
-        struct mst_item item = from[i];
-
-        item.name = lay(&at, item.name);
-        item.value = lay(&at, item.value);
-        item.who.host = lay(&at, item.who.host);
-        items->items[items->count++] = item;
-    }
-    return true;
-}
-
-bool mst_lib_items_add(struct mst_lib_items *items, const struct mst_reply *reply)
-{
-    return add(items, reply->items, reply->item_count);
-}
-
-bool mst_lib_items_add_detail(struct mst_lib_items *items, const struct mst_detail *detail)
+bool mst_lib_items_add_detail(struct mst_items *items, const struct mst_detail *detail)
 {
     for (uint32_t i = 0; i < detail->who_count && i < MST_NAMES_MAX; i++) {
         struct mst_item item = {.kind = MST_ITEM_MEMBER, .who = detail->who[i]};
 
-        if (!add(items, &item, 1)) {
+        if (!mst_items_add(items, &item, 1)) {
             return false;
         }
     }
     return true;
 }
 
-void mst_lib_items_fini(struct mst_lib_items *items)
-{
-    while (items->blocks) {
-        struct mst_lib_block *next = items->blocks->next;
-
-        free(items->blocks);
-        items->blocks = next;
-    }
-    free(items->items);
-    *items = (struct mst_lib_items){0};
-}
-
 /* ---- pages ---- */
 
 struct pages {
-    struct mst_lib_items *items;
+    struct mst_items *items;
     uint64_t next;
     bool no_memory;
 };
@@ -133,8 +48,7 @@ static void turn_page(struct mst_request *request, const struct pages *pages)
 }
 
 static muster_status collect(muster_client *client, struct mst_request *request, int64_t timeout_ms,
-                             struct mst_lib_items *items, struct muster_error *err,
-                             const char *what)
+                             struct mst_items *items, struct muster_error *err, const char *what)
 {
     uint64_t deadline_ns = mst_lib_deadline_ns(timeout_ms, 0);
     struct pages pages = {.items = items};
@@ -152,7 +66,7 @@ static muster_status collect(muster_client *client, struct mst_request *request,
 }
 
 muster_status mst_lib_items_collect(muster_client *client, struct mst_request *request,
-                                    int64_t timeout_ms, struct mst_lib_items *items,
+                                    int64_t timeout_ms, struct mst_items *items,
                                     struct muster_error *err, const char *what)
 {
     muster_status status = mst_lib_enter(client, err, what);
@@ -168,7 +82,7 @@ muster_status mst_lib_items_collect(muster_client *client, struct mst_request *r
     mst_lib_let_go(client);
     mst_lib_unlock(client);
     if (status != MUSTER_OK) {
-        mst_lib_items_fini(items);
+        mst_items_fini(items);
     }
     return status;
 }
@@ -216,22 +130,22 @@ struct muster_member mst_lib_member_of(const struct mst_item *item)
 }
 
 struct muster_members {
-    struct mst_lib_items items;
+    struct mst_items items;
     size_t count;
     struct muster_member members[];
 };
 
-muster_members *mst_lib_members_new(struct mst_lib_items *items)
+muster_members *mst_lib_members_new(struct mst_items *items)
 {
     muster_members *members =
         calloc(1, sizeof(*members) + items->count * sizeof(members->members[0]));
 
     if (!members) {
-        mst_lib_items_fini(items);
+        mst_items_fini(items);
         return NULL;
     }
     members->items = *items;
-    *items = (struct mst_lib_items){0};
+    *items = (struct mst_items){0};
     for (size_t i = 0; i < members->items.count; i++) {
         if (members->items.items[i].kind == MST_ITEM_MEMBER) {
             members->members[members->count++] = mst_lib_member_of(&members->items.items[i]);
@@ -253,7 +167,7 @@ const struct muster_member *muster_members_get(const muster_members *members, si
 void muster_members_free(muster_members *members)
 {
     if (members) {
-        mst_lib_items_fini(&members->items);
+        mst_items_fini(&members->items);
         free(members);
     }
 }

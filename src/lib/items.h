@@ -2,37 +2,28 @@
 #ifndef MST_LIB_ITEMS_H
 #define MST_LIB_ITEMS_H
 
-/* What a reply lists, kept after the reply is gone: everything it borrows is copied, and every text
- * gets a NUL behind it. */
+/* What replies list, kept and shown as the public API has it. */
 
+#include "io/items.h"
 #include "lib/handle.h"
 #include "muster/member.h"
 
-struct mst_lib_block;
-
-struct mst_lib_items {
-    struct mst_item *items;
-    size_t count, room;
-    struct mst_lib_block *blocks; /* the bytes they point to */
-};
-
 /* Appends the items of a reply. False: no memory, and nothing was appended. */
-bool mst_lib_items_add(struct mst_lib_items *items, const struct mst_reply *reply);
+bool mst_lib_items_add(struct mst_items *items, const struct mst_reply *reply);
 
 /* The same for the names in a reply's detail: items of which only `who` is set. */
-bool mst_lib_items_add_detail(struct mst_lib_items *items, const struct mst_detail *detail);
-void mst_lib_items_fini(struct mst_lib_items *items);
+bool mst_lib_items_add_detail(struct mst_items *items, const struct mst_detail *detail);
 
-/* Requests page after page of one listing; `request` is MEMBERS, ROUNDS or ROUND_MEMBERS (its
- * `after` is set here) or LIST. The pages together are what was asked for. */
+/* Requests page after page of one listing; `request` is MEMBERS, ROUNDS, JOBS or
+ * ROUND_MEMBERS (its `after` is set here) or LIST. The pages together are what was asked for. */
 muster_status mst_lib_items_collect(muster_client *client, struct mst_request *request,
-                                    int64_t timeout_ms, struct mst_lib_items *items,
+                                    int64_t timeout_ms, struct mst_items *items,
                                     struct muster_error *err, const char *what);
 
 /* As the public API shows it; borrows from the item. */
 struct muster_member mst_lib_member_of(const struct mst_item *item);
 
 /* The members among the items, as the public list; takes the items over. NULL: no memory. */
-muster_members *mst_lib_members_new(struct mst_lib_items *items);
+muster_members *mst_lib_members_new(struct mst_items *items);
 
 #endif

@@ -233,7 +233,7 @@ void muster_value_free(muster_value *value)
 }
 
 struct muster_keys {
-    struct mst_lib_items items;
+    struct mst_items items;
 };
 
 muster_status muster_key_list(muster_client *client, const char *prefix,
@@ -300,7 +300,7 @@ uint64_t muster_keys_revision(const muster_keys *keys, size_t i)
 void muster_keys_free(muster_keys *keys)
 {
     if (keys) {
-        mst_lib_items_fini(&keys->items);
+        mst_items_fini(&keys->items);
         free(keys);
     }
 }

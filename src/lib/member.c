@@ -8,7 +8,7 @@ muster_status muster_member_list(muster_client *client, int64_t timeout_ms, must
 {
     static const char what[] = "list the members";
     struct mst_request request = {.command = MST_MEMBERS};
-    struct mst_lib_items items = {0};
+    struct mst_items items = {0};
     muster_status status;
 
     if (!out) {

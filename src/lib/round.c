@@ -57,7 +57,7 @@ struct muster_round_result {
     muster_status status;
     uint64_t number;
     struct muster_round_count count;
-    struct mst_lib_items parts, names;
+    struct mst_items parts, names;
     size_t missing_count;
     struct muster_member missing[MST_NAMES_MAX];
     size_t value_size;
@@ -426,8 +426,8 @@ const struct muster_member *muster_round_missing(const muster_round_result *resu
 void muster_round_free(muster_round_result *result)
 {
     if (result) {
-        mst_lib_items_fini(&result->parts);
-        mst_lib_items_fini(&result->names);
+        mst_items_fini(&result->parts);
+        mst_items_fini(&result->names);
         free(result);
     }
 }
@@ -439,7 +439,7 @@ muster_status muster_round_members(muster_client *client, const char *name, uint
                                    struct muster_error *err)
 {
     struct mst_request request = {.command = MST_ROUND_MEMBERS};
-    struct mst_lib_items items = {0};
+    struct mst_items items = {0};
     char what[MST_LIB_WHAT_ROOM];
     muster_status status;
 
@@ -469,17 +469,17 @@ muster_status muster_round_members(muster_client *client, const char *name, uint
 }
 
 struct muster_rounds {
-    struct mst_lib_items items;
+    struct mst_items items;
     size_t count;
     struct muster_round_info rounds[];
 };
 
-static muster_rounds *rounds_of(struct mst_lib_items *items)
+static muster_rounds *rounds_of(struct mst_items *items)
 {
     muster_rounds *rounds = calloc(1, sizeof(*rounds) + items->count * sizeof(rounds->rounds[0]));
 
     if (!rounds) {
-        mst_lib_items_fini(items);
+        mst_items_fini(items);
         return NULL;
     }
     rounds->items = *items;
@@ -510,7 +510,7 @@ muster_status muster_round_list(muster_client *client, int64_t timeout_ms, muste
 {
     static const char what[] = "list the rounds";
     struct mst_request request = {.command = MST_ROUNDS};
-    struct mst_lib_items items = {0};
+    struct mst_items items = {0};
     muster_status status;
 
     if (!out) {
@@ -538,7 +538,7 @@ const struct muster_round_info *muster_rounds_get(const muster_rounds *rounds, s
 void muster_rounds_free(muster_rounds *rounds)
 {
     if (rounds) {
-        mst_lib_items_fini(&rounds->items);
+        mst_items_fini(&rounds->items);
         free(rounds);
     }
 }

@@ -9,7 +9,7 @@
 struct muster_watch {
     muster_client *client;
     struct mst_request request; /* its prefix lies behind */
-    struct mst_lib_items items; /* of the last page */
+    struct mst_items items;     /* of the last page */
     size_t next;
     struct muster_view view;
     bool no_memory;
@@ -152,7 +152,7 @@ muster_status muster_watch_next(muster_watch *watch, int64_t timeout_ms, struct 
         return mst_lib_refuse(err, "watch", "the watch or out is NULL");
     }
     while (!next_event(watch, out)) {
-        mst_lib_items_fini(&watch->items);
+        mst_items_fini(&watch->items);
         watch->next = 0;
         status =
             mst_lib_call(watch->client, &watch->request, mst_lib_left_ms(timeout_ms, deadline_ns),
@@ -170,7 +170,7 @@ muster_status muster_watch_next(muster_watch *watch, int64_t timeout_ms, struct 
 void muster_watch_close(muster_watch *watch)
 {
     if (watch) {
-        mst_lib_items_fini(&watch->items);
+        mst_items_fini(&watch->items);
         free(watch);
     }
 }

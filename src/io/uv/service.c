@@ -17,6 +17,7 @@
 #include "io/short_slice.h"
 #include "io/uv/hub.h"
 #include "io/uv/listener.h"
+#include "io/uv/report.h"
 
 #define ACCEPT_BATCH 64u     /* connections accepted from one socket in one turn */
 #define ACCEPT_PAUSE_MS 100u /* when there are no descriptors left */
@@ -43,6 +44,7 @@ struct mst_uv_service {
     struct mst_uv_hub hub;
     struct mst_tls_context *tls; /* NULL: no secret */
     struct mst_uv_log log;
+    struct mst_uv_report report;
     char address[MST_UV_ADDRESSES_MAX * (MST_UV_ADDRESS_MAX + 1)];
 };
 
@@ -89,8 +91,11 @@ static void on_check(uv_check_t *check)
 {
     struct mst_uv_service *service = check->data;
 
+    uint64_t began_ns = service->hub.now_ns;
+
     uv_idle_stop(&service->at_once);
     mst_uv_hub_turn(&service->hub);
+    mst_uv_report_turn(&service->report, began_ns);
     mst_uv_log_flush(&service->log);
     if (service->stopping && service->hub.count == 0) {
         uv_stop(&service->loop);
@@ -160,6 +165,7 @@ static void stop(struct mst_uv_service *service, const char *why)
         return;
     }
     service->stopping = true;
+    mst_uv_report_phase(&service->report, MST_HTTP_STOPPING);
     mst_uv_log_line(&service->log, MST_INFO, "service", "stopping reason=\"%s\"", why);
     for (uint32_t i = 0; i < service->door_count; i++) {
         uv_poll_stop(&service->doors[i].poll);
@@ -296,6 +302,37 @@ static muster_status open_doors(struct mst_uv_service *service,
     return MUSTER_OK;
 }
 
+static void close_handle(uv_handle_t *handle, void *ignored)
+{
+    (void)ignored;
+    if (!uv_is_closing(handle)) {
+        uv_close(handle, NULL);
+    }
+}
+
+static void close_loop(uv_loop_t *loop)
+{
+    int code;
+
+    uv_walk(loop, close_handle, NULL);
+    uv_run(loop, UV_RUN_DEFAULT);
+    code = uv_loop_close(loop);
+    MST_ASSERT(code == 0);
+}
+
+static muster_status open_report(struct mst_uv_service *service,
+                                 const struct mst_uv_service_config *config,
+                                 struct muster_error *err)
+{
+    const struct mst_uv_report_config report = {.http = config->http,
+                                                .job = config->job,
+                                                .address = service->address,
+                                                .anywhere = config->secret || config->insecure,
+                                                .status_open = config->insecure};
+
+    return mst_uv_report_open(&service->report, &service->loop, &service->hub, &report, err);
+}
+
 muster_status mst_uv_service_open(struct mst_uv_service **out,
                                   const struct mst_uv_service_config *config,
                                   struct muster_error *err)
@@ -315,13 +352,20 @@ muster_status mst_uv_service_open(struct mst_uv_service **out,
     }
     raise_descriptor_limit();
     mst_uv_log_init(&service->log, STDERR_FILENO, config->log_level);
-    status = mst_uv_hub_init(&service->hub, &service->loop, &service->log, config->lease_ns,
-                             &config->limits);
+    status = open_report(service, config, err); /* first: it tells that the rest takes its time */
+    if (status == MUSTER_OK) {
+        status = mst_uv_hub_init(&service->hub, &service->loop, &service->log, config->lease_ns,
+                                 &config->limits);
+        if (status != MUSTER_OK) {
+            (void)fail(err, status, "cannot make the service", 0);
+        }
+    }
     if (status != MUSTER_OK) {
-        uv_loop_close(&service->loop);
+        mst_uv_report_close(&service->report);
+        close_loop(&service->loop);
         mst_uv_log_fini(&service->log);
         free(service);
-        return fail(err, status, "cannot make the service", 0);
+        return status;
     }
     if (config->secret) {
         status = mst_tls_context_new(&service->tls, MST_TLS_SERVICE, config->secret, err);
@@ -337,6 +381,7 @@ muster_status mst_uv_service_open(struct mst_uv_service **out,
         mst_uv_service_close(service);
         return status;
     }
+    mst_uv_report_phase(&service->report, MST_HTTP_SERVING); /* who connects now is served */
     *out = service;
     return MUSTER_OK;
 }
@@ -344,6 +389,11 @@ muster_status mst_uv_service_open(struct mst_uv_service **out,
 const char *mst_uv_service_address(const struct mst_uv_service *service)
 {
     return service->address;
+}
+
+const char *mst_uv_service_http(const struct mst_uv_service *service)
+{
+    return service->report.http ? service->report.listener.address : NULL;
 }
 
 void mst_uv_service_run(struct mst_uv_service *service)
@@ -354,30 +404,18 @@ void mst_uv_service_run(struct mst_uv_service *service)
     mst_uv_log_flush(&service->log);
 }
 
-static void close_handle(uv_handle_t *handle, void *ignored)
-{
-    (void)ignored;
-    if (!uv_is_closing(handle)) {
-        uv_close(handle, NULL);
-    }
-}
-
 void mst_uv_service_close(struct mst_uv_service *service)
 {
-    int code;
-
     if (!service) {
         return;
     }
+    mst_uv_report_close(&service->report);
     for (uint32_t i = 0; i < service->door_count; i++) {
         uv_poll_stop(&service->doors[i].poll);
         mst_uv_listener_close(&service->doors[i].listener);
     }
     mst_uv_hub_drop_all(&service->hub);
-    uv_walk(&service->loop, close_handle, NULL);
-    uv_run(&service->loop, UV_RUN_DEFAULT);
-    code = uv_loop_close(&service->loop);
-    MST_ASSERT(code == 0);
+    close_loop(&service->loop);
     mst_uv_hub_fini(&service->hub);
     mst_tls_context_free(service->tls);
     mst_uv_log_fini(&service->log);

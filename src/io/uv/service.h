@@ -22,6 +22,8 @@ struct mst_uv_service_config {
     uint64_t lease_ns;
     struct mst_limits limits;
     enum mst_level log_level;
+    const char *http; /* HOST:PORT of health and metrics; NULL or empty: none */
+    const char *job;  /* what its /status.json shows; borrowed until the service is closed */
     const struct mst_secret *secret; /* TCP then speaks TLS, on loopback too; NULL: plain */
     bool insecure; /* serve, without a secret, on TCP addresses that others can reach */
     bool parent;   /* stop when stdin ends, whoever else is still there */
@@ -34,6 +36,9 @@ muster_status mst_uv_service_open(struct mst_uv_service **out,
 
 /* Where it listens, as MUSTER_ADDR takes it: with the ports it got, and commas. */
 const char *mst_uv_service_address(const struct mst_uv_service *service);
+
+/* HOST:PORT of health and metrics, with the port it got; NULL: none. */
+const char *mst_uv_service_http(const struct mst_uv_service *service);
 
 /* Serves until a signal, or the end of stdin, says stop. */
 void mst_uv_service_run(struct mst_uv_service *service);

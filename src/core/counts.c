@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/counts.h"
+
+#include "core/job.h"
+
+#define MS UINT64_C(1000000)
+
+/* Renewals come every fifth of a lease: 2 s by default, and four fifths are the last moment. */
+static const struct mst_bounds renewal_bounds = {
+    .count = 13,
+    .ns = {50 * MS, 100 * MS, 250 * MS, 500 * MS, 1000 * MS, 1500 * MS, 2000 * MS, 2500 * MS,
+           3000 * MS, 5000 * MS, 8000 * MS, 15000 * MS, 60000 * MS}};
+
+/* From processes of one machine to stragglers after a long step. */
+static const struct mst_bounds round_bounds = {
+    .count = 15,
+    .ns = {1 * MS, 2 * MS, 5 * MS, 10 * MS, 25 * MS, 50 * MS, 100 * MS, 250 * MS, 500 * MS,
+           1000 * MS, 5000 * MS, 15000 * MS, 60000 * MS, 300000 * MS, 900000 * MS}};
+
+enum mst_result mst_result_of(muster_status status)
+{
+    static const struct {
+        muster_status status;
+        enum mst_result result;
+    } known[] = {
+        {MUSTER_OK, MST_RESULT_OK},
+        {MUSTER_ETIMEDOUT, MST_RESULT_TIMEOUT},
+        {MUSTER_ECANCELLED, MST_RESULT_CANCELLED},
+        {MUSTER_ELOST, MST_RESULT_MEMBER_LOST},
+        {MUSTER_EMISMATCH, MST_RESULT_MISMATCH},
+        {MUSTER_ERANGE, MST_RESULT_OUT_OF_RANGE},
+        {MUSTER_ETOOFEW, MST_RESULT_TOO_FEW},
+        {MUSTER_EFENCED, MST_RESULT_FENCED},
+        {MUSTER_EEXISTS, MST_RESULT_EXISTS},
+        {MUSTER_ECONFLICT, MST_RESULT_CONFLICT},
+        {MUSTER_ENOTFOUND, MST_RESULT_NOT_FOUND},
+        {MUSTER_ELIMIT, MST_RESULT_LIMIT},
+        {MUSTER_ENOMEM, MST_RESULT_LIMIT},
+        {MUSTER_EINVAL, MST_RESULT_INVALID},
+    };
+
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        if (known[i].status == status) {
+            return known[i].result;
+        }
+    }
+    return MST_RESULT_OTHER;
+}
+
+const char *mst_result_word(enum mst_result result)
+{
+    static const char *const words[] = {
+#define X(NAME, word) word,
+#include "core/results.def"
+#undef X
+    };
+
+    return result < MST_RESULTS ? words[result] : "?";
+}
+
+const char *mst_key_op_word(enum mst_key_op op)
+{
+    switch (op) {
+    case MST_KEY_INSERT:
+        return "insert";
+    case MST_KEY_PUT:
+        return "put";
+    case MST_KEY_CAS:
+        return "cas";
+    case MST_KEY_ADD:
+        return "add";
+    case MST_KEY_APPEND:
+        return "append";
+    case MST_KEY_DELETE:
+        return "delete";
+    case MST_KEY_GET:
+        return "get";
+    case MST_KEY_LIST:
+        return "list";
+    case MST_KEY_WAIT:
+        return "wait";
+    case MST_KEY_OPS:
+        break;
+    }
+    return "?";
+}
+
+void mst_counts_init(struct mst_counts *counts)
+{
+    *counts = (struct mst_counts){0};
+    mst_histogram_init(&counts->renewals, &renewal_bounds);
+    for (unsigned i = 0; i < MST_RESULTS; i++) {
+        mst_histogram_init(&counts->rounds[i], &round_bounds);
+    }
+}
+
+void mst_counts_renewal(struct mst_counts *counts, uint64_t ns)
+{
+    mst_histogram_add(&counts->renewals, ns, 1);
+}
+
+void mst_counts_round(struct mst_counts *counts, muster_status status, uint64_t ns)
+{
+    mst_histogram_add(&counts->rounds[mst_result_of(status)], ns, 1);
+}
+
+void mst_counts_write(struct mst_counts *counts, const struct mst_request *request,
+                      muster_status status)
+{
+    enum mst_result result = mst_result_of(status);
+
+    for (uint32_t i = 0; i < request->write.count; i++) {
+        enum mst_write_kind kind = request->write.ops[i].kind;
+
+        if (kind >= MST_INSERT && kind <= MST_DELETE) {
+            counts->keys[kind - MST_INSERT][result]++;
+            counts->keys_at_once[kind - MST_INSERT]++;
+        }
+    }
+}
+
+void mst_counts_read(struct mst_counts *counts, enum mst_command command, muster_status status,
+                     bool waited)
+{
+    enum mst_key_op op;
+
+    if (command == MST_GET) {
+        op = MST_KEY_GET;
+    } else if (command == MST_LIST) {
+        op = MST_KEY_LIST;
+    } else if (command == MST_WAIT) {
+        op = MST_KEY_WAIT;
+    } else {
+        return;
+    }
+    counts->keys[op][mst_result_of(status)]++;
+    counts->keys_at_once[op] += !waited;
+}
+
+const struct mst_counts *mst_core_counts(const struct mst_core *core)
+{
+    return &core->counts;
+}
+
+void mst_core_forget_counts(struct mst_core *core)
+{
+    mst_counts_init(&core->counts);
+    MST_LIST_EACH(node, following, &core->job_list)
+    {
+        mst_job_of_list(node)->counts = (struct mst_job_counts){0};
+    }
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/look.h"
+
+#include "core/job.h"
+#include "core/render.h"
+#include "core/waiter.h"
+
+const struct mst_reply *mst_look_page(struct mst_core *core, enum mst_command command,
+                                      struct mst_slice job, uint64_t after)
+{
+    /* As a waiter that was answered in this moment; it is in no list, and nothing of it is kept. */
+    struct mst_waiter waiter = {.core = core,
+                                .job = mst_job_find(core, job),
+                                .command = command,
+                                .stage = MST_QUEUED,
+                                .page = {.after = after}};
+
+    MST_ASSERT(!core->current);
+    MST_ASSERT(command == MST_JOBS || command == MST_MEMBERS || command == MST_ROUNDS ||
+               command == MST_HOSTS);
+    waiter.status = waiter.job || command == MST_JOBS ? MUSTER_OK : MUSTER_ENOTFOUND;
+    mst_render_reply(core, &waiter);
+    return &core->reply;
+}
+
+void mst_look_jobs(struct mst_core *core, void (*fn)(void *ctx, const struct mst_job_look *look),
+                   void *ctx)
+{
+    MST_LIST_EACH(node, following, &core->job_list)
+    {
+        struct mst_job *job = mst_job_of_list(node);
+        struct mst_member *member = mst_member_first(job);
+        struct mst_job_look look = {
+            .name = mst_job_name(job), .generation = job->generation, .counts = &job->counts};
+
+        for (; member; member = mst_member_next(member)) {
+            mst_member_count_loss(member);
+            if (member->role != MST_ROLE_AGENT) {
+                look.members[mst_member_state(member)]++;
+            }
+        }
+        fn(ctx, &look);
+    }
+}
+
+uint64_t mst_look_sessions(const struct mst_core *core)
+{
+    return core->sessions.count;
+}

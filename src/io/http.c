@@ -1,0 +1,535 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "io/http.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <microhttpd.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "io/address.h"
+
+#define CONNECTIONS_MAX 128u
+#define REQUEST_BYTES_MAX 8192u /* its line and headers; also what one connection costs */
+#define IDLE_S 10u              /* a connection on which nothing comes or goes */
+#define ANSWER_MS 1000u         /* the loop answers by then, or it is told of as stuck */
+#define SPACE_MS 100u           /* between two copies of the state */
+#define NS_PER_MS UINT64_C(1000000)
+
+struct mst_http {
+    struct mst_http_config config;
+    struct MHD_Daemon *daemon;
+    atomic_uint_fast64_t turned_ns; /* the loop's last turn */
+    atomic_int phase;
+    atomic_bool waits; /* there is a question: seen without the lock, because every turn looks */
+
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool closing;
+    uint64_t answered; /* number of the last question that was */
+    struct mst_http_question question;
+    struct mst_http_report *fresh; /* the answer to it */
+
+    /* Of the HTTP thread alone: the last answer, and to what. */
+    struct mst_http_report *report;
+    enum mst_http_subject subject;
+    char *job;
+    uint64_t made_ns;
+};
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* ---- a report ---- */
+
+struct mst_http_report *mst_http_report_new(void)
+{
+    struct mst_http_report *report = calloc(1, sizeof *report);
+
+    if (report) {
+        mst_figures_init(&report->figures);
+    }
+    return report;
+}
+
+void mst_http_report_free(struct mst_http_report *report)
+{
+    if (report) {
+        mst_figures_fini(&report->figures);
+        mst_status_fini(&report->status);
+        free(report);
+    }
+}
+
+/* ---- the loop's side ---- */
+
+void mst_http_turned(struct mst_http *http, enum mst_http_phase phase)
+{
+    atomic_store_explicit(&http->turned_ns, now_ns(), memory_order_relaxed);
+    atomic_store_explicit(&http->phase, (int)phase, memory_order_relaxed);
+}
+
+bool mst_http_asked(struct mst_http *http, struct mst_http_question *out)
+{
+    if (!atomic_load_explicit(&http->waits, memory_order_relaxed)) {
+        return false;
+    }
+    pthread_mutex_lock(&http->lock);
+    *out = http->question;
+    pthread_mutex_unlock(&http->lock);
+    return true;
+}
+
+void mst_http_answer(struct mst_http *http, const struct mst_http_question *question,
+                     struct mst_http_report *report)
+{
+    pthread_mutex_lock(&http->lock);
+    mst_http_report_free(http->fresh); /* who asked for it had gone */
+    http->fresh = report;
+    http->answered = question->number;
+    atomic_store_explicit(&http->waits, false, memory_order_relaxed);
+    pthread_cond_broadcast(&http->changed);
+    pthread_mutex_unlock(&http->lock);
+}
+
+/* ---- asking it ---- */
+
+/* With the lock held; false: the time is over, or everything is. */
+static bool wait_until(struct mst_http *http, uint64_t until_ns)
+{
+    struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000),
+                             .tv_nsec = (long)(until_ns % 1000000000)};
+
+    return pthread_cond_timedwait(&http->changed, &http->lock, &until) != ETIMEDOUT &&
+           !http->closing;
+}
+
+static bool same_job(const char *a, const char *b)
+{
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+/* Takes `job` over. With the lock held; the loop reads the question with the lock, too. */
+static void put_question(struct mst_http *http, enum mst_http_subject subject, char *job)
+{
+    free(http->question.job);
+    http->question = (struct mst_http_question){
+        .number = http->question.number + 1, .subject = subject, .job = job};
+    atomic_store_explicit(&http->waits, true, memory_order_relaxed);
+    http->config.wake(http->config.wake_ctx);
+}
+
+static void forget_report(struct mst_http *http)
+{
+    mst_http_report_free(http->report);
+    free(http->job);
+    http->report = NULL;
+    http->job = NULL;
+}
+
+/* With the lock held. */
+static void wait_answer(struct mst_http *http)
+{
+    uint64_t until_ns = now_ns() + ANSWER_MS * NS_PER_MS;
+
+    while (http->answered < http->question.number && wait_until(http, until_ns)) {
+    }
+    if (http->answered == http->question.number) {
+        http->report = http->fresh;
+        http->fresh = NULL;
+    }
+}
+
+/* A copy of the state, at most SPACE old; borrowed until the next call. NULL: the loop does not
+ * answer, or has no memory. What it never answered is waited for no second time. */
+static const struct mst_http_report *ask(struct mst_http *http, enum mst_http_subject subject,
+                                         const char *job)
+{
+    uint64_t again_ns = http->made_ns + SPACE_MS * NS_PER_MS;
+    char *kept = job ? strdup(job) : NULL;
+    char *asked = job ? strdup(job) : NULL;
+
+    if (http->report && http->subject == subject && same_job(http->job, job) &&
+        now_ns() < again_ns) {
+        free(kept);
+        free(asked);
+        return http->report;
+    }
+    forget_report(http);
+    pthread_mutex_lock(&http->lock);
+    while (now_ns() < again_ns && wait_until(http, again_ns)) {
+    }
+    if (http->answered == http->question.number && !http->closing && (!job || (kept && asked))) {
+        put_question(http, subject, asked);
+        asked = NULL;
+        wait_answer(http);
+    }
+    pthread_mutex_unlock(&http->lock);
+    http->subject = subject;
+    http->job = kept;
+    http->made_ns = now_ns();
+    free(asked);
+    return http->report;
+}
+
+/* ---- health ---- */
+
+static uint64_t stuck_ms(const struct mst_http *http)
+{
+    uint64_t turned_ns = atomic_load_explicit(&http->turned_ns, memory_order_relaxed);
+    uint64_t now = now_ns();
+
+    return now > turned_ns ? (now - turned_ns) / NS_PER_MS : 0;
+}
+
+static enum mst_http_phase phase_of(const struct mst_http *http)
+{
+    return (enum mst_http_phase)atomic_load_explicit(&http->phase, memory_order_relaxed);
+}
+
+/* Before it serves the loop does not turn: recovery may take its time. */
+static bool loop_turns(const struct mst_http *http, char *why, size_t room)
+{
+    uint64_t ms = stuck_ms(http);
+
+    (void)snprintf(why, room, "the loop has not turned for %" PRIu64 ".%" PRIu64 " s", ms / 1000,
+                   ms / 100 % 10);
+    return phase_of(http) == MST_HTTP_STARTING || ms < MST_HTTP_STUCK_MS;
+}
+
+static bool is_recovered(const struct mst_http *http, char *why, size_t room)
+{
+    (void)snprintf(why, room, "not recovered yet");
+    return phase_of(http) != MST_HTTP_STARTING;
+}
+
+static bool takes_requests(const struct mst_http *http, char *why, size_t room)
+{
+    (void)snprintf(why, room, "the service is stopping");
+    return phase_of(http) != MST_HTTP_STOPPING;
+}
+
+/* One row per check; `live`: of /livez too. Nothing another process does may fail one of those, or
+ * the service would be restarted in the middle of every incident. */
+static const struct check {
+    const char *name;
+    bool live;
+    bool (*holds)(const struct mst_http *http, char *why, size_t room);
+} checks[] = {
+    {"loop", true, loop_turns},
+    {"recovery", false, is_recovered},
+    {"serving", false, takes_requests},
+};
+
+#define CHECK_COUNT (sizeof checks / sizeof checks[0])
+
+/* ---- answers ---- */
+
+struct answer {
+    unsigned code;
+    const char *type;
+    const char *allow; /* NULL: no such header */
+    char *text;        /* owned */
+};
+
+static struct answer plain(unsigned code, const char *text)
+{
+    return (struct answer){.code = code, .type = "text/plain; charset=utf-8", .text = strdup(text)};
+}
+
+struct query {
+    struct mst_http *http;
+    struct MHD_Connection *connection;
+};
+
+struct exclusion {
+    bool excluded[CHECK_COUNT];
+};
+
+static enum MHD_Result on_argument(void *ctx, enum MHD_ValueKind kind, const char *key,
+                                   const char *value)
+{
+    struct exclusion *exclusion = ctx;
+
+    (void)kind;
+    for (size_t i = 0; i < CHECK_COUNT && value && strcmp(key, "exclude") == 0; i++) {
+        exclusion->excluded[i] = exclusion->excluded[i] || strcmp(value, checks[i].name) == 0;
+    }
+    return MHD_YES;
+}
+
+static bool has_argument(struct MHD_Connection *connection, const char *name)
+{
+    return MHD_lookup_connection_value_n(connection, MHD_GET_ARGUMENT_KIND, name, strlen(name),
+                                         NULL, NULL) == MHD_YES;
+}
+
+static struct answer health(const struct query *query, bool live)
+{
+    bool verbose = has_argument(query->connection, "verbose");
+    struct exclusion exclusion = {.excluded = {false}};
+    char text[64 + CHECK_COUNT * 160];
+    size_t size = 0;
+    bool good = true;
+
+    (void)MHD_get_connection_values(query->connection, MHD_GET_ARGUMENT_KIND, on_argument,
+                                    &exclusion);
+    text[0] = '\0';
+    for (size_t i = 0; i < CHECK_COUNT; i++) {
+        char why[128];
+        bool holds;
+
+        if (live && !checks[i].live) {
+            continue;
+        }
+        holds = exclusion.excluded[i] || checks[i].holds(query->http, why, sizeof why);
+        good = good && holds;
+        if (verbose || !holds) {
+            size += (size_t)snprintf(text + size, sizeof text - size, "%s: %s\n", checks[i].name,
+                                     exclusion.excluded[i] ? "excluded"
+                                     : holds               ? "ok"
+                                                           : why);
+        }
+    }
+    if (good) {
+        (void)snprintf(text + size, sizeof text - size, "ok");
+    }
+    return plain(good ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE, text);
+}
+
+static struct answer livez(const struct query *query)
+{
+    return health(query, true);
+}
+
+static struct answer readyz(const struct query *query)
+{
+    return health(query, false);
+}
+
+static struct answer no_answer(void)
+{
+    return plain(MHD_HTTP_SERVICE_UNAVAILABLE, "the service's loop does not answer\n");
+}
+
+static struct answer metrics(const struct query *query)
+{
+    const char *accept = MHD_lookup_connection_value(query->connection, MHD_HEADER_KIND, "Accept");
+    bool open_metrics = accept && strcasestr(accept, "application/openmetrics-text");
+    const struct mst_http_report *report = ask(query->http, MST_HTTP_METRICS, NULL);
+
+    if (!report) {
+        return no_answer();
+    }
+    return (struct answer){
+        .code = MHD_HTTP_OK,
+        .type = open_metrics ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+                             : "text/plain; version=0.0.4; charset=utf-8",
+        .text = mst_metrics_text(&report->figures, open_metrics)};
+}
+
+/* Only the machine itself has always a right to hosts, process ids and last words. */
+static bool is_near(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+
+    return info && info->client_addr &&
+           (info->client_addr->sa_family == AF_UNIX || mst_address_is_loopback(info->client_addr));
+}
+
+static struct answer status(const struct query *query)
+{
+    const char *job = MHD_lookup_connection_value(query->connection, MHD_GET_ARGUMENT_KIND, "job");
+    const struct mst_http_report *report;
+
+    if (!query->http->config.status_open && !is_near(query->connection)) {
+        return plain(MHD_HTTP_FORBIDDEN, "/status.json names hosts and processes: it is told to "
+                                         "this machine only, unless --insecure is given\n");
+    }
+    report = ask(query->http, MST_HTTP_STATUS, job);
+    if (!report) {
+        return no_answer();
+    }
+    if (job && !report->known) {
+        return plain(MHD_HTTP_NOT_FOUND, "the service has no job of this name\n");
+    }
+    return (struct answer){
+        .code = MHD_HTTP_OK, .type = "application/json", .text = mst_status_json(&report->status)};
+}
+
+static const struct page {
+    const char *path;
+    struct answer (*make)(const struct query *query);
+} pages[] = {
+    {"/livez", livez},     {"/readyz", readyz},      {"/healthz", readyz},
+    {"/metrics", metrics}, {"/status.json", status},
+};
+
+static bool reads(const char *method)
+{
+    return strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
+}
+
+static struct answer answer_to(const struct query *query, const char *path, const char *method)
+{
+    struct answer answer;
+
+    if (!reads(method)) {
+        answer = plain(MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD\n");
+        answer.allow = "GET, HEAD";
+        return answer;
+    }
+    for (size_t i = 0; i < sizeof pages / sizeof pages[0]; i++) {
+        if (strcmp(path, pages[i].path) == 0) {
+            return pages[i].make(query);
+        }
+    }
+    return plain(MHD_HTTP_NOT_FOUND, "not here; what is: /livez /readyz /metrics /status.json\n");
+}
+
+/* ---- libmicrohttpd ---- */
+
+static enum MHD_Result send_answer(struct MHD_Connection *connection, struct answer *answer)
+{
+    struct MHD_Response *response;
+    enum MHD_Result result;
+
+    if (!answer->text) {
+        return MHD_NO; /* no memory: the connection is closed */
+    }
+    response =
+        MHD_create_response_from_buffer(strlen(answer->text), answer->text, MHD_RESPMEM_MUST_FREE);
+    if (!response) {
+        free(answer->text);
+        return MHD_NO;
+    }
+    (void)MHD_add_response_header(response, "Content-Type", answer->type);
+    (void)MHD_add_response_header(response, "Cache-Control", "no-store");
+    if (answer->allow) {
+        (void)MHD_add_response_header(response, "Allow", answer->allow);
+    }
+    result = MHD_queue_response(connection, answer->code, response);
+    MHD_destroy_response(response);
+    return result;
+}
+
+/* Called once with the head, and again when there is no body (more). Nobody needs a body: who sends
+ * one is answered by its head, and the connection is closed. */
+static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, const char *path,
+                                  const char *method, const char *version, const char *data,
+                                  size_t *size, void **state)
+{
+    static char seen;
+    const struct query query = {.http = ctx, .connection = connection};
+    struct answer answer;
+
+    (void)version;
+    (void)data;
+    if (!*state && reads(method)) {
+        *state = &seen;
+        return MHD_YES;
+    }
+    if (*size > 0) {
+        return MHD_NO;
+    }
+    answer = answer_to(&query, path, method);
+    return send_answer(connection, &answer);
+}
+
+__attribute__((format(printf, 2, 0))) static void on_complaint(void *ctx, const char *format,
+                                                               va_list args)
+{
+    (void)ctx; /* of bad requests: they cost their sender the connection, and nobody a line */
+    (void)format;
+    (void)args;
+}
+
+/* Signals are the loop's. */
+static struct MHD_Daemon *start(struct mst_http *http)
+{
+    struct MHD_Daemon *daemon;
+    sigset_t all, before;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    daemon = MHD_start_daemon(
+        MHD_USE_AUTO_INTERNAL_THREAD | MHD_USE_ITC | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request,
+        http, MHD_OPTION_EXTERNAL_LOGGER, on_complaint, NULL, MHD_OPTION_LISTEN_SOCKET,
+        http->config.fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
+        MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)REQUEST_BYTES_MAX, MHD_OPTION_END);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return daemon;
+}
+
+static void init_waiting(struct mst_http *http)
+{
+    pthread_condattr_t monotonic;
+
+    pthread_mutex_init(&http->lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&http->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
+
+muster_status mst_http_open(struct mst_http **out, const struct mst_http_config *config,
+                            struct muster_error *err)
+{
+    struct mst_http *http = calloc(1, sizeof *http);
+
+    *out = NULL;
+    if (http) {
+        http->config = *config;
+        init_waiting(http);
+        mst_http_turned(http, MST_HTTP_STARTING);
+        http->daemon = start(http);
+        if (http->daemon) {
+            *out = http;
+            return MUSTER_OK;
+        }
+        mst_http_close(http);
+    }
+    if (err) {
+        *err = (struct muster_error){.status = MUSTER_ENOMEM};
+        (void)snprintf(err->text, sizeof err->text,
+                       "cannot serve HTTP: no thread or memory for it");
+    }
+    return MUSTER_ENOMEM;
+}
+
+void mst_http_close(struct mst_http *http)
+{
+    if (!http) {
+        return;
+    }
+    pthread_mutex_lock(&http->lock);
+    http->closing = true;
+    pthread_cond_broadcast(&http->changed);
+    pthread_mutex_unlock(&http->lock);
+    if (http->daemon) {
+        /* Its own copy of the descriptor would be closed with it; the socket is the caller's. */
+        (void)MHD_quiesce_daemon(http->daemon);
+        MHD_stop_daemon(http->daemon);
+    }
+    forget_report(http);
+    mst_http_report_free(http->fresh);
+    free(http->question.job);
+    pthread_cond_destroy(&http->changed);
+    pthread_mutex_destroy(&http->lock);
+    free(http);
+}

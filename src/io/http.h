@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_IO_HTTP_H
+#define MST_IO_HTTP_H
+
+/* Health, metrics and status over HTTP, on a port and a thread of its own:
+ *
+ *   HTTP thread                              the service's loop
+ *   /livez, /readyz: reads two stamps  <---  turned, with its phase: each second
+ *   /metrics, /status.json:
+ *     asks, wakes the loop             --->  asked: what is wanted
+ *     waits, a second at most          <---  answer: a copy of its state, handed over
+ *     makes the text
+ *
+ * So the HTTP thread never touches the core, a slow or hostile client costs the service nothing but
+ * a copy a few times per second, and a loop that is stuck is told of, not waited for. */
+
+#include <stdbool.h>
+
+#include "io/metrics.h"
+#include "io/status_json.h"
+#include "muster/status.h"
+
+struct mst_http;
+
+/* A copy of the service's state, as far as it was asked for. */
+struct mst_http_report {
+    bool known;                 /* there is such a job */
+    struct mst_figures figures; /* of METRICS */
+    struct mst_status status;   /* of STATUS; `job` and `address` are borrowed */
+};
+
+struct mst_http_report *mst_http_report_new(void);
+void mst_http_report_free(struct mst_http_report *report);
+
+enum mst_http_subject { MST_HTTP_METRICS = 1, MST_HTTP_STATUS = 2 };
+
+struct mst_http_question {
+    uint64_t number;
+    enum mst_http_subject subject;
+    char *job; /* NULL: the service's own. Lives until it is answered */
+};
+
+struct mst_http_config {
+    int fd;                  /* it listens; remains the caller's */
+    bool status_open;        /* /status.json for others than this machine, too */
+    void (*wake)(void *ctx); /* on the HTTP thread: make the loop look whether it is asked */
+    void *wake_ctx;
+};
+
+enum mst_http_phase { MST_HTTP_STARTING = 0, MST_HTTP_SERVING = 1, MST_HTTP_STOPPING = 2 };
+
+/* A loop that has not turned for so long is stuck. */
+#define MST_HTTP_STUCK_MS 5000u
+
+muster_status mst_http_open(struct mst_http **out, const struct mst_http_config *config,
+                            struct muster_error *err);
+void mst_http_close(struct mst_http *http);
+
+/* ---- for the loop ---- */
+
+void mst_http_turned(struct mst_http *http, enum mst_http_phase phase);
+
+/* The question that waits, if there is one. */
+bool mst_http_asked(struct mst_http *http, struct mst_http_question *out);
+
+/* Takes the report over; NULL: no memory for one. */
+void mst_http_answer(struct mst_http *http, const struct mst_http_question *question,
+                     struct mst_http_report *report);
+
+#endif

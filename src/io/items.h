@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_IO_ITEMS_H
+#define MST_IO_ITEMS_H
+
+/* What replies list, kept after they are gone: everything it borrows is copied, and every text gets
+ * a NUL behind it. Zeroed: empty. */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "msg/reply.h"
+
+struct mst_items_block;
+
+struct mst_items {
+    struct mst_item *items;
+    size_t count, room;
+    struct mst_items_block *blocks; /* the bytes they point to */
+};
+
+/* Appends copies. False: no memory, and nothing was appended. */
+bool mst_items_add(struct mst_items *items, const struct mst_item *from, size_t count);
+void mst_items_fini(struct mst_items *items);
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_IO_STATUS_JSON_H
+#define MST_IO_STATUS_JSON_H
+
+/* The status of a job as one line of JSON. `muster status --json` makes it from what the service
+ * answered, the service's /status.json from its own state; the bytes are the same. */
+
+#include "io/items.h"
+
+struct mst_status {
+    const char *address; /* of the service, as MUSTER_ADDR takes it */
+    const char *job;
+    struct mst_items jobs, members, rounds, hosts; /* as the service lists them */
+};
+
+/* Ends with a newline; the caller frees it. NULL: no memory. */
+char *mst_status_json(const struct mst_status *status);
+
+/* The job that is looked at, as JOBS lists it; NULL: the service has no such job. */
+const struct mst_item *mst_status_job(const struct mst_status *status);
+
+/* A place is missing when it belongs to the job's size, or was taken once, and nobody is there.
+ * By index; `member` is NULL for a place that was never taken. */
+typedef void mst_status_missing_fn(void *ctx, uint32_t index, const struct mst_item *member);
+void mst_status_each_missing(const struct mst_status *status, mst_status_missing_fn *fn, void *ctx);
+
+void mst_status_fini(struct mst_status *status);
+
+#endif

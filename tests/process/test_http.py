@@ -1,0 +1,653 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`--http`: health, metrics and status of the service, with real clients."""
+
+import contextlib
+import ctypes
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+
+from conftest import MUSTER, ROOT, WAIT_S
+from exposition import parse
+from running import Run
+from wire import OK, Wire, field
+
+STUCK_S = 5  # MST_HTTP_STUCK_MS
+TEXT = "text/plain; version=0.0.4; charset=utf-8"
+OPEN = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+
+class Http:
+    """The port of a service that was started with --http."""
+
+    def __init__(self, service):
+        line = service.out.wait_for("muster: health and metrics on ")
+        self.url = line.split(" on ", 1)[1]
+        self.place = self.url[len("http://") :]
+
+    def get(self, path, method="GET", **headers):
+        """(status, headers, body)"""
+        request = urllib.request.Request(self.url + path, method=method, headers=headers)
+        try:
+            with urllib.request.urlopen(request, timeout=WAIT_S) as answer:
+                return answer.status, answer.headers, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.headers, error.read().decode()
+
+    def metrics(self):
+        return parse(self.get("/metrics")[2])
+
+    def until(self, holds):
+        """Asks until the metrics are as they should be: what changes them is already on its way."""
+        deadline = time.monotonic() + WAIT_S
+        while not holds(metrics := self.metrics()):
+            assert time.monotonic() < deadline, metrics
+        return metrics
+
+    def connect(self):
+        host, port = self.place.rsplit(":", 1)
+        return socket.create_connection((host.strip("[]"), int(port)), WAIT_S)
+
+
+@pytest.fixture
+def http(serve):
+    """http(flags...) -> the service and its port."""
+
+    def start(*args, **options):
+        service = serve("--http", "127.0.0.1:0", *args, **options)
+        service.http = Http(service)
+        return service
+
+    return start
+
+
+# ---- health ----
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/healthz"])
+def test_health_is_ok(http, path):
+    code, headers, body = http().http.get(path)
+    assert (code, body) == (200, "ok")
+    assert headers["Content-Type"] == "text/plain; charset=utf-8"
+    assert headers["Cache-Control"] == "no-store"
+
+
+def test_verbose_lists_the_checks_and_exclude_drops_one(http):
+    get = http().http.get
+    assert get("/livez?verbose")[2] == "loop: ok\nok"
+    assert get("/readyz?verbose")[2] == "loop: ok\nrecovery: ok\nserving: ok\nok"
+    assert get("/readyz?verbose&exclude=loop&exclude=serving")[2] == (
+        "loop: excluded\nrecovery: ok\nserving: excluded\nok")
+    assert get("/livez?exclude=nonsense")[2] == "ok"
+
+
+def test_a_stopping_service_is_alive_and_not_ready(http):
+    """It stops as soon as its last connection has read its last words; this one never does."""
+    service = http("--output-bytes-max", "64m")
+    slow = service.wire()
+    assert slow.put("large", b"x" * 1000000).status == OK
+    slow.send(b"".join(slow.request("get", field(2, "large")) for _ in range(20)))
+    assert service.wire().renew().status == OK  # so the requests before it were taken in
+    kept = service.http.connect()
+    kept.sendall(b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert b"200 OK" in kept.recv(4096)
+    service.signal(signal.SIGTERM)
+    service.log.wait_for("stopping")
+    assert service.http.get("/readyz")[0::2] == (503, "serving: the service is stopping\n")
+    assert service.http.get("/readyz?exclude=serving")[0] == 200
+    assert service.http.get("/livez")[0] == 200
+    slow.close()
+
+
+@contextlib.contextmanager
+def thread_stopped(pid):
+    """The main thread of a process stands still, and no other of it."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.ptrace.argtypes = [ctypes.c_long] * 4
+    seize, interrupt, detach, wall = 0x4206, 0x4207, 17, 0x40000000
+    if libc.ptrace(seize, pid, 0, 0) != 0:
+        pytest.skip(f"may not trace: {os.strerror(ctypes.get_errno())}")
+    assert libc.ptrace(interrupt, pid, 0, 0) == 0
+    os.waitpid(pid, wall)  # it is stopped now
+    try:
+        yield
+    finally:
+        assert libc.ptrace(detach, pid, 0, 0) == 0
+
+
+def test_a_stuck_loop_fails_livez_within_its_bound(http):
+    service = http()
+    get = service.http.get
+    assert get("/livez")[0] == 200
+    with thread_stopped(service.pid):
+        began = time.monotonic()
+        while (answer := get("/livez"))[0] == 200:
+            assert time.monotonic() - began < STUCK_S + WAIT_S
+        assert time.monotonic() - began > STUCK_S / 2  # not at the first hiccup
+        assert answer[0] == 503
+        assert re.fullmatch(r"loop: the loop has not turned for \d+\.\d s\n", answer[2])
+        assert get("/readyz")[0] == 503
+        assert get("/livez?exclude=loop")[0] == 200
+        assert get("/metrics")[0::2] == (503, "the service's loop does not answer\n")
+        began = time.monotonic()
+        for _ in range(4):  # what was never answered is waited for only once, for a second
+            assert get("/status.json")[0] == 503
+        assert time.monotonic() - began < 3
+    deadline = time.monotonic() + WAIT_S
+    while get("/livez")[0] != 200 or get("/metrics")[0] != 200:
+        assert time.monotonic() < deadline
+    assert service.wire().renew().status == OK
+
+
+# ---- the protocol ----
+
+
+def test_curl_reads_it(http):
+    service = http()
+    run = lambda *args: subprocess.run(["curl", "-sS", *args], capture_output=True, text=True,
+                                       check=True, timeout=WAIT_S).stdout
+    assert run(service.http.url + "/livez") == "ok"
+    head = run("-I", service.http.url + "/metrics")
+    assert head.startswith("HTTP/1.1 200 OK") and f"Content-Type: {TEXT}" in head
+    parse(run(service.http.url + "/metrics"))
+    # Two requests share a connection.
+    both = run("-w", "%{num_connects}", service.http.url + "/livez", service.http.url + "/livez")
+    assert both == "ok1ok0"
+
+
+def test_what_is_not_there_and_what_is_not_done(http):
+    get = http().http.get
+    assert get("/")[0] == 404
+    assert get("/livez/")[0] == 404
+    assert "/readyz" in get("/favicon.ico")[2]
+    for method in "POST", "PUT", "DELETE", "OPTIONS":
+        code, headers, _ = get("/livez", method=method)
+        assert (code, headers["Allow"]) == (405, "GET, HEAD")
+    code, headers, body = get("/livez", method="HEAD")
+    assert (code, headers["Content-Length"], body) == (200, "2", "")
+
+
+def test_a_body_is_not_read(http):
+    service = http()
+    with service.http.connect() as sock:
+        sock.sendall(b"POST /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n" +
+                     b"x" * 100000)
+        assert sock.recv(4096).startswith(b"HTTP/1.1 405 ")
+    assert service.http.get("/livez")[0] == 200
+
+
+BAD = {
+    "tls": b"\x16\x03\x01\x02\x00\x01\x00",
+    "noise": b"nonsense\r\n\r\n",
+    "the native dialect": b"MUSTER\0\x01\r\n\r\n",
+    "a long path": b"GET /" + b"x" * 100000 + b" HTTP/1.1\r\n\r\n",
+    "a large head": b"GET / HTTP/1.1\r\nX: " + b"y" * 100000 + b"\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_bad_requests_cost_their_sender_the_connection(http, bad):
+    service = http()
+    said = b""
+    with service.http.connect() as sock:
+        try:
+            sock.sendall(BAD[bad])
+            while bad != "tls" and (more := sock.recv(65536)):  # which waits for more, to its limit
+                said += more
+        except ConnectionError:
+            pass
+    assert b" 200 " not in said
+    assert service.http.get("/livez")[0] == 200
+    assert service.wire().renew().status == OK
+
+
+def test_slow_clients_disturb_nobody(http):
+    service = http()
+    slow = [service.http.connect() for _ in range(50)]
+    for sock in slow:
+        sock.sendall(b"GET /metrics HTTP/1.1\r\nHost:")
+    unread = [service.http.connect() for _ in range(20)]
+    for sock in unread:
+        sock.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 20)
+    began = time.monotonic()
+    for path in "/livez", "/metrics", "/status.json":
+        assert service.http.get(path)[0] == 200
+    assert service.wire().renew().status == OK
+    assert time.monotonic() - began < 5
+    for sock in slow + unread:
+        sock.close()
+
+
+def test_a_service_stops_with_clients_connected(http):
+    service = http()
+    kept = [service.http.connect() for _ in range(5)]
+    kept[0].sendall(b"GET /metrics HTTP/1.1\r\n")
+    service.signal(signal.SIGTERM)
+    assert service.wait() == 0
+
+
+# ---- where it listens ----
+
+
+def test_it_is_off_unless_asked_for(service):
+    assert not service.out.having("health")
+    assert len(service.out.lines) == 1
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:0", "[::1]:0"])
+def test_loopback_is_served(serve, address):
+    service = serve("--http", address)
+    assert Http(service).get("/livez")[0] == 200
+
+
+def own_address():
+    """An address of this machine that is not loopback."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        try:
+            sock.connect(("192.0.2.1", 9))  # sends nothing: it only asks which way that would go
+        except OSError:
+            pytest.skip("this machine has no address but loopback")
+        return sock.getsockname()[0]
+
+
+@pytest.fixture(params=["secret", "insecure"])
+def opened(request, tmp_path):
+    if request.param == "insecure":
+        return True, ["--insecure"]
+    secret = tmp_path / "secret"
+    secret.write_text("0123456789abcdef0123456789abcdef\n")
+    secret.chmod(0o600)
+    return False, ["--secret-file", secret]
+
+
+def test_beyond_loopback_health_and_metrics_but_status_only_where_nothing_is_secret(serve, opened):
+    tells_all, flags = opened
+    service = serve("--http", "0.0.0.0:0", *flags)
+    near = Http(service)
+    near.url = near.url.replace("0.0.0.0", "127.0.0.1")
+    far = Http(service)
+    far.url = far.url.replace("0.0.0.0", own_address())
+    for path in "/livez", "/readyz", "/metrics":
+        assert far.get(path)[0] == 200
+    code, _, body = far.get("/status.json")
+    assert code == (200 if tells_all else 403)
+    assert tells_all or body.startswith("/status.json names hosts and processes: ")
+    assert near.get("/status.json")[0] == 200
+
+
+def test_a_unix_socket_is_served(serve, env):
+    path = env["MUSTER_RUNTIME_DIR"] + "/http.sock"
+    service = serve("--http", "unix:" + path)
+    assert service.out.wait_for("health").endswith(" on unix:" + path)
+    done = subprocess.run(["curl", "-sS", "--unix-socket", path, "http://x/status.json"],
+                          capture_output=True, text=True, check=True, timeout=WAIT_S)
+    assert json.loads(done.stdout)["job"] == "default"
+    service.signal(signal.SIGTERM)
+    assert service.wait() == 0
+    assert not os.path.exists(path)
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0", "192.0.2.1:7000"])
+def test_other_addresses_are_refused(muster, address):
+    done = muster("serve", "--http", address)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"muster serve: --http: refused to serve on {address}: ")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_port_that_is_taken_is_one_line(http, muster):
+    service = http()
+    done = muster("serve", "-j", "other", "--http", service.http.place)
+    assert done.returncode == 1
+    assert done.stderr == (f"muster serve: --http: cannot serve on {service.http.place}: "
+                           "Address already in use\n")
+
+
+def test_the_environment_says_it_too(serve, env):
+    service = serve(env={**env, "MUSTER_HTTP": "127.0.0.1:0"})
+    assert Http(service).get("/readyz")[0] == 200
+
+
+def free_port():
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]
+
+
+# ---- metrics ----
+
+
+def table():
+    """[(type, name, labels)] of metrics.def, in its order."""
+    text = (ROOT / "src/io/metrics.def").read_text()
+    rows = re.findall(r'^X\((\w+), (\w+), "(\w*)", "([\w,]*)", \w+, "(.*)"\)$', text, re.M)
+    assert len(rows) == len(re.findall(r"^X\(", text, re.M))
+    return rows
+
+
+def test_the_text_has_every_row_of_the_table_in_its_order(http):
+    service = http()
+    code, headers, body = service.http.get("/metrics")
+    assert (code, headers["Content-Type"]) == (200, TEXT)
+    found = parse(body)
+    rows = table()
+    assert list(found.families) == [name for _, name, _, _, _ in rows]
+    for kind, name, _, labels, text in rows:
+        family = found.families[name]
+        assert (family.type, family.help) == (kind.lower(), text)
+        allowed = set(labels.split(",")) - {""} | ({"le"} if kind == "HISTOGRAM" else set())
+        for sample in family.samples:
+            assert set(sample.labels) <= allowed
+
+
+def test_openmetrics_by_accept(http):
+    service = http()
+    asked = "application/openmetrics-text;version=1.0.0;q=0.8,text/plain;version=0.0.4;q=0.3"
+    code, headers, body = service.http.get("/metrics", Accept=asked)
+    assert (code, headers["Content-Type"]) == (200, OPEN)
+    assert body.endswith("\n# EOF\n")
+    found = parse(body, open_metrics=True)
+    for kind, name, unit, _, _ in table():
+        family = found.families[name.removesuffix("_total") if kind == "COUNTER" else name]
+        assert (family.type, family.unit) == (kind.lower(), unit or None)
+    assert service.http.get("/metrics", Accept="text/plain")[1]["Content-Type"] == TEXT
+
+
+def test_names_of_jobs_are_escaped(http):
+    service = http()
+    name = b'a"b\\c\nd\xc3\xa9\xff'
+    other = Wire(service.address)
+    assert other.open(job=name).status == OK
+    found = service.http.metrics()
+    assert [s.labels["job"] for s in found.families["muster_generation"].samples] == [
+        'a"b\\c\nd\xe9\\xff']
+
+
+def test_keys_are_counted(http):
+    service = http()
+    wire = service.wire()
+    for _ in range(3):
+        assert wire.put("k", "v").status == OK
+    assert wire.get("k").status == OK
+    assert wire.get("nothing").status != OK
+    waiting = service.wire()
+    waiting.post("get", field(2, "later") + field(3, 1))
+    assert waiting.renew_behind().status == OK
+    assert wire.put("later", "v").status == OK
+    waiting.receive()
+    found = service.http.metrics()
+    assert found.value("muster_kv_operations_total", op="put", result="ok") == 4
+    assert found.value("muster_kv_operations_total", op="get", result="ok") == 2
+    assert found.value("muster_kv_operations_total", op="get", result="not_found") == 1
+    assert found.value("muster_kv_operations_total", op="cas", result="ok") == 0
+    assert found.value("muster_kv_operation_seconds_count", op="put") == 4
+    # Its time was that of the key it waited for.
+    assert found.value("muster_kv_operation_seconds_count", op="get") == 2
+    assert 0 < found.value("muster_kv_operation_seconds_sum", op="put") < WAIT_S
+    assert found.value("muster_sessions") == 2
+    assert found.value("muster_connections") == 2
+    assert found.value("muster_heartbeat_interval_seconds_count") == 0
+
+
+def test_renewals_rounds_and_members_are_counted(http):
+    service = http("--lease", "60s")
+    wires = []
+    for index in range(3):
+        wire = Wire(service.address)
+        assert wire.open_rank(index, 3).status == OK
+        wire.post("join")
+        wires.append(wire)
+    for wire in wires:
+        wire.receive()
+    job = {"job": "default"}
+    found = service.http.metrics()
+    assert found.value("muster_generation", **job) == 1
+    assert found.value("muster_members", state="present", **job) == 3
+    for wire in wires:
+        wire.post("round", field(1, 1) + field(2, "step"))
+    for wire in wires:
+        wire.receive()
+    for _ in range(3):
+        assert wires[0].renew().status == OK
+    wires[2].close()
+    found = service.http.until(
+        lambda now: now.value("muster_members", state="silent", **job) == 1)
+    assert found.value("muster_members", state="present", **job) == 2
+    assert found.value("muster_barrier_wait_seconds_count", result="ok") == 1
+    assert found.value("muster_heartbeat_interval_seconds_count") == 2
+    assert wires[1].ask("leave").status == OK
+    found = service.http.until(
+        lambda now: now.value("muster_members", state="left", **job) == 1)
+    assert found.value("muster_member_losses_total", reason="left", **job) == 1
+
+
+def test_losses_are_counted_by_cause(serve, spawn, muster):
+    """Real ranks, each lost in its own way, under a real run."""
+    place = f"127.0.0.1:{free_port()}"
+    run = Run(spawn, muster, 4, "--http", place)
+    run.entered()
+    http = Http.__new__(Http)
+    http.url, http.place = "http://" + place, place
+    job = {"job": run.job}
+    found = http.metrics()
+    assert found.value("muster_members", state="present", **job) == 4
+    for cause in "exit", "signal", "lease", "evicted", "left", "gone", "fault":
+        assert found.value("muster_member_losses_total", reason=cause, **job) == 0
+    ranks = run.entered()
+    os.kill(ranks[1]["pid"], signal.SIGKILL)
+    ranks = run.entered(2)
+    losses = lambda now, *causes: sum(
+        now.value("muster_member_losses_total", reason=cause, **job) for cause in causes)
+    # Its death was told before its status; who takes its place ends the wait for that.
+    found = http.until(lambda now: losses(now, "signal", "gone") == 1)
+    assert losses(found, "exit", "lease", "evicted", "fault") == 0
+    assert found.value("muster_generation", **job) >= 2
+    assert found.value("muster_members", state="present", **job) == 4
+    run.all_well(ranks)
+
+
+MEMBER = """
+import sys
+from wire import Wire
+wire = Wire(sys.argv[1])
+assert wire.open_rank(1, 2).status == 0
+assert wire.ask("join").status == 0
+print("in", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_killed_member_is_counted_as_lost_by_its_lease(http):
+    service = http("--lease", "1s")
+    survivor = Wire(service.address)
+    assert survivor.open_rank(0, 2).status == OK
+    survivor.post("join")
+    rank = subprocess.Popen([sys.executable, "-c", MEMBER, service.address], stdin=subprocess.PIPE,
+                            stdout=subprocess.PIPE, env={"PYTHONPATH": str(ROOT / "tests/process")})
+    assert rank.stdout.readline() == b"in\n"
+    survivor.receive()
+    rank.kill()
+    rank.wait()
+    service.log.wait_for("member-lost #1", "cause=lease", meanwhile=survivor.renew)
+    found = service.http.until(lambda now: now.value(
+        "muster_member_losses_total", job="default", reason="lease") >= 1)
+    assert found.value("muster_members", job="default", state="lost") >= 1
+
+
+def test_figures_of_the_process(http):
+    service = http()
+    found = service.http.metrics()
+    with open("/proc/uptime", encoding="ascii") as uptime:
+        age = float(uptime.read().split()[0])
+    assert time.time() - age < found.value("process_start_time_seconds") <= time.time() + 1
+    # The scraper's own connection is one of them, and may be gone by now.
+    now = len(os.listdir(f"/proc/{service.pid}/fd"))
+    assert now <= found.value("process_open_fds") <= now + 1
+    assert found.value("process_resident_memory_bytes") > 1 << 20
+    assert found.value("process_cpu_seconds_total") > 0
+    assert found.value("process_max_fds") > 1000
+    done = subprocess.run([MUSTER, "--version"], capture_output=True, text=True, check=True)
+    build = found.families["muster_build_info"].samples[0]
+    assert done.stdout.split()[1] == build.labels["version"]
+
+
+def test_many_scrapers_see_one_truth(http):
+    service = http()
+    wire = service.wire()
+    seen = []
+
+    def scrape():
+        last = 0
+        for _ in range(10):
+            now = service.http.metrics().value("muster_kv_operations_total", op="put", result="ok")
+            assert now >= last
+            last = now
+        seen.append(last)
+
+    threads = [threading.Thread(target=scrape) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for _ in range(200):
+        assert wire.put("k", "v").status == OK
+    for thread in threads:
+        thread.join(WAIT_S)
+    assert len(seen) == 4
+    service.http.until(
+        lambda now: now.value("muster_kv_operations_total", op="put", result="ok") == 200)
+
+
+# ---- status ----
+
+
+def same(text):
+    """Without what passes from one look to the next."""
+    return re.sub(r'"heard_ms":\d+', '"heard_ms":0', text)
+
+
+def test_status_is_that_of_the_command_byte_for_byte(http, muster):
+    service = http("--lease", "60s")
+    kept = []
+    for index in range(3):
+        wire = Wire(service.address)
+        assert wire.open_rank(index, 4).status == OK
+        kept.append(wire)
+    kept[2].close()
+    service.log.wait_for("member-silent #2")
+    agent = service.wire()
+    assert agent.ask("lost", field(1, 1) + field(2, os.getpid()) + field(3, 2) + field(4, 9 << 1) +
+                     field(5, 'oops "\n\xe9')).number == 1
+    other = Wire(service.address)
+    assert other.open_rank(0, 2, job="other").status == OK
+    code, headers, body = service.http.get("/status.json")
+    assert (code, headers["Content-Type"]) == (200, "application/json")
+    assert same(body) == same(muster("status", "--json").stdout)
+    answer = json.loads(body)
+    assert [member["state"] for member in answer["members"]] == ["joining", "lost", "silent"]
+    assert answer["missing"] == [1, 3]
+
+
+def test_status_of_a_generation_with_a_round(http, muster):
+    service = http("--lease", "60s")
+    wires = [Wire(service.address) for _ in range(2)]
+    for index, wire in enumerate(wires):
+        assert wire.open_rank(index, 2).status == OK
+        wire.post("join")
+    for wire in wires:
+        wire.receive()
+    wires[0].post("round", field(1, 1) + field(2, "epoch"))
+    assert wires[0].renew_behind().status == OK
+    body = service.http.get("/status.json")[2]
+    assert json.loads(body)["rounds"][0]["name"] == "epoch"
+    assert same(body) == same(muster("status", "--json").stdout)
+
+
+def test_status_of_another_job(http):
+    service = http("--lease", "60s")
+    other = Wire(service.address)
+    assert other.open_rank(0, 2, job="other").status == OK
+    get = service.http.get
+    assert json.loads(get("/status.json?job=other")[2])["missing"] == [1]
+    assert get("/status.json?job=nobody")[0::2] == (
+        404, "the service has no job of this name\n")
+    empty = json.loads(get("/status.json")[2])
+    assert (empty["job"], empty["members"]) == ("default", [])
+
+
+def test_text_that_is_no_utf8_is_told(http, muster):
+    service = http()
+    wire = Wire(service.address)
+    assert wire.open_rank(0, 1).status == OK
+    agent = service.wire()
+    assert agent.ask("lost", field(1, 0) + field(2, os.getpid()) + field(3, 2) + field(4, 9 << 1) +
+                     field(5, b"a\xff\xfeb")).number == 1
+    body = service.http.get("/status.json")[2]
+    assert json.loads(body)["members"][0]["text"] == r"a\xff\xfeb"
+    assert same(body) == same(muster("status", "--json").stdout)
+
+
+def test_many_members_are_told_whole(http, muster):
+    """More than a page of them."""
+    service = http("--lease", "60s")
+    wires = []
+    for index in range(600):
+        wire = Wire(service.address)
+        assert wire.open_rank(index, 600).status == OK
+        wires.append(wire)
+    body = service.http.get("/status.json")[2]
+    assert len(json.loads(body)["members"]) == 600
+    assert same(body) == same(muster("status", "--json").stdout)
+    assert service.http.metrics().value("muster_members", job="default", state="joining") == 600
+
+
+# ---- documentation ----
+
+
+def documented():
+    return (ROOT / "docs/operations.md").read_text()
+
+
+def test_the_documentation_lists_every_metric_check_and_limit():
+    text = documented()
+    rows = re.findall(r"^\| `((?:muster|process)_\w+)` \| (\w+) \| ([^|]*) \| (.+?) \|$", text, re.M)
+    assert rows == [
+        (name, kind.lower(), ", ".join(f"`{label}`" for label in labels.split(",") if label), help)
+        for kind, name, _, labels, help in table()
+    ]
+    source = (ROOT / "src/io/http.c").read_text()
+    checks = re.findall(r'^    \{"(\w+)", (?:true|false), \w+\},$', source, re.M)
+    assert checks and re.findall(r"^\| `(\w+)` \| `/", text, re.M) == checks
+    settings = (ROOT / "src/msg/settings.def").read_text()
+    limits = re.findall(r'^X\(LIMIT, (\w+), \w+, (\d+), \d+, \d+, "(.*)"\)$', settings, re.M)
+    assert re.findall(r"^\| `--([a-z-]+)` \| (\d+) \| (.+) \|$", text, re.M) == [
+        (name.replace("_", "-"), value, help) for name, value, help in limits
+    ]
+
+
+def events():
+    """Every event of the service's log, as the source names it."""
+    found = set()
+    core = "\n".join(path.read_text() for path in (ROOT / "src/core").glob("*.c"))
+    for call in re.findall(r"mst_narrate_(?:begin|event)\(([^;{]*?)\)(?: ?\{|\)|;)", core):
+        found |= set(re.findall(r'"([a-z]+(?:-[a-z]+)*) ?"', call))
+    shell = "\n".join(path.read_text() for path in (ROOT / "src/io/uv").glob("*.c"))
+    line = r'(?:MST_(?:ERROR|WARN|INFO|DEBUG),\s*(?:"service",\s*)?)"([a-z]+(?:-[a-z]+)*)[ "]'
+    found |= set(re.findall(line, shell))
+    found |= set(re.findall(r'"(log-[a-z-]+) ', shell))
+    return found - {"service"}  # the component
+
+
+def test_the_documentation_lists_every_event():
+    found = events()
+    assert {"member-lost", "member-left", "generation-sealed", "grow", "stopping", "fault",
+            "connection-refused", "accepting-paused", "log-lines-dropped"} <= found
+    assert found <= set(re.findall(r"^\| `([a-z-]+)` \| (?:error|warn|info|debug) \|", documented(), re.M))

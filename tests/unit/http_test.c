@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The HTTP thread beside a loop that starts, does not answer, or has no memory. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "io/http.h"
+
+struct stage {
+    struct mst_http *http;
+    struct sockaddr_in name;
+    int fd;
+    atomic_int woken;
+};
+
+static void wake(void *ctx)
+{
+    struct stage *stage = ctx;
+
+    atomic_fetch_add(&stage->woken, 1);
+}
+
+static void open_stage(struct stage *stage)
+{
+    struct mst_http_config config = {.wake = wake, .wake_ctx = stage};
+    socklen_t size = sizeof stage->name;
+    struct muster_error err;
+
+    memset(stage, 0, sizeof *stage);
+    stage->name.sin_family = AF_INET;
+    stage->name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    stage->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(stage->fd, (struct sockaddr *)&stage->name, size), 0);
+    assert_int_equal(listen(stage->fd, 8), 0);
+    assert_int_equal(getsockname(stage->fd, (struct sockaddr *)&stage->name, &size), 0);
+    config.fd = stage->fd;
+    assert_int_equal(mst_http_open(&stage->http, &config, &err), MUSTER_OK);
+}
+
+static void close_stage(struct stage *stage)
+{
+    mst_http_close(stage->http);
+    close(stage->fd);
+}
+
+static int ask(const struct stage *stage, const char *path)
+{
+    char text[512];
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int size = snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path);
+
+    assert_int_equal(connect(fd, (const struct sockaddr *)&stage->name, sizeof stage->name), 0);
+    assert_int_equal(send(fd, text, (size_t)size, 0), size);
+    return fd;
+}
+
+static void answered(int fd, const char *head, const char *body)
+{
+    char text[2048] = "";
+    size_t size = 0;
+
+    do {
+        ssize_t more = recv(fd, text + size, sizeof text - 1 - size, 0);
+
+        assert_true(more > 0);
+        size += (size_t)more;
+        text[size] = '\0';
+    } while (!strstr(text, body));
+    assert_memory_equal(text, head, strlen(head));
+    close(fd);
+}
+
+static void a_service_that_recovers_is_alive_and_not_ready(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    open_stage(&stage);
+    answered(ask(&stage, "/livez"), "HTTP/1.1 200", "ok");
+    answered(ask(&stage, "/readyz"), "HTTP/1.1 503", "recovery: not recovered yet\n");
+    mst_http_turned(stage.http, MST_HTTP_SERVING);
+    answered(ask(&stage, "/readyz"), "HTTP/1.1 200", "ok");
+    close_stage(&stage);
+}
+
+static void a_question_is_asked_once_and_waits_its_time(void **state)
+{
+    struct mst_http_question question;
+    struct stage stage;
+    int fd;
+
+    (void)state;
+    open_stage(&stage);
+    mst_http_turned(stage.http, MST_HTTP_SERVING);
+    assert_false(mst_http_asked(stage.http, &question));
+    answered(ask(&stage, "/status.json?job=a"), "HTTP/1.1 503", "does not answer\n");
+    answered(ask(&stage, "/metrics"), "HTTP/1.1 503", "does not answer\n");
+    assert_int_equal(atomic_load(&stage.woken), 1);
+    assert_true(mst_http_asked(stage.http, &question));
+    assert_int_equal(question.subject, MST_HTTP_STATUS);
+    assert_string_equal(question.job, "a");
+    mst_http_answer(stage.http, &question, mst_http_report_new()); /* too late for anybody */
+    assert_false(mst_http_asked(stage.http, &question));
+    fd = ask(&stage, "/metrics");
+    while (!mst_http_asked(stage.http, &question)) {
+    }
+    assert_int_equal(question.subject, MST_HTTP_METRICS);
+    mst_http_answer(stage.http, &question, NULL); /* no memory */
+    answered(fd, "HTTP/1.1 503", "does not answer\n");
+    fd = ask(&stage, "/metrics");
+    while (!mst_http_asked(stage.http, &question)) {
+    }
+    mst_http_answer(stage.http, &question, mst_http_report_new());
+    answered(fd, "HTTP/1.1 200", "muster_leader 1\n");
+    close_stage(&stage);
+}
+
+static void closing_ends_a_wait(void **state)
+{
+    struct mst_http_question question;
+    struct stage stage;
+    int fd;
+
+    (void)state;
+    open_stage(&stage);
+    fd = ask(&stage, "/metrics");
+    while (!mst_http_asked(stage.http, &question)) {
+    }
+    close_stage(&stage);
+    close(fd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_service_that_recovers_is_alive_and_not_ready),
+        cmocka_unit_test(a_question_is_asked_once_and_waits_its_time),
+        cmocka_unit_test(closing_ends_a_wait),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
