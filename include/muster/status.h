@@ -43,6 +43,7 @@ typedef enum muster_status {
     MUSTER_ETOOFEW = -16,   /* fewer than min_size would go on */
     MUSTER_EFAILED = -17,   /* the function failed, or retrying was given up */
     MUSTER_EINTERNAL = -18, /* a bug of muster: the handle is poisoned, the process lives */
+    MUSTER_ENOSPACE = -19,  /* the service's disk is full: nothing was changed */
 
     /* the session: the service was not reached, or did not speak our protocol */
     MUSTER_EUNREACHABLE = -20,

@@ -64,10 +64,12 @@ static struct mst_tree_node *rotate_right(struct mst_tree *tree, struct mst_tree
     return up;
 }
 
+/* From the lowest node whose subtree changed, as far as heights change. */
 static void rebalance(struct mst_tree *tree, struct mst_tree_node *node)
 {
     while (node) {
         int lean = height(node->left) - height(node->right);
+        int before = node->height;
 
         if (lean > 1) {
             if (height(node->left->left) < height(node->left->right)) {
@@ -81,6 +83,9 @@ static void rebalance(struct mst_tree *tree, struct mst_tree_node *node)
             node = rotate_left(tree, node);
         } else {
             measure(node);
+        }
+        if (node->height == before) {
+            return;
         }
         node = node->parent;
     }
@@ -120,6 +125,28 @@ bool mst_tree_insert(struct mst_tree *tree, const void *key, struct mst_tree_nod
     return true;
 }
 
+bool mst_tree_append(struct mst_tree *tree, const void *key, struct mst_tree_node *node)
+{
+    struct mst_tree_node *last = tree->root;
+
+    MST_ASSERT(!mst_tree_linked(node));
+    while (last && last->right) {
+        last = last->right;
+    }
+    if (last && tree->order(key, last) <= 0) {
+        return false;
+    }
+    *node = (struct mst_tree_node){.parent = last, .height = 1};
+    if (last) {
+        last->right = node;
+    } else {
+        tree->root = node;
+    }
+    tree->count++;
+    rebalance(tree, last);
+    return true;
+}
+
 void mst_tree_remove(struct mst_tree *tree, struct mst_tree_node *node)
 {
     struct mst_tree_node *from; /* the lowest node whose subtree changed */
@@ -141,6 +168,7 @@ void mst_tree_remove(struct mst_tree *tree, struct mst_tree_node *node)
         }
         heir->left = node->left;
         heir->left->parent = heir;
+        heir->height = node->height; /* what its subtree had there */
         replace(tree, node->parent, node, heir);
     } else {
         from = node->parent;

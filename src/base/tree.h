@@ -28,6 +28,10 @@ bool mst_tree_linked(const struct mst_tree_node *node);
 /* Puts `node`, whose key is `key`, into the tree. False, and nothing done, if the key is there. */
 bool mst_tree_insert(struct mst_tree *tree, const void *key, struct mst_tree_node *node);
 
+/* Likewise where the key is after all others, without a search. False, and nothing done, if it is
+ * not. */
+bool mst_tree_append(struct mst_tree *tree, const void *key, struct mst_tree_node *node);
+
 /* A node that is in no tree: a no-op. */
 void mst_tree_remove(struct mst_tree *tree, struct mst_tree_node *node);
 

@@ -374,8 +374,8 @@ static void opened(struct mst_client *client, const struct mst_reply *reply)
     client->open.waiting = false;
     if (reply->status != MUSTER_OK) {
         /* A lack of room passes; whoever was in once waits for that. */
-        if (client->admitted &&
-            (reply->status == MUSTER_ENOMEM || reply->status == MUSTER_ELIMIT)) {
+        if (client->admitted && (reply->status == MUSTER_ENOMEM || reply->status == MUSTER_ELIMIT ||
+                                 reply->status == MUSTER_ENOSPACE)) {
             hang_up(client);
         } else {
             end(client, reply->status, reply);

@@ -45,6 +45,15 @@ void mst_alarm_set(struct mst_alarms *alarms, struct mst_alarm *alarm, uint64_t 
     MST_ASSERT(fresh);
 }
 
+bool mst_alarm_restore(struct mst_alarms *alarms, struct mst_alarm *alarm,
+                       const struct mst_alarm *kept)
+{
+    alarm->at_ns = kept->at_ns;
+    alarm->set_ns = kept->set_ns;
+    alarm->serial = kept->serial;
+    return mst_tree_insert(&alarms->tree, alarm, &alarm->node);
+}
+
 void mst_alarm_clear(struct mst_alarms *alarms, struct mst_alarm *alarm)
 {
     mst_tree_remove(&alarms->tree, &alarm->node);

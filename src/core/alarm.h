@@ -36,6 +36,9 @@ uint64_t mst_alarm_moment(uint64_t now_ns, uint64_t ms);
 void mst_alarm_init(struct mst_alarms *alarms);
 void mst_alarm_set(struct mst_alarms *alarms, struct mst_alarm *alarm, uint64_t now_ns,
                    uint64_t at_ns);
+/* One that is not set becomes as it was kept. False: there is another in its place. */
+bool mst_alarm_restore(struct mst_alarms *alarms, struct mst_alarm *alarm,
+                       const struct mst_alarm *kept);
 void mst_alarm_clear(struct mst_alarms *alarms, struct mst_alarm *alarm);
 bool mst_alarm_is_set(const struct mst_alarm *alarm);
 uint64_t mst_alarm_first_ns(const struct mst_alarms *alarms);

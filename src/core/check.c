@@ -95,8 +95,8 @@ static void check_session(const struct mst_core *core, const struct mst_session 
     MST_ASSERT(!session->job->dropped);
     MST_ASSERT(!session->link || session->link->session == session);
     MST_ASSERT(mst_alarm_is_set(&session->alarm));
-    MST_ASSERT(session->alarm.at_ns <= session->lease_ns || session->agent != MST_NODE_NONE ||
-               session->role == MST_ROLE_AGENT);
+    /* Later than its lease only if that has ended and its node decides. */
+    MST_ASSERT(session->alarm.at_ns <= session->lease_ns || session->lease_ns <= core->now_ns);
     MST_ASSERT(mst_tree_linked(&session->in_node) == (session->agent != MST_NODE_NONE));
     MST_ASSERT(session->heard_ns <= core->now_ns);
     MST_ASSERT((member == NULL) == (session->role == MST_ROLE_OBSERVER));
@@ -248,8 +248,12 @@ static void check_prefixes(const struct mst_keyspace *space)
     }
 }
 
+struct key_counts {
+    uint64_t keys, bytes, awaited, awaited_bytes;
+};
+
 static void check_keyspace(const struct mst_job *job, const struct mst_keyspace *space,
-                           uint64_t *count, uint64_t *bytes)
+                           struct key_counts *counts)
 {
     const struct mst_key *key = mst_key_after(space, mst_slice_of(NULL, 0));
     uint64_t live = 0;
@@ -261,9 +265,12 @@ static void check_keyspace(const struct mst_job *job, const struct mst_keyspace 
         check_key(job, space, key);
         live += key->value != NULL;
         tombstones += tombstone;
-        if (!tombstone) {
-            *count += 1;
-            *bytes += key->name_size + mst_blob_slice(key->value).size;
+        if (key->value) {
+            counts->keys++;
+            counts->bytes += key->name_size + key->value->size;
+        } else if (!tombstone) {
+            counts->awaited++;
+            counts->awaited_bytes += key->name_size;
         }
     }
     MST_ASSERT(live == space->live && tombstones == space->tombstone_count);
@@ -275,12 +282,12 @@ static void check_keyspace(const struct mst_job *job, const struct mst_keyspace 
 
 static void check_keys(const struct mst_job *job)
 {
-    uint64_t count = 0;
-    uint64_t bytes = 0;
+    struct key_counts counts = {0};
 
-    check_keyspace(job, &job->keys, &count, &bytes);
-    check_keyspace(job, &job->generation_keys, &count, &bytes);
-    MST_ASSERT(count == job->key_count && bytes == job->key_bytes);
+    check_keyspace(job, &job->keys, &counts);
+    check_keyspace(job, &job->generation_keys, &counts);
+    MST_ASSERT(counts.keys == job->key_count && counts.bytes == job->key_bytes);
+    MST_ASSERT(counts.awaited == job->awaited_count && counts.awaited_bytes == job->awaited_bytes);
 }
 
 /* ---- rounds ---- */

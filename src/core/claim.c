@@ -91,20 +91,20 @@ static void refuse_returning(struct mst_core *core, struct mst_waiter *waiter,
                              const struct mst_open *open)
 {
     struct mst_job *job = mst_job_find(core, open->job);
-    uint64_t limit = core->config.limits.jobs_max;
 
     if (!job) {
-        muster_status status = mst_job_new(core, open->job, &job);
-
-        if (status == MUSTER_ELIMIT) {
-            mst_waiter_refuse(waiter, status, limit);
+        if (core->jobs.count >= core->config.limits.jobs_max) {
+            mst_waiter_refuse(waiter, MUSTER_ELIMIT, core->config.limits.jobs_max);
             return;
         }
-        if (status != MUSTER_OK) {
-            mst_waiter_answer(waiter, status);
+        job = mst_job_make(core, open->job);
+        if (!job) {
+            mst_waiter_answer(waiter, MUSTER_ENOMEM);
             return;
         }
+        mst_job_publish(job);
     }
+    mst_core_raise(core, MST_WEIGHT_PROMISE);
     raise_floor(job, open->generation);
     if (open->incarnation > job->past->incarnation) {
         job->past->incarnation = open->incarnation;
@@ -139,7 +139,11 @@ static muster_status find_place(struct claim *claim, const struct mst_open *open
     claim->member = mst_member_find(job, open->role, claim->index);
     if (!claim->member) {
         claim->limit = job->core->config.limits.members_max;
-        return mst_member_new(job, open->role, claim->index, &claim->member);
+        if (job->members.count >= claim->limit) {
+            return MUSTER_ELIMIT;
+        }
+        claim->member = mst_member_new(job, open->role, claim->index);
+        return claim->member ? MUSTER_OK : MUSTER_ENOMEM;
     }
     return claim->member->claimant ? MUSTER_EEXISTS : MUSTER_OK;
 }
@@ -155,12 +159,14 @@ static muster_status prepare(struct mst_core *core, struct claim *claim,
         return MUSTER_ELIMIT;
     }
     if (!claim->job) {
-        claim->limit = core->config.limits.jobs_max;
-        status = mst_job_new(core, open->job, &claim->job);
-        if (status != MUSTER_OK) {
-            return status;
+        if (core->jobs.count >= core->config.limits.jobs_max) {
+            claim->limit = core->config.limits.jobs_max;
+            return MUSTER_ELIMIT;
         }
-        mst_job_mark(claim->job); /* goes again if nothing comes of this */
+        claim->job = mst_job_make(core, open->job);
+        if (!claim->job) {
+            return MUSTER_ENOMEM;
+        }
     }
     if (!mst_job_agrees(claim->job, open, &claim->limit)) {
         return MUSTER_EINVAL;
@@ -169,6 +175,17 @@ static muster_status prepare(struct mst_core *core, struct claim *claim,
         status = find_place(claim, open);
     }
     return status;
+}
+
+/* Nothing came of it: the state is as it was before. */
+static void undo(struct claim *claim)
+{
+    if (claim->member && claim->member->end == MST_ABSENT) {
+        mst_member_forget(claim->member);
+    }
+    if (claim->job && !mst_job_published(claim->job)) {
+        mst_job_unmake(claim->job);
+    }
 }
 
 static void refuse(struct mst_waiter *waiter, const struct claim *claim, muster_status status)
@@ -222,8 +239,13 @@ void mst_claim_open(struct mst_core *core, struct mst_link *link, struct mst_wai
     }
     fenced = mst_member_fenced(core, open->token);
     if (fenced) {
+        mst_core_raise(core, MST_WEIGHT_PROMISE);
         raise_floor(fenced->job, open->generation);
         answer_fenced(fenced->job, fenced, waiter);
+        return;
+    }
+    if (core->held) {
+        mst_waiter_answer(waiter, MUSTER_ENOSPACE);
         return;
     }
     if (open->incarnation != 0) {
@@ -236,11 +258,12 @@ void mst_claim_open(struct mst_core *core, struct mst_link *link, struct mst_wai
         status = session ? MUSTER_OK : MUSTER_ENOMEM;
     }
     if (status != MUSTER_OK) {
-        if (claim.member && claim.member->end == MST_ABSENT) {
-            mst_member_forget(claim.member);
-        }
         refuse(waiter, &claim, status);
+        undo(&claim);
         return;
+    }
+    if (!mst_job_published(claim.job)) {
+        mst_job_publish(claim.job);
     }
     mst_waiter_set_job(waiter, claim.job);
     mst_session_attach(session, link);

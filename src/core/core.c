@@ -14,7 +14,7 @@
 
 /* ---- life ---- */
 
-static bool makes_sense(const struct mst_core_config *config)
+bool mst_core_config_makes_sense(const struct mst_core_config *config)
 {
     const struct mst_limits *limits = &config->limits;
 
@@ -31,7 +31,7 @@ muster_status mst_core_new(struct mst_core **out, const struct mst_core_config *
 {
     struct mst_core *core;
 
-    if (!makes_sense(config)) {
+    if (!mst_core_config_makes_sense(config)) {
         return MUSTER_EINVAL;
     }
     core = mst_mem_zalloc(mem, sizeof(*core));
@@ -104,7 +104,7 @@ void mst_core_free(struct mst_core *core)
 
 /* ---- inputs ---- */
 
-static void begin_input(struct mst_core *core, uint64_t now_ns)
+void mst_core_begin_input(struct mst_core *core, uint64_t now_ns)
 {
     MST_ASSERT(now_ns >= core->now_ns);
     core->now_ns = now_ns;
@@ -115,7 +115,7 @@ static uint64_t pulse_length_ns(const struct mst_core *core)
     return core->config.lease_ns / 8;
 }
 
-static void end_input(struct mst_core *core)
+void mst_core_end_input(struct mst_core *core)
 {
     mst_job_settle_all(core);
     if (core->sessions.count == 0) {
@@ -127,23 +127,28 @@ static void end_input(struct mst_core *core)
 
 muster_status mst_core_open(struct mst_core *core, uint64_t now_ns, struct mst_conn conn)
 {
-    begin_input(core, now_ns);
+    mst_core_begin_input(core, now_ns);
     MST_ASSERT(!mst_link_find(core, conn));
     if (core->links.count >= core->config.limits.connections_max) {
         return MUSTER_ELIMIT;
     }
-    return mst_link_new(core, conn) ? MUSTER_OK : MUSTER_ENOMEM;
+    if (!mst_link_new(core, conn)) {
+        return MUSTER_ENOMEM;
+    }
+    mst_core_raise(core, MST_WEIGHT_ALONG);
+    return MUSTER_OK;
 }
 
 void mst_core_close(struct mst_core *core, uint64_t now_ns, struct mst_conn conn)
 {
     struct mst_link *link = mst_link_find(core, conn);
 
-    begin_input(core, now_ns);
+    mst_core_begin_input(core, now_ns);
     if (link) {
+        mst_core_raise(core, MST_WEIGHT_ALONG);
         mst_link_free(core, link);
     }
-    end_input(core);
+    mst_core_end_input(core);
 }
 
 static void carry_out(struct mst_session *session, struct mst_waiter *waiter,
@@ -210,15 +215,19 @@ static void refuse_stranger(struct mst_core *core, struct mst_link *link, struct
         mst_link_hang_up(core, link, "no session: the first request must be open");
         return;
     case MST_LINK_REFUSED:
-        waiter->detail = MST_DETAIL_HOLDER;
-        waiter->member = link->member;
-        mst_waiter_set_job(waiter, link->job);
+        if (link->job) {
+            waiter->detail = MST_DETAIL_HOLDER;
+            waiter->member = link->member;
+            mst_waiter_set_job(waiter, link->job);
+        }
         mst_waiter_answer(waiter, MUSTER_EEXISTS);
         return;
     case MST_LINK_FENCED:
     case MST_LINK_OVER:
-        mst_waiter_set_job(waiter, link->job);
-        mst_waiter_set_view(waiter, mst_generation_outside_view(link->job, link->member));
+        if (link->job) {
+            mst_waiter_set_job(waiter, link->job);
+            mst_waiter_set_view(waiter, mst_generation_outside_view(link->job, link->member));
+        }
         mst_waiter_answer(waiter, MUSTER_EFENCED);
         return;
     }
@@ -239,7 +248,6 @@ static void open_session(struct mst_core *core, struct mst_link *link, struct ms
 static void speak(struct mst_session *session, struct mst_link *link, struct mst_waiter *waiter,
                   const struct mst_request *request)
 {
-    session->heard_ns = session->core->now_ns;
     mst_waiter_set_job(waiter, session->job);
     if (!mst_session_admit(session, waiter, request)) {
         return;
@@ -251,18 +259,32 @@ static void speak(struct mst_session *session, struct mst_link *link, struct mst
     }
 }
 
+/* All that a request changes for which there was no room. */
+static void admit_only(struct mst_link *link, const struct mst_request *request)
+{
+    if (link->session && request->command != MST_OPEN &&
+        mst_command_known((uint32_t)request->command)) {
+        (void)mst_session_take(link->session, request);
+    }
+}
+
 muster_status mst_core_request(struct mst_core *core, uint64_t now_ns, struct mst_conn conn,
                                const struct mst_request *request)
 {
     struct mst_link *link = mst_link_find(core, conn);
     struct mst_waiter *waiter;
 
-    begin_input(core, now_ns);
+    mst_core_begin_input(core, now_ns);
+    core->refused = false;
     if (!link || link->reason) {
         return MUSTER_OK; /* being closed: nobody listens any more */
     }
+    mst_core_raise(core, MST_WEIGHT_ALONG);
     waiter = mst_waiter_new(core, link, request);
     if (!waiter) {
+        core->refused = true;
+        admit_only(link, request);
+        mst_core_end_input(core);
         return MUSTER_ENOMEM;
     }
     if (!mst_command_known((uint32_t)request->command)) {
@@ -274,14 +296,34 @@ muster_status mst_core_request(struct mst_core *core, uint64_t now_ns, struct ms
     } else {
         refuse_stranger(core, link, waiter);
     }
-    end_input(core);
+    core->refused = waiter->stage == MST_QUEUED &&
+                    (waiter->status == MUSTER_ENOMEM || waiter->status == MUSTER_ELIMIT);
+    mst_core_end_input(core);
     return MUSTER_OK;
+}
+
+bool mst_core_refused(const struct mst_core *core)
+{
+    return core->refused;
+}
+
+void mst_core_request_refused(struct mst_core *core, uint64_t now_ns, struct mst_conn conn,
+                              const struct mst_request *request)
+{
+    struct mst_link *link = mst_link_find(core, conn);
+
+    mst_core_begin_input(core, now_ns);
+    core->refused = true;
+    if (link && !link->reason) {
+        mst_core_raise(core, MST_WEIGHT_ALONG);
+        admit_only(link, request);
+    }
+    mst_core_end_input(core);
 }
 
 /* ---- time ---- */
 
-/* We come later than we asked for: it was we who slept, so nobody else is to blame for silence. */
-static void forgive(struct mst_core *core, uint64_t late_ns)
+void mst_core_forgive(struct mst_core *core, uint64_t late_ns)
 {
     struct mst_session *session = mst_session_first(core);
 
@@ -314,25 +356,27 @@ void mst_core_tick(struct mst_core *core, uint64_t now_ns)
 {
     struct mst_alarm *alarm;
 
-    begin_input(core, now_ns);
+    mst_core_begin_input(core, now_ns);
     if (now_ns >= core->pulse_ns) {
         uint64_t late_ns = now_ns - core->pulse_ns;
 
         if (late_ns > pulse_length_ns(core)) {
-            forgive(core, late_ns);
+            mst_core_forgive(core, late_ns);
         }
         core->pulse_ns = now_ns + pulse_length_ns(core);
+        mst_core_raise(core, MST_WEIGHT_ALONG);
     }
-    while ((alarm = mst_alarm_take(&core->alarms, now_ns))) {
+    while (!core->held && (alarm = mst_alarm_take(&core->alarms, now_ns))) {
+        mst_core_raise(core, MST_WEIGHT_ALONG);
         ring(alarm);
         mst_job_settle_all(core);
     }
-    end_input(core);
+    mst_core_end_input(core);
 }
 
 uint64_t mst_core_deadline_ns(const struct mst_core *core)
 {
-    uint64_t first_ns = mst_alarm_first_ns(&core->alarms);
+    uint64_t first_ns = core->held ? MST_NEVER : mst_alarm_first_ns(&core->alarms);
 
     return first_ns < core->pulse_ns ? first_ns : core->pulse_ns;
 }

@@ -20,6 +20,10 @@
 #include "msg/reply.h"
 #include "msg/request.h"
 
+/* Raised whenever the core decides anything otherwise than before: a journal that was written under
+ * other rules cannot be replayed. */
+#define MST_CORE_RULES 1u
+
 struct mst_core;
 
 enum mst_level { MST_ERROR = 0, MST_WARN = 1, MST_INFO = 2, MST_DEBUG = 3 };
@@ -78,6 +82,44 @@ uint64_t mst_core_deadline_ns(
 /* The next thing to do; NULL: nothing. One at a time: done before the next next. */
 const struct mst_effect *mst_core_next(struct mst_core *core);
 void mst_core_done(struct mst_core *core, const struct mst_effect *effect);
+
+/* ---- for a journal: what to keep of an input, and how to begin again ----
+ *
+ * A journal keeps the inputs; the same inputs give the same state, whenever effects are drained.
+ * What a snapshot keeps of the state is said in snapshot.h. */
+
+/* What the inputs since the last mst_core_weigh were to the state. */
+enum mst_weight {
+    MST_WEIGHT_NONE = 0,   /* changed nothing that lasts: need not be recorded */
+    MST_WEIGHT_ALONG = 1,  /* recorded, never waited for: renewals, reads, connections */
+    MST_WEIGHT_PROMISE = 2 /* its effects may leave only when it is durable: a revision, the outcome
+                              of a write, a round's contribution or end, a seal, a loss */
+};
+enum mst_weight mst_core_weigh(struct mst_core *core); /* the largest, and back to NONE */
+
+/* Whether the last mst_core_request was refused for want of room (ENOMEM, ELIMIT), by a reply or by
+ * its return value: it changed nothing but what its admission changes. The shell asks right after
+ * the request and records the answer; a replay then calls mst_core_request_refused instead, so that
+ * it needs no want of room to come to the same state. That one never allocates and has no effect.
+ * A replay whose own memory ends is told by mst_core_refused: it cannot go on. */
+bool mst_core_refused(const struct mst_core *core);
+void mst_core_request_refused(struct mst_core *core, uint64_t now_ns, struct mst_conn conn,
+                              const struct mst_request *request);
+
+/* The service begins again, at a time that goes on from the last input: all connections are gone,
+ * and with them what waited on them and what was not told yet; every session has at least a whole
+ * lease from now; deadlines of rounds keep what was left of them. `config` is taken as a whole, and
+ * may have another lease and other limits. ENOMEM or EINVAL: nothing was changed. */
+muster_status mst_core_resume(struct mst_core *core, uint64_t now_ns,
+                              const struct mst_core_config *config);
+
+/* While `why` is not NULL (borrowed, one line that names the disk) whoever asks for what would have
+ * to be kept is refused with ENOSPACE and `why` as the reply's value: a new session, becoming
+ * ready, a new contribution, and all commands whose outcome is kept, unless it is kept already.
+ * Renewals, reads, watches, resuming and repeats go on. Nor does time decide anything meanwhile:
+ * when `why` is NULL again, leases and deadlines are as if the service had slept. No input: what
+ * came in meanwhile need not have been recorded, so then a journal goes on with a snapshot. */
+void mst_core_hold(struct mst_core *core, const char *why);
 
 void mst_core_check(const struct mst_core *core);      /* asserts every invariant */
 uint64_t mst_core_digest(const struct mst_core *core); /* same inputs, same digest */

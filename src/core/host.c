@@ -27,26 +27,43 @@ struct mst_host *mst_host_of_list(struct mst_list *node)
     return MST_CONTAINER(node, struct mst_host, in_list);
 }
 
-muster_status mst_host_reach(struct mst_job *job, struct mst_slice name, struct mst_host **out)
+struct mst_host *mst_host_find(const struct mst_job *job, struct mst_slice name)
 {
     struct mst_tree_node *node = mst_tree_find(&job->hosts, &name);
-    struct mst_host *host = node ? MST_CONTAINER(node, struct mst_host, node) : NULL;
+
+    return node ? MST_CONTAINER(node, struct mst_host, node) : NULL;
+}
+
+struct mst_host *mst_host_restore(struct mst_job *job, struct mst_slice name)
+{
+    struct mst_host *host = mst_host_find(job, name)
+                                ? NULL
+                                : mst_mem_zalloc(&job->core->mem, sizeof(*host) + name.size);
+
+    if (host) {
+        host->job = job;
+        host->name_size = (uint32_t)name.size;
+        memcpy(host->name, name.data, name.size);
+        (void)mst_tree_insert(&job->hosts, &name, &host->node);
+        mst_list_append(&job->host_list, &host->in_list);
+    }
+    return host;
+}
+
+muster_status mst_host_reach(struct mst_job *job, struct mst_slice name, struct mst_host **out)
+{
+    struct mst_host *host = mst_host_find(job, name);
 
     *out = NULL;
     if (!host) {
         if (name.size == 0 || job->hosts.count >= job->core->config.limits.members_max) {
             return MUSTER_OK;
         }
-        host = mst_mem_zalloc(&job->core->mem, sizeof(*host) + name.size);
+        host = mst_host_restore(job, name);
         if (!host) {
             return MUSTER_ENOMEM;
         }
-        host->job = job;
         host->serial = ++job->host_serial;
-        host->name_size = (uint32_t)name.size;
-        memcpy(host->name, name.data, name.size);
-        (void)mst_tree_insert(&job->hosts, &name, &host->node);
-        mst_list_append(&job->host_list, &host->in_list);
     }
     host->sessions++;
     *out = host;

@@ -29,6 +29,12 @@ struct mst_host *mst_host_of_list(struct mst_list *node);
 muster_status mst_host_reach(struct mst_job *job, struct mst_slice name, struct mst_host **out);
 void mst_host_let_go(struct mst_host *host);
 
+struct mst_host *mst_host_find(const struct mst_job *job, struct mst_slice name);
+
+/* One of a snapshot, before the sessions of the job. NULL: no memory, or the name is there already.
+ */
+struct mst_host *mst_host_restore(struct mst_job *job, struct mst_slice name);
+
 /* All of these take NULL. */
 void mst_host_admit(struct mst_host *host); /* a session there holds a place */
 void mst_host_part(struct mst_host *host);  /* and holds it no more */

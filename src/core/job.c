@@ -38,25 +38,20 @@ struct mst_job *mst_job_of_list(struct mst_list *node)
     return MST_CONTAINER(node, struct mst_job, in_list);
 }
 
-muster_status mst_job_new(struct mst_core *core, struct mst_slice name, struct mst_job **out)
+struct mst_job *mst_job_make(struct mst_core *core, struct mst_slice name)
 {
-    struct mst_past *past;
-    struct mst_job *job;
-    bool fresh;
+    struct mst_job *job = mst_mem_zalloc(&core->mem, sizeof(*job) + name.size);
 
-    if (core->jobs.count >= core->config.limits.jobs_max) {
-        return MUSTER_ELIMIT;
+    if (!job) {
+        return NULL;
     }
-    job = mst_mem_zalloc(&core->mem, sizeof(*job) + name.size);
-    past = job ? mst_past_begin(core, name) : NULL;
-    if (!past) {
+    job->past = mst_past_make(core, name);
+    if (!job->past) {
         mst_mem_release(&core->mem, job);
-        return MUSTER_ENOMEM;
+        return NULL;
     }
     job->core = core;
-    job->past = past;
-    job->floor = past->generation;
-    job->serial = ++core->job_serial;
+    job->floor = job->past->generation;
     job->join_alarm.kind = MST_ALARM_JOIN;
     mst_list_init(&job->ready);
     mst_member_tree_init(&job->members);
@@ -74,11 +69,25 @@ muster_status mst_job_new(struct mst_core *core, struct mst_slice name, struct m
     mst_list_init(&job->round_list);
     job->name_size = (uint32_t)name.size;
     memcpy(job->name, name.data, name.size);
+    return job;
+}
+
+void mst_job_publish(struct mst_job *job)
+{
+    struct mst_core *core = job->core;
+    struct mst_slice name = mst_job_name(job);
+    bool fresh;
+
+    mst_past_begin(core, job->past);
+    job->serial = ++core->job_serial;
     fresh = mst_tree_insert(&core->jobs, &name, &job->node);
     MST_ASSERT(fresh);
     mst_list_append(&core->job_list, &job->in_list);
-    *out = job;
-    return MUSTER_OK;
+}
+
+bool mst_job_published(const struct mst_job *job)
+{
+    return mst_tree_linked(&job->node);
 }
 
 static void release(struct mst_job *job)
@@ -95,6 +104,15 @@ static void release(struct mst_job *job)
     mst_host_free_all(job);
     mst_mem_release(&core->mem, job->ranks);
     mst_mem_release(&core->mem, job);
+}
+
+void mst_job_unmake(struct mst_job *job)
+{
+    MST_ASSERT(!mst_job_published(job));
+    mst_past_unmake(job->core, job->past);
+    job->past = NULL;
+    job->dropped = true;
+    release(job);
 }
 
 void mst_job_keep(struct mst_job *job)
@@ -151,6 +169,7 @@ void mst_job_adopt(struct mst_job *job, const struct mst_open *open)
 
 uint64_t mst_job_next_revision(struct mst_job *job)
 {
+    mst_core_raise(job->core, MST_WEIGHT_PROMISE);
     return ++job->revision;
 }
 
@@ -178,10 +197,23 @@ static void remember(struct mst_job *job)
     job->past = NULL;
 }
 
+/* From now on only those hold it who have not let go of it yet, which may take any time: so nothing
+ * may be decided by it any more. */
+static void forget_fences(struct mst_job *job)
+{
+    struct mst_member *member = mst_member_first(job);
+
+    for (; member; member = mst_member_next(member)) {
+        mst_member_forget_fence(member);
+    }
+}
+
 static void drop(struct mst_job *job)
 {
     struct mst_core *core = job->core;
 
+    mst_core_raise(core, MST_WEIGHT_PROMISE);
+    forget_fences(job);
     remember(job);
     mst_keyspace_drop(job, &job->keys, MUSTER_EFENCED);
     mst_alarm_clear(&core->alarms, &job->join_alarm);

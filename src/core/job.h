@@ -52,7 +52,8 @@ struct mst_job {
 
     uint64_t revision; /* counts every change of anything */
     struct mst_keyspace keys, generation_keys;
-    uint64_t key_count, key_bytes; /* of both, with the names that are waited for */
+    uint64_t key_count, key_bytes;         /* of both: names and values of what is there */
+    uint64_t awaited_count, awaited_bytes; /* names that are only waited for */
     struct mst_list watching_members, watching_faults, watching_view;
 
     struct mst_tree round_names;
@@ -68,7 +69,14 @@ struct mst_job {
 
 void mst_job_tree_init(struct mst_tree *tree);
 struct mst_job *mst_job_find(struct mst_core *core, struct mst_slice name);
-muster_status mst_job_new(struct mst_core *core, struct mst_slice name, struct mst_job **out);
+
+/* A job that nobody can find yet: it becomes one, or goes again as if it had never been. NULL: no
+ * memory. How many there may be is the caller's question. */
+struct mst_job *mst_job_make(struct mst_core *core, struct mst_slice name);
+void mst_job_publish(struct mst_job *job);
+bool mst_job_published(const struct mst_job *job);
+void mst_job_unmake(struct mst_job *job);
+
 struct mst_slice mst_job_name(const struct mst_job *job);
 void mst_job_keep(struct mst_job *job);
 void mst_job_let_go(struct mst_job *job);

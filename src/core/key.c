@@ -88,8 +88,9 @@ muster_status mst_key_name_status(const struct mst_core *core, struct mst_slice 
     return name.size == 0 || mst_slice_has_nul(name) ? MUSTER_EINVAL : MUSTER_OK;
 }
 
-/* ---- records: what is there or awaited counts against the job's limits, tombstones have one of
- * their own ---- */
+/* ---- records: what is there counts against the job's limits, tombstones have one of their own.
+ * Names that are only awaited are counted apart: who waits at the moment must not decide whether
+ * somebody else's write has room ---- */
 
 static void count_in(struct mst_job *job, const struct mst_key *key)
 {
@@ -103,6 +104,38 @@ static void count_out(struct mst_job *job, const struct mst_key *key)
     job->key_bytes -= key->name_size;
 }
 
+static void await_in(struct mst_job *job, const struct mst_key *key)
+{
+    job->awaited_count++;
+    job->awaited_bytes += key->name_size;
+}
+
+static void await_out(struct mst_job *job, const struct mst_key *key)
+{
+    job->awaited_count--;
+    job->awaited_bytes -= key->name_size;
+}
+
+static struct mst_key *new_record(struct mst_job *job, struct mst_keyspace *space,
+                                  struct mst_slice name)
+{
+    struct mst_key *key = mst_mem_zalloc(&job->core->mem, sizeof(*key) + name.size);
+
+    if (key) {
+        key->space = space;
+        mst_list_init(&key->waits);
+        key->name_size = (uint32_t)name.size;
+        memcpy(key->name, name.data, name.size);
+    }
+    return key;
+}
+
+static void remove_record(struct mst_job *job, struct mst_key *key)
+{
+    mst_tree_remove(&key->space->names, &key->node);
+    mst_mem_release(&job->core->mem, key);
+}
+
 struct mst_key *mst_key_obtain(struct mst_job *job, struct mst_keyspace *space,
                                struct mst_slice name)
 {
@@ -112,18 +145,50 @@ struct mst_key *mst_key_obtain(struct mst_job *job, struct mst_keyspace *space,
     if (key) {
         return key;
     }
-    key = mst_mem_zalloc(&job->core->mem, sizeof(*key) + name.size);
+    key = new_record(job, space, name);
     if (!key) {
         return NULL;
     }
-    key->space = space;
-    mst_list_init(&key->waits);
-    key->name_size = (uint32_t)name.size;
-    memcpy(key->name, name.data, name.size);
     fresh = mst_tree_insert(&space->names, &name, &key->node);
     MST_ASSERT(fresh);
-    count_in(job, key);
+    await_in(job, key);
     return key;
+}
+
+muster_status mst_key_restore(struct mst_job *job, struct mst_keyspace *space,
+                              struct mst_slice name, struct mst_blob *value, uint64_t revision)
+{
+    struct mst_key *key = new_record(job, space, name);
+
+    if (!key) {
+        return MUSTER_ENOMEM;
+    }
+    key->revision = revision;
+    if (!mst_tree_append(&space->names, &name, &key->node) ||
+        !mst_tree_insert(&space->changes, &revision, &key->change_node)) {
+        remove_record(job, key);
+        return MUSTER_EPROTO;
+    }
+    key->value = value;
+    if (value) {
+        space->live++;
+        count_in(job, key);
+        job->key_bytes += value->size;
+    } else {
+        space->tombstone_count++;
+    }
+    return MUSTER_OK;
+}
+
+void mst_keyspace_restore_order(struct mst_keyspace *space)
+{
+    struct mst_key *key = space->tombstone_count > 0 ? mst_key_changed(space, 0) : NULL;
+
+    for (; key; key = mst_key_changed_next(key)) {
+        if (!key->value) {
+            mst_list_append(&space->tombstones, &key->in_tombstones);
+        }
+    }
 }
 
 /* Whether one more name may be waited for. */
@@ -132,28 +197,22 @@ static muster_status check_room(const struct mst_job *job, struct mst_slice name
 {
     const struct mst_limits *limits = &job->core->config.limits;
 
-    if (job->key_count >= limits->keys_max) {
+    if (job->key_count + job->awaited_count >= limits->keys_max) {
         *limit_out = limits->keys_max;
         return MUSTER_ELIMIT;
     }
-    if (job->key_bytes + name.size > limits->job_bytes_max) {
+    if (job->key_bytes + job->awaited_bytes + name.size > limits->job_bytes_max) {
         *limit_out = limits->job_bytes_max;
         return MUSTER_ELIMIT;
     }
     return MUSTER_OK;
 }
 
-static void remove_record(struct mst_job *job, struct mst_key *key)
-{
-    mst_tree_remove(&key->space->names, &key->node);
-    mst_mem_release(&job->core->mem, key);
-}
-
 void mst_key_release(struct mst_job *job, struct mst_key *key)
 {
     if (key->revision == 0 && key->staged == 0 && mst_list_empty(&key->waits) &&
         !key->space->dropping) {
-        count_out(job, key);
+        await_out(job, key);
         remove_record(job, key);
     }
 }
@@ -172,8 +231,15 @@ static void forget_one(struct mst_job *job, struct mst_keyspace *space)
     }
     mst_tree_remove(&space->changes, &key->change_node);
     key->revision = 0;
-    count_in(job, key);
+    await_in(job, key);
     mst_key_release(job, key);
+}
+
+void mst_keyspace_trim(struct mst_job *job, struct mst_keyspace *space)
+{
+    while (space->tombstone_count > job->core->config.limits.tombstones_max) {
+        forget_one(job, space);
+    }
 }
 
 /* ---- changing ---- */
@@ -188,7 +254,7 @@ static void set_revision(struct mst_job *job, struct mst_key *key)
     MST_ASSERT(fresh);
 }
 
-static void own(struct mst_key *key, struct mst_session *owner)
+void mst_key_own(struct mst_key *key, struct mst_session *owner)
 {
     mst_list_remove(&key->in_owner);
     key->owner = owner;
@@ -224,15 +290,17 @@ void mst_key_store(struct mst_job *job, struct mst_key *key, struct mst_blob *va
         mst_blob_drop(&job->core->mem, key->value);
     } else {
         space->live++;
+        count_in(job, key);
         if (key->revision != 0) {
             mst_list_remove(&key->in_tombstones);
             space->tombstone_count--;
-            count_in(job, key);
+        } else {
+            await_out(job, key);
         }
     }
     key->value = value;
     job->key_bytes += value->size;
-    own(key, owner);
+    mst_key_own(key, owner);
     set_revision(job, key);
     MST_LIST_EACH(node, following, &key->waits)
     {
@@ -252,7 +320,7 @@ void mst_key_erase(struct mst_job *job, struct mst_key *key)
     count_out(job, key);
     mst_blob_drop(&job->core->mem, key->value);
     key->value = NULL;
-    own(key, NULL);
+    mst_key_own(key, NULL);
     space->live--;
     set_revision(job, key);
     mst_list_append(&space->tombstones, &key->in_tombstones);
@@ -260,9 +328,7 @@ void mst_key_erase(struct mst_job *job, struct mst_key *key)
     if (space->prefixes.root) {
         mst_watch_wake_key(key);
     }
-    while (space->tombstone_count > job->core->config.limits.tombstones_max) {
-        forget_one(job, space);
-    }
+    mst_keyspace_trim(job, space);
     if (space->live == 0) {
         mst_job_mark(job);
     }
@@ -274,10 +340,11 @@ static void drop_key(struct mst_job *job, struct mst_key *key, muster_status sta
         mst_waiter_answer(MST_CONTAINER(key->waits.next, struct mst_key_wait, in_key)->waiter,
                           status);
     }
-    if (key->value || key->revision == 0) {
-        count_out(job, key);
+    if (key->revision == 0) {
+        await_out(job, key);
     }
     if (key->value) {
+        count_out(job, key);
         job->key_bytes -= key->value->size;
         mst_blob_drop(&job->core->mem, key->value);
     }

@@ -40,6 +40,9 @@ struct mst_key {
 
 void mst_keyspace_init(struct mst_keyspace *space);
 
+/* As many tombstones as the limits allow are left. */
+void mst_keyspace_trim(struct mst_job *job, struct mst_keyspace *space);
+
 /* Everything goes; who waits or watches there is told `status`. */
 void mst_keyspace_drop(struct mst_job *job, struct mst_keyspace *space, muster_status status);
 
@@ -70,6 +73,14 @@ void mst_key_release(struct mst_job *job, struct mst_key *key);
 void mst_key_store(struct mst_job *job, struct mst_key *key, struct mst_blob *value,
                    struct mst_session *owner);
 void mst_key_erase(struct mst_job *job, struct mst_key *key);
+void mst_key_own(struct mst_key *key, struct mst_session *owner); /* NULL: nobody */
+
+/* A key becomes what it was kept as: there or, without a value (its reference is taken over on
+ * success), a tombstone. By name, each after the one before; the order of the tombstones comes once
+ * all are there. EPROTO: not after, or another one has this revision; ENOMEM. */
+muster_status mst_key_restore(struct mst_job *job, struct mst_keyspace *space,
+                              struct mst_slice name, struct mst_blob *value, uint64_t revision);
+void mst_keyspace_restore_order(struct mst_keyspace *space);
 
 void mst_key_get(struct mst_session *session, struct mst_waiter *waiter,
                  const struct mst_request *request);

@@ -159,22 +159,18 @@ static bool reserve_rank(struct mst_job *job)
     return true;
 }
 
-muster_status mst_member_new(struct mst_job *job, enum mst_role role, uint32_t index,
-                             struct mst_member **out)
+struct mst_member *mst_member_new(struct mst_job *job, enum mst_role role, uint32_t index)
 {
     struct place place = {.role = role, .index = index};
     struct mst_member *member;
     bool fresh;
 
-    if (job->members.count >= job->core->config.limits.members_max) {
-        return MUSTER_ELIMIT;
-    }
     if (role == MST_ROLE_RANK && !reserve_rank(job)) {
-        return MUSTER_ENOMEM;
+        return NULL;
     }
     member = mst_mem_zalloc(&job->core->mem, sizeof(*member));
     if (!member) {
-        return MUSTER_ENOMEM;
+        return NULL;
     }
     member->job = job;
     member->role = role;
@@ -185,8 +181,7 @@ muster_status mst_member_new(struct mst_job *job, enum mst_role role, uint32_t i
     fresh = mst_tree_insert(&job->members, &place, &member->node);
     MST_ASSERT(fresh);
     job->rank_places += role == MST_ROLE_RANK;
-    *out = member;
-    return MUSTER_OK;
+    return member;
 }
 
 void mst_member_forget(struct mst_member *member)
@@ -202,9 +197,7 @@ void mst_member_forget(struct mst_member *member)
 void mst_member_free(struct mst_core *core, struct mst_member *member)
 {
     MST_ASSERT(!member->session && !member->claimant);
-    if (member->fenced) {
-        mst_tree_remove(&core->fences, &member->fence_node);
-    }
+    mst_member_forget_fence(member);
     mst_blob_drop(&core->mem, member->text);
     mst_blob_drop(&core->mem, member->host);
     mst_blob_drop(&core->mem, member->seat.host);
@@ -378,14 +371,20 @@ static void leave_seat(struct mst_member *member)
     mst_round_lose(job, member);
 }
 
-static void set_fence(struct mst_member *member, struct mst_token token)
+void mst_member_forget_fence(struct mst_member *member)
 {
-    struct mst_core *core = member->job->core;
+    if (member->fenced) {
+        mst_tree_remove(&member->job->core->fences, &member->fence_node);
+        member->fenced = false;
+    }
+}
 
-    mst_tree_remove(&core->fences, &member->fence_node);
+bool mst_member_set_fence(struct mst_member *member, struct mst_token token)
+{
+    mst_member_forget_fence(member);
     member->fence_token = token;
-    member->fenced = mst_tree_insert(&core->fences, &token, &member->fence_node);
-    MST_ASSERT(member->fenced);
+    member->fenced = mst_tree_insert(&member->job->core->fences, &token, &member->fence_node);
+    return member->fenced;
 }
 
 void mst_member_count_loss(struct mst_member *member)
@@ -415,6 +414,7 @@ static void give_up(struct mst_member *member, enum mst_state end, struct mst_lo
     struct mst_job *job = member->job;
     struct mst_session *session = member->session;
     struct mst_session *heir = member->claimant;
+    bool fresh;
 
     MST_ASSERT(session && !member->end);
     mst_member_unready(member);
@@ -432,7 +432,8 @@ static void give_up(struct mst_member *member, enum mst_state end, struct mst_lo
         job->free_from[member->role] = member->index;
     }
     count_end(member);
-    set_fence(member, session->token);
+    fresh = mst_member_set_fence(member, session->token);
+    MST_ASSERT(fresh);
     mst_member_touch(member);
     tell_gone(member);
     mst_host_part(session->place);

@@ -87,11 +87,15 @@ struct mst_member *mst_member_faulted(const struct mst_job *job, uint64_t revisi
 /* The lowest index nobody holds. */
 uint32_t mst_member_free_index(struct mst_job *job, enum mst_role role);
 
-/* A new place, ABSENT; everything a later seal needs for it is reserved. ENOMEM, ELIMIT. */
-muster_status mst_member_new(struct mst_job *job, enum mst_role role, uint32_t index,
-                             struct mst_member **out);
+/* A new place, ABSENT; everything a later seal needs for it is reserved. NULL: no memory. How many
+ * there may be is the caller's question. */
+struct mst_member *mst_member_new(struct mst_job *job, enum mst_role role, uint32_t index);
 void mst_member_forget(struct mst_member *member); /* one that was never held after all */
 void mst_member_free(struct mst_core *core, struct mst_member *member);
+
+/* The token of the incarnation that was given up last. False: somebody else's is the same. */
+bool mst_member_set_fence(struct mst_member *member, struct mst_token token);
+void mst_member_forget_fence(struct mst_member *member);
 
 /* The session becomes its holder, in a new incarnation. */
 void mst_member_admit(struct mst_member *member, struct mst_session *session);

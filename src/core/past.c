@@ -28,15 +28,13 @@ static void unlink_past(struct mst_core *core, struct mst_past *past)
     mst_list_remove(&past->in_list);
 }
 
-struct mst_past *mst_past_begin(struct mst_core *core, struct mst_slice name)
+struct mst_past *mst_past_make(struct mst_core *core, struct mst_slice name)
 {
     struct mst_tree_node *node = mst_tree_find(&core->pasts, &name);
     struct mst_past *past;
 
     if (node) {
-        past = MST_CONTAINER(node, struct mst_past, node);
-        unlink_past(core, past);
-        return past;
+        return MST_CONTAINER(node, struct mst_past, node);
     }
     past = mst_mem_zalloc(&core->mem, sizeof(*past) + name.size);
     if (past) {
@@ -44,6 +42,20 @@ struct mst_past *mst_past_begin(struct mst_core *core, struct mst_slice name)
         memcpy(past->name, name.data, name.size);
     }
     return past;
+}
+
+void mst_past_unmake(struct mst_core *core, struct mst_past *past)
+{
+    if (!mst_list_linked(&past->in_list)) {
+        mst_mem_release(&core->mem, past);
+    }
+}
+
+void mst_past_begin(struct mst_core *core, struct mst_past *past)
+{
+    if (mst_list_linked(&past->in_list)) {
+        unlink_past(core, past);
+    }
 }
 
 static void forget(struct mst_core *core, struct mst_past *past)
@@ -64,7 +76,12 @@ void mst_past_end(struct mst_core *core, struct mst_past *past)
     fresh = mst_tree_insert(&core->pasts, &name, &past->node);
     MST_ASSERT(fresh);
     mst_list_append(&core->past_list, &past->in_list);
-    if (core->pasts.count > core->config.limits.jobs_max) {
+    mst_past_trim(core);
+}
+
+void mst_past_trim(struct mst_core *core)
+{
+    while (core->pasts.count > core->config.limits.jobs_max) {
         forget(core, MST_CONTAINER(core->past_list.next, struct mst_past, in_list));
     }
 }

@@ -20,12 +20,17 @@ struct mst_past {
 
 void mst_past_tree_init(struct mst_tree *tree);
 
-/* The past of a job that begins: what is remembered of its name, else an empty one. NULL: no
- * memory. */
-struct mst_past *mst_past_begin(struct mst_core *core, struct mst_slice name);
+/* The past of a job that may begin: what is remembered of its name, which stays where it is for
+ * now, else an empty one. NULL: no memory. */
+struct mst_past *mst_past_make(struct mst_core *core, struct mst_slice name);
+void mst_past_unmake(struct mst_core *core, struct mst_past *past); /* it did not begin */
+void mst_past_begin(struct mst_core *core, struct mst_past *past);  /* it did */
 
 /* The job ended. */
 void mst_past_end(struct mst_core *core, struct mst_past *past);
+
+/* As many as the limits allow are left. */
+void mst_past_trim(struct mst_core *core);
 
 void mst_past_free_all(struct mst_core *core);
 

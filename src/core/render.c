@@ -534,5 +534,8 @@ void mst_render_reply(struct mst_core *core, struct mst_waiter *waiter)
     if (waiter->status == MUSTER_OK) {
         render_payload(core, waiter);
     }
+    if (waiter->status == MUSTER_ENOSPACE && core->held) {
+        reply->value = mst_slice_text(core->held);
+    }
     render_detail(reply, waiter);
 }

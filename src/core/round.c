@@ -33,28 +33,34 @@ struct mst_round_name *mst_round_name_of_list(struct mst_list *node)
     return MST_CONTAINER(node, struct mst_round_name, in_list);
 }
 
-static struct mst_round_name *find_name(const struct mst_job *job, struct mst_slice bytes)
+struct mst_round_name *mst_round_name_find(const struct mst_job *job, struct mst_slice bytes)
 {
     struct mst_tree_node *node = mst_tree_find(&job->round_names, &bytes);
 
     return node ? MST_CONTAINER(node, struct mst_round_name, node) : NULL;
 }
 
-static struct mst_round_name *new_name(struct mst_job *job, struct mst_slice bytes)
+struct mst_round_name *mst_round_name_new(struct mst_job *job, struct mst_slice bytes)
 {
     struct mst_round_name *name = mst_mem_zalloc(&job->core->mem, sizeof(*name) + bytes.size);
-    bool fresh;
 
     if (!name) {
         return NULL;
     }
-    name->serial = ++job->round_serial;
     name->name_size = (uint32_t)bytes.size;
     memcpy(name->name, bytes.data, bytes.size);
+    return name;
+}
+
+void mst_round_name_publish(struct mst_job *job, struct mst_round_name *name)
+{
+    struct mst_slice bytes = mst_round_name_slice(name);
+    bool fresh;
+
+    name->serial = ++job->round_serial;
     fresh = mst_tree_insert(&job->round_names, &bytes, &name->node);
     MST_ASSERT(fresh);
     mst_list_append(&job->round_list, &name->in_list);
-    return name;
 }
 
 static void free_name(struct mst_job *job, struct mst_round_name *name)
@@ -324,6 +330,7 @@ void mst_round_decide(struct mst_round *round, muster_status status)
     keep_hosts(round);
     round->status = status == MUSTER_OK ? mst_reduce_finish(round) : status;
     round->done = true;
+    mst_core_raise(round->job->core, MST_WEIGHT_PROMISE);
     mst_alarm_clear(&round->job->core->alarms, &round->alarm);
     tell_closed(round);
 }
@@ -591,27 +598,36 @@ static void answer_from(struct mst_round *round, struct mst_waiter *waiter, must
     }
 }
 
-static void contribute(struct mst_session *session, struct mst_waiter *waiter,
-                       struct mst_round *round, struct mst_part *part,
-                       const struct mst_round_request *request)
+/* Takes the contribution in. False: it was refused, and nothing was changed. *differs: the round
+ * cannot succeed with it. */
+static bool take_in(struct mst_waiter *waiter, struct mst_round *round, struct mst_part *part,
+                    struct mst_slice data, bool *differs)
 {
-    const struct mst_limits *limits = &session->core->config.limits;
+    struct mst_core *core = waiter->core;
+    uint64_t most = core->config.limits.result_bytes_max;
     muster_status status;
 
-    if (part->arrived) { /* a repeat: it counts once */
-        attach(round, waiter);
-        return;
+    if (core->held) {
+        mst_waiter_answer(waiter, MUSTER_ENOSPACE);
+        return false;
     }
-    if (round->reduce == MST_REDUCE_GATHER &&
-        round->data_size + request->data.size > limits->result_bytes_max) {
-        mst_waiter_refuse(waiter, MUSTER_ELIMIT, limits->result_bytes_max);
-        return;
+    if (round->reduce == MST_REDUCE_GATHER && round->data_size + data.size > most) {
+        mst_waiter_refuse(waiter, MUSTER_ELIMIT, most);
+        return false;
     }
-    status = mst_reduce_add(session->core, round, part, request->data);
+    status = mst_reduce_add(core, round, part, data);
     if (status == MUSTER_ENOMEM) {
         mst_waiter_answer(waiter, status);
-        return;
+        return false;
     }
+    *differs = status == MUSTER_EMISMATCH;
+    return true;
+}
+
+static void arrive(struct mst_session *session, struct mst_waiter *waiter, struct mst_round *round,
+                   struct mst_part *part, bool differs)
+{
+    mst_core_raise(session->core, MST_WEIGHT_PROMISE);
     if (round->arrived == 0) {
         round->opened_ns = session->core->now_ns;
         tell_opened(round);
@@ -624,10 +640,48 @@ static void contribute(struct mst_session *session, struct mst_waiter *waiter,
     if (round->seal) {
         mst_generation_attention(session->job, MST_INTERRUPT);
     }
-    if (status != MUSTER_OK) {
-        mst_round_close(round, status);
+    if (differs) {
+        mst_round_close(round, MUSTER_EMISMATCH);
     } else {
         evaluate(round);
+    }
+}
+
+/* It counts once. Who asks again while an earlier request still waits has given that one up. */
+static void arrive_again(struct mst_waiter *waiter, struct mst_round *round)
+{
+    MST_LIST_EACH(node, following, &waiter->link->waiters)
+    {
+        struct mst_waiter *earlier = MST_CONTAINER(node, struct mst_waiter, in_link);
+
+        if (earlier->stage == MST_WAITING && earlier->round == round) {
+            earlier->detail = MST_DETAIL_ROUND;
+            mst_waiter_answer(earlier, MUSTER_ECANCELLED);
+        }
+    }
+    attach(round, waiter);
+}
+
+static void contribute(struct mst_session *session, struct mst_waiter *waiter,
+                       struct mst_round *round, struct mst_part *part, struct mst_slice data)
+{
+    bool differs;
+
+    if (part->arrived) {
+        arrive_again(waiter, round);
+    } else if (take_in(waiter, round, part, data, &differs)) {
+        arrive(session, waiter, round, part, differs);
+    }
+}
+
+/* Of what nobody knows of yet; NULL is fine. */
+static void discard(struct mst_job *job, struct mst_round *round, struct mst_round_name *name)
+{
+    if (round) {
+        mst_round_let_go(job->core, round);
+    }
+    if (name) {
+        free_name(job, name);
     }
 }
 
@@ -640,6 +694,7 @@ static void begin(struct mst_session *session, struct mst_waiter *waiter,
     struct mst_round_name *fresh = NULL;
     struct mst_round *round;
     struct mst_part *part;
+    bool differs;
 
     if (!name && job->round_names.count >= core->config.limits.rounds_max) {
         mst_waiter_refuse(waiter, MUSTER_ELIMIT, core->config.limits.rounds_max);
@@ -647,37 +702,29 @@ static void begin(struct mst_session *session, struct mst_waiter *waiter,
     }
     round = new_round(job, request);
     if (round && !name) {
-        fresh = new_name(job, request->name);
-        name = fresh;
+        fresh = mst_round_name_new(job, request->name);
     }
-    if (!round || !name) {
-        if (round) {
-            mst_round_let_go(core, round);
-        }
+    if (!round || (!name && !fresh)) {
         mst_waiter_answer(waiter, MUSTER_ENOMEM);
+        discard(job, round, fresh);
         return;
     }
     part = find_part(round, session->member);
     if (!part) {
         mst_waiter_answer(waiter, MUSTER_EINVAL);
-    } else {
-        mst_round_keep(round);
-        publish(job, name, round);
-        contribute(session, waiter, round, part, request);
-        mst_round_let_go(core, round);
+        discard(job, round, fresh);
+        return;
     }
-    if (!part || (name->open == round && round->arrived == 0)) {
-        if (name->open == round) {
-            name->open = NULL;
-        }
-        if (job->seal == round) {
-            job->seal = NULL;
-        }
-        mst_round_let_go(core, round);
-        if (fresh) {
-            free_name(job, fresh);
-        }
+    if (!take_in(waiter, round, part, request->data, &differs)) {
+        discard(job, round, fresh);
+        return;
     }
+    if (fresh) {
+        mst_round_name_publish(job, fresh);
+        name = fresh;
+    }
+    publish(job, name, round);
+    arrive(session, waiter, round, part, differs);
 }
 
 static bool in_generation(const struct mst_session *session, uint64_t generation)
@@ -713,7 +760,7 @@ void mst_round_request(struct mst_session *session, struct mst_waiter *waiter,
         mst_waiter_answer(waiter, MUSTER_EFENCED);
         return;
     }
-    name = find_name(job, wanted->name);
+    name = mst_round_name_find(job, wanted->name);
     at = name ? name->number : 0;
     if (wanted->number < at) {
         bool last = wanted->number + 1 == at && find_part(name->last, session->member);
@@ -739,7 +786,7 @@ void mst_round_request(struct mst_session *session, struct mst_waiter *waiter,
         answer_from(name->open, waiter, MUSTER_EINVAL, at);
         return;
     }
-    contribute(session, waiter, name->open, part, wanted);
+    contribute(session, waiter, name->open, part, wanted->data);
 }
 
 void mst_round_request_members(struct mst_session *session, struct mst_waiter *waiter,
@@ -754,7 +801,7 @@ void mst_round_request_members(struct mst_session *session, struct mst_waiter *w
         mst_waiter_answer(waiter, MUSTER_EFENCED);
         return;
     }
-    name = find_name(job, request->round_members.name);
+    name = mst_round_name_find(job, request->round_members.name);
     if (name && request->round_members.number == name->number) {
         round = name->open;
     } else if (name && request->round_members.number + 1 == name->number) {

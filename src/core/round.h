@@ -99,6 +99,10 @@ const struct mst_part *mst_round_part(const struct mst_round *round,
 struct mst_who mst_round_part_who(const struct mst_round *round, const struct mst_part *part);
 struct mst_who mst_round_first_missing(const struct mst_round *round); /* index ANY: nobody */
 struct mst_detail mst_round_detail(const struct mst_round *round);
+struct mst_round_name *mst_round_name_find(const struct mst_job *job, struct mst_slice bytes);
+/* A name that nobody can find until it is published; NULL: no memory. */
+struct mst_round_name *mst_round_name_new(struct mst_job *job, struct mst_slice bytes);
+void mst_round_name_publish(struct mst_job *job, struct mst_round_name *name);
 struct mst_round_name *mst_round_name_of_list(struct mst_list *node);
 struct mst_slice mst_round_name_slice(const struct mst_round_name *name);
 

@@ -68,6 +68,7 @@ struct mst_session *mst_session_new(struct mst_core *core, struct mst_job *job,
         mst_mem_release(&core->mem, session);
         return NULL;
     }
+    mst_core_raise(core, MST_WEIGHT_PROMISE);
     session->core = core;
     session->outcome_room = OUTCOME_ROOM_MIN;
     session->token = open->token;
@@ -111,6 +112,7 @@ void mst_session_end(struct mst_session *session, enum mst_link_end end)
     struct mst_core *core = session->core;
     struct mst_job *job = session->job;
 
+    mst_core_raise(core, MST_WEIGHT_PROMISE);
     mst_alarm_clear(&core->alarms, &session->alarm);
     mst_tree_remove(&core->sessions, &session->node);
     mst_list_remove(&session->in_job);
@@ -176,36 +178,22 @@ static bool replay(const struct mst_session *session, struct mst_waiter *waiter)
     return true;
 }
 
-bool mst_session_admit(struct mst_session *session, struct mst_waiter *waiter,
-                       const struct mst_request *request)
+muster_status mst_session_take(struct mst_session *session, const struct mst_request *request)
 {
     struct mst_waiter *earlier;
 
+    session->heard_ns = session->core->now_ns;
     if (request->id == 0 || request->oldest == 0 || request->oldest > request->id) {
-        mst_waiter_answer(waiter, MUSTER_EINVAL);
-        return false;
+        return MUSTER_EINVAL;
     }
     if (request->id < session->oldest) {
-        mst_waiter_answer(waiter, MUSTER_EFENCED);
-        return false;
+        return MUSTER_EFENCED;
     }
     if (request->oldest > session->oldest) {
         session->oldest = request->oldest;
     }
     if (request->id - session->oldest >= MST_WINDOW) {
-        mst_waiter_refuse(waiter, MUSTER_ELIMIT, MST_WINDOW);
-        return false;
-    }
-    if (session->link->waiter_count > MST_LINK_WAITERS_MAX) {
-        mst_waiter_refuse(waiter, MUSTER_ELIMIT, MST_LINK_WAITERS_MAX);
-        return false;
-    }
-    if (mst_command_writes(request->command)) {
-        if (!make_room(session, request->id)) {
-            mst_waiter_answer(waiter, MUSTER_ENOMEM);
-            return false;
-        }
-        return !replay(session, waiter);
+        return MUSTER_ELIMIT;
     }
     if (mst_command_waits(request->command)) {
         earlier = mst_waiter_find(session->link, request->id);
@@ -213,15 +201,69 @@ bool mst_session_admit(struct mst_session *session, struct mst_waiter *waiter,
             mst_waiter_free(earlier); /* this one takes its place */
         }
     }
+    return MUSTER_OK;
+}
+
+/* What may be kept waiting without end. What is dropped with the connection and leaves nothing
+ * behind may be bounded by what is there at the moment: no other decision depends on that. A ROUND
+ * replaces one that waits for the same, and a JOIN is refused beside another. */
+static bool may_pile_up(enum mst_command command)
+{
+    return command == MST_GET || command == MST_WAIT || command == MST_WATCH;
+}
+
+bool mst_session_admit(struct mst_session *session, struct mst_waiter *waiter,
+                       const struct mst_request *request)
+{
+    muster_status status = mst_session_take(session, request);
+
+    if (status == MUSTER_ELIMIT) {
+        mst_waiter_refuse(waiter, status, MST_WINDOW);
+        return false;
+    }
+    if (status != MUSTER_OK) {
+        mst_waiter_answer(waiter, status);
+        return false;
+    }
+    if (may_pile_up(request->command) && session->link->waiter_count > MST_LINK_WAITERS_MAX) {
+        mst_waiter_refuse(waiter, MUSTER_ELIMIT, MST_LINK_WAITERS_MAX);
+        return false;
+    }
+    if (!mst_command_writes(request->command)) {
+        return true;
+    }
+    if (!make_room(session, request->id)) {
+        mst_waiter_answer(waiter, MUSTER_ENOMEM);
+        return false;
+    }
+    if (replay(session, waiter)) {
+        return false;
+    }
+    if (session->core->held) {
+        mst_waiter_answer(waiter, MUSTER_ENOSPACE);
+        return false;
+    }
+    return true;
+}
+
+bool mst_session_restore_outcome(struct mst_session *session, const struct mst_outcome *outcome)
+{
+    if (outcome->id < session->oldest || outcome->id - session->oldest >= MST_WINDOW ||
+        !make_room(session, outcome->id)) {
+        return false;
+    }
+    session->outcomes[outcome->id % session->outcome_room] = *outcome;
     return true;
 }
 
 void mst_session_record(struct mst_session *session, const struct mst_waiter *waiter)
 {
     /* Refused for want of room: nothing happened, and a repeat may find room. */
-    if (waiter->status == MUSTER_ENOMEM || waiter->status == MUSTER_ELIMIT) {
+    if (waiter->status == MUSTER_ENOMEM || waiter->status == MUSTER_ELIMIT ||
+        waiter->status == MUSTER_ENOSPACE) {
         return;
     }
+    mst_core_raise(session->core, MST_WEIGHT_PROMISE);
     session->outcomes[waiter->id % session->outcome_room] =
         (struct mst_outcome){.id = waiter->id,
                              .status = waiter->status,
@@ -237,6 +279,10 @@ void mst_session_extend(struct mst_session *session)
 
     if (session->lease_ns < least_ns) {
         session->lease_ns = least_ns;
+    }
+    if (session->alarm.at_ns > session->lease_ns) { /* it waits for its node no more */
+        mst_alarm_set(&session->core->alarms, &session->alarm, session->core->now_ns,
+                      session->lease_ns);
     }
 }
 
@@ -313,6 +359,10 @@ void mst_session_join(struct mst_session *session, struct mst_waiter *waiter)
     if (!session->claiming && (session->role != MST_ROLE_RANK || mst_member_seated(member))) {
         mst_waiter_set_view(waiter, mst_generation_session_view(session));
         mst_waiter_answer(waiter, MUSTER_OK);
+        return;
+    }
+    if (session->core->held) {
+        mst_waiter_answer(waiter, MUSTER_ENOSPACE);
         return;
     }
     waiter->stage = MST_WAITING;

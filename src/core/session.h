@@ -54,12 +54,21 @@ struct mst_session *mst_session_new(struct mst_core *core, struct mst_job *job,
                                     const struct mst_open *open);
 void mst_session_attach(struct mst_session *session, struct mst_link *link);
 
-/* The window: true if the request is to be carried out; else it was answered here. */
+/* What every request of a session does to it, room or not: it was heard of, its window moves, and
+ * what waited under the same id waits no more. OK, or why the request goes no further: EINVAL,
+ * EFENCED, ELIMIT. Depends on nothing but what a snapshot keeps. */
+muster_status mst_session_take(struct mst_session *session, const struct mst_request *request);
+
+/* That and the rest of the window: true if the request is to be carried out; else it was answered
+ * here. */
 bool mst_session_admit(struct mst_session *session, struct mst_waiter *waiter,
                        const struct mst_request *request);
 
 /* After a WRITE-flagged request was answered: keep its outcome. */
 void mst_session_record(struct mst_session *session, const struct mst_waiter *waiter);
+
+/* One that was kept; `oldest` is set. False: not within the window, or no memory. */
+bool mst_session_restore_outcome(struct mst_session *session, const struct mst_outcome *outcome);
 
 void mst_session_renew(struct mst_session *session, struct mst_waiter *waiter);
 void mst_session_join(struct mst_session *session, struct mst_waiter *waiter);

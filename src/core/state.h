@@ -21,6 +21,10 @@ struct mst_core {
     struct mst_tree pasts;     /* of jobs that ended, by name */
     struct mst_list past_list; /* the same, in the order they ended */
     uint64_t job_serial;
+    enum mst_weight weight;  /* of the inputs since it was last asked for */
+    bool refused;            /* the last request, for want of room */
+    const char *held;        /* why nothing new can be kept; NULL: it can */
+    uint64_t held_ns;        /* since when */
     struct mst_list dirty;   /* jobs to settle before the input is over */
     struct mst_list effects; /* struct mst_todo, in the order they were decided */
     struct mst_counts counts;
@@ -38,5 +42,23 @@ struct mst_todo {
     struct mst_list link;
     enum mst_effect_type type;
 };
+
+bool mst_core_config_makes_sense(const struct mst_core_config *config);
+
+/* Around every input. */
+void mst_core_begin_input(struct mst_core *core, uint64_t now_ns);
+void mst_core_end_input(struct mst_core *core);
+
+/* We come `late_ns` later than we asked for: it was we who slept, so nobody else is to blame for
+ * silence. Leases have at least their whole length from now, deadlines move. */
+void mst_core_forgive(struct mst_core *core, uint64_t late_ns);
+
+/* What the present input is to a journal. */
+static inline void mst_core_raise(struct mst_core *core, enum mst_weight weight)
+{
+    if (core->weight < weight) {
+        core->weight = weight;
+    }
+}
 
 #endif

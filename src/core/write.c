@@ -11,11 +11,10 @@ struct batch {
     struct mst_keyspace *space;
     const struct mst_write *ops;
     struct mst_staged *staged;
-    uint32_t count;                  /* prepared so far */
-    int64_t more_keys, more_bytes;   /* what the job's counts will have to be raised by */
-    int64_t grows_keys, grows_bytes; /* the same with names that counted before, being awaited */
-    uint64_t limit;                  /* of an ELIMIT */
-    uint64_t seen;                   /* ECONFLICT, EEXISTS: the revision the key is at */
+    uint32_t count;                /* prepared so far */
+    int64_t more_keys, more_bytes; /* what the job's counts will be raised by */
+    uint64_t limit;                /* of an ELIMIT */
+    uint64_t seen;                 /* ECONFLICT, EEXISTS: the revision the key is at */
 };
 
 /* ---- numbers as text ---- */
@@ -83,7 +82,9 @@ static muster_status make_longer(struct batch *batch, struct mst_staged *staged,
     struct mst_slice first = mst_blob_slice(old);
     struct mst_blob *value;
 
-    if (more.size > core->config.limits.value_bytes_max - first.size) {
+    /* The value may be older than the limit. */
+    if (first.size > core->config.limits.value_bytes_max ||
+        more.size > core->config.limits.value_bytes_max - first.size) {
         batch->limit = core->config.limits.value_bytes_max;
         return MUSTER_ELIMIT;
     }
@@ -136,13 +137,8 @@ static void count_change(struct batch *batch, const struct mst_key *key, const s
     int64_t bytes = (int64_t)mst_blob_slice(value).size - (int64_t)mst_blob_slice(old).size;
     int64_t name_bytes = keys * (int64_t)key->name_size;
 
-    batch->grows_keys += keys;
-    batch->grows_bytes += bytes + name_bytes;
-    batch->more_bytes += bytes;
-    if (key->revision != 0) { /* else its name counts already */
-        batch->more_keys += keys;
-        batch->more_bytes += name_bytes;
-    }
+    batch->more_keys += keys;
+    batch->more_bytes += bytes + name_bytes;
 }
 
 /* A batch is judged by what it comes to, and one that frees is never refused for want of room. */
@@ -152,11 +148,11 @@ static muster_status check_room(struct batch *batch)
     int64_t keys = (int64_t)batch->job->key_count + batch->more_keys;
     int64_t bytes = (int64_t)batch->job->key_bytes + batch->more_bytes;
 
-    if (batch->grows_keys > 0 && (uint64_t)keys > limits->keys_max) {
+    if (batch->more_keys > 0 && (uint64_t)keys > limits->keys_max) {
         batch->limit = limits->keys_max;
         return MUSTER_ELIMIT;
     }
-    if (batch->grows_bytes > 0 && (uint64_t)bytes > limits->job_bytes_max) {
+    if (batch->more_bytes > 0 && (uint64_t)bytes > limits->job_bytes_max) {
         batch->limit = limits->job_bytes_max;
         return MUSTER_ELIMIT;
     }
@@ -251,10 +247,9 @@ static void commit(struct batch *batch, struct mst_session *session)
     for (uint32_t i = 0; i < batch->count; i++) {
         struct mst_staged *staged = &batch->staged[i];
 
-        if (!staged->key) {
-            continue;
-        }
-        if (staged->key->staged == i + 1) {
+        if (!staged->key) { /* whether there was a record of nothing makes no difference */
+            staged->revision = batch->job->revision;
+        } else if (staged->key->staged == i + 1) {
             struct mst_key *key = staged->key;
 
             apply(batch, staged, session);

@@ -233,6 +233,16 @@ static void say_lost(struct mst_text *text, const struct mst_reply *reply)
     }
 }
 
+static void say_no_space(struct mst_text *text, const struct mst_reply *reply)
+{
+    mst_text_add(text, "the service cannot keep it: ");
+    if (reply->value.size > 0) {
+        mst_text_slice(text, reply->value);
+    } else {
+        mst_text_add(text, mst_status_text(reply->status));
+    }
+}
+
 static void say_reply(struct mst_text *text, const struct mst_reply *reply)
 {
     switch (reply->status) {
@@ -268,6 +278,9 @@ static void say_reply(struct mst_text *text, const struct mst_reply *reply)
             return;
         }
         break;
+    case MUSTER_ENOSPACE:
+        say_no_space(text, reply);
+        return;
     case MUSTER_ECONFLICT:
         mst_text_add(text, "the key was changed by somebody else");
         return;

@@ -202,6 +202,7 @@ static bool uses_number(muster_status status, bool local)
     case MUSTER_ECANCELLED:
     case MUSTER_EDEADLK:
     case MUSTER_EINTERNAL:
+    case MUSTER_ENOSPACE:
     case MUSTER_EUNREACHABLE:
         return false;
     case MUSTER_OK:

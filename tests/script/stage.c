@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _POSIX_C_SOURCE 200809L /* open_memstream */
 #include "stage.h"
 
 #include <inttypes.h>
@@ -6,6 +7,7 @@
 #include <string.h>
 
 #include "base/panic.h"
+#include "core/snapshot.h"
 #include "msg/settings.h"
 #include "tell.h"
 
@@ -271,6 +273,47 @@ void stage_request(struct stage *stage, struct actor *actor, const struct mst_re
     if (stage->asking_id != 0 && !stage->passing) {
         (void)fprintf(stage->out, "    %s waits\n", actor->name);
     }
+}
+
+/* ---- the service itself ---- */
+
+static bool put(void *ctx, struct mst_slice bytes)
+{
+    return fwrite(bytes.data, 1, bytes.size, ctx) == bytes.size;
+}
+
+void stage_restart(struct stage *stage)
+{
+    struct mst_mem mem = {.ctx = stage, .alloc = take, .release = give};
+    char *snapshot = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&snapshot, &size);
+    struct mst_snapshot_sink sink = {.ctx = file, .put = put};
+    bool saved;
+    muster_status status;
+
+    need_core(stage);
+    saved = file && mst_core_save(stage->core, &sink) && fclose(file) == 0;
+    MST_ASSERT(saved);
+    mst_core_free(stage->core);
+    status = mst_core_load(&stage->core, mst_slice_of(snapshot, size), &stage->config, &mem);
+    MST_ASSERT(status == MUSTER_OK);
+    free(snapshot);
+    status = mst_core_resume(stage->core, stage->now_ns, &stage->config);
+    MST_ASSERT(status == MUSTER_OK);
+    for (uint32_t i = 0; i < stage->actor_count; i++) {
+        stage->actors[i].conn.id = 0;
+    }
+    drain(stage);
+}
+
+void stage_hold(struct stage *stage, const char *why)
+{
+    need_core(stage);
+    if (why) {
+        (void)snprintf(stage->held, sizeof(stage->held), "%s", why);
+    }
+    mst_core_hold(stage->core, why ? stage->held : NULL);
 }
 
 /* ---- time ---- */

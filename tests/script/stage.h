@@ -47,6 +47,7 @@ struct stage {
     struct mst_conn asking;
     uint64_t asking_id; /* the request being made; 0: it was answered */
     size_t allocated;
+    char held[LINE_BYTES_MAX]; /* why nothing can be kept */
 };
 
 void stage_init(struct stage *stage, FILE *out);
@@ -59,6 +60,11 @@ struct actor *stage_enter(struct stage *stage, const char *name);
 void stage_open(struct stage *stage, struct actor *actor);
 void stage_close(struct stage *stage, struct actor *actor);
 void stage_request(struct stage *stage, struct actor *actor, const struct mst_request *request);
+
+/* The service dies and begins again from its snapshot: all connections are gone. */
+void stage_restart(struct stage *stage);
+/* Nothing new can be kept, because of `why`, which is copied; NULL: it can again. */
+void stage_hold(struct stage *stage, const char *why);
 
 void stage_pass(struct stage *stage, uint64_t ms);
 /* Time passes and nobody wakes the core, or feeds it what the actors send. */

@@ -468,6 +468,26 @@ static void do_stall(struct scene *scene)
     stage_stall(scene->stage, ms);
 }
 
+static void do_restart(struct scene *scene)
+{
+    words_all_used(&scene->words);
+    stage_restart(scene->stage);
+}
+
+static void do_hold(struct scene *scene)
+{
+    const char *why = words_need(&scene->words, "why");
+
+    words_all_used(&scene->words);
+    stage_hold(scene->stage, why);
+}
+
+static void do_release(struct scene *scene)
+{
+    words_all_used(&scene->words);
+    stage_hold(scene->stage, NULL);
+}
+
 /* Settings of the service, by their names in settings.def. */
 static void do_service(struct scene *scene)
 {
@@ -500,6 +520,7 @@ static const struct {
     {"service", do_service}, {"open", do_open},     {"resume", do_resume},
     {"close", do_close},     {"repeat", do_repeat}, {"freeze", do_freeze},
     {"thaw", do_thaw},       {"advance", do_pass},  {"stall", do_stall},
+    {"restart", do_restart}, {"hold", do_hold},     {"release", do_release},
 };
 
 void verbs_perform(struct stage *stage, const char *file, size_t line, const char *text)

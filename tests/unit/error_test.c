@@ -138,6 +138,18 @@ static void numbers(void **state)
          "the next; the service is at number 5 with rank 0 (#0, present, node b3)");
 }
 
+static void a_disk_that_is_full(void **state)
+{
+    struct mst_reply reply = {.command = MST_WRITE, .status = MUSTER_ENOSPACE};
+
+    (void)state;
+    says("put 'k'", reply,
+         "put 'k': the service cannot keep it: no space left for what must be kept");
+    reply.value = mst_slice_text("journal /var/muster: No space left on device");
+    says("put 'k'", reply,
+         "put 'k': the service cannot keep it: journal /var/muster: No space left on device");
+}
+
 static void plain_ones(void **state)
 {
     static const struct {
@@ -209,6 +221,7 @@ int main(void)
         cmocka_unit_test(causes_of_a_loss),
         cmocka_unit_test(a_place_that_is_held),
         cmocka_unit_test(numbers),
+        cmocka_unit_test(a_disk_that_is_full),
         cmocka_unit_test(plain_ones),
         cmocka_unit_test(made_here),
         cmocka_unit_test(one_line),

@@ -183,7 +183,15 @@ static void ascending_and_descending(void **state)
         mst_tree_init(&tree, by_key);
         for (uint32_t i = 0; i < NODES; i++) {
             things[i].key = down ? NODES - i : i;
-            assert_true(mst_tree_insert(&tree, &things[i].key, &things[i].node));
+            assert_true(down ? mst_tree_insert(&tree, &things[i].key, &things[i].node)
+                             : mst_tree_append(&tree, &things[i].key, &things[i].node));
+        }
+        if (!down) {
+            struct thing again = {.key = NODES - 1};
+
+            assert_false(mst_tree_append(&tree, &again.key, &again.node));
+            again.key = 0;
+            assert_false(mst_tree_append(&tree, &again.key, &again.node));
         }
         assert_in_range(tree.root->height, 9, 11); /* log2 of 300, and a little */
         for (uint32_t i = 0; i < NODES; i += 2) {

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/archive.h"
+
+#include <string.h>
+
+#include "base/digest.h"
+
+enum { WORD = 8 };
+
+/* ---- the digest: by words, because a snapshot is long ---- */
+
+static uint64_t load_number(const unsigned char *bytes, size_t size)
+{
+    uint64_t number = 0;
+
+    for (size_t i = 0; i < size; i++) {
+        number |= (uint64_t)bytes[i] << (8 * i);
+    }
+    return number;
+}
+
+static uint64_t step(uint64_t digest, uint64_t word)
+{
+    digest = (digest ^ word) * UINT64_C(0x100000001b3);
+    return digest ^ (digest >> 32);
+}
+
+/* Only the last piece may be no whole number of words. */
+static uint64_t add_bytes(uint64_t digest, const unsigned char *bytes, size_t size)
+{
+    while (size >= WORD) {
+        digest = step(digest, load_number(bytes, WORD));
+        bytes += WORD;
+        size -= WORD;
+    }
+    return size > 0 ? step(digest, load_number(bytes, size) | (uint64_t)size << 56) : digest;
+}
+
+/* ---- life ---- */
+
+void mst_archive_save_to(struct mst_archive *archive, const struct mst_snapshot_sink *sink)
+{
+    archive->loading = false;
+    archive->status = MUSTER_OK;
+    archive->digest = MST_DIGEST_INIT;
+    archive->mem = NULL;
+    archive->rest = mst_slice_of(NULL, 0);
+    archive->sink = sink;
+    archive->used = 0;
+}
+
+uint64_t mst_archive_digest(struct mst_slice bytes)
+{
+    return add_bytes(MST_DIGEST_INIT, bytes.data, bytes.size);
+}
+
+void mst_archive_load_from(struct mst_archive *archive, struct mst_slice bytes,
+                           const struct mst_mem *mem)
+{
+    const unsigned char *data = bytes.data;
+
+    mst_archive_save_to(archive, NULL);
+    archive->loading = true;
+    archive->mem = mem;
+    if (bytes.size < WORD) {
+        archive->status = MUSTER_EPROTO;
+        return;
+    }
+    archive->rest = mst_slice_of(data, bytes.size - WORD);
+    if (mst_archive_digest(archive->rest) != load_number(data + archive->rest.size, WORD)) {
+        archive->status = MUSTER_EPROTO;
+    }
+}
+
+bool mst_archive_good(const struct mst_archive *archive)
+{
+    return archive->status == MUSTER_OK;
+}
+
+void mst_archive_break(struct mst_archive *archive, muster_status status)
+{
+    if (archive->status == MUSTER_OK) {
+        archive->status = status;
+    }
+}
+
+bool mst_archive_expect(struct mst_archive *archive, bool holds)
+{
+    if (archive->loading && !holds) {
+        mst_archive_break(archive, MUSTER_EPROTO);
+    }
+    return mst_archive_good(archive);
+}
+
+static void put(struct mst_archive *archive, const void *bytes, size_t size)
+{
+    if (archive->sink && mst_archive_good(archive) &&
+        !archive->sink->put(archive->sink->ctx, mst_slice_of(bytes, size))) {
+        mst_archive_break(archive, MUSTER_EFAILED);
+    }
+}
+
+static void flush(struct mst_archive *archive)
+{
+    archive->digest = add_bytes(archive->digest, archive->bytes, archive->used);
+    if (archive->used > 0) {
+        put(archive, archive->bytes, archive->used);
+    }
+    archive->used = 0;
+}
+
+muster_status mst_archive_end(struct mst_archive *archive)
+{
+    unsigned char word[WORD];
+
+    if (archive->loading) {
+        (void)mst_archive_expect(archive, archive->rest.size == 0);
+        return archive->status;
+    }
+    flush(archive);
+    for (size_t i = 0; i < WORD; i++) {
+        word[i] = (unsigned char)(archive->digest >> (8 * i));
+    }
+    put(archive, word, WORD);
+    return archive->status;
+}
+
+/* ---- bytes ---- */
+
+static void save_bytes(struct mst_archive *archive, const unsigned char *bytes, size_t size)
+{
+    while (size > 0 && mst_archive_good(archive)) {
+        size_t room = sizeof(archive->bytes) - archive->used;
+        size_t piece = size < room ? size : room;
+
+        memcpy(archive->bytes + archive->used, bytes, piece);
+        archive->used += piece;
+        bytes += piece;
+        size -= piece;
+        if (archive->used == sizeof(archive->bytes)) {
+            flush(archive);
+        }
+    }
+}
+
+/* NULL: there are not that many. */
+static const unsigned char *load_bytes(struct mst_archive *archive, size_t size)
+{
+    const unsigned char *bytes = archive->rest.data;
+
+    if (!mst_archive_expect(archive, size <= archive->rest.size)) {
+        return NULL;
+    }
+    archive->rest = mst_slice_of(bytes + size, archive->rest.size - size);
+    return bytes;
+}
+
+static uint64_t number(struct mst_archive *archive, uint64_t value, size_t size)
+{
+    const unsigned char *bytes;
+
+    if (archive->loading) {
+        bytes = load_bytes(archive, size);
+        return bytes ? load_number(bytes, size) : 0;
+    }
+    if (archive->used + WORD > sizeof(archive->bytes)) {
+        unsigned char word[WORD];
+
+        for (size_t i = 0; i < size; i++) {
+            word[i] = (unsigned char)(value >> (8 * i));
+        }
+        save_bytes(archive, word, size);
+        return value;
+    }
+    for (size_t i = 0; i < size; i++) {
+        archive->bytes[archive->used++] = (unsigned char)(value >> (8 * i));
+    }
+    if (archive->used == sizeof(archive->bytes)) {
+        flush(archive);
+    }
+    return value;
+}
+
+/* ---- fields ---- */
+
+void mst_archive_u64(struct mst_archive *archive, uint64_t *field)
+{
+    uint64_t value = number(archive, *field, 8);
+
+    if (archive->loading) {
+        *field = value;
+    }
+}
+
+void mst_archive_i64(struct mst_archive *archive, int64_t *field)
+{
+    uint64_t value = number(archive, (uint64_t)*field, 8);
+
+    if (archive->loading) {
+        *field = (int64_t)value;
+    }
+}
+
+void mst_archive_u32(struct mst_archive *archive, uint32_t *field)
+{
+    uint64_t value = number(archive, *field, 4);
+
+    if (archive->loading) {
+        *field = (uint32_t)value;
+    }
+}
+
+void mst_archive_i32(struct mst_archive *archive, int32_t *field)
+{
+    uint64_t value = number(archive, (uint32_t)*field, 4);
+
+    if (archive->loading) {
+        *field = (int32_t)(uint32_t)value;
+    }
+}
+
+void mst_archive_bool(struct mst_archive *archive, bool *field)
+{
+    uint64_t value = number(archive, *field, 1);
+
+    if (archive->loading) {
+        *field = mst_archive_expect(archive, value <= 1) && value == 1;
+    }
+}
+
+void mst_archive_token(struct mst_archive *archive, struct mst_token *field)
+{
+    mst_archive_u64(archive, &field->high);
+    mst_archive_u64(archive, &field->low);
+}
+
+void mst_archive_count(struct mst_archive *archive, uint32_t *field, size_t each)
+{
+    mst_archive_u32(archive, field);
+    if (archive->loading && !mst_archive_expect(archive, *field <= archive->rest.size / each)) {
+        *field = 0;
+    }
+}
+
+void mst_archive_slice(struct mst_archive *archive, struct mst_slice *field)
+{
+    uint64_t size = number(archive, field->size, 8);
+
+    if (!archive->loading) {
+        save_bytes(archive, field->data, field->size);
+        return;
+    }
+    if (!mst_archive_expect(archive, size <= archive->rest.size)) {
+        size = 0;
+    }
+    *field = mst_slice_of(size > 0 ? load_bytes(archive, (size_t)size) : NULL, (size_t)size);
+}
+
+void mst_archive_blob(struct mst_archive *archive, struct mst_blob **field)
+{
+    struct mst_slice bytes = mst_blob_slice(*field);
+    bool there = *field != NULL;
+
+    mst_archive_bool(archive, &there);
+    if (!there) {
+        return;
+    }
+    mst_archive_slice(archive, &bytes);
+    if (archive->loading && mst_archive_good(archive)) {
+        *field = mst_blob_new(archive->mem, bytes);
+        if (!*field) {
+            mst_archive_break(archive, MUSTER_ENOMEM);
+        }
+    }
+}
+
+int32_t mst_archive_choice(struct mst_archive *archive, int32_t value, int32_t least, int32_t most)
+{
+    mst_archive_i32(archive, &value);
+    return mst_archive_expect(archive, value >= least && value <= most) ? value : least;
+}

@@ -1,0 +1,523 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Saving and loading, and that no decision depends on what is not kept. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/archive.h"
+#include "core/host.h"
+#include "core/keep.h"
+#include "core/snapshot.h"
+#include "core/state.h"
+#include "failing_mem.h"
+#include "history.h"
+
+enum { SEEDS = 20, STEPS = 2000 };
+
+/* ---- a snapshot in memory ---- */
+
+struct bytes {
+    unsigned char *data;
+    size_t size, room;
+    size_t puts_left; /* 0: no end */
+};
+
+static bool put(void *ctx, struct mst_slice piece)
+{
+    struct bytes *bytes = ctx;
+
+    if (bytes->puts_left > 0 && --bytes->puts_left == 0) {
+        return false;
+    }
+    if (bytes->size + piece.size > bytes->room) {
+        bytes->room = 2 * (bytes->size + piece.size);
+        bytes->data = realloc(bytes->data, bytes->room);
+        assert_non_null(bytes->data);
+    }
+    memcpy(bytes->data + bytes->size, piece.data, piece.size);
+    bytes->size += piece.size;
+    return true;
+}
+
+static void save(const struct mst_core *core, struct bytes *bytes)
+{
+    struct mst_snapshot_sink sink = {.ctx = bytes, .put = put};
+
+    bytes->size = 0;
+    assert_true(mst_core_save(core, &sink));
+}
+
+static struct mst_slice slice_of(const struct bytes *bytes)
+{
+    return mst_slice_of(bytes->data, bytes->size);
+}
+
+static struct mst_core *load(const struct bytes *bytes, struct failing_mem *mem)
+{
+    struct mst_core_config config = {.trace = NULL};
+    struct mst_core *core = NULL;
+
+    assert_int_equal(mst_core_load(&core, slice_of(bytes), &config, &mem->mem), MUSTER_OK);
+    return core;
+}
+
+/* ---- several cores that are told the same ---- */
+
+struct player {
+    struct failing_mem mem;
+    struct mst_core *core;
+};
+
+static void player_init(struct player *player, bool wild)
+{
+    struct mst_core_config config = history_config(wild);
+
+    failing_mem_init(&player->mem, 0);
+    assert_int_equal(mst_core_new(&player->core, &config, &player->mem.mem), MUSTER_OK);
+}
+
+static void player_fini(struct player *player)
+{
+    mst_core_free(player->core);
+    assert_int_equal(player->mem.live, 0);
+}
+
+static void drain(struct mst_core *core, struct history *history)
+{
+    const struct mst_effect *effect;
+
+    while ((effect = mst_core_next(core))) {
+        if (history) {
+            history_hear(history, effect);
+        }
+        mst_core_done(core, effect);
+    }
+}
+
+/* What came of the input where it was live. */
+struct record {
+    bool opened, refused;
+    muster_status status;
+    enum mst_weight weight;
+};
+
+static struct record play(struct mst_core *core, const struct history *history)
+{
+    struct record record = {0};
+    struct mst_core_config config = core->config;
+
+    switch (history->kind) {
+    case HISTORY_OPEN:
+        record.opened = mst_core_open(core, history->now_ns, history->conn) == MUSTER_OK;
+        break;
+    case HISTORY_REQUEST:
+        record.status = mst_core_request(core, history->now_ns, history->conn, &history->request);
+        record.refused = mst_core_refused(core);
+        break;
+    case HISTORY_CLOSE:
+        mst_core_close(core, history->now_ns, history->conn);
+        break;
+    case HISTORY_TICK:
+        mst_core_tick(core, history->now_ns);
+        break;
+    case HISTORY_RESUME:
+        assert_int_equal(mst_core_resume(core, history->now_ns, &config), MUSTER_OK);
+        break;
+    }
+    record.weight = mst_core_weigh(core);
+    mst_core_check(core);
+    return record;
+}
+
+static void replay(struct mst_core *core, const struct history *history,
+                   const struct record *record)
+{
+    if (record->weight == MST_WEIGHT_NONE) {
+        return; /* was not recorded */
+    }
+    if (record->refused) {
+        mst_core_request_refused(core, history->now_ns, history->conn, &history->request);
+    } else {
+        (void)play(core, history);
+    }
+    mst_core_check(core);
+}
+
+/* One more input, because there was not even memory for a refusal. */
+static void cut(struct history *history, struct player *players, size_t count)
+{
+    history_cut(history, history->conn);
+    for (size_t i = 0; i < count; i++) {
+        mst_core_close(players[i].core, history->now_ns, history->conn);
+    }
+    (void)mst_core_weigh(players[0].core);
+}
+
+/* Every input weighs what it changed. */
+static void weigh_up(const struct record *record, uint64_t before, uint64_t after)
+{
+    if (record->weight == MST_WEIGHT_NONE) {
+        assert_true(before == after);
+    }
+    if (record->refused) {
+        assert_int_equal(record->weight, MST_WEIGHT_ALONG);
+    }
+}
+
+static void reload(struct player *player, struct bytes *bytes)
+{
+    struct mst_core *loaded;
+    uint64_t digest = mst_core_kept_digest(player->core);
+
+    save(player->core, bytes);
+    loaded = load(bytes, &player->mem);
+    mst_core_free(player->core);
+    player->core = loaded;
+    mst_core_check(loaded);
+    assert_true(mst_core_kept_digest(loaded) == digest);
+}
+
+/* What a story must have come by, or it shows nothing. */
+struct tally {
+    size_t refused, without_memory, joins, owned, tombstones, open_rounds, last_rounds, gathered,
+        seals, claims, fences, pasts, ended_links, faults, awaited, lost_jobs;
+};
+
+static void count_rounds(struct tally *tally, const struct mst_job *job)
+{
+    for (struct mst_list *node = job->round_list.next; node != &job->round_list;
+         node = node->next) {
+        const struct mst_round_name *name = mst_round_name_of_list(node);
+
+        tally->open_rounds += name->open != NULL;
+        tally->last_rounds += name->last != NULL;
+        tally->gathered += name->last && name->last->item_count > 1;
+    }
+    tally->seals += job->seal != NULL;
+}
+
+static void count(struct tally *tally, const struct mst_core *core)
+{
+    for (struct mst_list *node = core->job_list.next; node != &core->job_list; node = node->next) {
+        const struct mst_job *job = mst_job_of_list(node);
+
+        tally->joins += job->ready_count;
+        tally->tombstones += job->keys.tombstone_count;
+        tally->faults += job->faults.count;
+        tally->awaited += job->awaited_count;
+        count_rounds(tally, job);
+    }
+    for (const struct mst_session *session = mst_session_first(core); session;
+         session = mst_session_next(session)) {
+        tally->owned += !mst_list_empty(&session->owned);
+        tally->claims += session->claiming;
+    }
+    for (const struct mst_tree_node *node = mst_tree_first(&core->links); node;
+         node = mst_tree_next(node)) {
+        const struct mst_link *link = MST_OF(node, struct mst_link, node);
+
+        tally->ended_links += link->end != MST_LINK_NEVER;
+        tally->lost_jobs += link->job && link->job->dropped;
+    }
+    tally->fences += core->fences.count;
+    tally->pasts += core->pasts.count;
+}
+
+enum { LIVE, UNDRAINED, RELOADED, PLAYERS };
+
+static void one_step(struct history *history, struct player *players, struct bytes *bytes,
+                     struct tally *tally)
+{
+    struct mst_core *live = players[LIVE].core;
+    uint64_t before = mst_core_kept_digest(live);
+    struct record record;
+    uint64_t digest;
+
+    history_next(history);
+    if (mst_prng_below(&history->prng, 12) == 0) {
+        players[LIVE].mem.fail_at =
+            players[LIVE].mem.count + 1 + (size_t)mst_prng_below(&history->prng, 5);
+    }
+    record = play(live, history);
+    players[LIVE].mem.fail_at = 0;
+    weigh_up(&record, before, mst_core_kept_digest(live));
+    for (size_t i = UNDRAINED; i < PLAYERS; i++) {
+        replay(players[i].core, history, &record);
+    }
+    tally->refused += record.refused;
+    tally->without_memory += record.status == MUSTER_ENOMEM;
+    if ((history->kind == HISTORY_OPEN && !record.opened)) {
+        history_cut(history, history->conn);
+    } else if (record.status == MUSTER_ENOMEM) {
+        cut(history, players, PLAYERS);
+    }
+    drain(live, history);
+    if (mst_prng_below(&history->prng, 200) == 0) {
+        drain(players[UNDRAINED].core, NULL);
+    }
+    reload(&players[RELOADED], bytes);
+    digest = mst_core_kept_digest(live);
+    assert_true(mst_core_kept_digest(players[UNDRAINED].core) == digest);
+    assert_true(mst_core_kept_digest(players[RELOADED].core) == digest);
+    count(tally, live);
+}
+
+/* The same inputs, drained at other moments, and saved and loaded after each of them. */
+static void only_what_is_kept_decides(void **state)
+{
+    struct tally tally = {0};
+    struct bytes bytes = {0};
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        struct player players[PLAYERS];
+        struct history history;
+
+        history_init(&history, seed);
+        for (size_t i = 0; i < PLAYERS; i++) {
+            player_init(&players[i], HISTORY_WILD(seed));
+        }
+        for (size_t step = 0; step < STEPS; step++) {
+            one_step(&history, players, &bytes, &tally);
+        }
+        for (size_t i = 0; i < PLAYERS; i++) {
+            player_fini(&players[i]);
+        }
+    }
+    free(bytes.data);
+    assert_true(tally.refused > 0 && tally.without_memory > 0 && tally.joins > 0 &&
+                tally.owned > 0 && tally.tombstones > 0 && tally.open_rounds > 0 &&
+                tally.last_rounds > 0 && tally.gathered > 0 && tally.seals > 0 &&
+                tally.claims > 0 && tally.fences > 0 && tally.pasts > 0 && tally.ended_links > 0 &&
+                tally.faults > 0 && tally.awaited > 0 && tally.lost_jobs > 0);
+}
+
+/* ---- bytes that are not as they were ---- */
+
+/* A state with much in it. */
+static void grow_up(struct player *player, uint64_t seed, size_t steps)
+{
+    struct history history;
+
+    player_init(player, HISTORY_WILD(seed));
+    history_init(&history, seed);
+    for (size_t step = 0; step < steps; step++) {
+        struct record record;
+
+        history_next(&history);
+        record = play(player->core, &history);
+        if (history.kind == HISTORY_OPEN && !record.opened) {
+            history_cut(&history, history.conn);
+        }
+        drain(player->core, &history);
+    }
+}
+
+static void try_to_load(struct mst_slice bytes, muster_status wanted)
+{
+    struct mst_core_config config = {.trace = NULL};
+    struct failing_mem mem;
+    struct mst_core *core = NULL;
+    muster_status status;
+
+    failing_mem_init(&mem, 0);
+    status = mst_core_load(&core, bytes, &config, &mem.mem);
+    assert_int_equal(status, wanted);
+    if (status == MUSTER_OK) {
+        mst_core_free(core);
+    }
+    assert_int_equal(mem.live, 0);
+}
+
+static void damage_is_found(void **state)
+{
+    struct bytes bytes = {0};
+    struct player player;
+
+    (void)state;
+    grow_up(&player, 3, 900);
+    save(player.core, &bytes);
+    for (size_t i = 0; i < bytes.size; i++) {
+        bytes.data[i] ^= (unsigned char)(1u << (i % 8));
+        try_to_load(slice_of(&bytes), MUSTER_EPROTO);
+        bytes.data[i] ^= (unsigned char)(1u << (i % 8));
+    }
+    for (size_t size = 0; size < bytes.size; size++) {
+        try_to_load(mst_slice_of(bytes.data, size), MUSTER_EPROTO);
+    }
+    try_to_load(slice_of(&bytes), MUSTER_OK);
+    player_fini(&player);
+    free(bytes.data);
+}
+
+static void seal_up(struct bytes *bytes)
+{
+    uint64_t digest = mst_archive_digest(mst_slice_of(bytes->data, bytes->size - 8));
+
+    for (size_t i = 0; i < 8; i++) {
+        bytes->data[bytes->size - 8 + i] = (unsigned char)(digest >> (8 * i));
+    }
+}
+
+/* An allocator that nobody may ask for much. */
+static size_t largest;
+
+static void *measured_alloc(void *ctx, size_t size)
+{
+    (void)ctx;
+    largest = size > largest ? size : largest;
+    return malloc(size > 0 ? size : 1);
+}
+
+static void measured_release(void *ctx, void *p)
+{
+    (void)ctx;
+    free(p);
+}
+
+/* Even when the digest was made to agree. */
+static void nonsense_is_no_danger(void **state)
+{
+    static const struct mst_mem mem = {.alloc = measured_alloc, .release = measured_release};
+    static const unsigned char bad[] = {0, 1, 2, 7, 0x7f, 0x80, 0xff};
+    struct mst_core_config config = {.trace = NULL};
+    struct bytes bytes = {0};
+    size_t loaded = 0;
+
+    (void)state;
+    for (uint64_t seed = 5; seed < 9; seed++) {
+        struct player player;
+
+        grow_up(&player, seed, 700);
+        save(player.core, &bytes);
+        for (size_t i = 0; i + 8 < bytes.size; i++) {
+            unsigned char was = bytes.data[i];
+            struct mst_core *core = NULL;
+            muster_status status;
+
+            bytes.data[i] = bad[(i + seed) % sizeof(bad)];
+            seal_up(&bytes);
+            status = mst_core_load(&core, slice_of(&bytes), &config, &mem);
+            assert_true(status == MUSTER_OK || status == MUSTER_EPROTO);
+            loaded += status == MUSTER_OK;
+            mst_core_free(core);
+            bytes.data[i] = was;
+        }
+        player_fini(&player);
+    }
+    assert_true(loaded > 0);
+    assert_true(largest < 1024 * 1024);
+    free(bytes.data);
+}
+
+static void loading_fails_whole(void **state)
+{
+    struct mst_core_config config = {.trace = NULL};
+    struct bytes bytes = {0};
+    struct player player;
+    size_t fail_at = 0;
+    bool failed;
+
+    (void)state;
+    grow_up(&player, 4, 1500);
+    save(player.core, &bytes);
+    do {
+        struct failing_mem mem;
+        struct mst_core *core = NULL;
+        muster_status status;
+
+        failing_mem_init(&mem, ++fail_at);
+        status = mst_core_load(&core, slice_of(&bytes), &config, &mem.mem);
+        failed = mem.failed;
+        assert_int_equal(status, failed ? MUSTER_ENOMEM : MUSTER_OK);
+        mst_core_free(core);
+        assert_int_equal(mem.live, 0);
+    } while (failed);
+    assert_true(fail_at > 50);
+    player_fini(&player);
+    free(bytes.data);
+}
+
+static void a_sink_may_give_up(void **state)
+{
+    struct bytes bytes = {.puts_left = 1};
+    struct mst_snapshot_sink sink = {.ctx = &bytes, .put = put};
+    struct player player;
+    uint64_t digest;
+
+    (void)state;
+    grow_up(&player, 6, 900);
+    digest = mst_core_kept_digest(player.core);
+    assert_false(mst_core_save(player.core, &sink));
+    bytes.puts_left = 2; /* all but the digest */
+    assert_false(mst_core_save(player.core, &sink));
+    mst_core_check(player.core);
+    assert_true(mst_core_kept_digest(player.core) == digest);
+    player_fini(&player);
+    free(bytes.data);
+}
+
+static void nothing_at_all(void **state)
+{
+    struct bytes bytes = {0};
+    struct player player;
+
+    (void)state;
+    player_init(&player, false);
+    reload(&player, &bytes);
+    player_fini(&player);
+    free(bytes.data);
+}
+
+/* Whoever adds a field here says in src/core/keep_*.c whether a snapshot keeps it, and how; raises
+ * FORMAT in src/core/snapshot.c; and then changes the number. */
+static void nobody_was_forgotten(void **state)
+{
+    static const struct {
+        const char *name;
+        size_t size, known;
+    } table[] = {
+        {"mst_core", sizeof(struct mst_core), 1312},
+        {"mst_job", sizeof(struct mst_job), 888},
+        {"mst_host", sizeof(struct mst_host), 88},
+        {"mst_member", sizeof(struct mst_member), 360},
+        {"mst_session", sizeof(struct mst_session), 304},
+        {"mst_outcome", sizeof(struct mst_outcome), 32},
+        {"mst_keyspace", sizeof(struct mst_keyspace), 136},
+        {"mst_key", sizeof(struct mst_key), 152},
+        {"mst_round_name", sizeof(struct mst_round_name), 88},
+        {"mst_round", sizeof(struct mst_round), 960},
+        {"mst_part", sizeof(struct mst_part), 32},
+        {"mst_past", sizeof(struct mst_past), 72},
+        {"mst_link", sizeof(struct mst_link), 128},
+        {"mst_alarm", sizeof(struct mst_alarm), 64},
+    };
+
+    (void)state;
+    for (size_t i = 0; sizeof(void *) == 8 && i < sizeof(table) / sizeof(table[0]); i++) {
+        if (table[i].size != table[i].known) {
+            print_message("%s: %zu bytes\n", table[i].name, table[i].size);
+        }
+    }
+    for (size_t i = 0; sizeof(void *) == 8 && i < sizeof(table) / sizeof(table[0]); i++) {
+        assert_int_equal(table[i].size, table[i].known);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_at_all),       cmocka_unit_test(only_what_is_kept_decides),
+        cmocka_unit_test(damage_is_found),      cmocka_unit_test(nonsense_is_no_danger),
+        cmocka_unit_test(loading_fails_whole),  cmocka_unit_test(a_sink_may_give_up),
+        cmocka_unit_test(nobody_was_forgotten),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
