@@ -19,7 +19,8 @@ build: deps
 demo: build
 	@tools/demo --seed $(SEED) $(if $(HANDS),--hands)
 
-test: deps
+test:
+	@tools/deps --test
 	@tools/test $(PRESETS)
 
 bench: build

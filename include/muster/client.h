@@ -110,8 +110,12 @@ struct muster_view {
 
 /* Connects, opens a session and claims a place; a rank then waits until it is in a generation. A
  * place held by a living process is waited for: this process takes over when the holder's loss is
- * decided. A program started alone (neither an address nor an index is given) becomes a job of one:
- * the library starts `muster serve` as its child, and one line on stderr says so.
+ * decided. A rank that is told no index takes it from its launcher (srun, mpirun, torchrun and
+ * others: `muster env` shows what is found), the size and the job's name too unless they are given;
+ * variables that contradict each other or tell only half are refused, never guessed from. Without
+ * an address, a program started alone becomes a job of one: the library starts `muster serve` as
+ * its child; ranks that their launcher started all on this machine share one service that the first
+ * of them starts and that ends with the last of them. One line on stderr says so.
  *
  * On success the caller owns *out; on failure *out is NULL. Options NULL: all from the environment.
  * Errors, beyond the general ones: EUNREACHABLE with the address that was tried when it could not

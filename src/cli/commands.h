@@ -11,5 +11,6 @@ extern const struct mst_cli_command mst_cli_status;
 extern const struct mst_cli_command mst_cli_key;
 extern const struct mst_cli_command mst_cli_barrier;
 extern const struct mst_cli_command mst_cli_chaos;
+extern const struct mst_cli_command mst_cli_env;
 
 #endif

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli/commands.h"
 #include "io/uv/service.h"
+
+#define INHERITED_MAX 65536 /* descriptors looked for */
 
 static const struct mst_cli_flag flags[] = {
     {.row = {.unit = MST_UNIT_FLAG,
@@ -15,6 +19,16 @@ static const struct mst_cli_flag flags[] = {
              .standard_text = "0",
              .most = 1,
              .help = "stop when stdin ends: the service of one program or run"}},
+    {.row = {.unit = MST_UNIT_FLAG,
+             .name = "until_idle",
+             .standard_text = "0",
+             .most = 1,
+             .help = "stop when the last session is over"}},
+    {.row = {.unit = MST_UNIT_FLAG,
+             .name = "background",
+             .standard_text = "0",
+             .most = 1,
+             .help = "return when the service can be reached; it stays, detached and silent"}},
     {.row = {.unit = MST_UNIT_INDEX,
              .name = "ready_fd",
              .standard = -1,
@@ -122,7 +136,25 @@ static int take_access(const struct mst_cli *cli, struct mst_uv_service_config *
     return code;
 }
 
-static int serve(const struct mst_cli *cli, char *list)
+/* Nobody waits for the end of this process's output any more. */
+static bool detach(const struct mst_cli *cli, int ready)
+{
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    if (null < 0) {
+        (void)mst_cli_fail(cli, "/dev/null: %s", strerror(errno));
+        return false;
+    }
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        (void)dup2(null, fd);
+    }
+    (void)close(null);
+    (void)!write(ready, "\n", 1); /* whoever started it may be gone */
+    (void)close(ready);
+    return true;
+}
+
+static int serve(const struct mst_cli *cli, char *list, int background)
 {
     const char *addresses[MST_UV_ADDRESSES_MAX + 1];
     struct mst_uv_service_config config = {.addresses = addresses};
@@ -145,6 +177,7 @@ static int serve(const struct mst_cli *cli, char *list)
     config.http = mst_cli_text(cli, "http");
     config.job = mst_cli_text(cli, "job");
     config.parent = mst_cli_number(cli, "parent") != 0;
+    config.until_idle = mst_cli_number(cli, "until_idle") != 0;
     if (config.parent && !mst_cli_given(cli, "log_level")) {
         config.log_level = MST_WARN; /* it shares stderr with somebody's program */
     }
@@ -154,13 +187,58 @@ static int serve(const struct mst_cli *cli, char *list)
     if (status != MUSTER_OK) {
         return mst_cli_fail_with(cli, &err);
     }
-    if (announce(cli, service)) {
+    if (announce(cli, service) && (background < 0 || detach(cli, background))) {
         mst_uv_service_run(service);
     } else {
         code = MST_CLI_FAILED;
     }
     mst_uv_service_close(service);
     return code;
+}
+
+/* From the command that was called: what it inherited is left to it, but for the terminal's text,
+ * which stays until the service can be reached. */
+static void leave_inherited(int keep)
+{
+    int most = (int)sysconf(_SC_OPEN_MAX);
+
+    for (int fd = STDERR_FILENO + 1; fd < most && fd < INHERITED_MAX; fd++) {
+        if (fd != keep) {
+            (void)close(fd);
+        }
+    }
+    (void)setsid();
+}
+
+/* The child serves; this process waits for its word. */
+static int serve_in_background(const struct mst_cli *cli, char *list)
+{
+    int ends[2];
+    char word = 0;
+    pid_t pid;
+    int how = 0;
+
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        return mst_cli_fail(cli, "--background: %s", strerror(errno));
+    }
+    pid = fork();
+    if (pid < 0) {
+        return mst_cli_fail(cli, "--background: %s", strerror(errno));
+    }
+    if (pid == 0) {
+        leave_inherited(ends[1]);
+        return serve(cli, list, ends[1]);
+    }
+    (void)close(ends[1]);
+    while (read(ends[0], &word, 1) < 0 && errno == EINTR) {
+    }
+    (void)close(ends[0]);
+    if (word != 0) {
+        return MST_CLI_OK;
+    }
+    while (waitpid(pid, &how, 0) < 0 && errno == EINTR) {
+    }
+    return WIFEXITED(how) ? WEXITSTATUS(how) : MST_CLI_FAILED;
 }
 
 static int run(struct mst_cli *cli)
@@ -183,7 +261,11 @@ static int run(struct mst_cli *cli)
     if (!list) {
         return mst_cli_fail(cli, "out of memory");
     }
-    code = serve(cli, list);
+    if (mst_cli_number(cli, "background") != 0) {
+        code = serve_in_background(cli, list);
+    } else {
+        code = serve(cli, list, -1);
+    }
     free(list);
     return code;
 }

@@ -374,6 +374,11 @@ void mst_core_tick(struct mst_core *core, uint64_t now_ns)
     mst_core_end_input(core);
 }
 
+uint64_t mst_core_sessions(const struct mst_core *core)
+{
+    return core->sessions.count;
+}
+
 uint64_t mst_core_deadline_ns(const struct mst_core *core)
 {
     uint64_t first_ns = core->held ? MST_NEVER : mst_alarm_first_ns(&core->alarms);

@@ -121,6 +121,9 @@ muster_status mst_core_resume(struct mst_core *core, uint64_t now_ns,
  * came in meanwhile need not have been recorded, so then a journal goes on with a snapshot. */
 void mst_core_hold(struct mst_core *core, const char *why);
 
+/* Sessions that are not over, whether connected or not. */
+uint64_t mst_core_sessions(const struct mst_core *core);
+
 void mst_core_check(const struct mst_core *core);      /* asserts every invariant */
 uint64_t mst_core_digest(const struct mst_core *core); /* same inputs, same digest */
 

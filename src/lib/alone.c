@@ -2,12 +2,10 @@
 /* A program started alone is a job of one: its service is a child on a private socket, which ends
  * when its standard input does, that is with us, however we end. */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,12 +15,10 @@
 #include <unistd.h>
 
 #include "io/socket_dir.h"
-#include "lib/environment.h"
 #include "lib/handle.h"
+#include "lib/serve.h"
 
-enum { PATH_ROOM = 4096, STOP_MS = 2000 };
-
-extern char **environ;
+enum { STOP_MS = 2000 };
 
 struct mst_lib_alone {
     pid_t pid;
@@ -30,73 +26,6 @@ struct mst_lib_alone {
     int stdin_fd; /* the end of it that keeps the child alive */
     bool reaped;
 };
-
-static bool is_program(const char *path)
-{
-    return access(path, X_OK) == 0;
-}
-
-/* $MUSTER_PROGRAM; the bin folder beside the one this library lies in, or that folder's own; else
- * whatever the PATH has. */
-static void find_program(char *path, size_t room)
-{
-    const char *given = mst_lib_setting_text("program");
-    static const char *const places[] = {"/../bin/muster", "/../../bin/muster", "/bin/muster",
-                                         "/muster"};
-    Dl_info info = {0};
-    const char *slash;
-
-    if (given) {
-        (void)snprintf(path, room, "%s", given);
-        return;
-    }
-    if (dladdr(__extension__(const void *) muster_version, &info) != 0 && info.dli_fname &&
-        (slash = strrchr(info.dli_fname, '/')) != NULL) {
-        int size = (int)(slash - info.dli_fname);
-
-        for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-            (void)snprintf(path, room, "%.*s%s", size, info.dli_fname, places[i]);
-            if (is_program(path)) {
-                return;
-            }
-        }
-    }
-    (void)snprintf(path, room, "muster");
-}
-
-static int spawn(pid_t *pid, const char *program, const char *addr, int stdin_fd)
-{
-    char serve[] = "serve";
-    char addr_flag[] = "--addr";
-    char parent_flag[] = "--parent";
-    char *name = strdup(program);
-    char *address = strdup(addr);
-    char *argv[] = {name, serve, addr_flag, address, parent_flag, NULL};
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    sigset_t none;
-    sigset_t standard;
-    int failed = ENOMEM;
-
-    (void)posix_spawn_file_actions_init(&actions);
-    (void)posix_spawnattr_init(&attributes);
-    (void)sigemptyset(&none);
-    (void)sigfillset(&standard);
-    /* A group of its own: Ctrl-C is for the program, and the service goes when the program does. */
-    (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
-                                                    POSIX_SPAWN_SETPGROUP);
-    (void)posix_spawnattr_setsigmask(&attributes, &none);
-    (void)posix_spawnattr_setsigdefault(&attributes, &standard);
-    if (name && address && posix_spawn_file_actions_adddup2(&actions, stdin_fd, 0) == 0 &&
-        posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0) == 0) {
-        failed = posix_spawnp(pid, program, &actions, &attributes, argv, environ);
-    }
-    (void)posix_spawn_file_actions_destroy(&actions);
-    (void)posix_spawnattr_destroy(&attributes);
-    free(name);
-    free(address);
-    return failed;
-}
 
 static muster_status refuse(struct muster_error *err, const char *what, const char *program,
                             int os_errno)
@@ -120,15 +49,16 @@ static muster_status refuse(struct muster_error *err, const char *what, const ch
 static muster_status start(struct mst_lib_alone *alone, const char *addr, struct muster_error *err,
                            const char *what)
 {
-    char program[PATH_ROOM];
+    static const char *const flags[] = {"--parent", NULL};
+    char program[MST_LIB_PROGRAM_ROOM];
     int ends[2];
     int failed;
 
-    find_program(program, sizeof(program));
+    mst_lib_program(program);
     if (pipe2(ends, O_CLOEXEC) != 0) {
         return refuse(err, what, program, errno);
     }
-    failed = spawn(&alone->pid, program, addr, ends[0]);
+    failed = mst_lib_serve(&alone->pid, program, addr, flags, ends[0]);
     (void)close(ends[0]);
     if (failed) {
         (void)close(ends[1]);

@@ -12,6 +12,8 @@
 #include "io/poll/system.h"
 #include "lib/environment.h"
 #include "lib/handle.h"
+#include "lib/serve.h"
+#include "lib/where.h"
 
 #define NEVER UINT64_MAX
 #define NS_PER_MS 1000000u
@@ -183,8 +185,10 @@ struct wanted {
     struct mst_open open;
     struct mst_endpoints endpoints;
     struct mst_lib_secret secret;
+    struct mst_lib_where where;
     int64_t page_fd;
     bool alone;
+    bool share; /* the service of this machine's ranks */
 };
 
 static muster_status read_options(struct muster_client_options *out,
@@ -305,7 +309,53 @@ static muster_status read_parameters(struct wanted *wanted, struct muster_error 
     return status;
 }
 
-/* Where to go: an address, or nowhere, which makes a rank a job of its own. */
+/* What nobody said, the launcher may have. */
+static muster_status read_launcher(struct wanted *wanted, bool index_set, struct muster_error *err)
+{
+    muster_status status = MUSTER_OK;
+
+    if (wanted->open.role != MST_ROLE_RANK || index_set) {
+        return MUSTER_OK;
+    }
+    status = mst_lib_where(&wanted->where, err);
+    if (status == MUSTER_OK && wanted->where.launched) {
+        wanted->open.index = wanted->where.index;
+        if (wanted->open.size == 0) {
+            wanted->open.size = wanted->where.size;
+        }
+    }
+    return status;
+}
+
+/* Nobody named a service: a rank is a job of its own, or shares one with the others of its launcher
+ * on this machine. */
+static muster_status read_nowhere(struct wanted *wanted, bool index_set, struct muster_error *err)
+{
+    const struct mst_lib_where *where = &wanted->where;
+
+    if (wanted->open.role != MST_ROLE_RANK || index_set) {
+        return mst_lib_refuse(
+            err, "open",
+            "no address of a service: set MUSTER_ADDR or options.addr (unix:/path "
+            "or HOST:PORT)");
+    }
+    if (!where->launched && wanted->open.size > 1) {
+        return mst_lib_refuse(err, "open",
+                              "the job is to have several ranks, but nothing tells which one this "
+                              "is and where their service is: set MUSTER_INDEX and MUSTER_ADDR");
+    }
+    if (where->launched && !where->single && !where->together) {
+        return mst_lib_where_apart(where, err);
+    }
+    wanted->share = where->launched && !where->single;
+    wanted->alone = !wanted->share;
+    if (wanted->share) {
+        mst_lib_where_name(&wanted->where);
+    }
+    return MUSTER_OK;
+}
+
+/* Where to go: an address, or nowhere. */
 static muster_status read_place(struct wanted *wanted, bool index_set, struct muster_error *err)
 {
     const char *addr = wanted->options.addr;
@@ -317,11 +367,7 @@ static muster_status read_place(struct wanted *wanted, bool index_set, struct mu
     }
     wanted->options.addr = addr;
     if (!addr) {
-        wanted->alone = wanted->open.role == MST_ROLE_RANK && !index_set;
-        return wanted->alone ? MUSTER_OK
-                             : mst_lib_refuse(err, "open",
-                                              "no address of a service: set MUSTER_ADDR or "
-                                              "options.addr (unix:/path or HOST:PORT)");
+        return read_nowhere(wanted, index_set, err);
     }
     if (mst_endpoints_parse(&wanted->endpoints, addr, anywhere, error, sizeof(error)) !=
         MUSTER_OK) {
@@ -349,6 +395,9 @@ static muster_status read_wanted(struct wanted *wanted, const struct muster_clie
         status = read_index(wanted, &index_set, err);
     }
     if (status == MUSTER_OK) {
+        status = read_launcher(wanted, index_set, err);
+    }
+    if (status == MUSTER_OK) {
         status = mst_lib_secret_find(&wanted->secret, &wanted->options, err);
     }
     if (status == MUSTER_OK) {
@@ -356,6 +405,9 @@ static muster_status read_wanted(struct wanted *wanted, const struct muster_clie
     }
     if (!wanted->options.job || !*wanted->options.job) {
         wanted->options.job = mst_lib_setting_text("job");
+    }
+    if (!wanted->options.job && !wanted->alone && wanted->where.job[0] != '\0') {
+        wanted->options.job = wanted->where.job;
     }
     if (!wanted->options.job) {
         wanted->options.job = wanted->alone ? NULL : "default";
@@ -471,6 +523,26 @@ static muster_status start_alone(struct muster_client *client, struct wanted *wa
     return MUSTER_OK;
 }
 
+/* The one of this machine's ranks. */
+static muster_status find_shared(struct muster_client *client, struct wanted *wanted,
+                                 struct muster_error *err)
+{
+    char error[256];
+    muster_status status =
+        mst_lib_share(wanted->options.job, wanted->where.whose, &client->addr, err, "open");
+
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    wanted->options.addr = client->addr;
+    if (mst_endpoints_parse(&wanted->endpoints, client->addr, false, error, sizeof(error)) !=
+        MUSTER_OK) {
+        return mst_lib_refuse(err, "open", error);
+    }
+    client->shares = true;
+    return MUSTER_OK;
+}
+
 /* ---- opening ---- */
 
 /* Trying again helps nobody whose secret is another one. Later, in an outage, it is tried: the
@@ -485,7 +557,8 @@ static bool is_answered(void *ctx)
     struct muster_client *client = ctx;
 
     return mst_client_online(mst_driver_client(client->driver)) || client->ended ||
-           (client->trouble[0] != '\0' && (client->alone || is_shut_out(client)));
+           (client->trouble[0] != '\0' &&
+            (client->alone || client->shares || is_shut_out(client)));
 }
 
 static muster_status unreachable(struct muster_client *client, struct muster_error *err)
@@ -519,8 +592,21 @@ static muster_status unreachable(struct muster_client *client, struct muster_err
     return MUSTER_EUNREACHABLE;
 }
 
+/* The service may end, with its last session, just when the next one comes. Lock held. */
+static bool share_again(struct muster_client *client, const char *whose, struct muster_error *err)
+{
+    char *addr = NULL;
+    muster_status status;
+
+    mst_lib_unlock(client);
+    status = mst_lib_share(client->job, whose, &addr, err, "open");
+    free(addr); /* the same */
+    mst_lib_lock(client);
+    return status == MUSTER_OK;
+}
+
 /* Until the service has opened the session. */
-static muster_status reach(struct muster_client *client, uint64_t deadline_ns,
+static muster_status reach(struct muster_client *client, const char *whose, uint64_t deadline_ns,
                            struct muster_error *err)
 {
     muster_status status = MUSTER_OK;
@@ -541,7 +627,8 @@ static muster_status reach(struct muster_client *client, uint64_t deadline_ns,
                 status = unreachable(client, err);
                 break;
             }
-            if (mst_lib_alone_runs(client->alone, err, "open")) {
+            if (client->alone ? mst_lib_alone_runs(client->alone, err, "open")
+                              : share_again(client, whose, err)) {
                 continue;
             }
             status = MUSTER_EUNREACHABLE;
@@ -589,6 +676,12 @@ static muster_status open_client(struct muster_client *client, struct wanted *wa
             return status;
         }
     }
+    if (wanted->share) {
+        status = find_shared(client, wanted, err);
+        if (status != MUSTER_OK) {
+            return status;
+        }
+    }
     status = mst_lib_secret_use(&wanted->secret, &wanted->endpoints, client, err);
     if (status != MUSTER_OK) {
         return status;
@@ -600,7 +693,7 @@ static muster_status open_client(struct muster_client *client, struct wanted *wa
     if (status != MUSTER_OK) {
         return mst_lib_fail(err, status, "open", NULL);
     }
-    status = reach(client, deadline_ns, err);
+    status = reach(client, wanted->where.whose, deadline_ns, err);
     if (status == MUSTER_OK) {
         status = join(client, timeout_ms, deadline_ns, err);
     }

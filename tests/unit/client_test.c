@@ -484,11 +484,10 @@ static void a_refused_open_ends_it(void **state)
     stage_fini(&stage);
 }
 
-static void who_was_in_waits_for_room(void **state)
+static void waits_for_room(muster_status refused)
 {
     struct stage stage;
 
-    (void)state;
     assert_int_equal(stage_init(&stage, 0, 1), MUSTER_OK);
     stage_open(&stage);
     mst_client_disconnected(stage.client, stage.now_ns);
@@ -496,11 +495,18 @@ static void who_was_in_waits_for_room(void **state)
     mst_client_connected(stage.client, stage.now_ns);
     stage_drain(&stage);
     stage_forget(&stage);
-    stage_answer(&stage, 2, MST_OPEN, MUSTER_ELIMIT);
+    stage_answer(&stage, 2, MST_OPEN, refused);
     stage_expect(&stage, "disconnect");
     stage_at(&stage, 100);
     stage_expect(&stage, "connect 0");
     stage_fini(&stage);
+}
+
+static void who_was_in_waits_for_room(void **state)
+{
+    (void)state;
+    waits_for_room(MUSTER_ELIMIT);
+    waits_for_room(MUSTER_ENOSPACE);
 }
 
 static void leaves(void **state)

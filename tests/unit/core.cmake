@@ -13,5 +13,5 @@ add_library(history STATIC history.c)
 target_include_directories(history PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
 target_link_libraries(history PUBLIC mst_core mst_flags)
 
-mst_test(snapshot_test SOURCES snapshot_test.c LINK history core_fixture mst_core mst_panic_abort)
+mst_test(snapshot_test SOURCES snapshot_test.c LINK history core_fixture message_generator mst_core mst_panic_abort)
 mst_test(resume_test SOURCES resume_test.c LINK core_fixture mst_core mst_panic_abort)

@@ -199,6 +199,43 @@ static void a_deadline_keeps_what_was_left(struct fixture *f)
                                     "missing=1"));
 }
 
+/* It was opened while the service was late already: nothing of it ran before. */
+static void a_late_deadline_is_not_moved(struct fixture *f)
+{
+    struct client ranks[2];
+    struct mst_request request = fixture_round(1, "b", 0);
+
+    fixture_seal(f, ranks, 2);
+    request.round.deadline_ms = 1000;
+    f->now_ns += 8000 * ms_ns;
+    fixture_send(f, &ranks[0], request);
+    reload(f);
+    mst_core_tick(f->core, f->now_ns);
+    fixture_pass(f, 1001);
+    EXPECT(f, fixture_told_story(f, "round-closed name=b number=0 status=timed-out arrived=1 "
+                                    "missing=1"));
+}
+
+/* On the way, and across a snapshot, a sum may be larger than what it comes to. */
+static void a_sum_leaves_int64_and_comes_back(struct fixture *f)
+{
+    static const int64_t numbers[3] = {INT64_MAX, 1, -2};
+    struct client ranks[3];
+    struct mst_request request = fixture_round(1, "sum", 0);
+    const struct mst_reply *reply;
+    uint64_t id = 0;
+
+    fixture_seal(f, ranks, 3);
+    request.round.reduce = MST_REDUCE_SUM;
+    for (int i = 0; i < 3; i++) {
+        request.round.data = mst_slice_of(&numbers[i], sizeof(numbers[i]));
+        id = fixture_send(f, &ranks[i], request);
+        reload(f);
+    }
+    reply = fixture_reply(f, &ranks[2], id);
+    EXPECT_INT(f, reply->status, MUSTER_OK);
+}
+
 static void who_was_ready_says_so_again(struct fixture *f)
 {
     struct client ranks[2] = {fixture_rank(f, 0, 2), fixture_rank(f, 1, 2)};
@@ -270,6 +307,18 @@ static void who_was_given_up_stays_so(struct fixture *f)
     EXPECT_INT(f, fixture_connect(f, &ranks[1])->view.incarnation, 2);
 }
 
+/* Whoever still has a connection to it keeps it in memory, and nothing else. */
+static void a_job_that_is_over_decides_nothing(struct fixture *f)
+{
+    struct client client = fixture_client(f, MST_ROLE_WORKER, 0);
+
+    fixture_connect(f, &client);
+    fixture_send(f, &client, (struct mst_request){.command = MST_LEAVE});
+    client.open.incarnation = 0;
+    EXPECT_INT(f, fixture_connect(f, &client)->status, MUSTER_OK); /* over another connection */
+    EXPECT_INT(f, client.open.incarnation, 2);
+}
+
 static void owned_keys_still_vanish_with_their_owner(struct fixture *f)
 {
     struct client owner = fixture_client(f, MST_ROLE_WORKER, 0);
@@ -302,6 +351,47 @@ static void small_then_large(struct mst_core_config *config)
 {
     config->limits.batch_max = 1;
     config->limits.tombstones_max = 20;
+}
+
+static void one_tombstone(struct mst_core_config *config)
+{
+    config->limits.tombstones_max = 1;
+}
+
+/* The epoch whose cursors continue a listing instead of beginning it again. */
+static uint64_t listing_epoch(struct fixture *f, struct client *client)
+{
+    uint64_t epoch = 0;
+
+    while (epoch < 8) {
+        uint64_t cursor = UINT64_C(1) << 63 | epoch << 44 | 1;
+        const struct mst_reply *reply =
+            fixture_reply(f, client, fixture_watch(f, client, MST_WATCH_KEYS, "", cursor));
+
+        if (reply->item_count > 0 && reply->items[0].kind != MST_ITEM_RESET) {
+            break;
+        }
+        epoch++;
+    }
+    return epoch;
+}
+
+static void a_listing_goes_on(struct fixture *f)
+{
+    struct client client = fixture_client(f, MST_ROLE_OBSERVER, 0);
+    uint64_t epoch;
+
+    fixture_connect(f, &client);
+    fixture_write(f, &client, MST_PUT, "stays", "1");
+    for (int i = 0; i < 4; i++) {
+        fixture_write(f, &client, MST_PUT, i % 2 ? "a" : "b", "1");
+        fixture_write(f, &client, MST_DELETE, i % 2 ? "a" : "b", "");
+    }
+    epoch = listing_epoch(f, &client);
+    EXPECT(f, epoch > 0 && epoch < 8);
+    restart(f);
+    fixture_connect(f, &client);
+    EXPECT_INT(f, listing_epoch(f, &client), epoch);
 }
 
 static void it_may_begin_again_with_other_settings(struct fixture *f)
@@ -483,10 +573,13 @@ static void inputs_weigh_what_they_change(struct fixture *f)
     X(a_gathered_result_is_kept)                                                                   \
     X(a_failed_result_names_the_same)                                                              \
     X(a_deadline_keeps_what_was_left)                                                              \
+    X(a_late_deadline_is_not_moved)                                                                \
+    X(a_sum_leaves_int64_and_comes_back)                                                           \
     X(who_was_ready_says_so_again)                                                                 \
     X(a_join_that_waits_is_kept)                                                                   \
     X(a_seal_goes_on)                                                                              \
     X(who_was_given_up_stays_so)                                                                   \
+    X(a_job_that_is_over_decides_nothing)                                                          \
     X(owned_keys_still_vanish_with_their_owner)                                                    \
     X(what_would_have_to_be_kept_is_refused)                                                       \
     X(the_rest_goes_on)                                                                            \
@@ -501,12 +594,19 @@ static void test_it_may_begin_again_with_other_settings(void **state)
     fixture_run_with(it_may_begin_again_with_other_settings, small_then_large);
 }
 
+static void test_a_listing_goes_on(void **state)
+{
+    (void)state;
+    fixture_run_with(a_listing_goes_on, one_tombstone);
+}
+
 #define ROW(name) cmocka_unit_test(test_##name),
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        SCENARIOS(ROW) cmocka_unit_test(test_it_may_begin_again_with_other_settings)};
+        SCENARIOS(ROW) cmocka_unit_test(test_a_listing_goes_on),
+        cmocka_unit_test(test_it_may_begin_again_with_other_settings)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

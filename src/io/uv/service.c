@@ -33,12 +33,14 @@ struct mst_uv_service {
     uv_prepare_t prepare;
     uv_check_t check;
     uv_idle_t at_once; /* while active, the loop does not wait for events */
-    uv_timer_t timer, pause;
+    uv_timer_t timer, pause, nobody_came;
     uv_signal_t on_term, on_int;
     uv_poll_t parent;
     bool parent_watched;
     bool short_of_room; /* no descriptors: told once, until everybody who waited was accepted */
     bool stopping;
+    bool until_idle;
+    bool somebody_came;
     uint32_t door_count;
     struct door doors[MST_UV_ADDRESSES_MAX];
     struct mst_uv_hub hub;
@@ -87,6 +89,30 @@ static void on_prepare(uv_prepare_t *prepare)
     mst_uv_hub_resume(&service->hub);
 }
 
+static void stop(struct mst_uv_service *service, const char *why);
+
+/* A session lives on while its connection is gone, so only members that left, or were given up, are
+ * over. */
+static void look_who_is_left(struct mst_uv_service *service)
+{
+    uint64_t sessions = mst_core_sessions(service->hub.core);
+
+    service->somebody_came = service->somebody_came || sessions > 0;
+    if (service->somebody_came && sessions == 0 && !service->stopping) {
+        stop(service, "the last session is over");
+    }
+}
+
+static void on_nobody_came(uv_timer_t *timer)
+{
+    struct mst_uv_service *service = timer->data;
+
+    if (!service->somebody_came && !service->stopping) {
+        stop(service, "nobody came");
+        uv_idle_start(&service->at_once, on_at_once); /* no event follows that would end the loop */
+    }
+}
+
 static void on_check(uv_check_t *check)
 {
     struct mst_uv_service *service = check->data;
@@ -95,6 +121,9 @@ static void on_check(uv_check_t *check)
 
     uv_idle_stop(&service->at_once);
     mst_uv_hub_turn(&service->hub);
+    if (service->until_idle) {
+        look_who_is_left(service);
+    }
     mst_uv_report_turn(&service->report, began_ns);
     mst_uv_log_flush(&service->log);
     if (service->stopping && service->hub.count == 0) {
@@ -171,6 +200,7 @@ static void stop(struct mst_uv_service *service, const char *why)
         uv_poll_stop(&service->doors[i].poll);
     }
     uv_timer_stop(&service->pause);
+    uv_timer_stop(&service->nobody_came);
     mst_uv_hub_stop(&service->hub);
 }
 
@@ -229,6 +259,7 @@ static void init_handles(struct mst_uv_service *service)
     uv_idle_init(loop, &service->at_once);
     uv_timer_init(loop, &service->timer);
     uv_timer_init(loop, &service->pause);
+    uv_timer_init(loop, &service->nobody_came);
     uv_signal_init(loop, &service->on_term);
     uv_signal_init(loop, &service->on_int);
     service->prepare.data = service;
@@ -236,6 +267,7 @@ static void init_handles(struct mst_uv_service *service)
     service->at_once.data = service;
     service->timer.data = service;
     service->pause.data = service;
+    service->nobody_came.data = service;
     service->on_term.data = service;
     service->on_int.data = service;
 }
@@ -380,6 +412,10 @@ muster_status mst_uv_service_open(struct mst_uv_service **out,
     if (status != MUSTER_OK) {
         mst_uv_service_close(service);
         return status;
+    }
+    if (config->until_idle) {
+        service->until_idle = true;
+        uv_timer_start(&service->nobody_came, on_nobody_came, config->lease_ns / 1000000, 0);
     }
     mst_uv_report_phase(&service->report, MST_HTTP_SERVING); /* who connects now is served */
     *out = service;

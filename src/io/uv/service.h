@@ -26,7 +26,8 @@ struct mst_uv_service_config {
     const char *job;  /* what its /status.json shows; borrowed until the service is closed */
     const struct mst_secret *secret; /* TCP then speaks TLS, on loopback too; NULL: plain */
     bool insecure; /* serve, without a secret, on TCP addresses that others can reach */
-    bool parent;   /* stop when stdin ends, whoever else is still there */
+    bool parent;     /* stop when stdin ends, whoever else is still there */
+    bool until_idle; /* stop when the last session is over, or when none was opened in a lease */
 };
 
 /* Listens. EINVAL, EEXISTS: an address that is refused or taken; ENOMEM. `err` is one line. */

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "cli/commands.h"
+#include "cli/print.h"
+#include "discover/discover.h"
+#include "io/probe.h"
+
+static const struct mst_cli_flag flags[] = {
+    {.letter = 'v',
+     .row = {.unit = MST_UNIT_FLAG,
+             .name = "verbose",
+             .standard_text = "0",
+             .most = 1,
+             .help = "every launcher that was looked for, and what was found of it"}},
+    {.row = {.unit = MST_UNIT_FLAG,
+             .name = "agent",
+             .standard_text = "0",
+             .most = 1,
+             .help = "the place of a `muster run` started here, instead of a rank's"}},
+};
+
+static const char *get(void *ctx, const char *name)
+{
+    (void)ctx;
+    return getenv(name);
+}
+
+static const char *state_name(enum mst_row_state state)
+{
+    switch (state) {
+    case MST_ROW_ABSENT:
+        return "absent";
+    case MST_ROW_HALF:
+        return "half set";
+    case MST_ROW_BROKEN:
+        return "wrong";
+    case MST_ROW_COMPLETE:
+        return "complete";
+    }
+    return "?";
+}
+
+static const char *trap_name(enum mst_trap trap)
+{
+    switch (trap) {
+    case MST_TRAP_NONE:
+        break;
+    case MST_TRAP_HALF_SET:
+        return "half-set";
+    case MST_TRAP_VALUE:
+        return "value";
+    case MST_TRAP_CONTRADICTION:
+        return "contradiction";
+    case MST_TRAP_NO_SIZE:
+        return "no-size";
+    case MST_TRAP_BATCH:
+        return "batch";
+    }
+    return NULL;
+}
+
+/* ---- for people ---- */
+
+static void put_number(const char *before, uint32_t number, uint32_t total)
+{
+    if (number != MST_PLACE_UNKNOWN) {
+        mst_cli_put("%s %u", before, (unsigned)number);
+    } else {
+        mst_cli_put("%s unknown", before);
+    }
+    if (total != MST_PLACE_UNKNOWN) {
+        mst_cli_put(" of %u", (unsigned)total);
+    }
+}
+
+static void put_place(const struct mst_discovery *found)
+{
+    const struct mst_discovered *place = &found->place;
+
+    mst_cli_put("launcher   %s\n", mst_launcher_name(found->launcher));
+    mst_cli_put("why        %s\n", found->why);
+    if (found->trap != MST_TRAP_NONE) {
+        return;
+    }
+    put_number("place      rank", place->rank, place->size);
+    put_number(", local rank", place->local_rank, place->local_size);
+    put_number(", node", place->node_rank, place->node_count);
+    mst_cli_put("\njob        %s\n", place->job[0] != '\0' ? place->job : "not named");
+    if (place->host[0] != '\0') {
+        mst_cli_put("rank 0 on  %s\n", place->host);
+    }
+}
+
+static void put_kernel(const struct mst_probe *probe)
+{
+    mst_cli_put("kernel     futex_waitv %s, pidfd %s, robust notice %s",
+                probe->waitv ? "yes" : "no", probe->pidfd ? "yes" : "no",
+                probe->notice ? "yes" : "no");
+    if (probe->notice) {
+        mst_cli_put(" (%.2f ms)", (double)probe->notice_ns / 1e6);
+    }
+    mst_cli_put(", short slice %s\n", probe->short_slice ? "yes" : "no");
+}
+
+static void put_rows(const struct mst_discovery *found)
+{
+    mst_cli_put("looked for, in this order:\n");
+    for (int i = 0; i < MST_LAUNCHER_NONE; i++) {
+        enum mst_launcher launcher = (enum mst_launcher)i;
+        bool won = found->trap == MST_TRAP_NONE && launcher == found->launcher;
+
+        mst_cli_put("  %-24s %-9s %s\n", mst_launcher_name(launcher),
+                    won ? "taken" : state_name(found->rows[i].state), found->rows[i].why);
+    }
+}
+
+/* ---- for programs ---- */
+
+static json_t *number_json(uint32_t number)
+{
+    return number == MST_PLACE_UNKNOWN ? json_null() : json_integer(number);
+}
+
+static json_t *text_json(const char *text)
+{
+    return text && *text ? json_string(text) : json_null();
+}
+
+static json_t *place_json(const struct mst_discovered *place)
+{
+    json_t *object = mst_cli_json_check(json_object());
+
+    mst_cli_json_put(object, "rank", number_json(place->rank));
+    mst_cli_json_put(object, "size", number_json(place->size));
+    mst_cli_json_put(object, "local_rank", number_json(place->local_rank));
+    mst_cli_json_put(object, "local_size", number_json(place->local_size));
+    mst_cli_json_put(object, "node_rank", number_json(place->node_rank));
+    mst_cli_json_put(object, "node_count", number_json(place->node_count));
+    mst_cli_json_put(object, "job", text_json(place->job));
+    mst_cli_json_put(object, "host", text_json(place->host));
+    return object;
+}
+
+static json_t *rows_json(const struct mst_discovery *found)
+{
+    json_t *array = mst_cli_json_check(json_array());
+
+    for (int i = 0; i < MST_LAUNCHER_NONE; i++) {
+        json_t *row = mst_cli_json_check(json_object());
+
+        mst_cli_json_put(row, "launcher", json_string(mst_launcher_word((enum mst_launcher)i)));
+        mst_cli_json_put(row, "state", json_string(state_name(found->rows[i].state)));
+        mst_cli_json_put(row, "why", json_string(found->rows[i].why));
+        if (json_array_append_new(array, row) != 0) {
+            (void)mst_cli_json_check(NULL);
+        }
+    }
+    return array;
+}
+
+static json_t *kernel_json(const struct mst_probe *probe)
+{
+    json_t *object = mst_cli_json_check(json_object());
+
+    mst_cli_json_put(object, "futex_waitv", json_boolean(probe->waitv));
+    mst_cli_json_put(object, "pidfd", json_boolean(probe->pidfd));
+    mst_cli_json_put(object, "robust_notice", json_boolean(probe->notice));
+    mst_cli_json_put(object, "robust_notice_us",
+                     probe->notice ? json_integer((json_int_t)(probe->notice_ns / 1000))
+                                   : json_null());
+    mst_cli_json_put(object, "short_slice", json_boolean(probe->short_slice));
+    return object;
+}
+
+static void print_json(const struct mst_discovery *found, const struct mst_probe *probe,
+                       const char *dir)
+{
+    json_t *object = mst_cli_json_check(json_object());
+
+    mst_cli_json_put(object, "launcher", json_string(mst_launcher_word(found->launcher)));
+    mst_cli_json_put(object, "trap", text_json(trap_name(found->trap)));
+    mst_cli_json_put(object, "why", json_string(found->why));
+    mst_cli_json_put(object, "place",
+                     found->trap == MST_TRAP_NONE ? place_json(&found->place) : json_null());
+    mst_cli_json_put(object, "addr", text_json(getenv("MUSTER_ADDR")));
+    mst_cli_json_put(object, "runtime_dir", text_json(dir));
+    mst_cli_json_put(object, "kernel", kernel_json(probe));
+    mst_cli_json_put(object, "rows", rows_json(found));
+    mst_cli_json_print(object);
+}
+
+static void print_text(const struct mst_cli *cli, const struct mst_discovery *found,
+                       const struct mst_probe *probe, const char *dir)
+{
+    const char *addr = getenv("MUSTER_ADDR");
+
+    put_place(found);
+    mst_cli_put("service    %s\n", addr && *addr ? addr : "MUSTER_ADDR is not set");
+    mst_cli_put("sockets    %s\n", dir);
+    put_kernel(probe);
+    if (mst_cli_number(cli, "verbose") != 0) {
+        put_rows(found);
+    }
+}
+
+static int run(struct mst_cli *cli)
+{
+    char host[MST_DISCOVER_HOST_ROOM] = "";
+    char dir[MST_SOCKET_PATH_MAX] = "";
+    struct mst_discover_input input = {.get = get, .host = host};
+    struct mst_discovery found;
+    struct muster_error err;
+    struct mst_probe probe;
+    int code;
+
+    if (cli->argument_count > 0) {
+        return mst_cli_usage(cli, "what is '%s'? the command takes flags only", cli->arguments[0]);
+    }
+    if (mst_cli_number(cli, "agent") != 0) {
+        input.asker = MST_ASKER_AGENT;
+    }
+    (void)gethostname(host, sizeof host - 1);
+    (void)mst_discover(&found, &input);
+    mst_probe(&probe);
+    if (mst_socket_dir(dir, true, &err) != MUSTER_OK) {
+        return mst_cli_fail_with(cli, &err);
+    }
+    if (mst_cli_number(cli, "json") != 0) {
+        print_json(&found, &probe, dir);
+    } else {
+        print_text(cli, &found, &probe, dir);
+    }
+    code = mst_cli_finish_output(cli);
+    if (code == MST_CLI_OK && found.trap != MST_TRAP_NONE) {
+        code = mst_cli_fail(cli, "%s", found.why);
+    }
+    return code;
+}
+
+const struct mst_cli_command mst_cli_env = {
+    .name = "env",
+    .arguments = "",
+    .summary = "where a program started here would be: its rank, and who says so",
+    .details = "Looks at the variables of srun, mpirun, torchrun and others, as the library does "
+               "when nobody\ntells it a place, and tries what the kernel offers. Exit 1 when the "
+               "variables are a trap.\n",
+    .example = "  srun -N2 muster env -v\n",
+    .flags = flags,
+    .flag_count = sizeof flags / sizeof flags[0],
+    .prints_json = true,
+    .run = run,
+};

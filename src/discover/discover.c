@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which row of the table wins, and what must not be taken for an answer. */
+#include "discover/discover.h"
+
+#include <string.h>
+
+#include "base/text.h"
+#include "discover/launchers.h"
+#include "discover/nodelist.h"
+#include "discover/number.h"
+
+const char *mst_launcher_name(enum mst_launcher launcher)
+{
+    return launcher < MST_LAUNCHER_NONE ? mst_launcher_rows[launcher].name : "none";
+}
+
+const char *mst_launcher_word(enum mst_launcher launcher)
+{
+    return launcher < MST_LAUNCHER_NONE ? mst_launcher_rows[launcher].word : "none";
+}
+
+const char *mst_launcher_rank_variable(enum mst_launcher launcher)
+{
+    return launcher < MST_LAUNCHER_NONE ? mst_launcher_rows[launcher].rank : NULL;
+}
+
+/* ---- lines ---- */
+
+static struct mst_text begin(struct mst_discovery *out)
+{
+    return mst_text_in(out->why, sizeof out->why);
+}
+
+static void add_by_hand(struct mst_text *text, const struct mst_discover_input *input)
+{
+    mst_text_add(text, input->asker == MST_ASKER_AGENT ? "say --nnodes and --node-rank"
+                                                       : "set MUSTER_INDEX and MUSTER_SIZE");
+}
+
+static void add_variable(struct mst_text *text, const struct mst_discover_input *input,
+                         const char *name)
+{
+    mst_text_add(text, name);
+    mst_text_add(text, "=");
+    mst_text_slice(text, mst_slice_text(mst_discover_get(input, name)));
+}
+
+static void add_place(struct mst_text *text, const char *before, uint32_t number, uint32_t total)
+{
+    if (number != MST_PLACE_UNKNOWN) {
+        mst_text_add(text, before);
+        mst_text_u64(text, number);
+        if (total != MST_PLACE_UNKNOWN) {
+            mst_text_add(text, " of ");
+            mst_text_u64(text, total);
+        }
+    }
+}
+
+static bool trapped(struct mst_discovery *out, enum mst_launcher launcher, enum mst_trap trap)
+{
+    out->launcher = launcher;
+    out->trap = trap;
+    return false;
+}
+
+static bool trap_value(struct mst_discovery *out, const struct mst_discover_input *input,
+                       enum mst_launcher launcher)
+{
+    struct mst_text text = begin(out);
+
+    mst_text_add(&text, out->rows[launcher].why);
+    mst_text_add(&text, ": correct it, or ");
+    add_by_hand(&text, input);
+    return trapped(out, launcher, MST_TRAP_VALUE);
+}
+
+/* Whether only the size is missing, which this launcher never tells. */
+static bool wants_size(const struct mst_discover_input *input, enum mst_launcher launcher)
+{
+    const struct mst_launcher_row *row = &mst_launcher_rows[launcher];
+
+    return row->size && mst_discover_same(row->size, "MUSTER_SIZE") &&
+           mst_discover_get(input, row->with);
+}
+
+static bool trap_half(struct mst_discovery *out, const struct mst_discover_input *input,
+                      enum mst_launcher launcher)
+{
+    const struct mst_launcher_row *row = &mst_launcher_rows[launcher];
+    struct mst_text text = begin(out);
+
+    if (wants_size(input, launcher)) {
+        add_variable(&text, input, row->rank);
+        mst_text_add(&text, ", but ");
+        mst_text_add(&text, row->name);
+        mst_text_add(&text, " does not tell how many ranks there are: ");
+        if (input->asker == MST_ASKER_AGENT) {
+            add_by_hand(&text, input);
+            return trapped(out, launcher, MST_TRAP_NO_SIZE);
+        }
+        mst_text_add(&text, "set MUSTER_SIZE to their number");
+        if (launcher == MST_LAUNCHER_KUBERNETES) {
+            mst_text_add(&text, ", which is the Job's `completions`");
+        }
+        return trapped(out, launcher, MST_TRAP_NO_SIZE);
+    }
+    mst_text_add(&text, out->rows[launcher].why);
+    mst_text_add(&text, ": ");
+    if (row->start) {
+        mst_text_add(&text, "start the program with ");
+        mst_text_add(&text, row->start);
+        mst_text_add(&text, ", or ");
+    }
+    add_by_hand(&text, input);
+    return trapped(out, launcher, MST_TRAP_HALF_SET);
+}
+
+static bool trap_contradiction(struct mst_discovery *out, const struct mst_discover_input *input,
+                               enum mst_launcher first, enum mst_launcher second)
+{
+    struct mst_text text = begin(out);
+    const enum mst_launcher both[] = {first, second};
+
+    for (size_t i = 0; i < 2; i++) {
+        const struct mst_discovered *place = &out->rows[both[i]].place;
+
+        mst_text_add(&text, i == 0 ? "" : ", but ");
+        mst_text_add(&text, mst_launcher_name(both[i]));
+        add_place(&text, " says rank ", place->rank, place->size);
+        mst_text_add(&text, " (");
+        add_variable(&text, input, mst_launcher_rows[both[i]].rank);
+        mst_text_add(&text, ")");
+    }
+    mst_text_add(&text, ": unset the variables of the one that did not start this program, "
+                        "or ");
+    add_by_hand(&text, input);
+    return trapped(out, first, MST_TRAP_CONTRADICTION);
+}
+
+/* ---- Slurm outside srun ---- */
+
+/* Tasks of the allocation, 0 if it does not tell. */
+static uint32_t tasks_of_allocation(const struct mst_discover_input *input)
+{
+    const char *counts = mst_discover_get(input, "SLURM_TASKS_PER_NODE");
+    const char *tasks = mst_discover_get(input, "SLURM_NTASKS");
+    struct mst_task_counts read = {0};
+    uint64_t number = 0;
+
+    if (counts && !mst_task_counts_read(counts, 0, &read)) {
+        read.tasks = 0;
+    }
+    if (tasks && !mst_number_parse(tasks, MST_PLACES_MAX, &number)) {
+        number = 0;
+    }
+    return (uint32_t)number > read.tasks ? (uint32_t)number : read.tasks;
+}
+
+static uint32_t nodes_of_allocation(const struct mst_discover_input *input)
+{
+    const char *nodes = mst_discover_get(input, "SLURM_NNODES");
+    uint64_t number = 0;
+
+    if (!nodes || !mst_number_parse(nodes, MST_PLACES_MAX, &number)) {
+        number = 0;
+    }
+    return (uint32_t)number;
+}
+
+/* An allocation of one task holds one process, whoever started it. */
+static bool outside_srun(const struct mst_discovery *out, const struct mst_discover_input *input)
+{
+    uint32_t tasks = tasks_of_allocation(input);
+    uint32_t nodes = nodes_of_allocation(input);
+
+    if (out->rows[MST_LAUNCHER_SLURM].state == MST_ROW_COMPLETE ||
+        !mst_discover_get(input, "SLURM_JOB_ID")) {
+        return false;
+    }
+    if (input->asker == MST_ASKER_AGENT) {
+        return nodes != 1;
+    }
+    return tasks != 1 || nodes > 1;
+}
+
+static bool trap_batch(struct mst_discovery *out, const struct mst_discover_input *input)
+{
+    struct mst_text text = begin(out);
+    uint32_t tasks = tasks_of_allocation(input);
+    uint32_t nodes = nodes_of_allocation(input);
+
+    add_variable(&text, input, "SLURM_JOB_ID");
+    mst_text_add(&text, ", but this process is no task of srun: it is in the batch script or the "
+                        "shell of an allocation");
+    if (input->asker == MST_ASKER_AGENT) {
+        add_place(&text, " of ", nodes > 0 ? nodes : MST_PLACE_UNKNOWN, MST_PLACE_UNKNOWN);
+        mst_text_add(&text, nodes > 0 ? " nodes" : "");
+        mst_text_add(&text, ": start it with `srun --ntasks-per-node=1 muster run ...`, or say "
+                            "--nnodes 1");
+    } else {
+        add_place(&text, " of ", tasks > 0 ? tasks : MST_PLACE_UNKNOWN, MST_PLACE_UNKNOWN);
+        mst_text_add(&text, tasks > 0 ? " tasks" : "");
+        mst_text_add(&text, ": start it with srun, or ");
+        add_by_hand(&text, input);
+        mst_text_add(&text, " (0 and 1 for a process on its own)");
+    }
+    return trapped(out, MST_LAUNCHER_SLURM, MST_TRAP_BATCH);
+}
+
+/* ---- who wins ---- */
+
+static bool same_place(const struct mst_discovered *a, const struct mst_discovered *b)
+{
+    return a->rank == b->rank && a->size == b->size;
+}
+
+/* Slurm's own support of PMIx names its jobs so; the step then tells the size. */
+static bool pmix_of_slurm(const struct mst_discover_input *input)
+{
+    const char *name = mst_discover_get(input, "PMIX_NAMESPACE");
+
+    return name && mst_discover_begins(name, "slurm.pmix.");
+}
+
+/* Whether what `half` lacks is told by `winner`. Slurm's variables are inherited by everything that
+ * runs in an allocation, so their rank alone proves nothing: mpirun's daemons have one too. */
+static bool completes(const struct mst_discovery *out, const struct mst_discover_input *input,
+                      enum mst_launcher half, enum mst_launcher winner)
+{
+    const char *rank = mst_discover_get(input, mst_launcher_rows[half].rank);
+    uint64_t number;
+
+    if (mst_launcher_rows[half].common) {
+        return true;
+    }
+    if (!rank || !mst_number_parse(rank, MST_PLACES_MAX, &number) ||
+        number != out->rows[winner].place.rank) {
+        return false;
+    }
+    if (winner == MST_LAUNCHER_SLURM) {
+        return half == MST_LAUNCHER_PALS || (half == MST_LAUNCHER_PMIX && pmix_of_slurm(input));
+    }
+    return true;
+}
+
+/* Whether a second complete row may say something else than the winner. */
+static bool agree(const struct mst_discovery *out, const struct mst_discover_input *input,
+                  enum mst_launcher winner, enum mst_launcher other)
+{
+    const struct mst_discovered *place = &out->rows[winner].place;
+    const struct mst_row *slurm = &out->rows[MST_LAUNCHER_SLURM];
+    const struct mst_row *row = &out->rows[other];
+
+    /* These are inherited, or speak of hosts. */
+    if (other == MST_LAUNCHER_SLURM || other == MST_LAUNCHER_TPU ||
+        other == MST_LAUNCHER_KUBERNETES || same_place(place, &row->place)) {
+        return true;
+    }
+    /* Started as a task of srun, which speaks PMI and PMIx too, and launching in its turn. */
+    if ((slurm->state == MST_ROW_COMPLETE && same_place(&slurm->place, &row->place)) ||
+        (other == MST_LAUNCHER_PMIX && pmix_of_slurm(input))) {
+        return true;
+    }
+    /* `mpirun torchrun`: the second row is the place of the agent above this worker. */
+    return winner == MST_LAUNCHER_TORCHRUN && place->node_count == row->place.size;
+}
+
+/* What the step of Slurm knows, if this process is the step's task and no child of another
+ * launcher's daemon. */
+static void borrow(struct mst_discovery *out)
+{
+    const struct mst_row *slurm = &out->rows[MST_LAUNCHER_SLURM];
+    struct mst_discovered *place = &out->place;
+
+    if (slurm->state != MST_ROW_COMPLETE || !same_place(&slurm->place, place)) {
+        return;
+    }
+    if (place->local_size == MST_PLACE_UNKNOWN) {
+        place->local_rank = slurm->place.local_rank;
+        place->local_size = slurm->place.local_size;
+    }
+    if (place->node_rank == MST_PLACE_UNKNOWN || place->node_count == MST_PLACE_UNKNOWN) {
+        place->node_rank = slurm->place.node_rank;
+        place->node_count = slurm->place.node_count;
+    }
+    if (place->job[0] == '\0') {
+        memcpy(place->job, slurm->place.job, sizeof place->job);
+    }
+    if (place->host[0] == '\0') {
+        memcpy(place->host, slurm->place.host, sizeof place->host);
+    }
+}
+
+static bool won(struct mst_discovery *out, enum mst_launcher launcher)
+{
+    struct mst_discovered *place = &out->place;
+    struct mst_text text = begin(out);
+
+    out->launcher = launcher;
+    *place = out->rows[launcher].place;
+    borrow(out);
+    if (place->local_size != MST_PLACE_UNKNOWN && place->local_size == place->size) {
+        place->node_rank = 0;
+        place->node_count = 1;
+    }
+    mst_text_add(&text, mst_launcher_name(launcher));
+    mst_text_add(&text, ": ");
+    mst_text_add(&text, out->rows[launcher].why);
+    add_place(&text, ", local rank ", place->local_rank, place->local_size);
+    add_place(&text, ", node ", place->node_rank, place->node_count);
+    return true;
+}
+
+static bool alone(struct mst_discovery *out, const char *why)
+{
+    struct mst_text text = begin(out);
+
+    out->launcher = MST_LAUNCHER_NONE;
+    out->place = (struct mst_discovered){.size = 1, .local_size = 1, .node_count = 1};
+    mst_text_add(&text, why);
+    return true;
+}
+
+static bool nobody(struct mst_discovery *out, const struct mst_discover_input *input,
+                   enum mst_launcher half)
+{
+    if (half != MST_LAUNCHER_NONE) {
+        return trap_half(out, input, half);
+    }
+    if (outside_srun(out, input)) {
+        return trap_batch(out, input);
+    }
+    return alone(out, mst_discover_get(input, "SLURM_JOB_ID")
+                          ? "an allocation of one, and no task of srun: a process on its own"
+                          : "no variable of any launcher is set: a process on its own");
+}
+
+static bool choose(struct mst_discovery *out, const struct mst_discover_input *input)
+{
+    enum mst_launcher winner = MST_LAUNCHER_NONE;
+    enum mst_launcher half = MST_LAUNCHER_NONE;
+
+    for (int i = MST_LAUNCHER_MUSTER + 1; i < MST_LAUNCHER_NONE; i++) {
+        enum mst_launcher launcher = (enum mst_launcher)i;
+        enum mst_row_state state = out->rows[i].state;
+
+        if (state == MST_ROW_COMPLETE && winner == MST_LAUNCHER_NONE) {
+            winner = launcher;
+        } else if (state == MST_ROW_COMPLETE && !agree(out, input, winner, launcher)) {
+            return trap_contradiction(out, input, winner, launcher);
+        } else if (state == MST_ROW_BROKEN && winner == MST_LAUNCHER_NONE) {
+            return trap_value(out, input, launcher);
+        } else if (state == MST_ROW_HALF && winner == MST_LAUNCHER_NONE &&
+                   (half == MST_LAUNCHER_NONE || mst_launcher_rows[half].common)) {
+            half = launcher;
+        }
+    }
+    if (winner == MST_LAUNCHER_NONE) {
+        return nobody(out, input, half);
+    }
+    if (half != MST_LAUNCHER_NONE && !completes(out, input, half, winner)) {
+        return trap_half(out, input, half);
+    }
+    return won(out, winner);
+}
+
+/* An agent is told its node's number, not a rank. */
+static bool choose_for_agent(struct mst_discovery *out, const struct mst_discover_input *input)
+{
+    if (mst_discover_get(input, "MUSTER_INDEX") || mst_discover_get(input, "TORCHELASTIC_RUN_ID")) {
+        return alone(out, "started by a rank of another run: a run of its own");
+    }
+    out->rows[MST_LAUNCHER_TORCHRUN].state = MST_ROW_ABSENT;
+    return choose(out, input);
+}
+
+bool mst_discover(struct mst_discovery *out, const struct mst_discover_input *input)
+{
+    struct mst_row *own = &out->rows[MST_LAUNCHER_MUSTER];
+
+    memset(out, 0, sizeof *out);
+    for (int i = 0; i < MST_LAUNCHER_NONE; i++) {
+        mst_launcher_read(&out->rows[i], (enum mst_launcher)i, input);
+    }
+    if (input->asker == MST_ASKER_AGENT) {
+        return choose_for_agent(out, input);
+    }
+    if (own->state == MST_ROW_BROKEN) {
+        return trap_value(out, input, MST_LAUNCHER_MUSTER);
+    }
+    if (own->state == MST_ROW_COMPLETE) {
+        return won(out, MST_LAUNCHER_MUSTER);
+    }
+    return choose(out, input);
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "io/probe.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "io/death.h"
+#include "io/short_slice.h"
+
+#ifndef SYS_futex_waitv
+#define SYS_futex_waitv 449
+#endif
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
+
+#define PATIENCE_S 2 /* with a notice that may never come */
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* A child that waits to be killed, holding `page` if there is one. It has said that it is there. */
+static pid_t victim(struct mst_page *page)
+{
+    int ends[2];
+    char word = 0;
+    pid_t pid;
+
+    if (pipe(ends) != 0) {
+        return -1;
+    }
+    pid = fork();
+    if (pid == 0) {
+        (void)close(ends[0]);
+        if (page && !mst_page_hold(page)) {
+            _exit(1);
+        }
+        (void)!write(ends[1], "\n", 1);
+        for (;;) {
+            (void)pause();
+        }
+    }
+    (void)close(ends[1]);
+    while (read(ends[0], &word, 1) < 0 && errno == EINTR) {
+    }
+    (void)close(ends[0]);
+    return pid;
+}
+
+static void end(pid_t pid)
+{
+    if (pid > 0) {
+        (void)kill(pid, SIGKILL);
+        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {
+        }
+    }
+}
+
+static bool pidfd_works(void)
+{
+    pid_t pid = victim(NULL);
+    int fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+    struct pollfd event = {.fd = fd, .events = POLLIN};
+    bool works = false;
+
+    if (fd >= 0) {
+        (void)kill(pid, SIGKILL);
+        works = poll(&event, 1, PATIENCE_S * 1000) == 1;
+        (void)close(fd);
+    }
+    end(pid);
+    return works;
+}
+
+struct told {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool done;
+    uint64_t at_ns;
+};
+
+static void on_death(void *ctx, uint64_t tag)
+{
+    struct told *told = ctx;
+
+    (void)tag;
+    (void)pthread_mutex_lock(&told->lock);
+    told->done = true;
+    told->at_ns = now_ns();
+    (void)pthread_cond_signal(&told->changed);
+    (void)pthread_mutex_unlock(&told->lock);
+}
+
+static void wait_told(struct told *told)
+{
+    struct timespec until;
+
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += PATIENCE_S;
+    (void)pthread_mutex_lock(&told->lock);
+    while (!told->done &&
+           pthread_cond_timedwait(&told->changed, &told->lock, &until) != ETIMEDOUT) {
+    }
+    (void)pthread_mutex_unlock(&told->lock);
+}
+
+/* The child first: it is forked before there are threads. */
+static void try_notice(struct mst_probe *out)
+{
+    struct told told = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    struct mst_page *page = NULL;
+    struct mst_death *death = NULL;
+    pid_t pid = -1;
+    int fd = -1;
+    uint64_t start_ns;
+
+    if (mst_page_create(&page, &fd) != MUSTER_OK) {
+        return;
+    }
+    pid = victim(page);
+    if (pid > 0 && mst_death_new(&death, on_death, &told, MST_DEATH_BEST) == MUSTER_OK &&
+        mst_death_add(death, 1, page) == MUSTER_OK) {
+        start_ns = now_ns();
+        (void)kill(pid, SIGKILL);
+        wait_told(&told);
+        out->notice = told.done;
+        out->notice_ns = told.done ? told.at_ns - start_ns : 0;
+    }
+    mst_death_free(death);
+    end(pid);
+    mst_page_unmap(page);
+    (void)close(fd);
+}
+
+static void *slice_main(void *arg)
+{
+    mst_short_slice();
+    *(bool *)arg = mst_short_slice_works();
+    return NULL;
+}
+
+/* On a thread of its own: the slice stays with whoever asked for it. */
+static bool slice_works(void)
+{
+    pthread_t thread;
+    bool works = false;
+
+    if (pthread_create(&thread, NULL, slice_main, &works) == 0) {
+        (void)pthread_join(thread, NULL);
+    }
+    return works;
+}
+
+void mst_probe(struct mst_probe *out)
+{
+    *out = (struct mst_probe){
+        /* An empty list of words is refused with EINVAL where the call exists. */
+        .waitv =
+            syscall(SYS_futex_waitv, NULL, 0, 0, NULL, CLOCK_MONOTONIC) != 0 && errno == EINVAL,
+        .pidfd = pidfd_works(),
+    };
+    try_notice(out);
+    out->short_slice = slice_works();
+}

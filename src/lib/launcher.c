@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lib/serve.h"
+
+enum { STEPS_MAX = 64, ENVIRONMENT_MAX = 4 << 20 };
+
+/* The file's bytes with a NUL behind them, the caller's; NULL: it cannot be read. */
+static char *read_file(const char *path, size_t *size_out)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    size_t size = 0;
+    size_t room = 16384;
+    char *bytes = fd >= 0 ? malloc(room) : NULL;
+    ssize_t got = 1;
+
+    while (bytes && got > 0 && room <= ENVIRONMENT_MAX) {
+        got = read(fd, bytes + size, room - size - 1);
+        size += got > 0 ? (size_t)got : 0;
+        if (size + 1 == room) {
+            char *larger = realloc(bytes, room * 2);
+
+            if (!larger) {
+                free(bytes);
+            }
+            bytes = larger;
+            room *= 2;
+        }
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    if (bytes) {
+        bytes[size] = '\0';
+    }
+    *size_out = size;
+    return bytes;
+}
+
+static pid_t parent_of(pid_t pid)
+{
+    char path[64];
+    size_t size;
+    char *stat;
+    char *behind;
+    long parent = 0;
+
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    stat = read_file(path, &size);
+    behind = stat ? strrchr(stat, ')') : NULL; /* a command's name may hold anything */
+    if (behind && strlen(behind) > 4) {
+        parent = strtol(behind + 4, NULL, 10);
+    }
+    free(stat);
+    return (pid_t)parent;
+}
+
+/* Whether the process was started with `variable` having that value. */
+static bool has(pid_t pid, const char *variable, const char *value)
+{
+    char path[64];
+    size_t size;
+    size_t length = strlen(variable);
+    char *all;
+    bool found = false;
+
+    (void)snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
+    all = read_file(path, &size);
+    for (size_t at = 0; all && at < size && !found; at += strlen(all + at) + 1) {
+        found = strncmp(all + at, variable, length) == 0 && all[at + length] == '=' &&
+                strcmp(all + at + length + 1, value) == 0;
+    }
+    free(all);
+    return found;
+}
+
+pid_t mst_lib_launcher_pid(const char *variable)
+{
+    const char *value = getenv(variable);
+    pid_t pid = getppid();
+
+    for (int i = 0; value && i < STEPS_MAX && pid > 1 && has(pid, variable, value); i++) {
+        pid = parent_of(pid);
+    }
+    return pid;
+}

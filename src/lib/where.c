@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "lib/where.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "lib/handle.h"
+#include "lib/serve.h"
+
+const char *mst_lib_where_get(void *ctx, const char *name)
+{
+    (void)ctx;
+    return getenv(name);
+}
+
+muster_status mst_lib_where(struct mst_lib_where *out, struct muster_error *err)
+{
+    char host[MST_DISCOVER_HOST_ROOM] = "";
+    const struct mst_discover_input input = {.get = mst_lib_where_get, .host = host};
+    struct mst_discovery found;
+
+    (void)gethostname(host, sizeof(host) - 1);
+    *out = (struct mst_lib_where){.launcher = MST_LAUNCHER_NONE};
+    if (!mst_discover(&found, &input)) {
+        return mst_lib_refuse(err, "open", found.why);
+    }
+    out->launcher = found.launcher;
+    if (found.launcher == MST_LAUNCHER_NONE) {
+        return MUSTER_OK;
+    }
+    out->launched = true;
+    out->index = found.place.rank;
+    out->size = found.place.size;
+    out->single = found.place.size == 1;
+    out->together = found.place.local_size == found.place.size;
+    memcpy(out->job, found.place.job, sizeof(out->job));
+    return MUSTER_OK;
+}
+
+void mst_lib_where_name(struct mst_lib_where *where)
+{
+    struct mst_text text;
+
+    if (where->job[0] == '\0') {
+        text = mst_text_in(where->job, sizeof(where->job));
+        mst_text_add(&text, mst_launcher_word(where->launcher));
+        mst_text_add(&text, "-");
+        mst_text_i64(&text, mst_lib_launcher_pid(mst_launcher_rank_variable(where->launcher)));
+    }
+    text = mst_text_in(where->whose, sizeof(where->whose));
+    mst_text_add(&text, "the ");
+    mst_text_u64(&text, where->size);
+    mst_text_add(&text, " ranks that ");
+    mst_text_add(&text, mst_launcher_name(where->launcher));
+    mst_text_add(&text, " started here are job '");
+    mst_text_add(&text, where->job);
+    mst_text_add(&text, "'");
+}
+
+muster_status mst_lib_where_apart(const struct mst_lib_where *where, struct muster_error *err)
+{
+    char why[MST_DISCOVER_WHY_ROOM];
+    struct mst_text text = mst_text_in(why, sizeof(why));
+
+    mst_text_add(&text, "this is rank ");
+    mst_text_u64(&text, where->index);
+    mst_text_add(&text, " of ");
+    mst_text_u64(&text, where->size);
+    mst_text_add(&text, " (");
+    mst_text_add(&text, mst_launcher_name(where->launcher));
+    mst_text_add(&text, "), not all on this machine, and no MUSTER_ADDR says where their service "
+                        "is: ");
+    if (where->launcher == MST_LAUNCHER_SLURM) {
+        mst_text_add(&text, "start them with `srun --ntasks-per-node=1 muster run -n N ...`, or ");
+    }
+    mst_text_add(&text, "start `muster serve --addr HOST:PORT` and set MUSTER_ADDR for all of "
+                        "them");
+    return mst_lib_refuse(err, "open", why);
+}

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What discover_rank says, and the service that its ranks start for themselves."""
+
+import os
+import pathlib
+import re
+import time
+
+from conftest import BUILD, WAIT_S
+
+RANK = BUILD / "tests" / "process" / "discover_rank"
+
+
+def placed(out):
+    """{rank: the others' count} of what discover_rank said, which must be what it expected."""
+    ranks = {}
+    for line in out.splitlines():
+        words = re.fullmatch(r"round \d+ rank (\d+) of (\d+) index (\d+) expected (\d+)", line)
+        if words:
+            rank, size, index, expected = map(int, words.groups())
+            assert rank == index == expected, line
+            ranks[rank] = size
+    return ranks
+
+
+def sockets(env):
+    return sorted(pathlib.Path(env["MUSTER_RUNTIME_DIR"]).glob("*.sock"))
+
+
+def wait_for_no_service(env):
+    """The service ends after the last rank has gone, so its socket goes a moment later."""
+    deadline = time.monotonic() + WAIT_S
+    while sockets(env) and time.monotonic() < deadline:
+        os.sched_yield()
+    assert sockets(env) == []
+
+
+def told(stderr):
+    return [line for line in stderr.splitlines() if "no MUSTER_ADDR" in line]

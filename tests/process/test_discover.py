@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that their launcher starts, and that nobody tells where they are: the real Open MPI and
+MPICH, and processes with the variables that others leave."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+
+import pytest
+
+from conftest import BUILD, MUSTER, ROOT, WAIT_S, Process, sanitized
+from discovering import RANK, placed, sockets, told, wait_for_no_service
+
+LAUNCHERS = re.compile(
+    "(MUSTER|OMPI|PMIX?|MPI|MV2|PALS|JSM|FLUX|SLURM|SLURMD|TPU|MEGASCALE|HOROVOD|TORCHELASTIC)_"
+    "|(RANK|WORLD_SIZE|MASTER_ADDR|LOCAL_RANK|JOB_COMPLETION_INDEX|KUBERNETES_SERVICE_HOST)$"
+)
+# What each launcher is called, how it starts a number of processes, and where it tells the rank.
+MPI = {
+    "openmpi": (["mpirun.openmpi", "--oversubscribe", "-n"], "OMPI_COMM_WORLD_RANK"),
+    "mpich": (["mpiexec.mpich", "-n"], "PMI_RANK"),
+}
+
+
+@pytest.fixture
+def env(env):
+    """No launcher but the test's own."""
+    clean = {k: v for k, v in env.items() if not LAUNCHERS.match(k)}
+    clean["MUSTER_RUNTIME_DIR"] = env["MUSTER_RUNTIME_DIR"]
+    if os.geteuid() == 0:
+        clean["OMPI_ALLOW_RUN_AS_ROOT"] = clean["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
+    return clean
+
+
+def installed(name):
+    if not shutil.which(MPI[name][0][0]):
+        pytest.skip(f"{MPI[name][0][0]} is not installed")
+    return MPI[name]
+
+
+def launch(name, env, *program, size=4, **options):
+    command, variable = installed(name)
+    done = subprocess.run(
+        [*command, str(size), *map(str, program), variable],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=WAIT_S * 2,
+        stdin=subprocess.DEVNULL,
+        **options,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+@pytest.mark.parametrize("name", MPI)
+def test_ranks_of_mpi_join_by_themselves(name, env):
+    done = launch(name, env, RANK)
+    assert placed(done.stdout) == {rank: 4 for rank in range(4)}
+    (line,) = told(done.stderr)
+    assert "the 4 ranks that" in line and "one service for all at unix:" in line
+    wait_for_no_service(env)
+
+
+@pytest.mark.parametrize("name", MPI)
+def test_the_index_is_the_rank_of_mpi(name, env, tmp_path):
+    """The program asks MPI itself."""
+    compiler = f"mpicc.{name}"
+    if not shutil.which(compiler) or sanitized():
+        pytest.skip(f"no {compiler} for a plain build")
+    library = BUILD / "src" / "lib"
+    subprocess.run(
+        [compiler, "-DWITH_MPI", f"-I{ROOT / 'include'}", "-o", tmp_path / "rank",
+         ROOT / "tests" / "process" / "discover_rank.c", f"-L{library}", "-lmuster",
+         f"-Wl,-rpath,{library}"],
+        check=True,
+    )  # fmt: skip
+    done = launch(name, env, tmp_path / "rank")
+    assert placed(done.stdout) == {rank: 4 for rank in range(4)}
+
+
+def test_two_jobs_of_a_launcher_that_names_none_stay_apart(env, muster):
+    installed("mpich")
+    both = [
+        Process([*MPI["mpich"][0], size, "sh", "-c", f"{RANK} PMI_RANK hold; exit $?"], env)
+        for size in (2, 3)
+    ]
+    for one, size in zip(both, (2, 3)):
+        for rank in range(size):
+            one.out.wait_for(f"rank {rank} of {size} ")
+    assert len(sockets(env)) == 2
+    for path in sockets(env):
+        assert muster("key", "put", "go", "1", "-j", path.stem).returncode == 0
+    assert [one.wait() for one in both] == [0, 0], [one.log.lines for one in both]
+    wait_for_no_service(env)
+
+
+def test_ranks_that_leave_and_come_again_find_a_service_each_time(env):
+    command, variable = installed("mpich")
+    done = subprocess.run(
+        [*command, "4", RANK, variable, "25"], env=env, capture_output=True, text=True,
+        timeout=WAIT_S * 2,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("round 24 ") == 4
+    wait_for_no_service(env)
+
+
+@pytest.mark.parametrize("name", MPI)
+def test_an_address_is_joined_under_the_name_of_the_launchers_job(name, env, serve):
+    service = serve("--addr", "127.0.0.1:0")
+    done = launch(name, {**env, "MUSTER_ADDR": service.address}, RANK)
+    assert placed(done.stdout) == {rank: 4 for rank in range(4)}
+    assert told(done.stderr) == []
+    if name == "openmpi":
+        assert service.log.having("openmpi-", "member-ready #3")
+    else:
+        assert service.log.having("default", "member-ready #3")
+
+
+def by_hand(env, started, rank, size, *args, **more):
+    """A rank as MPICH would start it."""
+    variables = {"PMI_RANK": rank, "PMI_SIZE": size, "MPI_LOCALRANKID": rank,
+                 "MPI_LOCALNRANKS": size}  # fmt: skip
+    process = Process(
+        [RANK, "PMI_RANK", *args],
+        {**env, **{k: str(v) for k, v in variables.items()}, **more},
+    )
+    started.append(process)
+    return process
+
+
+def test_who_started_the_service_may_die(env, started, muster):
+    """It belongs to nobody: it goes on for the others, and ends when the dead one is given up."""
+    quick = {"MUSTER_LEASE": "1s"}
+    ranks = [by_hand(env, started, rank, 2, "hold", **quick) for rank in range(2)]
+    for rank, process in enumerate(ranks):
+        process.out.wait_for(f"rank {rank} of 2")
+    starter = next(one for one in ranks if told("\n".join(one.log.lines)))
+    other = ranks[1 - ranks.index(starter)]
+    starter.kill()
+    (path,) = sockets(env)
+    done = muster("key", "put", "go", "1", "-j", path.stem)
+    assert done.returncode == 0, done.stderr
+    assert other.wait() == 0, other.log.lines
+    wait_for_no_service(env)
+
+
+def test_a_service_that_nobody_reaches_ends(env, spawn):
+    service = spawn("serve", "--until-idle", env={**env, "MUSTER_LEASE": "50ms"})
+    assert service.wait() == 0
+    assert service.log.having("stopping", "nobody came")
+
+
+def test_a_service_until_idle_outlives_a_connection(env, serve):
+    service = serve("--until-idle", "--lease", "300ms")
+    wire = service.wire()
+    wire.close()
+    assert service.wait() == 0
+    assert service.log.having("stopping", "the last session is over")
+
+
+def test_the_service_cannot_be_started(env, started):
+    rank = by_hand(env, started, 0, 2, MUSTER_PROGRAM="/nonexistent/muster")
+    assert rank.wait() == 1
+    (line,) = rank.log.lines
+    assert "a service for the ranks of this machine cannot be started" in line
+    assert "'/nonexistent/muster': No such file or directory" in line and "MUSTER_PROGRAM" in line
+    rank = by_hand(env, started, 0, 2, MUSTER_PROGRAM="/bin/false")
+    assert rank.wait() == 1
+    assert "'/bin/false' ended at once" in rank.log.lines[-1]
+
+
+def refused(env, **variables):
+    done = subprocess.run(
+        [RANK, "X"], env={**env, **variables}, capture_output=True, text=True, timeout=WAIT_S
+    )
+    assert done.returncode == 1 and done.stdout == "", done.stdout + done.stderr
+    (line,) = done.stderr.splitlines()
+    return line
+
+
+def test_several_nodes_and_no_address(env):
+    line = refused(
+        env, SLURM_JOB_ID="7", SLURM_STEP_ID="0", SLURM_PROCID="1", SLURM_STEP_NUM_TASKS="2",
+        SLURM_STEP_NODELIST="a[1-2]", SLURM_STEP_TASKS_PER_NODE="1(x2)", SLURM_NODEID="1",
+        SLURM_LOCALID="0",
+    )  # fmt: skip
+    assert "this is rank 1 of 2 (Slurm), not all on this machine, and no MUSTER_ADDR" in line
+    assert "srun --ntasks-per-node=1 muster run" in line and "muster serve" in line
+
+
+def test_variables_that_are_a_trap_are_refused(env, serve):
+    line = refused(env, SLURM_JOB_ID="7", SLURM_PROCID="0", SLURM_NTASKS="4", SLURM_NNODES="1")
+    assert "open: SLURM_JOB_ID=7, but this process is no task of srun" in line
+    line = refused(env, PMI_RANK="1")
+    assert "PMI_RANK=1 is set, but PMI_SIZE is not" in line
+    line = refused(env, PMI_RANK="4", PMI_SIZE="4")
+    assert "PMI_RANK=4 is not below PMI_SIZE=4" in line
+    line = refused(env, JOB_COMPLETION_INDEX="1", KUBERNETES_SERVICE_HOST="10.0.0.1")
+    assert "set MUSTER_SIZE to their number" in line
+    # An address does not make a wrong rank right.
+    line = refused(env, PMI_RANK="1", MUSTER_ADDR=serve().address)
+    assert "PMI_SIZE is not" in line
+
+
+def test_a_size_alone_is_no_place(env):
+    line = refused(env, MUSTER_SIZE="4")
+    assert "set MUSTER_INDEX and MUSTER_ADDR" in line
+
+
+def test_what_the_user_says_goes_before_the_launcher(env, serve):
+    service = serve()
+    done = subprocess.run(
+        [RANK, "MUSTER_INDEX"],
+        env={**env, "PMI_RANK": "1", "MUSTER_INDEX": "0", "MUSTER_SIZE": "1", "MUSTER_JOB": "mine",
+             "MUSTER_ADDR": service.address},
+        capture_output=True, text=True, timeout=WAIT_S,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert placed(done.stdout) == {0: 1}
+    assert service.log.having("mine", "member-ready #0")
+
+
+def test_a_size_of_one_is_a_job_of_its_own(env):
+    done = subprocess.run(
+        [RANK, "PMI_RANK"], env={**env, "PMI_RANK": "0", "PMI_SIZE": "1"}, capture_output=True,
+        text=True, timeout=WAIT_S,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "a job of one" in done.stderr
+    assert placed(done.stdout) == {0: 1}
+
+
+def test_inside_muster_run_its_own_place_counts(env, muster):
+    """Even when the run itself was started by a launcher."""
+    done = muster(
+        "run", "-n", "2", "--no-label", "--", RANK, "MUSTER_INDEX",
+        env={**env, "PMI_RANK": "0", "PMI_SIZE": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert placed(done.stdout) == {0: 2, 1: 2}
+
+
+def test_env_says_which_row_won(env, muster):
+    place = {"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2"}
+    done = muster("env", env={**env, **place})
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^launcher +PMI \(MPICH, Intel MPI\)$", done.stdout, re.M)
+    assert re.search(r"^place +rank 1 of 2, local rank 1 of 2, node 0 of 1$", done.stdout, re.M)
+    assert env["MUSTER_RUNTIME_DIR"] in done.stdout
+    done = muster("env", "-v", env={**env, **place})
+    assert re.search(r"Open MPI +absent +no OMPI_COMM_WORLD_RANK", done.stdout)
+    assert re.search(r"PMI .* taken +PMI_RANK=1: rank 1 of 2", done.stdout)
+
+
+def test_env_as_json(env, muster):
+    done = muster("env", "--json", env={**env, "RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "n"})
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["launcher"] == "torchrun" and found["trap"] is None
+    assert found["place"]["rank"] == 0 and found["place"]["size"] == 2
+    assert found["place"]["local_rank"] is None and found["place"]["host"] == "n"
+    assert len(found["rows"]) == 13
+    assert found["runtime_dir"] == env["MUSTER_RUNTIME_DIR"]
+    kernel = found["kernel"]
+    assert set(kernel) == {
+        "futex_waitv", "pidfd", "robust_notice", "robust_notice_us", "short_slice",
+    }  # fmt: skip
+    release = tuple(int(n) for n in re.match(r"(\d+)\.(\d+)", os.uname().release).groups())
+    assert kernel["robust_notice"] is True and 0 < kernel["robust_notice_us"] < 2000000
+    assert kernel["futex_waitv"] is (release >= (5, 16))
+
+
+def test_env_names_a_trap_and_fails(env, muster):
+    done = muster("env", "--json", env={**env, "SLURM_JOB_ID": "1", "SLURM_NTASKS": "2"})
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["trap"] == "batch"
+    assert "is no task of srun" in done.stderr
+    done = muster("env", "--agent", env={**env, "SLURM_JOB_ID": "1", "SLURM_NNODES": "1"})
+    assert done.returncode == 0, done.stderr
+
+
+def test_background_says_why_it_could_not(env, serve, muster):
+    first = serve("--addr", f"unix:{env['MUSTER_RUNTIME_DIR']}/x.sock")
+    done = muster("serve", "--background", "--addr", first.address)
+    assert done.returncode == 1
+    assert f"process {first.pid} serves there already" in done.stderr
+
+
+def test_a_background_service_holds_nothing_of_its_starter(env):
+    """Its output ends with the command, though the service stays."""
+    done = subprocess.run(
+        [MUSTER, "serve", "--background", "-j", "quiet"], env=env, capture_output=True, text=True,
+        timeout=WAIT_S,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    (path,) = sockets(env)
+    assert path.stem == "quiet" and path.name in done.stdout
+    found = subprocess.run(
+        [MUSTER, "status", "-j", "quiet"], env=env, capture_output=True, text=True, timeout=WAIT_S
+    )
+    assert found.returncode in (0, 1)
+    # Nobody's child: found by the one who connects to it.
+    with socket.socket(socket.AF_UNIX) as one:
+        one.connect(str(path))
+        credentials = one.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    os.kill(struct.unpack("3i", credentials)[0], signal.SIGTERM)
+    wait_for_no_service(env)

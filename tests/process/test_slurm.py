@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The real Slurm: a cluster of this machine's own, three nodes that are all this host."""
+
+import os
+import shlex
+import socket
+
+import pytest
+
+import slurm
+from conftest import MUSTER, Service
+from discovering import RANK, placed, told, wait_for_no_service
+
+REASON = slurm.reason_not_to_run()
+
+pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    # The first is named as this host: a name that the others can look up.
+    cluster = slurm.Cluster([socket.gethostname(), "zzz2", "zzz3"])
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture
+def env(env):
+    """What a task gets of ours; the rest is the cluster's."""
+    return {"MUSTER_RUNTIME_DIR": env["MUSTER_RUNTIME_DIR"]}
+
+
+@pytest.mark.parametrize("flags", [[], ["--mpi=pmi2"], ["--mpi=pmix"]], ids=str)
+def test_tasks_of_srun_join_by_themselves(cluster, env, flags):
+    done = cluster.run("-N1", "-n4", *flags, RANK, "SLURM_PROCID", env=env)
+    if flags and "plugin" in done.stderr:
+        pytest.skip(f"this Slurm has no {flags[0]}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert placed(done.stdout) == {rank: 4 for rank in range(4)}
+    (line,) = told(done.stderr)
+    assert "job 'slurm-" in line and ".0'" in line
+    wait_for_no_service(env)
+
+
+def test_two_steps_of_one_job_are_two_jobs(cluster, env):
+    script = f"srun -n2 --overlap {RANK} SLURM_PROCID & srun -n2 --overlap {RANK} SLURM_PROCID; wait"
+    said, code = cluster.batch(script, "-N1", "-n2", env=env)
+    assert code == 0, said
+    assert said.count("rank 0 of 2") == said.count("rank 1 of 2") == 2
+    names = [line.split("job '")[1].split("'")[0] for line in told(said)]
+    assert sorted(name[-2:] for name in names) == [".0", ".1"]
+
+
+def test_a_batch_script_outside_srun_is_told(cluster, env):
+    said, code = cluster.batch(f"{RANK} SLURM_PROCID", "-N1", "-n4", env=env)
+    assert code == 1
+    assert "but this process is no task of srun: it is in the batch script" in said
+    assert "of 4 tasks: start it with srun, or set MUSTER_INDEX and MUSTER_SIZE" in said
+
+
+def test_a_batch_script_of_one_task_is_a_job_of_one(cluster, env):
+    said, code = cluster.batch(f"{RANK} SLURM_PROCID", "-N1", "-n1", env=env)
+    assert code == 0, said
+    assert placed(said) == {0: 1} and "a job of one" in said
+
+
+def test_tasks_on_several_nodes_need_an_address(cluster, env):
+    done = cluster.run("-N3", "-n3", RANK, "SLURM_PROCID", env=env)
+    assert done.returncode == 1
+    assert "this is rank 2 of 3 (Slurm), not all on this machine" in done.stderr
+    assert "srun --ntasks-per-node=1 muster run" in done.stderr
+
+
+def test_tasks_on_several_nodes_join_at_the_address(cluster, env, started):
+    service = Service(["--addr", "127.0.0.1:0"], {**os.environ, **env})
+    started.append(service)
+    done = cluster.run(
+        "-N3", "-n6", RANK, "SLURM_PROCID", env={**env, "MUSTER_ADDR": service.address}
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert placed(done.stdout) == {rank: 6 for rank in range(6)}
+    assert service.log.having("slurm-", "member-ready #5")
+
+
+def test_mpirun_in_an_allocation_counts_and_not_its_daemon(cluster, env):
+    """The variables of Slurm are there too, and say something else."""
+    if not slurm.program("mpiexec.mpich"):
+        pytest.skip("MPICH is not installed")
+    command = f"mpiexec.mpich -launcher fork -n 3 {RANK} PMI_RANK"
+    said, code = cluster.batch(command, "-N1", "-n2", env=env)
+    assert code == 0, said
+    assert placed(said) == {rank: 3 for rank in range(3)}
+
+
+def test_env_in_a_step(cluster, env):
+    done = cluster.run("-N3", "--ntasks-per-node=2", MUSTER, "env", "-v", env=env)
+    assert done.returncode == 0, done.stderr
+    assert "place      rank 5 of 6, local rank 1 of 2, node 2 of 3" in done.stdout
+    assert done.stdout.count(f"rank 0 on  {cluster.names[0]}\n") == 6
+
+
+def test_muster_run_in_a_step(cluster, env):
+    done = cluster.run(
+        "-N1", "-n1", MUSTER, "run", "-n", "2", "--no-label", "--", RANK, "MUSTER_INDEX", env=env
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert placed(done.stdout) == {0: 2, 1: 2}
+
+
+def test_muster_run_in_a_batch_script_of_one_node(cluster, env):
+    command = shlex.join(
+        map(str, [MUSTER, "run", "-n", "2", "--no-label", "--", RANK, "MUSTER_INDEX"])
+    )
+    said, code = cluster.batch(command, "-N1", "-n2", env=env)
+    assert code == 0, said
+    assert placed(said) == {0: 2, 1: 2}
+
+
+def test_muster_run_on_three_nodes_needs_no_flag(cluster, env, muster):
+    if "--nnodes" not in muster("run", "--help").stdout:
+        pytest.skip("this muster runs on one node")
+    more = {"MUSTER_STATE_DIR": env["MUSTER_RUNTIME_DIR"]}
+    done = cluster.run(
+        "-N3", "--ntasks-per-node=1", MUSTER, "run", "-n", "2", "--no-label", "--", RANK,
+        "MUSTER_INDEX", env={**env, **more},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert placed(done.stdout) == {rank: 6 for rank in range(6)}
