@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "journal/part.h"
+
+#include <string.h>
+
+#include "base/panic.h"
+
+#define CHUNK(journal) ((journal)->config.chunk_bytes)
+
+enum { MARGIN = 256 }; /* for the last record of a journal that is given up */
+
+static const char gone[] = "the file that is written is gone";
+
+void mst_journal_tell(struct mst_journal *journal, enum mst_level level, const char *event,
+                      const char *reason)
+{
+    char line[512];
+    struct mst_text text = mst_text_in(line, sizeof line);
+
+    if (!journal->config.tell) {
+        return;
+    }
+    mst_text_add(&text, event);
+    mst_text_add(&text, " dir=");
+    mst_text_add(&text, journal->disk.where);
+    if (reason) {
+        mst_text_add(&text, " reason=\"");
+        mst_text_add(&text, reason);
+        mst_text_add(&text, "\"");
+    }
+    journal->config.tell(journal->config.tell_ctx, level, line);
+}
+
+void mst_journal_break(struct mst_journal *journal, const char *reason)
+{
+    struct mst_text text = mst_text_in(journal->why, sizeof journal->why);
+
+    if (journal->state == MST_JOURNAL_BROKEN) {
+        return;
+    }
+    mst_text_add(&text, reason ? reason : gone);
+    journal->state = MST_JOURNAL_BROKEN;
+    journal->used = 0;
+}
+
+/* ---- a file ---- */
+
+/* The head and the first record, which says what the file means, in one write. */
+static size_t begin_file(struct mst_journal *journal, uint64_t sequence, enum mst_record_type first,
+                         unsigned char *at)
+{
+    const struct mst_record record = {.type = first, .now_ns = journal->now_ns};
+    struct mst_file_head head = {
+        .kind = MST_FILE_JOURNAL, .sequence = sequence, .rules = MST_CORE_RULES};
+    size_t size = strlen(journal->config.version);
+    unsigned char *payload = at + MST_FILE_HEAD + MST_FRAME_HEAD;
+
+    memcpy(head.version, journal->config.version,
+           size < sizeof head.version ? size : sizeof head.version - 1);
+    mst_file_head_write(at, &journal->crc, &head);
+    mst_record_head_write(payload, &record, 8);
+    mst_put_u64(payload + MST_RECORD_HEAD, journal->offset);
+    mst_frame_write(at + MST_FILE_HEAD, &journal->crc, sequence, MST_FILE_HEAD, MST_RECORD_HEAD + 8,
+                    0);
+    return MST_FILE_HEAD + (size_t)mst_frame_bytes(MST_RECORD_HEAD + 8);
+}
+
+void mst_journal_leave_file(struct mst_journal *journal)
+{
+    char name[MST_FILE_NAME_ROOM];
+
+    if (journal->file != MST_NO_FILE) {
+        journal->disk.close(journal->disk.ctx, journal->file);
+        mst_file_name(name, MST_FILE_JOURNAL, journal->sequence);
+        /* Gives back what was reserved; no harm if it cannot. */
+        (void)journal->disk.cut(journal->disk.ctx, name, journal->offset, false);
+        journal->file = MST_NO_FILE;
+    }
+}
+
+/* What is durable so far must be so in the old file too, before the new one says that it goes on
+ * from there. */
+static muster_status sync_both(struct mst_journal *journal, int file)
+{
+    const struct mst_disk *disk = &journal->disk;
+    muster_status status = MUSTER_OK;
+
+    if (!journal->config.sync) {
+        return MUSTER_OK;
+    }
+    if (journal->file != MST_NO_FILE && journal->durable < journal->offset) {
+        status = disk->sync(disk->ctx, journal->file);
+    }
+    if (status == MUSTER_OK) {
+        status = disk->sync(disk->ctx, file);
+    }
+    return status == MUSTER_OK ? disk->sync_names(disk->ctx) : status;
+}
+
+muster_status mst_journal_next_file(struct mst_journal *journal, uint64_t sequence,
+                                    enum mst_record_type first)
+{
+    const struct mst_disk *disk = &journal->disk;
+    unsigned char bytes[MST_FILE_HEAD + MST_FRAME_HEAD + MST_RECORD_HEAD + 16];
+    char name[MST_FILE_NAME_ROOM];
+    muster_status status;
+    size_t size;
+    int file;
+
+    MST_ASSERT(journal->used == 0);
+    mst_file_name(name, MST_FILE_JOURNAL, sequence);
+    status = disk->create(disk->ctx, name, &file);
+    if (status == MUSTER_OK) {
+        size = begin_file(journal, sequence, first, bytes);
+        status = disk->reserve(disk->ctx, file, CHUNK(journal));
+        if (status == MUSTER_OK) {
+            status = disk->write(disk->ctx, file, 0, mst_slice_of(bytes, size));
+        }
+        if (status == MUSTER_OK) {
+            status = sync_both(journal, file);
+        }
+        if (status != MUSTER_OK) {
+            disk->close(disk->ctx, file);
+            (void)disk->remove(disk->ctx, name);
+        }
+    }
+    if (status == MUSTER_ENOSPACE) {
+        return status;
+    }
+    if (status != MUSTER_OK) {
+        mst_journal_break(journal, disk->reason(disk->ctx));
+        return status;
+    }
+    mst_journal_leave_file(journal);
+    journal->file = file;
+    journal->sequence = sequence;
+    journal->offset = size;
+    journal->durable = journal->config.sync ? size : 0;
+    journal->reserved = CHUNK(journal);
+    return MUSTER_OK;
+}
+
+/* ---- room on the disk ---- */
+
+static void end_of_promise(struct mst_journal *journal)
+{
+    const struct mst_record record = {.type = MST_RECORD_ENDED, .now_ns = journal->now_ns};
+    unsigned char *at;
+
+    mst_journal_flush(journal);
+    at = mst_journal_record_room(journal, MST_RECORD_HEAD);
+    if (journal->state != MST_JOURNAL_BROKEN && at) {
+        mst_record_head_write(at, &record, 0);
+        journal->used += MST_RECORD_HEAD;
+        mst_journal_flush(journal);
+        if (journal->config.sync && journal->state != MST_JOURNAL_BROKEN) {
+            (void)journal->disk.sync(journal->disk.ctx, journal->file);
+        }
+    }
+    mst_journal_leave_file(journal);
+    mst_journal_tell(journal, MST_ERROR, "journal-ended", journal->why);
+    journal->state = MST_JOURNAL_ENDED;
+}
+
+void mst_journal_hold(struct mst_journal *journal, uint64_t now_ns)
+{
+    struct mst_text text = mst_text_in(journal->why, sizeof journal->why);
+
+    mst_text_add(&text, "the journal's disk is full: ");
+    mst_text_add(&text, journal->disk.reason(journal->disk.ctx));
+    if (journal->config.go_on_when_full) {
+        mst_text_add(&text, "; what is written from now on dies with the service "
+                            "(--journal-full=continue)");
+        end_of_promise(journal);
+        return;
+    }
+    mst_text_add(&text, "; make room there");
+    journal->state = MST_JOURNAL_HOLDS;
+    journal->retry_ns = now_ns + MST_JOURNAL_SECOND_NS;
+    mst_core_hold(journal->core, journal->why);
+    mst_journal_tell(journal, MST_ERROR, "journal-full", journal->why);
+}
+
+/* OK, ENOSPACE, or broken. */
+static muster_status reserve(struct mst_journal *journal, uint64_t need)
+{
+    uint64_t size = journal->reserved + CHUNK(journal);
+    muster_status status;
+
+    if (size < need + MARGIN) {
+        size = need + MARGIN;
+    }
+    status = journal->disk.reserve(journal->disk.ctx, journal->file, size);
+    if (status == MUSTER_OK) {
+        journal->reserved = size;
+    } else if (status != MUSTER_ENOSPACE) {
+        mst_journal_break(journal, journal->disk.reason(journal->disk.ctx));
+    }
+    return status;
+}
+
+bool mst_journal_has_room(struct mst_journal *journal, size_t more)
+{
+    uint64_t need = journal->offset + mst_frame_bytes(journal->used + more);
+
+    if (journal->state == MST_JOURNAL_KEEPS && need + MARGIN > journal->reserved &&
+        reserve(journal, need) == MUSTER_ENOSPACE) {
+        mst_journal_hold(journal, journal->now_ns);
+    }
+    return journal->state == MST_JOURNAL_KEEPS;
+}
+
+/* ---- frames ---- */
+
+static bool grow(struct mst_journal *journal, size_t room)
+{
+    unsigned char *frame =
+        journal->mem.alloc(journal->mem.ctx, MST_FRAME_HEAD + room + MST_FRAME_ALIGN);
+
+    if (!frame) {
+        return false;
+    }
+    memcpy(frame, journal->frame, MST_FRAME_HEAD + journal->used);
+    mst_mem_release(&journal->mem, journal->frame);
+    journal->frame = frame;
+    journal->room = room;
+    return true;
+}
+
+unsigned char *mst_journal_record_room(struct mst_journal *journal, size_t size)
+{
+    if (journal->used > 0 && journal->used + size > MST_JOURNAL_FRAME_MAX) {
+        mst_journal_flush(journal);
+    }
+    if (journal->room - journal->used < size) {
+        size_t room = journal->room * 2;
+
+        if (!grow(journal, room > journal->used + size ? room : journal->used + size)) {
+            mst_journal_flush(journal); /* perhaps it fits then */
+        }
+    }
+    if (journal->room - journal->used < size) {
+        return NULL;
+    }
+    return journal->frame + MST_FRAME_HEAD + journal->used;
+}
+
+void mst_journal_flush(struct mst_journal *journal)
+{
+    uint64_t size = mst_frame_bytes(journal->used);
+    muster_status status;
+
+    if (journal->used == 0 || journal->file == MST_NO_FILE ||
+        journal->state == MST_JOURNAL_BROKEN) {
+        journal->used = 0;
+        return;
+    }
+    mst_frame_write(journal->frame, &journal->crc, journal->sequence, journal->offset,
+                    journal->used, journal->config.sync ? journal->durable : journal->offset);
+    status = journal->disk.write(journal->disk.ctx, journal->file, journal->offset,
+                                 mst_slice_of(journal->frame, (size_t)size));
+    if (status != MUSTER_OK) { /* room was reserved: ENOSPACE is as bad as any */
+        mst_journal_break(journal, journal->disk.reason(journal->disk.ctx));
+        return;
+    }
+    journal->offset += size;
+    journal->bytes += size;
+    journal->used = 0;
+}
+
+/* ---- room again ---- */
+
+/* What happened meanwhile is in no file: the state itself must be, before anything is promised
+ * again. A file whose snapshot could not be written means nothing, and the next try makes both. */
+void mst_journal_retry(struct mst_journal *journal, uint64_t now_ns)
+{
+    uint64_t sequence = journal->sequence + 1;
+    muster_status status;
+
+    if (journal->state != MST_JOURNAL_HOLDS || now_ns < journal->retry_ns) {
+        return;
+    }
+    journal->retry_ns = now_ns + MST_JOURNAL_SECOND_NS;
+    mst_journal_flush(journal);
+    status = mst_journal_next_file(journal, sequence, MST_RECORD_BASE);
+    if (status != MUSTER_OK) {
+        return;
+    }
+    mst_core_hold(journal->core, NULL);
+    journal->snapshot = sequence;
+    status = mst_journal_snapshot_write(journal);
+    journal->snapshot = 0;
+    if (status == MUSTER_OK) {
+        journal->state = MST_JOURNAL_KEEPS;
+        journal->records = journal->bytes = 0;
+        journal->due_at = journal->config.records_max;
+        journal->due_bytes = journal->config.bytes_max;
+        mst_journal_remove_before(journal, sequence);
+        mst_journal_tell(journal, MST_WARN, "journal-has-room-again", NULL);
+        return;
+    }
+    mst_core_hold(journal->core, journal->why);
+    if (status != MUSTER_ENOSPACE) {
+        mst_journal_break(journal, journal->disk.reason(journal->disk.ctx));
+    }
+}

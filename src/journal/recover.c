@@ -1,0 +1,742 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* From files to a core. A file is used as far as the next one says, or to its end. The newest whole
+ * snapshot is where it begins; a file whose first record is BASE begins nothing without its own. */
+
+#include <string.h>
+
+#include "base/panic.h"
+#include "journal/part.h"
+
+enum { FILES_MAX = 4096 };
+
+struct found {
+    struct mst_journal *journal;
+    uint64_t snapshots[FILES_MAX], journals[FILES_MAX];
+    size_t snapshot_count, journal_count;
+    bool too_many;
+};
+
+/* One file in memory. */
+struct content {
+    char name[MST_FILE_NAME_ROOM];
+    unsigned char *bytes;
+    struct mst_slice file;
+    struct mst_file_head head;
+    bool headed;
+};
+
+struct recovery {
+    struct mst_journal *journal;
+    struct muster_error *err, scratch;
+    struct found *found;
+    struct content now, next;
+    bool ended; /* an ENDED record was met */
+};
+
+/* ---- errors ---- */
+
+static struct mst_text begin_error(struct recovery *recovery, muster_status status)
+{
+    struct muster_error *err = recovery->err ? recovery->err : &recovery->scratch;
+    struct mst_text text = mst_text_in(err->text, sizeof err->text);
+
+    err->status = status;
+    err->os_errno = 0;
+    mst_text_add(&text, "cannot recover the state from ");
+    mst_text_add(&text, recovery->journal->disk.where);
+    mst_text_add(&text, ": ");
+    return text;
+}
+
+static muster_status fail(struct recovery *recovery, const char *what)
+{
+    struct mst_text text = begin_error(recovery, MUSTER_EFAILED);
+
+    mst_text_add(&text, what);
+    return MUSTER_EFAILED;
+}
+
+static muster_status no_memory(struct recovery *recovery)
+{
+    struct mst_text text = begin_error(recovery, MUSTER_ENOMEM);
+
+    mst_text_add(&text, "out of memory");
+    return MUSTER_ENOMEM;
+}
+
+static muster_status damaged(struct recovery *recovery, const struct content *content,
+                             uint64_t offset, const char *what)
+{
+    struct mst_text text = begin_error(recovery, MUSTER_EFAILED);
+
+    mst_text_add(&text, content->name);
+    mst_text_add(&text, " is damaged at offset ");
+    mst_text_u64(&text, offset);
+    mst_text_add(&text, what);
+    mst_text_add(&text, "; put back a whole copy, or move the folder away to begin without it");
+    return MUSTER_EFAILED;
+}
+
+static muster_status disk_failed(struct recovery *recovery)
+{
+    return fail(recovery, recovery->journal->disk.reason(recovery->journal->disk.ctx));
+}
+
+/* ---- which files ---- */
+
+static void add(uint64_t *list, size_t *count, uint64_t sequence, bool *too_many)
+{
+    size_t at = *count;
+
+    if (at == FILES_MAX) {
+        *too_many = true;
+        return;
+    }
+    for (; at > 0 && list[at - 1] > sequence; at--) {
+        list[at] = list[at - 1];
+    }
+    list[at] = sequence;
+    ++*count;
+}
+
+static void on_name(void *ctx, const char *name)
+{
+    struct found *found = ctx;
+    enum mst_file_kind kind;
+    uint64_t sequence;
+
+    if (!mst_file_name_read(name, &kind, &sequence)) {
+        return;
+    }
+    switch (kind) {
+    case MST_FILE_JOURNAL:
+        add(found->journals, &found->journal_count, sequence, &found->too_many);
+        break;
+    case MST_FILE_SNAPSHOT:
+        add(found->snapshots, &found->snapshot_count, sequence, &found->too_many);
+        break;
+    }
+}
+
+static bool has_journal(const struct found *found, uint64_t sequence)
+{
+    for (size_t i = 0; i < found->journal_count; i++) {
+        if (found->journals[i] == sequence) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- one file ---- */
+
+static void release(struct recovery *recovery, struct content *content)
+{
+    mst_mem_release(&recovery->journal->mem, content->bytes);
+    *content = (struct content){.bytes = NULL};
+}
+
+static muster_status load(struct recovery *recovery, struct content *content,
+                          enum mst_file_kind kind, uint64_t sequence)
+{
+    struct mst_journal *journal = recovery->journal;
+    const struct mst_disk *disk = &journal->disk;
+    uint64_t size;
+
+    release(recovery, content);
+    mst_file_name(content->name, kind, sequence);
+    if (disk->size(disk->ctx, content->name, &size) != MUSTER_OK) {
+        return disk_failed(recovery);
+    }
+    if (size > SIZE_MAX - 1) {
+        return no_memory(recovery);
+    }
+    content->bytes = journal->mem.alloc(journal->mem.ctx, (size_t)size + 1);
+    if (!content->bytes) {
+        return no_memory(recovery);
+    }
+    if (disk->read(disk->ctx, content->name, content->bytes, (size_t)size) != MUSTER_OK) {
+        return disk_failed(recovery);
+    }
+    content->file = mst_slice_of(content->bytes, (size_t)size);
+    content->headed = mst_file_head_read(&content->head, &journal->crc, content->file) &&
+                      content->head.kind == kind && content->head.sequence == sequence;
+    return MUSTER_OK;
+}
+
+static struct mst_frame_reader reader_of(const struct recovery *recovery,
+                                         const struct content *content, uint64_t sequence)
+{
+    return (struct mst_frame_reader){.crc = &recovery->journal->crc,
+                                     .file = content->file,
+                                     .sequence = sequence,
+                                     .offset = MST_FILE_HEAD};
+}
+
+/* ---- a snapshot ---- */
+
+/* Moves the parts together and makes a core of them. EPROTO: it is not whole. */
+static muster_status build(struct recovery *recovery, uint64_t sequence)
+{
+    struct mst_journal *journal = recovery->journal;
+    struct content *content = &recovery->now;
+    struct mst_frame_reader reader = reader_of(recovery, content, sequence);
+    struct mst_slice payload;
+    size_t total = 0;
+
+    while (content->headed && mst_frame_next(&reader, &payload) == MST_FRAME_WHOLE) {
+        struct mst_record record;
+
+        if (!mst_record_read(&record, &payload)) {
+            return MUSTER_EPROTO;
+        }
+        if (record.type == MST_RECORD_WHOLE) {
+            if (record.body.size != 8 || mst_get_u64(record.body.data) != total) {
+                return MUSTER_EPROTO;
+            }
+            journal->now_ns = record.now_ns;
+            journal->last_conn = record.conn;
+            return mst_core_load(&journal->core, mst_slice_of(content->bytes, total),
+                                 &journal->config.core, &journal->mem);
+        }
+        if (record.type != MST_RECORD_PART) {
+            return MUSTER_EPROTO;
+        }
+        memmove(content->bytes + total, record.body.data, record.body.size); /* always forward */
+        total += record.body.size;
+    }
+    return MUSTER_EPROTO;
+}
+
+static void tell_not_whole(struct mst_journal *journal, const char *name)
+{
+    mst_journal_tell(journal, MST_WARN, "snapshot-not-whole", name);
+}
+
+/* The newest whole one, or none; and then there may be nothing that would need one. */
+static muster_status begin_with_snapshot(struct recovery *recovery)
+{
+    struct mst_journal *journal = recovery->journal;
+    struct found *found = recovery->found;
+
+    for (size_t i = found->snapshot_count; i > 0; i--) {
+        uint64_t sequence = found->snapshots[i - 1];
+        muster_status status = load(recovery, &recovery->now, MST_FILE_SNAPSHOT, sequence);
+
+        if (status != MUSTER_OK) {
+            return status;
+        }
+        status = build(recovery, sequence);
+        if (status == MUSTER_OK) {
+            journal->recovered.snapshot = sequence;
+            return MUSTER_OK;
+        }
+        if (status == MUSTER_ENOMEM) {
+            return no_memory(recovery);
+        }
+        tell_not_whole(journal, recovery->now.name);
+    }
+    return MUSTER_OK;
+}
+
+/* ---- replay ---- */
+
+static void drain(struct mst_core *core)
+{
+    const struct mst_effect *effect;
+
+    while ((effect = mst_core_next(core))) {
+        mst_core_done(core, effect);
+    }
+}
+
+static muster_status replay_request(struct mst_journal *journal, const struct mst_record *record)
+{
+    const struct mst_conn conn = {.id = record->conn};
+    struct mst_request request;
+    muster_status status = mst_native_request_read(&journal->request, record->body, &request);
+
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    if (record->flags & MST_RECORD_REFUSED) {
+        mst_core_request_refused(journal->core, record->now_ns, conn, &request);
+        return MUSTER_OK;
+    }
+    status = mst_core_request(journal->core, record->now_ns, conn, &request);
+    return status == MUSTER_OK && mst_core_refused(journal->core) ? MUSTER_ENOMEM : status;
+}
+
+/* lease, count of the limits, the limits in the order of settings.def */
+#define LIMIT_COUNT (sizeof(struct mst_limits) / sizeof(uint64_t))
+#define RESUME_BYTES (16 + 8 * LIMIT_COUNT)
+
+static void put_config(unsigned char at[RESUME_BYTES], const struct mst_core_config *config)
+{
+    const uint64_t *limits = (const uint64_t *)(const void *)&config->limits;
+
+    mst_put_u64(at, config->lease_ns);
+    mst_put_u64(at + 8, LIMIT_COUNT);
+    for (size_t i = 0; i < LIMIT_COUNT; i++) {
+        mst_put_u64(at + 16 + 8 * i, limits[i]);
+    }
+}
+
+/* An older version had fewer limits: what it did not know is as we are told now. */
+static bool get_config(struct mst_slice body, struct mst_core_config *config)
+{
+    const unsigned char *at = body.data;
+    uint64_t *limits = (uint64_t *)(void *)&config->limits;
+    uint64_t count;
+
+    if (body.size < 16) {
+        return false;
+    }
+    config->lease_ns = mst_get_u64(at);
+    count = mst_get_u64(at + 8);
+    if (count > (body.size - 16) / 8) {
+        return false;
+    }
+    for (size_t i = 0; i < count && i < LIMIT_COUNT; i++) {
+        limits[i] = mst_get_u64(at + 16 + 8 * i);
+    }
+    return true;
+}
+
+static muster_status replay_input(struct mst_journal *journal, const struct mst_record *record)
+{
+    const struct mst_conn conn = {.id = record->conn};
+    struct mst_core_config config = journal->config.core;
+    muster_status status = MUSTER_OK;
+
+    switch (record->type) {
+    case MST_RECORD_RESUME:
+        if (!get_config(record->body, &config)) {
+            return MUSTER_EPROTO;
+        }
+        status = mst_core_resume(journal->core, record->now_ns, &config);
+        break;
+    case MST_RECORD_OPEN:
+        if (conn.id > journal->last_conn) {
+            journal->last_conn = conn.id;
+        }
+        status = mst_core_open(journal->core, record->now_ns, conn);
+        break;
+    case MST_RECORD_REQUEST:
+        status = replay_request(journal, record);
+        break;
+    case MST_RECORD_CLOSE:
+        mst_core_close(journal->core, record->now_ns, conn);
+        break;
+    case MST_RECORD_TICK:
+        mst_core_tick(journal->core, record->now_ns);
+        break;
+    case MST_RECORD_NONE:
+    case MST_RECORD_CONTINUE:
+    case MST_RECORD_BASE:
+    case MST_RECORD_ENDED:
+    case MST_RECORD_PART:
+    case MST_RECORD_WHOLE:
+        return MUSTER_EPROTO;
+    }
+    drain(journal->core);
+    return status;
+}
+
+static muster_status other_rules(struct recovery *recovery)
+{
+    struct mst_text text = begin_error(recovery, MUSTER_EFAILED);
+
+    mst_text_add(&text, recovery->now.name);
+    mst_text_add(&text, " was written by muster ");
+    mst_text_slice(&text, mst_slice_text(recovery->now.head.version));
+    mst_text_add(&text, ", which decides otherwise; start that version with it and stop it with "
+                        "SIGTERM: it then leaves a snapshot, from which this one can begin");
+    return MUSTER_EFAILED;
+}
+
+static muster_status replay_record(struct recovery *recovery, const struct mst_record *record,
+                                   uint64_t offset)
+{
+    struct mst_journal *journal = recovery->journal;
+    muster_status status;
+
+    if (record->type == MST_RECORD_CONTINUE || record->type == MST_RECORD_BASE) {
+        return MUSTER_OK;
+    }
+    if (record->type == MST_RECORD_ENDED) {
+        recovery->ended = true;
+        return MUSTER_OK;
+    }
+    if (recovery->now.head.rules != MST_CORE_RULES) {
+        return other_rules(recovery);
+    }
+    if (record->now_ns < journal->now_ns) {
+        return damaged(recovery, &recovery->now, offset, ": its time goes backwards");
+    }
+    status = replay_input(journal, record);
+    if (status == MUSTER_ENOMEM || status == MUSTER_ELIMIT) {
+        return fail(recovery, "out of memory while its requests were done again; more memory is "
+                              "needed than the service had before");
+    }
+    if (status != MUSTER_OK) {
+        return damaged(recovery, &recovery->now, offset, ": it makes no sense");
+    }
+    journal->now_ns = record->now_ns;
+    journal->records++;
+    return MUSTER_OK;
+}
+
+static muster_status replay_frame(struct recovery *recovery, struct mst_slice payload,
+                                  uint64_t offset)
+{
+    struct mst_record record;
+    muster_status status;
+
+    while (payload.size > 0) {
+        if (!mst_record_read(&record, &payload)) {
+            return damaged(recovery, &recovery->now, offset, ": it makes no sense");
+        }
+        status = replay_record(recovery, &record, offset);
+        if (status != MUSTER_OK) {
+            return status;
+        }
+    }
+    return MUSTER_OK;
+}
+
+static muster_status cut_tail(struct recovery *recovery, uint64_t offset)
+{
+    struct mst_journal *journal = recovery->journal;
+    char line[128];
+    struct mst_text text = mst_text_in(line, sizeof line);
+    uint64_t end = recovery->now.file.size;
+    const unsigned char *bytes = recovery->now.bytes;
+
+    while (end > offset && bytes[end - 1] == 0) {
+        end--;
+    }
+    journal->recovered.cut_bytes += end - offset;
+    mst_text_add(&text, recovery->now.name);
+    mst_text_add(&text, " ends in ");
+    mst_text_u64(&text, end - offset);
+    mst_text_add(&text, " bytes that are no whole record, from offset ");
+    mst_text_u64(&text, offset);
+    mst_text_add(&text, " on");
+    mst_journal_tell(journal, MST_WARN, "journal-tail-cut", line);
+    return MUSTER_OK;
+}
+
+/* `end`: how much of the file counts, as the next one says; 0: nothing says so. */
+static muster_status replay_file(struct recovery *recovery, uint64_t sequence, uint64_t end)
+{
+    struct mst_frame_reader reader = reader_of(recovery, &recovery->now, sequence);
+    struct mst_slice payload;
+
+    for (;;) {
+        uint64_t offset = reader.offset;
+        enum mst_frame_found found =
+            end != 0 && offset >= end ? MST_FRAME_END : mst_frame_next(&reader, &payload);
+        muster_status status = MUSTER_OK;
+
+        if (found == MST_FRAME_CORRUPT || (found != MST_FRAME_WHOLE && end != 0 && offset != end)) {
+            return damaged(recovery, &recovery->now, offset,
+                           ", and what follows it was already promised");
+        }
+        switch (found) {
+        case MST_FRAME_WHOLE:
+            status = replay_frame(recovery, payload, offset);
+            break;
+        case MST_FRAME_TORN:
+            status = cut_tail(recovery, offset);
+            break;
+        case MST_FRAME_END:
+        case MST_FRAME_CORRUPT:
+            break;
+        }
+        if (status != MUSTER_OK || found != MST_FRAME_WHOLE) {
+            recovery->journal->offset = offset;
+            return status;
+        }
+    }
+}
+
+/* ---- the chain ---- */
+
+enum beginning {
+    BEGINS_NOT,   /* it was never whole: it died while it was made */
+    BEGINS_ALONE, /* BASE, and nothing behind it */
+    BEGINS_ON,    /* BASE, and inputs */
+    CONTINUES
+};
+
+/* What the file means; `*end` is how much of the one before counts. */
+static muster_status look_at(struct recovery *recovery, const struct content *content,
+                             uint64_t sequence, enum beginning *out, uint64_t *end)
+{
+    struct mst_frame_reader reader = reader_of(recovery, content, sequence);
+    struct mst_slice payload;
+    struct mst_record record;
+    enum mst_frame_found found = MST_FRAME_TORN;
+
+    *out = BEGINS_NOT;
+    if (content->headed) {
+        found = mst_frame_next(&reader, &payload);
+        if (found == MST_FRAME_WHOLE && mst_record_read(&record, &payload) &&
+            record.body.size == 8 &&
+            (record.type == MST_RECORD_CONTINUE || record.type == MST_RECORD_BASE)) {
+            *end = mst_get_u64(record.body.data);
+            *out = record.type == MST_RECORD_CONTINUE                     ? CONTINUES
+                   : mst_frame_next(&reader, &payload) == MST_FRAME_WHOLE ? BEGINS_ON
+                                                                          : BEGINS_ALONE;
+            return MUSTER_OK;
+        }
+    } else if (content->file.size > MST_FILE_HEAD) {
+        /* The head and the first record were one write. Whatever lies behind them was later. */
+        found = mst_frame_next(&reader, &payload);
+        if (found == MST_FRAME_WHOLE) {
+            found = mst_frame_next(&reader, &payload);
+        }
+    }
+    if (found == MST_FRAME_CORRUPT || found == MST_FRAME_WHOLE) {
+        return damaged(recovery, content, 0, ", and what follows it was already promised");
+    }
+    return MUSTER_OK;
+}
+
+/* Loads the file after `sequence` into `next`, if it goes on from there; else `*end` is 0. */
+static muster_status look_ahead(struct recovery *recovery, uint64_t sequence, uint64_t *end)
+{
+    enum beginning beginning = BEGINS_NOT;
+    muster_status status;
+
+    *end = 0;
+    if (!has_journal(recovery->found, sequence + 1)) {
+        return MUSTER_OK;
+    }
+    status = load(recovery, &recovery->next, MST_FILE_JOURNAL, sequence + 1);
+    if (status == MUSTER_OK) {
+        status = look_at(recovery, &recovery->next, sequence + 1, &beginning, end);
+    }
+    if (status == MUSTER_OK && beginning == BEGINS_ON) {
+        return damaged(recovery, &recovery->next, 0,
+                       ": it needs the snapshot of its number, and that is not whole");
+    }
+    if (beginning != CONTINUES) {
+        *end = 0;
+    }
+    return status;
+}
+
+static muster_status replay_all(struct recovery *recovery)
+{
+    struct mst_journal *journal = recovery->journal;
+    uint64_t sequence = journal->recovered.snapshot, end;
+    muster_status status;
+
+    if (!has_journal(recovery->found, sequence)) {
+        mst_file_name(recovery->now.name, MST_FILE_JOURNAL, sequence);
+        return damaged(recovery, &recovery->now, 0, ": it is missing");
+    }
+    status = load(recovery, &recovery->now, MST_FILE_JOURNAL, sequence);
+    if (status == MUSTER_OK && !recovery->now.headed) {
+        return damaged(recovery, &recovery->now, 0, "");
+    }
+    while (status == MUSTER_OK) {
+        status = look_ahead(recovery, sequence, &end);
+        if (status == MUSTER_OK) {
+            status = replay_file(recovery, sequence, end);
+        }
+        if (status != MUSTER_OK || end == 0) {
+            break;
+        }
+        release(recovery, &recovery->now);
+        recovery->now = recovery->next;
+        recovery->next = (struct content){.bytes = NULL};
+        sequence++;
+    }
+    journal->sequence = sequence;
+    return status;
+}
+
+/* What lies behind the files that were used means nothing: files that never got their snapshot. Or
+ * else something between is missing. */
+static muster_status nothing_is_left(struct recovery *recovery)
+{
+    const struct found *found = recovery->found;
+    uint64_t used = recovery->journal->sequence;
+
+    if (found->snapshot_count > 0 && found->snapshots[found->snapshot_count - 1] > used) {
+        return fail(recovery, "its newest snapshot is damaged, and no older one can take its "
+                              "place; put back a whole copy, or move the folder away to begin "
+                              "without it");
+    }
+    for (size_t i = 0; i < found->journal_count; i++) {
+        uint64_t sequence = found->journals[i], end;
+        enum beginning beginning = BEGINS_NOT;
+        muster_status status = MUSTER_OK;
+
+        if (sequence > used) {
+            status = load(recovery, &recovery->now, MST_FILE_JOURNAL, sequence);
+        }
+        if (sequence > used && status == MUSTER_OK) {
+            status = look_at(recovery, &recovery->now, sequence, &beginning, &end);
+        }
+        if (status == MUSTER_OK && (beginning == BEGINS_ON || beginning == CONTINUES)) {
+            status = damaged(recovery, &recovery->now, 0,
+                             ": what should come before it, a snapshot or a file, is missing");
+        }
+        if (status != MUSTER_OK) {
+            return status;
+        }
+    }
+    return MUSTER_OK;
+}
+
+/* ---- from here on ---- */
+
+static uint64_t last_of(const struct found *found)
+{
+    uint64_t last = 0;
+
+    if (found->journal_count > 0) {
+        last = found->journals[found->journal_count - 1];
+    }
+    if (found->snapshot_count > 0 && found->snapshots[found->snapshot_count - 1] > last) {
+        last = found->snapshots[found->snapshot_count - 1];
+    }
+    return last;
+}
+
+static void note_oldest(struct mst_journal *journal, const struct found *found)
+{
+    journal->oldest = last_of(found) + 1;
+    if (found->journal_count > 0 && found->journals[0] < journal->oldest) {
+        journal->oldest = found->journals[0];
+    }
+    if (found->snapshot_count > 0 && found->snapshots[0] < journal->oldest) {
+        journal->oldest = found->snapshots[0];
+    }
+}
+
+/* A state that no file continues gets a file and a snapshot of its own. */
+static muster_status begin_new(struct recovery *recovery, uint64_t sequence)
+{
+    struct mst_journal *journal = recovery->journal;
+    muster_status status = mst_core_new(&journal->core, &journal->config.core, &journal->mem);
+
+    if (status != MUSTER_OK) {
+        return status == MUSTER_ENOMEM ? no_memory(recovery)
+                                       : fail(recovery, "the limits make no sense");
+    }
+    if (journal->now_ns == 0) {
+        journal->now_ns = MST_JOURNAL_SECOND_NS;
+    }
+    status = mst_journal_next_file(journal, sequence, MST_RECORD_BASE);
+    if (status == MUSTER_OK) {
+        journal->snapshot = sequence;
+        status = mst_journal_snapshot_write(journal);
+        journal->snapshot = 0;
+    }
+    if (status != MUSTER_OK) {
+        return disk_failed(recovery);
+    }
+    journal->records = journal->bytes = 0;
+    mst_journal_remove_before(journal, sequence);
+    return MUSTER_OK;
+}
+
+/* The tail that was cut must stay so, and what was replayed be durable, before a file says that it
+ * goes on from there. On a full disk the state is there all the same, and waits for room. */
+static muster_status go_on(struct recovery *recovery)
+{
+    struct mst_journal *journal = recovery->journal;
+    const struct mst_disk *disk = &journal->disk;
+    char name[MST_FILE_NAME_ROOM];
+    muster_status status;
+
+    mst_file_name(name, MST_FILE_JOURNAL, journal->sequence);
+    status = disk->cut(disk->ctx, name, journal->offset, journal->config.sync);
+    if (status == MUSTER_OK) {
+        status = mst_journal_next_file(journal, journal->sequence + 1, MST_RECORD_CONTINUE);
+    }
+    if (status == MUSTER_ENOSPACE && !journal->config.go_on_when_full) {
+        mst_journal_hold(journal, journal->now_ns);
+        return MUSTER_OK;
+    }
+    return status == MUSTER_OK ? MUSTER_OK : disk_failed(recovery);
+}
+
+static muster_status resume(struct recovery *recovery)
+{
+    struct mst_journal *journal = recovery->journal;
+    const struct mst_record record = {.type = MST_RECORD_RESUME, .now_ns = journal->now_ns};
+    unsigned char *at = mst_journal_record_room(journal, MST_RECORD_HEAD + RESUME_BYTES);
+    muster_status status = mst_core_resume(journal->core, journal->now_ns, &journal->config.core);
+
+    if (status != MUSTER_OK || !at) {
+        return status == MUSTER_EINVAL ? fail(recovery, "the limits make no sense")
+                                       : no_memory(recovery);
+    }
+    drain(journal->core);
+    mst_record_head_write(at, &record, RESUME_BYTES);
+    put_config(at + MST_RECORD_HEAD, &journal->config.core);
+    if (journal->state == MST_JOURNAL_KEEPS) {
+        journal->used += MST_RECORD_HEAD + RESUME_BYTES;
+    }
+    journal->weight = MST_WEIGHT_PROMISE;
+    (void)mst_core_weigh(journal->core);
+    return mst_journal_commit(journal, recovery->err);
+}
+
+static muster_status recover_with(struct recovery *recovery)
+{
+    struct mst_journal *journal = recovery->journal;
+    const struct mst_disk *disk = &journal->disk;
+    muster_status status;
+
+    if (disk->list(disk->ctx, on_name, recovery->found) != MUSTER_OK) {
+        return disk_failed(recovery);
+    }
+    if (recovery->found->too_many) {
+        return fail(recovery, "there are too many files");
+    }
+    note_oldest(journal, recovery->found);
+    status = begin_with_snapshot(recovery);
+    if (status == MUSTER_OK) {
+        status = journal->core ? replay_all(recovery) : MUSTER_OK;
+    }
+    if (status == MUSTER_OK) {
+        status = nothing_is_left(recovery);
+    }
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    journal->recovered.records = journal->records;
+    if (!journal->core || recovery->ended) {
+        journal->recovered.lost = recovery->ended;
+        mst_core_free(journal->core);
+        journal->core = NULL;
+        status = begin_new(recovery, last_of(recovery->found) + 1);
+    } else {
+        status = go_on(recovery);
+    }
+    return status == MUSTER_OK ? resume(recovery) : status;
+}
+
+muster_status mst_journal_recover(struct mst_journal *journal, struct muster_error *err)
+{
+    struct recovery recovery = {.journal = journal, .err = err};
+    muster_status status;
+
+    recovery.found = mst_mem_zalloc(&journal->mem, sizeof *recovery.found);
+    if (!recovery.found) {
+        return no_memory(&recovery);
+    }
+    status = recover_with(&recovery);
+    release(&recovery, &recovery.now);
+    release(&recovery, &recovery.next);
+    mst_mem_release(&journal->mem, recovery.found);
+    return status;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef JOURNAL_DISK_FAKE_H
+#define JOURNAL_DISK_FAKE_H
+
+/* A folder in memory, with a limit and with failures on order. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "journal/disk.h"
+
+enum { FAKE_FILES = 16 };
+
+struct fake_file {
+    char name[48];
+    unsigned char *bytes;
+    uint64_t size, synced; /* bytes; `synced`: as of the last sync */
+};
+
+struct fake_disk {
+    struct mst_disk disk;
+    struct fake_file files[FAKE_FILES];
+    uint64_t room; /* for all files together */
+    unsigned writes, syncs;
+    unsigned fail_at; /* the write of this number fails; 0: none does */
+    char reason[96];
+};
+
+void fake_disk_init(struct fake_disk *disk);
+void fake_disk_fini(struct fake_disk *disk);
+void fake_disk_copy(struct fake_disk *to, const struct fake_disk *from);
+struct fake_file *fake_disk_find(struct fake_disk *disk, const char *name); /* NULL: none */
+
+#endif
