@@ -5,7 +5,7 @@ SEED ?= 7
 SEEDS ?= 2000
 PRESETS ?= dev
 
-.PHONY: all deps build test demo bench sim tidy clean
+.PHONY: all deps build test demo bench sim soak tidy clean
 
 all: build
 
@@ -28,6 +28,9 @@ bench: build
 
 sim: build
 	@build/dev/bin/sim --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST))
+
+soak: build
+	@tools/soak $(KILLS)
 
 tidy: build
 	@tools/deps --lint

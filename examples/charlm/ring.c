@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -72,11 +73,35 @@ static muster_status transmit(struct ring *ring, const void *data, size_t size)
 
 /* ---- opening ---- */
 
-/* A rank publishes the port it listens on and its index under this name, in the key space of the
+/* A rank publishes where it listens and its index under this name, in the key space of the
  * generation: nobody can find an address of an older one there. */
 static void key_of(char key[32], uint32_t rank)
 {
     (void)snprintf(key, 32, "ring/%" PRIu32, rank);
+}
+
+/* The address of this machine that the other ranks can reach: the one from which it would speak to
+ * the first node. On a single machine that is loopback. Nothing is sent to find it out. */
+static struct in_addr own_address(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    socklen_t length = sizeof address;
+    struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_DGRAM};
+    struct addrinfo *first = NULL;
+    const char *name = getenv("MASTER_ADDR");
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (fd >= 0 && name && getaddrinfo(name, "9", &hints, &first) == 0 &&
+        connect(fd, first->ai_addr, first->ai_addrlen) == 0) {
+        (void)getsockname(fd, (struct sockaddr *)&address, &length);
+    }
+    if (first) {
+        freeaddrinfo(first);
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    return address.sin_addr;
 }
 
 static muster_status publish(muster_client *client, const struct muster_view *view, int listener,
@@ -86,16 +111,18 @@ static muster_status publish(muster_client *client, const struct muster_view *vi
     options.generation = view->generation;
     struct sockaddr_in address = {.sin_family = AF_INET};
     socklen_t length = sizeof address;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_addr = own_address();
     if (bind(listener, (struct sockaddr *)&address, length) != 0 || listen(listener, 1) != 0 ||
         getsockname(listener, (struct sockaddr *)&address, &length) != 0) {
         (void)snprintf(err->text, sizeof err->text, "listen: %s", strerror(errno));
         return MUSTER_EFAILED;
     }
     char key[32];
-    char value[32];
+    char value[48];
+    char host[INET_ADDRSTRLEN];
     key_of(key, view->rank);
-    int size = snprintf(value, sizeof value, "%u %" PRIu32, ntohs(address.sin_port), view->index);
+    int size = snprintf(value, sizeof value, "%u %" PRIu32 " %s", ntohs(address.sin_port),
+                        view->index, inet_ntop(AF_INET, &address.sin_addr, host, sizeof host));
     struct muster_slice slice = {value, (size_t)size};
     return muster_key_put(client, key, slice, &options, -1, NULL, err);
 }
@@ -115,9 +142,9 @@ static muster_status look_up(muster_client *client, const struct muster_view *vi
     }
     char *end = NULL;
     *address = (struct sockaddr_in){.sin_family = AF_INET};
-    address->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     address->sin_port = htons((uint16_t)strtoul(muster_value_data(value), &end, 10));
-    *index = (uint32_t)strtoul(end, NULL, 10);
+    *index = (uint32_t)strtoul(end, &end, 10);
+    (void)inet_pton(AF_INET, *end == ' ' ? end + 1 : end, &address->sin_addr);
     muster_value_free(value);
     return MUSTER_OK;
 }

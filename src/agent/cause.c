@@ -30,7 +30,7 @@ static const struct mst_process *first_cause(const struct mst_job *job)
 
     for (const struct mst_process *one = job->processes; one != NULL; one = one->older) {
         if (one->end == MST_PROCESS_GONE && mst_process_failed(one) &&
-            one->died_ns <= job->ended_ns && !got_over(job, one) &&
+            one->died_ns <= job->ended_ns && !one->excused && !got_over(job, one) &&
             (first == NULL || one->died_ns < first->died_ns)) {
             first = one;
         }
@@ -63,32 +63,66 @@ static void tell_where(const struct mst_process *process, char *text, size_t roo
     }
 }
 
-static void tell_process(struct mst_job *job, const struct mst_process *process)
+static void tell_process(struct mst_job *job, const struct mst_process *process, char *text,
+                         size_t room)
 {
-    char name[64], how[128], time[64], where[96], last[MST_OUTPUT_LAST_MAX] = "";
+    char name[64], how[128], when[64], where[96], last[MST_OUTPUT_LAST_MAX] = "";
 
     if (process->error != NULL) {
         mst_output_last(job->output, process->error, last);
     }
     mst_process_name(process, name, sizeof name);
     mst_process_how(process, how, sizeof how);
-    tell_time(&process->died, time, sizeof time);
+    tell_time(&process->died, when, sizeof when);
     tell_where(process, where, sizeof where);
-    mst_say("first cause: %s on %s %s at %s, %s%s%s%s", name, job->host, how, time, where,
-            last[0] != '\0' ? "; its last line on stderr: \"" : "; it said nothing on stderr", last,
-            last[0] != '\0' ? "\"" : "");
+    (void)snprintf(
+        text, room, "first cause: %s on %s %s at %s, %s%s%s%s", name, job->host, how, when, where,
+        last[0] != '\0' ? "; its last line on stderr: \"" : "; it said nothing on stderr", last,
+        last[0] != '\0' ? "\"" : "");
+}
+
+/* What another node said, or that it no longer could. */
+static void tell_elsewhere(struct mst_job *job, char *text, size_t room)
+{
+    if (job->nodes.cause_told) {
+        (void)snprintf(text, room, "%s", job->nodes.cause_text);
+    } else {
+        (void)snprintf(text, room,
+                       "first cause: node %" PRIu32 " ended the run, and did not say why in time",
+                       job->nodes.end_number);
+    }
+}
+
+void mst_cause_text(struct mst_job *job, char *text, size_t room)
+{
+    text[0] = '\0';
+    if (job->ending == MST_ENDS_ELSEWHERE) {
+        tell_elsewhere(job, text, room);
+    } else if (job->ending == MST_ENDS_SIGNAL) {
+        (void)snprintf(text, room, "stopped by signal %d (%s)%s%s", job->signal,
+                       strsignal(job->signal), job->options->nodes_max > 1 ? " on " : "",
+                       job->options->nodes_max > 1 ? job->host : "");
+    } else if (job->launch_code != 0 && job->ending == MST_ENDS_FAILED &&
+               job->options->nodes_max > 1) {
+        (void)snprintf(text, room, "first cause: '%s' could not be started on %s",
+                       job->options->arguments[0], job->host);
+    } else if (job->service_lost != 0 && job->ending == MST_ENDS_FAILED) {
+        (void)snprintf(text, room,
+                       "first cause: the service of job '%s' (pid %d) on %s %s, and the state of "
+                       "the job was lost with it",
+                       job->name, (int)job->service_lost, job->host, job->service_how);
+    } else if (job->ending == MST_ENDS_FAILED && first_cause(job) != NULL) {
+        tell_process(job, first_cause(job), text, room);
+    }
 }
 
 void mst_cause_tell(struct mst_job *job)
 {
-    if (job->ending == MST_ENDS_SIGNAL) {
-        mst_say("stopped by signal %d (%s)", job->signal, strsignal(job->signal));
-    } else if (job->service_lost != 0 && job->ending == MST_ENDS_FAILED) {
-        mst_say("first cause: the service of job '%s' (pid %d) on %s %s, and the state of the job "
-                "was lost with it",
-                job->name, (int)job->service_lost, job->host, job->service_how);
-    } else if (job->ending == MST_ENDS_FAILED && first_cause(job) != NULL) {
-        tell_process(job, first_cause(job));
+    char text[1024];
+
+    mst_cause_text(job, text, sizeof text);
+    if (text[0] != '\0') {
+        mst_say("%s", text);
     }
 }
 
@@ -121,6 +155,12 @@ int mst_cause_code(const struct mst_job *job)
 
     if (job->launch_code != 0) {
         return job->launch_code;
+    }
+    if (job->ending == MST_ENDS_ELSEWHERE) {
+        return job->nodes.cause_told ? job->nodes.cause_code : MST_EXIT_LAUNCHER;
+    }
+    if (job->ending == MST_ENDS_ALONE) {
+        return 1;
     }
     if (job->ending == MST_ENDS_FAILED) {
         first = job->service_lost == 0 ? first_cause(job) : NULL;

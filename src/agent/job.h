@@ -17,6 +17,7 @@
 
 #include "agent/environment.h"
 #include "agent/keeper.h"
+#include "agent/nodes.h"
 #include "agent/output.h"
 #include "agent/process.h"
 #include "agent/run.h"
@@ -38,7 +39,8 @@ struct mst_job;
 /* A rank's place on this node. */
 struct mst_place {
     struct mst_job *job;
-    uint32_t index;
+    uint32_t slot;  /* on this node */
+    uint32_t index; /* in the job */
     enum mst_place_state state;
     struct mst_process *process; /* the newest; changed under the lock */
     uint32_t attempts;           /* processes started */
@@ -49,13 +51,16 @@ struct mst_place {
 
 enum mst_ending {
     MST_GOES_ON = 0,
-    MST_ENDS_SIGNAL = 1, /* somebody told us to stop */
-    MST_ENDS_FAILED = 2, /* a place was given up, or its next process waits for nobody */
-    MST_ENDS_WELL = 3    /* only joiners were left */
+    MST_ENDS_SIGNAL = 1,    /* somebody told us to stop */
+    MST_ENDS_FAILED = 2,    /* a place was given up, or its next process waits for nobody */
+    MST_ENDS_WELL = 3,      /* only joiners were left */
+    MST_ENDS_ELSEWHERE = 4, /* another node decided it */
+    MST_ENDS_ALONE = 5      /* the run goes on without this node */
 };
 
 struct mst_job {
-    const struct mst_run_options *options;
+    struct mst_run_options own;            /* as typed, filled up with what the run is */
+    const struct mst_run_options *options; /* that */
     char name[MST_SOCKET_PATH_MAX];
     char host[HOST_NAME_MAX + 1];
     char path[PATH_MAX]; /* of the program */
@@ -68,6 +73,7 @@ struct mst_job {
     uv_timer_t service_again;
     struct mst_service service;
     struct mst_session session;
+    struct mst_nodes nodes;
     struct mst_keeper keeper;
     struct mst_output *output;
     struct mst_death *death;
@@ -81,9 +87,10 @@ struct mst_job {
     int signal;        /* the first that we were told to stop by */
     bool closing;
     int launch_code;    /* not 0: a program, or what it needs, could not be started */
-    pid_t service_lost; /* the service died, and with it the job's state */
+    pid_t service_lost; /* the service cannot go on, and with it the job's state is lost */
     char service_how[128];
-    uint32_t service_deaths;
+    uint32_t service_deaths; /* soon after its start, in a row */
+    uint64_t service_begun_ns;
 
     pthread_mutex_t lock; /* of what says so */
     struct mst_process *processes;
@@ -92,13 +99,26 @@ struct mst_job {
 /* One line on stderr, "muster run: ...". Main thread. */
 void mst_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* run.c: the run ends: the processes get `number`, and SIGKILL after the grace time. */
+/* say.c: from now on through the output of the ranks, and directly again. */
+void mst_say_with_output(struct mst_job *job);
+void mst_say_directly(struct mst_job *job);
+
+/* variables.c: what all ranks of this node get, and what one of them gets. */
+bool mst_variables_set(struct mst_job *job);
+bool mst_variables_of(struct mst_place *place, int page_fd);
+
+/* run.c: starts every place that waits. */
+void mst_run_places(struct mst_job *job);
+
+/* ending.c: the run ends: the processes get `number`, and SIGKILL after the grace time. */
 void mst_job_end(struct mst_job *job, enum mst_ending ending, int number);
+void mst_job_signal(struct mst_job *job, int number); /* to all that run */
 void mst_job_look(struct mst_job *job); /* whether it is over, or only joiners are left */
 
 /* place.c */
-int mst_place_start(struct mst_place *place); /* 0, or the exit code after one line */
-void mst_place_reap(struct mst_place *place); /* after SIGCHLD */
+int mst_place_start(struct mst_place *place);  /* 0, or the exit code after one line */
+void mst_place_go_on(struct mst_place *place); /* it failed while the service was away */
+void mst_place_reap(struct mst_place *place);  /* after SIGCHLD */
 void mst_place_notice(struct mst_place *place);
 void mst_place_member(struct mst_job *job, const struct mst_who *who);
 void mst_place_told(void *job, uint64_t tag);
@@ -108,6 +128,7 @@ uint64_t mst_back_off_ms(uint32_t failures);
 
 /* cause.c: what the run is told to have ended by, once no process is left. */
 void mst_cause_tell(struct mst_job *job);
+void mst_cause_text(struct mst_job *job, char *text, size_t room); /* empty: nothing to tell */
 int mst_cause_code(const struct mst_job *job);
 
 #endif

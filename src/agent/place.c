@@ -3,61 +3,19 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/job.h"
+#include "agent/rendezvous.h"
 #include "agent/spawn.h"
 
 #define OVERDUE_MS 5000
 
 /* ---- starting ---- */
-
-/* A port that is free now; the program that gets it binds it soon, or it never does. */
-static uint16_t free_port(void)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    socklen_t size = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool ok = fd >= 0 && bind(fd, (struct sockaddr *)(void *)&address, size) == 0 &&
-              getsockname(fd, (struct sockaddr *)(void *)&address, &size) == 0;
-
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-    return ok ? ntohs(address.sin_port) : 29500;
-}
-
-/* What changes from one process to the next; the rest was set once. */
-static bool environment_of(struct mst_place *place, int page_fd)
-{
-    struct mst_job *job = place->job;
-    struct mst_environment *environment = &job->environment;
-    const struct {
-        const char *name;
-        uint64_t value;
-    } numbers[] = {
-        {"MUSTER_INDEX", place->index},
-        {"MUSTER_PAGE_FD", (uint64_t)page_fd},
-        {"RANK", place->index},
-        {"ROLE_RANK", place->index},
-        {"LOCAL_RANK", place->index},
-        {"MASTER_PORT", job->master_port},
-        {"TORCHELASTIC_RESTART_COUNT", job->restarts},
-    };
-    bool ok = true;
-
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        ok = ok &&
-             mst_environment_number(environment, numbers[i].name, numbers[i].value) == MUSTER_OK;
-    }
-    return ok;
-}
 
 /* Everything a process is started with, and what is left of it for us. */
 struct start {
@@ -124,7 +82,7 @@ static int start_spawn(struct mst_place *place, struct start *start, pid_t *pid_
                               .death_signal = SIGKILL,
                               .dump = job->options->dump};
 
-    if (!environment_of(place, start->page_fd)) {
+    if (!mst_variables_of(place, start->page_fd)) {
         return ENOMEM;
     }
     spawn.environment = job->environment.entries;
@@ -153,7 +111,7 @@ static bool adopt(struct mst_place *place, struct mst_process *process, const st
                MUSTER_OK &&
            mst_output_add(job->output, place->index, start->error[0], STDERR_FILENO,
                           &process->error) == MUSTER_OK &&
-           mst_death_add(job->death, place->index, process->page) == MUSTER_OK;
+           mst_death_add(job->death, place->slot, process->page) == MUSTER_OK;
 }
 
 int mst_place_start(struct mst_place *place)
@@ -166,8 +124,10 @@ int mst_place_start(struct mst_place *place)
         free(process);
         return start_failed(place->job, error);
     }
-    if (place->attempts > 0 || place->job->master_port == 0) {
-        place->job->master_port = free_port();
+    /* Of several nodes the ranks on the others know the first one only. */
+    if (!place->job->nodes.master_given &&
+        (place->attempts > 0 || place->job->nodes.master_port == 0)) {
+        place->job->nodes.master_port = mst_rendezvous_free_port("127.0.0.1");
     }
     error = start_spawn(place, &start, &process->pid);
     if (error != 0) {
@@ -221,12 +181,15 @@ static void member_of(struct mst_process *process, const struct mst_who *who)
 
 void mst_place_member(struct mst_job *job, const struct mst_who *who)
 {
-    if (who->index >= job->place_count) {
+    uint32_t slot =
+        who->index - job->nodes.number * job->place_count; /* of the others: too large */
+
+    if (slot >= job->place_count) {
         return;
     }
     (void)pthread_mutex_lock(&job->lock);
-    if (job->places[who->index].process != NULL) {
-        struct mst_process *process = job->places[who->index].process;
+    if (job->places[slot].process != NULL) {
+        struct mst_process *process = job->places[slot].process;
 
         if (process->end != MST_PROCESS_GONE && who->pid == mst_process_pid(process)) {
             member_of(process, who);
@@ -279,6 +242,7 @@ static void give_up(struct mst_place *place)
     if (job->ending != MST_GOES_ON) {
         return;
     }
+    left += mst_nodes_ranks_elsewhere(job);
     if (job->options->min_size != 0 && left >= job->options->min_size && job->uses_muster &&
         job->service_lost == 0) {
         mst_say("going on without #%" PRIu32 ": %" PRIu32 " are left, %" PRIu32 " are enough",
@@ -320,7 +284,7 @@ static void start_again(struct mst_place *place)
     uint64_t delay_ms = delay_ms_of(place);
     char name[64], how[128], when[32] = "";
 
-    job->restarts++;
+    mst_nodes_restarted(job);
     mst_process_name(place->process, name, sizeof name);
     mst_process_how(place->process, how, sizeof how);
     if (delay_ms > 0) {
@@ -336,7 +300,12 @@ static void failed(struct mst_place *place)
 {
     struct mst_job *job = place->job;
 
-    if (job->ending != MST_GOES_ON || job->service_lost != 0 || !job->uses_muster) {
+    if (job->ending == MST_GOES_ON && job->nodes.rejoins) {
+        place->process->excused = true;
+        place->state = MST_PLACE_WAITS;
+    } else if (job->ending == MST_GOES_ON && mst_session_silent(&job->session)) {
+        place->state = MST_PLACE_WAITS; /* nobody can be asked whether it is wanted again */
+    } else if (job->ending != MST_GOES_ON || job->service_lost != 0 || !job->uses_muster) {
         give_up(place); /* nobody could take it in again */
     } else if (job->restarts >= job->options->max_restarts) {
         mst_say("#%" PRIu32 " is not started again: %" PRIu32 " of %" PRIu32 " restarts are used",
@@ -344,6 +313,13 @@ static void failed(struct mst_place *place)
         give_up(place);
     } else {
         start_again(place);
+    }
+}
+
+void mst_place_go_on(struct mst_place *place)
+{
+    if (place->state == MST_PLACE_WAITS && !uv_is_active((uv_handle_t *)&place->again)) {
+        failed(place);
     }
 }
 
@@ -377,7 +353,7 @@ static void gone(struct mst_place *place)
     bool died;
 
     (void)uv_timer_stop(&place->overdue);
-    mst_death_remove(job->death, place->index);
+    mst_death_remove(job->death, place->slot);
     died = mst_page_died(process->page);
     (void)pthread_mutex_lock(&job->lock);
     mst_process_page_end(process);
@@ -390,6 +366,9 @@ static void gone(struct mst_place *place)
     } else {
         place->state = MST_PLACE_DONE;
         place->code = mst_process_code(process);
+        if (process->joined) {
+            mst_nodes_finished(job);
+        }
     }
 }
 

@@ -34,6 +34,7 @@ struct mst_process {
     bool noticed;           /* by the main thread */
     enum mst_cause verdict; /* LEASE, EVICTED: the service gave it up before it ended */
     bool joined;            /* it was in a generation */
+    bool excused;           /* it was ended because its node was given up */
     uint32_t rank;          /* in the last one */
     struct timespec died;   /* when it was first known, on the wall clock... */
     uint64_t died_ns;       /* ...and on ours */

@@ -3,10 +3,8 @@
 #include "agent/run.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,57 +16,12 @@
 
 #define BACK_OFF_FIRST_MS 1000u
 #define BACK_OFF_MOST_MS 60000u
-#define SERVICE_STOP_MS 3000 /* then it is killed */
-#define JOINERS_ALONE_MS 500 /* a seal that just let them in is told by then */
+#define OPEN_LIMIT_MS 10000
+#define PLACES_MAX 65536u          /* what --nproc allows */
+#define SERVICE_SOON_NS 100000000u /* a service that dies in this time may do so again */
+#define SERVICE_SOON_MAX 3u        /* times in a row, before the next try waits */
 
 extern char **environ;
-
-/* Where mst_say writes. */
-static int said_to = STDERR_FILENO;
-
-void mst_say(const char *format, ...)
-{
-    char line[1024] = "muster run: ";
-    size_t size = strlen(line);
-    va_list args;
-    int length;
-
-    va_start(args, format);
-    length = vsnprintf(line + size, sizeof line - size - 1, format, args);
-    va_end(args);
-    if (length > 0) {
-        size = size + (size_t)length < sizeof line - 2 ? size + (size_t)length : sizeof line - 2;
-    }
-    line[size] = '\n';
-    (void)!write(said_to, line, size + 1); /* at once: the ranks write there too */
-}
-
-/* While ranks run, what is said goes the way of their output. A terminal or a pager that is held up
- * must not hold up the loop: it has to start ranks again, and to stop them. */
-static void say_with_output(struct mst_job *job)
-{
-    struct mst_output_stream *stream;
-    int ends[2];
-
-    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
-        return;
-    }
-    if (mst_output_add(job->output, MST_OUTPUT_NO_LABEL, ends[0], STDERR_FILENO, &stream) ==
-        MUSTER_OK) {
-        said_to = ends[1];
-    } else {
-        (void)close(ends[1]);
-    }
-}
-
-static void say_directly(struct mst_job *job)
-{
-    mst_output_drain(job->output);
-    if (said_to != STDERR_FILENO) {
-        (void)close(said_to);
-        said_to = STDERR_FILENO;
-    }
-}
 
 uint64_t mst_back_off_ms(uint32_t failures)
 {
@@ -102,49 +55,6 @@ static void name_job(struct mst_job *job)
     (void)snprintf(job->name + size, sizeof job->name - size, "-%d", (int)getpid());
 }
 
-static bool set(struct mst_environment *environment, const char *name, const char *value)
-{
-    return mst_environment_set(environment, name, value) == MUSTER_OK;
-}
-
-static bool set_number(struct mst_environment *environment, const char *name, uint64_t value)
-{
-    return mst_environment_number(environment, name, value) == MUSTER_OK;
-}
-
-static bool set_muster(struct mst_job *job, struct mst_environment *environment)
-{
-    const struct mst_run_options *options = job->options;
-
-    return set(environment, "MUSTER_ADDR", job->service.addr) &&
-           set(environment, "MUSTER_JOB", job->name) &&
-           set_number(environment, "MUSTER_SIZE", options->size) &&
-           set_number(environment, "MUSTER_MIN_SIZE",
-                      options->min_size != 0 ? options->min_size : 1) &&
-           set_number(environment, "MUSTER_JOIN_WAIT", (uint64_t)options->join_wait_ms) &&
-           set(environment, "MUSTER_GROW", options->grow);
-}
-
-/* What scripts written for torchrun look at. */
-static bool set_torch(struct mst_job *job, struct mst_environment *environment)
-{
-    const struct mst_run_options *options = job->options;
-
-    if (options->nproc > 1 && mst_environment_get(environment, "OMP_NUM_THREADS") == NULL) {
-        mst_say("OMP_NUM_THREADS=1 for each of the %" PRIu32 " ranks, as it is not set",
-                options->nproc);
-        if (!set(environment, "OMP_NUM_THREADS", "1")) {
-            return false;
-        }
-    }
-    return set_number(environment, "WORLD_SIZE", options->size) &&
-           set_number(environment, "ROLE_WORLD_SIZE", options->size) &&
-           set_number(environment, "LOCAL_WORLD_SIZE", options->nproc) &&
-           set(environment, "GROUP_RANK", "0") && set(environment, "MASTER_ADDR", "127.0.0.1") &&
-           set(environment, "TORCHELASTIC_RUN_ID", job->name) &&
-           set_number(environment, "TORCHELASTIC_MAX_RESTARTS", options->max_restarts);
-}
-
 static int find_program(struct mst_job *job)
 {
     const char *program = job->options->arguments[0];
@@ -167,154 +77,43 @@ static int no_memory(void)
     return MST_EXIT_LAUNCHER;
 }
 
-/* ---- the end ---- */
-
-static void signal_all(struct mst_job *job, int number)
-{
-    (void)pthread_mutex_lock(&job->lock);
-    for (uint32_t i = 0; i < job->place_count; i++) {
-        const struct mst_process *process = job->places[i].process;
-
-        if (process != NULL && process->end != MST_PROCESS_GONE) {
-            mst_process_signal(process, number);
-        }
-    }
-    (void)pthread_mutex_unlock(&job->lock);
-}
-
-static void on_grace_over(uv_timer_t *timer)
-{
-    signal_all(timer->data, SIGKILL);
-}
-
-void mst_job_end(struct mst_job *job, enum mst_ending ending, int number)
-{
-    if (job->ending == MST_GOES_ON) {
-        job->ending = ending;
-        job->ended_ns = mst_lib_now_ns();
-    }
-    (void)uv_timer_stop(&job->joiners);
-    for (uint32_t i = 0; i < job->place_count; i++) {
-        struct mst_place *place = &job->places[i];
-
-        if (place->state == MST_PLACE_WAITS) {
-            (void)uv_timer_stop(&place->again);
-            place->state = MST_PLACE_GIVEN_UP;
-        }
-    }
-    signal_all(job, number);
-    if (!uv_is_active((uv_handle_t *)&job->grace)) {
-        (void)uv_timer_start(&job->grace, on_grace_over, (uint64_t)job->options->grace_ms, 0);
-    }
-}
-
-static void on_service_late(uv_timer_t *timer)
-{
-    struct mst_job *job = timer->data;
-
-    mst_service_kill(&job->service);
-    uv_stop(&job->loop);
-}
-
-/* No rank is left: the service is the last to go. */
-static void close_job(struct mst_job *job)
-{
-    job->closing = true;
-    (void)uv_timer_stop(&job->joiners);
-    mst_session_close(&job->session);
-    mst_service_stop(&job->service);
-    if (job->service.pid == 0) {
-        uv_stop(&job->loop);
-    } else {
-        (void)uv_timer_start(&job->grace, on_service_late, SERVICE_STOP_MS, 0);
-    }
-}
-
-/* Some have ended well, and whoever is left was started again and never got in: nobody will take
- * it in. */
-static bool only_joiners(struct mst_job *job)
-{
-    bool done = false, joiner = false, other = false;
-
-    (void)pthread_mutex_lock(&job->lock);
-    for (uint32_t i = 0; i < job->place_count; i++) {
-        const struct mst_place *place = &job->places[i];
-        const struct mst_process *process = place->process;
-        bool runs = place->state == MST_PLACE_RUNS;
-        bool waits =
-            place->state == MST_PLACE_WAITS || (runs && process->attempt > 0 && !process->joined &&
-                                                mst_process_generation(process) == 0);
-
-        done = done || place->state == MST_PLACE_DONE;
-        joiner = joiner || waits;
-        other = other || (runs && !waits);
-    }
-    (void)pthread_mutex_unlock(&job->lock);
-    return job->uses_muster && done && joiner && !other;
-}
-
-/* Whether a rank ended well after the last of the others had failed: then the work was done without
- * those. Else it left before, and who was to go on has failed. */
-static bool done_without_them(const struct mst_job *job)
-{
-    uint64_t failed_ns = 0, done_ns = 0;
-
-    for (const struct mst_process *one = job->processes; one != NULL; one = one->older) {
-        uint64_t *last = mst_process_failed(one) ? &failed_ns : &done_ns;
-
-        if (one->end == MST_PROCESS_GONE && one->died_ns > *last) {
-            *last = one->died_ns;
-        }
-    }
-    return done_ns > failed_ns;
-}
-
-static void on_joiners(uv_timer_t *timer)
-{
-    struct mst_job *job = timer->data;
-
-    if (job->ending == MST_GOES_ON && only_joiners(job)) {
-        mst_job_end(job, done_without_them(job) ? MST_ENDS_WELL : MST_ENDS_FAILED, SIGTERM);
-        mst_job_look(job);
-    }
-}
-
-void mst_job_look(struct mst_job *job)
-{
-    bool over = true;
-
-    for (uint32_t i = 0; i < job->place_count; i++) {
-        over = over && job->places[i].state != MST_PLACE_RUNS &&
-               job->places[i].state != MST_PLACE_WAITS;
-    }
-    if (job->closing) {
-        return;
-    }
-    if (over) {
-        close_job(job);
-    } else if (job->ending == MST_GOES_ON && only_joiners(job) &&
-               !uv_is_active((uv_handle_t *)&job->joiners)) {
-        (void)uv_timer_start(&job->joiners, on_joiners, JOINERS_ALONE_MS, 0);
-    }
-}
-
 /* ---- what happens ---- */
 
-/* Its state is lost, but whoever needs it is told so by the next one, instead of waiting. */
 static void on_service_again(uv_timer_t *timer)
 {
     struct mst_job *job = timer->data;
     struct muster_error err;
 
+    job->service_begun_ns = mst_lib_now_ns();
     if (mst_service_again(&job->service, &err) != MUSTER_OK) {
         mst_say("%s", err.text);
         (void)uv_timer_start(timer, on_service_again, mst_back_off_ms(job->service_deaths++), 0);
     }
 }
 
+/* It ended by itself: it cannot bring its state back, or not keep it, and said why. */
+static void service_lost(struct mst_job *job, const char *how)
+{
+    job->service_lost = job->service.pid;
+    (void)snprintf(job->service_how, sizeof job->service_how, "%s", how);
+    mst_say("the service of the job %s; the state of the job cannot be brought back", how);
+    mst_job_end(job, MST_ENDS_FAILED, SIGTERM);
+}
+
+static uint64_t service_delay_ms(struct mst_job *job)
+{
+    if (mst_lib_now_ns() - job->service_begun_ns > SERVICE_SOON_NS) {
+        job->service_deaths = 0;
+    }
+    if (job->service_deaths++ < SERVICE_SOON_MAX) {
+        return 0;
+    }
+    return mst_back_off_ms(job->service_deaths - 1 - SERVICE_SOON_MAX);
+}
+
 static void service_gone(struct mst_job *job, int status)
 {
-    uint64_t delay_ms = 0;
+    uint64_t delay_ms;
     char how[sizeof job->service_how];
 
     if (job->closing) {
@@ -323,18 +122,15 @@ static void service_gone(struct mst_job *job, int status)
         return;
     }
     mst_status_how(status, how, sizeof how);
-    if (job->service_lost == 0) {
-        job->service_lost = job->service.pid;
-        memcpy(job->service_how, how, sizeof how);
-        mst_say("the service of the job %s; its state is lost, and ranks that need it will fail",
-                how);
+    if (WIFEXITED(status) && WEXITSTATUS(status) != 0) {
+        service_lost(job, how);
     } else {
-        delay_ms = mst_back_off_ms(job->service_deaths++);
-        mst_say("the service of the job %s again; the next try is in %" PRIu64 " s", how,
-                delay_ms / 1000);
+        delay_ms = service_delay_ms(job);
+        mst_say("the service of the job %s; it is started again%s and goes on from its journal",
+                how, delay_ms == 0 ? "" : " after a while");
+        (void)uv_timer_start(&job->service_again, on_service_again, delay_ms, 0);
     }
     job->service.pid = 0;
-    (void)uv_timer_start(&job->service_again, on_service_again, delay_ms, 0);
 }
 
 static void reap_service(struct mst_job *job)
@@ -355,6 +151,7 @@ static void on_child(uv_signal_t *handle, int number)
     for (uint32_t i = 0; i < job->place_count; i++) {
         mst_place_reap(&job->places[i]);
     }
+    mst_nodes_look(job);
     mst_job_look(job);
 }
 
@@ -365,14 +162,22 @@ static void on_woken(uv_async_t *handle)
     for (uint32_t i = 0; i < job->place_count; i++) {
         mst_place_notice(&job->places[i]);
     }
+    mst_nodes_look(job);
+    mst_job_look(job);
 }
 
 /* Who types Ctrl-C twice means it, whatever else the run was ending by. */
 static void stop(struct mst_job *job, int number)
 {
     if (job->signal != 0) {
-        signal_all(job, SIGKILL);
+        mst_job_signal(job, SIGKILL);
         return;
+    }
+    if (job->nodes.joining) { /* nothing runs that would have to be ended */
+        mst_say("stopped by signal %d (%s) while it joined job '%s'", number, strsignal(number),
+                job->name);
+        mst_say_directly(job);
+        _exit(128 + number);
     }
     job->signal = number;
     mst_say("%s: stopping within %" PRId64 ".%" PRId64 " s; once more kills at once",
@@ -400,11 +205,6 @@ static void on_signal(uv_signal_t *handle, int number)
     } else if (!job->closing) {
         stop(job, number);
     }
-}
-
-static void on_member(void *ctx, const struct mst_who *who)
-{
-    mst_place_member(ctx, who);
 }
 
 /* ---- the run ---- */
@@ -448,7 +248,7 @@ static bool start_loop(struct mst_job *job)
         struct mst_place *place = &job->places[i];
 
         place->job = job;
-        place->index = i;
+        place->slot = place->index = i;
         place->again.data = place->overdue.data = place;
         (void)uv_timer_init(&job->loop, &place->again);
         (void)uv_timer_init(&job->loop, &place->overdue);
@@ -473,25 +273,39 @@ static void end_loop(struct mst_job *job)
 
 static int start_service(struct mst_job *job)
 {
+    struct mst_nodes *nodes = &job->nodes;
+    struct mst_session_target target;
     struct muster_error err;
+    int code;
 
+    job->service.secret = nodes->secret;
     if (mst_service_start(&job->service, job->name, job->options->lease, &err) != MUSTER_OK) {
         mst_say("%s", err.text);
         return MST_EXIT_LAUNCHER;
     }
-    if (mst_session_open(&job->session, job->service.addr, job->name, job->options, on_member, job,
-                         &err) != MUSTER_OK) {
+    (void)snprintf(nodes->addr, sizeof nodes->addr, "%s", job->service.addr);
+    target = mst_nodes_target(job, OPEN_LIMIT_MS);
+    if (mst_session_open(&job->session, &target, 0, job->options, &nodes->number, &err) !=
+        MUSTER_OK) {
         mst_say("%s", err.text);
         mst_service_kill(&job->service);
         return MST_EXIT_LAUNCHER;
     }
-    return 0;
+    mst_nodes_begin(job);
+    code = mst_nodes_publish(job);
+    if (code != 0) {
+        mst_session_close(&job->session);
+        mst_service_kill(&job->service);
+    }
+    return code;
 }
 
-static void start_places(struct mst_job *job)
+void mst_run_places(struct mst_job *job)
 {
     for (uint32_t i = 0; i < job->place_count && job->launch_code == 0; i++) {
-        job->launch_code = mst_place_start(&job->places[i]);
+        if (job->places[i].state == MST_PLACE_WAITS) {
+            job->launch_code = mst_place_start(&job->places[i]);
+        }
     }
     if (job->launch_code != 0) {
         mst_job_end(job, MST_ENDS_FAILED, SIGTERM);
@@ -500,18 +314,23 @@ static void start_places(struct mst_job *job)
 
 static void run_all(struct mst_job *job)
 {
-    job->launch_code = start_service(job);
+    job->launch_code = job->nodes.first ? start_service(job) : 0;
     if (job->launch_code != 0) {
         return;
     }
-    if (mst_environment_init(&job->environment, environ) != MUSTER_OK ||
-        !set_muster(job, &job->environment) || !set_torch(job, &job->environment)) {
+    if (mst_environment_init(&job->environment, environ) != MUSTER_OK || !mst_variables_set(job)) {
         mst_service_kill(&job->service);
         job->launch_code = no_memory();
         return;
     }
-    say_with_output(job);
-    start_places(job);
+    mst_say_with_output(job);
+    if (job->nodes.first) {
+        mst_run_places(job);
+    } else {
+        mst_nodes_join(job,
+                       job->options->node_rank < 0 ? MUSTER_INDEX_ANY : job->options->node_rank,
+                       job->options->service_wait_ms);
+    }
     mst_job_look(job);
     (void)uv_run(&job->loop, UV_RUN_DEFAULT);
 }
@@ -529,52 +348,66 @@ static void release(struct mst_job *job)
         free(process);
     }
     mst_environment_fini(&job->environment);
+    mst_nodes_release(job);
     free(job->places);
     (void)pthread_mutex_destroy(&job->lock);
 }
 
 static bool prepare(struct mst_job *job)
 {
-    const struct mst_run_options *options = job->options;
-
-    (void)pthread_mutex_init(&job->lock, NULL);
-    (void)gethostname(job->host, sizeof job->host - 1);
-    if (options->job != NULL) {
-        (void)snprintf(job->name, sizeof job->name, "%s", options->job);
-    } else {
-        name_job(job);
-    }
-    if (!mst_keeper_start(&job->keeper, job->place_count)) {
-        mst_say("no keeper for the ranks: %s", strerror(errno));
-        return false;
-    }
+    job->place_count = job->options->nproc;
     job->places = calloc(job->place_count, sizeof *job->places);
-    if (job->places != NULL && mst_output_new(&job->output, options->label) == MUSTER_OK &&
+    if (job->places != NULL && mst_output_new(&job->output, job->options->label) == MUSTER_OK &&
         mst_death_new(&job->death, mst_place_told, job, MST_DEATH_BEST) == MUSTER_OK &&
-        start_loop(job)) {
+        start_loop(job) && mst_nodes_prepare(job)) {
         return true;
     }
     (void)no_memory();
     return false;
 }
 
-int mst_run(const struct mst_run_options *options)
+/* 0, or the exit code after one line. Nothing runs yet, and signals end us. */
+static int enter(struct mst_job *job)
 {
-    struct mst_job job = {
-        .options = options, .place_count = options->nproc, .service = {.http = options->http}};
-    int code = find_program(&job);
+    int code = find_program(job);
 
     if (code != 0) {
         return code;
     }
-    code = MST_EXIT_LAUNCHER;
-    if (prepare(&job)) {
-        run_all(&job);
-        mst_session_close(&job.session); /* its callbacks wake the loop */
-        end_loop(&job); /* signals end us again: nothing is left that needs us, but a reader */
-        say_directly(&job);
-        mst_cause_tell(&job);
-        code = mst_cause_code(&job);
+    if (job->options->job != NULL) {
+        (void)snprintf(job->name, sizeof job->name, "%s", job->options->job);
+    } else {
+        name_job(job);
+    }
+    if (!mst_keeper_start(&job->keeper,
+                          job->options->nproc != 0 ? job->options->nproc : PLACES_MAX)) {
+        mst_say("no keeper for the ranks: %s", strerror(errno));
+        return MST_EXIT_LAUNCHER;
+    }
+    return mst_nodes_enter(job);
+}
+
+int mst_run(const struct mst_run_options *options)
+{
+    struct mst_job job = {.own = *options, .service = {.http = options->http}};
+    int code;
+
+    job.options = &job.own;
+    (void)pthread_mutex_init(&job.lock, NULL);
+    (void)gethostname(job.host, sizeof job.host - 1);
+    code = enter(&job);
+    if (code == 0) {
+        code = MST_EXIT_LAUNCHER;
+        if (prepare(&job)) {
+            run_all(&job);
+            mst_session_close(&job.session); /* its callbacks wake the loop */
+            mst_service_kill(&job.service);
+            mst_service_forget(&job.service);
+            end_loop(&job); /* signals end us again: nothing is left that needs us, but a reader */
+            mst_say_directly(&job);
+            mst_cause_tell(&job);
+            code = mst_cause_code(&job);
+        }
     }
     release(&job);
     return code;

@@ -2,7 +2,8 @@
 #ifndef MST_AGENT_RUN_H
 #define MST_AGENT_RUN_H
 
-/* `muster run`: starts the ranks of one node and their service, and sees them through. */
+/* `muster run`: starts the ranks of one node, on the first one the service of all, and sees them
+ * through. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,8 +19,8 @@
 
 struct mst_run_options {
     const char *job;   /* NULL: a name is made from the program's and our pid */
-    uint32_t nproc;    /* ranks to start */
-    uint32_t size;     /* of the job; 0: nproc */
+    uint32_t nproc;    /* ranks to start on each node; 0: not given */
+    uint32_t size;     /* of the job; 0: those of all nodes */
     uint32_t min_size; /* 0: not given. When it is, the run goes on without ranks that cannot be
                           started again, while this many are left */
     int64_t join_wait_ms;
@@ -28,6 +29,17 @@ struct mst_run_options {
     const char *http;  /* where the service tells health and metrics; NULL or empty: nowhere */
     uint32_t max_restarts;
     int64_t grace_ms;
+
+    uint32_t nodes_min, nodes_max; /* 0: not given */
+    int64_t node_rank;             /* -1: whichever is free */
+    const char *join;              /* where node 0's service is; NULL: this is node 0 */
+    const char *listen;            /* node 0: HOST:PORT, port 0 for a free one */
+    const char *avoid;             /* hosts that are kept out, with commas */
+    const char *secret_file;       /* NULL: node 0 makes one */
+    bool insecure;                 /* without a secret */
+    bool launched;                 /* by a launcher that starts the other nodes too */
+    int64_t service_wait_ms;
+
     bool dump, label;
     char *const *arguments; /* the program and what it is given; NULL at the end */
 };

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "agent/service.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -27,21 +28,23 @@ static muster_status fail(struct muster_error *err, const char *what, int os_err
 }
 
 /* `ready` is its end of a pipe, or -1. What it says on stdout is not for our reader. */
-static int spawn(struct mst_service *service, int ready)
+static int spawn_with(struct mst_service *service, int ready, int input)
 {
     char name[] = "muster", serve[] = "serve", addr[] = "--addr", log[] = "--log-level=warn";
-    char ready_fd[32], lease[sizeof service->lease + 8];
+    char ready_fd[32], lease[sizeof service->lease + 8], parent[] = "--parent";
     char http[256], job[sizeof service->job + 8];
-    char *arguments[16] = {name, serve, addr, service->addr, log};
-    unsigned count = 5;
+    char journal[] = "--journal", secret_file[] = "--secret-file", insecure[] = "--insecure";
+    char *arguments[24] = {name, serve, addr, service->addr, log, journal, service->journal};
+    unsigned count = 7;
     int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC), error;
     struct mst_spawn how = {.path = "/proc/self/exe",
                             .arguments = arguments,
                             .environment = environ,
+                            .input = input,
                             .out = nowhere,
                             .error = -1,
                             .keep = ready,
-                            .death_signal = SIGTERM};
+                            .death_signal = input == 0 ? SIGTERM : 0};
 
     if (nowhere < 0) {
         return errno;
@@ -60,8 +63,35 @@ static int spawn(struct mst_service *service, int ready)
         (void)snprintf(lease, sizeof lease, "--lease=%s", service->lease);
         arguments[count++] = lease;
     }
+    if (service->bound[0] != '\0') {
+        arguments[count++] = addr;
+        arguments[count++] = service->bound;
+        arguments[count++] = parent;
+        arguments[count++] = service->secret[0] != '\0' ? secret_file : insecure;
+        arguments[count++] = service->secret[0] != '\0' ? (char *)(uintptr_t)service->secret : NULL;
+    }
     error = mst_spawn(&how, &service->pid);
     (void)close(nowhere);
+    return error;
+}
+
+/* The service of several nodes is not killed with us: while another node is there it goes on. */
+static int spawn(struct mst_service *service, int ready)
+{
+    int ends[2], error;
+
+    if (service->bound[0] == '\0') {
+        return spawn_with(service, ready, 0);
+    }
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        return errno;
+    }
+    error = spawn_with(service, ready, ends[0]);
+    (void)close(ends[0]);
+    if (service->line != 0) {
+        (void)close(service->line);
+    }
+    service->line = ends[1];
     return error;
 }
 
@@ -78,6 +108,44 @@ static bool wait_ready(int ready)
     return count == 1 && read(ready, &newline, 1) == 1;
 }
 
+/* What a run that was killed has left there. */
+static void remove_journal(const char *path)
+{
+    DIR *folder = path[0] != '\0' ? opendir(path) : NULL;
+    const struct dirent *entry;
+
+    if (folder == NULL) {
+        return;
+    }
+    while ((entry = readdir(folder)) != NULL) {
+        if (entry->d_name[0] != '.') {
+            (void)unlinkat(dirfd(folder), entry->d_name, 0);
+        }
+    }
+    (void)closedir(folder);
+    (void)rmdir(path);
+}
+
+static void name_journal(struct mst_service *service, const char *socket)
+{
+    size_t size = strlen(socket);
+    const char *dot = strrchr(socket, '.');
+
+    if (dot != NULL && strchr(dot, '/') == NULL) {
+        size = (size_t)(dot - socket);
+    }
+    (void)snprintf(service->journal, sizeof service->journal, "%.*s.journal", (int)size, socket);
+    if (mst_socket_alive(socket) == 0) {
+        remove_journal(service->journal);
+    }
+}
+
+void mst_service_forget(struct mst_service *service)
+{
+    remove_journal(service->journal);
+    service->journal[0] = '\0';
+}
+
 muster_status mst_service_start(struct mst_service *service, const char *job, const char *lease,
                                 struct muster_error *err)
 {
@@ -91,6 +159,7 @@ muster_status mst_service_start(struct mst_service *service, const char *job, co
     (void)snprintf(service->job, sizeof service->job, "%s", job);
     (void)snprintf(service->addr, sizeof service->addr, "unix:%s", path);
     (void)snprintf(service->lease, sizeof service->lease, "%s", lease != NULL ? lease : "");
+    name_journal(service, path);
     if (pipe2(ends, O_CLOEXEC) != 0) {
         return fail(err, "no pipe", errno);
     }

@@ -3,7 +3,8 @@
 #define MST_AGENT_SERVICE_H
 
 /* The run's own `muster serve`, a child on a socket under the job's name in the user's runtime
- * directory, where every other command finds it. */
+ * directory, where every other command finds it. Beside the socket lies its journal, so that the
+ * next one goes on where it died; at the end of the run the journal is removed. */
 
 #include <sys/types.h>
 
@@ -13,8 +14,15 @@ struct mst_service {
     pid_t pid; /* 0: not running */
     char job[MST_SOCKET_PATH_MAX];
     char addr[MST_SOCKET_PATH_MAX + 8];
-    char lease[24];   /* empty: the default */
-    const char *http; /* set before the start: where it serves health and metrics. NULL: nowhere */
+    char journal[MST_SOCKET_PATH_MAX + 8]; /* its folder; empty: there is none */
+    char lease[24];                        /* empty: the default */
+
+    /* For several nodes, set before the start; empty: the Unix socket only. */
+    char bound[300];    /* HOST:PORT it listens on... */
+    char listen[300];   /* ...as the others reach it */
+    const char *secret; /* file; empty: none */
+    int line; /* what it reads until we are gone; then it goes on for the other nodes. 0: none */
+    const char *http;   /* set before the start: where it serves health and metrics. NULL: nowhere */
 };
 
 /* Starts it and waits until it can be reached. On failure `err` is one line. */
@@ -29,5 +37,8 @@ void mst_service_stop(struct mst_service *service);
 
 /* Ends it now. */
 void mst_service_kill(struct mst_service *service);
+
+/* It is not running, and will not be again: its journal goes. */
+void mst_service_forget(struct mst_service *service);
 
 #endif

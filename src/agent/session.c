@@ -1,35 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/session.h"
 
+#include <stdio.h>
 #include <string.h>
 
-#define OPEN_LIMIT_MS 10000
-
 static void watch_on(struct mst_session *session);
+
+static void on_item(const struct mst_session *session, const struct mst_item *item)
+{
+    const struct mst_session_events *events = &session->events;
+    const size_t prefix = sizeof MST_SESSION_KEYS - 1;
+
+    if (item->kind == MST_ITEM_MEMBER) {
+        events->member(events->ctx, &item->who);
+    } else if (item->kind == MST_ITEM_KEY && item->name.size > prefix) {
+        events->key(events->ctx,
+                    mst_slice_of((const char *)item->name.data + prefix, item->name.size - prefix),
+                    item->value);
+    }
+}
 
 static void on_watch(void *ctx, const struct mst_reply *reply)
 {
     struct mst_session *session = ctx;
 
+    if (reply->status == MUSTER_EFENCED) {
+        session->events.fenced(session->events.ctx);
+    }
     if (reply->status != MUSTER_OK) {
-        return; /* the session is over: the run learns why from its service */
+        return;
     }
     for (uint32_t i = 0; i < reply->item_count; i++) {
-        const struct mst_item *item = &reply->items[i];
-
-        if (item->kind == MST_ITEM_MEMBER && item->who.role == MST_ROLE_RANK) {
-            session->member(session->ctx, &item->who);
-        }
+        on_item(session, &reply->items[i]);
     }
     session->revision = reply->revision;
+    session->events.turn(session->events.ctx);
     watch_on(session);
 }
 
 /* With the client's lock held. */
 static void watch_on(struct mst_session *session)
 {
-    struct mst_request request = {
-        .command = MST_WATCH, .watch = {.kinds = MST_WATCH_MEMBERS, .after = session->revision}};
+    struct mst_request request = {.command = MST_WATCH,
+                                  .watch = {.kinds = MST_WATCH_MEMBERS | MST_WATCH_KEYS,
+                                            .prefix = mst_slice_text(MST_SESSION_KEYS),
+                                            .after = session->revision}};
 
     session->watch = (struct mst_lib_post){.complete = on_watch, .ctx = session};
     (void)mst_lib_post(session->client, &request, UINT64_MAX, &session->watch);
@@ -43,29 +58,45 @@ static enum muster_grow grow_of(const char *text)
     return strcmp(text, "fault") == 0 ? MUSTER_GROW_FAULT : MUSTER_GROW_CHECK;
 }
 
-muster_status mst_session_open(struct mst_session *session, const char *addr, const char *job,
-                               const struct mst_run_options *options, mst_session_member_fn *member,
-                               void *ctx, struct muster_error *err)
+muster_status mst_session_client(muster_client **out, const struct mst_session_target *target,
+                                 struct muster_client_options *options, struct muster_error *err)
+{
+    options->addr = target->addr;
+    options->job = target->job;
+    options->secret_file = target->secret[0] != '\0' ? target->secret : NULL;
+    options->insecure = target->insecure;
+    return muster_client_open(out, options, target->timeout_ms, err);
+}
+
+muster_status mst_session_open(struct mst_session *session, const struct mst_session_target *target,
+                               int64_t index, const struct mst_run_options *options,
+                               uint32_t *number_out, struct muster_error *err)
 {
     struct muster_client_options client_options = MUSTER_CLIENT_OPTIONS_INIT;
+    struct muster_view view;
     muster_status status;
 
-    *session = (struct mst_session){.member = member, .ctx = ctx};
+    *session = (struct mst_session){0};
     client_options.role = MUSTER_ROLE_AGENT;
-    client_options.addr = addr;
-    client_options.job = job;
-    client_options.index = MUSTER_INDEX_ANY;
+    client_options.index = index;
     client_options.size_of_job = options->size;
     client_options.min_size = options->min_size;
     client_options.join_wait_ms = options->join_wait_ms;
     client_options.grow = grow_of(options->grow);
-    status = muster_client_open(&session->client, &client_options, OPEN_LIMIT_MS, err);
+    status = mst_session_client(&session->client, target, &client_options, err);
     if (status == MUSTER_OK) {
-        mst_lib_lock(session->client);
-        watch_on(session);
-        mst_lib_unlock(session->client);
+        muster_client_view(session->client, &view);
+        *number_out = view.index;
     }
     return status;
+}
+
+void mst_session_watch(struct mst_session *session, const struct mst_session_events *events)
+{
+    mst_lib_lock(session->client);
+    session->events = *events;
+    watch_on(session);
+    mst_lib_unlock(session->client);
 }
 
 void mst_session_close(struct mst_session *session)
@@ -105,4 +136,107 @@ void mst_session_lost(struct mst_session *session, struct mst_process *process,
     /* If it cannot be said, the lease says it. */
     (void)mst_lib_post(session->client, &request, UINT64_MAX, post);
     mst_lib_unlock(session->client);
+}
+
+/* ---- what this node writes ---- */
+
+static void post_note(struct mst_note *note);
+
+static void on_written(void *ctx, const struct mst_reply *reply)
+{
+    struct mst_note *note = ctx;
+
+    note->status = reply->status;
+    if (note->again) {
+        post_note(note);
+    } else {
+        note->told = true;
+        note->session->events.turn(note->session->events.ctx);
+    }
+}
+
+static enum mst_write_kind kind_of(const struct mst_note *note)
+{
+    if (note->delta != 0) {
+        return MST_ADD;
+    }
+    return note->insert ? MST_INSERT : MST_PUT;
+}
+
+/* With the client's lock held. */
+static void post_note(struct mst_note *note)
+{
+    struct mst_write op = {.kind = kind_of(note),
+                           .owned = note->owned,
+                           .key = mst_slice_text(note->key),
+                           .value = mst_slice_text(note->value),
+                           .delta = note->delta};
+    struct mst_request request = {.command = MST_WRITE, .write = {.ops = &op, .count = 1}};
+
+    note->again = false;
+    note->delta = 0;
+    note->post = (struct mst_lib_post){.complete = on_written, .ctx = note};
+    note->status = mst_lib_post(note->session->client, &request, UINT64_MAX, &note->post);
+    note->told = note->status != MUSTER_OK;
+}
+
+/* What is under way goes first. */
+static void send_note(struct mst_session *session, struct mst_note *note)
+{
+    note->session = session;
+    note->told = false;
+    note->again = note->post.open;
+    if (!note->again) {
+        post_note(note);
+    }
+}
+
+void mst_session_write(struct mst_session *session, struct mst_note *note, const char *value)
+{
+    if (session->client == NULL) {
+        return; /* and mst_session_told says so */
+    }
+    mst_lib_lock(session->client);
+    (void)snprintf(note->value, sizeof note->value, "%s", value);
+    send_note(session, note);
+    mst_lib_unlock(session->client);
+}
+
+void mst_session_add(struct mst_session *session, struct mst_note *note, int64_t delta)
+{
+    if (session->client == NULL) {
+        return;
+    }
+    mst_lib_lock(session->client);
+    note->delta += delta;
+    send_note(session, note);
+    mst_lib_unlock(session->client);
+}
+
+bool mst_session_told(struct mst_session *session, struct mst_note *note, muster_status *status_out)
+{
+    bool told;
+
+    if (session->client == NULL) {
+        *status_out = MUSTER_ECANCELLED;
+        return true;
+    }
+    mst_lib_lock(session->client);
+    told = note->told;
+    *status_out = note->status;
+    mst_lib_unlock(session->client);
+    return told;
+}
+
+bool mst_session_silent(struct mst_session *session)
+{
+    bool silent;
+
+    if (session->client == NULL) {
+        return false;
+    }
+    mst_lib_lock(session->client);
+    silent = mst_lib_stopped(session->client);
+    mst_lib_unlock(session->client);
+    return silent;
 }

@@ -2,31 +2,82 @@
 #ifndef MST_AGENT_SESSION_H
 #define MST_AGENT_SESSION_H
 
-/* The agent as a client of the service: it tells who is dead, and is told who was given up. No
- * thread of its own; the library's looks after it. */
+/* The agent as a client of the service: it tells who is dead, and is told who was given up and what
+ * the other nodes say. No thread of its own; the library's looks after it. */
 
 #include "agent/process.h"
 #include "agent/run.h"
 
-/* What the service says of a rank's place. With the client's lock held: short, and no call back. */
-typedef void mst_session_member_fn(void *ctx, const struct mst_who *who);
+/* The keys that the nodes of a run speak to each other with. */
+#define MST_SESSION_KEYS "muster/run/"
+
+/* What the service says. With the client's lock held: short, and no call back. */
+struct mst_session_events {
+    void (*member)(void *ctx, const struct mst_who *who);
+    /* A key under MST_SESSION_KEYS, its name without that. */
+    void (*key)(void *ctx, struct mst_slice name, struct mst_slice value);
+    void (*turn)(void *ctx);   /* that was all for now; the first time: all there is */
+    void (*fenced)(void *ctx); /* this node was given up: the session will say no more */
+    void *ctx;
+};
 
 struct mst_session {
     muster_client *client;
-    mst_session_member_fn *member;
-    void *ctx;
+    struct mst_session_events events;
     uint64_t revision; /* the watch goes on after it */
     struct mst_lib_post watch;
 };
 
-/* Opens the session as the job's agent and begins to watch. `err` is one line. */
-muster_status mst_session_open(struct mst_session *session, const char *addr, const char *job,
-                               const struct mst_run_options *options, mst_session_member_fn *member,
-                               void *ctx, struct muster_error *err);
+/* A key that is written without waiting; a later value takes the place of one under way. */
+struct mst_note {
+    struct mst_session *session;
+    struct mst_lib_post post;
+    bool again, told;
+    muster_status status; /* once told */
+    bool insert, owned;
+    int64_t delta; /* of a counter: what is still to be added */
+    char key[64];
+    char value[1024];
+};
+
+/* How the service is reached, and as what. */
+struct mst_session_target {
+    const char *addr, *job;
+    const char *secret; /* a file; empty: none */
+    bool insecure;
+    int64_t timeout_ms;
+};
+
+/* A client with a session; as an observer it is no member. `err` is one line. */
+muster_status mst_session_client(muster_client **out, const struct mst_session_target *target,
+                                 struct muster_client_options *options, struct muster_error *err);
+
+/* Opens the session as the job's agent. `index` may be MUSTER_INDEX_ANY; the number it got comes
+ * back in `number_out`. `err` is one line. */
+muster_status mst_session_open(struct mst_session *session, const struct mst_session_target *target,
+                               int64_t index, const struct mst_run_options *options,
+                               uint32_t *number_out, struct muster_error *err);
+
+/* Begins to tell. */
+void mst_session_watch(struct mst_session *session, const struct mst_session_events *events);
 void mst_session_close(struct mst_session *session);
 
 /* The process is dead: the service decides its loss now. Does not wait. Thread: any. */
 void mst_session_lost(struct mst_session *session, struct mst_process *process,
                       enum mst_cause cause, int code);
+
+/* Writes `note` (its key, value, insert and owned are the caller's to set while it is not under
+ * way; the value may change at any time through this). Does not wait. */
+void mst_session_write(struct mst_session *session, struct mst_note *note, const char *value);
+
+/* Adds to the counter that is the note's key. */
+void mst_session_add(struct mst_session *session, struct mst_note *note, int64_t delta);
+
+/* Whether the service has answered, or never will; then `status_out` is its word. */
+bool mst_session_told(struct mst_session *session, struct mst_note *note,
+                      muster_status *status_out);
+
+/* Whether the service has not answered for so long that ranks stop themselves. */
+bool mst_session_silent(struct mst_session *session);
 
 #endif

@@ -102,7 +102,7 @@ static void child_no_dump(void)
 
 static bool child_descriptors(const struct mst_spawn *spawn)
 {
-    int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int input = spawn->input != 0 ? spawn->input : open("/dev/null", O_RDONLY | O_CLOEXEC);
 
     return input >= 0 && dup2(input, STDIN_FILENO) >= 0 &&
            (spawn->out < 0 || dup2(spawn->out, STDOUT_FILENO) >= 0) &&

@@ -13,9 +13,10 @@ struct mst_spawn {
     const char *path; /* of the file, as mst_spawn_find gave it */
     char *const *arguments;
     char *const *environment;
-    int out, error;   /* its standard output and error; -1: ours. Its input is /dev/null */
+    int input;        /* 0: /dev/null */
+    int out, error;   /* its standard output and error; -1: ours */
     int keep;         /* one more descriptor that it inherits under the same number; -1: none */
-    int death_signal; /* that it gets when this process dies */
+    int death_signal; /* that it gets when this process dies; 0: none */
     bool dump;        /* it may leave core dumps, as far as we may */
 };
 

@@ -3,8 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/launched.h"
 #include "agent/run.h"
 #include "cli/commands.h"
+
+#define NODES_MAX 65536u
+#define SIZE_MAX_OF_JOB 1000000u
+#define JOIN_WAIT_MS 30000 /* of an elastic run that does not say */
 
 static const struct mst_cli_flag flags[] = {
     {.letter = 'j',
@@ -39,6 +44,16 @@ static const struct mst_cli_flag flags[] = {
              .least = 1,
              .most = 65536,
              .help = "the same as --nproc, for those who know torchrun"}},
+    {.row = {.scope = MST_SCOPE_CLIENT,
+             .unit = MST_UNIT_TEXT,
+             .name = "secret_file",
+             .help = "the secret of a run over several nodes (default: node 0 makes one)"}},
+    {.row = {.scope = MST_SCOPE_CLIENT,
+             .unit = MST_UNIT_FLAG,
+             .name = "insecure",
+             .standard_text = "0",
+             .most = 1,
+             .help = "several nodes without a secret: anybody on the network can join"}},
 };
 
 /* Inside a rank of another run the environment speaks of that one's job, not of ours. */
@@ -67,30 +82,101 @@ static const char *grow_of(const struct mst_cli *cli)
     return words[number(cli, "grow", 0)];
 }
 
+/* "3" or "2:4". False: it is neither. */
+static bool read_nodes(const char *text, uint32_t *min_out, uint32_t *max_out)
+{
+    char *end = NULL;
+    unsigned long min = strtoul(text, &end, 10), max = min;
+    bool ok = end != text;
+
+    if (ok && *end == ':') {
+        text = end + 1;
+        max = strtoul(text, &end, 10);
+        ok = end != text;
+    }
+    if (!ok || *end != '\0' || min < 1 || max < min || max > NODES_MAX) {
+        return false;
+    }
+    *min_out = (uint32_t)min;
+    *max_out = (uint32_t)max;
+    return true;
+}
+
+static const char *text_of(const struct mst_cli *cli, const char *name)
+{
+    const char *text = given(cli, name) ? mst_cli_text(cli, name) : NULL;
+
+    return text != NULL && *text != '\0' ? text : NULL;
+}
+
+/* Node 0 decides what the run is; the others are told, and may repeat it. */
+static void settle(struct mst_run_options *options)
+{
+    uint32_t nodes;
+
+    options->nproc = options->nproc != 0 ? options->nproc : 1;
+    options->nodes_min = options->nodes_min != 0 ? options->nodes_min : 1;
+    options->nodes_max = options->nodes_max != 0 ? options->nodes_max : 1;
+    nodes = options->nodes_max;
+    options->size = options->size != 0 ? options->size : nodes * options->nproc;
+    if (options->nodes_min < nodes && options->min_size == 0) {
+        options->min_size = options->nodes_min * options->nproc;
+    }
+    if (options->nodes_min < nodes && options->join_wait_ms == 0) {
+        options->join_wait_ms = JOIN_WAIT_MS;
+    }
+}
+
+static int check_nodes(const struct mst_cli *cli, const struct mst_run_options *options)
+{
+    if (options->join != NULL) {
+        return options->job != NULL
+                   ? MST_CLI_OK
+                   : mst_cli_usage(cli,
+                                   "--join %s: -j says which job; node 0 prints the whole line",
+                                   options->join);
+    }
+    if (options->node_rank > 0) {
+        return mst_cli_usage(cli, "--node-rank %d: --join says where node 0 is",
+                             (int)options->node_rank);
+    }
+    if ((uint64_t)options->nodes_max * options->nproc > SIZE_MAX_OF_JOB) {
+        return mst_cli_usage(cli, "%u nodes with %u ranks each are more than %u ranks",
+                             (unsigned)options->nodes_max, (unsigned)options->nproc,
+                             SIZE_MAX_OF_JOB);
+    }
+    if (options->nodes_max > 1 && options->size != options->nodes_max * options->nproc) {
+        return mst_cli_usage(cli, "--size %u is not what %u nodes with %u ranks each make",
+                             (unsigned)options->size, (unsigned)options->nodes_max,
+                             (unsigned)options->nproc);
+    }
+    return MST_CLI_OK;
+}
+
 static int check(const struct mst_cli *cli, const struct mst_run_options *options)
 {
     if (cli->argument_count == 0) {
         return mst_cli_usage(cli, "which program? usage: muster run -n 4 -- PROGRAM ARGUMENTS");
     }
-    if (options->size < options->nproc) {
+    if (options->join == NULL && options->size < options->nproc) {
         return mst_cli_usage(cli, "--size %u is less than the %u ranks to be started",
                              (unsigned)options->size, (unsigned)options->nproc);
     }
-    if (options->min_size > options->size) {
+    if (options->size != 0 && options->min_size > options->size) {
         return mst_cli_usage(cli, "--min-size %u is more than the %u ranks of the job",
                              (unsigned)options->min_size, (unsigned)options->size);
     }
-    return MST_CLI_OK;
+    return check_nodes(cli, options);
 }
 
 static int run(struct mst_cli *cli)
 {
     char lease[24];
-    int64_t nproc = number(cli, "nproc_per_node", mst_cli_number(cli, "nproc"));
+    int64_t nproc = number(cli, "nproc", 0);
     struct mst_run_options options = {
         .job = given(cli, "job") ? mst_cli_text(cli, "job") : NULL,
-        .nproc = (uint32_t)nproc,
-        .size = (uint32_t)number(cli, "size", nproc),
+        .nproc = (uint32_t)number(cli, "nproc_per_node", nproc),
+        .size = (uint32_t)number(cli, "size", 0),
         .min_size = (uint32_t)number(cli, "min_size", 0),
         .join_wait_ms = number(cli, "join_wait", 0),
         .grow = grow_of(cli),
@@ -98,12 +184,32 @@ static int run(struct mst_cli *cli)
         .http = given(cli, "http") ? mst_cli_text(cli, "http") : NULL,
         .max_restarts = (uint32_t)mst_cli_number(cli, "max_restarts"),
         .grace_ms = mst_cli_number(cli, "grace"),
+        .node_rank = number(cli, "node_rank", -1),
+        .join = text_of(cli, "join"),
+        .listen = text_of(cli, "listen"),
+        .avoid = text_of(cli, "avoid"),
+        .secret_file = text_of(cli, "secret_file"),
+        .insecure = number(cli, "insecure", 0) != 0,
+        .service_wait_ms = mst_cli_number(cli, "service_wait"),
         .dump = mst_cli_number(cli, "core") != 0,
         .label = mst_cli_number(cli, "label") != 0,
         .arguments = cli->arguments,
     };
-    int code = check(cli, &options);
+    const char *nodes = text_of(cli, "nnodes");
+    struct mst_launched launched;
+    int code;
 
+    if (nodes != NULL && !read_nodes(nodes, &options.nodes_min, &options.nodes_max)) {
+        return mst_cli_usage(cli, "--nnodes %s: a number of nodes or MIN:MAX is expected", nodes);
+    }
+    code = mst_launched_take(&options, &launched);
+    if (code != MST_CLI_OK) {
+        return code;
+    }
+    if (options.join == NULL) {
+        settle(&options);
+    }
+    code = check(cli, &options);
     (void)snprintf(lease, sizeof lease, "%lldms", (long long)mst_cli_number(cli, "lease"));
     mst_cli_forget_place();
     return code == MST_CLI_OK ? mst_run(&options) : code;

@@ -10,6 +10,7 @@
 
 #include "cli/commands.h"
 #include "io/uv/service.h"
+#include "muster/client.h"
 
 #define INHERITED_MAX 65536 /* descriptors looked for */
 
@@ -36,6 +37,21 @@ static const struct mst_cli_flag flags[] = {
              .least = 0,
              .most = 1000000,
              .help = "descriptor that gets a newline when the service can be reached"}},
+    {.row = {.unit = MST_UNIT_TEXT,
+             .name = "journal",
+             .standard_text = "",
+             .help = "folder that keeps the state, so that the next service goes on with it"}},
+    {.row = {.unit = MST_UNIT_FLAG,
+             .name = "sync",
+             .standard_text = "0",
+             .most = 1,
+             .help = "with --journal: what was answered survives a crash of this host too"}},
+    {.row = {.unit = MST_UNIT_CHOICE,
+             .name = "journal_full",
+             .standard_text = "refuse",
+             .choices = "refuse, continue",
+             .help =
+                 "when the journal's disk is full: refuse what must be kept, or go on without"}},
     {.row = {.unit = MST_UNIT_CHOICE,
              .name = "log_level",
              .standard = MST_INFO,
@@ -181,6 +197,13 @@ static int serve(const struct mst_cli *cli, char *list, int background)
     if (config.parent && !mst_cli_given(cli, "log_level")) {
         config.log_level = MST_WARN; /* it shares stderr with somebody's program */
     }
+    config.journal.path = *mst_cli_text(cli, "journal") ? mst_cli_text(cli, "journal") : NULL;
+    config.journal.version = muster_version();
+    config.journal.sync = mst_cli_number(cli, "sync") != 0;
+    config.journal.go_on_when_full = mst_cli_number(cli, "journal_full") != 0;
+    if (config.journal.sync && !config.journal.path) {
+        return mst_cli_usage(cli, "--sync needs a folder to write to: --journal DIR");
+    }
     take_limits(cli, &config.limits);
     status = mst_uv_service_open(&service, &config, &err);
     mst_secret_wipe(&secret);
@@ -188,7 +211,7 @@ static int serve(const struct mst_cli *cli, char *list, int background)
         return mst_cli_fail_with(cli, &err);
     }
     if (announce(cli, service) && (background < 0 || detach(cli, background))) {
-        mst_uv_service_run(service);
+        code = mst_uv_service_run(service) ? MST_CLI_OK : MST_CLI_FAILED;
     } else {
         code = MST_CLI_FAILED;
     }
@@ -280,7 +303,9 @@ const struct mst_cli_command mst_cli_serve = {
         "HOST:PORT\nor [::1]:PORT, also several; port 0 is any free one. Beyond this machine it "
         "wants a "
         "secret\n(--secret-file; TCP connections are then TLS 1.3) or --insecure. SIGTERM and "
-        "SIGINT stop it.\n",
+        "SIGINT stop it.\n"
+        "With --journal a service that is started again, after whatever end, goes on where this "
+        "one was.\n",
     .example = "  muster serve --job train --lease 30s\n",
     .flags = flags,
     .flag_count = sizeof flags / sizeof flags[0],

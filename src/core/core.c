@@ -421,3 +421,13 @@ void mst_core_done(struct mst_core *core, const struct mst_effect *effect)
         core->current = NULL;
     }
 }
+
+bool mst_core_has_agent(const struct mst_core *core)
+{
+    const struct mst_session *session = mst_session_first(core);
+
+    while (session && session->role != MST_ROLE_AGENT) {
+        session = mst_session_next(session);
+    }
+    return session != NULL;
+}

@@ -83,6 +83,10 @@ uint64_t mst_core_deadline_ns(
 const struct mst_effect *mst_core_next(struct mst_core *core);
 void mst_core_done(struct mst_core *core, const struct mst_effect *effect);
 
+/* Whether the session of an agent lives: the runs that started the service of another are over only
+ * when none does. */
+bool mst_core_has_agent(const struct mst_core *core);
+
 /* ---- for a journal: what to keep of an input, and how to begin again ----
  *
  * A journal keeps the inputs; the same inputs give the same state, whenever effects are drained.

@@ -462,26 +462,34 @@ def test_a_joiner_that_waits_when_the_others_are_done_is_stopped(run):
     assert job.run.wait() == 0
 
 
-def test_the_death_of_the_service_is_the_cause(run):
-    job = run(2, "--lease", "1s")
-    job.entered()
+def test_the_death_of_the_service_costs_nobody(run, muster, env):
+    """The next one has the same address and goes on from the journal, which is gone with the run."""
+    job = run(2)
+    before = job.entered()
+    said = muster("key", "put", "k", "v", "-j", job.job)
+    assert said.returncode == 0, said.stderr
     service = job.service()
     os.kill(service, signal.SIGKILL)
-    assert job.run.wait() == 125
-    assert f"first cause: the service of job '{job.job}' (pid {service})" in job.last_line()
-    assert "was killed by signal 9 (Killed)" in job.last_line()
+    line = job.log.wait_for("the service of the job was killed by signal 9 (Killed)")
+    assert line.endswith("it is started again and goes on from its journal")
+    assert muster("key", "get", "k", "-j", job.job, "--addr",
+                  f"unix:{env['MUSTER_RUNTIME_DIR']}/{job.job}.sock").stdout == "v\n"
+    assert job.service() != service
+    job.all_well(before)
+    assert job.generations().keys() == {1}
+    assert os.listdir(env["MUSTER_RUNTIME_DIR"]) == []
 
 
-def test_a_service_that_cannot_be_started_again_is_tried_ever_more_seldom(run, env):
+def test_a_service_that_cannot_be_started_again_ends_the_run(run, env):
     job = run(1, "--lease", "10m")
     job.entered()
+    service = job.service()
     shutil.rmtree(env["MUSTER_RUNTIME_DIR"])
-    os.kill(job.service(), signal.SIGKILL)
-    job.log.wait_for("the service of the job ended with status 1 again; the next try is in 1 s")
-    job.log.wait_for("the service of the job ended with status 1 again; the next try is in 2 s")
-    assert len(job.log.having("muster serve: cannot serve on")) == 2
-    job.run.signal(signal.SIGTERM)
-    job.run.wait()
+    os.kill(service, signal.SIGKILL)
+    assert job.run.wait() == 125
+    assert job.log.having("muster serve: cannot keep a journal in")
+    assert f"first cause: the service of job '{job.job}'" in job.last_line()
+    assert "ended with status 1" in job.last_line()
 
 
 def test_status_says_how_a_rank_died(run, muster):

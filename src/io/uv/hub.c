@@ -67,7 +67,7 @@ static void heap_release(void *ctx, void *p)
 static uint64_t now(struct mst_uv_hub *hub)
 {
     if (hub->now_ns == 0) {
-        hub->now_ns = uv_hrtime();
+        hub->now_ns = mst_uv_feed_now_ns(&hub->feed);
     }
     return hub->now_ns;
 }
@@ -159,7 +159,7 @@ static void forget(struct mst_uv_connection *connection)
 {
     if (!connection->forgotten) {
         connection->forgotten = true;
-        mst_core_close(connection->hub->core, now(connection->hub), connection->id);
+        mst_uv_feed_close(&connection->hub->feed, now(connection->hub), connection->id);
     }
 }
 
@@ -285,7 +285,7 @@ static void pump(struct mst_uv_connection *connection)
             return;
         }
         mst_list_remove(&connection->probation);
-        if (mst_core_request(hub->core, now(hub), connection->id, &request) != MUSTER_OK) {
+        if (mst_uv_feed_request(&hub->feed, now(hub), connection->id, &request) != MUSTER_OK) {
             hang_up_on(connection, "out of memory");
             return;
         }
@@ -522,7 +522,8 @@ static void flush(struct mst_uv_connection *connection)
 }
 
 /* Effects first: replies of one turn to one connection share a write. A connection that is dropped
- * may cause effects for others, so this goes round until both are exhausted. */
+ * may cause effects for others, so this goes round until both are exhausted. No byte leaves before
+ * the journal has kept what was fed so far. */
 static void settle(struct mst_uv_hub *hub)
 {
     for (;;) {
@@ -535,7 +536,7 @@ static void settle(struct mst_uv_hub *hub)
             continue;
         }
         node = mst_list_take(&hub->dirty);
-        if (!node) {
+        if (!node || !mst_uv_feed_commit(&hub->feed)) {
             return;
         }
         flush(MST_CONTAINER(node, struct mst_uv_connection, dirty));
@@ -570,10 +571,14 @@ static void expire(struct mst_uv_hub *hub)
 
 static void on_trace(void *ctx, const struct mst_trace *line)
 {
-    struct mst_uv_log *log = ctx;
+    const struct mst_uv_hub *hub = ctx;
+    struct mst_uv_log *log = hub->log;
     char job[1024];
     struct mst_text text = mst_text_in(job, sizeof job);
 
+    if (hub->recovering) {
+        return;
+    }
     if (line->job.size == 0) {
         mst_uv_log_line(log, line->level, "core", "%s", line->text);
     } else {
@@ -583,10 +588,12 @@ static void on_trace(void *ctx, const struct mst_trace *line)
 }
 
 muster_status mst_uv_hub_init(struct mst_uv_hub *hub, uv_loop_t *loop, struct mst_uv_log *log,
-                              uint64_t lease_ns, const struct mst_limits *limits)
+                              uint64_t lease_ns, const struct mst_limits *limits,
+                              const struct mst_uv_journal_config *journal, struct muster_error *err)
 {
     const struct mst_core_config config = {
-        .lease_ns = lease_ns, .limits = *limits, .trace = on_trace, .trace_ctx = log};
+        .lease_ns = lease_ns, .limits = *limits, .trace = on_trace, .trace_ctx = hub};
+    muster_status status;
 
     memset(hub, 0, sizeof *hub);
     hub->loop = loop;
@@ -598,7 +605,12 @@ muster_status mst_uv_hub_init(struct mst_uv_hub *hub, uv_loop_t *loop, struct ms
     mst_list_init(&hub->ready);
     mst_list_init(&hub->probation);
     mst_list_init(&hub->unproven);
-    return mst_core_new(&hub->core, &config, &hub->mem);
+    hub->recovering = true;
+    status = mst_uv_feed_init(&hub->feed, loop, log, &config, journal, &hub->mem, err);
+    hub->recovering = false;
+    hub->core = hub->feed.core;
+    hub->last_id = hub->feed.last_conn;
+    return status;
 }
 
 void mst_uv_hub_secure(struct mst_uv_hub *hub, struct mst_tls_context *tls)
@@ -608,8 +620,8 @@ void mst_uv_hub_secure(struct mst_uv_hub *hub, struct mst_tls_context *tls)
 
 void mst_uv_hub_fini(struct mst_uv_hub *hub)
 {
-    mst_core_free(hub->core);
     hub->core = NULL;
+    mst_uv_feed_fini(&hub->feed);
 }
 
 /* On TCP a uid cannot be asked; that is why the user's own socket is the default. */
@@ -708,7 +720,7 @@ void mst_uv_hub_accept(struct mst_uv_hub *hub, int fd)
     at = slot(hub, connection->id);
     *at = connection;
     put_on_probation(connection, hub->patience_ns);
-    if (mst_core_open(hub->core, now(hub), connection->id) != MUSTER_OK) {
+    if (mst_uv_feed_open(&hub->feed, now(hub), connection->id) != MUSTER_OK) {
         connection->forgotten = true;
         tell(connection, MST_WARN, "connection-refused", "no room for another connection");
         drop(connection);
@@ -734,17 +746,21 @@ void mst_uv_hub_resume(struct mst_uv_hub *hub)
 
 void mst_uv_hub_turn(struct mst_uv_hub *hub)
 {
-    mst_core_tick(hub->core, now(hub));
+    mst_uv_feed_tick(&hub->feed, now(hub));
     settle(hub);
     expire(hub);
     settle(hub);
     hub->strangers_read = 0;
+    if (mst_uv_feed_commit(&hub->feed)) {
+        mst_uv_feed_rest(&hub->feed);
+    }
     hub->now_ns = 0;
 }
 
 uint64_t mst_uv_hub_deadline_ns(const struct mst_uv_hub *hub)
 {
-    uint64_t deadline_ns = mst_core_deadline_ns(hub->core);
+    uint64_t deadline_ns = mst_uv_feed_deadline_ns(&hub->feed);
+    uint64_t now_ns = mst_uv_feed_now_ns(&hub->feed);
 
     if (!mst_list_empty(&hub->ready)) {
         return 0;
@@ -755,7 +771,10 @@ uint64_t mst_uv_hub_deadline_ns(const struct mst_uv_hub *hub)
 
         deadline_ns = first->until_ns < deadline_ns ? first->until_ns : deadline_ns;
     }
-    return deadline_ns;
+    if (deadline_ns == UINT64_MAX) {
+        return deadline_ns;
+    }
+    return deadline_ns > now_ns ? uv_hrtime() + (deadline_ns - now_ns) : 0;
 }
 
 void mst_uv_hub_stop(struct mst_uv_hub *hub)

@@ -28,6 +28,7 @@
 #include "base/mem.h"
 #include "core/core.h"
 #include "io/tls.h"
+#include "io/uv/feed.h"
 #include "io/uv/log.h"
 
 #define MST_UV_READ_BYTES 65536u
@@ -37,11 +38,12 @@ struct mst_uv_connection;
 
 struct mst_uv_hub {
     uv_loop_t *loop;
-    struct mst_core *core;
+    struct mst_core *core; /* the feed's */
+    struct mst_uv_feed feed;
     struct mst_uv_log *log;
     struct mst_mem mem;
     struct mst_limits limits;
-    uint64_t now_ns;      /* of this turn; 0: not taken yet */
+    uint64_t now_ns;      /* of this turn, on the core's clock; 0: not taken yet */
     uint64_t patience_ns; /* with who asks nothing, or does not read its last words: a lease */
     uint64_t last_id;
     uint64_t count;              /* connections */
@@ -53,6 +55,7 @@ struct mst_uv_hub {
     uint64_t complaints_until_ns; /* the log takes so many lines about strangers in a while */
     uint32_t complaints;
     bool stopping;
+    bool recovering;           /* what is decided was told before */
     struct mst_list dirty;     /* have output that was not offered to the socket in this turn */
     struct mst_list ready;     /* have whole requests that are not decoded yet */
     struct mst_list probation; /* must say something, or finish, within a time; oldest first */
@@ -60,9 +63,12 @@ struct mst_uv_hub {
     unsigned char input[MST_UV_READ_BYTES];
 };
 
-/* ENOMEM, EINVAL: the core refused the limits. `log` and `loop` outlive the hub. */
+/* Recovers what the journal has, if there is one. Any failure: `err` is one line. `log` and `loop`
+ * outlive the hub. */
 muster_status mst_uv_hub_init(struct mst_uv_hub *hub, uv_loop_t *loop, struct mst_uv_log *log,
-                              uint64_t lease_ns, const struct mst_limits *limits);
+                              uint64_t lease_ns, const struct mst_limits *limits,
+                              const struct mst_uv_journal_config *journal,
+                              struct muster_error *err);
 /* From now on TCP connections must show the secret. The context outlives the hub. */
 void mst_uv_hub_secure(struct mst_uv_hub *hub, struct mst_tls_context *tls);
 void mst_uv_hub_fini(struct mst_uv_hub *hub); /* after the loop has closed all handles */
@@ -77,10 +83,12 @@ void mst_uv_hub_accept(struct mst_uv_hub *hub, int fd);
 /* Before the loop polls. */
 void mst_uv_hub_resume(struct mst_uv_hub *hub);
 
-/* After everything readable was read. */
+/* After everything readable was read. hub->feed.broken: the journal failed, nothing may leave any
+ * more, and the service must stop. */
 void mst_uv_hub_turn(struct mst_uv_hub *hub);
 
-/* When the next turn is due at the latest; 0: at once, UINT64_MAX: when something comes. */
+/* When the next turn is due at the latest, as uv_hrtime tells time; 0: at once, UINT64_MAX: when
+ * something comes. */
 uint64_t mst_uv_hub_deadline_ns(const struct mst_uv_hub *hub);
 
 /* No more reading: what is to be written is written, for a short time, and all connections close.

@@ -21,6 +21,7 @@
 
 #define ACCEPT_BATCH 64u     /* connections accepted from one socket in one turn */
 #define ACCEPT_PAUSE_MS 100u /* when there are no descriptors left */
+#define ORPHAN_MS 250u       /* how often it looks whether anybody still needs it */
 
 struct door {
     uv_poll_t poll;
@@ -33,7 +34,7 @@ struct mst_uv_service {
     uv_prepare_t prepare;
     uv_check_t check;
     uv_idle_t at_once; /* while active, the loop does not wait for events */
-    uv_timer_t timer, pause, nobody_came;
+    uv_timer_t timer, pause, nobody_came, orphan;
     uv_signal_t on_term, on_int;
     uv_poll_t parent;
     bool parent_watched;
@@ -126,7 +127,7 @@ static void on_check(uv_check_t *check)
     }
     mst_uv_report_turn(&service->report, began_ns);
     mst_uv_log_flush(&service->log);
-    if (service->stopping && service->hub.count == 0) {
+    if (service->hub.feed.broken || (service->stopping && service->hub.count == 0)) {
         uv_stop(&service->loop);
     }
 }
@@ -209,6 +210,30 @@ static void on_signal(uv_signal_t *handle, int number)
     stop(handle->data, number == SIGTERM ? "SIGTERM" : "SIGINT");
 }
 
+static void on_orphan(uv_timer_t *timer)
+{
+    struct mst_uv_service *service = timer->data;
+
+    if (!mst_core_has_agent(service->hub.core)) {
+        uv_timer_stop(timer);
+        stop(service, "the parent is gone");
+        uv_idle_start(&service->at_once, on_at_once); /* the loop must not wait for events now */
+    }
+}
+
+/* The run that started it was killed. Where other nodes take part in the job, that costs the ranks
+ * of its own node and no more: their agents keep the service until the last of them is gone. */
+static void lose_parent(struct mst_uv_service *service)
+{
+    if (mst_core_has_agent(service->hub.core)) {
+        mst_uv_log_line(&service->log, MST_WARN, "service",
+                        "parent-gone going-on-for=\"the agents of other nodes\"");
+        uv_timer_start(&service->orphan, on_orphan, ORPHAN_MS, ORPHAN_MS);
+    } else {
+        stop(service, "the parent is gone");
+    }
+}
+
 static void on_parent(uv_poll_t *poll, int status, int events)
 {
     struct mst_uv_service *service = poll->data;
@@ -221,7 +246,7 @@ static void on_parent(uv_poll_t *poll, int status, int events)
     }
     if (size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR)) {
         uv_poll_stop(&service->parent);
-        stop(service, "the parent is gone");
+        lose_parent(service);
     }
 }
 
@@ -260,6 +285,7 @@ static void init_handles(struct mst_uv_service *service)
     uv_timer_init(loop, &service->timer);
     uv_timer_init(loop, &service->pause);
     uv_timer_init(loop, &service->nobody_came);
+    uv_timer_init(loop, &service->orphan);
     uv_signal_init(loop, &service->on_term);
     uv_signal_init(loop, &service->on_int);
     service->prepare.data = service;
@@ -268,6 +294,7 @@ static void init_handles(struct mst_uv_service *service)
     service->timer.data = service;
     service->pause.data = service;
     service->nobody_came.data = service;
+    service->orphan.data = service;
     service->on_term.data = service;
     service->on_int.data = service;
 }
@@ -387,15 +414,13 @@ muster_status mst_uv_service_open(struct mst_uv_service **out,
     status = open_report(service, config, err); /* first: it tells that the rest takes its time */
     if (status == MUSTER_OK) {
         status = mst_uv_hub_init(&service->hub, &service->loop, &service->log, config->lease_ns,
-                                 &config->limits);
-        if (status != MUSTER_OK) {
-            (void)fail(err, status, "cannot make the service", 0);
-        }
+                                 &config->limits, &config->journal, err);
     }
     if (status != MUSTER_OK) {
         mst_uv_report_close(&service->report);
         close_loop(&service->loop);
         mst_uv_log_fini(&service->log);
+        mst_uv_hub_fini(&service->hub);
         free(service);
         return status;
     }
@@ -432,12 +457,15 @@ const char *mst_uv_service_http(const struct mst_uv_service *service)
     return service->report.http ? service->report.listener.address : NULL;
 }
 
-void mst_uv_service_run(struct mst_uv_service *service)
+bool mst_uv_service_run(struct mst_uv_service *service)
 {
     mst_short_slice();
     accept_again(service);
+    mst_uv_log_flush(&service->log); /* what was recovered */
     uv_run(&service->loop, UV_RUN_DEFAULT);
+    mst_uv_feed_stop(&service->hub.feed);
     mst_uv_log_flush(&service->log);
+    return !service->hub.feed.broken;
 }
 
 void mst_uv_service_close(struct mst_uv_service *service)

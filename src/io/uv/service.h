@@ -10,6 +10,7 @@
 
 #include "core/core.h"
 #include "io/secret.h"
+#include "io/uv/feed.h"
 #include "muster/status.h"
 
 #define MST_UV_ADDRESSES_MAX 8u
@@ -24,13 +25,15 @@ struct mst_uv_service_config {
     enum mst_level log_level;
     const char *http; /* HOST:PORT of health and metrics; NULL or empty: none */
     const char *job;  /* what its /status.json shows; borrowed until the service is closed */
+    struct mst_uv_journal_config journal;
     const struct mst_secret *secret; /* TCP then speaks TLS, on loopback too; NULL: plain */
     bool insecure; /* serve, without a secret, on TCP addresses that others can reach */
     bool parent;     /* stop when stdin ends, whoever else is still there */
     bool until_idle; /* stop when the last session is over, or when none was opened in a lease */
 };
 
-/* Listens. EINVAL, EEXISTS: an address that is refused or taken; ENOMEM. `err` is one line. */
+/* Recovers its state, and then listens. EINVAL, EEXISTS: an address that is refused or taken;
+ * ENOMEM; EFAILED: what its journal has cannot be recovered. `err` is one line. */
 muster_status mst_uv_service_open(struct mst_uv_service **out,
                                   const struct mst_uv_service_config *config,
                                   struct muster_error *err);
@@ -41,8 +44,9 @@ const char *mst_uv_service_address(const struct mst_uv_service *service);
 /* HOST:PORT of health and metrics, with the port it got; NULL: none. */
 const char *mst_uv_service_http(const struct mst_uv_service *service);
 
-/* Serves until a signal, or the end of stdin, says stop. */
-void mst_uv_service_run(struct mst_uv_service *service);
+/* Serves until a signal, or the end of stdin, says stop. False: its journal failed, which the log
+ * says, and it had to stop. */
+bool mst_uv_service_run(struct mst_uv_service *service);
 
 /* Removes the sockets. */
 void mst_uv_service_close(struct mst_uv_service *service);

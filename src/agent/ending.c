@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* How a run ends: by a failure, by a signal, by the word of another node, or because nobody is left
+ * who does anything. */
+
+#define _GNU_SOURCE
+#include <signal.h>
+
+#include "agent/job.h"
+
+#define SERVICE_STOP_MS 3000 /* then it is killed */
+#define JOINERS_ALONE_MS 500 /* a seal that just let them in is told by then */
+
+/* ---- the end ---- */
+
+void mst_job_signal(struct mst_job *job, int number)
+{
+    (void)pthread_mutex_lock(&job->lock);
+    for (uint32_t i = 0; i < job->place_count; i++) {
+        const struct mst_process *process = job->places[i].process;
+
+        if (process != NULL && process->end != MST_PROCESS_GONE) {
+            mst_process_signal(process, number);
+        }
+    }
+    (void)pthread_mutex_unlock(&job->lock);
+}
+
+static void on_grace_over(uv_timer_t *timer)
+{
+    mst_job_signal(timer->data, SIGKILL);
+}
+
+void mst_job_end(struct mst_job *job, enum mst_ending ending, int number)
+{
+    if (job->ending == MST_GOES_ON) {
+        job->ending = ending;
+        job->ended_ns = mst_lib_now_ns();
+        mst_nodes_end(job, number);
+    }
+    (void)uv_timer_stop(&job->joiners);
+    for (uint32_t i = 0; i < job->place_count; i++) {
+        struct mst_place *place = &job->places[i];
+
+        if (place->state == MST_PLACE_WAITS) {
+            (void)uv_timer_stop(&place->again);
+            place->state = MST_PLACE_GIVEN_UP;
+        }
+    }
+    mst_job_signal(job, number);
+    if (!uv_is_active((uv_handle_t *)&job->grace)) {
+        (void)uv_timer_start(&job->grace, on_grace_over, (uint64_t)job->options->grace_ms, 0);
+    }
+}
+
+static void on_service_late(uv_timer_t *timer)
+{
+    struct mst_job *job = timer->data;
+
+    mst_service_kill(&job->service);
+    uv_stop(&job->loop);
+}
+
+/* No rank is left: the service is the last to go. */
+static void close_job(struct mst_job *job)
+{
+    job->closing = true;
+    (void)uv_timer_stop(&job->joiners);
+    mst_session_close(&job->session);
+    mst_service_stop(&job->service);
+    if (job->service.pid == 0) {
+        uv_stop(&job->loop);
+    } else {
+        (void)uv_timer_start(&job->grace, on_service_late, SERVICE_STOP_MS, 0);
+    }
+}
+
+/* On all nodes: some have ended well, and whoever is left was started again and never got in:
+ * nobody will take it in. */
+static bool only_joiners(struct mst_job *job)
+{
+    bool elsewhere = mst_nodes_finished_elsewhere(job);
+    bool done = elsewhere, joiner = false, other = false;
+
+    (void)pthread_mutex_lock(&job->lock);
+    for (uint32_t i = 0; i < job->place_count; i++) {
+        const struct mst_place *place = &job->places[i];
+        const struct mst_process *process = place->process;
+        bool runs = place->state == MST_PLACE_RUNS;
+        bool waits =
+            place->state == MST_PLACE_WAITS ||
+            (runs && (process->attempt > 0 || (elsewhere && mst_process_client(process) != 0)) &&
+             !process->joined && mst_process_generation(process) == 0);
+
+        done = done || place->state == MST_PLACE_DONE;
+        joiner = joiner || waits;
+        other = other || (runs && !waits);
+    }
+    (void)pthread_mutex_unlock(&job->lock);
+    if ((!job->uses_muster && !elsewhere) || !joiner || other) {
+        mst_nodes_state(job, MST_PEER_RUNS);
+        return false;
+    }
+    mst_nodes_state(job, MST_PEER_WAITS);
+    return done && !mst_nodes_others_run(job);
+}
+
+/* Whether a rank ended well after the last of the others had failed: then the work was done without
+ * those. Else it left before, and who was to go on has failed. */
+static bool done_without_them(struct mst_job *job)
+{
+    uint64_t failed_ns = 0, done_ns = 0;
+
+    if (mst_nodes_finished_elsewhere(job)) {
+        return true;
+    }
+    for (const struct mst_process *one = job->processes; one != NULL; one = one->older) {
+        uint64_t *last = mst_process_failed(one) ? &failed_ns : &done_ns;
+
+        if (one->end == MST_PROCESS_GONE && one->died_ns > *last) {
+            *last = one->died_ns;
+        }
+    }
+    return done_ns > failed_ns;
+}
+
+static void on_joiners(uv_timer_t *timer)
+{
+    struct mst_job *job = timer->data;
+
+    if (job->ending == MST_GOES_ON && only_joiners(job)) {
+        mst_job_end(job, done_without_them(job) ? MST_ENDS_WELL : MST_ENDS_FAILED, SIGTERM);
+        mst_job_look(job);
+    }
+}
+
+void mst_job_look(struct mst_job *job)
+{
+    bool over = true;
+
+    for (uint32_t i = 0; i < job->place_count; i++) {
+        over = over && job->places[i].state != MST_PLACE_RUNS &&
+               job->places[i].state != MST_PLACE_WAITS;
+    }
+    if (job->closing) {
+        return;
+    }
+    if (over) {
+        if (mst_nodes_may_leave(job)) {
+            close_job(job);
+        }
+    } else if (job->ending == MST_GOES_ON && only_joiners(job) &&
+               !uv_is_active((uv_handle_t *)&job->joiners)) {
+        (void)uv_timer_start(&job->joiners, on_joiners, JOINERS_ALONE_MS, 0);
+    }
+}

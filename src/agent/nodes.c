@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "agent/nodes.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/job.h"
+
+#define TICK_MS 500u
+#define NS_PER_MS 1000000u
+#define FAREWELL_MS                                                                                \
+    10000u /* what a node tells or waits to be told when the run ends, at the most */
+#define EXIT_ALONE 1
+
+static bool several(const struct mst_job *job)
+{
+    return job->options->nodes_max > 1;
+}
+
+/* ---- what the service tells, with the client's lock held ---- */
+
+static void on_agent(struct mst_job *job, const struct mst_who *who)
+{
+    struct mst_peer *peer;
+
+    if (who->index >= job->options->nodes_max) {
+        return;
+    }
+    peer = &job->nodes.peers[who->index];
+    peer->seen = true;
+    peer->here = who->state == MST_PRESENT || who->state == MST_SILENT || who->state == MST_JOINING;
+    if (!peer->here) {
+        peer->state = MST_PEER_RUNS;
+    }
+}
+
+static void on_member(void *ctx, const struct mst_who *who)
+{
+    struct mst_job *job = ctx;
+
+    (void)pthread_mutex_lock(&job->lock);
+    if (who->role == MST_ROLE_AGENT) {
+        on_agent(job, who);
+    } else if (who->role == MST_ROLE_RANK && who->index < job->options->size) {
+        job->nodes.ranks_here[who->index] =
+            who->state == MST_PRESENT || who->state == MST_SILENT || who->state == MST_JOINING;
+    }
+    (void)pthread_mutex_unlock(&job->lock);
+    if (who->role == MST_ROLE_RANK) {
+        mst_place_member(job, who);
+    }
+}
+
+static void on_state(struct mst_job *job, const char *number, const char *value)
+{
+    unsigned long index = strtoul(number, NULL, 10);
+
+    if (index >= job->options->nodes_max) {
+        return;
+    }
+    job->nodes.peers[index].state = MST_PEER_RUNS;
+    if (strcmp(value, "waits") == 0) {
+        job->nodes.peers[index].state = MST_PEER_WAITS;
+    } else if (strcmp(value, "done") == 0) {
+        job->nodes.peers[index].state = MST_PEER_DONE;
+    }
+}
+
+static void take_key(struct mst_job *job, const char *name, char *value)
+{
+    struct mst_nodes *nodes = &job->nodes;
+    char *rest;
+
+    if (strncmp(name, "node/", 5) == 0) {
+        on_state(job, name + 5, value);
+    } else if (strcmp(name, "finished") == 0) {
+        nodes->some_finished = true;
+    } else if (strcmp(name, "restarts") == 0) {
+        nodes->restarts_told = (uint32_t)strtoul(value, NULL, 10);
+    } else if (strcmp(name, "end") == 0) {
+        nodes->end_number = (uint32_t)strtoul(value, &rest, 10);
+        nodes->end_signal = (int)strtol(rest, NULL, 10);
+        nodes->end_told = true;
+    } else if (strcmp(name, "cause") == 0) {
+        nodes->cause_code = (int)strtol(value, &rest, 10);
+        (void)snprintf(nodes->cause_text, sizeof nodes->cause_text, "%s",
+                       *rest == ' ' ? rest + 1 : rest);
+        nodes->cause_told = true;
+    }
+}
+
+static void on_key(void *ctx, struct mst_slice name, struct mst_slice value)
+{
+    struct mst_job *job = ctx;
+    char key[64], text[1024];
+
+    if (name.size >= sizeof key || value.size >= sizeof text) {
+        return; /* none of ours */
+    }
+    memcpy(key, name.data, name.size);
+    key[name.size] = '\0';
+    memcpy(text, value.data, value.size);
+    text[value.size] = '\0';
+    (void)pthread_mutex_lock(&job->lock);
+    take_key(job, key, text);
+    (void)pthread_mutex_unlock(&job->lock);
+}
+
+static void on_turn(void *ctx)
+{
+    struct mst_job *job = ctx;
+
+    (void)pthread_mutex_lock(&job->lock);
+    job->nodes.listed = true;
+    (void)pthread_mutex_unlock(&job->lock);
+    (void)uv_async_send(&job->woken);
+}
+
+static void on_fenced(void *ctx)
+{
+    struct mst_job *job = ctx;
+
+    (void)pthread_mutex_lock(&job->lock);
+    job->nodes.given_up = true;
+    (void)pthread_mutex_unlock(&job->lock);
+    (void)uv_async_send(&job->woken);
+}
+
+/* ---- this node, to the others ---- */
+
+static void name_note(struct mst_note *note, const char *key)
+{
+    *note = (struct mst_note){0};
+    (void)snprintf(note->key, sizeof note->key, MST_SESSION_KEYS "%s", key);
+}
+
+void mst_nodes_begin(struct mst_job *job)
+{
+    struct mst_session_events events = {
+        .member = on_member, .key = on_key, .turn = on_turn, .fenced = on_fenced, .ctx = job};
+    struct mst_nodes *nodes = &job->nodes;
+    char own[32];
+
+    (void)snprintf(own, sizeof own, "node/%" PRIu32, nodes->number);
+    name_note(&nodes->state, own);
+    nodes->state.owned = true;
+    name_note(&nodes->restarts, "restarts");
+    name_note(&nodes->finished, "finished");
+    name_note(&nodes->end, "end");
+    nodes->end.insert = true;
+    name_note(&nodes->cause, "cause");
+    (void)pthread_mutex_lock(&job->lock);
+    nodes->listed = nodes->given_up = false;
+    memset(nodes->peers, 0, job->options->nodes_max * sizeof *nodes->peers);
+    memset(nodes->ranks_here, 0, job->options->size * sizeof *nodes->ranks_here);
+    for (uint32_t i = 0; i < job->place_count; i++) {
+        job->places[i].index = nodes->number * job->place_count + i;
+    }
+    (void)pthread_mutex_unlock(&job->lock);
+    mst_session_watch(&job->session, &events);
+    mst_nodes_state(job, MST_PEER_RUNS);
+}
+
+void mst_nodes_state(struct mst_job *job, enum mst_peer_state state)
+{
+    static const char *const words[] = {"runs", "waits", "done"};
+
+    if (several(job) && strcmp(job->nodes.state.value, words[state]) != 0) {
+        mst_session_write(&job->session, &job->nodes.state, words[state]);
+    }
+}
+
+/* Two nodes that do so at once may come to one more than is allowed: a budget, no promise. */
+void mst_nodes_restarted(struct mst_job *job)
+{
+    job->restarts++;
+    if (several(job)) {
+        mst_session_add(&job->session, &job->nodes.restarts, 1);
+    }
+}
+
+void mst_nodes_finished(struct mst_job *job)
+{
+    if (several(job) && job->nodes.finished.value[0] == '\0') {
+        mst_session_write(&job->session, &job->nodes.finished, "1");
+    }
+}
+
+void mst_nodes_end(struct mst_job *job, int number)
+{
+    char value[32];
+
+    if (several(job) && (job->ending == MST_ENDS_FAILED || job->ending == MST_ENDS_SIGNAL)) {
+        (void)snprintf(value, sizeof value, "%" PRIu32 " %d", job->nodes.number, number);
+        mst_session_write(&job->session, &job->nodes.end, value);
+    }
+}
+
+/* ---- the others, as this node knows them ---- */
+
+/* Whether any other node is there in one of the states that `states` holds as bits. */
+static bool any_other(struct mst_job *job, unsigned states)
+{
+    bool any = false;
+
+    (void)pthread_mutex_lock(&job->lock);
+    for (uint32_t i = 0; i < job->options->nodes_max; i++) {
+        const struct mst_peer *peer = &job->nodes.peers[i];
+
+        any = any || (i != job->nodes.number && peer->here && (states & 1u << peer->state) != 0);
+    }
+    (void)pthread_mutex_unlock(&job->lock);
+    return any;
+}
+
+bool mst_nodes_others_run(struct mst_job *job)
+{
+    return any_other(job, 1u << MST_PEER_RUNS);
+}
+
+bool mst_nodes_finished_elsewhere(struct mst_job *job)
+{
+    bool finished;
+
+    (void)pthread_mutex_lock(&job->lock);
+    finished = job->nodes.some_finished && several(job);
+    (void)pthread_mutex_unlock(&job->lock);
+    return finished;
+}
+
+uint32_t mst_nodes_ranks_elsewhere(struct mst_job *job)
+{
+    uint32_t first = job->nodes.number * job->place_count, count = 0;
+
+    (void)pthread_mutex_lock(&job->lock);
+    for (uint32_t i = 0; i < job->options->size; i++) {
+        count += job->nodes.ranks_here[i] && i - first >= job->place_count;
+    }
+    (void)pthread_mutex_unlock(&job->lock);
+    return count;
+}
+
+/* As many nodes as the run needs have come, and those that are there are done. */
+static bool all_done(struct mst_job *job)
+{
+    uint32_t seen = 0;
+    bool listed;
+
+    (void)pthread_mutex_lock(&job->lock);
+    for (uint32_t i = 0; i < job->options->nodes_max; i++) {
+        seen += job->nodes.peers[i].seen;
+    }
+    listed = job->nodes.listed;
+    (void)pthread_mutex_unlock(&job->lock);
+    return listed && seen >= job->options->nodes_min &&
+           !any_other(job, 1u << MST_PEER_RUNS | 1u << MST_PEER_WAITS);
+}
+
+/* ---- leaving ---- */
+
+static bool late(const struct mst_job *job)
+{
+    return mst_lib_now_ns() - job->nodes.over_ns > (uint64_t)FAREWELL_MS * NS_PER_MS;
+}
+
+/* Ended well, as far as this node knows: so did the others, or they will say otherwise. */
+static bool done_everywhere(struct mst_job *job)
+{
+    muster_status status;
+
+    mst_nodes_state(job, MST_PEER_DONE);
+    return mst_session_told(&job->session, &job->nodes.state, &status) && all_done(job);
+}
+
+/* This node decided the end, unless another was earlier: then it is the other's. */
+static bool cause_is_told(struct mst_job *job)
+{
+    struct mst_nodes *nodes = &job->nodes;
+    char text[900], value[1000];
+    muster_status status;
+
+    if (!mst_session_told(&job->session, &nodes->end, &status)) {
+        return late(job);
+    }
+    if (status == MUSTER_EEXISTS) {
+        job->ending = MST_ENDS_ELSEWHERE;
+        return false;
+    }
+    if (nodes->cause.value[0] == '\0') {
+        mst_output_drain(job->output); /* the last words of the one that failed are in it */
+        mst_cause_text(job, text, sizeof text);
+        (void)snprintf(value, sizeof value, "%d %s", mst_cause_code(job), text);
+        mst_session_write(&job->session, &nodes->cause, value);
+    }
+    return mst_session_told(&job->session, &nodes->cause, &status) || late(job);
+}
+
+static bool cause_is_known(struct mst_job *job)
+{
+    bool known;
+
+    (void)pthread_mutex_lock(&job->lock);
+    known = job->nodes.cause_told || (job->nodes.listed && job->nodes.end_told &&
+                                      !job->nodes.peers[job->nodes.end_number].here);
+    (void)pthread_mutex_unlock(&job->lock);
+    return known || late(job);
+}
+
+static bool nothing_left_to_say(struct mst_job *job)
+{
+    if (job->ending == MST_ENDS_FAILED || job->ending == MST_ENDS_SIGNAL) {
+        return cause_is_told(job);
+    }
+    if (job->ending == MST_ENDS_ELSEWHERE) {
+        return cause_is_known(job);
+    }
+    return done_everywhere(job);
+}
+
+bool mst_nodes_may_leave(struct mst_job *job)
+{
+    struct mst_nodes *nodes = &job->nodes;
+
+    if (!several(job) || job->session.client == NULL || job->ending == MST_ENDS_ALONE) {
+        return true;
+    }
+    if (nodes->over_ns == 0) {
+        nodes->over_ns = mst_lib_now_ns();
+    }
+    if (!nothing_left_to_say(job)) {
+        return false;
+    }
+    /* The service goes last: the others have still to read in it, and to take their leave. */
+    return !nodes->first ||
+           !any_other(job, 1u << MST_PEER_RUNS | 1u << MST_PEER_WAITS | 1u << MST_PEER_DONE);
+}
+
+/* ---- on the loop ---- */
+
+/* The service has decided that this node is lost, and its ranks with it. They know it too, and do
+ * nothing any more. */
+static void on_given_up(struct mst_job *job)
+{
+    struct mst_nodes *nodes = &job->nodes;
+    bool again = job->restarts < job->options->max_restarts;
+    char then[64];
+
+    if (job->ending != MST_GOES_ON || job->closing) {
+        return;
+    }
+    (void)snprintf(then, sizeof then,
+                   "is not started again: %" PRIu32 " of %" PRIu32 " restarts are used",
+                   job->restarts, job->options->max_restarts);
+    if (again) {
+        job->restarts++; /* the others are told when it is back */
+        (void)snprintf(then, sizeof then, "comes back as a newcomer (%" PRIu32 " of %" PRIu32 ")",
+                       job->restarts, job->options->max_restarts);
+    }
+    mst_say("node %" PRIu32
+            " (%s) was given up: it was cut off, or stood still, for longer than the "
+            "lease; its %" PRIu32 " ranks are killed, and it %s",
+            nodes->number, job->host, job->place_count, then);
+    if (!again) {
+        mst_job_end(job, MST_ENDS_ALONE, SIGKILL);
+        return;
+    }
+    nodes->rejoins = true;
+    for (uint32_t i = 0; i < job->place_count; i++) {
+        (void)uv_timer_stop(&job->places[i].again);
+    }
+    mst_job_signal(job, SIGKILL);
+}
+
+static bool nothing_runs(const struct mst_job *job)
+{
+    for (uint32_t i = 0; i < job->place_count; i++) {
+        if (job->places[i].state == MST_PLACE_RUNS) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void mst_nodes_look(struct mst_job *job)
+{
+    struct mst_nodes *nodes = &job->nodes;
+    bool given_up, end;
+    int number;
+
+    (void)pthread_mutex_lock(&job->lock);
+    given_up = nodes->given_up;
+    nodes->given_up = false;
+    end = nodes->end_told;
+    number = nodes->end_signal;
+    if (nodes->restarts_told > job->restarts) {
+        job->restarts = nodes->restarts_told;
+    }
+    (void)pthread_mutex_unlock(&job->lock);
+    if (given_up && job->service_lost == 0) {
+        on_given_up(job);
+    }
+    if (end && several(job) && (job->ending == MST_GOES_ON || job->ending == MST_ENDS_WELL)) {
+        job->ending = MST_GOES_ON;
+        mst_job_end(job, MST_ENDS_ELSEWHERE, number);
+    }
+    if (nodes->rejoins && !nodes->joining && job->ending == MST_GOES_ON && nothing_runs(job)) {
+        mst_session_close(&job->session);
+        mst_nodes_join(job, MUSTER_INDEX_ANY, FAREWELL_MS);
+    }
+}
+
+static void on_silence(struct mst_job *job)
+{
+    struct mst_nodes *nodes = &job->nodes;
+    uint64_t now_ns = mst_lib_now_ns();
+
+    if (!mst_session_silent(&job->session)) {
+        if (nodes->silent_since_ns != 0) {
+            mst_say("the service at %s answers again", nodes->addr);
+        }
+        nodes->silent_since_ns = 0;
+        for (uint32_t i = 0; i < job->place_count && !nodes->rejoins; i++) {
+            mst_place_go_on(&job->places[i]);
+        }
+        return;
+    }
+    if (nodes->silent_since_ns == 0) {
+        nodes->silent_since_ns = now_ns;
+        mst_say("the service at %s does not answer; the ranks have stopped and wait for it",
+                nodes->addr);
+    } else if (job->ending == MST_GOES_ON &&
+               now_ns - nodes->silent_since_ns >
+                   (uint64_t)job->options->service_wait_ms * NS_PER_MS) {
+        mst_say("the service at %s did not answer for %" PRId64
+                " s (--service-wait); this node ends",
+                nodes->addr, job->options->service_wait_ms / 1000);
+        job->launch_code = MST_EXIT_LAUNCHER;
+        mst_job_end(job, MST_ENDS_ALONE, SIGTERM);
+    }
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct mst_job *job = timer->data;
+
+    if (!job->closing && !job->nodes.joining) {
+        on_silence(job);
+        mst_job_look(job);
+    }
+}
+
+bool mst_nodes_prepare(struct mst_job *job)
+{
+    struct mst_nodes *nodes = &job->nodes;
+
+    nodes->peers = calloc(job->options->nodes_max, sizeof *nodes->peers);
+    nodes->ranks_here = calloc(job->options->size, sizeof *nodes->ranks_here);
+    if (nodes->peers == NULL || nodes->ranks_here == NULL) {
+        return false;
+    }
+    (void)uv_timer_init(&job->loop, &nodes->tick);
+    nodes->tick.data = job;
+    nodes->work.data = job;
+    if (several(job)) {
+        (void)uv_timer_start(&nodes->tick, on_tick, TICK_MS, TICK_MS);
+    }
+    return true;
+}
+
+void mst_nodes_release(struct mst_job *job)
+{
+    if (job->nodes.secret_made) {
+        (void)unlink(job->nodes.secret);
+    }
+    free(job->nodes.peers);
+    free(job->nodes.ranks_here);
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/job.h"
+
+/* Where mst_say writes. */
+static int said_to = STDERR_FILENO;
+
+void mst_say(const char *format, ...)
+{
+    char line[4096] = "muster run: ";
+    size_t size = strlen(line);
+    va_list args;
+    int length;
+
+    va_start(args, format);
+    length = vsnprintf(line + size, sizeof line - size - 1, format, args);
+    va_end(args);
+    if (length > 0) {
+        size = size + (size_t)length < sizeof line - 2 ? size + (size_t)length : sizeof line - 2;
+    }
+    line[size] = '\n';
+    (void)!write(said_to, line, size + 1); /* at once: the ranks write there too */
+}
+
+/* While ranks run, what is said goes the way of their output. A terminal or a pager that is held up
+ * must not hold up the loop: it has to start ranks again, and to stop them. */
+void mst_say_with_output(struct mst_job *job)
+{
+    struct mst_output_stream *stream;
+    int ends[2];
+
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
+        return;
+    }
+    if (mst_output_add(job->output, MST_OUTPUT_NO_LABEL, ends[0], STDERR_FILENO, &stream) ==
+        MUSTER_OK) {
+        said_to = ends[1];
+    } else {
+        (void)close(ends[1]);
+    }
+}
+
+void mst_say_directly(struct mst_job *job)
+{
+    mst_output_drain(job->output);
+    if (said_to != STDERR_FILENO) {
+        (void)close(said_to);
+        said_to = STDERR_FILENO;
+    }
+}

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Machines of a test: network namespaces on a switch, each with a host name of its own. Everything
+is inside the namespaces, so that nothing of it is left when they are removed."""
+
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+
+from conftest import MUSTER
+
+SWITCH = "sw"
+
+
+def missing():
+    """Why there can be none here, or None."""
+    if os.geteuid() != 0:
+        return "network namespaces need root"
+    for tool in ("ip", "nsenter", "unshare"):
+        if shutil.which(tool) is None:
+            return f"there is no {tool} here"
+    probe = f"mst{os.getpid()}-probe"
+    made = subprocess.run(["ip", "netns", "add", probe], capture_output=True, text=True)
+    if made.returncode != 0:
+        return f"no network namespace can be made: {made.stderr.strip()}"
+    subprocess.run(["ip", "netns", "delete", probe], check=True)
+    return None
+
+
+class Cluster:
+    def __init__(self, env, spawn):
+        self.env = env
+        self.spawn = spawn
+        self.prefix = f"mst{os.getpid()}-"
+        self.made = []
+        self.directories = []
+        self.namespace(SWITCH)
+        self.ip(SWITCH, "link", "add", "bridge", "type", "bridge")
+        self.ip(SWITCH, "link", "set", "bridge", "up")
+
+    def namespace(self, name):
+        subprocess.run(["ip", "netns", "add", self.prefix + name], check=True)
+        self.made.append(name)
+
+    def ip(self, name, *words):
+        subprocess.run(["ip", "-n", self.prefix + name, *map(str, words)], check=True)
+
+    def add(self):
+        """One more machine, by its number."""
+        number = len(self.made) - 1
+        name = f"n{number}"
+        self.namespace(name)
+        self.ip(name, "link", "set", "lo", "up")
+        self.ip(name, "link", "add", "eth0", "type", "veth", "peer", "name", name, "netns",
+                self.prefix + SWITCH)
+        self.ip(name, "address", "add", f"{self.address(number)}/24", "dev", "eth0")
+        self.ip(name, "link", "set", "eth0", "up")
+        self.ip(SWITCH, "link", "set", name, "master", "bridge", "up")
+        directory = tempfile.mkdtemp(prefix="mst-", dir="/tmp")
+        self.directories.append(directory)
+        return number
+
+    @staticmethod
+    def address(number):
+        return f"10.77.0.{number + 1}"
+
+    @staticmethod
+    def host(number):
+        return f"host-{number}"
+
+    def cable(self, number, state):
+        self.ip(SWITCH, "link", "set", f"n{number}", state)
+
+    def environment(self, number):
+        return {**self.env, "MUSTER_RUNTIME_DIR": self.directories[number],
+                "MUSTER_STATE_DIR": os.path.join(self.env["MUSTER_RUNTIME_DIR"], "home")}
+
+    def words(self, number, *command):
+        """`command` on that machine; the process that is started becomes it."""
+        return ["nsenter", f"--net=/run/netns/{self.prefix}n{number}", "unshare", "--uts", "sh",
+                "-c", 'hostname "$0" && exec "$@"', self.host(number), *map(str, command)]
+
+    def start(self, number, *arguments, **variables):
+        return self.spawn(self.words(number, MUSTER, *arguments),
+                          {**self.environment(number), **variables})
+
+    def muster(self, number, *arguments):
+        """A command of the program on that machine, to its end."""
+        return subprocess.run(self.words(number, MUSTER, *arguments), text=True, timeout=60,
+                              env=self.environment(number), capture_output=True)
+
+    @staticmethod
+    def muster_path():
+        return MUSTER
+
+    def remove(self):
+        for name in self.made:
+            left = subprocess.run(["ip", "netns", "pids", self.prefix + name], text=True,
+                                  capture_output=True).stdout.split()
+            for pid in left:
+                os.kill(int(pid), signal.SIGKILL)
+            subprocess.run(["ip", "netns", "delete", self.prefix + name], check=False)
+        for directory in self.directories:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+LINE = re.compile(r"muster run (--join .*)")
+
+
+def joining(first, *more):
+    """What node 0 says is to be typed on the others: the words after `muster run`."""
+    said = first.log.wait_for("nodes: on ", "muster run --join")
+    words = shlex.split(LINE.search(said)[1])
+    at = words.index("--")
+    return [*words[:at], *more, *words[at:]]

@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A service that may die: what it acknowledged is there when the next one has taken its place, and
+nobody has to be started again. What damages or fills the disk under it is told in one line."""
+
+import os
+import pathlib
+import random
+import re
+import signal
+import statistics
+import struct
+import subprocess
+import time
+
+import pytest
+
+from conftest import BUILD, MUSTER, WAIT_S, Service, sanitized
+from running import Run
+from test_demo import CHARLM, digest, folder, result  # noqa: F401
+from wire import Wire, field, frame
+
+KILLS = int(os.environ.get("MUSTER_KILLS", "20"))  # of the service, in all; `make soak` does more
+RECORDS = 200_000
+BACK_MS = 1000
+ENOSPACE = -19
+TMPFS = "size=6m,mode=700"
+HEAD = 64  # bytes before the first frame of a file
+
+
+@pytest.fixture
+def journal(tmp_path):
+    return tmp_path / "journal"
+
+
+def said(done):
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def files(journal, ending):
+    return sorted(journal.glob("*." + ending))
+
+
+def refused(journal, env):
+    """What a service says that cannot begin there."""
+    done = subprocess.run([MUSTER, "serve", "--journal", journal, "--addr", "127.0.0.1:0"],
+                          env=env, capture_output=True, text=True, timeout=WAIT_S)
+    assert done.returncode == 1
+    assert "muster: serving" not in done.stdout
+    return done.stderr.strip().splitlines()[-1]
+
+
+# ---- the service is killed ----
+
+
+def test_the_service_dies_in_rounds_seals_and_writes(spawn, muster):
+    """Every rank knows what was acknowledged to it, and reads it back at the end."""
+    dice = random.Random(os.environ.get("MUSTER_SEED", 7))
+    job = Run(spawn, muster, 3, "--max-restarts", "0", rank=(BUILD / "tests/process/journal_rank",))
+    job.out.wait_for("wrote", count=3)
+    for kill in range(1, KILLS // 2 + 1):
+        os.kill(job.service(), signal.SIGKILL)
+        job.log.wait_for("it is started again", count=kill)
+        job.out.wait_for("wrote", count=len(job.out.having("wrote")) + dice.randrange(1, 12))
+    said(muster("key", "put", "stop", "1", "-j", job.job))
+    assert job.run.wait() == 0, "\n".join(job.log.lines + job.out.having("wrong"))
+    assert len(job.out.having("begun")) == 3
+    assert len(job.out.having("verified")) == 3
+    assert not job.log.having("member-lost")
+
+
+def test_the_service_dies_under_the_demo(spawn, env, folder, digest):  # noqa: F811
+    """The weights are the same in every bit, and no rank is another process."""
+    dice = random.Random(os.environ.get("MUSTER_SEED", 8))
+    left = KILLS - KILLS // 2
+    while left > 0:
+        run = spawn("run", "-n", 4, "--max-restarts", "0", "--", CHARLM, "--steps", 80, folder,
+                    env=env)
+        run.out.wait_for(" started ")
+        kills = 0
+        while left > 0 and run.process.poll() is None and kills < 4:
+            run.out.wait_for("#", count=len(run.out.having("#")) + dice.randrange(0, 3))
+            pid = service_of(run)
+            if pid:
+                os.kill(pid, signal.SIGKILL)
+                kills += 1
+                left -= 1
+                run.log.wait_for("it is started again", count=kills)
+        assert run.wait() == 0, "\n".join(run.log.lines)
+        assert result(run)["digest"] == digest
+        assert len(run.out.having(" started ")) == 4
+
+
+def service_of(run):
+    try:
+        with open(f"/proc/{run.pid}/task/{run.pid}/children", encoding="ascii") as children:
+            pids = [int(pid) for pid in children.read().split()]
+        for pid in pids:
+            if b"\0serve\0" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
+                return pid
+    except OSError:
+        pass
+    return None
+
+
+# ---- how long it takes ----
+
+
+def puts(count, first):
+    """`count` requests that each write one of a thousand keys, as one piece of bytes."""
+    out = bytearray()
+    for number in range(first, first + count):
+        body = field(2, field(1, 2) + field(3, f"key-{number % 1000}") + field(4, f"value-{number}"))
+        out += frame(field(1, number) + field(2, number) + field(16 + 6, body))
+    return bytes(out)
+
+
+@pytest.mark.skipif(sanitized(), reason="a sanitizer makes the replay slow")
+def test_the_time_back_with_many_records(env, journal, started, record_property):
+    """From the kill to the first answer of the next service, which replays them all."""
+    where = f"unix:{env['MUSTER_RUNTIME_DIR']}/s.sock"
+    flags = ["--journal", journal, "--addr", where]
+    service = Service(flags, env)
+    wire = service.wire()
+    for first in range(1, RECORDS - 2000, 50):
+        wire.send(puts(50, first))
+        for _ in range(50):
+            wire.receive()
+    took = []
+    for _ in range(5):
+        begun = time.monotonic()
+        service.kill()
+        service = Service(flags, env)
+        assert Wire(where).open().status == 0
+        took.append((time.monotonic() - begun) * 1000)
+        assert int(re.search(r"records=(\d+)", service.log.wait_for("journal-recovered"))[1]) >= (
+            RECORDS - 3000)
+    started.append(service)
+    record_property("back_ms", statistics.median(took))
+    print(f"back after {statistics.median(took):.0f} ms ({min(took):.0f} to {max(took):.0f})")
+    assert statistics.median(took) <= BACK_MS
+
+
+def test_a_snapshot_is_made_beside_the_service(serve, journal):
+    """After so many records, by a child, while the service goes on; then the old files go."""
+    service = serve("--journal", journal)
+    wire = service.wire()
+    done = 0
+    while not files(journal, "snapshot") or files(journal, "snapshot")[0].name < "0000000002":
+        wire.send(puts(50, done + 1))
+        for _ in range(50):
+            wire.receive()
+        done += 50
+        assert done < 2 * RECORDS
+    assert done >= RECORDS - 1000
+    service.kill()
+    again = serve("--journal", journal)
+    assert "snapshot=2" in again.log.wait_for("journal-recovered")
+    assert again.wire().get("key-1").value.startswith(b"value-")
+
+
+# ---- beginning and ending ----
+
+
+def test_a_clean_stop_leaves_a_snapshot(serve, journal):
+    service = serve("--journal", journal)
+    assert service.wire().put("k", "v").status == 0
+    service.signal(signal.SIGTERM)
+    assert service.wait() == 0
+    again = serve("--journal", journal)
+    assert "records=0 snapshot=2 cut=0" in again.log.wait_for("journal-recovered")
+    assert again.wire().get("k").value == b"v"
+    assert (journal.stat().st_mode & 0o777) == 0o700
+
+
+def test_one_service_at_a_time(serve, env, journal):
+    service = serve("--journal", journal)
+    assert refused(journal, env) == (f"muster serve: cannot keep a journal in {journal}: the "
+                                     f"service with pid {service.pid} keeps its own there")
+
+
+def test_a_session_outlives_its_service(serve, env, journal):
+    """The same session, the same place, and a repeated write has one effect."""
+    where = f"unix:{env['MUSTER_RUNTIME_DIR']}/s.sock"
+    service = serve("--journal", journal, "--addr", where)
+    wire = service.wire()
+    append = field(2, field(1, 5) + field(3, "list") + field(4, "once,"))
+    assert wire.ask("write", append).status == 0
+    service.kill()
+    again = serve("--journal", journal, "--addr", where)
+    back = Wire(where)
+    assert back.open(token=wire.token).status == 0
+    assert back.ask("write", append).status == 0  # under the id that it had
+    assert again.wire().get("list").value == b"once,"
+
+
+def test_sync_without_a_journal_is_a_mistake(muster):
+    done = muster("serve", "--sync")
+    assert done.returncode == 2
+    assert "--sync needs a folder to write to: --journal DIR" in done.stderr
+
+
+# ---- damage ----
+
+
+def written(serve, journal, count=5):
+    """The files of a service that was killed behind some writes."""
+    service = serve("--journal", journal)
+    wire = service.wire()
+    for number in range(count):
+        assert wire.put(f"k{number}", "v" * 50).status == 0
+    service.kill()
+    (path,) = files(journal, "journal")
+    return path
+
+
+def end_of(data):
+    return len(data.rstrip(b"\0"))
+
+
+def test_a_torn_tail_is_cut(serve, journal):
+    path = written(serve, journal)
+    data = path.read_bytes()
+    path.write_bytes(data[: end_of(data) - 20])
+    again = serve("--journal", journal)
+    line = again.log.wait_for("journal-tail-cut")
+    assert re.search(r"warn journal .*0000000001.journal ends in \d+ bytes that are no whole record, "
+                     r"from offset \d+ on", line)
+    assert len(again.log.having(" warn ")) == 1
+    wire = again.wire()
+    assert wire.get("k3").value == b"v" * 50
+    assert wire.get("k4").status != 0
+
+
+def test_a_corrupt_middle_is_refused(serve, env, journal):
+    path = written(serve, journal)
+    data = bytearray(path.read_bytes())
+    at = HEAD
+    for _ in range(3):  # behind three frames
+        at += (16 + struct.unpack_from("<I", data, at)[0] + 7) // 8 * 8
+    data[at + 30] ^= 1
+    path.write_bytes(data)
+    line = refused(journal, env)
+    assert f"0000000001.journal is damaged at offset {at}, and what follows it was already" in line
+    assert str(journal) in line
+
+
+def test_a_run_whose_service_cannot_begin_again_ends(spawn, muster, env):
+    job = Run(spawn, muster, 2)
+    job.entered()
+    journal = pathlib.Path(env["MUSTER_RUNTIME_DIR"]) / f"{job.job}.journal"
+    (path,) = files(journal, "journal")
+    service = job.service()
+    os.kill(service, signal.SIGSTOP)
+    with open(path, "r+b") as file:
+        file.seek(HEAD + 60)
+        file.write(b"\xff" * 8)
+    os.kill(service, signal.SIGKILL)
+    assert job.run.wait() == 125
+    assert job.log.having("0000000001.journal is damaged at offset")
+    assert f"first cause: the service of job '{job.job}'" in job.last_line()
+    assert not journal.exists()
+
+
+# ---- a full disk ----
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a small disk")
+    path = tmp_path / "small"
+    path.mkdir()
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", TMPFS, "none", path], capture_output=True)
+    if done.returncode != 0:
+        pytest.skip(f"no small disk: {done.stderr.decode().strip()}")
+    yield path
+    subprocess.run(["umount", "-l", path], check=True)
+
+
+def fill(wire, count=400):
+    """Writes until it is refused: that reply."""
+    for number in range(count):
+        reply = wire.put(f"k{number}", "v" * 50_000)
+        if reply.status != 0:
+            return number, reply
+    return count, reply
+
+
+def test_a_full_disk_refuses_and_recovers(serve, small_disk):
+    service = serve("--journal", small_disk / "journal")
+    wire = service.wire()
+    kept, reply = fill(wire)
+    assert reply.status == ENOSPACE
+    assert f"{small_disk}/journal/0000000001.journal: No space left on device".encode() in reply.value
+    assert str(small_disk) in service.log.wait_for("journal-full")
+    assert wire.renew().status == 0
+    assert wire.get("k0").status == 0
+    subprocess.run(["mount", "-o", "remount,size=64m", small_disk], check=True)
+    service.log.wait_for("journal-has-room-again")
+    assert wire.put("after", "v").status == 0
+    service.kill()
+    again = serve("--journal", small_disk / "journal").wire()
+    assert again.get("after").value == b"v"
+    assert again.get(f"k{kept - 1}").status == 0
+    assert again.get(f"k{kept}").status != 0
+
+
+def test_a_full_disk_may_be_passed_over(serve, small_disk):
+    service = serve("--journal", small_disk / "journal", "--journal-full", "continue")
+    wire = service.wire()
+    kept, reply = fill(wire)
+    assert (kept, reply.status) == (400, 0)
+    assert "--journal-full=continue" in service.log.wait_for(" error ", "journal-ended")
+    assert len(service.log.having(" error ")) == 1
+    service.kill()
+    subprocess.run(["mount", "-o", "remount,size=64m", small_disk], check=True)
+    again = serve("--journal", small_disk / "journal")
+    assert "the state is lost" in again.log.wait_for("journal-had-ended")
+    assert again.wire().get("k0").status != 0
+
+
+# ---- --sync ----
+
+
+@pytest.mark.skipif(sanitized(), reason="a sanitizer wants to be loaded first")
+def test_sync_is_before_the_reply(env, journal, started):
+    ours, theirs = os.pipe()
+    service = Service(
+        ["--journal", journal, "--sync"],
+        {**env, "LD_PRELOAD": str(BUILD / "tests/process/libcount_syncs.so"),
+         "COUNT_SYNCS_FD": str(theirs)}, pass_fds=[theirs])
+    os.close(theirs)
+    started.append(service)
+    wire = service.wire()
+    os.read(ours, 1 << 16)
+    for _ in range(3):
+        assert wire.put("k", "v").status == 0
+        assert os.read(ours, 16) == b"sr"
+    assert wire.get("k").status == 0
+    assert wire.renew().status == 0
+    assert os.read(ours, 16) == b"rr"  # what promises nothing waits for no disk

@@ -1,0 +1,490 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One run over several nodes: network namespaces with cables that can be cut. What happens to one
+node costs its ranks and no more, and the end of the run is told alike on all."""
+
+import os
+import re
+import select
+import signal
+import subprocess
+
+import pytest
+
+from conftest import WAIT_S, Process
+from nodes import Cluster, joining, missing
+from running import RANK
+from test_demo import CHARLM, EVENT, HOLD, STEPS, digest, events, folder, result  # noqa: F401
+
+WHY_NOT = missing()
+pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
+
+SHORT_LEASE = "2s"
+LONG_LEASE = "5s"
+CUT_S = 1.5  # much less than 0.8 of the long lease; nothing but time can show that nothing happens
+
+
+@pytest.fixture
+def cluster(env):
+    """Three machines; more can be added. Everything in them ends with the test."""
+    processes = []
+
+    def spawn(words, environment):
+        process = Process(words, environment)
+        processes.append(process)
+        return process
+
+    cluster = None
+    try:
+        cluster = Cluster(env, spawn)
+        for _ in range(3):
+            cluster.add()
+        yield cluster
+        for process in processes:
+            if process.process.poll() is None:
+                process.signal(signal.SIGTERM)
+        for process in processes:
+            process.wait()
+        for process in processes:
+            assert process.complaints() == []
+    finally:
+        for process in processes:
+            if process.process.poll() is None:
+                process.kill()
+        if cluster is not None:
+            cluster.remove()
+
+
+class Nodes:
+    """A run of one program on the first machines of a cluster, each a process in `on`."""
+
+    def __init__(self, cluster, program, *flags, count=3, nnodes=None, **variables):
+        self.cluster = cluster
+        self.job = "over-all"
+        self.variables = variables
+        first = cluster.start(0, "run", "--nnodes", nnodes or count, "-n", 2, "-j", self.job,
+                              *flags, "--", *program, **variables)
+        self.on = [first]
+        self.words = joining(first)
+        for number in range(1, count):
+            self.join(number, "--node-rank", number)
+
+    def join(self, number, *more):
+        words = joining(self.on[0], *more)
+        process = self.cluster.start(number, "run", *words, **self.variables)
+        self.on.append(process)
+        return process
+
+    def lines(self, *words):
+        return [line for process in self.on for line in process.out.having(*words)]
+
+    def told(self):
+        return "\n".join(line for process in self.on for line in
+                         ["----", *process.out.lines, *process.log.lines])
+
+    def generations(self):
+        """{generation: {index: what its rank said when it entered the function}}"""
+        found = {}
+        for line in self.lines("entered generation="):
+            values = {key: int(value) for key, value in re.findall(r"(\w+)=(\d+)", line)}
+            found.setdefault(values["generation"], {})[values["index"]] = values
+        return found
+
+    def entered(self, size, generation=1):
+        """Waits until a generation, this or a later one, has so many ranks in the function."""
+
+        def whole():
+            return [ranks for number, ranks in sorted(self.generations().items())
+                    if number >= generation and len(ranks) == size]
+
+        out = self.on[-1].out  # a line may come on any node: look again at least so often
+        for _ in range(WAIT_S * 20):
+            if whole():
+                return whole()[-1]
+            with out.changed:
+                out.changed.wait(0.05)
+        raise AssertionError(self.told())
+
+    def order(self, index, generation, what):
+        """By its address: also while the service is on its way back."""
+        socket = f"unix:{self.cluster.directories[0]}/{self.job}.sock"
+        done = self.cluster.muster(0, "key", "put", f"order-{index}-{generation}", what,
+                                   "-j", self.job, "--addr", socket)
+        assert done.returncode == 0, done.stderr
+
+    def end(self, ranks):
+        """All of a generation are told to return."""
+        for index, rank in ranks.items():
+            self.order(index, rank["generation"], "ok")
+
+    def codes(self):
+        return [process.wait() for process in self.on]
+
+
+def all_well(nodes, ranks):
+    nodes.end(ranks)
+    assert nodes.codes() == [0] * len(nodes.on), nodes.told()
+
+
+# ---- what a run over several nodes is ----
+
+
+def test_the_ranks_of_all_nodes_are_one_job(cluster):
+    names = ("RANK LOCAL_RANK GROUP_RANK MUSTER_NODE WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR "
+             "MASTER_PORT MUSTER_INDEX").split()
+    shown = " ".join(f"{name}=${name}" for name in names)
+    nodes = Nodes(cluster, ["sh", "-c", f"echo {shown}"])
+    assert nodes.codes() == [0, 0, 0], nodes.told()
+    ranks = {}
+    for line in nodes.lines("RANK="):
+        values = dict(re.findall(r"(\w+)=(\S+)", line))
+        ranks[int(values["RANK"])] = values
+    assert sorted(ranks) == list(range(6))
+    for rank, values in ranks.items():
+        assert values["MUSTER_INDEX"] == str(rank)
+        assert values["LOCAL_RANK"] == str(rank % 2)
+        assert values["GROUP_RANK"] == values["MUSTER_NODE"] == str(rank // 2)
+        assert (values["WORLD_SIZE"], values["LOCAL_WORLD_SIZE"]) == ("6", "2")
+        assert values["MASTER_ADDR"] == cluster.address(0)
+    assert len({values["MASTER_PORT"] for values in ranks.values()}) == 1
+
+
+def test_the_line_to_type_holds_for_words_with_blanks(cluster):
+    nodes = Nodes(cluster, ["sh", "-c", "exit 0"], count=1, nnodes="2")
+    line = nodes.on[0].log.wait_for("2 nodes: on the other 1: muster run --join")
+    typed = line[line.index("muster run --join") + len("muster run "):]
+    other = cluster.spawn(cluster.words(1, "sh", "-c", f'exec "$0" run {typed}',
+                                        cluster.muster_path()), cluster.environment(1))
+    assert (other.wait(), nodes.on[0].wait()) == (0, 0)
+
+
+def test_a_node_may_say_its_number(cluster):
+    nodes = Nodes(cluster, [RANK], count=1, nnodes="3")
+    nodes.join(1, "--node-rank", 2)
+    nodes.join(2, "--node-rank", 1)
+    ranks = nodes.entered(6)
+    assert nodes.on[1].out.having("index=4") and nodes.on[2].out.having("index=2")
+    taken = cluster.start(cluster.add(), "run", *joining(nodes.on[0], "--node-rank", 1))
+    assert taken.wait() == 125
+    assert "host-2" in taken.log.lines[-1]
+    all_well(nodes, ranks)
+
+
+def test_the_weights_do_not_depend_on_how_many_nodes_there_are(cluster, digest, folder):  # noqa: F811
+    nodes = Nodes(cluster, [CHARLM, "--steps", STEPS, folder])
+    assert nodes.codes() == [0, 0, 0], nodes.told()
+    assert result(nodes.on[0])["digest"] == digest
+
+
+def step(number, count=3, **more):
+    """What srun sets for the one task of a node; Slurm knows the nodes by their numbers here."""
+    hosts = f"10.77.0.[1-{count}]"
+    return {"SLURM_JOB_ID": "4711", "SLURM_STEP_ID": "0", "SLURM_PROCID": str(number),
+            "SLURM_NODEID": str(number), "SLURM_LOCALID": "0", "SLURM_NTASKS": str(count),
+            "SLURM_STEP_NUM_TASKS": str(count), "SLURM_STEP_NUM_NODES": str(count),
+            "SLURM_STEP_NODELIST": hosts, "SLURM_JOB_NODELIST": hosts, "SLURM_NNODES": str(count),
+            "SLURM_STEP_TASKS_PER_NODE": f"1(x{count})", **more}
+
+
+def test_a_step_of_slurm_needs_no_flags(cluster):
+    """The same words on every node, and whoever is first waits for the others."""
+    words = ("run", "-n", 2, "--", "sh", "-c", "echo at $RANK of $WORLD_SIZE in $MUSTER_JOB")
+    on = [cluster.start(number, *words, **step(number)) for number in (2, 1, 0)]
+    codes = [process.wait() for process in on]
+    assert codes == [0, 0, 0], [process.log.lines for process in on]
+    said = sorted(line for process in on for line in process.out.having("at "))
+    assert said == [f"[{rank}]: at {rank} of 6 in slurm-4711.0" for rank in range(6)]
+    assert not any(process.log.having("muster run --join") for process in on)
+    assert os.listdir(cluster.environment(0)["MUSTER_STATE_DIR"]) == []
+
+
+def test_a_step_of_slurm_may_begin_with_fewer_nodes(cluster):
+    words = ("run", "-n", 1, "--nnodes", "2:3", "--join-wait", "300ms", "-j", "some", "--", RANK)
+    on = [cluster.start(number, *words, **step(number)) for number in (0, 2)]
+    for process in on:
+        process.out.wait_for("entered generation=1", "size=2")
+    for index in (0, 2):
+        done = cluster.muster(0, "key", "put", f"order-{index}-1", "ok", "-j", "some")
+        assert done.returncode == 0, done.stderr
+    assert [process.wait() for process in on] == [0, 0]
+
+
+def test_a_batch_script_of_several_nodes_is_told_what_to_do(cluster):
+    outside = {key: value for key, value in step(0).items() if "STEP" not in key}
+    process = cluster.start(0, "run", "-n", 1, "--", "true", **outside)
+    assert process.wait() == 125
+    assert "srun --ntasks-per-node=1 muster run" in process.log.lines[-1]
+
+
+# ---- who is not let in ----
+
+
+def test_a_node_that_says_otherwise_is_refused(cluster):
+    nodes = Nodes(cluster, ["true"], count=1, nnodes="2")
+    words = nodes.words
+    for flags, mine, theirs in ((["-n", 3], "3 ranks per node", "2"),
+                                (["--nnodes", 4], "4 nodes", "2"),
+                                (["--min-size", 3], "3 ranks at least", "0")):
+        done = cluster.muster(1, "run", *words[:words.index("-n")], *flags, "--", "true")
+        assert done.returncode == 125
+        said = done.stderr.splitlines()[-1]
+        assert f"told {mine}" in said and f"has {theirs}" in said, said
+    assert cluster.start(1, "run", *words).wait() == 0
+    assert nodes.on[0].wait() == 0
+
+
+def test_one_node_too_many_is_refused(cluster):
+    nodes = Nodes(cluster, [RANK])
+    ranks = nodes.entered(6)
+    late = cluster.start(cluster.add(), "run", *nodes.words)
+    assert late.wait() == 125
+    assert "has its 3 nodes already" in late.log.lines[-1]
+    all_well(nodes, ranks)
+
+
+def test_a_host_to_be_avoided_is_kept_out(cluster):
+    nodes = Nodes(cluster, ["true"], "--avoid", "host-2,10.77.0.4", count=1, nnodes="2")
+    cluster.add()
+    for number, name in ((2, "host-2"), (3, "10.77.0.4")):
+        done = cluster.muster(number, "run", *nodes.words)
+        assert done.returncode == 125
+        assert f"told to avoid {name}" in done.stderr
+        assert "[" not in done.stdout
+    done = cluster.muster(1, "run", "--avoid", "host-7,host-1", *nodes.words)
+    assert (done.returncode, done.stdout) == (125, "")
+    assert "kept out of the run by --avoid" in done.stderr
+    assert cluster.start(1, "run", *nodes.words).wait() == 0
+    assert nodes.on[0].wait() == 0
+
+
+def test_node_0_keeps_itself_out_too(cluster):
+    done = cluster.muster(0, "run", "--nnodes", 2, "--avoid", "host-0", "--", "true")
+    assert (done.returncode, done.stdout) == (125, "")
+
+
+def test_a_service_that_is_not_there_is_waited_for_and_named(cluster):
+    done = cluster.muster(1, "run", "--join", "10.77.0.1:9", "-j", "any", "--service-wait", "300ms",
+                          "--insecure", "--", "true")
+    assert done.returncode == 125
+    assert "10.77.0.1:9" in done.stderr.splitlines()[-1]
+
+
+def test_a_wrong_secret_is_refused(cluster, tmp_path):
+    nodes = Nodes(cluster, ["true"], count=1, nnodes="2")
+    wrong = tmp_path / "wrong"
+    wrong.write_text("0123456789abcdef" * 2)
+    wrong.chmod(0o600)
+    words = ["--secret-file" if word == "--secret-file" else word for word in nodes.words]
+    words[words.index("--secret-file") + 1] = str(wrong)
+    done = cluster.muster(1, "run", *words)
+    assert (done.returncode, done.stdout) == (125, "")
+    assert "secret" in done.stderr.splitlines()[-1]
+    at = words.index("--secret-file")
+    done = cluster.muster(1, "run", *words[:at], *words[at + 2:])
+    assert (done.returncode, done.stdout) == (125, "")
+    assert "secret" in done.stderr.splitlines()[-1]
+    assert cluster.start(1, "run", *nodes.words).wait() == 0
+    assert nodes.on[0].wait() == 0
+
+
+def test_without_a_secret_only_if_asked(cluster):
+    nodes = Nodes(cluster, [RANK], "--insecure", count=2)
+    assert "--insecure" in nodes.words and "--secret-file" not in nodes.words
+    all_well(nodes, nodes.entered(4))
+    assert not os.path.exists(cluster.environment(0)["MUSTER_STATE_DIR"])
+
+
+def test_wrong_usage_is_said(muster):
+    for flags, word in ((["--nnodes", "2:1"], "MIN:MAX"), (["--nnodes", "x"], "MIN:MAX"),
+                        (["--node-rank", "1"], "--join"), (["--join", "1.2.3.4:5"], "-j"),
+                        (["--nnodes", "2", "--size", "3"], "--size")):
+        done = muster("run", *flags, "--", "true")
+        assert done.returncode == 2 and word in done.stderr, done.stderr
+
+
+# ---- nodes that come and go ----
+
+
+def test_a_node_that_comes_late_enters_at_the_next_generation(cluster):
+    nodes = Nodes(cluster, [RANK], "--join-wait", "500ms", nnodes="3:4")
+    ranks = nodes.entered(6)
+    assert {rank["generation"] for rank in ranks.values()} == {1}
+    nodes.join(cluster.add())
+    ranks = nodes.entered(8, generation=2)
+    assert nodes.on[3].out.having("index=6", "iteration=0")
+    assert all(ranks[index]["iteration"] > 0 for index in range(6))
+    all_well(nodes, ranks)
+
+
+def silenced(nodes, number):
+    """When the ranks of that node stopped, by the clock that all namespaces share."""
+    return [float(re.search(r"@([\d.]+)", line)[1])
+            for line in nodes.on[number].out.having(" told generation=1")]
+
+
+def test_a_cut_cable_costs_the_ranks_of_that_node(cluster, digest, folder):  # noqa: F811
+    """Rank 0 stands still, the others wait in recv. One node is cut off: its ranks stop before they
+    are given up, which is one step; the others go on. Back again, it is a newcomer."""
+    nodes = Nodes(cluster, [CHARLM, "--steps", STEPS, folder], "--lease", SHORT_LEASE,
+                  CHARLM_HOLD=str(HOLD))
+    nodes.on[0].out.wait_for(" holding ")
+    cluster.cable(2, "down")
+    nodes.on[0].out.wait_for("entered generation=2", "size=4")
+    told = silenced(nodes, 2)
+    assert len(told) == 2
+    assert max(told) < min(silenced(nodes, 0) + silenced(nodes, 1))
+    cluster.cable(2, "up")
+    nodes.on[2].log.wait_for("node 2 (host-2) was given up", "its 2 ranks are killed",
+                             "comes back as a newcomer (1 of 3)")
+    nodes.on[2].log.wait_for("this is node 2", count=2)
+    assert nodes.codes() == [0, 0, 0], nodes.told()
+    assert result(nodes.on[0])["digest"] == digest
+    sizes = {event["generation"]: event["size"] for event in events(nodes.on[0], "running")}
+    assert sizes["2"] == "4" # both in one step: no generation has five
+    assert "5" not in sizes.values()
+    for number in (0, 1):
+        assert not nodes.on[number].log.having("starting it again")
+
+
+def test_a_cable_cut_for_a_moment_is_not_noticed(cluster):
+    nodes = Nodes(cluster, [RANK], "--lease", LONG_LEASE)
+    ranks = nodes.entered(6)
+    cluster.cable(2, "down")
+    select.poll().poll(CUT_S * 1000)
+    cluster.cable(2, "up")
+    all_well(nodes, ranks)
+    assert list(nodes.generations()) == [1]
+    assert not any(process.log.having(word) for process in nodes.on
+                   for word in ("starting it again", "given up", "does not answer"))
+
+
+def test_another_node_takes_the_place_of_a_lost_one(cluster):
+    nodes = Nodes(cluster, [RANK], "--lease", SHORT_LEASE)
+    nodes.entered(6)
+    nodes.on[2].kill()
+    nodes.on[0].out.wait_for("entered generation=2", "size=4")
+    late = cluster.start(cluster.add(), "run", *nodes.words)
+    nodes.on[2] = late
+    ranks = nodes.entered(6, generation=2)
+    number = int(re.search(r"this is node (\d)", late.log.wait_for("this is node"))[1])
+    assert late.out.having(f"index={2 * number}") and late.out.having(f"index={2 * number + 1}")
+    all_well(nodes, ranks)
+
+
+def test_a_killed_run_costs_the_ranks_of_its_node(cluster):
+    nodes = Nodes(cluster, [RANK], "--lease", SHORT_LEASE)
+    nodes.entered(6)
+    nodes.on[1].kill()
+    ranks = nodes.entered(4, generation=2)
+    nodes.on = [nodes.on[0], nodes.on[2]]
+    all_well(nodes, ranks)
+    assert not nodes.on[0].log.having("starting it again")
+
+
+def test_a_killed_run_of_node_0_costs_the_ranks_of_its_node(cluster):
+    """Its service goes on for the others, and ends after them."""
+    nodes = Nodes(cluster, [RANK], "--lease", SHORT_LEASE)
+    nodes.entered(6)
+    nodes.on[0].process.kill()  # its output goes on: it is the service's too
+    ranks = nodes.entered(4, generation=2)
+    service = [int(pid) for pid in subprocess.run(
+        ["ip", "netns", "pids", cluster.prefix + "n0"], text=True,
+        capture_output=True).stdout.split()]
+    ends = [os.pidfd_open(pid) for pid in service]
+    nodes.on = nodes.on[1:]
+    all_well(nodes, ranks)
+    for end in ends:
+        poll = select.poll()
+        poll.register(end, select.POLLIN)
+        assert poll.poll(WAIT_S * 1000), "something of node 0 lives"
+        os.close(end)
+
+
+def test_a_killed_service_costs_nobody_anything(cluster):
+    """It comes back from its journal, where the others look for it."""
+    nodes = Nodes(cluster, [RANK])
+    ranks = nodes.entered(6)
+    with open(f"/proc/{nodes.on[0].pid}/task/{nodes.on[0].pid}/children", encoding="ascii") as file:
+        children = [int(pid) for pid in file.read().split()]
+    (service,) = [pid for pid in children
+                  if "\0serve\0" in open(f"/proc/{pid}/cmdline", encoding="utf-8").read()]
+    os.kill(service, signal.SIGKILL)
+    all_well(nodes, ranks)
+    assert list(nodes.generations()) == [1]
+
+
+def test_restarts_are_counted_over_all_nodes(cluster):
+    nodes = Nodes(cluster, [RANK], "--max-restarts", 1)
+    ranks = nodes.entered(6)
+    nodes.order(5, ranks[5]["generation"], "exit 3")
+    ranks = nodes.entered(6, generation=2)
+    assert sum(len(process.log.having("(1 of 1)")) for process in nodes.on) == 1
+    nodes.order(2, ranks[2]["generation"], "exit 4")
+    assert nodes.codes() == [4, 4, 4], nodes.told()
+    assert sum(len(process.log.having("1 of 1 restarts are used")) for process in nodes.on) == 1
+
+
+def test_a_node_that_may_not_come_back_ends_with_1(cluster):
+    nodes = Nodes(cluster, [RANK], "--lease", SHORT_LEASE, "--max-restarts", 0)
+    nodes.entered(6)
+    cluster.cable(1, "down")
+    ranks = nodes.entered(4, generation=2)
+    cluster.cable(1, "up")
+    cut = nodes.on.pop(1)
+    assert cut.wait() == 1
+    assert "is not started again: 0 of 0 restarts are used" in cut.log.lines[-1]
+    all_well(nodes, ranks)
+
+
+# ---- the end, alike on all nodes ----
+
+
+def test_the_first_cause_is_told_on_all_nodes(cluster):
+    nodes = Nodes(cluster, [RANK], "--max-restarts", 0)
+    ranks = nodes.entered(6)
+    nodes.order(3, ranks[3]["generation"], "exit 7")
+    assert nodes.codes() == [7, 7, 7], nodes.told()
+    said = {process.log.lines[-1] for process in nodes.on}
+    assert len(said) == 1, said
+    line = said.pop()
+    assert "first cause: rank 3 (#3" in line and "on host-1 ended with status 7" in line
+    assert 'its last line on stderr: "order: exit 7"' in line
+
+
+@pytest.mark.parametrize("number", [0, 2])
+def test_a_signal_to_one_node_ends_all(cluster, number):
+    nodes = Nodes(cluster, [RANK])
+    nodes.entered(6)
+    nodes.on[number].signal(signal.SIGINT)
+    codes = nodes.codes()
+    for process in nodes.on:
+        assert f"stopped by signal 2 (Interrupt) on host-{number}" in process.log.lines[-1]
+    assert codes == [130, 130, 130], codes
+
+
+def test_a_node_that_is_done_waits_for_the_others(cluster):
+    """And learns how they end."""
+    program = 'test "$GROUP_RANK" = 2 && exec "$0"; echo quick'
+    nodes = Nodes(cluster, ["sh", "-c", program, "cat"], "--max-restarts", 0)
+    nodes.on[2].log.wait_for("this is node 2")
+    assert nodes.codes() == [0, 0, 0], nodes.told()
+    nodes = Nodes(cluster, ["sh", "-c", 'test "$GROUP_RANK" = 2 || exit 0; echo last; exit 9'],
+                  "--max-restarts", 0, count=2, nnodes="3")
+    for process in nodes.on:
+        process.log.wait_for("OMP_NUM_THREADS")
+        assert process.process.poll() is None
+    nodes.join(2, "--node-rank", 2)
+    assert nodes.codes() == [9, 9, 9], nodes.told()
+    assert all("first cause: #" in process.log.lines[-1] for process in nodes.on)
+
+
+def test_nothing_is_left(cluster):
+    """Neither a secret nor a socket nor a process."""
+    nodes = Nodes(cluster, ["true"])
+    assert nodes.codes() == [0, 0, 0], nodes.told()
+    for number in range(3):
+        assert os.listdir(cluster.directories[number]) == []
+        left = subprocess.run(["ip", "netns", "pids", cluster.prefix + f"n{number}"], text=True,
+                              capture_output=True).stdout
+        assert left == ""
+    home = cluster.environment(0)["MUSTER_STATE_DIR"]
+    assert os.listdir(home) == []

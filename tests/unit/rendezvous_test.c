@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/rendezvous.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void splits_as(const char *address, const char *host, uint16_t port)
+{
+    char found[64] = "", again[80];
+    uint16_t number = 0;
+
+    assert_true(mst_rendezvous_split(address, found, sizeof found, &number));
+    assert_string_equal(found, host);
+    assert_int_equal(number, port);
+    mst_rendezvous_join(found, number, again, sizeof again);
+    assert_string_equal(again, address);
+}
+
+static void addresses_are_split_and_joined(void **state)
+{
+    static const char *const wrong[] = {
+        "",        "host",       ":1",          "host:",    "host:x", "host:-1",
+        "host:1x", "host:65536", "host:123456", "::1:7000", "[::1]",  "[]:1"};
+    char host[16];
+    uint16_t port;
+
+    (void)state;
+    splits_as("10.0.0.1:34567", "10.0.0.1", 34567);
+    splits_as("node-1.example:0", "node-1.example", 0);
+    splits_as("[::1]:65535", "::1", 65535);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        assert_false(mst_rendezvous_split(wrong[i], host, sizeof host, &port));
+    }
+    assert_false(mst_rendezvous_split("a-name-that-is-too-long:1", host, sizeof host, &port));
+}
+
+static void a_free_port_can_be_had(void **state)
+{
+    (void)state;
+    assert_int_not_equal(mst_rendezvous_free_port("127.0.0.1"), 0);
+    assert_int_not_equal(mst_rendezvous_free_port(NULL), 0);
+    assert_int_equal(mst_rendezvous_free_port("192.0.2.1"), 0); /* of nobody, by its standard */
+}
+
+static void what_is_not_every_address_is_itself(void **state)
+{
+    char name[64];
+
+    (void)state;
+    assert_true(mst_rendezvous_reach("10.9.8.7", name, sizeof name));
+    assert_string_equal(name, "10.9.8.7");
+    (void)mst_rendezvous_reach("0.0.0.0", name, sizeof name);
+    assert_string_not_equal(name, "0.0.0.0");
+    assert_string_not_equal(name, "");
+}
+
+static void the_own_address_is_that_of_the_way(void **state)
+{
+    char own[64];
+
+    (void)state;
+    mst_rendezvous_own("127.0.0.1:9", own, sizeof own);
+    assert_string_equal(own, "127.0.0.1");
+    mst_rendezvous_own("nowhere", own, sizeof own);
+    assert_string_equal(own, "");
+}
+
+static void lists_hold_whole_names(void **state)
+{
+    (void)state;
+    assert_true(mst_rendezvous_listed("a,node-1,b", "node-1", ""));
+    assert_true(mst_rendezvous_listed("10.0.0.1", "x", "10.0.0.1"));
+    assert_false(mst_rendezvous_listed("node-10,,no", "node-1", ""));
+    assert_false(mst_rendezvous_listed("", "node-1", ""));
+    assert_false(mst_rendezvous_listed(NULL, "node-1", NULL));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(addresses_are_split_and_joined),
+        cmocka_unit_test(a_free_port_can_be_had),
+        cmocka_unit_test(what_is_not_every_address_is_itself),
+        cmocka_unit_test(the_own_address_is_that_of_the_way),
+        cmocka_unit_test(lists_hold_whole_names),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
