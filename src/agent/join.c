@@ -85,7 +85,7 @@ static bool put_avoided(struct muster_batch *batch, const char *list)
 
         if (size > 0 && size < sizeof name - 8) {
             (void)snprintf(name, sizeof name, "avoid/%.*s", (int)size, list);
-            ok = put_text(batch, name, "");
+            ok = put_text(batch, name, "1");
         }
         list += size + (list[size] == ',');
     }

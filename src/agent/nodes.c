@@ -104,7 +104,9 @@ static void on_key(void *ctx, struct mst_slice name, struct mst_slice value)
     }
     memcpy(key, name.data, name.size);
     key[name.size] = '\0';
-    memcpy(text, value.data, value.size);
+    if (value.size > 0) {
+        memcpy(text, value.data, value.size);
+    }
     text[value.size] = '\0';
     (void)pthread_mutex_lock(&job->lock);
     take_key(job, key, text);

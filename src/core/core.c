@@ -72,6 +72,7 @@ void mst_core_free(struct mst_core *core)
         return;
     }
     core->config.trace = NULL; /* the end of the world is no story */
+    core->held = NULL;         /* and nothing of it is kept */
     if (core->current) {
         mst_waiter_free(core->current);
     }

@@ -169,6 +169,7 @@ void mst_job_adopt(struct mst_job *job, const struct mst_open *open)
 
 uint64_t mst_job_next_revision(struct mst_job *job)
 {
+    MST_ASSERT(!job->core->held);
     mst_core_raise(job->core, MST_WEIGHT_PROMISE);
     return ++job->revision;
 }

@@ -164,6 +164,7 @@ static void keep_who(struct mst_archive *archive, struct mst_who *who)
     mst_archive_u32(archive, &who->losses);
     mst_archive_u64(archive, &who->heard_ms);
     mst_archive_u64(archive, &who->pid);
+    mst_archive_u32(archive, &who->node);
 }
 
 static void keep_detail(struct mst_archive *archive, struct mst_round *round)

@@ -210,6 +210,10 @@ void mst_member_touch(struct mst_member *member)
     struct mst_job *job = member->job;
     bool fresh;
 
+    if (job->core->held) { /* a revision would be told, and is in no journal */
+        member->owes_touch = true;
+        return;
+    }
     mst_tree_remove(&job->changes, &member->change_node);
     member->revision = mst_job_next_revision(job);
     fresh = mst_tree_insert(&job->changes, &member->revision, &member->change_node);

@@ -52,6 +52,7 @@ struct mst_member {
     struct mst_session *claimant; /* who waits for the holder's loss */
     bool fenced;                  /* `token` is in core->fences */
     bool loss_uncounted;          /* GONE, which may still be refined */
+    bool owes_touch;              /* it has changed while the core is held: never kept */
     struct mst_tree_node fence_node;
     struct mst_token fence_token;
     uint64_t revision; /* of its last change */

@@ -75,13 +75,32 @@ muster_status mst_core_resume(struct mst_core *core, uint64_t now_ns,
 
 /* ---- standing still ---- */
 
+/* Who came and went meanwhile is told now. */
+static void touch_owed(struct mst_core *core)
+{
+    MST_LIST_EACH(node, following, &core->job_list)
+    {
+        struct mst_member *member = mst_member_first(mst_job_of_list(node));
+
+        for (; member; member = mst_member_next(member)) {
+            if (member->owes_touch) {
+                member->owes_touch = false;
+                mst_member_touch(member);
+            }
+        }
+    }
+}
+
 void mst_core_hold(struct mst_core *core, const char *why)
 {
+    bool ends = core->held && !why;
+
     if (why && !core->held) {
         core->held_ns = core->now_ns;
     }
-    if (!why && core->held) {
-        mst_core_forgive(core, core->now_ns - core->held_ns);
-    }
     core->held = why;
+    if (ends) {
+        mst_core_forgive(core, core->now_ns - core->held_ns);
+        touch_owed(core);
+    }
 }

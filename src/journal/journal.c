@@ -235,7 +235,8 @@ muster_status mst_journal_request(struct mst_journal *journal, uint64_t now_ns,
         return status;
     }
     status = mst_core_request(journal->core, now_ns, conn, request);
-    if (lasts(journal) && at && status == MUSTER_OK) {
+    /* Without memory even for a refusal it was admitted all the same. */
+    if (lasts(journal) && at) {
         record.flags = mst_core_refused(journal->core) ? MST_RECORD_REFUSED : 0;
         keep(journal, &record, size);
     }

@@ -52,6 +52,7 @@ struct mst_journal_recovered {
     uint64_t snapshot;  /* the number of the one it began with; 0: there was no state */
     uint64_t records;   /* replayed */
     uint64_t cut_bytes; /* of a torn tail */
+    uint64_t digest;    /* of the state as it was, before the service began again */
     bool lost;          /* the journal had been ended by a full disk: the state begins anew */
 };
 

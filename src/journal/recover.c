@@ -673,8 +673,10 @@ static muster_status resume(struct recovery *recovery)
     struct mst_journal *journal = recovery->journal;
     const struct mst_record record = {.type = MST_RECORD_RESUME, .now_ns = journal->now_ns};
     unsigned char *at = mst_journal_record_room(journal, MST_RECORD_HEAD + RESUME_BYTES);
-    muster_status status = mst_core_resume(journal->core, journal->now_ns, &journal->config.core);
+    muster_status status;
 
+    journal->recovered.digest = mst_core_kept_digest(journal->core);
+    status = mst_core_resume(journal->core, journal->now_ns, &journal->config.core);
     if (status != MUSTER_OK || !at) {
         return status == MUSTER_EINVAL ? fail(recovery, "the limits make no sense")
                                        : no_memory(recovery);

@@ -53,6 +53,7 @@ struct sim_asked {
     uint64_t generation, number;
     uint32_t name;
     bool arrives;
+    bool fenced; /* RENEW: it had been given up */
 };
 
 #define SIM_ASKED_MAX 160u
@@ -67,6 +68,7 @@ struct sim_conn {
     struct mst_codec *codec;                /* the service's */
     struct mst_native_client *client_codec; /* the client's */
     bool admitted;                          /* the core knows it */
+    bool orphaned;                          /* it did when it died */
     struct sim_asked asked[SIM_ASKED_MAX];
     uint32_t asked_count;
 };

@@ -363,7 +363,7 @@ static void own_written(struct sim_proc *proc, const struct sim_op *op,
     if (reply->status == MUSTER_OK) {
         own->candidate[0] = op->value;
         own->candidates = 1;
-    } else if (reply->status == MUSTER_ENOMEM) {
+    } else if (reply->status == MUSTER_ENOMEM || reply->status == MUSTER_ENOSPACE) {
         own->candidates--;
     }
 }

@@ -91,6 +91,12 @@ void sim_plan_draw(struct sim *sim)
             plan->has[fault] = false;
         }
     }
+    plan->syncs = plan->has[SIM_POWER] || sim_chance(sim, 30);
+    plan->journal =
+        plan->has[SIM_POWER] || plan->has[SIM_DEATH] || plan->has[SIM_FULL] || sim_chance(sim, 10);
+    plan->follows = plan->has[SIM_POWER] || sim_chance(sim, 10);
+    plan->chunk_bytes = sim_chance(sim, 50) ? 4096 : 65536;
+    plan->snapshot_every = sim_chance(sim, 75) ? sim_between(sim, 5, 60) : 200000;
     for (uint32_t i = 0; i < SIM_NODES_MAX; i++) {
         sim->nodes[i].clock.offset_ns = sim_below(sim, UINT64_C(1) << 50);
         sim->nodes[i].clock.ppm = (int64_t)sim_below(sim, 20001) - 10000;
@@ -326,6 +332,27 @@ static void strike_service(struct sim *sim, enum sim_fault fault)
     }
 }
 
+static void disk_back(struct sim *sim, void *ctx, uint64_t arg)
+{
+    (void)ctx;
+    (void)arg;
+    sim_journal_full(sim, false);
+}
+
+static void strike_journal(struct sim *sim, enum sim_fault fault)
+{
+    uint64_t until = sim->now_ns + spell(sim);
+
+    if (fault == SIM_FULL) {
+        sim_tell(sim, "fault: the disk of the journal is full until %.6f", (double)until / 1e9);
+        sim_journal_full(sim, true);
+        sim_at(sim, until, disk_back, NULL, 0);
+    } else {
+        sim_service_doom(sim, fault == SIM_POWER, 1 + sim_below(sim, sim_chance(sim, 50) ? 8 : 80),
+                         until - sim->now_ns);
+    }
+}
+
 static void strike_twin(struct sim *sim)
 {
     struct model_job *job = &sim->jobs[sim_below(sim, sim->plan.jobs)];
@@ -365,6 +392,11 @@ static void strike(struct sim *sim, enum sim_fault fault)
         break;
     case SIM_AGENT_FAULT:
         strike_agent(sim);
+        break;
+    case SIM_DEATH:
+    case SIM_POWER:
+    case SIM_FULL:
+        strike_journal(sim, fault);
         break;
     case SIM_TWIN:
         strike_twin(sim);
@@ -419,6 +451,7 @@ void sim_chaos_end(struct sim *sim)
     sim->calm = true;
     sim->calm_ns = sim->now_ns;
     sim_tell(sim, "---- faults stop ----");
+    sim_service_spare(sim);
     sim->service.memory.fail_1_in = 0;
     sim->service.stalled_until_ns = 0;
     sim->service.away_until_ns = 0;

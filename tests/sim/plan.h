@@ -22,6 +22,9 @@ struct sim_conn;
     X(PARTITION, partition, 25, 3, "nothing passes between a node and the service")                \
     X(STALL, stall, 25, 3, "the service does not run for a while")                                 \
     X(AWAY, away, 20, 2, "the service is away, its connections are gone, its state is kept")       \
+    X(DEATH, death, 25, 5, "the service dies at any step and begins again from its journal")       \
+    X(POWER, power, 12, 3, "the host of the service dies; it syncs its journal")                   \
+    X(FULL, full, 10, 2, "the disk of the journal is full for a while")                            \
     X(JUMP, jump, 20, 3, "the clock of a node jumps forward")                                      \
     X(SLOW, slow, 15, 3, "a process does not read for a while")                                    \
     X(MEMORY, memory, 12, 2, "allocations in the service fail for a while")                        \
@@ -56,6 +59,11 @@ struct sim_plan {
     bool two_endpoints;      /* and nobody listens at the other one */
     bool tied;               /* ranks name the agent of their node */
     bool parents;            /* and die with it, as children of `muster run` do */
+    bool journal;            /* the service keeps one */
+    bool syncs;              /* it survives its host */
+    uint64_t snapshot_every; /* records */
+    uint64_t chunk_bytes;    /* reserved at a time */
+    bool follows;            /* every state of the service, not only those before a death */
     bool fat;                /* some values are large, and the output of a connection is limited */
     uint32_t jobs, nodes;
     uint32_t observers; /* per job */

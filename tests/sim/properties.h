@@ -96,6 +96,21 @@ struct sim_proc;
     X(GENERATION_KEY, SAFETY, "a key of a generation's key space was written in that generation")  \
     X(EXPECTED_STATUS, SAFETY, "no call ends with a status that its command cannot have")          \
     X(MEMORY, SAFETY, "when all is over every allocation was released")                            \
+    X(KEPT_STATE, SAFETY,                                                                          \
+      "the service comes back in the state in which it died, or in one not older than what it "    \
+      "had told of and, over the death of its host, synced")                                       \
+    X(KEPT_TWICE, SAFETY, "a journal recovered twice gives the same state")                        \
+    X(KEPT_FIRST, SAFETY, "what is told of was written before, also when the disk is full")        \
+    X(KEPT_TAKEN, SAFETY, "a journal that nobody damaged is never refused")                        \
+    X(KEPT_TIME, SAFETY, "the service's time goes on where its journal ends, and not later")       \
+    X(DAMAGE_REFUSED, SAFETY,                                                                      \
+      "a damaged journal gives the state it kept, or all but a tail never promised, or an error")  \
+    X(DEATH_UNNOTICED, SAFETY,                                                                     \
+      "no rank stops itself for a death of the service that is shorter than its lease allows")     \
+    X(DEADLINE_EARLY, SAFETY,                                                                      \
+      "no round times out before its deadline, not counting what the service was dead")            \
+    X(FENCED_STAYS, SAFETY, "who was given up is never again answered as a member")                \
+    X(FULL_ENDS, LIVENESS, "when the disk has room again nobody is refused for want of it")        \
     X(CONVERGES, LIVENESS, "after the faults every job ends in bounded time")                      \
     X(CALLS_END, LIVENESS, "after the faults every call that can end, ends")                       \
     X(DEAD_NOTICED, LIVENESS, "a dead member is lost after a lease and some slack")                \
@@ -142,6 +157,8 @@ void sim_saw_reply(struct sim *sim, struct sim_conn *conn, const struct mst_repl
 void sim_saw_close(struct sim *sim, struct sim_conn *conn);
 void sim_saw_trace(struct sim *sim, const struct mst_trace *line);
 void sim_saw_turn(struct sim *sim);
+void sim_saw_service_dead(struct sim *sim, uint64_t until_ns); /* or is dead for longer */
+void sim_saw_service_back(struct sim *sim);
 void sim_saw_bad_bytes(struct sim *sim, muster_status status);
 
 /* ---- what is seen of the processes ------------------------------------------------------------

@@ -20,7 +20,9 @@ static enum model_fate fate_of(muster_status status)
     if (status == MUSTER_OK) {
         return MODEL_ACKED;
     }
-    return status == MUSTER_ENOMEM || status == MUSTER_ELIMIT ? MODEL_REFUSED : MODEL_UNKNOWN;
+    return status == MUSTER_ENOMEM || status == MUSTER_ELIMIT || status == MUSTER_ENOSPACE
+               ? MODEL_REFUSED
+               : MODEL_UNKNOWN;
 }
 
 /* ---- sums ---------------------------------------------------------------------------------------

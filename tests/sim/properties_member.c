@@ -425,6 +425,7 @@ void sim_saw_request(struct sim *sim, struct sim_conn *conn, const struct mst_re
         break;
     case MST_RENEW:
         member->asked_ns = sim_service_clock(sim);
+        asked->fenced = member->lost;
         break;
     case MST_JOIN:
         member->join_id = request->id;
@@ -465,7 +466,7 @@ void sim_saw_nothing(struct sim_conn *conn, uint64_t id)
     }
 }
 
-/* ANSWER_ONCE */
+/* ANSWER_ONCE, FENCED_STAYS */
 void sim_saw_reply(struct sim *sim, struct sim_conn *conn, const struct mst_reply *reply)
 {
     struct sim_asked *asked = asked_find(conn, reply->id);
@@ -485,6 +486,10 @@ void sim_saw_reply(struct sim *sim, struct sim_conn *conn, const struct mst_repl
         conn->proc->member.heard_ns = conn->proc->member.asked_ns;
         if (reply->command == MST_RENEW) {
             check_claim(sim, conn->proc);
+        }
+        if (copy.fenced) {
+            sim_fail(sim, SIM_P_FENCED_STAYS, "pid=%" PRIu64 " #%u renews", conn->proc->pid,
+                     conn->proc->member.index);
         }
     }
     if (reply->command == MST_ROUND) {

@@ -2,6 +2,7 @@
 /* What is seen of the processes: their calls, their machines, their runs of fn. */
 #include <string.h>
 
+#include "journal.h"
 #include "msg/command.h"
 #include "seen.h"
 
@@ -45,6 +46,18 @@ static uint64_t allowed(enum mst_command command)
     return common;
 }
 
+/* EXPECTED_STATUS, FULL_ENDS */
+static void check_full(struct sim *sim, const struct sim_proc *proc, enum mst_command command)
+{
+    if (!sim->service.journal || !sim->service.journal->full_ever) {
+        sim_fail(sim, SIM_P_EXPECTED_STATUS, "pid=%" PRIu64 " %s: the disk was never full",
+                 proc->pid, mst_command_name(command));
+    }
+    if (sim->calm && sim->now_ns > sim->calm_ns + 2 * sim->plan.lease_ns + 2500 * SIM_MS) {
+        sim_fail(sim, SIM_P_FULL_ENDS, "pid=%" PRIu64 " %s", proc->pid, mst_command_name(command));
+    }
+}
+
 /* CALL_ONCE, EXPECTED_STATUS */
 void sim_saw_done(struct sim *sim, struct sim_proc *proc, uint64_t tag, bool was_open,
                   enum mst_command command, const struct mst_reply *reply)
@@ -59,6 +72,10 @@ void sim_saw_done(struct sim *sim, struct sim_proc *proc, uint64_t tag, bool was
     }
     /* ELIMIT: who took any place found none. */
     if (reply->status == MUSTER_ELIMIT && proc->place == MST_INDEX_ANY) {
+        return;
+    }
+    if (reply->status == MUSTER_ENOSPACE) {
+        check_full(sim, proc, command);
         return;
     }
     if (reply->status > 0 || reply->status < -40 || (allowed(command) & BIT(reply->status)) == 0) {
@@ -107,6 +124,60 @@ static void check_stop(struct sim *sim, const struct sim_proc *proc)
         sim_proc_clock(sim, proc) > proc->answered_ns + sim->plan.lease_ns / 5 * 4 + SIM_MS) {
         sim_fail(sim, SIM_P_SELF_STOP, "pid=%" PRIu64 " goes on %.3f ms after it", proc->pid,
                  (double)(sim_proc_clock(sim, proc) - proc->answered_ns) / 1e6);
+    }
+}
+
+/* How long it may be away so that a rank that renews as it should need not stop itself: 0.8 of the
+ * lease, less the age of the last renewal, the longest wait for the next attempt, and the way. */
+static bool can_ride(const struct sim *sim, uint64_t away_ns)
+{
+    const struct sim_plan *plan = &sim->plan;
+    uint64_t wait = 2 * away_ns + 20 * SIM_MS;
+    uint64_t way = 12 * plan->latency_ns + 6 * plan->latency_tail_ns;
+
+    wait = wait < 1000 * SIM_MS ? wait : 1000 * SIM_MS;
+    return !plan->two_endpoints && !plan->fat &&
+           away_ns + wait + way + plan->lease_ns / 4 <= plan->lease_ns / 5 * 4;
+}
+
+void sim_saw_service_dead(struct sim *sim, uint64_t until_ns)
+{
+    bool ride = can_ride(sim, until_ns - sim->now_ns);
+
+    for (uint32_t i = 0; i < sim->proc_count; i++) {
+        struct sim_proc *proc = sim->procs[i];
+        bool well = proc->kind == SIM_RANK && proc->alive && !proc->frozen && proc->started &&
+                    !proc->ended && !mst_client_stopped(proc->client) &&
+                    proc->troubled_ns + sim->plan.lease_ns * 3 / 2 + 1000 * SIM_MS < sim->now_ns;
+
+        if (proc->troubled_ns <= until_ns) {
+            proc->troubled_ns = until_ns;
+            proc->rides_ns = ride && well ? until_ns : 0;
+        }
+    }
+}
+
+/* What it heard last it may have forgotten with its host: leases begin anew. */
+void sim_saw_service_back(struct sim *sim)
+{
+    uint64_t now = sim_service_clock(sim);
+
+    for (uint32_t i = 0; i < sim->proc_count; i++) {
+        struct model_member *member = &sim->procs[i]->member;
+
+        member->heard_ns = member->heard_ns < now ? member->heard_ns : now;
+        member->asked_ns = member->asked_ns < now ? member->asked_ns : now;
+        member->claims = false; /* who claims is not told of before it speaks again */
+    }
+}
+
+/* DEATH_UNNOTICED */
+static void check_ride(struct sim *sim, const struct sim_proc *proc)
+{
+    if (proc->rides_ns != 0 && proc->rides_ns == proc->troubled_ns && !proc->ended &&
+        mst_client_stopped(proc->client)) {
+        sim_fail(sim, SIM_P_DEATH_UNNOTICED, "pid=%" PRIu64 " stops itself, it was back at %.6f",
+                 proc->pid, (double)proc->rides_ns / 1e9);
     }
 }
 
@@ -300,4 +371,5 @@ void sim_saw_look(struct sim *sim, struct sim_proc *proc)
 {
     check_old(sim, proc);
     check_stop(sim, proc);
+    check_ride(sim, proc);
 }

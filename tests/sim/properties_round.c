@@ -61,7 +61,6 @@ void sim_round_asked(struct sim *sim, struct sim_conn *conn, const struct mst_re
     struct sim_proc *proc = conn->proc;
     struct model_round *round;
 
-    (void)sim;
     asked->generation = request->round.generation;
     asked->number = request->round.number;
     asked->name = name_number(request->round.name);
@@ -70,7 +69,7 @@ void sim_round_asked(struct sim *sim, struct sim_conn *conn, const struct mst_re
         return;
     }
     round = sim_round_find(proc->job, asked->generation, asked->name, asked->number);
-    if (round && !round->closed) {
+    if (round && !round->closed && !sim->service.refuses) {
         asked->arrives = contribute(round, proc, &request->round) || asked->arrives;
     }
 }
@@ -99,7 +98,7 @@ void sim_round_opened(struct sim *sim, struct model_job *job, struct mst_slice n
     round->reduce = request->round.reduce;
     round->deadline_ms = request->round.deadline_ms;
     round->open_ns = sim_service_clock(sim);
-    round->late_ns = sim->service.late_ns;
+    round->late_ns = sim_service_late_ns(sim);
     for (uint32_t rank = 0; rank < view->size; rank++) {
         uint32_t index = view->index[rank];
 
@@ -330,6 +329,10 @@ void sim_round_closed(struct sim *sim, struct model_job *job, struct mst_slice n
     } else if (mst_slice_equal(status, mst_slice_text("timed-out")) && round->deadline_ms == 0) {
         sim_fail(sim, SIM_P_ROUND_EARLY, "%s %" PRIu64 " has no deadline", names[round->name],
                  round->number);
+    } else if (mst_slice_equal(status, mst_slice_text("timed-out")) &&
+               sim_service_clock(sim) < round->open_ns + round->deadline_ms * SIM_MS) {
+        sim_fail(sim, SIM_P_DEADLINE_EARLY, "%s %" PRIu64 " of generation %" PRIu64,
+                 names[round->name], round->number, round->generation);
     }
     if (count != arrived) {
         sim_fail(sim, SIM_P_ROUND_VALUE, "%s %" PRIu64 ": %" PRIu64 " arrived, told are %" PRIu64,
@@ -342,7 +345,7 @@ void sim_round_deadlines(struct sim *sim, struct model_job *job)
 {
     for (uint32_t i = job->round_count; i-- > 0;) {
         const struct model_round *round = &job->rounds[i];
-        uint64_t late = sim->service.late_ns - round->late_ns;
+        uint64_t late = sim_service_late_ns(sim) - round->late_ns;
 
         if (round->generation < job->view.generation) {
             return;

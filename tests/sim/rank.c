@@ -470,7 +470,12 @@ void sim_rank_step(struct sim *sim, struct sim_proc *proc)
         fn_step(sim, proc);
     }
     if (proc->finished && !proc->leaving) {
-        if (proc->finish_status == MUSTER_OK || sim_chance(sim, 50)) {
+        /* Who was refused for want of room goes as one that failed: nobody waits for who has left.
+         */
+        bool refused =
+            proc->finish_status == MUSTER_ENOMEM || proc->finish_status == MUSTER_ENOSPACE;
+
+        if (proc->finish_status == MUSTER_OK || (!refused && sim_chance(sim, 50))) {
             leave(sim, proc);
         } else {
             sim_proc_exit(sim, proc, 1);

@@ -6,6 +6,7 @@
 
 #include "base/panic.h"
 #include "base/text.h"
+#include "journal.h"
 #include "properties.h"
 #include "sim.h"
 
@@ -18,27 +19,41 @@ static void trace(void *ctx, const struct mst_trace *line)
 {
     struct sim *sim = ctx;
 
+    if (sim->service.journal && sim->service.journal->recovers) {
+        return; /* it was told before */
+    }
     sim_tell(sim, "service %.*s: %s", (int)line->job.size, (const char *)line->job.data,
              line->text);
-    sim_saw_trace(sim, line);
+    sim_witness_trace(sim, line);
+}
+
+struct mst_core_config sim_service_config(struct sim *sim)
+{
+    return (struct mst_core_config){.lease_ns = sim->plan.lease_ns,
+                                    .limits = sim->service.limits,
+                                    .trace = trace,
+                                    .trace_ctx = sim};
 }
 
 void sim_service_start(struct sim *sim)
 {
     struct sim_service *service = &sim->service;
-    struct mst_core_config config = {.lease_ns = sim->plan.lease_ns, .trace = trace};
+    struct mst_core_config config;
 
     service->limits = mst_limits_default;
     service->limits.tombstones_max = 16;
     if (sim->plan.fat) {
         service->limits.output_bytes_max = MST_PAGE_BYTES + 131072;
     }
-    config.limits = service->limits;
-    config.trace_ctx = sim;
+    config = sim_service_config(sim);
     service->wake_ns = SIM_NEVER;
-    service->clock.offset_ns = sim_below(sim, UINT64_C(1) << 50);
+    service->clock.offset_ns = (UINT64_C(1) << 45) + sim_below(sim, UINT64_C(1) << 50);
     service->clock.ppm = (int64_t)sim_below(sim, 20001) - 10000;
-    MST_ASSERT(mst_core_new(&service->core, &config, &service->memory.mem) == MUSTER_OK);
+    if (sim->plan.journal) {
+        sim_journal_start(sim);
+    } else {
+        MST_ASSERT(mst_core_new(&service->core, &config, &service->memory.mem) == MUSTER_OK);
+    }
 }
 
 /* ---- one connection -------------------------------------------------------------------------- */
@@ -47,8 +62,8 @@ static void drop(struct sim *sim, struct sim_conn *conn)
 {
     if (conn->admitted) {
         conn->admitted = false;
-        sim_saw_close(sim, conn);
-        mst_core_close(sim->service.core, sim_service_clock(sim), conn->id);
+        sim_witness_close(sim, conn);
+        sim_journal_close(sim, conn->id);
     }
     if (conn->codec) {
         conn->codec->ops->free(conn->codec);
@@ -59,7 +74,7 @@ static void drop(struct sim *sim, struct sim_conn *conn)
 
 static void flush(struct sim *sim, struct sim_conn *conn)
 {
-    for (;;) {
+    while (sim_service_step(sim)) {
         struct mst_slice output = conn->codec->ops->output(conn->codec);
         size_t sent = output.size ? sim_net_write(sim, conn, SIM_SERVICE, output) : 0;
 
@@ -76,12 +91,13 @@ static struct sim_conn *conn_of(struct sim *sim, struct mst_conn id)
     return sim->net.conns[id.id - 1];
 }
 
-/* Effects for a connection that is gone by now are allowed: the shell drops them. */
+/* Nothing leaves before what it depends on is kept. Effects for a connection that is gone by now
+ * are allowed: the shell drops them. */
 static void drain(struct sim *sim)
 {
     const struct mst_effect *effect;
 
-    while ((effect = mst_core_next(sim->service.core)) != NULL) {
+    while (sim_journal_keep(sim) && (effect = mst_core_next(sim->service.core)) != NULL) {
         struct sim_conn *conn = conn_of(sim, effect->conn);
         bool hang_up = effect->type == MST_EFFECT_HANGUP;
 
@@ -95,6 +111,9 @@ static void drain(struct sim *sim)
             }
         }
         mst_core_done(sim->service.core, effect);
+        if (!sim_service_step(sim)) {
+            return;
+        }
         if (hang_up && conn->codec) {
             flush(sim, conn);
             drop(sim, conn);
@@ -117,13 +136,11 @@ static bool requests(struct sim *sim, struct sim_conn *conn)
             sim_saw_bad_bytes(sim, status);
             return false;
         }
-        sim->service.asking = conn;
-        sim_saw_request(sim, conn, &request);
-        status = mst_core_request(sim->service.core, sim_service_clock(sim), conn->id, &request);
-        sim->service.asking = NULL;
-        sim->service.request = NULL;
+        sim_witness_request(sim, conn, &request);
+        status = sim_journal_request(sim, conn->id, &request);
+        sim_witness_over(sim);
         if (status != MUSTER_OK) {
-            sim_saw_nothing(conn, request.id);
+            sim_witness_nothing(sim, conn, request.id);
         }
         if (sim->plan.drains_each) {
             drain(sim);
@@ -171,7 +188,7 @@ static bool admit(struct sim *sim, struct sim_conn *conn)
     if (mst_native_codec_new(&conn->codec, &service->limits, &service->memory.mem) != MUSTER_OK) {
         return false;
     }
-    if (mst_core_open(service->core, sim_service_clock(sim), conn->id) != MUSTER_OK) {
+    if (sim_journal_accept(sim, conn->id) != MUSTER_OK) {
         return false;
     }
     conn->admitted = true;
@@ -206,8 +223,12 @@ static void turn(struct sim *sim)
     struct sim_service *service = &sim->service;
     struct sim_net *net = &sim->net;
 
-    uint64_t now = sim_service_clock(sim);
+    uint64_t now;
 
+    if (!service->core && !sim_service_return(sim)) {
+        return;
+    }
+    now = sim_service_clock(sim);
     service->turns++;
     if (service->asked_ns < now) {
         service->late_ns += now - service->asked_ns;
@@ -219,10 +240,10 @@ static void turn(struct sim *sim)
         service->excused_ns = now;
     }
     service->turn_ns = now;
-    for (size_t i = net->first_live; i < net->count; i++) {
+    for (size_t i = net->first_live; i < net->count && !sim_service_dead(sim); i++) {
         serve(sim, net->conns[i]);
     }
-    mst_core_tick(service->core, sim_service_clock(sim));
+    sim_journal_tick(sim);
     drain(sim);
     for (size_t i = net->first_live; i < net->count; i++) {
         if (net->conns[i]->codec) {
@@ -230,8 +251,13 @@ static void turn(struct sim *sim)
         }
     }
     mst_core_check(service->core);
+    sim_journal_snapshot(sim);
+    if (sim_service_dead(sim)) {
+        sim_service_die(sim);
+        return;
+    }
     sim_saw_turn(sim);
-    service->asked_ns = mst_core_deadline_ns(service->core);
+    service->asked_ns = sim_journal_deadline_ns(sim);
     sim_service_wake(sim, sim_clock_when(&service->clock, service->asked_ns));
 }
 
@@ -274,6 +300,9 @@ void sim_service_leave(struct sim *sim, uint64_t until_ns)
 {
     struct sim_net *net = &sim->net;
 
+    if (!sim->service.core) {
+        return;
+    }
     sim->service.away_until_ns = until_ns;
     for (size_t i = net->first_live; i < net->count; i++) {
         if (net->conns[i]->end[SIM_SERVICE].open) {
@@ -281,6 +310,9 @@ void sim_service_leave(struct sim *sim, uint64_t until_ns)
         }
     }
     drain(sim);
+    if (sim_service_dead(sim)) {
+        sim_service_die(sim);
+    }
     sim_service_wake(sim, until_ns);
 }
 
@@ -294,5 +326,7 @@ void sim_service_fini(struct sim *sim)
             net->conns[i]->codec = NULL;
         }
     }
+    sim_journal_fini(sim);
     mst_core_free(sim->service.core);
+    sim_witness_fini(sim);
 }

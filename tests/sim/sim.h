@@ -10,6 +10,7 @@
 #include "net.h"
 #include "plan.h"
 #include "restart/restart.h"
+#include "witness.h"
 #include "world.h"
 
 #define SIM_NODES_MAX 5u
@@ -32,9 +33,12 @@ struct sim_service {
     uint64_t wake_ns; /* of the next turn; SIM_NEVER: none */
     uint64_t stalled_until_ns, away_until_ns;
     bool was_away;
-    struct sim_conn *asking; /* whose request the core is in */
+    struct sim_witness witness; /* what is not certain yet */
+    struct sim_conn *asking;    /* whose request the witness tells of */
     const struct mst_request *request;
+    bool refuses; /* what would have to be kept */
     uint64_t turns;
+    struct sim_journal *journal; /* NULL: none */
     /* Its own clock: when the last turn was, when the next was asked for, how late turns were in
      * all, and when it last came back from an absence. */
     uint64_t turn_ns, asked_ns, late_ns, back_ns;
@@ -94,6 +98,7 @@ struct sim_proc {
     uint64_t born_ns, died_ns;
     uint64_t blind_until_ns; /* does not read its socket */
     uint64_t troubled_ns;    /* when something last stood between it and the service */
+    uint64_t rides_ns;       /* the same, if that was a death short enough to ride out */
     struct mst_token token;
     struct mst_client *client;
     struct mst_restart *restart;
@@ -150,10 +155,33 @@ struct sim {
 
 /* service.c */
 void sim_service_start(struct sim *sim);
+struct mst_core_config sim_service_config(struct sim *sim);
 void sim_service_wake(struct sim *sim, uint64_t at_ns);
 void sim_service_leave(struct sim *sim, uint64_t until_ns);
 void sim_service_fini(struct sim *sim);
 uint64_t sim_service_clock(const struct sim *sim);
+
+/* journal.c: what is kept, death, and the way back. Without a journal everything is kept. */
+void sim_journal_start(struct sim *sim);
+void sim_journal_fini(struct sim *sim);
+void sim_journal_full(struct sim *sim, bool full);
+muster_status sim_journal_accept(struct sim *sim, struct mst_conn conn);
+muster_status sim_journal_request(struct sim *sim, struct mst_conn conn,
+                                  const struct mst_request *request);
+void sim_journal_close(struct sim *sim, struct mst_conn conn);
+void sim_journal_tick(struct sim *sim);
+uint64_t sim_journal_deadline_ns(const struct sim *sim);
+void sim_journal_snapshot(struct sim *sim);
+void sim_journal_promised(struct sim *sim, bool kept); /* the newest state was told of */
+bool sim_journal_keep(struct sim *sim);                /* what was decided; false: it dies */
+uint64_t sim_service_late_ns(const struct sim *sim);
+bool sim_service_step(struct sim *sim); /* the same */
+bool sim_service_dead(const struct sim *sim);
+/* It dies at the n-th step from now, and is away so long. */
+void sim_service_doom(struct sim *sim, bool with_host, uint64_t steps, uint64_t away_ns);
+void sim_service_spare(struct sim *sim);
+void sim_service_die(struct sim *sim);
+bool sim_service_return(struct sim *sim); /* false: not yet */
 
 /* proc.c */
 struct sim_proc *sim_proc_spawn(struct sim *sim, enum sim_kind kind, struct model_job *job,

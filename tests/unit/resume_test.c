@@ -526,6 +526,31 @@ static void time_decides_nothing_meanwhile(struct fixture *f)
     EXPECT(f, fixture_told_story(f, lost));
 }
 
+/* A revision that no journal has would be given a second time after a death, and who was told it
+ * would then miss what it stands for. */
+static void who_comes_and_goes_meanwhile_is_told_later(struct fixture *f)
+{
+    struct client ranks[2];
+    const struct mst_reply *reply;
+    uint64_t revision;
+    uint64_t id;
+
+    fixture_seal(f, ranks, 2);
+    id = fixture_watch(f, &ranks[0], MST_WATCH_MEMBERS, "", 0);
+    revision = fixture_reply(f, &ranks[0], id)->revision;
+    id = fixture_watch(f, &ranks[0], MST_WATCH_MEMBERS, "", revision);
+    mst_core_hold(f->core, why);
+    fixture_disconnect(f, &ranks[1]);
+    EXPECT(f, fixture_told_story(f, "member-silent #1 incarnation=1"));
+    EXPECT_INT(f, fixture_reply(f, &ranks[0], id)->status, MUSTER_MORE);
+    mst_core_hold(f->core, NULL);
+    fixture_pass(f, 1);
+    reply = fixture_reply(f, &ranks[0], id);
+    EXPECT_INT(f, reply->status, MUSTER_OK);
+    EXPECT_INT(f, reply->revision, revision + 1);
+    EXPECT_INT(f, reply->item_count, 1);
+}
+
 /* ---- what an input weighs ---- */
 
 static void inputs_weigh_what_they_change(struct fixture *f)
@@ -584,6 +609,7 @@ static void inputs_weigh_what_they_change(struct fixture *f)
     X(what_would_have_to_be_kept_is_refused)                                                       \
     X(the_rest_goes_on)                                                                            \
     X(time_decides_nothing_meanwhile)                                                              \
+    X(who_comes_and_goes_meanwhile_is_told_later)                                                  \
     X(inputs_weigh_what_they_change)
 
 SCENARIOS(SCENARIO)

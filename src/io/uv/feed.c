@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/counts.h"
 #include "io/journal_disk.h"
 
 static void on_tell(void *ctx, enum mst_level level, const char *line)
