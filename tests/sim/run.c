@@ -245,7 +245,8 @@ uint64_t sim_run(uint64_t seed, struct sim_story *story, unsigned char fill, boo
     sim->seed = seed;
     sim->story = story;
     sim->verbose = verbose;
-    sim->prng.state = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
+    /* Not the seed itself: the streams of neighbours would be one, a step apart. */
+    sim->prng.state = mst_prng_next(&(struct mst_prng){.state = seed});
     sim->digest = MST_DIGEST_INIT;
     sim_memory_init(&sim->memory, fill, seed);
     sim_memory_init(&sim->service.memory, fill, seed + 1);

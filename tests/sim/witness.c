@@ -117,6 +117,14 @@ void sim_witness_unkept(struct sim *sim)
     }
 }
 
+static void clear(struct sim_witness *witness)
+{
+    for (uint32_t i = 0; i < witness->count; i++) {
+        free(witness->notes[i].room);
+    }
+    witness->count = 0;
+}
+
 void sim_witness_settle(struct sim *sim)
 {
     struct sim_witness *witness = &sim->service.witness;
@@ -124,21 +132,24 @@ void sim_witness_settle(struct sim *sim)
     for (uint32_t i = 0; i < witness->count; i++) {
         tell(sim, &witness->notes[i], i < witness->unkept);
     }
-    sim_witness_forget(sim);
+    clear(witness);
 }
 
+/* But connections that were gone are. */
 void sim_witness_forget(struct sim *sim)
 {
     struct sim_witness *witness = &sim->service.witness;
 
     for (uint32_t i = 0; i < witness->count; i++) {
-        free(witness->notes[i].room);
+        if (witness->notes[i].kind == SIM_NOTE_CLOSE) {
+            witness->notes[i].conn->orphaned = true;
+        }
     }
-    witness->count = 0;
+    clear(witness);
 }
 
 void sim_witness_fini(struct sim *sim)
 {
-    sim_witness_forget(sim);
+    clear(&sim->service.witness);
     free(sim->service.witness.notes);
 }
