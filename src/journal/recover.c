@@ -658,6 +658,9 @@ static muster_status go_on(struct recovery *recovery)
 
     mst_file_name(name, MST_FILE_JOURNAL, journal->sequence);
     status = disk->cut(disk->ctx, name, journal->offset, journal->config.sync);
+    if (status == MUSTER_OK && journal->config.sync) {
+        status = disk->sync_names(disk->ctx); /* whoever began it may have died before that */
+    }
     if (status == MUSTER_OK) {
         status = mst_journal_next_file(journal, journal->sequence + 1, MST_RECORD_CONTINUE);
     }
