@@ -166,8 +166,11 @@ static void kill_host(struct sim *sim, uint32_t node)
 static void trouble(struct sim *sim, uint32_t node, uint64_t until_ns)
 {
     for (uint32_t i = 0; i < sim->proc_count; i++) {
-        if (sim->procs[i]->node == node && sim->procs[i]->troubled_ns < until_ns) {
-            sim->procs[i]->troubled_ns = until_ns;
+        struct sim_proc *proc = sim->procs[i];
+
+        if (proc->node == node) {
+            proc->troubled_ns = proc->troubled_ns < until_ns ? until_ns : proc->troubled_ns;
+            proc->rides_ns = 0;
         }
     }
 }
