@@ -96,7 +96,9 @@ void sim_plan_draw(struct sim *sim)
         plan->has[SIM_POWER] || plan->has[SIM_DEATH] || plan->has[SIM_FULL] || sim_chance(sim, 10);
     plan->follows = plan->has[SIM_POWER] || sim_chance(sim, 10);
     plan->chunk_bytes = sim_chance(sim, 50) ? 4096 : 65536;
-    plan->snapshot_every = sim_chance(sim, 75) ? sim_between(sim, 5, 60) : 200000;
+    plan->snapshot_every = sim_chance(sim, 75)   ? sim_between(sim, 5, 60)
+                           : sim_chance(sim, 80) ? sim_between(sim, 60, 600)
+                                                 : 200000;
     for (uint32_t i = 0; i < SIM_NODES_MAX; i++) {
         sim->nodes[i].clock.offset_ns = sim_below(sim, UINT64_C(1) << 50);
         sim->nodes[i].clock.ppm = (int64_t)sim_below(sim, 20001) - 10000;
