@@ -245,7 +245,7 @@ const struct mst_cli_command mst_cli_env = {
     .arguments = "",
     .summary = "where a program started here would be: its rank, and who says so",
     .details = "Looks at the variables of srun, mpirun, torchrun and others, as the library does "
-               "when nobody\ntells it a place, and tries what the kernel offers. Exit 1 when the "
+               "when nobody tells it a place, and tries what the kernel offers. Exit 1 when the "
                "variables are a trap.\n",
     .example = "  srun -N2 muster env -v\n",
     .flags = flags,

@@ -5,35 +5,125 @@
 
 #include "cli/cli.h"
 
-static void put_name(const char *name)
-{
-    for (; *name; name++) {
-        mst_cli_put("%c", *name == '_' ? '-' : *name);
-    }
-}
+#define LINE_COLUMNS 100
+#define HELP_COLUMN 38 /* where a flag's text begins */
 
-static const char *kind_of(const struct mst_setting *row)
+/* Flags in the order in which somebody asks for them. */
+struct group {
+    const char *title;
+    const char
+        *names; /* rows, between blanks; NULL: those of `scope`, 0 what a command has itself */
+    enum mst_scope scope;
+    unsigned commands; /* those that take in one of these scopes; 0: that take in none */
+};
+
+#define ANY (~0u)
+
+#define PLACE_NAMES "addr job secret_file secret_fd insecure"
+
+static const struct group groups[] = {
+    {.title = "ranks",
+     .names = "nproc job size min_size join_wait grow max_restarts grace core label",
+     .commands = MST_CLI_SCOPE(MST_SCOPE_RUN)},
+    {.title = "several nodes",
+     .names = "nnodes join node_rank listen avoid service_wait secret_file insecure",
+     .commands = MST_CLI_SCOPE(MST_SCOPE_RUN)},
+    {.title = "flags", .commands = ANY},
+    {.title = "where it listens, and who may connect",
+     .names = PLACE_NAMES,
+     .commands = MST_CLI_SCOPE(MST_SCOPE_LIMIT)},
+    {.title = "which service and job (without: the job that runs here)", .names = PLACE_NAMES},
+    {.title = "the service",
+     .scope = MST_SCOPE_SERVICE,
+     .commands = MST_CLI_SCOPE(MST_SCOPE_SERVICE)},
+    {.title = "limits; reaching one is an error that names it",
+     .scope = MST_SCOPE_LIMIT,
+     .commands = MST_CLI_SCOPE(MST_SCOPE_LIMIT)},
+};
+
+/* What a flag's value is, where its unit does not say it. */
+static const struct {
+    const char *name, *word;
+} words[] = {
+    {"addr", "ADDRESS"},     {"avoid", "HOST,..."}, {"http", "HOST:PORT"},
+    {"job", "NAME"},         {"join", "HOST:PORT"}, {"journal", "FOLDER"},
+    {"listen", "HOST:PORT"}, {"nnodes", "N"},       {"secret_file", "FILE"},
+};
+
+static const char *word_of(const struct mst_setting *row)
 {
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strcmp(words[i].name, row->name) == 0) {
+            return words[i].word;
+        }
+    }
     switch (row->unit) {
     case MST_UNIT_MS:
-        return " DURATION";
+        return "DURATION";
     case MST_UNIT_BYTES:
-        return " SIZE";
+        return "SIZE";
     case MST_UNIT_COUNT:
     case MST_UNIT_INDEX:
     case MST_UNIT_SIGNAL:
-        return " N";
+        return "N";
     case MST_UNIT_TEXT:
-        return row->choices ? row->choices : " TEXT";
+        return "TEXT";
     case MST_UNIT_CHOICE:
-        return " WORD";
+        return "WORD";
     case MST_UNIT_FLAG:
         break;
     }
     return "";
 }
 
-static void put_size(int64_t bytes)
+/* One paragraph; what is too long for a line goes on below its beginning. Returns its end. */
+static const char *put_wrapped(const char *text, size_t column)
+{
+    size_t at = column;
+
+    while (*text != '\0' && *text != '\n') {
+        size_t size = strcspn(text, " \n");
+
+        if (at > column && at + 1 + size > LINE_COLUMNS) {
+            mst_cli_put("\n%*s", (int)column, "");
+            at = column;
+        } else if (at > column) {
+            mst_cli_put(" ");
+            at++;
+        }
+        mst_cli_put("%.*s", (int)size, text);
+        at += size;
+        text += size;
+        text += strspn(text, " ");
+    }
+    mst_cli_put("\n");
+    return text;
+}
+
+/* Paragraphs, and lines that begin with a blank, which stay as they are. */
+static void put_details(const char *text)
+{
+    while (*text) {
+        if (*text == ' ') {
+            mst_cli_put("%.*s\n", (int)strcspn(text, "\n"), text);
+            text += strcspn(text, "\n");
+        } else {
+            text = put_wrapped(text, 0);
+        }
+        text += *text == '\n';
+    }
+}
+
+/* A flag as it is typed: rows have underscores. */
+static void type_name(const char *name, char *out, size_t room)
+{
+    (void)snprintf(out, room, "%s", name);
+    for (; *out; out++) {
+        *out = (char)(*out == '_' ? '-' : *out);
+    }
+}
+
+static void size_text(int64_t bytes, char *out, size_t room)
 {
     static const char units[] = "kmg";
     size_t unit = 0;
@@ -42,61 +132,108 @@ static void put_size(int64_t bytes)
         bytes /= 1024;
         unit++;
     }
-    mst_cli_put(" (default %lld%.*s)", (long long)bytes, unit > 0 ? 1 : 0,
-                units + (unit > 0 ? unit - 1 : 0));
+    (void)snprintf(out, room, "%lld%.*s", (long long)bytes, unit > 0 ? 1 : 0,
+                   units + (unit > 0 ? unit - 1 : 0));
 }
 
-static void put_default(const struct mst_setting *row)
+static void duration_text(int64_t ms, char *out, size_t room)
 {
+    static const struct {
+        int64_t ms;
+        const char *unit;
+    } units[] = {{60000, "m"}, {1000, "s"}, {1, "ms"}};
+    size_t i = 0;
+
+    while (ms % units[i].ms != 0) {
+        i++;
+    }
+    (void)snprintf(out, room, "%lld%s", (long long)(ms / units[i].ms), units[i].unit);
+}
+
+/* Empty: there is none, or the text says it. */
+static void default_text(const struct mst_setting *row, char *out, size_t room)
+{
+    char value[64] = "";
+
+    *out = '\0';
     if (row->unit == MST_UNIT_CHOICE) {
-        mst_cli_put(" (%s; default %s)", row->choices, row->standard_text);
-    } else if (row->unit == MST_UNIT_BYTES) {
-        put_size(row->standard);
-    } else if (row->unit == MST_UNIT_MS && row->standard > 0 && row->standard % 1000 == 0) {
-        mst_cli_put(" (default %llds)", (long long)row->standard / 1000);
-    } else if (row->unit != MST_UNIT_FLAG && row->standard_text && *row->standard_text &&
-               row->standard >= 0) {
-        mst_cli_put(" (default %s)", row->standard_text);
-    } else if (row->unit == MST_UNIT_FLAG && row->standard != 0) {
-        mst_cli_put(" (default on: --no-");
-        put_name(row->name);
-        mst_cli_put(")");
+        (void)snprintf(out, room, "%s; default %s", row->choices, row->standard_text);
+        return;
+    }
+    if (row->unit == MST_UNIT_FLAG && row->standard != 0) {
+        type_name(row->name, value, sizeof value);
+        (void)snprintf(out, room, "default on; --no-%s", value);
+        return;
+    }
+    if (row->unit == MST_UNIT_BYTES) {
+        size_text(row->standard, value, sizeof value);
+    } else if (row->unit == MST_UNIT_MS && row->standard > 0) {
+        duration_text(row->standard, value, sizeof value);
+    } else if ((row->unit == MST_UNIT_COUNT || row->unit == MST_UNIT_SIGNAL) && row->standard > 0) {
+        (void)snprintf(value, sizeof value, "%s", row->standard_text);
+    }
+    if (*value) {
+        (void)snprintf(out, room, "default %s", value);
     }
 }
 
 static void put_flag(const struct mst_cli_value *value)
 {
-    const char *kind = kind_of(value->row);
-    int width = (int)(strlen(value->row->name) + strlen(kind));
+    char name[64], flag[96], standard[96], help[384];
+    const char *word = word_of(value->row);
 
-    if (value->letter) {
-        mst_cli_put("  -%c, --", value->letter);
-    } else {
-        mst_cli_put("      --");
-    }
-    put_name(value->row->name);
-    mst_cli_put("%s%*s  %s", kind, width < 28 ? 28 - width : 0, "", value->row->help);
-    put_default(value->row);
-    mst_cli_put("\n");
+    type_name(value->row->name, name, sizeof name);
+    (void)snprintf(flag, sizeof flag, "  %c%c%c --%s%s%s", value->letter ? '-' : ' ',
+                   value->letter ? value->letter : ' ', value->letter ? ',' : ' ', name,
+                   *word ? " " : "", word);
+    default_text(value->row, standard, sizeof standard);
+    (void)snprintf(help, sizeof help, "%s%s%s%s", value->row->help, *standard ? " (" : "", standard,
+                   *standard ? ")" : "");
+    mst_cli_put("%-*s  ", HELP_COLUMN - 2, flag);
+    (void)put_wrapped(help, HELP_COLUMN);
 }
 
-static void put_flags(const struct mst_cli *cli, bool settings)
+/* The title comes before the first. */
+static void put_of_group(const struct mst_cli *cli, const struct group *group, size_t i,
+                         bool *titled)
 {
-    for (size_t i = 0; i < cli->value_count; i++) {
-        if ((cli->values[i].row->scope != 0) == settings) {
-            put_flag(&cli->values[i]);
+    if (!*titled) {
+        mst_cli_put("\n%s:\n", group->title);
+    }
+    *titled = true;
+    put_flag(&cli->values[i]);
+}
+
+static void put_named(const struct mst_cli *cli, const struct group *group)
+{
+    bool titled = false;
+
+    for (const char *name = group->names; *name; name += strspn(name, " ")) {
+        size_t size = strcspn(name, " ");
+
+        for (size_t i = 0; i < cli->value_count; i++) {
+            const char *row = cli->values[i].row->name;
+
+            if (strlen(row) == size && strncmp(row, name, size) == 0) {
+                put_of_group(cli, group, i, &titled);
+            }
         }
+        name += size;
     }
 }
 
-static bool has_settings(const struct mst_cli *cli)
+static void put_scope(const struct mst_cli *cli, const struct group *group)
 {
+    bool titled = false;
+
     for (size_t i = 0; i < cli->value_count; i++) {
-        if (cli->values[i].row->scope != 0) {
-            return true;
+        if (cli->values[i].row->scope == group->scope) {
+            put_of_group(cli, group, i, &titled);
         }
     }
-    return false;
+    if (group->scope == 0) {
+        mst_cli_put("%-*s  this text\n", HELP_COLUMN - 2, "  -h, --help");
+    }
 }
 
 void mst_cli_help(const struct mst_cli *cli)
@@ -106,14 +243,19 @@ void mst_cli_help(const struct mst_cli *cli)
     mst_cli_put("usage: muster %s [flags]%s%s\n\n%s\n", command->name,
                 *command->arguments ? " " : "", command->arguments, command->summary);
     if (command->details) {
-        mst_cli_put("\n%s", command->details);
+        mst_cli_put("\n");
+        put_details(command->details);
     }
-    mst_cli_put("\nflags:\n");
-    put_flags(cli, false);
-    mst_cli_put("  -h, --help%*s  this text\n", 24, "");
-    if (has_settings(cli)) {
-        mst_cli_put("\nsettings (also from the environment, --some-name as MUSTER_SOME_NAME):\n");
-        put_flags(cli, true);
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
+        unsigned of = groups[i].commands;
+
+        if (of == ANY || of == command->scopes || (of & command->scopes) != 0) {
+            (groups[i].names ? put_named : put_scope)(cli, &groups[i]);
+        }
+    }
+    if (command->scopes != 0 || command->finds_job) {
+        mst_cli_put("\nWhat is not under 'flags' can be set in the environment too: --some-name as "
+                    "MUSTER_SOME_NAME.\n");
     }
     mst_cli_put("\nexample:\n%s", command->example);
 }

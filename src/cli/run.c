@@ -16,12 +16,12 @@ static const struct mst_cli_flag flags[] = {
      .row = {.scope = MST_SCOPE_CLIENT,
              .unit = MST_UNIT_TEXT,
              .name = "job",
-             .help = "the job's name (default: the program's name and a number)"}},
+             .help = "the job's name; without: the program's name and a number"}},
     {.row = {.scope = MST_SCOPE_CLIENT,
              .unit = MST_UNIT_COUNT,
              .name = "size",
              .most = 1000000,
-             .help = "ranks of the job (default: as many as are started)"}},
+             .help = "ranks of the job; without: as many as are started"}},
     {.row = {.scope = MST_SCOPE_CLIENT,
              .unit = MST_UNIT_COUNT,
              .name = "min_size",
@@ -43,17 +43,17 @@ static const struct mst_cli_flag flags[] = {
              .name = "nproc_per_node",
              .least = 1,
              .most = 65536,
-             .help = "the same as --nproc, for those who know torchrun"}},
+             .help = "the same as -n, for those who know torchrun"}},
     {.row = {.scope = MST_SCOPE_CLIENT,
              .unit = MST_UNIT_TEXT,
              .name = "secret_file",
-             .help = "the secret of a run over several nodes (default: node 0 makes one)"}},
+             .help = "the secret of the run; without: node 0 makes one"}},
     {.row = {.scope = MST_SCOPE_CLIENT,
              .unit = MST_UNIT_FLAG,
              .name = "insecure",
              .standard_text = "0",
              .most = 1,
-             .help = "several nodes without a secret: anybody on the network can join"}},
+             .help = "no secret: anybody on the network can join"}},
 };
 
 /* Inside a rank of another run the environment speaks of that one's job, not of ours. */
@@ -218,19 +218,27 @@ static int run(struct mst_cli *cli)
 const struct mst_cli_command mst_cli_run = {
     .name = "run",
     .arguments = "-- PROGRAM [ARGUMENTS]",
-    .summary = "start the ranks of a job on this machine, watch them, and start lost ones again",
+    .summary =
+        "start the ranks of a job, watch them, and start lost ones again; on one node or several",
     .details =
         "Each rank gets MUSTER_*, RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT and the "
-        "other\nvariables torchrun sets. A rank that fails is started again, if any rank has "
-        "opened a muster\nclient; when that is no longer allowed the run ends, and its last line "
-        "names the first cause.\nA rank's standard input is empty, and what it started ends with "
-        "it, also when muster run is killed:\nall but a process that has left the rank's process "
-        "group. SIGTERM, SIGINT, SIGHUP and SIGQUIT\nreach all ranks and end the run within the "
-        "grace time; SIGUSR1 and SIGUSR2 are passed on.\n\n"
+        "other variables torchrun sets. A rank that fails is started again, if any rank has opened "
+        "a muster client; when that is no longer allowed the run ends, and its last line names the "
+        "first cause. A rank's standard input is empty, and what it started ends with it, also "
+        "when "
+        "muster run is killed: all but a process that has left the rank's process group. SIGTERM, "
+        "SIGINT, SIGHUP and SIGQUIT reach all ranks and end the run within the grace time; SIGUSR1 "
+        "and SIGUSR2 are passed on.\n"
+        "\n"
+        "Over several nodes: --nnodes on the first one, which prints the line to type on the "
+        "others; under srun no flag at all.\n"
+        "\n"
         "Exit codes: 0 all ranks ended well; the first failed rank's status, or 128 and its "
-        "signal; 75 a\nrank saved its state and asks to be run again; 125 the launcher failed, "
-        "126 the program cannot be\nexecuted, 127 it is not found.\n",
-    .example = "  muster run -n 4 --max-restarts 5 -- ./train --steps 1000\n",
+        "signal; "
+        "75 a rank saved its state and asks to be run again; 125 the launcher failed, 126 the "
+        "program cannot be executed, 127 it is not found.\n",
+    .example = "  muster run -n 4 --max-restarts 5 -- ./train --steps 1000\n"
+               "  srun -N4 --ntasks-per-node=1 muster run -n 2 -- ./train\n",
     .flags = flags,
     .flag_count = sizeof flags / sizeof flags[0],
     .scopes = MST_CLI_SCOPE(MST_SCOPE_RUN) | MST_CLI_SCOPE(MST_SCOPE_SERVICE),

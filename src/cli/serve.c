@@ -29,23 +29,23 @@ static const struct mst_cli_flag flags[] = {
              .name = "background",
              .standard_text = "0",
              .most = 1,
-             .help = "return when the service can be reached; it stays, detached and silent"}},
+             .help = "return when it can be reached; it stays, silent"}},
     {.row = {.unit = MST_UNIT_INDEX,
              .name = "ready_fd",
              .standard = -1,
              .standard_text = "-1",
              .least = 0,
              .most = 1000000,
-             .help = "descriptor that gets a newline when the service can be reached"}},
+             .help = "gets a newline when the service can be reached"}},
     {.row = {.unit = MST_UNIT_TEXT,
              .name = "journal",
              .standard_text = "",
-             .help = "folder that keeps the state, so that the next service goes on with it"}},
+             .help = "keeps the state, for the next service to go on with"}},
     {.row = {.unit = MST_UNIT_FLAG,
              .name = "sync",
              .standard_text = "0",
              .most = 1,
-             .help = "with --journal: what was answered survives a crash of this host too"}},
+             .help = "with --journal: what was answered survives this host too"}},
     {.row = {.unit = MST_UNIT_CHOICE,
              .name = "journal_full",
              .standard_text = "refuse",
@@ -298,14 +298,11 @@ const struct mst_cli_command mst_cli_serve = {
     .arguments = "",
     .summary = "the service: members, keys, rounds and watches of one or several jobs",
     .details =
-        "Without --addr it listens on a socket of this user, under the job's name, where the "
-        "other\ncommands find it by themselves. --addr says where it listens: unix:/path, "
-        "HOST:PORT\nor [::1]:PORT, also several; port 0 is any free one. Beyond this machine it "
-        "wants a "
-        "secret\n(--secret-file; TCP connections are then TLS 1.3) or --insecure. SIGTERM and "
-        "SIGINT stop it.\n"
-        "With --journal a service that is started again, after whatever end, goes on where this "
-        "one was.\n",
+        "Without --addr it listens on a socket of this user, under the job's name ('default' "
+        "without -j), where the other commands find it by themselves. Port 0 is any free one. "
+        "Beyond this machine it wants a secret (TCP connections are then TLS 1.3), or --insecure "
+        "typed. SIGTERM and SIGINT stop it. With --journal a service that is started again, after "
+        "whatever end, goes on where this one was.\n",
     .example = "  muster serve --job train --lease 30s\n",
     .flags = flags,
     .flag_count = sizeof flags / sizeof flags[0],
