@@ -55,6 +55,8 @@ def reason_not_to_run():
     for name in ("munged", "slurmctld", "slurmd", "srun", "sbatch", "scontrol"):
         if not program(name):
             return f"{name} is not installed"
+    if not os.path.ismount("/sys/fs/cgroup"):
+        return "slurmd wants control groups, and none are mounted at /sys/fs/cgroup"
     return None
 
 

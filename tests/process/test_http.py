@@ -640,14 +640,19 @@ def events():
     for call in re.findall(r"mst_narrate_(?:begin|event)\(([^;{]*?)\)(?: ?\{|\)|;)", core):
         found |= set(re.findall(r'"([a-z]+(?:-[a-z]+)*) ?"', call))
     shell = "\n".join(path.read_text() for path in (ROOT / "src/io/uv").glob("*.c"))
-    line = r'(?:MST_(?:ERROR|WARN|INFO|DEBUG),\s*(?:"service",\s*)?)"([a-z]+(?:-[a-z]+)*)[ "]'
-    found |= set(re.findall(line, shell))
+    journal = "\n".join(path.read_text() for path in (ROOT / "src/journal").glob("*.c"))
+    components = {"service", "journal"}
+    line = (rf'MST_(?:ERROR|WARN|INFO|DEBUG),\s*(?:"(?:{"|".join(components)})",\s*)?'
+            r'"([a-z]+(?:-[a-z]+)*)[ "]')
+    found |= set(re.findall(line, shell + journal))
     found |= set(re.findall(r'"(log-[a-z-]+) ', shell))
-    return found - {"service"}  # the component
+    return found - components
 
 
 def test_the_documentation_lists_every_event():
     found = events()
     assert {"member-lost", "member-left", "generation-sealed", "grow", "stopping", "fault",
-            "connection-refused", "accepting-paused", "log-lines-dropped"} <= found
-    assert found <= set(re.findall(r"^\| `([a-z-]+)` \| (?:error|warn|info|debug) \|", documented(), re.M))
+            "connection-refused", "accepting-paused", "log-lines-dropped", "journal-recovered",
+            "journal-full", "snapshot-failed"} <= found
+    row = r"^\| `([a-z-]+)` \| (?:error|warn|info|debug) \|"
+    assert found == set(re.findall(row, documented(), re.M))
