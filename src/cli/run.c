@@ -207,6 +207,8 @@ static int run(struct mst_cli *cli)
         return code;
     }
     if (options.join == NULL) {
+        /* A variable may say it for who joins; a service is opened to everybody by who types it. */
+        options.insecure = options.insecure && mst_cli_typed(cli, "insecure");
         settle(&options);
     }
     code = check(cli, &options);

@@ -1,21 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the guides tell people to type and apply: names that must agree, and flags that exist."""
+"""What the pages tell people to type, apply and open: names that must agree, and things that exist."""
 
+import pathlib
 import re
 import subprocess
 
 import pytest
 
-from conftest import ROOT
+from conftest import MUSTER, ROOT
 
 yaml = pytest.importorskip("yaml")
 
 GUIDES = ["docs/slurm.md", "docs/kubernetes.md"]
+PAGES = sorted(
+    str(path.relative_to(ROOT))
+    for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("**/*.md")]
+)
+
+# Flags and variables in the pages that belong to somebody else, or to no command of muster.
+OF_OTHERS = {"--version", "--mpi", "--kill-on-bad-exit", "--no-kill", "--requeue", "--from-file", "--pty"}
+OF_THE_BUILD = {"MUSTER_SIM_SEEDS"}
 
 
-def blocks(guide, kind):
-    text = (ROOT / guide).read_text()
-    return re.findall(rf"^```{kind}\n(.*?)^```", text, re.M | re.S)
+def text_of(page):
+    return (ROOT / page).read_text()
+
+
+def blocks(page, kind):
+    return re.findall(rf"^```{kind}\n(.*?)^```", text_of(page), re.M | re.S)
+
+
+def code(page):
+    """What stands in a page's code, inline or in blocks that are no C, a line each."""
+    lines = []
+    for kind, block in re.findall(r"^```(\w*)\n(.*?)^```", text_of(page), re.M | re.S):
+        if kind != "c":
+            lines += re.sub(r"\\\n\s*", "", block).splitlines()
+    prose = re.sub(r"^```.*?^```", "", text_of(page), flags=re.M | re.S)
+    return lines + [re.sub(r"\s+", " ", one) for one in re.findall(r"`([^`]+)`", prose)]
 
 
 def manifests():
@@ -47,46 +69,90 @@ def flag(container, name):
     return re.findall(rf"--{name}[= ](\S+)", text)
 
 
-def flags_of(command, muster):
-    """The flags a command has, one per line of its help."""
-    done = muster(command, "--help")
-    assert done.returncode == 0
-    return set(re.findall(r"^ +(?:-\w, )?(--[\w-]+)", done.stdout, re.M)) | set(
-        re.findall(r"^ +(-\w), ", done.stdout, re.M)
-    )
+@pytest.fixture(scope="module")
+def commands():
+    """The commands of this build, each with its flags: one per line of its help."""
+    program = str(MUSTER)
+    said = subprocess.run([program, "--help"], capture_output=True, text=True, check=True).stdout
+    found = {}
+    for name in re.findall(r"^  (\w+)  ", said, re.M):
+        said = subprocess.run(
+            [program, name, "--help"], capture_output=True, text=True, check=True
+        ).stdout
+        flags = re.findall(r"^  (?:(-\w),|   ) (--[\w-]+)", said, re.M)
+        found[name] = {flag for pair in flags for flag in pair if flag}
+        found[name] |= {f"--no-{flag}" for flag in re.findall(r"--no-([\w-]+)", said)}
+    assert {"run", "serve", "status", "key", "barrier", "chaos", "env"} <= set(found)
+    return found
 
 
-def commands(guide):
-    """(command, its flags) of each muster command line, up to the program it runs."""
-    text = "\n".join(blocks(guide, "sh") + blocks(guide, "yaml")).replace("\\\n", " ")
-    text = re.sub(r"`(muster [^`]+)`", r"\n\1\n", text)
-    for line in text.splitlines():
-        found = re.search(r"\bmuster (\w+)((?: .*)?)$", line)
-        if found:
-            rest = found.group(2).split(" -- ")[0]
-            yield found.group(1), re.findall(r"(?<=\s)(--?[a-zA-Z][\w-]*)", rest)
-    for workload in workloads() if "kubernetes" in guide else []:
+def typed(page):
+    """(command, its flags) of each muster command line in a page, up to the program it runs."""
+    for line in code(page):
+        for command, rest in re.findall(r"(?:^|[ /(])muster (\w+)(?! 1\.3)((?: .*)?)$", line):
+            rest = re.split(r" -- | #", rest)[0]
+            yield command, re.findall(r"(?<=[ \[|])(--?[a-zA-Z][\w-]*)", rest)
+    for workload in workloads() if "kubernetes" in page else []:
         for container in containers(workload):
             if container["command"][0] == "muster":
                 yield container["command"][1], [one.split("=")[0] for one in container["args"]]
 
 
-@pytest.mark.parametrize("guide", GUIDES)
-def test_every_flag_exists(guide, muster):
-    found = list(commands(guide))
-    assert {command for command, _ in found} >= {"run"}
-    for command, flags in found:
-        missing = set(flags) - flags_of(command, muster)
-        assert missing == set(), f"{guide}: muster {command} has no {missing}"
+@pytest.mark.parametrize("page", PAGES)
+def test_every_flag_exists(page, commands):
+    for command, flags in typed(page):
+        assert command in commands, f"{page}: there is no muster {command}"
+        missing = {flag for flag in flags if not flag.startswith("--no-")} - commands[command]
+        assert missing == set(), f"{page}: muster {command} has no {missing}"
+    all_flags = set().union(*commands.values(), OF_OTHERS)
+    for line in code(page):
+        flag = re.match(r"(--[a-z][\w-]*)", line)
+        if flag:
+            assert flag[1] in all_flags, f"{page}: nothing has {flag[1]}"
 
 
-@pytest.mark.parametrize("guide", GUIDES)
-def test_every_variable_is_read(guide, muster, env):
-    names = set(re.findall(r"\bMUSTER_[A-Z_]+", (ROOT / guide).read_text()))
-    assert "MUSTER_ADDR" in names
-    for name in names:
-        done = muster("env", "--help", env={**env, name: "0"})
-        assert "nobody reads" not in done.stderr, f"{guide}: nobody reads {name}"
+def test_guides_start_something(commands):
+    for guide in GUIDES:
+        assert "run" in {command for command, _ in typed(guide)}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_variable_is_read(page, muster, env):
+    headers = "".join(path.read_text() for path in (ROOT / "include/muster").glob("*.h"))
+    names = set(re.findall(r"\bMUSTER_[A-Z_]+[A-Z]", text_of(page)))
+    names -= set(re.findall(r"\bMUSTER_[A-Z_]+", headers)) | OF_THE_BUILD
+    done = muster("env", "--help", env={**env, **{name: "0" for name in names - {"MUSTER_UNKNOWN"}}})
+    assert "nobody reads" not in done.stderr, f"{page}: {done.stderr}"
+
+
+def anchors(path):
+    """Of the headings of a page, as they are made from their text."""
+    for heading in re.findall(r"^#+ (.*)$", path.read_text(), re.M):
+        yield re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_leads_somewhere(page):
+    for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`]*`", "", text_of(page))):
+        if target.startswith("http"):
+            continue
+        name, _, anchor = target.partition("#")
+        path = (ROOT / page).parent / name if name else ROOT / page
+        assert path.exists(), f"{page}: {target} is not there"
+        assert not anchor or anchor in anchors(path), f"{page}: {target} is no heading"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_file_and_target_is_there(page):
+    targets = set(re.findall(r"^([a-z]+):", text_of("Makefile"), re.M))
+    for line in code(page):
+        name = re.match(r"(?:src|tests|tools|docs|examples|include|proto|bench)/[\w./-]*$", line)
+        if name:
+            found = list(ROOT.glob(name[0] + ("*" if name[0].endswith("_") else "")))
+            assert found or pathlib.Path(ROOT / name[0]).exists(), f"{page}: no {name[0]}"
+        made = re.match(r"make ([a-z]+)", line)
+        if made:
+            assert made[1] in targets, f"{page}: no target {made[1]}"
 
 
 def test_labels_and_names_agree():
@@ -154,8 +220,10 @@ def test_sizes_agree():
         assert subdomain == jobs["group"]["spec"]["template"]["spec"]["subdomain"]
 
 
-def test_shell_blocks_parse():
-    for guide in GUIDES:
-        for block in blocks(guide, "sh"):
+def test_shell_and_yaml_blocks_parse():
+    for page in PAGES:
+        for block in blocks(page, "sh"):
             done = subprocess.run(["bash", "-n"], input=block, text=True, capture_output=True)
-            assert done.returncode == 0, f"{guide}: {done.stderr}"
+            assert done.returncode == 0, f"{page}: {done.stderr}"
+        for block in blocks(page, "yaml"):
+            assert list(yaml.safe_load_all(block)), page

@@ -293,6 +293,14 @@ def test_without_a_secret_only_if_asked(cluster):
     assert not os.path.exists(cluster.environment(0)["MUSTER_STATE_DIR"])
 
 
+def test_a_variable_opens_no_run_to_everybody(cluster):
+    first = cluster.start(0, "run", "--nnodes", 2, "--", "true", MUSTER_INSECURE="1")
+    words = joining(first)
+    assert "--secret-file" in words and "--insecure" not in words
+    assert cluster.start(1, "run", *words).wait() == 0
+    assert first.wait() == 0
+
+
 def test_wrong_usage_is_said(muster):
     for flags, word in ((["--nnodes", "2:1"], "MIN:MAX"), (["--nnodes", "x"], "MIN:MAX"),
                         (["--node-rank", "1"], "--join"), (["--join", "1.2.3.4:5"], "-j"),

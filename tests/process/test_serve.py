@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import re
 import resource
 import signal
 import socket
@@ -14,7 +15,7 @@ import time
 
 import pytest
 
-from conftest import MUSTER, WAIT_S, sanitized
+from conftest import MUSTER, ROOT, WAIT_S, sanitized
 from wire import ELIMIT, OK, PREAMBLE, VERSION, Closed, Wire, connect, field, frame
 
 HELLO = PREAMBLE + frame(field(1, 1) + field(2, VERSION))
@@ -446,6 +447,24 @@ def test_help_has_an_example(muster, command):
     assert done.returncode == 0 and done.stderr == ""
     assert f"usage: muster {command} [flags]" in done.stdout
     assert f"\nexample:\n  muster {command}" in done.stdout
+
+
+@pytest.mark.parametrize("command, scopes", [("serve", "SERVICE LIMIT"), ("run", "SERVICE RUN"),
+                                             ("key", ""), ("env", "")])
+def test_help_has_every_flag_once_within_100_columns(muster, command, scopes):
+    text = muster(command, "--help").stdout
+    assert max(map(len, text.splitlines())) <= 100
+    flags = re.findall(r"^  (?:-\w,|   ) --([\w-]+)", text, re.M)
+    assert len(flags) == len(set(flags))
+    settings = (ROOT / "src/msg/settings.def").read_text()
+    rows = [name for scope, name in re.findall(r"^X\((\w+), (\w+),", settings, re.M)
+            if scope in scopes.split()]
+    own = (ROOT / f"src/cli/{command}.c").read_text()
+    rows += re.findall(r'\.name = "(\w+)",\s+\.(?:help|standard|least|most|choices)', own)
+    rows += {"env": ["json"], "run": []}.get(command, ["addr", "job", "secret_file", "secret_fd",
+                                                      "insecure"])
+    rows += ["json"] if command == "key" else []
+    assert set(flags) == {name.replace("_", "-") for name in rows} | {"help"}
 
 
 def test_flags_come_from_the_settings(muster):
