@@ -188,6 +188,21 @@ def test_ports_agree():
                     assert int(port) in [one["port"] for one in service["spec"]["ports"]]
 
 
+def test_probes_are_those_of_the_operations_page():
+    ((said,),) = [list(yaml.safe_load_all(block)) for block in blocks("docs/operations.md", "yaml")]
+    (stateful,) = of_kind("StatefulSet").values()
+    (serve,) = containers(stateful)
+    (number,) = [one["containerPort"] for one in serve["ports"] if one["name"] == "http"]
+    for probe in ("livenessProbe", "readinessProbe"):
+        there = {**serve[probe], "httpGet": {**serve[probe]["httpGet"], "port": number}}
+        assert said[probe] == there
+
+
+def test_the_program_of_the_readme_is_the_example():
+    (program,) = blocks("README.md", "c")
+    assert (ROOT / "examples/hello.c").read_text().split("\n", 1)[1] == program
+
+
 def test_the_secret_is_where_it_is_looked_for():
     (secret,) = of_kind("Secret").values()
     (key,) = secret["stringData"]
