@@ -21,6 +21,11 @@ WAIT_S = 30
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("MUSTER_BUILD", ROOT / "build" / "dev"))
 MUSTER = BUILD / "bin" / "muster"
+# What a script starts in the background ignores these, and all that it starts.
+for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+    if signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, signal.SIG_DFL)
+
 COMPLAINTS = ("Sanitizer", "runtime error", "broken invariant")
 
 
