@@ -26,7 +26,7 @@ static const struct group groups[] = {
      .names = "nproc job size min_size join_wait grow max_restarts grace core label",
      .commands = MST_CLI_SCOPE(MST_SCOPE_RUN)},
     {.title = "several nodes",
-     .names = "nnodes join node_rank listen avoid service_wait secret_file insecure",
+     .names = "nnodes join node_rank listen avoid service_wait secret_file secret_fd insecure",
      .commands = MST_CLI_SCOPE(MST_SCOPE_RUN)},
     {.title = "flags", .commands = ANY},
     {.title = "where it listens, and who may connect",
