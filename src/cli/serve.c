@@ -29,7 +29,8 @@ static const struct mst_cli_flag flags[] = {
              .name = "background",
              .standard_text = "0",
              .most = 1,
-             .help = "return when it can be reached; it stays, silent"}},
+             .help =
+                 "return when the service can be reached; it stays, and logs beside its socket"}},
     {.row = {.unit = MST_UNIT_INDEX,
              .name = "ready_fd",
              .standard = -1,
