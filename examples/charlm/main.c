@@ -4,6 +4,8 @@
  *
  *     muster run -n 4 -- charlm [--steps N] [--seed N] [FOLDER OF TEXT]
  *
+ * on one node, or on several with --nnodes.
+ *
  * Each step has a batch of 12 shards. A rank computes the gradients of its share of them, the ring
  * adds all twelve in their order, and every rank makes the same update. So all hold the same
  * weights after each step, and the weights do not depend on how many ranks there are.
