@@ -22,6 +22,7 @@ def bench(env, *words):
 @pytest.mark.skipif(sanitized(), reason="a sanitizer's shadow of 1 GiB measures nothing")
 def test_every_measure_gives_a_figure(env):
     done = bench(env, "--json")
+    assert done.stdout, done.stderr
     said = json.loads(done.stdout)
     names = [measure["name"] for measure in said["measures"]]
     assert sum(name.startswith(("put, ", "get, ")) for name in names) == 4
