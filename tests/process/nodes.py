@@ -23,10 +23,16 @@ def missing():
         if shutil.which(tool) is None:
             return f"there is no {tool} here"
     probe = f"mst{os.getpid()}-probe"
-    made = subprocess.run(["ip", "netns", "add", probe], capture_output=True, text=True)
-    if made.returncode != 0:
-        return f"no network namespace can be made: {made.stderr.strip()}"
-    subprocess.run(["ip", "netns", "delete", probe], check=True)
+    try:
+        for step in (["ip", "netns", "add", probe],
+                     ["ip", "-n", probe, "link", "add", "bridge", "type", "bridge"],
+                     ["ip", "-n", probe, "link", "add", "eth0", "type", "veth", "peer", "name", "n0"],
+                     ["unshare", "--uts", "true"]):
+            done = subprocess.run(step, capture_output=True, text=True)
+            if done.returncode != 0:
+                return f"no machines can be made: {' '.join(step[:-1])}: {done.stderr.strip()}"
+    finally:
+        subprocess.run(["ip", "netns", "delete", probe], capture_output=True, check=False)
     return None
 
 
@@ -37,9 +43,13 @@ class Cluster:
         self.prefix = f"mst{os.getpid()}-"
         self.made = []
         self.directories = []
-        self.namespace(SWITCH)
-        self.ip(SWITCH, "link", "add", "bridge", "type", "bridge")
-        self.ip(SWITCH, "link", "set", "bridge", "up")
+        try:
+            self.namespace(SWITCH)
+            self.ip(SWITCH, "link", "add", "bridge", "type", "bridge")
+            self.ip(SWITCH, "link", "set", "bridge", "up")
+        except BaseException:
+            self.remove()
+            raise
 
     def namespace(self, name):
         subprocess.run(["ip", "netns", "add", self.prefix + name], check=True)
