@@ -23,7 +23,7 @@ struct group {
 
 static const struct group groups[] = {
     {.title = "ranks",
-     .names = "nproc job size min_size join_wait grow max_restarts grace core label",
+     .names = "nproc nproc_per_node job size min_size join_wait grow max_restarts grace core label",
      .commands = MST_CLI_SCOPE(MST_SCOPE_RUN)},
     {.title = "several nodes",
      .names = "nnodes join node_rank listen avoid service_wait secret_file secret_fd insecure",
@@ -232,7 +232,8 @@ static void put_scope(const struct mst_cli *cli, const struct group *group)
         }
     }
     if (group->scope == 0) {
-        mst_cli_put("%-*s  this text\n", HELP_COLUMN - 2, "  -h, --help");
+        mst_cli_put("%s%-*s  this text\n", titled ? "" : "\nflags:\n", HELP_COLUMN - 2,
+                    "  -h, --help");
     }
 }
 

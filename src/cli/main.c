@@ -25,8 +25,8 @@ const size_t mst_cli_command_count = sizeof mst_cli_commands / sizeof mst_cli_co
 #define TOLD "MUSTER_UNKNOWN"
 
 /* Variables that are read and are no settings. */
-static const char *const known_variables[] = {"program", "runtime_dir", "state_dir", "unknown",
-                                              NULL};
+static const char *const known_variables[] = {"program",   "nproc_per_node", "runtime_dir",
+                                              "state_dir", "unknown",        NULL};
 
 static bool known(const char *name)
 {
