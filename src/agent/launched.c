@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "agent/launched.h"
 
-#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,20 +10,14 @@
 
 #include "agent/job.h"
 #include "agent/rendezvous.h"
-#include "discover/discover.h"
 #include "io/secret.h"
+#include "io/surroundings.h"
 
 /* Below the ports that the kernel gives away, and none that another launcher's programs use. */
 #define PORT_FIRST 20000u
 #define PORT_COUNT 9000u
 
 #define SECRET_LOOK_MS 50
-
-static const char *variable(void *ctx, const char *name)
-{
-    (void)ctx;
-    return getenv(name);
-}
 
 /* Every node comes to the same one by itself; the steps of one machine to different ones. */
 static uint16_t port_of(const char *job)
@@ -91,8 +84,6 @@ static int take(struct mst_run_options *options, struct mst_launched *launched,
 int mst_launched_take(struct mst_run_options *options, struct mst_launched *launched)
 {
     struct mst_discovery *found;
-    char host[HOST_NAME_MAX + 1] = "";
-    struct mst_discover_input input = {.get = variable, .host = host, .asker = MST_ASKER_AGENT};
     const struct mst_discovered *place;
     int code = 0;
 
@@ -104,9 +95,8 @@ int mst_launched_take(struct mst_run_options *options, struct mst_launched *laun
         mst_say("out of memory");
         return MST_EXIT_LAUNCHER;
     }
-    (void)gethostname(host, sizeof host - 1);
     place = &found->place;
-    if (!mst_discover(found, &input)) {
+    if (!mst_surroundings_discover(found, MST_ASKER_AGENT)) {
         /* Of a node that was told where it is in the run, the launcher need not say it. */
         if (options->nodes_max == 0) {
             mst_say("%s", found->why);

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _GNU_SOURCE
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "cli/commands.h"
 #include "cli/print.h"
-#include "discover/discover.h"
 #include "io/probe.h"
+#include "io/surroundings.h"
 
 static const struct mst_cli_flag flags[] = {
     {.letter = 'v',
@@ -21,12 +19,6 @@ static const struct mst_cli_flag flags[] = {
              .most = 1,
              .help = "the place of a `muster run` started here, instead of a rank's"}},
 };
-
-static const char *get(void *ctx, const char *name)
-{
-    (void)ctx;
-    return getenv(name);
-}
 
 static const char *state_name(enum mst_row_state state)
 {
@@ -199,7 +191,7 @@ static void print_text(const struct mst_cli *cli, const struct mst_discovery *fo
 
     put_place(found);
     mst_cli_put("service    %s\n", addr && *addr ? addr : "MUSTER_ADDR is not set");
-    mst_cli_put("sockets    %s\n", dir);
+    mst_cli_put("sockets    %s\n", *dir ? dir : "nowhere: see the error");
     put_kernel(probe);
     if (mst_cli_number(cli, "verbose") != 0) {
         put_rows(found);
@@ -208,25 +200,22 @@ static void print_text(const struct mst_cli *cli, const struct mst_discovery *fo
 
 static int run(struct mst_cli *cli)
 {
-    char host[MST_DISCOVER_HOST_ROOM] = "";
     char dir[MST_SOCKET_PATH_MAX] = "";
-    struct mst_discover_input input = {.get = get, .host = host};
     struct mst_discovery found;
     struct muster_error err;
     struct mst_probe probe;
+    muster_status status;
     int code;
 
     if (cli->argument_count > 0) {
         return mst_cli_usage(cli, "what is '%s'? the command takes flags only", cli->arguments[0]);
     }
-    if (mst_cli_number(cli, "agent") != 0) {
-        input.asker = MST_ASKER_AGENT;
-    }
-    (void)gethostname(host, sizeof host - 1);
-    (void)mst_discover(&found, &input);
+    (void)mst_surroundings_discover(&found, mst_cli_number(cli, "agent") != 0 ? MST_ASKER_AGENT
+                                                                              : MST_ASKER_RANK);
     mst_probe(&probe);
-    if (mst_socket_dir(dir, true, &err) != MUSTER_OK) {
-        return mst_cli_fail_with(cli, &err);
+    status = mst_socket_dir(dir, true, &err);
+    if (status != MUSTER_OK) {
+        dir[0] = '\0';
     }
     if (mst_cli_number(cli, "json") != 0) {
         print_json(&found, &probe, dir);
@@ -234,6 +223,9 @@ static int run(struct mst_cli *cli)
         print_text(cli, &found, &probe, dir);
     }
     code = mst_cli_finish_output(cli);
+    if (code == MST_CLI_OK && status != MUSTER_OK) {
+        code = mst_cli_fail_with(cli, &err);
+    }
     if (code == MST_CLI_OK && found.trap != MST_TRAP_NONE) {
         code = mst_cli_fail(cli, "%s", found.why);
     }

@@ -266,29 +266,36 @@ static bool agree(const struct mst_discovery *out, const struct mst_discover_inp
     return winner == MST_LAUNCHER_TORCHRUN && place->node_count == row->place.size;
 }
 
-/* What the step of Slurm knows, if this process is the step's task and no child of another
- * launcher's daemon. */
-static void borrow(struct mst_discovery *out)
+/* What a second row knows, if this process is its launcher's too and no child of that one's
+ * daemon: PMI tells a rank and a size, and PALS, Flux or the step of Slurm that set it the rest. */
+static void borrow(struct mst_discovered *place, const struct mst_row *from)
 {
-    const struct mst_row *slurm = &out->rows[MST_LAUNCHER_SLURM];
-    struct mst_discovered *place = &out->place;
-
-    if (slurm->state != MST_ROW_COMPLETE || !same_place(&slurm->place, place)) {
+    if (from->state != MST_ROW_COMPLETE || !same_place(&from->place, place)) {
         return;
     }
     if (place->local_size == MST_PLACE_UNKNOWN) {
-        place->local_rank = slurm->place.local_rank;
-        place->local_size = slurm->place.local_size;
+        place->local_rank = from->place.local_rank;
+        place->local_size = from->place.local_size;
     }
     if (place->node_rank == MST_PLACE_UNKNOWN || place->node_count == MST_PLACE_UNKNOWN) {
-        place->node_rank = slurm->place.node_rank;
-        place->node_count = slurm->place.node_count;
+        place->node_rank = from->place.node_rank;
+        place->node_count = from->place.node_count;
     }
     if (place->job[0] == '\0') {
-        memcpy(place->job, slurm->place.job, sizeof place->job);
+        memcpy(place->job, from->place.job, sizeof place->job);
     }
     if (place->host[0] == '\0') {
-        memcpy(place->host, slurm->place.host, sizeof place->host);
+        memcpy(place->host, from->place.host, sizeof place->host);
+    }
+}
+
+/* The user's name for the job goes before everybody's. */
+static void take_job(struct mst_discovered *place, const struct mst_discover_input *input)
+{
+    const char *job = mst_discover_get(input, "MUSTER_JOB");
+
+    if (job && strlen(job) < sizeof place->job) {
+        memcpy(place->job, job, strlen(job) + 1);
     }
 }
 
@@ -299,7 +306,15 @@ static bool won(struct mst_discovery *out, enum mst_launcher launcher)
 
     out->launcher = launcher;
     *place = out->rows[launcher].place;
-    borrow(out);
+    for (int i = (int)launcher + 1; i < MST_LAUNCHER_NONE; i++) {
+        if (!mst_launcher_rows[i].common) {
+            borrow(place, &out->rows[i]);
+        }
+    }
+    if (place->node_count == 1 && place->local_size == MST_PLACE_UNKNOWN) {
+        place->local_rank = place->rank;
+        place->local_size = place->size;
+    }
     if (place->local_size != MST_PLACE_UNKNOWN && place->local_size == place->size) {
         place->node_rank = 0;
         place->node_count = 1;
@@ -375,14 +390,10 @@ static bool choose_for_agent(struct mst_discovery *out, const struct mst_discove
     return choose(out, input);
 }
 
-bool mst_discover(struct mst_discovery *out, const struct mst_discover_input *input)
+static bool answer(struct mst_discovery *out, const struct mst_discover_input *input)
 {
-    struct mst_row *own = &out->rows[MST_LAUNCHER_MUSTER];
+    const struct mst_row *own = &out->rows[MST_LAUNCHER_MUSTER];
 
-    memset(out, 0, sizeof *out);
-    for (int i = 0; i < MST_LAUNCHER_NONE; i++) {
-        mst_launcher_read(&out->rows[i], (enum mst_launcher)i, input);
-    }
     if (input->asker == MST_ASKER_AGENT) {
         return choose_for_agent(out, input);
     }
@@ -393,4 +404,17 @@ bool mst_discover(struct mst_discovery *out, const struct mst_discover_input *in
         return won(out, MST_LAUNCHER_MUSTER);
     }
     return choose(out, input);
+}
+
+bool mst_discover(struct mst_discovery *out, const struct mst_discover_input *input)
+{
+    memset(out, 0, sizeof *out);
+    for (int i = 0; i < MST_LAUNCHER_NONE; i++) {
+        mst_launcher_read(&out->rows[i], (enum mst_launcher)i, input);
+    }
+    if (!answer(out, input)) {
+        return false;
+    }
+    take_job(&out->place, input);
+    return true;
 }

@@ -62,6 +62,9 @@ struct mst_discover_input {
     const char *(*get)(void *ctx, const char *name); /* NULL: not set; "" counts as not set */
     void *ctx;
     const char *host; /* of this machine or pod; NULL: not known */
+    /* The beginning of a file as text, in `room` bytes; false: it cannot be read. NULL: no files.
+     */
+    bool (*read)(void *ctx, const char *path, char *text, size_t room);
     enum mst_asker asker;
 };
 

@@ -115,19 +115,28 @@ static bool below(struct mst_row *row, const struct mst_discover_input *input, u
     return false;
 }
 
+/* The variable that tells the size here; NULL: this launcher has none. */
+static const char *size_variable(const struct mst_launcher_row *from,
+                                 const struct mst_discover_input *input)
+{
+    return mst_discover_get(input, from->size)        ? from->size
+           : mst_discover_get(input, from->size_else) ? from->size_else
+                                                      : from->size;
+}
+
 static bool read_numbers(struct mst_row *row, const struct mst_launcher_row *from,
                          const struct mst_discover_input *input)
 {
     struct mst_discovered *place = &row->place;
 
     return number(row, input, from->rank, &place->rank) &&
-           number(row, input, from->size, &place->size) &&
+           number(row, input, size_variable(from, input), &place->size) &&
            number(row, input, from->local_rank, &place->local_rank) &&
            number(row, input, from->local_size, &place->local_size) &&
            number(row, input, from->node_rank, &place->node_rank) &&
            number(row, input, from->node_count, &place->node_count) &&
            (from->word == mst_launcher_rows[MST_LAUNCHER_MUSTER].word || /* a spare's is not */
-            below(row, input, place->rank, place->size, from->rank, from->size)) &&
+            below(row, input, place->rank, place->size, from->rank, size_variable(from, input))) &&
            below(row, input, place->local_rank, place->local_size, from->local_rank,
                  from->local_size) &&
            below(row, input, place->node_rank, place->node_count, from->node_rank,
@@ -191,11 +200,15 @@ static bool one_of(char c, const char *all)
     return *all != '\0';
 }
 
-/* Up to one of `ends`. Too long: left empty. */
+/* Up to one of `ends`, or what is in the brackets of "[::1]:PORT". Too long: left empty. */
 static void take_host(struct mst_discovered *place, const char *from, const char *ends)
 {
     size_t size = 0;
 
+    if (*from == '[') {
+        from++;
+        ends = "]";
+    }
     while (from[size] && !one_of(from[size], ends)) {
         size++;
     }
@@ -210,11 +223,7 @@ static void take_host(struct mst_discovered *place, const char *from, const char
 static void more_muster(struct mst_row *row, const struct mst_discover_input *input)
 {
     const char *addr = mst_discover_get(input, "MUSTER_ADDR");
-    const char *job = mst_discover_get(input, "MUSTER_JOB");
 
-    if (job && strlen(job) < sizeof row->place.job) {
-        memcpy(row->place.job, job, strlen(job) + 1);
-    }
     if (addr && !mst_discover_begins(addr, "unix:")) {
         take_host(&row->place, addr, ":,");
     }
@@ -250,11 +259,28 @@ static void more_openmpi(struct mst_row *row, const struct mst_discover_input *i
     }
 }
 
+/* A name per line, the first of the node that jsrun itself runs on, which has no ranks. */
+static void take_second_line(struct mst_discovered *place, const char *lines)
+{
+    while (*lines && *lines != '\n') {
+        lines++;
+    }
+    if (*lines) {
+        take_host(place, lines + 1, " \t\r\n");
+    }
+}
+
 /* jsrun may start several sets of ranks in one job of LSF. */
 static void more_jsrun(struct mst_row *row, const struct mst_discover_input *input)
 {
     const char *id = mst_discover_get(input, "LSB_JOBID");
     const char *set = mst_discover_get(input, "PMIX_NAMESPACE");
+    const char *hosts = mst_discover_get(input, "LSB_DJOB_RANKFILE");
+    char lines[2 * MST_DISCOVER_HOST_ROOM];
+
+    if (hosts && input->read && input->read(input->ctx, hosts, lines, sizeof lines)) {
+        take_second_line(&row->place, lines);
+    }
 
     if (id && set) {
         name_job(&row->place, "jsrun", id, set);
@@ -290,7 +316,6 @@ static void more_slurm(struct mst_row *row, const struct mst_discover_input *inp
 {
     const char *job = mst_discover_get(input, "SLURM_JOB_ID");
     const char *step = mst_discover_get(input, "SLURM_STEP_ID");
-    const char *size = mst_discover_get(input, "SLURM_NTASKS");
     uint64_t id;
 
     if (!mst_number_parse(step, UINT32_MAX, &id)) {
@@ -300,16 +325,6 @@ static void more_slurm(struct mst_row *row, const struct mst_discover_input *inp
     if (id >= SLURM_OWN_STEPS) {
         absent(row, "step of srun: SLURM_STEP_ID is the allocation's own");
         return;
-    }
-    if (row->place.size == MST_PLACE_UNKNOWN) {
-        if (!number(row, input, "SLURM_NTASKS", &row->place.size) ||
-            !below(row, input, row->place.rank, row->place.size, "SLURM_PROCID", "SLURM_NTASKS")) {
-            return;
-        }
-        if (!size) {
-            half(row, "SLURM_STEP_ID", step, "SLURM_STEP_NUM_TASKS");
-            return;
-        }
     }
     read_step(&row->place, input);
     if (job) {
@@ -442,6 +457,7 @@ const struct mst_launcher_row mst_launcher_rows[MST_LAUNCHER_NONE] = {
                            .sign = "PALS_RANKID",
                            .rank = "PALS_RANKID",
                            .size = "PALS_SIZE",
+                           .size_else = "PMI_SIZE",
                            .local_rank = "PALS_LOCAL_RANKID",
                            .local_size = "PALS_LOCAL_SIZE",
                            .node_rank = "PALS_NODEID",
@@ -462,6 +478,7 @@ const struct mst_launcher_row mst_launcher_rows[MST_LAUNCHER_NONE] = {
                            .rank = "FLUX_TASK_RANK",
                            .size = "FLUX_JOB_SIZE",
                            .local_rank = "FLUX_TASK_LOCAL_ID",
+                           .node_count = "FLUX_JOB_NNODES",
                            .job = "FLUX_JOB_ID",
                            .start = "flux run"},
     [MST_LAUNCHER_PMIX] = {.name = "PMIx",
@@ -476,7 +493,7 @@ const struct mst_launcher_row mst_launcher_rows[MST_LAUNCHER_NONE] = {
                             .sign = "SLURM_STEP_ID",
                             .rank = "SLURM_PROCID",
                             .size = "SLURM_STEP_NUM_TASKS",
-                            .size_optional = true,
+                            .size_else = "SLURM_NTASKS",
                             .with = "SLURM_STEP_NODELIST",
                             .local_rank = "SLURM_LOCALID",
                             .node_rank = "SLURM_NODEID",
@@ -527,7 +544,7 @@ static const char *missing_of(const struct mst_launcher_row *from,
     if (from->with && !mst_discover_get(input, from->with)) {
         return from->with;
     }
-    if (needs_size(from, input) && !mst_discover_get(input, from->size)) {
+    if (needs_size(from, input) && !mst_discover_get(input, size_variable(from, input))) {
         return from->size;
     }
     return NULL;

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -21,6 +22,7 @@
 #define SYS_pidfd_open 434
 #endif
 
+#define FUTEX_32_BITS 2u
 #define PATIENCE_S 2 /* with a notice that may never come */
 
 static uint64_t now_ns(void)
@@ -31,11 +33,33 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/* Waits for two words, one of which has another value than is waited for; and then for one that
+ * nobody changes, until its time is over. */
+static bool waitv_works(void)
+{
+    struct {
+        uint64_t value, address;
+        uint32_t flags, reserved;
+    } words[2];
+    static uint32_t word;
+    struct timespec over = {.tv_sec = 0};
+
+    for (size_t i = 0; i < 2; i++) {
+        words[i].value = i;
+        words[i].address = (uint64_t)(uintptr_t)&word;
+        words[i].flags = FUTEX_32_BITS;
+        words[i].reserved = 0;
+    }
+    return syscall(SYS_futex_waitv, words, 2, 0, NULL, CLOCK_MONOTONIC) < 0 && errno == EAGAIN &&
+           syscall(SYS_futex_waitv, words, 1, 0, &over, CLOCK_MONOTONIC) < 0 && errno == ETIMEDOUT;
+}
+
 /* A child that waits to be killed, holding `page` if there is one. It has said that it is there. */
 static pid_t victim(struct mst_page *page)
 {
     int ends[2];
     char word = 0;
+    pid_t self = getpid();
     pid_t pid;
 
     if (pipe(ends) != 0) {
@@ -43,8 +67,9 @@ static pid_t victim(struct mst_page *page)
     }
     pid = fork();
     if (pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         (void)close(ends[0]);
-        if (page && !mst_page_hold(page)) {
+        if (getppid() != self || (page && !mst_page_hold(page))) {
             _exit(1);
         }
         (void)!write(ends[1], "\n", 1);
@@ -166,9 +191,7 @@ static bool slice_works(void)
 void mst_probe(struct mst_probe *out)
 {
     *out = (struct mst_probe){
-        /* An empty list of words is refused with EINVAL where the call exists. */
-        .waitv =
-            syscall(SYS_futex_waitv, NULL, 0, 0, NULL, CLOCK_MONOTONIC) != 0 && errno == EINVAL,
+        .waitv = waitv_works(),
         .pidfd = pidfd_works(),
     };
     try_notice(out);

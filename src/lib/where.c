@@ -1,30 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _GNU_SOURCE
 #include "lib/where.h"
 
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/text.h"
+#include "io/surroundings.h"
 #include "lib/handle.h"
 #include "lib/serve.h"
 
-const char *mst_lib_where_get(void *ctx, const char *name)
-{
-    (void)ctx;
-    return getenv(name);
-}
-
 muster_status mst_lib_where(struct mst_lib_where *out, struct muster_error *err)
 {
-    char host[MST_DISCOVER_HOST_ROOM] = "";
-    const struct mst_discover_input input = {.get = mst_lib_where_get, .host = host};
     struct mst_discovery found;
 
-    (void)gethostname(host, sizeof(host) - 1);
     *out = (struct mst_lib_where){.launcher = MST_LAUNCHER_NONE};
-    if (!mst_discover(&found, &input)) {
+    if (!mst_surroundings_discover(&found, MST_ASKER_RANK)) {
         return mst_lib_refuse(err, "open", found.why);
     }
     out->launcher = found.launcher;

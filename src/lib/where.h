@@ -30,7 +30,4 @@ void mst_lib_where_name(struct mst_lib_where *where);
 /* Several nodes and no address: EINVAL, and what to do. */
 muster_status mst_lib_where_apart(const struct mst_lib_where *where, struct muster_error *err);
 
-/* The environment of this process, for mst_discover. */
-const char *mst_lib_where_get(void *ctx, const char *name);
-
 #endif

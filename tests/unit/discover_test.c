@@ -33,6 +33,19 @@ struct variables {
     unsigned count;
 };
 
+static bool read_file(void *ctx, const char *path, char *text, size_t room)
+{
+    (void)ctx;
+    if (strcmp(path, "/spool/hosts") == 0) {
+        (void)snprintf(text, room, "batch4\nc5\nc5\nc6\n");
+    } else if (strcmp(path, "/spool/one") == 0) {
+        (void)snprintf(text, room, "batch4");
+    } else {
+        return false;
+    }
+    return true;
+}
+
 static const char *get(void *ctx, const char *name)
 {
     struct variables *variables = ctx;
@@ -196,6 +209,50 @@ static const struct scene scenes[] = {
      .node_rank = 1,
      .node_count = X,
      .job = "pals-0a-1"},
+    {.name = "PALS with the size of PMI",
+     .environment = "PALS_RANKID=2\nPMI_SIZE=4\nPALS_LOCAL_RANKID=0\nPALS_LOCAL_SIZE=2\n"
+                    "PALS_NODEID=1\nPALS_APID=0a-1\n",
+     .launcher = MST_LAUNCHER_PALS,
+     .rank = 2,
+     .size = 4,
+     .local_rank = 0,
+     .local_size = 2,
+     .node_rank = 1,
+     .node_count = X,
+     .job = "pals-0a-1"},
+    {.name = "PMI under PALS: the rank of one, the rest of the other",
+     .environment = "PMI_RANK=2\nPMI_SIZE=4\nPALS_RANKID=2\nPALS_LOCAL_RANKID=0\n"
+                    "PALS_LOCAL_SIZE=2\nPALS_NODEID=1\nPALS_APID=0a-1\n",
+     .launcher = MST_LAUNCHER_HYDRA,
+     .rank = 2,
+     .size = 4,
+     .local_rank = 0,
+     .local_size = 2,
+     .node_rank = 1,
+     .node_count = X,
+     .job = "pals-0a-1"},
+    {.name = "jsrun: the hosts' first line is the launch node",
+     .environment = "JSM_NAMESPACE_RANK=2\nJSM_NAMESPACE_SIZE=4\nLSB_JOBID=77\n"
+                    "LSB_DJOB_RANKFILE=/spool/hosts\n",
+     .launcher = MST_LAUNCHER_JSRUN,
+     .rank = 2,
+     .size = 4,
+     .local_rank = X,
+     .local_size = X,
+     .node_rank = X,
+     .node_count = X,
+     .job = "jsrun-77",
+     .first = "c5"},
+    {.name = "jsrun: nothing but the launch node is no host of ranks",
+     .environment = "JSM_NAMESPACE_RANK=2\nJSM_NAMESPACE_SIZE=4\n"
+                    "LSB_DJOB_RANKFILE=/spool/one\n",
+     .launcher = MST_LAUNCHER_JSRUN,
+     .rank = 2,
+     .size = 4,
+     .local_rank = X,
+     .local_size = X,
+     .node_rank = X,
+     .node_count = X},
     {.name = "jsrun",
      .environment = "JSM_NAMESPACE_RANK=2\nJSM_NAMESPACE_SIZE=4\nJSM_NAMESPACE_LOCAL_RANK=0\n"
                     "LSB_JOBID=77\n",
@@ -216,6 +273,17 @@ static const struct scene scenes[] = {
      .local_size = X,
      .node_rank = X,
      .node_count = X,
+     .job = "flux-f9Xy"},
+    {.name = "Flux on one node, which speaks PMI too",
+     .environment = "PMI_RANK=2\nPMI_SIZE=4\nFLUX_TASK_RANK=2\nFLUX_JOB_SIZE=4\n"
+                    "FLUX_JOB_NNODES=1\nFLUX_JOB_ID=f9Xy\n",
+     .launcher = MST_LAUNCHER_HYDRA,
+     .rank = 2,
+     .size = 4,
+     .local_rank = 2,
+     .local_size = 4,
+     .node_rank = 0,
+     .node_count = 1,
      .job = "flux-f9Xy"},
     {.name = "PMIx with a size from the user",
      .environment = "PMIX_RANK=1\nPMIX_NAMESPACE=prte.1\nMUSTER_SIZE=3\n",
@@ -252,6 +320,41 @@ static const struct scene scenes[] = {
      .node_count = 1,
      .job = "slurm-1.0",
      .first = "sim01"},
+    {.name = "a heterogeneous step of Slurm is numbered through",
+     .environment = "SLURM_HET_SIZE=2\nSLURM_JOB_ID=1\nSLURM_JOB_ID_PACK_GROUP_1=2\n"
+                    "SLURM_STEP_ID=0\nSLURM_PROCID=2\nSLURM_NTASKS=3\nSLURM_STEP_NUM_TASKS=3\n"
+                    "SLURM_STEP_NODELIST=vm,zzz2\nSLURM_STEP_NUM_NODES=2\nSLURM_NODEID=1\n"
+                    "SLURM_STEP_TASKS_PER_NODE=1,2\nSLURM_LOCALID=1\n",
+     .launcher = MST_LAUNCHER_SLURM,
+     .rank = 2,
+     .size = 3,
+     .local_rank = 1,
+     .local_size = 2,
+     .node_rank = 1,
+     .node_count = 2,
+     .job = "slurm-1.0",
+     .first = "vm"},
+    {.name = "the user's name of the job goes before the launcher's",
+     .environment = SLURM_STEP "MUSTER_JOB=mine\n",
+     .launcher = MST_LAUNCHER_SLURM,
+     .rank = 13,
+     .size = 14,
+     .local_rank = 1,
+     .local_size = 2,
+     .node_rank = 2,
+     .node_count = 3,
+     .job = "mine",
+     .first = "a08"},
+    {.name = "an address of IPv6",
+     .environment = "MUSTER_INDEX=0\nMUSTER_ADDR=[fd00::2]:7000\n",
+     .launcher = MST_LAUNCHER_MUSTER,
+     .rank = 0,
+     .size = X,
+     .local_rank = X,
+     .local_size = X,
+     .node_rank = X,
+     .node_count = X,
+     .first = "fd00::2"},
     {.name = "a TPU of the second slice",
      .environment = TPU POD,
      .launcher = MST_LAUNCHER_TPU,
@@ -575,8 +678,11 @@ static const struct scene scenes[] = {
 static bool ask(struct mst_discovery *out, const struct scene *scene)
 {
     struct variables variables = {.text = scene->environment};
-    struct mst_discover_input input = {
-        .get = get, .ctx = &variables, .host = scene->host, .asker = scene->asker};
+    struct mst_discover_input input = {.get = get,
+                                       .read = read_file,
+                                       .ctx = &variables,
+                                       .host = scene->host,
+                                       .asker = scene->asker};
 
     return mst_discover(out, &input);
 }

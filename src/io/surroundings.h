@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_IO_SURROUNDINGS_H
+#define MST_IO_SURROUNDINGS_H
+
+/* mst_discover for this process: its environment, its host's name and its files. */
+
+#include "discover/discover.h"
+
+bool mst_surroundings_discover(struct mst_discovery *out, enum mst_asker asker);
+
+#endif
