@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -153,26 +154,68 @@ static int take_access(const struct mst_cli *cli, struct mst_uv_service_config *
     return code;
 }
 
-/* Nobody waits for the end of this process's output any more. */
-static bool detach(const struct mst_cli *cli, int ready)
-{
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+/* The log of a service in the background: beside its socket until it ends by itself, so that one
+ * that was killed, or killed itself, leaves its last words. */
+struct background {
+    int ready; /* who started it waits for a word here; -1: it is in the foreground */
+    int log;   /* -1: none, as it has no socket */
+    char path[MST_SOCKET_PATH_MAX];
+};
 
+static bool open_log(const struct mst_cli *cli, struct background *background, const char *list)
+{
+    char first[MST_SOCKET_PATH_MAX + 8];
+
+    (void)snprintf(first, sizeof first, "%.*s", (int)strcspn(list, ","), list);
+    if (!mst_socket_log(first, background->path)) {
+        return true;
+    }
+    (void)unlink(background->path); /* a new file: who had the old one may still remove its own */
+    background->log = open(background->path,
+                           O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (background->log < 0) {
+        (void)mst_cli_fail(cli, "%s: %s", background->path, strerror(errno));
+    }
+    return background->log >= 0;
+}
+
+static void remove_log(const struct background *background)
+{
+    struct stat own, there;
+
+    if (background->log >= 0 && fstat(background->log, &own) == 0 &&
+        stat(background->path, &there) == 0 && own.st_dev == there.st_dev &&
+        own.st_ino == there.st_ino) {
+        (void)unlink(background->path);
+    }
+}
+
+/* Nobody waits for the end of this process's output any more. */
+static bool detach(const struct mst_cli *cli, struct background *background, const char *address)
+{
+    int ready = background->ready;
+    int null;
+
+    if (!open_log(cli, background, address)) {
+        return false;
+    }
+    null = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (null < 0) {
         (void)mst_cli_fail(cli, "/dev/null: %s", strerror(errno));
         return false;
     }
-    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
-        (void)dup2(null, fd);
-    }
+    (void)dup2(null, STDIN_FILENO);
+    (void)dup2(null, STDOUT_FILENO);
+    (void)dup2(background->log >= 0 ? background->log : null, STDERR_FILENO);
     (void)close(null);
     (void)!write(ready, "\n", 1); /* whoever started it may be gone */
     (void)close(ready);
     return true;
 }
 
-static int serve(const struct mst_cli *cli, char *list, int background)
+static int serve(const struct mst_cli *cli, char *list, int ready)
 {
+    struct background background = {.ready = ready, .log = -1};
     const char *addresses[MST_UV_ADDRESSES_MAX + 1];
     struct mst_uv_service_config config = {.addresses = addresses};
     struct mst_uv_service *service;
@@ -211,8 +254,12 @@ static int serve(const struct mst_cli *cli, char *list, int background)
     if (status != MUSTER_OK) {
         return mst_cli_fail_with(cli, &err);
     }
-    if (announce(cli, service) && (background < 0 || detach(cli, background))) {
+    if (announce(cli, service) &&
+        (ready < 0 || detach(cli, &background, mst_uv_service_address(service)))) {
         code = mst_uv_service_run(service) ? MST_CLI_OK : MST_CLI_FAILED;
+        if (code == MST_CLI_OK) {
+            remove_log(&background);
+        }
     } else {
         code = MST_CLI_FAILED;
     }

@@ -139,6 +139,12 @@ static void end(struct mst_client *client, muster_status status, const struct ms
     release_all(client, &client->orphans);
 }
 
+void mst_client_give_up(struct mst_client *client, uint64_t now_ns, muster_status status)
+{
+    client->now_ns = now_ns;
+    end(client, status, NULL);
+}
+
 static struct mst_client_call *call_with_tag(struct mst_client *client, uint64_t tag)
 {
     MST_LIST_EACH(link, following, &client->calls)

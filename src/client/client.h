@@ -85,6 +85,9 @@ void mst_client_reply(struct mst_client *client, uint64_t now_ns, const struct m
 void mst_client_refused(struct mst_client *client, uint64_t now_ns, uint64_t id,
                         muster_status status);
 
+/* The session can never be taken up again, as whoever owns this knows: ENDED with `status`. */
+void mst_client_give_up(struct mst_client *client, uint64_t now_ns, muster_status status);
+
 void mst_client_tick(struct mst_client *client, uint64_t now_ns);
 uint64_t mst_client_deadline_ns(const struct mst_client *client);
 const struct mst_client_effect *mst_client_next(struct mst_client *client);

@@ -336,14 +336,17 @@ static bool tell_fault(struct page *page, struct merge *merge)
     return true;
 }
 
-/* It may have lost its place since it was woken. */
+/* It may have lost its place since it was woken, or got the one it claimed when it asked. */
 static struct mst_view watcher_view(const struct mst_waiter *waiter)
 {
     const struct mst_session *session = waiter->link->session;
-    bool holds = !waiter->member || (session && session->member == waiter->member);
 
-    return holds ? mst_generation_view(waiter->job, waiter->member)
-                 : mst_generation_outside_view(waiter->job, waiter->member);
+    if (!waiter->member && session && session->member) {
+        return mst_generation_session_view(session);
+    }
+    return !waiter->member || (session && session->member == waiter->member)
+               ? mst_generation_view(waiter->job, waiter->member)
+               : mst_generation_outside_view(waiter->job, waiter->member);
 }
 
 static bool tell_view(struct page *page, struct merge *merge)

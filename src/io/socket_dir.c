@@ -15,6 +15,7 @@
 #include "base/text.h"
 
 #define SUFFIX ".sock"
+#define LOG_SUFFIX ".log"
 
 static muster_status fail(struct muster_error *err, muster_status status, int os_errno,
                           const char *what, const char *path, const char *why)
@@ -107,6 +108,21 @@ muster_status mst_socket_path(const char *job, char path[MST_SOCKET_PATH_MAX], b
                     "is too long for a socket in the runtime directory");
     }
     return MUSTER_OK;
+}
+
+bool mst_socket_log(const char *address, char path[MST_SOCKET_PATH_MAX])
+{
+    size_t size = strlen(address);
+    size_t scheme = sizeof "unix:" - 1;
+    size_t suffix = sizeof SUFFIX - 1;
+
+    if (size <= scheme + suffix || size - scheme >= MST_SOCKET_PATH_MAX ||
+        strncmp(address, "unix:", scheme) != 0 || strcmp(address + size - suffix, SUFFIX) != 0) {
+        return false;
+    }
+    (void)snprintf(path, MST_SOCKET_PATH_MAX, "%.*s" LOG_SUFFIX, (int)(size - scheme - suffix),
+                   address + scheme);
+    return true;
 }
 
 pid_t mst_socket_alive(const char *path)

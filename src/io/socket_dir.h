@@ -19,6 +19,10 @@
 /* A path fits into the address of a Unix socket, or it is refused. */
 #define MST_SOCKET_PATH_MAX 108
 
+/* "/run/x/train.log" for "unix:/run/x/train.sock": where a service in the background logs. False:
+ * no such socket. */
+bool mst_socket_log(const char *address, char path[MST_SOCKET_PATH_MAX]);
+
 struct mst_socket_found {
     char job[MST_SOCKET_PATH_MAX];
     char path[MST_SOCKET_PATH_MAX];

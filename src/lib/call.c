@@ -226,6 +226,9 @@ static muster_status call_locked(struct muster_client *client, const struct mst_
         return refuse(client, blocked->err, blocked->what, status);
     }
     (void)mst_lib_wait_interruptible(client, is_done, blocked, NEVER);
+    if (blocked->done && client->service_gone && blocked->status == MUSTER_EUNREACHABLE) {
+        return refuse(client, blocked->err, blocked->what, blocked->status);
+    }
     if (blocked->done) {
         return blocked->status;
     }

@@ -10,6 +10,7 @@
 
 #include "io/page.h"
 #include "io/poll/system.h"
+#include "io/socket_dir.h"
 #include "lib/environment.h"
 #include "lib/handle.h"
 #include "lib/serve.h"
@@ -81,6 +82,21 @@ static void on_attention(void *ctx, uint64_t now_ns)
     }
 }
 
+static void say_gone(const struct muster_client *client, struct mst_text *text)
+{
+    char log[MST_SOCKET_PATH_MAX];
+
+    mst_text_add(text, "the service at ");
+    mst_text_add(text, client->addr);
+    mst_text_add(text, ", which ");
+    mst_text_add(text, client->alone ? "this process" : "the first rank of this machine");
+    mst_text_add(text, " had started, is gone, and its state with it");
+    if (client->shares && mst_socket_log(client->addr, log)) {
+        mst_text_add(text, "; its log is ");
+        mst_text_add(text, log);
+    }
+}
+
 /* The reason is kept: every later call is refused with it. */
 static void on_ended(void *ctx, uint64_t now_ns, const struct mst_client_effect *effect)
 {
@@ -91,6 +107,10 @@ static void on_ended(void *ctx, uint64_t now_ns, const struct mst_client_effect 
     if (effect->status == MUSTER_OK) {
         client->end_status = MUSTER_ECANCELLED;
         mst_text_add(&text, "this member has left the job");
+    } else if (client->service_gone) {
+        client->end_status = effect->status;
+        say_gone(client, &text);
+        mst_lib_log(client, MUSTER_LEVEL_ERROR, client->end_text);
     } else {
         struct muster_error said = {0};
 
@@ -118,11 +138,29 @@ static void on_trouble(void *ctx, int os_errno, const char *line)
     }
 }
 
+/* Nobody starts such a service again, and its state was nowhere else: once its socket is refused
+ * the session is over. */
+static bool is_gone(const struct muster_client *client)
+{
+    const struct mst_client *machine = mst_driver_client(client->driver);
+
+    return (client->alone || client->shares) && mst_client_lease_ns(machine) > 0 &&
+           client->trouble[0] != '\0' &&
+           (client->trouble_errno == ECONNREFUSED || client->trouble_errno == ENOENT);
+}
+
 /* A connection that the machine gave up is no trouble of the socket's. */
 void mst_lib_look(struct muster_client *client)
 {
     bool online = mst_client_online(mst_driver_client(client->driver));
 
+    if (!online && !client->ended && is_gone(client)) {
+        uint64_t now_ns = mst_lib_now_ns();
+
+        client->service_gone = true;
+        mst_client_give_up(mst_driver_client(client->driver), now_ns, MUSTER_EUNREACHABLE);
+        mst_driver_turn(client->driver, now_ns);
+    }
     if (online == client->was_online || client->ended) {
         return;
     }
@@ -525,11 +563,11 @@ static muster_status start_alone(struct muster_client *client, struct wanted *wa
 
 /* The one of this machine's ranks. */
 static muster_status find_shared(struct muster_client *client, struct wanted *wanted,
-                                 struct muster_error *err)
+                                 uint64_t deadline_ns, struct muster_error *err)
 {
     char error[256];
     muster_status status =
-        mst_lib_share(wanted->options.job, wanted->where.whose, &client->addr, err, "open");
+        mst_lib_share(wanted->options.job, wanted->where.whose, deadline_ns, &client->addr, err);
 
     if (status != MUSTER_OK) {
         return status;
@@ -557,8 +595,7 @@ static bool is_answered(void *ctx)
     struct muster_client *client = ctx;
 
     return mst_client_online(mst_driver_client(client->driver)) || client->ended ||
-           (client->trouble[0] != '\0' &&
-            (client->alone || client->shares || is_shut_out(client)));
+           (client->trouble[0] != '\0' && (client->alone || client->shares || is_shut_out(client)));
 }
 
 static muster_status unreachable(struct muster_client *client, struct muster_error *err)
@@ -593,13 +630,14 @@ static muster_status unreachable(struct muster_client *client, struct muster_err
 }
 
 /* The service may end, with its last session, just when the next one comes. Lock held. */
-static bool share_again(struct muster_client *client, const char *whose, struct muster_error *err)
+static bool share_again(struct muster_client *client, const char *whose, uint64_t deadline_ns,
+                        struct muster_error *err)
 {
     char *addr = NULL;
     muster_status status;
 
     mst_lib_unlock(client);
-    status = mst_lib_share(client->job, whose, &addr, err, "open");
+    status = mst_lib_share(client->job, whose, deadline_ns, &addr, err);
     free(addr); /* the same */
     mst_lib_lock(client);
     return status == MUSTER_OK;
@@ -628,7 +666,7 @@ static muster_status reach(struct muster_client *client, const char *whose, uint
                 break;
             }
             if (client->alone ? mst_lib_alone_runs(client->alone, err, "open")
-                              : share_again(client, whose, err)) {
+                              : share_again(client, whose, deadline_ns, err)) {
                 continue;
             }
             status = MUSTER_EUNREACHABLE;
@@ -677,7 +715,7 @@ static muster_status open_client(struct muster_client *client, struct wanted *wa
         }
     }
     if (wanted->share) {
-        status = find_shared(client, wanted, err);
+        status = find_shared(client, wanted, deadline_ns, err);
         if (status != MUSTER_OK) {
             return status;
         }

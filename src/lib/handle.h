@@ -70,7 +70,8 @@ struct muster_client {
     struct mst_lib_counter *counters;
     uint64_t counters_generation;
     struct mst_lib_alone *alone;
-    bool shares; /* the service that the ranks of this machine start for themselves */
+    bool shares;       /* the service that the ranks of this machine start for themselves */
+    bool service_gone; /* that one, or the one of its own, has ended */
 
     uint64_t opened_ns;
     char *addr, *job, *host;

@@ -11,6 +11,7 @@
 #include "lib/serve.h"
 
 enum { STEPS_MAX = 64, ENVIRONMENT_MAX = 4 << 20 };
+enum { NAME = 2, PARENT = 4, STARTED = 22 }; /* fields of /proc/PID/stat */
 
 /* The file's bytes with a NUL behind them, the caller's; NULL: it cannot be read. */
 static char *read_file(const char *path, size_t *size_out)
@@ -44,22 +45,26 @@ static char *read_file(const char *path, size_t *size_out)
     return bytes;
 }
 
-static pid_t parent_of(pid_t pid)
+/* A field of the process as proc(5) counts them, from PARENT on; 0: not known. */
+static uint64_t field_of(pid_t pid, unsigned field)
 {
     char path[64];
     size_t size;
     char *stat;
-    char *behind;
-    long parent = 0;
+    const char *at;
+    uint64_t value = 0;
 
     (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     stat = read_file(path, &size);
-    behind = stat ? strrchr(stat, ')') : NULL; /* a command's name may hold anything */
-    if (behind && strlen(behind) > 4) {
-        parent = strtol(behind + 4, NULL, 10);
+    at = stat ? strrchr(stat, ')') : NULL; /* a command's name may hold anything */
+    for (unsigned i = NAME; at && i < field; i++) {
+        at = strchr(at + 1, ' ');
+    }
+    if (at) {
+        value = strtoull(at, NULL, 10);
     }
     free(stat);
-    return (pid_t)parent;
+    return value;
 }
 
 /* Whether the process was started with `variable` having that value. */
@@ -81,13 +86,13 @@ static bool has(pid_t pid, const char *variable, const char *value)
     return found;
 }
 
-pid_t mst_lib_launcher_pid(const char *variable)
+struct mst_lib_launcher mst_lib_launcher(const char *variable)
 {
     const char *value = getenv(variable);
     pid_t pid = getppid();
 
     for (int i = 0; value && i < STEPS_MAX && pid > 1 && has(pid, variable, value); i++) {
-        pid = parent_of(pid);
+        pid = (pid_t)field_of(pid, PARENT);
     }
-    return pid;
+    return (struct mst_lib_launcher){.pid = pid, .started = field_of(pid, STARTED)};
 }

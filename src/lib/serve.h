@@ -4,6 +4,7 @@
 
 /* Starting `muster serve` from a program. */
 
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "muster/status.h"
@@ -23,11 +24,16 @@ int mst_lib_serve(pid_t *pid_out, const char *program, const char *addr, const c
  * all the ranks of this machine. Who comes first starts it, and says so in one line on stderr with
  * `whose`; it ends by itself when its last session is over. `*addr_out` is its address and the
  * caller's. EUNREACHABLE, EINVAL, ENOMEM with `err` filled. */
-muster_status mst_lib_share(const char *job, const char *whose, char **addr_out,
-                            struct muster_error *err, const char *what);
+muster_status mst_lib_share(const char *job, const char *whose, uint64_t deadline_ns,
+                            char **addr_out, struct muster_error *err);
 
 /* The launcher's process: the nearest ancestor of this one that does not have `variable` with this
- * one's value. It tells two jobs of a launcher apart that names none. */
-pid_t mst_lib_launcher_pid(const char *variable);
+ * one's value. It tells two jobs of a launcher apart that names none; its start, in ticks since the
+ * boot, also where a number is used again, or means another process in another container. */
+struct mst_lib_launcher {
+    pid_t pid;
+    uint64_t started;
+};
+struct mst_lib_launcher mst_lib_launcher(const char *variable);
 
 #endif

@@ -8,6 +8,8 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,18 +23,18 @@
 #include "lib/serve.h"
 
 #define LOCK "/.start" /* begins with a dot: no service's name does */
+#define LOOK_MS 5      /* how often it is looked whether somebody else got on */
 
-static muster_status fail(struct muster_error *err, int os_errno, const char *what,
-                          const char *program, const char *why)
+static muster_status fail(struct muster_error *err, int os_errno, const char *program,
+                          const char *why)
 {
     if (err) {
         struct mst_text text = mst_text_in(err->text, sizeof(err->text));
 
         err->status = MUSTER_EUNREACHABLE;
         err->os_errno = os_errno;
-        mst_text_add(&text, what);
-        mst_text_add(&text, ": no MUSTER_ADDR is set, and a service for the ranks of this machine "
-                            "cannot be started: '");
+        mst_text_add(&text, "open: no MUSTER_ADDR is set, and a service for the ranks of this "
+                            "machine cannot be started: '");
         mst_text_add(&text, program);
         mst_text_add(&text, "'");
         mst_text_add(&text, why);
@@ -45,34 +47,63 @@ static muster_status fail(struct muster_error *err, int os_errno, const char *wh
     return MUSTER_EUNREACHABLE;
 }
 
-/* Held until the descriptor is closed, also by our end. */
-static int lock_starting(struct muster_error *err, const char *what)
+/* Held until the descriptor is closed, also by our end. -1: OK says that somebody has started the
+ * service meanwhile, an error that nobody gets on with it. */
+static muster_status lock_starting(const char *socket, uint64_t deadline_ns, int *lock_out,
+                                   struct muster_error *err)
 {
     char dir[MST_SOCKET_PATH_MAX];
     char path[MST_SOCKET_PATH_MAX + sizeof LOCK];
-    int fd;
+    muster_status status = mst_socket_dir(dir, true, err);
+    int fd, failed = 0;
 
-    if (mst_socket_dir(dir, true, err) != MUSTER_OK) {
-        return -1;
+    *lock_out = -1;
+    if (status != MUSTER_OK) {
+        return status;
     }
     (void)snprintf(path, sizeof path, "%s" LOCK, dir);
     fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    while (fd >= 0 && flock(fd, LOCK_EX) != 0) {
-        if (errno != EINTR) {
-            (void)close(fd);
-            fd = -1;
-        }
-    }
     if (fd < 0) {
-        (void)fail(err, errno, what, path, " cannot be locked");
+        return fail(err, errno, path, " cannot be opened");
     }
-    return fd;
+    while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        failed = errno == EWOULDBLOCK || errno == EINTR ? 0 : errno;
+        if (failed == 0 && mst_socket_alive(socket) != 0) {
+            (void)close(fd);
+            return MUSTER_OK;
+        }
+        if (failed != 0 || mst_lib_now_ns() >= deadline_ns) {
+            (void)close(fd);
+            return fail(err, failed, path,
+                        failed != 0 ? " cannot be locked"
+                                    : " is locked by a process that does not get on with it");
+        }
+        (void)poll(NULL, 0, LOOK_MS);
+    }
+    *lock_out = fd;
+    return MUSTER_OK;
+}
+
+/* 0 until it has ended; -1: how, nobody knows. Killed when the time is over. */
+static pid_t await(pid_t pid, int *how, uint64_t deadline_ns)
+{
+    pid_t ended;
+
+    while ((ended = waitpid(pid, how, WNOHANG)) == 0 || (ended < 0 && errno == EINTR)) {
+        if (mst_lib_now_ns() >= deadline_ns) {
+            (void)kill(pid, SIGKILL);
+            (void)waitpid(pid, how, 0);
+            return 0;
+        }
+        (void)poll(NULL, 0, LOOK_MS);
+    }
+    return ended;
 }
 
 /* Returns when the service can be reached, or will never be. A program that reaps every child, or
  * ignores SIGCHLD, leaves us no status: then the socket alone says how it went. */
-static muster_status start(const char *path, const char *addr, struct muster_error *err,
-                           const char *what)
+static muster_status start(const char *path, const char *addr, uint64_t deadline_ns,
+                           struct muster_error *err)
 {
     static const char *const flags[] = {"--background", "--until-idle", NULL};
     char program[MST_LIB_PROGRAM_ROOM];
@@ -84,33 +115,34 @@ static muster_status start(const char *path, const char *addr, struct muster_err
 
     mst_lib_program(program);
     if (null < 0) {
-        return fail(err, errno, what, "/dev/null", "");
+        return fail(err, errno, "/dev/null", "");
     }
     failed = mst_lib_serve(&pid, program, addr, flags, null);
     (void)close(null);
     if (failed) {
-        return fail(err, failed, what, program, "");
+        return fail(err, failed, program, "");
     }
-    do {
-        ended = waitpid(pid, &how, 0);
-    } while (ended < 0 && errno == EINTR);
+    ended = await(pid, &how, deadline_ns);
+    if (ended == 0) {
+        return fail(err, 0, program, " did not begin to serve in time");
+    }
     if ((ended == pid && how == 0) || mst_socket_alive(path) != 0) {
         return MUSTER_OK;
     }
-    return fail(err, 0, what, program, " ended at once; what it said is on stderr");
+    return fail(err, 0, program, " ended at once; what it said is on stderr");
 }
 
 static muster_status start_first(const char *path, const char *whose, const char *addr,
-                                 struct muster_error *err, const char *what)
+                                 uint64_t deadline_ns, struct muster_error *err)
 {
-    int lock = lock_starting(err, what);
-    muster_status status = MUSTER_OK;
+    int lock;
+    muster_status status = lock_starting(path, deadline_ns, &lock, err);
 
     if (lock < 0) {
-        return MUSTER_EUNREACHABLE;
+        return status;
     }
     if (mst_socket_alive(path) == 0) {
-        status = start(path, addr, err, what);
+        status = start(path, addr, deadline_ns, err);
         if (status == MUSTER_OK) {
             fprintf(stderr, "muster: no MUSTER_ADDR: %s, with one service for all at %s\n", whose,
                     addr);
@@ -120,8 +152,8 @@ static muster_status start_first(const char *path, const char *whose, const char
     return status;
 }
 
-muster_status mst_lib_share(const char *job, const char *whose, char **addr_out,
-                            struct muster_error *err, const char *what)
+muster_status mst_lib_share(const char *job, const char *whose, uint64_t deadline_ns,
+                            char **addr_out, struct muster_error *err)
 {
     char path[MST_SOCKET_PATH_MAX];
     char addr[MST_SOCKET_PATH_MAX + 8];
@@ -132,12 +164,12 @@ muster_status mst_lib_share(const char *job, const char *whose, char **addr_out,
     }
     (void)snprintf(addr, sizeof(addr), "unix:%s", path);
     if (mst_socket_alive(path) == 0) {
-        status = start_first(path, whose, addr, err, what);
+        status = start_first(path, whose, addr, deadline_ns, err);
     }
     if (status == MUSTER_OK) {
         *addr_out = strdup(addr);
         if (!*addr_out) {
-            status = mst_lib_fail(err, MUSTER_ENOMEM, what, NULL);
+            status = mst_lib_fail(err, MUSTER_ENOMEM, "open", NULL);
         }
     }
     return status;

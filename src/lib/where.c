@@ -34,10 +34,15 @@ void mst_lib_where_name(struct mst_lib_where *where)
     struct mst_text text;
 
     if (where->job[0] == '\0') {
+        struct mst_lib_launcher launcher =
+            mst_lib_launcher(mst_launcher_rank_variable(where->launcher));
+
         text = mst_text_in(where->job, sizeof(where->job));
         mst_text_add(&text, mst_launcher_word(where->launcher));
         mst_text_add(&text, "-");
-        mst_text_i64(&text, mst_lib_launcher_pid(mst_launcher_rank_variable(where->launcher)));
+        mst_text_i64(&text, launcher.pid);
+        mst_text_add(&text, "-");
+        mst_text_u64(&text, launcher.started);
     }
     text = mst_text_in(where->whose, sizeof(where->whose));
     mst_text_add(&text, "the ");

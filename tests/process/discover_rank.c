@@ -24,8 +24,10 @@ static int once(int expected, int round, bool hold)
     struct muster_error err;
     struct muster_view view;
     const char *go = "go";
+    const char *patience = getenv("DISCOVER_RANK_MS");
+    int64_t open_ms = patience ? strtol(patience, NULL, 10) : 60000;
 
-    if (muster_client_open(&client, NULL, 60000, &err) != MUSTER_OK) {
+    if (muster_client_open(&client, NULL, open_ms, &err) != MUSTER_OK) {
         return failed("open", &err);
     }
     if (muster_barrier_wait(client, "here", 60000, &err) != MUSTER_OK) {

@@ -2,14 +2,17 @@
 """Programs that their launcher starts, and that nobody tells where they are: the real Open MPI and
 MPICH, and processes with the variables that others leave."""
 
+import fcntl
 import json
 import os
+import pathlib
 import re
 import shutil
 import signal
 import socket
 import struct
 import subprocess
+import time
 
 import pytest
 
@@ -149,6 +152,68 @@ def test_who_started_the_service_may_die(env, started, muster):
     assert done.returncode == 0, done.stderr
     assert other.wait() == 0, other.log.lines
     wait_for_no_service(env)
+
+
+def process_at(path):
+    """The one that listens there, which is nobody's child."""
+    with socket.socket(socket.AF_UNIX) as one:
+        one.connect(str(path))
+        return struct.unpack("3i", one.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+
+
+def test_a_killed_service_ends_its_ranks_with_a_line_that_says_so(env, started):
+    """They wait with a minute's patience; nobody starts it again, so there is nothing to wait for."""
+    ranks = [by_hand(env, started, rank, 2, "hold", MUSTER_LEASE="60s") for rank in range(2)]
+    for rank, process in enumerate(ranks):
+        process.out.wait_for(f"rank {rank} of 2")
+    (path,) = sockets(env)
+    began = time.monotonic()
+    os.kill(process_at(path), signal.SIGKILL)
+    for process in ranks:
+        assert process.wait() == 1
+        log = path.with_suffix(".log")
+        assert process.log.lines[-1] == (
+            f"wait: wait for 'go': the service at unix:{path}, which the first rank of this machine "
+            f"had started, is gone, and its state with it; its log is {log}")
+        assert "member-ready #1" in log.read_text()
+    assert time.monotonic() - began < WAIT_S
+
+
+def test_a_killed_service_of_one_ends_its_program(env, started):
+    rank = Process([RANK, "X", "hold"], {**env, "MUSTER_LEASE": "60s"})
+    started.append(rank)
+    rank.out.wait_for("rank 0 of 1")
+    os.kill(process_at(sockets(env)[0]), signal.SIGKILL)
+    assert rank.wait() == 1
+    assert "which this process had started, is gone" in rank.log.lines[-1]
+
+
+def test_all_ranks_of_a_large_job_start_at_once(env, started):
+    """One of them starts the one service; a rank that is killed meanwhile changes nothing."""
+    start = lambda rank: by_hand(env, started, rank, 64, MUSTER_LEASE="1s")
+    doomed = start(0)
+    ranks = [start(rank) for rank in range(1, 63)]
+    doomed.kill()
+    ranks = [start(0), *ranks, start(63)]
+    for rank, process in enumerate(ranks):
+        assert process.wait() == 0, process.log.lines
+        assert f"rank {rank} of 64 " in process.out.lines[0]
+    wait_for_no_service(env)
+
+
+def test_who_starts_the_service_and_hangs_is_waited_for_no_longer_than_asked(env, started):
+    lock = os.open(env["MUSTER_RUNTIME_DIR"] + "/.start", os.O_CREAT | os.O_RDWR, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    rank = by_hand(env, started, 0, 2, DISCOVER_RANK_MS="300")
+    assert rank.wait() == 1
+    assert ".start' is locked by a process that does not get on with it" in rank.log.lines[-1]
+    os.close(lock)
+    hangs = pathlib.Path(env["MUSTER_RUNTIME_DIR"], "hangs")
+    hangs.write_text("#!/bin/sh\nexec tail -f /dev/null\n")
+    hangs.chmod(0o700)
+    rank = by_hand(env, started, 0, 2, DISCOVER_RANK_MS="300", MUSTER_PROGRAM=str(hangs))
+    assert rank.wait() == 1
+    assert f"'{hangs}' did not begin to serve in time" in rank.log.lines[-1]
 
 
 def test_a_service_that_nobody_reaches_ends(env, spawn):
@@ -306,9 +371,9 @@ def test_a_background_service_holds_nothing_of_its_starter(env):
         [MUSTER, "status", "-j", "quiet"], env=env, capture_output=True, text=True, timeout=WAIT_S
     )
     assert found.returncode in (0, 1)
-    # Nobody's child: found by the one who connects to it.
-    with socket.socket(socket.AF_UNIX) as one:
-        one.connect(str(path))
-        credentials = one.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-    os.kill(struct.unpack("3i", credentials)[0], signal.SIGTERM)
+    assert path.with_suffix(".log").exists()
+    os.kill(process_at(path), signal.SIGTERM)
     wait_for_no_service(env)
+    deadline = time.monotonic() + WAIT_S
+    while path.with_suffix(".log").exists():  # who ends by itself has nothing to explain
+        assert time.monotonic() < deadline

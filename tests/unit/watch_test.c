@@ -112,6 +112,33 @@ static void a_rank_is_told_its_own_view(struct fixture *f)
     EXPECT_INT(f, reply->view.size, 2);
 }
 
+/* The loss, the place and the generation come in one step, between two looks of the watch. */
+static void a_claim_that_is_sealed_at_once_is_told_its_place(struct fixture *f)
+{
+    struct client holder = fixture_rank(f, 0, 2);
+    struct client claimant = fixture_rank(f, 0, 2);
+    struct client other = fixture_rank(f, 1, 2);
+    const struct mst_reply *reply;
+    uint64_t after, watch;
+
+    fixture_connect(f, &holder);
+    fixture_join(f, &holder);
+    fixture_disconnect(f, &holder);
+    fixture_connect(f, &claimant);
+    fixture_join(f, &claimant);
+    after = watch_now(f, &claimant, MST_WATCH_VIEW, "", 0)->revision;
+    watch = fixture_watch(f, &claimant, MST_WATCH_VIEW, "", after);
+    fixture_connect(f, &other);
+    fixture_join(f, &other);
+    fixture_pass_renewing(f, FIXTURE_LEASE_MS + 1000);
+    reply = fixture_reply(f, &claimant, watch);
+    EXPECT_INT(f, reply->status, MUSTER_OK);
+    EXPECT_INT(f, reply->view.generation, 1);
+    EXPECT_INT(f, reply->view.rank, 0);
+    EXPECT_INT(f, reply->view.index, 0);
+    EXPECT_INT(f, reply->view.incarnation, 2);
+}
+
 static void faults_go_with_their_generation(struct fixture *f)
 {
     struct client rank;
@@ -287,6 +314,7 @@ static void what_makes_no_sense_is_refused(struct fixture *f)
     X(only_the_newest_state_is_told)                                                               \
     X(kinds_are_told_in_the_order_of_their_changes)                                                \
     X(a_rank_is_told_its_own_view)                                                                 \
+    X(a_claim_that_is_sealed_at_once_is_told_its_place)                                            \
     X(faults_go_with_their_generation)                                                             \
     X(a_watch_is_dropped_with_its_connection)                                                      \
     X(what_makes_no_sense_is_refused)
