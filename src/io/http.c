@@ -17,12 +17,21 @@
 
 #include "io/address.h"
 
-#define CONNECTIONS_MAX 128u
-#define REQUEST_BYTES_MAX 8192u /* its line and headers; also what one connection costs */
-#define IDLE_S 10u              /* a connection on which nothing comes or goes */
-#define ANSWER_MS 1000u         /* the loop answers by then, or it is told of as stuck */
-#define SPACE_MS 100u           /* between two copies of the state */
+#define CONNECTIONS_MAX 256u
+#define PEER_CONNECTIONS_MAX 64u     /* of one address: it must not take the others' */
+#define UNREAD_BYTES_MAX (64u << 20) /* of answers that their readers have not taken yet */
+#define REQUEST_BYTES_MAX 8192u      /* its line and headers; also what one connection costs */
+#define IDLE_S 10u                   /* a connection on which nothing comes or goes */
+#define ANSWER_MS 1000u              /* the loop answers by then, or it is told of as stuck */
+#define SPACE_MS 100u                /* between two copies of the state */
 #define NS_PER_MS UINT64_C(1000000)
+
+/* The last answer to one subject; so who asks for the one waits for nobody who asks for another. */
+struct kept {
+    struct mst_http_report *report;
+    char *job;
+    uint64_t made_ns;
+};
 
 struct mst_http {
     struct mst_http_config config;
@@ -38,11 +47,9 @@ struct mst_http {
     struct mst_http_question question;
     struct mst_http_report *fresh; /* the answer to it */
 
-    /* Of the HTTP thread alone: the last answer, and to what. */
-    struct mst_http_report *report;
-    enum mst_http_subject subject;
-    char *job;
-    uint64_t made_ns;
+    /* Of the HTTP thread alone. */
+    struct kept kept[MST_HTTP_STATUS + 1];
+    size_t unread; /* bytes */
 };
 
 static uint64_t now_ns(void)
@@ -51,6 +58,11 @@ static uint64_t now_ns(void)
 
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static uint64_t clock_ns(const struct mst_http *http)
+{
+    return http->config.clock_ns ? http->config.clock_ns() : now_ns();
 }
 
 /* ---- a report ---- */
@@ -78,7 +90,7 @@ void mst_http_report_free(struct mst_http_report *report)
 
 void mst_http_turned(struct mst_http *http, enum mst_http_phase phase)
 {
-    atomic_store_explicit(&http->turned_ns, now_ns(), memory_order_relaxed);
+    atomic_store_explicit(&http->turned_ns, clock_ns(http), memory_order_relaxed);
     atomic_store_explicit(&http->phase, (int)phase, memory_order_relaxed);
 }
 
@@ -132,25 +144,27 @@ static void put_question(struct mst_http *http, enum mst_http_subject subject, c
     http->config.wake(http->config.wake_ctx);
 }
 
-static void forget_report(struct mst_http *http)
+static void forget(struct kept *kept)
 {
-    mst_http_report_free(http->report);
-    free(http->job);
-    http->report = NULL;
-    http->job = NULL;
+    mst_http_report_free(kept->report);
+    free(kept->job);
+    kept->report = NULL;
+    kept->job = NULL;
 }
 
-/* With the lock held. */
-static void wait_answer(struct mst_http *http)
+/* With the lock held. NULL: there is none in time. */
+static struct mst_http_report *wait_answer(struct mst_http *http)
 {
+    struct mst_http_report *report = NULL;
     uint64_t until_ns = now_ns() + ANSWER_MS * NS_PER_MS;
 
     while (http->answered < http->question.number && wait_until(http, until_ns)) {
     }
     if (http->answered == http->question.number) {
-        http->report = http->fresh;
+        report = http->fresh;
         http->fresh = NULL;
     }
+    return report;
 }
 
 /* A copy of the state, at most SPACE old; borrowed until the next call. NULL: the loop does not
@@ -158,31 +172,36 @@ static void wait_answer(struct mst_http *http)
 static const struct mst_http_report *ask(struct mst_http *http, enum mst_http_subject subject,
                                          const char *job)
 {
-    uint64_t again_ns = http->made_ns + SPACE_MS * NS_PER_MS;
-    char *kept = job ? strdup(job) : NULL;
-    char *asked = job ? strdup(job) : NULL;
+    struct kept *kept = &http->kept[subject];
+    uint64_t age_ns = clock_ns(http) - kept->made_ns;
+    uint64_t again_ns = now_ns();
+    char *asked;
 
-    if (http->report && http->subject == subject && same_job(http->job, job) &&
-        now_ns() < again_ns) {
-        free(kept);
-        free(asked);
-        return http->report;
+    if (kept->report && same_job(kept->job, job) && age_ns < SPACE_MS * NS_PER_MS) {
+        return kept->report;
     }
-    forget_report(http);
+    if (age_ns < SPACE_MS * NS_PER_MS) {
+        again_ns += SPACE_MS * NS_PER_MS - age_ns;
+    }
+    forget(kept);
+    kept->job = job ? strdup(job) : NULL;
+    asked = job ? strdup(job) : NULL;
     pthread_mutex_lock(&http->lock);
     while (now_ns() < again_ns && wait_until(http, again_ns)) {
     }
-    if (http->answered == http->question.number && !http->closing && (!job || (kept && asked))) {
+    if (http->answered == http->question.number && !http->closing &&
+        (!job || (kept->job && asked))) {
         put_question(http, subject, asked);
         asked = NULL;
-        wait_answer(http);
+        kept->report = wait_answer(http);
     }
     pthread_mutex_unlock(&http->lock);
-    http->subject = subject;
-    http->job = kept;
-    http->made_ns = now_ns();
+    if (kept->report && job) {
+        kept->report->status.job = kept->job; /* the question's goes with the next one */
+    }
+    kept->made_ns = clock_ns(http);
     free(asked);
-    return http->report;
+    return kept->report;
 }
 
 /* ---- health ---- */
@@ -190,7 +209,7 @@ static const struct mst_http_report *ask(struct mst_http *http, enum mst_http_su
 static uint64_t stuck_ms(const struct mst_http *http)
 {
     uint64_t turned_ns = atomic_load_explicit(&http->turned_ns, memory_order_relaxed);
-    uint64_t now = now_ns();
+    uint64_t now = clock_ns(http);
 
     return now > turned_ns ? (now - turned_ns) / NS_PER_MS : 0;
 }
@@ -403,19 +422,51 @@ static struct answer answer_to(const struct query *query, const char *path, cons
 
 /* ---- libmicrohttpd ---- */
 
-static enum MHD_Result send_answer(struct MHD_Connection *connection, struct answer *answer)
+/* Until it is read, or its reader is gone. */
+struct unread {
+    struct mst_http *http;
+    size_t size;
+    char *text;
+};
+
+static void on_read(void *ctx)
 {
-    struct MHD_Response *response;
+    struct unread *unread = ctx;
+
+    unread->http->unread -= unread->size;
+    free(unread->text);
+    free(unread);
+}
+
+/* Takes the text over. NULL: no memory for it, or too much waits to be read already. */
+static struct MHD_Response *respond(struct mst_http *http, char *text)
+{
+    size_t size = text ? strlen(text) : 0;
+    struct unread *unread = text ? malloc(sizeof *unread) : NULL;
+    struct MHD_Response *response = NULL;
+
+    if (!unread || http->unread + size > UNREAD_BYTES_MAX) {
+        free(unread);
+        free(text);
+        return NULL;
+    }
+    *unread = (struct unread){.http = http, .size = size, .text = text};
+    http->unread += size;
+    response = MHD_create_response_from_buffer_with_free_callback_cls(size, text, on_read, unread);
+    if (!response) {
+        on_read(unread);
+    }
+    return response;
+}
+
+static enum MHD_Result send_answer(struct mst_http *http, struct MHD_Connection *connection,
+                                   struct answer *answer)
+{
+    struct MHD_Response *response = respond(http, answer->text);
     enum MHD_Result result;
 
-    if (!answer->text) {
-        return MHD_NO; /* no memory: the connection is closed */
-    }
-    response =
-        MHD_create_response_from_buffer(strlen(answer->text), answer->text, MHD_RESPMEM_MUST_FREE);
     if (!response) {
-        free(answer->text);
-        return MHD_NO;
+        return MHD_NO; /* the connection is closed */
     }
     (void)MHD_add_response_header(response, "Content-Type", answer->type);
     (void)MHD_add_response_header(response, "Cache-Control", "no-store");
@@ -434,7 +485,8 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, 
                                   size_t *size, void **state)
 {
     static char seen;
-    const struct query query = {.http = ctx, .connection = connection};
+    struct mst_http *http = ctx;
+    const struct query query = {.http = http, .connection = connection};
     struct answer answer;
 
     (void)version;
@@ -447,7 +499,7 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, 
         return MHD_NO;
     }
     answer = answer_to(&query, path, method);
-    return send_answer(connection, &answer);
+    return send_answer(http, connection, &answer);
 }
 
 __attribute__((format(printf, 2, 0))) static void on_complaint(void *ctx, const char *format,
@@ -470,8 +522,8 @@ static struct MHD_Daemon *start(struct mst_http *http)
         MHD_USE_AUTO_INTERNAL_THREAD | MHD_USE_ITC | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request,
         http, MHD_OPTION_EXTERNAL_LOGGER, on_complaint, NULL, MHD_OPTION_LISTEN_SOCKET,
         http->config.fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
-        MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)REQUEST_BYTES_MAX, MHD_OPTION_END);
+        MHD_OPTION_PER_IP_CONNECTION_LIMIT, PEER_CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
+        IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_BYTES_MAX, MHD_OPTION_END);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return daemon;
 }
@@ -526,7 +578,8 @@ void mst_http_close(struct mst_http *http)
         (void)MHD_quiesce_daemon(http->daemon);
         MHD_stop_daemon(http->daemon);
     }
-    forget_report(http);
+    forget(&http->kept[MST_HTTP_METRICS]);
+    forget(&http->kept[MST_HTTP_STATUS]);
     mst_http_report_free(http->fresh);
     free(http->question.job);
     pthread_cond_destroy(&http->changed);

@@ -45,6 +45,7 @@ struct mst_http_config {
     bool status_open;        /* /status.json for others than this machine, too */
     void (*wake)(void *ctx); /* on the HTTP thread: make the loop look whether it is asked */
     void *wake_ctx;
+    uint64_t (*clock_ns)(void); /* for the loop's and the copies' age; NULL: the system's monotonic one */
 };
 
 enum mst_http_phase { MST_HTTP_STARTING = 0, MST_HTTP_SERVING = 1, MST_HTTP_STOPPING = 2 };

@@ -31,9 +31,16 @@ static void wake(void *ctx)
     atomic_fetch_add(&stage->woken, 1);
 }
 
+static atomic_uint_fast64_t clock_ns;
+
+static uint64_t read_clock(void)
+{
+    return atomic_load(&clock_ns);
+}
+
 static void open_stage(struct stage *stage)
 {
-    struct mst_http_config config = {.wake = wake, .wake_ctx = stage};
+    struct mst_http_config config = {.wake = wake, .wake_ctx = stage, .clock_ns = read_clock};
     socklen_t size = sizeof stage->name;
     struct muster_error err;
 
@@ -65,7 +72,7 @@ static int ask(const struct stage *stage, const char *path)
     return fd;
 }
 
-static void answered(int fd, const char *head, const char *body)
+static void answered_on(int fd, const char *head, const char *body)
 {
     char text[2048] = "";
     size_t size = 0;
@@ -78,6 +85,11 @@ static void answered(int fd, const char *head, const char *body)
         text[size] = '\0';
     } while (!strstr(text, body));
     assert_memory_equal(text, head, strlen(head));
+}
+
+static void answered(int fd, const char *head, const char *body)
+{
+    answered_on(fd, head, body);
     close(fd);
 }
 
@@ -91,6 +103,81 @@ static void a_service_that_recovers_is_alive_and_not_ready(void **state)
     answered(ask(&stage, "/readyz"), "HTTP/1.1 503", "recovery: not recovered yet\n");
     mst_http_turned(stage.http, MST_HTTP_SERVING);
     answered(ask(&stage, "/readyz"), "HTTP/1.1 200", "ok");
+    close_stage(&stage);
+}
+
+static void a_loop_is_stuck_from_its_bound_on_and_not_before(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    open_stage(&stage);
+    mst_http_turned(stage.http, MST_HTTP_SERVING);
+    atomic_fetch_add(&clock_ns, MST_HTTP_STUCK_MS * UINT64_C(1000000) - 1);
+    answered(ask(&stage, "/livez"), "HTTP/1.1 200", "ok");
+    atomic_fetch_add(&clock_ns, 1);
+    answered(ask(&stage, "/livez"), "HTTP/1.1 503", "loop: the loop has not turned for 5.0 s\n");
+    answered(ask(&stage, "/readyz"), "HTTP/1.1 503", "loop: ");
+    answered(ask(&stage, "/livez?exclude=loop"), "HTTP/1.1 200", "ok");
+    mst_http_turned(stage.http, MST_HTTP_SERVING);
+    answered(ask(&stage, "/livez"), "HTTP/1.1 200", "ok");
+    close_stage(&stage);
+}
+
+/* The copy for /metrics stays good for a moment, also while another asks for the status of a job.
+ */
+static void one_subject_does_not_wait_for_the_other(void **state)
+{
+    struct mst_http_question question;
+    struct stage stage;
+    int fd;
+
+    (void)state;
+    open_stage(&stage);
+    mst_http_turned(stage.http, MST_HTTP_SERVING);
+    fd = ask(&stage, "/metrics");
+    while (!mst_http_asked(stage.http, &question)) {
+    }
+    mst_http_answer(stage.http, &question, mst_http_report_new());
+    answered(fd, "HTTP/1.1 200", "muster_leader 1\n");
+    fd = ask(&stage, "/status.json?job=a");
+    while (!mst_http_asked(stage.http, &question)) {
+    }
+    assert_int_equal(question.subject, MST_HTTP_STATUS);
+    mst_http_answer(stage.http, &question, mst_http_report_new());
+    answered(fd, "HTTP/1.1 404", "no job of this name\n");
+    answered(ask(&stage, "/metrics"), "HTTP/1.1 200", "muster_leader 1\n");
+    assert_int_equal(atomic_load(&stage.woken), 2);
+    atomic_fetch_add(&clock_ns, 100 * UINT64_C(1000000));
+    fd = ask(&stage, "/metrics");
+    while (!mst_http_asked(stage.http, &question)) {
+    }
+    mst_http_answer(stage.http, &question, mst_http_report_new());
+    answered(fd, "HTTP/1.1 200", "muster_leader 1\n");
+    close_stage(&stage);
+}
+
+/* The rest of the places is for others. */
+static void one_peer_has_so_many_connections_and_no_more(void **state)
+{
+    enum { MOST = 64 };
+    struct stage stage;
+    int held[MOST];
+    char byte;
+    int fd;
+
+    (void)state;
+    open_stage(&stage);
+    for (int i = 0; i < MOST; i++) {
+        held[i] = ask(&stage, "/livez");
+        answered_on(held[i], "HTTP/1.1 200", "ok");
+    }
+    fd = ask(&stage, "/livez");
+    assert_true(recv(fd, &byte, 1, 0) <= 0);
+    close(fd);
+    for (int i = 0; i < MOST; i++) {
+        close(held[i]);
+    }
     close_stage(&stage);
 }
 
@@ -146,6 +233,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_service_that_recovers_is_alive_and_not_ready),
         cmocka_unit_test(a_question_is_asked_once_and_waits_its_time),
+        cmocka_unit_test(a_loop_is_stuck_from_its_bound_on_and_not_before),
+        cmocka_unit_test(one_subject_does_not_wait_for_the_other),
+        cmocka_unit_test(one_peer_has_so_many_connections_and_no_more),
         cmocka_unit_test(closing_ends_a_wait),
     };
 
