@@ -17,7 +17,6 @@
 
 #include "io/address.h"
 
-#define CONNECTIONS_MAX 256u
 #define PEER_CONNECTIONS_MAX 64u     /* of one address: it must not take the others' */
 #define UNREAD_BYTES_MAX (64u << 20) /* of answers that their readers have not taken yet */
 #define REQUEST_BYTES_MAX 8192u      /* its line and headers; also what one connection costs */
@@ -513,17 +512,21 @@ __attribute__((format(printf, 2, 0))) static void on_complaint(void *ctx, const 
 /* Signals are the loop's. */
 static struct MHD_Daemon *start(struct mst_http *http)
 {
+    unsigned most = http->config.connections_max;
     struct MHD_Daemon *daemon;
     sigset_t all, before;
 
+    if (most > MST_HTTP_CONNECTIONS_MAX) {
+        most = MST_HTTP_CONNECTIONS_MAX;
+    }
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
     daemon = MHD_start_daemon(
         MHD_USE_AUTO_INTERNAL_THREAD | MHD_USE_ITC | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request,
         http, MHD_OPTION_EXTERNAL_LOGGER, on_complaint, NULL, MHD_OPTION_LISTEN_SOCKET,
-        http->config.fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
-        MHD_OPTION_PER_IP_CONNECTION_LIMIT, PEER_CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
-        IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_BYTES_MAX, MHD_OPTION_END);
+        http->config.fd, MHD_OPTION_CONNECTION_LIMIT, most, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+        PEER_CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_BYTES_MAX, MHD_OPTION_END);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return daemon;
 }

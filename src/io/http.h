@@ -40,12 +40,16 @@ struct mst_http_question {
     char *job; /* NULL: the service's own. Lives until it is answered */
 };
 
+#define MST_HTTP_CONNECTIONS_MAX 256u
+
 struct mst_http_config {
     int fd;                  /* it listens; remains the caller's */
     bool status_open;        /* /status.json for others than this machine, too */
     void (*wake)(void *ctx); /* on the HTTP thread: make the loop look whether it is asked */
     void *wake_ctx;
-    uint64_t (*clock_ns)(void); /* for the loop's and the copies' age; NULL: the system's monotonic one */
+    unsigned connections_max; /* above 0; more than MST_HTTP_CONNECTIONS_MAX are never held */
+    uint64_t (*clock_ns)(
+        void); /* for the loop's and the copies' age; NULL: the system's monotonic one */
 };
 
 enum mst_http_phase { MST_HTTP_STARTING = 0, MST_HTTP_SERVING = 1, MST_HTTP_STOPPING = 2 };

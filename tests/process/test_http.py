@@ -6,6 +6,7 @@ import ctypes
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -230,6 +231,23 @@ def test_slow_clients_disturb_nobody(http):
     assert time.monotonic() - began < 5
     for sock in slow + unread:
         sock.close()
+
+
+def test_clients_that_take_every_descriptor_leave_some_for_probes(http):
+    service = http(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200)))
+    clients = []
+    for _ in range(200):
+        client = socket.socket(socket.AF_UNIX)
+        client.setblocking(False)
+        clients.append(client)
+        if client.connect_ex(service.address[len("unix:") :]) != 0:
+            break  # the backlog is full
+    service.log.wait_for("accepting-paused")
+    for path in "/livez", "/readyz", "/metrics", "/status.json":
+        assert service.http.get(path)[0] == 200
+    for client in clients:
+        client.close()
+    assert service.wire().renew().status == OK
 
 
 def test_a_service_stops_with_clients_connected(http):

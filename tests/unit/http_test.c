@@ -40,7 +40,8 @@ static uint64_t read_clock(void)
 
 static void open_stage(struct stage *stage)
 {
-    struct mst_http_config config = {.wake = wake, .wake_ctx = stage, .clock_ns = read_clock};
+    struct mst_http_config config = {
+        .wake = wake, .wake_ctx = stage, .connections_max = 100, .clock_ns = read_clock};
     socklen_t size = sizeof stage->name;
     struct muster_error err;
 

@@ -202,8 +202,10 @@ muster_status mst_uv_report_open(struct mst_uv_report *report, uv_loop_t *loop,
                                  struct mst_uv_hub *hub, const struct mst_uv_report_config *config,
                                  struct muster_error *err)
 {
-    struct mst_http_config http = {
-        .wake = wake, .wake_ctx = report, .status_open = config->status_open};
+    struct mst_http_config http = {.wake = wake,
+                                   .wake_ctx = report,
+                                   .connections_max = config->connections_max,
+                                   .status_open = config->status_open};
     muster_status status;
 
     *report = (struct mst_uv_report){.hub = hub, .address = config->address, .job = config->job};

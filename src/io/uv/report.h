@@ -22,11 +22,12 @@ struct mst_uv_report {
 };
 
 struct mst_uv_report_config {
-    const char *http;    /* HOST:PORT; NULL or empty: stays closed */
-    const char *job;     /* the one /status.json shows */
-    const char *address; /* of the service; may be filled in later, until it serves */
-    bool anywhere;       /* on addresses that others can reach, too */
-    bool status_open;    /* and tells them the status, not only health and metrics */
+    const char *http;         /* HOST:PORT; NULL or empty: stays closed */
+    const char *job;          /* the one /status.json shows */
+    const char *address;      /* of the service; may be filled in later, until it serves */
+    unsigned connections_max; /* above 0 */
+    bool anywhere;            /* on addresses that others can reach, too */
+    bool status_open;         /* and tells them the status, not only health and metrics */
 };
 
 /* The port answers from here on, as starting: before the hub has its state, which may take its time

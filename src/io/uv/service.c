@@ -19,9 +19,11 @@
 #include "io/uv/listener.h"
 #include "io/uv/report.h"
 
-#define ACCEPT_BATCH 64u     /* connections accepted from one socket in one turn */
-#define ACCEPT_PAUSE_MS 100u /* when there are no descriptors left */
-#define ORPHAN_MS 250u       /* how often it looks whether anybody still needs it */
+#define ACCEPT_BATCH 64u      /* connections accepted from one socket in one turn */
+#define ACCEPT_PAUSE_MS 100u  /* when there are no descriptors left */
+#define FEW_DESCRIPTORS 1024u /* if the system does not tell */
+#define OWN_FILES 24u         /* standard ones, the loop's, the listeners, the journal's */
+#define ORPHAN_MS 250u        /* how often it looks whether anybody still needs it */
 
 struct door {
     uv_poll_t poll;
@@ -38,6 +40,8 @@ struct mst_uv_service {
     uv_signal_t on_term, on_int;
     uv_poll_t parent;
     bool parent_watched;
+    uint64_t client_room; /* connections of clients that there are descriptors for */
+    unsigned http_room;
     bool short_of_room; /* no descriptors: told once, until everybody who waited was accepted */
     bool stopping;
     bool until_idle;
@@ -172,8 +176,13 @@ static void on_door(uv_poll_t *poll, int status, int events)
 
     (void)events;
     for (unsigned i = 0; status == 0 && i < batch; i++) {
-        int fd = accept4(door->listener.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        bool room = door->service->hub.count < door->service->client_room;
+        int fd = room ? accept4(door->listener.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC) : -1;
 
+        if (!room) {
+            pause_accepting(door->service, EMFILE);
+            return;
+        }
         if (fd >= 0) {
             mst_uv_hub_accept(&door->service->hub, fd);
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
@@ -264,15 +273,26 @@ static muster_status fail(struct muster_error *err, muster_status status, const 
     return status;
 }
 
-/* A connection costs one descriptor; what the system allows is taken. */
-static void raise_descriptor_limit(void)
+/* A connection costs one descriptor; what the system allows is taken. Some are kept from clients,
+ * however many come: without them no probe were answered and no journal could go on. */
+static void divide_descriptors(struct mst_uv_service *service, bool http)
 {
     struct rlimit limit;
+    uint64_t all = FEW_DESCRIPTORS;
 
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-        limit.rlim_cur = limit.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        if (limit.rlim_cur < limit.rlim_max) {
+            limit.rlim_cur = limit.rlim_max;
+            (void)setrlimit(RLIMIT_NOFILE, &limit);
+            (void)getrlimit(RLIMIT_NOFILE, &limit);
+        }
+        all = limit.rlim_cur;
     }
+    service->http_room = http ? MST_HTTP_CONNECTIONS_MAX : 0;
+    if (service->http_room > all / 4) {
+        service->http_room = (unsigned)(all / 4);
+    }
+    service->client_room = all - service->http_room - (all / 4 < OWN_FILES ? all / 4 : OWN_FILES);
 }
 
 static void init_handles(struct mst_uv_service *service)
@@ -386,6 +406,7 @@ static muster_status open_report(struct mst_uv_service *service,
     const struct mst_uv_report_config report = {.http = config->http,
                                                 .job = config->job,
                                                 .address = service->address,
+                                                .connections_max = service->http_room,
                                                 .anywhere = config->secret || config->insecure,
                                                 .status_open = config->insecure};
 
@@ -409,7 +430,7 @@ muster_status mst_uv_service_open(struct mst_uv_service **out,
         free(service);
         return fail(err, MUSTER_EINVAL, "cannot make an event loop", code);
     }
-    raise_descriptor_limit();
+    divide_descriptors(service, config->http && *config->http);
     mst_uv_log_init(&service->log, STDERR_FILENO, config->log_level);
     status = open_report(service, config, err); /* first: it tells that the rest takes its time */
     if (status == MUSTER_OK) {
