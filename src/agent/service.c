@@ -53,12 +53,11 @@ static int spawn_with(struct mst_service *service, int ready, int input)
         (void)snprintf(ready_fd, sizeof ready_fd, "--ready-fd=%d", ready);
         arguments[count++] = ready_fd;
     }
-    if (service->http != NULL && service->http[0] != '\0') {
-        (void)snprintf(http, sizeof http, "--http=%s", service->http);
-        (void)snprintf(job, sizeof job, "--job=%s", service->job);
-        arguments[count++] = http;
-        arguments[count++] = job;
-    }
+    /* Said also when it is nowhere: the environment may be that of another run's. */
+    (void)snprintf(http, sizeof http, "--http=%s", service->http != NULL ? service->http : "");
+    (void)snprintf(job, sizeof job, "--job=%s", service->job);
+    arguments[count++] = http;
+    arguments[count++] = job;
     if (service->lease[0] != '\0') {
         (void)snprintf(lease, sizeof lease, "--lease=%s", service->lease);
         arguments[count++] = lease;

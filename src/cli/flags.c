@@ -242,11 +242,11 @@ static bool set(struct mst_cli_value *value, const char *text, char *error, size
     return true;
 }
 
-static const char *environment_of(const struct mst_setting *row)
+static const char *variable(const char *prefix, const char *flag)
 {
     char name[NAME_MAX_BYTES + 8];
     const char *text;
-    size_t size = (size_t)snprintf(name, sizeof name, "MUSTER_%s", row->name);
+    size_t size = (size_t)snprintf(name, sizeof name, "%s%s", prefix, flag);
 
     for (size_t i = 0; i < size && i < sizeof name; i++) {
         name[i] = (char)toupper((unsigned char)name[i]);
@@ -255,13 +255,44 @@ static const char *environment_of(const struct mst_setting *row)
     return text && *text ? text : NULL;
 }
 
+/* Kubernetes trainers say so how torchrun is to start; in a worker of torchrun they speak of that
+ * run. The others of their kind name its meeting point, which is not ours. */
+static bool is_torchruns(const struct mst_cli *cli, const char *flag)
+{
+    static const char *const names[] = {"nnodes", "nproc_per_node", "max_restarts"};
+    size_t i = 0;
+
+    while (i < sizeof names / sizeof names[0] && strcmp(names[i], flag) != 0) {
+        i++;
+    }
+    return i < sizeof names / sizeof names[0] && cli->command->runs_program &&
+           !getenv("TORCHELASTIC_RUN_ID");
+}
+
+static const char *environment_of(const struct mst_cli *cli, const struct mst_setting *row)
+{
+    const char *text = row->scope ? variable("MUSTER_", row->name) : NULL;
+
+    return text || !is_torchruns(cli, row->name) ? text : variable("PET_", row->name);
+}
+
+/* Two names of one thing. */
+static bool is_typed(struct mst_cli *cli, const struct mst_cli_value *value)
+{
+    const struct mst_cli_value *same =
+        strcmp(value->row->name, "nproc_per_node") == 0 ? value_of(cli, "nproc") : NULL;
+
+    return value->by_flag || (same && same->by_flag);
+}
+
+/* Of what was not typed: that goes before, whatever the environment says. */
 static int take_environment(struct mst_cli *cli)
 {
     char error[256];
 
     for (size_t i = 0; i < cli->value_count; i++) {
         struct mst_cli_value *value = &cli->values[i];
-        const char *text = value->row->scope ? environment_of(value->row) : NULL;
+        const char *text = is_typed(cli, value) ? NULL : environment_of(cli, value->row);
 
         if (text && !set(value, text, error, sizeof error)) {
             return mst_cli_usage(cli, "in the environment: %s", error);
@@ -422,8 +453,8 @@ int mst_cli_parse(struct mst_cli *cli, const struct mst_cli_command *command, ch
     if (!cli->arguments) {
         return mst_cli_fail(cli, "out of memory");
     }
-    code = take_environment(cli);
-    return code == MST_CLI_OK ? take_arguments(cli, argv) : code;
+    code = take_arguments(cli, argv);
+    return code == MST_CLI_OK ? take_environment(cli) : code;
 }
 
 void mst_cli_put(const char *format, ...)

@@ -520,3 +520,19 @@ def test_chaos_kills_a_rank(run, muster):
     assert muster("chaos", "kill", "x", "-j", job.job).returncode == 2
     assert muster("chaos", "hug", 1, "-j", job.job).returncode == 2
     job.all_well(after)
+
+
+def test_the_environment_says_what_flags_say(muster, env):
+    """MUSTER_<FLAG>, and PET_<FLAG> as trainers on Kubernetes set them for torchrun."""
+    ranks = lambda *flags, **said: muster(
+        "run", "--no-label", *flags, "--", "sh", "-c", "echo $WORLD_SIZE",
+        env={**env, "OMP_NUM_THREADS": "1", **said}).stdout.split()
+    assert ranks(MUSTER_NPROC="3") == ["3"] * 3
+    assert ranks(MUSTER_NPROC_PER_NODE="2", PET_NPROC_PER_NODE="3") == ["2"] * 2
+    assert ranks(PET_NPROC_PER_NODE="2", PET_NNODES="1", PET_MAX_RESTARTS="0") == ["2"] * 2
+    # What was typed goes before, under whichever name, and whatever the environment says.
+    assert ranks("-n", "1", PET_NPROC_PER_NODE="auto", MUSTER_HTTP="junk") == []
+    assert ranks("-n", "1", "--http=", PET_NPROC_PER_NODE="auto", MUSTER_HTTP="junk") == ["1"]
+    assert ranks("--nproc_per_node=2", MUSTER_NPROC="3") == ["2"] * 2
+    # In a worker of torchrun they speak of that run.
+    assert ranks(PET_NPROC_PER_NODE="3", TORCHELASTIC_RUN_ID="x") == ["1"]
