@@ -5,17 +5,18 @@
 
 #define MS UINT64_C(1000000)
 
-/* Renewals come every fifth of a lease: 2 s by default, and four fifths are the last moment. */
+/* Renewals come every fifth of a lease: 2 s by default, and four fifths are the last moment. Dense
+ * there, and wide enough for leases from 50 ms to a day. */
 static const struct mst_bounds renewal_bounds = {
-    .count = 13,
-    .ns = {50 * MS, 100 * MS, 250 * MS, 500 * MS, 1000 * MS, 1500 * MS, 2000 * MS, 2500 * MS,
-           3000 * MS, 5000 * MS, 8000 * MS, 15000 * MS, 60000 * MS}};
+    .count = 16,
+    .ns = {10 * MS, 25 * MS, 50 * MS, 100 * MS, 250 * MS, 500 * MS, 1000 * MS, 1500 * MS, 2100 * MS,
+           3000 * MS, 5000 * MS, 8000 * MS, 15000 * MS, 60000 * MS, 900000 * MS, 20000000 * MS}};
 
 /* From processes of one machine to stragglers after a long step. */
 static const struct mst_bounds round_bounds = {
-    .count = 15,
+    .count = 16,
     .ns = {1 * MS, 2 * MS, 5 * MS, 10 * MS, 25 * MS, 50 * MS, 100 * MS, 250 * MS, 500 * MS,
-           1000 * MS, 5000 * MS, 15000 * MS, 60000 * MS, 300000 * MS, 900000 * MS}};
+           1000 * MS, 5000 * MS, 15000 * MS, 60000 * MS, 300000 * MS, 900000 * MS, 3600000 * MS}};
 
 enum mst_result mst_result_of(muster_status status)
 {

@@ -12,6 +12,7 @@ import signal
 import socket
 import struct
 import subprocess
+import tempfile
 import time
 
 import pytest
@@ -349,6 +350,27 @@ def test_env_names_a_trap_and_fails(env, muster):
     assert "is no task of srun" in done.stderr
     done = muster("env", "--agent", env={**env, "SLURM_JOB_ID": "1", "SLURM_NNODES": "1"})
     assert done.returncode == 0, done.stderr
+
+
+def test_env_of_a_user_with_nothing(env):
+    def ask(**more):
+        return subprocess.run([MUSTER, "env", "--json"], env={"LD_LIBRARY_PATH": env.get("LD_LIBRARY_PATH", ""), **more},
+                              capture_output=True, text=True, timeout=WAIT_S, **nobody)
+
+    nobody = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        if nobody:
+            os.chown(folder, 65534, 65534)
+        done = ask(MUSTER_RUNTIME_DIR=folder)
+        assert done.returncode == 0, done.stderr
+        kernel = json.loads(done.stdout)["kernel"]
+        assert kernel["pidfd"] is True and kernel["robust_notice"] is True
+        os.chmod(folder, 0o755)
+        done = ask(MUSTER_RUNTIME_DIR=folder)
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["runtime_dir"] is None
+    assert done.stderr == (f"muster env: the runtime directory '{folder}' is not safe: it must be a "
+                           "directory of this user with mode 0700\n")
 
 
 def test_background_says_why_it_could_not(env, serve, muster):

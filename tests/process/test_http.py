@@ -521,6 +521,9 @@ def test_figures_of_the_process(http):
     done = subprocess.run([MUSTER, "--version"], capture_output=True, text=True, check=True)
     build = found.families["muster_build_info"].samples[0]
     assert done.stdout.split()[1] == build.labels["version"]
+    known = subprocess.run(["git", "cat-file", "-t", build.labels["commit"]], cwd=ROOT,
+                           capture_output=True, text=True)
+    assert known.stdout == "commit\n" or build.labels["commit"] == "unknown"
 
 
 def test_many_scrapers_see_one_truth(http):
