@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -94,6 +95,18 @@ static void answered(int fd, const char *head, const char *body)
     close(fd);
 }
 
+/* The loop's side: waits for a question about `subject`, and answers it. */
+static void answer_next(const struct stage *stage, enum mst_http_subject subject,
+                        struct mst_http_report *report)
+{
+    struct mst_http_question question;
+
+    while (!mst_http_asked(stage->http, &question)) {
+    }
+    assert_int_equal(question.subject, subject);
+    mst_http_answer(stage->http, &question, report);
+}
+
 static void a_service_that_recovers_is_alive_and_not_ready(void **state)
 {
     struct stage stage;
@@ -129,7 +142,6 @@ static void a_loop_is_stuck_from_its_bound_on_and_not_before(void **state)
  */
 static void one_subject_does_not_wait_for_the_other(void **state)
 {
-    struct mst_http_question question;
     struct stage stage;
     int fd;
 
@@ -137,24 +149,60 @@ static void one_subject_does_not_wait_for_the_other(void **state)
     open_stage(&stage);
     mst_http_turned(stage.http, MST_HTTP_SERVING);
     fd = ask(&stage, "/metrics");
-    while (!mst_http_asked(stage.http, &question)) {
-    }
-    mst_http_answer(stage.http, &question, mst_http_report_new());
+    answer_next(&stage, MST_HTTP_METRICS, mst_http_report_new());
     answered(fd, "HTTP/1.1 200", "muster_leader 1\n");
     fd = ask(&stage, "/status.json?job=a");
-    while (!mst_http_asked(stage.http, &question)) {
-    }
-    assert_int_equal(question.subject, MST_HTTP_STATUS);
-    mst_http_answer(stage.http, &question, mst_http_report_new());
+    answer_next(&stage, MST_HTTP_STATUS, mst_http_report_new());
     answered(fd, "HTTP/1.1 404", "no job of this name\n");
     answered(ask(&stage, "/metrics"), "HTTP/1.1 200", "muster_leader 1\n");
     assert_int_equal(atomic_load(&stage.woken), 2);
     atomic_fetch_add(&clock_ns, 100 * UINT64_C(1000000));
     fd = ask(&stage, "/metrics");
-    while (!mst_http_asked(stage.http, &question)) {
-    }
-    mst_http_answer(stage.http, &question, mst_http_report_new());
+    answer_next(&stage, MST_HTTP_METRICS, mst_http_report_new());
     answered(fd, "HTTP/1.1 200", "muster_leader 1\n");
+    close_stage(&stage);
+}
+
+/* Metrics of 26 MB: the name of a job in 13 lines. */
+static struct mst_http_report *large_report(void)
+{
+    enum { NAME = 2 << 20 };
+    struct mst_http_report *report = mst_http_report_new();
+
+    report->figures.jobs = calloc(1, sizeof *report->figures.jobs);
+    report->figures.job_count = 1;
+    report->figures.jobs[0].name = malloc(NAME);
+    report->figures.jobs[0].name_size = NAME;
+    memset(report->figures.jobs[0].name, 'j', NAME);
+    return report;
+}
+
+static void answers_that_nobody_reads_are_bounded(void **state)
+{
+    struct stage stage;
+    int readers[2], third;
+    char bytes[16];
+
+    (void)state;
+    open_stage(&stage);
+    mst_http_turned(stage.http, MST_HTTP_SERVING);
+    readers[0] = ask(&stage, "/metrics");
+    answer_next(&stage, MST_HTTP_METRICS, large_report());
+    assert_int_equal(recv(readers[0], bytes, sizeof bytes, MSG_WAITALL), sizeof bytes);
+    readers[1] = ask(&stage, "/metrics");
+    assert_int_equal(recv(readers[1], bytes, sizeof bytes, MSG_WAITALL), sizeof bytes);
+    third = ask(&stage, "/metrics");
+    assert_true(recv(third, bytes, 1, 0) <= 0);
+    close(third);
+    answered(ask(&stage, "/livez"), "HTTP/1.1 200", "ok");
+    close(readers[0]);
+    close(readers[1]);
+    /* Their room comes back when the thread has seen them go. */
+    for (ssize_t got = 0; got <= 0;) {
+        third = ask(&stage, "/metrics");
+        got = recv(third, bytes, sizeof bytes, MSG_WAITALL);
+        close(third);
+    }
     close_stage(&stage);
 }
 
@@ -201,15 +249,10 @@ static void a_question_is_asked_once_and_waits_its_time(void **state)
     mst_http_answer(stage.http, &question, mst_http_report_new()); /* too late for anybody */
     assert_false(mst_http_asked(stage.http, &question));
     fd = ask(&stage, "/metrics");
-    while (!mst_http_asked(stage.http, &question)) {
-    }
-    assert_int_equal(question.subject, MST_HTTP_METRICS);
-    mst_http_answer(stage.http, &question, NULL); /* no memory */
+    answer_next(&stage, MST_HTTP_METRICS, NULL); /* no memory */
     answered(fd, "HTTP/1.1 503", "does not answer\n");
     fd = ask(&stage, "/metrics");
-    while (!mst_http_asked(stage.http, &question)) {
-    }
-    mst_http_answer(stage.http, &question, mst_http_report_new());
+    answer_next(&stage, MST_HTTP_METRICS, mst_http_report_new());
     answered(fd, "HTTP/1.1 200", "muster_leader 1\n");
     close_stage(&stage);
 }
@@ -236,6 +279,7 @@ int main(void)
         cmocka_unit_test(a_question_is_asked_once_and_waits_its_time),
         cmocka_unit_test(a_loop_is_stuck_from_its_bound_on_and_not_before),
         cmocka_unit_test(one_subject_does_not_wait_for_the_other),
+        cmocka_unit_test(answers_that_nobody_reads_are_bounded),
         cmocka_unit_test(one_peer_has_so_many_connections_and_no_more),
         cmocka_unit_test(closing_ends_a_wait),
     };
