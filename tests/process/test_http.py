@@ -242,7 +242,8 @@ def test_clients_that_take_every_descriptor_leave_some_for_probes(http):
         clients.append(client)
         if client.connect_ex(service.address[len("unix:") :]) != 0:
             break  # the backlog is full
-    service.log.wait_for("accepting-paused")
+    # A quarter for this port, 24 for the service's own files.
+    service.log.wait_for("accepting-paused", "connections=126")
     for path in "/livez", "/readyz", "/metrics", "/status.json":
         assert service.http.get(path)[0] == 200
     for client in clients:
