@@ -33,11 +33,12 @@ void mst_journal_tell(struct mst_journal *journal, enum mst_level level, const c
 
 void mst_journal_break(struct mst_journal *journal, const char *reason)
 {
-    struct mst_text text = mst_text_in(journal->why, sizeof journal->why);
+    struct mst_text text;
 
     if (journal->state == MST_JOURNAL_BROKEN) {
-        return;
+        return; /* the first reason counts */
     }
+    text = mst_text_in(journal->why, sizeof journal->why);
     mst_text_add(&text, reason ? reason : gone);
     journal->state = MST_JOURNAL_BROKEN;
     journal->used = 0;
@@ -78,23 +79,46 @@ void mst_journal_leave_file(struct mst_journal *journal)
     }
 }
 
-/* What is durable so far must be so in the old file too, before the new one says that it goes on
- * from there. */
-static muster_status sync_both(struct mst_journal *journal, int file)
+void mst_journal_drop_file(struct mst_journal *journal)
+{
+    char name[MST_FILE_NAME_ROOM];
+
+    if (journal->file != MST_NO_FILE) {
+        journal->disk.close(journal->disk.ctx, journal->file);
+        mst_file_name(name, MST_FILE_JOURNAL, journal->sequence);
+        (void)journal->disk.remove(journal->disk.ctx, name);
+        journal->file = MST_NO_FILE;
+        journal->sequence--;
+    }
+}
+
+/* A failed sync is not tried again, whatever it failed of: the kernel tells it once, and what it
+ * could not write may be gone. */
+bool mst_journal_sync(struct mst_journal *journal)
+{
+    const struct mst_disk *disk = &journal->disk;
+
+    if (!journal->config.sync || journal->file == MST_NO_FILE ||
+        journal->durable == journal->offset || journal->state == MST_JOURNAL_BROKEN) {
+        return journal->state != MST_JOURNAL_BROKEN;
+    }
+    if (disk->sync(disk->ctx, journal->file) != MUSTER_OK) {
+        mst_journal_break(journal, disk->reason(disk->ctx));
+        return false;
+    }
+    journal->durable = journal->offset;
+    return true;
+}
+
+static muster_status sync_new(struct mst_journal *journal, int file)
 {
     const struct mst_disk *disk = &journal->disk;
     muster_status status = MUSTER_OK;
 
-    if (!journal->config.sync) {
-        return MUSTER_OK;
-    }
-    if (journal->file != MST_NO_FILE && journal->durable < journal->offset) {
-        status = disk->sync(disk->ctx, journal->file);
-    }
-    if (status == MUSTER_OK) {
+    if (journal->config.sync) {
         status = disk->sync(disk->ctx, file);
     }
-    return status == MUSTER_OK ? disk->sync_names(disk->ctx) : status;
+    return status == MUSTER_OK && journal->config.sync ? disk->sync_names(disk->ctx) : status;
 }
 
 muster_status mst_journal_next_file(struct mst_journal *journal, uint64_t sequence,
@@ -108,6 +132,10 @@ muster_status mst_journal_next_file(struct mst_journal *journal, uint64_t sequen
     int file;
 
     MST_ASSERT(journal->used == 0);
+    /* The new one will say that the old one is durable so far. */
+    if (!mst_journal_sync(journal)) {
+        return MUSTER_EFAILED;
+    }
     mst_file_name(name, MST_FILE_JOURNAL, sequence);
     status = disk->create(disk->ctx, name, &file);
     if (status == MUSTER_OK) {
@@ -117,7 +145,7 @@ muster_status mst_journal_next_file(struct mst_journal *journal, uint64_t sequen
             status = disk->write(disk->ctx, file, 0, mst_slice_of(bytes, size));
         }
         if (status == MUSTER_OK) {
-            status = sync_both(journal, file);
+            status = sync_new(journal, file);
         }
         if (status != MUSTER_OK) {
             disk->close(disk->ctx, file);
@@ -142,6 +170,7 @@ muster_status mst_journal_next_file(struct mst_journal *journal, uint64_t sequen
 
 /* ---- room on the disk ---- */
 
+/* If that cannot be said, the next service would believe what is there: then this one ends. */
 static void end_of_promise(struct mst_journal *journal)
 {
     const struct mst_record record = {.type = MST_RECORD_ENDED, .now_ns = journal->now_ns};
@@ -153,9 +182,10 @@ static void end_of_promise(struct mst_journal *journal)
         mst_record_head_write(at, &record, 0);
         journal->used += MST_RECORD_HEAD;
         mst_journal_flush(journal);
-        if (journal->config.sync && journal->state != MST_JOURNAL_BROKEN) {
-            (void)journal->disk.sync(journal->disk.ctx, journal->file);
-        }
+    }
+    if (!at || !mst_journal_sync(journal)) {
+        mst_journal_break(journal, "no memory to end it");
+        return;
     }
     mst_journal_leave_file(journal);
     mst_journal_tell(journal, MST_ERROR, "journal-ended", journal->why);
@@ -274,7 +304,7 @@ void mst_journal_flush(struct mst_journal *journal)
  * again. A file whose snapshot could not be written means nothing, and the next try makes both. */
 void mst_journal_retry(struct mst_journal *journal, uint64_t now_ns)
 {
-    uint64_t sequence = journal->sequence + 1;
+    uint64_t unfinished = journal->snapshot; /* by a child that may still have success */
     muster_status status;
 
     if (journal->state != MST_JOURNAL_HOLDS || now_ns < journal->retry_ns) {
@@ -282,25 +312,26 @@ void mst_journal_retry(struct mst_journal *journal, uint64_t now_ns)
     }
     journal->retry_ns = now_ns + MST_JOURNAL_SECOND_NS;
     mst_journal_flush(journal);
-    status = mst_journal_next_file(journal, sequence, MST_RECORD_BASE);
+    status = mst_journal_next_file(journal, journal->sequence + 1, MST_RECORD_BASE);
     if (status != MUSTER_OK) {
         return;
     }
-    mst_core_hold(journal->core, NULL);
-    journal->snapshot = sequence;
-    status = mst_journal_snapshot_write(journal);
-    journal->snapshot = 0;
-    if (status == MUSTER_OK) {
-        journal->state = MST_JOURNAL_KEEPS;
-        journal->records = journal->bytes = 0;
-        journal->due_at = journal->config.records_max;
-        journal->due_bytes = journal->config.bytes_max;
-        mst_journal_remove_before(journal, sequence);
-        mst_journal_tell(journal, MST_WARN, "journal-has-room-again", NULL);
+    journal->snapshot = journal->sequence;
+    status = mst_journal_snapshot_release(journal);
+    if (status == MUSTER_ENOSPACE) {
+        journal->snapshot = unfinished;
+        mst_journal_drop_file(journal);
         return;
     }
-    mst_core_hold(journal->core, journal->why);
-    if (status != MUSTER_ENOSPACE) {
+    journal->snapshot = 0;
+    if (status != MUSTER_OK) {
         mst_journal_break(journal, journal->disk.reason(journal->disk.ctx));
+        return;
     }
+    journal->state = MST_JOURNAL_KEEPS;
+    journal->records = journal->bytes = 0;
+    journal->due_at = journal->config.records_max;
+    journal->due_bytes = journal->config.bytes_max;
+    mst_journal_remove_before(journal, journal->sequence);
+    mst_journal_tell(journal, MST_WARN, "journal-has-room-again", NULL);
 }

@@ -6,8 +6,9 @@
 enum { DIGITS = 10, FRAME_DURABLE = 8, HEAD_CRC = MST_FILE_HEAD - 4 };
 
 static const unsigned char magic[8] = {'M', 'U', 'S', 'T', 'E', 'R', 'L', '\n'};
-static const char *const endings[] = {
-    [MST_FILE_JOURNAL] = ".journal", [MST_FILE_SNAPSHOT] = ".snapshot"};
+static const char *const endings[] = {[MST_FILE_JOURNAL] = ".journal",
+                                      [MST_FILE_SNAPSHOT] = ".snapshot",
+                                      [MST_FILE_UNFINISHED] = ".snapshot.tmp"};
 
 /* ---- numbers, the least byte first ---- */
 
@@ -58,7 +59,7 @@ bool mst_file_name_read(const char *name, enum mst_file_kind *kind, uint64_t *se
         }
         number = number * 10 + (uint64_t)(name[i] - '0');
     }
-    for (unsigned i = MST_FILE_JOURNAL; i <= MST_FILE_SNAPSHOT; i++) {
+    for (unsigned i = MST_FILE_JOURNAL; i <= MST_FILE_UNFINISHED; i++) {
         if (strlen(endings[i]) == size - DIGITS &&
             memcmp(name + DIGITS, endings[i], size - DIGITS) == 0) {
             *kind = (enum mst_file_kind)i;

@@ -22,7 +22,8 @@ enum {
     MST_FILE_NAME_ROOM = 48
 };
 
-enum mst_file_kind { MST_FILE_JOURNAL = 1, MST_FILE_SNAPSHOT = 2 };
+/* UNFINISHED is no kind of a head: a snapshot has this name until it is whole. */
+enum mst_file_kind { MST_FILE_JOURNAL = 1, MST_FILE_SNAPSHOT = 2, MST_FILE_UNFINISHED = 3 };
 
 enum mst_record_type {
     MST_RECORD_NONE = 0, /* the padding of a frame */

@@ -243,22 +243,10 @@ muster_status mst_journal_request(struct mst_journal *journal, uint64_t now_ns,
     return status;
 }
 
-muster_status mst_journal_commit(struct mst_journal *journal, struct muster_error *err)
+muster_status mst_journal_verdict(const struct mst_journal *journal, struct muster_error *err)
 {
-    const struct mst_disk *disk = &journal->disk;
     struct mst_text text;
 
-    mst_journal_flush(journal);
-    if (journal->config.sync && journal->weight == MST_WEIGHT_PROMISE &&
-        journal->file != MST_NO_FILE && journal->durable < journal->offset &&
-        journal->state != MST_JOURNAL_BROKEN) {
-        if (disk->sync(disk->ctx, journal->file) == MUSTER_OK) {
-            journal->durable = journal->offset;
-        } else {
-            mst_journal_break(journal, disk->reason(disk->ctx));
-        }
-    }
-    journal->weight = MST_WEIGHT_NONE;
     if (journal->state != MST_JOURNAL_BROKEN) {
         return MUSTER_OK;
     }
@@ -271,4 +259,14 @@ muster_status mst_journal_commit(struct mst_journal *journal, struct muster_erro
         mst_text_add(&text, "; the service stops, because it could not keep its promises");
     }
     return MUSTER_EFAILED;
+}
+
+muster_status mst_journal_commit(struct mst_journal *journal, struct muster_error *err)
+{
+    mst_journal_flush(journal);
+    if (journal->weight == MST_WEIGHT_PROMISE) {
+        (void)mst_journal_sync(journal);
+    }
+    journal->weight = MST_WEIGHT_NONE;
+    return mst_journal_verdict(journal, err);
 }

@@ -64,6 +64,11 @@ struct mst_journal {
     char why[320]; /* it is held, or broken */
 };
 
+/* ---- journal.c ---- */
+
+/* EFAILED, with one line: it is broken. */
+muster_status mst_journal_verdict(const struct mst_journal *journal, struct muster_error *err);
+
 /* ---- file.c ---- */
 
 void mst_journal_tell(struct mst_journal *journal, enum mst_level level, const char *event,
@@ -78,6 +83,9 @@ muster_status mst_journal_next_file(struct mst_journal *journal, uint64_t sequen
 /* Gives back what was reserved, and closes it. */
 void mst_journal_leave_file(struct mst_journal *journal);
 
+/* One that means nothing: it is removed, and its number is free again. */
+void mst_journal_drop_file(struct mst_journal *journal);
+
 /* Room for a frame with `more` bytes behind what was gathered, or the journal holds. False: what
  * would be recorded finds no room any more. */
 bool mst_journal_has_room(struct mst_journal *journal, size_t more);
@@ -91,10 +99,17 @@ unsigned char *mst_journal_record_room(struct mst_journal *journal, size_t size)
 /* Writes the frame, if there is one. */
 void mst_journal_flush(struct mst_journal *journal);
 
+/* With --sync: what was written is durable. False: the journal is broken. */
+bool mst_journal_sync(struct mst_journal *journal);
+
 /* Once a second while it holds: is there room again? */
 void mst_journal_retry(struct mst_journal *journal, uint64_t now_ns);
 
 /* ---- snapshot.c ---- */
+
+/* Lets the core go on, with its state then as a snapshot. ENOSPACE: there is no room for that, and
+ * it is held as before. Any other failure is the end: what was held may be on its way. */
+muster_status mst_journal_snapshot_release(struct mst_journal *journal);
 
 void mst_journal_remove_before(struct mst_journal *journal, uint64_t sequence);
 

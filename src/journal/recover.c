@@ -14,6 +14,7 @@ struct found {
     struct mst_journal *journal;
     uint64_t snapshots[FILES_MAX], journals[FILES_MAX];
     size_t snapshot_count, journal_count;
+    uint64_t first, last; /* numbers of any kind; 0: there is none */
     bool too_many;
 };
 
@@ -109,6 +110,8 @@ static void on_name(void *ctx, const char *name)
     if (!mst_file_name_read(name, &kind, &sequence)) {
         return;
     }
+    found->first = found->first == 0 || sequence < found->first ? sequence : found->first;
+    found->last = sequence > found->last ? sequence : found->last;
     switch (kind) {
     case MST_FILE_JOURNAL:
         add(found->journals, &found->journal_count, sequence, &found->too_many);
@@ -116,6 +119,8 @@ static void on_name(void *ctx, const char *name)
     case MST_FILE_SNAPSHOT:
         add(found->snapshots, &found->snapshot_count, sequence, &found->too_many);
         break;
+    case MST_FILE_UNFINISHED:
+        break; /* in nobody's way, and removed with its neighbours */
     }
 }
 
@@ -596,30 +601,6 @@ static muster_status nothing_is_left(struct recovery *recovery)
 
 /* ---- from here on ---- */
 
-static uint64_t last_of(const struct found *found)
-{
-    uint64_t last = 0;
-
-    if (found->journal_count > 0) {
-        last = found->journals[found->journal_count - 1];
-    }
-    if (found->snapshot_count > 0 && found->snapshots[found->snapshot_count - 1] > last) {
-        last = found->snapshots[found->snapshot_count - 1];
-    }
-    return last;
-}
-
-static void note_oldest(struct mst_journal *journal, const struct found *found)
-{
-    journal->oldest = last_of(found) + 1;
-    if (found->journal_count > 0 && found->journals[0] < journal->oldest) {
-        journal->oldest = found->journals[0];
-    }
-    if (found->snapshot_count > 0 && found->snapshots[0] < journal->oldest) {
-        journal->oldest = found->snapshots[0];
-    }
-}
-
 /* A state that no file continues gets a file and a snapshot of its own. */
 static muster_status begin_new(struct recovery *recovery, uint64_t sequence)
 {
@@ -640,6 +621,7 @@ static muster_status begin_new(struct recovery *recovery, uint64_t sequence)
         journal->snapshot = 0;
     }
     if (status != MUSTER_OK) {
+        mst_journal_drop_file(journal);
         return disk_failed(recovery);
     }
     journal->records = journal->bytes = 0;
@@ -707,7 +689,7 @@ static muster_status recover_with(struct recovery *recovery)
     if (recovery->found->too_many) {
         return fail(recovery, "there are too many files");
     }
-    note_oldest(journal, recovery->found);
+    journal->oldest = recovery->found->first;
     status = begin_with_snapshot(recovery);
     if (status == MUSTER_OK) {
         status = journal->core ? replay_all(recovery) : MUSTER_OK;
@@ -723,7 +705,7 @@ static muster_status recover_with(struct recovery *recovery)
         journal->recovered.lost = recovery->ended;
         mst_core_free(journal->core);
         journal->core = NULL;
-        status = begin_new(recovery, last_of(recovery->found) + 1);
+        status = begin_new(recovery, recovery->found->last + 1);
     } else {
         status = go_on(recovery);
     }

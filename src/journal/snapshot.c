@@ -3,8 +3,6 @@
 
 #include "journal/part.h"
 
-#define TEMPORARY ".tmp"
-
 /* A snapshot while it is written. Parts of one size, so that nothing has to be allocated. */
 struct saving {
     struct mst_journal *journal;
@@ -90,34 +88,98 @@ static bool put_all(struct saving *saving)
     return put_frame(saving, MST_RECORD_WHOLE);
 }
 
+static muster_status open_unfinished(struct saving *saving, struct mst_journal *journal)
+{
+    char name[MST_FILE_NAME_ROOM];
+
+    *saving = (struct saving){.journal = journal, .sequence = journal->snapshot};
+    mst_file_name(name, MST_FILE_UNFINISHED, saving->sequence);
+    return journal->disk.create(journal->disk.ctx, name, &saving->file);
+}
+
+/* Closes it; whole it gets its name, and otherwise it is removed. */
+static muster_status finish(struct saving *saving)
+{
+    const struct mst_disk *disk = &saving->journal->disk;
+    char name[MST_FILE_NAME_ROOM], unfinished[MST_FILE_NAME_ROOM];
+
+    mst_file_name(name, MST_FILE_SNAPSHOT, saving->sequence);
+    mst_file_name(unfinished, MST_FILE_UNFINISHED, saving->sequence);
+    disk->close(disk->ctx, saving->file);
+    if (saving->status == MUSTER_OK) {
+        saving->status = disk->rename(disk->ctx, unfinished, name);
+    }
+    if (saving->status != MUSTER_OK) {
+        (void)disk->remove(disk->ctx, unfinished);
+        return saving->status;
+    }
+    if (disk->sync_names(disk->ctx) != MUSTER_OK) {
+        (void)disk->remove(disk->ctx, name); /* nobody counts on it */
+        return MUSTER_EFAILED;
+    }
+    return MUSTER_OK;
+}
+
+static muster_status write_all(struct saving *saving)
+{
+    const struct mst_disk *disk = &saving->journal->disk;
+
+    if (put_all(saving)) {
+        saving->status = disk->sync(disk->ctx, saving->file);
+    } else if (saving->status == MUSTER_OK) {
+        saving->status = MUSTER_EFAILED;
+    }
+    return finish(saving);
+}
+
 muster_status mst_journal_snapshot_write(struct mst_journal *journal)
 {
-    const struct mst_disk *disk = &journal->disk;
-    struct saving saving = {.journal = journal, .sequence = journal->snapshot};
-    char name[MST_FILE_NAME_ROOM], temporary[MST_FILE_NAME_ROOM];
-    struct mst_text text = mst_text_in(temporary, sizeof temporary);
+    struct saving saving;
+    muster_status status = open_unfinished(&saving, journal);
 
-    mst_file_name(name, MST_FILE_SNAPSHOT, saving.sequence);
-    mst_text_add(&text, name);
-    mst_text_add(&text, TEMPORARY);
-    saving.status = disk->create(disk->ctx, temporary, &saving.file);
+    return status == MUSTER_OK ? write_all(&saving) : status;
+}
+
+/* ---- of a core that was held ---- */
+
+static bool measure(void *ctx, struct mst_slice bytes)
+{
+    uint64_t *total = ctx;
+
+    *total += bytes.size;
+    return true;
+}
+
+/* What the file will take: to go on changes numbers, and not how many there are. */
+static uint64_t file_bytes(const struct mst_journal *journal)
+{
+    uint64_t total = 0;
+    const struct mst_snapshot_sink sink = {.ctx = &total, .put = measure};
+
+    (void)mst_core_save(journal->core, &sink);
+    return MST_FILE_HEAD +
+           (total / MST_SNAPSHOT_PART) * mst_frame_bytes(MST_RECORD_HEAD + MST_SNAPSHOT_PART) +
+           mst_frame_bytes(MST_RECORD_HEAD + total % MST_SNAPSHOT_PART) +
+           mst_frame_bytes(MST_RECORD_HEAD + 8);
+}
+
+/* The room is taken first: who is told that the core goes on learns of revisions, and they must not
+ * be given a second time because there was no room to keep them. */
+muster_status mst_journal_snapshot_release(struct mst_journal *journal)
+{
+    struct saving saving;
+    muster_status status = open_unfinished(&saving, journal);
+
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    saving.status = journal->disk.reserve(journal->disk.ctx, saving.file, file_bytes(journal));
     if (saving.status != MUSTER_OK) {
-        return saving.status;
+        return finish(&saving);
     }
-    if (put_all(&saving)) {
-        saving.status = disk->sync(disk->ctx, saving.file);
-    } else if (saving.status == MUSTER_OK) {
-        saving.status = MUSTER_EFAILED;
-    }
-    disk->close(disk->ctx, saving.file);
-    if (saving.status == MUSTER_OK) {
-        saving.status = disk->rename(disk->ctx, temporary, name);
-    }
-    if (saving.status == MUSTER_OK) {
-        return disk->sync_names(disk->ctx);
-    }
-    (void)disk->remove(disk->ctx, temporary);
-    return saving.status;
+    mst_core_hold(journal->core, NULL);
+    status = write_all(&saving);
+    return status == MUSTER_ENOSPACE ? MUSTER_EFAILED : status;
 }
 
 void mst_journal_remove_before(struct mst_journal *journal, uint64_t sequence)
@@ -126,6 +188,8 @@ void mst_journal_remove_before(struct mst_journal *journal, uint64_t sequence)
 
     for (; journal->oldest < sequence; journal->oldest++) {
         mst_file_name(name, MST_FILE_SNAPSHOT, journal->oldest);
+        (void)journal->disk.remove(journal->disk.ctx, name);
+        mst_file_name(name, MST_FILE_UNFINISHED, journal->oldest);
         (void)journal->disk.remove(journal->disk.ctx, name);
         mst_file_name(name, MST_FILE_JOURNAL, journal->oldest);
         (void)journal->disk.remove(journal->disk.ctx, name);
@@ -207,7 +271,7 @@ muster_status mst_journal_stop(struct mst_journal *journal, struct muster_error 
         mst_journal_remove_before(journal, journal->sequence);
         mst_journal_leave_file(journal);
         journal->state = MST_JOURNAL_ENDED;
-    } else if (err && journal->state != MST_JOURNAL_BROKEN) {
+    } else if (mst_journal_verdict(journal, err) == MUSTER_OK && err) {
         struct mst_text text = mst_text_in(err->text, sizeof err->text);
 
         err->status = status;

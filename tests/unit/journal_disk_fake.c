@@ -126,8 +126,9 @@ static muster_status sync_file(void *ctx, int number)
 {
     struct fake_disk *disk = ctx;
 
-    (void)number;
-    disk->syncs++;
+    if (++disk->syncs == disk->sync_fail_at) {
+        return fail(disk, disk->files[number].name, disk->sync_fails, "it was not written");
+    }
     return MUSTER_OK;
 }
 

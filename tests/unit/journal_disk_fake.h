@@ -23,6 +23,8 @@ struct fake_disk {
     uint64_t room; /* for all files together */
     unsigned writes, syncs;
     unsigned fail_at; /* the write of this number fails; 0: none does */
+    unsigned sync_fail_at;
+    muster_status sync_fails; /* so */
     char reason[96];
 };
 

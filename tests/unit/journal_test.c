@@ -218,7 +218,7 @@ static void names_say_which_file_it_is(void **state)
     assert_string_equal(name, "1234567890.snapshot");
     assert_true(mst_file_name_read(name, &kind, &sequence));
     assert_true(kind == MST_FILE_SNAPSHOT && sequence == 1234567890);
-    assert_false(mst_file_name_read("0000000001.snapshot.tmp", &kind, &sequence));
+    assert_false(mst_file_name_read("0000000001.snapshot.old", &kind, &sequence));
     assert_false(mst_file_name_read("0000000000.journal", &kind, &sequence));
     assert_false(mst_file_name_read("lock", &kind, &sequence));
     assert_false(mst_file_name_read("00000000x1.journal", &kind, &sequence));
@@ -563,6 +563,73 @@ static void a_full_disk_refuses_and_goes_on(void **state)
     fini(&stage);
 }
 
+static unsigned files_on(const struct fake_disk *disk)
+{
+    unsigned count = 0;
+
+    for (int i = 0; i < FAKE_FILES; i++) {
+        count += disk->files[i].name[0] != '\0';
+    }
+    return count;
+}
+
+static uint64_t bytes_on(const struct fake_disk *disk)
+{
+    uint64_t sum = 0;
+
+    for (int i = 0; i < FAKE_FILES; i++) {
+        sum += disk->files[i].size;
+    }
+    return sum;
+}
+
+/* Fills the disk until the core is held. */
+static void fill(struct stage *stage)
+{
+    char value[512];
+
+    memset(value, 'v', sizeof value - 1);
+    value[sizeof value - 1] = '\0';
+    stage->disk.room = 4 * CHUNK;
+    assert_int_equal(begin(stage), MUSTER_OK);
+    connect(stage, 7);
+    for (unsigned i = 0; append(stage, "k", value) == MUSTER_OK; i++) {
+        assert_true(i < 200);
+    }
+    assert_non_null(mst_journal_held(stage->journal));
+}
+
+/* There is room for a file and not for what it needs: it is tried every second, for hours. */
+static void a_try_that_fails_leaves_nothing(void **state)
+{
+    struct stage stage;
+    unsigned files;
+    uint64_t bytes;
+
+    (void)state;
+    init(&stage, false);
+    fill(&stage);
+    stage.disk.room = bytes_on(&stage.disk) + CHUNK + 64;
+    files = files_on(&stage.disk);
+    for (unsigned i = 0; i < 40; i++) {
+        stage.now_ns += 1100000000;
+        assert_int_equal(ask(&stage, (struct mst_request){.command = MST_RENEW}), MUSTER_OK);
+        assert_non_null(mst_journal_held(stage.journal));
+        assert_int_equal(files_on(&stage.disk), files);
+        bytes = i == 0 ? bytes_on(&stage.disk) : bytes; /* the old file's reserve was given back */
+        assert_int_equal(bytes_on(&stage.disk), bytes);
+    }
+    stage.disk.room = UINT64_MAX / 2;
+    stage.now_ns += 1100000000;
+    assert_int_equal(turn(&stage), MUSTER_OK);
+    assert_null(mst_journal_held(stage.journal));
+    assert_int_equal(append(&stage, "l", "1"), MUSTER_OK);
+    die(&stage);
+    assert_int_equal(begin(&stage), MUSTER_OK);
+    assert_int_equal(mst_journal_recovery(stage.journal)->snapshot, 2);
+    fini(&stage);
+}
+
 static void a_journal_that_was_given_up_is_not_believed(void **state)
 {
     struct stage stage;
@@ -588,6 +655,51 @@ static void a_journal_that_was_given_up_is_not_believed(void **state)
     fini(&stage);
 }
 
+/* A value that fills a small disk soon: appends it `count` times, or until the journal was ended.
+ */
+static unsigned append_until_ended(struct stage *stage, unsigned count)
+{
+    char value[512];
+    unsigned i = 0;
+
+    memset(value, 'v', sizeof value - 1);
+    value[sizeof value - 1] = '\0';
+    stage->config.go_on_when_full = true;
+    stage->disk.room = 4 * CHUNK;
+    assert_int_equal(begin(stage), MUSTER_OK);
+    connect(stage, 7);
+    while (i < count && !strstr(stage->told, "journal-ended")) {
+        assert_int_equal(append(stage, "k", value), MUSTER_OK);
+        i++;
+    }
+    return i;
+}
+
+/* Its end must be in it, or the next service would believe it. */
+static void a_journal_whose_end_cannot_be_written_is_a_failure(void **state)
+{
+    struct stage stage;
+    char value[512];
+    unsigned count;
+
+    (void)state;
+    init(&stage, true);
+    count = append_until_ended(&stage, 100);
+    assert_true(count < 100);
+    fini(&stage);
+
+    init(&stage, true);
+    (void)append_until_ended(&stage, count - 1);
+    stage.disk.sync_fail_at = stage.disk.syncs + 1;
+    stage.disk.sync_fails = MUSTER_EFAILED;
+    memset(value, 'v', sizeof value - 1);
+    value[sizeof value - 1] = '\0';
+    (void)append(&stage, "k", value);
+    assert_null(strstr(stage.told, "journal-ended"));
+    assert_non_null(strstr(stage.err.text, "the journal cannot be written: /fake/"));
+    fini(&stage);
+}
+
 static void a_failing_disk_ends_everything(void **state)
 {
     struct stage stage;
@@ -600,6 +712,76 @@ static void a_failing_disk_ends_everything(void **state)
     assert_non_null(strstr(stage.err.text, "the journal cannot be written: "
                                            "/fake/0000000001.journal: a bad sector"));
     assert_int_equal(turn(&stage), MUSTER_EFAILED); /* and stays so */
+    fini(&stage);
+}
+
+/* The kernel says it once. A second sync would say that all is well. */
+static void a_sync_that_failed_is_not_tried_again(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    init(&stage, true);
+    stage.config.records_max = 5;
+    write_some(&stage);
+    assert_int_equal(ask(&stage, (struct mst_request){.command = MST_RENEW}), MUSTER_OK);
+    stage.disk.sync_fail_at = stage.disk.syncs + 1;
+    stage.disk.sync_fails = MUSTER_ENOSPACE;
+    assert_false(mst_journal_snapshot_begin(stage.journal));
+    assert_int_equal(mst_journal_commit(stage.journal, &stage.err), MUSTER_EFAILED);
+    assert_non_null(strstr(stage.err.text, "/fake/0000000001.journal: it was not written"));
+    fini(&stage);
+}
+
+static void a_stop_on_a_failing_disk_says_so(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    init(&stage, false);
+    write_some(&stage);
+    stage.disk.fail_at = stage.disk.writes + 1; /* the head of the next file */
+    assert_int_equal(mst_journal_stop(stage.journal, &stage.err), MUSTER_EFAILED);
+    assert_non_null(strstr(stage.err.text, "the journal cannot be written: "
+                                           "/fake/0000000002.journal: a bad sector"));
+    fini(&stage);
+}
+
+static void what_was_never_finished_is_cleared_away(void **state)
+{
+    struct stage stage;
+    int file;
+
+    (void)state;
+    init(&stage, false);
+    stage.config.records_max = 5;
+    write_some(&stage);
+    die(&stage); /* and the child that wrote this */
+    assert_int_equal(stage.disk.disk.create(&stage.disk, "0000000001.snapshot.tmp", &file), 0);
+    assert_int_equal(begin(&stage), MUSTER_OK);
+    assert_true(mst_journal_snapshot_begin(stage.journal));
+    assert_int_equal(mst_journal_snapshot_write(stage.journal), MUSTER_OK);
+    mst_journal_snapshot_end(stage.journal, true);
+    assert_null(fake_disk_find(&stage.disk, "0000000001.snapshot.tmp"));
+    assert_int_equal(files_on(&stage.disk), 2);
+    fini(&stage);
+}
+
+/* A service that is started again and again on a full disk does not fill it further. */
+static void a_beginning_without_room_leaves_nothing(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    init(&stage, false);
+    stage.disk.room = CHUNK + 64;
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(begin(&stage), MUSTER_EFAILED);
+        assert_non_null(strstr(stage.err.text, "/fake/0000000001.snapshot.tmp: no room"));
+        assert_int_equal(files_on(&stage.disk), 0);
+    }
+    stage.disk.room = UINT64_MAX / 2;
+    assert_int_equal(begin(&stage), MUSTER_OK);
     fini(&stage);
 }
 
@@ -642,9 +824,15 @@ int main(void)
         cmocka_unit_test(a_snapshot_takes_the_place_of_what_was_before),
         cmocka_unit_test(a_snapshot_that_was_not_written_is_not_missed),
         cmocka_unit_test(a_stop_in_order_leaves_a_snapshot),
+        cmocka_unit_test(what_was_never_finished_is_cleared_away),
         cmocka_unit_test(a_full_disk_refuses_and_goes_on),
+        cmocka_unit_test(a_try_that_fails_leaves_nothing),
+        cmocka_unit_test(a_beginning_without_room_leaves_nothing),
         cmocka_unit_test(a_journal_that_was_given_up_is_not_believed),
+        cmocka_unit_test(a_journal_whose_end_cannot_be_written_is_a_failure),
         cmocka_unit_test(a_failing_disk_ends_everything),
+        cmocka_unit_test(a_sync_that_failed_is_not_tried_again),
+        cmocka_unit_test(a_stop_on_a_failing_disk_says_so),
         cmocka_unit_test(a_recovery_without_memory_fails_whole),
     };
 
