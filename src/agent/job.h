@@ -71,6 +71,7 @@ struct mst_job {
     uv_timer_t grace;   /* then SIGKILL */
     uv_timer_t joiners; /* then they are stopped, if they still wait alone */
     uv_timer_t service_again;
+    uv_timer_t say_again; /* what the service had no room for */
     struct mst_service service;
     struct mst_session session;
     struct mst_nodes nodes;

@@ -18,6 +18,17 @@ enum mst_process_end {
     MST_PROCESS_GONE  /* the kernel has freed everything it had */
 };
 
+struct mst_session;
+
+/* What the service is told of a death. */
+struct mst_word {
+    struct mst_lib_post post;
+    struct mst_session *session;
+    enum mst_cause cause;
+    int code;
+    bool refused; /* for want of room: it is to be said again */
+};
+
 struct mst_process {
     struct mst_process *older;
     uint32_t index;
@@ -39,8 +50,8 @@ struct mst_process {
     struct timespec died;   /* when it was first known, on the wall clock... */
     uint64_t died_ns;       /* ...and on ours */
 
-    int status;                  /* as waitpid gives it, once gone */
-    struct mst_lib_post lost[2]; /* the death, and its status when that came later */
+    int status;              /* as waitpid gives it, once gone */
+    struct mst_word lost[2]; /* the death, and its status when that came later */
     unsigned lost_count;
 };
 

@@ -20,6 +20,7 @@
 #define PLACES_MAX 65536u          /* what --nproc allows */
 #define SERVICE_SOON_NS 100000000u /* a service that dies in this time may do so again */
 #define SERVICE_SOON_MAX 3u        /* times in a row, before the next try waits */
+#define SAY_AGAIN_MS 500u          /* a service without room looks for some each second */
 
 extern char **environ;
 
@@ -155,10 +156,20 @@ static void on_child(uv_signal_t *handle, int number)
     mst_job_look(job);
 }
 
+static void on_say_again(uv_timer_t *timer)
+{
+    struct mst_job *job = timer->data;
+
+    mst_session_say_again(&job->session, job->processes);
+}
+
 static void on_woken(uv_async_t *handle)
 {
     struct mst_job *job = handle->data;
 
+    if (mst_session_refused(&job->session) && !uv_is_active((uv_handle_t *)&job->say_again)) {
+        (void)uv_timer_start(&job->say_again, on_say_again, SAY_AGAIN_MS, 0);
+    }
     for (uint32_t i = 0; i < job->place_count; i++) {
         mst_place_notice(&job->places[i]);
     }
@@ -236,10 +247,11 @@ static bool start_loop(struct mst_job *job)
     (void)uv_timer_init(&job->loop, &job->grace);
     (void)uv_timer_init(&job->loop, &job->joiners);
     (void)uv_timer_init(&job->loop, &job->service_again);
+    (void)uv_timer_init(&job->loop, &job->say_again);
     (void)uv_signal_init(&job->loop, &job->child);
     (void)uv_signal_start(&job->child, on_child, SIGCHLD);
     job->woken.data = job->grace.data = job->joiners.data = job->child.data = job;
-    job->service_again.data = job;
+    job->service_again.data = job->say_again.data = job;
     for (size_t i = 0; i < MST_JOB_SIGNALS; i++) {
         (void)uv_signal_init(&job->loop, &job->signals[i]);
         listen_to(job, &job->signals[i], numbers[i]);

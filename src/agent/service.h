@@ -22,7 +22,7 @@ struct mst_service {
     char listen[300];   /* ...as the others reach it */
     const char *secret; /* file; empty: none */
     int line; /* what it reads until we are gone; then it goes on for the other nodes. 0: none */
-    const char *http;   /* set before the start: where it serves health and metrics. NULL: nowhere */
+    const char *http; /* set before the start: where it serves health and metrics. NULL: nowhere */
 };
 
 /* Starts it and waits until it can be reached. On failure `err` is one line. */

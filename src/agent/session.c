@@ -110,31 +110,80 @@ void mst_session_close(struct mst_session *session)
     }
 }
 
+/* ---- who died ---- */
+
 static void on_lost(void *ctx, const struct mst_reply *reply)
 {
-    (void)ctx;
-    (void)reply;
+    struct mst_word *word = ctx;
+    struct mst_session *session = word->session;
+
+    if (reply->status == MUSTER_ENOSPACE || reply->status == MUSTER_ELIMIT ||
+        reply->status == MUSTER_ENOMEM) {
+        word->refused = session->refused = true;
+        if (session->events.turn) {
+            session->events.turn(session->events.ctx);
+        }
+    }
+}
+
+/* With the client's lock held. If it cannot be said, the lease says it. */
+static void post_word(struct mst_process *process, struct mst_word *word)
+{
+    struct mst_request request = {.command = MST_LOST,
+                                  .lost = {.index = process->index,
+                                           .pid = mst_process_pid(process),
+                                           .cause = word->cause,
+                                           .code = word->code}};
+
+    word->refused = false;
+    word->post = (struct mst_lib_post){.complete = on_lost, .ctx = word};
+    (void)mst_lib_post(word->session->client, &request, UINT64_MAX, &word->post);
 }
 
 void mst_session_lost(struct mst_session *session, struct mst_process *process,
                       enum mst_cause cause, int code)
 {
-    struct mst_request request = {.command = MST_LOST,
-                                  .lost = {.index = process->index,
-                                           .pid = mst_process_pid(process),
-                                           .cause = cause,
-                                           .code = code}};
-
-    struct mst_lib_post *post;
+    struct mst_word *word;
 
     if (session->client == NULL) {
         return;
     }
     mst_lib_lock(session->client);
-    post = &process->lost[process->lost_count++];
-    *post = (struct mst_lib_post){.complete = on_lost, .ctx = process};
-    /* If it cannot be said, the lease says it. */
-    (void)mst_lib_post(session->client, &request, UINT64_MAX, post);
+    word = &process->lost[process->lost_count++];
+    word->session = session;
+    word->cause = cause;
+    word->code = code;
+    post_word(process, word);
+    mst_lib_unlock(session->client);
+}
+
+bool mst_session_refused(struct mst_session *session)
+{
+    bool refused;
+
+    if (session->client == NULL) {
+        return false;
+    }
+    mst_lib_lock(session->client);
+    refused = session->refused;
+    mst_lib_unlock(session->client);
+    return refused;
+}
+
+void mst_session_say_again(struct mst_session *session, struct mst_process *processes)
+{
+    if (session->client == NULL) {
+        return;
+    }
+    mst_lib_lock(session->client);
+    session->refused = false;
+    for (struct mst_process *process = processes; process != NULL; process = process->older) {
+        for (unsigned i = 0; i < process->lost_count; i++) {
+            if (process->lost[i].refused) {
+                post_word(process, &process->lost[i]);
+            }
+        }
+    }
     mst_lib_unlock(session->client);
 }
 

@@ -26,6 +26,7 @@ struct mst_session {
     struct mst_session_events events;
     uint64_t revision; /* the watch goes on after it */
     struct mst_lib_post watch;
+    bool refused; /* a word about a death, for want of room */
 };
 
 /* A key that is written without waiting; a later value takes the place of one under way. */
@@ -65,6 +66,13 @@ void mst_session_close(struct mst_session *session);
 /* The process is dead: the service decides its loss now. Does not wait. Thread: any. */
 void mst_session_lost(struct mst_session *session, struct mst_process *process,
                       enum mst_cause cause, int code);
+
+/* Whether the service has refused such a word because it has no room to keep it: it is to be said
+ * again after a while. */
+bool mst_session_refused(struct mst_session *session);
+
+/* Says again what was refused of these processes and the older ones. Main thread. */
+void mst_session_say_again(struct mst_session *session, struct mst_process *processes);
 
 /* Writes `note` (its key, value, insert and owned are the caller's to set while it is not under
  * way; the value may change at any time through this). Does not wait. */

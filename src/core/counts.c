@@ -37,6 +37,7 @@ enum mst_result mst_result_of(muster_status status)
         {MUSTER_ENOTFOUND, MST_RESULT_NOT_FOUND},
         {MUSTER_ELIMIT, MST_RESULT_LIMIT},
         {MUSTER_ENOMEM, MST_RESULT_LIMIT},
+        {MUSTER_ENOSPACE, MST_RESULT_NO_SPACE},
         {MUSTER_EINVAL, MST_RESULT_INVALID},
     };
 

@@ -2,6 +2,7 @@
 #include "core/session.h"
 
 #include "core/claim.h"
+#include "core/counts.h"
 #include "core/generation.h"
 #include "core/host.h"
 #include "core/job.h"
@@ -240,6 +241,9 @@ bool mst_session_admit(struct mst_session *session, struct mst_waiter *waiter,
         return false;
     }
     if (session->core->held) {
+        if (request->command == MST_WRITE) {
+            mst_counts_write(&session->core->counts, request, MUSTER_ENOSPACE);
+        }
         mst_waiter_answer(waiter, MUSTER_ENOSPACE);
         return false;
     }

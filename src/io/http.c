@@ -24,6 +24,7 @@
 #define ANSWER_MS 1000u              /* the loop answers by then, or it is told of as stuck */
 #define SPACE_MS 100u                /* between two copies of the state */
 #define NS_PER_MS UINT64_C(1000000)
+#define WHY_ROOM 320u /* why a check failed */
 
 /* The last answer to one subject; so who asks for the one waits for nobody who asks for another. */
 struct kept {
@@ -45,6 +46,7 @@ struct mst_http {
     uint64_t answered; /* number of the last question that was */
     struct mst_http_question question;
     struct mst_http_report *fresh; /* the answer to it */
+    char trouble[WHY_ROOM];        /* of the journal; empty: it keeps what it should */
 
     /* Of the HTTP thread alone. */
     struct kept kept[MST_HTTP_STATUS + 1];
@@ -91,6 +93,13 @@ void mst_http_turned(struct mst_http *http, enum mst_http_phase phase)
 {
     atomic_store_explicit(&http->turned_ns, clock_ns(http), memory_order_relaxed);
     atomic_store_explicit(&http->phase, (int)phase, memory_order_relaxed);
+}
+
+void mst_http_journal(struct mst_http *http, const char *trouble)
+{
+    pthread_mutex_lock(&http->lock);
+    (void)snprintf(http->trouble, sizeof http->trouble, "%s", trouble ? trouble : "");
+    pthread_mutex_unlock(&http->lock);
 }
 
 bool mst_http_asked(struct mst_http *http, struct mst_http_question *out)
@@ -219,7 +228,7 @@ static enum mst_http_phase phase_of(const struct mst_http *http)
 }
 
 /* Before it serves the loop does not turn: recovery may take its time. */
-static bool loop_turns(const struct mst_http *http, char *why, size_t room)
+static bool loop_turns(struct mst_http *http, char *why, size_t room)
 {
     uint64_t ms = stuck_ms(http);
 
@@ -228,13 +237,21 @@ static bool loop_turns(const struct mst_http *http, char *why, size_t room)
     return phase_of(http) == MST_HTTP_STARTING || ms < MST_HTTP_STUCK_MS;
 }
 
-static bool is_recovered(const struct mst_http *http, char *why, size_t room)
+static bool is_recovered(struct mst_http *http, char *why, size_t room)
 {
     (void)snprintf(why, room, "not recovered yet");
     return phase_of(http) != MST_HTTP_STARTING;
 }
 
-static bool takes_requests(const struct mst_http *http, char *why, size_t room)
+static bool is_kept(struct mst_http *http, char *why, size_t room)
+{
+    pthread_mutex_lock(&http->lock);
+    (void)snprintf(why, room, "%s", http->trouble);
+    pthread_mutex_unlock(&http->lock);
+    return why[0] == '\0';
+}
+
+static bool takes_requests(struct mst_http *http, char *why, size_t room)
 {
     (void)snprintf(why, room, "the service is stopping");
     return phase_of(http) != MST_HTTP_STOPPING;
@@ -245,10 +262,11 @@ static bool takes_requests(const struct mst_http *http, char *why, size_t room)
 static const struct check {
     const char *name;
     bool live;
-    bool (*holds)(const struct mst_http *http, char *why, size_t room);
+    bool (*holds)(struct mst_http *http, char *why, size_t room);
 } checks[] = {
     {"loop", true, loop_turns},
     {"recovery", false, is_recovered},
+    {"journal", false, is_kept},
     {"serving", false, takes_requests},
 };
 
@@ -299,7 +317,7 @@ static struct answer health(const struct query *query, bool live)
 {
     bool verbose = has_argument(query->connection, "verbose");
     struct exclusion exclusion = {.excluded = {false}};
-    char text[64 + CHECK_COUNT * 160];
+    char text[64 + CHECK_COUNT * (WHY_ROOM + 32)];
     size_t size = 0;
     bool good = true;
 
@@ -307,7 +325,7 @@ static struct answer health(const struct query *query, bool live)
                                     &exclusion);
     text[0] = '\0';
     for (size_t i = 0; i < CHECK_COUNT; i++) {
-        char why[128];
+        char why[WHY_ROOM];
         bool holds;
 
         if (live && !checks[i].live) {

@@ -65,6 +65,9 @@ void mst_http_close(struct mst_http *http);
 
 void mst_http_turned(struct mst_http *http, enum mst_http_phase phase);
 
+/* Why nothing can be kept at present, in one line; NULL: it can. */
+void mst_http_journal(struct mst_http *http, const char *trouble);
+
 /* The question that waits, if there is one. */
 bool mst_http_asked(struct mst_http *http, struct mst_http_question *out);
 

@@ -29,7 +29,7 @@ enum mst_record_type {
     MST_RECORD_NONE = 0, /* the padding of a frame */
 
     /* inputs */
-    MST_RECORD_RESUME = 1,  /* body: lease, count, limits */
+    MST_RECORD_RESUME = 1,  /* body: lease, limits by their names */
     MST_RECORD_OPEN = 2,    /* a connection */
     MST_RECORD_REQUEST = 3, /* body: the request as a message of the schema */
     MST_RECORD_CLOSE = 4,

@@ -116,6 +116,11 @@ const char *mst_journal_held(const struct mst_journal *journal)
     return journal->state == MST_JOURNAL_HOLDS ? journal->why : NULL;
 }
 
+const char *mst_journal_trouble(const struct mst_journal *journal)
+{
+    return journal->state == MST_JOURNAL_BROKEN ? journal->why : mst_journal_held(journal);
+}
+
 /* ---- inputs ----
  *
  * A record is prepared before the core is fed, because then it can still be refused; whether it

@@ -108,4 +108,7 @@ muster_status mst_journal_stop(struct mst_journal *journal, struct muster_error 
 /* Why the core is held, in one line; NULL: it is not. */
 const char *mst_journal_held(const struct mst_journal *journal);
 
+/* The same, or why it is broken. */
+const char *mst_journal_trouble(const struct mst_journal *journal);
+
 #endif

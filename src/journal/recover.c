@@ -273,40 +273,96 @@ static muster_status replay_request(struct mst_journal *journal, const struct ms
     return status == MUSTER_OK && mst_core_refused(journal->core) ? MUSTER_ENOMEM : status;
 }
 
-/* lease, count of the limits, the limits in the order of settings.def */
-#define LIMIT_COUNT (sizeof(struct mst_limits) / sizeof(uint64_t))
-#define RESUME_BYTES (16 + 8 * LIMIT_COUNT)
+/* A RESUME: lease, count of the limits, and each limit as its value, the size of its name, its
+ * name. By name, so that a row of settings.def may be added, removed or moved. */
+#define LIMIT_VALUE_SERVICE(name)
+#define LIMIT_VALUE_CLIENT(name)
+#define LIMIT_VALUE_RUN(name)
+#define LIMIT_VALUE_RESTART(name)
+#define LIMIT_VALUE_LIMIT(name) {#name, sizeof #name - 1, offsetof(struct mst_limits, name)},
+#define X(scope, name, unit, default_value, least, most, help) LIMIT_VALUE_##scope(name)
 
-static void put_config(unsigned char at[RESUME_BYTES], const struct mst_core_config *config)
+static const struct limit {
+    const char *name;
+    size_t name_size, place;
+} limits[] = {
+#include "msg/settings.def"
+};
+
+#undef X
+
+#define LIMIT_COUNT (sizeof limits / sizeof limits[0])
+
+enum { LIMIT_HEAD = 9, RESUME_HEAD = 16 };
+
+static uint64_t *limit_of(struct mst_core_config *config, const struct limit *limit)
 {
-    const uint64_t *limits = (const uint64_t *)(const void *)&config->limits;
+    return (uint64_t *)(void *)((unsigned char *)&config->limits + limit->place);
+}
 
-    mst_put_u64(at, config->lease_ns);
-    mst_put_u64(at + 8, LIMIT_COUNT);
+static size_t config_bytes(void)
+{
+    size_t size = RESUME_HEAD;
+
     for (size_t i = 0; i < LIMIT_COUNT; i++) {
-        mst_put_u64(at + 16 + 8 * i, limits[i]);
+        size += LIMIT_HEAD + limits[i].name_size;
+    }
+    return size;
+}
+
+static void put_config(unsigned char *at, struct mst_core_config config)
+{
+    mst_put_u64(at, config.lease_ns);
+    mst_put_u64(at + 8, LIMIT_COUNT);
+    at += RESUME_HEAD;
+    for (size_t i = 0; i < LIMIT_COUNT; i++) {
+        mst_put_u64(at, *limit_of(&config, &limits[i]));
+        at[8] = (unsigned char)limits[i].name_size;
+        memcpy(at + LIMIT_HEAD, limits[i].name, limits[i].name_size);
+        at += LIMIT_HEAD + limits[i].name_size;
     }
 }
 
-/* An older version had fewer limits: what it did not know is as we are told now. */
+static const struct limit *find_limit(const unsigned char *name, size_t size)
+{
+    for (size_t i = 0; i < LIMIT_COUNT; i++) {
+        if (limits[i].name_size == size && memcmp(limits[i].name, name, size) == 0) {
+            return &limits[i];
+        }
+    }
+    return NULL;
+}
+
+/* What that version did not know is as we are told now. False: it is damaged, or obeyed a limit
+ * that we do not know. */
 static bool get_config(struct mst_slice body, struct mst_core_config *config)
 {
     const unsigned char *at = body.data;
-    uint64_t *limits = (uint64_t *)(void *)&config->limits;
+    size_t left = body.size;
     uint64_t count;
 
-    if (body.size < 16) {
+    if (left < RESUME_HEAD) {
         return false;
     }
     config->lease_ns = mst_get_u64(at);
     count = mst_get_u64(at + 8);
-    if (count > (body.size - 16) / 8) {
-        return false;
+    at += RESUME_HEAD;
+    left -= RESUME_HEAD;
+    for (; count > 0; count--) {
+        const struct limit *limit;
+
+        if (left < LIMIT_HEAD || left - LIMIT_HEAD < at[8]) {
+            return false;
+        }
+        limit = find_limit(at + LIMIT_HEAD, at[8]);
+        if (!limit) {
+            return false;
+        }
+        *limit_of(config, limit) = mst_get_u64(at);
+        left -= LIMIT_HEAD + limit->name_size;
+        at += LIMIT_HEAD + limit->name_size;
     }
-    for (size_t i = 0; i < count && i < LIMIT_COUNT; i++) {
-        limits[i] = mst_get_u64(at + 16 + 8 * i);
-    }
-    return true;
+    return left == 0;
 }
 
 static muster_status replay_input(struct mst_journal *journal, const struct mst_record *record)
@@ -657,7 +713,7 @@ static muster_status resume(struct recovery *recovery)
 {
     struct mst_journal *journal = recovery->journal;
     const struct mst_record record = {.type = MST_RECORD_RESUME, .now_ns = journal->now_ns};
-    unsigned char *at = mst_journal_record_room(journal, MST_RECORD_HEAD + RESUME_BYTES);
+    unsigned char *at = mst_journal_record_room(journal, MST_RECORD_HEAD + config_bytes());
     muster_status status;
 
     journal->recovered.digest = mst_core_kept_digest(journal->core);
@@ -667,10 +723,10 @@ static muster_status resume(struct recovery *recovery)
                                        : no_memory(recovery);
     }
     drain(journal->core);
-    mst_record_head_write(at, &record, RESUME_BYTES);
-    put_config(at + MST_RECORD_HEAD, &journal->config.core);
+    mst_record_head_write(at, &record, config_bytes());
+    put_config(at + MST_RECORD_HEAD, journal->config.core);
     if (journal->state == MST_JOURNAL_KEEPS) {
-        journal->used += MST_RECORD_HEAD + RESUME_BYTES;
+        journal->used += MST_RECORD_HEAD + config_bytes();
     }
     journal->weight = MST_WEIGHT_PROMISE;
     (void)mst_core_weigh(journal->core);

@@ -87,9 +87,9 @@ def test_health_is_ok(http, path):
 def test_verbose_lists_the_checks_and_exclude_drops_one(http):
     get = http().http.get
     assert get("/livez?verbose")[2] == "loop: ok\nok"
-    assert get("/readyz?verbose")[2] == "loop: ok\nrecovery: ok\nserving: ok\nok"
+    assert get("/readyz?verbose")[2] == "loop: ok\nrecovery: ok\njournal: ok\nserving: ok\nok"
     assert get("/readyz?verbose&exclude=loop&exclude=serving")[2] == (
-        "loop: excluded\nrecovery: ok\nserving: excluded\nok")
+        "loop: excluded\nrecovery: ok\njournal: ok\nserving: excluded\nok")
     assert get("/livez?exclude=nonsense")[2] == "ok"
 
 

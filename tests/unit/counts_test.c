@@ -53,6 +53,10 @@ static void operations_on_keys(struct fixture *f)
     EXPECT_INT(f, counts->keys[MST_KEY_PUT][MST_RESULT_EXISTS], 1);
     EXPECT_INT(f, counts->keys[MST_KEY_INSERT][MST_RESULT_EXISTS], 2);
     EXPECT_INT(f, counts->keys[MST_KEY_DELETE][MST_RESULT_EXISTS], 1);
+    mst_core_hold(f->core, "no room");
+    fixture_write(f, &one, MST_PUT, "k", "v");
+    EXPECT_INT(f, counts->keys[MST_KEY_PUT][MST_RESULT_NO_SPACE], 1);
+    mst_core_hold(f->core, NULL);
     mst_core_forget_counts(f->core);
     EXPECT_INT(f, counts->keys[MST_KEY_PUT][MST_RESULT_OK], 0);
     EXPECT_INT(f, renewals(f), 0);
@@ -246,6 +250,7 @@ static void every_result_has_its_word(void **state)
     assert_string_equal(mst_result_word(mst_result_of(MUSTER_ETIMEDOUT)), "timeout");
     assert_string_equal(mst_result_word(mst_result_of(MUSTER_ELOST)), "member_lost");
     assert_string_equal(mst_result_word(mst_result_of(MUSTER_ECANCELLED)), "cancelled");
+    assert_string_equal(mst_result_word(mst_result_of(MUSTER_ENOSPACE)), "no_space");
     assert_string_equal(mst_result_word(mst_result_of(MUSTER_EPROTO)), "other");
 }
 

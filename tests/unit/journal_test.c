@@ -450,6 +450,54 @@ static void what_was_refused_stays_refused(void **state)
     fini(&stage);
 }
 
+/* The frame behind the first record, whose bytes were changed, is whole again. */
+static void seal_second_frame(struct fake_file *file)
+{
+    struct mst_crc crc;
+    uint64_t at = MST_FILE_HEAD + mst_frame_bytes(MST_RECORD_HEAD + 8);
+    uint32_t payload;
+
+    mst_crc_init(&crc);
+    memcpy(&payload, file->bytes + at, sizeof payload);
+    mst_frame_write(file->bytes + at, &crc, 1, at, payload, mst_get_u64(file->bytes + at + 8));
+}
+
+/* The limits of a service are part of its inputs: what was refused must be refused again. They are
+ * found by name, so one that is moved, or that only another version knows, is no other. */
+static void limits_are_known_by_their_names(void **state)
+{
+    static const char name[] = "keys_max";
+    struct stage stage, copy;
+    struct fake_file *file;
+    size_t at = 0;
+
+    (void)state;
+    init(&stage, false);
+    stage.config.core.limits.keys_max = 1;
+    assert_int_equal(begin(&stage), MUSTER_OK);
+    connect(&stage, 7);
+    assert_int_equal(append(&stage, "k", "1"), MUSTER_OK);
+    assert_int_equal(append(&stage, "l", "1"), MUSTER_ELIMIT);
+
+    init_copy(&copy, &stage); /* with others, from now on */
+    copy.config.core.limits = mst_limits_default;
+    assert_int_equal(begin(&copy), MUSTER_OK);
+    assert_int_equal(mst_journal_recovery(copy.journal)->digest, mst_core_kept_digest(stage.core));
+    fini(&copy);
+
+    init_copy(&copy, &stage); /* an unknown one */
+    file = fake_disk_find(&copy.disk, first_file);
+    while (memcmp(file->bytes + at, name, sizeof name - 1) != 0) {
+        assert_true(++at < file->size - sizeof name);
+    }
+    file->bytes[at] = 'K';
+    seal_second_frame(file);
+    assert_int_equal(begin(&copy), MUSTER_EFAILED);
+    assert_non_null(strstr(copy.err.text, "it makes no sense"));
+    fini(&copy);
+    fini(&stage);
+}
+
 /* ---- snapshots ---- */
 
 static void a_snapshot_takes_the_place_of_what_was_before(void **state)
@@ -821,6 +869,7 @@ int main(void)
         cmocka_unit_test(it_begins_again_and_again),
         cmocka_unit_test(only_a_promise_is_synced),
         cmocka_unit_test(what_was_refused_stays_refused),
+        cmocka_unit_test(limits_are_known_by_their_names),
         cmocka_unit_test(a_snapshot_takes_the_place_of_what_was_before),
         cmocka_unit_test(a_snapshot_that_was_not_written_is_not_missed),
         cmocka_unit_test(a_stop_in_order_leaves_a_snapshot),

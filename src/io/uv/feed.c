@@ -199,6 +199,11 @@ bool mst_uv_feed_commit(struct mst_uv_feed *feed)
     return !feed->broken;
 }
 
+const char *mst_uv_feed_trouble(const struct mst_uv_feed *feed)
+{
+    return feed->journal ? mst_journal_trouble(feed->journal) : NULL;
+}
+
 uint64_t mst_uv_feed_deadline_ns(const struct mst_uv_feed *feed)
 {
     uint64_t core_ns = mst_core_deadline_ns(feed->core);

@@ -58,6 +58,9 @@ void mst_uv_feed_tick(struct mst_uv_feed *feed, uint64_t now_ns);
 /* What the effects at hand depend on is kept. False: it cannot be, and nothing may leave. */
 bool mst_uv_feed_commit(struct mst_uv_feed *feed);
 
+/* Why nothing can be kept at present, in one line; NULL: it can, or there is no journal. */
+const char *mst_uv_feed_trouble(const struct mst_uv_feed *feed);
+
 /* After a turn: starts a snapshot if one is due. */
 void mst_uv_feed_rest(struct mst_uv_feed *feed);
 

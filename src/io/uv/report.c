@@ -154,6 +154,16 @@ static void count_keys(struct mst_uv_report *report, uint64_t began_ns)
     }
 }
 
+static void tell_trouble(struct mst_uv_report *report)
+{
+    const char *trouble = mst_uv_feed_trouble(&report->hub->feed);
+
+    if (report->trouble != (trouble != NULL)) {
+        report->trouble = trouble != NULL;
+        mst_http_journal(report->http, trouble);
+    }
+}
+
 void mst_uv_report_turn(struct mst_uv_report *report, uint64_t began_ns)
 {
     struct mst_http_question question;
@@ -164,6 +174,7 @@ void mst_uv_report_turn(struct mst_uv_report *report, uint64_t began_ns)
     if (began_ns != 0) {
         count_keys(report, began_ns);
     }
+    tell_trouble(report);
     if (mst_http_asked(report->http, &question)) {
         answer(report, &question);
     }

@@ -18,6 +18,7 @@ struct mst_uv_report {
     uv_async_t asked;
     uv_timer_t second;
     uint64_t seen[MST_KEY_OPS]; /* of keys_at_once, in earlier turns */
+    bool trouble;               /* of the journal was told */
     struct mst_histogram key_times[MST_KEY_OPS];
 };
 
