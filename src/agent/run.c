@@ -291,6 +291,7 @@ static int start_service(struct mst_job *job)
     int code;
 
     job->service.secret = nodes->secret;
+    job->service.secret_made = nodes->secret_made;
     if (mst_service_start(&job->service, job->name, job->options->lease, &err) != MUSTER_OK) {
         mst_say("%s", err.text);
         return MST_EXIT_LAUNCHER;

@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "agent/service.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "agent/spawn.h"
+#include "io/journal_disk.h"
 
 #define READY_LIMIT_MS 10000
 
@@ -34,8 +34,16 @@ static int spawn_with(struct mst_service *service, int ready, int input)
     char ready_fd[32], lease[sizeof service->lease + 8], parent[] = "--parent";
     char http[256], job[sizeof service->job + 8];
     char journal[] = "--journal", secret_file[] = "--secret-file", insecure[] = "--insecure";
-    char *arguments[24] = {name, serve, addr, service->addr, log, journal, service->journal};
-    unsigned count = 7;
+    char orphan[] = "--orphan-removes=journal", orphan_all[] = "--orphan-removes=secret";
+    char *arguments[24] = {name,
+                           serve,
+                           addr,
+                           service->addr,
+                           log,
+                           journal,
+                           service->journal,
+                           service->secret_made ? orphan_all : orphan};
+    unsigned count = 8;
     int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC), error;
     struct mst_spawn how = {.path = "/proc/self/exe",
                             .arguments = arguments,
@@ -107,24 +115,6 @@ static bool wait_ready(int ready)
     return count == 1 && read(ready, &newline, 1) == 1;
 }
 
-/* What a run that was killed has left there. */
-static void remove_journal(const char *path)
-{
-    DIR *folder = path[0] != '\0' ? opendir(path) : NULL;
-    const struct dirent *entry;
-
-    if (folder == NULL) {
-        return;
-    }
-    while ((entry = readdir(folder)) != NULL) {
-        if (entry->d_name[0] != '.') {
-            (void)unlinkat(dirfd(folder), entry->d_name, 0);
-        }
-    }
-    (void)closedir(folder);
-    (void)rmdir(path);
-}
-
 static void name_journal(struct mst_service *service, const char *socket)
 {
     size_t size = strlen(socket);
@@ -135,13 +125,16 @@ static void name_journal(struct mst_service *service, const char *socket)
     }
     (void)snprintf(service->journal, sizeof service->journal, "%.*s.journal", (int)size, socket);
     if (mst_socket_alive(socket) == 0) {
-        remove_journal(service->journal);
+        mst_journal_disk_remove(
+            service->journal); /* of a run that was killed, as its service was */
     }
 }
 
 void mst_service_forget(struct mst_service *service)
 {
-    remove_journal(service->journal);
+    if (service->journal[0] != '\0') {
+        mst_journal_disk_remove(service->journal);
+    }
     service->journal[0] = '\0';
 }
 

@@ -4,8 +4,10 @@
 
 /* The run's own `muster serve`, a child on a socket under the job's name in the user's runtime
  * directory, where every other command finds it. Beside the socket lies its journal, so that the
- * next one goes on where it died; at the end of the run the journal is removed. */
+ * next one goes on where it died; at the end of the run the journal is removed, by the run or, if
+ * that was killed, by the service. */
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "io/socket_dir.h"
@@ -21,6 +23,7 @@ struct mst_service {
     char bound[300];    /* HOST:PORT it listens on... */
     char listen[300];   /* ...as the others reach it */
     const char *secret; /* file; empty: none */
+    bool secret_made;   /* for this run: it goes with it */
     int line; /* what it reads until we are gone; then it goes on for the other nodes. 0: none */
     const char *http; /* set before the start: where it serves health and metrics. NULL: nowhere */
 };

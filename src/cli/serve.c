@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cli/commands.h"
+#include "io/journal_disk.h"
 #include "io/uv/service.h"
 #include "muster/client.h"
 
@@ -54,6 +55,12 @@ static const struct mst_cli_flag flags[] = {
              .choices = "refuse, continue",
              .help =
                  "when the journal's disk is full: refuse what must be kept, or go on without"}},
+    {.row = {.unit = MST_UNIT_CHOICE,
+             .name = "orphan_removes",
+             .standard_text = "nothing",
+             .choices = "nothing, journal, secret",
+             .help = "removed at the end if the process that started this one is gone by then: the "
+                     "journal's folder, or that and the secret's file"}},
     {.row = {.unit = MST_UNIT_CHOICE,
              .name = "log_level",
              .standard = MST_INFO,
@@ -213,6 +220,25 @@ static bool detach(const struct mst_cli *cli, struct background *background, con
     return true;
 }
 
+enum { REMOVES_NOTHING, REMOVES_JOURNAL, REMOVES_SECRET };
+
+/* A run that was killed cannot clear up behind itself. While the sockets are still there nobody
+ * takes what is removed for his own. */
+static void clear_up(const struct mst_cli *cli, pid_t parent)
+{
+    int64_t what = mst_cli_number(cli, "orphan_removes");
+
+    if (what == REMOVES_NOTHING || getppid() == parent) {
+        return;
+    }
+    if (*mst_cli_text(cli, "journal")) {
+        mst_journal_disk_remove(mst_cli_text(cli, "journal"));
+    }
+    if (what == REMOVES_SECRET && *mst_cli_text(cli, "secret_file")) {
+        (void)unlink(mst_cli_text(cli, "secret_file"));
+    }
+}
+
 static int serve(const struct mst_cli *cli, char *list, int ready)
 {
     struct background background = {.ready = ready, .log = -1};
@@ -221,6 +247,7 @@ static int serve(const struct mst_cli *cli, char *list, int ready)
     struct mst_uv_service *service;
     struct mst_secret secret;
     struct muster_error err;
+    pid_t parent = getppid();
     muster_status status;
     int code;
 
@@ -260,6 +287,7 @@ static int serve(const struct mst_cli *cli, char *list, int ready)
         if (code == MST_CLI_OK) {
             remove_log(&background);
         }
+        clear_up(cli, parent);
     } else {
         code = MST_CLI_FAILED;
     }

@@ -16,6 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "journal/format.h"
+
 #define LOCK "lock"
 
 struct mst_journal_disk {
@@ -299,6 +301,31 @@ void mst_journal_disk_close(struct mst_journal_disk *disk)
         close(disk->folder);
     }
     free(disk);
+}
+
+static bool is_ours(const char *name)
+{
+    enum mst_file_kind kind;
+    uint64_t sequence;
+
+    return strcmp(name, LOCK) == 0 || mst_file_name_read(name, &kind, &sequence);
+}
+
+void mst_journal_disk_remove(const char *path)
+{
+    DIR *folder = opendir(path);
+    const struct dirent *entry;
+
+    if (!folder) {
+        return;
+    }
+    while ((entry = readdir(folder))) {
+        if (is_ours(entry->d_name)) {
+            (void)unlinkat(dirfd(folder), entry->d_name, 0);
+        }
+    }
+    (void)closedir(folder);
+    (void)rmdir(path);
 }
 
 /* ---- the child ---- */

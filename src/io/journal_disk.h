@@ -20,6 +20,10 @@ muster_status mst_journal_disk_open(struct mst_journal_disk **out, const char *p
                                     struct muster_error *err);
 void mst_journal_disk_close(struct mst_journal_disk *disk);
 
+/* Removes what a journal has in the folder, and the folder if nothing else is there. Nothing there
+ * is no failure. */
+void mst_journal_disk_remove(const char *path);
+
 const struct mst_disk *mst_journal_disk_of(const struct mst_journal_disk *disk);
 
 /* Starts a child that writes the snapshot, and dies with us. `*end` is readable when it has ended.

@@ -15,7 +15,7 @@ import time
 import pytest
 
 from conftest import BUILD, MUSTER, WAIT_S, Service, sanitized
-from running import Run
+from running import Run, wait_gone
 from test_demo import CHARLM, digest, folder, result  # noqa: F401
 from wire import Wire, field, frame
 
@@ -260,6 +260,38 @@ def test_a_run_whose_service_cannot_begin_again_ends(spawn, muster, env):
     assert job.log.having("0000000001.journal is damaged at offset")
     assert f"first cause: the service of job '{job.job}'" in job.last_line()
     assert not journal.exists()
+
+
+def test_a_killed_run_leaves_nothing(spawn, muster, env):
+    """Its service, which ends with it, clears up; only if that was killed too the next run must."""
+    job = Run(spawn, muster, 2)
+    job.entered()
+    service = job.service()
+    gone = os.pidfd_open(service)
+    job.run.process.kill()
+    wait_gone(gone)
+    assert os.listdir(env["MUSTER_RUNTIME_DIR"]) == []
+    job = Run(spawn, muster, 2)
+    job.entered()
+    service = job.service()
+    gone = os.pidfd_open(service)
+    os.kill(service, signal.SIGSTOP)
+    job.run.process.kill()
+    os.kill(service, signal.SIGKILL)
+    wait_gone(gone)
+    assert f"{job.job}.journal" in os.listdir(env["MUSTER_RUNTIME_DIR"])
+    again = Run(spawn, muster, 2)
+    again.all_well(again.entered())
+    assert os.listdir(env["MUSTER_RUNTIME_DIR"]) == []
+
+
+def test_a_service_of_its_own_keeps_what_is_its(serve, journal):
+    """Who asked it to stop will go on with it."""
+    service = serve("--journal", journal, "--orphan-removes", "journal")
+    assert service.wire().put("k", "v").status == 0
+    service.signal(signal.SIGTERM)
+    assert service.wait() == 0
+    assert files(journal, "snapshot")
 
 
 # ---- a full disk ----

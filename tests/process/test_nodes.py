@@ -404,6 +404,8 @@ def test_a_killed_run_of_node_0_costs_the_ranks_of_its_node(cluster):
         poll.register(end, select.POLLIN)
         assert poll.poll(WAIT_S * 1000), "something of node 0 lives"
         os.close(end)
+    assert os.listdir(cluster.directories[0]) == []
+    assert os.listdir(cluster.environment(0)["MUSTER_STATE_DIR"]) == []  # nor the secret
 
 
 def test_a_killed_service_costs_nobody_anything(cluster):
