@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A `muster run` of run_rank, its ranks told what to do through keys of the job."""
 
+import contextlib
+import http.client
+import json
 import os
 import re
 import select
+import socket
+import time
 
 from conftest import BUILD, WAIT_S
 
@@ -77,3 +82,24 @@ def wait_gone(*pidfds):
         poll.register(pidfd, select.POLLIN)
         assert poll.poll(WAIT_S * 1000), "the process lives"
         os.close(pidfd)
+
+
+def until(holds):
+    """Asks until it is so: what makes it so is already on its way, and asking waits for others."""
+    deadline = time.monotonic() + WAIT_S
+    while not (found := holds()):
+        assert time.monotonic() < deadline, "it never came to be"
+    return found
+
+
+def status_at(path):
+    """What the service that was given --http unix:PATH says; None: it is not there."""
+    asking = http.client.HTTPConnection("service", timeout=WAIT_S)
+    with contextlib.closing(socket.socket(socket.AF_UNIX)) as asking.sock:
+        try:
+            asking.sock.connect(str(path))
+            asking.request("GET", "/status.json")
+            answer = asking.getresponse()
+            return json.loads(answer.read()) if answer.status == 200 else None
+        except (OSError, http.client.HTTPException):
+            return None

@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """A disk that is full or fails, as clients, ranks and whoever runs the service see it."""
 
-import json
 import os
 import pathlib
 import signal
 import subprocess
-import time
 
 import pytest
 
-from conftest import BUILD, WAIT_S, Process, Service, sanitized
-from running import Run
+from conftest import BUILD, Process, Service, sanitized
+from running import Run, status_at, until
 from test_http import Http
 from test_journal import ENOSPACE, end_of, files, fill, journal, refused, small_disk  # noqa: F401
 from wire import Closed, Wire, field
@@ -24,14 +22,6 @@ SNAPSHOT_BYTES = 64 << 20  # of inputs, and one is due
 MIB = 1 << 20
 
 preloaded = pytest.mark.skipif(sanitized(), reason="a sanitizer wants to be loaded first")
-
-
-def until(holds):
-    """Asks until it is so: what makes it so is already on its way, and asking waits for others."""
-    deadline = time.monotonic() + WAIT_S
-    while not (found := holds()):
-        assert time.monotonic() < deadline, "it never came to be"
-    return found
 
 
 def fill_up(path):
@@ -102,16 +92,14 @@ def test_a_client_on_a_full_disk(serve, env, started, small_disk):  # noqa: F811
 def test_a_death_on_a_full_disk_is_told_when_there_is_room(spawn, muster, env,
                                                            small_disk):  # noqa: F811
     """By the agent, which says it again, and not by a lease, of which it would be a minute."""
-    http = f"{small_disk}/http.sock"
+    http = small_disk / "http.sock"
     env = {**env, "MUSTER_RUNTIME_DIR": str(small_disk)}
     job = Run(spawn, muster, 2, "--lease", "60s", "--max-restarts", 0, "--min-size", 1, "--http",
               f"unix:{http}", env=env)
     ranks = job.entered()
 
     def members():
-        done = subprocess.run(["curl", "-s", "--unix-socket", http, "http://x/status.json"],
-                              capture_output=True, text=True, check=True, timeout=WAIT_S)
-        return {member["index"]: member for member in json.loads(done.stdout)["members"]
+        return {member["index"]: member for member in status_at(http)["members"]
                 if member["role"] == "rank"}
 
     wire = Wire(f"unix:{small_disk}/{job.job}.sock")

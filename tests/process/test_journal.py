@@ -15,7 +15,7 @@ import time
 import pytest
 
 from conftest import BUILD, MUSTER, WAIT_S, Service, sanitized
-from running import Run, wait_gone
+from running import Run, status_at, until, wait_gone
 from test_demo import CHARLM, digest, folder, result  # noqa: F401
 from wire import Wire, field, frame
 
@@ -53,14 +53,60 @@ def refused(journal, env):
 # ---- the service is killed ----
 
 
-def test_the_service_dies_in_rounds_seals_and_writes(spawn, muster):
-    """Every rank knows what was acknowledged to it, and reads it back at the end."""
+class Ranks:
+    """Those of a run, one of which can be kept from coming."""
+
+    def __init__(self, job, http):
+        self.http = http
+        self.pids = {}
+        for line in job.out.having("begun "):
+            index, pid = re.search(r"index=(\d+) pid=(\d+)", line).groups()
+            self.pids[int(index)] = int(pid)
+
+    def waiting_for(self, index):
+        """The round at which all others wait for this one, or None."""
+        rounds = (status_at(self.http) or {"rounds": []})["rounds"]
+        return next((one for one in rounds if one["first_missing"] == index and
+                     one["arrived"] == len(self.pids) - 1), None)
+
+    def stop_one(self, dice, name):
+        """Stops one of them so that all others wait for it at a round of this name."""
+        while True:
+            index = dice.choice(list(self.pids))
+            os.kill(self.pids[index], signal.SIGSTOP)
+            found = until(lambda: self.waiting_for(index))
+            if found["name"] == name:
+                return index, found
+            os.kill(self.pids[index], signal.SIGCONT)
+
+
+def started_again(run, count):
+    """Whether its service was, so often; not when the run was at its end anyway."""
+    with run.log.changed:
+        run.log.changed.wait_for(
+            lambda: run.log.ended or sum("it is started again" in line for line in run.log.lines)
+            >= count, WAIT_S)
+    return len(run.log.having("it is started again")) >= count
+
+
+def test_the_service_dies_in_rounds_seals_and_writes(spawn, muster, env):
+    """Every rank knows what was acknowledged to it, and reads it back at the end. Every other time
+    the moment is any; else a round, or a seal, is open and has what the others contributed."""
     dice = random.Random(os.environ.get("MUSTER_SEED", 7))
-    job = Run(spawn, muster, 3, "--max-restarts", "0", rank=(BUILD / "tests/process/journal_rank",))
+    http = pathlib.Path(env["MUSTER_RUNTIME_DIR"]) / "http.sock"
+    job = Run(spawn, muster, 3, "--max-restarts", "0", "--http", f"unix:{http}",
+              rank=(BUILD / "tests/process/journal_rank",))
     job.out.wait_for("wrote", count=3)
+    ranks = Ranks(job, http)
     for kill in range(1, KILLS // 2 + 1):
+        where = (None, "count", None, "muster/seal")[kill % 4]
+        if where:
+            index, before = ranks.stop_one(dice, where)
         os.kill(job.service(), signal.SIGKILL)
-        job.log.wait_for("it is started again", count=kill)
+        assert started_again(job.run, kill)
+        if where:
+            assert until(lambda: ranks.waiting_for(index)) == before
+            os.kill(ranks.pids[index], signal.SIGCONT)
         job.out.wait_for("wrote", count=len(job.out.having("wrote")) + dice.randrange(1, 12))
     said(muster("key", "put", "stop", "1", "-j", job.job))
     assert job.run.wait() == 0, "\n".join(job.log.lines + job.out.having("wrong"))
@@ -83,9 +129,9 @@ def test_the_service_dies_under_the_demo(spawn, env, folder, digest):  # noqa: F
             pid = service_of(run)
             if pid:
                 os.kill(pid, signal.SIGKILL)
-                kills += 1
-                left -= 1
-                run.log.wait_for("it is started again", count=kills)
+                if started_again(run, kills + 1):
+                    kills += 1
+                    left -= 1
         assert run.wait() == 0, "\n".join(run.log.lines)
         assert result(run)["digest"] == digest
         assert len(run.out.having(" started ")) == 4
