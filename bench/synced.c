@@ -4,7 +4,11 @@
  * requests by the same generator.
  *
  *   synced bare FOLDER CONNECTIONS MILLISECONDS
- *   synced muster PORT CONNECTIONS MILLISECONDS */
+ *   synced reserved FOLDER CONNECTIONS MILLISECONDS
+ *   synced muster PORT CONNECTIONS MILLISECONDS
+ *
+ * `reserved` is the bare server with one thing of the service's: room reserved ahead, so that a
+ * sync changes data only and not the size of the file. */
 #define _GNU_SOURCE
 #include "measure.h"
 
@@ -21,7 +25,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { CONNECTIONS_MAX = 1024, MESSAGE_MAX = 256, WARM_MS = 300, RECORD_MAX = 4096 };
+enum {
+    CONNECTIONS_MAX = 1024,
+    MESSAGE_MAX = 256,
+    WARM_MS = 300,
+    RECORD_MAX = 4096,
+    CHUNK = 4 << 20 /* the service's */
+};
 
 struct connection {
     int fd;
@@ -212,7 +222,27 @@ static void generate(uint16_t port, long count, long milliseconds, bool greeting
 
 /* ---- the bare server ---- */
 
-static void bare_turn(int poller, int file)
+struct log {
+    int file;
+    bool reserves;
+    off_t size, reserved;
+};
+
+static void append(struct log *log, const void *records, size_t size)
+{
+    if (log->reserves && log->size + (off_t)size > log->reserved) {
+        log->reserved += CHUNK;
+        if (fallocate(log->file, 0, 0, log->reserved) != 0) {
+            die("reserve");
+        }
+    }
+    if (pwrite(log->file, records, size, log->size) != (ssize_t)size || fdatasync(log->file) != 0) {
+        die("append");
+    }
+    log->size += (off_t)size;
+}
+
+static void bare_turn(int poller, struct log *log)
 {
     static unsigned char data[CONNECTIONS_MAX][MESSAGE_MAX];
     static unsigned char records[CONNECTIONS_MAX * MESSAGE_MAX];
@@ -229,9 +259,7 @@ static void bare_turn(int poller, int file)
         memcpy(records + all, data[i], (size_t)sizes[i]);
         all += (size_t)sizes[i];
     }
-    if (!write_full(file, records, all) || fdatasync(file) != 0) {
-        die("append");
-    }
+    append(log, records, all);
     for (int i = 0; i < count; i++) {
         if (!write_full(events[i].data.fd, data[i], (size_t)sizes[i])) {
             _exit(0);
@@ -239,14 +267,15 @@ static void bare_turn(int poller, int file)
     }
 }
 
-static _Noreturn void bare_server(int listener, const char *folder, long count)
+static _Noreturn void bare_server(int listener, const char *folder, long count, bool reserves)
 {
     char path[RECORD_MAX];
-    int poller = epoll_create1(0), on = 1, file;
+    struct log log = {.reserves = reserves};
+    int poller = epoll_create1(0), on = 1;
 
     (void)snprintf(path, sizeof path, "%s/bare.log", folder);
-    file = open(path, O_CREAT | O_TRUNC | O_WRONLY | O_APPEND, 0600);
-    if (file < 0) {
+    log.file = open(path, O_CREAT | O_TRUNC | O_WRONLY, 0600);
+    if (log.file < 0) {
         die(path);
     }
     for (long i = 0; i < count; i++) {
@@ -257,11 +286,11 @@ static _Noreturn void bare_server(int listener, const char *folder, long count)
         (void)epoll_ctl(poller, EPOLL_CTL_ADD, event.data.fd, &event);
     }
     for (;;) {
-        bare_turn(poller, file);
+        bare_turn(poller, &log);
     }
 }
 
-static void bare(const char *folder, long count, long milliseconds)
+static void bare(const char *folder, long count, long milliseconds, bool reserves)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof address;
@@ -275,7 +304,7 @@ static void bare(const char *folder, long count, long milliseconds)
     }
     child = fork();
     if (child == 0) {
-        bare_server(listener, folder, count);
+        bare_server(listener, folder, count, reserves);
     }
     generate(ntohs(address.sin_port), count, milliseconds, false);
     (void)kill(child, SIGKILL);
@@ -285,15 +314,16 @@ static void bare(const char *folder, long count, long milliseconds)
 int main(int argc, char **argv)
 {
     long count = 0, milliseconds = 0, port = 0;
-    bool is_bare = argc == 5 && strcmp(argv[1], "bare") == 0;
+    bool reserves = argc == 5 && strcmp(argv[1], "reserved") == 0;
+    bool is_bare = reserves || (argc == 5 && strcmp(argv[1], "bare") == 0);
 
     if (argc != 5 || !parse_number(argv[3], &count) || count < 1 || count > CONNECTIONS_MAX ||
         !parse_number(argv[4], &milliseconds) || (!is_bare && !parse_number(argv[2], &port))) {
-        (void)fprintf(stderr, "usage: synced bare FOLDER | muster PORT  CONNECTIONS MS\n");
+        (void)fprintf(stderr, "usage: synced bare|reserved FOLDER | muster PORT  CONNECTIONS MS\n");
         return 2;
     }
     if (is_bare) {
-        bare(argv[2], count, milliseconds);
+        bare(argv[2], count, milliseconds, reserves);
     } else {
         generate((uint16_t)port, count, milliseconds, true);
     }

@@ -27,6 +27,7 @@ def test_every_measure_gives_a_figure(env):
     names = [measure["name"] for measure in said["measures"]]
     assert sum(name.startswith(("put, ", "get, ")) for name in names) == 4
     assert sum(name.startswith("TLS, ") for name in names) == 4
+    assert sum(name.startswith("synced put, ") for name in names) == 4
     assert sum(name.startswith("SIGKILL at ") for name in names) == 6
     assert all(us > 0 for measure in said["measures"] for us in measure["subject_us"])
     slow = not 6 <= min(said["ping_pong_us"]) <= max(said["ping_pong_us"]) <= 10
