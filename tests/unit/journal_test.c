@@ -26,8 +26,9 @@ struct stage {
     struct mst_core *core;
     struct failing_mem mem;
     uint64_t now_ns, conn, id;
-    unsigned ok, refused; /* replies by status */
-    muster_status last;
+    unsigned replies;
+    muster_status last; /* of the last one */
+    uint64_t revision;
     char value[512];
     char told[1024];
     struct muster_error err;
@@ -107,7 +108,11 @@ static void drain(struct stage *stage)
 
     while ((effect = mst_core_next(stage->core))) {
         if (effect->type == MST_EFFECT_REPLY) {
+            stage->replies++;
             stage->last = effect->reply->status;
+            if (effect->reply->revision > 0) {
+                stage->revision = effect->reply->revision;
+            }
             if (effect->reply->value.size > 0 && effect->reply->value.size < sizeof stage->value) {
                 memcpy(stage->value, effect->reply->value.data, effect->reply->value.size);
                 stage->value[effect->reply->value.size] = '\0';
@@ -639,8 +644,6 @@ static void fill(struct stage *stage)
     memset(value, 'v', sizeof value - 1);
     value[sizeof value - 1] = '\0';
     stage->disk.room = 4 * CHUNK;
-    assert_int_equal(begin(stage), MUSTER_OK);
-    connect(stage, 7);
     for (unsigned i = 0; append(stage, "k", value) == MUSTER_OK; i++) {
         assert_true(i < 200);
     }
@@ -656,6 +659,8 @@ static void a_try_that_fails_leaves_nothing(void **state)
 
     (void)state;
     init(&stage, false);
+    assert_int_equal(begin(&stage), MUSTER_OK);
+    connect(&stage, 7);
     fill(&stage);
     stage.disk.room = bytes_on(&stage.disk) + CHUNK + 64;
     files = files_on(&stage.disk);
@@ -815,6 +820,47 @@ static void what_was_never_finished_is_cleared_away(void **state)
     fini(&stage);
 }
 
+/* Who came and went while it was held gets a revision when it goes on. A try that fails gives none:
+ * whoever was told of it would miss what gets the same one later. */
+static void a_try_that_fails_tells_nobody(void **state)
+{
+    const struct mst_request open = {.command = MST_OPEN,
+                                     .open = {.token = {5, 5},
+                                              .job = mst_slice_text("job"),
+                                              .host = mst_slice_text("b3"),
+                                              .role = MST_ROLE_WORKER,
+                                              .index = 0}};
+    struct stage stage;
+    unsigned replies;
+
+    (void)state;
+    init(&stage, false);
+    assert_int_equal(begin(&stage), MUSTER_OK);
+    stage.conn++;
+    assert_int_equal(
+        mst_journal_conn_open(stage.journal, stage.now_ns, (struct mst_conn){stage.conn}),
+        MUSTER_OK);
+    assert_int_equal(ask(&stage, open), MUSTER_OK);
+    connect(&stage, 7);
+    fill(&stage);
+    replies = stage.replies;
+    (void)ask(&stage,
+              (struct mst_request){.command = MST_WATCH,
+                                   .watch = {.kinds = MST_WATCH_MEMBERS, .after = stage.revision}});
+    mst_journal_conn_close(stage.journal, stage.now_ns, (struct mst_conn){1});
+    stage.disk.room = bytes_on(&stage.disk) + CHUNK + 64;
+    for (unsigned i = 0; i < 3; i++) {
+        stage.now_ns += 1100000000;
+        assert_int_equal(turn(&stage), MUSTER_OK);
+        assert_int_equal(stage.replies, replies);
+    }
+    stage.disk.room = UINT64_MAX / 2;
+    stage.now_ns += 1100000000;
+    assert_int_equal(turn(&stage), MUSTER_OK);
+    assert_int_equal(stage.replies, replies + 1);
+    fini(&stage);
+}
+
 /* A service that is started again and again on a full disk does not fill it further. */
 static void a_beginning_without_room_leaves_nothing(void **state)
 {
@@ -876,6 +922,7 @@ int main(void)
         cmocka_unit_test(what_was_never_finished_is_cleared_away),
         cmocka_unit_test(a_full_disk_refuses_and_goes_on),
         cmocka_unit_test(a_try_that_fails_leaves_nothing),
+        cmocka_unit_test(a_try_that_fails_tells_nobody),
         cmocka_unit_test(a_beginning_without_room_leaves_nothing),
         cmocka_unit_test(a_journal_that_was_given_up_is_not_believed),
         cmocka_unit_test(a_journal_whose_end_cannot_be_written_is_a_failure),
