@@ -2,12 +2,8 @@
 #define _GNU_SOURCE
 #include "io/uv/hub.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +13,7 @@
 #include "base/panic.h"
 #include "base/text.h"
 #include "io/channel.h"
+#include "io/uv/peer.h"
 #include "wire/native/native.h"
 
 #define BATCH 32u               /* requests of one connection in one turn */
@@ -35,11 +32,11 @@ struct mst_uv_connection {
     struct mst_conn id;
     uint64_t until_ns; /* of the probation */
     struct mst_channel channel;
-    int events;     /* that the loop watches */
-    bool more;      /* may have whole requests that are not decoded yet */
-    bool draining;  /* nothing is read any more; closed once the output is written */
-    bool doomed;    /* to be closed as soon as the effect at hand is done */
-    bool forgotten; /* the core was told that it is gone */
+    int events;    /* that the loop watches */
+    bool more;     /* may have whole requests that are not decoded yet */
+    bool draining; /* nothing is read any more; closed once the output is written */
+    bool doomed;   /* to be closed as soon as the effect at hand is done */
+    bool known;    /* to the core: a stranger is not, nor who is gone */
 };
 
 /* Which dialect a connection speaks shows in its first byte; those of other dialects are kept free
@@ -86,35 +83,13 @@ static struct mst_uv_connection **slot(struct mst_uv_hub *hub, struct mst_conn i
 
 /* ---- for people ---- */
 
-static void name_peer(int fd, char *text, size_t room)
-{
-    struct sockaddr_storage name = {.ss_family = AF_UNSPEC};
-    socklen_t size = sizeof name;
-    struct ucred peer;
-    char host[64], port[8];
-
-    (void)snprintf(text, room, "unknown");
-    if (getpeername(fd, (struct sockaddr *)&name, &size) != 0) {
-        return;
-    }
-    if (name.ss_family == AF_UNIX) {
-        size = sizeof peer;
-        if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0) {
-            (void)snprintf(text, room, "uid:%u,pid:%d", (unsigned)peer.uid, (int)peer.pid);
-        }
-    } else if (getnameinfo((struct sockaddr *)&name, size, host, sizeof host, port, sizeof port,
-                           NI_NUMERICHOST | NI_NUMERICSERV) == 0) {
-        (void)snprintf(text, room, "%s:%s", host, port);
-    }
-}
-
 static void tell(struct mst_uv_connection *connection, enum mst_level level, const char *event,
                  const char *reason)
 {
     char peer[80];
 
     if (mst_uv_log_wants(connection->hub->log, level)) {
-        name_peer(connection->channel.fd, peer, sizeof peer);
+        mst_uv_peer_name(connection->channel.fd, peer, sizeof peer);
         mst_uv_log_line(connection->hub->log, level, "service",
                         "%s conn=%" PRIu64 " peer=%s reason=\"%s\"", event, connection->id.id, peer,
                         reason);
@@ -157,8 +132,8 @@ static void on_closed(uv_handle_t *handle)
 
 static void forget(struct mst_uv_connection *connection)
 {
-    if (!connection->forgotten) {
-        connection->forgotten = true;
+    if (connection->known) {
+        connection->known = false;
         mst_uv_feed_close(&connection->hub->feed, now(connection->hub), connection->id);
     }
 }
@@ -265,6 +240,19 @@ static void hang_up_on(struct mst_uv_connection *connection, const char *reason)
     drain(connection);
 }
 
+/* From now on the core and its journal know of the connection; of a stranger they never hear. */
+static bool let_in(struct mst_uv_connection *connection)
+{
+    struct mst_uv_hub *hub = connection->hub;
+
+    no_stranger(connection);
+    connection->known = mst_uv_feed_open(&hub->feed, now(hub), connection->id) == MUSTER_OK;
+    if (!connection->known) {
+        hang_up_on(connection, "no room for another connection");
+    }
+    return connection->known;
+}
+
 /* Feeds whole requests, at most a batch; whoever has more must wait for the others. */
 static void pump(struct mst_uv_connection *connection)
 {
@@ -337,13 +325,18 @@ static void take_in(struct mst_uv_connection *connection, struct mst_slice bytes
     }
 }
 
+static void end_handshake(struct mst_uv_connection *connection)
+{
+    complain(connection, mst_tls_cut_short(MST_TLS_SERVICE));
+    drop(connection);
+}
+
 static void end(struct mst_uv_connection *connection)
 {
     struct mst_codec *codec = connection->codec;
 
     if (connection->channel.tls && !mst_tls_trusted(connection->channel.tls)) {
-        complain(connection, mst_tls_cut_short(MST_TLS_SERVICE));
-        drop(connection);
+        end_handshake(connection);
     } else if (codec && codec->ops->end(codec) != MUSTER_OK) {
         tell(connection, MST_WARN, "connection-refused", codec->ops->reason(codec));
         drop(connection);
@@ -382,6 +375,8 @@ static bool greet(struct mst_uv_connection *connection)
         refuse_plain(connection);
     } else if (first != MST_TLS_FIRST_BYTE) {
         hang_up_on(connection, "speaks no TLS");
+    } else if (mst_uv_peer_gone(connection->channel.fd)) {
+        end_handshake(connection); /* it did not wait for its turn: no cryptography for nobody */
     } else if (mst_tls_new(&connection->channel.tls, connection->hub->tls) != MUSTER_OK) {
         hang_up_on(connection, "out of memory");
     } else {
@@ -414,8 +409,8 @@ static void receive(struct mst_uv_connection *connection)
     size = mst_channel_receive(&connection->channel, hub->input, sizeof hub->input);
     if (connection->channel.tls) {
         mark_dirty(connection); /* it may have to answer by itself */
-        if (mst_tls_trusted(connection->channel.tls)) {
-            no_stranger(connection);
+        if (mst_tls_trusted(connection->channel.tls) && !connection->known && !let_in(connection)) {
+            return;
         }
     }
     if (size > 0) {
@@ -624,33 +619,11 @@ void mst_uv_hub_fini(struct mst_uv_hub *hub)
     mst_uv_feed_fini(&hub->feed);
 }
 
-/* On TCP a uid cannot be asked; that is why the user's own socket is the default. */
-static bool same_user(int fd, bool *tcp_out)
-{
-    struct ucred peer = {.pid = 0};
-    socklen_t size = sizeof peer;
-    struct sockaddr_storage name = {.ss_family = AF_UNSPEC};
-    socklen_t name_size = sizeof name;
-
-    if (getsockname(fd, (struct sockaddr *)&name, &name_size) != 0) {
-        return false;
-    }
-    *tcp_out = name.ss_family != AF_UNIX;
-    if (*tcp_out) {
-        const int on = 1;
-
-        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-        return true;
-    }
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
-           (peer.uid == geteuid() || peer.uid == 0);
-}
-
 static void refuse(struct mst_uv_hub *hub, int fd, const char *reason)
 {
     char peer[80];
 
-    name_peer(fd, peer, sizeof peer);
+    mst_uv_peer_name(fd, peer, sizeof peer);
     mst_uv_log_line(hub->log, MST_WARN, "service", "connection-refused peer=%s reason=\"%s\"", peer,
                     reason);
     close(fd);
@@ -699,7 +672,7 @@ void mst_uv_hub_accept(struct mst_uv_hub *hub, int fd)
     struct mst_uv_connection **at;
     bool tcp = false;
 
-    if (!same_user(fd, &tcp)) {
+    if (!mst_uv_peer_allowed(fd, &tcp)) {
         refuse(hub, fd, "another user");
         return;
     }
@@ -720,16 +693,12 @@ void mst_uv_hub_accept(struct mst_uv_hub *hub, int fd)
     at = slot(hub, connection->id);
     *at = connection;
     put_on_probation(connection, hub->patience_ns);
-    if (mst_uv_feed_open(&hub->feed, now(hub), connection->id) != MUSTER_OK) {
-        connection->forgotten = true;
-        tell(connection, MST_WARN, "connection-refused", "no room for another connection");
-        drop(connection);
-        return;
-    }
     tell(connection, MST_DEBUG, "connection-accepted", "");
     watch(connection);
     if (tcp && hub->tls) {
         add_stranger(connection);
+    } else {
+        (void)let_in(connection);
     }
 }
 
