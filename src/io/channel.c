@@ -25,7 +25,7 @@ static int errno_of(muster_status status)
 }
 
 /* Everything that is whole. The room was chosen so that this is all of it. */
-static ssize_t open_records(struct mst_tls *tls, unsigned char *room, size_t size)
+static ssize_t open_records(struct mst_channel *channel, unsigned char *room, size_t size)
 {
     muster_status status = MUSTER_OK;
     size_t got = 0;
@@ -33,14 +33,15 @@ static ssize_t open_records(struct mst_tls *tls, unsigned char *room, size_t siz
     while (got < size) {
         size_t part = 0;
 
-        status = mst_tls_read(tls, room + got, size - got, &part);
+        status = mst_tls_read(channel->tls, room + got, size - got, &part);
         if (status != MUSTER_OK) {
             break;
         }
         got += part;
     }
     if (got > 0) {
-        return (ssize_t)got; /* what ended it is found again by the next call */
+        channel->over = status != MUSTER_OK && status != MUSTER_MORE;
+        return (ssize_t)got;
     }
     if (status == MUSTER_ECANCELLED) {
         return 0;
@@ -55,6 +56,10 @@ ssize_t mst_channel_receive(struct mst_channel *channel, void *room, size_t size
     size_t least = size;
     ssize_t got;
 
+    if (channel->over) {
+        channel->more = false;
+        return open_records(channel, room, size); /* finds again what ended it */
+    }
     if (tls) {
         MST_ASSERT(size >= MST_CHANNEL_ROOM);
         least = mst_tls_trusted(tls) ? size - RECORD_MAX : SHAKING_BYTES;
@@ -65,7 +70,7 @@ ssize_t mst_channel_receive(struct mst_channel *channel, void *room, size_t size
         return got;
     }
     status = mst_tls_feed(tls, mst_slice_of(room, (size_t)got));
-    return status == MUSTER_OK ? open_records(tls, room, size) : fail(errno_of(status));
+    return status == MUSTER_OK ? open_records(channel, room, size) : fail(errno_of(status));
 }
 
 static ssize_t send_some(struct mst_channel *channel, struct mst_slice bytes)

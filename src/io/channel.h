@@ -20,6 +20,7 @@ struct mst_channel {
     struct mst_tls *tls; /* NULL: plain */
     bool blocked;        /* the socket took less than there is: wait until it is writable */
     bool more;           /* the socket may have more than the last receive took */
+    bool over; /* receive again, without waiting for the socket: it says what the end is */
 };
 
 /* Bytes that came: how many; 0: the peer will send no more; -1 and errno: EAGAIN, nothing for now

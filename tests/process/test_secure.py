@@ -15,12 +15,14 @@ import time
 
 import pytest
 
-from conftest import MUSTER, WAIT_S, Process, sanitized
+from conftest import BUILD, MUSTER, WAIT_S, Process, sanitized
 from wire import OK, PREAMBLE, VERSION, Wire, connect, field, frame, parse
 
 HELLO = PREAMBLE + frame(field(1, 1) + field(2, VERSION))
 SECRET = "0123456789abcdef0123456789abcdef"
 CROWD = 400
+THOUSANDS = 200 if sanitized() else 2000
+MEMORY_KIB = 400_000 if sanitized() else 32_000  # of a service, whatever one client does
 FLOOD_LEASES = 4  # how long the strangers keep coming
 OPENSSL = shutil.which("openssl")
 needs_openssl = pytest.mark.skipif(not OPENSSL, reason="needs the openssl program")
@@ -345,6 +347,145 @@ def test_a_turn_does_not_wait_for_all_strangers(serve, muster, env, secret_file)
         if len(answered) < CROWD:
             return
     pytest.fail("all strangers came first")
+
+
+@pytest.fixture
+def intrude(started, env):
+    """intrude(service, what) starts one who knows the secret and does not behave."""
+
+    def start(service, what, said=b""):
+        port = service.address.rsplit(":", 1)[1]
+        process = Process([BUILD / "tests/process/intruder", port, key_of(SECRET), what], env,
+                          stdin=subprocess.PIPE)
+        process.process.stdin.buffer.write(said)
+        process.process.stdin.close()
+        process.out.wait_for("in")
+        started.append(process)
+        return process
+
+    return start
+
+
+def peak_kib(process):
+    status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0])
+
+
+class Said(Wire):
+    """What a client says, kept instead of sent."""
+
+    def __init__(self):
+        self.bytes, self.last_id = HELLO, 0
+
+    def send(self, data):
+        self.bytes += data
+
+    def ask(self, command, body=b""):
+        self.post(command, body)
+
+
+class Renewing:
+    """A member with a short lease, and a service whose members' misfortunes it counts."""
+
+    def __init__(self, serve, spawn, path):
+        self.lease_s = 2.0 if sanitized() else 0.8
+        self.service = serve("--addr", "127.0.0.1:0", "--lease", f"{int(self.lease_s * 1000)}ms",
+                             "--secret-file", path)
+        self.there = ("--addr", self.service.address, "--secret-file", path)
+        self.member = spawn("barrier", "b", "-n", "2", *self.there)
+        self.service.log.wait_for("barrier/b", "member-ready #0")
+
+    def lives_through(self, muster, leases=FLOOD_LEASES):
+        until = time.monotonic() + leases * self.lease_s
+        while time.monotonic() < until:
+            assert muster("key", "put", "k", "v", *self.there).returncode == 0
+        assert muster("barrier", "b", "-n", "2", *self.there).returncode == 0
+        assert self.member.wait() == 0
+        assert self.service.log.having("member-lost") == []
+        assert self.service.log.having("member-silent") == []
+        assert peak_kib(self.service) < MEMORY_KIB
+
+
+@pytest.mark.parametrize("what", ["rekey", "rekey-read"])
+def test_who_asks_for_new_keys_without_end_costs_a_member_nothing(serve, spawn, muster,
+                                                                   secret_file, intrude, what):
+    renewing = Renewing(serve, spawn, secret_file())
+    for _ in range(2):
+        intrude(renewing.service, what)
+    renewing.lives_through(muster)
+
+
+def test_who_asks_and_never_reads_costs_a_member_nothing(serve, spawn, muster, secret_file,
+                                                         intrude):
+    renewing = Renewing(serve, spawn, secret_file())
+    large = "x" * 500_000
+    assert muster("key", "put", "large", "-", *renewing.there, input=large).returncode == 0
+    asker = Said()
+    asker.open(job="barrier")
+    for _ in range(400):
+        asker.get("large")
+    intruder = intrude(renewing.service, "pipe", asker.bytes)
+    intruder.out.wait_for("sent")
+    renewing.lives_through(muster)
+
+
+@pytest.mark.parametrize("said,reason", [
+    (b"GET / HTTP/1.1\r\n\r\n", "TLS: "),  # plain text
+    (b"\x17\x03\x03\xff\xff" + bytes(65535), "TLS: "),  # a record larger than there are
+    (b"\x17\x03\x03\x40\x00" + bytes(16384), "TLS: "),  # a record that nobody sealed
+    (b"\x16\x03\x03\x00\x05hello", "TLS: "),  # a second handshake
+    (b"\x17\x03\x03\x40\x00" + bytes(100), "asks nothing"),  # half of one, and no more
+], ids=["plain", "huge", "forged", "handshake", "half"])
+def test_what_is_no_record_ends_a_connection(serve, secret_file, intrude, said, reason):
+    service = serve("--addr", "127.0.0.1:0", "--lease", "1s", "--secret-file", secret_file())
+    intruder = intrude(service, "raw", said)
+    intruder.out.wait_for("out")
+    service.log.wait_for("connection-refused", reason)
+
+
+def test_who_says_goodbye_is_let_go(serve, secret_file, intrude):
+    """It keeps its socket open, and waits for the service to close its own."""
+    service = serve("--addr", "127.0.0.1:0", "--secret-file", secret_file())
+    intrude(service, "goodbye").out.wait_for("out")
+    intrude(service, "goodbye", HELLO).out.wait_for("out")
+    assert service.log.having("connection-refused") == []
+
+
+def test_strangers_are_in_no_journal(serve, muster, secret_file, tmp_path):
+    path, journal = secret_file(), tmp_path / "journal"
+    args = ("--addr", "127.0.0.1:0", "--secret-file", path, "--journal", journal)
+    service = serve(*args, "--log-level", "debug")
+    hello = client_hello(muster, path)
+    strangers = [connect(service.address) for _ in range(CROWD)]
+    for stranger in strangers:
+        stranger.sendall(hello)
+        stranger.recv(1)
+    service.kill()
+    for stranger in strangers:
+        stranger.close()
+    line = serve(*args).log.wait_for("journal-recovered")
+    assert int(line.split("records=")[1].split()[0]) < 10
+
+
+def test_thousands_come_back_when_the_service_does(serve, env, started, secret_file, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    path = secret_file()
+    args = ("--addr", address, "--secret-file", path, "--journal", tmp_path / "journal")
+    service = serve(*args)
+    crowd = Process([BUILD / "tests/process/crowd", THOUSANDS],
+                    {**env, "MUSTER_ADDR": address, "MUSTER_SECRET_FILE": str(path)},
+                    stdin=subprocess.PIPE)
+    started.append(crowd)
+    crowd.out.wait_for("in")
+    service.kill()
+    service = serve(*args)
+    crowd.process.stdin.write("\n")
+    crowd.process.stdin.flush()
+    crowd.out.wait_for("back")
+    assert crowd.wait() == 0
+    assert service.log.having("member-lost") == []
+    assert service.log.having("connection-refused") == []
 
 
 # ---- the secret's file ----

@@ -473,7 +473,7 @@ static void take_input(struct mst_driver *driver, uint64_t now_ns)
         if (take_bytes(driver, now_ns, (size_t)got) != MUSTER_OK) {
             return;
         }
-        if (driver->codec == codec && !driver->channel.more) {
+        if (driver->codec == codec && !driver->channel.more && !driver->channel.over) {
             return; /* what comes later makes poll return again */
         }
     }

@@ -513,6 +513,10 @@ static void flush(struct mst_uv_connection *connection)
         drop(connection);
         return;
     }
+    if (connection->channel.over && !connection->more && !connection->draining) {
+        receive(connection); /* the end came with the last request, and the socket is silent */
+        return;
+    }
     watch(connection);
 }
 
