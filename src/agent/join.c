@@ -11,7 +11,6 @@
 #include "agent/job.h"
 #include "agent/launched.h"
 #include "agent/rendezvous.h"
-#include "io/secret.h"
 #include "muster/key.h"
 
 #define ANY_ADDRESS "0.0.0.0:0"
@@ -152,7 +151,11 @@ static void say_what_to_type(struct mst_job *job, const char *address)
 
     add_word(&line, "--join");
     add_word(&line, address);
-    if (job->nodes.secret[0] != '\0') {
+    if (options->secret_fd >= 0) {
+        (void)snprintf(number, sizeof number, "%d", options->secret_fd);
+        add_word(&line, "--secret-fd");
+        add_word(&line, number);
+    } else if (job->nodes.secret[0] != '\0') {
         add_word(&line, "--secret-file");
         add_word(&line, job->nodes.secret);
     } else {
@@ -327,37 +330,6 @@ muster_status mst_nodes_ask(struct mst_job *job, int64_t timeout_ms, struct must
 
 /* ---- entering ---- */
 
-static int secret_of_node_0(struct mst_job *job)
-{
-    struct mst_nodes *nodes = &job->nodes;
-    struct muster_error err;
-    muster_status status;
-
-    if (job->options->secret_file != NULL) {
-        (void)snprintf(nodes->secret, sizeof nodes->secret, "%s", job->options->secret_file);
-        return 0;
-    }
-    if (job->options->insecure) {
-        return 0;
-    }
-    status = mst_secret_path(job->name, nodes->secret, sizeof nodes->secret, &err);
-    if (status == MUSTER_OK) {
-        status = mst_secret_make(nodes->secret, &err);
-        nodes->secret_made = status == MUSTER_OK;
-    }
-    if (status == MUSTER_EEXISTS) { /* of a run that was killed: as good as a new one */
-        mst_say("the secret of job '%s' is there already, %s; it is used again", job->name,
-                nodes->secret);
-        status = MUSTER_OK;
-    }
-    if (status != MUSTER_OK) {
-        nodes->secret[0] = '\0';
-        mst_say("%s", err.text);
-        return MST_EXIT_LAUNCHER;
-    }
-    return 0;
-}
-
 static int enter_first(struct mst_job *job)
 {
     struct mst_nodes *nodes = &job->nodes;
@@ -386,7 +358,7 @@ static int enter_first(struct mst_job *job)
     mst_rendezvous_join(nodes->master_addr, port, job->service.listen, sizeof job->service.listen);
     nodes->master_port = mst_rendezvous_free_port(host);
     nodes->master_given = true;
-    return secret_of_node_0(job);
+    return mst_nodes_credentials(job);
 }
 
 /* What nobody who waits for it can mend. */
@@ -394,13 +366,15 @@ static int enter_other(struct mst_job *job)
 {
     struct mst_nodes *nodes = &job->nodes;
     struct muster_error err;
+    int code;
 
     (void)snprintf(nodes->addr, sizeof nodes->addr, "%s", job->options->join);
-    if (job->options->secret_file != NULL) {
-        (void)snprintf(nodes->secret, sizeof nodes->secret, "%s", job->options->secret_file);
-    }
     if (!mst_launched_await_secret(job->options)) {
         return MST_EXIT_LAUNCHER;
+    }
+    code = mst_nodes_credentials(job);
+    if (code != 0) {
+        return code;
     }
     if (mst_nodes_ask(job, job->options->service_wait_ms, &err) != MUSTER_OK) {
         mst_say("%s", err.text);

@@ -42,7 +42,7 @@ static int take_secret(struct mst_run_options *options, struct mst_launched *lau
 {
     struct muster_error err;
 
-    if (options->secret_file != NULL || options->insecure) {
+    if (options->secret_file != NULL || options->secret_fd >= 0 || options->insecure) {
         return 0;
     }
     if (mst_secret_path(options->job, launched->secret, sizeof launched->secret, &err) !=

@@ -479,6 +479,9 @@ void mst_nodes_release(struct mst_job *job)
     if (job->nodes.secret_made) {
         (void)unlink(job->nodes.secret);
     }
+    if (job->nodes.secret_fd >= 0) {
+        (void)close(job->nodes.secret_fd);
+    }
     free(job->nodes.peers);
     free(job->nodes.ranks_here);
 }

@@ -40,6 +40,7 @@ struct mst_nodes {
     char addr[MST_NODES_ADDRESS_MAX]; /* where ranks and agent find the service */
     char secret[MST_NODES_PATH_MAX];  /* the file; empty: none */
     bool secret_made;                 /* it goes with the run */
+    int secret_fd;                    /* instead of a file, for all children; -1: none */
     char master_addr[MST_NODES_ADDRESS_MAX];
     uint16_t master_port;
     uint64_t silent_since_ns; /* 0: the service answers */
@@ -70,6 +71,10 @@ struct mst_job;
 /* Before anything runs: who is node 0, and for the others what the run is, which is taken into the
  * job's options. 0, or the exit code after one line. */
 int mst_nodes_enter(struct mst_job *job);
+
+/* credentials.c: takes the secret that was given, or makes one on node 0, and cleans this process's
+ * environment of any other. 0, or the exit code after one line. */
+int mst_nodes_credentials(struct mst_job *job);
 
 /* join.c: how its service is reached. */
 struct mst_session_target mst_nodes_target(const struct mst_job *job, int64_t timeout_ms);

@@ -78,7 +78,7 @@ static int start_spawn(struct mst_place *place, struct start *start, pid_t *pid_
                               .arguments = job->options->arguments,
                               .out = start->out[1],
                               .error = start->error[1],
-                              .keep = start->page_fd,
+                              .keep = {start->page_fd, job->nodes.secret_fd},
                               .death_signal = SIGKILL,
                               .dump = job->options->dump};
 

@@ -292,6 +292,7 @@ static int start_service(struct mst_job *job)
 
     job->service.secret = nodes->secret;
     job->service.secret_made = nodes->secret_made;
+    job->service.secret_fd = nodes->secret_fd;
     if (mst_service_start(&job->service, job->name, job->options->lease, &err) != MUSTER_OK) {
         mst_say("%s", err.text);
         return MST_EXIT_LAUNCHER;
@@ -402,7 +403,8 @@ static int enter(struct mst_job *job)
 
 int mst_run(const struct mst_run_options *options)
 {
-    struct mst_job job = {.own = *options, .service = {.http = options->http}};
+    struct mst_job job = {
+        .own = *options, .service = {.http = options->http}, .nodes = {.secret_fd = -1}};
     int code;
 
     job.options = &job.own;

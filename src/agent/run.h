@@ -35,7 +35,8 @@ struct mst_run_options {
     const char *join;              /* where node 0's service is; NULL: this is node 0 */
     const char *listen;            /* node 0: HOST:PORT, port 0 for a free one */
     const char *avoid;             /* hosts that are kept out, with commas */
-    const char *secret_file;       /* NULL: node 0 makes one */
+    const char *secret_file;       /* NULL: node 0 makes one, */
+    int secret_fd;                 /* unless it is read from here; -1: it is not */
     bool insecure;                 /* without a secret */
     bool launched;                 /* by a launcher that starts the other nodes too */
     int64_t service_wait_ms;

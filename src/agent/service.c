@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -27,13 +28,26 @@ static muster_status fail(struct muster_error *err, const char *what, int os_err
     return MUSTER_EFAILED;
 }
 
+/* Who may connect, as the service is told. */
+static char *access_of(const struct mst_service *service, char *text, size_t room)
+{
+    if (service->secret_fd >= 0) {
+        (void)snprintf(text, room, "--secret-fd=%d", service->secret_fd);
+    } else if (service->secret[0] != '\0') {
+        (void)snprintf(text, room, "--secret-file=%s", service->secret);
+    } else {
+        (void)snprintf(text, room, "--insecure");
+    }
+    return text;
+}
+
 /* `ready` is its end of a pipe, or -1. What it says on stdout is not for our reader. */
 static int spawn_with(struct mst_service *service, int ready, int input)
 {
     char name[] = "muster", serve[] = "serve", addr[] = "--addr", log[] = "--log-level=warn";
     char ready_fd[32], lease[sizeof service->lease + 8], parent[] = "--parent";
     char http[256], job[sizeof service->job + 8];
-    char journal[] = "--journal", secret_file[] = "--secret-file", insecure[] = "--insecure";
+    char journal[] = "--journal", access[sizeof "--secret-file=" + PATH_MAX];
     char orphan[] = "--orphan-removes=journal", orphan_all[] = "--orphan-removes=secret";
     char *arguments[24] = {name,
                            serve,
@@ -51,7 +65,7 @@ static int spawn_with(struct mst_service *service, int ready, int input)
                             .input = input,
                             .out = nowhere,
                             .error = -1,
-                            .keep = ready,
+                            .keep = {ready, service->secret_fd},
                             .death_signal = input == 0 ? SIGTERM : 0};
 
     if (nowhere < 0) {
@@ -74,8 +88,7 @@ static int spawn_with(struct mst_service *service, int ready, int input)
         arguments[count++] = addr;
         arguments[count++] = service->bound;
         arguments[count++] = parent;
-        arguments[count++] = service->secret[0] != '\0' ? secret_file : insecure;
-        arguments[count++] = service->secret[0] != '\0' ? (char *)(uintptr_t)service->secret : NULL;
+        arguments[count++] = access_of(service, access, sizeof access);
     }
     error = mst_spawn(&how, &service->pid);
     (void)close(nowhere);

@@ -24,6 +24,7 @@ struct mst_service {
     char listen[300];   /* ...as the others reach it */
     const char *secret; /* file; empty: none */
     bool secret_made;   /* for this run: it goes with it */
+    int secret_fd;      /* instead; -1: none */
     int line; /* what it reads until we are gone; then it goes on for the other nodes. 0: none */
     const char *http; /* set before the start: where it serves health and metrics. NULL: nowhere */
 };

@@ -100,6 +100,11 @@ static void child_no_dump(void)
     }
 }
 
+static bool child_keeps(int fd)
+{
+    return fd < 0 || fcntl(fd, F_SETFD, 0) == 0;
+}
+
 static bool child_descriptors(const struct mst_spawn *spawn)
 {
     int input = spawn->input != 0 ? spawn->input : open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -107,7 +112,7 @@ static bool child_descriptors(const struct mst_spawn *spawn)
     return input >= 0 && dup2(input, STDIN_FILENO) >= 0 &&
            (spawn->out < 0 || dup2(spawn->out, STDOUT_FILENO) >= 0) &&
            (spawn->error < 0 || dup2(spawn->error, STDERR_FILENO) >= 0) &&
-           (spawn->keep < 0 || fcntl(spawn->keep, F_SETFD, 0) == 0);
+           child_keeps(spawn->keep[0]) && child_keeps(spawn->keep[1]);
 }
 
 static _Noreturn void child_main(const struct mst_spawn *spawn, pid_t parent, int report)

@@ -15,7 +15,7 @@ struct mst_spawn {
     char *const *environment;
     int input;        /* 0: /dev/null */
     int out, error;   /* its standard output and error; -1: ours */
-    int keep;         /* one more descriptor that it inherits under the same number; -1: none */
+    int keep[2];      /* more descriptors, inherited under the same numbers; -1: none */
     int death_signal; /* that it gets when this process dies; 0: none */
     bool dump;        /* it may leave core dumps, as far as we may */
 };

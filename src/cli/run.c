@@ -50,6 +50,13 @@ static const struct mst_cli_flag flags[] = {
              .name = "secret_file",
              .help = "the secret of the run; without: node 0 makes one"}},
     {.row = {.scope = MST_SCOPE_CLIENT,
+             .unit = MST_UNIT_INDEX,
+             .name = "secret_fd",
+             .standard = -1,
+             .least = -1,
+             .most = 1000000,
+             .help = "the same from a descriptor of this process, for its ranks too"}},
+    {.row = {.scope = MST_SCOPE_CLIENT,
              .unit = MST_UNIT_FLAG,
              .name = "insecure",
              .standard_text = "0",
@@ -128,6 +135,19 @@ static void settle(struct mst_run_options *options)
     }
 }
 
+/* What was typed goes before what the environment says, and a descriptor before a file. */
+static int take_secret(const struct mst_cli *cli, struct mst_run_options *options)
+{
+    bool file = mst_cli_typed(cli, "secret_file"), fd = mst_cli_typed(cli, "secret_fd");
+
+    if (file && fd) {
+        return mst_cli_usage(cli, "--secret-file or --secret-fd, not both");
+    }
+    options->secret_fd = file ? -1 : (int)number(cli, "secret_fd", -1);
+    options->secret_file = options->secret_fd < 0 ? text_of(cli, "secret_file") : NULL;
+    return MST_CLI_OK;
+}
+
 static int check_nodes(const struct mst_cli *cli, const struct mst_run_options *options)
 {
     if (options->join != NULL) {
@@ -189,7 +209,6 @@ static int run(struct mst_cli *cli)
         .join = text_of(cli, "join"),
         .listen = text_of(cli, "listen"),
         .avoid = text_of(cli, "avoid"),
-        .secret_file = text_of(cli, "secret_file"),
         .insecure = number(cli, "insecure", 0) != 0,
         .service_wait_ms = mst_cli_number(cli, "service_wait"),
         .dump = mst_cli_number(cli, "core") != 0,
@@ -203,7 +222,10 @@ static int run(struct mst_cli *cli)
     if (nodes != NULL && !read_nodes(nodes, &options.nodes_min, &options.nodes_max)) {
         return mst_cli_usage(cli, "--nnodes %s: a number of nodes or MIN:MAX is expected", nodes);
     }
-    code = mst_launched_take(&options, &launched);
+    code = take_secret(cli, &options);
+    if (code == MST_CLI_OK) {
+        code = mst_launched_take(&options, &launched);
+    }
     if (code != MST_CLI_OK) {
         return code;
     }

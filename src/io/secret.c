@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -83,9 +84,9 @@ muster_status mst_secret_make(const char *path, struct muster_error *err)
     int fd = -1;
     int os_errno;
 
-    if (snprintf(draft, sizeof draft, "%s.%d", path, (int)getpid()) < (int)sizeof draft &&
+    if (snprintf(draft, sizeof draft, "%s.XXXXXX", path) < (int)sizeof draft &&
         make_folders(path)) {
-        fd = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+        fd = mkostemp(draft, O_CLOEXEC); /* mode 0600, and new */
     }
     if (fd < 0) {
         os_errno = errno;
@@ -215,6 +216,25 @@ muster_status mst_secret_read_fd(int fd, struct mst_secret *out, struct muster_e
 
     (void)snprintf(name, sizeof name, "descriptor %d", fd);
     return take(fd, name, out, err);
+}
+
+muster_status mst_secret_share(const struct mst_secret *secret, int *fd_out,
+                               struct muster_error *err)
+{
+    const int seals = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL;
+    int fd = memfd_create("muster-secret", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int os_errno;
+
+    if (fd >= 0 && write(fd, secret->bytes, secret->size) == (ssize_t)secret->size &&
+        fcntl(fd, F_ADD_SEALS, seals) == 0) {
+        *fd_out = fd;
+        return MUSTER_OK;
+    }
+    os_errno = errno;
+    if (fd >= 0) {
+        close(fd);
+    }
+    return fail(err, MUSTER_EINVAL, os_errno, "cannot share the secret: %s", strerror(os_errno));
 }
 
 /* ---- where ---- */

@@ -33,6 +33,11 @@ muster_status mst_secret_read(const char *path, struct mst_secret *out, struct m
  * may share it; a pipe to its end, once. The descriptor stays open. */
 muster_status mst_secret_read_fd(int fd, struct mst_secret *out, struct muster_error *err);
 
+/* A descriptor from which this process and those that inherit it can read the secret as often as
+ * they like: a file in memory that nobody can change. It closes at exec. EINVAL. */
+muster_status mst_secret_share(const struct mst_secret *secret, int *fd_out,
+                               struct muster_error *err);
+
 /* Where `run` keeps a job's secret: JOB.secret in $MUSTER_STATE_DIR, else $XDG_STATE_HOME/muster,
  * else $HOME/.local/state/muster, which on a cluster is the same folder on every node. EINVAL: no
  * such folder is known, the path is longer than `room`, or the job's name cannot be a file's. */

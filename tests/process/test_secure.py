@@ -5,6 +5,7 @@ import hashlib
 import hmac
 import os
 import pathlib
+import re
 import secrets
 import select
 import shutil
@@ -16,6 +17,8 @@ import time
 import pytest
 
 from conftest import BUILD, MUSTER, WAIT_S, Process, sanitized
+from nodes import joining
+from running import Run
 from wire import OK, PREAMBLE, VERSION, Wire, connect, field, frame, parse
 
 HELLO = PREAMBLE + frame(field(1, 1) + field(2, VERSION))
@@ -486,6 +489,85 @@ def test_thousands_come_back_when_the_service_does(serve, env, started, secret_f
     assert crowd.wait() == 0
     assert service.log.having("member-lost") == []
     assert service.log.having("connection-refused") == []
+
+
+# ---- a run over several nodes ----
+
+
+def tree(pid):
+    """The process and all below it."""
+    below = pathlib.Path(f"/proc/{pid}/task").glob("*/children")
+    return [pid, *(each for children in below for child in children.read_text().split()
+                   for each in tree(int(child)))]
+
+
+def holds_secret(pid):
+    """The descriptors of a process from which the secret can be read."""
+    held = []
+    for link in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        if "muster-secret" in os.readlink(link):
+            assert link.read_bytes() == SECRET.encode()
+            held.append(int(link.name))
+    return held
+
+
+@pytest.fixture
+def pipe_with_secret():
+    """pipe_with_secret() is the end of a pipe from which it can be read, once."""
+    readers = []
+
+    def make():
+        reader, writer = os.pipe()
+        os.write(writer, SECRET.encode() + b"\n")
+        os.close(writer)
+        readers.append(reader)
+        return reader
+
+    yield make
+    for reader in readers:
+        os.close(reader)
+
+
+def test_a_run_gives_the_descriptor_on_and_shows_nobody_the_secret(spawn, muster, env, tmp_path,
+                                                                   secret_file, pipe_with_secret):
+    fd = pipe_with_secret()
+    # What else the environment names is another job's, and must not reach a rank.
+    wrong = {**env, "MUSTER_SECRET_FILE": str(secret_file("another " + SECRET))}
+    first = Run(spawn, muster, 2, "--nnodes", 2, "--listen", "127.0.0.1:0", "--secret-fd", fd,
+                env=wrong, pass_fds=[fd])
+    words = joining(first)
+    at = words.index("--secret-fd") + 1
+    fd = pipe_with_secret()
+    words[at] = str(fd)
+    elsewhere = {**wrong, "MUSTER_RUNTIME_DIR": str(tmp_path), "MUSTER_STATE_DIR": str(tmp_path)}
+    second = spawn("run", *words, env=elsewhere, pass_fds=[fd])
+    second.out.wait_for("entered generation=", count=2)
+    first.entered(size=2)
+
+    os.kill(first.service(), signal.SIGKILL)  # the next one has the secret too
+    first.log.wait_for("it is started again")
+    pids = tree(first.run.pid) + tree(second.pid)
+    assert len(pids) >= 7  # two runs, a service, four ranks
+    for pid in pids:
+        for name in ("cmdline", "environ"):
+            held = pathlib.Path(f"/proc/{pid}/{name}").read_bytes()
+            assert SECRET.encode() not in held
+            assert key_of(SECRET).encode() not in held
+    ranks = [int(pid) for run in (first.out, second.out)
+             for pid in re.findall(r"entered generation=1 .*pid=(\d+)", "\n".join(run.lines))]
+    assert len(ranks) == 4
+    for pid in ranks:
+        environment = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        named = [int(each.split(b"=")[1]) for each in environment
+                 if each.startswith(b"MUSTER_SECRET_FD=")]
+        assert holds_secret(pid) == named != []
+    there = ("-j", first.job, "--addr", words[words.index("--join") + 1], "--secret-file",
+             secret_file())
+    for index in range(4):
+        assert muster("key", "put", f"order-{index}-1", "ok", *there).returncode == 0
+    assert second.wait() == 0
+    assert first.run.wait() == 0
+    assert list(tmp_path.glob("*.secret")) == []  # none was made
 
 
 # ---- the secret's file ----

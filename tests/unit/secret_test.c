@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The secret's file: how it is made, and which one is not taken. */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -178,6 +179,43 @@ static void a_descriptor_may_be_shared(void **state)
     assert_non_null(strstr(err.text, "cannot read the secret from descriptor"));
 }
 
+/* In a container the next process has the same number. */
+static void a_draft_of_a_killed_one_is_not_in_the_way(void **state)
+{
+    struct muster_error err = {0};
+    char draft[ROOM + 16], path[ROOM];
+    FILE *file;
+
+    (void)state;
+    (void)snprintf(path, sizeof(path), "%s", in_folder("drafted"));
+    (void)snprintf(draft, sizeof(draft), "%s.%d", path, (int)getpid());
+    file = fopen(draft, "w");
+    assert_non_null(file);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(mst_secret_make(path, &err), MUSTER_OK);
+    (void)remove(draft);
+    (void)remove(path);
+}
+
+static void a_shared_one_is_read_by_all_and_changed_by_none(void **state)
+{
+    struct mst_secret one = {.bytes = "0123456789abcdef", .size = 16}, two;
+    struct muster_error err = {0};
+    int fd = -1;
+
+    (void)state;
+    assert_int_equal(mst_secret_share(&one, &fd, &err), MUSTER_OK);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(mst_secret_read_fd(fd, &two, &err), MUSTER_OK);
+        assert_int_equal(two.size, one.size);
+        assert_memory_equal(two.bytes, one.bytes, one.size);
+    }
+    assert_int_equal(pwrite(fd, "x", 1, 0), -1);
+    assert_int_equal(ftruncate(fd, 4), -1);
+    assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
+    (void)close(fd);
+}
+
 static void where_it_lies(void **state)
 {
     struct muster_error err = {0};
@@ -212,6 +250,8 @@ int main(void)
         cmocka_unit_test(only_16_to_64_bytes),
         cmocka_unit_test(what_others_can_read_is_no_secret),
         cmocka_unit_test(a_descriptor_may_be_shared),
+        cmocka_unit_test(a_draft_of_a_killed_one_is_not_in_the_way),
+        cmocka_unit_test(a_shared_one_is_read_by_all_and_changed_by_none),
         cmocka_unit_test(where_it_lies),
     };
 

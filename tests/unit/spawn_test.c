@@ -49,7 +49,7 @@ static int shell(const char *script, const struct mst_environment *environment, 
                               .arguments = arguments,
                               .environment = environment->entries,
                               .error = -1,
-                              .keep = -1,
+                              .keep = {-1, -1},
                               .death_signal = SIGKILL,
                               .dump = dump};
     size_t size = 0;
@@ -114,7 +114,7 @@ static void what_cannot_be_executed_says_why(void **state)
                               .environment = arguments + 1,
                               .out = -1,
                               .error = -1,
-                              .keep = -1,
+                              .keep = {-1, -1},
                               .death_signal = SIGKILL};
     pid_t pid = 0;
 
