@@ -3,6 +3,7 @@
 
 import hashlib
 import hmac
+import itertools
 import os
 import pathlib
 import re
@@ -12,11 +13,12 @@ import shutil
 import signal
 import socket
 import subprocess
+import threading
 import time
 
 import pytest
 
-from conftest import BUILD, MUSTER, WAIT_S, Process, sanitized
+from conftest import BUILD, MUSTER, ROOT, WAIT_S, Process, sanitized
 from nodes import joining
 from running import Run
 from wire import OK, PREAMBLE, VERSION, Wire, connect, field, frame, parse
@@ -222,6 +224,8 @@ def test_a_secret_that_the_service_does_not_have(serve, muster, secret_file):
     (["-psk", key_of(SECRET), "-psk_identity", "root"], "the name of another secret"),
     (["-psk", key_of(SECRET), "-psk_identity", "muster", "-ciphersuites",
       "TLS_CHACHA20_POLY1305_SHA256"], "a suite that is not spoken here"),
+    (["-psk", key_of(SECRET), "-psk_identity", "muster", "-groups", "P-384"],
+     "a suite that is not spoken here"),
     (["-psk", key_of(SECRET), "-psk_identity", "muster", "-tls1_2", "-cipher", "PSK"],
      "speaks no TLS 1.3"),
 ])
@@ -253,6 +257,21 @@ def test_a_client_trusts_no_certificate(muster, tmp_path, secret_file):
         poser.kill()
         assert "precious" not in poser.stdout.read()
     one_line(done, "it offers a certificate and does not know the secret")
+
+
+@needs_openssl
+@pytest.mark.parametrize("args,word", [
+    (["-tls1_2", "-psk", key_of(SECRET)], "speaks no TLS there"),
+    (["-tls1_3", "-psk", key_of("another " + SECRET), "-psk_identity", "muster"], "wrong secret"),
+    (["-tls1_3", "-psk", key_of(SECRET), "-psk_identity", "muster", "-ciphersuites",
+      "TLS_CHACHA20_POLY1305_SHA256"], "it takes no secret"),
+    (["-tls1_3", "-psk", key_of(SECRET), "-psk_identity", "root"], ""),
+])
+def test_a_client_is_not_talked_down(muster, serve, secret_file, tmp_path, args, word):
+    """Who poses as the service wants something older, or weaker, or to have it without the key."""
+    said = Refusal(serve, muster, secret_file, tmp_path).server("-nocert", *args)
+    assert word in said
+    assert "connecting to" in said
 
 
 def test_bytes_that_are_no_tls(secured, muster, secret_file):
@@ -613,6 +632,133 @@ def test_the_secret_is_in_no_argument_and_no_environment(serve, spawn, env, secr
     assert not any(SECRET in line for line in service.log.lines)
 
 
+# ---- what both sides say ----
+
+
+class Refusal:
+    """What there is to make one: `service` has a secret, and one lease of patience."""
+
+    def __init__(self, serve, muster, secret_file, folder):
+        self.serve, self.muster, self.secret_file, self.folder = serve, muster, secret_file, folder
+        self.path = secret_file()
+        self.service = serve("--addr", "127.0.0.1:0", "--secret-file", self.path, "--lease", "1s",
+                             "--handshakes-max", 3)
+
+    def client(self, address=None, path=None):
+        path = self.path if path is None else path
+        return self.muster("barrier", "b", "-n", 1, "--timeout", "500ms", "--addr",
+                           address or self.service.address,
+                           *(("--secret-file", path) if path else ())).stderr
+
+    def stranger(self, *said):
+        """Says that, one after the other, and stays."""
+        stranger = connect(self.service.address)
+        for part in said:
+            stranger.sendall(part)
+        return stranger
+
+    def hello(self):
+        return client_hello(self.muster, self.path)
+
+    def of_openssl(self, *args):
+        s_client(self.service.address, *args)
+
+    def server(self, *args):
+        """What a client says to an openssl server."""
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            port = probe.getsockname()[1]
+        with subprocess.Popen([OPENSSL, "s_server", "-accept", f"127.0.0.1:{port}", *args],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, text=True) as server:
+            for line in server.stdout:
+                if line.startswith("ACCEPT"):
+                    break
+            said = self.client(f"127.0.0.1:{port}")
+            server.kill()
+            return said
+
+    def certified(self):
+        key, cert = self.folder / "key.pem", self.folder / "cert.pem"
+        subprocess.run([OPENSSL, "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                        "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=x", "-keyout", key,
+                        "-out", cert], check=True, capture_output=True, timeout=WAIT_S)
+        return self.server("-key", key, "-cert", cert)
+
+    def answered(self, answer):
+        """What a client says to who answers that and hangs up."""
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            def serve():
+                while True:
+                    try:
+                        peer, _ = listener.accept()
+                    except OSError:
+                        return
+                    with peer:
+                        peer.recv(65536)
+                        peer.sendall(answer)
+
+            threading.Thread(target=serve, daemon=True).start()
+            said = self.client(f"127.0.0.1:{listener.getsockname()[1]}")
+            listener.shutdown(socket.SHUT_RDWR)
+            return said
+
+    def plain_service(self):
+        self.service = self.serve("--addr", "127.0.0.1:0")
+        return self.client()
+
+    def a_flood(self):
+        hello = self.hello()
+        return [self.stranger(hello) for _ in range(4)]
+
+
+# The words that a row of the table begins with, and what makes both sides say them.
+REFUSALS = {
+    "wrong secret": lambda it: it.client(path=it.secret_file("another " + SECRET)),
+    "this service wants TLS": lambda it: it.client(path=""),
+    "the service speaks no TLS there": lambda it: it.plain_service(),
+    "it offers a certificate": lambda it: it.certified(),
+    "who answers there speaks no TLS": lambda it: it.answered(b"HTTP/1.1 400 No\r\n\r\n"),
+    "it takes no secret": lambda it: it.server("-nocert", "-tls1_3", "-psk", key_of(SECRET),
+                                                    "-psk_identity", "muster", "-ciphersuites",
+                                                    "TLS_CHACHA20_POLY1305_SHA256"),
+    "closed during the TLS handshake: is it": lambda it: it.answered(b""),
+    "closed during the TLS handshake": lambda it: it.stranger(it.hello()[:100]).close(),
+    "too many handshakes": lambda it: it.a_flood(),
+    "does not finish its TLS handshake": lambda it: it.stranger(it.hello()),
+    "asks nothing": lambda it: it.stranger(),
+    "speaks no TLS": lambda it: it.stranger(b"GET / HTTP/1.1\r\n\r\n"),
+    "speaks no TLS 1.3": lambda it: it.of_openssl("-tls1_2"),
+    "speaks TLS without a secret": lambda it: it.of_openssl(),
+    "speaks TLS with the name of another": lambda it: it.of_openssl("-psk", key_of(SECRET),
+                                                                     "-psk_identity", "root"),
+    "a TLS handshake of more than": lambda it: it.stranger(b"\x16\x03\x01\x40\x00", bytes(16400)),
+}
+
+
+def documented_refusals():
+    """[(what the client says, what the log says)], of docs/security.md."""
+    lines = (ROOT / "docs/security.md").read_text().splitlines()
+    first = lines.index("| the client says | the service's log says | do |") + 2
+    rows = itertools.takewhile(lambda line: line.startswith("|"), lines[first:])
+    return [tuple(cell.strip() for cell in row.split("|")[1:3]) for row in rows]
+
+
+@needs_openssl
+@pytest.mark.parametrize("client,log", documented_refusals())
+def test_each_refusal_is_told_as_documented(serve, muster, secret_file, tmp_path, client, log):
+    stage = Refusal(serve, muster, secret_file, tmp_path)
+    words = max((words for words in REFUSALS if (client or log).startswith(words)), key=len)
+    said = REFUSALS[words](stage)
+    if client:
+        assert client in said
+    if log:
+        stage.service.log.wait_for("connection-refused", f'reason="{log}"')
+
+
+def test_each_refusal_is_documented():
+    assert len(REFUSALS) == len(documented_refusals())
+
+
 # ---- addresses that others can reach ----
 
 
@@ -650,15 +796,18 @@ def test_a_client_says_nothing_in_plain_to_other_machines(muster, env):
         one_line(done, "no service at nowhere.invalid:7000")
 
 
-def test_a_machine_without_openssl_says_what_to_install(muster, secured, secret_file, env,
-                                                        tmp_path):
-    """A file that is no library stands where OpenSSL would be found first."""
+@pytest.mark.skipif(sanitized(), reason="a sanitizer finds its libraries in another way")
+def test_a_machine_without_openssl_says_what_to_install(muster, serve, secret_file, env, tmp_path):
+    """A file that is no library, and one that is another, stand where OpenSSL is looked for."""
     (tmp_path / "libssl.so.3").write_bytes(b"no library")
-    hidden = {**env, "LD_LIBRARY_PATH": str(tmp_path)}
-    done = muster("key", "get", "k", "--addr", secured.address, "--secret-file", secret_file(),
-                  env=hidden)
-    if sanitized():
-        return
-    one_line(done, "a secret needs OpenSSL 3", "install the package libssl3")
-    # Without a secret nobody misses it.
-    assert muster("status", "--addr", secured.address, env=hidden).returncode == 1
+    path = secret_file()
+    for folder, words in ((tmp_path, ("cannot be loaded", "install the package libssl3")),
+                          (BUILD / "tests/process/ssl_without", ("libssl.so.3 has no BIO_ctrl",))):
+        hidden = {**env, "LD_LIBRARY_PATH": str(folder)}
+        args = ("--addr", "127.0.0.1:9", "--secret-file", path)
+        for command in (("key", "get", "k"), ("serve",)):
+            one_line(muster(*command, *args, env=hidden), "a secret needs OpenSSL 3", *words)
+        # Without a secret nobody misses it.
+        service = serve("--addr", "127.0.0.1:0", env=hidden)
+        done = muster("key", "put", "k", "v", "--addr", service.address, env=hidden)
+        assert done.returncode == 0, done.stderr
