@@ -3,6 +3,7 @@
 #include "io/tls.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <openssl/core_names.h>
 #include <openssl/err.h>
 #include <openssl/kdf.h>
@@ -18,6 +19,7 @@
 #define LIBRARY "libssl.so.3"
 #define KEY_BYTES 32
 #define REASON_ROOM 160
+#define REKEYS_MAX 256u  /* of one connection, in all: clients of ours never ask */
 #define KEPT_BYTES 32768 /* an empty buffer that once held more than this is given back */
 
 /* Not secret: which key is meant. Another one could be added beside it to change secrets without a
@@ -50,6 +52,7 @@ static const char purpose[] = "muster tls 1.3 external psk, version 1";
     X(SSL_CTX_free)                                                                                \
     X(SSL_CTX_new)                                                                                 \
     X(SSL_CTX_set_ciphersuites)                                                                    \
+    X(SSL_CTX_set_msg_callback)                                                                    \
     X(SSL_CTX_set_num_tickets)                                                                     \
     X(SSL_CTX_set_options)                                                                         \
     X(SSL_CTX_set_psk_find_session_callback)                                                       \
@@ -141,6 +144,7 @@ struct mst_tls {
     size_t in_most; /* they ever held */
     size_t out_most;
     size_t fed; /* before it was trusted */
+    unsigned rekeys;
     bool trusted;
     bool dead;
     bool closed;   /* we have said so */
@@ -221,6 +225,20 @@ static int use_key(SSL *connection, const EVP_MD *digest, const unsigned char **
     return *out != NULL;
 }
 
+/* New keys cost what thousands of bytes cost, and can be asked for in a few. */
+static void on_message(int ours, int version, int type, const void *bytes, size_t size,
+                       SSL *connection, void *unused)
+{
+    struct mst_tls *tls = ssl.SSL_get_ex_data(connection, 0);
+
+    (void)version;
+    (void)unused;
+    if (!ours && type == SSL3_RT_HANDSHAKE && size > 0 &&
+        *(const unsigned char *)bytes == SSL3_MT_KEY_UPDATE) {
+        tls->rekeys++;
+    }
+}
+
 /* A client that took a certificate from a stranger would tell it everything: none is good. */
 static int no_certificate(int good, X509_STORE_CTX *store)
 {
@@ -241,6 +259,8 @@ static bool set_up(SSL_CTX *ctx, enum mst_tls_side side)
 {
     ssl.SSL_CTX_set_options(ctx, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION);
     control(ctx, SSL_CTRL_MODE, SSL_MODE_RELEASE_BUFFERS, NULL);
+    control(ctx, SSL_CTRL_CLEAR_MODE, SSL_MODE_AUTO_RETRY, NULL); /* one record at a time */
+    ssl.SSL_CTX_set_msg_callback(ctx, on_message);
     control(ctx, SSL_CTRL_SET_SESS_CACHE_MODE, SSL_SESS_CACHE_OFF, NULL);
     if (side == MST_TLS_SERVICE) {
         ssl.SSL_CTX_set_psk_find_session_callback(ctx, find_key);
@@ -504,17 +524,29 @@ muster_status mst_tls_feed(struct mst_tls *tls, struct mst_slice in)
 
 muster_status mst_tls_read(struct mst_tls *tls, void *room, size_t size, size_t *size_out)
 {
+    long before, after = LONG_MAX;
+    int error;
+
     if (tls->dead) {
         return MUSTER_EPROTO;
     }
     if (!tls->trusted) {
         return MUSTER_MORE;
     }
-    ssl.ERR_clear_error();
-    if (ssl.SSL_read_ex(tls->ssl, room, size, size_out) == 1) {
-        return MUSTER_OK;
-    }
-    switch (ssl.SSL_get_error(tls->ssl, 0)) {
+    do {
+        before = after;
+        ssl.ERR_clear_error();
+        if (ssl.SSL_read_ex(tls->ssl, room, size, size_out) == 1) {
+            return MUSTER_OK;
+        }
+        error = ssl.SSL_get_error(tls->ssl, 0);
+        if (tls->rekeys > REKEYS_MAX) {
+            return die(tls, MUSTER_EPROTO, "asks for new keys again and again");
+        }
+        after = ssl.BIO_ctrl(tls->in, BIO_CTRL_PENDING, 0, NULL);
+        /* A record that held no bytes for us was taken, and there are more. */
+    } while (error == SSL_ERROR_WANT_READ && after > 0 && after < before);
+    switch (error) {
     case SSL_ERROR_WANT_READ:
         rest(&tls->in, &tls->in_most, tls->ssl, ssl.SSL_set0_rbio);
         return MUSTER_MORE;

@@ -417,9 +417,10 @@ class Renewing:
         self.member = spawn("barrier", "b", "-n", "2", *self.there)
         self.service.log.wait_for("barrier/b", "member-ready #0")
 
-    def lives_through(self, muster, leases=FLOOD_LEASES):
-        until = time.monotonic() + leases * self.lease_s
+    def lives_through(self, muster, meanwhile=lambda: None):
+        until = time.monotonic() + FLOOD_LEASES * self.lease_s
         while time.monotonic() < until:
+            meanwhile()
             assert muster("key", "put", "k", "v", *self.there).returncode == 0
         assert muster("barrier", "b", "-n", "2", *self.there).returncode == 0
         assert self.member.wait() == 0
@@ -429,12 +430,19 @@ class Renewing:
 
 
 @pytest.mark.parametrize("what", ["rekey", "rekey-read"])
+def test_who_asks_for_new_keys_without_end_is_hung_up_on(secured, intrude, what):
+    intrude(secured, what).out.wait_for("out")
+    secured.log.wait_for("connection-refused", "asks for new keys again and again")
+
+
 def test_who_asks_for_new_keys_without_end_costs_a_member_nothing(serve, spawn, muster,
-                                                                   secret_file, intrude, what):
+                                                                   secret_file, intrude):
     renewing = Renewing(serve, spawn, secret_file())
-    for _ in range(2):
-        intrude(renewing.service, what)
-    renewing.lives_through(muster)
+
+    def again():
+        intrude(renewing.service, "rekey").out.wait_for("out")
+
+    renewing.lives_through(muster, meanwhile=again)
 
 
 def test_who_asks_and_never_reads_costs_a_member_nothing(serve, spawn, muster, secret_file,
