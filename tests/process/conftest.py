@@ -31,7 +31,8 @@ COMPLAINTS = ("Sanitizer", "runtime error", "broken invariant")
 
 def sanitized():
     """Whether the program carries a sanitizer: then it measures nothing."""
-    return b"__asan_init" in MUSTER.read_bytes()
+    program = MUSTER.read_bytes()
+    return b"__asan_init" in program or b"__tsan_init" in program
 
 
 class Lines:
@@ -164,6 +165,19 @@ def serve(env, started):
 @pytest.fixture
 def service(serve):
     return serve()
+
+
+@pytest.fixture(params=["unix", "tls"])
+def either_service(request, serve, env, tmp_path):
+    """A service that commands find by themselves: on the user's socket, or on TCP with a secret."""
+    if request.param == "unix":
+        return serve()
+    path = tmp_path / "secret"
+    path.touch(mode=0o600)
+    path.write_text("0123456789abcdef0123456789abcdef")
+    service = serve("--addr", "127.0.0.1:0", "--secret-file", path)
+    env.update(MUSTER_ADDR=service.address, MUSTER_SECRET_FILE=str(path))
+    return service
 
 
 @pytest.fixture

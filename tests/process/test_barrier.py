@@ -9,7 +9,7 @@ def come(spawn, name, number, *args):
     return spawn("barrier", name, "-n", number, *args)
 
 
-def test_all_come(service, spawn):
+def test_all_come(either_service, spawn):
     others = [come(spawn, "loaded", 4) for _ in range(4)]
     assert [one.wait() for one in others] == [0, 0, 0, 0]
     assert all(one.out.lines == [] and one.log.lines == [] for one in others)
@@ -21,15 +21,15 @@ def test_alone(service, muster):
     assert json.loads(done.stdout) == {"barrier": "me", "rank": 0, "size": 1}
 
 
-def test_again_and_again(service, spawn):
+def test_again_and_again(either_service, spawn):
     for _ in range(3):
         others = [come(spawn, "step", 2) for _ in range(2)]
         assert [one.wait() for one in others] == [0, 0]
 
 
-def test_who_is_missing_is_told_at_the_deadline(service, spawn):
+def test_who_is_missing_is_told_at_the_deadline(either_service, spawn):
     patient = come(spawn, "late", 3, "--timeout", "60s")
-    service.log.wait_for("barrier/late", "member-ready #0")
+    either_service.log.wait_for("barrier/late", "member-ready #0")
     hasty = come(spawn, "late", 3, "--timeout", "200ms")
     assert hasty.wait() == 124
     (line,) = hasty.log.lines
@@ -45,9 +45,9 @@ def test_names_are_apart(service, muster, spawn):
     assert waiting.wait() == 0
 
 
-def test_who_names_another_number_is_refused_alone(service, muster, spawn):
+def test_who_names_another_number_is_refused_alone(either_service, muster, spawn):
     waiting = come(spawn, "a", 2)
-    service.log.wait_for("barrier/a", "#0")
+    either_service.log.wait_for("barrier/a", "#0")
     done = muster("barrier", "a", "-n", "3", "--timeout", "5s")
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1

@@ -27,13 +27,13 @@ def refused(done, code=1):
     return lines[0]
 
 
-def test_put_and_get(service, muster):
+def test_put_and_get(either_service, muster):
     assert said(muster("key", "put", "phase", "warm up")) == ""
     assert said(muster("key", "get", "phase")) == "warm up\n"
     assert said(muster("key", "get", "--raw", "phase")) == "warm up"
 
 
-def test_values_are_bytes(service, muster):
+def test_values_are_bytes(either_service, muster):
     value = bytes(range(256)) * 300
     muster("key", "put", "k", "-", input=value, text=False)
     assert muster("key", "get", "k", "--raw", text=False).stdout == value
@@ -55,14 +55,14 @@ def test_a_missing_key_is_named(service, muster):
     assert "'nobody'" in refused(muster("key", "get", "nobody"))
 
 
-def test_get_waits(service, muster, spawn):
+def test_get_waits(either_service, muster, spawn):
     waiting = spawn("key", "get", "late", "--wait", "60s")
     said(muster("key", "put", "late", "here"))
     assert waiting.wait() == 0
     assert waiting.out.lines == ["here"]
 
 
-def test_get_waits_no_longer_than_told(service, muster):
+def test_get_waits_no_longer_than_told(either_service, muster):
     line = refused(muster("key", "get", "never", "--wait", "50ms"), 124)
     assert "'never'" in line
 
@@ -73,7 +73,7 @@ def test_insert_refuses_what_exists(service, muster):
     assert said(muster("key", "get", "k")) == "first\n"
 
 
-def test_compare_and_set(service, muster):
+def test_compare_and_set(either_service, muster):
     first = said(muster("key", "cas", "k", "0", "one")).strip()
     assert "'k'" in refused(muster("key", "cas", "k", "0", "other"))
     second = said(muster("key", "cas", "k", first, "two")).strip()
@@ -82,7 +82,7 @@ def test_compare_and_set(service, muster):
     refused(muster("key", "cas", "k", "soon", "x"), 2)
 
 
-def test_add(service, muster):
+def test_add(either_service, muster):
     assert said(muster("key", "add", "n")) == "1\n"
     assert said(muster("key", "add", "n", "41")) == "42\n"
     assert said(muster("key", "add", "n", "-50")) == "-8\n"
@@ -91,13 +91,13 @@ def test_add(service, muster):
     refused(muster("key", "add", "n", "some"), 2)
 
 
-def test_append(service, muster):
+def test_append(either_service, muster):
     assert said(muster("key", "append", "log", "ab")) == "2\n"
     assert said(muster("key", "append", "log", "cd")) == "4\n"
     assert said(muster("key", "get", "log")) == "abcd\n"
 
 
-def test_list_and_delete(service, muster):
+def test_list_and_delete(either_service, muster):
     for name in ("run/b", "run/a", "other"):
         said(muster("key", "put", name, name + "\n"))
     assert said(muster("key", "ls")) == "other\nrun/a\nrun/b\n"
@@ -113,7 +113,7 @@ def test_list_and_delete(service, muster):
     assert said(muster("key", "ls")) == "other\n"
 
 
-def test_wait_for_several(service, muster, spawn):
+def test_wait_for_several(either_service, muster, spawn):
     waiting = spawn("key", "wait", "a", "b", "--timeout", "60s")
     said(muster("key", "put", "a", ""))
     said(muster("key", "put", "b", ""))
@@ -132,7 +132,7 @@ def test_wait_gives_up(service, muster):
     refused(muster("key", "wait", "a", "b", "--timeout", "50ms"), 124)
 
 
-def test_watch_tells_what_is_and_what_comes(service, muster, spawn):
+def test_watch_tells_what_is_and_what_comes(either_service, muster, spawn):
     said(muster("key", "put", "w/1", "one"))
     watch = spawn("key", "watch", "w/", "--count", "3")
     watch.out.wait_for("put w/1 one")
@@ -157,7 +157,7 @@ def test_watch_ends_when_nobody_can_be_told(service, muster, env):
     assert done.stderr == "muster key: cannot write to stdout: No space left on device\n"
 
 
-def test_watch_as_json_continues_after_a_revision(service, muster):
+def test_watch_as_json_continues_after_a_revision(either_service, muster):
     said(muster("key", "put", "a", "1"))
     revision = json.loads(said(muster("key", "get", "a", "--json")))["revision"]
     said(muster("key", "put", "b", "2"))
@@ -261,7 +261,7 @@ def test_a_service_without_its_state_gives_up_who_waits(serve, muster, spawn):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_a_killed_command_harms_nobody(service, muster, spawn, number):
+def test_a_killed_command_harms_nobody(either_service, muster, spawn, number):
     watch = spawn("key", "watch")
     said(muster("key", "put", "k", "v"))
     watch.out.wait_for("put k v")

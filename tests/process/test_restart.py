@@ -57,10 +57,19 @@ class Job:
         self.socket.bind(self.path)
         self.events = []
         self.runner = None
+        self.tls = False
 
     def run(self, count, *flags, **environment):
+        rank = [RANK, self.path]
+        if self.tls:
+            with socket.create_server(("127.0.0.1", 0)) as probe:
+                address = f"127.0.0.1:{probe.getsockname()[1]}"
+            # Where another node might join, the service listens on TCP too. These ranks go there.
+            flags = ("--nnodes", "1:2", "--listen", address, "--join-wait", "100ms", *flags)
+            rank = ["env", f"MUSTER_ADDR={address}", *rank]
+            environment["MUSTER_STATE_DIR"] = os.path.dirname(self.path)
         self.runner = self.spawn(
-            "run", "-n", count, *flags, "--", RANK, self.path, env={**self.env, **environment}
+            "run", "-n", count, *flags, "--", *rank, env={**self.env, **environment}
         )
 
     def see(self, timeout):
@@ -133,15 +142,21 @@ def job(spawn, env):
     shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.fixture(params=["unix", "tls"])
+def either_job(request, job):
+    job.tls = request.param == "tls"
+    return job
+
+
 def pids(events):
     return {event.pid for event in events}
 
 
-def test_all_return_ok(job):
-    job.run(3)
-    job.order(job.entered(3, generation=1, iteration=0, size=3), "ok")
-    job.finish(3)
-    job.ended()
+def test_all_return_ok(either_job):
+    either_job.run(3)
+    either_job.order(either_job.entered(3, generation=1, iteration=0, size=3), "ok")
+    either_job.finish(3)
+    either_job.ended()
 
 
 def test_ok_waits_for_the_others(job):
@@ -161,18 +176,18 @@ def test_ok_waits_for_the_others(job):
 
 
 @pytest.mark.parametrize("order", ["failed 3 disk full", "status -17", "status 42", "again"])
-def test_one_fails_all_restart(job, order):
-    job.run(3)
-    ranks = job.entered(3)
-    mark = job.mark()
-    job.order(ranks[1:2], order)
-    again = job.entered(3, mark, generation=2, iteration=1, size=3)
+def test_one_fails_all_restart(either_job, order):
+    either_job.run(3)
+    ranks = either_job.entered(3)
+    mark = either_job.mark()
+    either_job.order(ranks[1:2], order)
+    again = either_job.entered(3, mark, generation=2, iteration=1, size=3)
     assert pids(again) == pids(ranks)
-    told = [event for event in job.events[mark:] if event.what == "told"]
+    told = [event for event in either_job.events[mark:] if event.what == "told"]
     assert pids(told) == pids([ranks[0], ranks[2]])
-    job.order(again, "ok")
-    job.finish(3)
-    job.ended()
+    either_job.order(again, "ok")
+    either_job.finish(3)
+    either_job.ended()
 
 
 def test_all_fail_at_once(job):
@@ -197,21 +212,21 @@ def belongings(events):
     ]
 
 
-def test_many_restarts(job):
+def test_many_restarts(either_job):
     """Always the same processes, and nothing of a restart is left in them."""
-    job.run(3)
-    ranks = job.entered(3)
+    either_job.run(3)
+    ranks = either_job.entered(3)
     before = belongings(ranks)
     for turn in range(50):
-        mark = job.mark()
-        job.order(ranks[turn % 3 : turn % 3 + 1], f"failed {turn} once more")
-        again = job.entered(3, mark, generation=turn + 2, iteration=turn + 1)
+        mark = either_job.mark()
+        either_job.order(ranks[turn % 3 : turn % 3 + 1], f"failed {turn} once more")
+        again = either_job.entered(3, mark, generation=turn + 2, iteration=turn + 1)
         assert [event.pid for event in again] == [event.pid for event in ranks]
         ranks = again
     assert belongings(ranks) == before
-    job.order(ranks, "ok")
-    job.finish(3)
-    job.ended()
+    either_job.order(ranks, "ok")
+    either_job.finish(3)
+    either_job.ended()
 
 
 @pytest.mark.parametrize("how", ["read", "recv", "poll", "semaphore", "barrier"])
