@@ -714,6 +714,17 @@ class Refusal:
         self.service = self.serve("--addr", "127.0.0.1:0")
         return self.client()
 
+    def who_does_not_finish(self):
+        stranger = self.stranger(self.hello())
+        stranger.recv(65536)  # it has been greeted, and nothing is left unread
+        stranger.close()
+
+    def who_does_not_wait(self):
+        hello = self.hello()
+        self.service.signal(signal.SIGSTOP)
+        self.stranger(hello).close()
+        self.service.signal(signal.SIGCONT)
+
     def a_flood(self):
         hello = self.hello()
         return [self.stranger(hello) for _ in range(4)]
@@ -730,7 +741,8 @@ REFUSALS = {
                                                     "-psk_identity", "muster", "-ciphersuites",
                                                     "TLS_CHACHA20_POLY1305_SHA256"),
     "closed during the TLS handshake: is it": lambda it: it.answered(b""),
-    "closed during the TLS handshake": lambda it: it.stranger(it.hello()[:100]).close(),
+    "closed during the TLS handshake": lambda it: it.who_does_not_finish(),
+    "left before its TLS handshake began": lambda it: it.who_does_not_wait(),
     "too many handshakes": lambda it: it.a_flood(),
     "does not finish its TLS handshake": lambda it: it.stranger(it.hello()),
     "asks nothing": lambda it: it.stranger(),

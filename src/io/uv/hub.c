@@ -325,18 +325,13 @@ static void take_in(struct mst_uv_connection *connection, struct mst_slice bytes
     }
 }
 
-static void end_handshake(struct mst_uv_connection *connection)
-{
-    complain(connection, mst_tls_cut_short(MST_TLS_SERVICE));
-    drop(connection);
-}
-
 static void end(struct mst_uv_connection *connection)
 {
     struct mst_codec *codec = connection->codec;
 
     if (connection->channel.tls && !mst_tls_trusted(connection->channel.tls)) {
-        end_handshake(connection);
+        complain(connection, mst_tls_cut_short(MST_TLS_SERVICE));
+        drop(connection);
     } else if (codec && codec->ops->end(codec) != MUSTER_OK) {
         tell(connection, MST_WARN, "connection-refused", codec->ops->reason(codec));
         drop(connection);
@@ -376,7 +371,8 @@ static bool greet(struct mst_uv_connection *connection)
     } else if (first != MST_TLS_FIRST_BYTE) {
         hang_up_on(connection, "speaks no TLS");
     } else if (mst_uv_peer_gone(connection->channel.fd)) {
-        end_handshake(connection); /* it did not wait for its turn: no cryptography for nobody */
+        complain(connection, "left before its TLS handshake began"); /* costs nothing more */
+        drop(connection);
     } else if (mst_tls_new(&connection->channel.tls, connection->hub->tls) != MUSTER_OK) {
         hang_up_on(connection, "out of memory");
     } else {
