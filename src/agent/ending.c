@@ -128,7 +128,7 @@ static void on_joiners(uv_timer_t *timer)
 {
     struct mst_job *job = timer->data;
 
-    if (job->ending == MST_GOES_ON && only_joiners(job)) {
+    if (job->ending == MST_GOES_ON && !job->nodes.joining && only_joiners(job)) {
         mst_job_end(job, done_without_them(job) ? MST_ENDS_WELL : MST_ENDS_FAILED, SIGTERM);
         mst_job_look(job);
     }
@@ -149,7 +149,7 @@ void mst_job_look(struct mst_job *job)
         if (mst_nodes_may_leave(job)) {
             close_job(job);
         }
-    } else if (job->ending == MST_GOES_ON && only_joiners(job) &&
+    } else if (job->ending == MST_GOES_ON && !job->nodes.joining && only_joiners(job) &&
                !uv_is_active((uv_handle_t *)&job->joiners)) {
         (void)uv_timer_start(&job->joiners, on_joiners, JOINERS_ALONE_MS, 0);
     }

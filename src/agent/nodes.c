@@ -328,7 +328,8 @@ bool mst_nodes_may_leave(struct mst_job *job)
 {
     struct mst_nodes *nodes = &job->nodes;
 
-    if (!several(job) || job->session.client == NULL || job->ending == MST_ENDS_ALONE) {
+    if (!several(job) || nodes->joining || job->session.client == NULL ||
+        job->ending == MST_ENDS_ALONE) {
         return true;
     }
     if (nodes->over_ns == 0) {

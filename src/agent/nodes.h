@@ -34,7 +34,7 @@ struct mst_peer {
 struct mst_nodes {
     uint32_t number; /* of this node; its ranks are number * nproc and following */
     bool first;      /* it started the service */
-    bool joining;    /* nothing runs yet, or any more */
+    bool joining;    /* nothing runs yet, or any more; the session is another thread's */
     bool rejoins;    /* it was given up, and comes back as another */
     bool master_given;
     char addr[MST_NODES_ADDRESS_MAX]; /* where ranks and agent find the service */
