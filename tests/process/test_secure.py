@@ -550,6 +550,7 @@ def pipe_with_secret():
         readers.append(reader)
         return reader
 
+    make.readers = readers
     yield make
     for reader in readers:
         os.close(reader)
@@ -566,6 +567,7 @@ def test_a_run_gives_the_descriptor_on_and_shows_nobody_the_secret(spawn, muster
     at = words.index("--secret-fd") + 1
     fd = pipe_with_secret()
     words[at] = str(fd)
+    originals = {os.readlink(f"/proc/self/fd/{end}") for end in pipe_with_secret.readers}
     elsewhere = {**wrong, "MUSTER_RUNTIME_DIR": str(tmp_path), "MUSTER_STATE_DIR": str(tmp_path)}
     second = spawn("run", *words, env=elsewhere, pass_fds=[fd])
     second.out.wait_for("entered generation=", count=2)
@@ -588,6 +590,8 @@ def test_a_run_gives_the_descriptor_on_and_shows_nobody_the_secret(spawn, muster
         named = [int(each.split(b"=")[1]) for each in environment
                  if each.startswith(b"MUSTER_SECRET_FD=")]
         assert holds_secret(pid) == named != []
+        assert not originals & {os.readlink(link) for link in
+                                pathlib.Path(f"/proc/{pid}/fd").iterdir()}
     there = ("-j", first.job, "--addr", words[words.index("--join") + 1], "--secret-file",
              secret_file())
     for index in range(4):
@@ -595,6 +599,21 @@ def test_a_run_gives_the_descriptor_on_and_shows_nobody_the_secret(spawn, muster
     assert second.wait() == 0
     assert first.run.wait() == 0
     assert list(tmp_path.glob("*.secret")) == []  # none was made
+
+
+def test_the_secret_of_another_job_in_the_environment_does_not_reach_a_rank(
+        spawn, muster, env, tmp_path, secret_file):
+    with open(secret_file("another " + SECRET), "rb") as other:
+        fd = other.fileno()
+        wrong = {**env, "MUSTER_SECRET_FD": str(fd), "MUSTER_INSECURE": "1"}
+        first = Run(spawn, muster, 2, "--nnodes", 2, "--listen", "127.0.0.1:0", "--secret-file",
+                    secret_file(), env=wrong, pass_fds=[fd])
+        elsewhere = {**wrong, "MUSTER_RUNTIME_DIR": str(tmp_path)}
+        second = spawn("run", *joining(first), env=elsewhere, pass_fds=[fd])
+        second.out.wait_for("entered generation=", count=2)
+    for index in range(4):
+        first.order(index, 1, "ok")
+    assert (second.wait(), first.run.wait()) == (0, 0)
 
 
 # ---- the secret's file ----
