@@ -80,6 +80,7 @@ static SSL *shake_hands(int fd)
     if (!ssl || SSL_set_fd(ssl, fd) != 1 || SSL_connect(ssl) != 1) {
         give_up("not let in");
     }
+    SSL_CTX_free(ctx);
     return ssl;
 }
 
@@ -152,5 +153,6 @@ int main(int argument_count, char **arguments)
         read_to_end(fd);
     }
     say("out");
+    SSL_free(ssl);
     return 0;
 }
