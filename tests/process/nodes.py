@@ -5,12 +5,16 @@ is inside the namespaces, so that nothing of it is left when they are removed.""
 import os
 import re
 import shlex
+import select
 import shutil
 import signal
 import subprocess
 import tempfile
+import threading
+import time
 
 from conftest import MUSTER
+from wire import AGENT, OK, Closed, Reply, Wire, field, parse
 
 SWITCH = "sw"
 
@@ -115,6 +119,56 @@ class Cluster:
             subprocess.run(["ip", "netns", "delete", self.prefix + name], check=False)
         for directory in self.directories:
             shutil.rmtree(directory, ignore_errors=True)
+
+
+MEMBERS, ITEM_MEMBER, LOST = 2, 3, 4
+
+
+class Losses:
+    """What one who watches the members of a job is told of losses: page by page, and when, by the
+    clock that all namespaces share."""
+
+    def __init__(self, address, job, lease_s):
+        self.pages = []  # (when, {(role, index)})
+        self.wire = Wire(address)
+        assert self.wire.open(job=job).status == OK
+        self.lease_s = lease_s
+        self.over = False
+        self.thread = threading.Thread(target=self._follow, daemon=True)
+        self.thread.start()
+
+    def _watch(self, after):
+        self.wire.post("watch", field(1, MEMBERS) + field(4, after))
+        return self.wire.last_id
+
+    def _follow(self):
+        waiting = self._watch(0)
+        while not self.over:
+            if not select.select([self.wire.sock], [], [], self.lease_s / 10)[0]:
+                self.wire.post("renew")
+                continue
+            try:
+                payload = self.wire.receive()
+            except Closed:  # the run is over
+                return
+            if Reply(payload).id == waiting:
+                self._take(time.monotonic(), parse(payload))
+                waiting = self._watch(parse(payload)[5][0])
+
+    def _take(self, now, page):
+        lost = set()
+        for item in map(parse, page.get(10, [])):
+            who = parse(item[8][0]) if item[1] == [ITEM_MEMBER] else {}
+            if who.get(5) == [LOST]:
+                lost.add(("agent" if who[4] == [AGENT] else "rank", who.get(1, [0])[0]))
+        if lost:
+            self.pages.append((now, lost))
+
+    def close(self):
+        self.over = True
+        self.thread.join()
+        self.wire.close()
+        return self.pages
 
 
 LINE = re.compile(r"muster run (--join .*)")
