@@ -98,6 +98,9 @@ void mst_cause_text(struct mst_job *job, char *text, size_t room)
     text[0] = '\0';
     if (job->ending == MST_ENDS_ELSEWHERE) {
         tell_elsewhere(job, text, room);
+    } else if (job->ending == MST_ENDS_ALONE && job->nodes.alone != NULL) {
+        (void)snprintf(text, room, "node %" PRIu32 " (%s) ended without the others: %s",
+                       job->nodes.number, job->host, job->nodes.alone);
     } else if (job->ending == MST_ENDS_SIGNAL) {
         (void)snprintf(text, room, "stopped by signal %d (%s)%s%s", job->signal,
                        strsignal(job->signal), job->options->nodes_max > 1 ? " on " : "",

@@ -142,7 +142,7 @@ void mst_job_look(struct mst_job *job)
         over = over && job->places[i].state != MST_PLACE_RUNS &&
                job->places[i].state != MST_PLACE_WAITS;
     }
-    if (job->closing) {
+    if (job->closing || job->nodes.joining) {
         return;
     }
     if (over) {

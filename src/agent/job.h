@@ -44,6 +44,7 @@ struct mst_place {
     enum mst_place_state state;
     struct mst_process *process; /* the newest; changed under the lock */
     uint32_t attempts;           /* processes started */
+    bool asks;                   /* whether it may be started again */
     uint32_t early;              /* how many in a row died before they were in a generation */
     int code;                    /* that a done one ended with: 0, or 75 */
     uv_timer_t again, overdue;
@@ -117,9 +118,9 @@ void mst_job_signal(struct mst_job *job, int number); /* to all that run */
 void mst_job_look(struct mst_job *job); /* whether it is over, or only joiners are left */
 
 /* place.c */
-int mst_place_start(struct mst_place *place);  /* 0, or the exit code after one line */
-void mst_place_go_on(struct mst_place *place); /* it failed while the service was away */
-void mst_place_reap(struct mst_place *place);  /* after SIGCHLD */
+int mst_place_start(struct mst_place *place);            /* 0, or the exit code after one line */
+void mst_place_reap(struct mst_place *place);            /* after SIGCHLD */
+void mst_place_go_on(struct mst_place *place, bool may); /* it failed and asked */
 void mst_place_notice(struct mst_place *place);
 void mst_place_member(struct mst_job *job, const struct mst_who *who);
 void mst_place_told(void *job, uint64_t tag);

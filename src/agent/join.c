@@ -248,7 +248,7 @@ static void take_grow(struct mst_job *job, const char *value)
 static muster_status take(struct mst_job *job, const char *name, const char *value,
                           struct muster_error *err)
 {
-    char own[64], text[1024];
+    char text[1024];
 
     for (size_t i = 0; i < PARAMETER_COUNT; i++) {
         if (strcmp(name, parameters[i].name) == 0) {
@@ -267,8 +267,7 @@ static muster_status take(struct mst_job *job, const char *name, const char *val
     } else if (strcmp(name, "join_wait") == 0) {
         job->own.join_wait_ms = strtoll(value, NULL, 10);
     } else if (strncmp(name, "avoid/", 6) == 0) {
-        mst_rendezvous_own(job->options->join, own, sizeof own);
-        if (mst_rendezvous_listed(name + 6, job->host, own)) {
+        if (mst_rendezvous_names(name + 6, job->host)) {
             (void)snprintf(text, sizeof text,
                            "this node is kept out of job '%s': node 0 was told to avoid %s",
                            job->name, name + 6);
@@ -367,7 +366,16 @@ static int enter_other(struct mst_job *job)
     struct mst_nodes *nodes = &job->nodes;
     struct muster_error err;
     int code;
+    char host[256];
+    uint16_t port;
 
+    if (mst_rendezvous_split(job->options->join, host, sizeof host, &port) &&
+        mst_rendezvous_listed(job->options->avoid, host)) {
+        mst_say("--avoid %s: the service of the run would be on %s, which is node 0; let it begin "
+                "on another",
+                job->options->avoid, host);
+        return MST_EXIT_LAUNCHER;
+    }
     (void)snprintf(nodes->addr, sizeof nodes->addr, "%s", job->options->join);
     if (!mst_launched_await_secret(job->options)) {
         return MST_EXIT_LAUNCHER;
@@ -385,12 +393,7 @@ static int enter_other(struct mst_job *job)
 
 int mst_nodes_enter(struct mst_job *job)
 {
-    char own[64] = "";
-
-    if (job->options->join != NULL) {
-        mst_rendezvous_own(job->options->join, own, sizeof own);
-    }
-    if (mst_rendezvous_listed(job->options->avoid, job->host, own)) {
+    if (mst_rendezvous_names(job->options->avoid, job->host)) {
         mst_say("this node (%s) is kept out of the run by --avoid", job->host);
         return MST_EXIT_LAUNCHER;
     }
@@ -422,6 +425,27 @@ static muster_status open_session(struct mst_job *job, int64_t index, int64_t ti
     return MUSTER_OK;
 }
 
+/* It is one more process, and all nodes together may start so many only. */
+static muster_status count_return(struct mst_job *job, int64_t timeout_ms, struct muster_error *err)
+{
+    char text[200];
+    int64_t sum = 0;
+    muster_status status = muster_key_add(job->session.client, MST_SESSION_KEYS "restarts", 1, NULL,
+                                          timeout_ms, &sum, err);
+
+    if (status == MUSTER_OK && sum > job->options->max_restarts) {
+        (void)snprintf(text, sizeof text,
+                       "this node is not started again: %" PRIu32 " of %" PRIu32
+                       " restarts are used",
+                       job->options->max_restarts, job->options->max_restarts);
+        status = refuse(err, text);
+    }
+    if (status != MUSTER_OK) {
+        mst_session_close(&job->session);
+    }
+    return status;
+}
+
 static void on_work(uv_work_t *work)
 {
     struct mst_job *job = work->data;
@@ -435,6 +459,9 @@ static void on_work(uv_work_t *work)
         nodes->work_status =
             open_session(job, nodes->work_index, nodes->work_timeout_ms, &nodes->work_error);
     }
+    if (nodes->work_status == MUSTER_OK && nodes->rejoins) {
+        nodes->work_status = count_return(job, nodes->work_timeout_ms, &nodes->work_error);
+    }
 }
 
 static void on_worked(uv_work_t *work, int ignored)
@@ -446,13 +473,14 @@ static void on_worked(uv_work_t *work, int ignored)
     nodes->joining = false;
     if (nodes->work_status != MUSTER_OK) {
         mst_say("%s", nodes->work_error.text);
-        job->launch_code = nodes->rejoins ? 1 : MST_EXIT_LAUNCHER;
+        job->launch_code = MST_EXIT_LAUNCHER;
+        if (nodes->rejoins) {
+            nodes->alone = "it was given up, and could not come back";
+            job->launch_code = 1;
+        }
         mst_job_end(job, MST_ENDS_ALONE, SIGTERM);
     } else {
         mst_nodes_begin(job);
-        if (nodes->rejoins) {
-            mst_session_add(&job->session, &nodes->restarts, 1);
-        }
         nodes->rejoins = false;
         mst_say("this is node %" PRIu32 " of job '%s', with #%" PRIu32 " to #%" PRIu32,
                 nodes->number, job->name, job->places[0].index,

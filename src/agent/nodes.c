@@ -151,7 +151,8 @@ void mst_nodes_begin(struct mst_job *job)
     (void)snprintf(own, sizeof own, "node/%" PRIu32, nodes->number);
     name_note(&nodes->state, own);
     nodes->state.owned = true;
-    name_note(&nodes->restarts, "restarts");
+    nodes->restarts = (struct mst_counter){0};
+    name_note(&nodes->restarts.note, "restarts");
     name_note(&nodes->finished, "finished");
     name_note(&nodes->end, "end");
     nodes->end.insert = true;
@@ -162,6 +163,7 @@ void mst_nodes_begin(struct mst_job *job)
     memset(nodes->ranks_here, 0, job->options->size * sizeof *nodes->ranks_here);
     for (uint32_t i = 0; i < job->place_count; i++) {
         job->places[i].index = nodes->number * job->place_count + i;
+        job->places[i].asks = false;
     }
     (void)pthread_mutex_unlock(&job->lock);
     mst_session_watch(&job->session, &events);
@@ -177,12 +179,16 @@ void mst_nodes_state(struct mst_job *job, enum mst_peer_state state)
     }
 }
 
-/* Two nodes that do so at once may come to one more than is allowed: a budget, no promise. */
-void mst_nodes_restarted(struct mst_job *job)
+void mst_nodes_ask_restart(struct mst_job *job, struct mst_place *place)
 {
-    job->restarts++;
+    bool may = job->restarts < job->options->max_restarts;
+
     if (several(job)) {
-        mst_session_add(&job->session, &job->nodes.restarts, 1);
+        place->asks = true;
+        mst_session_ask(&job->session, &job->nodes.restarts);
+    } else {
+        job->restarts += may;
+        mst_place_go_on(place, may);
     }
 }
 
@@ -197,7 +203,8 @@ void mst_nodes_end(struct mst_job *job, int number)
 {
     char value[32];
 
-    if (several(job) && (job->ending == MST_ENDS_FAILED || job->ending == MST_ENDS_SIGNAL)) {
+    if (several(job) && !job->nodes.joining &&
+        (job->ending == MST_ENDS_FAILED || job->ending == MST_ENDS_SIGNAL)) {
         (void)snprintf(value, sizeof value, "%" PRIu32 " %d", job->nodes.number, number);
         mst_session_write(&job->session, &job->nodes.end, value);
     }
@@ -338,8 +345,9 @@ bool mst_nodes_may_leave(struct mst_job *job)
     if (!nothing_left_to_say(job)) {
         return false;
     }
-    /* The service goes last: the others have still to read in it, and to take their leave. */
-    return !nodes->first ||
+    /* The service goes last: the others have still to read in it, and to take their leave. But of
+     * one that does not answer nobody can. */
+    return !nodes->first || (late(job) && mst_session_silent(&job->session)) ||
            !any_other(job, 1u << MST_PEER_RUNS | 1u << MST_PEER_WAITS | 1u << MST_PEER_DONE);
 }
 
@@ -369,6 +377,7 @@ static void on_given_up(struct mst_job *job)
             "lease; its %" PRIu32 " ranks are killed, and it %s",
             nodes->number, job->host, job->place_count, then);
     if (!again) {
+        nodes->alone = "it was given up, and no restart is left";
         mst_job_end(job, MST_ENDS_ALONE, SIGKILL);
         return;
     }
@@ -389,10 +398,43 @@ static bool nothing_runs(const struct mst_job *job)
     return true;
 }
 
+static void hear_restarts(struct mst_job *job, int64_t restarts)
+{
+    uint32_t most = job->options->max_restarts;
+
+    if (restarts > job->restarts) {
+        job->restarts = restarts < most ? (uint32_t)restarts : most;
+    }
+}
+
+static struct mst_place *first_that_asks(struct mst_job *job)
+{
+    for (uint32_t i = 0; i < job->place_count; i++) {
+        if (job->places[i].asks) {
+            return &job->places[i];
+        }
+    }
+    return NULL;
+}
+
+static void take_answers(struct mst_job *job)
+{
+    struct mst_place *place = first_that_asks(job);
+    int64_t sum;
+
+    while (place != NULL && mst_session_answer(&job->session, &job->nodes.restarts, &sum)) {
+        place->asks = false;
+        hear_restarts(job, sum);
+        mst_place_go_on(place, sum <= job->options->max_restarts);
+        place = first_that_asks(job);
+    }
+}
+
 void mst_nodes_look(struct mst_job *job)
 {
     struct mst_nodes *nodes = &job->nodes;
     bool given_up, end;
+    uint32_t restarts;
     int number;
 
     (void)pthread_mutex_lock(&job->lock);
@@ -400,10 +442,12 @@ void mst_nodes_look(struct mst_job *job)
     nodes->given_up = false;
     end = nodes->end_told;
     number = nodes->end_signal;
-    if (nodes->restarts_told > job->restarts) {
-        job->restarts = nodes->restarts_told;
-    }
+    restarts = nodes->restarts_told;
     (void)pthread_mutex_unlock(&job->lock);
+    if (!nodes->joining) {
+        take_answers(job);
+    }
+    hear_restarts(job, restarts);
     if (given_up && job->service_lost == 0) {
         on_given_up(job);
     }
@@ -427,9 +471,6 @@ static void on_silence(struct mst_job *job)
             mst_say("the service at %s answers again", nodes->addr);
         }
         nodes->silent_since_ns = 0;
-        for (uint32_t i = 0; i < job->place_count && !nodes->rejoins; i++) {
-            mst_place_go_on(&job->places[i]);
-        }
         return;
     }
     if (nodes->silent_since_ns == 0) {
@@ -439,9 +480,11 @@ static void on_silence(struct mst_job *job)
     } else if (job->ending == MST_GOES_ON &&
                now_ns - nodes->silent_since_ns >
                    (uint64_t)job->options->service_wait_ms * NS_PER_MS) {
-        mst_say("the service at %s did not answer for %" PRId64
+        mst_say("the service at %s did not answer for %" PRId64 ".%" PRId64
                 " s (--service-wait); this node ends",
-                nodes->addr, job->options->service_wait_ms / 1000);
+                nodes->addr, job->options->service_wait_ms / 1000,
+                job->options->service_wait_ms % 1000 / 100);
+        nodes->alone = "the service did not answer";
         job->launch_code = MST_EXIT_LAUNCHER;
         mst_job_end(job, MST_ENDS_ALONE, SIGTERM);
     }
@@ -452,6 +495,7 @@ static void on_tick(uv_timer_t *timer)
     struct mst_job *job = timer->data;
 
     if (!job->closing && !job->nodes.joining) {
+        mst_session_retry(&job->session);
         on_silence(job);
         mst_job_look(job);
     }
@@ -475,14 +519,21 @@ bool mst_nodes_prepare(struct mst_job *job)
     return true;
 }
 
-void mst_nodes_release(struct mst_job *job)
+void mst_nodes_forget(struct mst_job *job)
 {
     if (job->nodes.secret_made) {
         (void)unlink(job->nodes.secret);
+        job->nodes.secret_made = false;
     }
     if (job->nodes.secret_fd >= 0) {
         (void)close(job->nodes.secret_fd);
+        job->nodes.secret_fd = -1;
     }
+}
+
+void mst_nodes_release(struct mst_job *job)
+{
+    mst_nodes_forget(job);
     free(job->nodes.peers);
     free(job->nodes.ranks_here);
 }

@@ -44,13 +44,15 @@ struct mst_nodes {
     char master_addr[MST_NODES_ADDRESS_MAX];
     uint16_t master_port;
     uint64_t silent_since_ns; /* 0: the service answers */
+    const char *alone;        /* why this node ends without the others */
     uint64_t over_ns;         /* when nothing ran here any more; 0: it does */
     uv_timer_t tick;
     uv_work_t work;
     int64_t work_index, work_timeout_ms;
     struct muster_error work_error;
     muster_status work_status;
-    struct mst_note state, restarts, finished, end, cause;
+    struct mst_note state, finished, end, cause;
+    struct mst_counter restarts;
 
     /* Written by the client's threads: under the run's lock. */
     struct mst_peer *peers; /* nodes_max */
@@ -67,14 +69,18 @@ struct mst_nodes {
 };
 
 struct mst_job;
+struct mst_place;
 
 /* Before anything runs: who is node 0, and for the others what the run is, which is taken into the
  * job's options. 0, or the exit code after one line. */
 int mst_nodes_enter(struct mst_job *job);
 
-/* credentials.c: takes the secret that was given, or makes one on node 0, and cleans this process's
- * environment of any other. 0, or the exit code after one line. */
+/* credentials.c: takes the secret that was given, and cleans this process's environment of any
+ * other. 0, or the exit code after one line. */
 int mst_nodes_credentials(struct mst_job *job);
+
+/* Node 0, before the service starts: the secret, if it is to make one. 0, or the exit code. */
+int mst_nodes_secret(struct mst_job *job);
 
 /* join.c: how its service is reached. */
 struct mst_session_target mst_nodes_target(const struct mst_job *job, int64_t timeout_ms);
@@ -94,14 +100,18 @@ void mst_nodes_begin(struct mst_job *job);
 bool mst_nodes_prepare(struct mst_job *job); /* false: out of memory */
 void mst_nodes_release(struct mst_job *job);
 
+/* What lies in folders for the time of the run. Also from where the run ends at once. */
+void mst_nodes_forget(struct mst_job *job);
+
 /* On the loop, whenever something was told: acts on it. */
 void mst_nodes_look(struct mst_job *job);
 
 /* The run ends by this node's decision: the others are told. */
 void mst_nodes_end(struct mst_job *job, int number);
 
-/* One more process, or this node as a whole, is started again. */
-void mst_nodes_restarted(struct mst_job *job);
+/* Whether one more process may be started again; of several nodes the service decides, and
+ * mst_place_go_on is called when it has. */
+void mst_nodes_ask_restart(struct mst_job *job, struct mst_place *place);
 
 /* How far this node is, for the others. */
 void mst_nodes_state(struct mst_job *job, enum mst_peer_state state);

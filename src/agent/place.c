@@ -284,7 +284,6 @@ static void start_again(struct mst_place *place)
     uint64_t delay_ms = delay_ms_of(place);
     char name[64], how[128], when[32] = "";
 
-    mst_nodes_restarted(job);
     mst_process_name(place->process, name, sizeof name);
     mst_process_how(place->process, how, sizeof how);
     if (delay_ms > 0) {
@@ -292,8 +291,23 @@ static void start_again(struct mst_place *place)
     }
     mst_say("%s %s; starting it again%s (%" PRIu32 " of %" PRIu32 ")", name, how, when,
             job->restarts, job->options->max_restarts);
-    place->state = MST_PLACE_WAITS;
     (void)uv_timer_start(&place->again, on_again, delay_ms, 0);
+}
+
+void mst_place_go_on(struct mst_place *place, bool may)
+{
+    const struct mst_job *job = place->job;
+
+    if (place->state != MST_PLACE_WAITS) {
+        return; /* the run has ended meanwhile */
+    }
+    if (may) {
+        start_again(place);
+    } else {
+        mst_say("#%" PRIu32 " is not started again: %" PRIu32 " of %" PRIu32 " restarts are used",
+                place->index, job->restarts, job->options->max_restarts);
+        give_up(place);
+    }
 }
 
 static void failed(struct mst_place *place)
@@ -303,23 +317,11 @@ static void failed(struct mst_place *place)
     if (job->ending == MST_GOES_ON && job->nodes.rejoins) {
         place->process->excused = true;
         place->state = MST_PLACE_WAITS;
-    } else if (job->ending == MST_GOES_ON && mst_session_silent(&job->session)) {
-        place->state = MST_PLACE_WAITS; /* nobody can be asked whether it is wanted again */
     } else if (job->ending != MST_GOES_ON || job->service_lost != 0 || !job->uses_muster) {
         give_up(place); /* nobody could take it in again */
-    } else if (job->restarts >= job->options->max_restarts) {
-        mst_say("#%" PRIu32 " is not started again: %" PRIu32 " of %" PRIu32 " restarts are used",
-                place->index, job->restarts, job->options->max_restarts);
-        give_up(place);
     } else {
-        start_again(place);
-    }
-}
-
-void mst_place_go_on(struct mst_place *place)
-{
-    if (place->state == MST_PLACE_WAITS && !uv_is_active((uv_handle_t *)&place->again)) {
-        failed(place);
+        place->state = MST_PLACE_WAITS;
+        mst_nodes_ask_restart(job, place);
     }
 }
 

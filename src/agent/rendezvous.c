@@ -161,49 +161,43 @@ bool mst_rendezvous_reach(const char *host, char *name, size_t room)
     return false;
 }
 
-/* Nothing is sent: the kernel only looks at its routes. */
-void mst_rendezvous_own(const char *remote, char *own, size_t room)
+/* The next name of a list; false: that was all. */
+static bool next_name(const char **list, char *name, size_t room)
 {
-    struct sockaddr_storage address = {0};
-    char host[256], port[8];
-    uint16_t number;
-    socklen_t size;
-    int fd;
+    size_t size;
 
-    own[0] = '\0';
-    if (!mst_rendezvous_split(remote, host, sizeof host, &number)) {
-        return;
+    while (*list != NULL && **list != '\0') {
+        size = strcspn(*list, ",");
+        (void)snprintf(name, room, "%.*s", (int)size, *list);
+        *list += size + ((*list)[size] == ',');
+        if (size > 0 && size < room) {
+            return true;
+        }
     }
-    (void)snprintf(port, sizeof port, "%u", (unsigned)number);
-    if (!look_up(host, port, &address, &size)) {
-        return;
-    }
-    fd = socket(address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) {
-        return;
-    }
-    if (connect(fd, (struct sockaddr *)&address, size) != 0 ||
-        getsockname(fd, (struct sockaddr *)&address, &size) != 0 ||
-        !number_of((struct sockaddr *)&address, own, room)) {
-        own[0] = '\0';
-    }
-    (void)close(fd);
+    return false;
 }
 
-bool mst_rendezvous_listed(const char *list, const char *name, const char *other)
+bool mst_rendezvous_listed(const char *list, const char *name)
 {
-    const char *const names[] = {name, other};
+    char one[256];
 
-    while (list != NULL && *list != '\0') {
-        size_t size = strcspn(list, ",");
-
-        for (size_t i = 0; i < 2; i++) {
-            if (size > 0 && names[i] != NULL && strlen(names[i]) == size &&
-                memcmp(names[i], list, size) == 0) {
-                return true;
-            }
+    while (next_name(&list, one, sizeof one)) {
+        if (strcmp(one, name) == 0) {
+            return true;
         }
-        list += size + (list[size] == ',');
+    }
+    return false;
+}
+
+bool mst_rendezvous_names(const char *list, const char *host)
+{
+    char one[256], number[256];
+
+    while (next_name(&list, one, sizeof one)) {
+        if (strcmp(one, host) == 0 || find_interface(one, AF_INET, number, sizeof number) ||
+            find_interface(one, AF_INET6, number, sizeof number)) {
+            return true;
+        }
     }
     return false;
 }

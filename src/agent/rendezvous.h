@@ -25,10 +25,10 @@ void mst_rendezvous_join(const char *host, uint16_t port, char *address, size_t 
  * else. False: there is none, and it is loopback. */
 bool mst_rendezvous_reach(const char *host, char *name, size_t room);
 
-/* The address of this machine that packets to `remote` (HOST:PORT) come from; empty: unknown. */
-void mst_rendezvous_own(const char *remote, char *own, size_t room);
+/* Whether `list` (commas; NULL: empty) holds the name. */
+bool mst_rendezvous_listed(const char *list, const char *name);
 
-/* Whether `list` (commas) holds one of the names. NULLs and empty names are in no list. */
-bool mst_rendezvous_listed(const char *list, const char *name, const char *other);
+/* Whether it holds the name of this machine, `host`, or one of its addresses. */
+bool mst_rendezvous_names(const char *list, const char *host);
 
 #endif

@@ -188,6 +188,7 @@ static void stop(struct mst_job *job, int number)
         mst_say("stopped by signal %d (%s) while it joined job '%s'", number, strsignal(number),
                 job->name);
         mst_say_directly(job);
+        mst_nodes_forget(job);
         _exit(128 + number);
     }
     job->signal = number;
@@ -288,8 +289,11 @@ static int start_service(struct mst_job *job)
     struct mst_nodes *nodes = &job->nodes;
     struct mst_session_target target;
     struct muster_error err;
-    int code;
+    int code = mst_nodes_secret(job);
 
+    if (code != 0) {
+        return code;
+    }
     job->service.secret = nodes->secret;
     job->service.secret_made = nodes->secret_made;
     job->service.secret_fd = nodes->secret_fd;
@@ -418,6 +422,7 @@ int mst_run(const struct mst_run_options *options)
             mst_session_close(&job.session); /* its callbacks wake the loop */
             mst_service_kill(&job.service);
             mst_service_forget(&job.service);
+            mst_nodes_forget(&job);
             end_loop(&job); /* signals end us again: nothing is left that needs us, but a reader */
             mst_say_directly(&job);
             mst_cause_tell(&job);

@@ -191,52 +191,67 @@ void mst_session_say_again(struct mst_session *session, struct mst_process *proc
 
 static void post_note(struct mst_note *note);
 
+static bool no_room(muster_status status)
+{
+    return status == MUSTER_ENOMEM || status == MUSTER_ENOSPACE;
+}
+
 static void on_written(void *ctx, const struct mst_reply *reply)
 {
     struct mst_note *note = ctx;
 
     note->status = reply->status;
+    note->owed = no_room(reply->status);
     if (note->again) {
         post_note(note);
-    } else {
+    } else if (!note->owed) {
         note->told = true;
         note->session->events.turn(note->session->events.ctx);
     }
 }
 
-static enum mst_write_kind kind_of(const struct mst_note *note)
+/* Of an ended session there is no answer: what becomes of it decides. */
+static void on_counted(void *ctx, const struct mst_reply *reply)
 {
-    if (note->delta != 0) {
-        return MST_ADD;
+    struct mst_counter *counter = ctx; /* its note, the first in it */
+
+    counter->note.owed = no_room(reply->status);
+    if (counter->note.owed || reply->status == MUSTER_EFENCED ||
+        reply->status == MUSTER_ECANCELLED) {
+        return;
     }
-    return note->insert ? MST_INSERT : MST_PUT;
+    counter->answered = true;
+    counter->sum = reply->status == MUSTER_OK ? reply->number : INT64_MAX;
+    counter->note.session->events.turn(counter->note.session->events.ctx);
 }
 
 /* With the client's lock held. */
 static void post_note(struct mst_note *note)
 {
-    struct mst_write op = {.kind = kind_of(note),
+    struct mst_write op = {.kind = note->insert ? MST_INSERT : MST_PUT,
                            .owned = note->owned,
                            .key = mst_slice_text(note->key),
-                           .value = mst_slice_text(note->value),
-                           .delta = note->delta};
+                           .value = mst_slice_text(note->value)};
     struct mst_request request = {.command = MST_WRITE, .write = {.ops = &op, .count = 1}};
 
+    if (note->counts) {
+        op.kind = MST_ADD;
+        op.delta = 1;
+    }
     note->again = false;
-    note->delta = 0;
-    note->post = (struct mst_lib_post){.complete = on_written, .ctx = note};
+    note->post =
+        (struct mst_lib_post){.complete = note->counts ? on_counted : on_written, .ctx = note};
     note->status = mst_lib_post(note->session->client, &request, UINT64_MAX, &note->post);
-    note->told = note->status != MUSTER_OK;
+    note->owed = no_room(note->status);
+    note->told = note->status != MUSTER_OK && !note->owed;
 }
 
-/* What is under way goes first. */
-static void send_note(struct mst_session *session, struct mst_note *note)
+static void keep_note(struct mst_session *session, struct mst_note *note)
 {
-    note->session = session;
-    note->told = false;
-    note->again = note->post.open;
-    if (!note->again) {
-        post_note(note);
+    if (note->session == NULL) {
+        note->session = session;
+        note->next = session->notes;
+        session->notes = note;
     }
 }
 
@@ -247,18 +262,64 @@ void mst_session_write(struct mst_session *session, struct mst_note *note, const
     }
     mst_lib_lock(session->client);
     (void)snprintf(note->value, sizeof note->value, "%s", value);
-    send_note(session, note);
+    keep_note(session, note);
+    note->told = false;
+    note->again = note->post.open; /* what is under way goes first */
+    if (!note->again) {
+        post_note(note);
+    }
     mst_lib_unlock(session->client);
 }
 
-void mst_session_add(struct mst_session *session, struct mst_note *note, int64_t delta)
+void mst_session_ask(struct mst_session *session, struct mst_counter *counter)
 {
     if (session->client == NULL) {
         return;
     }
     mst_lib_lock(session->client);
-    note->delta += delta;
-    send_note(session, note);
+    counter->note.counts = true;
+    keep_note(session, &counter->note);
+    counter->asked++;
+    if (counter->asked == 1) {
+        post_note(&counter->note);
+    }
+    mst_lib_unlock(session->client);
+}
+
+bool mst_session_answer(struct mst_session *session, struct mst_counter *counter, int64_t *sum_out)
+{
+    bool answered = false;
+
+    if (session->client != NULL) {
+        mst_lib_lock(session->client);
+        answered = counter->answered;
+        if (answered) {
+            *sum_out = counter->sum;
+            counter->answered = false;
+            counter->asked--;
+            if (counter->asked > 0) {
+                post_note(&counter->note);
+            }
+        }
+        mst_lib_unlock(session->client);
+    }
+    return answered;
+}
+
+void mst_session_retry(struct mst_session *session)
+{
+    if (session->client == NULL) {
+        return;
+    }
+    mst_lib_lock(session->client);
+    if (session->events.turn != NULL && !session->watch.open) {
+        watch_on(session);
+    }
+    for (struct mst_note *note = session->notes; note != NULL; note = note->next) {
+        if (note->owed) {
+            post_note(note);
+        }
+    }
     mst_lib_unlock(session->client);
 }
 

@@ -27,18 +27,29 @@ struct mst_session {
     uint64_t revision; /* the watch goes on after it */
     struct mst_lib_post watch;
     bool refused; /* a word about a death, for want of room */
+    struct mst_note *notes; /* that were written */
 };
 
 /* A key that is written without waiting; a later value takes the place of one under way. */
 struct mst_note {
     struct mst_session *session;
+    struct mst_note *next; /* of the session's */
     struct mst_lib_post post;
     bool again, told;
+    bool owed;            /* the service had no room for it just now */
     muster_status status; /* once told */
     bool insert, owned;
-    int64_t delta; /* of a counter: what is still to be added */
+    bool counts; /* it is that of a counter */
     char key[64];
     char value[1024];
+};
+
+/* A key that counts what all nodes may do so often only: each who adds 1 to it gets the sum. */
+struct mst_counter {
+    struct mst_note note;
+    uint32_t asked; /* how often, and the answer was not taken yet */
+    bool answered;
+    int64_t sum;
 };
 
 /* How the service is reached, and as what. */
@@ -78,8 +89,14 @@ void mst_session_say_again(struct mst_session *session, struct mst_process *proc
  * way; the value may change at any time through this). Does not wait. */
 void mst_session_write(struct mst_session *session, struct mst_note *note, const char *value);
 
-/* Adds to the counter that is the note's key. */
-void mst_session_add(struct mst_session *session, struct mst_note *note, int64_t delta);
+/* Adds 1 to the counter. Does not wait: that there is an answer is told as a turn. */
+void mst_session_ask(struct mst_session *session, struct mst_counter *counter);
+
+/* Takes the next answer, if there is one. */
+bool mst_session_answer(struct mst_session *session, struct mst_counter *counter, int64_t *sum_out);
+
+/* Does again what the service had no room for: to be called now and then. */
+void mst_session_retry(struct mst_session *session);
 
 /* Whether the service has answered, or never will; then `status_out` is its word. */
 bool mst_session_told(struct mst_session *session, struct mst_note *note,

@@ -106,16 +106,23 @@ class Cluster:
         return subprocess.run(self.words(number, MUSTER, *arguments), text=True, timeout=60,
                               env=self.environment(number), capture_output=True)
 
+    def pids_in(self, name):
+        said = subprocess.run(["ip", "netns", "pids", self.prefix + name], text=True,
+                              capture_output=True).stdout
+        return [int(pid) for pid in said.split()]
+
+    def pids(self, number):
+        """All that runs on that machine."""
+        return self.pids_in(f"n{number}")
+
     @staticmethod
     def muster_path():
         return MUSTER
 
     def remove(self):
         for name in self.made:
-            left = subprocess.run(["ip", "netns", "pids", self.prefix + name], text=True,
-                                  capture_output=True).stdout.split()
-            for pid in left:
-                os.kill(int(pid), signal.SIGKILL)
+            for pid in self.pids_in(name):
+                os.kill(pid, signal.SIGKILL)
             subprocess.run(["ip", "netns", "delete", self.prefix + name], check=False)
         for directory in self.directories:
             shutil.rmtree(directory, ignore_errors=True)

@@ -6,13 +6,12 @@ import os
 import re
 import select
 import signal
-import subprocess
 
 import pytest
 
 from conftest import WAIT_S, Process
 from nodes import Cluster, Losses, joining, missing
-from running import RANK
+from running import RANK, wait_gone
 from test_demo import CHARLM, EVENT, HOLD, STEPS, digest, events, folder, result  # noqa: F401
 
 WHY_NOT = missing()
@@ -57,7 +56,7 @@ def cluster(env):
 class Nodes:
     """A run of one program on the first machines of a cluster, each a process in `on`."""
 
-    def __init__(self, cluster, program, *flags, count=3, nnodes=None, **variables):
+    def __init__(self, cluster, program, *flags, count=3, nnodes=None, others=(), **variables):
         self.cluster = cluster
         self.job = "over-all"
         self.variables = variables
@@ -66,7 +65,7 @@ class Nodes:
         self.on = [first]
         self.words = joining(first)
         for number in range(1, count):
-            self.join(number, "--node-rank", number)
+            self.join(number, "--node-rank", number, *others)
 
     def join(self, number, *more):
         words = joining(self.on[0], *more)
@@ -120,6 +119,12 @@ class Nodes:
 
     def codes(self):
         return [process.wait() for process in self.on]
+
+    def service(self):
+        """The pid of the run's service, a child of node 0's run."""
+        (service,) = [pid for pid in self.cluster.pids(0)
+                      if "\0serve\0" in open(f"/proc/{pid}/cmdline", encoding="utf-8").read()]
+        return service
 
 
 def all_well(nodes, ranks):
@@ -407,17 +412,10 @@ def test_a_killed_run_of_node_0_costs_the_ranks_of_its_node(cluster):
     nodes.entered(6)
     nodes.on[0].process.kill()  # its output goes on: it is the service's too
     ranks = nodes.entered(4, generation=2)
-    service = [int(pid) for pid in subprocess.run(
-        ["ip", "netns", "pids", cluster.prefix + "n0"], text=True,
-        capture_output=True).stdout.split()]
-    ends = [os.pidfd_open(pid) for pid in service]
+    ends = [os.pidfd_open(pid) for pid in cluster.pids(0)]
     nodes.on = nodes.on[1:]
     all_well(nodes, ranks)
-    for end in ends:
-        poll = select.poll()
-        poll.register(end, select.POLLIN)
-        assert poll.poll(WAIT_S * 1000), "something of node 0 lives"
-        os.close(end)
+    wait_gone(*ends)
     assert os.listdir(cluster.directories[0]) == []
     assert os.listdir(cluster.environment(0)["MUSTER_STATE_DIR"]) == []  # nor the secret
 
@@ -426,11 +424,7 @@ def test_a_killed_service_costs_nobody_anything(cluster):
     """It comes back from its journal, where the others look for it."""
     nodes = Nodes(cluster, [RANK])
     ranks = nodes.entered(6)
-    with open(f"/proc/{nodes.on[0].pid}/task/{nodes.on[0].pid}/children", encoding="ascii") as file:
-        children = [int(pid) for pid in file.read().split()]
-    (service,) = [pid for pid in children
-                  if "\0serve\0" in open(f"/proc/{pid}/cmdline", encoding="utf-8").read()]
-    os.kill(service, signal.SIGKILL)
+    os.kill(nodes.service(), signal.SIGKILL)
     all_well(nodes, ranks)
     assert list(nodes.generations()) == [1]
 
@@ -454,8 +448,101 @@ def test_a_node_that_may_not_come_back_ends_with_1(cluster):
     cluster.cable(1, "up")
     cut = nodes.on.pop(1)
     assert cut.wait() == 1
-    assert "is not started again: 0 of 0 restarts are used" in cut.log.lines[-1]
+    assert cut.log.having("is not started again: 0 of 0 restarts are used")
+    assert cut.log.lines[-1].endswith(
+        "node 1 (host-1) ended without the others: it was given up, and no restart is left")
     all_well(nodes, ranks)
+
+
+def test_restarts_of_several_nodes_at_once_are_not_too_many(cluster):
+    """The service decides whose is the last one."""
+    nodes = Nodes(cluster, [RANK], "--max-restarts", 3, "--min-size", 1)
+    ranks = nodes.entered(6)
+    for process in nodes.on:
+        process.signal(signal.SIGSTOP)
+    for rank in ranks.values():
+        if rank["index"] != 0:
+            os.kill(rank["pid"], signal.SIGKILL)
+    for process in nodes.on:
+        process.signal(signal.SIGCONT)
+    ranks = nodes.entered(4, generation=2)
+    for number in (1, 2, 3):
+        assert sum(len(process.log.having(f"starting it again ({number} of 3)"))
+                   for process in nodes.on) == 1, nodes.told()
+    assert sum(len(process.log.having("3 of 3 restarts are used")) for process in nodes.on) == 2
+    all_well(nodes, ranks)
+
+
+def test_node_0_that_stood_still_comes_back_too(cluster):
+    nodes = Nodes(cluster, [RANK], "--lease", SHORT_LEASE, "--avoid", "host-9", count=2)
+    nodes.entered(4)
+    nodes.on[0].signal(signal.SIGSTOP)
+    nodes.on[1].out.wait_for("entered generation=2", "size=2")
+    nodes.on[0].signal(signal.SIGCONT)
+    nodes.on[0].log.wait_for("node 0 (host-0) was given up", "comes back as a newcomer (1 of 3)")
+    all_well(nodes, nodes.entered(4, generation=2))
+
+
+def test_a_signal_while_node_0_comes_back_leaves_no_secret(cluster):
+    nodes = Nodes(cluster, [RANK], "--lease", SHORT_LEASE, count=2)
+    nodes.entered(4)
+    nodes.on[0].signal(signal.SIGSTOP)
+    nodes.on[1].out.wait_for("entered generation=2", "size=2")
+    service = nodes.service()
+    nodes.on[0].signal(signal.SIGCONT)
+    nodes.on[0].log.wait_for("comes back as a newcomer")
+    os.kill(service, signal.SIGSTOP)  # so that it does not come far
+    nodes.on[0].signal(signal.SIGTERM)
+    assert nodes.on[0].wait() == 143
+    os.kill(service, signal.SIGCONT)
+    assert os.listdir(cluster.environment(0)["MUSTER_STATE_DIR"]) == []
+
+
+# ---- when node 0 cannot be reached ----
+
+
+def test_a_lost_node_0_is_waited_for_and_then_named(cluster):
+    """Its cable is cut for good: the others wait for its service, then end with one line. It goes
+    on alone, which a run of one node and more may."""
+    nodes = Nodes(cluster, [RANK], "--lease", SHORT_LEASE, nnodes="1:3",
+                  others=("--service-wait", "1s"))
+    for number in (1, 2):
+        nodes.on[number].log.wait_for("this is node")
+    nodes.entered(6)
+    cluster.cable(0, "down")
+    for number in (1, 2):
+        process = nodes.on[number]
+        assert process.wait() == 125
+        assert process.log.having("does not answer; the ranks have stopped and wait for it")
+        assert process.log.having("did not answer for 1.0 s (--service-wait); this node ends")
+        assert process.log.lines[-1].endswith(
+            f"node {number} (host-{number}) ended without the others: the service did not answer")
+    nodes.on = nodes.on[:1]
+    all_well(nodes, nodes.entered(2, generation=2))
+
+
+def test_a_node_that_is_done_does_not_wait_for_a_lost_service_for_ever(cluster):
+    """How the others ended it cannot know, so it does not end well."""
+    program = 'test "$GROUP_RANK" = 1 && exit 0; exec tail -f /dev/null'
+    nodes = Nodes(cluster, ["sh", "-c", program], "--lease", SHORT_LEASE, count=2,
+                  others=("--service-wait", "500ms"))
+    nodes.on[1].log.wait_for("this is node 1")
+    cluster.cable(0, "down")
+    assert nodes.on[1].wait() == 125
+    assert "ended without the others: the service did not answer" in nodes.on[1].log.lines[-1]
+    nodes.on[0].signal(signal.SIGTERM)
+    assert nodes.on[0].wait() != 0
+
+
+def test_killed_runs_of_all_nodes_leave_no_process(cluster):
+    nodes = Nodes(cluster, [RANK], "--lease", SHORT_LEASE)
+    nodes.entered(6)
+    left = [os.pidfd_open(pid) for number in range(3) for pid in cluster.pids(number)
+            if pid not in {process.pid for process in nodes.on}]
+    assert len(left) >= 3 * 3  # keepers and ranks, and the service
+    for process in nodes.on:
+        process.process.kill()
+    wait_gone(*left)
 
 
 # ---- the end, alike on all nodes ----
@@ -506,8 +593,6 @@ def test_nothing_is_left(cluster):
     assert nodes.codes() == [0, 0, 0], nodes.told()
     for number in range(3):
         assert os.listdir(cluster.directories[number]) == []
-        left = subprocess.run(["ip", "netns", "pids", cluster.prefix + f"n{number}"], text=True,
-                              capture_output=True).stdout
-        assert left == ""
+        assert cluster.pids(number) == []
     home = cluster.environment(0)["MUSTER_STATE_DIR"]
     assert os.listdir(home) == []

@@ -3,6 +3,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -57,25 +58,30 @@ static void what_is_not_every_address_is_itself(void **state)
     assert_string_not_equal(name, "");
 }
 
-static void the_own_address_is_that_of_the_way(void **state)
-{
-    char own[64];
-
-    (void)state;
-    mst_rendezvous_own("127.0.0.1:9", own, sizeof own);
-    assert_string_equal(own, "127.0.0.1");
-    mst_rendezvous_own("nowhere", own, sizeof own);
-    assert_string_equal(own, "");
-}
-
 static void lists_hold_whole_names(void **state)
 {
     (void)state;
-    assert_true(mst_rendezvous_listed("a,node-1,b", "node-1", ""));
-    assert_true(mst_rendezvous_listed("10.0.0.1", "x", "10.0.0.1"));
-    assert_false(mst_rendezvous_listed("node-10,,no", "node-1", ""));
-    assert_false(mst_rendezvous_listed("", "node-1", ""));
-    assert_false(mst_rendezvous_listed(NULL, "node-1", NULL));
+    assert_true(mst_rendezvous_listed("a,node-1,b", "node-1"));
+    assert_true(mst_rendezvous_listed("10.0.0.1", "10.0.0.1"));
+    assert_false(mst_rendezvous_listed("node-10,,no", "node-1"));
+    assert_false(mst_rendezvous_listed("", ""));
+    assert_false(mst_rendezvous_listed(",,", ""));
+    assert_false(mst_rendezvous_listed(NULL, "node-1"));
+}
+
+static void a_machine_is_named_by_name_or_address(void **state)
+{
+    char list[80], own[64];
+
+    (void)state;
+    assert_true(mst_rendezvous_names("other,node-1", "node-1"));
+    assert_false(mst_rendezvous_names("other,0.0.0.1", "node-1"));
+    assert_false(mst_rendezvous_names("127.0.0.1", "node-1")); /* everybody's */
+    assert_false(mst_rendezvous_names(NULL, "node-1"));
+    if (mst_rendezvous_reach("0.0.0.0", own, sizeof own)) {
+        (void)snprintf(list, sizeof list, "other,%s", own);
+        assert_true(mst_rendezvous_names(list, "node-1"));
+    }
 }
 
 int main(void)
@@ -84,8 +90,8 @@ int main(void)
         cmocka_unit_test(addresses_are_split_and_joined),
         cmocka_unit_test(a_free_port_can_be_had),
         cmocka_unit_test(what_is_not_every_address_is_itself),
-        cmocka_unit_test(the_own_address_is_that_of_the_way),
         cmocka_unit_test(lists_hold_whole_names),
+        cmocka_unit_test(a_machine_is_named_by_name_or_address),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
