@@ -525,15 +525,14 @@ void mst_nodes_forget(struct mst_job *job)
         (void)unlink(job->nodes.secret);
         job->nodes.secret_made = false;
     }
-    if (job->nodes.secret_fd >= 0) {
-        (void)close(job->nodes.secret_fd);
-        job->nodes.secret_fd = -1;
-    }
 }
 
 void mst_nodes_release(struct mst_job *job)
 {
     mst_nodes_forget(job);
+    if (job->nodes.secret_fd >= 0) {
+        (void)close(job->nodes.secret_fd);
+    }
     free(job->nodes.peers);
     free(job->nodes.ranks_here);
 }

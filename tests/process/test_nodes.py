@@ -263,9 +263,21 @@ def test_a_host_to_be_avoided_is_kept_out(cluster):
     assert nodes.on[0].wait() == 0
 
 
-def test_node_0_keeps_itself_out_too(cluster):
-    done = cluster.muster(0, "run", "--nnodes", 2, "--avoid", "host-0", "--", "true")
+@pytest.mark.parametrize("name", ["host-0", "10.77.0.1"])
+def test_node_0_keeps_itself_out_too(cluster, name):
+    done = cluster.muster(0, "run", "--nnodes", 2, "--avoid", name, "--", "true")
     assert (done.returncode, done.stdout) == (125, "")
+    assert "this node (host-0) is kept out of the run by --avoid" in done.stderr
+
+
+def test_node_0_of_a_step_cannot_be_avoided(cluster):
+    """All nodes get the same words; none waits for one that will not come."""
+    on = [cluster.start(number, "run", "--avoid", "host-0,10.77.0.1", "--", "true", **step(number))
+          for number in range(3)]
+    assert [process.wait() for process in on] == [125, 125, 125]
+    assert "this node (host-0) is kept out" in on[0].log.lines[-1]
+    for process in on[1:]:
+        assert "the service of the run would be on 10.77.0.1, which is node 0" in process.log.lines[-1]
 
 
 def test_a_service_that_is_not_there_is_waited_for_and_named(cluster):
@@ -493,7 +505,7 @@ def test_a_signal_while_node_0_comes_back_leaves_no_secret(cluster):
     nodes.on[0].log.wait_for("comes back as a newcomer")
     os.kill(service, signal.SIGSTOP)  # so that it does not come far
     nodes.on[0].signal(signal.SIGTERM)
-    assert nodes.on[0].wait() == 143
+    assert nodes.on[0].process.wait(WAIT_S) == 143  # its output goes on: it is the service's too
     os.kill(service, signal.SIGCONT)
     assert os.listdir(cluster.environment(0)["MUSTER_STATE_DIR"]) == []
 
@@ -532,6 +544,18 @@ def test_a_node_that_is_done_does_not_wait_for_a_lost_service_for_ever(cluster):
     assert "ended without the others: the service did not answer" in nodes.on[1].log.lines[-1]
     nodes.on[0].signal(signal.SIGTERM)
     assert nodes.on[0].wait() != 0
+
+
+def test_a_service_that_hangs_does_not_hold_node_0_for_ever(cluster):
+    """Whether the others have gone cannot be asked."""
+    nodes = Nodes(cluster, [RANK], "--lease", SHORT_LEASE, count=2)
+    nodes.entered(4)
+    os.kill(nodes.service(), signal.SIGSTOP)
+    nodes.on[0].log.wait_for("does not answer")
+    nodes.on[0].signal(signal.SIGTERM)
+    assert nodes.on[0].wait() == 143
+    assert "stopped by signal 15" in nodes.on[0].log.lines[-1]
+    assert os.listdir(cluster.environment(0)["MUSTER_STATE_DIR"]) == []
 
 
 def test_killed_runs_of_all_nodes_leave_no_process(cluster):

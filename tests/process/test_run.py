@@ -18,6 +18,8 @@ import pytest
 from conftest import MUSTER, WAIT_S, sanitized
 from running import RANK, Run, wait_gone
 
+HANG_S = 0.9  # more than 0.8 of the lease, which only time can show
+
 
 @pytest.fixture
 def run(spawn, muster):
@@ -536,3 +538,16 @@ def test_the_environment_says_what_flags_say(muster, env):
     assert ranks("--nproc_per_node=2", MUSTER_NPROC="3") == ["2"] * 2
     # In a worker of torchrun they speak of that run.
     assert ranks(PET_NPROC_PER_NODE="3", TORCHELASTIC_RUN_ID="x") == ["1"]
+
+
+def test_a_rank_that_dies_while_the_service_hangs_is_started_again(run):
+    """Its replacement waits for the service, as it would for one on its way back."""
+    started = run(2, "--lease", "1s")
+    ranks = started.entered()
+    service = started.service()
+    os.kill(service, signal.SIGSTOP)
+    select.poll().poll(HANG_S * 1000)
+    os.kill(ranks[1]["pid"], signal.SIGKILL)
+    started.log.wait_for("rank 1 (#1,", "starting it again (1 of 3)")
+    os.kill(service, signal.SIGCONT)
+    started.all_well(started.entered(generation=2))
