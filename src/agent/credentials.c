@@ -81,18 +81,12 @@ int mst_nodes_credentials(struct mst_job *job)
         code = take_descriptor(job);
     } else if (options->secret_file != NULL) {
         (void)snprintf(nodes->secret, sizeof nodes->secret, "%s", options->secret_file);
+    } else if (nodes->first && !options->insecure) {
+        code = make_file(job);
     }
     if (code == 0 && !clean_environment(nodes)) {
         mst_say("out of memory");
         code = MST_EXIT_LAUNCHER;
     }
     return code;
-}
-
-int mst_nodes_secret(struct mst_job *job)
-{
-    const struct mst_run_options *options = job->options;
-    bool given = options->secret_fd >= 0 || options->secret_file != NULL || options->insecure;
-
-    return options->nodes_max == 1 || given ? 0 : make_file(job);
 }

@@ -11,6 +11,7 @@
 #include "agent/job.h"
 #include "agent/launched.h"
 #include "agent/rendezvous.h"
+#include "io/elsewhere.h"
 #include "muster/key.h"
 
 #define ANY_ADDRESS "0.0.0.0:0"
@@ -464,6 +465,26 @@ static void on_work(uv_work_t *work)
     }
 }
 
+/* Commands that are typed here find the job. Without that they need --addr, and no more. */
+static void be_found(struct mst_job *job)
+{
+    struct mst_nodes *nodes = &job->nodes;
+    struct mst_elsewhere where = {.insecure = job->options->insecure};
+    struct muster_error err;
+
+    if (nodes->first || nodes->found_here) {
+        return;
+    }
+    copy(where.addr, sizeof where.addr, nodes->addr);
+    if (nodes->secret[0] != '\0' && realpath(nodes->secret, where.secret) == NULL) {
+        where.secret[0] = '\0';
+    }
+    nodes->found_here = mst_elsewhere_keep(job->name, &where, &nodes->elsewhere, &err) == MUSTER_OK;
+    if (!nodes->found_here) {
+        mst_say("%s; commands on this machine need --addr %s", err.text, nodes->addr);
+    }
+}
+
 static void on_worked(uv_work_t *work, int ignored)
 {
     struct mst_job *job = work->data;
@@ -482,6 +503,7 @@ static void on_worked(uv_work_t *work, int ignored)
     } else {
         mst_nodes_begin(job);
         nodes->rejoins = false;
+        be_found(job);
         mst_say("this is node %" PRIu32 " of job '%s', with #%" PRIu32 " to #%" PRIu32,
                 nodes->number, job->name, job->places[0].index,
                 job->places[job->place_count - 1].index);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "agent/job.h"
+#include "io/elsewhere.h"
 
 #define TICK_MS 500u
 #define NS_PER_MS 1000000u
@@ -521,6 +522,10 @@ bool mst_nodes_prepare(struct mst_job *job)
 
 void mst_nodes_forget(struct mst_job *job)
 {
+    if (job->nodes.found_here) {
+        mst_elsewhere_forget(job->name, job->nodes.elsewhere);
+        job->nodes.found_here = false;
+    }
     if (job->nodes.secret_made) {
         (void)unlink(job->nodes.secret);
         job->nodes.secret_made = false;

@@ -41,6 +41,8 @@ struct mst_nodes {
     char secret[MST_NODES_PATH_MAX];  /* the file; empty: none */
     bool secret_made;                 /* it goes with the run */
     int secret_fd;                    /* instead of a file, for all children; -1: none */
+    bool found_here; /* commands on this machine are told where the service is... */
+    int elsewhere;   /* ...through this file, unless another process does; -1 */
     char master_addr[MST_NODES_ADDRESS_MAX];
     uint16_t master_port;
     uint64_t silent_since_ns; /* 0: the service answers */
@@ -75,12 +77,9 @@ struct mst_place;
  * job's options. 0, or the exit code after one line. */
 int mst_nodes_enter(struct mst_job *job);
 
-/* credentials.c: takes the secret that was given, and cleans this process's environment of any
- * other. 0, or the exit code after one line. */
+/* credentials.c: takes the secret that was given, or makes one on node 0, and cleans this process's
+ * environment of any other. 0, or the exit code after one line. */
 int mst_nodes_credentials(struct mst_job *job);
-
-/* Node 0, before the service starts: the secret, if it is to make one. 0, or the exit code. */
-int mst_nodes_secret(struct mst_job *job);
 
 /* join.c: how its service is reached. */
 struct mst_session_target mst_nodes_target(const struct mst_job *job, int64_t timeout_ms);

@@ -289,11 +289,8 @@ static int start_service(struct mst_job *job)
     struct mst_nodes *nodes = &job->nodes;
     struct mst_session_target target;
     struct muster_error err;
-    int code = mst_nodes_secret(job);
+    int code;
 
-    if (code != 0) {
-        return code;
-    }
     job->service.secret = nodes->secret;
     job->service.secret_made = nodes->secret_made;
     job->service.secret_fd = nodes->secret_fd;

@@ -61,9 +61,8 @@ static int run(struct mst_cli *cli)
         return code;
     }
     mst_cli_forget_place();
-    options.addr = place.addr;
     options.job = job;
-    mst_cli_pass_secret(cli, &options);
+    mst_cli_reach(cli, &place, &options);
     options.index = MUSTER_INDEX_ANY;
     options.size_of_job = (uint32_t)mst_cli_number(cli, "number");
     options.min_size = options.size_of_job;

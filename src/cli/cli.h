@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "io/elsewhere.h"
 #include "io/secret.h"
-#include "io/socket_dir.h"
 #include "msg/settings.h"
 #include "muster/muster.h"
 
@@ -106,6 +106,7 @@ void mst_cli_tell(const char *format, ...) __attribute__((format(printf, 1, 2)))
 struct mst_cli_place {
     char addr[512];
     char job[MST_SOCKET_PATH_MAX];
+    struct mst_elsewhere elsewhere; /* if it is on another machine: how it is reached */
 };
 
 /* --addr and -j, else the service in the runtime directory. OK, or an exit code after one line: no
@@ -123,6 +124,11 @@ int mst_cli_secret(const struct mst_cli *cli, struct mst_secret *out);
 
 /* The same for a client, which reads it by itself. */
 void mst_cli_pass_secret(const struct mst_cli *cli, struct muster_client_options *options);
+
+/* Address and secret for a client, which keeps neither. The secret that the job has goes behind one
+ * that the user has. */
+void mst_cli_reach(const struct mst_cli *cli, const struct mst_cli_place *place,
+                   struct muster_client_options *options);
 
 /* mst_cli_locate, and a session without membership. */
 int mst_cli_observe(const struct mst_cli *cli, muster_client **out, struct mst_cli_place *place);

@@ -34,22 +34,42 @@ static int no_such_job(const struct mst_cli *cli, const char *job,
     return MST_CLI_FAILED;
 }
 
-/* -j names the service too: each keeps its socket under its job's name. */
-static bool named(const char *job, char path[MST_SOCKET_PATH_MAX])
+static bool reach_socket(struct mst_cli_place *out, const char *path)
 {
-    return mst_socket_path(job, path, false, NULL) == MUSTER_OK && mst_socket_alive(path) != 0;
+    (void)snprintf(out->addr, sizeof out->addr, "unix:%s", path);
+    return true;
+}
+
+static bool reach_elsewhere(struct mst_cli_place *out, const char *path)
+{
+    if (mst_elsewhere_read(path, &out->elsewhere) == 0) {
+        return false;
+    }
+    (void)snprintf(out->addr, sizeof out->addr, "%s", out->elsewhere.addr);
+    return true;
+}
+
+/* -j names the service too: each keeps its socket, or who knows where it is a file, under its job's
+ * name. */
+static bool named(struct mst_cli_place *out)
+{
+    char path[MST_SOCKET_PATH_MAX];
+
+    if (mst_socket_path(out->job, path, false, NULL) == MUSTER_OK && mst_socket_alive(path) != 0) {
+        return reach_socket(out, path);
+    }
+    return mst_elsewhere_path(out->job, path, false, NULL) == MUSTER_OK &&
+           reach_elsewhere(out, path);
 }
 
 static int search(const struct mst_cli *cli, struct mst_cli_place *out)
 {
     struct mst_socket_found found[FOUND_MAX];
-    char path[MST_SOCKET_PATH_MAX];
     struct muster_error err;
     size_t count = 0;
     bool given = mst_cli_given(cli, "job");
 
-    if (given && named(out->job, path)) {
-        (void)snprintf(out->addr, sizeof out->addr, "unix:%s", path);
+    if (given && named(out)) {
         return MST_CLI_OK;
     }
     if (mst_socket_list(found, FOUND_MAX, &count, &err) != MUSTER_OK) {
@@ -69,7 +89,9 @@ static int search(const struct mst_cli *cli, struct mst_cli_place *out)
         return MST_CLI_FAILED;
     }
     memcpy(out->job, found[0].job, sizeof out->job);
-    (void)snprintf(out->addr, sizeof out->addr, "unix:%s", found[0].path);
+    if (!(found[0].elsewhere ? reach_elsewhere : reach_socket)(out, found[0].path)) {
+        return no_such_job(cli, out->job, found, 0); /* it has just ended */
+    }
     return MST_CLI_OK;
 }
 
@@ -81,6 +103,7 @@ int mst_cli_locate(const struct mst_cli *cli, struct mst_cli_place *out)
     if (strlen(job) >= sizeof out->job || strlen(addr) >= sizeof out->addr) {
         return mst_cli_usage(cli, "the job's name or the address is too long");
     }
+    out->elsewhere = (struct mst_elsewhere){0};
     (void)snprintf(out->job, sizeof out->job, "%s", job);
     (void)snprintf(out->addr, sizeof out->addr, "%s", addr);
     return *addr ? MST_CLI_OK : search(cli, out);
@@ -96,6 +119,17 @@ void mst_cli_forget_place(void)
     }
 }
 
+void mst_cli_reach(const struct mst_cli *cli, const struct mst_cli_place *place,
+                   struct muster_client_options *options)
+{
+    options->addr = place->addr;
+    mst_cli_pass_secret(cli, options);
+    if (options->secret_file == NULL && mst_cli_number(cli, "secret_fd") < 0) {
+        options->secret_file = place->elsewhere.secret[0] != '\0' ? place->elsewhere.secret : NULL;
+    }
+    options->insecure = options->insecure || place->elsewhere.insecure;
+}
+
 int mst_cli_observe(const struct mst_cli *cli, muster_client **out, struct mst_cli_place *place)
 {
     struct muster_client_options options = MUSTER_CLIENT_OPTIONS_INIT;
@@ -107,9 +141,8 @@ int mst_cli_observe(const struct mst_cli *cli, muster_client **out, struct mst_c
     }
     mst_cli_forget_place();
     options.role = MUSTER_ROLE_OBSERVER;
-    options.addr = place->addr;
     options.job = place->job;
-    mst_cli_pass_secret(cli, &options);
+    mst_cli_reach(cli, place, &options);
     if (muster_client_open(out, &options, CONNECT_MS, &err) != MUSTER_OK) {
         (void)mst_cli_fail_with(cli, &err);
         return MST_CLI_FAILED;

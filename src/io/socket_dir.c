@@ -13,9 +13,11 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "io/elsewhere.h"
 
 #define SUFFIX ".sock"
 #define LOG_SUFFIX ".log"
+#define SUFFIX_ELSEWHERE ".addr"
 
 static muster_status fail(struct muster_error *err, muster_status status, int os_errno,
                           const char *what, const char *path, const char *why)
@@ -88,8 +90,8 @@ muster_status mst_socket_dir(char path[MST_SOCKET_PATH_MAX], bool create, struct
     return MUSTER_OK;
 }
 
-muster_status mst_socket_path(const char *job, char path[MST_SOCKET_PATH_MAX], bool create,
-                              struct muster_error *err)
+static muster_status path_of(const char *job, const char *suffix, char path[MST_SOCKET_PATH_MAX],
+                             bool create, struct muster_error *err)
 {
     muster_status status = mst_socket_dir(path, create, err);
     size_t size;
@@ -102,7 +104,7 @@ muster_status mst_socket_path(const char *job, char path[MST_SOCKET_PATH_MAX], b
                     "cannot name a socket: it must not be empty, begin with a dot or hold a slash");
     }
     size = strlen(path);
-    if (snprintf(path + size, MST_SOCKET_PATH_MAX - size, "/%s" SUFFIX, job) >=
+    if (snprintf(path + size, MST_SOCKET_PATH_MAX - size, "/%s%s", job, suffix) >=
         (int)(MST_SOCKET_PATH_MAX - size)) {
         return fail(err, MUSTER_EINVAL, ENAMETOOLONG, "the job name", job,
                     "is too long for a socket in the runtime directory");
@@ -123,6 +125,18 @@ bool mst_socket_log(const char *address, char path[MST_SOCKET_PATH_MAX])
     (void)snprintf(path, MST_SOCKET_PATH_MAX, "%.*s" LOG_SUFFIX, (int)(size - scheme - suffix),
                    address + scheme);
     return true;
+}
+
+muster_status mst_socket_path(const char *job, char path[MST_SOCKET_PATH_MAX], bool create,
+                              struct muster_error *err)
+{
+    return path_of(job, SUFFIX, path, create, err);
+}
+
+muster_status mst_elsewhere_path(const char *job, char path[MST_SOCKET_PATH_MAX], bool create,
+                                 struct muster_error *err)
+{
+    return path_of(job, SUFFIX_ELSEWHERE, path, create, err);
 }
 
 pid_t mst_socket_alive(const char *path)
@@ -151,25 +165,54 @@ pid_t mst_socket_alive(const char *path)
     return peer.pid;
 }
 
-static bool job_of(const char *file, char job[MST_SOCKET_PATH_MAX])
+static bool job_of(const char *file, const char *suffix, char job[MST_SOCKET_PATH_MAX])
 {
     size_t size = strlen(file);
-    size_t suffix = sizeof SUFFIX - 1;
+    size_t end = strlen(suffix);
 
-    if (file[0] == '.' || size <= suffix || size >= MST_SOCKET_PATH_MAX ||
-        strcmp(file + size - suffix, SUFFIX) != 0) {
+    if (file[0] == '.' || size <= end || size >= MST_SOCKET_PATH_MAX ||
+        strcmp(file + size - end, suffix) != 0) {
         return false;
     }
-    memcpy(job, file, size - suffix);
-    job[size - suffix] = '\0';
+    memcpy(job, file, size - end);
+    job[size - end] = '\0';
     return true;
+}
+
+/* Whether `file` of the directory stands for a job that can be reached. */
+static bool look_at(const char *directory, const char *file, struct mst_socket_found *one)
+{
+    one->elsewhere = job_of(file, SUFFIX_ELSEWHERE, one->job);
+    if (!one->elsewhere && !job_of(file, SUFFIX, one->job)) {
+        return false;
+    }
+    if (snprintf(one->path, sizeof one->path, "%s/%s", directory, file) >= (int)sizeof one->path) {
+        return false;
+    }
+    one->pid = one->elsewhere ? mst_elsewhere_read(one->path, NULL) : mst_socket_alive(one->path);
+    return one->pid != 0;
 }
 
 static int by_name(const void *a, const void *b)
 {
     const struct mst_socket_found *left = a, *right = b;
 
-    return strcmp(left->job, right->job);
+    int before = strcmp(left->job, right->job);
+
+    return before != 0 ? before : left->elsewhere - right->elsewhere;
+}
+
+/* The service itself goes before a file that says where it is. */
+static size_t without_doubles(struct mst_socket_found *found, size_t count)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        if (kept == 0 || strcmp(found[kept - 1].job, found[i].job) != 0) {
+            found[kept++] = found[i];
+        }
+    }
+    return kept;
 }
 
 muster_status mst_socket_list(struct mst_socket_found *found, size_t max, size_t *count,
@@ -188,15 +231,10 @@ muster_status mst_socket_list(struct mst_socket_found *found, size_t max, size_t
         return fail(err, MUSTER_EINVAL, errno, "the runtime directory", path, strerror(errno));
     }
     for (struct dirent *entry = readdir(dir); entry && *count < max; entry = readdir(dir)) {
-        struct mst_socket_found *one = &found[*count];
-
-        if (job_of(entry->d_name, one->job) && snprintf(one->path, sizeof one->path, "%s/%s", path,
-                                                        entry->d_name) < (int)sizeof one->path) {
-            one->pid = mst_socket_alive(one->path);
-            *count += one->pid != 0;
-        }
+        *count += look_at(path, entry->d_name, &found[*count]);
     }
     closedir(dir);
     qsort(found, *count, sizeof *found, by_name);
+    *count = without_doubles(found, *count);
     return MUSTER_OK;
 }

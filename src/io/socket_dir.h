@@ -26,7 +26,8 @@ bool mst_socket_log(const char *address, char path[MST_SOCKET_PATH_MAX]);
 struct mst_socket_found {
     char job[MST_SOCKET_PATH_MAX];
     char path[MST_SOCKET_PATH_MAX];
-    pid_t pid; /* of the service */
+    pid_t pid;      /* of the service; or of who says where it is */
+    bool elsewhere; /* `path` is no socket, but a file that says so: see io/elsewhere.h */
 };
 
 /* The directory's path. With `create` it is made where it is missing; without, a missing one is
@@ -38,12 +39,16 @@ muster_status mst_socket_dir(char path[MST_SOCKET_PATH_MAX], bool create, struct
 muster_status mst_socket_path(const char *job, char path[MST_SOCKET_PATH_MAX], bool create,
                               struct muster_error *err);
 
+/* The same of the file that says where the job's service is, if it is not here. */
+muster_status mst_elsewhere_path(const char *job, char path[MST_SOCKET_PATH_MAX], bool create,
+                                 struct muster_error *err);
+
 /* The pid of the service that listens at `path`; 0: nobody does; -1: somebody does, or may, and who
  * it is cannot be asked. */
 pid_t mst_socket_alive(const char *path);
 
-/* The living services, by name; at most `max`, and `count` says how many. No directory is no
- * service, not an error. */
+/* The living services, and those elsewhere, by name; at most `max`, and `count` says how many. No
+ * directory is no service, not an error. */
 muster_status mst_socket_list(struct mst_socket_found *found, size_t max, size_t *count,
                               struct muster_error *err);
 

@@ -222,6 +222,42 @@ def test_a_batch_script_of_several_nodes_is_told_what_to_do(cluster):
     assert "srun --ntasks-per-node=1 muster run" in process.log.lines[-1]
 
 
+def test_every_node_finds_the_job(cluster):
+    """Commands without --addr go to the service of the run, wherever that is."""
+    nodes = Nodes(cluster, [RANK])
+    ranks = nodes.entered(6)
+    for number in range(3):
+        said = cluster.muster(number, "status")
+        assert said.returncode == 0, said.stderr
+        assert said.stdout.count("present") >= 6, said.stdout
+    assert cluster.muster(1, "key", "put", "who", "node 1").returncode == 0
+    assert cluster.muster(2, "key", "get", "who", "-j", nodes.job).stdout == "node 1\n"
+    (note,) = os.listdir(cluster.directories[1])
+    mode = os.stat(os.path.join(cluster.directories[1], note)).st_mode
+    assert (note, mode & 0o777) == (f"{nodes.job}.addr", 0o600)
+    killed = cluster.muster(1, "chaos", "kill", 2)
+    assert killed.returncode == 0 and "sent to #2" in killed.stdout, killed.stderr
+    nodes.on[1].log.wait_for("rank 2 (#2,", "starting it again")
+    away = cluster.muster(2, "chaos", "kill", 2)
+    assert away.returncode == 1 and "runs on host-1; this is host-2" in away.stderr
+    all_well(nodes, nodes.entered(6, generation=2))
+    assert "no job runs here" in cluster.muster(1, "status").stderr
+
+
+def test_what_a_killed_run_said_of_its_service_counts_no_more(cluster):
+    nodes = Nodes(cluster, [RANK], "--lease", SHORT_LEASE, count=2)
+    nodes.entered(4)
+    nodes.on.pop().kill()
+    assert os.listdir(cluster.directories[1]) == [f"{nodes.job}.addr"]
+    said = cluster.muster(1, "status")
+    assert said.returncode == 1 and "no job runs here" in said.stderr
+    nodes.entered(2, generation=2)
+    nodes.join(1)
+    ranks = nodes.entered(4, generation=3)
+    assert cluster.muster(1, "status").returncode == 0
+    all_well(nodes, ranks)
+
+
 # ---- who is not let in ----
 
 
