@@ -12,6 +12,7 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -19,15 +20,19 @@ import pytest
 
 from conftest import BUILD, MUSTER, ROOT, WAIT_S, Process, sanitized
 from discovering import RANK, placed, sockets, told, wait_for_no_service
+from running import wait_gone
 
 LAUNCHERS = re.compile(
     "(MUSTER|OMPI|PMIX?|MPI|MV2|PALS|JSM|FLUX|SLURM|SLURMD|TPU|MEGASCALE|HOROVOD|TORCHELASTIC)_"
     "|(RANK|WORLD_SIZE|MASTER_ADDR|LOCAL_RANK|JOB_COMPLETION_INDEX|KUBERNETES_SERVICE_HOST)$"
 )
+# A launcher ends with the test's process, however that ends, and then ends what it started: its
+# proxies and ranks are in sessions of their own, and would wait for ever.
+WITH_US = ["setpriv", "--pdeathsig", "TERM"]
 # What each launcher is called, how it starts a number of processes, and where it tells the rank.
 MPI = {
-    "openmpi": (["mpirun.openmpi", "--oversubscribe", "-n"], "OMPI_COMM_WORLD_RANK"),
-    "mpich": (["mpiexec.mpich", "-n"], "PMI_RANK"),
+    "openmpi": ([*WITH_US, "mpirun.openmpi", "--oversubscribe", "-n"], "OMPI_COMM_WORLD_RANK"),
+    "mpich": ([*WITH_US, "mpiexec.mpich", "-n"], "PMI_RANK"),
 }
 
 
@@ -38,12 +43,35 @@ def env(env):
     clean["MUSTER_RUNTIME_DIR"] = env["MUSTER_RUNTIME_DIR"]
     if os.geteuid() == 0:
         clean["OMPI_ALLOW_RUN_AS_ROOT"] = clean["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
-    return clean
+    yield clean
+    end_all(clean["MUSTER_RUNTIME_DIR"])
+
+
+def marked(directory):
+    """The processes that inherited this runtime directory, whoever started them."""
+    mark = f"MUSTER_RUNTIME_DIR={directory}".encode()
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if mark in path.read_bytes().split(b"\0"):
+                found.append(int(path.parent.name))
+        except OSError:  # it has just ended
+            pass
+    return found
+
+
+def end_all(directory):
+    for pid in marked(directory):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
 
 
 def installed(name):
-    if not shutil.which(MPI[name][0][0]):
-        pytest.skip(f"{MPI[name][0][0]} is not installed")
+    launcher = MPI[name][0][len(WITH_US)]
+    if not shutil.which(launcher):
+        pytest.skip(f"{launcher} is not installed")
     return MPI[name]
 
 
@@ -86,6 +114,19 @@ def test_the_index_is_the_rank_of_mpi(name, env, tmp_path):
     )  # fmt: skip
     done = launch(name, env, tmp_path / "rank")
     assert placed(done.stdout) == {rank: 4 for rank in range(4)}
+
+
+@pytest.mark.parametrize("name", MPI)
+def test_nothing_of_a_launcher_outlives_who_started_it(name, env):
+    """Tests that are killed leave no processes."""
+    command, variable = installed(name)
+    words = [*command, "2", RANK, variable, "hold"]
+    starter = Process([sys.executable, "-c", f"import subprocess; subprocess.run({list(map(str, words))})"], env)
+    starter.out.wait_for("rank 1 of 2")
+    starter.out.wait_for("rank 0 of 2")
+    left = [os.pidfd_open(pid) for pid in marked(env["MUSTER_RUNTIME_DIR"])]
+    starter.process.kill()
+    wait_gone(*left)
 
 
 def test_two_jobs_of_a_launcher_that_names_none_stay_apart(env, muster):
