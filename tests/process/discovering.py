@@ -35,5 +35,18 @@ def wait_for_no_service(env):
     assert sockets(env) == []
 
 
+def marked(directory):
+    """The processes that inherited this runtime directory, whoever started them."""
+    mark = f"MUSTER_RUNTIME_DIR={directory}".encode()
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if mark in path.read_bytes().split(b"\0"):
+                found.append(int(path.parent.name))
+        except OSError:  # it has just ended
+            pass
+    return found
+
+
 def told(stderr):
     return [line for line in stderr.splitlines() if "no MUSTER_ADDR" in line]

@@ -157,6 +157,21 @@ class Cluster:
             timeout=timeout,
         )
 
+    def srun(self, *args):
+        """The words of a step that is started beside the test."""
+        return [program("srun"), *map(str, args)]
+
+    def steps(self):
+        """The ids of all that runs, as scancel takes them."""
+        done = subprocess.run(
+            [program("squeue"), "-h", "-s", "-o", "%i"], env=self.env, capture_output=True,
+            text=True, check=True
+        )  # fmt: skip
+        return [step for step in done.stdout.split() if not step.endswith((".batch", ".extern"))]
+
+    def cancel(self, step):
+        subprocess.run([program("scancel"), step], env=self.env, check=True)
+
     def batch(self, script, *args, env=None, timeout=WAIT_S):
         """sbatch of a script's text, until it has ended; what it said, and its exit code."""
         path = self.dir / "script.sh"

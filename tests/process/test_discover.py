@@ -5,7 +5,6 @@ MPICH, and processes with the variables that others leave."""
 import fcntl
 import json
 import os
-import pathlib
 import re
 import shutil
 import signal
@@ -19,7 +18,7 @@ import time
 import pytest
 
 from conftest import BUILD, MUSTER, ROOT, WAIT_S, Process, sanitized
-from discovering import RANK, placed, sockets, told, wait_for_no_service
+from discovering import RANK, marked, placed, sockets, told, wait_for_no_service
 from running import wait_gone
 
 LAUNCHERS = re.compile(
@@ -45,19 +44,6 @@ def env(env):
         clean["OMPI_ALLOW_RUN_AS_ROOT"] = clean["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
     yield clean
     end_all(clean["MUSTER_RUNTIME_DIR"])
-
-
-def marked(directory):
-    """The processes that inherited this runtime directory, whoever started them."""
-    mark = f"MUSTER_RUNTIME_DIR={directory}".encode()
-    found = []
-    for path in pathlib.Path("/proc").glob("[0-9]*/environ"):
-        try:
-            if mark in path.read_bytes().split(b"\0"):
-                found.append(int(path.parent.name))
-        except OSError:  # it has just ended
-            pass
-    return found
 
 
 def end_all(directory):

@@ -8,8 +8,9 @@ import socket
 import pytest
 
 import slurm
-from conftest import MUSTER, Service
-from discovering import RANK, placed, told, wait_for_no_service
+from conftest import MUSTER, Process, Service
+from discovering import RANK, marked, placed, told, wait_for_no_service
+from running import wait_gone
 
 REASON = slurm.reason_not_to_run()
 
@@ -126,3 +127,23 @@ def test_muster_run_on_three_nodes_needs_no_flag(cluster, env, muster):
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert placed(done.stdout) == {rank: 6 for rank in range(6)}
+
+
+@pytest.mark.parametrize("what", ["job", "step"])
+def test_what_is_cancelled_ends_on_all_nodes(cluster, env, what):
+    """Slurm kills all processes of a step at once; those of a job get SIGTERM before, the service
+    and the keepers too, and there is time to leave nothing."""
+    step = Process(
+        cluster.srun("-N3", "--ntasks-per-node=1", MUSTER, "run", "-n", "2", "--", RANK,
+                     "MUSTER_INDEX", "hold"),
+        {**cluster.env, **env, "MUSTER_STATE_DIR": env["MUSTER_RUNTIME_DIR"]},
+    )  # fmt: skip
+    for rank in range(6):
+        step.out.wait_for(f"rank {rank} of 6")
+    left = [os.pidfd_open(pid) for pid in marked(env["MUSTER_RUNTIME_DIR"]) if pid != step.pid]
+    (running,) = cluster.steps()
+    cluster.cancel(running if what == "step" else running.split(".")[0])
+    assert step.wait() != 0
+    wait_gone(*left)
+    if what == "job":
+        assert os.listdir(env["MUSTER_RUNTIME_DIR"]) == []
