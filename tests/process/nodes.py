@@ -149,15 +149,18 @@ class Losses:
         return self.wire.last_id
 
     def _follow(self):
+        try:
+            self._take_pages()
+        except (Closed, ConnectionError):  # the run is over
+            pass
+
+    def _take_pages(self):
         waiting = self._watch(0)
         while not self.over:
             if not select.select([self.wire.sock], [], [], self.lease_s / 10)[0]:
                 self.wire.post("renew")
                 continue
-            try:
-                payload = self.wire.receive()
-            except Closed:  # the run is over
-                return
+            payload = self.wire.receive()
             if Reply(payload).id == waiting:
                 self._take(time.monotonic(), parse(payload))
                 waiting = self._watch(parse(payload)[5][0])
