@@ -193,7 +193,7 @@ static void post_note(struct mst_note *note);
 
 static bool no_room(muster_status status)
 {
-    return status == MUSTER_ENOMEM || status == MUSTER_ENOSPACE;
+    return status == MUSTER_ENOMEM || status == MUSTER_ENOSPACE || status == MUSTER_ELIMIT;
 }
 
 static void on_written(void *ctx, const struct mst_reply *reply)
