@@ -214,9 +214,9 @@ def write(wire, size):
         assert wire.put("large", value).status == 0
 
 
-@preloaded
-def test_a_snapshot_that_hangs_holds_nobody_up(failing, started, journal):  # noqa: F811
-    """The child stands still; the service goes on, and when the child is dead it tries again."""
+@pytest.fixture
+def hanging(failing, started, journal):  # noqa: F811
+    """(service, connection, child that stands still before its snapshot has a name)"""
     env, marker = failing
     service = Service(["--journal", journal], env)
     started.append(service)
@@ -225,9 +225,16 @@ def test_a_snapshot_that_hangs_holds_nobody_up(failing, started, journal):  # no
     write(wire, SNAPSHOT_BYTES)
     child = until(lambda: wire.renew() and child_of(service.pid))
     until(lambda: wire.renew() and state_of(child) == "T")
+    marker.unlink()
+    return service, wire, child
+
+
+@preloaded
+def test_a_snapshot_that_hangs_holds_nobody_up(hanging, journal):  # noqa: F811
+    """The child stands still; the service goes on, and when the child is dead it tries again."""
+    service, wire, child = hanging
     write(wire, SNAPSHOT_BYTES // 10)
     assert not service.log.having("snapshot-failed")
-    marker.unlink()
     os.kill(child, signal.SIGKILL)
     service.log.wait_for(" warn ", "snapshot-failed")
     write(wire, SNAPSHOT_BYTES // 10)
@@ -253,18 +260,9 @@ def test_a_snapshot_that_fails_is_tried_again(serve, journal):  # noqa: F811
 
 
 @preloaded
-def test_a_stop_does_not_wait_for_a_snapshot(failing, started, journal):  # noqa: F811
-    env, marker = failing
-    service = Service(["--journal", journal], env)
-    started.append(service)
-    wire = service.wire()
-    marker.write_text("stop")
-    write(wire, SNAPSHOT_BYTES)
-    child = until(lambda: wire.renew() and child_of(service.pid))
-    until(lambda: wire.renew() and state_of(child) == "T")
-    marker.unlink()
+def test_a_stop_does_not_wait_for_a_snapshot(hanging, journal):  # noqa: F811
+    service, wire, _ = hanging
     wire.close()
     service.signal(signal.SIGTERM)
     assert service.wait() == 0
-    assert [path.name for path in journal.iterdir() if path.name.endswith("snapshot")] == [
-        "0000000003.snapshot"]
+    assert [path.name for path in files(journal, "snapshot")] == ["0000000003.snapshot"]

@@ -572,50 +572,6 @@ static void a_stop_in_order_leaves_a_snapshot(void **state)
 
 /* ---- a full disk, a failing disk ---- */
 
-static void a_full_disk_refuses_and_goes_on(void **state)
-{
-    struct stage stage, copy;
-    char value[512];
-    unsigned kept = 0;
-
-    (void)state;
-    memset(value, 'v', sizeof value - 1);
-    value[sizeof value - 1] = '\0';
-    init(&stage, false);
-    stage.disk.room = 4 * CHUNK;
-    assert_int_equal(begin(&stage), MUSTER_OK);
-    connect(&stage, 7);
-    while (append(&stage, "k", value) == MUSTER_OK) {
-        kept++;
-        assert_true(kept < 200);
-    }
-    assert_int_equal(stage.last, MUSTER_ENOSPACE);
-    assert_non_null(mst_journal_held(stage.journal));
-    assert_non_null(strstr(stage.told,
-                           "journal-full dir=/fake reason=\"the journal's disk is full: "
-                           "/fake/0000000001.journal: no room"));
-    assert_int_equal(ask(&stage, (struct mst_request){.command = MST_RENEW}), MUSTER_OK);
-
-    init_copy(&copy, &stage); /* it dies there: the state is the one before */
-    copy.disk.room = UINT64_MAX / 2;
-    assert_int_equal(begin(&copy), MUSTER_OK);
-    connect(&copy, 99);
-    fini(&copy);
-
-    stage.disk.room = UINT64_MAX / 2;
-    stage.now_ns += 1100000000;
-    assert_int_equal(turn(&stage), MUSTER_OK);
-    assert_null(mst_journal_held(stage.journal));
-    assert_non_null(strstr(stage.told, "journal-has-room-again"));
-    assert_int_equal(append(&stage, "l", "1"), MUSTER_OK);
-    die(&stage);
-    assert_int_equal(begin(&stage), MUSTER_OK);
-    connect(&stage, 98);
-    stage.id = 0;
-    assert_string_equal(get(&stage, "l"), "1");
-    fini(&stage);
-}
-
 static unsigned files_on(const struct fake_disk *disk)
 {
     unsigned count = 0;
@@ -648,6 +604,41 @@ static void fill(struct stage *stage)
         assert_true(i < 200);
     }
     assert_non_null(mst_journal_held(stage->journal));
+}
+
+static void a_full_disk_refuses_and_goes_on(void **state)
+{
+    struct stage stage, copy;
+
+    (void)state;
+    init(&stage, false);
+    assert_int_equal(begin(&stage), MUSTER_OK);
+    connect(&stage, 7);
+    fill(&stage);
+    assert_int_equal(stage.last, MUSTER_ENOSPACE);
+    assert_non_null(strstr(stage.told,
+                           "journal-full dir=/fake reason=\"the journal's disk is full: "
+                           "/fake/0000000001.journal: no room"));
+    assert_int_equal(ask(&stage, (struct mst_request){.command = MST_RENEW}), MUSTER_OK);
+
+    init_copy(&copy, &stage); /* it dies there: the state is the one before */
+    copy.disk.room = UINT64_MAX / 2;
+    assert_int_equal(begin(&copy), MUSTER_OK);
+    connect(&copy, 99);
+    fini(&copy);
+
+    stage.disk.room = UINT64_MAX / 2;
+    stage.now_ns += 1100000000;
+    assert_int_equal(turn(&stage), MUSTER_OK);
+    assert_null(mst_journal_held(stage.journal));
+    assert_non_null(strstr(stage.told, "journal-has-room-again"));
+    assert_int_equal(append(&stage, "l", "1"), MUSTER_OK);
+    die(&stage);
+    assert_int_equal(begin(&stage), MUSTER_OK);
+    connect(&stage, 98);
+    stage.id = 0;
+    assert_string_equal(get(&stage, "l"), "1");
+    fini(&stage);
 }
 
 /* There is room for a file and not for what it needs: it is tried every second, for hours. */
@@ -683,31 +674,6 @@ static void a_try_that_fails_leaves_nothing(void **state)
     fini(&stage);
 }
 
-static void a_journal_that_was_given_up_is_not_believed(void **state)
-{
-    struct stage stage;
-    char value[512];
-
-    (void)state;
-    memset(value, 'v', sizeof value - 1);
-    value[sizeof value - 1] = '\0';
-    init(&stage, false);
-    stage.config.go_on_when_full = true;
-    stage.disk.room = 4 * CHUNK;
-    assert_int_equal(begin(&stage), MUSTER_OK);
-    connect(&stage, 7);
-    for (unsigned i = 0; i < 100; i++) {
-        assert_int_equal(append(&stage, "k", value), MUSTER_OK);
-    }
-    assert_non_null(strstr(stage.told, "journal-ended dir=/fake"));
-    die(&stage);
-    stage.disk.room = UINT64_MAX / 2;
-    assert_int_equal(begin(&stage), MUSTER_OK);
-    assert_true(mst_journal_recovery(stage.journal)->lost);
-    assert_string_equal(recovered_value(&stage), "");
-    fini(&stage);
-}
-
 /* A value that fills a small disk soon: appends it `count` times, or until the journal was ended.
  */
 static unsigned append_until_ended(struct stage *stage, unsigned count)
@@ -726,6 +692,23 @@ static unsigned append_until_ended(struct stage *stage, unsigned count)
         i++;
     }
     return i;
+}
+
+static void a_journal_that_was_given_up_is_not_believed(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    init(&stage, false);
+    assert_true(append_until_ended(&stage, 100) < 100);
+    assert_int_equal(append(&stage, "k", "and it goes on"), MUSTER_OK);
+    assert_non_null(strstr(stage.told, "journal-ended dir=/fake"));
+    die(&stage);
+    stage.disk.room = UINT64_MAX / 2;
+    assert_int_equal(begin(&stage), MUSTER_OK);
+    assert_true(mst_journal_recovery(stage.journal)->lost);
+    assert_string_equal(recovered_value(&stage), "");
+    fini(&stage);
 }
 
 /* Its end must be in it, or the next service would believe it. */
