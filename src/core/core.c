@@ -361,7 +361,7 @@ void mst_core_tick(struct mst_core *core, uint64_t now_ns)
     if (now_ns >= core->pulse_ns) {
         uint64_t late_ns = now_ns - core->pulse_ns;
 
-        if (late_ns > pulse_length_ns(core)) {
+        if (late_ns > pulse_length_ns(core) && !core->held) { /* else its end forgives all of it */
             mst_core_forgive(core, late_ns);
         }
         core->pulse_ns = now_ns + pulse_length_ns(core);

@@ -474,7 +474,8 @@ void mst_member_heard(struct mst_member *member)
 {
     struct mst_session *claimant = member->claimant;
 
-    if (!claimant) {
+    /* Its end could not be kept now; the next word of the holder says the same. */
+    if (!claimant || member->job->core->held) {
         return;
     }
     mst_narrate_event(member, MST_INFO, "claim-refused");

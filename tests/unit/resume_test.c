@@ -551,6 +551,50 @@ static void who_comes_and_goes_meanwhile_is_told_later(struct fixture *f)
     EXPECT_INT(f, reply->item_count, 1);
 }
 
+/* The end of a session would have to be kept, and that of its keys with it. */
+static void a_claim_is_refused_later(struct fixture *f)
+{
+    struct client ranks[2];
+    struct client claimant;
+    struct mst_write op = {.kind = MST_PUT,
+                           .owned = true,
+                           .key = mst_slice_text("mine"),
+                           .value = mst_slice_text("v")};
+    const char *refused = "claim-refused #1 incarnation=1";
+
+    fixture_seal(f, ranks, 2);
+    claimant = fixture_rank(f, 1, 2);
+    fixture_connect(f, &claimant);
+    EXPECT_INT(f, fixture_call(f, &claimant, put_of(&op, 1))->status, MUSTER_OK);
+    mst_core_hold(f->core, why);
+    fixture_renew(f, &ranks[1]);
+    EXPECT(f, !fixture_told_story(f, refused));
+    EXPECT_TEXT(f, fixture_get(f, &ranks[0], "mine")->value, "v");
+    mst_core_hold(f->core, NULL);
+    fixture_renew(f, &ranks[1]);
+    EXPECT(f, fixture_told_story(f, refused));
+    EXPECT_INT(f, fixture_get(f, &ranks[0], "mine")->status, MUSTER_ENOTFOUND);
+}
+
+/* It is forgiven once. */
+static void a_stall_meanwhile_moves_no_deadline_twice(struct fixture *f)
+{
+    struct client ranks[2];
+    struct mst_request request = fixture_round(1, "b", 0);
+    const char *late = "round-closed name=b number=0 status=timed-out arrived=1 missing=1";
+
+    fixture_seal(f, ranks, 2);
+    request.round.deadline_ms = 3000;
+    fixture_send(f, &ranks[0], request);
+    mst_core_hold(f->core, why);
+    fixture_stall(f, FIXTURE_LEASE_MS);
+    mst_core_hold(f->core, NULL);
+    fixture_pass(f, 2990);
+    EXPECT(f, !fixture_told_story(f, late));
+    fixture_pass(f, 20);
+    EXPECT(f, fixture_told_story(f, late));
+}
+
 /* ---- what an input weighs ---- */
 
 static void inputs_weigh_what_they_change(struct fixture *f)
@@ -610,6 +654,8 @@ static void inputs_weigh_what_they_change(struct fixture *f)
     X(the_rest_goes_on)                                                                            \
     X(time_decides_nothing_meanwhile)                                                              \
     X(who_comes_and_goes_meanwhile_is_told_later)                                                  \
+    X(a_claim_is_refused_later)                                                                    \
+    X(a_stall_meanwhile_moves_no_deadline_twice)                                                   \
     X(inputs_weigh_what_they_change)
 
 SCENARIOS(SCENARIO)
