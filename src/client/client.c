@@ -530,6 +530,12 @@ static struct mst_client_call *sent_with_id(struct mst_client *client, uint64_t 
     return NULL;
 }
 
+void mst_client_heard(struct mst_client *client, uint64_t now_ns)
+{
+    client->now_ns = now_ns;
+    client->heard_ns = now_ns;
+}
+
 void mst_client_reply(struct mst_client *client, uint64_t now_ns, const struct mst_reply *reply)
 {
     struct mst_client_call *call;
@@ -602,10 +608,19 @@ static void expire(struct mst_client *client, struct mst_client_call *call)
     mst_client_ask_to_stop(client, call);
 }
 
+/* Nothing has come for so long, and something should have. */
+static uint64_t dead_ns(const struct mst_client *client)
+{
+    uint64_t since_ns =
+        client->heard_ns > client->renew.sent_ns ? client->heard_ns : client->renew.sent_ns;
+
+    return later_by(since_ns, mst_client_silence_ns(client));
+}
+
 static void tick_online(struct mst_client *client)
 {
     if (client->renew.waiting) {
-        if (client->now_ns >= later_by(client->renew.sent_ns, mst_client_silence_ns(client))) {
+        if (client->now_ns >= dead_ns(client)) {
             hang_up(client);
         }
         return;
@@ -662,7 +677,7 @@ uint64_t mst_client_deadline_ns(const struct mst_client *client)
     if (client->state != MST_CLIENT_STATE_ONLINE) {
         deadline_ns = client->attempt_ns;
     } else if (client->renew.waiting) {
-        deadline_ns = later_by(client->renew.sent_ns, mst_client_silence_ns(client));
+        deadline_ns = dead_ns(client);
     } else if (!client->renew.due) {
         deadline_ns = client->renew_ns;
     }
@@ -734,15 +749,13 @@ void mst_client_check(const struct mst_client *client)
 
 uint64_t mst_client_digest(const struct mst_client *client)
 {
-    const uint64_t numbers[] = {(uint64_t)client->state,  client->prng.state,
-                                client->endpoint,         client->id_next,
-                                client->lease_ns,         client->answered_ns,
-                                client->renew_ns,         client->stopped,
-                                client->attempt_ns,       client->backoff_ns,
-                                client->view.generation,  client->view.rank,
-                                client->view.incarnation, (uint64_t)client->view.attention,
-                                client->view_revision,    client->call_count,
-                                client->sent_count};
+    const uint64_t numbers[] = {
+        (uint64_t)client->state, client->prng.state,       client->endpoint,
+        client->id_next,         client->lease_ns,         client->answered_ns,
+        client->renew_ns,        client->heard_ns,         client->stopped,
+        client->attempt_ns,      client->backoff_ns,       client->view.generation,
+        client->view.rank,       client->view.incarnation, (uint64_t)client->view.attention,
+        client->view_revision,   client->call_count,       client->sent_count};
     uint64_t digest = MST_DIGEST_INIT;
 
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {

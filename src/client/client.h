@@ -77,6 +77,10 @@ void mst_client_connected(struct mst_client *client, uint64_t now_ns);
 void mst_client_disconnected(struct mst_client *client,
                              uint64_t now_ns); /* or the attempt failed */
 
+/* Bytes of the service have come, be they a whole reply or not: the connection is not dead, however
+ * long the answer to a renewal takes that stands behind them. The lease does not go on for it. */
+void mst_client_heard(struct mst_client *client, uint64_t now_ns);
+
 /* A DONE or ENDED effect that follows borrows from `reply`: drain the effects while it lives. */
 void mst_client_reply(struct mst_client *client, uint64_t now_ns, const struct mst_reply *reply);
 

@@ -64,6 +64,7 @@ struct mst_client {
     uint64_t lease_ns;
     uint64_t answered_ns; /* when the last answered renewal was sent */
     uint64_t renew_ns;    /* when the next is due */
+    uint64_t heard_ns;    /* when bytes of the service last came */
     bool stopped;
 
     uint64_t attempt_ns; /* CONNECTING, OPENING: when it is given up. WAITING: when to try again */

@@ -425,6 +425,18 @@ static void begin_gap(struct sim *sim, struct sim_journal *journal)
     }
 }
 
+uint64_t sim_journal_writes(const struct sim *sim)
+{
+    return sim->service.journal ? sim->service.journal->disk.writes : 0;
+}
+
+bool sim_service_decides(const struct sim *sim)
+{
+    const struct sim_journal *journal = sim->service.journal;
+
+    return !journal || (!journal->in_gap && journal->gap_over_ns != sim->now_ns);
+}
+
 /* No deadline runs while nothing can be decided. */
 uint64_t sim_service_late_ns(const struct sim *sim)
 {
@@ -445,6 +457,7 @@ static void told(void *ctx, enum mst_level level, const char *line)
         begin_gap(sim, journal);
     } else if (strncmp(line, "journal-has-room-again", 22) == 0) {
         journal->in_gap = false;
+        journal->gap_over_ns = sim->now_ns;
         sim->service.late_ns += sim_service_clock(sim) - journal->gap_ns;
     }
 }
@@ -526,6 +539,7 @@ void sim_service_die(struct sim *sim)
     }
     journal->journal = NULL;
     service->core = NULL;
+    service->owes_answers = false;
     journal->fed = false;
     end_child(journal);
     sim_disk_crash(&journal->disk, journal->with_host);

@@ -47,13 +47,14 @@ struct sim_journal {
     struct mst_journal *journal; /* NULL: the service is dead */
     struct sim_disk disk;
     struct sim_child child;
-    bool fed;         /* since the last commit */
-    bool pending;     /* the last of `states` is not certain: the service died in the commit */
-    bool in_gap;      /* the disk is full: nothing is kept, so nothing may be decided */
-    bool gap_pending; /* what was decided in the turn in which it became full */
-    uint64_t gap_ns;  /* its own clock: since when */
-    uint64_t writes;  /* of the disk, when it was committed last */
-    bool recovers;    /* what the core tells now is a repetition */
+    bool fed;             /* since the last commit */
+    bool pending;         /* the last of `states` is not certain: the service died in the commit */
+    bool in_gap;          /* the disk is full: nothing is kept, so nothing may be decided */
+    bool gap_pending;     /* what was decided in the turn in which it became full */
+    uint64_t gap_ns;      /* its own clock: since when */
+    uint64_t gap_over_ns; /* the world's clock: when the last one ended */
+    uint64_t writes;      /* of the disk, when it was committed last */
+    bool recovers;        /* what the core tells now is a repetition */
 
     struct sim_state *states; /* oldest first */
     bool knows;               /* they are all there: to work them out costs more than all else */

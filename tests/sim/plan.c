@@ -72,10 +72,9 @@ void sim_plan_draw(struct sim *sim)
     plan->drains_each = sim_chance(sim, 30);
     plan->two_endpoints = sim_chance(sim, 20);
     plan->fat = sim_chance(sim, 15);
-    if (plan->fat) { /* a page must come through before the client takes the silence for death */
+    if (plan->fat) { /* a page may take long, but not all the time there is */
         plan->split = plan->split == SIM_SPLIT_TINY ? SIM_SPLIT_SOME : plan->split;
-        plan->window_bytes = 65536;
-        plan->latency_ns = plan->lease_ns / 2000;
+        plan->window_bytes = plan->window_bytes < 16384 ? 16384 : plan->window_bytes;
     }
     plan->jobs = sim_chance(sim, 80) ? 1 : 2;
     plan->nodes = (uint32_t)sim_between(sim, 1, 4);
@@ -94,6 +93,8 @@ void sim_plan_draw(struct sim *sim)
     plan->syncs = plan->has[SIM_POWER] || sim_chance(sim, 30);
     plan->journal =
         plan->has[SIM_POWER] || plan->has[SIM_DEATH] || plan->has[SIM_FULL] || sim_chance(sim, 10);
+    plan->write_ns =
+        plan->journal && sim_chance(sim, 25) ? plan->lease_ns / sim_between(sim, 6, 100) : 0;
     plan->follows = plan->has[SIM_POWER] || sim_chance(sim, 10);
     plan->chunk_bytes = sim_chance(sim, 50) ? 4096 : 65536;
     plan->snapshot_every = sim_chance(sim, 75)   ? sim_between(sim, 5, 60)

@@ -61,6 +61,7 @@ struct sim_plan {
     bool parents;            /* and die with it, as children of `muster run` do */
     bool journal;            /* the service keeps one */
     bool syncs;              /* it survives its host */
+    uint64_t write_ns;       /* how long a turn takes in which something is written; 0: no time */
     uint64_t snapshot_every; /* records */
     uint64_t chunk_bytes;    /* reserved at a time */
     bool follows;            /* every state of the service, not only those before a death */

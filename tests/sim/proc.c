@@ -333,6 +333,7 @@ static void look_at_socket(struct sim *sim, struct sim_proc *proc)
         if (sim_net_received(conn, SIM_CLIENT).size == 0) {
             return;
         }
+        mst_client_heard(proc->client, sim_proc_clock(sim, proc));
         if (!read_some(sim, proc, conn)) {
             lost_conn(sim, proc);
             return;

@@ -199,7 +199,7 @@ static void claim_refused(struct sim *sim, const struct model_job *job, uint32_t
     }
 }
 
-/* CLAIM_DECIDED: a word of the holder refuses. */
+/* CLAIM_DECIDED: a word of the holder refuses, unless the disk is full. */
 static void check_claim(struct sim *sim, const struct sim_proc *holder)
 {
     const struct sim_proc *claimant =
@@ -207,7 +207,7 @@ static void check_claim(struct sim *sim, const struct sim_proc *holder)
             ? claimant_of(sim, holder->job, holder->member.index)
             : NULL;
 
-    if (claimant && claimant != holder && claimant->alive &&
+    if (claimant && claimant != holder && claimant->alive && sim_service_decides(sim) &&
         sim_service_clock(sim) < claimant->member.heard_ns + sim->plan.lease_ns) {
         sim_fail(sim, SIM_P_CLAIM_DECIDED, "#%u has renewed, and pid=%" PRIu64 " still claims it",
                  holder->member.index, claimant->pid);

@@ -133,7 +133,7 @@ static bool can_ride(const struct sim *sim, uint64_t away_ns)
 {
     const struct sim_plan *plan = &sim->plan;
     uint64_t wait = 2 * away_ns + 20 * SIM_MS;
-    uint64_t way = 12 * plan->latency_ns + 6 * plan->latency_tail_ns;
+    uint64_t way = 12 * plan->latency_ns + 6 * plan->latency_tail_ns + 4 * plan->write_ns;
 
     wait = wait < 1000 * SIM_MS ? wait : 1000 * SIM_MS;
     return !plan->two_endpoints && !plan->fat &&

@@ -216,6 +216,17 @@ static void serve(struct sim *sim, struct sim_conn *conn)
     }
 }
 
+static void flush_all(struct sim *sim)
+{
+    struct sim_net *net = &sim->net;
+
+    for (size_t i = net->first_live; i < net->count; i++) {
+        if (net->conns[i]->codec) {
+            flush(sim, net->conns[i]);
+        }
+    }
+}
+
 /* ---- the turn -------------------------------------------------------------------------------- */
 
 static void turn(struct sim *sim)
@@ -223,7 +234,7 @@ static void turn(struct sim *sim)
     struct sim_service *service = &sim->service;
     struct sim_net *net = &sim->net;
 
-    uint64_t now;
+    uint64_t now, written;
 
     if (!service->core && !sim_service_return(sim)) {
         return;
@@ -243,12 +254,14 @@ static void turn(struct sim *sim)
     for (size_t i = net->first_live; i < net->count && !sim_service_dead(sim); i++) {
         serve(sim, net->conns[i]);
     }
+    written = sim_journal_writes(sim);
     sim_journal_tick(sim);
     drain(sim);
-    for (size_t i = net->first_live; i < net->count; i++) {
-        if (net->conns[i]->codec) {
-            flush(sim, net->conns[i]);
-        }
+    if (sim->plan.write_ns != 0 && sim_journal_writes(sim) != written) {
+        service->writes_until_ns = sim->now_ns + sim->plan.write_ns;
+        service->owes_answers = true;
+    } else {
+        flush_all(sim);
     }
     mst_core_check(service->core);
     sim_journal_snapshot(sim);
@@ -257,6 +270,9 @@ static void turn(struct sim *sim)
         return;
     }
     sim_saw_turn(sim);
+    if (service->owes_answers) {
+        sim_service_wake(sim, service->writes_until_ns);
+    }
     service->asked_ns = sim_journal_deadline_ns(sim);
     sim_service_wake(sim, sim_clock_when(&service->clock, service->asked_ns));
 }
@@ -268,6 +284,7 @@ static void wake(struct sim *sim, void *ctx, uint64_t arg)
                                                                         : service->away_until_ns;
 
     (void)ctx;
+    until = service->writes_until_ns > until ? service->writes_until_ns : until;
     if (service->wake_ns != arg) {
         return; /* an earlier turn took its place */
     }
@@ -275,6 +292,14 @@ static void wake(struct sim *sim, void *ctx, uint64_t arg)
     if (until > sim->now_ns) {
         sim_service_wake(sim, until);
         return;
+    }
+    if (service->owes_answers) {
+        service->owes_answers = false;
+        flush_all(sim);
+        if (sim_service_dead(sim)) {
+            sim_service_die(sim);
+            return;
+        }
     }
     turn(sim);
 }

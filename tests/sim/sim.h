@@ -32,6 +32,8 @@ struct sim_service {
     struct mst_limits limits;
     uint64_t wake_ns; /* of the next turn; SIM_NEVER: none */
     uint64_t stalled_until_ns, away_until_ns;
+    uint64_t writes_until_ns; /* its turn is not over: it waits for the disk before it answers */
+    bool owes_answers;
     bool was_away;
     struct sim_witness witness; /* what is not certain yet */
     struct sim_conn *asking;    /* whose request the witness tells of */
@@ -174,6 +176,8 @@ uint64_t sim_journal_deadline_ns(const struct sim *sim);
 void sim_journal_snapshot(struct sim *sim);
 void sim_journal_promised(struct sim *sim, bool kept); /* the newest state was told of */
 bool sim_journal_keep(struct sim *sim);                /* what was decided; false: it dies */
+uint64_t sim_journal_writes(const struct sim *sim);
+bool sim_service_decides(const struct sim *sim); /* false: in this turn nothing, or not all */
 uint64_t sim_service_late_ns(const struct sim *sim);
 bool sim_service_step(struct sim *sim); /* the same */
 bool sim_service_dead(const struct sim *sim);

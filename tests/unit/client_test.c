@@ -73,6 +73,29 @@ static void renews_and_stops_itself(void **state)
     stage_fini(&stage);
 }
 
+/* A long answer stands before that to the renewal: the connection lives, and the lease ends. */
+static void what_still_comes_is_no_silence(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    assert_int_equal(stage_init(&stage, 0, 1), MUSTER_OK);
+    stage_open(&stage);
+    stage_at(&stage, 2001);
+    stage_expect(&stage, "send renew 2/2");
+    for (uint64_t at_ms = 3000; at_ms <= 9000; at_ms += 3000) {
+        mst_client_heard(stage.client, at_ms * MS);
+        stage_at(&stage, at_ms);
+    }
+    stage_expect(&stage, "attention stopped"); /* 8 s after the last answered one was sent */
+    assert_true(mst_client_online(stage.client));
+    stage_at(&stage, 12999);
+    stage_expect(&stage, "");
+    stage_at(&stage, 13000);
+    stage_expect(&stage, "disconnect");
+    stage_fini(&stage);
+}
+
 static void backs_off_round_the_endpoints(void **state)
 {
     struct stage stage;
@@ -633,6 +656,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(opens_a_session),
         cmocka_unit_test(renews_and_stops_itself),
+        cmocka_unit_test(what_still_comes_is_no_silence),
         cmocka_unit_test(backs_off_round_the_endpoints),
         cmocka_unit_test(gives_up_an_attempt),
         cmocka_unit_test(repeats_after_a_resume),

@@ -470,6 +470,7 @@ static void take_input(struct mst_driver *driver, uint64_t now_ns)
             lost(driver, now_ns, got < 0 ? errno : 0, reason_of(driver, got));
             return;
         }
+        mst_client_heard(driver->client, now_ns);
         if (take_bytes(driver, now_ns, (size_t)got) != MUSTER_OK) {
             return;
         }
