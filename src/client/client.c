@@ -375,13 +375,18 @@ static void see_holder(struct mst_client *client, const struct mst_reply *reply)
     }
 }
 
+/* A lack of room, or of a word from the agent: whoever was in once waits for the end of it. */
+static bool passes(muster_status status)
+{
+    return status == MUSTER_ENOMEM || status == MUSTER_ELIMIT || status == MUSTER_ENOSPACE ||
+           status == MUSTER_ETIMEDOUT;
+}
+
 static void opened(struct mst_client *client, const struct mst_reply *reply)
 {
     client->open.waiting = false;
     if (reply->status != MUSTER_OK) {
-        /* A lack of room passes; whoever was in once waits for that. */
-        if (client->admitted && (reply->status == MUSTER_ENOMEM || reply->status == MUSTER_ELIMIT ||
-                                 reply->status == MUSTER_ENOSPACE)) {
+        if (client->admitted && passes(reply->status)) {
             hang_up(client);
         } else {
             end(client, reply->status, reply);

@@ -39,7 +39,7 @@ static void resume(struct mst_session *session, struct mst_link *link, struct ms
         return;
     }
     if (mst_node_going(session)) {
-        answer_fenced(session->job, session->member, waiter);
+        mst_waiter_answer(waiter, MUSTER_ETIMEDOUT);
         return;
     }
     mst_waiter_set_job(waiter, session->job);

@@ -120,6 +120,19 @@ bool mst_node_going(const struct mst_session *session)
     return agent && waits_for_others(agent);
 }
 
+void mst_node_heard(const struct mst_session *agent)
+{
+    struct mst_session *session;
+
+    if (agent->role != MST_ROLE_AGENT || agent->claiming || !waits_for_others(agent)) {
+        return;
+    }
+    session = first_of(agent->job, agent->member->index);
+    for (; session; session = next_of(session)) {
+        mst_session_extend(session);
+    }
+}
+
 uint32_t mst_node_named(const struct mst_job *job, const struct mst_open *open)
 {
     const struct mst_session *agent;

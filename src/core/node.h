@@ -11,9 +11,12 @@
  *
  *   a rank's lease ends, its agent is not quiet --------> the rank is lost, alone
  *   a rank's lease ends, its agent is quiet ------------> the rank waits for what becomes of the
- * agent the agent's lease ends, others' still run ----------> the node is *going*: nobody in it is
- * renewed any more, the agent waits for the last lease the agent's lease and all others' have ended
- * -------> all are lost at once
+ *                                                         agent
+ *   the agent's lease ends, others' still run ----------> the node is *going*: nobody in it is
+ *                                                         renewed, the agent waits for the last
+ *                                                         lease
+ *   the agent is heard of meanwhile --------------------> all of them have a whole lease again
+ *   the agent's lease and all others' have ended -------> all are lost at once
  *
  * So nobody is given up before a whole lease has passed since it was heard, and who was cut off
  * with its node has stopped itself before. An agent that leaves, or is not there, holds nobody
@@ -30,8 +33,12 @@ void mst_node_leave(struct mst_session *session);
 /* The node that a newcomer names: MST_NODE_NONE if that is going, then it is on its own. */
 uint32_t mst_node_named(const struct mst_job *job, const struct mst_open *open);
 
-/* Its node is being given up: it cannot renew any more. */
+/* Its node is being given up: it cannot renew as long as its agent is not heard of. */
 bool mst_node_going(const struct mst_session *session);
+
+/* Before a session is extended because it was heard of: if it is the agent of a node that was
+ * going, those who could not renew have a whole lease for it now. */
+void mst_node_heard(const struct mst_session *session);
 
 /* The lease of a holder has ended. True: its node decides, and its alarm is set; or all of them are
  * lost, itself included. False: it is on its own. */

@@ -293,6 +293,7 @@ void mst_session_extend(struct mst_session *session)
 void mst_session_heard(struct mst_session *session)
 {
     session->heard_ns = session->core->now_ns;
+    mst_node_heard(session);
     mst_session_extend(session);
     if (session->member && !session->claiming) {
         mst_member_heard(session->member);
@@ -303,9 +304,8 @@ void mst_session_renew(struct mst_session *session, struct mst_waiter *waiter)
 {
     struct mst_core *core = session->core;
 
-    if (mst_node_going(session)) {
-        mst_waiter_set_view(waiter, mst_generation_outside_view(session->job, session->member));
-        mst_waiter_answer(waiter, MUSTER_EFENCED);
+    if (mst_node_going(session)) { /* it may ask again: the agent may come back */
+        mst_waiter_answer(waiter, MUSTER_ETIMEDOUT);
         return;
     }
     if (session->renewed_ns != 0) {

@@ -530,6 +530,7 @@ static void who_was_in_waits_for_room(void **state)
     (void)state;
     waits_for_room(MUSTER_ELIMIT);
     waits_for_room(MUSTER_ENOSPACE);
+    waits_for_room(MUSTER_ETIMEDOUT); /* for a word from the agent */
 }
 
 static void leaves(void **state)

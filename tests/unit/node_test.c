@@ -282,9 +282,9 @@ static void ranks_of_a_lost_agent_are_lost(struct fixture *f)
     fixture_pass(f, 1000);
     EXPECT_INT(f, state_of(f, &n, 2), MST_PRESENT);
     reply = fixture_call(f, &n.ranks[2], (struct mst_request){.command = MST_RENEW});
-    EXPECT_INT(f, reply->status, MUSTER_EFENCED);
+    EXPECT_INT(f, reply->status, MUSTER_ETIMEDOUT);
     fixture_disconnect(f, &n.ranks[3]);
-    EXPECT_INT(f, fixture_connect(f, &n.ranks[3])->status, MUSTER_EFENCED);
+    EXPECT_INT(f, fixture_connect(f, &n.ranks[3])->status, MUSTER_ETIMEDOUT);
     EXPECT_INT(f, fixture_call(f, &n.ranks[0], (struct mst_request){.command = MST_RENEW})->status,
                MUSTER_OK);
     fixture_pass_renewing(f, LEASE_MS - 1001);
@@ -305,8 +305,12 @@ static void an_agent_that_comes_back_in_time_saves_its_ranks(struct fixture *f)
     fixture_renew(f, &n.agents[1]);
     fixture_disconnect(f, &n.agents[1]);
     fixture_pass_renewing(f, LEASE_MS - 1000);
-    fixture_pass(f, 1000 + PERIOD_MS);
+    fixture_pass(f, 1000);
+    EXPECT_INT(f, fixture_call(f, &n.ranks[2], (struct mst_request){.command = MST_RENEW})->status,
+               MUSTER_ETIMEDOUT);
+    fixture_pass_renewing(f, LEASE_MS - 1001); /* in the last moment */
     EXPECT_INT(f, fixture_connect(f, &n.agents[1])->status, MUSTER_OK);
+    fixture_pass(f, PERIOD_MS); /* and they ask again in their own time */
     EXPECT_INT(f, fixture_call(f, &n.ranks[2], (struct mst_request){.command = MST_RENEW})->status,
                MUSTER_OK);
     fixture_pass_renewing(f, 2 * LEASE_MS);
