@@ -303,7 +303,7 @@ static bool read_some(struct sim *sim, struct sim_proc *proc, struct sim_conn *c
     while (status == MUSTER_OK) {
         status = mst_native_client_next(conn->client_codec, &reply);
         if (status == MUSTER_OK) {
-            sim_saw_answer(proc, &reply);
+            sim_saw_answer(sim, proc, &reply);
             mst_client_reply(proc->client, sim_proc_clock(sim, proc), &reply);
             pump(sim, proc);
             if (!proc->alive || proc->conn != conn) {

@@ -167,7 +167,7 @@ void sim_saw_death(struct sim *sim, struct sim_proc *proc);
 void sim_saw_done(struct sim *sim, struct sim_proc *proc, uint64_t tag, bool was_open,
                   enum mst_command command, const struct mst_reply *reply);
 void sim_saw_sent(struct sim *sim, struct sim_proc *proc, const struct mst_request *request);
-void sim_saw_answer(struct sim_proc *proc, const struct mst_reply *reply);
+void sim_saw_answer(const struct sim *sim, struct sim_proc *proc, const struct mst_reply *reply);
 void sim_saw_attention(struct sim *sim, struct sim_proc *proc);
 void sim_saw_ended(struct sim *sim, struct sim_proc *proc, const struct mst_client_effect *effect);
 void sim_saw_look(struct sim *sim, struct sim_proc *proc);

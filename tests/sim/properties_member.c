@@ -319,6 +319,16 @@ static void ready(struct sim *sim, struct model_job *job, uint32_t index, const 
     proc->member.ready_ns = sim->now_ns;
 }
 
+/* Its JOIN went with the connection. */
+static void silent(struct sim *sim, const struct model_job *job, uint32_t index, const char *text)
+{
+    struct sim_proc *proc = sim_proc_of(sim, job, index, number_of(text, "incarnation"));
+
+    if (proc) {
+        proc->member.ready = false;
+    }
+}
+
 static void grow(struct sim *sim, struct model_job *job, const char *text)
 {
     const char *at = strchr(text, '#');
@@ -347,6 +357,8 @@ static void place_event(struct sim *sim, struct model_job *job, const char *text
         gone(sim, job, index, text);
     } else if (starts(text, "member-ready")) {
         ready(sim, job, index, text);
+    } else if (starts(text, "member-silent")) {
+        silent(sim, job, index, text);
     } else if (starts(text, "claim-waiting")) {
         claims(sim, job, index, text);
     } else if (starts(text, "claim-refused")) {
@@ -421,7 +433,6 @@ void sim_saw_request(struct sim *sim, struct sim_conn *conn, const struct mst_re
     case MST_OPEN:
         member->asked = true;
         member->asked_ns = sim_service_clock(sim);
-        unready(conn->proc);
         break;
     case MST_RENEW:
         member->asked_ns = sim_service_clock(sim);

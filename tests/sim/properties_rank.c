@@ -103,7 +103,7 @@ void sim_saw_sent(struct sim *sim, struct sim_proc *proc, const struct mst_reque
 }
 
 /* Opening counts as a renewal, once. */
-void sim_saw_answer(struct sim_proc *proc, const struct mst_reply *reply)
+void sim_saw_answer(const struct sim *sim, struct sim_proc *proc, const struct mst_reply *reply)
 {
     bool counts =
         reply->status == MUSTER_OK &&
@@ -114,6 +114,12 @@ void sim_saw_answer(struct sim_proc *proc, const struct mst_reply *reply)
         if (proc->renewal_id[i] == reply->id && proc->renewal_ns[i] > proc->answered_ns) {
             proc->answered_ns = proc->renewal_ns[i];
         }
+    }
+    /* Its agent is silent, so it is not renewed. */
+    if (reply->status == MUSTER_ETIMEDOUT &&
+        (reply->command == MST_RENEW || reply->command == MST_OPEN) &&
+        proc->troubled_ns < sim->now_ns) {
+        proc->troubled_ns = sim->now_ns;
     }
 }
 
