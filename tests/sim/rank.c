@@ -19,7 +19,7 @@ void sim_rank_start(struct sim *sim, struct sim_proc *proc)
 
 uint64_t sim_rank_due_ns(const struct sim_proc *proc)
 {
-    uint64_t due = proc->retry_ns;
+    uint64_t due = proc->finished ? SIM_NEVER : proc->retry_ns;
 
     if ((proc->finished && !proc->leaving) || (proc->ended && !proc->started)) {
         return 0;
