@@ -207,3 +207,15 @@ def muster(env):
         return done
 
     return run
+
+
+@pytest.fixture
+def pass_time(serve, muster):
+    """pass_time(ms): by the clock of a service that has nothing to do with the test's job."""
+    serve("--job", "clock")
+
+    def wait(ms):
+        done = muster("key", "get", "never", "--wait", f"{ms}ms", "-j", "clock")
+        assert done.returncode == 124
+
+    return wait

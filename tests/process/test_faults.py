@@ -26,18 +26,6 @@ def run(spawn, muster):
     return start
 
 
-@pytest.fixture
-def pass_time(serve, muster):
-    """pass_time(ms): by the clock of a service that has nothing to do with the test's job."""
-    serve("--job", "clock")
-
-    def wait(ms):
-        done = muster("key", "get", "never", "--wait", f"{ms}ms", "-j", "clock")
-        assert done.returncode == 124
-
-    return wait
-
-
 # ---- the service stands still ----
 
 

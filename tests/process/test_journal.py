@@ -149,6 +149,39 @@ def service_of(run):
     return None
 
 
+def dead_for(job, pass_time, ms):
+    """Who would start it again stands still for so long."""
+    service = job.service()
+    job.run.signal(signal.SIGSTOP)
+    os.kill(service, signal.SIGKILL)
+    pass_time(ms)
+    job.run.signal(signal.SIGCONT)
+    job.log.wait_for("it is started again")
+
+
+def test_a_service_that_is_dead_for_less_than_the_lease_is_not_missed(spawn, muster, pass_time):
+    job = Run(spawn, muster, 2, "--lease", "8s")
+    ranks = job.entered()
+    dead_for(job, pass_time, 1500)
+    job.all_well(ranks)
+    assert set(job.generations()) == {1}
+    assert not job.log.having("member-lost")
+
+
+def test_a_service_that_is_dead_for_longer_costs_one_interruption_and_no_rank(
+        spawn, muster, pass_time):
+    job = Run(spawn, muster, 2, "--lease", "2s" if sanitized() else "1s")
+    before = job.entered()
+    dead_for(job, pass_time, 5000 if sanitized() else 2500)
+    after = job.entered(2)
+    assert {i: rank["pid"] for i, rank in after.items()} == {
+        i: rank["pid"] for i, rank in before.items()
+    }
+    job.all_well(after)
+    assert set(job.generations()) == {1, after[0]["generation"]}
+    assert not job.log.having("member-lost")
+
+
 # ---- how long it takes ----
 
 
