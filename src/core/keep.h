@@ -4,7 +4,7 @@
 
 /* What a snapshot keeps of each part of the state, each described once, for saving and for loading.
  * A field that is added to one of these structs belongs here, or has to follow from those that do:
- * tests/unit/snapshot_test.c pins their sizes as a reminder.
+ * tests/unit/kept_fields.def has a row for each.
  *
  * Loading follows an order in which what is pointed at comes first: members, sessions, keys,
  * rounds, then jobs that ended, then connections. */
