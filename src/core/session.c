@@ -263,8 +263,7 @@ bool mst_session_restore_outcome(struct mst_session *session, const struct mst_o
 void mst_session_record(struct mst_session *session, const struct mst_waiter *waiter)
 {
     /* Refused for want of room: nothing happened, and a repeat may find room. */
-    if (waiter->status == MUSTER_ENOMEM || waiter->status == MUSTER_ELIMIT ||
-        waiter->status == MUSTER_ENOSPACE) {
+    if (waiter->status == MUSTER_ENOMEM || waiter->status == MUSTER_ELIMIT) {
         return;
     }
     mst_core_raise(session->core, MST_WEIGHT_PROMISE);
