@@ -186,8 +186,9 @@ struct model_job {
     struct model_place places[MODEL_PLACES];
     struct model_view view, before; /* the newest generation and the one before */
     uint64_t ready_since_ns;        /* the service's clock: when the first of the ready became so */
-    uint64_t ended_ns;   /* the world's clock: when the service forgot who was given up in it */
-    uint64_t unready_ns; /* the world's clock: when one of the ready was lost */
+    uint64_t ended_ns;      /* the world's clock: when the service forgot who was given up in it */
+    uint64_t told_revision; /* by its watches */
+    uint64_t unready_ns;    /* the world's clock: when one of the ready was lost */
     uint64_t seals;
     uint64_t looper_costs, looper_seals; /* interruptions it may have caused, and has */
     uint64_t seal_open_ns;               /* the service's clock */

@@ -93,6 +93,7 @@ struct sim_proc;
     X(BATCH_WHOLE, SAFETY, "keys written in one batch are never seen half")                        \
     X(OWN_KEY, SAFETY, "a key with one writer reads as that writer left it")                       \
     X(WATCH_FORWARD, SAFETY, "a watch never tells of an older state of a key after a newer one")   \
+    X(REVISION_GROWS, SAFETY, "what watches of a job are told reaches further each time")          \
     X(GENERATION_KEY, SAFETY, "a key of a generation's key space was written in that generation")  \
     X(EXPECTED_STATUS, SAFETY, "no call ends with a status that its command cannot have")          \
     X(MEMORY, SAFETY, "when all is over every allocation was released")                            \

@@ -392,6 +392,7 @@ void sim_saw_trace(struct sim *sim, const struct mst_trace *line)
                         number_of(text, "size"));
     } else if (starts(text, "job-ended")) {
         job->ended_ns = sim->now_ns;
+        job->told_revision = 0;
     }
 }
 
@@ -477,7 +478,21 @@ void sim_saw_nothing(struct sim_conn *conn, uint64_t id)
     }
 }
 
-/* ANSWER_ONCE, FENCED_STAYS */
+/* REVISION_GROWS, also over a death of the service. */
+static void check_revision(struct sim *sim, struct model_job *job, const struct mst_reply *reply)
+{
+    if (reply->command != MST_WATCH || reply->status != MUSTER_OK ||
+        (reply->revision >> 63) != 0) { /* amid a listing */
+        return;
+    }
+    if (reply->revision < job->told_revision) {
+        sim_fail(sim, SIM_P_REVISION_GROWS, "%s: %" PRIu64 " after %" PRIu64, job->name,
+                 reply->revision, job->told_revision);
+    }
+    job->told_revision = reply->revision;
+}
+
+/* ANSWER_ONCE, REVISION_GROWS, FENCED_STAYS */
 void sim_saw_reply(struct sim *sim, struct sim_conn *conn, const struct mst_reply *reply)
 {
     struct sim_asked *asked = asked_find(conn, reply->id);
@@ -503,6 +518,7 @@ void sim_saw_reply(struct sim *sim, struct sim_conn *conn, const struct mst_repl
                      conn->proc->member.index);
         }
     }
+    check_revision(sim, conn->proc->job, reply);
     if (reply->command == MST_ROUND) {
         sim_round_answered(sim, conn, &copy, reply);
     }

@@ -622,6 +622,10 @@ static void inputs_weigh_what_they_change(struct fixture *f)
     fixture_send(f, &ranks[0], fixture_round(1, "b", 0)); /* a repeat */
     EXPECT_INT(f, mst_core_weigh(f->core), MST_WEIGHT_ALONG);
     EXPECT_INT(f, fixture_reply(f, &ranks[0], id)->status, MUSTER_ECANCELLED);
+    fixture_disconnect(f, &ranks[1]); /* a revision, which watches are told */
+    EXPECT_INT(f, mst_core_weigh(f->core), MST_WEIGHT_PROMISE);
+    fixture_connect(f, &ranks[1]); /* accepted, and back */
+    EXPECT_INT(f, mst_core_weigh(f->core), MST_WEIGHT_PROMISE);
     fixture_pass(f, FIXTURE_LEASE_MS / 4);
     EXPECT_INT(f, mst_core_weigh(f->core), MST_WEIGHT_ALONG); /* a pulse */
     fixture_pass(f, FIXTURE_LEASE_MS);
