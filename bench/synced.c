@@ -205,7 +205,7 @@ static void generate(uint16_t port, long count, long milliseconds, bool greeting
     for (long i = 0; i < count; i++) {
         send_put(&connections[i]);
     }
-    begin = now_ns() + WARM_MS * 1000000u;
+    begin = now_ns() + (uint64_t)WARM_MS * 1000000u;
     while (now_ns() < begin) {
         (void)serve_ready(poller, true);
     }

@@ -84,14 +84,6 @@ void mst_archive_break(struct mst_archive *archive, muster_status status)
     }
 }
 
-bool mst_archive_expect(struct mst_archive *archive, bool holds)
-{
-    if (archive->loading && !holds) {
-        mst_archive_break(archive, MUSTER_EPROTO);
-    }
-    return mst_archive_good(archive);
-}
-
 static void put(struct mst_archive *archive, const void *bytes, size_t size)
 {
     if (archive->sink && mst_archive_good(archive) &&

@@ -36,8 +36,15 @@ muster_status mst_archive_end(struct mst_archive *archive);
 bool mst_archive_good(const struct mst_archive *archive);
 void mst_archive_break(struct mst_archive *archive,
                        muster_status status); /* the first one counts */
-/* Loading: what was read makes no sense unless `holds`. Whether the archive is good. */
-bool mst_archive_expect(struct mst_archive *archive, bool holds);
+/* Loading: what was read makes no sense unless `holds`. Whether it does, and the archive is good.
+ */
+static inline bool mst_archive_expect(struct mst_archive *archive, bool holds)
+{
+    if (archive->loading && !holds) {
+        mst_archive_break(archive, MUSTER_EPROTO);
+    }
+    return holds && mst_archive_good(archive);
+}
 
 void mst_archive_u64(struct mst_archive *archive, uint64_t *field);
 void mst_archive_i64(struct mst_archive *archive, int64_t *field);

@@ -137,12 +137,12 @@ static void keep_value(struct mst_archive *archive, struct mst_round *round)
     bool folded = round->reduce != MST_REDUCE_NONE && round->reduce != MST_REDUCE_GATHER;
 
     mst_archive_blob(archive, &round->value);
-    if (archive->loading &&
-        mst_archive_expect(
-            archive,
-            folded == (round->value != NULL) &&
-                (!folded || mst_reduce_accepts(round->reduce, mst_blob_slice(round->value)))) &&
-        folded) {
+    if (archive->loading && !folded) {
+        (void)mst_archive_expect(archive, !round->value);
+    } else if (archive->loading &&
+               mst_archive_expect(
+                   archive, round->value &&
+                                mst_reduce_accepts(round->reduce, mst_blob_slice(round->value)))) {
         round->data_size = round->value->size;
     }
     if (mst_archive_good(archive)) {

@@ -38,6 +38,7 @@ struct muster_client {
     pthread_mutex_t lock;
     struct muster_client *outer; /* the other client in whose callback the lock was taken */
     pid_t pid;                   /* of the process that opened it */
+    enum mst_role role;
     struct mst_driver *driver;
 
     /* The seat: who polls the connection. At most one thread does, apart from the moment in which
@@ -66,11 +67,9 @@ struct muster_client {
     struct mst_lib_hook hook;
     struct mst_page *page;
     uint64_t iteration;
-    enum mst_role role;
     struct mst_lib_counter *counters;
     uint64_t counters_generation;
     struct mst_lib_alone *alone;
-    bool shares;       /* the service that the ranks of this machine start for themselves */
     bool service_gone; /* that one, or the one of its own, has ended */
 
     uint64_t opened_ns;
@@ -79,6 +78,7 @@ struct muster_client {
     char secret_name[300];       /* where it is from */
     char trouble[400];           /* why the last attempt to connect failed; "" */
     int trouble_errno;
+    bool shares;       /* the service that the ranks of this machine start for themselves */
     bool was_online;   /* at the last look, and no trouble since */
     bool trouble_told; /* to the log */
     bool holder_told;

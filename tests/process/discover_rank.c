@@ -34,9 +34,9 @@ static int once(int expected, int round, bool hold)
         return failed("barrier", &err);
     }
     muster_client_view(client, &view);
-    printf("round %d rank %u of %u index %u expected %d\n", round, view.rank, view.size, view.index,
-           expected);
-    fflush(stdout);
+    (void)printf("round %d rank %u of %u index %u expected %d\n", round, view.rank, view.size,
+                 view.index, expected);
+    (void)fflush(stdout);
     if (hold && muster_key_wait(client, &go, 1, NULL, 60000, &err) != MUSTER_OK) {
         return failed("wait", &err);
     }

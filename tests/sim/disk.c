@@ -34,7 +34,7 @@ static struct sim_inode *new_inode(struct sim_disk *disk)
 {
     if (disk->inode_count == disk->inode_room) {
         disk->inode_room = disk->inode_room ? disk->inode_room * 2 : 16;
-        disk->inodes = sim_grown(disk->inodes, disk->inode_room, sizeof(*disk->inodes));
+        disk->inodes = sim_grown(disk->inodes, disk->inode_room, sizeof(struct sim_inode *));
     }
     disk->inodes[disk->inode_count] = sim_new(sizeof(struct sim_inode));
     return disk->inodes[disk->inode_count++];

@@ -96,18 +96,6 @@ void sim_proc_begin(struct sim *sim, struct sim_proc *proc)
     sim_proc_wake(sim, proc, sim->now_ns);
 }
 
-/* What `muster run` started dies with it. */
-static void kill_children(struct sim *sim, const struct sim_proc *agent)
-{
-    for (uint32_t i = 0; i < sim->proc_count; i++) {
-        struct sim_proc *proc = sim->procs[i];
-
-        if (proc->kind == SIM_RANK && proc->job == agent->job && proc->node == agent->node) {
-            sim_proc_kill(sim, proc, false);
-        }
-    }
-}
-
 static void die(struct sim *sim, struct sim_proc *proc, bool silently)
 {
     proc->alive = false;
@@ -121,12 +109,9 @@ static void die(struct sim *sim, struct sim_proc *proc, bool silently)
         }
     }
     sim_saw_death(sim, proc);
-    if (proc->kind == SIM_AGENT && sim->plan.parents) {
-        kill_children(sim, proc);
-    }
 }
 
-void sim_proc_kill(struct sim *sim, struct sim_proc *proc, bool with_host)
+static void kill_one(struct sim *sim, struct sim_proc *proc, bool with_host)
 {
     if (proc->alive) {
         sim_tell(sim, "%s: pid=%" PRIu64 " is killed%s", proc->job->name, proc->pid,
@@ -136,12 +121,37 @@ void sim_proc_kill(struct sim *sim, struct sim_proc *proc, bool with_host)
     }
 }
 
+/* What `muster run` started dies with it. */
+static void kill_children(struct sim *sim, const struct sim_proc *agent)
+{
+    for (uint32_t i = 0; i < sim->proc_count && sim->plan.parents; i++) {
+        struct sim_proc *proc = sim->procs[i];
+
+        if (proc->kind == SIM_RANK && proc->job == agent->job && proc->node == agent->node) {
+            kill_one(sim, proc, false);
+        }
+    }
+}
+
+void sim_proc_kill(struct sim *sim, struct sim_proc *proc, bool with_host)
+{
+    bool parent = proc->alive && proc->kind == SIM_AGENT;
+
+    kill_one(sim, proc, with_host);
+    if (parent) {
+        kill_children(sim, proc);
+    }
+}
+
 void sim_proc_exit(struct sim *sim, struct sim_proc *proc, int code)
 {
     if (proc->alive) {
         sim_tell(sim, "%s: pid=%" PRIu64 " exits %d", proc->job->name, proc->pid, code);
         proc->exit_code = code;
         die(sim, proc, false);
+        if (proc->kind == SIM_AGENT) {
+            kill_children(sim, proc);
+        }
     }
 }
 

@@ -142,7 +142,7 @@ static void make_round(struct history *history)
         .deadline_ms = at == 1 ? 700 : 0,
         .on_loss = at == 0 ? MST_FAIL : MST_PROCEED,
     };
-    round->reduce = (enum mst_reduce)((round->generation + at * 2 + round->number) % 6);
+    round->reduce = (enum mst_reduce)((round->generation + (uint64_t)at * 2 + round->number) % 6);
     if (round->reduce != MST_REDUCE_NONE) {
         round->data = some_data(history, round->reduce == MST_REDUCE_EQUAL ? 1 : 16);
         if (round->reduce == MST_REDUCE_GATHER && !one_in(history, 4)) {

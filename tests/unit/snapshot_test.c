@@ -467,7 +467,7 @@ static void nonsense_is_no_danger(void **state)
         player_fini(&player);
     }
     assert_true(loaded > 0);
-    assert_true(largest < 1024 * 1024);
+    assert_true(largest < (size_t)1024 * 1024);
     free(bytes.data);
 }
 
@@ -599,10 +599,10 @@ static bool prod(struct prodder *prodder, enum kept_how how, unsigned char *at)
         at[0] ^= 1u;
         return shown;
     case BLOB:
-        memcpy(&blob, at, sizeof(blob));
-        memcpy(at, &prodder->blob, sizeof(blob));
+        memcpy(&blob, at, sizeof(struct mst_blob *));
+        memcpy(at, &prodder->blob, sizeof(struct mst_blob *));
         shown = shows(prodder);
-        memcpy(at, &blob, sizeof(blob));
+        memcpy(at, &blob, sizeof(struct mst_blob *));
         return shown;
     case OTHERWISE:
     case FOLLOWS:

@@ -27,7 +27,7 @@ struct mst_uv_service_config {
     const char *job;  /* what its /status.json shows; borrowed until the service is closed */
     struct mst_uv_journal_config journal;
     const struct mst_secret *secret; /* TCP then speaks TLS, on loopback too; NULL: plain */
-    bool insecure; /* serve, without a secret, on TCP addresses that others can reach */
+    bool insecure;   /* serve, without a secret, on TCP addresses that others can reach */
     bool parent;     /* stop when stdin ends, whoever else is still there */
     bool until_idle; /* stop when the last session is over, or when none was opened in a lease */
 };
