@@ -135,15 +135,16 @@ static void keep_carries(struct mst_archive *archive, struct mst_round *round)
 static void keep_value(struct mst_archive *archive, struct mst_round *round)
 {
     bool folded = round->reduce != MST_REDUCE_NONE && round->reduce != MST_REDUCE_GATHER;
+    struct mst_slice value;
 
     mst_archive_blob(archive, &round->value);
+    value = mst_blob_slice(round->value);
     if (archive->loading && !folded) {
         (void)mst_archive_expect(archive, !round->value);
     } else if (archive->loading &&
-               mst_archive_expect(
-                   archive, round->value &&
-                                mst_reduce_accepts(round->reduce, mst_blob_slice(round->value)))) {
-        round->data_size = round->value->size;
+               mst_archive_expect(archive,
+                                  round->value && mst_reduce_accepts(round->reduce, value))) {
+        round->data_size = value.size;
     }
     if (mst_archive_good(archive)) {
         keep_carries(archive, round);
