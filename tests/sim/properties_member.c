@@ -481,9 +481,9 @@ void sim_saw_nothing(struct sim_conn *conn, uint64_t id)
 /* REVISION_GROWS, also over a death of the service. */
 static void check_revision(struct sim *sim, struct model_job *job, const struct mst_reply *reply)
 {
-    if (reply->command != MST_WATCH || reply->status != MUSTER_OK ||
-        (reply->revision >> 63) != 0) { /* amid a listing */
-        return;
+    if (reply->command != MST_WATCH || reply->status != MUSTER_OK || (reply->revision >> 63) != 0 ||
+        job->ended_ns == sim->now_ns) {
+        return; /* amid a listing, or of a job that has just ended */
     }
     if (reply->revision < job->told_revision) {
         sim_fail(sim, SIM_P_REVISION_GROWS, "%s: %" PRIu64 " after %" PRIu64, job->name,
