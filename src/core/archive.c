@@ -19,6 +19,27 @@ static uint64_t load_number(const unsigned char *bytes, size_t size)
     return number;
 }
 
+/* Written out, so that a compiler makes one load of it. */
+static uint64_t load_word(const unsigned char *bytes)
+{
+    return (uint64_t)bytes[0] | (uint64_t)bytes[1] << 8 | (uint64_t)bytes[2] << 16 |
+           (uint64_t)bytes[3] << 24 | (uint64_t)bytes[4] << 32 | (uint64_t)bytes[5] << 40 |
+           (uint64_t)bytes[6] << 48 | (uint64_t)bytes[7] << 56;
+}
+
+/* The same of a store. */
+static void store_word(unsigned char *bytes, uint64_t word)
+{
+    bytes[0] = (unsigned char)word;
+    bytes[1] = (unsigned char)(word >> 8);
+    bytes[2] = (unsigned char)(word >> 16);
+    bytes[3] = (unsigned char)(word >> 24);
+    bytes[4] = (unsigned char)(word >> 32);
+    bytes[5] = (unsigned char)(word >> 40);
+    bytes[6] = (unsigned char)(word >> 48);
+    bytes[7] = (unsigned char)(word >> 56);
+}
+
 static uint64_t step(uint64_t digest, uint64_t word)
 {
     digest = (digest ^ word) * UINT64_C(0x100000001b3);
@@ -29,7 +50,7 @@ static uint64_t step(uint64_t digest, uint64_t word)
 static uint64_t add_bytes(uint64_t digest, const unsigned char *bytes, size_t size)
 {
     while (size >= WORD) {
-        digest = step(digest, load_number(bytes, WORD));
+        digest = step(digest, load_word(bytes));
         bytes += WORD;
         size -= WORD;
     }
@@ -110,9 +131,7 @@ muster_status mst_archive_end(struct mst_archive *archive)
         return archive->status;
     }
     flush(archive);
-    for (size_t i = 0; i < WORD; i++) {
-        word[i] = (unsigned char)(archive->digest >> (8 * i));
-    }
+    store_word(word, archive->digest);
     put(archive, word, WORD);
     return archive->status;
 }
@@ -150,23 +169,19 @@ static const unsigned char *load_bytes(struct mst_archive *archive, size_t size)
 static uint64_t number(struct mst_archive *archive, uint64_t value, size_t size)
 {
     const unsigned char *bytes;
+    unsigned char word[WORD];
 
     if (archive->loading) {
         bytes = load_bytes(archive, size);
         return bytes ? load_number(bytes, size) : 0;
     }
+    store_word(word, value);
     if (archive->used + WORD > sizeof(archive->bytes)) {
-        unsigned char word[WORD];
-
-        for (size_t i = 0; i < size; i++) {
-            word[i] = (unsigned char)(value >> (8 * i));
-        }
         save_bytes(archive, word, size);
         return value;
     }
-    for (size_t i = 0; i < size; i++) {
-        archive->bytes[archive->used++] = (unsigned char)(value >> (8 * i));
-    }
+    memcpy(archive->bytes + archive->used, word, WORD); /* what follows is put over the rest */
+    archive->used += size;
     if (archive->used == sizeof(archive->bytes)) {
         flush(archive);
     }
