@@ -70,7 +70,6 @@ struct muster_client {
     struct mst_lib_counter *counters;
     uint64_t counters_generation;
     struct mst_lib_alone *alone;
-    bool service_gone; /* that one, or the one of its own, has ended */
 
     uint64_t opened_ns;
     char *addr, *job, *host;
@@ -79,6 +78,7 @@ struct muster_client {
     char trouble[400];           /* why the last attempt to connect failed; "" */
     int trouble_errno;
     bool shares;       /* the service that the ranks of this machine start for themselves */
+    bool service_gone; /* that one, or the one of its own, has ended */
     bool was_online;   /* at the last look, and no trouble since */
     bool trouble_told; /* to the log */
     bool holder_told;
