@@ -5,6 +5,7 @@ MPICH, and processes with the variables that others leave."""
 import fcntl
 import json
 import os
+import pathlib
 import re
 import shutil
 import signal
