@@ -157,6 +157,9 @@ def dead_for(job, pass_time, ms):
     pass_time(ms)
     job.run.signal(signal.SIGCONT)
     job.log.wait_for("it is started again")
+    deadline = time.monotonic() + WAIT_S
+    while job.muster("status", "-j", job.job).returncode != 0:  # it recovers before it listens
+        assert time.monotonic() < deadline, "\n".join(job.log.lines)
 
 
 def test_a_service_that_is_dead_for_less_than_the_lease_is_not_missed(spawn, muster, pass_time):
