@@ -64,7 +64,9 @@ static bool send_call(struct mst_client *client)
 {
     struct mst_client_call *call;
 
-    if (mst_list_empty(&client->outbox)) {
+    /* Who has stopped itself takes no part until its lease is renewed, though the connection may
+     * be there: the service could be about to give it up with its node. */
+    if (client->stopped || mst_list_empty(&client->outbox)) {
         return false;
     }
     call = MST_CONTAINER(client->outbox.next, struct mst_client_call, out);

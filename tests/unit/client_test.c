@@ -96,6 +96,41 @@ static void what_still_comes_is_no_silence(void **state)
     stage_fini(&stage);
 }
 
+/* The connection may live and the service answer: while its agent is silent nothing is renewed. */
+static void who_has_stopped_itself_takes_no_part(void **state)
+{
+    struct stage stage;
+    size_t calls = 0;
+
+    (void)state;
+    assert_int_equal(stage_init(&stage, 0, 1), MUSTER_OK);
+    stage_open(&stage);
+    for (uint64_t at_ms = 2001; at_ms <= 9000; at_ms += 1000) {
+        stage_at(&stage, at_ms);
+        if (stage.sent_count > 0) {
+            stage_answer(&stage, stage.sent[stage.sent_count - 1].id, MST_RENEW, MUSTER_ETIMEDOUT);
+        }
+    }
+    assert_true(mst_client_stopped(stage.client));
+    assert_true(mst_client_online(stage.client));
+    stage_forget(&stage);
+    assert_int_equal(stage_call(&stage, stage_put(), 0, 7), MUSTER_OK);
+    stage_drain(&stage);
+    assert_int_equal(stage.sent_count, 0);
+    while (mst_client_stopped(stage.client)) {
+        assert_true(calls++ < 10);
+        stage_at(&stage, stage.now_ns / MS + 1000);
+        if (stage.sent_count > 0) {
+            assert_int_equal(stage.sent[0].command, MST_RENEW);
+            assert_int_equal(stage.sent_count, 1);
+            stage_answer(&stage, stage.sent[0].id, MST_RENEW, MUSTER_OK);
+        }
+    }
+    assert_int_equal(stage.sent_count, 1);
+    assert_int_equal(stage.sent[0].command, MST_WRITE);
+    stage_fini(&stage);
+}
+
 static void backs_off_round_the_endpoints(void **state)
 {
     struct stage stage;
@@ -658,6 +693,7 @@ int main(void)
         cmocka_unit_test(opens_a_session),
         cmocka_unit_test(renews_and_stops_itself),
         cmocka_unit_test(what_still_comes_is_no_silence),
+        cmocka_unit_test(who_has_stopped_itself_takes_no_part),
         cmocka_unit_test(backs_off_round_the_endpoints),
         cmocka_unit_test(gives_up_an_attempt),
         cmocka_unit_test(repeats_after_a_resume),
