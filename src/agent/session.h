@@ -26,7 +26,7 @@ struct mst_session {
     struct mst_session_events events;
     uint64_t revision; /* the watch goes on after it */
     struct mst_lib_post watch;
-    bool refused; /* a word about a death, for want of room */
+    bool refused;           /* a word about a death, for want of room */
     struct mst_note *notes; /* that were written */
 };
 

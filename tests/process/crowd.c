@@ -13,7 +13,7 @@
 
 #include "muster/muster.h"
 
-enum { STACK = 256 * 1024 };
+enum { STACK = 256 * 1024, RANKS_MAX = 10000 };
 
 static uint32_t count;
 static pthread_barrier_t all;
@@ -48,11 +48,10 @@ static void *be_a_rank(void *unused)
 int main(int argument_count, char **arguments)
 {
     pthread_attr_t attributes;
-    pthread_t *threads;
+    static pthread_t threads[RANKS_MAX];
 
     count = argument_count == 2 ? (uint32_t)strtoul(arguments[1], NULL, 10) : 0;
-    threads = calloc(count, sizeof *threads);
-    if (!threads || pthread_barrier_init(&all, NULL, count + 1) != 0 ||
+    if (count > RANKS_MAX || pthread_barrier_init(&all, NULL, count + 1) != 0 ||
         pthread_attr_init(&attributes) != 0 || pthread_attr_setstacksize(&attributes, STACK) != 0) {
         return 1;
     }
@@ -74,6 +73,5 @@ int main(int argument_count, char **arguments)
     }
     (void)pthread_attr_destroy(&attributes);
     (void)pthread_barrier_destroy(&all);
-    free(threads);
     return 0;
 }

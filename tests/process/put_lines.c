@@ -19,8 +19,7 @@ int main(void)
     struct muster_client_options options = MUSTER_CLIENT_OPTIONS_INIT;
     muster_client *client = NULL;
     struct muster_error err;
-    char key[64];
-    unsigned long size;
+    char key[64], number[16];
 
     memset(value, 'v', sizeof value);
     options.role = MUSTER_ROLE_OBSERVER;
@@ -30,8 +29,9 @@ int main(void)
     }
     (void)printf("open\n");
     (void)fflush(stdout);
-    while (scanf("%63s %lu", key, &size) == 2 && size <= sizeof value) {
-        const struct muster_slice bytes = {value, size};
+    while (scanf("%63s %15s", key, number) == 2) {
+        const size_t size = strtoul(number, NULL, 10);
+        const struct muster_slice bytes = {value, size < sizeof value ? size : sizeof value};
         muster_status status = muster_key_put(client, key, bytes, NULL, -1, NULL, &err);
 
         (void)printf("%s %s\n", key, status == MUSTER_OK ? "kept" : err.text);

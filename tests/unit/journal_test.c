@@ -599,7 +599,7 @@ static void fill(struct stage *stage)
 
     memset(value, 'v', sizeof value - 1);
     value[sizeof value - 1] = '\0';
-    stage->disk.room = 4 * CHUNK;
+    stage->disk.room = (uint64_t)4 * CHUNK;
     for (unsigned i = 0; append(stage, "k", value) == MUSTER_OK; i++) {
         assert_true(i < 200);
     }
@@ -684,7 +684,7 @@ static unsigned append_until_ended(struct stage *stage, unsigned count)
     memset(value, 'v', sizeof value - 1);
     value[sizeof value - 1] = '\0';
     stage->config.go_on_when_full = true;
-    stage->disk.room = 4 * CHUNK;
+    stage->disk.room = (uint64_t)4 * CHUNK;
     assert_int_equal(begin(stage), MUSTER_OK);
     connect(stage, 7);
     while (i < count && !strstr(stage->told, "journal-ended")) {
