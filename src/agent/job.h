@@ -45,6 +45,7 @@ struct mst_place {
     struct mst_process *process; /* the newest; changed under the lock */
     uint32_t attempts;           /* processes started */
     bool asks;                   /* whether it may be started again */
+    bool refused;                /* it may not; what follows is decided when all nodes are known */
     uint32_t early;              /* how many in a row died before they were in a generation */
     int code;                    /* that a done one ended with: 0, or 75 */
     uv_timer_t again, overdue;

@@ -25,6 +25,11 @@ static bool several(const struct mst_job *job)
 
 /* ---- what the service tells, with the client's lock held ---- */
 
+static bool is_here(const struct mst_who *who)
+{
+    return who->state == MST_PRESENT || who->state == MST_SILENT || who->state == MST_JOINING;
+}
+
 static void on_agent(struct mst_job *job, const struct mst_who *who)
 {
     struct mst_peer *peer;
@@ -34,10 +39,19 @@ static void on_agent(struct mst_job *job, const struct mst_who *who)
     }
     peer = &job->nodes.peers[who->index];
     peer->seen = true;
-    peer->here = who->state == MST_PRESENT || who->state == MST_SILENT || who->state == MST_JOINING;
+    peer->here = is_here(who);
     if (!peer->here) {
         peer->state = MST_PEER_RUNS;
     }
+}
+
+static void on_rank(struct mst_nodes *nodes, const struct mst_who *who)
+{
+    bool here = is_here(who);
+
+    nodes->ranks_here_count += here;
+    nodes->ranks_here_count -= nodes->ranks_here[who->index];
+    nodes->ranks_here[who->index] = here;
 }
 
 static void on_member(void *ctx, const struct mst_who *who)
@@ -48,8 +62,7 @@ static void on_member(void *ctx, const struct mst_who *who)
     if (who->role == MST_ROLE_AGENT) {
         on_agent(job, who);
     } else if (who->role == MST_ROLE_RANK && who->index < job->options->size) {
-        job->nodes.ranks_here[who->index] =
-            who->state == MST_PRESENT || who->state == MST_SILENT || who->state == MST_JOINING;
+        on_rank(&job->nodes, who);
     }
     (void)pthread_mutex_unlock(&job->lock);
     if (who->role == MST_ROLE_RANK) {
@@ -57,7 +70,7 @@ static void on_member(void *ctx, const struct mst_who *who)
     }
 }
 
-static void on_state(struct mst_job *job, const char *number, const char *value)
+static void on_state(struct mst_job *job, const char *number, char *value)
 {
     unsigned long index = strtoul(number, NULL, 10);
 
@@ -72,13 +85,24 @@ static void on_state(struct mst_job *job, const char *number, const char *value)
     }
 }
 
+/* "DONE RUNS GONE", each 0 or 1. */
+static void on_all(struct mst_nodes *nodes, const char *value)
+{
+    char *rest;
+
+    nodes->all_heard.done = strtoul(value, &rest, 10) != 0;
+    nodes->all_heard.runs = strtoul(rest, &rest, 10) != 0;
+    nodes->all_heard.ender_gone = strtoul(rest, NULL, 10) != 0;
+    nodes->all_told = true;
+}
+
 static void take_key(struct mst_job *job, const char *name, char *value)
 {
     struct mst_nodes *nodes = &job->nodes;
     char *rest;
 
-    if (strncmp(name, "node/", 5) == 0) {
-        on_state(job, name + 5, value);
+    if (strcmp(name, "all") == 0) {
+        on_all(nodes, value);
     } else if (strcmp(name, "finished") == 0) {
         nodes->some_finished = true;
     } else if (strcmp(name, "restarts") == 0) {
@@ -95,9 +119,9 @@ static void take_key(struct mst_job *job, const char *name, char *value)
     }
 }
 
-static void on_key(void *ctx, struct mst_slice name, struct mst_slice value)
+static void take_pair(struct mst_job *job, struct mst_slice name, struct mst_slice value,
+                      void (*take)(struct mst_job *job, const char *name, char *value))
 {
-    struct mst_job *job = ctx;
     char key[64], text[1024];
 
     if (name.size >= sizeof key || value.size >= sizeof text) {
@@ -110,7 +134,46 @@ static void on_key(void *ctx, struct mst_slice name, struct mst_slice value)
     }
     text[value.size] = '\0';
     (void)pthread_mutex_lock(&job->lock);
-    take_key(job, key, text);
+    take(job, key, text);
+    (void)pthread_mutex_unlock(&job->lock);
+}
+
+static void on_key(void *ctx, struct mst_slice name, struct mst_slice value)
+{
+    take_pair(ctx, name, value, take_key);
+}
+
+static void on_node_key(void *ctx, struct mst_slice name, struct mst_slice value)
+{
+    take_pair(ctx, name, value, on_state);
+}
+
+static void on_key_gone(void *ctx, struct mst_slice name)
+{
+    struct mst_job *job = ctx;
+
+    if (mst_slice_equal(name, mst_slice_text("all"))) {
+        (void)pthread_mutex_lock(&job->lock);
+        job->nodes.all_told = false;
+        (void)pthread_mutex_unlock(&job->lock);
+    }
+}
+
+static void on_reset(void *ctx)
+{
+    struct mst_job *job = ctx;
+
+    (void)pthread_mutex_lock(&job->lock);
+    job->nodes.listed = job->nodes.all_told = false;
+    (void)pthread_mutex_unlock(&job->lock);
+}
+
+static void on_listed(void *ctx)
+{
+    struct mst_job *job = ctx;
+
+    (void)pthread_mutex_lock(&job->lock);
+    job->nodes.listed = true;
     (void)pthread_mutex_unlock(&job->lock);
 }
 
@@ -118,9 +181,6 @@ static void on_turn(void *ctx)
 {
     struct mst_job *job = ctx;
 
-    (void)pthread_mutex_lock(&job->lock);
-    job->nodes.listed = true;
-    (void)pthread_mutex_unlock(&job->lock);
     (void)uv_async_send(&job->woken);
 }
 
@@ -142,33 +202,86 @@ static void name_note(struct mst_note *note, const char *key)
     (void)snprintf(note->key, sizeof note->key, MST_SESSION_KEYS "%s", key);
 }
 
+/* By who follows all of them: with the run's lock held. */
+static struct mst_all look_at_all(const struct mst_job *job)
+{
+    const struct mst_nodes *nodes = &job->nodes;
+    struct mst_all all = {0};
+    uint32_t seen = 0;
+    bool waits = false;
+
+    for (uint32_t i = 0; i < job->options->nodes_max; i++) {
+        const struct mst_peer *peer = &nodes->peers[i];
+
+        seen += peer->seen;
+        all.runs = all.runs || (peer->here && peer->state == MST_PEER_RUNS);
+        waits = waits || (peer->here && peer->state == MST_PEER_WAITS);
+    }
+    all.done = nodes->listed && seen >= job->options->nodes_min && !all.runs && !waits;
+    all.runs = all.runs || !nodes->listed;
+    all.ender_gone = nodes->listed && nodes->end_told &&
+                     nodes->end_number < job->options->nodes_max &&
+                     !nodes->peers[nodes->end_number].here;
+    return all;
+}
+
+static void say_all(struct mst_job *job)
+{
+    struct mst_nodes *nodes = &job->nodes;
+    struct mst_all all;
+    char value[16];
+
+    if (!nodes->first || !several(job) || nodes->joining) {
+        return;
+    }
+    (void)pthread_mutex_lock(&job->lock);
+    all = look_at_all(job);
+    (void)pthread_mutex_unlock(&job->lock);
+    (void)snprintf(value, sizeof value, "%d %d %d", all.done, all.runs, all.ender_gone);
+    if (strcmp(value, nodes->all.value) != 0) {
+        mst_session_write(&job->session, &nodes->all, value);
+    }
+}
+
 void mst_nodes_begin(struct mst_job *job)
 {
-    struct mst_session_events events = {
-        .member = on_member, .key = on_key, .turn = on_turn, .fenced = on_fenced, .ctx = job};
+    struct mst_session_events events = {.member = on_member,
+                                        .key = on_key,
+                                        .key_gone = on_key_gone,
+                                        .node_key = on_node_key,
+                                        .reset = on_reset,
+                                        .listed = on_listed,
+                                        .turn = on_turn,
+                                        .fenced = on_fenced,
+                                        .ctx = job};
     struct mst_nodes *nodes = &job->nodes;
-    char own[32];
 
-    (void)snprintf(own, sizeof own, "node/%" PRIu32, nodes->number);
-    name_note(&nodes->state, own);
-    nodes->state.owned = true;
+    nodes->state = (struct mst_note){.owned = true};
+    (void)snprintf(nodes->state.key, sizeof nodes->state.key, MST_SESSION_NODE_KEYS "%" PRIu32,
+                   nodes->number);
+    name_note(&nodes->all, "all");
+    nodes->all.owned = true;
     nodes->restarts = (struct mst_counter){0};
     name_note(&nodes->restarts.note, "restarts");
     name_note(&nodes->finished, "finished");
+    nodes->finished.insert = true; /* once is enough, or each would be told of each */
     name_note(&nodes->end, "end");
     nodes->end.insert = true;
     name_note(&nodes->cause, "cause");
     (void)pthread_mutex_lock(&job->lock);
-    nodes->listed = nodes->given_up = false;
+    nodes->narrow = !nodes->first;
+    nodes->listed = nodes->given_up = nodes->all_told = false;
+    nodes->ranks_here_count = 0;
     memset(nodes->peers, 0, job->options->nodes_max * sizeof *nodes->peers);
     memset(nodes->ranks_here, 0, job->options->size * sizeof *nodes->ranks_here);
     for (uint32_t i = 0; i < job->place_count; i++) {
         job->places[i].index = nodes->number * job->place_count + i;
-        job->places[i].asks = false;
+        job->places[i].asks = job->places[i].refused = false;
     }
     (void)pthread_mutex_unlock(&job->lock);
-    mst_session_watch(&job->session, &events);
+    mst_session_watch(&job->session, &events, nodes->narrow ? nodes->number : MST_NODE_NONE);
     mst_nodes_state(job, MST_PEER_RUNS);
+    say_all(job); /* before anybody else can join: who does not find it knows why */
 }
 
 void mst_nodes_state(struct mst_job *job, enum mst_peer_state state)
@@ -180,6 +293,17 @@ void mst_nodes_state(struct mst_job *job, enum mst_peer_state state)
     }
 }
 
+/* What node 0 says does not do: this node looks itself. */
+static void widen(struct mst_job *job)
+{
+    struct mst_nodes *nodes = &job->nodes;
+
+    if (nodes->narrow && !nodes->joining && !nodes->rejoins && job->session.client != NULL) {
+        nodes->narrow = false;
+        mst_session_widen(&job->session);
+    }
+}
+
 void mst_nodes_ask_restart(struct mst_job *job, struct mst_place *place)
 {
     bool may = job->restarts < job->options->max_restarts;
@@ -187,6 +311,9 @@ void mst_nodes_ask_restart(struct mst_job *job, struct mst_place *place)
     if (several(job)) {
         place->asks = true;
         mst_session_ask(&job->session, &job->nodes.restarts);
+        if (!may && job->options->min_size != 0 && job->options->min_size < job->options->size) {
+            widen(job); /* how many are left will be asked right after the answer */
+        }
     } else {
         job->restarts += may;
         mst_place_go_on(place, may);
@@ -213,6 +340,22 @@ void mst_nodes_end(struct mst_job *job, int number)
 
 /* ---- the others, as this node knows them ---- */
 
+/* As node 0 says, or, by who follows all, as it is. What is not known is not over. */
+static struct mst_all all_of(struct mst_job *job)
+{
+    const struct mst_nodes *nodes = &job->nodes;
+    struct mst_all all = {.runs = true};
+
+    (void)pthread_mutex_lock(&job->lock);
+    if (!nodes->narrow) {
+        all = look_at_all(job);
+    } else if (nodes->all_told) {
+        all = nodes->all_heard;
+    }
+    (void)pthread_mutex_unlock(&job->lock);
+    return all;
+}
+
 /* Whether any other node is there in one of the states that `states` holds as bits. */
 static bool any_other(struct mst_job *job, unsigned states)
 {
@@ -230,7 +373,7 @@ static bool any_other(struct mst_job *job, unsigned states)
 
 bool mst_nodes_others_run(struct mst_job *job)
 {
-    return any_other(job, 1u << MST_PEER_RUNS);
+    return several(job) && all_of(job).runs;
 }
 
 bool mst_nodes_finished_elsewhere(struct mst_job *job)
@@ -245,30 +388,16 @@ bool mst_nodes_finished_elsewhere(struct mst_job *job)
 
 uint32_t mst_nodes_ranks_elsewhere(struct mst_job *job)
 {
-    uint32_t first = job->nodes.number * job->place_count, count = 0;
+    const struct mst_nodes *nodes = &job->nodes;
+    uint32_t first = nodes->number * job->place_count, here = 0, all;
 
     (void)pthread_mutex_lock(&job->lock);
-    for (uint32_t i = 0; i < job->options->size; i++) {
-        count += job->nodes.ranks_here[i] && i - first >= job->place_count;
+    for (uint32_t i = first; i < job->options->size && i - first < job->place_count; i++) {
+        here += nodes->ranks_here[i];
     }
+    all = nodes->ranks_here_count;
     (void)pthread_mutex_unlock(&job->lock);
-    return count;
-}
-
-/* As many nodes as the run needs have come, and those that are there are done. */
-static bool all_done(struct mst_job *job)
-{
-    uint32_t seen = 0;
-    bool listed;
-
-    (void)pthread_mutex_lock(&job->lock);
-    for (uint32_t i = 0; i < job->options->nodes_max; i++) {
-        seen += job->nodes.peers[i].seen;
-    }
-    listed = job->nodes.listed;
-    (void)pthread_mutex_unlock(&job->lock);
-    return listed && seen >= job->options->nodes_min &&
-           !any_other(job, 1u << MST_PEER_RUNS | 1u << MST_PEER_WAITS);
+    return all > here ? all - here : 0;
 }
 
 /* ---- leaving ---- */
@@ -284,7 +413,7 @@ static bool done_everywhere(struct mst_job *job)
     muster_status status;
 
     mst_nodes_state(job, MST_PEER_DONE);
-    return mst_session_told(&job->session, &job->nodes.state, &status) && all_done(job);
+    return mst_session_told(&job->session, &job->nodes.state, &status) && all_of(job).done;
 }
 
 /* This node decided the end, unless another was earlier: then it is the other's. */
@@ -315,10 +444,9 @@ static bool cause_is_known(struct mst_job *job)
     bool known;
 
     (void)pthread_mutex_lock(&job->lock);
-    known = job->nodes.cause_told || (job->nodes.listed && job->nodes.end_told &&
-                                      !job->nodes.peers[job->nodes.end_number].here);
+    known = job->nodes.cause_told;
     (void)pthread_mutex_unlock(&job->lock);
-    return known || late(job);
+    return known || all_of(job).ender_gone || late(job);
 }
 
 static bool nothing_left_to_say(struct mst_job *job)
@@ -426,8 +554,56 @@ static void take_answers(struct mst_job *job)
     while (place != NULL && mst_session_answer(&job->session, &job->nodes.restarts, &sum)) {
         place->asks = false;
         hear_restarts(job, sum);
-        mst_place_go_on(place, sum <= job->options->max_restarts);
+        if (sum <= job->options->max_restarts) {
+            mst_place_go_on(place, true);
+        } else {
+            place->refused = true;
+        }
         place = first_that_asks(job);
+    }
+}
+
+static bool nobody_says(struct mst_job *job)
+{
+    bool missed;
+
+    (void)pthread_mutex_lock(&job->lock);
+    missed = job->nodes.listed && !job->nodes.all_told;
+    (void)pthread_mutex_unlock(&job->lock);
+    return missed;
+}
+
+/* Without those that are not started again, if all others were there. */
+static bool enough_may_be_left(const struct mst_job *job)
+{
+    uint32_t left = job->options->size - job->place_count;
+
+    for (uint32_t i = 0; i < job->place_count; i++) {
+        left += job->places[i].state != MST_PLACE_GIVEN_UP && !job->places[i].refused;
+    }
+    return left >= job->options->min_size;
+}
+
+/* Those that are not started again. Whether enough are left is known by who knows all; where there
+ * cannot be, the end is not kept waiting. */
+static void give_up_refused(struct mst_job *job)
+{
+    const struct mst_nodes *nodes = &job->nodes;
+    bool known;
+
+    (void)pthread_mutex_lock(&job->lock);
+    known = job->options->min_size == 0 || (nodes->listed && !nodes->narrow) ||
+            !enough_may_be_left(job);
+    (void)pthread_mutex_unlock(&job->lock);
+    for (uint32_t i = 0; i < job->place_count; i++) {
+        struct mst_place *place = &job->places[i];
+
+        if (place->refused && known) {
+            place->refused = false;
+            mst_place_go_on(place, false);
+        } else if (place->refused) {
+            widen(job);
+        }
     }
 }
 
@@ -448,6 +624,11 @@ void mst_nodes_look(struct mst_job *job)
     if (!nodes->joining) {
         take_answers(job);
     }
+    if (nobody_says(job)) {
+        widen(job);
+    }
+    say_all(job);
+    give_up_refused(job);
     hear_restarts(job, restarts);
     if (given_up && job->service_lost == 0) {
         on_given_up(job);

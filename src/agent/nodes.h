@@ -7,11 +7,21 @@
  *
  *   nproc, nodes_max, ...  what the run is, written by node 0 before anybody joins
  *   avoid/HOST             a host that is to be kept out
- *   node/NUMBER            how far a node is: runs, waits, done. Vanishes with its agent
+ *   all                    what the others must know of all nodes, as node 0 sees them
  *   restarts               how many processes and nodes were started again so far, by all
  *   finished               a rank that was in a generation has ended well
  *   end                    the run ends: NUMBER of the node that decided it, signal for the ranks
  *   cause                  exit code, and the line that says why: what everybody's last line is
+ *
+ * and under "muster/run-node/", which node 0 alone follows:
+ *
+ *   NUMBER                 how far a node is: runs, waits, done
+ *
+ * These and `all` vanish with the agent that wrote them.
+ *
+ * Of members and nodes each follows its own, and node 0 all: else every change would be told to
+ * everybody. Where `all` is gone, for node 0 is, or where a rank is not started again and it
+ * matters how many are left, a node follows everything from then on.
  *
  * A node whose ranks are done waits for the others. The run is over when every node that is there
  * is done, or when `end` was told. Then the others leave, and node 0 stops the service last. */
@@ -31,11 +41,19 @@ struct mst_peer {
     enum mst_peer_state state;
 };
 
+/* What the others must know of all nodes that are there. */
+struct mst_all {
+    bool done;       /* as many as the run needs have come, and those that are there are done */
+    bool runs;       /* some node has work */
+    bool ender_gone; /* the node that decided the end is not there any more */
+};
+
 struct mst_nodes {
     uint32_t number; /* of this node; its ranks are number * nproc and following */
     bool first;      /* it started the service */
     bool joining;    /* nothing runs yet, or any more; the session is another thread's */
     bool rejoins;    /* it was given up, and comes back as another */
+    bool narrow;     /* of the others it hears what node 0 says */
     bool master_given;
     char addr[MST_NODES_ADDRESS_MAX]; /* where ranks and agent find the service */
     char secret[MST_NODES_PATH_MAX];  /* the file; empty: none */
@@ -53,13 +71,16 @@ struct mst_nodes {
     int64_t work_index, work_timeout_ms;
     struct muster_error work_error;
     muster_status work_status;
-    struct mst_note state, finished, end, cause;
+    struct mst_note state, finished, end, cause, all;
     struct mst_counter restarts;
 
     /* Written by the client's threads: under the run's lock. */
     struct mst_peer *peers; /* nodes_max */
     bool *ranks_here;       /* size */
-    bool listed;
+    uint32_t ranks_here_count;
+    bool listed;   /* all that is there is known */
+    bool all_told; /* and not taken back */
+    struct mst_all all_heard;
     bool some_finished;
     bool given_up;          /* the service has decided this node's loss */
     uint32_t restarts_told; /* of all nodes */

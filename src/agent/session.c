@@ -4,19 +4,37 @@
 #include <stdio.h>
 #include <string.h>
 
+#define BOTH_KEYS "muster/run" /* how MST_SESSION_KEYS and MST_SESSION_NODE_KEYS begin */
+
 static void watch_on(struct mst_session *session);
+
+/* What follows in `name` after its beginning. */
+static bool cut(struct mst_slice name, const char *beginning, struct mst_slice *rest_out)
+{
+    struct mst_slice head = mst_slice_text(beginning);
+
+    if (name.size <= head.size || !mst_slice_starts_with(name, head)) {
+        return false;
+    }
+    *rest_out = mst_slice_of((const char *)name.data + head.size, name.size - head.size);
+    return true;
+}
 
 static void on_item(const struct mst_session *session, const struct mst_item *item)
 {
     const struct mst_session_events *events = &session->events;
-    const size_t prefix = sizeof MST_SESSION_KEYS - 1;
+    struct mst_slice rest;
 
     if (item->kind == MST_ITEM_MEMBER) {
         events->member(events->ctx, &item->who);
-    } else if (item->kind == MST_ITEM_KEY && item->name.size > prefix) {
-        events->key(events->ctx,
-                    mst_slice_of((const char *)item->name.data + prefix, item->name.size - prefix),
-                    item->value);
+    } else if (item->kind == MST_ITEM_RESET) {
+        events->reset(events->ctx);
+    } else if (item->kind == MST_ITEM_KEY && cut(item->name, MST_SESSION_KEYS, &rest)) {
+        events->key(events->ctx, rest, item->value);
+    } else if (item->kind == MST_ITEM_KEY && cut(item->name, MST_SESSION_NODE_KEYS, &rest)) {
+        events->node_key(events->ctx, rest, item->value);
+    } else if (item->kind == MST_ITEM_DELETED && cut(item->name, MST_SESSION_KEYS, &rest)) {
+        events->key_gone(events->ctx, rest);
     }
 }
 
@@ -27,6 +45,11 @@ static void on_watch(void *ctx, const struct mst_reply *reply)
     if (reply->status == MUSTER_EFENCED) {
         session->events.fenced(session->events.ctx);
     }
+    if (session->widens && reply->status != MUSTER_EFENCED) { /* it was still of one node */
+        session->widens = false;
+        watch_on(session);
+        return;
+    }
     if (reply->status != MUSTER_OK) {
         return;
     }
@@ -34,6 +57,9 @@ static void on_watch(void *ctx, const struct mst_reply *reply)
         on_item(session, &reply->items[i]);
     }
     session->revision = reply->revision;
+    if ((reply->revision & MST_CURSOR_LISTING) == 0) {
+        session->events.listed(session->events.ctx);
+    }
     session->events.turn(session->events.ctx);
     watch_on(session);
 }
@@ -44,7 +70,12 @@ static void watch_on(struct mst_session *session)
     struct mst_request request = {.command = MST_WATCH,
                                   .watch = {.kinds = MST_WATCH_MEMBERS | MST_WATCH_KEYS,
                                             .prefix = mst_slice_text(MST_SESSION_KEYS),
-                                            .after = session->revision}};
+                                            .after = session->revision,
+                                            .node = session->node}};
+
+    if (session->node == MST_NODE_NONE) {
+        request.watch.prefix = mst_slice_text(BOTH_KEYS);
+    }
 
     session->watch = (struct mst_lib_post){.complete = on_watch, .ctx = session};
     (void)mst_lib_post(session->client, &request, UINT64_MAX, &session->watch);
@@ -91,11 +122,28 @@ muster_status mst_session_open(struct mst_session *session, const struct mst_ses
     return status;
 }
 
-void mst_session_watch(struct mst_session *session, const struct mst_session_events *events)
+void mst_session_watch(struct mst_session *session, const struct mst_session_events *events,
+                       uint32_t node)
 {
     mst_lib_lock(session->client);
     session->events = *events;
+    session->node = node;
     watch_on(session);
+    mst_lib_unlock(session->client);
+}
+
+void mst_session_widen(struct mst_session *session)
+{
+    mst_lib_lock(session->client);
+    session->events.reset(session->events.ctx);
+    session->node = MST_NODE_NONE;
+    session->revision = 0;
+    session->widens = session->watch.open;
+    if (session->widens) {
+        mst_lib_post_cancel(session->client, &session->watch);
+    } else {
+        watch_on(session);
+    }
     mst_lib_unlock(session->client);
 }
 
@@ -103,6 +151,7 @@ void mst_session_close(struct mst_session *session)
 {
     if (session->client != NULL) {
         mst_lib_lock(session->client);
+        session->widens = false;
         mst_lib_post_cancel(session->client, &session->watch);
         mst_lib_unlock(session->client);
         muster_client_close(session->client);

@@ -8,15 +8,20 @@
 #include "agent/process.h"
 #include "agent/run.h"
 
-/* The keys that the nodes of a run speak to each other with. */
+/* The keys that the nodes of a run speak to each other with, and those that only node 0 hears. */
 #define MST_SESSION_KEYS "muster/run/"
+#define MST_SESSION_NODE_KEYS "muster/run-node/"
 
 /* What the service says. With the client's lock held: short, and no call back. */
 struct mst_session_events {
     void (*member)(void *ctx, const struct mst_who *who);
     /* A key under MST_SESSION_KEYS, its name without that. */
     void (*key)(void *ctx, struct mst_slice name, struct mst_slice value);
-    void (*turn)(void *ctx);   /* that was all for now; the first time: all there is */
+    void (*key_gone)(void *ctx, struct mst_slice name);
+    void (*node_key)(void *ctx, struct mst_slice name, struct mst_slice value);
+    void (*reset)(void *ctx);  /* all there is comes again; what does not is gone */
+    void (*listed)(void *ctx); /* that was all there is */
+    void (*turn)(void *ctx);   /* that was all for now */
     void (*fenced)(void *ctx); /* this node was given up: the session will say no more */
     void *ctx;
 };
@@ -25,8 +30,10 @@ struct mst_session {
     muster_client *client;
     struct mst_session_events events;
     uint64_t revision; /* the watch goes on after it */
+    uint32_t node;     /* whose members are watched; MST_NODE_NONE: everything is */
     struct mst_lib_post watch;
-    bool refused;           /* a word about a death, for want of room */
+    bool widens;  /* what comes next of the watch is not heeded, and then it follows everything */
+    bool refused; /* a word about a death, for want of room */
     struct mst_note *notes; /* that were written */
 };
 
@@ -70,8 +77,12 @@ muster_status mst_session_open(struct mst_session *session, const struct mst_ses
                                int64_t index, const struct mst_run_options *options,
                                uint32_t *number_out, struct muster_error *err);
 
-/* Begins to tell. */
-void mst_session_watch(struct mst_session *session, const struct mst_session_events *events);
+/* Begins to tell: of members those of one node, and what all nodes must hear. MST_NODE_NONE: of all
+ * members and all nodes. */
+void mst_session_watch(struct mst_session *session, const struct mst_session_events *events,
+                       uint32_t node);
+/* From now on everything, and first all there is; `listed` is told when that is over. */
+void mst_session_widen(struct mst_session *session);
 void mst_session_close(struct mst_session *session);
 
 /* The process is dead: the service decides its loss now. Does not wait. Thread: any. */

@@ -61,6 +61,7 @@ muster_status mst_client_new(struct mst_client **out, const struct mst_client_co
     client->renew.request.command = MST_RENEW;
     client->watch.request.command = MST_WATCH;
     client->watch.request.watch.kinds = MST_WATCH_VIEW;
+    client->watch.request.watch.node = MST_NODE_NONE;
     *out = client;
     return MUSTER_OK;
 }

@@ -39,6 +39,9 @@ static void check_waiting(const struct mst_waiter *waiter)
     case MST_WATCH:
         MST_ASSERT(mst_list_linked(&waiter->watch.in_prefix) ==
                    ((waiter->watch.kinds & MST_WATCH_KEYS) != 0));
+        MST_ASSERT((mst_list_linked(&waiter->watch.in_members) ||
+                    mst_tree_linked(&waiter->watch.in_node)) ==
+                   ((waiter->watch.kinds & MST_WATCH_MEMBERS) != 0));
         break;
     case MST_ROUND:
         MST_ASSERT(waiter->round && !waiter->round->done);
@@ -148,6 +151,8 @@ static void check_member(const struct mst_job *job, const struct mst_member *mem
     MST_ASSERT(member->job == job);
     MST_ASSERT((member->end != 0) == (member->session == NULL));
     MST_ASSERT(member->incarnation > 0 && member->revision <= job->revision);
+    MST_ASSERT(member->owes_touch || mst_tree_linked(&member->node_change_node) ==
+                                         (mst_member_node(member) != MST_NODE_NONE));
     MST_ASSERT(!member->claimant || (member->session && member->claimant->claiming));
     MST_ASSERT(!member->session || !member->session->claiming);
     MST_ASSERT(seat->incarnation <= member->incarnation);

@@ -32,7 +32,8 @@ static uint64_t add_waiter(uint64_t digest, const struct mst_waiter *waiter)
                      waiter->revision, waiter->detail, (uint64_t)waiter->limit);
     }
     if (waiter->command == MST_WATCH) {
-        digest = ADD(digest, waiter->watch.kinds, waiter->watch.generation, waiter->watch.after);
+        digest = ADD(digest, waiter->watch.kinds, waiter->watch.generation, waiter->watch.after,
+                     waiter->watch.node);
     }
     return digest;
 }

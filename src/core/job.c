@@ -8,6 +8,7 @@
 #include "core/narrate.h"
 #include "core/node.h"
 #include "core/round.h"
+#include "core/watch.h"
 
 static int order(const void *key, const struct mst_tree_node *node)
 {
@@ -55,7 +56,7 @@ struct mst_job *mst_job_make(struct mst_core *core, struct mst_slice name)
     job->join_alarm.kind = MST_ALARM_JOIN;
     mst_list_init(&job->ready);
     mst_member_tree_init(&job->members);
-    mst_member_changes_init(&job->changes, &job->faults);
+    mst_member_changes_init(&job->changes, &job->node_changes, &job->faults);
     mst_node_tree_init(&job->nodes);
     mst_host_tree_init(&job->hosts);
     mst_list_init(&job->host_list);
@@ -65,6 +66,7 @@ struct mst_job *mst_job_make(struct mst_core *core, struct mst_slice name)
     mst_list_init(&job->watching_members);
     mst_list_init(&job->watching_faults);
     mst_list_init(&job->watching_view);
+    mst_watch_nodes_init(&job->watching_nodes);
     mst_round_names_init(&job->round_names);
     mst_list_init(&job->round_list);
     job->name_size = (uint32_t)name.size;

@@ -38,9 +38,10 @@ struct mst_job {
     struct mst_alarm join_alarm;
     bool join_due; /* join_wait is over: min_size is enough */
 
-    struct mst_tree members; /* by role and index */
-    struct mst_tree changes; /* the same, by revision */
-    struct mst_tree faults;  /* those of the generation with a fault, by its revision */
+    struct mst_tree members;      /* by role and index */
+    struct mst_tree changes;      /* the same, by revision */
+    struct mst_tree node_changes; /* agents and whom they started, by node and then revision */
+    struct mst_tree faults;       /* those of the generation with a fault, by its revision */
     uint32_t free_from[MST_ROLE_AGENT + 1]; /* below it every index is held */
     uint32_t living;                        /* ranks that are held */
     struct mst_tree nodes;                  /* sessions that name an agent, by that: node.h */
@@ -55,6 +56,8 @@ struct mst_job {
     uint64_t key_count, key_bytes;         /* of both: names and values of what is there */
     uint64_t awaited_count, awaited_bytes; /* names that are only waited for */
     struct mst_list watching_members, watching_faults, watching_view;
+    struct mst_tree watching_nodes; /* who watches the members of one node, by that */
+    uint64_t watch_serial;
 
     struct mst_tree round_names;
     struct mst_list round_list; /* the same, in the order they came */

@@ -91,8 +91,7 @@ static void keep_member(struct mst_archive *archive, struct mst_member *member)
     }
     (void)mst_archive_expect(archive, member->incarnation > 0 &&
                                           (member->end == 0 || member->end >= MST_STATE_LOST) &&
-                                          mst_tree_insert(&member->job->changes, &member->revision,
-                                                          &member->change_node));
+                                          mst_member_set_change(member));
 }
 
 static struct mst_member *load_place(struct mst_archive *archive, struct mst_job *job,

@@ -37,6 +37,23 @@ static int order_change(const void *key, const struct mst_tree_node *node)
     return (*revision > member->revision) - (*revision < member->revision);
 }
 
+struct node_change {
+    uint32_t node;
+    uint64_t revision;
+};
+
+static int order_node_change(const void *key, const struct mst_tree_node *tree_node)
+{
+    const struct node_change *change = key;
+    const struct mst_member *member = MST_OF(tree_node, struct mst_member, node_change_node);
+    uint32_t node = mst_member_node(member);
+
+    if (change->node != node) {
+        return change->node < node ? -1 : 1;
+    }
+    return (change->revision > member->revision) - (change->revision < member->revision);
+}
+
 static int order_fault(const void *key, const struct mst_tree_node *node)
 {
     const uint64_t *revision = key;
@@ -61,9 +78,11 @@ void mst_member_tree_init(struct mst_tree *tree)
     mst_tree_init(tree, order_place);
 }
 
-void mst_member_changes_init(struct mst_tree *changes, struct mst_tree *faults)
+void mst_member_changes_init(struct mst_tree *changes, struct mst_tree *node_changes,
+                             struct mst_tree *faults)
 {
     mst_tree_init(changes, order_change);
+    mst_tree_init(node_changes, order_node_change);
     mst_tree_init(faults, order_fault);
 }
 
@@ -108,11 +127,43 @@ struct mst_member *mst_member_next(const struct mst_member *member)
     return of_node(mst_tree_next(&member->node));
 }
 
-struct mst_member *mst_member_changed(const struct mst_job *job, uint64_t revision)
+uint32_t mst_member_node(const struct mst_member *member)
 {
-    struct mst_tree_node *node = mst_tree_at_or_after(&job->changes, &revision);
+    return member->role == MST_ROLE_AGENT ? member->index : member->agent;
+}
 
-    return node ? MST_CONTAINER(node, struct mst_member, change_node) : NULL;
+static struct mst_member *changed_of_node(const struct mst_job *job, uint32_t node,
+                                          uint64_t revision)
+{
+    struct node_change change = {.node = node, .revision = revision};
+    struct mst_tree_node *found = mst_tree_at_or_after(&job->node_changes, &change);
+    struct mst_member *member =
+        found ? MST_CONTAINER(found, struct mst_member, node_change_node) : NULL;
+
+    return member && mst_member_node(member) == node ? member : NULL;
+}
+
+struct mst_member *mst_member_changed(const struct mst_job *job, uint32_t node, uint64_t revision)
+{
+    struct mst_tree_node *found;
+
+    if (node != MST_NODE_NONE) {
+        return changed_of_node(job, node, revision);
+    }
+    found = mst_tree_at_or_after(&job->changes, &revision);
+    return found ? MST_CONTAINER(found, struct mst_member, change_node) : NULL;
+}
+
+bool mst_member_set_change(struct mst_member *member)
+{
+    struct mst_job *job = member->job;
+    struct node_change change = {.node = mst_member_node(member), .revision = member->revision};
+
+    if (!mst_tree_insert(&job->changes, &member->revision, &member->change_node)) {
+        return false;
+    }
+    return change.node == MST_NODE_NONE ||
+           mst_tree_insert(&job->node_changes, &change, &member->node_change_node);
 }
 
 struct mst_member *mst_member_faulted(const struct mst_job *job, uint64_t revision)
@@ -215,10 +266,11 @@ void mst_member_touch(struct mst_member *member)
         return;
     }
     mst_tree_remove(&job->changes, &member->change_node);
+    mst_tree_remove(&job->node_changes, &member->node_change_node);
     member->revision = mst_job_next_revision(job);
-    fresh = mst_tree_insert(&job->changes, &member->revision, &member->change_node);
+    fresh = mst_member_set_change(member);
     MST_ASSERT(fresh);
-    mst_watch_wake_members(job, member->revision);
+    mst_watch_wake_members(member);
 }
 
 /* ---- holding a place ---- */
@@ -265,7 +317,8 @@ void mst_member_admit(struct mst_member *member, struct mst_session *session)
     mst_blob_drop(&member->job->core->mem, member->host);
     member->host = host;
     member->pid = session->pid;
-    member->agent = session->agent;
+    mst_tree_remove(&member->job->node_changes, &member->node_change_node);
+    member->agent = session->agent; /* it may be of another node than the one before it */
     member->heard_ns = session->heard_ns;
     member->job->living += member->role == MST_ROLE_RANK;
     mst_member_touch(member);

@@ -56,7 +56,7 @@ struct mst_member {
     struct mst_tree_node fence_node;
     struct mst_token fence_token;
     uint64_t revision; /* of its last change */
-    struct mst_tree_node change_node;
+    struct mst_tree_node change_node, node_change_node;
     struct mst_list in_ready; /* linked: it is ready for the next generation */
     struct mst_seat seat;
     struct mst_round *waits_at; /* borrowed: the round it contributed to last, if that is open */
@@ -69,7 +69,8 @@ struct mst_loss {
 };
 
 void mst_member_tree_init(struct mst_tree *tree);
-void mst_member_changes_init(struct mst_tree *changes, struct mst_tree *faults);
+void mst_member_changes_init(struct mst_tree *changes, struct mst_tree *node_changes,
+                             struct mst_tree *faults);
 void mst_member_fences_init(struct mst_tree *fences);
 
 /* The place that holds this token given up, or NULL. */
@@ -81,8 +82,14 @@ struct mst_member *mst_member_next(const struct mst_member *member);
 /* The first at or after (role, index); NULL: none. */
 struct mst_member *mst_member_from(const struct mst_job *job, enum mst_role role, uint32_t index);
 
-/* The first of these two trees at or after a revision; NULL: none. */
-struct mst_member *mst_member_changed(const struct mst_job *job, uint64_t revision);
+/* The node it belongs to: its agent's index, an agent's own; NODE_NONE: none. */
+uint32_t mst_member_node(const struct mst_member *member);
+
+/* The first that changed at or after a revision, of all or of one node; NULL: none. */
+struct mst_member *mst_member_changed(const struct mst_job *job, uint32_t node, uint64_t revision);
+/* Puts one whose last change is known among the changes. False: another has that revision. */
+bool mst_member_set_change(struct mst_member *member);
+/* The first with a fault at or after a revision; NULL: none. */
 struct mst_member *mst_member_faulted(const struct mst_job *job, uint64_t revision);
 
 /* The lowest index nobody holds. */

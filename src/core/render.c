@@ -259,7 +259,7 @@ static struct merge merge_from(const struct mst_waiter *waiter)
         merge.key = tellable(&merge, mst_key_changed(waiter->watch.prefix->space, from));
     }
     if (waiter->watch.kinds & MST_WATCH_MEMBERS) {
-        merge.changed = mst_member_changed(job, from);
+        merge.changed = mst_member_changed(job, waiter->watch.node, from);
     }
     if (waiter->watch.kinds & MST_WATCH_FAULTS) {
         merge.faulted = mst_member_faulted(job, from);
@@ -313,7 +313,8 @@ static bool tell_member(struct page *page, struct merge *merge)
         return false;
     }
     fill_member(item, merge->changed);
-    merge->changed = mst_member_changed(merge->waiter->job, item->revision + 1);
+    merge->changed =
+        mst_member_changed(merge->waiter->job, merge->waiter->watch.node, item->revision + 1);
     return true;
 }
 

@@ -70,6 +70,51 @@ void mst_watch_release_prefix(struct mst_core *core, struct mst_prefix *prefix)
     }
 }
 
+/* ---- who watches the members of one node, by node and then in the order they came ---- */
+
+struct node_watcher {
+    uint32_t node;
+    uint64_t serial;
+};
+
+static int order_watcher(const void *key, const struct mst_tree_node *node)
+{
+    const struct node_watcher *watcher = key;
+    const struct mst_waiter *waiter = MST_OF(node, struct mst_waiter, watch.in_node);
+
+    if (watcher->node != waiter->watch.node) {
+        return watcher->node < waiter->watch.node ? -1 : 1;
+    }
+    return (watcher->serial > waiter->watch.serial) - (watcher->serial < waiter->watch.serial);
+}
+
+void mst_watch_nodes_init(struct mst_tree *tree)
+{
+    mst_tree_init(tree, order_watcher);
+}
+
+static void follow_node(struct mst_waiter *waiter)
+{
+    struct mst_job *job = waiter->job;
+    struct node_watcher watcher = {.node = waiter->watch.node, .serial = ++job->watch_serial};
+    bool fresh;
+
+    waiter->watch.serial = watcher.serial;
+    fresh = mst_tree_insert(&job->watching_nodes, &watcher, &waiter->watch.in_node);
+    MST_ASSERT(fresh);
+}
+
+/* The first that watches this node, or NULL. */
+static struct mst_waiter *watcher_of(const struct mst_job *job, uint32_t node)
+{
+    struct node_watcher first = {.node = node};
+    struct mst_tree_node *found = mst_tree_at_or_after(&job->watching_nodes, &first);
+    struct mst_waiter *waiter =
+        found ? MST_CONTAINER(found, struct mst_waiter, watch.in_node) : NULL;
+
+    return waiter && waiter->watch.node == node ? waiter : NULL;
+}
+
 /* ---- cursors ---- */
 
 struct mst_cursor mst_watch_cursor(const struct mst_waiter *waiter)
@@ -118,7 +163,8 @@ static bool anything_to_tell(const struct mst_waiter *waiter)
 
     return cursor.reset || ((kinds & MST_WATCH_VIEW) && job->view_revision > cursor.after) ||
            ((kinds & MST_WATCH_FAULTS) && mst_member_faulted(job, cursor.after + 1)) ||
-           ((kinds & MST_WATCH_MEMBERS) && mst_member_changed(job, cursor.after + 1)) ||
+           ((kinds & MST_WATCH_MEMBERS) &&
+            mst_member_changed(job, waiter->watch.node, cursor.after + 1)) ||
            ((kinds & MST_WATCH_KEYS) && key_to_tell(waiter, cursor));
 }
 
@@ -140,7 +186,9 @@ static void start(struct mst_waiter *waiter)
         }
         mst_list_append(&prefix->watchers, &waiter->watch.in_prefix);
     }
-    if (waiter->watch.kinds & MST_WATCH_MEMBERS) {
+    if ((waiter->watch.kinds & MST_WATCH_MEMBERS) && waiter->watch.node != MST_NODE_NONE) {
+        follow_node(waiter);
+    } else if (waiter->watch.kinds & MST_WATCH_MEMBERS) {
         mst_list_append(&job->watching_members, &waiter->watch.in_members);
     }
     if (waiter->watch.kinds & MST_WATCH_FAULTS) {
@@ -155,6 +203,7 @@ void mst_watch_stop(struct mst_waiter *waiter)
 {
     struct mst_prefix *prefix = waiter->watch.prefix;
 
+    mst_tree_remove(&waiter->job->watching_nodes, &waiter->watch.in_node);
     mst_list_remove(&waiter->watch.in_members);
     mst_list_remove(&waiter->watch.in_faults);
     mst_list_remove(&waiter->watch.in_view);
@@ -175,6 +224,7 @@ void mst_watch_request(struct mst_session *session, struct mst_waiter *waiter,
     waiter->watch.kinds = request->watch.kinds;
     waiter->watch.after = request->watch.after;
     waiter->watch.generation = request->watch.generation;
+    waiter->watch.node = request->watch.node;
     waiter->member = session->claiming ? NULL : session->member;
     if (waiter->watch.kinds == 0 || (waiter->watch.kinds & ~(uint32_t)ALL_KINDS)) {
         mst_waiter_answer(waiter, MUSTER_EINVAL);
@@ -237,11 +287,18 @@ void mst_watch_wake_key(const struct mst_key *key)
     }
 }
 
-void mst_watch_wake_members(struct mst_job *job, uint64_t revision)
+void mst_watch_wake_members(const struct mst_member *member)
 {
+    struct mst_job *job = member->job;
+    uint32_t of_node = mst_member_node(member);
+    struct mst_waiter *waiter;
+
     MST_LIST_EACH(node, following, &job->watching_members)
     {
-        wake(MST_CONTAINER(node, struct mst_waiter, watch.in_members), revision);
+        wake(MST_CONTAINER(node, struct mst_waiter, watch.in_members), member->revision);
+    }
+    while (of_node != MST_NODE_NONE && (waiter = watcher_of(job, of_node))) {
+        wake(waiter, member->revision); /* and out of the tree */
     }
 }
 

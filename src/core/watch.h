@@ -15,7 +15,6 @@
 
 #include "core/session.h"
 
-#define MST_CURSOR_LISTING (UINT64_C(1) << 63)
 #define MST_CURSOR_EPOCH_SHIFT 44
 #define MST_CURSOR_EPOCH_MASK UINT64_C(0x7ffff)
 #define MST_REVISION_MAX ((UINT64_C(1) << MST_CURSOR_EPOCH_SHIFT) - 1)
@@ -38,6 +37,7 @@ struct mst_cursor {
 };
 
 void mst_watch_prefixes_init(struct mst_tree *tree);
+void mst_watch_nodes_init(struct mst_tree *tree);
 void mst_watch_request(struct mst_session *session, struct mst_waiter *waiter,
                        const struct mst_request *request);
 void mst_watch_stop(struct mst_waiter *waiter);
@@ -45,8 +45,9 @@ void mst_watch_release_prefix(struct mst_core *core, struct mst_prefix *prefix);
 
 /* A key changed, to its present revision. */
 void mst_watch_wake_key(const struct mst_key *key);
-/* Members, faults or the view changed, to `revision`. */
-void mst_watch_wake_members(struct mst_job *job, uint64_t revision);
+/* A member changed, to its present revision. */
+void mst_watch_wake_members(const struct mst_member *member);
+/* Faults or the view changed, to `revision`. */
 void mst_watch_wake_faults(struct mst_job *job, uint64_t revision);
 void mst_watch_wake_view(struct mst_job *job, uint64_t revision);
 

@@ -70,6 +70,7 @@ muster_status muster_watch_open(muster_watch **out, muster_client *client,
     watch->request.watch.generation = options.generation;
     watch->request.watch.prefix = mst_slice_of(watch->prefix, size);
     watch->request.watch.after = options.after;
+    watch->request.watch.node = MST_NODE_NONE;
     *out = watch;
     return MUSTER_OK;
 }

@@ -104,6 +104,9 @@ struct mst_reply {
 
 /* Where a page ends: at this many items or, earlier, at about this many bytes. */
 #define MST_PAGE_ITEMS 256u
+
+/* In `revision` of a WATCH: more of what there is follows on the next page. */
+#define MST_CURSOR_LISTING (UINT64_C(1) << 63)
 #define MST_PAGE_BYTES 262144u
 
 #endif

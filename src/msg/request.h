@@ -171,6 +171,7 @@ struct mst_request {
             uint64_t generation; /* of the keys */
             struct mst_slice prefix;
             uint64_t after; /* revision; 0: everything that is */
+            uint32_t node;  /* of the members only this agent and whom it started; NODE_NONE: all */
         } watch;
         struct mst_round_request round;
         struct {

@@ -521,6 +521,20 @@ def test_restarts_of_several_nodes_at_once_are_not_too_many(cluster):
     all_well(nodes, ranks)
 
 
+@pytest.mark.parametrize("least, left", [(5, 5), (6, None)])
+def test_how_many_are_left_is_counted_over_all_nodes(cluster, least, left):
+    """By any node, though only node 0 follows all of them."""
+    nodes = Nodes(cluster, [RANK], "--max-restarts", 0, "--min-size", least)
+    ranks = nodes.entered(6)
+    nodes.order(3, ranks[3]["generation"], "exit 7")
+    if left is None:
+        codes = nodes.codes()  # 7, or of another that could not go on without it and was faster
+        assert codes in ([7, 7, 7], [1, 1, 1]), nodes.told()
+    else:
+        nodes.on[1].log.wait_for(f"going on without #3: {left} are left, {least} are enough")
+        all_well(nodes, nodes.entered(5, generation=2))
+
+
 def test_node_0_that_stood_still_comes_back_too(cluster):
     nodes = Nodes(cluster, [RANK], "--lease", SHORT_LEASE, "--avoid", "host-9", count=2)
     nodes.entered(4)

@@ -155,6 +155,7 @@ static void ask_watch(struct scene *scene)
                                  (words_flag(words, "members") ? MST_WATCH_MEMBERS : 0u) |
                                  (words_flag(words, "faults") ? MST_WATCH_FAULTS : 0u) |
                                  (words_flag(words, "view") ? MST_WATCH_VIEW : 0u);
+    scene->request.watch.node = MST_NODE_NONE;
     scene->request.watch.after =
         words_flag(words, "on") ? scene->actor->revision : words_number(words, "after", 0);
 }

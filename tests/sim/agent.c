@@ -66,7 +66,9 @@ static void watch(struct sim *sim, struct sim_proc *proc)
 {
     struct sim_agent *agent = proc->agent;
     struct mst_request request = {.command = MST_WATCH,
-                                  .watch = {.kinds = MST_WATCH_MEMBERS, .after = agent->after}};
+                                  .watch = {.kinds = MST_WATCH_MEMBERS,
+                                            .after = agent->after,
+                                            .node = sim->plan.tied ? proc->node : MST_NODE_NONE}};
 
     (void)sim_proc_call(sim, proc, SIM_OWNER_WORK, &request, SIM_NEVER, &agent->watch_tag);
 }

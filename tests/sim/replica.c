@@ -34,6 +34,7 @@ void sim_replica_ask(struct sim *sim, struct sim_proc *proc)
     struct sim_work *work = proc->work;
     struct mst_request request = {.command = MST_WATCH,
                                   .watch = {.kinds = MST_WATCH_KEYS,
+                                            .node = MST_NODE_NONE,
                                             .prefix = mst_slice_text(work->prefix),
                                             .after = work->after}};
 

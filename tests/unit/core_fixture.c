@@ -361,11 +361,12 @@ uint64_t fixture_wait_get(struct fixture *f, struct client *client, const char *
 uint64_t fixture_watch(struct fixture *f, struct client *client, uint32_t kinds, const char *prefix,
                        uint64_t after)
 {
-    return fixture_send(
-        f, client,
-        (struct mst_request){
-            .command = MST_WATCH,
-            .watch = {.kinds = kinds, .prefix = mst_slice_text(prefix), .after = after}});
+    return fixture_send(f, client,
+                        (struct mst_request){.command = MST_WATCH,
+                                             .watch = {.kinds = kinds,
+                                                       .prefix = mst_slice_text(prefix),
+                                                       .after = after,
+                                                       .node = MST_NODE_NONE}});
 }
 
 struct mst_request fixture_round(uint64_t generation, const char *name, uint64_t number)

@@ -200,6 +200,8 @@ static void fill(struct history *history)
         request->watch.generation = space(history);
         request->watch.prefix = mst_slice_text(one_in(history, 2) ? "" : "d/");
         request->watch.after = below(history, 60);
+        request->watch.node =
+            request->watch.after % 2 ? MST_NODE_NONE : (uint32_t)request->watch.after % 4 / 2;
         if (one_in(history, 4)) { /* on a later page of a listing */
             request->watch.after |= UINT64_C(1) << 63 | below(history, 6) << 44;
         }

@@ -827,9 +827,10 @@ static void a_try_that_fails_tells_nobody(void **state)
     connect(&stage, 7);
     fill(&stage);
     replies = stage.replies;
-    (void)ask(&stage,
-              (struct mst_request){.command = MST_WATCH,
-                                   .watch = {.kinds = MST_WATCH_MEMBERS, .after = stage.revision}});
+    (void)ask(&stage, (struct mst_request){.command = MST_WATCH,
+                                           .watch = {.kinds = MST_WATCH_MEMBERS,
+                                                     .after = stage.revision,
+                                                     .node = MST_NODE_NONE}});
     mst_journal_conn_close(stage.journal, stage.now_ns, (struct mst_conn){1});
     stage.disk.room = bytes_on(&stage.disk) + CHUNK + 64;
     for (unsigned i = 0; i < 3; i++) {

@@ -187,6 +187,7 @@ static void make_watch(struct message_generator *generator, struct mst_request *
     request->watch.generation = number(generator);
     request->watch.prefix = bytes_of(generator);
     request->watch.after = number(generator);
+    request->watch.node = (uint32_t)number(generator);
 }
 
 static void make_round_members(struct message_generator *generator, struct mst_request *request)
@@ -427,7 +428,8 @@ static bool key_requests_equal(const struct mst_request *a, const struct mst_req
                mst_slice_equal(a->list.after, b->list.after);
     }
     return a->watch.kinds == b->watch.kinds && a->watch.generation == b->watch.generation &&
-           a->watch.after == b->watch.after && mst_slice_equal(a->watch.prefix, b->watch.prefix);
+           a->watch.after == b->watch.after && a->watch.node == b->watch.node &&
+           mst_slice_equal(a->watch.prefix, b->watch.prefix);
 }
 
 static bool reports_equal(const struct mst_request *a, const struct mst_request *b)

@@ -112,6 +112,176 @@ static void a_rank_is_told_its_own_view(struct fixture *f)
     EXPECT_INT(f, reply->view.size, 2);
 }
 
+/* ---- of one node ---- */
+
+enum { PLACES = 3 };
+
+/* Two agents, and ranks of which the first and the last belong to node 1. */
+struct two_nodes {
+    struct client agents[2];
+    struct client ranks[PLACES];
+};
+
+static void begin_two_nodes(struct fixture *f, struct two_nodes *n)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        n->agents[i] = fixture_client(f, MST_ROLE_AGENT, i);
+        fixture_connect(f, &n->agents[i]);
+    }
+    for (uint32_t i = 0; i < PLACES; i++) {
+        n->ranks[i] = fixture_rank(f, i, PLACES);
+        n->ranks[i].open.node = i == 1 ? 0 : 1;
+        fixture_connect(f, &n->ranks[i]);
+        fixture_join(f, &n->ranks[i]);
+    }
+}
+
+static uint64_t watch_node(struct fixture *f, struct client *client, uint32_t kinds, uint32_t node,
+                           uint64_t after)
+{
+    return fixture_send(
+        f, client,
+        (struct mst_request){.command = MST_WATCH,
+                             .watch = {.kinds = kinds, .after = after, .node = node}});
+}
+
+static bool tells(const struct mst_reply *reply, enum mst_role role, uint32_t index)
+{
+    for (uint32_t i = 0; i < reply->item_count; i++) {
+        if (reply->items[i].kind == MST_ITEM_MEMBER && reply->items[i].who.role == role &&
+            reply->items[i].who.index == index) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void a_node_is_told_of_its_own_only(struct fixture *f)
+{
+    struct two_nodes n;
+    const struct mst_reply *reply;
+    uint64_t own, other, all, after;
+
+    begin_two_nodes(f, &n);
+    reply = fixture_reply(f, &n.agents[1], watch_node(f, &n.agents[1], MST_WATCH_MEMBERS, 1, 0));
+    EXPECT_INT(f, reply->item_count, 3);
+    EXPECT(f, tells(reply, MST_ROLE_AGENT, 1) && tells(reply, MST_ROLE_RANK, 0) &&
+                  tells(reply, MST_ROLE_RANK, 2));
+    after = reply->revision;
+    own = watch_node(f, &n.agents[1], MST_WATCH_MEMBERS, 1, after);
+    other = watch_node(f, &n.agents[0], MST_WATCH_MEMBERS, 0, after);
+    all = fixture_watch(f, &n.agents[0], MST_WATCH_MEMBERS, "", after);
+    EXPECT_INT(f, fixture_reply(f, &n.agents[1], own)->status, MUSTER_MORE);
+    fixture_disconnect(f, &n.ranks[1]);
+    EXPECT_INT(f, fixture_reply(f, &n.agents[1], own)->status, MUSTER_MORE);
+    reply = fixture_reply(f, &n.agents[0], other);
+    EXPECT_INT(f, reply->item_count, 1);
+    EXPECT(f, tells(reply, MST_ROLE_RANK, 1));
+    EXPECT(f, tells(fixture_reply(f, &n.agents[0], all), MST_ROLE_RANK, 1));
+    other = watch_node(f, &n.agents[0], MST_WATCH_MEMBERS, 0, reply->revision);
+    fixture_disconnect(f, &n.ranks[2]);
+    reply = fixture_reply(f, &n.agents[1], own);
+    EXPECT_INT(f, reply->item_count, 1);
+    EXPECT(f, tells(reply, MST_ROLE_RANK, 2));
+    EXPECT_INT(f, fixture_reply(f, &n.agents[0], other)->status, MUSTER_MORE);
+}
+
+static void a_node_is_told_of_the_losses_of_its_own(struct fixture *f)
+{
+    struct two_nodes n;
+    const struct mst_reply *reply;
+    struct mst_request lost = {.command = MST_LOST, .lost = {.cause = MST_CAUSE_SIGNAL, .code = 9}};
+    uint64_t own, other;
+
+    begin_two_nodes(f, &n);
+    own = watch_node(f, &n.agents[1], MST_WATCH_MEMBERS, 1, 0);
+    own = watch_node(f, &n.agents[1], MST_WATCH_MEMBERS, 1,
+                     fixture_reply(f, &n.agents[1], own)->revision);
+    other = watch_node(f, &n.agents[0], MST_WATCH_MEMBERS, 0, 0);
+    other = watch_node(f, &n.agents[0], MST_WATCH_MEMBERS, 0,
+                       fixture_reply(f, &n.agents[0], other)->revision);
+    lost.lost.index = 2;
+    lost.lost.pid = n.ranks[2].open.pid;
+    fixture_call(f, &n.agents[1], lost);
+    reply = fixture_reply(f, &n.agents[1], own);
+    EXPECT_INT(f, reply->item_count, 1);
+    EXPECT_INT(f, item_of(reply, 0).who.state, MST_STATE_LOST);
+    EXPECT_INT(f, item_of(reply, 0).who.index, 2);
+    EXPECT_INT(f, fixture_reply(f, &n.agents[0], other)->status, MUSTER_MORE);
+}
+
+/* The next incarnation of a place is another node's. */
+static void a_place_may_go_to_another_node(struct fixture *f)
+{
+    struct two_nodes n;
+    struct client moved;
+    const struct mst_reply *reply;
+    struct mst_request lost = {.command = MST_LOST,
+                               .lost = {.index = 2, .cause = MST_CAUSE_SIGNAL, .code = 9}};
+    uint64_t old, now, after;
+
+    begin_two_nodes(f, &n);
+    lost.lost.pid = n.ranks[2].open.pid;
+    after = fixture_call(f, &n.agents[1], lost)->revision;
+    after = fixture_reply(f, &n.agents[1], watch_node(f, &n.agents[1], MST_WATCH_MEMBERS, 1, 0))
+                ->revision;
+    old = watch_node(f, &n.agents[1], MST_WATCH_MEMBERS, 1, after);
+    now = watch_node(f, &n.agents[0], MST_WATCH_MEMBERS, 0, after);
+    moved = fixture_rank(f, 2, PLACES);
+    moved.open.node = 0;
+    fixture_connect(f, &moved);
+    EXPECT_INT(f, fixture_reply(f, &n.agents[1], old)->status, MUSTER_MORE);
+    reply = fixture_reply(f, &n.agents[0], now);
+    EXPECT_INT(f, reply->item_count, 1);
+    EXPECT(f, tells(reply, MST_ROLE_RANK, 2));
+    reply = fixture_reply(f, &n.agents[1], watch_node(f, &n.agents[1], MST_WATCH_MEMBERS, 1, 0));
+    EXPECT_INT(f, reply->item_count, 2);
+    EXPECT(f, !tells(reply, MST_ROLE_RANK, 2));
+    fixture_disconnect(f, &n.agents[1]); /* with a watch of its own that waits */
+    fixture_disconnect(f, &moved);
+}
+
+static void a_node_from_the_future_begins_again(struct fixture *f)
+{
+    struct two_nodes n;
+    const struct mst_reply *reply;
+
+    begin_two_nodes(f, &n);
+    reply =
+        fixture_reply(f, &n.agents[0], watch_node(f, &n.agents[0], MST_WATCH_MEMBERS, 0, 1000000));
+    EXPECT_INT(f, reply->item_count, 3);
+    EXPECT_INT(f, item_of(reply, 0).kind, MST_ITEM_RESET);
+    EXPECT(f, tells(reply, MST_ROLE_AGENT, 0) && tells(reply, MST_ROLE_RANK, 1));
+}
+
+/* More than a page of ranks, each second of them of the node. */
+static void a_long_listing_of_a_node_is_continued(struct fixture *f)
+{
+    enum { MANY = 2 * MST_PAGE_ITEMS + 80 };
+    static struct client ranks[MANY];
+    struct client agent = fixture_client(f, MST_ROLE_AGENT, 7);
+    const struct mst_reply *reply;
+    uint32_t seen = 0;
+
+    fixture_connect(f, &agent);
+    for (uint32_t i = 0; i < MANY; i++) {
+        ranks[i] = fixture_rank(f, i, MANY);
+        ranks[i].open.node = i % 2 ? 7 : 6;
+        fixture_connect(f, &ranks[i]);
+    }
+    reply = fixture_reply(f, &agent, watch_node(f, &agent, MST_WATCH_MEMBERS, 7, 0));
+    EXPECT_INT(f, reply->item_count, MST_PAGE_ITEMS);
+    EXPECT(f, (reply->revision & MST_CURSOR_LISTING) != 0);
+    seen += reply->item_count;
+    reply = fixture_reply(f, &agent, watch_node(f, &agent, MST_WATCH_MEMBERS, 7, reply->revision));
+    seen += reply->item_count;
+    EXPECT_INT(f, seen, MANY / 2 + 1);
+    EXPECT(f, (reply->revision & MST_CURSOR_LISTING) == 0);
+    for (uint32_t i = 0; i < reply->item_count; i++) {
+        EXPECT_INT(f, item_of(reply, i).who.node, 7);
+    }
+}
+
 /* The loss, the place and the generation come in one step, between two looks of the watch. */
 static void a_claim_that_is_sealed_at_once_is_told_its_place(struct fixture *f)
 {
@@ -316,6 +486,10 @@ static void what_makes_no_sense_is_refused(struct fixture *f)
     X(a_rank_is_told_its_own_view)                                                                 \
     X(a_claim_that_is_sealed_at_once_is_told_its_place)                                            \
     X(faults_go_with_their_generation)                                                             \
+    X(a_node_is_told_of_its_own_only)                                                              \
+    X(a_node_is_told_of_the_losses_of_its_own)                                                     \
+    X(a_place_may_go_to_another_node)                                                              \
+    X(a_node_from_the_future_begins_again)                                                         \
     X(a_watch_is_dropped_with_its_connection)                                                      \
     X(what_makes_no_sense_is_refused)
 
@@ -325,6 +499,12 @@ static void test_a_long_listing_is_continued(void **state)
 {
     (void)state;
     fixture_run_once(a_long_listing_is_continued);
+}
+
+static void test_a_long_listing_of_a_node_is_continued(void **state)
+{
+    (void)state;
+    fixture_run_once(a_long_listing_of_a_node_is_continued);
 }
 
 static void test_who_missed_deletions_begins_again(void **state)
@@ -351,6 +531,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         SCENARIOS(ROW) cmocka_unit_test(test_a_long_listing_is_continued),
+        cmocka_unit_test(test_a_long_listing_of_a_node_is_continued),
         cmocka_unit_test(test_who_missed_deletions_begins_again),
         cmocka_unit_test(test_a_listing_that_missed_deletions_begins_again),
         cmocka_unit_test(test_a_forgotten_name_can_still_be_waited_for)};

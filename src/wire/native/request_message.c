@@ -108,6 +108,7 @@ static void encode_watch(Muster__Watch *message, const struct mst_request *reque
     message->generation = request->watch.generation;
     message->prefix = mst_native_bytes(request->watch.prefix);
     message->after = request->watch.after;
+    message->node = request->watch.node + 1; /* MST_NODE_NONE becomes 0 */
 }
 
 static void encode_round(Muster__Round *message, const struct mst_round_request *round)
@@ -324,6 +325,7 @@ static muster_status decode_watch(struct mst_request *out, const Muster__Watch *
     out->watch.generation = message->generation;
     out->watch.prefix = mst_native_slice(message->prefix);
     out->watch.after = message->after;
+    out->watch.node = message->node - 1;
     return MUSTER_OK;
 }
 
