@@ -293,11 +293,13 @@ void sim_journal_tick(struct sim *sim)
     struct sim_journal *journal = sim->service.journal;
 
     if (journal) {
+        bool in_gap = journal->in_gap;
+
         journal->fed = true;
         mst_journal_tick(journal->journal, sim_service_clock(sim));
-        if (journal->disk.dead && journal->in_gap) { /* in the snapshot that was to end it */
+        if (journal->disk.dead && in_gap) { /* in the snapshot that was to end it, or right after */
             add_state(journal, mst_core_kept_digest(sim->service.core), false);
-            journal->states[journal->state_count - 1].ends_gap = true;
+            journal->states[journal->state_count - 1].ends_gap = journal->in_gap;
         }
     } else {
         mst_core_tick(sim->service.core, sim_service_clock(sim));
@@ -417,7 +419,8 @@ static void begin_gap(struct sim *sim, struct sim_journal *journal)
         learn(sim, journal);
     }
     journal->in_gap = true;
-    journal->gap_ns = sim_service_clock(sim);
+    /* The core's time is that of the last input, which may be of the turn before. */
+    journal->gap_ns = sim->service.core ? sim->service.last_ns : sim_service_clock(sim);
     sim_witness_unkept(sim);
     if (sim->service.core && digest != newest(journal)) {
         add_state(journal, digest, true);
@@ -428,6 +431,16 @@ static void begin_gap(struct sim *sim, struct sim_journal *journal)
 uint64_t sim_journal_writes(const struct sim *sim)
 {
     return sim->service.journal ? sim->service.journal->disk.writes : 0;
+}
+
+uint64_t sim_service_free_ns(const struct sim *sim)
+{
+    const struct sim_journal *journal = sim->service.journal;
+
+    if (!journal) {
+        return 0;
+    }
+    return journal->in_gap ? sim->now_ns : journal->gap_over_ns;
 }
 
 bool sim_service_decides(const struct sim *sim)

@@ -166,14 +166,20 @@ static void kill_host(struct sim *sim, uint32_t node)
     }
 }
 
+/* Whatever it was to ride out, this is more. */
+static void trouble_one(struct sim_proc *proc, uint64_t until_ns)
+{
+    proc->rides_ns = 0;
+    if (proc->troubled_ns < until_ns) {
+        proc->troubled_ns = until_ns;
+    }
+}
+
 static void trouble(struct sim *sim, uint32_t node, uint64_t until_ns)
 {
     for (uint32_t i = 0; i < sim->proc_count; i++) {
-        struct sim_proc *proc = sim->procs[i];
-
-        if (proc->node == node) {
-            proc->troubled_ns = proc->troubled_ns < until_ns ? until_ns : proc->troubled_ns;
-            proc->rides_ns = 0;
+        if (sim->procs[i]->node == node) {
+            trouble_one(sim->procs[i], until_ns);
         }
     }
 }
@@ -233,7 +239,7 @@ static void strike_this(struct sim *sim, struct sim_proc *proc, enum sim_fault f
         sim_proc_kill(sim, proc, false);
         return;
     }
-    proc->troubled_ns = until > proc->troubled_ns ? until : proc->troubled_ns;
+    trouble_one(proc, until);
     if (fault == SIM_FREEZE) {
         sim_proc_freeze(sim, proc, until);
         sim_at(sim, until, thaw, proc, 0);
@@ -269,9 +275,7 @@ static void hold(struct sim *sim, struct sim_conn *conn, uint64_t until_ns)
 {
     sim_tell(sim, "fault: connection %" PRIu64 " of pid=%" PRIu64 " is held until %.6f",
              conn->id.id, conn->proc->pid, (double)until_ns / 1e9);
-    if (until_ns > conn->proc->troubled_ns) {
-        conn->proc->troubled_ns = until_ns;
-    }
+    trouble_one(conn->proc, until_ns);
     sim_net_hold(sim, conn, until_ns);
 }
 
@@ -312,8 +316,7 @@ static void strike_conn(struct sim *sim, enum sim_fault fault)
 
         sim_tell(sim, "fault: connection %" PRIu64 " of pid=%" PRIu64 " is cut, told=%u",
                  conn->id.id, conn->proc->pid, told);
-        conn->proc->troubled_ns =
-            sim->now_ns > conn->proc->troubled_ns ? sim->now_ns : conn->proc->troubled_ns;
+        trouble_one(conn->proc, sim->now_ns);
         sim_net_cut(sim, conn, told);
     } else {
         hold(sim, conn, until);

@@ -42,12 +42,13 @@ static void check_proc(struct sim *sim, const struct sim_proc *proc)
     uint64_t now = sim->now_ns;
     /* A rank may have to wait for its silent agent, and that for the last of its ranks. */
     uint64_t noticed_ns = (sim->plan.tied ? 3 * lease : lease + lease / 2) + 500 * SIM_MS;
+    uint64_t from_ns = later(sim->calm_ns, sim_service_free_ns(sim));
 
     if ((proc->kind != SIM_RANK && proc->kind != SIM_AGENT) || member->incarnation == 0) {
         return;
     }
     if (!proc->alive && !member->lost && !member->left &&
-        now > later(proc->died_ns, sim->calm_ns) + noticed_ns) {
+        now > later(proc->died_ns, from_ns) + noticed_ns) {
         sim_fail(sim, SIM_P_DEAD_NOTICED, "pid=%" PRIu64 " #%u is dead since %.6f", proc->pid,
                  member->index, (double)proc->died_ns / 1e9);
     }

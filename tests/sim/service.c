@@ -250,6 +250,7 @@ static void turn(struct sim *sim)
     if (now > service->asked_ns + sim->plan.lease_ns / 8 - SIM_MS) {
         service->excused_ns = now;
     }
+    service->last_ns = service->turns > 1 ? service->turn_ns : now;
     service->turn_ns = now;
     for (size_t i = net->first_live; i < net->count && !sim_service_dead(sim); i++) {
         serve(sim, net->conns[i]);

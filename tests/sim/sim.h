@@ -44,6 +44,7 @@ struct sim_service {
     /* Its own clock: when the last turn was, when the next was asked for, how late turns were in
      * all, and when it last came back from an absence. */
     uint64_t turn_ns, asked_ns, late_ns, back_ns;
+    uint64_t last_ns;    /* of the turn before the last */
     uint64_t excused_ns; /* when it last was so late that it may have excused everybody's silence */
 };
 
@@ -177,7 +178,8 @@ void sim_journal_snapshot(struct sim *sim);
 void sim_journal_promised(struct sim *sim, bool kept); /* the newest state was told of */
 bool sim_journal_keep(struct sim *sim);                /* what was decided; false: it dies */
 uint64_t sim_journal_writes(const struct sim *sim);
-bool sim_service_decides(const struct sim *sim); /* false: in this turn nothing, or not all */
+uint64_t sim_service_free_ns(const struct sim *sim); /* since when it may decide; or now */
+bool sim_service_decides(const struct sim *sim);     /* false: in this turn nothing, or not all */
 uint64_t sim_service_late_ns(const struct sim *sim);
 bool sim_service_step(struct sim *sim); /* the same */
 bool sim_service_dead(const struct sim *sim);
