@@ -90,6 +90,8 @@ static muster_status create(void *ctx, const char *name, int *out)
     }
     drop(file);
     (void)snprintf(file->name, sizeof file->name, "%s", name);
+    disk->hasty = disk->hasty || disk->unnamed;
+    disk->unnamed = true;
     *out = (int)(file - disk->files);
     return MUSTER_OK;
 }
@@ -163,7 +165,7 @@ static muster_status remove_file(void *ctx, const char *name)
 
 static muster_status sync_names(void *ctx)
 {
-    (void)ctx;
+    ((struct fake_disk *)ctx)->unnamed = false;
     return MUSTER_OK;
 }
 

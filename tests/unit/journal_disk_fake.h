@@ -26,6 +26,8 @@ struct fake_disk {
     unsigned sync_fail_at;
     muster_status sync_fails; /* so */
     char reason[96];
+    bool unnamed; /* a file was made, and the names were not synced since */
+    bool hasty;   /* and then another one */
 };
 
 void fake_disk_init(struct fake_disk *disk);

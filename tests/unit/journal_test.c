@@ -422,6 +422,24 @@ static void only_a_promise_is_synced(void **state)
     fini(&stage);
 }
 
+/* It died as soon as it had made a file: the next one is not made before that has its name, or a
+ * host that dies then could lose the one and keep the other. */
+static void a_file_has_its_name_before_the_next(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    init(&stage, true);
+    assert_int_equal(begin(&stage), MUSTER_OK);
+    assert_int_equal(append(&stage, "k", "1"), MUSTER_OK);
+    die(&stage);
+    stage.disk.unnamed = true;
+    stage.disk.hasty = false;
+    assert_int_equal(begin(&stage), MUSTER_OK);
+    assert_false(stage.disk.hasty);
+    fini(&stage);
+}
+
 /* A replay has memory where there was none before, and must not carry out what was refused. */
 static void what_was_refused_stays_refused(void **state)
 {
@@ -898,6 +916,7 @@ int main(void)
         cmocka_unit_test(a_frame_of_another_file_or_place_is_none),
         cmocka_unit_test(it_begins_again_and_again),
         cmocka_unit_test(only_a_promise_is_synced),
+        cmocka_unit_test(a_file_has_its_name_before_the_next),
         cmocka_unit_test(what_was_refused_stays_refused),
         cmocka_unit_test(limits_are_known_by_their_names),
         cmocka_unit_test(a_snapshot_takes_the_place_of_what_was_before),
