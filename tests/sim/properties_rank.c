@@ -181,6 +181,7 @@ void sim_saw_service_back(struct sim *sim)
         member->heard_ns = member->heard_ns < now ? member->heard_ns : now;
         member->asked_ns = member->asked_ns < now ? member->asked_ns : now;
         member->claims = false; /* who claims is not told of before it speaks again */
+        member->ready = false;  /* no JOIN outlives its connection */
     }
 }
 
