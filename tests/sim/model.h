@@ -29,6 +29,7 @@ struct model_member {
     bool claims;          /* it waits for the loss of who holds its index */
     bool ready;
     uint64_t join_id, join_conn;
+    uint64_t back_conn; /* where it last came back: what it said on others is not heard; 0: any */
     uint64_t ready_ns;
     bool lost, left, refused;
     enum mst_cause cause;

@@ -151,6 +151,7 @@ static void joining(struct sim *sim, struct model_job *job, uint32_t index, cons
         proc->member.index = index;
         proc->member.incarnation = incarnation;
         proc->member.claims = false;
+        proc->member.back_conn = 0;
         proc->member.lost = false;
         proc->member.left = false;
     }
@@ -329,6 +330,15 @@ static void silent(struct sim *sim, const struct model_job *job, uint32_t index,
     }
 }
 
+static void back(struct sim *sim, const struct model_job *job, uint32_t index, const char *text)
+{
+    struct sim_proc *proc = sim_proc_of(sim, job, index, number_of(text, "incarnation"));
+
+    if (proc && sim->service.asking) {
+        proc->member.back_conn = sim->service.asking->id.id;
+    }
+}
+
 static void grow(struct sim *sim, struct model_job *job, const char *text)
 {
     const char *at = strchr(text, '#');
@@ -359,6 +369,8 @@ static void place_event(struct sim *sim, struct model_job *job, const char *text
         ready(sim, job, index, text);
     } else if (starts(text, "member-silent")) {
         silent(sim, job, index, text);
+    } else if (starts(text, "member-back")) {
+        back(sim, job, index, text);
     } else if (starts(text, "claim-waiting")) {
         claims(sim, job, index, text);
     } else if (starts(text, "claim-refused")) {

@@ -65,7 +65,8 @@ void sim_round_asked(struct sim *sim, struct sim_conn *conn, const struct mst_re
     asked->number = request->round.number;
     asked->name = name_number(request->round.name);
     if (proc->kind != SIM_RANK || proc->member.lost || proc->member.left ||
-        !sim_view_has(&proc->job->view, proc)) {
+        !sim_view_has(&proc->job->view, proc) ||
+        (proc->member.back_conn != 0 && proc->member.back_conn != conn->id.id)) {
         return;
     }
     round = sim_round_find(proc->job, asked->generation, asked->name, asked->number);
