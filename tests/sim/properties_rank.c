@@ -268,7 +268,8 @@ void sim_saw_told(struct sim *sim, struct sim_proc *proc)
 static void check_called(struct sim *sim, const struct sim_proc *proc)
 {
     const struct model_view *view = &proc->job->view;
-    uint64_t told_by = view->called_ns + sim->plan.lease_ns / 4 + 100 * SIM_MS;
+    uint64_t told_by =
+        view->called_ns + sim->plan.lease_ns / 4 + 100 * SIM_MS + 4 * sim->plan.write_ns;
 
     if (view->generation == proc->fn.view.generation && view->called_ns != 0 &&
         proc->troubled_ns + 2500 * SIM_MS < view->called_ns && sim->now_ns > told_by) {
