@@ -668,12 +668,17 @@ static void check_recovered(struct sim *sim, uint64_t digest)
 }
 
 /* Its clock goes on where its journal ends. */
+static void turn_back(struct sim *sim)
+{
+    sim->service.clock.offset_ns -=
+        sim_service_clock(sim) - mst_journal_time_ns(sim->service.journal->journal);
+}
+
 static void set_clock(struct sim *sim)
 {
     struct sim_service *service = &sim->service;
-    uint64_t time = mst_journal_time_ns(service->journal->journal);
+    uint64_t time = sim_service_clock(sim);
 
-    service->clock.offset_ns -= sim_service_clock(sim) - time;
     service->turn_ns = time;
     service->asked_ns = time;
     service->back_ns = time;
@@ -789,6 +794,7 @@ bool sim_service_return(struct sim *sim)
         return false;
     }
     recovered = mst_journal_recovery(journal->journal);
+    turn_back(sim); /* what was kept as it died is told now, and was decided then */
     check_recovered(sim, recovered->digest);
     check_twice(sim, &second, recovered->digest);
     begin_again(sim, recovered->digest);
