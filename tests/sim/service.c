@@ -148,8 +148,8 @@ static bool requests(struct sim *sim, struct sim_conn *conn)
         if (status != MUSTER_OK) {
             return false;
         }
-        if (!conn->codec) {
-            return true; /* the core hung up on it */
+        if (!conn->codec || sim_service_dead(sim)) {
+            return true; /* the core hung up on it, or is no more */
         }
     }
 }
@@ -175,7 +175,7 @@ static bool feed(struct sim *sim, struct sim_conn *conn)
         if (!requests(sim, conn)) {
             return false;
         }
-        if (!conn->codec) {
+        if (!conn->codec || sim_service_dead(sim)) {
             return true;
         }
     }
