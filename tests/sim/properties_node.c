@@ -21,11 +21,17 @@ static uint32_t index_of(const char *text)
 static bool holds(const struct sim_proc *proc)
 {
     const struct model_member *member = &proc->member;
-    const struct model_place *place = &proc->job->places[member->index];
+    const struct model_place *place;
 
-    return member->incarnation != 0 && !member->lost && !member->left &&
-           (proc->kind == SIM_AGENT || (place->incarnation == member->incarnation &&
-                                        place->lost_incarnation < member->incarnation));
+    if (member->incarnation == 0 || member->lost || member->left) {
+        return false;
+    }
+    if (proc->kind == SIM_AGENT) {
+        return true; /* and its index may be beyond the places, which are the ranks' */
+    }
+    place = &proc->job->places[member->index];
+    return place->incarnation == member->incarnation &&
+           place->lost_incarnation < member->incarnation;
 }
 
 static struct sim_proc *agent_of(struct sim *sim, const struct model_job *job, uint64_t index)
