@@ -4,8 +4,11 @@
 SEED ?= 7
 SEEDS ?= 2000
 PRESETS ?= dev
+PREFIX ?= /usr/local
+SCENARIOS = cluster|worker|coordinator
+DESTDIR ?=
 
-.PHONY: all deps build test demo bench sim soak tidy clean
+.PHONY: all deps build test scenarios demo bench sim soak soak-preempt tidy valgrind fuzz install uninstall clean
 
 all: build
 
@@ -23,18 +26,46 @@ test:
 	@tools/deps --test
 	@tools/test $(PRESETS)
 
+# The tests of docs/behaviour/cluster.md; SAN=asan or tsan: under that sanitizer.
+scenarios:
+	@tools/deps
+	@tools/test -R '$(SCENARIOS)' $(or $(SAN),dev)
+
 bench: build
+	@tools/deps --bench
 	@tools/bench
 
 sim: build
 	@build/dev/bin/sim --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST))
 
 soak: build
-	@tools/soak $(KILLS)
+	@tools/soak $(if $(KILLS),--kills $(KILLS)) $(if $(MINUTES),--minutes $(MINUTES)) \
+		$(if $(filter command environment,$(firstword $(origin SEED))),--seed $(SEED))
+
+soak-preempt: build
+	@tools/soak_preempt $(if $(NOTICES),--notices $(NOTICES)) \
+		$(if $(filter command environment,$(firstword $(origin SEED))),--seed $(SEED))
 
 tidy: build
 	@tools/deps --lint
 	@tools/tidy --clang build/dev
+
+valgrind:
+	@tools/deps --fuzz
+	@tools/test valgrind
+
+# SECONDS is also a variable of some shells: only the one that is given here counts.
+fuzz:
+	@tools/deps --fuzz
+	@tools/fuzz --seconds $(if $(filter command line,$(origin SECONDS)),$(SECONDS),600) $(HARNESS)
+
+install: deps
+	@cmake --preset release --log-level=WARNING -DCMAKE_INSTALL_PREFIX='$(PREFIX)'
+	@cmake --build --preset release
+	@umask 022; DESTDIR='$(DESTDIR)' cmake --install build/release
+
+uninstall:
+	@DESTDIR='$(DESTDIR)' tools/uninstall build/release/install_manifest.txt
 
 clean:
 	rm -rf build

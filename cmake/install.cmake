@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+# What `make install` puts under a prefix: the program, the library shared and static, its headers, what
+# pkg-config and CMake find it by, the manual, shell completion, the documentation.
+include(CMakePackageConfigHelpers)
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/muster)
+
+set_target_properties(muster muster_program PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+install(TARGETS muster_program)
+install(TARGETS muster EXPORT muster-shared INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+add_custom_target(muster_archived ALL)
+add_dependencies(muster_archived muster_archive)
+install(FILES $<TARGET_PROPERTY:muster_archive,FILE> DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY include/muster DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+
+# CMake: find_package(muster).
+install(EXPORT muster-shared NAMESPACE muster:: DESTINATION ${package_dir})
+configure_package_config_file(cmake/muster-config.cmake.in ${CMAKE_BINARY_DIR}/install/muster-config.cmake
+    INSTALL_DESTINATION ${package_dir} PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/install/muster-config-version.cmake
+    COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/install/muster-config.cmake
+    ${CMAKE_BINARY_DIR}/install/muster-config-version.cmake DESTINATION ${package_dir})
+
+# pkg-config. It holds the prefix, which `cmake --install --prefix` may decide as late as now.
+file(RELATIVE_PATH libdir_of_prefix "${CMAKE_INSTALL_PREFIX}" "${CMAKE_INSTALL_FULL_LIBDIR}")
+file(RELATIVE_PATH includedir_of_prefix "${CMAKE_INSTALL_PREFIX}" "${CMAKE_INSTALL_FULL_INCLUDEDIR}")
+install(CODE "
+    set(PROJECT_VERSION ${PROJECT_VERSION})
+    set(libdir \"${libdir_of_prefix}\")
+    set(includedir \"${includedir_of_prefix}\")
+    set(rpath \" -Wl,-rpath,\\\${libdir}\")
+    if(CMAKE_INSTALL_PREFIX STREQUAL \"/usr\")
+        set(rpath \"\")
+    endif()
+    configure_file(\"${CMAKE_SOURCE_DIR}/cmake/muster.pc.in\" \"${CMAKE_BINARY_DIR}/install/muster.pc\" @ONLY)
+    file(INSTALL DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${libdir_of_prefix}/pkgconfig\" TYPE FILE
+        FILES \"${CMAKE_BINARY_DIR}/install/muster.pc\")
+")
+
+# The manual and the completion of shells, by the program that was built: its own tables say it. The
+# manual has the date of the last change, or that of SOURCE_DATE_EPOCH.
+set(pages ${CMAKE_BINARY_DIR}/pages)
+find_package(Git QUIET)
+string(TIMESTAMP today "%Y-%m-%d" UTC)
+if(NOT DEFINED ENV{SOURCE_DATE_EPOCH} AND GIT_FOUND)
+    execute_process(COMMAND ${GIT_EXECUTABLE} log -1 --format=%cs
+        WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} OUTPUT_VARIABLE changed OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+endif()
+if(changed)
+    set(today ${changed})
+endif()
+add_custom_command(
+    OUTPUT ${pages}/made
+    COMMAND ${CMAKE_COMMAND} -E rm -rf ${pages}
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${pages}/man
+    COMMAND muster_program --manual ${pages}/man ${today}
+    COMMAND muster_program completion bash >${pages}/muster
+    COMMAND muster_program completion zsh >${pages}/_muster
+    COMMAND muster_program completion fish >${pages}/muster.fish
+    COMMAND ${CMAKE_COMMAND} -E touch ${pages}/made
+    DEPENDS muster_program)
+add_custom_target(muster_pages ALL DEPENDS ${pages}/made)
+install(DIRECTORY ${pages}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 FILES_MATCHING PATTERN "*.1")
+install(DIRECTORY ${pages}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man7 FILES_MATCHING PATTERN "*.7")
+install(FILES ${pages}/muster DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+install(FILES ${pages}/_muster DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+install(FILES ${pages}/muster.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+
+install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs examples DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN CMakeLists.txt EXCLUDE)
+
+# The Python package, where one was built.
+if(TARGET muster_python)
+    install(TARGETS muster_python LIBRARY DESTINATION ${MUSTER_PYTHON_DIR}/muster)
+    install(DIRECTORY python/muster DESTINATION ${MUSTER_PYTHON_DIR} FILES_MATCHING PATTERN "*.py"
+        PATTERN "__pycache__" EXCLUDE)
+endif()
