@@ -50,8 +50,3 @@ void mst_blob_drop(const struct mst_mem *mem, struct mst_blob *blob)
         mst_mem_release(mem, blob);
     }
 }
-
-struct mst_slice mst_blob_slice(const struct mst_blob *blob)
-{
-    return blob ? mst_slice_of(blob->bytes, blob->size) : mst_slice_of(NULL, 0);
-}

@@ -21,6 +21,11 @@ struct mst_blob *mst_blob_new(const struct mst_mem *mem, struct mst_slice conten
 struct mst_blob *mst_blob_join(const struct mst_mem *mem, struct mst_slice a, struct mst_slice b);
 struct mst_blob *mst_blob_keep(struct mst_blob *blob); /* NULL stays NULL */
 void mst_blob_drop(const struct mst_mem *mem, struct mst_blob *blob);
-struct mst_slice mst_blob_slice(const struct mst_blob *blob); /* NULL: empty */
+
+/* NULL: empty. */
+static inline struct mst_slice mst_blob_slice(const struct mst_blob *blob)
+{
+    return blob ? mst_slice_of(blob->bytes, blob->size) : mst_slice_of(NULL, 0);
+}
 
 #endif

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/slice.h"
 
+#include <stdint.h>
 #include <string.h>
-
-struct mst_slice mst_slice_of(const void *data, size_t size)
-{
-    return (struct mst_slice){.data = data, .size = size};
-}
 
 struct mst_slice mst_slice_text(const char *text)
 {
@@ -26,23 +22,22 @@ bool mst_slice_starts_with(struct mst_slice whole, struct mst_slice prefix)
 
 bool mst_slice_has_nul(struct mst_slice slice)
 {
+    const uint64_t ones = UINT64_C(0x0101010101010101);
     const unsigned char *bytes = slice.data;
+    size_t left = slice.size;
+    uint64_t word;
 
-    for (size_t i = 0; i < slice.size; i++) {
+    for (; left >= sizeof word; left -= sizeof word) {
+        memcpy(&word, bytes, sizeof word);
+        if ((word - ones) & ~word & ones << 7) { /* a borrow from a byte that was 0 */
+            return true;
+        }
+        bytes += sizeof word;
+    }
+    for (size_t i = 0; i < left; i++) {
         if (bytes[i] == 0) {
             return true;
         }
     }
     return false;
-}
-
-int mst_slice_compare(struct mst_slice a, struct mst_slice b)
-{
-    size_t shorter = a.size < b.size ? a.size : b.size;
-    int order = shorter == 0 ? 0 : memcmp(a.data, b.data, shorter);
-
-    if (order != 0) {
-        return order;
-    }
-    return (a.size > b.size) - (a.size < b.size);
 }

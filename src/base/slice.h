@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 /* Borrowed bytes. `data` may be NULL when `size` is 0. */
 struct mst_slice {
@@ -11,13 +12,26 @@ struct mst_slice {
     size_t size;
 };
 
-struct mst_slice mst_slice_of(const void *data, size_t size);
+static inline struct mst_slice mst_slice_of(const void *data, size_t size)
+{
+    return (struct mst_slice){.data = data, .size = size};
+}
+
 struct mst_slice mst_slice_text(const char *text); /* without its NUL */
 bool mst_slice_equal(struct mst_slice a, struct mst_slice b);
 bool mst_slice_starts_with(struct mst_slice whole, struct mst_slice prefix);
 bool mst_slice_has_nul(struct mst_slice slice);
 
 /* Order of the bytes, a prefix before what it is a prefix of. <0, 0, >0. */
-int mst_slice_compare(struct mst_slice a, struct mst_slice b);
+static inline int mst_slice_compare(struct mst_slice a, struct mst_slice b)
+{
+    size_t shorter = a.size < b.size ? a.size : b.size;
+    int order = shorter == 0 ? 0 : memcmp(a.data, b.data, shorter);
+
+    if (order != 0) {
+        return order;
+    }
+    return (a.size > b.size) - (a.size < b.size);
+}
 
 #endif

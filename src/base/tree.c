@@ -197,9 +197,17 @@ struct mst_tree_node *mst_tree_at_or_after(const struct mst_tree *tree, const vo
 
 struct mst_tree_node *mst_tree_find(const struct mst_tree *tree, const void *key)
 {
-    struct mst_tree_node *node = mst_tree_at_or_after(tree, key);
+    struct mst_tree_node *node = tree->root;
 
-    return node && tree->order(key, node) == 0 ? node : NULL;
+    while (node) {
+        int order = tree->order(key, node);
+
+        if (order == 0) {
+            return node;
+        }
+        node = order < 0 ? node->left : node->right;
+    }
+    return NULL;
 }
 
 struct mst_tree_node *mst_tree_first(const struct mst_tree *tree)

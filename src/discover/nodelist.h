@@ -18,7 +18,8 @@
 /* False: no list of hosts (unbalanced, empty, a range that runs backwards), or one too long. */
 bool mst_nodelist_count(const char *list, uint32_t *count_out);
 
-/* The name at `at`, from 0. False: no such name, or it does not fit into `room`. */
+/* The name at `at`, from 0. False: no such name, or it does not fit into `room`, or
+ * is longer than 254 bytes. */
 bool mst_nodelist_at(const char *list, uint32_t at, char *out, size_t room);
 
 struct mst_task_counts {

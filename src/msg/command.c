@@ -10,18 +10,17 @@ struct row {
     unsigned flags;
 };
 
-static const struct row *row_of(enum mst_command command)
-{
-    switch (command) {
-#define X(NAME, label, number, bits, help)                                                         \
-    case MST_##NAME: {                                                                             \
-        static const struct row row = {.name = #label, .flags = (bits)};                           \
-        return &row;                                                                               \
-    }
+static const struct row rows[] = {
+#define X(NAME, label, number, bits, help) [number] = {.name = #label, .flags = (bits)},
 #include "msg/commands.def"
 #undef X
-    }
-    return NULL;
+};
+
+static const struct row *row_of(enum mst_command command)
+{
+    size_t number = (size_t)command;
+
+    return number < sizeof(rows) / sizeof(rows[0]) && rows[number].name ? &rows[number] : NULL;
 }
 
 bool mst_command_known(uint32_t number)

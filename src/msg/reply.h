@@ -14,7 +14,8 @@ enum mst_state {
     MST_SILENT = 3,     /* its connection is lost, its lease runs */
     MST_STATE_LOST = 4, /* MST_LOST is the command */
     MST_LEFT = 5,
-    MST_ABSENT = 6 /* only in details: this place was never taken */
+    MST_ABSENT = 6, /* only in details: this place was never taken */
+    MST_SPARE = 7   /* in no generation: there was no seat for it, and it waits for one */
 };
 
 /* One member, as others are told of it. */
@@ -47,6 +48,9 @@ struct mst_view {
     uint32_t index;
     uint64_t incarnation;
     enum mst_attention attention;
+    uint64_t faults; /* generations of this job that ended with a fault or a loss */
+    bool spare;      /* it was passed over when this generation was sealed, and waits */
+    bool ordered;    /* the generation was seated in an order that was given with its seal */
 };
 
 #define MST_NAMES_MAX 8
@@ -55,6 +59,7 @@ struct mst_view {
 struct mst_detail {
     uint32_t arrived, expected;
     uint32_t lost, missing;
+    uint32_t multiple; /* ETOOFEW: there are min_size of them, but not so many; else 0 */
     int64_t limit; /* ELIMIT: the limit. ETOOFEW: min_size. ESTALE, EINVAL of a round: the number it
                       is at */
     uint32_t who_count;
@@ -63,18 +68,20 @@ struct mst_detail {
 };
 
 enum mst_item_kind {
-    MST_ITEM_KEY = 1,     /* name, value, revision */
-    MST_ITEM_DELETED = 2, /* name, revision */
+    MST_ITEM_KEY = 1,     /* name, value, revision, number: its age, ms since it was written */
+    MST_ITEM_DELETED = 2, /* name, revision, number: ms since it was deleted */
     MST_ITEM_MEMBER =
         3,              /* who; name and number: the round it waits at, if any; value: last words */
-    MST_ITEM_FAULT = 4, /* who (cause, code), value: its text */
+    MST_ITEM_FAULT = 4, /* who (cause, code, heard_ms: how long ago), value: its text, number: the
+                           generation, arrived: ms from its sealing to the fault, expected: 1 + the
+                           agent that told it, 0: the rank itself or the service */
     MST_ITEM_VIEW = 5,  /* the reply's view is set */
     MST_ITEM_RESET = 6, /* deletions it was not told of are forgotten: everything is listed again */
     MST_ITEM_ROUND = 7, /* name, number, arrived, expected; value empty; who: the first missing */
     MST_ITEM_PART = 8,  /* who.index, value: its contribution */
-    MST_ITEM_JOB = 9,   /* name, number: generation, arrived: members present, expected: size */
-    MST_ITEM_HOST = 10  /* name; number: how often it was lost as a node; expected: ranks lost there
-                           without their node; arrived: members there */
+    MST_ITEM_JOB = 9, /* name, number: generation, arrived: ranks here but spares, expected: size */
+    MST_ITEM_HOST = 10 /* name; number: how often it was lost as a node; expected: ranks lost there
+                          without their node; arrived: members there */
 };
 
 struct mst_item {
@@ -90,16 +97,22 @@ struct mst_reply {
     uint64_t id; /* of the request */
     enum mst_command command;
     muster_status status;
-    int64_t number; /* ADD: the sum. APPEND: the size. ROUND: its number. OPEN: the lease in ms */
-    uint64_t revision;      /* of the key read or written; WATCH: continue after this */
-    uint64_t next;          /* pages: continue after this; 0: that was the last page */
-    struct mst_slice value; /* GET: the value. ROUND: the reduced vector or the equal bytes */
-    bool has_view;          /* OPEN, JOIN, WATCH with a view, ROUND that sealed */
+    int64_t number;    /* GET: the key's age, ms since it was written. ADD: the sum. APPEND: the
+                          size. ROUND: its number. OPEN: the lease in ms. FAULTS: ms since the
+                          generation was sealed. JOIN: the final rounds that the caller has heard of
+                          with this answer */
+    uint64_t revision; /* of the key read or written; WATCH: continue after this */
+    uint64_t next;     /* pages: continue after this; 0: that was the last page */
+    struct mst_slice value; /* GET: the value. ROUND: the reduced vector or the equal bytes; at its
+                               deadline, with PROCEED, of those who arrived */
+    /* A seal, and a JOIN that seats: `value` is the seal's, `items` are the first faults of the
+     * generation that ended, at most MST_NAMES_MAX, and `next` is how many there were. */
+    bool has_view; /* OPEN, JOIN, WATCH with a view, ROUND that sealed */
     struct mst_view view;
-    bool has_detail;
-    struct mst_detail detail;
     const struct mst_item *items;
     uint32_t item_count;
+    bool has_detail;
+    struct mst_detail detail; /* last, and not worth clearing where there is none */
 };
 
 /* Where a page ends: at this many items or, earlier, at about this many bytes. */

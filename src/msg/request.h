@@ -32,6 +32,9 @@ struct mst_token {
 };
 
 #define MST_INDEX_ANY UINT32_MAX /* the service takes the lowest free place */
+/* The lowest free place of an agent that belongs to no node of a run: the helper of one rank. */
+#define MST_INDEX_HELPER (UINT32_MAX - 1)
+#define MST_HELPERS_FROM (UINT32_C(1) << 20) /* more than a run has nodes */
 #define MST_RANK_NONE UINT32_MAX
 #define MST_NODE_NONE UINT32_MAX /* started by nobody who watches it */
 
@@ -60,9 +63,10 @@ struct mst_open {
     /* The job's own parameters, fixed by whoever names them first (0: no opinion). Who names other
      * values later is refused alone. */
     uint32_t size, min_size;
-    uint64_t join_wait_ms; /* 0: no opinion, and if nobody has one: wait for all */
-    enum mst_grow grow;    /* taken from the first opener that names a size */
-    struct mst_slice host; /* for people: who is it */
+    uint64_t join_wait_ms;            /* 0: no opinion, and if nobody has one: wait for all */
+    uint32_t max_size, size_multiple; /* what a seal seats: at most, and a multiple of; 0: any */
+    enum mst_grow grow;               /* taken from the first opener that names a size */
+    struct mst_slice host;            /* for people: who is it */
     uint64_t pid;
     uint32_t node; /* the index of the agent that started this process, or MST_NODE_NONE */
 };
@@ -102,10 +106,16 @@ struct mst_round_request {
     const uint32_t *participants; /* indices, ascending; NULL: the members of the generation */
     uint32_t participant_count;
     uint64_t deadline_ms; /* 0: none. The round's own; the first arrival fixes it */
+    bool any_deadline;    /* an open round's own is fine as well */
     enum mst_on_loss on_loss;
     enum mst_reduce reduce;
     bool present_only; /* participants that are not in the generation are not waited for */
     bool seal;         /* ends the generation; on_loss must be PROCEED, participants NULL */
+    /* Of a seal, by at most one: the indices that are seated, in this order, if all of them stand
+     * at the seal when it closes; the others there wait as spares. NULL: all, by index. */
+    const uint32_t *order;
+    uint32_t order_count;
+    bool final; /* its success ends the work of the job: who waits to join is told so */
     struct mst_slice data;
 };
 
@@ -126,7 +136,13 @@ enum mst_cause {
     MST_CAUSE_LEASE = 4,   /* silent for longer than the lease */
     MST_CAUSE_FAULT = 5,   /* it reported a fault: code and text are its own */
     MST_CAUSE_EVICTED = 6, /* it did not arrive at the seal in time */
-    MST_CAUSE_LEFT = 7     /* it left; no loss, but a round counts it as one */
+    MST_CAUSE_LEFT = 7,    /* it left; no loss, but a round counts it as one */
+    /* From here on kinds of faults; of a loss only HARD_TIMEOUT. */
+    MST_CAUSE_SOFT_TIMEOUT = 8, /* it made no progress */
+    MST_CAUSE_HARD_TIMEOUT = 9, /* for so long that its agent ended it: code is the signal */
+    MST_CAUSE_UNHEALTHY = 10,   /* its health check failed */
+    MST_CAUSE_AGAIN = 11,       /* it asked that all begin again */
+    MST_CAUSE_ABORTED = 12      /* it asked that all end */
 };
 
 struct mst_request {
@@ -141,6 +157,11 @@ struct mst_request {
     enum mst_command command;
     union {
         struct mst_open open;
+        struct {
+            bool spare;     /* be told also when it was passed over: as a spare */
+            uint64_t heard; /* of how many final rounds the caller knows; fewer than there were:
+                               who has no seat is told of the next one at once, as a spare */
+        } join;
         struct {
             uint64_t id;
         } cancel;
@@ -182,19 +203,28 @@ struct mst_request {
         } round_members;
         struct {
             uint64_t after;
-        } page; /* MEMBERS, ROUNDS, JOBS: `next` of the page before; 0: from the start */
+        } page; /* MEMBERS, ROUNDS, JOBS, HOSTS, FAULTS: `next` of the page before; 0: from the
+                   start */
         struct {
             uint64_t generation;
+            enum mst_cause kind; /* NONE: FAULT */
             int32_t code;
             struct mst_slice text;
+            uint64_t pid;   /* 0: the caller's own. Else an agent's word about that process... */
+            uint32_t index; /* ...in this place */
         } fault;
         struct {
             uint32_t index;
             uint64_t pid;         /* of the dead process: a later incarnation has another one */
-            enum mst_cause cause; /* EXIT, SIGNAL or GONE */
+            enum mst_cause cause; /* EXIT, SIGNAL, GONE or HARD_TIMEOUT */
             int32_t code;
             struct mst_slice text; /* its last words */
         } lost;
+        struct {
+            uint32_t index;       /* of a rank */
+            uint64_t incarnation; /* 0: whichever holds the place */
+            uint64_t for_ms;
+        } cut;
     };
 };
 

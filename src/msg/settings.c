@@ -6,14 +6,19 @@
 
 #include "base/text.h"
 
-#define STANDARD_MS(value) .standard = (value), .standard_text = #value
-#define STANDARD_COUNT(value) .standard = (value), .standard_text = #value
-#define STANDARD_BYTES(value) .standard = (value), .standard_text = #value
-#define STANDARD_INDEX(value) .standard = (value), .standard_text = #value
-#define STANDARD_FLAG(value) .standard = (value), .standard_text = #value
-#define STANDARD_SIGNAL(value) .standard = (value), .standard_text = #value
-#define STANDARD_CHOICE(value) .standard_text = (value), .choices = "check, fault, off"
-#define STANDARD_TEXT(value) .standard_text = (value)
+/* The default of a choice is its first. */
+#define CHOICES_grow "check, fault, off"
+#define CHOICES_preempt_leave "all, noticed"
+#define CHOICES_cluster_policy "fail-fast, collect, isolate"
+
+#define STANDARD_MS(name, value) .standard = (value), .standard_text = #value
+#define STANDARD_COUNT(name, value) .standard = (value), .standard_text = #value
+#define STANDARD_BYTES(name, value) .standard = (value), .standard_text = #value
+#define STANDARD_INDEX(name, value) .standard = (value), .standard_text = #value
+#define STANDARD_FLAG(name, value) .standard = (value), .standard_text = #value
+#define STANDARD_SIGNAL(name, value) .standard = (value), .standard_text = #value
+#define STANDARD_CHOICE(name, value) .standard_text = (value), .choices = CHOICES_##name
+#define STANDARD_TEXT(name, value) .standard_text = (value)
 
 const struct mst_setting mst_settings[] = {
 #define X(row_scope, row_name, row_unit, row_standard, row_least, row_most, row_help)              \
@@ -23,7 +28,7 @@ const struct mst_setting mst_settings[] = {
      .help = (row_help),                                                                           \
      .least = (row_least),                                                                         \
      .most = (row_most),                                                                           \
-     STANDARD_##row_unit(row_standard)},
+     STANDARD_##row_unit(row_name, row_standard)},
 #include "msg/settings.def"
 #undef X
 };
@@ -150,7 +155,8 @@ static void complain(const struct mst_setting *setting, const char *given, char 
     mst_text_add(&text, "setting ");
     mst_text_add(&text, setting->name);
     mst_text_add(&text, ": '");
-    mst_text_add(&text, given);
+    mst_text_slice(&text,
+                   mst_slice_text(given)); /* the user's: escaped, so that it stays one line */
     switch (setting->unit) {
     case MST_UNIT_CHOICE:
         mst_text_add(&text, "' is not one of ");

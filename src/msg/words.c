@@ -31,6 +31,8 @@ const char *mst_state_word(enum mst_state state)
         return "left";
     case MST_ABSENT:
         return "absent";
+    case MST_SPARE:
+        return "spare";
     }
     return "?";
 }
@@ -54,6 +56,16 @@ const char *mst_cause_word(enum mst_cause cause)
         return "evicted";
     case MST_CAUSE_LEFT:
         return "left";
+    case MST_CAUSE_SOFT_TIMEOUT:
+        return "soft-timeout";
+    case MST_CAUSE_HARD_TIMEOUT:
+        return "hard-timeout";
+    case MST_CAUSE_UNHEALTHY:
+        return "unhealthy";
+    case MST_CAUSE_AGAIN:
+        return "again";
+    case MST_CAUSE_ABORTED:
+        return "aborted";
     }
     return "?";
 }

@@ -18,8 +18,13 @@ struct mst_codec_ops {
     /* Takes the bytes in, copying what is not yet whole. OK, ENOMEM, or EPROTO: hang up. */
     muster_status (*feed)(struct mst_codec *codec, struct mst_slice in);
 
-    /* The next whole request: OK (everything in it is borrowed until the next call of next or
-     * feed), MORE, or an error after which the codec is dead: flush the output, then hang up. */
+    /* Likewise without copying: the bytes stay where they are until next says MORE, or until keep
+     * has copied what is left of them: OK, or ENOMEM. */
+    muster_status (*lend)(struct mst_codec *codec, struct mst_slice in);
+    muster_status (*keep)(struct mst_codec *codec);
+
+    /* The next whole request: OK (everything in it is borrowed until the next call of next, feed or
+     * keep), MORE, or an error after which the codec is dead: flush the output, then hang up. */
     muster_status (*next)(struct mst_codec *codec, struct mst_request *out);
 
     /* Encodes a reply behind the output. An error (ENOMEM, or ELIMIT: the reader does not read):

@@ -58,12 +58,17 @@ void *mst_native_arena_alloc(struct mst_native_arena *arena, size_t size)
 {
     unsigned char *p;
 
-    if (size > arena->used_max - arena->used || size > SIZE_MAX - (ALIGNMENT - 1)) {
+    if (size > SIZE_MAX - (ALIGNMENT - 1)) {
+        arena->full = true;
+        return NULL;
+    }
+    /* What it takes counts: many single bytes are sixteen times as much. */
+    size = (size + (ALIGNMENT - 1)) & ~(size_t)(ALIGNMENT - 1);
+    if (size > arena->used_max - arena->used) {
         arena->full = true;
         return NULL;
     }
     arena->used += size;
-    size = (size + (ALIGNMENT - 1)) & ~(size_t)(ALIGNMENT - 1);
     if (size > arena->left) {
         /* Something large gets memory of its own, so that the rest of a chunk is not wasted. */
         if (size > CHUNK / 4) {

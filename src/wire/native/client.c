@@ -3,6 +3,7 @@
  * the first request leave together, which saves a round trip. */
 #include "base/panic.h"
 #include "wire/native/native.h"
+#include "wire/native/quick.h"
 #include "wire/native/reply_message.h"
 #include "wire/native/request_message.h"
 #include "wire/native/stream.h"
@@ -74,15 +75,31 @@ void mst_native_client_free(struct mst_native_client *client)
     mst_mem_release(mem, client);
 }
 
-muster_status mst_native_client_send(struct mst_native_client *client,
-                                     const struct mst_request *request)
+static muster_status send_quickly(struct mst_native_client *client,
+                                  const struct mst_request *request, size_t size,
+                                  size_t command_size)
+{
+    muster_status why = MUSTER_OK;
+    unsigned char *bytes;
+
+    if (size > client->limits.frame_bytes_max) {
+        return MUSTER_ELIMIT;
+    }
+    bytes = mst_native_stream_open(&client->stream, size, &why);
+    if (!bytes) {
+        return why;
+    }
+    mst_native_quick_ask(bytes, request, command_size);
+    mst_native_stream_close(&client->stream, size);
+    return MUSTER_OK;
+}
+
+static muster_status send_packed(struct mst_native_client *client,
+                                 const struct mst_request *request)
 {
     struct mst_native_request_message message;
-    muster_status status = client->stream.dead;
+    muster_status status;
 
-    if (status != MUSTER_OK) {
-        return status;
-    }
     mst_native_arena_reset(&client->scratch, SIZE_MAX);
     status = mst_native_request_encode(&message, request, &client->scratch);
     if (status == MUSTER_OK &&
@@ -94,6 +111,19 @@ muster_status mst_native_client_send(struct mst_native_client *client,
     }
     mst_native_arena_reset(&client->scratch, SIZE_MAX);
     return status;
+}
+
+muster_status mst_native_client_send(struct mst_native_client *client,
+                                     const struct mst_request *request)
+{
+    size_t command_size = 0;
+    size_t size = mst_native_quick_ask_size(request, &command_size);
+
+    if (client->stream.dead) {
+        return client->stream.dead;
+    }
+    return size > 0 ? send_quickly(client, request, size, command_size)
+                    : send_packed(client, request);
 }
 
 muster_status mst_native_client_feed(struct mst_native_client *client, struct mst_slice in)
@@ -126,6 +156,14 @@ static muster_status nonsense(struct mst_native_client *client, const char *what
     return MUSTER_EPROTO;
 }
 
+static muster_status no_memory(struct mst_native_client *client)
+{
+    struct mst_text text = mst_native_stream_fail(&client->stream, MUSTER_ENOMEM);
+
+    mst_text_add(&text, "no memory for a reply");
+    return MUSTER_ENOMEM;
+}
+
 static muster_status take_welcome(struct mst_native_client *client)
 {
     ProtobufCMessage *message = NULL;
@@ -156,17 +194,15 @@ static muster_status take_welcome(struct mst_native_client *client)
     return MUSTER_OK;
 }
 
-muster_status mst_native_client_next(struct mst_native_client *client, struct mst_reply *out)
+static muster_status unpack_reply(struct mst_native_client *client, struct mst_slice payload,
+                                  struct mst_reply *out)
 {
     ProtobufCMessage *message = NULL;
     struct mst_native_fault fault = {0};
-    muster_status status = client->welcomed ? MUSTER_OK : take_welcome(client);
+    muster_status status =
+        mst_native_stream_unpack(&client->stream, &muster__reply__descriptor, payload, &message);
     const Muster__Reply *reply;
 
-    if (status != MUSTER_OK) {
-        return status;
-    }
-    status = mst_native_stream_next(&client->stream, &muster__reply__descriptor, &message);
     if (status != MUSTER_OK) {
         return status;
     }
@@ -178,12 +214,21 @@ muster_status mst_native_client_next(struct mst_native_client *client, struct ms
     if (status == MUSTER_EPROTO) {
         return nonsense(client, fault.what, fault.number);
     }
-    if (status != MUSTER_OK) {
-        struct mst_text text = mst_native_stream_fail(&client->stream, status);
+    return status == MUSTER_OK ? status : no_memory(client);
+}
 
-        mst_text_add(&text, "no memory for a reply");
+muster_status mst_native_client_next(struct mst_native_client *client, struct mst_reply *out)
+{
+    muster_status status = client->welcomed ? MUSTER_OK : take_welcome(client);
+    struct mst_slice payload;
+
+    if (status == MUSTER_OK) {
+        status = mst_native_stream_frame(&client->stream, &payload);
     }
-    return status;
+    if (status != MUSTER_OK || mst_native_quick_answer(out, payload, &client->stream.arena)) {
+        return status;
+    }
+    return client->stream.arena.starved ? no_memory(client) : unpack_reply(client, payload, out);
 }
 
 struct mst_slice mst_native_client_output(const struct mst_native_client *client)

@@ -44,7 +44,12 @@
     X(MST_CAUSE_LEASE, MUSTER__CAUSE__CAUSE_LEASE)                                                 \
     X(MST_CAUSE_FAULT, MUSTER__CAUSE__CAUSE_FAULT)                                                 \
     X(MST_CAUSE_EVICTED, MUSTER__CAUSE__CAUSE_EVICTED)                                             \
-    X(MST_CAUSE_LEFT, MUSTER__CAUSE__CAUSE_LEFT)
+    X(MST_CAUSE_LEFT, MUSTER__CAUSE__CAUSE_LEFT)                                                   \
+    X(MST_CAUSE_SOFT_TIMEOUT, MUSTER__CAUSE__CAUSE_SOFT_TIMEOUT)                                   \
+    X(MST_CAUSE_HARD_TIMEOUT, MUSTER__CAUSE__CAUSE_HARD_TIMEOUT)                                   \
+    X(MST_CAUSE_UNHEALTHY, MUSTER__CAUSE__CAUSE_UNHEALTHY)                                         \
+    X(MST_CAUSE_AGAIN, MUSTER__CAUSE__CAUSE_AGAIN)                                                 \
+    X(MST_CAUSE_ABORTED, MUSTER__CAUSE__CAUSE_ABORTED)
 
 #define STATES(X)                                                                                  \
     X(MST_JOINING, MUSTER__STATE__STATE_JOINING)                                                   \
@@ -52,7 +57,8 @@
     X(MST_SILENT, MUSTER__STATE__STATE_SILENT)                                                     \
     X(MST_STATE_LOST, MUSTER__STATE__STATE_LOST)                                                   \
     X(MST_LEFT, MUSTER__STATE__STATE_LEFT)                                                         \
-    X(MST_ABSENT, MUSTER__STATE__STATE_ABSENT)
+    X(MST_ABSENT, MUSTER__STATE__STATE_ABSENT)                                                     \
+    X(MST_SPARE, MUSTER__STATE__STATE_SPARE)
 
 #define ATTENTIONS(X)                                                                              \
     X(MST_CALM, MUSTER__ATTENTION__ATTENTION_CALM)                                                 \

@@ -37,6 +37,9 @@ static void encode_view(Muster__View *message, const struct mst_view *view)
     message->index = view->index;
     message->incarnation = view->incarnation;
     message->attention = (Muster__Attention)view->attention;
+    message->faults = view->faults;
+    message->spare = view->spare;
+    message->ordered = view->ordered;
 }
 
 static void encode_detail(struct mst_native_reply_message *out, const struct mst_detail *detail)
@@ -47,6 +50,7 @@ static void encode_detail(struct mst_native_reply_message *out, const struct mst
     out->detail.expected = detail->expected;
     out->detail.lost = detail->lost;
     out->detail.missing = detail->missing;
+    out->detail.multiple = detail->multiple;
     out->detail.limit = detail->limit;
     out->detail.n_who = detail->who_count;
     out->detail.who = out->who_pointers;
@@ -196,6 +200,9 @@ static bool decode_view(struct mst_view *out, const Muster__View *message,
         .index = message->index,
         .incarnation = message->incarnation,
         .attention = (enum mst_attention)message->attention,
+        .faults = message->faults,
+        .spare = message->spare != 0,
+        .ordered = message->ordered != 0,
     };
     return true;
 }
@@ -211,6 +218,7 @@ static bool decode_detail(struct mst_detail *out, const Muster__Detail *message,
     out->expected = message->expected;
     out->lost = message->lost;
     out->missing = message->missing;
+    out->multiple = message->multiple;
     out->limit = message->limit;
     out->who_count = (uint32_t)message->n_who;
     for (uint32_t i = 0; i < out->who_count; i++) {

@@ -34,6 +34,8 @@ static void encode_open(Muster__Open *message, const struct mst_open *open)
     message->host = mst_native_bytes(open->host);
     message->pid = open->pid;
     message->node = open->node + 1; /* MST_NODE_NONE becomes 0 */
+    message->max_size = open->max_size;
+    message->size_multiple = open->size_multiple;
 }
 
 static muster_status encode_write(Muster__Write *message, const struct mst_request *request,
@@ -116,7 +118,7 @@ static void encode_round(Muster__Round *message, const struct mst_round_request 
     union {
         const uint32_t *in;
         uint32_t *out;
-    } participants = {.in = round->participants};
+    } participants = {.in = round->participants}, order = {.in = round->order};
 
     *message = (Muster__Round)MUSTER__ROUND__INIT;
     message->generation = round->generation;
@@ -130,6 +132,10 @@ static void encode_round(Muster__Round *message, const struct mst_round_request 
     message->present_only = round->present_only;
     message->seal = round->seal;
     message->data = mst_native_bytes(round->data);
+    message->n_order = round->order_count;
+    message->order = order.out;
+    message->final = round->final;
+    message->any_deadline = round->any_deadline;
 }
 
 static void encode_round_members(Muster__RoundMembers *message, const struct mst_request *request)
@@ -147,6 +153,9 @@ static void encode_fault(Muster__Fault *message, const struct mst_request *reque
     message->generation = request->fault.generation;
     message->code = request->fault.code;
     message->text = mst_native_bytes(request->fault.text);
+    message->kind = (Muster__Cause)request->fault.kind;
+    message->pid = request->fault.pid;
+    message->index = request->fault.index;
 }
 
 static void encode_lost(Muster__Lost *message, const struct mst_request *request)
@@ -157,6 +166,14 @@ static void encode_lost(Muster__Lost *message, const struct mst_request *request
     message->cause = (Muster__Cause)request->lost.cause;
     message->code = request->lost.code;
     message->text = mst_native_bytes(request->lost.text);
+}
+
+static void encode_cut(Muster__Cut *message, const struct mst_request *request)
+{
+    *message = (Muster__Cut)MUSTER__CUT__INIT;
+    message->index = request->cut.index;
+    message->incarnation = request->cut.incarnation;
+    message->for_ms = request->cut.for_ms;
 }
 
 muster_status mst_native_request_encode(struct mst_native_request_message *out,
@@ -175,6 +192,8 @@ muster_status mst_native_request_encode(struct mst_native_request_message *out,
         return MUSTER_OK;
     case MST_JOIN:
         out->join = (Muster__Join)MUSTER__JOIN__INIT;
+        out->join.spare = request->join.spare;
+        out->join.heard = request->join.heard;
         return MUSTER_OK;
     case MST_RENEW:
         out->renew = (Muster__Renew)MUSTER__RENEW__INIT;
@@ -209,6 +228,7 @@ muster_status mst_native_request_encode(struct mst_native_request_message *out,
     case MST_ROUNDS:
     case MST_JOBS:
     case MST_HOSTS:
+    case MST_FAULTS:
         out->page = (Muster__Page)MUSTER__PAGE__INIT;
         out->page.after = request->page.after;
         return MUSTER_OK;
@@ -217,6 +237,9 @@ muster_status mst_native_request_encode(struct mst_native_request_message *out,
         return MUSTER_OK;
     case MST_LOST:
         encode_lost(&out->lost, request);
+        return MUSTER_OK;
+    case MST_CUT:
+        encode_cut(&out->cut, request);
         return MUSTER_OK;
     }
     return MUSTER_EINVAL;
@@ -247,6 +270,8 @@ static muster_status decode_open(struct mst_open *out, const Muster__Open *messa
         .host = mst_native_slice(message->host),
         .pid = message->pid,
         .node = message->node - 1,
+        .max_size = message->max_size,
+        .size_multiple = message->size_multiple,
     };
     return MUSTER_OK;
 }
@@ -349,6 +374,10 @@ static muster_status decode_round(struct mst_round_request *out, const Muster__R
         .reduce = (enum mst_reduce)message->reduce,
         .present_only = message->present_only != 0,
         .seal = message->seal != 0,
+        .order = message->n_order > 0 ? message->order : NULL,
+        .order_count = (uint32_t)message->n_order,
+        .final = message->final != 0,
+        .any_deadline = message->any_deadline != 0,
         .data = mst_native_slice(message->data),
     };
     return MUSTER_OK;
@@ -364,11 +393,19 @@ static muster_status decode_round_members(struct mst_request *out,
     return MUSTER_OK;
 }
 
-static muster_status decode_fault(struct mst_request *out, const Muster__Fault *message)
+static muster_status decode_fault(struct mst_request *out, const Muster__Fault *message,
+                                  struct mst_native_fault *fault)
 {
+    if (!mst_native_expect(fault, mst_native_cause_known((int)message->kind), "fault.kind",
+                           (int64_t)message->kind)) {
+        return MUSTER_EPROTO;
+    }
     out->fault.generation = message->generation;
     out->fault.code = message->code;
     out->fault.text = mst_native_slice(message->text);
+    out->fault.kind = (enum mst_cause)message->kind;
+    out->fault.pid = message->pid;
+    out->fault.index = message->index;
     return MUSTER_OK;
 }
 
@@ -384,6 +421,14 @@ static muster_status decode_lost(struct mst_request *out, const Muster__Lost *me
     out->lost.cause = (enum mst_cause)message->cause;
     out->lost.code = message->code;
     out->lost.text = mst_native_slice(message->text);
+    return MUSTER_OK;
+}
+
+static muster_status decode_cut(struct mst_request *out, const Muster__Cut *message)
+{
+    out->cut.index = message->index;
+    out->cut.incarnation = message->incarnation;
+    out->cut.for_ms = message->for_ms;
     return MUSTER_OK;
 }
 
@@ -415,6 +460,9 @@ muster_status mst_native_request_decode(struct mst_request *out, const Muster__R
     case MST_OPEN:
         return decode_open(&out->open, message->open, fault);
     case MST_JOIN:
+        out->join.spare = message->join->spare != 0;
+        out->join.heard = message->join->heard;
+        return MUSTER_OK;
     case MST_RENEW:
     case MST_LEAVE:
         return MUSTER_OK;
@@ -439,12 +487,15 @@ muster_status mst_native_request_decode(struct mst_request *out, const Muster__R
     case MST_ROUNDS:
     case MST_JOBS:
     case MST_HOSTS:
+    case MST_FAULTS:
         out->page.after = message->members->after; /* one union, one type */
         return MUSTER_OK;
     case MST_FAULT:
-        return decode_fault(out, message->fault);
+        return decode_fault(out, message->fault, fault);
     case MST_LOST:
         return decode_lost(out, message->lost, fault);
+    case MST_CUT:
+        return decode_cut(out, message->cut);
     }
     return no_command(message, fault);
 }

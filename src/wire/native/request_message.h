@@ -30,6 +30,7 @@ struct mst_native_request_message {
         Muster__Page page;
         Muster__Fault fault;
         Muster__Lost lost;
+        Muster__Cut cut;
     };
 };
 

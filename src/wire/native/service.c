@@ -12,6 +12,7 @@
 
 #include "base/panic.h"
 #include "wire/native/native.h"
+#include "wire/native/quick.h"
 #include "wire/native/reply_message.h"
 #include "wire/native/request_message.h"
 #include "wire/native/stream.h"
@@ -21,8 +22,8 @@ enum state { PREAMBLE = 1, HELLO, REQUESTS };
 struct service {
     struct mst_codec codec;
     enum state state;
-    uint64_t key_bytes_max, value_bytes_max, contribution_bytes_max; /* told in the welcome */
     struct mst_native_stream stream;
+    uint64_t key_bytes_max, value_bytes_max, contribution_bytes_max; /* told in the welcome */
 };
 
 static const char service_name[] = "muster";
@@ -40,6 +41,16 @@ static const struct service *service_of_const(const struct mst_codec *codec)
 static muster_status service_feed(struct mst_codec *codec, struct mst_slice in)
 {
     return mst_native_stream_feed(&service_of(codec)->stream, in);
+}
+
+static muster_status service_lend(struct mst_codec *codec, struct mst_slice in)
+{
+    return mst_native_stream_lend(&service_of(codec)->stream, in);
+}
+
+static muster_status service_keep(struct mst_codec *codec)
+{
+    return mst_native_stream_keep(&service_of(codec)->stream);
 }
 
 static muster_status service_end(struct mst_codec *codec)
@@ -72,34 +83,15 @@ void mst_native_codec_refuse(struct mst_codec *codec, const char *why)
 static muster_status take_preamble(struct service *service)
 {
     struct mst_native_stream *stream = &service->stream;
-    struct mst_slice content = mst_buffer_content(&stream->in);
-    const unsigned char *bytes = content.data;
-    struct mst_text text;
+    muster_status status =
+        mst_native_stream_preamble(stream, mst_native_preamble, "client", "service");
 
-    for (size_t i = 0; i < content.size && i < MST_NATIVE_PREAMBLE_SIZE; i++) {
-        if (bytes[i] == mst_native_preamble[i]) {
-            continue;
-        }
-        stream->offset = i;
-        text = mst_native_stream_fail(stream, MUSTER_EPROTO);
-        if (i < MST_NATIVE_PREAMBLE_SIZE - 1) {
-            mst_text_add(&text, "no muster client: byte 0x");
-            mst_text_hex(&text, bytes[i]);
-            mst_text_add(&text, " where the preamble has 0x");
-            mst_text_hex(&text, mst_native_preamble[i]);
-            return MUSTER_EPROTO;
-        }
-        mst_text_add(&text, "framing version ");
-        mst_text_u64(&text, bytes[i]);
-        mst_text_add(&text, ", this service speaks 1");
-        return refuse_welcome(service);
+    if (status == MUSTER_OK) {
+        service->state = HELLO;
+    } else if (status == MUSTER_EPROTO && stream->offset == MST_NATIVE_PREAMBLE_SIZE - 1) {
+        return refuse_welcome(service); /* another version of the framing: it can read that */
     }
-    if (content.size < MST_NATIVE_PREAMBLE_SIZE) {
-        return MUSTER_MORE;
-    }
-    stream->taken = MST_NATIVE_PREAMBLE_SIZE;
-    service->state = HELLO;
-    return MUSTER_OK;
+    return status;
 }
 
 static muster_status welcome(struct service *service)
@@ -199,13 +191,27 @@ static muster_status refuse_request(struct service *service, muster_status statu
     return goodbye(service);
 }
 
-static muster_status take_request(struct service *service, struct mst_request *out)
+static muster_status unpack_request(struct service *service, struct mst_slice payload,
+                                    struct mst_request *out)
 {
+    struct mst_native_stream *stream = &service->stream;
     ProtobufCMessage *message = NULL;
     struct mst_native_fault fault = {0};
     muster_status status =
-        mst_native_stream_next(&service->stream, &muster__request__descriptor, &message);
+        mst_native_stream_unpack(stream, &muster__request__descriptor, payload, &message);
     const Muster__Request *request = (const Muster__Request *)(const void *)message;
+
+    if (status != MUSTER_OK) {
+        return goodbye(service);
+    }
+    status = mst_native_request_decode(out, request, &stream->arena, &fault);
+    return status == MUSTER_OK ? status : refuse_request(service, status, request->id, &fault);
+}
+
+static muster_status take_request(struct service *service, struct mst_request *out)
+{
+    struct mst_slice payload;
+    muster_status status = mst_native_stream_frame(&service->stream, &payload);
 
     if (status == MUSTER_MORE) {
         return status;
@@ -213,8 +219,10 @@ static muster_status take_request(struct service *service, struct mst_request *o
     if (status != MUSTER_OK) {
         return goodbye(service);
     }
-    status = mst_native_request_decode(out, request, &service->stream.arena, &fault);
-    return status == MUSTER_OK ? status : refuse_request(service, status, request->id, &fault);
+    if (mst_native_quick_request(out, payload, &service->stream.arena)) {
+        return MUSTER_OK;
+    }
+    return unpack_request(service, payload, out);
 }
 
 static muster_status service_next(struct mst_codec *codec, struct mst_request *out)
@@ -228,7 +236,13 @@ static muster_status service_next(struct mst_codec *codec, struct mst_request *o
     if (status == MUSTER_OK && service->state == HELLO) {
         status = take_hello(service);
     }
-    return status == MUSTER_OK ? take_request(service, out) : status;
+    if (status == MUSTER_OK) {
+        status = take_request(service, out);
+    }
+    if (status == MUSTER_MORE && mst_native_stream_keep(&service->stream) != MUSTER_OK) {
+        status = service->stream.dead;
+    }
+    return status;
 }
 
 /* The caller alone is told; its connection is as good as before. */
@@ -247,9 +261,35 @@ static muster_status answer_too_large(struct service *service, const struct mst_
     return mst_native_stream_put(&service->stream, &message.base.base);
 }
 
-static muster_status service_answer(struct mst_codec *codec, const struct mst_reply *reply)
+static muster_status answer_quickly(struct service *service, const struct mst_reply *reply)
 {
-    struct service *service = service_of(codec);
+    unsigned char head[MST_NATIVE_QUICK_HEAD];
+    size_t head_size = mst_native_quick_reply(head, reply);
+    size_t items_size = reply->item_count > 0 ? mst_native_quick_items_size(reply) : 0;
+    size_t size = head_size + reply->value.size + items_size;
+    muster_status why = MUSTER_OK;
+    unsigned char *bytes;
+
+    if (size > service->stream.frame_bytes_max) {
+        return answer_too_large(service, reply);
+    }
+    bytes = mst_native_stream_open(&service->stream, size, &why);
+    if (!bytes) {
+        return why;
+    }
+    memcpy(bytes, head, head_size);
+    if (reply->value.size > 0) {
+        memcpy(bytes + head_size, reply->value.data, reply->value.size);
+    }
+    if (items_size > 0) {
+        mst_native_quick_items(bytes + size - items_size, reply);
+    }
+    mst_native_stream_close(&service->stream, size);
+    return MUSTER_OK;
+}
+
+static muster_status answer_packed(struct service *service, const struct mst_reply *reply)
+{
     struct mst_native_reply_message message;
     muster_status why = MUSTER_OK;
     unsigned char *bytes;
@@ -267,6 +307,14 @@ static muster_status service_answer(struct mst_codec *codec, const struct mst_re
     mst_native_reply_pack(&message, reply, bytes);
     mst_native_stream_close(&service->stream, size);
     return MUSTER_OK;
+}
+
+static muster_status service_answer(struct mst_codec *codec, const struct mst_reply *reply)
+{
+    struct service *service = service_of(codec);
+
+    return mst_native_quick_suits(reply) ? answer_quickly(service, reply)
+                                         : answer_packed(service, reply);
 }
 
 static struct mst_slice service_output(const struct mst_codec *codec)
@@ -301,6 +349,8 @@ static void service_free(struct mst_codec *codec)
 static const struct mst_codec_ops service_ops = {
     .name = "native",
     .feed = service_feed,
+    .lend = service_lend,
+    .keep = service_keep,
     .next = service_next,
     .answer = service_answer,
     .output = service_output,

@@ -47,6 +47,7 @@ void mst_native_stream_init(struct mst_native_stream *stream, const struct mst_m
     mst_native_stream_limit(stream, frame_bytes_max);
     mst_buffer_init(&stream->out, mem, output_bytes_max);
     mst_native_arena_init(&stream->arena, mem);
+    stream->lent = mst_slice_of(NULL, 0);
     stream->memory_factor = SERVICE_FACTOR;
     stream->taken = 0;
     stream->offset = 0;
@@ -96,21 +97,66 @@ static void rest(struct mst_buffer *buffer)
     }
 }
 
+struct mst_slice mst_native_stream_content(const struct mst_native_stream *stream)
+{
+    return stream->lent.size > 0 ? stream->lent : mst_buffer_content(&stream->in);
+}
+
+muster_status mst_native_stream_preamble(struct mst_native_stream *stream,
+                                         const unsigned char expected[MST_NATIVE_PREAMBLE_SIZE],
+                                         const char *peer, const char *self)
+{
+    struct mst_slice content = mst_native_stream_content(stream);
+    const unsigned char *bytes = content.data;
+    struct mst_text text;
+
+    for (size_t i = 0; i < content.size && i < MST_NATIVE_PREAMBLE_SIZE; i++) {
+        if (bytes[i] == expected[i]) {
+            continue;
+        }
+        stream->offset = i;
+        text = mst_native_stream_fail(stream, MUSTER_EPROTO);
+        if (i == MST_NATIVE_PREAMBLE_SIZE - 1) {
+            mst_text_add(&text, "framing version ");
+            mst_text_u64(&text, bytes[i]);
+            mst_text_add(&text, ", this ");
+            mst_text_add(&text, self);
+            mst_text_add(&text, " speaks ");
+            mst_text_u64(&text, expected[i]);
+            return MUSTER_EPROTO;
+        }
+        mst_text_add(&text, "no muster ");
+        mst_text_add(&text, peer);
+        mst_text_add(&text, ": byte 0x");
+        mst_text_hex(&text, bytes[i]);
+        mst_text_add(&text, " where the preamble has 0x");
+        mst_text_hex(&text, expected[i]);
+        return MUSTER_EPROTO;
+    }
+    if (content.size < MST_NATIVE_PREAMBLE_SIZE) {
+        return MUSTER_MORE;
+    }
+    stream->taken = MST_NATIVE_PREAMBLE_SIZE;
+    return MUSTER_OK;
+}
+
 static void drop_taken(struct mst_native_stream *stream)
 {
-    mst_buffer_take(&stream->in, stream->taken);
+    const unsigned char *lent = stream->lent.data;
+
+    if (stream->lent.size > 0) {
+        stream->lent = mst_slice_of(lent + stream->taken, stream->lent.size - stream->taken);
+    } else {
+        mst_buffer_take(&stream->in, stream->taken);
+    }
     stream->offset += stream->taken;
     stream->taken = 0;
 }
 
-muster_status mst_native_stream_feed(struct mst_native_stream *stream, struct mst_slice in)
+static muster_status take_in(struct mst_native_stream *stream, struct mst_slice in)
 {
     struct mst_text text;
 
-    if (stream->dead) {
-        return stream->dead;
-    }
-    drop_taken(stream);
     if (!mst_buffer_append(&stream->in, in)) {
         text = mst_native_stream_fail(stream, MUSTER_ENOMEM);
         mst_text_add(&text, "no memory for ");
@@ -119,6 +165,39 @@ muster_status mst_native_stream_feed(struct mst_native_stream *stream, struct ms
         return MUSTER_ENOMEM;
     }
     return MUSTER_OK;
+}
+
+muster_status mst_native_stream_keep(struct mst_native_stream *stream)
+{
+    struct mst_slice left;
+
+    if (stream->dead) {
+        return stream->dead;
+    }
+    drop_taken(stream);
+    left = stream->lent;
+    stream->lent = mst_slice_of(NULL, 0);
+    return take_in(stream, left);
+}
+
+muster_status mst_native_stream_feed(struct mst_native_stream *stream, struct mst_slice in)
+{
+    muster_status status = mst_native_stream_keep(stream);
+
+    return status == MUSTER_OK ? take_in(stream, in) : status;
+}
+
+muster_status mst_native_stream_lend(struct mst_native_stream *stream, struct mst_slice in)
+{
+    muster_status status = mst_native_stream_keep(stream);
+
+    if (status == MUSTER_OK && mst_buffer_content(&stream->in).size > 0) {
+        return take_in(stream, in);
+    }
+    if (status == MUSTER_OK) {
+        stream->lent = in;
+    }
+    return status;
 }
 
 struct mst_slice mst_native_stream_output(const struct mst_native_stream *stream)
@@ -141,7 +220,7 @@ muster_status mst_native_stream_end(struct mst_native_stream *stream)
         return stream->dead;
     }
     drop_taken(stream);
-    left = mst_buffer_content(&stream->in).size;
+    left = mst_native_stream_content(stream).size;
     if (left == 0) {
         return MUSTER_OK;
     }
@@ -160,6 +239,9 @@ static muster_status refuse_length(struct mst_native_stream *stream, size_t leng
     mst_text_u64(&text, length);
     mst_text_add(&text, " bytes is over the limit of ");
     mst_text_u64(&text, stream->frame_bytes_max);
+    if (stream->offset == 0) { /* of a service: a client's first bytes are the preamble */
+        mst_text_add(&text, ": it speaks another protocol");
+    }
     return MUSTER_EPROTO;
 }
 
@@ -174,7 +256,7 @@ static muster_status whole_frame(struct mst_native_stream *stream, struct mst_sl
         return stream->dead;
     }
     drop_taken(stream);
-    content = mst_buffer_content(&stream->in);
+    content = mst_native_stream_content(stream);
     bytes = content.data;
     if (content.size < MST_NATIVE_HEAD_SIZE) {
         return MUSTER_MORE;
@@ -217,21 +299,36 @@ static muster_status refuse_payload(struct mst_native_stream *stream,
     return MUSTER_EPROTO;
 }
 
-muster_status mst_native_stream_next(struct mst_native_stream *stream,
-                                     const ProtobufCMessageDescriptor *type, ProtobufCMessage **out)
+muster_status mst_native_stream_frame(struct mst_native_stream *stream, struct mst_slice *out)
 {
-    ProtobufCAllocator allocator = mst_native_arena_allocator(&stream->arena);
-    struct mst_slice payload;
-    muster_status status = whole_frame(stream, &payload);
+    muster_status status = whole_frame(stream, out);
 
     if (status != MUSTER_OK) {
         mst_native_arena_reset(&stream->arena, 0);
         rest(&stream->in);
         return status;
     }
-    mst_native_arena_reset(&stream->arena, MEMORY_FLOOR + stream->memory_factor * payload.size);
+    mst_native_arena_reset(&stream->arena, MEMORY_FLOOR + stream->memory_factor * out->size);
+    return MUSTER_OK;
+}
+
+muster_status mst_native_stream_unpack(struct mst_native_stream *stream,
+                                       const ProtobufCMessageDescriptor *type,
+                                       struct mst_slice payload, ProtobufCMessage **out)
+{
+    ProtobufCAllocator allocator = mst_native_arena_allocator(&stream->arena);
+
     *out = protobuf_c_message_unpack(type, &allocator, payload.size, payload.data);
     return *out ? MUSTER_OK : refuse_payload(stream, type, payload);
+}
+
+muster_status mst_native_stream_next(struct mst_native_stream *stream,
+                                     const ProtobufCMessageDescriptor *type, ProtobufCMessage **out)
+{
+    struct mst_slice payload;
+    muster_status status = mst_native_stream_frame(stream, &payload);
+
+    return status == MUSTER_OK ? mst_native_stream_unpack(stream, type, payload, out) : status;
 }
 
 unsigned char *mst_native_stream_open(struct mst_native_stream *stream, size_t size,

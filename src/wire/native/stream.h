@@ -19,15 +19,16 @@ enum {
 /* `MUSTER`, 0, the version of the framing. */
 extern const unsigned char mst_native_preamble[MST_NATIVE_PREAMBLE_SIZE];
 
-struct mst_native_stream {
-    const struct mst_mem *mem;
+struct mst_native_stream {  /* what every message touches first, and close together */
+    muster_status dead;     /* OK, or what ended it */
+    size_t frame_bytes_max; /* of the frames that come in */
+    size_t memory_factor;   /* what a message may unpack to, times its size */
+    struct mst_slice lent;  /* what comes next, where it was read; empty: it is in `in` */
+    size_t taken;           /* at the front: what the current message came from */
+    uint64_t offset;        /* of the front in all that was ever fed */
     struct mst_buffer in, out;
+    const struct mst_mem *mem;
     struct mst_native_arena arena; /* of the current message */
-    size_t frame_bytes_max;        /* of the frames that come in */
-    size_t memory_factor;          /* what a message may unpack to, times its size */
-    size_t taken;                  /* at the front of `in`: what the current message came from */
-    uint64_t offset;               /* of the front of `in` in all that was ever fed */
-    muster_status dead;            /* OK, or what ended it */
     char reason[MST_NATIVE_REASON_ROOM];
 };
 
@@ -39,6 +40,20 @@ void mst_native_stream_limit(struct mst_native_stream *stream, size_t frame_byte
 void mst_native_stream_fini(struct mst_native_stream *stream);
 
 muster_status mst_native_stream_feed(struct mst_native_stream *stream, struct mst_slice in);
+/* Likewise, but the bytes are not copied before keep is called: OK or ENOMEM. */
+muster_status mst_native_stream_lend(struct mst_native_stream *stream, struct mst_slice in);
+muster_status mst_native_stream_keep(struct mst_native_stream *stream);
+
+/* Takes the other side's first bytes, which must be these: OK, MORE, or EPROTO; `offset` is then
+ * the place of the first that differs, the last byte being the version of the framing. The reason
+ * says that it is no `peer`, or that `self` does not speak that version. */
+muster_status mst_native_stream_preamble(struct mst_native_stream *stream,
+                                         const unsigned char expected[MST_NATIVE_PREAMBLE_SIZE],
+                                         const char *peer, const char *self);
+
+/* What was fed and is not taken yet. */
+struct mst_slice mst_native_stream_content(const struct mst_native_stream *stream);
+
 struct mst_slice mst_native_stream_output(const struct mst_native_stream *stream);
 void mst_native_stream_written(struct mst_native_stream *stream, size_t size);
 
@@ -47,6 +62,15 @@ muster_status mst_native_stream_end(struct mst_native_stream *stream);
 
 /* Marks the stream dead with `status` and begins its reason with where it happened. */
 struct mst_text mst_native_stream_fail(struct mst_native_stream *stream, muster_status status);
+
+/* The payload of the frame at the front: OK, MORE or EPROTO. It and what the arena gives live until
+ * the next call. */
+muster_status mst_native_stream_frame(struct mst_native_stream *stream, struct mst_slice *out);
+
+/* The same payload as the type says, in memory that lives as long: OK, ENOMEM or EPROTO. */
+muster_status mst_native_stream_unpack(struct mst_native_stream *stream,
+                                       const ProtobufCMessageDescriptor *type,
+                                       struct mst_slice payload, ProtobufCMessage **out);
 
 /* The whole message at the front, as the type says, in memory that lives until the next call: OK,
  * MORE, ENOMEM or EPROTO. */
