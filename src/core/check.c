@@ -5,6 +5,7 @@
 #include "core/host.h"
 #include "core/job.h"
 #include "core/round.h"
+#include "core/seating.h"
 #include "core/watch.h"
 #include "msg/command.h"
 
@@ -61,9 +62,11 @@ static void check_waiting(const struct mst_waiter *waiter)
     case MST_ROUNDS:
     case MST_JOBS:
     case MST_HOSTS:
+    case MST_FAULTS:
     case MST_FAULT:
     case MST_LOST:
-        MST_ASSERT(!"a command that does not wait waits");
+    case MST_CUT:
+        MST_ASSERT(false && "a command that does not wait waits");
         break;
     }
 }
@@ -163,10 +166,12 @@ static void check_member(const struct mst_job *job, const struct mst_member *mem
         /* Who is not gone from its seat is the one who holds the place. */
         MST_ASSERT(seat->gone || (seat->incarnation == member->incarnation && member->session));
     }
+    MST_ASSERT(!member->chosen);
+    MST_ASSERT(!member->spare || (member->session && !mst_member_seated(member)));
     if (ready) {
         MST_ASSERT(member->session && member->session->join && !mst_member_seated(member));
     } else if (member->session && member->session->join) {
-        MST_ASSERT(!"a holder that joins is ready");
+        MST_ASSERT(false && "a holder that joins is ready");
     }
     if (member->waits_at) {
         MST_ASSERT(!member->waits_at->done && member->waits_at->job == job);
@@ -193,28 +198,61 @@ static struct member_counts check_members(const struct mst_job *job)
     return counts;
 }
 
+static void check_records_of(const struct mst_job *job, const struct mst_records *records)
+{
+    uint64_t last_ns = records->begun_ns;
+
+    MST_ASSERT(mst_records_sane(records));
+    for (uint32_t i = 0; i < records->count; i++) {
+        const struct mst_record *record = &records->first[i];
+
+        MST_ASSERT(record->cause != MST_CAUSE_NONE && record->incarnation != 0);
+        MST_ASSERT(record->at_ns >= last_ns && record->at_ns <= job->core->now_ns);
+        last_ns = record->at_ns;
+    }
+}
+
+static void check_records(const struct mst_job *job)
+{
+    const struct mst_records *last = &job->last_records;
+
+    check_records_of(job, last);
+    check_records_of(job, &job->records);
+    MST_ASSERT(last->generation < job->records.generation || last->generation == 0);
+    MST_ASSERT(last->total == 0 || job->fault_count > 0);
+    /* A seat with a fault or a loss has its record, maybe one for each. */
+    MST_ASSERT(job->records.total >= job->faults.count);
+}
+
 static void check_generation(const struct mst_job *job)
 {
     struct member_counts counts = check_members(job);
+    bool too_few = mst_seating_fit(job, job->ready_count) < mst_generation_min_size(job);
 
     MST_ASSERT(counts.ranks == job->rank_places && counts.ranks <= job->rank_room);
     MST_ASSERT(counts.living == job->living);
     MST_ASSERT(counts.seated == job->rank_count);
     MST_ASSERT(counts.alive == job->alive);
+    MST_ASSERT(job->rank_count == 0 || job->records.generation == job->generation);
     MST_ASSERT(counts.ready == job->ready_count && list_size(&job->ready) == counts.ready);
     MST_ASSERT(job->generation > 0 || job->rank_count == 0);
     MST_ASSERT(job->view_revision <= job->revision);
     for (uint32_t rank = 0; rank < job->rank_count; rank++) {
         MST_ASSERT(job->ranks[rank]->seat.rank == rank);
-        MST_ASSERT(rank == 0 || job->ranks[rank]->index > job->ranks[rank - 1]->index);
+        MST_ASSERT(rank == 0 || job->ordered ||
+                   job->ranks[rank]->index > job->ranks[rank - 1]->index);
     }
+    check_records(job);
     /* Whatever was due was done. */
     if (job->alive == 0 && job->size != 0) {
-        MST_ASSERT(job->ready_count < job->size);
+        MST_ASSERT(job->ready_count < job->size || too_few);
     }
     if (job->join_due) {
-        MST_ASSERT(job->ready_count < mst_generation_min_size(job));
+        MST_ASSERT(too_few);
     }
+    MST_ASSERT(!job->ordered || job->rank_count > 0);
+    MST_ASSERT(!job->sealed_value || job->generation > 0);
+    MST_ASSERT(job->finals == 0 || job->generation > 0);
     if (mst_alarm_is_set(&job->join_alarm)) {
         MST_ASSERT(job->alive == 0 && job->ready_count > 0 && !job->join_due);
     }
@@ -228,7 +266,9 @@ static void check_key(const struct mst_job *job, const struct mst_keyspace *spac
     bool tombstone = !key->value && key->revision != 0;
 
     MST_ASSERT(key->space == space && key->staged == 0 && key->revision <= job->revision);
-    MST_ASSERT(mst_tree_linked(&key->change_node) == (key->revision != 0));
+    MST_ASSERT(key->since_ns <= job->core->kept_ns && job->core->kept_ns <= job->core->now_ns);
+    MST_ASSERT(mst_tree_linked(&key->change_node) + mst_list_linked(&key->in_latest) ==
+               (key->revision != 0));
     MST_ASSERT(mst_list_linked(&key->in_tombstones) == tombstone);
     MST_ASSERT((key->owner != NULL) == mst_list_linked(&key->in_owner));
     MST_ASSERT(!key->owner || key->value);
@@ -253,6 +293,21 @@ static void check_prefixes(const struct mst_keyspace *space)
     }
 }
 
+static void check_changes(const struct mst_keyspace *space)
+{
+    const struct mst_key *key = mst_key_changed(space, 0);
+    const struct mst_key *last = NULL;
+    size_t count = 0;
+
+    for (; key; key = mst_key_changed_next(key)) {
+        MST_ASSERT(!last || key->revision > last->revision);
+        last = key;
+        count++;
+    }
+    MST_ASSERT(count == mst_keyspace_change_count(space));
+    MST_ASSERT(!last || mst_key_changed(space, last->revision) == last);
+}
+
 struct key_counts {
     uint64_t keys, bytes, awaited, awaited_bytes;
 };
@@ -268,6 +323,7 @@ static void check_keyspace(const struct mst_job *job, const struct mst_keyspace 
         bool tombstone = !key->value && key->revision != 0;
 
         check_key(job, space, key);
+        MST_ASSERT(mst_key_find(space, mst_key_name(key)) == key);
         live += key->value != NULL;
         tombstones += tombstone;
         if (key->value) {
@@ -278,8 +334,10 @@ static void check_keyspace(const struct mst_job *job, const struct mst_keyspace 
             counts->awaited_bytes += key->name_size;
         }
     }
+    MST_ASSERT(space->names.count == space->table.count);
     MST_ASSERT(live == space->live && tombstones == space->tombstone_count);
-    MST_ASSERT(space->changes.count == live + tombstones);
+    MST_ASSERT(mst_keyspace_change_count(space) == live + tombstones);
+    check_changes(space);
     MST_ASSERT(tombstones <= job->core->config.limits.tombstones_max);
     MST_ASSERT(space->forgotten <= job->revision && !space->dropping);
     check_prefixes(space);
@@ -312,7 +370,8 @@ static struct part_counts count_parts(const struct mst_round *round)
         counts.lost += part->lost;
         counts.settled += part->arrived || part->lost;
         MST_ASSERT(!part->outside || (!part->arrived && !part->lost));
-        MST_ASSERT(i == 0 || part->index > round->parts[i - 1].index);
+        MST_ASSERT(i == 0 || !round->wanted || part->index > round->parts[i - 1].index);
+        MST_ASSERT(round->wanted || part->member == round->job->ranks[i]);
         /* A participant whose seat is gone was counted as lost. */
         MST_ASSERT(part->outside || round->done || part->lost == part->member->seat.gone);
     }
@@ -327,6 +386,8 @@ static void check_open_round(const struct mst_job *job, const struct mst_round *
     MST_ASSERT(counts.arrived == round->arrived && counts.lost == round->lost);
     MST_ASSERT(counts.settled == round->settled);
     MST_ASSERT(round->arrived > 0);
+    MST_ASSERT(mst_seating_order_whole(round));
+    MST_ASSERT(!round->final || !round->seal);
     /* Nothing stays open that could be closed. */
     MST_ASSERT(round->settled < round->part_count);
     MST_ASSERT(round->on_loss == MST_PROCEED || round->lost == 0);
@@ -387,8 +448,12 @@ void mst_core_check(const struct mst_core *core)
 
     MST_ASSERT(mst_list_empty(&core->dirty));
     for (; node; node = mst_tree_next(node)) {
-        check_link(core, MST_OF(node, struct mst_link, node));
+        const struct mst_link *link = MST_OF(node, struct mst_link, node);
+
+        check_link(core, link);
+        MST_ASSERT(mst_link_find(core, link->conn) == link);
     }
+    MST_ASSERT(core->links.count == core->link_table.count);
     for (; session; session = mst_session_next(session)) {
         check_session(core, session);
         sessions++;

@@ -127,14 +127,18 @@ static muster_status find_place(struct claim *claim, const struct mst_open *open
 {
     struct mst_job *job = claim->job;
     uint32_t size = job->size ? job->size : open->size;
+    bool spares = job->max_size != 0 || open->max_size != 0; /* more may come than have a seat */
 
     claim->index = open->index;
     if (open->index == MST_INDEX_ANY) {
         claim->index = mst_member_free_index(job, open->role);
-        if (open->role == MST_ROLE_RANK && size != 0 && claim->index >= size) {
+        if (open->role == MST_ROLE_RANK && size != 0 && claim->index >= size && !spares) {
             claim->limit = size;
             return MUSTER_ELIMIT;
         }
+    }
+    if (open->index == MST_INDEX_HELPER && open->role == MST_ROLE_AGENT) {
+        claim->index = mst_member_free_helper(job);
     }
     claim->member = mst_member_find(job, open->role, claim->index);
     if (!claim->member) {

@@ -2,6 +2,7 @@
 #include "core/core.h"
 
 #include "core/claim.h"
+#include "core/cut.h"
 #include "core/generation.h"
 #include "core/host.h"
 #include "core/job.h"
@@ -40,6 +41,7 @@ muster_status mst_core_new(struct mst_core **out, const struct mst_core_config *
     }
     core->mem = *mem;
     core->config = *config;
+    core->secret = config->secret;
     core->items = mst_mem_array(mem, MST_PAGE_ITEMS + 1, sizeof(*core->items)); /* and a RESET */
     core->staged = mst_mem_array(mem, (size_t)config->limits.batch_max, sizeof(*core->staged));
     if (!core->items || !core->staged) {
@@ -52,6 +54,7 @@ muster_status mst_core_new(struct mst_core **out, const struct mst_core_config *
     mst_counts_init(&core->counts);
     mst_alarm_init(&core->alarms);
     mst_link_tree_init(&core->links);
+    mst_table_init(&core->link_table, &core->mem);
     mst_session_tree_init(&core->sessions);
     mst_member_fences_init(&core->fences);
     mst_job_tree_init(&core->jobs);
@@ -129,7 +132,9 @@ void mst_core_end_input(struct mst_core *core)
 muster_status mst_core_open(struct mst_core *core, uint64_t now_ns, struct mst_conn conn)
 {
     mst_core_begin_input(core, now_ns);
-    MST_ASSERT(!mst_link_find(core, conn));
+    if (mst_link_find(core, conn)) {
+        return MUSTER_EPROTO;
+    }
     if (core->links.count >= core->config.limits.connections_max) {
         return MUSTER_ELIMIT;
     }
@@ -159,7 +164,7 @@ static void carry_out(struct mst_session *session, struct mst_waiter *waiter,
     case MST_OPEN:
         break;
     case MST_JOIN:
-        mst_session_join(session, waiter);
+        mst_session_join(session, waiter, request);
         break;
     case MST_RENEW:
         mst_session_renew(session, waiter);
@@ -196,6 +201,7 @@ static void carry_out(struct mst_session *session, struct mst_waiter *waiter,
     case MST_ROUNDS:
     case MST_JOBS:
     case MST_HOSTS:
+    case MST_FAULTS:
         mst_render_request(waiter, request);
         break;
     case MST_FAULT:
@@ -203,6 +209,9 @@ static void carry_out(struct mst_session *session, struct mst_waiter *waiter,
         break;
     case MST_LOST:
         mst_member_report(session, waiter, request);
+        break;
+    case MST_CUT:
+        mst_cut_request(session, waiter, request);
         break;
     }
 }
@@ -277,10 +286,16 @@ muster_status mst_core_request(struct mst_core *core, uint64_t now_ns, struct ms
 
     mst_core_begin_input(core, now_ns);
     core->refused = false;
+    core->wordless = false;
     if (!link || link->reason) {
         return MUSTER_OK; /* being closed: nobody listens any more */
     }
     mst_core_raise(core, MST_WEIGHT_ALONG);
+    if (request->command == MST_OPEN && mst_cut_covers(core, link, &request->open)) {
+        mst_link_hang_up(core, link, mst_cut_reason);
+        mst_core_end_input(core);
+        return MUSTER_OK;
+    }
     waiter = mst_waiter_new(core, link, request);
     if (!waiter) {
         core->refused = true;
@@ -306,6 +321,24 @@ muster_status mst_core_request(struct mst_core *core, uint64_t now_ns, struct ms
 bool mst_core_refused(const struct mst_core *core)
 {
     return core->refused;
+}
+
+bool mst_core_wordless(const struct mst_core *core)
+{
+    return core->wordless;
+}
+
+muster_status mst_core_request_wordless(struct mst_core *core, uint64_t now_ns,
+                                        struct mst_conn conn, const struct mst_request *request)
+{
+    struct mst_request wordless = *request;
+
+    if (request->command == MST_FAULT) {
+        wordless.fault.text = (struct mst_slice){0};
+    } else if (request->command == MST_LOST) {
+        wordless.lost.text = (struct mst_slice){0};
+    }
+    return mst_core_request(core, now_ns, conn, &wordless);
 }
 
 void mst_core_request_refused(struct mst_core *core, uint64_t now_ns, struct mst_conn conn,
@@ -380,6 +413,13 @@ uint64_t mst_core_sessions(const struct mst_core *core)
     return core->sessions.count;
 }
 
+bool mst_core_in_session(struct mst_core *core, struct mst_conn conn)
+{
+    const struct mst_link *link = mst_link_find(core, conn);
+
+    return link && link->session;
+}
+
 uint64_t mst_core_deadline_ns(const struct mst_core *core)
 {
     uint64_t first_ns = core->held ? MST_NEVER : mst_alarm_first_ns(&core->alarms);
@@ -389,29 +429,48 @@ uint64_t mst_core_deadline_ns(const struct mst_core *core)
 
 /* ---- effects ---- */
 
+static const struct mst_effect *tell(struct mst_core *core, struct mst_waiter *waiter)
+{
+    mst_list_remove(&waiter->todo.link);
+    core->current = waiter;
+    mst_render_reply(core, waiter);
+    core->effect = (struct mst_effect){
+        .type = MST_EFFECT_REPLY, .conn = waiter->link->conn, .reply = &core->reply};
+    mst_waiter_leave_link(waiter);
+    return &core->effect;
+}
+
 const struct mst_effect *mst_core_next(struct mst_core *core)
 {
-    struct mst_list *node = mst_list_take(&core->effects);
     struct mst_todo *todo;
 
     MST_ASSERT(!core->current);
-    if (!node) {
+    if (mst_list_empty(&core->effects)) {
         return NULL;
     }
-    todo = MST_CONTAINER(node, struct mst_todo, link);
+    todo = MST_CONTAINER(core->effects.next, struct mst_todo, link);
     if (todo->type == MST_EFFECT_HANGUP) {
         const struct mst_link *link = MST_CONTAINER(todo, struct mst_link, hangup);
 
+        mst_list_remove(&todo->link);
         core->effect = (struct mst_effect){
             .type = MST_EFFECT_HANGUP, .conn = link->conn, .reason = link->reason};
         return &core->effect;
     }
-    core->current = MST_CONTAINER(todo, struct mst_waiter, todo);
-    mst_render_reply(core, core->current);
-    core->effect = (struct mst_effect){
-        .type = MST_EFFECT_REPLY, .conn = core->current->link->conn, .reply = &core->reply};
-    mst_waiter_leave_link(core->current);
-    return &core->effect;
+    return tell(core, MST_CONTAINER(todo, struct mst_waiter, todo));
+}
+
+const struct mst_effect *mst_core_answer(struct mst_core *core, struct mst_conn conn, uint64_t id)
+{
+    struct mst_todo *todo = MST_CONTAINER(core->effects.next, struct mst_todo, link);
+    struct mst_waiter *waiter = MST_CONTAINER(todo, struct mst_waiter, todo);
+
+    MST_ASSERT(!core->current);
+    if (mst_list_empty(&core->effects) || todo->type != MST_EFFECT_REPLY || waiter->id != id ||
+        waiter->link->conn.id != conn.id) {
+        return NULL;
+    }
+    return tell(core, waiter);
 }
 
 void mst_core_done(struct mst_core *core, const struct mst_effect *effect)
@@ -427,7 +486,8 @@ bool mst_core_has_agent(const struct mst_core *core)
 {
     const struct mst_session *session = mst_session_first(core);
 
-    while (session && session->role != MST_ROLE_AGENT) {
+    while (session && (session->role != MST_ROLE_AGENT || !session->member ||
+                       session->member->index >= MST_HELPERS_FROM)) {
         session = mst_session_next(session);
     }
     return session != NULL;

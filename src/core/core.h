@@ -16,13 +16,14 @@
 #include <stdint.h>
 
 #include "base/mem.h"
+#include "base/table.h"
 #include "msg/limits.h"
 #include "msg/reply.h"
 #include "msg/request.h"
 
 /* Raised whenever the core decides anything otherwise than before: a journal that was written under
  * other rules cannot be replayed. */
-#define MST_CORE_RULES 1u
+#define MST_CORE_RULES 3u
 
 struct mst_core;
 
@@ -43,6 +44,9 @@ struct mst_core_config {
     void (*trace)(void *ctx,
                   const struct mst_trace *line); /* observer: must not call back. May be NULL */
     void *trace_ctx;
+    /* Drawn at random by who listens to others; reaches no effect, and is kept nowhere. Only that
+     * of a core's birth counts. */
+    struct mst_table_secret secret;
 };
 
 enum mst_effect_type {
@@ -62,7 +66,8 @@ muster_status mst_core_new(struct mst_core **out, const struct mst_core_config *
                            const struct mst_mem *mem);
 void mst_core_free(struct mst_core *core);
 
-/* A connection was accepted; `conn` was never used before. ENOMEM or ELIMIT: close it. */
+/* A connection was accepted; `conn` was never used before. ENOMEM or ELIMIT: close it. EPROTO: it
+ * is open already, which only a damaged record can say. */
 muster_status mst_core_open(struct mst_core *core, uint64_t now_ns, struct mst_conn conn);
 
 /* A request arrived. Whatever becomes of it is told by a reply to this connection: the return value
@@ -81,10 +86,12 @@ uint64_t mst_core_deadline_ns(
 
 /* The next thing to do; NULL: nothing. One at a time: done before the next next. */
 const struct mst_effect *mst_core_next(struct mst_core *core);
+/* The same if it is the answer to this request; else NULL. */
+const struct mst_effect *mst_core_answer(struct mst_core *core, struct mst_conn conn, uint64_t id);
 void mst_core_done(struct mst_core *core, const struct mst_effect *effect);
 
-/* Whether the session of an agent lives: the runs that started the service of another are over only
- * when none does. */
+/* Whether the session of a node's agent lives, which the helper of a single rank is not: the runs
+ * that started the service of another are over only when none does. */
 bool mst_core_has_agent(const struct mst_core *core);
 
 /* ---- for a journal: what to keep of an input, and how to begin again ----
@@ -110,6 +117,12 @@ bool mst_core_refused(const struct mst_core *core);
 void mst_core_request_refused(struct mst_core *core, uint64_t now_ns, struct mst_conn conn,
                               const struct mst_request *request);
 
+/* Whether it was carried out, but without its text, for which there was no memory. A replay leaves
+ * the text out of the request. */
+bool mst_core_wordless(const struct mst_core *core);
+muster_status mst_core_request_wordless(struct mst_core *core, uint64_t now_ns,
+                                        struct mst_conn conn, const struct mst_request *request);
+
 /* The service begins again, at a time that goes on from the last input: all connections are gone,
  * and with them what waited on them and what was not told yet; every session has at least a whole
  * lease from now; deadlines of rounds keep what was left of them. `config` is taken as a whole, and
@@ -127,6 +140,9 @@ void mst_core_hold(struct mst_core *core, const char *why);
 
 /* Sessions that are not over, whether connected or not. */
 uint64_t mst_core_sessions(const struct mst_core *core);
+
+/* Whether a session that is not over speaks through this connection. */
+bool mst_core_in_session(struct mst_core *core, struct mst_conn conn);
 
 void mst_core_check(const struct mst_core *core);      /* asserts every invariant */
 uint64_t mst_core_digest(const struct mst_core *core); /* same inputs, same digest */

@@ -2,6 +2,7 @@
 #include "core/counts.h"
 
 #include "core/job.h"
+#include "core/round.h"
 
 #define MS UINT64_C(1000000)
 
@@ -17,6 +18,13 @@ static const struct mst_bounds round_bounds = {
     .count = 16,
     .ns = {1 * MS, 2 * MS, 5 * MS, 10 * MS, 25 * MS, 50 * MS, 100 * MS, 250 * MS, 500 * MS,
            1000 * MS, 5000 * MS, 15000 * MS, 60000 * MS, 300000 * MS, 900000 * MS, 3600000 * MS}};
+
+/* From a signal before the end to the end of a reservation. */
+static const struct mst_bounds lead_bounds = {
+    .count = 16,
+    .ns = {1000 * MS, 5000 * MS, 10000 * MS, 15000 * MS, 25000 * MS, 30000 * MS, 60000 * MS,
+           90000 * MS, 120000 * MS, 300000 * MS, 600000 * MS, 900000 * MS, 1800000 * MS,
+           3600000 * MS, 21600000 * MS, 86400000 * MS}};
 
 enum mst_result mst_result_of(muster_status status)
 {
@@ -87,12 +95,45 @@ const char *mst_key_op_word(enum mst_key_op op)
     return "?";
 }
 
+const char *mst_phase_word(enum mst_phase phase)
+{
+    switch (phase) {
+    case MST_PHASE_INTERRUPT:
+        return "interrupt";
+    case MST_PHASE_GATHER:
+        return "gather";
+    case MST_PHASE_TOTAL:
+        return "total";
+    case MST_PHASES:
+        break;
+    }
+    return "?";
+}
+
+const char *mst_restart_kind(enum mst_cause first)
+{
+    if (first == MST_CAUSE_NONE) {
+        return "growth";
+    }
+    if (first == MST_CAUSE_AGAIN) {
+        return "request";
+    }
+    return first == MST_CAUSE_LEFT ? "leave" : "fault";
+}
+
 void mst_counts_init(struct mst_counts *counts)
 {
     *counts = (struct mst_counts){0};
     mst_histogram_init(&counts->renewals, &renewal_bounds);
     for (unsigned i = 0; i < MST_RESULTS; i++) {
         mst_histogram_init(&counts->rounds[i], &round_bounds);
+        mst_histogram_init(&counts->agreements[i], &round_bounds);
+    }
+    for (unsigned i = 0; i < MST_PHASES; i++) {
+        mst_histogram_init(&counts->restarts[i], &round_bounds);
+    }
+    for (unsigned i = 0; i < MST_SOURCES; i++) {
+        mst_histogram_init(&counts->leads[i], &lead_bounds);
     }
 }
 
@@ -104,6 +145,21 @@ void mst_counts_renewal(struct mst_counts *counts, uint64_t ns)
 void mst_counts_round(struct mst_counts *counts, muster_status status, uint64_t ns)
 {
     mst_histogram_add(&counts->rounds[mst_result_of(status)], ns, 1);
+}
+
+void mst_counts_restart(struct mst_job *job, const struct mst_round *seal)
+{
+    struct mst_histogram *restarts = job->core->counts.restarts;
+    uint64_t called_ns = job->interrupted_ns;
+    uint64_t now_ns = job->core->now_ns;
+
+    job->interrupted_ns = 0;
+    if (!seal || seal->opened_ns == 0 || called_ns == 0) {
+        return; /* the service has begun again since */
+    }
+    mst_histogram_add(&restarts[MST_PHASE_INTERRUPT], seal->opened_ns - called_ns, 1);
+    mst_histogram_add(&restarts[MST_PHASE_GATHER], now_ns - seal->opened_ns, 1);
+    mst_histogram_add(&restarts[MST_PHASE_TOTAL], now_ns - called_ns, 1);
 }
 
 void mst_counts_write(struct mst_counts *counts, const struct mst_request *request,

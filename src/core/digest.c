@@ -35,6 +35,9 @@ static uint64_t add_waiter(uint64_t digest, const struct mst_waiter *waiter)
         digest = ADD(digest, waiter->watch.kinds, waiter->watch.generation, waiter->watch.after,
                      waiter->watch.node);
     }
+    if (waiter->command == MST_JOIN) {
+        digest = add_blob(ADD(digest, waiter->join.spare, waiter->join.heard), waiter->join.value);
+    }
     return digest;
 }
 
@@ -55,7 +58,7 @@ static uint64_t add_session(uint64_t digest, const struct mst_session *session)
 {
     digest = ADD(digest, session->token.high, session->token.low, session->role, session->claiming,
                  session->pid, session->agent, session->heard_ns, session->lease_ns,
-                 session->alarm.at_ns, session->oldest);
+                 session->alarm.at_ns, session->cut_ns, session->oldest);
     digest = add_blob(digest, session->host);
     if (session->member) {
         digest = ADD(digest, session->member->index);
@@ -78,7 +81,7 @@ static uint64_t add_member(uint64_t digest, const struct mst_member *member)
     digest =
         ADD(digest, member->role, member->index, member->incarnation, member->end, member->cause,
             (uint64_t)(int64_t)member->code, member->losses, member->pid, member->agent,
-            member->heard_ns, member->revision, mst_list_linked(&member->in_ready));
+            member->heard_ns, member->revision, mst_list_linked(&member->in_ready), member->spare);
     digest = add_blob(add_blob(digest, member->text), member->host);
     if (member->fenced) {
         digest = ADD(digest, member->fence_token.high, member->fence_token.low);
@@ -86,7 +89,7 @@ static uint64_t add_member(uint64_t digest, const struct mst_member *member)
     if (seat->incarnation != 0) {
         digest = ADD(digest, seat->incarnation, seat->rank, seat->gone, seat->cause,
                      (uint64_t)(int64_t)seat->code, seat->fault_revision, seat->fault_cause,
-                     (uint64_t)(int64_t)seat->fault_code);
+                     (uint64_t)(int64_t)seat->fault_code, seat->fault_ns, seat->fault_told_by);
         digest = add_blob(digest, seat->fault_text);
     }
     return digest;
@@ -99,7 +102,7 @@ static uint64_t add_keyspace(uint64_t digest, const struct mst_keyspace *space)
     digest = ADD(digest, space->live, space->tombstone_count, space->forgotten, space->epoch);
     for (; key; key = mst_key_next(key)) {
         digest = mst_digest_slice(digest, mst_key_name(key));
-        digest = ADD(digest, key->revision, key->value != NULL, key->owner != NULL);
+        digest = ADD(digest, key->revision, key->since_ns, key->value != NULL, key->owner != NULL);
         digest = add_blob(digest, key->value);
     }
     return digest;
@@ -108,8 +111,9 @@ static uint64_t add_keyspace(uint64_t digest, const struct mst_keyspace *space)
 static uint64_t add_round(uint64_t digest, const struct mst_round *round)
 {
     digest = ADD(digest, round->number, round->deadline_ms, round->on_loss, round->reduce,
-                 round->present_only, round->seal, round->arrived, round->lost, round->settled,
-                 round->done, (uint64_t)(int64_t)round->status, round->alarm.at_ns);
+                 round->present_only, round->seal, round->final, round->order_count, round->arrived,
+                 round->lost, round->settled, round->done, (uint64_t)(int64_t)round->status,
+                 round->alarm.at_ns);
     digest = add_blob(digest, round->value);
     for (size_t i = 0; round->carries && i < round->data_size / sizeof(int64_t); i++) {
         digest = ADD(digest, (uint64_t)(int64_t)round->carries[i]);
@@ -117,7 +121,7 @@ static uint64_t add_round(uint64_t digest, const struct mst_round *round)
     for (uint32_t i = 0; i < round->part_count; i++) {
         const struct mst_part *part = &round->parts[i];
 
-        digest = ADD(digest, part->index, part->outside, part->arrived, part->lost);
+        digest = ADD(digest, part->index, part->outside, part->arrived, part->lost, part->place);
         digest = add_blob(digest, part->data);
     }
     return digest;
@@ -154,15 +158,32 @@ static uint64_t add_hosts(uint64_t digest, const struct mst_job *job)
     return digest;
 }
 
+static uint64_t add_records(uint64_t digest, const struct mst_records *records)
+{
+    digest = ADD(digest, records->generation, records->begun_ns, records->total);
+    for (uint32_t i = 0; i < records->count; i++) {
+        const struct mst_record *record = &records->first[i];
+
+        digest = ADD(digest, record->cause, (uint64_t)(int64_t)record->code, record->at_ns,
+                     record->told_by, record->gone, record->index, record->rank,
+                     record->incarnation, record->pid, record->agent, record->losses);
+        digest = add_blob(add_blob(digest, record->host), record->text);
+    }
+    return digest;
+}
+
 static uint64_t add_job(uint64_t digest, const struct mst_job *job)
 {
     const struct mst_member *member = mst_member_first(job);
 
     digest = mst_digest_slice(digest, mst_job_name(job));
-    digest = ADD(digest, job->serial, job->size, job->min_size, job->join_wait_ms, job->grow,
-                 job->generation, job->floor, job->attention, job->view_revision, job->rank_count,
-                 job->alive, job->join_due, job->join_alarm.at_ns, job->session_count,
-                 job->revision, job->key_count, job->key_bytes);
+    digest = ADD(digest, job->serial, job->size, job->min_size, job->max_size, job->size_multiple,
+                 job->ordered, job->join_wait_ms, job->grow, job->generation, job->floor,
+                 job->attention, job->view_revision, job->rank_count, job->alive, job->join_due,
+                 job->join_alarm.at_ns, job->session_count, job->revision, job->key_count,
+                 job->key_bytes, job->fault_count, job->finals, job->at_rest);
+    digest = add_blob(digest, job->sealed_value);
+    digest = add_records(add_records(digest, &job->last_records), &job->records);
     for (; member; member = mst_member_next(member)) {
         digest = add_member(digest, member);
     }

@@ -4,6 +4,7 @@
 #include "core/job.h"
 #include "core/narrate.h"
 #include "core/round.h"
+#include "core/seating.h"
 #include "core/watch.h"
 
 struct mst_view mst_generation_view(const struct mst_job *job, const struct mst_member *member)
@@ -17,6 +18,9 @@ struct mst_view mst_generation_view(const struct mst_job *job, const struct mst_
         .index = member ? member->index : MST_INDEX_ANY,
         .incarnation = member ? member->incarnation : 0,
         .attention = job->attention,
+        .faults = job->fault_count,
+        .spare = member && member->spare,
+        .ordered = job->ordered,
     };
 }
 
@@ -27,6 +31,7 @@ struct mst_view mst_generation_outside_view(const struct mst_job *job,
 
     view.incarnation = 0;
     view.rank = MST_RANK_NONE;
+    view.spare = false;
     return view;
 }
 
@@ -46,6 +51,9 @@ void mst_generation_attention(struct mst_job *job, enum mst_attention attention)
 {
     if (attention > job->attention) {
         job->attention = attention;
+        if (attention == MST_INTERRUPT) {
+            job->interrupted_ns = job->core->now_ns;
+        }
         touch_view(job);
     }
 }
@@ -57,66 +65,15 @@ uint32_t mst_generation_min_size(const struct mst_job *job)
 
 /* ---- sealing ---- */
 
-static void clear_seat(struct mst_core *core, struct mst_job *job, struct mst_member *member)
+void mst_generation_clear_seat(struct mst_member *member)
 {
+    struct mst_job *job = member->job;
     struct mst_seat *seat = &member->seat;
 
     mst_tree_remove(&job->faults, &seat->fault_node);
-    mst_blob_drop(&core->mem, seat->fault_text);
-    mst_blob_drop(&core->mem, seat->host);
+    mst_blob_drop(&job->core->mem, seat->fault_text);
+    mst_blob_drop(&job->core->mem, seat->host);
     *seat = (struct mst_seat){.rank = MST_RANK_NONE};
-}
-
-static void take_seat(struct mst_job *job, struct mst_member *member)
-{
-    bool newcomer = mst_list_linked(&member->in_ready);
-
-    clear_seat(job->core, job, member);
-    member->seat.incarnation = member->incarnation;
-    member->seat.rank = job->rank_count;
-    member->seat.pid = member->pid;
-    member->seat.host = mst_blob_keep(member->host);
-    member->seat.agent = member->agent;
-    MST_ASSERT(job->rank_count < job->rank_room);
-    job->ranks[job->rank_count++] = member;
-    if (newcomer) {
-        mst_list_remove(&member->in_ready);
-        job->ready_count--;
-        mst_member_touch(member);
-    }
-}
-
-static bool lets_in(const struct mst_job *job)
-{
-    return job->alive == 0 || job->grow != MST_GROW_OFF;
-}
-
-/* A rank of the old generation that stands at the seal, or a newcomer that is ready. */
-static bool goes_on(const struct mst_job *job, const struct mst_member *member)
-{
-    if (mst_list_linked(&member->in_ready)) {
-        return lets_in(job);
-    }
-    if (!job->seal || !mst_member_seated(member)) {
-        return false;
-    }
-    return mst_round_part(job->seal, member)->arrived;
-}
-
-/* Sorted by index, which for survivors keeps their order. The array is overwritten as it is read
- * from the places, so no second one is needed. */
-static void seat_all(struct mst_job *job)
-{
-    struct mst_member *member = mst_member_from(job, MST_ROLE_RANK, 0);
-
-    job->rank_count = 0;
-    for (; member && member->role == MST_ROLE_RANK; member = mst_member_next(member)) {
-        if (goes_on(job, member)) {
-            take_seat(job, member);
-        } else {
-            clear_seat(job->core, job, member);
-        }
-    }
 }
 
 static void tell_seal(struct mst_job *job)
@@ -130,6 +87,14 @@ static void tell_seal(struct mst_job *job)
     mst_round_tell(job->seal);
 }
 
+void mst_generation_tell_join(struct mst_waiter *join, const struct mst_member *member)
+{
+    mst_waiter_set_view(join, mst_generation_view(member->job, member));
+    join->join.value = mst_blob_keep(member->job->sealed_value);
+    join->number = (int64_t)member->job->finals;
+    mst_waiter_answer(join, MUSTER_OK);
+}
+
 static void tell_joined(struct mst_job *job)
 {
     for (uint32_t rank = 0; rank < job->rank_count; rank++) {
@@ -137,22 +102,39 @@ static void tell_joined(struct mst_job *job)
         struct mst_waiter *join = member->session->join;
 
         if (join) {
-            mst_waiter_set_view(join, mst_generation_view(job, member));
-            mst_waiter_answer(join, MUSTER_OK);
+            mst_generation_tell_join(join, member);
         }
     }
 }
 
-static void seal(struct mst_job *job)
+/* What it was contributed with lasts until the next one, for who is told late. */
+static void keep_sealed_value(struct mst_job *job)
+{
+    mst_blob_drop(&job->core->mem, job->sealed_value);
+    job->sealed_value = mst_blob_keep(job->seal ? job->seal->value : NULL);
+}
+
+/* A generation is over, for what befell it or for newcomers: not the first, and not the second step
+ * of an assignment, which only sits down otherwise. */
+static bool is_restart(const struct mst_job *job, const struct mst_seating *seating)
+{
+    return job->rank_count > 0 && (job->records.total > 0 || seating->seats > seating->survivors);
+}
+
+static void seal(struct mst_job *job, const struct mst_seating *seating)
 {
     struct mst_line line;
     uint64_t last = job->floor > job->generation ? job->floor : job->generation;
+    bool restarted = is_restart(job, seating);
 
     if (job->seal) {
         mst_round_decide(job->seal, MUSTER_OK); /* while the old seats are there to name */
     }
-    seat_all(job);
+    mst_seating_carry_out(job, seating);
+    keep_sealed_value(job);
     job->generation = last + 1;
+    mst_record_seal(job, restarted);
+    mst_counts_restart(job, restarted ? job->seal : NULL);
     job->attention = MST_CALM;
     job->alive = job->rank_count;
     job->join_due = false;
@@ -168,6 +150,7 @@ static void seal(struct mst_job *job)
     mst_round_drop_all(job);
     mst_keyspace_drop(job, &job->generation_keys, MUSTER_EFENCED);
     tell_joined(job);
+    mst_seating_survey(job);
     touch_view(job);
 }
 
@@ -176,39 +159,38 @@ static void seal(struct mst_job *job)
 static void settle_seal(struct mst_job *job)
 {
     struct mst_round *round = job->seal;
-    uint32_t survivors = 0;
-    uint32_t total;
+    struct mst_seating seating;
 
     if (!round || round->settled < round->part_count) {
         return;
     }
-    for (uint32_t i = 0; i < round->part_count; i++) {
-        survivors += round->parts[i].arrived && !round->parts[i].lost;
-    }
-    total = survivors + (lets_in(job) ? job->ready_count : 0);
+    seating = mst_seating_plan(job);
     /* Nobody left to go on with: that is a generation from nobody, with its own condition. */
-    if (survivors == 0 || total < mst_generation_min_size(job)) {
-        mst_round_close(round, MUSTER_ETOOFEW);
+    if (seating.survivors == 0 || seating.seats < mst_generation_min_size(job)) {
+        mst_round_decide(round, MUSTER_ETOOFEW);
+        if (seating.there >= mst_generation_min_size(job) && !seating.ordered) {
+            round->detail.multiple = job->size_multiple;
+        }
+        mst_round_tell(round);
     } else {
-        seal(job);
+        seal(job, &seating);
     }
 }
 
 static void settle_from_nobody(struct mst_job *job)
 {
     struct mst_core *core = job->core;
+    struct mst_seating seating;
 
     if (job->alive > 0 || job->ready_count == 0) {
         mst_alarm_clear(&core->alarms, &job->join_alarm);
         job->join_due = false;
         return;
     }
-    if (job->size != 0 && job->ready_count >= job->size) {
-        seal(job);
-        return;
-    }
-    if (job->join_due && job->ready_count >= mst_generation_min_size(job)) {
-        seal(job);
+    seating = mst_seating_plan(job);
+    if (seating.seats >= mst_generation_min_size(job) &&
+        (job->join_due || (job->size != 0 && job->ready_count >= job->size))) {
+        seal(job, &seating);
         return;
     }
     if (!job->join_due && job->join_wait_ms != 0 && !mst_alarm_is_set(&job->join_alarm)) {
@@ -226,11 +208,18 @@ void mst_generation_settle(struct mst_job *job)
 void mst_generation_end(struct mst_job *job)
 {
     for (uint32_t rank = 0; rank < job->rank_count; rank++) {
-        clear_seat(job->core, job, job->ranks[rank]);
+        mst_generation_clear_seat(job->ranks[rank]);
     }
+    mst_blob_drop(&job->core->mem, job->sealed_value);
+    job->sealed_value = NULL;
+    job->finals = 0;
+    job->at_rest = false;
+    job->ordered = false;
     job->rank_count = 0;
     job->alive = 0;
     job->attention = MST_CALM;
+    job->interrupted_ns = 0;
+    mst_record_clear(job);
     job->join_due = false;
     mst_alarm_clear(&job->core->alarms, &job->join_alarm);
     mst_round_drop_all(job);

@@ -5,7 +5,9 @@
 /* Sealed memberships: who is in the next one, and how its ranks are called out of their work.
  *
  *   CALM --newcomer ready, grow = check--> GROW --fault, loss, somebody at the seal--> INTERRUPT
- *   any --sealed--> CALM */
+ *   any --sealed--> CALM
+ *
+ * Who is seated by a seal: seating.h. */
 
 #include "core/member.h"
 
@@ -26,6 +28,12 @@ void mst_generation_settle(struct mst_job *job);
 
 /* The job's ranks are gone, and with them all that belongs to the generation. */
 void mst_generation_end(struct mst_job *job);
+
+/* Its place in the generation is free, whoever sat there. */
+void mst_generation_clear_seat(struct mst_member *member);
+
+/* The answer to the JOIN of one who is seated. */
+void mst_generation_tell_join(struct mst_waiter *join, const struct mst_member *member);
 
 uint32_t mst_generation_min_size(const struct mst_job *job);
 

@@ -8,6 +8,7 @@
 #include "core/narrate.h"
 #include "core/node.h"
 #include "core/round.h"
+#include "core/seating.h"
 #include "core/watch.h"
 
 static int order(const void *key, const struct mst_tree_node *node)
@@ -61,8 +62,8 @@ struct mst_job *mst_job_make(struct mst_core *core, struct mst_slice name)
     mst_host_tree_init(&job->hosts);
     mst_list_init(&job->host_list);
     mst_list_init(&job->sessions);
-    mst_keyspace_init(&job->keys);
-    mst_keyspace_init(&job->generation_keys);
+    mst_keyspace_init(&job->keys, core);
+    mst_keyspace_init(&job->generation_keys, core);
     mst_list_init(&job->watching_members);
     mst_list_init(&job->watching_faults);
     mst_list_init(&job->watching_view);
@@ -104,6 +105,7 @@ static void release(struct mst_job *job)
         mst_member_free(core, member);
     }
     mst_host_free_all(job);
+    mst_record_clear(job);
     mst_mem_release(&core->mem, job->ranks);
     mst_mem_release(&core->mem, job);
 }
@@ -139,17 +141,37 @@ static bool agrees(uint64_t mine, uint64_t theirs, uint64_t *limit_out)
     return true;
 }
 
-bool mst_job_agrees(const struct mst_job *job, const struct mst_open *open, uint64_t *limit_out)
+static uint32_t either(uint32_t mine, uint32_t theirs)
 {
-    uint32_t size = job->size ? job->size : open->size;
-    uint32_t min_size = job->min_size ? job->min_size : open->min_size;
+    return mine != 0 ? mine : theirs;
+}
 
-    if (size != 0 && min_size > size) {
-        *limit_out = size;
+/* Whether a generation can come of them. */
+static bool can_be_met(const struct mst_job *job, const struct mst_open *open, uint64_t *limit_out)
+{
+    uint32_t size = either(job->size, open->size);
+    uint32_t max_size = either(job->max_size, open->max_size);
+    uint32_t multiple = either(job->size_multiple, open->size_multiple);
+    uint32_t most = size != 0 ? size : max_size != 0 ? max_size : UINT32_MAX;
+    uint32_t min_size = either(either(job->min_size, open->min_size), 1);
+
+    if (max_size != 0 && size > max_size) {
+        *limit_out = max_size;
         return false;
     }
-    return agrees(job->size, open->size, limit_out) &&
+    if (mst_seating_fit_to(max_size, multiple, most) < min_size) {
+        *limit_out = most < min_size ? most : multiple;
+        return false;
+    }
+    return true;
+}
+
+bool mst_job_agrees(const struct mst_job *job, const struct mst_open *open, uint64_t *limit_out)
+{
+    return can_be_met(job, open, limit_out) && agrees(job->size, open->size, limit_out) &&
            agrees(job->min_size, open->min_size, limit_out) &&
+           agrees(job->max_size, open->max_size, limit_out) &&
+           agrees(job->size_multiple, open->size_multiple, limit_out) &&
            agrees(job->join_wait_ms, open->join_wait_ms, limit_out);
 }
 
@@ -163,6 +185,8 @@ void mst_job_adopt(struct mst_job *job, const struct mst_open *open)
     if (job->min_size == 0) {
         job->min_size = open->min_size;
     }
+    job->max_size = either(job->max_size, open->max_size);
+    job->size_multiple = either(job->size_multiple, open->size_multiple);
     if (job->join_wait_ms == 0 && open->join_wait_ms != 0) {
         job->join_wait_ms = open->join_wait_ms;
         mst_job_mark(job);
@@ -235,12 +259,38 @@ static void vacate(struct mst_job *job)
     mst_generation_end(job);
     job->size = 0;
     job->min_size = 0;
+    job->max_size = 0;
+    job->size_multiple = 0;
     job->join_wait_ms = 0;
     job->grow = MST_GROW_CHECK;
 }
 
+static bool has_agent(const struct mst_job *job)
+{
+    MST_LIST_EACH(node, following, &job->sessions)
+    {
+        const struct mst_session *session = MST_CONTAINER(node, struct mst_session, in_job);
+
+        if (session->member && session->role == MST_ROLE_AGENT) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* No rank is left. A group that is started anew in the midst of its work begins with the first run
+ * again, and so does one of whom nobody knows any more; else what comes is late for what is over.
+ */
+static void settle_finals(struct mst_job *job)
+{
+    if (job->finals > 0 && job->living == 0 && (!job->at_rest || !has_agent(job))) {
+        job->finals = 0;
+    }
+}
+
 static void settle(struct mst_job *job)
 {
+    settle_finals(job);
     if (job->session_count > 0) {
         mst_generation_settle(job);
         return;

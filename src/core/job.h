@@ -10,6 +10,7 @@
 #include "core/key.h"
 #include "core/member.h"
 #include "core/past.h"
+#include "core/record.h"
 
 struct mst_job {
     struct mst_core *core;
@@ -21,7 +22,8 @@ struct mst_job {
     struct mst_list in_dirty;
     struct mst_past *past; /* owned until the job is dropped */
 
-    uint32_t size, min_size; /* 0: nobody named one */
+    uint32_t size, min_size;          /* 0: nobody named one */
+    uint32_t max_size, size_multiple; /* what a seal seats; 0: any */
     uint64_t join_wait_ms;
     enum mst_grow grow;
 
@@ -33,6 +35,10 @@ struct mst_job {
     uint32_t rank_count;
     uint32_t alive; /* of them, not gone */
     uint32_t rank_places, rank_room;
+    bool ordered;                  /* the generation's seal gave the order of the ranks */
+    struct mst_blob *sealed_value; /* what that was contributed with; NULL: nothing */
+    uint64_t finals;       /* final rounds that succeeded: the runs that this group has behind it */
+    bool at_rest;          /* nobody stood at a seal since the last of them */
     struct mst_list ready; /* members, in the order they became ready */
     uint32_t ready_count;
     struct mst_alarm join_alarm;
@@ -43,6 +49,7 @@ struct mst_job {
     struct mst_tree node_changes; /* agents and whom they started, by node and then revision */
     struct mst_tree faults;       /* those of the generation with a fault, by its revision */
     uint32_t free_from[MST_ROLE_AGENT + 1]; /* below it every index is held */
+    uint32_t free_helper;                   /* the same of agents that are helpers, if not 0 */
     uint32_t living;                        /* ranks that are held */
     struct mst_tree nodes;                  /* sessions that name an agent, by that: node.h */
     struct mst_tree hosts;                  /* by name */
@@ -63,6 +70,12 @@ struct mst_job {
     struct mst_list round_list; /* the same, in the order they came */
     uint64_t round_serial;
     struct mst_round *seal; /* the open one; borrowed */
+
+    struct mst_records records;      /* of the generation */
+    struct mst_records last_records; /* of the one before, as it was sealed */
+    uint64_t fault_count;            /* generations that ended with a record */
+    bool restart_uncounted;          /* its cause may still be refined */
+    uint64_t interrupted_ns;         /* the present call for attention; 0: none, or not known */
 
     struct mst_job_counts counts;
 

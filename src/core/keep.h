@@ -16,6 +16,7 @@
 void mst_keep_alarm(struct mst_archive *archive, struct mst_core *core, struct mst_alarm *alarm);
 
 void mst_keep_members(struct mst_archive *archive, struct mst_job *job);
+void mst_keep_records(struct mst_archive *archive, struct mst_job *job);
 void mst_keep_hosts(struct mst_archive *archive, struct mst_job *job);
 bool mst_keep_hosts_whole(const struct mst_job *job);
 void mst_keep_sessions(struct mst_archive *archive, struct mst_job *job);

@@ -28,6 +28,8 @@ static void keep_numbers(struct mst_archive *archive, struct mst_job *job)
     mst_archive_u64(archive, &job->past->incarnation);
     mst_archive_u32(archive, &job->size);
     mst_archive_u32(archive, &job->min_size);
+    mst_archive_u32(archive, &job->max_size);
+    mst_archive_u32(archive, &job->size_multiple);
     mst_archive_u64(archive, &job->join_wait_ms);
     MST_ARCHIVE_ENUM(archive, job->grow, enum mst_grow, MST_GROW_CHECK, MST_GROW_OFF);
     mst_archive_u64(archive, &job->generation);
@@ -35,6 +37,10 @@ static void keep_numbers(struct mst_archive *archive, struct mst_job *job)
     MST_ARCHIVE_ENUM(archive, job->attention, enum mst_attention, MST_CALM, MST_INTERRUPT);
     mst_archive_u64(archive, &job->view_revision);
     mst_archive_bool(archive, &job->join_due);
+    mst_archive_bool(archive, &job->ordered);
+    mst_archive_blob(archive, &job->sealed_value);
+    mst_archive_u64(archive, &job->finals);
+    mst_archive_bool(archive, &job->at_rest);
     mst_archive_u64(archive, &job->revision);
     mst_keep_alarm(archive, job->core, &job->join_alarm);
 }
@@ -51,10 +57,12 @@ static void expect_whole(struct mst_archive *archive, const struct mst_job *job)
         const struct mst_seat *seat = &member->seat;
 
         (void)mst_archive_expect(archive, (member->end == 0) == (member->session != NULL) &&
-                                              (!member->claimant || member->session));
-        (void)mst_archive_expect(archive,
-                                 seat->incarnation == 0 || seat->gone ||
-                                     (seat->incarnation == member->incarnation && member->session));
+                                              (!member->claimant || member->session) &&
+                                              (!member->spare || member->session));
+        (void)mst_archive_expect(
+            archive,
+            seat->incarnation == 0 || seat->gone ||
+                (!member->spare && seat->incarnation == member->incarnation && member->session));
     }
 }
 
@@ -88,6 +96,7 @@ static void keep_job(struct mst_archive *archive, struct mst_core *core, struct 
         return;
     }
     keep_numbers(archive, job);
+    mst_keep_records(archive, job);
     mst_keep_hosts(archive, job);
     mst_keep_members(archive, job);
     mst_keep_sessions(archive, job);
@@ -237,7 +246,7 @@ static void keep_end(struct mst_archive *archive, struct mst_core *core, struct 
 }
 
 static void load_join(struct mst_archive *archive, struct mst_core *core, struct mst_link *link,
-                      uint64_t id)
+                      uint64_t id, bool spare, uint64_t heard)
 {
     struct mst_request request = {.id = id, .command = MST_JOIN};
     struct mst_session *session = link->session;
@@ -254,6 +263,8 @@ static void load_join(struct mst_archive *archive, struct mst_core *core, struct
     mst_waiter_set_job(waiter, session->job);
     waiter->stage = MST_WAITING;
     waiter->join.session = session;
+    waiter->join.spare = spare;
+    waiter->join.heard = heard;
     waiter->member = session->member;
     session->join = waiter;
 }
@@ -262,14 +273,18 @@ static void keep_join(struct mst_archive *archive, struct mst_core *core, struct
 {
     bool joins = link->session && link->session->join;
     uint64_t id = joins ? link->session->join->id : 0;
+    bool spare = joins && link->session->join->join.spare;
+    uint64_t heard = joins ? link->session->join->join.heard : 0;
 
     mst_archive_bool(archive, &joins);
     if (!joins) {
         return;
     }
     mst_archive_u64(archive, &id);
+    mst_archive_bool(archive, &spare);
+    mst_archive_u64(archive, &heard);
     if (archive->loading && mst_archive_good(archive)) {
-        load_join(archive, core, link, id);
+        load_join(archive, core, link, id, spare, heard);
     }
 }
 

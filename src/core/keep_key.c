@@ -9,8 +9,9 @@ static void load_key(struct mst_archive *archive, struct mst_job *job, struct ms
     muster_status status = MUSTER_EPROTO;
 
     if (mst_archive_expect(archive, name.size > 0 && name.size < UINT32_MAX && kept->revision > 0 &&
-                                        kept->revision <= job->revision)) {
-        status = mst_key_restore(job, space, name, kept->value, kept->revision);
+                                        kept->revision <= job->revision &&
+                                        kept->since_ns <= job->core->now_ns)) {
+        status = mst_key_restore(job, space, name, kept);
     }
     if (status != MUSTER_OK) {
         mst_archive_break(archive, status);
@@ -22,10 +23,13 @@ static void keep_key(struct mst_archive *archive, struct mst_job *job, struct ms
                      const struct mst_key *key)
 {
     struct mst_slice name = key ? mst_key_name(key) : mst_slice_of(NULL, 0);
-    struct mst_key kept = {.revision = key ? key->revision : 0, .value = key ? key->value : NULL};
+    struct mst_key kept = {.revision = key ? key->revision : 0,
+                           .since_ns = key ? key->since_ns : 0,
+                           .value = key ? key->value : NULL};
 
     mst_archive_slice(archive, &name);
     mst_archive_u64(archive, &kept.revision);
+    mst_archive_u64(archive, &kept.since_ns);
     mst_archive_blob(archive, &kept.value);
     if (archive->loading) {
         load_key(archive, job, space, name, &kept);
@@ -48,7 +52,7 @@ static const struct mst_key *first_kept(const struct mst_keyspace *space)
 static void keep_space(struct mst_archive *archive, struct mst_job *job, struct mst_keyspace *space)
 {
     const struct mst_key *key = archive->loading ? NULL : first_kept(space);
-    uint32_t count = (uint32_t)space->changes.count;
+    uint32_t count = (uint32_t)mst_keyspace_change_count(space);
 
     mst_archive_u64(archive, &space->forgotten);
     mst_archive_u64(archive, &space->epoch);

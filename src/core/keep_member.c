@@ -14,9 +14,12 @@ static void keep_fault(struct mst_archive *archive, struct mst_member *member)
     if (seat->fault_revision == 0) {
         return;
     }
-    MST_ARCHIVE_ENUM(archive, seat->fault_cause, enum mst_cause, MST_CAUSE_NONE, MST_CAUSE_LEFT);
+    MST_ARCHIVE_ENUM(archive, seat->fault_cause, enum mst_cause, MST_CAUSE_NONE, MST_CAUSE_ABORTED);
     mst_archive_i32(archive, &seat->fault_code);
     mst_archive_blob(archive, &seat->fault_text);
+    mst_archive_u64(archive, &seat->fault_ns);
+    mst_archive_u32(archive, &seat->fault_told_by);
+    (void)mst_archive_expect(archive, seat->fault_ns <= member->job->core->now_ns);
     if (archive->loading) {
         (void)mst_archive_expect(
             archive,
@@ -24,7 +27,7 @@ static void keep_fault(struct mst_archive *archive, struct mst_member *member)
     }
 }
 
-/* The rank follows from the order of the indices. */
+/* Behind the ones before it, until all are there. */
 static void take_rank(struct mst_archive *archive, struct mst_member *member)
 {
     struct mst_job *job = member->job;
@@ -33,7 +36,6 @@ static void take_rank(struct mst_archive *archive, struct mst_member *member)
         member->seat.incarnation = 0;
         return;
     }
-    member->seat.rank = job->rank_count;
     job->ranks[job->rank_count++] = member;
     job->alive += !member->seat.gone;
 }
@@ -49,8 +51,9 @@ static void keep_seat(struct mst_archive *archive, struct mst_member *member)
         }
         return;
     }
+    mst_archive_u32(archive, &seat->rank);
     mst_archive_bool(archive, &seat->gone);
-    MST_ARCHIVE_ENUM(archive, seat->cause, enum mst_cause, MST_CAUSE_NONE, MST_CAUSE_LEFT);
+    MST_ARCHIVE_ENUM(archive, seat->cause, enum mst_cause, MST_CAUSE_NONE, MST_CAUSE_ABORTED);
     mst_archive_i32(archive, &seat->code);
     mst_archive_u64(archive, &seat->pid);
     mst_archive_u32(archive, &seat->agent);
@@ -70,7 +73,7 @@ static void keep_member(struct mst_archive *archive, struct mst_member *member)
 
     mst_archive_u64(archive, &member->incarnation);
     MST_ARCHIVE_ENUM(archive, member->end, enum mst_state, 0, MST_LEFT);
-    MST_ARCHIVE_ENUM(archive, member->cause, enum mst_cause, MST_CAUSE_NONE, MST_CAUSE_LEFT);
+    MST_ARCHIVE_ENUM(archive, member->cause, enum mst_cause, MST_CAUSE_NONE, MST_CAUSE_ABORTED);
     mst_archive_i32(archive, &member->code);
     mst_archive_u32(archive, &member->losses);
     mst_archive_blob(archive, &member->text);
@@ -78,6 +81,8 @@ static void keep_member(struct mst_archive *archive, struct mst_member *member)
     mst_archive_u64(archive, &member->pid);
     mst_archive_u32(archive, &member->agent);
     mst_archive_u64(archive, &member->heard_ns);
+    mst_archive_bool(archive, &member->spare);
+    mst_archive_bool(archive, &member->owes_touch);
     mst_archive_bool(archive, &fenced);
     if (fenced) {
         mst_archive_token(archive, &fence);
@@ -147,6 +152,24 @@ static void keep_ready(struct mst_archive *archive, struct mst_job *job)
     }
 }
 
+/* They came by index. Each swap brings one to its rank, where it stays. */
+static void sort_ranks(struct mst_archive *archive, const struct mst_job *job)
+{
+    for (uint32_t i = 0; i < job->rank_count && mst_archive_good(archive); i++) {
+        while (job->ranks[i]->seat.rank != i) {
+            struct mst_member *member = job->ranks[i];
+            uint32_t rank = member->seat.rank;
+
+            if (!mst_archive_expect(archive, rank < job->rank_count &&
+                                                 job->ranks[rank]->seat.rank != rank)) {
+                return;
+            }
+            job->ranks[i] = job->ranks[rank];
+            job->ranks[rank] = member;
+        }
+    }
+}
+
 void mst_keep_members(struct mst_archive *archive, struct mst_job *job)
 {
     struct mst_member *member = archive->loading ? NULL : mst_member_first(job);
@@ -163,6 +186,9 @@ void mst_keep_members(struct mst_archive *archive, struct mst_job *job)
         if (!archive->loading) {
             member = mst_member_next(member);
         }
+    }
+    if (archive->loading) {
+        sort_ranks(archive, job);
     }
     keep_ready(archive, job);
 }
@@ -316,6 +342,7 @@ static void keep_session(struct mst_archive *archive, struct mst_session *sessio
     mst_archive_u64(archive, &session->heard_ns);
     mst_archive_u64(archive, &session->lease_ns);
     mst_keep_alarm(archive, session->core, &session->alarm);
+    mst_archive_u64(archive, &session->cut_ns);
     mst_archive_u64(archive, &session->oldest);
     (void)mst_archive_expect(archive, session->oldest > 0 && mst_alarm_is_set(&session->alarm));
     keep_outcomes(archive, session);

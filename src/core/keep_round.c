@@ -3,6 +3,7 @@
 #include "core/keep.h"
 
 #include "core/reduce.h"
+#include "core/seating.h"
 
 /* ---- participants ---- */
 
@@ -34,13 +35,10 @@ static bool fits(const struct mst_round *round, const struct mst_part *part, uin
 {
     const struct mst_job *job = round->job;
 
-    if (at > 0 && part->index <= round->parts[at - 1].index) {
-        return false;
-    }
     if (!round->wanted) {
         return at < job->rank_count && part->member == job->ranks[at] && !part->outside;
     }
-    return part->member || part->outside;
+    return (at == 0 || part->index > round->parts[at - 1].index) && (part->member || part->outside);
 }
 
 /* What is open follows the seats as they are. */
@@ -82,8 +80,9 @@ static void keep_part(struct mst_archive *archive, struct mst_round *round, uint
     mst_archive_bool(archive, &part->arrived);
     mst_archive_bool(archive, &part->lost);
     mst_archive_bool(archive, &part->differs);
-    MST_ARCHIVE_ENUM(archive, part->cause, enum mst_cause, MST_CAUSE_NONE, MST_CAUSE_LEFT);
+    MST_ARCHIVE_ENUM(archive, part->cause, enum mst_cause, MST_CAUSE_NONE, MST_CAUSE_ABORTED);
     mst_archive_i32(archive, &part->code);
+    mst_archive_u32(archive, &part->place);
     mst_archive_blob(archive, &part->data);
     if (archive->loading) {
         load_part(archive, round, at, known, waits);
@@ -108,6 +107,9 @@ static void keep_parts(struct mst_archive *archive, struct mst_round *round)
     }
     for (uint32_t i = 0; i < count && mst_archive_good(archive); i++) {
         keep_part(archive, round, i);
+    }
+    if (archive->loading && mst_archive_good(archive)) {
+        (void)mst_archive_expect(archive, mst_seating_order_whole(round));
     }
 }
 
@@ -159,8 +161,8 @@ static void keep_who(struct mst_archive *archive, struct mst_who *who)
     mst_archive_u32(archive, &who->rank);
     mst_archive_u64(archive, &who->incarnation);
     MST_ARCHIVE_ENUM(archive, who->role, enum mst_role, MST_ROLE_OBSERVER, MST_ROLE_AGENT);
-    MST_ARCHIVE_ENUM(archive, who->state, enum mst_state, 0, MST_ABSENT);
-    MST_ARCHIVE_ENUM(archive, who->cause, enum mst_cause, MST_CAUSE_NONE, MST_CAUSE_LEFT);
+    MST_ARCHIVE_ENUM(archive, who->state, enum mst_state, 0, MST_SPARE);
+    MST_ARCHIVE_ENUM(archive, who->cause, enum mst_cause, MST_CAUSE_NONE, MST_CAUSE_ABORTED);
     mst_archive_i32(archive, &who->code);
     mst_archive_u32(archive, &who->losses);
     mst_archive_u64(archive, &who->heard_ms);
@@ -176,6 +178,7 @@ static void keep_detail(struct mst_archive *archive, struct mst_round *round)
     mst_archive_u32(archive, &detail->expected);
     mst_archive_u32(archive, &detail->lost);
     mst_archive_u32(archive, &detail->missing);
+    mst_archive_u32(archive, &detail->multiple);
     mst_archive_i64(archive, &detail->limit);
     mst_archive_u32(archive, &detail->who_count);
     if (!mst_archive_expect(archive, detail->who_count <= MST_NAMES_MAX)) {
@@ -196,7 +199,7 @@ static void keep_items(struct mst_archive *archive, struct mst_round *round)
     uint32_t part = 0;
 
     if (archive->loading) {
-        round->item_count = round->done && round->status == MUSTER_OK ? round->arrived : 0;
+        round->item_count = mst_round_has_value(round) ? round->arrived : 0;
         round->items = mst_mem_array(archive->mem, round->part_count + 1u, sizeof(*round->items));
         if (!round->items) {
             mst_archive_break(archive, MUSTER_ENOMEM);
@@ -242,6 +245,8 @@ static void keep_round(struct mst_archive *archive, struct mst_round *round)
     MST_ARCHIVE_ENUM(archive, round->reduce, enum mst_reduce, MST_REDUCE_NONE, MST_REDUCE_EQUAL);
     mst_archive_bool(archive, &round->present_only);
     mst_archive_bool(archive, &round->seal);
+    mst_archive_bool(archive, &round->final);
+    mst_archive_u32(archive, &round->order_count);
     keep_wanted(archive, round);
     if (mst_archive_expect(archive, !round->seal || !round->wanted)) {
         keep_parts(archive, round);

@@ -7,6 +7,8 @@
 #include "core/job.h"
 #include "core/watch.h"
 
+enum { LATEST_MAX = 4096 }; /* what a search may have to pass over */
+
 /* ---- the trees it is in ---- */
 
 static int order_name(const void *key, const struct mst_tree_node *node)
@@ -34,10 +36,14 @@ static struct mst_key *changed_of(struct mst_tree_node *node)
     return node ? MST_CONTAINER(node, struct mst_key, change_node) : NULL;
 }
 
-void mst_keyspace_init(struct mst_keyspace *space)
+void mst_keyspace_init(struct mst_keyspace *space, const struct mst_core *core)
 {
     mst_tree_init(&space->names, order_name);
+    mst_table_init(&space->table, &core->mem);
+    space->secret = &core->secret;
     mst_tree_init(&space->changes, order_change);
+    mst_list_init(&space->latest);
+    space->latest_count = 0;
     mst_watch_prefixes_init(&space->prefixes);
     mst_list_init(&space->tombstones);
 }
@@ -57,7 +63,17 @@ struct mst_slice mst_key_name(const struct mst_key *key)
 
 struct mst_key *mst_key_find(const struct mst_keyspace *space, struct mst_slice name)
 {
-    return key_of(mst_tree_find(&space->names, &name));
+    struct mst_table_node *node =
+        mst_table_find(&space->table, mst_table_hash(space->secret, name));
+
+    for (; node; node = mst_table_again(node)) {
+        struct mst_key *key = MST_CONTAINER(node, struct mst_key, in_table);
+
+        if (mst_slice_equal(mst_key_name(key), name)) {
+            return key;
+        }
+    }
+    return NULL;
 }
 
 struct mst_key *mst_key_after(const struct mst_keyspace *space, struct mst_slice name)
@@ -70,14 +86,82 @@ struct mst_key *mst_key_next(const struct mst_key *key)
     return key_of(mst_tree_next(&key->node));
 }
 
+/* ---- changes: most keys that change change again soon, so the latest are only a list, and one
+ * goes into the tree when there are many newer ones ---- */
+
+static struct mst_key *latest_of(const struct mst_keyspace *space, struct mst_list *node)
+{
+    return node != &space->latest ? MST_CONTAINER(node, struct mst_key, in_latest) : NULL;
+}
+
+/* Who asks has mostly been told all but the very last. */
+static struct mst_key *latest_from(const struct mst_keyspace *space, uint64_t revision)
+{
+    struct mst_key *found = latest_of(space, space->latest.next);
+    struct mst_list *node = space->latest.prev;
+
+    if (!found || found->revision >= revision) {
+        return found;
+    }
+    while (MST_CONTAINER(node, struct mst_key, in_latest)->revision >= revision) {
+        node = node->prev;
+    }
+    return latest_of(space, node->next);
+}
+
 struct mst_key *mst_key_changed(const struct mst_keyspace *space, uint64_t revision)
 {
-    return changed_of(mst_tree_at_or_after(&space->changes, &revision));
+    struct mst_tree_node *node = mst_tree_at_or_after(&space->changes, &revision);
+
+    return node ? changed_of(node) : latest_from(space, revision);
 }
 
 struct mst_key *mst_key_changed_next(const struct mst_key *key)
 {
-    return changed_of(mst_tree_next(&key->change_node));
+    struct mst_tree_node *node;
+
+    if (mst_list_linked(&key->in_latest)) {
+        return latest_of(key->space, key->in_latest.next);
+    }
+    node = mst_tree_next(&key->change_node);
+    return node ? changed_of(node) : latest_of(key->space, key->space->latest.next);
+}
+
+size_t mst_keyspace_change_count(const struct mst_keyspace *space)
+{
+    return space->changes.count + space->latest_count;
+}
+
+static void drop_change(struct mst_key *key)
+{
+    if (mst_list_linked(&key->in_latest)) {
+        mst_list_remove(&key->in_latest);
+        key->space->latest_count--;
+    } else {
+        mst_tree_remove(&key->space->changes, &key->change_node);
+    }
+}
+
+/* It has the newest revision of all. */
+static void add_change(struct mst_key *key)
+{
+    struct mst_keyspace *space = key->space;
+    struct mst_key *oldest;
+    bool fresh;
+
+    mst_list_append(&space->latest, &key->in_latest);
+    if (space->latest_count < LATEST_MAX) {
+        space->latest_count++;
+        return;
+    }
+    oldest = MST_CONTAINER(mst_list_take(&space->latest), struct mst_key, in_latest);
+    fresh = mst_tree_append(&space->changes, &oldest->revision, &oldest->change_node);
+    MST_ASSERT(fresh); /* the newest there */
+}
+
+uint64_t mst_key_age_ms(const struct mst_core *core, const struct mst_key *key)
+{
+    return (core->kept_ns - key->since_ns) / MST_MS_NS;
 }
 
 muster_status mst_key_name_status(const struct mst_core *core, struct mst_slice name)
@@ -133,6 +217,7 @@ static struct mst_key *new_record(struct mst_job *job, struct mst_keyspace *spac
 static void remove_record(struct mst_job *job, struct mst_key *key)
 {
     mst_tree_remove(&key->space->names, &key->node);
+    mst_table_remove(&key->space->table, &key->in_table);
     mst_mem_release(&job->core->mem, key);
 }
 
@@ -151,29 +236,35 @@ struct mst_key *mst_key_obtain(struct mst_job *job, struct mst_keyspace *space,
     }
     fresh = mst_tree_insert(&space->names, &name, &key->node);
     MST_ASSERT(fresh);
+    mst_table_insert(&space->table, mst_table_hash(space->secret, name), &key->in_table);
     await_in(job, key);
     return key;
 }
 
 muster_status mst_key_restore(struct mst_job *job, struct mst_keyspace *space,
-                              struct mst_slice name, struct mst_blob *value, uint64_t revision)
+                              struct mst_slice name, const struct mst_key *kept)
 {
     struct mst_key *key = new_record(job, space, name);
 
     if (!key) {
         return MUSTER_ENOMEM;
     }
-    key->revision = revision;
-    if (!mst_tree_append(&space->names, &name, &key->node) ||
-        !mst_tree_insert(&space->changes, &revision, &key->change_node)) {
+    key->revision = kept->revision;
+    key->since_ns = kept->since_ns;
+    if (!mst_tree_append(&space->names, &name, &key->node)) {
+        mst_mem_release(&job->core->mem, key);
+        return MUSTER_EPROTO;
+    }
+    mst_table_insert(&space->table, mst_table_hash(space->secret, name), &key->in_table);
+    if (!mst_tree_insert(&space->changes, &key->revision, &key->change_node)) {
         remove_record(job, key);
         return MUSTER_EPROTO;
     }
-    key->value = value;
-    if (value) {
+    key->value = kept->value;
+    if (key->value) {
         space->live++;
         count_in(job, key);
-        job->key_bytes += value->size;
+        job->key_bytes += key->value->size;
     } else {
         space->tombstone_count++;
     }
@@ -229,7 +320,7 @@ static void forget_one(struct mst_job *job, struct mst_keyspace *space)
         space->epoch++;
         space->epoch_revision = job->revision;
     }
-    mst_tree_remove(&space->changes, &key->change_node);
+    drop_change(key);
     key->revision = 0;
     await_in(job, key);
     mst_key_release(job, key);
@@ -246,12 +337,10 @@ void mst_keyspace_trim(struct mst_job *job, struct mst_keyspace *space)
 
 static void set_revision(struct mst_job *job, struct mst_key *key)
 {
-    bool fresh;
-
-    mst_tree_remove(&key->space->changes, &key->change_node);
+    drop_change(key);
     key->revision = mst_job_next_revision(job);
-    fresh = mst_tree_insert(&key->space->changes, &key->revision, &key->change_node);
-    MST_ASSERT(fresh);
+    key->since_ns = job->core->now_ns;
+    add_change(key);
 }
 
 void mst_key_own(struct mst_key *key, struct mst_session *owner)
@@ -306,6 +395,7 @@ void mst_key_store(struct mst_job *job, struct mst_key *key, struct mst_blob *va
     {
         fulfil(key, MST_CONTAINER(node, struct mst_key_wait, in_key));
     }
+    mst_counts_stored(job, key);
     if (space->prefixes.root) {
         mst_watch_wake_key(key);
     }
@@ -359,7 +449,7 @@ void mst_keyspace_drop(struct mst_job *job, struct mst_keyspace *space, muster_s
     while (space->names.root) {
         drop_key(job, key_of(mst_tree_first(&space->names)), status);
     }
-    mst_keyspace_init(space);
+    mst_keyspace_init(space, job->core);
     space->tombstone_count = 0;
     space->live = 0;
     space->dropping = false;
@@ -481,6 +571,7 @@ void mst_key_get(struct mst_session *session, struct mst_waiter *waiter,
     if (key && key->value) {
         waiter->keys.value = mst_blob_keep(key->value);
         waiter->revision = key->revision;
+        waiter->number = (int64_t)mst_key_age_ms(session->core, key);
         mst_waiter_answer(waiter, MUSTER_OK);
         return;
     }

@@ -12,7 +12,11 @@
 
 struct mst_keyspace {
     struct mst_tree names;
-    struct mst_tree changes;  /* what is there and tombstones, by revision */
+    struct mst_table table; /* the same, to find one */
+    const struct mst_table_secret *secret;
+    struct mst_tree changes; /* what is there and tombstones, by revision, but the latest: */
+    struct mst_list latest;  /* in this order, all of them newer */
+    size_t latest_count;
     struct mst_tree prefixes; /* struct mst_prefix: who watches */
     struct mst_list tombstones;
     uint64_t tombstone_count;
@@ -25,9 +29,12 @@ struct mst_keyspace {
 
 struct mst_key {
     struct mst_tree_node node;
-    struct mst_tree_node change_node;
+    struct mst_table_node in_table;
+    struct mst_tree_node change_node; /* in one of the two if it has a revision */
+    struct mst_list in_latest;
     struct mst_keyspace *space;
     uint64_t revision;      /* 0: only awaited */
+    uint64_t since_ns;      /* when it got this revision */
     struct mst_blob *value; /* NULL: a tombstone or awaited */
     struct mst_list waits;  /* struct mst_key_wait */
     struct mst_session *owner;
@@ -38,7 +45,7 @@ struct mst_key {
     char name[];
 };
 
-void mst_keyspace_init(struct mst_keyspace *space);
+void mst_keyspace_init(struct mst_keyspace *space, const struct mst_core *core);
 
 /* As many tombstones as the limits allow are left. */
 void mst_keyspace_trim(struct mst_job *job, struct mst_keyspace *space);
@@ -57,6 +64,12 @@ struct mst_key *mst_key_next(const struct mst_key *key);
 struct mst_key *mst_key_changed(const struct mst_keyspace *space,
                                 uint64_t revision); /* at or after */
 struct mst_key *mst_key_changed_next(const struct mst_key *key);
+size_t mst_keyspace_change_count(const struct mst_keyspace *space);
+
+/* How long it has had its revision, by the service's time, which stands still while the service is
+ * away; so it is never told older than it is, and younger only by that. It is counted to the last
+ * input that a journal keeps: what is told is not taken back by a service that begins again. */
+uint64_t mst_key_age_ms(const struct mst_core *core, const struct mst_key *key);
 
 /* OK, EINVAL (empty, or with a NUL) or ELIMIT. */
 muster_status mst_key_name_status(const struct mst_core *core, struct mst_slice name);
@@ -75,11 +88,11 @@ void mst_key_store(struct mst_job *job, struct mst_key *key, struct mst_blob *va
 void mst_key_erase(struct mst_job *job, struct mst_key *key);
 void mst_key_own(struct mst_key *key, struct mst_session *owner); /* NULL: nobody */
 
-/* A key becomes what it was kept as: there or, without a value (its reference is taken over on
- * success), a tombstone. By name, each after the one before; the order of the tombstones comes once
- * all are there. EPROTO: not after, or another one has this revision; ENOMEM. */
+/* A key becomes what it was kept as, by value (its reference is taken over on success; NULL: a
+ * tombstone), revision and time. By name, each after the one before; the order of the tombstones
+ * comes once all are there. EPROTO: not after, or another one has this revision; ENOMEM. */
 muster_status mst_key_restore(struct mst_job *job, struct mst_keyspace *space,
-                              struct mst_slice name, struct mst_blob *value, uint64_t revision);
+                              struct mst_slice name, const struct mst_key *kept);
 void mst_keyspace_restore_order(struct mst_keyspace *space);
 
 void mst_key_get(struct mst_session *session, struct mst_waiter *waiter,

@@ -17,11 +17,12 @@ void mst_link_tree_init(struct mst_tree *tree)
     mst_tree_init(tree, order);
 }
 
-struct mst_link *mst_link_find(struct mst_core *core, struct mst_conn conn)
+struct mst_link *mst_link_find(const struct mst_core *core, struct mst_conn conn)
 {
-    struct mst_tree_node *node = mst_tree_find(&core->links, &conn.id);
+    /* Ids are given one after the other: no hash spreads them better. */
+    struct mst_table_node *node = mst_table_find(&core->link_table, conn.id);
 
-    return node ? MST_CONTAINER(node, struct mst_link, node) : NULL;
+    return node ? MST_CONTAINER(node, struct mst_link, in_table) : NULL;
 }
 
 struct mst_link *mst_link_new(struct mst_core *core, struct mst_conn conn)
@@ -37,6 +38,7 @@ struct mst_link *mst_link_new(struct mst_core *core, struct mst_conn conn)
     mst_list_init(&link->waiters);
     fresh = mst_tree_insert(&core->links, &conn.id, &link->node);
     MST_ASSERT(fresh);
+    mst_table_insert(&core->link_table, conn.id, &link->in_table);
     return link;
 }
 
@@ -56,12 +58,15 @@ void mst_link_free(struct mst_core *core, struct mst_link *link)
     mst_link_set_end(link, MST_LINK_NEVER, NULL, NULL);
     mst_list_remove(&link->hangup.link);
     mst_tree_remove(&core->links, &link->node);
+    mst_table_remove(&core->link_table, &link->in_table);
     mst_mem_release(&core->mem, link);
 }
 
 void mst_link_hang_up(struct mst_core *core, struct mst_link *link, const char *reason)
 {
-    MST_ASSERT(!link->reason);
+    if (link->reason) { /* one that is being closed may still carry its session */
+        return;
+    }
     link->reason = reason;
     mst_list_append(&core->effects, &link->hangup.link);
 }

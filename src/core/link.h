@@ -16,13 +16,14 @@ enum mst_link_end {
 };
 
 struct mst_link {
-    struct mst_tree_node node;
+    struct mst_table_node in_table;
     struct mst_conn conn;
     struct mst_session *session;
+    const char *reason;      /* of the hangup; NULL: none */
     struct mst_list waiters; /* struct mst_waiter.in_link: waiting or not yet told */
     uint32_t waiter_count;
+    struct mst_tree_node node;
     struct mst_todo hangup;
-    const char *reason; /* of the hangup; NULL: none */
     enum mst_link_end end;
     struct mst_job *job;       /* FENCED, REFUSED: counted */
     struct mst_member *member; /* FENCED, REFUSED: the place; may be NULL */
@@ -32,13 +33,14 @@ struct mst_link {
 #define MST_LINK_WAITERS_MAX 256u
 
 void mst_link_tree_init(struct mst_tree *tree);
-struct mst_link *mst_link_find(struct mst_core *core, struct mst_conn conn);
+struct mst_link *mst_link_find(const struct mst_core *core, struct mst_conn conn);
 struct mst_link *mst_link_new(struct mst_core *core, struct mst_conn conn);
 
 /* Its waiters are dropped, its session becomes silent. */
 void mst_link_free(struct mst_core *core, struct mst_link *link);
 
-/* Ask the shell to close it. Nothing more is heard from it or told to it. */
+/* Ask the shell to close it. Nothing more is heard from it or told to it; asking again changes
+ * nothing. */
 void mst_link_hang_up(struct mst_core *core, struct mst_link *link, const char *reason);
 
 /* Drop what waits on it or was not yet told. */

@@ -8,7 +8,9 @@
 #include "core/job.h"
 #include "core/narrate.h"
 #include "core/node.h"
+#include "core/record.h"
 #include "core/round.h"
+#include "core/seating.h"
 #include "core/watch.h"
 
 /* ---- the trees it is in ---- */
@@ -175,17 +177,29 @@ struct mst_member *mst_member_faulted(const struct mst_job *job, uint64_t revisi
 
 /* ---- places ---- */
 
-uint32_t mst_member_free_index(struct mst_job *job, enum mst_role role)
+static uint32_t first_free(const struct mst_job *job, enum mst_role role, uint32_t index)
 {
-    uint32_t index = job->free_from[role];
     const struct mst_member *member = mst_member_from(job, role, index);
 
     while (member && member->role == role && member->index == index && !member->end) {
         index++;
         member = mst_member_next(member);
     }
-    job->free_from[role] = index;
     return index;
+}
+
+uint32_t mst_member_free_index(struct mst_job *job, enum mst_role role)
+{
+    job->free_from[role] = first_free(job, role, job->free_from[role]);
+    return job->free_from[role];
+}
+
+uint32_t mst_member_free_helper(struct mst_job *job)
+{
+    uint32_t from = job->free_helper > MST_HELPERS_FROM ? job->free_helper : MST_HELPERS_FROM;
+
+    job->free_helper = first_free(job, MST_ROLE_AGENT, from);
+    return job->free_helper;
 }
 
 /* Room in the next view for one more rank. */
@@ -275,7 +289,7 @@ void mst_member_touch(struct mst_member *member)
 
 /* ---- holding a place ---- */
 
-static void set_text(struct mst_member *member, struct mst_blob *text)
+void mst_member_set_text(struct mst_member *member, struct mst_blob *text)
 {
     struct mst_blob *old = member->text;
 
@@ -313,6 +327,7 @@ void mst_member_admit(struct mst_member *member, struct mst_session *session)
     mst_host_admit(session->place);
     member->session = session;
     member->incarnation++;
+    member->spare = false;
     member->end = 0;
     mst_blob_drop(&member->job->core->mem, member->host);
     member->host = host;
@@ -327,7 +342,7 @@ void mst_member_admit(struct mst_member *member, struct mst_session *session)
         return;
     }
     if (member->role == MST_ROLE_RANK) {
-        mst_member_set_ready(member);
+        mst_seating_joins(member);
     } else {
         mst_waiter_set_view(session->join, mst_generation_view(member->job, member));
         mst_waiter_answer(session->join, MUSTER_OK);
@@ -344,16 +359,7 @@ void mst_member_set_ready(struct mst_member *member)
     mst_list_append(&job->ready, &member->in_ready);
     job->ready_count++;
     mst_narrate_event(member, MST_INFO, "member-ready");
-    if (job->alive > 0 && job->grow == MST_GROW_CHECK && job->attention == MST_CALM) {
-        struct mst_line line;
-
-        if (mst_narrate_begin(&line, job, MST_INFO, "grow")) {
-            mst_text_add(&line.text, " requested-by=#");
-            mst_text_u64(&line.text, member->index);
-            mst_narrate_end(&line);
-        }
-        mst_generation_attention(job, MST_GROW);
-    }
+    mst_seating_newcomer(member);
     mst_job_mark(job);
 }
 
@@ -380,34 +386,37 @@ static void tell_gone(const struct mst_member *member)
     mst_narrate_number(&line, "incarnation", member->incarnation);
     if (member->end == MST_STATE_LOST) {
         mst_narrate_word(&line, "cause", mst_narrate_cause(member->cause));
-        if (member->cause == MST_CAUSE_EXIT || member->cause == MST_CAUSE_SIGNAL) {
+        if (member->cause == MST_CAUSE_EXIT || member->cause == MST_CAUSE_SIGNAL ||
+            member->cause == MST_CAUSE_HARD_TIMEOUT) {
             mst_narrate_code(&line, "code", member->code);
         }
     }
     mst_narrate_end(&line);
 }
 
-static void record_fault(struct mst_member *member, enum mst_cause cause, int32_t code,
-                         struct mst_blob *text)
+bool mst_member_keep_fault(struct mst_member *member, const struct mst_loss *fault)
 {
     struct mst_job *job = member->job;
     struct mst_seat *seat = &member->seat;
     bool fresh;
 
     if (seat->fault_revision != 0) {
-        return; /* the first one is the cause, later ones follow from it */
+        return false;
     }
     seat->fault_revision = mst_job_next_revision(job);
-    seat->fault_cause = cause;
-    seat->fault_code = code;
-    seat->fault_text = mst_blob_keep(text);
+    seat->fault_cause = fault->cause;
+    seat->fault_code = fault->code;
+    seat->fault_text = mst_blob_keep(fault->text);
+    seat->fault_ns = job->core->now_ns;
+    seat->fault_told_by = fault->told_by;
     fresh = mst_tree_insert(&job->faults, &seat->fault_revision, &seat->fault_node);
     MST_ASSERT(fresh);
     mst_watch_wake_faults(job, seat->fault_revision);
+    return true;
 }
 
 /* The generation loses who sat there. */
-static void leave_seat(struct mst_member *member)
+static void leave_seat(struct mst_member *member, const struct mst_loss *loss)
 {
     struct mst_job *job = member->job;
     struct mst_seat *seat = &member->seat;
@@ -421,9 +430,14 @@ static void leave_seat(struct mst_member *member)
     seat->losses = member->losses;
     seat->heard_ns = member->heard_ns;
     job->alive--;
+    if (member->end != MST_LEFT || seat->fault_cause != MST_CAUSE_LEFT) { /* it has said so */
+        mst_record_gone(member, loss);
+    }
     if (member->end == MST_STATE_LOST) {
-        record_fault(member, member->cause, member->code, member->text);
+        (void)mst_member_keep_fault(member, loss);
         mst_generation_attention(job, MST_INTERRUPT);
+    } else {
+        mst_seating_survey(job); /* its place may be a joiner's */
     }
     mst_round_lose(job, member);
 }
@@ -475,18 +489,22 @@ static void give_up(struct mst_member *member, enum mst_state end, struct mst_lo
 
     MST_ASSERT(session && !member->end);
     mst_member_unready(member);
+    member->spare = false;
     member->end = end;
     member->cause = loss.cause;
     member->code = loss.code;
     member->heard_ns = session->heard_ns;
     member->losses += end == MST_STATE_LOST;
-    set_text(member, loss.text);
+    mst_member_set_text(member, loss.text);
     member->session = NULL;
     member->claimant = NULL;
     member->waits_at = NULL;
     job->living -= member->role == MST_ROLE_RANK;
     if (job->free_from[member->role] > member->index) {
         job->free_from[member->role] = member->index;
+    }
+    if (member->role == MST_ROLE_AGENT && job->free_helper > member->index) {
+        job->free_helper = member->index;
     }
     count_end(member);
     fresh = mst_member_set_fence(member, session->token);
@@ -498,7 +516,7 @@ static void give_up(struct mst_member *member, enum mst_state end, struct mst_lo
         mst_host_count_rank(session->place);
     }
     mst_session_end(session, MST_LINK_FENCED);
-    leave_seat(member);
+    leave_seat(member, &loss);
     if (company == ALONE) {
         mst_round_settle(job);
     }
@@ -541,142 +559,7 @@ void mst_member_heard(struct mst_member *member)
     mst_session_end(claimant, MST_LINK_REFUSED);
 }
 
-/* ---- what is said of it ---- */
-
-static struct mst_blob *copy_text(struct mst_session *session, struct mst_waiter *waiter,
-                                  struct mst_slice text)
-{
-    const struct mst_core *core = session->core;
-    struct mst_blob *copy;
-
-    if (text.size > core->config.limits.text_bytes_max) {
-        mst_waiter_refuse(waiter, MUSTER_ELIMIT, core->config.limits.text_bytes_max);
-        return NULL;
-    }
-    copy = mst_blob_new(&core->mem, text);
-    if (!copy) {
-        mst_waiter_answer(waiter, MUSTER_ENOMEM);
-    }
-    return copy;
-}
-
-void mst_member_fault(struct mst_session *session, struct mst_waiter *waiter,
-                      const struct mst_request *request)
-{
-    struct mst_member *member = session->member;
-    struct mst_job *job = session->job;
-    struct mst_blob *text;
-    struct mst_line line;
-
-    if (session->role != MST_ROLE_RANK) {
-        mst_waiter_answer(waiter, MUSTER_EINVAL);
-        return;
-    }
-    if (session->claiming || request->fault.generation != job->generation ||
-        !mst_member_seated(member)) {
-        mst_waiter_set_view(waiter, mst_generation_session_view(session));
-        mst_waiter_answer(waiter, MUSTER_EFENCED);
-        return;
-    }
-    text = copy_text(session, waiter, request->fault.text);
-    if (!text) {
-        return;
-    }
-    if (mst_narrate_begin(&line, job, MST_INFO, "fault")) {
-        mst_narrate_member(&line, member);
-        mst_narrate_number(&line, "incarnation", member->incarnation);
-        mst_narrate_code(&line, "code", request->fault.code);
-        mst_narrate_end(&line);
-    }
-    record_fault(member, MST_CAUSE_FAULT, request->fault.code, text);
-    mst_blob_drop(&session->core->mem, text);
-    mst_generation_attention(job, MST_INTERRUPT);
-    mst_waiter_answer(waiter, MUSTER_OK);
-}
-
-/* Whether it is this process whose death an agent tells: pids mean something on one host only. */
-static bool means(const struct mst_session *session, const struct mst_session *teller, uint64_t pid)
-{
-    return session->pid == pid &&
-           mst_node_speaks(teller, session->agent, mst_blob_slice(session->host));
-}
-
-/* A process that only claimed the place is dead. */
-static bool report_claimant(struct mst_member *member, const struct mst_session *teller,
-                            uint64_t pid)
-{
-    struct mst_session *claimant = member->claimant;
-
-    if (!claimant || !means(claimant, teller, pid)) {
-        return false;
-    }
-    member->claimant = NULL;
-    mst_session_end(claimant, MST_LINK_FENCED);
-    return true;
-}
-
-/* What became of a process whose death was known before its status was. Decides nothing: it is
- * lost already, and now everybody can see how. */
-static void refine_cause(struct mst_member *member, const struct mst_loss *loss)
-{
-    struct mst_line line;
-
-    if (member->end != MST_STATE_LOST || member->cause != MST_CAUSE_GONE ||
-        loss->cause == MST_CAUSE_GONE) {
-        return;
-    }
-    member->cause = loss->cause;
-    member->code = loss->code;
-    mst_member_count_loss(member);
-    set_text(member, loss->text);
-    if (member->seat.incarnation == member->incarnation) {
-        member->seat.cause = loss->cause;
-        member->seat.code = loss->code;
-        if (member->seat.fault_cause == MST_CAUSE_GONE) {
-            member->seat.fault_cause = loss->cause;
-            member->seat.fault_code = loss->code;
-        }
-    }
-    mst_member_touch(member);
-    if (mst_narrate_begin(&line, member->job, MST_INFO, "member-cause")) {
-        mst_narrate_member(&line, member);
-        mst_narrate_number(&line, "incarnation", member->incarnation);
-        mst_narrate_word(&line, "cause", mst_narrate_cause(member->cause));
-        mst_narrate_code(&line, "code", member->code);
-        mst_narrate_end(&line);
-    }
-}
-
-void mst_member_report(struct mst_session *session, struct mst_waiter *waiter,
-                       const struct mst_request *request)
-{
-    struct mst_member *member = mst_member_find(session->job, MST_ROLE_RANK, request->lost.index);
-    struct mst_loss loss = {.cause = request->lost.cause, .code = request->lost.code};
-
-    if (loss.cause != MST_CAUSE_EXIT && loss.cause != MST_CAUSE_SIGNAL &&
-        loss.cause != MST_CAUSE_GONE) {
-        mst_waiter_answer(waiter, MUSTER_EINVAL);
-        return;
-    }
-    loss.text = copy_text(session, waiter, request->lost.text);
-    if (!loss.text) {
-        return;
-    }
-    waiter->number = 0;
-    if (member && member->session && means(member->session, session, request->lost.pid)) {
-        waiter->number = 1;
-        mst_waiter_answer(waiter, MUSTER_OK);
-        mst_member_lose(member, loss);
-    } else {
-        waiter->number = member && report_claimant(member, session, request->lost.pid);
-        mst_waiter_answer(waiter, MUSTER_OK);
-        if (member && member->pid == request->lost.pid &&
-            mst_node_speaks(session, member->agent, mst_blob_slice(member->host))) {
-            refine_cause(member, &loss);
-        }
-    }
-    mst_blob_drop(&waiter->core->mem, loss.text);
-}
+/* ---- as others are told ---- */
 
 bool mst_member_seated(const struct mst_member *member)
 {
@@ -692,7 +575,10 @@ enum mst_state mst_member_state(const struct mst_member *member)
     if (!member->session->link) {
         return MST_SILENT;
     }
-    return member->role != MST_ROLE_RANK || mst_member_seated(member) ? MST_PRESENT : MST_JOINING;
+    if (member->role != MST_ROLE_RANK || mst_member_seated(member)) {
+        return MST_PRESENT;
+    }
+    return member->spare ? MST_SPARE : MST_JOINING;
 }
 
 static uint64_t since_ms(const struct mst_job *job, uint64_t then_ns)

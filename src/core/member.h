@@ -32,14 +32,19 @@ struct mst_seat {
     enum mst_cause fault_cause;
     int32_t fault_code;
     struct mst_blob *fault_text;
+    uint64_t fault_ns;
+    uint32_t fault_told_by; /* 1 + the agent; 0: the rank itself or the service */
 };
 
 struct mst_member {
+    uint64_t incarnation;       /* of the newest holder; first what each round touches */
+    struct mst_round *waits_at; /* borrowed: the round it contributed to last, if that is open */
+    struct mst_seat seat;
+
     struct mst_tree_node node; /* in job->members */
     struct mst_job *job;
     enum mst_role role;
     uint32_t index;
-    uint64_t incarnation; /* of the newest holder */
     enum mst_state end;   /* STATE_LOST, LEFT, ABSENT; 0: held */
     enum mst_cause cause; /* of the last loss; it stays when somebody else takes the place */
     int32_t code;
@@ -52,20 +57,23 @@ struct mst_member {
     struct mst_session *claimant; /* who waits for the holder's loss */
     bool fenced;                  /* `token` is in core->fences */
     bool loss_uncounted;          /* GONE, which may still be refined */
-    bool owes_touch;              /* it has changed while the core is held: never kept */
+    bool owes_touch;              /* it has changed while the core is held; only a record that
+                                     begins then keeps it */
     struct mst_tree_node fence_node;
     struct mst_token fence_token;
     uint64_t revision; /* of its last change */
     struct mst_tree_node change_node, node_change_node;
     struct mst_list in_ready; /* linked: it is ready for the next generation */
-    struct mst_seat seat;
-    struct mst_round *waits_at; /* borrowed: the round it contributed to last, if that is open */
+    bool spare;               /* there was no place for it, and it waits */
+    bool chosen;              /* while a generation is seated */
 };
 
+/* A loss, or a fault. */
 struct mst_loss {
     enum mst_cause cause;
     int32_t code;
     struct mst_blob *text; /* borrowed; NULL: none */
+    uint32_t told_by;      /* 1 + the agent; 0: the rank itself or the service */
 };
 
 void mst_member_tree_init(struct mst_tree *tree);
@@ -94,6 +102,7 @@ struct mst_member *mst_member_faulted(const struct mst_job *job, uint64_t revisi
 
 /* The lowest index nobody holds. */
 uint32_t mst_member_free_index(struct mst_job *job, enum mst_role role);
+uint32_t mst_member_free_helper(struct mst_job *job); /* from MST_HELPERS_FROM on */
 
 /* A new place, ABSENT; everything a later seal needs for it is reserved. NULL: no memory. How many
  * there may be is the caller's question. */
@@ -128,6 +137,12 @@ void mst_member_lose_with_node(struct mst_member *member, struct mst_loss loss);
 /* The holder was heard of: whoever claims its place is refused. */
 void mst_member_heard(struct mst_member *member);
 
+/* Its first fault in this generation. False: there is an earlier one, which is the cause; what
+ * comes later follows from it. */
+bool mst_member_keep_fault(struct mst_member *member, const struct mst_loss *fault);
+void mst_member_set_text(struct mst_member *member, struct mst_blob *text); /* last words */
+
+/* report.c */
 void mst_member_fault(struct mst_session *session, struct mst_waiter *waiter,
                       const struct mst_request *request);
 void mst_member_report(struct mst_session *session, struct mst_waiter *waiter,

@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/panic.h"
 #include "base/slice.h"
+#include "base/table.h"
 #include "base/tree.h"
 #include "core/alarm.h"
 #include "core/core.h"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/render.h"
 
+#include <string.h>
+
 #include "core/generation.h"
 #include "core/host.h"
 #include "core/job.h"
@@ -37,6 +39,14 @@ static struct mst_item *add_item(struct page *page, enum mst_item_kind kind, siz
     item = &page->core->items[reply->item_count++];
     *item = (struct mst_item){.kind = kind};
     return item;
+}
+
+static void fill_key(const struct mst_core *core, struct mst_item *item, const struct mst_key *key)
+{
+    item->name = mst_key_name(key);
+    item->value = mst_blob_slice(key->value);
+    item->revision = key->revision;
+    item->number = mst_key_age_ms(core, key);
 }
 
 static void fill_member(struct mst_item *item, const struct mst_member *member)
@@ -84,9 +94,7 @@ static void render_list(struct mst_core *core, const struct mst_waiter *waiter)
             core->reply.next = 1;
             return;
         }
-        item->name = mst_key_name(key);
-        item->value = mst_blob_slice(key->value);
-        item->revision = key->revision;
+        fill_key(core, item, key);
     }
 }
 
@@ -146,6 +154,19 @@ static void render_rounds(struct mst_core *core, const struct mst_waiter *waiter
     }
 }
 
+/* Where every rank has a seat there are none, and nobody is to be looked for. */
+static uint32_t spares_of(const struct mst_job *job)
+{
+    const struct mst_member *member = mst_member_from(job, MST_ROLE_RANK, 0);
+    uint32_t spares = 0;
+
+    for (; member && member->role == MST_ROLE_RANK && job->living > job->alive;
+         member = mst_member_next(member)) {
+        spares += member->spare;
+    }
+    return spares;
+}
+
 static void render_jobs(struct mst_core *core, const struct mst_waiter *waiter)
 {
     uint64_t last = waiter->page.after;
@@ -166,7 +187,7 @@ static void render_jobs(struct mst_core *core, const struct mst_waiter *waiter)
         }
         item->name = mst_job_name(job);
         item->number = job->generation;
-        item->arrived = job->living;
+        item->arrived = job->living - spares_of(job);
         item->expected = job->size;
         last = job->serial;
     }
@@ -218,6 +239,79 @@ static void render_round_members(struct mst_core *core, const struct mst_waiter 
         item->number = round->number;
         item->arrived = round->parts[i].arrived;
         item->expected = 1;
+    }
+}
+
+/* ---- what befell a generation ---- */
+
+static bool add_record(struct page *page, const struct mst_job *job,
+                       const struct mst_records *records, const struct mst_record *record)
+{
+    struct mst_item *item =
+        add_item(page, MST_ITEM_FAULT,
+                 mst_blob_slice(record->text).size + mst_blob_slice(record->host).size);
+
+    if (item) {
+        mst_record_fill(job, records, record, item);
+    }
+    return item != NULL;
+}
+
+/* With a seal, to who is in the new generation: why the one before ended. */
+static void render_sealed(struct mst_core *core, const struct mst_waiter *waiter)
+{
+    const struct mst_job *job = waiter->job;
+    const struct mst_records *last = &job->last_records;
+    struct page page;
+
+    bool stood = waiter->command == MST_ROUND; /* also who has no seat then */
+
+    if (!waiter->has_view || !mst_record_belongs(job, &waiter->view, stood)) {
+        return;
+    }
+    page = new_page(core);
+    core->reply.next = last->total;
+    for (uint32_t i = 0; i < last->count; i++) {
+        if (!add_record(&page, job, last, &last->first[i])) {
+            return;
+        }
+    }
+}
+
+/* A cursor over records, which a seal does not confuse: generation and number in it. */
+static uint64_t record_cursor(const struct mst_records *records, uint32_t i)
+{
+    return records->generation * (MST_NAMES_MAX + 1) + i + 1;
+}
+
+static bool add_records(struct page *page, const struct mst_waiter *waiter,
+                        const struct mst_records *records, uint64_t *last)
+{
+    for (uint32_t i = 0; i < records->count; i++) {
+        if (record_cursor(records, i) <= waiter->page.after) {
+            continue;
+        }
+        if (!add_record(page, waiter->job, records, &records->first[i])) {
+            page->core->reply.next = *last;
+            return false;
+        }
+        *last = record_cursor(records, i);
+    }
+    return true;
+}
+
+static void render_faults(struct mst_core *core, const struct mst_waiter *waiter)
+{
+    const struct mst_job *job = waiter->job;
+    struct page page = new_page(core);
+    uint64_t last = waiter->page.after;
+
+    core->reply.number = (int64_t)mst_record_age_ms(job);
+    core->reply.has_detail = true;
+    core->reply.detail = (struct mst_detail){.arrived = mst_record_total(&job->records),
+                                             .expected = mst_record_total(&job->last_records)};
+    if (add_records(&page, waiter, &job->last_records, &last)) {
+        (void)add_records(&page, waiter, &job->records, &last);
     }
 }
 
@@ -298,9 +392,7 @@ static bool tell_key(struct page *page, struct merge *merge)
     if (!item) {
         return false;
     }
-    item->name = mst_key_name(key);
-    item->value = mst_blob_slice(key->value);
-    item->revision = key->revision;
+    fill_key(page->core, item, key);
     merge->key = tellable(merge, mst_key_changed_next(key));
     return true;
 }
@@ -331,7 +423,11 @@ static bool tell_fault(struct page *page, struct merge *merge)
     item->who = mst_member_seat_who(merge->faulted);
     item->who.cause = seat->fault_cause;
     item->who.code = seat->fault_code;
+    item->who.heard_ms = (page->core->now_ns - seat->fault_ns) / MST_MS_NS;
     item->value = mst_blob_slice(seat->fault_text);
+    item->number = merge->waiter->job->generation;
+    item->arrived = mst_record_after_ms(&merge->waiter->job->records, seat->fault_ns);
+    item->expected = seat->fault_told_by;
     item->revision = seat->fault_revision;
     merge->faulted = mst_member_faulted(merge->waiter->job, item->revision + 1);
     return true;
@@ -352,6 +448,8 @@ static struct mst_view watcher_view(const struct mst_waiter *waiter)
 
 static bool tell_view(struct page *page, struct merge *merge)
 {
+    const struct mst_job *job = merge->waiter->job;
+    const struct mst_record *first = mst_record_first(job);
     struct mst_item *item = add_item(page, MST_ITEM_VIEW, 0);
     struct mst_reply *reply = &page->core->reply;
 
@@ -361,6 +459,10 @@ static bool tell_view(struct page *page, struct merge *merge)
     item->revision = merge->view;
     reply->has_view = true;
     reply->view = watcher_view(merge->waiter);
+    if (reply->view.attention == MST_INTERRUPT && first) { /* why */
+        reply->has_detail = true;
+        reply->detail = (struct mst_detail){.who_count = 1, .who = {mst_record_who(job, first)}};
+    }
     merge->view = 0;
     return true;
 }
@@ -472,13 +574,25 @@ static void render_detail(struct mst_reply *reply, const struct mst_waiter *wait
 
 /* ---- a reply ---- */
 
-static void render_round(struct mst_reply *reply, const struct mst_waiter *waiter)
+static void render_round(struct mst_core *core, const struct mst_waiter *waiter)
 {
     const struct mst_round *round = waiter->round;
+    struct mst_reply *reply = &core->reply;
 
     reply->value = mst_blob_slice(round->value);
+    if (round->seal) {
+        render_sealed(core, waiter);
+        return;
+    }
     reply->items = round->items;
     reply->item_count = round->item_count;
+}
+
+/* A failure that has a result all the same; not of one who gave the wait up before it. */
+static bool ends_with_value(const struct mst_waiter *waiter)
+{
+    return waiter->command == MST_ROUND && waiter->round &&
+           waiter->status == waiter->round->status && mst_round_has_value(waiter->round);
 }
 
 static void render_payload(struct mst_core *core, const struct mst_waiter *waiter)
@@ -494,7 +608,7 @@ static void render_payload(struct mst_core *core, const struct mst_waiter *waite
         render_watch(core, waiter);
         break;
     case MST_ROUND:
-        render_round(&core->reply, waiter);
+        render_round(core, waiter);
         break;
     case MST_ROUND_MEMBERS:
         render_round_members(core, waiter);
@@ -511,8 +625,14 @@ static void render_payload(struct mst_core *core, const struct mst_waiter *waite
     case MST_HOSTS:
         render_hosts(core, waiter);
         break;
-    case MST_OPEN:
+    case MST_FAULTS:
+        render_faults(core, waiter);
+        break;
     case MST_JOIN:
+        core->reply.value = mst_blob_slice(waiter->join.value);
+        render_sealed(core, waiter);
+        break;
+    case MST_OPEN:
     case MST_RENEW:
     case MST_LEAVE:
     case MST_CANCEL:
@@ -520,6 +640,7 @@ static void render_payload(struct mst_core *core, const struct mst_waiter *waite
     case MST_WAIT:
     case MST_FAULT:
     case MST_LOST:
+    case MST_CUT:
         break;
     }
 }
@@ -528,18 +649,19 @@ void mst_render_reply(struct mst_core *core, struct mst_waiter *waiter)
 {
     struct mst_reply *reply = &core->reply;
 
-    *reply = (struct mst_reply){.id = waiter->id,
-                                .command = waiter->command,
-                                .status = waiter->status,
-                                .number = waiter->number,
-                                .revision = waiter->revision,
-                                .has_view = waiter->has_view,
-                                .view = waiter->view};
-    if (waiter->status == MUSTER_OK) {
+    memset(reply, 0, offsetof(struct mst_reply, detail));
+    reply->id = waiter->id;
+    reply->command = waiter->command;
+    reply->status = waiter->status;
+    reply->number = waiter->number;
+    reply->revision = waiter->revision;
+    reply->has_view = waiter->has_view;
+    reply->view = waiter->view;
+    render_detail(reply, waiter);
+    if (waiter->status == MUSTER_OK || ends_with_value(waiter)) {
         render_payload(core, waiter);
     }
     if (waiter->status == MUSTER_ENOSPACE && core->held) {
         reply->value = mst_slice_text(core->held);
     }
-    render_detail(reply, waiter);
 }

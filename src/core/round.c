@@ -7,6 +7,7 @@
 #include "core/job.h"
 #include "core/narrate.h"
 #include "core/reduce.h"
+#include "core/seating.h"
 
 /* ---- names ---- */
 
@@ -233,7 +234,7 @@ struct mst_who mst_round_first_missing(const struct mst_round *round)
     return (struct mst_who){.index = MST_INDEX_ANY, .rank = MST_RANK_NONE, .node = MST_NODE_NONE};
 }
 
-struct mst_detail mst_round_detail(const struct mst_round *round)
+static struct mst_detail current_detail(const struct mst_round *round)
 {
     struct mst_detail detail = {.arrived = round->arrived,
                                 .expected = round->part_count,
@@ -242,9 +243,6 @@ struct mst_detail mst_round_detail(const struct mst_round *round)
     uint32_t lost = 0;
     uint32_t missing = 0;
 
-    if (round->done) {
-        return round->detail;
-    }
     for (uint32_t i = 0; i < round->part_count && lost < round->lost; i++) {
         if (round->parts[i].lost) {
             name_part(&detail, round, &round->parts[i]);
@@ -261,6 +259,11 @@ struct mst_detail mst_round_detail(const struct mst_round *round)
         }
     }
     return detail;
+}
+
+struct mst_detail mst_round_detail(const struct mst_round *round)
+{
+    return round->done ? round->detail : current_detail(round);
 }
 
 /* The names of an all-equal round that failed are those who differ, not those who had not come. */
@@ -293,6 +296,13 @@ static void keep_hosts(struct mst_round *round)
 
 /* ---- the end ---- */
 
+/* Whoever opened it arrived, so there is always something to reduce. */
+bool mst_round_has_value(const struct mst_round *round)
+{
+    return round->done && (round->status == MUSTER_OK ||
+                           (round->status == MUSTER_ETIMEDOUT && round->on_loss == MST_PROCEED));
+}
+
 static void tell_closed(const struct mst_round *round)
 {
     struct mst_core *core = round->job->core;
@@ -300,6 +310,7 @@ static void tell_closed(const struct mst_round *round)
 
     if (round->opened_ns != 0) {
         mst_counts_round(&core->counts, round->status, core->now_ns - round->opened_ns);
+        mst_counts_named_round(round, core->now_ns - round->opened_ns);
     }
     if (!mst_narrate_begin(&line, round->job, MST_DEBUG, "round-closed")) {
         return;
@@ -328,8 +339,11 @@ void mst_round_decide(struct mst_round *round, muster_status status)
         round->detail.limit = mst_generation_min_size(round->job);
     }
     keep_hosts(round);
-    round->status = status == MUSTER_OK ? mst_reduce_finish(round) : status;
+    round->status = status;
     round->done = true;
+    if (mst_round_has_value(round) && mst_reduce_finish(round) != MUSTER_OK) {
+        round->status = MUSTER_ERANGE;
+    }
     mst_core_raise(round->job->core, MST_WEIGHT_PROMISE);
     mst_alarm_clear(&round->job->core->alarms, &round->alarm);
     tell_closed(round);
@@ -341,6 +355,9 @@ void mst_round_tell(struct mst_round *round)
     struct mst_round_name *name = round->name;
     struct mst_round *last = name->last;
 
+    if (round->final && round->status == MUSTER_OK) {
+        mst_seating_finish(job);
+    }
     while (!mst_list_empty(&round->waiters)) {
         struct mst_waiter *waiter = MST_CONTAINER(round->waiters.next, struct mst_waiter, in_round);
 
@@ -475,6 +492,14 @@ static bool ascending(const uint32_t *participants, uint32_t count)
     return true;
 }
 
+/* It closes whatever was contributed: so with nothing, or with what always has a result. */
+static bool seal_makes_sense(const struct mst_round_request *request)
+{
+    return request->on_loss == MST_PROCEED && !request->participants && !request->final &&
+           (request->reduce == MST_REDUCE_NONE || request->reduce == MST_REDUCE_MIN ||
+            request->reduce == MST_REDUCE_MAX);
+}
+
 static bool makes_sense(const struct mst_round_request *request)
 {
     if (request->name.size == 0 || mst_slice_has_nul(request->name) ||
@@ -486,7 +511,10 @@ static bool makes_sense(const struct mst_round_request *request)
                                   !ascending(request->participants, request->participant_count))) {
         return false;
     }
-    if (request->seal && (request->on_loss != MST_PROCEED || request->participants)) {
+    if (request->seal && !seal_makes_sense(request)) {
+        return false;
+    }
+    if (!request->seal && request->order_count > 0) {
         return false;
     }
     return mst_reduce_accepts(request->reduce, request->data);
@@ -495,13 +523,15 @@ static bool makes_sense(const struct mst_round_request *request)
 static bool within_limits(struct mst_waiter *waiter, const struct mst_round_request *request)
 {
     const struct mst_limits *limits = &waiter->core->config.limits;
+    bool many = (request->participants && request->participant_count > limits->members_max) ||
+                request->order_count > limits->members_max;
     uint64_t limit = 0;
 
     if (request->name.size > limits->name_bytes_max) {
         limit = limits->name_bytes_max;
     } else if (request->data.size > limits->contribution_bytes_max) {
         limit = limits->contribution_bytes_max;
-    } else if (request->participants && request->participant_count > limits->members_max) {
+    } else if (many) {
         limit = limits->members_max;
     }
     if (limit != 0) {
@@ -514,9 +544,11 @@ static bool same_parameters(const struct mst_round *round, const struct mst_roun
 {
     uint32_t count = request->participants ? request->participant_count : 0;
 
-    return round->deadline_ms == request->deadline_ms && round->on_loss == request->on_loss &&
-           round->reduce == request->reduce && round->present_only == request->present_only &&
-           round->seal == request->seal && round->wanted_count == count &&
+    bool in_time = request->any_deadline || round->deadline_ms == request->deadline_ms;
+
+    return in_time && round->on_loss == request->on_loss && round->reduce == request->reduce &&
+           round->present_only == request->present_only && round->seal == request->seal &&
+           round->final == request->final && round->wanted_count == count &&
            (count == 0 ||
             memcmp(round->wanted, request->participants, count * sizeof(*round->wanted)) == 0) &&
            (round->reduce < MST_REDUCE_MIN || round->reduce > MST_REDUCE_SUM ||
@@ -541,6 +573,7 @@ static struct mst_round *new_round(struct mst_job *job, const struct mst_round_r
     round->reduce = request->reduce;
     round->present_only = request->present_only;
     round->seal = request->seal;
+    round->final = request->final;
     if (!add_parts(job, round, request) || !mst_reduce_start(core, round, request->data)) {
         mst_round_let_go(core, round);
         return NULL;
@@ -572,6 +605,7 @@ static void publish(struct mst_job *job, struct mst_round_name *name, struct mst
     }
     if (round->seal) {
         job->seal = round;
+        job->at_rest = false;
     }
 }
 
@@ -624,6 +658,25 @@ static bool take_in(struct mst_waiter *waiter, struct mst_round *round, struct m
     return true;
 }
 
+/* False: the order that it brings to a seal is refused, and so is it. */
+static bool take_order(struct mst_waiter *waiter, struct mst_round *round,
+                       const struct mst_round_request *request)
+{
+    uint64_t limit = 0;
+    muster_status status;
+
+    if (waiter->core->held) { /* it is refused anyway */
+        return true;
+    }
+    status = mst_seating_order(round, request, &limit);
+    if (status == MUSTER_ELIMIT) {
+        mst_waiter_refuse(waiter, status, limit);
+    } else if (status != MUSTER_OK) {
+        mst_waiter_answer(waiter, status);
+    }
+    return status == MUSTER_OK;
+}
+
 static void arrive(struct mst_session *session, struct mst_waiter *waiter, struct mst_round *round,
                    struct mst_part *part, bool differs)
 {
@@ -663,13 +716,15 @@ static void arrive_again(struct mst_waiter *waiter, struct mst_round *round)
 }
 
 static void contribute(struct mst_session *session, struct mst_waiter *waiter,
-                       struct mst_round *round, struct mst_part *part, struct mst_slice data)
+                       struct mst_round *round, struct mst_part *part,
+                       const struct mst_round_request *request)
 {
     bool differs;
 
     if (part->arrived) {
         arrive_again(waiter, round);
-    } else if (take_in(waiter, round, part, data, &differs)) {
+    } else if (take_order(waiter, round, request) &&
+               take_in(waiter, round, part, request->data, &differs)) {
         arrive(session, waiter, round, part, differs);
     }
 }
@@ -715,7 +770,8 @@ static void begin(struct mst_session *session, struct mst_waiter *waiter,
         discard(job, round, fresh);
         return;
     }
-    if (!take_in(waiter, round, part, request->data, &differs)) {
+    if (!take_order(waiter, round, request) ||
+        !take_in(waiter, round, part, request->data, &differs)) {
         discard(job, round, fresh);
         return;
     }
@@ -786,7 +842,7 @@ void mst_round_request(struct mst_session *session, struct mst_waiter *waiter,
         answer_from(name->open, waiter, MUSTER_EINVAL, at);
         return;
     }
-    contribute(session, waiter, name->open, part, wanted->data);
+    contribute(session, waiter, name->open, part, wanted);
 }
 
 void mst_round_request_members(struct mst_session *session, struct mst_waiter *waiter,

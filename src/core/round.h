@@ -8,7 +8,8 @@
  *   OPEN --all arrived or lost--> DONE (OK, ERANGE; a seal: or ETOOFEW)
  *     |--a loss, on_loss = fail--> DONE (ELOST)
  *     |--two that differ-------> DONE (EMISMATCH)
- *     |--deadline--------------> DONE (ETIMEDOUT); a seal evicts who is missing instead
+ *     |--deadline--------------> DONE (ETIMEDOUT; on_loss = proceed: with what those who arrived
+ *     |                          come to, or ERANGE); a seal evicts who is missing instead
  *     |--generation sealed-----> gone: who waits is told EFENCED */
 
 #include "core/member.h"
@@ -24,6 +25,7 @@ struct mst_part {
     bool differs; /* EQUAL: from the first */
     enum mst_cause cause;
     int32_t code;
+    uint32_t place; /* of a seal with an order: 1 + its next rank; 0: none */
 };
 
 /* All rounds of one name in one generation: one open at most, the last finished one kept. */
@@ -49,11 +51,12 @@ struct mst_round {
     uint64_t deadline_ms;
     enum mst_on_loss on_loss;
     enum mst_reduce reduce;
-    bool present_only, seal;
-    uint32_t *wanted; /* the participants as asked for; NULL: the generation's */
+    bool present_only, seal, final;
+    uint32_t order_count; /* of a seal: how many are to be seated in an order; 0: there is none */
+    uint32_t *wanted;     /* the participants as asked for; NULL: the generation's */
     uint32_t wanted_count;
 
-    struct mst_part *parts; /* by index; of the generation: by rank, which is the same order */
+    struct mst_part *parts; /* by index; of the generation: by rank */
     uint32_t part_count;
     uint32_t arrived, lost;
     uint32_t settled; /* arrived or lost */
@@ -87,6 +90,10 @@ void mst_round_expire(struct mst_round *round);
 void mst_round_decide(struct mst_round *round, muster_status status);
 void mst_round_tell(struct mst_round *round);
 void mst_round_close(struct mst_round *round, muster_status status); /* both */
+
+/* Whether it ended with what was reduced: in success, and at the deadline of one that goes on
+ * without those who are missing as it does without those who are lost. */
+bool mst_round_has_value(const struct mst_round *round);
 
 /* Every round of the generation goes; who waits is told EFENCED. */
 void mst_round_drop_all(struct mst_job *job);

@@ -9,6 +9,7 @@
 #include "core/narrate.h"
 #include "core/node.h"
 #include "core/round.h"
+#include "core/seating.h"
 #include "msg/command.h"
 
 enum { OUTCOME_ROOM_MIN = 4 };
@@ -213,6 +214,24 @@ static bool may_pile_up(enum mst_command command)
     return command == MST_GET || command == MST_WAIT || command == MST_WATCH;
 }
 
+/* Looked at more closely only where there is much: answers that leave in a moment, and rounds, are
+ * no pile. */
+static bool is_piled_up(const struct mst_link *link)
+{
+    uint32_t count = 0;
+
+    if (link->waiter_count <= MST_LINK_WAITERS_MAX) {
+        return false;
+    }
+    MST_LIST_EACH(node, following, &link->waiters)
+    {
+        const struct mst_waiter *waiter = MST_CONTAINER(node, struct mst_waiter, in_link);
+
+        count += waiter->stage == MST_WAITING && may_pile_up(waiter->command);
+    }
+    return count >= MST_LINK_WAITERS_MAX;
+}
+
 bool mst_session_admit(struct mst_session *session, struct mst_waiter *waiter,
                        const struct mst_request *request)
 {
@@ -226,7 +245,7 @@ bool mst_session_admit(struct mst_session *session, struct mst_waiter *waiter,
         mst_waiter_answer(waiter, status);
         return false;
     }
-    if (may_pile_up(request->command) && session->link->waiter_count > MST_LINK_WAITERS_MAX) {
+    if (may_pile_up(request->command) && is_piled_up(session->link)) {
         mst_waiter_refuse(waiter, MUSTER_ELIMIT, MST_LINK_WAITERS_MAX);
         return false;
     }
@@ -351,17 +370,31 @@ void mst_session_attach(struct mst_session *session, struct mst_link *link)
 
 /* ---- what it asks about itself ---- */
 
-void mst_session_join(struct mst_session *session, struct mst_waiter *waiter)
+static void tell_standing(const struct mst_session *session, struct mst_waiter *waiter,
+                          uint64_t heard)
+{
+    if (mst_member_seated(session->member)) {
+        mst_generation_tell_join(waiter, session->member);
+        return;
+    }
+    mst_waiter_set_view(waiter, mst_generation_view(session->job, session->member));
+    waiter->number = (int64_t)mst_seating_heard(session->job, heard);
+    mst_waiter_answer(waiter, MUSTER_OK);
+}
+
+void mst_session_join(struct mst_session *session, struct mst_waiter *waiter,
+                      const struct mst_request *request)
 {
     struct mst_member *member = session->member;
+    bool spare = request->join.spare;
 
     if (!member || session->join) {
         mst_waiter_answer(waiter, MUSTER_EINVAL);
         return;
     }
-    if (!session->claiming && (session->role != MST_ROLE_RANK || mst_member_seated(member))) {
-        mst_waiter_set_view(waiter, mst_generation_session_view(session));
-        mst_waiter_answer(waiter, MUSTER_OK);
+    if (!session->claiming &&
+        (session->role != MST_ROLE_RANK || mst_member_seated(member) || (spare && member->spare))) {
+        tell_standing(session, waiter, request->join.heard);
         return;
     }
     if (session->core->held) {
@@ -370,10 +403,12 @@ void mst_session_join(struct mst_session *session, struct mst_waiter *waiter)
     }
     waiter->stage = MST_WAITING;
     waiter->join.session = session;
+    waiter->join.spare = spare;
+    waiter->join.heard = request->join.heard;
     waiter->member = member;
     session->join = waiter;
     if (!session->claiming) {
-        mst_member_set_ready(member);
+        mst_seating_joins(member);
     }
 }
 

@@ -17,31 +17,33 @@ struct mst_outcome {
 };
 
 struct mst_session {
-    struct mst_tree_node node; /* in core->sessions */
-    struct mst_core *core;
-    struct mst_token token;
-    struct mst_job *job; /* counted */
-    struct mst_list in_job;
-    struct mst_link *link; /* NULL: silent */
-    enum mst_role role;
+    struct mst_core *core;     /* first what each request touches */
+    struct mst_job *job;       /* counted */
+    struct mst_link *link;     /* NULL: silent */
     struct mst_member *member; /* NULL: an observer */
-    bool claiming;             /* waits for `member`'s holder to be lost */
+    uint64_t heard_ns;
+    uint64_t oldest;              /* the oldest id that may still come */
+    struct mst_outcome *outcomes; /* id modulo room; a power of two, at most MST_WINDOW */
+    uint32_t outcome_room;
+    enum mst_role role;
+    bool claiming; /* waits for `member`'s holder to be lost */
+
+    struct mst_tree_node node; /* in core->sessions */
+    struct mst_token token;
+    struct mst_list in_job;
     struct mst_blob *host;
     struct mst_host *place;       /* the same in the job's table; NULL: not counted there */
     struct mst_tree_node in_node; /* job->nodes, if `agent` is somebody and it has a place */
     uint64_t pid;
-    uint32_t agent; /* index of the one that started it: its node. MST_NODE_NONE: none */
-    uint64_t heard_ns;
+    uint32_t agent;      /* index of the one that started it: its node. MST_NODE_NONE: none */
     uint64_t renewed_ns; /* for the counts; 0: not yet */
     /* When it ends. The alarm rings then or, if renewed since, earlier; later when it has ended and
      * the node decides (node.h). */
     uint64_t lease_ns;
     struct mst_alarm alarm;
-    struct mst_list owned;        /* struct mst_key.in_owner */
-    struct mst_waiter *join;      /* its JOIN that waits */
-    uint64_t oldest;              /* the oldest id that may still come */
-    struct mst_outcome *outcomes; /* id modulo room; a power of two, at most MST_WINDOW */
-    uint32_t outcome_room;
+    uint64_t cut_ns;         /* until then no connection reaches it: cut.h */
+    struct mst_list owned;   /* struct mst_key.in_owner */
+    struct mst_waiter *join; /* its JOIN that waits */
 };
 
 void mst_session_tree_init(struct mst_tree *tree);
@@ -71,7 +73,9 @@ void mst_session_record(struct mst_session *session, const struct mst_waiter *wa
 bool mst_session_restore_outcome(struct mst_session *session, const struct mst_outcome *outcome);
 
 void mst_session_renew(struct mst_session *session, struct mst_waiter *waiter);
-void mst_session_join(struct mst_session *session, struct mst_waiter *waiter);
+/* `spare`: to be told also when there is no place for it. */
+void mst_session_join(struct mst_session *session, struct mst_waiter *waiter,
+                      const struct mst_request *request);
 void mst_session_leave(struct mst_session *session, struct mst_waiter *waiter);
 void mst_session_cancel(struct mst_session *session, struct mst_waiter *waiter, uint64_t id);
 

@@ -10,7 +10,7 @@
 #include "core/keep.h"
 
 #define MAGIC UINT64_C(0x31706e5372657473) /* "sterSnp1", read as little-endian */
-enum { FORMAT = 1 };
+enum { FORMAT = 4 };
 
 /* ---- numbers of the core itself ---- */
 
@@ -116,17 +116,17 @@ uint64_t mst_core_kept_digest(const struct mst_core *core)
 
 /* ---- loading ---- */
 
-muster_status mst_core_load(struct mst_core **out, struct mst_slice bytes,
+muster_status mst_core_load(struct mst_core **out, uint64_t now_ns, struct mst_slice bytes,
                             const struct mst_core_config *config, const struct mst_mem *mem)
 {
-    struct mst_core_config kept = {.trace = NULL};
+    struct mst_core_config kept = {.secret = config->secret};
     struct mst_archive archive;
     struct mst_core *core;
     muster_status status;
-    uint64_t now_ns = 0;
+    uint64_t kept_ns = 0;
 
     mst_archive_load_from(&archive, bytes, mem);
-    keep_header(&archive, &now_ns);
+    keep_header(&archive, &kept_ns);
     keep_config(&archive, &kept);
     if (!mst_archive_good(&archive)) {
         return archive.status;
@@ -135,9 +135,13 @@ muster_status mst_core_load(struct mst_core **out, struct mst_slice bytes,
     if (status != MUSTER_OK) {
         return status;
     }
-    core->now_ns = now_ns;
+    core->now_ns = kept_ns;
+    core->kept_ns = kept_ns;
     keep_state(&archive, core);
     status = mst_archive_end(&archive);
+    if (status == MUSTER_OK && kept_ns > now_ns) {
+        status = MUSTER_EINVAL; /* only now: that its time is not damage is sure */
+    }
     if (status != MUSTER_OK) {
         mst_core_free(core);
         return status;

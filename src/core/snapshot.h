@@ -23,10 +23,10 @@ struct mst_snapshot_sink {
  * sink said so. The core must be between two inputs. */
 bool mst_core_save(const struct mst_core *core, const struct mst_snapshot_sink *sink);
 
-/* A new core in the saved state. Of `config` only the observer is taken: the lease and the limits
- * are in the bytes. `bytes` is borrowed for the call. EPROTO: damaged, or of another version;
- * ENOMEM. */
-muster_status mst_core_load(struct mst_core **out, struct mst_slice bytes,
+/* A new core in the saved state, for inputs from `now_ns` on. Of `config` only the observer is
+ * taken: the lease and the limits are in the bytes. `bytes` is borrowed for the call. EPROTO:
+ * damaged, or of another version; EINVAL: whole, but its last input came after `now_ns`; ENOMEM. */
+muster_status mst_core_load(struct mst_core **out, uint64_t now_ns, struct mst_slice bytes,
                             const struct mst_core_config *config, const struct mst_mem *mem);
 
 /* One number for all that a snapshot keeps: equal before saving and after loading, and equal for

@@ -10,19 +10,23 @@
 struct mst_core {
     struct mst_mem mem;
     struct mst_core_config config;
+    struct mst_table_secret secret; /* the one it was born with */
     uint64_t now_ns;
+    uint64_t kept_ns;  /* of the last input that a journal keeps: the next service goes on there */
     uint64_t pulse_ns; /* the wake-up asked for, to measure how late it comes; MST_NEVER: none */
     struct mst_alarms alarms;
-    struct mst_tree links;     /* connections, by id */
-    struct mst_tree sessions;  /* by token */
-    struct mst_tree fences;    /* tokens of incarnations that were given up */
-    struct mst_tree jobs;      /* by name */
-    struct mst_list job_list;  /* the same, in the order they came */
-    struct mst_tree pasts;     /* of jobs that ended, by name */
-    struct mst_list past_list; /* the same, in the order they ended */
+    struct mst_tree links;       /* connections, by id */
+    struct mst_table link_table; /* the same, to find one */
+    struct mst_tree sessions;    /* by token */
+    struct mst_tree fences;      /* tokens of incarnations that were given up */
+    struct mst_tree jobs;        /* by name */
+    struct mst_list job_list;    /* the same, in the order they came */
+    struct mst_tree pasts;       /* of jobs that ended, by name */
+    struct mst_list past_list;   /* the same, in the order they ended */
     uint64_t job_serial;
     enum mst_weight weight;  /* of the inputs since it was last asked for */
     bool refused;            /* the last request, for want of room */
+    bool wordless;           /* or only its text was */
     const char *held;        /* why nothing new can be kept; NULL: it can */
     uint64_t held_ns;        /* since when */
     struct mst_list dirty;   /* jobs to settle before the input is over */
@@ -59,6 +63,7 @@ static inline void mst_core_raise(struct mst_core *core, enum mst_weight weight)
     if (core->weight < weight) {
         core->weight = weight;
     }
+    core->kept_ns = core->now_ns;
 }
 
 #endif

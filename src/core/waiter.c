@@ -7,10 +7,40 @@
 #include "core/round.h"
 #include "core/watch.h"
 
+/* A write, a renewal or a round needs no part of the union, and thousands may wait. */
+static size_t size_for(enum mst_command command)
+{
+    switch (command) {
+    case MST_OPEN:
+    case MST_RENEW:
+    case MST_LEAVE:
+    case MST_CANCEL:
+    case MST_WRITE:
+    case MST_ROUND:
+    case MST_FAULT:
+    case MST_LOST:
+    case MST_CUT:
+        return offsetof(struct mst_waiter, keys);
+    case MST_JOIN:
+    case MST_GET:
+    case MST_WAIT:
+    case MST_WATCH:
+    case MST_LIST:
+    case MST_ROUND_MEMBERS:
+    case MST_MEMBERS:
+    case MST_ROUNDS:
+    case MST_JOBS:
+    case MST_HOSTS:
+    case MST_FAULTS:
+        break;
+    }
+    return sizeof(struct mst_waiter);
+}
+
 struct mst_waiter *mst_waiter_new(struct mst_core *core, struct mst_link *link,
                                   const struct mst_request *request)
 {
-    struct mst_waiter *waiter = mst_mem_zalloc(&core->mem, sizeof(*waiter));
+    struct mst_waiter *waiter = mst_mem_zalloc(&core->mem, size_for(request->command));
 
     if (!waiter) {
         return NULL;
@@ -94,8 +124,10 @@ static void stop(struct mst_waiter *waiter)
     case MST_ROUNDS:
     case MST_JOBS:
     case MST_HOSTS:
+    case MST_FAULTS:
     case MST_FAULT:
     case MST_LOST:
+    case MST_CUT:
         break;
     }
 }
@@ -112,6 +144,8 @@ static void release_payload(struct mst_waiter *waiter)
     } else if (waiter->command == MST_LIST) {
         mst_blob_drop(mem, waiter->page.prefix);
         mst_blob_drop(mem, waiter->page.after_name);
+    } else if (waiter->command == MST_JOIN) {
+        mst_blob_drop(mem, waiter->join.value);
     }
 }
 

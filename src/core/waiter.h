@@ -33,25 +33,26 @@ struct mst_key_wait {
 };
 
 struct mst_waiter {
-    struct mst_todo todo;
-    struct mst_list in_link;
+    struct mst_todo todo; /* first what deciding touches: a round decides thousands at once */
+    struct mst_list in_round;
     struct mst_core *core;
-    struct mst_link *link;
-    struct mst_job *job; /* counted; NULL: none */
-    uint64_t id;
     enum mst_command command;
     enum mst_waiter_stage stage;
-
     muster_status status;
+    enum mst_waiter_detail detail;
+
+    struct mst_link *link; /* then what telling does, mostly */
+    struct mst_list in_link;
+    struct mst_job *job; /* counted; NULL: none */
+    uint64_t id;
+    struct mst_round *round; /* counted; ROUND, ROUND_MEMBERS */
     int64_t number;
     uint64_t revision;
     bool has_view;
     struct mst_view view;
-    enum mst_waiter_detail detail;
     int64_t limit;
     struct mst_member *member; /* the caller's place, or the one HOLDER means */
-    struct mst_round *round;   /* counted; ROUND, ROUND_MEMBERS */
-    struct mst_list in_round;
+    /* From here on only in the memory of a command that has such a part. */
     union {
         struct {
             struct mst_blob *value;
@@ -60,6 +61,9 @@ struct mst_waiter {
         } keys; /* GET, WAIT */
         struct {
             struct mst_session *session; /* while WAITING */
+            bool spare;                  /* is told also when it is passed over */
+            uint64_t heard;              /* of how many final rounds it knows */
+            struct mst_blob *value;      /* of the seal that seated it */
         } join;
         struct {
             uint32_t kinds;

@@ -246,6 +246,7 @@ void mst_watch_request(struct mst_session *session, struct mst_waiter *waiter,
             return;
         }
     }
+    mst_counts_watch(&core->counts, request);
     if (anything_to_tell(waiter)) {
         mst_waiter_answer(waiter, MUSTER_OK);
     } else {

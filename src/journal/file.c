@@ -41,7 +41,7 @@ void mst_journal_break(struct mst_journal *journal, const char *reason)
     text = mst_text_in(journal->why, sizeof journal->why);
     mst_text_add(&text, reason ? reason : gone);
     journal->state = MST_JOURNAL_BROKEN;
-    journal->used = 0;
+    journal->frame.used = 0;
 }
 
 /* ---- a file ---- */
@@ -131,7 +131,7 @@ muster_status mst_journal_next_file(struct mst_journal *journal, uint64_t sequen
     size_t size;
     int file;
 
-    MST_ASSERT(journal->used == 0);
+    MST_ASSERT(journal->frame.used == 0);
     /* The new one will say that the old one is durable so far. */
     if (!mst_journal_sync(journal)) {
         return MUSTER_EFAILED;
@@ -179,8 +179,7 @@ static void end_of_promise(struct mst_journal *journal)
     mst_journal_flush(journal);
     at = mst_journal_record_room(journal, MST_RECORD_HEAD);
     if (journal->state != MST_JOURNAL_BROKEN && at) {
-        mst_record_head_write(at, &record, 0);
-        journal->used += MST_RECORD_HEAD;
+        mst_gather_keep(&journal->frame, &record, 0);
         mst_journal_flush(journal);
     }
     if (!at || !mst_journal_sync(journal)) {
@@ -207,7 +206,7 @@ void mst_journal_hold(struct mst_journal *journal, uint64_t now_ns)
     mst_text_add(&text, "; make room there");
     journal->state = MST_JOURNAL_HOLDS;
     journal->retry_ns = now_ns + MST_JOURNAL_SECOND_NS;
-    mst_core_hold(journal->core, journal->why);
+    mst_journal_hold_core(journal, journal->why);
     mst_journal_tell(journal, MST_ERROR, "journal-full", journal->why);
 }
 
@@ -231,7 +230,7 @@ static muster_status reserve(struct mst_journal *journal, uint64_t need)
 
 bool mst_journal_has_room(struct mst_journal *journal, size_t more)
 {
-    uint64_t need = journal->offset + mst_frame_bytes(journal->used + more);
+    uint64_t need = journal->offset + mst_frame_bytes(journal->frame.used + more);
 
     if (journal->state == MST_JOURNAL_KEEPS && need + MARGIN > journal->reserved &&
         reserve(journal, need) == MUSTER_ENOSPACE) {
@@ -242,60 +241,42 @@ bool mst_journal_has_room(struct mst_journal *journal, size_t more)
 
 /* ---- frames ---- */
 
-static bool grow(struct mst_journal *journal, size_t room)
-{
-    unsigned char *frame =
-        journal->mem.alloc(journal->mem.ctx, MST_FRAME_HEAD + room + MST_FRAME_ALIGN);
-
-    if (!frame) {
-        return false;
-    }
-    memcpy(frame, journal->frame, MST_FRAME_HEAD + journal->used);
-    mst_mem_release(&journal->mem, journal->frame);
-    journal->frame = frame;
-    journal->room = room;
-    return true;
-}
-
 unsigned char *mst_journal_record_room(struct mst_journal *journal, size_t size)
 {
-    if (journal->used > 0 && journal->used + size > MST_JOURNAL_FRAME_MAX) {
+    unsigned char *at;
+
+    if (journal->frame.used > 0 && journal->frame.used + size > MST_JOURNAL_FRAME_MAX) {
         mst_journal_flush(journal);
     }
-    if (journal->room - journal->used < size) {
-        size_t room = journal->room * 2;
-
-        if (!grow(journal, room > journal->used + size ? room : journal->used + size)) {
-            mst_journal_flush(journal); /* perhaps it fits then */
-        }
+    at = mst_gather_room(&journal->frame, &journal->mem, size);
+    if (!at) {
+        mst_journal_flush(journal); /* perhaps it fits then */
+        at = mst_gather_room(&journal->frame, &journal->mem, size);
     }
-    if (journal->room - journal->used < size) {
-        return NULL;
-    }
-    return journal->frame + MST_FRAME_HEAD + journal->used;
+    return at;
 }
 
 void mst_journal_flush(struct mst_journal *journal)
 {
-    uint64_t size = mst_frame_bytes(journal->used);
+    uint64_t size = mst_frame_bytes(journal->frame.used);
     muster_status status;
 
-    if (journal->used == 0 || journal->file == MST_NO_FILE ||
+    if (journal->frame.used == 0 || journal->file == MST_NO_FILE ||
         journal->state == MST_JOURNAL_BROKEN) {
-        journal->used = 0;
+        journal->frame.used = 0;
         return;
     }
-    mst_frame_write(journal->frame, &journal->crc, journal->sequence, journal->offset,
-                    journal->used, journal->config.sync ? journal->durable : journal->offset);
+    mst_frame_write(journal->frame.bytes, &journal->crc, journal->sequence, journal->offset,
+                    journal->frame.used, journal->config.sync ? journal->durable : journal->offset);
     status = journal->disk.write(journal->disk.ctx, journal->file, journal->offset,
-                                 mst_slice_of(journal->frame, (size_t)size));
+                                 mst_slice_of(journal->frame.bytes, (size_t)size));
     if (status != MUSTER_OK) { /* room was reserved: ENOSPACE is as bad as any */
         mst_journal_break(journal, journal->disk.reason(journal->disk.ctx));
         return;
     }
     journal->offset += size;
     journal->bytes += size;
-    journal->used = 0;
+    journal->frame.used = 0;
 }
 
 /* ---- room again ---- */

@@ -8,7 +8,8 @@ enum { DIGITS = 10, FRAME_DURABLE = 8, HEAD_CRC = MST_FILE_HEAD - 4 };
 static const unsigned char magic[8] = {'M', 'U', 'S', 'T', 'E', 'R', 'L', '\n'};
 static const char *const endings[] = {[MST_FILE_JOURNAL] = ".journal",
                                       [MST_FILE_SNAPSHOT] = ".snapshot",
-                                      [MST_FILE_UNFINISHED] = ".snapshot.tmp"};
+                                      [MST_FILE_UNFINISHED] = ".snapshot.tmp",
+                                      [MST_FILE_RECORD] = ".record"};
 
 /* ---- numbers, the least byte first ---- */
 
@@ -45,29 +46,36 @@ void mst_file_name(char name[MST_FILE_NAME_ROOM], enum mst_file_kind kind, uint6
     memcpy(name + DIGITS, endings[kind], strlen(endings[kind]) + 1);
 }
 
-bool mst_file_name_read(const char *name, enum mst_file_kind *kind, uint64_t *sequence)
+static bool is_name_of(const char *name, enum mst_file_kind kind, uint64_t *sequence)
 {
-    size_t size = strlen(name);
+    size_t size = DIGITS + strlen(endings[kind]);
     uint64_t number = 0;
 
-    if (size <= DIGITS) {
-        return false;
-    }
     for (unsigned i = 0; i < DIGITS; i++) {
-        if (name[i] < '0' || name[i] > '9') {
+        if (name[i] < '0' || name[i] > '9') { /* also where it ends */
             return false;
         }
         number = number * 10 + (uint64_t)(name[i] - '0');
     }
+    *sequence = number;
+    return strlen(name) == size && memcmp(name + DIGITS, endings[kind], size - DIGITS) == 0 &&
+           number > 0 && number <= MST_SEQUENCE_MAX;
+}
+
+bool mst_file_name_read(const char *name, enum mst_file_kind *kind, uint64_t *sequence)
+{
     for (unsigned i = MST_FILE_JOURNAL; i <= MST_FILE_UNFINISHED; i++) {
-        if (strlen(endings[i]) == size - DIGITS &&
-            memcmp(name + DIGITS, endings[i], size - DIGITS) == 0) {
+        if (is_name_of(name, (enum mst_file_kind)i, sequence)) {
             *kind = (enum mst_file_kind)i;
-            *sequence = number;
-            return number > 0;
+            return true;
         }
     }
     return false;
+}
+
+bool mst_record_name_read(const char *name, uint64_t *sequence)
+{
+    return is_name_of(name, MST_FILE_RECORD, sequence);
 }
 
 /* ---- the head of a file ---- */
@@ -126,7 +134,8 @@ bool mst_record_read(struct mst_record *out, struct mst_slice *rest)
         return false;
     }
     body = get_u32(at);
-    if (body > rest->size - MST_RECORD_HEAD) {
+    if (body > rest->size - MST_RECORD_HEAD || mst_get_u64(at + 8) > MST_COUNTED_MAX ||
+        mst_get_u64(at + 16) > MST_COUNTED_MAX) {
         return false;
     }
     *out = (struct mst_record){.type = (enum mst_record_type)at[4],

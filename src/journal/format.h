@@ -22,8 +22,16 @@ enum {
     MST_FILE_NAME_ROOM = 48
 };
 
+/* More files than any service makes: behind them there are still names for the next ones. */
+#define MST_SEQUENCE_MAX UINT64_C(8999999999)
+
 /* UNFINISHED is no kind of a head: a snapshot has this name until it is whole. */
-enum mst_file_kind { MST_FILE_JOURNAL = 1, MST_FILE_SNAPSHOT = 2, MST_FILE_UNFINISHED = 3 };
+enum mst_file_kind {
+    MST_FILE_JOURNAL = 1,
+    MST_FILE_SNAPSHOT = 2,
+    MST_FILE_UNFINISHED = 3,
+    MST_FILE_RECORD = 4 /* all that one service was fed; no journal */
+};
 
 enum mst_record_type {
     MST_RECORD_NONE = 0, /* the padding of a frame */
@@ -34,6 +42,8 @@ enum mst_record_type {
     MST_RECORD_REQUEST = 3, /* body: the request as a message of the schema */
     MST_RECORD_CLOSE = 4,
     MST_RECORD_TICK = 5,
+    MST_RECORD_HOLD = 6, /* the core is held; body: why; empty: it is let go. In no journal: what
+                            it goes on with then is a snapshot */
 
     /* of the journal itself */
     MST_RECORD_CONTINUE = 16, /* the first of a file that goes on from the one before; body: how
@@ -41,12 +51,22 @@ enum mst_record_type {
     MST_RECORD_BASE = 17,     /* the first of a file that means nothing without its snapshot */
     MST_RECORD_ENDED = 18,    /* the journal was given up: what came after is in no file */
 
+    /* of a record, which has the snapshot it begins with, if any, behind the first */
+    MST_RECORD_BEGUN = 19,   /* the first; body: the time of day in ns since 1970, and as RESUME */
+    MST_RECORD_STOPPED = 20, /* the last, of a service that stopped in order; body: the digest of
+                                the state, and the count of inputs */
+
     /* of a snapshot */
     MST_RECORD_PART = 32,
     MST_RECORD_WHOLE = 33 /* the last; body: the bytes of all parts; conn: the largest ever used */
 };
 
-#define MST_RECORD_REFUSED 1u /* flag of a REQUEST: it was refused for want of room */
+/* Flags of a REQUEST. The first is in a record that of an OPEN too. */
+#define MST_RECORD_REFUSED 1u  /* for want of room */
+#define MST_RECORD_WORDLESS 2u /* carried out without its text, for which there was no memory */
+
+/* No service comes so far in nanoseconds or connections, and what follows can still be counted. */
+#define MST_COUNTED_MAX (UINT64_MAX / 2)
 
 struct mst_file_head {
     enum mst_file_kind kind;
@@ -69,8 +89,9 @@ void mst_put_u64(unsigned char *at, uint64_t value);
 /* "0000000007.journal" */
 void mst_file_name(char name[MST_FILE_NAME_ROOM], enum mst_file_kind kind, uint64_t sequence);
 
-/* False: no name of ours. */
+/* False: no name of a journal's; a record, which may lie in the same folder, is none. */
 bool mst_file_name_read(const char *name, enum mst_file_kind *kind, uint64_t *sequence);
+bool mst_record_name_read(const char *name, uint64_t *sequence);
 
 void mst_file_head_write(unsigned char at[MST_FILE_HEAD], const struct mst_crc *crc,
                          const struct mst_file_head *head);

@@ -22,6 +22,12 @@ static muster_status no_memory(struct muster_error *err)
     return MUSTER_ENOMEM;
 }
 
+static void heard_by_nobody(void *ctx, const struct mst_input *input)
+{
+    (void)ctx;
+    (void)input;
+}
+
 static struct mst_journal *new_journal(const struct mst_disk *disk,
                                        const struct mst_journal_config *config,
                                        const struct mst_mem *mem)
@@ -32,7 +38,10 @@ static struct mst_journal *new_journal(const struct mst_disk *disk,
         return NULL;
     }
     journal->mem = *mem;
-    journal->disk = *disk;
+    if (disk) {
+        journal->disk = *disk;
+    }
+    journal->listener.heard = heard_by_nobody;
     journal->config = *config;
     if (config->chunk_bytes == 0) {
         journal->config.chunk_bytes = CHUNK_BYTES;
@@ -46,13 +55,28 @@ static struct mst_journal *new_journal(const struct mst_disk *disk,
     journal->due_at = journal->config.records_max;
     journal->due_bytes = journal->config.bytes_max;
     journal->file = MST_NO_FILE;
-    journal->room = MST_JOURNAL_BUFFER;
-    journal->frame = mem->alloc(mem->ctx, MST_FRAME_HEAD + journal->room + MST_FRAME_ALIGN);
+    (void)mst_gather_init(&journal->frame, mem, MST_JOURNAL_BUFFER);
     journal->part = mem->alloc(mem->ctx, MST_FRAME_HEAD + MST_RECORD_HEAD + MST_SNAPSHOT_PART +
                                              MST_FRAME_ALIGN);
     mst_crc_init(&journal->crc);
     mst_native_request_bytes_init(&journal->request, &journal->mem);
     return journal;
+}
+
+/* Without a disk: nothing is kept, as after the end of a journal that was given up. */
+static muster_status begin_unkept(struct mst_journal *journal, struct muster_error *err)
+{
+    muster_status status = mst_core_new(&journal->core, &journal->config.core, &journal->mem);
+    struct mst_text text;
+
+    journal->state = MST_JOURNAL_ENDED;
+    if (status != MUSTER_OK && err) {
+        text = mst_text_in(err->text, sizeof err->text);
+        err->status = status;
+        err->os_errno = 0;
+        mst_text_add(&text, "cannot make the service: out of memory or invalid limits");
+    }
+    return status;
 }
 
 muster_status mst_journal_open(struct mst_journal **out, struct mst_core **core,
@@ -62,8 +86,8 @@ muster_status mst_journal_open(struct mst_journal **out, struct mst_core **core,
     struct mst_journal *journal = new_journal(disk, config, mem);
     muster_status status = MUSTER_ENOMEM;
 
-    if (journal && journal->frame && journal->part) {
-        status = mst_journal_recover(journal, err);
+    if (journal && journal->frame.bytes && journal->part) {
+        status = disk ? mst_journal_recover(journal, err) : begin_unkept(journal, err);
     } else {
         (void)no_memory(err);
     }
@@ -91,7 +115,7 @@ void mst_journal_free(struct mst_journal *journal)
         journal->disk.close(journal->disk.ctx, journal->file);
     }
     mst_native_request_bytes_fini(&journal->request);
-    mst_mem_release(&mem, journal->frame);
+    mst_gather_fini(&journal->frame, &mem);
     mst_mem_release(&mem, journal->part);
     mst_mem_release(&mem, journal);
 }
@@ -99,6 +123,11 @@ void mst_journal_free(struct mst_journal *journal)
 const struct mst_journal_recovered *mst_journal_recovery(const struct mst_journal *journal)
 {
     return &journal->recovered;
+}
+
+bool mst_journal_fresh(const struct mst_journal *journal)
+{
+    return journal->recovered.snapshot == 0 || journal->recovered.lost;
 }
 
 uint64_t mst_journal_time_ns(const struct mst_journal *journal)
@@ -121,6 +150,25 @@ const char *mst_journal_trouble(const struct mst_journal *journal)
     return journal->state == MST_JOURNAL_BROKEN ? journal->why : mst_journal_held(journal);
 }
 
+/* ---- who listens ---- */
+
+void mst_journal_listen(struct mst_journal *journal, const struct mst_input_listener *listener)
+{
+    journal->listener = *listener;
+}
+
+static void tell(const struct mst_journal *journal, const struct mst_input *input)
+{
+    journal->listener.heard(journal->listener.ctx, input);
+}
+
+void mst_journal_hold_core(struct mst_journal *journal, const char *why)
+{
+    mst_core_hold(journal->core, why);
+    tell(journal,
+         &(struct mst_input){.type = MST_RECORD_HOLD, .now_ns = journal->now_ns, .why = why});
+}
+
 /* ---- inputs ----
  *
  * A record is prepared before the core is fed, because then it can still be refused; whether it
@@ -128,8 +176,7 @@ const char *mst_journal_trouble(const struct mst_journal *journal)
 
 static void keep(struct mst_journal *journal, const struct mst_record *record, size_t body_size)
 {
-    mst_record_head_write(journal->frame + MST_FRAME_HEAD + journal->used, record, body_size);
-    journal->used += MST_RECORD_HEAD + body_size;
+    mst_gather_keep(&journal->frame, record, body_size);
     journal->records++;
 }
 
@@ -166,6 +213,10 @@ muster_status mst_journal_conn_open(struct mst_journal *journal, uint64_t now_ns
     if (lasts(journal) && recorded && status == MUSTER_OK) {
         keep(journal, &record, 0);
     }
+    tell(journal, &(struct mst_input){.type = MST_RECORD_OPEN,
+                                      .flags = status != MUSTER_OK ? MST_RECORD_REFUSED : 0,
+                                      .now_ns = now_ns,
+                                      .conn = conn});
     return status;
 }
 
@@ -178,6 +229,7 @@ void mst_journal_conn_close(struct mst_journal *journal, uint64_t now_ns, struct
     if (lasts(journal) && recorded) {
         keep(journal, &record, 0);
     }
+    tell(journal, &(struct mst_input){.type = MST_RECORD_CLOSE, .now_ns = now_ns, .conn = conn});
 }
 
 void mst_journal_tick(struct mst_journal *journal, uint64_t now_ns)
@@ -189,6 +241,7 @@ void mst_journal_tick(struct mst_journal *journal, uint64_t now_ns)
     if (lasts(journal) && recorded) {
         keep(journal, &record, 0);
     }
+    tell(journal, &(struct mst_input){.type = MST_RECORD_TICK, .now_ns = now_ns});
     mst_journal_retry(journal, now_ns);
 }
 
@@ -242,9 +295,14 @@ muster_status mst_journal_request(struct mst_journal *journal, uint64_t now_ns,
     status = mst_core_request(journal->core, now_ns, conn, request);
     /* Without memory even for a refusal it was admitted all the same. */
     if (lasts(journal) && at) {
-        record.flags = mst_core_refused(journal->core) ? MST_RECORD_REFUSED : 0;
+        record.flags = mst_input_flags(journal->core);
         keep(journal, &record, size);
     }
+    tell(journal, &(struct mst_input){.type = MST_RECORD_REQUEST,
+                                      .flags = mst_input_flags(journal->core),
+                                      .now_ns = now_ns,
+                                      .conn = conn,
+                                      .request = request});
     return status;
 }
 

@@ -31,6 +31,7 @@
 #include "base/mem.h"
 #include "core/core.h"
 #include "journal/disk.h"
+#include "journal/input.h"
 #include "muster/status.h"
 
 struct mst_journal;
@@ -57,7 +58,9 @@ struct mst_journal_recovered {
 };
 
 /* Recovers the core from the files, and begins the next file. ENOMEM; EFAILED: it cannot be
- * recovered, or not be written; `err` says which file and where. Nothing is removed then. */
+ * recovered, or not be written; `err` says which file and where. Nothing is removed then.
+ * `disk` NULL: the core begins anew and nothing is kept, from the first input on; so there is one
+ * way into a core, whether its state outlives the process or not. */
 muster_status mst_journal_open(struct mst_journal **out, struct mst_core **core,
                                const struct mst_disk *disk, const struct mst_journal_config *config,
                                const struct mst_mem *mem, struct muster_error *err);
@@ -66,8 +69,13 @@ muster_status mst_journal_open(struct mst_journal **out, struct mst_core **core,
 void mst_journal_free(struct mst_journal *journal);
 
 const struct mst_journal_recovered *mst_journal_recovery(const struct mst_journal *journal);
+bool mst_journal_fresh(const struct mst_journal *journal);         /* there was no state */
 uint64_t mst_journal_time_ns(const struct mst_journal *journal);   /* where core time goes on */
 uint64_t mst_journal_last_conn(const struct mst_journal *journal); /* no new one below it */
+
+/* From now on each input of the core is heard, after it: those below, and that it is held and let
+ * go. One listener; it must not call back. */
+void mst_journal_listen(struct mst_journal *journal, const struct mst_input_listener *listener);
 
 /* ---- inputs: as those of core.h ---- */
 

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "core/snapshot.h"
 #include "journal/format.h"
+#include "journal/gather.h"
 #include "journal/journal.h"
 #include "wire/native/request_bytes.h"
 
@@ -34,6 +35,7 @@ struct mst_journal {
     struct mst_core *core;
     struct mst_crc crc;
     struct mst_native_request_bytes request;
+    struct mst_input_listener listener;
     enum mst_journal_state state;
 
     /* The file that is written. */
@@ -43,9 +45,7 @@ struct mst_journal {
     uint64_t reserved; /* bytes it can have without asking for room */
     uint64_t durable;  /* bytes that a sync has covered */
 
-    /* The frame that is gathered: room for its head, the records, room to align. */
-    unsigned char *frame;
-    size_t used, room; /* of the payload */
+    struct mst_gather frame; /* that is gathered */
     enum mst_weight weight;
 
     uint64_t now_ns;    /* of the last record */
@@ -55,7 +55,6 @@ struct mst_journal {
     uint64_t due_at;    /* as many records make a snapshot due */
     uint64_t due_bytes;
     uint64_t retry_ns;                     /* when room is looked for again */
-    uint64_t oldest;                       /* file there may be */
     uint64_t snapshot;                     /* that is being written; 0: none */
     uint64_t records_before, bytes_before; /* that one makes unnecessary */
     unsigned char *part;                   /* MST_SNAPSHOT_PART and a frame around it */
@@ -68,6 +67,9 @@ struct mst_journal {
 
 /* EFAILED, with one line: it is broken. */
 muster_status mst_journal_verdict(const struct mst_journal *journal, struct muster_error *err);
+
+/* The core stands still, or goes on; that too is heard. */
+void mst_journal_hold_core(struct mst_journal *journal, const char *why);
 
 /* ---- file.c ---- */
 

@@ -14,7 +14,7 @@ struct found {
     struct mst_journal *journal;
     uint64_t snapshots[FILES_MAX], journals[FILES_MAX];
     size_t snapshot_count, journal_count;
-    uint64_t first, last; /* numbers of any kind; 0: there is none */
+    uint64_t last; /* number of any kind; 0: there is none */
     bool too_many;
 };
 
@@ -32,7 +32,8 @@ struct recovery {
     struct muster_error *err, scratch;
     struct found *found;
     struct content now, next;
-    bool ended; /* an ENDED record was met */
+    bool ended;                        /* an ENDED record was met */
+    char other[MST_FILE_VERSION_ROOM]; /* kept a whole snapshot that cannot be read; empty: none */
 };
 
 /* ---- errors ---- */
@@ -110,7 +111,6 @@ static void on_name(void *ctx, const char *name)
     if (!mst_file_name_read(name, &kind, &sequence)) {
         return;
     }
-    found->first = found->first == 0 || sequence < found->first ? sequence : found->first;
     found->last = sequence > found->last ? sequence : found->last;
     switch (kind) {
     case MST_FILE_JOURNAL:
@@ -119,8 +119,9 @@ static void on_name(void *ctx, const char *name)
     case MST_FILE_SNAPSHOT:
         add(found->snapshots, &found->snapshot_count, sequence, &found->too_many);
         break;
-    case MST_FILE_UNFINISHED:
-        break; /* in nobody's way, and removed with its neighbours */
+    case MST_FILE_UNFINISHED: /* in nobody's way, and removed with its neighbours */
+    case MST_FILE_RECORD:     /* no name of a journal's */
+        break;
     }
 }
 
@@ -188,6 +189,7 @@ static muster_status build(struct recovery *recovery, uint64_t sequence)
     struct content *content = &recovery->now;
     struct mst_frame_reader reader = reader_of(recovery, content, sequence);
     struct mst_slice payload;
+    muster_status status;
     size_t total = 0;
 
     while (content->headed && mst_frame_next(&reader, &payload) == MST_FRAME_WHOLE) {
@@ -202,8 +204,13 @@ static muster_status build(struct recovery *recovery, uint64_t sequence)
             }
             journal->now_ns = record.now_ns;
             journal->last_conn = record.conn;
-            return mst_core_load(&journal->core, mst_slice_of(content->bytes, total),
-                                 &journal->config.core, &journal->mem);
+            status =
+                mst_core_load(&journal->core, record.now_ns, mst_slice_of(content->bytes, total),
+                              &journal->config.core, &journal->mem);
+            if (status == MUSTER_EPROTO && recovery->other[0] == '\0') {
+                memcpy(recovery->other, content->head.version, sizeof recovery->other);
+            }
+            return status == MUSTER_EINVAL ? MUSTER_EPROTO : status; /* of a time to come */
         }
         if (record.type != MST_RECORD_PART) {
             return MUSTER_EPROTO;
@@ -247,164 +254,6 @@ static muster_status begin_with_snapshot(struct recovery *recovery)
 
 /* ---- replay ---- */
 
-static void drain(struct mst_core *core)
-{
-    const struct mst_effect *effect;
-
-    while ((effect = mst_core_next(core))) {
-        mst_core_done(core, effect);
-    }
-}
-
-static muster_status replay_request(struct mst_journal *journal, const struct mst_record *record)
-{
-    const struct mst_conn conn = {.id = record->conn};
-    struct mst_request request;
-    muster_status status = mst_native_request_read(&journal->request, record->body, &request);
-
-    if (status != MUSTER_OK) {
-        return status;
-    }
-    if (record->flags & MST_RECORD_REFUSED) {
-        mst_core_request_refused(journal->core, record->now_ns, conn, &request);
-        return MUSTER_OK;
-    }
-    status = mst_core_request(journal->core, record->now_ns, conn, &request);
-    return status == MUSTER_OK && mst_core_refused(journal->core) ? MUSTER_ENOMEM : status;
-}
-
-/* A RESUME: lease, count of the limits, and each limit as its value, the size of its name, its
- * name. By name, so that a row of settings.def may be added, removed or moved. */
-#define LIMIT_VALUE_SERVICE(name)
-#define LIMIT_VALUE_CLIENT(name)
-#define LIMIT_VALUE_RUN(name)
-#define LIMIT_VALUE_RESTART(name)
-#define LIMIT_VALUE_LIMIT(name) {#name, sizeof #name - 1, offsetof(struct mst_limits, name)},
-#define X(scope, name, unit, default_value, least, most, help) LIMIT_VALUE_##scope(name)
-
-static const struct limit {
-    const char *name;
-    size_t name_size, place;
-} limits[] = {
-#include "msg/settings.def"
-};
-
-#undef X
-
-#define LIMIT_COUNT (sizeof limits / sizeof limits[0])
-
-enum { LIMIT_HEAD = 9, RESUME_HEAD = 16 };
-
-static uint64_t *limit_of(struct mst_core_config *config, const struct limit *limit)
-{
-    return (uint64_t *)(void *)((unsigned char *)&config->limits + limit->place);
-}
-
-static size_t config_bytes(void)
-{
-    size_t size = RESUME_HEAD;
-
-    for (size_t i = 0; i < LIMIT_COUNT; i++) {
-        size += LIMIT_HEAD + limits[i].name_size;
-    }
-    return size;
-}
-
-static void put_config(unsigned char *at, struct mst_core_config config)
-{
-    mst_put_u64(at, config.lease_ns);
-    mst_put_u64(at + 8, LIMIT_COUNT);
-    at += RESUME_HEAD;
-    for (size_t i = 0; i < LIMIT_COUNT; i++) {
-        mst_put_u64(at, *limit_of(&config, &limits[i]));
-        at[8] = (unsigned char)limits[i].name_size;
-        memcpy(at + LIMIT_HEAD, limits[i].name, limits[i].name_size);
-        at += LIMIT_HEAD + limits[i].name_size;
-    }
-}
-
-static const struct limit *find_limit(const unsigned char *name, size_t size)
-{
-    for (size_t i = 0; i < LIMIT_COUNT; i++) {
-        if (limits[i].name_size == size && memcmp(limits[i].name, name, size) == 0) {
-            return &limits[i];
-        }
-    }
-    return NULL;
-}
-
-/* What that version did not know is as we are told now. False: it is damaged, or obeyed a limit
- * that we do not know. */
-static bool get_config(struct mst_slice body, struct mst_core_config *config)
-{
-    const unsigned char *at = body.data;
-    size_t left = body.size;
-    uint64_t count;
-
-    if (left < RESUME_HEAD) {
-        return false;
-    }
-    config->lease_ns = mst_get_u64(at);
-    count = mst_get_u64(at + 8);
-    at += RESUME_HEAD;
-    left -= RESUME_HEAD;
-    for (; count > 0; count--) {
-        const struct limit *limit;
-
-        if (left < LIMIT_HEAD || left - LIMIT_HEAD < at[8]) {
-            return false;
-        }
-        limit = find_limit(at + LIMIT_HEAD, at[8]);
-        if (!limit) {
-            return false;
-        }
-        *limit_of(config, limit) = mst_get_u64(at);
-        left -= LIMIT_HEAD + limit->name_size;
-        at += LIMIT_HEAD + limit->name_size;
-    }
-    return left == 0;
-}
-
-static muster_status replay_input(struct mst_journal *journal, const struct mst_record *record)
-{
-    const struct mst_conn conn = {.id = record->conn};
-    struct mst_core_config config = journal->config.core;
-    muster_status status = MUSTER_OK;
-
-    switch (record->type) {
-    case MST_RECORD_RESUME:
-        if (!get_config(record->body, &config)) {
-            return MUSTER_EPROTO;
-        }
-        status = mst_core_resume(journal->core, record->now_ns, &config);
-        break;
-    case MST_RECORD_OPEN:
-        if (conn.id > journal->last_conn) {
-            journal->last_conn = conn.id;
-        }
-        status = mst_core_open(journal->core, record->now_ns, conn);
-        break;
-    case MST_RECORD_REQUEST:
-        status = replay_request(journal, record);
-        break;
-    case MST_RECORD_CLOSE:
-        mst_core_close(journal->core, record->now_ns, conn);
-        break;
-    case MST_RECORD_TICK:
-        mst_core_tick(journal->core, record->now_ns);
-        break;
-    case MST_RECORD_NONE:
-    case MST_RECORD_CONTINUE:
-    case MST_RECORD_BASE:
-    case MST_RECORD_ENDED:
-    case MST_RECORD_PART:
-    case MST_RECORD_WHOLE:
-        return MUSTER_EPROTO;
-    }
-    drain(journal->core);
-    return status;
-}
-
 static muster_status other_rules(struct recovery *recovery)
 {
     struct mst_text text = begin_error(recovery, MUSTER_EFAILED);
@@ -436,7 +285,10 @@ static muster_status replay_record(struct recovery *recovery, const struct mst_r
     if (record->now_ns < journal->now_ns) {
         return damaged(recovery, &recovery->now, offset, ": its time goes backwards");
     }
-    status = replay_input(journal, record);
+    status = mst_input_again(journal->core, &journal->request, record, &journal->config.core);
+    if (record->type == MST_RECORD_OPEN && record->conn > journal->last_conn) {
+        journal->last_conn = record->conn;
+    }
     if (status == MUSTER_ENOMEM || status == MUSTER_ELIMIT) {
         return fail(recovery, "out of memory while its requests were done again; more memory is "
                               "needed than the service had before");
@@ -621,6 +473,19 @@ static muster_status replay_all(struct recovery *recovery)
     return status;
 }
 
+/* Its checksums are right, so it is not damaged. */
+static muster_status other_form(struct recovery *recovery)
+{
+    struct mst_text text = begin_error(recovery, MUSTER_EFAILED);
+
+    mst_text_add(&text, "its snapshot was kept by muster ");
+    mst_text_slice(&text, mst_slice_text(recovery->other));
+    mst_text_add(&text,
+                 ", and this one cannot read it; go on with that version, or move the folder "
+                 "away to begin without it");
+    return MUSTER_EFAILED;
+}
+
 /* What lies behind the files that were used means nothing: files that never got their snapshot. Or
  * else something between is missing. */
 static muster_status nothing_is_left(struct recovery *recovery)
@@ -629,6 +494,9 @@ static muster_status nothing_is_left(struct recovery *recovery)
     uint64_t used = recovery->journal->sequence;
 
     if (found->snapshot_count > 0 && found->snapshots[found->snapshot_count - 1] > used) {
+        if (recovery->other[0] != '\0') {
+            return other_form(recovery);
+        }
         return fail(recovery, "its newest snapshot is damaged, and no older one can take its "
                               "place; put back a whole copy, or move the folder away to begin "
                               "without it");
@@ -713,7 +581,8 @@ static muster_status resume(struct recovery *recovery)
 {
     struct mst_journal *journal = recovery->journal;
     const struct mst_record record = {.type = MST_RECORD_RESUME, .now_ns = journal->now_ns};
-    unsigned char *at = mst_journal_record_room(journal, MST_RECORD_HEAD + config_bytes());
+    size_t body = mst_input_config_bytes();
+    unsigned char *at = mst_journal_record_room(journal, MST_RECORD_HEAD + body);
     muster_status status;
 
     journal->recovered.digest = mst_core_kept_digest(journal->core);
@@ -722,11 +591,10 @@ static muster_status resume(struct recovery *recovery)
         return status == MUSTER_EINVAL ? fail(recovery, "the limits make no sense")
                                        : no_memory(recovery);
     }
-    drain(journal->core);
-    mst_record_head_write(at, &record, config_bytes());
-    put_config(at + MST_RECORD_HEAD, journal->config.core);
+    mst_input_drain(journal->core);
+    mst_input_config_write(at + MST_RECORD_HEAD, &journal->config.core);
     if (journal->state == MST_JOURNAL_KEEPS) {
-        journal->used += MST_RECORD_HEAD + config_bytes();
+        mst_gather_keep(&journal->frame, &record, body);
     }
     journal->weight = MST_WEIGHT_PROMISE;
     (void)mst_core_weigh(journal->core);
@@ -745,7 +613,6 @@ static muster_status recover_with(struct recovery *recovery)
     if (recovery->found->too_many) {
         return fail(recovery, "there are too many files");
     }
-    journal->oldest = recovery->found->first;
     status = begin_with_snapshot(recovery);
     if (status == MUSTER_OK) {
         status = journal->core ? replay_all(recovery) : MUSTER_OK;

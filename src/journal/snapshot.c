@@ -177,23 +177,34 @@ muster_status mst_journal_snapshot_release(struct mst_journal *journal)
     if (saving.status != MUSTER_OK) {
         return finish(&saving);
     }
-    mst_core_hold(journal->core, NULL);
+    mst_journal_hold_core(journal, NULL);
     status = write_all(&saving);
     return status == MUSTER_ENOSPACE ? MUSTER_EFAILED : status;
 }
 
+struct older {
+    const struct mst_disk *disk;
+    uint64_t than;
+};
+
+static void remove_older(void *ctx, const char *name)
+{
+    const struct older *older = ctx;
+    enum mst_file_kind kind;
+    uint64_t sequence;
+
+    if (mst_file_name_read(name, &kind, &sequence) && sequence < older->than) {
+        (void)older->disk->remove(older->disk->ctx, name);
+    }
+}
+
+/* Those that are there, for there may be any gap between their numbers. What cannot be removed now
+ * is in nobody's way. */
 void mst_journal_remove_before(struct mst_journal *journal, uint64_t sequence)
 {
-    char name[MST_FILE_NAME_ROOM];
+    struct older older = {.disk = &journal->disk, .than = sequence};
 
-    for (; journal->oldest < sequence; journal->oldest++) {
-        mst_file_name(name, MST_FILE_SNAPSHOT, journal->oldest);
-        (void)journal->disk.remove(journal->disk.ctx, name);
-        mst_file_name(name, MST_FILE_UNFINISHED, journal->oldest);
-        (void)journal->disk.remove(journal->disk.ctx, name);
-        mst_file_name(name, MST_FILE_JOURNAL, journal->oldest);
-        (void)journal->disk.remove(journal->disk.ctx, name);
-    }
+    (void)journal->disk.list(journal->disk.ctx, remove_older, &older);
 }
 
 bool mst_journal_snapshot_due(const struct mst_journal *journal)
@@ -259,7 +270,7 @@ muster_status mst_journal_stop(struct mst_journal *journal, struct muster_error 
     if (status == MUSTER_OK) {
         if (journal->state == MST_JOURNAL_HOLDS) {
             first = MST_RECORD_BASE;
-            mst_core_hold(journal->core, NULL);
+            mst_journal_hold_core(journal, NULL);
         }
         status = mst_journal_next_file(journal, journal->sequence + 1, first);
     }

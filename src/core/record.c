@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/record.h"
+
+#include "core/job.h"
+#include "core/node.h"
+
+static uint64_t since_ms(const struct mst_job *job, uint64_t then_ns)
+{
+    return (job->core->now_ns - then_ns) / MST_MS_NS;
+}
+
+/* ---- keeping ---- */
+
+bool mst_records_sane(const struct mst_records *records)
+{
+    uint64_t kept = records->total < MST_NAMES_MAX ? records->total : MST_NAMES_MAX;
+
+    return records->count == kept && (records->generation != 0 || records->total == 0);
+}
+
+static void add(struct mst_member *member, const struct mst_loss *told, bool gone)
+{
+    struct mst_job *job = member->job;
+    struct mst_records *records = &job->records;
+    const struct mst_seat *seat = &member->seat;
+
+    records->total++;
+    if (records->count == MST_NAMES_MAX) {
+        return;
+    }
+    records->first[records->count++] = (struct mst_record){
+        .cause = told->cause,
+        .code = told->code,
+        .at_ns = job->core->now_ns,
+        .told_by = told->told_by,
+        .gone = gone,
+        .index = member->index,
+        .rank = seat->rank,
+        .incarnation = seat->incarnation,
+        .pid = seat->pid,
+        .agent = seat->agent,
+        .losses = member->losses,
+        .host = mst_blob_keep(seat->host),
+        .text = mst_blob_keep(told->text),
+    };
+}
+
+void mst_record_fault(struct mst_member *member, const struct mst_loss *told)
+{
+    add(member, told, false);
+}
+
+void mst_record_gone(struct mst_member *member, const struct mst_loss *told)
+{
+    add(member, told, true);
+}
+
+static bool awaits_cause(const struct mst_record *record, const struct mst_session *teller,
+                         const struct mst_request *request)
+{
+    return record->gone && record->cause == MST_CAUSE_GONE &&
+           record->index == request->lost.index && record->pid == request->lost.pid &&
+           mst_node_speaks(teller, record->agent, mst_blob_slice(record->host));
+}
+
+static void refine(struct mst_records *records, const struct mst_session *teller,
+                   const struct mst_request *request, const struct mst_loss *loss)
+{
+    for (uint32_t i = 0; i < records->count; i++) {
+        struct mst_record *record = &records->first[i];
+
+        if (awaits_cause(record, teller, request)) {
+            record->cause = loss->cause;
+            record->code = loss->code;
+            mst_blob_drop(&teller->core->mem, record->text);
+            record->text = mst_blob_keep(loss->text);
+        }
+    }
+}
+
+static bool cause_known(const struct mst_records *records)
+{
+    return records->count == 0 || records->first[0].cause != MST_CAUSE_GONE;
+}
+
+void mst_record_refine(const struct mst_session *teller, const struct mst_request *request,
+                       const struct mst_loss *loss)
+{
+    struct mst_job *job = teller->job;
+
+    if (loss->cause == MST_CAUSE_GONE) {
+        return;
+    }
+    refine(&job->records, teller, request, loss);
+    refine(&job->last_records, teller, request, loss);
+    if (cause_known(&job->last_records)) {
+        mst_record_count(job);
+    }
+}
+
+/* ---- the end of a generation ---- */
+
+static void drop(struct mst_job *job, struct mst_records *records)
+{
+    for (uint32_t i = 0; i < records->count; i++) {
+        mst_blob_drop(&job->core->mem, records->first[i].host);
+        mst_blob_drop(&job->core->mem, records->first[i].text);
+    }
+    *records = (struct mst_records){0};
+}
+
+void mst_record_count(struct mst_job *job)
+{
+    const struct mst_records *last = &job->last_records;
+
+    if (job->restart_uncounted) {
+        job->restart_uncounted = false;
+        job->counts.restarts[last->count > 0 ? last->first[0].cause : MST_CAUSE_NONE]++;
+    }
+}
+
+void mst_record_seal(struct mst_job *job, bool restarted)
+{
+    mst_record_count(job); /* the one before */
+    drop(job, &job->last_records);
+    job->last_records = job->records;
+    job->fault_count += job->records.total > 0;
+    job->records =
+        (struct mst_records){.generation = job->generation, .begun_ns = job->core->now_ns};
+    /* A death is often told before its cause, as with losses: member.c. */
+    job->restart_uncounted = restarted;
+    if (cause_known(&job->last_records)) {
+        mst_record_count(job);
+    }
+}
+
+void mst_record_clear(struct mst_job *job)
+{
+    mst_record_count(job);
+    drop(job, &job->records);
+    drop(job, &job->last_records);
+    job->fault_count = 0;
+}
+
+/* ---- telling ---- */
+
+const struct mst_record *mst_record_first(const struct mst_job *job)
+{
+    return job->records.count > 0 ? &job->records.first[0] : NULL;
+}
+
+static enum mst_state state_of(const struct mst_record *record)
+{
+    if (!record->gone) {
+        return MST_PRESENT;
+    }
+    return record->cause == MST_CAUSE_LEFT ? MST_LEFT : MST_STATE_LOST;
+}
+
+struct mst_who mst_record_who(const struct mst_job *job, const struct mst_record *record)
+{
+    return (struct mst_who){
+        .index = record->index,
+        .rank = record->rank,
+        .incarnation = record->incarnation,
+        .role = MST_ROLE_RANK,
+        .state = state_of(record),
+        .cause = record->cause,
+        .code = record->code,
+        .losses = record->losses,
+        .heard_ms = since_ms(job, record->at_ns),
+        .pid = record->pid,
+        .host = mst_blob_slice(record->host),
+        .node = record->agent,
+    };
+}
+
+uint32_t mst_record_after_ms(const struct mst_records *records, uint64_t at_ns)
+{
+    uint64_t ms = (at_ns - records->begun_ns) / MST_MS_NS;
+
+    return ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
+}
+
+uint32_t mst_record_total(const struct mst_records *records)
+{
+    return records->total < UINT32_MAX ? (uint32_t)records->total : UINT32_MAX;
+}
+
+uint64_t mst_record_age_ms(const struct mst_job *job)
+{
+    return job->records.generation != 0 ? since_ms(job, job->records.begun_ns) : 0;
+}
+
+void mst_record_fill(const struct mst_job *job, const struct mst_records *records,
+                     const struct mst_record *record, struct mst_item *item)
+{
+    item->who = mst_record_who(job, record);
+    item->value = mst_blob_slice(record->text);
+    item->number = records->generation;
+    item->arrived = mst_record_after_ms(records, record->at_ns);
+    item->expected = record->told_by;
+}
+
+bool mst_record_belongs(const struct mst_job *job, const struct mst_view *view, bool stood)
+{
+    return (stood || view->rank != MST_RANK_NONE) && view->generation == job->records.generation;
+}
