@@ -49,11 +49,15 @@ muster_status mst_client_new(struct mst_client **out, const struct mst_client_co
     client->prng.state = config->seed;
     client->endpoint_count = config->endpoint_count;
     client->backoff_ns = BACKOFF_MIN_NS;
+    client->soonest_ns = MST_CLIENT_NEVER;
     client->id_next = 1;
     client->view.rank = MST_RANK_NONE;
     client->view.index = config->open.index;
     mst_list_init(&client->calls);
+    mst_list_init(&client->writes);
     mst_list_init(&client->outbox);
+    mst_list_init(&client->patient);
+    mst_list_init(&client->sent);
     mst_list_init(&client->cancels);
     mst_list_init(&client->finished);
     mst_list_init(&client->orphans);
@@ -72,6 +76,7 @@ static void release_all(struct mst_client *client, struct mst_list *list)
         struct mst_client_call *call = call_of(link);
 
         mst_list_remove(&call->out);
+        mst_list_remove(&call->write);
         mst_list_remove(&call->cancel_out);
         mst_mem_release(&client->mem, call);
     }
@@ -93,11 +98,19 @@ void mst_client_free(struct mst_client *client)
 
 /* ---- calls ---- */
 
-static void uncount(struct mst_client *client, struct mst_client_call *call)
+static void uncount_open(struct mst_client *client)
 {
     client->call_count--;
+    if (client->call_count == 0) {
+        client->soonest_ns = MST_CLIENT_NEVER;
+    }
+}
+
+static void uncount(struct mst_client *client, struct mst_client_call *call)
+{
+    uncount_open(client);
     if (call->sent) {
-        client->sent_count--;
+        client->sent_count[call->kind]--;
         call->sent = false;
     }
 }
@@ -109,6 +122,7 @@ static void finish(struct mst_client *client, struct mst_client_call *call, must
     uncount(client, call);
     mst_list_remove(&call->link);
     mst_list_remove(&call->out);
+    mst_list_remove(&call->write);
     mst_list_remove(&call->cancel_out);
     call->status = status;
     call->reply = reply;
@@ -138,6 +152,7 @@ static void end(struct mst_client *client, muster_status status, const struct ms
         finish(client, call_of(link), of_calls, reply);
     }
     release_all(client, &client->orphans);
+    memset(client->sent_count, 0, sizeof(client->sent_count));
 }
 
 void mst_client_give_up(struct mst_client *client, uint64_t now_ns, muster_status status)
@@ -155,6 +170,23 @@ static struct mst_client_call *call_with_tag(struct mst_client *client, uint64_t
         }
     }
     return NULL;
+}
+
+static enum mst_client_kind kind_of(const struct mst_request *request)
+{
+    if (!mst_command_waits(request->command) ||
+        (request->command == MST_GET && !request->get.wait)) {
+        return MST_CLIENT_KIND_PROMPT;
+    }
+    return request->command == MST_ROUND || request->command == MST_JOIN ? MST_CLIENT_KIND_JOIN
+                                                                         : MST_CLIENT_KIND_WAIT;
+}
+
+static void queue(struct mst_client *client, struct mst_client_call *call)
+{
+    bool patient = call->kind == MST_CLIENT_KIND_WAIT;
+
+    mst_list_append(patient ? &client->patient : &client->outbox, &call->out);
 }
 
 muster_status mst_client_call(struct mst_client *client, uint64_t now_ns,
@@ -177,11 +209,15 @@ muster_status mst_client_call(struct mst_client *client, uint64_t now_ns,
     if (!call) {
         return MUSTER_ENOMEM;
     }
-    *call = (struct mst_client_call){
-        .tag = tag, .deadline_ns = deadline_ns, .give_up_ns = MST_CLIENT_NEVER};
+    *call = (struct mst_client_call){.kind = kind_of(request),
+                                     .place = client->place_next++,
+                                     .tag = tag,
+                                     .deadline_ns = deadline_ns,
+                                     .give_up_ns = MST_CLIENT_NEVER};
     mst_copy_into(&call->request, request, call->room);
     mst_list_append(&client->calls, &call->link);
-    mst_list_append(&client->outbox, &call->out);
+    queue(client, call);
+    client->soonest_ns = sooner(client->soonest_ns, deadline_ns);
     client->call_count++;
     return MUSTER_OK;
 }
@@ -223,9 +259,15 @@ void mst_client_drop(struct mst_client *client, uint64_t now_ns, uint64_t tag)
         mst_command_waits(call->request.command)) {
         mst_client_ask_to_stop(client, call);
     }
-    uncount(client, call);
     mst_list_remove(&call->link);
     mst_list_remove(&call->out);
+    mst_list_remove(&call->write);
+    if (call->sent && call->kind == MST_CLIENT_KIND_WAIT) {
+        uncount_open(client); /* it keeps its place at the service until that has answered */
+        mst_list_append(&client->orphans, &call->link);
+        return;
+    }
+    uncount(client, call);
     if (mst_list_linked(&call->cancel_out)) {
         mst_list_append(&client->orphans, &call->link);
     } else {
@@ -258,7 +300,8 @@ uint64_t mst_client_silence_ns(const struct mst_client *client)
  * only their answers move the window; then the rest. */
 static void queue_again(struct mst_client *client)
 {
-    while (mst_list_take(&client->outbox)) {
+    while (mst_list_take(&client->outbox) || mst_list_take(&client->patient) ||
+           mst_list_take(&client->sent)) {
     }
     for (int writes = 1; writes >= 0; writes--) {
         MST_LIST_EACH(link, following, &client->calls)
@@ -266,7 +309,7 @@ static void queue_again(struct mst_client *client)
             struct mst_client_call *call = call_of(link);
 
             if (call->numbered == (writes == 1)) {
-                mst_list_append(&client->outbox, &call->out);
+                queue(client, call);
             }
         }
     }
@@ -295,7 +338,7 @@ static void offline(struct mst_client *client)
             finish(client, call, MUSTER_ETIMEDOUT, NULL);
         }
     }
-    client->sent_count = 0;
+    memset(client->sent_count, 0, sizeof(client->sent_count));
     queue_again(client);
 }
 
@@ -336,7 +379,8 @@ static void see_view(struct mst_client *client, const struct mst_view *view)
     }
     if (view->generation != mine->generation || view->size != mine->size ||
         view->rank != mine->rank || view->index != mine->index ||
-        view->incarnation != mine->incarnation || view->attention != mine->attention) {
+        view->incarnation != mine->incarnation || view->attention != mine->attention ||
+        view->spare != mine->spare || view->ordered != mine->ordered) {
         client->attention_due = true;
     }
     *mine = *view;
@@ -359,20 +403,36 @@ static void renewed(struct mst_client *client, uint64_t sent_ns)
     }
 }
 
+static void keep_who(struct mst_who *out, char host[MST_CLIENT_HOST_ROOM],
+                     const struct mst_who *who)
+{
+    size_t size = who->host.size < MST_CLIENT_HOST_ROOM ? who->host.size : MST_CLIENT_HOST_ROOM;
+
+    *out = *who;
+    if (size > 0) {
+        memcpy(host, who->host.data, size);
+    }
+    out->host = mst_slice_of(host, size);
+}
+
 static void see_holder(struct mst_client *client, const struct mst_reply *reply)
 {
     client->has_holder = reply->has_detail && reply->detail.who_count > 0 && reply->has_view &&
                          reply->view.incarnation == 0;
     if (client->has_holder) {
-        size_t size = reply->detail.who[0].host.size;
-
-        client->holder = reply->detail.who[0];
-        size = size < MST_CLIENT_HOST_ROOM ? size : MST_CLIENT_HOST_ROOM;
-        if (size > 0) {
-            memcpy(client->host, client->holder.host.data, size);
-        }
-        client->holder.host = mst_slice_of(client->host, size);
+        keep_who(&client->holder, client->host, &reply->detail.who[0]);
         client->attention_due = true;
+    }
+}
+
+/* With a view that calls to attention: why. */
+static void see_fault(struct mst_client *client, const struct mst_reply *reply)
+{
+    if (reply->has_detail && reply->detail.who_count > 0 && reply->has_view &&
+        reply->view.attention == MST_INTERRUPT &&
+        reply->view.generation == client->view.generation) {
+        client->fault_generation = reply->view.generation;
+        keep_who(&client->fault, client->fault_host, &reply->detail.who[0]);
     }
 }
 
@@ -445,7 +505,9 @@ static bool names_no_generation(const struct mst_request *request)
     case MST_ROUNDS:
     case MST_JOBS:
     case MST_LOST:
+    case MST_CUT:
     case MST_HOSTS:
+    case MST_FAULTS:
         return true;
     }
     return true;
@@ -473,7 +535,9 @@ static bool ends_session(const struct mst_request *request, muster_status status
     case MST_JOBS:
     case MST_FAULT:
     case MST_LOST:
+    case MST_CUT:
     case MST_HOSTS:
+    case MST_FAULTS:
         break;
     }
     return status == MUSTER_EFENCED && names_no_generation(request);
@@ -518,6 +582,7 @@ static void own_answered(struct mst_client *client, struct mst_client_own *own,
     }
     if (reply->status == MUSTER_OK) {
         client->view_revision = reply->revision;
+        see_fault(client, reply);
         own->due = true;
     }
     /* Otherwise the next renewal takes it up again. */
@@ -525,7 +590,20 @@ static void own_answered(struct mst_client *client, struct mst_client_own *own,
 
 static struct mst_client_call *sent_with_id(struct mst_client *client, uint64_t id)
 {
-    MST_LIST_EACH(link, following, &client->calls)
+    MST_LIST_EACH(link, following, &client->sent)
+    {
+        struct mst_client_call *call = MST_CONTAINER(link, struct mst_client_call, out);
+
+        if (call->request.id == id) {
+            return call;
+        }
+    }
+    return NULL;
+}
+
+static struct mst_client_call *orphan_with_id(struct mst_client *client, uint64_t id)
+{
+    MST_LIST_EACH(link, following, &client->orphans)
     {
         struct mst_client_call *call = call_of(link);
 
@@ -534,6 +612,17 @@ static struct mst_client_call *sent_with_id(struct mst_client *client, uint64_t 
         }
     }
     return NULL;
+}
+
+/* A dropped one is answered; NULL: there is none. */
+static void forget(struct mst_client *client, struct mst_client_call *call)
+{
+    if (call) {
+        client->sent_count[call->kind]--;
+        mst_list_remove(&call->link);
+        mst_list_remove(&call->cancel_out);
+        mst_mem_release(&client->mem, call);
+    }
 }
 
 void mst_client_heard(struct mst_client *client, uint64_t now_ns)
@@ -567,6 +656,8 @@ void mst_client_reply(struct mst_client *client, uint64_t now_ns, const struct m
     call = sent_with_id(client, reply->id);
     if (call) {
         answered(client, call, reply);
+    } else {
+        forget(client, orphan_with_id(client, reply->id));
     }
 }
 
@@ -594,24 +685,24 @@ void mst_client_refused(struct mst_client *client, uint64_t now_ns, uint64_t id,
 
 /* ---- time ---- */
 
+/* When there is something to do for it. */
+static uint64_t due_ns(const struct mst_client_call *call)
+{
+    return call->timed_out ? call->give_up_ns : call->deadline_ns;
+}
+
 static void expire(struct mst_client *client, struct mst_client_call *call)
 {
-    if (call->timed_out) {
-        if (client->now_ns >= call->give_up_ns) {
+    if (client->now_ns >= due_ns(call)) {
+        if (call->timed_out || !call->sent || !mst_command_waits(call->request.command)) {
             finish(client, call, MUSTER_ETIMEDOUT, NULL);
+            return;
         }
-        return;
+        call->timed_out = true;
+        call->give_up_ns = later_by(client->now_ns, GRACE_NS);
+        mst_client_ask_to_stop(client, call);
     }
-    if (client->now_ns < call->deadline_ns) {
-        return;
-    }
-    if (!call->sent || !mst_command_waits(call->request.command)) {
-        finish(client, call, MUSTER_ETIMEDOUT, NULL);
-        return;
-    }
-    call->timed_out = true;
-    call->give_up_ns = later_by(client->now_ns, GRACE_NS);
-    mst_client_ask_to_stop(client, call);
+    client->soonest_ns = sooner(client->soonest_ns, due_ns(call));
 }
 
 /* Nothing has come for so long, and something should have. */
@@ -667,6 +758,10 @@ void mst_client_tick(struct mst_client *client, uint64_t now_ns)
         client->stopped = true;
         client->attention_due = true;
     }
+    if (now_ns < client->soonest_ns) {
+        return; /* each turn comes here, however many calls are open */
+    }
+    client->soonest_ns = MST_CLIENT_NEVER;
     MST_LIST_EACH(link, following, &client->calls)
     {
         expire(client, call_of(link));
@@ -690,12 +785,7 @@ uint64_t mst_client_deadline_ns(const struct mst_client *client)
     if (client->lease_ns != 0 && !client->stopped) {
         deadline_ns = sooner(deadline_ns, later_by(client->answered_ns, client->lease_ns / 5 * 4));
     }
-    MST_LIST_EACH(link, following, &client->calls)
-    {
-        const struct mst_client_call *call = call_of(link);
-
-        deadline_ns = sooner(deadline_ns, call->timed_out ? call->give_up_ns : call->deadline_ns);
-    }
+    deadline_ns = sooner(deadline_ns, client->soonest_ns);
     return deadline_ns;
 }
 
@@ -726,10 +816,18 @@ const struct mst_who *mst_client_holder(const struct mst_client *client)
     return client->has_holder ? &client->holder : NULL;
 }
 
+const struct mst_who *mst_client_first_fault(const struct mst_client *client)
+{
+    bool told =
+        client->fault_generation != 0 && client->fault_generation == client->view.generation;
+
+    return told ? &client->fault : NULL;
+}
+
 void mst_client_check(const struct mst_client *client)
 {
-    uint32_t calls = 0;
-    uint32_t sent = 0;
+    uint32_t calls = 0, unanswered = 0;
+    uint32_t sent[MST_CLIENT_KINDS] = {0};
     uint64_t write_id = 0;
 
     MST_LIST_EACH(link, following, &client->calls)
@@ -737,17 +835,34 @@ void mst_client_check(const struct mst_client *client)
         const struct mst_client_call *call = call_of(link);
 
         calls++;
-        sent += call->sent;
+        sent[call->kind] += call->sent;
         MST_ASSERT(call->request.id < client->id_next);
-        MST_ASSERT(call->sent != mst_list_linked(&call->out));
+        MST_ASSERT(due_ns(call) >= client->soonest_ns);
+        MST_ASSERT(mst_list_linked(&call->out));
+        unanswered += call->sent;
         MST_ASSERT(call->sent || !mst_list_linked(&call->cancel_out));
         MST_ASSERT(!call->sent || call->request.id != 0);
         MST_ASSERT(!call->numbered || call->request.id > write_id);
+        MST_ASSERT(call->numbered == mst_list_linked(&call->write));
         write_id = call->numbered ? call->request.id : write_id;
     }
     MST_ASSERT(calls == client->call_count && calls <= MST_CLIENT_CALLS_MAX);
-    MST_ASSERT(sent == client->sent_count && sent <= MST_CLIENT_WINDOW_CALLS);
-    MST_ASSERT(client->state == MST_CLIENT_STATE_ONLINE || sent == 0);
+    MST_LIST_EACH(link, following, &client->sent)
+    {
+        MST_ASSERT(MST_CONTAINER(link, struct mst_client_call, out)->sent);
+        unanswered--;
+    }
+    MST_ASSERT(unanswered == 0);
+    MST_LIST_EACH(link, following, &client->orphans)
+    {
+        sent[call_of(link)->kind] += call_of(link)->sent;
+    }
+    for (unsigned kind = 0; kind < MST_CLIENT_KINDS; kind++) {
+        MST_ASSERT(sent[kind] == client->sent_count[kind]);
+        MST_ASSERT(client->state == MST_CLIENT_STATE_ONLINE || sent[kind] == 0);
+    }
+    MST_ASSERT(sent[MST_CLIENT_KIND_PROMPT] <= MST_CLIENT_WINDOW_CALLS);
+    MST_ASSERT(sent[MST_CLIENT_KIND_WAIT] <= MST_CLIENT_WAITS_MAX);
     MST_ASSERT(client->state != MST_CLIENT_STATE_ENDED || calls == 0);
     MST_ASSERT(client->state != MST_CLIENT_STATE_ONLINE || client->admitted);
     MST_ASSERT(client->endpoint < client->endpoint_count);
@@ -761,7 +876,7 @@ uint64_t mst_client_digest(const struct mst_client *client)
         client->renew_ns,        client->heard_ns,         client->stopped,
         client->attempt_ns,      client->backoff_ns,       client->view.generation,
         client->view.rank,       client->view.incarnation, (uint64_t)client->view.attention,
-        client->view_revision,   client->call_count,       client->sent_count};
+        client->view_revision,   client->call_count};
     uint64_t digest = MST_DIGEST_INIT;
 
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {

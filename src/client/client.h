@@ -55,9 +55,13 @@ void mst_client_free(struct mst_client *client);
 /* Start to connect. Once, first. */
 void mst_client_start(struct mst_client *client, uint64_t now_ns);
 
+#define MST_CLIENT_CALLS_MAX 4096u
+
 /* A new call: id and oldest are set here, everything it borrows is copied. `deadline_ns` ends the
  * wait with ETIMEDOUT (UINT64_MAX: never). `tag` is the caller's, unique among open calls. Beyond
- * the window calls queue here. ENOMEM, EFENCED after ENDED, ELIMIT. */
+ * the window, and beyond what may wait at the service, calls queue here; they are sent in the order
+ * they were made, but for those that wait their turn to wait: the others pass them by. ENOMEM,
+ * EFENCED after ENDED, ELIMIT: CALLS_MAX are open. */
 muster_status mst_client_call(struct mst_client *client, uint64_t now_ns,
                               const struct mst_request *request, uint64_t deadline_ns,
                               uint64_t tag);
@@ -110,6 +114,11 @@ uint64_t mst_client_lease_ns(const struct mst_client *client);
 
 /* Who holds the place this session claims and waits for; NULL: nobody, or not told. */
 const struct mst_who *mst_client_holder(const struct mst_client *client);
+
+/* What befell the generation of mst_client_view first, as it was when this session was called out
+ * of its work; NULL: nothing, or not told. The host's name may be cut short. Valid until the next
+ * input. */
+const struct mst_who *mst_client_first_fault(const struct mst_client *client);
 
 void mst_client_check(const struct mst_client *client);
 uint64_t mst_client_digest(const struct mst_client *client);

@@ -88,14 +88,18 @@ static void walk_wait(struct walk *walk, struct mst_request *request)
 
 static void walk_round(struct walk *walk, struct mst_request *request)
 {
-    const uint32_t *from = request->round.participants;
-    const uint32_t *participants = NULL;
+    const uint32_t *participants = request->round.participants;
+    const uint32_t *order = request->round.order;
 
-    if (from) {
-        participants = take_array(walk, from, request->round.participant_count, sizeof(*from));
+    if (participants) { /* a round that orders has none */
+        participants =
+            take_array(walk, participants, request->round.participant_count, sizeof(*participants));
+    } else if (order) {
+        order = take_array(walk, order, request->round.order_count, sizeof(*order));
     }
     if (walk->room) {
         request->round.participants = participants;
+        request->round.order = order;
     }
     take_slice(walk, &request->round.name);
     take_slice(walk, &request->round.data);
@@ -140,10 +144,12 @@ static void walk_request(struct walk *walk, struct mst_request *request)
     case MST_RENEW:
     case MST_LEAVE:
     case MST_CANCEL:
+    case MST_CUT:
     case MST_MEMBERS:
     case MST_ROUNDS:
     case MST_JOBS:
     case MST_HOSTS:
+    case MST_FAULTS:
         break;
     }
 }

@@ -3,18 +3,11 @@
 #include "client/machine.h"
 #include "msg/command.h"
 
-/* Writes get their numbers in the order of the list, so the first one found is the oldest. */
 static uint64_t oldest_write(struct mst_client *client)
 {
-    MST_LIST_EACH(link, following, &client->calls)
-    {
-        const struct mst_client_call *call = call_of(link);
-
-        if (call->numbered) {
-            return call->request.id;
-        }
-    }
-    return client->id_next;
+    return mst_list_empty(&client->writes)
+               ? client->id_next
+               : MST_CONTAINER(client->writes.next, struct mst_client_call, write)->request.id;
 }
 
 static bool window_has(struct mst_client *client, uint64_t width)
@@ -60,27 +53,52 @@ static void send_cancel(struct mst_client *client)
     }
 }
 
+static struct mst_client_call *first_of(struct mst_list *list)
+{
+    return mst_list_empty(list) ? NULL : MST_CONTAINER(list->next, struct mst_client_call, out);
+}
+
+/* The first that may be sent now. What was made before a wait goes before it; what was made after
+ * one that finds no room at the service passes it by. */
+static struct mst_client_call *first_call(struct mst_client *client)
+{
+    struct mst_client_call *call = first_of(&client->outbox);
+    struct mst_client_call *wait = first_of(&client->patient);
+
+    if (wait && client->sent_count[MST_CLIENT_KIND_WAIT] < MST_CLIENT_WAITS_MAX &&
+        (!call || (!call->numbered && wait->place < call->place))) {
+        return wait;
+    }
+    return call;
+}
+
+static bool window_takes(struct mst_client *client, const struct mst_client_call *call)
+{
+    return call->numbered || ((call->kind != MST_CLIENT_KIND_PROMPT ||
+                               client->sent_count[call->kind] < MST_CLIENT_WINDOW_CALLS) &&
+                              window_has(client, MST_CLIENT_WINDOW_CALLS));
+}
+
 static bool send_call(struct mst_client *client)
 {
-    struct mst_client_call *call;
+    struct mst_client_call *call = first_call(client);
 
     /* Who has stopped itself takes no part until its lease is renewed, though the connection may
      * be there: the service could be about to give it up with its node. */
-    if (client->stopped || mst_list_empty(&client->outbox)) {
+    if (client->stopped || !call || !window_takes(client, call)) {
         return false;
     }
-    call = MST_CONTAINER(client->outbox.next, struct mst_client_call, out);
     if (!call->numbered) {
-        if (client->sent_count >= MST_CLIENT_WINDOW_CALLS ||
-            !window_has(client, MST_CLIENT_WINDOW_CALLS)) {
-            return false;
-        }
         call->request.id = client->id_next++;
         call->numbered = mst_command_writes(call->request.command);
+        if (call->numbered) {
+            mst_list_append(&client->writes, &call->write);
+        }
     }
     mst_list_remove(&call->out);
+    mst_list_append(&client->sent, &call->out);
     call->sent = true;
-    client->sent_count++;
+    client->sent_count[call->kind]++;
     send(client, &call->request);
     if (call->cancelled) {
         mst_client_ask_to_stop(client, call);

@@ -23,14 +23,27 @@ enum mst_client_state {
 enum {
     MST_CLIENT_WINDOW_CALLS = MST_WINDOW - 8, /* the rest is for renewals, the view and cancels */
     MST_CLIENT_WINDOW_OWN = MST_WINDOW - 1,   /* one number stays free for OPEN */
-    MST_CLIENT_CALLS_MAX = 4096,
+    MST_CLIENT_WAITS_MAX = 240,               /* the service takes 256 of a connection */
     MST_CLIENT_HOST_ROOM = 256
 };
 
+/* What a call holds while it is with the service. What only waits, for somebody else, holds no part
+ * of the window, or many waits would shut out the write that ends one of them; the service bounds
+ * those that can pile up. */
+enum mst_client_kind {
+    MST_CLIENT_KIND_PROMPT, /* a part of the window: the answer comes at once */
+    MST_CLIENT_KIND_WAIT,   /* GET that waits, WAIT, WATCH: WAITS_MAX of them are sent */
+    MST_CLIENT_KIND_JOIN,   /* ROUND and JOIN: nothing */
+    MST_CLIENT_KINDS
+};
+
 struct mst_client_call {
-    struct mst_list link; /* in calls, in the order they were made; then in finished or orphans */
-    struct mst_list out;  /* in outbox, while it is to be sent */
+    struct mst_list link;  /* in calls, in the order they were made; then in finished or orphans */
+    struct mst_list out;   /* in outbox or patient, while it is to be sent; then in sent */
+    struct mst_list write; /* in writes, once it is a write that has its id */
     struct mst_list cancel_out; /* in cancels, while its CANCEL is to be sent */
+    enum mst_client_kind kind;
+    uint64_t place; /* in the order they were made */
     uint64_t tag;
     uint64_t deadline_ns;
     uint64_t give_up_ns; /* after the deadline: how long its names are waited for */
@@ -74,10 +87,16 @@ struct mst_client {
     uint64_t view_revision;
     bool has_holder;
     struct mst_who holder;
+    uint64_t fault_generation; /* that `fault` has befallen; 0: none */
+    struct mst_who fault;
 
     uint64_t id_next;
-    struct mst_list calls, outbox, cancels, finished, orphans;
-    uint32_t call_count, sent_count;
+    struct mst_list calls, writes, cancels, finished, orphans;
+    struct mst_list outbox, patient; /* to be sent: those of kind WAIT are in the other one */
+    struct mst_list sent; /* without an answer: few, however many are open; but for orphans */
+    uint64_t place_next;
+    uint64_t soonest_ns; /* no deadline of a call is before it; the tick at it makes it exact */
+    uint32_t call_count, sent_count[MST_CLIENT_KINDS];
 
     bool connect_due, disconnect_due, attention_due, ended_due;
     muster_status end_status;
@@ -89,6 +108,7 @@ struct mst_client {
     struct mst_request cancel;
     struct mst_reply made;
     char host[MST_CLIENT_HOST_ROOM];
+    char fault_host[MST_CLIENT_HOST_ROOM];
     unsigned char room[]; /* of open */
 };
 
