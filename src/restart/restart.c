@@ -2,25 +2,31 @@
 /* The restart machine of one rank.
  *
  *   IDLE --start--> RUNNING --returned OK, not told--> COMPLETING --round OK--> FINISHED
- *          (1)       |  ^                                   |lost, cancelled, fenced
- *                    |  |                                   v
- *                    |  +--------view of the next------- SEALING --too few, error--> FINISHED
- *                    +--returned interrupted or failed----^ |fenced
- *                    |                                      v
- *                    |                                   JOINING --view--> RUNNING
- *                    +--returned, left--> LEAVING --> FINISHED
+ *          (1)       ^   |                                   |lost, late, cancelled, fenced
+ *                    |   +--returned otherwise--> UNWINDING <+
+ *                    |                             |     `--left, or not well--> LEAVING
+ *                    |ordered, or no table         |unwound                        |
+ *                    +--next view--+               v                               v
+ *                    |             +----------- SEALING --too few, error, given up--> FINISHED
+ *                ASSIGNING                      ^    |fenced, or passed over
+ *                    |  ^--------- unordered ---+    v
+ *                    +------------------------>(1)  SEATING --view--> as after SEALING
  *
  *   (1) A view is entered through `enter`: HELD while the client has stopped itself, SEALING at
- * once when the generation is over already (attention INTERRUPT), else RUNNING.
+ * once when the generation is over already (attention INTERRUPT), ASSIGNING (assign.c) when a table
+ * says who runs and the generation was not seated by one, else RUNNING. A newcomer goes through
+ * SEATING first, and a spare waits there.
  *
  * A failure. The FAULT request goes out when the function says it failed, or at its return; the
- * seal follows behind it without waiting for an answer: the service takes them in order. One way
- * for all: who failed and who was interrupted meet at the same seal, and its reply carries the one
- * view that everybody gets.
+ * seal follows behind it, when the attempt is unwound, without waiting for an answer: the service
+ * takes them in order. One way for all: who failed and who was interrupted meet at the same seal,
+ * and its reply carries the one view that everybody gets. With it comes what all agreed on (vote.h)
+ * and why the generation ended (record.h), so all decide alike whether it is given up.
  *
  * Being told. GROW tells checks only. INTERRUPT, the client's self-stop and the end of the session
  * also cut blocking calls short, again and again until the function has returned, because a signal
- * that arrives just before the call it was meant for has no effect.
+ * that arrives just before the call it was meant for has no effect. With `settle` the function is
+ * told of an INTERRUPT that much later, and what it does until then is its own.
  *
  * Completion against the seal. The completion round needs all ranks of the generation, and its
  * result is one for all. A rank that went to the seal while the others were told "all are done"
@@ -34,10 +40,19 @@
  * INTERRUPT, which stays until the next seal, and goes to the seal again. The same holds for a
  * growth: the first rank at the seal left its function without completing.
  *
+ * The meeting of ASSIGNING is such a round too: who was told that it is over goes to the seal or
+ * works the table out, and whoever is not must hear it from the service.
+ *
  * Numbers. A round is numbered by its callers, from 0 in each generation. A rank contributes to the
  * completion once per run and to the seal once per run at most, since a seal that closes ends the
  * generation and one that does not ends the run. So the counts outlive a run and start again with
  * the generation.
+ *
+ * Runs. Each of the job's ends with a completion, which the service counts, and who waits for a
+ * seat is told of it. A spare may still be on its way to its JOIN then, and an answer may be lost:
+ * so a JOIN says of how many ends this rank knows, its own completions and those it was told of,
+ * and is answered at once if there were more. The k-th run of this process is thus the k-th of the
+ * job, also if it was started in the midst of the second.
  *
  * A seal answered FENCED. Either this rank was evicted, then its session is over and JOIN is
  * answered FENCED as well; or the reply with the view was lost with a connection and the repeat
@@ -46,98 +61,83 @@
 
 #include <string.h>
 
-#include "base/digest.h"
 #include "base/panic.h"
 #include "base/text.h"
 #include "msg/status.h"
+#include "restart/machine.h"
 
-enum state { IDLE, HELD, RUNNING, COMPLETING, SEALING, JOINING, LEAVING, FINISHED, STATE_COUNT };
-
-#define NEVER UINT64_MAX
-#define NS_PER_MS 1000000u
-#define BACKOFF_MAX_MS 50u
-
-enum { TEXT_ROOM = 1024, HOST_ROOM = 256 };
-
+#define NEVER MST_RESTART_NEVER
+#define NS_PER_MS MST_RESTART_NS_PER_MS
 #define TO(state) (1u << (state))
 
-/* Which state may follow. RUNNING is left only by the return of the function. */
+/* Which state may follow. RUNNING is left only by the return of the function, and UNWINDING by the
+ * answer of the shell. */
 static const struct {
     const char *name;
     uint32_t next;
-} states[STATE_COUNT] = {
-    [IDLE] = {"idle", TO(HELD) | TO(RUNNING) | TO(SEALING) | TO(FINISHED)},
-    [HELD] = {"held", TO(RUNNING) | TO(SEALING) | TO(FINISHED)},
-    [RUNNING] = {"running", TO(COMPLETING) | TO(SEALING) | TO(LEAVING) | TO(FINISHED)},
-    [COMPLETING] = {"completing", TO(SEALING) | TO(FINISHED)},
-    [SEALING] = {"sealing", TO(HELD) | TO(RUNNING) | TO(SEALING) | TO(JOINING) | TO(FINISHED)},
-    [JOINING] = {"joining", TO(HELD) | TO(RUNNING) | TO(SEALING) | TO(FINISHED)},
-    [LEAVING] = {"leaving", TO(FINISHED)},
-    [FINISHED] = {"finished", TO(HELD) | TO(RUNNING) | TO(SEALING) | TO(FINISHED)},
+} states[MST_STATE_COUNT] = {
+    [MST_IDLE] = {"idle", TO(MST_HELD) | TO(MST_RUNNING) | TO(MST_SEALING) | TO(MST_SEATING) |
+                              TO(MST_ASSIGNING) | TO(MST_FINISHED)},
+    [MST_HELD] = {"held", TO(MST_RUNNING) | TO(MST_SEALING) | TO(MST_ASSIGNING) | TO(MST_FINISHED)},
+    [MST_RUNNING] = {"running", TO(MST_COMPLETING) | TO(MST_UNWINDING)},
+    [MST_COMPLETING] = {"completing", TO(MST_UNWINDING) | TO(MST_FINISHED)},
+    [MST_UNWINDING] = {"unwinding", TO(MST_SEALING) | TO(MST_LEAVING) | TO(MST_FINISHED)},
+    [MST_SEALING] = {"sealing", TO(MST_HELD) | TO(MST_RUNNING) | TO(MST_SEALING) | TO(MST_SEATING) |
+                                    TO(MST_ASSIGNING) | TO(MST_LEAVING) | TO(MST_FINISHED)},
+    [MST_SEATING] = {"seating", TO(MST_HELD) | TO(MST_RUNNING) | TO(MST_SEALING) | TO(MST_SEATING) |
+                                    TO(MST_ASSIGNING) | TO(MST_LEAVING) | TO(MST_FINISHED)},
+    [MST_ASSIGNING] = {"assigning", TO(MST_SEALING) | TO(MST_FINISHED)},
+    [MST_LEAVING] = {"leaving", TO(MST_FINISHED)},
+    [MST_FINISHED] = {"finished", TO(MST_HELD) | TO(MST_RUNNING) | TO(MST_SEALING) |
+                                      TO(MST_SEATING) | TO(MST_ASSIGNING) | TO(MST_FINISHED)},
 };
 
-struct mst_restart {
-    struct mst_mem mem;
-    struct mst_restart_config config;
+/* ---- birth ---- */
 
-    struct mst_view view; /* of the generation this rank is in */
-    uint64_t seen;        /* the generation that `attention` belongs to: never below view's */
-    uint64_t iteration;   /* of the next entry */
-    uint64_t completions; /* contributions so far in this generation */
-    uint64_t seals;
-    uint64_t tags;      /* the last one given out */
-    uint64_t round_tag; /* the open completion, seal, join or leave, as the state says; or 0 */
-    uint64_t fault_tag; /* the open fault; or 0 */
-    uint64_t cut_ns;    /* when blocking calls are cut short again */
-    uint64_t backoff_ms;
-    uint64_t fault_generation;
-    size_t text_size;
-    int32_t code;
+static struct mst_slice words_keep(char *room, size_t size, struct mst_slice words)
+{
+    if (words.size >= size) {
+        words.size = size - 1;
+    }
+    if (words.size > 0) {
+        memcpy(room, words.data, words.size);
+    }
+    room[words.size] = 0;
+    return mst_slice_of(room, words.size);
+}
 
-    enum state state;
-    enum mst_attention attention;
-    muster_status end;    /* why the session is over */
-    muster_status result; /* OK or EPREEMPTED: what FINISH says after the completion */
-    muster_status status; /* of the FINISH that is owed */
-
-    bool stopped;
-    bool ended;
-    bool cancelled; /* the completion */
-
-    /* What became of this call of the function. */
-    bool told;    /* TELL was given */
-    bool cut;     /* INTERRUPT was given, and comes again */
-    bool failed;  /* a fault was reported */
-    bool leaving; /* it asked to leave */
-
-    /* Effects not yet given out. */
-    bool owe_fault, owe_cancel, owe_round, owe_enter, owe_tell, owe_cut, owe_finish;
-    bool out; /* `effect` is given out and not done */
-    bool has_reply;
-
-    struct mst_restart_effect effect;
-    struct mst_request request;
-    struct mst_reply reply; /* borrows from `hosts` */
-    char hosts[MST_NAMES_MAX][HOST_ROOM];
-    char text[TEXT_ROOM];
-};
+static bool config_take(struct mst_restart *restart, const struct mst_restart_config *config)
+{
+    if (config->barrier_timeout_ms == 0 || config->stalled_max < -1) {
+        return false;
+    }
+    restart->config = *config;
+    restart->config.host =
+        words_keep(restart->place.host, sizeof(restart->place.host), config->host);
+    restart->config.label =
+        words_keep(restart->place.label, sizeof(restart->place.label), config->label);
+    return true;
+}
 
 muster_status mst_restart_new(struct mst_restart **out, const struct mst_restart_config *config,
                               const struct mst_mem *mem)
 {
-    struct mst_restart *restart;
+    struct mst_restart *restart = mst_mem_zalloc(mem, sizeof(*restart));
 
     *out = NULL;
-    if (config->barrier_timeout_ms == 0) {
-        return MUSTER_EINVAL;
-    }
-    restart = mst_mem_zalloc(mem, sizeof(*restart));
     if (!restart) {
         return MUSTER_ENOMEM;
     }
+    if (!config_take(restart, config)) {
+        mst_mem_release(mem, restart);
+        return MUSTER_EINVAL;
+    }
     restart->mem = *mem;
-    restart->config = *config;
     restart->cut_ns = NEVER;
+    restart->settle_ns = NEVER;
+    restart->previous = MST_RANK_NONE;
+    restart->heard = config->heard;
+    mst_vote_begin(&restart->vote, 0);
     *out = restart;
     return MUSTER_OK;
 }
@@ -145,12 +145,8 @@ muster_status mst_restart_new(struct mst_restart **out, const struct mst_restart
 muster_status mst_restart_configure(struct mst_restart *restart,
                                     const struct mst_restart_config *config)
 {
-    MST_ASSERT(restart->state == IDLE || restart->state == FINISHED);
-    if (config->barrier_timeout_ms == 0) {
-        return MUSTER_EINVAL;
-    }
-    restart->config = *config;
-    return MUSTER_OK;
+    MST_ASSERT(restart->state == MST_IDLE || restart->state == MST_FINISHED);
+    return config_take(restart, config) ? MUSTER_OK : MUSTER_EINVAL;
 }
 
 void mst_restart_free(struct mst_restart *restart)
@@ -158,18 +154,27 @@ void mst_restart_free(struct mst_restart *restart)
     if (restart) {
         struct mst_mem mem = restart->mem;
 
+        mst_places_free(&restart->table, &mem);
+        mst_places_free(&restart->listed, &mem);
         mst_mem_release(&mem, restart);
     }
 }
 
-static void move(struct mst_restart *restart, enum state to)
+/* ---- from state to state ---- */
+
+void mst_restart_move(struct mst_restart *restart, enum mst_restart_state to)
 {
     MST_ASSERT((states[restart->state].next & TO(to)) != 0);
     restart->state = to;
+    restart->step = MST_STEP_NONE;
+    restart->join = MST_JOIN_NOTHING;
+    restart->ordering = false;
+    restart->owe_assign = false;
+    restart->owe_write = false;
 }
 
 /* A new call takes the place of the one before; a reply to that one is then unknown. */
-static void call(struct mst_restart *restart)
+void mst_restart_call(struct mst_restart *restart)
 {
     restart->round_tag = ++restart->tags;
     restart->owe_round = true;
@@ -177,7 +182,7 @@ static void call(struct mst_restart *restart)
     restart->cancelled = false;
 }
 
-static void call_nothing(struct mst_restart *restart)
+void mst_restart_call_nothing(struct mst_restart *restart)
 {
     restart->round_tag = 0;
     restart->owe_round = false;
@@ -185,10 +190,38 @@ static void call_nothing(struct mst_restart *restart)
     restart->cancelled = false;
 }
 
-static void seal(struct mst_restart *restart)
+void mst_restart_seal(struct mst_restart *restart)
 {
-    move(restart, SEALING);
-    call(restart);
+    mst_restart_move(restart, MST_SEALING);
+    mst_restart_call(restart);
+}
+
+void mst_restart_seat(struct mst_restart *restart, enum mst_restart_join join)
+{
+    mst_restart_move(restart, MST_SEATING);
+    mst_restart_call(restart);
+    restart->join = join;
+}
+
+/* What is known by now of why the attempt ended is at most the own fault. */
+void mst_restart_unwind(struct mst_restart *restart, uint64_t now_ns)
+{
+    mst_restart_move(restart, MST_UNWINDING);
+    mst_restart_call_nothing(restart);
+    restart->owe_unwind = true;
+    mst_record_list_clear(&restart->records);
+    if (restart->failed) {
+        mst_record_list_own(&restart->records, now_ns, &restart->view, restart->kind, restart->code,
+                            mst_slice_of(restart->text, restart->text_size));
+    }
+}
+
+void mst_restart_leave(struct mst_restart *restart, muster_status status, enum mst_restart_why why)
+{
+    mst_restart_move(restart, MST_LEAVING);
+    mst_restart_call(restart);
+    restart->status = status;
+    restart->why = why;
 }
 
 /* Keeps what the reader of the error needs: the numbers and the names. */
@@ -209,8 +242,8 @@ static void reply_keep(struct mst_restart *restart, const struct mst_reply *repl
             restart->reply.detail.who[i] = (struct mst_who){0};
             continue;
         }
-        if (host->size > HOST_ROOM) {
-            host->size = HOST_ROOM;
+        if (host->size > MST_HOST_ROOM) {
+            host->size = MST_HOST_ROOM;
         }
         if (host->size > 0) {
             memcpy(restart->hosts[i], host->data, host->size);
@@ -220,14 +253,18 @@ static void reply_keep(struct mst_restart *restart, const struct mst_reply *repl
     restart->has_reply = true;
 }
 
-static void finish(struct mst_restart *restart, muster_status status, const struct mst_reply *reply)
+void mst_restart_finish(struct mst_restart *restart, muster_status status, enum mst_restart_why why,
+                        const struct mst_reply *reply)
 {
-    move(restart, FINISHED);
-    call_nothing(restart);
+    mst_restart_move(restart, MST_FINISHED);
+    mst_restart_call_nothing(restart);
+    mst_places_free(&restart->listed, &restart->mem);
     restart->owe_fault = false;
     restart->fault_tag = 0;
+    restart->write_tag = 0;
     restart->owe_enter = false;
     restart->status = status;
+    restart->why = why;
     restart->owe_finish = true;
     restart->has_reply = false;
     if (reply) {
@@ -235,9 +272,10 @@ static void finish(struct mst_restart *restart, muster_status status, const stru
     }
 }
 
-/* How urgently this rank is called out of the generation it is in. A newer generation that does not
- * know this rank means it was given up; the seal will be told. */
-static enum mst_attention attention(const struct mst_restart *restart)
+/* ---- being called out of the generation ---- */
+
+/* A newer generation that does not know this rank means it was given up; the seal will be told. */
+enum mst_attention mst_restart_called(const struct mst_restart *restart)
 {
     if (restart->seen > restart->view.generation) {
         return MST_INTERRUPT;
@@ -256,81 +294,102 @@ static void tell(struct mst_restart *restart, uint64_t now_ns, bool now)
         restart->owe_cut = true;
         restart->backoff_ms = 1;
         restart->cut_ns = now_ns + NS_PER_MS;
+        restart->settle_ns = NEVER;
     }
+}
+
+/* Whether the function is not told yet of the fault that is known. */
+static bool settles(struct mst_restart *restart, uint64_t now_ns)
+{
+    uint64_t settle_ns = restart->config.settle_ms * NS_PER_MS;
+
+    if (restart->cut || settle_ns == 0) {
+        return false;
+    }
+    if (restart->settle_ns == NEVER) {
+        restart->settle_ns = now_ns + settle_ns;
+    }
+    return now_ns < restart->settle_ns;
 }
 
 /* What is true now the running function is told, whenever it became true. */
 static void heed_running(struct mst_restart *restart, uint64_t now_ns)
 {
-    enum mst_attention level = attention(restart);
+    enum mst_attention level = mst_restart_called(restart);
 
-    if (level == MST_INTERRUPT || restart->stopped || restart->ended) {
+    bool leaves = restart->stopped || restart->ended;
+
+    if (leaves || (level == MST_INTERRUPT && !settles(restart, now_ns))) {
         tell(restart, now_ns, true);
     } else if (level == MST_GROW) {
         tell(restart, now_ns, false);
     }
 }
 
-static void enter(struct mst_restart *restart, uint64_t now_ns)
+void mst_restart_enter(struct mst_restart *restart, uint64_t now_ns)
 {
     if (restart->stopped) {
-        if (restart->state != HELD) {
-            move(restart, HELD);
+        if (restart->state != MST_HELD) {
+            mst_restart_move(restart, MST_HELD);
+            mst_restart_call_nothing(restart);
         }
         return;
     }
-    if (attention(restart) == MST_INTERRUPT) {
-        seal(restart);
+    if (mst_restart_called(restart) == MST_INTERRUPT) {
+        mst_restart_seal(restart);
         return;
     }
-    move(restart, RUNNING);
+    if (restart->config.by_table && !restart->view.ordered) {
+        mst_restart_meet(restart);
+        return;
+    }
+    mst_restart_move(restart, MST_RUNNING);
+    mst_restart_call_nothing(restart);
     restart->owe_enter = true;
-    restart->iteration++;
+    restart->entered_ns = now_ns;
+    restart->vote.iteration++;
+    restart->vote.entered = true;
     restart->told = false;
     restart->cut = false;
-    restart->failed = false;
+    restart->settle_ns = NEVER;
     restart->leaving = false;
     heed_running(restart, now_ns);
 }
 
 static void heed(struct mst_restart *restart, uint64_t now_ns)
 {
-    switch (restart->state) {
-    case HELD:
-        if (!restart->stopped) {
-            enter(restart, now_ns);
-        }
-        break;
-    case RUNNING:
+    bool meets = restart->state == MST_ASSIGNING && restart->step == MST_STEP_MEET;
+
+    if (restart->state == MST_HELD && !restart->stopped) {
+        mst_restart_enter(restart, now_ns);
+    } else if (restart->state == MST_RUNNING) {
         heed_running(restart, now_ns);
-        break;
-    case COMPLETING:
-        if (attention(restart) == MST_INTERRUPT && !restart->cancelled) {
-            restart->cancelled = true;
-            restart->owe_cancel = true;
-        }
-        break;
-    case IDLE:
-    case SEALING:
-    case JOINING:
-    case LEAVING:
-    case FINISHED:
-    case STATE_COUNT:
-        break;
+    } else if ((restart->state == MST_COMPLETING || meets) &&
+               mst_restart_called(restart) == MST_INTERRUPT && !restart->cancelled) {
+        restart->cancelled = true;
+        restart->owe_cancel = true;
     }
 }
 
-static void view_take(struct mst_restart *restart, const struct mst_view *view)
+void mst_restart_view_take(struct mst_restart *restart, const struct mst_view *view)
 {
     if (view->generation != restart->view.generation) {
         restart->completions = 0;
         restart->seals = 0;
+        restart->meetings = 0;
+        restart->failed = false;
+        /* Who was passed over has none, also if the reply that said so was lost. */
+        if (view->ordered || view->rank == MST_RANK_NONE) {
+            restart->previous = view->rank;
+        } else if (view->generation > restart->view.generation + 1) {
+            restart->previous = MST_RANK_NONE;
+        }
     }
     restart->view = *view;
 }
 
 /* Levels of one generation only rise, and an older generation says nothing any more. */
-static void attention_take(struct mst_restart *restart, const struct mst_view *view)
+void mst_restart_attention_take(struct mst_restart *restart, const struct mst_view *view)
 {
     if (view->generation > restart->seen) {
         restart->seen = view->generation;
@@ -340,35 +399,51 @@ static void attention_take(struct mst_restart *restart, const struct mst_view *v
     }
 }
 
+/* ---- inputs of the shell ---- */
+
 void mst_restart_start(struct mst_restart *restart, uint64_t now_ns, const struct mst_view *view)
 {
-    MST_ASSERT(restart->state == IDLE || restart->state == FINISHED);
+    /* What was told with a seat that this machine did not take itself is asked for; but for the
+     * first generation nobody voted. */
+    bool newcomer = restart->view.generation == 0 && view->generation > 1;
+
+    MST_ASSERT(restart->state == MST_IDLE || restart->state == MST_FINISHED);
     MST_ASSERT(!restart->out && !restart->owe_finish);
     MST_ASSERT(view->generation > 0);
-    restart->iteration = 0;
-    view_take(restart, view);
-    attention_take(restart, view);
+    mst_vote_begin(&restart->vote, view->faults);
+    mst_record_list_clear(&restart->records);
+    restart->own_faults = 0;
+    restart->suspect = false;
+    restart->leaving = false;
+    mst_restart_view_take(restart, view);
+    mst_restart_attention_take(restart, view);
     if (restart->ended) {
-        finish(restart, restart->end, NULL);
-        return;
+        mst_restart_finish(restart, restart->end, MST_WHY_REPLY, NULL);
+    } else if (view->rank == MST_RANK_NONE) {
+        mst_restart_seat(restart, MST_JOIN_SEAT);
+    } else if (newcomer) {
+        mst_restart_seat(restart, MST_JOIN_TOLD);
+    } else {
+        mst_restart_enter(restart, now_ns);
     }
-    enter(restart, now_ns);
 }
 
 void mst_restart_attention(struct mst_restart *restart, uint64_t now_ns,
                            const struct mst_view *view, bool stopped)
 {
-    attention_take(restart, view);
+    mst_restart_attention_take(restart, view);
     restart->stopped = stopped;
     heed(restart, now_ns);
 }
 
-static void fault(struct mst_restart *restart, int32_t code, struct mst_slice text)
+void mst_restart_fault(struct mst_restart *restart, enum mst_cause kind, int32_t code,
+                       struct mst_slice text)
 {
     restart->failed = true;
+    restart->kind = kind;
     restart->fault_generation = restart->view.generation;
     restart->code = code;
-    restart->text_size = text.size < TEXT_ROOM ? text.size : TEXT_ROOM;
+    restart->text_size = text.size < MST_FAULT_ROOM ? text.size : MST_FAULT_ROOM;
     if (restart->text_size > 0) {
         memcpy(restart->text, text.data, restart->text_size);
     }
@@ -376,32 +451,33 @@ static void fault(struct mst_restart *restart, int32_t code, struct mst_slice te
     restart->owe_fault = true;
 }
 
-void mst_restart_failed(struct mst_restart *restart, uint64_t now_ns, int32_t code,
-                        struct mst_slice text)
+void mst_restart_failed(struct mst_restart *restart, uint64_t now_ns, enum mst_cause kind,
+                        int32_t code, struct mst_slice text)
 {
     (void)now_ns;
-    MST_ASSERT(restart->state == RUNNING);
+    MST_ASSERT(restart->state == MST_RUNNING);
+    if (kind == MST_CAUSE_ABORTED) {
+        restart->vote.end = MST_END_ABORTED;
+    }
     if (!restart->failed && !restart->ended) {
-        fault(restart, code, text);
+        mst_restart_fault(restart, kind, code, text);
+        restart->own_faults += kind == MST_CAUSE_FAULT || kind == MST_CAUSE_UNHEALTHY;
     }
 }
 
 void mst_restart_left(struct mst_restart *restart, uint64_t now_ns)
 {
     (void)now_ns;
-    MST_ASSERT(restart->state == RUNNING);
+    MST_ASSERT(restart->state == MST_RUNNING);
     restart->leaving = true;
 }
 
-/* LEFT alone interrupts nobody, and the others may be waiting for this rank in a socket of their
- * own: the fault calls them to the seal, the leave takes this rank out of it. */
-static void leave(struct mst_restart *restart)
+void mst_restart_progress(struct mst_restart *restart, uint64_t pings, int64_t step, bool has_step)
 {
-    if (!restart->failed && attention(restart) != MST_INTERRUPT) {
-        fault(restart, 0, mst_slice_text("left the job"));
-    }
-    move(restart, LEAVING);
-    call(restart);
+    MST_ASSERT(restart->state == MST_RUNNING);
+    restart->vote.pings = pings;
+    restart->vote.moved = pings > 0;
+    restart->vote.step = has_step ? step : INT64_MIN;
 }
 
 static void fault_return(struct mst_restart *restart, muster_status status)
@@ -410,145 +486,90 @@ static void fault_return(struct mst_restart *restart, muster_status status)
     struct mst_text text = mst_text_in(line, sizeof(line));
 
     if (status == MUSTER_EINTERRUPTED) {
-        mst_text_add(&text, "asked for a restart");
-    } else {
-        mst_text_add(&text, "the function returned ");
-        mst_text_add(&text, mst_status_name(status));
-        mst_text_add(&text, " (");
-        mst_text_i64(&text, status);
-        mst_text_add(&text, ")");
+        mst_restart_fault(restart, MST_CAUSE_AGAIN, 0, mst_slice_text("asked for a restart"));
+        return;
     }
-    fault(restart, status, mst_slice_of(text.start, text.size));
+    mst_text_add(&text, "the function returned ");
+    mst_text_add(&text, mst_status_name(status));
+    mst_text_add(&text, " (");
+    mst_text_i64(&text, status);
+    mst_text_add(&text, ")");
+    mst_restart_fault(restart, MST_CAUSE_FAULT, status, mst_slice_of(text.start, text.size));
+    restart->own_faults++;
+}
+
+static void complete(struct mst_restart *restart, uint64_t now_ns, muster_status status)
+{
+    restart->result = status;
+    mst_restart_move(restart, MST_COMPLETING);
+    mst_restart_call(restart);
+    heed(restart, now_ns);
 }
 
 void mst_restart_returned(struct mst_restart *restart, uint64_t now_ns, muster_status status,
                           bool delivered)
 {
     bool done = status == MUSTER_OK || status == MUSTER_EPREEMPTED;
-    bool broken = attention(restart) == MST_INTERRUPT;
+    bool broken = mst_restart_called(restart) == MST_INTERRUPT;
+    bool told = restart->told;
     /* Lost and fenced are what calls of muster say when a peer failed: no fault of this rank. */
     bool passed_on = status == MUSTER_ELOST || status == MUSTER_EFENCED;
-    bool interrupted = restart->failed || delivered || broken || passed_on ||
-                       (restart->told && status == MUSTER_EINTERRUPTED) || (restart->cut && !done);
+    bool interrupted = restart->failed || delivered || passed_on || (told && broken) ||
+                       (told && status == MUSTER_EINTERRUPTED) || (restart->cut && !done);
+    uint64_t lasted_ns = now_ns - restart->entered_ns;
 
-    MST_ASSERT(restart->state == RUNNING && !restart->owe_enter);
+    MST_ASSERT(restart->state == MST_RUNNING && !restart->owe_enter);
     restart->told = false;
     restart->cut = false;
     restart->cut_ns = NEVER;
+    restart->settle_ns = NEVER;
     restart->owe_tell = false;
     restart->owe_cut = false;
-    if (restart->ended) {
-        finish(restart, restart->leaving ? MUSTER_OK : restart->end, NULL);
-    } else if (restart->leaving) {
-        leave(restart);
-    } else if (interrupted) {
-        seal(restart);
+    if (restart->config.soft_timeout_ms > 0 &&
+        lasted_ns / NS_PER_MS >= restart->config.soft_timeout_ms) {
+        restart->vote.moved = true;
+    }
+    if (restart->leaving) {
+        /* LEFT alone interrupts nobody, and the others may be waiting for this rank in a socket of
+         * their own: the fault calls them to the seal, the leave takes this rank out of it. */
+        if (!restart->failed && !restart->ended && !broken) {
+            mst_restart_fault(restart, MST_CAUSE_LEFT, 0, mst_slice_text("left the job"));
+        }
+        mst_restart_unwind(restart, now_ns);
+    } else if (interrupted || restart->ended || (done && broken)) { /* broken: within `settle` */
+        mst_restart_unwind(restart, now_ns);
     } else if (done) {
-        restart->result = status;
-        move(restart, COMPLETING);
-        call(restart);
-        heed(restart, now_ns);
+        complete(restart, now_ns, status);
     } else {
         fault_return(restart, status);
-        seal(restart);
+        mst_restart_unwind(restart, now_ns);
     }
 }
 
-static void view_enter(struct mst_restart *restart, uint64_t now_ns, const struct mst_reply *reply)
+void mst_restart_unwound(struct mst_restart *restart, uint64_t now_ns, muster_status status,
+                         enum mst_restart_why why, struct mst_slice text)
 {
-    if (!reply->has_view || reply->view.generation <= restart->view.generation) {
-        finish(restart, MUSTER_EPROTO, NULL);
-    } else if (reply->view.rank == MST_RANK_NONE) {
-        finish(restart, MUSTER_EFENCED, reply);
+    uint64_t faults_max = restart->config.faults_max;
+    bool healthy = why != MST_WHY_UNHEALTHY;
+
+    (void)now_ns;
+    MST_ASSERT(restart->state == MST_UNWINDING && !restart->owe_unwind);
+    if (restart->ended) {
+        mst_restart_finish(restart, restart->leaving ? MUSTER_OK : restart->end, MST_WHY_REPLY,
+                           NULL);
+    } else if (status != MUSTER_OK) {
+        if (!restart->failed) {
+            mst_restart_fault(restart, healthy ? MST_CAUSE_FAULT : MST_CAUSE_UNHEALTHY, status,
+                              text);
+        }
+        mst_restart_leave(restart, status, why);
+    } else if (restart->leaving) {
+        mst_restart_leave(restart, MUSTER_OK, MST_WHY_REPLY);
+    } else if (restart->failed && faults_max > 0 && restart->own_faults > faults_max &&
+               restart->vote.end == MST_END_NONE) {
+        mst_restart_leave(restart, MUSTER_EUNHEALTHY, MST_WHY_FAULTS);
     } else {
-        call_nothing(restart);
-        view_take(restart, &reply->view);
-        attention_take(restart, &reply->view);
-        enter(restart, now_ns);
-    }
-}
-
-static void reply_completion(struct mst_restart *restart, const struct mst_reply *reply)
-{
-    if (reply->status == MUSTER_OK) {
-        finish(restart, restart->result, NULL);
-    } else if (reply->status == MUSTER_ELOST || reply->status == MUSTER_ECANCELLED ||
-               reply->status == MUSTER_EFENCED) {
-        seal(restart);
-    } else {
-        finish(restart, reply->status, reply);
-    }
-}
-
-static void reply_seal(struct mst_restart *restart, uint64_t now_ns, const struct mst_reply *reply)
-{
-    if (reply->status == MUSTER_OK) {
-        view_enter(restart, now_ns, reply);
-    } else if (reply->status == MUSTER_EFENCED) {
-        move(restart, JOINING);
-        call(restart);
-    } else {
-        finish(restart, reply->status, reply);
-    }
-}
-
-static void reply_join(struct mst_restart *restart, uint64_t now_ns, const struct mst_reply *reply)
-{
-    if (reply->status != MUSTER_OK) {
-        finish(restart, reply->status, reply);
-    } else if (reply->has_view && reply->view.generation == restart->view.generation) {
-        /* The seal was refused and yet its generation goes on: the service lost the two of us. */
-        finish(restart, MUSTER_EFENCED, reply);
-    } else {
-        view_enter(restart, now_ns, reply);
-    }
-}
-
-/* A service with a smaller limit for texts than ours still learns the reason, cut. */
-static void reply_fault(struct mst_restart *restart, const struct mst_reply *reply)
-{
-    restart->fault_tag = 0;
-    if (reply->status == MUSTER_ELIMIT && reply->has_detail && reply->detail.limit >= 0 &&
-        (uint64_t)reply->detail.limit < restart->text_size) {
-        restart->text_size = (size_t)reply->detail.limit;
-        restart->fault_tag = ++restart->tags;
-        restart->owe_fault = true;
-    }
-}
-
-void mst_restart_reply(struct mst_restart *restart, uint64_t now_ns, uint64_t tag,
-                       const struct mst_reply *reply)
-{
-    if (tag == 0) {
-        return;
-    }
-    if (tag == restart->fault_tag) {
-        reply_fault(restart, reply);
-        return;
-    }
-    if (tag != restart->round_tag) {
-        return;
-    }
-    switch (restart->state) {
-    case COMPLETING:
-        reply_completion(restart, reply);
-        break;
-    case SEALING:
-        reply_seal(restart, now_ns, reply);
-        break;
-    case JOINING:
-        reply_join(restart, now_ns, reply);
-        break;
-    case LEAVING: /* given up or gone by itself: out in any case */
-        finish(restart, MUSTER_OK, NULL);
-        break;
-    case IDLE:
-    case HELD:
-    case RUNNING:
-    case FINISHED:
-    case STATE_COUNT:
-        MST_ASSERT(!"a call is open in a state without calls");
-        break;
+        mst_restart_seal(restart);
     }
 }
 
@@ -560,203 +581,45 @@ void mst_restart_ended(struct mst_restart *restart, uint64_t now_ns, muster_stat
     restart->ended = true;
     restart->end = status;
     switch (restart->state) {
-    case RUNNING:
+    case MST_RUNNING:
         heed(restart, now_ns);
         break;
-    case LEAVING:
-        finish(restart, MUSTER_OK, NULL);
+    case MST_COMPLETING:
+        mst_restart_unwind(restart, now_ns);
         break;
-    case HELD:
-    case COMPLETING:
-    case SEALING:
-    case JOINING:
-        finish(restart, status, NULL);
+    case MST_LEAVING:
+        mst_restart_finish(restart, restart->status, restart->why, NULL);
         break;
-    case IDLE:
-    case FINISHED:
-    case STATE_COUNT:
+    case MST_HELD:
+    case MST_SEALING:
+    case MST_SEATING:
+    case MST_ASSIGNING:
+        mst_restart_finish(restart, status, MST_WHY_REPLY, NULL);
+        break;
+    case MST_IDLE:
+    case MST_UNWINDING:
+    case MST_FINISHED:
+    case MST_STATE_COUNT:
         break;
     }
 }
 
 void mst_restart_tick(struct mst_restart *restart, uint64_t now_ns)
 {
+    if (restart->settle_ns != NEVER && now_ns >= restart->settle_ns) {
+        heed(restart, now_ns);
+        return;
+    }
     if (!restart->cut || now_ns < restart->cut_ns) {
         return;
     }
     restart->owe_cut = true;
     restart->backoff_ms =
-        restart->backoff_ms * 2 < BACKOFF_MAX_MS ? restart->backoff_ms * 2 : BACKOFF_MAX_MS;
+        restart->backoff_ms * 2 < MST_BACKOFF_MAX_MS ? restart->backoff_ms * 2 : MST_BACKOFF_MAX_MS;
     restart->cut_ns = now_ns + restart->backoff_ms * NS_PER_MS;
 }
 
 uint64_t mst_restart_deadline_ns(const struct mst_restart *restart)
 {
-    return restart->cut ? restart->cut_ns : NEVER;
-}
-
-static void request_round(struct mst_restart *restart)
-{
-    struct mst_request *request = &restart->request;
-
-    if (restart->state == JOINING) {
-        request->command = MST_JOIN;
-    } else if (restart->state == LEAVING) {
-        request->command = MST_LEAVE;
-    } else {
-        request->command = MST_ROUND;
-        request->round.generation = restart->view.generation;
-        if (restart->state == SEALING) {
-            request->round.name = mst_slice_text("muster/seal");
-            request->round.number = restart->seals++;
-            request->round.deadline_ms = restart->config.barrier_timeout_ms;
-            request->round.on_loss = MST_PROCEED;
-            request->round.seal = true;
-        } else {
-            request->round.name = mst_slice_text("muster/complete");
-            request->round.number = restart->completions++;
-            request->round.on_loss = MST_FAIL;
-        }
-    }
-}
-
-static void effect_request(struct mst_restart *restart, uint64_t tag)
-{
-    restart->request = (struct mst_request){0};
-    restart->effect.type = MST_RESTART_REQUEST;
-    restart->effect.tag = tag;
-    restart->effect.request = &restart->request;
-}
-
-/* In the order in which they must reach the world: the fault before the seal, the entry before what
- * is told to the function. */
-static bool effect_fill(struct mst_restart *restart)
-{
-    struct mst_restart_effect *effect = &restart->effect;
-
-    if (restart->owe_fault) {
-        restart->owe_fault = false;
-        effect_request(restart, restart->fault_tag);
-        restart->request.command = MST_FAULT;
-        restart->request.fault.generation = restart->fault_generation;
-        restart->request.fault.code = restart->code;
-        restart->request.fault.text = mst_slice_of(restart->text, restart->text_size);
-    } else if (restart->owe_round) {
-        restart->owe_round = false;
-        effect_request(restart, restart->round_tag);
-        request_round(restart);
-    } else if (restart->owe_cancel) {
-        restart->owe_cancel = false;
-        effect->type = MST_RESTART_CANCEL;
-        effect->tag = restart->round_tag;
-    } else if (restart->owe_enter) {
-        restart->owe_enter = false;
-        effect->type = MST_RESTART_ENTER;
-        effect->view = restart->view;
-        effect->iteration = restart->iteration - 1;
-    } else if (restart->owe_tell) {
-        restart->owe_tell = false;
-        effect->type = MST_RESTART_TELL;
-    } else if (restart->owe_cut) {
-        restart->owe_cut = false;
-        effect->type = MST_RESTART_INTERRUPT;
-    } else if (restart->owe_finish) {
-        restart->owe_finish = false;
-        effect->type = MST_RESTART_FINISH;
-        effect->status = restart->status;
-        effect->reply = restart->has_reply ? &restart->reply : NULL;
-    } else {
-        return false;
-    }
-    return true;
-}
-
-const struct mst_restart_effect *mst_restart_next(struct mst_restart *restart)
-{
-    MST_ASSERT(!restart->out);
-    restart->effect = (struct mst_restart_effect){0};
-    restart->out = effect_fill(restart);
-    return restart->out ? &restart->effect : NULL;
-}
-
-void mst_restart_done(struct mst_restart *restart, const struct mst_restart_effect *effect)
-{
-    MST_ASSERT(restart->out && effect == &restart->effect);
-    restart->out = false;
-}
-
-void mst_restart_check(const struct mst_restart *restart)
-{
-    bool running = restart->state == RUNNING;
-    bool calling = restart->state == COMPLETING || restart->state == SEALING ||
-                   restart->state == JOINING || restart->state == LEAVING;
-
-    MST_ASSERT(restart->state < STATE_COUNT);
-    MST_ASSERT((restart->round_tag != 0) == calling);
-    MST_ASSERT(!restart->owe_round || calling);
-    MST_ASSERT(!restart->cancelled || restart->state == COMPLETING);
-    MST_ASSERT(!restart->owe_cancel || restart->cancelled);
-    MST_ASSERT(!restart->owe_fault || restart->fault_tag != 0);
-    MST_ASSERT(restart->fault_tag <= restart->tags && restart->round_tag <= restart->tags);
-    MST_ASSERT(running || !(restart->owe_enter || restart->owe_tell || restart->owe_cut));
-    MST_ASSERT(running || !(restart->told || restart->cut));
-    MST_ASSERT(!restart->cut || restart->told);
-    MST_ASSERT(restart->cut == (restart->cut_ns != NEVER));
-    MST_ASSERT(!restart->cut ||
-               (restart->backoff_ms >= 1 && restart->backoff_ms <= BACKOFF_MAX_MS));
-    MST_ASSERT(!restart->owe_finish || restart->state == FINISHED);
-    MST_ASSERT(restart->seen >= restart->view.generation);
-    MST_ASSERT(restart->state == IDLE || restart->view.generation > 0);
-    /* What is true was acted on. */
-    MST_ASSERT(restart->state != HELD || restart->stopped);
-    MST_ASSERT(!running || attention(restart) == MST_CALM || restart->told);
-    MST_ASSERT(!running || attention(restart) != MST_INTERRUPT || restart->cut);
-    MST_ASSERT(!running || !(restart->stopped || restart->ended) || restart->cut);
-    MST_ASSERT(restart->state != COMPLETING || attention(restart) != MST_INTERRUPT ||
-               restart->cancelled);
-    MST_ASSERT(!restart->ended || running || restart->state == IDLE || restart->state == FINISHED);
-    MST_ASSERT(restart->text_size <= TEXT_ROOM);
-}
-
-uint64_t mst_restart_digest(const struct mst_restart *restart)
-{
-    const uint64_t numbers[] = {
-        (uint64_t)restart->state,
-        restart->view.generation,
-        restart->view.size,
-        restart->view.rank,
-        restart->seen,
-        (uint64_t)restart->attention,
-        restart->stopped,
-        restart->ended,
-        restart->iteration,
-        restart->completions,
-        restart->seals,
-        restart->tags,
-        restart->told,
-        restart->cut,
-        restart->failed,
-        restart->leaving,
-        restart->cut_ns,
-        restart->backoff_ms,
-        (uint64_t)restart->result,
-        restart->round_tag,
-        restart->fault_tag,
-        restart->cancelled,
-        restart->owe_fault,
-        restart->owe_cancel,
-        restart->owe_round,
-        restart->owe_enter,
-        restart->owe_tell,
-        restart->owe_cut,
-        restart->owe_finish,
-        (uint64_t)restart->status,
-        (uint64_t)(uint32_t)restart->code,
-    };
-    uint64_t digest = MST_DIGEST_INIT;
-
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-        digest = mst_digest_number(digest, numbers[i]);
-    }
-    return mst_digest_slice(digest, mst_slice_of(restart->text, restart->text_size));
+    return restart->cut ? restart->cut_ns : restart->settle_ns;
 }

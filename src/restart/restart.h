@@ -8,16 +8,31 @@
  *
  * There is one way to restart: a rank whose function failed goes through the same seal as those who
  * were interrupted. Inputs carry now_ns; next and done drain effects, one at a time. Everything is
- * allocated at birth, so no input can fail. */
+ * allocated at birth, so no input can fail; but the table of an assignment is not, on the one rank
+ * that works it out: without memory for it the run is ended for all. */
 
 #include "base/mem.h"
 #include "msg/reply.h"
 #include "msg/request.h"
+#include "muster/assignment.h"
 
 struct mst_restart;
 
 struct mst_restart_config {
-    uint64_t barrier_timeout_ms; /* of the seal: who has not arrived by then is evicted */
+    uint64_t barrier_timeout_ms;    /* of the seal: who has not arrived by then is evicted */
+    uint64_t completion_timeout_ms; /* of the completion, from its first arrival; 0: none */
+    uint64_t settle_ms;       /* between the news of a fault and the interruption of the function */
+    uint64_t soft_timeout_ms; /* an attempt without steps and pings that lasted this long made
+                                 progress; 0: none did */
+    uint32_t iterations_max;  /* attempts of a run that ended by a fault; 0: no limit */
+    uint32_t faults_max;      /* own faults; with one more this rank leaves; 0: no limit */
+    int32_t stalled_max;      /* attempts in a row without progress; -1: no limit */
+    bool by_table;            /* an assignment needs all members' places: only a generation that is
+                                 `ordered` is entered */
+    struct mst_slice label, host; /* of this rank, for its place; copied, cut if too long */
+    uint32_t node;                /* the agent that started it, or MST_NODE_NONE; for its place */
+    uint64_t heard; /* at birth: how many runs of the job this process has heard the end of, what
+                       JOIN told with a seat included; then the machine counts them */
 };
 
 enum mst_restart_effect_type {
@@ -26,12 +41,51 @@ enum mst_restart_effect_type {
     MST_RESTART_CANCEL = 2,  /* ask the service to stop the call `tag`. Its reply is still owed, and
                                 must be the service's word: ECANCELLED made up locally while the
                                 service had decided otherwise would tear the job apart */
-    MST_RESTART_ENTER = 3,   /* call the function: view and iteration are set */
-    MST_RESTART_TELL = 4, /* checks of the function say interrupted, from now until it returned */
+    MST_RESTART_ENTER = 3, /* begin an attempt, with the function in it: view, iteration and faults
+                              are set; answer with mst_restart_returned */
+    MST_RESTART_TELL = 4,  /* checks of the function say interrupted, from now until it returned */
     MST_RESTART_INTERRUPT = 5, /* cut blocking calls of the function short, now; comes again with
                                   back-off until the function has returned */
-    MST_RESTART_FINISH = 6     /* muster_restart_run returns `status`; replies that are still owed
+    MST_RESTART_FINISH = 6,    /* muster_restart_run returns `status`; replies that are still owed
                                   are of no interest */
+    MST_RESTART_UNWIND = 7,    /* the attempt ended by a fault, here or elsewhere, or without this
+                                  rank: run abort (if it has not run for this attempt), finalize and
+                                  the health check; answer with mst_restart_unwound */
+    MST_RESTART_ASSIGN = 8     /* this rank works the assignment out: set `number` of the places;
+                                  answer with mst_restart_assigned */
+};
+
+/* What FINISH says beside its status. */
+enum mst_restart_why {
+    MST_WHY_REPLY = 0,      /* the status and the reply say it */
+    MST_WHY_ITERATIONS = 1, /* iterations_max; on all ranks */
+    MST_WHY_STALLED = 2,    /* stalled_max; on all ranks */
+    MST_WHY_ABORTED = 3,    /* a rank asked that all end; the record has its text; on all ranks */
+    MST_WHY_FAULTS = 4,     /* faults_max; this rank alone */
+    MST_WHY_UNHEALTHY = 5,  /* its health check; this rank alone */
+    MST_WHY_FINALIZE = 6,   /* its finalize; this rank alone */
+    MST_WHY_ASSIGNMENT = 7, /* the assignment could not be worked out, the record says why; on all
+                               ranks */
+    MST_WHY_SUSPECT = 8     /* it stood lowest in two attempts that hung; this rank alone */
+};
+
+enum { MST_FAULT_HOST_ROOM = 64, MST_FAULT_TEXT_ROOM = 256 };
+
+/* One fault of the generation that ended, as its sealed record tells it. The texts are cut if too
+ * long, and end with a 0. */
+struct mst_fault_record {
+    enum mst_cause kind;
+    int32_t code;
+    uint32_t index, rank; /* the rank in the generation that ended */
+    uint64_t generation;  /* that ended */
+    uint64_t incarnation;
+    uint64_t pid;
+    uint64_t after_ms; /* from the sealing of that generation to the fault */
+    uint64_t ago_ms;   /* from the fault to `heard_ns` */
+    uint64_t heard_ns; /* when this was heard */
+    int64_t detector;  /* the agent that told it; -1: the rank itself or the service */
+    char host[MST_FAULT_HOST_ROOM];
+    char text[MST_FAULT_TEXT_ROOM];
 };
 
 struct mst_restart_effect {
@@ -39,11 +93,21 @@ struct mst_restart_effect {
     const struct mst_request *request; /* borrowed until done */
     uint64_t tag;                      /* never 0, never reused by this machine */
     struct mst_view view;
-    uint64_t iteration; /* 0 at the first entry after start */
+    uint64_t iteration; /* 0 at the first entry of a run; the same on all ranks of the generation */
     muster_status status;
+    enum mst_restart_why why;
     const struct mst_reply *reply; /* FINISH by a reply of the service: its detail; else NULL */
+    /* ASSIGN: ascending by index, `number` to be set; the machine's, until the answer or FINISH. */
+    struct muster_place *places;
+    size_t place_count;
+    /* ENTER: why the attempt before ended. FINISH: why it is given up. UNWIND: what is known so
+     * far, at most the own fault. The first cause first; they stay until the next of these. */
+    const struct mst_fault_record *faults;
+    uint32_t fault_count, faults_total;
+    uint64_t heard; /* FINISH: how many runs of the job this process has heard the end of */
 };
 
+/* ENOMEM; EINVAL for a configuration that makes no sense. */
 muster_status mst_restart_new(struct mst_restart **out, const struct mst_restart_config *config,
                               const struct mst_mem *mem);
 void mst_restart_free(struct mst_restart *restart);
@@ -54,21 +118,26 @@ muster_status mst_restart_configure(struct mst_restart *restart,
 
 /* Begin with the view of a sealed generation. Again after FINISH: the machine belongs to a session,
  * not to one run, because the rounds of a generation are numbered through all runs in it. If the
- * view calls for attention INTERRUPT, the function is not entered before the next seal. */
+ * view calls for attention INTERRUPT, the function is not entered before the next seal. A view that
+ * is spare waits for a seat. */
 void mst_restart_start(struct mst_restart *restart, uint64_t now_ns, const struct mst_view *view);
 
 /* The client's view or self-stop changed (level-triggered; repeats are harmless; any state). */
 void mst_restart_attention(struct mst_restart *restart, uint64_t now_ns,
                            const struct mst_view *view, bool stopped);
 
-/* While the function runs: it says it failed, or wants all to start again. Reported at once, so
- * that the others need not wait for it to return; whatever it returns, the generation is then
- * sealed. The first report counts. A text too long is cut. */
-void mst_restart_failed(struct mst_restart *restart, uint64_t now_ns, int32_t code,
-                        struct mst_slice text);
+/* While the attempt runs: it failed (MST_CAUSE_FAULT), is not healthy (UNHEALTHY), wants all to
+ * start again (AGAIN) or all to end (ABORTED). Reported at once, so that the others need not wait
+ * for it to return; whatever it returns, the generation is then sealed. The first report counts,
+ * and that it asked for the end of all. A text too long is cut. */
+void mst_restart_failed(struct mst_restart *restart, uint64_t now_ns, enum mst_cause kind,
+                        int32_t code, struct mst_slice text);
 
-/* While the function runs: when it has returned this rank leaves the job for good. */
+/* While the attempt runs: when the function has returned this rank leaves the job for good. */
 void mst_restart_left(struct mst_restart *restart, uint64_t now_ns);
+
+/* Right before `returned`: how far this attempt came. */
+void mst_restart_progress(struct mst_restart *restart, uint64_t pings, int64_t step, bool has_step);
 
 /* The function returned. `delivered`: a check or another call of muster has said EINTERRUPTED to it
  * since it was entered; then OK counts as interrupted. A failure nobody told it of and that it did
@@ -76,12 +145,22 @@ void mst_restart_left(struct mst_restart *restart, uint64_t now_ns);
 void mst_restart_returned(struct mst_restart *restart, uint64_t now_ns, muster_status status,
                           bool delivered);
 
+/* The answer to UNWIND. Not OK: this rank leaves, FINISH says `status` and `why` (UNHEALTHY or
+ * FINALIZE), and `text` is its fault's if none was told of it in this generation. */
+void mst_restart_unwound(struct mst_restart *restart, uint64_t now_ns, muster_status status,
+                         enum mst_restart_why why, struct mst_slice text);
+
+/* The answer to ASSIGN, the numbers are set. Not OK: the run ends for all with `status`, and `text`
+ * is in the record. */
+void mst_restart_assigned(struct mst_restart *restart, uint64_t now_ns, muster_status status,
+                          struct mst_slice text);
+
 /* A call ended. Unknown tags are ignored. */
 void mst_restart_reply(struct mst_restart *restart, uint64_t now_ns, uint64_t tag,
                        const struct mst_reply *reply);
 
-/* The session is over for good. A running function is interrupted; FINISH comes when it returned.
- */
+/* The session is over for good. A running function is interrupted; FINISH comes when it returned
+ * and was unwound. */
 void mst_restart_ended(struct mst_restart *restart, uint64_t now_ns, muster_status status);
 
 void mst_restart_tick(struct mst_restart *restart, uint64_t now_ns);

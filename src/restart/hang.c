@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "restart/hang.h"
+
+#include <stddef.h>
+
+#define NS_PER_MS UINT64_C(1000000)
+#define PULSES 8u /* looks within one limit, so that a late one is noticed */
+
+/* As enum mst_page_phase numbers them. */
+enum phase { OUTSIDE = 0, BEFORE = 1, FUNCTION = 2, AFTER = 3, WAITS = 4 };
+
+#define PHASES UINT64_C(8)
+
+/* A clock that runs, and how long it may. -1: for ever. */
+struct clock {
+    enum mst_hang_reason reason;
+    uint64_t since_ns;
+    int64_t soft_ms, hard_ms;
+};
+
+#define CLOCKS_MAX 2u
+
+static enum phase phase_of(uint64_t turn)
+{
+    uint64_t number = turn % PHASES;
+
+    return number <= WAITS ? (enum phase)number : OUTSIDE;
+}
+
+static bool in_function(const struct mst_hang *hang)
+{
+    enum phase phase = phase_of(hang->last.turn);
+
+    return hang->last.soft_ms != 0 && (phase == BEFORE || phase == FUNCTION);
+}
+
+static bool was_told(const struct mst_hang *hang)
+{
+    return in_function(hang) && hang->last.told == hang->last.turn;
+}
+
+static bool inside(uint64_t word)
+{
+    return word % 2 != 0;
+}
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint64_t sooner(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t after_ms(uint64_t since_ns, int64_t ms)
+{
+    if (ms < 0 || (uint64_t)ms > (UINT64_MAX - since_ns) / NS_PER_MS) {
+        return UINT64_MAX;
+    }
+    return since_ns + (uint64_t)ms * NS_PER_MS;
+}
+
+static int64_t sum_ms(int64_t a, int64_t b)
+{
+    return a > INT64_MAX - b ? INT64_MAX : a + b;
+}
+
+/* ---- what the page says ---- */
+
+void mst_hang_pause(struct mst_hang *hang, uint64_t ns)
+{
+    hang->turn_ns += ns;
+    hang->checks_ns += ns;
+    hang->pings_ns += ns;
+    hang->atomic_ns += ns;
+    hang->section_ns += ns;
+    hang->told_ns += ns;
+    hang->asked_ns = UINT64_MAX; /* nobody is late by that as well */
+}
+
+/* Those who look late, because they were stopped or had no processor, were not there to see
+ * progress. */
+static void forgive(struct mst_hang *hang, uint64_t now_ns)
+{
+    if (now_ns > hang->asked_ns) {
+        mst_hang_pause(hang, now_ns - hang->asked_ns);
+    }
+}
+
+/* A turn into the function is of the same attempt only if the one before was seen. */
+static bool begins_attempt(uint64_t before, uint64_t now)
+{
+    enum phase phase = phase_of(now);
+
+    return phase == BEFORE || (phase == FUNCTION &&
+                               (phase_of(before) != BEFORE || now / PHASES != before / PHASES + 1));
+}
+
+static void take_turn(struct mst_hang *hang, uint64_t now_ns, const struct mst_hang_sample *sample)
+{
+    if (begins_attempt(hang->last.turn, sample->turn)) {
+        hang->soft_said = false;
+    }
+    hang->checks_start = sample->start_known ? sample->checks_start : sample->checks;
+    hang->pings_start = sample->start_known ? sample->pings_start : sample->pings;
+    hang->turn_ns = hang->checks_ns = hang->pings_ns = now_ns;
+    hang->atomic_ns = hang->section_ns = hang->told_ns = now_ns;
+}
+
+static void take(struct mst_hang *hang, uint64_t now_ns, const struct mst_hang_sample *sample)
+{
+    const struct mst_hang_sample *last = &hang->last;
+
+    if (sample->turn != last->turn) {
+        take_turn(hang, now_ns, sample);
+    } else if (sample->atomic != last->atomic && inside(last->atomic)) {
+        hang->pings_ns = sooner(now_ns, hang->pings_ns + (now_ns - hang->atomic_ns));
+        hang->checks_ns = sooner(now_ns, hang->checks_ns + (now_ns - hang->atomic_ns));
+        hang->turn_ns = sooner(now_ns, hang->turn_ns + (now_ns - hang->atomic_ns));
+    }
+    hang->checks_ns = sample->checks != last->checks ? now_ns : hang->checks_ns;
+    hang->pings_ns = sample->pings != last->pings ? now_ns : hang->pings_ns;
+    hang->atomic_ns = sample->atomic != last->atomic ? now_ns : hang->atomic_ns;
+    hang->section_ns = sample->section != last->section ? now_ns : hang->section_ns;
+    hang->told_ns = sample->told != last->told ? now_ns : hang->told_ns;
+    hang->last = *sample;
+}
+
+/* ---- which clocks run ---- */
+
+static struct clock section_clock(const struct mst_hang *hang)
+{
+    const struct mst_hang_sample *page = &hang->last;
+    int64_t limit_ms = page->section_limit_ms;
+    struct clock clock = {MST_HANG_SECTION, hang->section_ns, -1, -1};
+
+    if (limit_ms >= 0 && page->soft_ms > 0) {
+        clock.soft_ms = limit_ms;
+    }
+    if (limit_ms >= 0 && page->hard_ms >= 0) {
+        int64_t more_ms = page->soft_ms < 0 ? page->hard_ms : page->hard_ms - page->soft_ms;
+
+        clock.hard_ms = sum_ms(limit_ms, more_ms > 0 ? more_ms : 0);
+    }
+    return clock;
+}
+
+static bool progress_clock(const struct mst_hang *hang, struct clock *out)
+{
+    const struct mst_hang_sample *page = &hang->last;
+    uint64_t since_ns;
+
+    if (inside(page->atomic)) {
+        *out = (struct clock){MST_HANG_ATOMIC, hang->atomic_ns, page->soft_ms, page->hard_ms};
+        return true;
+    }
+    if (inside(page->section)) {
+        *out = section_clock(hang);
+        return true;
+    }
+    if (page->pings != hang->pings_start) {
+        since_ns = hang->pings_ns;
+    } else if (page->checks != hang->checks_start) {
+        since_ns = hang->checks_ns;
+    } else if (page->from_start) {
+        since_ns = hang->turn_ns;
+    } else {
+        return false;
+    }
+    *out = (struct clock){MST_HANG_PROGRESS, later(since_ns, hang->section_ns), page->soft_ms,
+                          page->hard_ms};
+    return true;
+}
+
+static unsigned clocks_of(const struct mst_hang *hang, struct clock clocks[CLOCKS_MAX])
+{
+    const struct mst_hang_sample *page = &hang->last;
+    unsigned count = 0;
+
+    if (page->soft_ms == 0 || hang->hard_said) {
+        return 0;
+    }
+    if (phase_of(page->turn) == AFTER) {
+        clocks[count++] = (struct clock){MST_HANG_AFTER, hang->turn_ns, -1, page->hard_ms};
+    } else if (in_function(hang) && progress_clock(hang, &clocks[count])) {
+        count++;
+    }
+    if (was_told(hang)) {
+        clocks[count++] = (struct clock){MST_HANG_TOLD, hang->told_ns, -1, page->hard_ms};
+    }
+    return count;
+}
+
+/* ---- what that means ---- */
+
+static bool soft_may_come(const struct mst_hang *hang)
+{
+    return !hang->soft_said && !was_told(hang);
+}
+
+/* An eighth of the smallest limit there still is. */
+static uint64_t pulse_ns(const struct mst_hang *hang, const struct clock *clock)
+{
+    uint64_t limit_ns = after_ms(0, clock->hard_ms);
+
+    if (soft_may_come(hang)) {
+        limit_ns = sooner(limit_ns, after_ms(0, clock->soft_ms));
+    }
+    return limit_ns == UINT64_MAX ? UINT64_MAX : later(limit_ns / PULSES, NS_PER_MS);
+}
+
+static void ask(struct mst_hang *hang, uint64_t now_ns)
+{
+    struct clock clocks[CLOCKS_MAX];
+    unsigned count = clocks_of(hang, clocks);
+
+    hang->asked_ns = UINT64_MAX;
+    for (unsigned i = 0; i < count; i++) {
+        uint64_t pulse = pulse_ns(hang, &clocks[i]);
+
+        if (pulse <= UINT64_MAX - now_ns) {
+            hang->asked_ns = sooner(hang->asked_ns, now_ns + pulse);
+        }
+        hang->asked_ns = sooner(hang->asked_ns, after_ms(clocks[i].since_ns, clocks[i].hard_ms));
+        if (soft_may_come(hang)) {
+            hang->asked_ns =
+                sooner(hang->asked_ns, after_ms(clocks[i].since_ns, clocks[i].soft_ms));
+        }
+    }
+}
+
+static enum mst_hang_verdict judge(const struct mst_hang *hang, uint64_t now_ns,
+                                   const struct clock *clock)
+{
+    if (after_ms(clock->since_ns, clock->hard_ms) <= now_ns) {
+        return MST_HANG_HARD;
+    }
+    return soft_may_come(hang) && after_ms(clock->since_ns, clock->soft_ms) <= now_ns
+               ? MST_HANG_SOFT
+               : MST_HANG_NONE;
+}
+
+void mst_hang_init(struct mst_hang *hang)
+{
+    *hang = (struct mst_hang){.asked_ns = UINT64_MAX};
+}
+
+struct mst_hang_finding mst_hang_look(struct mst_hang *hang, uint64_t now_ns,
+                                      const struct mst_hang_sample *sample)
+{
+    struct mst_hang_finding finding = {.verdict = MST_HANG_NONE};
+    struct clock clocks[CLOCKS_MAX];
+    uint64_t pings, checks;
+    unsigned count;
+
+    forgive(hang, now_ns);
+    take(hang, now_ns, sample);
+    count = clocks_of(hang, clocks);
+    for (unsigned i = 0; i < count; i++) {
+        enum mst_hang_verdict verdict = judge(hang, now_ns, &clocks[i]);
+
+        if (verdict > finding.verdict) {
+            finding.verdict = verdict;
+            finding.reason = clocks[i].reason;
+            finding.since_ms = (now_ns - clocks[i].since_ns) / NS_PER_MS;
+        }
+    }
+    (void)mst_hang_stands(hang, &pings, &checks);
+    finding.count = pings != 0 ? pings : checks;
+    finding.never = finding.count == 0;
+    hang->soft_said = hang->soft_said || finding.verdict == MST_HANG_SOFT;
+    hang->hard_said = hang->hard_said || finding.verdict == MST_HANG_HARD;
+    ask(hang, now_ns);
+    return finding;
+}
+
+uint64_t mst_hang_deadline_ns(const struct mst_hang *hang)
+{
+    return hang->asked_ns;
+}
+
+bool mst_hang_stands(const struct mst_hang *hang, uint64_t *pings_out, uint64_t *checks_out)
+{
+    bool stands = in_function(hang);
+
+    *pings_out = stands ? hang->last.pings - hang->pings_start : 0;
+    *checks_out = stands ? hang->last.checks - hang->checks_start : 0;
+    return stands;
+}

@@ -1,0 +1,538 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tree of an assignment.
+ *
+ * It is built anew each time, out of the keys; what was before is in the ranks of the last attempt.
+ * Of a layer's groups, and of a group's ranks, the one that is seen first by index comes first:
+ * that is the order of the leaves. Then:
+ *
+ *   propagate   a group with fewer than `min` alive is left out, the lowest layer first
+ *   reserve     a number that was lost goes to a spare: the last one of the lowest group above the
+ *               lost leaf that has any, as long as the layers up to there carry RESERVE
+ *   backfill    of the numbers of a domain the lowest are kept; who stands above them moves into
+ *               the gaps between. A domain is a group of the topmost layer that carries BACKFILL
+ *               with all layers below it
+ *   shift       the numbers close up
+ *   fill        who has none yet comes after them, in the order of the leaves, where no group above
+ *               it runs `max`. The first attempt is only this
+ *
+ * A number that nobody is known to have had is lost by a leaf of no group: it is answered where all
+ * layers carry the flag. Spares that stand in may bring a group above its `max`, which is better
+ * than an idle place; a rank that runs is never stopped for somebody else's return. */
+#include "restart/layers.h"
+
+#include <string.h>
+
+#include "base/list.h"
+#include "base/panic.h"
+#include "base/tree.h"
+#include "restart/assignment.h"
+
+#define NONE UINT32_MAX
+
+struct group {
+    struct mst_tree_node node;
+    struct mst_list in_all; /* parents before their children */
+    struct group *parent;
+    struct group *first, *last, *next; /* children, and the next child of its parent */
+    uint32_t serial;                   /* from 1 */
+    uint32_t layer;
+    uint32_t first_leaf, last_leaf; /* of the lowest layer: as they were seen */
+    uint32_t begin, end;            /* its leaves in their order */
+    uint32_t alive;                 /* leaves, without those of groups that are left out */
+    uint32_t running;
+    uint32_t spares_end; /* no spare stands from here on */
+    bool left_out;
+
+    /* As a domain of backfill: */
+    uint32_t held;               /* numbers that somebody has */
+    uint32_t passed;             /* numbers seen so far */
+    uint32_t gap_first, gap_end; /* gaps that wait for somebody, ascending; NONE: no gap */
+
+    size_t size;
+    char key[];
+};
+
+struct leaf {
+    struct muster_place *place;
+    struct group *group; /* of the lowest layer */
+    uint32_t next;       /* the next leaf seen in its group; NONE */
+    bool runs;           /* it has a number */
+};
+
+struct forest {
+    const struct muster_assignment_layer *layers;
+    uint32_t layer_count;
+    const struct mst_mem *mem;
+    struct mst_text *why;
+
+    struct mst_tree names;
+    struct mst_list all;
+    struct group *root;
+    uint32_t group_count;
+    uint32_t domain; /* its layer; layer_count: there are none */
+    bool all_reserve;
+
+    struct leaf *seen; /* by index */
+    struct leaf *leaf; /* in their order */
+    uint32_t leaf_count;
+
+    /* By number, of the last attempt and below `bound`; leaves plus 1, 0: nobody. */
+    uint32_t *holder;
+    uint32_t *owner;    /* who had it, when it is lost */
+    uint32_t *next_gap; /* in its domain */
+    uint32_t bound;
+};
+
+/* ---- the rules ---- */
+
+static muster_status refuse(struct mst_text *why, uint32_t layer, const char *words)
+{
+    mst_text_add(why, "layer ");
+    mst_text_u64(why, layer + 1);
+    mst_text_add(why, ": ");
+    mst_text_add(why, words);
+    return MUSTER_EINVAL;
+}
+
+muster_status mst_layers_check(const struct muster_assignment_layer *layers, size_t count,
+                               struct mst_text *why)
+{
+    if (!layers || count == 0) {
+        mst_text_add(why, "it has no layers");
+        return MUSTER_EINVAL;
+    }
+    if (count > MST_ASSIGNMENT_LAYERS_MAX) {
+        mst_text_u64(why, count);
+        mst_text_add(why, " layers, more than ");
+        mst_text_u64(why, MST_ASSIGNMENT_LAYERS_MAX);
+        return MUSTER_EINVAL;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (layers[i].flags & ~(unsigned)(MUSTER_LAYER_RESERVE | MUSTER_LAYER_BACKFILL)) {
+            return refuse(why, i, "there is no such flag");
+        }
+        if (layers[i].max != 0 && layers[i].max < layers[i].min) {
+            return refuse(why, i, "`max` is less than `min`");
+        }
+    }
+    return MUSTER_OK;
+}
+
+/* ---- building ---- */
+
+struct name {
+    uint32_t parent;
+    struct mst_slice key;
+};
+
+static int by_name(const void *key, const struct mst_tree_node *node)
+{
+    const struct group *group = (const struct group *)(const void *)node; /* its first member */
+    const struct name *name = key;
+    const uint32_t parent = group->parent ? group->parent->serial : 0;
+
+    if (name->parent != parent) {
+        return name->parent < parent ? -1 : 1;
+    }
+    return mst_slice_compare(name->key, (struct mst_slice){group->key, group->size});
+}
+
+static void add_child(struct forest *forest, struct group *group)
+{
+    struct group *parent = group->parent;
+
+    if (!parent) {
+        forest->root = group;
+    } else if (!parent->first) {
+        parent->first = group;
+        parent->last = group;
+    } else {
+        parent->last->next = group;
+        parent->last = group;
+    }
+}
+
+static struct group *group_new(struct forest *forest, struct group *parent, const struct name *name)
+{
+    struct group *group = mst_mem_zalloc(forest->mem, sizeof(*group) + name->key.size);
+
+    if (!group) {
+        return NULL;
+    }
+    memcpy(group->key, name->key.data, name->key.size);
+    group->size = name->key.size;
+    group->parent = parent;
+    group->layer = parent ? parent->layer + 1 : 0;
+    group->serial = ++forest->group_count;
+    group->first_leaf = NONE;
+    group->last_leaf = NONE;
+    group->gap_first = NONE;
+    group->gap_end = NONE;
+    mst_tree_insert(&forest->names, name, &group->node);
+    mst_list_append(&forest->all, &group->in_all);
+    add_child(forest, group);
+    return group;
+}
+
+static muster_status two_roots(const struct forest *forest, const struct muster_place *place,
+                               struct mst_slice key)
+{
+    mst_text_add(forest->why, "the key of the first layer is '");
+    mst_text_slice(forest->why, (struct mst_slice){forest->root->key, forest->root->size});
+    mst_text_add(forest->why, "' for #");
+    mst_text_u64(forest->why, forest->seen[0].place->index);
+    mst_text_add(forest->why, " and '");
+    mst_text_slice(forest->why, key);
+    mst_text_add(forest->why, "' for #");
+    mst_text_u64(forest->why, place->index);
+    mst_text_add(forest->why, ": all must share one root");
+    return MUSTER_EINVAL;
+}
+
+/* The group of the lowest layer that a place belongs to, with all above it. */
+static muster_status find_group(struct forest *forest, const struct muster_place *place,
+                                struct group **out)
+{
+    struct group *group = NULL;
+
+    for (uint32_t i = 0; i < forest->layer_count; i++) {
+        char key[MST_ASSIGNMENT_KEY_ROOM];
+        struct name name = {.parent = group ? group->serial : 0};
+        struct mst_tree_node *node;
+
+        mst_assignment_key(forest->layers[i].key, forest->layers[i].arg, place, key);
+        name.key = mst_slice_text(key);
+        node = mst_tree_find(&forest->names, &name);
+        if (!node && i == 0 && forest->root) {
+            return two_roots(forest, place, name.key);
+        }
+        group = node ? MST_CONTAINER(node, struct group, node) : group_new(forest, group, &name);
+        if (!group) {
+            return MUSTER_ENOMEM;
+        }
+    }
+    *out = group;
+    return MUSTER_OK;
+}
+
+static muster_status see(struct forest *forest, struct muster_place *place)
+{
+    struct leaf *leaf = &forest->seen[forest->leaf_count];
+    muster_status status;
+
+    leaf->place = place;
+    leaf->next = NONE;
+    status = find_group(forest, place, &leaf->group);
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    MST_ASSERT(leaf->group);
+    if (leaf->group->last_leaf == NONE) {
+        leaf->group->first_leaf = forest->leaf_count;
+    } else {
+        forest->seen[leaf->group->last_leaf].next = forest->leaf_count;
+    }
+    leaf->group->last_leaf = forest->leaf_count++;
+    return MUSTER_OK;
+}
+
+/* Depth first, without recursion. */
+static void put_in_order(struct forest *forest)
+{
+    struct group *group = forest->root;
+    uint32_t at = 0;
+
+    while (group) {
+        group->begin = at;
+        for (uint32_t i = group->first_leaf; i != NONE; i = forest->seen[i].next) {
+            forest->leaf[at++] = forest->seen[i];
+        }
+        if (group->first) {
+            group = group->first;
+            continue;
+        }
+        while (group) {
+            group->end = at;
+            group->spares_end = at;
+            if (group->next) {
+                group = group->next;
+                break;
+            }
+            group = group->parent;
+        }
+    }
+    MST_ASSERT(at == forest->leaf_count);
+}
+
+static muster_status build(struct forest *forest, struct muster_place *places, size_t count)
+{
+    forest->seen = mst_mem_array(forest->mem, count, sizeof(*forest->seen));
+    forest->leaf = mst_mem_array(forest->mem, count, sizeof(*forest->leaf));
+    if (!forest->seen || !forest->leaf) {
+        return MUSTER_ENOMEM;
+    }
+    for (size_t i = 0; i < count; i++) {
+        muster_status status = MUSTER_OK;
+
+        if (places[i].alive || places[i].previous != MUSTER_NUMBER_NONE) {
+            status = see(forest, &places[i]);
+        }
+        if (status != MUSTER_OK) {
+            return status;
+        }
+        if (places[i].previous != MUSTER_NUMBER_NONE && places[i].previous >= forest->bound) {
+            forest->bound = places[i].previous + 1;
+        }
+    }
+    for (size_t i = 0; i < count; i++) { /* not before all keys were asked for */
+        places[i].number = MUSTER_NUMBER_NONE;
+    }
+    put_in_order(forest);
+    return MUSTER_OK;
+}
+
+/* ---- what a fault does ---- */
+
+static void propagate(struct forest *forest)
+{
+    for (uint32_t i = 0; i < forest->leaf_count; i++) {
+        forest->leaf[i].group->alive += forest->leaf[i].place->alive ? 1 : 0;
+    }
+    for (struct mst_list *at = forest->all.prev; at != &forest->all; at = at->prev) {
+        struct group *group = MST_CONTAINER(at, struct group, in_all);
+
+        group->left_out = group->alive < forest->layers[group->layer].min;
+        if (group->parent && !group->left_out) {
+            group->parent->alive += group->alive;
+        }
+    }
+    for (struct mst_list *at = forest->all.next; at != &forest->all; at = at->next) {
+        struct group *group = MST_CONTAINER(at, struct group, in_all);
+
+        group->left_out = group->left_out || (group->parent && group->parent->left_out);
+    }
+}
+
+static bool takes_part(const struct leaf *leaf)
+{
+    return leaf->place->alive && !leaf->group->left_out;
+}
+
+/* Who has which number of the last attempt, and whose are lost. */
+static muster_status sort_by_number(struct forest *forest)
+{
+    forest->holder = mst_mem_array(forest->mem, (size_t)forest->bound + 1, sizeof(uint32_t));
+    forest->owner = mst_mem_array(forest->mem, (size_t)forest->bound + 1, sizeof(uint32_t));
+    forest->next_gap = mst_mem_array(forest->mem, (size_t)forest->bound + 1, sizeof(uint32_t));
+    if (!forest->holder || !forest->owner || !forest->next_gap) {
+        return MUSTER_ENOMEM;
+    }
+    for (uint32_t i = 0; i < forest->leaf_count; i++) {
+        struct leaf *leaf = &forest->leaf[i];
+        const uint32_t number = leaf->place->previous;
+
+        if (number == MUSTER_NUMBER_NONE) {
+            continue;
+        }
+        if (takes_part(leaf)) {
+            forest->holder[number] = i + 1;
+            leaf->runs = true;
+        } else {
+            forest->owner[number] = i + 1;
+        }
+    }
+    return MUSTER_OK;
+}
+
+/* The last spare of a group, or NONE. What was looked at once is no spare later. */
+static uint32_t take_spare(struct forest *forest, struct group *group)
+{
+    while (group->spares_end > group->begin) {
+        struct leaf *leaf = &forest->leaf[--group->spares_end];
+
+        if (takes_part(leaf) && !leaf->runs) {
+            leaf->runs = true;
+            return group->spares_end;
+        }
+    }
+    return NONE;
+}
+
+static void stand_in(struct forest *forest, uint32_t number)
+{
+    const uint32_t owner = forest->owner[number];
+    struct group *group = NULL;
+
+    if (owner != 0) {
+        group = forest->leaf[owner - 1].group;
+    } else if (forest->all_reserve) {
+        group = forest->root;
+    }
+    for (; group && forest->layers[group->layer].flags & MUSTER_LAYER_RESERVE;
+         group = group->parent) {
+        const uint32_t spare = take_spare(forest, group);
+
+        if (spare != NONE) {
+            forest->holder[number] = spare + 1;
+            return;
+        }
+    }
+}
+
+static void reserve(struct forest *forest)
+{
+    for (uint32_t number = 0; number < forest->bound; number++) {
+        if (forest->holder[number] == 0) {
+            stand_in(forest, number);
+        }
+    }
+}
+
+/* The domain that a number belongs to: that of who has it, or had it. */
+static struct group *domain_of(const struct forest *forest, uint32_t number)
+{
+    const uint32_t leaf = forest->holder[number] ? forest->holder[number] : forest->owner[number];
+    struct group *group;
+
+    if (leaf == 0) {
+        return forest->domain == 0 ? forest->root : NULL;
+    }
+    group = forest->leaf[leaf - 1].group;
+    while (group && group->layer > forest->domain) {
+        group = group->parent;
+    }
+    return group;
+}
+
+static void gap_append(struct forest *forest, struct group *domain, uint32_t number)
+{
+    forest->next_gap[number] = NONE;
+    if (domain->gap_first == NONE) {
+        domain->gap_first = number;
+    } else {
+        forest->next_gap[domain->gap_end] = number;
+    }
+    domain->gap_end = number;
+}
+
+static void backfill(struct forest *forest)
+{
+    if (forest->domain == forest->layer_count) {
+        return;
+    }
+    for (uint32_t number = 0; number < forest->bound; number++) {
+        if (forest->holder[number] != 0) {
+            domain_of(forest, number)->held++;
+        }
+    }
+    for (uint32_t number = 0; number < forest->bound; number++) {
+        struct group *domain = domain_of(forest, number);
+        const uint32_t who = forest->holder[number];
+
+        if (!domain) {
+            continue;
+        }
+        if (domain->passed++ < domain->held) {
+            if (who == 0) {
+                gap_append(forest, domain, number);
+            }
+        } else if (who != 0) { /* as many are above as there are gaps below */
+            const uint32_t gap = domain->gap_first;
+
+            domain->gap_first = forest->next_gap[gap];
+            forest->holder[gap] = who;
+            forest->holder[number] = 0;
+        }
+    }
+}
+
+/* ---- the numbers ---- */
+
+static void give(struct leaf *leaf, uint32_t number)
+{
+    leaf->place->number = number;
+    for (struct group *group = leaf->group; group; group = group->parent) {
+        group->running++;
+    }
+}
+
+static bool has_room(const struct forest *forest, const struct leaf *leaf)
+{
+    for (const struct group *group = leaf->group; group; group = group->parent) {
+        const uint32_t max = forest->layers[group->layer].max;
+
+        if (max != 0 && group->running >= max) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void shift_and_fill(struct forest *forest)
+{
+    uint32_t next = 0;
+
+    for (uint32_t number = 0; number < forest->bound; number++) {
+        if (forest->holder[number] != 0) {
+            give(&forest->leaf[forest->holder[number] - 1], next++);
+        }
+    }
+    for (uint32_t i = 0; i < forest->leaf_count; i++) {
+        struct leaf *leaf = &forest->leaf[i];
+
+        if (takes_part(leaf) && !leaf->runs && has_room(forest, leaf)) {
+            give(leaf, next++);
+        }
+    }
+}
+
+static void forest_init(struct forest *forest)
+{
+    mst_tree_init(&forest->names, by_name);
+    mst_list_init(&forest->all);
+    forest->all_reserve = true;
+    forest->domain = forest->layer_count;
+    for (uint32_t i = 0; i < forest->layer_count; i++) {
+        forest->all_reserve =
+            forest->all_reserve && (forest->layers[i].flags & MUSTER_LAYER_RESERVE);
+    }
+    while (forest->domain > 0 && forest->layers[forest->domain - 1].flags & MUSTER_LAYER_BACKFILL) {
+        forest->domain--;
+    }
+}
+
+static void forest_fini(struct forest *forest)
+{
+    MST_LIST_EACH(at, following, &forest->all)
+    {
+        mst_mem_release(forest->mem, MST_CONTAINER(at, struct group, in_all));
+    }
+    mst_mem_release(forest->mem, forest->seen);
+    mst_mem_release(forest->mem, forest->leaf);
+    mst_mem_release(forest->mem, forest->holder);
+    mst_mem_release(forest->mem, forest->owner);
+    mst_mem_release(forest->mem, forest->next_gap);
+}
+
+muster_status mst_layers_apply(const struct muster_assignment_layer *layers, size_t layer_count,
+                               struct muster_place *places, size_t count, const struct mst_mem *mem,
+                               struct mst_text *why)
+{
+    struct forest forest = {
+        .layers = layers, .layer_count = (uint32_t)layer_count, .mem = mem, .why = why};
+    muster_status status;
+
+    forest_init(&forest);
+    status = build(&forest, places, count);
+    if (status == MUSTER_OK) {
+        propagate(&forest);
+        status = sort_by_number(&forest);
+    }
+    if (status == MUSTER_OK) {
+        reserve(&forest);
+        backfill(&forest);
+        shift_and_fill(&forest);
+    }
+    forest_fini(&forest);
+    return status;
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the service answers: how a run goes on with what all agreed on at a seal. */
+#include "base/panic.h"
+#include "base/text.h"
+#include "restart/machine.h"
+
+/* How it goes on with what all agreed on. False: it does not, here. */
+static bool decide(struct mst_restart *restart, const struct mst_vote_result *result)
+{
+    const struct mst_restart_config *config = &restart->config;
+    bool hung =
+        restart->records.count > 0 && restart->records.first[0].kind == MST_CAUSE_SOFT_TIMEOUT;
+    bool again = restart->suspect;
+
+    if (!result->known) {
+        return true;
+    }
+    if (result->end == MST_END_ASSIGNMENT) {
+        mst_restart_finish(restart, result->end_status ? result->end_status : MUSTER_EFAILED,
+                           MST_WHY_ASSIGNMENT, NULL);
+        return false;
+    }
+    if (result->end == MST_END_ABORTED ||
+        mst_record_list_has(&restart->records, MST_CAUSE_ABORTED)) {
+        mst_restart_finish(restart, MUSTER_EFAILED, MST_WHY_ABORTED, NULL);
+        return false;
+    }
+    if (config->iterations_max > 0 && result->attempts >= config->iterations_max) {
+        mst_restart_finish(restart, MUSTER_EFAILED, MST_WHY_ITERATIONS, NULL);
+        return false;
+    }
+    if (config->stalled_max > 0 && restart->vote.stalled >= (uint64_t)config->stalled_max) {
+        mst_restart_finish(restart, MUSTER_EFAILED, MST_WHY_STALLED, NULL);
+        return false;
+    }
+    if (!result->entered) {
+        return true;
+    }
+    restart->suspect = hung && result->has_lowest && result->lowest == restart->view.index;
+    if (restart->suspect && again && restart->view.rank != MST_RANK_NONE) {
+        mst_restart_fault(restart, MST_CAUSE_FAULT, MUSTER_EFAILED,
+                          mst_slice_text("stood lowest in two attempts in a row that made no "
+                                         "progress"));
+        mst_restart_leave(restart, MUSTER_EFAILED, MST_WHY_SUSPECT);
+        return false;
+    }
+    return true;
+}
+
+/* Whether it was a rank's wish that the attempt ended: to begin again, or to leave. */
+static bool was_asked(const struct mst_reply *reply)
+{
+    enum mst_cause cause =
+        reply->item_count > 0 ? reply->items[0].who.cause : MST_CAUSE_NONE; /* the first */
+
+    return cause == MST_CAUSE_AGAIN || cause == MST_CAUSE_LEFT;
+}
+
+/* What is told with a seat. A seal that nobody voted in is one from nobody: nothing of what was
+ * before it is this run's. */
+static bool told_take(struct mst_restart *restart, uint64_t now_ns, const struct mst_reply *reply)
+{
+    struct mst_vote_result result =
+        mst_vote_take(&restart->vote, reply->value, reply->view.faults, was_asked(reply));
+
+    if (!result.known) {
+        mst_record_list_clear(&restart->records);
+        if (restart->state == MST_SEATING) {
+            mst_vote_begin(&restart->vote, reply->view.faults);
+        }
+    } else if (result.entered || reply->item_count > 0) {
+        mst_record_list_take(&restart->records, now_ns, reply);
+    }
+    return decide(restart, &result);
+}
+
+/* A view of a generation that this machine was not in before, or of the one it starts in. */
+static void view_enter(struct mst_restart *restart, uint64_t now_ns, const struct mst_reply *reply)
+{
+    bool ordering = restart->ordering;
+
+    if (!reply->has_view || reply->view.generation < restart->view.generation) {
+        mst_restart_finish(restart, MUSTER_EPROTO, MST_WHY_REPLY, NULL);
+        return;
+    }
+    if (reply->view.rank == MST_RANK_NONE && !reply->view.spare) {
+        mst_restart_finish(restart, MUSTER_EFENCED, MST_WHY_REPLY, reply);
+        return;
+    }
+    mst_restart_call_nothing(restart);
+    mst_restart_view_take(restart, &reply->view);
+    mst_restart_attention_take(restart, &reply->view);
+    if (ordering && reply->view.ordered) {
+        mst_places_sealed(&restart->table);
+    }
+    if (!told_take(restart, now_ns, reply)) {
+        return;
+    }
+    if (reply->view.rank == MST_RANK_NONE) {
+        mst_restart_seat(restart, MST_JOIN_SEAT);
+    } else {
+        mst_restart_enter(restart, now_ns);
+    }
+}
+
+/* The others did not come in time: a fault like any other, so that all begin again. */
+static void fault_late(struct mst_restart *restart, const struct mst_reply *reply)
+{
+    char line[128];
+    struct mst_text text = mst_text_in(line, sizeof(line));
+
+    mst_text_u64(&text, reply->has_detail ? reply->detail.arrived : 1);
+    mst_text_add(&text, " of ");
+    mst_text_u64(&text, reply->has_detail ? reply->detail.expected : restart->view.size);
+    mst_text_add(&text, " were done within ");
+    mst_text_seconds(&text, restart->config.completion_timeout_ms);
+    mst_restart_fault(restart, MST_CAUSE_FAULT, MUSTER_ETIMEDOUT,
+                      mst_slice_of(text.start, text.size));
+}
+
+static void reply_completion(struct mst_restart *restart, uint64_t now_ns,
+                             const struct mst_reply *reply)
+{
+    if (reply->status == MUSTER_OK) {
+        restart->heard++;
+        mst_restart_finish(restart, restart->result, MST_WHY_REPLY, NULL);
+    } else if (reply->status == MUSTER_ETIMEDOUT) {
+        fault_late(restart, reply);
+        mst_restart_unwind(restart, now_ns);
+    } else if (reply->status == MUSTER_ELOST || reply->status == MUSTER_ECANCELLED ||
+               reply->status == MUSTER_EFENCED) {
+        mst_restart_unwind(restart, now_ns);
+    } else {
+        mst_restart_finish(restart, reply->status, MST_WHY_REPLY, reply);
+    }
+}
+
+static bool order_refused(muster_status status)
+{
+    return status == MUSTER_EINVAL || status == MUSTER_ELIMIT || status == MUSTER_EMISMATCH;
+}
+
+/* The service has no room for this rank's part in the seal, while that of others may have found
+ * some. It cannot go on; but to leave interrupts nobody, and they may be waiting for it in a socket
+ * of their own or not know of a fault yet: they are told of one first. */
+static void seal_no_room(struct mst_restart *restart, muster_status status)
+{
+    mst_restart_fault(restart, MST_CAUSE_FAULT, status,
+                      mst_slice_text("the service has no room for its part in the seal"));
+    mst_restart_leave(restart, status, MST_WHY_REPLY);
+}
+
+static bool has_no_room(muster_status status)
+{
+    return status == MUSTER_ENOMEM || status == MUSTER_ENOSPACE || status == MUSTER_ELIMIT;
+}
+
+static void reply_seal(struct mst_restart *restart, uint64_t now_ns, const struct mst_reply *reply)
+{
+    if (reply->status == MUSTER_OK && reply->has_view &&
+        reply->view.generation == restart->view.generation) {
+        mst_restart_finish(restart, MUSTER_EPROTO, MST_WHY_REPLY, NULL);
+    } else if (reply->status == MUSTER_OK) {
+        view_enter(restart, now_ns, reply);
+    } else if (reply->status == MUSTER_EFENCED) {
+        mst_restart_seat(restart, MST_JOIN_LOST);
+    } else if (restart->ordering && order_refused(reply->status)) {
+        restart->seals--; /* it did not count */
+        mst_restart_give_up(restart, reply->status,
+                            mst_slice_text("the order of the assignment does not fit the size, "
+                                           "max_size or size_multiple of the job"));
+    } else if (has_no_room(reply->status)) {
+        seal_no_room(restart, reply->status);
+    } else {
+        mst_restart_finish(restart, reply->status, MST_WHY_REPLY, reply);
+    }
+}
+
+static void reply_join(struct mst_restart *restart, uint64_t now_ns, const struct mst_reply *reply)
+{
+    bool seated = reply->has_view && reply->view.rank != MST_RANK_NONE;
+
+    if (reply->status == MUSTER_OK) {
+        restart->heard = reply->number > 0 ? (uint64_t)reply->number : 0;
+    }
+    if (reply->status != MUSTER_OK) {
+        mst_restart_finish(restart, reply->status, MST_WHY_REPLY, reply);
+    } else if (reply->has_view && !seated && restart->join != MST_JOIN_TOLD) {
+        /* Nobody needed it, and all are done. */
+        mst_restart_finish(restart, MUSTER_OK, MST_WHY_REPLY, NULL);
+    } else if (restart->join == MST_JOIN_LOST && seated &&
+               reply->view.generation == restart->view.generation) {
+        /* The seal was refused and yet its generation goes on: the service lost the two of us. */
+        mst_restart_finish(restart, MUSTER_EFENCED, MST_WHY_REPLY, reply);
+    } else {
+        view_enter(restart, now_ns, reply);
+    }
+}
+
+/* A service with a smaller limit for texts than ours still learns the reason, cut. */
+static void reply_fault(struct mst_restart *restart, const struct mst_reply *reply)
+{
+    restart->fault_tag = 0;
+    if (reply->status == MUSTER_ELIMIT && reply->has_detail && reply->detail.limit >= 0 &&
+        (uint64_t)reply->detail.limit < restart->text_size) {
+        restart->text_size = (size_t)reply->detail.limit;
+        restart->fault_tag = ++restart->tags;
+        restart->owe_fault = true;
+    }
+}
+
+static void reply_round(struct mst_restart *restart, uint64_t now_ns, const struct mst_reply *reply)
+{
+    switch (restart->state) {
+    case MST_COMPLETING:
+        reply_completion(restart, now_ns, reply);
+        break;
+    case MST_SEALING:
+        reply_seal(restart, now_ns, reply);
+        break;
+    case MST_SEATING:
+        reply_join(restart, now_ns, reply);
+        break;
+    case MST_ASSIGNING:
+        mst_restart_assign_reply(restart, reply);
+        break;
+    case MST_LEAVING: /* given up or gone by itself: out in any case */
+        mst_restart_finish(restart, restart->status, restart->why, NULL);
+        break;
+    case MST_IDLE:
+    case MST_HELD:
+    case MST_RUNNING:
+    case MST_UNWINDING:
+    case MST_FINISHED:
+    case MST_STATE_COUNT:
+        MST_ASSERT(!"a call is open in a state without calls");
+        break;
+    }
+}
+
+void mst_restart_reply(struct mst_restart *restart, uint64_t now_ns, uint64_t tag,
+                       const struct mst_reply *reply)
+{
+    if (tag == 0) {
+        return;
+    }
+    if (tag == restart->fault_tag) {
+        reply_fault(restart, reply);
+    } else if (tag == restart->write_tag) {
+        mst_restart_assign_written(restart, reply);
+    } else if (tag == restart->round_tag) {
+        reply_round(restart, now_ns, reply);
+    }
+}

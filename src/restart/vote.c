@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "restart/vote.h"
+
+#include "base/digest.h"
+
+#define NO_STEP INT64_MIN
+#define PINGS_MAX ((UINT64_C(1) << 42) - 1)
+#define INDEX_BITS 20u
+#define INDEX_MAX ((UINT64_C(1) << INDEX_BITS) - 1)
+
+static void store(unsigned char *out, enum mst_vote_element element, int64_t number)
+{
+    for (unsigned i = 0; i < 8; i++) {
+        out[(unsigned)element * 8 + i] = (unsigned char)((uint64_t)number >> (8 * i));
+    }
+}
+
+static int64_t load(struct mst_slice value, size_t element)
+{
+    const unsigned char *bytes = value.data;
+    uint64_t number = 0;
+
+    if (value.size < (element + 1) * 8) {
+        return 0;
+    }
+    for (unsigned i = 0; i < 8; i++) {
+        number |= (uint64_t)bytes[element * 8 + i] << (8 * i);
+    }
+    return (int64_t)number;
+}
+
+static int64_t positive(uint64_t number)
+{
+    return number > INT64_MAX ? INT64_MAX : (int64_t)number;
+}
+
+static uint64_t count(int64_t number)
+{
+    return number < 0 ? 0 : (uint64_t)number;
+}
+
+static void begin_attempt(struct mst_vote *vote)
+{
+    vote->entered = false;
+    vote->moved = false;
+    vote->pings = 0;
+    vote->step = NO_STEP;
+    vote->end = MST_END_NONE;
+    vote->end_status = 0;
+}
+
+void mst_vote_begin(struct mst_vote *vote, uint64_t faults)
+{
+    *vote = (struct mst_vote){.base = faults, .best = NO_STEP};
+    begin_attempt(vote);
+}
+
+void mst_vote_write(const struct mst_vote *vote, uint32_t index, uint64_t faults,
+                    unsigned char out[MST_VOTE_SIZE])
+{
+    uint64_t pings = vote->pings < PINGS_MAX ? vote->pings : PINGS_MAX;
+
+    for (size_t i = 0; i < MST_VOTE_SIZE; i++) {
+        out[i] = 0;
+    }
+    store(out, MST_VOTE_ITERATION, positive(vote->iteration));
+    store(out, MST_VOTE_BASE, positive(vote->base + 1));
+    store(out, MST_VOTE_FAULTS, positive(faults));
+    store(out, MST_VOTE_ENTERED, vote->entered);
+    store(out, MST_VOTE_BEFORE, vote->best);
+    store(out, MST_VOTE_BEST, vote->step > vote->best ? vote->step : vote->best);
+    store(out, MST_VOTE_MOVED, vote->moved);
+    store(out, MST_VOTE_STALLED, positive(vote->stalled));
+    store(out, MST_VOTE_END, vote->end);
+    store(out, MST_VOTE_STATUS, -(int64_t)vote->end_status);
+    if (vote->entered && index <= INDEX_MAX) {
+        store(out, MST_VOTE_LOWEST, (int64_t)((PINGS_MAX - pings) << INDEX_BITS | index));
+        store(out, MST_VOTE_HIGHEST, (int64_t)pings + 1);
+    }
+}
+
+/* Whether the attempt that ended came further than those before. */
+static bool progressed(struct mst_slice value)
+{
+    int64_t best = load(value, MST_VOTE_BEST);
+
+    if (best != NO_STEP) {
+        return best > load(value, MST_VOTE_BEFORE);
+    }
+    return load(value, MST_VOTE_MOVED) > 0;
+}
+
+static uint64_t stalled(struct mst_slice value, uint64_t faults, bool asked)
+{
+    uint64_t before = count(load(value, MST_VOTE_STALLED));
+
+    if (load(value, MST_VOTE_ENTERED) <= 0) {
+        return before;
+    }
+    if (progressed(value)) {
+        return 0;
+    }
+    return faults > count(load(value, MST_VOTE_FAULTS)) && !asked ? before + 1 : before;
+}
+
+struct mst_vote_result mst_vote_take(struct mst_vote *vote, struct mst_slice value, uint64_t faults,
+                                     bool asked)
+{
+    struct mst_vote_result result = {.known = value.size >= 8};
+    uint64_t lowest, highest;
+
+    if (!result.known) {
+        begin_attempt(vote);
+        return result;
+    }
+    vote->iteration = count(load(value, MST_VOTE_ITERATION));
+    vote->stalled = stalled(value, faults, asked);
+    vote->best = load(value, MST_VOTE_BEST);
+    if (load(value, MST_VOTE_BASE) > 0) {
+        vote->base = count(load(value, MST_VOTE_BASE)) - 1;
+    }
+    begin_attempt(vote);
+
+    result.entered = load(value, MST_VOTE_ENTERED) > 0;
+    result.attempts = faults > vote->base ? faults - vote->base : 0;
+    if (load(value, MST_VOTE_END) > 0) {
+        int64_t status = -load(value, MST_VOTE_STATUS);
+
+        result.end =
+            load(value, MST_VOTE_END) == MST_END_ASSIGNMENT ? MST_END_ASSIGNMENT : MST_END_ABORTED;
+        result.end_status = status < 0 && status >= INT32_MIN ? (int32_t)status : 0;
+    }
+    lowest = PINGS_MAX - (count(load(value, MST_VOTE_LOWEST)) >> INDEX_BITS);
+    highest = count(load(value, MST_VOTE_HIGHEST));
+    result.has_lowest = result.entered && highest > 0 && lowest < highest - 1;
+    result.lowest = (uint32_t)(count(load(value, MST_VOTE_LOWEST)) & INDEX_MAX);
+    return result;
+}
+
+uint64_t mst_vote_digest(const struct mst_vote *vote, uint64_t digest)
+{
+    const uint64_t numbers[] = {
+        vote->iteration, vote->base,
+        vote->stalled,   (uint64_t)vote->best,
+        vote->entered,   vote->moved,
+        vote->pings,     (uint64_t)vote->step,
+        vote->end,       (uint64_t)(uint32_t)vote->end_status,
+    };
+
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        digest = mst_digest_number(digest, numbers[i]);
+    }
+    return digest;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_RESTART_VOTE_H
+#define MST_RESTART_VOTE_H
+
+/* What the ranks agree on at a seal. Each contributes a vector of little-endian int64, the service
+ * keeps the largest of each element, and everybody who is seated is told the same; a newcomer as
+ * well, with its JOIN. So the count of attempts and the rules by which a run is given up are the
+ * same on all ranks, without a rank that leads.
+ *
+ * The vectors of one seal must be equally long, so there is room to grow: an element that a version
+ * does not know it contributes as 0, and a vector that is shorter is read as if zeros followed. So
+ * in elements to come 0 must mean nothing. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/slice.h"
+
+enum mst_vote_element {
+    MST_VOTE_ITERATION = 0, /* of the next attempt */
+    MST_VOTE_BASE = 1,      /* 1 + view.faults of the generation in which the run began */
+    MST_VOTE_FAULTS = 2,    /* view.faults of the generation that ends */
+    MST_VOTE_ENTERED = 3,   /* 1: there was an attempt in it */
+    MST_VOTE_BEFORE = 4,    /* the largest step told before this attempt; INT64_MIN: none */
+    MST_VOTE_BEST = 5,      /* and with it */
+    MST_VOTE_MOVED = 6,     /* 1: a rank pinged, or its attempt lasted for soft_timeout */
+    MST_VOTE_STALLED = 7,   /* attempts in a row without progress, before this one */
+    MST_VOTE_END = 8,       /* 1: a rank asked that all end. 2: so does a failed assignment */
+    MST_VOTE_STATUS = 9,    /* of the failed assignment, negated */
+    MST_VOTE_LOWEST = 10,   /* of who was in the attempt: how far below 2^42 - 1 its pings are,
+                               times 2^20, and its index: the lowest comes out */
+    MST_VOTE_HIGHEST = 11,  /* 1 + its pings */
+    MST_VOTE_ELEMENTS = 12,
+    MST_VOTE_LENGTH = 16,
+    MST_VOTE_SIZE = 8 * MST_VOTE_LENGTH
+};
+
+enum mst_vote_end { MST_END_NONE = 0, MST_END_ABORTED = 1, MST_END_ASSIGNMENT = 2 };
+
+/* What one rank knows of the run: the first part is the same on all ranks of a generation. */
+struct mst_vote {
+    uint64_t iteration; /* of the next attempt */
+    uint64_t base;      /* view.faults when the run began */
+    int64_t best;       /* the largest step told; INT64_MIN: none */
+    uint64_t stalled;   /* attempts in a row without progress */
+
+    /* Of this rank since the last seal. */
+    bool entered, moved;
+    uint64_t pings;
+    int64_t step; /* INT64_MIN: none told */
+    enum mst_vote_end end;
+    int32_t end_status; /* of END_ASSIGNMENT */
+};
+
+/* What came of it. */
+struct mst_vote_result {
+    bool known;        /* somebody voted; else all the rest is as it was */
+    bool entered;      /* an attempt ended with the generation */
+    uint64_t attempts; /* of this run that ended by a fault */
+    enum mst_vote_end end;
+    int32_t end_status;
+    bool has_lowest;
+    uint32_t lowest; /* the index of who stood lowest, if others stood higher */
+};
+
+void mst_vote_begin(struct mst_vote *vote, uint64_t faults);
+
+/* The vector of this rank, of the generation that had `faults` when it was sealed. */
+void mst_vote_write(const struct mst_vote *vote, uint32_t index, uint64_t faults,
+                    unsigned char out[MST_VOTE_SIZE]);
+
+/* Takes over what all agreed on; `faults` is that of the new generation, and `asked` whether the
+ * old one ended because a rank asked for it: that is no sign of running in circles. */
+struct mst_vote_result mst_vote_take(struct mst_vote *vote, struct mst_slice value, uint64_t faults,
+                                     bool asked);
+
+uint64_t mst_vote_digest(const struct mst_vote *vote, uint64_t digest);
+
+#endif
