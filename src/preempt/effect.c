@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the preemption machine gives out, and what is always true of it. */
+#include <string.h>
+
+#include "base/digest.h"
+#include "base/panic.h"
+#include "base/text.h"
+#include "preempt/machine.h"
+
+static void store(unsigned char *out, unsigned element, int64_t number)
+{
+    for (unsigned i = 0; i < 8; i++) {
+        out[element * 8 + i] = (unsigned char)((uint64_t)number >> (8 * i));
+    }
+}
+
+static void effect_request(struct mst_preempt *preempt, uint64_t tag)
+{
+    preempt->request = (struct mst_request){0};
+    preempt->effect.type = MST_PREEMPT_REQUEST;
+    preempt->effect.tag = tag;
+    preempt->effect.request = &preempt->request;
+}
+
+static void effect_watch(struct mst_preempt *preempt)
+{
+    struct mst_request *request = &preempt->request;
+
+    preempt->watch_tag = ++preempt->tags;
+    effect_request(preempt, preempt->watch_tag);
+    request->command = MST_WATCH;
+    request->watch.kinds = MST_WATCH_KEYS;
+    request->watch.prefix = mst_slice_text(MST_PREEMPT_PREFIX);
+    request->watch.after = preempt->cursor;
+    request->watch.node = MST_NODE_NONE;
+}
+
+/* ---- rounds ---- */
+
+static size_t round_name(struct mst_preempt *preempt, const char *prefix)
+{
+    struct mst_text text = mst_text_in(preempt->name, sizeof(preempt->name));
+
+    mst_text_add(&text, prefix);
+    mst_text_u64(&text, preempt->k);
+    return text.size;
+}
+
+static int64_t small(uint64_t number)
+{
+    return number < INT64_MAX ? (int64_t)number : INT64_MAX;
+}
+
+/* A quarter of what is left at most. */
+static void request_step(struct mst_preempt *preempt, uint64_t now_ns)
+{
+    struct mst_round_request *round = &preempt->request.round;
+    uint64_t left_ms = mst_preempt_left_ms(preempt, now_ns);
+    uint64_t postpone_ms = mst_preempt_postpone_ms(preempt, now_ns);
+
+    round->name = mst_slice_of(preempt->name, round_name(preempt, MST_PREEMPT_ROUND_STEP));
+    round->deadline_ms = left_ms / 4 < preempt->config.agree_timeout_ms
+                             ? left_ms / 4
+                             : preempt->config.agree_timeout_ms;
+    if (round->deadline_ms < MST_PREEMPT_ROUND_MIN_MS) {
+        round->deadline_ms = MST_PREEMPT_ROUND_MIN_MS;
+    }
+    round->on_loss = MST_PROCEED;
+    round->reduce = MST_REDUCE_MAX;
+    round->data = mst_slice_of(preempt->data, MST_PREEMPT_VECTOR);
+    preempt->held = postpone_ms > 0;
+    store(preempt->data, MST_STEP_LAST, preempt->last);
+    store(preempt->data, MST_STEP_REVISION, small(preempt->sums.newest));
+    store(preempt->data, MST_STEP_POSTPONE, small(postpone_ms));
+    store(preempt->data, MST_STEP_FLOOR, preempt->floor);
+    store(preempt->data, MST_STEP_STILL, preempt->stays);
+}
+
+static void request_save(struct mst_preempt *preempt, uint64_t now_ns)
+{
+    struct mst_round_request *round = &preempt->request.round;
+    uint64_t end_ns = mst_preempt_end_ns(preempt);
+    uint64_t margin_ns = MST_PREEMPT_MARGIN_MS * (uint64_t)MST_PREEMPT_NS_PER_MS;
+    uint64_t left_ms =
+        end_ns > now_ns + margin_ns ? (end_ns - margin_ns - now_ns) / MST_PREEMPT_NS_PER_MS : 0;
+
+    round->name = mst_slice_of(preempt->name, round_name(preempt, MST_PREEMPT_ROUND_SAVE));
+    round->deadline_ms = left_ms > MST_PREEMPT_MARGIN_MS ? left_ms : MST_PREEMPT_MARGIN_MS;
+    round->on_loss = MST_FAIL;
+    round->reduce = MST_REDUCE_MAX;
+    round->data = mst_slice_of(preempt->data, MST_PREEMPT_VECTOR);
+    store(preempt->data, MST_SAVE_STEP, preempt->cannot ? INT64_MIN : preempt->saved);
+    store(preempt->data, MST_SAVE_MINUS_STEP, preempt->cannot ? INT64_MIN : -preempt->saved);
+    store(preempt->data, MST_SAVE_CANNOT, preempt->cannot ? (int64_t)preempt->view.index + 1 : 0);
+    store(preempt->data, MST_SAVE_LEAVE_ALL, preempt->config.leave_all);
+    store(preempt->data, MST_SAVE_REVISION, small(preempt->sums.newest));
+}
+
+static void request_list(struct mst_preempt *preempt)
+{
+    struct mst_round_request *round = &preempt->request.round;
+
+    round->name = mst_slice_of(preempt->name, round_name(preempt, MST_PREEMPT_ROUND_SAVED));
+    round->deadline_ms = preempt->config.agree_timeout_ms;
+    round->on_loss = MST_PROCEED;
+    round->reduce = MST_REDUCE_GATHER;
+    round->data = mst_slice_of(preempt->data, 8);
+    store(preempt->data, 0, preempt->saved);
+}
+
+static void effect_round(struct mst_preempt *preempt)
+{
+    effect_request(preempt, preempt->round_tag);
+    preempt->request.command = MST_ROUND;
+    preempt->request.round.generation = preempt->view.generation;
+    preempt->request.round.any_deadline = true;
+    for (unsigned i = 0; i < MST_PREEMPT_ELEMENTS; i++) {
+        store(preempt->data, i, 0);
+    }
+    if (preempt->state == MST_PREEMPT_STEPPING) {
+        request_step(preempt, preempt->now_ns);
+    } else if (preempt->state == MST_PREEMPT_SAVING) {
+        request_save(preempt, preempt->now_ns);
+    } else {
+        request_list(preempt);
+    }
+}
+
+/* ---- keys ---- */
+
+static void effect_insert(struct mst_preempt *preempt, uint64_t tag,
+                          const struct mst_preempt_name *name, struct mst_slice value)
+{
+    size_t size = mst_preempt_name_write(preempt->name, sizeof(preempt->name), name);
+
+    effect_request(preempt, tag);
+    preempt->write = (struct mst_write){
+        .kind = MST_INSERT, .key = mst_slice_of(preempt->name, size), .value = value};
+    preempt->request.command = MST_WRITE;
+    preempt->request.write.ops = &preempt->write;
+    preempt->request.write.count = 1;
+}
+
+static struct mst_preempt_name name_of(const struct mst_preempt *preempt, enum mst_preempt_key kind)
+{
+    return (struct mst_preempt_name){
+        .kind = kind, .generation = preempt->view.generation, .k = preempt->k};
+}
+
+static void effect_verdict(struct mst_preempt *preempt)
+{
+    struct mst_preempt_name name = name_of(preempt, MST_PREEMPT_KEY_VERDICT);
+    struct mst_text text = mst_text_in(preempt->value, sizeof(preempt->value));
+
+    mst_text_add(&text, mst_verdict_word(preempt->verdict));
+    if (preempt->verdict == MST_VERDICT_AGAIN && mst_preempt_chain(preempt) >= 0) {
+        mst_text_add(&text, " ");
+        mst_text_i64(&text, mst_preempt_chain(preempt));
+    }
+    effect_insert(preempt, preempt->verdict_tag, &name, mst_slice_of(text.start, text.size));
+}
+
+static void effect_fact(struct mst_preempt *preempt, uint64_t tag,
+                        const struct mst_preempt_name *name, const struct mst_preempt_fact *fact)
+{
+    size_t size = mst_preempt_fact_write(preempt->value, sizeof(preempt->value), name->kind, fact);
+
+    effect_insert(preempt, tag, name, mst_slice_of(preempt->value, size));
+}
+
+static void effect_note(struct mst_preempt *preempt, struct mst_preempt_note *note)
+{
+    note->owed = false;
+    effect_fact(preempt, ++preempt->tags, &note->name, &note->fact);
+}
+
+static bool fill_request(struct mst_preempt *preempt)
+{
+    if (preempt->owe_round) {
+        preempt->owe_round = false;
+        effect_round(preempt);
+    } else if (preempt->owe_verdict) {
+        preempt->owe_verdict = false;
+        effect_verdict(preempt);
+    } else if (preempt->owe_record) {
+        struct mst_preempt_name name = name_of(preempt, MST_PREEMPT_KEY_COMPLETE);
+
+        preempt->owe_record = false;
+        effect_fact(preempt, preempt->record_tag, &name, &preempt->fact);
+    } else if (preempt->owe_watch) {
+        preempt->owe_watch = false;
+        effect_watch(preempt);
+    } else if (preempt->agreed_note.owed) {
+        effect_note(preempt, &preempt->agreed_note);
+    } else if (preempt->failed_note.owed) {
+        effect_note(preempt, &preempt->failed_note);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* ---- the shell ---- */
+
+static bool is_closed(const struct mst_preempt *preempt)
+{
+    switch (preempt->state) {
+    case MST_PREEMPT_CLOSING:
+    case MST_PREEMPT_STEPPING:
+    case MST_PREEMPT_PASSED:
+        return true;
+    case MST_PREEMPT_FENCED: /* as it was: the next view, or the end, is on its way */
+        return preempt->closed;
+    case MST_PREEMPT_CALM:
+    case MST_PREEMPT_POSTPONED:
+    case MST_PREEMPT_DUE:
+    case MST_PREEMPT_CLAIMING:
+    case MST_PREEMPT_SAVING:
+    case MST_PREEMPT_LISTING:
+    case MST_PREEMPT_RECORDING:
+    case MST_PREEMPT_ENDED:
+    case MST_PREEMPT_STATES:
+        break;
+    }
+    return false;
+}
+
+static int64_t limit_of(const struct mst_preempt *preempt)
+{
+    switch (preempt->state) {
+    case MST_PREEMPT_DUE:
+    case MST_PREEMPT_CLAIMING:
+    case MST_PREEMPT_LISTING:
+    case MST_PREEMPT_RECORDING:
+        return preempt->agreed;
+    case MST_PREEMPT_SAVING:
+        return preempt->cannot ? MST_PREEMPT_NO_LIMIT : preempt->agreed;
+    case MST_PREEMPT_FENCED:
+        return preempt->limit_told;
+    case MST_PREEMPT_CALM:
+    case MST_PREEMPT_CLOSING:
+    case MST_PREEMPT_STEPPING:
+    case MST_PREEMPT_POSTPONED:
+    case MST_PREEMPT_PASSED:
+    case MST_PREEMPT_ENDED:
+    case MST_PREEMPT_STATES:
+        break;
+    }
+    return MST_PREEMPT_NO_LIMIT;
+}
+
+static bool fill_gate(struct mst_preempt *preempt)
+{
+    struct mst_preempt_effect *effect = &preempt->effect;
+    bool opens =
+        !is_closed(preempt) && (preempt->closed || preempt->limit_told != limit_of(preempt));
+
+    if (preempt->owe_forget || opens) {
+        effect->type = MST_PREEMPT_LIMIT;
+        effect->limit = limit_of(preempt);
+        effect->forget = preempt->owe_forget;
+        preempt->limit_told = effect->limit;
+        preempt->closed = false;
+        preempt->owe_forget = false;
+    } else if (preempt->owe_gate) {
+        preempt->owe_gate = false;
+        preempt->closed = true;
+        effect->type = MST_PREEMPT_GATE;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static bool fill_shell(struct mst_preempt *preempt)
+{
+    struct mst_preempt_effect *effect = &preempt->effect;
+
+    if (preempt->owe_saved) {
+        preempt->owe_saved = false;
+        effect->type = MST_PREEMPT_SAVED;
+        effect->outcome = preempt->outcome;
+    } else if (preempt->line_count > 0) {
+        effect->type = MST_PREEMPT_LOG;
+        effect->log = preempt->lines[0];
+        preempt->line_count--;
+        for (uint32_t i = 0; i < preempt->line_count; i++) {
+            preempt->lines[i] = preempt->lines[i + 1];
+        }
+    } else if (preempt->owe_noticed) {
+        preempt->owe_noticed = false;
+        effect->type = MST_PREEMPT_NOTICED;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+const struct mst_preempt_effect *mst_preempt_next(struct mst_preempt *preempt)
+{
+    MST_ASSERT(!preempt->out);
+    memset(&preempt->effect, 0, offsetof(struct mst_preempt_effect, outcome)); /* for its type */
+    preempt->out = fill_gate(preempt) || fill_request(preempt) || fill_shell(preempt);
+    return preempt->out ? &preempt->effect : NULL;
+}
+
+void mst_preempt_done(struct mst_preempt *preempt, const struct mst_preempt_effect *effect)
+{
+    MST_ASSERT(preempt->out && effect == &preempt->effect);
+    preempt->out = false;
+}
+
+/* ---- checks ---- */
+
+static void check_calls(const struct mst_preempt *preempt)
+{
+    bool rounds = preempt->state == MST_PREEMPT_STEPPING || preempt->state == MST_PREEMPT_SAVING ||
+                  preempt->state == MST_PREEMPT_LISTING;
+    bool waits = preempt->round_tag != 0 || preempt->retry_ns != MST_PREEMPT_NEVER;
+
+    MST_ASSERT(rounds ? waits : preempt->round_tag == 0);
+    MST_ASSERT(!preempt->owe_round || preempt->round_tag != 0);
+    MST_ASSERT(!preempt->owe_verdict || preempt->verdict_tag != 0);
+    MST_ASSERT(!preempt->owe_record || preempt->record_tag != 0);
+    MST_ASSERT(preempt->record_tag == 0 || preempt->state == MST_PREEMPT_RECORDING);
+    MST_ASSERT(preempt->round_tag <= preempt->tags && preempt->verdict_tag <= preempt->tags &&
+               preempt->record_tag <= preempt->tags && preempt->watch_tag <= preempt->tags);
+    MST_ASSERT(preempt->state == MST_PREEMPT_ENDED || preempt->owe_watch ||
+               preempt->watch_tag != 0 || preempt->watch_retry_ns != MST_PREEMPT_NEVER);
+}
+
+void mst_preempt_check(const struct mst_preempt *preempt)
+{
+    bool at_hand = preempt->state != MST_PREEMPT_CALM && preempt->state != MST_PREEMPT_ENDED;
+    bool agreed = preempt->state == MST_PREEMPT_DUE || preempt->state == MST_PREEMPT_PASSED ||
+                  preempt->state == MST_PREEMPT_CLAIMING || preempt->state == MST_PREEMPT_SAVING ||
+                  preempt->state == MST_PREEMPT_LISTING || preempt->state == MST_PREEMPT_RECORDING;
+
+    MST_ASSERT(preempt->state < MST_PREEMPT_STATES);
+    check_calls(preempt);
+    MST_ASSERT(!at_hand || preempt->view.generation > 0);
+    MST_ASSERT(!agreed || preempt->agreed >= 0);
+    MST_ASSERT(agreed || preempt->state == MST_PREEMPT_FENCED || preempt->agreed == -1);
+    MST_ASSERT(preempt->state != MST_PREEMPT_PASSED || preempt->last >= preempt->agreed);
+    MST_ASSERT(preempt->state != MST_PREEMPT_DUE || preempt->last < preempt->agreed);
+    MST_ASSERT(!preempt->owe_gate || preempt->state == MST_PREEMPT_CLOSING);
+    MST_ASSERT(!preempt->ahead.any || preempt->ahead.k > preempt->k);
+    MST_ASSERT(!preempt->now.any || preempt->now.k == preempt->k);
+    MST_ASSERT(!preempt->answering || at_hand);
+    MST_ASSERT(preempt->line_count <= sizeof(preempt->lines) / sizeof(preempt->lines[0]));
+}
+
+static uint64_t digest_seen(const struct mst_preempt_seen *seen, uint64_t digest)
+{
+    digest = mst_digest_number(digest, seen->notice.index);
+    digest = mst_digest_number(digest, seen->revision);
+    digest = mst_digest_number(digest, (uint64_t)seen->deadline_ns);
+    return mst_digest_slice(digest, mst_slice_text(seen->notice.reason));
+}
+
+uint64_t mst_preempt_digest(const struct mst_preempt *preempt)
+{
+    const uint64_t numbers[] = {
+        (uint64_t)preempt->state,
+        preempt->view.generation,
+        preempt->view.rank,
+        preempt->view.index,
+        (uint64_t)preempt->began_ns,
+        preempt->cursor,
+        preempt->listing,
+        preempt->watch_retry_ns,
+        preempt->covered.revision,
+        (uint64_t)preempt->covered.by_ns,
+        preempt->stayed.revision,
+        (uint64_t)preempt->stayed.by_ns,
+        preempt->seated,
+        preempt->stays,
+        preempt->still,
+        preempt->attempted.revision,
+        (uint64_t)preempt->attempted.by_ns,
+        (uint64_t)preempt->now.verdict,
+        preempt->now.any,
+        preempt->now.complete,
+        preempt->now.failed,
+        preempt->ahead.any,
+        preempt->ahead.k,
+        (uint64_t)preempt->ahead.verdict,
+        preempt->k,
+        (uint64_t)preempt->floor,
+        (uint64_t)preempt->last,
+        preempt->held,
+        (uint64_t)preempt->agreed,
+        preempt->revision,
+        preempt->begun_ns,
+        preempt->until_ns,
+        preempt->silent_ns,
+        preempt->cannot,
+        preempt->answering,
+        (uint64_t)preempt->saved,
+        (uint64_t)preempt->let_go,
+        (uint64_t)preempt->dropped,
+        preempt->hold_depth,
+        preempt->hold_until_ns,
+        preempt->tags,
+        preempt->round_tag,
+        preempt->verdict_tag,
+        preempt->record_tag,
+        preempt->watch_tag,
+        preempt->retry_ns,
+        preempt->verdict_settled,
+        preempt->closed,
+        (uint64_t)preempt->limit_told,
+        (uint64_t)preempt->outcome.status,
+        preempt->line_count,
+    };
+    uint64_t digest = MST_DIGEST_INIT;
+
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        digest = mst_digest_number(digest, numbers[i]);
+    }
+    for (const struct mst_preempt_seen *seen = mst_preempt_seen_first(preempt); seen;
+         seen = mst_preempt_seen_next(seen)) {
+        digest = digest_seen(seen, digest);
+    }
+    return digest;
+}
