@@ -33,6 +33,7 @@ extern "C" {
  *   ETIMEDOUT, EUNREACHABLE (the service cannot be reached), EFENCED (this process was given up: a
  *   newer one goes on), EINTERRUPTED (inside muster_restart_run: the job restarts), EINTERNAL. What
  *   a function can return beyond these is said there. `err` may be NULL.
+ * - A function that blocks has a twin, X_start, that does not: call.h.
  * - The inputs are borrowed for the call. What is returned is the caller's, and freed with the
  *   `_free` function of its type; `_free(NULL)` is a no-op. */
 typedef struct muster_client muster_client;
@@ -64,8 +65,9 @@ enum muster_level {
 #define MUSTER_RANK_NONE UINT32_MAX /* in no generation */
 
 /* Who this process is. A field that is 0 or NULL (`index`: MUSTER_INDEX_ENV) is taken from the
- * environment, else from the default. All members of a job must agree on size_of_job, min_size and
- * join_wait_ms where they name them: who names another value is refused alone. */
+ * environment, else from the default. All members of a job must agree on size_of_job, min_size,
+ * max_size, size_multiple and join_wait_ms where they name them: who names another value is refused
+ * alone. */
 struct muster_client_options {
     size_t size;      /* sizeof: how the ABI grows */
     uint32_t version; /* MUSTER_VERSION; 0: not checked */
@@ -88,23 +90,27 @@ struct muster_client_options {
      * Unix sockets need none. It is read once, in open. */
     const char *secret_file;
     bool insecure; /* MUSTER_INSECURE: without a secret, speak plain TCP to other machines too */
+    /* At most so many ranks are in a generation (MUSTER_MAX_SIZE), and a multiple of so many
+     * (MUSTER_SIZE_MULTIPLE); 0: no limit. Whoever is beyond waits as a spare; its open returns
+     * too, with muster_view.spare. */
+    uint32_t max_size, size_multiple;
 };
 
 #define MUSTER_CLIENT_OPTIONS_INIT                                                                 \
     {                                                                                              \
         sizeof(struct muster_client_options), MUSTER_VERSION, MUSTER_ROLE_RANK, NULL, NULL,        \
-            MUSTER_INDEX_ENV, 0, 0, 0, MUSTER_GROW_DEFAULT, NULL, NULL, NULL, NULL, false          \
+            MUSTER_INDEX_ENV, 0, 0, 0, MUSTER_GROW_DEFAULT, NULL, NULL, NULL, NULL, false, 0, 0    \
     }
 
 /* Where this process stands. */
 struct muster_view {
     uint64_t generation;  /* the number of the sealed membership; 0: in none yet */
     uint64_t incarnation; /* of this place: a replacement has a larger one */
-    uint64_t iteration;   /* in muster_restart_run: how often the function was entered, from 0 */
+    uint64_t iteration;   /* of muster_restart_run: the attempt, from 0, the same on all ranks */
     uint32_t rank;        /* in this generation, 0 to size - 1; or MUSTER_RANK_NONE */
     uint32_t size;        /* ranks of this generation */
     uint32_t index;       /* this process's place, for life: printed "#2" */
-    bool spare;           /* admitted, but in no generation */
+    bool spare; /* it waits for a seat: rank is NONE, size that of the generation without it */
     uint64_t reserved[4]; /* zero */
 };
 
@@ -127,10 +133,13 @@ muster_client_open(muster_client **out, const struct muster_client_options *opti
                    int64_t timeout_ms, struct muster_error *err);
 
 /* Ends the session and frees the handle. Calls in progress in other threads are ended with
- * ECANCELLED first and waited for; a function that muster_restart_run runs there is interrupted,
- * and waited for as well. A rank that closes without muster_member_leave leaves: that is no fault.
- * Waits at most a second for the service. NULL: a no-op. Neither from the log callback nor from
- * within the function: it would wait for itself. Since 0.1. */
+ * ECANCELLED first and waited for, those that were started as well (call.h); a function that
+ * muster_restart_run runs there is interrupted, and waited for as well. A rank that closes without
+ * muster_member_leave leaves: that is no fault. Waits at most a second for the service. NULL: a
+ * no-op. Not from the log callback, an abort callback or one of muster_client_dispatch: it would
+ * wait for itself. From within the function, as a handler of exit() may do it, the rank only
+ * leaves; should the function return, its run ends with ECANCELLED, and the handle is still to be
+ * closed. Since 0.1. */
 MUSTER_API void muster_client_close(muster_client *client);
 
 /* Where this process stands now. Costs no round trip. Since 0.1. */

@@ -6,6 +6,7 @@
  * key_bytes_max bytes (4 KiB); a value has at most value_bytes_max (1 MiB). What client.h says of
  * threads, time and errors holds here. `options` may be NULL everywhere. */
 
+#include "muster/call.h"
 #include "muster/client.h"
 
 #ifdef __cplusplus
@@ -87,6 +88,11 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_key_get(muster_client *client, c
 MUSTER_API const void *muster_value_data(const muster_value *value);
 MUSTER_API size_t muster_value_size(const muster_value *value);
 MUSTER_API uint64_t muster_value_revision(const muster_value *value);
+
+/* How long ago the key was written when the service answered, by the service's own time: no clocks
+ * of two machines are compared. It only grows for one revision, and is never larger than it is; the
+ * time that the service was away, and began again from its journal, is not in it. Since 0.1. */
+MUSTER_API uint64_t muster_value_age_ms(const muster_value *value);
 MUSTER_API void muster_value_free(muster_value *value);
 
 /* Keys and values under a prefix, in the order of their bytes. */
@@ -104,6 +110,7 @@ MUSTER_API size_t muster_keys_count(const muster_keys *keys);
 MUSTER_API const char *muster_keys_name(const muster_keys *keys, size_t i);
 MUSTER_API struct muster_slice muster_keys_value(const muster_keys *keys, size_t i);
 MUSTER_API uint64_t muster_keys_revision(const muster_keys *keys, size_t i);
+MUSTER_API uint64_t muster_keys_age_ms(const muster_keys *keys, size_t i);
 MUSTER_API void muster_keys_free(muster_keys *keys);
 
 /* Waits until each of the keys has existed once since the call began, or exists. Since 0.1. */
@@ -143,6 +150,45 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_batch_apply(muster_client *clien
                                                             int64_t timeout_ms,
                                                             struct muster_error *err);
 MUSTER_API void muster_batch_free(muster_batch *batch);
+
+/* The same without blocking: call.h. Since 0.1. */
+MUSTER_API MUSTER_MUST_USE muster_status
+muster_key_insert_start(muster_client *client, const char *key, struct muster_slice value,
+                        const struct muster_key_options *options, int64_t timeout_ms,
+                        uint64_t *revision_out, muster_call **call_out, struct muster_error *err);
+MUSTER_API MUSTER_MUST_USE muster_status
+muster_key_put_start(muster_client *client, const char *key, struct muster_slice value,
+                     const struct muster_key_options *options, int64_t timeout_ms,
+                     uint64_t *revision_out, muster_call **call_out, struct muster_error *err);
+MUSTER_API MUSTER_MUST_USE muster_status muster_key_cas_start(
+    muster_client *client, const char *key, uint64_t expected, struct muster_slice value,
+    const struct muster_key_options *options, int64_t timeout_ms, uint64_t *revision_out,
+    muster_call **call_out, struct muster_error *err);
+MUSTER_API MUSTER_MUST_USE muster_status muster_key_add_start(
+    muster_client *client, const char *key, int64_t delta, const struct muster_key_options *options,
+    int64_t timeout_ms, int64_t *sum_out, muster_call **call_out, struct muster_error *err);
+MUSTER_API MUSTER_MUST_USE muster_status
+muster_key_append_start(muster_client *client, const char *key, struct muster_slice value,
+                        const struct muster_key_options *options, int64_t timeout_ms,
+                        uint64_t *size_out, muster_call **call_out, struct muster_error *err);
+MUSTER_API MUSTER_MUST_USE muster_status muster_key_delete_start(
+    muster_client *client, const char *key, const struct muster_key_options *options,
+    int64_t timeout_ms, muster_call **call_out, struct muster_error *err);
+MUSTER_API MUSTER_MUST_USE muster_status muster_key_get_start(
+    muster_client *client, const char *key, const struct muster_key_options *options,
+    int64_t timeout_ms, muster_value **out, muster_call **call_out, struct muster_error *err);
+MUSTER_API MUSTER_MUST_USE muster_status muster_key_list_start(
+    muster_client *client, const char *prefix, const struct muster_key_options *options,
+    int64_t timeout_ms, muster_keys **out, muster_call **call_out, struct muster_error *err);
+MUSTER_API MUSTER_MUST_USE muster_status
+muster_key_wait_start(muster_client *client, const char *const *keys, size_t count,
+                      const struct muster_key_options *options, int64_t timeout_ms,
+                      muster_call **call_out, struct muster_error *err);
+MUSTER_API MUSTER_MUST_USE muster_status muster_batch_apply_start(muster_client *client,
+                                                                  const muster_batch *batch,
+                                                                  int64_t timeout_ms,
+                                                                  muster_call **call_out,
+                                                                  struct muster_error *err);
 
 #ifdef __cplusplus
 }

@@ -4,6 +4,7 @@
 
 /* Who is here, who is lost and why. What client.h says of threads, time and errors holds here. */
 
+#include "muster/call.h"
 #include "muster/client.h"
 
 #ifdef __cplusplus
@@ -16,18 +17,24 @@ enum muster_member_state {
     MUSTER_MEMBER_SILENT = 3, /* its connection is lost, its lease runs */
     MUSTER_MEMBER_LOST = 4,   /* given up for good; `cause` says why */
     MUSTER_MEMBER_LEFT = 5,
-    MUSTER_MEMBER_ABSENT = 6 /* its place was never taken */
+    MUSTER_MEMBER_ABSENT = 6, /* its place was never taken */
+    MUSTER_MEMBER_SPARE = 7   /* there was no seat for it in the generation: it waits for one */
 };
 
 enum muster_cause {
     MUSTER_CAUSE_NONE = 0,
-    MUSTER_CAUSE_EXIT = 1,    /* its process ended: code is the exit status */
-    MUSTER_CAUSE_SIGNAL = 2,  /* its process was killed: code is the signal */
-    MUSTER_CAUSE_GONE = 3,    /* its process is gone, status unknown */
-    MUSTER_CAUSE_LEASE = 4,   /* silent for longer than the lease */
-    MUSTER_CAUSE_FAULT = 5,   /* it reported a fault: code and text are its own */
-    MUSTER_CAUSE_EVICTED = 6, /* it did not arrive at the seal in time */
-    MUSTER_CAUSE_LEFT = 7
+    MUSTER_CAUSE_EXIT = 1,         /* its process ended: code is the exit status */
+    MUSTER_CAUSE_SIGNAL = 2,       /* its process was killed: code is the signal */
+    MUSTER_CAUSE_GONE = 3,         /* its process is gone, status unknown */
+    MUSTER_CAUSE_LEASE = 4,        /* silent for longer than the lease */
+    MUSTER_CAUSE_FAULT = 5,        /* it reported a fault: code and text are its own */
+    MUSTER_CAUSE_EVICTED = 6,      /* it did not arrive at the seal in time */
+    MUSTER_CAUSE_LEFT = 7,         /* what follows are faults; HARD_TIMEOUT a loss too */
+    MUSTER_CAUSE_SOFT_TIMEOUT = 8, /* it made no progress */
+    MUSTER_CAUSE_HARD_TIMEOUT = 9, /* for so long that its agent ended it: code is the signal */
+    MUSTER_CAUSE_UNHEALTHY = 10,   /* its health check failed */
+    MUSTER_CAUSE_AGAIN = 11,       /* it asked that all begin again */
+    MUSTER_CAUSE_ABORTED = 12      /* it asked that all end */
 };
 
 struct muster_member {
@@ -76,6 +83,22 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_member_fault(muster_client *clie
 MUSTER_API MUSTER_MUST_USE muster_status muster_member_leave(muster_client *client,
                                                              int64_t timeout_ms,
                                                              struct muster_error *err);
+
+/* The same without blocking: call.h. Since 0.1. */
+MUSTER_API MUSTER_MUST_USE muster_status muster_member_list_start(muster_client *client,
+                                                                  int64_t timeout_ms,
+                                                                  muster_members **out,
+                                                                  muster_call **call_out,
+                                                                  struct muster_error *err);
+MUSTER_API MUSTER_MUST_USE muster_status muster_member_fault_start(muster_client *client, int code,
+                                                                   const char *text,
+                                                                   int64_t timeout_ms,
+                                                                   muster_call **call_out,
+                                                                   struct muster_error *err);
+MUSTER_API MUSTER_MUST_USE muster_status muster_member_leave_start(muster_client *client,
+                                                                   int64_t timeout_ms,
+                                                                   muster_call **call_out,
+                                                                   struct muster_error *err);
 
 #ifdef __cplusplus
 }

@@ -8,11 +8,14 @@
  * same order everywhere, as with any collective. What client.h says of threads, time and errors
  * holds here.
  *
- * Errors of rounds: ETIMEDOUT (the round's deadline or the caller's; `err` names who is missing),
- * ELOST (a participant was lost and on_loss is FAIL), EMISMATCH (EQUAL: they differ), ERANGE (a sum
- * beyond int64), ESTALE (over, and the result no longer kept), EFENCED (the generation is over),
- * EINVAL (also: other parameters than the first arrival's, or another number than the others'). */
+ * Errors of rounds: ETIMEDOUT (the round's deadline or the caller's; `err` names who is missing;
+ * with MUSTER_ON_LOSS_PROCEED a round that ends at its deadline has a value all the same, see
+ * muster_round_join), ELOST (a participant was lost and on_loss is FAIL), EMISMATCH (EQUAL: they
+ * differ), ERANGE (a sum beyond int64), ESTALE (over, and the result no longer kept), EFENCED (the
+ * generation is over), EINVAL (also: other parameters than the first arrival's, or another number
+ * than the others'). */
 
+#include "muster/call.h"
 #include "muster/client.h"
 #include "muster/member.h"
 
@@ -21,8 +24,9 @@ extern "C" {
 #endif
 
 enum muster_on_loss {
-    MUSTER_ON_LOSS_FAIL = 0,   /* the round fails for all as soon as a participant is lost */
-    MUSTER_ON_LOSS_PROCEED = 1 /* the others' result counts, and says who is lost */
+    MUSTER_ON_LOSS_FAIL = 0, /* the round fails for all as soon as a participant is lost */
+    /* The others' result counts, and says who is lost; at the deadline, who is missing. */
+    MUSTER_ON_LOSS_PROCEED = 1
 };
 
 enum muster_reduce {
@@ -63,7 +67,12 @@ typedef struct muster_round_result muster_round_result;
  * `timeout_ms` ends only this caller's wait: its contribution stays, and its next call of this name
  * takes up the same round again, so that a wait can be repeated. Returns what the round came
  * to; *out (which may be NULL if nobody wants it) is then the result whenever the service gave one,
- * also that of a failed round, else NULL. The caller owns it. Since 0.1. */
+ * also that of a failed round, else NULL. The caller owns it.
+ * With PROCEED the round's deadline ends it as a loss of all who are missing would: the status is
+ * ETIMEDOUT (ERANGE: the sum of those who arrived is beyond int64), *out has the value or the parts
+ * of those who arrived, counts and names who is missing, and one of them who comes late is given
+ * the same, as long as it is the last round of its name. When the caller's own wait ends, which is
+ * ETIMEDOUT as well, *out is NULL. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status
 muster_round_join(muster_client *client, const char *name,
                   const struct muster_round_options *options, struct muster_slice mine,
@@ -86,9 +95,18 @@ MUSTER_API struct muster_slice muster_round_value(const muster_round_result *res
 /* The i-th number of a reduced vector; 0 beyond its end. Since 0.1. */
 MUSTER_API int64_t muster_round_int64(const muster_round_result *result, size_t i);
 
+/* In C++ the function's name hides the struct's constructor, which -Wshadow would tell every user.
+ */
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+#endif
 /* How many arrived, were expected, lost, missing. Since 0.1. */
 MUSTER_API void muster_round_count(const muster_round_result *result,
                                    struct muster_round_count *out);
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
 
 /* GATHER: the i-th contribution in the order of ranks, and whose it is (`index_out` may be NULL).
  * Beyond the last: an empty slice with data NULL. Borrowed from the result. Since 0.1. */
@@ -131,6 +149,25 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_round_list(muster_client *client
 MUSTER_API size_t muster_rounds_count(const muster_rounds *rounds);
 MUSTER_API const struct muster_round_info *muster_rounds_get(const muster_rounds *rounds, size_t i);
 MUSTER_API void muster_rounds_free(muster_rounds *rounds);
+
+/* The same without blocking: call.h. Since 0.1. */
+MUSTER_API MUSTER_MUST_USE muster_status muster_barrier_wait_start(muster_client *client,
+                                                                   const char *name,
+                                                                   int64_t timeout_ms,
+                                                                   muster_call **call_out,
+                                                                   struct muster_error *err);
+MUSTER_API MUSTER_MUST_USE muster_status muster_round_join_start(
+    muster_client *client, const char *name, const struct muster_round_options *options,
+    struct muster_slice mine, int64_t timeout_ms, muster_round_result **out, muster_call **call_out,
+    struct muster_error *err);
+MUSTER_API MUSTER_MUST_USE muster_status muster_round_members_start(
+    muster_client *client, const char *name, uint64_t number, int64_t timeout_ms,
+    muster_members **out, muster_call **call_out, struct muster_error *err);
+MUSTER_API MUSTER_MUST_USE muster_status muster_round_list_start(muster_client *client,
+                                                                 int64_t timeout_ms,
+                                                                 muster_rounds **out,
+                                                                 muster_call **call_out,
+                                                                 struct muster_error *err);
 
 #ifdef __cplusplus
 }

@@ -2,6 +2,7 @@
 #ifndef MUSTER_STATUS_H
 #define MUSTER_STATUS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -44,6 +45,9 @@ typedef enum muster_status {
     MUSTER_EFAILED = -17,   /* the function failed, or retrying was given up */
     MUSTER_EINTERNAL = -18, /* a bug of muster: the handle is poisoned, the process lives */
     MUSTER_ENOSPACE = -19,  /* the service's disk is full: nothing was changed */
+
+    MUSTER_EUNHEALTHY = -22, /* a health check, or too many own faults: this rank leaves */
+    MUSTER_ESTATE = -23,     /* a state server that closures depend on failed */
 
     /* the session: the service was not reached, or did not speak our protocol */
     MUSTER_EUNREACHABLE = -20,

@@ -5,6 +5,7 @@
 /* A resumable stream of what changes. Level-triggered: a slow reader gets the newest state of each
  * thing once, never a growing queue. What client.h says of time and errors holds here. */
 
+#include "muster/call.h"
 #include "muster/client.h"
 #include "muster/member.h"
 
@@ -51,6 +52,9 @@ struct muster_event {
     struct muster_slice value;
     struct muster_member member;
     struct muster_view view;
+    /* KEY, DELETED: how long ago it was written or deleted, as muster_value_age_ms, now: with what
+     * passed since the service told it. */
+    uint64_t age_ms;
 };
 
 typedef struct muster_watch muster_watch;
@@ -67,6 +71,14 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_watch_next(muster_watch *watch, 
                                                            struct muster_event *out,
                                                            struct muster_error *err);
 MUSTER_API void muster_watch_close(muster_watch *watch);
+
+/* The same without blocking: call.h. One call of a watch is open at a time (EINVAL); it is over, or
+ * freed, before the watch is closed. Since 0.1. */
+MUSTER_API MUSTER_MUST_USE muster_status muster_watch_next_start(muster_watch *watch,
+                                                                 int64_t timeout_ms,
+                                                                 struct muster_event *out,
+                                                                 muster_call **call_out,
+                                                                 struct muster_error *err);
 
 #ifdef __cplusplus
 }
