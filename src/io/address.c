@@ -13,6 +13,11 @@
 static const char no_port[] = "has no port (unix:/path, HOST:PORT or [::1]:PORT)";
 static const char no_host[] = "is neither unix:/path nor HOST:PORT nor [::1]:PORT";
 
+static bool is_unix(struct mst_slice text)
+{
+    return mst_slice_starts_with(text, mst_slice_text("unix:"));
+}
+
 static const char *parse_unix(struct mst_address *out, struct mst_slice path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -121,8 +126,11 @@ const char *mst_address_parse(struct mst_address *out, struct mst_slice text)
     if (text.size >= sizeof out->text) {
         return "is too long";
     }
+    if (mst_slice_has_nul(text)) {
+        return "has a byte 0 in it"; /* what comes behind it would be nowhere */
+    }
     memcpy(out->text, words, text.size);
-    if (mst_slice_starts_with(text, mst_slice_text("unix:"))) {
+    if (is_unix(text)) {
         return parse_unix(out, mst_slice_of(words + 5, text.size - 5));
     }
     while (colon > 0 && words[colon - 1] != ':') {
@@ -159,6 +167,19 @@ bool mst_address_is_local(const struct mst_address *address)
         return mst_address_is_loopback((const struct sockaddr *)(const void *)&address->name);
     case MST_ADDRESS_NAME:
         break;
+    }
+    return false;
+}
+
+bool mst_addresses_speak_tcp(const char *list)
+{
+    while (*list) {
+        size_t size = strcspn(list, ",");
+
+        if (size > 0 && !is_unix(mst_slice_of(list, size))) {
+            return true;
+        }
+        list += size + (list[size] == ',');
     }
     return false;
 }

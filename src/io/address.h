@@ -36,4 +36,7 @@ const char *mst_address_parse(struct mst_address *out, struct mst_slice text);
 bool mst_address_is_local(const struct mst_address *address);
 bool mst_address_is_loopback(const struct sockaddr *name);
 
+/* Whether one of `list`, which has commas between its addresses, is no Unix socket. */
+bool mst_addresses_speak_tcp(const char *list);
+
 #endif

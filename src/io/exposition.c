@@ -82,6 +82,13 @@ static size_t character_size(const unsigned char *bytes, size_t left)
     return size;
 }
 
+/* A backslash that would read as the beginning of an escape is written as one: no two values may
+ * look the same, for a scraper refuses a text in which a series is there twice. */
+static bool is_as_an_escape(struct mst_slice rest)
+{
+    return mst_slice_starts_with(rest, mst_slice_text("\\x"));
+}
+
 static void put_value(struct mst_exposition *out, struct mst_slice value)
 {
     const unsigned char *bytes = value.data;
@@ -91,11 +98,12 @@ static void put_value(struct mst_exposition *out, struct mst_slice value)
         size = character_size(bytes + i, value.size - i);
         if (bytes[i] == '\n') {
             put(out, "\\n");
-        } else if (bytes[i] == '"' || bytes[i] == '\\') {
-            put(out, "\\%c", bytes[i]);
-        } else if (size == 0 || bytes[i] < 0x20 || bytes[i] == 0x7f) {
+        } else if (size == 0 || bytes[i] < 0x20 || bytes[i] == 0x7f ||
+                   is_as_an_escape(mst_slice_of(bytes + i, value.size - i))) {
             put(out, "\\\\x%02x", bytes[i]);
             size = 1;
+        } else if (bytes[i] == '"' || bytes[i] == '\\') {
+            put(out, "\\%c", bytes[i]);
         } else {
             put_bytes(out, (const char *)bytes + i, size);
         }

@@ -16,6 +16,7 @@ struct mst_items {
     struct mst_item *items;
     size_t count, room;
     struct mst_items_block *blocks; /* the bytes they point to */
+    int64_t number;                 /* of the reply they came with */
 };
 
 /* Appends copies. False: no memory, and nothing was appended. */

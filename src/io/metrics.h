@@ -7,13 +7,22 @@
 
 #include "core/counts.h"
 #include "io/exposition.h"
+#include "msg/cluster_status.h"
 
 struct mst_job_figures {
     char *name; /* owned */
     size_t name_size;
     uint64_t generation;
-    uint64_t members[MST_ABSENT + 1];
+    uint64_t members[MST_SPARE + 1];
+    uint64_t saved_ranks;
     struct mst_job_counts counts;
+};
+
+struct mst_cluster_figures {
+    size_t job; /* its place among the jobs */
+    size_t name_size;
+    char name[MST_CLUSTER_LABEL_MAX];
+    struct mst_cluster_status status;
 };
 
 struct mst_figures {
@@ -22,6 +31,8 @@ struct mst_figures {
     uint64_t sessions, connections;
     struct mst_job_figures *jobs; /* owned */
     size_t job_count;
+    struct mst_cluster_figures *clusters; /* owned */
+    size_t cluster_count;
 };
 
 void mst_figures_init(struct mst_figures *figures);

@@ -68,6 +68,7 @@ muster_status mst_page_create(struct mst_page **out, int *fd_out)
     }
     page->version = MST_PAGE_VERSION;
     page->size = (uint32_t)sizeof *page;
+    atomic_store(&page->rank, UINT32_MAX);
     *out = page;
     *fd_out = fd;
     return MUSTER_OK;
@@ -99,6 +100,16 @@ void mst_page_unmap(struct mst_page *page)
     if (page != NULL) {
         (void)munmap(page, sizeof *page);
     }
+}
+
+void mst_page_turn(struct mst_page *page, enum mst_page_phase phase)
+{
+    uint64_t turn = (atomic_load(&page->turn) / 8 + 1) * 8 + (uint64_t)phase;
+
+    atomic_store(&page->start_checks, atomic_load(&page->checks));
+    atomic_store(&page->start_pings, atomic_load(&page->pings));
+    atomic_store(&page->start_turn, turn); /* before the turn: who sees it has those */
+    atomic_store(&page->turn, turn);
 }
 
 _Atomic uint32_t *mst_page_word(struct mst_page *page)

@@ -24,12 +24,45 @@ struct mst_page {
     pthread_mutex_t alive;
     /* Written by the rank, read by the agent; relaxed. */
     _Atomic uint64_t pid;        /* of the process that holds or last held `alive` */
-    _Atomic uint64_t pings;      /* calls of muster_restart_ping */
-    _Atomic uint64_t entered;    /* times the wrapped function was entered */
     _Atomic uint64_t generation; /* the last one it was sealed into */
+    _Atomic uint64_t thread;     /* the function's, as the kernel counts them; 0: none yet */
+
+    /* What hang detection looks at (restart/hang.h says how). The limits are set before the first
+     * `turn` of a run; soft_ms 0: nothing is looked for. */
+    _Atomic int64_t soft_ms, hard_ms, grace_ms; /* -1: never */
+    _Atomic uint32_t from_start;                /* the clock begins with the function */
+    _Atomic uint64_t turn;    /* grows with each change of phase: count * 8 + enum mst_page_phase */
+    _Atomic uint64_t told;    /* the turn in which the function was told to stop */
+    _Atomic uint64_t entered; /* times the wrapped function was entered */
+    _Atomic uint64_t checks;  /* calls of muster but the next; of the whole life, as all counters */
+    _Atomic uint64_t pings;   /* muster_restart_ping and _step */
+    _Atomic int64_t step;     /* the last one told */
+    _Atomic uint64_t atomic;  /* odd: inside an atomic section; grows at each end of one */
+    _Atomic uint64_t section; /* odd: inside a declared section; changes at each */
+    _Atomic int64_t section_limit_ms; /* -1: none */
+    char section_name[32];            /* for people: may be torn; its last byte is always 0 */
+    /* The counters as the turn `start_turn` began (mst_page_turn). */
+    _Atomic uint64_t start_turn, start_checks, start_pings;
+
+    _Atomic uint64_t runs_failed; /* runs that ended with an error that is the same on all ranks */
+    char failure[256];            /* why, in one line; written before runs_failed grows */
+    /* Those of them that muster_restart_abort ended; grows before runs_failed does. */
+    _Atomic uint64_t aborts;
+    _Atomic uint64_t left;     /* 1: it left the job for good, by muster_restart_leave or exit() */
+    _Atomic uint64_t preempts; /* 1: muster_preempt_open was called; 2: and _close since */
+    _Atomic uint32_t rank;     /* in `generation`, and written before it; UINT32_MAX: in none */
 };
 
-#define MST_PAGE_VERSION 1u
+/* Where the rank stands in muster_restart_run. */
+enum mst_page_phase {
+    MST_PHASE_OUTSIDE = 0,
+    MST_PHASE_BEFORE = 1, /* initialize, and the health check before the function */
+    MST_PHASE_FUNCTION = 2,
+    MST_PHASE_AFTER = 3, /* abort, finalize, and the health check after a fault */
+    MST_PHASE_WAITS = 4  /* in muster, for the others */
+};
+
+#define MST_PAGE_VERSION 2u
 
 /* The agent: a new page and its descriptor, close-on-exec, both owned by the caller. EFAILED with
  * errno set when the system gives none. */
@@ -52,6 +85,9 @@ void mst_page_release(struct mst_page *page);
 /* Whether somebody holds the page, or died holding it. */
 bool mst_page_held(const struct mst_page *page);
 bool mst_page_died(const struct mst_page *page);
+
+/* The rank: the next turn begins, with what was counted until now. */
+void mst_page_turn(struct mst_page *page, enum mst_page_phase phase);
 
 /* The futex word of `alive`: the holder's thread id and the kernel's two bits. */
 _Atomic uint32_t *mst_page_word(struct mst_page *page);

@@ -6,6 +6,9 @@
 
 #include "discover/discover.h"
 
+/* `get` NULL: getenv. */
+bool mst_surroundings_discover_by(struct mst_discovery *out, enum mst_asker asker,
+                                  const char *(*get)(const char *name));
 bool mst_surroundings_discover(struct mst_discovery *out, enum mst_asker asker);
 
 #endif

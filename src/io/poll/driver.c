@@ -127,6 +127,26 @@ struct mst_client *mst_driver_client(struct mst_driver *driver)
     return driver->client;
 }
 
+bool mst_driver_connected(const struct mst_driver *driver)
+{
+    return driver->stage == CONNECTED;
+}
+
+int mst_driver_socket(const struct mst_driver *driver)
+{
+    return driver->stage == CONNECTED ? driver->channel.fd : -1;
+}
+
+bool mst_driver_speaks_tcp(const struct mst_driver *driver)
+{
+    for (uint32_t i = 0; i < driver->endpoints.count; i++) {
+        if (driver->endpoints.at[i].kind != MST_ADDRESS_UNIX) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* ---- the connection ---- */
 
 static void tell_trouble(struct mst_driver *driver, int os_errno, const char *what,

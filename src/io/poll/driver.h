@@ -35,6 +35,15 @@ void mst_driver_free(struct mst_driver *driver); /* closes the connection */
 
 struct mst_client *mst_driver_client(struct mst_driver *driver);
 
+/* Somebody has accepted the connection; whether it is a service, it has not shown yet. */
+bool mst_driver_connected(const struct mst_driver *driver);
+
+/* The socket of such a connection; -1: there is none. */
+int mst_driver_socket(const struct mst_driver *driver);
+
+/* One of the endpoints at least is no Unix socket. */
+bool mst_driver_speaks_tcp(const struct mst_driver *driver);
+
 /* Does all there is to do without waiting: ticks the machine if it is time, carries out its
  * effects, writes. After any input, and before each poll. */
 void mst_driver_turn(struct mst_driver *driver, uint64_t now_ns);

@@ -3,7 +3,6 @@
 #include "io/uv/feed.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "core/counts.h"
@@ -31,31 +30,18 @@ static void tell_recovered(const struct mst_uv_feed *feed, const char *path, uin
                     took_ns / 1000 % 1000);
 }
 
-static muster_status open_journal(struct mst_uv_feed *feed, const struct mst_core_config *core,
-                                  const struct mst_uv_journal_config *config,
-                                  const struct mst_mem *mem, struct muster_error *err)
+static muster_status open_disk(struct mst_uv_feed *feed, const char *path, struct muster_error *err)
 {
-    const struct mst_journal_config how = {.core = *core,
-                                           .version = config->version,
-                                           .sync = config->sync,
-                                           .go_on_when_full = config->go_on_when_full,
-                                           .tell = on_tell,
-                                           .tell_ctx = feed->log};
-    uint64_t begun_ns = uv_hrtime();
-    muster_status status = mst_journal_disk_open(&feed->disk, config->path, err);
+    return path ? mst_journal_disk_open(&feed->disk, path, err) : MUSTER_OK;
+}
 
-    if (status == MUSTER_OK) {
-        status = mst_journal_open(&feed->journal, &feed->core, mst_journal_disk_of(feed->disk),
-                                  &how, mem, err);
-    }
-    if (status != MUSTER_OK) {
-        return status;
-    }
+/* Core time goes on where the journal ends. */
+static void go_on(struct mst_uv_feed *feed, const char *path, uint64_t took_ns)
+{
     mst_core_forget_counts(feed->core); /* the replay counted what the last one had counted */
     feed->ahead_ns = mst_journal_time_ns(feed->journal) - uv_hrtime();
     feed->last_conn = mst_journal_last_conn(feed->journal);
-    tell_recovered(feed, config->path, uv_hrtime() - begun_ns);
-    return MUSTER_OK;
+    tell_recovered(feed, path, took_ns);
 }
 
 muster_status mst_uv_feed_init(struct mst_uv_feed *feed, uv_loop_t *loop, struct mst_uv_log *log,
@@ -63,20 +49,31 @@ muster_status mst_uv_feed_init(struct mst_uv_feed *feed, uv_loop_t *loop, struct
                                const struct mst_uv_journal_config *config,
                                const struct mst_mem *mem, struct muster_error *err)
 {
+    const struct mst_journal_config how = {.core = *core,
+                                           .version = config->version,
+                                           .sync = config->sync,
+                                           .go_on_when_full = config->go_on_when_full,
+                                           .tell = on_tell,
+                                           .tell_ctx = log};
+    uint64_t begun_ns = uv_hrtime();
     muster_status status;
 
     memset(feed, 0, sizeof *feed);
     feed->loop = loop;
     feed->log = log;
-    if (config->path) {
-        return open_journal(feed, core, config, mem, err);
+    status = open_disk(feed, config->path, err);
+    if (status == MUSTER_OK) {
+        status =
+            mst_journal_open(&feed->journal, &feed->core,
+                             feed->disk ? mst_journal_disk_of(feed->disk) : NULL, &how, mem, err);
     }
-    status = mst_core_new(&feed->core, core, mem);
-    if (status != MUSTER_OK && err) {
-        err->status = status;
-        err->os_errno = 0;
-        (void)snprintf(err->text, sizeof err->text,
-                       "cannot make the service: out of memory or invalid limits");
+    if (status == MUSTER_OK && feed->disk) {
+        go_on(feed, config->path, uv_hrtime() - begun_ns);
+    }
+    if (status == MUSTER_OK && config->record &&
+        !mst_uv_record_init(&feed->record, log, config->record, config->version, feed->journal,
+                            feed->core, core, mst_uv_feed_now_ns(feed), mem, err)) {
+        status = MUSTER_EFAILED;
     }
     return status;
 }
@@ -116,8 +113,9 @@ static void on_child(uv_poll_t *poll, int status, int events)
 
 void mst_uv_feed_rest(struct mst_uv_feed *feed)
 {
-    if (!feed->journal || feed->child != 0 || !mst_journal_snapshot_due(feed->journal) ||
-        feed->closing || !mst_journal_snapshot_begin(feed->journal)) {
+    mst_uv_record_turn(&feed->record);
+    if (feed->child != 0 || !mst_journal_snapshot_due(feed->journal) || feed->closing ||
+        !mst_journal_snapshot_begin(feed->journal)) {
         return;
     }
     if (!mst_journal_disk_fork(feed->disk, feed->journal, &feed->child, &feed->child_end)) {
@@ -137,13 +135,14 @@ void mst_uv_feed_stop(struct mst_uv_feed *feed)
     if (feed->child != 0) {
         end_child(feed, true);
     }
-    if (feed->journal && !feed->broken && mst_journal_stop(feed->journal, &err) != MUSTER_OK) {
+    if (!feed->broken && mst_journal_stop(feed->journal, &err) != MUSTER_OK) {
         mst_uv_log_line(feed->log, MST_WARN, "journal", "%s", err.text);
     }
 }
 
 void mst_uv_feed_fini(struct mst_uv_feed *feed)
 {
+    mst_uv_record_fini(&feed->record);
     mst_core_free(feed->core);
     mst_journal_free(feed->journal);
     mst_journal_disk_close(feed->disk);
@@ -156,43 +155,30 @@ void mst_uv_feed_fini(struct mst_uv_feed *feed)
 
 muster_status mst_uv_feed_open(struct mst_uv_feed *feed, uint64_t now_ns, struct mst_conn conn)
 {
-    return feed->journal ? mst_journal_conn_open(feed->journal, now_ns, conn)
-                         : mst_core_open(feed->core, now_ns, conn);
+    return mst_journal_conn_open(feed->journal, now_ns, conn);
 }
 
 muster_status mst_uv_feed_request(struct mst_uv_feed *feed, uint64_t now_ns, struct mst_conn conn,
                                   const struct mst_request *request)
 {
-    return feed->journal ? mst_journal_request(feed->journal, now_ns, conn, request)
-                         : mst_core_request(feed->core, now_ns, conn, request);
+    return mst_journal_request(feed->journal, now_ns, conn, request);
 }
 
 void mst_uv_feed_close(struct mst_uv_feed *feed, uint64_t now_ns, struct mst_conn conn)
 {
-    if (feed->journal) {
-        mst_journal_conn_close(feed->journal, now_ns, conn);
-    } else {
-        mst_core_close(feed->core, now_ns, conn);
-    }
+    mst_journal_conn_close(feed->journal, now_ns, conn);
 }
 
 void mst_uv_feed_tick(struct mst_uv_feed *feed, uint64_t now_ns)
 {
-    if (feed->journal) {
-        mst_journal_tick(feed->journal, now_ns);
-    } else {
-        mst_core_tick(feed->core, now_ns);
-    }
+    mst_journal_tick(feed->journal, now_ns);
 }
 
 bool mst_uv_feed_commit(struct mst_uv_feed *feed)
 {
     struct muster_error err;
 
-    if (!feed->journal || feed->broken) {
-        return !feed->broken;
-    }
-    if (mst_journal_commit(feed->journal, &err) != MUSTER_OK) {
+    if (!feed->broken && mst_journal_commit(feed->journal, &err) != MUSTER_OK) {
         feed->broken = true;
         mst_uv_log_line(feed->log, MST_ERROR, "journal", "%s", err.text);
     }
@@ -201,13 +187,13 @@ bool mst_uv_feed_commit(struct mst_uv_feed *feed)
 
 const char *mst_uv_feed_trouble(const struct mst_uv_feed *feed)
 {
-    return feed->journal ? mst_journal_trouble(feed->journal) : NULL;
+    return feed->journal ? mst_journal_trouble(feed->journal) : NULL; /* it may be recovering */
 }
 
 uint64_t mst_uv_feed_deadline_ns(const struct mst_uv_feed *feed)
 {
     uint64_t core_ns = mst_core_deadline_ns(feed->core);
-    uint64_t journal_ns = feed->journal ? mst_journal_deadline_ns(feed->journal) : UINT64_MAX;
+    uint64_t journal_ns = mst_journal_deadline_ns(feed->journal);
 
     return core_ns < journal_ns ? core_ns : journal_ns;
 }

@@ -2,8 +2,9 @@
 #ifndef MST_IO_UV_FEED_H
 #define MST_IO_UV_FEED_H
 
-/* The way from the hub into the core: through the journal, when there is one. Also the clock of the
- * core, which goes on where the service before us stopped, and the child that writes snapshots. */
+/* The way from the hub into the core: through the journal, which may be one that keeps nothing.
+ * Also the clock of the core, which goes on where the service before us stopped, the child that
+ * writes snapshots, and the record. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -11,6 +12,7 @@
 
 #include "core/core.h"
 #include "io/uv/log.h"
+#include "io/uv/record.h"
 #include "journal/journal.h"
 
 struct mst_journal_disk;
@@ -20,13 +22,15 @@ struct mst_uv_journal_config {
     const char *version;
     bool sync;
     bool go_on_when_full;
+    const char *record; /* folder; NULL: nothing is recorded */
 };
 
 struct mst_uv_feed {
     uv_loop_t *loop;
     struct mst_core *core;
-    struct mst_journal *journal;   /* NULL: none */
-    struct mst_journal_disk *disk; /* of the journal */
+    struct mst_journal *journal;
+    struct mst_journal_disk *disk; /* of the journal; NULL: it keeps nothing */
+    struct mst_uv_record record;
     struct mst_uv_log *log;
     uint64_t ahead_ns;  /* of the core's clock before ours, modulo 2^64 */
     uint64_t last_conn; /* of the service before us */

@@ -11,32 +11,40 @@
 #include <unistd.h>
 
 #include "base/panic.h"
-#include "base/text.h"
 #include "io/channel.h"
+#include "io/log_line.h"
+#include "io/poll/system.h"
 #include "io/uv/peer.h"
 #include "wire/native/native.h"
 
 #define BATCH 32u               /* requests of one connection in one turn */
+#define CARRIED 64u             /* effects, before what they say is written */
 #define OUTPUT_MARK 1048576u    /* a connection with more unread output is not read */
 #define PATIENCE_NS 1000000000u /* the least time a peer is given to say or read something */
 #define STOP_NS 1000000000u     /* to write what is left when the service stops */
+#define GIVE_WAY 512u           /* connections that may have to in one turn */
+/* After one its session is over, unless all were given time, for the service stood still itself or
+ * its disk was full. */
+#define QUIET_LEASES 2u
+#define HEARD_PARTS 8u /* of a patience: to the next of them it counts when it was heard last */
 #define STRANGER_READS (2u * MST_UV_GREETINGS) /* in one turn: a handshake takes two */
 #define COMPLAINTS 20u                         /* lines about strangers in one PATIENCE_NS */
 
 struct mst_uv_connection {
     uv_poll_t poll;
-    struct mst_uv_hub *hub;
+    struct mst_uv_hub *hub;  /* here begins what each message touches */
     struct mst_codec *codec; /* NULL before the first bytes */
-    struct mst_uv_connection *chain;
-    struct mst_list dirty, ready, probation, unproven;
-    struct mst_conn id;
-    uint64_t until_ns; /* of the probation */
     struct mst_channel channel;
     int events;    /* that the loop watches */
     bool more;     /* may have whole requests that are not decoded yet */
     bool draining; /* nothing is read any more; closed once the output is written */
     bool doomed;   /* to be closed as soon as the effect at hand is done */
     bool known;    /* to the core: a stranger is not, nor who is gone */
+    struct mst_conn id;
+    struct mst_list dirty;
+    uint64_t until_ns; /* of the probation */
+    struct mst_list unproven, probation, ready;
+    struct mst_uv_connection *chain;
 };
 
 /* Which dialect a connection speaks shows in its first byte; those of other dialects are kept free
@@ -48,18 +56,6 @@ static const struct dialect {
 } dialects[] = {
     {MST_NATIVE_FIRST_BYTE, mst_native_codec_new},
 };
-
-static void *heap_alloc(void *ctx, size_t size)
-{
-    (void)ctx;
-    return malloc(size);
-}
-
-static void heap_release(void *ctx, void *p)
-{
-    (void)ctx;
-    free(p);
-}
 
 static uint64_t now(struct mst_uv_hub *hub)
 {
@@ -127,7 +123,7 @@ static void on_closed(uv_handle_t *handle)
         connection->codec->ops->free(connection->codec);
     }
     mst_tls_free(connection->channel.tls);
-    free(connection);
+    mst_mem_release(&connection->hub->mem, connection);
 }
 
 static void forget(struct mst_uv_connection *connection)
@@ -190,6 +186,21 @@ static void put_on_probation(struct mst_uv_connection *connection, uint64_t time
     mst_list_append(&connection->hub->probation, &connection->probation);
 }
 
+/* It has asked something, or need not yet. To the nanosecond this would move a busy one each time,
+ * and touch two others that are nowhere near it in memory. */
+static void hear(struct mst_uv_connection *connection)
+{
+    struct mst_uv_hub *hub = connection->hub;
+    uint64_t until_ns = now(hub) + QUIET_LEASES * hub->patience_ns;
+
+    if (until_ns - connection->until_ns < hub->patience_ns / HEARD_PARTS) {
+        return; /* not on probation, which ends earlier */
+    }
+    mst_list_remove(&connection->probation);
+    connection->until_ns = until_ns;
+    mst_list_append(&hub->quiet, &connection->probation);
+}
+
 /* Reads no more, writes what is there. */
 static void drain(struct mst_uv_connection *connection)
 {
@@ -246,17 +257,90 @@ static bool let_in(struct mst_uv_connection *connection)
     struct mst_uv_hub *hub = connection->hub;
 
     no_stranger(connection);
+    hub->reserve.storing = true;
     connection->known = mst_uv_feed_open(&hub->feed, now(hub), connection->id) == MUSTER_OK;
+    hub->reserve.storing = false;
     if (!connection->known) {
         hang_up_on(connection, "no room for another connection");
     }
     return connection->known;
 }
 
+/* What it asks for may stay in memory. What is said of life and death, what is only looked up, and
+ * what gives memory back does not, and finds some where nothing else does. */
+static bool stores(const struct mst_request *request)
+{
+    if (request->command == MST_WRITE) {
+        for (uint32_t i = 0; i < request->write.count; i++) {
+            if (request->write.ops[i].kind != MST_DELETE) {
+                return true;
+            }
+        }
+        return false;
+    }
+    if (request->command == MST_GET) {
+        return request->get.wait;
+    }
+    return request->command != MST_RENEW && request->command != MST_LEAVE &&
+           request->command != MST_CANCEL && request->command != MST_FAULT &&
+           request->command != MST_LOST;
+}
+
+static bool refuse_request(struct mst_uv_connection *connection, const struct mst_request *request,
+                           muster_status status)
+{
+    const struct mst_reply refusal = {
+        .id = request->id, .command = request->command, .status = status};
+
+    return connection->codec->ops->answer(connection->codec, &refusal) == MUSTER_OK;
+}
+
+static bool feed_request(struct mst_uv_connection *connection, const struct mst_request *request)
+{
+    struct mst_uv_hub *hub = connection->hub;
+    muster_status status;
+
+    hub->reserve.storing = stores(request);
+    status = mst_uv_feed_request(&hub->feed, now(hub), connection->id, request);
+    hub->reserve.storing = false;
+    return status == MUSTER_OK || refuse_request(connection, request, status);
+}
+
+static void pass_on(struct mst_uv_connection *connection, const struct mst_reply *reply)
+{
+    muster_status status = connection->codec->ops->answer(connection->codec, reply);
+
+    if (status != MUSTER_OK) {
+        tell(connection, MST_WARN, "connection-refused",
+             status == MUSTER_ELIMIT ? "its unread output reached output_bytes_max"
+                                     : "out of memory");
+        connection->draining = true;
+        connection->doomed = true;
+    }
+    mark_dirty(connection);
+}
+
+/* What is answered at once is encoded at once: the processor's cache has it at hand, and the memory
+ * of one answer is that of the next. But a watch tells the more the later it is told. False: it
+ * cannot go on. */
+static bool answer_at_once(struct mst_uv_connection *connection, const struct mst_request *request)
+{
+    struct mst_core *core = connection->hub->core;
+    const struct mst_effect *effect = NULL;
+
+    if (request->command != MST_WATCH) {
+        effect = mst_core_answer(core, connection->id, request->id);
+    }
+    if (effect) {
+        pass_on(connection, effect->reply);
+        mst_core_done(core, effect);
+    }
+    return !connection->draining;
+}
+
 /* Feeds whole requests, at most a batch; whoever has more must wait for the others. */
 static void pump(struct mst_uv_connection *connection)
 {
-    struct mst_uv_hub *hub = connection->hub;
     struct mst_codec *codec = connection->codec;
     struct mst_request request;
 
@@ -272,13 +356,21 @@ static void pump(struct mst_uv_connection *connection)
             hang_up_on(connection, codec->ops->reason(codec));
             return;
         }
-        mst_list_remove(&connection->probation);
-        if (mst_uv_feed_request(&hub->feed, now(hub), connection->id, &request) != MUSTER_OK) {
+        if (i == 0) {
+            hear(connection);
+        }
+        if (!feed_request(connection, &request)) {
             hang_up_on(connection, "out of memory");
+            return;
+        }
+        if (!answer_at_once(connection, &request)) {
             return;
         }
     }
     connection->more = true;
+    if (codec->ops->keep(codec) != MUSTER_OK) {
+        hang_up_on(connection, "out of memory");
+    }
 }
 
 static bool choose_codec(struct mst_uv_connection *connection, unsigned char first)
@@ -315,7 +407,7 @@ static void take_in(struct mst_uv_connection *connection, struct mst_slice bytes
     if (!connection->codec && !choose_codec(connection, data[0])) {
         return;
     }
-    status = connection->codec->ops->feed(connection->codec, bytes);
+    status = connection->codec->ops->lend(connection->codec, bytes);
     if (status == MUSTER_OK) {
         pump(connection);
     } else if (status == MUSTER_ENOMEM) {
@@ -441,7 +533,6 @@ static void on_event(uv_poll_t *poll, int status, int events)
 static void carry(struct mst_uv_hub *hub, const struct mst_effect *effect)
 {
     struct mst_uv_connection *connection = *slot(hub, effect->conn);
-    muster_status status;
 
     if (!connection || connection->draining) {
         return;
@@ -452,15 +543,7 @@ static void carry(struct mst_uv_hub *hub, const struct mst_effect *effect)
         drain(connection);
         break;
     case MST_EFFECT_REPLY:
-        status = connection->codec->ops->answer(connection->codec, effect->reply);
-        if (status != MUSTER_OK) {
-            tell(connection, MST_WARN, "connection-refused",
-                 status == MUSTER_ELIMIT ? "its unread output reached output_bytes_max"
-                                         : "out of memory");
-            connection->draining = true;
-            connection->doomed = true;
-        }
-        mark_dirty(connection);
+        pass_on(connection, effect->reply);
         break;
     }
 }
@@ -516,18 +599,26 @@ static void flush(struct mst_uv_connection *connection)
     watch(connection);
 }
 
-/* Effects first: replies of one turn to one connection share a write. A connection that is dropped
- * may cause effects for others, so this goes round until both are exhausted. No byte leaves before
- * the journal has kept what was fed so far. */
+/* Effects first: replies of one turn to one connection share a write. But when a round releases ten
+ * thousand, the first are written before the processor's cache has forgotten them. A connection
+ * that is dropped may cause effects for others, so this goes round until both are exhausted. No
+ * byte leaves before the journal has kept what was fed so far. */
 static void settle(struct mst_uv_hub *hub)
 {
+    unsigned carried = 0;
+
     for (;;) {
-        const struct mst_effect *effect = mst_core_next(hub->core);
+        const struct mst_effect *effect = carried < CARRIED ? mst_core_next(hub->core) : NULL;
         struct mst_list *node;
 
         if (effect) {
             carry(hub, effect);
             mst_core_done(hub->core, effect);
+            carried++;
+            continue;
+        }
+        if (mst_list_empty(&hub->dirty) && carried > 0) {
+            carried = 0;
             continue;
         }
         node = mst_list_take(&hub->dirty);
@@ -548,18 +639,41 @@ static const char *overdue(const struct mst_uv_connection *connection)
                : "asks nothing";
 }
 
+/* The first of a list, if it is due by then. */
+static struct mst_uv_connection *due(const struct mst_list *list, uint64_t by_ns)
+{
+    struct mst_uv_connection *first =
+        MST_CONTAINER(list->next, struct mst_uv_connection, probation);
+
+    return !mst_list_empty(list) && first->until_ns <= by_ns ? first : NULL;
+}
+
+/* After everything readable was read: who has asked something in time is not among them. */
 static void expire(struct mst_uv_hub *hub)
 {
-    while (!mst_list_empty(&hub->probation)) {
-        struct mst_uv_connection *first =
-            MST_CONTAINER(hub->probation.next, struct mst_uv_connection, probation);
+    struct mst_uv_connection *first;
 
-        if (first->until_ns > now(hub)) {
-            return;
-        }
+    while ((first = due(&hub->probation, now(hub)))) {
         complain(first, overdue(first));
         drop(first);
     }
+    while ((first = due(&hub->quiet, now(hub)))) {
+        if (mst_core_in_session(hub->core, first->id)) { /* of which more in QUIET_LEASES */
+            hear(first);
+            continue;
+        }
+        tell(first, MST_INFO, "connection-ended", "asks nothing any more");
+        drop(first);
+    }
+    for (unsigned i = 0; hub->crowded && i < GIVE_WAY; i++) {
+        first = due(&hub->probation, now(hub) + hub->patience_ns - PATIENCE_NS);
+        if (!first) {
+            break;
+        }
+        complain(first, "gives way to others: it has asked nothing so far");
+        drop(first);
+    }
+    hub->crowded = false;
 }
 
 /* ---- the hub ---- */
@@ -567,18 +681,11 @@ static void expire(struct mst_uv_hub *hub)
 static void on_trace(void *ctx, const struct mst_trace *line)
 {
     const struct mst_uv_hub *hub = ctx;
-    struct mst_uv_log *log = hub->log;
-    char job[1024];
-    struct mst_text text = mst_text_in(job, sizeof job);
+    char story[MST_LOG_STORY_ROOM];
 
-    if (hub->recovering) {
-        return;
-    }
-    if (line->job.size == 0) {
-        mst_uv_log_line(log, line->level, "core", "%s", line->text);
-    } else {
-        mst_text_slice(&text, line->job); /* a client chose it: it must not begin a line */
-        mst_uv_log_line(log, line->level, "core", "%s: %s", job, line->text);
+    if (!hub->recovering && mst_uv_log_wants(hub->log, line->level)) {
+        mst_log_story(story, line);
+        mst_uv_log_line(hub->log, line->level, "core", "%s", story);
     }
 }
 
@@ -586,19 +693,21 @@ muster_status mst_uv_hub_init(struct mst_uv_hub *hub, uv_loop_t *loop, struct ms
                               uint64_t lease_ns, const struct mst_limits *limits,
                               const struct mst_uv_journal_config *journal, struct muster_error *err)
 {
-    const struct mst_core_config config = {
+    struct mst_core_config config = {
         .lease_ns = lease_ns, .limits = *limits, .trace = on_trace, .trace_ctx = hub};
     muster_status status;
 
+    mst_system_random(config.secret.halves, 2);
     memset(hub, 0, sizeof *hub);
     hub->loop = loop;
     hub->log = log;
     hub->limits = *limits;
     hub->patience_ns = lease_ns > PATIENCE_NS ? lease_ns : PATIENCE_NS;
-    hub->mem = (struct mst_mem){.alloc = heap_alloc, .release = heap_release};
+    hub->mem = mst_uv_reserve_init(&hub->reserve);
     mst_list_init(&hub->dirty);
     mst_list_init(&hub->ready);
     mst_list_init(&hub->probation);
+    mst_list_init(&hub->quiet);
     mst_list_init(&hub->unproven);
     hub->recovering = true;
     status = mst_uv_feed_init(&hub->feed, loop, log, &config, journal, &hub->mem, err);
@@ -617,6 +726,7 @@ void mst_uv_hub_fini(struct mst_uv_hub *hub)
 {
     hub->core = NULL;
     mst_uv_feed_fini(&hub->feed);
+    mst_uv_reserve_fini(&hub->reserve);
 }
 
 static void refuse(struct mst_uv_hub *hub, int fd, const char *reason)
@@ -632,6 +742,7 @@ static void refuse(struct mst_uv_hub *hub, int fd, const char *reason)
 static bool room_for_one_more(struct mst_uv_hub *hub, int fd)
 {
     if (hub->count >= hub->limits.connections_max) {
+        hub->crowded = true;
         if (hub->refused++ == 0) {
             mst_uv_log_line(hub->log, MST_WARN, "service",
                             "connection-limit-reached limit=%" PRIu64
@@ -679,9 +790,11 @@ void mst_uv_hub_accept(struct mst_uv_hub *hub, int fd)
     if (!room_for_one_more(hub, fd)) {
         return;
     }
-    connection = calloc(1, sizeof *connection);
+    hub->reserve.storing = true;
+    connection = mst_mem_zalloc(&hub->mem, sizeof *connection);
+    hub->reserve.storing = false;
     if (!connection || uv_poll_init(hub->loop, &connection->poll, fd) != 0) {
-        free(connection);
+        mst_mem_release(&hub->mem, connection);
         refuse(hub, fd, "out of memory");
         return;
     }
@@ -702,6 +815,11 @@ void mst_uv_hub_accept(struct mst_uv_hub *hub, int fd)
     }
 }
 
+void mst_uv_hub_crowd(struct mst_uv_hub *hub)
+{
+    hub->crowded = true;
+}
+
 void mst_uv_hub_resume(struct mst_uv_hub *hub)
 {
     struct mst_list *last = hub->ready.prev;
@@ -720,10 +838,18 @@ void mst_uv_hub_turn(struct mst_uv_hub *hub)
     expire(hub);
     settle(hub);
     hub->strangers_read = 0;
+    mst_uv_reserve_refill(&hub->reserve);
     if (mst_uv_feed_commit(&hub->feed)) {
         mst_uv_feed_rest(&hub->feed);
     }
     hub->now_ns = 0;
+}
+
+static uint64_t sooner(const struct mst_list *list, uint64_t deadline_ns)
+{
+    const struct mst_uv_connection *first = due(list, deadline_ns);
+
+    return first ? first->until_ns : deadline_ns;
 }
 
 uint64_t mst_uv_hub_deadline_ns(const struct mst_uv_hub *hub)
@@ -734,12 +860,7 @@ uint64_t mst_uv_hub_deadline_ns(const struct mst_uv_hub *hub)
     if (!mst_list_empty(&hub->ready)) {
         return 0;
     }
-    if (!mst_list_empty(&hub->probation)) {
-        const struct mst_uv_connection *first =
-            MST_CONTAINER(hub->probation.next, struct mst_uv_connection, probation);
-
-        deadline_ns = first->until_ns < deadline_ns ? first->until_ns : deadline_ns;
-    }
+    deadline_ns = sooner(&hub->probation, sooner(&hub->quiet, deadline_ns));
     if (deadline_ns == UINT64_MAX) {
         return deadline_ns;
     }

@@ -16,6 +16,10 @@
  * A connection that asks more than BATCH requests at a time, or does not read what it is told, is
  * read no further until it has caught up.
  *
+ * Who connects must ask something within a lease. Whoever asks nothing more for two leases and has
+ * no session left is closed: a host that was switched off says no goodbye. Where there is no room
+ * for newcomers, who has not asked anything within a second of connecting gives way to them.
+ *
  * With a secret, TCP connections speak TLS. Who has not shown the secret yet is a stranger, and
  * strangers together cost a bounded amount: so many at once (the oldest goes), so many bytes each,
  * and so many reads in one turn; the rest of them wait in their sockets. */
@@ -30,9 +34,10 @@
 #include "io/tls.h"
 #include "io/uv/feed.h"
 #include "io/uv/log.h"
+#include "io/uv/reserve.h"
 
 #define MST_UV_READ_BYTES 65536u
-#define MST_UV_BUCKETS 4096u /* a power of two; ids are consecutive, so chains are even */
+#define MST_UV_BUCKETS 16384u /* a power of two; ids are consecutive, so chains are even */
 
 struct mst_uv_connection;
 
@@ -41,7 +46,8 @@ struct mst_uv_hub {
     struct mst_core *core; /* the feed's */
     struct mst_uv_feed feed;
     struct mst_uv_log *log;
-    struct mst_mem mem;
+    struct mst_uv_reserve reserve;
+    struct mst_mem mem; /* from it */
     struct mst_limits limits;
     uint64_t now_ns;      /* of this turn, on the core's clock; 0: not taken yet */
     uint64_t patience_ns; /* with who asks nothing, or does not read its last words: a lease */
@@ -59,6 +65,8 @@ struct mst_uv_hub {
     struct mst_list dirty;     /* have output that was not offered to the socket in this turn */
     struct mst_list ready;     /* have whole requests that are not decoded yet */
     struct mst_list probation; /* must say something, or finish, within a time; oldest first */
+    struct mst_list quiet;     /* the others, by when they asked something last */
+    bool crowded;              /* somebody found no room: who has never asked anything gives way */
     struct mst_uv_connection *buckets[MST_UV_BUCKETS];
     unsigned char input[MST_UV_READ_BYTES];
 };
@@ -75,6 +83,9 @@ void mst_uv_hub_fini(struct mst_uv_hub *hub); /* after the loop has closed all h
 
 /* Takes over a connected socket. */
 void mst_uv_hub_accept(struct mst_uv_hub *hub, int fd);
+
+/* There is no descriptor for one more: it waits, and some may have to give way. */
+void mst_uv_hub_crowd(struct mst_uv_hub *hub);
 
 /* How many connections of a TCP socket may be accepted in one turn: as many handshakes as a turn
  * has time for, so that those who know the secret are not among the oldest strangers. */

@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "io/log_line.h"
+
 #define LINE_MAX_BYTES 2048
 #define PIPE_ATOMIC 4096 /* a pipe that polls writable takes this much without blocking */
 
@@ -42,32 +44,14 @@ bool mst_uv_log_wants(const struct mst_uv_log *log, enum mst_level level)
     return level <= log->level;
 }
 
-static const char *level_name(enum mst_level level)
-{
-    switch (level) {
-    case MST_ERROR:
-        return "error";
-    case MST_WARN:
-        return "warn";
-    case MST_INFO:
-        return "info";
-    case MST_DEBUG:
-        return "debug";
-    }
-    return "?";
-}
-
 static size_t put_head(char *line, size_t room, enum mst_level level, const char *component)
 {
     struct timespec now;
-    struct tm day;
-    size_t size;
+    char at[MST_LOG_TIME_ROOM];
 
-    clock_gettime(CLOCK_REALTIME, &now);
-    gmtime_r(&now.tv_sec, &day);
-    size = strftime(line, room, "%Y-%m-%dT%H:%M:%S", &day);
-    return size + (size_t)snprintf(line + size, room - size, ".%06ldZ %s %s ", now.tv_nsec / 1000,
-                                   level_name(level), component);
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    (void)mst_log_time(at, &now);
+    return (size_t)snprintf(line, room, "%s %s %s ", at, mst_log_level(level), component);
 }
 
 static bool takes(int fd)

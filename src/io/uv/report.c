@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "core/look.h"
+#include "io/clusters.h"
+#include "msg/notice.h"
 
 #define SECOND_MS 1000u
 
@@ -62,6 +64,7 @@ static void copy_job(void *ctx, const struct mst_job_look *look)
     *job = (struct mst_job_figures){.name = malloc(look->name.size + 1),
                                     .name_size = look->name.size,
                                     .generation = look->generation,
+                                    .saved_ranks = look->saved_ranks,
                                     .counts = *look->counts};
     if (!job->name) {
         copying->no_memory = true;
@@ -70,6 +73,79 @@ static void copy_job(void *ctx, const struct mst_job_look *look)
     memcpy(job->name, look->name.data, look->name.size);
     memcpy(job->members, look->members, sizeof job->members);
     figures->job_count++;
+}
+
+/* Anybody may write keys as clusters do: so many are looked at for one copy, of all jobs. */
+enum { CLUSTER_KEYS_MAX = 4096, CLUSTERS_COPIED_MAX = 256 };
+
+struct clusters {
+    uint32_t keys, room, of_job;
+    struct mst_figures *figures;
+};
+
+static bool copy_cluster(struct clusters *clusters, size_t job, const struct mst_item *item)
+{
+    struct mst_figures *figures = clusters->figures;
+    struct mst_cluster_look look;
+    struct mst_cluster_figures *copy;
+
+    clusters->keys++;
+    if (figures->cluster_count == CLUSTERS_COPIED_MAX || clusters->of_job == MST_CLUSTERS_MAX ||
+        !mst_cluster_look_read(item, &look)) {
+        return true;
+    }
+    if (figures->cluster_count == clusters->room) {
+        clusters->room = clusters->room > 0 ? clusters->room * 2 : 4;
+        copy = realloc(figures->clusters, clusters->room * sizeof *copy);
+        if (!copy) {
+            return false;
+        }
+        figures->clusters = copy;
+    }
+    copy = &figures->clusters[figures->cluster_count++];
+    copy->job = job;
+    copy->name_size = look.name.size;
+    memcpy(copy->name, look.name.data, look.name.size);
+    copy->status = look.status;
+    clusters->of_job++;
+    return true;
+}
+
+static bool copy_clusters_of(struct clusters *clusters, struct mst_core *core, size_t job)
+{
+    const struct mst_job_figures *of = &clusters->figures->jobs[job];
+    struct mst_slice after = mst_slice_of(NULL, 0);
+    bool more = true;
+
+    clusters->of_job = 0;
+    while (more && clusters->keys < CLUSTER_KEYS_MAX) {
+        const struct mst_reply *reply =
+            mst_look_keys(core, mst_slice_of(of->name, of->name_size),
+                          mst_slice_text(MST_CLUSTER_STATUS_PREFIX), after);
+
+        if (reply->status != MUSTER_OK || reply->item_count == 0) {
+            return reply->status != MUSTER_ENOMEM;
+        }
+        for (uint32_t i = 0; i < reply->item_count; i++) {
+            if (!copy_cluster(clusters, job, &reply->items[i])) {
+                return false;
+            }
+        }
+        more = reply->next != 0;
+        after = reply->items[reply->item_count - 1].name; /* the next look copies it first */
+    }
+    return true;
+}
+
+static bool copy_clusters(struct mst_core *core, struct mst_figures *figures)
+{
+    struct clusters clusters = {.figures = figures};
+    bool good = true;
+
+    for (size_t job = 0; good && job < figures->job_count; job++) {
+        good = copy_clusters_of(&clusters, core, job);
+    }
+    return good;
 }
 
 static bool copy_figures(struct mst_uv_report *report, struct mst_figures *figures)
@@ -82,7 +158,7 @@ static bool copy_figures(struct mst_uv_report *report, struct mst_figures *figur
     memcpy(figures->key_times, report->key_times, sizeof figures->key_times);
     figures->sessions = mst_look_sessions(core);
     figures->connections = report->hub->count;
-    return !copying.no_memory;
+    return !copying.no_memory && copy_clusters(core, figures);
 }
 
 static bool copy_pages(struct mst_core *core, enum mst_command command, struct mst_slice job,
@@ -96,8 +172,29 @@ static bool copy_pages(struct mst_core *core, enum mst_command command, struct m
         if (reply->status == MUSTER_OK && !mst_items_add(items, reply->items, reply->item_count)) {
             return false;
         }
+        items->number = reply->number;
         next = reply->status == MUSTER_OK ? reply->next : 0;
     } while (next != 0);
+    return true;
+}
+
+static bool copy_keys(struct mst_core *core, struct mst_slice job, struct mst_slice prefix,
+                      struct mst_items *items)
+{
+    struct mst_slice after = mst_slice_of(NULL, 0);
+    bool more = true;
+
+    while (more) {
+        const struct mst_reply *reply = mst_look_keys(core, job, prefix, after);
+
+        if (reply->status == MUSTER_ENOMEM ||
+            !mst_items_add(items, reply->items,
+                           reply->status == MUSTER_OK ? reply->item_count : 0)) {
+            return false;
+        }
+        more = reply->status == MUSTER_OK && reply->next != 0;
+        after = items->count > 0 ? items->items[items->count - 1].name : after;
+    }
     return true;
 }
 
@@ -111,7 +208,10 @@ static bool copy_status(struct mst_uv_report *report, const char *job, struct ms
     return copy_pages(core, MST_JOBS, name, &status->jobs) &&
            copy_pages(core, MST_MEMBERS, name, &status->members) &&
            copy_pages(core, MST_ROUNDS, name, &status->rounds) &&
-           copy_pages(core, MST_HOSTS, name, &status->hosts);
+           copy_pages(core, MST_HOSTS, name, &status->hosts) &&
+           copy_pages(core, MST_FAULTS, name, &status->faults) &&
+           copy_keys(core, name, mst_slice_text(MST_PREEMPT_PREFIX), &status->preemption) &&
+           copy_keys(core, name, mst_slice_text(MST_CLUSTER_STATUS_PREFIX), &status->clusters);
 }
 
 static void answer(struct mst_uv_report *report, const struct mst_http_question *question)

@@ -14,6 +14,7 @@
 #include <uv.h>
 
 #include "base/panic.h"
+#include "io/descriptors.h"
 #include "io/short_slice.h"
 #include "io/uv/hub.h"
 #include "io/uv/listener.h"
@@ -40,6 +41,7 @@ struct mst_uv_service {
     uv_signal_t on_term, on_int;
     uv_poll_t parent;
     bool parent_watched;
+    bool orphaned;        /* the parent went without a word */
     uint64_t client_room; /* connections of clients that there are descriptors for */
     unsigned http_room;
     bool short_of_room; /* no descriptors: told once, until everybody who waited was accepted */
@@ -162,6 +164,7 @@ static void pause_accepting(struct mst_uv_service *service, int os_errno)
                         service->hub.count, strerror(os_errno));
     }
     service->short_of_room = true;
+    mst_uv_hub_crowd(&service->hub);
     for (uint32_t i = 0; i < service->door_count; i++) {
         uv_poll_stop(&service->doors[i].poll);
     }
@@ -234,7 +237,8 @@ static void on_orphan(uv_timer_t *timer)
  * of its own node and no more: their agents keep the service until the last of them is gone. */
 static void lose_parent(struct mst_uv_service *service)
 {
-    if (mst_core_has_agent(service->hub.core)) {
+    service->orphaned = true;
+    if (mst_addresses_speak_tcp(service->address) && mst_core_has_agent(service->hub.core)) {
         mst_uv_log_line(&service->log, MST_WARN, "service",
                         "parent-gone going-on-for=\"the agents of other nodes\"");
         uv_timer_start(&service->orphan, on_orphan, ORPHAN_MS, ORPHAN_MS);
@@ -253,9 +257,14 @@ static void on_parent(uv_poll_t *poll, int status, int events)
     if (status == 0) {
         size = read(STDIN_FILENO, ignored, sizeof ignored);
     }
-    if (size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR)) {
-        uv_poll_stop(&service->parent);
+    if (size < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return;
+    }
+    uv_poll_stop(&service->parent); /* behind a word the end means nothing more */
+    if (size <= 0) {
         lose_parent(service);
+    } else if (!service->stopping) {
+        stop(service, "the parent says so");
     }
 }
 
@@ -319,6 +328,17 @@ static void init_handles(struct mst_uv_service *service)
     service->on_int.data = service;
 }
 
+/* Ctrl-C goes to the whole foreground group, and what a scheduler says goes to all processes of a
+ * job: the parent decides when its service ends. */
+static void leave_signals_to_parent(void)
+{
+    static const int numbers[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        (void)signal(numbers[i], SIG_IGN);
+    }
+}
+
 static muster_status start_handles(struct mst_uv_service *service, bool parent,
                                    struct muster_error *err)
 {
@@ -328,13 +348,13 @@ static muster_status start_handles(struct mst_uv_service *service, bool parent,
     init_handles(service);
     uv_prepare_start(&service->prepare, on_prepare);
     uv_check_start(&service->check, on_check);
-    code = uv_signal_start(&service->on_term, on_signal, SIGTERM);
     if (parent) {
-        /* Ctrl-C goes to the whole foreground group; the parent decides when its service ends. */
-        (void)signal(SIGINT, SIG_IGN);
-        (void)signal(SIGHUP, SIG_IGN);
-    } else if (code == 0) {
-        code = uv_signal_start(&service->on_int, on_signal, SIGINT);
+        leave_signals_to_parent();
+    } else {
+        code = uv_signal_start(&service->on_term, on_signal, SIGTERM);
+        if (code == 0) {
+            code = uv_signal_start(&service->on_int, on_signal, SIGINT);
+        }
     }
     if (code != 0) {
         return fail(err, MUSTER_EINVAL, "cannot watch for signals", code);
@@ -425,7 +445,7 @@ muster_status mst_uv_service_open(struct mst_uv_service **out,
     if (!service) {
         return fail(err, MUSTER_ENOMEM, "muster serve", UV_ENOMEM);
     }
-    code = uv_loop_init(&service->loop);
+    code = mst_descriptors_left(MST_DESCRIPTORS_OF_A_LOOP) ? uv_loop_init(&service->loop) : -errno;
     if (code != 0) {
         free(service);
         return fail(err, MUSTER_EINVAL, "cannot make an event loop", code);
@@ -487,6 +507,11 @@ bool mst_uv_service_run(struct mst_uv_service *service)
     mst_uv_feed_stop(&service->hub.feed);
     mst_uv_log_flush(&service->log);
     return !service->hub.feed.broken;
+}
+
+bool mst_uv_service_orphaned(const struct mst_uv_service *service)
+{
+    return service->orphaned;
 }
 
 void mst_uv_service_close(struct mst_uv_service *service)

@@ -3,7 +3,8 @@
 #define MST_IO_UV_SERVICE_H
 
 /* The coordination service as a process sees it: sockets to listen on, a loop, signals that end it.
- * One at a time in a process: it takes over SIGTERM and SIGINT, and ignores SIGPIPE. */
+ * One at a time in a process: it takes over SIGTERM and SIGINT, with a parent it ignores all that
+ * asks a process to end, and always SIGPIPE. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,7 +29,7 @@ struct mst_uv_service_config {
     struct mst_uv_journal_config journal;
     const struct mst_secret *secret; /* TCP then speaks TLS, on loopback too; NULL: plain */
     bool insecure;   /* serve, without a secret, on TCP addresses that others can reach */
-    bool parent;     /* stop when stdin ends, whoever else is still there */
+    bool parent;     /* stop when stdin says something or ends, and at no signal */
     bool until_idle; /* stop when the last session is over, or when none was opened in a lease */
 };
 
@@ -47,6 +48,9 @@ const char *mst_uv_service_http(const struct mst_uv_service *service);
 /* Serves until a signal, or the end of stdin, says stop. False: its journal failed, which the log
  * says, and it had to stop. */
 bool mst_uv_service_run(struct mst_uv_service *service);
+
+/* Its stdin ended without a word: whoever started it was killed. */
+bool mst_uv_service_orphaned(const struct mst_uv_service *service);
 
 /* Removes the sockets. */
 void mst_uv_service_close(struct mst_uv_service *service);

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_IO_DESCRIPTORS_H
+#define MST_IO_DESCRIPTORS_H
+
+/* Where a program cannot go on without descriptors it is to say so in words: libuv, which begins
+ * with a pipe, ends the process without one. */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Enough for an event loop, with some for what follows at once. */
+#define MST_DESCRIPTORS_OF_A_LOOP 8u
+
+/* False: so many more cannot be opened now, and errno says why. */
+bool mst_descriptors_left(unsigned count);
+
+/* "no descriptors left: the limit is 24 (ulimit -n)". */
+void mst_descriptors_text(char *text, size_t room);
+
+#endif
