@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/call.h"
 #include "lib/key.h"
 
 struct muster_batch {
@@ -113,26 +114,48 @@ muster_status muster_batch_delete(muster_batch *batch, const char *key)
     return add(batch, key, nothing, (struct mst_write){.kind = MST_DELETE});
 }
 
-muster_status muster_batch_apply(muster_client *client, const muster_batch *batch,
-                                 int64_t timeout_ms, struct muster_error *err)
+static muster_status nothing_to_do(struct mst_call *call)
 {
-    struct mst_request request = {.command = MST_WRITE};
+    (void)call;
+    return MUSTER_OK;
+}
+
+static muster_status apply(muster_client *client, const muster_batch *batch, int64_t timeout_ms,
+                           struct mst_lib_how how)
+{
     char what[64];
     struct mst_text text = mst_text_in(what, sizeof(what));
+    struct mst_call call = {.client = client,
+                            .what = what,
+                            .timeout_ms = timeout_ms,
+                            .request = {.command = MST_WRITE}};
 
     if (!batch || batch->count > UINT32_MAX) {
-        return mst_lib_refuse(err, "apply a batch", "the batch is NULL or too long");
+        return mst_lib_refuse(how.err, "apply a batch", "the batch is NULL or too long");
     }
     mst_text_add(&text, "apply a batch of ");
     mst_text_u64(&text, batch->count);
     mst_text_add(&text, batch->count == 1 ? " write" : " writes");
     if (batch->count == 0) {
-        return mst_lib_enter(client, err, what);
+        call.begin = nothing_to_do;
     }
-    request.write.generation = batch->options.generation;
-    request.write.ops = batch->ops;
-    request.write.count = (uint32_t)batch->count;
-    return mst_lib_call(client, &request, timeout_ms, NULL, NULL, err, what);
+    call.request.write.generation = batch->options.generation;
+    call.request.write.ops = batch->ops;
+    call.request.write.count = (uint32_t)batch->count;
+    return mst_lib_make(&call, &how);
+}
+
+muster_status muster_batch_apply(muster_client *client, const muster_batch *batch,
+                                 int64_t timeout_ms, struct muster_error *err)
+{
+    return apply(client, batch, timeout_ms, mst_lib_blocking(err));
+}
+
+muster_status muster_batch_apply_start(muster_client *client, const muster_batch *batch,
+                                       int64_t timeout_ms, muster_call **call_out,
+                                       struct muster_error *err)
+{
+    return apply(client, batch, timeout_ms, mst_lib_starting(call_out, err));
 }
 
 void muster_batch_free(muster_batch *batch)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls: posted, and blocked for. */
+/* Calls: posted, and made. */
 #define _GNU_SOURCE
 #include <string.h>
 #include <unistd.h>
 
-#include "lib/handle.h"
+#include "lib/call.h"
 #include "msg/command.h"
 
 #define NEVER UINT64_MAX
@@ -50,7 +50,7 @@ void mst_lib_post_drop(muster_client *client, struct mst_lib_post *post)
     }
 }
 
-/* ---- blocking ---- */
+/* ---- time ---- */
 
 uint64_t mst_lib_deadline_ns(int64_t timeout_ms, uint64_t zero_ns)
 {
@@ -97,37 +97,27 @@ static uint64_t zero_of(const struct muster_client *client, const struct mst_req
     return lease_ns > 0 ? lease_ns : STANDARD_LEASE_NS;
 }
 
-struct blocked {
-    struct muster_client *client;
-    struct mst_lib_post post;
-    struct mst_lib_outcome *outcome;
-    struct muster_error *err;
-    const char *what;
-    muster_status status;
-    uint64_t generation;
-    bool waits; /* for somebody else; not only for the service's answer */
-    bool done;
-};
+/* ---- what is said of a failure ---- */
 
 /* A timeout of which the service knows nothing says nothing about keys and ranks, but why there was
  * no answer. */
-static void say_unanswered(struct blocked *blocked)
+static void say_unanswered(struct mst_call *call)
 {
-    const struct muster_client *client = blocked->client;
+    const struct muster_client *client = call->client;
     bool online = mst_client_online(mst_driver_client(client->driver));
     struct mst_text text;
 
-    if (online && blocked->waits) {
+    if (online && waits(&call->request)) {
         return;
     }
-    text = mst_text_in(blocked->err->text, sizeof(blocked->err->text));
-    mst_text_add(&text, blocked->what);
+    text = mst_text_in(call->err->text, sizeof(call->err->text));
+    mst_text_add(&text, call->what);
     mst_text_add(&text, ": timed out; ");
     if (online || client->trouble[0] == '\0') {
         mst_text_add(&text, "the service does not answer");
     } else {
         mst_text_add(&text, client->trouble);
-        blocked->err->os_errno = client->trouble_errno;
+        call->err->os_errno = client->trouble_errno;
     }
 }
 
@@ -156,24 +146,26 @@ static uint64_t generation_of(const struct mst_request *request)
     case MST_ROUNDS:
     case MST_JOBS:
     case MST_HOSTS:
+    case MST_FAULTS:
     case MST_FAULT:
     case MST_LOST:
+    case MST_CUT:
         break;
     }
     return 0;
 }
 
 /* The generation may be over, or the whole session: the view tells, if there is one. */
-static void say_fenced(struct blocked *blocked, const struct mst_reply *reply)
+static void say_fenced(struct mst_call *call, uint64_t generation, const struct mst_reply *reply)
 {
     uint64_t current = reply->has_view ? reply->view.generation : 0;
-    struct mst_text text = mst_text_in(blocked->err->text, sizeof(blocked->err->text));
+    struct mst_text text = mst_text_in(call->err->text, sizeof(call->err->text));
 
-    mst_text_add(&text, blocked->what);
+    mst_text_add(&text, call->what);
     mst_text_add(&text, ": generation ");
-    mst_text_u64(&text, blocked->generation);
+    mst_text_u64(&text, generation);
     mst_text_add(&text, " is not the current one");
-    if (current == 0 || current == blocked->generation) {
+    if (current == 0 || current == generation) {
         mst_text_add(&text, ", or this process was given up");
     } else {
         mst_text_add(&text, "; the job is in generation ");
@@ -181,103 +173,205 @@ static void say_fenced(struct blocked *blocked, const struct mst_reply *reply)
     }
 }
 
+static void say_reply(struct mst_call *call, const struct mst_reply *reply)
+{
+    uint64_t generation;
+
+    if (!call->err) {
+        return;
+    }
+    (void)mst_lib_fail(call->err, reply->status, call->what, reply);
+    if (call->local && reply->status == MUSTER_ETIMEDOUT) {
+        say_unanswered(call);
+    }
+    generation = reply->status == MUSTER_EFENCED ? generation_of(&call->request) : 0;
+    if (generation != 0) {
+        say_fenced(call, generation, reply);
+    }
+}
+
+/* Why a call cannot be made, or was not answered. */
+static muster_status refuse(struct mst_call *call, muster_status status)
+{
+    if (call->client->poisoned || call->client->ended) {
+        return mst_lib_fail_again(call->client, call->err, call->what);
+    }
+    return mst_lib_fail(call->err, status, call->what, NULL);
+}
+
+/* ---- a call's life, lock held ---- */
+
+static void finish(struct mst_call *call, muster_status status)
+{
+    call->status = status;
+    call->over = true;
+    call->client->open_calls--;
+    if (call->ended) {
+        call->ended(call);
+    }
+    if (call->tell) {
+        call->tell(call);
+    }
+}
+
+static muster_status post(struct mst_call *call)
+{
+    uint64_t deadline_ns = call->deadline_ns;
+    muster_status status;
+
+    if (call->timeout_ms == 0) {
+        deadline_ns = mst_lib_deadline_ns(0, zero_of(call->client, &call->request));
+    }
+    status = mst_lib_post(call->client, &call->request, deadline_ns, &call->post);
+    if (status != MUSTER_OK) {
+        call->local = true;
+        call->said = status;
+        finish(call, refuse(call, status));
+    }
+    return status;
+}
+
 static void complete(void *ctx, const struct mst_reply *reply)
 {
-    struct blocked *blocked = ctx;
+    struct mst_call *call = ctx;
+    muster_status status;
 
-    blocked->done = true;
-    blocked->status = reply->status;
-    blocked->outcome->local = blocked->post.local;
-    if (blocked->outcome->on_reply) {
-        blocked->outcome->on_reply(blocked->outcome->ctx, reply);
+    call->said = reply->status;
+    call->local = call->post.local;
+    status = call->take ? call->take(call, reply) : reply->status;
+    if (status == MUSTER_MORE) {
+        (void)post(call);
+        return;
     }
-    if (reply->status < 0) {
-        (void)mst_lib_fail(blocked->err, reply->status, blocked->what, reply);
+    if (status < 0 && status == reply->status) {
+        say_reply(call, reply);
+    } else if (status < 0) {
+        (void)mst_lib_fail(call->err, status, call->what, NULL);
     }
-    if (blocked->err && blocked->post.local && reply->status == MUSTER_ETIMEDOUT) {
-        say_unanswered(blocked);
-    }
-    if (blocked->err && blocked->generation != 0 && reply->status == MUSTER_EFENCED) {
-        say_fenced(blocked, reply);
-    }
+    finish(call, status);
 }
 
-static bool is_done(void *ctx)
+/* The library's own requests are not among them, and always find room. */
+static muster_status too_many(struct mst_call *call)
 {
-    return ((struct blocked *)ctx)->done;
+    if (call->err) {
+        struct mst_text text = mst_text_in(call->err->text, sizeof(call->err->text));
+
+        call->err->status = MUSTER_ELIMIT;
+        call->err->os_errno = 0;
+        mst_text_add(&text, call->what);
+        mst_text_add(&text, ": ");
+        mst_text_u64(&text, MST_LIB_CALLS_MAX);
+        mst_text_add(&text,
+                     " calls of this client are open, which is the limit; let some end first");
+    }
+    return MUSTER_ELIMIT;
 }
 
-/* With the lock: why a call cannot be made, or was not answered. */
-static muster_status refuse(struct muster_client *client, struct muster_error *err,
-                            const char *what, muster_status status)
+muster_status mst_call_begin(struct mst_call *call)
 {
-    if (client->poisoned || client->ended) {
-        return mst_lib_fail_again(client, err, what);
-    }
-    return mst_lib_fail(err, status, what, NULL);
-}
+    struct muster_client *client = call->client;
+    muster_status status = MUSTER_MORE;
 
-static muster_status call_locked(struct muster_client *client, const struct mst_request *request,
-                                 uint64_t deadline_ns, struct blocked *blocked)
-{
-    muster_status status = mst_lib_post(client, request, deadline_ns, &blocked->post);
-
-    if (status != MUSTER_OK) {
-        return refuse(client, blocked->err, blocked->what, status);
+    if (client->closing) {
+        return mst_lib_fail(call->err, MUSTER_ECANCELLED, call->what, NULL);
     }
-    (void)mst_lib_wait_interruptible(client, is_done, blocked, NEVER);
-    if (blocked->done && client->service_gone && blocked->status == MUSTER_EUNREACHABLE) {
-        return refuse(client, blocked->err, blocked->what, blocked->status);
+    if (client->interrupted) {
+        return mst_lib_fail(call->err, MUSTER_EINTERRUPTED, call->what, NULL);
     }
-    if (blocked->done) {
-        return blocked->status;
+    if (client->open_calls >= MST_LIB_CALLS_MAX) {
+        return too_many(call);
     }
-    if (client->poisoned) { /* the machine must not be touched */
-        return refuse(client, blocked->err, blocked->what, MUSTER_EINTERNAL);
+    if (call->begin) {
+        status = call->begin(call);
     }
-    mst_lib_post_drop(client, &blocked->post);
-    return mst_lib_fail(blocked->err, client->closing ? MUSTER_ECANCELLED : MUSTER_EINTERRUPTED,
-                        blocked->what, NULL);
-}
-
-muster_status mst_lib_call_full(struct muster_client *client, const struct mst_request *request,
-                                int64_t timeout_ms, struct mst_lib_outcome *outcome,
-                                struct muster_error *err, const char *what)
-{
-    struct blocked blocked = {.client = client,
-                              .outcome = outcome,
-                              .err = err,
-                              .what = what,
-                              .generation = generation_of(request),
-                              .waits = waits(request)};
-    muster_status status = mst_lib_enter(client, err, what);
-
-    if (status != MUSTER_OK) {
+    if (status < 0) {
         return status;
     }
-    outcome->local = true;
-    blocked.post.complete = complete;
-    blocked.post.ctx = &blocked;
+    client->open_calls++;
+    if (status == MUSTER_OK) {
+        finish(call, MUSTER_OK);
+        return MUSTER_OK;
+    }
+    return post(call) == MUSTER_OK ? MUSTER_MORE : call->status;
+}
+
+void mst_call_end(struct mst_call *call, muster_status status)
+{
+    if (call->over) {
+        return;
+    }
+    if (!call->client->poisoned) { /* or the machine must not be touched */
+        mst_lib_post_drop(call->client, &call->post);
+    }
+    call->local = true;
+    call->said = status;
+    finish(call, mst_lib_fail(call->err, status, call->what, NULL));
+}
+
+muster_status mst_call_status(struct mst_call *call)
+{
+    if (call->status == MUSTER_EUNREACHABLE && call->client->service_gone) {
+        return refuse(call, call->status);
+    }
+    return call->status;
+}
+
+/* ---- making one ---- */
+
+static bool is_over(void *ctx)
+{
+    return ((struct mst_call *)ctx)->over;
+}
+
+static muster_status block(struct mst_call *call)
+{
+    struct muster_client *client = call->client;
+    muster_status status;
+
     mst_lib_lock(client);
-    if (client->closing) {
-        status = mst_lib_fail(err, MUSTER_ECANCELLED, what, NULL);
-    } else if (client->interrupted) {
-        status = mst_lib_fail(err, MUSTER_EINTERRUPTED, what, NULL);
-    } else {
-        status = call_locked(client, request,
-                             mst_lib_deadline_ns(timeout_ms, zero_of(client, request)), &blocked);
+    status = mst_call_begin(call);
+    if (status == MUSTER_MORE) {
+        (void)mst_lib_wait_interruptible(client, is_over, call, NEVER);
+        mst_call_end(call, client->poisoned  ? MUSTER_EINTERNAL
+                           : client->closing ? MUSTER_ECANCELLED
+                                             : MUSTER_EINTERRUPTED);
+        status = mst_call_status(call);
     }
     mst_lib_unlock(client);
     return status;
 }
 
-muster_status mst_lib_call(muster_client *client, const struct mst_request *request,
-                           int64_t timeout_ms, mst_lib_reply_fn *on_reply, void *ctx,
-                           struct muster_error *err, const char *what)
+muster_status mst_lib_make(struct mst_call *call, const struct mst_lib_how *how)
 {
-    struct mst_lib_outcome outcome = {.on_reply = on_reply, .ctx = ctx};
+    muster_status status = mst_lib_enter(call->client, how->err, call->what);
 
-    return mst_lib_call_full(client, request, timeout_ms, &outcome, err, what);
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    if (mst_lib_thread.no_waiting && !how->start) {
+        return mst_lib_forbidden(how->err, call->what);
+    }
+    call->err = how->err;
+    call->post.complete = complete;
+    call->post.ctx = call;
+    if (call->timeout_ms != 0) {
+        call->deadline_ns = mst_lib_deadline_ns(call->timeout_ms, 0);
+    }
+    return how->start ? mst_call_start(call, how->out) : block(call);
+}
+
+struct mst_lib_how mst_lib_blocking(struct muster_error *err)
+{
+    return (struct mst_lib_how){.err = err};
+}
+
+struct mst_lib_how mst_lib_starting(muster_call **out, struct muster_error *err)
+{
+    if (out) {
+        *out = NULL;
+    }
+    return (struct mst_lib_how){.start = true, .out = out, .err = err};
 }
 
 /* ---- entering ---- */
@@ -334,16 +428,37 @@ muster_status mst_lib_bytes(struct muster_slice bytes, struct muster_error *err,
     return MUSTER_OK;
 }
 
+_Thread_local struct mst_lib_thread mst_lib_thread;
+
+muster_status mst_lib_forbidden(struct muster_error *err, const char *what)
+{
+    (void)mst_lib_refuse(err, what, mst_lib_thread.no_waiting);
+    if (err) {
+        err->status = MUSTER_EDEADLK;
+    }
+    return MUSTER_EDEADLK;
+}
+
+/* Any call of muster is a sign of life of the function. */
+void mst_lib_alive(void)
+{
+    _Atomic uint64_t *checks = mst_lib_thread.checks;
+
+    if (checks) {
+        atomic_store_explicit(checks, atomic_load_explicit(checks, memory_order_relaxed) + 1,
+                              memory_order_relaxed);
+    }
+}
+
 muster_status mst_lib_enter(muster_client *client, struct muster_error *err, const char *what)
 {
     if (!client) {
         return mst_lib_refuse(err, what, "the client is NULL");
     }
     if (client->pid != getpid()) {
-        return mst_lib_refuse(
-            err, what,
-            "this client belongs to the parent process; after fork, open one of its own");
+        return mst_lib_refuse(err, what, MST_LIB_OF_THE_PARENT);
     }
+    mst_lib_alive();
     if (mst_lib_holds(client)) {
         return mst_lib_fail(err, MUSTER_EDEADLK, what, NULL);
     }

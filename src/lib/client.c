@@ -8,11 +8,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "io/descriptors.h"
 #include "io/page.h"
 #include "io/poll/system.h"
 #include "io/socket_dir.h"
+#include "lib/call.h"
 #include "lib/environment.h"
-#include "lib/handle.h"
+#include "lib/helper.h"
+#include "lib/parameters.h"
 #include "lib/serve.h"
 #include "lib/where.h"
 
@@ -76,9 +79,9 @@ static void on_attention(void *ctx, uint64_t now_ns)
     const struct mst_client *machine = mst_driver_client(client->driver);
 
     tell_holder(client);
-    if (client->hook.attention) {
-        client->hook.attention(client->hook.ctx, now_ns, mst_client_view(machine),
-                               mst_client_stopped(machine));
+    MST_LIB_HOOKS(hook, client, attention)
+    {
+        hook->attention(hook->ctx, now_ns, mst_client_view(machine), mst_client_stopped(machine));
     }
 }
 
@@ -119,8 +122,9 @@ static void on_ended(void *ctx, uint64_t now_ns, const struct mst_client_effect 
         mst_text_add(&text, said.text + 2); /* without ": " */
         mst_lib_log(client, MUSTER_LEVEL_ERROR, client->end_text);
     }
-    if (client->hook.ended) {
-        client->hook.ended(client->hook.ctx, now_ns, client->end_status);
+    MST_LIB_HOOKS(hook, client, ended)
+    {
+        hook->ended(hook->ctx, now_ns, client->end_status);
     }
 }
 
@@ -133,6 +137,7 @@ static void on_trouble(void *ctx, int os_errno, const char *line)
     client->trouble_errno = os_errno;
     if (client->was_online) { /* once per outage */
         client->was_online = false;
+        client->outages++;
         client->trouble_told = true;
         mst_lib_log(client, MUSTER_LEVEL_WARN, line);
     }
@@ -208,7 +213,7 @@ bool mst_lib_stopped(const muster_client *client)
 
 struct mst_page *mst_lib_page(muster_client *client)
 {
-    return client->page;
+    return client->page_ours ? client->page : NULL;
 }
 
 void mst_lib_iteration(muster_client *client, uint64_t iteration)
@@ -286,24 +291,6 @@ static muster_status read_grow(struct wanted *wanted, struct muster_error *err)
     return status;
 }
 
-/* Only what somebody has said is sent: a default is no opinion. */
-static muster_status read_number(const char *name, int64_t given, int64_t *out,
-                                 struct muster_error *err)
-{
-    bool set = false;
-    muster_status status;
-
-    *out = given;
-    if (given != 0) {
-        return mst_lib_setting_check(name, given, err);
-    }
-    status = mst_lib_setting(name, out, &set, err);
-    if (!set) {
-        *out = 0;
-    }
-    return status;
-}
-
 static muster_status read_index(struct wanted *wanted, bool *set_out, struct muster_error *err)
 {
     int64_t index = wanted->options.index;
@@ -322,27 +309,15 @@ static muster_status read_index(struct wanted *wanted, bool *set_out, struct mus
 
 static muster_status read_parameters(struct wanted *wanted, struct muster_error *err)
 {
-    int64_t size = 0;
-    int64_t min_size = 0;
-    int64_t join_wait = 0;
     int64_t node = -1;
-    muster_status status = read_number("size", wanted->options.size_of_job, &size, err);
+    muster_status status = mst_lib_parameters(&wanted->open, &wanted->options, err);
 
-    if (status == MUSTER_OK) {
-        status = read_number("min_size", wanted->options.min_size, &min_size, err);
-    }
-    if (status == MUSTER_OK) {
-        status = read_number("join_wait", wanted->options.join_wait_ms, &join_wait, err);
-    }
     if (status == MUSTER_OK) {
         status = mst_lib_setting("page_fd", &wanted->page_fd, NULL, err);
     }
     if (status == MUSTER_OK) {
         status = mst_lib_setting("node", &node, NULL, err);
     }
-    wanted->open.size = (uint32_t)size;
-    wanted->open.min_size = (uint32_t)min_size;
-    wanted->open.join_wait_ms = (uint64_t)join_wait;
     wanted->open.node = node < 0 ? MST_NODE_NONE : (uint32_t)node;
     return status;
 }
@@ -436,6 +411,9 @@ static muster_status read_wanted(struct wanted *wanted, const struct muster_clie
         status = read_launcher(wanted, index_set, err);
     }
     if (status == MUSTER_OK) {
+        status = mst_lib_parameters_check(&wanted->open, err);
+    }
+    if (status == MUSTER_OK) {
         status = mst_lib_secret_find(&wanted->secret, &wanted->options, err);
     }
     if (status == MUSTER_OK) {
@@ -457,13 +435,16 @@ static muster_status read_wanted(struct wanted *wanted, const struct muster_clie
 
 static void free_client(struct muster_client *client)
 {
+    mst_lib_calls_detach(client);
+    MST_LIB_HOOKS(hook, client, release)
+    {
+        hook->release(hook->ctx);
+    }
     if (client->driver) {
         mst_driver_free(client->driver);
     }
+    mst_lib_helper_end(client->helper);
     mst_tls_context_free(client->tls);
-    if (client->hook.release) {
-        client->hook.release(client->hook.ctx);
-    }
     mst_page_unmap(client->page);
     mst_lib_alone_stop(client->alone);
     mst_lib_counters_free(client);
@@ -473,6 +454,14 @@ static void free_client(struct muster_client *client)
     if (client->background_event >= 0) {
         (void)close(client->background_event);
     }
+    if (client->call_event >= 0) {
+        (void)close(client->call_event);
+    }
+    if (client->secret_fd >= 0) {
+        (void)close(client->secret_fd);
+    }
+    free(client->secret_file);
+    free(client->secret_given);
     free(client->addr);
     free(client->job);
     free(client->host);
@@ -512,6 +501,7 @@ static muster_status fill_client(struct muster_client *client, struct wanted *wa
     client->log_ctx = wanted->options.log_ctx;
     client->opened_ns = mst_lib_now_ns();
     mst_list_init(&client->waiters);
+    mst_lib_calls_init(client);
     (void)pthread_mutex_init(&client->lock, NULL);
     client->caller_event = mst_system_event();
     client->background_event = mst_system_event();
@@ -521,13 +511,17 @@ static muster_status fill_client(struct muster_client *client, struct wanted *wa
         free(client->job);
         client->job = strdup(wanted->options.job);
     }
+    client->heard = client->job ? mst_lib_heard(client->job) : 0;
     client->host =
         strdup(wanted->options.host && *wanted->options.host ? wanted->options.host : host);
-    if (client->caller_event < 0 || client->background_event < 0 || !client->addr || !client->job ||
-        !client->host) {
+    if (client->caller_event < 0 || client->background_event < 0) {
+        return MUSTER_ELIMIT;
+    }
+    if (!client->addr || !client->job || !client->host) {
         return MUSTER_ENOMEM;
     }
-    if (wanted->page_fd >= 0 && client->role == MST_ROLE_RANK &&
+    if (wanted->page_fd >= 0 &&
+        (client->role == MST_ROLE_RANK || client->role == MST_ROLE_WORKER) &&
         mst_page_map(&client->page, (int)wanted->page_fd) != MUSTER_OK) {
         mst_lib_log(client, MUSTER_LEVEL_WARN,
                     "MUSTER_PAGE_FD is no progress page (was the descriptor closed?): the end of "
@@ -623,6 +617,8 @@ static muster_status unreachable(struct muster_client *client, struct muster_err
             mst_text_add(&text, " (");
             mst_text_add(&text, client->trouble);
             mst_text_add(&text, ")");
+        } else if (mst_driver_connected(client->driver)) {
+            mst_text_add(&text, " (what listens there accepts, but does not answer)");
         }
         mst_text_add(&text, "; is `muster serve` running there?");
     }
@@ -677,14 +673,43 @@ static muster_status reach(struct muster_client *client, const char *whose, uint
     return status;
 }
 
-/* A rank waits until it is in a generation; the others only until their place is theirs. */
+/* With a seat it is where the job is. Without one it goes on from where it was, but not from beyond
+ * the job's: the end of a run is told to who is in one. */
+static muster_status joined(struct mst_call *call, const struct mst_reply *reply)
+{
+    struct muster_client *client = call->client;
+    uint64_t number = reply->number > 0 ? (uint64_t)reply->number : 0;
+
+    if (reply->status == MUSTER_OK &&
+        (reply->view.rank != MST_RANK_NONE || number < client->heard)) {
+        client->heard = number;
+    }
+    return reply->status;
+}
+
+/* How long it waited says something of a time limit, and would be wrong of anything else. */
+static void leave_out(struct muster_error *err, const char *what, size_t from, size_t to)
+{
+    if (err && err->status != MUSTER_ETIMEDOUT && strncmp(err->text, what, to) == 0) {
+        memmove(err->text + from, err->text + to, strlen(err->text + to) + 1);
+    }
+}
+
+/* A rank waits until it is in a generation, or knows that there is no place for it yet; the others
+ * only until their place is theirs. */
 static muster_status join(struct muster_client *client, int64_t timeout_ms, uint64_t deadline_ns,
                           struct muster_error *err)
 {
-    struct mst_request request = {.command = MST_JOIN};
-    struct mst_lib_outcome outcome = {0};
+    struct mst_lib_how how = mst_lib_blocking(err);
     char what[320];
     struct mst_text text = mst_text_in(what, sizeof(what));
+    muster_status status;
+    size_t name_end;
+    struct mst_call call = {
+        .client = client,
+        .what = what,
+        .request = {.command = MST_JOIN, .join.spare = true, .join.heard = client->heard},
+        .take = joined};
 
     if (client->role == MST_ROLE_OBSERVER) {
         return MUSTER_OK;
@@ -692,12 +717,33 @@ static muster_status join(struct muster_client *client, int64_t timeout_ms, uint
     mst_text_add(&text, "join job '");
     mst_text_add(&text, client->job);
     mst_text_add(&text, "'");
+    name_end = strlen(what);
     if (timeout_ms > 0 && deadline_ns != NEVER) {
         timeout_ms = mst_lib_left_ms(timeout_ms, deadline_ns);
         mst_text_add(&text, ", after ");
         mst_text_seconds(&text, (deadline_ns - client->opened_ns) / NS_PER_MS);
     }
-    return mst_lib_call_full(client, &request, timeout_ms, &outcome, err, what);
+    call.timeout_ms = timeout_ms;
+    status = mst_lib_make(&call, &how);
+    if (status != MUSTER_OK) {
+        leave_out(err, what, name_end, strlen(what));
+    }
+    return status;
+}
+
+static muster_status no_descriptors(struct muster_error *err)
+{
+    if (err) {
+        struct mst_text text = mst_text_in(err->text, sizeof(err->text));
+        char why[128];
+
+        err->status = MUSTER_ELIMIT;
+        err->os_errno = EMFILE;
+        mst_descriptors_text(why, sizeof(why));
+        mst_text_add(&text, "open: ");
+        mst_text_add(&text, why);
+    }
+    return MUSTER_ELIMIT;
 }
 
 static muster_status open_client(struct muster_client *client, struct wanted *wanted,
@@ -708,6 +754,11 @@ static muster_status open_client(struct muster_client *client, struct wanted *wa
 
     client->caller_event = -1;
     client->background_event = -1;
+    client->call_event = -1;
+    client->secret_fd = -1;
+    wanted->secret.keep =
+        (wanted->open.role == MST_ROLE_RANK || wanted->open.role == MST_ROLE_WORKER) &&
+        wanted->page_fd < 0;
     if (wanted->alone) {
         status = start_alone(client, wanted, err);
         if (status != MUSTER_OK) {
@@ -720,13 +771,16 @@ static muster_status open_client(struct muster_client *client, struct wanted *wa
             return status;
         }
     }
-    status = mst_lib_secret_use(&wanted->secret, &wanted->endpoints, client, err);
+    status = mst_lib_secret_use(&wanted->secret, wanted->options.addr, client, err);
     if (status != MUSTER_OK) {
         return status;
     }
     status = fill_client(client, wanted);
     if (status == MUSTER_OK) {
         status = mst_lib_background_start(client);
+    }
+    if (status == MUSTER_ELIMIT) {
+        return no_descriptors(err);
     }
     if (status != MUSTER_OK) {
         return mst_lib_fail(err, status, "open", NULL);
@@ -808,8 +862,12 @@ static void abandon(struct muster_client *client)
 {
     mst_driver_abandon(client->driver);
     mst_lib_alone_abandon(client->alone);
+    mst_lib_helper_abandon(client->helper);
     (void)close(client->caller_event);
     (void)close(client->background_event);
+    if (client->call_event >= 0) {
+        (void)close(client->call_event);
+    }
 }
 
 static bool nobody_else(void *ctx)
@@ -825,11 +883,28 @@ static bool nobody_else(void *ctx)
 static void turn_out(struct muster_client *client)
 {
     client->closing = true;
-    if (client->hook.ended) {
-        client->hook.ended(client->hook.ctx, mst_lib_now_ns(), MUSTER_ECANCELLED);
+    mst_lib_calls_end(client, MUSTER_ECANCELLED);
+    MST_LIB_HOOKS(hook, client, ended)
+    {
+        hook->ended(hook->ctx, mst_lib_now_ns(), MUSTER_ECANCELLED);
     }
     mst_lib_wake_ready(client);
     (void)mst_lib_wait(client, nobody_else, client, NEVER);
+}
+
+/* Of exit() or of the function: the handle stays. */
+static bool is_within(struct muster_client *client)
+{
+    struct mst_lib_hook hook = {0};
+    bool exiting = false;
+
+    if (client->driver && !client->poisoned && !mst_lib_holds(client)) {
+        mst_lib_lock(client);
+        exiting = client->exiting && client->keepers > 0; /* the run has not returned */
+        hook = client->hooks[MST_USER_RESTART];
+        mst_lib_unlock(client);
+    }
+    return exiting || (hook.closed_within && hook.closed_within(hook.ctx));
 }
 
 void muster_client_close(muster_client *client)
@@ -839,6 +914,9 @@ void muster_client_close(muster_client *client)
     }
     if (client->pid != 0 && client->pid != getpid()) {
         abandon(client);
+        return;
+    }
+    if (is_within(client)) {
         return;
     }
     if (client->driver && client->thread_runs) {
@@ -854,6 +932,9 @@ void muster_client_close(muster_client *client)
             return; /* a thread of ours may be stopped in the middle of it for good */
         }
         mst_lib_background_stop(client);
+        if (client->role == MST_ROLE_RANK) {
+            mst_lib_heard_keep(client->job, client->heard);
+        }
     }
     free_client(client);
 }

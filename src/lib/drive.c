@@ -5,6 +5,7 @@
  * after the other would otherwise hand the seat back and forth each time. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <time.h>
@@ -14,9 +15,11 @@
 #include "io/poll/system.h"
 #include "io/short_slice.h"
 #include "lib/handle.h"
+#include "lib/helper.h"
 
 #define NEVER UINT64_MAX
 #define NS_PER_S 1000000000u
+#define NS_PER_MS 1000000u
 #define REST_NS 1000000u
 #define THREAD_STACK ((size_t)256 * 1024)
 
@@ -61,10 +64,16 @@ static uint64_t deadline_of(struct muster_client *client)
 {
     uint64_t deadline_ns = mst_client_deadline_ns(mst_driver_client(client->driver));
 
-    if (client->hook.deadline_ns) {
-        uint64_t hook_ns = client->hook.deadline_ns(client->hook.ctx);
+    MST_LIB_HOOKS(hook, client, deadline_ns)
+    {
+        uint64_t hook_ns = hook->deadline_ns(hook->ctx);
 
         deadline_ns = hook_ns < deadline_ns ? hook_ns : deadline_ns;
+    }
+    if (client->helper) {
+        uint64_t helper_ns = mst_lib_helper_deadline_ns(client->helper);
+
+        deadline_ns = helper_ns < deadline_ns ? helper_ns : deadline_ns;
     }
     return deadline_ns;
 }
@@ -74,10 +83,13 @@ static void turn(struct muster_client *client)
     uint64_t now_ns = mst_system_now_ns();
 
     client->dirty = false;
-    if (client->hook.tick && client->hook.deadline_ns &&
-        client->hook.deadline_ns(client->hook.ctx) <= now_ns) {
-        client->hook.tick(client->hook.ctx, now_ns);
+    MST_LIB_HOOKS(hook, client, tick)
+    {
+        if (hook->deadline_ns(hook->ctx) <= now_ns) {
+            hook->tick(hook->ctx, now_ns);
+        }
     }
+    mst_lib_helper_turn(client, now_ns, false);
     mst_driver_turn(client->driver, now_ns);
     mst_lib_look(client);
 }
@@ -105,30 +117,70 @@ void mst_lib_wake_ready(struct muster_client *client)
     }
 }
 
+static void hooks_interest(const struct muster_client *client, struct pollfd *fds)
+{
+    for (size_t i = 0; i < MST_USERS; i++) {
+        const struct mst_lib_hook *hook = &client->hooks[i];
+
+        fds[i] = (struct pollfd){.fd = hook->event ? hook->event(hook->ctx) : -1, .events = POLLIN};
+    }
+}
+
+/* Unless its hook is another one by now. */
+static void hooks_ready(struct muster_client *client, const struct pollfd *fds)
+{
+    for (size_t i = 0; i < MST_USERS; i++) {
+        const struct mst_lib_hook *hook = &client->hooks[i];
+
+        if (fds[i].revents != 0 && hook->event && hook->event(hook->ctx) == fds[i].fd) {
+            hook->rung(hook->ctx, mst_system_now_ns());
+        }
+    }
+}
+
+/* Without those at the end that are none: poll takes no more than the process may have open. */
+static nfds_t in_use(const struct pollfd *fds, nfds_t count)
+{
+    while (count > 0 && fds[count - 1].fd < 0) {
+        count--;
+    }
+    return count;
+}
+
+/* For poll, and not for ppoll: that would begin its wait again, for what was left of it, when the
+ * process was stopped in it and goes on. */
+static int wait_until(uint64_t next_ns)
+{
+    uint64_t now_ns = mst_system_now_ns();
+    uint64_t ms;
+
+    if (next_ns == NEVER) {
+        return -1;
+    }
+    ms = next_ns > now_ns ? (next_ns - now_ns - 1) / NS_PER_MS + 1 : 0;
+    return ms < INT_MAX ? (int)ms : INT_MAX;
+}
+
 /* Polls without the lock, then feeds what came. `*polls` says so meanwhile; false: somebody else
  * put it back, because the seat was taken from the background thread. */
 static bool poll_once(struct muster_client *client, int event, uint64_t deadline_ns, bool *polls)
 {
-    struct pollfd fds[2] = {{.fd = event, .events = POLLIN}};
-    struct timespec wait = {0};
-    struct timespec *limit = &wait;
-    uint64_t now_ns = mst_system_now_ns();
+    struct pollfd fds[3 + MST_USERS] = {{.fd = event, .events = POLLIN}};
     uint64_t next_ns = deadline_of(client);
     uint64_t epoch;
+    int wait_ms;
     int found;
 
     fds[1] = mst_driver_interest(client->driver, &epoch);
+    fds[2] = mst_lib_helper_interest(client->helper);
+    hooks_interest(client, fds + 3);
     next_ns = deadline_ns < next_ns ? deadline_ns : next_ns;
     client->until_ns = next_ns;
     client->epoch = epoch;
     *polls = true;
-    if (next_ns == NEVER) {
-        limit = NULL;
-    } else if (next_ns > now_ns) {
-        wait = timespec_of(next_ns - now_ns);
-    }
+    wait_ms = wait_until(next_ns);
     drop_lock(client);
-    found = ppoll(fds, 2, limit, NULL);
+    found = poll(fds, in_use(fds, 3 + MST_USERS), wait_ms);
     take_lock(client);
     if (found > 0 && fds[0].revents != 0) {
         mst_system_event_quiet(event);
@@ -140,6 +192,12 @@ static bool poll_once(struct muster_client *client, int event, uint64_t deadline
     (void)mst_driver_interest(client->driver, &epoch);
     if (found > 0 && epoch == client->epoch) {
         mst_driver_ready(client->driver, mst_system_now_ns(), fds[1].revents);
+    }
+    if (found > 0 && fds[2].revents != 0) {
+        mst_lib_helper_turn(client, mst_system_now_ns(), true);
+    }
+    if (found > 0) {
+        hooks_ready(client, fds + 3);
     }
     return true;
 }
@@ -314,7 +372,12 @@ bool mst_lib_wait_interruptible(struct muster_client *client, bool (*ready)(void
 void mst_lib_interrupt(muster_client *client, bool on)
 {
     client->interrupted = on;
+    MST_LIB_HOOKS(hook, client, interrupted)
+    {
+        hook->interrupted(hook->ctx, mst_lib_now_ns(), on);
+    }
     if (on) {
+        mst_lib_calls_end(client, MUSTER_EINTERRUPTED);
         mst_lib_wake_ready(client);
     }
 }
@@ -324,18 +387,31 @@ bool mst_lib_interrupted(const muster_client *client)
     return client->interrupted;
 }
 
-void mst_lib_hook(muster_client *client, const struct mst_lib_hook *hook)
+/* Whoever polls meanwhile is to poll the new one's descriptor. */
+void mst_lib_hook(muster_client *client, enum mst_lib_user user, const struct mst_lib_hook *hook)
 {
-    client->hook = hook ? *hook : (struct mst_lib_hook){0};
+    client->hooks[user] = hook ? *hook : (struct mst_lib_hook){0};
     client->dirty = true;
+    if (client->caller_polls || client->background_polls) {
+        mst_system_event_ring(client->caller_polls ? client->caller_event
+                                                   : client->background_event);
+    }
 }
 
-void *mst_lib_hook_ctx(const muster_client *client)
+void *mst_lib_hook_ctx(const muster_client *client, enum mst_lib_user user)
 {
-    return client->hook.ctx;
+    return client->hooks[user].ctx;
 }
 
 /* ---- the background thread ---- */
+
+void mst_lib_hurry(struct muster_client *client)
+{
+    client->hurry = true;
+    if (client->background == MST_LIB_RESTS && !client->driven) {
+        mst_system_event_ring(client->background_event);
+    }
+}
 
 /* Waits for a kick, or for a moment, without the lock. */
 static void stay_off(struct muster_client *client, enum mst_lib_background how)
@@ -351,12 +427,27 @@ static void stay_off(struct muster_client *client, enum mst_lib_background how)
     take_lock(client);
 }
 
-static void background_turns(struct muster_client *client)
+/* The page of this process, from the agent or made later for a helper. */
+static bool take_page(struct muster_client *client)
+{
+    bool holds = mst_page_hold(client->page);
+
+    client->page_held = true;
+    client->page_ours = holds;
+    mst_lib_wake_ready(client);
+    return holds;
+}
+
+/* `*holds`: the page. */
+static void background_turns(struct muster_client *client, bool *holds)
 {
     bool rest = false;
 
     while (!client->stop_thread && !client->poisoned) {
-        if (rest) {
+        if (client->page && !client->page_held) {
+            *holds = take_page(client);
+        }
+        if (rest && !client->hurry) {
             stay_off(client, MST_LIB_RESTS);
             rest = false;
         } else if (client->driven || !mst_list_empty(&client->waiters)) {
@@ -364,6 +455,7 @@ static void background_turns(struct muster_client *client)
             rest = true; /* the next call may follow at once */
         } else {
             client->background = MST_LIB_DRIVES;
+            client->hurry = false;
             turn(client);
             mst_lib_wake_ready(client);
             rest = !poll_once(client, client->background_event, NEVER, &client->background_polls);
@@ -380,12 +472,12 @@ static void *background(void *ctx)
     mst_short_slice();
     take_lock(client);
     if (client->page) {
-        holds = mst_page_hold(client->page);
+        holds = take_page(client);
     }
     client->thread_ready = true;
     mst_system_event_ring(client->caller_event);
     mst_lib_wake_ready(client);
-    background_turns(client);
+    background_turns(client, &holds);
     if (holds) {
         mst_page_release(client->page);
     }

@@ -1,11 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Settings as a program gives them: the options, else MUSTER_<NAME>, else the default. */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/environment.h"
 #include "lib/handle.h"
 #include "msg/settings.h"
+
+static pthread_mutex_t environment = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void lock(void)
+{
+    (void)pthread_mutex_lock(&environment);
+}
+
+static void unlock(void)
+{
+    (void)pthread_mutex_unlock(&environment);
+}
+
+/* A forked child may open a client of its own. */
+static void survive_fork(void)
+{
+    (void)pthread_atfork(lock, unlock, unlock);
+}
+
+void mst_environment_lock(void)
+{
+    (void)pthread_once(&once, survive_fork);
+    lock();
+}
+
+void mst_environment_unlock(void)
+{
+    unlock();
+}
 
 static char upper(char c)
 {
@@ -19,12 +50,16 @@ static const char *environment_of(const char *name)
 {
     char variable[64] = "MUSTER_";
     size_t size = strlen(variable);
+    const char *value;
 
     for (; *name && size + 1 < sizeof(variable); name++) {
         variable[size++] = upper(*name);
     }
     variable[size] = '\0';
-    return getenv(variable);
+    mst_environment_lock();
+    value = getenv(variable);
+    mst_environment_unlock();
+    return value;
 }
 
 const char *mst_lib_setting_text(const char *name)

@@ -47,6 +47,21 @@ static void add_cause(struct mst_text *text, const struct mst_who *who)
     case MST_CAUSE_LEFT:
         mst_text_add(text, "left");
         break;
+    case MST_CAUSE_SOFT_TIMEOUT:
+        mst_text_add(text, "made no progress");
+        break;
+    case MST_CAUSE_HARD_TIMEOUT:
+        mst_text_add(text, "made no progress and was ended");
+        break;
+    case MST_CAUSE_UNHEALTHY:
+        mst_text_add(text, "unhealthy");
+        break;
+    case MST_CAUSE_AGAIN:
+        mst_text_add(text, "asked for a restart");
+        break;
+    case MST_CAUSE_ABORTED:
+        mst_text_add(text, "asked that all end");
+        break;
     }
 }
 
@@ -68,6 +83,9 @@ static void add_state(struct mst_text *text, const struct mst_who *who)
         break;
     case MST_LEFT:
         mst_text_add(text, "left");
+        break;
+    case MST_SPARE:
+        mst_text_add(text, "spare");
         break;
     case MST_ABSENT:
         mst_text_add(text, "never started");
@@ -97,7 +115,7 @@ static void add_who(struct mst_text *text, const struct mst_who *who)
     mst_text_add(text, ")");
 }
 
-static void add_names(struct mst_text *text, const struct mst_detail *detail, uint32_t all)
+void mst_lib_add_names(struct mst_text *text, const struct mst_detail *detail, uint32_t all)
 {
     for (uint32_t i = 0; i < detail->who_count && i < MST_NAMES_MAX; i++) {
         mst_text_add(text, i > 0 ? ", " : " ");
@@ -142,7 +160,7 @@ static void say_timeout(struct mst_text *text, const struct mst_reply *reply)
     mst_text_add(text, reply->command == MST_JOIN ? " ranks are ready" : " arrived");
     if (detail->who_count > 0) {
         mst_text_add(text, "; missing");
-        add_names(text, detail, detail->lost + detail->missing);
+        mst_lib_add_names(text, detail, detail->lost + detail->missing);
     }
 }
 
@@ -196,15 +214,16 @@ static void say_number(struct mst_text *text, const struct mst_reply *reply)
         mst_text_i64(text, reply->detail.limit);
         if (reply->detail.who_count > 0) {
             mst_text_add(text, " with");
-            add_names(text, &reply->detail, reply->detail.who_count);
+            mst_lib_add_names(text, &reply->detail, reply->detail.who_count);
         }
     }
 }
 
 static void say_open_refused(struct mst_text *text, const struct mst_reply *reply)
 {
-    mst_text_add(text, "refused by the service: the job was given other values of size, min_size "
-                       "or join_wait, or a name or index that makes no sense");
+    mst_text_add(text, "refused by the service: the job was given other values of size, min_size, "
+                       "max_size, size_multiple or join_wait, or together they allow no number of "
+                       "ranks, or a name or index makes no sense");
     if (reply->has_detail && reply->detail.limit != 0) {
         mst_text_add(text, " (the job has ");
         mst_text_i64(text, reply->detail.limit);
@@ -218,6 +237,16 @@ static void say_too_few(struct mst_text *text, const struct mst_reply *reply)
         mst_text_add(text, mst_status_text(reply->status));
         return;
     }
+    if (reply->detail.multiple != 0) {
+        mst_text_add(text, "a multiple of ");
+        mst_text_u64(text, reply->detail.multiple);
+        mst_text_add(text, " is to go on (size_multiple), at least min_size ");
+        mst_text_i64(text, reply->detail.limit);
+        mst_text_add(text, ", but only ");
+        add_count(text, reply->detail.arrived, "rank");
+        mst_text_add(text, reply->detail.arrived == 1 ? " is left" : " are left");
+        return;
+    }
     add_count(text, reply->detail.arrived, "rank");
     mst_text_add(text,
                  reply->detail.arrived == 1 ? " is left, min_size is " : " are left, min_size is ");
@@ -226,10 +255,14 @@ static void say_too_few(struct mst_text *text, const struct mst_reply *reply)
 
 static void say_lost(struct mst_text *text, const struct mst_reply *reply)
 {
+    if (reply->command == MST_ROUND && reply->status == MUSTER_EMISMATCH && !reply->has_detail) {
+        mst_text_add(text, "refused: another rank has given the order of this seal");
+        return;
+    }
     mst_text_add(text, mst_status_text(reply->status));
     if (reply->has_detail && reply->detail.who_count > 0) {
         mst_text_add(text, ":");
-        add_names(text, &reply->detail, reply->detail.who_count);
+        mst_lib_add_names(text, &reply->detail, reply->detail.who_count);
     }
 }
 
@@ -298,6 +331,8 @@ static void say_reply(struct mst_text *text, const struct mst_reply *reply)
     case MUSTER_EFAILED:
     case MUSTER_EINTERNAL:
     case MUSTER_EUNREACHABLE:
+    case MUSTER_EUNHEALTHY:
+    case MUSTER_ESTATE:
     case MUSTER_EPROTO:
         break;
     }

@@ -23,16 +23,6 @@ struct mst_page;
 /* A reply arrived, or was made here (ETIMEDOUT, ECANCELLED, EFENCED, ...). Copy what is to stay. */
 typedef void mst_lib_reply_fn(void *ctx, const struct mst_reply *reply);
 
-/* ---- blocking, lock not held ---- */
-
-/* One request, blocking as a public function does: interruptible, refused in a forked child,
- * refused from a callback. `timeout_ms` as in client.h. `what` says what is attempted, for the text
- * ("put 'x'"). `on_reply` (may be NULL) sees every reply, also one that failed. The result is the
- * reply's status, with `err` filled when it is negative. */
-muster_status mst_lib_call(muster_client *client, const struct mst_request *request,
-                           int64_t timeout_ms, mst_lib_reply_fn *on_reply, void *ctx,
-                           struct muster_error *err, const char *what);
-
 /* ---- lock held, except where said ---- */
 
 void mst_lib_lock(muster_client *client);   /* lock not held */
@@ -74,28 +64,48 @@ muster_status mst_lib_status(const muster_client *client);
 const struct mst_view *mst_lib_view(const muster_client *client);
 bool mst_lib_stopped(const muster_client *client); /* the self-stop of the lease rule */
 
-/* While on, every blocking public call of the user returns EINTERRUPTED promptly, also those in
- * progress in other threads. Posts and mst_lib_wait go on. */
+/* While on, every public call of the user ends with EINTERRUPTED promptly, also those in progress
+ * in other threads and those that were started. Posts and mst_lib_wait go on. */
 void mst_lib_interrupt(muster_client *client, bool on);
 bool mst_lib_interrupted(const muster_client *client);
 
-/* What the restart glue hangs in. Any function may be NULL. */
+/* Who hangs something into a client: one hook each. */
+enum mst_lib_user {
+    MST_USER_RESTART,
+    MST_USER_PREEMPT,
+    MST_USER_AGENT,
+    MST_USER_HEARTBEAT,
+    MST_USER_WORKER,
+    MST_USER_CLUSTER,
+    MST_USERS
+};
+
+/* What it hangs in. Any function may be NULL. */
 struct mst_lib_hook {
     void (*attention)(void *ctx, uint64_t now_ns, const struct mst_view *view, bool stopped);
     void (*ended)(void *ctx, uint64_t now_ns, muster_status status);
     uint64_t (*deadline_ns)(void *ctx); /* UINT64_MAX: never */
     void (*tick)(void *ctx, uint64_t now_ns);
+    /* The user's calls are cut short, or may wait again. */
+    void (*interrupted)(void *ctx, uint64_t now_ns, bool on);
+    /* A descriptor that whoever polls the connection polls as well; it calls `rung` when there is
+     * something to read. -1: none now. */
+    int (*event)(void *ctx);
+    void (*rung)(void *ctx, uint64_t now_ns);
     void (*poisoned)(void *ctx); /* after a broken invariant: no machine may be touched any more */
-    void (*release)(void *ctx);  /* the client is freed: last of all, no lock, no thread any more */
+    /* The client is to be closed by this thread. True: from within the function, as a handler of
+     * exit() does, and waiting for that is in vain: the rank has left, all else stays. No lock. */
+    bool (*closed_within)(void *ctx);
+    void (*release)(void *ctx); /* the client is about to be freed; no lock, nobody drives it */
     void *ctx;
 };
 
-/* Copied; NULL takes it out. Stays from the first muster_restart_run to the end of the client. */
-void mst_lib_hook(muster_client *client, const struct mst_lib_hook *hook);
-void *mst_lib_hook_ctx(const muster_client *client); /* NULL: no hook yet */
+/* Copied; NULL takes it out. The restart's stays from the first run to the end of the client. */
+void mst_lib_hook(muster_client *client, enum mst_lib_user user, const struct mst_lib_hook *hook);
+void *mst_lib_hook_ctx(const muster_client *client, enum mst_lib_user user); /* NULL: no hook */
 
-/* The progress page of this process, mapped, or NULL. Lives as long as the client. No lock needed.
- */
+/* The progress page of this process, mapped, or NULL: there is none, or another client of the
+ * process has it. Lives as long as the client. Lock held. */
 struct mst_page *mst_lib_page(muster_client *client);
 
 void mst_lib_log(muster_client *client, enum muster_level level, const char *line);
@@ -111,9 +121,9 @@ muster_status mst_lib_enter(muster_client *client, struct muster_error *err, con
 muster_status mst_lib_fail(struct muster_error *err, muster_status status, const char *what,
                            const struct mst_reply *reply);
 
-/* The value of a CLIENT or RESTART setting: the environment's, else the default. EINVAL with its
- * text for one that makes no sense. Not for TEXT settings. `set_out` (may be NULL): whether the
- * environment has it. */
+/* The value of a CLIENT or RESTART setting, or of `grace`: the environment's, else the default.
+ * EINVAL with its text for one that makes no sense. Not for TEXT settings. `set_out` (may be NULL):
+ * whether the environment has it. */
 muster_status mst_lib_setting(const char *name, int64_t *out, bool *set_out,
                               struct muster_error *err);
 

@@ -137,7 +137,9 @@ void mst_interrupt_disarm(struct mst_interrupt *interrupt)
         sigaction(signal, &used[signal].before, NULL);
     }
     pthread_mutex_unlock(&used_lock);
-    pthread_sigmask(SIG_SETMASK, &interrupt->mask, NULL);
+    if (sigismember(&interrupt->mask, signal) != 1) { /* of the others the function may have some */
+        pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    }
     interrupt->signal = 0;
 }
 

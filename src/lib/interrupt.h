@@ -31,8 +31,9 @@ int mst_interrupt_standard(void);
 muster_status mst_interrupt_arm(struct mst_interrupt *interrupt, int signal,
                                 struct muster_error *err);
 
-/* On the armed thread, after the last send: puts disposition and mask back. A signal that is still
- * on its way is taken out first, or the restored disposition would end the process. */
+/* On the armed thread, after the last send: puts disposition and mask back, of this signal. A
+ * signal that is still on its way is taken out first, or the restored disposition would end the
+ * process. */
 void mst_interrupt_disarm(struct mst_interrupt *interrupt);
 
 /* From any thread, while it is armed. */

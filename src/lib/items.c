@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "lib/call.h"
+
 bool mst_lib_items_add(struct mst_items *items, const struct mst_reply *reply)
 {
     return mst_items_add(items, reply->items, reply->item_count);
@@ -22,68 +24,64 @@ bool mst_lib_items_add_detail(struct mst_items *items, const struct mst_detail *
 
 /* ---- pages ---- */
 
-struct pages {
-    struct mst_items *items;
-    uint64_t next;
-    bool no_memory;
-};
-
-static void on_page(void *ctx, const struct mst_reply *reply)
+/* What the next page needs of the call's own inputs, it has from `kept`. */
+static void turn_page(struct mst_call *call, uint64_t next)
 {
-    struct pages *pages = ctx;
+    struct mst_request *request = &call->request;
 
-    pages->next = reply->next;
-    pages->no_memory = reply->status == MUSTER_OK && !mst_lib_items_add(pages->items, reply);
-}
-
-static void turn_page(struct mst_request *request, const struct pages *pages)
-{
     if (request->command == MST_ROUND_MEMBERS) {
-        request->round_members.after = pages->next;
+        request->round_members.name = mst_slice_text(call->kept);
+        request->round_members.after = next;
     } else if (request->command != MST_LIST) {
-        request->page.after = pages->next;
-    } else if (pages->items->count > 0) {
-        request->list.after = pages->items->items[pages->items->count - 1].name;
+        request->page.after = next;
+    } else {
+        request->list.prefix = mst_slice_text(call->kept);
+        if (call->items.count > 0) {
+            request->list.after = call->items.items[call->items.count - 1].name;
+        }
     }
 }
 
-static muster_status collect(muster_client *client, struct mst_request *request, int64_t timeout_ms,
-                             struct mst_items *items, struct muster_error *err, const char *what)
+static muster_status take_page(struct mst_call *call, const struct mst_reply *reply)
 {
-    uint64_t deadline_ns = mst_lib_deadline_ns(timeout_ms, 0);
-    struct pages pages = {.items = items};
-    muster_status status;
+    call->items.number = reply->number;
+    if (reply->status != MUSTER_OK) {
+        return reply->status;
+    }
+    if (!mst_lib_items_add(&call->items, reply)) {
+        return MUSTER_ENOMEM;
+    }
+    if (reply->next != 0) {
+        turn_page(call, reply->next);
+        return MUSTER_MORE;
+    }
+    return call->make ? call->make(call) : MUSTER_OK;
+}
 
-    do {
-        turn_page(request, &pages);
-        status = mst_lib_call(client, request, mst_lib_left_ms(timeout_ms, deadline_ns), on_page,
-                              &pages, err, what);
-        if (status == MUSTER_OK && pages.no_memory) {
-            status = mst_lib_fail(err, MUSTER_ENOMEM, what, NULL);
-        }
-    } while (status == MUSTER_OK && pages.next != 0);
-    return status;
+static void drop_pages(struct mst_call *call)
+{
+    if (call->status != MUSTER_OK) {
+        mst_items_fini(&call->items);
+    }
+}
+
+muster_status mst_lib_items_make(struct mst_call *call, const struct mst_lib_how *how)
+{
+    call->take = take_page;
+    call->ended = drop_pages;
+    return mst_lib_make(call, how);
 }
 
 muster_status mst_lib_items_collect(muster_client *client, struct mst_request *request,
                                     int64_t timeout_ms, struct mst_items *items,
                                     struct muster_error *err, const char *what)
 {
-    muster_status status = mst_lib_enter(client, err, what);
+    struct mst_lib_how how = mst_lib_blocking(err);
+    struct mst_call call = {
+        .client = client, .what = what, .timeout_ms = timeout_ms, .request = *request};
+    muster_status status = mst_lib_items_make(&call, &how);
 
-    if (status != MUSTER_OK) {
-        return status;
-    }
-    mst_lib_lock(client);
-    mst_lib_keep(client);
-    mst_lib_unlock(client);
-    status = collect(client, request, timeout_ms, items, err, what);
-    mst_lib_lock(client);
-    mst_lib_let_go(client);
-    mst_lib_unlock(client);
-    if (status != MUSTER_OK) {
-        mst_items_fini(items);
-    }
+    *items = call.items;
     return status;
 }
 
@@ -152,6 +150,14 @@ muster_members *mst_lib_members_new(struct mst_items *items)
         }
     }
     return members;
+}
+
+muster_status mst_lib_members_make(struct mst_call *call)
+{
+    muster_members **out = call->out;
+
+    *out = mst_lib_members_new(&call->items);
+    return *out ? MUSTER_OK : MUSTER_ENOMEM;
 }
 
 size_t muster_members_count(const muster_members *members)

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/environment.h"
 #include "lib/serve.h"
 
 enum { STEPS_MAX = 64, ENVIRONMENT_MAX = 4 << 20 };
@@ -88,11 +89,18 @@ static bool has(pid_t pid, const char *variable, const char *value)
 
 struct mst_lib_launcher mst_lib_launcher(const char *variable)
 {
-    const char *value = getenv(variable);
+    const char *set;
+    char *value;
     pid_t pid = getppid();
+
+    mst_environment_lock();
+    set = mst_environment_before(variable);
+    value = set ? strdup(set) : NULL;
+    mst_environment_unlock();
 
     for (int i = 0; value && i < STEPS_MAX && pid > 1 && has(pid, variable, value); i++) {
         pid = (pid_t)field_of(pid, PARENT);
     }
+    free(value);
     return (struct mst_lib_launcher){.pid = pid, .started = field_of(pid, STARTED)};
 }

@@ -24,21 +24,15 @@
 #include "io/poll/system.h"
 #include "lib/handle.h"
 
-static void poison(struct muster_client *client, const char *file, int line, const char *what)
-{
-    char words[256];
-    struct mst_text text = mst_text_in(words, sizeof(words));
+_Thread_local struct mst_lib_guard mst_lib_guard;
 
+static void poison(struct muster_client *client, const char *words)
+{
     atomic_store(&client->poisoned, true);
-    mst_text_add(&text, "broken invariant at ");
-    mst_text_add(&text, file);
-    mst_text_add(&text, ":");
-    mst_text_i64(&text, line);
-    mst_text_add(&text, ": ");
-    mst_text_add(&text, what);
     mst_lib_log(client, MUSTER_LEVEL_ERROR, words);
-    if (client->hook.poisoned) {
-        client->hook.poisoned(client->hook.ctx);
+    MST_LIB_HOOKS(hook, client, poisoned)
+    {
+        hook->poisoned(hook->ctx);
     }
     for (struct mst_list *link = client->waiters.next; link != &client->waiters;
          link = link->next) {
@@ -48,6 +42,9 @@ static void poison(struct muster_client *client, const char *file, int line, con
     }
     mst_system_event_ring(client->caller_event);
     mst_system_event_ring(client->background_event);
+    if (client->call_event >= 0) {
+        mst_system_event_ring(client->call_event);
+    }
     mst_lib_holding = client->outer;
     (void)pthread_mutex_unlock(&client->lock);
 }
@@ -55,12 +52,26 @@ static void poison(struct muster_client *client, const char *file, int line, con
 _Noreturn void mst_panic(const char *file, int line, const char *what)
 {
     struct muster_client *client = mst_lib_holding;
+    struct mst_lib_guard guard = mst_lib_guard;
+    char words[256];
+    struct mst_text text = mst_text_in(words, sizeof(words));
 
-    if (!client) {
+    if (!client && !guard.poison) {
         fprintf(stderr, "muster: broken invariant at %s:%d: %s\n", file, line, what);
         abort();
     }
-    poison(client, file, line, what);
+    mst_text_add(&text, "broken invariant at ");
+    mst_text_add(&text, file);
+    mst_text_add(&text, ":");
+    mst_text_i64(&text, line);
+    mst_text_add(&text, ": ");
+    mst_text_add(&text, what);
+    if (guard.poison) {
+        guard.poison(guard.ctx, words);
+    }
+    if (client) {
+        poison(client, words);
+    }
     for (;;) {
         (void)pause();
     }

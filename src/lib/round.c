@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/items.h"
+#include "lib/call.h"
 
 /* ---- the numbers of calls ---- */
 
@@ -64,13 +64,6 @@ struct muster_round_result {
     unsigned char value[];
 };
 
-struct taking {
-    bool wanted;
-    bool answered;
-    bool no_memory;
-    muster_round_result *result;
-};
-
 static muster_round_result *result_of(const struct mst_reply *reply)
 {
     muster_round_result *result = calloc(1, sizeof(*result) + reply->value.size + 1);
@@ -102,14 +95,21 @@ static muster_round_result *result_of(const struct mst_reply *reply)
     return result;
 }
 
-static void on_result(void *ctx, const struct mst_reply *reply)
+/* What was said here is not the round's result: the caller's wait ended. */
+static muster_status take_result(struct mst_call *call, const struct mst_reply *reply)
 {
-    struct taking *taking = ctx;
+    muster_round_result **out = call->out;
 
-    if (taking->wanted) {
-        taking->result = result_of(reply);
-        taking->no_memory = !taking->result;
+    if (out && !call->local) {
+        bool has_value =
+            reply->status == MUSTER_OK || reply->value.size > 0 || reply->item_count > 0;
+
+        *out = result_of(reply);
+        if (!*out && has_value) {
+            return MUSTER_ENOMEM;
+        }
     }
+    return reply->status;
 }
 
 /* ---- joining ---- */
@@ -217,6 +217,8 @@ static bool uses_number(muster_status status, bool local)
     case MUSTER_ELOST:
     case MUSTER_ETOOFEW:
     case MUSTER_EFAILED:
+    case MUSTER_EUNHEALTHY:
+    case MUSTER_ESTATE:
     case MUSTER_EPROTO:
     case MUSTER_EFENCED:
         break;
@@ -225,106 +227,84 @@ static bool uses_number(muster_status status, bool local)
 }
 
 /* The place of this call: which generation, which number. */
-static muster_status number_call(muster_client *client, const char *name,
-                                 struct mst_round_request *round, struct muster_error *err,
-                                 const char *what)
+static muster_status number_call(struct mst_call *call)
 {
+    struct muster_client *client = call->client;
+    struct mst_round_request *round = &call->request.round;
     struct mst_lib_counter *counter;
-    muster_status status = MUSTER_OK;
 
-    mst_lib_lock(client);
     round->generation = mst_lib_view(client)->generation;
-    counter = counter_of(client, name);
+    counter = counter_of(client, call->kept);
     if (round->generation == 0 || mst_lib_view(client)->rank == MST_RANK_NONE) {
-        status = mst_lib_refuse(err, what, "this client is in no generation, so it has no rounds");
-    } else if (!counter) {
-        status = mst_lib_fail(err, MUSTER_ENOMEM, what, NULL);
-    } else {
-        round->number = counter->number++;
-        mst_lib_keep(client);
+        return mst_lib_refuse(call->err, call->what,
+                              "this client is in no generation, so it has no rounds");
     }
-    mst_lib_unlock(client);
-    return status;
+    if (!counter) {
+        return mst_lib_fail(call->err, MUSTER_ENOMEM, call->what, NULL);
+    }
+    round->number = counter->number++;
+    return MUSTER_MORE;
 }
 
-/* With the lock. */
-static void give_number_back(muster_client *client, const char *name,
-                             const struct mst_round_request *round)
+static void give_number_back(struct mst_call *call)
 {
-    if (client->counters_generation == round->generation) {
-        struct mst_lib_counter *counter = counter_of(client, name);
+    struct muster_client *client = call->client;
+    const struct mst_round_request *round = &call->request.round;
+    struct mst_lib_counter *counter;
 
-        if (counter && counter->number == round->number + 1) {
-            counter->number = round->number;
-        }
+    if (uses_number(call->said, call->local) || client->counters_generation != round->generation) {
+        return;
+    }
+    counter = counter_of(client, call->kept);
+    if (counter && counter->number == round->number + 1) {
+        counter->number = round->number;
     }
 }
 
-static muster_status join(muster_client *client, const char *name, struct mst_request *request,
-                          int64_t timeout_ms, struct taking *taking, struct muster_error *err,
-                          const char *what)
+static muster_status join(muster_client *client, const char *kind, const char *name,
+                          const struct muster_round_options *given, struct muster_slice mine,
+                          int64_t timeout_ms, muster_round_result **out, struct mst_lib_how how)
 {
-    struct mst_lib_outcome outcome = {.on_reply = on_result, .ctx = taking};
-    muster_status status = mst_lib_enter(client, err, what);
-
-    if (status == MUSTER_OK) {
-        status = number_call(client, name, &request->round, err, what);
-    }
-    if (status != MUSTER_OK) {
-        return status;
-    }
-    status = mst_lib_call_full(client, request, timeout_ms, &outcome, err, what);
-    mst_lib_lock(client);
-    if (!uses_number(status, outcome.local)) {
-        give_number_back(client, name, &request->round);
-    }
-    mst_lib_let_go(client);
-    mst_lib_unlock(client);
-    if (outcome.local && taking->result) { /* not the round's result: the caller's wait ended */
-        muster_round_free(taking->result);
-        taking->result = NULL;
-    }
-    if (status == MUSTER_OK && taking->no_memory) {
-        status = mst_lib_fail(err, MUSTER_ENOMEM, what, NULL);
-    }
-    return status;
-}
-
-static muster_status join_with(muster_client *client, const char *kind, const char *name,
-                               const struct muster_round_options *given, struct muster_slice mine,
-                               int64_t timeout_ms, struct taking *taking, struct muster_error *err)
-{
-    struct mst_request request = {.command = MST_ROUND};
     struct muster_round_options options;
     uint32_t *participants = NULL;
     char what[MST_LIB_WHAT_ROOM];
+    struct mst_call call = {.client = client,
+                            .what = what,
+                            .kept = name,
+                            .timeout_ms = timeout_ms,
+                            .request = {.command = MST_ROUND},
+                            .begin = number_call,
+                            .take = take_result,
+                            .ended = give_number_back,
+                            .out = out};
+    struct mst_round_request *round = &call.request.round;
     muster_status status;
 
     mst_lib_describe(what, kind, name ? name : "");
     if (!name || !*name) {
-        return mst_lib_refuse(err, what, "a round's name must not be empty");
+        return mst_lib_refuse(how.err, what, "a round's name must not be empty");
     }
-    status = read_options(&options, given, err, what);
+    status = read_options(&options, given, how.err, what);
     if (status == MUSTER_OK) {
-        status = check_data(&options, mine, err, what);
+        status = check_data(&options, mine, how.err, what);
     }
     if (status != MUSTER_OK) {
         return status;
     }
     if (options.participants) {
-        participants = sorted(&options, &request.round.participant_count);
+        participants = sorted(&options, &round->participant_count);
         if (!participants) {
-            return mst_lib_fail(err, MUSTER_ENOMEM, what, NULL);
+            return mst_lib_fail(how.err, MUSTER_ENOMEM, what, NULL);
         }
     }
-    request.round.name = mst_slice_text(name);
-    request.round.participants = participants;
-    request.round.deadline_ms = (uint64_t)options.deadline_ms;
-    request.round.on_loss = (enum mst_on_loss)options.on_loss;
-    request.round.reduce = (enum mst_reduce)options.reduce;
-    request.round.present_only = options.present_only;
-    request.round.data = mst_slice_of(mine.data, mine.size);
-    status = join(client, name, &request, timeout_ms, taking, err, what);
+    round->name = mst_slice_text(name);
+    round->participants = participants;
+    round->deadline_ms = (uint64_t)options.deadline_ms;
+    round->on_loss = (enum mst_on_loss)options.on_loss;
+    round->reduce = (enum mst_reduce)options.reduce;
+    round->present_only = options.present_only;
+    round->data = mst_slice_of(mine.data, mine.size);
+    status = mst_lib_make(&call, &how);
     free(participants);
     return status;
 }
@@ -334,26 +314,38 @@ muster_status muster_round_join(muster_client *client, const char *name,
                                 struct muster_slice mine, int64_t timeout_ms,
                                 muster_round_result **out, struct muster_error *err)
 {
-    struct taking taking = {.wanted = out != NULL};
-    muster_status status;
-
     if (out) {
         *out = NULL;
     }
-    status = join_with(client, "round", name, options, mine, timeout_ms, &taking, err);
-    if (out) {
-        *out = taking.result;
-    }
-    return status;
+    return join(client, "round", name, options, mine, timeout_ms, out, mst_lib_blocking(err));
 }
+
+muster_status muster_round_join_start(muster_client *client, const char *name,
+                                      const struct muster_round_options *options,
+                                      struct muster_slice mine, int64_t timeout_ms,
+                                      muster_round_result **out, muster_call **call_out,
+                                      struct muster_error *err)
+{
+    if (out) {
+        *out = NULL;
+    }
+    return join(client, "round", name, options, mine, timeout_ms, out,
+                mst_lib_starting(call_out, err));
+}
+
+static const struct muster_slice nothing;
 
 muster_status muster_barrier_wait(muster_client *client, const char *name, int64_t timeout_ms,
                                   struct muster_error *err)
 {
-    struct taking taking = {0};
-    struct muster_slice nothing = {0};
+    return join(client, "barrier", name, NULL, nothing, timeout_ms, NULL, mst_lib_blocking(err));
+}
 
-    return join_with(client, "barrier", name, NULL, nothing, timeout_ms, &taking, err);
+muster_status muster_barrier_wait_start(muster_client *client, const char *name, int64_t timeout_ms,
+                                        muster_call **call_out, struct muster_error *err)
+{
+    return join(client, "barrier", name, NULL, nothing, timeout_ms, NULL,
+                mst_lib_starting(call_out, err));
 }
 
 /* ---- reading the result ---- */
@@ -435,38 +427,50 @@ void muster_round_free(muster_round_result *result)
 
 /* ---- who is where ---- */
 
+static muster_status name_generation(struct mst_call *call)
+{
+    call->request.round_members.generation = mst_lib_view(call->client)->generation;
+    return MUSTER_MORE;
+}
+
+static muster_status members(muster_client *client, const char *name, uint64_t number,
+                             int64_t timeout_ms, muster_members **out, struct mst_lib_how how)
+{
+    char what[MST_LIB_WHAT_ROOM];
+    struct mst_call call = {.client = client,
+                            .what = what,
+                            .kept = name,
+                            .timeout_ms = timeout_ms,
+                            .request = {.command = MST_ROUND_MEMBERS},
+                            .begin = name_generation,
+                            .make = mst_lib_members_make,
+                            .out = out};
+
+    mst_lib_describe(what, "members of round", name ? name : "");
+    if (!out) {
+        return mst_lib_refuse(how.err, what, "out is NULL");
+    }
+    *out = NULL;
+    if (!name || !*name) {
+        return mst_lib_refuse(how.err, what, "a round's name must not be empty");
+    }
+    call.request.round_members.name = mst_slice_text(name);
+    call.request.round_members.number = number;
+    return mst_lib_items_make(&call, &how);
+}
+
 muster_status muster_round_members(muster_client *client, const char *name, uint64_t number,
                                    int64_t timeout_ms, muster_members **out,
                                    struct muster_error *err)
 {
-    struct mst_request request = {.command = MST_ROUND_MEMBERS};
-    struct mst_items items = {0};
-    char what[MST_LIB_WHAT_ROOM];
-    muster_status status;
+    return members(client, name, number, timeout_ms, out, mst_lib_blocking(err));
+}
 
-    mst_lib_describe(what, "members of round", name ? name : "");
-    if (!out) {
-        return mst_lib_refuse(err, what, "out is NULL");
-    }
-    *out = NULL;
-    if (!name || !*name) {
-        return mst_lib_refuse(err, what, "a round's name must not be empty");
-    }
-    status = mst_lib_enter(client, err, what);
-    if (status != MUSTER_OK) {
-        return status;
-    }
-    mst_lib_lock(client);
-    request.round_members.generation = mst_lib_view(client)->generation;
-    mst_lib_unlock(client);
-    request.round_members.name = mst_slice_text(name);
-    request.round_members.number = number;
-    status = mst_lib_items_collect(client, &request, timeout_ms, &items, err, what);
-    if (status != MUSTER_OK) {
-        return status;
-    }
-    *out = mst_lib_members_new(&items);
-    return *out ? MUSTER_OK : mst_lib_fail(err, MUSTER_ENOMEM, what, NULL);
+muster_status muster_round_members_start(muster_client *client, const char *name, uint64_t number,
+                                         int64_t timeout_ms, muster_members **out,
+                                         muster_call **call_out, struct muster_error *err)
+{
+    return members(client, name, number, timeout_ms, out, mst_lib_starting(call_out, err));
 }
 
 struct muster_rounds {
@@ -506,24 +510,43 @@ static muster_rounds *rounds_of(struct mst_items *items)
     return rounds;
 }
 
+static muster_status make_rounds(struct mst_call *call)
+{
+    muster_rounds **out = call->out;
+
+    *out = rounds_of(&call->items);
+    return *out ? MUSTER_OK : MUSTER_ENOMEM;
+}
+
+static muster_status list(muster_client *client, int64_t timeout_ms, muster_rounds **out,
+                          struct mst_lib_how how)
+{
+    static const char what[] = "list the rounds";
+    struct mst_call call = {.client = client,
+                            .what = what,
+                            .timeout_ms = timeout_ms,
+                            .request = {.command = MST_ROUNDS},
+                            .make = make_rounds,
+                            .out = out};
+
+    if (!out) {
+        return mst_lib_refuse(how.err, what, "out is NULL");
+    }
+    *out = NULL;
+    return mst_lib_items_make(&call, &how);
+}
+
 muster_status muster_round_list(muster_client *client, int64_t timeout_ms, muster_rounds **out,
                                 struct muster_error *err)
 {
-    static const char what[] = "list the rounds";
-    struct mst_request request = {.command = MST_ROUNDS};
-    struct mst_items items = {0};
-    muster_status status;
+    return list(client, timeout_ms, out, mst_lib_blocking(err));
+}
 
-    if (!out) {
-        return mst_lib_refuse(err, what, "out is NULL");
-    }
-    *out = NULL;
-    status = mst_lib_items_collect(client, &request, timeout_ms, &items, err, what);
-    if (status != MUSTER_OK) {
-        return status;
-    }
-    *out = rounds_of(&items);
-    return *out ? MUSTER_OK : mst_lib_fail(err, MUSTER_ENOMEM, what, NULL);
+muster_status muster_round_list_start(muster_client *client, int64_t timeout_ms,
+                                      muster_rounds **out, muster_call **call_out,
+                                      struct muster_error *err)
+{
+    return list(client, timeout_ms, out, mst_lib_starting(call_out, err));
 }
 
 size_t muster_rounds_count(const muster_rounds *rounds)

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which secret a client has, and TLS for it. The bytes stay in memory for a moment only. */
+#define _GNU_SOURCE
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
+#include "io/address.h"
 #include "io/secret.h"
 #include "io/tls.h"
 #include "lib/environment.h"
@@ -30,38 +34,85 @@ bool mst_lib_secret_given(const struct mst_lib_secret *secret)
     return secret->fd >= 0 || (secret->file && *secret->file);
 }
 
-static bool speaks_tcp(const struct mst_endpoints *endpoints)
+static muster_status read_it(const struct mst_lib_secret *secret, struct mst_secret *bytes,
+                             struct muster_client *client, struct muster_error *why)
 {
-    for (uint32_t i = 0; i < endpoints->count; i++) {
-        if (endpoints->at[i].kind != MST_ADDRESS_UNIX) {
-            return true;
-        }
+    if (secret->fd >= 0) {
+        (void)snprintf(client->secret_name, sizeof(client->secret_name), "descriptor %d",
+                       (int)secret->fd);
+        return mst_secret_read_fd((int)secret->fd, bytes, why);
     }
-    return false;
+    (void)snprintf(client->secret_name, sizeof(client->secret_name), "'%s'", secret->file);
+    return mst_secret_read(secret->file, bytes, why);
 }
 
-muster_status mst_lib_secret_use(const struct mst_lib_secret *secret,
-                                 const struct mst_endpoints *endpoints,
+/* What a file has, as that of the run that started this process, is there to be read again. */
+static bool can_be_read_once(const struct mst_lib_secret *secret)
+{
+    return secret->fd >= 0 && lseek((int)secret->fd, 0, SEEK_CUR) < 0;
+}
+
+/* A pipe can be read once, and the descriptor may be closed. */
+static muster_status keep(const struct mst_lib_secret *secret, const struct mst_secret *bytes,
+                          struct muster_client *client, struct muster_error *why)
+{
+    if (secret->fd >= 0) {
+        return mst_secret_share(bytes, &client->secret_fd, why);
+    }
+    client->secret_file = strdup(secret->file);
+    return client->secret_file ? MUSTER_OK : mst_lib_fail(why, MUSTER_ENOMEM, "secret", NULL);
+}
+
+muster_status mst_lib_secret_use(const struct mst_lib_secret *secret, const char *addr,
                                  struct muster_client *client, struct muster_error *err)
 {
     struct mst_secret bytes = {.size = 0};
     struct muster_error why = {0};
     muster_status status;
 
-    if (!mst_lib_secret_given(secret) || !speaks_tcp(endpoints)) {
+    client->insecure = secret->insecure;
+    client->secret_ask = *secret;
+    client->secret_ask.file = NULL;
+    if (secret->file && *secret->file) {
+        client->secret_given = strdup(secret->file);
+        if (!client->secret_given) {
+            return mst_lib_fail(err, MUSTER_ENOMEM, "open", NULL);
+        }
+        client->secret_ask.file = client->secret_given;
+    }
+    if (!mst_lib_secret_given(secret) || !mst_addresses_speak_tcp(addr)) {
         return MUSTER_OK; /* the user's own socket needs none */
     }
-    if (secret->fd >= 0) {
-        (void)snprintf(client->secret_name, sizeof(client->secret_name), "descriptor %d",
-                       (int)secret->fd);
-        status = mst_secret_read_fd((int)secret->fd, &bytes, &why);
-    } else {
-        (void)snprintf(client->secret_name, sizeof(client->secret_name), "'%s'", secret->file);
-        status = mst_secret_read(secret->file, &bytes, &why);
+    status = read_it(secret, &bytes, client, &why);
+    if (status == MUSTER_OK && (secret->keep || can_be_read_once(secret))) {
+        status = keep(secret, &bytes, client, &why);
     }
     if (status == MUSTER_OK) {
         status = mst_tls_context_new(&client->tls, MST_TLS_CLIENT, &bytes, &why);
     }
     mst_secret_wipe(&bytes);
     return status == MUSTER_OK ? status : mst_lib_refuse(err, "open", why.text);
+}
+
+muster_status mst_lib_secret_tls(struct muster_client *client, enum mst_tls_side side,
+                                 struct mst_tls_context **out, struct muster_error *err)
+{
+    struct mst_lib_secret ask = client->secret_ask;
+    struct mst_secret bytes = {.size = 0};
+    struct muster_error why = {0};
+    muster_status status;
+
+    *out = NULL;
+    if (!mst_lib_secret_given(&ask)) {
+        return MUSTER_OK;
+    }
+    if (client->secret_fd >= 0) {
+        ask.fd = client->secret_fd;
+    }
+    status = read_it(&ask, &bytes, client, &why);
+    if (status == MUSTER_OK) {
+        status = mst_tls_context_new(out, side, &bytes, &why);
+    }
+    mst_secret_wipe(&bytes);
+    return status == MUSTER_OK ? status : mst_lib_refuse(err, "secret", why.text);
 }

@@ -47,7 +47,8 @@ void mst_lib_program(char path[MST_LIB_PROGRAM_ROOM])
             }
         }
     }
-    (void)snprintf(path, MST_LIB_PROGRAM_ROOM, "muster");
+    (void)snprintf(path, MST_LIB_PROGRAM_ROOM, "%s",
+                   is_program(MST_LIB_INSTALLED_PROGRAM) ? MST_LIB_INSTALLED_PROGRAM : "muster");
 }
 
 /* A group of its own: Ctrl-C is for the program, and the service goes when the program does. */
@@ -91,7 +92,9 @@ int mst_lib_serve(pid_t *pid_out, const char *program, const char *addr, const c
         failed = ENOMEM;
     }
     if (!failed) {
+        mst_environment_lock();
         failed = posix_spawnp(pid_out, program, &actions, &attributes, argv, environ);
+        mst_environment_unlock();
     }
     (void)posix_spawn_file_actions_destroy(&actions);
     (void)posix_spawnattr_destroy(&attributes);

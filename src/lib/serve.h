@@ -12,7 +12,7 @@
 #define MST_LIB_PROGRAM_ROOM 4096
 
 /* Where `muster` is: $MUSTER_PROGRAM; the bin folder beside the one this library lies in, or that
- * folder's own; else whatever the PATH has. */
+ * folder's own; where `make install` put it; else whatever the PATH has. */
 void mst_lib_program(char path[MST_LIB_PROGRAM_ROOM]);
 
 /* Starts `program serve --addr ADDR` with up to 4 further flags, NULL-terminated, in a process

@@ -4,15 +4,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/items.h"
+#include "lib/call.h"
+
+#define NS_PER_MS 1000000u
 
 struct muster_watch {
     muster_client *client;
     struct mst_request request; /* its prefix lies behind */
     struct mst_items items;     /* of the last page */
     size_t next;
+    uint64_t told_ns; /* when they came */
     struct muster_view view;
-    bool no_memory;
+    bool busy; /* a call for the next one is open */
     char prefix[];
 };
 
@@ -84,23 +87,6 @@ static void keep_view(muster_watch *watch, const struct mst_view *view)
                                        .index = view->index};
 }
 
-static void on_page(void *ctx, const struct mst_reply *reply)
-{
-    muster_watch *watch = ctx;
-
-    if (reply->status != MUSTER_OK) {
-        return;
-    }
-    watch->no_memory = !mst_lib_items_add(&watch->items, reply);
-    if (watch->no_memory) {
-        return; /* the same page can be asked for again */
-    }
-    watch->request.watch.after = reply->revision;
-    if (reply->has_view) {
-        keep_view(watch, &reply->view);
-    }
-}
-
 static bool event_of(muster_watch *watch, const struct mst_item *item, struct muster_event *out)
 {
     *out = (struct muster_event){.revision = item->revision};
@@ -111,6 +97,7 @@ static bool event_of(muster_watch *watch, const struct mst_item *item, struct mu
         out->key = item->name.data;
         out->value.data = item->value.data;
         out->value.size = item->value.size;
+        out->age_ms = item->number + (mst_lib_now_ns() - watch->told_ns) / NS_PER_MS;
         return true;
     case MST_ITEM_MEMBER:
     case MST_ITEM_FAULT:
@@ -143,29 +130,83 @@ static bool next_event(muster_watch *watch, struct muster_event *out)
     return false;
 }
 
+/* MORE: asks for another page. */
+static muster_status next_or_ask(struct mst_call *call)
+{
+    struct muster_watch *watch = call->subject;
+
+    if (next_event(watch, call->out)) {
+        return MUSTER_OK;
+    }
+    mst_items_fini(&watch->items);
+    watch->next = 0;
+    call->request = watch->request;
+    return MUSTER_MORE;
+}
+
+static muster_status begin_next(struct mst_call *call)
+{
+    struct muster_watch *watch = call->subject;
+
+    if (watch->busy) {
+        return mst_lib_refuse(call->err, call->what, "another call waits for its next change");
+    }
+    watch->busy = true;
+    return next_or_ask(call);
+}
+
+static muster_status take_page(struct mst_call *call, const struct mst_reply *reply)
+{
+    struct muster_watch *watch = call->subject;
+
+    if (reply->status != MUSTER_OK) {
+        return reply->status;
+    }
+    if (!mst_lib_items_add(&watch->items, reply)) {
+        return MUSTER_ENOMEM; /* the same page can be asked for again */
+    }
+    watch->told_ns = mst_lib_now_ns();
+    watch->request.watch.after = reply->revision;
+    if (reply->has_view) {
+        keep_view(watch, &reply->view);
+    }
+    return next_or_ask(call);
+}
+
+static void end_next(struct mst_call *call)
+{
+    ((struct muster_watch *)call->subject)->busy = false;
+}
+
+static muster_status next(muster_watch *watch, int64_t timeout_ms, struct muster_event *out,
+                          struct mst_lib_how how)
+{
+    struct mst_call call = {.what = "watch",
+                            .timeout_ms = timeout_ms,
+                            .begin = begin_next,
+                            .take = take_page,
+                            .ended = end_next,
+                            .subject = watch,
+                            .out = out};
+
+    if (!watch || !out) {
+        return mst_lib_refuse(how.err, "watch", "the watch or out is NULL");
+    }
+    call.client = watch->client;
+    return mst_lib_make(&call, &how);
+}
+
 muster_status muster_watch_next(muster_watch *watch, int64_t timeout_ms, struct muster_event *out,
                                 struct muster_error *err)
 {
-    uint64_t deadline_ns = mst_lib_deadline_ns(timeout_ms, 0);
-    muster_status status;
+    return next(watch, timeout_ms, out, mst_lib_blocking(err));
+}
 
-    if (!watch || !out) {
-        return mst_lib_refuse(err, "watch", "the watch or out is NULL");
-    }
-    while (!next_event(watch, out)) {
-        mst_items_fini(&watch->items);
-        watch->next = 0;
-        status =
-            mst_lib_call(watch->client, &watch->request, mst_lib_left_ms(timeout_ms, deadline_ns),
-                         on_page, watch, err, "watch");
-        if (status == MUSTER_OK && watch->no_memory) {
-            status = mst_lib_fail(err, MUSTER_ENOMEM, "watch", NULL);
-        }
-        if (status != MUSTER_OK) {
-            return status;
-        }
-    }
-    return MUSTER_OK;
+muster_status muster_watch_next_start(muster_watch *watch, int64_t timeout_ms,
+                                      struct muster_event *out, muster_call **call_out,
+                                      struct muster_error *err)
+{
+    return next(watch, timeout_ms, out, mst_lib_starting(call_out, err));
 }
 
 void muster_watch_close(muster_watch *watch)

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "io/surroundings.h"
+#include "lib/environment.h"
 #include "lib/handle.h"
 #include "lib/serve.h"
 
@@ -12,8 +13,13 @@ muster_status mst_lib_where(struct mst_lib_where *out, struct muster_error *err)
 {
     struct mst_discovery found;
 
+    bool sound;
+
     *out = (struct mst_lib_where){.launcher = MST_LAUNCHER_NONE};
-    if (!mst_surroundings_discover(&found, MST_ASKER_RANK)) {
+    mst_environment_lock();
+    sound = mst_surroundings_discover_by(&found, MST_ASKER_RANK, mst_environment_before);
+    mst_environment_unlock();
+    if (!sound) {
         return mst_lib_refuse(err, "open", found.why);
     }
     out->launcher = found.launcher;

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_LIB_HEARTBEAT_H
+#define MST_LIB_HEARTBEAT_H
+
+/* The insides of a muster_heartbeat. heartbeat.c: the machine's effects, start and stop.
+ * heartbeat_exit.c: exit(). */
+
+#include "heartbeat/heartbeat.h"
+#include "lib/handle.h"
+#include "muster/heartbeat.h"
+
+struct muster_heartbeat {
+    muster_client *client;
+    struct mst_heartbeat *machine;
+    struct mst_heartbeat_config config;
+    void (*on_crash)(void *ctx, const char *line);
+    void *ctx;
+
+    /* Under the client's lock. */
+    struct mst_lib_post post;
+    uint64_t tag;
+    bool running;      /* started, and not stopped */
+    unsigned starters; /* threads in start */
+    bool over;         /* there will be no token in this generation, `error` says why */
+    uint64_t over_in;  /* that generation */
+    bool asks;         /* the open call is cancelled, to be told who is missing */
+    bool told;         /* in `error` */
+    struct muster_error error;
+
+    struct mst_list link; /* heartbeat_exit.c: those that run */
+};
+
+/* heartbeat_exit.c: this member leaves the job if the process ends well. No lock. */
+void mst_heartbeat_exit_add(struct muster_heartbeat *heartbeat);
+void mst_heartbeat_exit_remove(struct muster_heartbeat *heartbeat);
+
+/* heartbeat.c: no failure ends the process any more. Lock held. */
+void mst_heartbeat_stop(struct muster_heartbeat *heartbeat);
+
+#endif

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "lib/preempt_signals.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "io/poll/system.h"
+#include "lib/handle.h"
+
+enum { SLOTS = 16 };
+
+/* Per signal: how often it came and who sent it last, how many handles want it, and what it did
+ * before. `installed`: our handler is reached, be it directly or through one that was put over it
+ * and that may call it. */
+struct entry {
+    atomic_uint count, users;
+    _Atomic pid_t from;
+    bool installed;
+    struct sigaction before;
+};
+
+static struct entry table[MST_SIGNALS_MAX + 1];
+
+/* The events that the handler rings. A descriptor is kept for the next handle, because a handler
+ * may be about to write to it just when its handle is closed. */
+static struct {
+    int event;
+    bool used;
+    atomic_int rings; /* the event, or -1 */
+} slots[SLOTS];
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static atomic_int owner; /* the process whose notices these are */
+
+/* The signals whose handler this thread is in: a handler that was put over ours and calls it, when
+ * ours was then put over that one, comes here again. Another signal may come in between. */
+static _Thread_local __attribute__((tls_model("initial-exec"))) uint64_t within;
+
+static uint64_t bit_of(int signal)
+{
+    return UINT64_C(1) << (signal - 1);
+}
+
+/* ---- names ---- */
+
+static const struct {
+    const char *name;
+    int number;
+} names[] = {{"HUP", SIGHUP},   {"INT", SIGINT},   {"QUIT", SIGQUIT},   {"USR1", SIGUSR1},
+             {"USR2", SIGUSR2}, {"PIPE", SIGPIPE}, {"ALRM", SIGALRM},   {"TERM", SIGTERM},
+             {"CONT", SIGCONT}, {"URG", SIGURG},   {"XCPU", SIGXCPU},   {"XFSZ", SIGXFSZ},
+             {"IO", SIGIO},     {"PWR", SIGPWR},   {"WINCH", SIGWINCH}, {"VTALRM", SIGVTALRM}};
+
+void mst_signals_name(char name[MST_SIGNAL_NAME_ROOM], int signal)
+{
+    struct mst_text text = mst_text_in(name, MST_SIGNAL_NAME_ROOM);
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (names[i].number == signal) {
+            mst_text_add(&text, "SIG");
+            mst_text_add(&text, names[i].name);
+            return;
+        }
+    }
+    mst_text_add(&text, "signal ");
+    mst_text_i64(&text, signal);
+}
+
+static bool same(const char *word, size_t size, const char *name)
+{
+    return strlen(name) == size && memcmp(word, name, size) == 0;
+}
+
+static int number_of(const char *word, size_t size)
+{
+    int number = 0;
+
+    for (size_t i = 0; i < size; i++) {
+        if (word[i] < '0' || word[i] > '9' || number > MST_SIGNALS_MAX) {
+            return 0;
+        }
+        number = number * 10 + (word[i] - '0');
+    }
+    return number;
+}
+
+/* 0: no such signal. */
+static int signal_of(const char *word, size_t size)
+{
+    if (size > 3 && memcmp(word, "SIG", 3) == 0) {
+        word += 3;
+        size -= 3;
+    }
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (same(word, size, names[i].name)) {
+            return names[i].number;
+        }
+    }
+    return number_of(word, size);
+}
+
+/* Those that no handler can have, and those that report an error of the thread itself. */
+static bool unusable(int signal)
+{
+    static const int never[] = {SIGKILL, SIGSTOP, SIGSEGV, SIGBUS,
+                                SIGFPE,  SIGILL,  SIGTRAP, SIGABRT};
+
+    for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++) {
+        if (signal == never[i]) {
+            return true;
+        }
+    }
+    return signal < 1 || signal > MST_SIGNALS_MAX || (signal >= 32 && signal < SIGRTMIN);
+}
+
+static muster_status refuse(struct muster_error *err, const char *word, size_t size)
+{
+    char why[160];
+    struct mst_text text = mst_text_in(why, sizeof(why));
+
+    mst_text_add(&text, "'");
+    mst_text_slice(&text, mst_slice_of(word, size));
+    mst_text_add(&text, "' is no signal that can be a notice (TERM, USR1, INT, or a number)");
+    return mst_lib_refuse(err, "preempt_signals", why);
+}
+
+muster_status mst_signals_read(uint64_t *out, const char *text, struct muster_error *err)
+{
+    *out = 0;
+    if (*text == '\0' || strcmp(text, "none") == 0) {
+        return MUSTER_OK;
+    }
+    for (;;) {
+        size_t size = strcspn(text, ",");
+        int signal = signal_of(text, size);
+
+        if (unusable(signal)) {
+            return refuse(err, text, size);
+        }
+        *out |= bit_of(signal);
+        if (text[size] == '\0') {
+            return MUSTER_OK;
+        }
+        text += size + 1;
+    }
+}
+
+/* ---- the handler: nothing here that may not be called in one ---- */
+
+static void pass_on(int signal, siginfo_t *info, void *context, bool noticed)
+{
+    const struct sigaction *before = &table[signal].before;
+
+    if (before->sa_flags & SA_SIGINFO) {
+        before->sa_sigaction(signal, info, context);
+    } else if (before->sa_handler == SIG_DFL) {
+        if (!noticed) { /* delivered when this handler returns */
+            const struct sigaction standard = {.sa_handler = SIG_DFL};
+
+            (void)sigaction(signal, &standard, NULL);
+            (void)raise(signal);
+        }
+    } else if (before->sa_handler != SIG_IGN) {
+        before->sa_handler(signal);
+    }
+}
+
+static void handle(int signal, siginfo_t *info, void *context)
+{
+    int saved = errno;
+    bool noticed = atomic_load(&owner) == getpid() && atomic_load(&table[signal].users) > 0;
+
+    if (within & bit_of(signal)) {
+        return;
+    }
+    within |= bit_of(signal);
+    if (noticed) {
+        atomic_store(&table[signal].from, info && info->si_code <= 0 ? info->si_pid : 0);
+        atomic_fetch_add(&table[signal].count, 1);
+        for (size_t i = 0; i < SLOTS; i++) {
+            int event = atomic_load(&slots[i].rings);
+
+            if (event >= 0) {
+                mst_system_event_ring(event);
+            }
+        }
+    }
+    pass_on(signal, info, context, noticed);
+    within &= ~bit_of(signal);
+    errno = saved;
+}
+
+/* ---- opening and closing, with the lock ---- */
+
+/* In a child that opens a handle of its own after fork: what the parent had is not its. */
+static void begin_process(void)
+{
+    if (atomic_load(&owner) == getpid()) {
+        return;
+    }
+    for (size_t i = 0; i < SLOTS; i++) {
+        if (atomic_load(&owner) != 0 && slots[i].event >= 0) {
+            (void)close(slots[i].event);
+        }
+        slots[i].event = -1;
+        slots[i].used = false;
+        atomic_store(&slots[i].rings, -1);
+    }
+    for (size_t i = 0; i <= MST_SIGNALS_MAX; i++) {
+        atomic_store(&table[i].users, 0);
+    }
+    atomic_store(&owner, getpid());
+}
+
+static bool take_slot(struct mst_signals *signals)
+{
+    for (uint32_t i = 0; i < SLOTS; i++) {
+        if (slots[i].used) {
+            continue;
+        }
+        if (slots[i].event < 0) {
+            slots[i].event = mst_system_event();
+        }
+        if (slots[i].event < 0) {
+            return false;
+        }
+        slots[i].used = true;
+        signals->slot = i;
+        signals->event = slots[i].event;
+        atomic_store(&slots[i].rings, signals->event);
+        return true;
+    }
+    return false;
+}
+
+static bool is_ours(const struct sigaction *action)
+{
+    return (action->sa_flags & SA_SIGINFO) && action->sa_sigaction == handle;
+}
+
+static void install(int signal)
+{
+    struct entry *entry = &table[signal];
+    struct sigaction current;
+    struct sigaction ours = {.sa_sigaction = handle};
+
+    if (sigaction(signal, NULL, &current) != 0) {
+        return;
+    }
+    if (!entry->installed || !is_ours(&current)) {
+        bool function = (current.sa_flags & SA_SIGINFO) ||
+                        (current.sa_handler != SIG_DFL && current.sa_handler != SIG_IGN);
+
+        entry->before = current;
+        entry->installed = true;
+        /* Who has a handler has chosen whether its calls are cut short by the signal. */
+        ours.sa_flags =
+            SA_SIGINFO | SA_ONSTACK | (function ? current.sa_flags & SA_RESTART : SA_RESTART);
+        if (function) {
+            ours.sa_mask = current.sa_mask;
+        }
+        (void)sigaction(signal, &ours, NULL);
+    }
+}
+
+static void restore(int signal)
+{
+    struct entry *entry = &table[signal];
+    struct sigaction current;
+
+    if (sigaction(signal, NULL, &current) == 0 && is_ours(&current)) {
+        (void)sigaction(signal, &entry->before, NULL);
+        entry->installed = false;
+    }
+}
+
+static bool wants(const struct mst_signals *signals, int signal)
+{
+    return (signals->wanted & bit_of(signal)) != 0;
+}
+
+muster_status mst_signals_open(struct mst_signals *signals, uint64_t wanted,
+                               struct muster_error *err)
+{
+    bool taken;
+
+    *signals = (struct mst_signals){.wanted = wanted, .event = -1};
+    if (wanted == 0) {
+        return MUSTER_OK;
+    }
+    (void)pthread_mutex_lock(&lock);
+    begin_process();
+    taken = take_slot(signals);
+    for (int i = 1; taken && i <= MST_SIGNALS_MAX; i++) {
+        if (wants(signals, i)) {
+            signals->seen[i] = atomic_load(&table[i].count);
+            if (atomic_fetch_add(&table[i].users, 1) == 0) {
+                install(i);
+            }
+        }
+    }
+    (void)pthread_mutex_unlock(&lock);
+    return taken ? MUSTER_OK : mst_lib_fail(err, MUSTER_ELIMIT, "take signals as notices", NULL);
+}
+
+void mst_signals_quiet(const struct mst_signals *signals)
+{
+    mst_system_event_quiet(signals->event);
+}
+
+int mst_signals_next(struct mst_signals *signals, pid_t *from)
+{
+    for (int i = 1; i <= MST_SIGNALS_MAX; i++) {
+        uint32_t count = atomic_load(&table[i].count);
+
+        if (wants(signals, i) && signals->seen[i] != count) {
+            signals->seen[i] = count;
+            *from = atomic_load(&table[i].from);
+            return i;
+        }
+    }
+    return 0;
+}
+
+void mst_signals_close(struct mst_signals *signals)
+{
+    if (signals->event < 0) {
+        return;
+    }
+    (void)pthread_mutex_lock(&lock);
+    if (atomic_load(&owner) == getpid()) {
+        for (int i = 1; i <= MST_SIGNALS_MAX; i++) {
+            if (wants(signals, i) && atomic_fetch_sub(&table[i].users, 1) == 1) {
+                restore(i);
+            }
+        }
+        atomic_store(&slots[signals->slot].rings, -1);
+        slots[signals->slot].used = false;
+    }
+    (void)pthread_mutex_unlock(&lock);
+    signals->event = -1;
+}

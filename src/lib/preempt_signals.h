@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_LIB_PREEMPT_SIGNALS_H
+#define MST_LIB_PREEMPT_SIGNALS_H
+
+/* Signals of this process that are notices. One handler for the whole process: it counts, rings the
+ * event of each handle, and calls the handler that was there before. In a child after fork a signal
+ * does what it did before, its default action included. */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "muster/status.h"
+
+enum { MST_SIGNALS_MAX = 64, MST_SIGNAL_NAME_ROOM = 16 };
+
+struct mst_signals {
+    uint64_t wanted; /* bit s - 1: signal s */
+    int event;       /* -1: none. Readable when one may have come; the process's, so never closed */
+    uint32_t slot;
+    uint32_t seen[MST_SIGNALS_MAX + 1];
+};
+
+/* "TERM,USR1", also with SIG or as numbers; "" and "none": no signal. EINVAL with its text. */
+muster_status mst_signals_read(uint64_t *out, const char *text, struct muster_error *err);
+
+/* ELIMIT when too many handles have signals. With `wanted` 0 nothing is done. */
+muster_status mst_signals_open(struct mst_signals *signals, uint64_t wanted,
+                               struct muster_error *err);
+
+/* What rang is looked at now. */
+void mst_signals_quiet(const struct mst_signals *signals);
+
+/* A signal that came since the last look, and who sent it (0: the system); 0: none. */
+int mst_signals_next(struct mst_signals *signals, pid_t *from);
+
+/* Puts back what was there before, once no handle has the signal any more. */
+void mst_signals_close(struct mst_signals *signals);
+
+/* "SIGTERM" */
+void mst_signals_name(char name[MST_SIGNAL_NAME_ROOM], int signal);
+
+#endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* exit() while the function runs: the rank leaves as muster_restart_leave does, so that nobody
+ * takes its end for a death. It is done past the machine, which waits for a function that does not
+ * return any more: the others are told (FAULT, LEFT), the place is given back (LEAVE), and the
+ * progress page is released, each if it can be done within a moment. _exit runs nothing of this. */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/panic.h"
+#include "lib/restart.h"
+
+#define FAREWELL_NS UINT64_C(1000000000)
+
+static pthread_mutex_t runs_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct mst_list runs = {.next = &runs, .prev = &runs};
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+struct farewell {
+    struct mst_lib_post fault, leave;
+    unsigned open;
+};
+
+static void answered(void *ctx, const struct mst_reply *reply)
+{
+    (void)reply;
+    ((struct farewell *)ctx)->open--;
+}
+
+static bool is_answered(void *ctx)
+{
+    return ((struct farewell *)ctx)->open == 0;
+}
+
+static void post(muster_client *client, const struct mst_request *request,
+                 struct mst_lib_post *what, struct farewell *farewell)
+{
+    *what = (struct mst_lib_post){.complete = answered, .ctx = farewell};
+    if (mst_lib_post(client, request, UINT64_MAX, what) == MUSTER_OK) {
+        farewell->open++;
+    }
+}
+
+/* With the lock. */
+static void say_farewell(struct muster_restart *restart)
+{
+    muster_client *client = restart->client;
+    const struct mst_view *view = mst_lib_view(client);
+    struct mst_request fault = {.command = MST_FAULT};
+    struct mst_request leave = {.command = MST_LEAVE};
+    struct farewell farewell = {0};
+
+    fault.fault.generation = view->generation;
+    fault.fault.kind = MST_CAUSE_LEFT;
+    fault.fault.text = mst_slice_text("left the job: exit() in the function");
+    if (view->rank != MST_RANK_NONE && view->attention != MST_INTERRUPT) {
+        post(client, &fault, &farewell.fault, &farewell);
+    }
+    post(client, &leave, &farewell.leave, &farewell);
+    (void)mst_lib_wait(client, is_answered, &farewell, mst_lib_now_ns() + FAREWELL_NS);
+    if (!client->poisoned) {
+        mst_lib_post_drop(client, &farewell.fault);
+        mst_lib_post_drop(client, &farewell.leave);
+    }
+}
+
+static void leave_one(struct muster_restart *restart)
+{
+    muster_client *client = restart->client;
+
+    if (client->pid != getpid() || client->poisoned || mst_lib_holds(client)) {
+        return; /* a forked child's exit, or one from a callback with the lock */
+    }
+    mst_lib_lock(client);
+    restart->exiting = client->exiting = true;
+    if (!client->ended && !client->poisoned) {
+        atomic_store_explicit(&restart->page->left, 1, memory_order_relaxed);
+        say_farewell(restart);
+    }
+    mst_lib_unlock(client);
+    if (!client->poisoned) {
+        mst_lib_background_stop(client); /* which releases the page */
+    }
+}
+
+static void at_exit(void)
+{
+    struct mst_list *link;
+
+    do {
+        (void)pthread_mutex_lock(&runs_lock);
+        link = mst_list_take(&runs);
+        (void)pthread_mutex_unlock(&runs_lock);
+        if (link) {
+            leave_one(MST_CONTAINER(link, struct muster_restart, link));
+        }
+    } while (link);
+}
+
+bool mst_run_exit_within(struct muster_restart *restart)
+{
+    bool within;
+
+    if (restart->client->poisoned || mst_lib_holds(restart->client)) {
+        return false;
+    }
+    mst_lib_lock(restart->client);
+    within = restart->busy && mst_run_is_mine(restart);
+    mst_lib_unlock(restart->client);
+    if (within) {
+        mst_run_exit_remove(restart);
+        leave_one(restart);
+    }
+    return within;
+}
+
+static void hook_exit(void)
+{
+    (void)atexit(at_exit);
+}
+
+void mst_run_exit_add(struct muster_restart *restart)
+{
+    (void)pthread_once(&once, hook_exit);
+    (void)pthread_mutex_lock(&runs_lock);
+    mst_list_append(&runs, &restart->link);
+    (void)pthread_mutex_unlock(&runs_lock);
+}
+
+void mst_run_exit_remove(struct muster_restart *restart)
+{
+    (void)pthread_mutex_lock(&runs_lock);
+    mst_list_remove(&restart->link);
+    (void)pthread_mutex_unlock(&runs_lock);
+}
