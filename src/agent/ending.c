@@ -31,14 +31,24 @@ static void on_grace_over(uv_timer_t *timer)
     mst_job_signal(timer->data, SIGKILL);
 }
 
+void mst_job_end_processes(struct mst_job *job, int number)
+{
+    mst_job_signal(job, number);
+    if (!uv_is_active((uv_handle_t *)&job->grace)) {
+        (void)uv_timer_start(&job->grace, on_grace_over, (uint64_t)job->options->grace_ms, 0);
+    }
+}
+
 void mst_job_end(struct mst_job *job, enum mst_ending ending, int number)
 {
     if (job->ending == MST_GOES_ON) {
         job->ending = ending;
         job->ended_ns = mst_lib_now_ns();
         mst_nodes_end(job, number);
+        mst_faults_ask(job);
     }
     (void)uv_timer_stop(&job->joiners);
+    mst_hung_stop(job);
     for (uint32_t i = 0; i < job->place_count; i++) {
         struct mst_place *place = &job->places[i];
 
@@ -47,10 +57,7 @@ void mst_job_end(struct mst_job *job, enum mst_ending ending, int number)
             place->state = MST_PLACE_GIVEN_UP;
         }
     }
-    mst_job_signal(job, number);
-    if (!uv_is_active((uv_handle_t *)&job->grace)) {
-        (void)uv_timer_start(&job->grace, on_grace_over, (uint64_t)job->options->grace_ms, 0);
-    }
+    mst_job_end_processes(job, number);
 }
 
 static void on_service_late(uv_timer_t *timer)
@@ -66,6 +73,7 @@ static void close_job(struct mst_job *job)
 {
     job->closing = true;
     (void)uv_timer_stop(&job->joiners);
+    mst_preempted_close(job);
     mst_session_close(&job->session);
     mst_service_stop(&job->service);
     if (job->service.pid == 0) {
@@ -75,8 +83,29 @@ static void close_job(struct mst_job *job)
     }
 }
 
-/* On all nodes: some have ended well, and whoever is left was started again and never got in:
- * nobody will take it in. */
+/* A rank ended well after it was in a generation. */
+static bool some_finished(const struct mst_job *job)
+{
+    for (uint32_t i = 0; i < job->place_count; i++) {
+        if (job->places[i].state == MST_PLACE_DONE && job->places[i].process->joined) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* It never got in, and was started again, or for those who are done now: with the lock held. */
+static bool is_joiner(const struct mst_job *job, const struct mst_process *process, bool elsewhere)
+{
+    bool late = process->again || (elsewhere && mst_process_client(process) != 0) ||
+                (job->options->spares != 0 && (elsewhere || some_finished(job)));
+
+    return late && !process->joined && mst_process_generation(process) == 0 &&
+           !mst_process_returned(process); /* what it has still to do is its own business */
+}
+
+/* On all nodes: some have ended well, and whoever is left was started again and never got in, or is
+ * a spare: nobody will take it in. */
 static bool only_joiners(struct mst_job *job)
 {
     bool elsewhere = mst_nodes_finished_elsewhere(job);
@@ -88,9 +117,7 @@ static bool only_joiners(struct mst_job *job)
         const struct mst_process *process = place->process;
         bool runs = place->state == MST_PLACE_RUNS;
         bool waits =
-            place->state == MST_PLACE_WAITS ||
-            (runs && (process->attempt > 0 || (elsewhere && mst_process_client(process) != 0)) &&
-             !process->joined && mst_process_generation(process) == 0);
+            place->state == MST_PLACE_WAITS || (runs && is_joiner(job, process, elsewhere));
 
         done = done || place->state == MST_PLACE_DONE;
         joiner = joiner || waits;
@@ -114,7 +141,8 @@ static bool done_without_them(struct mst_job *job)
     if (mst_nodes_finished_elsewhere(job)) {
         return true;
     }
-    for (const struct mst_process *one = job->processes; one != NULL; one = one->older) {
+    for (const struct mst_process *one = job->processes;
+         one != NULL && one->life == job->group.life; one = one->older) {
         uint64_t *last = mst_process_failed(one) ? &failed_ns : &done_ns;
 
         if (one->end == MST_PROCESS_GONE && one->died_ns > *last) {
@@ -128,7 +156,8 @@ static void on_joiners(uv_timer_t *timer)
 {
     struct mst_job *job = timer->data;
 
-    if (job->ending == MST_GOES_ON && !job->nodes.joining && only_joiners(job)) {
+    if (job->ending == MST_GOES_ON && !job->nodes.joining && !mst_group_begins(job) &&
+        only_joiners(job)) {
         mst_job_end(job, done_without_them(job) ? MST_ENDS_WELL : MST_ENDS_FAILED, SIGTERM);
         mst_job_look(job);
     }
@@ -142,12 +171,16 @@ void mst_job_look(struct mst_job *job)
         over = over && job->places[i].state != MST_PLACE_RUNS &&
                job->places[i].state != MST_PLACE_WAITS;
     }
-    if (job->closing || job->nodes.joining) {
+    if (job->closing || job->nodes.joining ||
+        (mst_group_begins(job) && job->ending == MST_GOES_ON)) {
         return;
     }
     if (over) {
-        if (mst_nodes_may_leave(job)) {
-            close_job(job);
+        if (mst_faults_answered(job) && mst_preempted_answered(job)) {
+            mst_preempted_leave(job);
+            if (mst_nodes_may_leave(job)) {
+                close_job(job);
+            }
         }
     } else if (job->ending == MST_GOES_ON && !job->nodes.joining && only_joiners(job) &&
                !uv_is_active((uv_handle_t *)&job->joiners)) {

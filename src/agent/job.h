@@ -9,17 +9,25 @@
  *   place:   RUNS --ended well--> DONE
  *              | ^--- start ---- WAITS <---+
  *              +--failed, restarts left----+
- *              +--failed, none left or the run ends--> GIVEN_UP */
+ *              +--failed, none left or the run ends--> GIVEN_UP
+ *
+ * When the whole group begins anew (group.c), every place of every node goes through WAITS. */
 
 #include <limits.h>
 #include <pthread.h>
 #include <uv.h>
 
 #include "agent/environment.h"
+#include "agent/faults.h"
+#include "agent/group.h"
 #include "agent/keeper.h"
+#include "agent/logs.h"
+#include "agent/monitor.h"
 #include "agent/nodes.h"
 #include "agent/output.h"
+#include "agent/preempted.h"
 #include "agent/process.h"
+#include "agent/report.h"
 #include "agent/run.h"
 #include "agent/service.h"
 #include "agent/session.h"
@@ -44,10 +52,12 @@ struct mst_place {
     enum mst_place_state state;
     struct mst_process *process; /* the newest; changed under the lock */
     uint32_t attempts;           /* processes started */
+    uint32_t life;               /* the newest process's */
     bool asks;                   /* whether it may be started again */
     bool refused;                /* it may not; what follows is decided when all nodes are known */
     uint32_t early;              /* how many in a row died before they were in a generation */
     int code;                    /* that a done one ended with: 0, or 75 */
+    int start_error;             /* why it could not be started the last time; 0: it was */
     uv_timer_t again, overdue;
 };
 
@@ -74,11 +84,18 @@ struct mst_job {
     uv_timer_t joiners; /* then they are stopped, if they still wait alone */
     uv_timer_t service_again;
     uv_timer_t say_again; /* what the service had no room for */
+    uv_timer_t look;      /* at the progress pages */
+    struct mst_monitor monitor;
     struct mst_service service;
     struct mst_session session;
     struct mst_nodes nodes;
+    struct mst_group group;
+    struct mst_faults faults;
+    struct mst_preempted preempted;
     struct mst_keeper keeper;
     struct mst_output *output;
+    struct mst_logs logs;
+    struct mst_report report;
     struct mst_death *death;
     struct mst_place *places;
     uint32_t place_count;
@@ -102,20 +119,29 @@ struct mst_job {
 /* One line on stderr, "muster run: ...". Main thread. */
 void mst_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* The last such line, without what it begins with; empty: nothing was said. */
+const char *mst_said_last(void);
+
 /* say.c: from now on through the output of the ranks, and directly again. */
 void mst_say_with_output(struct mst_job *job);
 void mst_say_directly(struct mst_job *job);
 
 /* variables.c: what all ranks of this node get, and what one of them gets. */
 bool mst_variables_set(struct mst_job *job);
-bool mst_variables_of(struct mst_place *place, int page_fd);
+bool mst_variables_of(struct mst_place *place, int page_fd, const struct mst_log *log);
 
 /* run.c: starts every place that waits. */
 void mst_run_places(struct mst_job *job);
 
+/* run.c: places there are in the job, on all nodes or elsewhere; and how many must be left that it
+ * goes on without one that is not started again, 0: all. */
+uint32_t mst_run_indices(const struct mst_job *job);
+uint32_t mst_run_enough(const struct mst_job *job);
+
 /* ending.c: the run ends: the processes get `number`, and SIGKILL after the grace time. */
 void mst_job_end(struct mst_job *job, enum mst_ending ending, int number);
-void mst_job_signal(struct mst_job *job, int number); /* to all that run */
+void mst_job_signal(struct mst_job *job, int number);        /* to all that run */
+void mst_job_end_processes(struct mst_job *job, int number); /* ...and SIGKILL as well */
 void mst_job_look(struct mst_job *job); /* whether it is over, or only joiners are left */
 
 /* place.c */
@@ -125,6 +151,12 @@ void mst_place_go_on(struct mst_place *place, bool may); /* it failed and asked 
 void mst_place_notice(struct mst_place *place);
 void mst_place_member(struct mst_job *job, const struct mst_who *who);
 void mst_place_told(void *job, uint64_t tag);
+
+/* hung.c: who makes no progress is told of, and ended. */
+void mst_hung_init(struct mst_job *job);
+void mst_hung_watch(struct mst_place *place); /* its process, from now on... */
+void mst_hung_forget(struct mst_place *place);
+void mst_hung_stop(struct mst_job *job); /* and none any more */
 
 /* The time before the next try, after `failures` in a row: doubling, at most a minute. */
 uint64_t mst_back_off_ms(uint32_t failures);

@@ -43,10 +43,13 @@ struct parameter {
 
 static const struct parameter parameters[] = {
     {"nproc", "ranks per node (-n)", AT(nproc)},
+    {"spares", "spares per node (--spares)", AT(spares)},
     {"nodes_min", "nodes at least (--nnodes)", AT(nodes_min)},
     {"nodes_max", "nodes (--nnodes)", AT(nodes_max)},
     {"size", "ranks (--size)", AT(size)},
     {"min_size", "ranks at least (--min-size)", AT(min_size)},
+    {"max_size", "ranks at most (--max-size)", AT(max_size)},
+    {"size_multiple", "as what a multiple of runs (--size-multiple)", AT(size_multiple)},
 };
 
 enum { PARAMETER_COUNT = sizeof parameters / sizeof parameters[0] };
@@ -267,6 +270,10 @@ static muster_status take(struct mst_job *job, const char *name, const char *val
         job->own.max_restarts = (uint32_t)strtoul(value, NULL, 10);
     } else if (strcmp(name, "join_wait") == 0) {
         job->own.join_wait_ms = strtoll(value, NULL, 10);
+    } else if (strncmp(name, "life/", 5) == 0) {
+        (void)pthread_mutex_lock(&job->lock);
+        mst_group_heard(job, (uint32_t)strtoul(name + 5, NULL, 10), value);
+        (void)pthread_mutex_unlock(&job->lock);
     } else if (strncmp(name, "avoid/", 6) == 0) {
         if (mst_rendezvous_names(name + 6, job->host)) {
             (void)snprintf(text, sizeof text,
@@ -275,8 +282,9 @@ static muster_status take(struct mst_job *job, const char *name, const char *val
             return refuse(err, text);
         }
     } else if (strcmp(name, "cause") == 0) {
-        (void)snprintf(text, sizeof text, "job '%s' has ended: %.600s", job->name,
-                       value + strcspn(value, " "));
+        value += strcspn(value, " ");
+        (void)snprintf(text, sizeof text, "job '%s' has ended: %.*s", job->name,
+                       (int)strcspn(value, "\n"), value); /* the next line is for programs */
         return refuse(err, text);
     }
     return MUSTER_OK;

@@ -49,6 +49,7 @@ static _Noreturn void keep(int line, pid_t *groups, unsigned most)
             (void)kill(-groups[i], SIGKILL);
         }
     }
+    free(groups);
     _exit(0);
 }
 

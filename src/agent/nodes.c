@@ -27,7 +27,8 @@ static bool several(const struct mst_job *job)
 
 static bool is_here(const struct mst_who *who)
 {
-    return who->state == MST_PRESENT || who->state == MST_SILENT || who->state == MST_JOINING;
+    return who->state == MST_PRESENT || who->state == MST_SILENT || who->state == MST_JOINING ||
+           who->state == MST_SPARE;
 }
 
 static void on_agent(struct mst_job *job, const struct mst_who *who)
@@ -61,39 +62,58 @@ static void on_member(void *ctx, const struct mst_who *who)
     (void)pthread_mutex_lock(&job->lock);
     if (who->role == MST_ROLE_AGENT) {
         on_agent(job, who);
-    } else if (who->role == MST_ROLE_RANK && who->index < job->options->size) {
+    } else if (who->role == MST_ROLE_RANK && who->index < mst_run_indices(job)) {
         on_rank(&job->nodes, who);
     }
     (void)pthread_mutex_unlock(&job->lock);
-    if (who->role == MST_ROLE_RANK) {
+    if (who->role == MST_ROLE_RANK || who->role == MST_ROLE_WORKER) {
         mst_place_member(job, who);
     }
 }
 
+/* "waits 2": in the group's life 2. */
 static void on_state(struct mst_job *job, const char *number, char *value)
 {
     unsigned long index = strtoul(number, NULL, 10);
+    struct mst_peer *peer = &job->nodes.peers[index];
 
     if (index >= job->options->nodes_max) {
         return;
     }
-    job->nodes.peers[index].state = MST_PEER_RUNS;
-    if (strcmp(value, "waits") == 0) {
-        job->nodes.peers[index].state = MST_PEER_WAITS;
-    } else if (strcmp(value, "done") == 0) {
-        job->nodes.peers[index].state = MST_PEER_DONE;
+    peer->life = (uint32_t)strtoul(value + strcspn(value, " "), NULL, 10);
+    peer->state = MST_PEER_RUNS;
+    if (strncmp(value, "waits", 5) == 0) {
+        peer->state = MST_PEER_WAITS;
+    } else if (strncmp(value, "done", 4) == 0) {
+        peer->state = MST_PEER_DONE;
     }
 }
 
-/* "DONE RUNS GONE", each 0 or 1. */
+/* "DONE RUNS GONE LIFE", the first three 0 or 1. */
 static void on_all(struct mst_nodes *nodes, const char *value)
 {
     char *rest;
 
     nodes->all_heard.done = strtoul(value, &rest, 10) != 0;
     nodes->all_heard.runs = strtoul(rest, &rest, 10) != 0;
-    nodes->all_heard.ender_gone = strtoul(rest, NULL, 10) != 0;
+    nodes->all_heard.ender_gone = strtoul(rest, &rest, 10) != 0;
+    nodes->all_heard.life = (uint32_t)strtoul(rest, NULL, 10);
     nodes->all_told = true;
+}
+
+/* "CODE TEXT", and the report's part in the next line. */
+static void take_cause(struct mst_nodes *nodes, char *value)
+{
+    char *rest;
+    size_t size;
+
+    nodes->cause_code = (int)strtol(value, &rest, 10);
+    rest += *rest == ' ';
+    size = strcspn(rest, "\n");
+    (void)snprintf(nodes->cause_text, sizeof nodes->cause_text, "%.*s", (int)size, rest);
+    (void)snprintf(nodes->cause_report, sizeof nodes->cause_report, "%s",
+                   rest[size] == '\n' ? rest + size + 1 : "");
+    nodes->cause_told = true;
 }
 
 static void take_key(struct mst_job *job, const char *name, char *value)
@@ -103,8 +123,12 @@ static void take_key(struct mst_job *job, const char *name, char *value)
 
     if (strcmp(name, "all") == 0) {
         on_all(nodes, value);
-    } else if (strcmp(name, "finished") == 0) {
-        nodes->some_finished = true;
+    } else if (strncmp(name, "finished/", 9) == 0) {
+        uint32_t lives = 1 + (uint32_t)strtoul(name + 9, NULL, 10);
+
+        nodes->lives_finished = lives > nodes->lives_finished ? lives : nodes->lives_finished;
+    } else if (strncmp(name, "life/", 5) == 0) {
+        mst_group_heard(job, (uint32_t)strtoul(name + 5, NULL, 10), value);
     } else if (strcmp(name, "restarts") == 0) {
         nodes->restarts_told = (uint32_t)strtoul(value, NULL, 10);
     } else if (strcmp(name, "end") == 0) {
@@ -112,17 +136,14 @@ static void take_key(struct mst_job *job, const char *name, char *value)
         nodes->end_signal = (int)strtol(rest, NULL, 10);
         nodes->end_told = true;
     } else if (strcmp(name, "cause") == 0) {
-        nodes->cause_code = (int)strtol(value, &rest, 10);
-        (void)snprintf(nodes->cause_text, sizeof nodes->cause_text, "%s",
-                       *rest == ' ' ? rest + 1 : rest);
-        nodes->cause_told = true;
+        take_cause(nodes, value);
     }
 }
 
 static void take_pair(struct mst_job *job, struct mst_slice name, struct mst_slice value,
                       void (*take)(struct mst_job *job, const char *name, char *value))
 {
-    char key[64], text[1024];
+    char key[64], text[MST_NOTE_MAX];
 
     if (name.size >= sizeof key || value.size >= sizeof text) {
         return; /* none of ours */
@@ -206,7 +227,7 @@ static void name_note(struct mst_note *note, const char *key)
 static struct mst_all look_at_all(const struct mst_job *job)
 {
     const struct mst_nodes *nodes = &job->nodes;
-    struct mst_all all = {0};
+    struct mst_all all = {.life = UINT32_MAX};
     uint32_t seen = 0;
     bool waits = false;
 
@@ -216,9 +237,13 @@ static struct mst_all look_at_all(const struct mst_job *job)
         seen += peer->seen;
         all.runs = all.runs || (peer->here && peer->state == MST_PEER_RUNS);
         waits = waits || (peer->here && peer->state == MST_PEER_WAITS);
+        if (peer->here && peer->life < all.life) {
+            all.life = peer->life;
+        }
     }
     all.done = nodes->listed && seen >= job->options->nodes_min && !all.runs && !waits;
     all.runs = all.runs || !nodes->listed;
+    all.life = nodes->listed && all.life != UINT32_MAX ? all.life : 0;
     all.ender_gone = nodes->listed && nodes->end_told &&
                      nodes->end_number < job->options->nodes_max &&
                      !nodes->peers[nodes->end_number].here;
@@ -229,7 +254,7 @@ static void say_all(struct mst_job *job)
 {
     struct mst_nodes *nodes = &job->nodes;
     struct mst_all all;
-    char value[16];
+    char value[32];
 
     if (!nodes->first || !several(job) || nodes->joining) {
         return;
@@ -237,10 +262,21 @@ static void say_all(struct mst_job *job)
     (void)pthread_mutex_lock(&job->lock);
     all = look_at_all(job);
     (void)pthread_mutex_unlock(&job->lock);
-    (void)snprintf(value, sizeof value, "%d %d %d", all.done, all.runs, all.ender_gone);
+    (void)snprintf(value, sizeof value, "%d %d %d %" PRIu32, all.done, all.runs, all.ender_gone,
+                   all.life);
     if (strcmp(value, nodes->all.value) != 0) {
         mst_session_write(&job->session, &nodes->all, value);
     }
+}
+
+void mst_nodes_begin_life(struct mst_job *job)
+{
+    struct mst_note *finished = &job->nodes.finished;
+
+    finished->value[0] = '\0';
+    finished->insert = true; /* once is enough, or each would be told of each */
+    (void)snprintf(finished->key, sizeof finished->key, MST_SESSION_KEYS "finished/%" PRIu32,
+                   job->group.life);
 }
 
 void mst_nodes_begin(struct mst_job *job)
@@ -249,6 +285,7 @@ void mst_nodes_begin(struct mst_job *job)
                                         .key = on_key,
                                         .key_gone = on_key_gone,
                                         .node_key = on_node_key,
+                                        .fault = mst_faults_heard,
                                         .reset = on_reset,
                                         .listed = on_listed,
                                         .turn = on_turn,
@@ -263,8 +300,6 @@ void mst_nodes_begin(struct mst_job *job)
     nodes->all.owned = true;
     nodes->restarts = (struct mst_counter){0};
     name_note(&nodes->restarts.note, "restarts");
-    name_note(&nodes->finished, "finished");
-    nodes->finished.insert = true; /* once is enough, or each would be told of each */
     name_note(&nodes->end, "end");
     nodes->end.insert = true;
     name_note(&nodes->cause, "cause");
@@ -273,12 +308,17 @@ void mst_nodes_begin(struct mst_job *job)
     nodes->listed = nodes->given_up = nodes->all_told = false;
     nodes->ranks_here_count = 0;
     memset(nodes->peers, 0, job->options->nodes_max * sizeof *nodes->peers);
-    memset(nodes->ranks_here, 0, job->options->size * sizeof *nodes->ranks_here);
+    memset(nodes->ranks_here, 0, mst_run_indices(job) * sizeof *nodes->ranks_here);
     for (uint32_t i = 0; i < job->place_count; i++) {
         job->places[i].index = nodes->number * job->place_count + i;
         job->places[i].asks = job->places[i].refused = false;
     }
+    job->group.claim = (struct mst_note){0};
+    mst_group_begin(job);
     (void)pthread_mutex_unlock(&job->lock);
+    nodes->finished = (struct mst_note){0};
+    mst_preempted_begin(job);
+    mst_nodes_begin_life(job);
     mst_session_watch(&job->session, &events, nodes->narrow ? nodes->number : MST_NODE_NONE);
     mst_nodes_state(job, MST_PEER_RUNS);
     say_all(job); /* before anybody else can join: who does not find it knows why */
@@ -287,9 +327,11 @@ void mst_nodes_begin(struct mst_job *job)
 void mst_nodes_state(struct mst_job *job, enum mst_peer_state state)
 {
     static const char *const words[] = {"runs", "waits", "done"};
+    char value[32];
 
-    if (several(job) && strcmp(job->nodes.state.value, words[state]) != 0) {
-        mst_session_write(&job->session, &job->nodes.state, words[state]);
+    (void)snprintf(value, sizeof value, "%s %" PRIu32, words[state], job->group.life);
+    if (several(job) && strcmp(job->nodes.state.value, value) != 0) {
+        mst_session_write(&job->session, &job->nodes.state, value);
     }
 }
 
@@ -311,7 +353,7 @@ void mst_nodes_ask_restart(struct mst_job *job, struct mst_place *place)
     if (several(job)) {
         place->asks = true;
         mst_session_ask(&job->session, &job->nodes.restarts);
-        if (!may && job->options->min_size != 0 && job->options->min_size < job->options->size) {
+        if (!may && mst_run_enough(job) != 0 && mst_run_enough(job) < mst_run_indices(job)) {
             widen(job); /* how many are left will be asked right after the answer */
         }
     } else {
@@ -376,12 +418,17 @@ bool mst_nodes_others_run(struct mst_job *job)
     return several(job) && all_of(job).runs;
 }
 
+bool mst_nodes_all_in_life(struct mst_job *job, uint32_t life)
+{
+    return !several(job) || all_of(job).life >= life;
+}
+
 bool mst_nodes_finished_elsewhere(struct mst_job *job)
 {
     bool finished;
 
     (void)pthread_mutex_lock(&job->lock);
-    finished = job->nodes.some_finished && several(job);
+    finished = job->nodes.lives_finished > job->group.life && several(job);
     (void)pthread_mutex_unlock(&job->lock);
     return finished;
 }
@@ -392,7 +439,7 @@ uint32_t mst_nodes_ranks_elsewhere(struct mst_job *job)
     uint32_t first = nodes->number * job->place_count, here = 0, all;
 
     (void)pthread_mutex_lock(&job->lock);
-    for (uint32_t i = first; i < job->options->size && i - first < job->place_count; i++) {
+    for (uint32_t i = first; i < mst_run_indices(job) && i - first < job->place_count; i++) {
         here += nodes->ranks_here[i];
     }
     all = nodes->ranks_here_count;
@@ -420,7 +467,7 @@ static bool done_everywhere(struct mst_job *job)
 static bool cause_is_told(struct mst_job *job)
 {
     struct mst_nodes *nodes = &job->nodes;
-    char text[900], value[1000];
+    char text[900], report[MST_NOTE_MAX - 1000], value[MST_NOTE_MAX];
     muster_status status;
 
     if (!mst_session_told(&job->session, &nodes->end, &status)) {
@@ -433,7 +480,8 @@ static bool cause_is_told(struct mst_job *job)
     if (nodes->cause.value[0] == '\0') {
         mst_output_drain(job->output); /* the last words of the one that failed are in it */
         mst_cause_text(job, text, sizeof text);
-        (void)snprintf(value, sizeof value, "%d %s", mst_cause_code(job), text);
+        mst_report_cause(job, report, sizeof report);
+        (void)snprintf(value, sizeof value, "%d %s\n%s", mst_cause_code(job), text, report);
         mst_session_write(&job->session, &nodes->cause, value);
     }
     return mst_session_told(&job->session, &nodes->cause, &status) || late(job);
@@ -576,12 +624,12 @@ static bool nobody_says(struct mst_job *job)
 /* Without those that are not started again, if all others were there. */
 static bool enough_may_be_left(const struct mst_job *job)
 {
-    uint32_t left = job->options->size - job->place_count;
+    uint32_t left = mst_run_indices(job) - job->place_count;
 
     for (uint32_t i = 0; i < job->place_count; i++) {
         left += job->places[i].state != MST_PLACE_GIVEN_UP && !job->places[i].refused;
     }
-    return left >= job->options->min_size;
+    return left >= mst_run_enough(job);
 }
 
 /* Those that are not started again. Whether enough are left is known by who knows all; where there
@@ -592,8 +640,8 @@ static void give_up_refused(struct mst_job *job)
     bool known;
 
     (void)pthread_mutex_lock(&job->lock);
-    known = job->options->min_size == 0 || (nodes->listed && !nodes->narrow) ||
-            !enough_may_be_left(job);
+    known =
+        mst_run_enough(job) == 0 || (nodes->listed && !nodes->narrow) || !enough_may_be_left(job);
     (void)pthread_mutex_unlock(&job->lock);
     for (uint32_t i = 0; i < job->place_count; i++) {
         struct mst_place *place = &job->places[i];
@@ -638,6 +686,7 @@ void mst_nodes_look(struct mst_job *job)
         mst_job_end(job, MST_ENDS_ELSEWHERE, number);
     }
     if (nodes->rejoins && !nodes->joining && job->ending == MST_GOES_ON && nothing_runs(job)) {
+        mst_announcer_reset(&job->preempted.announcer);
         mst_session_close(&job->session);
         mst_nodes_join(job, MUSTER_INDEX_ANY, FAREWELL_MS);
     }
@@ -688,7 +737,7 @@ bool mst_nodes_prepare(struct mst_job *job)
     struct mst_nodes *nodes = &job->nodes;
 
     nodes->peers = calloc(job->options->nodes_max, sizeof *nodes->peers);
-    nodes->ranks_here = calloc(job->options->size, sizeof *nodes->ranks_here);
+    nodes->ranks_here = calloc(mst_run_indices(job), sizeof *nodes->ranks_here);
     if (nodes->peers == NULL || nodes->ranks_here == NULL) {
         return false;
     }

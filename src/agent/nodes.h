@@ -8,14 +8,16 @@
  *   nproc, nodes_max, ...  what the run is, written by node 0 before anybody joins
  *   avoid/HOST             a host that is to be kept out
  *   all                    what the others must know of all nodes, as node 0 sees them
- *   restarts               how many processes and nodes were started again so far, by all
- *   finished               a rank that was in a generation has ended well
+ *   restarts               how many processes, nodes and groups were started again so far, by all
+ *   life/NUMBER            all ranks are started again, for the NUMBERth time, and why (group.h)
+ *   finished/LIFE          a rank that was in a generation has ended well in that life
  *   end                    the run ends: NUMBER of the node that decided it, signal for the ranks
- *   cause                  exit code, and the line that says why: what everybody's last line is
+ *   cause                  exit code, and the line that says why: what everybody's last line is;
+ *                          and on a line of its own what the reports say of it (report.h)
  *
  * and under "muster/run-node/", which node 0 alone follows:
  *
- *   NUMBER                 how far a node is: runs, waits, done
+ *   NUMBER                 how far a node is: runs, waits, done; and in which life it is
  *
  * These and `all` vanish with the agent that wrote them.
  *
@@ -39,6 +41,7 @@ struct mst_peer {
     bool seen; /* it was there once */
     bool here;
     enum mst_peer_state state;
+    uint32_t life; /* no process of an earlier one runs there */
 };
 
 /* What the others must know of all nodes that are there. */
@@ -46,10 +49,11 @@ struct mst_all {
     bool done;       /* as many as the run needs have come, and those that are there are done */
     bool runs;       /* some node has work */
     bool ender_gone; /* the node that decided the end is not there any more */
+    uint32_t life;   /* that all are in */
 };
 
 struct mst_nodes {
-    uint32_t number; /* of this node; its ranks are number * nproc and following */
+    uint32_t number; /* of this node; its places are number * (nproc + spares) and following */
     bool first;      /* it started the service */
     bool joining;    /* nothing runs yet, or any more; the session is another thread's */
     bool rejoins;    /* it was given up, and comes back as another */
@@ -76,19 +80,19 @@ struct mst_nodes {
 
     /* Written by the client's threads: under the run's lock. */
     struct mst_peer *peers; /* nodes_max */
-    bool *ranks_here;       /* size */
+    bool *ranks_here;       /* of mst_run_indices */
     uint32_t ranks_here_count;
     bool listed;   /* all that is there is known */
     bool all_told; /* and not taken back */
     struct mst_all all_heard;
-    bool some_finished;
-    bool given_up;          /* the service has decided this node's loss */
-    uint32_t restarts_told; /* of all nodes */
+    uint32_t lives_finished; /* 1 more than the last one in which a rank has ended well */
+    bool given_up;           /* the service has decided this node's loss */
+    uint32_t restarts_told;  /* of all nodes */
     bool end_told, cause_told;
     uint32_t end_number; /* the node that ended the run */
     int end_signal;      /* that the ranks get for it */
     int cause_code;
-    char cause_text[1024];
+    char cause_text[1024], cause_report[MST_NOTE_MAX];
 };
 
 struct mst_job;
@@ -136,6 +140,12 @@ void mst_nodes_ask_restart(struct mst_job *job, struct mst_place *place);
 /* How far this node is, for the others. */
 void mst_nodes_state(struct mst_job *job, enum mst_peer_state state);
 void mst_nodes_finished(struct mst_job *job);
+
+/* The processes of another life of the group begin. */
+void mst_nodes_begin_life(struct mst_job *job);
+
+/* Whether every node that is there is in this life, or a later one. */
+bool mst_nodes_all_in_life(struct mst_job *job, uint32_t life);
 
 /* Whether some other node has work, or has only joiners, or has ended well. Under no lock. */
 bool mst_nodes_others_run(struct mst_job *job);

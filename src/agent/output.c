@@ -20,12 +20,16 @@ struct mst_output_stream {
     struct mst_output_stream *next;
     int from; /* -1: at its end */
     int to;
+    int file;          /* -1: none */
+    bool shown;        /* its lines go to `to` */
     size_t label_size; /* 0: no labels */
     char label[LABEL_MAX];
     char last[MST_OUTPUT_LAST_MAX];
     char *line; /* the one that is not at its end yet */
     size_t line_size;
-    size_t owed; /* to be read before the output is drained */
+    size_t owed;        /* to be read before the output is drained */
+    char *tail;         /* a ring of MST_OUTPUT_TAIL_MAX; NULL: nothing was written so far */
+    uint64_t tail_size; /* of all that was ever in it */
 };
 
 struct mst_output {
@@ -35,7 +39,10 @@ struct mst_output {
     int bell;
     bool label, draining, stopping;
     struct mst_output_stream *streams;
+    void (*failed)(void *ctx, int error);
+    void *failed_ctx;
     /* Of the thread alone. */
+    bool failure_told;
     struct pollfd *polled;
     struct mst_output_stream **polled_streams;
     size_t polled_room;
@@ -100,10 +107,38 @@ static void keep_last(struct mst_output_stream *stream)
 static void line_ends(struct mst_output *output, struct mst_output_stream *stream)
 {
     keep_last(stream);
-    put(output, stream->label, stream->label_size);
-    put(output, stream->line, stream->line_size);
-    put(output, "\n", 1);
+    if (stream->shown) {
+        put(output, stream->label, stream->label_size);
+        put(output, stream->line, stream->line_size);
+        put(output, "\n", 1);
+    }
     stream->line_size = 0;
+}
+
+static void keep_tail(struct mst_output_stream *stream, const char *bytes, size_t size)
+{
+    const size_t room = MST_OUTPUT_TAIL_MAX;
+
+    if (stream->tail == NULL) { /* most processes say nothing, and all are kept */
+        stream->tail = malloc(room);
+    }
+    if (stream->tail == NULL) {
+        return;
+    }
+    if (size > room) {
+        stream->tail_size += size - room;
+        bytes += size - room;
+        size = room;
+    }
+    while (size > 0) {
+        size_t at = stream->tail_size % room;
+        size_t step = size < room - at ? size : room - at;
+
+        memcpy(stream->tail + at, bytes, step);
+        stream->tail_size += step;
+        bytes += step;
+        size -= step;
+    }
 }
 
 static void take(struct mst_output *output, struct mst_output_stream *stream, const char *bytes,
@@ -127,6 +162,42 @@ static void take(struct mst_output *output, struct mst_output_stream *stream, co
             line_ends(output, stream);
         }
     }
+}
+
+/* As much as the file takes; 0 on success, or the error number. */
+static int write_file(int fd, const char *bytes, size_t size, size_t *wrote_out)
+{
+    *wrote_out = 0;
+    while (*wrote_out < size) {
+        ssize_t wrote = write(fd, bytes + *wrote_out, size - *wrote_out);
+
+        if (wrote > 0) {
+            *wrote_out += (size_t)wrote;
+        } else if (wrote == 0 || errno != EINTR) {
+            return wrote == 0 ? ENOSPC : errno;
+        }
+    }
+    return 0;
+}
+
+/* Returns what the file took. With the lock held, which is given up while writing, as below. */
+static size_t feed_file(struct mst_output *output, struct mst_output_stream *stream, size_t size)
+{
+    size_t wrote;
+    int error;
+
+    (void)pthread_mutex_unlock(&output->lock);
+    error = write_file(stream->file, output->in, size, &wrote);
+    if (error != 0) {
+        (void)close(stream->file);
+        stream->file = -1; /* of this thread alone */
+        if (output->failed != NULL && !output->failure_told) {
+            output->failure_told = true;
+            output->failed(output->failed_ctx, error);
+        }
+    }
+    (void)pthread_mutex_lock(&output->lock);
+    return wrote;
 }
 
 /* With the lock held, which is given up while writing: a reader may take its time. */
@@ -153,7 +224,26 @@ static void stream_end(struct mst_output *output, struct mst_output_stream *stre
     stream->line = NULL;
     (void)close(stream->from);
     stream->from = -1;
+    if (stream->file >= 0) {
+        (void)close(stream->file);
+        stream->file = -1;
+    }
     stream->owed = 0;
+}
+
+/* What was read goes where it belongs; from the byte on that a file does not take, it is shown. */
+static void stream_take(struct mst_output *output, struct mst_output_stream *stream, size_t size)
+{
+    size_t filed = 0;
+
+    keep_tail(stream, output->in, size);
+    if (stream->file >= 0) {
+        filed = feed_file(output, stream, size);
+        take(output, stream, output->in, filed);
+        stream->shown = stream->shown || stream->file < 0;
+    }
+    take(output, stream, output->in + filed, size - filed);
+    write_out(output, stream->to);
 }
 
 /* Reads once, which does not block, and writes the whole lines at once, so that two ranks' lines
@@ -164,8 +254,7 @@ static void stream_read(struct mst_output *output, struct mst_output_stream *str
 
     if (got > 0) {
         stream->owed -= (size_t)got < stream->owed ? (size_t)got : stream->owed;
-        take(output, stream, output->in, (size_t)got);
-        write_out(output, stream->to);
+        stream_take(output, stream, (size_t)got);
     } else if (got == 0 || (errno != EINTR && errno != EAGAIN)) {
         stream_end(output, stream);
     }
@@ -284,6 +373,10 @@ static void output_release(struct mst_output *output)
         if (stream->from >= 0) {
             (void)close(stream->from);
         }
+        if (stream->file >= 0) {
+            (void)close(stream->file);
+        }
+        free(stream->tail);
         free(stream->line);
         free(stream);
     }
@@ -335,8 +428,15 @@ void mst_output_free(struct mst_output *output)
     output_release(output);
 }
 
-muster_status mst_output_add(struct mst_output *output, uint32_t index, int from, int to,
-                             struct mst_output_stream **out)
+void mst_output_on_failure(struct mst_output *output, void (*failed)(void *ctx, int error),
+                           void *ctx)
+{
+    output->failed = failed;
+    output->failed_ctx = ctx;
+}
+
+muster_status mst_output_add_file(struct mst_output *output, uint32_t index, int from, int to,
+                                  struct mst_output_file file, struct mst_output_stream **out)
 {
     struct mst_output_stream *stream = calloc(1, sizeof *stream);
 
@@ -346,10 +446,15 @@ muster_status mst_output_add(struct mst_output *output, uint32_t index, int from
     if (stream == NULL || stream->line == NULL) {
         free(stream);
         (void)close(from);
+        if (file.fd >= 0) {
+            (void)close(file.fd);
+        }
         return MUSTER_ENOMEM;
     }
     stream->from = from;
     stream->to = to;
+    stream->file = file.fd;
+    stream->shown = file.fd < 0 || file.tee;
     if (output->label && index != MST_OUTPUT_NO_LABEL) {
         stream->label_size =
             (size_t)snprintf(stream->label, sizeof stream->label, "[%u]: ", (unsigned)index);
@@ -363,12 +468,38 @@ muster_status mst_output_add(struct mst_output *output, uint32_t index, int from
     return MUSTER_OK;
 }
 
+muster_status mst_output_add(struct mst_output *output, uint32_t index, int from, int to,
+                             struct mst_output_stream **out)
+{
+    return mst_output_add_file(output, index, from, to, (struct mst_output_file){.fd = -1}, out);
+}
+
 void mst_output_last(struct mst_output *output, const struct mst_output_stream *stream,
                      char line[MST_OUTPUT_LAST_MAX])
 {
     (void)pthread_mutex_lock(&output->lock);
     memcpy(line, stream->last, sizeof stream->last);
     (void)pthread_mutex_unlock(&output->lock);
+}
+
+size_t mst_output_tail(struct mst_output *output, const struct mst_output_stream *stream,
+                       char tail[MST_OUTPUT_TAIL_MAX])
+{
+    size_t room = MST_OUTPUT_TAIL_MAX, size, cut = 0;
+
+    (void)pthread_mutex_lock(&output->lock);
+    size = stream->tail_size < room ? (size_t)stream->tail_size : room;
+    for (size_t i = 0; i < size; i++) {
+        tail[i] = stream->tail[(stream->tail_size - size + i) % room];
+    }
+    if (stream->tail_size > room) { /* what is left of a line is not its beginning */
+        const char *end = memchr(tail, '\n', size);
+
+        cut = end != NULL && (size_t)(end - tail) + 1 < size ? (size_t)(end - tail) + 1 : 0;
+    }
+    (void)pthread_mutex_unlock(&output->lock);
+    memmove(tail, tail + cut, size - cut);
+    return size - cut;
 }
 
 void mst_output_drain(struct mst_output *output)

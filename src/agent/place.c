@@ -9,9 +9,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/diagnose.h"
 #include "agent/job.h"
 #include "agent/rendezvous.h"
 #include "agent/spawn.h"
+#include "io/descriptors.h"
 
 #define OVERDUE_MS 5000
 
@@ -22,6 +24,7 @@ struct start {
     int out[2], error[2];
     int page_fd;
     struct mst_page *page;
+    struct mst_log log;
 };
 
 static void close_if(int fd)
@@ -44,6 +47,7 @@ static void start_undo(struct start *start)
     close_if(start->out[0]);
     close_if(start->error[0]);
     mst_page_unmap(start->page);
+    mst_logs_undo(&start->log);
 }
 
 /* 0, or the error number. */
@@ -51,7 +55,8 @@ static int start_prepare(struct start *start)
 {
     int error = 0;
 
-    *start = (struct start){.out = {-1, -1}, .error = {-1, -1}, .page_fd = -1};
+    *start = (struct start){
+        .out = {-1, -1}, .error = {-1, -1}, .page_fd = -1, .log = {.out = -1, .error = -1}};
     if (pipe2(start->out, O_CLOEXEC) != 0 || pipe2(start->error, O_CLOEXEC) != 0 ||
         mst_page_create(&start->page, &start->page_fd) != MUSTER_OK) {
         error = errno != 0 ? errno : ENOMEM;
@@ -61,9 +66,18 @@ static int start_prepare(struct start *start)
 }
 
 /* One line, and what `env` would end with. */
-static int start_failed(const struct mst_job *job, int error)
+static int start_failed(struct mst_place *place, int error)
 {
-    mst_say("%s: %s", job->options->arguments[0], strerror(error));
+    const struct mst_job *job = place->job;
+    char why[128];
+
+    place->start_error = error;
+    if (error == EMFILE) {
+        mst_descriptors_text(why, sizeof why);
+        mst_say("%s: %s", job->options->arguments[0], why);
+    } else {
+        mst_say("%s: %s", job->options->arguments[0], strerror(error));
+    }
     if (error == ENOENT || error == ENOTDIR) {
         return MST_EXIT_NOT_FOUND;
     }
@@ -82,11 +96,18 @@ static int start_spawn(struct mst_place *place, struct start *start, pid_t *pid_
                               .death_signal = SIGKILL,
                               .dump = job->options->dump};
 
-    if (!mst_variables_of(place, start->page_fd)) {
+    mst_logs_make(job, place->index, place->attempts, &start->log);
+    if (!mst_variables_of(place, start->page_fd, &start->log)) {
         return ENOMEM;
     }
     spawn.environment = job->environment.entries;
     return mst_spawn(&spawn, pid_out);
+}
+
+/* In this life of the group. */
+static bool has_run(const struct mst_place *place)
+{
+    return place->attempts > 0 && place->life == place->job->group.life;
 }
 
 /* The process runs; without memory for its output it is watched all the same. */
@@ -96,10 +117,15 @@ static bool adopt(struct mst_place *place, struct mst_process *process, const st
 
     process->index = place->index;
     process->attempt = place->attempts;
+    process->life = job->group.life;
+    process->again = has_run(place);
     process->rank = MST_RANK_NONE;
     process->page = start->page;
+    process->log = start->log;
+    process->log.out = process->log.error = -1;
     process->started_ns = mst_lib_now_ns();
     place->attempts++;
+    place->life = process->life;
     place->state = MST_PLACE_RUNS;
     mst_keeper_add(&job->keeper, process->pid);
     (void)pthread_mutex_lock(&job->lock);
@@ -107,10 +133,15 @@ static bool adopt(struct mst_place *place, struct mst_process *process, const st
     job->processes = process;
     place->process = process;
     (void)pthread_mutex_unlock(&job->lock);
-    return mst_output_add(job->output, place->index, start->out[0], STDOUT_FILENO, &process->out) ==
-               MUSTER_OK &&
-           mst_output_add(job->output, place->index, start->error[0], STDERR_FILENO,
-                          &process->error) == MUSTER_OK &&
+    mst_hung_watch(place);
+    return mst_output_add_file(
+               job->output, place->index, start->out[0], STDOUT_FILENO,
+               (struct mst_output_file){.fd = start->log.out, .tee = job->options->tee},
+               &process->out) == MUSTER_OK &&
+           mst_output_add_file(
+               job->output, place->index, start->error[0], STDERR_FILENO,
+               (struct mst_output_file){.fd = start->log.error, .tee = job->options->tee},
+               &process->error) == MUSTER_OK &&
            mst_death_add(job->death, place->slot, process->page) == MUSTER_OK;
 }
 
@@ -122,21 +153,21 @@ int mst_place_start(struct mst_place *place)
 
     if (error != 0) {
         free(process);
-        return start_failed(place->job, error);
+        return start_failed(place, error);
     }
     /* Of several nodes the ranks on the others know the first one only. */
-    if (!place->job->nodes.master_given &&
-        (place->attempts > 0 || place->job->nodes.master_port == 0)) {
+    if (!place->job->nodes.master_given && (has_run(place) || place->job->nodes.master_port == 0)) {
         place->job->nodes.master_port = mst_rendezvous_free_port("127.0.0.1");
     }
     error = start_spawn(place, &start, &process->pid);
     if (error != 0) {
         start_undo(&start);
         free(process);
-        return start_failed(place->job, error);
+        return start_failed(place, error);
     }
     start_close_child_ends(&start);
-    return adopt(place, process, &start) ? 0 : start_failed(place->job, ENOMEM);
+    place->start_error = 0;
+    return adopt(place, process, &start) ? 0 : start_failed(place, ENOMEM);
 }
 
 /* ---- what other threads tell ---- */
@@ -152,17 +183,39 @@ static void die(struct mst_process *process)
     }
 }
 
+/* With the lock held. The others go on before the process can be waited for, and are told why now
+ * or not at all. */
+static enum mst_cause cause_of(const struct mst_process *process, int *code_out)
+{
+    int status = process->status;
+
+    *code_out = 0;
+    if (process->verdict == MST_CAUSE_HARD_TIMEOUT) {
+        *code_out = process->ended_by;
+        return MST_CAUSE_HARD_TIMEOUT;
+    }
+    if (process->end != MST_PROCESS_GONE &&
+        !mst_diagnose_end((pid_t)mst_process_pid(process), &status)) {
+        return MST_CAUSE_GONE;
+    }
+    *code_out = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
+    return WIFSIGNALED(status) ? MST_CAUSE_SIGNAL : MST_CAUSE_EXIT;
+}
+
 void mst_place_told(void *ctx, uint64_t tag)
 {
     struct mst_job *job = ctx;
     struct mst_process *process;
+    enum mst_cause cause;
+    int code;
 
     (void)pthread_mutex_lock(&job->lock);
     process = job->places[tag].process; /* only the newest of a place is watched */
     process->told = true;
+    cause = cause_of(process, &code);
     die(process);
     (void)pthread_mutex_unlock(&job->lock);
-    mst_session_lost(&job->session, process, MST_CAUSE_GONE, 0);
+    mst_session_lost(&job->session, process, cause, code);
     (void)uv_async_send(&job->woken);
 }
 
@@ -172,9 +225,14 @@ static void member_of(struct mst_process *process, const struct mst_who *who)
         process->joined = true;
         process->rank = who->rank;
     }
+    if (who->role == MST_ROLE_WORKER) {
+        process->joined = true; /* it is in no generation, ever */
+    }
     if (who->state == MST_STATE_LOST && process->end == MST_PROCESS_RUNS &&
         (who->cause == MST_CAUSE_LEASE || who->cause == MST_CAUSE_EVICTED)) {
-        process->verdict = who->cause;
+        if (process->verdict == MST_CAUSE_NONE) {
+            process->verdict = who->cause;
+        }
         die(process);
     }
 }
@@ -206,7 +264,7 @@ static void on_overdue(uv_timer_t *timer)
     const struct mst_place *place = timer->data;
     char blocked[64];
 
-    mst_process_blocked(place->process, blocked, sizeof blocked);
+    mst_diagnose_blocked(place->process->pid, blocked, sizeof blocked);
     mst_say("#%" PRIu32 " is dead but not gone: blocked in %s", place->index, blocked);
 }
 
@@ -224,6 +282,7 @@ void mst_place_notice(struct mst_place *place)
     process->noticed = process->noticed || news;
     (void)pthread_mutex_unlock(&job->lock);
     if (news) {
+        mst_hung_forget(place);
         (void)uv_timer_start(&place->overdue, on_overdue, OVERDUE_MS, 0);
     }
 }
@@ -243,13 +302,20 @@ static void give_up(struct mst_place *place)
         return;
     }
     left += mst_nodes_ranks_elsewhere(job);
-    if (job->options->min_size != 0 && left >= job->options->min_size && job->uses_muster &&
-        job->service_lost == 0) {
+    if (mst_run_enough(job) != 0 && left >= mst_run_enough(job) && job->uses_muster &&
+        job->service_lost == 0 && !place->process->aborted) {
         mst_say("going on without #%" PRIu32 ": %" PRIu32 " are left, %" PRIu32 " are enough",
-                place->index, left, job->options->min_size);
+                place->index, left, mst_run_enough(job));
+        place->process->excused = job->options->spares != 0; /* one of them takes its place */
         return;
     }
     mst_job_end(job, MST_ENDS_FAILED, SIGTERM);
+}
+
+/* What others hold now and may give back. */
+static bool is_short(int error)
+{
+    return error == EMFILE || error == ENFILE || error == EAGAIN || error == ENOMEM;
 }
 
 static void on_again(uv_timer_t *timer)
@@ -257,7 +323,13 @@ static void on_again(uv_timer_t *timer)
     struct mst_place *place = timer->data;
     int code = mst_place_start(place);
 
-    if (code != 0) {
+    if (code != 0 && place->state != MST_PLACE_RUNS && is_short(place->start_error)) {
+        uint64_t delay_ms = mst_back_off_ms(place->early++);
+
+        mst_say("#%" PRIu32 " could not be started; trying again in %" PRIu64 " s", place->index,
+                delay_ms / 1000);
+        (void)uv_timer_start(timer, on_again, delay_ms, 0);
+    } else if (code != 0) {
         place->job->launch_code = code;
         if (place->state != MST_PLACE_RUNS) {
             give_up(place);
@@ -275,37 +347,39 @@ static uint64_t delay_ms_of(struct mst_place *place)
         place->early = 0;
         return 0;
     }
-    return place->process->attempt == 0 ? 0 : mst_back_off_ms(place->early++);
+    return place->process->again ? mst_back_off_ms(place->early++) : 0;
 }
 
-static void start_again(struct mst_place *place)
+static void start_again(struct mst_place *place, const char *name, const char *how)
 {
     struct mst_job *job = place->job;
     uint64_t delay_ms = delay_ms_of(place);
-    char name[64], how[128], when[32] = "";
+    char when[32] = "";
 
-    mst_process_name(place->process, name, sizeof name);
-    mst_process_how(place->process, how, sizeof how);
     if (delay_ms > 0) {
         (void)snprintf(when, sizeof when, " in %" PRIu64 " s", delay_ms / 1000);
     }
-    mst_say("%s %s; starting it again%s (%" PRIu32 " of %" PRIu32 ")", name, how, when,
-            job->restarts, job->options->max_restarts);
+    mst_say("%s %s; starting it again%s (%" PRIu32 " of %" PRIu32 ")%s", name, how, when,
+            job->restarts, job->options->max_restarts,
+            place->process->joined ? "; the others go on in their processes" : "");
     (void)uv_timer_start(&place->again, on_again, delay_ms, 0);
 }
 
 void mst_place_go_on(struct mst_place *place, bool may)
 {
     const struct mst_job *job = place->job;
+    char name[64], how[128];
 
-    if (place->state != MST_PLACE_WAITS) {
-        return; /* the run has ended meanwhile */
+    if (place->state != MST_PLACE_WAITS || job->group.ends) {
+        return; /* the run has ended meanwhile, or all are started */
     }
+    mst_process_name(place->process, name, sizeof name);
+    mst_process_how(place->process, how, sizeof how);
     if (may) {
-        start_again(place);
+        start_again(place, name, how);
     } else {
-        mst_say("#%" PRIu32 " is not started again: %" PRIu32 " of %" PRIu32 " restarts are used",
-                place->index, job->restarts, job->options->max_restarts);
+        mst_say("%s %s; it is not started again: %" PRIu32 " of %" PRIu32 " restarts are used",
+                name, how, job->restarts, job->options->max_restarts);
         give_up(place);
     }
 }
@@ -317,8 +391,14 @@ static void failed(struct mst_place *place)
     if (job->ending == MST_GOES_ON && job->nodes.rejoins) {
         place->process->excused = true;
         place->state = MST_PLACE_WAITS;
-    } else if (job->ending != MST_GOES_ON || job->service_lost != 0 || !job->uses_muster) {
-        give_up(place); /* nobody could take it in again */
+    } else if (job->ending != MST_GOES_ON || job->service_lost != 0 || !job->uses_muster ||
+               place->process->aborted) {
+        give_up(place); /* nobody could take it in again, or is to */
+    } else if (place->process->gave_up) {
+        place->state = MST_PLACE_WAITS;
+        mst_group_ask(job, place->process);
+    } else if (mst_group_begins(job)) {
+        place->state = MST_PLACE_WAITS; /* it is started with all others */
     } else {
         place->state = MST_PLACE_WAITS;
         mst_nodes_ask_restart(job, place);
@@ -326,9 +406,17 @@ static void failed(struct mst_place *place)
 }
 
 /* To the service: that it is dead, or, when the waiter told that already, how it died. Of who left
- * or closed it takes no notice. */
+ * or closed it takes no notice. How one that hung died is known as soon as that it did; of a rank
+ * behind a shell the status says nothing. */
 static void report(struct mst_job *job, struct mst_process *process, bool died)
 {
+    bool own = mst_process_pid(process) == (uint64_t)process->pid;
+
+    if (process->verdict == MST_CAUSE_HARD_TIMEOUT && !process->told) {
+        mst_session_lost(&job->session, process, MST_CAUSE_HARD_TIMEOUT,
+                         own && WIFSIGNALED(process->status) ? WTERMSIG(process->status)
+                                                             : process->ended_by);
+    }
     if (process->verdict != MST_CAUSE_NONE) {
         return;
     }
@@ -348,6 +436,15 @@ static void look_for_clients(struct mst_job *job)
     }
 }
 
+static void tell_leave(const struct mst_process *process)
+{
+    char name[64];
+
+    mst_process_name(process, name, sizeof name);
+    mst_say("%s left the job and ended with status %d; the others go on", name,
+            mst_process_code(process));
+}
+
 static void gone(struct mst_place *place)
 {
     struct mst_job *job = place->job;
@@ -355,23 +452,43 @@ static void gone(struct mst_place *place)
     bool died;
 
     (void)uv_timer_stop(&place->overdue);
+    mst_hung_forget(place);
     mst_death_remove(job->death, place->slot);
     died = mst_page_died(process->page);
+    mst_preempted_gone(job, process);
     (void)pthread_mutex_lock(&job->lock);
     mst_process_page_end(process);
     process->joined = process->joined || process->generation != 0;
     (void)pthread_mutex_unlock(&job->lock);
     look_for_clients(job);
     report(job, process, died);
-    if (mst_process_failed(process)) {
+    if (job->ending == MST_GOES_ON && job->group.ends) {
+        process->excused = true;
+        place->state = MST_PLACE_WAITS;
+    } else if (mst_process_failed(process)) {
         failed(place);
     } else {
         place->state = MST_PLACE_DONE;
         place->code = mst_process_code(process);
+        if (process->left && place->code != 0) {
+            tell_leave(process);
+        }
         if (process->joined) {
             mst_nodes_finished(job);
         }
     }
+}
+
+/* What we started may be a shell that waits for the rank. It heeds SIGTERM at once; the rank has
+ * its grace time all the same. */
+static bool lingers(const struct mst_job *job, const struct mst_process *process)
+{
+    bool has_time = process->verdict == MST_CAUSE_HARD_TIMEOUT && process->ended_by == SIGTERM &&
+                    process->end == MST_PROCESS_RUNS && job->ending == MST_GOES_ON;
+    pid_t rank = (pid_t)mst_process_pid(process);
+
+    return has_time && (mst_page_held(process->page) ||
+                        (rank != process->pid && getpgid(rank) == process->pid));
 }
 
 /* What it started goes with it. While it is a zombie its number cannot belong to anybody else. */
@@ -387,6 +504,11 @@ void mst_place_reap(struct mst_place *place)
         return;
     }
     (void)pthread_mutex_lock(&job->lock);
+    process->lingers = lingers(job, process);
+    if (process->lingers) {
+        (void)pthread_mutex_unlock(&job->lock);
+        return;
+    }
     if (process->end == MST_PROCESS_RUNS) {
         die(process);
     }

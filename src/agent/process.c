@@ -2,8 +2,6 @@
 #define _GNU_SOURCE
 #include "agent/process.h"
 
-#include <dirent.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -30,11 +28,61 @@ uint64_t mst_process_generation(const struct mst_process *process)
     return process->page != NULL ? atomic_load(&process->page->generation) : process->generation;
 }
 
+uint32_t mst_process_rank(const struct mst_process *process)
+{
+    uint32_t rank =
+        process->page != NULL ? atomic_load(&process->page->rank) : (uint32_t)MST_RANK_NONE;
+
+    return rank != MST_RANK_NONE ? rank : process->rank;
+}
+
+static bool outside(const struct mst_page *page)
+{
+    return atomic_load(&page->turn) % 8 == MST_PHASE_OUTSIDE;
+}
+
+bool mst_process_gave_up(const struct mst_process *process)
+{
+    const struct mst_page *page = process->page;
+
+    return page != NULL ? atomic_load(&page->runs_failed) != 0 && outside(page) : process->gave_up;
+}
+
+bool mst_process_returned(const struct mst_process *process)
+{
+    const struct mst_page *page = process->page;
+
+    return page != NULL ? atomic_load(&page->turn) != 0 && outside(page) : process->returned;
+}
+
+/* Without what it was that failed. The rank may have been killed while it wrote it. */
+static void take_failure(struct mst_process *process)
+{
+    static const char what[] = "run: ";
+    const char *from = process->page->failure;
+    char *text = process->failure;
+
+    from += strncmp(from, what, sizeof what - 1) == 0 ? sizeof what - 1 : 0;
+    (void)snprintf(text, sizeof process->failure, "%.*s",
+                   (int)(sizeof process->failure - sizeof what), from);
+    for (; *text != '\0'; text++) {
+        if ((unsigned char)*text < ' ') {
+            *text = ' ';
+        }
+    }
+}
+
 void mst_process_page_end(struct mst_process *process)
 {
     if (process->page != NULL) {
+        process->returned = mst_process_returned(process);
+        process->gave_up = mst_process_gave_up(process);
+        process->aborted = process->gave_up && atomic_load(&process->page->aborts) != 0;
+        process->left = atomic_load(&process->page->left) != 0;
+        take_failure(process);
         process->client_pid = atomic_load(&process->page->pid);
-        process->generation = atomic_load(&process->page->generation);
+        process->generation = mst_process_generation(process);
+        process->rank = mst_process_rank(process);
         mst_page_unmap(process->page);
         process->page = NULL;
     }
@@ -42,14 +90,20 @@ void mst_process_page_end(struct mst_process *process)
 
 bool mst_process_failed(const struct mst_process *process)
 {
-    return !WIFEXITED(process->status) ||
-           (WEXITSTATUS(process->status) != 0 && WEXITSTATUS(process->status) != MST_EXIT_AGAIN);
+    if (process->verdict == MST_CAUSE_HARD_TIMEOUT || !WIFEXITED(process->status)) {
+        return true;
+    }
+    return WEXITSTATUS(process->status) != 0 && WEXITSTATUS(process->status) != MST_EXIT_AGAIN &&
+           !process->left;
 }
 
 int mst_process_code(const struct mst_process *process)
 {
-    return WIFEXITED(process->status) ? WEXITSTATUS(process->status)
-                                      : 128 + WTERMSIG(process->status);
+    int code =
+        WIFEXITED(process->status) ? WEXITSTATUS(process->status) : 128 + WTERMSIG(process->status);
+
+    /* Whoever ends well because it is told to end has not done its work. */
+    return code == 0 && mst_process_failed(process) ? 128 + process->ended_by : code;
 }
 
 void mst_status_how(int status, char *text, size_t room)
@@ -68,6 +122,8 @@ void mst_process_how(const struct mst_process *process, char *text, size_t room)
         (void)snprintf(text, room, "was silent for longer than the lease and was killed");
     } else if (process->verdict == MST_CAUSE_EVICTED) {
         (void)snprintf(text, room, "did not come to the restart in time and was killed");
+    } else if (process->verdict == MST_CAUSE_HARD_TIMEOUT) {
+        (void)snprintf(text, room, "%s and was ended", process->hung);
     } else if (process->end != MST_PROCESS_GONE) {
         (void)snprintf(text, room, "is dead");
     } else {
@@ -77,53 +133,14 @@ void mst_process_how(const struct mst_process *process, char *text, size_t room)
 
 void mst_process_name(const struct mst_process *process, char *text, size_t room)
 {
-    if (process->rank == MST_RANK_NONE) {
+    uint32_t rank = mst_process_rank(process);
+
+    if (rank == MST_RANK_NONE) {
         (void)snprintf(text, room, "#%" PRIu32 " (pid %" PRIu64 ")", process->index,
                        mst_process_pid(process));
     } else {
-        (void)snprintf(text, room, "rank %" PRIu32 " (#%" PRIu32 ", pid %" PRIu64 ")",
-                       process->rank, process->index, mst_process_pid(process));
-    }
-}
-
-/* Empty where the thread waits for nothing. */
-static void wchan(pid_t pid, const char *thread, char *text, size_t room)
-{
-    char path[64];
-    int fd;
-    ssize_t got;
-
-    (void)snprintf(path, sizeof path, "/proc/%d/task/%.20s/wchan", (int)pid, thread);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    got = fd < 0 ? -1 : read(fd, text, room - 1);
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-    text[got > 0 ? got : 0] = '\0';
-    if (strcmp(text, "0") == 0) {
-        text[0] = '\0';
-    }
-}
-
-void mst_process_blocked(const struct mst_process *process, char *text, size_t room)
-{
-    char path[64];
-    DIR *threads;
-    const struct dirent *entry;
-
-    text[0] = '\0';
-    (void)snprintf(path, sizeof path, "/proc/%d/task", (int)process->pid);
-    threads = opendir(path);
-    while (threads != NULL && text[0] == '\0' && (entry = readdir(threads)) != NULL) {
-        if (entry->d_name[0] != '.') {
-            wchan(process->pid, entry->d_name, text, room);
-        }
-    }
-    if (threads != NULL) {
-        (void)closedir(threads);
-    }
-    if (text[0] == '\0') {
-        (void)snprintf(text, room, "a place the kernel does not name");
+        (void)snprintf(text, room, "rank %" PRIu32 " (#%" PRIu32 ", pid %" PRIu64 ")", rank,
+                       process->index, mst_process_pid(process));
     }
 }
 

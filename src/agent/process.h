@@ -8,6 +8,8 @@
 #include <sys/types.h>
 #include <time.h>
 
+#include "agent/logs.h"
+#include "agent/monitor.h"
 #include "agent/output.h"
 #include "io/page.h"
 #include "lib/internal.h"
@@ -33,22 +35,34 @@ struct mst_process {
     struct mst_process *older;
     uint32_t index;
     uint32_t attempt; /* 0: the first of its place */
+    uint32_t life;    /* of the whole group */
+    bool again;       /* its place had another one in that life */
     pid_t pid;
     struct mst_page *page; /* NULL: gone, and what it said is here: */
     uint64_t client_pid, generation;
+    bool gave_up, aborted, returned; /* as below */
+    bool left;                       /* it has left the job, so its status is its own affair */
+    char failure[256];
     struct mst_output_stream *out, *error;
+    struct mst_log log;
     uint64_t started_ns;
 
     /* Written by the waiter's and the client's threads too: under the run's lock. */
     enum mst_process_end end;
     bool told;              /* by the kernel, before it was gone */
     bool noticed;           /* by the main thread */
-    enum mst_cause verdict; /* LEASE, EVICTED: the service gave it up before it ended */
-    bool joined;            /* it was in a generation */
-    bool excused;           /* it was ended because its node was given up */
-    uint32_t rank;          /* in the last one */
+    bool lingers;           /* it is gone, and its rank uses its grace time; main thread */
+    enum mst_cause verdict; /* LEASE, EVICTED: the service gave it up before it ended;
+                               HARD_TIMEOUT: it was ended because it hung */
+    int ended_by;           /* then: the last signal it got */
+    char hung[96];          /* and why: "made no progress for 90.0 s" */
+    bool joined;            /* it was in a generation, or a worker of the job */
+    bool excused;           /* it was ended because its node was given up, or all begin anew */
+    uint32_t rank;          /* in the last one that was heard of: see below */
     struct timespec died;   /* when it was first known, on the wall clock... */
     uint64_t died_ns;       /* ...and on ours */
+
+    struct mst_watched watched; /* by the monitor, while it runs */
 
     int status;              /* as waitpid gives it, once gone */
     struct mst_word lost[2]; /* the death, and its status when that came later */
@@ -65,10 +79,21 @@ uint64_t mst_process_pid(const struct mst_process *process);
 /* The last generation it was in; 0: none. */
 uint64_t mst_process_generation(const struct mst_process *process);
 
+/* Its rank in that one. What the service tells comes later, and is all that is known of who is in
+ * none by its page: a client that restarts nothing does not say. MST_RANK_NONE: nothing is. */
+uint32_t mst_process_rank(const struct mst_process *process);
+
+/* Its last muster_restart_run ended with an error that is the same on all ranks, and it is in none
+ * any more: a process in its place would meet the same. `failure` says why once it is gone. */
+bool mst_process_gave_up(const struct mst_process *process);
+
+/* It was in muster_restart_run and is not any more. */
+bool mst_process_returned(const struct mst_process *process);
+
 /* Takes from the page what outlives it, and unmaps it. */
 void mst_process_page_end(struct mst_process *process);
 
-/* Whether it ended in a way that is a failure. */
+/* Whether it ended in a way that is a failure. A status of who has left is none. */
 bool mst_process_failed(const struct mst_process *process);
 
 /* What the shell would say of it: the status, or 128 and the signal. */
@@ -82,9 +107,6 @@ void mst_process_how(const struct mst_process *process, char *text, size_t room)
 
 /* "rank 2 (#2, pid 4242)"; the rank where it is known. */
 void mst_process_name(const struct mst_process *process, char *text, size_t room);
-
-/* Where a dead process that does not go is blocked, in the kernel's words. */
-void mst_process_blocked(const struct mst_process *process, char *text, size_t room);
 
 /* Sends a signal to the process and to all it started; a stopped one is made to run. Only while it
  * is not gone. */

@@ -13,11 +13,12 @@
 
 #include "agent/job.h"
 #include "agent/spawn.h"
+#include "io/descriptors.h"
 
 #define BACK_OFF_FIRST_MS 1000u
 #define BACK_OFF_MOST_MS 60000u
 #define OPEN_LIMIT_MS 10000
-#define PLACES_MAX 65536u          /* what --nproc allows */
+#define PLACES_MAX 131072u         /* what --nproc and --spares allow */
 #define SERVICE_SOON_NS 100000000u /* a service that dies in this time may do so again */
 #define SERVICE_SOON_MAX 3u        /* times in a row, before the next try waits */
 #define SAY_AGAIN_MS 500u          /* a service without room looks for some each second */
@@ -74,7 +75,14 @@ static int find_program(struct mst_job *job)
 
 static int no_memory(void)
 {
-    mst_say("out of memory");
+    char why[128];
+
+    if (mst_descriptors_left(MST_DESCRIPTORS_OF_A_LOOP)) {
+        mst_say("out of memory");
+    } else {
+        mst_descriptors_text(why, sizeof why);
+        mst_say("%s", why);
+    }
     return MST_EXIT_LAUNCHER;
 }
 
@@ -153,7 +161,18 @@ static void on_child(uv_signal_t *handle, int number)
         mst_place_reap(&job->places[i]);
     }
     mst_nodes_look(job);
+    mst_group_look(job);
     mst_job_look(job);
+}
+
+static bool some_linger(const struct mst_job *job)
+{
+    for (uint32_t i = 0; i < job->place_count; i++) {
+        if (job->places[i].process != NULL && job->places[i].process->lingers) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static void on_say_again(uv_timer_t *timer)
@@ -173,7 +192,13 @@ static void on_woken(uv_async_t *handle)
     for (uint32_t i = 0; i < job->place_count; i++) {
         mst_place_notice(&job->places[i]);
     }
+    if (some_linger(job)) { /* of these the kernel has told once */
+        on_child(&job->child, SIGCHLD);
+    }
     mst_nodes_look(job);
+    mst_preempted_look(job);
+    mst_faults_look(job); /* why, and then what is done about it */
+    mst_group_look(job);
     mst_job_look(job);
 }
 
@@ -189,6 +214,10 @@ static void stop(struct mst_job *job, int number)
                 job->name);
         mst_say_directly(job);
         mst_nodes_forget(job);
+        job->signal = number;
+        job->ending = MST_ENDS_SIGNAL;
+        mst_report_write(job, 128 + number);
+        mst_preempted_close(job);
         _exit(128 + number);
     }
     job->signal = number;
@@ -212,9 +241,11 @@ static void on_signal(uv_signal_t *handle, int number)
 {
     struct mst_job *job = handle->data;
 
-    if (number == SIGUSR1 || number == SIGUSR2) {
+    bool passed_on = number == SIGUSR1 || number == SIGUSR2;
+
+    if (passed_on && (job->closing || !mst_preempted_signal(job, number))) {
         pass_on(job, number);
-    } else if (!job->closing) {
+    } else if (!passed_on && !job->closing && !mst_preempted_signal(job, number)) {
         stop(job, number);
     }
 }
@@ -249,6 +280,7 @@ static bool start_loop(struct mst_job *job)
     (void)uv_timer_init(&job->loop, &job->joiners);
     (void)uv_timer_init(&job->loop, &job->service_again);
     (void)uv_timer_init(&job->loop, &job->say_again);
+    mst_hung_init(job);
     (void)uv_signal_init(&job->loop, &job->child);
     (void)uv_signal_start(&job->child, on_child, SIGCHLD);
     job->woken.data = job->grace.data = job->joiners.data = job->child.data = job;
@@ -315,6 +347,23 @@ static int start_service(struct mst_job *job)
     return code;
 }
 
+uint32_t mst_run_indices(const struct mst_job *job)
+{
+    uint32_t started = job->options->nodes_max * job->place_count;
+
+    return started > job->options->size ? started : job->options->size;
+}
+
+uint32_t mst_run_enough(const struct mst_job *job)
+{
+    const struct mst_run_options *options = job->options;
+
+    if (options->min_size != 0 || options->spares == 0) {
+        return options->min_size;
+    }
+    return options->size;
+}
+
 void mst_run_places(struct mst_job *job)
 {
     for (uint32_t i = 0; i < job->place_count && job->launch_code == 0; i++) {
@@ -339,6 +388,7 @@ static void run_all(struct mst_job *job)
         return;
     }
     mst_say_with_output(job);
+    mst_logs_begin(job);
     if (job->nodes.first) {
         mst_run_places(job);
     } else {
@@ -364,15 +414,17 @@ static void release(struct mst_job *job)
     }
     mst_environment_fini(&job->environment);
     mst_nodes_release(job);
+    mst_preempted_release(job);
     free(job->places);
     (void)pthread_mutex_destroy(&job->lock);
 }
 
 static bool prepare(struct mst_job *job)
 {
-    job->place_count = job->options->nproc;
+    job->place_count = job->options->nproc + job->options->spares;
     job->places = calloc(job->place_count, sizeof *job->places);
-    if (job->places != NULL && mst_output_new(&job->output, job->options->label) == MUSTER_OK &&
+    if (job->places != NULL && mst_descriptors_left(MST_DESCRIPTORS_OF_A_LOOP) &&
+        mst_output_new(&job->output, job->options->label) == MUSTER_OK &&
         mst_death_new(&job->death, mst_place_told, job, MST_DEATH_BEST) == MUSTER_OK &&
         start_loop(job) && mst_nodes_prepare(job)) {
         return true;
@@ -384,48 +436,72 @@ static bool prepare(struct mst_job *job)
 /* 0, or the exit code after one line. Nothing runs yet, and signals end us. */
 static int enter(struct mst_job *job)
 {
-    int code = find_program(job);
+    const struct mst_run_options *options = job->options;
+    int code;
 
-    if (code != 0) {
-        return code;
-    }
-    if (job->options->job != NULL) {
-        (void)snprintf(job->name, sizeof job->name, "%s", job->options->job);
+    if (options->job != NULL) {
+        (void)snprintf(job->name, sizeof job->name, "%s", options->job);
     } else {
         name_job(job);
     }
+    code = find_program(job);
+    if (code == 0) {
+        code = mst_logs_open(job);
+    }
+    if (code != 0) {
+        return code;
+    }
     if (!mst_keeper_start(&job->keeper,
-                          job->options->nproc != 0 ? job->options->nproc : PLACES_MAX)) {
+                          options->join == NULL ? options->nproc + options->spares : PLACES_MAX)) {
         mst_say("no keeper for the ranks: %s", strerror(errno));
         return MST_EXIT_LAUNCHER;
     }
     return mst_nodes_enter(job);
 }
 
+static int run_to_end(struct mst_job *job)
+{
+    if (!prepare(job)) {
+        job->launch_code = MST_EXIT_LAUNCHER;
+        return MST_EXIT_LAUNCHER;
+    }
+    job->launch_code = mst_preempted_open(job);
+    if (job->launch_code == 0) {
+        run_all(job);
+    }
+    mst_preempted_close(job);
+    mst_session_close(&job->session); /* its callbacks wake the loop */
+    mst_service_kill(&job->service);
+    mst_service_forget(&job->service);
+    mst_nodes_forget(job);
+    mst_preempted_settle(job);
+    end_loop(job); /* signals end us again: nothing is left that needs us, but a reader */
+    mst_preempted_settled(job);
+    mst_say_directly(job);
+    mst_cause_tell(job);
+    return mst_cause_code(job);
+}
+
 int mst_run(const struct mst_run_options *options)
 {
-    struct mst_job job = {
-        .own = *options, .service = {.http = options->http}, .nodes = {.secret_fd = -1}};
+    struct mst_job job = {.own = *options,
+                          .service = {.http = options->http, .record = options->record},
+                          .nodes = {.secret_fd = -1}};
     int code;
 
     job.options = &job.own;
     (void)pthread_mutex_init(&job.lock, NULL);
     (void)gethostname(job.host, sizeof job.host - 1);
-    code = enter(&job);
+    code = mst_report_open(&job);
     if (code == 0) {
-        code = MST_EXIT_LAUNCHER;
-        if (prepare(&job)) {
-            run_all(&job);
-            mst_session_close(&job.session); /* its callbacks wake the loop */
-            mst_service_kill(&job.service);
-            mst_service_forget(&job.service);
-            mst_nodes_forget(&job);
-            end_loop(&job); /* signals end us again: nothing is left that needs us, but a reader */
-            mst_say_directly(&job);
-            mst_cause_tell(&job);
-            code = mst_cause_code(&job);
-        }
+        code = enter(&job);
     }
+    job.launch_code = code;
+    if (code == 0) {
+        code = run_to_end(&job);
+    }
+    mst_preempted_requeue(&job, code); /* what it did is in the report, unless it ended us */
+    mst_report_write(&job, code);
     release(&job);
     return code;
 }

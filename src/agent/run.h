@@ -21,12 +21,17 @@ struct mst_run_options {
     const char *job;   /* NULL: a name is made from the program's and our pid */
     uint32_t nproc;    /* ranks to start on each node; 0: not given */
     uint32_t size;     /* of the job; 0: those of all nodes */
+    uint32_t spares;   /* processes on each node beyond nproc, which wait until one is lost */
     uint32_t min_size; /* 0: not given. When it is, the run goes on without ranks that cannot be
-                          started again, while this many are left */
+                          started again, while this many are left; without it, where there are
+                          spares, while there are enough for all ranks */
+    uint32_t max_size; /* that run at a time, and what a multiple of runs; 0: not given */
+    uint32_t size_multiple;
     int64_t join_wait_ms;
-    const char *grow;  /* "check", "fault", "off" */
-    const char *lease; /* as text for the service; NULL: its default */
-    const char *http;  /* where the service tells health and metrics; NULL or empty: nowhere */
+    const char *grow;   /* "check", "fault", "off" */
+    const char *lease;  /* as text for the service; NULL: its default */
+    const char *http;   /* where the service tells health and metrics; NULL or empty: nowhere */
+    const char *record; /* folder in which the service records; NULL or empty: none */
     uint32_t max_restarts;
     int64_t grace_ms;
 
@@ -41,7 +46,16 @@ struct mst_run_options {
     bool launched;                 /* by a launcher that starts the other nodes too */
     int64_t service_wait_ms;
 
+    const char *preempt_sources; /* NULL: the usual ones */
+    uint64_t preempt_signals;    /* bit s - 1: signal s is a notice */
+    int64_t preempt_period_ms, preempt_margin_ms, preempt_grace_ms;
+    bool requeue;             /* once all have saved the job is asked to be run again... */
+    const char *requeue_file; /* ...by this file; NULL: by Slurm */
+
     bool dump, label;
+    const char *log_dir;    /* NULL: the ranks' output goes to the terminal */
+    bool tee;               /* there it goes as well */
+    const char *report;     /* NULL: none is written */
     char *const *arguments; /* the program and what it is given; NULL at the end */
 };
 

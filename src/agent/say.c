@@ -11,6 +11,13 @@
 /* Where mst_say writes. */
 static int said_to = STDERR_FILENO;
 
+static char last[1024];
+
+const char *mst_said_last(void)
+{
+    return last;
+}
+
 void mst_say(const char *format, ...)
 {
     char line[4096] = "muster run: ";
@@ -24,6 +31,8 @@ void mst_say(const char *format, ...)
     if (length > 0) {
         size = size + (size_t)length < sizeof line - 2 ? size + (size_t)length : sizeof line - 2;
     }
+    (void)snprintf(last, sizeof last, "%.*s", (int)(size - strlen("muster run: ")),
+                   line + strlen("muster run: "));
     line[size] = '\n';
     (void)!write(said_to, line, size + 1); /* at once: the ranks write there too */
 }

@@ -46,7 +46,7 @@ static int spawn_with(struct mst_service *service, int ready, int input)
 {
     char name[] = "muster", serve[] = "serve", addr[] = "--addr", log[] = "--log-level=warn";
     char ready_fd[32], lease[sizeof service->lease + 8], parent[] = "--parent";
-    char http[256], job[sizeof service->job + 8];
+    char http[256], record[sizeof "--record=" + PATH_MAX], job[sizeof service->job + 8];
     char journal[] = "--journal", access[sizeof "--secret-file=" + PATH_MAX];
     char orphan[] = "--orphan-removes=journal", orphan_all[] = "--orphan-removes=secret";
     char *arguments[24] = {name,
@@ -56,17 +56,19 @@ static int spawn_with(struct mst_service *service, int ready, int input)
                            log,
                            journal,
                            service->journal,
-                           service->secret_made ? orphan_all : orphan};
-    unsigned count = 8;
+                           service->secret_made ? orphan_all : orphan,
+                           parent};
+    unsigned count = 9;
     int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC), error;
-    struct mst_spawn how = {.path = "/proc/self/exe",
-                            .arguments = arguments,
-                            .environment = environ,
-                            .input = input,
-                            .out = nowhere,
-                            .error = -1,
-                            .keep = {ready, service->secret_fd},
-                            .death_signal = input == 0 ? SIGTERM : 0};
+    struct mst_spawn how = {
+        .path = "/proc/self/exe",
+        .arguments = arguments,
+        .environment = environ,
+        .input = input,
+        .out = nowhere,
+        .error = -1,
+        .keep = {ready, service->secret_fd},
+    };
 
     if (nowhere < 0) {
         return errno;
@@ -78,7 +80,10 @@ static int spawn_with(struct mst_service *service, int ready, int input)
     /* Said also when it is nowhere: the environment may be that of another run's. */
     (void)snprintf(http, sizeof http, "--http=%s", service->http != NULL ? service->http : "");
     (void)snprintf(job, sizeof job, "--job=%s", service->job);
+    (void)snprintf(record, sizeof record, "--record=%s",
+                   service->record != NULL ? service->record : "");
     arguments[count++] = http;
+    arguments[count++] = record;
     arguments[count++] = job;
     if (service->lease[0] != '\0') {
         (void)snprintf(lease, sizeof lease, "--lease=%s", service->lease);
@@ -87,7 +92,6 @@ static int spawn_with(struct mst_service *service, int ready, int input)
     if (service->bound[0] != '\0') {
         arguments[count++] = addr;
         arguments[count++] = service->bound;
-        arguments[count++] = parent;
         arguments[count++] = access_of(service, access, sizeof access);
     }
     error = mst_spawn(&how, &service->pid);
@@ -95,14 +99,11 @@ static int spawn_with(struct mst_service *service, int ready, int input)
     return error;
 }
 
-/* The service of several nodes is not killed with us: while another node is there it goes on. */
+/* What it reads tells it to stop; that nothing more can come, that we were killed. */
 static int spawn(struct mst_service *service, int ready)
 {
     int ends[2], error;
 
-    if (service->bound[0] == '\0') {
-        return spawn_with(service, ready, 0);
-    }
     if (pipe2(ends, O_CLOEXEC) != 0) {
         return errno;
     }
@@ -192,7 +193,7 @@ muster_status mst_service_again(struct mst_service *service, struct muster_error
 void mst_service_stop(struct mst_service *service)
 {
     if (service->pid != 0) {
-        (void)kill(service->pid, SIGTERM);
+        (void)!write(service->line, "\n", 1); /* it may be gone */
     }
 }
 

@@ -25,8 +25,9 @@ struct mst_service {
     const char *secret; /* file; empty: none */
     bool secret_made;   /* for this run: it goes with it */
     int secret_fd;      /* instead; -1: none */
-    int line; /* what it reads until we are gone; then it goes on for the other nodes. 0: none */
+    int line;           /* what it reads: a word to stop, or the end if we are killed. 0: none */
     const char *http; /* set before the start: where it serves health and metrics. NULL: nowhere */
+    const char *record; /* the same: the folder it records in, each time anew. NULL: none */
 };
 
 /* Starts it and waits until it can be reached. On failure `err` is one line. */

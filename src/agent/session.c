@@ -2,6 +2,7 @@
 #include "agent/session.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define BOTH_KEYS "muster/run" /* how MST_SESSION_KEYS and MST_SESSION_NODE_KEYS begin */
@@ -27,6 +28,8 @@ static void on_item(const struct mst_session *session, const struct mst_item *it
 
     if (item->kind == MST_ITEM_MEMBER) {
         events->member(events->ctx, &item->who);
+    } else if (item->kind == MST_ITEM_FAULT) {
+        events->fault(events->ctx, item);
     } else if (item->kind == MST_ITEM_RESET) {
         events->reset(events->ctx);
     } else if (item->kind == MST_ITEM_KEY && cut(item->name, MST_SESSION_KEYS, &rest)) {
@@ -75,6 +78,7 @@ static void watch_on(struct mst_session *session)
 
     if (session->node == MST_NODE_NONE) {
         request.watch.prefix = mst_slice_text(BOTH_KEYS);
+        request.watch.kinds |= MST_WATCH_FAULTS;
     }
 
     session->watch = (struct mst_lib_post){.complete = on_watch, .ctx = session};
@@ -112,6 +116,8 @@ muster_status mst_session_open(struct mst_session *session, const struct mst_ses
     client_options.index = index;
     client_options.size_of_job = options->size;
     client_options.min_size = options->min_size;
+    client_options.max_size = options->max_size;
+    client_options.size_multiple = options->size_multiple;
     client_options.join_wait_ms = options->join_wait_ms;
     client_options.grow = grow_of(options->grow);
     status = mst_session_client(&session->client, target, &client_options, err);
@@ -184,6 +190,10 @@ static void post_word(struct mst_process *process, struct mst_word *word)
                                            .cause = word->cause,
                                            .code = word->code}};
 
+    if (word->cause == MST_CAUSE_HARD_TIMEOUT) {
+        request.lost.text = mst_slice_text(process->hung);
+    }
+
     word->refused = false;
     word->post = (struct mst_lib_post){.complete = on_lost, .ctx = word};
     (void)mst_lib_post(word->session->client, &request, UINT64_MAX, &word->post);
@@ -206,6 +216,47 @@ void mst_session_lost(struct mst_session *session, struct mst_process *process,
     mst_lib_unlock(session->client);
 }
 
+/* With the client's lock held. */
+static void on_stall_refused(void *ctx)
+{
+    struct mst_session *session = ctx;
+
+    session->refused = true;
+    if (session->events.turn) {
+        session->events.turn(session->events.ctx);
+    }
+}
+
+void mst_session_stalled(struct mst_session *session, const struct mst_process *process,
+                         uint64_t generation, const char *text)
+{
+    struct mst_stall *stall = &session->stall;
+
+    if (session->client == NULL) {
+        return;
+    }
+    mst_lib_lock(session->client);
+    stall->refused = on_stall_refused;
+    stall->ctx = session;
+    stall->pid = mst_process_pid(process);
+    stall->index = process->index;
+    mst_stall_set(stall, session->client, generation, text);
+    mst_lib_unlock(session->client);
+}
+
+bool mst_session_unheard(struct mst_session *session)
+{
+    bool unheard;
+
+    if (session->client == NULL) {
+        return false;
+    }
+    mst_lib_lock(session->client);
+    unheard = mst_stall_unheard(&session->stall);
+    mst_lib_unlock(session->client);
+    return unheard;
+}
+
 bool mst_session_refused(struct mst_session *session)
 {
     bool refused;
@@ -226,6 +277,7 @@ void mst_session_say_again(struct mst_session *session, struct mst_process *proc
     }
     mst_lib_lock(session->client);
     session->refused = false;
+    mst_stall_say(&session->stall, session->client);
     for (struct mst_process *process = processes; process != NULL; process = process->older) {
         for (unsigned i = 0; i < process->lost_count; i++) {
             if (process->lost[i].refused) {
@@ -277,15 +329,20 @@ static void on_counted(void *ctx, const struct mst_reply *reply)
 /* With the client's lock held. */
 static void post_note(struct mst_note *note)
 {
-    struct mst_write op = {.kind = note->insert ? MST_INSERT : MST_PUT,
-                           .owned = note->owned,
-                           .key = mst_slice_text(note->key),
-                           .value = mst_slice_text(note->value)};
-    struct mst_request request = {.command = MST_WRITE, .write = {.ops = &op, .count = 1}};
+    struct mst_write ops[2] = {{.kind = note->insert ? MST_INSERT : MST_PUT,
+                                .owned = note->owned,
+                                .key = mst_slice_text(note->key),
+                                .value = mst_slice_text(note->value)}};
+    struct mst_request request = {.command = MST_WRITE, .write = {.ops = ops, .count = 1}};
 
     if (note->counts) {
-        op.kind = MST_ADD;
-        op.delta = 1;
+        ops[0].kind = MST_ADD;
+        ops[0].delta = 1;
+    } else if (note->counts_too != NULL) { /* first: then who is told of the key knows the sum */
+        ops[1] = ops[0];
+        ops[0] = (struct mst_write){
+            .kind = MST_ADD, .key = mst_slice_text(note->counts_too), .delta = 1};
+        request.write.count = 2;
     }
     note->again = false;
     note->post =

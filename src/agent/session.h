@@ -7,6 +7,7 @@
 
 #include "agent/process.h"
 #include "agent/run.h"
+#include "agent/stall.h"
 
 /* The keys that the nodes of a run speak to each other with, and those that only node 0 hears. */
 #define MST_SESSION_KEYS "muster/run/"
@@ -18,6 +19,7 @@ struct mst_session_events {
     /* A key under MST_SESSION_KEYS, its name without that. */
     void (*key)(void *ctx, struct mst_slice name, struct mst_slice value);
     void (*key_gone)(void *ctx, struct mst_slice name);
+    void (*fault)(void *ctx, const struct mst_item *item);
     void (*node_key)(void *ctx, struct mst_slice name, struct mst_slice value);
     void (*reset)(void *ctx);  /* all there is comes again; what does not is gone */
     void (*listed)(void *ctx); /* that was all there is */
@@ -33,9 +35,12 @@ struct mst_session {
     uint32_t node;     /* whose members are watched; MST_NODE_NONE: everything is */
     struct mst_lib_post watch;
     bool widens;  /* what comes next of the watch is not heeded, and then it follows everything */
-    bool refused; /* a word about a death, for want of room */
+    bool refused; /* a word about a death or a hang, for want of room */
+    struct mst_stall stall;
     struct mst_note *notes; /* that were written */
 };
+
+#define MST_NOTE_MAX 4096u /* with its end */
 
 /* A key that is written without waiting; a later value takes the place of one under way. */
 struct mst_note {
@@ -46,9 +51,10 @@ struct mst_note {
     bool owed;            /* the service had no room for it just now */
     muster_status status; /* once told */
     bool insert, owned;
-    bool counts; /* it is that of a counter */
+    bool counts;            /* it is that of a counter */
+    const char *counts_too; /* a key to which 1 is added if this one is written; NULL: none */
     char key[64];
-    char value[1024];
+    char value[MST_NOTE_MAX];
 };
 
 /* A key that counts what all nodes may do so often only: each who adds 1 to it gets the sum. */
@@ -88,6 +94,14 @@ void mst_session_close(struct mst_session *session);
 /* The process is dead: the service decides its loss now. Does not wait. Thread: any. */
 void mst_session_lost(struct mst_session *session, struct mst_process *process,
                       enum mst_cause cause, int code);
+
+/* The process makes no progress: the service has the ranks of that generation interrupted. Does not
+ * wait. */
+void mst_session_stalled(struct mst_session *session, const struct mst_process *process,
+                         uint64_t generation, const char *text);
+
+/* Whether the service has not taken that word yet. */
+bool mst_session_unheard(struct mst_session *session);
 
 /* Whether the service has refused such a word because it has no room to keep it: it is to be said
  * again after a while. */

@@ -14,6 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "io/exec_signals.h"
+
 static int executable(const char *path)
 {
     struct stat status;
@@ -71,24 +73,6 @@ int mst_spawn_find(const char *program, char path[PATH_MAX])
 
 /* ---- in the child, between fork and exec: nothing but system calls ---- */
 
-/* Handlers of ours must not run in the child, and what we ignore is no business of the program;
- * what our own caller ignores (nohup) stays so. */
-static void child_signals(void)
-{
-    sigset_t none;
-
-    for (int number = 1; number < NSIG; number++) {
-        struct sigaction action;
-
-        if (sigaction(number, NULL, &action) == 0 &&
-            (action.sa_handler != SIG_IGN || number == SIGPIPE)) {
-            (void)signal(number, SIG_DFL);
-        }
-    }
-    (void)sigemptyset(&none);
-    (void)sigprocmask(SIG_SETMASK, &none, NULL);
-}
-
 /* One byte makes the kernel skip the dump. Zero would not where dumps are piped to a program. */
 static void child_no_dump(void)
 {
@@ -127,7 +111,7 @@ static _Noreturn void child_main(const struct mst_spawn *spawn, pid_t parent, in
         if (!spawn->dump) {
             child_no_dump();
         }
-        child_signals();
+        mst_exec_signals();
         (void)execve(spawn->path, spawn->arguments, spawn->environment);
     }
     error = errno;

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
-#include <errno.h>
+#include "cli/chaos.h"
+
 #include <inttypes.h>
-#include <limits.h>
+#include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "cli/commands.h"
 #include "cli/print.h"
-
-#define ANSWER_MS 10000
 
 static const struct mst_cli_flag flags[] = {
     {.letter = 's',
@@ -21,99 +20,186 @@ static const struct mst_cli_flag flags[] = {
              .standard_text = "9",
              .least = 1,
              .most = 64,
-             .help = "what the process gets"}},
+             .help = "kill: what the process gets"}},
+    {.row = {.unit = MST_UNIT_MS,
+             .name = "for",
+             .standard = -1,
+             .least = 1,
+             .most = MST_CHAOS_FOR_MS_MAX,
+             .help = "freeze, cut: end it after this long (else a frozen process stays so until it "
+                     "is found, and a cut lasts a moment)"}},
+    {.row = {.unit = MST_UNIT_COUNT,
+             .name = "seed",
+             .standard = -1,
+             .most = INT64_MAX,
+             .help = "random: decides when, how and whom (else one is drawn, and said)"}},
+    {.row = {.unit = MST_UNIT_TEXT,
+             .name = "rate",
+             .standard_text = "6/min",
+             .help = "random: strikes per min, s or h in the mean"}},
+    {.row = {.unit = MST_UNIT_TEXT,
+             .name = "kinds",
+             .standard_text = "kill,freeze,cut",
+             .help = "random: what may happen"}},
+    {.row = {.unit = MST_UNIT_COUNT,
+             .name = "count",
+             .standard = -1,
+             .least = 1,
+             .most = 1000000000,
+             .help = "random: end after so many strikes"}},
+    {.row = {.unit = MST_UNIT_MS,
+             .name = "during",
+             .standard = -1,
+             .least = 1,
+             .most = INT64_C(365) * 86400000,
+             .help = "random: end after this long (else with the job)"}},
 };
+
+/* Frozen until the time is over, it ends, or this command is to end. An exit code. */
+static int hold(const struct mst_target *target, struct mst_victim *victim, int64_t for_ms,
+                int signals)
+{
+    uint64_t began_ns = mst_strike_now_ns();
+    struct pollfd items[] = {{.fd = signals, .events = POLLIN},
+                             {.fd = victim->pidfd, .events = POLLIN}};
+    struct signalfd_siginfo info = {0};
+
+    (void)poll(items, 2, (int)for_ms);
+    mst_strike_thaw(target, victim, (mst_strike_now_ns() - began_ns) / 1000000);
+    if ((items[0].revents & POLLIN) != 0 &&
+        read(signals, &info, sizeof info) == (ssize_t)sizeof info) {
+        return 128 + (int)info.ssi_signo;
+    }
+    return mst_cli_finish_output(target->cli);
+}
+
+static int freeze(const struct mst_target *target, struct mst_victim *victim)
+{
+    int64_t for_ms = mst_cli_number(target->cli, "for");
+    int signals = for_ms > 0 ? mst_strike_catch_signals() : -1;
+    int code = mst_strike_freeze(target, victim, for_ms > 0 ? for_ms : 0);
+
+    return code == MST_CLI_OK && for_ms > 0 ? hold(target, victim, for_ms, signals) : code;
+}
 
 static const struct muster_member *find(const muster_members *members, int64_t index)
 {
     for (size_t i = 0; i < muster_members_count(members); i++) {
         const struct muster_member *member = muster_members_get(members, i);
 
-        if (member->role == MUSTER_ROLE_RANK && member->index == index) {
+        if (member->index == index && mst_strike_lives(member)) {
             return member;
         }
     }
     return NULL;
 }
 
-static bool lives(const struct muster_member *member)
+static int strike(const struct mst_target *target, enum mst_strike_kind kind,
+                  const struct muster_member *member)
 {
-    return member != NULL &&
-           (member->state == MUSTER_MEMBER_JOINING || member->state == MUSTER_MEMBER_PRESENT ||
-            member->state == MUSTER_MEMBER_SILENT);
+    struct mst_victim victim = mst_strike_victim(member);
+    int64_t for_ms = mst_cli_number(target->cli, "for");
+    char host[256] = "";
+
+    if (kind == MST_STRIKE_CUT) {
+        return mst_strike_cut(target, &victim, for_ms > 0 ? for_ms : 0);
+    }
+    if (!mst_strike_reaches(member)) {
+        (void)gethostname(host, sizeof host - 1);
+        return mst_cli_fail(target->cli, "#%" PRIu32 " of job '%s' runs on %s; this is %s",
+                            member->index, target->place.job, member->host, host);
+    }
+    return kind == MST_STRIKE_KILL
+               ? mst_strike_kill(target, &victim, (int)mst_cli_number(target->cli, "signal"))
+               : freeze(target, &victim);
 }
 
-static int strike(const struct mst_cli *cli, const char *job, const struct muster_member *member)
+static int strike_index(const struct mst_cli *cli, enum mst_strike_kind kind, int64_t index)
 {
-    int number = (int)mst_cli_number(cli, "signal");
-    char host[HOST_NAME_MAX + 1] = "", rank[32] = "";
-
-    (void)gethostname(host, sizeof host - 1);
-    if (strcmp(host, member->host) != 0) {
-        return mst_cli_fail(cli, "#%" PRIu32 " of job '%s' runs on %s; this is %s", member->index,
-                            job, member->host, host);
-    }
-    if (member->pid == 0 || member->pid > INT32_MAX || kill((pid_t)member->pid, number) != 0) {
-        return mst_cli_fail(cli, "#%" PRIu32 " of job '%s', pid %" PRIu64 ": %s", member->index,
-                            job, member->pid, strerror(errno));
-    }
-    if (member->rank != MUSTER_RANK_NONE) {
-        (void)snprintf(rank, sizeof rank, "rank %" PRIu32 ", ", member->rank);
-    }
-    mst_cli_put("signal %d (%s) sent to #%" PRIu32 " (%spid %" PRIu64 ") of job '%s'\n", number,
-                strsignal(number), member->index, rank, member->pid, job);
-    return mst_cli_finish_output(cli);
-}
-
-static int kill_index(const struct mst_cli *cli, int64_t index)
-{
-    struct mst_cli_place place;
+    struct mst_target target = {.cli = cli, .began_ns = mst_strike_now_ns()};
     struct muster_error err;
-    muster_client *client = NULL;
     muster_members *members = NULL;
     const struct muster_member *member;
-    int code = mst_cli_observe(cli, &client, &place);
+    int code = mst_cli_observe(cli, &target.client, &target.place);
 
     if (code != MST_CLI_OK) {
         return code;
     }
-    if (muster_member_list(client, ANSWER_MS, &members, &err) != MUSTER_OK) {
+    if (muster_member_list(target.client, MST_STRIKE_ANSWER_MS, &members, &err) != MUSTER_OK) {
         code = mst_cli_fail_with(cli, &err);
     } else {
         member = find(members, index);
-        code = lives(member)
-                   ? strike(cli, place.job, member)
-                   : mst_cli_fail(cli, "no #%" PRId64 " lives in job '%s'", index, place.job);
+        code = member ? strike(&target, kind, member)
+                      : mst_cli_fail(cli, "no #%" PRId64 " lives in job '%s'", index,
+                                     target.place.job);
     }
     muster_members_free(members);
-    muster_client_close(client);
+    muster_client_close(target.client);
     return code;
+}
+
+/* A flag that the word beside it does not take: nobody finds out later that it did nothing. */
+static const char *stray(const struct mst_cli *cli, const char *verb)
+{
+    static const struct {
+        const char *flag, *verbs;
+    } takes[] = {{"signal", "kill random"}, {"for", "freeze cut random"}, {"seed", "random"},
+                 {"rate", "random"},        {"kinds", "random"},          {"count", "random"},
+                 {"during", "random"}};
+
+    for (size_t i = 0; i < sizeof takes / sizeof takes[0]; i++) {
+        if (mst_cli_typed(cli, takes[i].flag) && !strstr(takes[i].verbs, verb)) {
+            return takes[i].flag;
+        }
+    }
+    return NULL;
 }
 
 static int run(struct mst_cli *cli)
 {
     static const struct mst_setting index_row = {
         .unit = MST_UNIT_INDEX, .name = "INDEX", .most = 1000000};
+    const char *verb = cli->argument_count > 0 ? cli->arguments[0] : "";
+    unsigned kind = 0;
+    bool random = strcmp(verb, "random") == 0;
+    const char *flag;
     char error[256];
     int64_t index;
 
-    if (cli->argument_count != 2 || strcmp(cli->arguments[0], "kill") != 0) {
-        return mst_cli_usage(cli, "usage: muster chaos kill INDEX");
+    while (kind < MST_STRIKE_KINDS && strcmp(verb, mst_strike_word(kind)) != 0) {
+        kind++;
+    }
+    if ((kind == MST_STRIKE_KINDS && !random) || cli->argument_count != (random ? 1 : 2)) {
+        return mst_cli_usage(cli, "usage: muster chaos kill|freeze|cut INDEX, or muster chaos "
+                                  "random");
+    }
+    flag = stray(cli, verb);
+    if (flag) {
+        return mst_cli_usage(cli, "--%s means nothing to 'chaos %s'", flag, verb);
+    }
+    if (random) {
+        return mst_cli_chaos_random(cli);
     }
     if (mst_setting_parse(&index_row, cli->arguments[1] + (cli->arguments[1][0] == '#'), &index,
                           error, sizeof error) != MUSTER_OK) {
         return mst_cli_usage(cli, "%s", error);
     }
-    return kill_index(cli, index);
+    return strike_index(cli, (enum mst_strike_kind)kind, index);
 }
 
 const struct mst_cli_command mst_cli_chaos = {
     .name = "chaos",
-    .arguments = "kill INDEX",
-    .summary = "kill a rank of a job, to see that the job survives it",
-    .example = "  muster chaos kill 2 -j train\n",
+    .arguments = "kill|freeze|cut INDEX, or random",
+    .summary = "kill, freeze or cut off ranks of a job, to see that it survives",
+    .details = "kill and freeze send a signal, so the rank must run on this machine. cut is done "
+               "by the service: it hangs up on the rank, wherever that runs, until the time is "
+               "over. random does this to living ranks again and again, until the job ends.",
+    .example = "  muster chaos kill 2 -j train\n"
+               "  muster chaos freeze 2 --for 5s\n"
+               "  muster chaos random --seed 7 --rate 6/min --kinds kill,cut --during 10m\n",
     .flags = flags,
     .flag_count = sizeof flags / sizeof flags[0],
     .finds_job = true,
+    .prints_json = true,
     .run = run,
 };

@@ -69,11 +69,17 @@ struct mst_cli {
 extern const struct mst_cli_command *const mst_cli_commands[];
 extern const size_t mst_cli_command_count;
 
+/* The command of that name, or NULL. */
+const struct mst_cli_command *mst_cli_find(const char *name);
+
 /* The value of a flag of this command. A name it does not have is a bug and aborts. */
 int64_t mst_cli_number(const struct mst_cli *cli, const char *name);
 const char *mst_cli_text(const struct mst_cli *cli, const char *name);
 bool mst_cli_given(const struct mst_cli *cli, const char *name);
 bool mst_cli_typed(const struct mst_cli *cli, const char *name); /* by a flag */
+
+/* The flags of a command with their defaults, and no arguments. */
+void mst_cli_take_rows(struct mst_cli *cli, const struct mst_cli_command *command);
 
 /* Parses. OK, or an exit code after one line on stderr; -1: the help was asked for. */
 int mst_cli_parse(struct mst_cli *cli, const struct mst_cli_command *command, char **argv);

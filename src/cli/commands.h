@@ -10,7 +10,12 @@ extern const struct mst_cli_command mst_cli_serve;
 extern const struct mst_cli_command mst_cli_status;
 extern const struct mst_cli_command mst_cli_key;
 extern const struct mst_cli_command mst_cli_barrier;
+extern const struct mst_cli_command mst_cli_round;
+extern const struct mst_cli_command mst_cli_preempt;
 extern const struct mst_cli_command mst_cli_chaos;
+extern const struct mst_cli_command mst_cli_replay;
 extern const struct mst_cli_command mst_cli_env;
+extern const struct mst_cli_command mst_cli_agent;
+extern const struct mst_cli_command mst_cli_completion;
 
 #endif

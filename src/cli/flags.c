@@ -149,10 +149,9 @@ static bool is_place(const char *name)
     return i < sizeof names / sizeof names[0];
 }
 
-static void add_rows(struct mst_cli *cli)
+void mst_cli_take_rows(struct mst_cli *cli, const struct mst_cli_command *command)
 {
-    const struct mst_cli_command *command = cli->command;
-
+    *cli = (struct mst_cli){.command = command};
     for (size_t i = 0; i < command->flag_count; i++) {
         add_row(cli, &command->flags[i].row, command->flags[i].letter);
     }
@@ -447,8 +446,7 @@ int mst_cli_parse(struct mst_cli *cli, const struct mst_cli_command *command, ch
     while (argv[count]) {
         count++;
     }
-    *cli = (struct mst_cli){.command = command};
-    add_rows(cli);
+    mst_cli_take_rows(cli, command);
     cli->arguments = calloc(count + 1, sizeof *cli->arguments);
     if (!cli->arguments) {
         return mst_cli_fail(cli, "out of memory");

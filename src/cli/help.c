@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/cli.h"
+#include "cli/help.h"
 
 #define LINE_COLUMNS 100
 #define HELP_COLUMN 38 /* where a flag's text begins */
@@ -23,10 +23,15 @@ struct group {
 
 static const struct group groups[] = {
     {.title = "ranks",
-     .names = "nproc nproc_per_node job size min_size join_wait grow max_restarts grace core label",
+     .names = "nproc nproc_per_node spares job size min_size max_size size_multiple join_wait grow "
+              "max_restarts grace core label log_dir tee report",
      .commands = MST_CLI_SCOPE(MST_SCOPE_RUN)},
     {.title = "several nodes",
      .names = "nnodes join node_rank listen avoid service_wait secret_file secret_fd insecure",
+     .commands = MST_CLI_SCOPE(MST_SCOPE_RUN)},
+    {.title = "preemption",
+     .names = "preempt_sources preempt_signals preempt_grace preempt_period preempt_margin requeue "
+              "requeue_file",
      .commands = MST_CLI_SCOPE(MST_SCOPE_RUN)},
     {.title = "flags", .commands = ANY},
     {.title = "where it listens, and who may connect",
@@ -45,12 +50,25 @@ static const struct group groups[] = {
 static const struct {
     const char *name, *word;
 } words[] = {
-    {"addr", "ADDRESS"},     {"avoid", "HOST,..."}, {"http", "HOST:PORT"},
-    {"job", "NAME"},         {"join", "HOST:PORT"}, {"journal", "FOLDER"},
-    {"listen", "HOST:PORT"}, {"nnodes", "N"},       {"secret_file", "FILE"},
+    {"preempt_sources", "NAME,..."},
+    {"preempt_signals", "NAME,..."},
+    {"addr", "ADDRESS"},
+    {"avoid", "HOST,..."},
+    {"http", "HOST:PORT"},
+    {"record", "DIR"},
+    {"job", "NAME"},
+    {"join", "HOST:PORT"},
+    {"journal", "FOLDER"},
+    {"listen", "HOST:PORT"},
+    {"nnodes", "N"},
+    {"secret_file", "FILE"},
+    {"log_dir", "FOLDER"},
+    {"report", "FILE"},
+    {"only", "JOB"},
+    {"requeue_file", "FILE"},
 };
 
-static const char *word_of(const struct mst_setting *row)
+const char *mst_cli_flag_word(const struct mst_setting *row)
 {
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (strcmp(words[i].name, row->name) == 0) {
@@ -114,10 +132,9 @@ static void put_details(const char *text)
     }
 }
 
-/* A flag as it is typed: rows have underscores. */
-static void type_name(const char *name, char *out, size_t room)
+void mst_cli_flag_name(const struct mst_setting *row, char *out, size_t room)
 {
-    (void)snprintf(out, room, "%s", name);
+    (void)snprintf(out, room, "%s", row->name);
     for (; *out; out++) {
         *out = (char)(*out == '_' ? '-' : *out);
     }
@@ -150,8 +167,7 @@ static void duration_text(int64_t ms, char *out, size_t room)
     (void)snprintf(out, room, "%lld%s", (long long)(ms / units[i].ms), units[i].unit);
 }
 
-/* Empty: there is none, or the text says it. */
-static void default_text(const struct mst_setting *row, char *out, size_t room)
+void mst_cli_flag_default(const struct mst_setting *row, char *out, size_t room)
 {
     char value[64] = "";
 
@@ -161,7 +177,7 @@ static void default_text(const struct mst_setting *row, char *out, size_t room)
         return;
     }
     if (row->unit == MST_UNIT_FLAG && row->standard != 0) {
-        type_name(row->name, value, sizeof value);
+        mst_cli_flag_name(row, value, sizeof value);
         (void)snprintf(out, room, "default on; --no-%s", value);
         return;
     }
@@ -177,34 +193,47 @@ static void default_text(const struct mst_setting *row, char *out, size_t room)
     }
 }
 
+void mst_cli_flag_help(const struct mst_setting *row, char *out, size_t room)
+{
+    char standard[96];
+
+    mst_cli_flag_default(row, standard, sizeof standard);
+    (void)snprintf(out, room, "%s%s%s%s", row->help, *standard ? " (" : "", standard,
+                   *standard ? ")" : "");
+}
+
+static void put_title(const char *title)
+{
+    mst_cli_put("\n%s:\n", title);
+}
+
 static void put_flag(const struct mst_cli_value *value)
 {
-    char name[64], flag[96], standard[96], help[384];
-    const char *word = word_of(value->row);
+    char name[64], flag[96], help[384];
+    const char *word = mst_cli_flag_word(value->row);
 
-    type_name(value->row->name, name, sizeof name);
+    mst_cli_flag_name(value->row, name, sizeof name);
     (void)snprintf(flag, sizeof flag, "  %c%c%c --%s%s%s", value->letter ? '-' : ' ',
                    value->letter ? value->letter : ' ', value->letter ? ',' : ' ', name,
                    *word ? " " : "", word);
-    default_text(value->row, standard, sizeof standard);
-    (void)snprintf(help, sizeof help, "%s%s%s%s", value->row->help, *standard ? " (" : "", standard,
-                   *standard ? ")" : "");
+    mst_cli_flag_help(value->row, help, sizeof help);
     mst_cli_put("%-*s  ", HELP_COLUMN - 2, flag);
     (void)put_wrapped(help, HELP_COLUMN);
 }
 
 /* The title comes before the first. */
-static void put_of_group(const struct mst_cli *cli, const struct group *group, size_t i,
-                         bool *titled)
+static void write_one(const struct mst_cli_writer *writer, const struct group *group,
+                      const struct mst_cli_value *value, bool *titled)
 {
     if (!*titled) {
-        mst_cli_put("\n%s:\n", group->title);
+        writer->title(group->title);
     }
     *titled = true;
-    put_flag(&cli->values[i]);
+    writer->flag(value);
 }
 
-static void put_named(const struct mst_cli *cli, const struct group *group)
+static void write_named(const struct mst_cli *cli, const struct mst_cli_writer *writer,
+                        const struct group *group)
 {
     bool titled = false;
 
@@ -215,30 +244,45 @@ static void put_named(const struct mst_cli *cli, const struct group *group)
             const char *row = cli->values[i].row->name;
 
             if (strlen(row) == size && strncmp(row, name, size) == 0) {
-                put_of_group(cli, group, i, &titled);
+                write_one(writer, group, &cli->values[i], &titled);
             }
         }
         name += size;
     }
 }
 
-static void put_scope(const struct mst_cli *cli, const struct group *group)
+static void write_scope(const struct mst_cli *cli, const struct mst_cli_writer *writer,
+                        const struct group *group)
 {
+    static const struct mst_setting help_row = {
+        .unit = MST_UNIT_FLAG, .name = "help", .help = "this text"};
+    static const struct mst_cli_value help = {.row = &help_row, .letter = 'h'};
     bool titled = false;
 
     for (size_t i = 0; i < cli->value_count; i++) {
         if (cli->values[i].row->scope == group->scope) {
-            put_of_group(cli, group, i, &titled);
+            write_one(writer, group, &cli->values[i], &titled);
         }
     }
     if (group->scope == 0) {
-        mst_cli_put("%s%-*s  this text\n", titled ? "" : "\nflags:\n", HELP_COLUMN - 2,
-                    "  -h, --help");
+        write_one(writer, group, &help, &titled);
+    }
+}
+
+void mst_cli_write_flags(const struct mst_cli *cli, const struct mst_cli_writer *writer)
+{
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
+        unsigned of = groups[i].commands;
+
+        if (of == ANY || of == cli->command->scopes || (of & cli->command->scopes) != 0) {
+            (groups[i].names ? write_named : write_scope)(cli, writer, &groups[i]);
+        }
     }
 }
 
 void mst_cli_help(const struct mst_cli *cli)
 {
+    static const struct mst_cli_writer writer = {.title = put_title, .flag = put_flag};
     const struct mst_cli_command *command = cli->command;
 
     mst_cli_put("usage: muster %s [flags]%s%s\n\n%s\n", command->name,
@@ -247,13 +291,7 @@ void mst_cli_help(const struct mst_cli *cli)
         mst_cli_put("\n");
         put_details(command->details);
     }
-    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
-        unsigned of = groups[i].commands;
-
-        if (of == ANY || of == command->scopes || (of & command->scopes) != 0) {
-            (groups[i].names ? put_named : put_scope)(cli, &groups[i]);
-        }
-    }
+    mst_cli_write_flags(cli, &writer);
     if (command->scopes != 0 || command->finds_job) {
         mst_cli_put("\nWhat is not under 'flags' can be set in the environment too: --some-name as "
                     "MUSTER_SOME_NAME.\n");
@@ -261,16 +299,28 @@ void mst_cli_help(const struct mst_cli *cli)
     mst_cli_put("\nexample:\n%s", command->example);
 }
 
+const char mst_cli_purpose[] =
+    "keeps a distributed job alive: who is here, who is lost, and on with the rest";
+
+const struct mst_cli_exit_code mst_cli_exit_codes[] = {
+    {MST_CLI_OK, "done"},
+    {MST_CLI_FAILED, "failed"},
+    {MST_CLI_USAGE, "wrong usage"},
+    {MST_CLI_DEADLINE, "a deadline passed"},
+    {0, NULL},
+};
+
 void mst_cli_help_all(void)
 {
-    mst_cli_put("usage: muster COMMAND [flags] [arguments]\n\n"
-                "keeps a distributed job alive: who is here, who is lost, and on with the rest\n\n"
-                "commands:\n");
+    mst_cli_put("usage: muster COMMAND [flags] [arguments]\n\n%s\n\ncommands:\n", mst_cli_purpose);
     for (size_t i = 0; i < mst_cli_command_count; i++) {
-        mst_cli_put("  %-9s %s\n", mst_cli_commands[i]->name, mst_cli_commands[i]->summary);
+        mst_cli_put("  %-10s  %s\n", mst_cli_commands[i]->name, mst_cli_commands[i]->summary);
     }
-    mst_cli_put(
-        "\n'muster COMMAND --help' says more. 'muster --version' prints the version.\n"
-        "Exit codes: 0 done, 1 failed, 2 wrong usage, 124 a deadline passed; 'muster run' has "
-        "more.\n");
+    mst_cli_put("\n'muster COMMAND --help' says more. 'muster --version' prints the version.\n"
+                "Exit codes: ");
+    for (size_t i = 0; mst_cli_exit_codes[i].text; i++) {
+        mst_cli_put("%s%d %s", i > 0 ? ", " : "", mst_cli_exit_codes[i].code,
+                    mst_cli_exit_codes[i].text);
+    }
+    mst_cli_put("; 'muster run' has more.\n");
 }

@@ -146,12 +146,13 @@ static void print_written(const struct job *job, const char *member, uint64_t nu
     }
 }
 
-static json_t *whole(const char *key, struct muster_slice value, uint64_t revision)
+static json_t *whole(const char *key, struct muster_slice value, uint64_t revision, uint64_t age_ms)
 {
     json_t *object = named(key);
 
     mst_cli_json_put(object, "value", mst_cli_json_bytes(value));
     mst_cli_json_put(object, "revision", json_integer((json_int_t)revision));
+    mst_cli_json_put(object, "age_ms", json_integer((json_int_t)age_ms));
     return object;
 }
 
@@ -169,7 +170,8 @@ static int get(struct job *job)
     bytes.data = muster_value_data(value);
     bytes.size = muster_value_size(value);
     if (job->json) {
-        mst_cli_json_print(whole(job->words[0], bytes, muster_value_revision(value)));
+        mst_cli_json_print(
+            whole(job->words[0], bytes, muster_value_revision(value), muster_value_age_ms(value)));
     } else {
         (void)fwrite(bytes.data, 1, bytes.size, stdout);
         if (!mst_cli_number(job->cli, "raw")) {
@@ -298,9 +300,9 @@ static int ls(struct job *job)
     }
     for (size_t i = 0; i < muster_keys_count(keys); i++) {
         if (list) {
-            (void)json_array_append_new(list,
-                                        whole(muster_keys_name(keys, i), muster_keys_value(keys, i),
-                                              muster_keys_revision(keys, i)));
+            (void)json_array_append_new(
+                list, whole(muster_keys_name(keys, i), muster_keys_value(keys, i),
+                            muster_keys_revision(keys, i), muster_keys_age_ms(keys, i)));
         } else {
             print_row(job, keys, i);
         }
@@ -347,7 +349,7 @@ static void print_event(const struct job *job, const struct muster_event *event)
     const char *key = event->key ? event->key : "";
 
     if (job->json) {
-        json_t *object = whole(key, event->value, event->revision);
+        json_t *object = whole(key, event->value, event->revision, event->age_ms);
 
         mst_cli_json_put(object, "event", json_string(event_name(event->type)));
         mst_cli_json_print(object);

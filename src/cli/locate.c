@@ -111,8 +111,9 @@ int mst_cli_locate(const struct mst_cli *cli, struct mst_cli_place *out)
 
 void mst_cli_forget_place(void)
 {
-    static const char *const names[] = {"MUSTER_INDEX",     "MUSTER_SIZE", "MUSTER_MIN_SIZE",
-                                        "MUSTER_JOIN_WAIT", "MUSTER_GROW", "MUSTER_PAGE_FD"};
+    static const char *const names[] = {
+        "MUSTER_INDEX", "MUSTER_SIZE",    "MUSTER_MIN_SIZE", "MUSTER_JOIN_WAIT",
+        "MUSTER_GROW",  "MUSTER_PAGE_FD", "MUSTER_MAX_SIZE", "MUSTER_SIZE_MULTIPLE"};
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         unsetenv(names[i]);

@@ -9,14 +9,16 @@
 
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "cli/help.h"
 
 #define PREFIX "MUSTER_"
 
 extern char **environ;
 
 const struct mst_cli_command *const mst_cli_commands[] = {
-    &mst_cli_run,     &mst_cli_serve, &mst_cli_status, &mst_cli_key,
-    &mst_cli_barrier, &mst_cli_chaos, &mst_cli_env,
+    &mst_cli_run,     &mst_cli_serve,      &mst_cli_status, &mst_cli_key,
+    &mst_cli_barrier, &mst_cli_round,      &mst_cli_chaos,  &mst_cli_replay,
+    &mst_cli_env,     &mst_cli_completion, &mst_cli_agent,  &mst_cli_preempt,
 };
 
 const size_t mst_cli_command_count = sizeof mst_cli_commands / sizeof mst_cli_commands[0];
@@ -24,14 +26,19 @@ const size_t mst_cli_command_count = sizeof mst_cli_commands / sizeof mst_cli_co
 /* The unknown variables that a command above this one has warned of already. */
 #define TOLD "MUSTER_UNKNOWN"
 
-/* Variables that are read and are no settings. */
-static const char *const known_variables[] = {"program",   "nproc_per_node", "runtime_dir",
-                                              "state_dir", "unknown",        NULL};
+const struct mst_cli_variable mst_cli_variables[] = {
+    {"program", "where the program `muster` is, for a library that starts it"},
+    {"nproc_per_node", "the same as MUSTER_NPROC, for those who know torchrun"},
+    {"runtime_dir", "the folder of the sockets by which commands find a job"},
+    {"state_dir", "the folder of the secrets that runs over several nodes make"},
+    {"unknown", "variables that were warned of already; set by muster itself"},
+    {NULL, NULL},
+};
 
 static bool known(const char *name)
 {
-    for (size_t i = 0; known_variables[i]; i++) {
-        if (strcmp(known_variables[i], name) == 0) {
+    for (size_t i = 0; mst_cli_variables[i].name; i++) {
+        if (strcmp(mst_cli_variables[i].name, name) == 0) {
             return true;
         }
     }
@@ -86,7 +93,7 @@ void mst_cli_warn_environment(void)
     }
 }
 
-static const struct mst_cli_command *find(const char *name)
+const struct mst_cli_command *mst_cli_find(const char *name)
 {
     for (size_t i = 0; i < mst_cli_command_count; i++) {
         if (strcmp(mst_cli_commands[i]->name, name) == 0) {
@@ -159,7 +166,10 @@ int main(int argc, char **argv)
         mst_cli_help_all();
         return MST_CLI_OK;
     }
-    command = find(argv[1]);
+    if (strcmp(argv[1], "--manual") == 0 && argc == 4) {
+        return mst_cli_manual(argv[2], argv[3]); /* the build calls it */
+    }
+    command = mst_cli_find(argv[1]);
     if (!command) {
         return unknown_command(argv[1]);
     }

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/announcer.h"
 #include "agent/launched.h"
 #include "agent/run.h"
 #include "cli/commands.h"
+#include "lib/preempt_signals.h"
 
 #define NODES_MAX 65536u
 #define SIZE_MAX_OF_JOB 1000000u
+#define GRACE_OF_NOTICE_MS 30000
 #define JOIN_WAIT_MS 30000 /* of an elastic run that does not say */
 
 static const struct mst_cli_flag flags[] = {
@@ -21,13 +25,23 @@ static const struct mst_cli_flag flags[] = {
              .unit = MST_UNIT_COUNT,
              .name = "size",
              .most = 1000000,
-             .help = "ranks of the job; without: as many as are started"}},
+             .help = "ranks of the job; without: as many as are started, but for spares"}},
     {.row = {.scope = MST_SCOPE_CLIENT,
              .unit = MST_UNIT_COUNT,
              .name = "min_size",
              .least = 1,
              .most = 1000000,
              .help = "go on without lost ranks while this many are left"}},
+    {.row = {.scope = MST_SCOPE_CLIENT,
+             .unit = MST_UNIT_COUNT,
+             .name = "max_size",
+             .most = 1000000,
+             .help = "ranks that run at most, the others are spares; without: size, if --spares"}},
+    {.row = {.scope = MST_SCOPE_CLIENT,
+             .unit = MST_UNIT_COUNT,
+             .name = "size_multiple",
+             .most = 1000000,
+             .help = "ranks run in multiples of it, the others are spares"}},
     {.row = {.scope = MST_SCOPE_CLIENT,
              .unit = MST_UNIT_MS,
              .name = "join_wait",
@@ -45,6 +59,19 @@ static const struct mst_cli_flag flags[] = {
              .least = 1,
              .most = 65536,
              .help = "the same as -n, for those who know torchrun"}},
+    {.row = {.scope = MST_SCOPE_CLIENT,
+             .unit = MST_UNIT_MS,
+             .name = "preempt_grace",
+             .standard = GRACE_OF_NOTICE_MS,
+             .standard_text = "30000",
+             .least = 1,
+             .most = 86400000,
+             .help = "from a notice to its deadline where none is known"}},
+    {.row = {.scope = MST_SCOPE_CLIENT,
+             .unit = MST_UNIT_TEXT,
+             .name = "preempt_signals",
+             .standard_text = "TERM",
+             .help = "signals that are notices for ranks that save on one, with commas"}},
     {.row = {.scope = MST_SCOPE_CLIENT,
              .unit = MST_UNIT_TEXT,
              .name = "secret_file",
@@ -127,6 +154,9 @@ static void settle(struct mst_run_options *options)
     options->nodes_max = options->nodes_max != 0 ? options->nodes_max : 1;
     nodes = options->nodes_max;
     options->size = options->size != 0 ? options->size : nodes * options->nproc;
+    if (options->spares != 0 && options->max_size == 0) {
+        options->max_size = options->size;
+    }
     if (options->nodes_min < nodes && options->min_size == 0) {
         options->min_size = options->nodes_min * options->nproc;
     }
@@ -161,10 +191,10 @@ static int check_nodes(const struct mst_cli *cli, const struct mst_run_options *
         return mst_cli_usage(cli, "--node-rank %d: --join says where node 0 is",
                              (int)options->node_rank);
     }
-    if ((uint64_t)options->nodes_max * options->nproc > SIZE_MAX_OF_JOB) {
-        return mst_cli_usage(cli, "%u nodes with %u ranks each are more than %u ranks",
-                             (unsigned)options->nodes_max, (unsigned)options->nproc,
-                             SIZE_MAX_OF_JOB);
+    if ((uint64_t)options->nodes_max * (options->nproc + options->spares) > SIZE_MAX_OF_JOB) {
+        return mst_cli_usage(cli, "%u nodes with %u processes each are more than %u processes",
+                             (unsigned)options->nodes_max,
+                             (unsigned)(options->nproc + options->spares), SIZE_MAX_OF_JOB);
     }
     if (options->nodes_max > 1 && options->size != options->nodes_max * options->nproc) {
         return mst_cli_usage(cli, "--size %u is not what %u nodes with %u ranks each make",
@@ -179,6 +209,9 @@ static int check(const struct mst_cli *cli, const struct mst_run_options *option
     if (cli->argument_count == 0) {
         return mst_cli_usage(cli, "which program? usage: muster run -n 4 -- PROGRAM ARGUMENTS");
     }
+    if (options->tee && options->log_dir == NULL) {
+        return mst_cli_usage(cli, "--tee: --log-dir says where the output goes besides");
+    }
     if (options->join == NULL && options->size < options->nproc) {
         return mst_cli_usage(cli, "--size %u is less than the %u ranks to be started",
                              (unsigned)options->size, (unsigned)options->nproc);
@@ -187,7 +220,43 @@ static int check(const struct mst_cli *cli, const struct mst_run_options *option
         return mst_cli_usage(cli, "--min-size %u is more than the %u ranks of the job",
                              (unsigned)options->min_size, (unsigned)options->size);
     }
+    if (options->join == NULL && options->max_size != 0 && options->max_size < options->size) {
+        return mst_cli_usage(cli, "--max-size %u is less than the %u ranks of the job",
+                             (unsigned)options->max_size, (unsigned)options->size);
+    }
     return check_nodes(cli, options);
+}
+
+/* What the ranks read as well is handed on to them. */
+static int take_notices(const struct mst_cli *cli, struct mst_run_options *options)
+{
+    const char *signals =
+        given(cli, "preempt_signals") ? mst_cli_text(cli, "preempt_signals") : "TERM";
+    struct muster_error err;
+    char why[512], grace[32];
+
+    options->preempt_sources = text_of(cli, "preempt_sources");
+    options->preempt_period_ms = mst_cli_number(cli, "preempt_period");
+    options->preempt_margin_ms = mst_cli_number(cli, "preempt_margin");
+    options->preempt_grace_ms = number(cli, "preempt_grace", GRACE_OF_NOTICE_MS);
+    options->requeue_file = text_of(cli, "requeue_file");
+    options->requeue = number(cli, "requeue", 0) != 0 || options->requeue_file != NULL;
+    if (mst_sources_check(mst_announcer_list(options->preempt_sources), why, sizeof why) !=
+        MUSTER_OK) {
+        return mst_cli_usage(cli, "%s", why);
+    }
+    if (mst_signals_read(&options->preempt_signals, signals, &err) != MUSTER_OK) {
+        return mst_cli_usage(cli, "%s", err.text);
+    }
+    (void)snprintf(grace, sizeof grace, "%lldms", (long long)options->preempt_grace_ms);
+    if ((mst_cli_typed(cli, "preempt_grace") && setenv("MUSTER_PREEMPT_GRACE", grace, 1) != 0) ||
+        (mst_cli_typed(cli, "preempt_signals") &&
+         setenv("MUSTER_PREEMPT_SIGNALS", signals, 1) != 0) ||
+        (mst_cli_typed(cli, "preempt_sources") &&
+         setenv("MUSTER_PREEMPT_SOURCES", mst_cli_text(cli, "preempt_sources"), 1) != 0)) {
+        return mst_cli_fail(cli, "out of memory");
+    }
+    return MST_CLI_OK;
 }
 
 static int run(struct mst_cli *cli)
@@ -198,11 +267,15 @@ static int run(struct mst_cli *cli)
         .job = given(cli, "job") ? mst_cli_text(cli, "job") : NULL,
         .nproc = (uint32_t)number(cli, "nproc_per_node", nproc),
         .size = (uint32_t)number(cli, "size", 0),
+        .spares = (uint32_t)number(cli, "spares", 0),
         .min_size = (uint32_t)number(cli, "min_size", 0),
+        .max_size = (uint32_t)number(cli, "max_size", 0),
+        .size_multiple = (uint32_t)number(cli, "size_multiple", 0),
         .join_wait_ms = number(cli, "join_wait", 0),
         .grow = grow_of(cli),
         .lease = lease,
         .http = given(cli, "http") ? mst_cli_text(cli, "http") : NULL,
+        .record = given(cli, "record") ? mst_cli_text(cli, "record") : NULL,
         .max_restarts = (uint32_t)mst_cli_number(cli, "max_restarts"),
         .grace_ms = mst_cli_number(cli, "grace"),
         .node_rank = number(cli, "node_rank", -1),
@@ -213,6 +286,9 @@ static int run(struct mst_cli *cli)
         .service_wait_ms = mst_cli_number(cli, "service_wait"),
         .dump = mst_cli_number(cli, "core") != 0,
         .label = mst_cli_number(cli, "label") != 0,
+        .log_dir = text_of(cli, "log_dir"),
+        .tee = number(cli, "tee", 0) != 0,
+        .report = text_of(cli, "report"),
         .arguments = cli->arguments,
     };
     const char *nodes = text_of(cli, "nnodes");
@@ -235,6 +311,9 @@ static int run(struct mst_cli *cli)
         settle(&options);
     }
     code = check(cli, &options);
+    if (code == MST_CLI_OK) {
+        code = take_notices(cli, &options);
+    }
     (void)snprintf(lease, sizeof lease, "%lldms", (long long)mst_cli_number(cli, "lease"));
     mst_cli_forget_place();
     return code == MST_CLI_OK ? mst_run(&options) : code;
@@ -255,12 +334,33 @@ const struct mst_cli_command mst_cli_run = {
         "SIGINT, SIGHUP and SIGQUIT reach all ranks and end the run within the grace time; SIGUSR1 "
         "and SIGUSR2 are passed on.\n"
         "\n"
+        "Where a rank has called muster_preempt_open, SIGTERM is a notice instead: all ranks of "
+        "the "
+        "job save the same step and end, and the run ends with 75. --preempt-sources says what "
+        "else "
+        "gives notice: signals, file=PATH, command=CMD, deadline=TIME, slurm. --requeue has a "
+        "Slurm "
+        "job run again once all have saved.\n"
+        "\n"
+        "While a rank is replaced the others go on in their processes. Where that was given up, or "
+        "too few were left, all ranks of all nodes are ended and started anew: one restart more.\n"
+        "\n"
+        "--spares K starts K processes more on each node. Of all, size run, whichever are ready "
+        "first, and the others wait until one is lost: also one of another node, and with "
+        "--nnodes MIN:MAX also for a node that has not come. With spares the run goes on while "
+        "there are size processes, or --min-size.\n"
+        "\n"
+        "--log-dir DIR takes the ranks' output off the terminal: DIR/JOB/INDEX/ATTEMPT/stdout.log "
+        "and stderr.log, for each process its own, byte for byte. --report FILE says in JSON how "
+        "the run ended.\n"
+        "\n"
         "Over several nodes: --nnodes on the first one, which prints the line to type on the "
         "others; under srun no flag at all.\n"
         "\n"
         "Exit codes: 0 all ranks ended well; the first failed rank's status, or 128 and its "
         "signal; "
-        "75 a rank saved its state and asks to be run again; 125 the launcher failed, 126 the "
+        "75 a rank, or all of them, saved and ask to be run again; 125 the launcher failed, 126 "
+        "the "
         "program cannot be executed, 127 it is not found.\n",
     .example = "  muster run -n 4 --max-restarts 5 -- ./train --steps 1000\n"
                "  srun -N4 --ntasks-per-node=1 muster run -n 2 -- ./train\n",

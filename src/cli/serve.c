@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cli/commands.h"
+#include "io/address.h"
 #include "io/journal_disk.h"
 #include "io/uv/service.h"
 #include "muster/client.h"
@@ -21,7 +22,8 @@ static const struct mst_cli_flag flags[] = {
              .name = "parent",
              .standard_text = "0",
              .most = 1,
-             .help = "stop when stdin ends: the service of one program or run"}},
+             .help = "stop when stdin says something or ends, and at no signal: the service of one "
+                     "program or run"}},
     {.row = {.unit = MST_UNIT_FLAG,
              .name = "until_idle",
              .standard_text = "0",
@@ -59,8 +61,8 @@ static const struct mst_cli_flag flags[] = {
              .name = "orphan_removes",
              .standard_text = "nothing",
              .choices = "nothing, journal, secret",
-             .help = "removed at the end if the process that started this one is gone by then: the "
-                     "journal's folder, or that and the secret's file"}},
+             .help = "removed at the end if --parent's stdin ended without a word: the journal's "
+                     "folder, or that and the secret's file"}},
     {.row = {.unit = MST_UNIT_CHOICE,
              .name = "log_level",
              .standard = MST_INFO,
@@ -128,27 +130,17 @@ static bool announce(const struct mst_cli *cli, const struct mst_uv_service *ser
     return true;
 }
 
-static bool speaks_tcp(const struct mst_uv_service_config *config)
-{
-    uint32_t i = 0;
-
-    while (i < config->address_count && strncmp(config->addresses[i], "unix:", 5) == 0) {
-        i++;
-    }
-    return i < config->address_count;
-}
-
 /* What the environment says of a secret is for those who need one: a program of its own that was
  * started with it gets a service on the user's socket. And --insecure there is a client's word: a
  * service is opened to everybody only by who types it. */
-static int take_access(const struct mst_cli *cli, struct mst_uv_service_config *config,
+static int take_access(const struct mst_cli *cli, bool tcp, struct mst_uv_service_config *config,
                        struct mst_secret *secret)
 {
     bool typed = mst_cli_typed(cli, "secret_file") || mst_cli_typed(cli, "secret_fd");
     int code = MST_CLI_OK;
 
     *secret = (struct mst_secret){.size = 0};
-    if (typed || speaks_tcp(config)) {
+    if (typed || tcp) {
         code = mst_cli_secret(cli, secret);
     }
     config->insecure = mst_cli_typed(cli, "insecure") && mst_cli_number(cli, "insecure") != 0;
@@ -224,11 +216,11 @@ enum { REMOVES_NOTHING, REMOVES_JOURNAL, REMOVES_SECRET };
 
 /* A run that was killed cannot clear up behind itself. While the sockets are still there nobody
  * takes what is removed for his own. */
-static void clear_up(const struct mst_cli *cli, pid_t parent)
+static void clear_up(const struct mst_cli *cli)
 {
     int64_t what = mst_cli_number(cli, "orphan_removes");
 
-    if (what == REMOVES_NOTHING || getppid() == parent) {
+    if (what == REMOVES_NOTHING) {
         return;
     }
     if (*mst_cli_text(cli, "journal")) {
@@ -244,10 +236,10 @@ static int serve(const struct mst_cli *cli, char *list, int ready)
     struct background background = {.ready = ready, .log = -1};
     const char *addresses[MST_UV_ADDRESSES_MAX + 1];
     struct mst_uv_service_config config = {.addresses = addresses};
+    bool tcp = mst_addresses_speak_tcp(list);
     struct mst_uv_service *service;
     struct mst_secret secret;
     struct muster_error err;
-    pid_t parent = getppid();
     muster_status status;
     int code;
 
@@ -255,7 +247,7 @@ static int serve(const struct mst_cli *cli, char *list, int ready)
     if (config.address_count == 0 || config.address_count > MST_UV_ADDRESSES_MAX) {
         return mst_cli_usage(cli, "--addr names 1 to %u addresses", MST_UV_ADDRESSES_MAX);
     }
-    code = take_access(cli, &config, &secret);
+    code = take_access(cli, tcp, &config, &secret);
     if (code != MST_CLI_OK) {
         return code;
     }
@@ -270,6 +262,7 @@ static int serve(const struct mst_cli *cli, char *list, int ready)
     }
     config.journal.path = *mst_cli_text(cli, "journal") ? mst_cli_text(cli, "journal") : NULL;
     config.journal.version = muster_version();
+    config.journal.record = *mst_cli_text(cli, "record") ? mst_cli_text(cli, "record") : NULL;
     config.journal.sync = mst_cli_number(cli, "sync") != 0;
     config.journal.go_on_when_full = mst_cli_number(cli, "journal_full") != 0;
     if (config.journal.sync && !config.journal.path) {
@@ -287,7 +280,9 @@ static int serve(const struct mst_cli *cli, char *list, int ready)
         if (code == MST_CLI_OK) {
             remove_log(&background);
         }
-        clear_up(cli, parent);
+        if (mst_uv_service_orphaned(service)) {
+            clear_up(cli);
+        }
     } else {
         code = MST_CLI_FAILED;
     }

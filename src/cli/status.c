@@ -8,6 +8,8 @@
 #include "cli/commands.h"
 #include "cli/nodes.h"
 #include "cli/print.h"
+#include "io/clusters.h"
+#include "io/preemption.h"
 #include "io/status_json.h"
 #include "lib/items.h"
 
@@ -31,6 +33,15 @@ static muster_status collect(struct picture *picture, enum mst_command command,
     return mst_lib_items_collect(picture->client, &request, ANSWER_MS, items, err, what);
 }
 
+static muster_status collect_keys(struct picture *picture, const char *prefix,
+                                  struct mst_items *items, const char *what,
+                                  struct muster_error *err)
+{
+    struct mst_request request = {.command = MST_LIST, .list = {.prefix = mst_slice_text(prefix)}};
+
+    return mst_lib_items_collect(picture->client, &request, ANSWER_MS, items, err, what);
+}
+
 static int gather(struct picture *picture)
 {
     struct mst_status *status = &picture->status;
@@ -45,7 +56,12 @@ static int gather(struct picture *picture)
     if (collect(picture, MST_JOBS, &status->jobs, "list the jobs", &err) != MUSTER_OK ||
         collect(picture, MST_MEMBERS, &status->members, "list the members", &err) != MUSTER_OK ||
         collect(picture, MST_ROUNDS, &status->rounds, "list the rounds", &err) != MUSTER_OK ||
-        collect(picture, MST_HOSTS, &status->hosts, "list the hosts", &err) != MUSTER_OK) {
+        collect(picture, MST_HOSTS, &status->hosts, "list the hosts", &err) != MUSTER_OK ||
+        collect(picture, MST_FAULTS, &status->faults, "list the faults", &err) != MUSTER_OK ||
+        collect_keys(picture, MST_PREEMPT_PREFIX, &status->preemption, "list the notices", &err) !=
+            MUSTER_OK ||
+        collect_keys(picture, MST_CLUSTER_STATUS_PREFIX, &status->clusters, "list the clusters",
+                     &err) != MUSTER_OK) {
         return mst_cli_fail_with(picture->cli, &err);
     }
     return MST_CLI_OK;
@@ -80,6 +96,22 @@ static void put_loss(const struct muster_member *member)
         break;
     case MUSTER_CAUSE_EVICTED:
         mst_cli_put("did not come to the seal in time");
+        break;
+    case MUSTER_CAUSE_HARD_TIMEOUT:
+        mst_cli_put("made no progress, ended by signal %d (%s)", member->code,
+                    strsignal(member->code));
+        break;
+    case MUSTER_CAUSE_SOFT_TIMEOUT:
+        mst_cli_put("made no progress");
+        break;
+    case MUSTER_CAUSE_UNHEALTHY:
+        mst_cli_put("failed its health check");
+        break;
+    case MUSTER_CAUSE_AGAIN:
+        mst_cli_put("asked for a restart");
+        break;
+    case MUSTER_CAUSE_ABORTED:
+        mst_cli_put("asked for the end");
         break;
     }
 }
@@ -206,28 +238,294 @@ static void print_other_jobs(const struct picture *picture)
     }
 }
 
+/* As the end of a sentence about a rank. */
+static void put_what(const struct muster_member *member)
+{
+    if (member->cause == MUSTER_CAUSE_LEFT) {
+        mst_cli_put("left");
+    } else if (member->cause == MUSTER_CAUSE_GONE) {
+        mst_cli_put("is gone, status unknown");
+    } else {
+        bool was = member->cause == MUSTER_CAUSE_SIGNAL || member->cause == MUSTER_CAUSE_LEASE;
+
+        mst_cli_put("%s", was ? "was " : "");
+        put_loss(member);
+    }
+}
+
+static void put_age(int64_t ms)
+{
+    const int64_t minute = 60;
+    int64_t seconds = ms / 1000;
+
+    if (seconds < 2 * minute) {
+        mst_cli_put("%lld s", (long long)seconds);
+    } else if (seconds < 2 * minute * minute) {
+        mst_cli_put("%lld min", (long long)(seconds / minute));
+    } else {
+        mst_cli_put("%lld h", (long long)(seconds / minute / minute));
+    }
+}
+
+static void put_text(const char *text)
+{
+    mst_cli_print_bytes((struct muster_slice){.data = text, .size = strlen(text)});
+}
+
+/* The text of a hang says what there is to say, and goes after the name. */
+static void put_fault(const struct mst_item *fault)
+{
+    struct muster_member member = mst_lib_member_of(fault);
+    bool ended = member.cause == MUSTER_CAUSE_HARD_TIMEOUT;
+
+    mst_cli_put("rank %u (#%u, node %s) ", member.rank, member.index, member.host);
+    if (*member.text && (ended || member.cause == MUSTER_CAUSE_SOFT_TIMEOUT)) {
+        put_text(member.text);
+        if (ended) {
+            mst_cli_put(", ended by signal %d (%s)", member.code, strsignal(member.code));
+        }
+        return;
+    }
+    put_what(&member);
+    if (*member.text && member.cause != MUSTER_CAUSE_AGAIN) {
+        mst_cli_put(": ");
+        put_text(member.text);
+    }
+}
+
+/* Why the generation began, and what has befallen it since. */
+static void print_restart(const struct mst_items *faults, uint64_t generation)
+{
+    const struct mst_item *before = faults->items;
+    size_t since = 0; /* the first of the present generation */
+
+    while (since < faults->count && faults->items[since].number < generation) {
+        since++;
+    }
+    if (since > 0) {
+        mst_cli_put("generation %" PRIu64 " since ", generation);
+        put_age(faults->number);
+        mst_cli_put(", after ");
+        put_fault(before);
+        mst_cli_put("\n");
+    }
+    if (since < faults->count) {
+        mst_cli_put("interrupted: ");
+        put_fault(&faults->items[since]);
+        mst_cli_put("\n");
+    }
+}
+
+/* ---- preemption ---- */
+
+/* The notices of a node are one line. */
+struct notices {
+    struct mst_preemption_notice last;
+    uint32_t lines, count; /* of the last line: for how many ranks */
+};
+
+static bool is_like(const struct notices *notices, const struct mst_preemption_notice *given)
+{
+    const struct mst_notice *a = &notices->last.notice, *b = &given->notice;
+    int64_t apart = notices->last.left_ms - given->left_ms;
+
+    return notices->count > 0 && b->index != MST_NOTICE_ALL && a->index != MST_NOTICE_ALL &&
+           a->level == b->level && apart < 1000 && apart > -1000 &&
+           strcmp(a->source, b->source) == 0 && strcmp(a->host, b->host) == 0 &&
+           strcmp(a->reason, b->reason) == 0;
+}
+
+/* What stands behind the names. */
+static void end_notice(const struct notices *notices)
+{
+    const struct mst_preemption_notice *given = &notices->last;
+    const struct mst_notice *notice = &given->notice;
+
+    if (notices->count == 0 || notices->lines > NAMES_SHOWN) {
+        return;
+    }
+    if (notices->count > NAMES_SHOWN) {
+        mst_cli_put(" and %u more", notices->count - NAMES_SHOWN);
+    }
+    mst_cli_put(": ");
+    put_text(notice->reason[0] != '\0' ? notice->reason : "no reason is given");
+    mst_cli_put(" (%s%s%s), ", notice->source[0] != '\0' ? notice->source : "by hand",
+                notice->host[0] != '\0' ? ", " : "", notice->host);
+    if (given->left_ms >= 0) {
+        mst_cli_put("%.1f s are left%s\n", (double)given->left_ms / 1000,
+                    notice->assumed ? ", as is assumed" : "");
+    } else {
+        mst_cli_put("its deadline passed %.1f s ago\n", (double)-given->left_ms / 1000);
+    }
+}
+
+static void print_notice(void *ctx, const struct mst_preemption_notice *given)
+{
+    const struct mst_notice *notice = &given->notice;
+    struct notices *notices = ctx;
+    bool like = is_like(notices, given);
+
+    if (!like) {
+        end_notice(notices);
+        notices->lines++;
+        notices->count = 0;
+        notices->last = *given;
+    }
+    notices->count++;
+    if (notices->lines > NAMES_SHOWN || notices->count > NAMES_SHOWN) {
+        return;
+    }
+    if (!like) {
+        mst_cli_put("%s for ", notice->level == MST_NOTICE_CERTAIN ? "notice" : "advisory notice");
+    }
+    if (notice->index == MST_NOTICE_ALL) {
+        mst_cli_put("the whole job");
+    } else {
+        mst_cli_put("%s#%u", like ? ", " : "", notice->index);
+    }
+}
+
+static void print_not_saved(void *ctx, uint32_t index, const struct mst_item *item)
+{
+    struct missing *missing = ctx;
+    struct muster_member member = mst_lib_member_of(item);
+
+    if (missing->count < NAMES_SHOWN) {
+        mst_cli_put("%srank %u (#%u, node %s)", missing->count == 0 ? "; not yet by " : ", ",
+                    member.rank, index, member.host);
+    }
+    missing->count++;
+}
+
+static void print_preemption(const struct mst_status *status)
+{
+    struct notices notices = {.count = 0};
+    struct missing missing = {.count = 0};
+    struct mst_preemption now;
+
+    mst_preemption_each_notice(status, print_notice, &notices);
+    end_notice(&notices);
+    if (notices.lines > NAMES_SHOWN) {
+        mst_cli_put("and %u more notices\n", notices.lines - NAMES_SHOWN);
+    }
+    mst_preemption_of(status, &now);
+    switch (now.state) {
+    case MST_PREEMPTION_NONE:
+        return;
+    case MST_PREEMPTION_AGREED:
+        mst_cli_put("agreed: all save step %" PRId64 "; saved by %u of %u", now.step, now.saved,
+                    now.of);
+        mst_preemption_each_missing(status, &now, print_not_saved, &missing);
+        if (missing.count > NAMES_SHOWN) {
+            mst_cli_put(" and %u more", missing.count - NAMES_SHOWN);
+        }
+        mst_cli_put("\n");
+        return;
+    case MST_PREEMPTION_AGAIN:
+        mst_cli_put("agreed: step %" PRId64 ", and now it is agreed anew\n", now.step);
+        return;
+    case MST_PREEMPTION_WITHDRAWN:
+        mst_cli_put("the notice was withdrawn: step %" PRId64 " was not saved for it\n", now.step);
+        return;
+    case MST_PREEMPTION_SAVED:
+        mst_cli_put("saved by all: step %" PRId64 " by %u of %u, in generation %" PRIu64 "\n",
+                    now.step, now.saved, now.of, now.generation);
+        return;
+    case MST_PREEMPTION_FAILED:
+        mst_cli_put("not saved by all: step %" PRId64 ", in generation %" PRIu64 "\n", now.step,
+                    now.generation);
+        return;
+    }
+}
+
+/* ---- clusters ---- */
+
+static void put_closure(const char *head, uint64_t closure, const char *function, uint64_t ms)
+{
+    mst_cli_put("  %s: closure %" PRIu64, head, closure);
+    if (*function) {
+        mst_cli_put(" (");
+        put_text(function);
+        mst_cli_put(")");
+    }
+    mst_cli_put(", for ");
+    put_age((int64_t)ms);
+}
+
+static void print_cluster(void *ctx, const struct mst_cluster_look *look)
+{
+    const struct mst_cluster_status *status = &look->status;
+
+    (void)ctx;
+    mst_cli_put("cluster %.*s: %" PRIu64 " queued, %" PRIu64 " in flight; %" PRIu64 " of %" PRIu64
+                " slots free, %" PRIu64 " of %" PRIu64 " workers here; %" PRIu64 ".%" PRIu64
+                " per second\n",
+                (int)look->name.size, (const char *)look->name.data, status->queued,
+                status->in_flight, status->slots_free, status->slots, status->present,
+                status->workers, status->rate / 1000, status->rate % 1000 / 100);
+    mst_cli_put("  ended: %" PRIu64 " with a value, %" PRIu64 " failed, %" PRIu64
+                " cancelled; %" PRIu64 " retried, %" PRIu64 " put back by a loss\n",
+                status->values, status->failures, status->cancelled, status->retried,
+                status->put_back);
+    if (status->oldest != 0) {
+        put_closure("waits longest", status->oldest, status->oldest_function, status->oldest_ms);
+        mst_cli_put(": %s\n", mst_cluster_wait_sentence(status->waits));
+    }
+    if (status->longest != 0) {
+        put_closure("runs longest", status->longest, status->longest_function, status->longest_ms);
+        mst_cli_put(", on worker #%" PRIu64 "\n", status->longest_worker);
+    }
+}
+
+static void print_head(const struct picture *picture, const struct mst_item *job)
+{
+    uint32_t spares = mst_status_spares(&picture->status);
+    uint32_t workers = mst_status_workers_only(&picture->status);
+
+    mst_cli_put("job %s: ", picture->place.job);
+    if (job->number == 0 && workers > 0) {
+        mst_cli_put("%u worker%s here\n", workers, workers == 1 ? "" : "s");
+        return;
+    }
+    if (job->number == 0) {
+        mst_cli_put("no generation yet, ");
+    } else {
+        mst_cli_put("generation %" PRIu64 ", ", job->number);
+    }
+    mst_cli_put("%u of %u here", job->arrived, job->expected);
+    if (spares > 0) {
+        mst_cli_put(", %u spare%s", spares, spares == 1 ? "" : "s");
+    }
+    mst_cli_put("\n");
+}
+
 static void print_text(const struct picture *picture)
 {
     const struct mst_items *members = &picture->status.members;
     const struct mst_items *rounds = &picture->status.rounds;
     const struct mst_item *found = mst_status_job(&picture->status);
     struct mst_item job = {.number = 0};
+    uint32_t helpers = 0;
 
     if (found) {
         job = *found;
     }
-    mst_cli_put("job %s: ", picture->place.job);
-    if (job.number == 0) {
-        mst_cli_put("no generation yet, ");
-    } else {
-        mst_cli_put("generation %" PRIu64 ", ", job.number);
-    }
-    mst_cli_put("%u of %u here\n", job.arrived, job.expected);
+    print_head(picture, &job);
     print_missing(&picture->status);
+    print_restart(&picture->status.faults, job.number);
+    print_preemption(&picture->status);
+    mst_clusters_each(&picture->status.clusters, print_cluster, NULL);
     for (size_t i = 0; i < members->count; i++) {
         struct muster_member member = mst_lib_member_of(&members->items[i]);
 
-        print_member(&member);
+        if (member.role == MUSTER_ROLE_AGENT && member.index >= MST_HELPERS_FROM) {
+            helpers += member.state != MUSTER_MEMBER_LOST && member.state != MUSTER_MEMBER_LEFT;
+        } else {
+            print_member(&member);
+        }
+    }
+    if (helpers > 0) {
+        mst_cli_put("  %u helper%s of single ranks\n", helpers, helpers == 1 ? "" : "s");
     }
     for (size_t i = 0; i < rounds->count; i++) {
         print_round(&rounds->items[i]);

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_AGENT_DIAGNOSE_H
+#define MST_AGENT_DIAGNOSE_H
+
+/* Where a thread of another process stands, and what one is dying of, from /proc. For people:
+ * nothing is decided by it. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* The processor time it has used, in steps of a clock tick. False: it cannot be looked at. */
+bool mst_diagnose_cpu(pid_t pid, uint64_t thread, uint64_t *cpu_ns_out);
+
+/* "running", "stopped by a signal", "frozen", "blocked in futex (sleeping)". It is running too when
+ * it used a tenth of the `wall_ns` (0: unknown) since it had used `cpu_ns`. */
+void mst_diagnose_thread(pid_t pid, uint64_t thread, uint64_t cpu_ns, uint64_t wall_ns, char *text,
+                         size_t room);
+
+/* What waitpid will say of a process that is on its way out: known before its memory is freed.
+ * False: it is not, or ends with 0, or cannot be looked at. */
+bool mst_diagnose_end(pid_t pid, int *status_out);
+
+/* Where a dead process that does not go is blocked, in the kernel's words. */
+void mst_diagnose_blocked(pid_t pid, char *text, size_t room);
+
+#endif

@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "agent/monitor.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "agent/diagnose.h"
+
+#define NS_PER_MS UINT64_C(1000000)
+#define LOOK_MS_MIN 5u
+#define LOOK_MS_MAX 500u /* while something is counted */
+#define LOOK_MS_IDLE 100u
+#define AGAIN_MS_MIN 5u /* SIGKILL */
+#define AGAIN_MS_MAX 500u
+#define GRACE_MS_MAX 3600000
+#define TEXT_MAX 384
+
+/* ---- looking ---- */
+
+/* The counters of the start come first: those of now are at least as many. */
+static struct mst_hang_sample sample_of(struct mst_page *page)
+{
+    struct mst_hang_sample sample = {
+        .turn = atomic_load(&page->turn),
+        .soft_ms = atomic_load(&page->soft_ms),
+        .hard_ms = atomic_load(&page->hard_ms),
+        .section_limit_ms = atomic_load(&page->section_limit_ms),
+        .from_start = atomic_load(&page->from_start) != 0,
+    };
+
+    sample.checks_start = atomic_load(&page->start_checks);
+    sample.pings_start = atomic_load(&page->start_pings);
+    sample.start_known = atomic_load(&page->start_turn) == sample.turn;
+    sample.told = atomic_load(&page->told);
+    sample.atomic = atomic_load(&page->atomic);
+    sample.section = atomic_load(&page->section);
+    sample.checks = atomic_load(&page->checks);
+    sample.pings = atomic_load(&page->pings);
+    return sample;
+}
+
+static pid_t pid_of(const struct mst_watched *one)
+{
+    uint64_t pid = atomic_load(&one->page->pid);
+
+    return pid != 0 ? (pid_t)pid : one->pid;
+}
+
+/* In the middle of a standstill the processor time is taken, so that at its end it can be told
+ * whether the thread used any. */
+static void look_at_cpu(struct mst_watched *one, uint64_t now_ns)
+{
+    const struct mst_hang_sample *page = &one->hang.last;
+    uint64_t sum = page->turn + page->checks + page->pings + page->atomic + page->section;
+    uint64_t soft_ns = page->soft_ms > 0 ? (uint64_t)page->soft_ms * NS_PER_MS : 0;
+    uint64_t pings, checks;
+
+    if (sum != one->moved_sum || one->moved_ns == 0) {
+        one->moved_sum = sum;
+        one->moved_ns = now_ns;
+        one->cpu_at_ns = 0;
+    } else if (one->cpu_at_ns == 0 && soft_ns != 0 && now_ns - one->moved_ns >= soft_ns / 4 &&
+               mst_hang_stands(&one->hang, &pings, &checks) &&
+               mst_diagnose_cpu(pid_of(one), atomic_load(&one->page->thread), &one->cpu_ns)) {
+        one->cpu_at_ns = now_ns;
+    }
+}
+
+static void look(const struct mst_monitor *monitor, struct mst_watched *one, uint64_t now_ns)
+{
+    uint64_t generation = atomic_load(&one->page->generation); /* first: it is written first */
+    struct mst_hang_sample sample = sample_of(one->page);
+
+    one->generation = generation;
+    if (monitor->held && monitor->looked_ns != 0) {
+        mst_hang_pause(&one->hang, now_ns - monitor->looked_ns);
+    }
+    one->found = mst_hang_look(&one->hang, now_ns, &sample);
+    look_at_cpu(one, now_ns);
+}
+
+/* ---- words ---- */
+
+static void tell_place(const struct mst_watched *one, uint64_t now_ns, char *text, size_t room)
+{
+    mst_diagnose_thread(pid_of(one), atomic_load(&one->page->thread), one->cpu_ns,
+                        one->cpu_at_ns != 0 ? now_ns - one->cpu_at_ns : 0, text, room);
+}
+
+static double seconds(uint64_t ms)
+{
+    return (double)ms / 1000;
+}
+
+static void section_name(const struct mst_watched *one, char name[32])
+{
+    memcpy(name, one->page->section_name, 32);
+    name[31] = '\0';
+    for (char *at = name; *at != '\0'; at++) {
+        if ((unsigned char)*at < ' ') {
+            *at = '?';
+        }
+    }
+}
+
+/* In what the ranks of a generation are compared: by pings as soon as one of them has pinged. */
+struct standing {
+    uint64_t least, most; /* of the others */
+    unsigned others;
+    bool by_pings;
+};
+
+static bool stands(const struct mst_watched *one, uint64_t generation, bool by_pings,
+                   uint64_t *count_out)
+{
+    uint64_t pings, checks;
+    bool known = mst_hang_stands(&one->hang, &pings, &checks) && one->generation == generation;
+
+    *count_out = by_pings ? pings : checks;
+    return known;
+}
+
+static struct standing standing_of(const struct mst_monitor *monitor, uint64_t generation,
+                                   const struct mst_watched *but)
+{
+    struct standing all = {.least = UINT64_MAX};
+    uint64_t count;
+
+    for (const struct mst_watched *one = monitor->first; one != NULL; one = one->next) {
+        all.by_pings = all.by_pings || (stands(one, generation, true, &count) && count != 0);
+    }
+    for (const struct mst_watched *one = monitor->first; one != NULL; one = one->next) {
+        if (one != but && stands(one, generation, all.by_pings, &count)) {
+            all.least = count < all.least ? count : all.least;
+            all.most = count > all.most ? count : all.most;
+            all.others++;
+        }
+    }
+    return all;
+}
+
+static void tell_count(const struct mst_watched *one, bool by_pings, char *text, size_t room)
+{
+    uint64_t pings, checks;
+    uint64_t count;
+
+    (void)mst_hang_stands(&one->hang, &pings, &checks);
+    count = by_pings ? pings : checks;
+    if (pings == 0 && checks == 0) {
+        (void)snprintf(text, room, "not one call of muster");
+    } else if (by_pings) {
+        (void)snprintf(text, room, "%" PRIu64 " ping%s", count, count == 1 ? "" : "s");
+    } else {
+        (void)snprintf(text, room, "%" PRIu64 " call%s of muster", count, count == 1 ? "" : "s");
+    }
+}
+
+static void tell_others(const struct standing *all, char *text, size_t room)
+{
+    text[0] = '\0';
+    if (all->others != 0 && all->least == all->most) {
+        (void)snprintf(text, room, ", other%s %" PRIu64, all->others == 1 ? "" : "s", all->least);
+    } else if (all->others != 0) {
+        (void)snprintf(text, room, ", others %" PRIu64 " to %" PRIu64, all->least, all->most);
+    }
+}
+
+/* Whose standstill it is: a slow one may move while the others wait for it. */
+static void tell_progress(const struct mst_monitor *monitor, const struct mst_watched *suspect,
+                          const struct mst_watched *stalled, uint64_t now_ns, char *text,
+                          size_t room)
+{
+    struct standing all = standing_of(monitor, suspect->generation, suspect);
+    uint64_t still_ms = (now_ns - suspect->moved_ns) / NS_PER_MS;
+    bool moves = suspect != stalled && still_ms < stalled->found.since_ms / 2;
+    char count[48], others[64], name[32], section[64] = "";
+
+    if (suspect->hang.last.section % 2 != 0) {
+        section_name(suspect, name);
+        (void)snprintf(section, sizeof section, "in the section %s, ", name);
+    }
+    tell_count(suspect, all.by_pings, count, sizeof count);
+    tell_others(&all, others, sizeof others);
+    if (suspect == stalled || moves) {
+        still_ms = stalled->found.since_ms;
+    }
+    (void)snprintf(text, room, "%smade no progress for %.1f s: %s%s in this attempt%s",
+                   moves ? "held up the others, which " : "", seconds(still_ms), section, count,
+                   others);
+}
+
+static void tell_soft(const struct mst_monitor *monitor, const struct mst_watched *suspect,
+                      const struct mst_watched *stalled, uint64_t now_ns, char *text, size_t room)
+{
+    char what[256], place[112], name[32];
+
+    if (stalled->found.reason == MST_HANG_SECTION) {
+        section_name(stalled, name);
+        (void)snprintf(what, sizeof what,
+                       "was in the section %s for longer than its limit of %.1f s", name,
+                       seconds((uint64_t)stalled->hang.last.section_limit_ms));
+    } else if (stalled->found.reason == MST_HANG_ATOMIC) {
+        (void)snprintf(what, sizeof what, "was in an atomic section for %.1f s",
+                       seconds(stalled->found.since_ms));
+    } else {
+        tell_progress(monitor, suspect, stalled, now_ns, what, sizeof what);
+    }
+    tell_place(suspect, now_ns, place, sizeof place);
+    (void)snprintf(text, room, "%s; %s", what, place);
+}
+
+void mst_monitor_why(const struct mst_hang_finding *hard, char *text, size_t room)
+{
+    double time_s = seconds(hard->since_ms);
+
+    switch (hard->reason) {
+    case MST_HANG_SECTION:
+        (void)snprintf(text, room, "was in a section for %.1f s", time_s);
+        return;
+    case MST_HANG_ATOMIC:
+        (void)snprintf(text, room, "was in an atomic section for %.1f s", time_s);
+        return;
+    case MST_HANG_TOLD:
+        (void)snprintf(text, room, "did not return within %.1f s after it was told to stop",
+                       time_s);
+        return;
+    case MST_HANG_AFTER:
+        (void)snprintf(text, room, "spent %.1f s in abort, finalize and health check", time_s);
+        return;
+    case MST_HANG_PROGRESS:
+        break;
+    }
+    (void)snprintf(text, room, "made no progress for %.1f s", time_s);
+}
+
+/* ---- soft ---- */
+
+/* The calls that are compared; who never called muster in the attempt stands below all. */
+static bool height_of(const struct mst_watched *one, const struct mst_watched *stalled,
+                      bool by_pings, uint64_t *height_out)
+{
+    uint64_t pings, checks;
+
+    if (!mst_hang_stands(&one->hang, &pings, &checks) || one->generation != stalled->generation) {
+        return false;
+    }
+    *height_out = by_pings ? pings : checks;
+    *height_out += pings != 0 || checks != 0;
+    return true;
+}
+
+/* The one that stands still, if nobody stands lower. */
+static struct mst_watched *suspect_of(const struct mst_monitor *monitor,
+                                      struct mst_watched *stalled)
+{
+    bool by_pings = standing_of(monitor, stalled->generation, NULL).by_pings;
+    struct mst_watched *suspect = stalled;
+    uint64_t least, height;
+
+    if (stalled->found.reason != MST_HANG_PROGRESS ||
+        !height_of(stalled, stalled, by_pings, &least)) {
+        return stalled;
+    }
+    for (struct mst_watched *one = monitor->first; one != NULL; one = one->next) {
+        if (height_of(one, stalled, by_pings, &height) &&
+            (height < least ||
+             (height == least && suspect != stalled && one->tag < suspect->tag))) {
+            suspect = one;
+            least = height;
+        }
+    }
+    return suspect;
+}
+
+static void act_soft(struct mst_monitor *monitor, struct mst_watched *stalled, uint64_t now_ns)
+{
+    struct mst_watched *suspect;
+    char text[TEXT_MAX];
+
+    if (stalled->generation == monitor->said_generation) {
+        return;
+    }
+    monitor->said_generation = stalled->generation;
+    suspect = suspect_of(monitor, stalled);
+    tell_soft(monitor, suspect, stalled, now_ns, text, sizeof text);
+    monitor->events.soft(monitor->events.ctx, suspect, suspect->generation, text);
+}
+
+/* ---- hard ---- */
+
+static void send_signal(struct mst_monitor *monitor, struct mst_watched *one, int number)
+{
+    one->ended_by = number;
+    if (monitor->events.send != NULL) {
+        monitor->events.send(monitor->events.ctx, one, number);
+    } else if (one->pidfd >= 0) {
+        (void)syscall(SYS_pidfd_send_signal, one->pidfd, number, NULL, 0);
+        (void)syscall(SYS_pidfd_send_signal, one->pidfd, SIGCONT, NULL, 0);
+    }
+}
+
+static void act_hard(struct mst_monitor *monitor, struct mst_watched *one, uint64_t now_ns)
+{
+    int64_t grace_ms = atomic_load(&one->page->grace_ms);
+    char text[TEXT_MAX], why[96], place[112];
+
+    mst_monitor_why(&one->found, why, sizeof why);
+    tell_place(one, now_ns, place, sizeof place);
+    (void)snprintf(text, sizeof text, "%s; %s", why, place);
+    one->hard = one->found;
+    if (!monitor->events.hard(monitor->events.ctx, one, text)) {
+        return;
+    }
+    grace_ms = grace_ms < 0 ? 0 : grace_ms;
+    grace_ms = grace_ms > GRACE_MS_MAX ? GRACE_MS_MAX : grace_ms;
+    one->signal_ns = now_ns + (uint64_t)grace_ms * NS_PER_MS;
+    one->again_ns = AGAIN_MS_MIN * NS_PER_MS;
+    send_signal(monitor, one, SIGTERM);
+}
+
+static void act_kill(struct mst_monitor *monitor, struct mst_watched *one, uint64_t now_ns)
+{
+    one->signal_ns = now_ns + one->again_ns;
+    if (one->again_ns < AGAIN_MS_MAX * NS_PER_MS) {
+        one->again_ns *= 2;
+    }
+    send_signal(monitor, one, SIGKILL);
+}
+
+/* ---- all of them ---- */
+
+static uint64_t next_look_ns(const struct mst_monitor *monitor, uint64_t now_ns)
+{
+    uint64_t next_ns = UINT64_MAX, least_ns = now_ns + LOOK_MS_MIN * NS_PER_MS;
+
+    if (monitor->first == NULL) {
+        return UINT64_MAX;
+    }
+    for (const struct mst_watched *one = monitor->first; one != NULL; one = one->next) {
+        uint64_t one_ns = one->signal_ns != 0 ? one->signal_ns : mst_hang_deadline_ns(&one->hang);
+
+        next_ns = one_ns < next_ns ? one_ns : next_ns;
+    }
+    if (next_ns == UINT64_MAX) {
+        return now_ns + LOOK_MS_IDLE * NS_PER_MS;
+    }
+    if (next_ns - now_ns > LOOK_MS_MAX * NS_PER_MS && next_ns > now_ns) {
+        return now_ns + LOOK_MS_MAX * NS_PER_MS;
+    }
+    return next_ns > least_ns ? next_ns : least_ns;
+}
+
+/* One of those that something is to be done about; events may have removed any. */
+static bool act_on_one(struct mst_monitor *monitor, uint64_t now_ns)
+{
+    for (struct mst_watched *one = monitor->first; one != NULL; one = one->next) {
+        enum mst_hang_verdict verdict = one->found.verdict;
+
+        if (one->signal_ns != 0 && one->signal_ns <= now_ns) {
+            act_kill(monitor, one, now_ns);
+            return true;
+        }
+        if (verdict == MST_HANG_SOFT) {
+            act_soft(monitor, one, now_ns);
+        } else if (verdict == MST_HANG_HARD) {
+            act_hard(monitor, one, now_ns);
+        }
+        if (verdict != MST_HANG_NONE) {
+            one->found.verdict = MST_HANG_NONE;
+            return true;
+        }
+    }
+    return false;
+}
+
+uint64_t mst_monitor_look(struct mst_monitor *monitor, uint64_t now_ns)
+{
+    for (struct mst_watched *one = monitor->first; one != NULL; one = one->next) {
+        if (one->signal_ns == 0) {
+            look(monitor, one, now_ns);
+        }
+    }
+    monitor->looked_ns = now_ns;
+    while (act_on_one(monitor, now_ns)) {
+    }
+    return next_look_ns(monitor, now_ns);
+}
+
+/* ---- who is watched ---- */
+
+void mst_monitor_init(struct mst_monitor *monitor, const struct mst_monitor_events *events)
+{
+    *monitor = (struct mst_monitor){.events = *events};
+}
+
+void mst_monitor_add(struct mst_monitor *monitor, struct mst_watched *one)
+{
+    mst_hang_init(&one->hang);
+    one->next = monitor->first;
+    monitor->first = one;
+}
+
+void mst_monitor_remove(struct mst_monitor *monitor, struct mst_watched *one)
+{
+    struct mst_watched **link = &monitor->first;
+
+    while (*link != NULL && *link != one) {
+        link = &(*link)->next;
+    }
+    if (*link == one) {
+        *link = one->next;
+        one->next = NULL;
+    }
+}
+
+void mst_monitor_stop(struct mst_monitor *monitor)
+{
+    while (monitor->first != NULL) {
+        mst_monitor_remove(monitor, monitor->first);
+    }
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "agent/publishing.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/commands.h"
+#include "cli/print.h"
+#include "lib/items.h"
+
+/* A notice by hand: the same key, by the same publisher, as that of any source. */
+
+#define ANSWER_MS 10000
+#define NAMES_SHOWN 16u
+#define SOURCE "hand"
+
+static const struct mst_cli_flag flags[] = {
+    {.row = {.unit = MST_UNIT_MS,
+             .name = "in",
+             .standard = -1,
+             .most = 2592000000,
+             .help = "how long until it ends; without: MUSTER_PREEMPT_GRACE, or 30s, is assumed"}},
+    {.row = {.unit = MST_UNIT_TEXT, .name = "reason", .help = "why, in one line"}},
+    {.row = {.unit = MST_UNIT_FLAG,
+             .name = "advisory",
+             .most = 1,
+             .help = "it may come to nothing: it is told, and nothing is saved for it"}},
+    {.row = {.unit = MST_UNIT_FLAG,
+             .name = "withdraw",
+             .most = 1,
+             .help = "take the notice back, whoever gave it: the job goes on if it has not saved"}},
+};
+
+struct order {
+    const struct mst_cli *cli;
+    struct mst_cli_place place;
+    muster_client *client;
+    uint32_t index;
+    struct mst_publish_config config;
+};
+
+/* ---- what is asked for ---- */
+
+static int read_index(struct order *order)
+{
+    const char *text = order->cli->arguments[0];
+    char *end = NULL;
+    unsigned long value;
+
+    order->index = MST_NOTICE_ALL;
+    if (order->cli->argument_count == 0) {
+        return MST_CLI_OK;
+    }
+    value = strtoul(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end != '\0' || value > 1000000) {
+        return mst_cli_usage(order->cli, "'%s' is no index; `muster status` shows them as #N",
+                             text);
+    }
+    order->index = (uint32_t)value;
+    return MST_CLI_OK;
+}
+
+static int read_order(struct order *order)
+{
+    const struct mst_cli *cli = order->cli;
+    struct mst_notice *notice = &order->config.notice;
+    const char *reason = mst_cli_text(cli, "reason");
+    bool known = mst_cli_given(cli, "in");
+    int64_t left_ms = mst_cli_number(cli, "in");
+    struct muster_error err;
+
+    order->config.withdraw = mst_cli_number(cli, "withdraw") != 0;
+    if (cli->argument_count > 1) {
+        return mst_cli_usage(cli, "what is '%s'? one INDEX, or none for the whole job",
+                             cli->arguments[1]);
+    }
+    if (order->config.withdraw &&
+        (known || mst_cli_given(cli, "reason") || mst_cli_given(cli, "advisory"))) {
+        return mst_cli_usage(
+            cli, "--withdraw takes the notice back as it is: no --in, --reason, --advisory");
+    }
+    if (!known && mst_lib_setting("preempt_grace", &left_ms, NULL, &err) != MUSTER_OK) {
+        return mst_cli_fail_with(cli, &err);
+    }
+    if (!order->config.withdraw) {
+        notice->assumed = !known;
+        notice->left_ms = (uint64_t)left_ms;
+        notice->level =
+            mst_cli_number(cli, "advisory") != 0 ? MST_NOTICE_ADVISORY : MST_NOTICE_CERTAIN;
+        (void)snprintf(notice->source, sizeof notice->source, SOURCE);
+        (void)snprintf(notice->reason, sizeof notice->reason, "%s",
+                       reason != NULL && *reason != '\0' ? reason : "muster preempt");
+    }
+    return read_index(order);
+}
+
+/* ---- whether there is such a place ---- */
+
+struct places {
+    uint32_t wanted, count;
+    bool found;
+    char names[256];
+    char *host; /* of who is wanted */
+};
+
+static void look_at(struct places *places, const struct mst_item *item)
+{
+    const struct mst_who *who = &item->who;
+    size_t used = strlen(places->names);
+
+    if (item->kind != MST_ITEM_MEMBER || who->role != MST_ROLE_RANK ||
+        who->state == MST_STATE_LOST || who->state == MST_LEFT) {
+        return;
+    }
+    if (who->index == places->wanted) {
+        places->found = true;
+        (void)snprintf(places->host, MST_NOTICE_HOST_ROOM, "%.*s", (int)who->host.size,
+                       who->host.size > 0 ? (const char *)who->host.data : "");
+    }
+    if (places->count++ < NAMES_SHOWN) {
+        (void)snprintf(places->names + used, sizeof places->names - used, "%s%u",
+                       used > 0 ? ", " : "", (unsigned)who->index);
+    }
+}
+
+/* The notice is about where it is. */
+static int check_index(struct order *order)
+{
+    struct mst_request request = {.command = MST_MEMBERS};
+    struct places places = {.wanted = order->index, .host = order->config.notice.host};
+    struct mst_items members = {.count = 0};
+    struct muster_error err;
+
+    if (order->index == MST_NOTICE_ALL) {
+        return MST_CLI_OK;
+    }
+    if (mst_lib_items_collect(order->client, &request, ANSWER_MS, &members, &err,
+                              "list the members") != MUSTER_OK) {
+        return mst_cli_fail_with(order->cli, &err);
+    }
+    for (size_t i = 0; i < members.count; i++) {
+        look_at(&places, &members.items[i]);
+    }
+    mst_items_fini(&members);
+    if (places.found || order->config.withdraw) {
+        return MST_CLI_OK;
+    }
+    return mst_cli_fail(order->cli, "nobody has index %u in job '%s'; there %s: %s%s",
+                        (unsigned)order->index, order->place.job, places.count == 1 ? "is" : "are",
+                        places.count > 0 ? places.names : "none",
+                        places.count > NAMES_SHOWN ? " and more" : "");
+}
+
+/* ---- the command ---- */
+
+static const char *whom(const struct order *order, char *text, size_t room)
+{
+    if (order->index == MST_NOTICE_ALL) {
+        (void)snprintf(text, room, "job '%s'", order->place.job);
+    } else {
+        (void)snprintf(text, room, "#%u of job '%s'", (unsigned)order->index, order->place.job);
+    }
+    return text;
+}
+
+static void print_json(const struct order *order, bool written)
+{
+    json_t *object = mst_cli_json_check(json_object());
+    const struct mst_notice *notice = &order->config.notice;
+    bool all = order->index == MST_NOTICE_ALL;
+
+    mst_cli_json_put(object, "job", json_string(order->place.job));
+    mst_cli_json_put(object, "index", all ? json_null() : json_integer(order->index));
+    mst_cli_json_put(object, order->config.withdraw ? "withdrawn" : "given", json_boolean(written));
+    if (!order->config.withdraw) {
+        struct muster_slice reason = {.data = notice->reason, .size = strlen(notice->reason)};
+
+        mst_cli_json_put(object, "in_ms", json_integer((json_int_t)notice->left_ms));
+        mst_cli_json_put(object, "assumed", json_boolean(notice->assumed));
+        mst_cli_json_put(object, "reason", mst_cli_json_bytes(reason));
+    }
+    mst_cli_json_print(object);
+}
+
+static void print_text(const struct order *order, bool written)
+{
+    const struct mst_notice *notice = &order->config.notice;
+    char name[MST_SOCKET_PATH_MAX + 32];
+
+    (void)whom(order, name, sizeof name);
+    if (order->config.withdraw) {
+        mst_cli_put(written ? "the notice for %s is taken back\n" : "there is no notice for %s\n",
+                    name);
+    } else if (!written) {
+        mst_cli_put("%s has a notice already that is not later; nothing is changed\n", name);
+    } else {
+        mst_cli_put("%s is told: it ends in %.1f s%s\n", name, (double)notice->left_ms / 1000,
+                    notice->assumed ? ", as is assumed" : "");
+    }
+}
+
+static int publish(struct order *order)
+{
+    struct mst_publishing publishing = {.ended = NULL};
+    struct muster_error err;
+    muster_status status;
+
+    order->config.indices = &order->index;
+    order->config.count = 1;
+    status = mst_publishing_begin(&publishing, order->client, mst_lib_now_ns(), &order->config);
+    if (status != MUSTER_OK) {
+        return mst_cli_fail(order->cli, "out of memory");
+    }
+    status = mst_publishing_wait(&publishing, ANSWER_MS, &err);
+    mst_publishing_drop(&publishing);
+    if (status != MUSTER_OK) {
+        return mst_cli_fail_with(order->cli, &err);
+    }
+    if (mst_cli_number(order->cli, "json") != 0) {
+        print_json(order, publishing.publish.written > 0);
+    } else {
+        print_text(order, publishing.publish.written > 0);
+    }
+    return mst_cli_finish_output(order->cli);
+}
+
+static int run(struct mst_cli *cli)
+{
+    struct order order = {.cli = cli};
+    int code = read_order(&order);
+
+    if (code == MST_CLI_OK) {
+        code = mst_cli_observe(cli, &order.client, &order.place);
+    }
+    if (code == MST_CLI_OK) {
+        code = check_index(&order);
+    }
+    if (code == MST_CLI_OK) {
+        code = publish(&order);
+    }
+    muster_client_close(order.client);
+    return code;
+}
+
+const struct mst_cli_command mst_cli_preempt = {
+    .name = "preempt",
+    .arguments = "[INDEX]",
+    .summary = "give notice that a rank, or the whole job, is about to be taken away",
+    .details =
+        "All ranks of the job agree on one step, save it, and end with 75; with "
+        "MUSTER_PREEMPT_LEAVE=noticed only those end that have a notice. INDEX is the number "
+        "behind "
+        "# in `muster status`; without it the whole job has notice. A notice that is there and is "
+        "not later stays as it is. --withdraw takes it back: where the agreed step is not saved "
+        "yet, the job goes on.\n",
+    .example = "  muster preempt -j train 3 --in 60s --reason 'maintenance of b3'\n"
+               "  muster preempt -j train --in 10m\n"
+               "  muster preempt -j train 3 --withdraw\n",
+    .flags = flags,
+    .flag_count = sizeof flags / sizeof flags[0],
+    .finds_job = true,
+    .prints_json = true,
+    .run = run,
+};

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "cli/strike.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/print.h"
+#include "lib/call.h"
+
+#ifndef SYS_pidfd_send_signal
+#define SYS_pidfd_send_signal 424
+#endif
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
+
+uint64_t mst_strike_now_ns(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+int mst_strike_catch_signals(void)
+{
+    sigset_t set;
+
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, SIGINT);
+    (void)sigaddset(&set, SIGTERM);
+    (void)sigaddset(&set, SIGHUP);
+    (void)sigprocmask(SIG_BLOCK, &set, NULL);
+    return signalfd(-1, &set, SFD_CLOEXEC);
+}
+
+/* ---- who ---- */
+
+bool mst_strike_lives(const struct muster_member *member)
+{
+    return member->role == MUSTER_ROLE_RANK &&
+           (member->state == MUSTER_MEMBER_JOINING || member->state == MUSTER_MEMBER_PRESENT ||
+            member->state == MUSTER_MEMBER_SILENT || member->state == MUSTER_MEMBER_SPARE);
+}
+
+bool mst_strike_reaches(const struct muster_member *member)
+{
+    char host[HOST_NAME_MAX + 1] = "";
+
+    (void)gethostname(host, sizeof host - 1);
+    return strcmp(host, member->host) == 0;
+}
+
+struct mst_victim mst_strike_victim(const struct muster_member *member)
+{
+    return (struct mst_victim){.index = member->index,
+                               .rank = member->rank,
+                               .incarnation = member->incarnation,
+                               .pid = member->pid,
+                               .pidfd = -1};
+}
+
+/* ---- what is said ---- */
+
+/* "#2 (rank 2, pid 71) of job 'train'" */
+static const char *name(const struct mst_target *target, const struct mst_victim *victim,
+                        char *text, size_t room)
+{
+    char rank[32] = "";
+
+    if (victim->rank != MUSTER_RANK_NONE) {
+        (void)snprintf(rank, sizeof rank, "rank %" PRIu32 ", ", victim->rank);
+    }
+    (void)snprintf(text, room, "#%" PRIu32 " (%spid %" PRIu64 ") of job '%s'", victim->index, rank,
+                   victim->pid, target->place.job);
+    return text;
+}
+
+/* One line, at once: somebody watches. `key` is where the number of the strike goes. */
+__attribute__((format(printf, 6, 7))) static int say(const struct mst_target *target,
+                                                     const struct mst_victim *victim,
+                                                     const char *strike, const char *key,
+                                                     int64_t number, const char *format, ...)
+{
+    uint64_t at_ms = (mst_strike_now_ns() - target->began_ns) / 1000000;
+    char line[512];
+    va_list args;
+
+    if (mst_cli_number(target->cli, "json")) {
+        json_t *object = mst_cli_json_check(json_object());
+
+        mst_cli_json_put(object, "at_ms", json_integer((json_int_t)at_ms));
+        mst_cli_json_put(object, "strike", json_string(strike));
+        mst_cli_json_put(object, "job", json_string(target->place.job));
+        mst_cli_json_put(object, "index", json_integer(victim->index));
+        mst_cli_json_put(object, "rank",
+                         victim->rank == MUSTER_RANK_NONE ? json_null()
+                                                          : json_integer(victim->rank));
+        mst_cli_json_put(object, "pid", json_integer((json_int_t)victim->pid));
+        mst_cli_json_put(object, key, json_integer(number));
+        mst_cli_json_print(object);
+        return mst_cli_finish_output(target->cli);
+    }
+    va_start(args, format);
+    (void)vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    if (target->at_random) {
+        mst_cli_put("%7.3f s: ", (double)at_ms / 1000);
+    }
+    mst_cli_put("%s\n", line);
+    return mst_cli_finish_output(target->cli);
+}
+
+static int fail(const struct mst_target *target, const struct mst_victim *victim)
+{
+    if (target->at_random && errno == ESRCH) {
+        return MST_CLI_FAILED;
+    }
+    return mst_cli_fail(target->cli, "#%" PRIu32 " of job '%s', pid %" PRIu64 ": %s", victim->index,
+                        target->place.job, victim->pid, strerror(errno));
+}
+
+/* ---- to its process ---- */
+
+static bool send_signal(const struct mst_victim *victim, int number)
+{
+    if (victim->pidfd >= 0) {
+        return syscall(SYS_pidfd_send_signal, victim->pidfd, number, NULL, 0) == 0;
+    }
+    errno = ESRCH;
+    return victim->pid > 0 && victim->pid <= INT32_MAX && kill((pid_t)victim->pid, number) == 0;
+}
+
+int mst_strike_kill(const struct mst_target *target, const struct mst_victim *victim, int number)
+{
+    char who[256];
+
+    if (!send_signal(victim, number)) {
+        return fail(target, victim);
+    }
+    return say(target, victim, "kill", "signal", number, "signal %d (%s) sent to %s", number,
+               strsignal(number), name(target, victim, who, sizeof who));
+}
+
+int mst_strike_freeze(const struct mst_target *target, struct mst_victim *victim, int64_t for_ms)
+{
+    char who[256], until[64] = "";
+
+    if (victim->pid > 0 && victim->pid <= INT32_MAX) {
+        victim->pidfd = (int)syscall(SYS_pidfd_open, (pid_t)victim->pid, 0);
+        victim->whole = victim->pidfd < 0 && errno == ENOSYS;
+    }
+    if (!send_signal(victim, SIGSTOP)) {
+        return fail(target, victim);
+    }
+    if (for_ms > 0) {
+        (void)snprintf(until, sizeof until, ", for %.3f s", (double)for_ms / 1000);
+    }
+    return say(target, victim, "freeze", "for_ms", for_ms, "signal %d (%s) sent to %s%s", SIGSTOP,
+               strsignal(SIGSTOP), name(target, victim, who, sizeof who), until);
+}
+
+/* A process that has ended and not been waited for takes signals as well. */
+static bool has_ended(const struct mst_victim *victim)
+{
+    struct pollfd item = {.fd = victim->pidfd, .events = POLLIN};
+
+    return victim->pidfd >= 0 && poll(&item, 1, 0) == 1;
+}
+
+void mst_strike_thaw(const struct mst_target *target, struct mst_victim *victim, uint64_t frozen_ms)
+{
+    char who[256];
+    double seconds = (double)frozen_ms / 1000;
+    bool went_on =
+        !has_ended(victim) && (victim->pidfd >= 0 || victim->whole) && send_signal(victim, SIGCONT);
+
+    (void)name(target, victim, who, sizeof who);
+    if (went_on) {
+        (void)say(target, victim, "thaw", "after_ms", (int64_t)frozen_ms,
+                  "signal %d (%s) sent to %s after %.3f s", SIGCONT, strsignal(SIGCONT), who,
+                  seconds);
+    } else {
+        (void)say(target, victim, "ended", "after_ms", (int64_t)frozen_ms,
+                  "%s has ended while it was frozen, within %.3f s", who, seconds);
+    }
+    if (victim->pidfd >= 0) {
+        (void)close(victim->pidfd);
+        victim->pidfd = -1;
+    }
+}
+
+/* ---- to its network ---- */
+
+static muster_status take_number(struct mst_call *call, const struct mst_reply *reply)
+{
+    int64_t *number = call->out;
+
+    *number = reply->number;
+    return reply->status;
+}
+
+int mst_strike_cut(const struct mst_target *target, const struct mst_victim *victim, int64_t for_ms)
+{
+    char what[64], who[256], until[64] = "";
+    struct muster_error err;
+    int64_t spoke = 0;
+    struct mst_lib_how how = mst_lib_blocking(&err);
+    struct mst_call call = {.client = target->client,
+                            .what = what,
+                            .timeout_ms = MST_STRIKE_ANSWER_MS,
+                            .request = {.command = MST_CUT,
+                                        .cut = {.index = victim->index,
+                                                .incarnation = victim->incarnation,
+                                                .for_ms = (uint64_t)for_ms}},
+                            .take = take_number,
+                            .out = &spoke};
+
+    (void)snprintf(what, sizeof what, "cut the network of #%" PRIu32, victim->index);
+    if (mst_lib_make(&call, &how) != MUSTER_OK) {
+        return target->at_random && err.status == MUSTER_ENOTFOUND
+                   ? MST_CLI_FAILED
+                   : mst_cli_fail_with(target->cli, &err);
+    }
+    if (for_ms > 0) {
+        (void)snprintf(until, sizeof until, " for %.3f s", (double)for_ms / 1000);
+    }
+    return say(target, victim, "cut", "for_ms", for_ms, "the network of %s is cut%s%s",
+               name(target, victim, who, sizeof who), until,
+               spoke ? "" : "; it was silent already");
+}

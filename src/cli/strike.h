@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_CLI_STRIKE_H
+#define MST_CLI_STRIKE_H
+
+/* What chaos can do to one rank of a job, each with one line that says so. */
+
+#include "cli/cli.h"
+#include "cli/schedule.h"
+#include "muster/member.h"
+
+#define MST_STRIKE_ANSWER_MS 10000
+
+/* The job that is struck. */
+struct mst_target {
+    const struct mst_cli *cli;
+    struct mst_cli_place place;
+    muster_client *client;
+    uint64_t began_ns;
+    bool at_random; /* a line begins with the time since then, and who is gone is nobody's error */
+};
+
+/* A rank: a copy, so that it outlives the list that it was found in. */
+struct mst_victim {
+    uint32_t index, rank;
+    uint64_t incarnation, pid;
+    int pidfd;  /* while it is frozen; -1: none */
+    bool whole; /* it has no pidfd because the kernel has none: its pid has to do */
+};
+
+bool mst_strike_lives(const struct muster_member *member);
+bool mst_strike_reaches(const struct muster_member *member); /* its process: on this host */
+struct mst_victim mst_strike_victim(const struct muster_member *member);
+
+/* SIGKILL or another signal. OK, or an exit code after one line. */
+int mst_strike_kill(const struct mst_target *target, const struct mst_victim *victim, int number);
+
+/* SIGSTOP; the victim keeps the process until it is thawed or let go. */
+int mst_strike_freeze(const struct mst_target *target, struct mst_victim *victim, int64_t for_ms);
+/* SIGCONT, `frozen_ms` later, or that it has ended meanwhile. */
+void mst_strike_thaw(const struct mst_target *target, struct mst_victim *victim,
+                     uint64_t frozen_ms);
+
+/* The service cuts its network. */
+int mst_strike_cut(const struct mst_target *target, const struct mst_victim *victim,
+                   int64_t for_ms);
+
+/* Signals that end a command are waited for instead, from now on; the descriptor, or -1. */
+int mst_strike_catch_signals(void);
+uint64_t mst_strike_now_ns(void);
+
+#endif
