@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""muster keeps a distributed job alive: keys, rounds, and one step saved by all at a preemption.
+
+    import muster
+
+    with muster.open() as job:
+        job.barrier("start")
+        print(job.view.rank, job.keys["config"])
+
+Every wait is done without the interpreter's lock, and Ctrl-C ends it. Timeouts are in seconds; None
+waits without limit. docs/python.md is the guide."""
+
+from ._c import (
+    Cause,
+    Grow,
+    Leave,
+    Member,
+    MemberState,
+    Notice,
+    NoticeLevel,
+    OnLoss,
+    Reach,
+    Reduce,
+    Role,
+    View,
+)
+from ._errors import (
+    CallError,
+    Cancelled,
+    Conflict,
+    Deadlock,
+    Error,
+    Exists,
+    Failed,
+    Fenced,
+    Internal,
+    Interrupted,
+    Invalid,
+    Limit,
+    Lost,
+    MembershipError,
+    Mismatch,
+    NoMemory,
+    NoSpace,
+    NotFound,
+    Preempted,
+    Protocol,
+    Range,
+    SessionError,
+    Stale,
+    StateServer,
+    Status,
+    Timeout,
+    TooFew,
+    Unhealthy,
+    Unreachable,
+    exit_code,
+)
+from ._heartbeat import Heartbeat
+from ._job import Job, open
+from ._keys import Keys, Value
+from ._muster import ffi as _ffi, lib as _lib
+from ._preempt import Preempt
+from ._rounds import Result
+
+__version__ = _ffi.string(_lib.muster_version()).decode()
+__all__ = [name for name in dir() if not name.startswith("_")]

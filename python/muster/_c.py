@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Between C's types and Python's. Durations are seconds here, and named without `_ms`."""
+
+import dataclasses
+import enum
+import math
+import os
+
+from ._muster import ffi, lib
+from ._errors import Invalid, Status
+
+MS = "_ms"
+# Numbers that stand for none, by the field, or the field of a struct.
+NOTHING = {
+    "rank": lib.MUSTER_RANK_NONE,
+    ("struct muster_notice", "index"): lib.MUSTER_INDEX_ALL,
+    ("struct muster_notice", "agreed_step"): -1,
+    ("struct muster_member", "node"): -1,
+}
+HIDDEN = ("size", "version", "reserved", "log", "log_ctx")
+
+
+def enum_of(name, c_name):
+    """An IntEnum of a C enum, without the prefix that all its names share."""
+    elements = {c: value for value, c in sorted(ffi.typeof(c_name).elements.items())}
+    shared = os.path.commonprefix(list(elements)).rpartition("_")[0] + "_"
+    return enum.IntEnum(
+        name, {c[len(shared) :]: value for c, value in elements.items()}, module="muster"
+    )
+
+
+Role = enum_of("Role", "enum muster_role")
+Grow = enum_of("Grow", "enum muster_grow")
+Level = enum_of("Level", "enum muster_level")
+MemberState = enum_of("MemberState", "enum muster_member_state")
+Cause = enum_of("Cause", "enum muster_cause")
+Reduce = enum_of("Reduce", "enum muster_reduce")
+OnLoss = enum_of("OnLoss", "enum muster_on_loss")
+Reach = enum_of("Reach", "enum muster_reach")
+NoticeLevel = enum_of("NoticeLevel", "enum muster_notice_level")
+Leave = enum_of("Leave", "enum muster_preempt_leave")
+ENUMS = {
+    "enum muster_role": Role,
+    "enum muster_grow": Grow,
+    "enum muster_member_state": MemberState,
+    "enum muster_cause": Cause,
+    "enum muster_reduce": Reduce,
+    "enum muster_on_loss": OnLoss,
+    "enum muster_notice_level": NoticeLevel,
+    "enum muster_preempt_leave": Leave,
+}
+
+
+def milliseconds(seconds):
+    """None is without limit; nothing is rounded down to "do not wait"."""
+    if seconds is None:
+        return -1
+    if not seconds >= 0:
+        raise Invalid(f"a timeout of {seconds} s: it cannot be negative", Status.EINVAL)
+    return min(math.ceil(seconds * 1000), 2**62) if seconds < 1e15 else -1
+
+
+def bytes_of(text):
+    """Bytes as they are, text and paths as UTF-8; what no UTF-8 was read from goes back as it was."""
+    if isinstance(text, (bytes, bytearray, memoryview)):
+        return bytes(text)
+    if isinstance(text, (str, os.PathLike)):
+        return os.fspath(text).encode(errors="surrogateescape")
+    raise TypeError(f"bytes or str is needed, not {type(text).__name__}")
+
+
+def string_of(text):
+    """A C string to be passed; NUL bytes would cut it short in silence."""
+    text = bytes_of(text)
+    if b"\0" in text:
+        raise Invalid(f"a NUL byte in {text!r}", Status.EINVAL)
+    return ffi.new("char[]", text)
+
+
+def text_of(chars):
+    return ffi.string(chars).decode(errors="surrogateescape") if chars else None
+
+
+def slice_of(data):
+    """(struct muster_slice, what it borrows): the second is to be kept while the first is used."""
+    kept = ffi.from_buffer(bytes_of(data))
+    return {"data": kept, "size": len(kept)}, kept
+
+
+def taken(piece):
+    """The bytes of a struct muster_slice; None where it has no data."""
+    if not piece.data:
+        return None if piece.size == 0 else b""
+    return bytes(ffi.buffer(piece.data, piece.size))
+
+
+def enum_member(kind, value):
+    if isinstance(value, str):
+        try:
+            return kind[value.upper().replace("-", "_")]
+        except KeyError:
+            names = ", ".join(name.lower() for name in kind.__members__)
+            raise Invalid(f"{value!r} is none of {names}", Status.EINVAL) from None
+    return kind(value)
+
+
+def options_of(initial, given, who):
+    """(struct *, what it borrows) from keyword arguments; None leaves a default as it is."""
+    value = initial()
+    options = ffi.new(ffi.getctype(ffi.typeof(value), "*"), value)
+    fields = {name: field.type for name, field in ffi.typeof(value).fields if name not in HIDDEN}
+    kept = []
+    for name, wanted in given.items():
+        field = name + MS if name + MS in fields else name
+        if field not in fields or name.endswith(MS):
+            names = ", ".join(field.removesuffix(MS) for field in fields)
+            raise TypeError(f"{who} has no option {name!r}; it has {names}")
+        if wanted is None:
+            continue
+        kind = fields[field]
+        if field.endswith(MS):
+            wanted = milliseconds(wanted)
+        elif kind.cname in ENUMS:
+            wanted = enum_member(ENUMS[kind.cname], wanted)
+        elif kind.kind == "pointer":
+            kept.append(string_of(wanted))
+            wanted = kept[-1]
+        setattr(options, field, wanted)
+    return options, kept
+
+
+def record_of(name, c_name, doc):
+    """A frozen dataclass of a struct's fields, and the function that fills it."""
+    fields = {}
+    for field, kind in ffi.typeof(c_name).fields:
+        if field not in HIDDEN[2:]:
+            fields[field] = converter(kind.type, c_name, field)
+    made = dataclasses.make_dataclass(
+        name, [field.removesuffix(MS) for field in fields], frozen=True, namespace={"__doc__": doc}
+    )
+    made.__module__ = "muster"
+
+    def fill(struct):
+        return made(*(convert(getattr(struct, field)) for field, convert in fields.items()))
+
+    return made, fill
+
+
+def converter(kind, c_name, field):
+    if kind.cname in ENUMS:
+        known = ENUMS[kind.cname]
+        return lambda value: known(value) if value in known.__members__.values() else value
+    if kind.kind in ("pointer", "array"):
+        return text_of
+    if field.endswith(MS):
+        return lambda value: value / 1000
+    nothing = NOTHING.get((c_name, field), NOTHING.get(field))
+    if nothing is not None:
+        return lambda value: None if value == nothing else value
+    return lambda value: value
+
+
+View, view_of = record_of("View", "struct muster_view", "Where this process stands.")
+Notice, notice_of = record_of(
+    "Notice",
+    "struct muster_notice",
+    "What is known of a notice: `index` (None: the whole job), `left` and `deadline_unix` in seconds,"
+    " `agreed_step` (None: none yet), `assumed`, `source`, `host`, `reason`.",
+)
+Member, member_of = record_of("Member", "struct muster_member", "One place of the job.")
+
+
+def members_of(out):
+    """The list that a call has given, which is freed."""
+    try:
+        count = lib.muster_members_count(out[0])
+        return [member_of(lib.muster_members_get(out[0], i)) for i in range(count)]
+    finally:
+        lib.muster_members_free(out[0])
+        out[0] = ffi.NULL

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A process's session with the service, and its place in the job."""
+
+import logging
+import os
+import weakref
+
+from . import _heartbeat as heartbeat
+from . import _rounds
+from ._c import members_of, milliseconds, options_of, string_of, view_of
+from ._errors import Error, check
+from ._keys import Keys
+from ._log import Log
+from ._muster import ffi, lib
+from ._preempt import Preempt
+from ._wait import Beside, Handle, on_main_thread
+
+_open_jobs = weakref.WeakSet()
+
+
+def open(*, timeout=None, log=None, **options):  # as muster.open
+    """Connects, claims a place in the job, and waits until this process is in a generation.
+
+    Options are those of struct muster_client_options, each from its MUSTER_ variable if it is not
+    given: addr, job, role, index, size_of_job, min_size, max_size, size_multiple, join_wait (in
+    seconds), grow, host, secret_file, insecure. `log`: a logging.Logger that is told what happens
+    (default: the one named "muster"), or False."""
+    given, kept = options_of(lib.muster_client_options_init, options, "muster.open")
+    told = None
+    if log is not False:
+        told = Log((log or logging.getLogger("muster")).log)
+        told.put_into(given)
+
+    def connect():
+        out = ffi.new("muster_client **")
+        err = ffi.new("struct muster_error *")
+        try:
+            check(lib.muster_client_open(out, given, milliseconds(timeout), err), err)
+        except Error:
+            if told:
+                told.close()
+            raise
+        del kept[:]
+        return out[0]
+
+    def forget(client):
+        lib.muster_client_close(client)
+        if told:
+            told.close()
+
+    opened = Beside(connect, forget).wait() if on_main_thread() else connect()
+    return Job(Handle(opened), told)
+
+
+class Job:
+    """What muster.open returns; a context manager that closes it. Any thread may use it."""
+
+    def __init__(self, handle, log):
+        self._handle = handle
+        self._log = log
+        self._owner = os.getpid()
+        self.keys = Keys(handle)
+        self.preempt = Preempt(handle)
+        _open_jobs.add(self)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        """Ends the session: a rank leaves the job, which is no fault. Calls that other threads wait
+        for end with Cancelled. Closing again does nothing."""
+        self._handle.close(self.preempt._close)
+        log, self._log = self._log, None
+        if log and os.getpid() == self._owner:
+            log.close()
+
+    @property
+    def view(self):
+        """Where this process stands now: generation, rank (None: in no generation), size, index,
+        incarnation, iteration, spare. Costs no round trip."""
+        view = ffi.new("struct muster_view *")
+        with self._handle.lock:
+            lib.muster_client_view(self._handle.get(), view)
+        return view_of(view)
+
+    def members(self, *, timeout=None):
+        """[Member] of every place of the job that was ever taken."""
+        out = ffi.new("muster_members **")
+        try:
+            self._handle.call(lib.muster_member_list_start, milliseconds(timeout), out)
+            return members_of(out)
+        finally:
+            lib.muster_members_free(out[0])
+
+    def barrier(self, name, timeout=None):
+        """Waits until every rank of the generation is here."""
+        self._handle.call(lib.muster_barrier_wait_start, string_of(name), milliseconds(timeout))
+
+    def round(
+        self,
+        name,
+        data=b"",
+        *,
+        reduce="none",
+        on_loss="fail",
+        participants=None,
+        deadline=None,
+        present_only=False,
+        timeout=None,
+    ):
+        """Contributes `data` and waits for the Result. reduce: none, gather or equal (of bytes),
+        min, max or sum (of an int or a list of them). A round that fails raises with it as `result`
+        of the exception, if the service gave one."""
+        return _rounds.join(
+            self._handle,
+            string_of(name),
+            data,
+            reduce,
+            on_loss,
+            participants,
+            deadline,
+            present_only,
+            timeout,
+        )
+
+    def heartbeat(self, period=None, *, timeout=None, failures_max=None):
+        """Starts the collective heartbeat, and waits until all ranks have: once per `period` (in
+        seconds; default 60) all show each other that they are here, and a process that finds somebody
+        missing `failures_max` times in a row (3) ends by abort(), with one line on stderr. See
+        Heartbeat.stop."""
+        return heartbeat.start(
+            self._handle, {"period": period, "timeout": timeout, "failures_max": failures_max}
+        )
+
+    def leave(self, timeout=None):
+        """Leaves the job for good; only close() is useful afterwards."""
+        self._handle.call(lib.muster_member_leave_start, milliseconds(timeout))
+
+    def fault(self, code, text=None, timeout=None):
+        """Reports a fault of this rank: all ranks of its generation are interrupted."""
+        line = ffi.NULL if text is None else string_of(text)
+        self._handle.call(lib.muster_member_fault_start, code, line, milliseconds(timeout))
+
+
+def _in_child():
+    for job in _open_jobs:
+        job._handle.in_child()
+
+
+os.register_at_fork(after_in_child=_in_child)

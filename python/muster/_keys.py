@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The job's keys."""
+
+from ._c import bytes_of, milliseconds, slice_of, string_of, taken
+from ._errors import NotFound
+from ._muster import ffi, lib
+
+
+class Value(bytes):
+    """The bytes of a key, and their `revision` for cas()."""
+
+    revision = 0
+
+    @classmethod
+    def of(cls, data, revision):
+        value = cls(data)
+        value.revision = revision
+        return value
+
+
+def options_of(generation, owned):
+    options = ffi.new("struct muster_key_options *", lib.muster_key_options_init())
+    options.generation = generation
+    options.owned = owned
+    return options
+
+
+class Keys:
+    """Keys are str or bytes, values bytes (a str is written as UTF-8). Reading is like a dict's.
+
+    `generation`: 0 is the job's keys; else the key space of that generation, where a stale process
+    can write nothing. `owned`: the key vanishes with this process. `timeout`: in seconds; None
+    waits for the service as long as it is away."""
+
+    def __init__(self, handle):
+        self._handle = handle
+
+    def _write(self, start, key, args, generation, owned, timeout, out):
+        """Runs a write whose result comes back in `out`."""
+        self._handle.call(
+            start,
+            string_of(key),
+            *args,
+            options_of(generation, owned),
+            milliseconds(timeout),
+            *([] if out is None else [out]),
+        )
+        return None if out is None else out[0]
+
+    def put(self, key, value, *, owned=False, generation=0, timeout=None):
+        """Writes the key; its new revision."""
+        data, _kept = slice_of(value)
+        out = ffi.new("uint64_t *")
+        start = lib.muster_key_put_start
+        return self._write(start, key, [data], generation, owned, timeout, out)
+
+    def insert(self, key, value, *, owned=False, generation=0, timeout=None):
+        """Writes the key if it does not exist, else Exists; its revision."""
+        data, _kept = slice_of(value)
+        out = ffi.new("uint64_t *")
+        start = lib.muster_key_insert_start
+        return self._write(start, key, [data], generation, owned, timeout, out)
+
+    def cas(self, key, expected, value, *, owned=False, generation=0, timeout=None):
+        """Writes the key if its revision is `expected` (0: it does not exist; or a Value that was
+        read), else Conflict; its new revision."""
+        data, _kept = slice_of(value)
+        revision = getattr(expected, "revision", expected)
+        out = ffi.new("uint64_t *")
+        start = lib.muster_key_cas_start
+        return self._write(start, key, [revision, data], generation, owned, timeout, out)
+
+    def add(self, key, delta=1, *, owned=False, generation=0, timeout=None):
+        """Adds to a key that holds a number, an absent one counts as 0; the sum."""
+        out = ffi.new("int64_t *")
+        start = lib.muster_key_add_start
+        return self._write(start, key, [delta], generation, owned, timeout, out)
+
+    def append(self, key, value, *, owned=False, generation=0, timeout=None):
+        """Appends to the value; its size then."""
+        data, _kept = slice_of(value)
+        out = ffi.new("uint64_t *")
+        start = lib.muster_key_append_start
+        return self._write(start, key, [data], generation, owned, timeout, out)
+
+    def delete(self, key, *, generation=0, timeout=None):
+        """Deletes the key; an absent one is no error."""
+        self._write(lib.muster_key_delete_start, key, [], generation, False, timeout, None)
+
+    def _read(self, key, generation, timeout):
+        out = ffi.new("muster_value **")
+        try:
+            self._handle.call(
+                lib.muster_key_get_start,
+                string_of(key),
+                options_of(generation, False),
+                milliseconds(timeout),
+                out,
+            )
+            data = ffi.buffer(lib.muster_value_data(out[0]), lib.muster_value_size(out[0]))
+            return Value.of(data, lib.muster_value_revision(out[0]))
+        finally:
+            lib.muster_value_free(out[0])
+
+    def get(self, key, default=None, *, generation=0, timeout=0):
+        """The key's Value, or `default`. With a timeout it is waited for, and Timeout raised."""
+        try:
+            return self._read(key, generation, timeout)
+        except NotFound:
+            return default
+
+    def list(self, prefix="", *, generation=0, timeout=None):
+        """{key: Value} of all that begin with `prefix`, in the order of their bytes."""
+        out = ffi.new("muster_keys **")
+        try:
+            self._handle.call(
+                lib.muster_key_list_start,
+                string_of(prefix),
+                options_of(generation, False),
+                milliseconds(timeout),
+                out,
+            )
+            return {
+                ffi.string(lib.muster_keys_name(out[0], i)).decode(errors="surrogateescape"):
+                Value.of(
+                    taken(lib.muster_keys_value(out[0], i)) or b"",
+                    lib.muster_keys_revision(out[0], i),
+                )
+                for i in range(lib.muster_keys_count(out[0]))
+            }
+        finally:
+            lib.muster_keys_free(out[0])
+
+    def wait(self, *keys, generation=0, timeout=None):
+        """Waits until each of the keys has existed once since this began."""
+        names = [string_of(key) for key in keys]
+        self._handle.call(
+            lib.muster_key_wait_start,
+            ffi.new("char *[]", names),
+            len(names),
+            options_of(generation, False),
+            milliseconds(timeout),
+        )
+
+    def __getitem__(self, key):
+        return self._read(key, 0, 0)
+
+    def __setitem__(self, key, value):
+        self.put(key, value)
+
+    def __delitem__(self, key):
+        self.delete(key)
+
+    def __contains__(self, key):
+        return self.get(key) is not None
+
+    def __iter__(self):
+        return iter(self.list())

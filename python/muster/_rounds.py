@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rounds: all contribute, all receive what it came to."""
+
+import dataclasses
+import struct
+
+from ._c import OnLoss, Reduce, enum_member, member_of, milliseconds, slice_of, taken
+from ._errors import Error, Status
+from ._muster import ffi, lib
+
+NUMBERS = (Reduce.MIN, Reduce.MAX, Reduce.SUM)
+LARGEST = 8  # members that a result names
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """`value`: of min, max and sum the number or list of numbers; of gather a list of bytes in the
+    order of ranks (`indices`: whose they are); of equal the bytes; of none None."""
+
+    value: object
+    number: int
+    arrived: int
+    expected: int
+    lost: int
+    missing: int
+    status: Status
+    who: tuple  # Members that are lost, missing or differ, the first few
+    indices: tuple
+
+
+def contribution(reduce, data):
+    """(bytes, whether one number stands for a list of one)"""
+    if reduce not in NUMBERS:
+        return data, False
+    alone = isinstance(data, int)
+    numbers = [data] if alone else list(data)
+    try:
+        return struct.pack(f"<{len(numbers)}q", *numbers), alone
+    except struct.error as wrong:
+        raise TypeError(f"{reduce.name.lower()} is of integers of 64 bits: {wrong}") from None
+
+
+def result_of(result, reduce, alone):
+    count = ffi.new("struct muster_round_count *")
+    lib.muster_round_count(result, count)
+    indices = []
+    value = None
+    if reduce is Reduce.GATHER:
+        value = []
+        whose = ffi.new("uint32_t *")
+        for i in range(lib.muster_round_part_count(result)):
+            value.append(taken(lib.muster_round_part(result, i, whose)) or b"")
+            indices.append(whose[0])
+    elif reduce in NUMBERS:
+        held = lib.muster_round_value(result).size // 8
+        value = [lib.muster_round_int64(result, i) for i in range(held)]
+        if alone:
+            value = value[0] if value else None
+    elif reduce is Reduce.EQUAL:
+        value = taken(lib.muster_round_value(result)) or b""
+    who = (lib.muster_round_missing(result, i) for i in range(LARGEST))
+    return Result(
+        value,
+        lib.muster_round_number(result),
+        count.arrived,
+        count.expected,
+        count.lost,
+        count.missing,
+        Status(lib.muster_round_status(result)),
+        tuple(member_of(member) for member in who if member),
+        tuple(indices),
+    )
+
+
+def join(handle, name, data, reduce, on_loss, participants, deadline, present_only, timeout):
+    reduce = enum_member(Reduce, reduce)
+    options = ffi.new("struct muster_round_options *", lib.muster_round_options_init())
+    options.reduce = reduce
+    options.on_loss = enum_member(OnLoss, on_loss)
+    options.present_only = present_only
+    if deadline is not None:
+        options.deadline_ms = max(milliseconds(deadline), 1)
+    indices = ffi.new("uint32_t[]", [] if participants is None else list(participants))
+    if participants is not None:
+        options.participants = indices
+        options.participant_count = len(indices)
+    data, alone = contribution(reduce, data)
+    piece, _kept = slice_of(data)
+    out = ffi.new("muster_round_result **")
+    try:
+        handle.call(
+            lib.muster_round_join_start, name, options, piece, milliseconds(timeout), out
+        )
+        return result_of(out[0], reduce, alone)
+    except Error as failure:
+        failure.result = result_of(out[0], reduce, alone) if out[0] else None
+        raise
+    finally:
+        lib.muster_round_free(out[0])

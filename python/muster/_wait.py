@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Waiting in C without the interpreter's lock, and where Ctrl-C reaches it."""
+
+import _thread
+import select
+import threading
+
+from ._errors import Invalid, Status, check
+from ._muster import ffi, lib
+
+# Python runs handlers of signals between two steps of the main thread only, so that is where a wait
+# must come back to it. Whoever waits drives the connection himself, which is the fastest way, and is
+# done in pieces; a long wait then sleeps in poll(), which a signal ends, and costs nothing.
+PIECE_MS = 10
+PIECES = 5
+SLEEP_MS = 250  # a signal may have come right before it, or its handler taken what it was to be woken by
+
+
+def on_main_thread():
+    return _thread.get_ident() == threading.main_thread().ident
+
+
+class Handle:
+    """A client. Any thread may use it, and one may close it meanwhile: what is started is started
+    under the lock, and a started call outlives the client."""
+
+    def __init__(self, client):
+        self.client = client
+        self.lock = threading.RLock()
+        self.calls = threading.Condition(self.lock)
+        self.inside = set()  # threads that are in C for longer
+
+    def get(self):
+        if self.client is None:
+            raise Invalid("the job is closed", Status.EINVAL)
+        return self.client
+
+    def call(self, start, *args):
+        """start(client, *args, call_out, err), waited for. Whatever ends this, the call is over."""
+        box = ffi.new("muster_call **")
+        err = ffi.new("struct muster_error *")
+        try:
+            with self.lock:
+                check(start(self.get(), *args, box, err), err)
+            check(self._wait(box[0], err), err)
+        finally:
+            lib.muster_call_free(box[0])
+
+    def _wait(self, call, err):
+        if not on_main_thread():
+            return lib.muster_call_wait(call, -1, err)
+        status = lib.MUSTER_MORE
+        for _ in range(PIECES):
+            status = lib.muster_call_wait(call, PIECE_MS, err)
+            if status != lib.MUSTER_MORE:
+                return status
+        descriptor = self._descriptor()
+        if descriptor is None:
+            while status == lib.MUSTER_MORE:
+                status = lib.muster_call_wait(call, PIECE_MS, err)
+            return status
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        while True:
+            self._dispatch()
+            status = lib.muster_call_wait(call, 0, err)
+            if status != lib.MUSTER_MORE:
+                return status
+            poll.poll(SLEEP_MS)
+
+    def _descriptor(self):
+        """Readable when a call has ended that was not dispatched; None: there is none."""
+        out = ffi.new("int *")
+        with self.lock:
+            if self.client is None or lib.muster_client_fd(self.client, out, ffi.NULL) < 0:
+                return None
+        return out[0]
+
+    def _dispatch(self):
+        with self.lock:
+            if self.client is not None:
+                lib.muster_client_dispatch(self.client)
+
+    def __enter__(self):
+        """For calls that are in C for longer: close() comes back when they have ended. A handler of
+        a signal may leave the main thread's name behind: its next call puts that right."""
+        with self.lock:
+            client = self.get()
+            self.inside.add(_thread.get_ident())
+            return client
+
+    def __exit__(self, *_):
+        with self.lock:
+            self.inside.discard(_thread.get_ident())
+            if self.client is None:
+                self.calls.notify_all()
+
+    def ask(self, function, undo=None):
+        """function(client), a blocking call, as something to be waited for beside. `undo` is told
+        the result of one that was left early, unless the client is closed by then."""
+
+        def run():
+            with self as client:
+                return function(client)
+
+        def undo_if_open(result):
+            with self.lock:
+                if undo and self.client is not None:
+                    undo(result)
+
+        return Beside(run, undo_if_open)
+
+    def beside(self, function, undo=None):
+        """function(client), a blocking call, where Ctrl-C reaches the one who waits for it."""
+        if on_main_thread():
+            return self.ask(function, undo).wait()
+        with self as client:
+            return function(client)
+
+    def close(self, before=lambda: None):
+        """`before` is what is to be closed before the client; after it, if calls are in progress
+        that only the client's end ends."""
+        me = {_thread.get_ident()}
+        with self.lock:
+            client, self.client = self.client, None
+            busy = bool(self.inside - me)
+        if client is None:
+            return
+        if not busy:
+            before()
+        lib.muster_client_close(client)
+        if busy:
+            with self.calls:
+                self.calls.wait_for(lambda: not self.inside - me)
+            before()
+
+    def in_child(self):
+        """A thread that held a lock is not here to let it go; the handle is dead, and says so."""
+        self.lock = threading.RLock()
+        self.calls = threading.Condition(self.lock)
+        self.inside = set()
+
+
+class Thread:
+    """A thread that Ctrl-C cannot harm. Those of `threading` wait for each other in Python, where an
+    exception between two steps can leave a lock taken for good; these locks are C's."""
+
+    def __init__(self, function):
+        self.function = function
+        self.once = _thread.allocate_lock()
+        self.running = _thread.allocate_lock()
+        self.running.acquire()
+        self.ended = False
+
+    def start(self):
+        """Again, if nobody knows whether it was: it runs once."""
+        _thread.start_new_thread(self._run, ())
+
+    def _run(self):
+        if self.once.acquire(False):
+            try:
+                self.function()
+            finally:
+                self.ended = True
+                self.running.release()
+
+    def join(self):
+        while not self.ended:
+            if self.running.acquire(True, SLEEP_MS / 1000):
+                self.running.release()
+
+
+class Beside:
+    """function() on a thread of its own: for what C offers only as a blocking call. One that is left
+    early goes on, and may be waited for again; when it ends well and nobody did, undo(result)."""
+
+    def __init__(self, function, undo=lambda result: None):
+        self.function = function
+        self.undo = undo
+        self.lock = _thread.allocate_lock()
+        self.left = self.over = self.taken = False
+        self.result = self.failure = None
+        self.thread = Thread(self._run)
+
+    def _run(self):
+        try:
+            self.result = self.function()
+        except BaseException as failure:  # it is raised where it is waited for
+            self.failure = failure
+        with self.lock:
+            self.over = True
+            left = self.left
+        if left and self.failure is None:
+            self.undo(self.result)
+
+    def finish(self):
+        if not self.over:
+            self.thread.start()
+        self.thread.join()
+
+    def wait(self):
+        try:
+            self.left = False
+            self.finish()
+        except BaseException:
+            with self.lock:
+                self.left = True
+                over = self.over
+            if over and self.failure is None:
+                self.undo(self.result)
+            raise
+        self.taken = True
+        if self.failure is not None:
+            raise self.failure
+        return self.result
