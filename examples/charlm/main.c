@@ -2,9 +2,10 @@
 /* charlm: a language model of characters, trained by several processes, that survives the loss of
  * any of them. Run it as
  *
- *     muster run -n 4 -- charlm [--steps N] [--seed N] [FOLDER OF TEXT]
+ *     muster run -n 4 -- charlm [--steps N] [--seed N] [--checkpoint PATH] [FOLDER OF TEXT]
  *
- * on one node, or on several with --nnodes.
+ * on one node, or on several with --nnodes. With a path it can be preempted: at a notice all ranks
+ * save the same step there and end, and the same command goes on from it.
  *
  * Each step has a batch of 12 shards. A rank computes the gradients of its share of them, the ring
  * adds all twelve in their order, and every rank makes the same update. So all hold the same
@@ -27,6 +28,7 @@
 
 #include <muster/muster.h>
 
+#include "checkpoint.h"
 #include "model.h"
 #include "ring.h"
 #include "text.h"
@@ -36,6 +38,7 @@ enum {
     BATCH = SHARDS * SHARD,
     REPORT_EVERY = 20, /* steps */
     SAID = 72,         /* characters to generate in the end */
+    EVALUATION_MS = 60000,
 
     /* What a shard gives: its gradient, and its loss behind it so that the ring adds both. */
     LOSS_AT = WEIGHTS,
@@ -44,12 +47,14 @@ enum {
 
 struct trainer {
     const char *folder;
+    const char *checkpoint; /* NULL: none is kept */
     uint64_t seed;
     int64_t steps;
     int64_t hold; /* CHARLM_HOLD: at this step rank 0 waits for a restart; -1: never */
 
     muster_client *client;
     muster_restart *restart;
+    muster_preempt *preempt; /* NULL: without a checkpoint there is nothing to save */
     struct muster_view view;
     struct text text;
     struct ring ring;
@@ -126,7 +131,7 @@ static muster_status step(struct trainer *self)
     const uint32_t size = self->view.size;
     const float *mine[SHARDS];
     size_t count = 0;
-    muster_status status = muster_restart_check(self->restart);
+    muster_status status = muster_restart_step(self->restart, newest_step(self));
     if (status != MUSTER_OK) {
         return status;
     }
@@ -149,6 +154,26 @@ static muster_status step(struct trainer *self)
              (double)self->total[LOSS_AT] / BATCH / log(2.0));
     }
     return MUSTER_OK;
+}
+
+/* Before each step: is it the one that all ranks save? EPREEMPTED: they have, and this is the end.
+ */
+static muster_status preempted(struct trainer *self, struct muster_error *err)
+{
+    int64_t step = newest_step(self);
+    if (self->preempt == NULL || muster_preempt_reached(self->preempt, step) == MUSTER_GO_ON) {
+        return MUSTER_OK;
+    }
+    muster_status status = muster_restart_check(self->restart);
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    if (!checkpoint_save(self->checkpoint, self->view.index, &self->model[self->newest])) {
+        return muster_restart_fail(self->restart, errno, "the checkpoint could not be written");
+    }
+    note(self, "saved", "step=%" PRId64, step);
+    status = muster_preempt_saved(self->preempt, step, -1, err);
+    return status == MUSTER_ESTALE ? MUSTER_OK : status; /* ESTALE: not this step after all */
 }
 
 /* The first act in each generation. One `min` round over three numbers: the newest step each rank
@@ -259,10 +284,13 @@ static muster_status finish(struct trainer *self, struct muster_error *err)
                           (struct muster_slice){&digest, sizeof digest}, -1, NULL, err);
     if (status == MUSTER_OK && self->view.rank == 0) {
         char line[SAID + 1];
+        /* No steps in here, and that is no hang. */
+        status = muster_restart_section_begin(self->restart, "evaluation", EVALUATION_MS);
         say(self, line);
         note(self, "said", "%s", line);
         note(self, "result", "steps=%" PRId64 " held-out-bits=%.4f digest=%016" PRIx64,
              newest_step(self), held_out_bits(self), digest);
+        (void)muster_restart_section_end(self->restart);
     }
     return status;
 }
@@ -293,12 +321,16 @@ static muster_status train(muster_restart *restart, void *arg)
         if (newest_step(self) == self->hold && self->view.generation == 1 && self->view.rank == 0) {
             hold(self);
         }
-        status = step(self);
+        status = preempted(self, &err);
+        if (status == MUSTER_OK) {
+            status = step(self);
+        }
     }
     if (status == MUSTER_OK) {
         status = finish(self, &err);
     }
-    return status == MUSTER_OK ? status : stop(self, status, &err);
+    bool done = status == MUSTER_OK || status == MUSTER_EPREEMPTED;
+    return done ? status : stop(self, status, &err);
 }
 
 /* ---- the program ---- */
@@ -321,6 +353,10 @@ static bool read_arguments(struct trainer *self, char **argv)
         self->hold = -1;
     }
     for (argv++; *argv != NULL; argv++) {
+        if (strcmp(*argv, "--checkpoint") == 0 && argv[1] != NULL) {
+            self->checkpoint = *++argv;
+            continue;
+        }
         int64_t *number = strcmp(*argv, "--steps") == 0  ? &self->steps
                           : strcmp(*argv, "--seed") == 0 ? &seed
                                                          : NULL;
@@ -335,6 +371,19 @@ static bool read_arguments(struct trainer *self, char **argv)
     }
     self->seed = (uint64_t)seed;
     return true;
+}
+
+/* Goes on from what was saved, and takes notices. */
+static muster_status open_checkpoint(struct trainer *self, struct muster_error *err)
+{
+    if (self->checkpoint == NULL) {
+        return MUSTER_OK;
+    }
+    if (checkpoint_load(self->checkpoint, self->view.index, &self->model[0])) {
+        self->newest = 0;
+        note(self, "loaded", "step=%" PRId64, newest_step(self));
+    }
+    return muster_preempt_open(&self->preempt, self->client, NULL, err);
 }
 
 static int run(struct trainer *self)
@@ -352,12 +401,19 @@ static int run(struct trainer *self)
              (int)getpid(), self->text.training_size, self->text.held_out_name,
              self->text.held_out_size - CONTEXT, self->text.most.percent, self->text.most.name,
              self->text.longest.longest, self->text.longest.name);
+        status = open_checkpoint(self, &err);
+    }
+    if (status == MUSTER_OK) {
         status = muster_restart_run(self->client, NULL, train, self, &err);
     }
-    if (status != MUSTER_OK) {
+    if (status == MUSTER_OK && self->checkpoint != NULL) {
+        checkpoint_remove(self->checkpoint, self->view.index);
+    }
+    if (status != MUSTER_OK && status != MUSTER_EPREEMPTED) {
         (void)fprintf(stderr, "charlm: %s\n", err.text);
     }
     ring_close(&self->ring);
+    muster_preempt_close(self->preempt);
     muster_client_close(self->client);
     return muster_exit_code(status);
 }
@@ -372,7 +428,8 @@ int main(int argc, char **argv)
     ring_init(&self->ring);
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
     if (!read_arguments(self, argv)) {
-        (void)fprintf(stderr, "usage: charlm [--steps N] [--seed N] [FOLDER]\n");
+        (void)fprintf(stderr,
+                      "usage: charlm [--steps N] [--seed N] [--checkpoint PATH] [FOLDER]\n");
         free(self);
         return 2;
     }

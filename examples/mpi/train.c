@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An ordinary MPI program, which adds up the series of pi, and what makes it stop and go on: the
+ * lines with muster in them, or between them. Whichever rank gets the notice (SIGTERM, say), all
+ * save the same step and end with 75, "saved, run me again". The same command then goes on from
+ * there, to the same result.
+ *
+ *   mpirun -n 3 ./mpi_train 2000 FILE
+ *
+ * bin/ has mpi_train_openmpi and mpi_train_mpich, of the MPIs that were there when it was built. */
+#include <mpi.h>
+#include <muster/muster.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { TERMS = 100000 };
+
+/* Yours: here a step of all ranks, and a file of each with the step and the sum so far. */
+static double compute(long step, int rank, int size);
+static long load(const char *file, double *sum);
+static void save(const char *file, long step, double sum);
+
+int main(int argc, char **argv)
+{
+    long steps = argc > 1 ? strtol(argv[1], NULL, 10) : 2000;
+    muster_client *client = NULL;
+    muster_preempt *preempt = NULL;
+    struct muster_error err;
+    muster_status status;
+    char file[4096];
+    double sum = 0;
+    int rank, size;
+    long step;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    status = muster_client_open(&client, NULL, -1, &err);
+    if (status == MUSTER_OK) {
+        status = muster_preempt_open(&preempt, client, NULL, &err);
+    }
+    if (status != MUSTER_OK) {
+        (void)fprintf(stderr, "rank %d: %s\n", rank, err.text);
+        MPI_Abort(MPI_COMM_WORLD, muster_exit_code(status));
+    }
+
+    (void)snprintf(file, sizeof(file), "%s.%d", argc > 2 ? argv[2] : "checkpoint", rank);
+    step = load(file, &sum);
+    (void)setvbuf(stdout, NULL, _IOLBF, 0); /* each line when it is said */
+    printf("rank %d of %d, process %d, begins at step %ld\n", rank, size, (int)getpid(), step);
+    for (; step < steps; step++) {
+        if (muster_preempt_reached(preempt, step) == MUSTER_SAVE_NOW) {
+            save(file, step, sum);
+            status = muster_preempt_saved(preempt, step, -1, &err);
+            if (status != MUSTER_OK && status != MUSTER_ESTALE) {
+                printf("rank %d has saved step %ld: %s\n", rank, step, muster_status_text(status));
+                break; /* EPREEMPTED: all have; else err says who has not */
+            }
+            status = MUSTER_OK; /* the notice was taken back: on we go */
+        }
+        sum += compute(step, rank, size);
+        if (rank == 0 && step % 10 == 0) {
+            printf("step %ld: pi is about %.7f\n", step, 4 * sum);
+        }
+    }
+    if (status == MUSTER_OK && rank == 0) {
+        printf("after %ld steps pi is %.17g\n", step, 4 * sum);
+    }
+
+    muster_preempt_close(preempt);
+    muster_client_close(client);
+    MPI_Finalize();
+    return muster_exit_code(status);
+}
+
+static double compute(long step, int rank, int size)
+{
+    double mine = 0, all = 0;
+
+    for (int64_t i = rank; i < TERMS; i += size) {
+        int64_t term = step * TERMS + i;
+
+        mine += (double)(term % 2 ? -1 : 1) / (double)(2 * term + 1);
+    }
+    MPI_Allreduce(&mine, &all, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    return all;
+}
+
+static long load(const char *file, double *sum)
+{
+    char words[64] = "0 0";
+    char *rest;
+    long step;
+    FILE *open = fopen(file, "r");
+
+    if (open) {
+        if (!fgets(words, sizeof(words), open)) {
+            words[0] = 0;
+        }
+        (void)fclose(open);
+    }
+    step = strtol(words, &rest, 10);
+    *sum = strtod(rest, NULL);
+    return step;
+}
+
+/* Under another name first: what is there is whole. */
+static void save(const char *file, long step, double sum)
+{
+    char fresh[4200];
+    FILE *open;
+
+    (void)snprintf(fresh, sizeof(fresh), "%s.new", file);
+    open = fopen(fresh, "w");
+    if (!open || fprintf(open, "%ld %a\n", step, sum) < 0 || fclose(open) != 0 ||
+        rename(fresh, file) != 0) {
+        perror(file);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+}
