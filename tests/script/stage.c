@@ -296,7 +296,8 @@ void stage_restart(struct stage *stage)
     saved = file && mst_core_save(stage->core, &sink) && fclose(file) == 0;
     MST_ASSERT(saved);
     mst_core_free(stage->core);
-    status = mst_core_load(&stage->core, mst_slice_of(snapshot, size), &stage->config, &mem);
+    status = mst_core_load(&stage->core, stage->now_ns, mst_slice_of(snapshot, size),
+                           &stage->config, &mem);
     MST_ASSERT(status == MUSTER_OK);
     free(snapshot);
     status = mst_core_resume(stage->core, stage->now_ns, &stage->config);

@@ -88,6 +88,8 @@ static const char *state_word(enum mst_state state)
         return " lost";
     case MST_LEFT:
         return " left";
+    case MST_SPARE:
+        return " spare";
     case MST_ABSENT:
         return " absent";
     }
@@ -112,6 +114,16 @@ static const char *cause_word(enum mst_cause cause)
         return " cause=fault";
     case MST_CAUSE_EVICTED:
         return " cause=evicted";
+    case MST_CAUSE_SOFT_TIMEOUT:
+        return " cause=soft-timeout";
+    case MST_CAUSE_HARD_TIMEOUT:
+        return " cause=hard-timeout";
+    case MST_CAUSE_UNHEALTHY:
+        return " cause=unhealthy";
+    case MST_CAUSE_AGAIN:
+        return " cause=again";
+    case MST_CAUSE_ABORTED:
+        return " cause=aborted";
     }
     return " cause=?";
 }
@@ -153,7 +165,9 @@ static void tell_view(FILE *out, const struct mst_view *view)
     if (view->rank != MST_RANK_NONE) {
         (void)fprintf(out, " rank=%" PRIu32, view->rank);
     }
-    (void)fprintf(out, " %s}", attention[view->attention]);
+    tell_number(out, "faults", view->faults);
+    (void)fprintf(out, " %s", attention[view->attention]);
+    (void)fprintf(out, "%s%s}", view->spare ? " spare" : "", view->ordered ? " ordered" : "");
 }
 
 static void tell_counts(FILE *out, const struct mst_detail *detail)
@@ -163,6 +177,7 @@ static void tell_counts(FILE *out, const struct mst_detail *detail)
     }
     tell_number(out, "lost", detail->lost);
     tell_number(out, "missing", detail->missing);
+    tell_number(out, "multiple", detail->multiple);
     if (detail->limit != 0) {
         (void)fprintf(out, " limit=%" PRId64, detail->limit);
     }
@@ -202,6 +217,11 @@ static void tell_item(FILE *out, const struct mst_item *item, enum mst_command c
     case MST_ITEM_FAULT:
         (void)fprintf(out, "fault ");
         tell_who(out, &item->who);
+        tell_number(out, "generation", item->number);
+        tell_number(out, "after-ms", item->arrived);
+        if (item->expected > 0) {
+            (void)fprintf(out, " told-by=agent#%" PRIu32, item->expected - 1);
+        }
         tell_text(out, "", item->value);
         break;
     case MST_ITEM_VIEW:
@@ -241,7 +261,8 @@ static void tell_item(FILE *out, const struct mst_item *item, enum mst_command c
 /* The numbers that mean something even when they are zero. */
 static bool counts_from_zero(enum mst_command command)
 {
-    return command == MST_ROUND || command == MST_LOST || command == MST_CANCEL;
+    return command == MST_ROUND || command == MST_LOST || command == MST_CANCEL ||
+           command == MST_CUT;
 }
 
 void tell_reply(FILE *out, const char *start, const struct mst_reply *reply, bool vector)

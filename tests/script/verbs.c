@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "msg/settings.h"
+#include "msg/words.h"
 
 enum { OPS_MAX = 32, LIST_MAX = 64, ELEMENT = 8 };
 
@@ -19,6 +20,7 @@ struct scene {
     struct mst_write ops[OPS_MAX];
     struct mst_slice keys[LIST_MAX];
     uint32_t participants[LIST_MAX];
+    uint32_t order[LIST_MAX];
     unsigned char vector[LIST_MAX * ELEMENT];
 };
 
@@ -38,6 +40,12 @@ static void ask_only(struct scene *scene)
 }
 
 /* ---- the words of each request ---- */
+
+static void ask_join(struct scene *scene)
+{
+    scene->request.join.spare = words_flag(&scene->words, "spare");
+    scene->request.join.heard = words_number(&scene->words, "heard", 0);
+}
 
 /* Of the actor's requests: that with the id, else the newest of the verb, else the newest. */
 static const struct asked *pick_asked(struct scene *scene)
@@ -187,6 +195,13 @@ static void put_participant(struct scene *scene, uint32_t at, int64_t number)
     scene->request.round.participant_count = at + 1;
 }
 
+static void put_ordered(struct scene *scene, uint32_t at, int64_t number)
+{
+    scene->order[at] = (uint32_t)number;
+    scene->request.round.order = scene->order;
+    scene->request.round.order_count = at + 1;
+}
+
 static void put_element(struct scene *scene, uint32_t at, int64_t number)
 {
     for (unsigned i = 0; i < ELEMENT; i++) {
@@ -224,6 +239,7 @@ static void ask_round(struct scene *scene)
     round->on_loss = words_flag(words, "proceed") ? MST_PROCEED : MST_FAIL;
     round->reduce = read_reduce(words);
     round->present_only = words_flag(words, "present-only");
+    round->final = words_flag(words, "final");
     read_list(scene, words_option(words, "participants"), put_participant);
     if (is_vector(round->reduce)) {
         read_list(scene, data, put_element);
@@ -243,6 +259,9 @@ static void ask_seal(struct scene *scene)
     round->deadline_ms = words_ms(&scene->words, "deadline");
     round->on_loss = MST_PROCEED;
     round->seal = true;
+    round->reduce = read_reduce(&scene->words);
+    read_list(scene, words_option(&scene->words, "data"), put_element);
+    read_list(scene, words_option(&scene->words, "order"), put_ordered);
     round->name = slice("seal");
 }
 
@@ -258,11 +277,44 @@ static void ask_page(struct scene *scene)
     scene->request.page.after = words_number(&scene->words, "after", 0);
 }
 
+static enum mst_cause read_kind(struct words *words)
+{
+    const char *word = words_option(words, "kind");
+
+    if (!word) {
+        return MST_CAUSE_NONE;
+    }
+    for (int cause = MST_CAUSE_EXIT; cause <= MST_CAUSE_ABORTED; cause++) {
+        if (strcmp(word, mst_cause_word((enum mst_cause)cause)) == 0) {
+            return (enum mst_cause)cause;
+        }
+    }
+    words_bad(words, "no kind of fault", word);
+}
+
+/* fault #2 code=5; fault agent#0 #2 kind=soft-timeout */
 static void ask_fault(struct scene *scene)
 {
+    struct words *words = &scene->words;
+    const struct actor *about = NULL;
+    const char *name;
+
     scene->request.fault.generation = generation(scene, scene->actor->generation);
-    scene->request.fault.code = (int32_t)words_number(&scene->words, "code", 0);
-    scene->request.fault.text = slice(words_option(&scene->words, "text"));
+    scene->request.fault.code = (int32_t)words_number(words, "code", 0);
+    scene->request.fault.text = slice(words_option(words, "text"));
+    scene->request.fault.kind = read_kind(words);
+    scene->request.fault.pid = words_number(words, "pid", 0);
+    name = words_next(words);
+    if (name) {
+        about = stage_find(scene->stage, name);
+        if (!about) {
+            words_bad(words, "nobody of this name", name);
+        }
+        scene->request.fault.index = about->open.index;
+        if (scene->request.fault.pid == 0) {
+            scene->request.fault.pid = about->open.pid;
+        }
+    }
 }
 
 /* lost agent#0 #2 signal 9 */
@@ -282,13 +334,29 @@ static void ask_lost(struct scene *scene)
         scene->request.lost.cause = MST_CAUSE_GONE;
         return;
     }
-    scene->request.lost.cause = words_flag(words, "signal") ? MST_CAUSE_SIGNAL
-                                : words_flag(words, "exit") ? MST_CAUSE_EXIT
-                                                            : MST_CAUSE_NONE;
+    scene->request.lost.cause = words_flag(words, "signal")         ? MST_CAUSE_SIGNAL
+                                : words_flag(words, "exit")         ? MST_CAUSE_EXIT
+                                : words_flag(words, "hard-timeout") ? MST_CAUSE_HARD_TIMEOUT
+                                                                    : MST_CAUSE_NONE;
     if (scene->request.lost.cause == MST_CAUSE_NONE) {
-        words_bad(words, "missing", "signal N, exit N or gone");
+        words_bad(words, "missing", "signal N, exit N, hard-timeout N or gone");
     }
     scene->request.lost.code = (int32_t)words_to_number(words, words_need(words, "a code"));
+}
+
+/* cut watcher #2 for=3s */
+static void ask_cut(struct scene *scene)
+{
+    struct words *words = &scene->words;
+    const char *name = words_need(words, "who is cut off");
+    const struct actor *victim = stage_find(scene->stage, name);
+
+    if (!victim) {
+        words_bad(words, "nobody of this name", name);
+    }
+    scene->request.cut.index = victim->open.index;
+    scene->request.cut.incarnation = words_number(words, "incarnation", 0);
+    scene->request.cut.for_ms = words_number(words, "for-ms", 0);
 }
 
 static const struct {
@@ -296,7 +364,7 @@ static const struct {
     enum mst_command command;
     void (*ask)(struct scene *scene);
 } requests[] = {
-    {"join", MST_JOIN, ask_only},       {"renew", MST_RENEW, ask_only},
+    {"join", MST_JOIN, ask_join},       {"renew", MST_RENEW, ask_only},
     {"leave", MST_LEAVE, ask_only},     {"cancel", MST_CANCEL, ask_cancel},
     {"insert", MST_WRITE, ask_write},   {"put", MST_WRITE, ask_write},
     {"cas", MST_WRITE, ask_write},      {"add", MST_WRITE, ask_write},
@@ -307,7 +375,8 @@ static const struct {
     {"seal", MST_ROUND, ask_seal},      {"round-members", MST_ROUND_MEMBERS, ask_round_members},
     {"members", MST_MEMBERS, ask_page}, {"rounds", MST_ROUNDS, ask_page},
     {"jobs", MST_JOBS, ask_page},       {"hosts", MST_HOSTS, ask_page},
-    {"fault", MST_FAULT, ask_fault},    {"lost", MST_LOST, ask_lost},
+    {"faults", MST_FAULTS, ask_page},   {"fault", MST_FAULT, ask_fault},
+    {"lost", MST_LOST, ask_lost},       {"cut", MST_CUT, ask_cut},
 };
 
 /* ---- sending ---- */
@@ -355,7 +424,8 @@ static void send_new(struct scene *scene, const char *text)
     request->oldest = request->id;
     asked = &actor->asked[request->id % ASKED_MAX];
     *asked = (struct asked){.id = request->id, .oldest = request->oldest};
-    asked->vector = request->command == MST_ROUND && is_vector(request->round.reduce);
+    asked->vector = request->command == MST_JOIN ||
+                    (request->command == MST_ROUND && is_vector(request->round.reduce));
     memcpy(asked->line, text, strlen(text) + 1);
     stage_request(scene->stage, actor, request);
 }
@@ -386,6 +456,8 @@ static void read_open(struct scene *scene)
     open->node = (uint32_t)words_number(words, "node", open->node);
     open->size = (uint32_t)words_number(words, "size", 0);
     open->min_size = (uint32_t)words_number(words, "min_size", 0);
+    open->max_size = (uint32_t)words_number(words, "max_size", 0);
+    open->size_multiple = (uint32_t)words_number(words, "size_multiple", 0);
     open->join_wait_ms = words_ms(words, "join_wait");
     open->grow = (enum mst_grow)words_choice(words, "grow");
     open->incarnation = words_number(words, "incarnation", 0);

@@ -24,6 +24,7 @@ struct sim_agent {
     uint32_t count;
     uint64_t watch_tag, join_tag;
     uint64_t watch_ns; /* when to ask again */
+    uint64_t look_ns;  /* when it looks at the pages of its ranks */
     uint64_t after;
     bool joined;
 };
@@ -41,6 +42,9 @@ uint64_t sim_agent_due_ns(const struct sim_proc *proc)
     const struct sim_agent *agent = proc->agent;
     uint64_t due = proc->ended ? 0 : agent->watch_tag ? SIM_NEVER : agent->watch_ns;
 
+    if (agent->look_ns < due) {
+        due = agent->look_ns;
+    }
     for (uint32_t i = 0; i < agent->count; i++) {
         if (agent->deaths[i].at_ns < due) {
             due = agent->deaths[i].at_ns;
@@ -84,6 +88,9 @@ void sim_agent_step(struct sim *sim, struct sim_proc *proc)
     if (!agent->watch_tag && agent->watch_ns <= sim->now_ns) {
         agent->watch_ns = SIM_NEVER;
         watch(sim, proc);
+    }
+    if (agent->look_ns <= sim->now_ns) {
+        agent->look_ns = sim_pages_look(sim, proc);
     }
     for (uint32_t i = 0; i < agent->count; i++) {
         if (agent->deaths[i].at_ns <= sim->now_ns) {
@@ -227,7 +234,7 @@ void sim_job_start(struct sim *sim, struct model_job *job)
     for (uint32_t node = 0; node < sim->plan.nodes; node++) {
         sim_at(sim, sim->now_ns + sim_below(sim, spread), spawn_agent, job, node);
     }
-    for (uint32_t place = 0; place < job->size; place++) {
+    for (uint32_t place = 0; place < job->places_used; place++) {
         struct model_slot *slot = &job->slots[place];
         uint64_t late = slot->late_ns ? slot->late_ns : sim_below(sim, spread);
 
@@ -278,19 +285,22 @@ static void notice(struct sim *sim, const struct sim_proc *proc)
     *death = (struct death){.at_ns = sim->now_ns + sim_below(sim, sim->plan.lease_ns / 20),
                             .index = proc->place,
                             .pid = proc->pid,
-                            .cause = proc->exit_code < 0 ? MST_CAUSE_SIGNAL : MST_CAUSE_EXIT,
+                            .cause = proc->hard            ? MST_CAUSE_HARD_TIMEOUT
+                                     : proc->exit_code < 0 ? MST_CAUSE_SIGNAL
+                                                           : MST_CAUSE_EXIT,
                             .code = proc->exit_code < 0 ? -proc->exit_code : proc->exit_code};
     sim_proc_wake(sim, agent, death->at_ns);
 }
 
-/* When the run of a job is over, who still waits to join is sent home. */
+/* When the run of a job is over, who still waits to join is sent home; but who waits in its run is
+ * told, if the run was completed: else the simulation never ends. */
 static void send_home(struct sim *sim, struct model_job *job)
 {
     for (uint32_t i = 0; i < sim->proc_count; i++) {
         const struct sim_proc *proc = sim->procs[i];
 
         if (proc->kind == SIM_RANK && proc->job == job && proc->alive &&
-            (proc->started || !job->finished)) {
+            ((proc->started && (!proc->waits || job->completed)) || !job->finished)) {
             return;
         }
     }
@@ -309,7 +319,7 @@ static void send_home(struct sim *sim, struct model_job *job)
 
 static bool all_done(const struct model_job *job)
 {
-    for (uint32_t place = 0; place < job->size; place++) {
+    for (uint32_t place = 0; place < job->places_used; place++) {
         if (!job->slots[place].done) {
             return false;
         }
@@ -328,7 +338,8 @@ void sim_job_death(struct sim *sim, struct sim_proc *proc)
     case SIM_RANK:
         if (proc->exit_code == 0) {
             job->slots[proc->slot].done = true;
-            job->finished = job->finished || !proc->leaves || all_done(job);
+            job->completed = job->completed || !proc->leaves;
+            job->finished = job->completed || all_done(job);
         } else {
             notice(sim, proc);
             respawn(sim, job, proc->slot);
@@ -346,6 +357,8 @@ void sim_job_death(struct sim *sim, struct sim_proc *proc)
                sim_below(sim, sim->plan.nodes));
         break;
     case SIM_AUDITOR:
+    case SIM_COORDINATOR:
+    case SIM_WORKER:
         break;
     }
 }
@@ -353,7 +366,7 @@ void sim_job_death(struct sim *sim, struct sim_proc *proc)
 /* From now on every place is filled, and nothing fails any more. */
 void sim_job_calm(struct sim *sim, struct model_job *job)
 {
-    for (uint32_t place = 0; place < job->size; place++) {
+    for (uint32_t place = 0; place < job->places_used; place++) {
         job->slots[place].loops = 0;
         if (!holder(sim, job, place) && !job->over) {
             respawn(sim, job, place);

@@ -9,6 +9,7 @@
 #include "base/panic.h"
 #include "core/snapshot.h"
 #include "properties.h"
+#include "record.h"
 #include "sim.h"
 
 /* ---- a child that writes a snapshot ------------------------------------------------------------
@@ -253,12 +254,23 @@ static int state_of(const struct sim_journal *journal, uint64_t digest)
 /* ---- inputs ------------------------------------------------------------------------------------
  */
 
+static void heard(struct sim *sim, struct mst_input input)
+{
+    input.now_ns = sim_service_clock(sim);
+    sim_record_heard(sim, &input);
+}
+
 muster_status sim_journal_accept(struct sim *sim, struct mst_conn conn)
 {
     struct sim_journal *journal = sim->service.journal;
 
     if (!journal) {
-        return mst_core_open(sim->service.core, sim_service_clock(sim), conn);
+        muster_status status = mst_core_open(sim->service.core, sim_service_clock(sim), conn);
+
+        heard(sim, (struct mst_input){.type = MST_RECORD_OPEN,
+                                      .flags = status != MUSTER_OK ? MST_RECORD_REFUSED : 0,
+                                      .conn = conn});
+        return status;
     }
     journal->fed = true;
     return mst_journal_conn_open(journal->journal, sim_service_clock(sim), conn);
@@ -270,7 +282,14 @@ muster_status sim_journal_request(struct sim *sim, struct mst_conn conn,
     struct sim_journal *journal = sim->service.journal;
 
     if (!journal) {
-        return mst_core_request(sim->service.core, sim_service_clock(sim), conn, request);
+        muster_status status =
+            mst_core_request(sim->service.core, sim_service_clock(sim), conn, request);
+
+        heard(sim, (struct mst_input){.type = MST_RECORD_REQUEST,
+                                      .flags = mst_input_flags(sim->service.core),
+                                      .conn = conn,
+                                      .request = request});
+        return status;
     }
     journal->fed = true;
     return mst_journal_request(journal->journal, sim_service_clock(sim), conn, request);
@@ -285,6 +304,7 @@ void sim_journal_close(struct sim *sim, struct mst_conn conn)
         mst_journal_conn_close(journal->journal, sim_service_clock(sim), conn);
     } else {
         mst_core_close(sim->service.core, sim_service_clock(sim), conn);
+        heard(sim, (struct mst_input){.type = MST_RECORD_CLOSE, .conn = conn});
     }
 }
 
@@ -303,6 +323,7 @@ void sim_journal_tick(struct sim *sim)
         }
     } else {
         mst_core_tick(sim->service.core, sim_service_clock(sim));
+        heard(sim, (struct mst_input){.type = MST_RECORD_TICK});
     }
 }
 
@@ -546,6 +567,7 @@ void sim_service_die(struct sim *sim)
     journal->deaths++;
     if (service->core) {
         journal->died_ns = sim_service_clock(sim);
+        sim_record_end(sim);
         leave_connections(sim, journal->with_host);
         mst_journal_free(journal->journal);
         mst_core_free(service->core);
@@ -557,6 +579,9 @@ void sim_service_die(struct sim *sim)
     end_child(journal);
     sim_disk_crash(&journal->disk, journal->with_host);
     journal->lost_host = journal->lost_host || journal->with_host;
+    if (journal->with_host || journal->in_gap) {
+        sim_keys_time_lost(sim);
+    }
     service->away_until_ns = until;
     sim_saw_service_dead(sim, until);
     journal->with_host = false;
@@ -793,6 +818,7 @@ bool sim_service_return(struct sim *sim)
     if (!recover_first(sim, &second)) {
         return false;
     }
+    sim_record_begin(sim, mst_journal_time_ns(journal->journal));
     recovered = mst_journal_recovery(journal->journal);
     turn_back(sim); /* what was kept as it died is told now, and was decided then */
     check_recovered(sim, recovered->digest);
@@ -816,6 +842,7 @@ void sim_journal_start(struct sim *sim)
         MUSTER_OK) {
         sim_fail(sim, SIM_P_KEPT_TAKEN, "an empty folder: %.150s", err.text);
     }
+    sim_record_begin(sim, mst_journal_time_ns(journal->journal));
     learn(sim, journal);
 }
 

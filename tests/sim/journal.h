@@ -67,7 +67,6 @@ struct sim_journal {
     uint64_t away_ns;
     uint64_t died_ns, kept_ns; /* on its own clock: its last moment, and the last that it kept */
     bool full_ever;
-    uint64_t full_ns; /* until when somebody may still be told so; the world's clock */
     uint64_t deaths, returns, snapshots;
 };
 

@@ -10,7 +10,7 @@ uint32_t sim_model_participants(const struct model_job *job, uint64_t chance, ui
 {
     uint32_t count = 0;
 
-    for (uint32_t index = 0; index < MODEL_PLACES && index <= job->size; index++) {
+    for (uint32_t index = 0; index < MODEL_PLACES && index <= job->places_used; index++) {
         if (chance & (UINT64_C(1) << index) || count == 0) {
             out[count++] = index;
         }
@@ -46,7 +46,7 @@ uint32_t sim_model_contribution(const struct model_job *job, const struct mst_ro
     case MST_REDUCE_NONE:
         return 0;
     case MST_REDUCE_GATHER:
-        size = (uint32_t)mst_prng_below(&prng, MODEL_DATA_MAX + 1);
+        size = (uint32_t)mst_prng_below(&prng, MODEL_GATHER_MAX + 1);
         for (uint32_t i = 0; i < size; i++) {
             out[i] = (unsigned char)mst_prng_next(&prng);
         }
@@ -75,6 +75,14 @@ uint32_t sim_model_contribution(const struct model_job *job, const struct mst_ro
 /* Only if those who stay can go on without it, also after a loss of all. */
 bool sim_model_may_leave(const struct model_job *job)
 {
-    return job->join_wait_ns > 0 && job->left + 1 < job->size &&
+    return job->join_wait_ns > 0 && job->size_multiple < 2 && job->left + 1 < job->size &&
            job->size - job->left - 1 >= job->min_size;
+}
+
+uint32_t sim_model_fit(const struct model_job *job, uint32_t count)
+{
+    if (job->max_size > 0 && count > job->max_size) {
+        count = job->max_size;
+    }
+    return job->size_multiple > 0 ? count - count % job->size_multiple : count;
 }

@@ -53,7 +53,8 @@ struct sim_asked {
     uint64_t generation, number;
     uint32_t name;
     bool arrives;
-    bool fenced; /* RENEW: it had been given up */
+    bool fenced;                     /* RENEW: it had been given up */
+    const struct sim_proc *claimant; /* RENEW: who claimed its place then */
 };
 
 #define SIM_ASKED_MAX 160u

@@ -22,6 +22,48 @@ const char *sim_fault_name(enum sim_fault fault)
 
 /* ---- drawing --------------------------------------------------------------------------------- */
 
+/* Spares, and what the seal seats. */
+static void draw_seats(struct sim *sim, struct model_job *job)
+{
+    job->places_used = job->size;
+    if (sim_chance(sim, 35)) {
+        job->places_used += (uint32_t)sim_between(sim, 1, 2);
+        job->max_size = (uint32_t)sim_between(sim, job->size, job->places_used - 1);
+    } else if (sim_chance(sim, 10)) {
+        job->max_size = job->size;
+    }
+    if (sim_chance(sim, 15)) {
+        job->size_multiple = (uint32_t)sim_between(sim, 1, 2);
+    }
+    if (sim_model_fit(job, job->size) < job->min_size || sim_model_fit(job, job->size) == 0) {
+        job->size_multiple = 0;
+    }
+    job->by_table = sim_chance(sim, 20);
+    if (job->max_size > 0) { /* then there is always another index */
+        job->any_index = false;
+    }
+}
+
+/* When it is given up. */
+static void draw_rules(struct sim *sim, struct model_job *job)
+{
+    uint64_t lease = sim->plan.lease_ns;
+
+    job->iterations_max = sim_chance(sim, 12) ? (uint32_t)sim_between(sim, 1, 6) : 0;
+    job->stalled_max = sim_chance(sim, 15) ? (int32_t)sim_between(sim, 1, 5) : -1;
+    job->faults_max = sim_chance(sim, 12) ? (uint32_t)sim_between(sim, 1, 2) : 0;
+    job->completion_timeout_ns = sim_chance(sim, 12) ? sim_between(sim, 1, 4) * lease : 0;
+    job->settle_ns = sim_chance(sim, 15) ? lease / sim_between(sim, 20, 100) : 0;
+    job->tells_steps = sim_chance(sim, 50);
+    job->pings = sim_chance(sim, 50);
+    job->from_start = sim_chance(sim, 50);
+    if (sim_chance(sim, 40)) {
+        /* More than a step takes where nothing is wrong, or nobody would ever come to an end. */
+        job->soft_ns = 4 * (job->step_ns + sim->plan.write_ns) + sim_below(sim, lease);
+        job->hard_ns = job->soft_ns + lease / 4 + sim_below(sim, lease);
+    }
+}
+
 static void draw_job(struct sim *sim, struct model_job *job, uint32_t number)
 {
     const struct sim_plan *plan = &sim->plan;
@@ -38,10 +80,15 @@ static void draw_job(struct sim *sim, struct model_job *job, uint32_t number)
     job->step_ns = lease / sim_between(sim, 4, 30);
     job->until_calm = sim_chance(sim, 70);
     job->collective = sim_chance(sim, 15) ? 0 : (uint32_t)sim_between(sim, 10, 90);
+    if (plan->has[SIM_NOTICE] && sim_chance(sim, 40)) {
+        job->collective = 0; /* so that ranks part, and one may be past what the others agreed on */
+    }
     job->votes = job->collective > 0 && (job->until_calm || sim_chance(sim, 50));
     job->steps = (uint32_t)sim_between(sim, 1, 30);
     job->greets = sim_chance(sim, 60);
+    draw_rules(sim, job);
     job->any_index = !plan->has[SIM_TWIN] && !plan->has[SIM_LOOPER] && sim_chance(sim, 10);
+    draw_seats(sim, job);
     for (uint32_t place = 0; place < job->size; place++) {
         if (job->join_wait_ns > 0 && place >= job->min_size && sim_chance(sim, 30)) {
             job->slots[place].late_ns = sim_between(sim, 3, 12) * lease;
@@ -365,7 +412,7 @@ static void strike_journal(struct sim *sim, enum sim_fault fault)
 static void strike_twin(struct sim *sim)
 {
     struct model_job *job = &sim->jobs[sim_below(sim, sim->plan.jobs)];
-    uint32_t place = (uint32_t)sim_below(sim, job->size);
+    uint32_t place = (uint32_t)sim_below(sim, job->places_used);
     struct sim_proc *proc;
 
     if (job->finished || job->slots[place].loops || sim->proc_count + 8 > SIM_PROCS_MAX) {
@@ -375,6 +422,35 @@ static void strike_twin(struct sim *sim)
     proc->slot = place;
     proc->twin = true;
     sim_proc_begin(sim, proc);
+}
+
+/* Any agent of its job asks for it. What comes of it is known when the service says so. */
+static void strike_network(struct sim *sim)
+{
+    const struct sim_proc *rank = pick_proc(sim, true);
+    struct sim_proc *agent = pick_proc(sim, true);
+    struct mst_request request = {.command = MST_CUT};
+    uint64_t tag = 0;
+
+    if (!rank || !agent || rank->kind != SIM_RANK || agent->kind != SIM_AGENT ||
+        rank->job != agent->job || agent->call_count >= SIM_CALLS_MAX / 2) {
+        return;
+    }
+    request.cut.index = rank->member.index;
+    request.cut.incarnation = sim_chance(sim, 50) ? rank->member.incarnation : 0;
+    request.cut.for_ms = sim_chance(sim, 25) ? 0 : spell(sim) / SIM_MS;
+    sim_tell(sim, "fault: #%" PRIu32 " is to be cut off for %" PRIu64 " ms", request.cut.index,
+             request.cut.for_ms);
+    (void)sim_proc_call(sim, agent, SIM_OWNER_WORK, &request, SIM_NEVER, &tag);
+}
+
+static void strike_notice(struct sim *sim)
+{
+    struct sim_proc *proc = pick_proc(sim, true);
+
+    if (proc && proc->kind == SIM_RANK) {
+        sim_preempt_strike(sim, proc);
+    }
 }
 
 static void strike(struct sim *sim, enum sim_fault fault)
@@ -410,11 +486,19 @@ static void strike(struct sim *sim, enum sim_fault fault)
     case SIM_TWIN:
         strike_twin(sim);
         break;
+    case SIM_SEVER:
+        strike_network(sim);
+        break;
+    case SIM_NOTICE:
+        strike_notice(sim);
+        break;
     case SIM_LOOPER: /* in the plan of the job */
     case SIM_FAIL:   /* these strike in fn */
     case SIM_AGAIN:
     case SIM_HANG:
     case SIM_LEAVE:
+    case SIM_ABORT:
+    case SIM_UNHEALTHY:
     case SIM_FAULT_COUNT:
         break;
     }
@@ -475,8 +559,8 @@ void sim_chaos_end(struct sim *sim)
 
         proc->blind_until_ns = 0;
         sim_proc_thaw(sim, proc);
-        if (proc->troubled_ns > sim->now_ns) {
-            proc->troubled_ns = sim->now_ns;
+        if (proc->troubled_ns > sim->now_ns) { /* but a cut that was asked for goes on */
+            proc->troubled_ns = proc->cut_off_ns > sim->now_ns ? proc->cut_off_ns : sim->now_ns;
         }
         if (proc->fn.state == SIM_FN_HUNG && proc->fn.due_ns > sim->now_ns) {
             proc->fn.due_ns = sim->now_ns;

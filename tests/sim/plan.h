@@ -34,7 +34,11 @@ struct sim_conn;
     X(FAIL, fail, 35, 5, "fn fails by itself")                                                     \
     X(AGAIN, again, 15, 3, "fn asks that all begin again")                                         \
     X(HANG, hang, 25, 2, "fn does not look at its flag for long")                                  \
-    X(LEAVE, leave, 6, 1, "a rank leaves the job for good")
+    X(LEAVE, leave, 6, 1, "a rank leaves the job for good")                                        \
+    X(ABORT, abort, 6, 1, "fn asks that all end")                                                  \
+    X(UNHEALTHY, unhealthy, 12, 1, "finalize, a health check or the assignment fails")             \
+    X(SEVER, sever, 20, 5, "a rank is cut off by a request")                                       \
+    X(NOTICE, notice, 40, 16, "a notice of preemption is given or taken back")
 
 enum sim_fault {
 #define X(NAME, name, chance, weight, words) SIM_##NAME,

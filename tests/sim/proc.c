@@ -30,6 +30,8 @@ struct sim_proc *sim_proc_spawn(struct sim *sim, enum sim_kind kind, struct mode
     proc->place = place;
     proc->wake_ns = SIM_NEVER;
     proc->retry_ns = SIM_NEVER;
+    proc->unwind_ns = SIM_NEVER;
+    proc->assign_ns = SIM_NEVER;
     proc->token.high = mst_prng_next(&sim->prng);
     proc->token.low = mst_prng_next(&sim->prng);
     proc->born_ns = sim->now_ns;
@@ -45,8 +47,11 @@ static enum mst_role role_of(const struct sim_proc *proc)
         return MST_ROLE_RANK;
     case SIM_AGENT:
         return MST_ROLE_AGENT;
+    case SIM_WORKER:
+        return MST_ROLE_WORKER;
     case SIM_OBSERVER:
     case SIM_AUDITOR:
+    case SIM_COORDINATOR:
         break;
     }
     return MST_ROLE_OBSERVER;
@@ -54,7 +59,8 @@ static enum mst_role role_of(const struct sim_proc *proc)
 
 void sim_proc_begin(struct sim *sim, struct sim_proc *proc)
 {
-    static const char *const kinds[] = {"rank", "observer", "agent", "auditor"};
+    static const char *const kinds[] = {"rank",    "observer",    "agent",
+                                        "auditor", "coordinator", "worker"};
     const struct model_job *job = proc->job;
     char host[2] = {(char)('a' + (int)proc->node), 0};
     struct mst_client_config config = {
@@ -67,12 +73,14 @@ void sim_proc_begin(struct sim *sim, struct sim_proc *proc)
                  .index = proc->place,
                  .host = mst_slice_text(host),
                  .pid = proc->pid,
-                 .node = sim->plan.tied ? proc->node : MST_NODE_NONE},
+                 .node = sim->plan.tied && proc->kind != SIM_WORKER ? proc->node : MST_NODE_NONE},
     };
 
     if (proc->kind == SIM_RANK) {
         config.open.size = job->size;
         config.open.min_size = job->min_size;
+        config.open.max_size = job->max_size;
+        config.open.size_multiple = job->size_multiple;
         config.open.join_wait_ms = job->join_wait_ns / SIM_MS;
         config.open.grow = job->grow;
     }
@@ -92,6 +100,10 @@ void sim_proc_begin(struct sim *sim, struct sim_proc *proc)
     case SIM_AUDITOR:
         sim_observer_start(sim, proc);
         break;
+    case SIM_COORDINATOR:
+    case SIM_WORKER:
+        sim_crew_start(sim, proc);
+        break;
     }
     sim_proc_wake(sim, proc, sim->now_ns);
 }
@@ -107,6 +119,9 @@ static void die(struct sim *sim, struct sim_proc *proc, bool silently)
         } else {
             sim_net_close(sim, proc->conn, SIM_CLIENT);
         }
+    }
+    if (proc->hand) {
+        sim_crew_death(sim, proc, silently);
     }
     sim_saw_death(sim, proc);
 }
@@ -168,6 +183,7 @@ void sim_proc_thaw(struct sim *sim, struct sim_proc *proc)
         sim_tell(sim, "%s: pid=%" PRIu64 " goes on", proc->job->name, proc->pid);
         proc->frozen = false;
         proc->troubled_ns = sim->now_ns;
+        sim_preempt_races(sim, proc);
         sim_proc_wake(sim, proc, sim->now_ns);
     }
 }
@@ -181,6 +197,8 @@ void sim_proc_fini(struct sim *sim, struct sim_proc *proc)
     }
     mst_client_free(proc->client);
     mst_restart_free(proc->restart);
+    sim_preempt_fini(proc);
+    sim_crew_fini(proc);
     free(proc->work);
     free(proc->agent);
     free(proc);
@@ -193,7 +211,7 @@ bool sim_proc_call(struct sim *sim, struct sim_proc *proc, enum sim_owner owner,
 {
     uint64_t now = sim_proc_clock(sim, proc);
     uint64_t own = ((uint64_t)owner << SIM_TAG_OWNER_SHIFT) |
-                   (owner == SIM_OWNER_RESTART ? *tag : ++proc->tags);
+                   (owner == SIM_OWNER_RESTART || owner >= SIM_OWNER_PREEMPT ? *tag : ++proc->tags);
     muster_status status;
 
     MST_ASSERT(proc->call_count < SIM_CALLS_MAX);
@@ -253,9 +271,15 @@ static void call_done(struct sim *sim, struct sim_proc *proc, uint64_t tag,
     case SIM_OWNER_WORK:
         if (proc->kind == SIM_AGENT) {
             sim_agent_done(sim, proc, tag, reply);
+        } else if (proc->hand) {
+            sim_crew_done(sim, proc, tag, reply);
         } else {
             sim_observer_done(sim, proc, tag, reply);
         }
+        break;
+    case SIM_OWNER_PREEMPT:
+    case SIM_OWNER_PUBLISH:
+        sim_preempt_done(sim, proc, owner, tag, reply);
         break;
     }
 }
@@ -388,6 +412,7 @@ static void attention(struct sim *sim, struct sim_proc *proc)
     if (proc->restart && proc->started) {
         mst_restart_attention(proc->restart, sim_proc_clock(sim, proc),
                               mst_client_view(proc->client), mst_client_stopped(proc->client));
+        sim_preempt_view(sim, proc, mst_client_view(proc->client));
     }
 }
 
@@ -398,6 +423,7 @@ static void ended(struct sim *sim, struct sim_proc *proc, const struct mst_clien
     proc->end_status = effect->status;
     if (proc->restart && proc->started) {
         mst_restart_ended(proc->restart, sim_proc_clock(sim, proc), effect->status);
+        sim_preempt_ended(sim, proc, effect->status);
     }
 }
 
@@ -448,6 +474,7 @@ static void pump(struct sim *sim, struct sim_proc *proc)
             mst_restart_done(proc->restart, told);
             again = true;
         }
+        again = sim_preempt_pump(sim, proc) || again;
     }
 }
 
@@ -465,6 +492,10 @@ static void work(struct sim *sim, struct sim_proc *proc)
     case SIM_OBSERVER:
     case SIM_AUDITOR:
         sim_observer_step(sim, proc);
+        break;
+    case SIM_COORDINATOR:
+    case SIM_WORKER:
+        sim_crew_step(sim, proc);
         break;
     }
 }
@@ -486,12 +517,20 @@ static uint64_t due(const struct sim *sim, const struct sim_proc *proc)
     case SIM_AUDITOR:
         next = sim_observer_due_ns(proc);
         break;
+    case SIM_COORDINATOR:
+    case SIM_WORKER:
+        next = sim_crew_due_ns(sim, proc);
+        break;
     }
     if (next < when) {
         when = next;
     }
     if (proc->restart) {
         next = sim_clock_when(clock, mst_restart_deadline_ns(proc->restart));
+        when = next < when ? next : when;
+    }
+    if (proc->preempt) {
+        next = sim_clock_when(clock, mst_preempt_deadline_ns(proc->preempt));
         when = next < when ? next : when;
     }
     return when;
@@ -511,6 +550,9 @@ static void look(struct sim *sim, struct sim_proc *proc)
     if (proc->restart) {
         mst_restart_tick(proc->restart, sim_proc_clock(sim, proc));
     }
+    if (proc->preempt) {
+        mst_preempt_tick(proc->preempt, sim_proc_clock(sim, proc));
+    }
     pump(sim, proc);
     if (proc->alive) {
         work(sim, proc);
@@ -525,6 +567,9 @@ static void look(struct sim *sim, struct sim_proc *proc)
     mst_client_check(proc->client);
     if (proc->restart) {
         mst_restart_check(proc->restart);
+    }
+    if (proc->preempt) {
+        mst_preempt_check(proc->preempt);
     }
     sim_saw_look(sim, proc);
     sim_proc_wake(sim, proc, due(sim, proc));

@@ -33,7 +33,7 @@ struct sim_proc;
     X(VIEW_ONE, SAFETY, "a generation number is sealed once, and numbers only grow")               \
     X(VIEW_AGREES, SAFETY,                                                                         \
       "all who are told of a generation are told the same size, and ranks are a permutation of "   \
-      "0..size-1 in the order of the indices")                                                     \
+      "0..size-1 in the order of the indices, or in the one that was given")                       \
     X(VIEW_EXACT, SAFETY,                                                                          \
       "a sealed view is who arrived and is not lost, plus who was ready, and nobody else")         \
     X(VIEW_MIN_SIZE, SAFETY, "no view is smaller than min_size")                                   \
@@ -70,6 +70,23 @@ struct sim_proc;
     X(OLD_GENERATION, SAFETY,                                                                      \
       "a rank in fn while a later generation is sealed without it is lost or left")                \
     X(ENTER_GROWS, SAFETY, "fn is entered with a larger generation each time")                     \
+    X(ENTER_ONCE, SAFETY,                                                                          \
+      "fn is entered by a rank that is not in it, when it and all others of the generation have "  \
+      "unwound the attempt before")                                                                \
+    X(ENTER_AGREES, SAFETY,                                                                        \
+      "all who enter a generation are told the same iteration and the same record")                \
+    X(STOP_TOGETHER, SAFETY,                                                                       \
+      "when a rule ends the run of one rank, it ends that of all of the generation, and the same " \
+      "one")                                                                                       \
+    X(STOP_RIGHT, SAFETY, "a run is given up only by a rule that was set")                         \
+    X(HANG_EARLY, SAFETY,                                                                          \
+      "nobody is blamed before soft_timeout, or ended before hard_timeout, has passed since it "   \
+      "last did something")                                                                        \
+    X(HANG_RIGHT, SAFETY,                                                                          \
+      "nobody is ended for want of progress who neither stands still nor had "                     \
+      "trouble")                                                                                   \
+    X(HANG_ENDED, SAFETY,                                                                          \
+      "who does nothing for hard_timeout while an agent looks is ended soon after")                \
     X(ENTER_CALM, SAFETY, "fn is not entered by a rank that has stopped itself")                   \
     X(FINISH_TOGETHER, SAFETY,                                                                     \
       "a run ends well only when fn is done on all ranks of the generation that are not lost")     \
@@ -90,6 +107,9 @@ struct sim_proc;
     X(INSERT_ONE, SAFETY, "of all inserts of a key at most one wins")                              \
     X(READ_NEWEST, SAFETY, "what was acknowledged before a read began is visible to it")           \
     X(READ_TRUE, SAFETY, "a revision of a key has one value, and it is one that was written")      \
+    X(KEY_AGE, SAFETY,                                                                             \
+      "the ages told of one revision name one moment, and only grow, over the service's death "    \
+      "too")                                                                                       \
     X(BATCH_WHOLE, SAFETY, "keys written in one batch are never seen half")                        \
     X(OWN_KEY, SAFETY, "a key with one writer reads as that writer left it")                       \
     X(WATCH_FORWARD, SAFETY, "a watch never tells of an older state of a key after a newer one")   \
@@ -106,19 +126,42 @@ struct sim_proc;
     X(KEPT_TIME, SAFETY, "the service's time goes on where its journal ends, and not later")       \
     X(DAMAGE_REFUSED, SAFETY,                                                                      \
       "a damaged journal gives the state it kept, or all but a tail never promised, or an error")  \
+    X(RECORD_SAME, SAFETY, "a record of what the service was fed tells its story and its state")   \
     X(DEATH_UNNOTICED, SAFETY,                                                                     \
       "no rank stops itself for a death of the service that is shorter than its lease allows")     \
     X(DEADLINE_EARLY, SAFETY,                                                                      \
       "no round times out before its deadline, not counting what the service was dead")            \
+    X(CUT_HOLDS, SAFETY, "nothing is told to a rank that is cut off by a request")                 \
+    X(CUT_RIDDEN, SAFETY, "a cut that is over long before the lease costs nobody")                 \
     X(FENCED_STAYS, SAFETY, "who was given up is never again answered as a member")                \
+    X(STEP_SAME, SAFETY, "all who learn what an agreement came to are told the same step")         \
+    X(STEP_GROWS, SAFETY, "where it is agreed again the step is not smaller")                      \
+    X(STEP_NO, SAFETY,                                                                             \
+      "nobody was told to go on with the agreed step or a later one when it is saved by all")      \
+    X(SAVED_SAME, SAFETY, "all who are told that all have saved had saved the same step")          \
+    X(SAVED_TOLD, SAFETY, "where all save what they are told to, no save is of different steps")   \
+    X(CLOSURE_ONCE, SAFETY,                                                                        \
+      "an admitted closure ends once, as its own value, an error or cancelled, and no result is "  \
+      "committed twice")                                                                           \
+    X(CLOSURE_RIGHT, SAFETY, "a closure fails only for what its function did or what befell it")   \
+    X(RUN_ONCE, SAFETY, "a function that must not run twice is never begun a second time")         \
+    X(RUN_TERM, SAFETY,                                                                            \
+      "a worker begins nothing but for the largest term it has heard of, nor beside what still "   \
+      "runs for another")                                                                          \
+    X(JOIN_EXACT, SAFETY, "join ends when all that was admitted has ended, and not before")        \
     X(FULL_ENDS, LIVENESS, "when the disk has room again nobody is refused for want of it")        \
     X(CONVERGES, LIVENESS, "after the faults every job ends in bounded time")                      \
     X(CALLS_END, LIVENESS, "after the faults every call that can end, ends")                       \
     X(DEAD_NOTICED, LIVENESS, "a dead member is lost after a lease and some slack")                \
+    X(CUT_ENDS, LIVENESS, "after a cut that was asked for the rank is back, or lost")              \
     X(FENCED_TOLD, LIVENESS, "who was given up and lives is told so")                              \
     X(JOINER_WAITS, LIVENESS, "with grow = check a ready joiner is soon in a generation")          \
     X(WATCH_CONVERGES, LIVENESS, "a watch ends with the newest state of every key")                \
     X(OWNED_GONE, LIVENESS, "keys owned by a session that ended are gone")                         \
+    X(SAVE_ENDS, LIVENESS,                                                                         \
+      "after the faults nobody waits at the gate, or for the others' saves, longer than until "    \
+      "the deadline")                                                                              \
+    X(QUEUE_DRAINS, LIVENESS, "after the faults every closure ends, and join")                     \
     X(SAME_TWICE, DETERMINISM, "a seed tells the same story each time")
 
 enum sim_property {
@@ -162,6 +205,15 @@ void sim_saw_service_dead(struct sim *sim, uint64_t until_ns); /* or is dead for
 void sim_saw_service_back(struct sim *sim);
 void sim_saw_bad_bytes(struct sim *sim, muster_status status);
 
+/* ---- what is seen of agreements, properties_preempt.c
+ * --------------------------------------------
+ */
+struct mst_preempt_outcome;
+void sim_saw_agreement(struct sim *sim, struct sim_proc *proc);
+void sim_saw_saved(struct sim *sim, struct sim_proc *proc,
+                   const struct mst_preempt_outcome *outcome);
+void sim_check_preempt(struct sim *sim, const struct sim_proc *proc);
+
 /* ---- what is seen of the processes ------------------------------------------------------------
  */
 void sim_saw_death(struct sim *sim, struct sim_proc *proc);
@@ -174,6 +226,7 @@ void sim_saw_ended(struct sim *sim, struct sim_proc *proc, const struct mst_clie
 void sim_saw_look(struct sim *sim, struct sim_proc *proc);
 void sim_saw_joined(struct sim *sim, struct sim_proc *proc, const struct mst_view *view);
 void sim_saw_enter(struct sim *sim, struct sim_proc *proc, const struct mst_restart_effect *effect);
+void sim_saw_unwinds(struct sim *sim, struct sim_proc *proc);
 void sim_saw_told(struct sim *sim, struct sim_proc *proc);
 void sim_saw_check(struct sim *sim, struct sim_proc *proc);
 void sim_saw_return(struct sim *sim, struct sim_proc *proc, muster_status status);
@@ -211,12 +264,15 @@ void sim_keys_inserted(struct sim *sim, struct model_flag *flag, uint64_t value,
                        const struct mst_reply *reply);
 void sim_keys_flag_read(struct sim *sim, struct model_flag *flag, uint64_t acked_before,
                         const struct mst_reply *reply);
+void sim_keys_told(struct sim *sim, struct model_job *job, const struct mst_reply *reply);
+void sim_keys_time_lost(struct sim *sim);
 uint64_t sim_keys_number(struct mst_slice value); /* 8 bytes, least first */
 
 /* ---- the second phase ---------------------------------------------------------------------------
  */
 void sim_check_calm(struct sim *sim); /* from time to time */
 void sim_check_memory(struct sim *sim);
+bool sim_job_grows(const struct sim *sim, const struct model_job *job);
 uint32_t sim_view_alive(const struct model_view *view); /* members not lost or left */
 
 #endif

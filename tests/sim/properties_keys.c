@@ -166,6 +166,80 @@ void sim_keys_read(struct sim *sim, struct model_register *reg, uint64_t acked_b
     }
 }
 
+/* ---- ages ---------------------------------------------------------------------------------------
+ */
+
+static struct model_age *age_of(struct model_job *job, uint64_t revision)
+{
+    struct model_age *age = &job->keys.ages[revision % MODEL_AGES];
+
+    if (age->revision != revision) {
+        *age = (struct model_age){.revision = revision, .until_ns = UINT64_MAX};
+        if (revision > job->told_revision && job->told_ns > 0) {
+            age->after_ns = job->told_ns - 1; /* a watch was told that there was none so new */
+        }
+    }
+    return age;
+}
+
+/* KEY_AGE: whatever is told of one revision at different times names the same moment, one at which
+ * it can have been written; also after the service began again: its clock stands still while away.
+ */
+static void check_age(struct sim *sim, struct model_job *job, uint64_t revision, uint64_t age_ms)
+{
+    struct model_age *age = age_of(job, revision);
+    uint64_t now = sim_service_clock(sim);
+    uint64_t until = now - age_ms * SIM_MS;
+
+    if (age_ms > now / SIM_MS || age_ms < age->told_ms) {
+        sim_fail(sim, SIM_P_KEY_AGE, "%s: revision %" PRIu64 " is %" PRIu64 " ms old, was %" PRIu64,
+                 job->name, revision, age_ms, age->told_ms);
+    }
+    age->told_ms = age_ms;
+    age->until_ns = until < age->until_ns ? until : age->until_ns;
+    age->after_ns = until - SIM_MS > age->after_ns ? until - SIM_MS : age->after_ns;
+    if (age->after_ns >= age->until_ns) {
+        sim_fail(sim, SIM_P_KEY_AGE,
+                 "%s: revision %" PRIu64 " is %" PRIu64 " ms old at %.6f, but is not from before "
+                 "%.6f, nor from after %.6f",
+                 job->name, revision, age_ms, (double)now / 1e9, (double)age->after_ns / 1e9,
+                 (double)age->until_ns / 1e9);
+    }
+}
+
+void sim_keys_told(struct sim *sim, struct model_job *job, const struct mst_reply *reply)
+{
+    if (reply->status != MUSTER_OK) {
+        return;
+    }
+    if (reply->command == MST_GET) {
+        check_age(sim, job, reply->revision, (uint64_t)reply->number);
+    } else if (reply->command == MST_WRITE &&
+               reply->revision != 0) { /* now, or when it was first */
+        struct model_age *age = age_of(job, reply->revision);
+        uint64_t now = sim_service_clock(sim);
+
+        age->until_ns = now < age->until_ns ? now : age->until_ns;
+    }
+    for (uint32_t i = 0; i < reply->item_count; i++) {
+        const struct mst_item *item = &reply->items[i];
+
+        if (item->kind == MST_ITEM_KEY || item->kind == MST_ITEM_DELETED) {
+            check_age(sim, job, item->revision, item->number);
+        }
+    }
+}
+
+/* The time that was told is gone with the host, as it was not synced, or with a full disk; so is,
+ * for what is written after it, the number of a revision. */
+void sim_keys_time_lost(struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->plan.jobs; i++) {
+        memset(sim->jobs[i].keys.ages, 0, sizeof sim->jobs[i].keys.ages);
+        sim->jobs[i].told_ns = 0;
+    }
+}
+
 /* ---- races --------------------------------------------------------------------------------------
  */
 

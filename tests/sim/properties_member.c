@@ -15,6 +15,9 @@ struct model_job *sim_job_named(struct sim *sim, struct mst_slice name)
             return &sim->jobs[i];
         }
     }
+    if (sim->crew && mst_slice_equal(mst_slice_text(sim_crew_job(sim)->name), name)) {
+        return sim_crew_job(sim);
+    }
     return NULL;
 }
 
@@ -200,22 +203,29 @@ static void claim_refused(struct sim *sim, const struct model_job *job, uint32_t
     }
 }
 
-/* CLAIM_DECIDED: a word of the holder refuses, unless the disk is full. */
-static void check_claim(struct sim *sim, const struct sim_proc *holder)
+static const struct sim_proc *claimant_from(struct sim *sim, const struct sim_proc *holder)
 {
-    const struct sim_proc *claimant =
-        holder->kind == SIM_RANK && holder->member.incarnation != 0 && !holder->member.lost
-            ? claimant_of(sim, holder->job, holder->member.index)
-            : NULL;
+    return holder->kind == SIM_RANK && holder->member.incarnation != 0 && !holder->member.lost
+               ? claimant_of(sim, holder->job, holder->member.index)
+               : NULL;
+}
 
-    if (claimant && claimant != holder && claimant->alive && sim_service_decides(sim) &&
+/* CLAIM_DECIDED: a word of the holder refuses who claimed its place before it, unless the disk is
+ * full. */
+static void check_claim(struct sim *sim, const struct sim_proc *holder,
+                        const struct sim_proc *before)
+{
+    const struct sim_proc *claimant = claimant_from(sim, holder);
+
+    if (claimant && claimant == before && claimant != holder && claimant->alive &&
+        sim_service_decides(sim) &&
         sim_service_clock(sim) < claimant->member.heard_ns + sim->plan.lease_ns) {
         sim_fail(sim, SIM_P_CLAIM_DECIDED, "#%u has renewed, and pid=%" PRIu64 " still claims it",
                  holder->member.index, claimant->pid);
     }
 }
 
-/* STOPPED_FIRST, LEASE_WHOLE, STALL_FORGIVEN, LIVE_NOT_LOST */
+/* STOPPED_FIRST, LEASE_WHOLE, STALL_FORGIVEN, LIVE_NOT_LOST, CUT_RIDDEN */
 static void lost_by_lease(struct sim *sim, const struct sim_proc *proc)
 {
     const struct model_member *member = &proc->member;
@@ -235,6 +245,13 @@ static void lost_by_lease(struct sim *sim, const struct sim_proc *proc)
     /* Who has not been told its first view yet runs nothing that could stop. */
     if (proc->started && !proc->ended && !proc->finished && !mst_client_stopped(proc->client)) {
         sim_fail(sim, SIM_P_STOPPED_FIRST, "#%u pid=%" PRIu64 " goes on", member->index, proc->pid);
+    }
+    /* Its last trouble was a cut that somebody asked for, and that was over long ago. */
+    if (!proc->job->losing.now && !proc->ended && member->cut_ns != 0 &&
+        proc->troubled_ns <= proc->cut_off_ns &&
+        sim->now_ns > proc->cut_off_ns + lease / 2 + 2500 * SIM_MS) {
+        sim_fail(sim, SIM_P_CUT_RIDDEN, "#%u pid=%" PRIu64 " was cut off until %.6f", member->index,
+                 proc->pid, (double)proc->cut_off_ns / 1e9);
     }
     /* With its node: then it is its agent that had trouble. */
     if (!proc->job->losing.now && !proc->ended &&
@@ -286,6 +303,7 @@ static void gone(struct sim *sim, struct model_job *job, uint32_t index, const c
         job->unready_ns = sim->now_ns;
     }
     proc->member.ready = false;
+    proc->member.cut_ns = 0; /* its session is over */
     proc->member.lost = !left;
     proc->member.left = left;
     proc->member.gone_ns = sim->now_ns;
@@ -302,6 +320,18 @@ static bool any_ready(const struct sim *sim, const struct model_job *job)
     return false;
 }
 
+/* Whether a seal would seat more. */
+bool sim_job_grows(const struct sim *sim, const struct model_job *job)
+{
+    uint32_t alive = sim_view_alive(&job->view);
+    uint32_t more = 0;
+
+    for (uint32_t i = 0; i < sim->proc_count; i++) {
+        more += sim->procs[i]->job == job && sim->procs[i]->member.ready;
+    }
+    return alive > 0 && sim_model_fit(job, alive + more) > alive;
+}
+
 static void ready(struct sim *sim, struct model_job *job, uint32_t index, const char *text)
 {
     struct sim_proc *proc = sim_proc_of(sim, job, index, number_of(text, "incarnation"));
@@ -313,11 +343,27 @@ static void ready(struct sim *sim, struct model_job *job, uint32_t index, const 
     if (!any_ready(sim, job) && job->unready_ns != sim->now_ns) {
         job->ready_since_ns = sim_service_clock(sim);
     }
-    if (job->grow == MST_GROW_CHECK && sim_view_alive(&job->view) > 0) {
+    proc->member.ready = true;
+    if (job->grow == MST_GROW_CHECK && !job->by_table && sim_job_grows(sim, job)) {
         sim_called(sim, job);
     }
-    proc->member.ready = true;
+    proc->member.ready_number = ++job->ready_count;
+    if (proc->asks_spare && !proc->started && sim_view_alive(&job->view) > 0 &&
+        !sim_job_grows(sim, job)) {
+        proc->member.ready = false;
+    }
     proc->member.ready_ns = sim->now_ns;
+}
+
+/* There is no seat for it; who asked to be told that is told, and does not wait before it asks
+ * again. */
+static void spare(struct sim *sim, const struct model_job *job, uint32_t index, const char *text)
+{
+    struct sim_proc *proc = sim_proc_of(sim, job, index, number_of(text, "incarnation"));
+
+    if (proc && proc->asks_spare && !proc->started) {
+        proc->member.ready = false;
+    }
 }
 
 /* Its JOIN went with the connection. */
@@ -330,10 +376,45 @@ static void silent(struct sim *sim, const struct model_job *job, uint32_t index,
     }
 }
 
+/* The clocks of the service and of the world differ by a hundredth at most. */
+static void cut_off(struct sim *sim, const struct model_job *job, uint32_t index, const char *text)
+{
+    struct sim_proc *proc = sim_proc_of(sim, job, index, number_of(text, "incarnation"));
+    uint64_t for_ns = number_of(text, "for-ms") * SIM_MS;
+
+    if (!proc) {
+        return;
+    }
+    if (proc->member.cut_ns < sim_service_clock(sim) + for_ns) {
+        proc->member.cut_ns = sim_service_clock(sim) + for_ns;
+    }
+    if (proc->cut_off_ns < sim->now_ns + for_ns + for_ns / 50) {
+        proc->cut_off_ns = sim->now_ns + for_ns + for_ns / 50;
+    }
+    proc->rides_ns = 0;
+    if (proc->troubled_ns < proc->cut_off_ns) {
+        proc->troubled_ns = proc->cut_off_ns;
+    }
+}
+
+/* CUT_HOLDS */
+static void check_cut(struct sim *sim, const struct sim_proc *proc)
+{
+    if (proc->member.cut_ns > sim_service_clock(sim)) {
+        sim_fail(sim, SIM_P_CUT_HOLDS, "pid=%" PRIu64 " #%u is cut off for another %.3f ms",
+                 proc->pid, proc->member.index,
+                 (double)(proc->member.cut_ns - sim_service_clock(sim)) / 1e6);
+    }
+}
+
 static void back(struct sim *sim, const struct model_job *job, uint32_t index, const char *text)
 {
     struct sim_proc *proc = sim_proc_of(sim, job, index, number_of(text, "incarnation"));
 
+    if (proc) {
+        check_cut(sim, proc);
+        proc->member.cut_ns = 0;
+    }
     if (proc && sim->service.asking) {
         proc->member.back_conn = sim->service.asking->id.id;
     }
@@ -367,8 +448,12 @@ static void place_event(struct sim *sim, struct model_job *job, const char *text
         gone(sim, job, index, text);
     } else if (starts(text, "member-ready")) {
         ready(sim, job, index, text);
+    } else if (starts(text, "member-spare")) {
+        spare(sim, job, index, text);
     } else if (starts(text, "member-silent")) {
         silent(sim, job, index, text);
+    } else if (starts(text, "member-cut")) {
+        cut_off(sim, job, index, text);
     } else if (starts(text, "member-back")) {
         back(sim, job, index, text);
     } else if (starts(text, "claim-waiting")) {
@@ -405,6 +490,7 @@ void sim_saw_trace(struct sim *sim, const struct mst_trace *line)
     } else if (starts(text, "job-ended")) {
         job->ended_ns = sim->now_ns;
         job->told_revision = 0;
+        memset(job->keys.ages, 0, sizeof(job->keys.ages)); /* revisions begin anew */
     }
 }
 
@@ -450,6 +536,7 @@ void sim_saw_request(struct sim *sim, struct sim_conn *conn, const struct mst_re
     case MST_RENEW:
         member->asked_ns = sim_service_clock(sim);
         asked->fenced = member->lost;
+        asked->claimant = claimant_from(sim, conn->proc);
         break;
     case MST_JOIN:
         member->join_id = request->id;
@@ -474,8 +561,10 @@ void sim_saw_request(struct sim *sim, struct sim_conn *conn, const struct mst_re
     case MST_ROUNDS:
     case MST_JOBS:
     case MST_HOSTS:
+    case MST_FAULTS:
     case MST_FAULT:
     case MST_LOST:
+    case MST_CUT:
         break;
     }
 }
@@ -502,9 +591,10 @@ static void check_revision(struct sim *sim, struct model_job *job, const struct 
                  reply->revision, job->told_revision);
     }
     job->told_revision = reply->revision;
+    job->told_ns = sim_service_clock(sim);
 }
 
-/* ANSWER_ONCE, REVISION_GROWS, FENCED_STAYS */
+/* ANSWER_ONCE, REVISION_GROWS, FENCED_STAYS, CUT_HOLDS */
 void sim_saw_reply(struct sim *sim, struct sim_conn *conn, const struct mst_reply *reply)
 {
     struct sim_asked *asked = asked_find(conn, reply->id);
@@ -514,6 +604,7 @@ void sim_saw_reply(struct sim *sim, struct sim_conn *conn, const struct mst_repl
         sim_fail(sim, SIM_P_ANSWER_ONCE, "request %" PRIu64 " of connection %" PRIu64, reply->id,
                  conn->id.id);
     }
+    check_cut(sim, conn->proc);
     copy = *asked;
     *asked = conn->asked[--conn->asked_count];
     if (copy.command != reply->command) {
@@ -523,7 +614,7 @@ void sim_saw_reply(struct sim *sim, struct sim_conn *conn, const struct mst_repl
     if (reply->status == MUSTER_OK && (reply->command == MST_RENEW || reply->command == MST_OPEN)) {
         conn->proc->member.heard_ns = conn->proc->member.asked_ns;
         if (reply->command == MST_RENEW) {
-            check_claim(sim, conn->proc);
+            check_claim(sim, conn->proc, copy.claimant);
         }
         if (copy.fenced) {
             sim_fail(sim, SIM_P_FENCED_STAYS, "pid=%" PRIu64 " #%u renews", conn->proc->pid,
@@ -531,11 +622,15 @@ void sim_saw_reply(struct sim *sim, struct sim_conn *conn, const struct mst_repl
         }
     }
     check_revision(sim, conn->proc->job, reply);
+    sim_keys_told(sim, conn->proc->job, reply);
     if (reply->command == MST_ROUND) {
         sim_round_answered(sim, conn, &copy, reply);
     }
     if (reply->has_view) {
         sim_view_told(sim, conn->proc, &reply->view);
+    }
+    if (reply->command == MST_JOIN && reply->has_view && reply->view.rank == MST_RANK_NONE) {
+        unready(conn->proc); /* told that it is a spare, and waits no more before it asks again */
     }
 }
 

@@ -2,6 +2,7 @@
 /* What is seen of the processes: their calls, their machines, their runs of fn. */
 #include <string.h>
 
+#include "base/digest.h"
 #include "journal.h"
 #include "msg/command.h"
 #include "seen.h"
@@ -23,6 +24,7 @@ static uint64_t allowed(enum mst_command command)
     case MST_WRITE:
         return common | BIT(MUSTER_EEXISTS) | BIT(MUSTER_ECONFLICT);
     case MST_GET:
+    case MST_CUT: /* nobody holds the place any more */
         return common | BIT(MUSTER_ENOTFOUND);
     case MST_ROUND:
         return common | BIT(MUSTER_ESTALE) | BIT(MUSTER_ELOST) | BIT(MUSTER_EMISMATCH) |
@@ -39,6 +41,7 @@ static uint64_t allowed(enum mst_command command)
     case MST_ROUNDS:
     case MST_JOBS:
     case MST_HOSTS:
+    case MST_FAULTS:
     case MST_FAULT:
     case MST_LOST:
         break;
@@ -134,12 +137,14 @@ static void check_stop(struct sim *sim, const struct sim_proc *proc)
 }
 
 /* How long it may be away so that a rank that renews as it should need not stop itself: 0.8 of the
- * lease, less the age of the last renewal, the longest wait for the next attempt, and the way. */
+ * lease, less the age of the last renewal, the longest wait for the next attempt, and the way. On
+ * the way are three answers, the first of which the death eats: each waits for what is being
+ * written when its request comes, and for its own. */
 static bool can_ride(const struct sim *sim, uint64_t away_ns)
 {
     const struct sim_plan *plan = &sim->plan;
     uint64_t wait = 2 * away_ns + 20 * SIM_MS;
-    uint64_t way = 12 * plan->latency_ns + 6 * plan->latency_tail_ns + 4 * plan->write_ns;
+    uint64_t way = 12 * plan->latency_ns + 6 * plan->latency_tail_ns + 6 * plan->write_ns;
 
     wait = wait < 1000 * SIM_MS ? wait : 1000 * SIM_MS;
     if (plan->two_endpoints || plan->fat) {
@@ -200,7 +205,12 @@ static void check_ride(struct sim *sim, const struct sim_proc *proc)
 
 void sim_saw_attention(struct sim *sim, struct sim_proc *proc)
 {
-    (void)sim;
+    const struct mst_view *told = mst_client_view(proc->client);
+
+    if (told->attention == MST_INTERRUPT && told->generation != proc->member.attention_in) {
+        proc->member.attention_in = told->generation;
+        proc->member.attention_ns = sim->now_ns;
+    }
     if (proc->kind == SIM_RANK && mst_client_stopped(proc->client) &&
         sim_view_has(&proc->job->view, proc)) {
         sim_blame(proc->job, MODEL_SELF, false);
@@ -219,7 +229,7 @@ void sim_saw_ended(struct sim *sim, struct sim_proc *proc, const struct mst_clie
 void sim_saw_joined(struct sim *sim, struct sim_proc *proc, const struct mst_view *view)
 {
     sim_view_told(sim, proc, view);
-    if (view->rank == MST_RANK_NONE || view->generation == 0) {
+    if ((view->rank == MST_RANK_NONE && !view->spare) || view->generation == 0) {
         sim_fail(sim, SIM_P_VIEW_EXACT, "pid=%" PRIu64 " joined without a rank", proc->pid);
     }
 }
@@ -227,15 +237,89 @@ void sim_saw_joined(struct sim *sim, struct sim_proc *proc, const struct mst_vie
 /* ---- fn -----------------------------------------------------------------------------------------
  */
 
+void sim_saw_unwinds(struct sim *sim, struct sim_proc *proc)
+{
+    sim_tell(sim, "%s: pid=%" PRIu64 " unwinds", proc->job->name, proc->pid);
+    if (proc->fn.state != SIM_FN_NOT) {
+        sim_fail(sim, SIM_P_ENTER_ONCE, "pid=%" PRIu64 " unwinds while fn runs", proc->pid);
+    }
+}
+
+static bool in_attempt(const struct sim_proc *proc)
+{
+    return proc->fn.state != SIM_FN_NOT || proc->unwind_ns != SIM_NEVER;
+}
+
+/* ENTER_ONCE */
+static void check_once(struct sim *sim, const struct sim_proc *proc, const struct model_view *view)
+{
+    if (in_attempt(proc)) {
+        sim_fail(sim, SIM_P_ENTER_ONCE, "pid=%" PRIu64 " is in generation %" PRIu64, proc->pid,
+                 proc->fn.view.generation);
+    }
+    for (uint32_t rank = 0; rank < view->size; rank++) {
+        const struct sim_proc *other = view->proc[rank];
+
+        if (other->alive && !view->gone[rank] && in_attempt(other) &&
+            other->fn.view.generation < view->generation) {
+            sim_fail(sim, SIM_P_ENTER_ONCE, "pid=%" PRIu64 " is in generation %" PRIu64 " still",
+                     other->pid, other->fn.view.generation);
+        }
+    }
+}
+
+static uint64_t record_of(const struct mst_restart_effect *effect)
+{
+    uint64_t digest = mst_digest_number(MST_DIGEST_INIT, effect->faults_total);
+
+    for (uint32_t i = 0; i < effect->fault_count; i++) {
+        const struct mst_fault_record *fault = &effect->faults[i];
+
+        digest = mst_digest_number(digest, (uint64_t)fault->kind << 32 | fault->index);
+        digest = mst_digest_number(digest, fault->generation);
+        digest = mst_digest_number(digest, fault->incarnation);
+        digest = mst_digest_slice(digest, mst_slice_text(fault->text));
+    }
+    return digest;
+}
+
+/* ENTER_AGREES, STOP_TOGETHER */
+static void check_agrees(struct sim *sim, const struct sim_proc *proc, struct model_view *view,
+                         const struct mst_restart_effect *effect)
+{
+    uint64_t record = record_of(effect);
+
+    if (view->stopped != 0) {
+        sim_fail(sim, SIM_P_STOP_TOGETHER, "pid=%" PRIu64 " enters, the run was given up: %d",
+                 proc->pid, view->stopped);
+    }
+    if (view->entered && view->iteration != effect->iteration) {
+        sim_fail(sim, SIM_P_ENTER_AGREES, "pid=%" PRIu64 " iteration %" PRIu64 ", another %" PRIu64,
+                 proc->pid, effect->iteration, view->iteration);
+    }
+    if (view->entered && view->record != record) {
+        sim_fail(sim, SIM_P_ENTER_AGREES, "pid=%" PRIu64 " is told %u faults of %u, not the same",
+                 proc->pid, effect->fault_count, effect->faults_total);
+    }
+    view->entered = true;
+    view->iteration = effect->iteration;
+    view->record = record;
+}
+
 /* FENCED_SILENT, ENTER_GROWS, ENTER_CALM */
 void sim_saw_enter(struct sim *sim, struct sim_proc *proc, const struct mst_restart_effect *effect)
 {
     const struct mst_view *view = &effect->view;
-    const struct model_view *known = sim_view_of(proc->job, view->generation);
+    struct model_view *known = sim_view_of(proc->job, view->generation);
 
-    sim_tell(sim, "%s: pid=%" PRIu64 " enters fn, generation %" PRIu64 " rank %u of %u (#%u)",
-             proc->job->name, proc->pid, view->generation, view->rank, view->size, view->index);
+    sim_tell(sim,
+             "%s: pid=%" PRIu64 " enters fn, generation %" PRIu64 " rank %u of %u (#%u), "
+             "iteration %" PRIu64 " after %u faults",
+             proc->job->name, proc->pid, view->generation, view->rank, view->size, view->index,
+             effect->iteration, effect->faults_total);
     if (known) {
+        check_once(sim, proc, known);
+        check_agrees(sim, proc, known, effect);
         sim_view_told(sim, proc, view);
         if (!sim_view_has(known, proc)) {
             sim_fail(sim, SIM_P_FENCED_SILENT, "pid=%" PRIu64 " generation %" PRIu64, proc->pid,
@@ -268,8 +352,8 @@ void sim_saw_told(struct sim *sim, struct sim_proc *proc)
 static void check_called(struct sim *sim, const struct sim_proc *proc)
 {
     const struct model_view *view = &proc->job->view;
-    uint64_t told_by =
-        view->called_ns + sim->plan.lease_ns / 4 + 100 * SIM_MS + 4 * sim->plan.write_ns;
+    uint64_t told_by = view->called_ns + 2 * proc->job->settle_ns + sim->plan.lease_ns / 4 +
+                       100 * SIM_MS + 4 * sim->plan.write_ns;
 
     if (view->generation == proc->fn.view.generation && view->called_ns != 0 &&
         proc->troubled_ns + 2500 * SIM_MS < view->called_ns && sim->now_ns > told_by) {
@@ -282,9 +366,12 @@ static void check_called(struct sim *sim, const struct sim_proc *proc)
 void sim_saw_check(struct sim *sim, struct sim_proc *proc)
 {
     const struct mst_view *view = mst_client_view(proc->client);
-    bool called = view->generation > proc->fn.view.generation ||
-                  (view->generation == proc->fn.view.generation && view->attention != MST_CALM) ||
-                  mst_client_stopped(proc->client) || proc->ended;
+    bool settled = proc->job->settle_ns == 0 || view->attention == MST_GROW ||
+                   sim->now_ns > proc->member.attention_ns + proc->job->settle_ns * 11 / 10;
+    bool called =
+        (view->generation > proc->fn.view.generation && settled) ||
+        (view->generation == proc->fn.view.generation && view->attention != MST_CALM && settled) ||
+        mst_client_stopped(proc->client) || proc->ended;
 
     if (called && !proc->fn.told) {
         sim_fail(sim, SIM_P_CHECK_HEEDS, "pid=%" PRIu64 " generation %" PRIu64, proc->pid,
@@ -317,13 +404,80 @@ void sim_saw_restart_request(struct sim *sim, struct sim_proc *proc,
              request->command == MST_ROUND ? (const char *)request->round.name.data : "");
 }
 
+/* STOP_TOGETHER, STOP_RIGHT */
+static void check_stopped(struct sim *sim, struct sim_proc *proc,
+                          const struct mst_restart_effect *effect)
+{
+    struct model_job *job = proc->job;
+    struct model_view *view = NULL; /* not looked for when it was passed over */
+    bool set = (effect->why == MST_WHY_ITERATIONS && job->iterations_max > 0) ||
+               (effect->why == MST_WHY_STALLED && job->stalled_max > 0) ||
+               (effect->why == MST_WHY_ABORTED && sim->plan.has[SIM_ABORT]) ||
+               (effect->why == MST_WHY_ASSIGNMENT && job->by_table);
+
+    if (!set) {
+        sim_fail(sim, SIM_P_STOP_RIGHT, "pid=%" PRIu64 " why=%d", proc->pid, (int)effect->why);
+    }
+    if (sim_view_has(&job->view, proc)) {
+        view = &job->view;
+    } else if (sim_view_has(&job->before, proc) && proc->member.entered < job->before.generation) {
+        view = &job->before;
+    }
+    if (!view) {
+        return;
+    }
+    if (view->stopped != 0 && view->stopped != (int)effect->why) {
+        sim_fail(sim, SIM_P_STOP_TOGETHER, "pid=%" PRIu64 " why=%d, another %d", proc->pid,
+                 (int)effect->why, view->stopped);
+    }
+    view->stopped = (int)effect->why;
+    for (uint32_t rank = 0; rank < view->size; rank++) {
+        if (view->proc[rank]->member.entered >= view->generation) {
+            sim_fail(sim, SIM_P_STOP_TOGETHER,
+                     "pid=%" PRIu64 " is given up, pid=%" PRIu64 " has entered", proc->pid,
+                     view->proc[rank]->pid);
+        }
+    }
+}
+
+/* The rules that end the run of one rank alone. */
+static void check_alone(struct sim *sim, const struct sim_proc *proc,
+                        const struct mst_restart_effect *effect)
+{
+    bool ails = sim->plan.has[SIM_UNHEALTHY];
+    bool right = effect->why == MST_WHY_FAULTS ? proc->job->faults_max > 0
+                 : effect->why == MST_WHY_SUSPECT
+                     ? proc->job->soft_ns > 0 /* an agent said that a rank makes no progress */
+                     : ails;
+
+    if (!right) {
+        sim_fail(sim, SIM_P_STOP_RIGHT, "pid=%" PRIu64 " why=%d", proc->pid, (int)effect->why);
+    }
+}
+
 /* FINISH_TOGETHER */
 void sim_saw_finish(struct sim *sim, struct sim_proc *proc, const struct mst_restart_effect *effect)
 {
     struct model_view *view = sim_view_of(proc->job, proc->member.entered);
 
-    sim_tell(sim, "%s: pid=%" PRIu64 " run ends: %d", proc->job->name, proc->pid,
-             (int)effect->status);
+    sim_tell(sim, "%s: pid=%" PRIu64 " run ends: %d why=%d", proc->job->name, proc->pid,
+             (int)effect->status, (int)effect->why);
+    switch (effect->why) {
+    case MST_WHY_REPLY:
+        break;
+    case MST_WHY_ITERATIONS:
+    case MST_WHY_STALLED:
+    case MST_WHY_ABORTED:
+    case MST_WHY_ASSIGNMENT:
+        check_stopped(sim, proc, effect);
+        break;
+    case MST_WHY_FAULTS:
+    case MST_WHY_UNHEALTHY:
+    case MST_WHY_FINALIZE:
+    case MST_WHY_SUSPECT:
+        check_alone(sim, proc, effect);
+        break;
+    }
     if (effect->status != MUSTER_OK || proc->leaves || !view) {
         return;
     }

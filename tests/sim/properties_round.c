@@ -4,10 +4,12 @@
 #include <string.h>
 
 #include "base/digest.h"
+#include "base/panic.h"
 #include "seen.h"
 
-static const char *const names[MODEL_ROUNDS] = {
-    "barrier", "least", "sum", "all", "same", "some", "vote", "muster/seal", "muster/complete"};
+static const char *const names[MODEL_ROUNDS + 1] = {
+    "barrier",     "least",           "sum",           "all",    "same", "some", "vote",
+    "muster/seal", "muster/complete", "muster/assign", "another"};
 
 static uint32_t name_number(struct mst_slice name)
 {
@@ -47,6 +49,10 @@ static bool contribute(struct model_round *round, const struct sim_proc *proc,
         return false;
     }
     part->arrived = true;
+    if (asked->order_count > 0 && asked->order_count <= MODEL_PLACES) {
+        round->order_count = asked->order_count;
+        memcpy(round->order, asked->order, asked->order_count * sizeof(*asked->order));
+    }
     part->size = (uint32_t)asked->data.size;
     if (part->size > 0) {
         memcpy(part->data, asked->data.data, part->size);
@@ -103,6 +109,7 @@ void sim_round_opened(struct sim *sim, struct model_job *job, struct mst_slice n
     for (uint32_t rank = 0; rank < view->size; rank++) {
         uint32_t index = view->index[rank];
 
+        round->seats[rank] = index;
         if (!request->round.participants ||
             sim_model_among(request->round.participants, request->round.participant_count, index)) {
             round->part[index].expected = true;
@@ -112,6 +119,9 @@ void sim_round_opened(struct sim *sim, struct model_job *job, struct mst_slice n
     if (request->round.seal) {
         job->seal_open_ns = sim_service_clock(sim);
         sim_called(sim, job);
+        if (job->by_table && !job->view.ordered) { /* they met, to work out who runs */
+            sim_blame(job, MODEL_TABLE, false);
+        }
     }
     for (uint32_t i = 0; i < conn->asked_count; i++) {
         if (conn->asked[i].id == request->id) {
@@ -219,14 +229,17 @@ static void check_vector(struct sim *sim, const struct model_round *round,
 static void check_gather(struct sim *sim, const struct model_round *round,
                          const struct mst_reply *reply)
 {
+    bool found_first = false; /* behind the last rank there are zeros */
     uint32_t at = 0;
 
-    for (uint32_t index = 0; index < MODEL_PLACES; index++) {
+    for (uint32_t rank = 0; rank < MODEL_PLACES; rank++) {
+        uint32_t index = round->seats[rank];
         const struct model_part *part = &round->part[index];
 
-        if (!part->arrived) {
+        if (!part->arrived || (index == 0 && found_first)) {
             continue;
         }
+        found_first = found_first || index == 0;
         if (at >= reply->item_count || reply->items[at].who.index != index ||
             !mst_slice_equal(reply->items[at].value, mst_slice_of(part->data, part->size))) {
             bad_value(sim, round, "a part is missing, doubled or changed");
@@ -238,6 +251,25 @@ static void check_gather(struct sim *sim, const struct model_round *round,
     }
 }
 
+/* The faults that come with a seal are those of the generation that it ended. */
+static void check_record(struct sim *sim, const struct model_round *round,
+                         const struct mst_reply *reply)
+{
+    uint64_t most = reply->next < MST_NAMES_MAX ? reply->next : MST_NAMES_MAX;
+
+    if (reply->item_count != most) {
+        bad_value(sim, round, "another number of faults");
+    }
+    for (uint32_t i = 0; i < reply->item_count; i++) {
+        const struct mst_item *item = &reply->items[i];
+
+        if (item->kind != MST_ITEM_FAULT || item->number != round->generation ||
+            item->who.cause == MST_CAUSE_NONE || item->who.index >= MODEL_PLACES) {
+            bad_value(sim, round, "a fault of another generation");
+        }
+    }
+}
+
 /* ROUND_VALUE */
 static void check_value(struct sim *sim, const struct model_round *round,
                         const struct mst_reply *reply)
@@ -246,7 +278,7 @@ static void check_value(struct sim *sim, const struct model_round *round,
 
     switch (round->reduce) {
     case MST_REDUCE_NONE:
-        if (reply->value.size != 0 || reply->item_count != 0) {
+        if (reply->value.size != 0 || (reply->item_count != 0 && round->name != MODEL_SEAL)) {
             bad_value(sim, round, "a value of nothing");
         }
         break;
@@ -270,6 +302,9 @@ static void check_value(struct sim *sim, const struct model_round *round,
     }
     if (!first) {
         bad_value(sim, round, "nobody arrived");
+    }
+    if (round->name == MODEL_SEAL) {
+        check_record(sim, round, reply);
     }
 }
 
@@ -430,8 +465,11 @@ void sim_round_answered(struct sim *sim, struct sim_conn *conn, const struct sim
     }
     round->told = true;
     round->result = result_of(reply);
-    if (reply->status == MUSTER_OK) {
+    if (reply->status == MUSTER_OK ||
+        (reply->status == MUSTER_ETIMEDOUT && round->on_loss == MST_PROCEED)) {
         check_value(sim, round, reply);
+    } else if (reply->value.size > 0 || reply->item_count > 0) {
+        bad_value(sim, round, "a failure has a value");
     }
 }
 
@@ -464,6 +502,100 @@ uint32_t sim_view_alive(const struct model_view *view)
     return count;
 }
 
+static void take(struct model_view *next, struct sim_proc *proc)
+{
+    next->index[next->size] = proc->member.index;
+    next->incarnation[next->size] = proc->member.incarnation;
+    next->proc[next->size++] = proc;
+}
+
+/* The open seal of the generation, or the one that has just closed. */
+static const struct model_round *seal_of(const struct model_job *job)
+{
+    for (uint32_t i = job->round_count; i-- > 0;) {
+        const struct model_round *round = &job->rounds[i];
+
+        if (round->generation < job->view.generation) {
+            return NULL;
+        }
+        if (round->name == MODEL_SEAL && (!round->closed || round->ok)) {
+            return round;
+        }
+    }
+    return NULL;
+}
+
+/* The order that came with the seal, if all of them stand there. */
+static bool collect_ordered(struct sim *sim, struct model_job *job, struct model_view *next)
+{
+    const struct model_round *seal = seal_of(job);
+
+    if (!seal || seal->order_count == 0) {
+        return false;
+    }
+    for (uint32_t i = 0; i < seal->order_count; i++) {
+        if (!at_seal(job, seal->order[i])) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < seal->order_count; i++) {
+        uint32_t index = seal->order[i];
+
+        struct sim_proc *proc = sim_proc_of(sim, job, index, job->places[index].incarnation);
+
+        MST_ASSERT(proc);
+        take(next, proc);
+    }
+    next->ordered = true;
+    return true;
+}
+
+static bool chosen_before(const struct model_job *job, const struct sim_proc *a,
+                          const struct sim_proc *b)
+{
+    bool sits_a = sim_view_has(&job->view, a);
+    bool sits_b = sim_view_has(&job->view, b);
+
+    if (sits_a != sits_b) {
+        return sits_a;
+    }
+    return sits_a ? a->member.index < b->member.index
+                  : a->member.ready_number < b->member.ready_number;
+}
+
+/* Survivors first, then joiners in the order in which they became ready, and not too many; those
+ * then by their indices. */
+static void cut(struct model_job *job, struct model_view *next)
+{
+    struct sim_proc *chosen[MODEL_PLACES];
+    uint32_t count = next->size;
+
+    memcpy(chosen, next->proc, sizeof(chosen));
+    for (uint32_t i = 1; i < count; i++) {
+        struct sim_proc *proc = chosen[i];
+        uint32_t at = i;
+
+        for (; at > 0 && chosen_before(job, proc, chosen[at - 1]); at--) {
+            chosen[at] = chosen[at - 1];
+        }
+        chosen[at] = proc;
+    }
+    count = sim_model_fit(job, count);
+    for (uint32_t i = 1; i < count; i++) {
+        struct sim_proc *proc = chosen[i];
+        uint32_t at = i;
+
+        for (; at > 0 && chosen[at - 1]->member.index > proc->member.index; at--) {
+            chosen[at] = chosen[at - 1];
+        }
+        chosen[at] = proc;
+    }
+    next->size = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        take(next, chosen[i]);
+    }
+}
+
 static void collect(struct sim *sim, struct model_job *job, struct model_view *next, bool lets_in)
 {
     for (uint32_t index = 0; index < MODEL_PLACES; index++) {
@@ -477,17 +609,26 @@ static void collect(struct sim *sim, struct model_job *job, struct model_view *n
         }
         goes = sits ? at_seal(job, index) : proc->member.ready && lets_in;
         if (goes) {
-            next->index[next->size] = index;
-            next->incarnation[next->size] = proc->member.incarnation;
-            next->proc[next->size++] = proc;
+            take(next, proc);
         }
     }
+    next->there = next->size;
+    if (sim_view_alive(&job->view) > 0) {
+        struct model_view ordered = {
+            .generation = next->generation, .sealed_ns = next->sealed_ns, .there = next->there};
+
+        if (collect_ordered(sim, job, &ordered)) {
+            *next = ordered;
+            return;
+        }
+    }
+    cut(job, next);
 }
 
 /* VIEW_FIRST */
 static void check_first(struct sim *sim, const struct model_job *job, const struct model_view *next)
 {
-    if (next->size >= job->size) {
+    if (next->there >= job->size) {
         return;
     }
     if (job->join_wait_ns == 0 || sim_service_clock(sim) + SIM_MS <

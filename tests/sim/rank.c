@@ -9,7 +9,9 @@
 
 #include "base/digest.h"
 #include "base/panic.h"
+#include "base/text.h"
 #include "properties.h"
+#include "restart/assignment.h"
 #include "sim.h"
 
 void sim_rank_start(struct sim *sim, struct sim_proc *proc)
@@ -27,6 +29,12 @@ uint64_t sim_rank_due_ns(const struct sim_proc *proc)
     if (proc->suicide_ns != 0 && proc->suicide_ns < due) {
         due = proc->suicide_ns;
     }
+    if (proc->unwind_ns < due) {
+        due = proc->unwind_ns;
+    }
+    if (proc->assign_ns < due) {
+        due = proc->assign_ns;
+    }
     if (proc->fn.state != SIM_FN_NOT && proc->fn.state != SIM_FN_BLOCKED && proc->fn.due_ns < due) {
         due = proc->fn.due_ns;
     }
@@ -42,6 +50,8 @@ static void join(struct sim *sim, struct sim_proc *proc)
     uint64_t within = sim_chance(sim, 80) ? SIM_NEVER : sim_between(sim, 1, 4) * sim->plan.lease_ns;
 
     proc->retry_ns = SIM_NEVER;
+    proc->asks_spare = sim_chance(sim, 50);
+    request.join.spare = proc->asks_spare;
     if (!sim_proc_call(sim, proc, SIM_OWNER_LIFE, &request, within, &tag)) {
         sim_proc_exit(sim, proc, 5);
     } else if (proc->looper && proc->looper_dies == 1) {
@@ -62,9 +72,22 @@ static void leave(struct sim *sim, struct sim_proc *proc)
 
 static void joined(struct sim *sim, struct sim_proc *proc, const struct mst_view *view)
 {
-    struct mst_restart_config config = {.barrier_timeout_ms =
-                                            proc->job->barrier_timeout_ns / SIM_MS};
+    const struct model_job *job = proc->job;
+    struct mst_restart_config config = {
+        .barrier_timeout_ms = job->barrier_timeout_ns / SIM_MS,
+        .completion_timeout_ms = job->completion_timeout_ns / SIM_MS,
+        .settle_ms = job->settle_ns / SIM_MS,
+        .soft_timeout_ms = job->soft_ns / SIM_MS,
+        .iterations_max = job->iterations_max,
+        .faults_max = job->faults_max,
+        .stalled_max = job->stalled_max,
+        .by_table = job->by_table,
+        .host = mst_slice_text("host"),
+        .label = mst_slice_text("label"),
+        .node = proc->node,
+    };
 
+    config.heard = proc->heard;
     sim_saw_joined(sim, proc, view);
     MST_ASSERT(mst_restart_new(&proc->restart, &config, &sim->memory.mem) == MUSTER_OK);
     proc->started = true;
@@ -72,6 +95,8 @@ static void joined(struct sim *sim, struct sim_proc *proc, const struct mst_view
     mst_restart_attention(proc->restart, sim_proc_clock(sim, proc), mst_client_view(proc->client),
                           mst_client_stopped(proc->client));
     mst_restart_start(proc->restart, sim_proc_clock(sim, proc), view);
+    sim_preempt_start(sim, proc);
+    sim_preempt_view(sim, proc, view);
 }
 
 void sim_rank_life(struct sim *sim, struct sim_proc *proc, enum mst_command command,
@@ -81,7 +106,12 @@ void sim_rank_life(struct sim *sim, struct sim_proc *proc, enum mst_command comm
         sim_proc_exit(sim, proc, proc->finish_status == MUSTER_OK ? 0 : 1);
         return;
     }
-    if (reply->status == MUSTER_OK) {
+    if (reply->status == MUSTER_OK && reply->view.rank == MST_RANK_NONE && !proc->asks_spare) {
+        sim_tell(sim, "%s: pid=%" PRIu64 " was not needed", proc->job->name, proc->pid);
+        proc->finished = true;
+        proc->finish_status = MUSTER_OK;
+    } else if (reply->status == MUSTER_OK) {
+        proc->heard = reply->view.rank != MST_RANK_NONE ? (uint64_t)reply->number : 0;
         joined(sim, proc, &reply->view);
     } else if (reply->status == MUSTER_EEXISTS || reply->status == MUSTER_EFENCED ||
                reply->status == MUSTER_EINVAL) {
@@ -100,6 +130,7 @@ static void enter(struct sim *sim, struct sim_proc *proc, const struct mst_resta
     struct sim_fn *fn = &proc->fn;
 
     sim_saw_enter(sim, proc, effect);
+    sim_page_turn(sim, proc, SIM_PHASE_FUNCTION);
     if (proc->looper && proc->looper_dies == 2) {
         sim_proc_exit(sim, proc, 7);
         return;
@@ -107,6 +138,7 @@ static void enter(struct sim *sim, struct sim_proc *proc, const struct mst_resta
     if (fn->view.generation != effect->view.generation) {
         memset(fn->numbers, 0, sizeof(fn->numbers));
     }
+    sim_preempt_view(sim, proc, &effect->view);
     fn->state = SIM_FN_COMPUTING;
     fn->view = effect->view;
     fn->iteration = effect->iteration;
@@ -123,6 +155,7 @@ static void cut(struct sim *sim, struct sim_proc *proc)
 {
     struct sim_fn *fn = &proc->fn;
 
+    sim_page_told(sim, proc);
     fn->cut = true;
     if (fn->state == SIM_FN_BLOCKED) {
         if (sim_chance(sim, 50)) {
@@ -147,9 +180,107 @@ static void request(struct sim *sim, struct sim_proc *proc, const struct mst_res
     uint64_t tag = effect->tag;
 
     sim_saw_restart_request(sim, proc, effect->request);
+    proc->waits = effect->request->command == MST_JOIN;
     if (!sim_proc_call(sim, proc, SIM_OWNER_RESTART, effect->request, SIM_NEVER, &tag)) {
         MST_ASSERT(proc->ended);
     }
+}
+
+/* Abort, finalize and the health check take their time. */
+static void unwind(struct sim *sim, struct sim_proc *proc)
+{
+    uint64_t takes = sim_chance(sim, 50) ? 0 : sim_below(sim, proc->job->step_ns);
+
+    if (sim->plan.has[SIM_HANG] && !sim->calm && sim_chance(sim, 3)) {
+        takes = sim_below(sim, 2 * proc->job->barrier_timeout_ns);
+    }
+    sim_page_turn(sim, proc, SIM_PHASE_AFTER);
+    proc->unwind_ns = sim->now_ns + takes;
+    sim_saw_unwinds(sim, proc);
+}
+
+static bool ails(struct sim *sim)
+{
+    return sim->plan.has[SIM_UNHEALTHY] && !sim->calm && sim_chance(sim, 5);
+}
+
+static void unwound(struct sim *sim, struct sim_proc *proc)
+{
+    uint64_t now = sim_proc_clock(sim, proc);
+
+    proc->unwind_ns = SIM_NEVER;
+    sim_page_turn(sim, proc, SIM_PHASE_WAITS);
+    if (!ails(sim)) {
+        mst_restart_unwound(proc->restart, now, MUSTER_OK, MST_WHY_REPLY, mst_slice_of(NULL, 0));
+    } else if (sim_chance(sim, 50)) {
+        mst_restart_unwound(proc->restart, now, MUSTER_EUNHEALTHY, MST_WHY_UNHEALTHY,
+                            mst_slice_text("not well"));
+    } else {
+        mst_restart_unwound(proc->restart, now, MUSTER_EFAILED, MST_WHY_FINALIZE,
+                            mst_slice_text("could not be put away"));
+    }
+}
+
+/* Whoever can run does, but sometimes for one, in an order that chance decides. */
+static void assign_by_chance(struct sim *sim, struct sim_proc *proc)
+{
+    uint32_t alive[MODEL_PLACES] = {0};
+    uint32_t count = 0;
+    uint32_t seats;
+
+    for (size_t i = 0; i < proc->place_count; i++) {
+        proc->places[i].number = MUSTER_NUMBER_NONE;
+        if (proc->places[i].alive) {
+            alive[count++] = (uint32_t)i;
+        }
+    }
+    seats = count;
+    if (seats > proc->job->min_size && sim_chance(sim, 20)) {
+        seats--;
+    }
+    seats = sim_model_fit(proc->job, seats);
+    for (uint32_t number = 0; number < seats; number++) {
+        uint32_t at = number + (uint32_t)sim_below(sim, count - number);
+        uint32_t place = alive[at];
+
+        alive[at] = alive[number];
+        proc->places[place].number = number;
+    }
+}
+
+static muster_status assign_by_steps(struct sim *sim, struct sim_proc *proc)
+{
+    const struct model_job *job = proc->job;
+    const struct muster_assignment_step steps[] = {
+        {.kind = MUSTER_ASSIGN_FILL_GAPS},
+        {.kind = MUSTER_ASSIGN_MAX, .count = job->max_size ? job->max_size : MODEL_PLACES},
+        {.kind = MUSTER_ASSIGN_MULTIPLE, .count = job->size_multiple ? job->size_multiple : 1}};
+    char line[128];
+    struct mst_text why = mst_text_in(line, sizeof(line));
+
+    return mst_assignment_apply(steps, 3, proc->places, proc->place_count, &sim->memory.mem, &why);
+}
+
+static void assign(struct sim *sim, struct sim_proc *proc)
+{
+    muster_status status = MUSTER_OK;
+
+    proc->assign_ns = SIM_NEVER;
+    if (proc->finished) {
+        return;
+    }
+    if (ails(sim)) {
+        status = MUSTER_EFAILED;
+    } else if (sim_chance(sim, 50)) {
+        assign_by_chance(sim, proc);
+    } else {
+        status = assign_by_steps(sim, proc);
+        MST_ASSERT(status == MUSTER_OK);
+    }
+    sim_tell(sim, "%s: pid=%" PRIu64 " works out who runs: %d", proc->job->name, proc->pid,
+             (int)status);
+    mst_restart_assigned(proc->restart, sim_proc_clock(sim, proc), status,
+                         mst_slice_text("no assignment"));
 }
 
 void sim_rank_effect(struct sim *sim, struct sim_proc *proc,
@@ -173,8 +304,17 @@ void sim_rank_effect(struct sim *sim, struct sim_proc *proc,
     case MST_RESTART_INTERRUPT:
         cut(sim, proc);
         break;
+    case MST_RESTART_UNWIND:
+        unwind(sim, proc);
+        break;
+    case MST_RESTART_ASSIGN:
+        proc->assign_ns = sim->now_ns + sim_below(sim, proc->job->step_ns);
+        proc->places = effect->places;
+        proc->place_count = effect->place_count;
+        break;
     case MST_RESTART_FINISH:
         proc->finished = true;
+        sim_page_turn(sim, proc, SIM_PHASE_OUTSIDE);
         proc->finish_status = effect->status;
         sim_saw_finish(sim, proc, effect);
         break;
@@ -219,6 +359,8 @@ static void fn_return(struct sim *sim, struct sim_proc *proc, muster_status stat
     fn->state = SIM_FN_NOT;
     fn->due_ns = SIM_NEVER;
     sim_saw_return(sim, proc, status);
+    sim_page_turn(sim, proc, SIM_PHASE_WAITS);
+    mst_restart_progress(proc->restart, fn->steps, (int64_t)fn->steps, proc->job->tells_steps);
     mst_restart_returned(proc->restart, sim_proc_clock(sim, proc), status, fn->delivered);
 }
 
@@ -326,14 +468,21 @@ static bool misfortune(struct sim *sim, struct sim_proc *proc)
     if (plan->has[SIM_FAIL] && sim_chance(sim, 50)) {
         if (sim_chance(sim, 70)) {
             sim_saw_report(sim, proc);
-            mst_restart_failed(proc->restart, sim_proc_clock(sim, proc), 9, text);
+            mst_restart_failed(proc->restart, sim_proc_clock(sim, proc), MST_CAUSE_FAULT, 9, text);
         }
+        return_later(sim, proc, MUSTER_EFAILED);
+        return true;
+    }
+    if (plan->has[SIM_ABORT] && sim_chance(sim, 10)) {
+        sim_saw_report(sim, proc);
+        mst_restart_failed(proc->restart, sim_proc_clock(sim, proc), MST_CAUSE_ABORTED, 3,
+                           mst_slice_text("enough"));
         return_later(sim, proc, MUSTER_EFAILED);
         return true;
     }
     if (plan->has[SIM_AGAIN] && sim_chance(sim, 50)) {
         sim_saw_report(sim, proc);
-        mst_restart_failed(proc->restart, sim_proc_clock(sim, proc), 0,
+        mst_restart_failed(proc->restart, sim_proc_clock(sim, proc), MST_CAUSE_AGAIN, 0,
                            mst_slice_text("asked for a restart"));
         return_later(sim, proc, MUSTER_EINTERRUPTED);
         return true;
@@ -381,12 +530,21 @@ static void fn_step(struct sim *sim, struct sim_proc *proc)
         return;
     }
     sim_saw_check(sim, proc);
+    sim_page_check(sim, proc);
+    if (proc->job->pings) {
+        sim_page_ping(sim, proc);
+    }
     if (fn->told) {
         fn->delivered = true;
         fn_return(sim, proc, sim_chance(sim, 95) ? MUSTER_EINTERRUPTED : MUSTER_OK);
         return;
     }
-    next_step(sim, proc);
+    sim_preempt_holds(sim, proc);
+    if (sim_preempt_asks(sim, proc)) {
+        next_step(sim, proc);
+    } else {
+        fn->due_ns = sim->now_ns + proc->job->step_ns / 4 + 1;
+    }
 }
 
 /* All ranks are told the same, so all may go on. */
@@ -468,6 +626,12 @@ void sim_rank_step(struct sim *sim, struct sim_proc *proc)
             fn->state = SIM_FN_COMPUTING;
         }
         fn_step(sim, proc);
+    }
+    if (proc->unwind_ns <= sim->now_ns) {
+        unwound(sim, proc);
+    }
+    if (proc->assign_ns <= sim->now_ns) {
+        assign(sim, proc);
     }
     if (proc->finished && !proc->leaving) {
         /* Who was refused for want of room goes as one that failed: nobody waits for who has left.

@@ -33,7 +33,7 @@ static uint64_t later(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* DEAD_NOTICED, FENCED_TOLD, JOINER_WAITS */
+/* DEAD_NOTICED, CUT_ENDS, FENCED_TOLD, JOINER_WAITS */
 static void check_proc(struct sim *sim, const struct sim_proc *proc)
 {
     const struct model_member *member = &proc->member;
@@ -52,13 +52,18 @@ static void check_proc(struct sim *sim, const struct sim_proc *proc)
         sim_fail(sim, SIM_P_DEAD_NOTICED, "pid=%" PRIu64 " #%u is dead since %.6f", proc->pid,
                  member->index, (double)proc->died_ns / 1e9);
     }
+    if (proc->alive && member->cut_ns != 0 && !proc->ended &&
+        now > later(later(proc->cut_off_ns, from_ns), proc->troubled_ns) + noticed_ns) {
+        sim_fail(sim, SIM_P_CUT_ENDS, "pid=%" PRIu64 " #%u was cut off until %.6f", proc->pid,
+                 member->index, (double)proc->cut_off_ns / 1e9);
+    }
     if (proc->alive && member->lost && !proc->ended &&
         now > later(member->gone_ns, sim->calm_ns) + lease + 3000 * SIM_MS) {
         sim_fail(sim, SIM_P_FENCED_TOLD, "pid=%" PRIu64 " #%u was given up at %.6f", proc->pid,
                  member->index, (double)member->gone_ns / 1e9);
     }
     if (proc->alive && member->ready && job->grow == MST_GROW_CHECK && job->view.size > 0 &&
-        !job->finished &&
+        !job->finished && !job->by_table && sim_job_grows(sim, job) &&
         now > later(later(member->ready_ns, sim->calm_ns), job->view.sealed_ns) +
                   job->barrier_timeout_ns + 8 * lease + 3000 * SIM_MS &&
         sim_view_alive(&job->view)) {
@@ -71,6 +76,7 @@ void sim_check_calm(struct sim *sim)
 {
     for (uint32_t i = 0; i < sim->proc_count; i++) {
         check_proc(sim, sim->procs[i]);
+        sim_check_preempt(sim, sim->procs[i]);
     }
 }
 
@@ -155,12 +161,15 @@ static void calm_step(struct sim *sim)
     sim_check_calm(sim);
     if (sim->now_ns > sim->end_ns) {
         explain(sim);
-        sim_fail(sim, jobs_over(sim) ? SIM_P_CALLS_END : SIM_P_CONVERGES, "%.1f s after the faults",
-                 (double)(sim->now_ns - sim->calm_ns) / 1e9);
+        sim_fail(sim,
+                 !jobs_over(sim)       ? SIM_P_CONVERGES
+                 : !sim_crew_over(sim) ? SIM_P_QUEUE_DRAINS
+                                       : SIM_P_CALLS_END,
+                 "%.1f s after the faults", (double)(sim->now_ns - sim->calm_ns) / 1e9);
     }
     if (sim->auditors[0]) {
         sim->over = audit_done(sim);
-    } else if (!jobs_over(sim) || !observers_idle(sim)) {
+    } else if (!jobs_over(sim) || !observers_idle(sim) || !sim_crew_over(sim)) {
         sim->quiet_ns = sim->now_ns;
     } else if (sim->now_ns > sim->quiet_ns + sim->plan.lease_ns &&
                sim->now_ns > sim->calm_ns + 2 * sim->plan.lease_ns + 1000 * SIM_MS) {
@@ -182,6 +191,9 @@ static void tend(struct sim *sim, void *ctx, uint64_t arg)
             longest = later(longest, sim->jobs[i].barrier_timeout_ns + sim->jobs[i].join_wait_ns);
         }
         sim->end_ns = sim->now_ns + 100 * sim->plan.lease_ns + 10 * longest;
+        if (sim->plan.has[SIM_NOTICE]) { /* saves may be waited for until their deadline */
+            sim->end_ns += 20 * sim->plan.lease_ns + 60000 * SIM_MS;
+        }
         sim_chaos_end(sim);
         sim->quiet_ns = sim->now_ns;
     }
@@ -209,6 +221,7 @@ static void start(struct sim *sim)
              (double)sim->plan.lease_ns / 1e9, sim->plan.nodes, sim->plan.observers,
              (double)sim->plan.chaos_ns / 1e9, sim->plan.notices);
     sim_chaos_start(sim);
+    sim_crew_open(sim);
     sim_at(sim, sim->plan.lease_ns, tend, NULL, 0);
 }
 
@@ -222,15 +235,20 @@ static uint64_t finish(struct sim *sim)
         if (sim->procs[i]->restart) {
             digest = mst_digest_number(digest, mst_restart_digest(sim->procs[i]->restart));
         }
+        if (sim->procs[i]->hand) {
+            digest = mst_digest_number(digest, sim_crew_digest(sim->procs[i]));
+        }
     }
     for (uint32_t i = 0; i < sim->proc_count; i++) {
         sim_proc_fini(sim, sim->procs[i]);
     }
+    sim_crew_close(sim);
     sim_service_fini(sim);
     sim_net_fini(sim);
     sim_heap_fini(&sim->heap);
     for (uint32_t i = 0; i < sim->plan.jobs; i++) {
         free(sim->jobs[i].rounds);
+        free(sim->jobs[i].agreements);
     }
     sim_check_memory(sim);
     return digest;
@@ -264,6 +282,7 @@ uint64_t sim_run(uint64_t seed, struct sim_story *story, unsigned char fill, boo
     sim_tell(sim,
              "the end after %" PRIu64 " events, %" PRIu64 " turns of the service, %u processes",
              sim->events, sim->service.turns, sim->proc_count);
+    sim_crew_tell(sim);
     digest = finish(sim);
     free(sim);
     return digest;

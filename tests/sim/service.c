@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "journal.h"
 #include "properties.h"
+#include "record.h"
 #include "sim.h"
 
 uint64_t sim_service_clock(const struct sim *sim)
@@ -24,6 +25,7 @@ static void trace(void *ctx, const struct mst_trace *line)
     }
     sim_tell(sim, "service %.*s: %s", (int)line->job.size, (const char *)line->job.data,
              line->text);
+    sim_record_traced(sim, line);
     sim_witness_trace(sim, line);
 }
 
@@ -32,7 +34,9 @@ struct mst_core_config sim_service_config(struct sim *sim)
     return (struct mst_core_config){.lease_ns = sim->plan.lease_ns,
                                     .limits = sim->service.limits,
                                     .trace = trace,
-                                    .trace_ctx = sim};
+                                    .trace_ctx = sim,
+                                    /* Another one each time: it must make no difference. */
+                                    .secret = {{sim->now_ns, sim->service.limits.tombstones_max}}};
 }
 
 void sim_service_start(struct sim *sim)
@@ -53,6 +57,7 @@ void sim_service_start(struct sim *sim)
         sim_journal_start(sim);
     } else {
         MST_ASSERT(mst_core_new(&service->core, &config, &service->memory.mem) == MUSTER_OK);
+        sim_record_begin(sim, 0);
     }
 }
 
@@ -352,6 +357,7 @@ void sim_service_fini(struct sim *sim)
             net->conns[i]->codec = NULL;
         }
     }
+    sim_record_end(sim);
     sim_journal_fini(sim);
     mst_core_free(sim->service.core);
     sim_witness_fini(sim);

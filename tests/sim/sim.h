@@ -9,6 +9,9 @@
 #include "model.h"
 #include "net.h"
 #include "plan.h"
+#include "preempt/preempt.h"
+#include "preempt/publish.h"
+#include "restart/hang.h"
 #include "restart/restart.h"
 #include "witness.h"
 #include "world.h"
@@ -41,6 +44,7 @@ struct sim_service {
     bool refuses; /* what would have to be kept */
     uint64_t turns;
     struct sim_journal *journal; /* NULL: none */
+    struct sim_record *record;   /* of this life; NULL: none */
     /* Its own clock: when the last turn was, when the next was asked for, how late turns were in
      * all, and when it last came back from an absence. */
     uint64_t turn_ns, asked_ns, late_ns, back_ns;
@@ -48,14 +52,16 @@ struct sim_service {
     uint64_t excused_ns; /* when it last was so late that it may have excused everybody's silence */
 };
 
-enum sim_kind { SIM_RANK = 0, SIM_OBSERVER, SIM_AGENT, SIM_AUDITOR };
+enum sim_kind { SIM_RANK = 0, SIM_OBSERVER, SIM_AGENT, SIM_AUDITOR, SIM_COORDINATOR, SIM_WORKER };
 
 /* Who is to be told when a call ends; the tag's highest byte. */
 enum sim_owner {
     SIM_OWNER_LIFE = 1, /* join, leave */
     SIM_OWNER_RESTART,
     SIM_OWNER_FN,
-    SIM_OWNER_WORK /* an observer's or agent's own */
+    SIM_OWNER_WORK, /* an observer's or agent's own */
+    SIM_OWNER_PREEMPT,
+    SIM_OWNER_PUBLISH
 };
 
 struct sim_call {
@@ -85,6 +91,23 @@ struct sim_fn {
     muster_status result;
 };
 
+/* What the preemption machine says fn is told, and what it was told. */
+struct sim_gate {
+    bool closed;
+    bool writing; /* fn was told to save */
+    bool saving;  /* it has saved, and waits for the others */
+    int64_t limit, last, saved;
+    uint64_t closed_ns, saving_ns;
+};
+
+enum sim_phase { SIM_PHASE_OUTSIDE = 0, SIM_PHASE_FUNCTION = 2, SIM_PHASE_AFTER, SIM_PHASE_WAITS };
+
+/* What its agent sees of a rank, and when it changed, on the world's clock. */
+struct sim_page {
+    uint64_t turn, told, checks, pings, checks_start, pings_start;
+    uint64_t turn_ns, told_ns, changed_ns;
+};
+
 /* A process: a client machine, a codec per connection, and what it does with them. */
 struct sim_proc {
     uint64_t pid;
@@ -102,16 +125,27 @@ struct sim_proc {
     uint64_t blind_until_ns; /* does not read its socket */
     uint64_t troubled_ns;    /* when something last stood between it and the service */
     uint64_t rides_ns;       /* the same, if that was a death short enough to ride out */
+    uint64_t cut_off_ns;     /* until when it is cut off by a request */
     struct mst_token token;
     struct mst_client *client;
     struct mst_restart *restart;
-    bool started; /* the restart machine has a view */
-    bool ended;   /* its client said so */
-    muster_status end_status;
-    bool finished; /* muster_restart_run has returned */
-    muster_status finish_status;
-    bool leaving; /* it is on its way out */
-    bool leaves;  /* fn left the job for good */
+    struct mst_preempt *preempt; /* NULL: no notices in this run */
+    struct mst_publish *publish; /* a notice that it gives, or takes back */
+    struct sim_gate gate;
+    bool started;    /* the restart machine has a view */
+    bool ended;      /* its client said so */
+    bool finished;   /* muster_restart_run has returned */
+    bool leaving;    /* it is on its way out */
+    bool leaves;     /* fn left the job for good */
+    bool hard;       /* it was ended because it did nothing */
+    bool asks_spare; /* with its first JOIN: to be told that it is one */
+    bool waits;      /* for a seat: in the JOIN of a spare, or of one that was passed over */
+    muster_status end_status, finish_status;
+    uint64_t heard;     /* of how many runs it was told with its seat */
+    uint64_t assign_ns; /* when the assignment is worked out */
+    struct muster_place *places;
+    size_t place_count;
+    uint64_t unwind_ns; /* when abort, finalize and the health check are over */
     int exit_code;
     struct sim_conn *conn;
     uint64_t wake_ns;
@@ -124,8 +158,12 @@ struct sim_proc {
     uint32_t renewals;
     uint64_t answered_ns; /* 0: not even opened */
     struct sim_fn fn;
+    struct sim_page page;
+    struct mst_hang hang; /* of its agent, `watcher` */
+    uint64_t watcher;
     struct sim_work *work;   /* an observer's */
     struct sim_agent *agent; /* an agent's */
+    struct sim_hand *hand;   /* a coordinator's, a worker's */
     struct model_member member;
 };
 
@@ -143,6 +181,7 @@ struct sim {
     struct sim_story *story;
     uint64_t digest;
     uint64_t events;
+    uint64_t saves;  /* agreements that ended with a save by all */
     uint64_t values; /* so that no two writes write the same */
     struct sim_plan plan;
     struct sim_memory memory; /* of the clients */
@@ -154,6 +193,7 @@ struct sim {
     struct sim_proc *procs[SIM_PROCS_MAX];
     uint32_t proc_count;
     struct model_job jobs[SIM_JOBS_MAX];
+    struct sim_crew *crew; /* NULL: no cluster in this run */
 };
 
 /* service.c */
@@ -217,6 +257,27 @@ void sim_rank_done(struct sim *sim, struct sim_proc *proc, uint64_t tag,
 uint64_t sim_rank_due_ns(const struct sim_proc *proc);
 bool sim_rank_may_end(const struct sim *sim, const struct sim_proc *proc);
 
+/* preempt.c: the agreement on one step to save, beside the restart machine */
+void sim_preempt_start(struct sim *sim, struct sim_proc *proc);
+void sim_preempt_fini(struct sim_proc *proc);
+void sim_preempt_view(struct sim *sim, struct sim_proc *proc, const struct mst_view *view);
+void sim_preempt_ended(struct sim *sim, struct sim_proc *proc, muster_status status);
+bool sim_preempt_pump(struct sim *sim, struct sim_proc *proc); /* true: there was something */
+void sim_preempt_done(struct sim *sim, struct sim_proc *proc, enum sim_owner owner, uint64_t tag,
+                      const struct mst_reply *reply);
+bool sim_preempt_asks(struct sim *sim, struct sim_proc *proc); /* true: it is told to go on */
+/* It was frozen, and the thread of fn is faster than the one that hears the news. */
+void sim_preempt_races(struct sim *sim, struct sim_proc *proc);
+void sim_preempt_holds(struct sim *sim, struct sim_proc *proc);
+void sim_preempt_strike(struct sim *sim, struct sim_proc *proc);
+
+/* page.c: what a rank shows its agent, and the agent's look at all of its node: when the next is */
+void sim_page_turn(const struct sim *sim, struct sim_proc *proc, enum sim_phase phase);
+void sim_page_check(const struct sim *sim, struct sim_proc *proc);
+void sim_page_ping(const struct sim *sim, struct sim_proc *proc);
+void sim_page_told(const struct sim *sim, struct sim_proc *proc);
+uint64_t sim_pages_look(struct sim *sim, struct sim_proc *agent);
+
 /* observer.c: key traffic, and the audit at the end */
 void sim_observer_start(struct sim *sim, struct sim_proc *proc);
 void sim_observer_step(struct sim *sim, struct sim_proc *proc);
@@ -237,6 +298,21 @@ void sim_agent_step(struct sim *sim, struct sim_proc *proc);
 void sim_agent_done(struct sim *sim, struct sim_proc *proc, uint64_t tag,
                     const struct mst_reply *reply);
 uint64_t sim_agent_due_ns(const struct sim_proc *proc);
+
+/* crew.c: a cluster: coordinators, workers, and what passes between them */
+void sim_crew_open(struct sim *sim);
+void sim_crew_close(struct sim *sim);
+struct model_job *sim_crew_job(const struct sim *sim);
+void sim_crew_start(struct sim *sim, struct sim_proc *proc);
+void sim_crew_step(struct sim *sim, struct sim_proc *proc);
+void sim_crew_done(struct sim *sim, struct sim_proc *proc, uint64_t tag,
+                   const struct mst_reply *reply);
+void sim_crew_death(struct sim *sim, struct sim_proc *proc, bool silently);
+void sim_crew_fini(struct sim_proc *proc);
+uint64_t sim_crew_due_ns(const struct sim *sim, const struct sim_proc *proc);
+uint64_t sim_crew_digest(const struct sim_proc *proc);
+void sim_crew_tell(struct sim *sim);       /* what came of it */
+bool sim_crew_over(const struct sim *sim); /* its queue is empty, and all is told */
 
 /* run.c: one run of one seed. The digest of all that happened. */
 uint64_t sim_run(uint64_t seed, struct sim_story *story, unsigned char fill, bool verbose);

@@ -1,0 +1,623 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The processes of a cluster. A coordinator inserts the cluster's key, which it owns, and acts
+ * under the term that this gives it; a worker is a member of the job and follows the key. Who dies
+ * is started again by the world. */
+#include "crew.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/panic.h"
+#include "base/text.h"
+#include "properties.h"
+#include "seen.h"
+
+#define KEY "muster/cluster/default"
+#define WORKERS 3u
+
+const struct mst_function sim_crew_functions[SIM_CREW_FUNCTIONS] = {
+    [SIM_CREW_WORK] = {{"work", 4}, 1, MST_FUNCTION_THREADS},
+    [SIM_CREW_ONCE] = {{"once", 4}, 1, MST_FUNCTION_ONCE | MST_FUNCTION_CHILD},
+    [SIM_CREW_IDEMPOTENT] = {{"idempotent", 10}, 1, MST_FUNCTION_IDEMPOTENT},
+    [SIM_CREW_FAIL] = {{"fail", 4}, 1, MST_FUNCTION_THREADS},
+    [SIM_CREW_KILL] = {{"kill", 4}, 1, MST_FUNCTION_THREADS},
+    [SIM_CREW_LONG] = {{"long", 4}, 1, MST_FUNCTION_COMMAND},
+    [SIM_CREW_BUILD] = {{"build", 5}, 1, MST_FUNCTION_THREADS},
+};
+
+/* Its own source of chance: what else happens in a run is the same with a cluster and without. */
+uint64_t sim_crew_below(struct sim *sim, uint64_t bound)
+{
+    return mst_prng_below(&sim->crew->prng, bound);
+}
+
+/* ---- birth and death ---- */
+
+static void spawn(struct sim *sim, void *ctx, uint64_t arg)
+{
+    enum sim_kind kind = (arg & 1) != 0 ? SIM_WORKER : SIM_COORDINATOR;
+
+    (void)ctx;
+    if (sim->proc_count + 16 <= SIM_PROCS_MAX) {
+        sim_proc_begin(sim, sim_proc_spawn(sim, kind, &sim->crew->job,
+                                           (uint32_t)sim_crew_below(sim, sim->plan.nodes),
+                                           (uint32_t)(arg >> 1)));
+    }
+}
+
+static void breaks(struct sim *sim, void *ctx, uint64_t arg)
+{
+    struct sim_wire *wire = &sim->crew->wires[sim_crew_below(sim, 8)];
+
+    (void)ctx;
+    (void)arg;
+    if (sim->calm) {
+        return;
+    }
+    if (wire->id != 0) {
+        sim_tell(sim, "fault: connection %" PRIu64 " of a worker breaks", wire->id);
+        sim_wire_break(sim, wire);
+    }
+    sim_at(sim, sim->now_ns + sim_crew_below(sim, 2 * sim->plan.lease_ns), breaks, NULL, 0);
+}
+
+void sim_crew_open(struct sim *sim)
+{
+    struct mst_prng prng = {.state = sim->seed ^ UINT64_C(0xc1a57e5)};
+
+    if (mst_prng_below(&prng, 100) >= 15) {
+        return;
+    }
+    sim->crew = sim_new(sizeof(*sim->crew));
+    sim->crew->prng = prng;
+    sim->crew->job.name[0] = 'c';
+    sim->crew->job.over = true; /* it has no ranks that would have to end */
+    for (uint64_t i = 0; i < WORKERS; i++) {
+        sim_at(sim, sim_crew_below(sim, sim->plan.lease_ns), spawn, NULL, i << 1 | 1);
+    }
+    sim_at(sim, sim_crew_below(sim, sim->plan.lease_ns), spawn, NULL, 0);
+    if (sim_crew_below(sim, 2) == 0) { /* a second one, which waits for the key */
+        sim_at(sim, 2 * sim->plan.lease_ns, spawn, NULL, 2);
+    }
+    if (sim->plan.has[SIM_CUT]) {
+        sim_at(sim, 2 * sim->plan.lease_ns, breaks, NULL, 0);
+    }
+}
+
+void sim_crew_close(struct sim *sim)
+{
+    if (sim->crew) {
+        sim_wires_free(sim);
+        free(sim->crew);
+    }
+}
+
+void sim_crew_start(struct sim *sim, struct sim_proc *proc)
+{
+    struct sim_hand *hand = sim_new(sizeof(*hand));
+
+    proc->hand = hand;
+    hand->connect_ns = SIM_NEVER;
+    hand->watch_ns = SIM_NEVER;
+    hand->claim_ns = sim->now_ns;
+    hand->act_ns = SIM_NEVER;
+    if (proc->kind == SIM_COORDINATOR) {
+        sim->crew->coordinators[sim->crew->coordinator_count++] = proc;
+    }
+}
+
+void sim_crew_death(struct sim *sim, struct sim_proc *proc, bool silently)
+{
+    uint64_t after = sim_crew_below(sim, sim->plan.lease_ns);
+
+    sim_wires_of_dead(sim, proc, silently);
+    sim_at(sim, sim->now_ns + after, spawn, NULL,
+           (uint64_t)proc->place << 1 | (proc->kind == SIM_WORKER));
+}
+
+void sim_crew_fini(struct sim_proc *proc)
+{
+    if (proc->hand) {
+        mst_cluster_free(proc->hand->cluster);
+        mst_worker_free(proc->hand->worker);
+        free(proc->hand);
+    }
+}
+
+/* ---- a worker ---- */
+
+static void worker_new(struct sim *sim, struct sim_proc *proc)
+{
+    const struct mst_view *view = mst_client_view(proc->client);
+    uint64_t lease = sim->plan.lease_ns;
+    struct mst_worker_config config = {
+        .cluster = mst_slice_text("default"),
+        .index = view->index,
+        .incarnation = view->incarnation,
+        .pid = proc->pid,
+        .host = mst_slice_text("host"),
+        .slots = 1 + (uint32_t)sim_crew_below(sim, SIM_CREW_SLOTS),
+        .functions = sim_crew_functions,
+        .function_count = SIM_CREW_FUNCTIONS,
+        .cancel_grace_ns = lease / 10,
+        .backoff_ns = lease / 50,
+        .backoff_max_ns = lease / 4,
+        .results_max = 1 << 20,
+        .seed = proc->pid,
+    };
+
+    MST_ASSERT(mst_worker_new(&proc->hand->worker, sim_proc_clock(sim, proc), &config,
+                              &sim->memory.mem) == MUSTER_OK);
+    proc->hand->watch_ns = sim->now_ns;
+}
+
+/* It waits until the place is its own. */
+static void worker_joins(struct sim *sim, struct sim_proc *proc)
+{
+    struct mst_request request = {.command = MST_JOIN, .join.spare = true};
+
+    proc->hand->claim_ns = SIM_NEVER;
+    (void)sim_proc_call(sim, proc, SIM_OWNER_WORK, &request, SIM_NEVER, &proc->hand->claim_tag);
+}
+
+static void worker_joined(struct sim *sim, struct sim_proc *proc, const struct mst_reply *reply)
+{
+    proc->hand->claim_tag = 0;
+    if (reply->status == MUSTER_OK) {
+        worker_new(sim, proc);
+    } else if (reply->status == MUSTER_EEXISTS || reply->status == MUSTER_EFENCED) {
+        proc->hand->refused = true;
+    } else {
+        proc->hand->claim_ns = sim->now_ns + sim->plan.lease_ns / 10;
+    }
+}
+
+static void worker_effect(struct sim *sim, struct sim_proc *proc,
+                          const struct mst_worker_effect *effect)
+{
+    struct sim_hand *hand = proc->hand;
+    struct sim_wire *wire = sim_wire_find(sim, hand->wire);
+    struct sim_slot *slot = &hand->slots[effect->slot];
+
+    switch (effect->type) {
+    case MST_WORKER_CONNECT:
+        hand->target = 0;
+        for (size_t i = 0; i < effect->address.size; i++) {
+            hand->target =
+                10 * hand->target + (uint64_t)(((const char *)effect->address.data)[i] - '0');
+        }
+        hand->connect_ns = sim->now_ns + sim->plan.latency_ns;
+        break;
+    case MST_WORKER_HANG_UP:
+        hand->connect_ns = SIM_NEVER;
+        hand->wire = 0;
+        if (wire) {
+            sim_wire_close(sim, wire, 0, false);
+        }
+        break;
+    case MST_WORKER_SEND:
+        if (wire) {
+            sim_crew_send(sim, wire, 1, effect->message);
+        }
+        break;
+    case MST_WORKER_START:
+    case MST_WORKER_BUILD:
+        sim_saw_begin(sim, proc, effect);
+        break;
+    case MST_WORKER_STOP:
+        slot->end_ns = effect->kill || sim_crew_below(sim, 2) ? sim->now_ns : slot->end_ns;
+        break;
+    case MST_WORKER_END:
+        hand->told_end = true;
+        break;
+    case MST_WORKER_SAY:
+        sim_tell(sim, "pid=%" PRIu64 ": %.*s", proc->pid, (int)effect->text.size,
+                 (const char *)effect->text.data);
+        break;
+    case MST_WORKER_DROP:
+        break;
+    }
+}
+
+static void worker_drain(struct sim *sim, struct sim_proc *proc)
+{
+    struct mst_worker *worker = proc->hand->worker;
+    const struct mst_worker_effect *effect;
+
+    while ((effect = mst_worker_next(worker)) != NULL) {
+        worker_effect(sim, proc, effect);
+        mst_worker_done(worker, effect);
+    }
+    mst_worker_check(worker);
+}
+
+static void slot_ends(struct sim *sim, struct sim_proc *proc, uint32_t number)
+{
+    struct sim_hand *hand = proc->hand;
+    struct sim_slot slot = hand->slots[number];
+    struct mst_failure failure = {.origin = MST_ORIGIN_FUNCTION, .code = 3};
+    struct mst_part part = {.data = {&slot.attempt.closure, sizeof(uint64_t)}};
+    struct mst_parts parts = {.items = &part, .count = 1};
+    bool fails = slot.function == SIM_CREW_FAIL || slot.function == SIM_CREW_LONG;
+    uint64_t now = sim_proc_clock(sim, proc);
+
+    if (slot.function == SIM_CREW_KILL && slot.value == 0) {
+        sim_proc_exit(sim, proc, 139);
+        return;
+    }
+    hand->slots[number].busy = false;
+    if (slot.value != 0) {
+        mst_worker_built(hand->worker, now, slot.value, NULL, (struct mst_parts){0});
+    } else {
+        mst_worker_finished(hand->worker, now, number, fails ? &failure : NULL, parts, 1000);
+    }
+    worker_drain(sim, proc);
+}
+
+static void worker_connects(struct sim *sim, struct sim_proc *proc)
+{
+    struct sim_hand *hand = proc->hand;
+    struct sim_proc *other = sim_proc_by_pid(sim, hand->target);
+    struct sim_wire *wire = NULL;
+
+    hand->connect_ns = SIM_NEVER;
+    if (other && other->alive && other->kind == SIM_COORDINATOR &&
+        sim->nodes[other->node].away_until_ns <= sim->now_ns) {
+        wire = sim_wire_new(sim, proc, other);
+    }
+    if (wire) {
+        hand->wire = wire->id;
+        mst_worker_connected(hand->worker, sim_proc_clock(sim, proc));
+    } else {
+        mst_worker_gone(hand->worker, sim_proc_clock(sim, proc));
+    }
+    worker_drain(sim, proc);
+}
+
+static void worker_hears(struct sim *sim, struct sim_proc *proc)
+{
+    struct sim_hand *hand = proc->hand;
+    struct sim_wire_message *message;
+    uint64_t id;
+    bool over;
+
+    while ((message = sim_wire_take(sim, proc, &id, &over)) != NULL || over) {
+        if (id == hand->wire && message) {
+            mst_worker_message(hand->worker, sim_proc_clock(sim, proc), sim_wire_message(message));
+        } else if (id == hand->wire) {
+            hand->wire = 0;
+            mst_worker_gone(hand->worker, sim_proc_clock(sim, proc));
+        }
+        if (message) {
+            sim_wire_message_free(message);
+        }
+        worker_drain(sim, proc);
+    }
+}
+
+static void worker_step(struct sim *sim, struct sim_proc *proc)
+{
+    struct sim_hand *hand = proc->hand;
+
+    if (!hand->worker) {
+        if (proc->ended || hand->refused) {
+            sim_proc_exit(sim, proc, 3);
+        } else if (hand->claim_ns <= sim->now_ns) {
+            worker_joins(sim, proc);
+        }
+        return;
+    }
+    if (proc->ended) {
+        mst_worker_ended(hand->worker, sim_proc_clock(sim, proc), proc->end_status);
+        worker_drain(sim, proc);
+    }
+    if (hand->connect_ns <= sim->now_ns) {
+        worker_connects(sim, proc);
+    }
+    for (uint32_t i = 0; i < SIM_CREW_SLOTS && proc->alive; i++) {
+        if (hand->slots[i].busy && hand->slots[i].end_ns <= sim->now_ns) {
+            slot_ends(sim, proc, i);
+        }
+    }
+    if (!proc->alive) {
+        return;
+    }
+    worker_hears(sim, proc);
+    mst_worker_tick(hand->worker, sim_proc_clock(sim, proc));
+    worker_drain(sim, proc);
+    if (hand->told_end) {
+        sim_proc_exit(sim, proc, 4);
+    }
+}
+
+/* ---- a coordinator ---- */
+
+static void coordinator_new(struct sim *sim, struct sim_proc *proc, uint64_t term)
+{
+    uint64_t lease = sim->plan.lease_ns;
+    struct mst_cluster_config config = {
+        .name = mst_slice_text("default"),
+        .term = term,
+        .queue_limit = sim_crew_below(sim, 4) ? 0 : 6,
+        .policy = (enum mst_cluster_policy)sim_crew_below(sim, 3),
+        .prefetch = (uint32_t)sim_crew_below(sim, 3),
+        .poison = 3,
+        .recovery_max_ns = 20 * lease,
+        .silent_ns = lease / 5,
+        .cancel_grace_ns = lease / 10,
+        .series_grace_ns = lease / 10,
+        .unknown_grace_ns = 4 * lease,
+        .backoff_ns = lease / 20,
+        .backoff_max_ns = lease / 2,
+        .seed = proc->pid,
+    };
+
+    MST_ASSERT(mst_cluster_new(&proc->hand->cluster, sim_proc_clock(sim, proc), &config,
+                               &sim->memory.mem) == MUSTER_OK);
+    proc->hand->term = term;
+    proc->hand->watch_ns = sim->now_ns;
+    proc->hand->act_ns = sim->now_ns;
+    sim_tell(sim, "pid=%" PRIu64 " is the coordinator of term %" PRIu64, proc->pid, term);
+}
+
+static void coordinator_drain(struct sim *sim, struct sim_proc *proc)
+{
+    struct mst_cluster *cluster = proc->hand->cluster;
+    const struct mst_cluster_effect *effect;
+
+    while ((effect = mst_cluster_next(cluster)) != NULL) {
+        struct sim_wire *wire = sim_wire_find(sim, effect->connection);
+
+        if (effect->type == MST_CLUSTER_SEND && wire) {
+            sim_crew_send(sim, wire, 0, effect->message);
+        } else if (effect->type == MST_CLUSTER_CLOSE && wire) {
+            sim_wire_close(sim, wire, 1, false);
+        }
+        mst_cluster_done(cluster, effect);
+    }
+    mst_cluster_check(cluster);
+    sim_check_closures(sim, proc);
+}
+
+static void coordinator_hears(struct sim *sim, struct sim_proc *proc)
+{
+    struct mst_cluster *cluster = proc->hand->cluster;
+    struct sim_wire_message *message;
+    uint64_t id;
+    bool over;
+
+    while ((message = sim_wire_take(sim, proc, &id, &over)) != NULL || over) {
+        if (message) {
+            mst_cluster_message(cluster, sim_proc_clock(sim, proc), id, sim_wire_message(message));
+            sim_wire_message_free(message);
+        } else {
+            mst_cluster_gone(cluster, sim_proc_clock(sim, proc), id);
+        }
+        coordinator_drain(sim, proc);
+    }
+}
+
+static void claim(struct sim *sim, struct sim_proc *proc)
+{
+    struct sim_hand *hand = proc->hand;
+    char value[24];
+    struct mst_text text = mst_text_in(value, sizeof(value));
+    struct mst_write op = {.kind = MST_INSERT, .owned = true, .key = mst_slice_text(KEY)};
+    struct mst_request insert = {.command = MST_WRITE, .write = {.ops = &op, .count = 1}};
+    struct mst_request watch = {.command = MST_WATCH,
+                                .watch = {.kinds = MST_WATCH_KEYS,
+                                          .prefix = mst_slice_text(KEY),
+                                          .after = hand->after,
+                                          .node = MST_NODE_NONE}};
+
+    mst_text_u64(&text, proc->pid);
+    op.value = mst_slice_of(value, text.size);
+    hand->claim_ns = SIM_NEVER;
+    (void)sim_proc_call(sim, proc, SIM_OWNER_WORK, hand->waits ? &watch : &insert, SIM_NEVER,
+                        &hand->claim_tag);
+}
+
+static void claimed(struct sim *sim, struct sim_proc *proc, const struct mst_reply *reply)
+{
+    struct sim_hand *hand = proc->hand;
+
+    hand->claim_tag = 0;
+    if (!hand->waits && reply->status == MUSTER_OK) {
+        hand->after = 0;
+        coordinator_new(sim, proc, reply->revision);
+        return;
+    }
+    if (reply->status == MUSTER_OK) {
+        hand->after = reply->revision;
+    }
+    hand->waits = !hand->waits && reply->status == MUSTER_EEXISTS;
+    hand->claim_ns = sim->now_ns + (reply->status == MUSTER_OK || reply->status == MUSTER_EEXISTS
+                                        ? 0
+                                        : sim->plan.lease_ns / 10);
+}
+
+static void superseded(struct sim *sim, struct sim_proc *proc)
+{
+    if (!proc->hand->superseded) {
+        proc->hand->superseded = true;
+        mst_cluster_superseded(proc->hand->cluster, sim_proc_clock(sim, proc), MUSTER_EFENCED);
+        coordinator_drain(sim, proc);
+    }
+}
+
+static void coordinator_step(struct sim *sim, struct sim_proc *proc)
+{
+    struct sim_hand *hand = proc->hand;
+
+    if (!hand->cluster) {
+        if (proc->ended) {
+            sim_proc_exit(sim, proc, 3);
+        } else if (hand->claim_ns <= sim->now_ns) {
+            claim(sim, proc);
+        }
+        return;
+    }
+    if (proc->ended) {
+        superseded(sim, proc);
+    }
+    coordinator_hears(sim, proc);
+    if (hand->act_ns <= sim->now_ns) {
+        sim_crew_act(sim, proc);
+        coordinator_drain(sim, proc);
+    }
+    mst_cluster_tick(hand->cluster, sim_proc_clock(sim, proc));
+    coordinator_drain(sim, proc);
+    if (hand->superseded) {
+        sim_proc_exit(sim, proc, 4);
+    }
+}
+
+/* ---- both ---- */
+
+static void watch(struct sim *sim, struct sim_proc *proc)
+{
+    struct sim_hand *hand = proc->hand;
+    unsigned kinds = proc->kind == SIM_WORKER ? MST_WATCH_KEYS : MST_WATCH_KEYS | MST_WATCH_MEMBERS;
+    struct mst_request request = {.command = MST_WATCH,
+                                  .watch = {.kinds = kinds,
+                                            .prefix = mst_slice_text(KEY),
+                                            .after = hand->after,
+                                            .node = MST_NODE_NONE}};
+
+    hand->watch_ns = SIM_NEVER;
+    (void)sim_proc_call(sim, proc, SIM_OWNER_WORK, &request, SIM_NEVER, &hand->watch_tag);
+}
+
+static void worker_told(struct sim *sim, struct sim_proc *proc, const struct mst_reply *reply)
+{
+    const struct mst_item *key = NULL;
+    bool news = false;
+
+    for (uint32_t i = 0; i < reply->item_count; i++) {
+        const struct mst_item *item = &reply->items[i];
+
+        if (item->kind == MST_ITEM_KEY || item->kind == MST_ITEM_DELETED ||
+            item->kind == MST_ITEM_RESET) {
+            key = item->kind == MST_ITEM_KEY ? item : NULL;
+            news = true;
+        }
+    }
+    if (news) {
+        uint64_t term = key ? key->revision : 0;
+
+        proc->hand->told_term = term > proc->hand->told_term ? term : proc->hand->told_term;
+        mst_worker_coordinator(proc->hand->worker, sim_proc_clock(sim, proc), term,
+                               key ? key->value : mst_slice_of(NULL, 0));
+        worker_drain(sim, proc);
+    }
+}
+
+static enum mst_worker_state state_of(enum mst_state state)
+{
+    switch (state) {
+    case MST_PRESENT:
+        return MST_WORKER_PRESENT;
+    case MST_SILENT:
+        return MST_WORKER_SILENT;
+    case MST_STATE_LOST:
+        return MST_WORKER_LOST;
+    case MST_LEFT:
+        return MST_WORKER_LEFT;
+    case MST_JOINING:
+    case MST_ABSENT:
+    case MST_SPARE:
+        break;
+    }
+    return MST_WORKER_ABSENT;
+}
+
+static void coordinator_told(struct sim *sim, struct sim_proc *proc, const struct mst_reply *reply)
+{
+    struct sim_hand *hand = proc->hand;
+
+    for (uint32_t i = 0; i < reply->item_count; i++) {
+        const struct mst_item *item = &reply->items[i];
+
+        if (item->kind == MST_ITEM_DELETED ||
+            (item->kind == MST_ITEM_KEY && item->revision != hand->term)) {
+            superseded(sim, proc);
+        } else if (item->kind == MST_ITEM_MEMBER && item->who.role == MST_ROLE_WORKER) {
+            (void)mst_cluster_member(hand->cluster, sim_proc_clock(sim, proc), item->who.index,
+                                     item->who.incarnation, state_of(item->who.state),
+                                     (struct mst_worker_end){item->who.cause, item->who.code},
+                                     item->who.host);
+        }
+    }
+    coordinator_drain(sim, proc);
+}
+
+void sim_crew_done(struct sim *sim, struct sim_proc *proc, uint64_t tag,
+                   const struct mst_reply *reply)
+{
+    struct sim_hand *hand = proc->hand;
+
+    if (tag == hand->claim_tag && proc->kind == SIM_WORKER) {
+        worker_joined(sim, proc, reply);
+        return;
+    }
+    if (tag == hand->claim_tag) {
+        claimed(sim, proc, reply);
+        return;
+    }
+    hand->watch_tag = 0;
+    hand->watch_ns = sim->now_ns;
+    if (reply->status != MUSTER_OK) {
+        hand->watch_ns += sim->plan.lease_ns / 10;
+        return;
+    }
+    hand->after = reply->revision;
+    if (proc->kind == SIM_WORKER) {
+        worker_told(sim, proc, reply);
+    } else {
+        coordinator_told(sim, proc, reply);
+    }
+}
+
+void sim_crew_step(struct sim *sim, struct sim_proc *proc)
+{
+    if (proc->kind == SIM_WORKER) {
+        worker_step(sim, proc);
+    } else {
+        coordinator_step(sim, proc);
+    }
+    if (proc->alive && !proc->ended && proc->hand->watch_tag == 0 &&
+        proc->hand->watch_ns <= sim->now_ns) {
+        watch(sim, proc);
+    }
+}
+
+static uint64_t sooner(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+uint64_t sim_crew_due_ns(const struct sim *sim, const struct sim_proc *proc)
+{
+    const struct sim_clock *clock = &sim->nodes[proc->node].clock;
+    const struct sim_hand *hand = proc->hand;
+    uint64_t due_ns = SIM_NEVER;
+
+    if (!hand->worker && !hand->cluster) {
+        due_ns = hand->claim_tag == 0 ? hand->claim_ns : SIM_NEVER;
+        return proc->ended || hand->refused ? sim->now_ns : due_ns;
+    }
+    due_ns = sim_wires_due_ns(sim, proc);
+    if (hand->watch_tag == 0) {
+        due_ns = sooner(due_ns, hand->watch_ns);
+    }
+    if (hand->cluster) {
+        due_ns = sooner(due_ns, hand->act_ns);
+        due_ns = sooner(due_ns, sim_clock_when(clock, mst_cluster_deadline_ns(hand->cluster)));
+        return due_ns;
+    }
+    for (uint32_t i = 0; i < SIM_CREW_SLOTS; i++) {
+        due_ns = sooner(due_ns, hand->slots[i].busy ? hand->slots[i].end_ns : SIM_NEVER);
+    }
+    due_ns = sooner(due_ns, hand->connect_ns);
+    return sooner(due_ns, sim_clock_when(clock, mst_worker_deadline_ns(hand->worker)));
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The program around a coordinator: it schedules, cancels, and takes the failures. */
+#include "base/panic.h"
+#include "crew.h"
+#include "properties.h"
+
+#define CLOSURES 24u
+
+static uint32_t some_function(struct sim *sim)
+{
+    static const uint32_t often[] = {SIM_CREW_WORK, SIM_CREW_WORK, SIM_CREW_ONCE,
+                                     SIM_CREW_IDEMPOTENT};
+
+    if (sim_crew_below(sim, 8) == 0) {
+        return SIM_CREW_FAIL;
+    }
+    if (!sim->calm && sim_crew_below(sim, 24) == 0) {
+        return SIM_CREW_KILL;
+    }
+    return sim_crew_below(sim, 12) == 0 ? (uint32_t)SIM_CREW_LONG
+                                        : often[sim_crew_below(sim, sizeof(often) / 4)];
+}
+
+static void schedule(struct sim *sim, struct sim_proc *proc)
+{
+    struct sim_hand *hand = proc->hand;
+    struct sim_closure *closure = &hand->closures[hand->closure_count];
+    struct mst_closure_options options = {0};
+    struct mst_closure_call call = {.options = &options, .needs = &hand->value};
+    uint64_t now = sim_proc_clock(sim, proc);
+    muster_status status;
+
+    if (hand->closure_count == CLOSURES) {
+        return;
+    }
+    closure->function = some_function(sim);
+    call.function = sim_crew_functions[closure->function].name;
+    call.need_count = hand->value != 0 && sim_crew_below(sim, 3) == 0 ? 1 : 0;
+    if (closure->function == SIM_CREW_LONG) {
+        options.run_ns = sim->plan.lease_ns / 2;
+    }
+    status = mst_cluster_schedule(hand->cluster, now, &call, &closure->number);
+    if (status == MUSTER_OK) {
+        hand->closure_count++;
+    } else {
+        MST_ASSERT(status == MUSTER_MORE || status == MUSTER_EFAILED || status == MUSTER_EFENCED);
+    }
+}
+
+static void cancel(struct sim *sim, struct sim_proc *proc)
+{
+    struct sim_hand *hand = proc->hand;
+    uint64_t which = sim_crew_below(sim, CLOSURES);
+
+    if (which < hand->closure_count) {
+        mst_cluster_cancel(hand->cluster, sim_proc_clock(sim, proc), hand->closures[which].number);
+    }
+}
+
+void sim_crew_act(struct sim *sim, struct sim_proc *proc)
+{
+    struct sim_hand *hand = proc->hand;
+    struct mst_cluster_failures failures;
+    struct mst_parts none = {0};
+
+    hand->act_ns = sim->now_ns + 1 + sim_crew_below(sim, sim->plan.lease_ns / 4);
+    if (hand->superseded) {
+        return;
+    }
+    if (hand->value == 0) {
+        (void)mst_cluster_value_new(hand->cluster, sim_proc_clock(sim, proc),
+                                    sim_crew_functions[SIM_CREW_BUILD].name, 1, &none, true,
+                                    &hand->value);
+    }
+    for (uint64_t i = sim_crew_below(sim, 4); i > 0; i--) {
+        schedule(sim, proc);
+    }
+    if (sim_crew_below(sim, 8) == 0) {
+        cancel(sim, proc);
+    }
+    (void)mst_cluster_deliver(hand->cluster, sim_proc_clock(sim, proc), &failures);
+    if (hand->closure_count == CLOSURES && sim_crew_drained(proc)) {
+        hand->act_ns = SIM_NEVER; /* nothing more comes */
+    }
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What must be true of closures, runs and terms. */
+#include <string.h>
+
+#include "base/digest.h"
+#include "crew.h"
+#include "properties.h"
+#include "seen.h"
+
+/* By the coordinator's process: when the service forgets a job, its terms begin anew. */
+static struct sim_closure *closure_of(struct sim *sim, uint64_t pid, uint64_t number)
+{
+    const struct sim_proc *coordinator = sim_proc_by_pid(sim, pid);
+    struct sim_hand *hand = coordinator ? coordinator->hand : NULL;
+
+    for (uint32_t i = 0; hand && i < hand->closure_count; i++) {
+        if (hand->closures[i].number == number) {
+            return &hand->closures[i];
+        }
+    }
+    sim_fail(sim, SIM_P_CLOSURE_ONCE, "%" PRIu64 " of pid=%" PRIu64 " was never admitted", number,
+             pid);
+}
+
+/* RUN_TERM, RUN_ONCE */
+void sim_saw_begin(struct sim *sim, struct sim_proc *proc, const struct mst_worker_effect *effect)
+{
+    struct sim_hand *hand = proc->hand;
+    struct sim_slot *slot = &hand->slots[effect->slot];
+    struct sim_closure *closure;
+
+    for (uint32_t i = 0; i < SIM_CREW_SLOTS; i++) {
+        if (hand->slots[i].busy && hand->slots[i].term != hand->told_term) {
+            sim_fail(sim, SIM_P_RUN_TERM, "pid=%" PRIu64 " begins beside a run of term %" PRIu64,
+                     proc->pid, hand->slots[i].term);
+        }
+    }
+    if (slot->busy) {
+        sim_fail(sim, SIM_P_RUN_TERM, "pid=%" PRIu64 " begins in a slot that is in use", proc->pid);
+    }
+    *slot = (struct sim_slot){.busy = true,
+                              .term = hand->told_term,
+                              .function = effect->message->function,
+                              .end_ns = sim->now_ns + sim_crew_below(sim, sim->plan.lease_ns / 8)};
+    if (effect->type == MST_WORKER_BUILD) {
+        slot->value = effect->message->value;
+        return;
+    }
+    slot->attempt = effect->message->attempt;
+    if (slot->function == SIM_CREW_LONG) {
+        slot->end_ns = SIM_NEVER;
+    }
+    closure = closure_of(sim, hand->target, slot->attempt.closure);
+    closure->starts++;
+    if (slot->function == SIM_CREW_ONCE && closure->starts > 1) {
+        sim_fail(sim, SIM_P_RUN_ONCE, "closure %" PRIu64 " of term %" PRIu64, closure->number,
+                 hand->told_term);
+    }
+}
+
+static bool may_fail(enum mst_origin origin, uint32_t function)
+{
+    switch (origin) {
+    case MST_ORIGIN_FUNCTION:
+        return function == SIM_CREW_FAIL || function == SIM_CREW_LONG;
+    case MST_ORIGIN_LOST:
+        return function == SIM_CREW_ONCE;
+    case MST_ORIGIN_DEADLINE:
+        return function == SIM_CREW_LONG;
+    case MST_ORIGIN_CANCELLED:
+    case MST_ORIGIN_POISON:
+        return true;
+    case MST_ORIGIN_INPUT: /* builds never fail here */
+    case MST_ORIGIN_NONE:
+    case MST_ORIGIN_CRASH:
+    case MST_ORIGIN_STATE:
+    case MST_ORIGIN_EXHAUSTED:
+    case MST_ORIGIN_UNKNOWN:
+    case MST_ORIGIN_ARGUMENT:
+    case MST_ORIGIN_INTERNAL:
+    case MST_ORIGIN_RETURNED:
+    case MST_ORIGIN_RETRYABLE:
+        break;
+    }
+    return false;
+}
+
+static bool is_own(const struct sim_closure *closure, const struct mst_closure_look *look)
+{
+    return look->parts.count == 1 && look->parts.items[0].data.size == sizeof(uint64_t) &&
+           memcmp(look->parts.items[0].data.data, &closure->number, sizeof(uint64_t)) == 0;
+}
+
+/* CLOSURE_ONCE, CLOSURE_RIGHT */
+static void check_closure(struct sim *sim, const struct sim_proc *proc, struct sim_closure *closure)
+{
+    struct mst_closure_look look;
+
+    mst_cluster_look(proc->hand->cluster, closure->number, &look);
+    if (closure->settled) {
+        if (look.state != closure->state || look.failure.origin != closure->origin) {
+            sim_fail(sim, SIM_P_CLOSURE_ONCE, "closure %" PRIu64 " of term %" PRIu64 " ended twice",
+                     closure->number, proc->hand->term);
+        }
+        return;
+    }
+    if (look.state == MST_CLOSURE_QUEUED || look.state == MST_CLOSURE_RUNNING) {
+        return;
+    }
+    closure->settled = true;
+    closure->state = look.state;
+    closure->origin = look.failure.origin;
+    sim->crew->ends++;
+    if (look.state == MST_CLOSURE_VALUE && is_own(closure, &look)) {
+        sim->crew->values++;
+    } else if (look.state != MST_CLOSURE_FAILED) {
+        sim_fail(sim, SIM_P_CLOSURE_ONCE, "closure %" PRIu64 " has no value of its own, state %d",
+                 closure->number, (int)look.state);
+    } else if (!may_fail(look.failure.origin, closure->function) && !proc->hand->superseded) {
+        sim_fail(sim, SIM_P_CLOSURE_RIGHT, "closure %" PRIu64 ", function %u failed: origin %d",
+                 closure->number, closure->function, (int)look.failure.origin);
+    }
+}
+
+/* and JOIN_EXACT */
+void sim_check_closures(struct sim *sim, struct sim_proc *proc)
+{
+    struct sim_hand *hand = proc->hand;
+    struct mst_cluster_counts counts;
+    muster_status joined = mst_cluster_joined(hand->cluster, UINT64_MAX);
+    uint64_t settled = 0;
+
+    for (uint32_t i = 0; i < hand->closure_count; i++) {
+        check_closure(sim, proc, &hand->closures[i]);
+        settled += hand->closures[i].settled;
+    }
+    mst_cluster_counts(hand->cluster, sim_proc_clock(sim, proc), &counts);
+    if (counts.values + counts.failures + counts.cancelled != settled) {
+        sim_fail(sim, SIM_P_CLOSURE_ONCE, "%" PRIu64 " ended, %" PRIu64 " were counted", settled,
+                 counts.values + counts.failures + counts.cancelled);
+    }
+    if ((joined == MUSTER_OK && settled < hand->closure_count) ||
+        (joined == MUSTER_MORE && settled == hand->closure_count)) {
+        sim_fail(sim, SIM_P_JOIN_EXACT, "%" PRIu64 " of %u ended, join says %d", settled,
+                 hand->closure_count, (int)joined);
+    }
+}
+
+bool sim_crew_drained(const struct sim_proc *proc)
+{
+    return proc->hand->cluster && mst_cluster_joined(proc->hand->cluster, UINT64_MAX) == MUSTER_OK;
+}
+
+/* QUEUE_DRAINS */
+bool sim_crew_over(const struct sim *sim)
+{
+    for (uint32_t i = 0; sim->crew && i < sim->crew->coordinator_count; i++) {
+        const struct sim_proc *proc = sim->crew->coordinators[i];
+
+        if (proc->alive && proc->hand->closure_count > 0 && proc->hand->act_ns == SIM_NEVER &&
+            sim_crew_drained(proc)) {
+            return true;
+        }
+    }
+    return !sim->crew;
+}
+
+struct model_job *sim_crew_job(const struct sim *sim)
+{
+    return &sim->crew->job;
+}
+
+void sim_crew_tell(struct sim *sim)
+{
+    if (sim->crew) {
+        sim_tell(sim,
+                 "c: %" PRIu64 " closures ended under %u coordinators, %" PRIu64 " with a value",
+                 sim->crew->ends, sim->crew->coordinator_count, sim->crew->values);
+    }
+}
+
+uint64_t sim_crew_digest(const struct sim_proc *proc)
+{
+    const struct sim_hand *hand = proc->hand;
+    uint64_t digest = MST_DIGEST_INIT;
+
+    if (hand->cluster) {
+        digest = mst_digest_number(digest, mst_cluster_digest(hand->cluster));
+    }
+    if (hand->worker) {
+        digest = mst_digest_number(digest, mst_worker_digest(hand->worker));
+    }
+    return digest;
+}
