@@ -1,4 +1,5 @@
 mst_test(tree_test SOURCES tree_test.c LINK mst_base mst_panic_abort)
+mst_test(table_test SOURCES table_test.c failing_mem.c LINK mst_base mst_panic_abort)
 mst_test(list_test SOURCES list_test.c LINK mst_base mst_panic_abort)
 mst_test(buffer_test SOURCES buffer_test.c failing_mem.c LINK mst_base mst_panic_abort)
 mst_test(blob_test SOURCES blob_test.c failing_mem.c LINK mst_base mst_panic_abort)

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -393,6 +394,70 @@ static void the_window_holds_writes_back(void **state)
     stage_fini(&stage);
 }
 
+/* Beyond what may wait at the service they wait here, and what does not wait passes them by. */
+static void waits_leave_the_window_to_others(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    assert_int_equal(stage_init(&stage, 0, 1), MUSTER_OK);
+    stage_open(&stage);
+    for (uint64_t tag = 1; tag <= 300; tag++) {
+        assert_int_equal(stage_call(&stage, stage_get(), 0, tag), MUSTER_OK);
+    }
+    stage_drain(&stage);
+    assert_int_equal(stage.sent_count, 240);
+    stage_forget(&stage);
+    (void)stage_call(&stage, stage_put(), 0, 1000);
+    stage_drain(&stage);
+    stage_expect(&stage, "send write 242/242");
+    stage_answer(&stage, 2, MST_GET, MUSTER_OK);
+    stage_expect(&stage, "send get 243/242; done 1 OK");
+    stage_answer(&stage, 242, MST_WRITE, MUSTER_OK);
+    stage_expect(&stage, "done 1000 OK");
+    stage_fini(&stage);
+}
+
+/* The service has it until it has answered, and counts it. */
+static void a_dropped_wait_keeps_its_place(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    assert_int_equal(stage_init(&stage, 0, 1), MUSTER_OK);
+    stage_open(&stage);
+    for (uint64_t tag = 1; tag <= 241; tag++) {
+        (void)stage_call(&stage, stage_get(), 0, tag);
+    }
+    stage_drain(&stage);
+    stage_forget(&stage);
+    mst_client_drop(stage.client, stage.now_ns, 1);
+    stage_drain(&stage);
+    stage_expect(&stage, "send cancel 242/242 of 2");
+    stage_answer(&stage, 2, MST_GET, MUSTER_ECANCELLED);
+    stage_expect(&stage, "send get 243/243");
+    mst_client_drop(stage.client, stage.now_ns, 2); /* and is let go with the connection */
+    mst_client_disconnected(stage.client, stage.now_ns);
+    stage_drain(&stage);
+    stage_fini(&stage);
+}
+
+/* In the order they were made, while there is room for all. */
+static void a_wait_does_not_overtake(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    assert_int_equal(stage_init(&stage, 0, 1), MUSTER_OK);
+    stage_open(&stage);
+    (void)stage_call(&stage, stage_put(), 0, 1);
+    (void)stage_call(&stage, stage_get(), 0, 2);
+    (void)stage_call(&stage, stage_put(), 0, 3);
+    stage_drain(&stage);
+    stage_expect(&stage, "send write 2/2; send get 3/2; send write 4/2");
+    stage_fini(&stage);
+}
+
 static void a_waiting_read_holds_nothing_back(void **state)
 {
     struct stage stage;
@@ -522,6 +587,45 @@ static void a_refused_claim_names_the_holder(void **state)
     stage_reply(&stage, reply);
     stage_expect(&stage, "disconnect; done 10 EEXISTS; ended EEXISTS");
     assert_int_equal(stage.detail.who[0].pid, 77);
+    stage_fini(&stage);
+}
+
+static void an_interruption_says_why(void **state)
+{
+    static char long_name[1000];
+    struct stage stage;
+    struct mst_reply reply = {.command = MST_WATCH, .revision = 7, .has_view = true};
+
+    (void)state;
+    memset(long_name, 'h', sizeof(long_name));
+    assert_int_equal(stage_init(&stage, 0, 1), MUSTER_OK);
+    stage_open(&stage);
+    reply.id = 1;
+    reply.view = *mst_client_view(stage.client);
+    reply.view.generation = 5;
+    reply.view.attention = MST_INTERRUPT;
+    stage_reply(&stage, reply); /* somebody only stands at the seal */
+    assert_null(mst_client_first_fault(stage.client));
+    reply.id = 2;
+    reply.has_detail = true;
+    reply.detail.who_count = 1;
+    reply.detail.who[0] = (struct mst_who){.index = 2,
+                                           .rank = 1,
+                                           .cause = MST_CAUSE_SOFT_TIMEOUT,
+                                           .host = mst_slice_of(long_name, sizeof(long_name))};
+    stage_reply(&stage, reply);
+    assert_non_null(mst_client_first_fault(stage.client));
+    assert_int_equal(mst_client_first_fault(stage.client)->index, 2);
+    assert_int_equal(mst_client_first_fault(stage.client)->cause, MST_CAUSE_SOFT_TIMEOUT);
+    assert_in_range(mst_client_first_fault(stage.client)->host.size, 1, 256);
+    memset(long_name, 'x', sizeof(long_name)); /* it has a copy */
+    assert_memory_equal(mst_client_first_fault(stage.client)->host.data, "hhh", 3);
+    reply.id = 3;
+    reply.has_detail = false;
+    reply.view.generation = 6;
+    reply.view.attention = MST_CALM;
+    stage_reply(&stage, reply);
+    assert_null(mst_client_first_fault(stage.client));
     stage_fini(&stage);
 }
 
@@ -705,11 +809,15 @@ int main(void)
         cmocka_unit_test(a_cancelled_call_ends_with_the_service_s_word),
         cmocka_unit_test(a_dropped_call_is_heard_of_no_more),
         cmocka_unit_test(the_window_holds_writes_back),
+        cmocka_unit_test(waits_leave_the_window_to_others),
+        cmocka_unit_test(a_dropped_wait_keeps_its_place),
+        cmocka_unit_test(a_wait_does_not_overtake),
         cmocka_unit_test(a_waiting_read_holds_nothing_back),
         cmocka_unit_test(follows_the_view),
         cmocka_unit_test(ends_when_it_was_given_up),
         cmocka_unit_test(a_generation_that_is_over_ends_no_session),
         cmocka_unit_test(a_refused_claim_names_the_holder),
+        cmocka_unit_test(an_interruption_says_why),
         cmocka_unit_test(a_refused_open_ends_it),
         cmocka_unit_test(who_was_in_waits_for_room),
         cmocka_unit_test(leaves),

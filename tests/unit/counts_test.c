@@ -3,6 +3,8 @@
 #include "core/counts.h"
 #include "core/look.h"
 #include "core_fixture.h"
+#include "msg/heartbeat.h"
+#include "msg/notice.h"
 
 static uint64_t renewals(const struct fixture *f)
 {
@@ -194,6 +196,132 @@ static void leases_and_leaving(struct fixture *f)
     EXPECT_INT(f, look_at(f).members[MST_SILENT], 1);
 }
 
+/* ---- preemption ---- */
+
+static void notice(struct fixture *f, struct client *client, uint32_t index, const char *value)
+{
+    char name[MST_PREEMPT_NAME_ROOM];
+
+    (void)mst_notice_key(name, sizeof(name), index);
+    fixture_write(f, client, MST_PUT, name, value);
+}
+
+static void notices_are_counted_by_source(struct fixture *f)
+{
+    const struct mst_counts *counts = mst_core_counts(f->core);
+    struct client client = fixture_client(f, MST_ROLE_OBSERVER, 0);
+    uint64_t revision;
+
+    fixture_connect(f, &client);
+    notice(f, &client, 0, "left_ms=30000 level=certain source=signals host=b3 reason=x");
+    notice(f, &client, MST_NOTICE_ALL, "left_ms=120000 level=advisory source=slurm");
+    notice(f, &client, 1, "left_ms=1000 source=my-own");
+    notice(f, &client, 1, "left_ms=500");
+    EXPECT_INT(f, counts->notices[MST_SOURCE_SIGNALS][0], 1);
+    EXPECT_INT(f, counts->notices[MST_SOURCE_SIGNALS][1], 0);
+    EXPECT_INT(f, counts->notices[MST_SOURCE_SLURM][1], 1);
+    EXPECT_INT(f, counts->notices[MST_SOURCE_OTHER][0], 1);
+    EXPECT_INT(f, counts->notices[MST_SOURCE_HAND][0], 1);
+    EXPECT_INT(f, counts->leads[MST_SOURCE_SIGNALS].sum_s, 30);
+    EXPECT_INT(f, counts->leads[MST_SOURCE_SLURM].sum_s, 120);
+    /* What is none counts as none, and a deletion takes nothing back. */
+    notice(f, &client, 2, "soon");
+    fixture_write(f, &client, MST_PUT, MST_PREEMPT_PREFIX_NOTICE "x", "left_ms=1 source=file");
+    fixture_write(f, &client, MST_PUT, "elsewhere/notice/1", "left_ms=1 source=file");
+    fixture_write(f, &client, MST_DELETE, MST_PREEMPT_PREFIX_NOTICE "0", "");
+    EXPECT_INT(f, counts->notices[MST_SOURCE_FILE][0], 0);
+    EXPECT_INT(f, counts->notices[MST_SOURCE_HAND][0], 1);
+    EXPECT_INT(f, counts->notices[MST_SOURCE_SIGNALS][0], 1);
+    EXPECT_INT(f, counts->watchers, 0);
+    fixture_watch(f, &client, MST_WATCH_KEYS, "other/", 0);
+    revision = fixture_watch(f, &client, MST_WATCH_KEYS, MST_PREEMPT_PREFIX, 0);
+    revision = fixture_reply(f, &client, revision)->revision;
+    fixture_watch(f, &client, MST_WATCH_KEYS, MST_PREEMPT_PREFIX, revision); /* it goes on */
+    EXPECT_INT(f, counts->watchers, 1);
+}
+
+static void complete(struct fixture *f, struct client *client, uint64_t k, uint32_t of)
+{
+    struct mst_preempt_name name = {.kind = MST_PREEMPT_KEY_COMPLETE, .generation = 1, .k = k};
+    struct mst_preempt_fact fact = {.step = 17, .covered = 5, .of = of};
+    char key[MST_PREEMPT_NAME_ROOM], value[MST_PREEMPT_FACT_ROOM];
+
+    (void)mst_preempt_name_write(key, sizeof(key), &name);
+    (void)mst_preempt_fact_write(value, sizeof(value), MST_PREEMPT_KEY_COMPLETE, &fact);
+    fixture_write(f, client, MST_INSERT, key, value);
+}
+
+static void an_agreement_is_counted(struct fixture *f)
+{
+    const struct mst_counts *counts = mst_core_counts(f->core);
+    const unsigned char contributed[8] = {17};
+    struct client ranks[2];
+    struct mst_request step = fixture_round(1, MST_PREEMPT_ROUND_STEP "0", 0);
+
+    fixture_seal(f, ranks, 2);
+    EXPECT_INT(f, look_at(f).saved_ranks, 0);
+    step.round.on_loss = MST_PROCEED;
+    step.round.deadline_ms = 2000;
+    step.round.reduce = MST_REDUCE_MAX;
+    step.round.data = mst_slice_of(contributed, sizeof(contributed));
+    fixture_send(f, &ranks[0], step);
+    fixture_pass(f, 30);
+    fixture_send(f, &ranks[1], step);
+    EXPECT_INT(f, counts->agreements[MST_RESULT_OK].sum_ns, 30000000);
+    step.round.name = mst_slice_text(MST_PREEMPT_ROUND_STEP "1");
+    fixture_send(f, &ranks[0], step);
+    fixture_pass(f, 2000); /* the other one is frozen */
+    EXPECT_INT(f, mst_histogram_count(&counts->agreements[MST_RESULT_TIMEOUT]), 1);
+    complete(f, &ranks[0], 9, 1);
+    complete(f, &ranks[0], 10, 2); /* by name it is before the other */
+    complete(f, &ranks[1], 10, 2); /* who comes second */
+    EXPECT_INT(f, counts->handled, 2);
+    EXPECT_INT(f, look_at(f).saved_ranks, 2);
+}
+
+/* ---- the collective heartbeat ---- */
+
+static uint64_t failures(const struct fixture *f)
+{
+    struct mst_job_look look = look_at(f);
+
+    return look.counts ? look.counts->heartbeat_failures : 0;
+}
+
+static void failed_periods_are_counted(struct fixture *f)
+{
+    struct client ranks[3];
+    struct mst_request beat = fixture_round(1, MST_HEARTBEAT_ROUND, 0);
+
+    fixture_seal(f, ranks, 3);
+    beat.round.on_loss = MST_PROCEED;
+    beat.round.deadline_ms = 2000;
+    for (uint32_t i = 0; i < 3; i++) {
+        fixture_send(f, &ranks[i], beat);
+    }
+    beat.round.number = 1;
+    fixture_send(f, &ranks[0], beat);
+    fixture_send(f, &ranks[1], beat);
+    fixture_call(f, &ranks[2], (struct mst_request){.command = MST_LEAVE});
+    EXPECT_INT(f, failures(f), 0); /* it said that it goes */
+    beat.round.number = 2;
+    fixture_send(f, &ranks[0], beat);
+    fixture_pass(f, 2000);
+    EXPECT_INT(f, failures(f), 1); /* late */
+    beat.round.number = 3;
+    fixture_send(f, &ranks[0], beat);
+    fixture_call(
+        f, &ranks[0],
+        (struct mst_request){
+            .command = MST_LOST,
+            .lost = {.index = 1, .pid = ranks[1].open.pid, .cause = MST_CAUSE_SIGNAL, .code = 9}});
+    EXPECT_INT(f, failures(f), 2); /* lost */
+    beat.round.number = 0;
+    beat.round.name = mst_slice_text("other");
+    fixture_send(f, &ranks[0], beat);
+    EXPECT_INT(f, failures(f), 2);
+}
+
 /* ---- looking ---- */
 
 static void looking_changes_nothing(struct fixture *f)
@@ -235,6 +363,9 @@ SCENARIO(renewals_and_rounds)
 SCENARIO(a_loss_counts_once_by_its_status)
 SCENARIO(who_takes_the_place_settles_the_cause)
 SCENARIO(leases_and_leaving)
+SCENARIO(notices_are_counted_by_source)
+SCENARIO(an_agreement_is_counted)
+SCENARIO(failed_periods_are_counted)
 SCENARIO(looking_changes_nothing)
 
 static void every_result_has_its_word(void **state)
@@ -262,6 +393,9 @@ int main(void)
         cmocka_unit_test(run_a_loss_counts_once_by_its_status),
         cmocka_unit_test(run_who_takes_the_place_settles_the_cause),
         cmocka_unit_test(run_leases_and_leaving),
+        cmocka_unit_test(run_notices_are_counted_by_source),
+        cmocka_unit_test(run_an_agreement_is_counted),
+        cmocka_unit_test(run_failed_periods_are_counted),
         cmocka_unit_test(run_looking_changes_nothing),
         cmocka_unit_test(every_result_has_its_word),
     };

@@ -139,6 +139,18 @@ static void a_name_is_kept_to_be_looked_up(void **state)
     assert_true(mst_address_is_local(&endpoints.at[1]));
 }
 
+/* As the parsers of both sides see them, with what they pass over. */
+static void whether_one_is_no_unix_socket(void **state)
+{
+    (void)state;
+    assert_false(mst_addresses_speak_tcp(""));
+    assert_false(mst_addresses_speak_tcp("unix:/a"));
+    assert_false(mst_addresses_speak_tcp(",unix:/a,,unix:/run/b:5000,"));
+    assert_true(mst_addresses_speak_tcp("127.0.0.1:0"));
+    assert_true(mst_addresses_speak_tcp("unix:/a,[::1]:5000"));
+    assert_true(mst_addresses_speak_tcp("unix:/a,,unix.example.org:5000,unix:/b"));
+}
+
 /* No name server is asked for the name of this machine itself: the test needs no network. */
 static void a_name_is_looked_up_beside(void **state)
 {
@@ -147,6 +159,8 @@ static void a_name_is_looked_up_beside(void **state)
     struct pollfd done;
 
     (void)state;
+    assert_string_equal(mst_address_parse(&address, mst_slice_of("a\0b:7000", 8)),
+                        "has a byte 0 in it");
     assert_null(mst_address_parse(&address, mst_slice_text("localhost.:7000")));
     assert_int_equal(address.kind, MST_ADDRESS_NAME);
     (void)snprintf(address.host, sizeof(address.host), "127.0.0.9");
@@ -171,6 +185,7 @@ int main(void)
         cmocka_unit_test(at_most_sixteen),
         cmocka_unit_test(other_machines_need_a_secret),
         cmocka_unit_test(a_name_is_kept_to_be_looked_up),
+        cmocka_unit_test(whether_one_is_no_unix_socket),
         cmocka_unit_test(a_name_is_looked_up_beside),
     };
 

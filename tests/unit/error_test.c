@@ -126,7 +126,18 @@ static void numbers(void **state)
     reply.detail.arrived = 2;
     reply.detail.limit = 4;
     says("run", reply, "run: 2 ranks are left, min_size is 4");
-    reply.status = MUSTER_ESTALE;
+    reply.detail.multiple = 3;
+    reply.detail.limit = 1;
+    says("run", reply,
+         "run: a multiple of 3 is to go on (size_multiple), at least min_size 1, but only 2 ranks "
+         "are left");
+    reply = (struct mst_reply){.command = MST_OPEN, .status = MUSTER_EINVAL, .has_detail = true};
+    reply.detail.limit = 4;
+    says("open", reply,
+         "open: refused by the service: the job was given other values of size, min_size, "
+         "max_size, size_multiple or join_wait, or together they allow no number of ranks, or a "
+         "name or index makes no sense (the job has 4)");
+    reply = (struct mst_reply){.command = MST_ROUND, .status = MUSTER_ESTALE, .has_detail = true};
     reply.detail.limit = 5;
     says("round 'r'", reply,
          "round 'r': this round is over and its result no longer kept; the service is at number 5");
@@ -164,7 +175,7 @@ static void plain_ones(void **state)
         {MST_WRITE, MUSTER_ECONFLICT, "x: the key was changed by somebody else"},
         {MST_WRITE, MUSTER_ERANGE, "x: number out of range"},
         {MST_ROUND, MUSTER_EFENCED, "x: the generation is over"},
-        {MST_ROUND, MUSTER_EMISMATCH, "x: the contributions differ"},
+        {MST_ROUND, MUSTER_EMISMATCH, "x: refused: another rank has given the order of this seal"},
         {MST_WRITE, MUSTER_EFENCED,
          "x: given up: a newer incarnation or generation goes on without this process"},
     };

@@ -19,6 +19,7 @@ static void *alloc(void *ctx, size_t size)
     }
     memset(p, 0xa5, size); /* who forgets to initialise is noticed */
     failing->live++;
+    failing->bytes += size;
     return p;
 }
 

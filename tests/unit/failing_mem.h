@@ -13,6 +13,7 @@
 
 struct failing_mem {
     size_t live;    /* allocations not released */
+    size_t bytes;   /* asked for, ever */
     size_t count;   /* allocations asked for, the failed one included */
     size_t fail_at; /* the allocation that fails, from 1; 0: none */
     bool failed;    /* it did */

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/panic.h"
+
 static const uint64_t ms_ns = 1000000;
 
 static const char *const jobs[HISTORY_JOBS] = {"train", "eval", "sweep"};
@@ -13,6 +15,9 @@ static const char *const rounds[] = {"step", "eval", "save"};
 
 static uint64_t below(struct history *history, uint64_t bound)
 {
+    if (history->bytes) {
+        return fuzz_below(history->bytes, bound);
+    }
     return mst_prng_below(&history->prng, bound);
 }
 
@@ -58,11 +63,19 @@ static void be_born(struct history *history, struct history_process *process)
     process->open.index = one_in(history, 8) ? MST_INDEX_ANY : (uint32_t)below(history, 6);
     process->open.size = one_in(history, 4) ? 0 : 3 + (job == 1);
     process->open.min_size = one_in(history, 4) ? 2 : 0;
+    process->open.max_size = one_in(history, 3) ? 4 : 0;
+    process->open.size_multiple = one_in(history, 3) && (history->wild || job == 1) ? 2 : 0;
     process->open.join_wait_ms = one_in(history, 4) ? 300 : 0;
     process->open.grow = (enum mst_grow)below(history, 3);
     process->open.host = mst_slice_text(one_in(history, 2) ? "node-1" : "n2");
     process->open.pid = 100 + below(history, 30);
     process->open.node = one_in(history, 3) ? (uint32_t)below(history, 3) : MST_NODE_NONE;
+}
+
+void history_init_from(struct history *history, struct fuzz_bytes *bytes, bool wild)
+{
+    history_init(history, wild ? 0 : 1);
+    history->bytes = bytes;
 }
 
 void history_init(struct history *history, uint64_t seed)
@@ -130,6 +143,17 @@ static void make_wait(struct history *history)
     history->request.wait.count = count;
 }
 
+/* Often of ranks that are there. */
+static void make_order(struct history *history)
+{
+    history->order[0] = (uint32_t)below(history, 6);
+    history->order[1] = (uint32_t)below(history, 4);
+    if (one_in(history, 3)) {
+        history->request.round.order = history->order;
+        history->request.round.order_count = 2;
+    }
+}
+
 static void make_round(struct history *history)
 {
     struct mst_round_request *round = &history->request.round;
@@ -160,8 +184,11 @@ static void make_round(struct history *history)
     if (at == 2) {
         round->seal = true;
         round->deadline_ms = 900;
-        round->reduce = MST_REDUCE_NONE;
-        round->data = mst_slice_of(NULL, 0);
+        round->reduce = round->generation % 2 == 0 ? MST_REDUCE_NONE : MST_REDUCE_MAX;
+        round->data = some_data(history, round->generation % 2 == 0 ? 0 : 16);
+        make_order(history);
+    } else {
+        round->final = at == 0 && round->generation % 3 == 0;
     }
 }
 
@@ -171,9 +198,37 @@ static void make_lost(struct history *history)
 
     history->request.lost.index = victim->open.index;
     history->request.lost.pid = victim->open.pid;
-    history->request.lost.cause = one_in(history, 2) ? MST_CAUSE_GONE : MST_CAUSE_SIGNAL;
+    history->request.lost.cause = one_in(history, 2)   ? MST_CAUSE_GONE
+                                  : one_in(history, 3) ? MST_CAUSE_HARD_TIMEOUT
+                                                       : MST_CAUSE_SIGNAL;
     history->request.lost.code = 9;
     history->request.lost.text = mst_slice_text(one_in(history, 9) ? "much too long" : "died");
+}
+
+static void make_cut(struct history *history)
+{
+    history->request.cut.index = history->processes[below(history, HISTORY_PROCESSES)].open.index;
+    history->request.cut.incarnation = one_in(history, 4);
+    history->request.cut.for_ms = one_in(history, 2) ? below(history, 2000) : 0;
+}
+
+/* Its own, or an agent's word. */
+static void make_fault(struct history *history)
+{
+    static const enum mst_cause kinds[] = {MST_CAUSE_NONE,      MST_CAUSE_FAULT, MST_CAUSE_LEFT,
+                                           MST_CAUSE_UNHEALTHY, MST_CAUSE_AGAIN, MST_CAUSE_ABORTED};
+    const struct history_process *about = &history->processes[below(history, HISTORY_PROCESSES)];
+    struct mst_request *request = &history->request;
+
+    request->fault.generation = some_generation(history);
+    request->fault.code = 3;
+    request->fault.text = mst_slice_text("oops");
+    request->fault.kind = PICK(history, kinds);
+    if (one_in(history, 3)) {
+        request->fault.kind = MST_CAUSE_SOFT_TIMEOUT;
+        request->fault.index = about->open.index;
+        request->fault.pid = about->open.pid;
+    }
 }
 
 static void fill(struct history *history)
@@ -215,24 +270,29 @@ static void fill(struct history *history)
         request->round_members.number = below(history, 4);
         break;
     case MST_FAULT:
-        request->fault.generation = some_generation(history);
-        request->fault.code = 3;
-        request->fault.text = mst_slice_text("oops");
+        make_fault(history);
         break;
     case MST_LOST:
         make_lost(history);
         break;
+    case MST_CUT:
+        make_cut(history);
+        break;
     case MST_CANCEL:
         request->cancel.id = history->at->id > 0 ? 1 + below(history, history->at->id) : 0;
         break;
-    case MST_OPEN:
     case MST_JOIN:
+        request->join.spare = one_in(history, 3);
+        request->join.heard = request->join.spare ? 0 : 8;
+        break;
+    case MST_OPEN:
     case MST_RENEW:
     case MST_LEAVE:
     case MST_MEMBERS:
     case MST_ROUNDS:
     case MST_JOBS:
     case MST_HOSTS:
+    case MST_FAULTS:
         break;
     }
 }
@@ -244,8 +304,9 @@ static enum mst_command some_command(struct history *history)
         MST_RENEW, MST_RENEW, MST_GET,   MST_WAIT,  MST_WATCH, MST_JOIN,  MST_JOIN,  MST_JOIN,
     };
     static const enum mst_command seldom[] = {
-        MST_LEAVE, MST_CANCEL, MST_LIST, MST_ROUND_MEMBERS, MST_FAULT,  MST_MEMBERS, MST_ROUNDS,
-        MST_JOBS,  MST_HOSTS,  MST_LOST, MST_LOST,          MST_CANCEL, MST_FAULT,
+        MST_LEAVE,   MST_CANCEL, MST_LIST,  MST_ROUND_MEMBERS, MST_FAULT,
+        MST_MEMBERS, MST_ROUNDS, MST_JOBS,  MST_HOSTS,         MST_LOST,
+        MST_LOST,    MST_CANCEL, MST_FAULT, MST_FAULTS,        MST_CUT,
     };
 
     return one_in(history, history->wild ? 8 : 30) ? PICK(history, seldom) : PICK(history, often);
@@ -360,4 +421,51 @@ void history_cut(struct history *history, struct mst_conn conn)
     if (process) {
         process->conn.id = 0;
     }
+}
+
+struct history_record history_play(const struct history *history, struct mst_core *core,
+                                   const struct mst_core_config *config)
+{
+    const struct mst_core_config copy = *config; /* it may be the core's own */
+    struct history_record record = {0};
+
+    switch (history->kind) {
+    case HISTORY_OPEN:
+        record.opened = mst_core_open(core, history->now_ns, history->conn) == MUSTER_OK;
+        break;
+    case HISTORY_REQUEST:
+        record.status = mst_core_request(core, history->now_ns, history->conn, &history->request);
+        record.refused = mst_core_refused(core);
+        record.wordless = mst_core_wordless(core);
+        break;
+    case HISTORY_CLOSE:
+        mst_core_close(core, history->now_ns, history->conn);
+        break;
+    case HISTORY_TICK:
+        mst_core_tick(core, history->now_ns);
+        break;
+    case HISTORY_RESUME:
+        MST_ASSERT(mst_core_resume(core, history->now_ns, &copy) == MUSTER_OK);
+        break;
+    }
+    record.weight = mst_core_weigh(core);
+    mst_core_check(core);
+    return record;
+}
+
+void history_replay(const struct history *history, struct mst_core *core,
+                    const struct mst_core_config *config, const struct history_record *record)
+{
+    if (record->weight == MST_WEIGHT_NONE) {
+        return; /* was not recorded */
+    }
+    if (record->refused) {
+        mst_core_request_refused(core, history->now_ns, history->conn, &history->request);
+    } else if (record->wordless) {
+        (void)mst_core_request_wordless(core, history->now_ns, history->conn, &history->request);
+        (void)mst_core_weigh(core);
+    } else {
+        (void)history_play(history, core, config);
+    }
+    mst_core_check(core);
 }

@@ -5,11 +5,12 @@
 /* A long, seeded story of a few jobs, made to come by every part of the state: processes that
  * connect, vanish, return and are replaced, keys of all kinds, rounds and seals with every
  * reduction, faults, losses, leases that end, a service that sleeps. One input at a time, so that
- * several cores can be told the same. */
+ * several cores can be told the same. A fuzzer decides in place of the seed. */
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "../fuzz/bytes.h"
 #include "base/prng.h"
 #include "core/core.h"
 
@@ -36,6 +37,7 @@ struct history_process {
 
 struct history {
     struct mst_prng prng;
+    struct fuzz_bytes *bytes; /* NULL: the seed decides */
     bool wild;
     uint64_t now_ns;
     uint64_t conns, tokens;
@@ -44,22 +46,38 @@ struct history {
     struct history_process *at;
 
     /* the input */
-    /* Every third one: leases are short, few generations live long, many jobs end. */
-#define HISTORY_WILD(seed) ((seed) % 3 == 0)
-
     enum history_kind kind;
     struct mst_conn conn;
     struct mst_request request;
     struct mst_write ops[HISTORY_OPS];
     struct mst_slice keys[HISTORY_OPS];
     uint32_t participants[3];
+    uint32_t order[2];
     unsigned char data[16];
 };
 
 void history_init(struct history *history, uint64_t seed);
 
+/* The same, and from then on everything is chosen by `bytes`. */
+void history_init_from(struct history *history, struct fuzz_bytes *bytes, bool wild);
+
 /* The next input: kind, conn, request, now_ns. */
 void history_next(struct history *history);
+
+/* What came of the input where it was live. */
+struct history_record {
+    bool opened, refused, wordless;
+    muster_status status;
+    enum mst_weight weight;
+};
+
+/* The input is fed to a core; `config` is what a RESUME goes on with. */
+struct history_record history_play(const struct history *history, struct mst_core *core,
+                                   const struct mst_core_config *config);
+
+/* The same input for who is not live, as a journal would tell it. */
+void history_replay(const struct history *history, struct mst_core *core,
+                    const struct mst_core_config *config, const struct history_record *record);
 
 /* What a core said: views are learnt from it. */
 void history_hear(struct history *history, const struct mst_effect *effect);

@@ -127,11 +127,15 @@ static void test_put_back(void **state)
     sigaction(signal, NULL, &action);
     assert_true(action.sa_handler != SIG_DFL);
     assert_int_equal(action.sa_flags & SA_RESTART, 0);
+    sigaddset(&set, SIGUSR2); /* what the function blocks meanwhile is its own */
+    sigdelset(&set, signal);
+    pthread_sigmask(SIG_SETMASK, &set, NULL);
     mst_interrupt_disarm(&outer);
     sigaction(signal, NULL, &action);
     assert_true(action.sa_handler == SIG_DFL);
     pthread_sigmask(SIG_SETMASK, NULL, &set);
     assert_int_equal(sigismember(&set, signal), 1);
+    assert_int_equal(sigismember(&set, SIGUSR2), 1);
     sigemptyset(&set);
     pthread_sigmask(SIG_SETMASK, &set, NULL);
 }

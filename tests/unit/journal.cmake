@@ -1,3 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-mst_test(journal_test SOURCES journal_test.c journal_disk_fake.c failing_mem.c
-    LINK mst_journal mst_panic_abort)
+foreach(test journal_test journal_full_test)
+    mst_test(${test} SOURCES ${test}.c journal_stage.c journal_disk_fake.c failing_mem.c
+        LINK mst_journal mst_panic_abort)
+endforeach()
+mst_test(replay_test SOURCES replay_test.c failing_mem.c LINK mst_journal mst_panic_abort)

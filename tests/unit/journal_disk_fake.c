@@ -76,7 +76,9 @@ static muster_status size_of(void *ctx, const char *name, uint64_t *out)
 
 static muster_status read_all(void *ctx, const char *name, void *into, size_t size)
 {
-    memcpy(into, fake_disk_find(ctx, name)->bytes, size);
+    if (size > 0) {
+        memcpy(into, fake_disk_find(ctx, name)->bytes, size);
+    }
     return MUSTER_OK;
 }
 
@@ -87,6 +89,9 @@ static muster_status create(void *ctx, const char *name, int *out)
 
     for (int i = 0; i < FAKE_FILES && !file; i++) {
         file = disk->files[i].name[0] ? NULL : &disk->files[i];
+    }
+    if (!file) {
+        return fail(disk, name, MUSTER_ENOSPACE, "no room for another file");
     }
     drop(file);
     (void)snprintf(file->name, sizeof file->name, "%s", name);

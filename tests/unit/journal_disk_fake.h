@@ -9,7 +9,7 @@
 
 #include "journal/disk.h"
 
-enum { FAKE_FILES = 16 };
+enum { FAKE_FILES = 32 };
 
 struct fake_file {
     char name[48];

@@ -52,6 +52,47 @@ static void the_single_operations(struct fixture *f)
     EXPECT_INT(f, fixture_write(f, &client, MST_INSERT, "k", "5")->status, MUSTER_OK);
 }
 
+/* The only item of an answer. */
+static const struct mst_item *item_of(struct fixture *f, const struct mst_reply *reply)
+{
+    static const struct mst_item none;
+
+    EXPECT_INT(f, reply->status, MUSTER_OK);
+    EXPECT_INT(f, reply->item_count, 1);
+    return reply->item_count == 1 ? &reply->items[0] : &none;
+}
+
+static void an_age_counts_from_the_last_write(struct fixture *f)
+{
+    struct client client = observer(f);
+    struct mst_request list = {.command = MST_LIST, .list = {.prefix = mst_slice_text("k")}};
+    const struct mst_item *item;
+    uint64_t revision;
+    uint64_t waits;
+
+    fixture_connect(f, &client);
+    fixture_write(f, &client, MST_PUT, "k", "1");
+    EXPECT_INT(f, fixture_get(f, &client, "k")->number, 0);
+    fixture_pass(f, 250);
+    EXPECT_INT(f, fixture_get(f, &client, "k")->number, 250);
+    EXPECT_INT(f, item_of(f, fixture_call(f, &client, list))->number, 250);
+    waits = fixture_watch(f, &client, MST_WATCH_KEYS, "k", 0);
+    EXPECT_INT(f, item_of(f, fixture_reply(f, &client, waits))->number, 250);
+    revision =
+        fixture_write(f, &client, MST_PUT, "k", "1")->revision; /* also with the same value */
+    EXPECT_INT(f, fixture_get(f, &client, "k")->number, 0);
+    fixture_write(f, &client, MST_DELETE, "k", "");
+    fixture_pass(f, 40);
+    waits = fixture_watch(f, &client, MST_WATCH_KEYS, "k", revision);
+    item = item_of(f, fixture_reply(f, &client, waits));
+    EXPECT_INT(f, item->kind, MST_ITEM_DELETED);
+    EXPECT_INT(f, item->number, 40);
+    waits = fixture_wait_get(f, &client, "k");
+    fixture_pass(f, 30);
+    fixture_write(f, &client, MST_PUT, "k", "2");
+    EXPECT_INT(f, fixture_reply(f, &client, waits)->number, 0);
+}
+
 static void compare_and_set(struct fixture *f)
 {
     struct client client = observer(f);
@@ -454,6 +495,7 @@ static void names_that_are_none(struct fixture *f)
     X(a_get_can_wait)                                                                              \
     X(a_value_is_the_one_of_the_moment)                                                            \
     X(a_wait_for_several_is_latched)                                                               \
+    X(an_age_counts_from_the_last_write)                                                           \
     X(a_prefix_is_listed_in_order)                                                                 \
     X(large_values_make_short_pages)                                                               \
     X(an_owned_key_vanishes_with_its_owner)                                                        \

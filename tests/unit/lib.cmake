@@ -1,16 +1,23 @@
 if(TARGET muster_static)
     mst_test(error_test SOURCES error_test.c LINK muster_static)
+    mst_test(assignment_try_test SOURCES assignment_try_test.c LINK muster_static)
     # The panic as a source: nothing here needs it before mst_base does.
     mst_test(endpoint_test SOURCES endpoint_test.c ${CMAKE_SOURCE_DIR}/src/base/panic_abort.c LINK mst_poll)
+    mst_test(restart_options_test SOURCES restart_options_test.c LINK muster_static)
     add_test(NAME abi_test COMMAND ${CMAKE_SOURCE_DIR}/tests/abi/check
         $<TARGET_FILE:muster> ${CMAKE_SOURCE_DIR}/tests/abi/symbols.txt)
 endif()
 if(TARGET muster_static AND TARGET muster_program)
-    foreach(test library_test library_wait_test)
+    foreach(test library_test library_wait_test library_restart_test library_call_test library_dispatch_test
+            library_preempt_test library_worker_test)
         mst_test(${test} SOURCES ${test}.c library_stage.c LINK muster_static)
         add_dependencies(${test} muster_program)
         set_tests_properties(${test} PROPERTIES
             ENVIRONMENT "MUSTER_PROGRAM=$<TARGET_FILE:muster_program>;TSAN_OPTIONS=die_after_fork=0"
             TIMEOUT 120)
     endforeach()
+    # Holds the thread that stands in at a worker's loop where the system may: see the test.
+    target_link_options(library_worker_test PRIVATE -Wl,--wrap=poll,--wrap=epoll_wait,--wrap=read)
+    # Fails a chosen allocation.
+    target_link_options(library_dispatch_test PRIVATE -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc)
 endif()

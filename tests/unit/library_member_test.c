@@ -41,6 +41,89 @@ static struct muster_client_options place(const muster_client *client, const cha
     return options;
 }
 
+/* ---- seats ---- */
+
+static void beyond_max_size_an_open_returns_a_spare(void **state)
+{
+    muster_client *service = library_alone();
+    struct muster_client_options options = place(service, "seats", 1, 0);
+    muster_client *seated;
+    muster_client *spare;
+    struct muster_view view;
+
+    (void)state;
+    options.max_size = 1;
+    seated = library_open(&options);
+    options.index = 1;
+    spare = library_open(&options);
+    muster_client_view(spare, &view);
+    assert_true(view.spare);
+    assert_int_equal(view.generation, 1);
+    assert_int_equal(view.size, 1);
+    assert_int_equal(view.rank, MUSTER_RANK_NONE);
+    assert_int_equal(view.index, 1);
+    muster_client_view(seated, &view);
+    assert_false(view.spare);
+    assert_int_equal(view.rank, 0);
+    muster_client_close(spare);
+    muster_client_close(seated);
+    muster_client_close(service);
+}
+
+static void parameters_that_contradict_each_other_are_refused(void **state)
+{
+    static const struct {
+        uint32_t size, min_size, max_size, multiple;
+        const char *text;
+    } table[] = {
+        {0, 3, 2, 0, "open: max_size 2 is below min_size 3"},
+        {4, 0, 3, 0, "open: max_size 3 is below size 4, with which the job is to start"},
+        {2, 3, 0, 0, "open: size 2 is below min_size 3"},
+        {5, 5, 0, 2,
+         "open: no multiple of size_multiple 2 is from min_size to size 5: the job could not "
+         "start"},
+        {0, 5, 7, 4,
+         "open: no multiple of size_multiple 4 is from min_size to max_size 7: the job could not "
+         "start"},
+    };
+    struct muster_error err;
+    muster_client *client = NULL;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        struct muster_client_options options = MUSTER_CLIENT_OPTIONS_INIT;
+
+        options.addr = "unix:/nonexistent/muster.sock";
+        options.size_of_job = table[i].size;
+        options.min_size = table[i].min_size;
+        options.max_size = table[i].max_size;
+        options.size_multiple = table[i].multiple;
+        assert_int_equal(muster_client_open(&client, &options, LIMIT_MS, &err), MUSTER_EINVAL);
+        assert_string_equal(err.text, table[i].text);
+    }
+}
+
+static void the_launcher_names_the_seats(void **state)
+{
+    struct muster_client_options options = MUSTER_CLIENT_OPTIONS_INIT;
+    struct muster_error err;
+    muster_client *client = NULL;
+
+    (void)state;
+    options.addr = "unix:/nonexistent/muster.sock";
+    options.size_of_job = 6;
+    assert_int_equal(setenv("MUSTER_MAX_SIZE", "4", 1), 0);
+    assert_int_equal(muster_client_open(&client, &options, LIMIT_MS, &err), MUSTER_EINVAL);
+    assert_string_equal(err.text,
+                        "open: max_size 4 is below size 6, with which the job is to start");
+    assert_int_equal(unsetenv("MUSTER_MAX_SIZE"), 0);
+    assert_int_equal(setenv("MUSTER_SIZE_MULTIPLE", "7", 1), 0);
+    assert_int_equal(muster_client_open(&client, &options, LIMIT_MS, &err), MUSTER_EINVAL);
+    assert_string_equal(err.text, "open: no multiple of size_multiple 7 is from min_size to size "
+                                  "6: the job could not start");
+    assert_int_equal(unsetenv("MUSTER_SIZE_MULTIPLE"), 0);
+}
+
 /* ---- places ---- */
 
 static void a_place_whose_holder_lives_is_refused(void **state)
@@ -278,6 +361,7 @@ static void a_fault_and_an_end_are_told_to_those_who_watch(void **state)
 
 struct opening {
     const muster_client *service;
+    const char *job;
     muster_client *client;
     struct muster_error err;
 };
@@ -285,7 +369,7 @@ struct opening {
 static void *open_second(void *ctx)
 {
     struct opening *opening = ctx;
-    struct muster_client_options options = place(opening->service, "two", 2, 1);
+    struct muster_client_options options = place(opening->service, opening->job, 2, 1);
 
     (void)!muster_client_open(&opening->client, &options, LIMIT_MS, &opening->err);
     return NULL;
@@ -295,7 +379,7 @@ static void who_stands_at_a_round_is_listed(void **state)
 {
     muster_client *service = library_alone();
     struct muster_client_options options = place(service, "two", 2, 0);
-    struct opening second = {.service = service};
+    struct opening second = {.service = service, .job = "two"};
     const struct muster_round_info *info;
     muster_rounds *rounds = NULL;
     muster_members *members = NULL;
@@ -308,7 +392,7 @@ static void who_stands_at_a_round_is_listed(void **state)
     first = library_open(&options);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_non_null(second.client);
-    assert_int_equal(muster_barrier_wait(first, "loaded", 20, &err), MUSTER_ETIMEDOUT);
+    assert_int_equal(muster_barrier_wait(first, "loaded", 500, &err), MUSTER_ETIMEDOUT);
     library_ok(muster_round_list(second.client, LIMIT_MS, &rounds, &err), &err);
     assert_int_equal(muster_rounds_count(rounds), 1);
     info = muster_rounds_get(rounds, 0);
@@ -354,6 +438,48 @@ static void equal_bytes_and_sums_are_given_to_the_caller(void **state)
     assert_int_equal(muster_round_int64(result, 1), -2);
     muster_round_free(result);
     muster_client_close(client);
+}
+
+static void a_round_at_its_deadline_gives_what_arrived(void **state)
+{
+    muster_client *service = library_alone();
+    struct muster_client_options options = place(service, "bounded", 2, 0);
+    struct opening second = {.service = service, .job = "bounded"};
+    struct muster_round_options round = MUSTER_ROUND_OPTIONS_INIT;
+    const int64_t numbers[2] = {7, 100};
+    muster_client *clients[2];
+    struct muster_error err;
+    pthread_t thread;
+
+    (void)state;
+    assert_int_equal(pthread_create(&thread, NULL, open_second, &second), 0);
+    clients[0] = library_open(&options);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    clients[1] = second.client;
+    assert_non_null(clients[1]);
+    round.reduce = MUSTER_REDUCE_MAX;
+    round.on_loss = MUSTER_ON_LOSS_PROCEED;
+    round.deadline_ms = 100;
+    for (size_t i = 0; i < 2; i++) { /* the second when it is over */
+        struct muster_slice mine = {.data = &numbers[i], .size = sizeof(numbers[i])};
+        muster_round_result *result = NULL;
+        struct muster_round_count count;
+
+        assert_int_equal(
+            muster_round_join(clients[i], "most", &round, mine, LIMIT_MS, &result, &err),
+            MUSTER_ETIMEDOUT);
+        assert_non_null(result);
+        assert_int_equal(muster_round_status(result), MUSTER_ETIMEDOUT);
+        assert_int_equal(muster_round_int64(result, 0), 7);
+        muster_round_count(result, &count);
+        assert_int_equal(count.arrived, 1);
+        assert_int_equal(count.missing, 1);
+        assert_int_equal(muster_round_missing(result, 0)->index, 1);
+        muster_round_free(result);
+    }
+    muster_client_close(clients[1]);
+    muster_client_close(clients[0]);
+    muster_client_close(service);
 }
 
 /* ---- what is left of keys, and words ---- */
@@ -449,6 +575,9 @@ static int setup(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(beyond_max_size_an_open_returns_a_spare),
+        cmocka_unit_test(parameters_that_contradict_each_other_are_refused),
+        cmocka_unit_test(the_launcher_names_the_seats),
         cmocka_unit_test(a_place_whose_holder_lives_is_refused),
         cmocka_unit_test(a_place_whose_holder_is_lost_is_taken_over),
         cmocka_unit_test(who_returns_after_its_loss_is_told_the_generation),
@@ -457,6 +586,7 @@ int main(void)
         cmocka_unit_test(a_fault_and_an_end_are_told_to_those_who_watch),
         cmocka_unit_test(who_stands_at_a_round_is_listed),
         cmocka_unit_test(equal_bytes_and_sums_are_given_to_the_caller),
+        cmocka_unit_test(a_round_at_its_deadline_gives_what_arrived),
         cmocka_unit_test(several_keys_are_waited_for),
         cmocka_unit_test(a_batch_compares_and_sets),
         cmocka_unit_test(what_is_over_a_limit_is_told_the_limit),

@@ -12,15 +12,17 @@
 
 #include <cmocka.h>
 
-static char directory[] = "/tmp/muster-test-XXXXXX";
+static char directory[64];
 
 int library_stage_setup(void **state)
 {
     static const char *const variables[] = {"MUSTER_ADDR",      "MUSTER_JOB",      "MUSTER_INDEX",
                                             "MUSTER_SIZE",      "MUSTER_MIN_SIZE", "MUSTER_PAGE_FD",
                                             "MUSTER_JOIN_WAIT", "MUSTER_GROW"};
+    const char *parent = getenv("MST_TEST_FOLDER"); /* of tools/test, which removes it */
 
     (void)state;
+    (void)snprintf(directory, sizeof(directory), "%s/muster-test-XXXXXX", parent ? parent : "/tmp");
     for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
         (void)unsetenv(variables[i]);
     }

@@ -16,6 +16,19 @@
 
 #include "library_stage.h"
 
+enum { PATIENCE_MS = 1000 }; /* of who waits for what does not come */
+enum { OLD_MS = 40 };        /* after which a key is older than it was */
+
+/* How long it took is said as well: that time, or more where many share a processor. */
+static void assert_said_after(const char *text, const char *before, const char *behind)
+{
+    char *rest;
+
+    assert_int_equal(strncmp(text, before, strlen(before)), 0);
+    assert_true(strtod(text + strlen(before), &rest) >= PATIENCE_MS / 1000.0);
+    assert_string_equal(rest, behind);
+}
+
 static void a_job_of_one(void **state)
 {
     muster_client *client = library_alone();
@@ -84,6 +97,51 @@ static void keys(void **state)
 }
 
 /* More than fits one page. */
+/* Only time makes a key older. */
+static void wait_a_while(muster_client *client)
+{
+    struct muster_error err;
+    muster_value *value;
+
+    assert_int_equal(muster_key_get(client, "nobody writes it", NULL, OLD_MS, &value, &err),
+                     MUSTER_ETIMEDOUT);
+}
+
+static void ages_of_keys(void **state)
+{
+    muster_client *client = library_alone();
+    struct muster_error err;
+    struct muster_event event;
+    muster_watch *watch = NULL;
+    muster_value *value = NULL;
+    muster_keys *list = NULL;
+    uint64_t told_ms;
+
+    (void)state;
+    library_ok(muster_key_put(client, "a", bytes_of("1"), NULL, LIMIT_MS, NULL, &err), &err);
+    wait_a_while(client);
+    library_ok(muster_key_put(client, "b", bytes_of("1"), NULL, LIMIT_MS, NULL, &err), &err);
+    library_ok(muster_key_get(client, "a", NULL, 0, &value, &err), &err);
+    told_ms = muster_value_age_ms(value);
+    assert_true(told_ms >= OLD_MS / 2);
+    muster_value_free(value);
+    library_ok(muster_key_list(client, "", NULL, LIMIT_MS, &list, &err), &err);
+    assert_true(muster_keys_age_ms(list, 0) >= told_ms);
+    assert_true(muster_keys_age_ms(list, 0) >= muster_keys_age_ms(list, 1) + OLD_MS / 2);
+    assert_int_equal(muster_keys_age_ms(list, 2), 0);
+    muster_keys_free(list);
+    library_ok(muster_watch_open(&watch, client, NULL, &err), &err);
+    library_ok(muster_watch_next(watch, LIMIT_MS, &event, &err), &err);
+    assert_string_equal(event.key, "a");
+    assert_true(event.age_ms >= told_ms);
+    wait_a_while(client); /* the other one has come with it, and grows older in here */
+    library_ok(muster_watch_next(watch, LIMIT_MS, &event, &err), &err);
+    assert_string_equal(event.key, "b");
+    assert_true(event.age_ms >= OLD_MS / 2);
+    muster_watch_close(watch);
+    muster_client_close(client);
+}
+
 static void many_keys(void **state)
 {
     muster_client *client = library_alone();
@@ -255,7 +313,7 @@ static void who_is_here(void **state)
     library_ok(muster_round_list(observer, LIMIT_MS, &open_rounds, &err), &err);
     assert_int_equal(muster_rounds_count(open_rounds), 0);
     muster_rounds_free(open_rounds);
-    assert_int_equal(muster_barrier_wait(observer, "b", 100, &err), MUSTER_EINVAL);
+    assert_int_equal(muster_barrier_wait(observer, "b", LIMIT_MS, &err), MUSTER_EINVAL);
     assert_string_equal(err.text,
                         "barrier 'b': this client is in no generation, so it has no rounds");
     muster_client_close(observer);
@@ -306,11 +364,10 @@ static void a_join_names_who_is_missing(void **state)
     options.addr = first->addr;
     options.job = "two";
     options.size_of_job = 2;
-    assert_int_equal(muster_client_open(&client, &options, 200, &err), MUSTER_ETIMEDOUT);
+    assert_int_equal(muster_client_open(&client, &options, PATIENCE_MS, &err), MUSTER_ETIMEDOUT);
     assert_null(client);
-    assert_string_equal(
-        err.text,
-        "join job 'two', after 0.2 s: 1 of 2 ranks are ready; missing #1 (never started)");
+    assert_said_after(err.text, "join job 'two', after ",
+                      " s: 1 of 2 ranks are ready; missing #1 (never started)");
     muster_client_close(first);
 }
 
@@ -322,11 +379,11 @@ static void nobody_at_the_address(void **state)
 
     (void)state;
     options.addr = "unix:/nonexistent/muster.sock";
-    assert_int_equal(muster_client_open(&client, &options, 100, &err), MUSTER_EUNREACHABLE);
-    assert_string_equal(err.text,
-                        "open: no service at unix:/nonexistent/muster.sock after 0.1 s (connecting "
-                        "to unix:/nonexistent/muster.sock: No such file or directory); is `muster "
-                        "serve` running there?");
+    assert_int_equal(muster_client_open(&client, &options, PATIENCE_MS, &err), MUSTER_EUNREACHABLE);
+    assert_said_after(
+        err.text, "open: no service at unix:/nonexistent/muster.sock after ",
+        " s (connecting to unix:/nonexistent/muster.sock: No such file or directory); "
+        "is `muster serve` running there?");
 }
 
 /* Nobody can say how its service ended, if all children are reaped unseen: but that it did. */
@@ -464,6 +521,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_of_one),
         cmocka_unit_test(keys),
+        cmocka_unit_test(ages_of_keys),
         cmocka_unit_test(many_keys),
         cmocka_unit_test(a_batch_is_applied_whole),
         cmocka_unit_test(keys_of_a_generation),

@@ -69,6 +69,47 @@ static void places_are_given_in_order(struct fixture *f)
     EXPECT_INT(f, reply->view.incarnation, 2);
 }
 
+/* Whoever starts a process does not know as what it joins. */
+static void an_agents_word_finds_the_worker_by_its_process(struct fixture *f)
+{
+    struct client agent = fixture_client(f, MST_ROLE_AGENT, 0);
+    struct client rank = fixture_rank(f, 0, 1);
+    struct client worker = fixture_client(f, MST_ROLE_WORKER, 0);
+    struct client again = fixture_client(f, MST_ROLE_WORKER, 0);
+    struct client stranger = fixture_client(f, MST_ROLE_WORKER, 0);
+    uint64_t id;
+
+    fixture_connect(f, &agent);
+    fixture_connect(f, &rank);
+    fixture_connect(f, &worker);
+    id = lose(f, &agent, &stranger, MST_CAUSE_SIGNAL, 9);
+    EXPECT_INT(f, fixture_reply(f, &agent, id)->number, 0);
+    id = lose(f, &agent, &worker, MST_CAUSE_GONE, 0);
+    EXPECT_INT(f, fixture_reply(f, &agent, id)->number, 1);
+    EXPECT(f, fixture_told_story(f, "member-lost worker#0 incarnation=1 cause=gone"));
+    lose(f, &agent, &worker, MST_CAUSE_SIGNAL, 11);
+    EXPECT(f, fixture_told_story(f, "member-cause worker#0 incarnation=1 cause=signal code=11"));
+    EXPECT_INT(f, fixture_connect(f, &again)->view.incarnation, 2);
+    id = lose(f, &agent, &rank, MST_CAUSE_SIGNAL, 9);
+    EXPECT_INT(f, fixture_reply(f, &agent, id)->number, 1);
+    EXPECT(f, fixture_told_story(f, "member-lost #0 incarnation=1 cause=signal code=9"));
+}
+
+static void a_helper_takes_no_nodes_number(struct fixture *f)
+{
+    struct client helpers[2];
+    struct client node = fixture_client(f, MST_ROLE_AGENT, MST_INDEX_ANY);
+    struct client again = fixture_client(f, MST_ROLE_AGENT, MST_INDEX_HELPER);
+
+    for (uint32_t i = 0; i < 2; i++) {
+        helpers[i] = fixture_client(f, MST_ROLE_AGENT, MST_INDEX_HELPER);
+        EXPECT_INT(f, fixture_connect(f, &helpers[i])->view.index, MST_HELPERS_FROM + i);
+    }
+    EXPECT_INT(f, fixture_connect(f, &node)->view.index, 0);
+    fixture_call(f, &helpers[0], (struct mst_request){.command = MST_LEAVE});
+    EXPECT_INT(f, fixture_connect(f, &again)->view.index, MST_HELPERS_FROM);
+}
+
 static void a_claim_waits_and_takes_over(struct fixture *f)
 {
     struct client holder = fixture_rank(f, 0, 1);
@@ -779,6 +820,8 @@ static void workers_join_at_once(struct fixture *f)
 
 #define SCENARIOS(X)                                                                               \
     X(places_are_given_in_order)                                                                   \
+    X(an_agents_word_finds_the_worker_by_its_process)                                              \
+    X(a_helper_takes_no_nodes_number)                                                              \
     X(a_claim_waits_and_takes_over)                                                                \
     X(a_claim_is_refused_when_the_holder_speaks)                                                   \
     X(a_claim_can_be_given_up)                                                                     \

@@ -30,7 +30,15 @@ void message_generator_init(struct message_generator *generator, uint64_t seed)
 
 static uint64_t below(struct message_generator *generator, uint64_t bound)
 {
+    if (generator->bytes) {
+        return fuzz_below(generator->bytes, bound);
+    }
     return mst_prng_below(&generator->prng, bound);
+}
+
+static uint64_t any(struct message_generator *generator)
+{
+    return generator->bytes ? fuzz_number(generator->bytes, 8) : mst_prng_next(&generator->prng);
 }
 
 static uint64_t number(struct message_generator *generator)
@@ -45,7 +53,7 @@ static uint64_t number(struct message_generator *generator)
     case 1:
         return below(generator, 1000);
     default:
-        return mst_prng_next(&generator->prng) >> below(generator, 64);
+        return any(generator) >> below(generator, 64);
     }
 }
 
@@ -82,7 +90,8 @@ static struct mst_slice bytes_of(struct message_generator *generator)
         size = 0;
     }
     for (size_t i = 0; i < size; i++) {
-        start[i] = (unsigned char)mst_prng_next(&generator->prng);
+        start[i] = (unsigned char)(generator->bytes ? fuzz_u8(generator->bytes)
+                                                    : mst_prng_next(&generator->prng));
     }
     generator->pool_used += size;
     return mst_slice_of(size > 0 ? start : NULL, size);
@@ -91,6 +100,21 @@ static struct mst_slice bytes_of(struct message_generator *generator)
 static uint32_t many(struct message_generator *generator)
 {
     return (uint32_t)(coin(generator) ? 1 : below(generator, GENERATOR_MANY + 1));
+}
+
+uint64_t message_generator_below(struct message_generator *generator, uint64_t bound)
+{
+    return below(generator, bound);
+}
+
+uint64_t message_generator_number(struct message_generator *generator)
+{
+    return number(generator);
+}
+
+struct mst_slice message_generator_bytes(struct message_generator *generator)
+{
+    return bytes_of(generator);
 }
 
 /* ---- Requests ---- */
@@ -111,6 +135,8 @@ static void make_open(struct message_generator *generator, struct mst_open *open
         .host = bytes_of(generator),
         .pid = number(generator),
         .node = coin(generator) ? MST_NODE_NONE : number32(generator),
+        .max_size = number32(generator),
+        .size_multiple = number32(generator),
     };
 }
 
@@ -148,6 +174,7 @@ static void make_wait(struct message_generator *generator, struct mst_request *r
 static void make_round(struct message_generator *generator, struct mst_round_request *round)
 {
     uint32_t count = many(generator);
+    bool orders = coin(generator); /* one that does has no participants */
 
     for (uint32_t i = 0; i < count; i++) {
         generator->participants[i] = number32(generator);
@@ -156,9 +183,13 @@ static void make_round(struct message_generator *generator, struct mst_round_req
         .generation = number(generator),
         .name = bytes_of(generator),
         .number = number(generator),
-        .participants = count > 0 ? generator->participants : NULL,
-        .participant_count = count,
+        .participants = count > 0 && !orders ? generator->participants : NULL,
+        .participant_count = orders ? 0 : count,
+        .order = count > 0 && orders ? generator->participants : NULL,
+        .order_count = orders ? count : 0,
+        .final = coin(generator),
         .deadline_ms = number(generator),
+        .any_deadline = coin(generator),
         .on_loss = (enum mst_on_loss)below(generator, MST_PROCEED + 1),
         .reduce = (enum mst_reduce)below(generator, MST_REDUCE_EQUAL + 1),
         .present_only = coin(generator),
@@ -203,13 +234,16 @@ static void make_fault(struct message_generator *generator, struct mst_request *
     request->fault.generation = number(generator);
     request->fault.code = signed_number32(generator);
     request->fault.text = bytes_of(generator);
+    request->fault.kind = (enum mst_cause)below(generator, MST_CAUSE_ABORTED + 1);
+    request->fault.pid = number(generator);
+    request->fault.index = number32(generator);
 }
 
 static void make_lost(struct message_generator *generator, struct mst_request *request)
 {
     request->lost.index = number32(generator);
     request->lost.pid = number(generator);
-    request->lost.cause = (enum mst_cause)below(generator, MST_CAUSE_LEFT + 1);
+    request->lost.cause = (enum mst_cause)below(generator, MST_CAUSE_ABORTED + 1);
     request->lost.code = signed_number32(generator);
     request->lost.text = bytes_of(generator);
 }
@@ -227,6 +261,9 @@ const struct mst_request *message_generator_request_of(struct message_generator 
         make_open(generator, &request->open);
         break;
     case MST_JOIN:
+        request->join.spare = coin(generator);
+        request->join.heard = number(generator);
+        break;
     case MST_RENEW:
     case MST_LEAVE:
         break;
@@ -258,6 +295,7 @@ const struct mst_request *message_generator_request_of(struct message_generator 
     case MST_ROUNDS:
     case MST_JOBS:
     case MST_HOSTS:
+    case MST_FAULTS:
         request->page.after = number(generator);
         break;
     case MST_FAULT:
@@ -265,6 +303,11 @@ const struct mst_request *message_generator_request_of(struct message_generator 
         break;
     case MST_LOST:
         make_lost(generator, request);
+        break;
+    case MST_CUT:
+        request->cut.index = number32(generator);
+        request->cut.incarnation = number(generator);
+        request->cut.for_ms = number(generator);
         break;
     }
     return request;
@@ -284,8 +327,8 @@ static void make_who(struct message_generator *generator, struct mst_who *who)
         .rank = coin(generator) ? MST_RANK_NONE : number32(generator),
         .incarnation = number(generator),
         .role = (enum mst_role)below(generator, MST_ROLE_AGENT + 1),
-        .state = (enum mst_state)(1 + below(generator, MST_ABSENT)),
-        .cause = (enum mst_cause)below(generator, MST_CAUSE_LEFT + 1),
+        .state = (enum mst_state)(1 + below(generator, MST_SPARE)),
+        .cause = (enum mst_cause)below(generator, MST_CAUSE_ABORTED + 1),
         .code = signed_number32(generator),
         .losses = number32(generator),
         .heard_ms = number(generator),
@@ -302,6 +345,7 @@ static void make_detail(struct message_generator *generator, struct mst_detail *
         .expected = number32(generator),
         .lost = number32(generator),
         .missing = number32(generator),
+        .multiple = number32(generator),
         .limit = signed_number(generator),
         .who_count = (uint32_t)below(generator, MST_NAMES_MAX + 1),
     };
@@ -355,6 +399,9 @@ const struct mst_reply *message_generator_reply(struct message_generator *genera
             .index = number32(generator),
             .incarnation = number(generator),
             .attention = (enum mst_attention)below(generator, MST_INTERRUPT + 1),
+            .faults = number(generator),
+            .spare = coin(generator),
+            .ordered = coin(generator),
         };
     }
     if (reply->has_detail) {
@@ -375,7 +422,7 @@ static bool open_equal(const struct mst_open *a, const struct mst_open *b)
            a->incarnation == b->incarnation && a->generation == b->generation &&
            a->size == b->size && a->min_size == b->min_size && a->join_wait_ms == b->join_wait_ms &&
            a->grow == b->grow && mst_slice_equal(a->host, b->host) && a->pid == b->pid &&
-           a->node == b->node;
+           a->node == b->node && a->max_size == b->max_size && a->size_multiple == b->size_multiple;
 }
 
 static bool write_equal(const struct mst_request *a, const struct mst_request *b)
@@ -405,14 +452,18 @@ static bool wait_equal(const struct mst_request *a, const struct mst_request *b)
 
 static bool round_equal(const struct mst_round_request *a, const struct mst_round_request *b)
 {
-    bool equal = a->participant_count == b->participant_count;
+    bool equal = a->participant_count == b->participant_count && a->order_count == b->order_count;
 
+    for (uint32_t i = 0; equal && i < a->order_count; i++) {
+        equal = a->order[i] == b->order[i];
+    }
     for (uint32_t i = 0; equal && i < a->participant_count; i++) {
         equal = a->participants[i] == b->participants[i];
     }
     return equal && a->generation == b->generation && mst_slice_equal(a->name, b->name) &&
            a->number == b->number && a->deadline_ms == b->deadline_ms && a->on_loss == b->on_loss &&
            a->reduce == b->reduce && a->present_only == b->present_only && a->seal == b->seal &&
+           a->final == b->final && a->any_deadline == b->any_deadline &&
            mst_slice_equal(a->data, b->data);
 }
 
@@ -436,7 +487,8 @@ static bool reports_equal(const struct mst_request *a, const struct mst_request 
 {
     if (a->command == MST_FAULT) {
         return a->fault.generation == b->fault.generation && a->fault.code == b->fault.code &&
-               mst_slice_equal(a->fault.text, b->fault.text);
+               mst_slice_equal(a->fault.text, b->fault.text) && a->fault.kind == b->fault.kind &&
+               a->fault.pid == b->fault.pid && a->fault.index == b->fault.index;
     }
     return a->lost.index == b->lost.index && a->lost.pid == b->lost.pid &&
            a->lost.cause == b->lost.cause && a->lost.code == b->lost.code &&
@@ -449,6 +501,7 @@ static bool parameters_equal(const struct mst_request *a, const struct mst_reque
     case MST_OPEN:
         return open_equal(&a->open, &b->open);
     case MST_JOIN:
+        return a->join.spare == b->join.spare && a->join.heard == b->join.heard;
     case MST_RENEW:
     case MST_LEAVE:
         return true;
@@ -473,10 +526,14 @@ static bool parameters_equal(const struct mst_request *a, const struct mst_reque
     case MST_ROUNDS:
     case MST_JOBS:
     case MST_HOSTS:
+    case MST_FAULTS:
         return a->page.after == b->page.after;
     case MST_FAULT:
     case MST_LOST:
         return reports_equal(a, b);
+    case MST_CUT:
+        return a->cut.index == b->cut.index && a->cut.incarnation == b->cut.incarnation &&
+               a->cut.for_ms == b->cut.for_ms;
     }
     return false;
 }
@@ -498,13 +555,16 @@ static bool who_equal(const struct mst_who *a, const struct mst_who *b)
 static bool view_equal(const struct mst_view *a, const struct mst_view *b)
 {
     return a->generation == b->generation && a->size == b->size && a->rank == b->rank &&
-           a->index == b->index && a->incarnation == b->incarnation && a->attention == b->attention;
+           a->index == b->index && a->incarnation == b->incarnation &&
+           a->attention == b->attention && a->faults == b->faults && a->spare == b->spare &&
+           a->ordered == b->ordered;
 }
 
 static bool detail_equal(const struct mst_detail *a, const struct mst_detail *b)
 {
     bool equal = a->arrived == b->arrived && a->expected == b->expected && a->lost == b->lost &&
-                 a->missing == b->missing && a->limit == b->limit && a->who_count == b->who_count;
+                 a->missing == b->missing && a->multiple == b->multiple && a->limit == b->limit &&
+                 a->who_count == b->who_count;
 
     for (uint32_t i = 0; equal && i < a->who_count; i++) {
         equal = who_equal(&a->who[i], &b->who[i]);

@@ -4,11 +4,12 @@
 
 /* Seeded random requests and replies: every command, every field, the edges of every number more
  * often than what lies between. Well-formed for a codec; what sense they make is the core's
- * business. */
+ * business. A fuzzer decides in place of the seed. */
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "../fuzz/bytes.h"
 #include "base/prng.h"
 #include "msg/reply.h"
 #include "msg/request.h"
@@ -17,6 +18,7 @@ enum { GENERATOR_MANY = 12, GENERATOR_POOL = 32768 };
 
 struct message_generator {
     struct mst_prng prng;
+    struct fuzz_bytes *bytes; /* NULL: the seed decides */
     struct mst_request request;
     struct mst_reply reply;
     /* what the two point at */
@@ -35,6 +37,12 @@ const struct mst_request *message_generator_request(struct message_generator *ge
 const struct mst_request *message_generator_request_of(struct message_generator *generator,
                                                        enum mst_command command);
 const struct mst_reply *message_generator_reply(struct message_generator *generator);
+
+/* What they are made of, for those who make other messages: a number below a bound, one that may be
+ * an edge, bytes. */
+uint64_t message_generator_below(struct message_generator *generator, uint64_t bound);
+uint64_t message_generator_number(struct message_generator *generator);
+struct mst_slice message_generator_bytes(struct message_generator *generator);
 
 /* Equal in all that counts: bytes, not where they are. */
 bool message_request_equal(const struct mst_request *a, const struct mst_request *b);

@@ -87,6 +87,8 @@ static void values_and_help_are_escaped(void **state)
         {"a\"b\\c\nd", "a\\\"b\\\\c\\nd"},
         {"\xc3\xa9 \xe2\x82\xac \xf0\x9f\x90\x98", "\xc3\xa9 \xe2\x82\xac \xf0\x9f\x90\x98"},
         {"\x01\x7f\r", "\\\\x01\\\\x7f\\\\x0d"},
+        {"\\x01", "\\\\x5cx01"}, /* those bytes: another value than the byte 1 */
+        {"\\\x01\\\\x01\\", "\\\\\\\\x01\\\\\\\\x5cx01\\\\"},
         {"\xff\xc3", "\\\\xff\\\\xc3"},
         {"\xc0\xaf", "\\\\xc0\\\\xaf"},                       /* overlong */
         {"\xe0\x80\xaf", "\\\\xe0\\\\x80\\\\xaf"},            /* overlong */

@@ -10,6 +10,7 @@
 #include "failing_mem.h"
 #include "message_generator.h"
 #include "native_link.h"
+#include "wire/native/arena.h"
 
 static muster_status service_next(struct native_link *link, struct mst_request *out)
 {
@@ -180,7 +181,8 @@ static void reasons_name_what_is_not_known(void **state)
     ASSERT_REFUSED("at byte 27: request 1: round.on_loss 2 is not known", 8, 1, 0xda, 1, 2, 0x30,
                    2);
     ASSERT_REFUSED("at byte 27: request 1: round.reduce 6 is not known", 8, 1, 0xda, 1, 2, 0x38, 6);
-    ASSERT_REFUSED("at byte 27: request 1: lost.cause 8 is not known", 8, 1, 0x8a, 2, 2, 0x18, 8);
+    ASSERT_REFUSED("at byte 27: request 1: lost.cause 13 is not known", 8, 1, 0x8a, 2, 2, 0x18, 13);
+    ASSERT_REFUSED("at byte 27: request 1: fault.kind 13 is not known", 8, 1, 0x82, 2, 2, 0x20, 13);
 }
 
 static void reasons_name_where_it_breaks(void **state)
@@ -271,6 +273,23 @@ static void few_bytes_do_not_become_much_memory(void **state)
                         "memory");
     native_link_fini(&link);
     free(bytes);
+}
+
+/* Each takes as much as anything that is aligned, and counts so. */
+static void single_bytes_count_as_what_they_take(void **state)
+{
+    enum { MANY = 100 };
+    struct mst_native_arena arena;
+
+    (void)state;
+    mst_native_arena_init(&arena, &native_link_mem);
+    mst_native_arena_reset(&arena, MANY * _Alignof(max_align_t));
+    for (int i = 0; i < MANY; i++) {
+        assert_non_null(mst_native_arena_alloc(&arena, 1));
+    }
+    assert_null(mst_native_arena_alloc(&arena, 1));
+    assert_true(arena.full);
+    mst_native_arena_fini(&arena);
 }
 
 static void a_reader_that_does_not_read(void **state)
@@ -446,6 +465,7 @@ int main(void)
         cmocka_unit_test(oversized_frames),
         cmocka_unit_test(closed_within_a_frame),
         cmocka_unit_test(few_bytes_do_not_become_much_memory),
+        cmocka_unit_test(single_bytes_count_as_what_they_take),
         cmocka_unit_test(a_reader_that_does_not_read),
         cmocka_unit_test(a_reply_beyond_a_frame),
         cmocka_unit_test(every_allocation_fails_once),

@@ -337,7 +337,8 @@ static void the_client_checks_the_welcome(void **state)
     assert_client_refuses(no_limits, sizeof(no_limits),
                           "at byte 0: a limit for frames of 0 is not known");
     assert_client_refuses("HTTP/1.1 400", 12,
-                          "at byte 0: a frame of 1213486160 bytes is over the limit of 17825792");
+                          "at byte 0: a frame of 1213486160 bytes is over the limit of 17825792: "
+                          "it speaks another protocol");
 }
 
 int main(void)

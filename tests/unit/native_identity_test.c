@@ -86,6 +86,43 @@ static size_t large_pieces(struct mst_prng *prng)
     return (size_t)mst_prng_below(prng, 5000);
 }
 
+/* What is whole by now, but at most so many; how many. */
+static unsigned take_requests(struct native_link *link, struct message_generator *expected,
+                              unsigned most)
+{
+    struct mst_request got;
+    unsigned count = 0;
+
+    while (count < most && service_next(link, &got) == MUSTER_OK) {
+        assert_true(message_request_equal(message_generator_request(expected), &got));
+        count++;
+    }
+    assert_string_equal(link->service->ops->reason(link->service), "");
+    return count;
+}
+
+/* One piece, in memory of its own, so that reading on, or later, is noticed. */
+static unsigned feed_piece(struct native_link *link, struct message_generator *expected,
+                           struct mst_slice piece, bool lent)
+{
+    struct mst_codec *service = link->service;
+    unsigned char *alone = malloc(piece.size > 0 ? piece.size : 1);
+    unsigned count = 0;
+
+    assert_non_null(alone);
+    memcpy(alone, piece.data, piece.size);
+    if (lent) {
+        assert_int_equal(service->ops->lend(service, mst_slice_of(alone, piece.size)), MUSTER_OK);
+        count = take_requests(link, expected, 2);
+        assert_int_equal(service->ops->keep(service), MUSTER_OK);
+    } else {
+        assert_int_equal(service->ops->feed(service, mst_slice_of(alone, piece.size)), MUSTER_OK);
+    }
+    memset(alone, 0xa5, piece.size);
+    free(alone);
+    return count + take_requests(link, expected, BATCH);
+}
+
 /* Feeds `bytes` piece by piece; what comes out is what a generator of the same seed makes. */
 static void feed_requests(struct native_link *link, const unsigned char *bytes, size_t size,
                           cut *how, uint64_t seed)
@@ -97,24 +134,12 @@ static void feed_requests(struct native_link *link, const unsigned char *bytes, 
     assert_non_null(expected);
     message_generator_init(expected, seed);
     while (size > 0) {
-        struct mst_request got;
         size_t piece = how(&prng);
-        unsigned char *alone;
 
         piece = piece < size ? piece : size;
-        alone = malloc(piece > 0 ? piece : 1); /* so that reading on is noticed */
-        assert_non_null(alone);
-        memcpy(alone, bytes, piece);
-        assert_int_equal(link->service->ops->feed(link->service, mst_slice_of(alone, piece)),
-                         MUSTER_OK);
-        free(alone);
+        count += feed_piece(link, expected, mst_slice_of(bytes, piece), mst_prng_below(&prng, 2));
         bytes += piece;
         size -= piece;
-        while (service_next(link, &got) == MUSTER_OK) {
-            assert_true(message_request_equal(message_generator_request(expected), &got));
-            count++;
-        }
-        assert_string_equal(link->service->ops->reason(link->service), "");
     }
     assert_int_equal(count, BATCH);
     free(expected);

@@ -486,6 +486,20 @@ static void a_claimant_speaks_for_nobody(struct fixture *f)
     EXPECT_INT(f, state_of(f, &n, 2), MST_PRESENT);
 }
 
+/* Its claim ends with its answer, and it with its claim. */
+static void a_claimant_may_tell_of_its_own_death(struct fixture *f)
+{
+    struct nodes n;
+    struct client claimant = fixture_client(f, MST_ROLE_RANK, 2);
+
+    start(f, &n);
+    claimant = on_host(claimant, "c2");
+    claimant.open.pid = 4711;
+    fixture_connect(f, &claimant);
+    EXPECT_INT(f, lose(f, &claimant, &claimant)->number, 1);
+    EXPECT_INT(f, state_of(f, &n, 2), MST_PRESENT);
+}
+
 /* ---- hosts ------------------------------------------------------------------------------------
  */
 
@@ -597,6 +611,7 @@ static void too_many_hosts_are_not_counted(struct fixture *f)
     X(an_agent_speaks_for_its_own)                                                                 \
     X(a_later_status_comes_from_its_own_agent)                                                     \
     X(a_claimant_speaks_for_nobody)                                                                \
+    X(a_claimant_may_tell_of_its_own_death)                                                        \
     X(a_host_is_known_while_it_matters)
 
 SCENARIOS(SCENARIO)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -9,6 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -210,6 +212,183 @@ static void what_is_of_no_rank_has_no_label(void **state)
     assert_string_equal(all, "said\n");
 }
 
+/* ---- files ---- */
+
+struct failure {
+    int count, error;
+};
+
+static void on_failure(void *ctx, int error)
+{
+    struct failure *failure = ctx;
+
+    failure->count++;
+    failure->error = error;
+}
+
+/* The rank's stream goes to `file`, of which the scene's end reads what came out besides. */
+static void scene_open_with(struct scene *scene, struct mst_output_file file,
+                            struct failure *failure)
+{
+    int ends[2];
+
+    assert_int_equal(pipe2(ends, O_CLOEXEC) | pipe2(scene->out, O_CLOEXEC), 0);
+    assert_int_equal(mst_output_new(&scene->output, true), MUSTER_OK);
+    mst_output_on_failure(scene->output, on_failure, failure);
+    assert_int_equal(
+        mst_output_add_file(scene->output, 7, ends[0], scene->out[1], file, &scene->stream),
+        MUSTER_OK);
+    scene->in = ends[1];
+}
+
+static size_t read_all(int fd, char *all, size_t room)
+{
+    ssize_t got = pread(fd, all, room - 1, 0);
+
+    assert_true(got >= 0);
+    all[got] = '\0';
+    return (size_t)got;
+}
+
+static void a_file_gets_the_bytes_as_they_are(void **state)
+{
+    static const char bytes[] = "one\n\0two\r\n\xff part";
+    int fd = memfd_create("log", MFD_CLOEXEC);
+    int kept = dup(fd);
+    char last[MST_OUTPUT_LAST_MAX], all[256], shown[256];
+    struct failure failure = {0};
+    struct scene scene;
+
+    (void)state;
+    scene_open_with(&scene, (struct mst_output_file){.fd = fd}, &failure);
+    assert_int_equal(write(scene.in, bytes, sizeof bytes - 1), sizeof bytes - 1);
+    mst_output_drain(scene.output);
+    mst_output_last(scene.output, scene.stream, last);
+    scene_close(&scene, shown, sizeof shown);
+    assert_int_equal(read_all(kept, all, sizeof all), sizeof bytes - 1);
+    assert_memory_equal(all, bytes, sizeof bytes - 1);
+    assert_string_equal(shown, ""); /* and the terminal nothing */
+    assert_string_equal(last + 2, "part");
+    assert_int_equal(failure.count, 0);
+    assert_int_equal(fcntl(fd, F_GETFD), -1);
+    close(kept);
+}
+
+static void a_line_longer_than_the_terminals_stays_whole_in_a_file(void **state)
+{
+    static char line[MST_OUTPUT_LINE_MAX * 2], all[MST_OUTPUT_LINE_MAX * 3];
+    int fd = memfd_create("log", MFD_CLOEXEC);
+    int kept = dup(fd);
+    struct failure failure = {0};
+    struct scene scene;
+    char shown[8];
+
+    (void)state;
+    (void)memset(line, 'x', sizeof line - 1);
+    scene_open_with(&scene, (struct mst_output_file){.fd = fd}, &failure);
+    says(&scene, line);
+    scene_close(&scene, shown, sizeof shown);
+    assert_int_equal(read_all(kept, all, sizeof all), sizeof line - 1);
+    assert_string_equal(all, line);
+    close(kept);
+}
+
+static void with_tee_the_lines_come_out_too(void **state)
+{
+    int fd = memfd_create("log", MFD_CLOEXEC);
+    int kept = dup(fd);
+    struct failure failure = {0};
+    char all[256], shown[256];
+    struct scene scene;
+
+    (void)state;
+    scene_open_with(&scene, (struct mst_output_file){.fd = fd, .tee = true}, &failure);
+    says(&scene, "one\ntwo");
+    scene_close(&scene, shown, sizeof shown);
+    (void)read_all(kept, all, sizeof all);
+    assert_string_equal(all, "one\ntwo");
+    assert_string_equal(shown, "[7]: one\n[7]: two\n");
+    close(kept);
+}
+
+/* A file that may not grow beyond ten bytes. */
+static int small_file(int *kept_out)
+{
+    int fd = memfd_create("log", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    assert_int_equal(ftruncate(fd, 10), 0);
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_GROW), 0);
+    *kept_out = dup(fd);
+    return fd;
+}
+
+static void what_a_file_does_not_take_comes_out(void **state)
+{
+    struct failure failure = {0};
+    char all[256], shown[256];
+    struct scene scene;
+    int kept, fd = small_file(&kept);
+
+    (void)state;
+    scene_open_with(&scene, (struct mst_output_file){.fd = fd}, &failure);
+    says(&scene, "12345678\n");
+    mst_output_drain(scene.output);
+    says(&scene, "a second line\nand a third\n");
+    mst_output_drain(scene.output);
+    says(&scene, "and all that follows\n");
+    scene_close(&scene, shown, sizeof shown);
+    (void)read_all(kept, all, sizeof all);
+    assert_memory_equal(all, "12345678\n", 9);
+    assert_string_equal(shown, "[7]: a second line\n[7]: and a third\n[7]: and all that follows\n");
+    assert_int_equal(failure.count, 1);
+    assert_int_equal(failure.error, EPERM);
+    close(kept);
+}
+
+static void with_tee_nothing_comes_out_twice(void **state)
+{
+    struct failure failure = {0};
+    struct scene scene;
+    char shown[256];
+    int kept, fd = small_file(&kept);
+
+    (void)state;
+    scene_open_with(&scene, (struct mst_output_file){.fd = fd, .tee = true}, &failure);
+    says(&scene, "one\n");
+    mst_output_drain(scene.output);
+    says(&scene, "a second line\n");
+    scene_close(&scene, shown, sizeof shown);
+    assert_string_equal(shown, "[7]: one\n[7]: a second line\n");
+    assert_int_equal(failure.count, 1);
+    close(kept);
+}
+
+static void the_tail_is_the_last_lines(void **state)
+{
+    char tail[MST_OUTPUT_TAIL_MAX], line[32];
+    static char all[1 << 16];
+    struct scene scene;
+    size_t size;
+
+    (void)state;
+    scene_open(&scene, false);
+    says(&scene, "one\ntwo");
+    mst_output_drain(scene.output);
+    size = mst_output_tail(scene.output, scene.stream, tail);
+    assert_int_equal(size, 7);
+    assert_memory_equal(tail, "one\ntwo", 7);
+    for (int i = 0; i < 1000; i++) {
+        (void)snprintf(line, sizeof line, "%09d\n", i);
+        says(&scene, line);
+    }
+    mst_output_drain(scene.output);
+    size = mst_output_tail(scene.output, scene.stream, tail);
+    assert_int_equal(size, MST_OUTPUT_TAIL_MAX / 10 * 10);
+    assert_memory_equal(tail, "000000796\n", 10);
+    assert_memory_equal(tail + size - 10, "000000999\n", 10);
+    scene_close(&scene, all, sizeof all);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -221,6 +400,12 @@ int main(void)
         cmocka_unit_test(who_holds_the_pipe_is_not_waited_for),
         cmocka_unit_test(a_reader_that_is_held_up_loses_nothing),
         cmocka_unit_test(what_is_of_no_rank_has_no_label),
+        cmocka_unit_test(a_file_gets_the_bytes_as_they_are),
+        cmocka_unit_test(a_line_longer_than_the_terminals_stays_whole_in_a_file),
+        cmocka_unit_test(with_tee_the_lines_come_out_too),
+        cmocka_unit_test(what_a_file_does_not_take_comes_out),
+        cmocka_unit_test(with_tee_nothing_comes_out_twice),
+        cmocka_unit_test(the_tail_is_the_last_lines),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -22,7 +23,7 @@ static struct failing_mem memory;
 
 static struct mst_restart *restart_new(void)
 {
-    const struct mst_restart_config config = {.barrier_timeout_ms = 1000};
+    const struct mst_restart_config config = {.barrier_timeout_ms = 1000, .stalled_max = -1};
     struct mst_restart *restart;
 
     assert_int_equal(mst_restart_new(&restart, &config, &memory.mem), MUSTER_OK);
@@ -88,6 +89,12 @@ static void effect_tell(struct mst_text *text, const struct mst_restart_effect *
         mst_text_add(text, "finish ");
         mst_text_add(text, mst_status_name(effect->status));
         break;
+    case MST_RESTART_UNWIND:
+        mst_text_add(text, "unwind");
+        break;
+    case MST_RESTART_ASSIGN:
+        mst_text_add(text, "assign");
+        break;
     }
     mst_text_add(text, "; ");
 }
@@ -101,8 +108,13 @@ static const char *story(struct mst_restart *restart)
 
     mst_restart_check(restart);
     while ((effect = mst_restart_next(restart)) != NULL) {
+        enum mst_restart_effect_type type = effect->type;
+
         effect_tell(&text, effect);
         mst_restart_done(restart, effect);
+        if (type == MST_RESTART_UNWIND) { /* at once */
+            mst_restart_unwound(restart, 0, MUSTER_OK, MST_WHY_REPLY, mst_slice_of(NULL, 0));
+        }
         mst_restart_check(restart);
     }
     return line;
@@ -210,6 +222,10 @@ static void test_round_parameters(void **state)
     mst_restart_done(restart, effect);
     reply(restart, effect->tag, MUSTER_ELOST);
     effect = mst_restart_next(restart);
+    assert_int_equal(effect->type, MST_RESTART_UNWIND);
+    mst_restart_done(restart, effect);
+    mst_restart_unwound(restart, 0, MUSTER_OK, MST_WHY_REPLY, mst_slice_of(NULL, 0));
+    effect = mst_restart_next(restart);
     assert_int_equal(effect->request->round.on_loss, MST_PROCEED);
     assert_int_equal(effect->request->round.deadline_ms, 1000);
     assert_true(effect->request->round.seal);
@@ -228,7 +244,7 @@ static void test_interrupted(void **state)
     assert_string_equal(story(restart), "");
     returned(restart, MUSTER_EINTERRUPTED, true);
     assert_true(mst_restart_deadline_ns(restart) == UINT64_MAX);
-    assert_string_equal(story(restart), "1:round muster/seal g1 #0; ");
+    assert_string_equal(story(restart), "unwind; 1:round muster/seal g1 #0; ");
     attention(restart, 1, MST_INTERRUPT);
     assert_string_equal(story(restart), "");
     reply_view(restart, 1, 2);
@@ -260,7 +276,7 @@ static void test_backoff(void **state)
     }
     mst_restart_tick(restart, now_ns + 50 * MS);
     returned(restart, MUSTER_OK, true);
-    assert_string_equal(story(restart), "1:round muster/seal g1 #0; ");
+    assert_string_equal(story(restart), "unwind; 1:round muster/seal g1 #0; ");
     mst_restart_tick(restart, now_ns + 500 * MS);
     assert_string_equal(story(restart), "");
     mst_restart_free(restart);
@@ -280,7 +296,7 @@ static void test_grow(void **state)
     attention(restart, 1, MST_INTERRUPT);
     assert_string_equal(story(restart), "interrupt; ");
     returned(restart, MUSTER_EINTERRUPTED, true);
-    assert_string_equal(story(restart), "1:round muster/seal g1 #0; ");
+    assert_string_equal(story(restart), "unwind; 1:round muster/seal g1 #0; ");
     mst_restart_free(restart);
 
     /* A function that never saw the call to grow and is done, is done. */
@@ -298,7 +314,7 @@ static void test_grow(void **state)
     attention(restart, 1, MST_GROW);
     assert_string_equal(story(restart), "tell; ");
     returned(restart, MUSTER_OK, true);
-    assert_string_equal(story(restart), "1:round muster/seal g1 #0; ");
+    assert_string_equal(story(restart), "unwind; 1:round muster/seal g1 #0; ");
     mst_restart_free(restart);
 }
 
@@ -309,14 +325,14 @@ static void test_failed_by_return(void **state)
     (void)state;
     returned(restart, (muster_status)7, false);
     assert_string_equal(story(restart), "1:fault g1 7 'the function returned MUSTER_? (7)'; "
-                                        "2:round muster/seal g1 #0; ");
+                                        "unwind; 2:round muster/seal g1 #0; ");
     reply(restart, 1, MUSTER_OK);
     reply_view(restart, 2, 3);
     assert_string_equal(story(restart), "enter g3 i1; ");
     returned(restart, MUSTER_EFAILED, false);
     assert_string_equal(story(restart),
                         "3:fault g3 -17 'the function returned MUSTER_EFAILED (-17)'; "
-                        "4:round muster/seal g3 #0; ");
+                        "unwind; 4:round muster/seal g3 #0; ");
     mst_restart_free(restart);
 
     /* A broken socket after the interruption is no fault of this rank. */
@@ -324,13 +340,13 @@ static void test_failed_by_return(void **state)
     attention(restart, 1, MST_INTERRUPT);
     story(restart);
     returned(restart, MUSTER_EFAILED, false);
-    assert_string_equal(story(restart), "1:round muster/seal g1 #0; ");
+    assert_string_equal(story(restart), "unwind; 1:round muster/seal g1 #0; ");
     mst_restart_free(restart);
 
     /* Nor is what a call of muster said about the others. */
     restart = running();
     returned(restart, MUSTER_ELOST, false);
-    assert_string_equal(story(restart), "1:round muster/seal g1 #0; ");
+    assert_string_equal(story(restart), "unwind; 1:round muster/seal g1 #0; ");
     mst_restart_free(restart);
 }
 
@@ -339,20 +355,20 @@ static void test_failed_by_call(void **state)
     struct mst_restart *restart = running();
 
     (void)state;
-    mst_restart_failed(restart, 0, 3, mst_slice_text("disk full"));
+    mst_restart_failed(restart, 0, MST_CAUSE_FAULT, 3, mst_slice_text("disk full"));
     assert_string_equal(story(restart), "1:fault g1 3 'disk full'; ");
-    mst_restart_failed(restart, 0, 4, mst_slice_text("again"));
+    mst_restart_failed(restart, 0, MST_CAUSE_FAULT, 4, mst_slice_text("again"));
     assert_string_equal(story(restart), "");
     attention(restart, 1, MST_INTERRUPT);
     assert_string_equal(story(restart), "tell; interrupt; ");
     returned(restart, MUSTER_OK, false);
-    assert_string_equal(story(restart), "2:round muster/seal g1 #0; ");
+    assert_string_equal(story(restart), "unwind; 2:round muster/seal g1 #0; ");
     mst_restart_free(restart);
 
     restart = running();
     returned(restart, MUSTER_EINTERRUPTED, false);
-    assert_string_equal(story(restart), "1:fault g1 -12 'asked for a restart'; "
-                                        "2:round muster/seal g1 #0; ");
+    assert_string_equal(story(restart), "1:fault g1 0 'asked for a restart'; "
+                                        "unwind; 2:round muster/seal g1 #0; ");
     mst_restart_free(restart);
 }
 
@@ -365,7 +381,7 @@ static void test_fault_text_cut(void **state)
 
     (void)state;
     memset(words, 'x', sizeof(words));
-    mst_restart_failed(restart, 0, 3, mst_slice_of(words, sizeof(words)));
+    mst_restart_failed(restart, 0, MST_CAUSE_FAULT, 3, mst_slice_of(words, sizeof(words)));
     effect = mst_restart_next(restart);
     assert_int_equal(effect->request->fault.text.size, 1024);
     mst_restart_done(restart, effect);
@@ -395,7 +411,7 @@ static void test_completing_interrupted(void **state)
     attention(restart, 1, MST_INTERRUPT);
     assert_string_equal(story(restart), "");
     reply(restart, 1, MUSTER_ECANCELLED);
-    assert_string_equal(story(restart), "2:round muster/seal g1 #0; ");
+    assert_string_equal(story(restart), "unwind; 2:round muster/seal g1 #0; ");
     mst_restart_free(restart);
 
     restart = running();
@@ -413,7 +429,7 @@ static void test_completing_interrupted(void **state)
     story(restart);
     attention(restart, 1, MST_INTERRUPT);
     reply(restart, 1, MUSTER_ELOST);
-    assert_string_equal(story(restart), "2:round muster/seal g1 #0; ");
+    assert_string_equal(story(restart), "unwind; 2:round muster/seal g1 #0; ");
     mst_restart_free(restart);
 }
 
@@ -427,6 +443,34 @@ static void test_completion_refused(void **state)
     reply(restart, 1, MUSTER_ELIMIT);
     assert_string_equal(story(restart), "finish MUSTER_ELIMIT; ");
     mst_restart_free(restart);
+}
+
+/* Who leaves interrupts nobody: the others, which may be blocked, are told of a fault before. */
+static void test_seal_without_room(void **state)
+{
+    static const muster_status reasons[] = {MUSTER_ENOMEM, MUSTER_ENOSPACE, MUSTER_ELIMIT};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
+        struct mst_restart *restart = running();
+        char expected[128];
+
+        attention(restart, 1, MST_GROW);
+        returned(restart, MUSTER_EINTERRUPTED, true);
+        story(restart);
+        reply(restart, 1, reasons[i]);
+        (void)snprintf(
+            expected, sizeof(expected),
+            "2:fault g1 %d 'the service has no room for its part in the seal'; 3:leave; ",
+            reasons[i]);
+        assert_string_equal(story(restart), expected);
+        reply(restart, 2, MUSTER_OK);
+        assert_string_equal(story(restart), "");
+        reply(restart, 3, MUSTER_OK);
+        (void)snprintf(expected, sizeof(expected), "finish %s; ", mst_status_name(reasons[i]));
+        assert_string_equal(story(restart), expected);
+        mst_restart_free(restart);
+    }
 }
 
 static void test_too_few(void **state)
@@ -465,6 +509,8 @@ static void test_too_few(void **state)
 
 static void test_fenced(void **state)
 {
+    static const unsigned char vote[] = {1, 0, 0, 0, 0, 0, 0, 0}; /* the next attempt */
+    struct mst_reply told = {.status = MUSTER_OK, .has_view = true, .view = view_of(2, MST_CALM)};
     struct mst_restart *restart = running();
 
     (void)state;
@@ -472,7 +518,7 @@ static void test_fenced(void **state)
     attention(restart, 2, MST_CALM);
     assert_string_equal(story(restart), "tell; interrupt; ");
     returned(restart, MUSTER_EINTERRUPTED, true);
-    assert_string_equal(story(restart), "1:round muster/seal g1 #0; ");
+    assert_string_equal(story(restart), "unwind; 1:round muster/seal g1 #0; ");
     reply(restart, 1, MUSTER_EFENCED);
     assert_string_equal(story(restart), "2:join; ");
     reply(restart, 2, MUSTER_EFENCED);
@@ -486,7 +532,8 @@ static void test_fenced(void **state)
     attention(restart, 2, MST_CALM);
     reply(restart, 2, MUSTER_EFENCED);
     assert_string_equal(story(restart), "3:join; ");
-    reply_view(restart, 3, 2);
+    told.value = mst_slice_of(vote, sizeof(vote));
+    mst_restart_reply(restart, 0, 3, &told);
     assert_string_equal(story(restart), "enter g2 i1; ");
     mst_restart_free(restart);
 }
@@ -532,7 +579,7 @@ static void test_stopped(void **state)
     mst_restart_attention(restart, 0, &view, false);
     assert_string_equal(story(restart), "");
     returned(restart, MUSTER_EINTERRUPTED, true);
-    assert_string_equal(story(restart), "1:round muster/seal g1 #0; ");
+    assert_string_equal(story(restart), "unwind; 1:round muster/seal g1 #0; ");
     /* Not entered while the lease is in doubt. */
     mst_restart_attention(restart, 0, &view, true);
     reply_view(restart, 1, 2);
@@ -553,9 +600,9 @@ static void test_ended(void **state)
     (void)state;
     mst_restart_ended(restart, 0, MUSTER_EFENCED);
     assert_string_equal(story(restart), "tell; interrupt; ");
-    mst_restart_failed(restart, 0, 1, mst_slice_text("too late"));
+    mst_restart_failed(restart, 0, MST_CAUSE_FAULT, 1, mst_slice_text("too late"));
     returned(restart, MUSTER_OK, false);
-    assert_string_equal(story(restart), "finish MUSTER_EFENCED; ");
+    assert_string_equal(story(restart), "unwind; finish MUSTER_EFENCED; ");
     mst_restart_start(restart, 0, &view);
     assert_string_equal(story(restart), "finish MUSTER_EFENCED; ");
     mst_restart_free(restart);
@@ -564,7 +611,7 @@ static void test_ended(void **state)
     returned(restart, MUSTER_OK, false);
     story(restart);
     mst_restart_ended(restart, 0, MUSTER_EUNREACHABLE);
-    assert_string_equal(story(restart), "finish MUSTER_EUNREACHABLE; ");
+    assert_string_equal(story(restart), "unwind; finish MUSTER_EUNREACHABLE; ");
     reply(restart, 1, MUSTER_ECANCELLED);
     assert_string_equal(story(restart), "");
     mst_restart_free(restart);
@@ -578,7 +625,7 @@ static void test_leave(void **state)
     mst_restart_left(restart, 0);
     assert_string_equal(story(restart), "");
     returned(restart, MUSTER_OK, false);
-    assert_string_equal(story(restart), "1:fault g1 0 'left the job'; 2:leave; ");
+    assert_string_equal(story(restart), "1:fault g1 0 'left the job'; unwind; 2:leave; ");
     reply(restart, 2, MUSTER_OK);
     assert_string_equal(story(restart), "finish MUSTER_OK; ");
     mst_restart_free(restart);
@@ -588,7 +635,7 @@ static void test_leave(void **state)
     attention(restart, 1, MST_INTERRUPT);
     story(restart);
     returned(restart, MUSTER_EINTERRUPTED, true);
-    assert_string_equal(story(restart), "1:leave; ");
+    assert_string_equal(story(restart), "unwind; 1:leave; ");
     mst_restart_ended(restart, 0, MUSTER_EFENCED);
     assert_string_equal(story(restart), "finish MUSTER_OK; ");
     mst_restart_free(restart);
@@ -638,6 +685,7 @@ int main(void)
         TEST(test_fault_text_cut),
         TEST(test_completing_interrupted),
         TEST(test_completion_refused),
+        TEST(test_seal_without_room),
         TEST(test_too_few),
         TEST(test_fenced),
         TEST(test_seal_without_view),

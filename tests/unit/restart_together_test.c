@@ -19,7 +19,7 @@ static struct failing_mem memory;
 
 static struct mst_restart *restart_new(void)
 {
-    const struct mst_restart_config config = {.barrier_timeout_ms = 1000};
+    const struct mst_restart_config config = {.barrier_timeout_ms = 1000, .stalled_max = -1};
     struct mst_restart *restart;
 
     assert_int_equal(mst_restart_new(&restart, &config, &memory.mem), MUSTER_OK);
@@ -35,7 +35,7 @@ struct model_reply {
 
 struct model_rank {
     struct mst_restart *restart;
-    bool alive, inside, told, delivered, finished;
+    bool alive, inside, told, delivered, unwinds, finished;
     muster_status result;
     uint64_t finished_in; /* generation */
     uint64_t generation;
@@ -234,6 +234,12 @@ static void model_drain(struct model_rank *rank)
             assert_true(rank->inside);
             rank->told = true;
             break;
+        case MST_RESTART_UNWIND:
+            rank->unwinds = true;
+            break;
+        case MST_RESTART_ASSIGN:
+            assert_true(false);
+            break;
         case MST_RESTART_FINISH:
             rank->finished = true;
             rank->result = effect->status;
@@ -315,6 +321,10 @@ static void model_step(struct model *model)
         model_down(model, rank);
     } else if (dice == 2 && rank->inside) {
         model_function(model, rank);
+    } else if (dice == 2 && rank->unwinds) {
+        rank->unwinds = false;
+        mst_restart_unwound(rank->restart, model->now_ns, MUSTER_OK, MST_WHY_REPLY,
+                            mst_slice_of(NULL, 0));
     } else if (dice == 3) {
         model_trouble(model, i);
     }

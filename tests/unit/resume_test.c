@@ -37,7 +37,8 @@ static void reload(struct fixture *f)
     muster_status status;
 
     assert_true(mst_core_save(f->core, &sink));
-    status = mst_core_load(&core, mst_slice_of(bytes.data, bytes.size), &f->config, &f->mem.mem);
+    status = mst_core_load(&core, f->now_ns, mst_slice_of(bytes.data, bytes.size), &f->config,
+                           &f->mem.mem);
     free(bytes.data);
     if (status != MUSTER_OK) {
         assert_int_equal(status, MUSTER_ENOMEM);
@@ -92,6 +93,31 @@ static void an_answered_write_is_not_applied_again(struct fixture *f)
     EXPECT_INT(f, reply->number, 5);
     EXPECT_INT(f, reply->revision, revision);
     EXPECT_TEXT(f, fixture_get(f, &client, "sum")->value, "5");
+}
+
+/* A tick that decides nothing is not recorded: the next service does not know of its time, so what
+ * was told of an age must not have counted it. */
+static void an_age_is_not_taken_back(struct fixture *f)
+{
+    struct client client = fixture_client(f, MST_ROLE_OBSERVER, 0);
+    struct mst_request list = {.command = MST_LIST, .list = {.prefix = mst_slice_text("k")}};
+    const struct mst_reply *reply;
+
+    fixture_connect(f, &client);
+    fixture_write(f, &client, MST_PUT, "k", "1");
+    fixture_pass(f, 300);
+    restart(f);
+    fixture_connect(f, &client);
+    EXPECT_INT(f, fixture_get(f, &client, "k")->number, 300);
+    list.id = list.oldest = ++client.id;
+    (void)mst_core_request(f->core, f->now_ns, client.conn, &list);
+    EXPECT(f, mst_core_weigh(f->core) != MST_WEIGHT_NONE);
+    fixture_pass(f, 5); /* it is told after that tick */
+    EXPECT_INT(f, mst_core_weigh(f->core), MST_WEIGHT_NONE);
+    reply = fixture_reply(f, &client, list.id);
+    EXPECT_INT(f, reply->item_count, 1);
+    EXPECT(f, reply->item_count != 1 || reply->items[0].number == 300);
+    EXPECT_INT(f, fixture_get(f, &client, "k")->number, 305);
 }
 
 static void everybody_has_a_whole_lease(struct fixture *f)
@@ -158,6 +184,40 @@ static void a_gathered_result_is_kept(struct fixture *f)
         EXPECT_TEXT(f, reply->items[1].value, "one");
         EXPECT_INT(f, reply->items[1].who.rank, 1);
         EXPECT_INT(f, reply->items[1].kind, MST_ITEM_PART);
+    }
+}
+
+static void a_result_at_a_deadline_is_kept(struct fixture *f)
+{
+    struct client ranks[3];
+    struct mst_request gather = fixture_round(1, "all", 0);
+    struct mst_request most = fixture_round(1, "most", 0);
+    unsigned char data[8] = {3};
+    const struct mst_reply *reply;
+
+    fixture_seal(f, ranks, 3);
+    gather.round.reduce = MST_REDUCE_GATHER;
+    gather.round.data = mst_slice_text("one");
+    most.round.reduce = MST_REDUCE_MAX;
+    most.round.data = mst_slice_of(data, sizeof(data));
+    gather.round.on_loss = most.round.on_loss = MST_PROCEED;
+    gather.round.deadline_ms = most.round.deadline_ms = 100;
+    fixture_send(f, &ranks[1], gather);
+    fixture_send(f, &ranks[1], most);
+    fixture_pass(f, 101);
+    restart(f);
+    fixture_connect(f, &ranks[0]);
+    reply = fixture_call(f, &ranks[0], most);
+    EXPECT_INT(f, reply->status, MUSTER_ETIMEDOUT);
+    EXPECT(f, mst_slice_equal(reply->value, most.round.data));
+    EXPECT_INT(f, reply->detail.who_count, 2);
+    reply = fixture_call(f, &ranks[0], gather);
+    EXPECT_INT(f, reply->status, MUSTER_ETIMEDOUT);
+    EXPECT_INT(f, reply->item_count, 1);
+    if (reply->item_count == 1) {
+        EXPECT_TEXT(f, reply->items[0].value, "one");
+        EXPECT_INT(f, reply->items[0].who.index, 1);
+        EXPECT_INT(f, reply->items[0].who.rank, 1);
     }
 }
 
@@ -641,9 +701,11 @@ static void inputs_weigh_what_they_change(struct fixture *f)
 
 #define SCENARIOS(X)                                                                               \
     X(an_answered_write_is_not_applied_again)                                                      \
+    X(an_age_is_not_taken_back)                                                                    \
     X(everybody_has_a_whole_lease)                                                                 \
     X(a_round_goes_on)                                                                             \
     X(a_gathered_result_is_kept)                                                                   \
+    X(a_result_at_a_deadline_is_kept)                                                              \
     X(a_failed_result_names_the_same)                                                              \
     X(a_deadline_keeps_what_was_left)                                                              \
     X(a_late_deadline_is_not_moved)                                                                \

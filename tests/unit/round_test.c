@@ -178,6 +178,24 @@ static void who_wants_something_else_is_refused_alone(struct fixture *f)
     EXPECT_INT(f, last(f, &ranks[0])->status, MUSTER_OK);
 }
 
+static void who_is_content_with_any_deadline_is_not(struct fixture *f)
+{
+    const int64_t numbers[1] = {1};
+    struct client ranks[2];
+    struct mst_request first = vector(MST_REDUCE_SUM, numbers, 1);
+    struct mst_request other;
+
+    first.round.deadline_ms = 5000;
+    other = first;
+    other.round.deadline_ms = 6000;
+    other.round.any_deadline = true;
+    fixture_seal(f, ranks, 2);
+    fixture_send(f, &ranks[0], first);
+    fixture_send(f, &ranks[1], other);
+    EXPECT_INT(f, last(f, &ranks[0])->status, MUSTER_OK);
+    EXPECT_INT(f, last(f, &ranks[1])->status, MUSTER_OK);
+}
+
 static void what_makes_no_sense_is_refused(struct fixture *f)
 {
     static const char large[65537];
@@ -455,6 +473,135 @@ static void a_deadline_names_who_is_missing(struct fixture *f)
     EXPECT_INT(f, fixture_call(f, &ranks[2], request)->status, MUSTER_ETIMEDOUT);
 }
 
+/* The `number`-th round of those who do not wait for the missing: a second each. */
+static struct mst_request proceeding(enum mst_reduce reduce, uint64_t number, struct mst_slice data)
+{
+    struct mst_request request = reducing(reduce, data.data, data.size);
+
+    request.round.number = number;
+    request.round.deadline_ms = 1000;
+    request.round.on_loss = MST_PROCEED;
+    return request;
+}
+
+/* Ranks 0 and 1 of four bring these, 3 is lost, and 2 comes late: all have the same result. */
+static const struct mst_reply *pass_deadline(struct fixture *f, struct client *ranks,
+                                             enum mst_reduce reduce, uint64_t number,
+                                             const struct mst_slice *data)
+{
+    const struct mst_reply *reply;
+
+    fixture_send(f, &ranks[0], proceeding(reduce, number, data[0]));
+    fixture_send(f, &ranks[1], proceeding(reduce, number, data[1]));
+    fixture_pass(f, 999);
+    expect_all(f, ranks, 2, MUSTER_MORE);
+    fixture_pass(f, 1);
+    fixture_send(f, &ranks[2], proceeding(reduce, number, data[0]));
+    reply = last(f, &ranks[0]);
+    for (uint32_t i = 0; i < 3; i++) {
+        const struct mst_reply *same = last(f, &ranks[i]);
+
+        EXPECT_INT(f, same->status, reply->status);
+        EXPECT(f, mst_slice_equal(same->value, reply->value));
+        EXPECT_INT(f, same->item_count, reply->item_count);
+        EXPECT_INT(f, same->detail.arrived, 2);
+        EXPECT_INT(f, same->detail.lost, 1);
+        EXPECT_INT(f, same->detail.missing, 1);
+        EXPECT_INT(f, same->detail.who_count, 2);
+        EXPECT_INT(f, same->detail.who[0].index, 3);
+        EXPECT_INT(f, same->detail.who[1].index, 2);
+    }
+    return reply;
+}
+
+static struct mst_slice number_of(const int64_t *number)
+{
+    return mst_slice_of(number, sizeof(*number));
+}
+
+static void a_deadline_gives_what_those_who_arrived_come_to(struct fixture *f)
+{
+    static const struct {
+        enum mst_reduce reduce;
+        int64_t result;
+    } rows[] = {{MST_REDUCE_MIN, -4}, {MST_REDUCE_MAX, 9}, {MST_REDUCE_SUM, 5}};
+    const int64_t numbers[] = {-4, 9};
+    const struct mst_slice data[] = {number_of(&numbers[0]), number_of(&numbers[1])};
+    const struct mst_slice words[] = {mst_slice_text("v1.2"), mst_slice_text("v1.2")};
+    struct client ranks[SIZE];
+    const struct mst_reply *reply;
+
+    fixture_seal(f, ranks, SIZE);
+    lose(f, &ranks[0], &ranks[3]);
+    for (uint64_t i = 0; i < 3; i++) {
+        reply = pass_deadline(f, ranks, rows[i].reduce, i, data);
+        EXPECT_INT(f, reply->status, MUSTER_ETIMEDOUT);
+        EXPECT_INT(f, reply->value.size, 8);
+        EXPECT_INT(f, number_at(reply, 0), rows[i].result);
+    }
+    reply = pass_deadline(f, ranks, MST_REDUCE_EQUAL, 3, words);
+    EXPECT_INT(f, reply->status, MUSTER_ETIMEDOUT);
+    EXPECT_TEXT(f, reply->value, "v1.2");
+    EXPECT_INT(f, fixture_call(f, &ranks[0], proceeding(MST_REDUCE_SUM, 2, data[0]))->status,
+               MUSTER_ESTALE);
+    EXPECT_INT(f, last(f, &ranks[0])->value.size, 0);
+}
+
+static void a_deadline_gives_the_parts_of_those_who_arrived(struct fixture *f)
+{
+    const struct mst_slice data[] = {mst_slice_text("zero"), mst_slice_text("one")};
+    struct client ranks[SIZE];
+    const struct mst_reply *reply;
+
+    fixture_seal(f, ranks, SIZE);
+    lose(f, &ranks[0], &ranks[3]);
+    reply = pass_deadline(f, ranks, MST_REDUCE_GATHER, 0, data);
+    EXPECT_INT(f, reply->status, MUSTER_ETIMEDOUT);
+    EXPECT_INT(f, reply->value.size, 0);
+    EXPECT_INT(f, reply->item_count, 2);
+    for (uint32_t i = 0; i < reply->item_count; i++) {
+        EXPECT_INT(f, reply->items[i].kind, MST_ITEM_PART);
+        EXPECT_INT(f, reply->items[i].who.index, i);
+        EXPECT(f, mst_slice_equal(reply->items[i].value, data[i]));
+    }
+}
+
+static void a_sum_out_of_range_at_the_deadline(struct fixture *f)
+{
+    const int64_t numbers[] = {INT64_MAX, 1};
+    const struct mst_slice data[] = {number_of(&numbers[0]), number_of(&numbers[1])};
+    struct client ranks[SIZE];
+    const struct mst_reply *reply;
+
+    fixture_seal(f, ranks, SIZE);
+    lose(f, &ranks[0], &ranks[3]);
+    reply = pass_deadline(f, ranks, MST_REDUCE_SUM, 0, data);
+    EXPECT_INT(f, reply->status, MUSTER_ERANGE);
+    EXPECT_INT(f, reply->value.size, 0);
+}
+
+/* Only who proceeds is given what there is: a round that fails with a loss fails without the
+ * missing too. Nor is who gave up waiting, which a result that comes with its answer would be. */
+static void who_fails_at_the_deadline_has_no_value(struct fixture *f)
+{
+    const int64_t number = 7;
+    struct client ranks[SIZE];
+    struct mst_request request = proceeding(MST_REDUCE_SUM, 0, number_of(&number));
+    uint64_t given_up;
+
+    fixture_seal(f, ranks, SIZE);
+    request.round.on_loss = MST_FAIL;
+    fixture_send(f, &ranks[0], request);
+    fixture_pass(f, 1000);
+    EXPECT_INT(f, last(f, &ranks[0])->status, MUSTER_ETIMEDOUT);
+    EXPECT_INT(f, last(f, &ranks[0])->value.size, 0);
+    given_up = fixture_send(f, &ranks[0], proceeding(MST_REDUCE_SUM, 1, number_of(&number)));
+    fixture_send(f, &ranks[0], (struct mst_request){.command = MST_CANCEL, .cancel = {given_up}});
+    fixture_pass(f, 1000);
+    EXPECT_INT(f, fixture_reply(f, &ranks[0], given_up)->status, MUSTER_ECANCELLED);
+    EXPECT_INT(f, fixture_reply(f, &ranks[0], given_up)->value.size, 0);
+}
+
 static void at_most_eight_are_named(struct fixture *f)
 {
     struct client ranks[12];
@@ -631,6 +778,7 @@ static void a_large_round_is_listed_in_pages(struct fixture *f)
     X(a_repeat_counts_once)                                                                        \
     X(a_wait_given_up_leaves_the_contribution)                                                     \
     X(who_wants_something_else_is_refused_alone)                                                   \
+    X(who_is_content_with_any_deadline_is_not)                                                     \
     X(what_makes_no_sense_is_refused)                                                              \
     X(vectors_are_reduced)                                                                         \
     X(numbers_travel_little_endian)                                                                \
@@ -643,6 +791,10 @@ static void a_large_round_is_listed_in_pages(struct fixture *f)
     X(a_loss_after_arrival_fails_it_too)                                                           \
     X(with_proceed_the_rest_goes_on)                                                               \
     X(a_deadline_names_who_is_missing)                                                             \
+    X(a_deadline_gives_what_those_who_arrived_come_to)                                             \
+    X(a_deadline_gives_the_parts_of_those_who_arrived)                                             \
+    X(a_sum_out_of_range_at_the_deadline)                                                          \
+    X(who_fails_at_the_deadline_has_no_value)                                                      \
     X(at_most_eight_are_named)                                                                     \
     X(participants_can_be_chosen)                                                                  \
     X(who_never_joined_is_waited_for_or_not_counted)                                               \

@@ -90,6 +90,8 @@ static void durations(void **state)
     assert_reads("lease", "1h", 3600000);
     assert_refuses("lease", "49",
                    "setting lease: '49' is no duration (500ms, 10s, 2m) from 50 to 86400000");
+    assert_refuses("lease", "1\n2",
+                   "setting lease: '1\\x0a2' is no duration (500ms, 10s, 2m) from 50 to 86400000");
     assert_refuses("lease", "25h", NULL);
     assert_refuses("lease", "10 s", NULL);
     assert_refuses("lease", "s", NULL);
@@ -164,7 +166,7 @@ static void commands(void **state)
     assert_false(mst_command_known(0));
     assert_true(mst_command_known(MST_OPEN));
     assert_true(mst_command_known(MST_LOST));
-    assert_false(mst_command_known(MST_HOSTS + 1));
+    assert_false(mst_command_known(MST_CUT + 1));
     assert_false(mst_command_known(UINT32_MAX));
     assert_string_equal(mst_command_name(MST_ROUND_MEMBERS), "round_members");
     assert_string_equal(mst_command_name((enum mst_command)0), "?");

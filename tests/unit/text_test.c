@@ -112,6 +112,24 @@ static void order_of_slices(void **state)
     assert_int_equal(mst_slice_text("four").size, 4);
 }
 
+static void a_nul_is_found_anywhere(void **state)
+{
+    unsigned char bytes[20];
+
+    (void)state;
+    for (size_t size = 0; size <= sizeof(bytes); size++) {
+        for (unsigned fill = 1; fill <= 0xff; fill += 0x7f) { /* 1, 0x80, 0xff */
+            memset(bytes, (int)fill, sizeof(bytes));
+            assert_false(mst_slice_has_nul(mst_slice_of(bytes, size)));
+            for (size_t at = 0; at < sizeof(bytes); at++) {
+                bytes[at] = 0;
+                assert_true(mst_slice_has_nul(mst_slice_of(bytes, size)) == (at < size));
+                bytes[at] = (unsigned char)fill;
+            }
+        }
+    }
+}
+
 /* Known values, so that a recorded run means the same in the next version. */
 static void digests_are_for_ever(void **state)
 {
@@ -150,6 +168,7 @@ int main(void)
         cmocka_unit_test(what_does_not_fit),
         cmocka_unit_test(bytes_that_do_not_print),
         cmocka_unit_test(order_of_slices),
+        cmocka_unit_test(a_nul_is_found_anywhere),
         cmocka_unit_test(digests_are_for_ever),
         cmocka_unit_test(a_seed_gives_the_same_numbers),
     };

@@ -3,6 +3,8 @@
  * again without missing anything. */
 #include "core_fixture.h"
 
+#include <stdio.h>
+
 static struct mst_item item_of(const struct mst_reply *reply, uint32_t position)
 {
     return position < reply->item_count ? reply->items[position] : (struct mst_item){0};
@@ -361,6 +363,73 @@ static void a_long_listing_is_continued(struct fixture *f)
     EXPECT_INT(f, watch_now(f, &client, MST_WATCH_KEYS, "k", after)->status, MUSTER_MORE);
 }
 
+enum { MANY = 6000, AT_ONCE = 100 }; /* more than are kept as the latest */
+
+/* Puts so many of them, every `step`-th from `first` on. */
+static void put_many(struct fixture *f, struct client *client, uint32_t first, uint32_t step,
+                     uint32_t count)
+{
+    static char names[AT_ONCE][8];
+    static struct mst_write ops[AT_ONCE];
+    struct mst_request request = {.command = MST_WRITE, .write = {.ops = ops, .count = AT_ONCE}};
+
+    for (uint32_t done = 0; done < count; done += AT_ONCE) {
+        for (uint32_t i = 0; i < AT_ONCE; i++) {
+            uint32_t number = (first + (done + i) * step) % MANY;
+
+            (void)snprintf(names[i], sizeof(names[i]), "k%05u", (unsigned)number);
+            ops[i] = (struct mst_write){
+                .kind = MST_PUT, .key = mst_slice_text(names[i]), .value = mst_slice_text("v")};
+        }
+        EXPECT_INT(f, fixture_call(f, client, request)->status, MUSTER_OK);
+    }
+}
+
+/* Follows the changes to their end: so many, the first of this name. */
+static uint64_t follow(struct fixture *f, struct client *client, uint64_t after, uint32_t expected,
+                       const char *first)
+{
+    uint64_t last = 0;
+    uint32_t seen = 0;
+
+    while (seen < expected) {
+        const struct mst_reply *reply = watch_now(f, client, MST_WATCH_KEYS, "k", after);
+
+        EXPECT_INT(f, reply->status, MUSTER_OK);
+        EXPECT(f, reply->item_count > 0);
+        if (seen == 0) {
+            EXPECT_TEXT(f, item_of(reply, 0).name, first);
+        }
+        for (uint32_t i = 0; i < reply->item_count; i++, seen++) {
+            EXPECT(f, item_of(reply, i).revision > last);
+            last = item_of(reply, i).revision;
+        }
+        after = reply->revision;
+    }
+    EXPECT_INT(f, seen, expected);
+    EXPECT_INT(f, watch_now(f, client, MST_WATCH_KEYS, "k", after)->status, MUSTER_MORE);
+    return after;
+}
+
+/* In their order, whether they are among the latest or not. */
+static void many_changes_are_told_in_their_order(struct fixture *f)
+{
+    struct client client = observer(f);
+    uint64_t after;
+
+    fixture_connect(f, &client);
+    put_many(f, &client, 0, 1, MANY);
+    after = follow(f, &client, 0, MANY, "k00000");
+    put_many(f, &client, 3000, 1, 300); /* some of the latest, */
+    after = follow(f, &client, after, 300, "k03000");
+    put_many(f, &client, 0, 1, 200); /* and some of the others */
+    (void)follow(f, &client, after, 200, "k00000");
+    (void)follow(f, &client, 0, MANY, "k00200");
+    fixture_write(f, &client, MST_DELETE, "k05000", "");
+    put_many(f, &client, 200, 7, MANY); /* each of them: 7 divides nothing here */
+    (void)follow(f, &client, 0, MANY, "k00200");
+}
+
 static void few(struct mst_core_config *config)
 {
     config->limits.tombstones_max = 16;
@@ -501,6 +570,12 @@ static void test_a_long_listing_is_continued(void **state)
     fixture_run_once(a_long_listing_is_continued);
 }
 
+static void test_many_changes_are_told_in_their_order(void **state)
+{
+    (void)state;
+    fixture_run_once(many_changes_are_told_in_their_order);
+}
+
 static void test_a_long_listing_of_a_node_is_continued(void **state)
 {
     (void)state;
@@ -531,6 +606,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         SCENARIOS(ROW) cmocka_unit_test(test_a_long_listing_is_continued),
+        cmocka_unit_test(test_many_changes_are_told_in_their_order),
         cmocka_unit_test(test_a_long_listing_of_a_node_is_continued),
         cmocka_unit_test(test_who_missed_deletions_begins_again),
         cmocka_unit_test(test_a_listing_that_missed_deletions_begins_again),

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the agent says of a process that it started. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent/process.h"
+#include "msg/request.h"
+
+enum { PID = 4242 };
+
+static void process_init(struct mst_process *process)
+{
+    int fd;
+
+    *process = (struct mst_process){.index = 2, .rank = MST_RANK_NONE};
+    assert_int_equal(mst_page_create(&process->page, &fd), MUSTER_OK);
+    close(fd);
+    atomic_store(&process->page->pid, PID);
+}
+
+static void is_called(const struct mst_process *process, const char *expected)
+{
+    char text[64];
+
+    mst_process_name(process, text, sizeof text);
+    assert_string_equal(text, expected);
+}
+
+/* It died right after the seal: that it has another rank was not heard yet. */
+static void its_rank_is_that_of_the_generation_it_was_in(void **state)
+{
+    struct mst_process process;
+
+    (void)state;
+    process_init(&process);
+    process.rank = 2; /* of generation 1 */
+    atomic_store(&process.page->rank, 1);
+    atomic_store(&process.page->generation, 2);
+    is_called(&process, "rank 1 (#2, pid 4242)");
+    mst_process_page_end(&process);
+    assert_int_equal(mst_process_generation(&process), 2);
+    is_called(&process, "rank 1 (#2, pid 4242)");
+}
+
+/* One that restarts nothing, or was not told of the seal yet, says nothing of it in its page. */
+static void its_rank_is_what_was_heard_if_it_says_none(void **state)
+{
+    struct mst_process process;
+
+    (void)state;
+    process_init(&process);
+    is_called(&process, "#2 (pid 4242)");
+    process.rank = 0;
+    is_called(&process, "rank 0 (#2, pid 4242)");
+    mst_process_page_end(&process);
+    assert_int_equal(mst_process_generation(&process), 0);
+    is_called(&process, "rank 0 (#2, pid 4242)");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(its_rank_is_that_of_the_generation_it_was_in),
+        cmocka_unit_test(its_rank_is_what_was_heard_if_it_says_none),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

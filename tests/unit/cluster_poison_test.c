@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Closures that cost their workers, and those that ran beside them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cluster_stage.h"
+
+static void test_who_is_to_run_alone_takes_the_first_empty_worker(void **state)
+{
+    uint64_t number;
+
+    (void)state;
+    assert_true(stage_begin());
+    stage_join(0, 1);
+    (void)stage_schedule("f");
+    (void)stage_schedule("f"); /* both with worker 0, which never ends the second one */
+    stage_join(1, 1);
+    number = stage_schedule("f");
+    stage_die(1);
+    stage_revive(1);
+    stage_die(1); /* it cost two: the next time alone */
+    stage_value(0, 0, "");
+    assert_int_equal(stage_state(number), MST_CLOSURE_QUEUED);
+    stage_revive(1);
+    assert_int_equal(stage.workers[1].runs[0].attempt.closure, number);
+    stage_value(1, 0, "");
+    assert_int_equal(stage_state(number), MST_CLOSURE_VALUE);
+    (void)stage_schedule("f");
+    (void)stage_schedule("f");
+    (void)stage_schedule("f");
+    assert_int_equal(stage.workers[0].run_count, 2); /* nobody has it for himself any more */
+    stage_end();
+}
+
+static void test_who_is_to_run_alone_waits_no_longer_for_a_function_that_is_gone(void **state)
+{
+    static const struct mst_function only_g = {.name = {"g", 1}, .version = 1};
+    struct mst_cluster_message hello = {.type = MST_CLUSTER_HELLO,
+                                        .version = MST_CLUSTER_VERSION,
+                                        .cluster = {"jobs", 4},
+                                        .index = 5,
+                                        .incarnation = 1,
+                                        .slots = 1,
+                                        .functions = &only_g,
+                                        .function_count = 1};
+    uint64_t number;
+
+    (void)state;
+    assert_true(stage_begin());
+    stage_join(0, 1);
+    number = stage_schedule("f");
+    stage_die(0);
+    stage_revive(0);
+    stage_die(0); /* it cost two: the next time alone */
+    stage.workers[5] =
+        (struct stage_worker){.connected = true, .connection = 999, .incarnation = 1, .slots = 1};
+    stage_member(5, MST_WORKER_PRESENT);
+    mst_cluster_message(stage.cluster, stage.now_ns, 999, &hello);
+    stage_settle();
+    assert_true(stage.workers[5].welcome);
+    stage_pass(29 * STAGE_S);
+    assert_int_equal(stage_state(number), MST_CLOSURE_QUEUED);
+    stage_pass(2 * STAGE_S);
+    assert_int_equal(stage_origin(number), MST_ORIGIN_UNKNOWN);
+    stage_end();
+}
+
+/* The workers die of closure `poison`, and run all others. Returns how many died. */
+static unsigned play_poison(uint64_t poison, uint32_t workers)
+{
+    unsigned deaths = 0;
+
+    for (unsigned round = 0; round < 2000 && stage_joined() == MUSTER_MORE; round++) {
+        for (uint32_t i = 0; i < workers; i++) {
+            struct stage_worker *worker = &stage.workers[i];
+            bool dies = false;
+
+            for (uint32_t k = 0; k < worker->run_count && k < worker->slots; k++) {
+                dies = dies || worker->runs[k].attempt.closure == poison;
+            }
+            if (dies) {
+                deaths++;
+                stage_die(i);
+                stage_revive(i);
+            } else if (worker->run_count > 0) {
+                stage_value(i, 0, "");
+            }
+        }
+    }
+    return deaths;
+}
+
+static void test_a_closure_that_kills_three_workers_is_poison_54(void **state)
+{
+    uint64_t poison;
+
+    (void)state;
+    stage_config.policy = MST_CLUSTER_COLLECT;
+    assert_true(stage_begin());
+    for (uint32_t i = 0; i < 4; i++) {
+        stage_join(i, 1);
+    }
+    for (unsigned i = 0; i < 50; i++) {
+        (void)stage_schedule("f");
+    }
+    poison = stage_schedule("g");
+    for (unsigned i = 0; i < 50; i++) {
+        (void)stage_schedule("f");
+    }
+    assert_int_equal(play_poison(poison, 4), 3);
+    assert_int_equal(stage_origin(poison), MST_ORIGIN_POISON);
+    stage_told(poison,
+               "'g' cost 3 processes in 3 attempts and is not run again: mend it, or raise "
+               "MUSTER_CLUSTER_POISON: worker 2 (#2, node node) was killed by signal 9, worker 2 "
+               "(#2, node node) was killed by signal 9, worker 2 (#2, node node) was killed by "
+               "signal 9");
+    assert_int_equal(stage_counts().values, 100);
+    stage_end();
+}
+
+static void crash(int32_t code)
+{
+    stage_fail(0, 0, MST_ORIGIN_CRASH, code);
+    stage_pass(100 * STAGE_S); /* longer than any pause between two attempts */
+}
+
+/* Not its worker died, but a child of that; and of many not all are named. */
+static void test_poison_tells_of_each_child_that_it_cost(void **state)
+{
+    struct mst_closure_options options = {.crash_retries = 100};
+    uint64_t poison;
+
+    (void)state;
+    stage_config.poison = 10;
+    assert_true(stage_begin());
+    stage_join(0, 1);
+    poison = stage_schedule_with("f", &options);
+    for (unsigned i = 0; i < 9; i++) {
+        crash(i == 0 ? 3 : -11);
+    }
+    assert_int_equal(stage_state(poison), MST_CLOSURE_RUNNING);
+    crash(-9);
+    assert_int_equal(stage_origin(poison), MST_ORIGIN_POISON);
+    stage_told(poison,
+               "'f' cost 10 processes in 10 attempts and is not run again: mend it, or "
+               "raise MUSTER_CLUSTER_POISON: a child of worker 0 (#0, node node) ended "
+               "with status 3, a child of worker 0 (#0, node node) was killed by signal 11");
+    stage_told(poison, "was killed by signal 11 and 2 more");
+    stage_end();
+}
+
+static void test_those_that_ran_beside_it_are_not_blamed_55(void **state)
+{
+    uint64_t poison;
+
+    (void)state;
+    stage_config.policy = MST_CLUSTER_COLLECT;
+    assert_true(stage_begin());
+    stage_join(0, 4);
+    (void)stage_schedule("f");
+    poison = stage_schedule("f");
+    (void)stage_schedule("f");
+    (void)stage_schedule("f");
+    (void)stage_schedule("f");
+    assert_int_equal(play_poison(poison, 1), 3);
+    assert_int_equal(stage_origin(poison), MST_ORIGIN_POISON);
+    assert_int_equal(stage_counts().values, 4);
+    assert_int_equal(stage_counts().failures, 1);
+    stage_end();
+}
+
+static void test_one_that_may_be_poison_waits_until_that_is_known(void **state)
+{
+    uint64_t number;
+    struct mst_attempt held;
+
+    (void)state;
+    assert_true(stage_begin());
+    for (uint32_t i = 0; i < 4; i++) {
+        stage_join(i, 1);
+    }
+    number = stage_schedule("f");
+    for (uint32_t i = 0; i < 3; i++) { /* each only went silent */
+        assert_int_equal(stage.workers[i].runs[0].attempt.closure, number);
+        held = stage.workers[i].runs[0].attempt;
+        stage_gone(i);
+        stage_pass(3 * STAGE_S);
+    }
+    assert_int_equal(stage.workers[3].ran, 0);
+    assert_int_equal(stage_state(number), MST_CLOSURE_QUEUED);
+    stage_hello(2, &held, 1, NULL, 0); /* one is back: it did not die of it */
+    assert_int_equal(stage_state(number), MST_CLOSURE_RUNNING);
+    stage_die(0);
+    stage_die(1);
+    assert_int_equal(stage_state(number), MST_CLOSURE_RUNNING);
+    stage_die(3);
+    stage_pass(STAGE_S);
+    assert_int_equal(stage_origin(number), MST_ORIGIN_POISON);
+    stage_end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_who_is_to_run_alone_takes_the_first_empty_worker),
+        cmocka_unit_test(test_who_is_to_run_alone_waits_no_longer_for_a_function_that_is_gone),
+        cmocka_unit_test(test_a_closure_that_kills_three_workers_is_poison_54),
+        cmocka_unit_test(test_poison_tells_of_each_child_that_it_cost),
+        cmocka_unit_test(test_those_that_ran_beside_it_are_not_blamed_55),
+        cmocka_unit_test(test_one_that_may_be_poison_waits_until_that_is_known),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,622 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "restart/hang.h"
+
+#define MS UINT64_C(1000000)
+#define SOFT 600
+#define HARD 900
+
+enum { OUTSIDE = 0, BEFORE = 1, FUNCTION = 2, AFTER = 3, WAITS = 4 };
+
+/* A rank as its page shows it, and who looks when it asked to. */
+struct rank {
+    struct mst_hang hang;
+    struct mst_hang_sample page;
+    struct mst_hang_finding found; /* by the last look */
+    uint64_t now_ns;
+};
+
+static struct rank rank_new(void)
+{
+    struct rank rank = {.page = {.soft_ms = SOFT, .hard_ms = HARD, .section_limit_ms = -1},
+                        .now_ns = 1000 * MS};
+
+    mst_hang_init(&rank.hang);
+    return rank;
+}
+
+static enum mst_hang_verdict look(struct rank *rank)
+{
+    rank->found = mst_hang_look(&rank->hang, rank->now_ns, &rank->page);
+    return rank->found.verdict;
+}
+
+static void turn(struct rank *rank, unsigned phase)
+{
+    rank->page.turn = (rank->page.turn / 8 + 1) * 8 + phase;
+    rank->page.checks_start = rank->page.checks;
+    rank->page.pings_start = rank->page.pings;
+    rank->page.start_known = true;
+}
+
+/* Looks whenever it is asked for, until something is found or `most_ms` have passed. */
+static enum mst_hang_verdict watch(struct rank *rank, uint64_t most_ms)
+{
+    uint64_t end_ns = rank->now_ns + most_ms * MS;
+
+    while (look(rank) == MST_HANG_NONE && rank->now_ns < end_ns) {
+        uint64_t next_ns = mst_hang_deadline_ns(&rank->hang);
+
+        assert_true(next_ns > rank->now_ns);
+        rank->now_ns = next_ns < end_ns ? next_ns : end_ns;
+    }
+    return rank->found.verdict;
+}
+
+/* soft at `soft_ms` and hard at `hard_ms` from now, to the nanosecond; -1: not that one. */
+static void is_found(struct rank *rank, int64_t soft_ms, int64_t hard_ms,
+                     enum mst_hang_reason reason)
+{
+    uint64_t begin_ns = rank->now_ns;
+
+    if (soft_ms >= 0) {
+        assert_int_equal(watch(rank, 1000000), MST_HANG_SOFT);
+        assert_int_equal(rank->found.reason, reason);
+        assert_int_equal(rank->now_ns - begin_ns, (uint64_t)soft_ms * MS);
+        assert_true(rank->found.since_ms >= (uint64_t)soft_ms);
+    }
+    if (hard_ms >= 0) {
+        assert_int_equal(watch(rank, 1000000), MST_HANG_HARD);
+        assert_int_equal(rank->found.reason, reason);
+        assert_int_equal(rank->now_ns - begin_ns, (uint64_t)hard_ms * MS);
+    }
+    assert_int_equal(watch(rank, 1000000), MST_HANG_NONE);
+}
+
+static struct rank in_function(void)
+{
+    struct rank rank = rank_new();
+
+    turn(&rank, BEFORE);
+    (void)look(&rank);
+    turn(&rank, FUNCTION);
+    (void)look(&rank);
+    return rank;
+}
+
+/* ---- the rows ---- */
+
+static void pings_count_once_one_came(void **state)
+{
+    struct rank rank = in_function();
+
+    (void)state;
+    assert_int_equal(watch(&rank, 100000), MST_HANG_NONE); /* nothing came: nothing is counted */
+    assert_int_equal(mst_hang_deadline_ns(&rank.hang), UINT64_MAX);
+    rank.page.pings = 5;
+    (void)look(&rank);
+    assert_int_equal(watch(&rank, 100), MST_HANG_NONE);
+    rank.page.pings = 6;
+    rank.page.checks = 70;
+    (void)look(&rank);
+    is_found(&rank, SOFT, HARD, MST_HANG_PROGRESS);
+    assert_int_equal(rank.found.count, 6);
+    assert_false(rank.found.never);
+}
+
+static void checks_count_where_no_ping_came(void **state)
+{
+    struct rank rank = in_function();
+
+    (void)state;
+    rank.page.checks = 1;
+    (void)look(&rank);
+    is_found(&rank, SOFT, HARD, MST_HANG_PROGRESS);
+    assert_int_equal(rank.found.count, 1);
+}
+
+static void checks_do_not_count_beside_pings_55(void **state)
+{
+    struct rank rank = in_function();
+
+    (void)state;
+    rank.page.pings = 1;
+    (void)look(&rank);
+    for (unsigned i = 0; i < SOFT - 1; i++) { /* faster than looks are asked for */
+        rank.now_ns += MS;
+        rank.page.checks += 1000;
+        assert_int_equal(look(&rank), MST_HANG_NONE);
+    }
+    rank.now_ns += MS;
+    rank.page.checks += 1000;
+    assert_int_equal(look(&rank), MST_HANG_SOFT);
+    assert_int_equal(rank.found.since_ms, SOFT);
+}
+
+static void from_start_counts_from_the_start(void **state)
+{
+    struct rank rank = rank_new();
+
+    (void)state;
+    rank.page.from_start = true;
+    turn(&rank, BEFORE);
+    (void)look(&rank);
+    assert_int_equal(watch(&rank, 500), MST_HANG_NONE);
+    turn(&rank, FUNCTION); /* each phase has its own time */
+    (void)look(&rank);
+    is_found(&rank, SOFT, HARD, MST_HANG_PROGRESS);
+    assert_true(rank.found.never);
+}
+
+static void before_the_function_counts_as_the_function(void **state)
+{
+    struct rank rank = rank_new();
+
+    (void)state;
+    turn(&rank, BEFORE);
+    (void)look(&rank);
+    assert_int_equal(watch(&rank, 100000), MST_HANG_NONE);
+    rank.page.checks++;
+    (void)look(&rank);
+    is_found(&rank, SOFT, HARD, MST_HANG_PROGRESS);
+}
+
+static void what_came_in_another_phase_is_not_counted(void **state)
+{
+    struct rank rank = in_function();
+
+    (void)state;
+    rank.page.pings = 1000;
+    (void)look(&rank);
+    rank.page.pings = 2000; /* not seen before the turn */
+    rank.page.checks = 50;
+    turn(&rank, AFTER);
+    turn(&rank, WAITS);
+    turn(&rank, BEFORE);
+    turn(&rank, FUNCTION);
+    assert_int_equal(look(&rank), MST_HANG_NONE);
+    assert_int_equal(watch(&rank, 100000), MST_HANG_NONE); /* it computes, and never called */
+    assert_true(rank.found.never);
+}
+
+/* What came between the turn and the first look at it. */
+static void the_one_ping_before_the_first_look_counts(void **state)
+{
+    struct rank rank = rank_new();
+
+    (void)state;
+    turn(&rank, FUNCTION);
+    rank.page.pings++;
+    (void)look(&rank);
+    is_found(&rank, SOFT, HARD, MST_HANG_PROGRESS);
+    assert_int_equal(rank.found.count, 1);
+}
+
+static void with_unknown_start_the_first_look_is_it(void **state)
+{
+    struct rank rank = rank_new();
+
+    (void)state;
+    turn(&rank, FUNCTION);
+    rank.page.start_known = false;
+    rank.page.pings = 7;
+    (void)look(&rank);
+    assert_int_equal(watch(&rank, 100000), MST_HANG_NONE);
+    rank.page.pings = 9;
+    (void)look(&rank);
+    is_found(&rank, SOFT, HARD, MST_HANG_PROGRESS);
+    assert_int_equal(rank.found.count, 2);
+}
+
+static void a_section_has_its_own_limit(void **state)
+{
+    struct rank rank = in_function();
+
+    (void)state;
+    rank.page.pings = 1;
+    (void)look(&rank);
+    assert_int_equal(watch(&rank, 500), MST_HANG_NONE);
+    rank.page.section = 1;
+    rank.page.section_limit_ms = 5000;
+    (void)look(&rank);
+    is_found(&rank, 5000, 5000 + HARD - SOFT, MST_HANG_SECTION);
+}
+
+static void the_innermost_section_counts(void **state)
+{
+    struct rank rank = in_function();
+
+    (void)state;
+    rank.page.section = 1;
+    rank.page.section_limit_ms = 5000;
+    (void)look(&rank);
+    assert_int_equal(watch(&rank, 4000), MST_HANG_NONE);
+    rank.page.section = 3;
+    rank.page.section_limit_ms = 2000;
+    assert_int_equal(watch(&rank, 1999), MST_HANG_NONE);
+    rank.page.section = 5; /* the outer one again, from now */
+    rank.page.section_limit_ms = 5000;
+    (void)look(&rank);
+    is_found(&rank, 5000, 5000 + HARD - SOFT, MST_HANG_SECTION);
+}
+
+static void after_a_section_the_clock_begins_again_52_53(void **state)
+{
+    struct rank rank = in_function();
+
+    (void)state;
+    rank.page.pings = 1;
+    (void)look(&rank);
+    rank.page.section = 1;
+    assert_int_equal(watch(&rank, 100000), MST_HANG_NONE); /* without a limit */
+    rank.page.section = 2;
+    (void)look(&rank);
+    is_found(&rank, SOFT, HARD, MST_HANG_PROGRESS);
+}
+
+static void an_atomic_section_counts_from_its_beginning_66(void **state)
+{
+    struct rank rank = in_function();
+    unsigned i;
+
+    (void)state;
+    rank.page.pings = 1;
+    (void)look(&rank);
+    assert_int_equal(watch(&rank, 500), MST_HANG_NONE);
+    rank.page.section = 1; /* which it is even within a section */
+    rank.page.atomic = 1;
+    (void)look(&rank);
+    for (i = 1; i < SOFT; i++) { /* whatever is counted in it */
+        rank.now_ns += MS;
+        rank.page.pings++;
+        assert_int_equal(look(&rank), MST_HANG_NONE);
+    }
+    rank.now_ns += MS;
+    assert_int_equal(look(&rank), MST_HANG_SOFT);
+    is_found(&rank, -1, HARD - SOFT, MST_HANG_ATOMIC);
+}
+
+static void the_time_in_an_atomic_section_is_no_lack_of_progress(void **state)
+{
+    struct rank rank = in_function();
+
+    (void)state;
+    rank.page.pings = 1;
+    (void)look(&rank);
+    assert_int_equal(watch(&rank, 400), MST_HANG_NONE);
+    rank.page.atomic = 1;
+    (void)look(&rank);
+    assert_int_equal(watch(&rank, 500), MST_HANG_NONE);
+    rank.page.atomic = 2;
+    (void)look(&rank);
+    is_found(&rank, SOFT - 400, HARD - 400, MST_HANG_PROGRESS);
+}
+
+static void who_was_told_has_the_hard_time_whatever_it_counts(void **state)
+{
+    struct rank rank = in_function();
+
+    (void)state;
+    rank.page.pings = 1;
+    (void)look(&rank);
+    rank.page.told = rank.page.turn;
+    (void)look(&rank);
+    for (unsigned i = 1; i < HARD; i++) {
+        rank.now_ns += MS;
+        rank.page.pings++;
+        assert_int_equal(look(&rank), MST_HANG_NONE);
+    }
+    rank.now_ns += MS;
+    assert_int_equal(look(&rank), MST_HANG_HARD);
+    assert_int_equal(rank.found.reason, MST_HANG_TOLD);
+    assert_int_equal(rank.found.since_ms, HARD);
+}
+
+static void who_was_told_and_does_nothing_gets_no_more_time(void **state)
+{
+    struct rank rank = in_function();
+
+    (void)state;
+    rank.page.pings = 1;
+    (void)look(&rank);
+    assert_int_equal(watch(&rank, 500), MST_HANG_NONE);
+    rank.page.told = rank.page.turn;
+    (void)look(&rank); /* and no soft: it is told already */
+    is_found(&rank, -1, HARD - 500, MST_HANG_PROGRESS);
+}
+
+static void told_in_an_earlier_turn_is_over(void **state)
+{
+    struct rank rank = in_function();
+
+    (void)state;
+    rank.page.told = rank.page.turn;
+    (void)look(&rank);
+    turn(&rank, BEFORE);
+    assert_int_equal(watch(&rank, 100000), MST_HANG_NONE);
+}
+
+static void after_has_the_hard_time_60(void **state)
+{
+    struct rank rank = in_function();
+
+    (void)state;
+    turn(&rank, AFTER);
+    (void)look(&rank);
+    rank.page.pings = 1;
+    rank.page.checks = 1;
+    (void)look(&rank);
+    is_found(&rank, -1, HARD, MST_HANG_AFTER);
+}
+
+static void who_waits_or_is_outside_is_not_counted_56_59(void **state)
+{
+    static const unsigned phases[] = {OUTSIDE, WAITS, 5, 7};
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof phases / sizeof phases[0]; i++) {
+        struct rank rank = in_function();
+
+        rank.page.from_start = true;
+        rank.page.pings = 1;
+        turn(&rank, phases[i]);
+        rank.page.pings = 2;
+        rank.page.told = rank.page.turn;
+        rank.page.atomic = rank.page.section = 1;
+        assert_int_equal(watch(&rank, 100000), MST_HANG_NONE);
+        assert_int_equal(mst_hang_deadline_ns(&rank.hang), UINT64_MAX);
+    }
+}
+
+/* ---- limits that are off ---- */
+
+static void what_is_never_is_never(void **state)
+{
+    static const struct {
+        int64_t soft_ms, hard_ms, soft_at, hard_at;
+    } cases[] = {{-1, -1, -1, -1},
+                 {-1, HARD, -1, HARD},
+                 {SOFT, -1, SOFT, -1},
+                 {0, HARD, -1, -1},
+                 {SOFT, INT64_MAX, SOFT, -1}};
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct rank rank = rank_new();
+
+        rank.page.soft_ms = cases[i].soft_ms;
+        rank.page.hard_ms = cases[i].hard_ms;
+        turn(&rank, FUNCTION);
+        rank.page.pings = 1;
+        (void)look(&rank);
+        is_found(&rank, cases[i].soft_at, cases[i].hard_at, MST_HANG_PROGRESS);
+    }
+}
+
+static void a_section_where_a_limit_is_off(void **state)
+{
+    static const struct {
+        int64_t soft_ms, hard_ms, limit_ms, soft_at, hard_at;
+    } cases[] = {{-1, HARD, 100, -1, 100 + HARD},
+                 {SOFT, -1, 100, 100, -1},
+                 {SOFT, HARD, INT64_MAX, -1, -1},
+                 {SOFT, HARD, 0, 0, HARD - SOFT}};
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct rank rank = rank_new();
+
+        rank.page.soft_ms = cases[i].soft_ms;
+        rank.page.hard_ms = cases[i].hard_ms;
+        rank.page.section_limit_ms = cases[i].limit_ms;
+        turn(&rank, FUNCTION);
+        rank.page.section = 1;
+        is_found(&rank, cases[i].soft_at, cases[i].hard_at, MST_HANG_SECTION);
+    }
+}
+
+/* ---- once, and whose time ---- */
+
+static void soft_is_said_once_in_an_attempt(void **state)
+{
+    struct rank rank = in_function();
+
+    (void)state;
+    rank.page.pings = 1;
+    assert_int_equal(watch(&rank, SOFT), MST_HANG_SOFT);
+    rank.page.pings = 2; /* it goes on, and stops again */
+    assert_int_equal(watch(&rank, HARD - 1), MST_HANG_NONE);
+    rank.page.pings = 3;
+    assert_int_equal(look(&rank), MST_HANG_NONE);
+    turn(&rank, BEFORE); /* the next attempt */
+    (void)look(&rank);
+    turn(&rank, FUNCTION);
+    rank.page.pings++;
+    (void)look(&rank);
+    is_found(&rank, SOFT, HARD, MST_HANG_PROGRESS);
+}
+
+static void from_before_into_the_function_is_one_attempt(void **state)
+{
+    struct rank rank = rank_new();
+
+    (void)state;
+    turn(&rank, BEFORE);
+    rank.page.pings = 1;
+    (void)look(&rank);
+    assert_int_equal(watch(&rank, SOFT), MST_HANG_SOFT);
+    turn(&rank, FUNCTION);
+    rank.page.pings++;
+    (void)look(&rank);
+    is_found(&rank, -1, HARD, MST_HANG_PROGRESS);
+}
+
+static void an_attempt_between_two_looks_is_another_one(void **state)
+{
+    struct rank rank = in_function();
+
+    (void)state;
+    rank.page.pings = 1;
+    assert_int_equal(watch(&rank, SOFT), MST_HANG_SOFT);
+    turn(&rank, AFTER);
+    turn(&rank, WAITS);
+    turn(&rank, BEFORE);
+    turn(&rank, FUNCTION);
+    rank.page.pings++;
+    (void)look(&rank);
+    is_found(&rank, SOFT, HARD, MST_HANG_PROGRESS);
+}
+
+/* It looks as often as it is asked to, is stopped for so long at each possible moment, and then the
+ * rank, stopped with it, goes on. */
+static void a_watcher_that_was_stopped_blames_nobody_62(void **state)
+{
+    (void)state;
+    for (uint64_t begin_ms = 1; begin_ms < SOFT; begin_ms += 7) {
+        struct rank rank = in_function();
+        uint64_t asked_ns;
+
+        rank.page.pings = 1;
+        assert_int_equal(watch(&rank, begin_ms), MST_HANG_NONE);
+        asked_ns = mst_hang_deadline_ns(&rank.hang);
+        rank.now_ns = asked_ns + 100000 * MS;
+        if (asked_ns - 1000 * MS >= SOFT * MS) { /* it would have been found just then */
+            assert_int_equal(look(&rank), MST_HANG_SOFT);
+            assert_int_equal(rank.found.since_ms, SOFT);
+            continue;
+        }
+        assert_int_equal(look(&rank), MST_HANG_NONE);
+        rank.page.pings = 2;
+        (void)look(&rank);
+        is_found(&rank, SOFT, HARD, MST_HANG_PROGRESS);
+    }
+}
+
+/* The stop is over an eighth of the limit before it would be found, or later: nobody saw that. */
+static void a_stop_counts_for_an_eighth_at_most(void **state)
+{
+    struct rank rank = in_function();
+    uint64_t begin_ns = rank.now_ns;
+
+    (void)state;
+    rank.page.pings = 1;
+    assert_int_equal(watch(&rank, 300), MST_HANG_NONE);
+    rank.now_ns += 550 * MS; /* 600 would be over */
+    assert_int_equal(look(&rank), MST_HANG_NONE);
+    assert_int_equal(watch(&rank, 100000), MST_HANG_SOFT);
+    assert_true(rank.now_ns - begin_ns >= (SOFT + 550 - SOFT / 8) * MS);
+    assert_true(rank.now_ns - begin_ns <= (SOFT + 550) * MS);
+}
+
+static void a_watcher_may_look_as_often_as_it_likes(void **state)
+{
+    struct rank rank = in_function();
+
+    (void)state;
+    rank.page.pings = 1;
+    (void)look(&rank);
+    for (uint64_t ms = 1; ms < SOFT; ms++) {
+        rank.now_ns += MS;
+        assert_int_equal(look(&rank), MST_HANG_NONE);
+    }
+    rank.now_ns += MS;
+    assert_int_equal(look(&rank), MST_HANG_SOFT);
+}
+
+static void all_counters_are_wide_84(void **state)
+{
+    struct rank rank = rank_new();
+
+    (void)state;
+    rank.page.turn = (UINT64_C(1) << 60) - 8;
+    rank.page.pings = UINT64_C(1) << 32;
+    rank.page.checks = UINT64_MAX - 3;
+    rank.page.atomic = UINT64_C(1) << 40;
+    turn(&rank, FUNCTION);
+    (void)look(&rank);
+    assert_int_equal(watch(&rank, 100000), MST_HANG_NONE);
+    rank.page.checks += 5; /* over the end */
+    (void)look(&rank);
+    assert_int_equal(rank.found.count, 5);
+    assert_int_equal(watch(&rank, 100), MST_HANG_NONE);
+    rank.page.pings += UINT64_C(1) << 32; /* as 32 bits nothing would have changed */
+    (void)look(&rank);
+    is_found(&rank, SOFT, HARD, MST_HANG_PROGRESS);
+    assert_int_equal(rank.found.count, UINT64_C(1) << 32);
+}
+
+static void who_looks_from_now_on_counts_from_now_on(void **state)
+{
+    struct rank rank = rank_new();
+
+    (void)state;
+    rank.page.turn = 8 * 7 + FUNCTION; /* it has been at it for long */
+    rank.page.start_known = true;
+    rank.page.pings = 100;
+    rank.page.pings_start = 50;
+    (void)look(&rank);
+    is_found(&rank, SOFT, HARD, MST_HANG_PROGRESS);
+    assert_int_equal(rank.found.count, 50);
+}
+
+static void where_it_stands(void **state)
+{
+    struct rank rank = in_function();
+    uint64_t pings, checks;
+
+    (void)state;
+    rank.page.pings = 3;
+    rank.page.checks = 4;
+    (void)look(&rank);
+    assert_true(mst_hang_stands(&rank.hang, &pings, &checks));
+    assert_int_equal(pings, 3);
+    assert_int_equal(checks, 4);
+    turn(&rank, WAITS);
+    (void)look(&rank);
+    assert_false(mst_hang_stands(&rank.hang, &pings, &checks));
+    assert_int_equal(pings, 0);
+    assert_int_equal(checks, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pings_count_once_one_came),
+        cmocka_unit_test(checks_count_where_no_ping_came),
+        cmocka_unit_test(checks_do_not_count_beside_pings_55),
+        cmocka_unit_test(from_start_counts_from_the_start),
+        cmocka_unit_test(before_the_function_counts_as_the_function),
+        cmocka_unit_test(what_came_in_another_phase_is_not_counted),
+        cmocka_unit_test(the_one_ping_before_the_first_look_counts),
+        cmocka_unit_test(with_unknown_start_the_first_look_is_it),
+        cmocka_unit_test(a_section_has_its_own_limit),
+        cmocka_unit_test(the_innermost_section_counts),
+        cmocka_unit_test(after_a_section_the_clock_begins_again_52_53),
+        cmocka_unit_test(an_atomic_section_counts_from_its_beginning_66),
+        cmocka_unit_test(the_time_in_an_atomic_section_is_no_lack_of_progress),
+        cmocka_unit_test(who_was_told_has_the_hard_time_whatever_it_counts),
+        cmocka_unit_test(who_was_told_and_does_nothing_gets_no_more_time),
+        cmocka_unit_test(told_in_an_earlier_turn_is_over),
+        cmocka_unit_test(after_has_the_hard_time_60),
+        cmocka_unit_test(who_waits_or_is_outside_is_not_counted_56_59),
+        cmocka_unit_test(what_is_never_is_never),
+        cmocka_unit_test(a_section_where_a_limit_is_off),
+        cmocka_unit_test(soft_is_said_once_in_an_attempt),
+        cmocka_unit_test(from_before_into_the_function_is_one_attempt),
+        cmocka_unit_test(an_attempt_between_two_looks_is_another_one),
+        cmocka_unit_test(a_watcher_that_was_stopped_blames_nobody_62),
+        cmocka_unit_test(a_stop_counts_for_an_eighth_at_most),
+        cmocka_unit_test(a_watcher_may_look_as_often_as_it_likes),
+        cmocka_unit_test(all_counters_are_wide_84),
+        cmocka_unit_test(who_looks_from_now_on_counts_from_now_on),
+        cmocka_unit_test(where_it_stands),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

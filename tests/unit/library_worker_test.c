@@ -1,0 +1,530 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A worker and its coordinator in one process: what they are given, and functions on one slot and
+ * on several. Children, commands and all that dies is shown by
+ * tests/process/test_cluster_worker*.py. */
+#define _GNU_SOURCE
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "library_stage.h"
+#include "muster/cluster.h"
+#include "muster/worker.h"
+
+enum { CLOSURES = 2000, LONG_US = 3000 };
+
+static int setup(void **state)
+{
+    return setenv("MUSTER_AGENT", "0", 1) == 0 ? library_stage_setup(state) : -1;
+}
+
+static muster_client *client_beside(const muster_client *first, enum muster_role role)
+{
+    struct muster_client_options options = MUSTER_CLIENT_OPTIONS_INIT;
+
+    options.addr = first->addr;
+    options.job = first->job;
+    options.role = role;
+    options.index = MUSTER_INDEX_ANY;
+    return library_open(&options);
+}
+
+static muster_status add(muster_task *task, void *arg)
+{
+    const struct muster_part *parts;
+    uint64_t sum = *(const uint64_t *)arg;
+    size_t count = muster_task_parts(task, &parts);
+
+    for (size_t i = 0; i < count; i++) {
+        uint64_t number;
+
+        memcpy(&number, parts[i].data, sizeof(number));
+        sum += number;
+    }
+    return muster_task_add(task, &sum, sizeof(sum), (uint32_t)count);
+}
+
+/* Some take so long that another thread looks after the loop meanwhile. */
+static muster_status mixed(muster_task *task, void *arg)
+{
+    uint64_t closure = muster_task_closure(task);
+
+    if (closure % 97 == 0) {
+        struct timespec begin, now;
+
+        (void)clock_gettime(CLOCK_MONOTONIC, &begin);
+        do {
+            muster_task_progress(task, 0.5, "half");
+            (void)clock_gettime(CLOCK_MONOTONIC, &now);
+        } while ((now.tv_sec - begin.tv_sec) * 1000000 + (now.tv_nsec - begin.tv_nsec) / 1000 <
+                 LONG_US);
+    }
+    return add(task, arg);
+}
+
+static muster_status waits(muster_task *task, void *arg)
+{
+    atomic_store((atomic_bool *)arg, true);
+    while (!muster_task_cancelled(task)) {
+    }
+    return MUSTER_ECANCELLED;
+}
+
+static const uint64_t zero;
+
+static muster_worker *worker_of(muster_client *client, uint32_t slots)
+{
+    struct muster_worker_options options = MUSTER_WORKER_OPTIONS_INIT;
+    struct muster_error err;
+    muster_worker *worker = NULL;
+
+    options.slots = slots;
+    options.signals = "";
+    library_ok(muster_worker_open(&worker, client, &options, &err), &err);
+    return worker;
+}
+
+static void offer(muster_worker *worker, const char *name, uint32_t flags, muster_task_fn *fn,
+                  const void *arg)
+{
+    struct muster_error err;
+    void *mutable;
+
+    memcpy(&mutable, &arg, sizeof(mutable));
+    library_ok(muster_worker_register(worker, name, 1, flags, fn, mutable, &err), &err);
+}
+
+/* ---- what it is given ---- */
+
+static void says(muster_status status, muster_status wanted, const struct muster_error *err,
+                 const char *text)
+{
+    assert_int_equal(status, wanted);
+    assert_int_equal(err->status, wanted);
+    assert_string_equal(err->text, text);
+}
+
+static void test_options(void **state)
+{
+    muster_client *rank = library_alone();
+    muster_client *client = client_beside(rank, MUSTER_ROLE_WORKER);
+    struct muster_worker_options options = MUSTER_WORKER_OPTIONS_INIT;
+    struct muster_error err;
+    muster_worker *worker = NULL, *other = NULL;
+
+    (void)state;
+    says(muster_worker_open(&worker, rank, NULL, &err), MUSTER_EINVAL, &err,
+         "worker: this client is no worker; open it with MUSTER_ROLE_WORKER");
+    options.slots = 4097;
+    assert_int_equal(muster_worker_open(&worker, client, &options, &err), MUSTER_EINVAL);
+    assert_non_null(strstr(err.text, "worker_slots"));
+    options.slots = 0;
+    options.signals = "NOSUCH";
+    assert_int_equal(muster_worker_open(&worker, client, &options, &err), MUSTER_EINVAL);
+    options.signals = "";
+    options.cluster = "two words"; /* no coordinator could have it */
+    says(muster_worker_open(&worker, client, &options, &err), MUSTER_EINVAL, &err,
+         "worker: its cluster's name is to have letters, digits, '.', '_' and '-', at most 64");
+    options.cluster = NULL;
+    options.scratch = "/nonexistent/folder";
+    says(muster_worker_open(&worker, client, &options, &err), MUSTER_EINVAL, &err,
+         "worker: options.scratch is no folder");
+    assert_null(worker);
+    worker = worker_of(client, 1);
+    says(muster_worker_open(&other, client, NULL, &err), MUSTER_EEXISTS, &err,
+         "worker: this client has a worker already");
+    muster_worker_close(worker);
+    worker = worker_of(client, 1); /* it has none any more */
+    muster_worker_close(worker);
+    muster_worker_close(NULL);
+    muster_client_close(client);
+    muster_client_close(rank);
+}
+
+static void test_functions(void **state)
+{
+    static const char *const empty[] = {NULL};
+    static const char *const echo[] = {"echo", NULL};
+    muster_client *rank = library_alone();
+    muster_client *client = client_beside(rank, MUSTER_ROLE_WORKER);
+    struct muster_command_options options = MUSTER_COMMAND_OPTIONS_INIT;
+    muster_worker *worker = worker_of(client, 1);
+    struct muster_error err;
+    char *name = calloc(1, 300);
+
+    (void)state;
+    memset(name, 'x', 256);
+    says(muster_worker_serve(worker, &err), MUSTER_EINVAL, &err,
+         "serve: no function is registered");
+    says(muster_worker_register(worker, "", 1, 0, add, NULL, &err), MUSTER_EINVAL, &err,
+         "register: a function's name has 1 to 255 bytes");
+    assert_int_equal(muster_worker_register(worker, name, 1, 0, add, NULL, &err), MUSTER_EINVAL);
+    says(muster_worker_register(worker, "add", 0, 0, add, NULL, &err), MUSTER_EINVAL, &err,
+         "register: versions begin with 1");
+    says(muster_worker_register(worker, "add", 1, 64, add, NULL, &err), MUSTER_EINVAL, &err,
+         "register: flags has bits of no enum muster_function_flag");
+    says(muster_worker_register(worker, "add", 1, 0, NULL, NULL, &err), MUSTER_EINVAL, &err,
+         "register: the function is NULL");
+    offer(worker, "add", 0, add, &zero);
+    says(muster_worker_register(worker, "add", 1, 0, add, NULL, &err), MUSTER_EEXISTS, &err,
+         "register: this version of the function is there already");
+    library_ok(muster_worker_register(worker, "add", 2, 0, add, NULL, &err), &err);
+    says(muster_worker_register_command(worker, "sh", 1, 0, empty, NULL, &err), MUSTER_EINVAL, &err,
+         "register: argv is empty");
+    options.stdout_bytes_max = 17u << 20;
+    assert_int_equal(muster_worker_register_command(worker, "sh", 1, 0, echo, &options, &err),
+                     MUSTER_EINVAL);
+    library_ok(muster_worker_register_command(worker, "sh", 1, 0, echo, NULL, &err), &err);
+    muster_worker_close(worker);
+    muster_client_close(client);
+    muster_client_close(rank);
+    free(name);
+}
+
+static void test_drained_before_it_begins(void **state)
+{
+    muster_client *rank = library_alone();
+    muster_client *client = client_beside(rank, MUSTER_ROLE_WORKER);
+    muster_worker *worker = worker_of(client, 1);
+    struct muster_error err;
+
+    (void)state;
+    offer(worker, "add", 0, add, &zero);
+    muster_worker_drain(worker);
+    muster_worker_drain(NULL);
+    library_ok(muster_worker_serve(worker, &err), &err);
+    says(muster_worker_serve(worker, &err), MUSTER_EINVAL, &err,
+         "serve: this worker has served already; open another one");
+    says(muster_worker_register(worker, "late", 1, 0, add, NULL, &err), MUSTER_EINVAL, &err,
+         "register: muster_worker_serve was called already");
+    muster_worker_close(worker);
+    muster_client_close(client);
+    muster_client_close(rank);
+}
+
+/* ---- serving ---- */
+
+struct served {
+    pthread_t thread;
+    muster_worker *worker;
+    muster_status status;
+    struct muster_error err;
+};
+
+static void *serve(void *ctx)
+{
+    struct served *served = ctx;
+
+    served->status = muster_worker_serve(served->worker, &served->err);
+    return NULL;
+}
+
+static void start(struct served *served, muster_worker *worker)
+{
+    served->worker = worker;
+    assert_int_equal(pthread_create(&served->thread, NULL, serve, served), 0);
+}
+
+static void run_many(muster_cluster *cluster)
+{
+    static muster_closure *closures[CLOSURES];
+    struct muster_error err;
+
+    for (uint64_t i = 0; i < CLOSURES; i++) {
+        const uint64_t numbers[2] = {i, 3 * i};
+        const struct muster_part parts[2] = {{.data = &numbers[0], .size = sizeof(uint64_t)},
+                                             {.data = &numbers[1], .size = sizeof(uint64_t)}};
+
+        library_ok(
+            muster_cluster_schedule(cluster, "mixed", parts, 2, NULL, LIMIT_MS, &closures[i], &err),
+            &err);
+    }
+    for (uint64_t i = 0; i < CLOSURES; i++) {
+        const struct muster_part *parts;
+        uint64_t sum;
+        size_t count;
+
+        library_ok(muster_closure_fetch(closures[i], LIMIT_MS, &parts, &count, &err), &err);
+        assert_int_equal(count, 1);
+        assert_int_equal(parts->type, 2);
+        memcpy(&sum, parts->data, sizeof(sum));
+        assert_int_equal(sum, 4 * i);
+        muster_closure_release(closures[i]);
+    }
+}
+
+static void many(uint32_t slots, uint32_t flags)
+{
+    muster_client *rank = library_alone();
+    muster_client *client = client_beside(rank, MUSTER_ROLE_WORKER);
+    muster_worker *worker = worker_of(client, slots);
+    struct served served = {0};
+    muster_cluster *cluster = NULL;
+    struct muster_error err;
+
+    offer(worker, "mixed", flags, mixed, &zero);
+    library_ok(muster_cluster_open(&cluster, rank, NULL, LIMIT_MS, &err), &err);
+    start(&served, worker);
+    run_many(cluster);
+    muster_worker_drain(worker);
+    (void)pthread_join(served.thread, NULL);
+    library_ok(served.status, &served.err);
+    muster_worker_close(worker);
+    muster_cluster_close(cluster);
+    muster_client_close(client);
+    muster_client_close(rank);
+}
+
+static void test_one_slot(void **state)
+{
+    (void)state;
+    many(1, 0);
+}
+
+static void test_several_slots(void **state)
+{
+    (void)state;
+    many(4, MUSTER_FUNCTION_THREADS);
+}
+
+static void test_several_slots_one_at_a_time(void **state)
+{
+    (void)state;
+    many(3, 0);
+}
+
+/* ---- the thread that stands in, held between what it sees and what it does ---- */
+
+enum scene {
+    SCENE_NONE,
+    SCENE_SET,    /* a function runs until somebody stands in and sees that something has come */
+    SCENE_SEEN,   /* which is held there, until the function's thread has dealt with all of it */
+    SCENE_ASLEEP, /* and is about to wait. Now something else comes, */
+    SCENE_COME,   /* and has come: who was held goes on */
+    SCENE_OVER    /* and is through: the other one waits */
+};
+
+static atomic_int scene;
+static atomic_int loop_epoll = -1; /* the worker's */
+static _Thread_local int last_epoll = -1;
+static _Thread_local bool stands_in;
+
+/* NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming) */
+int __real_poll(struct pollfd *polled, nfds_t count, int timeout);
+int __wrap_poll(struct pollfd *polled, nfds_t count, int timeout);
+int __real_epoll_wait(int epoll, struct epoll_event *events, int most, int timeout);
+int __wrap_epoll_wait(int epoll, struct epoll_event *events, int most, int timeout);
+ssize_t __real_read(int fd, void *bytes, size_t size);
+ssize_t __wrap_read(int fd, void *bytes, size_t size);
+/* NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming) */
+
+static void pass_scene(enum scene from, enum scene to)
+{
+    int expected = from;
+
+    (void)atomic_compare_exchange_strong(&scene, &expected, to);
+}
+
+static void await_scene(enum scene wanted)
+{
+    while (atomic_load(&scene) < (int)wanted) {
+        (void)sched_yield();
+    }
+}
+
+/* Only who stands in waits for the loop's so. */
+int __wrap_poll(struct pollfd *polled, nfds_t count, int timeout)
+{
+    int found = __real_poll(polled, count, timeout);
+
+    if (atomic_load(&scene) == SCENE_SET && count == 2 &&
+        polled[0].fd == atomic_load(&loop_epoll) && polled[0].revents != 0 &&
+        polled[1].revents == 0) {
+        stands_in = true;
+        pass_scene(SCENE_SET, SCENE_SEEN);
+        await_scene(SCENE_COME);
+    }
+    return found;
+}
+
+/* Its next look at its timer: it is through with what it saw. */
+ssize_t __wrap_read(int fd, void *bytes, size_t size)
+{
+    if (stands_in) {
+        stands_in = false;
+        pass_scene(SCENE_COME, SCENE_OVER);
+    }
+    return __real_read(fd, bytes, size);
+}
+
+int __wrap_epoll_wait(int epoll, struct epoll_event *events, int most, int timeout)
+{
+    last_epoll = epoll;
+    if (timeout != 0 && epoll == atomic_load(&loop_epoll) && atomic_load(&scene) == SCENE_SEEN) {
+        struct pollfd loop = {.fd = epoll, .events = POLLIN};
+
+        pass_scene(SCENE_SEEN, SCENE_ASLEEP);
+        (void)__real_poll(&loop, 1, LIMIT_MS);
+        pass_scene(SCENE_ASLEEP, SCENE_COME);
+        await_scene(SCENE_OVER);
+    }
+    return __real_epoll_wait(epoll, events, most, timeout);
+}
+
+static muster_status until_seen(muster_task *task, void *arg)
+{
+    (void)task;
+    atomic_store(&loop_epoll, last_epoll);
+    atomic_store(&scene, SCENE_SET);
+    *(atomic_bool *)arg = true;
+    await_scene(SCENE_SEEN);
+    return MUSTER_ECANCELLED;
+}
+
+/* Who stands in has seen that something has come, and finds the function over when it has the lock:
+ * what came for the thread that waits by then is left to that one. */
+static void test_a_closure_that_comes_as_a_function_ends(void **state)
+{
+    muster_client *rank = library_alone();
+    muster_client *client = client_beside(rank, MUSTER_ROLE_WORKER);
+    muster_worker *worker = worker_of(client, 1);
+    muster_closure *seen = NULL, *after = NULL;
+    struct served served = {0};
+    muster_cluster *cluster = NULL;
+    atomic_bool began = false;
+    struct muster_error err;
+
+    (void)state;
+    offer(worker, "until seen", 0, until_seen, &began);
+    offer(worker, "add", 0, add, &zero);
+    library_ok(muster_cluster_open(&cluster, rank, NULL, LIMIT_MS, &err), &err);
+    start(&served, worker);
+    library_ok(muster_cluster_schedule(cluster, "until seen", NULL, 0, NULL, LIMIT_MS, &seen, &err),
+               &err);
+    while (!atomic_load(&began)) {
+        (void)sched_yield();
+    }
+    muster_closure_cancel(seen);
+    await_scene(SCENE_ASLEEP);
+    library_ok(muster_cluster_schedule(cluster, "add", NULL, 0, NULL, LIMIT_MS, &after, &err),
+               &err);
+    library_ok(muster_closure_wait(after, LIMIT_MS, &err), &err);
+    atomic_store(&scene, SCENE_NONE);
+    muster_closure_release(seen);
+    muster_closure_release(after);
+    muster_worker_drain(worker);
+    (void)pthread_join(served.thread, NULL);
+    library_ok(served.status, &served.err);
+    muster_worker_close(worker);
+    muster_cluster_close(cluster);
+    muster_client_close(client);
+    muster_client_close(rank);
+}
+
+/* One that runs long is cancelled, by the coordinator and by the end of it. */
+static void test_stopped(void **state)
+{
+    muster_client *rank = library_alone();
+    muster_client *client = client_beside(rank, MUSTER_ROLE_WORKER);
+    muster_worker *worker = worker_of(client, 1);
+    atomic_bool began = false;
+    struct served served = {0};
+    muster_cluster *cluster = NULL;
+    muster_closure *closure = NULL;
+    struct muster_error err;
+
+    (void)state;
+    offer(worker, "waits", 0, waits, &began);
+    library_ok(muster_cluster_open(&cluster, rank, NULL, LIMIT_MS, &err), &err);
+    start(&served, worker);
+    for (int i = 0; i < 2; i++) {
+        atomic_store(&began, false);
+        library_ok(
+            muster_cluster_schedule(cluster, "waits", NULL, 0, NULL, LIMIT_MS, &closure, &err),
+            &err);
+        while (!atomic_load(&began)) {
+        }
+        if (i == 0) {
+            muster_closure_cancel(closure);
+            library_ok(muster_closure_wait(closure, LIMIT_MS, &err), &err);
+        } else {
+            muster_cluster_close(cluster);
+        }
+        muster_closure_release(closure);
+    }
+    muster_worker_drain(worker);
+    (void)pthread_join(served.thread, NULL);
+    library_ok(served.status, &served.err);
+    muster_worker_close(worker);
+    muster_client_close(client);
+    muster_client_close(rank);
+}
+
+/* What a short function gave is told also when the next one on its thread takes its time. */
+static void test_a_result_before_a_long_function(void **state)
+{
+    muster_client *rank = library_alone();
+    muster_client *client = client_beside(rank, MUSTER_ROLE_WORKER);
+    muster_worker *worker = worker_of(client, 2);
+    const struct muster_closure_call calls[] = {{.function = "add"}, {.function = "waits"}};
+    muster_closure *first = NULL, *two[2] = {NULL, NULL};
+    struct served served = {0};
+    muster_cluster *cluster = NULL;
+    atomic_bool began = false;
+    struct muster_error err;
+
+    (void)state;
+    offer(worker, "add", MUSTER_FUNCTION_THREADS, add, &zero);
+    offer(worker, "waits", MUSTER_FUNCTION_THREADS, waits, &began);
+    library_ok(muster_cluster_open(&cluster, rank, NULL, LIMIT_MS, &err), &err);
+    start(&served, worker);
+    library_ok(muster_cluster_schedule(cluster, "waits", NULL, 0, NULL, LIMIT_MS, &first, &err),
+               &err);
+    while (!atomic_load(&began)) {
+        (void)sched_yield();
+    }
+    library_ok(muster_cluster_schedule_many(cluster, calls, 2, LIMIT_MS, two, NULL, &err), &err);
+    library_ok(muster_closure_wait(two[0], LIMIT_MS, &err), &err);
+    muster_cluster_cancel_all(cluster);
+    library_ok(muster_closure_wait(two[1], LIMIT_MS, &err), &err);
+    muster_closure_release(first);
+    muster_closure_release(two[0]);
+    muster_closure_release(two[1]);
+    muster_worker_drain(worker);
+    (void)pthread_join(served.thread, NULL);
+    library_ok(served.status, &served.err);
+    muster_worker_close(worker);
+    muster_cluster_close(cluster);
+    muster_client_close(client);
+    muster_client_close(rank);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_options),
+        cmocka_unit_test(test_functions),
+        cmocka_unit_test(test_drained_before_it_begins),
+        cmocka_unit_test(test_one_slot),
+        cmocka_unit_test(test_several_slots),
+        cmocka_unit_test(test_several_slots_one_at_a_time),
+        cmocka_unit_test(test_a_closure_that_comes_as_a_function_ends),
+        cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_a_result_before_a_long_function),
+    };
+
+    return cmocka_run_group_tests(tests, setup, library_stage_teardown);
+}

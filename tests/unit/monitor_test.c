@@ -1,0 +1,549 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent/diagnose.h"
+#include "agent/monitor.h"
+
+#define MS UINT64_C(1000000)
+#define SOFT 600
+#define HARD 900
+#define GRACE 50
+
+enum { RANKS = 3, SIGNALS_MAX = 64 };
+
+/* Ranks that are pages only, and what the monitor did about them. */
+struct stage {
+    struct mst_monitor monitor;
+    struct mst_watched ranks[RANKS];
+    int fds[RANKS];
+    uint64_t now_ns;
+    unsigned softs, hards, signals;
+    int sent[SIGNALS_MAX];
+    uint64_t sent_ns[SIGNALS_MAX];
+    uint64_t suspect, generation;
+    char text[512];
+    bool refuses; /* to have them ended */
+    bool forgets; /* who gets SIGKILL */
+};
+
+static void on_soft(void *ctx, struct mst_watched *suspect, uint64_t generation, const char *text)
+{
+    struct stage *stage = ctx;
+
+    stage->softs++;
+    stage->suspect = suspect->tag;
+    stage->generation = generation;
+    (void)snprintf(stage->text, sizeof stage->text, "%s", text);
+}
+
+static bool on_hard(void *ctx, struct mst_watched *one, const char *text)
+{
+    struct stage *stage = ctx;
+
+    (void)one;
+    stage->hards++;
+    (void)snprintf(stage->text, sizeof stage->text, "%s", text);
+    return !stage->refuses;
+}
+
+static void on_send(void *ctx, struct mst_watched *one, int number)
+{
+    struct stage *stage = ctx;
+
+    assert_true(stage->signals < SIGNALS_MAX);
+    stage->sent[stage->signals] = number;
+    stage->sent_ns[stage->signals++] = stage->now_ns;
+    if (stage->forgets && number == SIGKILL) {
+        mst_monitor_remove(&stage->monitor, one);
+    }
+}
+
+/* All in the function of generation 7. */
+static void stage_open(struct stage *stage)
+{
+    const struct mst_monitor_events events = {
+        .soft = on_soft, .hard = on_hard, .send = on_send, .ctx = stage};
+
+    *stage = (struct stage){.now_ns = 1000 * MS};
+    mst_monitor_init(&stage->monitor, &events);
+    for (unsigned i = 0; i < RANKS; i++) {
+        struct mst_watched *one = &stage->ranks[i];
+
+        assert_int_equal(mst_page_create(&one->page, &stage->fds[i]), MUSTER_OK);
+        one->tag = i;
+        one->pid = getpid();
+        one->pidfd = -1;
+        atomic_store(&one->page->thread, (uint64_t)syscall(SYS_gettid));
+        atomic_store(&one->page->soft_ms, SOFT);
+        atomic_store(&one->page->hard_ms, HARD);
+        atomic_store(&one->page->grace_ms, GRACE);
+        atomic_store(&one->page->section_limit_ms, -1);
+        atomic_store(&one->page->generation, 7);
+        mst_page_turn(one->page, MST_PHASE_FUNCTION);
+        mst_monitor_add(&stage->monitor, one);
+    }
+    (void)mst_monitor_look(&stage->monitor, stage->now_ns);
+}
+
+static void stage_close(struct stage *stage)
+{
+    mst_monitor_stop(&stage->monitor);
+    for (unsigned i = 0; i < RANKS; i++) {
+        mst_page_unmap(stage->ranks[i].page);
+        (void)close(stage->fds[i]);
+    }
+}
+
+static void pings(struct stage *stage, unsigned rank, uint64_t count)
+{
+    atomic_fetch_add(&stage->ranks[rank].page->pings, count);
+}
+
+static void checks(struct stage *stage, unsigned rank, uint64_t count)
+{
+    atomic_fetch_add(&stage->ranks[rank].page->checks, count);
+}
+
+/* Looks when it is asked to, for so long. */
+static void passes(struct stage *stage, uint64_t ms)
+{
+    uint64_t end_ns = stage->now_ns + ms * MS;
+
+    for (;;) {
+        uint64_t next_ns = mst_monitor_look(&stage->monitor, stage->now_ns);
+
+        if (next_ns > end_ns) {
+            break;
+        }
+        assert_true(next_ns > stage->now_ns);
+        stage->now_ns = next_ns;
+    }
+    stage->now_ns = end_ns;
+}
+
+/* ---- who is suspected ---- */
+
+static void all_equal_the_one_that_stands_still(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    stage_open(&stage);
+    pings(&stage, 1, 5);
+    passes(&stage, SOFT / 2);
+    pings(&stage, 0, 5);
+    pings(&stage, 2, 5);
+    passes(&stage, SOFT / 2 + 10);
+    assert_int_equal(stage.softs, 1);
+    assert_int_equal(stage.suspect, 1);
+    assert_int_equal(stage.generation, 7);
+    assert_string_equal(stage.text,
+                        "made no progress for 0.6 s: 5 pings in this attempt, others 5; running");
+    stage_close(&stage);
+}
+
+static void who_stands_lowest_although_it_moves(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    stage_open(&stage);
+    pings(&stage, 0, 51);
+    pings(&stage, 1, 53);
+    for (unsigned i = 0; i < 40; i++) {
+        pings(&stage, 2, 1);
+        passes(&stage, SOFT / 40);
+    }
+    passes(&stage, 1);
+    assert_int_equal(stage.softs, 1);
+    assert_int_equal(stage.suspect, 2);
+    assert_string_equal(stage.text,
+                        "held up the others, which made no progress for 0.6 s: 40 pings "
+                        "in this attempt, others 51 to 53; running");
+    stage_close(&stage);
+}
+
+static void who_never_called(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    stage_open(&stage);
+    pings(&stage, 0, 1);
+    checks(&stage, 2, 1);
+    passes(&stage, SOFT + 10);
+    assert_int_equal(stage.suspect, 1);
+    assert_string_equal(stage.text, "made no progress for 0.6 s: not one call of muster in "
+                                    "this attempt, others 0 to 1; running");
+    stage_close(&stage);
+}
+
+static void by_checks_where_nobody_pings(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    stage_open(&stage);
+    checks(&stage, 0, 1);
+    checks(&stage, 1, 2);
+    checks(&stage, 2, 2);
+    passes(&stage, SOFT + 10);
+    assert_int_equal(stage.suspect, 0);
+    assert_string_equal(stage.text, "made no progress for 0.6 s: 1 call of muster in this attempt, "
+                                    "others 2; running");
+    stage_close(&stage);
+}
+
+static void who_waits_or_is_elsewhere_is_not_compared(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    stage_open(&stage);
+    mst_page_turn(stage.ranks[0].page, MST_PHASE_WAITS);
+    atomic_store(&stage.ranks[1].page->generation, 6);
+    pings(&stage, 2, 9);
+    passes(&stage, SOFT + 10);
+    assert_int_equal(stage.suspect, 2);
+    assert_string_equal(stage.text, "made no progress for 0.6 s: 9 pings in this attempt; running");
+    stage_close(&stage);
+}
+
+static void its_own_section_or_atomic_section_is_its_own(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    for (unsigned atomic = 0; atomic < 2; atomic++) {
+        struct mst_page *page;
+
+        stage_open(&stage);
+        page = stage.ranks[2].page;
+        pings(&stage, 2, 9); /* the others stand lower */
+        (void)snprintf(page->section_name, sizeof page->section_name, "com\npile");
+        atomic_store(&page->section_limit_ms, 300);
+        atomic_store(&page->section, 1);
+        atomic_store(&page->atomic, atomic);
+        passes(&stage, (atomic ? SOFT : 300) + 10);
+        assert_int_equal(stage.suspect, 2);
+        assert_string_equal(stage.text,
+                            atomic ? "was in an atomic section for 0.6 s; running"
+                                   : "was in the section com?pile for longer than its limit of "
+                                     "0.3 s; running");
+        stage_close(&stage);
+    }
+}
+
+static void suspected_once_in_a_generation(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    stage_open(&stage);
+    for (unsigned i = 0; i < RANKS; i++) {
+        atomic_store(&stage.ranks[i].page->hard_ms, -1);
+        pings(&stage, i, 1);
+    }
+    passes(&stage, (uint64_t)SOFT * 3);
+    assert_int_equal(stage.softs, 1);
+    for (unsigned i = 0; i < RANKS; i++) {
+        atomic_store(&stage.ranks[i].page->generation, 8);
+        mst_page_turn(stage.ranks[i].page, MST_PHASE_FUNCTION);
+        pings(&stage, i, 1);
+    }
+    passes(&stage, (uint64_t)SOFT * 3);
+    assert_int_equal(stage.softs, 2);
+    assert_int_equal(stage.generation, 8);
+    stage_close(&stage);
+}
+
+/* ---- nobody hears it ---- */
+
+static void while_it_is_not_heard_nobody_is_ended(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    stage_open(&stage);
+    pings(&stage, 0, 1);
+    passes(&stage, SOFT + 10);
+    assert_int_equal(stage.softs, 1);
+    stage.monitor.held = true;
+    passes(&stage, (uint64_t)HARD * 5);
+    assert_int_equal(stage.hards, 0);
+    stage.monitor.held = false;
+    passes(&stage, HARD - SOFT - 100);
+    assert_int_equal(stage.hards, 0);
+    passes(&stage, 200);
+    assert_int_equal(stage.hards, 1);
+    assert_int_equal(stage.softs, 1);
+    stage_close(&stage);
+}
+
+/* ---- how it is ended ---- */
+
+static void term_then_kill_again_and_again_until_it_is_removed(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    stage_open(&stage);
+    pings(&stage, 0, 1);
+    passes(&stage, HARD - 20);
+    assert_int_equal(stage.hards, 0);
+    passes(&stage, GRACE);
+    assert_int_equal(stage.hards, 1);
+    assert_string_equal(stage.text, "made no progress for 0.9 s; running");
+    assert_int_equal(stage.signals, 1);
+    assert_int_equal(stage.sent[0], SIGTERM);
+    assert_int_equal(stage.ranks[0].ended_by, SIGTERM);
+    passes(&stage, 10000);
+    assert_int_equal(stage.hards, 1);
+    assert_true(stage.signals > 10);
+    assert_true(stage.signals < 40);
+    assert_true(stage.sent_ns[1] - stage.sent_ns[0] >= GRACE * MS);
+    assert_true(stage.sent_ns[2] - stage.sent_ns[1] <= 10 * MS);
+    assert_int_equal(stage.sent[2], SIGKILL);
+    assert_int_equal(stage.ranks[0].ended_by, SIGKILL);
+    stage_close(&stage);
+}
+
+static void removed_while_it_is_looked_at(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    stage_open(&stage);
+    stage.forgets = true;
+    for (unsigned i = 0; i < RANKS; i++) {
+        pings(&stage, i, 1);
+    }
+    passes(&stage, 10000);
+    assert_int_equal(stage.hards, RANKS);
+    assert_int_equal(stage.signals, 2 * RANKS);
+    assert_int_equal(mst_monitor_look(&stage.monitor, stage.now_ns), UINT64_MAX);
+    stage_close(&stage);
+}
+
+static void who_is_dead_already_gets_no_signal(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    stage_open(&stage);
+    stage.refuses = true;
+    pings(&stage, 0, 1);
+    passes(&stage, 10000);
+    assert_int_equal(stage.hards, 1);
+    assert_int_equal(stage.signals, 0);
+    assert_int_equal(stage.ranks[0].ended_by, 0);
+    stage_close(&stage);
+}
+
+static void a_signal_goes_to_the_pidfd(void **state)
+{
+    struct stage stage;
+    pid_t pid = fork();
+    int status;
+
+    (void)state;
+    if (pid == 0) {
+        (void)raise(SIGSTOP);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+    stage_open(&stage);
+    stage.monitor.events.send = NULL;
+    stage.ranks[0].pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    assert_true(stage.ranks[0].pidfd >= 0);
+    pings(&stage, 0, 1);
+    passes(&stage, HARD + 10);
+    assert_int_equal(waitpid(pid, &status, 0), pid); /* although it was stopped */
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+    (void)close(stage.ranks[0].pidfd);
+    stage_close(&stage);
+}
+
+static void what_it_was_ended_for(void **state)
+{
+    static const char *const texts[] = {
+        [MST_HANG_PROGRESS] = "made no progress for 90.0 s",
+        [MST_HANG_SECTION] = "was in a section for 90.0 s",
+        [MST_HANG_ATOMIC] = "was in an atomic section for 90.0 s",
+        [MST_HANG_TOLD] = "did not return within 90.0 s after it was told to stop",
+        [MST_HANG_AFTER] = "spent 90.0 s in abort, finalize and health check",
+    };
+    char text[96];
+
+    (void)state;
+    for (unsigned i = MST_HANG_PROGRESS; i <= MST_HANG_AFTER; i++) {
+        mst_monitor_why(
+            &(struct mst_hang_finding){.reason = (enum mst_hang_reason)i, .since_ms = 90000}, text,
+            sizeof text);
+        assert_string_equal(text, texts[i]);
+    }
+}
+
+/* ---- how often it is looked ---- */
+
+static void looks_are_as_frequent_as_needed_84(void **state)
+{
+    struct stage stage;
+    struct mst_monitor empty;
+
+    (void)state;
+    mst_monitor_init(&empty, &(struct mst_monitor_events){.ctx = NULL});
+    assert_int_equal(mst_monitor_look(&empty, 5), UINT64_MAX);
+
+    stage_open(&stage); /* nothing is counted yet */
+    assert_int_equal(mst_monitor_look(&stage.monitor, stage.now_ns), stage.now_ns + 100 * MS);
+    atomic_store(&stage.ranks[0].page->soft_ms, 60000);
+    atomic_store(&stage.ranks[0].page->hard_ms, 90000);
+    pings(&stage, 0, 1);
+    assert_int_equal(mst_monitor_look(&stage.monitor, stage.now_ns), stage.now_ns + 500 * MS);
+    atomic_store(&stage.ranks[0].page->soft_ms, 400);
+    assert_int_equal(mst_monitor_look(&stage.monitor, stage.now_ns), stage.now_ns + 50 * MS);
+    atomic_store(&stage.ranks[0].page->soft_ms, 8);
+    assert_int_equal(mst_monitor_look(&stage.monitor, stage.now_ns), stage.now_ns + 5 * MS);
+    stage_close(&stage);
+}
+
+/* ---- where a thread stands ---- */
+
+static pid_t child_that(void (*does)(int fd), int *fd_out)
+{
+    int ends[2];
+    pid_t pid;
+
+    assert_int_equal(pipe(ends), 0);
+    pid = fork();
+    if (pid == 0) {
+        (void)close(ends[1]);
+        does(ends[0]);
+        _exit(0);
+    }
+    assert_true(pid > 0);
+    (void)close(ends[0]);
+    *fd_out = ends[1];
+    return pid;
+}
+
+static void reads(int fd)
+{
+    char byte;
+
+    (void)!read(fd, &byte, 1);
+}
+
+static void stops(int fd)
+{
+    (void)fd;
+    (void)raise(SIGSTOP);
+}
+
+static void a_thread_is_described(void **state)
+{
+    char text[128];
+    uint64_t cpu_ns = 0;
+    int fd, status;
+    pid_t pid;
+
+    (void)state;
+    mst_diagnose_thread(getpid(), 0, 0, 0, text, sizeof text);
+    assert_string_equal(text, "running");
+    assert_true(mst_diagnose_cpu(getpid(), 0, &cpu_ns));
+
+    pid = child_that(reads, &fd);
+    do { /* it is on its way there */
+        mst_diagnose_thread(pid, 0, 0, 0, text, sizeof text);
+    } while (strcmp(text, "running") == 0 || strncmp(text, "blocked in read", 15) != 0);
+    assert_string_equal(text, "blocked in read (sleeping)");
+    mst_diagnose_thread(pid, (uint64_t)pid, 0, 1, text, sizeof text); /* 1 ns: none of it used */
+    (void)close(fd);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    mst_diagnose_thread(pid, 0, 0, 0, text, sizeof text);
+    assert_string_equal(text, "its thread is gone");
+    assert_false(mst_diagnose_cpu(pid, 0, &cpu_ns));
+
+    pid = child_that(stops, &fd);
+    assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+    mst_diagnose_thread(pid, 0, 0, 0, text, sizeof text);
+    assert_string_equal(text, "stopped by a signal");
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    (void)close(fd);
+}
+
+static void exits(int fd)
+{
+    (void)fd;
+    _exit(3);
+}
+
+static void is_killed(int fd)
+{
+    (void)fd;
+    (void)raise(SIGKILL);
+}
+
+static void how_a_process_ends_is_known_before_it_is_gone_27(void **state)
+{
+    void (*const ends[])(int fd) = {exits, is_killed};
+    int fd, status, told;
+    siginfo_t info;
+    pid_t pid;
+
+    (void)state;
+    assert_false(mst_diagnose_end(getpid(), &status));
+    for (size_t i = 0; i < 2; i++) {
+        pid = child_that(ends[i], &fd);
+        assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
+        assert_true(mst_diagnose_end(pid, &told));
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(told, status);
+        assert_false(mst_diagnose_end(pid, &told));
+        (void)close(fd);
+    }
+    pid = child_that(stops, &fd);
+    assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+    assert_false(mst_diagnose_end(pid, &told));
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    (void)close(fd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(how_a_process_ends_is_known_before_it_is_gone_27),
+        cmocka_unit_test(all_equal_the_one_that_stands_still),
+        cmocka_unit_test(who_stands_lowest_although_it_moves),
+        cmocka_unit_test(who_never_called),
+        cmocka_unit_test(by_checks_where_nobody_pings),
+        cmocka_unit_test(who_waits_or_is_elsewhere_is_not_compared),
+        cmocka_unit_test(its_own_section_or_atomic_section_is_its_own),
+        cmocka_unit_test(suspected_once_in_a_generation),
+        cmocka_unit_test(while_it_is_not_heard_nobody_is_ended),
+        cmocka_unit_test(term_then_kill_again_and_again_until_it_is_removed),
+        cmocka_unit_test(removed_while_it_is_looked_at),
+        cmocka_unit_test(who_is_dead_already_gets_no_signal),
+        cmocka_unit_test(a_signal_goes_to_the_pidfd),
+        cmocka_unit_test(what_it_was_ended_for),
+        cmocka_unit_test(looks_are_as_frequent_as_needed_84),
+        cmocka_unit_test(a_thread_is_described),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Giving notice and taking it back: what is written where something is already. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "failing_mem.h"
+#include "preempt/publish.h"
+
+#define NS_PER_MS UINT64_C(1000000)
+
+enum { KEYS = 128 };
+
+/* The keys of one job, as far as a publisher sees them. */
+static struct {
+    struct {
+        char name[MST_PREEMPT_NAME_ROOM];
+        char value[MST_NOTICE_VALUE_ROOM];
+        size_t size;
+        uint64_t revision, written_ns;
+    } keys[KEYS];
+    uint32_t count;
+    uint64_t revision, now_ns;
+    uint32_t page;         /* items of a page; 0: all */
+    unsigned requests;     /* that were made */
+    void (*between)(void); /* another hand, before each write */
+    muster_status refusal; /* of the next request */
+} service;
+
+static struct failing_mem failing;
+
+static void reset(void)
+{
+    memset(&service, 0, sizeof(service));
+    service.revision = 10;
+    service.now_ns = 1000 * NS_PER_MS;
+    failing_mem_init(&failing, 0);
+}
+
+static uint32_t find(struct mst_slice name)
+{
+    for (uint32_t i = 0; i < service.count; i++) {
+        if (mst_slice_equal(mst_slice_text(service.keys[i].name), name)) {
+            return i;
+        }
+    }
+    return service.count;
+}
+
+static void put(struct mst_slice name, struct mst_slice value)
+{
+    uint32_t at = find(name);
+
+    if (at == service.count) {
+        assert_true(service.count < KEYS);
+        service.count++;
+        memcpy(service.keys[at].name, name.data, name.size);
+        service.keys[at].name[name.size] = '\0';
+    }
+    memcpy(service.keys[at].value, value.data, value.size);
+    service.keys[at].value[value.size] = '\0';
+    service.keys[at].size = value.size;
+    service.keys[at].revision = ++service.revision;
+    service.keys[at].written_ns = service.now_ns;
+}
+
+static void put_text(const char *name, const char *value)
+{
+    put(mst_slice_text(name), mst_slice_text(value));
+}
+
+static const char *value_of(const char *name)
+{
+    uint32_t at = find(mst_slice_text(name));
+
+    return at < service.count && service.keys[at].revision ? service.keys[at].value : NULL;
+}
+
+static void remove_at(uint32_t at)
+{
+    service.keys[at] = service.keys[--service.count];
+}
+
+static muster_status check_write(const struct mst_write *op)
+{
+    uint32_t at = find(op->key);
+    bool there = at < service.count;
+
+    if (op->kind == MST_INSERT && there) {
+        return MUSTER_EEXISTS;
+    }
+    if (op->kind == MST_CAS && op->expected != (there ? service.keys[at].revision : 0)) {
+        return MUSTER_ECONFLICT;
+    }
+    return MUSTER_OK;
+}
+
+static muster_status write_all(const struct mst_request *request)
+{
+    muster_status status = MUSTER_OK;
+
+    assert_true(request->write.count <= 64);
+    for (uint32_t i = 0; i < request->write.count && status == MUSTER_OK; i++) {
+        if (request->write.ops[i].kind != MST_DELETE) {
+            status = check_write(&request->write.ops[i]);
+        }
+    }
+    for (uint32_t i = 0; i < request->write.count && status == MUSTER_OK; i++) {
+        const struct mst_write *op = &request->write.ops[i];
+
+        if (op->kind == MST_DELETE) {
+            remove_at(find(op->key));
+        } else {
+            put(op->key, op->value);
+        }
+    }
+    return status;
+}
+
+static void list_page(const struct mst_request *request, struct mst_reply *reply,
+                      struct mst_item *items)
+{
+    uint32_t first = 0;
+    uint32_t most = service.page ? service.page : KEYS;
+
+    if (request->list.after.size > 0) {
+        first = find(request->list.after) + 1;
+    }
+    for (uint32_t i = first; i < service.count && reply->item_count < most; i++) {
+        items[reply->item_count++] =
+            (struct mst_item){.kind = MST_ITEM_KEY,
+                              .name = mst_slice_text(service.keys[i].name),
+                              .value = mst_slice_of(service.keys[i].value, service.keys[i].size),
+                              .revision = service.keys[i].revision,
+                              .number = (service.now_ns - service.keys[i].written_ns) / NS_PER_MS};
+    }
+    reply->next = first + reply->item_count < service.count ? 1 : 0;
+    reply->items = items;
+}
+
+static void serve(struct mst_publish *publish, uint64_t tag, const struct mst_request *request)
+{
+    struct mst_item items[KEYS];
+    struct mst_reply reply = {.status = service.refusal};
+
+    service.requests++;
+    if (service.refusal == MUSTER_OK && request->command == MST_LIST) {
+        list_page(request, &reply, items);
+    } else if (service.refusal == MUSTER_OK) {
+        if (service.between) {
+            service.between();
+        }
+        reply.status = write_all(request);
+    }
+    mst_publish_reply(publish, service.now_ns, tag + 1000, &reply); /* not its own */
+    mst_publish_reply(publish, service.now_ns, tag, &reply);
+}
+
+/* What it came to; the number that was written in *written. */
+static muster_status run(const struct mst_publish_config *config, uint32_t *written)
+{
+    const struct mst_publish_effect *effect;
+    struct mst_publish *publish;
+    muster_status status = mst_publish_new(&publish, service.now_ns, config, &failing.mem);
+    bool over = false;
+
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    while (!over) {
+        struct mst_request request;
+        struct mst_write writes[64];
+        uint64_t tag;
+
+        mst_publish_check(publish);
+        effect = mst_publish_next(publish);
+        assert_non_null(effect);
+        over = effect->type == MST_PUBLISH_FINISH;
+        status = effect->status;
+        *written = effect->written;
+        if (over) {
+            assert_true((effect->reply != NULL) ==
+                        (status != MUSTER_OK && status != MUSTER_ECONFLICT));
+            mst_publish_done(publish, effect);
+            continue;
+        }
+        tag = effect->tag;
+        request = *effect->request;
+        if (request.command == MST_WRITE) {
+            memcpy(writes, request.write.ops, request.write.count * sizeof(writes[0]));
+            request.write.ops = writes;
+        }
+        mst_publish_done(publish, effect);
+        serve(publish, tag, &request);
+    }
+    assert_null(mst_publish_next(publish));
+    assert_true(mst_publish_digest(publish) != 0);
+    mst_publish_free(publish);
+    assert_int_equal(failing.live, 0);
+    return status;
+}
+
+static muster_status give(uint32_t index, uint64_t left_ms, uint32_t *written)
+{
+    struct mst_publish_config config = {
+        .notice = {.left_ms = left_ms, .source = "file", .host = "b3", .reason = "soon"},
+        .indices = &index,
+        .count = 1};
+
+    return run(&config, written);
+}
+
+static void the_first_notice_is_one_insert(void **state)
+{
+    uint32_t written = 0;
+
+    (void)state;
+    reset();
+    assert_int_equal(give(3, 30000, &written), MUSTER_OK);
+    assert_int_equal(written, 1);
+    assert_int_equal(service.requests, 1);
+    assert_string_equal(value_of("muster/preempt/notice/3"),
+                        "left_ms=30000 assumed=0 level=certain source=file host=b3 reason=soon");
+}
+
+static void the_earlier_deadline_remains(void **state)
+{
+    uint32_t written = 0;
+
+    (void)state;
+    reset();
+    assert_int_equal(give(MST_NOTICE_ALL, 30000, &written), MUSTER_OK);
+    service.now_ns += 10000 * NS_PER_MS;
+    assert_int_equal(give(MST_NOTICE_ALL, 20050, &written), MUSTER_OK); /* the same moment */
+    assert_int_equal(written, 0);
+    assert_int_equal(give(MST_NOTICE_ALL, 60000, &written), MUSTER_OK);
+    assert_int_equal(written, 0);
+    assert_int_equal(give(MST_NOTICE_ALL, 5000, &written), MUSTER_OK);
+    assert_int_equal(written, 1);
+    assert_non_null(strstr(value_of("muster/preempt/notice/all"), "left_ms=5000 "));
+}
+
+static void what_is_past_or_garbage_or_answered_is_replaced(void **state)
+{
+    uint32_t written = 0;
+
+    (void)state;
+    reset();
+    assert_int_equal(give(3, 1000, &written), MUSTER_OK);
+    service.now_ns += 7000 * NS_PER_MS;
+    assert_int_equal(give(3, 60000, &written), MUSTER_OK);
+    assert_int_equal(written, 1);
+    put_text("muster/preempt/notice/4", "garbage");
+    assert_int_equal(give(4, 60000, &written), MUSTER_OK);
+    assert_int_equal(written, 1);
+    put_text("muster/preempt/notice/5", "left_ms=9223372036854775807 level=none");
+    assert_int_equal(give(5, 60000, &written), MUSTER_OK);
+    assert_int_equal(written, 1);
+    put_text("muster/preempt/complete/1.0", "step=1 of=2 covered=11");
+    assert_int_equal(give(4, 60000, &written), MUSTER_OK);
+    assert_int_equal(written, 0); /* newer than what was answered */
+    put_text("muster/preempt/complete/1.1", "step=1 of=2 covered=99");
+    assert_int_equal(give(4, 90000, &written), MUSTER_OK);
+    assert_int_equal(written, 1);
+}
+
+static void a_certain_notice_goes_before_an_advisory_one(void **state)
+{
+    uint32_t index = 3;
+    uint32_t written = 0;
+    struct mst_publish_config advisory = {
+        .notice = {.left_ms = 1000, .level = MST_NOTICE_ADVISORY}, .indices = &index, .count = 1};
+
+    (void)state;
+    reset();
+    assert_int_equal(run(&advisory, &written), MUSTER_OK);
+    assert_int_equal(give(3, 60000, &written), MUSTER_OK);
+    assert_int_equal(written, 1);
+    assert_int_equal(run(&advisory, &written), MUSTER_OK);
+    assert_int_equal(written, 0);
+}
+
+static void a_node_is_given_notice_in_groups(void **state)
+{
+    uint32_t indices[70];
+    uint32_t written = 0;
+    struct mst_publish_config config = {
+        .notice = {.left_ms = 1000}, .indices = indices, .count = 70};
+
+    (void)state;
+    reset();
+    service.page = 7;
+    for (uint32_t i = 0; i < 70; i++) {
+        indices[i] = i;
+    }
+    assert_int_equal(give(33, 10, &written), MUSTER_OK);
+    assert_int_equal(run(&config, &written), MUSTER_OK);
+    assert_int_equal(written, 69);
+    assert_non_null(value_of("muster/preempt/notice/69"));
+    assert_non_null(strstr(value_of("muster/preempt/notice/33"), "left_ms=10 "));
+    config.withdraw = true;
+    assert_int_equal(run(&config, &written), MUSTER_OK);
+    assert_int_equal(written, 70);
+    assert_int_equal(service.count, 0);
+}
+
+static void what_is_taken_back_is_what_was_read(void **state)
+{
+    uint32_t index = 3;
+    uint32_t written = 0;
+    struct mst_publish_config config = {.withdraw = true, .indices = &index, .count = 1};
+
+    (void)state;
+    reset();
+    assert_int_equal(run(&config, &written), MUSTER_OK);
+    assert_int_equal(written, 0);
+    assert_int_equal(give(3, 1000, &written), MUSTER_OK);
+    (void)snprintf(config.notice.source, sizeof(config.notice.source), "google");
+    assert_int_equal(run(&config, &written), MUSTER_OK);
+    assert_int_equal(written, 0); /* another source's */
+    (void)snprintf(config.notice.source, sizeof(config.notice.source), "file");
+    assert_int_equal(run(&config, &written), MUSTER_OK);
+    assert_int_equal(written, 1);
+    assert_null(value_of("muster/preempt/notice/3"));
+}
+
+static unsigned hands;
+
+static void another_hand(void)
+{
+    if (hands > 0) {
+        hands--;
+        put_text("muster/preempt/notice/3", "left_ms=50000");
+    }
+}
+
+static void of_two_at_once_the_earlier_deadline_remains(void **state)
+{
+    uint32_t written = 0;
+
+    (void)state;
+    reset();
+    service.between = another_hand;
+    hands = 3;
+    assert_int_equal(give(3, 1000, &written), MUSTER_OK);
+    assert_int_equal(written, 1);
+    assert_non_null(strstr(value_of("muster/preempt/notice/3"), "left_ms=1000 "));
+    reset();
+    service.between = another_hand;
+    hands = 3;
+    assert_int_equal(give(3, 90000, &written), MUSTER_OK);
+    assert_int_equal(written, 0);
+    hands = 1000; /* somebody who writes all the time */
+    assert_int_equal(give(3, 1000, &written), MUSTER_ECONFLICT);
+}
+
+static void what_the_service_refuses_is_passed_on(void **state)
+{
+    uint32_t written = 0;
+
+    (void)state;
+    reset();
+    service.refusal = MUSTER_ENOSPACE;
+    assert_int_equal(give(3, 1000, &written), MUSTER_ENOSPACE);
+}
+
+static void without_memory_or_sense_it_is_not_begun(void **state)
+{
+    uint32_t indices[2] = {3, 3};
+    struct mst_publish_config config = {.indices = indices, .count = 2};
+    struct mst_publish *publish;
+
+    (void)state;
+    reset();
+    assert_int_equal(mst_publish_new(&publish, 0, &config, &failing.mem), MUSTER_EINVAL);
+    config.count = 0;
+    assert_int_equal(mst_publish_new(&publish, 0, &config, &failing.mem), MUSTER_EINVAL);
+    config.count = 1;
+    for (size_t at = 1; at <= 2; at++) {
+        failing_mem_init(&failing, at);
+        assert_int_equal(mst_publish_new(&publish, 0, &config, &failing.mem), MUSTER_ENOMEM);
+        assert_null(publish);
+        assert_int_equal(failing.live, 0);
+    }
+    mst_publish_free(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_first_notice_is_one_insert),
+        cmocka_unit_test(the_earlier_deadline_remains),
+        cmocka_unit_test(what_is_past_or_garbage_or_answered_is_replaced),
+        cmocka_unit_test(a_certain_notice_goes_before_an_advisory_one),
+        cmocka_unit_test(a_node_is_given_notice_in_groups),
+        cmocka_unit_test(what_is_taken_back_is_what_was_read),
+        cmocka_unit_test(of_two_at_once_the_earlier_deadline_remains),
+        cmocka_unit_test(what_the_service_refuses_is_passed_on),
+        cmocka_unit_test(without_memory_or_sense_it_is_not_begun),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
