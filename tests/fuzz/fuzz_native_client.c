@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The client's side of a connection, given anything that a service could say: see
+ * fuzz_native_service.c. The first byte: 1, a welcome goes before the rest; 2, the rest is cut into
+ * frames. */
+#include "base/panic.h"
+#include "counted_mem.h"
+#include "fuzz.h"
+#include "message_generator.h"
+#include "stream.h"
+#include "wire/native/native.h"
+
+enum {
+    FRAME_MAX = 65536, /* the least that a client takes for a welcome's limit */
+    INPUT_MAX = 16384,
+    OUTPUT_MAX = 65536,
+    MEMORY_MAX = 4 * (FRAME_MAX + 4) + 2 * OUTPUT_MAX + 2 * (16 << 20) + 64 * FRAME_MAX + 4096,
+    IDLE_MAX = 8192
+};
+
+/* Of version 1, with frames of 65536. */
+static const unsigned char welcome[] = {0, 0, 0, 6, 8, 1, 32, 128, 128, 4};
+
+struct stage {
+    struct counted_mem mem, spare_mem;
+    struct mst_native_client *whole, *pieces, *again;
+    struct mst_codec *service;
+};
+
+/* The hello reaches the service and the welcome the client, so that replies can follow. */
+static void greet(struct stage *stage)
+{
+    struct mst_slice hello = mst_native_client_output(stage->again);
+    struct mst_codec *service = stage->service;
+    struct mst_request none;
+    struct mst_reply nothing;
+
+    MST_ASSERT(service->ops->feed(service, hello) == MUSTER_OK);
+    mst_native_client_written(stage->again, hello.size);
+    MST_ASSERT(service->ops->next(service, &none) == MUSTER_MORE);
+    MST_ASSERT(mst_native_client_feed(stage->again, service->ops->output(service)) == MUSTER_OK);
+    service->ops->written(service, service->ops->output(service).size);
+    MST_ASSERT(mst_native_client_next(stage->again, &nothing) == MUSTER_MORE);
+}
+
+static void stage_init(struct stage *stage)
+{
+    struct mst_limits limits = mst_limits_default;
+
+    limits.frame_bytes_max = FRAME_MAX;
+    limits.output_bytes_max = OUTPUT_MAX;
+    counted_mem_init(&stage->mem, 0xa5);
+    counted_mem_init(&stage->spare_mem, 0x5a);
+    MST_ASSERT(mst_native_client_new(&stage->pieces, &limits, &stage->mem.mem) == MUSTER_OK);
+    MST_ASSERT(mst_native_client_new(&stage->whole, &limits, &stage->spare_mem.mem) == MUSTER_OK);
+    MST_ASSERT(mst_native_client_new(&stage->again, &mst_limits_default, &stage->spare_mem.mem) ==
+               MUSTER_OK);
+    MST_ASSERT(mst_native_codec_new(&stage->service, &mst_limits_default, &stage->spare_mem.mem) ==
+               MUSTER_OK);
+    greet(stage);
+}
+
+static void stage_fini(struct stage *stage)
+{
+    mst_native_client_free(stage->whole);
+    mst_native_client_free(stage->pieces);
+    mst_native_client_free(stage->again);
+    stage->service->ops->free(stage->service);
+    MST_ASSERT(stage->mem.live == 0 && stage->spare_mem.live == 0);
+}
+
+static void say_again(struct stage *stage, const struct mst_reply *reply)
+{
+    struct mst_codec *service = stage->service;
+    struct mst_reply got;
+
+    MST_ASSERT(service->ops->answer(service, reply) == MUSTER_OK);
+    MST_ASSERT(mst_native_client_feed(stage->again, service->ops->output(service)) == MUSTER_OK);
+    service->ops->written(service, service->ops->output(service).size);
+    MST_ASSERT(mst_native_client_next(stage->again, &got) == MUSTER_OK);
+    MST_ASSERT(message_reply_equal(reply, &got));
+    MST_ASSERT(mst_native_client_next(stage->again, &got) == MUSTER_MORE);
+}
+
+static muster_status take(struct stage *stage)
+{
+    struct mst_reply reply, other;
+    muster_status status;
+
+    while ((status = mst_native_client_next(stage->pieces, &reply)) == MUSTER_OK) {
+        MST_ASSERT(mst_native_client_next(stage->whole, &other) == MUSTER_OK);
+        MST_ASSERT(message_reply_equal(&reply, &other));
+        say_again(stage, &reply);
+    }
+    MST_ASSERT(stage->mem.peak <= MEMORY_MAX);
+    return status;
+}
+
+static muster_status give(void *ctx, struct mst_slice piece, struct mst_prng *prng)
+{
+    struct stage *stage = ctx;
+
+    (void)prng;
+    MST_ASSERT(mst_native_client_feed(stage->pieces, piece) == MUSTER_OK);
+    return take(stage);
+}
+
+static void same_end(struct stage *stage, muster_status status)
+{
+    struct mst_native_client *pieces = stage->pieces, *whole = stage->whole;
+    struct mst_reply reply;
+
+    MST_ASSERT(mst_native_client_next(whole, &reply) == status);
+    if (status == MUSTER_MORE) {
+        status = mst_native_client_end(pieces);
+        MST_ASSERT(mst_native_client_end(whole) == status);
+    }
+    MST_ASSERT(strcmp(mst_native_client_reason(pieces), mst_native_client_reason(whole)) == 0);
+    MST_ASSERT((mst_native_client_reason(pieces)[0] == '\0') == (status == MUSTER_OK));
+    MST_ASSERT(mst_native_client_refused(pieces) == mst_native_client_refused(whole));
+    mst_native_client_written(pieces, mst_native_client_output(pieces).size);
+    MST_ASSERT(status != MUSTER_OK || stage->mem.live <= IDLE_MAX);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct fuzz_bytes input = {.at = data, .left = size};
+    unsigned mode = fuzz_u8(&input);
+    uint64_t seed = fuzz_number(&input, 2);
+    struct fuzz_stream stream;
+    struct stage stage;
+
+    fuzz_stream_compose(&stream, INPUT_MAX, mode, mst_slice_of(welcome, sizeof welcome), &input);
+    stage_init(&stage);
+    MST_ASSERT(mst_native_client_feed(stage.whole, mst_slice_of(stream.bytes, stream.size)) ==
+               MUSTER_OK);
+    same_end(&stage, fuzz_stream_give(&stream, seed, take(&stage), give, &stage));
+    stage_fini(&stage);
+    return 0;
+}

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Texts that come from outside: lists of hosts, the variables of launchers, settings, addresses, a
+ * file with a secret. The first byte says which. */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/panic.h"
+#include "bytes.h"
+#include "discover/discover.h"
+#include "discover/launchers.h"
+#include "discover/nodelist.h"
+#include "fuzz.h"
+#include "io/address.h"
+#include "io/secret.h"
+#include "msg/settings.h"
+
+enum { ROOM = 512, SHORT = 12, VARIABLES = 24, HOSTS = 50, HOST_BYTES = 254 };
+
+/* ---- lists of Slurm ---- */
+
+/* As many names as were counted, and each in any room that is large enough. */
+static void list_of_hosts(struct fuzz_bytes *input)
+{
+    uint32_t count = 0;
+    char list[ROOM], name[ROOM + 64], small[SHORT];
+
+    fuzz_text(input, ROOM, list, sizeof list);
+    if (!mst_nodelist_count(list, &count)) {
+        MST_ASSERT(!mst_nodelist_at(list, 0, name, sizeof name));
+        return;
+    }
+    MST_ASSERT(count > 0 && count <= MST_NODELIST_MAX);
+    for (uint32_t at = 0; at < count && at < HOSTS; at++) {
+        if (!mst_nodelist_at(list, at, name, sizeof name)) { /* longer than a host's can be */
+            MST_ASSERT(strlen(list) > HOST_BYTES);
+            continue;
+        }
+        MST_ASSERT(strlen(name) > 0 && strlen(name) < sizeof name);
+        MST_ASSERT(mst_nodelist_at(list, at, small, sizeof small) == (strlen(name) < sizeof small));
+    }
+    MST_ASSERT(!mst_nodelist_at(list, count, name, sizeof name));
+}
+
+static void list_of_counts(struct fuzz_bytes *input)
+{
+    struct mst_task_counts counts = {0}, last = {0};
+    uint32_t node = (uint32_t)fuzz_number(input, 2);
+    char list[ROOM];
+
+    fuzz_text(input, ROOM, list, sizeof list);
+    if (!mst_task_counts_read(list, node, &counts)) {
+        return;
+    }
+    MST_ASSERT(counts.nodes > 0 && counts.here <= counts.tasks);
+    MST_ASSERT(mst_task_counts_read(list, counts.nodes, &last) && last.here == 0);
+}
+
+/* ---- the variables of launchers ---- */
+
+static const char *const others[] = {
+    "SLURM_JOB_ID",
+    "SLURM_JOB_NODELIST",
+    "SLURM_STEP_NODELIST",
+    "SLURM_STEP_ID",
+    "SLURM_NNODES",
+    "SLURM_TASKS_PER_NODE",
+    "SLURM_STEP_TASKS_PER_NODE",
+    "SLURM_JOB_NUM_NODES",
+    "SLURM_STEP_NUM_NODES",
+    "KUBERNETES_SERVICE_HOST",
+    "JOB_COMPLETION_INDEX",
+    "TPU_WORKER_HOSTNAMES",
+    "TPU_WORKER_ID",
+    "HOSTNAME",
+    "MASTER_ADDR",
+    "MUSTER_JOB",
+    "MUSTER_INDEX",
+    "MUSTER_SIZE",
+    "HOROVOD_RANK",
+    "FLUX_JOB_ID",
+    "PMI_RANK",
+    "TORCHELASTIC_RUN_ID",
+};
+
+struct variables {
+    uint32_t count;
+    const char *names[VARIABLES];
+    char values[VARIABLES][64];
+};
+
+static const char *get(void *ctx, const char *name)
+{
+    const struct variables *variables = ctx;
+
+    for (uint32_t i = 0; i < variables->count; i++) {
+        if (variables->names[i] && strcmp(variables->names[i], name) == 0) {
+            return variables->values[i];
+        }
+    }
+    return NULL;
+}
+
+static bool no_file(void *ctx, const char *path, char *text, size_t room)
+{
+    (void)ctx;
+    (void)path;
+    (void)text;
+    (void)room;
+    return false;
+}
+
+static const char *some_name(struct fuzz_bytes *input)
+{
+    const struct mst_launcher_row *row = &mst_launcher_rows[fuzz_below(input, MST_LAUNCHER_NONE)];
+    const char *const names[] = {row->sign,       row->rank,       row->size,       row->size_else,
+                                 row->with,       row->local_rank, row->local_size, row->node_rank,
+                                 row->node_count, row->job};
+    uint64_t at = fuzz_below(input, 16);
+
+    if (at < sizeof names / sizeof names[0]) {
+        return names[at];
+    }
+    return others[fuzz_below(input, sizeof others / sizeof others[0])];
+}
+
+/* Half of them small numbers, for they must fit together. */
+static void some_value(struct fuzz_bytes *input, char value[64])
+{
+    uint8_t kind = fuzz_u8(input);
+
+    if (kind & 0x80) {
+        fuzz_text(input, kind & 0x3f, value, 64);
+    } else {
+        value[0] = (char)('0' + kind % 10);
+        value[1] = '\0';
+    }
+}
+
+static bool whole_line(const char *why, size_t room)
+{
+    return strlen(why) > 0 && strlen(why) < room && !strchr(why, '\n');
+}
+
+static void environment(struct fuzz_bytes *input)
+{
+    static struct mst_discovery discovery;
+    struct variables variables = {.count = 0};
+    const struct mst_discover_input asked = {.get = get,
+                                             .ctx = &variables,
+                                             .host = fuzz_below(input, 2) ? "a1" : NULL,
+                                             .read = no_file,
+                                             .asker = (enum mst_asker)fuzz_below(input, 2)};
+    const struct mst_discovered *place = &discovery.place;
+
+    while (input->left > 0 && variables.count < VARIABLES) {
+        variables.names[variables.count] = some_name(input);
+        some_value(input, variables.values[variables.count]);
+        variables.count++;
+    }
+    if (!mst_discover(&discovery, &asked)) {
+        MST_ASSERT(discovery.trap != MST_TRAP_NONE);
+        MST_ASSERT(whole_line(discovery.why, sizeof discovery.why));
+        return;
+    }
+    MST_ASSERT(discovery.trap == MST_TRAP_NONE);
+    MST_ASSERT(whole_line(discovery.why, sizeof discovery.why));
+    /* The user's own index may be beyond the size: a spare's is. */
+    MST_ASSERT(place->rank == MST_PLACE_UNKNOWN || place->size == MST_PLACE_UNKNOWN ||
+               place->rank < place->size || discovery.launcher == MST_LAUNCHER_MUSTER);
+    MST_ASSERT(strlen(place->job) < sizeof place->job);
+    if (!get(&variables, "MUSTER_JOB")) { /* which is taken as it is */
+        MST_ASSERT(!strchr(place->job, '/') && place->job[0] != '.');
+    }
+}
+
+/* ---- settings, addresses, secrets ---- */
+
+static void setting(struct fuzz_bytes *input)
+{
+    const struct mst_setting *row = &mst_settings[fuzz_below(input, mst_setting_count)];
+    char text[ROOM], error[256] = "";
+    int64_t value = 0;
+
+    fuzz_text(input, ROOM, text, sizeof text);
+    MST_ASSERT(mst_setting_find(row->name) == row);
+    (void)mst_setting_find(text);
+    if (row->unit == MST_UNIT_TEXT) {
+        return;
+    }
+    if (mst_setting_parse(row, text, &value, error, sizeof error) != MUSTER_OK) {
+        MST_ASSERT(whole_line(error, sizeof error));
+        return;
+    }
+    MST_ASSERT(row->unit == MST_UNIT_CHOICE || (value >= row->least && value <= row->most));
+}
+
+static void address(struct fuzz_bytes *input)
+{
+    struct mst_address parsed, again;
+    struct mst_slice text = fuzz_slice(input, ROOM);
+
+    if (mst_address_parse(&parsed, text)) {
+        return;
+    }
+    MST_ASSERT(strlen(parsed.text) < sizeof parsed.text);
+    MST_ASSERT(strlen(parsed.host) < sizeof parsed.host);
+    MST_ASSERT(!mst_address_parse(&again, mst_slice_text(parsed.text)));
+    MST_ASSERT(again.kind == parsed.kind && again.port == parsed.port);
+    MST_ASSERT(strcmp(again.host, parsed.host) == 0);
+    MST_ASSERT(mst_address_is_local(&again) == mst_address_is_local(&parsed));
+}
+
+static void secret(struct fuzz_bytes *input)
+{
+    static int fd = -1;
+    struct mst_slice bytes = fuzz_slice(input, ROOM);
+    struct mst_secret read;
+    struct muster_error err;
+    size_t size = bytes.size;
+
+    if (fd < 0) {
+        fd = memfd_create("secret", MFD_CLOEXEC);
+    }
+    MST_ASSERT(fd >= 0 && ftruncate(fd, 0) == 0);
+    MST_ASSERT(pwrite(fd, bytes.data, bytes.size, 0) == (ssize_t)bytes.size);
+    if (size > 0 && ((const char *)bytes.data)[size - 1] == '\n') {
+        size--;
+    }
+    if (mst_secret_read_fd(fd, &read, &err) != MUSTER_OK) {
+        MST_ASSERT(size < MST_SECRET_BYTES_MIN || size > MST_SECRET_BYTES_MAX);
+        MST_ASSERT(whole_line(err.text, sizeof err.text));
+        return;
+    }
+    MST_ASSERT(read.size == size && memcmp(read.bytes, bytes.data, size) == 0);
+    mst_secret_wipe(&read);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static void (*const parsers[])(struct fuzz_bytes * input) = {
+        list_of_hosts, list_of_counts, environment, setting, address, secret};
+    struct fuzz_bytes input = {.at = data, .left = size};
+
+    parsers[fuzz_below(&input, sizeof parsers / sizeof parsers[0])](&input);
+    return 0;
+}
