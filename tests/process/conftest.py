@@ -3,8 +3,10 @@
 
 import os
 import pathlib
+import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -18,6 +20,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from wire import Wire  # noqa: E402
 
 WAIT_S = 30
+LINES_SHOWN = 60
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("MUSTER_BUILD", ROOT / "build" / "dev"))
 MUSTER = BUILD / "bin" / "muster"
@@ -27,6 +30,22 @@ for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
 
 COMPLAINTS = ("Sanitizer", "runtime error", "broken invariant")
+
+
+def free_port():
+    """Where nobody listens, and where whoever asks for any port is not sent: so it stays free until
+    it is used."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:
+        first = int(file.read().split()[0])
+    dice = random.SystemRandom()
+    while True:
+        port = dice.randrange(max(1024, first - 20000), first)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+                return port
+            except OSError:  # in use
+                pass
 
 
 def sanitized():
@@ -119,6 +138,18 @@ class Service(Process):
         wire = Wire(self.address)
         assert wire.open(job=job, **options).status == 0
         return wire
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item):
+    """A test that fails shows what each process that it started has said last."""
+    report = (yield).get_result()
+    if report.when == "call" and report.failed:
+        for process in getattr(item, "funcargs", {}).get("started", []):
+            how = "runs" if process.process.poll() is None else "has ended"
+            said = [*process.out.lines, *process.log.lines][-LINES_SHOWN:]
+            report.sections.append((f"{process.process.args[0]}, process {process.pid}, {how}",
+                                    "\n".join(said)))
 
 
 @pytest.fixture

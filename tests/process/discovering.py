@@ -48,5 +48,16 @@ def marked(directory):
     return found
 
 
+def pidfds(pids):
+    """Of those that still are there."""
+    found = []
+    for pid in pids:
+        try:
+            found.append(os.pidfd_open(pid))
+        except ProcessLookupError:
+            pass
+    return found
+
+
 def told(stderr):
     return [line for line in stderr.splitlines() if "no MUSTER_ADDR" in line]

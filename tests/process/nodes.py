@@ -156,11 +156,17 @@ class Losses:
 
     def _take_pages(self):
         waiting = self._watch(0)
-        while not self.over:
-            if not select.select([self.wire.sock], [], [], self.lease_s / 10)[0]:
+        last = None  # a renewal at the end: what was told before its answer has been taken in
+        while True:
+            if last is None and self.over:
+                self.wire.post("renew")
+                last = self.wire.last_id
+            if last is None and not select.select([self.wire.sock], [], [], self.lease_s / 10)[0]:
                 self.wire.post("renew")
                 continue
             payload = self.wire.receive()
+            if Reply(payload).id == last:
+                return
             if Reply(payload).id == waiting:
                 self._take(time.monotonic(), parse(payload))
                 waiting = self._watch(parse(payload)[5][0])

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-foreach(program restart_rank restart_refused)
+foreach(program restart_rank restart_refused restart_single)
     add_executable(${program} ${program}.c)
-    target_link_libraries(${program} PRIVATE mst_flags muster)
+    target_link_libraries(${program} PRIVATE mst_flags muster Threads::Threads)
 endforeach()
+target_sources(restart_rank PRIVATE belongings.c)
+target_sources(restart_single PRIVATE belongings.c)

@@ -7,12 +7,37 @@
  *   restart_rank EVENTS
  *
  * An order "@GENERATION WORDS" is for the function in that generation only, and forgotten in a
- * later one. Orders: ok | failed CODE TEXT | status N | again | leave | check | nested | block HOW:
- * read, recv, poll, semaphore, barrier, or mute, which ignores what it is told. After a run: run,
- * for another one; anything else ends the program. */
+ * later one. Orders:
+ *
+ *   ok | failed CODE TEXT | status N | again | leave | abort CODE TEXT     the function returns
+ *   exit CODE | _exit CODE                                                 the process ends
+ *   kill SIGNAL | crash HOW: segv, abort, fpe                              by its own hand
+ *   check | step N | nested | faults: tells the record again
+ *   section NAME MS | section-end | atomic | atomic-end
+ *   quiet: no pings any more until the next order
+ *   listen: a thread of its own waits in muster, and tells when it hears of the interruption
+ *   block HOW: read, recv, poll, sleep, semaphore, barrier; or what nobody can free: mute, which
+ *     ignores what it is told; sleep-hang, which sleeps on after a signal; mutex-hang; spin, which
+ *     calls nothing
+ *   swallow: goes on after EINTERRUPTED, and pings
+ *   meet: all of the generation tell each other who they are ("met members=PID,...", by rank)
+ *
+ * After a run: run, for another one; anything else ends the program, which tells as the last thing
+ * whether it has again what it had before it opened the client ("closed clean=").
+ *
+ * Environment: RR_CALLBACKS=initialize,abort,... lists the callbacks it has (also precondition,
+ * health, assign: the order of the indices turned round, pairs: of the indices 0 and 1, 2 and 3...
+ * both run or none); each tells "callback name= iteration=
+ * rank=". RR_FAIL=finalize:2,health:3+ makes the second call of one fail, and every call of the
+ * other from its third on. RR_HOLD=finalize:1 makes that call wait for an order "go".
+ * RR_ONLY=INDEX: the two mean that rank only.
+ * RR_SIGTERM=MS: a handler of SIGTERM that tells "terminating", takes that long and tells
+ * "terminated". RR_OPEN_MS: how long it tries to find the service. RR_BEAT=MS: between two pings,
+ * 5. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -20,13 +45,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "belongings.h"
 #include "muster/muster.h"
 
-enum { LINE_ROOM = 1024 };
+enum { LINE_ROOM = 1024, KINDS = 7 };
+
+/* A callback, as the environment scripts it. */
+struct callback {
+    const struct rank *rank;
+    const char *name;
+    unsigned calls;
+    struct muster_restart_hook step;
+};
 
 struct rank {
     muster_client *client;
@@ -34,6 +70,12 @@ struct rank {
     struct sockaddr_un mine;
     int out, in;
     uint32_t index;
+    bool quiet; /* no pings */
+    int beat_ms;
+    struct callback callbacks[KINDS];
+    struct muster_assignment_step assign[3];
+    struct callback filter;
+    struct muster_assignment assignment;
 };
 
 static void die(const char *what)
@@ -83,6 +125,53 @@ static void sockets_open(struct rank *rank, const char *events)
     }
 }
 
+static void *hold_for_ever(void *ctx)
+{
+    (void)pthread_mutex_lock(ctx);
+    while (pause() != 0) { /* a signal */
+    }
+    return NULL;
+}
+
+/* Until the mutex is another thread's, who never gives it back. */
+static void lock_held_by_another(void)
+{
+    static pthread_mutex_t never = PTHREAD_MUTEX_INITIALIZER;
+    pthread_t thread;
+
+    if (pthread_create(&thread, NULL, hold_for_ever, &never) != 0) {
+        die("pthread_create");
+    }
+    while (pthread_mutex_trylock(&never) == 0) {
+        (void)pthread_mutex_unlock(&never);
+    }
+    (void)pthread_mutex_lock(&never);
+}
+
+/* Where no signal helps. */
+static void hang(const char *how, int fd)
+{
+    static volatile unsigned long turns;
+
+    if (strcmp(how, "mute") == 0) {
+        while (poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, -1) < 0) {
+        }
+    } else if (strcmp(how, "sleep-hang") == 0) {
+        struct timespec left = {.tv_sec = 1000000};
+
+        while (clock_nanosleep(CLOCK_MONOTONIC, 0, &left, &left) == EINTR) {
+        }
+    } else if (strcmp(how, "mutex-hang") == 0) {
+        lock_held_by_another();
+    } else if (strcmp(how, "spin") == 0) {
+        for (;;) {
+            turns++;
+        }
+    } else {
+        die(how);
+    }
+}
+
 /* Waits in a call of the kernel for a peer that is well and never speaks. */
 static int block_kernel(const char *how)
 {
@@ -101,14 +190,15 @@ static int block_kernel(const char *how)
         rc = (int)recv(pair[0], &byte, 1, 0);
     } else if (strcmp(how, "poll") == 0) {
         rc = poll(&(struct pollfd){.fd = pair[0], .events = POLLIN}, 1, -1);
+    } else if (strcmp(how, "sleep") == 0) {
+        errno = clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_sec = 1000000}, NULL);
     } else if (strcmp(how, "semaphore") == 0) {
         sem_t never;
 
         sem_init(&never, 0, 0);
         rc = sem_wait(&never);
-    } else if (strcmp(how, "mute") == 0) {
-        while (poll(&(struct pollfd){.fd = pair[0], .events = POLLIN}, 1, -1) < 0) {
-        }
+    } else {
+        hang(how, pair[0]);
     }
     error = errno;
     close(pair[0]);
@@ -161,8 +251,125 @@ static char *order_for(char *order, uint64_t generation)
     return end + 1;
 }
 
+static void say_status(const struct rank *rank, const char *what, muster_status status)
+{
+    event(rank, "%s status=%s", what, muster_status_name(status));
+}
+
+/* Sections and steps. False: no such order. */
+static bool obey_progress(const struct rank *rank, muster_restart *restart, const char *order,
+                          char *rest)
+{
+    if (strcmp(order, "step") == 0) {
+        say_status(rank, "stepped", muster_restart_step(restart, strtoll(rest, NULL, 10)));
+    } else if (strcmp(order, "atomic") == 0) {
+        say_status(rank, "atomic", muster_restart_atomic_begin(restart));
+    } else if (strcmp(order, "atomic-end") == 0) {
+        say_status(rank, "atomic-end", muster_restart_atomic_end(restart));
+    } else if (strcmp(order, "section") == 0) {
+        char *limit = strchr(rest, ' ');
+
+        if (!limit) {
+            die(rest);
+        }
+        *limit++ = '\0';
+        say_status(rank, "section",
+                   muster_restart_section_begin(restart, rest, strtoll(limit, NULL, 10)));
+    } else if (strcmp(order, "section-end") == 0) {
+        say_status(rank, "section-end", muster_restart_section_end(restart));
+    } else if (strcmp(order, "check") == 0) {
+        say_status(rank, "checked", muster_restart_check(restart));
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static void *hear(void *ctx)
+{
+    const struct rank *rank = ctx;
+
+    say_status(rank, "heard", muster_barrier_wait(rank->client, "for nothing", -1, NULL));
+    return NULL;
+}
+
+static void listen_beside(struct rank *rank)
+{
+    pthread_t thread;
+
+    if (pthread_create(&thread, NULL, hear, rank) != 0 || pthread_detach(thread) != 0) {
+        die("pthread_create");
+    }
+    event(rank, "listens");
+}
+
+static void meet(const struct rank *rank)
+{
+    struct muster_round_options options = MUSTER_ROUND_OPTIONS_INIT;
+    muster_round_result *result = NULL;
+    const int mine = (int)getpid();
+    char members[LINE_ROOM / 2] = "";
+    size_t at = 0;
+    muster_status status;
+
+    options.reduce = MUSTER_REDUCE_GATHER;
+    status = muster_round_join(rank->client, "meet", &options,
+                               (struct muster_slice){&mine, sizeof(mine)}, -1, &result, NULL);
+    for (size_t i = 0; i < muster_round_part_count(result) && at < sizeof(members) - 16; i++) {
+        struct muster_slice part = muster_round_part(result, i, NULL);
+        int pid = 0;
+
+        memcpy(&pid, part.data, part.size == sizeof(pid) ? sizeof(pid) : 0);
+        at += (size_t)snprintf(members + at, sizeof(members) - at, "%s%d", at > 0 ? "," : "", pid);
+    }
+    muster_round_free(result);
+    event(rank, "met status=%s members=%s", muster_status_name(status), members);
+}
+
+/* Is told again and again, and goes on. */
+static void swallow(const struct rank *rank, muster_restart *restart)
+{
+    const struct timespec moment = {.tv_nsec = 2000000};
+
+    event(rank, "swallows");
+    for (;;) {
+        (void)!muster_restart_ping(restart);
+        (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &moment, NULL);
+    }
+}
+
+/* As a program with a mistake ends, also where a sanitizer would say so first. */
+__attribute__((no_sanitize("undefined"))) static void crash(const char *how)
+{
+    volatile int number = getpid() >> 30; /* 0: no number is that large */
+
+    if (strcmp(how, "segv") == 0) {
+        *(volatile int *)mmap(NULL, 1, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) = 1;
+    } else if (strcmp(how, "abort") == 0) {
+        abort();
+    } else if (strcmp(how, "fpe") == 0) {
+        number = 1000 / number;
+        (void)raise(SIGFPE); /* not every processor traps */
+    }
+    die(how);
+}
+
+static void tell_faults(const struct rank *rank, muster_restart *restart, uint64_t generation)
+{
+    struct muster_fault fault;
+
+    for (uint32_t i = 0; muster_restart_fault(restart, i, &fault); i++) {
+        event(rank,
+              "fault kind=%s index=%u rank=%d code=%d generation=%llu detector=%lld of=%llu "
+              "entry=%llu text=%s",
+              muster_fault_kind_name(fault.kind), fault.index, (int)fault.rank, fault.code,
+              (unsigned long long)fault.generation, (long long)fault.detector,
+              (unsigned long long)fault.pid, (unsigned long long)generation, fault.text);
+    }
+}
+
 /* MORE: the function goes on. */
-static muster_status obey(const struct rank *rank, muster_restart *restart, char *order)
+static muster_status obey(struct rank *rank, muster_restart *restart, char *order)
 {
     char *rest = strchr(order, ' ');
 
@@ -178,7 +385,26 @@ static muster_status obey(const struct rank *rank, muster_restart *restart, char
         return (muster_status)strtol(rest, NULL, 10);
     }
     if (strcmp(order, "failed") == 0) {
-        return muster_restart_fail(restart, (int)strtol(rest, &rest, 10), rest + 1);
+        int code = (int)strtol(rest, &rest, 10);
+
+        return muster_restart_fail(restart, code, *rest ? rest + 1 : "");
+    }
+    if (strcmp(order, "abort") == 0) {
+        int code = (int)strtol(rest, &rest, 10);
+
+        return muster_restart_abort(restart, code, *rest ? rest + 1 : "");
+    }
+    if (strcmp(order, "exit") == 0) {
+        exit((int)strtol(rest, NULL, 10));
+    }
+    if (strcmp(order, "_exit") == 0) {
+        _exit((int)strtol(rest, NULL, 10));
+    }
+    if (strcmp(order, "kill") == 0) {
+        (void)raise((int)strtol(rest, NULL, 10));
+    }
+    if (strcmp(order, "crash") == 0) {
+        crash(rest);
     }
     if (strcmp(order, "again") == 0) {
         return muster_restart_again(restart);
@@ -191,9 +417,19 @@ static muster_status obey(const struct rank *rank, muster_restart *restart, char
     }
     if (strcmp(order, "nested") == 0) {
         try_nested(rank);
-    } else if (strcmp(order, "check") == 0) {
-        event(rank, "checked status=%s", muster_status_name(muster_restart_check(restart)));
-    } else {
+    } else if (strcmp(order, "listen") == 0) {
+        listen_beside(rank);
+    } else if (strcmp(order, "faults") == 0) {
+        struct muster_view view;
+
+        muster_restart_view(restart, &view);
+        tell_faults(rank, restart, view.generation);
+        event(rank, "told-faults");
+    } else if (strcmp(order, "meet") == 0) {
+        meet(rank);
+    } else if (strcmp(order, "swallow") == 0) {
+        swallow(rank, restart);
+    } else if (!obey_progress(rank, restart, order, rest)) {
         die(order);
     }
     return MUSTER_MORE;
@@ -201,24 +437,28 @@ static muster_status obey(const struct rank *rank, muster_restart *restart, char
 
 static muster_status function(muster_restart *restart, void *arg)
 {
-    const struct rank *rank = arg;
+    struct rank *rank = arg;
     struct muster_view view;
+    const char *exported = getenv("RANK");
 
     muster_restart_view(restart, &view);
-    event(rank, "entered generation=%llu iteration=%llu rank=%u size=%u",
+    rank->quiet = false;
+    tell_faults(rank, restart, view.generation);
+    event(rank, "entered generation=%llu iteration=%llu rank=%u size=%u spare=%d faults=%u RANK=%s",
           (unsigned long long)view.generation, (unsigned long long)view.iteration, view.rank,
-          view.size);
+          view.size, view.spare, muster_restart_fault_count(restart), exported ? exported : "-");
     for (;;) {
         char line[LINE_ROOM];
         struct pollfd in = {.fd = rank->in, .events = POLLIN};
-        muster_status status = muster_restart_ping(restart);
+        muster_status status = rank->quiet ? MUSTER_OK : muster_restart_ping(restart);
         ssize_t size;
 
         if (status) {
             event(rank, "told status=%s", muster_status_name(status));
             return status;
         }
-        if (poll(&in, 1, 5) <= 0) {
+        if (poll(&in, 1, rank->quiet ? -1 : rank->beat_ms) <= 0) {
+            rank->quiet = false;
             continue;
         }
         size = recv(rank->in, line, sizeof(line) - 1, MSG_DONTWAIT);
@@ -227,12 +467,180 @@ static muster_status function(muster_restart *restart, void *arg)
 
             line[size] = '\0';
             order = order_for(line, view.generation);
+            rank->quiet = order && strcmp(order, "quiet") == 0;
+            if (rank->quiet) {
+                event(rank, "quiet");
+                continue;
+            }
             status = order ? obey(rank, restart, order) : MUSTER_MORE;
             if (status != MUSTER_MORE) {
                 event(rank, "returns status=%d", (int)status);
                 return status;
             }
         }
+    }
+}
+
+/* --- callbacks --- */
+
+/* Whether `script`, "name:2,other:3+", means this call of that name. */
+static bool meant(const char *script, const char *name, unsigned call)
+{
+    size_t size = strlen(name);
+
+    while (script && *script) {
+        if (strncmp(script, name, size) == 0 && script[size] == ':') {
+            char *end;
+            unsigned long wanted = strtoul(script + size + 1, &end, 10);
+
+            if (wanted == call || (*end == '+' && wanted < call)) {
+                return true;
+            }
+        }
+        script = strchr(script, ',');
+        script += script != NULL;
+    }
+    return false;
+}
+
+static void hold(const struct rank *rank, const char *name)
+{
+    char order[LINE_ROOM];
+    ssize_t size;
+
+    event(rank, "held name=%s", name);
+    do {
+        size = recv(rank->in, order, sizeof(order) - 1, 0);
+    } while (size < 2 || strncmp(order, "go", 2) != 0);
+}
+
+static muster_status callback(muster_restart *restart, void *arg)
+{
+    struct callback *called = arg;
+    const char *only = getenv("RR_ONLY");
+    struct muster_view view;
+    unsigned call = ++called->calls;
+
+    muster_restart_view(restart, &view);
+    event(called->rank, "callback name=%s iteration=%llu rank=%d faults=%u call=%u", called->name,
+          (unsigned long long)view.iteration, (int)view.rank, muster_restart_fault_count(restart),
+          call);
+    if (only && strtoul(only, NULL, 10) != called->rank->index) {
+        return MUSTER_OK;
+    }
+    if (meant(getenv("RR_HOLD"), called->name, call)) {
+        hold(called->rank, called->name);
+    }
+    return meant(getenv("RR_FAIL"), called->name, call) ? MUSTER_EFAILED : MUSTER_OK;
+}
+
+/* The highest index becomes rank 0. */
+static muster_status turn_round(void *arg, struct muster_place *places, size_t count)
+{
+    struct callback called = {.rank = arg, .name = "assign"};
+    uint32_t number = 0;
+
+    event(called.rank, "callback name=assign count=%zu", count);
+    for (size_t i = count; i-- > 0;) {
+        places[i].number = places[i].alive ? number++ : MUSTER_NUMBER_NONE;
+    }
+    return meant(getenv("RR_FAIL"), "assign", 1) ? MUSTER_EFAILED : MUSTER_OK;
+}
+
+static void pair_of(void *arg, const struct muster_place *place, char *key, size_t room)
+{
+    (void)arg;
+    (void)snprintf(key, room, "%u", (unsigned)(place->index / 2));
+}
+
+/* Only looks on: once in each assignment. */
+static uint32_t all_of(void *arg, uint32_t size)
+{
+    struct callback *called = arg;
+    unsigned call = ++called->calls;
+
+    event(called->rank, "callback name=%s count=%u call=%u", called->name, (unsigned)size, call);
+    if (meant(getenv("RR_HOLD"), called->name, call)) {
+        hold(called->rank, called->name);
+    }
+    return size;
+}
+
+static void assignment_set(struct rank *rank, const char *wanted,
+                           struct muster_restart_options *options)
+{
+    rank->assignment = (struct muster_assignment)MUSTER_ASSIGNMENT_INIT;
+    rank->assignment.list = rank->assign;
+    if (strstr(wanted, "assign")) {
+        rank->assign[0] = (struct muster_assignment_step){
+            .kind = MUSTER_ASSIGN_CUSTOM, .assign = turn_round, .arg = rank};
+        rank->assignment.count = 1;
+    } else if (strstr(wanted, "pairs")) {
+        rank->filter = (struct callback){.rank = rank, .name = "pairs"};
+        rank->assign[0] = (struct muster_assignment_step){
+            .kind = MUSTER_ASSIGN_GROUP, .count = 2, .key = pair_of};
+        rank->assign[1] = (struct muster_assignment_step){.kind = MUSTER_ASSIGN_SHIFT};
+        rank->assign[2] = (struct muster_assignment_step){
+            .kind = MUSTER_ASSIGN_FILTER, .filter = all_of, .arg = &rank->filter};
+        rank->assignment.count = 3;
+    } else {
+        return;
+    }
+    options->assignment = &rank->assignment;
+}
+
+static void callbacks_set(struct rank *rank, struct muster_restart_options *options)
+{
+    struct muster_restart_hooks *const lists[KINDS] = {
+        &options->precondition, &options->initialize, &options->health_check, &options->abort,
+        &options->finalize,     &options->completion, &options->terminate};
+    static const char *const names[KINDS] = {"precondition", "initialize", "health",   "abort",
+                                             "finalize",     "completion", "terminate"};
+    const char *wanted = getenv("RR_CALLBACKS");
+
+    for (size_t i = 0; wanted && i < KINDS; i++) {
+        struct callback *one = &rank->callbacks[i];
+
+        *one = (struct callback){.rank = rank, .name = names[i]};
+        one->step = (struct muster_restart_hook){.call = callback, .arg = one};
+        if (strstr(wanted, names[i])) {
+            *lists[i] = (struct muster_restart_hooks){.list = &one->step, .count = 1};
+        }
+    }
+    if (wanted) {
+        assignment_set(rank, wanted, options);
+    }
+}
+
+/* --- SIGTERM --- */
+
+static const struct rank *terminated;
+static struct timespec termination;
+
+static void on_terminate(int signal)
+{
+    struct timespec left = termination;
+
+    (void)signal;
+    event(terminated, "terminating");
+    while (clock_nanosleep(CLOCK_MONOTONIC, 0, &left, &left) == EINTR) {
+    }
+    event(terminated, "terminated");
+    _exit(143);
+}
+
+static void terminate_set(const struct rank *rank)
+{
+    const char *ms = getenv("RR_SIGTERM");
+    struct sigaction action = {.sa_handler = on_terminate};
+
+    if (ms) {
+        long number = strtol(ms, NULL, 10);
+
+        terminated = rank;
+        termination =
+            (struct timespec){.tv_sec = number / 1000, .tv_nsec = number % 1000 * 1000000};
+        (void)sigaction(SIGTERM, &action, NULL);
     }
 }
 
@@ -245,6 +653,19 @@ static bool once_more(const struct rank *rank)
     return size > 0 && strncmp(order, "run", 3) == 0;
 }
 
+/* Memory that the kernel has to free at the end, RESTART_RANK_MIB of it. */
+static void be_large(void)
+{
+    const char *mib = getenv("RESTART_RANK_MIB");
+    size_t size = mib ? (size_t)strtoul(mib, NULL, 10) << 20 : 0;
+    static char *volatile memory; /* which nothing optimises away */
+
+    memory = size > 0 ? malloc(size) : NULL;
+    if (memory) {
+        memset(memory, 1, size); /* for the life of the process */
+    }
+}
+
 static bool handler_is_default(void)
 {
     struct sigaction action;
@@ -253,9 +674,21 @@ static bool handler_is_default(void)
     return action.sa_handler == SIG_DFL;
 }
 
+static void say_closed(const struct rank *rank, const struct belongings *before)
+{
+    char text[512];
+    bool clean = belongings_are(before, text, sizeof(text));
+
+    event(rank, "closed clean=%d text=%s", clean, text);
+}
+
 int main(int argc, char **argv)
 {
+    static struct belongings before;
+    const char *open_ms = getenv("RR_OPEN_MS");
+    const char *beat = getenv("RR_BEAT");
     struct rank rank = {.index = UINT32_MAX};
+    struct muster_restart_options options = MUSTER_RESTART_OPTIONS_INIT;
     struct muster_error err = {0};
     struct muster_view view;
     muster_status status;
@@ -264,23 +697,32 @@ int main(int argc, char **argv)
         (void)fprintf(stderr, "usage: restart_rank EVENTS\n");
         return 2;
     }
+    be_large();
     sockets_open(&rank, argv[1]);
+    terminate_set(&rank);
+    rank.beat_ms = beat ? (int)strtol(beat, NULL, 10) : 5;
+    belongings_note(&before);
     event(&rank, "started socket=%s", rank.mine.sun_path);
-    status = muster_client_open(&rank.client, NULL, 60000, &err);
+    status =
+        muster_client_open(&rank.client, NULL, open_ms ? strtol(open_ms, NULL, 10) : 60000, &err);
     if (status) {
         event(&rank, "refused status=%s text=%s", muster_status_name(status), err.text);
         return muster_exit_code(status);
     }
     muster_client_view(rank.client, &view);
     rank.index = view.index;
-    event(&rank, "joined generation=%llu", (unsigned long long)view.generation);
+    event(&rank, "joined generation=%llu spare=%d", (unsigned long long)view.generation,
+          view.spare);
+    callbacks_set(&rank, &options);
     do {
         err = (struct muster_error){0};
-        status = muster_restart_run(rank.client, NULL, function, &rank, &err);
-        event(&rank, "done status=%s clean=%d text=%s", muster_status_name(status),
-              handler_is_default(), err.text);
+        status = muster_restart_run(rank.client, &options, function, &rank, &err);
+        muster_client_view(rank.client, &view);
+        event(&rank, "done status=%s clean=%d spare=%d text=%s", muster_status_name(status),
+              handler_is_default(), view.spare, err.text);
     } while (once_more(&rank));
     muster_client_close(rank.client);
+    say_closed(&rank, &before);
     unlink(rank.mine.sun_path);
     return muster_exit_code(status);
 }

@@ -3,7 +3,7 @@
 /* A rank of `muster run` under a test's orders. It says on stdout where it is; in each generation
  * it waits for the key order-INDEX-GENERATION and does what its value says:
  *
- *   ok | segv | kill | exit N | exec | thread | child | wait
+ *   ok | segv | kill | exit N | exec | thread | child | wait | fail CODE TEXT | abort CODE TEXT
  *
  *   run_rank [MIB]    MIB: how much memory it has resident */
 
@@ -95,6 +95,16 @@ static void obey(const char *order)
     }
 }
 
+/* "fail 7 no such file": what the function is to return. */
+static muster_status end_with(muster_restart *restart, const char *order)
+{
+    char *text;
+    int code = (int)strtol(order + strcspn(order, " "), &text, 10);
+
+    return *order == 'f' ? muster_restart_fail(restart, code, text + 1)
+                         : muster_restart_abort(restart, code, text + 1);
+}
+
 /* Asks again and again, because a newcomer is let in at checks only. */
 static muster_status next_order(muster_restart *restart, const char *key)
 {
@@ -109,9 +119,13 @@ static muster_status next_order(muster_restart *restart, const char *key)
         }
     } while (status == MUSTER_ETIMEDOUT);
     if (status == MUSTER_OK) {
-        obey(muster_value_data(value));
-        if (strcmp(muster_value_data(value), "ok") != 0) {
-            status = MUSTER_MORE;
+        const char *order = muster_value_data(value);
+
+        if (strncmp(order, "fail ", 5) == 0 || strncmp(order, "abort ", 6) == 0) {
+            status = end_with(restart, order);
+        } else {
+            obey(order);
+            status = strcmp(order, "ok") != 0 ? MUSTER_MORE : MUSTER_OK;
         }
     } else if (status != MUSTER_EINTERRUPTED) {
         (void)fprintf(stderr, "%s\n", err.text);

@@ -10,6 +10,8 @@ import subprocess
 import tempfile
 import time
 
+from conftest import free_port
+
 WAIT_S = 60
 PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 
@@ -18,7 +20,7 @@ ClusterName=muster
 SlurmctldHost={host}(127.0.0.1)
 SlurmctldPort={ctld_port}
 AuthType=auth/munge
-AuthInfo=socket={dir}/munge.sock
+AuthInfo=socket={dir}/munge.sock{auth}
 CredType=cred/munge
 MpiDefault=none
 ProctrackType=proctrack/linuxproc
@@ -40,8 +42,9 @@ SlurmdPidFile={dir}/slurmd-%n.pid
 SlurmctldLogFile={dir}/slurmctld.log
 SlurmdLogFile={dir}/slurmd-%n.log
 {nodes}
-PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=YES
+{partitions}
 """
+ONE_PARTITION = "PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=YES"
 
 
 def program(name):
@@ -60,19 +63,8 @@ def reason_not_to_run():
     return None
 
 
-def free_ports(count):
-    """Ports nobody listens on just now; each stays taken until all are found."""
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
-
-
 class Cluster:
-    def __init__(self, names, cpus=8):
+    def __init__(self, names, cpus=8, partitions=ONE_PARTITION, auth=""):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="mst-slurm-", dir="/tmp"))
         self.names = names
         self.processes = []
@@ -80,14 +72,17 @@ class Cluster:
         self.env = {k: v for k, v in os.environ.items() if not k.startswith(("MUSTER_", "SLURM"))}
         self.env.update(PATH=PATH, SLURM_CONF=str(self.dir / "slurm.conf"))
         try:
-            self._configure(cpus)
+            self._configure(cpus, partitions, auth)
             self._start()
         except BaseException:
             self.stop()
             raise
 
-    def _configure(self, cpus):
-        ports = free_ports(len(self.names) + 1)
+    def _configure(self, cpus, partitions, auth):
+        ports = set()
+        while len(ports) <= len(self.names):
+            ports.add(free_port())
+        ports = list(ports)
         nodes = "\n".join(
             f"NodeName={name} NodeHostname={socket.gethostname()} NodeAddr=127.0.0.1 Port={port} "
             f"CPUs={cpus} State=UNKNOWN"
@@ -96,7 +91,8 @@ class Cluster:
         (self.dir / "state").mkdir()
         (self.dir / "slurm.conf").write_text(
             CONFIG.format(
-                host=socket.gethostname(), ctld_port=ports[0], dir=self.dir, nodes=nodes
+                host=socket.gethostname(), ctld_port=ports[0], dir=self.dir, nodes=nodes,
+                partitions=partitions, auth=auth,
             )
         )
         key = self.dir / "munge.key"
@@ -122,10 +118,14 @@ class Cluster:
             ended = [p.args[0] for p in self.processes if p.poll() is not None]
             assert not ended, f"{ended} ended while waiting for {what}:\n{self.logs()}"
             assert time.monotonic() < deadline, f"no {what}:\n{self.logs()}"
-            try:
-                self.processes[-1].wait(0.05)
-            except subprocess.TimeoutExpired:
-                pass
+            self.rest()
+
+    def rest(self):
+        """A moment: Slurm has to be asked again and again."""
+        try:
+            self.processes[-1].wait(0.05)
+        except subprocess.TimeoutExpired:
+            pass
 
     def _start(self):
         own = self.dir
@@ -142,9 +142,10 @@ class Cluster:
 
     def _idle(self):
         done = subprocess.run(
-            [program("sinfo"), "-h", "-N", "-o", "%T"], env=self.env, capture_output=True, text=True
+            [program("sinfo"), "-h", "-N", "-o", "%N %T"], env=self.env, capture_output=True, text=True
         )
-        return done.stdout.split() == ["idle"] * len(self.names)
+        # Each node once for each of its partitions.
+        return set(done.stdout.splitlines()) == {f"{name} idle" for name in self.names}
 
     def run(self, *args, env=None, timeout=WAIT_S):
         """srun, with what it says."""
@@ -185,6 +186,14 @@ class Cluster:
             timeout=timeout,
         )
         return out.read_text() if out.exists() else done.stderr, done.returncode
+
+    def job(self, number):
+        """What scontrol says of a job: {name: value}."""
+        done = subprocess.run(
+            [program("scontrol"), "-o", "show", "job", number], env=self.env, capture_output=True,
+            text=True,
+        )
+        return dict(word.split("=", 1) for word in done.stdout.split() if "=" in word)
 
     def logs(self):
         text = ""

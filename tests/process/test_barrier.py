@@ -30,7 +30,7 @@ def test_again_and_again(either_service, spawn):
 def test_who_is_missing_is_told_at_the_deadline(either_service, spawn):
     patient = come(spawn, "late", 3, "--timeout", "60s")
     either_service.log.wait_for("barrier/late", "member-ready #0")
-    hasty = come(spawn, "late", 3, "--timeout", "200ms")
+    hasty = come(spawn, "late", 3, "--timeout", "3s")
     assert hasty.wait() == 124
     (line,) = hasty.log.lines
     assert "barrier/late" in line
@@ -40,7 +40,7 @@ def test_who_is_missing_is_told_at_the_deadline(either_service, spawn):
 
 def test_names_are_apart(service, muster, spawn):
     waiting = come(spawn, "a", 2)
-    assert muster("barrier", "b", "-n", "2", "--timeout", "100ms").returncode == 124
+    assert muster("barrier", "b", "-n", "2", "--timeout", "1s").returncode == 124
     assert muster("barrier", "a", "-n", "2").returncode == 0
     assert waiting.wait() == 0
 
@@ -48,7 +48,7 @@ def test_names_are_apart(service, muster, spawn):
 def test_who_names_another_number_is_refused_alone(either_service, muster, spawn):
     waiting = come(spawn, "a", 2)
     either_service.log.wait_for("barrier/a", "#0")
-    done = muster("barrier", "a", "-n", "3", "--timeout", "5s")
+    done = muster("barrier", "a", "-n", "3", "--timeout", "60s")
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
     assert muster("barrier", "a", "-n", "2").returncode == 0
@@ -56,12 +56,12 @@ def test_who_names_another_number_is_refused_alone(either_service, muster, spawn
 
 
 def test_a_killed_one_does_not_count(serve, muster, spawn):
-    service = serve("--lease", "500ms")
+    service = serve("--lease", "2s")
     killed = come(spawn, "a", 2)
     service.log.wait_for("barrier/a", "#0")
     killed.signal(signal.SIGKILL)
     killed.wait()
-    assert muster("barrier", "a", "-n", "2", "--timeout", "2s").returncode == 124
+    assert muster("barrier", "a", "-n", "2", "--timeout", "4s").returncode == 124
     others = [come(spawn, "a", 2) for _ in range(2)]
     assert [one.wait() for one in others] == [0, 0]
 

@@ -54,7 +54,7 @@ def test_an_exit_without_close(run):
     job.entered()
     job.order(0, 1, "exit 3")
     replaced(job, 0)
-    job.log.wait_for("(#0, pid ", "ended with status 3; starting it again")
+    job.log.wait_for("#0", "pid ", "ended with status 3; starting it again")
 
 
 def test_an_exec_without_close(run):

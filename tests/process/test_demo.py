@@ -132,10 +132,17 @@ def demo(env, folder, *words):
          BUILD / "bin", *words], env=env, capture_output=True, text=True, timeout=200)
 
 
-def test_the_demo_ends_well(env, folder):
-    done = demo(env, folder, "--bits-max", "8", "--json")
-    assert done.returncode == 0, done.stdout + done.stderr
-    said = json.loads(done.stdout)
+@pytest.fixture
+def shown(env, folder, once={}):
+    """One demo, which its tests look at."""
+    if not once:
+        once["done"] = demo(env, folder, "--bits-max", "8", "--json")
+    assert once["done"].returncode == 0, once["done"].stdout + once["done"].stderr
+    return once["done"]
+
+
+def test_the_demo_ends_well(shown):
+    said = json.loads(shown.stdout)
     assert said["wrong"] == []
     assert said["digests"][0] == said["digests"][1]
     survivors = {str(index) for index in range(4)} - {str(said["killed"])}
@@ -145,6 +152,34 @@ def test_the_demo_ends_well(env, folder):
     # Three are told of the loss; and of the newcomer, if it was not ready when they sealed.
     assert len(others) in (3, 6)
     assert all(row["repeated"] <= 1 and 0 < row["told_ms"] < row["running_ms"] for row in others)
+
+
+def test_the_demos_second_act_replaces_a_frozen_rank(shown):
+    """It is found by its missing progress, not by the lease of 10 s, and ended."""
+    said = json.loads(shown.stdout)["second"]
+    assert said["wrong"] == []
+    assert said["digests"][0] == said["digests"][1]
+    frozen, survivors = str(said["frozen"]), {"0", "1", "2", "3"} - {str(said["frozen"])}
+    assert all(len(said["pids"][index]) == 1 for index in survivors)
+    assert len(said["pids"][frozen]) == 2
+    first, ended, *others = said["rows"]
+    assert first["event"].startswith("frozen (SIGSTOP)")
+    assert ended["event"] == "no progress: ended by its agent"
+    # By the hard limit of 2 s; its last progress was some time before it was stopped.
+    assert 1500 < ended["told_ms"] < first["running_ms"]
+    assert {row["who"].split()[0][1:] for row in others} == survivors
+    assert all(row["repeated"] <= 1 for row in others)
+    assert "made no progress for 1." in shown.stderr
+    assert "and was ended; starting it again" in shown.stderr
+
+
+def test_the_demos_third_act_is_stopped_and_goes_on_from_what_all_saved(shown):
+    said = json.loads(shown.stdout)["third"]
+    assert said["wrong"] == []
+    assert {index for index, _ in said["saved"]} == {0, 1, 2, 3}
+    assert len({step for _, step in said["saved"]}) == 1
+    assert sorted(said["loaded"]) == sorted(said["saved"])
+    assert said["digests"][0] == said["digests"][1]
 
 
 @pytest.mark.skipif(sanitized(), reason="a sanitizer makes training too slow for the demo's limit")

@@ -19,8 +19,8 @@ import time
 import pytest
 
 from conftest import BUILD, MUSTER, ROOT, WAIT_S, Process, sanitized
-from discovering import RANK, marked, placed, sockets, told, wait_for_no_service
-from running import wait_gone
+from discovering import RANK, marked, pidfds, placed, sockets, told, wait_for_no_service
+from running import until, wait_gone
 
 LAUNCHERS = re.compile(
     "(MUSTER|OMPI|PMIX?|MPI|MV2|PALS|JSM|FLUX|SLURM|SLURMD|TPU|MEGASCALE|HOROVOD|TORCHELASTIC)_"
@@ -111,7 +111,7 @@ def test_nothing_of_a_launcher_outlives_who_started_it(name, env):
     starter = Process([sys.executable, "-c", f"import subprocess; subprocess.run({list(map(str, words))})"], env)
     starter.out.wait_for("rank 1 of 2")
     starter.out.wait_for("rank 0 of 2")
-    left = [os.pidfd_open(pid) for pid in marked(env["MUSTER_RUNTIME_DIR"])]
+    left = pidfds(marked(env["MUSTER_RUNTIME_DIR"]))
     starter.process.kill()
     wait_gone(*left)
 
@@ -150,9 +150,9 @@ def test_an_address_is_joined_under_the_name_of_the_launchers_job(name, env, ser
     assert placed(done.stdout) == {rank: 4 for rank in range(4)}
     assert told(done.stderr) == []
     if name == "openmpi":
-        assert service.log.having("openmpi-", "member-ready #3")
+        service.log.wait_for("openmpi-", "member-ready #3")
     else:
-        assert service.log.having("default", "member-ready #3")
+        service.log.wait_for("default", "member-ready #3")
 
 
 def by_hand(env, started, rank, size, *args, **more):
@@ -169,11 +169,11 @@ def by_hand(env, started, rank, size, *args, **more):
 
 def test_who_started_the_service_may_die(env, started, muster):
     """It belongs to nobody: it goes on for the others, and ends when the dead one is given up."""
-    quick = {"MUSTER_LEASE": "1s"}
+    quick = {"MUSTER_LEASE": "3s"}
     ranks = [by_hand(env, started, rank, 2, "hold", **quick) for rank in range(2)]
     for rank, process in enumerate(ranks):
         process.out.wait_for(f"rank {rank} of 2")
-    starter = next(one for one in ranks if told("\n".join(one.log.lines)))
+    starter = until(lambda: next((one for one in ranks if told("\n".join(one.log.lines))), None))
     other = ranks[1 - ranks.index(starter)]
     starter.kill()
     (path,) = sockets(env)
@@ -219,7 +219,7 @@ def test_a_killed_service_of_one_ends_its_program(env, started):
 
 def test_all_ranks_of_a_large_job_start_at_once(env, started):
     """One of them starts the one service; a rank that is killed meanwhile changes nothing."""
-    start = lambda rank: by_hand(env, started, rank, 64, MUSTER_LEASE="1s")
+    start = lambda rank: by_hand(env, started, rank, 64, MUSTER_LEASE="3s")
     doomed = start(0)
     ranks = [start(rank) for rank in range(1, 63)]
     doomed.kill()
@@ -240,7 +240,7 @@ def test_who_starts_the_service_and_hangs_is_waited_for_no_longer_than_asked(env
     hangs = pathlib.Path(env["MUSTER_RUNTIME_DIR"], "hangs")
     hangs.write_text("#!/bin/sh\nexec tail -f /dev/null\n")
     hangs.chmod(0o700)
-    rank = by_hand(env, started, 0, 2, DISCOVER_RANK_MS="300", MUSTER_PROGRAM=str(hangs))
+    rank = by_hand(env, started, 0, 2, DISCOVER_RANK_MS="2000", MUSTER_PROGRAM=str(hangs))
     assert rank.wait() == 1
     assert f"'{hangs}' did not begin to serve in time" in rank.log.lines[-1]
 
@@ -252,7 +252,7 @@ def test_a_service_that_nobody_reaches_ends(env, spawn):
 
 
 def test_a_service_until_idle_outlives_a_connection(env, serve):
-    service = serve("--until-idle", "--lease", "300ms")
+    service = serve("--until-idle", "--lease", "2s")
     wire = service.wire()
     wire.close()
     assert service.wait() == 0
@@ -318,7 +318,7 @@ def test_what_the_user_says_goes_before_the_launcher(env, serve):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert placed(done.stdout) == {0: 1}
-    assert service.log.having("mine", "member-ready #0")
+    service.log.wait_for("mine", "member-ready #0")
 
 
 def test_a_size_of_one_is_a_job_of_its_own(env):

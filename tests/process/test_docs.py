@@ -18,7 +18,8 @@ PAGES = sorted(
 )
 
 # Flags and variables in the pages that belong to somebody else, or to no command of muster.
-OF_OTHERS = {"--version", "--mpi", "--kill-on-bad-exit", "--no-kill", "--requeue", "--from-file", "--pty"}
+OF_OTHERS = {"--version", "--mpi", "--kill-on-bad-exit", "--no-kill", "--requeue", "--from-file", "--pty",
+             "--define-prefix", "--http-put-response-hop-limit", "--instance-id"}
 OF_THE_BUILD = {"MUSTER_SIM_SEEDS"}
 
 
@@ -33,7 +34,7 @@ def blocks(page, kind):
 def code(page):
     """What stands in a page's code, inline or in blocks that are no C, a line each."""
     lines = []
-    for kind, block in re.findall(r"^```(\w*)\n(.*?)^```", text_of(page), re.M | re.S):
+    for kind, block in re.findall(r"^```(\w*).*?\n(.*?)^```", text_of(page), re.M | re.S):
         if kind != "c":
             lines += re.sub(r"\\\n\s*", "", block).splitlines()
     prose = re.sub(r"^```.*?^```", "", text_of(page), flags=re.M | re.S)
@@ -89,8 +90,8 @@ def commands():
 def typed(page):
     """(command, its flags) of each muster command line in a page, up to the program it runs."""
     for line in code(page):
-        for command, rest in re.findall(r"(?:^|[ /(])muster (\w+)(?! 1\.3)((?: .*)?)$", line):
-            rest = re.split(r" -- | #", rest)[0]
+        for command, rest in re.findall(r"(?:^|[ /(])muster ([a-z]\w*)(?! 1\.3)((?: .*)?)$", line):
+            rest = re.split(r" -- | #|; ", rest)[0]
             yield command, re.findall(r"(?<=[ \[|])(--?[a-zA-Z][\w-]*)", rest)
     for workload in workloads() if "kubernetes" in page else []:
         for container in containers(workload):
@@ -153,6 +154,38 @@ def test_every_file_and_target_is_there(page):
         made = re.match(r"make ([a-z]+)", line)
         if made:
             assert made[1] in targets, f"{page}: no target {made[1]}"
+
+
+def numbers_of(test):
+    """A test's name says at its end which scenarios it shows."""
+    return {int(number) for number in re.search(r"(?:_\d+)*$", test)[0].split("_") if number}
+
+
+def scenarios():
+    """The rows of the list by number: [number, situation, outcome, shown by] each."""
+    page = text_of("docs/behaviour/restart.md").split("\n## The scenarios of a restart", 1)[1]
+    return [re.split(r"\s*\|\s*", row)[1:-1] for row in re.findall(r"^\| \d.*\|$", page, re.M)]
+
+
+def test_every_scenario_of_a_restart_is_listed():
+    assert [int(row[0]) for row in scenarios()] == list(range(1, 88))
+    for number, situation, outcome, shown in scenarios():
+        assert situation and outcome
+        tests = re.findall(r"`tests/[\w./-]+::(\w+)`", shown)
+        if shown == "not offered":
+            assert outcome.startswith("Not offered: "), f"{number} has no reason"
+        else:
+            assert tests, f"{number} has no test"
+            for test in tests:
+                assert int(number) in numbers_of(test), f"{test} does not say that it shows {number}"
+
+
+def test_every_test_of_a_scenario_is_in_its_row():
+    rows = {int(row[0]): row[3] for row in scenarios()}
+    for page in ("restart", "agent"):
+        for test in re.findall(r"`(tests/[\w./-]+::\w+)`", text_of(f"docs/behaviour/{page}.md")):
+            for number in numbers_of(test):
+                assert f"`{test}`" in rows[number], f"{number} does not name {test}"
 
 
 def test_labels_and_names_agree():

@@ -173,9 +173,9 @@ def test_a_service_that_is_dead_for_less_than_the_lease_is_not_missed(spawn, mus
 
 def test_a_service_that_is_dead_for_longer_costs_one_interruption_and_no_rank(
         spawn, muster, pass_time):
-    job = Run(spawn, muster, 2, "--lease", "2s" if sanitized() else "1s")
+    job = Run(spawn, muster, 2, "--lease", "2s")
     before = job.entered()
-    dead_for(job, pass_time, 5000 if sanitized() else 2500)
+    dead_for(job, pass_time, 5000)
     after = job.entered(2)
     assert {i: rank["pid"] for i, rank in after.items()} == {
         i: rank["pid"] for i, rank in before.items()
@@ -201,7 +201,7 @@ def puts(count, first):
 def test_the_time_back_with_many_records(env, journal, started, record_property):
     """From the kill to the first answer of the next service, which replays them all."""
     where = f"unix:{env['MUSTER_RUNTIME_DIR']}/s.sock"
-    flags = ["--journal", journal, "--addr", where]
+    flags = ["--journal", journal, "--addr", where, "--lease", "10m"]  # this wire does not renew
     service = Service(flags, env)
     wire = service.wire()
     for first in range(1, RECORDS - 2000, 50):
@@ -225,7 +225,7 @@ def test_the_time_back_with_many_records(env, journal, started, record_property)
 
 def test_a_snapshot_is_made_beside_the_service(serve, journal):
     """After so many records, by a child, while the service goes on; then the old files go."""
-    service = serve("--journal", journal)
+    service = serve("--journal", journal, "--lease", "10m")  # this wire does not renew
     wire = service.wire()
     done = 0
     while not files(journal, "snapshot") or files(journal, "snapshot")[0].name < "0000000002":
@@ -274,6 +274,22 @@ def test_a_session_outlives_its_service(serve, env, journal):
     assert back.open(token=wire.token).status == 0
     assert back.ask("write", append).status == 0  # under the id that it had
     assert again.wire().get("list").value == b"once,"
+
+
+def test_the_age_of_a_key_goes_on(serve, journal):
+    """Also by what a reader was told just before the service was killed; over a snapshot too."""
+    service, told = serve("--journal", journal), -1
+    assert service.wire().put("k", "v").status == 0
+    for end in (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL):
+        wire, older = service.wire(), told + 20
+        while told < older:  # only time makes it older
+            now = wire.get("k").number
+            assert now >= told
+            told = now
+        service.signal(end)
+        service.wait()
+        service = serve("--journal", journal)
+        assert service.wire().get("k").number >= told
 
 
 def test_sync_without_a_journal_is_a_mistake(muster):
@@ -367,13 +383,30 @@ def test_a_killed_run_leaves_nothing(spawn, muster, env):
     assert os.listdir(env["MUSTER_RUNTIME_DIR"]) == []
 
 
-def test_a_service_of_its_own_keeps_what_is_its(serve, journal):
-    """Who asked it to stop will go on with it."""
-    service = serve("--journal", journal, "--orphan-removes", "journal")
+def test_a_service_that_is_asked_to_stop_keeps_its_journal(serve, journal):
+    """Who asked it will go on with it, or removes it himself."""
+    orphan = ("--journal", journal, "--parent", "--orphan-removes", "journal")
+    service = serve(*orphan, stdin=subprocess.PIPE)
     assert service.wire().put("k", "v").status == 0
-    service.signal(signal.SIGTERM)
+    service.process.stdin.write("\n")
+    service.process.stdin.close()  # with a word before it
     assert service.wait() == 0
     assert files(journal, "snapshot")
+    service = serve(*orphan, stdin=subprocess.PIPE)
+    service.process.stdin.close()
+    assert service.wait() == 0
+    assert not journal.exists()
+
+
+def test_a_signal_to_all_processes_of_a_job_leaves_its_service(spawn, muster):
+    """A scheduler says it to every process of a step: the run knows what to do about it."""
+    job = Run(spawn, muster, 2)
+    ranks = job.entered()
+    service = job.service()
+    for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
+        os.kill(service, number)
+    job.all_well(ranks)  # who asks the service to take what the ranks are told
+    assert not job.log.having("service")
 
 
 # ---- a full disk ----

@@ -44,6 +44,18 @@ def test_values_are_bytes(either_service, muster):
     assert base64.b64decode(told["value"]["base64"]) == value
 
 
+def test_ages_in_json(service, muster):
+    old, age = "30ms", lambda text: json.loads(text)["age_ms"]
+    said(muster("key", "put", "k", "v"))
+    assert muster("key", "get", "late", "--wait", old).returncode == 124  # only time makes it older
+    assert age(said(muster("key", "get", "k", "--json"))) >= 15
+    said(muster("key", "put", "other", "v"))
+    k, other = json.loads(said(muster("key", "ls", "--json")))
+    assert k["age_ms"] >= other["age_ms"] + 15
+    line = said(muster("key", "watch", "--count", "1", "--json"))
+    assert json.loads(line)["key"] == "k" and age(line) >= 15
+
+
 def test_a_value_that_looks_like_a_flag(service, muster):
     said(muster("key", "put", "k", "--", "--json"))
     assert said(muster("key", "get", "k")) == "--json\n"
@@ -162,7 +174,7 @@ def test_watch_as_json_continues_after_a_revision(either_service, muster):
     revision = json.loads(said(muster("key", "get", "a", "--json")))["revision"]
     said(muster("key", "put", "b", "2"))
     line = said(muster("key", "watch", "--count", "1", "--after", revision, "--json"))
-    assert {k: v for k, v in json.loads(line).items() if k != "revision"} == {
+    assert {k: v for k, v in json.loads(line).items() if k not in ("revision", "age_ms")} == {
         "key": "b",
         "value": "2",
         "event": "put",

@@ -9,7 +9,7 @@ import pytest
 
 import slurm
 from conftest import MUSTER, Process, Service
-from discovering import RANK, marked, placed, told, wait_for_no_service
+from discovering import RANK, marked, pidfds, placed, told, wait_for_no_service
 from running import wait_gone
 
 REASON = slurm.reason_not_to_run()
@@ -80,7 +80,7 @@ def test_tasks_on_several_nodes_join_at_the_address(cluster, env, started):
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert placed(done.stdout) == {rank: 6 for rank in range(6)}
-    assert service.log.having("slurm-", "member-ready #5")
+    service.log.wait_for("slurm-", "member-ready #5")
 
 
 def test_mpirun_in_an_allocation_counts_and_not_its_daemon(cluster, env):
@@ -140,7 +140,7 @@ def test_what_is_cancelled_ends_on_all_nodes(cluster, env, what):
     )  # fmt: skip
     for rank in range(6):
         step.out.wait_for(f"rank {rank} of 6")
-    left = [os.pidfd_open(pid) for pid in marked(env["MUSTER_RUNTIME_DIR"]) if pid != step.pid]
+    left = pidfds(pid for pid in marked(env["MUSTER_RUNTIME_DIR"]) if pid != step.pid)
     (running,) = cluster.steps()
     cluster.cancel(running if what == "step" else running.split(".")[0])
     assert step.wait() != 0

@@ -12,6 +12,7 @@ import sys
 from wire import AGENT, OK, RANK, Wire, field
 
 HERE = pathlib.Path(__file__).parent
+SOFT_TIMEOUT, UNHEALTHY, AGAIN = 8, 10, 11
 
 # A rank in a process of its own, so that it can be killed.
 MEMBER = """
@@ -24,6 +25,10 @@ assert wire.ask("join").status == 0
 print("in", flush=True)
 sys.stdin.read()
 """
+
+
+def zigzag(number):
+    return number << 1 ^ number >> 63
 
 
 def ranks(service, count, size=None):
@@ -99,7 +104,7 @@ def test_who_waits_at_which_round(serve, muster):
 
 
 def test_a_killed_rank_is_silent_then_lost(serve, muster):
-    service = serve("--lease", "1s")
+    service = serve("--lease", "3s")
     survivor = ranks(service, 1, 2)[0]
     rank = subprocess.Popen(
         [sys.executable, "-c", MEMBER, service.address, "1", "2"],
@@ -166,7 +171,7 @@ def node(service, number, host, indices, size):
 
 
 def test_a_lost_node_is_told_as_one(serve, muster):
-    service = serve("--lease", "1s")
+    service = serve("--lease", "3s")
     survivor = ranks(service, 1, 4)[0]
     lost = node(service, 1, "b3", [1, 2], 4)
     alone = Wire(service.address)
@@ -191,4 +196,63 @@ def test_a_lost_node_is_told_as_one(serve, muster):
         {"host": "testnode", "losses": 0, "rank_losses": 0, "members": 1},
         {"host": "b3", "losses": 1, "rank_losses": 0, "members": 0},
         {"host": "c4", "losses": 0, "rank_losses": 1, "members": 0},
+    ]
+
+
+def fault(generation, kind=0, code=0, words="", about=None):
+    """A FAULT of the caller, or an agent's about `about`, an index of the pid of this process."""
+    body = field(1, generation) + field(2, zigzag(code)) + field(3, words) + field(4, kind)
+    return body + (field(5, os.getpid()) + field(6, about) if about is not None else b"")
+
+
+def seal(wires):
+    """All stand at the seal of generation 1; the last one's answer is the next generation's."""
+    for wire in wires:
+        wire.post("round", field(1, 1) + field(2, "seal") + field(6, 1) + field(9, 1))
+    for wire in wires:
+        wire.receive()
+
+
+def test_the_last_restart_is_told_in_one_line(serve, muster):
+    """The first cause, with its words; then what the present generation was called out for."""
+    service = serve("--lease", "60s")
+    kept = sealed(service, 3)
+    watcher = service.wire()
+    assert not any(line.startswith(("generation ", "interrupted: ")) for line in text(muster))
+    stuck = "made no progress for 9 s: blocked in read\n, its peers at 9"
+    assert watcher.ask("fault", fault(1, kind=SOFT_TIMEOUT, words=stuck, about=2)).number == 1
+    assert kept[0].ask("fault", fault(1, code=7, words="nan in layer 3")).status == OK
+    first = r"rank 2 (#2, node testnode) made no progress for 9 s: blocked in read\x0a, its peers at 9"
+    assert text(muster)[1] == "interrupted: " + first
+    seal(kept)
+    lines = text(muster)
+    assert lines[0] == "job default: generation 2, 3 of 3 here"
+    assert re.fullmatch(r"generation 2 since \d+ s, after " + re.escape(first), lines[1])
+    assert kept[1].ask("fault", fault(2, kind=AGAIN, words="asked for a restart")).status == OK
+    lines = text(muster)
+    assert lines[1].startswith("generation 2 since ")
+    assert lines[2] == "interrupted: rank 1 (#1, node testnode) asked for a restart"
+
+
+def test_faults_are_listed_as_json(serve, muster):
+    service = serve("--lease", "60s")
+    kept = sealed(service, 3)
+    agent = Wire(service.address)
+    assert agent.open(role=AGENT, index=4).status == OK
+    assert told(muster)["faults"] == []
+    assert kept[1].ask("fault", fault(1, kind=UNHEALTHY, code=-4, words="disk")).status == OK
+    body = field(1, 2) + field(2, os.getpid()) + field(3, 9) + field(4, zigzag(15))
+    assert agent.ask("lost", body).number == 1
+    seal(kept[:2])
+    assert kept[0].ask("fault", fault(2)).status == OK
+    faults = told(muster)["faults"]
+    assert all(item.pop("after_ms") >= 0 and item.pop("ago_ms") >= 0 for item in faults)
+    same = {"incarnation": 1, "pid": os.getpid(), "host": "testnode", "node": None}
+    assert faults == [
+        {"generation": 1, "cause": "unhealthy", "code": -4, "text": "disk", "state": "present",
+         "index": 1, "rank": 1, "told_by": None, **same},
+        {"generation": 1, "cause": "hard-timeout", "code": 15, "text": "", "state": "lost",
+         "index": 2, "rank": 2, "told_by": 4, **same},
+        {"generation": 2, "cause": "fault", "code": 0, "text": "", "state": "present",
+         "index": 0, "rank": 0, "told_by": None, **same},
     ]

@@ -16,7 +16,7 @@ COMMANDS = {
     name: number
     for number, name in enumerate(
         "open join renew leave cancel write get list wait watch round round_members members rounds "
-        "jobs fault lost hosts".split(),
+        "jobs fault lost hosts faults".split(),
         1,
     )
 }

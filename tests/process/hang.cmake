@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+add_executable(hang_rank hang_rank.c)
+target_link_libraries(hang_rank PRIVATE mst_flags muster)
+add_library(step_clock MODULE step_clock.c)
+target_link_libraries(step_clock PRIVATE mst_flags)

@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A rank that hangs in the way it is told to. It speaks as restart_rank.c does: events go out as
+ * datagrams to the socket EVENTS, orders come in on a socket of its own.
+ *
+ *   hang_rank EVENTS
+ *
+ * Without an order the function pings every 5 ms. Orders: ok | fail | hold HOW: read, deaf (which
+ * retries after EINTR), mutex, spin, checks, naps (a thousand of 10 ms, and a check when one is
+ * cut), rush (two seconds of pings without a pause, then checks), quiet (which waits for orders
+ * without a call) | ping, after that | section NAME LIMIT_MS | end | atomic | dumb HOW (the next
+ * attempt holds before its first call; or computes, until an order comes) | after HOW (the function
+ * fails, and what follows never ends: deaf, finalize and health ping in that one) | slow MS (it
+ * takes so long to return when it is told to, and finalize as long again) | fork (a child that
+ * mocks SIGTERM) | term HOW: heed, which cleans up for half the grace, mock, which goes on, or
+ * fork, which leaves a child behind.
+ *
+ * HANG_OPEN_MS: how long it waits for the others when it opens. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "muster/muster.h"
+
+enum { LINE_ROOM = 512, BEAT_MS = 5 };
+
+static struct sockaddr_un events_at, mine;
+static int out, in;
+static uint32_t my_index = UINT32_MAX;
+static char dumb[16], after[16]; /* how */
+static int grace_ms, slow_ms;
+
+static void die(const char *what)
+{
+    perror(what);
+    _exit(3);
+}
+
+__attribute__((format(printf, 1, 2))) static void event(const char *format, ...)
+{
+    char line[LINE_ROOM];
+    int at = snprintf(line, sizeof line, "%d %d ", (int)getpid(), (int)my_index);
+    va_list args;
+    ssize_t rc;
+
+    va_start(args, format);
+    at += vsnprintf(line + at, sizeof line - (size_t)at, format, args);
+    va_end(args);
+    do {
+        rc =
+            sendto(out, line, (size_t)at, 0, (const struct sockaddr *)&events_at, sizeof events_at);
+    } while (rc < 0 && errno == EINTR);
+    if (rc < 0) {
+        die("sendto");
+    }
+}
+
+static void sockets_open(const char *path)
+{
+    events_at = (struct sockaddr_un){.sun_family = AF_UNIX};
+    mine = (struct sockaddr_un){.sun_family = AF_UNIX};
+    (void)snprintf(events_at.sun_path, sizeof events_at.sun_path, "%s", path);
+    (void)snprintf(mine.sun_path, sizeof mine.sun_path, "%.80s.%d", path, (int)getpid());
+    out = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    in = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (out < 0 || in < 0 || bind(in, (const struct sockaddr *)&mine, sizeof mine) != 0) {
+        die("socket");
+    }
+}
+
+/* ---- hanging ---- */
+
+static void on_term_heed(int number)
+{
+    (void)number;
+    event("cleans");
+    (void)poll(NULL, 0, grace_ms / 2);
+    event("cleaned");
+    _exit(0);
+}
+
+/* Ends once the child has told of itself. */
+static void on_term_fork(int number)
+{
+    int ends[2];
+    char byte = 0;
+
+    (void)number;
+    if (pipe(ends) != 0 || fork() != 0) {
+        (void)!read(ends[0], &byte, 1);
+        _exit(0);
+    }
+    (void)signal(SIGTERM, SIG_IGN);
+    event("child of=%d", (int)getppid());
+    (void)!write(ends[1], &byte, 1);
+    for (;;) {
+        (void)pause();
+    }
+}
+
+static void on_term_mock(int number)
+{
+    (void)number;
+    event("mocks");
+}
+
+/* A mutex whose owner is dead. */
+static void *lock_and_end(void *mutex)
+{
+    (void)pthread_mutex_lock(mutex);
+    return NULL;
+}
+
+static void hold_mutex(void)
+{
+    static pthread_mutex_t mutex;
+    pthread_t owner;
+
+    (void)pthread_mutex_init(&mutex, NULL);
+    if (pthread_create(&owner, NULL, lock_and_end, &mutex) == 0) {
+        (void)pthread_join(owner, NULL);
+        event("holds");
+        (void)pthread_mutex_lock(&mutex);
+    }
+}
+
+static void hold_read(bool deaf)
+{
+    int pair[2];
+    char byte;
+    ssize_t got;
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
+        die("socketpair");
+    }
+    event("holds");
+    do {
+        got = read(pair[0], &byte, 1);
+    } while (got < 0 && errno == EINTR && deaf);
+    (void)close(pair[0]);
+    (void)close(pair[1]);
+}
+
+/* Whatever signals come. */
+static void pass(int ms)
+{
+    struct timespec left = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
+
+    while (clock_nanosleep(CLOCK_MONOTONIC, 0, &left, &left) == EINTR) {
+    }
+}
+
+static void hold_naps(muster_restart *restart)
+{
+    const struct timespec nap = {.tv_nsec = 10000000};
+    bool told = false;
+
+    for (unsigned i = 0; i < 1000 && !told; i++) {
+        told = clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL) == EINTR &&
+               muster_restart_check(restart) != MUSTER_OK;
+    }
+}
+
+static void rush(muster_restart *restart)
+{
+    struct timespec now, end;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &end);
+    end.tv_sec += 2;
+    do {
+        (void)!muster_restart_ping(restart);
+        (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    } while (now.tv_sec < end.tv_sec || (now.tv_sec == end.tv_sec && now.tv_nsec < end.tv_nsec));
+}
+
+/* Not one call of muster, for as long as the test likes. */
+static void compute(void)
+{
+    struct pollfd order = {.fd = in, .events = POLLIN};
+
+    event("computes");
+    while (poll(&order, 1, -1) < 0) {
+    }
+}
+
+static void hold(muster_restart *restart, const char *how)
+{
+    static volatile unsigned spun;
+
+    if (strcmp(how, "mutex") == 0) {
+        hold_mutex();
+    } else if (strcmp(how, "spin") == 0) {
+        event("holds");
+        for (;;) {
+            spun = spun + 1;
+        }
+    } else if (strcmp(how, "naps") == 0) {
+        event("holds");
+        hold_naps(restart);
+    } else if (strcmp(how, "checks") == 0 || strcmp(how, "rush") == 0) {
+        if (how[0] == 'r') {
+            rush(restart);
+        }
+        event("holds");
+        while (muster_restart_check(restart) == MUSTER_OK) {
+        }
+    } else {
+        hold_read(strcmp(how, "deaf") == 0);
+    }
+}
+
+/* ---- the function ---- */
+
+static void handle_term(const char *how)
+{
+    struct sigaction action = {.sa_handler = on_term_mock, .sa_flags = SA_RESTART};
+
+    if (strcmp(how, "heed") == 0) {
+        action.sa_handler = on_term_heed;
+    } else if (strcmp(how, "fork") == 0) {
+        action.sa_handler = on_term_fork;
+    }
+    (void)sigaction(SIGTERM, &action, NULL);
+    event("ready");
+}
+
+static void leave_child(void)
+{
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        (void)signal(SIGTERM, SIG_IGN);
+        event("child of=%d", (int)getppid());
+        for (;;) {
+            (void)pause();
+        }
+    }
+}
+
+static muster_status begun(muster_status status)
+{
+    return status == MUSTER_OK ? MUSTER_MORE : status;
+}
+
+/* MORE: the function goes on. */
+static muster_status obey(muster_restart *restart, char *order, bool *quiet)
+{
+    char *rest = strchrnul(order, ' ');
+
+    if (*rest != '\0') {
+        *rest++ = '\0';
+    }
+    if (strcmp(order, "ok") == 0) {
+        return MUSTER_OK;
+    }
+    if (strcmp(order, "fail") == 0) {
+        return muster_restart_fail(restart, 1, "as told");
+    }
+    if (strcmp(order, "dumb") == 0) {
+        (void)snprintf(dumb, sizeof dumb, "%.15s", rest);
+        return muster_restart_fail(restart, 1, "as told");
+    }
+    if (strcmp(order, "after") == 0) {
+        (void)snprintf(after, sizeof after, "%.15s", rest);
+        return muster_restart_fail(restart, 1, "as told");
+    }
+    if (strcmp(order, "hold") == 0 && strcmp(rest, "quiet") == 0) {
+        *quiet = true;
+        event("holds");
+    } else if (strcmp(order, "hold") == 0) {
+        muster_status status;
+
+        hold(restart, rest);
+        status = muster_restart_check(restart);
+        return status == MUSTER_OK ? MUSTER_EFAILED : status;
+    } else if (strcmp(order, "section") == 0) {
+        char *limit = strchrnul(rest, ' ');
+
+        *limit = '\0';
+        return begun(muster_restart_section_begin(restart, rest, strtoll(limit + 1, NULL, 10)));
+    } else if (strcmp(order, "end") == 0) {
+        *quiet = false;
+        event("ends");
+        return begun(muster_restart_section_end(restart));
+    } else if (strcmp(order, "ping") == 0) {
+        *quiet = false;
+    } else if (strcmp(order, "atomic") == 0) {
+        return begun(muster_restart_atomic_begin(restart));
+    } else if (strcmp(order, "term") == 0) {
+        handle_term(rest);
+    } else if (strcmp(order, "slow") == 0) {
+        slow_ms = (int)strtol(rest, NULL, 10);
+        event("ready");
+    } else if (strcmp(order, "fork") == 0) {
+        leave_child();
+    } else {
+        die(order);
+    }
+    return MUSTER_MORE;
+}
+
+static muster_status work(muster_restart *restart)
+{
+    bool quiet = false;
+
+    for (;;) {
+        char line[LINE_ROOM];
+        struct pollfd ready = {.fd = in, .events = POLLIN};
+        muster_status status = quiet ? MUSTER_OK : muster_restart_ping(restart);
+        ssize_t size;
+
+        if (status != MUSTER_OK) {
+            return status;
+        }
+        if (poll(&ready, 1, quiet ? -1 : BEAT_MS) < 0) {
+            quiet = false;
+        }
+        size = recv(in, line, sizeof line - 1, MSG_DONTWAIT);
+        if (size > 0) {
+            line[size] = '\0';
+            status = obey(restart, line, &quiet);
+            if (status != MUSTER_MORE) {
+                return status;
+            }
+        }
+    }
+}
+
+/* Why the attempt before ended. */
+static void tell_record(muster_restart *restart, uint64_t generation)
+{
+    struct muster_fault fault;
+
+    for (uint32_t i = 0; muster_restart_fault(restart, i, &fault); i++) {
+        event("fault generation=%llu index=%u kind=%s code=%d text=%s",
+              (unsigned long long)generation, fault.index, muster_fault_kind_name(fault.kind),
+              fault.code, fault.text);
+    }
+}
+
+static muster_status function(muster_restart *restart, void *arg)
+{
+    struct muster_view view;
+    muster_status status;
+
+    (void)arg;
+    muster_restart_view(restart, &view);
+    tell_record(restart, view.generation);
+    event("entered generation=%llu iteration=%llu rank=%u size=%u",
+          (unsigned long long)view.generation, (unsigned long long)view.iteration, view.rank,
+          view.size);
+    if (strcmp(dumb, "compute") == 0) {
+        dumb[0] = '\0';
+        compute();
+    } else if (dumb[0] != '\0') {
+        dumb[0] = '\0';
+        hold(restart, "read");
+    }
+    status = work(restart);
+    if (slow_ms != 0) {
+        pass(slow_ms);
+    }
+    event("returns status=%d", (int)status);
+    return status;
+}
+
+static void ping_for_ever(muster_restart *restart)
+{
+    event("holds");
+    for (;;) {
+        (void)!muster_restart_ping(restart);
+    }
+}
+
+static muster_status finalize(muster_restart *restart, void *arg)
+{
+    (void)arg;
+    if (strcmp(after, "deaf") == 0) {
+        hold_read(true);
+    } else if (strcmp(after, "finalize") == 0) {
+        ping_for_ever(restart);
+    }
+    pass(slow_ms);
+    slow_ms = 0;
+    return MUSTER_OK;
+}
+
+static muster_status health_check(muster_restart *restart, void *arg)
+{
+    (void)arg;
+    if (strcmp(after, "health") == 0) {
+        ping_for_ever(restart);
+    }
+    return MUSTER_OK;
+}
+
+static unsigned entries_of(const char *path)
+{
+    DIR *folder = opendir(path);
+    unsigned count = 0;
+
+    while (folder != NULL && readdir(folder) != NULL) {
+        count++;
+    }
+    if (folder != NULL) {
+        (void)closedir(folder);
+    }
+    return count;
+}
+
+int main(int argc, char **argv)
+{
+    unsigned threads, descriptors;
+    struct muster_error err = {0};
+    struct muster_restart_options options = MUSTER_RESTART_OPTIONS_INIT;
+    const struct muster_restart_hook step = {.call = finalize}, health = {.call = health_check};
+    const char *open_ms = getenv("HANG_OPEN_MS");
+    const char *grace = getenv("MUSTER_GRACE");
+    struct muster_view view;
+    muster_client *client;
+    muster_status status;
+
+    if (argc != 2) {
+        (void)fprintf(stderr, "usage: hang_rank EVENTS\n");
+        return 2;
+    }
+    grace_ms = grace != NULL ? (int)strtol(grace, NULL, 10) : 0;
+    sockets_open(argv[1]);
+    threads = entries_of("/proc/self/task");
+    descriptors = entries_of("/proc/self/fd");
+    status = muster_client_open(&client, NULL, open_ms ? strtoll(open_ms, NULL, 10) : 60000, &err);
+    if (status != MUSTER_OK) {
+        event("refused status=%s text=%s", muster_status_name(status), err.text);
+        return muster_exit_code(status);
+    }
+    muster_client_view(client, &view);
+    my_index = view.index;
+    options.finalize = (struct muster_restart_hooks){.list = &step, .count = 1};
+    options.health_check = (struct muster_restart_hooks){.list = &health, .count = 1};
+    status = muster_restart_run(client, &options, function, NULL, &err);
+    event("done status=%s text=%s", muster_status_name(status), err.text);
+    muster_client_close(client);
+    event("closed clean=%d text=%u threads of %u, %u descriptors of %u",
+          entries_of("/proc/self/task") == threads && entries_of("/proc/self/fd") == descriptors,
+          entries_of("/proc/self/task") - 2, threads - 2, entries_of("/proc/self/fd") - 3,
+          descriptors - 3);
+    (void)unlink(mine.sun_path);
+    return muster_exit_code(status);
+}

@@ -1,0 +1,438 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A rank in Python, told by its first argument what to do."""
+
+import ctypes
+import itertools
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+
+import muster
+
+
+def say(*words):
+    """One write: lines of several threads and processes stay whole."""
+    sys.stdout.write(" ".join(map(str, words)) + "\n")
+    sys.stdout.flush()
+
+
+def raised(function, *args, **options):
+    try:
+        function(*args, **options)
+    except muster.Error as error:
+        return error
+    raise AssertionError("nothing was raised")
+
+
+def keys(job):
+    keys, me = job.keys, job.view.rank
+    if me == 0:
+        keys["greeting"] = "good day"
+    assert keys.get("greeting", timeout=None) == b"good day"
+    assert keys.add("sum", me) >= me
+    keys.append("who", str(me))
+    assert keys.put(f"mine/{me}", bytes([me]), owned=True) > 0
+    job.barrier("written")
+    assert keys["sum"] == b"6" and sorted(keys["who"]) == list(b"0123")
+    assert keys.list("mine/") == {f"mine/{i}": bytes([i]) for i in range(4)}
+    assert "greeting" in keys and "nothing" not in keys
+    assert keys.get("nothing") is None and keys.get("nothing", 7) == 7
+    try:
+        keys["nothing"]
+    except KeyError as error:
+        assert error.status is muster.Status.ENOTFOUND and "nothing" in str(error)
+    seen = keys["greeting"]
+    job.barrier("seen")
+    if me == 0:
+        revision = keys.cas("greeting", seen, b"\0\xff")
+        assert keys["greeting"].revision == revision > seen.revision
+        assert isinstance(raised(keys.cas, "greeting", seen, "again"), muster.Conflict)
+        assert isinstance(raised(keys.insert, "greeting", "again"), muster.Exists)
+        assert keys["greeting"] == b"\0\xff"
+        del keys["greeting"], keys["greeting"]
+        keys.put("now", "x", generation=job.view.generation)
+        assert keys.get("now") is None
+    keys.wait("gone", "sum") if me else keys.put("gone", "")
+    assert keys["gone"] == b"" and "greeting" not in keys
+    keys["caf\u00e9"] = b"x"
+    assert "caf\u00e9" in list(keys)
+    assert isinstance(raised(keys.get, "cut\0here"), muster.Invalid)
+
+
+def rounds(job):
+    me = job.view.rank
+    gathered = job.round("all", f"from {me}", reduce="gather")
+    assert gathered.value == [b"from 0", b"from 1", b"from 2", b"from 3"]
+    assert gathered.indices == tuple(sorted(gathered.indices)) and gathered.number == 0
+    assert job.round("all", b"", reduce="gather").number == 1
+    assert job.round("least", me - 2, reduce="min").value == -2
+    assert job.round("most", [me, -me], reduce=muster.Reduce.MAX).value == [3, 0]
+    total = job.round("total", [me, 2**40], reduce="sum")
+    assert total.value == [6, 2**42] and total.arrived == total.expected == 4
+    assert job.round("same", "x", reduce="equal").value == b"x"
+    assert job.round("plain").value is None
+    error = raised(job.round, "differs", str(me == 2), reduce="equal")
+    assert isinstance(error, muster.Mismatch) and error.result.status == error.status
+    # Who differs, differs from the first to arrive: that may be rank 2.
+    others = {member.rank for member in error.result.who}
+    assert others == {2} or (others and others <= {0, 1, 3}), error.result
+    assert isinstance(raised(job.round, "much", 2**62, reduce="sum"), muster.Range)
+    if me < 2:
+        pair = job.round("pair", me, reduce="sum", participants=[0, 1])
+        assert pair.value == 1 and pair.expected == 2
+    if me == 3:
+        error = raised(job.barrier, "never", timeout=0.05)
+        assert isinstance(error, muster.Timeout) and isinstance(error, TimeoutError)
+        assert error.status is muster.Status.ETIMEDOUT and error.os_errno == 0
+        assert "never" in error.text == str(error)
+    members = job.members()
+    ranks = [member for member in members if member.role is muster.Role.RANK]
+    assert [member.rank for member in ranks] == [0, 1, 2, 3]
+    assert all(member.state is muster.MemberState.PRESENT for member in ranks)
+    assert ranks[me].pid == os.getpid() and ranks[me].heard < 60
+    job.barrier("end")
+
+
+def threads(job):
+    """The barrier opens only if another thread of rank 0 runs while its main thread waits there."""
+    if job.view.rank == 0:
+
+        def count():
+            job.keys.wait("waiting")  # two threads wait in one client
+            job.keys["counted"] = str(sum(range(1000)))
+
+        thread = threading.Thread(target=count)
+        thread.start()
+        job.barrier("all")
+        thread.join()
+    else:
+        if job.view.rank == 1:
+            until(lambda: any(member.waits_at == "all" for member in job.members()))
+            job.keys["waiting"] = ""
+        job.keys.wait("counted")
+        job.barrier("all")
+    say("counted", job.keys["counted"].decode())
+
+
+def until(holds):
+    while not holds():
+        time.sleep(0)  # gives the processor and the interpreter away
+
+
+def state_of(thread):
+    """(state, system call) of one of our threads."""
+    place = f"/proc/self/task/{thread.native_id}/"
+    with open(place + "stat", encoding="ascii") as stat:
+        state = stat.read().rpartition(")")[2].split()[0]
+    with open(place + "syscall", encoding="ascii") as call:
+        return state, call.read().split()[0]
+
+
+def interrupt(name, wait, least=5):
+    """Ctrl-C during a wait, several times; the best of them shows how long it takes."""
+    took = []
+    for _ in range(least):
+        began = []
+
+        def strike():
+            main = threading.main_thread()
+            seen = 0
+            while seen < 20:  # asleep, and not only for the moment in which this thread runs
+                seen = seen + 1 if state_of(main)[0] == "S" else 0
+                time.sleep(0)
+            began.append(time.monotonic())
+            os.kill(os.getpid(), signal.SIGINT)
+
+        thread = threading.Thread(target=strike)
+        try:
+            thread.start()
+            wait()
+            raise AssertionError(f"{name} was not interrupted")
+        except KeyboardInterrupt:
+            took.append(time.monotonic() - began[0])
+        thread.join()
+    say(f"{name} interrupted best_ms={min(took) * 1000:.3f}")
+
+
+def interrupts(job):
+    if job.view.rank != 0:
+        job.keys.wait("done")
+        return
+    interrupt("barrier", lambda: job.barrier("alone"))
+    interrupt("round", lambda: job.round("alone too", 1, reduce="sum"))
+    interrupt("get", lambda: job.keys.get("never", timeout=None))
+    interrupt("wait", lambda: job.keys.wait("never", "ever"))
+    interrupt("timed", lambda: job.keys.wait("never", timeout=1000))
+    names = itertools.count()
+
+    def enter_another():
+        name = f"another-{next(names)}"  # nobody else comes
+        muster.open(addr=os.environ["MUSTER_ADDR"], job=name, index=0, size_of_job=2, log=False)
+
+    interrupt("open", enter_another)
+    assert job.keys.add("after", 1) == 1
+    job.keys["done"] = ""
+
+
+def away(job):
+    """Interrupted while the service is stopped, it goes on when the service does."""
+    say("ready")
+    sys.stdin.readline()  # it is stopped
+    interrupt("put", lambda: job.keys.put("a", "b"), 2)
+    interrupt("members", job.members, 2)
+    say("interrupted all")
+    job.keys["a"] = "c"
+    assert job.keys["a"] == b"c"
+
+
+def fork(job):
+    child = os.fork()
+    if child == 0:
+        error = raised(job.barrier, "all")
+        assert isinstance(error, muster.Invalid) and "fork" in error.text
+        job.close()
+        job.close()
+        assert isinstance(raised(job.keys.put, "a", "b"), muster.Invalid)
+        os._exit(17)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 17
+    job.barrier("all")
+    say("child was told")
+
+
+def close(job):
+    """Closing ends what another thread waits for; the handle is of no use afterwards."""
+    found = []
+    waits = threading.Thread(target=lambda: found.append(raised(job.keys.wait, "never")))
+    waits.start()
+    until(lambda: state_of(waits)[0] == "S")
+    job.close()
+    waits.join()
+    assert isinstance(found[0], (muster.Cancelled, muster.Invalid)), found
+    assert isinstance(raised(job.barrier, "all"), muster.Invalid)
+    assert isinstance(raised(lambda: job.view), muster.Invalid)
+    say("closed")
+
+
+def busy(job):
+    """A computation keeps the interpreter for three leases, and the library has lines to tell."""
+    say("computes")
+    ctypes.PyDLL(None).poll(None, 0, 3000)  # a PyDLL does not release the interpreter's lock
+    say("computed")
+    job.barrier("still here")
+    until(lambda: heard.wait(0.1))
+    assert job.view.generation == 1
+
+
+heard = threading.Event()
+
+
+class Heard(logging.Handler):
+    def emit(self, record):
+        if "connected to the service again" in record.getMessage():
+            heard.set()
+
+
+def fails(job):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # by which the run ends: each has its say first
+    job.barrier("all here")
+    if job.view.rank == 1:
+        raise RuntimeError("a bug of mine")
+    error = raised(job.barrier, "never")
+    say("rank", job.view.rank, "is told", type(error).__name__)
+    sys.exit(muster.exit_code(error))
+
+
+def loses(job):
+    """A rank that ends without a word; the others are told who it was."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    job.barrier("all here")
+    if job.view.rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    error = raised(job.barrier, "never")
+    say(type(error).__name__, error)
+
+
+def heartbeat(job):
+    """A heart beats on all ranks; two of them stop, and one has no time to."""
+    before = threading.active_count()
+    with job.heartbeat(0.05, timeout=10) as heart:
+        assert threading.active_count() == before
+        job.barrier("all have one")
+        if job.view.rank == 0:
+            heart.stop()
+            heart.stop()
+    job.barrier("stopped")
+
+
+def heartbeat_alone(job):
+    """The other one never starts its own."""
+    if job.view.rank != 0:
+        job.keys.wait("done")
+        return
+    interrupt("heartbeat", lambda: job.heartbeat(60), 3)
+    job.keys["done"] = ""
+
+
+def dies(job):
+    """A rank is frozen: the others end themselves."""
+    job.barrier("both are here")
+    _heart = job.heartbeat(0.1, timeout=1, failures_max=2)
+    if job.view.rank == 1:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    job.keys.wait("never")
+
+
+def steps_until_saved(job, strike=lambda step: None, first=0):
+    """The step that was saved, and what became of it."""
+    for step in itertools.count(first):
+        strike(step)
+        reach = job.preempt.reached(step)
+        assert reach is not muster.Reach.STOP
+        if reach is muster.Reach.SAVE_NOW:
+            job.keys.append("saves", f"{step} ")
+            return step, job.preempt.saved
+        job.round("step", str(step), reduce="equal")
+
+
+def preempted(job):
+    """SIGTERM to one; the handler that Python had for it is called as well."""
+    handled = []
+    signal.signal(signal.SIGTERM, lambda *_: handled.append(job.preempt.notice))
+    assert job.preempt.open() is job.preempt
+    assert isinstance(raised(job.preempt.open), muster.Invalid)
+    assert job.preempt.sources[0] == "signals" and job.preempt.notice is None
+    rank = job.view.rank
+
+    def strike(step):
+        if rank == 2 and step == 20:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    step, saved = steps_until_saved(job, strike)
+    notice = job.preempt.notice
+    assert notice.agreed_step == step and notice.source.startswith("signal")
+    assert notice.level is muster.NoticeLevel.CERTAIN and notice.assumed
+    assert 0 < notice.left <= 30 and abs(notice.deadline_unix - time.time() - notice.left) < 1
+    assert notice.index == [member.index for member in job.members() if member.rank == 2][0]
+    assert bool(handled) == (rank == 2)
+    error = raised(saved, step)
+    assert isinstance(error, muster.Preempted) and muster.exit_code(error) == 75
+    say("saved", step)
+    job.close()
+    sys.exit(muster.exit_code(error))
+
+
+def noticed(job):
+    """One is noticed by hand and leaves; the others go on."""
+    job.preempt.open(leave="noticed", signals="")
+    rank = job.view.rank
+    victim = [member.index for member in job.members() if member.rank == 1][0]
+
+    def strike(step):
+        if rank == 0 and step == 10:
+            job.preempt.announce(600, index=victim, reason="a test")
+
+    step, saved = steps_until_saved(job, strike)
+    assert job.preempt.notice.reason == "a test" and not job.preempt.notice.assumed
+    if rank == 1:
+        assert isinstance(raised(saved, step), muster.Preempted)
+        say("leaves")
+        return
+    assert saved(step) is True
+    job.preempt.wait_exit()
+    say("goes on")
+
+
+def withdrawn(job):
+    """A notice for all is taken back before anybody saves: they go on with the step they were at."""
+    job.preempt.open()
+    rank = job.view.rank
+    if rank == 0:
+        job.preempt.announce(600, reason="too early")
+    step, saved = steps_until_saved(job)
+    notice = job.preempt.notice
+    assert notice.index is None and notice.rank is None
+    job.barrier("all are to save")
+    if rank == 0:
+        job.preempt.withdraw()
+    until(lambda: job.preempt.notice is None)
+    until(lambda: job.preempt.reached(step) is muster.Reach.GO_ON)
+    job.barrier("all go on")
+    assert saved(step) is False
+
+
+def held(job):
+    """Nobody is asked to save while one cannot."""
+    job.preempt.open()
+    rank = job.view.rank
+    job.preempt.reached(0)
+    if rank == 1:
+        with job.preempt.hold(600), job.preempt.hold(1000):
+            job.keys["held"] = ""
+            job.keys.wait("noticed")
+            until(lambda: job.preempt.notice is not None)
+            assert job.preempt.notice.agreed_step is None
+            assert job.preempt.reached(1) is muster.Reach.GO_ON
+    else:
+        job.keys.wait("held")
+        if rank == 0:
+            job.preempt.announce(600)
+            job.keys["noticed"] = ""
+    step = 2
+    while job.preempt.reached(step) is muster.Reach.GO_ON:
+        step += 1
+    # Each counts on its own here, so they are at different steps: the next one all can save is agreed.
+    assert step >= job.preempt.notice.agreed_step
+    job.barrier("all are asked")
+
+
+def interrupted_saves(job):
+    """Ctrl-C while the others do not save, and while they are not gone."""
+    job.preempt.open()
+    if job.view.rank == 0:
+        job.preempt.announce(600, index=job.members()[1].index)
+    step, saved = steps_until_saved(job)
+    if job.view.rank == 0:
+        interrupt("wait_exit", job.preempt.wait_exit, 3)
+        interrupt("saved", lambda: saved(step), 3)
+        job.keys["save"] = ""
+    else:
+        job.keys.wait("save")
+    assert isinstance(raised(saved, step), muster.Preempted)  # takes up what was left
+
+
+def interrupted_asking(job):
+    """Ctrl-C while the members agree, which a frozen one holds up."""
+    job.preempt.open(agree_timeout=600)
+    assert job.preempt.reached(0) is muster.Reach.GO_ON
+    job.barrier("all take part")
+    if job.view.rank == 1:
+        os.kill(os.getpid(), signal.SIGSTOP)
+        os._exit(0)
+    (other,) = [member.pid for member in job.members() if member.rank == 1]
+    until(lambda: frozen(other))
+    job.preempt.announce(800, reason="now")
+    until(lambda: job.preempt.notice is not None)
+    interrupt("reached", lambda: job.preempt.reached(1), 3)
+    job.close()  # ends the question that was left
+    say("closed")
+    os.kill(other, signal.SIGCONT)
+
+
+def frozen(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
+        return stat.read().rpartition(")")[2].split()[0] == "T"
+
+
+def main():
+    logging.basicConfig(stream=sys.stdout, level=logging.DEBUG, format="logged %(message)s")
+    logging.getLogger("muster").addHandler(Heard())
+    with muster.open() as job:
+        globals()[sys.argv[1]](job)
+    say("well")
+
+
+main()

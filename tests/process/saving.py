@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run of save_loop: what its ranks save when they are preempted."""
+
+import json
+import re
+
+from conftest import BUILD
+from running import Run, until
+
+LOOP = BUILD / "tests" / "process" / "save_loop"
+
+
+class Loop(Run):
+    """`muster run` of save_loop. What ranks save lies in `dir`, one file for each index."""
+
+    def __init__(self, spawn, muster, env, directory, size, *flags, **settings):
+        self.dir = directory
+        own = {**env, "LOOP_DIR": str(directory), **{k: str(v) for k, v in settings.items()}}
+        super().__init__(spawn, muster, size, *flags, rank=(LOOP,), env=own)
+
+    def trains(self, size=None):
+        """Every rank of this node has taken a step."""
+        self.out.wait_for("]: step ", count=self.size if size is None else size)
+        return self
+
+    def saved(self):
+        """{index: the step that it saved}"""
+        files = [path for path in self.dir.iterdir() if path.name.isdigit()]
+        return {int(path.name): int(path.read_text()) for path in files}
+
+    def saved_by_all(self, size=None):
+        """The one step that all have saved."""
+        saved = self.saved()
+        assert sorted(saved) == list(range(self.size if size is None else size))
+        assert len(set(saved.values())) == 1, saved
+        return saved[0]
+
+    def preemption(self):
+        done = self.muster("status", "-j", self.job, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)["preemption"]
+
+    def agreed(self):
+        """What `muster status` says once a step is agreed."""
+        return until(lambda: (now := self.preemption())["agreed_step"] is not None and now)
+
+    def began_at(self):
+        """{index: the step it began with}"""
+        begins = [re.match(r"\[(\d+)\]: begins at=(\d+)", line)
+                  for line in self.out.having("]: begins ")]
+        return {int(found[1]): int(found[2]) for found in begins}

@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`muster chaos`: ranks are frozen and cut off, once or at random, and the job survives."""
+
+import json
+import signal
+import subprocess
+
+import pytest
+
+from conftest import MUSTER, WAIT_S
+from running import Run, until
+from wire import Wire
+
+SHORT_LEASE = "1s"  # what is silent for so long is lost
+
+
+@pytest.fixture
+def run(spawn, muster):
+    """run(size, flags...) starts a job of run_rank."""
+    return lambda *args, **options: Run(spawn, muster, *args, **options)
+
+
+def state(job, index):
+    done = job.muster("status", "--json", "-j", job.job)
+    assert done.returncode == 0, done.stderr
+    (member,) = [m for m in json.loads(done.stdout)["members"]
+                 if m["role"] == "rank" and m["index"] == index]
+    return member["state"]
+
+
+def who(job, ranks, index):
+    return f"#{index} (rank {index}, pid {ranks[index]['pid']}) of job '{job.job}'"
+
+
+# ---- freeze ----
+
+
+def test_a_short_freeze_costs_nothing(run, muster):
+    job = run(2)
+    ranks = job.entered()
+    done = muster("chaos", "freeze", 1, "--for", "200ms", "-j", job.job)
+    assert done.returncode == 0, done.stderr
+    stopped, continued = done.stdout.splitlines()
+    assert stopped == f"signal 19 (Stopped (signal)) sent to {who(job, ranks, 1)}, for 0.200 s"
+    assert continued.startswith(f"signal 18 (Continued) sent to {who(job, ranks, 1)} after 0.")
+    job.all_well(ranks)
+    assert len(job.generations()) == 1
+
+
+def test_who_stays_frozen_is_found_and_replaced(run, muster):
+    job = run(2, "--lease", SHORT_LEASE)
+    ranks = job.entered()
+    done = muster("chaos", "freeze", "#1", "-j", job.job)
+    assert done.stdout == f"signal 19 (Stopped (signal)) sent to {who(job, ranks, 1)}\n"
+    after = job.entered(2)
+    assert after[1]["pid"] != ranks[1]["pid"] and after[0]["pid"] == ranks[0]["pid"]
+    job.all_well(after)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_freeze_lets_go(run, spawn, number):
+    job = run(2)
+    ranks = job.entered()
+    chaos = spawn("chaos", "freeze", 1, "--for", "1h", "-j", job.job)
+    chaos.out.wait_for("signal 19")
+    chaos.signal(number)
+    assert chaos.wait() == 128 + number
+    chaos.out.wait_for("signal 18 (Continued)")
+    job.all_well(ranks)
+
+
+def test_a_frozen_rank_that_ends_is_told(run, spawn, muster):
+    job = run(2)
+    ranks = job.entered()
+    chaos = spawn("chaos", "freeze", 1, "--for", "1h", "-j", job.job)
+    chaos.out.wait_for("signal 19")
+    assert muster("chaos", "kill", 1, "-j", job.job).returncode == 0
+    assert chaos.wait() == 0
+    chaos.out.wait_for(who(job, ranks, 1), "has ended while it was frozen")
+    job.all_well(job.entered(2))
+
+
+def test_a_strike_as_json(run, muster):
+    job = run(2)
+    ranks = job.entered()
+    done = muster("chaos", "freeze", 0, "--for", "10ms", "--json", "-j", job.job)
+    stopped, continued = map(json.loads, done.stdout.splitlines())
+    common = {"job": job.job, "index": 0, "rank": 0, "pid": ranks[0]["pid"]}
+    stopped.pop("at_ms"), continued.pop("at_ms")
+    assert stopped == {**common, "strike": "freeze", "for_ms": 10}
+    assert continued.pop("after_ms") >= 10
+    assert continued == {**common, "strike": "thaw"}
+    job.all_well(ranks)
+
+
+# ---- cut ----
+
+
+def test_a_cut_of_a_moment_costs_nothing(run, muster):
+    job = run(2)
+    ranks = job.entered()
+    done = muster("chaos", "cut", 1, "-j", job.job)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"the network of {who(job, ranks, 1)} is cut\n"
+    job.log.wait_for("member-cut #1 incarnation=1 for-ms=0")
+    until(lambda: state(job, 1) == "present")
+    job.all_well(ranks)
+    assert len(job.generations()) == 1
+
+
+def test_a_cut_shorter_than_the_lease_is_ridden_out(run, muster):
+    job = run(2, "--lease", "60s")
+    ranks = job.entered()
+    done = muster("chaos", "cut", 1, "--for", "1s", "-j", job.job)
+    assert done.stdout == f"the network of {who(job, ranks, 1)} is cut for 1.000 s\n"
+    assert state(job, 1) == "silent"
+    again = muster("chaos", "cut", 1, "--for", "500ms", "-j", job.job)
+    assert again.stdout.endswith("is cut for 0.500 s; it was silent already\n")
+    until(lambda: state(job, 1) == "present")
+    job.all_well(ranks)
+    assert len(job.generations()) == 1
+
+
+def test_who_is_cut_off_for_longer_is_replaced(run, muster):
+    job = run(2, "--lease", SHORT_LEASE)
+    ranks = job.entered()
+    assert muster("chaos", "cut", 1, "--for", "1h", "-j", job.job).returncode == 0
+    job.log.wait_for(f"(#1, pid {ranks[1]['pid']}) was silent for longer than the lease")
+    after = job.entered(2)
+    assert after[1]["pid"] != ranks[1]["pid"] and after[0]["pid"] == ranks[0]["pid"]
+    job.all_well(after)
+
+
+# ---- at random ----
+
+
+def numbers(seed):
+    """The generator of src/base/prng.c."""
+    mask = (1 << 64) - 1
+    while True:
+        seed = (seed + 0x9E3779B97F4A7C15) & mask
+        z = ((seed ^ (seed >> 30)) * 0xBF58476D1CE4E5B9) & mask
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
+        yield z ^ (z >> 31)
+
+
+def schedule(seed, mean_ms, kinds, count):
+    """(when, kind, whom modulo the living) as the page of operations says."""
+    draw, at = numbers(seed), 0
+    for _ in range(count):
+        at += next(draw) % (2 * mean_ms + 1)
+        yield at, kinds[next(draw) % len(kinds)], next(draw)
+
+
+def test_random_strikes_as_its_schedule_says(run, muster):
+    """Nobody is lost by these, so the living are always the same three."""
+    job = run(3)
+    ranks = job.entered()
+    done = muster("chaos", "random", "--seed", 41, "--rate", "20/s", "--kinds", "cut,freeze",
+                  "--for", "5ms", "--count", 12, "--json", "-j", job.job)
+    assert done.returncode == 0, done.stderr
+    said = [json.loads(line) for line in done.stdout.splitlines()]
+    strikes = [line for line in said if line.get("strike") in ("cut", "freeze")]
+    planned = list(schedule(41, 50, ["cut", "freeze"], 12))
+    assert [(line["strike"], line["index"]) for line in strikes] == [
+        (kind, pick % 3) for _, kind, pick in planned
+    ]
+    assert all(line["at_ms"] >= at for line, (at, _, _) in zip(strikes, planned))
+    assert said[-1] == {"at_ms": said[-1]["at_ms"], "strikes": 12, "kill": 0,
+                        "freeze": [kind for _, kind, _ in planned].count("freeze"),
+                        "cut": [kind for _, kind, _ in planned].count("cut"),
+                        "seed": 41, "ended": "count"}
+    assert len([line for line in said if line.get("strike") == "thaw"]) == said[-1]["freeze"]
+    job.all_well(ranks)
+    assert len(job.generations()) == 1
+
+
+def test_random_ends_with_the_job(run, spawn):
+    job = run(2, "--max-restarts", 50)
+    job.entered()
+    chaos = spawn("chaos", "random", "--rate", "5/s", "--kinds", "kill", "--seed", 3, "-j", job.job)
+    assert chaos.out.wait_for("seed") == (
+        f"striking ranks of job '{job.job}' at random: kill, 5/s, seed 3")
+    chaos.out.wait_for("signal 9 (Killed) sent to #", count=2)
+    job.run.signal(signal.SIGTERM)
+    job.run.wait()
+    assert chaos.wait() == 0
+    assert "the job has ended: " in chaos.out.lines[-1], chaos.out.lines
+    assert chaos.log.lines == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_random_ends_when_it_is_stopped(run, spawn, number):
+    """Whoever it froze goes on."""
+    job = run(2)
+    ranks = job.entered()
+    chaos = spawn("chaos", "random", "--rate", "20/s", "--kinds", "freeze", "--for", "1h",
+                  "-j", job.job)
+    chaos.out.wait_for("signal 19")
+    chaos.signal(number)
+    assert chaos.wait() == 0
+    assert ": stopped: " in chaos.out.lines[-1]
+    assert len(chaos.out.having("signal 19")) == len(chaos.out.having("signal 18"))
+    job.all_well(ranks)
+
+
+def test_random_ends_when_the_time_is_over(run, muster):
+    job = run(1)
+    ranks = job.entered()
+    done = muster("chaos", "random", "--rate", "1/h", "--during", "200ms", "-j", job.job)
+    assert done.returncode == 0
+    assert ": the time is over: 0 strikes (kill 0, freeze 0, cut 0), seed " in done.stdout
+    job.all_well(ranks)
+
+
+def test_random_rides_out_a_death_of_the_service(run, spawn):
+    job = run(2)
+    ranks = job.entered()
+    chaos = spawn("chaos", "random", "--rate", "5/s", "--kinds", "cut", "-j", job.job)
+    chaos.out.wait_for("is cut")
+    subprocess.run(["kill", "-9", str(job.service())], check=True)
+    job.log.wait_for("it is started again")
+    chaos.out.wait_for("is cut", count=len(chaos.out.having("is cut")) + 2)
+    chaos.signal(signal.SIGINT)
+    assert chaos.wait() == 0 and chaos.log.lines == []
+    job.all_well(ranks)
+
+
+# ---- what makes no sense ----
+
+
+@pytest.mark.parametrize("words, line", [
+    ((), "usage: muster chaos kill|freeze|cut INDEX, or muster chaos random"),
+    (("freeze",), "usage: muster chaos kill|freeze|cut INDEX, or muster chaos random"),
+    (("random", 1), "usage: muster chaos kill|freeze|cut INDEX, or muster chaos random"),
+    (("hug", 1), "usage: muster chaos kill|freeze|cut INDEX, or muster chaos random"),
+    (("kill", 1, "--for", "1s"), "--for means nothing to 'chaos kill'"),
+    (("cut", 1, "--signal", 9), "--signal means nothing to 'chaos cut'"),
+    (("freeze", 1, "--seed", 9), "--seed means nothing to 'chaos freeze'"),
+    (("cut", 1, "--for", "2h"),
+     "setting for: '2h' is no duration (500ms, 10s, 2m) from 1 to 3600000"),
+    (("random", "--rate", "often"),
+     "--rate is 'often', and should be a number per min, s or h: 6/min"),
+    (("random", "--kinds", "kill,hug"),
+     "--kinds is 'kill,hug', and should be some of kill,freeze,cut"),
+])
+def test_wrong_words(muster, words, line):
+    done = muster("chaos", *words)
+    assert (done.returncode, done.stderr) == (2, f"muster chaos: {line}\n")
+
+
+@pytest.mark.parametrize("verb", ["freeze", "cut"])
+def test_nobody_is_there_to_be_struck(run, muster, verb):
+    job = run(1)
+    ranks = job.entered()
+    done = muster("chaos", verb, 7, "-j", job.job)
+    assert (done.returncode, done.stderr) == (
+        1, f"muster chaos: no #7 lives in job '{job.job}'\n")
+    job.all_well(ranks)
+
+
+def test_nobody_is_there_at_random(serve, muster):
+    serve("--job", "empty")
+    done = muster("chaos", "random")
+    assert (done.returncode, done.stderr) == (1, "muster chaos: nobody lives in job 'empty'\n")
+
+
+def test_ranks_of_other_machines_can_only_be_cut_off(serve, muster):
+    service = serve("--job", "far")
+    wire = Wire(service.address)
+    assert wire.open_rank(0, 1, job="far", host="elsewhere").status == 0
+    done = muster("chaos", "random", "--kinds", "kill,freeze")
+    assert (done.returncode, done.stderr) == (
+        1, "muster chaos: no rank of job 'far' runs on this machine; only cut reaches the others\n")
+    done = muster("chaos", "freeze", 0)
+    assert done.returncode == 1 and "#0 of job 'far' runs on elsewhere; this is " in done.stderr
+    done = muster("chaos", "random", "--rate", "100/s", "--count", 1)
+    assert done.returncode == 0 and " of job 'far' is cut" in done.stdout, done.stderr
+    assert wire.ended()
+
+
+def test_a_full_stdout_is_told(run, env):
+    job = run(1)
+    ranks = job.entered()
+    with open("/dev/full", "w", encoding="ascii") as full:
+        done = subprocess.run([MUSTER, "chaos", "cut", "0", "-j", job.job], env=env, stdout=full,
+                              stderr=subprocess.PIPE, text=True, timeout=WAIT_S)
+    assert (done.returncode, done.stderr) == (
+        1, "muster chaos: cannot write to stdout: No space left on device\n")
+    until(lambda: state(job, 0) == "present")
+    job.all_well(ranks)

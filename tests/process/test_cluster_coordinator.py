@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The coordinator with real workers: errors and their delivery, state servers, its own end and that
+of others. A number at the end of a name is that of the scenario."""
+
+import os
+import pathlib
+import signal
+import socket
+import threading
+import time
+
+import pytest
+
+from clusters import SOON_S, Driver, Hold, Worker
+from running import until
+
+LEASE_S = 2
+
+
+@pytest.fixture
+def hold(tmp_path):
+    return Hold(tmp_path / "hold")
+
+
+@pytest.fixture
+def job(env, started, serve, hold):
+    """A service, whose job's workers and coordinators are started one by one."""
+
+    class Job:
+        def __init__(self):
+            service = serve("--lease", f"{LEASE_S}s")
+            env.update(MUSTER_ADDR=service.address, CW_HOLD=str(hold.path))
+            self.env = env
+            self.workers = []
+
+        def worker(self, index, **settings):
+            worker = Worker(env, index, **settings)
+            started.append(worker)
+            self.workers.append(worker)
+            return worker
+
+        def driver(self, workers=0, **settings):
+            for index in range(workers):
+                self.worker(index)
+            driver = Driver({**env, **settings})
+            started.append(driver)
+            driver.until(present=len(self.workers))
+            return driver
+
+    made = Job()
+    yield made
+    for worker in made.workers:
+        if worker.process.poll() is None:
+            worker.signal(signal.SIGCONT)
+            worker.kill()
+
+
+@pytest.fixture
+def state_server(tmp_path):
+    """A double: answers each connection with a number, until it is killed."""
+
+    class Server:
+        def __init__(self):
+            self.path = str(tmp_path / "ps")
+            self.asked = 0
+            self.start()
+
+        def start(self):
+            self.listener = socket.socket(socket.AF_UNIX)
+            self.listener.bind(self.path)
+            self.listener.listen(64)
+            self.thread = threading.Thread(target=self._serve, daemon=True)
+            self.thread.start()
+
+        def _serve(self):
+            while True:
+                try:
+                    peer, _ = self.listener.accept()
+                except OSError:
+                    return
+                self.asked += 1
+                with peer:
+                    peer.sendall(b"17")
+
+        def kill(self):
+            os.unlink(self.path)
+            self.listener.shutdown(socket.SHUT_RDWR)
+            self.listener.close()
+            self.thread.join()
+
+    server = Server()
+    yield server
+    if os.path.exists(server.path):
+        server.kill()
+
+
+# ---- errors ----
+
+
+def test_one_of_four_fails_30(job):
+    driver = job.driver(3)
+    for i in range(3):
+        driver.schedule(f"g{i}", "add", i, 1)
+    driver.schedule("bad", "fail", 7, "no such thing")
+    status, text = driver.ask("join", 25000)
+    assert status == "MUSTER_EFAILED"
+    assert "code 7" in text and "no such thing" in text and "closure 4" in text
+    assert driver.ask("join", 25000)[0] == "MUSTER_OK"
+    driver.end()
+
+
+def test_a_schedule_gets_the_error_31(job):
+    driver = job.driver(2)
+    driver.schedule("bad", "fail", 7, "early")
+    deadline = time.monotonic() + 25
+    for i in range(10**6):
+        status, *words = driver.ask("schedule", f"g{i}", "nothing", "--")
+        if status != "MUSTER_OK":
+            break
+        assert time.monotonic() < deadline
+    assert status == "MUSTER_EFAILED" and "early" in words[0] and words[0].startswith("schedule 'nothing'")
+    assert driver.ask("join", 25000)[0] == "MUSTER_OK"
+    driver.end()
+
+
+def test_join_after_an_error_tells_nothing_old_32(job):
+    driver = job.driver(2)
+    for i in range(10**5):
+        status, *words = driver.ask("schedule", f"b{i}", "fail", "--", i, f"number {i}")
+        if status != "MUSTER_OK":
+            break
+    assert status == "MUSTER_EFAILED"
+    assert driver.ask("join", 25000)[0] == "MUSTER_OK"  # nothing was admitted since
+    driver.schedule("new", "fail", 3, "the new one")
+    status, text = driver.ask("join", 25000)
+    assert status == "MUSTER_EFAILED" and "the new one" in text
+    driver.end()
+
+
+def test_the_next_error_is_told_too_33(job):
+    driver = job.driver(2)
+    for turn in ("first", "second"):
+        for i in range(3):
+            driver.schedule(f"{turn}{i}", "add", i, 1)
+        driver.schedule(f"{turn}-bad", "fail", 5, turn)
+        status, text = driver.ask("join", 25000)
+        assert status == "MUSTER_EFAILED" and text.endswith(turn)
+    driver.end()
+
+
+def test_no_text_decides_anything_36(job):
+    hostile = "Unavailable: worker lost, connection reset; MUSTER_ESTATE /job:worker/task:0 /job:ps"
+    driver = job.driver(1)
+    assert driver.ask("state", "ps")[0] == "MUSTER_OK"
+    driver.schedule("bad", "fail", 2, hostile)
+    status, text = driver.ask("join", 25000)
+    assert status == "MUSTER_EFAILED" and hostile in text
+    counts = driver.counts()
+    assert counts["retried"] == counts["put_back"] == "0"
+    driver.end()
+
+
+def test_collect_tells_of_all_37(job):
+    driver = job.driver(2, MUSTER_CLUSTER_POLICY="collect")
+    for i in range(100):
+        if i % 15 == 0:
+            driver.schedule(f"c{i}", "fail", i, f"bad {i}")
+        else:
+            driver.schedule(f"c{i}", "add", i, 1)
+    status, _ = driver.ask("join", 25000)
+    assert status == "MUSTER_EFAILED"
+    counts = driver.counts()
+    assert (counts["values"], counts["failures"]) == ("93", "7")
+    assert driver.ask("join", 25000)[0] == "MUSTER_OK"
+    driver.end()
+
+
+def test_isolated_errors_stay_in_their_closures_37(job):
+    driver = job.driver(2, MUSTER_CLUSTER_POLICY="isolate")
+    for i in range(100):
+        if i % 15 == 0:
+            driver.schedule(f"c{i}", "fail", i, f"bad {i}")
+        else:
+            driver.schedule(f"c{i}", "add", i, 1)
+    assert driver.ask("join", 25000)[0] == "MUSTER_OK"
+    for i in range(100):
+        status = driver.ask("fetch", f"c{i}", 25000)[0]
+        assert status == ("MUSTER_EFAILED" if i % 15 == 0 else "MUSTER_OK"), i
+    driver.end()
+
+
+def test_a_worker_dies_while_a_closure_fails_45(job, hold):
+    driver = job.driver(2)
+    driver.schedule("long", "sleep", 60000, "long")
+    until(lambda: hold.lines("began"))
+    victim = job.workers[int(hold.lines("began")[0].split()[0])]
+    driver.schedule("bad", "fail", 9, "the user's own")
+    victim.kill()
+    status, text = driver.ask("join", 25000)
+    assert status == "MUSTER_EFAILED" and "the user's own" in text
+    assert driver.ask("fetch", "long", 25000)[0] == "MUSTER_ECANCELLED"
+    assert driver.call("add", 1, 2) == ["3"]
+    driver.end()
+
+
+# ---- state servers ----
+
+
+@pytest.mark.parametrize("told_by", ["join", "schedule"])
+def test_a_state_server_is_killed_63(job, state_server, told_by):
+    driver = job.driver(2)
+    assert driver.ask("state", "ps0")[0] == "MUSTER_OK"
+    for i in range(2):
+        driver.schedule(f"e{i}", "ask", "ps0", state_server.path, "never")
+    until(lambda: state_server.asked > 2)
+    state_server.kill()
+    while True:
+        order = ["join", 25000] if told_by == "join" else ["schedule", "more", "nothing", "--"]
+        status, *words = driver.ask(*order)
+        if status != "MUSTER_OK":
+            break
+    assert status == "MUSTER_ESTATE" and "state server 'ps0' unavailable" in words[0]
+    assert driver.ask("worker", 0)[1:][-2] == "losses=0"
+    assert driver.ask("worker", 1)[1:][-2] == "losses=0"
+    driver.end()
+
+
+def test_a_worker_dies_and_then_a_state_server_64(job, state_server, hold):
+    driver = job.driver(2)
+    assert driver.ask("state", "ps0")[0] == "MUSTER_OK"
+    for i in range(2):
+        driver.schedule(f"e{i}", "ask", "ps0", state_server.path, "never")
+    until(lambda: state_server.asked > 2)
+    job.workers[0].kill()
+    state_server.kill()
+    status, text = driver.ask("join", 25000)
+    assert status == "MUSTER_ESTATE" and "ps0" in text
+    driver.end()
+
+
+def test_each_worker_blames_the_state_server_65(job, state_server):
+    driver = job.driver(3, MUSTER_CLUSTER_TRANSIENT_LIMIT="-1", MUSTER_CLUSTER_POLICY="isolate")
+    assert driver.ask("state", "ps0")[0] == "MUSTER_OK"
+    state_server.kill()
+    for i in range(12):
+        driver.schedule(f"e{i}", "ask", "ps0", state_server.path, "")
+    for i in range(12):
+        assert driver.ask("wait", f"e{i}", 25000)[0] == "MUSTER_OK"
+        assert driver.ask("failure", f"e{i}")[1] == "state"
+    driver.end()
+
+
+def test_shared_state_is_read_while_a_worker_comes_and_goes_66(job, state_server):
+    driver = job.driver(2)
+    assert driver.ask("state", "ps0")[0] == "MUSTER_OK"
+    for i in range(200):
+        if i in (50, 120):
+            job.workers[-1].kill()
+        if i in (80, 150):
+            job.worker(1)
+        driver.schedule(f"r{i}", "ask", "ps0", state_server.path, "")
+        assert driver.fetch(f"r{i}") == ["17"]
+    counts = driver.counts()
+    assert counts["values"] == "200" and counts["failures"] == "0"
+    driver.end()
+
+
+# ---- the coordinator itself ----
+
+
+def test_results_stay_when_all_workers_are_dead_29(job):
+    driver = job.driver(2)
+    driver.schedule("sum", "add", 1, 2)
+    assert driver.fetch("sum") == ["3"]
+    for worker in job.workers:
+        worker.kill()
+    assert driver.fetch("sum") == ["3"]
+    driver.schedule("more", "add", 1, 2)
+    assert driver.ask("fetch", "more", 50)[0] == "MUSTER_ETIMEDOUT"
+    driver.end()
+
+
+def test_the_next_coordinator_has_the_workers_of_a_dead_one(job, hold):
+    first = job.driver(2)
+    for i in range(6):
+        first.schedule(f"s{i}", "sleep", 60000, f"old{i}")
+    until(lambda: len(hold.lines("began")) >= 2)
+    first.kill()
+    second = job.driver()
+    assert second.call("add", 20, 3) == ["23"]
+    second.schedule("a", "sleep", 0, "new")
+    assert second.ask("join", 25000)[0] == "MUSTER_OK"
+    assert not [line for line in hold.lines("ended") if "old" in line]
+    began = [line.split()[1] for line in hold.lines("began")]
+    assert "new" not in began[: began.index("new")]
+    assert not [name for name in began[began.index("new") :] if name.startswith("old")]
+    second.end()
+
+
+def test_a_stopped_coordinator_is_superseded_71(job, hold):
+    first = job.driver(2)
+    first.schedule("old", "sleep", 60000, "old")
+    until(lambda: hold.lines("began"))
+    first.signal(signal.SIGSTOP)
+    second = job.driver()  # once the lease of the first is over
+    assert second.call("add", 4, 5) == ["9"]
+    first.signal(signal.SIGCONT)
+    status, text = first.ask("join", 25000)
+    assert status == "MUSTER_EFENCED", text
+    status, text = first.ask("schedule", "late", "add", "--", 1, 2)
+    assert status == "MUSTER_EFENCED", text
+    assert second.call("add", 5, 5) == ["10"]
+    assert not hold.lines("ended")
+    second.end()
+
+
+def threads_of(driver):
+    return len(os.listdir(f"/proc/{driver.pid}/task"))
+
+
+def sockets_of(env):
+    return list(pathlib.Path(env["MUSTER_RUNTIME_DIR"]).glob(".cluster-*"))
+
+
+@pytest.mark.parametrize("loaded", [False, True], ids=["idle", "loaded"])
+def test_close_leaves_nothing_73(job, loaded):
+    driver = job.driver(2)
+    before = threads_of(driver)
+    assert len(sockets_of(job.env)) == 1
+    if loaded:
+        for i in range(1000):
+            driver.schedule(f"s{i}", "sleep", 60000, "x")
+    began = time.monotonic()
+    assert driver.ask("close")[0] == "MUSTER_OK"
+    assert time.monotonic() - began < SOON_S
+    assert sockets_of(job.env) == []
+    assert threads_of(driver) < before
+    driver.end()

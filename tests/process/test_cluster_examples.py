@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The programs of examples/cluster: as their head comments start them, and while their processes are
+killed."""
+
+import collections
+import json
+import math
+import os
+import re
+import signal
+import subprocess
+
+import pytest
+from conftest import MUSTER, ROOT, WAIT_S
+from running import until
+
+EXAMPLES = ROOT / "examples" / "cluster"
+RATES = 128
+SOME_OF_THEM = (0, 37, 64, 101, RATES - 1)
+ITERATIONS = 200_000
+CHAOS = r"(\d+) of 128 are chaotic"
+BITS_MAX = 4.2  # of a character; 3.2 to 3.7 after 120 steps, after 20 it is 4.5, untrained 6.6
+LONG_LEASE = "120s"  # one of them is stopped for a while
+LONG_S = 240  # a sanitizer's arithmetic is slow
+
+
+def command_of(name):
+    """The line of the head comment that starts it."""
+    head = (EXAMPLES / f"{name}.c").read_text().split("*/", 2)[1]
+    (command,) = re.findall(rf"^ \*   (.*cluster_{name}\b.*?) *$", head, re.M)
+    return command
+
+
+@pytest.fixture
+def job(env, spawn):
+    """job(command, more flags of the run...): its run, with a name for the job."""
+
+    def start(command, *flags):
+        words = command.split()
+        assert words[:2] == ["muster", "run"]
+        return spawn("run", "-j", "cluster", *flags, *words[2:],
+                     env={**env, "PATH": f"{MUSTER.parent}:{os.environ['PATH']}"})
+
+    return start
+
+
+def ended(run):
+    try:
+        code = run.process.wait(LONG_S)
+    except subprocess.TimeoutExpired:
+        pytest.fail("it does not end:\n" + "\n".join(run.out.lines + run.log.lines))
+    run.out.thread.join(WAIT_S)
+    run.log.thread.join(WAIT_S)
+    assert code == 0, "\n".join(run.out.lines + run.log.lines)
+    return run.out.lines
+
+
+def present(muster):
+    """{index: pid} of the members that are there."""
+    done = muster("status", "--json", "-j", "cluster")
+    if done.returncode != 0:
+        return {}
+    return {one["index"]: one["pid"] for one in json.loads(done.stdout)["members"]
+            if one["role"] == "worker" and one["state"] == "present"}
+
+
+def members_of(muster, count):
+    """The same, once there are so many."""
+    return until(lambda: (lambda seen: seen if len(seen) == count else None)(present(muster)))
+
+
+def exponent(rate):
+    at, total = 0.4, 0.0
+    for _ in range(ITERATIONS):
+        at = rate * at * (1 - at)
+        total += math.log(abs(rate * (1 - 2 * at)))
+    return total / ITERATIONS
+
+
+def check_sweep(lines):
+    told = [re.fullmatch(r"rate (\S+) exponent (\S+)", line) for line in lines[:RATES]]
+    assert all(told) and len(lines) == RATES + 1, "\n".join(lines)
+    values = [(float(one[1]), float(one[2])) for one in told]
+    assert [rate for rate, _ in values] == pytest.approx(
+        [2.9 + 1.1 * i / (RATES - 1) for i in range(RATES)], abs=1e-4)
+    for i in SOME_OF_THEM:
+        assert values[i][1] == pytest.approx(exponent(values[i][0]), abs=0.0011)
+    (chaotic,) = re.findall(CHAOS, lines[-1])
+    assert int(chaotic) == sum(value >= 0 for _, value in values)
+
+
+def test_every_example_has_a_test():
+    names = {path.stem for path in EXAMPLES.glob("*.c")} - {"home"}  # that is a part of each
+    assert {f"test_{name}" for name in names} <= set(globals())
+
+
+def test_sweep(env):
+    done = subprocess.run(["sh", "-c", command_of("sweep")], capture_output=True, text=True,
+                          env={**env, "PATH": f"{MUSTER.parent}:{os.environ['PATH']}"},
+                          timeout=LONG_S)
+    assert done.returncode == 0, done.stdout + done.stderr
+    check_sweep(done.stdout.splitlines())
+
+
+def test_sweep_has_every_result_although_workers_are_killed(job, muster):
+    run = job(command_of("sweep"))
+    workers = members_of(muster, 9)
+    for index in (3, 8):
+        os.kill(workers[index], signal.SIGKILL)
+        run.log.wait_for(f"#{index} (pid", "killed by signal 9")
+    check_sweep(ended(run))
+
+
+def readers(run):
+    """{worker: the processes that have read its shard, in their order}"""
+    found = {}
+    for line in run.out.having("reads its shard"):
+        worker, process = map(int, re.findall(r"\d+", line))
+        found.setdefault(worker, []).append(process)
+    return found
+
+
+def test_train(job):
+    run = job(command_of("train"))
+    lines = ended(run)
+    assert len(readers(run)) == 4 and all(len(one) == 1 for one in readers(run).values())
+    assert lines[-1] == "trained 120 steps"
+    assert float(re.findall(r"step 120 bits (\S+)", "\n".join(lines))[0]) < BITS_MAX
+
+
+def test_train_goes_on_when_a_worker_is_killed_and_its_shard_is_read_again(job, muster):
+    run = job(command_of("train"), "--lease", LONG_LEASE)
+    members = members_of(muster, 5)  # it is soon through: asked while there is time
+    run.out.wait_for("step 20 ")
+    # A fast machine could be through before the next one is there: nothing is scheduled till then.
+    os.kill(members[0], signal.SIGSTOP)
+    worker, (process,) = sorted(readers(run).items())[-1]
+    number = {pid: index for index, pid in members.items()}[process]
+    os.kill(process, signal.SIGKILL)
+    until(lambda: present(muster).get(number, process) != process)
+    os.kill(members[0], signal.SIGCONT)
+    run.out.wait_for(f"worker {worker} reads its shard", count=2)
+    lines = ended(run)
+    assert lines[-1] == "trained 120 steps" and len(readers(run)[worker]) == 2
+    assert float(re.findall(r"step 120 bits (\S+)", "\n".join(lines))[0]) < BITS_MAX
+
+
+def test_train_goes_on_from_its_checkpoint_when_the_coordinator_is_killed_68(job, muster, tmp_path):
+    run = job(f"{command_of('train')} --checkpoint {tmp_path / 'model'}")
+    coordinator = members_of(muster, 5)[0]
+    run.out.wait_for("step 20 ")
+    os.kill(coordinator, signal.SIGKILL)
+    again = run.out.wait_for("goes on from step ")
+    step = int(again.rsplit(" ", 1)[1])
+    assert step >= 20 and step % 10 == 0
+    lines = ended(run)
+    assert lines[-1] == "trained 120 steps"
+    # The workers are the processes they were, and read their shards again for the new one.
+    read = collections.Counter(re.findall(r"process (\d+)", "\n".join(lines)))
+    assert len(read) == 4 and set(read.values()) == {2}
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["sweep", "train"])
+def test_whoever_comes_when_the_work_is_over_ends_as_well(spawn, env, name):
+    program = MUSTER.parent / f"cluster_{name}"
+    said = f"'{MUSTER}' key put work-is-over '' && exec '{program}'"
+    lines = ended(spawn("run", "-j", "cluster", "-n", "3", "--no-label", "--", "sh", "-c", said))
+    assert lines in ([], ["trained 120 steps"])  # none of it once more

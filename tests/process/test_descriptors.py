@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""No descriptors left: in a program that uses the library, in `muster run`, in the service (for that
+see also test_serve.py and test_crowds.py)."""
+
+import os
+import re
+import resource
+import signal
+import subprocess
+
+import pytest
+
+from conftest import BUILD, MUSTER, Process, sanitized
+from proxy import Proxy, Way
+from running import Run, until
+
+ATTACKED = BUILD / "tests" / "process" / "attacked"
+LIMIT = 60
+REACH_MS = 3000 if sanitized() else 300
+
+
+def limit(count):
+    return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (count, count))
+
+
+def none_left(pid, count=3):
+    """No more may be opened by this process, whatever it closes: all below `count` are for life. (A
+    poll may have no more than that, either.)"""
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (count, 1000))
+
+
+def enough_again(pid):
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (1000, 1000))
+
+
+def client_of(address, env, started, **more):
+    client = Process([ATTACKED], {**env, "MUSTER_ADDR": address, "MUSTER_AGENT": "0", **more},
+                     stdin=subprocess.PIPE, preexec_fn=limit(1000))
+    started.append(client)
+    client.asked = 0
+    return client
+
+
+def order(client, text):
+    client.process.stdin.write(text + "\n")
+    client.process.stdin.flush()
+    client.asked += 1
+
+
+def answer(client):
+    return client.out.wait_for("", count=client.asked)
+
+
+# ---- the library ----
+
+
+@pytest.mark.parametrize("left", range(6))
+def test_a_program_that_has_no_descriptors_is_told_at_open(service, env, started, left):
+    client = Process([ATTACKED, f"starve,feed {left},reach {REACH_MS},feed,reach 20000"],
+                     {**env, "MUSTER_ADDR": service.address}, preexec_fn=limit(LIMIT))
+    started.append(client)
+    assert client.wait() == 0
+    _, _, said, _, then = client.out.lines
+    if left < 2:
+        assert said == f"ELIMIT open: no descriptors left: the limit is {LIMIT} (ulimit -n)"
+    elif left < 3:
+        assert re.fullmatch(r"EUNREACHABLE open: no service at \S+ after [\d.]+ s \(connecting to \S+: "
+                            r"Too many open files\); is `muster serve` running there\?", said)
+    else:
+        assert said == "OK "
+    assert then == "OK "
+
+
+def test_a_client_that_cannot_reconnect_for_want_of_one_tries_until_it_can(serve, env, started,
+                                                                           pass_time):
+    service = serve("--addr", "127.0.0.1:0", "--lease", "60s")
+    proxy = Proxy(service.address)
+    client = client_of(proxy.client_address, env, started)
+    order(client, "open -1")
+    assert answer(client) == "OK "
+    none_left(client.pid)
+    proxy.links[0].flows[0].way = Way(0, "reset")
+    order(client, "put k")
+    until(lambda: proxy.cuts == 1)
+    pass_time(500)
+    assert len(client.out.lines) == 1 and proxy.accepted == 1
+    enough_again(client.pid)
+    assert answer(client) == "OK "
+    client.process.stdin.close()
+    assert client.wait() == 0
+    proxy.end()
+
+
+@pytest.mark.parametrize("helper", [False, True])
+def test_a_restart_needs_no_descriptors(service, env, started, helper):
+    """Nor does it fail where the helper cannot be started: deaths are then known later."""
+    client = client_of(service.address, env, started, MUSTER_AGENT=str(int(helper)),
+                       PATH=f"{MUSTER.parent}:{env['PATH']}")
+    order(client, "open 0")
+    assert answer(client) == "OK "
+    none_left(client.pid)
+    order(client, "restart")
+    assert answer(client) == "OK entered 2"
+    order(client, "close")
+    assert answer(client) == "OK "
+    enough_again(client.pid)  # a sanitizer that looks for leaks at the end opens some
+    client.process.stdin.close()
+    assert client.wait() == 0
+    assert client.log.lines == []
+
+
+# ---- the program ----
+
+
+@pytest.mark.parametrize("count", [6, 9, 13, 16, 20])
+def test_a_run_that_has_no_descriptors_says_so(muster, env, count):
+    if sanitized() and count < 10:
+        pytest.skip("a sanitizer needs some itself")
+    done = muster("run", "-n", 2, "--", "true", preexec_fn=limit(count),
+                  env={**env, "OMP_NUM_THREADS": "1"})
+    assert done.returncode == 125
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert (f"no descriptors left: the limit is {count} (ulimit -n)" in done.stderr
+            or "Too many open files" in done.stderr)
+    assert os.listdir(env["MUSTER_RUNTIME_DIR"]) == []
+
+
+@pytest.mark.parametrize("count", [6, 9])
+def test_a_service_that_has_no_descriptors_says_so(muster, count):
+    done = muster("serve", preexec_fn=limit(count))
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert "too many open files" in done.stderr.lower()
+
+
+def test_a_rank_that_cannot_be_started_again_now_is_started_later(spawn, muster):
+    """It costs the others nothing: they go on in their processes, and are whole again when there are
+    descriptors."""
+    job = Run(spawn, muster, 2, "--min-size", 1)
+    before = job.entered()
+    none_left(job.run.pid, 9)
+    os.kill(before[1]["pid"], signal.SIGKILL)
+    job.log.wait_for("run_rank: no descriptors left: the limit is 9 (ulimit -n)")
+    job.log.wait_for("#1 could not be started; trying again in 1 s")
+    alone = job.entered(2, size=1)
+    enough_again(job.run.pid)
+    after = job.entered(3)
+    assert after[0]["pid"] == alone[0]["pid"] == before[0]["pid"]
+    job.all_well(after)

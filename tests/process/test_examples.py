@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The programs of examples/restart, examples/async and examples/preempt, each started by the command
+that its head comment gives."""
+
+import os
+import re
+import subprocess
+
+import pytest
+
+from conftest import MUSTER, ROOT, WAIT_S
+
+EXAMPLES = ROOT / "examples"
+FOLDERS = ("restart", "async", "preempt")
+
+
+def command_of(name, folder):
+    """The line of the head comment that starts it."""
+    head = (EXAMPLES / folder / f"{name}.c").read_text().split("*/", 2)[1]
+    (command,) = re.findall(rf"^ \*   (.*{folder}_{name}\b.*?) *$", head, re.M)
+    return command
+
+
+@pytest.fixture
+def example(env):
+    """example(name): what it says, line by line, without the numbers of the ranks before them."""
+
+    def run(name, file=None, folder="restart"):
+        command = command_of(name, folder)
+        assert ("FILE" in command) == (file is not None)
+        if file:
+            command = command.replace("FILE", str(file))
+        variables = {**env, "PATH": f"{MUSTER.parent}:{os.environ['PATH']}"}
+        done = subprocess.run(["sh", "-c", command], env=variables, capture_output=True, text=True,
+                              timeout=WAIT_S)
+        assert done.returncode == 0, done.stdout + done.stderr
+        lines = [re.sub(r"^\[\d+\]: ", "", line) for line in done.stdout.splitlines()]
+        return sorted(lines), done.stderr
+
+    return run
+
+
+def test_every_example_has_a_test():
+    tested = {name[len("test_"):] for name in globals() if name.startswith("test_")}
+    for folder in FOLDERS:
+        assert {path.stem for path in (EXAMPLES / folder).glob("*.c")} <= tested
+
+
+def test_hang(example):
+    said, log = example("hang")
+    goes_on = [line for line in said if "goes on" in line]
+    (hangs,) = [line for line in said if "hangs" in line]
+    assert len(goes_on) == 4 and len(said) == 5
+    for rank, line in enumerate(goes_on):
+        assert line.startswith(f"rank {rank} goes on in process ")
+        assert " (soft-timeout: rank 1 made no progress for 1." in line
+    process = re.search(r"process \d+", hangs)[0]
+    assert process in goes_on[1]
+    assert "rank 1 (#1, pid" in log
+
+
+def test_spare(example):
+    said, _ = example("spare")
+    seen = [re.fullmatch(r"attempt (\d+): (#\d) is rank (\d) of (\d)", line) for line in said]
+    attempts = {}
+    for one in filter(None, seen):
+        attempts.setdefault(int(one[1]), {})[int(one[3])] = one[2]
+    first = attempts[0]
+    last = attempts[max(attempts)]
+    assert sorted(first) == sorted(last) == [0, 1, 2]
+    (spare,) = {"#0", "#1", "#2", "#3"} - set(first.values())
+    assert {first[0], first[2]} < set(last.values())
+    if max(attempts) == 1:  # on a machine with time for it, the spare was waiting at the loss
+        assert spare in last.values()
+
+
+def test_respawn(example):
+    said, log = example("respawn")
+    tries = [re.fullmatch(r"attempt (\d+): process (\d+) is #(\d), rank (\d) of (\d)", line)
+             for line in said]
+    last = max(int(one[1]) for one in tries)
+    assert [one[5] for one in tries if int(one[1]) == last] == ["3"] * 3
+    processes = {index: {one[2] for one in tries if one[3] == index} for index in "012"}
+    assert [len(processes[index]) for index in "012"] == [1, 1, 2]
+    assert "was killed by signal 9" in log
+
+
+def test_abort_callback(example):
+    said, log = example("abort_callback")
+    assert said == [
+        "rank 0 is out of it, in attempt 1",
+        "rank 1 is out of it, in attempt 1", "rank 1 waits for a peer that never sends",
+        "rank 2 is out of it, in attempt 1", "rank 2 waits for a peer that never sends",
+    ]
+    assert "rank 0 fails while the others wait" in log
+
+
+def test_atomic_section(example, tmp_path):
+    said, _ = example("atomic_section", tmp_path / "file")
+    assert said == [
+        "after the section: interrupted: clean up and return",
+        "the file has 50 of 50 lines",
+    ]
+
+
+def test_long_phase(example):
+    said, log = example("long_phase")
+    assert said == [
+        f"rank {rank} compiled for three times the soft timeout, in attempt 0: ok" for rank in (0, 1)
+    ]
+    assert "progress" not in log
+
+
+def test_poll(example):
+    said, _ = example("poll", folder="async")
+    assert said == ["3 lines are keys of the job"]
+
+
+def test_uv(example):
+    said, _ = example("uv", folder="async")
+    assert said == [f"rank {rank} saw 9 ticks of 3 ranks" for rank in range(3)]
+
+
+def test_train(example, tmp_path):
+    said, _ = example("train", tmp_path / "checkpoint", "preempt")
+    (step,) = {re.search(r"has saved step (\d+): preempted", line)[1]
+               for line in said if "saved" in line}
+    for rank in range(3):
+        assert f"rank {rank} has saved step {step}: preempted" in said
+        assert f"rank {rank} begins at step {step}" in said
+        assert f"rank {rank} is done" in said
+    assert not list(tmp_path.iterdir())
+
+
+def test_reconnect(example):
+    said, log = example("reconnect", folder="preempt")
+    assert "killed by signal 9" in log
+    assert said == sorted(["#1 was preempted (the machine goes away)",
+                           *["rank 0 of 2 runs", "rank 1 of 2 runs", "all steps are done"] * 2])

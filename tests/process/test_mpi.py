@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ordinary MPI jobs that are preempted: one rank gets SIGTERM, all save one step, and what becomes
+of the exit code is the launcher's word. Under srun: test_slurm_preempt.py."""
+
+import re
+import signal
+
+import pytest
+
+from mpi import SIZE, Launcher, saves_and_goes_on
+from test_discover import MPI, env, installed  # noqa: F401
+
+
+@pytest.fixture
+def launcher(env, tmp_path, started):  # noqa: F811
+    def of(name, *flags):
+        command, _ = installed(name)
+        return Launcher([*command, SIZE, *flags], name, env, tmp_path, started)
+
+    return of
+
+
+@pytest.mark.parametrize("name", MPI)
+def test_an_mpi_job_saves_one_step_ends_with_75_and_goes_on(launcher, name):
+    assert saves_and_goes_on(launcher(name)) == 75
+
+
+@pytest.mark.parametrize("name", MPI)
+def test_an_mpi_job_is_told_by_hand(launcher, name, muster, env):  # noqa: F811
+    run = launcher(name).begin()
+    job = re.search(r"are job '(.*?)'", run.log.wait_for("are job '"))[1]
+    assert muster("preempt", "-j", job, "--in", "60s", env=env).returncode == 0
+    assert run.wait() == 75
+    run.saved()
+
+
+@pytest.mark.parametrize("name", MPI)
+def test_an_mpi_job_is_told_by_a_source(launcher, name, env, tmp_path):  # noqa: F811
+    """The helper of its first rank looks out for it."""
+    stop, ready = tmp_path / "stop", tmp_path / "ready"
+    env["MUSTER_PREEMPT_SOURCES"] = f"signals,file={stop}"
+    run = launcher(name).begin()
+    ready.write_text("60s the rack is drained\n")
+    ready.rename(stop)
+    assert run.wait() == 75
+    run.saved()
+    assert run.log.having("a notice of 'file' for this node: the rack is drained; ")
+
+
+def test_sigterm_to_mpiexec_of_mpich_is_handed_on(launcher):
+    run = launcher("mpich").begin()
+    run.signal(signal.SIGTERM)
+    assert run.wait() == 75
+    run.saved()
+
+
+def test_sigterm_to_mpirun_of_open_mpi_is_the_end(launcher):
+    """It kills its ranks a second later, whether they have saved or not."""
+    run = launcher("openmpi").begin()
+    run.signal(signal.SIGTERM)
+    assert run.wait() == 1

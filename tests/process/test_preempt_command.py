@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`muster preempt`: a notice by hand, for one rank or the whole job, and back again."""
+
+import json
+import os
+
+import pytest
+
+from saving import Loop
+
+
+@pytest.fixture
+def job(spawn, muster, env, tmp_path):
+    directory = tmp_path / "saved"
+    directory.mkdir()
+    return Loop(spawn, muster, env, directory, 3).trains()
+
+
+def ask(job, *args):
+    return job.muster("preempt", "-j", job.job, *args)
+
+
+def test_a_notice_for_one_rank(job):
+    done = ask(job, 1, "--in", "60s", "--reason", "maintenance of b3")
+    assert (done.returncode, done.stdout) == (0, f"#1 of job '{job.job}' is told: it ends in 60.0 s\n")
+    assert job.run.wait() == 75, job.log.lines
+    job.saved_by_all()
+
+
+def test_a_notice_for_the_whole_job(job):
+    done = ask(job, "--in", "60s")
+    assert (done.returncode, done.stdout) == (0, f"job '{job.job}' is told: it ends in 60.0 s\n")
+    assert job.run.wait() == 75, job.log.lines
+    job.saved_by_all()
+
+
+def test_status_tells_who_has_notice(job):
+    """Hours away: nothing is agreed for it yet."""
+    assert ask(job, 1, "--in", "10h", "--reason", "a visit\n of the king").returncode == 0
+    assert ask(job, "--in", "20h", "--advisory").returncode == 0
+    (all_of_it, one) = sorted(job.preemption()["notices"], key=lambda notice: notice["index"] or -1)
+    assert 35990000 < one.pop("left_ms") <= 36000000
+    assert one == {"index": 1, "level": "certain", "assumed": False, "source": "hand",
+                   "host": os.uname().nodename, "reason": one["reason"]}
+    assert "king" in one["reason"] and "\n" not in one["reason"]
+    assert (all_of_it["index"], all_of_it["level"]) == (None, "advisory")
+    lines = job.muster("status", "-j", job.job).stdout.splitlines()
+    assert any(line.startswith("notice for #1: a visit") and "(hand, " in line and " s are left" in line
+               for line in lines), lines
+    assert any(line.startswith("advisory notice for the whole job: muster preempt") for line in lines)
+    assert job.preemption()["state"] == "none"
+
+
+def test_an_earlier_notice_counts_and_a_later_one_changes_nothing(job):
+    assert ask(job, 0, "--in", "10h").returncode == 0
+    done = ask(job, 0, "--in", "11h")
+    assert done.returncode == 0
+    assert done.stdout == f"#0 of job '{job.job}' has a notice already that is not later; nothing is changed\n"
+    assert ask(job, 0, "--in", "9h").stdout == f"#0 of job '{job.job}' is told: it ends in 32400.0 s\n"
+    (notice,) = job.preemption()["notices"]
+    assert 8.9 * 3600000 < notice["left_ms"] <= 9 * 3600000
+
+
+def test_a_notice_is_taken_back(job):
+    assert ask(job, 0, "--in", "10h").returncode == 0
+    done = ask(job, 0, "--withdraw")
+    assert (done.returncode, done.stdout) == (0, f"the notice for #0 of job '{job.job}' is taken back\n")
+    assert job.preemption()["notices"] == []
+    done = ask(job, "--withdraw", "--json")
+    assert json.loads(done.stdout) == {"job": job.job, "index": None, "withdrawn": False}
+
+
+def test_as_json(job):
+    done = ask(job, 2, "--in", "10h", "--reason", "x", "--json")
+    assert json.loads(done.stdout) == {"job": job.job, "index": 2, "given": True, "in_ms": 36000000,
+                                       "assumed": False, "reason": "x"}
+    done = ask(job, 1, "--advisory", "--json")
+    told = json.loads(done.stdout)
+    assert (told["in_ms"], told["assumed"]) == (30000, True)
+
+
+def test_no_such_index_lists_those_that_there_are(job):
+    done = ask(job, 7, "--in", "60s")
+    assert done.returncode == 1
+    assert done.stderr == f"muster preempt: nobody has index 7 in job '{job.job}'; there are: 0, 1, 2\n"
+    assert job.preemption()["notices"] == []
+
+
+@pytest.mark.parametrize("args, said", [
+    (["x"], "'x' is no index"),
+    (["-1"], None),
+    (["0", "1"], "what is '1'?"),
+    (["--in", "soon"], "no duration"),
+    (["--withdraw", "--in", "60s"], "--withdraw takes the notice back as it is"),
+])
+def test_wrong_usage(muster, args, said):
+    done = muster("preempt", *args)
+    assert done.returncode == 2
+    assert said is None or said in done.stderr
+
+
+def test_nobody_is_there_to_be_told(muster):
+    done = muster("preempt", "-j", "nobody", "--in", "60s")
+    assert done.returncode == 1
+    assert done.stderr.startswith("muster preempt: no service") and done.stderr.count("\n") == 1

@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks in Python: python_rank.py under `muster run`, with the interpreter that runs this."""
+
+import importlib.util
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from conftest import BUILD, MUSTER, ROOT, Process, sanitized
+from running import Run
+
+PACKAGE = BUILD / "python"
+RANK = pathlib.Path(__file__).parent / "python_rank.py"
+PROMPT_MS = 100  # the best of a few: a loaded machine is not what is looked at
+
+pytestmark = [
+    pytest.mark.skipif(
+        not (PACKAGE / "muster").is_dir(), reason="this build found no python3 with cffi and Python.h"
+    ),
+    pytest.mark.skipif(
+        importlib.util.find_spec("cffi") is None, reason=f"{sys.executable} has no cffi"
+    ),
+]
+
+
+def under():
+    """What an interpreter needs that loads a library with a sanitizer in it."""
+    program = MUSTER.read_bytes()
+    for mark, name in ((b"__asan_init", "libasan.so"), (b"__tsan_init", "libtsan.so")):
+        if mark in program:
+            found = subprocess.run(
+                ["gcc", f"-print-file-name={name}"], capture_output=True, text=True, check=True
+            )
+            # Python keeps memory for good, and so do its modules.
+            return ["env", f"LD_PRELOAD={found.stdout.strip()}", "ASAN_OPTIONS=detect_leaks=0"]
+    return []
+
+
+@pytest.fixture
+def env(env):
+    return {**env, "PYTHONPATH": str(PACKAGE), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+@pytest.fixture
+def run(spawn, muster):
+    """run(size, mode, flags...) starts ranks that do what the mode says."""
+
+    def start(size, mode, *flags, **options):
+        rank = (*under(), sys.executable, RANK, mode)
+        return Run(spawn, muster, size, *flags, rank=rank, **options)
+
+    return start
+
+
+def ends_well(job):
+    code = job.run.wait()
+    assert code == 0, "\n".join(job.out.lines + job.log.lines)
+    assert len(job.out.having("well")) == job.size
+
+
+@pytest.mark.parametrize("mode", ["keys", "rounds"])
+def test_keys_and_rounds(run, mode):
+    ends_well(run(4, mode))
+
+
+def test_other_threads_run_during_a_wait(run):
+    job = run(4, "threads")
+    ends_well(job)
+    assert len(job.out.having("counted 499500")) == 4
+
+
+def test_ctrl_c_ends_each_kind_of_wait_at_once(run):
+    job = run(2, "interrupts")
+    ends_well(job)
+    told = dict(re.findall(r"(\w+) interrupted best_ms=([\d.]+)", "\n".join(job.out.lines)))
+    assert set(told) == {"barrier", "round", "get", "wait", "timed", "open"}
+    assert max(map(float, told.values())) < PROMPT_MS, told
+
+
+def test_ctrl_c_while_the_service_is_away(env, serve, started):
+    service = serve("--lease", "60s")
+    rank = (*under(), sys.executable, RANK, "away")
+    alone = {**env, "MUSTER_ADDR": service.address, "MUSTER_INDEX": "0", "MUSTER_SIZE": "1"}
+    program = Process(rank, alone, stdin=subprocess.PIPE)
+    started.append(program)
+    program.out.wait_for("ready")
+    service.signal(signal.SIGSTOP)
+    program.process.stdin.write("\n")
+    program.process.stdin.flush()
+    program.out.wait_for("interrupted all")
+    service.signal(signal.SIGCONT)
+    assert program.wait() == 0, program.log.lines
+
+
+def test_a_forked_child_is_told(run):
+    job = run(2, "fork")
+    ends_well(job)
+    assert len(job.out.having("child was told")) == 2
+
+
+def test_closing_ends_what_another_thread_waits_for(run):
+    job = run(1, "close")
+    ends_well(job)
+    job.out.wait_for("closed")
+
+
+def test_a_computation_that_keeps_the_interpreter_costs_neither_lease_nor_lines(run):
+    job = run(2, "busy", "--lease", "1s")
+    job.out.wait_for("computes", count=2)
+    os.kill(job.service(), signal.SIGKILL)
+    job.out.wait_for("logged connected to the service again", count=2)
+    ends_well(job)
+    assert not job.log.having("lost")
+
+
+def test_an_exception_ends_the_rank_and_the_others_are_told(run):
+    job = run(3, "fails", "--max-restarts", "0")
+    assert job.run.wait() == 1
+    assert len(job.out.having("is told")) == 2
+    assert job.log.having("RuntimeError: a bug of mine")
+
+
+def test_the_killed_one_is_named(run):
+    job = run(3, "loses", "--max-restarts", "0")
+    assert job.run.wait() != 0
+    assert len(job.out.having("Lost", "#1")) == 2, job.out.lines
+
+
+def test_a_heartbeat_runs_and_stops(run):
+    ends_well(run(3, "heartbeat"))
+
+
+def test_ctrl_c_while_the_others_start_no_heartbeat(run):
+    job = run(2, "heartbeat_alone")
+    ends_well(job)
+    told = re.search(r"heartbeat interrupted best_ms=([\d.]+)", "\n".join(job.out.lines))
+    assert float(told[1]) < PROMPT_MS
+
+
+def test_a_heartbeat_that_ends_the_process_says_why_on_stderr(run):
+    job = run(2, "dies", "--max-restarts", "0")
+    job.log.wait_for("[0]:", "#1")
+    assert job.run.wait() != 0
+    assert job.log.having("Aborted")
+
+
+def saved_steps(job):
+    """What each rank says it has saved."""
+    return [int(step) for step in re.findall(r"saved (?:step )?(\d+)", "\n".join(job.out.lines))]
+
+
+def test_sigterm_to_one_and_all_save_one_step(run):
+    job = run(4, "preempted")
+    assert job.run.wait() == 75, "\n".join(job.out.lines + job.log.lines)
+    steps = saved_steps(job)
+    assert len(steps) == 4 and len(set(steps)) == 1 and steps[0] >= 20
+
+
+@pytest.mark.parametrize("mode", ["withdrawn", "held"])
+def test_a_notice_that_is_taken_back_or_held_up(run, mode):
+    ends_well(run(3, mode))
+
+
+def test_the_noticed_one_leaves_and_the_others_go_on(run):
+    job = run(3, "noticed")
+    job.run.wait()
+    assert len(job.out.having("goes on")) == 2 and len(job.out.having("leaves")) == 1
+
+
+@pytest.mark.parametrize("mode, kinds", [("interrupted_saves", 2), ("interrupted_asking", 1)])
+def test_ctrl_c_during_a_preemption(run, mode, kinds):
+    job = run(2, mode)
+    job.out.wait_for("interrupted best_ms=", count=kinds)
+    told = re.findall(r"interrupted best_ms=([\d.]+)", "\n".join(job.out.lines))
+    assert max(map(float, told)) < PROMPT_MS, job.out.lines
+    job.out.wait_for("closed" if mode == "interrupted_asking" else "well")
+
+
+# SIGTERM to itself where it says that it has done a step: no race with the end of the training.
+STRUCK = """
+import builtins, os, runpy, signal, sys
+def say(*words, say=print, **options):
+    say(*words, **options)
+    if words == ("step 100",):
+        os.kill(os.getpid(), signal.SIGTERM)
+builtins.print = say
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def test_a_training_loop_is_preempted_and_goes_on(spawn, muster, tmp_path):
+    program = ROOT / "examples" / "python" / "train.py"
+
+    def train(folder, *before):
+        rank = (*under(), sys.executable, *before, program, tmp_path / folder, "--steps", 300)
+        job = Run(spawn, muster, 4, rank=rank)
+        return job, job.run.wait()
+
+    job, code = train("run", "-c", STRUCK)
+    assert code == 75, "\n".join(job.out.lines + job.log.lines)
+    steps = saved_steps(job)
+    assert len(steps) == 4 and len(set(steps)) == 1 and steps[0] > 100
+    job, code = train("run")
+    assert code == 0, "\n".join(job.out.lines + job.log.lines)
+    assert job.out.having(f"resumes at step {steps[0]}")
+    undisturbed, code = train("undisturbed")
+    assert code == 0
+    assert job.out.having("weights") == undisturbed.out.having("weights") != []
+
+
+STATUS = re.compile(r"^X\((\w+), (-?\d+), (\w+),", re.M)
+
+
+def test_each_status_has_a_class_of_its_group(env):
+    """The table of statuses is the measure: a new one without a class here is noticed."""
+    table = STATUS.findall((ROOT / "src/msg/status.def").read_text())
+    groups = {"CALL": "CallError", "SESSION": "SessionError", "MEMBERSHIP": "MembershipError"}
+    lines = ["import muster, pickle", "from muster._errors import error_of"]
+    for name, value, group in table:
+        lines.append(f"assert muster.Status.{name} == {value}")
+        if group != "NONE":
+            lines += [
+                f"error = error_of({value}, 'told', 2)",
+                f"assert isinstance(error, muster.{groups[group]}), '{name}'",
+                f"assert type(error) is not muster.{groups[group]}, '{name} has no class'",
+                "assert (error.status, error.text, error.os_errno, str(error)) == "
+                f"({value}, 'told', 2, 'told')",
+                "assert str(pickle.loads(pickle.dumps(error))) == 'told'",
+                f"assert muster.exit_code(error) == {75 if name == 'EPREEMPTED' else 1}",
+            ]
+    lines += [
+        "assert type(error_of(-1000)) is muster.CallError",
+        "codes = [None, muster.Status.OK, SystemExit(7), SystemExit(), SystemExit('no'), ValueError()]",
+        "assert list(map(muster.exit_code, codes)) == [0, 0, 7, 0, 1, 1]",
+    ]
+    done = subprocess.run(
+        [*under(), sys.executable, "-c", "\n".join(lines)], env=env, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_wrong_options_are_refused_with_what_there_is(env):
+    lines = """
+import muster
+for options, kind, words in (
+    ({"adress": "x"}, TypeError, ("'adress'", "addr", "join_wait")),
+    ({"join_wait_ms": 5}, TypeError, ("'join_wait_ms'", "join_wait")),
+    ({"role": "king"}, muster.Invalid, ("'king'", "rank, worker, agent, observer")),
+    ({"timeout": -1}, muster.Invalid, ("negative",)),
+    ({"addr": 5}, TypeError, ("not int",)),
+    ({"addr": "unix:/nowhere/at/all", "index": 0, "timeout": 0.1}, muster.Unreachable, ("/nowhere/at/all",)),
+):
+    try:
+        muster.open(log=False, **options)
+    except kind as error:
+        assert all(word in str(error) for word in words), error
+    else:
+        raise AssertionError(options)
+"""
+    done = subprocess.run(
+        [*under(), sys.executable, "-c", lines], env=env, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(sanitized(), reason="nothing is installed with a sanitizer")
+def test_the_package_is_found_where_it_was_installed(env, tmp_path):
+    done = subprocess.run(
+        ["cmake", "--install", str(BUILD), "--prefix", str(tmp_path)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    (package,) = tmp_path.glob("lib/python3*/*-packages/muster")
+    assert not list(package.rglob("__pycache__"))
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    for name in ("bin", "lib"):
+        (tmp_path / name).rename(moved / name)
+    packages = moved / package.parent.relative_to(tmp_path)
+    done = subprocess.run(
+        [moved / "bin/muster", "run", "-n", "2", "--", sys.executable, RANK, "threads"],
+        env={**env, "PYTHONPATH": str(packages)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    loaded = subprocess.run(
+        [sys.executable, "-c", "import muster; print(open('/proc/self/maps').read())"],
+        env={**env, "PYTHONPATH": str(packages)},
+        capture_output=True,
+        text=True,
+    )
+    libraries = {line.split()[-1] for line in loaded.stdout.splitlines() if "libmuster" in line}
+    assert libraries and all(str(moved) in name for name in libraries), libraries

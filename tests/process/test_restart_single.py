@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One rank: what a run returns, what is called how often, and that nothing is left of it. Most are
+shown twice, by a program that is started alone and by the one rank of a `muster run`."""
+
+import json
+import os
+import signal
+
+import pytest
+
+from conftest import BUILD, MUSTER, Process
+from restarting import files_of, job, marked, pids  # noqa: F401
+
+SINGLE = BUILD / "tests" / "process" / "restart_single"
+
+
+@pytest.fixture(params=["alone", "run"])
+def single(request, env, started):
+    """single(case, variables...): it ends well, and no process or file is left."""
+
+    def go(case, **environment):
+        mark = f"{case}-{os.getpid()}"  # others may run the same tests on this machine
+        variables = {**env, "RR_JOB": mark, "MUSTER_PROGRAM": str(MUSTER), **environment}
+        command = [SINGLE, case]
+        if request.param == "run":
+            command = [MUSTER, "run", "-n", 1, "--max-restarts", 0, "--", *command]
+        process = Process(command, variables)
+        started.append(process)
+        code = process.wait()
+        said = "\n".join(process.out.lines + process.log.lines)
+        assert code == 0, said
+        assert process.out.lines == [], said
+        assert marked(mark) == {}
+        assert files_of(env) == set()
+
+    go.alone = request.param == "alone"
+    return go
+
+
+def test_what_the_function_returns_and_is_given_arrives_unchanged_1(single):
+    single("returns")
+
+
+def test_what_the_function_can_do_with_its_handle_2(single):
+    single("handle")
+
+
+def test_switched_off_it_is_a_plain_call_3(single):
+    single("disabled")
+
+
+def test_what_contradicts_is_refused_and_nothing_is_created_4(single):
+    single("refused")
+
+
+def test_a_precondition_refuses_and_nothing_is_created_5(single):
+    single("precondition")
+
+
+def test_each_run_begins_anew_6(single):
+    single("several-runs")
+
+
+def test_nothing_is_left_after_a_run_7(single):
+    """Where no agent watches the first run starts a helper, which stays as long as the client."""
+    single("nothing-is-left", MUSTER_AGENT="0")
+    single("nothing-more-is-left")
+
+
+def test_who_always_fails_is_entered_as_often_as_is_allowed_8(single):
+    single("always-fails")
+
+
+def test_three_failures_and_then_a_value_9(single):
+    single("fails-three-times")
+
+
+def test_initialize_that_always_fails_is_given_up_11(single):
+    single("initialize")
+
+
+def test_abort_that_fails_is_only_logged_12(single):
+    single("abort")
+
+
+def test_finalize_that_fails_ends_the_run_13(single):
+    single("finalize")
+
+
+def test_who_is_never_healthy_never_enters_14(single):
+    single("unhealthy")
+
+
+def test_unhealthy_once_is_one_restart_15(single):
+    single("unhealthy-once")
+
+
+@pytest.mark.parametrize("which", ["first", "second"])
+def test_an_assignment_that_fails_ends_the_run_16(single, which):
+    single(f"{which}-assignment")
+
+
+def test_asking_again_without_end_is_given_up_17(single):
+    single("again")
+
+
+def test_callbacks_are_shown_copies_19(single):
+    single("copies")
+
+
+def test_a_generation_begins_without_keys_20(single):
+    single("keys")
+
+
+def test_every_run_logs_the_same_21(single):
+    single("log")
+
+
+@pytest.mark.parametrize("how", ["address", "program"])
+def test_a_service_that_cannot_be_had_is_the_callers_error_10(job, how):
+    """Neither one that is named, nor one of its own."""
+    if how == "address":
+        nobody = os.path.dirname(job.path) + "/nobody"
+        job.alone(MUSTER_ADDR=f"unix:{nobody}", RR_OPEN_MS="300")
+        word = nobody
+    else:
+        job.alone(MUSTER_PROGRAM="/nowhere/muster")
+        word = "a service for this process alone cannot be started: '/nowhere/muster'"
+    refused = job.wait("refused")[0]
+    assert refused["status"] == "MUSTER_EUNREACHABLE"
+    assert word in refused.text
+    job.ended(1)
+    assert {event.what for event in job.events} == {"started", "refused"}
+
+
+def test_asking_again_restarts_all_ranks_together_17(job):
+    job.run(4, "--max-restarts", 0, MUSTER_ITERATIONS_MAX="2")
+    first = job.entered(4, iteration=0)
+    job.order(first[2:3], "again")
+    second = job.entered(4, iteration=1)
+    assert pids(second) == pids(first)
+    for fault in job.wait("fault", 4):
+        assert (fault["kind"], fault["index"]) == ("again", "2")
+    job.order(second[1:2], "again")
+    for event in job.finish(4, status="MUSTER_EFAILED"):
+        assert event.text.startswith("run: given up after 2 attempts that failed")
+    assert len([event for event in job.events if event.what == "entered"]) == 8
+    job.ended(None)
+
+
+@pytest.mark.parametrize("started_by", ["hand", "run"])
+def test_exit_in_the_function_is_the_end_of_the_process_18(job, started_by):
+    """With the status that it asked for, and it is not entered again."""
+    if started_by == "hand":
+        job.alone()
+    else:
+        job.run(1)
+    job.order(job.entered(1), "exit 7")
+    job.ended(7)
+    assert len([event for event in job.events if event.what == "entered"]) == 1
+
+
+def test_who_exits_with_a_status_is_not_started_again_18(job):
+    """Nor is that a failure for the others; the status is still told at the end."""
+    job.run(2)
+    ranks = job.entered(2)
+    mark = job.mark()
+    job.order(ranks[:1], "exit 7")
+    rest = job.entered(1, mark, size=1)
+    assert rest[0].pid == ranks[1].pid
+    job.runner.log.wait_for("#0", f"pid {ranks[0].pid}) left the job and ended with status 7")
+    job.order(rest, "ok")
+    job.finish(1, mark)
+    job.ended(7)
+    assert len([event for event in job.events if event.what == "started"]) == 2
+
+
+def test_a_signal_that_ends_the_process_ends_it_18(job):
+    """muster handles neither SIGINT nor SIGTERM of a rank."""
+    job.alone()
+    (rank,) = job.entered(1)
+    os.kill(rank.pid, signal.SIGINT)
+    job.ended(-signal.SIGINT)
+    assert len([event for event in job.events if event.what == "entered"]) == 1
+
+
+def test_the_log_is_the_same_for_every_call_and_names_the_process_21(job, muster):
+    """What replaced the monitor's log and its pid file: the log of `muster run`, and its status."""
+    job.run(1, "-j", "logged", MUSTER_SOFT_TIMEOUT="1s", MUSTER_HARD_TIMEOUT="30s")
+    lines = []
+    for call in (1, 2):
+        mark = job.mark()
+        (rank,) = job.entered(1, mark, iteration=0)
+        before = len(job.runner.log.lines)
+        job.order([rank], "block read")
+        again = job.entered(1, mark, iteration=1)
+        job.order(again, "ok")
+        done = job.wait("done", 1, mark)
+        job.runner.log.wait_for("all ranks are interrupted", count=call)
+        lines.append(job.runner.log.lines[before:])
+        job.order(done, "run")
+    (rank,) = job.entered(1, job.events.index(done[0]))
+    assert len(lines[0]) == len(lines[1]) > 0, lines
+    assert any(f"pid {rank.pid}" in line for line in lines[0])
+    status = json.loads(muster("status", "--json", "-j", "logged").stdout)
+    (member,) = [one for one in status["members"] if one["role"] == "rank"]
+    assert member["pid"] == rank.pid
+    os.kill(member["pid"], 0)
+    job.order([rank], "ok")
+    job.finish(1, job.mark())
+    job.ended()

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`muster round`: processes that are members of nothing tell each other values."""
+
+import json
+import signal
+import subprocess
+
+import pytest
+
+from conftest import MUSTER, WAIT_S
+
+
+def come(spawn, name, number, *args):
+    return spawn("round", name, "-n", number, *args)
+
+
+def together(spawn, name, values, *args):
+    """One process for each value; what each of them said."""
+    all_of_them = [come(spawn, name, len(values), "--value", value, *args) for value in values]
+    assert [one.wait() for one in all_of_them] == [0] * len(values), all_of_them[0].log.lines
+    assert all(one.log.lines == [] for one in all_of_them)
+    return [one.out.lines for one in all_of_them]
+
+
+@pytest.mark.parametrize("reduce, values, line", [
+    ("min", [3, -7, 12, 0], "-7"),
+    ("max", [3, -7, 12, 0], "12"),
+    ("sum", [3, -7, 12, 0], "8"),
+    ("sum", [2**63 - 1, -(2**63), 0, 1], "0"),
+    ("equal", ["v 1.2"] * 4, "v 1.2"),
+])
+def test_all_are_told_the_one_result(either_service, spawn, reduce, values, line):
+    assert together(spawn, "step", values, "--reduce", reduce) == [[line]] * 4
+
+
+def test_gather_tells_everyone_everyones(either_service, spawn):
+    four = [come(spawn, "hosts", 4, "--index", i, "--value", f"host {i}") for i in (2, 0, 3, 1)]
+    assert [one.wait() for one in four] == [0] * 4
+    assert all(one.out.lines == [f"{i} host {i}" for i in range(4)] for one in four)
+
+
+def test_four_shells(service, env):
+    """As a script uses it: in the background, and for what comes out."""
+    script = f"""
+        for i in 0 1 2; do {MUSTER} round port -n 4 --reduce max --value $i >/dev/null & done
+        echo "most: $({MUSTER} round port -n 4 --reduce max --value 3)"
+        wait
+    """
+    done = subprocess.run(["sh", "-c", script], env=env, capture_output=True, text=True,
+                          timeout=WAIT_S)
+    assert (done.stdout, done.stderr) == ("most: 3\n", "")
+
+
+def test_as_json(service, muster):
+    said = lambda *args: json.loads(muster("round", "me", "-n", 1, "--json", *args).stdout)
+    common = {"round": "me", "rank": 0, "size": 1, "lost": 0}
+    assert said("--value", "a b") == {**common, "reduce": "gather",
+                                      "values": [{"rank": 0, "value": "a b"}]}
+    assert said("--reduce", "sum", "--value", "-5") == {**common, "reduce": "sum", "value": -5}
+    assert said("--reduce", "equal", "--value", "x") == {**common, "reduce": "equal", "value": "x"}
+    assert said("--reduce", "equal") == {**common, "reduce": "equal", "value": ""}
+
+
+def test_again_and_again(either_service, spawn):
+    for number in range(3):
+        assert together(spawn, "step", [number, number], "--reduce", "sum") == [[str(2 * number)]] * 2
+
+
+def test_who_is_missing_is_told_at_the_deadline(either_service, spawn):
+    three = [come(spawn, "late", 4, "--index", i, "--timeout", "60s") for i in (0, 1)]
+    for index in 0, 1:
+        either_service.log.wait_for("round/late", f"member-ready #{index}")
+    hasty = come(spawn, "late", 4, "--index", 2, "--timeout", "3s")
+    assert hasty.wait() == 124
+    (line,) = hasty.log.lines
+    assert line.startswith("muster round: ") and "round/late" in line
+    assert "3 of 4 ranks are ready; missing #3 (never started)" in line
+    for one in three:
+        one.kill()
+
+
+def test_who_came_and_contributes_nothing_is_named(serve, spawn):
+    service = serve("--lease", "60s")
+    frozen = come(spawn, "ice", 2, "--index", 1)
+    service.log.wait_for("round/ice", "member-ready #1")
+    frozen.signal(signal.SIGSTOP)
+    hasty = come(spawn, "ice", 2, "--index", 0, "--timeout", "3s")
+    assert hasty.wait() == 124
+    (line,) = hasty.log.lines
+    assert line.startswith("muster round: round 'ice': 1 of 2 arrived"), line
+    assert "missing rank 1 (#1" in line, line
+    frozen.kill()
+
+
+def test_different_texts_are_no_agreement(service, spawn):
+    two = [come(spawn, "same", 2, "--reduce", "equal", "--value", value) for value in "ab"]
+    assert [one.wait() for one in two] == [1, 1]
+    for one in two:
+        (line,) = one.log.lines
+        assert line.startswith("muster round: round 'same': the contributions differ"), line
+
+
+def test_a_sum_beyond_64_bits(service, spawn):
+    two = [come(spawn, "big", 2, "--reduce", "sum", "--value", value) for value in (2**63 - 1, 1)]
+    assert [one.wait() for one in two] == [1, 1]
+    assert all("round 'big': " in line for one in two for line in one.log.lines)
+
+
+def test_who_wants_something_else_is_refused_alone(service, spawn):
+    """The first to contribute says what becomes of the values."""
+    two = [come(spawn, "odd", 2, "--timeout", "5s", "--reduce", reduce, "--value", "1")
+           for reduce in ("sum", "max")]
+    assert sorted(one.wait() for one in two) in ([1, 1], [1, 124])
+    refused = [one for one in two if one.process.returncode == 1]
+    assert any("other parameters than the first caller's" in line
+               for one in refused for line in one.log.lines)
+
+
+def test_rounds_and_barriers_are_apart(service, muster, spawn):
+    waiting = come(spawn, "a", 2)
+    assert muster("barrier", "a", "-n", "2", "--timeout", "1s").returncode == 124
+    assert muster("round", "a", "-n", "2").returncode == 0
+    assert waiting.wait() == 0
+
+
+@pytest.mark.parametrize("words, line", [
+    ((), "usage: muster round NAME -n NUMBER [--reduce gather|min|max|sum|equal] [--value VALUE]"),
+    (("a",), "usage: muster round NAME -n NUMBER [--reduce gather|min|max|sum|equal] "
+             "[--value VALUE]"),
+    (("a", "-n", 2, "--reduce", "sum"),
+     "--reduce sum takes a whole number of 64 bits, not ''"),
+    (("a", "-n", 2, "--reduce", "max", "--value", "1.5"),
+     "--reduce max takes a whole number of 64 bits, not '1.5'"),
+    (("a", "-n", 2, "--reduce", "min", "--value", "9223372036854775808"),
+     "--reduce min takes a whole number of 64 bits, not '9223372036854775808'"),
+    (("a", "-n", 2, "--index", 2), "--index 2 is none of the places 0 to 1"),
+    (("a", "-n", 2, "--reduce", "product"),
+     "setting reduce: 'product' is not one of gather, min, max, sum, equal"),
+])
+def test_wrong_words(muster, words, line):
+    done = muster("round", *words)
+    assert (done.returncode, done.stderr) == (2, f"muster round: {line}\n")
+
+
+def test_a_rank_may_call_it(service, muster, spawn, env):
+    # What the launcher tells its ranks is not the command's place.
+    env.update(MUSTER_INDEX="7", MUSTER_SIZE="8", MUSTER_MIN_SIZE="8", MUSTER_PAGE_FD="9",
+               MUSTER_JOB="train", MUSTER_ADDR=service.address)
+    waiting = come(spawn, "a", 2)
+    assert muster("round", "a", "-n", "2").returncode == 0
+    assert waiting.wait() == 0

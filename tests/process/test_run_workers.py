@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`muster run` of processes that are workers of the job, and no ranks."""
+
+import json
+import os
+import re
+import signal
+
+import pytest
+from conftest import BUILD
+from running import until
+
+WORKER = BUILD / "tests" / "process" / "run_worker"
+COUNT = 3
+SHORT_LEASE = "1s"
+
+
+@pytest.fixture
+def run(spawn):
+    """run(flags...): three workers, when all have said who they are."""
+
+    def start(*flags):
+        started = spawn("run", "-n", COUNT, "-j", "workers", *flags, "--", WORKER)
+        for index in range(COUNT):
+            started.out.wait_for(f"worker index={index} ")
+        return started
+
+    return start
+
+
+def processes(started, index):
+    """What was in its place, in the order in which it came."""
+    said = [re.search(r"pid=(\d+) incarnation=(\d+)", line)
+            for line in started.out.having(f"worker index={index} ")]
+    return [(int(one[1]), int(one[2])) for one in said]
+
+
+def member(muster, index):
+    done = muster("status", "--json", "-j", "workers")
+    assert done.returncode == 0, done.stderr
+    (one,) = [one for one in json.loads(done.stdout)["members"]
+              if one["role"] == "worker" and one["index"] == index]
+    return one
+
+
+def test_a_killed_worker_is_lost_at_once_and_started_again(run, muster):
+    started = run("--lease", "1h")  # so it is not the lease that says it
+    for time in (1, 2, 3):
+        pid, _ = processes(started, 1)[-1]
+        until(lambda pid=pid: member(muster, 1)["pid"] == pid)
+        os.kill(pid, signal.SIGKILL)
+        started.log.wait_for(f"#1 (pid {pid}) was killed by signal 9 (Killed); starting it again",
+                             f"({time} of 3)")
+        started.out.wait_for("worker index=1 ", f"incarnation={time + 1}")
+    assert member(muster, 1)["losses"] == 3
+    assert len(processes(started, 0)) == len(processes(started, 2)) == 1
+
+
+def test_a_worker_that_stands_still_is_ended_and_started_again(run, muster):
+    started = run("--lease", SHORT_LEASE)
+    pid, _ = processes(started, 2)[-1]
+    os.kill(pid, signal.SIGSTOP)
+    started.log.wait_for(f"#2 (pid {pid}) was silent for longer than the lease and was killed")
+    started.out.wait_for("worker index=2 ", "incarnation=2")
+    assert len(processes(started, 0)) == len(processes(started, 1)) == 1

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`make soak`, a little of it: that it attacks, counts, says so, and notices a wrong digest."""
+
+import argparse
+import importlib.machinery
+import importlib.util
+import pathlib
+import re
+import subprocess
+import types
+
+from conftest import BUILD, ROOT
+from test_demo import folder  # noqa: F401
+
+SOAK = ROOT / "tools" / "soak"
+KILLS = 2
+LIMIT_S = 120  # on a machine that has much else to do; alone it takes some ten seconds
+
+
+def soak(env, *arguments):
+    return subprocess.run([SOAK, "--bin", BUILD / "bin", *map(str, arguments)], env=env,
+                          capture_output=True, text=True, timeout=LIMIT_S)
+
+
+def test_a_handful_of_strikes(env, folder):  # noqa: F811
+    done = soak(env, "--only", "demo", "--kills", KILLS, "--seed", 1, "--steps", 150, "--rate",
+                "300/min", "--folder", folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    last = done.stdout.splitlines()[-1]
+    found = re.fullmatch(
+        r"soak: PASSED, seed 1: (\d+) runs, (\d+) kills \((\d+) of the service\), (\d+) freezes, "
+        r"(\d+) cuts, (\d+) restarts, longest interruption \d+\.\d s: the same digest each time",
+        last)
+    assert found, last
+    assert int(found[1]) >= 1 and int(found[2]) >= KILLS
+    assert re.search(r"seed 1: \d+ s, \d+ generations, the same digest; so far ", done.stdout)
+
+
+def test_a_run_that_fails_says_how_to_repeat_it(env, tmp_path):
+    done = soak(env, "--only", "demo", "--runs", 1, "--seed", 5, "--folder", tmp_path / "nothing")
+    assert done.returncode == 1
+    assert "soak: FAILED: " in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("soak: FAILED, seed 5: 0 runs, ")
+
+
+def tool():
+    loader = importlib.machinery.SourceFileLoader("soak", str(SOAK))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("soak", loader))
+    loader.exec_module(module)
+    return module
+
+
+def test_a_wrong_digest_is_no_pass(monkeypatch, capsys):
+    module = tool()
+    digests = iter(["a1", "a1", "b2"])
+
+    def train(work, name, *_):
+        return types.SimpleNamespace(find=lambda _: [], result=lambda: {"digest": next(digests)})
+
+    monkeypatch.setattr(module.Soak, "train", train)
+    arguments = argparse.Namespace(
+        seed=40, runs=9, kills=None, minutes=None, only="demo", steps=70, rate="60/min",
+        kinds="kill,cut", folder=None, bin=pathlib.Path("build/dev/bin"))
+    assert module.soak(arguments) == 1
+    said = capsys.readouterr().out
+    assert "seed 41: the digest is b2, undisturbed it is a1" in said
+    assert ("to repeat it: tools/soak --only demo --seed 41 --runs 1 --steps 70 --rate 60/min "
+            "--kinds kill,cut") in said
+    assert said.splitlines()[-1].startswith("soak: FAILED, seed 40: 2 runs, ")

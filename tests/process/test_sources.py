@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sources of notices, in `muster run` and in the helper of a node that something else started."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from conftest import MUSTER, Process
+from running import until
+from saving import LOOP, Loop
+
+
+@pytest.fixture
+def loop(spawn, muster, env, tmp_path):
+    directory = tmp_path / "saved"
+    directory.mkdir()
+
+    def start(size, *flags, **settings):
+        return Loop(spawn, muster, env, directory, size, "--preempt-period", "100ms", *flags,
+                    **settings)
+
+    return start
+
+
+def put(path, text):
+    beside = path.with_suffix(".new")
+    beside.write_text(text)
+    beside.rename(path)
+
+
+def test_an_unknown_source_is_an_error_that_lists_the_names(muster):
+    done = muster("run", "--preempt-sources", "signals,wether", "--", "true")
+    assert done.returncode == 2
+    assert "there is no source of notices 'wether'; there are: signals, file=PATH, " in done.stderr
+    for name in ("command=CMD", "deadline=TIME", "slurm", "google", "amazon", "azure"):
+        assert name in done.stderr
+    assert done.stderr.count("\n") <= 2
+
+
+def test_a_source_that_cannot_run_here_is_one_line(muster):
+    done = muster("run", "--preempt-sources", "slurm", "--", "true")
+    assert done.returncode == 125
+    assert done.stderr == (
+        "muster run: the source of notices 'slurm': this is no Slurm job, SLURM_JOB_ID is not set\n")
+
+
+def test_a_file_is_a_notice_for_the_node(loop, tmp_path):
+    stop = tmp_path / "stop"
+    job = loop(2, "--preempt-sources", f"signals,file={stop}").trains()
+    put(stop, "60s the rack is drained\nand more\n")
+    assert job.run.wait() == 75, job.log.lines
+    job.saved_by_all()
+    line = job.log.wait_for("a notice of 'file' for this node: the rack is drained; ")
+    assert line.endswith(" s are left")
+
+
+def test_a_file_that_goes_takes_the_notice_back(loop, tmp_path):
+    """Far away, so that nothing is agreed for it yet."""
+    stop = tmp_path / "stop"
+    job = loop(2, "--preempt-sources", f"file={stop}").trains()
+    put(stop, "10h some day\n")
+    notice = until(lambda: job.preemption()["notices"])[0]
+    assert notice["source"] == "file" and notice["reason"] == "some day"
+    assert notice["level"] == "certain" and not notice["assumed"]
+    stop.unlink()
+    until(lambda: job.preemption()["notices"] == [])
+    job.log.wait_for("the notice of 'file' is withdrawn: some day")
+    assert job.preemption()["state"] == "none"
+    put(stop, "30s now")
+    assert job.run.wait() == 75, job.log.lines
+    job.saved_by_all()
+
+
+def test_a_worse_notice_takes_the_place_of_another(loop, tmp_path):
+    stop = tmp_path / "stop"
+    job = loop(1, "--preempt-sources", f"deadline=20h,file={stop}", "--preempt-margin", "24h").trains()
+    assert until(lambda: job.preemption()["notices"])[0]["index"] is None
+    put(stop, "10h the node")
+    notices = until(lambda: [n for n in job.preemption()["notices"] if n["source"] == "file"])
+    assert [notice["index"] for notice in notices] == [0]
+    stop.unlink()
+    until(lambda: [n["source"] for n in job.preemption()["notices"]] == ["deadline"])
+
+
+def test_a_command_is_a_notice(loop, tmp_path):
+    flag = tmp_path / "flag"
+    command = f"test -e {flag} || exit 1; echo 60s says the site"
+    job = loop(2, "--preempt-sources", f"command={command}").trains()
+    flag.touch()
+    assert job.run.wait() == 75, job.log.lines
+    job.saved_by_all()
+    job.log.wait_for("a notice of 'command' for this node: says the site")
+
+
+def test_a_command_ends_with_the_run(loop, tmp_path):
+    started = tmp_path / "started"
+    job = loop(1, "--preempt-sources", f"command=echo $$ >{started}.new; mv {started}.new {started}; "
+                                       "exec sleep 1000").trains()
+    until(started.exists)
+    job.run.signal(signal.SIGINT)
+    assert job.run.wait() == 130
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(started.read_text()), 0)
+
+
+def test_a_command_that_fails_is_told_once(loop):
+    job = loop(1, "--preempt-sources", "command=exit 3", LOOP_STEPS=400)
+    assert job.run.wait() == 0
+    line = "muster run: the source of notices 'command' does not know: the command ended with status 3"
+    assert [said for said in job.log.lines if "does not know" in said] == [line]
+
+
+def test_each_source_that_does_not_know_is_told(loop):
+    """All at once, before the run has looked for the first time."""
+    commands = [f"command=exit {code}" for code in range(2, 12)]
+    job = loop(1, "--preempt-sources", ",".join(commands))
+    job.log.wait_for("does not know", count=len(commands))
+    job.run.signal(signal.SIGINT)
+    assert job.run.wait() == 130
+    told = [line.rpartition(" ")[2] for line in job.log.having("does not know")]
+    assert sorted(map(int, told)) == list(range(2, 12))
+
+
+def test_a_deadline_is_a_notice_for_the_whole_job(loop):
+    job = loop(2, "--preempt-sources", "deadline=100s", "--preempt-margin", "2m")
+    assert job.run.wait() == 75, job.log.lines
+    job.saved_by_all()
+    job.log.wait_for("a notice of 'deadline' for the whole job: the end that was given; ")
+
+
+def test_the_time_limit_of_slurm_is_a_notice(loop, env):
+    env.update(SLURM_JOB_ID="4711", SLURM_STEP_ID="0",
+               SLURM_JOB_END_TIME=str(int(time.time()) + 200))
+    job = loop(2, "--nnodes", 1)
+    assert job.run.wait() == 75, job.log.lines
+    job.saved_by_all()
+    job.log.wait_for("a notice of 'slurm' for the whole job: the time limit of the Slurm job; ")
+    assert not job.log.having("start it with srun")
+
+
+def test_the_trap_of_the_batch_script_is_one_line(loop, env):
+    env.update(SLURM_JOB_ID="4711")
+    job = loop(1, "--nnodes", 1, LOOP_STEPS=5)
+    assert job.run.wait() == 0
+    (line,) = job.log.having("start it with srun")
+    assert line == ("muster run: in a Slurm job, but not started by srun: Slurm signals only what srun "
+                    "has started when it preempts, so no notice will come here; start it with srun")
+
+
+def test_the_helper_of_the_first_rank_asks_for_its_node(service, env, started, muster, tmp_path):
+    """Ranks that something else has started."""
+    stop, saved = tmp_path / "stop", tmp_path / "saved"
+    saved.mkdir()
+    ranks = []
+    for index in range(3):
+        own = {**env, "MUSTER_ADDR": service.address, "MUSTER_INDEX": str(index), "MUSTER_SIZE": "3",
+               "MUSTER_PROGRAM": str(MUSTER), "LOOP_DIR": str(saved), "LOOP_RUN": "1",
+               "MUSTER_PREEMPT_SOURCES": f"file={stop}", "MUSTER_PREEMPT_PERIOD": "100ms"}
+        ranks.append(Process([LOOP], own))
+        started.append(ranks[-1])
+    for rank in ranks:
+        rank.out.wait_for("step ")
+    put(stop, "60s the rack is drained")
+    assert [rank.wait() for rank in ranks] == [75, 75, 75]
+    assert len({path.read_text() for path in saved.iterdir()}) == 1
+    told = [line for rank in ranks for line in rank.log.lines if "a notice of 'file'" in line]
+    assert len(told) == 1 and told[0].startswith("muster agent (#0): a notice of 'file' for this node")

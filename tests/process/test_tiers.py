@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who takes the place of a lost rank, and when all are started anew: spares, another process in the
+same place, and the second tier, which begins the whole group again."""
+
+import json
+import os
+import signal
+import socket
+
+import pytest
+
+from nodes import missing
+from running import RANK, Run, status_at, until
+from test_nodes import Nodes, all_well, cluster  # noqa: F401
+
+WHY_NOT = missing()
+several_nodes = pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
+
+ONE_ATTEMPT = {"MUSTER_ITERATIONS_MAX": "1"}
+
+
+@pytest.fixture
+def run(spawn, muster, env):
+    def start(size, *flags, variables=None, **options):
+        return Run(spawn, muster, size, *flags, env={**env, **(variables or {})}, **options)
+
+    return start
+
+
+def pids(ranks):
+    return {rank["pid"] for rank in ranks.values()}
+
+
+def waiting(job, ranks, count=1):
+    """The processes that wait in no generation, once so many do."""
+
+    def found():
+        members = json.loads(job.muster("status", "--json", "-j", job.job).stdout)["members"]
+        spares = {member["pid"] for member in members if member["state"] == "spare"}
+        return spares if len(spares) == count else None
+
+    return until(found) - pids(ranks)
+
+
+# ---- spares ----
+
+
+def test_a_spare_takes_the_place_of_a_killed_rank_at_once(run, muster):
+    job = run(3, "--spares", 1)
+    before = job.entered()
+    (spare,) = waiting(job, before)
+    victim = min(before)
+    os.kill(before[victim]["pid"], signal.SIGKILL)
+    after = job.entered(2)
+    assert pids(after) == pids(before) - {before[victim]["pid"]} | {spare}
+    assert sorted(rank["rank"] for rank in after.values()) == [0, 1, 2]
+    job.log.wait_for(f"(#{victim}, pid ",
+                     "starting it again (1 of 3); the others go on in their processes")
+    (new,) = waiting(job, after)
+    assert new not in pids(before) | pids(after)
+    job.all_well(after)
+    assert job.generations().keys() == {1, 2}, "the one that came back interrupted somebody"
+
+
+def test_status_tells_spares_from_ranks(run, muster, tmp_path):
+    """Who waits for a seat is neither here too many nor joining; and nobody is missing whose seat
+    another has."""
+    job = run(2, "--spares", 1, "--max-restarts", 0, "--http", f"unix:{tmp_path}/http")
+    ranks = job.entered()
+    (spare,) = waiting(job, ranks)
+
+    def lines():
+        return muster("status", "-j", job.job).stdout.splitlines()
+
+    assert lines()[0] == f"job {job.job}: generation 1, 2 of 2 here, 1 spare"
+    assert [line for line in lines() if " spare " in line and line.endswith(f"pid {spare}")]
+    assert lines()[-1].startswith("  agent #0 "), "it is no worker"
+    for told in (status_at(f"{tmp_path}/http"),
+                 json.loads(muster("status", "--json", "-j", job.job).stdout)):
+        assert (told["present"], told["size"], told["spares"]) == (2, 2, 1)
+        assert {member["pid"]: member["state"] for member in told["members"]}[spare] == "spare"
+    os.kill(ranks[min(ranks)]["pid"], signal.SIGKILL)
+    after = job.entered(2)
+    until(lambda: lines()[0] == f"job {job.job}: generation 2, 2 of 2 here")
+    assert not [line for line in lines() if "never came" in line]
+    job.all_well(after)
+
+
+def test_a_killed_spare_interrupts_nobody(run):
+    job = run(2, "--spares", 1)
+    ranks = job.entered()
+    (spare,) = waiting(job, ranks)
+    os.kill(spare, signal.SIGKILL)
+    line = job.log.wait_for("was killed by signal 9 (Killed); starting it again (1 of 3)")
+    assert "the others" not in line
+    until(lambda: waiting(job, ranks) != {spare})
+    job.all_well(ranks)
+    assert job.generations().keys() == {1}
+
+
+def test_spares_are_used_up_before_the_run_ends(run):
+    """No process is started again: the spare is taken, and the next death is the end and the cause."""
+    job = run(2, "--spares", 1, "--max-restarts", 0)
+    before = job.entered()
+    waiting(job, before)
+    os.kill(before[min(before)]["pid"], signal.SIGKILL)
+    job.log.wait_for(f"going on without #{min(before)}: 2 are left, 2 are enough")
+    after = job.entered(2)
+    last = after[max(after)]
+    os.kill(last["pid"], signal.SIGKILL)
+    assert job.run.wait() == 128 + signal.SIGKILL
+    assert f"#{last['index']}" in job.last_line()  # its rank may not have come to be known
+    assert f"pid {last['pid']})" in job.last_line()
+    assert "in generation 2" in job.last_line()
+
+
+def test_a_spare_that_never_opened_a_client_is_ended_with_the_work(run):
+    script = '[ "$MUSTER_INDEX" = 2 ] && exec sleep 1000; exec "$0"'
+    job = run(2, "--spares", 1, rank=("sh", "-c", script, RANK))
+    job.all_well(job.entered())
+
+
+def test_spares_end_when_the_work_is_done(run):
+    """Each by itself: it is told, returns from its run, and is not killed."""
+    job = run(2, "--spares", 2)
+    ranks = job.entered()
+    waiting(job, ranks, 2)
+    job.all_well(ranks)
+    assert len(job.out.having("finished pid=")) == 4
+
+
+def test_what_a_spare_is_told(muster):
+    done = muster("run", "-n", 2, "--spares", 1, "--no-label", "--", "sh", "-c",
+                  "echo $MUSTER_INDEX ${RANK-none} $LOCAL_RANK $LOCAL_WORLD_SIZE $WORLD_SIZE "
+                  "$MUSTER_SIZE $MUSTER_MAX_SIZE")
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == [
+        "0 0 0 3 2 2 2", "1 1 1 3 2 2 2", "2 none 2 3 2 2 2"]
+    done = muster("run", "-n", 4, "--max-size", 3, "--", "true")
+    assert done.returncode == 2 and "--max-size 3 is less than the 4 ranks" in done.stderr
+    done = muster("run", "--nnodes", 60000, "-n", 10, "--spares", 10, "--", "true")
+    assert done.returncode == 2 and "60000 nodes with 20 processes each" in done.stderr
+
+
+@several_nodes
+def test_spares_of_several_nodes(cluster):  # noqa: F811
+    """Places go from node to node, each with its spares behind its ranks."""
+    nodes = Nodes(cluster, [RANK], "--spares", 1, count=2)
+    before = nodes.entered(4)
+    until(lambda: cluster.muster(0, "status", "-j", nodes.job).stdout.count(" spare ") == 2)
+    assert before.keys() < set(range(6))
+    assert nodes.on[1].log.wait_for("this is node 1 of job", "with #3 to #5")
+    victim = max(before)
+    os.kill(before[victim]["pid"], signal.SIGKILL)
+    after = nodes.entered(4, generation=2)
+    assert pids(before) - pids(after) == {before[victim]["pid"]}
+    assert nodes.generations().keys() == {1, 2}
+    all_well(nodes, after)
+
+
+# ---- the second tier ----
+
+
+def gave_up(job, *words):
+    return job.log.wait_for("muster run: in-process restart gave up: ",
+                            f"; restarting all {job.size} ranks (", *words)
+
+
+def test_all_are_started_anew_when_in_process_restart_gave_up(run):
+    script = 'echo told $MUSTER_INDEX $TORCHELASTIC_RESTART_COUNT $MASTER_PORT; exec "$0"'
+    job = run(3, variables=ONE_ATTEMPT, rank=("sh", "-c", script, RANK))
+    before = job.entered()
+    job.order(1, 1, "fail 7 cannot read shard 5")
+    gave_up(job, "cannot read shard 5", "1 of 3")
+    after = job.entered(2)
+    assert not pids(before) & pids(after)
+    told = [line.split()[2:] for line in job.out.having("told ")]
+    assert [count for _, count, _ in told] == ["0"] * 3 + ["1"] * 3
+    assert len({port for _, _, port in told[:3]}) == len({port for _, _, port in told[3:]}) == 1
+    assert told[0][2] != told[3][2]
+    job.all_well(after)
+    assert len(job.log.having("restarting all")) == 1
+    assert not job.log.having("starting it again")
+
+
+def test_all_are_started_anew_when_too_few_are_left(run):
+    """No replacement is let in: the others cannot wait for it, and all begin again."""
+    job = run(3, "--min-size", 3, "--grow", "off")
+    before = job.entered()
+    os.kill(before[1]["pid"], signal.SIGKILL)
+    gave_up(job, "2 ranks are left, min_size is 3")
+    after = job.entered(2)
+    assert not pids(before) & pids(after)
+    job.all_well(after)
+
+
+def test_what_does_not_end_is_killed_before_all_are_started_anew(run):
+    script = 'trap "" TERM; "$0"; [ "$MUSTER_INDEX$TORCHELASTIC_RESTART_COUNT" = 00 ] && sleep 1000'
+    job = run(2, "--grace", "200ms", variables=ONE_ATTEMPT,
+              rank=("sh", "-c", script + "; exit 1", RANK))
+    job.entered()
+    job.order(1, 1, "fail 7 no")
+    after = job.entered(2)
+    for index, rank in after.items():
+        job.order(index, rank["generation"], "exit 0")
+    gave_up(job, "no", "1 of 3")
+
+
+def test_a_signal_while_all_are_ended_for_a_new_start_ends_the_run(run):
+    """Its code is the signal's: what the ranks gave up with would have been got over."""
+    script = 'trap "" TERM; "$0"; code=$?; [ "$MUSTER_INDEX" = 0 ] && sleep 1000; exit $code'
+    job = run(2, "--grace", "3s", variables=ONE_ATTEMPT, rank=("sh", "-c", script, RANK))
+    job.entered()
+    job.order(1, 1, "fail 7 no")
+    gave_up(job, "no", "1 of 3")
+    os.kill(job.run.pid, signal.SIGTERM)
+    assert job.run.wait() == 128 + signal.SIGTERM
+    assert job.last_line() == "muster run: stopped by signal 15 (Terminated)"
+    assert job.generations().keys() == {1}
+
+
+def test_when_no_restart_is_left_the_fault_is_the_first_cause(run):
+    job = run(3, "--max-restarts", 0, variables=ONE_ATTEMPT)
+    before = job.entered()
+    job.order(1, 1, "fail 7 cannot read shard 5")
+    assert job.run.wait() == 1
+    assert job.last_line() in (
+        f"muster run: first cause: rank 1 (#1, pid {before[1]['pid']}) on {socket.gethostname()} "
+        "failed: code 7: cannot read shard 5, in generation 1",
+        # The service had heard of the ends by then.
+        "muster run: first cause: in-process restart gave up: given up after 1 attempt that "
+        "failed (iterations_max 1); the last: rank 1 (#1) failed: code 7: cannot read shard 5")
+    assert job.log.having("the ranks are not restarted: 0 of 0 restarts are used")
+
+
+@pytest.mark.parametrize(("order", "told"), [
+    ("exit 3", "ended with status 3"), ("kill", "was killed by signal 9")])
+def test_how_a_large_rank_died_is_known_to_those_who_go_on(run, order, told):
+    """Its memory is still torn down when they have sealed without it."""
+    job = run(2, "--max-restarts", 0, "--min-size", 1, variables=ONE_ATTEMPT, rank=(RANK, "256"))
+    job.entered()
+    job.order(1, 1, order)
+    job.log.wait_for("(iterations_max 1); the last: rank 1 (#1) " + told)
+    assert job.run.wait() != 0
+
+
+def test_an_abort_ends_the_run(run):
+    job = run(3)
+    job.entered()
+    job.order(2, 1, "abort 3 the data is bad")
+    assert job.run.wait() == 1
+    assert "first cause: " in job.last_line() and "rank 2 (#2" in job.last_line()
+    assert "asked that all end: code 3: the data is bad" in job.last_line()
+    assert not job.log.having("restarting all") and not job.log.having("starting it again")
+
+
+def test_a_fault_is_one_line_while_the_run_goes_on(run):
+    job = run(3)
+    before = job.entered()
+    job.order(1, 1, "fail 7 cannot read shard 5")
+    job.log.wait_for("muster run: rank 1 (#1) failed: code 7: cannot read shard 5; "
+                     "generation 2 follows in the same processes")
+    after = job.entered(2)
+    assert pids(after) == pids(before)
+    job.all_well(after)
+
+
+def test_each_restart_is_one_line_that_tells_the_tier_85(run):
+    """A fault, a death, and the fault after which it was given up: each is said once, and what was
+    done about it."""
+    job = run(3, "--no-label", variables={"MUSTER_ITERATIONS_MAX": "3"})
+    before = job.entered()
+    job.order(1, 1, "fail 7 cannot read shard 5")
+    ranks = job.entered(2)
+    os.kill(ranks[2]["pid"], signal.SIGKILL)
+    ranks = job.entered(3)
+    job.order(0, ranks[0]["generation"], "fail 8 no shard at all")
+    last = job.entered(ranks[0]["generation"] + 1)
+    assert not pids(last) & (pids(before) | pids(ranks))
+    job.all_well(last)
+    said = [line for line in job.log.having("muster run: ") if "OMP_NUM_THREADS" not in line]
+    fault, death, last_fault, all_anew = said
+    assert fault == ("muster run: rank 1 (#1) failed: code 7: cannot read shard 5; generation 2 "
+                     "follows in the same processes")
+    pid = before[2]["pid"]  # its rank may not have come to be known
+    assert death in [f"muster run: {who} was killed by signal 9 (Killed); starting it again (1 of 3); "
+                     "the others go on in their processes"
+                     for who in (f"rank 2 (#2, pid {pid})", f"#2 (pid {pid})")]
+    assert last_fault.startswith("muster run: rank 0 (#0) failed: code 8: no shard at all")
+    assert all_anew == (
+        "muster run: in-process restart gave up: given up after 3 attempts that failed "
+        "(iterations_max 3); the last: rank 0 (#0) failed: code 8: no shard at all; "
+        "restarting all 3 ranks (2 of 3)")
+
+
+def test_first_faults_in_process_then_one_restart_of_all_86(run):
+    """Error, error, kill, kill below the minimum, hang: of five faults one costs all processes."""
+    job = run(4, "--min-size", 3, "--max-restarts", 6, "--grow", "off",
+              variables={"MUSTER_SOFT_TIMEOUT": "1500ms", "MUSTER_HARD_TIMEOUT": "2500ms"})
+    first = job.entered()
+    job.order(0, 1, "fail 1 the first error")
+    job.order(1, job.entered(2)[1]["generation"], "fail 2 the second error")
+    ranks = job.entered(3)
+    assert pids(ranks) == pids(first), "an error costs no process"
+
+    os.kill(ranks[2]["pid"], signal.SIGKILL)
+    ranks = job.entered(4, size=3)
+    assert pids(ranks) < pids(first), "enough are left"
+    os.kill(ranks[3]["pid"], signal.SIGKILL)
+    gave_up(job, "2 ranks are left, min_size is 3")
+    ranks = job.entered(5)
+    assert not pids(ranks) & pids(first)
+
+    os.kill(ranks[1]["pid"], signal.SIGSTOP)
+    last = job.entered(ranks[0]["generation"] + 1, size=3)
+    assert pids(last) == pids(ranks) - {ranks[1]["pid"]}
+    job.all_well(last)
+    assert len(job.log.having("restarting all")) == 1
+
+
+@several_nodes
+def test_all_of_several_nodes_are_started_anew_together(cluster):  # noqa: F811
+    nodes = Nodes(cluster, [RANK], **ONE_ATTEMPT)
+    before = nodes.entered(6)
+    nodes.order(3, 1, "fail 7 cannot read shard 5")
+    after = nodes.entered(6, generation=2)
+    assert not pids(before) & pids(after)
+    all_well(nodes, after)
+    for process in nodes.on:
+        (line,) = process.log.having("in-process restart gave up: ")
+        assert "cannot read shard 5" in line and line.endswith("all 6 ranks (1 of 3)")
+
+
+@several_nodes
+def test_the_first_cause_is_the_first_fault_on_whichever_node(cluster):  # noqa: F811
+    """The others fail because of it, and one of them may be the first to say that the run ends."""
+    nodes = Nodes(cluster, [RANK], "--max-restarts", 0, **ONE_ATTEMPT)
+    nodes.entered(6)
+    nodes.order(4, 1, "fail 7 cannot read shard 5")
+    assert nodes.codes() == [1, 1, 1], nodes.told()
+    said = {process.log.lines[-1] for process in nodes.on}
+    assert len(said) == 1 and "rank 4 (#4, pid " in said.pop()
