@@ -416,6 +416,16 @@ static int test_barrier(char **argument)
     return 0;
 }
 
+static int test_news(char **argument)
+{
+    long count = 0;
+    if (!parse_number(argument[0], &count) || count < 1 || count > 1024) {
+        return 2;
+    }
+    anchor_news((int)count, 20);
+    return 0;
+}
+
 static int test_connect(char **argument)
 {
     (void)argument;
@@ -524,6 +534,7 @@ static const struct test tests[] = {
     {"cost", test_cost, 1, "clock|clock_coarse|load|mutex|syscall"},
     {"echo", test_echo, 2, "CONNECTIONS DEPTH: requests per second of an epoll server"},
     {"barrier", test_barrier, 2, "COUNT processes|connections: over an epoll server"},
+    {"news", test_news, 1, "COUNT: a message for all processes, then a barrier of all"},
     {"flush", test_flush, 1, "DIRECTORY: append 512 bytes and fdatasync"},
     {"spawn", test_spawn, 0, ": start /bin/true and wait for it"},
     {"connect", test_connect, 0, ": connect, a message and back, close"},

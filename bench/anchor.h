@@ -25,6 +25,10 @@ void anchor_echo(int connections, int depth, double seconds);
  * part, and a sample is one round as the first sees it, back to back. */
 void anchor_barrier(int count, bool one_process, size_t rounds);
 
+/* One message from the first of `count` processes, which the server passes on to all; then a
+ * barrier of all. Until the last one is released, after 30 ms of rest. */
+void anchor_news(int count, size_t rounds);
+
 /* connect, one message there and back, close. */
 void anchor_connect(size_t count);
 

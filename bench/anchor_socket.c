@@ -11,6 +11,7 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -269,13 +270,16 @@ void anchor_echo(int connections, int depth, double seconds)
 
 /* ---- barrier ---- */
 
-static void barrier_server(int listener, int count)
+/* Waits for `first` messages, then for one of each, and so on; each time it tells all. */
+static void barrier_server(int listener, int count, int first)
 {
     struct epoll_event event[EVENTS];
     char message[MESSAGE_BYTES];
     int poller = epoll_create1(0);
     int *fd = calloc((size_t)count, sizeof *fd);
+    int awaited[2] = {first, count};
     int arrived = 0;
+    int turn = 0;
     for (int i = 0; i < count; i++) {
         fd[i] = accept_tcp(listener);
         watch(poller, fd[i]);
@@ -288,8 +292,9 @@ static void barrier_server(int listener, int count)
             }
             arrived++;
         }
-        if (arrived == count) {
+        if (arrived == awaited[turn]) {
             arrived = 0;
+            turn = !turn;
             for (int i = 0; i < count; i++) {
                 write_full(fd[i], message, MESSAGE_BYTES);
             }
@@ -330,7 +335,7 @@ void anchor_barrier(int count, bool one_process, size_t rounds)
     int mine = one_process ? count : 1;
     bool first = true;
     if (fork() == 0) {
-        barrier_server(listener, count);
+        barrier_server(listener, count, count);
     }
     for (int i = 1; i < count && first && !one_process; i++) {
         first = fork() != 0;
@@ -351,6 +356,98 @@ void anchor_barrier(int count, bool one_process, size_t rounds)
     report(name, sample, rounds);
     free(sample);
     free(fd);
+}
+
+/* ---- news for all, and then a barrier ---- */
+
+struct news {
+    _Atomic uint64_t known_ns[CONNECTIONS_MAX];
+    _Atomic size_t known; /* how often somebody knew */
+};
+
+static void news_member(struct news *news, int fd, int member)
+{
+    char message[MESSAGE_BYTES] = {0};
+    if (!read_full(fd, message, MESSAGE_BYTES) || !write_full(fd, message, MESSAGE_BYTES) ||
+        !read_full(fd, message, MESSAGE_BYTES)) {
+        _exit(0); /* the server ended */
+    }
+    atomic_store(&news->known_ns[member], now_ns());
+    atomic_fetch_add(&news->known, 1);
+}
+
+/* The first member gives them, when the others have waited for a while. */
+static uint64_t give_news(struct news *news, int fd, int count, size_t round)
+{
+    char message[MESSAGE_BYTES] = {0};
+    uint64_t last = 0;
+    pause_us(30000);
+    const uint64_t begin = now_ns();
+    if (!write_full(fd, message, MESSAGE_BYTES)) {
+        die("news");
+    }
+    news_member(news, fd, 0);
+    while (atomic_load(&news->known) < (size_t)count * (round + 1)) {
+        pause_us(1000);
+    }
+    for (int i = 0; i < count; i++) {
+        const uint64_t known = atomic_load(&news->known_ns[i]);
+        last = known > last ? known : last;
+    }
+    return last - begin;
+}
+
+/* Over Unix sockets, as the ranks of one machine speak to their service; the name needs no file. */
+static int listen_unix(struct sockaddr_un *address)
+{
+    int listener = socket(AF_UNIX, SOCK_STREAM, 0);
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    (void)snprintf(address->sun_path + 1, sizeof address->sun_path - 1, "muster-anchor-%d",
+                   (int)getpid());
+    if (bind(listener, (struct sockaddr *)address, sizeof *address) != 0 ||
+        listen(listener, 1024) != 0) {
+        die("listen");
+    }
+    return listener;
+}
+
+static int connect_unix(const struct sockaddr_un *address)
+{
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    if (connect(fd, (const struct sockaddr *)address, sizeof *address) != 0) {
+        die("connect");
+    }
+    return fd;
+}
+
+void anchor_news(int count, size_t rounds)
+{
+    struct sockaddr_un address;
+    struct news *news = shared_memory(sizeof *news);
+    uint64_t *sample = calloc(rounds, sizeof *sample);
+    char name[64];
+    int listener = listen_unix(&address);
+    if (fork() == 0) {
+        barrier_server(listener, count, 1);
+    }
+    for (int i = 1; i < count; i++) {
+        if (fork() == 0) {
+            int fd = connect_unix(&address);
+            for (;;) {
+                news_member(news, fd, i);
+            }
+        }
+    }
+    int fd = connect_unix(&address);
+    for (size_t round = 0; round < rounds; round++) {
+        sample[round] = give_news(news, fd, count, round);
+    }
+    close(fd); /* the first that leaves ends it */
+    while (wait(NULL) > 0) {
+    }
+    (void)snprintf(name, sizeof name, "news_%d", count);
+    report(name, sample, rounds);
+    free(sample);
 }
 
 /* ---- set-up ---- */

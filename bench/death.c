@@ -19,7 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -49,20 +48,6 @@ struct board {
     long mib;
     struct rank_board rank[RANKS_MAX];
 };
-
-static struct board *board_map(const char *path, int flags)
-{
-    int fd = open(path, flags | O_RDWR | O_CLOEXEC, 0600);
-    if (fd < 0 || ((flags & O_CREAT) != 0 && ftruncate(fd, sizeof(struct board)) != 0)) {
-        die(path);
-    }
-    void *memory = mmap(NULL, sizeof(struct board), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (memory == MAP_FAILED) {
-        die("mmap");
-    }
-    close(fd);
-    return memory;
-}
 
 static struct stamps *stamps_of(struct board *board, uint32_t index, uint64_t generation)
 {
@@ -121,7 +106,7 @@ static muster_status work(muster_restart *restart, void *arg)
 
 static int rank_main(const char *path)
 {
-    struct rank self = {.board = board_map(path, 0)};
+    struct rank self = {.board = shared_file(path, 0, sizeof(struct board))};
     struct muster_error err = {0};
     muster_status status = muster_client_open(&self.client, NULL, -1, &err);
     if (status == MUSTER_OK) {
@@ -287,7 +272,7 @@ static int drive(const char *self, long mib, long kills, const char *ranks, cons
     }
     (void)snprintf(path, sizeof path, "/dev/shm/muster-bench-%d", (int)getpid());
     job.ranks = (uint32_t)count;
-    job.board = board_map(path, O_CREAT | O_EXCL);
+    job.board = shared_file(path, O_CREAT | O_EXCL, sizeof(struct board));
     job.board->mib = mib;
     atomic_store(&job.board->victim, -1);
     job.runner = start(self, program, ranks, path);

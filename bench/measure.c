@@ -3,12 +3,14 @@
 #include "measure.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -73,6 +75,16 @@ void pin(bool child)
     }
 }
 
+void all_descriptors(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
 void *shared_memory(size_t size)
 {
     void *memory =
@@ -80,6 +92,20 @@ void *shared_memory(size_t size)
     if (memory == MAP_FAILED) {
         die("mmap");
     }
+    return memory;
+}
+
+void *shared_file(const char *path, int flags, size_t size)
+{
+    int fd = open(path, flags | O_RDWR | O_CLOEXEC, 0600);
+    if (fd < 0 || ((flags & O_CREAT) != 0 && ftruncate(fd, (off_t)size) != 0)) {
+        die(path);
+    }
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (memory == MAP_FAILED) {
+        die("mmap");
+    }
+    close(fd);
     return memory;
 }
 

@@ -24,8 +24,14 @@ extern enum pinning pinning;
 bool pinning_set(const char *name);
 void pin(bool child);
 
+/* As many open files as the system allows this process. */
+void all_descriptors(void);
+
 /* A shared mapping that processes forked later see too. */
 void *shared_memory(size_t size);
+
+/* The same by a file's name: O_CREAT in `flags` makes it. */
+void *shared_file(const char *path, int flags, size_t size);
 
 /* `mib` of memory that really is there, page by page. */
 void *resident_memory(long mib);

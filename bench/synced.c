@@ -5,12 +5,13 @@
  *
  *   synced bare FOLDER CONNECTIONS MILLISECONDS
  *   synced reserved FOLDER CONNECTIONS MILLISECONDS
- *   synced muster PORT CONNECTIONS MILLISECONDS
+ *   synced muster ADDRESS CONNECTIONS MILLISECONDS
  *
  * `reserved` is the bare server with one thing of the service's: room reserved ahead, so that a
  * sync changes data only and not the size of the file. */
 #define _GNU_SOURCE
 #include "measure.h"
+#include "wire.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -42,78 +43,15 @@ struct connection {
 
 static struct connection connections[CONNECTIONS_MAX];
 
-/* ---- messages: a length, and fields of the schema ---- */
-
-struct message {
-    unsigned char bytes[MESSAGE_MAX];
-    size_t size;
-};
-
-static void put_varint(struct message *message, uint64_t number)
-{
-    for (; number > 0x7f; number >>= 7) {
-        message->bytes[message->size++] = (unsigned char)(number | 0x80);
-    }
-    message->bytes[message->size++] = (unsigned char)number;
-}
-
-static void put_number(struct message *message, unsigned field, uint64_t number)
-{
-    put_varint(message, field << 3);
-    put_varint(message, number);
-}
-
-static void put_bytes(struct message *message, unsigned field, const void *data, size_t size)
-{
-    put_varint(message, field << 3 | 2);
-    put_varint(message, size);
-    memcpy(message->bytes + message->size, data, size);
-    message->size += size;
-}
-
-static void put_fixed(struct message *message, unsigned field, uint64_t number)
-{
-    put_varint(message, field << 3 | 1);
-    memcpy(message->bytes + message->size, &number, sizeof number);
-    message->size += sizeof number;
-}
-
-static void send_frame(struct connection *connection, const struct message *message)
-{
-    unsigned char frame[4 + MESSAGE_MAX];
-    uint32_t size = htonl((uint32_t)message->size);
-
-    memcpy(frame, &size, 4);
-    memcpy(frame + 4, message->bytes, message->size);
-    if (!write_full(connection->fd, frame, 4 + message->size)) {
-        die("send");
-    }
-}
-
 static void send_put(struct connection *connection)
 {
     static const char value[16] = "a small value";
-    struct message operation = {.size = 0}, write = {.size = 0}, request = {.size = 0};
+    struct wire_message put;
     char key[32];
     int size = snprintf(key, sizeof key, "bench-%d", connection->fd);
 
-    connection->id++;
-    put_number(&operation, 1, 2);
-    put_bytes(&operation, 3, key, (size_t)size);
-    put_bytes(&operation, 4, value, sizeof value);
-    put_bytes(&write, 2, operation.bytes, operation.size);
-    put_number(&request, 1, connection->id);
-    put_number(&request, 2, connection->id);
-    put_bytes(&request, 22, write.bytes, write.size);
-    send_frame(connection, &request);
-}
-
-static size_t frame_size(const struct connection *connection)
-{
-    uint32_t size;
-
-    memcpy(&size, connection->reply, 4);
-    return 4 + ntohl(size);
+    put = wire_put_of(key, (size_t)size, value, sizeof value);
+    wire_send(connection->fd, ++connection->id, WIRE_WRITE, &put);
 }
 
 /* Whether a whole reply has come. */
@@ -126,37 +64,11 @@ static bool receive(struct connection *connection)
         die("receive");
     }
     connection->have += (size_t)got;
-    if (connection->have < 4 || connection->have < frame_size(connection)) {
+    if (connection->have < WIRE_HEAD || connection->have < wire_frame_size(connection->reply)) {
         return false;
     }
     connection->have = 0;
     return true;
-}
-
-static void greet(struct connection *connection, uint64_t number)
-{
-    static const unsigned char preamble[8] = {'M', 'U', 'S', 'T', 'E', 'R', 0, 1};
-    struct message hello = {.size = 0}, open = {.size = 0}, request = {.size = 0};
-
-    if (!write_full(connection->fd, preamble, sizeof preamble)) {
-        die("send");
-    }
-    put_number(&hello, 1, 1);
-    put_number(&hello, 2, 1);
-    send_frame(connection, &hello);
-    while (!receive(connection)) {
-    }
-    put_fixed(&open, 1, 77);
-    put_fixed(&open, 2, number);
-    put_bytes(&open, 3, "bench", 5);
-    put_number(&open, 5, UINT32_MAX);
-    put_bytes(&open, 12, "here", 4);
-    put_number(&request, 1, 1);
-    put_number(&request, 2, 1);
-    put_bytes(&request, 17, open.bytes, open.size);
-    send_frame(connection, &request);
-    while (!receive(connection)) {
-    }
 }
 
 /* ---- the generator ---- */
@@ -182,9 +94,7 @@ static uint64_t serve_ready(int poller, bool going)
 
 static void generate(uint16_t port, long count, long milliseconds, bool greeting)
 {
-    struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int poller = epoll_create1(EPOLL_CLOEXEC), on = 1;
+    int poller = epoll_create1(EPOLL_CLOEXEC);
     uint64_t begin, end, done = 0;
     double us;
 
@@ -192,13 +102,11 @@ static void generate(uint16_t port, long count, long milliseconds, bool greeting
         struct connection *connection = &connections[i];
         struct epoll_event event = {.events = EPOLLIN, .data.ptr = connection};
 
-        connection->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (connect(connection->fd, (struct sockaddr *)&address, sizeof address) != 0) {
-            die("connect");
-        }
-        (void)setsockopt(connection->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        connection->fd = wire_connect(&(const struct wire_address){.port = port});
         if (greeting) {
-            greet(connection, (uint64_t)i + 1);
+            const struct wire_session session = {.number = (uint64_t)i + 1};
+
+            wire_greet(connection->fd, &session);
         }
         (void)epoll_ctl(poller, EPOLL_CTL_ADD, connection->fd, &event);
     }
@@ -319,7 +227,8 @@ int main(int argc, char **argv)
 
     if (argc != 5 || !parse_number(argv[3], &count) || count < 1 || count > CONNECTIONS_MAX ||
         !parse_number(argv[4], &milliseconds) || (!is_bare && !parse_number(argv[2], &port))) {
-        (void)fprintf(stderr, "usage: synced bare|reserved FOLDER | muster PORT  CONNECTIONS MS\n");
+        (void)fprintf(stderr,
+                      "usage: synced bare|reserved FOLDER | muster ADDRESS  CONNECTIONS MS\n");
         return 2;
     }
     if (is_bare) {
