@@ -106,19 +106,23 @@ static void tell_time(const struct timespec *time, char *text, size_t room)
     (void)snprintf(text + size, room - size, ".%03ld", time->tv_nsec / 1000000);
 }
 
-/* ", in generation 3", or how far it came without one. */
+/* "in generation 3", or how far it came without one. */
 static void tell_where(const struct mst_process *process, char *text, size_t room)
 {
     uint64_t generation = mst_process_generation(process);
+    const char *reached = "before it opened a muster client";
 
     if (generation != 0) {
         (void)snprintf(text, room, "in generation %" PRIu64, generation);
-    } else {
-        (void)snprintf(text, room, "%" PRIu64 " ms after its start, %s",
-                       (process->died_ns - process->started_ns) / 1000000,
-                       process->client_pid != 0 ? "before it was in a generation"
-                                                : "before it opened a muster client");
+        return;
     }
+    if (process->joined) {
+        reached = "as a worker of the job";
+    } else if (process->client_pid != 0) {
+        reached = "before it was in a generation";
+    }
+    (void)snprintf(text, room, "%" PRIu64 " ms after its start, %s",
+                   (process->died_ns - process->started_ns) / 1000000, reached);
 }
 
 static void tell_process(struct mst_job *job, const struct mst_process *process, char *text,

@@ -63,3 +63,12 @@ def test_a_worker_that_stands_still_is_ended_and_started_again(run, muster):
     started.log.wait_for(f"#2 (pid {pid}) was silent for longer than the lease and was killed")
     started.out.wait_for("worker index=2 ", "incarnation=2")
     assert len(processes(started, 0)) == len(processes(started, 1)) == 1
+
+
+def test_the_first_cause_knows_that_it_was_a_worker(run):
+    started = run("--lease", SHORT_LEASE, "--max-restarts", "0")
+    pid, _ = processes(started, 2)[-1]
+    os.kill(pid, signal.SIGSTOP)  # what the agent hears of it then, it hears after it has joined
+    assert started.wait() != 0
+    (cause,) = started.log.having("first cause: ")
+    assert re.search(rf"#2 \(pid {pid}\) .*, \d+ ms after its start, as a worker of the job", cause)
