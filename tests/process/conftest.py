@@ -19,7 +19,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 from wire import Wire  # noqa: E402
 
-WAIT_S = 30
+WAIT_S = 60  # nothing takes so long: beyond it something hangs
 LINES_SHOWN = 60
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("MUSTER_BUILD", ROOT / "build" / "dev"))
