@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 
-from conftest import free_port
+from conftest import NO_LEAKS, free_port
 
 WAIT_S = 60
 PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
@@ -70,7 +70,8 @@ class Cluster:
         self.processes = []
         os.chmod(self.dir, 0o755)
         self.env = {k: v for k, v in os.environ.items() if not k.startswith(("MUSTER_", "SLURM"))}
-        self.env.update(PATH=PATH, SLURM_CONF=str(self.dir / "slurm.conf"))
+        # Whoever gets a signal of Slurm gets SIGCONT as well.
+        self.env.update(NO_LEAKS, PATH=PATH, SLURM_CONF=str(self.dir / "slurm.conf"))
         try:
             self._configure(cpus, partitions, auth)
             self._start()
