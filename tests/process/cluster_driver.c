@@ -79,17 +79,22 @@ static struct named *find(const char *name)
     return found;
 }
 
+/* A name that was given before means the newest: so there is no limit to how often one is given. */
 static void name_it(const char *name, muster_closure *closure, muster_per_worker *value)
 {
+    size_t at = 0;
     (void)pthread_mutex_lock(&lock);
-    if (named_count == NAMED_MAX) {
+    while (at < named_count && strcmp(named[at].name, name) != 0) {
+        at++;
+    }
+    if (at == NAMED_MAX) {
         (void)fprintf(stderr, "driver: too many names\n");
         exit(2);
     }
-    struct named *fresh = &named[named_count++];
-    (void)snprintf(fresh->name, sizeof fresh->name, "%s", name);
-    fresh->closure = closure;
-    fresh->value = value;
+    named_count += at == named_count;
+    (void)snprintf(named[at].name, sizeof named[at].name, "%s", name);
+    named[at].closure = closure;
+    named[at].value = value;
     (void)pthread_mutex_unlock(&lock);
 }
 

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from clusters import Driver, Hold, Worker
+from clusters import LONG_LEASE_S, Driver, Hold, Worker
 from running import until
 
 THREADS = 10
@@ -36,7 +36,7 @@ def cluster(env, started, serve, hold):
         return worker
 
     def make(count, **settings):
-        env.update(MUSTER_ADDR=serve("--lease", "2s").address, CW_HOLD=str(hold.path))
+        env.update(MUSTER_ADDR=serve("--lease", f"{LONG_LEASE_S}s").address, CW_HOLD=str(hold.path))
         make.workers, make.start = [], start
         for index in range(count):
             start(index)
@@ -73,8 +73,8 @@ def test_what_happens_meanwhile_does_not_begin_the_wait_of_a_join_anew_14(cluste
     join = driver.begin("join", JOIN_MS, beside=True)
     ended = 0
     while time.monotonic() - begin < JOIN_MS / 1000:
-        driver.schedule(f"c{ended}", "nothing")
-        assert driver.ask("wait", f"c{ended}", 25000)[0] == "MUSTER_OK"
+        driver.schedule("other", "nothing")
+        assert driver.ask("wait", "other", 25000)[0] == "MUSTER_OK"
         ended += 1
     assert ended > 0
     assert join()[0] == "MUSTER_ETIMEDOUT"

@@ -17,7 +17,7 @@ KEY = "muster/cluster-status/{}"
 RUN = "0,0,0,3,12,0,0,0,0,0,0,1,0,0,0,0;4.120000000"
 BUSY = (
     "queued=12 in_flight=8 slots=8 slots_free=0 workers=3 present=2 values=100 failures=2 retried=4 "
-    "put_back=5 rate=1034500 oldest=17 oldest_ms=3700000 waits=slot oldest_function=resize longest=5 "
+    "put_back=5 rate=1034500 oldest=17 oldest_ms=3661000 waits=slot oldest_function=resize longest=5 "
     f"longest_ms=180000 longest_worker=1 longest_function=train run={RUN} "
     f"failed_crash=2 failed={','.join(['0'] * 15)},3;9.000000000"
 )
@@ -64,7 +64,7 @@ def test_status_says_why_a_closure_is_not_running(told, muster):
 )
 def test_each_reason_is_a_sentence(told, muster, word, sentence):
     service = told({"default": f"queued=1 oldest=1 waits={word} oldest_function=f"})
-    assert f"closure 1 (f), for 0 s: {sentence}\n" in muster("status").stdout
+    assert re.search(rf"closure 1 \(f\), for \d+ s: {sentence}\n", muster("status").stdout)
     assert clusters_of(service)[0]["oldest"]["waits_for"] == word
 
 
@@ -72,7 +72,7 @@ def test_status_json_is_that_of_the_command(told, muster):
     service = told({"a": "queued=1", "default": BUSY})
     both = [clusters_of(service), json.loads(muster("status", "--json").stdout)["clusters"]]
     for clusters in both:  # it grows older
-        assert 3700000 <= clusters[1]["oldest"].pop("ms") < 4000000
+        assert 3661000 <= clusters[1]["oldest"].pop("ms") < 4000000
         assert 180000 <= clusters[1]["longest"].pop("ms") < 480000
     assert both[0] == both[1]
     assert (both[0][0]["name"], both[0][0]["queued"], both[0][0]["oldest"]) == ("a", 1, None)
@@ -190,14 +190,13 @@ def test_a_coordinator_with_nothing_to_do_says_so(env, started, serve, muster):
     driver = Driver(env)
     worker = Worker(env, 0)
     started.extend([driver, worker])
-    for number in range(9):
-        assert driver.call("add", number, 0) == [str(number)]
 
     def tells(test):
-        return until(lambda: any(map(test, clusters_of(service))))
+        return any(map(test, clusters_of(service)))
 
-    tells(lambda cluster: cluster["per_second"] > 0)
-    tells(lambda cluster: cluster["per_second"] == 0)
+    # A second after the last one none is told any more: so some end until it is told.
+    until(lambda: driver.call("add", 1, 0) == ["1"] and tells(lambda one: one["per_second"] > 0))
+    until(lambda: tells(lambda one: one["per_second"] == 0))
     driver.end()
 
 

@@ -8,10 +8,10 @@ import signal
 
 import pytest
 
-from clusters import LONG_LEASE_S, Driver, Hold, Worker, address_of, lives, run_workers
+from clusters import (LONG_LEASE_S, SHORT_LEASE_S, Driver, Hold, Worker, address_of, lives,
+                      run_workers)
 from running import until
 
-LEASE_S = 2
 QUIET_MS = 500  # in which nothing is to be heard
 # Who has no agent that watches it is lost when its lease is over.
 NOBODY = {"MUSTER_AGENT": "0"}
@@ -24,7 +24,7 @@ def hold(tmp_path):
 
 @pytest.fixture
 def cluster(env, started, serve, hold, tmp_path):
-    def make(count, driver=None, lease=LEASE_S, **settings):
+    def make(count, driver=None, lease=LONG_LEASE_S, **settings):
         service = serve("--lease", f"{lease}s")
         env.update(MUSTER_ADDR=service.address, CW_HOLD=str(hold.path))
         make.start = lambda index: start(index, settings)
@@ -77,7 +77,7 @@ def test_killed_within_a_function_41(cluster, hold):
 
 @pytest.mark.parametrize("place", ["", "child."], ids=["here", "child"])
 def test_another_takes_over_without_waiting_42(cluster, hold, place):
-    driver, workers = cluster(2, lease=LONG_LEASE_S)
+    driver, workers = cluster(2)
     driver.schedule("long", f"{place}until", "go")
     until(lambda: hold.lines("began"))
     victim = workers[int(hold.lines("began")[0])]
@@ -150,7 +150,7 @@ def test_thousands_while_the_only_worker_is_away_47(cluster):
 
 
 def test_started_again_at_once_48(cluster, hold):
-    driver, workers = cluster(1, **NOBODY)
+    driver, workers = cluster(1, lease=SHORT_LEASE_S, **NOBODY)
     driver.schedule("long", "until", "go")
     until(lambda: hold.lines("began"))
     workers[0].process.kill()
@@ -164,7 +164,7 @@ def test_started_again_at_once_48(cluster, hold):
 
 
 def test_stopped_and_continued_49(cluster, hold):
-    driver, workers = cluster(2, **NOBODY)
+    driver, workers = cluster(2, lease=SHORT_LEASE_S, **NOBODY)
     driver.schedule("long", "until", "go")
     until(lambda: hold.lines("began"))
     frozen = workers[int(hold.lines("began")[0])]
@@ -183,7 +183,7 @@ def test_stopped_and_continued_49(cluster, hold):
 
 
 def test_an_orphan_keeps_the_sockets_50(cluster, hold):
-    driver, workers = cluster(2, lease=LONG_LEASE_S)
+    driver, workers = cluster(2)
     driver.schedule("fork", "orphan")
     driver.fetch("fork")
     orphan = int(hold.lines("orphan")[0])
