@@ -137,10 +137,10 @@ class Hold:
         (self.path / name).touch()
 
 
-def run_workers(env, count, *flags, **settings):
-    """`muster run` with so many of them."""
+def run_workers(env, count, *flags, before=(), **settings):
+    """`muster run` with so many of them; `before`: what is to start each."""
     settings = {key: str(value) for key, value in settings.items()}
-    return Process([MUSTER, "run", "-j", "cluster", "-n", str(count), *flags, "--", WORKER],
+    return Process([MUSTER, "run", "-j", "cluster", "-n", str(count), *flags, "--", *before, WORKER],
                    {**env, **settings})
 
 

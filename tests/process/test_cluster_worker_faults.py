@@ -344,7 +344,10 @@ def test_under_muster_run_a_killed_worker_is_known_at_once_and_replaced(env, sta
 @pytest.mark.parametrize("function, how", [("exit", 0), ("exit", 3), ("crash", 11)])
 def test_a_function_that_ends_its_worker_is_poison_after_three(env, started, hold, function, how):
     env["CW_HOLD"] = str(hold.path)
-    run = run_workers(env, 4)
+    # Nobody comes to a place a second time: a coordinator that hears of a loss and of the next
+    # process at once knows only that the first was replaced.
+    once = 'mkdir "$CW_HOLD/$MUSTER_INDEX" || exec sleep 1000; exec "$0"'
+    run = run_workers(env, 4, "--lease", f"{LONG_LEASE_S}s", before=("sh", "-c", once))
     started.append(run)
     for number in range(1, 5):
         run.out.wait_for("ready #", count=number)

@@ -19,9 +19,9 @@ SHORT_LEASE = "1s"
 def run(spawn):
     """run(flags...): three workers, when all have said who they are."""
 
-    def start(*flags):
-        started = spawn("run", "-n", COUNT, "-j", "workers", *flags, "--", WORKER)
-        for index in range(COUNT):
+    def start(*flags, count=COUNT):
+        started = spawn("run", "-n", count, "-j", "workers", *flags, "--", WORKER)
+        for index in range(count):
             started.out.wait_for(f"worker index={index} ")
         return started
 
@@ -62,13 +62,17 @@ def test_a_worker_that_stands_still_is_ended_and_started_again(run, muster):
     os.kill(pid, signal.SIGSTOP)
     started.log.wait_for(f"#2 (pid {pid}) was silent for longer than the lease and was killed")
     started.out.wait_for("worker index=2 ", "incarnation=2")
-    assert len(processes(started, 0)) == len(processes(started, 1)) == 1
+    started.signal(signal.SIGTERM)
+    started.wait()
+    for index in (0, 1):  # on a busy machine they may have stood still as well
+        silent = started.log.having(f"#{index} (pid ", "was silent for longer than the lease")
+        assert len(processes(started, index)) <= 1 + len(silent)
 
 
 def test_the_first_cause_knows_that_it_was_a_worker(run):
-    started = run("--lease", SHORT_LEASE, "--max-restarts", "0")
-    pid, _ = processes(started, 2)[-1]
+    started = run("--lease", SHORT_LEASE, "--max-restarts", "0", count=1)  # none but this one
+    pid, _ = processes(started, 0)[-1]
     os.kill(pid, signal.SIGSTOP)  # what the agent hears of it then, it hears after it has joined
     assert started.wait() != 0
     (cause,) = started.log.having("first cause: ")
-    assert re.search(rf"#2 \(pid {pid}\) .*, \d+ ms after its start, as a worker of the job", cause)
+    assert re.search(rf"#0 \(pid {pid}\) .*, \d+ ms after its start, as a worker of the job", cause)
