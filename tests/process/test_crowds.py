@@ -134,7 +134,7 @@ def test_who_says_nothing_gives_way_at_the_limit_of_connections(serve):
 
 def test_a_connection_whose_session_is_over_is_not_kept(serve):
     """A host that is switched off says no goodbye: its socket stays, and nothing comes any more."""
-    service = serve("--lease", "2s")
+    service = serve("--lease", "3s")
     witness, gone, half = service.wire(), service.wire(), service.wire()
     half.send(half.request("renew")[:-1])
     for wire in (gone, half):
@@ -207,13 +207,14 @@ def longest(ask, count):
 
 
 READERS = 5
+READERS_LEASE_S = 3
 OUTPUT_MAX = 8 * MIB
 
 
 def test_who_never_reads_costs_no_more_than_its_limit(serve):
     """Large values, lists and watches, asked for without end and never read: nobody else waits, the
     service keeps at most so much for each, and in the end they are closed."""
-    service = serve("--output-bytes-max", OUTPUT_MAX, "--lease", "2s")
+    service = serve("--output-bytes-max", OUTPUT_MAX, "--lease", f"{READERS_LEASE_S}s")
     witness = service.wire()
     assert witness.put("large", b"x" * 1_000_000).status == OK
     many = b"".join(field(2, field(1, PUT) + field(3, f"many/{i:04}") + field(4, b"y" * 500))
@@ -224,6 +225,7 @@ def test_who_never_reads_costs_no_more_than_its_limit(serve):
               "watch": field(1, 1) + field(3, "many/"), "members": b"", "renew": b""}
     silent = []
     for command in list(bodies) * (READERS // len(bodies)):
+        assert witness.renew().status == OK  # what follows takes its time
         silent.append(service.wire())
         # A thousand at a time: the window allows any number of reads.
         send_until_stuck(silent[-1], (silent[-1].request(command, bodies[command])
@@ -231,7 +233,7 @@ def test_who_never_reads_costs_no_more_than_its_limit(serve):
     slowest = longest(witness.renew, 50)
     slowest = max(slowest, longest(lambda: witness.get("many/0001"), 50))
     if not sanitized():
-        assert slowest < 1, slowest
+        assert slowest < READERS_LEASE_S, slowest  # it did not wait until they were closed
         assert resident(service.pid) - before < READERS * 2 * OUTPUT_MAX
     service.log.wait_for("reason=\"asks nothing any more\"", count=1, meanwhile=witness.renew)
     until(lambda: witness.renew() and descriptors(service.pid) < 20)
@@ -282,7 +284,7 @@ def watcher_reply(wire, body):
 def test_a_frame_that_comes_byte_by_byte_does_not_keep_its_sender(serve):
     """Bytes that are no request yet are no sign of life: without RENEW the lease ends, and after two
     the connection."""
-    service = serve("--lease", "1s")
+    service = serve("--lease", "2s")
     begun = time.monotonic()
     witness, slow = service.wire(), service.wire()
     frame_of_a_mib = slow.request("write", field(2, field(1, PUT) + field(3, "k") +
@@ -291,7 +293,7 @@ def test_a_frame_that_comes_byte_by_byte_does_not_keep_its_sender(serve):
         for byte in frame_of_a_mib:
             slow.send(bytes([byte]))
             assert witness.renew().status == OK
-    assert time.monotonic() - begun >= 2
+    assert time.monotonic() - begun >= 4
     service.log.wait_for("reason=\"asks nothing any more\"")
 
 
@@ -321,7 +323,7 @@ def test_thousands_of_frames_that_are_not_whole(serve):
 def test_frames_of_the_greatest_size_and_one_byte_more(serve):
     """One that may be is read and answered, here refused for the value in it; what it took is given
     back. One byte more costs the connection as soon as its length is there."""
-    service = serve()
+    service = serve("--lease", f"{LEASE_S}s")
     witness, large = service.wire(), service.wire()
     most = 17825792
     head = field(1, 2) + field(2, 2)
