@@ -7,6 +7,7 @@ import json
 import math
 import os
 import re
+import shutil
 import signal
 import subprocess
 
@@ -39,7 +40,7 @@ def job(env, spawn):
         words = command.split()
         assert words[:2] == ["muster", "run"]
         return spawn("run", "-j", "cluster", *flags, *words[2:],
-                     env={**env, "PATH": f"{MUSTER.parent}:{os.environ['PATH']}"})
+                     env={**env, "PATH": f"{MUSTER.parent}:{env['PATH']}"})
 
     return start
 
@@ -67,6 +68,30 @@ def present(muster):
 def members_of(muster, count):
     """The same, once there are so many."""
     return until(lambda: (lambda seen: seen if len(seen) == count else None)(present(muster)))
+
+
+def all_there(muster, count):
+    """{index: pid} of all of them. It is soon through: the coordinator stands still meanwhile."""
+    coordinator = until(lambda: present(muster).get(0))
+    os.kill(coordinator, signal.SIGSTOP)
+    members = members_of(muster, count)
+    os.kill(coordinator, signal.SIGCONT)
+    return members
+
+
+@pytest.fixture
+def awk(env, tmp_path):
+    """One that begins only when it may: {began} has a line for each that waits, {go} lets all go on."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    began, go = folder / "began", folder / "go"
+    began.touch()
+    program = folder / "awk"
+    program.write_text(f"#!/bin/sh\necho >>'{began}'\nwhile ! test -e '{go}'; do sleep 0.1; done\n"
+                       f"exec '{shutil.which('awk')}' \"$@\"\n")
+    program.chmod(0o755)
+    env["PATH"] = f"{folder}:{env['PATH']}"
+    return began, go
 
 
 def exponent(rate):
@@ -102,12 +127,15 @@ def test_sweep(env):
     check_sweep(done.stdout.splitlines())
 
 
-def test_sweep_has_every_result_although_workers_are_killed(job, muster):
+def test_sweep_has_every_result_although_workers_are_killed(job, muster, awk):
+    began, go = awk
     run = job(command_of("sweep"))
     workers = members_of(muster, 9)
+    until(lambda: len(began.read_text()) == 8)  # one on each worker
     for index in (3, 8):
         os.kill(workers[index], signal.SIGKILL)
         run.log.wait_for(f"#{index} (pid", "killed by signal 9")
+    go.touch()
     check_sweep(ended(run))
 
 
@@ -120,8 +148,9 @@ def readers(run):
     return found
 
 
-def test_train(job):
-    run = job(command_of("train"))
+def test_train(job, muster):
+    run = job(command_of("train"), "--lease", LONG_LEASE)
+    all_there(muster, 5)
     lines = ended(run)
     assert len(readers(run)) == 4 and all(len(one) == 1 for one in readers(run).values())
     assert lines[-1] == "trained 120 steps"
@@ -130,8 +159,8 @@ def test_train(job):
 
 def test_train_goes_on_when_a_worker_is_killed_and_its_shard_is_read_again(job, muster):
     run = job(command_of("train"), "--lease", LONG_LEASE)
-    members = members_of(muster, 5)  # it is soon through: asked while there is time
-    run.out.wait_for("step 20 ")
+    members = all_there(muster, 5)
+    run.out.wait_for("reads its shard", count=4)
     # A fast machine could be through before the next one is there: nothing is scheduled till then.
     os.kill(members[0], signal.SIGSTOP)
     worker, (process,) = sorted(readers(run).items())[-1]
@@ -146,8 +175,9 @@ def test_train_goes_on_when_a_worker_is_killed_and_its_shard_is_read_again(job, 
 
 
 def test_train_goes_on_from_its_checkpoint_when_the_coordinator_is_killed_68(job, muster, tmp_path):
-    run = job(f"{command_of('train')} --checkpoint {tmp_path / 'model'}")
-    coordinator = members_of(muster, 5)[0]
+    run = job(f"{command_of('train')} --checkpoint {tmp_path / 'model'}", "--lease", LONG_LEASE)
+    coordinator = all_there(muster, 5)[0]
+    run.out.wait_for("reads its shard", count=4)
     run.out.wait_for("step 20 ")
     os.kill(coordinator, signal.SIGKILL)
     again = run.out.wait_for("goes on from step ")
