@@ -12,8 +12,9 @@ CHAOS = BUILD / "tests" / "process" / "cluster_chaos"
 MINUTE_MS = 60_000
 SANITIZED_MS = 10_000  # processes start so slowly there that a kill meets few of them at work
 LEASE = "2s"  # some are stopped for longer
-KILLS_PER_MINUTE = 250
-FREEZES_PER_MINUTE = 25
+# Of 300 and 30: when it is time a busy machine has not always somebody at work.
+KILLS_PER_MINUTE = 100
+FREEZES_PER_MINUTE = 10
 WITHIN_S = 60  # beyond its own time: the start, and the last closures
 
 
