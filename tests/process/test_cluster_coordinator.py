@@ -343,5 +343,5 @@ def test_close_leaves_nothing_73(job, loaded):
     assert driver.ask("close")[0] == "MUSTER_OK"
     assert time.monotonic() - began < SOON_S
     assert sockets_of(job.env) == []
-    assert threads_of(driver) < before
+    until(lambda: threads_of(driver) < before)  # one that was joined is listed for a moment more
     driver.end()

@@ -274,8 +274,8 @@ def stray(hold, name):
 
 
 def test_what_leaves_the_session_of_a_command_ends_with_it(cluster, hold):
-    driver = cluster(driver=GRACE, MUSTER_WORKER_SLOTS=2,
-                     MUSTER_WORKER_CANCEL_GRACE="300ms")
+    # The coordinator has more patience: it would tell of an end that has not been seen yet.
+    driver = cluster(MUSTER_WORKER_SLOTS=2, MUSTER_WORKER_CANCEL_GRACE="300ms")
     for name in ("cancelled", "ends"):
         driver.schedule(name, "sh", f"{stray(hold, name)}; trap - TERM; "
                         f"while ! test -e {hold.path}/end-{name}; do sleep 0.01; done; echo value")
