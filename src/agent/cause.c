@@ -57,9 +57,9 @@ static const struct mst_process *process_of(const struct mst_job *job,
 
 /* What the service was told of first; NULL: nothing that counts. Of generations that are over only
  * where restarting was given up, and there the ends that followed from that do not count: they are
- * exits, if not by processes of this node that did not give up. And who was told to end after a
- * process of this node had failed was told so because of that: another node may have ended its
- * ranks before the service was asked. */
+ * exits, or of who was told to end, if not by processes of this node that did not give up. And who
+ * was told to end after a process of this node had failed was told so because of that: another node
+ * may have ended its ranks before the service was asked. */
 static const struct mst_fault *first_fault(const struct mst_job *job)
 {
     const struct mst_fault *fault = &job->faults.first;
@@ -78,7 +78,7 @@ static const struct mst_fault *first_fault(const struct mst_job *job)
     if (fault->kind == MST_CAUSE_NONE || job->ending != MST_ENDS_FAILED) {
         return NULL;
     }
-    if (gave_up && fault->kind == MST_CAUSE_EXIT && (of == NULL || of->gave_up)) {
+    if (gave_up && (fault->kind == MST_CAUSE_EXIT || ended) && (of == NULL || of->gave_up)) {
         return NULL;
     }
     return fault;

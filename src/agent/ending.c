@@ -44,8 +44,8 @@ void mst_job_end(struct mst_job *job, enum mst_ending ending, int number)
     if (job->ending == MST_GOES_ON) {
         job->ending = ending;
         job->ended_ns = mst_lib_now_ns();
+        mst_faults_ask(job); /* first: whom the others end because of this is on record after it */
         mst_nodes_end(job, number);
-        mst_faults_ask(job);
     }
     (void)uv_timer_stop(&job->joiners);
     mst_hung_stop(job);
