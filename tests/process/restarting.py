@@ -27,12 +27,20 @@ SO_TIMESTAMPNS = 35
 
 def sent_at(ancillary):
     """When a datagram was sent, by the monotonic clock: however late it is read."""
-    ago = 0
+    wall, now = both_clocks()
     for level, kind, data in ancillary:
         if (level, kind) == (socket.SOL_SOCKET, SO_TIMESTAMPNS):
             seconds, nanoseconds = struct.unpack("qq", data)
-            ago = time.time() - seconds - nanoseconds / 1e9
-    return time.monotonic() - ago
+            return now - (wall - seconds - nanoseconds / 1e9)
+    return now
+
+
+def both_clocks():
+    """The wall clock and the monotonic one at one moment: without a pause between the two looks."""
+    while True:
+        before, wall, now = time.monotonic(), time.time(), time.monotonic()
+        if now - before < 0.001:
+            return wall, now
 
 
 class Event:
@@ -189,12 +197,16 @@ class Job:
             self.fail(f"the run ended with {ended}, not {code}")
         self.clean()
 
+    def drain(self):
+        """Takes in what was told: with a dozen events that nobody has read, who tells one more waits."""
+        while self.see(0):
+            pass
+
     def clean(self):
         """No process of the job is left, nor a socket; and what a rank had besides its memory before
         it opened its client is what it had after it closed it, to the last thread, descriptor,
         child, signal and variable."""
-        while self.see(0):
-            pass
+        self.drain()
         for event in self.events:
             if event.what == "closed" and event["clean"] != "1":
                 self.fail(f"left in pid {event.pid}: {event.text}")

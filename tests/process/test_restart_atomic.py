@@ -135,7 +135,7 @@ def test_who_swallows_it_for_ever_is_ended_67(job):
     job.order(ranks[:1], "deaf 0")
     job.wait("blocked", 1, mark)
     job.order(ranks[1:], "failed and the other one never heeds it")
-    job.runner.log.wait_for(f"(#0, pid {ranks[0].pid})", "no progress for 2.")
+    job.runner.log.wait_for(f"(#0, pid {ranks[0].pid})", "no progress for 2.", meanwhile=job.drain)
     wait_gone(gone)
     again = settle(job, 2, mark)
     assert pids(again) & pids(ranks) == {ranks[1].pid}
