@@ -9,10 +9,12 @@ import re
 import shutil
 import signal
 import tempfile
+import time
 
 import pytest
 
 from conftest import BUILD
+from discovering import pidfds
 from restarting import Job
 from running import wait_gone
 
@@ -77,10 +79,6 @@ class Hangs(Job):
         """Meanwhile the events are read, or who tells one more would wait for that."""
         return self.runner.log.wait_for(*words, meanwhile=self.drain)
 
-    def drain(self):
-        while self.see(0):
-            pass
-
     def all_again(self, count, mark):
         """The first generation with all `count` ranks: who is replaced may be one later."""
         while True:
@@ -125,8 +123,9 @@ def test_blocked_in_read_is_interrupted_and_goes_on_48(job):
 
 
 def test_who_never_called_muster_is_the_suspect(job):
-    """The others stand still because they wait for it. The record says so to all."""
-    ranks = job.start(3)
+    """The others stand still because they wait for it. The record says so to all. They have time to
+    begin to wait before it is found by itself."""
+    ranks = job.start(3, soft=3 * SOFT_MS, hard=3 * HARD_MS)
     mark = job.mark()
     job.order([ranks[2]], "dumb read")
     ranks = job.all_again(3, mark)
@@ -141,7 +140,7 @@ def test_who_never_called_muster_is_the_suspect(job):
     for rank in again:
         assert job.record(rank) == [["soft-timeout", 2, 0]]
     text = [fault.text for fault in job.events[mark:] if fault.what == "fault"][-1]
-    assert text.startswith("made no progress for 1."), text
+    assert re.match(r"made no progress for \d+\.\d s: ", text), text
     assert "not one call of muster" in text and "blocked in read" in text, text
     job.all_well(again)
 
@@ -209,9 +208,9 @@ def test_who_is_done_early_is_not_flagged_56(job, pass_time):
 
 def replaced(job, ranks, which, mark, *words):
     """The rank is ended, the others go on in their processes with a new one in its place."""
-    gone = os.pidfd_open(ranks[which].pid)
+    gone = pidfds([ranks[which].pid])
     job.told(named(ranks[which]), *words)
-    wait_gone(gone)
+    wait_gone(*gone)
     job.told(named(ranks[which]), "and was ended; starting it again")
     again = job.all_again(len(ranks), mark)
     old = {rank.pid for rank in ranks}
@@ -237,8 +236,9 @@ def test_stopped_rank_is_continued_ended_and_replaced_28(job):
 def test_what_cannot_be_interrupted_is_ended_29_31_32(job, how, where):
     ranks = job.start(3)
     mark = job.hold(ranks[2], how)
-    job.told(named(ranks[2]), "made no progress", where, "all ranks are interrupted")
-    job.all_well(replaced(job, ranks, 2, mark, "made no progress", ": it is ended"))
+    again = replaced(job, ranks, 2, mark, "made no progress", ": it is ended")
+    assert job.said(named(ranks[2]), "made no progress", where, "all ranks are interrupted")
+    job.all_well(again)
 
 
 def test_ends_by_sigterm_49(job):
@@ -298,8 +298,8 @@ def test_who_waits_for_a_slow_peer_for_longer_than_the_hard_limit_is_not_ended_5
     job.order(ranks[:1], f"slow {slow_ms}")
     job.wait("ready", 1)
     mark = job.mark()
+    began = time.monotonic()  # the slow one may hear of it before this one tells that it returns
     job.order(ranks[1:2], "fail")
-    began = job.wait("returns", 1, mark)[0].at
     again = job.all_again(3, mark)
     assert [rank.pid for rank in again] == [rank.pid for rank in ranks]
     assert {rank["generation"] for rank in again} == {"2"}
@@ -336,14 +336,14 @@ def test_a_replaced_rank_is_watched_as_well(job):
 def test_a_run_that_was_stopped_blames_nobody_62(job, pass_time):
     """A rank stood still meanwhile, and for a moment before and after. The limits leave room for the
     commands by which time passes here."""
-    soft, hard = 2 * SOFT_MS, 3 * SOFT_MS
+    soft, hard = 4 * SOFT_MS, 5 * SOFT_MS
     ranks = job.start(2, soft=soft, hard=hard)
     os.kill(ranks[0].pid, signal.SIGSTOP)
-    pass_time(soft // 8)
+    pass_time(soft // 16)
     job.runner.signal(signal.SIGSTOP)
     pass_time(hard * 3 // 2)
     job.runner.signal(signal.SIGCONT)
-    pass_time(soft // 8)
+    pass_time(soft // 16)
     os.kill(ranks[0].pid, signal.SIGCONT)
     pass_time(soft)
     assert job.said("progress") == []

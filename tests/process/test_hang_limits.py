@@ -14,7 +14,7 @@ import time
 import pytest
 
 from conftest import BUILD, Process
-from discovering import marked
+from discovering import marked, pidfds
 from restarting import files_of
 from running import wait_gone
 from test_disk import ENOSPACE, fill, make_room, preloaded, small_disk  # noqa: F401
@@ -315,7 +315,7 @@ def test_a_wall_clock_that_jumps_an_hour_is_not_noticed_61(job, tmp_path, pass_t
         words = " ".join(f"{key}={value}" for key, value in shim.items())
         of = ("sh", "-c", f'test $MUSTER_INDEX != 1 || export {words}; exec {RANK} "$0"')
         shim = {}
-    ranks = job.start(3, "--lease", "4s", of=of, **shim)
+    ranks = job.start(3, of=of, **shim)
     mark = job.mark()
     for step in steps(path):
         step()
@@ -342,9 +342,9 @@ def test_who_is_ended_takes_its_children_along(job, when):
     job.wait("child" if when == "before" else "ready", 1)
     mark = job.hold(ranks[0], "deaf")
     child = job.wait("child", 1)[0]
-    gone = os.pidfd_open(child.pid)
+    gone = pidfds([child.pid])  # it may have been ended already
     again = replaced(job, ranks, 0, mark, ": it is ended")
-    wait_gone(gone)
+    wait_gone(*gone)
     job.all_well(again)
 
 
@@ -382,7 +382,7 @@ def service_of(run):
 def test_while_the_service_is_away_nobody_is_ended(job, pass_time):
     """A rank hangs, but who could interrupt it does not answer. So the time until it does is not
     counted, and then all go on in their processes."""
-    ranks = job.start(3)
+    ranks = job.start(3, "--lease", "60s")
     service = service_of(job.runner)
     os.kill(service, signal.SIGSTOP)
     mark = job.hold(ranks[0], "read")
