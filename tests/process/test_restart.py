@@ -249,8 +249,9 @@ def test_killed_at_the_completion(job, seed):
 
 
 def test_who_does_not_return_is_evicted(job):
-    """Given up at the seal's deadline, killed by its agent, and replaced."""
-    job.run(3, MUSTER_BARRIER_TIMEOUT="2s")
+    """Given up at the seal's deadline, killed by its agent, and replaced. Nobody looks for hangs: who
+    does would find it before."""
+    job.run(3, MUSTER_BARRIER_TIMEOUT="4s", MUSTER_SOFT_TIMEOUT="-1", MUSTER_HARD_TIMEOUT="-1")
     ranks = job.entered(3)
     job.order(ranks[2:], "block mute")
     job.wait("blocked", 1)
@@ -260,6 +261,7 @@ def test_who_does_not_return_is_evicted(job):
     assert pids(first) == pids(ranks[:2])
     again = settle(job, 3, mark)
     assert ranks[2].pid not in pids(again)
+    job.runner.log.wait_for(f"pid {ranks[2].pid}) did not come to the restart in time and was killed")
     job.order(again, "ok")
     job.finish(3, mark)
     job.ended()
