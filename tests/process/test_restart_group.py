@@ -164,6 +164,7 @@ def test_two_fail_within_settle_and_all_restart_once_33(job):
     job.run(4, *ALONE, MUSTER_SETTLE="2s")
     ranks = job.entered(4)
     mark = job.mark()
+    since = time.monotonic()  # it returns later, and the others may hear of it before it tells of that
     job.order(ranks[1:2], "failed 3 first")
     job.wait("returns", 1, mark)
     job.order(ranks[2:3], "failed 4 second")
@@ -173,7 +174,7 @@ def test_two_fail_within_settle_and_all_restart_once_33(job):
         assert sorted(records(job, rank)) == [("failed", 1, 3), ("failed", 2, 4)]
     told = [event for event in job.events[mark:] if event.what == "told"]
     assert pids(told) == pids([ranks[0], ranks[3]])
-    assert told[0].at - job.wait("returns", 1, mark)[0].at > 1.9, "nobody waited for more faults"
+    assert min(event.at for event in told) - since > 1.9, "nobody waited for more faults"
     finish(job, again)
 
 
