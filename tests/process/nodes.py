@@ -2,6 +2,7 @@
 """Machines of a test: network namespaces on a switch, each with a host name of its own. Everything
 is inside the namespaces, so that nothing of it is left when they are removed."""
 
+import contextlib
 import os
 import re
 import shlex
@@ -122,7 +123,8 @@ class Cluster:
     def remove(self):
         for name in self.made:
             for pid in self.pids_in(name):
-                os.kill(pid, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):  # it has just ended
+                    os.kill(pid, signal.SIGKILL)
             subprocess.run(["ip", "netns", "delete", self.prefix + name], check=False)
         for directory in self.directories:
             shutil.rmtree(directory, ignore_errors=True)

@@ -49,11 +49,11 @@ def test_a_service_that_stands_still_for_less_than_the_lease_is_not_noticed(run,
 
 
 def test_a_service_that_stands_still_for_longer_costs_one_interruption_and_no_rank(run, pass_time):
-    job = run(2, "--lease", "2s")
+    job = run(2, "--lease", "4s")
     before = job.entered()
     service = service_of(job)
     os.kill(service, signal.SIGSTOP)
-    pass_time(5000)
+    pass_time(10000)
     os.kill(service, signal.SIGCONT)
     after = job.entered(2)
     assert {i: rank["pid"] for i, rank in after.items()} == {
@@ -124,13 +124,13 @@ def test_who_is_dead_but_not_gone_is_told_and_not_replaced_yet(run):
 def test_who_dies_at_every_start_is_held_back_longer_each_time(run, tmp_path):
     flag = tmp_path / "crash"
     script = '[ -e "$1" ] && [ "$MUSTER_INDEX" = 1 ] && exit 4; exec "$0"'
-    job = run(2, rank=("sh", "-c", script, RANK, flag))
+    job = run(2, "--max-restarts", 4, rank=("sh", "-c", script, RANK, flag))
     before = job.entered()
     flag.touch()
     os.kill(before[1]["pid"], signal.SIGKILL)
-    job.log.wait_for("was killed by signal 9 (Killed); starting it again (1 of 3)")
-    job.log.wait_for("ended with status 4; starting it again in 1 s (2 of 3)")
-    job.log.wait_for("ended with status 4; starting it again in 2 s (3 of 3)")
+    job.log.wait_for("was killed by signal 9 (Killed); starting it again (1 of 4)")
+    job.log.wait_for("ended with status 4; starting it again in 1 s (2 of 4)")
+    job.log.wait_for("ended with status 4; starting it again in 2 s (3 of 4)")
     flag.unlink()
     after = job.entered(2)
     assert after[0]["pid"] == before[0]["pid"]

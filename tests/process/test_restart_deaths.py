@@ -101,7 +101,7 @@ def test_killed_at_any_moment_of_an_assignment_36(job, seed):
 
 # ---- with whoever watches them ----
 
-LEASE_S = 4 if sanitized() else 2
+LEASE_S = 4
 # A renewal may have been sent just before the death, so it counts from then. What comes to it: the
 # service looks, the survivors are told. Another lease is not waited for.
 GIVEN_UP_S = LEASE_S + 0.2 * LEASE_S + 0.6 * LEASE_S
