@@ -163,7 +163,8 @@ def pytest_runtest_makereport(item):
     """A test that fails shows what each process that it started has said last."""
     report = (yield).get_result()
     if report.when == "call" and report.failed:
-        for process in getattr(item, "funcargs", {}).get("started", []):
+        used = getattr(item, "funcargs", {})
+        for process in [*used.get("started", []), *getattr(used.get("cluster"), "started", [])]:
             how = "runs" if process.process.poll() is None else "has ended"
             said = [*process.out.lines, *process.log.lines][-LINES_SHOWN:]
             report.sections.append((f"{process.process.args[0]}, process {process.pid}, {how}",

@@ -65,10 +65,16 @@ class Run:
         """{pid: its command line} of what the run itself has started."""
         with open(f"/proc/{self.run.pid}/task/{self.run.pid}/children", encoding="ascii") as pids:
             found = [int(pid) for pid in pids.read().split()]
-        return {pid: open(f"/proc/{pid}/cmdline", encoding="utf-8").read() for pid in found}
+        words = {}
+        for pid in found:
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+                with open(f"/proc/{pid}/cmdline", encoding="utf-8") as line:
+                    words[pid] = line.read()
+        return words
 
     def service(self):
-        (pid,) = [pid for pid, line in self.children().items() if "\0serve\0" in line]
+        """Its pid. One that has died is there again in a moment."""
+        (pid,) = until(lambda: [pid for pid, line in self.children().items() if "\0serve\0" in line])
         return pid
 
     def last_line(self):

@@ -37,6 +37,7 @@ def cluster(env):
     cluster = None
     try:
         cluster = Cluster(env, spawn)
+        cluster.started = processes
         for _ in range(3):
             cluster.add()
         yield cluster

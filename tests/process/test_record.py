@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from conftest import ROOT, Process, Service
+from conftest import ROOT, WAIT_S, Process, Service
 from running import RANK, Run, until
 from test_disk import failing, fill_up, preloaded  # noqa: F401
 from test_journal import fill, small_disk  # noqa: F401
@@ -243,8 +243,8 @@ def test_a_slow_disk_slows_nobody(gated, started, muster, folder):
     marker.write_text("gate")
     for _ in range(WAITING_MIB // 4):
         assert wire.put("k", b"v" * (MIB - 100)).status == 0
-    marker.unlink()
     with open(gate, "wb"):  # waits for the one who waits there
+        marker.unlink()
         inputs, digest = stop(service)
     assert verdict(replay(muster, folder)[1]) == (inputs, 1, digest, "as recorded")
 
@@ -293,12 +293,12 @@ def test_a_renewal_takes_few_bytes(serve, folder):
     assert size - 4 * BEGIN_BYTES < 100 * RENEWALS  # what it begins and ends with is no part of it
 
 
-def open_later(marker, gate, folder):
+def open_later(marker, gate, folder, over):
     until(lambda: folder.exists() and files(folder))
     time.sleep(MOMENT_S)  # in which more comes than may wait
-    marker.unlink()
     with open(gate, "wb"):  # waits for the one who waits there
-        pass
+        marker.unlink()
+        over.wait(WAIT_S)  # who is on the way to the gate still finds it open
 
 
 @preloaded
@@ -313,12 +313,13 @@ def test_a_state_larger_than_what_may_wait_is_recorded(gated, serve, started, mu
     service.signal(signal.SIGTERM)
     assert service.wait() == 0
     marker.write_text("gate")
-    opens = threading.Thread(target=open_later, args=(marker, gate, folder), daemon=True)
+    over = threading.Event()
+    opens = threading.Thread(target=open_later, args=(marker, gate, folder, over), daemon=True)
     opens.start()
     service = Service(["--journal", tmp_path / "journal", "--record", folder], env)
     started.append(service)
-    opens.join()
     inputs, digest = stop(service)
+    over.set()
     assert verdict(replay(muster, folder)[1]) == (inputs, 1, digest, "as recorded")
 
 
