@@ -23,6 +23,11 @@ needs_zsh = pytest.mark.skipif(
 )
 
 
+def takes_its_time():
+    """A machine that is busy is no service that does not answer: what is started has no limit."""
+    signal.signal(signal.SIGALRM, signal.SIG_IGN)
+
+
 @pytest.fixture
 def path(env):
     """The program is in the PATH, as for who types `muster`."""
@@ -34,7 +39,7 @@ def offered(muster):
     """offered(words...): what can stand in the place of the last one."""
 
     def ask(*words, shell="bash", **options):
-        done = muster("completion", shell, *words, **options)
+        done = muster("completion", shell, *words, preexec_fn=takes_its_time, **options)
         assert done.returncode == 0 and done.stderr == ""
         return done.stdout.splitlines()
 
@@ -131,6 +136,7 @@ class Terminal:
     def __init__(self, argv, env):
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
+            takes_its_time()
             os.execvpe(argv[0], argv, {**env, "TERM": "dumb", "PS1": "READY> ", "PROMPT": "READY> "})
         self.wait_for("READY> ")
 
@@ -216,6 +222,7 @@ def test_fish(path, tmp_path, serve, muster):
         done = subprocess.run(
             ["fish", "-N", "-c", f"source {tmp_path}/muster.fish; complete -C {line!r}"],
             env={**path, "HOME": str(tmp_path)}, capture_output=True, text=True,
+            preexec_fn=takes_its_time,
         )
         assert done.returncode == 0 and done.stderr == ""
         return [one.split("\t")[0] for one in done.stdout.splitlines()]
