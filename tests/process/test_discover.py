@@ -169,7 +169,7 @@ def by_hand(env, started, rank, size, *args, **more):
 
 def test_who_started_the_service_may_die(env, started, muster):
     """It belongs to nobody: it goes on for the others, and ends when the dead one is given up."""
-    quick = {"MUSTER_LEASE": "3s"}
+    quick = {"MUSTER_LEASE": "6s"}
     ranks = [by_hand(env, started, rank, 2, "hold", **quick) for rank in range(2)]
     for rank, process in enumerate(ranks):
         process.out.wait_for(f"rank {rank} of 2")
@@ -252,7 +252,7 @@ def test_a_service_that_nobody_reaches_ends(env, spawn):
 
 
 def test_a_service_until_idle_outlives_a_connection(env, serve):
-    service = serve("--until-idle", "--lease", "2s")
+    service = serve("--until-idle", "--lease", "6s")
     wire = service.wire()
     wire.close()
     assert service.wait() == 0

@@ -14,7 +14,7 @@ from test_http import Http
 from test_journal import ENOSPACE, end_of, files, fill, journal, refused, small_disk  # noqa: F401
 from wire import Closed, Wire, field
 
-LEASE_S = 2
+LEASE_S = 5
 FULL = "No space left on device; make room there"
 PUT_LINES = BUILD / "tests/process/put_lines"
 SHIM = BUILD / "tests/process/libfail_disk.so"
@@ -237,7 +237,7 @@ def test_a_snapshot_that_hangs_holds_nobody_up(hanging, journal):  # noqa: F811
     write(wire, SNAPSHOT_BYTES // 10)
     assert not service.log.having("snapshot-failed")
     os.kill(child, signal.SIGKILL)
-    service.log.wait_for(" warn ", "snapshot-failed")
+    service.log.wait_for(" warn ", "snapshot-failed", meanwhile=wire.renew)
     write(wire, SNAPSHOT_BYTES // 10)
     until(lambda: wire.renew() and [path.name for path in files(journal, "snapshot")] ==
           ["0000000003.snapshot"])

@@ -12,6 +12,7 @@ import signal
 import pytest
 
 from conftest import WAIT_S, Process
+from discovering import pidfds
 from nodes import Cluster, Losses, joining, missing
 from running import RANK, until, wait_gone
 from test_demo import CHARLM, EVENT, HOLD, STEPS, digest, events, folder, result  # noqa: F401
@@ -19,7 +20,7 @@ from test_demo import CHARLM, EVENT, HOLD, STEPS, digest, events, folder, result
 WHY_NOT = missing()
 pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
 
-SHORT_LEASE_S, LONG_LEASE_S = 2, 5
+SHORT_LEASE_S, LONG_LEASE_S = 4, 10  # who is busy for 0.8 of the short one may be interrupted
 SHORT_LEASE = f"{SHORT_LEASE_S}s"
 CUT_S = 1.5  # much less than 0.8 of the long lease; nothing but time can show that nothing happens
 
@@ -472,7 +473,7 @@ def test_a_killed_run_of_node_0_costs_the_ranks_of_its_node(cluster):
     nodes.entered(6)
     nodes.on[0].process.kill()  # its output goes on: it is the service's too
     ranks = nodes.entered(4, generation=2)
-    ends = [os.pidfd_open(pid) for pid in cluster.pids(0)]
+    ends = pidfds(cluster.pids(0))
     nodes.on = nodes.on[1:]
     all_well(nodes, ranks)
     wait_gone(*ends)

@@ -10,7 +10,7 @@ import socket
 
 import pytest
 
-from conftest import ROOT, sanitized
+from conftest import ROOT
 from nodes import missing
 from running import RANK, Run
 from test_journal import small_disk  # noqa: F401
@@ -117,7 +117,7 @@ def test_a_hang_is_the_first_cause(run, path):
 
 
 def test_a_silent_rank_is_the_first_cause(run, path):
-    job = run(2, "--max-restarts", 0, "--report", path, "--lease", "2s" if sanitized() else "1s")
+    job = run(2, "--max-restarts", 0, "--report", path, "--lease", "4s")
     os.kill(job.entered()[1]["pid"], signal.SIGSTOP)
     assert job.run.wait() != 0
     assert "was silent for longer than the lease" in first_cause(

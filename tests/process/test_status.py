@@ -104,14 +104,15 @@ def test_who_waits_at_which_round(serve, muster):
 
 
 def test_a_killed_rank_is_silent_then_lost(serve, muster):
-    service = serve("--lease", "3s")
-    survivor = ranks(service, 1, 2)[0]
+    service = serve("--lease", "6s")
     rank = subprocess.Popen(
         [sys.executable, "-c", MEMBER, service.address, "1", "2"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={"PYTHONPATH": str(HERE)},
     )
-    assert rank.stdout.readline() == b"in\n"
+    service.log.wait_for("member-ready #1")
+    survivor = ranks(service, 1, 2)[0]  # only now: it does not renew
     survivor.receive()
+    assert rank.stdout.readline() == b"in\n"
     rank.send_signal(signal.SIGKILL)
     rank.wait()
     service.log.wait_for("member-lost #1", "cause=lease", meanwhile=survivor.renew)
@@ -171,7 +172,7 @@ def node(service, number, host, indices, size):
 
 
 def test_a_lost_node_is_told_as_one(serve, muster):
-    service = serve("--lease", "3s")
+    service = serve("--lease", "6s")
     survivor = ranks(service, 1, 4)[0]
     lost = node(service, 1, "b3", [1, 2], 4)
     alone = Wire(service.address)
