@@ -305,9 +305,8 @@ def test_ctrl_c_at_a_terminal(env):
         script = "echo pid $$; while :; do sleep 0.01; done"
         os.execve(MUSTER, ["muster", "run", "-n", "2", "--", "sh", "-c", script], env)
     text = b""
-    while text.count(b"pid ") < 2:
-        text += os.read(terminal, 4096)
-    pids = [int(word) for word in re.findall(rb"pid (\d+)", text)]
+    while len(pids := [int(word) for word in re.findall(rb"pid (\d+)\r", text)]) < 2:
+        text += os.read(terminal, 4096)  # a line may come in pieces
     pidfds = [os.pidfd_open(one) for one in pids]
     os.write(terminal, b"\x03")
     try:
@@ -433,7 +432,7 @@ def test_the_run_goes_on_without_a_rank_if_enough_are_left(run):
 
 
 def test_a_stopped_rank_is_given_up_killed_and_replaced(run):
-    job = run(2, "--lease", "2s")
+    job = run(2, "--lease", "5s")
     before = job.entered()
     os.kill(before[1]["pid"], signal.SIGSTOP)
     after = job.entered(2)
@@ -445,11 +444,11 @@ def test_a_stopped_rank_is_given_up_killed_and_replaced(run):
 def test_who_dies_before_it_gets_in_is_held_back(run, tmp_path):
     flag = tmp_path / "crash"
     script = '[ -e "$1" ] && [ "$MUSTER_INDEX" = 1 ] && exit 4; exec "$0"'
-    job = run(2, rank=("sh", "-c", script, RANK, flag))
+    job = run(2, "--max-restarts", 9, rank=("sh", "-c", script, RANK, flag))
     before = job.entered()
     flag.touch()
     os.kill(before[1]["pid"], signal.SIGKILL)
-    job.log.wait_for("#1 (pid ", "ended with status 4; starting it again in 1 s (2 of 3)")
+    job.log.wait_for("#1 (pid ", "ended with status 4; starting it again in 1 s (2 of 9)")
     flag.unlink()
     job.log.wait_for("starting it again", count=2)
     after = job.entered(2)
