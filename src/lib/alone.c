@@ -22,8 +22,9 @@ enum { STOP_MS = 2000 };
 
 struct mst_lib_alone {
     pid_t pid;
-    int pidfd;    /* -1: the kernel has none */
-    int stdin_fd; /* the end of it that keeps the child alive */
+    char path[MST_SOCKET_PATH_MAX]; /* of its socket */
+    int pidfd;                      /* -1: the kernel has none */
+    int stdin_fd;                   /* the end of it that keeps the child alive */
     bool reaped;
 };
 
@@ -97,6 +98,7 @@ muster_status mst_lib_alone_start(struct mst_lib_alone **out, char **addr_out, c
         if (!alone || !*addr_out || !*job_out) {
             status = mst_lib_fail(err, MUSTER_ENOMEM, what, NULL);
         } else {
+            memcpy(alone->path, path, sizeof(path));
             status = start(alone, addr, err, what);
         }
     }
@@ -147,9 +149,12 @@ bool mst_lib_alone_runs(struct mst_lib_alone *alone, struct muster_error *err, c
     return false;
 }
 
-/* It ends by itself when its standard input does; a stuck one is not waited for long. */
+/* It ends by itself when its standard input does, and removes its socket; a stuck one is not waited
+ * for long, and can do neither. */
 void mst_lib_alone_stop(struct mst_lib_alone *alone)
 {
+    bool killed = false;
+
     if (!alone) {
         return;
     }
@@ -163,10 +168,14 @@ void mst_lib_alone_stop(struct mst_lib_alone *alone)
         } while (found < 0 && errno == EINTR);
         if (found == 0) {
             (void)syscall(SYS_pidfd_send_signal, alone->pidfd, SIGKILL, NULL, 0);
+            killed = true;
         }
         (void)close(alone->pidfd);
     }
     while (!alone->reaped && waitpid(alone->pid, NULL, 0) < 0 && errno == EINTR) {
+    }
+    if (killed) {
+        (void)unlink(alone->path);
     }
     free(alone);
 }

@@ -2,6 +2,7 @@
 /* Threads that block: whoever blocks drives, and nobody is forgotten. cmocka asserts on the main
  * thread only, so the others leave their results behind. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -708,6 +709,21 @@ static void a_killed_service_is_told(void **state)
     muster_client_close(client); /* does not wait for who is gone */
 }
 
+/* Who stands still cannot remove it. */
+static void a_service_that_stands_still_leaves_no_socket(void **state)
+{
+    muster_client *client = library_alone();
+    char *path = strdup(client->addr + strlen("unix:"));
+
+    (void)state;
+    assert_non_null(path);
+    assert_int_equal(kill(service_of(client), SIGSTOP), 0);
+    muster_client_close(client);
+    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(errno, ENOENT);
+    free(path);
+}
+
 /* ---- a broken invariant ---- */
 
 static void *break_it(void *ctx)
@@ -861,6 +877,7 @@ int main(void)
         cmocka_unit_test(a_barrier_is_taken_up_again),
         cmocka_unit_test(a_stopped_service_costs_time_only),
         cmocka_unit_test(a_killed_service_is_told),
+        cmocka_unit_test(a_service_that_stands_still_leaves_no_socket),
         cmocka_unit_test(a_broken_invariant_poisons_the_client),
         cmocka_unit_test(a_broken_invariant_ends_a_run),
     };
