@@ -21,6 +21,8 @@
 #include "lib/cluster.h"
 #include "muster/key.h"
 
+enum { PATIENCE_MS = 3000 }; /* of who waits for what does not come */
+
 static muster_cluster *open_cluster(muster_client *client,
                                     const struct muster_cluster_options *options)
 {
@@ -581,7 +583,9 @@ static void test_a_second_coordinator_waits_for_the_first(void **state)
     struct muster_error err = {0};
 
     (void)state;
-    assert_int_equal(muster_cluster_open(&second, other, NULL, 50, &err), MUSTER_ETIMEDOUT);
+    /* Long enough for the service to say that somebody has it. */
+    assert_int_equal(muster_cluster_open(&second, other, NULL, PATIENCE_MS, &err),
+                     MUSTER_ETIMEDOUT);
     assert_non_null(strstr(err.text, "another coordinator has the term"));
     muster_cluster_close(cluster);
     second = open_cluster(other, NULL);

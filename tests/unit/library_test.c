@@ -16,7 +16,7 @@
 
 #include "library_stage.h"
 
-enum { PATIENCE_MS = 1000 }; /* of who waits for what does not come */
+enum { PATIENCE_MS = 3000 }; /* of who waits for what does not come */
 enum { OLD_MS = 40 };        /* after which a key is older than it was */
 
 /* How long it took is said as well: that time, or more where many share a processor. */
@@ -96,7 +96,6 @@ static void keys(void **state)
     muster_client_close(client);
 }
 
-/* More than fits one page. */
 /* Only time makes a key older. */
 static void wait_a_while(muster_client *client)
 {
@@ -142,6 +141,7 @@ static void ages_of_keys(void **state)
     muster_client_close(client);
 }
 
+/* More than fits one page. */
 static void many_keys(void **state)
 {
     muster_client *client = library_alone();

@@ -420,7 +420,7 @@ static void the_worst_of_all(void **state)
     struct ear ear = {.told = 0};
 
     (void)state;
-    begin(&ear, "signals,deadline=40s,file=@/stop");
+    begin(&ear, "signals,deadline=55s,file=@/stop");
     await(&ear, is_known);
     assert_true(mst_sources_known(ear.sources, &known));
     assert_string_equal(known.source, "deadline");
