@@ -200,10 +200,12 @@ static bool hang_up(struct mst_cluster *cluster)
     return true;
 }
 
-/* Closed, and everything that was to be said was said. */
+/* Closed, and everything that was to be said was said: also, to who drains, the last failure. */
 static void end(struct mst_cluster *cluster)
 {
-    if (cluster->closed && cluster->end == MUSTER_OK && mst_list_empty(&cluster->live)) {
+    bool untold = cluster->draining && cluster->pending.count > 0;
+
+    if (cluster->closed && !untold && cluster->end == MUSTER_OK && mst_list_empty(&cluster->live)) {
         mst_cluster_over(cluster, MUSTER_ECANCELLED);
     }
 }

@@ -466,6 +466,26 @@ static void test_draining_ends_what_is_there_before_it_hangs_up(void **state)
     stage_end();
 }
 
+static void test_a_drain_tells_of_the_last_failure_before_it_hangs_up(void **state)
+{
+    uint64_t number;
+
+    (void)state;
+    assert_true(stage_begin());
+    stage_join(0, 1);
+    number = stage_schedule("f");
+    mst_cluster_close(stage.cluster, stage.now_ns, true);
+    stage_settle();
+    stage_fail(0, 0, MST_ORIGIN_FUNCTION, 3);
+    assert_int_equal(mst_cluster_joined(stage.cluster, UINT64_MAX), MUSTER_EFAILED);
+    assert_int_equal(stage_deliver(&told), MUSTER_EFAILED);
+    assert_int_equal(told.first[0].code, 3);
+    assert_int_equal(told.closures[0], number);
+    assert_int_equal(mst_cluster_joined(stage.cluster, UINT64_MAX), MUSTER_ECANCELLED);
+    assert_false(stage.workers[0].connected);
+    stage_end();
+}
+
 static void test_who_is_superseded_sends_nothing_any_more_71(void **state)
 {
     uint64_t first, number;
@@ -513,6 +533,7 @@ int main(void)
         cmocka_unit_test(test_a_users_failure_comes_before_the_loss_of_a_worker_45),
         cmocka_unit_test(test_closing_cancels_and_hangs_up),
         cmocka_unit_test(test_draining_ends_what_is_there_before_it_hangs_up),
+        cmocka_unit_test(test_a_drain_tells_of_the_last_failure_before_it_hangs_up),
         cmocka_unit_test(test_who_is_superseded_sends_nothing_any_more_71),
     };
 
