@@ -227,6 +227,7 @@ struct mst_link {
 
 struct mst_entry {
     enum mst_closure_state state; /* ABORTED, RUNNING: being built; VALUE, FAILED */
+    bool held;                    /* ABORTED, and yet its worker said that it has it */
     struct mst_result *result;
     struct mst_told *told;
 };

@@ -245,11 +245,13 @@ void mst_values_back(struct mst_cluster *cluster, struct mst_hand *hand, const u
     {
         struct mst_value *value = MST_CONTAINER(at, struct mst_value, place);
         struct mst_entry *entry = &value->entries[hand->number];
+        bool there = lists(held, count, value->number);
 
-        if (entry->state == MST_CLOSURE_RUNNING ||
-            (entry->state == MST_CLOSURE_VALUE && !lists(held, count, value->number))) {
+        if (entry->state == MST_CLOSURE_RUNNING || (entry->state == MST_CLOSURE_VALUE && !there)) {
             entry_clear(cluster, entry);
         }
+        /* How far it is there is asked for where it is needed; to be dropped it is in any case. */
+        entry->held = there && entry->state == MST_CLOSURE_ABORTED;
     }
 }
 
@@ -304,8 +306,9 @@ bool mst_value_drop_next(struct mst_cluster *cluster)
 
         while (value->cursor < cluster->hand_count) {
             const struct mst_hand *hand = cluster->hands[value->cursor];
+            const struct mst_entry *entry = &value->entries[value->cursor++];
 
-            if (value->entries[value->cursor++].state != MST_CLOSURE_ABORTED && hand->link) {
+            if ((entry->state != MST_CLOSURE_ABORTED || entry->held) && hand->link) {
                 mst_effect_message(cluster, hand, MST_CLUSTER_DROP);
                 cluster->message.value = value->number;
                 return true;

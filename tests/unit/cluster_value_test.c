@@ -370,6 +370,29 @@ static void test_a_value_that_its_worker_lost_is_built_again(void **state)
     stage_end();
 }
 
+static void test_one_that_was_being_built_when_the_connection_broke_is_dropped(void **state)
+{
+    uint64_t value, number;
+
+    (void)state;
+    assert_true(stage_begin());
+    stage_join(0, 1);
+    value = value_new(true);
+    number = schedule_needing(value);
+    assert_int_equal(stage.workers[0].build_count, 1);
+    stage_gone(0);
+    mst_cluster_cancel(stage.cluster, stage.now_ns, number);
+    stage_pass(3 * STAGE_S);
+    assert_int_equal(stage_origin(number), MST_ORIGIN_CANCELLED);
+    stage_hello(0, NULL, 0, &value, 1);
+    stage_built(0, value, MST_ORIGIN_NONE);
+    assert_int_equal(stage.workers[0].build_count, 1);
+    mst_cluster_value_drop(stage.cluster, stage.now_ns, value);
+    stage_settle();
+    assert_int_equal(stage.workers[0].drop_count, 1);
+    stage_end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -388,6 +411,7 @@ int main(void)
         cmocka_unit_test(test_one_that_joins_later_has_an_entry_60),
         cmocka_unit_test(test_a_broken_connection_leaves_what_the_worker_still_has),
         cmocka_unit_test(test_a_value_that_its_worker_lost_is_built_again),
+        cmocka_unit_test(test_one_that_was_being_built_when_the_connection_broke_is_dropped),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
