@@ -55,6 +55,7 @@ struct mst_worker_effect {
     struct mst_slice address;
     uint32_t slot;
     bool kill;
+    bool drained; /* HANG_UP: nothing is left to do here but to see that what was sent comes in */
     uint64_t deadline_ns; /* START: of this run, on this clock; 0: none */
     muster_status status;
     struct mst_slice text;

@@ -93,6 +93,7 @@ static bool effect_link(struct mst_worker *worker)
     if (worker->link == MST_LINK_CLOSING) {
         worker->link = MST_LINK_NONE;
         worker->effect.type = MST_WORKER_HANG_UP;
+        worker->effect.drained = worker->end == MST_WORKER_ENDS && worker->status == MUSTER_OK;
         return true;
     }
     if (!mst_worker_may_connect(worker) || worker->now_ns < worker->retry_ns) {

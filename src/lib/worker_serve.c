@@ -8,6 +8,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/panic.h"
@@ -22,6 +23,7 @@
 #define BACKOFF_NS UINT64_C(100000000)
 #define BACKOFF_MAX_NS UINT64_C(10000000000)
 #define RESULTS_MAX (UINT64_C(64) << 20)
+#define FAREWELL_NS UINT64_C(2000000000) /* for a coordinator that takes nothing any more */
 
 enum { EVENTS = 64 };
 
@@ -147,6 +149,54 @@ void mst_work_flush(struct muster_worker *worker)
     if (worker->link && worker->connected) {
         mst_cluster_link_flush(worker->link);
     }
+}
+
+/* Whether anything may still come; what does is of no interest. */
+static bool hear_out(struct muster_worker *worker, uint64_t until_ns)
+{
+    uint64_t now_ns = mst_system_now_ns();
+    struct mst_cluster_message message;
+    struct pollfd polled = {0};
+    uint32_t events = 0;
+    bool again = false;
+
+    polled.fd = mst_cluster_link_fd(worker->link, &events);
+    polled.events = (short)events;
+    if (polled.fd < 0 || now_ns >= until_ns) {
+        return false;
+    }
+    if (poll(&polled, 1, (int)((until_ns - now_ns) / NS_PER_MS) + 1) > 0 &&
+        mst_cluster_link_ready(worker->link, (uint32_t)polled.revents, worker->room, &again) < 0) {
+        return false;
+    }
+    while (mst_cluster_link_next(worker->link, &message) == MUSTER_OK) {
+    }
+    return true;
+}
+
+/* The last results are to come in. A socket takes only so much of them at a time, and throws away
+ * what it has taken if it is closed with something unread: so the coordinator hangs up first. */
+static void see_off(struct muster_worker *worker)
+{
+    size_t before = SIZE_MAX;
+    uint64_t until_ns = 0;
+    bool said = false;
+
+    do {
+        size_t left;
+        uint32_t events;
+
+        mst_work_flush(worker);
+        left = mst_cluster_link_pending(worker->link);
+        if (left < before) {
+            before = left;
+            until_ns = mst_system_now_ns() + FAREWELL_NS;
+        }
+        if (left == 0 && !said) {
+            said = true;
+            (void)shutdown(mst_cluster_link_fd(worker->link, &events), SHUT_WR);
+        }
+    } while (hear_out(worker, until_ns));
 }
 
 static void send_message(struct muster_worker *worker, const struct mst_cluster_message *message)
@@ -281,6 +331,9 @@ static void carry(struct muster_worker *worker, const struct mst_worker_effect *
         break;
     case MST_WORKER_HANG_UP:
         mst_work_flush(worker);
+        if (effect->drained && worker->link && worker->connected) {
+            see_off(worker);
+        }
         close_link(worker);
         worker->link_lost = false;
         break;

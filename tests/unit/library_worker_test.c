@@ -24,7 +24,7 @@
 #include "muster/cluster.h"
 #include "muster/worker.h"
 
-enum { CLOSURES = 2000, LONG_US = 3000 };
+enum { CLOSURES = 2000, LONG_US = 3000, LARGE_BYTES = 16000000 };
 
 static int setup(void **state)
 {
@@ -512,6 +512,63 @@ static void test_a_result_before_a_long_function(void **state)
     muster_client_close(rank);
 }
 
+struct gate {
+    atomic_bool began, open;
+};
+
+/* A result that no socket takes in one piece, once it may. */
+static muster_status large(muster_task *task, void *arg)
+{
+    static char bytes[LARGE_BYTES];
+    struct gate *gate = arg;
+
+    atomic_store(&gate->began, true);
+    while (!atomic_load(&gate->open)) {
+        (void)sched_yield();
+    }
+    return muster_task_add(task, bytes, sizeof(bytes), 0);
+}
+
+/* What a worker still has to say when it has drained is said before it hangs up. */
+static void test_a_large_result_of_one_that_drains(void **state)
+{
+    muster_client *rank = library_alone();
+    muster_client *client = client_beside(rank, MUSTER_ROLE_WORKER);
+    muster_worker *worker = worker_of(client, 1);
+    struct muster_closure_options options = MUSTER_CLOSURE_OPTIONS_INIT;
+    const struct muster_part *parts;
+    muster_closure *closure = NULL;
+    struct served served = {0};
+    muster_cluster *cluster = NULL;
+    struct gate gate = {false, false};
+    struct muster_error err;
+    size_t count;
+
+    (void)state;
+    offer(worker, "large", 0, large, &gate);
+    library_ok(muster_cluster_open(&cluster, rank, NULL, LIMIT_MS, &err), &err);
+    start(&served, worker);
+    options.once = true;
+    library_ok(
+        muster_cluster_schedule(cluster, "large", NULL, 0, &options, LIMIT_MS, &closure, &err),
+        &err);
+    while (!atomic_load(&gate.began)) {
+        (void)sched_yield();
+    }
+    muster_worker_drain(worker);
+    atomic_store(&gate.open, true);
+    (void)pthread_join(served.thread, NULL);
+    library_ok(served.status, &served.err);
+    muster_worker_close(worker);
+    muster_client_close(client);
+    library_ok(muster_closure_fetch(closure, LIMIT_MS, &parts, &count, &err), &err);
+    assert_int_equal(count, 1);
+    assert_int_equal(parts->size, LARGE_BYTES);
+    muster_closure_release(closure);
+    muster_cluster_close(cluster);
+    muster_client_close(rank);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -524,6 +581,7 @@ int main(void)
         cmocka_unit_test(test_a_closure_that_comes_as_a_function_ends),
         cmocka_unit_test(test_stopped),
         cmocka_unit_test(test_a_result_before_a_long_function),
+        cmocka_unit_test(test_a_large_result_of_one_that_drains),
     };
 
     return cmocka_run_group_tests(tests, setup, library_stage_teardown);
