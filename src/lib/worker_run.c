@@ -233,7 +233,7 @@ static void run_build(struct muster_worker *worker, struct mst_work_job *job)
 }
 
 /* What it needs, built where that was not done yet. False: one could not be, see `failure`, whose
- * cause is in `cause`. */
+ * cause is in `cause`; or, with no origin there, another thread has begun with one meanwhile. */
 static bool find_needs(struct muster_worker *worker, struct mst_work_job *job,
                        struct muster_task *task, struct mst_failure *failure,
                        struct mst_failure *cause)
@@ -254,6 +254,10 @@ static bool find_needs(struct muster_worker *worker, struct mst_work_job *job,
             worker->functions[value->function].place != MST_WORK_COMMAND &&
             !build(worker, job, value, &run_ns)) {
             failure->text = mst_slice_text("no memory to build a per-worker value");
+            return false;
+        }
+        if (value->state == MST_WORK_BUILDING) { /* while the one before it was built here */
+            failure->origin = MST_ORIGIN_NONE;
             return false;
         }
         if (value->state == MST_WORK_BUILD_FAILED) {
@@ -292,6 +296,12 @@ static void run_closure(struct muster_worker *worker, struct mst_work_job *job)
         muster_status status = call(worker, job->function, &task, &run_ns);
 
         failed = mst_work_task_failure(&task, status, &failure);
+    } else if (failure.origin == MST_ORIGIN_NONE) {
+        let_needs_go(worker, &task);
+        mst_work_task_fini(&task);
+        job->running = false;
+        mst_work_enqueue(worker, job);
+        return;
     }
     let_needs_go(worker, &task);
     mst_work_answer(worker, job, failed,

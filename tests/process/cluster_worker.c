@@ -439,6 +439,38 @@ static muster_status counter(muster_task *task, void *arg)
     return give(task, index_text);
 }
 
+/* gated N FILE: a counter, but not before that file is there. */
+static muster_status gated(muster_task *task, void *arg)
+{
+    char file[64];
+
+    (void)word(task, 1, file, sizeof(file));
+    mark("building", "x\n");
+    while (!is_marked(file)) {
+        if (rest(task, 5)) {
+            return muster_task_fail(task, 1, "stopped");
+        }
+    }
+    return counter(task, arg);
+}
+
+/* total N: of the first N values that it needs. */
+static muster_status total(muster_task *task, void *arg)
+{
+    int64_t sum = 0;
+
+    (void)arg;
+    for (int64_t i = 0; i < number(task, 0); i++) {
+        const int64_t *object = muster_task_object(task, (size_t)i);
+
+        if (!object) {
+            return muster_task_fail(task, 2, "no object");
+        }
+        sum += *object;
+    }
+    return give_number(task, sum);
+}
+
 /* count [N]: adds N, or 1, to the first value it needs. */
 static muster_status count(muster_task *task, void *arg)
 {
@@ -547,6 +579,8 @@ static const struct {
                  {"state", state, 0},
                  {"ask", asks, 0},
                  {"counter", counter, 0},
+                 {"gated", gated, 0},
+                 {"total", total, 0},
                  {"need", need, 0},
                  {"count", count, 0},
                  {"shard", shard, 0},

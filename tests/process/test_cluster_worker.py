@@ -374,6 +374,27 @@ def test_a_value_of_each_process(cluster, hold):
     driver.end()
 
 
+def test_a_value_that_another_closure_is_building_is_waited_for(cluster, hold):
+    driver = cluster(MUSTER_WORKER_SLOTS=2, CW_THREADS=1)
+    for name, number in (("v", 10), ("w", 20)):
+        hold.mark(f"go-{name}")  # its child builds it at once
+        driver.ask("value", name, "child.gated", "eager", "--", number, f"go-{name}")
+    until(lambda: len(hold.lines("built")) >= 2)
+    for name in ("v", "w"):
+        (hold.path / f"go-{name}").unlink()
+    before = len(hold.lines("building"))
+    driver.schedule("both", "total", 2, need=["v", "w"])
+    until(lambda: len(hold.lines("building")) == before + 1)
+    driver.schedule("second", "total", 1, need=["w"])
+    until(lambda: len(hold.lines("building")) == before + 2)
+    hold.mark("go-v")
+    until(lambda: len(hold.lines("built")) == before + 1)
+    hold.mark("go-w")
+    assert driver.fetch("second") == ["20"]
+    assert driver.fetch("both") == ["30"]
+    driver.end()
+
+
 def test_a_value_is_found_by_the_name_of_its_builder(cluster):
     driver = cluster(MUSTER_WORKER_SLOTS=1)
     driver.ask("value", "v", "counter", "--", 10)
