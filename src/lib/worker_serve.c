@@ -536,6 +536,8 @@ static void loop(struct muster_worker *worker)
     while (!worker->ended) {
         if (worker->slots == 1) {
             run_some(worker);
+        }
+        if (worker->slots == 1 || worker->thread_count == 0) { /* else one of these does */
             (void)mst_work_collect(worker);
         }
         mst_work_turn(worker, worker->slots > 1 || mst_list_empty(&worker->waiting), -1);

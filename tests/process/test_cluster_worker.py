@@ -395,6 +395,18 @@ def test_a_value_that_another_closure_is_building_is_waited_for(cluster, hold):
     driver.end()
 
 
+def test_dropped_values_of_commands_leave_no_memory(cluster, hold):
+    driver = cluster(MUSTER_WORKER_SLOTS=2, CW_ONLY="sh")
+    for number in range(30):
+        driver.ask("value", f"v{number}", "sh", "eager", "--",
+                   f"head -c 4000000 /dev/zero; echo x >>{hold.path}/made")
+        until(lambda: len(hold.lines("made")) == number + 1)
+        driver.ask("drop", f"v{number}")
+    assert driver.call("sh", "echo last") == ["last"]
+    assert resident_mib(cluster.workers[0].pid) < 60
+    driver.end()
+
+
 def test_a_value_is_found_by_the_name_of_its_builder(cluster):
     driver = cluster(MUSTER_WORKER_SLOTS=1)
     driver.ask("value", "v", "counter", "--", 10)
