@@ -58,6 +58,33 @@ struct nursery {
     bool ending;
 };
 
+/* ---- descriptors ---- */
+
+int mst_work_beyond_streams(int fd)
+{
+    int beyond;
+
+    if (fd < 0 || fd > STDERR_FILENO) {
+        return fd;
+    }
+    beyond = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    (void)close(fd);
+    return beyond;
+}
+
+/* No descriptor that comes later is taken for one of them. */
+static void have_streams(void)
+{
+    int fd;
+
+    do {
+        fd = open("/dev/null", O_RDWR);
+    } while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+}
+
 /* ---- in the processes that it forks ---- */
 
 static _Noreturn void be_child(const struct nursery *nursery, pid_t parent,
@@ -350,6 +377,7 @@ static _Noreturn void be_nursery(struct nursery *nursery)
 
     (void)setpgid(0, 0);
     muster_client_close(nursery->worker->client); /* its descriptors are the worker's */
+    have_streams();
     (void)signal(SIGCHLD, SIG_DFL);
     if (prctl(PR_SET_PDEATHSIG, SIGUSR2) != 0 || nursery->signals < 0) {
         _exit(1);
@@ -396,7 +424,8 @@ static pid_t fork_nursery(struct muster_worker *worker, int control, const int *
     pid = fork();
     if (pid == 0) {
         (void)close(*ours);
-        nursery.signals = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
+        nursery.control = mst_work_beyond_streams(control);
+        nursery.signals = mst_work_beyond_streams(signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK));
         be_nursery(&nursery);
     }
     (void)pthread_sigmask(SIG_SETMASK, &nursery.before, NULL);

@@ -9,7 +9,8 @@ import time
 
 import pytest
 
-from clusters import LONG_LEASE_S, SOON_S, Driver, Hold, Worker, family, lives
+from clusters import SOON_S, WORKER, Driver, Hold, Worker, family, lives
+from conftest import Process
 from running import until
 
 GRACE = {"MUSTER_CLUSTER_CANCEL_GRACE": "300ms", "MUSTER_CLUSTER_SERIES_GRACE": "500ms"}
@@ -40,6 +41,7 @@ def cluster(env, started, serve, hold, scratch):
         for index in range(count):
             make.start(index)
         coordinator = Driver({**env, **(driver or {})})
+        coordinator.env = env
         started.append(coordinator)
         coordinator.until(present=count)
         return coordinator
@@ -404,6 +406,18 @@ def test_dropped_values_of_commands_leave_no_memory(cluster, hold):
         driver.ask("drop", f"v{number}")
     assert driver.call("sh", "echo last") == ["last"]
     assert resident_mib(cluster.workers[0].pid) < 60
+    driver.end()
+
+
+def test_a_worker_whose_standard_input_is_closed(cluster):
+    driver = cluster(0)
+    worker = Process(["sh", "-c", 'exec "$0" <&-', WORKER], {**driver.env, "MUSTER_INDEX": "0"})
+    cluster.workers.append(worker)
+    driver.until(present=1)
+    assert driver.call("sh", "cat", "%<input") == ["input"]
+    assert driver.call("sh", "echo out; echo error >&2; exit 3") == (
+        "function", 3, "exit status 3: error")
+    assert driver.call("child.add", 1, 2) == ["3"]
     driver.end()
 
 
