@@ -113,9 +113,11 @@ static muster_status wait_change(muster_cluster *cluster, uint64_t deadline_ns)
 
 /* ---- delivery ---- */
 
-/* Lock held; a failure was pending. OK: somebody else has got it. What is delivered is kept for
+/* Lock held; a failure was pending. OK: somebody else has got it; ETIMEDOUT: its series has not
+ * ended yet, and who asks again later gets it. What is delivered is kept for
  * muster_cluster_failures. */
-static muster_status deliver(muster_cluster *cluster, const char *what, struct muster_error *err)
+static muster_status deliver(muster_cluster *cluster, uint64_t deadline_ns, const char *what,
+                             struct muster_error *err)
 {
     struct mst_cluster_failures failures;
     struct muster_failures *copy;
@@ -127,7 +129,7 @@ static muster_status deliver(muster_cluster *cluster, const char *what, struct m
             break;
         }
         mst_coord_turn(cluster);
-        status = wait_change(cluster, NEVER);
+        status = wait_change(cluster, deadline_ns);
         if (status != MUSTER_OK) {
             return mst_coord_fail(cluster, status, what, err);
         }
@@ -372,7 +374,7 @@ static muster_status wait_room(muster_cluster *cluster, int64_t timeout_ms, uint
             struct mst_text text = mst_text_in(err->text, sizeof(err->text));
 
             mst_text_add(&text, what);
-            mst_text_add(&text, ": timed out; the queue is full");
+            mst_text_add(&text, ": timed out; the queue is full, or a failure is being delivered");
         }
         return status;
     }
@@ -394,7 +396,10 @@ static muster_status admit(muster_cluster *cluster, const struct mst_closure_cal
             return status;
         }
         if (status == MUSTER_EFAILED) {
-            status = deliver(cluster, what, err);
+            status = deliver(cluster, deadline_ns, what, err);
+            if (status == MUSTER_ETIMEDOUT) {
+                status = wait_room(cluster, timeout_ms, deadline_ns, what, err);
+            }
         } else if (status == MUSTER_MORE) {
             status = wait_room(cluster, timeout_ms, deadline_ns, what, err);
         } else {
@@ -512,7 +517,7 @@ static muster_status join(muster_cluster *cluster, uint64_t number, uint64_t dea
         muster_status status = mst_cluster_joined(cluster->machine, number);
 
         if (status == MUSTER_EFAILED) {
-            status = deliver(cluster, what, err);
+            status = deliver(cluster, deadline_ns, what, err);
             if (status == MUSTER_OK) {
                 continue;
             }
@@ -564,7 +569,7 @@ muster_status muster_cluster_done(muster_cluster *cluster, bool *out, struct mus
         if (status != MUSTER_EFAILED) {
             break;
         }
-        status = deliver(cluster, "done", err);
+        status = deliver(cluster, NEVER, "done", err);
     } while (status == MUSTER_OK);
     if (status == MUSTER_MORE) {
         status = MUSTER_OK;

@@ -164,6 +164,43 @@ static void test_a_failure_is_delivered_once_and_then_all_is_as_new(void **state
     muster_client_close(client);
 }
 
+static void test_the_end_of_a_series_is_waited_for_as_long_as_the_caller_says(void **state)
+{
+    muster_client *client = library_alone();
+    muster_cluster *cluster = open_cluster(client, NULL);
+    struct fake_worker *worker = fake_worker(cluster, 2);
+    const struct mst_failure failure = {.origin = MST_ORIGIN_FUNCTION,
+                                        .code = 5,
+                                        .worker = MST_WORKER_NONE,
+                                        .text = mst_slice_text("no such number")};
+    const struct mst_failure stopped = {.origin = MST_ORIGIN_CANCELLED, .worker = MST_WORKER_NONE};
+    uint64_t began_ns = mst_lib_now_ns();
+    struct mst_attempt other;
+    struct muster_error err = {0};
+
+    (void)state;
+    muster_closure_release(schedule(cluster, "bad"));
+    muster_closure_release(schedule(cluster, "long"));
+    fake_fail(worker, fake_expect(worker, MST_CLUSTER_RUN)->attempt, &failure);
+    other = fake_expect(worker, MST_CLUSTER_RUN)->attempt;
+    for (struct muster_cluster_counts counts = MUSTER_CLUSTER_COUNTS_INIT; counts.failures == 0;) {
+        muster_cluster_look(cluster, &counts);
+    }
+    assert_int_equal(muster_cluster_join(cluster, 1, &err), MUSTER_ETIMEDOUT);
+    (void)fake_expect(worker, MST_CLUSTER_CANCEL);
+    assert_int_equal(muster_cluster_schedule(cluster, "echo", NULL, 0, NULL, 0, NULL, &err),
+                     MUSTER_ELIMIT);
+    assert_int_equal(muster_cluster_schedule(cluster, "echo", NULL, 0, NULL, 1, NULL, &err),
+                     MUSTER_ETIMEDOUT);
+    assert_in_range(mst_lib_now_ns() - began_ns, 0, UINT64_C(20000000000));
+    fake_fail(worker, other, &stopped);
+    assert_int_equal(muster_cluster_join(cluster, LIMIT_MS, &err), MUSTER_EFAILED);
+    join_ok(cluster);
+    muster_cluster_close(cluster);
+    fake_leave(worker);
+    muster_client_close(client);
+}
+
 static void test_a_state_server_that_fails_has_a_status_of_its_own(void **state)
 {
     struct muster_cluster_options options = MUSTER_CLUSTER_OPTIONS_INIT;
@@ -874,6 +911,7 @@ int main(void)
         cmocka_unit_test(test_a_closure_runs_and_its_result_is_fetched),
         cmocka_unit_test(test_what_is_scheduled_before_a_worker_is_there_waits_for_it),
         cmocka_unit_test(test_a_failure_is_delivered_once_and_then_all_is_as_new),
+        cmocka_unit_test(test_the_end_of_a_series_is_waited_for_as_long_as_the_caller_says),
         cmocka_unit_test(test_a_state_server_that_fails_has_a_status_of_its_own),
         cmocka_unit_test(
             test_the_exit_code_of_a_lost_state_server_is_the_one_that_was_asked_for_67),
