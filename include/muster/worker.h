@@ -158,8 +158,8 @@ MUSTER_API void muster_worker_close(muster_worker *worker);
 MUSTER_API size_t muster_task_parts(const muster_task *task, const struct muster_part **out);
 
 /* Appends a part to the result; copied. ELIMIT: the result would be larger than a message may be
- * (16 MiB less 64 KiB); then it fails with ORIGIN_EXHAUSTED, whatever the function returns. ENOMEM.
- * Since 0.1. */
+ * (16 MiB less 64 KiB), or of more than 65,536 parts; then it fails with ORIGIN_EXHAUSTED, whatever
+ * the function returns. ENOMEM. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_task_add(muster_task *task, const void *data,
                                                          size_t size, uint32_t type);
 

@@ -69,7 +69,7 @@ struct mst_work_result {
     struct mst_part *parts;
     uint32_t count, room;
     size_t bytes;
-    bool too_large;
+    bool too_large, too_many;
     enum mst_origin origin; /* NONE: no failure was told */
     int32_t code;
     char *text, *state;

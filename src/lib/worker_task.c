@@ -60,6 +60,10 @@ muster_status muster_task_add(muster_task *task, const void *data, size_t size, 
         result->too_large = true;
         return MUSTER_ELIMIT;
     }
+    if (result->count == MST_CLUSTER_PARTS_MAX) {
+        result->too_many = true;
+        return MUSTER_ELIMIT;
+    }
     if (size > 0) {
         copy = malloc(size);
         if (!copy) {
@@ -379,6 +383,10 @@ const struct mst_failure *mst_work_task_failure(const struct muster_task *task,
         failure->text =
             mst_slice_text("its result is more than the 16711680 bytes that are allowed: let "
                            "it write to a file, and give where that is");
+    } else if (result->too_many) {
+        failure->origin = MST_ORIGIN_EXHAUSTED;
+        failure->text = mst_slice_text("its result has more than the 65536 parts that are allowed: "
+                                       "put several of them into one");
     } else if (result->origin != MST_ORIGIN_NONE) {
         failure->origin = result->origin;
         failure->code = result->code;

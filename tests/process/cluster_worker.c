@@ -324,6 +324,18 @@ static muster_status big(muster_task *task, void *arg)
     return status;
 }
 
+/* parts COUNT: a result of so many, each of a byte. */
+static muster_status parts(muster_task *task, void *arg)
+{
+    muster_status status = MUSTER_OK;
+
+    (void)arg;
+    for (int64_t i = number(task, 0); i > 0 && status == MUSTER_OK; i--) {
+        status = muster_task_add(task, "x", 1, 0);
+    }
+    return status;
+}
+
 static muster_status sums(muster_task *task, void *arg)
 {
     const struct muster_part *parts;
@@ -573,6 +585,7 @@ static const struct {
                  {"close", closes, 0},
                  {"orphan", orphan, 0},
                  {"big", big, 0},
+                 {"parts", parts, 0},
                  {"sum", sums, 0},
                  {"about", about, 0},
                  {"talk", talks, 0},

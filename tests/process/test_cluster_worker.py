@@ -94,6 +94,19 @@ def test_an_error_is_the_functions_own(cluster, place):
     driver.end()
 
 
+@PLACES
+def test_a_result_of_more_parts_than_a_message_has(cluster, place):
+    driver = cluster()
+    driver.schedule("most", f"{place}parts", 65536)
+    assert driver.ask("wait", "most", 25000)[0] == "MUSTER_OK"
+    assert driver.ask("failure", "most")[0] == "MUSTER_MORE"
+    assert driver.call(f"{place}parts", 65537, exhausted=-1) == (
+        "exhausted", 0, "its result has more than the 65536 parts that are allowed: put several of "
+        "them into one")
+    assert driver.call(f"{place}add", 1, 1) == ["2"]
+    driver.end()
+
+
 def test_retry_by_code_81(cluster, hold):
     driver = cluster()
     began = time.monotonic()
