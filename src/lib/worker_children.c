@@ -28,7 +28,16 @@ void mst_work_home_answer(struct muster_worker *worker, const struct mst_work_jo
     if (failure) {
         message.failure = *failure;
     }
-    (void)mst_cluster_link_send(worker->home, &message);
+    if (mst_cluster_link_send(worker->home, &message) != MUSTER_OK) {
+        message.parts = (struct mst_parts){0};
+        message.failure = (struct mst_failure){
+            .origin = MST_ORIGIN_EXHAUSTED,
+            .worker = MST_WORKER_NONE,
+            .text = mst_slice_text("its process has no memory to hand its result over")};
+        if (mst_cluster_link_send(worker->home, &message) != MUSTER_OK) {
+            _exit(125); /* the worker would wait for an answer */
+        }
+    }
     mst_cluster_link_flush(worker->home);
 }
 

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -336,6 +337,18 @@ static muster_status parts(muster_task *task, void *arg)
     return status;
 }
 
+/* starve SIZE: a result of so many bytes, in a process that can have no more memory then. */
+static muster_status starve(muster_task *task, void *arg)
+{
+    muster_status status = big(task, arg);
+    struct rlimit limit;
+
+    (void)getrlimit(RLIMIT_AS, &limit);
+    limit.rlim_cur = 1 << 20;
+    (void)setrlimit(RLIMIT_AS, &limit);
+    return status;
+}
+
 static muster_status sums(muster_task *task, void *arg)
 {
     const struct muster_part *parts;
@@ -586,6 +599,7 @@ static const struct {
                  {"orphan", orphan, 0},
                  {"big", big, 0},
                  {"parts", parts, 0},
+                 {"starve", starve, 0},
                  {"sum", sums, 0},
                  {"about", about, 0},
                  {"talk", talks, 0},

@@ -107,6 +107,13 @@ def test_a_result_of_more_parts_than_a_message_has(cluster, place):
     driver.end()
 
 
+def test_a_child_without_memory_for_its_answer(cluster):
+    driver = cluster()
+    assert driver.call("child.starve", 8 << 20, exhausted=-1) == (
+        "exhausted", 0, "its process has no memory to hand its result over")
+    driver.end()
+
+
 def test_retry_by_code_81(cluster, hold):
     driver = cluster()
     began = time.monotonic()
