@@ -196,7 +196,8 @@ MUSTER_API const char *muster_task_key(const muster_task *task);
 MUSTER_API const char *muster_task_host(const muster_task *task);
 
 /* How far it is, 0 to 1, with a word for people (or NULL): the coordinator's user can ask for the
- * newest. And a line for the coordinator's log. Neither waits. Since 0.1. */
+ * newest. And a line for the coordinator's log. Neither waits: while a coordinator does not read
+ * they are left out. Since 0.1. */
 MUSTER_API void muster_task_progress(muster_task *task, double fraction, const char *text);
 MUSTER_API void muster_task_log(muster_task *task, const char *text);
 

@@ -228,6 +228,8 @@ void mst_work_unlock(struct muster_worker *worker);
 /* Carries out what the machine wants, and answers what is owed. */
 void mst_work_drain(struct muster_worker *worker, uint64_t now_ns);
 void mst_work_flush(struct muster_worker *worker);
+/* False: the coordinator does not read. Lines and progress are then left out. */
+bool mst_work_may_tell(const struct muster_worker *worker);
 /* One wait for something to happen; the lock is released meanwhile. `block` false: only looks.
  * `leave`: it ends, and looks at nothing, when that event rings; -1: none. */
 void mst_work_turn(struct muster_worker *worker, bool block, int leave);

@@ -254,12 +254,12 @@ static void take(struct muster_worker *worker, uint32_t slot,
         }
         break;
     case MST_CLUSTER_PROGRESS:
-        if (job && !build) {
+        if (job && !build && mst_work_may_tell(worker)) {
             mst_worker_progress(worker->machine, now_ns, slot, message->fraction, message->text);
         }
         break;
     case MST_CLUSTER_LOG:
-        if (job && !build) {
+        if (job && !build && mst_work_may_tell(worker)) {
             mst_worker_log(worker->machine, now_ns, slot, message->text);
         }
         break;

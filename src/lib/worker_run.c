@@ -76,8 +76,10 @@ static void tell_progress(void *ctx, struct muster_task *task, double fraction,
         return;
     }
     mst_work_lock(worker);
-    mst_worker_progress(worker->machine, now_ns, task->slot, fraction, text);
-    mst_work_drain(worker, now_ns);
+    if (mst_work_may_tell(worker)) {
+        mst_worker_progress(worker->machine, now_ns, task->slot, fraction, text);
+        mst_work_drain(worker, now_ns);
+    }
     mst_work_flush(worker);
     mst_work_unlock(worker);
 }
@@ -95,8 +97,10 @@ static void tell_line(void *ctx, struct muster_task *task, struct mst_slice text
         return;
     }
     mst_work_lock(worker);
-    mst_worker_log(worker->machine, now_ns, task->slot, text);
-    mst_work_drain(worker, now_ns);
+    if (mst_work_may_tell(worker)) {
+        mst_worker_log(worker->machine, now_ns, task->slot, text);
+        mst_work_drain(worker, now_ns);
+    }
     mst_work_flush(worker);
     mst_work_unlock(worker);
 }

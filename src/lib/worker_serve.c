@@ -23,6 +23,7 @@
 #define BACKOFF_NS UINT64_C(100000000)
 #define BACKOFF_MAX_NS UINT64_C(10000000000)
 #define RESULTS_MAX (UINT64_C(64) << 20)
+#define TOLD_MAX ((size_t)1 << 20)       /* unread, beyond which lines and progress are left out */
 #define FAREWELL_NS UINT64_C(2000000000) /* for a coordinator that takes nothing any more */
 
 enum { EVENTS = 64 };
@@ -149,6 +150,11 @@ void mst_work_flush(struct muster_worker *worker)
     if (worker->link && worker->connected) {
         mst_cluster_link_flush(worker->link);
     }
+}
+
+bool mst_work_may_tell(const struct muster_worker *worker)
+{
+    return !worker->link || mst_cluster_link_pending(worker->link) < TOLD_MAX;
 }
 
 /* Whether anything may still come; what does is of no interest. */

@@ -398,6 +398,27 @@ static muster_status talks(muster_task *task, void *arg)
     return rest(task, number(task, 1)) ? MUSTER_ECANCELLED : MUSTER_OK;
 }
 
+/* chatter LINES FILE: so many of 1,000 bytes, and as often how far it is, once that file is there.
+ */
+static muster_status chatter(muster_task *task, void *arg)
+{
+    char text[1001] = "", file[64];
+
+    (void)arg;
+    (void)word(task, 1, file, sizeof(file));
+    mark("began", "chatter\n");
+    while (!is_marked(file)) {
+        (void)rest(task, 5);
+    }
+    memset(text, 'x', sizeof(text) - 1);
+    for (int64_t i = number(task, 0); i > 0; i--) {
+        muster_task_log(task, text);
+        muster_task_progress(task, 0.5, text);
+    }
+    mark("said", "x\n");
+    return give(task, "all of it");
+}
+
 static muster_status state(muster_task *task, void *arg)
 {
     char name[64];
@@ -603,6 +624,7 @@ static const struct {
                  {"sum", sums, 0},
                  {"about", about, 0},
                  {"talk", talks, 0},
+                 {"chatter", chatter, 0},
                  {"state", state, 0},
                  {"ask", asks, 0},
                  {"counter", counter, 0},

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from clusters import SOON_S, WORKER, Driver, Hold, Worker, family, lives
+from clusters import LONG_LEASE_S, SOON_S, WORKER, Driver, Hold, Worker, family, lives
 from conftest import Process
 from running import until
 
@@ -359,9 +359,9 @@ def test_the_end_of_what_a_failed_command_said_is_lent(cluster, tmp_path, size):
     driver.end()
 
 
-def resident_mib(pid):
+def resident_mib(pid, which="VmRSS"):
     with open(f"/proc/{pid}/status", encoding="ascii") as status:
-        return [int(line.split()[1]) // 1024 for line in status if line.startswith("VmRSS")][0]
+        return [int(line.split()[1]) // 1024 for line in status if line.startswith(which)][0]
 
 
 def test_a_command_that_prints_without_end_92(cluster):
@@ -462,6 +462,19 @@ def test_a_function_says_how_far_it_is(cluster):
         driver.ask("cancel", f"t{place}")
         driver.ask("wait", f"t{place}", 25000)
     driver.end()
+
+
+@PLACES
+def test_lines_for_a_coordinator_that_does_not_read_are_left_out(cluster, hold, place):
+    driver = cluster()
+    driver.schedule("talks", f"{place}chatter", 40000, "go")
+    until(lambda: hold.lines("began"))
+    driver.signal(signal.SIGSTOP)
+    hold.mark("go")
+    until(lambda: hold.lines("said"))
+    driver.signal(signal.SIGCONT)  # which may be too late for what it has scheduled
+    driver.ask("wait", "talks", 25000)
+    assert resident_mib(cluster.workers[0].pid, "VmHWM") < 60
 
 
 def test_the_watchdog_says_what_hangs_and_where(cluster):
