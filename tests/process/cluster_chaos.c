@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One process of a cluster under attack: `muster run -n 9 -- cluster_chaos SEED MILLISECONDS`.
+/* One process of a cluster under attack:
+ * `muster run -n 9 -- cluster_chaos SEED MILLISECONDS KILLS FREEZES`.
  *
- * Process 0 is the coordinator: for so long it keeps thousands of closures of 0 to 5 ms under way
- * and looks at each result, once when it comes and once much later. A thread of it kills a worker
- * that runs something every 200 ms, and stops one every 2 s, for less than the lease or for longer.
- * In the end it prints one line of NAME=NUMBER, and ends the run. */
+ * Process 0 is the coordinator: for so long, and until there were so many kills and freezes, it
+ * keeps thousands of closures of 0 to 5 ms under way and looks at each result, once when it comes
+ * and once much later. A thread of it kills a worker that runs something every 200 ms, and stops
+ * one every 2 s, for less than the lease or for longer. In the end it prints one line of
+ * NAME=NUMBER, and ends the run. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <inttypes.h>
@@ -109,7 +111,8 @@ static void work(muster_client *client)
 struct attack {
     muster_cluster *cluster;
     _Atomic bool over;
-    uint64_t kills, freezes; /* of a worker that was running something */
+    _Atomic uint64_t kills, freezes; /* of a worker that was running something */
+    uint64_t kills_wanted, freezes_wanted;
     uint64_t dice;
     pid_t frozen; /* 0: nobody */
     uint64_t thaw_ms;
@@ -135,20 +138,33 @@ static pid_t victim(struct attack *attack)
     return 0;
 }
 
-static void kill_one(struct attack *attack)
+/* False: nobody is at work just now, so it is due still. */
+static bool kill_one(struct attack *attack)
 {
     const pid_t pid = victim(attack);
-    attack->kills += pid != 0 && kill(pid, SIGKILL) == 0;
+    if (pid == 0 || kill(pid, SIGKILL) != 0) {
+        return false;
+    }
+    atomic_fetch_add(&attack->kills, 1);
+    return true;
 }
 
-static void freeze_one(struct attack *attack, uint64_t now)
+static bool freeze_one(struct attack *attack, uint64_t now)
 {
     const pid_t pid = victim(attack);
-    if (pid != 0 && kill(pid, SIGSTOP) == 0) {
-        attack->freezes++;
-        attack->frozen = pid;
-        attack->thaw_ms = now + draw(attack) % FROZEN_MS_MAX;
+    if (pid == 0 || kill(pid, SIGSTOP) != 0) {
+        return false;
     }
+    atomic_fetch_add(&attack->freezes, 1);
+    attack->frozen = pid;
+    attack->thaw_ms = now + draw(attack) % FROZEN_MS_MAX;
+    return true;
+}
+
+static bool all_done(struct attack *attack)
+{
+    return atomic_load(&attack->kills) >= attack->kills_wanted &&
+           atomic_load(&attack->freezes) >= attack->freezes_wanted;
 }
 
 static void thaw(struct attack *attack)
@@ -166,13 +182,11 @@ static void *run_attack(void *arg)
     uint64_t freeze_ms = now_ms() + FREEZE_MS / 2;
     while (!atomic_load(&attack->over)) {
         const uint64_t now = now_ms();
-        if (now >= kill_ms) {
+        if (now >= kill_ms && kill_one(attack)) {
             kill_ms += KILL_MS;
-            kill_one(attack);
         }
-        if (now >= freeze_ms && attack->frozen == 0) {
+        if (now >= freeze_ms && attack->frozen == 0 && freeze_one(attack, now)) {
             freeze_ms += FREEZE_MS;
-            freeze_one(attack, now);
         }
         if (attack->frozen != 0 && now >= attack->thaw_ms) {
             thaw(attack);
@@ -234,11 +248,12 @@ static void release_one(struct window *window)
     muster_closure_release(window->closure[number % UNDER_WAY]);
 }
 
-static void run_closures(muster_cluster *cluster, struct window *window, uint64_t end_ms)
+/* Until then, and until all has happened that is to. */
+static void run_closures(struct attack *attack, struct window *window, uint64_t end_ms)
 {
-    while (now_ms() < end_ms) {
+    while (now_ms() < end_ms || !all_done(attack)) {
         while (window->begun - window->released < UNDER_WAY) {
-            begin_one(cluster, window);
+            begin_one(attack->cluster, window);
         }
         read_one(window);
         if (window->read - window->released > UNDER_WAY / 4) {
@@ -266,13 +281,14 @@ static void await_workers(muster_cluster *cluster)
     } while (counts.workers_present < WORKERS);
 }
 
-static void coordinate(muster_client *client, uint64_t milliseconds)
+static void coordinate(muster_client *client, uint64_t milliseconds, uint64_t kills,
+                       uint64_t freezes)
 {
     static struct window window;
     struct muster_cluster_options options = MUSTER_CLUSTER_OPTIONS_INIT;
     struct muster_cluster_counts counts = MUSTER_CLUSTER_COUNTS_INIT;
     struct muster_error err = {0};
-    struct attack attack = {.dice = seed};
+    struct attack attack = {.dice = seed, .kills_wanted = kills, .freezes_wanted = freezes};
     pthread_t thread;
 
     options.poison = 1000; /* it is not the closures that kill */
@@ -281,7 +297,7 @@ static void coordinate(muster_client *client, uint64_t milliseconds)
     if (pthread_create(&thread, NULL, run_attack, &attack) != 0) {
         give_up("pthread_create");
     }
-    run_closures(attack.cluster, &window, now_ms() + milliseconds);
+    run_closures(&attack, &window, now_ms() + milliseconds);
     atomic_store(&attack.over, true);
     pthread_join(thread, NULL);
     need(muster_cluster_join(attack.cluster, -1, &err), &err);
@@ -289,9 +305,9 @@ static void coordinate(muster_client *client, uint64_t milliseconds)
     printf("closures=%" PRIu64 " wrong=%" PRIu64 " kills=%" PRIu64 " freezes=%" PRIu64
            " admitted=%" PRIu64 " values=%" PRIu64 " failures=%" PRIu64 " cancelled=%" PRIu64
            " queued=%" PRIu64 " running=%" PRIu64 " put_back=%" PRIu64 " late=%" PRIu64 "\n",
-           window.begun, window.wrong, attack.kills, attack.freezes, counts.admitted, counts.values,
-           counts.failures, counts.cancelled, counts.queued, counts.running, counts.put_back,
-           counts.late);
+           window.begun, window.wrong, atomic_load(&attack.kills), atomic_load(&attack.freezes),
+           counts.admitted, counts.values, counts.failures, counts.cancelled, counts.queued,
+           counts.running, counts.put_back, counts.late);
     (void)fflush(stdout);
     muster_cluster_close(attack.cluster);
 }
@@ -303,8 +319,8 @@ int main(int argc, char **argv)
     struct muster_view me;
     muster_client *client = NULL;
 
-    if (argc != 3) {
-        (void)fprintf(stderr, "usage: cluster_chaos SEED MILLISECONDS\n");
+    if (argc != 5) {
+        (void)fprintf(stderr, "usage: cluster_chaos SEED MILLISECONDS KILLS FREEZES\n");
         return 2;
     }
     seed = strtoull(argv[1], NULL, 10);
@@ -312,7 +328,8 @@ int main(int argc, char **argv)
     need(muster_client_open(&client, &options, -1, &err), &err);
     muster_client_view(client, &me);
     if (me.index == 0) {
-        coordinate(client, strtoull(argv[2], NULL, 10));
+        coordinate(client, strtoull(argv[2], NULL, 10), strtoull(argv[3], NULL, 10),
+                   strtoull(argv[4], NULL, 10));
         pause(); /* who started the run has the line and ends it */
     } else {
         work(client);

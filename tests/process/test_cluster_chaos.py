@@ -12,17 +12,18 @@ CHAOS = BUILD / "tests" / "process" / "cluster_chaos"
 MINUTE_MS = 60_000
 SANITIZED_MS = 10_000  # processes start so slowly there that a kill meets few of them at work
 LEASE = "2s"  # some are stopped for longer
-# Of 300 and 30: when it is time a busy machine has not always somebody at work.
-KILLS_PER_MINUTE = 100
-FREEZES_PER_MINUTE = 10
-WITHIN_S = 60  # beyond its own time: the start, and the last closures
+KILLS_PER_MINUTE = 250
+FREEZES_PER_MINUTE = 25
+WITHIN_S = 240  # beyond its own time: until somebody was at work so often when it was time
 
 
 def test_every_result_is_right_and_committed_once(spawn):
     milliseconds = int(os.environ.get("MUSTER_CHAOS_MS", SANITIZED_MS if sanitized() else MINUTE_MS))
     seed = random.SystemRandom().randrange(1 << 32)
+    kills = 1 if sanitized() else KILLS_PER_MINUTE * milliseconds // MINUTE_MS
+    freezes = 1 if sanitized() else FREEZES_PER_MINUTE * milliseconds // MINUTE_MS
     run = spawn("run", "-n", 9, "--lease", LEASE, "--max-restarts", 100_000, "--no-label", "--",
-                CHAOS, seed, milliseconds)
+                CHAOS, seed, milliseconds, kills, freezes)
     with run.out.changed:
         run.out.changed.wait_for(lambda: run.out.lines or run.out.ended,
                                  milliseconds / 1000 + WITHIN_S)
@@ -33,7 +34,4 @@ def test_every_result_is_right_and_committed_once(spawn):
     assert said["closures"] == said["admitted"] == said["values"], (seed, line)
     assert said["queued"] == said["running"] == 0, (seed, line)
     assert said["put_back"] > 0, (seed, line)
-    if not sanitized():
-        assert said["kills"] >= KILLS_PER_MINUTE * milliseconds // MINUTE_MS, (seed, line)
-        assert said["freezes"] >= FREEZES_PER_MINUTE * milliseconds // MINUTE_MS, (seed, line)
-    assert said["kills"] > 0 and said["freezes"] > 0, (seed, line)
+    assert said["kills"] >= kills and said["freezes"] >= freezes, (seed, line)
