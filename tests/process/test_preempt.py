@@ -15,6 +15,8 @@ from preempting import agree, start
 from running import until
 
 LONG = {"MUSTER_PREEMPT_AGREE_TIMEOUT": "60s", "MUSTER_PREEMPT_GRACE": "10m"}
+# Where a test waits for the loss of one: not so short that a busy machine loses the others, too.
+LEASE = "5s"
 
 
 @pytest.fixture
@@ -77,15 +79,20 @@ def test_a_notice_far_away_is_known_and_nothing_is_agreed_129(job):
     assert zero.ask("announce 1 3600000 maintenance") == "MUSTER_OK "
     assert zero.noticed(index=1)["agreed"] == "-1"
     assert [zero.reached(0), one.reached(0)] == ["go", "go"]
-    began = time.monotonic()
-    assert zero.ask("close") == "ok"
-    assert time.monotonic() - began < 1
+    took = []
+    for _ in range(5):  # the best of a few: a loaded machine is not what is looked at
+        began = time.monotonic()
+        assert zero.ask("close") == "ok"
+        took.append(time.monotonic() - began)
+        assert zero.ask("open") == "ok"
+        zero.noticed(index=1)
+    assert min(took) < 1, took
     end([zero, one])
 
 
 @pytest.mark.parametrize("how", ["killed", "left"])
 def test_a_member_that_is_gone_does_not_count_130(job, how):
-    zero, one = job(2, "--lease", "500ms", **LONG)
+    zero, one = job(2, "--lease", LEASE, **LONG)
     if how == "killed":
         one.kill()
     else:
@@ -158,7 +165,7 @@ def test_a_notice_that_is_none_is_logged_and_ignored_135(job, muster):
 @pytest.mark.parametrize("when", ["meanwhile", "before"])
 def test_a_member_that_goes_while_the_others_agree_136(job, when):
     """No step is waited for longer than it takes to know that the member is gone."""
-    zero, one, two = job(3, "--lease", "1s", **LONG)
+    zero, one, two = job(3, "--lease", LEASE, **LONG)
     if when == "meanwhile":
         one.stop()
     else:
@@ -220,7 +227,7 @@ def test_the_notice_of_another_is_told_138(job):
 
 
 def test_waiting_for_the_exit_ends_with_the_member_or_the_service_139(job):
-    zero, one, two = job(3, "--lease", "1s", **LONG)
+    zero, one, two = job(3, "--lease", LEASE, **LONG)
     assert zero.ask("wait-exit -1") == "MUSTER_OK "  # no notice: at once
     assert zero.ask("announce 1 600000 x") == "MUSTER_OK "
     zero.noticed(index=1)
@@ -379,7 +386,7 @@ def test_different_steps_are_told_to_all(job):
 
 
 def test_a_member_lost_before_its_save_is_named(job):
-    zero, one = job(2, "--lease", "1s")
+    zero, one = job(2, "--lease", LEASE)
     zero.signal(signal.SIGTERM)
     assert [zero.agreed(), one.agreed()] == [0, 0]
     assert agree([zero, one], "reached 0") == ["save", "save"]
@@ -392,7 +399,7 @@ def test_a_member_lost_before_its_save_is_named(job):
 
 def test_the_deadline_names_who_is_missing(job):
     zero, one = job(2)
-    assert zero.ask("announce 0 1500 soon") == "MUSTER_OK "
+    assert zero.ask("announce 0 10000 soon") == "MUSTER_OK "
     assert [zero.agreed(), one.agreed()] == [0, 0]
     assert agree([zero, one], "reached 0") == ["save", "save"]
     said = zero.saved(0)
