@@ -14,7 +14,8 @@
  * handle is opened. LOOP_LINGER: a rank that has closed everything ends when LOOP_DIR/end is there.
  * LOOP_RUN: inside of muster_restart_run, as where others go on. LOOP_LATE=INDEX: that rank returns
  * from its function when LOOP_DIR/go is there. LOOP_OTHER=INDEX: that rank says it has saved the
- * step after the one it has. */
+ * step after the one it has. LOOP_MORE=N: a generation after the first takes N steps, and is done
+ * when LOOP_DIR/done is there. */
 #define _GNU_SOURCE
 #include <muster/muster.h>
 #include <poll.h>
@@ -126,9 +127,11 @@ static muster_status save_if_told(struct loop *loop)
 static muster_status train(struct loop *loop, uint64_t generation)
 {
     long steps = number("LOOP_STEPS", 1000000), say = number("LOOP_SAY", 1000000);
+    long more = generation > 1 ? number("LOOP_MORE", 0) : 0;
     bool first = true;
 
     loop->step = load(loop->index);
+    steps = more > 0 ? loop->step + more : steps;
     printf("begins at=%ld generation=%llu\n", loop->step, (unsigned long long)generation);
     for (; loop->step < steps; loop->step++) {
         struct muster_error err;
@@ -146,6 +149,9 @@ static muster_status train(struct loop *loop, uint64_t generation)
             first = false;
         }
         (void)poll(NULL, 0, PACE_MS);
+    }
+    if (more > 0) {
+        wait_for("done");
     }
     printf("done\n");
     return MUSTER_OK;

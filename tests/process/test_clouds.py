@@ -49,6 +49,12 @@ def begins(process, step=0, ranks=4):
         process.out.wait_for(f"begins at step {step}", count=ranks)
 
 
+def trains(process, ranks=4):
+    """They have begun, and each has taken a step."""
+    begins(process)
+    process.out.wait_for("has taken step 0", count=ranks)
+
+
 def saved(folder, ranks=4):
     """The one step that all have saved."""
     steps = {int((folder / str(rank)).read_text()) for rank in range(ranks)}
@@ -63,7 +69,7 @@ def test_a_recipe_of_the_page_saves_and_goes_on(train, tmp_path, cloud):
         words = [word if cloud in VARIABLES else word.replace(cloud, f"{cloud}={fake.url}")
                  for word in recipe(cloud)]
         process = train(words, **{variable: getattr(fake, what)})
-        begins(process)
+        trains(process)
         announce(fake)
         assert process.wait() == 75
         process.out.wait_for(f"source={cloud}", "saves step", count=4)
@@ -77,25 +83,29 @@ def test_a_recipe_of_the_page_saves_and_goes_on(train, tmp_path, cloud):
         assert process.wait() == 0
 
 
-def test_advice_stops_nothing(train):
+def test_advice_stops_nothing(train, tmp_path):
+    end = tmp_path / "end"
     with fakes.Amazon() as fake:
         fake.set(fake.REBALANCE, '{"noticeTime":"2027-03-01T03:50:00Z"}')
         process = train(["run", "-n", "4", "--preempt-sources", f"amazon={fake.url}", "--"],
-                        steps=["200"])
-        fake.wait_for("rebalance")
+                        steps=["20"], TRAIN_END=str(end))
+        process.log.wait_for("rebalance")
+        end.touch()
         assert process.wait() == 0
         assert not process.out.having("saves step")
 
 
 @pytest.mark.parametrize("cloud", FAKES)
-def test_a_service_that_hangs_keeps_no_job_waiting(train, cloud):
+def test_a_service_that_hangs_keeps_no_job_waiting(train, tmp_path, cloud):
+    end = tmp_path / "end"
     with FAKES[cloud]() as fake:
         fake.change(trouble=fakes.no_answer)
         process = train(["run", "-n", "4", "--preempt-sources", f"{cloud}={fake.url}", "--"],
-                        steps=["3"], http_proxy=fake.url, all_proxy=fake.url)
+                        steps=["3"], http_proxy=fake.url, all_proxy=fake.url, TRAIN_END=str(end))
         begins(process)
-        assert process.wait() == 0
         fake.wait_for("/")
+        end.touch()
+        assert process.wait() == 0
 
 
 # ---- Kubernetes ----
@@ -124,16 +134,16 @@ class Kubelet:
             pytest.skip("unshare --pid is not permitted here")
         self.process = train(words, prefix=["unshare", "--fork", "--pid", "--mount-proc",
                                             "--kill-child"], **environment, **options)
-        self.first = until(lambda: child_of(self.process.pid))
-        until(lambda: names_itself(self.first, "muster"))
 
     def evict(self, grace_s):
         """The exit code of the container; 137: it was still there when the time was over."""
-        subprocess.run(["kill", "-TERM", str(self.first)], check=True)
+        first = until(lambda: child_of(self.process.pid))
+        until(lambda: names_itself(first, "muster"))
+        subprocess.run(["kill", "-TERM", str(first)], check=True)
         try:
             self.process.process.wait(grace_s)
         except subprocess.TimeoutExpired:
-            subprocess.run(["kill", "-KILL", str(self.first)], check=True)
+            subprocess.run(["kill", "-KILL", str(first)], check=True)
         return self.process.wait()
 
 
@@ -149,7 +159,7 @@ def container():
 def test_a_pod_that_is_evicted_saves_and_goes_on_elsewhere(train, tmp_path):
     words, environment, grace_s = container()
     kubelet = Kubelet(train, words, environment)
-    begins(kubelet.process)
+    trains(kubelet.process)
     assert kubelet.evict(min(grace_s, WAIT_S)) == 75
     step = saved(tmp_path)
     assert step > 0

@@ -4,7 +4,6 @@
 import json
 import os
 import re
-import select
 import signal
 import time
 
@@ -12,10 +11,11 @@ import pytest
 
 from conftest import free_port
 from running import until
-from saving import Loop
+from saving import LOOP, Loop
 from wire import OK, Wire
 
-GRACE_S = 4  # the agent waits 3 s for an answer
+GRACE_S = 6
+SOON_S = 0.3  # before the end of it, and after; the agent waits 3 s for an answer
 PAGE = 2000  # more keys than the service lists at once
 
 
@@ -101,19 +101,32 @@ def test_a_signal_may_be_named_by_its_number(loop):
     job.saved_by_all()
 
 
+def state_of(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
+        return stat.read().rpartition(")")[2].split()[0]
+
+
 def test_the_time_ends_while_it_is_asked_who_has_saved(loop):
-    """The service answers late: what it says then counts."""
+    """The service answers late: what it says then counts. The run is frozen until shortly before the
+    end of the time, so that it asks then, however long all else has taken."""
     job = loop(2, "--preempt-grace", f"{GRACE_S}s", LOOP_LINGER=1).trains()
     service = job.service()
-    over = select.poll()
-    over.register(os.pidfd_open(job.run.pid), select.POLLIN)
-    until_over = time.monotonic() + GRACE_S
+    ranks = [pid for pid, line in job.children().items() if line.startswith(str(LOOP))]
+    assert len(ranks) == 2
     job.run.signal(signal.SIGTERM)
+    job.log.wait_for("Terminated: a notice")
+    end_s = time.monotonic() + GRACE_S
     job.out.wait_for("]: lingers", count=2)
-    assert not over.poll((until_over - 1 - time.monotonic()) * 1000)
-    os.kill(service, signal.SIGSTOP)
+    for pid in (job.run.pid, service):
+        os.kill(pid, signal.SIGSTOP)
+        until(lambda frozen=pid: state_of(frozen) == "T")
     (job.dir / "end").touch()
-    assert not over.poll((until_over + 1 - time.monotonic()) * 1000)
+    for pid in ranks:
+        until(lambda ended=pid: state_of(ended) == "Z")
+    assert time.monotonic() < end_s
+    until(lambda: time.monotonic() > end_s - SOON_S)
+    job.run.signal(signal.SIGCONT)
+    until(lambda: time.monotonic() > end_s + SOON_S and not {*job.children()} & {*ranks})
     os.kill(service, signal.SIGCONT)
     assert job.run.wait() == 75, job.log.lines
     assert not job.log.having("the time of the notice is over")
@@ -128,7 +141,7 @@ def test_what_ranks_end_with_after_the_save_does_not_matter(loop):
 
 def test_who_had_not_saved_is_the_last_line(loop, tmp_path):
     report = tmp_path / "report.json"
-    job = loop(3, "--preempt-grace", "10s", "--report", report, LOOP_STUCK=2).trains()
+    job = loop(3, "--preempt-grace", "20s", "--report", report, LOOP_STUCK=2).trains()
     job.run.signal(signal.SIGTERM)
     now = job.agreed()
     until(lambda: job.preemption()["saved"] == 2)
@@ -225,11 +238,12 @@ def test_all_nodes_end_with_75(loop, spawn, muster, env, tmp_path):
 
 
 def test_the_noticed_leave_and_the_others_go_on(loop):
-    job = loop(3, "--min-size", 1, LOOP_RUN=1, LOOP_STEPS=1500, MUSTER_PREEMPT_LEAVE="noticed").trains()
+    job = loop(3, "--min-size", 1, LOOP_RUN=1, LOOP_MORE=20, MUSTER_PREEMPT_LEAVE="noticed").trains()
     done = job.muster("preempt", "-j", job.job, 2, "--in", "60s")
     assert done.returncode == 0, done.stderr
     job.out.wait_for("[2]: saved ", "MUSTER_EPREEMPTED")
     job.out.wait_for("]: begins at=", "generation=2", count=2)
+    (job.dir / "done").touch()
     assert job.run.wait() == 0, job.log.lines
     assert len(job.out.having("]: done")) == 2
     assert len(set(job.saved().values())) == 1
@@ -254,7 +268,7 @@ def test_all_were_to_leave_and_one_is_killed_before_it_has(loop):
 def test_a_noticed_node_leaves_and_the_others_go_on(loop, spawn, muster, env, tmp_path):
     port = free_port()
     report = tmp_path / "report.json"
-    flags = {"LOOP_RUN": 1, "LOOP_STEPS": 1500, "MUSTER_PREEMPT_LEAVE": "noticed"}
+    flags = {"LOOP_RUN": 1, "LOOP_MORE": 20, "MUSTER_PREEMPT_LEAVE": "noticed"}
     first = loop(1, "--nnodes", "1:2", "--listen", f"127.0.0.1:{port}", "--insecure", **flags)
     second = Loop(spawn, muster, env, first.dir, 1, "--join", f"127.0.0.1:{port}", "--insecure",
                   "--report", report, **flags)
@@ -266,17 +280,19 @@ def test_a_noticed_node_leaves_and_the_others_go_on(loop, spawn, muster, env, tm
     told = json.loads(report.read_text())
     assert (told["ending"], told["first_cause"], told["preemption"]["saved"]) == ("again", None, True)
     first.out.wait_for("]: begins at=", "generation=2")
+    (first.dir / "done").touch()
     assert first.run.wait() == 0, first.log.lines
 
 
 def test_node_0_that_is_noticed_alone_stays_for_its_service(loop, spawn, muster, env):
     port = free_port()
-    flags = {"LOOP_RUN": 1, "LOOP_STEPS": 1500, "MUSTER_PREEMPT_LEAVE": "noticed"}
+    flags = {"LOOP_RUN": 1, "LOOP_MORE": 20, "MUSTER_PREEMPT_LEAVE": "noticed"}
     first = loop(1, "--nnodes", "1:2", "--listen", f"127.0.0.1:{port}", "--insecure", **flags)
     second = Loop(spawn, muster, env, first.dir, 1, "--join", f"127.0.0.1:{port}", "--insecure", **flags)
     first.trains(), second.trains()
     first.run.signal(signal.SIGTERM)
     first.log.wait_for("it has the service of the job, and stays until the other nodes have ended")
+    (first.dir / "done").touch()
     assert second.run.wait() == 0, second.log.lines
     assert first.run.wait() == 75, first.log.lines
     assert len(first.log.having("stays until")) == 1

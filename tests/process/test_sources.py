@@ -105,9 +105,12 @@ def test_a_command_ends_with_the_run(loop, tmp_path):
         os.kill(int(started.read_text()), 0)
 
 
-def test_a_command_that_fails_is_told_once(loop):
-    job = loop(1, "--preempt-sources", "command=exit 3", LOOP_STEPS=400)
-    assert job.run.wait() == 0
+def test_a_command_that_fails_is_told_once(loop, tmp_path):
+    looks = tmp_path / "looks"
+    job = loop(1, "--preempt-sources", f"command=echo >>{looks}; exit 3")
+    until(lambda: looks.exists() and len(looks.read_text()) > 3)  # the first ones have been taken in
+    job.run.signal(signal.SIGINT)
+    assert job.run.wait() == 130
     line = "muster run: the source of notices 'command' does not know: the command ended with status 3"
     assert [said for said in job.log.lines if "does not know" in said] == [line]
 
@@ -150,20 +153,26 @@ def test_the_trap_of_the_batch_script_is_one_line(loop, env):
 
 
 def test_the_helper_of_the_first_rank_asks_for_its_node(service, env, started, muster, tmp_path):
-    """Ranks that something else has started."""
+    """Ranks that something else has started. The others save after it was told: once the first has
+    gone, another helper asks."""
     stop, saved = tmp_path / "stop", tmp_path / "saved"
     saved.mkdir()
     ranks = []
     for index in range(3):
         own = {**env, "MUSTER_ADDR": service.address, "MUSTER_INDEX": str(index), "MUSTER_SIZE": "3",
                "MUSTER_PROGRAM": str(MUSTER), "LOOP_DIR": str(saved), "LOOP_RUN": "1",
+               "LOOP_SLOW": "1",
                "MUSTER_PREEMPT_SOURCES": f"file={stop}", "MUSTER_PREEMPT_PERIOD": "100ms"}
         ranks.append(Process([LOOP], own))
         started.append(ranks[-1])
     for rank in ranks:
         rank.out.wait_for("step ")
     put(stop, "60s the rack is drained")
+    ranks[1].out.wait_for("saves ")
+    line = ranks[0].log.wait_for("a notice of 'file'")
+    assert line.startswith("muster agent (#0): a notice of 'file' for this node")
+    told = [line for rank in ranks for line in rank.log.having("a notice of 'file'")]
+    assert told == [line]
+    (saved / "go").touch()
     assert [rank.wait() for rank in ranks] == [75, 75, 75]
-    assert len({path.read_text() for path in saved.iterdir()}) == 1
-    told = [line for rank in ranks for line in rank.log.lines if "a notice of 'file'" in line]
-    assert len(told) == 1 and told[0].startswith("muster agent (#0): a notice of 'file' for this node")
+    assert len({(saved / str(index)).read_text() for index in range(3)}) == 1

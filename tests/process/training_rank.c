@@ -2,11 +2,14 @@
 /* A rank that trains until it is preempted: one step after the other, all together, and what it
  * saves is the step's number in the file FOLDER/INDEX. Begins where that says, and tells it.
  *
- * usage: training_rank FOLDER [STEPS]     STEPS: then it is done; without: never */
+ * usage: training_rank FOLDER [STEPS]     STEPS: then it is done; without: never
+ *
+ * Environment: TRAIN_END=FILE: the last step is over when FILE is there. */
 #define _GNU_SOURCE
 #include <limits.h>
 #include <muster/muster.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -47,10 +50,23 @@ static void save(const char *folder, uint32_t rank, long step)
     }
 }
 
+/* What a rank has to say of a step that all have taken. */
+static void took(uint32_t rank, long step, bool first, bool last)
+{
+    const char *end = getenv("TRAIN_END");
+
+    if (first) {
+        (void)printf("rank %u has taken step %ld\n", rank, step);
+    }
+    while (last && end && access(end, F_OK) != 0) {
+        (void)poll(NULL, 0, STEP_MS);
+    }
+}
+
 static muster_status train(muster_client *client, muster_preempt *preempt, uint32_t rank,
                            const char *folder, long steps, struct muster_error *err)
 {
-    long step = load(folder, rank);
+    long first = load(folder, rank), step = first;
     muster_status status = MUSTER_OK;
 
     (void)printf("rank %u begins at step %ld\n", rank, step);
@@ -73,6 +89,9 @@ static muster_status train(muster_client *client, muster_preempt *preempt, uint3
         }
         if (status == MUSTER_OK) {
             status = muster_barrier_wait(client, "step", -1, err);
+        }
+        if (status == MUSTER_OK) {
+            took(rank, step, step == first, step + 1 == steps);
         }
         (void)poll(NULL, 0, STEP_MS);
     }
