@@ -220,7 +220,7 @@ def close(job):
 def busy(job):
     """A computation keeps the interpreter for three leases, and the library has lines to tell."""
     say("computes")
-    ctypes.PyDLL(None).poll(None, 0, 3000)  # a PyDLL does not release the interpreter's lock
+    ctypes.PyDLL(None).poll(None, 0, 9000)  # a PyDLL does not release the interpreter's lock
     say("computed")
     job.barrier("still here")
     until(lambda: heard.wait(0.1))
@@ -280,7 +280,7 @@ def heartbeat_alone(job):
 def dies(job):
     """A rank is frozen: the others end themselves."""
     job.barrier("both are here")
-    _heart = job.heartbeat(0.1, timeout=1, failures_max=2)
+    _heart = job.heartbeat(0.1, timeout=3, failures_max=2)
     if job.view.rank == 1:
         os.kill(os.getpid(), signal.SIGSTOP)
     job.keys.wait("never")

@@ -110,7 +110,7 @@ def test_closing_ends_what_another_thread_waits_for(run):
 
 
 def test_a_computation_that_keeps_the_interpreter_costs_neither_lease_nor_lines(run):
-    job = run(2, "busy", "--lease", "1s")
+    job = run(2, "busy", "--lease", "3s")
     job.out.wait_for("computes", count=2)
     os.kill(job.service(), signal.SIGKILL)
     job.out.wait_for("logged connected to the service again", count=2)

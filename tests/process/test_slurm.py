@@ -10,7 +10,7 @@ import pytest
 import slurm
 from conftest import MUSTER, Process, Service
 from discovering import RANK, marked, pidfds, placed, told, wait_for_no_service
-from running import wait_gone
+from running import until, wait_gone
 
 REASON = slurm.reason_not_to_run()
 
@@ -141,7 +141,7 @@ def test_what_is_cancelled_ends_on_all_nodes(cluster, env, what):
     for rank in range(6):
         step.out.wait_for(f"rank {rank} of 6")
     left = pidfds(pid for pid in marked(env["MUSTER_RUNTIME_DIR"]) if pid != step.pid)
-    (running,) = cluster.steps()
+    (running,) = until(lambda: len(steps := cluster.steps()) == 1 and steps)
     cluster.cancel(running if what == "step" else running.split(".")[0])
     assert step.wait() != 0
     wait_gone(*left)
