@@ -30,7 +30,7 @@ def left_s(line):
     return int(re.search(r"left_ms=(-?\d+)", line)[1]) / 1000
 
 
-def near(line, seconds, apart=5):
+def near(line, seconds, apart=12):
     """How long there is; a loaded machine may be late, and dates have whole seconds."""
     assert seconds - apart <= left_s(line) <= seconds + 1.5, line
 

@@ -9,6 +9,7 @@ import pytest
 
 from conftest import BUILD, Process
 from running import until
+from saving import PATIENT
 
 SIZE = 3
 FOREVER = 1000000000
@@ -32,7 +33,7 @@ class Training(Process):
         self.saves = directory / name
         self.words = f"{name}-{steps}"
         super().__init__([*launcher, *APART, program(mpi), steps, self.saves],
-                         {**env, "SAID": str(directory / self.words)})
+                         {**env, **PATIENT, "SAID": str(directory / self.words)})
 
     def having(self, pattern):
         """What matches of the lines that the ranks have said."""

@@ -8,6 +8,7 @@ import subprocess
 
 from conftest import BUILD, MUSTER, Process
 from running import until
+from saving import PATIENT
 
 RANK = BUILD / "tests" / "process" / "preempt_rank"
 
@@ -80,9 +81,7 @@ class Rank(Process):
 def start(env, started, service, size, index, **settings):
     rank = Rank(index, {**env, "MUSTER_ADDR": service.address, "MUSTER_INDEX": str(index),
                         "MUSTER_SIZE": str(size), "MUSTER_AGENT": "0",
-                        "MUSTER_PROGRAM": str(MUSTER),
-                        # On a busy machine who is not frozen is not to be left out.
-                        "MUSTER_PREEMPT_AGREE_TIMEOUT": "20s", **settings})
+                        "MUSTER_PROGRAM": str(MUSTER), **PATIENT, **settings})
     started.append(rank)
     return rank
 

@@ -273,7 +273,7 @@ def heartbeat_alone(job):
     if job.view.rank != 0:
         job.keys.wait("done")
         return
-    interrupt("heartbeat", lambda: job.heartbeat(60), 3)
+    interrupt("heartbeat", lambda: job.heartbeat(60))
     job.keys["done"] = ""
 
 
@@ -396,8 +396,8 @@ def interrupted_saves(job):
         job.preempt.announce(600, index=job.members()[1].index)
     step, saved = steps_until_saved(job)
     if job.view.rank == 0:
-        interrupt("wait_exit", job.preempt.wait_exit, 3)
-        interrupt("saved", lambda: saved(step), 3)
+        interrupt("wait_exit", job.preempt.wait_exit)
+        interrupt("saved", lambda: saved(step))
         job.keys["save"] = ""
     else:
         job.keys.wait("save")
@@ -416,7 +416,7 @@ def interrupted_asking(job):
     until(lambda: frozen(other))
     job.preempt.announce(800, reason="now")
     until(lambda: job.preempt.notice is not None)
-    interrupt("reached", lambda: job.preempt.reached(1), 3)
+    interrupt("reached", lambda: job.preempt.reached(1))
     job.close()  # ends the question that was left
     say("closed")
     os.kill(other, signal.SIGCONT)

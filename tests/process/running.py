@@ -65,14 +65,15 @@ class Run:
         """{pid: its command line} of what the run itself has started."""
         with open(f"/proc/{self.run.pid}/task/{self.run.pid}/children", encoding="ascii") as pids:
             found = [int(pid) for pid in pids.read().split()]
-        lines = {}
+        words = {}
         for pid in found:
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
-                lines[pid] = open(f"/proc/{pid}/cmdline", encoding="utf-8").read()
-        return lines
+                with open(f"/proc/{pid}/cmdline", encoding="utf-8") as line:
+                    words[pid] = line.read()
+        return words
 
     def service(self):
-        """Once there is one: one that was killed is started again."""
+        """Its pid. One that has died is there again in a moment."""
         (pid,) = until(lambda: [pid for pid, line in self.children().items() if "\0serve\0" in line])
         return pid
 

@@ -8,6 +8,8 @@ from conftest import BUILD
 from running import Run, until
 
 LOOP = BUILD / "tests" / "process" / "save_loop"
+# On a busy machine who is not frozen is not to be left out of the step that is agreed.
+PATIENT = {"MUSTER_PREEMPT_AGREE_TIMEOUT": "20s"}
 
 
 class Loop(Run):
@@ -15,7 +17,7 @@ class Loop(Run):
 
     def __init__(self, spawn, muster, env, directory, size, *flags, **settings):
         self.dir = directory
-        own = {**env, "LOOP_DIR": str(directory), **{k: str(v) for k, v in settings.items()}}
+        own = {**env, **PATIENT, "LOOP_DIR": str(directory), **{k: str(v) for k, v in settings.items()}}
         super().__init__(spawn, muster, size, *flags, rank=(LOOP,), env=own)
 
     def trains(self, size=None):

@@ -14,6 +14,7 @@ import metadata_fake as fakes
 from clouding import FAKES, announce
 from conftest import BUILD, MUSTER, ROOT, WAIT_S, Process
 from running import until
+from saving import PATIENT
 
 RANK = BUILD / "tests" / "process" / "training_rank"
 PAGE = (ROOT / "docs" / "preemption.md").read_text()
@@ -37,7 +38,8 @@ def train(env, started, tmp_path):
     """train(words) runs `muster` so, with the test's ranks as its program."""
 
     def start(words, *, prefix=(), steps=(), **more):
-        process = Process([*prefix, MUSTER, *words, RANK, tmp_path, *steps], {**env, **more})
+        process = Process([*prefix, MUSTER, *words, RANK, tmp_path, *steps],
+                          {**env, **PATIENT, **more})
         started.append(process)
         return process
 

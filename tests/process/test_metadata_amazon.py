@@ -18,7 +18,7 @@ def test_amazon_interrupts_a_spot_machine(tell):
         assert headers["X-aws-ec2-metadata-token-ttl-seconds"] == "21600"
         announce(fake)
         near(process.out.wait_for("notice source=amazon level=certain assumed=0",
-                                  "spot interruption: terminate"), 120, apart=12)
+                                  "spot interruption: terminate"), 120)
         assert fake.given == 1 and not process.out.having("say:")
 
 
@@ -112,7 +112,7 @@ def test_amazon_scheduled_event_becomes_certain_and_is_canceled(tell):
         process = tell(f"amazon={fake.url}")
         near(process.out.wait_for("level=advisory", "system-reboot: scheduled reboot"), 86400)
         fake.set(Amazon.SCHEDULED, scheduled(fake, 600))
-        near(process.out.wait_for("level=certain assumed=0", "system-reboot"), 600, apart=12)
+        near(process.out.wait_for("level=certain assumed=0", "system-reboot"), 600)
         fake.set(Amazon.SCHEDULED, scheduled(fake, 600, state="canceled"))
         process.out.wait_for("nothing")
 

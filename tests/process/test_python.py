@@ -13,6 +13,7 @@ import pytest
 
 from conftest import BUILD, MUSTER, ROOT, Process, sanitized
 from running import Run
+from saving import PATIENT
 
 PACKAGE = BUILD / "python"
 RANK = pathlib.Path(__file__).parent / "python_rank.py"
@@ -43,7 +44,7 @@ def under():
 
 @pytest.fixture
 def env(env):
-    return {**env, "PYTHONPATH": str(PACKAGE), "PYTHONDONTWRITEBYTECODE": "1"}
+    return {**env, **PATIENT, "PYTHONPATH": str(PACKAGE), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 @pytest.fixture

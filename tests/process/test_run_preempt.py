@@ -251,7 +251,7 @@ def test_the_noticed_leave_and_the_others_go_on(loop):
 
 def test_all_were_to_leave_and_one_is_killed_before_it_has(loop):
     """The others are called to the next generation: there it is saved once more, and all leave."""
-    job = loop(3, LOOP_RUN=1, LOOP_LATE=1).trains()
+    job = loop(3, LOOP_RUN=1, LOOP_LATE=1, MUSTER_PREEMPT_AGREE_TIMEOUT="5s").trains()
     done = job.muster("preempt", "-j", job.job, "--in", "60s")
     assert done.returncode == 0, done.stderr
     job.out.wait_for("]: saved ", "MUSTER_EPREEMPTED", count=3)

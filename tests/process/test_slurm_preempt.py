@@ -13,7 +13,7 @@ import pytest
 import slurm
 from conftest import MUSTER, ROOT, WAIT_S
 from mpi import SIZE, Launcher, saves_and_goes_on
-from saving import LOOP
+from saving import LOOP, PATIENT
 
 REASON = slurm.reason_not_to_run()
 
@@ -57,7 +57,7 @@ class Job:
         train.chmod(0o755)
         (directory / "job.sh").write_text(script)
         self.env = {
-            **cluster.env, **env, "LOOP_DIR": str(self.saved_in),
+            **cluster.env, **env, **PATIENT, "LOOP_DIR": str(self.saved_in),
             "MUSTER_STATE_DIR": env["MUSTER_RUNTIME_DIR"],
             "PATH": f"{MUSTER.parent}:{cluster.env['PATH']}",
         }

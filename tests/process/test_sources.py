@@ -9,7 +9,7 @@ import pytest
 
 from conftest import MUSTER, Process
 from running import until
-from saving import LOOP, Loop
+from saving import LOOP, PATIENT, Loop
 
 
 @pytest.fixture
@@ -159,7 +159,7 @@ def test_the_helper_of_the_first_rank_asks_for_its_node(service, env, started, m
     saved.mkdir()
     ranks = []
     for index in range(3):
-        own = {**env, "MUSTER_ADDR": service.address, "MUSTER_INDEX": str(index), "MUSTER_SIZE": "3",
+        own = {**env, **PATIENT, "MUSTER_ADDR": service.address, "MUSTER_INDEX": str(index), "MUSTER_SIZE": "3",
                "MUSTER_PROGRAM": str(MUSTER), "LOOP_DIR": str(saved), "LOOP_RUN": "1",
                "LOOP_SLOW": "1",
                "MUSTER_PREEMPT_SOURCES": f"file={stop}", "MUSTER_PREEMPT_PERIOD": "100ms"}
