@@ -30,7 +30,7 @@ def test_again_and_again(either_service, spawn):
 def test_who_is_missing_is_told_at_the_deadline(either_service, spawn):
     patient = come(spawn, "late", 3, "--timeout", "60s")
     either_service.log.wait_for("barrier/late", "member-ready #0")
-    hasty = come(spawn, "late", 3, "--timeout", "3s")
+    hasty = come(spawn, "late", 3, "--timeout", "6s")
     assert hasty.wait() == 124
     (line,) = hasty.log.lines
     assert "barrier/late" in line
@@ -40,7 +40,7 @@ def test_who_is_missing_is_told_at_the_deadline(either_service, spawn):
 
 def test_names_are_apart(service, muster, spawn):
     waiting = come(spawn, "a", 2)
-    assert muster("barrier", "b", "-n", "2", "--timeout", "1s").returncode == 124
+    assert muster("barrier", "b", "-n", "2", "--timeout", "4s").returncode == 124
     assert muster("barrier", "a", "-n", "2").returncode == 0
     assert waiting.wait() == 0
 

@@ -70,7 +70,7 @@ def test_who_is_missing_is_told_at_the_deadline(either_service, spawn):
     three = [come(spawn, "late", 4, "--index", i, "--timeout", "60s") for i in (0, 1)]
     for index in 0, 1:
         either_service.log.wait_for("round/late", f"member-ready #{index}")
-    hasty = come(spawn, "late", 4, "--index", 2, "--timeout", "3s")
+    hasty = come(spawn, "late", 4, "--index", 2, "--timeout", "6s")
     assert hasty.wait() == 124
     (line,) = hasty.log.lines
     assert line.startswith("muster round: ") and "round/late" in line
@@ -84,7 +84,7 @@ def test_who_came_and_contributes_nothing_is_named(serve, spawn):
     frozen = come(spawn, "ice", 2, "--index", 1)
     service.log.wait_for("round/ice", "member-ready #1")
     frozen.signal(signal.SIGSTOP)
-    hasty = come(spawn, "ice", 2, "--index", 0, "--timeout", "3s")
+    hasty = come(spawn, "ice", 2, "--index", 0, "--timeout", "6s")
     assert hasty.wait() == 124
     (line,) = hasty.log.lines
     assert line.startswith("muster round: round 'ice': 1 of 2 arrived"), line
@@ -118,7 +118,7 @@ def test_who_wants_something_else_is_refused_alone(service, spawn):
 
 def test_rounds_and_barriers_are_apart(service, muster, spawn):
     waiting = come(spawn, "a", 2)
-    assert muster("barrier", "a", "-n", "2", "--timeout", "1s").returncode == 124
+    assert muster("barrier", "a", "-n", "2", "--timeout", "4s").returncode == 124
     assert muster("round", "a", "-n", "2").returncode == 0
     assert waiting.wait() == 0
 
