@@ -17,11 +17,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "muster/muster.h"
 
+enum { PATIENCE_MS = 5000 };
+
 static const char *mode;
+static unsigned threads_before; /* the first client */
 
 static unsigned entries(const char *path)
 {
@@ -109,10 +113,23 @@ static int once(void)
     return muster_exit_code(status);
 }
 
+/* A thread that has been joined takes a moment to leave the kernel. */
+static unsigned threads(void)
+{
+    const struct timespec moment = {.tv_nsec = 1000000};
+    unsigned count = entries("/proc/self/task");
+
+    for (int i = 0; i < PATIENCE_MS && count > threads_before; i++) {
+        (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &moment, NULL);
+        count = entries("/proc/self/task");
+    }
+    return count;
+}
+
 static void tell_counts(const char *when)
 {
     (void)printf("%s: descriptors %u threads %u children %d\n", when, entries("/proc/self/fd"),
-                 entries("/proc/self/task"), waitpid(-1, NULL, WNOHANG) >= 0);
+                 threads(), waitpid(-1, NULL, WNOHANG) >= 0);
     (void)fflush(stdout);
 }
 
@@ -126,6 +143,7 @@ int main(int argc, char **argv)
         return 2;
     }
     mode = argv[1];
+    threads_before = entries("/proc/self/task");
     if (strcmp(mode, "ignore") == 0) {
         (void)signal(SIGCHLD, SIG_IGN);
     }
