@@ -7,8 +7,9 @@
 #include <signal.h>
 
 #include "agent/job.h"
+#include "io/record_file.h"
 
-#define SERVICE_STOP_MS 3000 /* then it is killed */
+#define SERVICE_STOP_MS 3000 /* then it is killed; it gives a record time of its own */
 #define JOINERS_ALONE_MS 500 /* a seal that just let them in is told by then */
 
 /* ---- the end ---- */
@@ -71,6 +72,10 @@ static void on_service_late(uv_timer_t *timer)
 /* No rank is left: the service is the last to go. */
 static void close_job(struct mst_job *job)
 {
+    const char *record = job->options->record;
+    bool records = record != NULL && *record != '\0';
+    uint64_t record_ms = records ? MST_RECORD_PATIENCE_NS / 1000000 : 0;
+
     job->closing = true;
     (void)uv_timer_stop(&job->joiners);
     mst_preempted_close(job);
@@ -79,7 +84,7 @@ static void close_job(struct mst_job *job)
     if (job->service.pid == 0) {
         uv_stop(&job->loop);
     } else {
-        (void)uv_timer_start(&job->grace, on_service_late, SERVICE_STOP_MS, 0);
+        (void)uv_timer_start(&job->grace, on_service_late, SERVICE_STOP_MS + record_ms, 0);
     }
 }
 

@@ -339,6 +339,17 @@ def test_a_stop_does_not_wait_for_ever(gated, started, folder):
     assert 'reason="the disk did not take the rest within 5 s; ' in line
 
 
+@preloaded
+def test_a_run_gives_its_service_that_time(gated, spawn, muster, folder):
+    """It does not kill what may still be written."""
+    env, marker, _ = gated
+    job = Run(spawn, muster, 1, "--record", folder, env=env)
+    ranks = job.entered()
+    marker.write_text("gate")
+    job.all_well(ranks)
+    assert job.log.having("the disk did not take the rest within 5 s; ")
+
+
 def test_a_folder_that_cannot_be(muster, tmp_path):
     """A mistyped one is told before anything is served."""
     done = muster("serve", "--addr", "127.0.0.1:0", "--record", tmp_path / "no" / "where")
