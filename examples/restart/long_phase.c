@@ -3,7 +3,7 @@
  *
  * The compilation takes three times the soft timeout. Inside its section only its own limit counts.
  *
- *   MUSTER_SOFT_TIMEOUT=500ms MUSTER_HARD_TIMEOUT=1s muster run -n 2 -- restart_long_phase */
+ *   MUSTER_SOFT_TIMEOUT=1s MUSTER_HARD_TIMEOUT=2s muster run -n 2 -- restart_long_phase */
 #define _GNU_SOURCE
 #include <muster/muster.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 static muster_status compile(muster_restart *restart)
 {
-    struct timespec left = {.tv_sec = 1, .tv_nsec = 500000000};
+    struct timespec left = {.tv_sec = 3};
     muster_status status = muster_restart_section_begin(restart, "compile", 10000);
 
     while (status == MUSTER_OK && clock_nanosleep(CLOCK_MONOTONIC, 0, &left, &left) != 0) {

@@ -93,6 +93,21 @@ def test_verbose_lists_the_checks_and_exclude_drops_one(http):
     assert get("/livez?exclude=nonsense")[2] == "ok"
 
 
+def asking(*paths):
+    """What asks for them on one connection, one after the other."""
+    return b"".join(b"GET %s HTTP/1.1\r\nHost: x\r\n\r\n" % path.encode() for path in paths)
+
+
+def answered(answers):
+    """(status, body) of the next answer."""
+    status = int(answers.readline().split()[1])
+    size = 0
+    while line := answers.readline().strip():
+        if line.lower().startswith(b"content-length:"):
+            size = int(line.split()[1])
+    return status, answers.read(size).decode()
+
+
 def test_a_stopping_service_is_alive_and_not_ready(http):
     """It stops as soon as its last connection has read its last words; this one never does."""
     service = http("--output-bytes-max", "64m")
@@ -100,14 +115,16 @@ def test_a_stopping_service_is_alive_and_not_ready(http):
     assert slow.put("large", b"x" * 1000000).status == OK
     slow.send(b"".join(slow.request("get", field(2, "large")) for _ in range(20)))
     assert service.wire().renew().status == OK  # so the requests before it were taken in
-    kept = service.http.connect()
-    kept.sendall(b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n")
-    assert b"200 OK" in kept.recv(4096)
-    service.signal(signal.SIGTERM)
-    service.log.wait_for("stopping")
-    assert service.http.get("/readyz")[0::2] == (503, "serving: the service is stopping\n")
-    assert service.http.get("/readyz?exclude=serving")[0] == 200
-    assert service.http.get("/livez")[0] == 200
+    with service.http.connect() as kept, kept.makefile("rb") as answers:
+        kept.sendall(asking("/readyz"))
+        assert answered(answers) == (200, "ok")
+        service.signal(signal.SIGTERM)
+        service.log.wait_for("stopping")
+        # All at once: that last connection is given a second and no more.
+        kept.sendall(asking("/readyz", "/readyz?exclude=serving", "/livez"))
+        assert answered(answers) == (503, "serving: the service is stopping\n")
+        assert answered(answers) == (200, "ok")
+        assert answered(answers) == (200, "ok")
     slow.close()
 
 
@@ -513,6 +530,8 @@ def test_losses_are_counted_by_cause(serve, spawn, muster):
 MEMBER = """
 import sys
 from wire import Wire
+print("up", flush=True)
+sys.stdin.readline()
 wire = Wire(sys.argv[1])
 assert wire.open_rank(1, 2).status == 0
 assert wire.ask("join").status == 0
@@ -523,11 +542,14 @@ sys.stdin.read()
 
 def test_a_killed_member_is_counted_as_lost_by_its_lease(http):
     service = http("--lease", "3s")
+    rank = subprocess.Popen([sys.executable, "-c", MEMBER, service.address], stdin=subprocess.PIPE,
+                            stdout=subprocess.PIPE, env={"PYTHONPATH": str(ROOT / "tests/process")})
+    assert rank.stdout.readline() == b"up\n"  # which may take longer than the other's lease
     survivor = Wire(service.address)
     assert survivor.open_rank(0, 2).status == OK
     survivor.post("join")
-    rank = subprocess.Popen([sys.executable, "-c", MEMBER, service.address], stdin=subprocess.PIPE,
-                            stdout=subprocess.PIPE, env={"PYTHONPATH": str(ROOT / "tests/process")})
+    rank.stdin.write(b"\n")
+    rank.stdin.flush()
     assert rank.stdout.readline() == b"in\n"
     survivor.receive()
     rank.kill()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who may connect: the secret, TLS and what it costs to have none."""
 
+import contextlib
 import hashlib
 import hmac
 import itertools
@@ -28,8 +29,9 @@ SECRET = "0123456789abcdef0123456789abcdef"
 CROWD = 400
 THOUSANDS = 200 if sanitized() else 2000
 MEMORY_KIB = 400_000 if sanitized() else 32_000  # of a service, whatever one client does
-LEASE_S = 2.0
-FLOOD_LEASES = 2  # how long the strangers keep coming
+LEASE_S = 4.0  # of who is not to lose it: also not because its machine stands still for a moment
+FLOOD_LEASES = 1.5  # how long the strangers keep coming
+COMPLAINTS = 20  # lines about strangers, each second
 OPENSSL = shutil.which("openssl")
 needs_openssl = pytest.mark.skipif(not OPENSSL, reason="needs the openssl program")
 
@@ -156,7 +158,7 @@ def test_a_name_is_looked_up(secured, muster, secret_file):
 
 def test_a_name_that_is_not_known_yet_is_tried_again(muster, secret_file):
     done = muster("barrier", "b", "-n", 1, "--addr", "nowhere.invalid:7000", "--secret-file",
-                  secret_file(), "--timeout", "300ms")
+                  secret_file(), "--timeout", "3s")
     one_line(done, "no service at nowhere.invalid:7000 after ",
              "(connecting to nowhere.invalid:7000: ")
 
@@ -193,9 +195,9 @@ def test_it_is_tls_as_others_speak_it(secured):
 
 def test_a_wrong_secret_is_told_on_both_sides(secured, muster, secret_file):
     other = secret_file("another " + SECRET)
-    began = time.monotonic()
-    done = muster("key", "get", "k", "--addr", secured.address, "--secret-file", other)
-    assert time.monotonic() - began < 4  # at once, not after the time for reaching it
+    # At once, and not after the time for reaching it.
+    done = muster("key", "get", "k", "--timeout", "1h", "--addr", secured.address, "--secret-file",
+                  other)
     one_line(done, "not let in", secured.address, "wrong secret: the service has another one",
              str(other))
     line = secured.log.wait_for("connection-refused", "wrong secret")
@@ -294,7 +296,7 @@ def test_bytes_that_are_no_tls(secured, muster, secret_file):
 
 
 def test_a_handshake_that_is_not_finished_ends(serve, muster, secret_file):
-    service = serve("--addr", "127.0.0.1:0", "--lease", "1s", "--secret-file", secret_file())
+    service = serve("--addr", "127.0.0.1:0", "--lease", "3s", "--secret-file", secret_file())
     hello = client_hello(muster, secret_file())
     strangers = []
     for said in (b"", hello[:1], hello[:200], hello):
@@ -319,7 +321,8 @@ def test_a_thousand_unfinished_handshakes_cost_a_member_nothing(serve, spawn, mu
     hello = client_hello(muster, path)
     member = spawn("barrier", "b", "-n", "2", *there)
     service.log.wait_for("barrier/b", "member-ready #0")
-    end = time.monotonic() + FLOOD_LEASES * LEASE_S
+    start = time.monotonic()
+    end = start + FLOOD_LEASES * LEASE_S
     strangers, count, slowest = [], 0, 0.0
     while count < 1000 or time.monotonic() < end:
         stranger = connect(tcp)
@@ -341,7 +344,8 @@ def test_a_thousand_unfinished_handshakes_cost_a_member_nothing(serve, spawn, mu
     assert service.log.having("member-silent") == []
     service.log.wait_for("connection-refused", "too many handshakes are under way")
     service.log.wait_for("strangers-refused more=")  # told, and not a line for each
-    assert len(service.log.having("connection-refused")) < count / 4
+    told = service.log.having("connection-refused")
+    assert len(told) <= COMPLAINTS * (time.monotonic() - start + 1)
     for stranger in strangers:
         stranger.close()
 
@@ -469,7 +473,7 @@ def test_who_asks_and_never_reads_costs_a_member_nothing(serve, spawn, muster, s
     (b"\x17\x03\x03\x40\x00" + bytes(100), "asks nothing"),  # half of one, and no more
 ], ids=["plain", "huge", "forged", "handshake", "half"])
 def test_what_is_no_record_ends_a_connection(serve, secret_file, intrude, said, reason):
-    service = serve("--addr", "127.0.0.1:0", "--lease", "1s", "--secret-file", secret_file())
+    service = serve("--addr", "127.0.0.1:0", "--lease", "3s", "--secret-file", secret_file())
     intruder = intrude(service, "raw", said)
     intruder.out.wait_for("out")
     service.log.wait_for("connection-refused", reason)
@@ -502,7 +506,8 @@ def test_strangers_are_in_no_journal(serve, muster, secret_file, tmp_path):
 def test_thousands_come_back_when_the_service_does(serve, env, started, secret_file, tmp_path):
     address = f"127.0.0.1:{free_port()}"
     path = secret_file()
-    args = ("--addr", address, "--secret-file", path, "--journal", tmp_path / "journal")
+    args = ("--addr", address, "--secret-file", path, "--journal", tmp_path / "journal", "--lease",
+            "60s")
     service = serve(*args)
     crowd = Process([BUILD / "tests/process/crowd", THOUSANDS],
                     {**env, "MUSTER_ADDR": address, "MUSTER_SECRET_FILE": str(path)},
@@ -533,11 +538,21 @@ def tree(pid):
                    for each in tree(int(child)))]
 
 
+def descriptors(pid):
+    """{where it is told: what it is} of those that a process has open. Who looks for the service
+    opens and closes some meanwhile."""
+    found = {}
+    for link in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            found[link] = os.readlink(link)
+    return found
+
+
 def holds_secret(pid):
     """The descriptors of a process from which the secret can be read."""
     held = []
-    for link in pathlib.Path(f"/proc/{pid}/fd").iterdir():
-        if "muster-secret" in os.readlink(link):
+    for link, what in descriptors(pid).items():
+        if "muster-secret" in what:
             assert link.read_bytes() == SECRET.encode()
             held.append(int(link.name))
     return held
@@ -595,8 +610,7 @@ def test_a_run_gives_the_descriptor_on_and_shows_nobody_the_secret(spawn, muster
         named = [int(each.split(b"=")[1]) for each in environment
                  if each.startswith(b"MUSTER_SECRET_FD=")]
         assert holds_secret(pid) == named != []
-        assert not originals & {os.readlink(link) for link in
-                                pathlib.Path(f"/proc/{pid}/fd").iterdir()}
+        assert not originals & set(descriptors(pid).values())
     there = ("-j", first.job, "--addr", words[words.index("--join") + 1], "--secret-file",
              secret_file())
     for index in range(4):
@@ -673,12 +687,12 @@ class Refusal:
     def __init__(self, serve, muster, secret_file, folder):
         self.serve, self.muster, self.secret_file, self.folder = serve, muster, secret_file, folder
         self.path = secret_file()
-        self.service = serve("--addr", "127.0.0.1:0", "--secret-file", self.path, "--lease", "2s",
+        self.service = serve("--addr", "127.0.0.1:0", "--secret-file", self.path, "--lease", "4s",
                              "--handshakes-max", 3)
 
     def client(self, address=None, path=None):
         path = self.path if path is None else path
-        return self.muster("barrier", "b", "-n", 1, "--timeout", "2s", "--addr",
+        return self.muster("barrier", "b", "-n", 1, "--timeout", "5s", "--addr",
                            address or self.service.address,
                            *(("--secret-file", path) if path else ())).stderr
 
