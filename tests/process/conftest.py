@@ -73,16 +73,16 @@ class Lines:
             self.ended = True
             self.changed.notify_all()
 
-    def wait_for(self, *words, count=1, meanwhile=None):
+    def wait_for(self, *words, count=1, meanwhile=None, patience_s=WAIT_S):
         """The count-th line that holds all the words. `meanwhile` is called again and again."""
 
         def found():
             return [line for line in self.lines if all(word in line for word in words)]
 
-        deadline = time.monotonic() + WAIT_S
+        deadline = time.monotonic() + patience_s
         with self.changed:
             while len(found()) < count and not self.ended and time.monotonic() < deadline:
-                self.changed.wait(0.05 if meanwhile else WAIT_S)
+                self.changed.wait(0.05 if meanwhile else patience_s)
                 if meanwhile:
                     meanwhile()
             assert len(found()) >= count, f"no line with {words} in:\n" + "\n".join(self.lines)

@@ -20,7 +20,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("MUSTER_BUILD", ROOT / "build" / "dev"))
 CHARLM = BUILD / "bin" / "charlm"
 HELLO = BUILD / "bin" / "hello"
-STEPS = 80
+STEPS = 30 if sanitized() else 80  # with a sanitizer a step takes twelve times as long
+DEMO_STEPS = 40 if sanitized() else 60
+TRAINING_S = 150  # for a training on a machine that is slow besides
 HOLD = 8  # leaves time for a replacement to come before the rest is done
 RECV = {45, 207}  # recvfrom on x86-64 and arm64
 
@@ -44,6 +46,12 @@ def events(process, name):
 
 def result(process):
     return events(process, "result")[-1]
+
+
+def ended(process):
+    """How a training ends, for which there is more time than for anything else."""
+    process.process.wait(TRAINING_S)
+    return process.wait()
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +80,7 @@ def digest(tmp_path_factory, folder):
     clean["MUSTER_RUNTIME_DIR"] = str(tmp_path_factory.mktemp("run"))
     os.chmod(clean["MUSTER_RUNTIME_DIR"], 0o700)
     done = subprocess.run([CHARLM, "--steps", str(STEPS), folder], env=clean, text=True,
-                          timeout=120, capture_output=True)
+                          timeout=TRAINING_S, capture_output=True)
     assert done.returncode == 0, done.stderr
     return re.search(r"digest=(\w+)", done.stdout)[1]
 
@@ -92,7 +100,7 @@ def await_recv(pid):
 @pytest.mark.parametrize("ranks", [2, 3, 4])
 def test_the_weights_do_not_depend_on_who_computed_what(train, digest, ranks):
     run = train(ranks)
-    assert run.wait() == 0
+    assert ended(run) == 0
     assert result(run)["digest"] == digest
     assert result(run)["steps"] == str(STEPS)
 
@@ -103,11 +111,12 @@ def test_a_killed_rank_costs_at_most_one_step(train, digest, victim):
     killed. Those who waited for a living one can only have been freed by muster."""
     run = train(hold=HOLD)
     run.out.wait_for(" holding ")
+    run.out.wait_for(" started ", count=4)  # of the others, each on its own way here
     pids = {event.index: int(event["pid"]) for event in events(run, "started")}
     for index in (1, 2, 3):
         await_recv(pids[index])
     os.kill(pids[victim], signal.SIGKILL)
-    assert run.wait() == 0, "\n".join(run.log.lines)
+    assert ended(run) == 0, "\n".join(run.log.lines)
 
     assert result(run)["digest"] == digest
     told = {event.index: event for event in events(run, "told") if event["generation"] == "1"}
@@ -128,8 +137,9 @@ def test_a_killed_rank_costs_at_most_one_step(train, digest, victim):
 
 def demo(env, folder, *words):
     return subprocess.run(
-        [ROOT / "tools" / "demo", "--steps", "60", "--seed", "3", "--folder", folder, "--bin",
-         BUILD / "bin", *words], env=env, capture_output=True, text=True, timeout=200)
+        [ROOT / "tools" / "demo", "--steps", str(DEMO_STEPS), "--seed", "3", "--folder", folder,
+         "--bin", BUILD / "bin", *words], env=env, capture_output=True, text=True,
+        timeout=2 * TRAINING_S)
 
 
 @pytest.fixture
@@ -166,10 +176,10 @@ def test_the_demos_second_act_replaces_a_frozen_rank(shown):
     assert first["event"].startswith("frozen (SIGSTOP)")
     assert ended["event"] == "no progress: ended by its agent"
     # By the hard limit of 2 s; its last progress was some time before it was stopped.
-    assert 1500 < ended["told_ms"] < first["running_ms"]
+    assert 1000 < ended["told_ms"] < first["running_ms"]
     assert {row["who"].split()[0][1:] for row in others} == survivors
     assert all(row["repeated"] <= 1 for row in others)
-    assert "made no progress for 1." in shown.stderr
+    assert re.search(r"made no progress for \d+\.\d s: ", shown.stderr)
     assert "and was ended; starting it again" in shown.stderr
 
 
@@ -211,12 +221,12 @@ def test_the_seed_picks_the_victim_and_the_step():
 
 def test_the_reader_may_kill_by_hand(env, folder, started):
     """It waits, says how, and goes on with whichever rank was killed."""
-    run = Process([ROOT / "tools" / "demo", "--hands", "--steps", "60", "--folder", folder, "--bin",
-                   BUILD / "bin", "--bits-max", "8"], env)
+    run = Process([ROOT / "tools" / "demo", "--hands", "--steps", str(DEMO_STEPS), "--folder",
+                   folder, "--bin", BUILD / "bin", "--bits-max", "8"], env)
     started.append(run)
-    line = run.out.wait_for("kill -9 ", "that is #2")
+    line = run.out.wait_for("kill -9 ", "that is #2", patience_s=TRAINING_S)
     os.kill(int(re.search(r"kill -9 (\d+)", line)[1]), signal.SIGKILL)
-    assert run.wait() == 0, "\n".join(run.out.lines + run.log.lines)
+    assert ended(run) == 0, "\n".join(run.out.lines + run.log.lines)
     assert run.out.having("killed (SIGKILL); again as pid", "#2 pid ")
     assert run.out.having("it says  ")
     assert run.out.having("digest, with a rank killed", "the same")

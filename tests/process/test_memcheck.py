@@ -50,9 +50,10 @@ def test_a_restart_leaves_no_memory_and_no_descriptor(env, tmp_path):
     function once more and come to their end."""
     env["MUSTER_PROGRAM"] = str(MUSTER)
     address = f"unix:{env['MUSTER_RUNTIME_DIR']}/checked"
-    service = Checked(tmp_path, env, "serve", MUSTER, "serve", "--addr", address)
+    # Here all takes long.
+    service = Checked(tmp_path, env, "serve", MUSTER, "serve", "--addr", address, "--lease", "60s")
     assert service.process.stdout.readline().startswith("muster: serving on ")
-    env.update(MUSTER_ADDR=address, MUSTER_SIZE=str(RANKS), MUSTER_LEASE="60s")
+    env.update(MUSTER_ADDR=address, MUSTER_SIZE=str(RANKS))
     started = [
         Checked(tmp_path, {**env, "MUSTER_INDEX": str(index)}, f"rank{index}", RESPAWN)
         for index in range(RANKS)
