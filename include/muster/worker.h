@@ -148,7 +148,8 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_worker_serve(muster_worker *work
  * waited for. Thread: any, and a signal handler. NULL: a no-op. Since 0.1. */
 MUSTER_API void muster_worker_drain(muster_worker *worker);
 
-/* Frees the handle; serve has returned. In a child after fork, and NULL: a no-op. Since 0.1. */
+/* Frees the handle; serve has returned. Also after its client was closed, which is what ended serve
+ * then. In a child after fork, and NULL: a no-op. Since 0.1. */
 MUSTER_API void muster_worker_close(muster_worker *worker);
 
 /* ---- what a function may do: on its own thread, unless said otherwise ---- */

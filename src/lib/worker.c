@@ -110,7 +110,6 @@ static muster_status read_options(struct muster_worker *worker,
 static muster_status claim(struct muster_worker *worker, muster_client *client,
                            struct muster_error *err)
 {
-    const struct mst_lib_hook hook = {.ctx = &worker->watch};
     muster_status status = MUSTER_OK;
 
     mst_lib_lock(client);
@@ -126,8 +125,8 @@ static muster_status claim(struct muster_worker *worker, muster_client *client,
             err->status = status;
         }
     } else {
-        mst_lib_hook(client, MST_USER_WORKER, &hook);
         worker->client = client;
+        mst_work_watch_claim(worker);
     }
     mst_lib_unlock(client);
     return status;
@@ -197,11 +196,13 @@ void muster_worker_close(muster_worker *worker)
     if (!worker || worker->pid != getpid()) {
         return;
     }
-    mst_lib_lock(worker->client);
-    if (!worker->client->poisoned) {
-        mst_lib_hook(worker->client, MST_USER_WORKER, NULL);
+    if (worker->client) {
+        mst_lib_lock(worker->client);
+        if (!worker->client->poisoned) {
+            mst_lib_hook(worker->client, MST_USER_WORKER, NULL);
+        }
+        mst_lib_unlock(worker->client);
     }
-    mst_lib_unlock(worker->client);
     free_worker(worker);
 }
 
@@ -263,6 +264,9 @@ static muster_status enter(const struct muster_worker *worker, struct muster_err
     if (!worker || worker->pid != getpid()) {
         return mst_lib_refuse(
             err, what, worker ? "this worker belongs to the parent process" : "the worker is NULL");
+    }
+    if (!worker->client) {
+        return mst_lib_refuse(err, what, "the client of this worker was closed");
     }
     return mst_lib_enter(worker->client, err, what);
 }

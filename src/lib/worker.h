@@ -143,8 +143,8 @@ struct mst_work_watch {
     muster_status ended; /* OK: the session lives */
 };
 
-struct muster_worker { // NOLINT(clang-analyzer-optin.performance.Padding): by meaning
-    muster_client *client;
+struct muster_worker {     // NOLINT(clang-analyzer-optin.performance.Padding): by meaning
+    muster_client *client; /* NULL: it was closed, after serve had told */
     pid_t pid;
     char *cluster, *scratch;
     uint32_t slots;
@@ -249,6 +249,8 @@ muster_status mst_work_serve(struct muster_worker *worker, struct muster_error *
 
 /* ---- worker_watch.c ---- */
 
+/* Client's lock held: it has this worker, and says when it goes. So before serve and after it. */
+void mst_work_watch_claim(struct muster_worker *worker);
 muster_status mst_work_watch_start(struct muster_worker *worker, struct muster_error *err);
 void mst_work_watch_stop(struct muster_worker *worker);
 /* Hands what came to the machine; worker's lock held. */

@@ -153,6 +153,19 @@ static void hook_tick(void *ctx, uint64_t now_ns)
     }
 }
 
+static void hook_release(void *ctx)
+{
+    ((struct mst_work_watch *)ctx)->worker->client = NULL;
+}
+
+void mst_work_watch_claim(struct muster_worker *worker)
+{
+    const struct mst_lib_hook hook = {.release = hook_release, .ctx = &worker->watch};
+
+    worker->watch.worker = worker;
+    mst_lib_hook(worker->client, MST_USER_WORKER, &hook);
+}
+
 muster_status mst_work_watch_start(struct muster_worker *worker, struct muster_error *err)
 {
     struct mst_work_watch *watch = &worker->watch;
@@ -161,10 +174,10 @@ muster_status mst_work_watch_start(struct muster_worker *worker, struct muster_e
                                       .poisoned = hook_poisoned,
                                       .deadline_ns = hook_deadline_ns,
                                       .tick = hook_tick,
+                                      .release = hook_release,
                                       .ctx = watch};
     muster_status status;
 
-    watch->worker = worker;
     (void)pthread_mutex_init(&watch->lock, NULL);
     mst_text_add(&text, KEYS);
     mst_text_add(&text, worker->cluster);
@@ -189,7 +202,7 @@ void mst_work_watch_stop(struct muster_worker *worker)
         if (watch->post.open) {
             mst_lib_post_drop(worker->client, &watch->post);
         }
-        mst_lib_hook(worker->client, MST_USER_WORKER, NULL);
+        mst_work_watch_claim(worker);
     }
     mst_lib_unlock(worker->client);
     (void)pthread_mutex_destroy(&watch->lock);

@@ -569,6 +569,35 @@ static void test_a_large_result_of_one_that_drains(void **state)
     muster_client_close(rank);
 }
 
+/* What serve says when its client is closed, nobody can be told before. */
+static void test_its_client_is_closed_while_it_serves(void **state)
+{
+    muster_client *rank = library_alone();
+    muster_client *client = client_beside(rank, MUSTER_ROLE_WORKER);
+    muster_worker *worker = worker_of(client, 1);
+    struct served served = {0};
+    muster_cluster *cluster = NULL;
+    muster_closure *closure = NULL;
+    struct muster_error err;
+
+    (void)state;
+    offer(worker, "add", 0, add, &zero);
+    library_ok(muster_cluster_open(&cluster, rank, NULL, LIMIT_MS, &err), &err);
+    start(&served, worker);
+    library_ok(muster_cluster_schedule(cluster, "add", NULL, 0, NULL, LIMIT_MS, &closure, &err),
+               &err);
+    library_ok(muster_closure_wait(closure, LIMIT_MS, &err), &err);
+    muster_closure_release(closure);
+    muster_client_close(client);
+    (void)pthread_join(served.thread, NULL);
+    assert_int_equal(served.status, MUSTER_ECANCELLED);
+    says(muster_worker_serve(worker, &err), MUSTER_EINVAL, &err,
+         "serve: the client of this worker was closed");
+    muster_worker_close(worker);
+    muster_cluster_close(cluster);
+    muster_client_close(rank);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -582,6 +611,7 @@ int main(void)
         cmocka_unit_test(test_stopped),
         cmocka_unit_test(test_a_result_before_a_long_function),
         cmocka_unit_test(test_a_large_result_of_one_that_drains),
+        cmocka_unit_test(test_its_client_is_closed_while_it_serves),
     };
 
     return cmocka_run_group_tests(tests, setup, library_stage_teardown);
