@@ -268,6 +268,9 @@ static bool find_needs(struct muster_worker *worker, struct mst_work_job *job,
             failure_of_value(value, cause);
             failure->cause = cause;
             failure->text = mst_slice_text("a per-worker value that it needs could not be built");
+            if (muster_task_cancelled(task)) { /* its builder was told to stop, with this run */
+                value->state = MST_WORK_NOT_BUILT;
+            }
             return false;
         }
     }

@@ -417,6 +417,27 @@ def test_a_value_that_another_closure_is_building_is_waited_for(cluster, hold):
     driver.end()
 
 
+@pytest.mark.parametrize("how", ["cancelled", "late"])
+@pytest.mark.parametrize(("builder", "user"), [("child.gated", "total"), ("gated", "child.total")])
+def test_a_value_whose_building_is_stopped_is_built_by_the_next(cluster, hold, builder, user, how):
+    driver = cluster()
+    hold.mark("go")
+    driver.ask("value", "v", builder, "eager", "--", 10, "go")
+    until(lambda: hold.lines("built"))
+    (hold.path / "go").unlink()
+    limits = {"run": 300} if how == "late" else {}
+    driver.schedule("first", user, 1, need="v", **limits)  # whose process builds its own
+    until(lambda: len(hold.lines("building")) == 2)
+    if not limits:
+        driver.ask("cancel", "first")
+    driver.ask("wait", "first", 25000)
+    assert driver.ask("failure", "first")[1] == ("deadline" if limits else "cancelled")
+    driver.ask("join", 25000)
+    hold.mark("go")
+    assert driver.call(user, 1, need="v") == ["10"]
+    driver.end()
+
+
 def test_dropped_values_of_commands_leave_no_memory(cluster, hold):
     driver = cluster(MUSTER_WORKER_SLOTS=2, CW_ONLY="sh")
     for number in range(30):
