@@ -445,6 +445,7 @@ static void take_peer(muster_cluster *cluster, uint64_t id, uint32_t events)
     bool again = true;
 
     for (int i = 0; i < READS_MAX && again && peer && !peer->broken; i++) {
+        bool up = mst_cluster_link_up(peer->link);
         muster_status status = mst_cluster_link_ready(peer->link, events, cluster->room, &again);
 
         if (status == MUSTER_OK) {
@@ -452,7 +453,10 @@ static void take_peer(muster_cluster *cluster, uint64_t id, uint32_t events)
         }
         mst_coord_stranger_sent(cluster, peer);
         if (status < 0) {
-            if (!peer->greeted || status != MUSTER_EUNREACHABLE) {
+            /* Other coordinators look whether there is anybody behind this socket. */
+            bool looked = up && mst_cluster_link_received(peer->link) == 0;
+
+            if (status != MUSTER_EUNREACHABLE || (!peer->greeted && !looked)) {
                 mst_coord_say_of(cluster, MUSTER_LEVEL_WARN, peer,
                                  mst_cluster_link_reason(peer->link));
             }

@@ -257,6 +257,31 @@ static void test_who_says_that_it_is_a_member_and_is_none_is_closed_in_the_end(v
     muster_client_close(client);
 }
 
+/* As every coordinator does, that looks which of the sockets beside its own are of dead ones. */
+static void test_of_who_only_looks_whether_it_is_there_nothing_is_said(void **state)
+{
+    struct muster_cluster_options options = MUSTER_CLUSTER_OPTIONS_INIT;
+    struct lines lines;
+    muster_client *client = open_logged(&lines);
+    muster_cluster *cluster = open_cluster(client);
+    muster_client *observer = library_observer(client);
+    muster_cluster *other = NULL;
+    struct fake_worker *liar;
+    struct muster_error err;
+
+    (void)state;
+    options.name = "other";
+    library_ok(muster_cluster_open(&other, observer, &options, LIMIT_MS, &err), &err);
+    liar = stranger(cluster, MST_COORD_HELLO_BYTES_MAX + 1);
+    wait_for_line(&lines, "is over the limit of 4194304");
+    assert_false(has_line(&lines, "reset by peer") || has_line(&lines, "closed by the peer"));
+    stranger_leave(liar);
+    muster_cluster_close(other);
+    muster_client_close(observer);
+    muster_cluster_close(cluster);
+    muster_client_close(client);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -264,6 +289,7 @@ int main(void)
         cmocka_unit_test(test_strangers_hold_so_much_all_together_and_the_largest_goes),
         cmocka_unit_test(test_of_too_many_strangers_the_oldest_goes),
         cmocka_unit_test(test_who_says_that_it_is_a_member_and_is_none_is_closed_in_the_end),
+        cmocka_unit_test(test_of_who_only_looks_whether_it_is_there_nothing_is_said),
     };
 
     return cmocka_run_group_tests(tests, library_stage_setup, library_stage_teardown);
