@@ -26,6 +26,9 @@ static enum muster_reach answer(const struct muster_preempt *preempt, int64_t st
         mst_lib_status(preempt->client)) {
         return MUSTER_STOP; /* `closed`: the wait was cut short */
     }
+    if (preempt->opened_limit == MST_GATE_OPEN) {
+        return MUSTER_GO_ON; /* also of the one step that is not below it */
+    }
     return step < preempt->opened_limit ? MUSTER_GO_ON : MUSTER_SAVE_NOW;
 }
 

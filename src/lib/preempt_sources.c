@@ -36,11 +36,20 @@ struct mst_preempt_sources {
     struct source list[SOURCES_MAX];
 };
 
+/* The user's numbers may be as large as they like. */
+static uint64_t after(uint64_t from_ns, int64_t ms)
+{
+    uint64_t most_ms = (UINT64_MAX - from_ns) / NS_PER_MS;
+
+    return (uint64_t)ms < most_ms ? from_ns + (uint64_t)ms * NS_PER_MS : UINT64_MAX;
+}
+
 static bool is_news(const struct source *source, const struct muster_notice_given *given,
                     uint64_t deadline_ns)
 {
     return !source->said || given->level < source->level ||
-           deadline_ns + DEADLINE_JITTER_NS < source->deadline_ns;
+           (deadline_ns < source->deadline_ns &&
+            source->deadline_ns - deadline_ns > DEADLINE_JITTER_NS);
 }
 
 static void take(struct mst_preempt_sources *sources, struct source *source,
@@ -50,7 +59,7 @@ static void take(struct mst_preempt_sources *sources, struct source *source,
 
     given->reason[sizeof(given->reason) - 1] = '\0';
     if (given->in_ms >= 0) {
-        deadline_ns = mst_lib_now_ns() + (uint64_t)given->in_ms * NS_PER_MS;
+        deadline_ns = after(mst_lib_now_ns(), given->in_ms);
     }
     if (is_news(source, given, deadline_ns) &&
         sources->config.give(sources->config.ctx, source->name, given)) {
@@ -125,7 +134,7 @@ static void *run(void *ctx)
     while (wait_until(sources, source->due_ns)) {
         (void)pthread_mutex_unlock(&sources->lock);
         ask(sources, source);
-        source->due_ns = mst_lib_now_ns() + (uint64_t)source->given.period_ms * NS_PER_MS;
+        source->due_ns = after(mst_lib_now_ns(), source->given.period_ms);
         source = first_due(sources);
         (void)pthread_mutex_lock(&sources->lock);
     }

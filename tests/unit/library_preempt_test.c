@@ -350,7 +350,53 @@ static void a_source_gives_one_notice_until_it_takes_it_back(void **state)
     muster_client_close(client);
 }
 
+/* As far away as a number can say, and never to be asked again: no arithmetic of ours makes a
+ * moment of it. */
+static void the_largest_numbers_of_a_source_are_far_away(void **state)
+{
+    struct script script = {.what = MUSTER_OK, .in_ms = INT64_MAX};
+    struct script once = {.what = MUSTER_MORE};
+    const struct muster_preempt_source sources[] = {
+        {.name = "script", .poll = from_script, .ctx = &script, .period_ms = PERIOD_MS},
+        {.name = "once", .poll = from_script, .ctx = &once, .period_ms = INT64_MAX},
+    };
+    struct muster_preempt_options options = MUSTER_PREEMPT_OPTIONS_INIT;
+    muster_client *client = library_alone();
+    struct muster_notice notice;
+    muster_preempt *preempt;
+
+    (void)state;
+    options.signals = "";
+    options.sources = sources;
+    options.source_count = 2;
+    preempt = preempt_of(client, &options);
+    await_notice(client, preempt, &notice);
+    assert_true(notice.left_ms > INT64_C(86400000));
+    atomic_store(&script.in_ms, 600000);
+    do { /* earlier, and so it is news */
+        await_notice(client, preempt, &notice);
+        look(client);
+    } while (notice.left_ms > 600000);
+    await_asked(client, &script);
+    assert_int_equal(atomic_load(&once.asked), 1);
+    muster_preempt_close(preempt);
+    muster_client_close(client);
+}
+
 /* ---- the gate ---- */
+
+static void the_largest_step_is_one_like_any_other(void **state)
+{
+    muster_client *client = library_alone();
+    muster_preempt *preempt = preempt_of(client, NULL);
+    struct muster_error err;
+
+    (void)state;
+    assert_int_equal(muster_preempt_reached(preempt, INT64_MAX), MUSTER_GO_ON);
+    assert_int_equal(muster_preempt_saved(preempt, INT64_MAX, 0, &err), MUSTER_EINVAL);
+    muster_preempt_close(preempt);
+    muster_client_close(client);
+}
 
 struct asker {
     muster_preempt *preempt;
@@ -486,6 +532,8 @@ int main(void)
         cmocka_unit_test(handlers_are_chained_both_ways),
         cmocka_unit_test(a_signal_that_comes_in_the_handler_of_another_is_a_notice_too),
         cmocka_unit_test(a_source_gives_one_notice_until_it_takes_it_back),
+        cmocka_unit_test(the_largest_numbers_of_a_source_are_far_away),
+        cmocka_unit_test(the_largest_step_is_one_like_any_other),
         cmocka_unit_test(nobody_is_told_to_go_on_behind_the_gate),
         cmocka_unit_test(a_handle_outlives_its_client),
         cmocka_unit_test(handles_come_and_go_beside_who_drives),
