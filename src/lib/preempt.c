@@ -56,6 +56,16 @@ static void gate_open(struct muster_preempt *preempt, int64_t limit, bool forget
 
 /* ---- the machine's effects, lock held ---- */
 
+/* It was stopped only to be told who is missing. */
+static void take_names(struct muster_preempt *preempt, const struct mst_reply *reply)
+{
+    preempt->asks = false;
+    if (reply->status == MUSTER_ECANCELLED && reply->has_detail) {
+        mst_preempt_say_missing(&preempt->error, preempt->saved_step, reply);
+        preempt->told = true;
+    }
+}
+
 static void call_complete(void *ctx, const struct mst_reply *reply)
 {
     struct mst_preempt_call *call = ctx;
@@ -63,6 +73,9 @@ static void call_complete(void *ctx, const struct mst_reply *reply)
     uint64_t tag = call->tag;
 
     call->tag = 0;
+    if (preempt->asks && call->command == MST_ROUND) {
+        take_names(preempt, reply);
+    }
     mst_preempt_reply(preempt->machine, mst_lib_now_ns(), tag, reply);
     mst_preempt_drain(preempt);
 }
@@ -79,6 +92,7 @@ static muster_status call_make(struct muster_preempt *preempt, const struct mst_
             continue;
         }
         call->preempt = preempt;
+        call->command = request->command;
         call->post = (struct mst_lib_post){.complete = call_complete, .ctx = call};
         status = mst_lib_post(preempt->client, request, UINT64_MAX, &call->post);
         call->tag = status == MUSTER_OK ? tag : 0;
@@ -86,6 +100,19 @@ static muster_status call_make(struct muster_preempt *preempt, const struct mst_
         break;
     }
     return status;
+}
+
+void mst_preempt_ask_names(struct muster_preempt *preempt)
+{
+    preempt->asks = preempt->told = false;
+    for (size_t i = 0; i < MST_PREEMPT_CALLS_MAX; i++) {
+        struct mst_preempt_call *call = &preempt->calls[i];
+
+        if (call->tag != 0 && call->command == MST_ROUND) {
+            preempt->asks = true;
+            mst_lib_post_cancel(preempt->client, &call->post);
+        }
+    }
 }
 
 static void take_outcome(struct muster_preempt *preempt, const struct mst_preempt_outcome *outcome)

@@ -39,6 +39,7 @@ struct mst_preempt_call {
     struct muster_preempt *preempt;
     struct mst_lib_post post;
     uint64_t tag;
+    enum mst_command command;
 };
 
 struct mst_preempt_exit; /* preempt_exit.c: somebody who waits */
@@ -70,12 +71,16 @@ struct muster_preempt {
     uint32_t holds;       /* regions in which it cannot save */
     int64_t saved_step;   /* that the answer is waited for: */
     bool has_outcome;
+    bool asks;                          /* the round is cancelled, to be told who is missing */
+    bool told;                          /* in `error` */
     struct mst_preempt_outcome outcome; /* without its detail, which is in `error` */
     struct muster_error error;
 };
 
 /* preempt.c. Lock held. */
 void mst_preempt_drain(struct muster_preempt *preempt);
+/* Asks the service who is missing in the round that is open: `asks`, until `told` or not. */
+void mst_preempt_ask_names(struct muster_preempt *preempt);
 
 /* preempt_exit.c. Lock held: the notices have changed. */
 void mst_preempt_exit_look(struct muster_preempt *preempt);
@@ -86,5 +91,7 @@ void mst_preempt_say_limit(struct muster_preempt *preempt, int64_t limit); /* de
 /* Why a save came to nothing, in *err. */
 void mst_preempt_say_outcome(struct muster_error *err, const struct mst_preempt_outcome *outcome,
                              int64_t step);
+/* Who had not saved when the caller's own time was over. */
+void mst_preempt_say_missing(struct muster_error *err, int64_t step, const struct mst_reply *reply);
 
 #endif

@@ -8,6 +8,7 @@
 #include "lib/preempt.h"
 
 #define NS_PER_MS 1000000
+#define NAMES_NS UINT64_C(1000000000) /* for who is missing */
 
 enum { HOLDS_LIMIT_MS_MAX = 86400000 };
 
@@ -85,6 +86,25 @@ static bool is_saved(void *ctx)
     return preempt->has_outcome || preempt->ended;
 }
 
+static bool is_named(void *ctx)
+{
+    return !((const struct muster_preempt *)ctx)->asks || is_saved(ctx);
+}
+
+/* Lock held. The caller's own time is over: for its text the service is asked who is missing. The
+ * machine makes the call that is stopped for that once more. */
+static void ask_names(struct muster_preempt *preempt)
+{
+    muster_client *client = preempt->client;
+
+    if (!client->was_online) {
+        return;
+    }
+    mst_preempt_ask_names(preempt);
+    (void)mst_lib_wait_interruptible(client, is_named, preempt, mst_lib_now_ns() + NAMES_NS);
+    preempt->asks = false;
+}
+
 static void describe(char what[MST_LIB_WHAT_ROOM], int64_t step)
 {
     struct mst_text text = mst_text_in(what, MST_LIB_WHAT_ROOM);
@@ -107,6 +127,9 @@ static muster_status unanswered(struct muster_preempt *preempt, const char *what
         return mst_lib_fail_again(client, err, what);
     }
     (void)mst_lib_fail(err, MUSTER_ETIMEDOUT, what, NULL);
+    if (preempt->told && err) {
+        *err = preempt->error;
+    }
     return MUSTER_ETIMEDOUT;
 }
 
@@ -116,11 +139,13 @@ static muster_status save(struct muster_preempt *preempt, int64_t step, uint64_t
 {
     muster_client *client = preempt->client;
 
-    preempt->has_outcome = false;
+    preempt->has_outcome = preempt->told = false;
     preempt->saved_step = step;
     mst_preempt_saved(preempt->machine, mst_lib_now_ns(), step);
     mst_preempt_drain(preempt);
-    (void)mst_lib_wait_interruptible(client, is_saved, preempt, deadline_ns);
+    if (!mst_lib_wait_interruptible(client, is_saved, preempt, deadline_ns) && err) {
+        ask_names(preempt);
+    }
     if (client->poisoned || !preempt->has_outcome) {
         return unanswered(preempt, what, err);
     }

@@ -243,3 +243,12 @@ void mst_preempt_say_outcome(struct muster_error *err, const struct mst_preempt_
     add_step(&text, "save of step ", step, ": ");
     add_outcome(&text, outcome);
 }
+
+void mst_preempt_say_missing(struct muster_error *err, int64_t step, const struct mst_reply *reply)
+{
+    char what[MST_LIB_WHAT_ROOM];
+    struct mst_text text = mst_text_in(what, sizeof(what));
+
+    add_step(&text, "save of step ", step, "");
+    (void)mst_lib_fail(err, MUSTER_ETIMEDOUT, what, reply);
+}

@@ -29,7 +29,8 @@ struct mst_preempt_config {
 
 enum mst_preempt_effect_type {
     MST_PREEMPT_REQUEST = 1, /* make this call without a deadline; give its reply, whatever it is,
-                                to mst_preempt_reply with `tag`. It is never cancelled */
+                                to mst_preempt_reply with `tag`. A round may be cancelled, to be
+                                told who is missing in it: it is made again */
     MST_PREEMPT_GATE = 2,    /* close the gate, so that nobody is told GO_ON any more; then answer
                                 with mst_preempt_gated, before the next input. Also where it is
  closed already */

@@ -412,7 +412,9 @@ def test_a_wait_of_ones_own_ends_alone_and_may_be_repeated(job):
     zero.signal(signal.SIGTERM)
     assert [zero.agreed(), one.agreed()] == [0, 0]
     assert agree([zero, one], "reached 0") == ["save", "save"]
-    assert zero.saved(0, 50).startswith("MUSTER_ETIMEDOUT ")
+    said = zero.saved(0, 50)
+    assert said.startswith("MUSTER_ETIMEDOUT save of step 0: 1 of 2 arrived; missing"), said
+    assert "rank 1 (#1, " in said, said
     one.order("saved 0")
     assert zero.saved(0).startswith("MUSTER_EPREEMPTED ")
     assert one.answer("saved 0").startswith("MUSTER_EPREEMPTED ")
