@@ -17,12 +17,15 @@ enum { SLOTS = 16 };
 
 /* Per signal: how often it came and who sent it last, how many handles want it, and what it did
  * before. `installed`: our handler is reached, be it directly or through one that was put over it
- * and that may call it. */
+ * and that may call it. When ours was then put over that one as well, `topped`, it is `over` that
+ * is called first, and what was there before when that one calls ours. */
 struct entry {
     atomic_uint count, users;
     _Atomic pid_t from;
     bool installed;
     struct sigaction before;
+    atomic_bool topped;
+    struct sigaction over;
 };
 
 static struct entry table[MST_SIGNALS_MAX + 1];
@@ -39,8 +42,9 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int owner; /* the process whose notices these are */
 
 /* The signals whose handler this thread is in: a handler that was put over ours and calls it, when
- * ours was then put over that one, comes here again. Another signal may come in between. */
-static _Thread_local __attribute__((tls_model("initial-exec"))) uint64_t within;
+ * ours was then put over that one, comes here again. Another signal may come in between. A third
+ * time it comes only from a handler that is both, and goes no further. */
+static _Thread_local __attribute__((tls_model("initial-exec"))) uint64_t within, below;
 
 static uint64_t bit_of(int signal)
 {
@@ -153,10 +157,9 @@ muster_status mst_signals_read(uint64_t *out, const char *text, struct muster_er
 
 /* ---- the handler: nothing here that may not be called in one ---- */
 
-static void pass_on(int signal, siginfo_t *info, void *context, bool noticed)
+static void pass_on(const struct sigaction *before, int signal, siginfo_t *info, void *context,
+                    bool noticed)
 {
-    const struct sigaction *before = &table[signal].before;
-
     if (before->sa_flags & SA_SIGINFO) {
         before->sa_sigaction(signal, info, context);
     } else if (before->sa_handler == SIG_DFL) {
@@ -174,15 +177,23 @@ static void pass_on(int signal, siginfo_t *info, void *context, bool noticed)
 static void handle(int signal, siginfo_t *info, void *context)
 {
     int saved = errno;
-    bool noticed = atomic_load(&owner) == getpid() && atomic_load(&table[signal].users) > 0;
+    struct entry *entry = &table[signal];
+    bool noticed = atomic_load(&owner) == getpid() && atomic_load(&entry->users) > 0;
+    bool topped = atomic_load(&entry->topped);
 
     if (within & bit_of(signal)) {
+        if (topped && !(below & bit_of(signal))) {
+            below |= bit_of(signal);
+            pass_on(&entry->before, signal, info, context, noticed);
+            below &= ~bit_of(signal);
+        }
+        errno = saved;
         return;
     }
     within |= bit_of(signal);
     if (noticed) {
-        atomic_store(&table[signal].from, info && info->si_code <= 0 ? info->si_pid : 0);
-        atomic_fetch_add(&table[signal].count, 1);
+        atomic_store(&entry->from, info && info->si_code <= 0 ? info->si_pid : 0);
+        atomic_fetch_add(&entry->count, 1);
         for (size_t i = 0; i < SLOTS; i++) {
             int event = atomic_load(&slots[i].rings);
 
@@ -191,7 +202,7 @@ static void handle(int signal, siginfo_t *info, void *context)
             }
         }
     }
-    pass_on(signal, info, context, noticed);
+    pass_on(topped ? &entry->over : &entry->before, signal, info, context, noticed);
     within &= ~bit_of(signal);
     errno = saved;
 }
@@ -257,8 +268,14 @@ static void install(int signal)
         bool function = (current.sa_flags & SA_SIGINFO) ||
                         (current.sa_handler != SIG_DFL && current.sa_handler != SIG_IGN);
 
-        entry->before = current;
-        entry->installed = true;
+        if (entry->installed && function) { /* which may call ours */
+            entry->over = current;
+            atomic_store(&entry->topped, true);
+        } else {
+            entry->before = current;
+            atomic_store(&entry->topped, false);
+            entry->installed = true;
+        }
         /* Who has a handler has chosen whether its calls are cut short by the signal. */
         ours.sa_flags =
             SA_SIGINFO | SA_ONSTACK | (function ? current.sa_flags & SA_RESTART : SA_RESTART);
@@ -274,7 +291,13 @@ static void restore(int signal)
     struct entry *entry = &table[signal];
     struct sigaction current;
 
-    if (sigaction(signal, NULL, &current) == 0 && is_ours(&current)) {
+    if (sigaction(signal, NULL, &current) != 0 || !is_ours(&current)) {
+        return;
+    }
+    if (atomic_load(&entry->topped)) {
+        (void)sigaction(signal, &entry->over, NULL);
+        atomic_store(&entry->topped, false);
+    } else {
         (void)sigaction(signal, &entry->before, NULL);
         entry->installed = false;
     }

@@ -232,6 +232,61 @@ static void handlers_are_chained_both_ways(void **state)
     assert_int_equal(sigaction(SIGTERM, &mine, NULL), 0);
 }
 
+/* Ours comes to be over and under the same handler: each of the three is called once, and the lower
+ * ones are not forgotten when ours is gone from the top. */
+static void a_handle_opened_again_leaves_no_handler_out(void **state)
+{
+    const uint64_t wanted = UINT64_C(1) << (SIGUSR2 - 1);
+    struct sigaction mine = {.sa_handler = first};
+    struct sigaction over = {.sa_sigaction = second, .sa_flags = SA_SIGINFO};
+    struct sigaction before;
+    struct mst_signals signals;
+    pid_t from;
+
+    (void)state;
+    first_calls = second_calls = 0;
+    assert_int_equal(sigaction(SIGUSR2, &mine, &before), 0);
+    assert_int_equal(mst_signals_open(&signals, wanted, NULL), MUSTER_OK);
+    assert_int_equal(sigaction(SIGUSR2, &over, &below), 0);
+    mst_signals_close(&signals);
+    for (int turn = 1; turn <= 3; turn++) {
+        assert_int_equal(mst_signals_open(&signals, wanted, NULL), MUSTER_OK);
+        assert_int_equal(raise(SIGUSR2), 0);
+        assert_int_equal(mst_signals_next(&signals, &from), SIGUSR2);
+        assert_int_equal(mst_signals_next(&signals, &from), 0);
+        assert_int_equal(first_calls, 2 * turn - 1);
+        assert_int_equal(second_calls, 2 * turn - 1);
+        mst_signals_close(&signals);
+        assert_int_equal(raise(SIGUSR2), 0);
+        assert_int_equal(first_calls, 2 * turn);
+        assert_int_equal(second_calls, 2 * turn);
+    }
+    assert_int_equal(sigaction(SIGUSR2, &before, NULL), 0);
+}
+
+/* Of a program that installs the same handler again, and so calls itself by way of ours. */
+static void a_handler_that_is_over_and_under_ours_is_called_no_more_than_twice(void **state)
+{
+    const uint64_t wanted = UINT64_C(1) << (SIGWINCH - 1);
+    struct sigaction same = {.sa_sigaction = second, .sa_flags = SA_SIGINFO};
+    struct sigaction before;
+    struct mst_signals signals;
+    pid_t from;
+
+    (void)state;
+    second_calls = 0;
+    assert_int_equal(sigaction(SIGWINCH, &same, &before), 0);
+    assert_int_equal(mst_signals_open(&signals, wanted, NULL), MUSTER_OK);
+    assert_int_equal(sigaction(SIGWINCH, &same, &below), 0);
+    mst_signals_close(&signals);
+    assert_int_equal(mst_signals_open(&signals, wanted, NULL), MUSTER_OK);
+    assert_int_equal(raise(SIGWINCH), 0);
+    assert_int_equal(second_calls, 2);
+    assert_int_equal(mst_signals_next(&signals, &from), SIGWINCH);
+    mst_signals_close(&signals);
+    assert_int_equal(sigaction(SIGWINCH, &before, NULL), 0);
+}
+
 static void raise_another(int number)
 {
     (void)number;
@@ -530,6 +585,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_makes_no_sense_is_refused),
         cmocka_unit_test(handlers_are_chained_both_ways),
+        cmocka_unit_test(a_handle_opened_again_leaves_no_handler_out),
+        cmocka_unit_test(a_handler_that_is_over_and_under_ours_is_called_no_more_than_twice),
         cmocka_unit_test(a_signal_that_comes_in_the_handler_of_another_is_a_notice_too),
         cmocka_unit_test(a_source_gives_one_notice_until_it_takes_it_back),
         cmocka_unit_test(the_largest_numbers_of_a_source_are_far_away),
