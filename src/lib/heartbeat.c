@@ -497,12 +497,16 @@ muster_status muster_heartbeat_start(muster_heartbeat **out, muster_client *clie
         return mst_lib_forbidden(err, what);
     }
     mst_lib_lock(client);
+    mst_lib_keep(client); /* until it is where exit() looks: closing frees it */
     status = start(client, &heartbeat, &wanted, &config, err);
     mst_lib_unlock(client);
     if (status == MUSTER_OK) {
         mst_heartbeat_exit_add(heartbeat);
         *out = heartbeat;
     }
+    mst_lib_lock(client);
+    mst_lib_let_go(client);
+    mst_lib_unlock(client);
     return status;
 }
 

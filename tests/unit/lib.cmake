@@ -9,7 +9,7 @@ if(TARGET muster_static)
 endif()
 if(TARGET muster_static AND TARGET muster_program)
     foreach(test library_test library_wait_test library_restart_test library_call_test library_dispatch_test
-            library_preempt_test library_worker_test)
+            library_preempt_test library_heartbeat_test library_worker_test)
         mst_test(${test} SOURCES ${test}.c library_stage.c LINK muster_static)
         add_dependencies(${test} muster_program)
         set_tests_properties(${test} PROPERTIES
@@ -18,6 +18,8 @@ if(TARGET muster_static AND TARGET muster_program)
     endforeach()
     # Holds the thread that stands in at a worker's loop where the system may: see the test.
     target_link_options(library_worker_test PRIVATE -Wl,--wrap=poll,--wrap=epoll_wait,--wrap=read)
+    # Holds a start that is nearly over.
+    target_link_options(library_heartbeat_test PRIVATE -Wl,--wrap=pthread_once)
     # Fails a chosen allocation.
     target_link_options(library_dispatch_test PRIVATE -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc)
 endif()

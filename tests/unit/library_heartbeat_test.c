@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A heartbeat beside threads that close its client. What several ranks
+ * tell each other is shown with real ones in tests/process/test_heartbeat.py. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "lib/heartbeat.h"
+#include "library_stage.h"
+
+static int setup(void **state)
+{
+    return setenv("MUSTER_AGENT", "0", 1) == 0 ? library_stage_setup(state) : -1;
+}
+
+/* ---- a start, and who closes ---- */
+
+static muster_client *shared;
+static atomic_bool adding, closed, was_closed;
+static _Thread_local bool starting;
+
+/* Whether who closes has to wait; and that it does. */
+static bool is_kept(void)
+{
+    bool kept;
+
+    mst_lib_lock(shared);
+    kept = shared->keepers > 0;
+    mst_lib_unlock(shared);
+    return kept;
+}
+
+static bool somebody_waits(void)
+{
+    bool waits;
+
+    mst_lib_lock(shared);
+    waits = shared->closing && !mst_list_empty(&shared->waiters);
+    mst_lib_unlock(shared);
+    return waits;
+}
+
+int __real_pthread_once(pthread_once_t *once, void (*routine)(void));
+int __wrap_pthread_once(pthread_once_t *once, void (*routine)(void));
+
+static bool has_token(void)
+{
+    const struct muster_heartbeat *heartbeat = mst_lib_hook_ctx(shared, MST_USER_HEARTBEAT);
+
+    return heartbeat && mst_heartbeat_token(heartbeat->machine) != 0;
+}
+
+/* The handle is about to be put where exit() looks: who closes has come to its end by then, or
+ * waits for us. */
+int __wrap_pthread_once(pthread_once_t *once, void (*routine)(void))
+{
+    if (starting && !mst_lib_holds(shared) && has_token()) {
+        bool kept = is_kept();
+
+        starting = false;
+        atomic_store(&adding, true);
+        while (!atomic_load(&closed) && !(kept && somebody_waits())) {
+            (void)sched_yield();
+        }
+        atomic_store(&was_closed, atomic_load(&closed));
+    }
+    return __real_pthread_once(once, routine);
+}
+
+static void *start(void *ctx)
+{
+    muster_heartbeat *heartbeat;
+    muster_status *status = ctx;
+
+    starting = true;
+    *status = muster_heartbeat_start(&heartbeat, shared, NULL, NULL);
+    return NULL;
+}
+
+static void who_closes_waits_for_a_start_that_is_nearly_over(void **state)
+{
+    muster_status status = MUSTER_EINTERNAL;
+    pthread_t thread;
+
+    (void)state;
+    shared = library_alone();
+    assert_int_equal(pthread_create(&thread, NULL, start, &status), 0);
+    while (!atomic_load(&adding)) {
+        (void)sched_yield();
+    }
+    muster_client_close(shared);
+    atomic_store(&closed, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(status, MUSTER_OK);
+    assert_false(atomic_load(&was_closed));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_closes_waits_for_a_start_that_is_nearly_over),
+    };
+
+    return cmocka_run_group_tests(tests, setup, library_stage_teardown);
+}
