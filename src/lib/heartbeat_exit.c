@@ -78,9 +78,21 @@ static void at_exit(int status, void *arg)
     } while (link);
 }
 
+static void lock(void)
+{
+    (void)pthread_mutex_lock(&beats_lock);
+}
+
+static void unlock(void)
+{
+    (void)pthread_mutex_unlock(&beats_lock);
+}
+
+/* A child's exit() looks here too: the lock is free there. */
 static void hook_exit(void)
 {
     (void)on_exit(at_exit, NULL);
+    (void)pthread_atfork(lock, unlock, unlock);
 }
 
 void mst_heartbeat_exit_add(struct muster_heartbeat *heartbeat)

@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A heartbeat beside threads that close its client. What several ranks
+/* A heartbeat beside threads that close its client, and in a child after fork. What several ranks
  * tell each other is shown with real ones in tests/process/test_heartbeat.py. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "lib/heartbeat.h"
 #include "library_stage.h"
+
+enum { FORKS = 200, HANGS_S = 10 };
 
 static int setup(void **state)
 {
@@ -105,10 +109,52 @@ static void who_closes_waits_for_a_start_that_is_nearly_over(void **state)
     assert_false(atomic_load(&was_closed));
 }
 
+/* ---- after fork ---- */
+
+static atomic_bool stop;
+
+static void *come_and_go(void *ctx)
+{
+    while (!atomic_load(&stop)) {
+        mst_heartbeat_exit_add(ctx);
+        mst_heartbeat_exit_remove(ctx);
+    }
+    return NULL;
+}
+
+static void a_child_ends_whatever_was_locked_when_it_was_forked(void **state)
+{
+    struct muster_heartbeat heartbeat = {.client = NULL};
+    pthread_t thread;
+
+    (void)state;
+    mst_heartbeat_exit_add(&heartbeat); /* the handler of exit() is there */
+    mst_heartbeat_exit_remove(&heartbeat);
+    assert_int_equal(pthread_create(&thread, NULL, come_and_go, &heartbeat), 0);
+    for (int i = 0; i < FORKS; i++) {
+        pid_t pid;
+        int status;
+
+        (void)fflush(NULL);
+        pid = fork();
+        if (pid == 0) {
+            (void)signal(SIGALRM, SIG_DFL);
+            (void)alarm(HANGS_S);
+            exit(0); // NOLINT(concurrency-mt-unsafe): what is shown
+        }
+        assert_true(pid > 0);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFEXITED(status));
+    }
+    atomic_store(&stop, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_closes_waits_for_a_start_that_is_nearly_over),
+        cmocka_unit_test(a_child_ends_whatever_was_locked_when_it_was_forked),
     };
 
     return cmocka_run_group_tests(tests, setup, library_stage_teardown);

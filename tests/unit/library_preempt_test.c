@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -19,7 +20,7 @@
 #include "lib/preempt.h"
 #include "library_stage.h"
 
-enum { PERIOD_MS = 5, TURNS = 300 };
+enum { PERIOD_MS = 5, TURNS = 300, FORKS = 100, HANGS_S = 10 };
 
 static int setup(void **state)
 {
@@ -285,6 +286,42 @@ static void a_handler_that_is_over_and_under_ours_is_called_no_more_than_twice(v
     assert_int_equal(mst_signals_next(&signals, &from), SIGWINCH);
     mst_signals_close(&signals);
     assert_int_equal(sigaction(SIGWINCH, &before, NULL), 0);
+}
+
+static atomic_bool stop_opening;
+
+static void *open_and_close(void *ctx)
+{
+    struct mst_signals signals;
+
+    while (!atomic_load(&stop_opening)) {
+        (void)mst_signals_open(&signals, UINT64_C(1) << (SIGUSR2 - 1), NULL);
+        mst_signals_close(&signals);
+    }
+    return ctx;
+}
+
+static void a_child_takes_signals_whatever_was_locked_when_it_was_forked(void **state)
+{
+    pthread_t thread;
+
+    (void)state;
+    assert_int_equal(pthread_create(&thread, NULL, open_and_close, NULL), 0);
+    for (int i = 0; i < FORKS; i++) {
+        struct mst_signals signals;
+        pid_t pid = fork();
+        int status;
+
+        if (pid == 0) {
+            (void)alarm(HANGS_S);
+            _exit(mst_signals_open(&signals, UINT64_C(1) << (SIGUSR1 - 1), NULL) != MUSTER_OK);
+        }
+        assert_true(pid > 0);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(status, 0);
+    }
+    atomic_store(&stop_opening, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
 static void raise_another(int number)
@@ -587,6 +624,7 @@ int main(void)
         cmocka_unit_test(handlers_are_chained_both_ways),
         cmocka_unit_test(a_handle_opened_again_leaves_no_handler_out),
         cmocka_unit_test(a_handler_that_is_over_and_under_ours_is_called_no_more_than_twice),
+        cmocka_unit_test(a_child_takes_signals_whatever_was_locked_when_it_was_forked),
         cmocka_unit_test(a_signal_that_comes_in_the_handler_of_another_is_a_notice_too),
         cmocka_unit_test(a_source_gives_one_notice_until_it_takes_it_back),
         cmocka_unit_test(the_largest_numbers_of_a_source_are_far_away),

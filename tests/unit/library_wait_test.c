@@ -550,6 +550,39 @@ static void the_next_client_knows_of_the_runs_before(void **state)
     muster_client_close(service);
 }
 
+static atomic_bool stop_keeping;
+
+static void *keep(void *ctx)
+{
+    while (!atomic_load(&stop_keeping)) {
+        mst_lib_heard_keep("kept", 1);
+    }
+    return ctx;
+}
+
+static void a_child_knows_of_the_runs_before_whatever_was_locked_when_it_was_forked(void **state)
+{
+    pthread_t thread;
+
+    (void)state;
+    mst_lib_heard_keep("kept", 1);
+    assert_int_equal(pthread_create(&thread, NULL, keep, NULL), 0);
+    for (int i = 0; i < 200; i++) {
+        pid_t pid = fork();
+        int status;
+
+        if (pid == 0) {
+            (void)alarm(10); /* ends one that hangs */
+            _exit(mst_lib_heard("kept") != 1);
+        }
+        assert_true(pid > 0);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(status, 0);
+    }
+    atomic_store(&stop_keeping, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
 /* Inside the function, and behind it where the others are waited for. */
 static void close_ends_a_run(void **state)
 {
@@ -865,6 +898,7 @@ int main(void)
         cmocka_unit_test(close_waits_for_who_keeps_the_handle),
         cmocka_unit_test(the_next_client_knows_of_the_runs_before),
         cmocka_unit_test(a_run_that_ended_for_too_few_is_followed_by_another),
+        cmocka_unit_test(a_child_knows_of_the_runs_before_whatever_was_locked_when_it_was_forked),
         cmocka_unit_test(close_ends_a_run),
         cmocka_unit_test(close_ends_a_run_whose_helper_starts),
         cmocka_unit_test(a_forked_child_cannot_speak_for_the_function),
