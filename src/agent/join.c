@@ -411,6 +411,7 @@ int mst_nodes_enter(struct mst_job *job)
 
 /* ---- joining ---- */
 
+/* Aside, and not in the run's own: the loop looks at that one meanwhile. */
 static muster_status open_session(struct mst_job *job, int64_t index, int64_t timeout_ms,
                                   struct muster_error *err)
 {
@@ -418,13 +419,13 @@ static muster_status open_session(struct mst_job *job, int64_t index, int64_t ti
     uint32_t number = 0;
     const struct mst_session_target target = mst_nodes_target(job, timeout_ms);
     muster_status status =
-        mst_session_open(&job->session, &target, index, job->options, &number, err);
+        mst_session_open(&job->nodes.work_session, &target, index, job->options, &number, err);
 
     if (status != MUSTER_OK) {
         return status;
     }
     if (number >= job->options->nodes_max) {
-        mst_session_close(&job->session);
+        mst_session_close(&job->nodes.work_session);
         (void)snprintf(text, sizeof text,
                        "job '%s' has its %" PRIu32 " nodes already: this one is not needed",
                        job->name, job->options->nodes_max);
@@ -439,8 +440,9 @@ static muster_status count_return(struct mst_job *job, int64_t timeout_ms, struc
 {
     char text[200];
     int64_t sum = 0;
-    muster_status status = muster_key_add(job->session.client, MST_SESSION_KEYS "restarts", 1, NULL,
-                                          timeout_ms, &sum, err);
+    muster_status status =
+        muster_key_add(job->nodes.work_session.client, MST_SESSION_KEYS "restarts", 1, NULL,
+                       timeout_ms, &sum, err);
 
     if (status == MUSTER_OK && sum > job->options->max_restarts) {
         (void)snprintf(text, sizeof text,
@@ -450,7 +452,7 @@ static muster_status count_return(struct mst_job *job, int64_t timeout_ms, struc
         status = refuse(err, text);
     }
     if (status != MUSTER_OK) {
-        mst_session_close(&job->session);
+        mst_session_close(&job->nodes.work_session);
     }
     return status;
 }
@@ -509,6 +511,7 @@ static void on_worked(uv_work_t *work, int ignored)
         }
         mst_job_end(job, MST_ENDS_ALONE, SIGTERM);
     } else {
+        job->session = nodes->work_session;
         mst_nodes_begin(job);
         nodes->rejoins = false;
         be_found(job);

@@ -16,6 +16,7 @@ import sys
 import pytest
 
 from conftest import MUSTER, WAIT_S
+from nodes import joining
 from running import RANK, Run, wait_gone
 
 HANG_S = 1.8  # more than 0.8 of the lease, which only time can show
@@ -217,6 +218,19 @@ def test_an_unknown_variable_is_warned_of_once(muster, env):
     assert done.returncode == 4
     warnings = [line for line in done.stderr.splitlines() if "nobody reads" in line]
     assert warnings == ["muster: warning: nobody reads these variables: MUSTER_LEESE"]
+
+
+def test_what_wakes_a_node_while_it_joins_is_heard(spawn, env, tmp_path):
+    """A source that speaks at once. Nothing of the session is looked at before it is open: for a
+    sanitizer."""
+    first = spawn("run", "--nnodes", "1:2", "--listen", "127.0.0.1:0", "--insecure", "-j", "two",
+                  "--", "tail", "-f", "/dev/null")
+    words = joining(first)
+    tmp_path.chmod(0o700)
+    other = spawn("run", *words,
+                  env={**env, "MUSTER_RUNTIME_DIR": str(tmp_path), "SLURM_JOB_ID": "1"})
+    other.log.wait_for("start it with srun")
+    other.log.wait_for("this is node 1 of job 'two'")
 
 
 # ---- signals and the end of everything ----
