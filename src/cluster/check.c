@@ -43,7 +43,7 @@ static void check_closure(const struct mst_cluster *cluster, const struct mst_cl
 }
 
 static uint32_t check_list(const struct mst_hand *hand, const struct mst_list *list,
-                           enum mst_where where, uint64_t *load_ns)
+                           enum mst_where where, uint64_t *load_ns, uint64_t *load_bytes)
 {
     uint32_t count = 0;
 
@@ -53,6 +53,7 @@ static uint32_t check_list(const struct mst_hand *hand, const struct mst_list *l
 
         MST_ASSERT(closure->hand == hand && closure->where == where);
         *load_ns += closure->load_ns;
+        *load_bytes += closure->bytes;
         count++;
     }
     return count;
@@ -61,13 +62,13 @@ static uint32_t check_list(const struct mst_hand *hand, const struct mst_list *l
 static void check_hand(const struct mst_cluster *cluster, const struct mst_hand *hand,
                        struct sums *sums)
 {
-    uint64_t load_ns = 0;
+    uint64_t load_ns = 0, load_bytes = 0;
 
-    MST_ASSERT(check_list(hand, &hand->running, MST_WHERE_RUNNING, &load_ns) ==
+    MST_ASSERT(check_list(hand, &hand->running, MST_WHERE_RUNNING, &load_ns, &load_bytes) ==
                hand->running_count);
-    MST_ASSERT(check_list(hand, &hand->prefetched, MST_WHERE_PREFETCHED, &load_ns) ==
+    MST_ASSERT(check_list(hand, &hand->prefetched, MST_WHERE_PREFETCHED, &load_ns, &load_bytes) ==
                hand->prefetched_count);
-    MST_ASSERT(load_ns == hand->load_ns);
+    MST_ASSERT(load_ns == hand->load_ns && load_bytes == hand->load_bytes);
     MST_ASSERT(!hand->link || hand->link->hand == hand);
     MST_ASSERT(!hand->link || hand->prefetched_count == 0 || hand->running_count >= hand->slots);
     MST_ASSERT(!hand->alone || hand->running_count == 1);

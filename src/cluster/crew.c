@@ -45,7 +45,8 @@ bool mst_hand_usable(const struct mst_hand *hand)
            !mst_tree_linked(&hand->start.node);
 }
 
-/* As many as it runs and the least of prefetching; or, if these are short, some work of time. */
+/* As many as it runs and the least of prefetching; or, if these are short, some work of time, and
+ * not more of it than it takes to keep the connection busy. */
 static bool has_credit(const struct mst_cluster *cluster, const struct mst_hand *hand)
 {
     uint64_t count = (uint64_t)hand->running_count + hand->prefetched_count;
@@ -53,6 +54,7 @@ static bool has_credit(const struct mst_cluster *cluster, const struct mst_hand 
 
     return count < slots * (1 + (uint64_t)cluster->config.prefetch) ||
            (hand->load_ns < slots * MST_CLUSTER_PREFETCH_NS &&
+            hand->load_bytes < MST_CLUSTER_PREFETCH_BYTES &&
             count < slots * (1 + MST_CLUSTER_PREFETCH_MAX));
 }
 

@@ -44,6 +44,7 @@ void mst_dispatch_leave(struct mst_cluster *cluster, struct mst_closure *closure
         cluster->prefetched_count--;
     }
     hand->load_ns -= closure->load_ns;
+    hand->load_bytes -= closure->bytes;
     mst_list_remove(&closure->owed);
     closure->owe_cancel = false;
     closure->owe_recall = false;
@@ -93,6 +94,7 @@ static void assign(struct mst_cluster *cluster, struct mst_hand *hand, struct ms
         closure->idempotent || (flags & (MST_FUNCTION_IDEMPOTENT | MST_FUNCTION_PURE)) != 0;
     closure->recalled = false;
     hand->load_ns += closure->load_ns;
+    hand->load_bytes += closure->bytes;
     if (hand->running_count < hand->slots) {
         closure->where = MST_WHERE_RUNNING;
         closure->begun = true;

@@ -22,10 +22,11 @@
 #define MST_CLUSTER_NS_PER_S UINT64_C(1000000000)
 
 enum {
-    MST_CLUSTER_KEPT = 64,             /* failures of a series */
-    MST_CLUSTER_PREFETCH_MAX = 256,    /* of each slot */
-    MST_CLUSTER_PREFETCH_NS = 1000000, /* of work, of each slot */
-    MST_CLUSTER_RECALL_NS = 5000000,   /* prefetched for so long: somebody idle may have it */
+    MST_CLUSTER_KEPT = 64,                 /* failures of a series */
+    MST_CLUSTER_PREFETCH_MAX = 256,        /* of each slot */
+    MST_CLUSTER_PREFETCH_NS = 1000000,     /* of work, of each slot */
+    MST_CLUSTER_PREFETCH_BYTES = 16 << 20, /* of arguments, which lie here twice until then */
+    MST_CLUSTER_RECALL_NS = 5000000,       /* prefetched for so long: somebody idle may have it */
     MST_CLUSTER_SLOTS_MAX = 65536,
     MST_CLUSTER_LINES_MAX = 1024, /* not yet given out; more are dropped */
     MST_CLUSTER_STUCK_MAX = 16,   /* lines of the watchdog at once, of what runs */
@@ -192,7 +193,7 @@ struct mst_hand {
     struct mst_attempt *strays;     /* to be cancelled; one allocation */
     uint64_t *stray_values;         /* to be dropped; one allocation */
     uint64_t *blamed;               /* closures that ran when it went silent */
-    uint64_t incarnation, pid, load_ns, done;
+    uint64_t incarnation, pid, load_ns, load_bytes, done;
     uint64_t results;  /* of this incarnation that came in */
     uint64_t turn;     /* the last connection of this incarnation */
     uint64_t heard_ns; /* when its last message came */

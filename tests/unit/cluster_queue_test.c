@@ -450,6 +450,33 @@ static void test_a_million_would_take_less_than_400_bytes_each_87(void **state)
     stage_end();
 }
 
+static void test_large_arguments_are_not_prefetched_deeply(void **state)
+{
+    static char bytes[1 << 20];
+    struct mst_part part = {.data = {bytes, sizeof(bytes)}};
+    struct mst_closure_call call = {.function = mst_slice_text("f"),
+                                    .parts = {.items = &part, .count = 1}};
+    struct mst_cluster_message result = {.type = MST_CLUSTER_RESULT, .run_ns = 1000};
+    uint64_t number;
+
+    (void)state;
+    stage_config.queue_bytes = 1 << 30;
+    assert_true(stage_begin());
+    stage_join(0, 1);
+    (void)stage_schedule("f");
+    result.attempt = stage.workers[0].runs[0].attempt;
+    result.series = stage.workers[0].runs[0].series;
+    stage.workers[0].run_count = 0;
+    stage_say(0, &result); /* now it is known to be short */
+    for (unsigned i = 0; i < 100; i++) {
+        assert_int_equal(mst_cluster_schedule(stage.cluster, stage.now_ns, &call, &number),
+                         MUSTER_OK);
+        stage_settle();
+    }
+    assert_int_equal(stage.workers[0].run_count, 16);
+    stage_end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -470,6 +497,7 @@ int main(void)
         cmocka_unit_test(test_what_was_prefetched_goes_to_a_worker_that_is_idle),
         cmocka_unit_test(test_it_had_begun_when_it_was_to_be_taken_back_and_ends_once_83),
         cmocka_unit_test(test_short_functions_are_prefetched_deeply_and_long_ones_are_not),
+        cmocka_unit_test(test_large_arguments_are_not_prefetched_deeply),
         cmocka_unit_test(test_a_function_that_nobody_has_fails_after_the_grace),
         cmocka_unit_test(test_a_version_is_exact_94),
         cmocka_unit_test(test_a_million_would_take_less_than_400_bytes_each_87),
