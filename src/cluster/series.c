@@ -121,10 +121,11 @@ muster_status mst_cluster_joined(const struct mst_cluster *cluster, uint64_t num
     if (!is_done(cluster, number)) {
         return MUSTER_MORE;
     }
-    if (cluster->closed && number == UINT64_MAX) {
-        return MUSTER_MORE; /* until the connections are closed */
+    if (cluster->pending.count > 0) {
+        return MUSTER_EFAILED;
     }
-    return cluster->pending.count > 0 ? MUSTER_EFAILED : MUSTER_OK;
+    /* Who drains waits until the connections are closed. */
+    return cluster->closed && number == UINT64_MAX ? MUSTER_MORE : MUSTER_OK;
 }
 
 static void end_series(struct mst_cluster *cluster)

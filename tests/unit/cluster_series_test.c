@@ -466,11 +466,11 @@ static void test_draining_ends_what_is_there_before_it_hangs_up(void **state)
     stage_end();
 }
 
-static void test_a_drain_tells_of_the_last_failure_before_it_hangs_up(void **state)
+static void drain_tells(enum mst_cluster_policy policy)
 {
     uint64_t number;
 
-    (void)state;
+    stage_config.policy = policy;
     assert_true(stage_begin());
     stage_join(0, 1);
     number = stage_schedule("f");
@@ -484,6 +484,13 @@ static void test_a_drain_tells_of_the_last_failure_before_it_hangs_up(void **sta
     assert_int_equal(mst_cluster_joined(stage.cluster, UINT64_MAX), MUSTER_ECANCELLED);
     assert_false(stage.workers[0].connected);
     stage_end();
+}
+
+static void test_a_drain_tells_of_the_last_failure_before_it_hangs_up(void **state)
+{
+    (void)state;
+    drain_tells(MST_CLUSTER_FAIL_FAST);
+    drain_tells(MST_CLUSTER_COLLECT);
 }
 
 static void test_who_is_superseded_sends_nothing_any_more_71(void **state)
