@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from clusters import LONG_LEASE_S, SOON_S, WORKER, Driver, Hold, Worker, family, lives
-from conftest import Process
+from clusters import SOON_S, WORKER, Driver, Hold, Worker, family, lives
+from conftest import Process, sanitized
 from running import until
 
 GRACE = {"MUSTER_CLUSTER_CANCEL_GRACE": "300ms", "MUSTER_CLUSTER_SERIES_GRACE": "500ms"}
@@ -107,6 +107,7 @@ def test_a_result_of_more_parts_than_a_message_has(cluster, place):
     driver.end()
 
 
+@pytest.mark.skipif(sanitized(), reason="a sanitizer ends a process that has no memory")
 def test_a_child_without_memory_for_its_answer(cluster):
     driver = cluster()
     assert driver.call("child.starve", 8 << 20, exhausted=-1) == (
@@ -446,7 +447,7 @@ def test_dropped_values_of_commands_leave_no_memory(cluster, hold):
         until(lambda: len(hold.lines("made")) == number + 1)
         driver.ask("drop", f"v{number}")
     assert driver.call("sh", "echo last") == ["last"]
-    assert resident_mib(cluster.workers[0].pid) < 60
+    assert sanitized() or resident_mib(cluster.workers[0].pid) < 60  # which keeps what is freed
     driver.end()
 
 
@@ -495,7 +496,7 @@ def test_lines_for_a_coordinator_that_does_not_read_are_left_out(cluster, hold, 
     until(lambda: hold.lines("said"))
     driver.signal(signal.SIGCONT)  # which may be too late for what it has scheduled
     driver.ask("wait", "talks", 25000)
-    assert resident_mib(cluster.workers[0].pid, "VmHWM") < 60
+    assert sanitized() or resident_mib(cluster.workers[0].pid, "VmHWM") < 60
 
 
 def test_the_watchdog_says_what_hangs_and_where(cluster):
