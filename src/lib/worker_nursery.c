@@ -138,6 +138,7 @@ static void clean_after(struct nursery *nursery, struct mst_work_ward *ward)
         pid_t pid = fork();
 
         if (pid == 0) {
+            (void)close(nursery->control); /* whose end tells of the nursery's */
             mst_work_remove_tree(ward->scratch);
             _exit(0);
         }

@@ -9,8 +9,10 @@
  *
  * It says "ready #INDEX INCARNATION PID" on stdout, and at the end "served STATUS TEXT". */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
@@ -130,6 +132,24 @@ __attribute__((visibility("default"))) int execvpe(const char *file, char *const
     }
     memcpy(&environ, &envp, sizeof(environ)); /* execvp's, who changes none of it */
     return execvp(file, argv);
+}
+
+/* libc's, but for a folder that takes long to be removed: until a file is there, if one is to be.
+ */
+__attribute__((visibility("default"))) int nftw(const char *path, __nftw_func_t visit, int fds,
+                                                int flags)
+{
+    int (*real)(const char *, __nftw_func_t, int, int);
+    void *found = dlsym(RTLD_NEXT, "nftw");
+
+    if (is_marked("slow-removal")) {
+        mark("removing", "x\n");
+        for (int i = 0; i < 10000 && !is_marked("remove"); i++) { /* not longer than any test */
+            (void)poll(NULL, 0, 5);
+        }
+    }
+    memcpy(&real, &found, sizeof(real));
+    return real(path, visit, fds, flags);
 }
 
 /* ---- functions ---- */

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from clusters import SOON_S, WORKER, Driver, Hold, Worker, family, lives
+from clusters import LONG_LEASE_S, SOON_S, WORKER, Driver, Hold, Worker, family, lives
 from conftest import Process, sanitized
 from running import until
 

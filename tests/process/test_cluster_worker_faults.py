@@ -10,6 +10,7 @@ import pytest
 
 from clusters import (LONG_LEASE_S, SHORT_LEASE_S, Driver, Hold, Worker, address_of, lives,
                       run_workers)
+from conftest import WAIT_S
 from running import until
 
 QUIET_MS = 500  # in which nothing is to be heard
@@ -297,6 +298,17 @@ def test_its_nursery_is_killed(cluster):
     cluster.start(0)
     assert driver.call("child.add", 1, 1) == ["2"]
     driver.end()
+
+
+def test_its_nursery_is_killed_while_a_folder_is_removed(cluster, hold):
+    driver, workers = cluster(1)
+    (child,) = {int(driver.call("child.about")[5])}
+    hold.mark("slow-removal")
+    assert driver.call("sh", "echo done") == ["done"]
+    until(lambda: hold.lines("removing"))
+    os.kill(parent_of(child), signal.SIGKILL)
+    assert workers[0].process.wait(WAIT_S) == 1
+    hold.mark("remove")
 
 
 def test_a_closure_comes_before_the_end_of_a_dead_child_is_told(cluster):
