@@ -31,6 +31,21 @@ bool mst_descriptors_left(unsigned count)
     return why == 0;
 }
 
+int mst_descriptor_beyond_streams(int fd)
+{
+    int beyond;
+    int why;
+
+    if (fd < 0 || fd > STDERR_FILENO) {
+        return fd;
+    }
+    beyond = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    why = errno;
+    (void)close(fd);
+    errno = why;
+    return beyond;
+}
+
 void mst_descriptors_text(char *text, size_t room)
 {
     struct rlimit limit = {0};

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "io/descriptors.h"
 #include "io/socket_dir.h"
 #include "lib/handle.h"
 #include "lib/serve.h"
@@ -59,6 +60,12 @@ static muster_status start(struct mst_lib_alone *alone, const char *addr, struct
     if (pipe2(ends, O_CLOEXEC) != 0) {
         return refuse(err, what, program, errno);
     }
+    ends[1] = mst_descriptor_beyond_streams(ends[1]); /* its end, and any word, stop the service */
+    if (ends[1] < 0) {
+        failed = errno;
+        (void)close(ends[0]);
+        return refuse(err, what, program, failed);
+    }
     failed = mst_lib_serve(&alone->pid, program, addr, flags, ends[0]);
     (void)close(ends[0]);
     if (failed) {
@@ -67,7 +74,7 @@ static muster_status start(struct mst_lib_alone *alone, const char *addr, struct
     }
     alone->stdin_fd = ends[1];
     /* The program may reap every child it has: from now on the number alone names nobody. */
-    alone->pidfd = (int)syscall(SYS_pidfd_open, alone->pid, 0);
+    alone->pidfd = mst_descriptor_beyond_streams((int)syscall(SYS_pidfd_open, alone->pid, 0));
     fprintf(stderr,
             "muster: no MUSTER_ADDR: a job of one, with a service of its own (process %d at %s)\n",
             (int)alone->pid, addr);

@@ -409,6 +409,54 @@ static void a_service_that_does_not_start(void **state)
     free(program);
 }
 
+/* In a process without 0, 1 and 2: what is printed goes into nothing of the library's, and streams
+ * that are opened later take nothing of it away. Which step failed. */
+static int live_without_streams(void)
+{
+    struct muster_client_options options = MUSTER_CLIENT_OPTIONS_INIT;
+    muster_client *client = NULL;
+    muster_client *other = NULL;
+
+    (void)close(STDIN_FILENO);
+    (void)close(STDOUT_FILENO);
+    (void)close(STDERR_FILENO);
+    if (muster_client_open(&client, NULL, LIMIT_MS, NULL) != MUSTER_OK) {
+        return 1;
+    }
+    options.role = MUSTER_ROLE_OBSERVER;
+    options.addr = client->addr;
+    options.job = client->job;
+    if (muster_client_open(&other, &options, LIMIT_MS, NULL) != MUSTER_OK) {
+        return 2;
+    }
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (write(fd, "words", 5) != -1) {
+            return 3;
+        }
+    }
+    if (muster_key_put(client, "k", bytes_of("x"), NULL, LIMIT_MS, NULL, NULL) != MUSTER_OK) {
+        return 4;
+    }
+    muster_client_close(other);
+    muster_client_close(client);
+    return 0;
+}
+
+static void a_program_that_closed_its_streams(void **state)
+{
+    int how = 0;
+    pid_t child = fork();
+
+    (void)state;
+    assert_true(child >= 0);
+    if (child == 0) {
+        _exit(live_without_streams());
+    }
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(WIFEXITED(how));
+    assert_int_equal(WEXITSTATUS(how), 0);
+}
+
 static void bad_options(void **state)
 {
     struct muster_client_options options = MUSTER_CLIENT_OPTIONS_INIT;
@@ -532,6 +580,7 @@ int main(void)
         cmocka_unit_test(a_join_names_who_is_missing),
         cmocka_unit_test(nobody_at_the_address),
         cmocka_unit_test(a_service_that_does_not_start),
+        cmocka_unit_test(a_program_that_closed_its_streams),
         cmocka_unit_test(bad_options),
         cmocka_unit_test(a_forked_child_has_no_client),
         cmocka_unit_test(leaving_is_final),

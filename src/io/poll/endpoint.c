@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "io/descriptors.h"
 
 static muster_status complain(char *error, size_t room, struct mst_slice given, const char *what)
 {
@@ -66,7 +67,8 @@ muster_status mst_endpoints_parse(struct mst_endpoints *out, const char *text, b
 int mst_endpoint_connect(const struct mst_address *address, bool *done_out)
 {
     int one = 1;
-    int fd = socket(address->name.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd = mst_descriptor_beyond_streams(
+        socket(address->name.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 
     if (fd < 0) {
         return -1;

@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "io/descriptors.h"
+
 uint64_t mst_system_now_ns(void)
 {
     struct timespec now;
@@ -54,7 +56,7 @@ const struct mst_mem mst_system_mem = {.alloc = take, .release = release};
 
 int mst_system_event(void)
 {
-    return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return mst_descriptor_beyond_streams(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 }
 
 void mst_system_event_ring(int fd)
