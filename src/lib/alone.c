@@ -19,7 +19,8 @@
 #include "lib/handle.h"
 #include "lib/serve.h"
 
-enum { STOP_MS = 2000 };
+#define STOP_MS UINT64_C(2000)
+#define NS_PER_MS UINT64_C(1000000)
 
 struct mst_lib_alone {
     pid_t pid;
@@ -156,8 +157,22 @@ bool mst_lib_alone_runs(struct mst_lib_alone *alone, struct muster_error *err, c
     return false;
 }
 
-/* It ends by itself when its standard input does, and removes its socket; a stuck one is not waited
- * for long, and can do neither. */
+/* Whether it ended, with a pidfd: signals that interrupt the wait do not begin it anew. */
+static bool ends_in_time(const struct mst_lib_alone *alone)
+{
+    struct pollfd end = {.fd = alone->pidfd, .events = POLLIN};
+    uint64_t until_ns = mst_lib_now_ns() + STOP_MS * NS_PER_MS;
+    int found;
+
+    do {
+        uint64_t now_ns = mst_lib_now_ns();
+
+        found = poll(&end, 1, now_ns < until_ns ? (int)((until_ns - now_ns) / NS_PER_MS) + 1 : 0);
+    } while (found < 0 && errno == EINTR);
+    return found != 0;
+}
+
+/* It ends by itself when its standard input does; a stuck one is not waited for long. */
 void mst_lib_alone_stop(struct mst_lib_alone *alone)
 {
     bool killed = false;
@@ -167,13 +182,7 @@ void mst_lib_alone_stop(struct mst_lib_alone *alone)
     }
     (void)close(alone->stdin_fd);
     if (alone->pidfd >= 0) {
-        struct pollfd end = {.fd = alone->pidfd, .events = POLLIN};
-        int found;
-
-        do {
-            found = poll(&end, 1, STOP_MS);
-        } while (found < 0 && errno == EINTR);
-        if (found == 0) {
+        if (!ends_in_time(alone)) {
             (void)syscall(SYS_pidfd_send_signal, alone->pidfd, SIGKILL, NULL, 0);
             killed = true;
         }
