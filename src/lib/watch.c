@@ -84,7 +84,8 @@ static void keep_view(muster_watch *watch, const struct mst_view *view)
                                        .incarnation = view->incarnation,
                                        .rank = view->rank,
                                        .size = view->size,
-                                       .index = view->index};
+                                       .index = view->index,
+                                       .spare = view->spare};
 }
 
 static bool event_of(muster_watch *watch, const struct mst_item *item, struct muster_event *out)

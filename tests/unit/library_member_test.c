@@ -44,6 +44,26 @@ static struct muster_client_options place(const muster_client *client, const cha
 
 /* ---- seats ---- */
 
+/* What it is told of where it stands is what it can look up. */
+static void assert_watched(muster_client *client, const struct muster_view *view)
+{
+    struct muster_watch_options kinds = MUSTER_WATCH_OPTIONS_INIT;
+    struct muster_event event;
+    struct muster_error err;
+    muster_watch *watch = NULL;
+
+    kinds.kinds = MUSTER_WATCH_VIEW;
+    library_ok(muster_watch_open(&watch, client, &kinds, &err), &err);
+    library_ok(muster_watch_next(watch, LIMIT_MS, &event, &err), &err);
+    assert_int_equal(event.type, MUSTER_EVENT_VIEW);
+    assert_int_equal(event.view.generation, view->generation);
+    assert_int_equal(event.view.rank, view->rank);
+    assert_int_equal(event.view.size, view->size);
+    assert_int_equal(event.view.index, view->index);
+    assert_int_equal(event.view.spare, view->spare);
+    muster_watch_close(watch);
+}
+
 static void beyond_max_size_an_open_returns_a_spare(void **state)
 {
     muster_client *service = library_alone();
@@ -63,9 +83,11 @@ static void beyond_max_size_an_open_returns_a_spare(void **state)
     assert_int_equal(view.size, 1);
     assert_int_equal(view.rank, MUSTER_RANK_NONE);
     assert_int_equal(view.index, 1);
+    assert_watched(spare, &view);
     muster_client_view(seated, &view);
     assert_false(view.spare);
     assert_int_equal(view.rank, 0);
+    assert_watched(seated, &view);
     muster_client_close(spare);
     muster_client_close(seated);
     muster_client_close(service);
