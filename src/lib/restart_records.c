@@ -60,6 +60,7 @@ static void record_take(struct muster_fault *out, const struct mst_fault_record 
                         uint64_t now_ns)
 {
     uint64_t ago_ms = record->ago_ms + (now_ns - record->heard_ns) / NS_PER_MS;
+    struct mst_text text;
 
     *out = (struct muster_fault){
         .kind = (enum muster_fault_kind)record->kind,
@@ -74,9 +75,9 @@ static void record_take(struct muster_fault *out, const struct mst_fault_record 
         .detector = record->detector,
     };
     _Static_assert(sizeof(out->host) == sizeof(record->host), "the host fits");
-    _Static_assert(sizeof(out->text) == sizeof(record->text), "the text fits");
     memcpy(out->host, record->host, sizeof(out->host));
-    memcpy(out->text, record->text, sizeof(out->text));
+    text = mst_text_in(out->text, sizeof(out->text)); /* one line, whatever the rank said */
+    mst_text_slice(&text, mst_slice_text(record->text));
 }
 
 void mst_run_records_set(struct muster_restart *restart, const struct mst_fault_record *records,

@@ -638,14 +638,14 @@ static muster_status read_the_record(muster_restart *restart, void *arg)
     if (view.iteration == 0) {
         assert_int_equal(muster_restart_fault_count(restart), 0);
         assert_false(muster_restart_fault(restart, 0, &fault));
-        return muster_restart_fail(restart, 7, "loss is nan");
+        return muster_restart_fail(restart, 7, "loss\nis nan");
     }
     assert_int_equal(muster_restart_fault_count(restart), 1);
     assert_true(muster_restart_fault(restart, 0, &fault));
     assert_false(muster_restart_fault(restart, 1, &fault));
     assert_int_equal(fault.kind, MUSTER_FAULT_FAILED);
     assert_int_equal(fault.code, 7);
-    assert_string_equal(fault.text, "loss is nan");
+    assert_string_equal(fault.text, "loss\\x0ais nan"); /* one line */
     assert_int_equal(fault.index, 0);
     assert_int_equal(fault.rank, 0);
     assert_int_equal(fault.generation, view.generation - 1);
