@@ -29,6 +29,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "io/descriptors.h"
 #include "io/page.h"
 #include "io/poll/system.h"
 #include "lib/environment.h"
@@ -79,7 +80,7 @@ static void close_if(int *fd)
 
 static int pidfd_of(pid_t pid)
 {
-    return (int)syscall(SYS_pidfd_open, pid, 0);
+    return mst_descriptor_beyond_streams((int)syscall(SYS_pidfd_open, pid, 0));
 }
 
 /* ---- what it is started with ---- */
@@ -236,8 +237,9 @@ static int start(struct mst_lib_helper *helper)
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
         return errno;
     }
+    ends[0] = mst_descriptor_beyond_streams(ends[0]); /* any word ends the helper */
     move_high(&ends[1]);
-    failed = ends[1] < 0 ? EMFILE : spawn(helper, ends[1]);
+    failed = ends[0] < 0 || ends[1] < 0 ? EMFILE : spawn(helper, ends[1]);
     close_if(&ends[1]);
     if (failed) {
         close_if(&ends[0]);

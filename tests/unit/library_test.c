@@ -409,6 +409,24 @@ static void a_service_that_does_not_start(void **state)
     free(program);
 }
 
+static bool none_is_open(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (write(fd, "words", 5) != -1) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A helper watches, to which there is a connection as well. */
+static muster_status look_in_the_function(muster_restart *restart, void *arg)
+{
+    (void)restart;
+    *(bool *)arg = none_is_open();
+    return MUSTER_OK;
+}
+
 /* In a process without 0, 1 and 2: what is printed goes into nothing of the library's, and streams
  * that are opened later take nothing of it away. Which step failed. */
 static int live_without_streams(void)
@@ -416,6 +434,7 @@ static int live_without_streams(void)
     struct muster_client_options options = MUSTER_CLIENT_OPTIONS_INIT;
     muster_client *client = NULL;
     muster_client *other = NULL;
+    bool none = false;
 
     (void)close(STDIN_FILENO);
     (void)close(STDOUT_FILENO);
@@ -429,10 +448,9 @@ static int live_without_streams(void)
     if (muster_client_open(&other, &options, LIMIT_MS, NULL) != MUSTER_OK) {
         return 2;
     }
-    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
-        if (write(fd, "words", 5) != -1) {
-            return 3;
-        }
+    if (!none_is_open() ||
+        muster_restart_run(client, NULL, look_in_the_function, &none, NULL) != MUSTER_OK || !none) {
+        return 3;
     }
     if (muster_key_put(client, "k", bytes_of("x"), NULL, LIMIT_MS, NULL, NULL) != MUSTER_OK) {
         return 4;
