@@ -868,6 +868,9 @@ static void abandon(struct muster_client *client)
     if (client->call_event >= 0) {
         (void)close(client->call_event);
     }
+    if (client->secret_fd >= 0) {
+        (void)close(client->secret_fd);
+    }
 }
 
 static bool nobody_else(void *ctx)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The public functions against a real service. */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -522,9 +523,13 @@ static void a_forked_child_has_no_client(void **state)
     muster_client *client = library_alone();
     struct muster_error err;
     int how = 0;
+    int secret;
     pid_t child;
 
     (void)state;
+    client->secret_fd = open("/dev/null", O_RDONLY | O_CLOEXEC); /* as with one from a pipe */
+    secret = client->secret_fd;
+    assert_true(secret >= 0);
     child = fork();
     assert_true(child >= 0);
     if (child == 0) {
@@ -534,7 +539,7 @@ static void a_forked_child_has_no_client(void **state)
                              "one of its own") == 0;
 
         muster_client_close(client);
-        _exit(good ? 0 : 1);
+        _exit(good && fcntl(secret, F_GETFD) < 0 ? 0 : 1);
     }
     assert_int_equal(waitpid(child, &how, 0), child);
     assert_int_equal(how, 0);
