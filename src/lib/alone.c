@@ -172,7 +172,8 @@ static bool ends_in_time(const struct mst_lib_alone *alone)
     return found != 0;
 }
 
-/* It ends by itself when its standard input does; a stuck one is not waited for long. */
+/* It ends by itself when its standard input does, and removes its socket; a stuck one is not waited
+ * for long, and can do neither. */
 void mst_lib_alone_stop(struct mst_lib_alone *alone)
 {
     bool killed = false;

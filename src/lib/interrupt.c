@@ -19,6 +19,24 @@ static struct {
 
 static pthread_mutex_t used_lock = PTHREAD_MUTEX_INITIALIZER;
 
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void lock_used(void)
+{
+    (void)pthread_mutex_lock(&used_lock);
+}
+
+static void unlock_used(void)
+{
+    (void)pthread_mutex_unlock(&used_lock);
+}
+
+/* A child may run a function of its own: the lock is free there. */
+static void survive_fork(void)
+{
+    (void)pthread_atfork(lock_used, unlock_used, unlock_used);
+}
+
 static void nothing(int signal)
 {
     (void)signal;
@@ -103,9 +121,10 @@ muster_status mst_interrupt_arm(struct mst_interrupt *interrupt, int signal,
     if (unusable(signal)) {
         return refuse(err, signal, 0, "this signal cannot be used for it");
     }
-    pthread_mutex_lock(&used_lock);
+    (void)pthread_once(&once, survive_fork);
+    lock_used();
     status = install(signal, err);
-    pthread_mutex_unlock(&used_lock);
+    unlock_used();
     if (status) {
         return status;
     }
@@ -131,12 +150,12 @@ void mst_interrupt_disarm(struct mst_interrupt *interrupt)
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     while (sigtimedwait(&set, NULL, &at_once) > 0 || errno == EINTR) {
     }
-    pthread_mutex_lock(&used_lock);
+    lock_used();
     MST_ASSERT(used[signal].users > 0);
     if (--used[signal].users == 0) {
         sigaction(signal, &used[signal].before, NULL);
     }
-    pthread_mutex_unlock(&used_lock);
+    unlock_used();
     if (sigismember(&interrupt->mask, signal) != 1) { /* of the others the function may have some */
         pthread_sigmask(SIG_UNBLOCK, &set, NULL);
     }

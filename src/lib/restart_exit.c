@@ -83,14 +83,24 @@ static void leave_one(struct muster_restart *restart)
     }
 }
 
+static void lock_runs(void)
+{
+    (void)pthread_mutex_lock(&runs_lock);
+}
+
+static void unlock_runs(void)
+{
+    (void)pthread_mutex_unlock(&runs_lock);
+}
+
 static void at_exit(void)
 {
     struct mst_list *link;
 
     do {
-        (void)pthread_mutex_lock(&runs_lock);
+        lock_runs();
         link = mst_list_take(&runs);
-        (void)pthread_mutex_unlock(&runs_lock);
+        unlock_runs();
         if (link) {
             leave_one(MST_CONTAINER(link, struct muster_restart, link));
         }
@@ -114,22 +124,24 @@ bool mst_run_exit_within(struct muster_restart *restart)
     return within;
 }
 
+/* A child's exit() looks here too: the lock is free there. */
 static void hook_exit(void)
 {
     (void)atexit(at_exit);
+    (void)pthread_atfork(lock_runs, unlock_runs, unlock_runs);
 }
 
 void mst_run_exit_add(struct muster_restart *restart)
 {
     (void)pthread_once(&once, hook_exit);
-    (void)pthread_mutex_lock(&runs_lock);
+    lock_runs();
     mst_list_append(&runs, &restart->link);
-    (void)pthread_mutex_unlock(&runs_lock);
+    unlock_runs();
 }
 
 void mst_run_exit_remove(struct muster_restart *restart)
 {
-    (void)pthread_mutex_lock(&runs_lock);
+    lock_runs();
     mst_list_remove(&restart->link);
-    (void)pthread_mutex_unlock(&runs_lock);
+    unlock_runs();
 }

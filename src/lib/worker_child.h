@@ -45,10 +45,6 @@ struct mst_work_ending {
 /* `fds` of MST_NURSERY_COMMAND. All signals are blocked. */
 _Noreturn void mst_work_keeper_main(pid_t nursery, const char *scratch, const int *fds, int ending);
 
-/* What the nursery has is to lie beyond the standard streams, which each process below it gets
- * anew: a program may have closed its own. -1 stays that. */
-int mst_work_beyond_streams(int fd);
-
 void mst_work_kill_group(pid_t pid, int number);   /* of which it is the first, and not reaped */
 bool mst_work_dies_with(pid_t parent, int number); /* this process; false: it is gone already */
 void mst_work_remove_tree(const char *path);

@@ -21,6 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "io/descriptors.h"
 #include "lib/worker_child.h"
 #include "lib/worker_command.h"
 
@@ -59,18 +60,6 @@ struct nursery {
 };
 
 /* ---- descriptors ---- */
-
-int mst_work_beyond_streams(int fd)
-{
-    int beyond;
-
-    if (fd < 0 || fd > STDERR_FILENO) {
-        return fd;
-    }
-    beyond = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-    (void)close(fd);
-    return beyond;
-}
 
 /* No descriptor that comes later is taken for one of them. */
 static void have_streams(void)
@@ -425,8 +414,10 @@ static pid_t fork_nursery(struct muster_worker *worker, int control, const int *
     pid = fork();
     if (pid == 0) {
         (void)close(*ours);
-        nursery.control = mst_work_beyond_streams(control);
-        nursery.signals = mst_work_beyond_streams(signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK));
+        /* Each process below it gets the standard streams anew. */
+        nursery.control = mst_descriptor_beyond_streams(control);
+        nursery.signals =
+            mst_descriptor_beyond_streams(signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK));
         be_nursery(&nursery);
     }
     (void)pthread_sigmask(SIG_SETMASK, &nursery.before, NULL);

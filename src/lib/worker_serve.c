@@ -569,7 +569,7 @@ static muster_status make_flags(struct muster_worker *worker)
         worker->cancel_fds[i] = -1;
     }
     for (size_t i = 0; i < count; i++) {
-        worker->cancel_fds[i] = mst_work_beyond_streams(mst_system_event());
+        worker->cancel_fds[i] = mst_system_event();
         if (worker->cancel_fds[i] < 0) {
             return MUSTER_ELIMIT;
         }

@@ -9,6 +9,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -22,6 +23,7 @@
 
 #include "base/panic.h"
 #include "io/socket_dir.h"
+#include "lib/restart.h"
 #include "library_stage.h"
 
 enum { THREADS = 6, ADDS = 300 };
@@ -696,6 +698,65 @@ static void close_ends_a_run_whose_helper_starts(void **state)
     }
 }
 
+/* ---- after fork ---- */
+
+enum { FORKS = 50, HANGS_S = 10 };
+
+static atomic_bool stop_running;
+
+/* What the begin and the end of a run do. */
+static bool run_nothing(struct muster_restart *restart)
+{
+    if (mst_interrupt_arm(&restart->interrupt, mst_interrupt_standard(), NULL) != MUSTER_OK) {
+        return false;
+    }
+    mst_run_exit_add(restart);
+    mst_run_exit_remove(restart);
+    mst_interrupt_disarm(&restart->interrupt);
+    return true;
+}
+
+static void *run_on(void *ctx)
+{
+    bool good = true;
+
+    while (good && !atomic_load(&stop_running)) {
+        good = run_nothing(ctx);
+    }
+    return good ? ctx : NULL;
+}
+
+static void a_child_runs_and_ends_whatever_was_locked_when_it_was_forked(void **state)
+{
+    static struct muster_client client;
+    static struct muster_restart restart = {.client = &client};
+    static struct muster_restart own = {.client = &client};
+    pthread_t thread;
+    void *good = NULL;
+
+    (void)state;
+    client.pid = getpid();
+    assert_true(run_nothing(&restart)); /* the handler of exit() is there */
+    assert_int_equal(pthread_create(&thread, NULL, run_on, &restart), 0);
+    for (int i = 0; i < FORKS; i++) {
+        pid_t pid;
+        int status;
+
+        (void)fflush(NULL);
+        pid = fork();
+        if (pid == 0) {
+            (void)alarm(HANGS_S);
+            exit(run_nothing(&own) ? 0 : 1); // NOLINT(concurrency-mt-unsafe): what is shown
+        }
+        assert_true(pid > 0);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(status, 0);
+    }
+    atomic_store(&stop_running, true);
+    assert_int_equal(pthread_join(thread, &good), 0);
+    assert_non_null(good);
+}
+
 /* ---- the service away ---- */
 
 static pid_t service_of(const muster_client *client)
@@ -741,6 +802,21 @@ static void a_killed_service_is_told(void **state)
     assert_non_null(strstr(err.text, "wait for 'n': the service at unix:"));
     assert_int_equal(unlink(client->addr + strlen("unix:")), 0);
     muster_client_close(client); /* does not wait for who is gone */
+}
+
+/* Who stands still cannot remove it. */
+static void a_service_that_stands_still_leaves_no_socket(void **state)
+{
+    muster_client *client = library_alone();
+    char *path = strdup(client->addr + strlen("unix:"));
+
+    (void)state;
+    assert_non_null(path);
+    assert_int_equal(kill(service_of(client), SIGSTOP), 0);
+    muster_client_close(client);
+    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(errno, ENOENT);
+    free(path);
 }
 
 static volatile sig_atomic_t rings;
@@ -937,6 +1013,8 @@ int main(void)
         cmocka_unit_test(a_barrier_is_taken_up_again),
         cmocka_unit_test(a_stopped_service_costs_time_only),
         cmocka_unit_test(a_killed_service_is_told),
+        cmocka_unit_test(a_service_that_stands_still_leaves_no_socket),
+        cmocka_unit_test(a_child_runs_and_ends_whatever_was_locked_when_it_was_forked),
         cmocka_unit_test(close_leaves_a_service_that_stands_still),
         cmocka_unit_test(a_broken_invariant_poisons_the_client),
         cmocka_unit_test(a_broken_invariant_ends_a_run),
