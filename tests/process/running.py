@@ -98,6 +98,14 @@ def until(holds):
     return found
 
 
+def trained(run, steps):
+    """Waits for the end of a training, as long as it gets on: on a busy machine, with a sanitizer, one
+    wait is not enough for all of it."""
+    for step in range(20, steps + 1, 20):
+        run.out.wait_for(f" step {step} ")
+    run.out.wait_for(" result ")
+
+
 def status_at(path):
     """What the service that was given --http unix:PATH says; None: it is not there."""
     asking = http.client.HTTPConnection("service", timeout=WAIT_S)

@@ -16,7 +16,7 @@ import time
 import pytest
 
 from conftest import BUILD, MUSTER, WAIT_S, Service, sanitized
-from running import Run, status_at, until, wait_gone
+from running import Run, status_at, trained, until, wait_gone
 from test_demo import CHARLM, digest, folder, result  # noqa: F401
 from wire import Wire, field, frame
 
@@ -142,6 +142,7 @@ def test_the_service_dies_under_the_demo(spawn, env, folder, digest):  # noqa: F
                 if started_again(run, kills + 1):
                     kills += 1
                     left -= 1
+        trained(run, 80)
         assert run.wait() == 0, "\n".join(run.log.lines)
         assert result(run)["digest"] == digest
         assert len(run.out.having(" started ")) == 4

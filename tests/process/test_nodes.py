@@ -14,7 +14,7 @@ import pytest
 from conftest import WAIT_S, Process
 from discovering import pidfds
 from nodes import Cluster, Losses, joining, missing
-from running import RANK, until, wait_gone
+from running import RANK, trained, until, wait_gone
 from test_demo import CHARLM, EVENT, HOLD, STEPS, digest, events, folder, result  # noqa: F401
 
 WHY_NOT = missing()
@@ -136,7 +136,19 @@ class Nodes:
 
 
 def all_well(nodes, ranks):
+    """Who is too busy for the service for most of a short lease interrupts all once more: the order
+    is then given again."""
+    done, out = max(rank["generation"] for rank in ranks.values()), nodes.on[-1].out
     nodes.end(ranks)
+    for _ in range(WAIT_S * 20):
+        newest = max(nodes.generations())
+        if newest > done and len(nodes.generations()[newest]) == len(ranks):
+            nodes.end(nodes.generations()[newest])
+            done = newest
+        if all(process.process.poll() is not None for process in nodes.on):
+            break
+        with out.changed:
+            out.changed.wait(0.05)
     assert nodes.codes() == [0] * len(nodes.on), nodes.told()
 
 
@@ -186,6 +198,7 @@ def test_a_node_may_say_its_number(cluster):
 
 def test_the_weights_do_not_depend_on_how_many_nodes_there_are(cluster, digest, folder):  # noqa: F811
     nodes = Nodes(cluster, [CHARLM, "--steps", STEPS, folder])
+    trained(nodes.on[0], STEPS)
     assert nodes.codes() == [0, 0, 0], nodes.told()
     assert result(nodes.on[0])["digest"] == digest
 
@@ -416,6 +429,7 @@ def test_a_cut_cable_costs_the_ranks_of_that_node_40(cluster, digest, folder):  
     nodes.on[2].log.wait_for("node 2 (host-2) was given up", "its 2 ranks are killed",
                              "comes back as a newcomer (1 of 3)")
     nodes.on[2].log.wait_for("this is node 2", count=2)
+    trained(nodes.on[0], STEPS)
     assert nodes.codes() == [0, 0, 0], nodes.told()
     assert result(nodes.on[0])["digest"] == digest
     sizes = {event["generation"]: event["size"] for event in events(nodes.on[0], "running")}
@@ -433,6 +447,7 @@ def test_a_cable_cut_for_a_moment_is_not_noticed_41(cluster, digest, folder):  #
     select.poll().poll(CUT_S * 1000)
     assert not nodes.on[0].out.having(" result ")
     cluster.cable(2, "up")
+    trained(nodes.on[0], STEPS)
     assert nodes.codes() == [0, 0, 0], nodes.told()
     assert losses.close() == []
     assert result(nodes.on[0])["digest"] == digest
@@ -448,7 +463,7 @@ def test_another_node_takes_the_place_of_a_lost_one(cluster):
     nodes = Nodes(cluster, [RANK], "--lease", SHORT_LEASE)
     nodes.entered(6)
     nodes.on[2].kill()
-    nodes.on[0].out.wait_for("entered generation=2", "size=4")
+    nodes.on[0].out.wait_for("entered generation=", "size=4")
     late = cluster.start(cluster.add(), "run", *nodes.words)
     nodes.on[2] = late
     ranks = nodes.entered(6, generation=2)
@@ -553,7 +568,7 @@ def test_node_0_that_stood_still_comes_back_too(cluster):
     nodes = Nodes(cluster, [RANK], "--lease", SHORT_LEASE, "--avoid", "host-9", count=2)
     nodes.entered(4)
     nodes.on[0].signal(signal.SIGSTOP)
-    nodes.on[1].out.wait_for("entered generation=2", "size=2")
+    nodes.on[1].out.wait_for("entered generation=", "size=2")
     nodes.on[0].signal(signal.SIGCONT)
     nodes.on[0].log.wait_for("node 0 (host-0) was given up", "comes back as a newcomer (1 of 3)")
     all_well(nodes, nodes.entered(4, generation=2))
@@ -563,7 +578,7 @@ def test_a_signal_while_node_0_comes_back_leaves_no_secret(cluster):
     nodes = Nodes(cluster, [RANK], "--lease", SHORT_LEASE, count=2)
     nodes.entered(4)
     nodes.on[0].signal(signal.SIGSTOP)
-    nodes.on[1].out.wait_for("entered generation=2", "size=2")
+    nodes.on[1].out.wait_for("entered generation=", "size=2")
     service = nodes.service()
     nodes.on[0].signal(signal.SIGCONT)
     nodes.on[0].log.wait_for("comes back as a newcomer")
