@@ -23,6 +23,7 @@ RANK = BUILD / "tests" / "process" / "hang_rank"
 SOFT_MS = 1000
 HARD_MS = 2100
 GRACE_MS = 1200
+LONG_GRACE_MS = 5000  # half of it is more than a machine stands still for
 # What is said of them: at that time, or a little later.
 SOFT_SAID = "made no progress for 1."
 HARD_SAID = "made no progress for 2."
@@ -270,7 +271,7 @@ def test_who_mocks_sigterm_is_killed_after_the_grace_50(job):
 
 
 def test_who_cleans_up_for_half_the_grace_has_cleaned_up_51(job):
-    ranks = job.start(2)
+    ranks = job.start(2, grace=LONG_GRACE_MS)
     job.order(ranks[:1], "term heed")
     job.wait("ready", 1)
     mark = job.hold(ranks[0], "deaf")

@@ -18,8 +18,8 @@ from discovering import marked, pidfds
 from restarting import files_of
 from running import wait_gone
 from test_disk import ENOSPACE, fill, make_room, preloaded, small_disk  # noqa: F401
-from test_hang import (GRACE_MS, HARD_MS, HARD_SAID, RANK, SOFT_MS, SOFT_SAID, Hangs, job,  # noqa: F401
-                       named, replaced)
+from test_hang import (GRACE_MS, HARD_MS, HARD_SAID, LONG_GRACE_MS, RANK, SOFT_MS,  # noqa: F401
+                       SOFT_SAID, Hangs, job, named, replaced)
 from test_nodes import WHY_NOT, Nodes, cluster  # noqa: F401
 from wire import Wire
 
@@ -136,8 +136,8 @@ def left_of(env):
 def test_who_never_comes_is_named_to_those_who_waited_58(entry):
     entry.begin()
     began = time.monotonic()
-    # One after the other, or two could give up in the same moment and each miss the other.
-    ranks = [entry.add(4, index, open_ms=5000 + 500 * index, MUSTER_MIN_SIZE="4")
+    # One long before the others: two could give up in the same moment, and each miss the other.
+    ranks = [entry.add(4, index, open_ms=10000 if index else 5000, MUSTER_MIN_SIZE="4")
              for index in (0, 1, 3)]
     refused = entry.wait("refused", 3)
     assert {event["status"] for event in refused} == {"MUSTER_ETIMEDOUT"}
@@ -351,7 +351,8 @@ def test_who_is_ended_takes_its_children_along(job, when):
 @pytest.mark.parametrize("how", ["heed", "mock"])
 def test_a_rank_in_a_shell_has_the_grace_too_51(job, how):
     """The shell heeds SIGTERM at once."""
-    ranks = job.start(2, of=("sh", "-c", f'{RANK} "$0"; exit $?'))
+    ranks = job.start(2, grace=LONG_GRACE_MS if how == "heed" else GRACE_MS,
+                      of=("sh", "-c", f'{RANK} "$0"; exit $?'))
     job.order(ranks[:1], f"term {how}")
     job.wait("ready", 1)
     mark = job.hold(ranks[0], "deaf")
