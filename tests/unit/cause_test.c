@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a run says that it ended by, of what the service was told and how its own processes ended.
+ */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agent/cause.h"
+#include "agent/job.h"
+
+enum { STATUS_1 = 1 << 8, OWN_PID = 4242, OTHER_PID = 77 };
+
+/* A node of several, the only process of which ended with 1, as restarting was given up. */
+static void job_init(struct mst_job *job, struct mst_run_options *options,
+                     struct mst_process *process)
+{
+    *options = (struct mst_run_options){.nodes_max = 3};
+    *process = (struct mst_process){.index = 4,
+                                    .rank = 4,
+                                    .client_pid = OWN_PID,
+                                    .generation = 2,
+                                    .gave_up = true,
+                                    .joined = true,
+                                    .end = MST_PROCESS_GONE,
+                                    .status = STATUS_1,
+                                    .died_ns = 1};
+    (void)snprintf(process->failure, sizeof process->failure,
+                   "given up after 1 attempt; the last: rank 4 (#4) failed");
+    *job = (struct mst_job){
+        .options = options, .processes = process, .ending = MST_ENDS_FAILED, .ended_ns = 2};
+}
+
+static struct mst_fault of_another_node(enum mst_cause kind, int code)
+{
+    return (struct mst_fault){
+        .index = 2, .rank = 2, .kind = kind, .code = code, .pid = OTHER_PID, .generation = 2};
+}
+
+static void ends_by(struct mst_job *job, const char *expected, int code)
+{
+    char text[1024];
+
+    mst_cause_text(job, text, sizeof text);
+    assert_non_null(strstr(text, expected));
+    assert_int_equal(mst_cause_code(job), code);
+}
+
+/* Another node heard of the end, and ended a rank before it had closed its client. */
+static void who_was_ended_because_it_was_given_up_is_not_the_cause(void **state)
+{
+    static struct mst_job job;
+    struct mst_run_options options;
+    struct mst_process process;
+
+    (void)state;
+    job_init(&job, &options, &process);
+    job.faults.first = of_another_node(MST_CAUSE_SIGNAL, SIGTERM);
+    ends_by(&job, "gave up: given up after 1 attempt; the last: rank 4 (#4) failed", 1);
+    job.faults.first = of_another_node(MST_CAUSE_EXIT, 1);
+    ends_by(&job, "gave up: given up after 1 attempt; the last: rank 4 (#4) failed", 1);
+}
+
+static void who_was_killed_otherwise_is(void **state)
+{
+    static struct mst_job job;
+    struct mst_run_options options;
+    struct mst_process process;
+
+    (void)state;
+    job_init(&job, &options, &process);
+    job.faults.first = of_another_node(MST_CAUSE_SIGNAL, SIGKILL);
+    ends_by(&job, "rank 2 (#2, pid 77) on  was killed by signal 9", 128 + SIGKILL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_was_ended_because_it_was_given_up_is_not_the_cause),
+        cmocka_unit_test(who_was_killed_otherwise_is),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
