@@ -153,8 +153,8 @@ def test_the_trap_of_the_batch_script_is_one_line(loop, env):
 
 
 def test_the_helper_of_the_first_rank_asks_for_its_node(service, env, started, muster, tmp_path):
-    """Ranks that something else has started. The others save after it was told: once the first has
-    gone, another helper asks."""
+    """Ranks that something else has started. They stay until it was told: when the first of them has
+    gone, the helper of the next one asks, and tells it again."""
     stop, saved = tmp_path / "stop", tmp_path / "saved"
     saved.mkdir()
     ranks = []
