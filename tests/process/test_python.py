@@ -17,6 +17,7 @@ from saving import PATIENT
 
 PACKAGE = BUILD / "python"
 RANK = pathlib.Path(__file__).parent / "python_rank.py"
+SAYS_FIRST = "20s"  # then what has not ended by itself is killed
 PROMPT_MS = 100  # the best of a few: a loaded machine is not what is looked at
 
 pytestmark = [
@@ -120,14 +121,14 @@ def test_a_computation_that_keeps_the_interpreter_costs_neither_lease_nor_lines(
 
 
 def test_an_exception_ends_the_rank_and_the_others_are_told(run):
-    job = run(3, "fails", "--max-restarts", "0")
+    job = run(3, "fails", "--max-restarts", "0", "--grace", SAYS_FIRST)
     assert job.run.wait() == 1
     assert len(job.out.having("is told")) == 2
     assert job.log.having("RuntimeError: a bug of mine")
 
 
 def test_the_killed_one_is_named(run):
-    job = run(3, "loses", "--max-restarts", "0")
+    job = run(3, "loses", "--max-restarts", "0", "--grace", SAYS_FIRST)
     assert job.run.wait() != 0
     assert len(job.out.having("Lost", "#1")) == 2, job.out.lines
 

@@ -16,6 +16,7 @@ from wire import OK, Wire
 
 GRACE_S = 6
 SOON_S = 0.3  # before the end of it, and after; the agent waits 3 s for an answer
+SAYS_FIRST = "20s"  # then what has not ended by itself is killed
 PAGE = 2000  # more keys than the service lists at once
 
 
@@ -210,7 +211,7 @@ def test_strange_keys_keep_no_run_from_its_end(loop, env):
 
 def test_a_lost_rank_is_not_waited_for(loop):
     """It dies while the others wait for its save: they are told, and nothing was saved by all."""
-    job = loop(2, "--max-restarts", 0, LOOP_SLOW=1).trains()
+    job = loop(2, "--max-restarts", 0, "--grace", SAYS_FIRST, LOOP_SLOW=1).trains()
     job.run.signal(signal.SIGTERM)
     job.out.wait_for("[1]: saves ")
     pid = job.muster("status", "-j", job.job, "--json")
