@@ -21,7 +21,7 @@
 #define UNREAD_BYTES_MAX (64u << 20) /* of answers that their readers have not taken yet */
 #define REQUEST_BYTES_MAX 8192u      /* its line and headers; also what one connection costs */
 #define IDLE_S 10u                   /* a connection on which nothing comes or goes */
-#define ANSWER_MS 1000u              /* the loop answers by then, or it is told of as stuck */
+#define ANSWER_MS 1000u              /* for the loop, unless something else is asked for */
 #define SPACE_MS 100u                /* between two copies of the state */
 #define NS_PER_MS UINT64_C(1000000)
 #define WHY_ROOM 320u /* why a check failed */
@@ -164,7 +164,8 @@ static void forget(struct kept *kept)
 static struct mst_http_report *wait_answer(struct mst_http *http)
 {
     struct mst_http_report *report = NULL;
-    uint64_t until_ns = now_ns() + ANSWER_MS * NS_PER_MS;
+    unsigned answer_ms = http->config.answer_ms != 0 ? http->config.answer_ms : ANSWER_MS;
+    uint64_t until_ns = now_ns() + answer_ms * NS_PER_MS;
 
     while (http->answered < http->question.number && wait_until(http, until_ns)) {
     }

@@ -49,7 +49,8 @@ struct mst_http_config {
     void *wake_ctx;
     unsigned connections_max; /* above 0; more than MST_HTTP_CONNECTIONS_MAX are never held */
     uint64_t (*clock_ns)(
-        void); /* for the loop's and the copies' age; NULL: the system's monotonic one */
+        void);          /* for the loop's and the copies' age; NULL: the system's monotonic one */
+    unsigned answer_ms; /* the loop answers by then, or it is told of as stuck; 0: 1 s */
 };
 
 enum mst_http_phase { MST_HTTP_STARTING = 0, MST_HTTP_SERVING = 1, MST_HTTP_STOPPING = 2 };

@@ -39,10 +39,13 @@ static uint64_t read_clock(void)
     return atomic_load(&clock_ns);
 }
 
-static void open_stage(struct stage *stage)
+static void open_stage_for(struct stage *stage, unsigned answer_ms)
 {
-    struct mst_http_config config = {
-        .wake = wake, .wake_ctx = stage, .connections_max = 100, .clock_ns = read_clock};
+    struct mst_http_config config = {.wake = wake,
+                                     .wake_ctx = stage,
+                                     .connections_max = 100,
+                                     .clock_ns = read_clock,
+                                     .answer_ms = answer_ms};
     socklen_t size = sizeof stage->name;
     struct muster_error err;
 
@@ -55,6 +58,12 @@ static void open_stage(struct stage *stage)
     assert_int_equal(getsockname(stage->fd, (struct sockaddr *)&stage->name, &size), 0);
     config.fd = stage->fd;
     assert_int_equal(mst_http_open(&stage->http, &config, &err), MUSTER_OK);
+}
+
+/* Whose loop answers, however late this process is. */
+static void open_stage(struct stage *stage)
+{
+    open_stage_for(stage, 60000);
 }
 
 static void close_stage(struct stage *stage)
@@ -237,7 +246,7 @@ static void a_question_is_asked_once_and_waits_its_time(void **state)
     int fd;
 
     (void)state;
-    open_stage(&stage);
+    open_stage_for(&stage, 3000);
     mst_http_turned(stage.http, MST_HTTP_SERVING);
     assert_false(mst_http_asked(stage.http, &question));
     answered(ask(&stage, "/status.json?job=a"), "HTTP/1.1 503", "does not answer\n");
