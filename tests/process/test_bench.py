@@ -29,7 +29,7 @@ TINY = ["--pairs", "1", "--repeats", "0", "--kills", "1", "--ranks", "4", "--put
 
 def bench(env, *words):
     return subprocess.run([ROOT / "tools" / "bench", "--bin", BUILD / "bin", *TINY, *words],
-                          env=env, capture_output=True, text=True, timeout=300)
+                          env=env, capture_output=True, text=True, timeout=900)
 
 
 def measures_of(said):
