@@ -5,7 +5,8 @@
 /* libcurl, loaded when a cloud is asked for the first time: without one `muster` begins without it
  * and all that it needs in turn. */
 
-#define CURL_DISABLE_TYPECHECK /* its macros want the function's own name */
+#define CURL_DISABLE_TYPECHECK   /* its macros want the function's own name */
+#define CURL_DISABLE_DEPRECATION /* the library that is found may be older than this header */
 #include <curl/curl.h>
 #include <stddef.h>
 

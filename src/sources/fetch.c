@@ -61,6 +61,14 @@ static size_t take_head(char *line, size_t one, size_t count, void *ctx)
 
 #define SET(option, value) (ok = ok && mst_curl.curl_easy_setopt(easy, option, value) == CURLE_OK)
 
+/* Since 7.85 by their names, before by a number. */
+static bool only_http(CURL *easy)
+{
+    return mst_curl.curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK ||
+           mst_curl.curl_easy_setopt(easy, CURLOPT_PROTOCOLS,
+                                     (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS)) == CURLE_OK;
+}
+
 bool mst_fetch_init(struct mst_fetch *fetch)
 {
     CURL *easy = mst_curl.curl_easy_init();
@@ -76,14 +84,16 @@ bool mst_fetch_init(struct mst_fetch *fetch)
     SET(CURLOPT_PROXY, ""); /* whatever the environment says: this is no one else's business */
     SET(CURLOPT_NOPROXY, "*");
     SET(CURLOPT_FOLLOWLOCATION, 0L);
-    SET(CURLOPT_PROTOCOLS_STR, "http,https");
+    ok = ok && only_http(easy);
     SET(CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS);
     SET(CURLOPT_TCP_KEEPALIVE, 1L); /* a request may hang on purpose */
     SET(CURLOPT_TCP_KEEPIDLE, KEEPALIVE_S);
     SET(CURLOPT_TCP_KEEPINTVL, KEEPALIVE_S);
     SET(CURLOPT_NOSIGNAL, 1L);
-    SET(CURLOPT_QUICK_EXIT, 1L); /* the end waits for no name server */
     SET(CURLOPT_USERAGENT, "muster");
+    if (ok) { /* the end waits for no name server, where that can be had: since 7.87 */
+        (void)mst_curl.curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
+    }
     return ok;
 }
 

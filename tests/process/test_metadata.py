@@ -8,7 +8,7 @@ import json
 import pytest
 
 import metadata_fake as fakes
-from conftest import free_port, sanitized
+from conftest import BUILD, sanitized
 from clouding import FAKES, announce, near, tell  # noqa: F401 (a fixture)
 from metadata_fake import Amazon, Azure, Google
 
@@ -269,6 +269,16 @@ def test_a_machine_without_libcurl_says_what_to_install(tell, tmp_path):
     process = tell("google", LD_LIBRARY_PATH=str(tmp_path))
     process.out.wait_for("refused:", "'google': libcurl cannot be loaded", "install the package libcurl4")
     assert process.wait() == 1
+
+
+@pytest.mark.skipif(sanitized(), reason="what is loaded before it would stand before the sanitizer")
+@pytest.mark.parametrize("source", FAKES)
+def test_a_libcurl_of_before_7_85_will_do(tell, source):
+    with FAKES[source]() as fake:
+        announce(fake)
+        process = tell(f"{source}={fake.url}",
+                       LD_PRELOAD=str(BUILD / "tests/process/libcurl_before.so"))
+        process.out.wait_for(f"notice source={source} level=certain")
 
 
 def test_several_clouds_tell_the_worst(tell):
