@@ -10,10 +10,12 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
-#define CPU_FIELD 11 /* utime, counted from the state; stime follows */
-#define END_FIELD 49 /* exit_code: 0 where it may not be read */
+#define CPU_FIELD 11   /* utime, counted from the state; stime follows */
+#define START_FIELD 19 /* in ticks since the machine began */
+#define END_FIELD 49   /* exit_code: 0 where it may not be read */
 #define NS_PER_S UINT64_C(1000000000)
 #define RUNNING_PART 10u /* who uses a tenth of the time is not blocked */
 
@@ -207,6 +209,21 @@ void mst_diagnose_thread(pid_t pid, uint64_t thread, uint64_t cpu_ns, uint64_t w
         (void)snprintf(text, room, "blocked in %s (%s)", place,
                        state == 'D' ? "uninterruptible" : "sleeping");
     }
+}
+
+int64_t mst_diagnose_age_ms(pid_t pid)
+{
+    char text[1024];
+    const char *field = field_of(stat_of(pid, 0, text, sizeof text), START_FIELD);
+    long per_s = sysconf(_SC_CLK_TCK);
+    struct timespec now;
+    int64_t age_ms = 0;
+
+    if (field != NULL && per_s > 0 && clock_gettime(CLOCK_BOOTTIME, &now) == 0) {
+        age_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 -
+                 (int64_t)strtoull(field, NULL, 10) * 1000 / per_s;
+    }
+    return age_ms > 0 ? age_ms : 0;
 }
 
 bool mst_diagnose_end(pid_t pid, int *status_out)

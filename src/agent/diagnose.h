@@ -2,8 +2,8 @@
 #ifndef MST_AGENT_DIAGNOSE_H
 #define MST_AGENT_DIAGNOSE_H
 
-/* Where a thread of another process stands, and what one is dying of, from /proc. For people:
- * nothing is decided by it. */
+/* Where a thread of another process stands, what one is dying of, and how old one is, from /proc.
+ * For people, but for the age: nothing is decided by it. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,6 +17,9 @@ bool mst_diagnose_cpu(pid_t pid, uint64_t thread, uint64_t *cpu_ns_out);
  * it used a tenth of the `wall_ns` (0: unknown) since it had used `cpu_ns`. */
 void mst_diagnose_thread(pid_t pid, uint64_t thread, uint64_t cpu_ns, uint64_t wall_ns, char *text,
                          size_t room);
+
+/* Since it was started, also before it ran the program that it runs now; 0: not known. */
+int64_t mst_diagnose_age_ms(pid_t pid);
 
 /* What waitpid will say of a process that is on its way out: known before its memory is freed.
  * False: it is not, or ends with 0, or cannot be looked at. */

@@ -631,8 +631,8 @@ static bool begin(struct helper *helper)
     (void)pthread_mutex_init(&helper->lock, NULL);
     (void)fcntl(options->link_fd, F_SETFD, FD_CLOEXEC);
     mst_short_slice();
-    mst_helper_notices_init(&helper->notices, options->host, options->index, on_notices_say,
-                            on_notices_ring, helper);
+    mst_helper_notices_init(&helper->notices, options->host, options->index, (pid_t)helper->pid,
+                            on_notices_say, on_notices_ring, helper);
     monitor_begin(helper);
     if (helper->bell < 0 ||
         mst_death_new(&helper->death, on_death, helper, MST_DEATH_BEST) != MUSTER_OK ||

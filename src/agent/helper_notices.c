@@ -6,15 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/diagnose.h"
 #include "msg/settings.h"
 
 void mst_helper_notices_init(struct mst_helper_notices *notices, const char *host, uint32_t own,
-                             void (*say)(void *ctx, const char *line), void (*ring)(void *ctx),
-                             void *ctx)
+                             pid_t pid, void (*say)(void *ctx, const char *line),
+                             void (*ring)(void *ctx), void *ctx)
 {
     struct mst_announcer *announcer = &notices->announcer;
 
-    *notices = (struct mst_helper_notices){.host = host, .own = own, .ring = ring, .ctx = ctx};
+    *notices =
+        (struct mst_helper_notices){.host = host, .own = own, .pid = pid, .ring = ring, .ctx = ctx};
     (void)pthread_mutex_init(&notices->lock, NULL);
     (void)snprintf(announcer->host, sizeof announcer->host, "%s", host);
     announcer->say = say;
@@ -119,6 +121,7 @@ static void start_asking(struct mst_helper_notices *notices)
         .period_ms = setting("preempt_period"),
         .margin_ms = setting("preempt_margin"),
         .grace_ms = setting("preempt_grace"),
+        .age_ms = mst_diagnose_age_ms(notices->pid),
         .told = notices->ring,
         .say = notices->announcer.say,
         .ctx = notices->ctx};

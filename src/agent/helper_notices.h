@@ -16,6 +16,7 @@ struct mst_helper_notices {
     struct mst_announcer announcer;
     const char *host;
     uint32_t own; /* index */
+    pid_t pid;    /* of the rank: the run began with it */
     void (*ring)(void *ctx);
     void *ctx;
     bool failed; /* the sources cannot be opened: that was said */
@@ -28,8 +29,8 @@ struct mst_helper_notices {
 
 /* `say` may be called from any thread; `ring` too: to look again. */
 void mst_helper_notices_init(struct mst_helper_notices *notices, const char *host, uint32_t own,
-                             void (*say)(void *ctx, const char *line), void (*ring)(void *ctx),
-                             void *ctx);
+                             pid_t pid, void (*say)(void *ctx, const char *line),
+                             void (*ring)(void *ctx), void *ctx);
 void mst_helper_notices_fini(struct mst_helper_notices *notices);
 
 /* What the service says; with the client's lock held. */

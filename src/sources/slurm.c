@@ -56,14 +56,14 @@ static enum mst_source_answer look(void *own, struct mst_source_notice *out)
 
 /* ---- what the user says ---- */
 
-/* A duration counts from now: the run has just begun. */
-static bool read_end(const char *text, int64_t *unix_ms_out)
+/* A duration counts from the beginning of the run, whenever it is asked for. */
+static bool read_end(const char *text, int64_t age_ms, int64_t *unix_ms_out)
 {
     struct mst_slice given = mst_slice_text(text);
     int64_t ms;
 
     if (mst_source_duration(given, &ms)) {
-        *unix_ms_out = now_unix_ms() + ms;
+        *unix_ms_out = now_unix_ms() - age_ms + ms;
         return true;
     }
     return mst_date_rfc3339(given, unix_ms_out) || mst_slurm_end_time(text, unix_ms_out);
@@ -74,7 +74,7 @@ static bool open_deadline(void **out, const struct mst_source_setup *setup, char
     struct end *end;
     int64_t unix_ms;
 
-    if (!read_end(setup->argument, &unix_ms)) {
+    if (!read_end(setup->argument, setup->age_ms, &unix_ms)) {
         (void)snprintf(why, room,
                        "the source of notices 'deadline': '%.80s' is neither a duration (90m) nor "
                        "a time (2027-03-01T04:00:00Z, or seconds since 1970)",

@@ -42,6 +42,7 @@ struct mst_source_setup {
     int stop_fd;
     int64_t period_ms; /* between two looks, as the user wants it */
     int64_t margin_ms; /* how long before a known end it is told */
+    int64_t age_ms;    /* of the run: from its beginning a duration that is its end counts */
     /* One line for the user, at once; at most a few in the life of a source. Thread: any. */
     void (*say)(void *ctx, const char *line);
     void *say_ctx;

@@ -314,6 +314,7 @@ static struct one *one_new(struct mst_sources *sources, const struct word *word)
                                            .stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
                                            .period_ms = options->period_ms,
                                            .margin_ms = options->margin_ms,
+                                           .age_ms = options->age_ms,
                                            .say = say,
                                            .say_ctx = one};
     if ((word->argument != NULL && one->argument == NULL) || one->setup.stop_fd < 0) {

@@ -20,6 +20,7 @@ struct mst_sources_options {
     const char *list; /* "signals,file=/tmp/stop,slurm"; empty: none */
     int64_t period_ms, margin_ms;
     int64_t grace_ms; /* what is assumed to be left where no end is given */
+    int64_t age_ms;   /* how long the run has been going on; 0: it begins now */
     /* What the sources know has changed. On the thread of a source: short, no call back. */
     void (*told)(void *ctx);
     void (*say)(void *ctx, const char *line); /* for the user; on any thread */

@@ -2,6 +2,7 @@
 """Sources of notices, in `muster run` and in the helper of a node that something else started."""
 
 import os
+import re
 import signal
 import time
 
@@ -10,6 +11,8 @@ import pytest
 from conftest import MUSTER, Process
 from running import until
 from saving import LOOP, PATIENT, Loop
+
+OLD_S = 1.5  # how old a rank is, which only time can make it
 
 
 @pytest.fixture
@@ -150,6 +153,23 @@ def test_the_trap_of_the_batch_script_is_one_line(loop, env):
     (line,) = job.log.having("start it with srun")
     assert line == ("muster run: in a Slurm job, but not started by srun: Slurm signals only what srun "
                     "has started when it preempts, so no notice will come here; start it with srun")
+
+
+def test_a_deadline_counts_from_the_beginning_of_the_rank(service, env, started, tmp_path):
+    """Whenever its helper is started, or another one in its place."""
+    saved = tmp_path / "saved"
+    saved.mkdir()
+    own = {**env, "MUSTER_ADDR": service.address, "MUSTER_INDEX": "0", "MUSTER_SIZE": "1",
+           "MUSTER_PROGRAM": str(MUSTER), "LOOP_DIR": str(saved), "LOOP_RUN": "1",
+           "MUSTER_PREEMPT_SOURCES": "deadline=100s", "MUSTER_PREEMPT_MARGIN": "2m"}
+    rank = Process(["sh", "-c", 'read go; exec "$0"', LOOP], own, stdin=-1)
+    started.append(rank)
+    time.sleep(OLD_S)
+    rank.process.stdin.write("go\n")
+    rank.process.stdin.flush()
+    told = rank.log.wait_for("muster agent (#0): a notice of 'deadline' for the whole job")
+    assert float(re.search(r"; ([\d.]+) s are left", told)[1]) <= 100 - OLD_S, told
+    assert rank.wait() == 75
 
 
 def test_the_helper_of_the_first_rank_asks_for_its_node(service, env, started, muster, tmp_path):
