@@ -8,7 +8,7 @@ import json
 import pytest
 
 import metadata_fake as fakes
-from conftest import BUILD, sanitized
+from conftest import BUILD, free_port, sanitized
 from clouding import FAKES, announce, near, tell  # noqa: F401 (a fixture)
 from metadata_fake import Amazon, Azure, Google
 
