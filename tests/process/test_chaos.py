@@ -271,7 +271,7 @@ def test_nobody_is_there_at_random(serve, muster):
 
 
 def test_ranks_of_other_machines_can_only_be_cut_off(serve, muster):
-    service = serve("--job", "far")
+    service = serve("--job", "far", "--lease", "1h")
     wire = Wire(service.address)
     assert wire.open_rank(0, 1, job="far", host="elsewhere").status == 0
     done = muster("chaos", "random", "--kinds", "kill,freeze")

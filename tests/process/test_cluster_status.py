@@ -7,12 +7,13 @@ import re
 
 import pytest
 
-from clusters import Driver, Hold, Worker
+from clusters import LONG_LEASE_S, Driver, Hold, Worker
 from running import until
 from test_http import Http
 from wire import OK, Wire
 
 WORKER = 2  # MST_ROLE_WORKER
+LEASE = ("--lease", f"{LONG_LEASE_S}s")  # connections of a test renew none
 KEY = "muster/cluster-status/{}"
 RUN = "0,0,0,3,12,0,0,0,0,0,0,1,0,0,0,0;4.120000000"
 BUSY = (
@@ -28,7 +29,7 @@ def told(serve):
     """told({name: value}) -> a service in which these clusters told this."""
 
     def start(values):
-        service = serve("--http", "127.0.0.1:0")
+        service = serve("--http", "127.0.0.1:0", *LEASE)
         service.http = Http(service)
         service.teller = service.wire()
         for name, value in values.items():
@@ -148,7 +149,7 @@ def test_a_cluster_goes_with_its_coordinator(told):
 
 def test_a_coordinator_tells_of_itself(env, started, serve, muster, tmp_path):
     """From the first closure that nobody runs to the last that is counted, and its end."""
-    service = serve("--http", "127.0.0.1:0")
+    service = serve("--http", "127.0.0.1:0", *LEASE)
     http = Http(service)
     hold = Hold(tmp_path / "hold")
     env.update(MUSTER_ADDR=service.address, CW_HOLD=str(hold.path))
@@ -184,7 +185,7 @@ def test_a_coordinator_tells_of_itself(env, started, serve, muster, tmp_path):
 
 def test_a_coordinator_with_nothing_to_do_says_so(env, started, serve, muster):
     """What changed while the last word was on its way is told too, though nothing else happens."""
-    service = serve("--http", "127.0.0.1:0")
+    service = serve("--http", "127.0.0.1:0", *LEASE)
     service.http = Http(service)
     env.update(MUSTER_ADDR=service.address)
     driver = Driver(env)
@@ -202,7 +203,7 @@ def test_a_coordinator_with_nothing_to_do_says_so(env, started, serve, muster):
 
 def test_in_a_job_of_workers_no_rank_is_missing(serve, muster):
     """Although it has a size: `muster run -n 4` gives it one."""
-    service = serve()
+    service = serve(*LEASE)
     workers = []
     for index in range(3):
         workers.append(Wire(service.address))

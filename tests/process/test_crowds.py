@@ -134,15 +134,15 @@ def test_who_says_nothing_gives_way_at_the_limit_of_connections(serve):
 
 def test_a_connection_whose_session_is_over_is_not_kept(serve):
     """A host that is switched off says no goodbye: its socket stays, and nothing comes any more."""
-    service = serve("--lease", "3s")
-    witness, gone, half = service.wire(), service.wire(), service.wire()
+    service = serve("--lease", "2s")
+    gone, half = service.wire(), service.wire()
     half.send(half.request("renew")[:-1])
     for wire in (gone, half):
         wire.sock.settimeout(0.05)
-        while not wire.ended():
-            assert witness.renew().status == OK
+        while not wire.ended():  # always another one: this process may stand still for a lease
+            assert service.wire().renew().status == OK
     service.log.wait_for("connection-ended", "asks nothing any more", count=2)
-    assert witness.renew().status == OK
+    assert service.wire().renew().status == OK
 
 
 def test_a_stopped_service_keeps_the_connections_of_those_it_forgives(serve, pass_time):
@@ -207,7 +207,7 @@ def longest(ask, count):
 
 
 READERS = 5
-READERS_LEASE_S = 3
+READERS_LEASE_S = 4
 OUTPUT_MAX = 8 * MIB
 
 
@@ -225,11 +225,11 @@ def test_who_never_reads_costs_no_more_than_its_limit(serve):
               "watch": field(1, 1) + field(3, "many/"), "members": b"", "renew": b""}
     silent = []
     for command in list(bodies) * (READERS // len(bodies)):
-        assert witness.renew().status == OK  # what follows takes its time
         silent.append(service.wire())
         # A thousand at a time: the window allows any number of reads.
         send_until_stuck(silent[-1], (silent[-1].request(command, bodies[command])
                                       for _ in range(20000)))
+    witness = service.wire()  # who was there before may have been silent for a lease
     slowest = longest(witness.renew, 50)
     slowest = max(slowest, longest(lambda: witness.get("many/0001"), 50))
     if not sanitized():
@@ -237,7 +237,7 @@ def test_who_never_reads_costs_no_more_than_its_limit(serve):
         assert resident(service.pid) - before < READERS * 2 * OUTPUT_MAX
     service.log.wait_for("reason=\"asks nothing any more\"", count=1, meanwhile=witness.renew)
     until(lambda: witness.renew() and descriptors(service.pid) < 20)
-    assert witness.get("large").value == b"x" * 1_000_000
+    assert service.wire().get("large").value == b"x" * 1_000_000
 
 
 CHANGES, KEYS = 100_000, 100
@@ -246,7 +246,7 @@ CHANGES, KEYS = 100_000, 100
 def test_a_watcher_that_never_reads_is_told_the_newest(serve):
     """A hundred thousand changes while it does not read: it costs no memory, and then it learns what
     is, not what was."""
-    service = serve("--lease", "60s")
+    service = serve("--lease", "1h")
     writer, watcher = service.wire(), service.wire()
 
     def write(turn):
@@ -286,13 +286,14 @@ def test_a_frame_that_comes_byte_by_byte_does_not_keep_its_sender(serve):
     the connection."""
     service = serve("--lease", "2s")
     begun = time.monotonic()
-    witness, slow = service.wire(), service.wire()
+    slow = service.wire()
     frame_of_a_mib = slow.request("write", field(2, field(1, PUT) + field(3, "k") +
                                                  field(4, b"v" * MIB)))
     with pytest.raises(ConnectionError):
         for byte in frame_of_a_mib:
             slow.send(bytes([byte]))
-            assert witness.renew().status == OK
+            # Always another one, welcomed: this process may stand still for a lease.
+            Wire(service.address).close()
     assert time.monotonic() - begun >= 4
     service.log.wait_for("reason=\"asks nothing any more\"")
 
