@@ -82,6 +82,7 @@ static struct named *find(const char *name)
 /* A name that was given before means the newest: so there is no limit to how often one is given. */
 static void name_it(const char *name, muster_closure *closure, muster_per_worker *value)
 {
+    muster_closure *old = NULL;
     size_t at = 0;
     (void)pthread_mutex_lock(&lock);
     while (at < named_count && strcmp(named[at].name, name) != 0) {
@@ -91,11 +92,15 @@ static void name_it(const char *name, muster_closure *closure, muster_per_worker
         (void)fprintf(stderr, "driver: too many names\n");
         exit(2);
     }
+    if (at < named_count) {
+        old = named[at].closure;
+    }
     named_count += at == named_count;
     (void)snprintf(named[at].name, sizeof named[at].name, "%s", name);
     named[at].closure = closure;
     named[at].value = value;
     (void)pthread_mutex_unlock(&lock);
+    muster_closure_release(old);
 }
 
 static const char *word_of(const struct command *command, int at)
