@@ -1,41 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Settings as a program gives them: the options, else MUSTER_<NAME>, else the default. */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/environment.h"
 #include "lib/handle.h"
+#include "lib/process_lock.h"
 #include "msg/settings.h"
-
-static pthread_mutex_t environment = PTHREAD_MUTEX_INITIALIZER;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-static void lock(void)
-{
-    (void)pthread_mutex_lock(&environment);
-}
-
-static void unlock(void)
-{
-    (void)pthread_mutex_unlock(&environment);
-}
-
-/* A forked child may open a client of its own. */
-static void survive_fork(void)
-{
-    (void)pthread_atfork(lock, unlock, unlock);
-}
 
 void mst_environment_lock(void)
 {
-    (void)pthread_once(&once, survive_fork);
-    lock();
+    mst_process_lock(MST_LOCK_ENVIRONMENT);
 }
 
 void mst_environment_unlock(void)
 {
-    unlock();
+    mst_process_unlock(MST_LOCK_ENVIRONMENT);
 }
 
 static char upper(char c)

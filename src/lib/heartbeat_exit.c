@@ -8,13 +8,13 @@
 
 #include "base/panic.h"
 #include "lib/heartbeat.h"
+#include "lib/process_lock.h"
 #include "lib/restart.h"
 
 #define FAREWELL_NS UINT64_C(1000000000)
 
 enum { STATUS_SAVED = 75 };
 
-static pthread_mutex_t beats_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct mst_list beats = {.next = &beats, .prev = &beats};
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -69,44 +69,32 @@ static void at_exit(int status, void *arg)
 
     (void)arg;
     do {
-        (void)pthread_mutex_lock(&beats_lock);
+        mst_process_lock(MST_LOCK_HEARTBEATS);
         link = mst_list_take(&beats);
-        (void)pthread_mutex_unlock(&beats_lock);
+        mst_process_unlock(MST_LOCK_HEARTBEATS);
         if (link) {
             end_one(MST_CONTAINER(link, struct muster_heartbeat, link), status);
         }
     } while (link);
 }
 
-static void lock(void)
-{
-    (void)pthread_mutex_lock(&beats_lock);
-}
-
-static void unlock(void)
-{
-    (void)pthread_mutex_unlock(&beats_lock);
-}
-
-/* A child's exit() looks here too: the lock is free there. */
 static void hook_exit(void)
 {
     (void)on_exit(at_exit, NULL);
-    (void)pthread_atfork(lock, unlock, unlock);
 }
 
 void mst_heartbeat_exit_add(struct muster_heartbeat *heartbeat)
 {
     (void)pthread_once(&once, hook_exit);
-    (void)pthread_mutex_lock(&beats_lock);
+    mst_process_lock(MST_LOCK_HEARTBEATS);
     mst_list_remove(&heartbeat->link);
     mst_list_append(&beats, &heartbeat->link);
-    (void)pthread_mutex_unlock(&beats_lock);
+    mst_process_unlock(MST_LOCK_HEARTBEATS);
 }
 
 void mst_heartbeat_exit_remove(struct muster_heartbeat *heartbeat)
 {
-    (void)pthread_mutex_lock(&beats_lock);
+    mst_process_lock(MST_LOCK_HEARTBEATS);
     mst_list_remove(&heartbeat->link);
-    (void)pthread_mutex_unlock(&beats_lock);
+    mst_process_unlock(MST_LOCK_HEARTBEATS);
 }

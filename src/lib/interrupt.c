@@ -8,6 +8,7 @@
 
 #include "base/panic.h"
 #include "base/text.h"
+#include "lib/process_lock.h"
 
 enum { SIGNAL_MAX = 64, STANDARD_OFFSET = 7 };
 
@@ -16,26 +17,6 @@ static struct {
     unsigned users;
     struct sigaction before;
 } used[SIGNAL_MAX + 1];
-
-static pthread_mutex_t used_lock = PTHREAD_MUTEX_INITIALIZER;
-
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-static void lock_used(void)
-{
-    (void)pthread_mutex_lock(&used_lock);
-}
-
-static void unlock_used(void)
-{
-    (void)pthread_mutex_unlock(&used_lock);
-}
-
-/* A child may run a function of its own: the lock is free there. */
-static void survive_fork(void)
-{
-    (void)pthread_atfork(lock_used, unlock_used, unlock_used);
-}
 
 static void nothing(int signal)
 {
@@ -121,10 +102,9 @@ muster_status mst_interrupt_arm(struct mst_interrupt *interrupt, int signal,
     if (unusable(signal)) {
         return refuse(err, signal, 0, "this signal cannot be used for it");
     }
-    (void)pthread_once(&once, survive_fork);
-    lock_used();
+    mst_process_lock(MST_LOCK_INTERRUPTS);
     status = install(signal, err);
-    unlock_used();
+    mst_process_unlock(MST_LOCK_INTERRUPTS);
     if (status) {
         return status;
     }
@@ -150,12 +130,12 @@ void mst_interrupt_disarm(struct mst_interrupt *interrupt)
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     while (sigtimedwait(&set, NULL, &at_once) > 0 || errno == EINTR) {
     }
-    lock_used();
+    mst_process_lock(MST_LOCK_INTERRUPTS);
     MST_ASSERT(used[signal].users > 0);
     if (--used[signal].users == 0) {
         sigaction(signal, &used[signal].before, NULL);
     }
-    unlock_used();
+    mst_process_unlock(MST_LOCK_INTERRUPTS);
     if (sigismember(&interrupt->mask, signal) != 1) { /* of the others the function may have some */
         pthread_sigmask(SIG_UNBLOCK, &set, NULL);
     }

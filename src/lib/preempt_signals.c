@@ -3,7 +3,6 @@
 #include "lib/preempt_signals.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 #include "base/text.h"
 #include "io/poll/system.h"
 #include "lib/handle.h"
+#include "lib/process_lock.h"
 
 enum { SLOTS = 16 };
 
@@ -38,8 +38,6 @@ static struct {
     atomic_int rings; /* the event, or -1 */
 } slots[SLOTS];
 
-static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
 static atomic_int owner; /* the process whose notices these are */
 
 /* The signals whose handler this thread is in: a handler that was put over ours and calls it, when
@@ -210,22 +208,6 @@ static void handle(int signal, siginfo_t *info, void *context)
 
 /* ---- opening and closing, with the lock ---- */
 
-static void lock(void)
-{
-    (void)pthread_mutex_lock(&table_lock);
-}
-
-static void unlock(void)
-{
-    (void)pthread_mutex_unlock(&table_lock);
-}
-
-/* A child may open a handle of its own: the lock is free there. */
-static void survive_fork(void)
-{
-    (void)pthread_atfork(lock, unlock, unlock);
-}
-
 /* In a child that opens a handle of its own after fork: what the parent had is not its. */
 static void begin_process(void)
 {
@@ -334,8 +316,7 @@ muster_status mst_signals_open(struct mst_signals *signals, uint64_t wanted,
     if (wanted == 0) {
         return MUSTER_OK;
     }
-    (void)pthread_once(&once, survive_fork);
-    lock();
+    mst_process_lock(MST_LOCK_NOTICES);
     begin_process();
     taken = take_slot(signals);
     for (int i = 1; taken && i <= MST_SIGNALS_MAX; i++) {
@@ -346,7 +327,7 @@ muster_status mst_signals_open(struct mst_signals *signals, uint64_t wanted,
             }
         }
     }
-    unlock();
+    mst_process_unlock(MST_LOCK_NOTICES);
     return taken ? MUSTER_OK : mst_lib_fail(err, MUSTER_ELIMIT, "take signals as notices", NULL);
 }
 
@@ -374,7 +355,7 @@ void mst_signals_close(struct mst_signals *signals)
     if (signals->event < 0) {
         return;
     }
-    lock();
+    mst_process_lock(MST_LOCK_NOTICES);
     if (atomic_load(&owner) == getpid()) {
         for (int i = 1; i <= MST_SIGNALS_MAX; i++) {
             if (wants(signals, i) && atomic_fetch_sub(&table[i].users, 1) == 1) {
@@ -384,6 +365,6 @@ void mst_signals_close(struct mst_signals *signals)
         atomic_store(&slots[signals->slot].rings, -1);
         slots[signals->slot].used = false;
     }
-    unlock();
+    mst_process_unlock(MST_LOCK_NOTICES);
     signals->event = -1;
 }

@@ -8,11 +8,11 @@
 #include <unistd.h>
 
 #include "base/panic.h"
+#include "lib/process_lock.h"
 #include "lib/restart.h"
 
 #define FAREWELL_NS UINT64_C(1000000000)
 
-static pthread_mutex_t runs_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct mst_list runs = {.next = &runs, .prev = &runs};
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -83,24 +83,14 @@ static void leave_one(struct muster_restart *restart)
     }
 }
 
-static void lock_runs(void)
-{
-    (void)pthread_mutex_lock(&runs_lock);
-}
-
-static void unlock_runs(void)
-{
-    (void)pthread_mutex_unlock(&runs_lock);
-}
-
 static void at_exit(void)
 {
     struct mst_list *link;
 
     do {
-        lock_runs();
+        mst_process_lock(MST_LOCK_RUNS);
         link = mst_list_take(&runs);
-        unlock_runs();
+        mst_process_unlock(MST_LOCK_RUNS);
         if (link) {
             leave_one(MST_CONTAINER(link, struct muster_restart, link));
         }
@@ -124,24 +114,22 @@ bool mst_run_exit_within(struct muster_restart *restart)
     return within;
 }
 
-/* A child's exit() looks here too: the lock is free there. */
 static void hook_exit(void)
 {
     (void)atexit(at_exit);
-    (void)pthread_atfork(lock_runs, unlock_runs, unlock_runs);
 }
 
 void mst_run_exit_add(struct muster_restart *restart)
 {
     (void)pthread_once(&once, hook_exit);
-    lock_runs();
+    mst_process_lock(MST_LOCK_RUNS);
     mst_list_append(&runs, &restart->link);
-    unlock_runs();
+    mst_process_unlock(MST_LOCK_RUNS);
 }
 
 void mst_run_exit_remove(struct muster_restart *restart)
 {
-    lock_runs();
+    mst_process_lock(MST_LOCK_RUNS);
     mst_list_remove(&restart->link);
-    unlock_runs();
+    mst_process_unlock(MST_LOCK_RUNS);
 }

@@ -10,6 +10,7 @@
 #include "base/panic.h"
 #include "io/poll/system.h"
 #include "lib/call.h"
+#include "lib/process_lock.h"
 
 #define NEVER UINT64_MAX
 
@@ -39,26 +40,8 @@ struct dispatcher {
  * client, which lets go of its calls when all visitors have gone. Who comes in between waits for
  * that: until then the call hangs in the client's list. */
 
-static pthread_mutex_t visiting = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t last_left = PTHREAD_COND_INITIALIZER;
 static pthread_cond_t calls_free = PTHREAD_COND_INITIALIZER;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-static void stop_visits(void)
-{
-    (void)pthread_mutex_lock(&visiting);
-}
-
-static void allow_visits(void)
-{
-    (void)pthread_mutex_unlock(&visiting);
-}
-
-/* A child may open a client of its own: the lock is free there. */
-static void survive_fork(void)
-{
-    (void)pthread_atfork(stop_visits, allow_visits, allow_visits);
-}
 
 /* The call's client, until visit_end; NULL: it is gone, or another process's. */
 static struct muster_client *visit_begin(const muster_call *call)
@@ -71,15 +54,15 @@ static struct muster_client *visit_begin(const muster_call *call)
     if (mst_lib_holds(call->owner)) {
         return call->core.client; /* in a callback of it: nobody takes it away meanwhile */
     }
-    (void)pthread_mutex_lock(&visiting);
+    mst_process_lock(MST_LOCK_VISITS);
     while (call->core.client && call->core.client->gone) {
-        (void)pthread_cond_wait(&calls_free, &visiting);
+        mst_process_wait(MST_LOCK_VISITS, &calls_free);
     }
     client = call->core.client;
     if (client) {
         client->visitors++;
     }
-    (void)pthread_mutex_unlock(&visiting);
+    mst_process_unlock(MST_LOCK_VISITS);
     return client;
 }
 
@@ -88,17 +71,16 @@ static void visit_end(struct muster_client *client)
     if (mst_lib_holds(client)) {
         return;
     }
-    (void)pthread_mutex_lock(&visiting);
+    mst_process_lock(MST_LOCK_VISITS);
     client->visitors--;
     if (client->visitors == 0) {
         (void)pthread_cond_broadcast(&last_left);
     }
-    (void)pthread_mutex_unlock(&visiting);
+    mst_process_unlock(MST_LOCK_VISITS);
 }
 
 void mst_lib_calls_init(struct muster_client *client)
 {
-    (void)pthread_once(&once, survive_fork);
     mst_list_init(&client->calls);
     mst_list_init(&client->told);
     mst_list_init(&client->dispatchers);
@@ -207,16 +189,16 @@ static void let_go(struct muster_client *client)
 
 void mst_lib_calls_detach(struct muster_client *client)
 {
-    (void)pthread_mutex_lock(&visiting);
+    mst_process_lock(MST_LOCK_VISITS);
     client->gone = true;
     while (client->visitors > 0) {
-        (void)pthread_cond_wait(&last_left, &visiting);
+        mst_process_wait(MST_LOCK_VISITS, &last_left);
     }
     if (client->calls.next) {
         let_go(client);
     }
     (void)pthread_cond_broadcast(&calls_free);
-    (void)pthread_mutex_unlock(&visiting);
+    mst_process_unlock(MST_LOCK_VISITS);
 }
 
 /* ---- waiting, cancelling, freeing ---- */
