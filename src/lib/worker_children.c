@@ -162,6 +162,7 @@ _Noreturn void mst_work_child_main(struct muster_worker *worker, uint32_t slot, 
     worker->timer = worker->leave = -1;
     worker->home_number = MST_WORKER_NONE;
     (void)pthread_mutex_init(&worker->lock, NULL);
+    mst_work_lock(worker); /* held but while a function runs, as in the worker */
     mst_list_init(&worker->waiting);
     mst_list_init(&worker->owed);
     mst_work_values_init(&worker->values);
