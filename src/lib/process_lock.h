@@ -5,7 +5,7 @@
 /* The locks of what belongs to the process and to no client. A forked child may open a client of
  * its own, and its exit() looks for runs and heartbeats: so all of them are taken for the fork, and
  * are free in the child, whatever the other threads of its parent had. Nobody holds two of them,
- * and nobody forks with one. */
+ * and nobody forks with one; posix_spawn takes none. */
 
 #include <pthread.h>
 
