@@ -15,7 +15,7 @@
  * group has changed, and its first act is to agree on the step to go on from. A rank can be one
  * update ahead of another, never two, because an update needs everybody's gradients: so the last
  * two sets of weights are kept, and the smallest step that somebody stands at is held by all. */
-#define _GNU_SOURCE /* clock_gettime, pause */
+#define _GNU_SOURCE /* clock_gettime, clock_nanosleep */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -39,6 +39,8 @@ enum {
     REPORT_EVERY = 20, /* steps */
     SAID = 72,         /* characters to generate in the end */
     EVALUATION_MS = 60000,
+    HOLDS = 2, /* CHARLM_HOLD=8,40: steps of the first generations */
+    HOLD_MS = 10,
 
     /* What a shard gives: its gradient, and its loss behind it so that the ring adds both. */
     LOSS_AT = WEIGHTS,
@@ -50,7 +52,7 @@ struct trainer {
     const char *checkpoint; /* NULL: none is kept */
     uint64_t seed;
     int64_t steps;
-    int64_t hold; /* CHARLM_HOLD: at this step rank 0 waits for a restart; -1: never */
+    int64_t hold[HOLDS]; /* at this step of that generation rank 0 waits for a restart; -1: never */
 
     muster_client *client;
     muster_restart *restart;
@@ -297,13 +299,20 @@ static muster_status finish(struct trainer *self, struct muster_error *err)
 
 /* ---- what muster calls, in every generation ---- */
 
-/* For who wants to kill a rank by hand: rank 0 stops here until the job restarts, and the others
- * wait for it in recv. */
+/* For who wants to kill a rank by hand, or to see one come: rank 0 stops here until the job
+ * restarts, and the others wait for it in recv. */
 static void hold(struct trainer *self)
 {
+    const struct timespec moment = {.tv_nsec = HOLD_MS * 1000000L};
+    uint64_t generation = self->view.generation;
+    if (self->view.rank != 0 || generation == 0 || generation > HOLDS ||
+        newest_step(self) != self->hold[generation - 1]) {
+        return;
+    }
     note(self, "holding", "step=%" PRId64, newest_step(self));
     while (muster_restart_check(self->restart) == MUSTER_OK) {
-        pause(); /* the interruption is a signal too, and comes again until it was noticed */
+        /* A fault would interrupt it; a newcomer does not. */
+        (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &moment, NULL);
     }
 }
 
@@ -318,9 +327,7 @@ static muster_status train(muster_restart *restart, void *arg)
          self->view.generation, self->view.rank, self->view.size);
     muster_status status = rejoin(self, &err);
     while (status == MUSTER_OK && newest_step(self) < self->steps) {
-        if (newest_step(self) == self->hold && self->view.generation == 1 && self->view.rank == 0) {
-            hold(self);
-        }
+        hold(self);
         status = preempted(self, &err);
         if (status == MUSTER_OK) {
             status = step(self);
@@ -344,14 +351,21 @@ static bool number_of(const char *text, int64_t *out)
     return text != NULL && errno == 0 && end != text && *end == '\0' && value >= 0;
 }
 
+static void read_holds(struct trainer *self, const char *text)
+{
+    for (int i = 0; i < HOLDS; i++) {
+        char *end = NULL;
+        self->hold[i] = text != NULL && *text != '\0' ? strtoll(text, &end, 10) : -1;
+        text = end != NULL && *end == ',' ? end + 1 : NULL;
+    }
+}
+
 static bool read_arguments(struct trainer *self, char **argv)
 {
     int64_t seed = 1;
     self->folder = "/usr/share/common-licenses";
     self->steps = 1200;
-    if (!number_of(getenv("CHARLM_HOLD"), &self->hold)) {
-        self->hold = -1;
-    }
+    read_holds(self, getenv("CHARLM_HOLD"));
     for (argv++; *argv != NULL; argv++) {
         if (strcmp(*argv, "--checkpoint") == 0 && argv[1] != NULL) {
             self->checkpoint = *++argv;
