@@ -17,7 +17,7 @@ import pytest
 
 from conftest import BUILD, MUSTER, WAIT_S, Service, sanitized
 from running import Run, status_at, trained, until, wait_gone
-from test_demo import CHARLM, digest, folder, result  # noqa: F401
+from test_demo import CHARLM, STEPS, digest, folder, result  # noqa: F401
 from wire import Wire, field, frame
 
 KILLS = int(os.environ.get("MUSTER_KILLS", "20"))  # of the service, in all; `make soak` does more
@@ -129,7 +129,7 @@ def test_the_service_dies_under_the_demo(spawn, env, folder, digest):  # noqa: F
     dice = random.Random(os.environ.get("MUSTER_SEED", 8))
     left = KILLS - KILLS // 2
     while left > 0:
-        run = spawn("run", "-n", 4, "--max-restarts", "0", "--", CHARLM, "--steps", 80, folder,
+        run = spawn("run", "-n", 4, "--max-restarts", "0", "--", CHARLM, "--steps", STEPS, folder,
                     env=env)
         run.out.wait_for(" started ")
         kills = 0
@@ -142,7 +142,7 @@ def test_the_service_dies_under_the_demo(spawn, env, folder, digest):  # noqa: F
                 if started_again(run, kills + 1):
                     kills += 1
                     left -= 1
-        trained(run, 80)
+        trained(run, STEPS)
         assert run.wait() == 0, "\n".join(run.log.lines)
         assert result(run)["digest"] == digest
         assert len(run.out.having(" started ")) == 4
