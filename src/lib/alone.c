@@ -20,6 +20,7 @@
 #include "lib/serve.h"
 
 #define STOP_MS UINT64_C(2000)
+#define ASK_MS 10
 #define NS_PER_MS UINT64_C(1000000)
 
 struct mst_lib_alone {
@@ -157,36 +158,56 @@ bool mst_lib_alone_runs(struct mst_lib_alone *alone, struct muster_error *err, c
     return false;
 }
 
-/* Whether it ended, with a pidfd: signals that interrupt the wait do not begin it anew. */
-static bool ends_in_time(const struct mst_lib_alone *alone)
+/* Whether it has ended and was waited for, here or by somebody else. */
+static bool has_ended(struct mst_lib_alone *alone)
+{
+    pid_t ended = alone->reaped ? alone->pid : waitpid(alone->pid, NULL, WNOHANG);
+
+    alone->reaped = ended > 0 || (ended < 0 && errno == ECHILD);
+    return alone->reaped;
+}
+
+/* Signals that interrupt the wait do not begin it anew. Without a pidfd it is asked repeatedly. */
+static bool ends_in_time(struct mst_lib_alone *alone)
 {
     struct pollfd end = {.fd = alone->pidfd, .events = POLLIN};
     uint64_t until_ns = mst_lib_now_ns() + STOP_MS * NS_PER_MS;
-    int found;
 
-    do {
+    while (!has_ended(alone)) {
         uint64_t now_ns = mst_lib_now_ns();
 
-        found = poll(&end, 1, now_ns < until_ns ? (int)((until_ns - now_ns) / NS_PER_MS) + 1 : 0);
-    } while (found < 0 && errno == EINTR);
-    return found != 0;
+        if (now_ns >= until_ns) {
+            return false;
+        }
+        (void)poll(&end, 1, alone->pidfd < 0 ? ASK_MS : (int)((until_ns - now_ns) / NS_PER_MS) + 1);
+    }
+    return true;
+}
+
+static void kill_it(const struct mst_lib_alone *alone)
+{
+    if (alone->pidfd >= 0) {
+        (void)syscall(SYS_pidfd_send_signal, alone->pidfd, SIGKILL, NULL, 0);
+    } else {
+        (void)kill(alone->pid, SIGKILL); /* nobody has waited for it: the number is its own */
+    }
 }
 
 /* It ends by itself when its standard input does, and removes its socket; a stuck one is not waited
  * for long, and can do neither. */
 void mst_lib_alone_stop(struct mst_lib_alone *alone)
 {
-    bool killed = false;
+    bool killed;
 
     if (!alone) {
         return;
     }
     (void)close(alone->stdin_fd);
+    killed = !ends_in_time(alone);
+    if (killed) {
+        kill_it(alone);
+    }
     if (alone->pidfd >= 0) {
-        if (!ends_in_time(alone)) {
-            (void)syscall(SYS_pidfd_send_signal, alone->pidfd, SIGKILL, NULL, 0);
-            killed = true;
-        }
         (void)close(alone->pidfd);
     }
     while (!alone->reaped && waitpid(alone->pid, NULL, 0) < 0 && errno == EINTR) {

@@ -19,10 +19,10 @@ struct muster_heartbeat {
     /* Under the client's lock. */
     struct mst_lib_post post;
     uint64_t tag;
-    bool running;      /* started, and not stopped */
+    uint64_t over_in;  /* the generation in which it is over */
     unsigned starters; /* threads in start */
-    bool over;         /* there will be no token in this generation, `error` says why */
-    uint64_t over_in;  /* that generation */
+    bool running;      /* started, and not stopped */
+    bool over;         /* there will be no token in that generation, `error` says why */
     bool asks;         /* the open call is cancelled, to be told who is missing */
     bool told;         /* in `error` */
     struct muster_error error;

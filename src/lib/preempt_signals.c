@@ -23,9 +23,8 @@ struct entry {
     atomic_uint count, users;
     _Atomic pid_t from;
     bool installed;
-    struct sigaction before;
     atomic_bool topped;
-    struct sigaction over;
+    struct sigaction before, over;
 };
 
 static struct entry table[MST_SIGNALS_MAX + 1];

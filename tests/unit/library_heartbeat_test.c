@@ -59,8 +59,10 @@ static bool somebody_waits(void)
     return waits;
 }
 
+/* NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming) */
 int __real_pthread_once(pthread_once_t *once, void (*routine)(void));
 int __wrap_pthread_once(pthread_once_t *once, void (*routine)(void));
+/* NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming) */
 
 static bool has_token(void)
 {
