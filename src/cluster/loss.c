@@ -28,6 +28,28 @@ bool mst_loss_judge(struct mst_cluster *cluster, struct mst_closure *closure)
     return true;
 }
 
+/* Its function was told to stop and did not, so it ended itself, by our own will. */
+static bool was_made_to_stop(const struct mst_hand *hand)
+{
+    bool by_itself = hand->end.cause == MST_CAUSE_EXIT && hand->end.code == MST_CLUSTER_EXIT_STUCK;
+    bool unknown = hand->end.cause == MST_CAUSE_GONE || hand->end.cause == MST_CAUSE_NONE;
+
+    MST_LIST_EACH(at, following, &hand->running)
+    {
+        if (MST_CONTAINER(at, struct mst_closure, place.list)->stopping != MST_ORIGIN_NONE) {
+            return by_itself || unknown;
+        }
+    }
+    return false;
+}
+
+/* Whether what ran on a lost worker may have been why. A machine that is lost or cut off takes its
+ * workers along whatever they run (LEASE); one that drains is ended by somebody else's will. */
+static bool may_be_to_blame(const struct mst_hand *hand)
+{
+    return hand->end.cause != MST_CAUSE_LEASE && !hand->draining && !was_made_to_stop(hand);
+}
+
 /* The one before the last is bad luck as well as any: before it is judged it runs alone, where its
  * worker's end can be nobody else's fault. */
 static void count_loss(struct mst_cluster *cluster, struct mst_closure *closure,
@@ -58,7 +80,7 @@ static void reconsider(struct mst_cluster *cluster, struct mst_closure *closure)
 }
 
 /* Those that were put back when it went silent: now it is known what became of it. */
-static void resolve(struct mst_cluster *cluster, struct mst_hand *hand, bool crashed)
+static void resolve(struct mst_cluster *cluster, struct mst_hand *hand, bool blamed)
 {
     for (uint32_t i = 0; i < hand->blamed_count; i++) {
         struct mst_closure *closure = mst_closure_find(cluster, hand->blamed[i]);
@@ -67,7 +89,7 @@ static void resolve(struct mst_cluster *cluster, struct mst_hand *hand, bool cra
             continue;
         }
         closure->suspects--;
-        if (crashed) {
+        if (blamed) {
             count_loss(cluster, closure, hand, hand->blamed_shared);
         }
         reconsider(cluster, closure);
@@ -149,7 +171,7 @@ void mst_loss_silent(struct mst_cluster *cluster, struct mst_hand *hand, bool no
 
 /* ---- lost ---- */
 
-static void put_back_lost(struct mst_cluster *cluster, struct mst_hand *hand, bool crashed)
+static void put_back_lost(struct mst_cluster *cluster, struct mst_hand *hand, bool blamed)
 {
     /* What was prefetched may have begun: then the news of it died with the worker. */
     bool shared = hand->running_count + hand->prefetched_count > 1 || hand->blamed_count > 0;
@@ -159,7 +181,7 @@ static void put_back_lost(struct mst_cluster *cluster, struct mst_hand *hand, bo
     {
         struct mst_closure *closure = MST_CONTAINER(at, struct mst_closure, place.list);
 
-        if (crashed && closure->stopping == MST_ORIGIN_NONE) {
+        if (blamed && closure->stopping == MST_ORIGIN_NONE) {
             count_loss(cluster, closure, hand, shared);
         }
         if (closure->once && closure->stopping == MST_ORIGIN_NONE) {
@@ -178,6 +200,7 @@ void mst_loss_lost(struct mst_cluster *cluster, struct mst_hand *hand, bool cras
                    struct mst_worker_end end)
 {
     uint32_t count = hand->running_count + hand->prefetched_count;
+    bool blamed;
 
     hand->end = end;
     if (hand->number == MST_WORKER_NONE) {
@@ -189,8 +212,9 @@ void mst_loss_lost(struct mst_cluster *cluster, struct mst_hand *hand, bool cras
     mst_alarm_at(cluster, &hand->silent, NEVER);
     mst_alarm_at(cluster, &hand->away,
                  mst_alarm_plus(cluster->now_ns, cluster->config.recovery_max_ns));
-    put_back_lost(cluster, hand, crashed);
-    resolve(cluster, hand, crashed);
+    blamed = crashed && may_be_to_blame(hand);
+    put_back_lost(cluster, hand, blamed);
+    resolve(cluster, hand, blamed);
     mst_values_lost(cluster, hand);
     if (crashed) {
         hand->losses++;

@@ -72,12 +72,10 @@ static void add_end(struct mst_text *text, struct mst_worker_end end)
     case MST_CAUSE_GONE:
         mst_text_add(text, " ended, nobody saw how");
         return;
-    case MST_CAUSE_LEASE:
-        mst_text_add(text, " was silent for a lease");
-        return;
     case MST_CAUSE_NONE:
         mst_text_add(text, " was replaced");
         return;
+    case MST_CAUSE_LEASE: /* blames nobody */
     case MST_CAUSE_FAULT:
     case MST_CAUSE_EVICTED:
     case MST_CAUSE_LEFT:

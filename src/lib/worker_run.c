@@ -355,6 +355,9 @@ void mst_work_run(struct muster_worker *worker, struct mst_work_job *job)
 
 /* ---- told to stop ---- */
 
+_Static_assert(MUSTER_WORKER_EXIT_STUCK == MST_CLUSTER_EXIT_STUCK,
+               "the coordinator knows it by this status");
+
 /* Nobody may hear of the end but by this line. */
 static _Noreturn void end_process(struct muster_worker *worker, const struct mst_work_job *job)
 {

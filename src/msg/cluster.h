@@ -65,6 +65,7 @@ struct mst_failure {
 
 enum { MST_FAILURE_TEXT_MAX = 1024, MST_FAILURE_DEPTH_MAX = 8 };
 #define MST_WORKER_NONE UINT32_MAX
+#define MST_CLUSTER_EXIT_STUCK 70 /* of a worker that ended itself: a function would not stop */
 #define MST_FUNCTION_NONE UINT32_MAX
 
 enum mst_function_flag {

@@ -205,6 +205,124 @@ static void test_one_that_may_be_poison_waits_until_that_is_known(void **state)
     stage_end();
 }
 
+/* How a worker ended, and whether what it ran may have been why. */
+static const struct {
+    struct mst_worker_end end;
+    bool blames;
+} ends[] = {
+    {{MST_CAUSE_NONE, 0}, true}, /* replaced, and nobody saw how it ended */
+    {{MST_CAUSE_EXIT, 0}, true},
+    {{MST_CAUSE_EXIT, 1}, true},
+    {{MST_CAUSE_EXIT, MST_CLUSTER_EXIT_STUCK}, true}, /* of its own, if nothing was to stop */
+    {{MST_CAUSE_SIGNAL, 9}, true},
+    {{MST_CAUSE_SIGNAL, 11}, true},
+    {{MST_CAUSE_GONE, 0}, true},
+    {{MST_CAUSE_LEASE, 0}, false}, /* its machine was lost, cut off or frozen */
+    {{MST_CAUSE_HARD_TIMEOUT, 9}, true},
+};
+
+enum { ENDS = sizeof(ends) / sizeof(ends[0]), TURNS = 12 };
+
+/* What comes of a closure beside which so many workers end like this, one after the other. */
+static enum mst_origin end_workers(uint64_t number, struct mst_worker_end end)
+{
+    for (unsigned turn = 0; turn < TURNS && stage_state(number) == MST_CLOSURE_RUNNING; turn++) {
+        stage_lose(0, end);
+        stage_revive(0);
+    }
+    return stage_origin(number);
+}
+
+static void test_a_closure_is_blamed_for_the_end_of_a_process_and_not_of_a_machine(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ENDS; i++) {
+        uint64_t number;
+        enum mst_origin origin;
+
+        assert_true(stage_begin());
+        stage_join(0, 1);
+        number = stage_schedule("f");
+        origin = end_workers(number, ends[i].end);
+        assert_int_equal(origin, ends[i].blames ? MST_ORIGIN_POISON : MST_ORIGIN_NONE);
+        stage_end();
+    }
+}
+
+/* First its connection breaks, as it does with a machine. */
+static void test_a_silent_worker_whose_lease_ends_blames_nobody(void **state)
+{
+    uint64_t number;
+
+    (void)state;
+    assert_true(stage_begin());
+    stage_join(0, 1);
+    number = stage_schedule("f");
+    for (unsigned turn = 0; turn < TURNS; turn++) {
+        assert_int_equal(stage_state(number), MST_CLOSURE_RUNNING);
+        stage_gone(0);
+        stage_pass(3 * STAGE_S);
+        stage_lose(0, (struct mst_worker_end){.cause = MST_CAUSE_LEASE});
+        stage_revive(0);
+    }
+    stage_value(0, 0, "");
+    assert_int_equal(stage_state(number), MST_CLOSURE_VALUE);
+    stage_end();
+}
+
+/* Machines that are taken say so first: their workers drain, and are killed in the end. */
+static void test_a_worker_that_is_killed_while_it_drains_blames_nobody(void **state)
+{
+    static const struct mst_cluster_message draining = {.type = MST_CLUSTER_DRAINING};
+    uint64_t number;
+
+    (void)state;
+    assert_true(stage_begin());
+    stage_join(0, 1);
+    number = stage_schedule("f");
+    for (unsigned turn = 0; turn < TURNS; turn++) {
+        assert_int_equal(stage_state(number), MST_CLOSURE_RUNNING);
+        stage_say(0, &draining);
+        stage_die(0);
+        stage_revive(0);
+    }
+    stage_end();
+}
+
+/* It beside which a function ignores that it is to stop; `end`: of their worker. */
+static enum mst_origin end_beside_a_stubborn_one(struct mst_worker_end end)
+{
+    uint64_t innocent, stubborn;
+    enum mst_origin origin;
+
+    assert_true(stage_begin());
+    stage_join(0, 2);
+    innocent = stage_schedule("f");
+    for (unsigned turn = 0; turn < TURNS && stage_state(innocent) == MST_CLOSURE_RUNNING; turn++) {
+        stubborn = stage_schedule("g");
+        mst_cluster_cancel(stage.cluster, stage.now_ns, stubborn);
+        stage_settle();
+        stage_lose(0, end);
+        assert_int_equal(stage_origin(stubborn), MST_ORIGIN_CANCELLED);
+        stage_revive(0);
+    }
+    origin = stage_origin(innocent);
+    stage_end();
+    return origin;
+}
+
+static void test_a_worker_that_ended_itself_blames_only_what_did_not_stop(void **state)
+{
+    struct mst_worker_end stuck = {.cause = MST_CAUSE_EXIT, .code = MST_CLUSTER_EXIT_STUCK};
+    struct mst_worker_end crash = {.cause = MST_CAUSE_SIGNAL, .code = 11};
+
+    (void)state;
+    assert_int_equal(end_beside_a_stubborn_one(stuck), MST_ORIGIN_NONE);
+    assert_int_equal(end_beside_a_stubborn_one((struct mst_worker_end){.cause = MST_CAUSE_GONE}),
+                     MST_ORIGIN_NONE);
+    assert_int_equal(end_beside_a_stubborn_one(crash), MST_ORIGIN_POISON);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -214,6 +332,10 @@ int main(void)
         cmocka_unit_test(test_poison_tells_of_each_child_that_it_cost),
         cmocka_unit_test(test_those_that_ran_beside_it_are_not_blamed_55),
         cmocka_unit_test(test_one_that_may_be_poison_waits_until_that_is_known),
+        cmocka_unit_test(test_a_closure_is_blamed_for_the_end_of_a_process_and_not_of_a_machine),
+        cmocka_unit_test(test_a_silent_worker_whose_lease_ends_blames_nobody),
+        cmocka_unit_test(test_a_worker_that_is_killed_while_it_drains_blames_nobody),
+        cmocka_unit_test(test_a_worker_that_ended_itself_blames_only_what_did_not_stop),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -94,6 +94,7 @@ static void mark(struct stage_worker *worker, const struct mst_cluster_message *
         if (run->attempt.closure == message->attempt.closure &&
             run->attempt.attempt == message->attempt.attempt) {
             run->cancelled = run->cancelled || message->type == MST_CLUSTER_CANCEL;
+            run->grace_ms = message->left_ms;
             run->recalled = run->recalled || message->type == MST_CLUSTER_TAKE_BACK;
         }
     }
@@ -109,6 +110,7 @@ static void hear(struct stage_worker *worker, const struct mst_cluster_message *
         worker->welcome = true;
         worker->number = message->worker;
         worker->results = message->results;
+        worker->grace_ms = message->left_ms;
         return;
     case MST_CLUSTER_REFUSED:
         worker->refused = true;
@@ -207,11 +209,8 @@ void stage_pass(uint64_t ns)
 
 void stage_member(uint32_t i, enum mst_worker_state state)
 {
-    struct mst_worker_end end = {.cause = state == MST_WORKER_LOST ? MST_CAUSE_SIGNAL : 0,
-                                 .code = 9};
-
     (void)mst_cluster_member(stage.cluster, stage.now_ns, i, stage.workers[i].incarnation, state,
-                             end, mst_slice_text("node"));
+                             (struct mst_worker_end){0}, mst_slice_text("node"));
     stage_settle();
 }
 
@@ -268,10 +267,17 @@ void stage_gone(uint32_t i)
     stage_settle();
 }
 
-void stage_die(uint32_t i)
+void stage_lose(uint32_t i, struct mst_worker_end end)
 {
     stage.workers[i].run_count = 0;
-    stage_member(i, MST_WORKER_LOST);
+    (void)mst_cluster_member(stage.cluster, stage.now_ns, i, stage.workers[i].incarnation,
+                             MST_WORKER_LOST, end, mst_slice_text("node"));
+    stage_settle();
+}
+
+void stage_die(uint32_t i)
+{
+    stage_lose(i, (struct mst_worker_end){.cause = MST_CAUSE_SIGNAL, .code = 9});
 }
 
 void stage_revive(uint32_t i)

@@ -22,7 +22,8 @@ struct stage_run {
     uint64_t run_limit_ms, left_ms;
     uint64_t needs[4];
     bool cancelled, recalled;
-    size_t bytes; /* of its parts */
+    uint64_t grace_ms; /* of its CANCEL */
+    size_t bytes;      /* of its parts */
     char data[16];
 };
 
@@ -36,9 +37,10 @@ struct stage_worker {
     uint32_t run_count;
     uint64_t builds[64], drops[64];
     uint32_t build_count, drop_count, ran;
-    uint64_t cancels; /* ever */
-    uint64_t turn;    /* of its HELLOs; it counts them if it is not 0 */
-    uint64_t results; /* what its next HELLO says of them, and then its WELCOME */
+    uint64_t cancels;  /* ever */
+    uint64_t turn;     /* of its HELLOs; it counts them if it is not 0 */
+    uint64_t results;  /* what its next HELLO says of them, and then its WELCOME */
+    uint64_t grace_ms; /* of its WELCOME */
 };
 
 struct stage {
@@ -65,10 +67,11 @@ void stage_pass(uint64_t ns); /* time, and everything that is due in it */
 void stage_member(uint32_t i, enum mst_worker_state state);
 void stage_hello(uint32_t i, const struct mst_attempt *held, uint32_t count, const uint64_t *values,
                  uint32_t value_count);
-void stage_join(uint32_t i, uint32_t slots); /* present and connected */
-void stage_gone(uint32_t i);                 /* its connection broke; it runs on */
-void stage_die(uint32_t i);                  /* lost; what it ran is gone */
-void stage_revive(uint32_t i);               /* a new incarnation */
+void stage_join(uint32_t i, uint32_t slots);            /* present and connected */
+void stage_gone(uint32_t i);                            /* its connection broke; it runs on */
+void stage_die(uint32_t i);                             /* lost; what it ran is gone */
+void stage_lose(uint32_t i, struct mst_worker_end end); /* the same, for this reason */
+void stage_revive(uint32_t i);                          /* a new incarnation */
 
 /* What worker i says of its run `at`. */
 void stage_value(uint32_t i, uint32_t at, const char *text);
