@@ -97,7 +97,8 @@ struct muster_cluster_options {
     int32_t transient_limit;
     int64_t recovery_max_ms; /* 1 h: a worker that stays away so long is given up, and with fewer
                                 than min_workers for so long all calls end with ETOOFEW */
-    int64_t cancel_grace_ms; /* 5 s: of an attempt that is cancelled, until it is killed */
+    int64_t cancel_grace_ms; /* 5 s: of an attempt that is cancelled or over its time, until it is
+                                killed */
     int64_t series_grace_ms; /* 30 s: of all attempts, when a series ends */
     int64_t start_delay_ms;  /* 0: worker i takes its first closure i times this after the start */
     int64_t start_delay_max_ms; /* 0: no limit; the longest such wait */

@@ -139,6 +139,7 @@ static bool send_to(struct mst_cluster *cluster, struct mst_hand *hand)
         cluster->message.results = hand->results;
         cluster->message.term = cluster->config.term;
         cluster->message.worker = hand->number;
+        cluster->message.left_ms = cluster->config.cancel_grace_ns / MST_CLUSTER_NS_PER_MS;
         return true;
     }
     if (send_stray(cluster, hand)) {

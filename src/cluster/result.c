@@ -225,7 +225,10 @@ static void failed(struct mst_cluster *cluster, struct mst_hand *hand, struct ms
         return;
     }
     origin = shown(cluster, closure, failure);
-    if (origin == (enum mst_origin)closure->stopping || origin == MST_ORIGIN_LOST) {
+    /* Of an attempt that ran out of time its worker may know more than that. */
+    if ((origin == (enum mst_origin)closure->stopping &&
+         !(origin == MST_ORIGIN_DEADLINE && failure->origin == MST_ORIGIN_DEADLINE)) ||
+        origin == MST_ORIGIN_LOST) {
         mst_told_drop(&cluster->mem, copy);
         copy = NULL;
     }
@@ -283,6 +286,10 @@ void mst_result_progress(struct mst_cluster *cluster, struct mst_hand *hand,
     struct mst_progress *progress;
 
     if (!closure) {
+        return;
+    }
+    if (message->overdue) {
+        mst_series_stop(cluster, closure, MST_ORIGIN_DEADLINE, cluster->config.cancel_grace_ns);
         return;
     }
     cluster->progress_ns = cluster->now_ns;

@@ -22,7 +22,8 @@ enum {
     MST_WORKER_VALUES_MAX = 65536,   /* likewise */
     MST_WORKER_SENT_MAX = 512,       /* results that may not have come in, and... */
     MST_WORKER_SENT_BYTES = 4 << 20, /* ...unless there is but one, of so many bytes */
-    MST_WORKER_LINGER_MS = 2000 /* a drained one waits for its coordinator: then it has put back */
+    MST_WORKER_LINGER_MS = 2000, /* a drained one waits for its coordinator: then it has put back */
+    MST_WORKER_UNHEARD_MS = 2000 /* beyond the grace, for a coordinator to hear why it is killed */
 };
 
 /*  NONE -> CONNECTING -> HELLO -> WELCOMED
@@ -113,6 +114,7 @@ struct mst_worker {
     uint64_t turn;                /* connections on which it said HELLO */
     uint32_t failures;            /* to connect, in a row */
     uint32_t number;
+    uint64_t grace_ms; /* of this coordinator, for what is overdue; 0: it names none */
     void *hello_lists;
 
     struct mst_tree runs;   /* all, by attempt */
@@ -176,6 +178,7 @@ void mst_worker_ask(struct mst_worker *worker, struct mst_worker_slot *slot, enu
 void mst_worker_slot_clear(struct mst_worker *worker, struct mst_worker_slot *slot);
 void mst_worker_fill(struct mst_worker *worker);
 void mst_worker_look_at_clock(struct mst_worker *worker);
+void mst_worker_overdue_again(struct mst_worker *worker); /* on a new connection */
 void mst_worker_trim(struct mst_worker *worker);
 void mst_worker_sent(struct mst_worker *worker, struct mst_worker_run *run); /* its RESULT */
 void mst_worker_send_again(struct mst_worker *worker, uint64_t heard);       /* so many came in */

@@ -16,7 +16,9 @@ static void take_welcome(struct mst_worker *worker, const struct mst_cluster_mes
     worker->failures = 0;
     worker->linger_ns = MST_WORKER_NEVER;
     worker->number = message->worker;
+    worker->grace_ms = message->left_ms;
     mst_worker_send_again(worker, message->results);
+    mst_worker_overdue_again(worker);
     mst_worker_say(worker, "takes work from the coordinator, as its worker ", message->worker,
                    mst_slice_of(NULL, 0));
     for (struct mst_tree_node *node = mst_tree_first(&worker->values); node;

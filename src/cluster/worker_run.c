@@ -432,6 +432,53 @@ void mst_worker_ask(struct mst_worker *worker, struct mst_worker_slot *slot, enu
     }
 }
 
+static void note(struct mst_worker *worker, uint32_t slot, struct mst_cluster_message *message)
+{
+    const struct mst_worker_run *run = slot < worker->config.slots ? worker->slots[slot].run : NULL;
+    struct mst_worker_note *note;
+
+    if (!run || worker->slots[slot].old || worker->link != MST_LINK_WELCOMED) {
+        return;
+    }
+    note = worker->mem.alloc(worker->mem.ctx, sizeof(*note) + mst_cluster_copy_size(message));
+    if (!note) {
+        return; /* nobody waits for it */
+    }
+    message->attempt = run->message.attempt;
+    message->series = run->message.series;
+    *note = (struct mst_worker_note){0};
+    mst_cluster_copy(&note->message, message, note + 1);
+    mst_worker_post(worker, &note->out, &note->message);
+}
+
+/* The coordinator must know why the process of a function that does not stop is killed, or it
+ * counts that as a crash: it answers with CANCEL, which shortens the wait to its grace. */
+static void overdue(struct mst_worker *worker, uint32_t slot)
+{
+    struct mst_cluster_message message = {
+        .type = MST_CLUSTER_PROGRESS, .fraction = -1, .overdue = true};
+    uint64_t grace_ns = worker->config.cancel_grace_ns;
+
+    if (worker->grace_ms > 0) {
+        uint64_t end_ns = mst_worker_after(worker, worker->grace_ms);
+        uint64_t more_ns = MST_WORKER_UNHEARD_MS * MST_WORKER_NS_PER_MS;
+
+        grace_ns = end_ns - worker->now_ns;
+        grace_ns += end_ns < MST_WORKER_NEVER - more_ns ? more_ns : 0;
+        note(worker, slot, &message);
+    }
+    mst_worker_ask(worker, &worker->slots[slot], MST_ORIGIN_DEADLINE, grace_ns);
+}
+
+void mst_worker_overdue_again(struct mst_worker *worker)
+{
+    for (uint32_t i = 0; i < worker->config.slots && worker->busy > 0; i++) {
+        if (worker->slots[i].run && worker->slots[i].why == MST_ORIGIN_DEADLINE) {
+            overdue(worker, i);
+        }
+    }
+}
+
 void mst_worker_look_at_clock(struct mst_worker *worker)
 {
     for (uint32_t i = 0; i < worker->config.slots && worker->busy > 0; i++) {
@@ -441,7 +488,7 @@ void mst_worker_look_at_clock(struct mst_worker *worker)
             continue;
         }
         if (slot->deadline_ns <= worker->now_ns && slot->why == MST_ORIGIN_NONE) {
-            mst_worker_ask(worker, slot, MST_ORIGIN_DEADLINE, worker->config.cancel_grace_ns);
+            overdue(worker, i);
         }
         if (slot->kill_ns <= worker->now_ns && !slot->killed) {
             slot->killed = true;
@@ -483,25 +530,6 @@ void mst_worker_finished(struct mst_worker *worker, uint64_t now_ns, uint32_t sl
 }
 
 /* ---- on the way ---- */
-
-static void note(struct mst_worker *worker, uint32_t slot, struct mst_cluster_message *message)
-{
-    const struct mst_worker_run *run = slot < worker->config.slots ? worker->slots[slot].run : NULL;
-    struct mst_worker_note *note;
-
-    if (!run || worker->slots[slot].old || worker->link != MST_LINK_WELCOMED) {
-        return;
-    }
-    note = worker->mem.alloc(worker->mem.ctx, sizeof(*note) + mst_cluster_copy_size(message));
-    if (!note) {
-        return; /* nobody waits for it */
-    }
-    message->attempt = run->message.attempt;
-    message->series = run->message.series;
-    *note = (struct mst_worker_note){0};
-    mst_cluster_copy(&note->message, message, note + 1);
-    mst_worker_post(worker, &note->out, &note->message);
-}
 
 void mst_worker_progress(struct mst_worker *worker, uint64_t now_ns, uint32_t slot, double fraction,
                          struct mst_slice text)

@@ -153,7 +153,8 @@ struct mst_cluster_message {
     struct mst_slice
         key; /* RUN: the idempotency key; empty: the worker makes it, NAME/TERM/CLOSURE */
     uint64_t run_limit_ms; /* RUN: 0: none */
-    uint64_t left_ms; /* RUN: to its deadline; 0: none. CANCEL: the grace before it is killed */
+    uint64_t left_ms;      /* RUN: to its deadline; 0: none. CANCEL: the grace before it is killed.
+                              WELCOME: the same of one whose time is over; 0: the worker's own */
     const uint64_t *needs; /* RUN: per-worker values, in the order of the schedule */
     uint32_t need_count;
     struct mst_parts parts;     /* RUN, BUILD: arguments. RESULT, BUILT: the value */
@@ -163,6 +164,7 @@ struct mst_cluster_message {
     uint64_t value;
     /* PROGRESS */
     double fraction;
+    bool overdue; /* its time is over, and it was asked to stop; nothing else is said */
     /* PROGRESS, LOG, REFUSED */
     struct mst_slice text;
 };

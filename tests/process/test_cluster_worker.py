@@ -223,6 +223,23 @@ def test_who_ignores_it_here_ends_the_worker_35(cluster, hold):
     driver.end()
 
 
+def test_who_ignores_its_limit_here_costs_one_worker_and_no_more(cluster, hold):
+    driver = cluster(3, driver=GRACE)
+    driver.schedule("deaf", "deaf", run=300)
+    driver.ask("wait", "deaf", 25000)
+    assert driver.ask("failure", "deaf")[1] == "deadline"
+    assert hold.lines("began") == ["deaf"]  # not run again
+    driver.ask("join", 25000)
+    driver.until(present=2)
+    ended = [worker for worker in cluster.workers if worker.process.poll() is not None]
+    assert [worker.wait() for worker in ended] == [70]
+    # The coordinator's patience, not its own of 5 s.
+    (line,) = ended[0].log.having("a thread cannot be stopped")
+    assert re.search(r"was told to stop 0\.\d s ago", line), line
+    assert driver.call("add", 1, 1) == ["2"]
+    driver.end()
+
+
 def test_ten_are_cancelled_38(cluster, hold):
     driver = cluster(2)
     functions = ["sleep", "child.sleep"]
@@ -297,8 +314,7 @@ def stray(hold, name):
 
 
 def test_what_leaves_the_session_of_a_command_ends_with_it(cluster, hold):
-    # The coordinator has more patience: it would tell of an end that has not been seen yet.
-    driver = cluster(MUSTER_WORKER_SLOTS=2, MUSTER_WORKER_CANCEL_GRACE="300ms")
+    driver = cluster(driver=GRACE, MUSTER_WORKER_SLOTS=2)
     for name in ("cancelled", "ends"):
         driver.schedule(name, "sh", f"{stray(hold, name)}; trap - TERM; "
                         f"while ! test -e {hold.path}/end-{name}; do sleep 0.01; done; echo value")

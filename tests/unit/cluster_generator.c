@@ -182,6 +182,7 @@ const struct mst_cluster_message *cluster_generator_of(struct cluster_generator 
         make_attempt(generator);
         message->fraction = make_fraction(generator);
         message->text = bytes(generator);
+        message->overdue = below(generator, 2);
         break;
     case MST_CLUSTER_LOG:
         make_attempt(generator);
@@ -193,6 +194,7 @@ const struct mst_cluster_message *cluster_generator_of(struct cluster_generator 
     case MST_CLUSTER_WELCOME:
         message->term = number(generator);
         message->worker = number32(generator);
+        message->left_ms = number(generator);
         break;
     case MST_CLUSTER_REFUSED:
         message->term = number(generator);
@@ -288,5 +290,6 @@ bool cluster_message_equal(const struct mst_cluster_message *a, const struct mst
            numbers_equal(a->needs, a->need_count, b->needs, b->need_count) &&
            parts_equal(&a->parts, &b->parts) && failure_equal(&a->failure, &b->failure) &&
            a->run_ns == b->run_ns && a->value == b->value && a->fraction >= b->fraction &&
-           a->fraction <= b->fraction && mst_slice_equal(a->text, b->text);
+           a->fraction <= b->fraction && a->overdue == b->overdue &&
+           mst_slice_equal(a->text, b->text);
 }

@@ -269,6 +269,76 @@ static void test_the_limit_of_an_attempt_is_its_workers_to_keep_80(void **state)
     stage_end();
 }
 
+static void says_overdue(uint32_t i, uint32_t at)
+{
+    struct mst_cluster_message message = {.type = MST_CLUSTER_PROGRESS,
+                                          .attempt = stage.workers[i].runs[at].attempt,
+                                          .series = stage.workers[i].runs[at].series,
+                                          .fraction = -1,
+                                          .overdue = true};
+
+    stage_say(i, &message);
+}
+
+static void test_one_that_ignores_its_limit_costs_one_worker(void **state)
+{
+    struct mst_closure_options options = {.run_ns = STAGE_S};
+    struct mst_worker_end stuck = {.cause = MST_CAUSE_EXIT, .code = MST_CLUSTER_EXIT_STUCK};
+    uint64_t number;
+
+    (void)state;
+    assert_true(stage_begin());
+    stage_join(0, 1);
+    stage_join(1, 1);
+    number = stage_schedule_with("f", &options);
+    assert_int_equal(stage.workers[0].grace_ms, 5000); /* which it keeps */
+    stage_pass(STAGE_S);
+    says_overdue(0, 0);
+    assert_true(stage.workers[0].runs[0].cancelled);
+    assert_int_equal(stage.workers[0].runs[0].grace_ms, 5000);
+    stage_pass(5 * STAGE_S);
+    assert_int_equal(stage_state(number), MST_CLOSURE_RUNNING);
+    stage_lose(0, stuck);
+    assert_int_equal(stage_origin(number), MST_ORIGIN_DEADLINE);
+    assert_int_equal(stage.workers[1].ran, 0);
+    stage_end();
+}
+
+/* Its worker is out of reach when it is killed, or never says that it was. */
+static void test_one_that_ignores_its_limit_out_of_reach_is_not_run_again(void **state)
+{
+    struct mst_closure_options options = {.run_ns = STAGE_S, .idempotent = true};
+    uint64_t number;
+
+    (void)state;
+    assert_true(stage_begin());
+    stage_join(0, 1);
+    number = stage_schedule_with("f", &options);
+    says_overdue(0, 0);
+    stage_gone(0);
+    stage_join(1, 1);
+    stage_pass(3 * STAGE_S);
+    assert_int_equal(stage_origin(number), MST_ORIGIN_DEADLINE);
+    assert_int_equal(stage.workers[1].ran, 0);
+    stage_end();
+}
+
+static void test_what_a_function_says_when_its_time_is_over_is_kept(void **state)
+{
+    struct mst_closure_options options = {.run_ns = STAGE_S};
+    struct mst_failure failure = {.origin = MST_ORIGIN_DEADLINE, .text = {"at step 812", 11}};
+    uint64_t number;
+
+    (void)state;
+    assert_true(stage_begin());
+    stage_join(0, 1);
+    number = stage_schedule_with("f", &options);
+    says_overdue(0, 0);
+    stage_fail_with(0, 0, &failure);
+    stage_told(number, "at step 812");
+    stage_end();
+}
+
 static void test_at_its_end_a_closure_is_stopped_wherever_it_is(void **state)
 {
     struct mst_closure_options options = {.total_ns = 10 * STAGE_S, .error_retries = 9};
@@ -592,6 +662,9 @@ int main(void)
         cmocka_unit_test(test_one_that_cannot_begin_in_time_never_starts_80),
         cmocka_unit_test(test_a_prefetched_one_that_is_late_is_asked_back_80),
         cmocka_unit_test(test_the_limit_of_an_attempt_is_its_workers_to_keep_80),
+        cmocka_unit_test(test_one_that_ignores_its_limit_costs_one_worker),
+        cmocka_unit_test(test_one_that_ignores_its_limit_out_of_reach_is_not_run_again),
+        cmocka_unit_test(test_what_a_function_says_when_its_time_is_over_is_kept),
         cmocka_unit_test(test_at_its_end_a_closure_is_stopped_wherever_it_is),
         cmocka_unit_test(test_two_hiccups_are_tolerated_and_a_third_within_the_window_is_not_61),
         cmocka_unit_test(test_who_reaches_the_state_server_after_all_ends_the_count_61),

@@ -54,6 +54,7 @@ static void note_sent(const struct mst_cluster_message *message)
         .held = message->held_count,
         .results = message->results,
         .values = message->value_count,
+        .overdue = message->overdue,
     };
     if (message->held_count > 0) {
         sent->held_first = message->held[0].closure;
@@ -168,8 +169,11 @@ void shell_coordinator(uint64_t term)
 
 void shell_link_up(uint64_t term)
 {
-    struct mst_cluster_message welcome = {
-        .type = MST_CLUSTER_WELCOME, .term = term, .worker = 9, .results = shell.heard};
+    struct mst_cluster_message welcome = {.type = MST_CLUSTER_WELCOME,
+                                          .term = term,
+                                          .worker = 9,
+                                          .results = shell.heard,
+                                          .left_ms = shell.grace_ms};
 
     assert_true(shell.connecting);
     shell.connecting = false;

@@ -22,6 +22,7 @@ struct sent {
     uint32_t held, values;
     uint64_t results;
     uint64_t held_first, held_last;
+    bool overdue;
 };
 
 struct shell {
@@ -35,6 +36,7 @@ struct shell {
     uint64_t run[SLOTS], built[SLOTS]; /* what is in the slot; 0: nothing */
     uint64_t deadline_ns[SLOTS];
     bool asked[SLOTS], killed[SLOTS];
+    uint64_t grace_ms; /* what the next WELCOME says */
     uint64_t dropped;
     muster_status end;
     uint64_t heard; /* what the next WELCOME says of its results */

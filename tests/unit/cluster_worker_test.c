@@ -125,6 +125,100 @@ static void a_run_has_a_limit_and_a_deadline(void **state)
     shell_close();
 }
 
+/* Connected to one that says in its WELCOME how patient it is. */
+static void begin_with_grace(uint64_t grace_ms)
+{
+    shell_begin(&shell_config);
+    shell_link_down();
+    shell.grace_ms = grace_ms;
+    shell_pass(2000);
+    shell_link_up(TERM);
+    shell.count = 0;
+}
+
+static void run_limited(uint64_t closure, uint64_t limit_ms)
+{
+    struct mst_cluster_message message = shell_run_of(closure);
+
+    message.run_limit_ms = limit_ms;
+    shell_say(&message);
+}
+
+static void is_overdue(const struct sent *sent, uint64_t closure)
+{
+    assert_int_equal(sent->type, MST_CLUSTER_PROGRESS);
+    assert_true(sent->overdue);
+    assert_int_equal(sent->attempt.closure, closure);
+    assert_int_equal(sent->series, 2);
+}
+
+/* Unless its coordinator knows why, the end of this process is a crash to it. */
+static void one_whose_time_is_over_is_killed_when_its_coordinator_knows(void **state)
+{
+    (void)state;
+    begin_with_grace(3 * (uint64_t)GRACE_MS);
+    run_limited(1, 1000);
+    shell_pass(999);
+    assert_int_equal(shell.count, 0);
+    shell_pass(1);
+    assert_true(shell.asked[0]);
+    is_overdue(shell_sent(0), 1);
+    shell_tell(MST_CLUSTER_CANCEL, 1, 3 * (uint64_t)GRACE_MS);
+    shell_pass(3 * GRACE_MS - 1); /* the coordinator's patience, which is longer than its own */
+    assert_false(shell.killed[0]);
+    shell_pass(1);
+    assert_true(shell.killed[0]);
+    assert_int_equal(shell.count, 1);
+    shell_fail(0);
+    shell_result(shell_sent(1), 1, MST_ORIGIN_DEADLINE);
+    shell_close();
+}
+
+static void one_whose_time_is_over_is_killed_also_when_its_coordinator_is_silent(void **state)
+{
+    (void)state;
+    begin_with_grace(GRACE_MS);
+    run_limited(1, 1000);
+    shell_pass(1000);
+    shell_pass(GRACE_MS + MST_WORKER_UNHEARD_MS - 1);
+    assert_false(shell.killed[0]);
+    shell_pass(1);
+    assert_true(shell.killed[0]);
+    shell_close();
+}
+
+static void it_says_on_a_new_connection_again_what_is_overdue(void **state)
+{
+    (void)state;
+    begin_with_grace(100 * (uint64_t)GRACE_MS);
+    run_limited(1, 1000);
+    shell_run(2);
+    shell_link_down();
+    shell_pass(2000);
+    assert_true(shell.asked[0]);
+    assert_int_equal(shell.count, 0);
+    shell_link_up(TERM);
+    assert_int_equal(shell.count, 2);
+    assert_int_equal(shell_sent(0)->type, MST_CLUSTER_HELLO);
+    is_overdue(shell_sent(1), 1); /* and nothing of the other one */
+    shell_close();
+}
+
+static void a_coordinator_that_names_no_grace_hears_nothing_of_what_is_overdue(void **state)
+{
+    (void)state;
+    begin_with_grace(0);
+    run_limited(1, 1000);
+    shell_pass(1000);
+    assert_true(shell.asked[0]);
+    shell_pass(GRACE_MS - 1);
+    assert_false(shell.killed[0]);
+    shell_pass(1);
+    assert_true(shell.killed[0]);
+    assert_int_equal(shell.count, 0);
+    shell_close();
+}
+
 static void a_function_that_bears_no_other_beside_it_is_alone(void **state)
 {
     (void)state;
@@ -714,6 +808,10 @@ int main(void)
         cmocka_unit_test(a_run_can_be_taken_back_until_it_is_given_to_a_slot_83),
         cmocka_unit_test(a_cancel_asks_and_then_kills),
         cmocka_unit_test(a_run_has_a_limit_and_a_deadline),
+        cmocka_unit_test(one_whose_time_is_over_is_killed_when_its_coordinator_knows),
+        cmocka_unit_test(one_whose_time_is_over_is_killed_also_when_its_coordinator_is_silent),
+        cmocka_unit_test(it_says_on_a_new_connection_again_what_is_overdue),
+        cmocka_unit_test(a_coordinator_that_names_no_grace_hears_nothing_of_what_is_overdue),
         cmocka_unit_test(a_function_that_bears_no_other_beside_it_is_alone),
         cmocka_unit_test(progress_and_lines_go_before_the_result),
         cmocka_unit_test(a_result_beyond_the_limit_is_a_failure),

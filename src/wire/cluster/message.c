@@ -252,6 +252,7 @@ static void encode_progress(Muster__Cluster__Progress *out,
     out->series = message->series;
     out->fraction = message->fraction;
     out->text = mst_native_bytes(message->text);
+    out->overdue = message->overdue;
 }
 
 static void encode_log(Muster__Cluster__Log *out, const struct mst_cluster_message *message)
@@ -269,6 +270,7 @@ static void encode_welcome(Muster__Cluster__Welcome *out, const struct mst_clust
     out->term = message->term;
     out->worker = message->worker;
     out->results = message->results;
+    out->grace_ms = message->left_ms;
 }
 
 static void encode_refused(Muster__Cluster__Refused *out, const struct mst_cluster_message *message)
@@ -552,6 +554,7 @@ static void decode_progress(struct mst_cluster_message *out,
     out->series = progress->series;
     out->fraction = share ? progress->fraction : -1;
     out->text = mst_native_slice(progress->text);
+    out->overdue = progress->overdue != 0;
 }
 
 static void decode_log(struct mst_cluster_message *out, const Muster__Cluster__Log *log)
@@ -619,6 +622,7 @@ muster_status mst_cluster_message_decode(struct mst_cluster_message *out,
         out->term = message->welcome->term;
         out->worker = message->welcome->worker;
         out->results = message->welcome->results;
+        out->left_ms = message->welcome->grace_ms;
         return MUSTER_OK;
     case MST_CLUSTER_REFUSED:
         return decode_refused(out, message->refused, fault);
