@@ -25,6 +25,10 @@ extern "C" {
  * - Thread: any thread may call it, several at once; they share one connection. A handle is dead in
  *   a child after fork: every call there returns EINVAL and says so, and close only closes the
  *   child's copies of its descriptors.
+ * - Cancellation: no function is a cancellation point. A thread that is cancelled in one (or in a
+ *   callback that runs in one) goes on until it has returned. A wait that must end earlier is given
+ *   a `timeout_ms`, or is started (call.h) and ended with muster_call_cancel.
+ * - A callback returns: leaving one by longjmp, an exception or pthread_exit is undefined.
  * - Time: `timeout_ms` is relative; -1 waits without limit. 0 waits for nothing but the service's
  *   own answer, which is given up after one lease. While the service is away calls wait for it, and
  *   what was sent is repeated safely when it is back: a write is applied once.

@@ -32,8 +32,8 @@ typedef struct muster_restart muster_restart;
  * exit() in it, or in any other thread meanwhile, leaves the job as muster_restart_leave does,
  * whatever the status, and waits at most a second for the service; _exit, or the end of the process
  * without muster_client_close, is a death. It and the callbacks must return: to leave them by
- * longjmp, an exception, pthread_exit or a thread's cancellation is undefined, and a forked child
- * must not return from them. A run on another client within it is possible, but neither the
+ * longjmp, an exception or pthread_exit is undefined, and a forked child must not return from them.
+ * A cancellation of the thread waits until the run has returned. A run on another client within it is possible, but neither the
  * interruption of this one nor its progress reaches through. */
 typedef muster_status muster_restart_fn(muster_restart *restart, void *arg);
 

@@ -17,6 +17,7 @@
 #include "lib/helper.h"
 #include "lib/parameters.h"
 #include "lib/serve.h"
+#include "lib/uncancelled.h"
 #include "lib/where.h"
 
 #define NEVER UINT64_MAX
@@ -792,8 +793,8 @@ static muster_status open_client(struct muster_client *client, struct wanted *wa
     return status;
 }
 
-muster_status muster_client_open(muster_client **out, const struct muster_client_options *options,
-                                 int64_t timeout_ms, struct muster_error *err)
+static muster_status open_any(muster_client **out, const struct muster_client_options *options,
+                              int64_t timeout_ms, struct muster_error *err)
 {
     struct wanted wanted = {.page_fd = -1};
     struct muster_client *client;
@@ -818,6 +819,17 @@ muster_status muster_client_open(muster_client **out, const struct muster_client
     }
     *out = client;
     return MUSTER_OK;
+}
+
+muster_status muster_client_open(muster_client **out, const struct muster_client_options *options,
+                                 int64_t timeout_ms, struct muster_error *err)
+{
+    muster_status status;
+
+    mst_uncancelled_begin();
+    status = open_any(out, options, timeout_ms, err);
+    mst_uncancelled_end();
+    return status;
 }
 
 /* ---- closing ---- */
@@ -910,7 +922,7 @@ static bool is_within(struct muster_client *client)
     return exiting || (hook.closed_within && hook.closed_within(hook.ctx));
 }
 
-void muster_client_close(muster_client *client)
+static void close_client(muster_client *client)
 {
     if (!client) {
         return;
@@ -940,6 +952,13 @@ void muster_client_close(muster_client *client)
         }
     }
     free_client(client);
+}
+
+void muster_client_close(muster_client *client)
+{
+    mst_uncancelled_begin();
+    close_client(client);
+    mst_uncancelled_end();
 }
 
 void muster_client_view(muster_client *client, struct muster_view *out)

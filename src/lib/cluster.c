@@ -2,6 +2,7 @@
 /* Opening and closing a coordinator. cluster.h lists the other files. */
 #define _GNU_SOURCE
 #include "lib/cluster.h"
+#include "lib/uncancelled.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -193,7 +194,7 @@ static muster_status begin(muster_cluster *cluster, struct muster_error *err)
     return status;
 }
 
-muster_status muster_cluster_open(muster_cluster **out, muster_client *client,
+static muster_status open_cluster(muster_cluster **out, muster_client *client,
                                   const struct muster_cluster_options *options, int64_t timeout_ms,
                                   struct muster_error *err)
 {
@@ -247,6 +248,18 @@ muster_status muster_cluster_open(muster_cluster **out, muster_client *client,
     return MUSTER_OK;
 }
 
+muster_status muster_cluster_open(muster_cluster **out, muster_client *client,
+                                  const struct muster_cluster_options *options, int64_t timeout_ms,
+                                  struct muster_error *err)
+{
+    muster_status status;
+
+    mst_uncancelled_begin();
+    status = open_cluster(out, client, options, timeout_ms, err);
+    mst_uncancelled_end();
+    return status;
+}
+
 /* ---- closing ---- */
 
 /* Ends what other threads do with it, and lets the workers know. */
@@ -283,7 +296,7 @@ static void leave_job(muster_cluster *cluster)
     mst_lib_unlock(client);
 }
 
-void muster_cluster_close(muster_cluster *cluster)
+static void close_cluster(muster_cluster *cluster)
 {
     const muster_client *client;
 
@@ -321,4 +334,11 @@ void muster_cluster_close(muster_cluster *cluster)
     cluster->failures = NULL;
     mst_coord_unlock(cluster);
     mst_coord_let_go(cluster);
+}
+
+void muster_cluster_close(muster_cluster *cluster)
+{
+    mst_uncancelled_begin();
+    close_cluster(cluster);
+    mst_uncancelled_end();
 }

@@ -12,6 +12,7 @@
 #include "io/poll/system.h"
 #include "io/short_slice.h"
 #include "lib/cluster.h"
+#include "lib/uncancelled.h"
 
 #define NEVER UINT64_MAX
 #define NS_PER_S UINT64_C(1000000000)
@@ -51,6 +52,7 @@ static void poison(void *ctx, const char *words)
 
 void mst_coord_lock(muster_cluster *cluster)
 {
+    mst_uncancelled_begin();
     (void)pthread_mutex_lock(&cluster->lock);
     mst_lib_guard = (struct mst_lib_guard){.poison = poison, .ctx = cluster};
 }
@@ -59,6 +61,7 @@ void mst_coord_unlock(muster_cluster *cluster)
 {
     mst_lib_guard = (struct mst_lib_guard){.poison = NULL};
     (void)pthread_mutex_unlock(&cluster->lock);
+    mst_uncancelled_end();
 }
 
 /* ---- peers ---- */

@@ -16,6 +16,7 @@
 #include "io/short_slice.h"
 #include "lib/handle.h"
 #include "lib/helper.h"
+#include "lib/uncancelled.h"
 
 #define NEVER UINT64_MAX
 #define NS_PER_S 1000000000u
@@ -206,6 +207,7 @@ static bool poll_once(struct muster_client *client, int event, uint64_t deadline
 
 void mst_lib_lock(muster_client *client)
 {
+    mst_uncancelled_begin();
     take_lock(client);
 }
 
@@ -232,6 +234,7 @@ void mst_lib_unlock(muster_client *client)
         tell_poller(client);
     }
     drop_lock(client);
+    mst_uncancelled_end();
 }
 
 /* ---- waiting ---- */
@@ -521,10 +524,12 @@ void mst_lib_background_stop(struct muster_client *client)
     if (!client->thread_runs) {
         return;
     }
+    mst_uncancelled_begin();
     take_lock(client);
     client->stop_thread = true;
     mst_system_event_ring(client->background_event);
     drop_lock(client);
     (void)pthread_join(client->thread, NULL);
+    mst_uncancelled_end();
     client->thread_runs = false;
 }

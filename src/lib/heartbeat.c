@@ -10,6 +10,7 @@
 
 #include "io/poll/system.h"
 #include "lib/restart.h"
+#include "lib/uncancelled.h"
 
 #define NS_PER_MS 1000000u
 #define NAMES_NS (1000 * (uint64_t)NS_PER_MS) /* for who is missing */
@@ -473,9 +474,9 @@ static muster_status start(muster_client *client, struct muster_heartbeat **out,
     return await(heartbeat, err);
 }
 
-muster_status muster_heartbeat_start(muster_heartbeat **out, muster_client *client,
-                                     const struct muster_heartbeat_options *options,
-                                     struct muster_error *err)
+static muster_status start_any(muster_heartbeat **out, muster_client *client,
+                               const struct muster_heartbeat_options *options,
+                               struct muster_error *err)
 {
     struct muster_heartbeat_options wanted;
     struct mst_heartbeat_config config = {0};
@@ -507,6 +508,18 @@ muster_status muster_heartbeat_start(muster_heartbeat **out, muster_client *clie
     mst_lib_lock(client);
     mst_lib_let_go(client);
     mst_lib_unlock(client);
+    return status;
+}
+
+muster_status muster_heartbeat_start(muster_heartbeat **out, muster_client *client,
+                                     const struct muster_heartbeat_options *options,
+                                     struct muster_error *err)
+{
+    muster_status status;
+
+    mst_uncancelled_begin();
+    status = start_any(out, client, options, err);
+    mst_uncancelled_end();
     return status;
 }
 

@@ -3,6 +3,7 @@
  * this process say into notices. preempt.h lists the other files. */
 #define _GNU_SOURCE
 #include "lib/preempt.h"
+#include "lib/uncancelled.h"
 
 #include <errno.h>
 #include <linux/membarrier.h>
@@ -544,7 +545,7 @@ static struct muster_preempt *make(muster_client *client,
     return preempt;
 }
 
-muster_status muster_preempt_open(muster_preempt **out, muster_client *client,
+static muster_status open_preempt(muster_preempt **out, muster_client *client,
                                   const struct muster_preempt_options *options,
                                   struct muster_error *err)
 {
@@ -590,6 +591,18 @@ muster_status muster_preempt_open(muster_preempt **out, muster_client *client,
     return MUSTER_OK;
 }
 
+muster_status muster_preempt_open(muster_preempt **out, muster_client *client,
+                                  const struct muster_preempt_options *options,
+                                  struct muster_error *err)
+{
+    muster_status status;
+
+    mst_uncancelled_begin();
+    status = open_preempt(out, client, options, err);
+    mst_uncancelled_end();
+    return status;
+}
+
 /* ---- closing ---- */
 
 /* Lock held. */
@@ -609,7 +622,7 @@ static void end(struct muster_preempt *preempt)
     mst_preempt_free(preempt->machine);
 }
 
-void muster_preempt_close(muster_preempt *preempt)
+static void close_preempt(muster_preempt *preempt)
 {
     muster_client *client = preempt ? preempt->client : NULL;
 
@@ -633,4 +646,11 @@ void muster_preempt_close(muster_preempt *preempt)
         mst_lib_unlock(client);
     }
     free(preempt);
+}
+
+void muster_preempt_close(muster_preempt *preempt)
+{
+    mst_uncancelled_begin();
+    close_preempt(preempt);
+    mst_uncancelled_end();
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/process_lock.h"
 
+#include "lib/uncancelled.h"
+
 static pthread_mutex_t locks[MST_PROCESS_LOCKS] = {
     [MST_LOCK_ENVIRONMENT] = PTHREAD_MUTEX_INITIALIZER,
     [MST_LOCK_HEARD] = PTHREAD_MUTEX_INITIALIZER,
@@ -33,12 +35,14 @@ static void survive_fork(void)
 void mst_process_lock(enum mst_process_lock which)
 {
     (void)pthread_once(&once, survive_fork);
+    mst_uncancelled_begin();
     (void)pthread_mutex_lock(&locks[which]);
 }
 
 void mst_process_unlock(enum mst_process_lock which)
 {
     (void)pthread_mutex_unlock(&locks[which]);
+    mst_uncancelled_end();
 }
 
 void mst_process_wait(enum mst_process_lock which, pthread_cond_t *condition)

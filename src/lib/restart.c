@@ -13,6 +13,7 @@
 #include "base/panic.h"
 #include "io/poll/system.h"
 #include "lib/helper.h"
+#include "lib/uncancelled.h"
 #include "restart/assignment.h"
 
 /* --- the progress page --- */
@@ -787,6 +788,7 @@ muster_status muster_restart_run(muster_client *client,
     if (status) {
         return status;
     }
+    mst_uncancelled_begin();
     if (settings.disabled) {
         status = run_plainly(client, &settings, fn, arg);
     } else {
@@ -795,6 +797,7 @@ muster_status muster_restart_run(muster_client *client,
             status = run(client, &settings, fn, arg, err);
         }
     }
+    mst_uncancelled_end();
     mst_run_settings_free(&settings);
     return status;
 }

@@ -11,6 +11,7 @@
 #include "io/poll/system.h"
 #include "lib/call.h"
 #include "lib/process_lock.h"
+#include "lib/uncancelled.h"
 
 #define NEVER UINT64_MAX
 
@@ -434,7 +435,7 @@ static void call_back(struct muster_client *client, struct dispatcher *dispatche
     mst_lib_wake_ready(client); /* who frees it on another thread */
 }
 
-void muster_client_dispatch(muster_client *client)
+static void dispatch(muster_client *client)
 {
     struct dispatcher dispatcher = {.thread = pthread_self()};
     muster_status status = mst_lib_enter(client, NULL, "dispatch");
@@ -463,4 +464,11 @@ void muster_client_dispatch(muster_client *client)
     mst_list_remove(&dispatcher.link);
     mst_lib_let_go(client);
     mst_lib_unlock(client);
+}
+
+void muster_client_dispatch(muster_client *client)
+{
+    mst_uncancelled_begin();
+    dispatch(client);
+    mst_uncancelled_end();
 }

@@ -11,6 +11,7 @@
 
 #include "io/poll/system.h"
 #include "lib/environment.h"
+#include "lib/uncancelled.h"
 #include "msg/cluster_status.h"
 
 #define NS_PER_MS 1000000u
@@ -157,7 +158,7 @@ static void free_worker(struct muster_worker *worker)
     free(worker);
 }
 
-muster_status muster_worker_open(muster_worker **out, muster_client *client,
+static muster_status open_worker(muster_worker **out, muster_client *client,
                                  const struct muster_worker_options *options,
                                  struct muster_error *err)
 {
@@ -191,7 +192,19 @@ muster_status muster_worker_open(muster_worker **out, muster_client *client,
     return MUSTER_OK;
 }
 
-void muster_worker_close(muster_worker *worker)
+muster_status muster_worker_open(muster_worker **out, muster_client *client,
+                                 const struct muster_worker_options *options,
+                                 struct muster_error *err)
+{
+    muster_status status;
+
+    mst_uncancelled_begin();
+    status = open_worker(out, client, options, err);
+    mst_uncancelled_end();
+    return status;
+}
+
+static void close_worker(muster_worker *worker)
 {
     if (!worker || worker->pid != getpid()) {
         return;
@@ -204,6 +217,13 @@ void muster_worker_close(muster_worker *worker)
         mst_lib_unlock(worker->client);
     }
     free_worker(worker);
+}
+
+void muster_worker_close(muster_worker *worker)
+{
+    mst_uncancelled_begin();
+    close_worker(worker);
+    mst_uncancelled_end();
 }
 
 /* ---- functions ---- */
@@ -368,7 +388,7 @@ muster_status muster_worker_register_command(muster_worker *worker, const char *
 
 /* ---- serve, drain ---- */
 
-muster_status muster_worker_serve(muster_worker *worker, struct muster_error *err)
+static muster_status serve(muster_worker *worker, struct muster_error *err)
 {
     muster_status status = enter(worker, err, "serve");
 
@@ -388,10 +408,22 @@ muster_status muster_worker_serve(muster_worker *worker, struct muster_error *er
     return mst_work_serve(worker, err);
 }
 
+muster_status muster_worker_serve(muster_worker *worker, struct muster_error *err)
+{
+    muster_status status;
+
+    mst_uncancelled_begin();
+    status = serve(worker, err);
+    mst_uncancelled_end();
+    return status;
+}
+
 void muster_worker_drain(muster_worker *worker)
 {
     if (worker) {
+        mst_uncancelled_begin();
         atomic_store(&worker->drain, true);
         mst_system_event_ring(atomic_load(&worker->wake));
+        mst_uncancelled_end();
     }
 }

@@ -9,7 +9,8 @@ if(TARGET muster_static)
 endif()
 if(TARGET muster_static AND TARGET muster_program)
     foreach(test library_test library_wait_test library_restart_test library_call_test library_dispatch_test
-            library_service_test library_preempt_test library_heartbeat_test library_worker_test)
+            library_service_test library_preempt_test library_heartbeat_test library_worker_test
+            library_cancel_test)
         mst_test(${test} SOURCES ${test}.c library_stage.c LINK muster_static)
         add_dependencies(${test} muster_program)
         set_tests_properties(${test} PROPERTIES
@@ -20,6 +21,7 @@ if(TARGET muster_static AND TARGET muster_program)
     target_link_options(library_worker_test PRIVATE -Wl,--wrap=poll,--wrap=epoll_wait,--wrap=read)
     # Holds a start that is nearly over.
     target_link_options(library_heartbeat_test PRIVATE -Wl,--wrap=pthread_once)
+    target_compile_definitions(library_cancel_test PRIVATE MST_TEST_SYMBOLS="${CMAKE_SOURCE_DIR}/tests/abi/symbols.txt")
     # Fails a chosen allocation.
     target_link_options(library_dispatch_test PRIVATE -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc)
 endif()
