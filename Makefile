@@ -8,7 +8,7 @@ PREFIX ?= /usr/local
 SCENARIOS = cluster|worker|coordinator
 DESTDIR ?=
 
-.PHONY: all deps build test scenarios demo bench sim soak soak-preempt tidy valgrind fuzz install uninstall clean
+.PHONY: all deps build test scenarios demo bench sim soak soak-preempt tidy valgrind fuzz nightly install uninstall clean
 
 all: build
 
@@ -58,6 +58,10 @@ valgrind:
 fuzz:
 	@tools/deps --fuzz
 	@tools/fuzz --seconds $(if $(filter command line,$(origin SECONDS)),$(SECONDS),600) $(HARNESS)
+
+# The searches that find more the longer they take, for a few hours.
+nightly:
+	@tools/nightly
 
 install: deps
 	@cmake --preset release --log-level=WARNING -DCMAKE_INSTALL_PREFIX='$(PREFIX)'
