@@ -205,8 +205,8 @@ muster_status mst_cluster_member(struct mst_cluster *cluster, uint64_t now_ns, u
                                  uint64_t incarnation, enum mst_worker_state state,
                                  struct mst_worker_end end, struct mst_slice host);
 
-/* From a connection. The first message must be HELLO, by a member that is present; one that is not
- * heard of yet is held until it is. */
+/* From a connection; these are numbered from 1 as they are accepted. The first message must be
+ * HELLO, by a member that is present; one that is not heard of yet is held until it is. */
 void mst_cluster_message(struct mst_cluster *cluster, uint64_t now_ns, uint64_t connection,
                          const struct mst_cluster_message *message);
 void mst_cluster_gone(struct mst_cluster *cluster, uint64_t now_ns, uint64_t connection);

@@ -218,7 +218,7 @@ muster_status mst_cluster_member(struct mst_cluster *cluster, uint64_t now_ns, u
         hand->incarnation = incarnation;
         hand->state = state;
         hand->returned = true;
-        hand->results = hand->turn = 0;
+        hand->results = hand->connection = 0;
         hand->draining = false;
         hand->pid = 0;
     } else if (incarnation == hand->incarnation) {

@@ -316,7 +316,7 @@ static void accept(struct mst_cluster *cluster, struct mst_link *link, struct ms
     hand->link = link;
     hand->heard_ns = cluster->now_ns;
     hand->pid = hello->pid;
-    hand->turn = hello->turn;
+    hand->connection = link->connection;
     cluster->connected++;
     cluster->slots += hand->slots;
     mst_alarm_at(cluster, &hand->silent, NEVER);
@@ -352,8 +352,10 @@ static void first(struct mst_cluster *cluster, struct mst_link *link,
         return;
     }
     if (hand && hand->incarnation == hello->incarnation) {
-        if (hello->turn != 0 && hello->turn <= hand->turn) {
-            mst_link_close(cluster, link); /* its worker has hung up already */
+        /* Its worker has hung up already: by the order in which they were accepted, for its own
+         * count is the word of anybody who may connect. */
+        if (link->connection < hand->connection) {
+            mst_link_close(cluster, link);
             return;
         }
         accept(cluster, link, hand, hello);

@@ -194,9 +194,9 @@ struct mst_hand {
     uint64_t *stray_values;         /* to be dropped; one allocation */
     uint64_t *blamed;               /* closures that ran when it went silent */
     uint64_t incarnation, pid, load_ns, load_bytes, done;
-    uint64_t results;  /* of this incarnation that came in */
-    uint64_t turn;     /* the last connection of this incarnation */
-    uint64_t heard_ns; /* when its last message came */
+    uint64_t results;    /* of this incarnation that came in */
+    uint64_t connection; /* the last one of this incarnation */
+    uint64_t heard_ns;   /* when its last message came */
     uint32_t number, index;
     uint32_t slots, function_count, stray_count, stray_value_count, blamed_count, blamed_room;
     uint32_t running_count, prefetched_count;

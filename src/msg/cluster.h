@@ -131,8 +131,8 @@ struct mst_cluster_message {
      * 1, and so on until those that were never sent; 0: some are gone that may not have come in. */
     uint64_t results;
 
-    /* HELLO: the number of this connection of the incarnation, from 1: one that is read after a
-     * later one is over. 0: it does not say; then `results` is not used either. */
+    /* HELLO: the number of this connection of the incarnation, from 1. 0: it does not say, nor are
+     * its `results` counted. */
     uint64_t turn;
 
     /* HELLO: the largest term it has seen. WELCOME, REFUSED: the coordinator's. */

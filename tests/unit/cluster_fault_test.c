@@ -312,26 +312,45 @@ static void test_what_did_not_come_to_its_worker_runs_again_also_once(void **sta
 /* It hung up on the first one, and that is read after the second. */
 static void test_a_connection_that_is_read_after_a_later_one_is_over(void **state)
 {
-    uint64_t number, later;
+    uint64_t number, earlier, later;
 
     (void)state;
     assert_true(stage_begin());
     stage_join(0, 1);
     stage_gone(0);
-    stage.workers[0].turn = 3;
-    stage.workers[0].results = 1;
+    earlier = ++stage.connections;
     stage_hello(0, NULL, 0, NULL, 0);
     number = stage_schedule("f");
     later = stage.workers[0].connection;
-    stage.workers[0].turn = 2;
+    stage.connections = earlier - 1;
     stage_hello(0, NULL, 0, NULL, 0);
     assert_false(stage.workers[0].connected);
+    stage.connections = later;
     stage.workers[0].connected = true; /* the later one is as it was */
     stage.workers[0].welcome = true;
     stage.workers[0].connection = later;
     stage_value(0, 0, "x");
     assert_int_equal(stage_state(number), MST_CLOSURE_VALUE);
     assert_int_equal(stage_counts().put_back, 0);
+    stage_end();
+}
+
+/* It says that it is the worker, and that no connection of it can come later. */
+static void test_a_stranger_in_its_place_does_not_lock_a_worker_out(void **state)
+{
+    uint64_t number;
+
+    (void)state;
+    assert_true(stage_begin());
+    stage_join(0, 1);
+    stage.workers[0].turn = UINT64_MAX;
+    stage_hello(0, NULL, 0, NULL, 0);
+    stage.workers[0].turn = 2; /* its own has been closed: it connects again */
+    stage_hello(0, NULL, 0, NULL, 0);
+    assert_true(stage.workers[0].connected && stage.workers[0].welcome);
+    number = stage_schedule("f");
+    stage_value(0, 0, "x");
+    assert_int_equal(stage_state(number), MST_CLOSURE_VALUE);
     stage_end();
 }
 
@@ -788,6 +807,7 @@ int main(void)
         cmocka_unit_test(test_what_must_run_once_is_lost_with_its_worker_and_never_prefetched),
         cmocka_unit_test(test_what_did_not_come_to_its_worker_runs_again_also_once),
         cmocka_unit_test(test_a_connection_that_is_read_after_a_later_one_is_over),
+        cmocka_unit_test(test_a_stranger_in_its_place_does_not_lock_a_worker_out),
         cmocka_unit_test(test_a_worker_that_is_back_is_told_which_results_came_in),
         cmocka_unit_test(test_all_workers_are_gone_and_a_join_waits_or_ends_52),
         cmocka_unit_test(test_one_stays_away_and_another_comes_back_53),
