@@ -120,6 +120,8 @@ struct muster_cluster {
     uint32_t peer_free; /* where to look for a free place */
     uint32_t stranger_count;
     uint64_t stranger_bytes; /* that they sent, all together */
+    uint32_t complaints;     /* lines about connections, since complaints_until_ns began to run */
+    uint64_t complaints_until_ns;
     uint64_t peer_turn;
     struct mst_list dirty, strangers, said;
     void *room;
@@ -183,7 +185,8 @@ enum {
     /* Of a HELLO: 400,000 attempts that a worker still has after its connection broke, which are
      * those of 1,500 slots. */
     MST_COORD_HELLO_BYTES_MAX = 4 << 20,
-    MST_COORD_STRANGERS_BYTES_MAX = 64 << 20
+    MST_COORD_STRANGERS_BYTES_MAX = 64 << 20,
+    MST_COORD_COMPLAINTS_MAX = 20 /* lines about connections in 10 s; the rest is counted */
 };
 
 void mst_coord_stranger(muster_cluster *cluster, struct mst_coord_peer *peer); /* a new one */
@@ -191,6 +194,8 @@ void mst_coord_stranger(muster_cluster *cluster, struct mst_coord_peer *peer); /
 void mst_coord_stranger_sent(muster_cluster *cluster, struct mst_coord_peer *peer);
 void mst_coord_stranger_known(muster_cluster *cluster, struct mst_coord_peer *peer); /* WELCOME */
 void mst_coord_stranger_gone(muster_cluster *cluster, struct mst_coord_peer *peer);
+/* A warning that anybody can cause who may connect. */
+void mst_coord_complain(muster_cluster *cluster, const char *line);
 void mst_coord_strangers_tick(muster_cluster *cluster, uint64_t now_ns);
 uint64_t mst_coord_strangers_deadline_ns(const muster_cluster *cluster); /* UINT64_MAX: none */
 

@@ -138,7 +138,11 @@ void mst_coord_say_of(muster_cluster *cluster, enum muster_level level,
     mst_text_add(&text, mst_cluster_link_peer(peer->link));
     mst_text_add(&text, ": ");
     mst_text_add(&text, what);
-    mst_coord_say(cluster, level, line);
+    if (level == MUSTER_LEVEL_WARN) {
+        mst_coord_complain(cluster, line);
+    } else {
+        mst_coord_say(cluster, level, line);
+    }
 }
 
 void mst_coord_break(muster_cluster *cluster, struct mst_coord_peer *peer)

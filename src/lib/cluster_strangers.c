@@ -2,7 +2,8 @@
 /* Connections that are no worker's yet. */
 #include "lib/cluster.h"
 
-#define STRANGER_NS UINT64_C(10000000000) /* until a connection must be a worker's */
+#define STRANGER_NS UINT64_C(10000000000)   /* until a connection must be a worker's */
+#define COMPLAINTS_NS UINT64_C(10000000000) /* in which there are so many lines at most */
 
 static struct mst_coord_peer *stranger_at(struct mst_list *link)
 {
@@ -17,6 +18,40 @@ void mst_coord_stranger_gone(muster_cluster *cluster, struct mst_coord_peer *pee
         cluster->stranger_bytes -= peer->bytes;
     }
 }
+
+/* ---- lines ---- */
+
+static void left_out(muster_cluster *cluster)
+{
+    char line[120];
+    struct mst_text text = mst_text_in(line, sizeof(line));
+
+    if (cluster->complaints > MST_COORD_COMPLAINTS_MAX) {
+        mst_text_add(&text, "cluster: connections refused: ");
+        mst_text_u64(&text, cluster->complaints - MST_COORD_COMPLAINTS_MAX);
+        mst_text_add(&text, " more in the last 10 s");
+        mst_coord_say(cluster, MUSTER_LEVEL_WARN, line);
+    }
+    cluster->complaints = 0;
+}
+
+void mst_coord_complain(muster_cluster *cluster, const char *line)
+{
+    uint64_t now_ns = mst_lib_now_ns();
+
+    if (now_ns >= cluster->complaints_until_ns) {
+        left_out(cluster);
+        cluster->complaints_until_ns = now_ns + COMPLAINTS_NS;
+    }
+    if (cluster->complaints < UINT32_MAX) {
+        cluster->complaints++;
+    }
+    if (cluster->complaints <= MST_COORD_COMPLAINTS_MAX) {
+        mst_coord_say(cluster, MUSTER_LEVEL_WARN, line);
+    }
+}
+
+/* ---- limits ---- */
 
 static void turn_away(muster_cluster *cluster, struct mst_coord_peer *peer, const char *why)
 {
@@ -70,6 +105,9 @@ void mst_coord_stranger_known(muster_cluster *cluster, struct mst_coord_peer *pe
 
 void mst_coord_strangers_tick(muster_cluster *cluster, uint64_t now_ns)
 {
+    if (now_ns >= cluster->complaints_until_ns) {
+        left_out(cluster);
+    }
     MST_LIST_EACH(link, following, &cluster->strangers)
     {
         struct mst_coord_peer *peer = stranger_at(link);
@@ -85,7 +123,11 @@ void mst_coord_strangers_tick(muster_cluster *cluster, uint64_t now_ns)
 
 uint64_t mst_coord_strangers_deadline_ns(const muster_cluster *cluster)
 {
-    return mst_list_empty(&cluster->strangers)
-               ? UINT64_MAX
-               : stranger_at(cluster->strangers.next)->since_ns + STRANGER_NS;
+    uint64_t deadline_ns = mst_list_empty(&cluster->strangers)
+                               ? UINT64_MAX
+                               : stranger_at(cluster->strangers.next)->since_ns + STRANGER_NS;
+    bool owed = cluster->complaints > MST_COORD_COMPLAINTS_MAX;
+
+    return owed && cluster->complaints_until_ns < deadline_ns ? cluster->complaints_until_ns
+                                                              : deadline_ns;
 }

@@ -349,5 +349,9 @@ void mst_coord_say_line(muster_cluster *cluster, const struct mst_cluster_effect
 
     mst_text_add(&text, "cluster: ");
     level = add_line(&text, effect);
-    mst_coord_say(cluster, level, line);
+    if (effect->line == MST_CLUSTER_LINE_REFUSED) {
+        mst_coord_complain(cluster, line);
+    } else {
+        mst_coord_say(cluster, level, line);
+    }
 }

@@ -29,6 +29,7 @@ static muster_cluster *open_cluster(muster_client *client)
 
 struct lines {
     pthread_mutex_t lock;
+    unsigned warnings;
     char text[8192];
 };
 
@@ -37,8 +38,8 @@ static void on_log(void *ctx, enum muster_level level, const char *line)
     struct lines *lines = ctx;
     size_t have;
 
-    (void)level;
     (void)pthread_mutex_lock(&lines->lock);
+    lines->warnings += level == MUSTER_LEVEL_WARN;
     have = strlen(lines->text);
     (void)snprintf(lines->text + have, sizeof(lines->text) - have, "%s\n", line);
     (void)pthread_mutex_unlock(&lines->lock);
@@ -67,6 +68,7 @@ static muster_client *open_logged(struct lines *lines)
 
     (void)pthread_mutex_init(&lines->lock, NULL);
     lines->text[0] = '\0';
+    lines->warnings = 0;
     options.log = on_log;
     options.log_ctx = lines;
     return library_open(&options);
@@ -257,6 +259,108 @@ static void test_who_says_that_it_is_a_member_and_is_none_is_closed_in_the_end(v
     muster_client_close(client);
 }
 
+static struct mst_cluster_message hello_of(const muster_cluster *cluster)
+{
+    return (struct mst_cluster_message){.type = MST_CLUSTER_HELLO,
+                                        .version = MST_CLUSTER_VERSION,
+                                        .cluster = mst_slice_text(cluster->settings.name),
+                                        .slots = 1,
+                                        .term = cluster->term.number};
+}
+
+static void is_too_large(struct fake_worker *worker, const muster_cluster *cluster)
+{
+    static const unsigned char head[] = {0x7f, 0xff, 0xff, 0xff};
+    uint32_t events;
+
+    (void)cluster;
+    assert_int_equal(send(mst_cluster_link_fd(worker->link, &events), head, sizeof(head), 0),
+                     sizeof(head));
+}
+
+static void is_damaged(struct fake_worker *worker, const muster_cluster *cluster)
+{
+    static const unsigned char frame[] = {0, 0, 0, 2, 0xff, 0xff};
+    uint32_t events;
+
+    (void)cluster;
+    assert_int_equal(send(mst_cluster_link_fd(worker->link, &events), frame, sizeof(frame), 0),
+                     sizeof(frame));
+}
+
+static void is_no_hello(struct fake_worker *worker, const muster_cluster *cluster)
+{
+    struct mst_cluster_message message = {.type = MST_CLUSTER_DRAINING};
+
+    (void)cluster;
+    fake_send(worker, &message);
+}
+
+static void is_of_another_version(struct fake_worker *worker, const muster_cluster *cluster)
+{
+    struct mst_cluster_message hello = hello_of(cluster);
+
+    hello.version++;
+    fake_send(worker, &hello);
+}
+
+static void is_of_another_cluster(struct fake_worker *worker, const muster_cluster *cluster)
+{
+    struct mst_cluster_message hello = hello_of(cluster);
+
+    hello.cluster = mst_slice_text("another");
+    fake_send(worker, &hello);
+}
+
+static void speaks_before_its_welcome(struct fake_worker *worker, const muster_cluster *cluster)
+{
+    struct mst_cluster_message hello = hello_of(cluster);
+
+    hello.index = 77;
+    hello.incarnation = 7;
+    fake_send(worker, &hello);
+    is_no_hello(worker, cluster);
+}
+
+/* All that a connection can be refused for at once. */
+static void test_lines_about_strangers_are_few_however_many_come(void **state)
+{
+    static void (*const mistakes[])(struct fake_worker *, const muster_cluster *) = {
+        is_too_large,          is_damaged,
+        is_no_hello,           is_of_another_version,
+        is_of_another_cluster, speaks_before_its_welcome};
+    enum { MISTAKES = sizeof(mistakes) / sizeof(mistakes[0]), EACH = 10 };
+    struct lines lines;
+    muster_client *client = open_logged(&lines);
+    muster_cluster *cluster = open_cluster(client);
+    char rest[80];
+
+    (void)state;
+    mst_coord_lock(cluster);
+    cluster->complaints_until_ns = UINT64_MAX; /* until the test says that the 10 s are over */
+    mst_coord_unlock(cluster);
+    for (unsigned i = 0; i < (unsigned)EACH * MISTAKES; i++) {
+        struct fake_worker *worker = calloc(1, sizeof(*worker));
+
+        assert_non_null(worker);
+        fake_connect(worker, cluster);
+        mistakes[i % MISTAKES](worker, cluster);
+        fake_expect_end(worker);
+        stranger_leave(worker);
+    }
+    mst_coord_lock(cluster);
+    cluster->complaints_until_ns = 0;
+    mst_coord_hurry(cluster);
+    mst_coord_unlock(cluster);
+    (void)snprintf(rest, sizeof(rest), "connections refused: %d more in the last 10 s",
+                   EACH * MISTAKES - MST_COORD_COMPLAINTS_MAX);
+    wait_for_line(&lines, rest);
+    assert_int_equal(lines.warnings, MST_COORD_COMPLAINTS_MAX + 1);
+    still_works(cluster);
+    muster_cluster_close(cluster);
+    muster_client_close(client);
+}
+
 /* As every coordinator does, that looks which of the sockets beside its own are of dead ones. */
 static void test_of_who_only_looks_whether_it_is_there_nothing_is_said(void **state)
 {
@@ -289,6 +393,7 @@ int main(void)
         cmocka_unit_test(test_strangers_hold_so_much_all_together_and_the_largest_goes),
         cmocka_unit_test(test_of_too_many_strangers_the_oldest_goes),
         cmocka_unit_test(test_who_says_that_it_is_a_member_and_is_none_is_closed_in_the_end),
+        cmocka_unit_test(test_lines_about_strangers_are_few_however_many_come),
         cmocka_unit_test(test_of_who_only_looks_whether_it_is_there_nothing_is_said),
     };
 
