@@ -36,6 +36,7 @@
 #include "agent/helper_notices.h"
 #include "agent/monitor.h"
 #include "agent/stall.h"
+#include "base/text.h"
 #include "io/death.h"
 #include "io/poll/system.h"
 #include "io/short_slice.h"
@@ -86,18 +87,19 @@ struct helper {
 __attribute__((format(printf, 2, 3))) static void say(const struct helper *helper,
                                                       const char *format, ...)
 {
-    char line[512];
-    int size = snprintf(line, sizeof line, "muster agent (#%" PRIu32 "): ", helper->options->index);
+    char words[512], line[512 + 1];
+    struct mst_text text = mst_text_in(line, sizeof line - 1);
     va_list args;
 
+    mst_text_add(&text, "muster agent (#");
+    mst_text_u64(&text, helper->options->index);
+    mst_text_add(&text, "): ");
     va_start(args, format);
-    size += vsnprintf(line + size, sizeof line - (size_t)size, format, args);
+    (void)vsnprintf(words, sizeof words, format, args);
     va_end(args);
-    if (size > (int)sizeof line - 2) {
-        size = (int)sizeof line - 2;
-    }
-    line[size] = '\n';
-    (void)!write(STDERR_FILENO, line, (size_t)size + 1);
+    mst_text_slice(&text, mst_slice_text(words));
+    line[text.size] = '\n';
+    (void)!write(STDERR_FILENO, line, text.size + 1);
 }
 
 /* Without a pidfd its number may belong to somebody else once the link has ended. */

@@ -14,6 +14,7 @@
 
 #include "agent/cause.h"
 #include "agent/job.h"
+#include "base/text.h"
 
 #define BESIDE_MAX (PATH_MAX + HOST_NAME_MAX + 16)
 
@@ -100,41 +101,21 @@ static bool store(const struct mst_job *job, const json_t *object)
 
 /* ---- what is in it ---- */
 
-/* How many bytes the character takes, 1 to 4; 0: it is none of UTF-8. JSON's own reader decides. */
-static size_t character(const char *bytes, size_t size)
-{
-    size_t length = 0;
-    json_t *text = NULL;
-
-    while (text == NULL && length < size && length < 4) {
-        text = json_stringn(bytes, ++length);
-    }
-    json_decref(text);
-    return text != NULL ? length : 0;
-}
-
-/* Whatever bytes a rank wrote: JSON is UTF-8. What is no character of it is a '?'. */
+/* Whatever bytes a rank wrote: JSON is UTF-8, and people read the file. */
 static json_t *text_of(const char *bytes, size_t size)
 {
     char line[1024];
-    size_t used = 0;
+    struct mst_text text = mst_text_in(line, sizeof line);
 
-    for (size_t at = 0; at < size && used + 4 <= sizeof line;) {
-        size_t length = character(bytes + at, size - at);
-        bool blank = (unsigned char)bytes[at] < ' ' && bytes[at] != '\t';
+    for (size_t at = 0; at < size;) {
+        const char *tab = memchr(bytes + at, '\t', size - at);
+        size_t length = tab != NULL ? (size_t)(tab - bytes) - at : size - at;
 
-        if (length == 0) {
-            line[used] = '?';
-        } else if (blank) {
-            line[used] = ' ';
-        } else {
-            memcpy(line + used, bytes + at, length);
-        }
-        length += length == 0;
-        used += length;
-        at += length;
+        mst_text_slice(&text, mst_slice_of(bytes + at, length));
+        mst_text_add(&text, tab != NULL ? "\t" : "");
+        at += length + 1;
     }
-    return json_stringn(line, used);
+    return json_string(line);
 }
 
 static json_t *string_or_null(const char *text)

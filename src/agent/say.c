@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "agent/job.h"
+#include "base/text.h"
 
 /* Where mst_say writes. */
 static int said_to = STDERR_FILENO;
@@ -18,23 +19,21 @@ const char *mst_said_last(void)
     return last;
 }
 
+/* One line, whatever others wrote into their names and texts. */
 void mst_say(const char *format, ...)
 {
-    char line[4096] = "muster run: ";
-    size_t size = strlen(line);
+    char words[4096], line[4096 + 1];
+    struct mst_text text = mst_text_in(line, sizeof line - 1);
     va_list args;
-    int length;
 
     va_start(args, format);
-    length = vsnprintf(line + size, sizeof line - size - 1, format, args);
+    (void)vsnprintf(words, sizeof words, format, args);
     va_end(args);
-    if (length > 0) {
-        size = size + (size_t)length < sizeof line - 2 ? size + (size_t)length : sizeof line - 2;
-    }
-    (void)snprintf(last, sizeof last, "%.*s", (int)(size - strlen("muster run: ")),
-                   line + strlen("muster run: "));
-    line[size] = '\n';
-    (void)!write(said_to, line, size + 1); /* at once: the ranks write there too */
+    mst_text_add(&text, "muster run: ");
+    mst_text_slice(&text, mst_slice_text(words));
+    (void)snprintf(last, sizeof last, "%.*s", (int)sizeof last - 1, line + strlen("muster run: "));
+    line[text.size] = '\n';
+    (void)!write(said_to, line, text.size + 1); /* at once: the ranks write there too */
 }
 
 /* While ranks run, what is said goes the way of their output. A terminal or a pager that is held up

@@ -15,7 +15,7 @@ static void print_done(const struct mst_cli *cli, const struct mst_meeting *meet
         return;
     }
     object = mst_cli_json_check(json_object());
-    mst_cli_json_put(object, "barrier", json_string(meeting->name));
+    mst_cli_json_put(object, "barrier", mst_cli_json_text(meeting->name));
     mst_cli_json_put(object, "rank", json_integer(meeting->view.rank));
     mst_cli_json_put(object, "size", json_integer(meeting->view.size));
     mst_cli_json_print(object);

@@ -354,8 +354,10 @@ static int sum_up(const struct chaos *chaos)
 static void introduce(const struct chaos *chaos)
 {
     if (!mst_cli_number(chaos->target.cli, "json")) {
-        mst_cli_put("striking ranks of job '%s' at random: %s, %s, seed %" PRIu64 "\n",
-                    chaos->target.place.job, mst_cli_text(chaos->target.cli, "kinds"),
+        mst_cli_put("striking ranks of job '");
+        mst_cli_print_name(chaos->target.place.job);
+        mst_cli_put("' at random: %s, %s, seed %" PRIu64 "\n",
+                    mst_cli_text(chaos->target.cli, "kinds"),
                     mst_cli_text(chaos->target.cli, "rate"), chaos->seed);
         (void)fflush(stdout);
     }

@@ -104,7 +104,8 @@ int mst_cli_fail(const struct mst_cli *cli, const char *format, ...)
 /* The same for a failed call: its text, and 124 where a deadline passed. */
 int mst_cli_fail_with(const struct mst_cli *cli, const struct muster_error *err);
 
-/* Text on stdout and on stderr. Whether stdout took it is asked once, at the end. */
+/* Text on stdout, as it is; whether stdout took it is asked once, at the end. One line on stderr,
+ * in which names may be as they are. */
 void mst_cli_put(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void mst_cli_tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

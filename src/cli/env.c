@@ -73,16 +73,22 @@ static void put_place(const struct mst_discovery *found)
     const struct mst_discovered *place = &found->place;
 
     mst_cli_put("launcher   %s\n", mst_launcher_name(found->launcher));
-    mst_cli_put("why        %s\n", found->why);
+    mst_cli_put("why        ");
+    mst_cli_print_name(found->why);
+    mst_cli_put("\n");
     if (found->trap != MST_TRAP_NONE) {
         return;
     }
     put_number("place      rank", place->rank, place->size);
     put_number(", local rank", place->local_rank, place->local_size);
     put_number(", node", place->node_rank, place->node_count);
-    mst_cli_put("\njob        %s\n", place->job[0] != '\0' ? place->job : "not named");
+    mst_cli_put("\njob        ");
+    mst_cli_print_name(place->job[0] != '\0' ? place->job : "not named");
+    mst_cli_put("\n");
     if (place->host[0] != '\0') {
-        mst_cli_put("rank 0 on  %s\n", place->host);
+        mst_cli_put("rank 0 on  ");
+        mst_cli_print_name(place->host);
+        mst_cli_put("\n");
     }
 }
 
@@ -104,8 +110,10 @@ static void put_rows(const struct mst_discovery *found)
         enum mst_launcher launcher = (enum mst_launcher)i;
         bool won = found->trap == MST_TRAP_NONE && launcher == found->launcher;
 
-        mst_cli_put("  %-24s %-9s %s\n", mst_launcher_name(launcher),
-                    won ? "taken" : state_name(found->rows[i].state), found->rows[i].why);
+        mst_cli_put("  %-24s %-9s ", mst_launcher_name(launcher),
+                    won ? "taken" : state_name(found->rows[i].state));
+        mst_cli_print_name(found->rows[i].why);
+        mst_cli_put("\n");
     }
 }
 
@@ -118,7 +126,7 @@ static json_t *number_json(uint32_t number)
 
 static json_t *text_json(const char *text)
 {
-    return text && *text ? json_string(text) : json_null();
+    return text && *text ? mst_cli_json_text(text) : json_null();
 }
 
 static json_t *place_json(const struct mst_discovered *place)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/panic.h"
+#include "base/text.h"
 #include "cli/cli.h"
 
 #define NAME_MAX_BYTES 64
@@ -32,7 +33,7 @@ static void say(const struct mst_cli *cli, const char *format, va_list args)
     char line[1024];
 
     (void)vsnprintf(line, sizeof line, format, args);
-    mst_cli_tell("muster %s: %s\n", cli->command->name, line);
+    mst_cli_tell("muster %s: %s", cli->command->name, line);
 }
 
 int mst_cli_usage(const struct mst_cli *cli, const char *format, ...)
@@ -115,7 +116,7 @@ static char *copy_text(const char *text)
     char *copy = strdup(text);
 
     if (!copy) {
-        mst_cli_tell("muster: out of memory\n");
+        mst_cli_tell("muster: out of memory");
         exit(MST_CLI_FAILED);
     }
     return copy;
@@ -466,11 +467,15 @@ void mst_cli_put(const char *format, ...)
 
 void mst_cli_tell(const char *format, ...)
 {
+    char line[2048], shown[4096];
+    struct mst_text text = mst_text_in(shown, sizeof shown);
     va_list args;
 
     va_start(args, format);
-    (void)vfprintf(stderr, format, args);
+    (void)vsnprintf(line, sizeof line, format, args);
     va_end(args);
+    mst_text_slice(&text, mst_slice_text(line));
+    (void)fprintf(stderr, "%s\n", shown);
 }
 
 void mst_cli_release(struct mst_cli *cli)

@@ -13,9 +13,9 @@ static void list(const struct mst_socket_found *found, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         if (found[i].pid > 0) {
-            mst_cli_tell("  %s (process %d)\n", found[i].job, (int)found[i].pid);
+            mst_cli_tell("  %s (process %d)", found[i].job, (int)found[i].pid);
         } else {
-            mst_cli_tell("  %s (does not answer)\n", found[i].job);
+            mst_cli_tell("  %s (does not answer)", found[i].job);
         }
     }
 }

@@ -87,7 +87,7 @@ void mst_cli_warn_environment(void)
         }
     }
     if (size > 0) {
-        mst_cli_tell("muster: warning: nobody reads these variables:%s\n", line);
+        mst_cli_tell("muster: warning: nobody reads these variables:%s", line);
         (void)snprintf(all, sizeof all, "%.511s%s", before ? before : "", line);
         (void)setenv(TOLD, all, 1);
     }
@@ -112,7 +112,7 @@ static int unknown_command(const char *name)
         words[i] = mst_cli_commands[i]->name;
     }
     near = mst_cli_nearest(name, words);
-    mst_cli_tell("muster: unknown %s '%s'%s%s ('muster --help' lists all)\n",
+    mst_cli_tell("muster: unknown %s '%s'%s%s ('muster --help' lists all)",
                  *name == '-' ? "flag" : "command", name, near ? "; the nearest is " : "",
                  near ? near : "");
     return MST_CLI_USAGE;
@@ -154,7 +154,7 @@ int main(int argc, char **argv)
         return MST_CLI_FAILED;
     }
     if (argc < 2) {
-        mst_cli_tell("muster: which command? ('muster --help' lists them)\n");
+        mst_cli_tell("muster: which command? ('muster --help' lists them)");
         return MST_CLI_USAGE;
     }
     if (strcmp(argv[1], "--version") == 0) {

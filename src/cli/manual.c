@@ -322,7 +322,7 @@ static bool begin(const char *folder, const char *name, int section)
         freopen(path, "w", stdout)) {
         return true;
     }
-    mst_cli_tell("muster: the manual page %s cannot be written: %s\n", path, strerror(errno));
+    mst_cli_tell("muster: the manual page %s cannot be written: %s", path, strerror(errno));
     return false;
 }
 
@@ -347,7 +347,7 @@ int mst_cli_manual(const char *folder, const char *date)
         }
     }
     if (well && (ferror(stdout) || fflush(stdout) != 0)) {
-        mst_cli_tell("muster: the manual cannot be written: %s\n", strerror(errno));
+        mst_cli_tell("muster: the manual cannot be written: %s", strerror(errno));
         well = false;
     }
     return well ? MST_CLI_OK : MST_CLI_FAILED;

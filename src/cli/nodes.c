@@ -40,11 +40,6 @@ bool mst_cli_node_took(const struct mst_item *members, size_t count, uint32_t in
            is_silently_lost(find(members, count, MST_ROLE_AGENT, rank->node));
 }
 
-static void put_host(struct mst_slice host)
-{
-    mst_cli_print_bytes((struct muster_slice){.data = host.data, .size = host.size});
-}
-
 static bool went_with(const struct mst_who *who, const struct mst_who *agent)
 {
     return who->role == MST_ROLE_RANK && who->node == agent->index && is_silently_lost(who);
@@ -67,7 +62,7 @@ static void print_node(const struct mst_item *members, size_t count, const struc
         return;
     }
     mst_cli_put("node %u (", agent->index);
-    put_host(agent->host);
+    mst_cli_print_slice(agent->host);
     mst_cli_put(") lost, last heard %.1f s ago: rank%s ", (double)heard_ms / 1000,
                 ranks == 1 ? "" : "s");
     ranks = 0;
@@ -102,7 +97,7 @@ void mst_cli_hosts_print(const struct mst_item *hosts, size_t count)
             continue;
         }
         mst_cli_put("host ");
-        put_host(host->name);
+        mst_cli_print_slice(host->name);
         mst_cli_put(": ");
         if (host->number > 0) {
             mst_cli_put("lost %llu time%s%s", (unsigned long long)host->number,

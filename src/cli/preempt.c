@@ -173,15 +173,13 @@ static void print_json(const struct order *order, bool written)
     const struct mst_notice *notice = &order->config.notice;
     bool all = order->index == MST_NOTICE_ALL;
 
-    mst_cli_json_put(object, "job", json_string(order->place.job));
+    mst_cli_json_put(object, "job", mst_cli_json_text(order->place.job));
     mst_cli_json_put(object, "index", all ? json_null() : json_integer(order->index));
     mst_cli_json_put(object, order->config.withdraw ? "withdrawn" : "given", json_boolean(written));
     if (!order->config.withdraw) {
-        struct muster_slice reason = {.data = notice->reason, .size = strlen(notice->reason)};
-
         mst_cli_json_put(object, "in_ms", json_integer((json_int_t)notice->left_ms));
         mst_cli_json_put(object, "assumed", json_boolean(notice->assumed));
-        mst_cli_json_put(object, "reason", mst_cli_json_bytes(reason));
+        mst_cli_json_put(object, "reason", mst_cli_json_text(notice->reason));
     }
     mst_cli_json_print(object);
 }
@@ -193,12 +191,16 @@ static void print_text(const struct order *order, bool written)
 
     (void)whom(order, name, sizeof name);
     if (order->config.withdraw) {
-        mst_cli_put(written ? "the notice for %s is taken back\n" : "there is no notice for %s\n",
-                    name);
-    } else if (!written) {
-        mst_cli_put("%s has a notice already that is not later; nothing is changed\n", name);
+        mst_cli_put(written ? "the notice for " : "there is no notice for ");
+        mst_cli_print_name(name);
+        mst_cli_put(written ? " is taken back\n" : "\n");
+        return;
+    }
+    mst_cli_print_name(name);
+    if (!written) {
+        mst_cli_put(" has a notice already that is not later; nothing is changed\n");
     } else {
-        mst_cli_put("%s is told: it ends in %.1f s%s\n", name, (double)notice->left_ms / 1000,
+        mst_cli_put(" is told: it ends in %.1f s%s\n", (double)notice->left_ms / 1000,
                     notice->assumed ? ", as is assumed" : "");
     }
 }

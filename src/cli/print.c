@@ -2,32 +2,74 @@
 #define _GNU_SOURCE
 #include "cli/print.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "msg/words.h"
+
+static void print_shown(struct mst_slice bytes, bool exact)
+{
+    const char *data = bytes.data;
+    size_t size = 1;
+
+    for (size_t i = 0; i < bytes.size; i += size) {
+        size = mst_text_shown(mst_slice_of(data + i, bytes.size - i));
+        if (size == 0) {
+            mst_cli_put("\\x%02x", (unsigned char)data[i]);
+            size = 1;
+        } else {
+            mst_cli_put("%s%.*s", exact && data[i] == '\\' ? "\\" : "", (int)size, data + i);
+        }
+    }
+}
 
 void mst_cli_print_bytes(struct muster_slice bytes)
 {
-    const unsigned char *data = bytes.data;
+    print_shown(mst_slice_of(bytes.data, bytes.size), true);
+}
 
-    for (size_t i = 0; i < bytes.size; i++) {
-        if (data[i] == '\\') {
-            mst_cli_put("\\\\");
-        } else if (data[i] >= 0x20 && data[i] != 0x7f) {
-            mst_cli_put("%c", data[i]);
+void mst_cli_print_slice(struct mst_slice bytes)
+{
+    print_shown(bytes, false);
+}
+
+void mst_cli_print_name(const char *name)
+{
+    print_shown(mst_slice_text(name), false);
+}
+
+void mst_cli_print_word(const char *word)
+{
+    bool plain = *word != '\0';
+
+    for (const char *c = word; *c; c++) {
+        plain = plain && (isalnum((unsigned char)*c) || strchr("_-./:,@%+=", *c));
+    }
+    if (plain) {
+        mst_cli_put("%s", word);
+        return;
+    }
+    mst_cli_put("$'");
+    for (const char *c = word; *c; c++) {
+        if (*c == '\'' || *c == '\\') {
+            mst_cli_put("\\%c", *c);
+        } else if ((unsigned char)*c < ' ' || (unsigned char)*c > '~') {
+            mst_cli_put("\\x%02x", (unsigned char)*c);
         } else {
-            mst_cli_put("\\x%02x", data[i]);
+            mst_cli_put("%c", *c);
         }
     }
+    mst_cli_put("'");
 }
 
 json_t *mst_cli_json_check(json_t *value)
 {
     if (!value) {
-        mst_cli_tell("muster: out of memory\n");
+        mst_cli_tell("muster: out of memory");
         exit(MST_CLI_FAILED);
     }
     return value;
@@ -80,9 +122,14 @@ json_t *mst_cli_json_bytes(struct muster_slice bytes)
     return value;
 }
 
+json_t *mst_cli_json_text(const char *text)
+{
+    return mst_cli_json_bytes((struct muster_slice){.data = text, .size = strlen(text)});
+}
+
 void mst_cli_json_print(json_t *value)
 {
-    (void)json_dumpf(value, stdout, JSON_COMPACT);
+    (void)json_dumpf(value, stdout, MST_CLI_JSON);
     mst_cli_put("\n");
     (void)fflush(stdout);
     json_decref(value);

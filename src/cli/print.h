@@ -4,14 +4,25 @@
 
 #include <jansson.h>
 
+#include "base/slice.h"
 #include "cli/cli.h"
 #include "muster/member.h"
 
-/* Bytes for people, on stdout: what cannot be printed in a line as \xNN. */
+/* On stdout, in a line for people, as mst_text_slice has it. A value with its backslashes doubled,
+ * so that no two look the same; a name or text as it is. */
 void mst_cli_print_bytes(struct muster_slice bytes);
+void mst_cli_print_slice(struct mst_slice bytes);
+void mst_cli_print_name(const char *name);
+
+/* One word of a command that a person is to paste into a shell. */
+void mst_cli_print_word(const char *word);
+
+/* How JSON is written on stdout: a terminal obeys more than the control characters of ASCII. */
+#define MST_CLI_JSON (JSON_COMPACT | JSON_ENSURE_ASCII)
 
 /* Bytes as JSON: a string, or {"base64": "..."} where they are no UTF-8. */
 json_t *mst_cli_json_bytes(struct muster_slice bytes);
+json_t *mst_cli_json_text(const char *text);
 
 /* A failure inside is "out of memory"; it ends the program. Takes the value over. */
 void mst_cli_json_put(json_t *object, const char *name, json_t *value);

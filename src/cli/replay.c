@@ -58,7 +58,7 @@ static struct timespec time_of(const struct mst_replayed *about, uint64_t now_ns
 static void put_json(struct story *story, json_t *line)
 {
     mst_cli_put("%s", story->lined ? ",\n" : "\n");
-    (void)json_dumpf(line, stdout, JSON_COMPACT);
+    (void)json_dumpf(line, stdout, MST_CLI_JSON);
     json_decref(line);
     story->lined = true;
 }
@@ -141,7 +141,7 @@ static void put_last(const struct story *story)
         mst_cli_json_put(object, "digest", json_string(digest));
         mst_cli_json_put(object, "recorded", json_boolean(about->stopped));
         mst_cli_json_put(object, "torn_bytes", json_integer((json_int_t)about->cut_bytes));
-        text = json_dumps(object, JSON_COMPACT);
+        text = json_dumps(object, MST_CLI_JSON);
         mst_cli_put("],\n%s\n", text ? text + 1 : "}"); /* they are of the same object */
         free(text);
         json_decref(object);

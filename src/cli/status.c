@@ -125,7 +125,8 @@ static void put_absence(const struct muster_member *member, uint32_t index)
         mst_cli_put("left");
     } else {
         put_loss(member);
-        mst_cli_put(", node %s", member->host);
+        mst_cli_put(", node ");
+        mst_cli_print_name(member->host);
     }
     mst_cli_put(")");
 }
@@ -184,8 +185,10 @@ static void print_member(const struct muster_member *member)
     } else {
         size = snprintf(place, sizeof place, "#%u", member->index);
     }
-    mst_cli_put("  %s%*s %-8s node %s, pid %llu", place, size < 14 ? 14 - size : 0, "",
-                mst_cli_state_name(member->state), member->host, (unsigned long long)member->pid);
+    mst_cli_put("  %s%*s %-8s node ", place, size < 14 ? 14 - size : 0, "",
+                mst_cli_state_name(member->state));
+    mst_cli_print_name(member->host);
+    mst_cli_put(", pid %llu", (unsigned long long)member->pid);
     if (member->state == MUSTER_MEMBER_SILENT) {
         mst_cli_put(", last heard %.1f s ago", (double)member->heard_ms / 1000);
     }
@@ -194,8 +197,7 @@ static void print_member(const struct muster_member *member)
         put_loss(member);
         if (*member->text) {
             mst_cli_put(": ");
-            mst_cli_print_bytes(
-                (struct muster_slice){.data = member->text, .size = strlen(member->text)});
+            mst_cli_print_name(member->text);
         }
     }
     if (member->losses > 0) {
@@ -206,19 +208,29 @@ static void print_member(const struct muster_member *member)
         }
     }
     if (member->waits_at) {
-        mst_cli_put(", waits at '%s' %llu", member->waits_at,
-                    (unsigned long long)member->waits_number);
+        mst_cli_put(", waits at '");
+        mst_cli_print_name(member->waits_at);
+        mst_cli_put("' %llu", (unsigned long long)member->waits_number);
     }
     mst_cli_put("\n");
 }
 
+/* "rank 2 (#2, node b3)" */
+static void put_rank(uint32_t rank, uint32_t index, struct mst_slice host)
+{
+    mst_cli_put("rank %u (#%u, node ", rank, index);
+    mst_cli_print_slice(host);
+    mst_cli_put(")");
+}
+
 static void print_round(const struct mst_item *round)
 {
-    mst_cli_put("round '%s' %" PRIu64 ": %u of %u arrived", (const char *)round->name.data,
-                round->number, round->arrived, round->expected);
+    mst_cli_put("round '");
+    mst_cli_print_slice(round->name);
+    mst_cli_put("' %" PRIu64 ": %u of %u arrived", round->number, round->arrived, round->expected);
     if (round->who.state != 0) {
-        mst_cli_put(", first missing: rank %u (#%u, node %s)", round->who.rank, round->who.index,
-                    (const char *)round->who.host.data);
+        mst_cli_put(", first missing: ");
+        put_rank(round->who.rank, round->who.index, round->who.host);
     }
     mst_cli_put("\n");
 }
@@ -232,8 +244,14 @@ static void print_other_jobs(const struct picture *picture)
         const char *name = job->name.data;
 
         if (strcmp(name, picture->place.job) != 0) {
-            mst_cli_put("also here: job %s, generation %" PRIu64 ", %u of %u (--addr %s -j %s)\n",
-                        name, job->number, job->arrived, job->expected, picture->place.addr, name);
+            mst_cli_put("also here: job ");
+            mst_cli_print_name(name);
+            mst_cli_put(", generation %" PRIu64 ", %u of %u (--addr ", job->number, job->arrived,
+                        job->expected);
+            mst_cli_print_word(picture->place.addr);
+            mst_cli_put(" -j ");
+            mst_cli_print_word(name);
+            mst_cli_put(")\n");
         }
     }
 }
@@ -267,20 +285,16 @@ static void put_age(int64_t ms)
     }
 }
 
-static void put_text(const char *text)
-{
-    mst_cli_print_bytes((struct muster_slice){.data = text, .size = strlen(text)});
-}
-
 /* The text of a hang says what there is to say, and goes after the name. */
 static void put_fault(const struct mst_item *fault)
 {
     struct muster_member member = mst_lib_member_of(fault);
     bool ended = member.cause == MUSTER_CAUSE_HARD_TIMEOUT;
 
-    mst_cli_put("rank %u (#%u, node %s) ", member.rank, member.index, member.host);
+    put_rank(member.rank, member.index, mst_slice_text(member.host));
+    mst_cli_put(" ");
     if (*member.text && (ended || member.cause == MUSTER_CAUSE_SOFT_TIMEOUT)) {
-        put_text(member.text);
+        mst_cli_print_name(member.text);
         if (ended) {
             mst_cli_put(", ended by signal %d (%s)", member.code, strsignal(member.code));
         }
@@ -289,7 +303,7 @@ static void put_fault(const struct mst_item *fault)
     put_what(&member);
     if (*member.text && member.cause != MUSTER_CAUSE_AGAIN) {
         mst_cli_put(": ");
-        put_text(member.text);
+        mst_cli_print_name(member.text);
     }
 }
 
@@ -348,9 +362,12 @@ static void end_notice(const struct notices *notices)
         mst_cli_put(" and %u more", notices->count - NAMES_SHOWN);
     }
     mst_cli_put(": ");
-    put_text(notice->reason[0] != '\0' ? notice->reason : "no reason is given");
-    mst_cli_put(" (%s%s%s), ", notice->source[0] != '\0' ? notice->source : "by hand",
-                notice->host[0] != '\0' ? ", " : "", notice->host);
+    mst_cli_print_name(notice->reason[0] != '\0' ? notice->reason : "no reason is given");
+    mst_cli_put(" (");
+    mst_cli_print_name(notice->source[0] != '\0' ? notice->source : "by hand");
+    mst_cli_put(notice->host[0] != '\0' ? ", " : "");
+    mst_cli_print_name(notice->host);
+    mst_cli_put("), ");
     if (given->left_ms >= 0) {
         mst_cli_put("%.1f s are left%s\n", (double)given->left_ms / 1000,
                     notice->assumed ? ", as is assumed" : "");
@@ -391,8 +408,8 @@ static void print_not_saved(void *ctx, uint32_t index, const struct mst_item *it
     struct muster_member member = mst_lib_member_of(item);
 
     if (missing->count < NAMES_SHOWN) {
-        mst_cli_put("%srank %u (#%u, node %s)", missing->count == 0 ? "; not yet by " : ", ",
-                    member.rank, index, member.host);
+        mst_cli_put(missing->count == 0 ? "; not yet by " : ", ");
+        put_rank(member.rank, index, mst_slice_text(member.host));
     }
     missing->count++;
 }
@@ -445,7 +462,7 @@ static void put_closure(const char *head, uint64_t closure, const char *function
     mst_cli_put("  %s: closure %" PRIu64, head, closure);
     if (*function) {
         mst_cli_put(" (");
-        put_text(function);
+        mst_cli_print_name(function);
         mst_cli_put(")");
     }
     mst_cli_put(", for ");
@@ -457,12 +474,13 @@ static void print_cluster(void *ctx, const struct mst_cluster_look *look)
     const struct mst_cluster_status *status = &look->status;
 
     (void)ctx;
-    mst_cli_put("cluster %.*s: %" PRIu64 " queued, %" PRIu64 " in flight; %" PRIu64 " of %" PRIu64
+    mst_cli_put("cluster ");
+    mst_cli_print_slice(look->name);
+    mst_cli_put(": %" PRIu64 " queued, %" PRIu64 " in flight; %" PRIu64 " of %" PRIu64
                 " slots free, %" PRIu64 " of %" PRIu64 " workers here; %" PRIu64 ".%" PRIu64
                 " per second\n",
-                (int)look->name.size, (const char *)look->name.data, status->queued,
-                status->in_flight, status->slots_free, status->slots, status->present,
-                status->workers, status->rate / 1000, status->rate % 1000 / 100);
+                status->queued, status->in_flight, status->slots_free, status->slots,
+                status->present, status->workers, status->rate / 1000, status->rate % 1000 / 100);
     mst_cli_put("  ended: %" PRIu64 " with a value, %" PRIu64 " failed, %" PRIu64
                 " cancelled; %" PRIu64 " retried, %" PRIu64 " put back by a loss\n",
                 status->values, status->failures, status->cancelled, status->retried,
@@ -482,7 +500,9 @@ static void print_head(const struct picture *picture, const struct mst_item *job
     uint32_t spares = mst_status_spares(&picture->status);
     uint32_t workers = mst_status_workers_only(&picture->status);
 
-    mst_cli_put("job %s: ", picture->place.job);
+    mst_cli_put("job ");
+    mst_cli_print_name(picture->place.job);
+    mst_cli_put(": ");
     if (job->number == 0 && workers > 0) {
         mst_cli_put("%u worker%s here\n", workers, workers == 1 ? "" : "s");
         return;

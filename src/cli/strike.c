@@ -102,7 +102,7 @@ __attribute__((format(printf, 6, 7))) static int say(const struct mst_target *ta
 
         mst_cli_json_put(object, "at_ms", json_integer((json_int_t)at_ms));
         mst_cli_json_put(object, "strike", json_string(strike));
-        mst_cli_json_put(object, "job", json_string(target->place.job));
+        mst_cli_json_put(object, "job", mst_cli_json_text(target->place.job));
         mst_cli_json_put(object, "index", json_integer(victim->index));
         mst_cli_json_put(object, "rank",
                          victim->rank == MUSTER_RANK_NONE ? json_null()
@@ -118,7 +118,8 @@ __attribute__((format(printf, 6, 7))) static int say(const struct mst_target *ta
     if (target->at_random) {
         mst_cli_put("%7.3f s: ", (double)at_ms / 1000);
     }
-    mst_cli_put("%s\n", line);
+    mst_cli_print_name(line);
+    mst_cli_put("\n");
     return mst_cli_finish_output(target->cli);
 }
 

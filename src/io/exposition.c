@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/panic.h"
+#include "base/text.h"
 
 #define ROOM_FIRST 16384u
 
@@ -59,29 +60,6 @@ __attribute__((format(printf, 2, 3))) static void put(struct mst_exposition *out
 
 /* ---- bytes of others: a value must be UTF-8 in one line ---- */
 
-/* The bytes of the character that begins here; 0: it is none. */
-static size_t character_size(const unsigned char *bytes, size_t left)
-{
-    size_t size = bytes[0] < 0x80   ? 1
-                  : bytes[0] < 0xc2 ? 0
-                  : bytes[0] < 0xe0 ? 2
-                  : bytes[0] < 0xf0 ? 3
-                  : bytes[0] < 0xf5 ? 4
-                                    : 0;
-
-    if (size > left || (bytes[0] == 0xe0 && bytes[1] < 0xa0) ||
-        (bytes[0] == 0xed && bytes[1] > 0x9f) || (bytes[0] == 0xf0 && bytes[1] < 0x90) ||
-        (bytes[0] == 0xf4 && bytes[1] > 0x8f)) {
-        return 0;
-    }
-    for (size_t i = 1; i < size; i++) {
-        if ((bytes[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-    }
-    return size;
-}
-
 /* A backslash that would read as the beginning of an escape is written as one: no two values may
  * look the same, for a scraper refuses a text in which a series is there twice. */
 static bool is_as_an_escape(struct mst_slice rest)
@@ -95,11 +73,13 @@ static void put_value(struct mst_exposition *out, struct mst_slice value)
     size_t size;
 
     for (size_t i = 0; i < value.size; i += size) {
-        size = character_size(bytes + i, value.size - i);
+        struct mst_slice rest = mst_slice_of(bytes + i, value.size - i);
+
+        size = mst_text_shown(rest);
         if (bytes[i] == '\n') {
             put(out, "\\n");
-        } else if (size == 0 || bytes[i] < 0x20 || bytes[i] == 0x7f ||
-                   is_as_an_escape(mst_slice_of(bytes + i, value.size - i))) {
+            size = 1;
+        } else if (size == 0 || is_as_an_escape(rest)) {
             put(out, "\\\\x%02x", bytes[i]);
             size = 1;
         } else if (bytes[i] == '"' || bytes[i] == '\\') {

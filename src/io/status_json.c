@@ -9,6 +9,9 @@
 #include "io/preemption.h"
 #include "msg/words.h"
 
+#define DUMPED (JSON_COMPACT | JSON_ENSURE_ASCII) /* a terminal obeys more than ASCII's controls   \
+                                                   */
+
 void mst_status_fini(struct mst_status *status)
 {
     mst_items_fini(&status->jobs);
@@ -414,11 +417,11 @@ static json_t *status_json(const struct mst_status *status)
 char *mst_status_json(const struct mst_status *status)
 {
     json_t *object = status_json(status);
-    size_t size = object ? json_dumpb(object, NULL, 0, JSON_COMPACT) : 0;
+    size_t size = object ? json_dumpb(object, NULL, 0, DUMPED) : 0;
     char *text = size > 0 ? malloc(size + 2) : NULL;
 
     if (text) {
-        (void)json_dumpb(object, text, size, JSON_COMPACT);
+        (void)json_dumpb(object, text, size, DUMPED);
         text[size] = '\n';
         text[size + 1] = '\0';
     }

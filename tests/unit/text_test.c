@@ -84,6 +84,50 @@ static void bytes_that_do_not_print(void **state)
     assert_string_equal(array, "a\\x0ab\\x00c\\x7f");
 }
 
+static void what_a_terminal_obeys_is_quoted_and_letters_are_not(void **state)
+{
+    static const struct {
+        const char *bytes, *shown;
+    } rows[] = {
+        {"a b~\\x1b", "a b~\\x1b"}, /* what was quoted stays */
+        {"\x1b[2J", "\\x1b[2J"},
+        {"\xc3\xa9\xe6\x97\xa5\xf0\x9f\x9a\x80", "\xc3\xa9\xe6\x97\xa5\xf0\x9f\x9a\x80"},
+        {"\xc2\xa0", "\xc2\xa0"},
+        {"\xc2\x9b", "\\xc2\\x9b"}, /* C1, as UTF-8 and as a byte */
+        {"\x9b", "\\x9b"},
+        {"\xe2\x80\xa7\xe2\x80\xa8", "\xe2\x80\xa7\\xe2\\x80\\xa8"},
+        {"\xe2\x80\xae", "\\xe2\\x80\\xae"}, /* turns the line round */
+        {"\xe2\x81\xa6\xe2\x81\xaa", "\\xe2\\x81\\xa6\xe2\x81\xaa"},
+        {"\xd8\x9c\xef\xbb\xbf", "\\xd8\\x9c\\xef\\xbb\\xbf"},
+        {"\xc3", "\\xc3"}, /* half of one */
+        {"\xc0\xaf\xed\xa0\x80\xf5", "\\xc0\\xaf\\xed\\xa0\\x80\\xf5"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char array[128];
+        struct mst_text text = mst_text_in(array, sizeof array);
+
+        mst_text_slice(&text, mst_slice_text(rows[i].bytes));
+        assert_string_equal(array, rows[i].shown);
+    }
+}
+
+static void a_character_is_not_cut(void **state)
+{
+    char array[8];
+    struct mst_text text = mst_text_in(array, sizeof array);
+
+    (void)state;
+    mst_text_slice(&text, mst_slice_text("abc\xe6\x97\xa5z"));
+    assert_string_equal(array, "abc\xe6\x97\xa5z");
+    mst_text_add(&text, "y");
+    assert_string_equal(array, "abc...");
+    mst_text_add(&text, "y");
+    assert_string_equal(array, "abc...");
+    assert_int_equal(text.size, strlen(array));
+}
+
 static void order_of_slices(void **state)
 {
     /* each before the next */
@@ -167,6 +211,8 @@ int main(void)
         cmocka_unit_test(seconds),
         cmocka_unit_test(what_does_not_fit),
         cmocka_unit_test(bytes_that_do_not_print),
+        cmocka_unit_test(what_a_terminal_obeys_is_quoted_and_letters_are_not),
+        cmocka_unit_test(a_character_is_not_cut),
         cmocka_unit_test(order_of_slices),
         cmocka_unit_test(a_nul_is_found_anywhere),
         cmocka_unit_test(digests_are_for_ever),

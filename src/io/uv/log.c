@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "io/log_line.h"
 
 #define LINE_MAX_BYTES 2048
@@ -100,25 +101,18 @@ static void put_line(struct mst_uv_log *log, const char *line, size_t size)
 void mst_uv_log_line(struct mst_uv_log *log, enum mst_level level, const char *component,
                      const char *format, ...)
 {
-    char line[LINE_MAX_BYTES];
-    size_t size;
+    char words[LINE_MAX_BYTES], line[LINE_MAX_BYTES + 1];
+    struct mst_text text = mst_text_in(line, LINE_MAX_BYTES);
     va_list args;
-    int more;
 
     if (!mst_uv_log_wants(log, level)) {
         return;
     }
-    size = put_head(line, sizeof line, level, component);
+    text.size = put_head(line, text.room, level, component);
     va_start(args, format);
-    more = vsnprintf(line + size, sizeof line - size, format, args);
+    (void)vsnprintf(words, sizeof words, format, args);
     va_end(args);
-    if (more < 0) {
-        return;
-    }
-    size += (size_t)more;
-    if (size > sizeof line - 2) {
-        size = sizeof line - 2;
-    }
-    line[size++] = '\n';
-    put_line(log, line, size);
+    mst_text_slice(&text, mst_slice_text(words)); /* one line, whatever names are in it */
+    line[text.size++] = '\n';
+    put_line(log, line, text.size);
 }
