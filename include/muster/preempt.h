@@ -70,8 +70,9 @@ struct muster_preempt_options {
     /* MUSTER_PREEMPT_SIGNALS, "TERM": each is a notice for this process with MUSTER_PREEMPT_GRACE
      * until its deadline. "": none. With commas: "TERM,USR1". A handler that was there is called
      * as well, the default action is not taken any more; a child after fork has what was there
-     * before. Where muster run or a helper is told not to take `signals` (MUSTER_PREEMPT_SOURCES),
-     * NULL means none. */
+     * before. What muster run or the helper ends this process by is no notice, and does what it
+     * did before. Where they are told not to take `signals` (MUSTER_PREEMPT_SOURCES), NULL means
+     * none. */
     const char *signals;
     const struct muster_preempt_source *sources; /* copied */
     size_t source_count;

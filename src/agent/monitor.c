@@ -296,6 +296,7 @@ static void act_soft(struct mst_monitor *monitor, struct mst_watched *stalled, u
 static void send_signal(struct mst_monitor *monitor, struct mst_watched *one, int number)
 {
     one->ended_by = number;
+    atomic_store(&one->page->ends, 1); /* first: it is not to take the signal for a notice */
     if (monitor->events.send != NULL) {
         monitor->events.send(monitor->events.ctx, one, number);
     } else if (one->pidfd >= 0) {

@@ -146,6 +146,9 @@ void mst_process_name(const struct mst_process *process, char *text, size_t room
 
 void mst_process_signal(const struct mst_process *process, int number)
 {
+    if (process->page != NULL) {
+        atomic_store(&process->page->ends, 1);
+    }
     (void)kill(-process->pid, number);
     if (number != SIGKILL) {
         (void)kill(-process->pid, SIGCONT);

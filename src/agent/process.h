@@ -108,7 +108,7 @@ void mst_process_how(const struct mst_process *process, char *text, size_t room)
 /* "rank 2 (#2, pid 4242)"; the rank where it is known. */
 void mst_process_name(const struct mst_process *process, char *text, size_t room);
 
-/* Sends a signal to the process and to all it started; a stopped one is made to run. Only while it
+/* Ends the process and all it started by this signal; a stopped one is made to run. Only while it
  * is not gone. */
 void mst_process_signal(const struct mst_process *process, int number);
 

@@ -51,6 +51,9 @@ struct mst_page {
     _Atomic uint64_t left;     /* 1: it left the job for good, by muster_restart_leave or exit() */
     _Atomic uint64_t preempts; /* 1: muster_preempt_open was called; 2: and _close since */
     _Atomic uint32_t rank;     /* in `generation`, and written before it; UINT32_MAX: in none */
+
+    /* Written by the agent, before its first signal that ends the process; never taken back. */
+    _Atomic uint32_t ends; /* 1: a signal that comes now is the agent's, and no notice */
 };
 
 /* Where the rank stands in muster_restart_run. */

@@ -50,11 +50,12 @@ static muster_status refuse(struct muster_error *err, int signal, int os_errno, 
     return MUSTER_EINVAL;
 }
 
-/* Those that report an error of the thread itself, and those that no handler can have. */
+/* Those that report an error of the thread itself, those that no handler can have, and those by
+ * which a process is ended, which a handler that does nothing would keep from it. */
 static bool unusable(int signal)
 {
-    static const int never[] = {SIGKILL, SIGSTOP, SIGSEGV, SIGBUS,
-                                SIGFPE,  SIGILL,  SIGTRAP, SIGABRT};
+    static const int never[] = {SIGKILL, SIGSTOP, SIGSEGV, SIGBUS, SIGFPE, SIGILL,
+                                SIGTRAP, SIGABRT, SIGTERM, SIGINT, SIGHUP, SIGQUIT};
 
     for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++) {
         if (signal == never[i]) {

@@ -134,6 +134,16 @@ struct owed {
     int64_t last;
 };
 
+static void take_notices(struct muster_preempt *preempt)
+{
+    struct mst_preempt_noticed noticed;
+
+    mst_preempt_noticed(preempt->machine, &noticed);
+    mst_signals_noticed(&preempt->signals,
+                        noticed.any && noticed.notice.level == MST_NOTICE_CERTAIN);
+    mst_preempt_exit_look(preempt);
+}
+
 static void carry(struct muster_preempt *preempt, const struct mst_preempt_effect *effect,
                   struct owed *owed)
 {
@@ -151,7 +161,7 @@ static void carry(struct muster_preempt *preempt, const struct mst_preempt_effec
         gate_open(preempt, effect->limit, effect->forget);
         break;
     case MST_PREEMPT_NOTICED:
-        mst_preempt_exit_look(preempt);
+        take_notices(preempt);
         break;
     case MST_PREEMPT_SAVED:
         take_outcome(preempt, &effect->outcome);
@@ -501,7 +511,8 @@ static muster_status begin(struct muster_preempt *preempt, struct muster_error *
         if (status) {
             return mst_lib_fail(err, status, "preempt", NULL);
         }
-        status = mst_signals_open(&preempt->signals, preempt->settings.signals, err);
+        status =
+            mst_signals_open(&preempt->signals, preempt->settings.signals, client->page, err);
     }
     if (status) {
         mst_preempt_free(preempt->machine);

@@ -3,12 +3,14 @@
 #include "lib/preempt_signals.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/text.h"
+#include "io/page.h"
 #include "io/poll/system.h"
 #include "lib/handle.h"
 #include "lib/process_lock.h"
@@ -35,7 +37,11 @@ static struct {
     int event;
     bool used;
     atomic_int rings; /* the event, or -1 */
+    _Atomic(const struct mst_page *) page;
+    atomic_bool noticed;
 } slots[SLOTS];
+
+static atomic_uint readers; /* handlers that look at the pages just now */
 
 static atomic_int owner; /* the process whose notices these are */
 
@@ -155,13 +161,51 @@ muster_status mst_signals_read(uint64_t *out, const char *text, struct muster_er
 
 /* ---- the handler: nothing here that may not be called in one ---- */
 
+/* Its agent ends this process. */
+static bool is_ended(void)
+{
+    bool ends = false;
+
+    (void)atomic_fetch_add(&readers, 1);
+    for (size_t i = 0; i < SLOTS; i++) {
+        const struct mst_page *page = atomic_load(&slots[i].page);
+
+        ends = ends || (page && atomic_load(&page->ends) != 0);
+    }
+    (void)atomic_fetch_sub(&readers, 1);
+    return ends;
+}
+
+static bool is_noticed(void)
+{
+    bool noticed = false;
+
+    for (size_t i = 0; i < SLOTS; i++) {
+        noticed = noticed || atomic_load(&slots[i].noticed);
+    }
+    return noticed;
+}
+
+static void count(struct entry *entry, const siginfo_t *info)
+{
+    atomic_store(&entry->from, info && info->si_code <= 0 ? info->si_pid : 0);
+    atomic_fetch_add(&entry->count, 1);
+    for (size_t i = 0; i < SLOTS; i++) {
+        int event = atomic_load(&slots[i].rings);
+
+        if (event >= 0) {
+            mst_system_event_ring(event);
+        }
+    }
+}
+
 static void pass_on(const struct sigaction *before, int signal, siginfo_t *info, void *context,
-                    bool noticed)
+                    bool taken)
 {
     if (before->sa_flags & SA_SIGINFO) {
         before->sa_sigaction(signal, info, context);
     } else if (before->sa_handler == SIG_DFL) {
-        if (!noticed) { /* delivered when this handler returns */
+        if (!taken) { /* delivered when this handler returns */
             const struct sigaction standard = {.sa_handler = SIG_DFL};
 
             (void)sigaction(signal, &standard, NULL);
@@ -176,31 +220,25 @@ static void handle(int signal, siginfo_t *info, void *context)
 {
     int saved = errno;
     struct entry *entry = &table[signal];
-    bool noticed = atomic_load(&owner) == getpid() && atomic_load(&entry->users) > 0;
+    bool ours = atomic_load(&owner) == getpid() && atomic_load(&entry->users) > 0;
+    bool ends = ours && is_ended();
+    bool taken = ours && (!ends || is_noticed());
     bool topped = atomic_load(&entry->topped);
 
     if (within & bit_of(signal)) {
         if (topped && !(below & bit_of(signal))) {
             below |= bit_of(signal);
-            pass_on(&entry->before, signal, info, context, noticed);
+            pass_on(&entry->before, signal, info, context, taken);
             below &= ~bit_of(signal);
         }
         errno = saved;
         return;
     }
     within |= bit_of(signal);
-    if (noticed) {
-        atomic_store(&entry->from, info && info->si_code <= 0 ? info->si_pid : 0);
-        atomic_fetch_add(&entry->count, 1);
-        for (size_t i = 0; i < SLOTS; i++) {
-            int event = atomic_load(&slots[i].rings);
-
-            if (event >= 0) {
-                mst_system_event_ring(event);
-            }
-        }
+    if (ours && !ends) {
+        count(entry, info);
     }
-    pass_on(topped ? &entry->over : &entry->before, signal, info, context, noticed);
+    pass_on(topped ? &entry->over : &entry->before, signal, info, context, taken);
     within &= ~bit_of(signal);
     errno = saved;
 }
@@ -220,14 +258,17 @@ static void begin_process(void)
         slots[i].event = -1;
         slots[i].used = false;
         atomic_store(&slots[i].rings, -1);
+        atomic_store(&slots[i].page, NULL);
+        atomic_store(&slots[i].noticed, false);
     }
+    atomic_store(&readers, 0);
     for (size_t i = 0; i <= MST_SIGNALS_MAX; i++) {
         atomic_store(&table[i].users, 0);
     }
     atomic_store(&owner, getpid());
 }
 
-static bool take_slot(struct mst_signals *signals)
+static bool take_slot(struct mst_signals *signals, const struct mst_page *page)
 {
     for (uint32_t i = 0; i < SLOTS; i++) {
         if (slots[i].used) {
@@ -242,6 +283,7 @@ static bool take_slot(struct mst_signals *signals)
         slots[i].used = true;
         signals->slot = i;
         signals->event = slots[i].event;
+        atomic_store(&slots[i].page, page);
         atomic_store(&slots[i].rings, signals->event);
         return true;
     }
@@ -306,8 +348,20 @@ static bool wants(const struct mst_signals *signals, int signal)
     return (signals->wanted & bit_of(signal)) != 0;
 }
 
+/* No handler looks at the page any more. */
+static void give_slot(uint32_t slot)
+{
+    atomic_store(&slots[slot].rings, -1);
+    atomic_store(&slots[slot].noticed, false);
+    atomic_store(&slots[slot].page, NULL);
+    while (atomic_load(&readers) != 0) {
+        (void)sched_yield();
+    }
+    slots[slot].used = false;
+}
+
 muster_status mst_signals_open(struct mst_signals *signals, uint64_t wanted,
-                               struct muster_error *err)
+                               const struct mst_page *page, struct muster_error *err)
 {
     bool taken;
 
@@ -317,7 +371,7 @@ muster_status mst_signals_open(struct mst_signals *signals, uint64_t wanted,
     }
     mst_process_lock(MST_LOCK_NOTICES);
     begin_process();
-    taken = take_slot(signals);
+    taken = take_slot(signals, page);
     for (int i = 1; taken && i <= MST_SIGNALS_MAX; i++) {
         if (wants(signals, i)) {
             signals->seen[i] = atomic_load(&table[i].count);
@@ -328,6 +382,13 @@ muster_status mst_signals_open(struct mst_signals *signals, uint64_t wanted,
     }
     mst_process_unlock(MST_LOCK_NOTICES);
     return taken ? MUSTER_OK : mst_lib_fail(err, MUSTER_ELIMIT, "take signals as notices", NULL);
+}
+
+void mst_signals_noticed(const struct mst_signals *signals, bool noticed)
+{
+    if (signals->event >= 0) {
+        atomic_store(&slots[signals->slot].noticed, noticed);
+    }
 }
 
 void mst_signals_quiet(const struct mst_signals *signals)
@@ -361,8 +422,7 @@ void mst_signals_close(struct mst_signals *signals)
                 restore(i);
             }
         }
-        atomic_store(&slots[signals->slot].rings, -1);
-        slots[signals->slot].used = false;
+        give_slot(signals->slot);
     }
     mst_process_unlock(MST_LOCK_NOTICES);
     signals->event = -1;

@@ -4,13 +4,20 @@
 
 /* Signals of this process that are notices. One handler for the whole process: it counts, rings the
  * event of each handle, and calls the handler that was there before. In a child after fork a signal
- * does what it did before, its default action included. */
+ * does what it did before, its default action included.
+ *
+ * The agent of this process ends it by the same signals. It says so in the progress page first, and
+ * not by its pid: that is 0 from outside of a container, and a wrapper that passes the signal on
+ * shows its own. Such a signal is no notice and does what it did before; only where a notice is
+ * known its default action waits, as the process may be saving, and the agent kills it later. */
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "muster/status.h"
+
+struct mst_page;
 
 enum { MST_SIGNALS_MAX = 64, MST_SIGNAL_NAME_ROOM = 16 };
 
@@ -24,9 +31,13 @@ struct mst_signals {
 /* "TERM,USR1", also with SIG or as numbers; "" and "none": no signal. EINVAL with its text. */
 muster_status mst_signals_read(uint64_t *out, const char *text, struct muster_error *err);
 
-/* ELIMIT when too many handles have signals. With `wanted` 0 nothing is done. */
+/* ELIMIT when too many handles have signals. With `wanted` 0 nothing is done. The page, or NULL,
+ * stays until mst_signals_close. */
 muster_status mst_signals_open(struct mst_signals *signals, uint64_t wanted,
-                               struct muster_error *err);
+                               const struct mst_page *page, struct muster_error *err);
+
+/* Whether a notice is known, by a signal or otherwise. */
+void mst_signals_noticed(const struct mst_signals *signals, bool noticed);
 
 /* What rang is looked at now. */
 void mst_signals_quiet(const struct mst_signals *signals);

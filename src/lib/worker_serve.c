@@ -699,7 +699,8 @@ static muster_status say_end(struct muster_worker *worker, struct muster_error *
 
 static muster_status run(struct muster_worker *worker, struct muster_error *err)
 {
-    muster_status status = mst_signals_open(&worker->signalled, worker->signals, err);
+    /* Its agent's signals, too, are taken as "finish what runs, and end". */
+    muster_status status = mst_signals_open(&worker->signalled, worker->signals, NULL, err);
 
     if (status != MUSTER_OK) {
         return status;

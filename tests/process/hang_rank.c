@@ -11,10 +11,11 @@
  * attempt holds before its first call; or computes, until an order comes) | after HOW (the function
  * fails, and what follows never ends: deaf, finalize and health ping in that one) | slow MS (it
  * takes so long to return when it is told to, and finalize as long again) | fork (a child that
- * mocks SIGTERM) | term HOW: heed, which cleans up for half the grace, mock, which goes on, or
+ * mocks SIGTERM) | linger (it does not end after the run) | term HOW: heed, which cleans up for half the grace, mock, which goes on, or
  * fork, which leaves a child behind.
  *
- * HANG_OPEN_MS: how long it waits for the others when it opens. */
+ * HANG_OPEN_MS: how long it waits for the others when it opens. HANG_PREEMPT: it takes notices, asks
+ * at each ping whether to save, and saves nothing. HANG_PREEMPT=SIGNALS: those are notices. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -40,6 +41,9 @@ static int out, in;
 static uint32_t my_index = UINT32_MAX;
 static char dumb[16], after[16]; /* how */
 static int grace_ms, slow_ms;
+static muster_preempt *preempt;
+static int64_t asked;
+static bool lingers;
 
 static void die(const char *what)
 {
@@ -302,12 +306,29 @@ static muster_status obey(muster_restart *restart, char *order, bool *quiet)
     } else if (strcmp(order, "slow") == 0) {
         slow_ms = (int)strtol(rest, NULL, 10);
         event("ready");
+    } else if (strcmp(order, "linger") == 0) {
+        lingers = true;
+        event("ready");
     } else if (strcmp(order, "fork") == 0) {
         leave_child();
     } else {
         die(order);
     }
     return MUSTER_MORE;
+}
+
+/* OK: it goes on. */
+static muster_status save_if_told(void)
+{
+    struct muster_error err;
+    muster_status status = MUSTER_OK;
+
+    if (preempt && muster_preempt_reached(preempt, ++asked) == MUSTER_SAVE_NOW) {
+        event("saves step=%lld", (long long)asked);
+        status = muster_preempt_saved(preempt, asked, -1, &err);
+        event("saved status=%s", muster_status_name(status));
+    }
+    return status;
 }
 
 static muster_status work(muster_restart *restart)
@@ -320,6 +341,9 @@ static muster_status work(muster_restart *restart)
         muster_status status = quiet ? MUSTER_OK : muster_restart_ping(restart);
         ssize_t size;
 
+        if (status == MUSTER_OK) {
+            status = save_if_told();
+        }
         if (status != MUSTER_OK) {
             return status;
         }
@@ -419,6 +443,24 @@ static unsigned entries_of(const char *path)
     return count;
 }
 
+static void take_notices(muster_client *client)
+{
+    struct muster_preempt_options options = MUSTER_PREEMPT_OPTIONS_INIT;
+    const char *signals = getenv("HANG_PREEMPT");
+
+    options.signals = signals != NULL && *signals != '\0' ? signals : NULL;
+    if (signals != NULL && muster_preempt_open(&preempt, client, &options, NULL) != MUSTER_OK) {
+        die("preempt");
+    }
+}
+
+/* But for the event of the signals, which is the process's. */
+static bool is_clean(unsigned threads, unsigned descriptors)
+{
+    return entries_of("/proc/self/task") == threads &&
+           entries_of("/proc/self/fd") == descriptors + (preempt != NULL);
+}
+
 int main(int argc, char **argv)
 {
     unsigned threads, descriptors;
@@ -446,13 +488,18 @@ int main(int argc, char **argv)
     }
     muster_client_view(client, &view);
     my_index = view.index;
+    take_notices(client);
     options.finalize = (struct muster_restart_hooks){.list = &step, .count = 1};
     options.health_check = (struct muster_restart_hooks){.list = &health, .count = 1};
     status = muster_restart_run(client, &options, function, NULL, &err);
     event("done status=%s text=%s", muster_status_name(status), err.text);
+    while (lingers) {
+        (void)poll(NULL, 0, -1);
+    }
+    muster_preempt_close(preempt);
     muster_client_close(client);
     event("closed clean=%d text=%u threads of %u, %u descriptors of %u",
-          entries_of("/proc/self/task") == threads && entries_of("/proc/self/fd") == descriptors,
+          is_clean(threads, descriptors),
           entries_of("/proc/self/task") - 2, threads - 2, entries_of("/proc/self/fd") - 3,
           descriptors - 3);
     (void)unlink(mine.sun_path);

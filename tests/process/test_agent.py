@@ -27,6 +27,8 @@ LONG = "10m"
 class Hand(Job):
     """Ranks started by hand, with a service of the test's; `mark` and orders as in a run's job."""
 
+    program = RANK
+
     def __init__(self, serve, env, started, folder):
         super().__init__(None, env, folder)
         self.serve, self.started = serve, started
@@ -46,7 +48,8 @@ class Hand(Job):
         return self.entered(count)
 
     def add(self, index, environment):
-        process = Process([RANK, self.path], {**self.env, **environment, "MUSTER_INDEX": str(index)})
+        process = Process([self.program, self.path],
+                          {**self.env, **environment, "MUSTER_INDEX": str(index)})
         self.started.append(process)
         self.ranks[index] = process
         return process

@@ -4,6 +4,7 @@ if(TARGET muster_static)
     # The panic as a source: nothing here needs it before mst_base does.
     mst_test(endpoint_test SOURCES endpoint_test.c ${CMAKE_SOURCE_DIR}/src/base/panic_abort.c LINK mst_poll)
     mst_test(restart_options_test SOURCES restart_options_test.c LINK muster_static)
+    mst_test(signals_test SOURCES signals_test.c LINK muster_static)
     add_test(NAME abi_test COMMAND ${CMAKE_SOURCE_DIR}/tests/abi/check
         $<TARGET_FILE:muster> ${CMAKE_SOURCE_DIR}/tests/abi/symbols.txt)
 endif()

@@ -204,7 +204,7 @@ static void handlers_are_chained_both_ways(void **state)
     (void)state;
     assert_int_equal(sigaction(SIGTERM, &mine, NULL), 0);
     preempt = preempt_of(client, NULL);
-    assert_int_equal(mst_signals_open(&other, UINT64_C(1) << (SIGTERM - 1), NULL), MUSTER_OK);
+    assert_int_equal(mst_signals_open(&other, UINT64_C(1) << (SIGTERM - 1), NULL, NULL), MUSTER_OK);
     assert_int_equal(sigaction(SIGTERM, &over, &below), 0);
     assert_int_equal(raise(SIGTERM), 0);
     assert_int_equal(first_calls, 1);
@@ -247,11 +247,11 @@ static void a_handle_opened_again_leaves_no_handler_out(void **state)
     (void)state;
     first_calls = second_calls = 0;
     assert_int_equal(sigaction(SIGUSR2, &mine, &before), 0);
-    assert_int_equal(mst_signals_open(&signals, wanted, NULL), MUSTER_OK);
+    assert_int_equal(mst_signals_open(&signals, wanted, NULL, NULL), MUSTER_OK);
     assert_int_equal(sigaction(SIGUSR2, &over, &below), 0);
     mst_signals_close(&signals);
     for (int turn = 1; turn <= 3; turn++) {
-        assert_int_equal(mst_signals_open(&signals, wanted, NULL), MUSTER_OK);
+        assert_int_equal(mst_signals_open(&signals, wanted, NULL, NULL), MUSTER_OK);
         assert_int_equal(raise(SIGUSR2), 0);
         assert_int_equal(mst_signals_next(&signals, &from), SIGUSR2);
         assert_int_equal(mst_signals_next(&signals, &from), 0);
@@ -277,10 +277,10 @@ static void a_handler_that_is_over_and_under_ours_is_called_no_more_than_twice(v
     (void)state;
     second_calls = 0;
     assert_int_equal(sigaction(SIGWINCH, &same, &before), 0);
-    assert_int_equal(mst_signals_open(&signals, wanted, NULL), MUSTER_OK);
+    assert_int_equal(mst_signals_open(&signals, wanted, NULL, NULL), MUSTER_OK);
     assert_int_equal(sigaction(SIGWINCH, &same, &below), 0);
     mst_signals_close(&signals);
-    assert_int_equal(mst_signals_open(&signals, wanted, NULL), MUSTER_OK);
+    assert_int_equal(mst_signals_open(&signals, wanted, NULL, NULL), MUSTER_OK);
     assert_int_equal(raise(SIGWINCH), 0);
     assert_int_equal(second_calls, 2);
     assert_int_equal(mst_signals_next(&signals, &from), SIGWINCH);
@@ -295,7 +295,7 @@ static void *open_and_close(void *ctx)
     struct mst_signals signals;
 
     while (!atomic_load(&stop_opening)) {
-        (void)mst_signals_open(&signals, UINT64_C(1) << (SIGUSR2 - 1), NULL);
+        (void)mst_signals_open(&signals, UINT64_C(1) << (SIGUSR2 - 1), NULL, NULL);
         mst_signals_close(&signals);
     }
     return ctx;
@@ -314,7 +314,7 @@ static void a_child_takes_signals_whatever_was_locked_when_it_was_forked(void **
 
         if (pid == 0) {
             (void)alarm(HANGS_S);
-            _exit(mst_signals_open(&signals, UINT64_C(1) << (SIGUSR1 - 1), NULL) != MUSTER_OK);
+            _exit(mst_signals_open(&signals, UINT64_C(1) << (SIGUSR1 - 1), NULL, NULL) != MUSTER_OK);
         }
         assert_true(pid > 0);
         assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -345,7 +345,7 @@ static void a_signal_that_comes_in_the_handler_of_another_is_a_notice_too(void *
     for (size_t i = 0; i < 2; i++) {
         assert_int_equal(sigaction(numbers[i], &mine[i], &before[i]), 0);
     }
-    assert_int_equal(mst_signals_open(&signals, wanted, NULL), MUSTER_OK);
+    assert_int_equal(mst_signals_open(&signals, wanted, NULL, NULL), MUSTER_OK);
     assert_int_equal(raise(SIGTERM), 0);
     assert_int_equal(first_calls, 1);
     assert_int_equal(mst_signals_next(&signals, &from), SIGUSR1);

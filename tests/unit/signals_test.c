@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Each signal that an agent sends, at each handler that the library installs, in a process of its
+ * own: is it a notice, and what becomes of the process. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "io/page.h"
+#include "lib/interrupt.h"
+#include "lib/preempt_signals.h"
+
+/* The launcher's ends, what it passes on, and what makes a stopped one run. */
+static const int sent[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT};
+enum { SENT = sizeof(sent) / sizeof(sent[0]), STAYS = 40, WRONG = 41 };
+
+/* What stands at the signal besides ours. */
+enum standing {
+    ALONE,    /* nothing */
+    IGNORED,  /* it was ignored before, as nohup does */
+    ABOVE,    /* ours over the program's */
+    BELOW,    /* the program's over ours, which it calls */
+    TOPPED,   /* the same, and ours once more over that */
+    STANDINGS /* how many */
+};
+
+enum moment {
+    OUTSIDE, /* somebody else sends it */
+    ENDS,    /* the agent does */
+    SAVES,   /* the agent does, to a process that knows of a notice */
+    CLOSED,  /* the agent does, and the handle is closed */
+    MOMENTS
+};
+
+static volatile sig_atomic_t called;
+static struct sigaction under;
+
+static void own(int number)
+{
+    (void)number;
+    called++;
+}
+
+static void chains(int number, siginfo_t *info, void *context)
+{
+    called++;
+    if (under.sa_flags & SA_SIGINFO) {
+        under.sa_sigaction(number, info, context);
+    }
+}
+
+static void stand(struct mst_signals *signals, int number, enum standing standing,
+                  const struct mst_page *page)
+{
+    const uint64_t wanted = UINT64_C(1) << (number - 1);
+    struct sigaction mine = {.sa_handler = standing == IGNORED ? SIG_IGN : own};
+    struct sigaction over = {.sa_sigaction = chains, .sa_flags = SA_SIGINFO};
+
+    if (standing == IGNORED || standing == ABOVE) {
+        (void)sigaction(number, &mine, NULL);
+    }
+    (void)mst_signals_open(signals, wanted, page, NULL);
+    if (standing == BELOW || standing == TOPPED) {
+        (void)sigaction(number, &over, &under);
+    }
+    if (standing == TOPPED) {
+        mst_signals_close(signals);
+        (void)mst_signals_open(signals, wanted, page, NULL);
+    }
+}
+
+/* In the child: STAYS, or WRONG, if it gets so far. */
+static _Noreturn void receive(int number, enum standing standing, enum moment moment,
+                              struct mst_page *page)
+{
+    const struct rlimit none = {0};
+    bool functions = standing != ALONE && standing != IGNORED, notice = moment == OUTSIDE;
+    struct mst_signals signals;
+    pid_t from;
+
+    (void)setrlimit(RLIMIT_CORE, &none);
+    stand(&signals, number, standing, page);
+    mst_signals_noticed(&signals, moment == SAVES);
+    atomic_store(&page->ends, moment != OUTSIDE);
+    if (moment == CLOSED) {
+        mst_signals_close(&signals);
+    }
+    (void)kill(getpid(), number);
+    if (moment != CLOSED) {
+        notice = mst_signals_next(&signals, &from) == number;
+    }
+    _exit(notice == (moment == OUTSIDE) && called == functions ? STAYS : WRONG);
+}
+
+/* Its default action, unless a notice is known or the program has made another of it. */
+static bool dies(int number, enum standing standing, enum moment moment)
+{
+    bool chained = standing == BELOW || standing == TOPPED; /* what is below is the default */
+
+    return number != SIGCONT && (moment == ENDS || moment == CLOSED) &&
+           (standing == ALONE || chained);
+}
+
+static void assert_received(int number, enum standing standing, enum moment moment)
+{
+    struct mst_page *page;
+    int fd, status;
+    pid_t pid;
+
+    assert_int_equal(mst_page_create(&page, &fd), MUSTER_OK);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        receive(number, standing, moment, page);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (dies(number, standing, moment) ? !WIFSIGNALED(status) || WTERMSIG(status) != number
+                                       : !WIFEXITED(status) || WEXITSTATUS(status) != STAYS) {
+        fail_msg("signal %d, standing %d, moment %d: status %#x", number, (int)standing,
+                 (int)moment, (unsigned)status);
+    }
+    mst_page_unmap(page);
+    (void)close(fd);
+}
+
+static void what_the_agent_ends_by_is_no_notice_whatever_handler_is_there(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < SENT; i++) {
+        for (int standing = ALONE; standing < STANDINGS; standing++) {
+            for (int moment = OUTSIDE; moment < MOMENTS; moment++) {
+                assert_received(sent[i], standing, moment);
+            }
+        }
+    }
+}
+
+/* As one that a scheduler sends in the same moment: the two are one to the kernel. */
+static void one_that_waits_for_the_process_with_the_agents_is_no_notice(void **state)
+{
+    struct mst_page *page;
+    int fd, status;
+    pid_t pid;
+
+    (void)state;
+    assert_int_equal(mst_page_create(&page, &fd), MUSTER_OK);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        struct mst_signals signals;
+        sigset_t set;
+
+        stand(&signals, SIGTERM, ALONE, page);
+        (void)sigemptyset(&set);
+        (void)sigaddset(&set, SIGTERM);
+        (void)sigprocmask(SIG_BLOCK, &set, NULL);
+        (void)kill(getpid(), SIGTERM);
+        atomic_store(&page->ends, 1);
+        (void)kill(getpid(), SIGTERM);
+        (void)sigprocmask(SIG_UNBLOCK, &set, NULL);
+        _exit(WRONG);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+    mst_page_unmap(page);
+    (void)close(fd);
+}
+
+/* A process may have clients of several jobs, and its agent's page is with one of them. */
+static void the_page_of_any_handle_counts(void **state)
+{
+    struct mst_page *page;
+    int fd, status;
+    pid_t pid;
+
+    (void)state;
+    assert_int_equal(mst_page_create(&page, &fd), MUSTER_OK);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        struct mst_signals first, second;
+
+        stand(&first, SIGTERM, ALONE, NULL);
+        stand(&second, SIGTERM, ALONE, page);
+        atomic_store(&page->ends, 1);
+        (void)kill(getpid(), SIGTERM);
+        _exit(WRONG);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+    mst_page_unmap(page);
+    (void)close(fd);
+}
+
+static atomic_bool stop;
+
+static void *receive_all_the_time(void *ctx)
+{
+    while (!atomic_load(&stop)) {
+        (void)raise(SIGUSR1); /* to this thread */
+    }
+    return ctx;
+}
+
+/* A handler reads the page while another thread closes the handle and unmaps it. */
+static void a_page_goes_when_no_handler_reads_it(void **state)
+{
+    enum { TURNS = 2000 };
+    pthread_t receiver;
+    struct mst_signals stays;
+
+    (void)state;
+    assert_int_equal(mst_signals_open(&stays, UINT64_C(1) << (SIGUSR1 - 1), NULL, NULL), MUSTER_OK);
+    atomic_store(&stop, false);
+    assert_int_equal(pthread_create(&receiver, NULL, receive_all_the_time, NULL), 0);
+    for (int i = 0; i < TURNS; i++) {
+        struct mst_signals signals;
+        struct mst_page *page;
+        int fd;
+
+        assert_int_equal(mst_page_create(&page, &fd), MUSTER_OK);
+        assert_int_equal(mst_signals_open(&signals, UINT64_C(1) << (SIGUSR1 - 1), page, NULL),
+                         MUSTER_OK);
+        mst_signals_close(&signals);
+        mst_page_unmap(page);
+        (void)close(fd);
+    }
+    atomic_store(&stop, true);
+    assert_int_equal(pthread_join(receiver, NULL), 0);
+    mst_signals_close(&stays);
+}
+
+/* The other handler of the library. It does nothing, so it must not have what ends a process. */
+static void the_signal_that_interrupts_is_none_that_ends(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < SENT; i++) {
+        bool ends = sent[i] != SIGUSR1 && sent[i] != SIGUSR2 && sent[i] != SIGCONT;
+        struct mst_interrupt interrupt;
+        struct muster_error err;
+        muster_status status = mst_interrupt_arm(&interrupt, sent[i], &err);
+
+        assert_int_equal(status, ends ? MUSTER_EINVAL : MUSTER_OK);
+        if (ends) {
+            assert_non_null(strstr(err.text, "this signal cannot be used for it"));
+        } else {
+            assert_int_equal(raise(sent[i]), 0); /* nothing happens */
+            mst_interrupt_disarm(&interrupt);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_the_agent_ends_by_is_no_notice_whatever_handler_is_there),
+        cmocka_unit_test(one_that_waits_for_the_process_with_the_agents_is_no_notice),
+        cmocka_unit_test(the_page_of_any_handle_counts),
+        cmocka_unit_test(a_page_goes_when_no_handler_reads_it),
+        cmocka_unit_test(the_signal_that_interrupts_is_none_that_ends),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
