@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "agent/spawn.h"
-#include "io/journal_disk.h"
+#include "io/journal_folder.h"
 
 #define READY_LIMIT_MS 10000
 
@@ -129,7 +129,9 @@ static bool wait_ready(int ready)
     return count == 1 && read(ready, &newline, 1) == 1;
 }
 
-static void name_journal(struct mst_service *service, const char *socket)
+/* Beside the socket. What a run that was killed with its service has left there goes. */
+static muster_status claim_journal(struct mst_service *service, const char *socket,
+                                   struct muster_error *err)
 {
     size_t size = strlen(socket);
     const char *dot = strrchr(socket, '.');
@@ -138,18 +140,16 @@ static void name_journal(struct mst_service *service, const char *socket)
         size = (size_t)(dot - socket);
     }
     (void)snprintf(service->journal, sizeof service->journal, "%.*s.journal", (int)size, socket);
-    if (mst_socket_alive(socket) == 0) {
-        mst_journal_disk_remove(
-            service->journal); /* of a run that was killed, as its service was */
-    }
+    return mst_journal_folder_claim(&service->journal_owner, service->journal, err);
 }
 
 void mst_service_forget(struct mst_service *service)
 {
-    if (service->journal[0] != '\0') {
-        mst_journal_disk_remove(service->journal);
+    if (service->journal_owner != 0) {
+        mst_journal_folder_remove(service->journal);
+        (void)close(service->journal_owner);
     }
-    service->journal[0] = '\0';
+    service->journal_owner = 0;
 }
 
 muster_status mst_service_start(struct mst_service *service, const char *job, const char *lease,
@@ -165,7 +165,9 @@ muster_status mst_service_start(struct mst_service *service, const char *job, co
     (void)snprintf(service->job, sizeof service->job, "%s", job);
     (void)snprintf(service->addr, sizeof service->addr, "unix:%s", path);
     (void)snprintf(service->lease, sizeof service->lease, "%s", lease != NULL ? lease : "");
-    name_journal(service, path);
+    if (claim_journal(service, path, err) != MUSTER_OK) {
+        return err->status;
+    }
     if (pipe2(ends, O_CLOEXEC) != 0) {
         return fail(err, "no pipe", errno);
     }

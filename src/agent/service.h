@@ -16,7 +16,8 @@ struct mst_service {
     pid_t pid; /* 0: not running */
     char job[MST_SOCKET_PATH_MAX];
     char addr[MST_SOCKET_PATH_MAX + 8];
-    char journal[MST_SOCKET_PATH_MAX + 8]; /* its folder; empty: there is none */
+    char journal[MST_SOCKET_PATH_MAX + 8]; /* its folder */
+    int journal_owner;                     /* makes it this run's; 0: it is not */
     char lease[24];                        /* empty: the default */
 
     /* For several nodes, set before the start; empty: the Unix socket only. */
@@ -43,7 +44,7 @@ void mst_service_stop(struct mst_service *service);
 /* Ends it now. */
 void mst_service_kill(struct mst_service *service);
 
-/* It is not running, and will not be again: its journal goes. */
+/* It is not running, and will not be again: its journal goes, if it is this run's. */
 void mst_service_forget(struct mst_service *service);
 
 #endif

@@ -11,7 +11,7 @@
 
 #include "cli/commands.h"
 #include "io/address.h"
-#include "io/journal_disk.h"
+#include "io/journal_folder.h"
 #include "io/uv/service.h"
 #include "muster/client.h"
 
@@ -224,7 +224,7 @@ static void clear_up(const struct mst_cli *cli)
         return;
     }
     if (*mst_cli_text(cli, "journal")) {
-        mst_journal_disk_remove(mst_cli_text(cli, "journal"));
+        mst_journal_folder_remove(mst_cli_text(cli, "journal"));
     }
     if (what == REMOVES_SECRET && *mst_cli_text(cli, "secret_file")) {
         (void)unlink(mst_cli_text(cli, "secret_file"));

@@ -16,13 +16,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "journal/format.h"
-
-#define LOCK "lock"
+#include "io/journal_folder.h"
 
 struct mst_journal_disk {
     struct mst_disk disk;
-    int folder, lock;
+    struct mst_journal_folder of;
     char path[PATH_MAX];
     char reason[PATH_MAX + 256];
 };
@@ -32,7 +30,8 @@ struct mst_journal_disk {
 static muster_status failed(struct mst_journal_disk *disk, const char *name, int os_errno)
 {
     (void)snprintf(disk->reason, sizeof disk->reason, "%s/%s: %s", disk->path, name,
-                   strerror(os_errno));
+                   os_errno == ELOOP ? "this is no regular file, and no link is followed"
+                                     : strerror(os_errno));
     if (os_errno == ENOSPC || os_errno == EDQUOT) {
         return MUSTER_ENOSPACE;
     }
@@ -55,7 +54,7 @@ static muster_status failed_file(struct mst_journal_disk *disk, int file, int os
 static muster_status list(void *ctx, void (*each)(void *each_ctx, const char *name), void *each_ctx)
 {
     struct mst_journal_disk *disk = ctx;
-    int copy = openat(disk->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int copy = openat(disk->of.folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *folder = copy >= 0 ? fdopendir(copy) : NULL;
     const struct dirent *entry;
 
@@ -74,13 +73,31 @@ static muster_status list(void *ctx, void (*each)(void *each_ctx, const char *na
     return MUSTER_OK;
 }
 
+/* A regular file of the folder itself: a link out of it is not followed, a FIFO not waited for. -1
+ * with errno. */
+static int open_file(const struct mst_journal_disk *disk, const char *name, int flags)
+{
+    struct stat about;
+    int file = openat(disk->of.folder, name, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+
+    if (file < 0 || (fstat(file, &about) == 0 && S_ISREG(about.st_mode))) {
+        return file;
+    }
+    (void)close(file);
+    errno = ELOOP;
+    return -1;
+}
+
 static muster_status size_of(void *ctx, const char *name, uint64_t *out)
 {
     struct mst_journal_disk *disk = ctx;
     struct stat about;
 
-    if (fstatat(disk->folder, name, &about, 0) != 0) {
+    if (fstatat(disk->of.folder, name, &about, AT_SYMLINK_NOFOLLOW) != 0) {
         return failed(disk, name, errno);
+    }
+    if (!S_ISREG(about.st_mode)) {
+        return failed(disk, name, ELOOP);
     }
     *out = (uint64_t)about.st_size;
     return MUSTER_OK;
@@ -89,7 +106,7 @@ static muster_status size_of(void *ctx, const char *name, uint64_t *out)
 static muster_status read_all(void *ctx, const char *name, void *into, size_t size)
 {
     struct mst_journal_disk *disk = ctx;
-    int file = openat(disk->folder, name, O_RDONLY | O_CLOEXEC);
+    int file = open_file(disk, name, O_RDONLY);
     unsigned char *at = into;
     muster_status status = MUSTER_OK;
 
@@ -114,7 +131,7 @@ static muster_status create(void *ctx, const char *name, int *out)
 {
     struct mst_journal_disk *disk = ctx;
 
-    *out = openat(disk->folder, name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    *out = open_file(disk, name, O_RDWR | O_CREAT | O_TRUNC);
     return *out >= 0 ? MUSTER_OK : failed(disk, name, errno);
 }
 
@@ -153,7 +170,7 @@ static muster_status reserve(void *ctx, int file, uint64_t size)
 static muster_status cut(void *ctx, const char *name, uint64_t size, bool sync)
 {
     struct mst_journal_disk *disk = ctx;
-    int file = openat(disk->folder, name, O_RDWR | O_CLOEXEC);
+    int file = open_file(disk, name, O_RDWR);
     muster_status status = MUSTER_OK;
 
     if (file < 0) {
@@ -181,22 +198,22 @@ static muster_status rename_file(void *ctx, const char *from, const char *to)
 {
     struct mst_journal_disk *disk = ctx;
 
-    return renameat(disk->folder, from, disk->folder, to) == 0 ? MUSTER_OK
-                                                               : failed(disk, to, errno);
+    return renameat(disk->of.folder, from, disk->of.folder, to) == 0 ? MUSTER_OK
+                                                                     : failed(disk, to, errno);
 }
 
 static muster_status remove_file(void *ctx, const char *name)
 {
     struct mst_journal_disk *disk = ctx;
 
-    return unlinkat(disk->folder, name, 0) == 0 ? MUSTER_OK : failed(disk, name, errno);
+    return unlinkat(disk->of.folder, name, 0) == 0 ? MUSTER_OK : failed(disk, name, errno);
 }
 
 static muster_status sync_names(void *ctx)
 {
     struct mst_journal_disk *disk = ctx;
 
-    return fsync(disk->folder) == 0 ? MUSTER_OK : failed(disk, "", errno);
+    return fsync(disk->of.folder) == 0 ? MUSTER_OK : failed(disk, "", errno);
 }
 
 static const char *reason_of(void *ctx)
@@ -213,58 +230,24 @@ const struct mst_disk *mst_journal_disk_of(const struct mst_journal_disk *disk)
 
 /* ---- the folder ---- */
 
-static muster_status refuse(struct mst_journal_disk *disk, struct muster_error *err,
-                            muster_status status, const char *path, int os_errno, const char *why)
-{
-    if (err) {
-        err->status = status;
-        err->os_errno = os_errno;
-        (void)snprintf(err->text, sizeof err->text, "cannot keep a journal in %.300s: %s", path,
-                       why ? why : strerror(os_errno));
-    }
-    mst_journal_disk_close(disk);
-    return status;
-}
-
-/* POSIX locks belong to a process: the child that writes a snapshot does not inherit it, and
- * whoever is refused learns who has it. */
-static muster_status lock(struct mst_journal_disk *disk, const char *path, struct muster_error *err)
-{
-    struct flock how = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    char why[96];
-
-    disk->lock = openat(disk->folder, LOCK, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (disk->lock < 0) {
-        return refuse(disk, err, MUSTER_EFAILED, path, errno, NULL);
-    }
-    if (fcntl(disk->lock, F_SETLK, &how) == 0) {
-        return MUSTER_OK;
-    }
-    if (errno != EACCES && errno != EAGAIN) {
-        return refuse(disk, err, MUSTER_EFAILED, path, errno, NULL);
-    }
-    (void)fcntl(disk->lock, F_GETLK, &how);
-    (void)snprintf(why, sizeof why, "the service with pid %d keeps its own there",
-                   how.l_type == F_UNLCK ? 0 : (int)how.l_pid);
-    return refuse(disk, err, MUSTER_EEXISTS, path, 0, why);
-}
-
-muster_status mst_journal_disk_open(struct mst_journal_disk **out, const char *path,
+muster_status mst_journal_disk_open(struct mst_journal_disk **out, const char *path, bool sync,
                                     struct muster_error *err)
 {
     struct mst_journal_disk *disk = calloc(1, sizeof *disk);
     muster_status status;
 
     if (!disk) {
-        return refuse(NULL, err, MUSTER_ENOMEM, path, ENOMEM, NULL);
+        if (err) {
+            *err = (struct muster_error){.status = MUSTER_ENOMEM, .os_errno = ENOMEM};
+            (void)snprintf(err->text, sizeof err->text, "cannot keep a journal in %.300s: %s", path,
+                           strerror(ENOMEM));
+        }
+        return MUSTER_ENOMEM;
     }
-    disk->folder = disk->lock = -1;
-    if (mkdir(path, 0700) != 0 && errno != EEXIST) {
-        return refuse(disk, err, MUSTER_EFAILED, path, errno, NULL);
-    }
-    disk->folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (disk->folder < 0) {
-        return refuse(disk, err, MUSTER_EFAILED, path, errno, NULL);
+    status = mst_journal_folder_open(&disk->of, path, sync, err);
+    if (status != MUSTER_OK) {
+        free(disk);
+        return status;
     }
     (void)snprintf(disk->path, sizeof disk->path, "%s", path);
     disk->disk = (struct mst_disk){.ctx = disk,
@@ -282,50 +265,16 @@ muster_status mst_journal_disk_open(struct mst_journal_disk **out, const char *p
                                    .remove = remove_file,
                                    .sync_names = sync_names,
                                    .reason = reason_of};
-    status = lock(disk, path, err);
-    if (status == MUSTER_OK) {
-        *out = disk;
-    }
-    return status;
+    *out = disk;
+    return MUSTER_OK;
 }
 
 void mst_journal_disk_close(struct mst_journal_disk *disk)
 {
-    if (!disk) {
-        return;
+    if (disk) {
+        mst_journal_folder_close(&disk->of);
+        free(disk);
     }
-    if (disk->lock >= 0) {
-        close(disk->lock);
-    }
-    if (disk->folder >= 0) {
-        close(disk->folder);
-    }
-    free(disk);
-}
-
-static bool is_ours(const char *name)
-{
-    enum mst_file_kind kind;
-    uint64_t sequence;
-
-    return strcmp(name, LOCK) == 0 || mst_file_name_read(name, &kind, &sequence);
-}
-
-void mst_journal_disk_remove(const char *path)
-{
-    DIR *folder = opendir(path);
-    const struct dirent *entry;
-
-    if (!folder) {
-        return;
-    }
-    while ((entry = readdir(folder))) {
-        if (is_ours(entry->d_name)) {
-            (void)unlinkat(dirfd(folder), entry->d_name, 0);
-        }
-    }
-    (void)closedir(folder);
-    (void)rmdir(path);
 }
 
 /* ---- the child ---- */
@@ -346,8 +295,8 @@ static void close_between(unsigned first, unsigned last)
 static _Noreturn void be_child(struct mst_journal_disk *disk, struct mst_journal *journal,
                                pid_t parent, int end)
 {
-    unsigned low = (unsigned)(disk->folder < end ? disk->folder : end);
-    unsigned high = (unsigned)(disk->folder < end ? end : disk->folder);
+    unsigned low = (unsigned)(disk->of.folder < end ? disk->of.folder : end);
+    unsigned high = (unsigned)(disk->of.folder < end ? end : disk->of.folder);
 
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) {

@@ -13,16 +13,10 @@
 
 struct mst_journal_disk;
 
-/* Makes the folder (mode 0700) where it is missing, and locks it: one service at a time writes
- * there. EEXISTS: another does; EFAILED. `err` is one line that names the folder, and the process
- * that has it. */
-muster_status mst_journal_disk_open(struct mst_journal_disk **out, const char *path,
+/* The folder as mst_journal_folder_open makes and locks it. */
+muster_status mst_journal_disk_open(struct mst_journal_disk **out, const char *path, bool sync,
                                     struct muster_error *err);
 void mst_journal_disk_close(struct mst_journal_disk *disk);
-
-/* Removes what a journal has in the folder, and the folder if nothing else is there. Nothing there
- * is no failure. */
-void mst_journal_disk_remove(const char *path);
 
 const struct mst_disk *mst_journal_disk_of(const struct mst_journal_disk *disk);
 

@@ -269,8 +269,8 @@ def test_a_clean_stop_leaves_a_snapshot(serve, journal):
 
 def test_one_service_at_a_time(serve, env, journal):
     service = serve("--journal", journal)
-    assert refused(journal, env) == (f"muster serve: cannot keep a journal in {journal}: the "
-                                     f"service with pid {service.pid} keeps its own there")
+    assert refused(journal, env) == (f"muster serve: cannot keep a journal in {journal}: "
+                                     f"process {service.pid} keeps its own there already")
 
 
 def test_a_session_outlives_its_service(serve, env, journal):
@@ -482,15 +482,30 @@ def test_a_full_disk_may_be_passed_over(serve, small_disk):
 # ---- --sync ----
 
 
-@pytest.mark.skipif(sanitized(), reason="a sanitizer wants to be loaded first")
-def test_sync_is_before_the_reply(env, journal, started):
+def counted(env, started, *flags):
+    """A service, and the end of a pipe that tells what it syncs and sends."""
     ours, theirs = os.pipe()
-    service = Service(
-        ["--journal", journal, "--sync"],
-        {**env, "LD_PRELOAD": str(BUILD / "tests/process/libcount_syncs.so"),
-         "COUNT_SYNCS_FD": str(theirs)}, pass_fds=[theirs])
+    service = Service(flags, {**env, "LD_PRELOAD": str(BUILD / "tests/process/libcount_syncs.so"),
+                              "COUNT_SYNCS_FD": str(theirs)}, pass_fds=[theirs])
     os.close(theirs)
     started.append(service)
+    return service, ours
+
+
+@pytest.mark.skipif(sanitized(), reason="a sanitizer wants to be loaded first")
+@pytest.mark.parametrize("there", [False, True])
+def test_sync_keeps_the_name_of_the_folder(env, journal, started, there):
+    """Also where one was made just before the host died: nobody knows whether it was synced then."""
+    if there:
+        journal.mkdir(mode=0o700)
+    _, told = counted(env, started, "--journal", journal, "--sync")
+    begun = os.read(told, 1 << 16).decode()
+    assert f"[{journal.parent}]" in begun and f"[{journal}]" in begun
+
+
+@pytest.mark.skipif(sanitized(), reason="a sanitizer wants to be loaded first")
+def test_sync_is_before_the_reply(env, journal, started):
+    service, ours = counted(env, started, "--journal", journal, "--sync")
     wire = service.wire()
     os.read(ours, 1 << 16)
     for _ in range(3):

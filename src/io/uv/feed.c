@@ -30,9 +30,11 @@ static void tell_recovered(const struct mst_uv_feed *feed, const char *path, uin
                     took_ns / 1000 % 1000);
 }
 
-static muster_status open_disk(struct mst_uv_feed *feed, const char *path, struct muster_error *err)
+static muster_status open_disk(struct mst_uv_feed *feed, const struct mst_uv_journal_config *config,
+                               struct muster_error *err)
 {
-    return path ? mst_journal_disk_open(&feed->disk, path, err) : MUSTER_OK;
+    return config->path ? mst_journal_disk_open(&feed->disk, config->path, config->sync, err)
+                        : MUSTER_OK;
 }
 
 /* Core time goes on where the journal ends. */
@@ -61,7 +63,7 @@ muster_status mst_uv_feed_init(struct mst_uv_feed *feed, uv_loop_t *loop, struct
     memset(feed, 0, sizeof *feed);
     feed->loop = loop;
     feed->log = log;
-    status = open_disk(feed, config->path, err);
+    status = open_disk(feed, config, err);
     if (status == MUSTER_OK) {
         status =
             mst_journal_open(&feed->journal, &feed->core,

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which process may write to a journal's folder, and which may remove it. Other processes are
+ * forked: to the one that holds it a record lock is always free. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "io/journal_disk.h"
+#include "io/journal_folder.h"
+
+#define FILE_NAME "0000000001.journal"
+
+enum { RIVALS = 4, ROUNDS = 300, NOBODY = 65534 };
+
+struct stage {
+    char parent[32];
+    char path[64];
+    struct muster_error err;
+};
+
+static int stage_init(void **state)
+{
+    struct stage *stage = calloc(1, sizeof *stage);
+
+    assert_non_null(stage);
+    (void)snprintf(stage->parent, sizeof stage->parent, "/tmp/mst-folder-XXXXXX");
+    assert_non_null(mkdtemp(stage->parent));
+    (void)snprintf(stage->path, sizeof stage->path, "%s/journal", stage->parent);
+    *state = stage;
+    return 0;
+}
+
+static int stage_fini(void **state)
+{
+    struct stage *stage = *state;
+
+    mst_journal_folder_remove(stage->path);
+    assert_int_equal(rmdir(stage->parent), 0);
+    free(stage);
+    return 0;
+}
+
+static bool is_there(const struct stage *stage, const char *name)
+{
+    char path[128];
+
+    (void)snprintf(path, sizeof path, "%s/%s", stage->path, name);
+    return access(path, F_OK) == 0;
+}
+
+static void make_file(const struct stage *stage, const char *name)
+{
+    char path[128];
+    int fd;
+
+    (void)snprintf(path, sizeof path, "%s/%s", stage->path, name);
+    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    (void)close(fd);
+}
+
+/* What `act` returns in another process. */
+static int elsewhere(struct stage *stage, int (*act)(const char *path, char *text))
+{
+    char *text = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int status;
+    pid_t pid;
+
+    assert_ptr_not_equal(text, MAP_FAILED);
+    pid = fork();
+    if (pid == 0) {
+        _exit(act(stage->path, text));
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    (void)snprintf(stage->err.text, sizeof stage->err.text, "%s", text);
+    (void)munmap(text, 4096);
+    return WEXITSTATUS(status);
+}
+
+static int removes(const char *path, char *text)
+{
+    (void)text;
+    mst_journal_folder_remove(path);
+    return 0;
+}
+
+static int opens(const char *path, char *text)
+{
+    struct mst_journal_folder folder;
+    struct muster_error err = {.text = ""};
+    muster_status status = mst_journal_folder_open(&folder, path, false, &err);
+
+    (void)snprintf(text, 512, "%s", err.text);
+    return -status;
+}
+
+static int claims(const char *path, char *text)
+{
+    struct muster_error err = {.text = ""};
+    int owner;
+    muster_status status = mst_journal_folder_claim(&owner, path, &err);
+
+    (void)snprintf(text, 512, "%s", err.text);
+    return -status;
+}
+
+static void nobody_removes_what_another_process_holds(void **state)
+{
+    struct stage *stage = *state;
+    struct mst_journal_folder folder;
+    int owner;
+
+    assert_int_equal(mst_journal_folder_claim(&owner, stage->path, &stage->err), MUSTER_OK);
+    make_file(stage, FILE_NAME);
+    assert_int_equal(elsewhere(stage, removes), 0);
+    assert_true(is_there(stage, FILE_NAME)); /* its owner's, though no service runs */
+    assert_int_equal(elsewhere(stage, claims), -MUSTER_EEXISTS);
+    assert_non_null(strstr(stage->err.text, "runs a job of this name already"));
+    assert_true(is_there(stage, FILE_NAME));
+    (void)close(owner);
+    assert_int_equal(mst_journal_folder_open(&folder, stage->path, true, &stage->err), MUSTER_OK);
+    assert_int_equal(elsewhere(stage, removes), 0);
+    assert_true(is_there(stage, FILE_NAME)); /* the service's, though no run owns it */
+    assert_int_equal(elsewhere(stage, claims), -MUSTER_EEXISTS);
+    assert_non_null(strstr(stage->err.text, "keeps its own there already"));
+    assert_int_equal(elsewhere(stage, opens), -MUSTER_EEXISTS);
+    assert_true(is_there(stage, FILE_NAME));
+    mst_journal_folder_close(&folder);
+    assert_int_equal(elsewhere(stage, claims), 0);
+    assert_false(is_there(stage, FILE_NAME)); /* of a run that is gone, as its service is */
+    make_file(stage, FILE_NAME);
+    assert_int_equal(elsewhere(stage, removes), 0);
+    assert_false(is_there(stage, ""));
+}
+
+static void what_is_not_of_a_journal_stays(void **state)
+{
+    struct stage *stage = *state;
+    int owner;
+
+    assert_int_equal(mst_journal_folder_claim(&owner, stage->path, &stage->err), MUSTER_OK);
+    make_file(stage, "notes.txt");
+    make_file(stage, FILE_NAME);
+    mst_journal_folder_remove(stage->path);
+    (void)close(owner);
+    assert_false(is_there(stage, FILE_NAME));
+    assert_false(is_there(stage, "owner"));
+    assert_true(is_there(stage, "notes.txt"));
+    {
+        char path[128];
+
+        (void)snprintf(path, sizeof path, "%s/notes.txt", stage->path);
+        assert_int_equal(unlink(path), 0);
+    }
+}
+
+static void one_that_is_not_there_is_not_made_to_be_removed(void **state)
+{
+    struct stage *stage = *state;
+
+    mst_journal_folder_remove(stage->path);
+    assert_false(is_there(stage, ""));
+}
+
+/* Whether others find what is locked. */
+static bool is_found(const char *path, int owner)
+{
+    char name[128];
+    struct stat there, ours;
+
+    (void)snprintf(name, sizeof name, "%s/owner", path);
+    return stat(name, &there) == 0 && fstat(owner, &ours) == 0 && there.st_ino == ours.st_ino;
+}
+
+/* Owns it, removes it, and again: a lock on a file that was removed meanwhile is none. */
+static int contend(const char *path, _Atomic int *inside)
+{
+    for (int i = 0; i < ROUNDS; i++) {
+        struct muster_error err;
+        int owner;
+        muster_status status = mst_journal_folder_claim(&owner, path, &err);
+
+        if (status == MUSTER_OK) {
+            if ((*inside)++ != 0 || !is_found(path, owner)) {
+                return 1;
+            }
+            (*inside)--;
+            mst_journal_folder_remove(path);
+            (void)close(owner);
+        } else if (status != MUSTER_EEXISTS) {
+            (void)fprintf(stderr, "%s\n", err.text);
+            return 2;
+        }
+    }
+    return 0;
+}
+
+static void it_has_one_owner_however_often_it_is_removed(void **state)
+{
+    struct stage *stage = *state;
+    void *shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pid_t pids[RIVALS];
+
+    assert_ptr_not_equal(shared, MAP_FAILED);
+    for (int i = 0; i < RIVALS; i++) {
+        pids[i] = fork();
+        if (pids[i] == 0) {
+            _exit(contend(stage->path, shared));
+        }
+    }
+    for (int i = 0; i < RIVALS; i++) {
+        int status;
+
+        assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+        assert_int_equal(status, 0);
+    }
+    (void)munmap(shared, 4096);
+}
+
+/* ---- whose it is ---- */
+
+static void what_others_may_write_to_is_refused(void **state)
+{
+    static const mode_t modes[] = {0720, 0702, 0777};
+    struct stage *stage = *state;
+    struct mst_journal_folder folder;
+    int owner;
+
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        assert_int_equal(mkdir(stage->path, 0700), 0);
+        make_file(stage, FILE_NAME);
+        assert_int_equal(chmod(stage->path, modes[i]), 0);
+        assert_int_equal(mst_journal_folder_open(&folder, stage->path, false, &stage->err),
+                         MUSTER_EFAILED);
+        assert_non_null(strstr(stage->err.text, "others may write to it (mode 07"));
+        assert_int_equal(mst_journal_folder_claim(&owner, stage->path, &stage->err),
+                         MUSTER_EFAILED);
+        mst_journal_folder_remove(stage->path);
+        assert_true(is_there(stage, FILE_NAME));
+        assert_false(is_there(stage, "lock"));
+        assert_false(is_there(stage, "owner"));
+        assert_int_equal(chmod(stage->path, 0755), 0); /* others may look */
+        assert_int_equal(mst_journal_folder_open(&folder, stage->path, false, &stage->err),
+                         MUSTER_OK);
+        mst_journal_folder_close(&folder);
+        mst_journal_folder_remove(stage->path);
+        assert_false(is_there(stage, ""));
+    }
+}
+
+static void another_users_is_refused(void **state)
+{
+    struct stage *stage = *state;
+    struct mst_journal_folder folder;
+
+    if (geteuid() != 0) {
+        skip();
+    }
+    assert_int_equal(mkdir(stage->path, 0700), 0);
+    make_file(stage, FILE_NAME);
+    assert_int_equal(chown(stage->path, NOBODY, NOBODY), 0);
+    assert_int_equal(mst_journal_folder_open(&folder, stage->path, false, &stage->err),
+                     MUSTER_EFAILED);
+    assert_non_null(strstr(stage->err.text, "it belongs to another user (uid 65534"));
+    mst_journal_folder_remove(stage->path);
+    assert_true(is_there(stage, FILE_NAME));
+    assert_false(is_there(stage, "lock"));
+    assert_int_equal(chown(stage->path, 0, 0), 0);
+}
+
+/* ---- its files ---- */
+
+static void no_file_leads_anywhere_else(void **state)
+{
+    static const char *const names[] = {"lock", FILE_NAME};
+    struct stage *stage = *state;
+    char outside[64], inside[128];
+    struct mst_journal_disk *disk;
+    int fd;
+
+    (void)snprintf(outside, sizeof outside, "%s/outside", stage->parent);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        assert_int_equal(mkdir(stage->path, 0700), 0);
+        (void)snprintf(inside, sizeof inside, "%s/%s", stage->path, names[i]);
+        assert_int_equal(symlink(outside, inside), 0);
+        if (mst_journal_disk_open(&disk, stage->path, false, &stage->err) == MUSTER_OK) {
+            const struct mst_disk *how = mst_journal_disk_of(disk);
+            uint64_t size;
+            char byte;
+
+            assert_int_equal(how->create(how->ctx, FILE_NAME, &fd), MUSTER_EFAILED);
+            assert_int_equal(how->cut(how->ctx, FILE_NAME, 0, false), MUSTER_EFAILED);
+            assert_int_equal(how->read(how->ctx, FILE_NAME, &byte, 1), MUSTER_EFAILED);
+            assert_int_equal(how->size(how->ctx, FILE_NAME, &size), MUSTER_EFAILED);
+            assert_non_null(strstr(how->reason(how->ctx), FILE_NAME));
+            mst_journal_disk_close(disk);
+        } else {
+            assert_int_equal(i, 0);
+        }
+        assert_int_not_equal(access(outside, F_OK), 0);
+        assert_int_equal(unlink(inside), 0);
+        mst_journal_folder_remove(stage->path);
+    }
+}
+
+static void what_is_no_file_is_not_waited_for(void **state)
+{
+    struct stage *stage = *state;
+    struct mst_journal_disk *disk;
+    const struct mst_disk *how;
+    char inside[128];
+    char byte;
+    int fd;
+
+    assert_int_equal(mkdir(stage->path, 0700), 0);
+    (void)snprintf(inside, sizeof inside, "%s/" FILE_NAME, stage->path);
+    assert_int_equal(mkfifo(inside, 0600), 0);
+    assert_int_equal(mst_journal_disk_open(&disk, stage->path, false, &stage->err), MUSTER_OK);
+    how = mst_journal_disk_of(disk);
+    assert_int_equal(how->read(how->ctx, FILE_NAME, &byte, 1), MUSTER_EFAILED);
+    assert_int_equal(how->create(how->ctx, FILE_NAME, &fd), MUSTER_EFAILED);
+    assert_int_equal(how->cut(how->ctx, FILE_NAME, 0, false), MUSTER_EFAILED);
+    mst_journal_disk_close(disk);
+}
+
+int main(void)
+{
+#define with_folder(test) cmocka_unit_test_setup_teardown(test, stage_init, stage_fini)
+    static const struct CMUnitTest tests[] = {
+        with_folder(nobody_removes_what_another_process_holds),
+        with_folder(what_is_not_of_a_journal_stays),
+        with_folder(one_that_is_not_there_is_not_made_to_be_removed),
+        with_folder(it_has_one_owner_however_often_it_is_removed),
+        with_folder(what_others_may_write_to_is_refused),
+        with_folder(another_users_is_refused),
+        with_folder(no_file_leads_anywhere_else),
+        with_folder(what_is_no_file_is_not_waited_for),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
