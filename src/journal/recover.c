@@ -8,15 +8,7 @@
 #include "base/panic.h"
 #include "journal/part.h"
 
-enum { FILES_MAX = 4096 };
-
-struct found {
-    struct mst_journal *journal;
-    uint64_t snapshots[FILES_MAX], journals[FILES_MAX];
-    size_t snapshot_count, journal_count;
-    uint64_t last; /* number of any kind; 0: there is none */
-    bool too_many;
-};
+enum { FILES_FEW = 8 }; /* more are not replayed again and again: a snapshot is due */
 
 /* One file in memory. */
 struct content {
@@ -30,8 +22,8 @@ struct content {
 struct recovery {
     struct mst_journal *journal;
     struct muster_error *err, scratch;
-    struct found *found;
     struct content now, next;
+    uint64_t last;                     /* number of any kind; 0: there is none */
     bool ended;                        /* an ENDED record was met */
     char other[MST_FILE_VERSION_ROOM]; /* kept a whole snapshot that cannot be read; empty: none */
 };
@@ -85,56 +77,6 @@ static muster_status disk_failed(struct recovery *recovery)
     return fail(recovery, recovery->journal->disk.reason(recovery->journal->disk.ctx));
 }
 
-/* ---- which files ---- */
-
-static void add(uint64_t *list, size_t *count, uint64_t sequence, bool *too_many)
-{
-    size_t at = *count;
-
-    if (at == FILES_MAX) {
-        *too_many = true;
-        return;
-    }
-    for (; at > 0 && list[at - 1] > sequence; at--) {
-        list[at] = list[at - 1];
-    }
-    list[at] = sequence;
-    ++*count;
-}
-
-static void on_name(void *ctx, const char *name)
-{
-    struct found *found = ctx;
-    enum mst_file_kind kind;
-    uint64_t sequence;
-
-    if (!mst_file_name_read(name, &kind, &sequence)) {
-        return;
-    }
-    found->last = sequence > found->last ? sequence : found->last;
-    switch (kind) {
-    case MST_FILE_JOURNAL:
-        add(found->journals, &found->journal_count, sequence, &found->too_many);
-        break;
-    case MST_FILE_SNAPSHOT:
-        add(found->snapshots, &found->snapshot_count, sequence, &found->too_many);
-        break;
-    case MST_FILE_UNFINISHED: /* in nobody's way, and removed with its neighbours */
-    case MST_FILE_RECORD:     /* no name of a journal's */
-        break;
-    }
-}
-
-static bool has_journal(const struct found *found, uint64_t sequence)
-{
-    for (size_t i = 0; i < found->journal_count; i++) {
-        if (found->journals[i] == sequence) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* ---- one file ---- */
 
 static void release(struct recovery *recovery, struct content *content)
@@ -169,6 +111,114 @@ static muster_status load(struct recovery *recovery, struct content *content,
     content->headed = mst_file_head_read(&content->head, &journal->crc, content->file) &&
                       content->head.kind == kind && content->head.sequence == sequence;
     return MUSTER_OK;
+}
+
+/* ---- which files ---- */
+
+/* A pass over the names, until one of them makes it fail. */
+struct pass {
+    struct recovery *recovery;
+    muster_status status;
+    uint64_t below, newest; /* of the snapshots: the largest number below; 0: none */
+};
+
+static muster_status pass_over(struct pass *pass, void (*each)(void *ctx, const char *name))
+{
+    const struct mst_disk *disk = &pass->recovery->journal->disk;
+
+    if (disk->list(disk->ctx, each, pass) != MUSTER_OK) {
+        return disk_failed(pass->recovery);
+    }
+    return pass->status;
+}
+
+static muster_status misnamed(struct recovery *recovery, const char *name,
+                              const struct mst_file_head *head)
+{
+    struct mst_text text = begin_error(recovery, MUSTER_EFAILED);
+    char right[MST_FILE_NAME_ROOM];
+
+    mst_file_name(right, head->kind, head->sequence);
+    mst_text_add(&text, name);
+    mst_text_add(&text, " holds what belongs to ");
+    mst_text_add(&text, right);
+    mst_text_add(&text, "; give it that name again, or move it out of the folder");
+    return MUSTER_EFAILED;
+}
+
+/* Behind a wrong name a file would be missing without a trace, and its number be given again. */
+static muster_status look_at_head(struct recovery *recovery, const char *name,
+                                  enum mst_file_kind kind, uint64_t sequence)
+{
+    const struct mst_journal *journal = recovery->journal;
+    const struct mst_disk *disk = &journal->disk;
+    unsigned char bytes[MST_FILE_HEAD];
+    struct mst_file_head head;
+    uint64_t size;
+
+    if (disk->size(disk->ctx, name, &size) != MUSTER_OK) {
+        return disk_failed(recovery);
+    }
+    if (size < sizeof bytes) {
+        return MUSTER_OK;
+    }
+    if (disk->read(disk->ctx, name, bytes, sizeof bytes) != MUSTER_OK) {
+        return disk_failed(recovery);
+    }
+    if (!mst_file_head_read(&head, &journal->crc, mst_slice_of(bytes, sizeof bytes)) ||
+        (head.kind == kind && head.sequence == sequence)) {
+        return MUSTER_OK;
+    }
+    return misnamed(recovery, name, &head);
+}
+
+static void on_any(void *ctx, const char *name)
+{
+    struct pass *pass = ctx;
+    enum mst_file_kind kind;
+    uint64_t sequence;
+
+    if (pass->status != MUSTER_OK || !mst_file_name_read(name, &kind, &sequence)) {
+        return;
+    }
+    if (sequence > pass->recovery->last) {
+        pass->recovery->last = sequence;
+    }
+    if (kind != MST_FILE_UNFINISHED) { /* in nobody's way, and removed with its neighbours */
+        pass->status = look_at_head(pass->recovery, name, kind, sequence);
+    }
+}
+
+static void on_snapshot(void *ctx, const char *name)
+{
+    struct pass *pass = ctx;
+    enum mst_file_kind kind;
+    uint64_t sequence;
+
+    if (mst_file_name_read(name, &kind, &sequence) && kind == MST_FILE_SNAPSHOT &&
+        sequence < pass->below && sequence > pass->newest) {
+        pass->newest = sequence;
+    }
+}
+
+/* `*out` is the number of the newest one below; 0: there is none. */
+static muster_status snapshot_below(struct recovery *recovery, uint64_t below, uint64_t *out)
+{
+    struct pass pass = {.recovery = recovery, .below = below};
+    muster_status status = pass_over(&pass, on_snapshot);
+
+    *out = pass.newest;
+    return status;
+}
+
+static bool has_journal(const struct recovery *recovery, uint64_t sequence)
+{
+    const struct mst_disk *disk = &recovery->journal->disk;
+    char name[MST_FILE_NAME_ROOM];
+    uint64_t size;
+
+    mst_file_name(name, MST_FILE_JOURNAL, sequence);
+    return disk->size(disk->ctx, name, &size) != MUSTER_ENOTFOUND; /* or it fails when it is read */
 }
 
 static struct mst_frame_reader reader_of(const struct recovery *recovery,
@@ -230,12 +280,11 @@ static void tell_not_whole(struct mst_journal *journal, const char *name)
 static muster_status begin_with_snapshot(struct recovery *recovery)
 {
     struct mst_journal *journal = recovery->journal;
-    struct found *found = recovery->found;
+    uint64_t sequence;
+    muster_status status = snapshot_below(recovery, UINT64_MAX, &sequence);
 
-    for (size_t i = found->snapshot_count; i > 0; i--) {
-        uint64_t sequence = found->snapshots[i - 1];
-        muster_status status = load(recovery, &recovery->now, MST_FILE_SNAPSHOT, sequence);
-
+    while (status == MUSTER_OK && sequence != 0) {
+        status = load(recovery, &recovery->now, MST_FILE_SNAPSHOT, sequence);
         if (status != MUSTER_OK) {
             return status;
         }
@@ -248,8 +297,9 @@ static muster_status begin_with_snapshot(struct recovery *recovery)
             return no_memory(recovery);
         }
         tell_not_whole(journal, recovery->now.name);
+        status = snapshot_below(recovery, sequence, &sequence);
     }
-    return MUSTER_OK;
+    return status;
 }
 
 /* ---- replay ---- */
@@ -425,7 +475,7 @@ static muster_status look_ahead(struct recovery *recovery, uint64_t sequence, ui
     muster_status status;
 
     *end = 0;
-    if (!has_journal(recovery->found, sequence + 1)) {
+    if (!has_journal(recovery, sequence + 1)) {
         return MUSTER_OK;
     }
     status = load(recovery, &recovery->next, MST_FILE_JOURNAL, sequence + 1);
@@ -448,7 +498,7 @@ static muster_status replay_all(struct recovery *recovery)
     uint64_t sequence = journal->recovered.snapshot, end;
     muster_status status;
 
-    if (!has_journal(recovery->found, sequence)) {
+    if (!has_journal(recovery, sequence)) {
         mst_file_name(recovery->now.name, MST_FILE_JOURNAL, sequence);
         return damaged(recovery, &recovery->now, 0, ": it is missing");
     }
@@ -488,12 +538,38 @@ static muster_status other_form(struct recovery *recovery)
 
 /* What lies behind the files that were used means nothing: files that never got their snapshot. Or
  * else something between is missing. */
+static void on_left(void *ctx, const char *name)
+{
+    struct pass *pass = ctx;
+    struct recovery *recovery = pass->recovery;
+    enum beginning beginning = BEGINS_NOT;
+    enum mst_file_kind kind;
+    uint64_t sequence, end;
+
+    if (pass->status != MUSTER_OK || !mst_file_name_read(name, &kind, &sequence) ||
+        kind != MST_FILE_JOURNAL || sequence <= recovery->journal->sequence) {
+        return;
+    }
+    pass->status = load(recovery, &recovery->now, MST_FILE_JOURNAL, sequence);
+    if (pass->status == MUSTER_OK) {
+        pass->status = look_at(recovery, &recovery->now, sequence, &beginning, &end);
+    }
+    if (pass->status == MUSTER_OK && (beginning == BEGINS_ON || beginning == CONTINUES)) {
+        pass->status = damaged(recovery, &recovery->now, 0,
+                               ": what should come before it, a snapshot or a file, is missing");
+    }
+}
+
 static muster_status nothing_is_left(struct recovery *recovery)
 {
-    const struct found *found = recovery->found;
-    uint64_t used = recovery->journal->sequence;
+    struct pass pass = {.recovery = recovery};
+    uint64_t newest;
+    muster_status status = snapshot_below(recovery, UINT64_MAX, &newest);
 
-    if (found->snapshot_count > 0 && found->snapshots[found->snapshot_count - 1] > used) {
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    if (newest > recovery->journal->sequence) {
         if (recovery->other[0] != '\0') {
             return other_form(recovery);
         }
@@ -501,26 +577,7 @@ static muster_status nothing_is_left(struct recovery *recovery)
                               "place; put back a whole copy, or move the folder away to begin "
                               "without it");
     }
-    for (size_t i = 0; i < found->journal_count; i++) {
-        uint64_t sequence = found->journals[i], end;
-        enum beginning beginning = BEGINS_NOT;
-        muster_status status = MUSTER_OK;
-
-        if (sequence > used) {
-            status = load(recovery, &recovery->now, MST_FILE_JOURNAL, sequence);
-        }
-        if (sequence > used && status == MUSTER_OK) {
-            status = look_at(recovery, &recovery->now, sequence, &beginning, &end);
-        }
-        if (status == MUSTER_OK && (beginning == BEGINS_ON || beginning == CONTINUES)) {
-            status = damaged(recovery, &recovery->now, 0,
-                             ": what should come before it, a snapshot or a file, is missing");
-        }
-        if (status != MUSTER_OK) {
-            return status;
-        }
-    }
-    return MUSTER_OK;
+    return pass_over(&pass, on_left);
 }
 
 /* ---- from here on ---- */
@@ -563,6 +620,9 @@ static muster_status go_on(struct recovery *recovery)
     muster_status status;
 
     mst_file_name(name, MST_FILE_JOURNAL, journal->sequence);
+    if (journal->sequence - journal->recovered.snapshot >= FILES_FEW) {
+        journal->due_at = journal->due_bytes = 0;
+    }
     status = disk->cut(disk->ctx, name, journal->offset, journal->config.sync);
     if (status == MUSTER_OK && journal->config.sync) {
         status = disk->sync_names(disk->ctx); /* whoever began it may have died before that */
@@ -604,16 +664,12 @@ static muster_status resume(struct recovery *recovery)
 static muster_status recover_with(struct recovery *recovery)
 {
     struct mst_journal *journal = recovery->journal;
-    const struct mst_disk *disk = &journal->disk;
-    muster_status status;
+    struct pass names = {.recovery = recovery};
+    muster_status status = pass_over(&names, on_any);
 
-    if (disk->list(disk->ctx, on_name, recovery->found) != MUSTER_OK) {
-        return disk_failed(recovery);
+    if (status == MUSTER_OK) {
+        status = begin_with_snapshot(recovery);
     }
-    if (recovery->found->too_many) {
-        return fail(recovery, "there are too many files");
-    }
-    status = begin_with_snapshot(recovery);
     if (status == MUSTER_OK) {
         status = journal->core ? replay_all(recovery) : MUSTER_OK;
     }
@@ -628,7 +684,7 @@ static muster_status recover_with(struct recovery *recovery)
         journal->recovered.lost = recovery->ended;
         mst_core_free(journal->core);
         journal->core = NULL;
-        status = begin_new(recovery, recovery->found->last + 1);
+        status = begin_new(recovery, recovery->last + 1);
     } else {
         status = go_on(recovery);
     }
@@ -638,15 +694,9 @@ static muster_status recover_with(struct recovery *recovery)
 muster_status mst_journal_recover(struct mst_journal *journal, struct muster_error *err)
 {
     struct recovery recovery = {.journal = journal, .err = err};
-    muster_status status;
+    muster_status status = recover_with(&recovery);
 
-    recovery.found = mst_mem_zalloc(&journal->mem, sizeof *recovery.found);
-    if (!recovery.found) {
-        return no_memory(&recovery);
-    }
-    status = recover_with(&recovery);
     release(&recovery, &recovery.now);
     release(&recovery, &recovery.next);
-    mst_mem_release(&journal->mem, recovery.found);
     return status;
 }

@@ -25,6 +25,7 @@ RECORDS = 200_000
 BACK_MS = 1000
 ENOSPACE = -19
 TMPFS = "size=6m,mode=700"
+STARTS = 9  # without a snapshot
 HEAD = 64  # bytes before the first frame of a file
 
 
@@ -251,6 +252,17 @@ def test_a_snapshot_is_made_beside_the_service(serve, journal):
     again = serve("--journal", journal)
     assert "snapshot=2" in again.log.wait_for("journal-recovered")
     assert again.wire().get("key-1").value.startswith(b"value-")
+
+
+def test_a_quiet_service_that_is_killed_again_and_again(serve, journal):
+    """Each start leaves a file. When there are more than a few the next service makes a snapshot,
+    though nothing happens that would make it do anything."""
+    for _ in range(STARTS):
+        serve("--journal", journal).kill()
+    assert len(files(journal, "journal")) == STARTS
+    serve("--journal", journal)
+    until(lambda: len(files(journal, "journal")) == 1)
+    assert len(files(journal, "snapshot")) == 1
 
 
 # ---- beginning and ending ----

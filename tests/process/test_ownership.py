@@ -157,7 +157,7 @@ def test_a_journal_folder_that_others_may_write_to_is_refused(env, tmp_path):
 def test_links_in_a_journals_folder_are_not_followed(env, tmp_path):
     """Left from when others could write to it."""
     folder, victim = with_traps(tmp_path, 0o700)
-    assert refused(folder, env) == (
-        f"muster serve: cannot recover the state from {folder}: {folder}/0000000003.snapshot: this "
-        "is no regular file, and no link is followed")
+    line = refused(folder, env)
+    assert line.startswith(f"muster serve: cannot recover the state from {folder}: {folder}/00000000")
+    assert line.endswith(": this is no regular file, and no link is followed")
     assert victim.read_text() == "precious"

@@ -4,4 +4,5 @@ foreach(test journal_test journal_full_test)
         LINK mst_journal mst_panic_abort)
 endforeach()
 mst_test(replay_test SOURCES replay_test.c failing_mem.c LINK mst_journal mst_panic_abort)
-mst_test(journal_folder_test SOURCES journal_folder_test.c LINK mst_journal_disk mst_journal mst_panic_abort)
+mst_test(journal_folder_test SOURCES journal_folder_test.c failing_mem.c
+    LINK mst_journal_disk mst_journal mst_panic_abort)

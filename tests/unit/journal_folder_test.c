@@ -18,12 +18,15 @@
 
 #include <cmocka.h>
 
+#include "core/snapshot.h"
+#include "failing_mem.h"
 #include "io/journal_disk.h"
 #include "io/journal_folder.h"
+#include "journal/format.h"
 
 #define FILE_NAME "0000000001.journal"
 
-enum { RIVALS = 4, ROUNDS = 300, NOBODY = 65534 };
+enum { RIVALS = 4, ROUNDS = 300, NOBODY = 65534, FILES = 4200 };
 
 struct stage {
     char parent[32];
@@ -36,7 +39,8 @@ static int stage_init(void **state)
     struct stage *stage = calloc(1, sizeof *stage);
 
     assert_non_null(stage);
-    (void)snprintf(stage->parent, sizeof stage->parent, "/tmp/mst-folder-XXXXXX");
+    (void)snprintf(stage->parent, sizeof stage->parent, "%s/mst-folder-XXXXXX",
+                   access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp"); /* no disk, if it may be */
     assert_non_null(mkdtemp(stage->parent));
     (void)snprintf(stage->path, sizeof stage->path, "%s/journal", stage->parent);
     *state = stage;
@@ -337,6 +341,119 @@ static void what_is_no_file_is_not_waited_for(void **state)
     mst_journal_disk_close(disk);
 }
 
+/* ---- thousands of them ---- */
+
+static void path_of(const struct stage *stage, uint64_t sequence, char path[128])
+{
+    char name[MST_FILE_NAME_ROOM];
+
+    mst_file_name(name, MST_FILE_JOURNAL, sequence);
+    (void)snprintf(path, 128, "%s/%s", stage->path, name);
+}
+
+/* Where the last frame of the file ends. */
+static uint64_t end_of(const struct stage *stage, const struct mst_crc *crc, uint64_t sequence)
+{
+    static unsigned char bytes[65536];
+    struct mst_frame_reader reader = {.crc = crc, .sequence = sequence, .offset = MST_FILE_HEAD};
+    struct mst_slice payload;
+    char path[128];
+    ssize_t size;
+    int fd;
+
+    path_of(stage, sequence, path);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    size = read(fd, bytes, sizeof bytes);
+    assert_true(size > 0);
+    (void)close(fd);
+    reader.file = mst_slice_of(bytes, (size_t)size);
+    while (mst_frame_next(&reader, &payload) == MST_FRAME_WHOLE) {
+    }
+    return reader.offset;
+}
+
+/* A file that goes on where the one before ends, and holds nothing else. */
+static void make_next(const struct stage *stage, const struct mst_crc *crc, uint64_t sequence,
+                      uint64_t end)
+{
+    const struct mst_record record = {.type = MST_RECORD_CONTINUE};
+    const struct mst_file_head head = {
+        .kind = MST_FILE_JOURNAL, .sequence = sequence, .rules = MST_CORE_RULES};
+    size_t payload = MST_RECORD_HEAD + 8, size = MST_FILE_HEAD + mst_frame_bytes(payload);
+    unsigned char bytes[256] = {0};
+    unsigned char *frame = bytes + MST_FILE_HEAD;
+    char path[128];
+    int fd;
+
+    mst_file_head_write(bytes, crc, &head);
+    mst_record_head_write(frame + MST_FRAME_HEAD, &record, 8);
+    mst_put_u64(frame + MST_FRAME_HEAD + MST_RECORD_HEAD, end);
+    mst_frame_write(frame, crc, sequence, MST_FILE_HEAD, payload, MST_FILE_HEAD);
+    path_of(stage, sequence, path);
+    fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, bytes, size), size);
+    (void)close(fd);
+}
+
+static struct mst_journal *recover(struct stage *stage, struct failing_mem *mem,
+                                   struct mst_journal_disk **disk, struct mst_core **core)
+{
+    const struct mst_journal_config config = {
+        .core = {.lease_ns = 10000000000u, .limits = mst_limits_default}, .version = "0.1.0"};
+    struct mst_journal *journal;
+
+    assert_int_equal(mst_journal_disk_open(disk, stage->path, false, &stage->err), MUSTER_OK);
+    if (mst_journal_open(&journal, core, mst_journal_disk_of(*disk), &config, &mem->mem,
+                         &stage->err) != MUSTER_OK) {
+        fail_msg("%s", stage->err.text);
+    }
+    return journal;
+}
+
+static void die(struct mst_journal *journal, struct mst_journal_disk *disk, struct mst_core *core)
+{
+    mst_core_free(core);
+    mst_journal_free(journal);
+    mst_journal_disk_close(disk);
+}
+
+/* Left by services that were killed before they did anything. */
+static void thousands_of_files_are_no_obstacle(void **state)
+{
+    struct stage *stage = *state;
+    struct mst_journal_disk *disk;
+    struct mst_journal *journal;
+    struct mst_core *core;
+    struct failing_mem mem;
+    struct mst_crc crc;
+    char path[128];
+    uint64_t end;
+
+    mst_crc_init(&crc);
+    failing_mem_init(&mem, 0);
+    journal = recover(stage, &mem, &disk, &core);
+    assert_false(mst_journal_snapshot_due(journal));
+    die(journal, disk, core);
+    end = end_of(stage, &crc, 1);
+    for (uint64_t sequence = 2; sequence <= FILES; sequence++) {
+        make_next(stage, &crc, sequence, end);
+        end = end_of(stage, &crc, sequence);
+    }
+    journal = recover(stage, &mem, &disk, &core);
+    assert_true(mst_journal_snapshot_due(journal));
+    assert_true(mst_journal_snapshot_begin(journal));
+    assert_int_equal(mst_journal_snapshot_write(journal), MUSTER_OK);
+    mst_journal_snapshot_end(journal, true);
+    for (uint64_t sequence = 1; sequence <= FILES + 1; sequence++) {
+        path_of(stage, sequence, path);
+        assert_int_not_equal(access(path, F_OK), 0);
+    }
+    die(journal, disk, core);
+    assert_int_equal(mem.live, 0);
+}
+
 int main(void)
 {
 #define with_folder(test) cmocka_unit_test_setup_teardown(test, stage_init, stage_fini)
@@ -349,6 +466,7 @@ int main(void)
         with_folder(another_users_is_refused),
         with_folder(no_file_leads_anywhere_else),
         with_folder(what_is_no_file_is_not_waited_for),
+        with_folder(thousands_of_files_are_no_obstacle),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -228,6 +228,95 @@ static void it_begins_again_and_again(void **state)
     stage_fini(&stage);
 }
 
+/* Some starts without a stop in order, with a snapshot between them: files of every kind. */
+static void stage_begin_often(struct stage *stage)
+{
+    stage_init(stage, false);
+    stage->config.records_max = 5;
+    stage_write_some(stage);
+    assert_true(mst_journal_snapshot_begin(stage->journal));
+    assert_int_equal(mst_journal_snapshot_write(stage->journal), MUSTER_OK);
+    for (int i = 0; i < 3; i++) {
+        stage_die(stage);
+        assert_int_equal(stage_begin(stage), MUSTER_OK);
+    }
+    stage_die(stage);
+}
+
+/* What it means is in its place: behind another name it would be missing, and its number be given
+ * to another file. */
+static void a_file_under_another_name_is_refused(void **state)
+{
+    static const enum mst_file_kind kinds[] = {MST_FILE_JOURNAL, MST_FILE_SNAPSHOT};
+    struct stage stage;
+    unsigned tries = 0;
+
+    (void)state;
+    stage_begin_often(&stage);
+    for (int at = 0; at < FAKE_FILES; at++) {
+        for (uint64_t to = 0; to < UINT64_C(24); to++) {
+            char right[MST_FILE_NAME_ROOM], wrong[MST_FILE_NAME_ROOM];
+            struct stage copy;
+
+            mst_file_name(wrong, kinds[to % 2], 1 + to / 2);
+            if (stage.disk.files[at].name[0] == '\0' || fake_disk_find(&stage.disk, wrong)) {
+                continue;
+            }
+            stage_init_copy(&copy, &stage);
+            (void)snprintf(right, sizeof right, "%s", copy.disk.files[at].name);
+            (void)snprintf(copy.disk.files[at].name, sizeof copy.disk.files[at].name, "%s", wrong);
+            assert_int_equal(stage_begin(&copy), MUSTER_EFAILED);
+            assert_non_null(strstr(copy.err.text, wrong));
+            assert_non_null(strstr(copy.err.text, " holds what belongs to "));
+            assert_non_null(strstr(copy.err.text, right));
+            for (int i = 0; i < FAKE_FILES; i++) { /* and nothing was changed */
+                assert_int_equal(copy.disk.files[i].size, stage.disk.files[i].size);
+            }
+            stage_fini(&copy);
+            tries++;
+        }
+    }
+    assert_true(tries > 100);
+    stage_fini(&stage);
+}
+
+static unsigned count_files(const struct stage *stage)
+{
+    unsigned count = 0;
+
+    for (int i = 0; i < FAKE_FILES; i++) {
+        count += stage->disk.files[i].name[0] != '\0';
+    }
+    return count;
+}
+
+/* Each start without a stop in order leaves a file, however little happens in it. */
+static void more_than_a_few_files_make_a_snapshot_due(void **state)
+{
+    struct stage stage;
+    unsigned due = 0;
+
+    (void)state;
+    stage_init(&stage, false);
+    stage_write_some(&stage);
+    for (int i = 0; i < 100; i++) {
+        stage_die(&stage);
+        assert_int_equal(stage_begin(&stage), MUSTER_OK);
+        assert_true(count_files(&stage) <= 12);
+        if (mst_journal_snapshot_due(stage.journal)) {
+            due++;
+            assert_true(mst_journal_snapshot_begin(stage.journal));
+            assert_int_equal(mst_journal_snapshot_write(stage.journal), MUSTER_OK);
+            mst_journal_snapshot_end(stage.journal, true);
+            assert_false(mst_journal_snapshot_due(stage.journal));
+            assert_int_equal(count_files(&stage), 2);
+        }
+    }
+    assert_true(due >= 8 && due <= 12); /* and not at each start */
+    assert_string_equal(stage_recovered_value(&stage), "012345");
+    stage_fini(&stage);
+}
+
 static void only_a_promise_is_synced(void **state)
 {
     struct stage stage;
@@ -505,6 +594,8 @@ int main(void)
         cmocka_unit_test(what_was_not_promised_may_be_missing),
         cmocka_unit_test(a_frame_of_another_file_or_place_is_none),
         cmocka_unit_test(it_begins_again_and_again),
+        cmocka_unit_test(a_file_under_another_name_is_refused),
+        cmocka_unit_test(more_than_a_few_files_make_a_snapshot_due),
         cmocka_unit_test(only_a_promise_is_synced),
         cmocka_unit_test(a_file_has_its_name_before_the_next),
         cmocka_unit_test(what_was_refused_stays_refused),

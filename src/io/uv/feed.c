@@ -113,11 +113,15 @@ static void on_child(uv_poll_t *poll, int status, int events)
     end_child(poll->data, false);
 }
 
+static bool wants_snapshot(const struct mst_uv_feed *feed)
+{
+    return feed->child == 0 && !feed->closing && mst_journal_snapshot_due(feed->journal);
+}
+
 void mst_uv_feed_rest(struct mst_uv_feed *feed)
 {
     mst_uv_record_turn(&feed->record);
-    if (feed->child != 0 || !mst_journal_snapshot_due(feed->journal) || feed->closing ||
-        !mst_journal_snapshot_begin(feed->journal)) {
+    if (!wants_snapshot(feed) || !mst_journal_snapshot_begin(feed->journal)) {
         return;
     }
     if (!mst_journal_disk_fork(feed->disk, feed->journal, &feed->child, &feed->child_end)) {
@@ -197,5 +201,8 @@ uint64_t mst_uv_feed_deadline_ns(const struct mst_uv_feed *feed)
     uint64_t core_ns = mst_core_deadline_ns(feed->core);
     uint64_t journal_ns = mst_journal_deadline_ns(feed->journal);
 
+    if (wants_snapshot(feed)) {
+        return 0; /* it is due from the beginning: no event may ever come that makes a turn */
+    }
     return core_ns < journal_ns ? core_ns : journal_ns;
 }
