@@ -5,16 +5,18 @@
  *     muster run -n 4 -- charlm [--steps N] [--seed N] [--checkpoint PATH] [FOLDER OF TEXT]
  *
  * on one node, or on several with --nnodes. With a path it can be preempted: at a notice all ranks
- * save the same step there and end, and the same command goes on from it.
+ * save the same step there and end, and the same command goes on from it. What is saved counts when
+ * all ranks have written it and their generation has committed it (`commit`).
  *
  * Each step has a batch of 12 shards. A rank computes the gradients of its share of them, the ring
  * adds all twelve in their order, and every rank makes the same update. So all hold the same
  * weights after each step, and the weights do not depend on how many ranks there are.
  *
  * What it takes to survive is in `train`: muster calls it again, in the same process, whenever the
- * group has changed, and its first act is to agree on the step to go on from. A rank can be one
- * update ahead of another, never two, because an update needs everybody's gradients: so the last
- * two sets of weights are kept, and the smallest step that somebody stands at is held by all. */
+ * group has changed, and its first act is to agree on the step to go on from (`rejoin`). That is
+ * the newest step that a rank holds in memory, and a rank that lacks it gets it from one that has
+ * it. Files are for a job in which no rank holds anything: a process that takes a lost one's place
+ * in a job that goes on must not bring back what it finds on its disk. */
 #define _GNU_SOURCE /* clock_gettime, clock_nanosleep */
 #include <errno.h>
 #include <inttypes.h>
@@ -61,9 +63,8 @@ struct trainer {
     struct text text;
     struct ring ring;
 
-    struct model model[2]; /* the step reached last, and the one before it */
+    struct model model[2]; /* the step reached last, and room for the next */
     int newest;            /* which of them; -1: this process has no weights yet */
-    int64_t repeated;      /* updates to be made again when it goes on */
     struct workspace work;
     float part[SHARDS][NUMBERS], total[NUMBERS];
 };
@@ -158,81 +159,147 @@ static muster_status step(struct trainer *self)
     return MUSTER_OK;
 }
 
+/* ---- saving ---- */
+
+/* All ranks have written this step. It becomes what the next run goes on from by a key of the
+ * generation's key space, which one rank inserts for all (ECONFLICT: another one has). A rank whose
+ * generation is over, and that has slept through it, is refused there: EFENCED, and what it wrote
+ * counts for nothing. */
+static muster_status commit(struct trainer *self, int64_t step, struct muster_error *err)
+{
+    struct muster_key_options options = MUSTER_KEY_OPTIONS_INIT;
+    char key[48];
+    options.generation = self->view.generation;
+    (void)snprintf(key, sizeof key, "checkpoint/%" PRId64, step);
+    muster_status status =
+        muster_key_cas(self->client, key, 0, (struct muster_slice){"", 0}, &options, -1, NULL, err);
+    if (status != MUSTER_OK && status != MUSTER_ECONFLICT) {
+        return status;
+    }
+    if (!checkpoint_commit(self->checkpoint, self->view.index, self->view.generation)) {
+        return muster_restart_fail(self->restart, errno, "the checkpoint could not be committed");
+    }
+    note(self, "saved", "step=%" PRId64, step);
+    return MUSTER_OK;
+}
+
 /* Before each step: is it the one that all ranks save? EPREEMPTED: they have, and this is the end.
  */
 static muster_status preempted(struct trainer *self, struct muster_error *err)
 {
     int64_t step = newest_step(self);
-    if (self->preempt == NULL || muster_preempt_reached(self->preempt, step) == MUSTER_GO_ON) {
+    uint64_t generation = self->view.generation;
+    enum muster_reach reach =
+        self->preempt == NULL ? MUSTER_GO_ON : muster_preempt_reached(self->preempt, step);
+    if (reach == MUSTER_GO_ON) {
         return MUSTER_OK;
     }
     muster_status status = muster_restart_check(self->restart);
-    if (status != MUSTER_OK) {
-        return status;
+    if (status != MUSTER_OK || reach == MUSTER_STOP) {
+        return status != MUSTER_OK ? status : MUSTER_EFENCED;
     }
-    if (!checkpoint_save(self->checkpoint, self->view.index, &self->model[self->newest])) {
+    if (!checkpoint_write(self->checkpoint, self->view.index, generation,
+                          &self->model[self->newest])) {
         return muster_restart_fail(self->restart, errno, "the checkpoint could not be written");
     }
-    note(self, "saved", "step=%" PRId64, step);
-    status = muster_preempt_saved(self->preempt, step, -1, err);
-    return status == MUSTER_ESTALE ? MUSTER_OK : status; /* ESTALE: not this step after all */
+    note(self, "written", "step=%" PRId64, step);
+    muster_status saved = muster_preempt_saved(self->preempt, step, -1, err);
+    if (saved == MUSTER_EPREEMPTED) {
+        status = commit(self, step, err);
+        return status == MUSTER_OK ? saved : status;
+    }
+    return saved == MUSTER_ESTALE ? MUSTER_OK : saved; /* ESTALE: not this step after all */
 }
 
-/* The first act in each generation. One `min` round over three numbers: the newest step each rank
- * holds, the lowest rank that holds weights, and whether somebody has none. */
-static muster_status agree(struct trainer *self, uint32_t *source, bool *share, int64_t *agreed,
-                           struct muster_error *err)
+/* ---- the first act in each generation ---- */
+
+/* Replaces each of the two numbers by the largest of any rank. */
+static muster_status largest(struct trainer *self, const char *name, int64_t number[2],
+                             struct muster_error *err)
 {
-    bool holds = self->newest >= 0;
-    int64_t mine[3] = {holds ? newest_step(self) : INT64_MAX, holds ? self->view.rank : INT64_MAX,
-                       holds ? 1 : 0};
     struct muster_round_options options = MUSTER_ROUND_OPTIONS_INIT;
-    options.reduce = MUSTER_REDUCE_MIN;
+    options.reduce = MUSTER_REDUCE_MAX;
     muster_round_result *result = NULL;
-    muster_status status = muster_round_join(
-        self->client, "step", &options, (struct muster_slice){mine, sizeof mine}, -1, &result, err);
+    muster_status status =
+        muster_round_join(self->client, name, &options,
+                          (struct muster_slice){number, 2 * sizeof *number}, -1, &result, err);
     if (status == MUSTER_OK) {
-        bool nobody = muster_round_int64(result, 0) == INT64_MAX;
-        *agreed = nobody ? 0 : muster_round_int64(result, 0);
-        *source = nobody ? 0 : (uint32_t)muster_round_int64(result, 1);
-        *share = !nobody && muster_round_int64(result, 2) == 0;
-        if (nobody) {
-            self->newest = 0;
-            model_init(&self->model[0], self->seed);
-        }
+        number[0] = muster_round_int64(result, 0);
+        number[1] = muster_round_int64(result, 1);
     }
     muster_round_free(result);
+    return status;
+}
+
+/* No rank has weights in memory: this one gets them from its file if that has this step. */
+static void load(struct trainer *self, int64_t saved, int64_t step)
+{
+    if (step < 0) {
+        model_init(&self->model[0], self->seed);
+        self->newest = 0;
+    } else if (saved == step &&
+               checkpoint_load(self->checkpoint, self->view.index, &self->model[0])) {
+        self->newest = 0;
+        note(self, "loaded", "step=%" PRId64, step);
+    }
+}
+
+/* The step that all go on from: the newest that a rank holds in memory, else the newest that is
+ * committed in a file of any rank, else the beginning. */
+static muster_status agree(struct trainer *self, int64_t *step, struct muster_error *err)
+{
+    int64_t saved = self->newest < 0 && self->checkpoint != NULL
+                        ? checkpoint_step(self->checkpoint, self->view.index)
+                        : -1;
+    int64_t number[2] = {newest_step(self), saved};
+    muster_status status = largest(self, "step", number, err);
+    if (status == MUSTER_OK && number[0] < 0) {
+        load(self, saved, number[1]);
+    }
+    *step = number[0] >= 0 ? number[0] : number[1] >= 0 ? number[1] : 0;
+    return status;
+}
+
+/* A rank that lacks this step gets it from one that has it, into the model that it has room for:
+ * what it holds stays until the new one is whole. */
+static muster_status share(struct trainer *self, int64_t step, struct muster_error *err)
+{
+    bool has = newest_step(self) == step;
+    int64_t number[2] = {has ? (int64_t)self->view.rank : -1, has ? 0 : 1};
+    muster_status status = largest(self, "source", number, err);
+    if (status != MUSTER_OK || number[1] == 0) {
+        return status;
+    }
+    if (number[0] < 0) {
+        return muster_restart_abort(self->restart, 0,
+                                    "no rank can read the checkpoint that is committed");
+    }
+    bool sends = has && number[0] == self->view.rank;
+    int room = self->newest < 0 ? 0 : 1 - self->newest;
+    int at = sends ? self->newest : room;
+    status = ring_share(&self->ring, (uint32_t)number[0], &self->model[at], sizeof self->model[at]);
+    if (status == MUSTER_OK) {
+        self->newest = at;
+    }
     return status;
 }
 
 /* Everyone stands at one step again, with a ring. */
 static muster_status rejoin(struct trainer *self, struct muster_error *err)
 {
-    uint32_t source = 0;
-    bool share = false;
-    int64_t agreed = 0;
-    muster_status status = agree(self, &source, &share, &agreed, err);
-    if (status != MUSTER_OK) {
-        return status;
-    }
-    if (self->newest >= 0 && newest_step(self) != agreed) {
-        self->repeated += newest_step(self) - agreed;
-        self->newest = 1 - self->newest;
-    }
+    int64_t step = 0;
+    muster_status status = agree(self, &step, err);
     ring_close(&self->ring); /* the old one: all have left it, or they were not in the round */
-    status = ring_open(&self->ring, self->client, self->restart, err);
-    if (status == MUSTER_OK && share) {
-        int at = self->newest < 0 ? 0 : self->newest;
-        status = ring_share(&self->ring, source, &self->model[at], sizeof self->model[at]);
-        self->newest = status == MUSTER_OK ? at : self->newest;
+    if (status == MUSTER_OK) {
+        status = ring_open(&self->ring, self->client, self->restart, err);
+    }
+    if (status == MUSTER_OK) {
+        status = share(self, step, err);
     }
     if (status == MUSTER_OK) {
         note(self, "running",
-             "generation=%" PRIu64 " rank=%" PRIu32 " size=%" PRIu32 " step=%" PRId64
-             " repeated=%" PRId64,
-             self->view.generation, self->view.rank, self->view.size, newest_step(self),
-             self->repeated);
-        self->repeated = 0;
+             "generation=%" PRIu64 " rank=%" PRIu32 " size=%" PRIu32 " step=%" PRId64,
+             self->view.generation, self->view.rank, self->view.size, newest_step(self));
     }
     return status;
 }
@@ -299,8 +366,14 @@ static muster_status finish(struct trainer *self, struct muster_error *err)
 
 /* ---- what muster calls, in every generation ---- */
 
-/* For who wants to kill a rank by hand, or to see one come: rank 0 stops here until the job
- * restarts, and the others wait for it in recv. */
+static bool noticed(const struct trainer *self)
+{
+    struct muster_notice notice;
+    return self->preempt != NULL && muster_preempt_notice(self->preempt, &notice);
+}
+
+/* To kill a rank by hand, to see one come, or to give notice: rank 0 stops here until the job
+ * restarts or has notice, and the others wait for it in recv. */
 static void hold(struct trainer *self)
 {
     const struct timespec moment = {.tv_nsec = HOLD_MS * 1000000L};
@@ -310,7 +383,7 @@ static void hold(struct trainer *self)
         return;
     }
     note(self, "holding", "step=%" PRId64, newest_step(self));
-    while (muster_restart_check(self->restart) == MUSTER_OK) {
+    while (muster_restart_check(self->restart) == MUSTER_OK && !noticed(self)) {
         /* A fault would interrupt it; a newcomer does not. */
         (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &moment, NULL);
     }
@@ -387,17 +460,14 @@ static bool read_arguments(struct trainer *self, char **argv)
     return true;
 }
 
-/* Goes on from what was saved, and takes notices. */
-static muster_status open_checkpoint(struct trainer *self, struct muster_error *err)
+/* Takes notices: at one the whole job saves and stops. */
+static muster_status open_preempt(struct trainer *self, struct muster_error *err)
 {
-    if (self->checkpoint == NULL) {
-        return MUSTER_OK;
-    }
-    if (checkpoint_load(self->checkpoint, self->view.index, &self->model[0])) {
-        self->newest = 0;
-        note(self, "loaded", "step=%" PRId64, newest_step(self));
-    }
-    return muster_preempt_open(&self->preempt, self->client, NULL, err);
+    struct muster_preempt_options options = MUSTER_PREEMPT_OPTIONS_INIT;
+    options.leave = MUSTER_PREEMPT_LEAVE_ALL;
+    return self->checkpoint == NULL
+               ? MUSTER_OK
+               : muster_preempt_open(&self->preempt, self->client, &options, err);
 }
 
 static int run(struct trainer *self)
@@ -415,13 +485,13 @@ static int run(struct trainer *self)
              (int)getpid(), self->text.training_size, self->text.held_out_name,
              self->text.held_out_size - CONTEXT, self->text.most.percent, self->text.most.name,
              self->text.longest.longest, self->text.longest.name);
-        status = open_checkpoint(self, &err);
+        status = open_preempt(self, &err);
     }
     if (status == MUSTER_OK) {
         status = muster_restart_run(self->client, NULL, train, self, &err);
     }
     if (status == MUSTER_OK && self->checkpoint != NULL) {
-        checkpoint_remove(self->checkpoint, self->view.index);
+        checkpoint_remove(self->checkpoint, self->view.index, self->view.generation);
     }
     if (status != MUSTER_OK && status != MUSTER_EPREEMPTED) {
         (void)fprintf(stderr, "charlm: %s\n", err.text);

@@ -131,6 +131,7 @@ static muster_status work(muster_client *client, struct muster_error *err)
 /* ---- the coordinator ---- */
 
 struct trainer {
+    muster_client *client;
     muster_cluster *cluster;
     muster_dataset *text;
     muster_per_worker *shards;
@@ -184,6 +185,29 @@ static muster_status step(struct trainer *self, struct muster_error *err)
     return status;
 }
 
+/* Written under the number of this incarnation, then committed. Between the two stands a write to
+ * the service: a coordinator that was replaced while it stood still is refused there (EFENCED), and
+ * its older weights replace nothing. */
+static muster_status save(struct trainer *self, struct muster_error *err)
+{
+    struct muster_view me;
+    char step[24];
+    const int size = snprintf(step, sizeof step, "%" PRId64, self->model.step);
+
+    muster_client_view(self->client, &me);
+    if (!checkpoint_write(checkpoint, 0, me.incarnation, &self->model)) {
+        (void)snprintf(err->text, sizeof err->text, "write %s: %s", checkpoint, strerror(errno));
+        return MUSTER_EFAILED;
+    }
+    muster_status status = muster_key_put(
+        self->client, "checkpoint", (struct muster_slice){step, (size_t)size}, NULL, -1, NULL, err);
+    if (status == MUSTER_OK && !checkpoint_commit(checkpoint, 0, me.incarnation)) {
+        (void)snprintf(err->text, sizeof err->text, "commit %s: %s", checkpoint, strerror(errno));
+        return MUSTER_EFAILED;
+    }
+    return status;
+}
+
 static muster_status train(struct trainer *self, struct muster_error *err)
 {
     muster_status status = MUSTER_OK;
@@ -191,10 +215,8 @@ static muster_status train(struct trainer *self, struct muster_error *err)
     while (status == MUSTER_OK && self->model.step < steps) {
         status = step(self, err);
         const int64_t reached = self->model.step;
-        if (status == MUSTER_OK && checkpoint != NULL && reached % SAVE_EVERY == 0 &&
-            !checkpoint_save(checkpoint, 0, &self->model)) {
-            perror(checkpoint);
-            return MUSTER_EFAILED;
+        if (status == MUSTER_OK && checkpoint != NULL && reached % SAVE_EVERY == 0) {
+            status = save(self, err);
         }
         if (status == MUSTER_OK && reached % TELL_EVERY == 0) { /* what is told is saved */
             printf("step %" PRId64 " bits %.3f\n", reached,
@@ -210,11 +232,15 @@ static muster_status coordinate(muster_client *client, struct muster_error *err)
     const bool over = home_is_time(client); /* its predecessor was killed after it had said so */
     struct trainer *self = calloc(1, sizeof *self);
     muster_status status = MUSTER_ENOMEM;
+    struct muster_view me;
 
+    muster_client_view(client, &me);
     if (self != NULL) {
-        model_init(&self->model, 1);
+        self->client = client;
         if (!over && checkpoint != NULL && checkpoint_load(checkpoint, 0, &self->model)) {
             printf("goes on from step %" PRId64 "\n", self->model.step);
+        } else {
+            model_init(&self->model, 1);
         }
         status = muster_cluster_open(&self->cluster, client, NULL, -1, err);
     }
@@ -232,7 +258,7 @@ static muster_status coordinate(muster_client *client, struct muster_error *err)
         status = home_all(self->cluster, client, err);
     }
     if (status == MUSTER_OK && checkpoint != NULL) {
-        checkpoint_remove(checkpoint, 0);
+        checkpoint_remove(checkpoint, 0, me.incarnation);
     }
     if (self != NULL) {
         muster_per_worker_drop(self->shards);

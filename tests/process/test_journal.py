@@ -17,7 +17,7 @@ import pytest
 
 from conftest import BUILD, MUSTER, WAIT_S, Service, sanitized
 from running import Run, status_at, trained, until, wait_gone
-from test_demo import CHARLM, STEPS, digest, folder, result  # noqa: F401
+from test_demo import CHARLM, STEPS, checkpoint, digest, folder, result, train  # noqa: F401
 from wire import Wire, field, frame
 
 KILLS = int(os.environ.get("MUSTER_KILLS", "20"))  # of the service, in all; `make soak` does more
@@ -123,6 +123,18 @@ def hear_more(run, count):
         wanted = len([line for line in run.out.lines if "#" in line]) + count
         run.out.changed.wait_for(
             lambda: run.out.ended or sum("#" in line for line in run.out.lines) >= wanted, WAIT_S)
+
+
+def test_the_service_dies_under_the_demo_that_was_resumed(train, digest, checkpoint):  # noqa: F811
+    """It goes on from the checkpoint once, whatever the service forgets of the first run."""
+    run = train(checkpoint=checkpoint)
+    run.out.wait_for(" running ")
+    os.kill(service_of(run), signal.SIGKILL)
+    assert started_again(run, 1)
+    trained(run, STEPS)
+    assert run.wait() == 0, "\n".join(run.log.lines)
+    assert result(run)["digest"] == digest
+    assert len(run.out.having(" started ")) == len(run.out.having(" loaded ")) == 4
 
 
 def test_the_service_dies_under_the_demo(spawn, env, folder, digest):  # noqa: F811

@@ -30,11 +30,37 @@ def test_a_handful_of_strikes(env, folder):  # noqa: F811
     last = done.stdout.splitlines()[-1]
     found = re.fullmatch(
         r"soak: PASSED, seed 1: (\d+) runs, (\d+) kills \((\d+) of the service\), (\d+) freezes, "
-        r"(\d+) cuts, (\d+) restarts, longest interruption \d+\.\d s: the same digest each time",
+        r"(\d+) cuts, 0 resumes, (\d+) restarts, longest interruption \d+\.\d s: the same digest each time",
         last)
     assert found, last
     assert int(found[1]) >= 1 and int(found[2]) >= KILLS
     assert re.search(r"seed 1: \d+ s, \d+ generations, the same digest; so far ", done.stdout)
+
+
+def test_a_training_that_is_resumed_and_struck_then(env, folder):  # noqa: F811
+    """A little of `tools/soak --only resumed --runs 100`."""
+    done = soak(env, "--only", "resumed", "--runs", 2, "--seed", 1, "--steps", 2 * STEPS,
+                "--folder", folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    last = done.stdout.splitlines()[-1]
+    found = re.fullmatch(r"soak: PASSED, seed 1: 2 runs, (\d+) kills .*, (\d+) resumes, (\d+) restarts, "
+                         r"longest interruption \d+\.\d s: the same digest each time", last)
+    assert found, last
+    assert all(int(number) > 0 for number in found.groups())
+
+
+def test_the_seed_decides_the_strikes_at_a_resumed_training():
+    module = tool()
+
+    def strikes(seed):
+        return list(map(str, module.Schedule(seed, "muster", "job", {}, module.Counts()).strikes))
+
+    plans = [strikes(seed) for seed in range(100)]
+    assert plans[7] == strikes(7)
+    assert len(set(map(tuple, plans))) == 100
+    assert all(plan[0].startswith("notice") and len(plan) > 2 for plan in plans)
+    kinds = {strike.split()[0] for plan in plans for strike in plan[1:]}
+    assert kinds == {"kill", "pair", "all", "service", "freeze", "notice"}
 
 
 def test_a_run_that_fails_says_how_to_repeat_it(env, tmp_path):
