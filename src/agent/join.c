@@ -12,6 +12,7 @@
 #include "agent/launched.h"
 #include "agent/rendezvous.h"
 #include "io/elsewhere.h"
+#include "msg/line.h"
 #include "muster/key.h"
 
 #define ANY_ADDRESS "0.0.0.0:0"
@@ -222,13 +223,39 @@ static muster_status refuse(struct muster_error *err, const char *text)
     return MUSTER_EINVAL;
 }
 
+/* Somebody else wrote it, or a muster that says it otherwise. */
+static muster_status refuse_value(const struct mst_job *job, const char *name, const char *value,
+                                  struct muster_error *err)
+{
+    char text[sizeof err->text];
+    struct mst_text line = mst_text_in(text, sizeof text);
+
+    mst_text_add(&line, "the run at ");
+    mst_text_add(&line, job->options->join);
+    mst_text_add(&line, " has the key " MST_SESSION_KEYS);
+    mst_text_slice(&line, mst_slice_text(name));
+    mst_text_add(&line, " = '");
+    mst_text_slice(&line, mst_slice_text(value));
+    mst_text_add(&line, "', which no node writes: start the run again, and all its nodes with one "
+                        "version of muster");
+    return refuse(err, text);
+}
+
+static bool read_number(const char *value, uint32_t most, uint32_t *out)
+{
+    return mst_run_number_read(mst_slice_text(value), most, out);
+}
+
 static muster_status take_number(struct mst_job *job, const struct parameter *parameter,
                                  const char *value, struct muster_error *err)
 {
     uint32_t *mine = field_of(&job->own, parameter);
-    uint32_t theirs = (uint32_t)strtoul(value, NULL, 10);
+    uint32_t theirs;
     char text[300];
 
+    if (!read_number(value, MST_RUN_SIZE_MAX, &theirs)) {
+        return refuse_value(job, parameter->name, value, err);
+    }
     if (*mine != 0 && *mine != theirs) {
         (void)snprintf(text, sizeof text,
                        "this node was told %" PRIu32 " %s, but the run at %s has %" PRIu32
@@ -249,10 +276,33 @@ static void take_grow(struct mst_job *job, const char *value)
     }
 }
 
+/* Not what the run is, but how far it has come. */
+static muster_status take_word(struct mst_job *job, const char *name, const char *value,
+                               struct muster_error *err)
+{
+    struct mst_run_word word;
+    char text[1024];
+
+    if (!mst_run_key_read(mst_slice_text(name), mst_slice_text(value), &word)) {
+        return MUSTER_OK; /* as those do that are in the run */
+    }
+    if (word.key == MST_RUN_KEY_LIFE) {
+        (void)pthread_mutex_lock(&job->lock);
+        mst_group_heard(job, word.number, value);
+        (void)pthread_mutex_unlock(&job->lock);
+    } else if (word.key == MST_RUN_KEY_CAUSE) {
+        (void)snprintf(text, sizeof text, "job '%s' has ended: %.*s", job->name,
+                       (int)word.text.size, (const char *)word.text.data);
+        return refuse(err, text);
+    }
+    return MUSTER_OK;
+}
+
 static muster_status take(struct mst_job *job, const char *name, const char *value,
                           struct muster_error *err)
 {
     char text[1024];
+    uint32_t number;
 
     for (size_t i = 0; i < PARAMETER_COUNT; i++) {
         if (strcmp(name, parameters[i].name) == 0) {
@@ -262,18 +312,21 @@ static muster_status take(struct mst_job *job, const char *name, const char *val
     if (strcmp(name, "master_addr") == 0) {
         copy(job->nodes.master_addr, sizeof job->nodes.master_addr, value);
     } else if (strcmp(name, "master_port") == 0) {
-        job->nodes.master_port = (uint16_t)strtoul(value, NULL, 10);
+        if (!read_number(value, UINT16_MAX, &number)) {
+            return refuse_value(job, name, value, err);
+        }
+        job->nodes.master_port = (uint16_t)number;
         job->nodes.master_given = true;
     } else if (strcmp(name, "grow") == 0) {
         take_grow(job, value);
     } else if (strcmp(name, "max_restarts") == 0) {
-        job->own.max_restarts = (uint32_t)strtoul(value, NULL, 10);
+        if (!read_number(value, UINT32_MAX, &job->own.max_restarts)) {
+            return refuse_value(job, name, value, err);
+        }
     } else if (strcmp(name, "join_wait") == 0) {
-        job->own.join_wait_ms = strtoll(value, NULL, 10);
-    } else if (strncmp(name, "life/", 5) == 0) {
-        (void)pthread_mutex_lock(&job->lock);
-        mst_group_heard(job, (uint32_t)strtoul(name + 5, NULL, 10), value);
-        (void)pthread_mutex_unlock(&job->lock);
+        if (!mst_line_signed(mst_slice_text(value), &job->own.join_wait_ms)) {
+            return refuse_value(job, name, value, err);
+        }
     } else if (strncmp(name, "avoid/", 6) == 0) {
         if (mst_rendezvous_names(name + 6, job->host)) {
             (void)snprintf(text, sizeof text,
@@ -281,13 +334,28 @@ static muster_status take(struct mst_job *job, const char *name, const char *val
                            job->name, name + 6);
             return refuse(err, text);
         }
-    } else if (strcmp(name, "cause") == 0) {
-        value += strcspn(value, " ");
-        (void)snprintf(text, sizeof text, "job '%s' has ended: %.*s", job->name,
-                       (int)strcspn(value, "\n"), value); /* the next line is for programs */
-        return refuse(err, text);
+    } else {
+        return take_word(job, name, value, err);
     }
     return MUSTER_OK;
+}
+
+/* As `muster run` checks what was typed: tables are made for so many. */
+static muster_status check_all(const struct mst_job *job, struct muster_error *err)
+{
+    const struct mst_run_options *own = &job->own;
+    uint64_t places = (uint64_t)own->nodes_max * (own->nproc + own->spares);
+    char text[300];
+
+    if (own->nproc > 0 && own->size > 0 && places > 0 && places <= MST_RUN_SIZE_MAX) {
+        return MUSTER_OK;
+    }
+    (void)snprintf(text, sizeof text,
+                   "the run at %s says that it has %" PRIu32 " ranks, on %" PRIu32
+                   " nodes with %" PRIu32
+                   " processes each, which no node writes: start the run again",
+                   job->options->join, own->size, own->nodes_max, own->nproc + own->spares);
+    return refuse(err, text);
 }
 
 static muster_status take_all(struct mst_job *job, muster_client *client, int64_t timeout_ms,
@@ -308,7 +376,7 @@ static muster_status take_all(struct mst_job *job, muster_client *client, int64_
         status = take(job, muster_keys_name(keys, i) + sizeof MST_SESSION_KEYS - 1, text, err);
     }
     muster_keys_free(keys);
-    return status;
+    return status == MUSTER_OK ? check_all(job, err) : status;
 }
 
 struct mst_session_target mst_nodes_target(const struct mst_job *job, int64_t timeout_ms)

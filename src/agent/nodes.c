@@ -71,102 +71,80 @@ static void on_member(void *ctx, const struct mst_who *who)
     }
 }
 
-/* "waits 2": in the group's life 2. */
-static void on_state(struct mst_job *job, const char *number, char *value)
+static void take_cause(struct mst_nodes *nodes, const struct mst_run_word *word)
 {
-    unsigned long index = strtoul(number, NULL, 10);
-    struct mst_peer *peer = &job->nodes.peers[index];
-
-    if (index >= job->options->nodes_max) {
-        return;
-    }
-    peer->life = (uint32_t)strtoul(value + strcspn(value, " "), NULL, 10);
-    peer->state = MST_PEER_RUNS;
-    if (strncmp(value, "waits", 5) == 0) {
-        peer->state = MST_PEER_WAITS;
-    } else if (strncmp(value, "done", 4) == 0) {
-        peer->state = MST_PEER_DONE;
-    }
-}
-
-/* "DONE RUNS GONE LIFE", the first three 0 or 1. */
-static void on_all(struct mst_nodes *nodes, const char *value)
-{
-    char *rest;
-
-    nodes->all_heard.done = strtoul(value, &rest, 10) != 0;
-    nodes->all_heard.runs = strtoul(rest, &rest, 10) != 0;
-    nodes->all_heard.ender_gone = strtoul(rest, &rest, 10) != 0;
-    nodes->all_heard.life = (uint32_t)strtoul(rest, NULL, 10);
-    nodes->all_told = true;
-}
-
-/* "CODE TEXT", and the report's part in the next line. */
-static void take_cause(struct mst_nodes *nodes, char *value)
-{
-    char *rest;
-    size_t size;
-
-    nodes->cause_code = (int)strtol(value, &rest, 10);
-    rest += *rest == ' ';
-    size = strcspn(rest, "\n");
-    (void)snprintf(nodes->cause_text, sizeof nodes->cause_text, "%.*s", (int)size, rest);
-    (void)snprintf(nodes->cause_report, sizeof nodes->cause_report, "%s",
-                   rest[size] == '\n' ? rest + size + 1 : "");
+    nodes->cause_code = word->code;
+    (void)snprintf(nodes->cause_text, sizeof nodes->cause_text, "%.*s", (int)word->text.size,
+                   (const char *)word->text.data);
+    (void)snprintf(nodes->cause_report, sizeof nodes->cause_report, "%.*s", (int)word->report.size,
+                   (const char *)word->report.data);
     nodes->cause_told = true;
 }
 
-static void take_key(struct mst_job *job, const char *name, char *value)
+static void take_life(struct mst_job *job, const struct mst_run_word *word)
 {
-    struct mst_nodes *nodes = &job->nodes;
-    char *rest;
+    char why[sizeof job->group.why];
 
-    if (strcmp(name, "all") == 0) {
-        on_all(nodes, value);
-    } else if (strncmp(name, "finished/", 9) == 0) {
-        uint32_t lives = 1 + (uint32_t)strtoul(name + 9, NULL, 10);
-
-        nodes->lives_finished = lives > nodes->lives_finished ? lives : nodes->lives_finished;
-    } else if (strncmp(name, "life/", 5) == 0) {
-        mst_group_heard(job, (uint32_t)strtoul(name + 5, NULL, 10), value);
-    } else if (strcmp(name, "restarts") == 0) {
-        nodes->restarts_told = (uint32_t)strtoul(value, NULL, 10);
-    } else if (strcmp(name, "end") == 0) {
-        nodes->end_number = (uint32_t)strtoul(value, &rest, 10);
-        nodes->end_signal = (int)strtol(rest, NULL, 10);
-        nodes->end_told = true;
-    } else if (strcmp(name, "cause") == 0) {
-        take_cause(nodes, value);
-    }
+    (void)snprintf(why, sizeof why, "%.*s", (int)word->text.size, (const char *)word->text.data);
+    mst_group_heard(job, word->number, why);
 }
 
-static void take_pair(struct mst_job *job, struct mst_slice name, struct mst_slice value,
-                      void (*take)(struct mst_job *job, const char *name, char *value))
+static void take_key(struct mst_job *job, const struct mst_run_word *word)
 {
-    char key[64], text[MST_NOTE_MAX];
+    struct mst_nodes *nodes = &job->nodes;
 
-    if (name.size >= sizeof key || value.size >= sizeof text) {
-        return; /* none of ours */
+    switch (word->key) {
+    case MST_RUN_KEY_ALL:
+        nodes->all_heard = word->all;
+        nodes->all_told = true;
+        return;
+    case MST_RUN_KEY_FINISHED:
+        if (word->number >= nodes->lives_finished && word->number < UINT32_MAX) {
+            nodes->lives_finished = word->number + 1;
+        }
+        return;
+    case MST_RUN_KEY_LIFE:
+        take_life(job, word);
+        return;
+    case MST_RUN_KEY_RESTARTS:
+        nodes->restarts_told = word->number;
+        return;
+    case MST_RUN_KEY_END:
+        nodes->end_number = word->number;
+        nodes->end_signal = word->code;
+        nodes->end_told = true;
+        return;
+    case MST_RUN_KEY_CAUSE:
+        take_cause(nodes, word);
+        return;
     }
-    memcpy(key, name.data, name.size);
-    key[name.size] = '\0';
-    if (value.size > 0) {
-        memcpy(text, value.data, value.size);
-    }
-    text[value.size] = '\0';
-    (void)pthread_mutex_lock(&job->lock);
-    take(job, key, text);
-    (void)pthread_mutex_unlock(&job->lock);
 }
 
 static void on_key(void *ctx, struct mst_slice name, struct mst_slice value)
 {
-    take_pair(ctx, name, value, take_key);
+    struct mst_job *job = ctx;
+    struct mst_run_word word;
+
+    if (value.size < MST_NOTE_MAX && mst_run_key_read(name, value, &word)) {
+        (void)pthread_mutex_lock(&job->lock);
+        take_key(job, &word);
+        (void)pthread_mutex_unlock(&job->lock);
+    }
 }
 
 static void on_node_key(void *ctx, struct mst_slice name, struct mst_slice value)
 {
-    take_pair(ctx, name, value, on_state);
+    struct mst_job *job = ctx;
+    struct mst_run_peer said;
+
+    if (mst_run_peer_read(name, value, &said) && said.number < job->options->nodes_max) {
+        struct mst_peer *peer = &job->nodes.peers[said.number];
+
+        (void)pthread_mutex_lock(&job->lock);
+        peer->state = said.state;
+        peer->life = said.life;
+        (void)pthread_mutex_unlock(&job->lock);
+    }
 }
 
 static void on_key_gone(void *ctx, struct mst_slice name)
@@ -254,7 +232,7 @@ static void say_all(struct mst_job *job)
 {
     struct mst_nodes *nodes = &job->nodes;
     struct mst_all all;
-    char value[32];
+    char value[MST_RUN_VALUE_ROOM];
 
     if (!nodes->first || !several(job) || nodes->joining) {
         return;
@@ -262,8 +240,7 @@ static void say_all(struct mst_job *job)
     (void)pthread_mutex_lock(&job->lock);
     all = look_at_all(job);
     (void)pthread_mutex_unlock(&job->lock);
-    (void)snprintf(value, sizeof value, "%d %d %d %" PRIu32, all.done, all.runs, all.ender_gone,
-                   all.life);
+    mst_run_all_write(value, &all);
     if (strcmp(value, nodes->all.value) != 0) {
         mst_session_write(&job->session, &nodes->all, value);
     }
@@ -326,10 +303,9 @@ void mst_nodes_begin(struct mst_job *job)
 
 void mst_nodes_state(struct mst_job *job, enum mst_peer_state state)
 {
-    static const char *const words[] = {"runs", "waits", "done"};
-    char value[32];
+    char value[MST_RUN_VALUE_ROOM];
 
-    (void)snprintf(value, sizeof value, "%s %" PRIu32, words[state], job->group.life);
+    mst_run_peer_write(value, state, job->group.life);
     if (several(job) && strcmp(job->nodes.state.value, value) != 0) {
         mst_session_write(&job->session, &job->nodes.state, value);
     }
@@ -371,11 +347,11 @@ void mst_nodes_finished(struct mst_job *job)
 
 void mst_nodes_end(struct mst_job *job, int number)
 {
-    char value[32];
+    char value[MST_RUN_VALUE_ROOM];
 
     if (several(job) && !job->nodes.joining &&
         (job->ending == MST_ENDS_FAILED || job->ending == MST_ENDS_SIGNAL)) {
-        (void)snprintf(value, sizeof value, "%" PRIu32 " %d", job->nodes.number, number);
+        mst_run_end_write(value, job->nodes.number, number);
         mst_session_write(&job->session, &job->nodes.end, value);
     }
 }

@@ -19,6 +19,7 @@
  *
  *   NUMBER                 how far a node is: runs, waits, done; and in which life it is
  *
+ * msg/run_keys.h reads them.
  * These and `all` vanish with the agent that wrote them.
  *
  * Of members and nodes each follows its own, and node 0 all: else every change would be told to
@@ -31,25 +32,16 @@
 #include <uv.h>
 
 #include "agent/session.h"
+#include "msg/run_keys.h"
 
 #define MST_NODES_ADDRESS_MAX 280u
 #define MST_NODES_PATH_MAX 4096u
-
-enum mst_peer_state { MST_PEER_RUNS = 0, MST_PEER_WAITS = 1, MST_PEER_DONE = 2 };
 
 struct mst_peer {
     bool seen; /* it was there once */
     bool here;
     enum mst_peer_state state;
     uint32_t life; /* no process of an earlier one runs there */
-};
-
-/* What the others must know of all nodes that are there. */
-struct mst_all {
-    bool done;       /* as many as the run needs have come, and those that are there are done */
-    bool runs;       /* some node has work */
-    bool ender_gone; /* the node that decided the end is not there any more */
-    uint32_t life;   /* that all are in */
 };
 
 struct mst_nodes {

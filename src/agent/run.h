@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define MST_RUN_SIZE_MAX 1000000u /* processes of a run */
+
 /* What the program itself ends with when no rank's own status says it better. */
 #define MST_EXIT_LAUNCHER 125
 #define MST_EXIT_NOT_EXECUTABLE 126

@@ -11,7 +11,6 @@
 #include "lib/preempt_signals.h"
 
 #define NODES_MAX 65536u
-#define SIZE_MAX_OF_JOB 1000000u
 #define GRACE_OF_NOTICE_MS 30000
 #define JOIN_WAIT_MS 30000 /* of an elastic run that does not say */
 
@@ -191,10 +190,10 @@ static int check_nodes(const struct mst_cli *cli, const struct mst_run_options *
         return mst_cli_usage(cli, "--node-rank %d: --join says where node 0 is",
                              (int)options->node_rank);
     }
-    if ((uint64_t)options->nodes_max * (options->nproc + options->spares) > SIZE_MAX_OF_JOB) {
+    if ((uint64_t)options->nodes_max * (options->nproc + options->spares) > MST_RUN_SIZE_MAX) {
         return mst_cli_usage(cli, "%u nodes with %u processes each are more than %u processes",
                              (unsigned)options->nodes_max,
-                             (unsigned)(options->nproc + options->spares), SIZE_MAX_OF_JOB);
+                             (unsigned)(options->nproc + options->spares), MST_RUN_SIZE_MAX);
     }
     if (options->nodes_max > 1 && options->size != options->nodes_max * options->nproc) {
         return mst_cli_usage(cli, "--size %u is not what %u nodes with %u ranks each make",

@@ -14,6 +14,7 @@
 #include "fuzz.h"
 #include "io/address.h"
 #include "io/secret.h"
+#include "msg/run_keys.h"
 #include "msg/settings.h"
 
 enum { ROOM = 512, SHORT = 12, VARIABLES = 24, HOSTS = 50, HOST_BYTES = 254 };
@@ -237,10 +238,48 @@ static void secret(struct fuzz_bytes *input)
     mst_secret_wipe(&read);
 }
 
+/* ---- keys of a run ---- */
+
+/* What is read of a key that a node writes is written as the same again. */
+static void run_key(struct fuzz_bytes *input)
+{
+    static const char *const names[] = {"all", "finished/3", "life/3", "restarts", "end", "cause"};
+    struct mst_slice own = fuzz_slice(input, SHORT);
+    uint64_t at = fuzz_below(input, 2 * sizeof names / sizeof names[0]);
+    struct mst_slice name = at < sizeof names / sizeof names[0] ? mst_slice_text(names[at]) : own;
+    struct mst_slice value = fuzz_slice(input, ROOM);
+    char room[MST_RUN_VALUE_ROOM] = "";
+    struct mst_run_word word, again;
+    struct mst_run_peer peer, same;
+
+    if (mst_run_key_read(name, value, &word)) {
+        MST_ASSERT(word.code >= 0 && word.code <= MST_RUN_CODE_MAX);
+        if (word.key == MST_RUN_KEY_ALL) {
+            mst_run_all_write(room, &word.all);
+        } else if (word.key == MST_RUN_KEY_END) {
+            MST_ASSERT(word.code <= MST_RUN_SIGNAL_MAX);
+            mst_run_end_write(room, word.number, word.code);
+        }
+        if (room[0] != '\0') {
+            MST_ASSERT(mst_run_key_read(name, mst_slice_text(room), &again));
+            MST_ASSERT(word.number == again.number && word.code == again.code);
+            MST_ASSERT(word.all.life == again.all.life && word.all.done == again.all.done &&
+                       word.all.runs == again.all.runs &&
+                       word.all.ender_gone == again.all.ender_gone);
+        }
+    }
+    if (mst_run_peer_read(name, value, &peer)) {
+        mst_run_peer_write(room, peer.state, peer.life);
+        MST_ASSERT(mst_run_peer_read(name, mst_slice_text(room), &same));
+        MST_ASSERT(peer.number == same.number && peer.state == same.state &&
+                   peer.life == same.life);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static void (*const parsers[])(struct fuzz_bytes * input) = {
-        list_of_hosts, list_of_counts, environment, setting, address, secret};
+        list_of_hosts, list_of_counts, environment, setting, address, secret, run_key};
     struct fuzz_bytes input = {.at = data, .left = size};
 
     parsers[fuzz_below(&input, sizeof parsers / sizeof parsers[0])](&input);

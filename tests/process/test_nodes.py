@@ -309,6 +309,41 @@ def test_one_node_too_many_is_refused(cluster):
     all_well(nodes, ranks)
 
 
+def test_keys_that_no_node_writes_change_nothing(cluster):
+    """Any client of the job may write them: as texts, and with numbers beyond all that there is."""
+    nodes = Nodes(cluster, [RANK], count=2)
+    ranks = nodes.entered(4)
+    for name, value in (("run/end", "0 4294967305"), ("run/end", "soon"), ("run/end", "0"),
+                        ("run/cause", "text"), ("run/all", "1"), ("run/all", "x 0 0 0"),
+                        ("run/finished/x", "1"), ("run/finished/4294967296", "1"),
+                        ("run/life/x", "why"), ("run/life/4294967297", "why"),
+                        ("run-node/2", "done 0"), ("run-node/x", "done 0"),
+                        ("run-node/18446744073709551615", "runs 0"),
+                        ("run-node/0", "done"), ("run-node/1", "waits -1")):
+        done = cluster.muster(0, "key", "put", f"muster/{name}", value, "-j", nodes.job)
+        assert done.returncode == 0, done.stderr
+    all_well(nodes, ranks)
+
+
+@pytest.mark.parametrize(("key", "value", "why"), [
+    ("nproc", "two", "has the key muster/run/nproc = 'two', which no node writes"),
+    ("max_restarts", "4294967297", "has the key muster/run/max_restarts = '4294967297', which no"),
+    ("master_port", "65536", "has the key muster/run/master_port = '65536', which no node writes"),
+    ("join_wait", "1s", "has the key muster/run/join_wait = '1s', which no node writes"),
+    ("nodes_max", "1000000", "on 1000000 nodes with 2 processes each, which no node writes"),
+    ("size", "0", "says that it has 0 ranks, on 3 nodes with 2 processes each"),
+])
+def test_a_run_that_is_none_is_not_joined(cluster, key, value, why):
+    nodes = Nodes(cluster, [RANK], count=1, nnodes=3)
+    done = cluster.muster(0, "key", "put", f"muster/run/{key}", value, "-j", nodes.job)
+    assert done.returncode == 0, done.stderr
+    refused = nodes.join(1)
+    assert refused.wait() == 125
+    (line,) = refused.log.lines
+    assert line.startswith("muster run: the run at ") and why in line, line
+    nodes.on[0].signal(signal.SIGTERM)
+
+
 def test_a_host_to_be_avoided_is_kept_out(cluster):
     nodes = Nodes(cluster, ["true"], "--avoid", "host-2,10.77.0.4", count=1, nnodes="2")
     cluster.add()

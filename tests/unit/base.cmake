@@ -5,3 +5,4 @@ mst_test(buffer_test SOURCES buffer_test.c failing_mem.c LINK mst_base mst_panic
 mst_test(blob_test SOURCES blob_test.c failing_mem.c LINK mst_base mst_panic_abort)
 mst_test(text_test SOURCES text_test.c LINK mst_base mst_panic_abort)
 mst_test(settings_test SOURCES settings_test.c LINK mst_msg mst_base mst_panic_abort)
+mst_test(run_keys_test SOURCES run_keys_test.c LINK mst_msg mst_base mst_panic_abort)

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What nodes of a run write for each other is read; anything else that a key may hold is refused.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "msg/run_keys.h"
+
+static bool read_key(const char *name, const char *value, struct mst_run_word *out)
+{
+    return mst_run_key_read(mst_slice_text(name), mst_slice_text(value), out);
+}
+
+static bool read_peer(const char *name, const char *value, struct mst_run_peer *out)
+{
+    return mst_run_peer_read(mst_slice_text(name), mst_slice_text(value), out);
+}
+
+static bool is(struct mst_slice slice, const char *text)
+{
+    return mst_slice_equal(slice, mst_slice_text(text));
+}
+
+static void what_is_written_is_read(void **state)
+{
+    static const uint32_t numbers[] = {0, 1, 7, UINT32_MAX - 1, UINT32_MAX};
+    char room[MST_RUN_VALUE_ROOM], name[16];
+    struct mst_run_word word;
+    struct mst_run_peer peer;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        for (unsigned flags = 0; flags < 8; flags++) {
+            struct mst_all all = {.done = (flags & 1) != 0,
+                                  .runs = (flags & 2) != 0,
+                                  .ender_gone = (flags & 4) != 0,
+                                  .life = numbers[i]};
+
+            mst_run_all_write(room, &all);
+            assert_true(read_key("all", room, &word));
+            assert_int_equal(word.key, MST_RUN_KEY_ALL);
+            assert_true(word.all.done == all.done && word.all.runs == all.runs &&
+                        word.all.ender_gone == all.ender_gone && word.all.life == all.life);
+        }
+        for (int number = 0; number <= MST_RUN_SIGNAL_MAX; number++) {
+            mst_run_end_write(room, numbers[i], number);
+            assert_true(read_key("end", room, &word));
+            assert_int_equal(word.key, MST_RUN_KEY_END);
+            assert_true(word.number == numbers[i] && word.code == number);
+        }
+        for (unsigned at = MST_PEER_RUNS; at <= MST_PEER_DONE; at++) {
+            mst_run_peer_write(room, (enum mst_peer_state)at, numbers[i]);
+            (void)snprintf(name, sizeof name, "%u", (unsigned)numbers[i]);
+            assert_true(read_peer(name, room, &peer));
+            assert_true(peer.state == at && peer.life == numbers[i] && peer.number == numbers[i]);
+        }
+    }
+}
+
+static void the_words_of_a_cause_and_of_a_life_are_kept(void **state)
+{
+    struct mst_run_word word;
+
+    (void)state;
+    assert_true(read_key("cause", "137 rank 1 (#2, node b3) was killed\nkind=signal 9", &word));
+    assert_true(word.key == MST_RUN_KEY_CAUSE && word.code == 137);
+    assert_true(is(word.text, "rank 1 (#2, node b3) was killed") &&
+                is(word.report, "kind=signal 9"));
+    assert_true(read_key("cause", "0 ", &word));
+    assert_true(is(word.text, "") && is(word.report, ""));
+    assert_true(read_key("cause", "255", &word));
+    assert_true(read_key("life/3", "too few ranks 1 2", &word));
+    assert_true(word.key == MST_RUN_KEY_LIFE && word.number == 3 &&
+                is(word.text, "too few ranks 1 2"));
+    assert_true(read_key("finished/0", "1", &word));
+    assert_true(word.key == MST_RUN_KEY_FINISHED && word.number == 0);
+    assert_true(read_key("restarts", "4", &word));
+    assert_true(word.key == MST_RUN_KEY_RESTARTS && word.number == 4);
+}
+
+static const struct {
+    const char *name, *value;
+} no_words[] = {
+    {"all", ""},
+    {"all", "1 0 0"},
+    {"all", "1 0 0 "},
+    {"all", "1 0 0 1 "},
+    {"all", "1 0 0 1 1"},
+    {"all", "2 0 0 1"},
+    {"all", "1  0 0 1"},
+    {"all", " 1 0 0 1"},
+    {"all", "1 0 0 4294967296"},
+    {"all", "1 0 0 -1"},
+    {"all", "x 0 0 1"},
+    {"all/", "1 0 0 1"},
+    {"finished/", "1"},
+    {"finished/x", "1"},
+    {"finished/-1", "1"},
+    {"finished/4294967296", "1"},
+    {"finished/1/2", "1"},
+    {"life/", "why"},
+    {"life/ 1", "why"},
+    {"life/99999999999999999999999", "why"},
+    {"restarts", ""},
+    {"restarts", "-1"},
+    {"restarts", "1 "},
+    {"restarts", "4294967296"},
+    {"end", ""},
+    {"end", "soon"},
+    {"end", "0"},
+    {"end", "0 "},
+    {"end", "0 9 9"},
+    {"end", "0 65"},
+    {"end", "0 -9"},
+    {"end", "0 4294967305"}, /* 9, if it were cut */
+    {"end", "-1 9"},
+    {"end", "4294967296 9"},
+    {"cause", ""},
+    {"cause", "text"},
+    {"cause", "-1 text"},
+    {"cause", "256 text"},
+    {"cause", "\n1 text"},
+    {"nproc", "2"},
+    {"", "1"},
+};
+
+static void what_no_node_writes_is_refused(void **state)
+{
+    struct mst_run_word word;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof no_words / sizeof no_words[0]; i++) {
+        if (read_key(no_words[i].name, no_words[i].value, &word)) {
+            fail_msg("'%s' = '%s' was read", no_words[i].name, no_words[i].value);
+        }
+    }
+}
+
+static void a_node_that_is_none_is_refused(void **state)
+{
+    static const struct {
+        const char *name, *value;
+    } peers[] = {
+        {"", "runs 0"},
+        {"x", "runs 0"},
+        {"-1", "runs 0"},
+        {"18446744073709551615", "runs 0"},
+        {"4294967296", "done 0"},
+        {"0", ""},
+        {"0", "runs"},
+        {"0", "runs "},
+        {"0", "run 0"},
+        {"0", "runs 0 0"},
+        {"0", "Done 0"},
+        {"0", "done 4294967296"},
+        {"0", " done 0"},
+        {"0/1", "done 0"},
+        {"0", "done -1"},
+    };
+    struct mst_run_peer peer;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof peers / sizeof peers[0]; i++) {
+        if (read_peer(peers[i].name, peers[i].value, &peer)) {
+            fail_msg("'%s' = '%s' was read", peers[i].name, peers[i].value);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(the_words_of_a_cause_and_of_a_life_are_kept),
+        cmocka_unit_test(what_no_node_writes_is_refused),
+        cmocka_unit_test(a_node_that_is_none_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
