@@ -72,7 +72,7 @@ struct mst_job {
     struct mst_round *seal; /* the open one; borrowed */
 
     struct mst_records records;      /* of the generation */
-    struct mst_records last_records; /* of the one before, as it was sealed */
+    struct mst_records last_records; /* of the last one that had any, as it was sealed */
     uint64_t fault_count;            /* generations that ended with a record */
     bool restart_uncounted;          /* its cause may still be refined */
     uint64_t interrupted_ns;         /* the present call for attention; 0: none, or not known */

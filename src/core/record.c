@@ -78,9 +78,21 @@ static void refine(struct mst_records *records, const struct mst_session *teller
     }
 }
 
-static bool cause_known(const struct mst_records *records)
+/* Why the present generation began; NULL: for newcomers. The last records are kept through a
+ * growth, and are of an older generation then. */
+static const struct mst_record *cause_of_restart(const struct mst_job *job)
 {
-    return records->count == 0 || records->first[0].cause != MST_CAUSE_GONE;
+    const struct mst_records *last = &job->last_records;
+
+    return last->count > 0 && last->generation + 1 == job->records.generation ? &last->first[0]
+                                                                              : NULL;
+}
+
+static bool cause_known(const struct mst_job *job)
+{
+    const struct mst_record *first = cause_of_restart(job);
+
+    return !first || first->cause != MST_CAUSE_GONE;
 }
 
 void mst_record_refine(const struct mst_session *teller, const struct mst_request *request,
@@ -93,7 +105,7 @@ void mst_record_refine(const struct mst_session *teller, const struct mst_reques
     }
     refine(&job->records, teller, request, loss);
     refine(&job->last_records, teller, request, loss);
-    if (cause_known(&job->last_records)) {
+    if (cause_known(job)) {
         mst_record_count(job);
     }
 }
@@ -111,25 +123,27 @@ static void drop(struct mst_job *job, struct mst_records *records)
 
 void mst_record_count(struct mst_job *job)
 {
-    const struct mst_records *last = &job->last_records;
+    const struct mst_record *first = cause_of_restart(job);
 
     if (job->restart_uncounted) {
         job->restart_uncounted = false;
-        job->counts.restarts[last->count > 0 ? last->first[0].cause : MST_CAUSE_NONE]++;
+        job->counts.restarts[first ? first->cause : MST_CAUSE_NONE]++;
     }
 }
 
 void mst_record_seal(struct mst_job *job, bool restarted)
 {
-    mst_record_count(job); /* the one before */
-    drop(job, &job->last_records);
-    job->last_records = job->records;
-    job->fault_count += job->records.total > 0;
+    mst_record_count(job);        /* the one before */
+    if (job->records.total > 0) { /* growth does not wipe what ended the generation before it */
+        drop(job, &job->last_records);
+        job->last_records = job->records;
+        job->fault_count++;
+    }
     job->records =
         (struct mst_records){.generation = job->generation, .begun_ns = job->core->now_ns};
     /* A death is often told before its cause, as with losses: member.c. */
     job->restart_uncounted = restarted;
-    if (cause_known(&job->last_records)) {
+    if (cause_known(job)) {
         mst_record_count(job);
     }
 }
@@ -204,5 +218,6 @@ void mst_record_fill(const struct mst_job *job, const struct mst_records *record
 
 bool mst_record_belongs(const struct mst_job *job, const struct mst_view *view, bool stood)
 {
-    return (stood || view->rank != MST_RANK_NONE) && view->generation == job->records.generation;
+    return (stood || view->rank != MST_RANK_NONE) && view->generation == job->records.generation &&
+           cause_of_restart(job) != NULL;
 }

@@ -5,7 +5,9 @@
 /* What befell a generation, in the order it came: the first fault of each seat, and its loss or
  * leave. The first few are kept as they were, of the others the number, so that keeping one
  * allocates nothing and a thousand losses cost no more than eight. When the generation is sealed
- * they become the job's last records, which tell everybody in the next one why it began. */
+ * they become the job's last records, which tell everybody in the next one why it began. A
+ * generation that ended without any, because of newcomers, leaves the last records as they are: a
+ * replacement is often there a moment after the loss, and people ask for its reason later. */
 
 #include "core/member.h"
 
@@ -58,8 +60,8 @@ const struct mst_record *mst_record_first(const struct mst_job *job);
 struct mst_who mst_record_who(const struct mst_job *job, const struct mst_record *record);
 void mst_record_fill(const struct mst_job *job, const struct mst_records *records,
                      const struct mst_record *record, struct mst_item *item);
-/* Whether the last records are those of the seal that this view is of; `stood`: who is told it
- * stood at that seal, be it seated or not. */
+/* Whether the last records are of the generation that ended by the seal that this view is of, which
+ * they are not when it only grew; `stood`: the one told stood at that seal, be it seated or not. */
 bool mst_record_belongs(const struct mst_job *job, const struct mst_view *view, bool stood);
 
 uint32_t mst_record_total(const struct mst_records *records); /* at most UINT32_MAX */

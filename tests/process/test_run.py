@@ -521,6 +521,30 @@ def test_status_says_how_a_rank_died(run, muster):
     job.all_well(after)
 
 
+def test_status_says_why_it_restarted_when_the_replacement_is_there(run, muster, tmp_path):
+    """Without a spare the others go on at once, and take in the new process by a growth a moment
+    later: that one has no reason of its own."""
+    page = tmp_path / "http.sock"
+    job = run(3, "--http", f"unix:{page}")
+    os.kill(job.entered()[1]["pid"], signal.SIGKILL)
+    job.entered(2, 2)
+    after = job.entered(3)
+    assert len(after) == 3 and {rank["generation"] for rank in after.values()} == {3}
+    done = muster("status", "-j", job.job)
+    assert re.search(r"^generation 3 since \d+ s, after rank 1 \(#1, node .+\) was killed by signal 9",
+                     done.stdout, re.M), done.stdout
+    done = muster("status", "--json", "-j", job.job)
+    with socket.socket(socket.AF_UNIX) as browser:
+        browser.connect(str(page))
+        browser.sendall(b"GET /status.json HTTP/1.0\r\nHost: localhost\r\n\r\n")
+        answer = b"".join(iter(lambda: browser.recv(65536), b"")).partition(b"\r\n\r\n")[2]
+    for text in (done.stdout, answer):
+        (fault,) = json.loads(text)["faults"]
+        assert (fault["index"], fault["cause"], fault["code"], fault["generation"]) == (
+            1, "signal", 9, 1)
+    job.all_well(after)
+
+
 def test_chaos_kills_a_rank(run, muster):
     job = run(2)
     before = job.entered()

@@ -164,6 +164,42 @@ static void pages_go_on_over_a_seal(struct fixture *f)
     EXPECT_INT(f, faults(f, &ranks[0], UINT64_MAX)->item_count, 0);
 }
 
+static void growth_keeps_what_ended_the_generation_before(struct fixture *f)
+{
+    struct client ranks[2], again, agent;
+    const struct mst_reply *reply;
+    uint64_t last;
+
+    begin(f, ranks, 2, &agent);
+    lost(f, &agent, &ranks[1], MST_CAUSE_GONE, 0, "");
+    reply = fixture_reply(f, &ranks[0], seal(f, &ranks[0], 1));
+    EXPECT_INT(f, reply->view.generation, 2);
+    EXPECT_INT(f, reply->item_count, 1);
+    again = fixture_rank(f, 1, 2);
+    again.open.pid = 2000;
+    again.open.node = 0;
+    fixture_connect(f, &again);
+    fixture_join(f, &again);
+    last = seal(f, &ranks[0], 2);
+    reply = fixture_reply(f, &ranks[0], last);
+    EXPECT_INT(f, reply->view.generation, 3); /* it only grew, and says so to its ranks */
+    EXPECT_INT(f, reply->item_count, 0);
+    EXPECT_INT(f, reply->next, 0);
+    lost(f, &agent, &ranks[1], MST_CAUSE_SIGNAL, 9, ""); /* the cause comes late */
+    reply = faults(f, &ranks[0], 0);
+    EXPECT_INT(f, reply->item_count, 1);
+    EXPECT_INT(f, reply->detail.expected, 1);
+    EXPECT_INT(f, reply->detail.arrived, 0);
+    EXPECT_INT(f, item(reply, 0).number, 1);
+    EXPECT_INT(f, item(reply, 0).who.cause, MST_CAUSE_SIGNAL);
+    fault(f, &ranks[0], 3, MST_CAUSE_NONE, "next");
+    seal(f, &again, 3);
+    seal(f, &ranks[0], 3);
+    reply = faults(f, &ranks[0], 0);
+    EXPECT_INT(f, reply->item_count, 1);
+    EXPECT_INT(f, item(reply, 0).number, 3);
+}
+
 static void long_words_make_pages(struct fixture *f)
 {
     static char words[60000];
@@ -417,6 +453,7 @@ SCENARIO(when_all_have_gone_it_is_forgotten)
 SCENARIO(restarts_count_by_what_came_first)
 SCENARIO(phases_of_a_restart)
 SCENARIO(a_restart_from_nobody_is_counted_and_not_timed)
+SCENARIO(growth_keeps_what_ended_the_generation_before)
 
 static void run_many_are_kept_as_the_first_eight(void **state)
 {
@@ -456,6 +493,7 @@ int main(void)
         cmocka_unit_test(run_restarts_count_by_what_came_first),
         cmocka_unit_test(run_phases_of_a_restart),
         cmocka_unit_test(run_a_restart_from_nobody_is_counted_and_not_timed),
+        cmocka_unit_test(run_growth_keeps_what_ended_the_generation_before),
         cmocka_unit_test(run_a_fault_without_memory_for_its_text_still_interrupts),
         cmocka_unit_test(run_a_death_without_memory_for_its_words_is_still_decided),
     };
