@@ -485,7 +485,9 @@ static int run_to_end(struct mst_job *job)
 int mst_run(const struct mst_run_options *options)
 {
     struct mst_job job = {.own = *options,
-                          .service = {.http = options->http, .record = options->record},
+                          .service = {.http = options->http,
+                                      .buffered_bytes_max = options->buffered_bytes_max,
+                                      .record = options->record},
                           .nodes = {.secret_fd = -1}};
     int code;
 

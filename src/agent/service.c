@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -47,7 +48,7 @@ static int spawn_with(struct mst_service *service, int ready, int input)
     char name[] = "muster", serve[] = "serve", addr[] = "--addr", log[] = "--log-level=warn";
     char ready_fd[32], lease[sizeof service->lease + 8], parent[] = "--parent";
     char http[256], record[sizeof "--record=" + PATH_MAX], job[sizeof service->job + 8];
-    char journal[] = "--journal", access[sizeof "--secret-file=" + PATH_MAX];
+    char buffered[48], journal[] = "--journal", access[sizeof "--secret-file=" + PATH_MAX];
     char orphan[] = "--orphan-removes=journal", orphan_all[] = "--orphan-removes=secret";
     char *arguments[24] = {name,
                            serve,
@@ -82,7 +83,10 @@ static int spawn_with(struct mst_service *service, int ready, int input)
     (void)snprintf(job, sizeof job, "--job=%s", service->job);
     (void)snprintf(record, sizeof record, "--record=%s",
                    service->record != NULL ? service->record : "");
+    (void)snprintf(buffered, sizeof buffered, "--buffered-bytes-max=%" PRIu64,
+                   service->buffered_bytes_max);
     arguments[count++] = http;
+    arguments[count++] = buffered;
     arguments[count++] = record;
     arguments[count++] = job;
     if (service->lease[0] != '\0') {

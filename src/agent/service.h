@@ -8,6 +8,7 @@
  * that was killed, by the service. */
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "io/socket_dir.h"
@@ -28,6 +29,7 @@ struct mst_service {
     int secret_fd;      /* instead; -1: none */
     int line;           /* what it reads: a word to stop, or the end if we are killed. 0: none */
     const char *http; /* set before the start: where it serves health and metrics. NULL: nowhere */
+    uint64_t buffered_bytes_max; /* the same: what its connections may hold together */
     const char *record; /* the same: the folder it records in, each time anew. NULL: none */
 };
 

@@ -255,6 +255,7 @@ static int serve(const struct mst_cli *cli, char *list, int ready)
     config.log_level = (enum mst_level)mst_cli_number(cli, "log_level");
     config.http = mst_cli_text(cli, "http");
     config.job = mst_cli_text(cli, "job");
+    config.buffered_bytes_max = (uint64_t)mst_cli_number(cli, "buffered_bytes_max");
     config.parent = mst_cli_number(cli, "parent") != 0;
     config.until_idle = mst_cli_number(cli, "until_idle") != 0;
     if (config.parent && !mst_cli_given(cli, "log_level")) {

@@ -9,6 +9,7 @@
 #include "core/key.h"
 #include "core/render.h"
 #include "core/round.h"
+#include "core/scan.h"
 #include "core/watch.h"
 #include "core/write.h"
 #include "msg/command.h"
@@ -44,7 +45,9 @@ muster_status mst_core_new(struct mst_core **out, const struct mst_core_config *
     core->secret = config->secret;
     core->items = mst_mem_array(mem, MST_PAGE_ITEMS + 1, sizeof(*core->items)); /* and a RESET */
     core->staged = mst_mem_array(mem, (size_t)config->limits.batch_max, sizeof(*core->staged));
-    if (!core->items || !core->staged) {
+    core->sorted = mst_mem_array(mem, MST_SCAN_SORTED, sizeof(const struct mst_key *));
+    if (!core->items || !core->staged || !core->sorted) {
+        mst_mem_release(mem, core->sorted);
         mst_mem_release(mem, core->items);
         mst_mem_release(mem, core->staged);
         mst_mem_release(mem, core);
@@ -103,6 +106,7 @@ void mst_core_free(struct mst_core *core)
     mem = core->mem;
     mst_mem_release(&mem, core->items);
     mst_mem_release(&mem, core->staged);
+    mst_mem_release(&mem, core->sorted);
     mst_mem_release(&mem, core);
 }
 
@@ -480,6 +484,32 @@ void mst_core_done(struct mst_core *core, const struct mst_effect *effect)
         mst_waiter_free(core->current);
         core->current = NULL;
     }
+}
+
+void mst_core_defer(struct mst_core *core, const struct mst_effect *effect)
+{
+    struct mst_link *link = mst_link_find(core, effect->conn);
+    struct mst_waiter *waiter = core->current;
+
+    MST_ASSERT(effect == &core->effect && effect->type == MST_EFFECT_REPLY && link && waiter);
+    core->current = NULL;
+    mst_waiter_return_to_link(waiter, link);
+    mst_list_append(&link->deferred, &waiter->todo.link);
+}
+
+void mst_core_resume_deferred(struct mst_core *core, struct mst_conn conn)
+{
+    struct mst_link *link = mst_link_find(core, conn);
+    struct mst_list *node;
+
+    while (link && (node = mst_list_take(&link->deferred))) {
+        mst_list_append(&core->effects, node);
+    }
+}
+
+uint64_t mst_core_walked(const struct mst_core *core)
+{
+    return core->walked;
 }
 
 bool mst_core_has_agent(const struct mst_core *core)

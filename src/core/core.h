@@ -90,6 +90,15 @@ const struct mst_effect *mst_core_next(struct mst_core *core);
 const struct mst_effect *mst_core_answer(struct mst_core *core, struct mst_conn conn, uint64_t id);
 void mst_core_done(struct mst_core *core, const struct mst_effect *effect);
 
+/* Instead of done: this reply waits in the core, and is made anew, from the state of that moment,
+ * after the connection was resumed. So a reader that falls behind costs no copies. Nothing is
+ * deferred twice in order: a connection's deferred replies come after its later ones. */
+void mst_core_defer(struct mst_core *core, const struct mst_effect *effect);
+void mst_core_resume_deferred(struct mst_core *core, struct mst_conn conn);
+
+/* How many records were looked at in search of changed keys, ever: what watches cost. */
+uint64_t mst_core_walked(const struct mst_core *core);
+
 /* Whether the session of a node's agent lives, which the helper of a single rank is not: the runs
  * that started the service of another are over only when none does. */
 bool mst_core_has_agent(const struct mst_core *core);

@@ -36,6 +36,7 @@ struct mst_link *mst_link_new(struct mst_core *core, struct mst_conn conn)
     link->conn = conn;
     link->hangup.type = MST_EFFECT_HANGUP;
     mst_list_init(&link->waiters);
+    mst_list_init(&link->deferred);
     fresh = mst_tree_insert(&core->links, &conn.id, &link->node);
     MST_ASSERT(fresh);
     mst_table_insert(&core->link_table, conn.id, &link->in_table);

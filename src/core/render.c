@@ -7,6 +7,7 @@
 #include "core/host.h"
 #include "core/job.h"
 #include "core/round.h"
+#include "core/scan.h"
 #include "core/watch.h"
 
 /* ---- filling a page ---- */
@@ -326,31 +327,22 @@ void mst_render_request(struct mst_waiter *waiter, const struct mst_request *req
 struct merge {
     const struct mst_waiter *waiter;
     struct mst_cursor cursor;
-    const struct mst_key *key;
+    struct mst_scan keys;
     struct mst_member *changed, *faulted;
     uint64_t view; /* revision; 0: nothing of it to tell */
 };
 
-static const struct mst_key *tellable(const struct merge *merge, const struct mst_key *key)
-{
-    const struct mst_prefix *prefix = merge->waiter->watch.prefix;
-    struct mst_slice bytes = mst_slice_of(prefix->bytes, prefix->size);
-
-    while (key && ((!key->value && merge->cursor.after == 0) ||
-                   !mst_slice_starts_with(mst_key_name(key), bytes))) {
-        key = mst_key_changed_next(key);
-    }
-    return key;
-}
-
 static struct merge merge_from(const struct mst_waiter *waiter)
 {
     const struct mst_job *job = waiter->job;
-    struct merge merge = {.waiter = waiter, .cursor = mst_watch_cursor(waiter)};
+    const struct mst_prefix *prefix = waiter->watch.prefix;
+    struct merge merge = {
+        .waiter = waiter, .cursor = mst_watch_cursor(waiter), .keys = {.end = MST_NEVER}};
     uint64_t from = merge.cursor.after + 1;
 
-    if (waiter->watch.prefix) { /* it watches keys */
-        merge.key = tellable(&merge, mst_key_changed(waiter->watch.prefix->space, from));
+    if (prefix) { /* it watches keys */
+        mst_scan_begin(&merge.keys, waiter->core, prefix->space,
+                       mst_slice_of(prefix->bytes, prefix->size), merge.cursor.after);
     }
     if (waiter->watch.kinds & MST_WATCH_MEMBERS) {
         merge.changed = mst_member_changed(job, waiter->watch.node, from);
@@ -368,8 +360,8 @@ static uint64_t lowest(const struct merge *merge)
 {
     uint64_t revision = MST_NEVER;
 
-    if (merge->key) {
-        revision = merge->key->revision;
+    if (merge->keys.key) {
+        revision = merge->keys.key->revision;
     }
     if (merge->changed && merge->changed->revision < revision) {
         revision = merge->changed->revision;
@@ -380,12 +372,12 @@ static uint64_t lowest(const struct merge *merge)
     if (merge->view != 0 && merge->view < revision) {
         revision = merge->view;
     }
-    return revision;
+    return revision <= merge->keys.end ? revision : MST_NEVER;
 }
 
 static bool tell_key(struct page *page, struct merge *merge)
 {
-    const struct mst_key *key = merge->key;
+    const struct mst_key *key = merge->keys.key;
     struct mst_item *item = add_item(page, key->value ? MST_ITEM_KEY : MST_ITEM_DELETED,
                                      key->name_size + mst_blob_slice(key->value).size);
 
@@ -393,7 +385,7 @@ static bool tell_key(struct page *page, struct merge *merge)
         return false;
     }
     fill_key(page->core, item, key);
-    merge->key = tellable(merge, mst_key_changed_next(key));
+    mst_scan_next(&merge->keys);
     return true;
 }
 
@@ -469,7 +461,7 @@ static bool tell_view(struct page *page, struct merge *merge)
 
 static bool tell_lowest(struct page *page, struct merge *merge, uint64_t revision)
 {
-    if (merge->key && merge->key->revision == revision) {
+    if (merge->keys.key && merge->keys.key->revision == revision) {
         return tell_key(page, merge);
     }
     if (merge->changed && merge->changed->revision == revision) {
@@ -479,6 +471,18 @@ static bool tell_lowest(struct page *page, struct merge *merge, uint64_t revisio
         return tell_fault(page, merge);
     }
     return tell_view(page, merge);
+}
+
+/* There is more after `told`. */
+static uint64_t cursor_after(const struct merge *merge, uint64_t told)
+{
+    const struct mst_prefix *prefix = merge->waiter->watch.prefix;
+
+    if (!merge->cursor.listing) {
+        return told;
+    }
+    return told | MST_CURSOR_LISTING |
+           (prefix ? (prefix->space->epoch & MST_CURSOR_EPOCH_MASK) << MST_CURSOR_EPOCH_SHIFT : 0);
 }
 
 static void render_watch(struct mst_core *core, const struct mst_waiter *waiter)
@@ -502,18 +506,13 @@ static void render_watch(struct mst_core *core, const struct mst_waiter *waiter)
     }
     while ((revision = lowest(&merge)) != MST_NEVER) {
         if (!tell_lowest(&page, &merge, revision)) {
-            core->reply.revision = told;
-            if (merge.cursor.listing) {
-                core->reply.revision |= MST_CURSOR_LISTING;
-                core->reply.revision |= prefix ? (prefix->space->epoch & MST_CURSOR_EPOCH_MASK)
-                                                     << MST_CURSOR_EPOCH_SHIFT
-                                               : 0;
-            }
+            core->reply.revision = cursor_after(&merge, told);
             return;
         }
         told = revision;
     }
-    core->reply.revision = job->revision;
+    core->reply.revision =
+        merge.keys.end == MST_NEVER ? job->revision : cursor_after(&merge, merge.keys.end);
 }
 
 /* ---- details ---- */

@@ -37,8 +37,10 @@ struct mst_core {
     struct mst_waiter *current;
     struct mst_effect effect;
     struct mst_reply reply;
-    struct mst_item *items;    /* MST_PAGE_ITEMS + 2 of them */
-    struct mst_staged *staged; /* batch_max of them: a batch being prepared */
+    struct mst_item *items;        /* MST_PAGE_ITEMS + 2 of them */
+    struct mst_staged *staged;     /* batch_max of them: a batch being prepared */
+    const struct mst_key **sorted; /* MST_SCAN_SORTED of them, see scan.h */
+    uint64_t walked;               /* records that scans looked at */
 };
 
 /* Something to do: embedded in a waiter (a reply) or in a link (a hangup). */

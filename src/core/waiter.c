@@ -65,6 +65,14 @@ void mst_waiter_leave_link(struct mst_waiter *waiter)
     }
 }
 
+void mst_waiter_return_to_link(struct mst_waiter *waiter, struct mst_link *link)
+{
+    MST_ASSERT(!waiter->link);
+    waiter->link = link;
+    mst_list_append(&link->waiters, &waiter->in_link);
+    link->waiter_count++;
+}
+
 void mst_waiter_set_job(struct mst_waiter *waiter, struct mst_job *job)
 {
     MST_ASSERT(!waiter->job);

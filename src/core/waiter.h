@@ -91,6 +91,9 @@ void mst_waiter_free(struct mst_waiter *waiter);
 /* From now on it is being told: it stays whatever becomes of the link. */
 void mst_waiter_leave_link(struct mst_waiter *waiter);
 
+/* It was not told after all. */
+void mst_waiter_return_to_link(struct mst_waiter *waiter, struct mst_link *link);
+
 /* Counts the job's references. */
 void mst_waiter_set_job(struct mst_waiter *waiter, struct mst_job *job);
 

@@ -5,6 +5,7 @@
 
 #include "core/generation.h"
 #include "core/job.h"
+#include "core/scan.h"
 
 enum { ALL_KINDS = MST_WATCH_KEYS | MST_WATCH_MEMBERS | MST_WATCH_FAULTS | MST_WATCH_VIEW };
 
@@ -141,18 +142,15 @@ struct mst_cursor mst_watch_cursor(const struct mst_waiter *waiter)
     return (struct mst_cursor){.after = after};
 }
 
+/* Or so many others to pass over that it is told how far it has come. */
 static bool key_to_tell(const struct mst_waiter *waiter, struct mst_cursor cursor)
 {
     const struct mst_prefix *prefix = waiter->watch.prefix;
-    struct mst_slice bytes = mst_slice_of(prefix->bytes, prefix->size);
-    struct mst_key *key = mst_key_changed(prefix->space, cursor.after + 1);
+    struct mst_scan scan;
 
-    for (; key; key = mst_key_changed_next(key)) {
-        if ((key->value || cursor.after != 0) && mst_slice_starts_with(mst_key_name(key), bytes)) {
-            return true;
-        }
-    }
-    return false;
+    mst_scan_begin(&scan, waiter->core, prefix->space, mst_slice_of(prefix->bytes, prefix->size),
+                   cursor.after);
+    return scan.key || scan.end != MST_NEVER;
 }
 
 static bool anything_to_tell(const struct mst_waiter *waiter)

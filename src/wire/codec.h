@@ -12,6 +12,10 @@
 
 struct mst_codec;
 
+struct mst_codec_room {
+    size_t input, output;
+};
+
 struct mst_codec_ops {
     const char *name; /* "native", later "grpc", ... */
 
@@ -27,9 +31,15 @@ struct mst_codec_ops {
      * keep), MORE, or an error after which the codec is dead: flush the output, then hang up. */
     muster_status (*next)(struct mst_codec *codec, struct mst_request *out);
 
+    /* The request that next gave comes again with the next call: not after an error or MORE. */
+    void (*again)(struct mst_codec *codec);
+
     /* Encodes a reply behind the output. An error (ENOMEM, or ELIMIT: the reader does not read):
      * hang up; the session survives that. */
     muster_status (*answer)(struct mst_codec *codec, const struct mst_reply *reply);
+
+    /* Memory that it holds for bytes: input that is not whole yet, and output. */
+    struct mst_codec_room (*room)(const struct mst_codec *codec);
 
     struct mst_slice (*output)(const struct mst_codec *codec); /* bytes to write now */
     void (*written)(struct mst_codec *codec, size_t size);

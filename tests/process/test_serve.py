@@ -263,13 +263,12 @@ def test_bytes_one_by_one_are_the_same(service):
 
 
 def test_who_does_not_read_loses_the_connection_and_not_the_session(serve):
-    service = serve("--output-bytes-max", "4m")
+    service = serve("--output-bytes-max", "512k")
     witness = service.wire()
     slow = service.wire()
     assert slow.put("mine", "still here", owned=True).status == OK
     assert slow.put("large", b"x" * 1000000).status == OK
-    # In one piece: who asks one by one is read no further, long before the limit.
-    slow.send(b"".join(slow.request("get", field(2, "large")) for _ in range(30)))
+    slow.post("get", field(2, "large"))
     service.log.wait_for("warn service connection-refused", "output_bytes_max")
     assert witness.get("mine").value == b"still here"
     again = Wire(service.address)
@@ -277,6 +276,19 @@ def test_who_does_not_read_loses_the_connection_and_not_the_session(serve):
     assert again.open(token=slow.token).status == OK
     assert again.get("mine").value == b"still here"
     assert witness.renew().status == OK
+
+
+def test_what_is_not_read_waits_where_it_costs_nothing(service):
+    """Sixty replies of a megabyte, asked for in one piece: two of them are made."""
+    wire = service.wire()
+    wire.put("large", b"x" * 1000000)
+    before = resident(service.pid)
+    wire.send(b"".join(wire.request("get", field(2, "large")) for _ in range(60)))
+    assert service.wire().renew().status == OK
+    if not sanitized():
+        assert resident(service.pid) - before < 8 * 1048576
+    assert min(len(wire.receive()) for _ in range(60)) > 1000000
+    assert wire.renew().status == OK
 
 
 def test_who_reads_late_gets_everything(service):

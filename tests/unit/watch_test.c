@@ -7,7 +7,7 @@
 
 static struct mst_item item_of(const struct mst_reply *reply, uint32_t position)
 {
-    return position < reply->item_count ? reply->items[position] : (struct mst_item){0};
+    return reply && position < reply->item_count ? reply->items[position] : (struct mst_item){0};
 }
 
 static struct client observer(struct fixture *f)
@@ -430,6 +430,151 @@ static void many_changes_are_told_in_their_order(struct fixture *f)
     (void)follow(f, &client, 0, MANY, "k00200");
 }
 
+/* ---- what a watch costs ---- */
+
+static void put_under(struct fixture *f, struct client *client, const char *prefix, uint32_t count)
+{
+    static char names[AT_ONCE][16];
+    static struct mst_write ops[AT_ONCE];
+    struct mst_request request = {.command = MST_WRITE, .write = {.ops = ops, .count = AT_ONCE}};
+
+    for (uint32_t done = 0; done < count; done += AT_ONCE) {
+        for (uint32_t i = 0; i < AT_ONCE; i++) {
+            (void)snprintf(names[i], sizeof(names[i]), "%s%05u", prefix, (unsigned)(done + i));
+            ops[i] = (struct mst_write){
+                .kind = MST_PUT, .key = mst_slice_text(names[i]), .value = mst_slice_text("v")};
+        }
+        EXPECT_INT(f, fixture_call(f, client, request)->status, MUSTER_OK);
+    }
+}
+
+enum { OTHERS = 20000, SEARCH_MAX = 2 * (128 + 2049 + 8192) }; /* asked, and told */
+
+static uint64_t walked_by(struct fixture *f, struct client *client, const char *prefix,
+                          uint64_t after, const struct mst_reply **reply_out)
+{
+    uint64_t before = mst_core_walked(f->core);
+
+    *reply_out = watch_now(f, client, MST_WATCH_KEYS, prefix, after);
+    return mst_core_walked(f->core) - before;
+}
+
+/* Few keys among many are found by their names; nearly up to date, by the changes. */
+static void a_watch_costs_what_changed(struct fixture *f)
+{
+    struct client client = observer(f);
+    const struct mst_reply *reply;
+    uint64_t after;
+
+    fixture_connect(f, &client);
+    fixture_write(f, &client, MST_PUT, "few/a", "1");
+    put_under(f, &client, "k", OTHERS);
+    fixture_write(f, &client, MST_PUT, "few/b", "2");
+    fixture_write(f, &client, MST_PUT, "few/c", "3");
+    fixture_write(f, &client, MST_DELETE, "few/c", "");
+    EXPECT(f, walked_by(f, &client, "few/", 0, &reply) < 1000);
+    EXPECT_INT(f, reply->item_count, 2);
+    EXPECT_TEXT(f, item_of(reply, 0).name, "few/a");
+    EXPECT_TEXT(f, item_of(reply, 1).name, "few/b");
+    EXPECT(f, walked_by(f, &client, "few/", item_of(reply, 0).revision, &reply) < 1000);
+    EXPECT_INT(f, reply->item_count, 2);
+    EXPECT_INT(f, item_of(reply, 1).kind, MST_ITEM_DELETED);
+    after = reply->revision;
+    EXPECT(f, walked_by(f, &client, "none/", 1, &reply) < 1000);
+    EXPECT_INT(f, reply->status, MUSTER_MORE);
+    EXPECT(f, walked_by(f, &client, "", after, &reply) < 1000);
+    EXPECT_INT(f, reply->status, MUSTER_MORE);
+    EXPECT(f, walked_by(f, &client, "k", 0, &reply) < 1000);
+    EXPECT_INT(f, reply->item_count, MST_PAGE_ITEMS);
+}
+
+/* Too many names, behind too many changes: it is told how far it has come, and asks again. */
+static void a_search_that_is_cut_short_is_continued(struct fixture *f)
+{
+    enum { SPARSE = 3000 };
+    struct client client = observer(f);
+    const struct mst_reply *reply;
+    uint64_t after = 0;
+    uint64_t last = 0;
+    uint32_t seen = 0;
+    uint32_t empty = 0;
+
+    fixture_connect(f, &client);
+    put_under(f, &client, "k", OTHERS);
+    put_under(f, &client, "s", SPARSE);
+    for (unsigned i = 0; i < 40 && seen < SPARSE; i++) {
+        EXPECT(f, walked_by(f, &client, "s", after, &reply) <= SEARCH_MAX);
+        EXPECT_INT(f, reply->status, MUSTER_OK);
+        for (uint32_t k = 0; k < reply->item_count; k++, seen++) {
+            EXPECT_INT(f, item_of(reply, k).kind, MST_ITEM_KEY);
+            EXPECT(f, item_of(reply, k).revision > last);
+            last = item_of(reply, k).revision;
+        }
+        empty += reply->item_count == 0;
+        after = reply->revision;
+    }
+    EXPECT_INT(f, seen, SPARSE);
+    EXPECT_INT(f, empty, 2);
+    EXPECT_INT(f, watch_now(f, &client, MST_WATCH_KEYS, "s", after)->status, MUSTER_MORE);
+    /* In the middle of it a key that was passed over changes: it comes later. */
+    after = watch_now(f, &client, MST_WATCH_KEYS, "s", 0)->revision;
+    fixture_write(f, &client, MST_DELETE, "s00007", "");
+    for (seen = 0; seen < SPARSE;) {
+        reply = watch_now(f, &client, MST_WATCH_KEYS, "s", after);
+        EXPECT_INT(f, reply->status, MUSTER_OK);
+        seen += reply->item_count;
+        after = reply->revision;
+    }
+    EXPECT_INT(f, item_of(reply, reply->item_count - 1).kind, MST_ITEM_DELETED);
+}
+
+/* ---- replies that wait ---- */
+
+static void ask(struct fixture *f, const struct client *client, struct mst_request request)
+{
+    request.oldest = request.id;
+    (void)mst_core_request(f->core, f->now_ns, client->conn, &request);
+}
+
+/* A shell without room gives a reply back, and gets it again from the state of a later moment. */
+static void a_deferred_reply_is_made_anew(struct fixture *f)
+{
+    struct client reader = observer(f);
+    struct client other = observer(f);
+    struct mst_request watch = {
+        .id = 1, .command = MST_WATCH, .watch = {.kinds = MST_WATCH_KEYS, .node = MST_NODE_NONE}};
+    const struct mst_effect *effect;
+    size_t told;
+
+    fixture_connect(f, &reader);
+    fixture_connect(f, &other);
+    fixture_write(f, &other, MST_PUT, "k", "old");
+    if (f->mem.failed) {
+        return;
+    }
+    ask(f, &reader, watch);
+    effect = mst_core_next(f->core);
+    EXPECT_TEXT(f, item_of(effect ? effect->reply : NULL, 0).value, "old");
+    if (effect && effect->type == MST_EFFECT_REPLY) {
+        mst_core_defer(f->core, effect);
+    }
+    mst_core_check(f->core);
+    EXPECT(f, mst_core_next(f->core) == NULL);
+    told = f->told_count;
+    fixture_write(f, &other, MST_PUT, "k", "new"); /* it is not told meanwhile */
+    EXPECT_INT(f, f->told_count, told + 1);
+    mst_core_resume_deferred(f->core, reader.conn);
+    effect = mst_core_next(f->core);
+    EXPECT(f, effect && effect->reply->item_count == 1);
+    if (effect) {
+        EXPECT_TEXT(f, item_of(effect->reply, 0).value, "new");
+        mst_core_defer(f->core, effect);
+    }
+    fixture_disconnect(f, &reader); /* and with the connection it goes */
+    mst_core_resume_deferred(f->core, reader.conn);
+    EXPECT(f, mst_core_next(f->core) == NULL);
+}
+
 static void few(struct mst_core_config *config)
 {
     config->limits.tombstones_max = 16;
@@ -560,6 +705,7 @@ static void what_makes_no_sense_is_refused(struct fixture *f)
     X(a_place_may_go_to_another_node)                                                              \
     X(a_node_from_the_future_begins_again)                                                         \
     X(a_watch_is_dropped_with_its_connection)                                                      \
+    X(a_deferred_reply_is_made_anew)                                                               \
     X(what_makes_no_sense_is_refused)
 
 SCENARIOS(SCENARIO)
@@ -574,6 +720,18 @@ static void test_many_changes_are_told_in_their_order(void **state)
 {
     (void)state;
     fixture_run_once(many_changes_are_told_in_their_order);
+}
+
+static void test_a_watch_costs_what_changed(void **state)
+{
+    (void)state;
+    fixture_run_once(a_watch_costs_what_changed);
+}
+
+static void test_a_search_that_is_cut_short_is_continued(void **state)
+{
+    (void)state;
+    fixture_run_once(a_search_that_is_cut_short_is_continued);
 }
 
 static void test_a_long_listing_of_a_node_is_continued(void **state)
@@ -607,6 +765,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SCENARIOS(ROW) cmocka_unit_test(test_a_long_listing_is_continued),
         cmocka_unit_test(test_many_changes_are_told_in_their_order),
+        cmocka_unit_test(test_a_watch_costs_what_changed),
+        cmocka_unit_test(test_a_search_that_is_cut_short_is_continued),
         cmocka_unit_test(test_a_long_listing_of_a_node_is_continued),
         cmocka_unit_test(test_who_missed_deletions_begins_again),
         cmocka_unit_test(test_a_listing_that_missed_deletions_begins_again),

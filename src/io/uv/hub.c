@@ -11,15 +11,14 @@
 #include <unistd.h>
 
 #include "base/panic.h"
-#include "io/channel.h"
 #include "io/log_line.h"
 #include "io/poll/system.h"
+#include "io/uv/connection.h"
 #include "io/uv/peer.h"
 #include "wire/native/native.h"
 
 #define BATCH 32u               /* requests of one connection in one turn */
 #define CARRIED 64u             /* effects, before what they say is written */
-#define OUTPUT_MARK 1048576u    /* a connection with more unread output is not read */
 #define PATIENCE_NS 1000000000u /* the least time a peer is given to say or read something */
 #define STOP_NS 1000000000u     /* to write what is left when the service stops */
 #define GIVE_WAY 512u           /* connections that may have to in one turn */
@@ -29,23 +28,6 @@
 #define HEARD_PARTS 8u /* of a patience: to the next of them it counts when it was heard last */
 #define STRANGER_READS (2u * MST_UV_GREETINGS) /* in one turn: a handshake takes two */
 #define COMPLAINTS 20u                         /* lines about strangers in one PATIENCE_NS */
-
-struct mst_uv_connection {
-    uv_poll_t poll;
-    struct mst_uv_hub *hub;  /* here begins what each message touches */
-    struct mst_codec *codec; /* NULL before the first bytes */
-    struct mst_channel channel;
-    int events;    /* that the loop watches */
-    bool more;     /* may have whole requests that are not decoded yet */
-    bool draining; /* nothing is read any more; closed once the output is written */
-    bool doomed;   /* to be closed as soon as the effect at hand is done */
-    bool known;    /* to the core: a stranger is not, nor who is gone */
-    struct mst_conn id;
-    struct mst_list dirty;
-    uint64_t until_ns; /* of the probation */
-    struct mst_list unproven, probation, ready;
-    struct mst_uv_connection *chain;
-};
 
 /* Which dialect a connection speaks shows in its first byte; those of other dialects are kept free
  * for them. */
@@ -119,9 +101,6 @@ static void on_closed(uv_handle_t *handle)
 {
     struct mst_uv_connection *connection = handle->data;
 
-    if (connection->codec) {
-        connection->codec->ops->free(connection->codec);
-    }
     mst_tls_free(connection->channel.tls);
     mst_mem_release(&connection->hub->mem, connection);
 }
@@ -154,7 +133,12 @@ static void drop(struct mst_uv_connection *connection)
     mst_list_remove(&connection->dirty);
     mst_list_remove(&connection->ready);
     mst_list_remove(&connection->probation);
+    mst_uv_pressure_forget(connection);
     no_stranger(connection);
+    if (connection->codec) { /* at once: others may be waiting for the memory */
+        connection->codec->ops->free(connection->codec);
+        connection->codec = NULL;
+    }
     uv_close((uv_handle_t *)&connection->poll, on_closed);
     close(connection->channel.fd);
 }
@@ -165,7 +149,13 @@ static void drop_quietly(struct mst_uv_connection *connection, const char *reaso
     drop(connection);
 }
 
-static size_t unread(const struct mst_uv_connection *connection)
+void mst_uv_connection_refuse(struct mst_uv_connection *connection, const char *reason)
+{
+    complain(connection, reason);
+    drop(connection);
+}
+
+size_t mst_uv_connection_unread(const struct mst_uv_connection *connection)
 {
     size_t plain = connection->codec ? connection->codec->ops->output(connection->codec).size : 0;
 
@@ -206,6 +196,7 @@ static void drain(struct mst_uv_connection *connection)
 {
     connection->draining = true;
     mst_list_remove(&connection->ready);
+    mst_uv_pressure_forget(connection);
     put_on_probation(connection,
                      connection->hub->stopping ? STOP_NS : connection->hub->patience_ns);
     mark_dirty(connection);
@@ -215,10 +206,11 @@ static void drain(struct mst_uv_connection *connection)
 
 static void on_event(uv_poll_t *poll, int status, int events);
 
-static void watch(struct mst_uv_connection *connection)
+void mst_uv_connection_watch(struct mst_uv_connection *connection)
 {
-    size_t left = unread(connection);
-    bool listens = !connection->draining && left <= OUTPUT_MARK;
+    size_t left = mst_uv_connection_unread(connection);
+    bool listens =
+        !connection->draining && left <= MST_UV_OUTPUT_MARK && mst_uv_pressure_may_read(connection);
     int events = 0;
 
     if (left > 0) {
@@ -320,22 +312,40 @@ static void pass_on(struct mst_uv_connection *connection, const struct mst_reply
     mark_dirty(connection);
 }
 
+/* To the codec, or back into the core until there is room. True: it was large, or waits. */
+static bool pass_on_or_defer(struct mst_uv_connection *connection, const struct mst_effect *effect)
+{
+    struct mst_uv_hub *hub = connection->hub;
+    bool large;
+
+    if (mst_uv_pressure_defers(connection, effect->reply)) {
+        mst_core_defer(hub->core, effect);
+        mst_uv_pressure_deferred(connection);
+        return true;
+    }
+    pass_on(connection, effect->reply);
+    large = mst_uv_pressure_copied(&hub->pressure, effect->reply);
+    mst_core_done(hub->core, effect);
+    return large;
+}
+
 /* What is answered at once is encoded at once: the processor's cache has it at hand, and the memory
- * of one answer is that of the next. But a watch tells the more the later it is told. False: it
- * cannot go on. */
+ * of one answer is that of the next. But a watch tells the more the later it is told. False: this
+ * was enough for now. */
 static bool answer_at_once(struct mst_uv_connection *connection, const struct mst_request *request)
 {
-    struct mst_core *core = connection->hub->core;
-    const struct mst_effect *effect = NULL;
+    struct mst_uv_hub *hub = connection->hub;
+    const struct mst_effect *effect;
 
-    if (request->command != MST_WATCH) {
-        effect = mst_core_answer(core, connection->id, request->id);
+    if (request->command == MST_WATCH) {
+        mst_uv_pressure_looked(hub);
+        return true;
     }
-    if (effect) {
-        pass_on(connection, effect->reply);
-        mst_core_done(core, effect);
+    effect = mst_core_answer(hub->core, connection->id, request->id);
+    if (effect && pass_on_or_defer(connection, effect)) {
+        return !connection->deferred && mst_uv_connection_unread(connection) <= MST_UV_OUTPUT_MARK;
     }
-    return !connection->draining;
+    return true;
 }
 
 /* Feeds whole requests, at most a batch; whoever has more must wait for the others. */
@@ -359,13 +369,20 @@ static void pump(struct mst_uv_connection *connection)
         if (i == 0) {
             hear(connection);
         }
+        if (request.command == MST_WATCH && mst_uv_pressure_spent(&connection->hub->pressure)) {
+            codec->ops->again(codec);
+            break;
+        }
         if (!feed_request(connection, &request)) {
             hang_up_on(connection, "out of memory");
             return;
         }
-        if (!answer_at_once(connection, &request)) {
-            return;
+        if (!answer_at_once(connection, &request) || connection->draining) {
+            break;
         }
+    }
+    if (connection->draining) {
+        return;
     }
     connection->more = true;
     if (codec->ops->keep(codec) != MUSTER_OK) {
@@ -387,7 +404,8 @@ static bool choose_codec(struct mst_uv_connection *connection, unsigned char fir
     }
     for (size_t i = 0; i < sizeof dialects / sizeof dialects[0]; i++) {
         if (dialects[i].first == first) {
-            if (dialects[i].open(&connection->codec, &hub->limits, &hub->mem) != MUSTER_OK) {
+            if (dialects[i].open(&connection->codec, &hub->limits, &hub->pressure.mem) !=
+                MUSTER_OK) {
                 hang_up_on(connection, "out of memory");
                 return false;
             }
@@ -439,7 +457,7 @@ static void refuse_plain(struct mst_uv_connection *connection)
     struct mst_uv_hub *hub = connection->hub;
 
     (void)recv(connection->channel.fd, hub->input, sizeof hub->input, MSG_DONTWAIT);
-    if (mst_native_codec_new(&connection->codec, &hub->limits, &hub->mem) == MUSTER_OK) {
+    if (mst_native_codec_new(&connection->codec, &hub->limits, &hub->pressure.mem) == MUSTER_OK) {
         mst_native_codec_refuse(connection->codec,
                                 "this service wants TLS: set MUSTER_SECRET_FILE (--secret-file)");
     }
@@ -503,6 +521,7 @@ static void receive(struct mst_uv_connection *connection)
     }
     if (size > 0) {
         take_in(connection, mst_slice_of(hub->input, (size_t)size));
+        mst_uv_pressure_read(connection);
     } else if (size == 0) {
         end(connection);
     } else if (connection->channel.tls && (errno == EPROTO || errno == ENOMEM)) {
@@ -524,7 +543,10 @@ static void on_event(uv_poll_t *poll, int status, int events)
         mark_dirty(connection);
     }
     if ((events & UV_READABLE) && !connection->draining) {
+        struct mst_uv_hub *hub = connection->hub;
+
         receive(connection);
+        mst_uv_pressure_shed(hub);
     }
 }
 
@@ -535,16 +557,27 @@ static void carry(struct mst_uv_hub *hub, const struct mst_effect *effect)
     struct mst_uv_connection *connection = *slot(hub, effect->conn);
 
     if (!connection || connection->draining) {
+        mst_core_done(hub->core, effect);
         return;
     }
     switch (effect->type) {
     case MST_EFFECT_HANGUP:
         tell(connection, MST_INFO, "connection-ended", effect->reason);
         drain(connection);
+        mst_core_done(hub->core, effect);
         break;
     case MST_EFFECT_REPLY:
-        pass_on(connection, effect->reply);
+        (void)pass_on_or_defer(connection, effect);
         break;
+    }
+}
+
+void mst_uv_hub_carry_all(struct mst_uv_hub *hub)
+{
+    const struct mst_effect *effect;
+
+    while ((effect = mst_core_next(hub->core))) {
+        carry(hub, effect);
     }
 }
 
@@ -566,7 +599,11 @@ static bool send_out(struct mst_uv_connection *connection)
         return false;
     }
     if (taken > 0) {
+        connection->moved_ns = now(connection->hub);
         connection->codec->ops->written(connection->codec, (size_t)taken);
+    }
+    if (connection->deferred) {
+        mst_uv_pressure_moved(connection);
     }
     return true;
 }
@@ -582,13 +619,13 @@ static void flush(struct mst_uv_connection *connection)
     if (!send_out(connection)) {
         return;
     }
-    if (connection->draining && tls && unread(connection) == 0) {
+    if (connection->draining && tls && mst_uv_connection_unread(connection) == 0) {
         mst_tls_close(tls);
         if (!send_out(connection)) {
             return;
         }
     }
-    if (connection->draining && unread(connection) == 0) {
+    if (connection->draining && mst_uv_connection_unread(connection) == 0) {
         drop(connection);
         return;
     }
@@ -596,7 +633,7 @@ static void flush(struct mst_uv_connection *connection)
         receive(connection); /* the end came with the last request, and the socket is silent */
         return;
     }
-    watch(connection);
+    mst_uv_connection_watch(connection);
 }
 
 /* Effects first: replies of one turn to one connection share a write. But when a round releases ten
@@ -613,7 +650,6 @@ static void settle(struct mst_uv_hub *hub)
 
         if (effect) {
             carry(hub, effect);
-            mst_core_done(hub->core, effect);
             carried++;
             continue;
         }
@@ -691,6 +727,7 @@ static void on_trace(void *ctx, const struct mst_trace *line)
 
 muster_status mst_uv_hub_init(struct mst_uv_hub *hub, uv_loop_t *loop, struct mst_uv_log *log,
                               uint64_t lease_ns, const struct mst_limits *limits,
+                              uint64_t buffered_bytes_max,
                               const struct mst_uv_journal_config *journal, struct muster_error *err)
 {
     struct mst_core_config config = {
@@ -704,6 +741,7 @@ muster_status mst_uv_hub_init(struct mst_uv_hub *hub, uv_loop_t *loop, struct ms
     hub->limits = *limits;
     hub->patience_ns = lease_ns > PATIENCE_NS ? lease_ns : PATIENCE_NS;
     hub->mem = mst_uv_reserve_init(&hub->reserve);
+    mst_uv_pressure_init(&hub->pressure, &hub->mem, buffered_bytes_max);
     mst_list_init(&hub->dirty);
     mst_list_init(&hub->ready);
     mst_list_init(&hub->probation);
@@ -802,12 +840,13 @@ void mst_uv_hub_accept(struct mst_uv_hub *hub, int fd)
     connection->channel.fd = fd;
     connection->poll.data = connection;
     connection->id.id = ++hub->last_id;
+    connection->moved_ns = now(hub);
     hub->count++;
     at = slot(hub, connection->id);
     *at = connection;
     put_on_probation(connection, hub->patience_ns);
     tell(connection, MST_DEBUG, "connection-accepted", "");
-    watch(connection);
+    mst_uv_connection_watch(connection);
     if (tcp && hub->tls) {
         add_stranger(connection);
     } else {
@@ -826,16 +865,23 @@ void mst_uv_hub_resume(struct mst_uv_hub *hub)
 
     /* Who has still more to say is appended again, and waits for the next turn. */
     for (struct mst_list *node = NULL; node != last && !mst_list_empty(&hub->ready);) {
+        struct mst_uv_connection *connection;
+
         node = mst_list_take(&hub->ready);
-        pump(MST_CONTAINER(node, struct mst_uv_connection, ready));
+        connection = MST_CONTAINER(node, struct mst_uv_connection, ready);
+        if (mst_uv_pressure_may_read(connection)) { /* else it comes back with its watch */
+            pump(connection);
+        }
     }
 }
 
 void mst_uv_hub_turn(struct mst_uv_hub *hub)
 {
     mst_uv_feed_tick(&hub->feed, now(hub));
+    mst_uv_pressure_resume(hub);
     settle(hub);
     expire(hub);
+    mst_uv_pressure_turn(hub);
     settle(hub);
     hub->strangers_read = 0;
     mst_uv_reserve_refill(&hub->reserve);
@@ -856,10 +902,13 @@ uint64_t mst_uv_hub_deadline_ns(const struct mst_uv_hub *hub)
 {
     uint64_t deadline_ns = mst_uv_feed_deadline_ns(&hub->feed);
     uint64_t now_ns = mst_uv_feed_now_ns(&hub->feed);
+    uint64_t pressure_ns;
 
     if (!mst_list_empty(&hub->ready)) {
         return 0;
     }
+    pressure_ns = mst_uv_pressure_deadline_ns(hub);
+    deadline_ns = pressure_ns < deadline_ns ? pressure_ns : deadline_ns;
     deadline_ns = sooner(&hub->probation, sooner(&hub->quiet, deadline_ns));
     if (deadline_ns == UINT64_MAX) {
         return deadline_ns;

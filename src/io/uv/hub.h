@@ -14,7 +14,8 @@
  * share a write. All inputs of a turn carry the same `now`.
  *
  * A connection that asks more than BATCH requests at a time, or does not read what it is told, is
- * read no further until it has caught up.
+ * read no further until it has caught up. What all of them hold together is bounded: see
+ * pressure.h.
  *
  * Who connects must ask something within a lease. Whoever asks nothing more for two leases and has
  * no session left is closed: a host that was switched off says no goodbye. Where there is no room
@@ -34,6 +35,7 @@
 #include "io/tls.h"
 #include "io/uv/feed.h"
 #include "io/uv/log.h"
+#include "io/uv/pressure.h"
 #include "io/uv/reserve.h"
 
 #define MST_UV_READ_BYTES 65536u
@@ -48,6 +50,7 @@ struct mst_uv_hub {
     struct mst_uv_log *log;
     struct mst_uv_reserve reserve;
     struct mst_mem mem; /* from it */
+    struct mst_uv_pressure pressure;
     struct mst_limits limits;
     uint64_t now_ns;      /* of this turn, on the core's clock; 0: not taken yet */
     uint64_t patience_ns; /* with who asks nothing, or does not read its last words: a lease */
@@ -75,6 +78,7 @@ struct mst_uv_hub {
  * outlive the hub. */
 muster_status mst_uv_hub_init(struct mst_uv_hub *hub, uv_loop_t *loop, struct mst_uv_log *log,
                               uint64_t lease_ns, const struct mst_limits *limits,
+                              uint64_t buffered_bytes_max,
                               const struct mst_uv_journal_config *journal,
                               struct muster_error *err);
 /* From now on TCP connections must show the secret. The context outlives the hub. */
@@ -101,6 +105,9 @@ void mst_uv_hub_turn(struct mst_uv_hub *hub);
 /* When the next turn is due at the latest, as uv_hrtime tells time; 0: at once, UINT64_MAX: when
  * something comes. */
 uint64_t mst_uv_hub_deadline_ns(const struct mst_uv_hub *hub);
+
+/* All effects that there are, to the codecs: what pressure.h resumed. */
+void mst_uv_hub_carry_all(struct mst_uv_hub *hub);
 
 /* No more reading: what is to be written is written, for a short time, and all connections close.
  */

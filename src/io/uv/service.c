@@ -454,8 +454,9 @@ muster_status mst_uv_service_open(struct mst_uv_service **out,
     mst_uv_log_init(&service->log, STDERR_FILENO, config->log_level);
     status = open_report(service, config, err); /* first: it tells that the rest takes its time */
     if (status == MUSTER_OK) {
-        status = mst_uv_hub_init(&service->hub, &service->loop, &service->log, config->lease_ns,
-                                 &config->limits, &config->journal, err);
+        status =
+            mst_uv_hub_init(&service->hub, &service->loop, &service->log, config->lease_ns,
+                            &config->limits, config->buffered_bytes_max, &config->journal, err);
     }
     if (status != MUSTER_OK) {
         mst_uv_report_close(&service->report);

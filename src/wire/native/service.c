@@ -245,6 +245,11 @@ static muster_status service_next(struct mst_codec *codec, struct mst_request *o
     return status;
 }
 
+static void service_again(struct mst_codec *codec)
+{
+    service_of(codec)->stream.taken = 0;
+}
+
 /* The caller alone is told; its connection is as good as before. */
 static muster_status answer_too_large(struct service *service, const struct mst_reply *reply)
 {
@@ -322,6 +327,13 @@ static struct mst_slice service_output(const struct mst_codec *codec)
     return mst_native_stream_output(&service_of_const(codec)->stream);
 }
 
+static struct mst_codec_room service_room(const struct mst_codec *codec)
+{
+    const struct mst_native_stream *stream = &service_of_const(codec)->stream;
+
+    return (struct mst_codec_room){.input = stream->in.room, .output = stream->out.room};
+}
+
 static void service_written(struct mst_codec *codec, size_t size)
 {
     mst_native_stream_written(&service_of(codec)->stream, size);
@@ -352,7 +364,9 @@ static const struct mst_codec_ops service_ops = {
     .lend = service_lend,
     .keep = service_keep,
     .next = service_next,
+    .again = service_again,
     .answer = service_answer,
+    .room = service_room,
     .output = service_output,
     .written = service_written,
     .reason = service_reason,

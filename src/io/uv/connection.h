@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_IO_UV_CONNECTION_H
+#define MST_IO_UV_CONNECTION_H
+
+/* One connection of the hub, for the files that make up the hub. */
+
+#include "io/channel.h"
+#include "io/uv/hub.h"
+#include "wire/codec.h"
+
+#define MST_UV_OUTPUT_MARK 1048576u /* a connection with more unread output is not read */
+
+struct mst_uv_connection {
+    uv_poll_t poll;
+    struct mst_uv_hub *hub;  /* here begins what each message touches */
+    struct mst_codec *codec; /* NULL before the first bytes */
+    struct mst_channel channel;
+    int events;    /* that the loop watches */
+    bool more;     /* may have whole requests that are not decoded yet */
+    bool draining; /* nothing is read any more; closed once the output is written */
+    bool doomed;   /* to be closed as soon as the effect at hand is done */
+    bool known;    /* to the core: a stranger is not, nor who is gone */
+    bool deferred; /* the core keeps replies for it until there is room */
+    struct mst_conn id;
+    uint64_t moved_ns; /* when it last took some output */
+    struct mst_list dirty;
+    uint64_t until_ns; /* of the probation */
+    struct mst_list unproven, probation, ready;
+    struct mst_list behind; /* in pressure.behind: has deferred replies, and room of its own */
+    struct mst_list parked; /* in pressure.parked: is not read in the middle of a frame */
+    struct mst_uv_connection *chain;
+};
+
+/* What it was told and did not read. */
+size_t mst_uv_connection_unread(const struct mst_uv_connection *connection);
+
+/* Not while an effect is at hand: the core is told. */
+void mst_uv_connection_refuse(struct mst_uv_connection *connection, const char *reason);
+
+/* The loop watches what it should, after something changed that says what. */
+void mst_uv_connection_watch(struct mst_uv_connection *connection);
+
+#endif

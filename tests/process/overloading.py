@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hundreds of sessions that stay within every limit of one, and ask for as much as they can.
+
+    overloading.py ADDRESS COUNT watches|gets|lists|halves|searches|sparse
+
+Opens so many sessions of the job `crowd`, sends what the attack is made of, says "in", and goes on until
+its stdin ends. None of them reads anything more, except in `searches` and `sparse`."""
+
+import selectors
+import struct
+import sys
+import threading
+
+from crowding import answered, begin, opening
+from wire import COMMANDS, field, frame
+
+MIB = 1 << 20
+WATCHES = 39
+OPENED = 2  # the next id
+
+
+def request(number, command, body):
+    return frame(field(1, number) + field(2, number) + field(16 + COMMANDS[command], body))
+
+
+def watches(number):
+    """Each waits; one change answers all of them."""
+    return b"".join(frame(field(1, OPENED + i) + field(2, OPENED) +
+                          field(16 + COMMANDS["watch"], field(1, 1) + field(3, "w/")))
+                    for i in range(WATCHES))
+
+
+def gets(number):
+    return b"".join(request(OPENED + i, "get", field(2, "large")) for i in range(200))
+
+
+def lists(number):
+    return b"".join(request(OPENED + i, "list", field(2, "many/")) for i in range(200))
+
+
+def halves(number):
+    """A frame of sixteen MiB without its last byte."""
+    return struct.pack(">I", 16 * MIB) + bytes(16 * MIB - 1)
+
+
+def searches(number):
+    """The key that changed last, asked for from the beginning, in a job of very many."""
+    return b"".join(request(OPENED + i, "watch", field(1, 1) + field(3, "last")) for i in range(200))
+
+
+def sparse(number):
+    """Too many names to look at each, behind too many changes of others."""
+    return b"".join(request(OPENED + i, "watch", field(1, 1) + field(3, "sparse/")) for i in range(200))
+
+
+def come(address, count):
+    socks = []
+    for first in range(0, count, 100):
+        batch = [begin(address) for _ in range(min(100, count - first))]
+        for number, sock in enumerate(batch):
+            sock.sendall(opening(first + number))
+        answered(batch)
+        socks += batch
+    return socks
+
+
+class Attack:
+    def __init__(self, socks, make, reads):
+        shared = make(0)  # the same bytes for all of them
+        self.left = {sock: memoryview(shared) for sock in socks}
+        self.again = shared if reads else b""
+        self.selector = selectors.DefaultSelector()
+        for sock in socks:
+            sock.setblocking(False)
+            self.selector.register(sock, selectors.EVENT_WRITE | (selectors.EVENT_READ * reads))
+
+    def leave(self, sock):
+        self.selector.unregister(sock)
+        sock.close()
+
+    def serve(self, sock, events):
+        try:
+            if events & selectors.EVENT_READ and not sock.recv(MIB):
+                raise ConnectionError
+            if events & selectors.EVENT_WRITE:
+                self.left[sock] = self.left[sock][sock.send(self.left[sock][: MIB // 4]) :]
+        except BlockingIOError:
+            return
+        except ConnectionError:
+            self.leave(sock)
+            return
+        if not self.left[sock]:
+            if self.again:
+                self.left[sock] = memoryview(self.again)
+            else:
+                self.selector.unregister(sock)  # and stays connected
+
+    def turn(self):
+        for key, events in self.selector.select(0.1):
+            self.serve(key.fileobj, events)
+
+
+def main(address, count, what):
+    socks = come(address, int(count))
+    attack = Attack(socks, globals()[what], what in ("searches", "sparse"))
+    over = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.read(), over.set()), daemon=True).start()
+    print("in", flush=True)
+    while not over.is_set():
+        attack.turn()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What hundreds of connections can do together when each stays within every limit of its own: the
+memory of the service, how long its loop stands still, and what a client notices that does nothing
+unusual. Each attack is a process of its own (overloading.py). The time for which the service and this
+process were ready to run and had no processor is not counted: the machine may be busy with others."""
+
+import os
+import pathlib
+import resource
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from conftest import WAIT_S, Process, sanitized
+from running import until
+from test_serve import resident
+from wire import OK, PUT, Wire, field
+
+MIB = 1 << 20
+SANITIZED = sanitized()
+CONNECTIONS = 40 if SANITIZED else 300
+KEYS = 2_000 if SANITIZED else 100_000
+RSS_MAX = 512 * MIB
+KEPT_MAX = 128 * MIB  # when all have gone, beyond what was there before
+STANDSTILL_S = 0.25
+P99_S = 0.05
+PUTS = 400
+HARD = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+
+
+def session(service):
+    """In the job of the attackers."""
+    wire = Wire(service.address)
+    assert wire.open(job="crowd").status == OK
+    return wire
+
+
+def fill(wire, names, value):
+    names = list(names)
+    for first in range(0, len(names), 100):
+        ops = b"".join(field(2, field(1, PUT) + field(3, name) + field(4, value))
+                       for name in names[first : first + 100])
+        assert wire.ask("write", ops).status == OK
+
+
+def prepare(wire, what):
+    if what == "gets":
+        assert wire.put("large", b"x" * 1_000_000).status == OK
+    elif what == "lists":
+        fill(wire, (f"many/{i}" for i in range(100)), b"y" * 3_000)
+    elif what in ("searches", "sparse"):
+        fill(wire, (f"other/{i}" for i in range(KEYS)), b"v")
+        fill(wire, (f"sparse/{i}" for i in range(KEYS // 30)), b"v")
+        assert wire.put("last", b"v").status == OK
+
+
+class Peak:
+    """The most memory a process has had, looked at all the time."""
+
+    def __init__(self, pid):
+        self.pid, self.most, self.over = pid, 0, False
+        self.thread = threading.Thread(target=self.look, daemon=True)
+        self.thread.start()
+
+    def look(self):
+        while not self.over and pathlib.Path(f"/proc/{self.pid}").exists():
+            self.most = max(self.most, resident(self.pid))
+            time.sleep(0.005)
+
+    def end(self):
+        self.over = True
+        self.thread.join(WAIT_S)
+        return self.most
+
+
+def waited(pid):
+    """For a processor, in seconds."""
+    try:
+        return int(pathlib.Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").split()[1]) / 1e9
+    except FileNotFoundError:  # a kernel that does not count it
+        return 0
+
+
+def took(service, wire):
+    pids = service.pid, os.getpid()
+    waits = sum(map(waited, pids))
+    begun = time.monotonic()
+    assert wire.put("mine", b"v").status == OK
+    return time.monotonic() - begun - (sum(map(waited, pids)) - waits)
+
+
+@pytest.mark.parametrize("what", ["watches", "gets", "lists", "halves", "searches", "sparse"])
+@pytest.mark.skipif(HARD < CONNECTIONS + 200, reason=f"{CONNECTIONS} descriptors")
+def test_the_product_of_the_limits_is_bounded(serve, env, started, what):
+    service = serve("--lease", "1m")
+    victim = session(service)
+    prepare(victim, what)
+    before = resident(service.pid)
+    program = pathlib.Path(__file__).with_name("overloading.py")
+    attack = Process([sys.executable, program, service.address, CONNECTIONS, what], env,
+                     stdin=subprocess.PIPE)
+    started.append(attack)
+    attack.out.wait_for("in")
+    peak = Peak(service.pid)
+    if what == "watches":
+        assert session(service).put("w/1", b"z" * 200_000).status == OK
+    times = []
+    for _ in range(PUTS):
+        times.append(took(service, victim))
+        time.sleep(0.005)  # so that they span some seconds
+    p99, longest = sorted(times)[PUTS * 99 // 100], max(times)
+    attack.process.stdin.close()
+    assert attack.wait() == 0
+    assert victim.put("large", b"x" * 1_000_000).status == OK  # it is still one of them
+    most = peak.end()
+    print(f"{what}: peak {most >> 20} MiB, p99 {p99 * 1000:.1f} ms, longest {longest * 1000:.1f} ms")
+    if SANITIZED:
+        return
+    assert most < RSS_MAX
+    assert longest < STANDSTILL_S
+    assert p99 < P99_S
+    until(lambda: victim.renew().status == OK and resident(service.pid) < before + KEPT_MAX)
