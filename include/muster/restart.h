@@ -219,7 +219,7 @@ enum muster_fault_kind {
     MUSTER_FAULT_FAILED = 5,       /* fn or initialize failed; code and text are its own */
     MUSTER_FAULT_EVICTED = 6,      /* it did not come to the seal in time */
     MUSTER_FAULT_LEFT = 7,         /* it left */
-    MUSTER_FAULT_SOFT_TIMEOUT = 8, /* no progress; the text says where it stands */
+    MUSTER_FAULT_SOFT_TIMEOUT = 8, /* no progress; the text says where it stands, after a name */
     MUSTER_FAULT_HARD_TIMEOUT = 9, /* none for so long that its agent ended it; code: the signal */
     MUSTER_FAULT_UNHEALTHY = 10,   /* its health check failed */
     MUSTER_FAULT_AGAIN = 11,       /* it asked for a restart */
@@ -228,7 +228,9 @@ enum muster_fault_kind {
 
 struct muster_fault {
     enum muster_fault_kind kind;
-    uint32_t index, rank; /* whose; the rank in the generation that ended, or MUSTER_RANK_NONE */
+    /* Whose; the rank in the generation that ended, or MUSTER_RANK_NONE. Both are that where ranks
+     * make no progress and nothing tells which of them is why. */
+    uint32_t index, rank;
     int code;
     uint64_t generation; /* that ended */
     uint64_t incarnation;

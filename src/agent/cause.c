@@ -149,6 +149,11 @@ static void tell_fault(const struct mst_fault *fault, char *text, size_t room)
     char what[400], rank[32] = "";
 
     mst_faults_what(fault, what, sizeof what);
+    if (fault->index == MST_INDEX_ANY) {
+        (void)snprintf(text, room, "first cause: the ranks %s, in generation %" PRIu64, what,
+                       fault->generation);
+        return;
+    }
     if (fault->rank != MST_RANK_NONE) {
         (void)snprintf(rank, sizeof rank, "rank %" PRIu32 " (", fault->rank);
     }
@@ -244,7 +249,8 @@ static void parts_of_failure(const struct mst_job *job, struct mst_first_cause *
 {
     const struct found found = find(job);
 
-    out->placed = found.fault != NULL || found.process != NULL;
+    out->placed =
+        found.process != NULL || (found.fault != NULL && found.fault->index != MST_INDEX_ANY);
     out->process = found.process;
     out->kind = "unknown";
     if (found.fault != NULL) {

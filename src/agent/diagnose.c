@@ -183,6 +183,14 @@ static bool is_frozen(pid_t pid, uint64_t thread)
     return strstr(place, "freez") != NULL || strstr(place, "refrigerator") != NULL;
 }
 
+bool mst_diagnose_stopped(pid_t pid, uint64_t thread)
+{
+    char line[512];
+    const char *fields = stat_of(pid, thread, line, sizeof line);
+
+    return fields != NULL && (fields[0] == 'T' || fields[0] == 't' || is_frozen(pid, thread));
+}
+
 void mst_diagnose_thread(pid_t pid, uint64_t thread, uint64_t cpu_ns, uint64_t wall_ns, char *text,
                          size_t room)
 {

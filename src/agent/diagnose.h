@@ -18,6 +18,9 @@ bool mst_diagnose_cpu(pid_t pid, uint64_t thread, uint64_t *cpu_ns_out);
 void mst_diagnose_thread(pid_t pid, uint64_t thread, uint64_t cpu_ns, uint64_t wall_ns, char *text,
                          size_t room);
 
+/* Whether a signal, a debugger or the freezer keeps it from running. */
+bool mst_diagnose_stopped(pid_t pid, uint64_t thread);
+
 /* Since it was started, also before it ran the program that it runs now; 0: not known. */
 int64_t mst_diagnose_age_ms(pid_t pid);
 

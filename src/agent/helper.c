@@ -183,16 +183,17 @@ static void on_stall_refused(void *ctx)
 }
 
 /* Without a session it is said by the next one. */
-static void on_soft(void *ctx, struct mst_watched *one, uint64_t generation, const char *text)
+static void on_soft(void *ctx, struct mst_watched *suspect, struct mst_watched *one,
+                    const char *text)
 {
     struct helper *helper = ctx;
 
-    (void)one;
+    (void)suspect; /* it watches one only */
     say(helper, "process %" PRIu64 " %s; all ranks are interrupted", helper->pid, text);
     if (helper->client != NULL) {
         mst_lib_lock(helper->client);
     }
-    mst_stall_set(&helper->stall, helper->client, generation, text);
+    mst_stall_set(&helper->stall, helper->client, one->generation, text);
     if (helper->client != NULL) {
         mst_lib_unlock(helper->client);
     }

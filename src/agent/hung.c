@@ -31,15 +31,18 @@ static struct mst_process *process_of(struct mst_job *job, const struct mst_watc
     return job->places[one->tag].process;
 }
 
-static void on_soft(void *ctx, struct mst_watched *suspect, uint64_t generation, const char *text)
+static void on_soft(void *ctx, struct mst_watched *suspect, struct mst_watched *one,
+                    const char *text)
 {
     struct mst_job *job = ctx;
-    struct mst_process *process = process_of(job, suspect);
-    char name[64];
+    struct mst_process *process = process_of(job, suspect != NULL ? suspect : one);
+    char name[64] = "the ranks";
 
-    mst_process_name(process, name, sizeof name);
+    if (suspect != NULL) {
+        mst_process_name(process, name, sizeof name);
+    }
     mst_say("%s %s; all ranks are interrupted", name, text);
-    mst_session_stalled(&job->session, process, generation, text);
+    mst_session_stalled(&job->session, process, suspect != NULL, one->generation, text);
 }
 
 static bool on_hard(void *ctx, struct mst_watched *one, const char *text)

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "agent/diagnose.h"
+#include "agent/suspect.h"
 
 #define NS_PER_MS UINT64_C(1000000)
 #define LOOK_MS_MIN 5u
@@ -37,6 +38,7 @@ static struct mst_hang_sample sample_of(struct mst_page *page)
     sample.pings_start = atomic_load(&page->start_pings);
     sample.start_known = atomic_load(&page->start_turn) == sample.turn;
     sample.told = atomic_load(&page->told);
+    sample.waits = atomic_load(&page->waits);
     sample.atomic = atomic_load(&page->atomic);
     sample.section = atomic_load(&page->section);
     sample.checks = atomic_load(&page->checks);
@@ -56,7 +58,8 @@ static pid_t pid_of(const struct mst_watched *one)
 static void look_at_cpu(struct mst_watched *one, uint64_t now_ns)
 {
     const struct mst_hang_sample *page = &one->hang.last;
-    uint64_t sum = page->turn + page->checks + page->pings + page->atomic + page->section;
+    uint64_t sum =
+        page->turn + page->checks + page->pings + page->atomic + page->section + page->waits;
     uint64_t soft_ns = page->soft_ms > 0 ? (uint64_t)page->soft_ms * NS_PER_MS : 0;
     uint64_t pings, checks;
 
@@ -77,6 +80,9 @@ static void look(const struct mst_monitor *monitor, struct mst_watched *one, uin
     struct mst_hang_sample sample = sample_of(one->page);
 
     one->generation = generation;
+    if (generation <= monitor->over_generation) {
+        sample.waits = 0; /* its wait was cut short, or it does not run and cannot be */
+    }
     if (monitor->held && monitor->looked_ns != 0) {
         mst_hang_pause(&one->hang, now_ns - monitor->looked_ns);
     }
@@ -84,134 +90,62 @@ static void look(const struct mst_monitor *monitor, struct mst_watched *one, uin
     look_at_cpu(one, now_ns);
 }
 
-/* ---- words ---- */
-
-static void tell_place(const struct mst_watched *one, uint64_t now_ns, char *text, size_t room)
+/* Whether the rank knows that its attempt is over. */
+static bool is_over(const struct mst_watched *one)
 {
-    mst_diagnose_thread(pid_of(one), atomic_load(&one->page->thread), one->cpu_ns,
-                        one->cpu_at_ns != 0 ? now_ns - one->cpu_at_ns : 0, text, room);
+    const struct mst_hang_sample *page = &one->hang.last;
+
+    return page->turn != 0 && (page->told == page->turn || page->turn % 8 == MST_PHASE_AFTER);
 }
+
+static void look_at_all(struct mst_monitor *monitor, uint64_t now_ns)
+{
+    uint64_t over = monitor->said_generation;
+
+    for (struct mst_watched *one = monitor->first; one != NULL; one = one->next) {
+        if (one->signal_ns == 0) {
+            look(monitor, one, now_ns);
+        }
+        if (one->generation > over && is_over(one)) {
+            over = one->generation;
+        }
+    }
+    monitor->over_generation = over > monitor->over_generation ? over : monitor->over_generation;
+}
+
+/* ---- words ---- */
 
 static double seconds(uint64_t ms)
 {
     return (double)ms / 1000;
 }
 
-static void section_name(const struct mst_watched *one, char name[32])
+void mst_monitor_name(const char *from, char *name, size_t room)
 {
-    memcpy(name, one->page->section_name, 32);
-    name[31] = '\0';
+    memcpy(name, from, room);
+    name[room - 1] = '\0';
     for (char *at = name; *at != '\0'; at++) {
-        if ((unsigned char)*at < ' ') {
+        if ((unsigned char)*at < ' ' || *at == 127) {
             *at = '?';
         }
     }
 }
 
-/* In what the ranks of a generation are compared: by pings as soon as one of them has pinged. */
-struct standing {
-    uint64_t least, most; /* of the others */
-    unsigned others;
-    bool by_pings;
-};
-
-static bool stands(const struct mst_watched *one, uint64_t generation, bool by_pings,
-                   uint64_t *count_out)
+/* A section that is over its limit is the rank's own doing. */
+static void tell_section(const struct mst_watched *stalled, uint64_t now_ns, char *text,
+                         size_t room)
 {
-    uint64_t pings, checks;
-    bool known = mst_hang_stands(&one->hang, &pings, &checks) && one->generation == generation;
+    char place[112], name[sizeof stalled->page->section_name];
 
-    *count_out = by_pings ? pings : checks;
-    return known;
-}
-
-static struct standing standing_of(const struct mst_monitor *monitor, uint64_t generation,
-                                   const struct mst_watched *but)
-{
-    struct standing all = {.least = UINT64_MAX};
-    uint64_t count;
-
-    for (const struct mst_watched *one = monitor->first; one != NULL; one = one->next) {
-        all.by_pings = all.by_pings || (stands(one, generation, true, &count) && count != 0);
-    }
-    for (const struct mst_watched *one = monitor->first; one != NULL; one = one->next) {
-        if (one != but && stands(one, generation, all.by_pings, &count)) {
-            all.least = count < all.least ? count : all.least;
-            all.most = count > all.most ? count : all.most;
-            all.others++;
-        }
-    }
-    return all;
-}
-
-static void tell_count(const struct mst_watched *one, bool by_pings, char *text, size_t room)
-{
-    uint64_t pings, checks;
-    uint64_t count;
-
-    (void)mst_hang_stands(&one->hang, &pings, &checks);
-    count = by_pings ? pings : checks;
-    if (pings == 0 && checks == 0) {
-        (void)snprintf(text, room, "not one call of muster");
-    } else if (by_pings) {
-        (void)snprintf(text, room, "%" PRIu64 " ping%s", count, count == 1 ? "" : "s");
-    } else {
-        (void)snprintf(text, room, "%" PRIu64 " call%s of muster", count, count == 1 ? "" : "s");
-    }
-}
-
-static void tell_others(const struct standing *all, char *text, size_t room)
-{
-    text[0] = '\0';
-    if (all->others != 0 && all->least == all->most) {
-        (void)snprintf(text, room, ", other%s %" PRIu64, all->others == 1 ? "" : "s", all->least);
-    } else if (all->others != 0) {
-        (void)snprintf(text, room, ", others %" PRIu64 " to %" PRIu64, all->least, all->most);
-    }
-}
-
-/* Whose standstill it is: a slow one may move while the others wait for it. */
-static void tell_progress(const struct mst_monitor *monitor, const struct mst_watched *suspect,
-                          const struct mst_watched *stalled, uint64_t now_ns, char *text,
-                          size_t room)
-{
-    struct standing all = standing_of(monitor, suspect->generation, suspect);
-    uint64_t still_ms = (now_ns - suspect->moved_ns) / NS_PER_MS;
-    bool moves = suspect != stalled && still_ms < stalled->found.since_ms / 2;
-    char count[48], others[64], name[32], section[64] = "";
-
-    if (suspect->hang.last.section % 2 != 0) {
-        section_name(suspect, name);
-        (void)snprintf(section, sizeof section, "in the section %s, ", name);
-    }
-    tell_count(suspect, all.by_pings, count, sizeof count);
-    tell_others(&all, others, sizeof others);
-    if (suspect == stalled || moves) {
-        still_ms = stalled->found.since_ms;
-    }
-    (void)snprintf(text, room, "%smade no progress for %.1f s: %s%s in this attempt%s",
-                   moves ? "held up the others, which " : "", seconds(still_ms), section, count,
-                   others);
-}
-
-static void tell_soft(const struct mst_monitor *monitor, const struct mst_watched *suspect,
-                      const struct mst_watched *stalled, uint64_t now_ns, char *text, size_t room)
-{
-    char what[256], place[112], name[32];
-
+    mst_suspect_place(stalled, now_ns, place, sizeof place);
     if (stalled->found.reason == MST_HANG_SECTION) {
-        section_name(stalled, name);
-        (void)snprintf(what, sizeof what,
-                       "was in the section %s for longer than its limit of %.1f s", name,
-                       seconds((uint64_t)stalled->hang.last.section_limit_ms));
-    } else if (stalled->found.reason == MST_HANG_ATOMIC) {
-        (void)snprintf(what, sizeof what, "was in an atomic section for %.1f s",
-                       seconds(stalled->found.since_ms));
+        mst_monitor_name(stalled->page->section_name, name, sizeof name);
+        (void)snprintf(text, room, "was in the section %s for longer than its limit of %.1f s; %s",
+                       name, seconds((uint64_t)stalled->hang.last.section_limit_ms), place);
     } else {
-        tell_progress(monitor, suspect, stalled, now_ns, what, sizeof what);
+        (void)snprintf(text, room, "was in an atomic section for %.1f s; %s",
+                       seconds(stalled->found.since_ms), place);
     }
-    tell_place(suspect, now_ns, place, sizeof place);
-    (void)snprintf(text, room, "%s; %s", what, place);
 }
 
 void mst_monitor_why(const struct mst_hang_finding *hard, char *text, size_t room)
@@ -240,55 +174,44 @@ void mst_monitor_why(const struct mst_hang_finding *hard, char *text, size_t roo
 
 /* ---- soft ---- */
 
-/* The calls that are compared; who never called muster in the attempt stands below all. */
-static bool height_of(const struct mst_watched *one, const struct mst_watched *stalled,
-                      bool by_pings, uint64_t *height_out)
-{
-    uint64_t pings, checks;
-
-    if (!mst_hang_stands(&one->hang, &pings, &checks) || one->generation != stalled->generation) {
-        return false;
-    }
-    *height_out = by_pings ? pings : checks;
-    *height_out += pings != 0 || checks != 0;
-    return true;
-}
-
-/* The one that stands still, if nobody stands lower. */
-static struct mst_watched *suspect_of(const struct mst_monitor *monitor,
-                                      struct mst_watched *stalled)
-{
-    bool by_pings = standing_of(monitor, stalled->generation, NULL).by_pings;
-    struct mst_watched *suspect = stalled;
-    uint64_t least, height;
-
-    if (stalled->found.reason != MST_HANG_PROGRESS ||
-        !height_of(stalled, stalled, by_pings, &least)) {
-        return stalled;
-    }
-    for (struct mst_watched *one = monitor->first; one != NULL; one = one->next) {
-        if (height_of(one, stalled, by_pings, &height) &&
-            (height < least ||
-             (height == least && suspect != stalled && one->tag < suspect->tag))) {
-            suspect = one;
-            least = height;
-        }
-    }
-    return suspect;
-}
-
 static void act_soft(struct mst_monitor *monitor, struct mst_watched *stalled, uint64_t now_ns)
 {
-    struct mst_watched *suspect;
+    struct mst_watched *suspect = stalled;
     char text[TEXT_MAX];
 
     if (stalled->generation == monitor->said_generation) {
         return;
     }
     monitor->said_generation = stalled->generation;
-    suspect = suspect_of(monitor, stalled);
-    tell_soft(monitor, suspect, stalled, now_ns, text, sizeof text);
-    monitor->events.soft(monitor->events.ctx, suspect, suspect->generation, text);
+    if (stalled->found.reason == MST_HANG_PROGRESS) {
+        suspect = mst_suspect_of(monitor, stalled, now_ns, text, sizeof text);
+    } else {
+        tell_section(stalled, now_ns, text, sizeof text);
+    }
+    monitor->events.soft(monitor->events.ctx, suspect, stalled, text);
+}
+
+/* A rank that waits in muster has no clock, so nobody finds ranks that all wait, each for another
+ * one. */
+static void look_at_waits(struct mst_monitor *monitor, uint64_t now_ns)
+{
+    struct mst_watched *suspect, *last = NULL;
+    char text[TEXT_MAX];
+    uint32_t count;
+
+    for (struct mst_watched *one = monitor->first; one != NULL; one = one->next) {
+        last = last == NULL || one->generation > last->generation ? one : last;
+    }
+    if (last == NULL || last->generation <= monitor->over_generation) {
+        return;
+    }
+    count = mst_suspect_waiting(monitor, last->generation);
+    if (count == 0 || count != atomic_load(&last->page->ranks)) {
+        return;
+    }
+    monitor->said_generation = last->generation;
+    suspect = mst_suspect_of_waiting(monitor, last->generation, now_ns, text, sizeof text);
+    monitor->events.soft(monitor->events.ctx, suspect, last, text);
 }
 
 /* ---- hard ---- */
@@ -311,7 +234,7 @@ static void act_hard(struct mst_monitor *monitor, struct mst_watched *one, uint6
     char text[TEXT_MAX], why[96], place[112];
 
     mst_monitor_why(&one->found, why, sizeof why);
-    tell_place(one, now_ns, place, sizeof place);
+    mst_suspect_place(one, now_ns, place, sizeof place);
     (void)snprintf(text, sizeof text, "%s; %s", why, place);
     one->hard = one->found;
     if (!monitor->events.hard(monitor->events.ctx, one, text)) {
@@ -381,14 +304,11 @@ static bool act_on_one(struct mst_monitor *monitor, uint64_t now_ns)
 
 uint64_t mst_monitor_look(struct mst_monitor *monitor, uint64_t now_ns)
 {
-    for (struct mst_watched *one = monitor->first; one != NULL; one = one->next) {
-        if (one->signal_ns == 0) {
-            look(monitor, one, now_ns);
-        }
-    }
+    look_at_all(monitor, now_ns);
     monitor->looked_ns = now_ns;
     while (act_on_one(monitor, now_ns)) {
     }
+    look_at_waits(monitor, now_ns);
     return next_look_ns(monitor, now_ns);
 }
 

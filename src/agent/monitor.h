@@ -18,7 +18,7 @@
 /* One process: the caller's memory, which stays until it is removed. */
 struct mst_watched {
     /* Set by the caller, the others zero. */
-    uint64_t tag; /* for the caller; of equal suspects the lowest is named */
+    uint64_t tag; /* for the caller */
     struct mst_page *page;
     pid_t pid; /* that was started; page->pid is its own word */
     int pidfd; /* signals go there where the events have no `send`; else -1 */
@@ -35,15 +35,16 @@ struct mst_watched {
     uint64_t cpu_ns, cpu_at_ns;               /* of its thread, in the middle of a standstill */
     uint64_t signal_ns;                       /* when it gets the next one */
     uint64_t again_ns;                        /* and then how often */
+    unsigned mark;                            /* suspect.c: while ranks are compared */
 };
 
 /* Texts are one line, borrowed for the call. `add` and `remove` may be called from all of them. */
 struct mst_monitor_events {
-    /* The ranks of `generation` stand still, and this one is why, as far as can be told:
-     * "made no progress for 60.0 s: 50 pings in this attempt, others 51; blocked in futex
-     * (sleeping)", which goes after its name.
-     * Once for a generation. */
-    void (*soft)(void *ctx, struct mst_watched *suspect, uint64_t generation, const char *text);
+    /* The ranks of its generation stand still, as `one` does, and the suspect is why, as far as
+     * can be told: "made no progress for 60.0 s: 50 pings in this attempt, others 51; blocked in
+     * futex (sleeping)", which goes after its name. NULL: nothing tells the ranks apart; the text
+     * goes after "the ranks". Once for a generation. */
+    void (*soft)(void *ctx, struct mst_watched *suspect, struct mst_watched *one, const char *text);
     /* It is about to get SIGTERM. False: it is dead already, or is not to be ended. */
     bool (*hard)(void *ctx, struct mst_watched *one, const char *text);
     /* Sends it a signal, and makes it run if it is stopped. NULL: it goes to the pidfd. */
@@ -54,7 +55,8 @@ struct mst_monitor_events {
 struct mst_monitor {
     struct mst_monitor_events events;
     struct mst_watched *first;
-    uint64_t said_generation; /* the last one in which somebody was suspected */
+    uint64_t said_generation; /* the last one that was said to stand still */
+    uint64_t over_generation; /* the last one that is known to be over: nobody waits in it */
     uint64_t looked_ns;
     bool held; /* the caller's: from now on no limit runs, as what is known could not be told */
 };
@@ -73,6 +75,9 @@ void mst_monitor_remove(struct mst_monitor *monitor, struct mst_watched *one);
 
 /* Forgets all of them. */
 void mst_monitor_stop(struct mst_monitor *monitor);
+
+/* Text of a rank's page, for people: whatever it has written there. */
+void mst_monitor_name(const char *from, char *name, size_t room);
 
 /* What it was ended for: "made no progress for 90.0 s". */
 void mst_monitor_why(const struct mst_hang_finding *hard, char *text, size_t room);

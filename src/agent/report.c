@@ -183,7 +183,8 @@ static json_t *cause_of(struct mst_job *job, const struct mst_first_cause *parts
                               number_or_null(placed && parts->rank != MST_RANK_NONE, parts->rank),
                               "node", json_integer(node), "host", string_or_null(parts->host),
                               "pid", number_or_null(parts->pid != 0, parts->pid), "generation",
-                              number_or_null(placed, parts->generation), "time", "stderr", "log");
+                              number_or_null(placed || parts->generation != 0, parts->generation),
+                              "time", "stderr", "log");
 
     if (cause != NULL && parts->process != NULL) {
         add_process(job, parts->process, cause);

@@ -227,7 +227,7 @@ static void on_stall_refused(void *ctx)
     }
 }
 
-void mst_session_stalled(struct mst_session *session, const struct mst_process *process,
+void mst_session_stalled(struct mst_session *session, const struct mst_process *process, bool named,
                          uint64_t generation, const char *text)
 {
     struct mst_stall *stall = &session->stall;
@@ -239,7 +239,8 @@ void mst_session_stalled(struct mst_session *session, const struct mst_process *
     stall->refused = on_stall_refused;
     stall->ctx = session;
     stall->pid = mst_process_pid(process);
-    stall->index = process->index;
+    stall->instead = process->index;
+    stall->index = named ? process->index : MST_INDEX_ANY;
     mst_stall_set(stall, session->client, generation, text);
     mst_lib_unlock(session->client);
 }

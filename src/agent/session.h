@@ -97,7 +97,7 @@ void mst_session_lost(struct mst_session *session, struct mst_process *process,
 
 /* The process makes no progress: the service has the ranks of that generation interrupted. Does not
  * wait. */
-void mst_session_stalled(struct mst_session *session, const struct mst_process *process,
+void mst_session_stalled(struct mst_session *session, const struct mst_process *process, bool named,
                          uint64_t generation, const char *text);
 
 /* Whether the service has not taken that word yet. */

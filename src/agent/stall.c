@@ -13,7 +13,15 @@ static void on_said(void *ctx, const struct mst_reply *reply)
 {
     struct mst_stall *stall = ctx;
 
+    bool nobody_is_known = !stall->post.local && reply->status == MUSTER_OK && reply->number == 0;
+
     stall->owed = no_room(reply->status) || (stall->post.local && stall->outlives);
+    if (nobody_is_known && stall->index == MST_INDEX_ANY) { /* to a service of 0.1 */
+        stall->index = stall->instead;
+        stall->owed = true;
+        mst_stall_say(stall, stall->client);
+        return;
+    }
     if (stall->owed && !stall->post.local && stall->refused != NULL) {
         stall->refused(stall->ctx);
     }
@@ -32,6 +40,7 @@ void mst_stall_say(struct mst_stall *stall, muster_client *client)
     if (!stall->owed || client == NULL) {
         return;
     }
+    stall->client = client;
     stall->post = (struct mst_lib_post){.complete = on_said, .ctx = stall};
     status = mst_lib_post(client, &request, UINT64_MAX, &stall->post);
     stall->owed = no_room(status) || (status != MUSTER_OK && stall->outlives);

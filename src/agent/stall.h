@@ -16,9 +16,11 @@ struct mst_stall {
     void *ctx;
 
     bool owed;
+    muster_client *client; /* it was said to last */
     struct mst_lib_post post;
     uint64_t generation, pid;
-    uint32_t index;
+    uint32_t index;   /* MST_INDEX_ANY: of none in particular; then it falls back on: */
+    uint32_t instead; /* the one that is named to a service that takes no such word */
     char text[400];
 };
 

@@ -291,7 +291,11 @@ static void put_fault(const struct mst_item *fault)
     struct muster_member member = mst_lib_member_of(fault);
     bool ended = member.cause == MUSTER_CAUSE_HARD_TIMEOUT;
 
-    put_rank(member.rank, member.index, mst_slice_text(member.host));
+    if (member.index == MST_INDEX_ANY) { /* nothing tells the ranks apart */
+        mst_cli_put("the ranks");
+    } else {
+        put_rank(member.rank, member.index, mst_slice_text(member.host));
+    }
     mst_cli_put(" ");
     if (*member.text && (ended || member.cause == MUSTER_CAUSE_SOFT_TIMEOUT)) {
         mst_cli_print_name(member.text);

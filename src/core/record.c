@@ -18,31 +18,55 @@ bool mst_records_sane(const struct mst_records *records)
     return records->count == kept && (records->generation != 0 || records->total == 0);
 }
 
-static void add(struct mst_member *member, const struct mst_loss *told, bool gone)
+/* NULL: those that are kept are as many as can be. */
+static struct mst_record *add_as_told(struct mst_job *job, const struct mst_loss *told)
 {
-    struct mst_job *job = member->job;
     struct mst_records *records = &job->records;
-    const struct mst_seat *seat = &member->seat;
+    struct mst_record *record;
 
     records->total++;
     if (records->count == MST_NAMES_MAX) {
-        return;
+        return NULL;
     }
-    records->first[records->count++] = (struct mst_record){
+    record = &records->first[records->count++];
+    *record = (struct mst_record){
         .cause = told->cause,
         .code = told->code,
         .at_ns = job->core->now_ns,
         .told_by = told->told_by,
-        .gone = gone,
-        .index = member->index,
-        .rank = seat->rank,
-        .incarnation = seat->incarnation,
-        .pid = seat->pid,
-        .agent = seat->agent,
-        .losses = member->losses,
-        .host = mst_blob_keep(seat->host),
+        .index = MST_INDEX_ANY,
+        .rank = MST_RANK_NONE,
+        .agent = MST_NODE_NONE,
         .text = mst_blob_keep(told->text),
     };
+    return record;
+}
+
+static void add(struct mst_member *member, const struct mst_loss *told, bool gone)
+{
+    const struct mst_seat *seat = &member->seat;
+    struct mst_record *record = add_as_told(member->job, told);
+
+    if (record) {
+        record->gone = gone;
+        record->index = member->index;
+        record->rank = seat->rank;
+        record->incarnation = seat->incarnation;
+        record->pid = seat->pid;
+        record->agent = seat->agent;
+        record->losses = member->losses;
+        record->host = mst_blob_keep(seat->host);
+    }
+}
+
+void mst_record_nobody(struct mst_job *job, const struct mst_loss *told)
+{
+    for (uint32_t i = 0; i < job->records.count; i++) {
+        if (job->records.first[i].index == MST_INDEX_ANY) {
+            return;
+        }
+    }
+    (void)add_as_told(job, told);
 }
 
 void mst_record_fault(struct mst_member *member, const struct mst_loss *told)

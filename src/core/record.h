@@ -40,6 +40,9 @@ bool mst_records_sane(const struct mst_records *records);
 void mst_record_fault(struct mst_member *member, const struct mst_loss *told);
 void mst_record_gone(struct mst_member *member, const struct mst_loss *told);
 
+/* Of the generation, and of no seat in it. One is kept. */
+void mst_record_nobody(struct mst_job *job, const struct mst_loss *told);
+
 /* LOST of a process whose death was recorded as GONE, in this generation or in the one before;
  * whoever holds its place by now. */
 void mst_record_refine(const struct mst_session *teller, const struct mst_request *request,

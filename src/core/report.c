@@ -98,6 +98,37 @@ static void fault(struct mst_session *session, struct mst_waiter *waiter, struct
     mst_waiter_answer(waiter, MUSTER_OK);
 }
 
+/* The ranks stand still, and nothing that an agent sees tells which of them is why. */
+static void fault_of_nobody(struct mst_session *session, struct mst_waiter *waiter,
+                            const struct mst_request *request)
+{
+    struct mst_job *job = session->job;
+    struct mst_loss loss = {.cause = request->fault.kind, .told_by = teller(session)};
+    struct mst_line line;
+
+    if (session->role != MST_ROLE_AGENT || session->claiming) {
+        mst_waiter_answer(waiter, MUSTER_EINVAL);
+        return;
+    }
+    if (request->fault.generation != job->generation) {
+        mst_waiter_set_view(waiter, mst_generation_session_view(session));
+        mst_waiter_answer(waiter, MUSTER_EFENCED);
+        return;
+    }
+    if (!copy_text(session->core, waiter, request->fault.text, &loss.text)) {
+        return;
+    }
+    if (mst_narrate_begin(&line, job, MST_INFO, "fault")) {
+        mst_narrate_word(&line, "kind", mst_narrate_cause(loss.cause));
+        mst_narrate_end(&line);
+    }
+    mst_record_nobody(job, &loss);
+    mst_blob_drop(&session->core->mem, loss.text);
+    mst_generation_attention(job, MST_INTERRUPT);
+    waiter->number = 1;
+    mst_waiter_answer(waiter, MUSTER_OK);
+}
+
 /* An agent's word about a process that it watches. */
 static void fault_of(struct mst_session *session, struct mst_waiter *waiter,
                      const struct mst_request *request)
@@ -106,6 +137,8 @@ static void fault_of(struct mst_session *session, struct mst_waiter *waiter,
 
     if (request->fault.kind != MST_CAUSE_SOFT_TIMEOUT) {
         mst_waiter_answer(waiter, MUSTER_EINVAL);
+    } else if (request->fault.index == MST_INDEX_ANY) {
+        fault_of_nobody(session, waiter, request);
     } else if (!member || !member->session ||
                !means(member->session, session, request->fault.pid)) {
         mst_waiter_answer(waiter, MUSTER_OK); /* it is gone already, or is another one */

@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -14,6 +15,9 @@
 
 _Static_assert(sizeof(_Atomic uint32_t) == sizeof(int), "a futex word is an int");
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "counters shared by processes must not hide a lock");
+/* Of a page that an older agent made, what it does not know lies behind its end: zeros, and memory
+ * that nobody else looks at, as long as it is in the same page of memory. */
+_Static_assert(sizeof(struct mst_page) <= 4096, "one page of memory, whoever made it");
 
 static bool mutex_init(pthread_mutex_t *mutex)
 {
@@ -80,14 +84,14 @@ muster_status mst_page_map(struct mst_page **out, int fd)
     struct mst_page *page;
 
     if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
-        status.st_size < (off_t)sizeof(struct mst_page)) {
+        status.st_size < (off_t)MST_PAGE_SIZE_MIN) {
         return MUSTER_EINVAL;
     }
     page = map(fd);
     if (page == NULL) {
         return MUSTER_EINVAL;
     }
-    if (page->version != MST_PAGE_VERSION || page->size < sizeof *page) {
+    if (page->version != MST_PAGE_VERSION || page->size < MST_PAGE_SIZE_MIN) {
         mst_page_unmap(page);
         return MUSTER_EINVAL;
     }
@@ -110,6 +114,30 @@ void mst_page_turn(struct mst_page *page, enum mst_page_phase phase)
     atomic_store(&page->start_pings, atomic_load(&page->pings));
     atomic_store(&page->start_turn, turn); /* before the turn: who sees it has those */
     atomic_store(&page->turn, turn);
+}
+
+/* Only that thread writes it. */
+static void wait_turns(struct mst_page *page)
+{
+    atomic_store_explicit(&page->waits,
+                          atomic_load_explicit(&page->waits, memory_order_relaxed) + 1,
+                          memory_order_release);
+}
+
+void mst_page_wait_begin(struct mst_page *page, const char *what)
+{
+    size_t size = what != NULL ? strnlen(what, sizeof page->waits_for - 1) : 0;
+
+    if (size > 0) {
+        memcpy(page->waits_for, what, size);
+    }
+    page->waits_for[size] = '\0';
+    wait_turns(page);
+}
+
+void mst_page_wait_end(struct mst_page *page)
+{
+    wait_turns(page);
 }
 
 _Atomic uint32_t *mst_page_word(struct mst_page *page)

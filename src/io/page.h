@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "muster/status.h"
@@ -36,7 +37,7 @@ struct mst_page {
     _Atomic uint64_t entered; /* times the wrapped function was entered */
     _Atomic uint64_t checks;  /* calls of muster but the next; of the whole life, as all counters */
     _Atomic uint64_t pings;   /* muster_restart_ping and _step */
-    _Atomic int64_t step;     /* the last one told */
+    _Atomic int64_t step;     /* the last one told in this attempt; MST_PAGE_NO_STEP */
     _Atomic uint64_t atomic;  /* odd: inside an atomic section; grows at each end of one */
     _Atomic uint64_t section; /* odd: inside a declared section; changes at each */
     _Atomic int64_t section_limit_ms; /* -1: none */
@@ -54,6 +55,12 @@ struct mst_page {
 
     /* Written by the agent, before its first signal that ends the process; never taken back. */
     _Atomic uint32_t ends; /* 1: a signal that comes now is the agent's, and no notice */
+
+    /* Added later than the version (MST_PAGE_SIZE_MIN), and the rank's again. */
+    _Atomic uint32_t ranks; /* of `generation`, and written before it; 0: not known */
+    /* Odd: the function's thread blocks in a call of muster. Grows at both ends of that. */
+    _Atomic uint64_t waits;
+    char waits_for[64]; /* "barrier 'step'", for people: may be torn; its last byte is always 0 */
 };
 
 /* Where the rank stands in muster_restart_run. */
@@ -66,6 +73,11 @@ enum mst_page_phase {
 };
 
 #define MST_PAGE_VERSION 2u
+#define MST_PAGE_NO_STEP INT64_MIN
+
+/* What a page of this version has at least. Fields are only added behind: one side may be older
+ * than the other, and reads 0 in, or never looks at, what it or the other does not know. */
+#define MST_PAGE_SIZE_MIN offsetof(struct mst_page, ranks)
 
 /* The agent: a new page and its descriptor, close-on-exec, both owned by the caller. EFAILED with
  * errno set when the system gives none. */
@@ -91,6 +103,11 @@ bool mst_page_died(const struct mst_page *page);
 
 /* The rank: the next turn begins, with what was counted until now. */
 void mst_page_turn(struct mst_page *page, enum mst_page_phase phase);
+
+/* The rank: its function's thread begins to wait in muster for something (NULL: it has no name),
+ * and is done with that. They do not nest. */
+void mst_page_wait_begin(struct mst_page *page, const char *what);
+void mst_page_wait_end(struct mst_page *page);
 
 /* The futex word of `alive`: the holder's thread id and the kernel's two bits. */
 _Atomic uint32_t *mst_page_word(struct mst_page *page);

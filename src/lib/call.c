@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "io/page.h"
 #include "lib/call.h"
 #include "msg/command.h"
 
@@ -332,7 +333,9 @@ static muster_status block(struct mst_call *call)
     mst_lib_lock(client);
     status = mst_call_begin(call);
     if (status == MUSTER_MORE) {
+        mst_lib_thread.waits_for = call->what;
         (void)mst_lib_wait_interruptible(client, is_over, call, NEVER);
+        mst_lib_thread.waits_for = NULL;
         mst_call_end(call, client->poisoned  ? MUSTER_EINTERNAL
                            : client->closing ? MUSTER_ECANCELLED
                                              : MUSTER_EINTERRUPTED);
@@ -442,11 +445,31 @@ muster_status mst_lib_forbidden(struct muster_error *err, const char *what)
 /* Any call of muster is a sign of life of the function. */
 void mst_lib_alive(void)
 {
-    _Atomic uint64_t *checks = mst_lib_thread.checks;
+    const struct mst_lib_thread *thread = &mst_lib_thread;
 
-    if (checks) {
+    if (thread->page) {
+        _Atomic uint64_t *checks = &thread->page->checks;
+
         atomic_store_explicit(checks, atomic_load_explicit(checks, memory_order_relaxed) + 1,
                               memory_order_relaxed);
+    }
+}
+
+void mst_lib_wait_shown(void)
+{
+    struct mst_lib_thread *thread = &mst_lib_thread;
+
+    if (thread->page && thread->waits++ == 0) {
+        mst_page_wait_begin(thread->page, thread->waits_for);
+    }
+}
+
+void mst_lib_wait_over(void)
+{
+    struct mst_lib_thread *thread = &mst_lib_thread;
+
+    if (thread->page && --thread->waits == 0) {
+        mst_page_wait_end(thread->page);
     }
 }
 

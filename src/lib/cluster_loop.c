@@ -764,6 +764,7 @@ bool mst_coord_wait(muster_cluster *cluster, bool (*ready)(void *ctx), void *ctx
                              .tv_nsec = (long)(deadline_ns % NS_PER_S)};
     bool is_ready;
 
+    mst_lib_wait_shown();
     mst_coord_wake_init(&waiter.wake);
     mst_list_append(&cluster->waiters, &waiter.link);
     while (!(is_ready = mst_coord_ending(cluster) != MUSTER_OK || ready(ctx))) {
@@ -777,5 +778,6 @@ bool mst_coord_wait(muster_cluster *cluster, bool (*ready)(void *ctx), void *ctx
     }
     mst_list_remove(&waiter.link);
     (void)pthread_cond_destroy(&waiter.wake);
+    mst_lib_wait_over();
     return is_ready;
 }

@@ -316,6 +316,7 @@ static bool wait_for(struct muster_client *client, struct mst_lib_waiter *waiter
 {
     bool over;
 
+    mst_lib_wait_shown();
     init_wake(&waiter->wake);
     mst_list_append(&client->waiters, &waiter->link);
     while (!(over = is_over(client, waiter))) {
@@ -343,6 +344,7 @@ static bool wait_for(struct muster_client *client, struct mst_lib_waiter *waiter
     }
     tell_closer(client);
     (void)pthread_cond_destroy(&waiter->wake);
+    mst_lib_wait_over();
     return over;
 }
 

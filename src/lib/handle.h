@@ -127,10 +127,17 @@ extern _Thread_local struct muster_client *mst_lib_holding;
 
 /* What a thread does for a run of a function. */
 struct mst_lib_thread {
-    _Atomic uint64_t *checks; /* the function's: counts its calls; NULL: it is another thread */
-    const char *no_waiting;   /* why its blocking calls return EDEADLK; NULL: they do not */
+    struct mst_page *page;  /* of the function: shows its calls; NULL: it is another thread */
+    const char *waits_for;  /* what its next wait is for; NULL: that has no name */
+    unsigned waits;         /* how deep it is in waits: a log callback may call another client */
+    const char *no_waiting; /* why its blocking calls return EDEADLK; NULL: they do not */
 };
 extern _Thread_local struct mst_lib_thread mst_lib_thread;
+
+/* call.c: around each wait. The function's thread shows in its page that it waits in muster, so
+ * that the wait is not taken for a hang. */
+void mst_lib_wait_shown(void);
+void mst_lib_wait_over(void);
 
 /* EDEADLK with that reason. */
 muster_status mst_lib_forbidden(struct muster_error *err, const char *what);

@@ -429,17 +429,31 @@ static muster_status run_precondition(struct muster_restart *restart, struct mus
     return trouble.status;
 }
 
+/* A forked child sees the page too, and is not the function. */
+static void forget_function(void)
+{
+    mst_lib_thread = (struct mst_lib_thread){0};
+}
+
+static void survive_fork(void)
+{
+    (void)pthread_atfork(NULL, NULL, forget_function);
+}
+
 /* Whoever watches this process looks at its page; where nobody does yet, a helper is started that
  * will. */
 static void page_take(struct muster_restart *restart)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    (void)pthread_once(&once, survive_fork);
     mst_lib_lock(restart->client);
     mst_lib_helper_begin(restart->client);
     if (mst_lib_page(restart->client)) {
         restart->page = mst_lib_page(restart->client);
     }
     mst_lib_unlock(restart->client);
-    mst_lib_thread.checks = &restart->page->checks;
+    mst_lib_thread.page = restart->page;
 }
 
 /* Without the lock. On failure nothing is left started. */
@@ -525,6 +539,8 @@ static void attempt_open(struct muster_restart *restart)
     restart->pings_before = atomic_load_explicit(&restart->page->pings, memory_order_relaxed);
     atomic_store_explicit(&restart->best_step, MST_RUN_NO_STEP, memory_order_relaxed);
     atomic_store_explicit(&restart->page->rank, restart->entry.rank, memory_order_relaxed);
+    atomic_store_explicit(&restart->page->ranks, restart->entry.size, memory_order_relaxed);
+    atomic_store_explicit(&restart->page->step, MST_PAGE_NO_STEP, memory_order_relaxed);
     atomic_store_explicit(&restart->page->generation, restart->entry.generation,
                           memory_order_relaxed);
     show_phase(restart, MST_PHASE_BEFORE);

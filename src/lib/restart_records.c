@@ -225,7 +225,9 @@ static void add_kind(struct mst_text *text, const struct muster_fault *fault)
 /* "rank 2 (#2) failed: code 7: loss is nan". */
 static void add_fault(struct mst_text *text, const struct muster_fault *fault)
 {
-    if (fault->rank != MUSTER_RANK_NONE) {
+    if (fault->index == MST_INDEX_ANY) { /* nothing tells them apart */
+        mst_text_add(text, "the ranks");
+    } else if (fault->rank != MUSTER_RANK_NONE) {
         mst_text_add(text, "rank ");
         mst_text_u64(text, fault->rank);
         mst_text_add(text, " (#");

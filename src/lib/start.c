@@ -227,9 +227,12 @@ static muster_status wait_for(muster_call *call, struct muster_client *client, i
     if (!call->core.over && timeout_ms != 0 && mst_lib_thread.no_waiting) {
         return mst_lib_forbidden(err, call->core.what);
     }
-    if (!call->core.over &&
-        (timeout_ms == 0 ||
-         !mst_lib_wait(client, is_over, call, mst_lib_deadline_ns(timeout_ms, 0)))) {
+    if (!call->core.over && timeout_ms != 0) {
+        mst_lib_thread.waits_for = call->core.what;
+        (void)mst_lib_wait(client, is_over, call, mst_lib_deadline_ns(timeout_ms, 0));
+        mst_lib_thread.waits_for = NULL;
+    }
+    if (!call->core.over && !client->poisoned) {
         return MUSTER_MORE;
     }
     if (client->poisoned) {

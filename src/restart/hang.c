@@ -77,6 +77,8 @@ void mst_hang_pause(struct mst_hang *hang, uint64_t ns)
     hang->atomic_ns += ns;
     hang->section_ns += ns;
     hang->told_ns += ns;
+    hang->waits_ns += ns;
+    hang->looked_ns += ns;
     hang->asked_ns = UINT64_MAX; /* nobody is late by that as well */
 }
 
@@ -86,6 +88,20 @@ static void forgive(struct mst_hang *hang, uint64_t now_ns)
 {
     if (now_ns > hang->asked_ns) {
         mst_hang_pause(hang, now_ns - hang->asked_ns);
+    }
+}
+
+/* What it waits for in muster is not in its hands. */
+static void excuse_wait(struct mst_hang *hang, uint64_t now_ns,
+                        const struct mst_hang_sample *sample)
+{
+    uint64_t ns = now_ns - hang->looked_ns;
+
+    if (in_function(hang) && (inside(hang->last.waits) || inside(sample->waits))) {
+        hang->turn_ns += ns;
+        hang->checks_ns += ns;
+        hang->pings_ns += ns;
+        hang->section_ns += ns;
     }
 }
 
@@ -106,7 +122,7 @@ static void take_turn(struct mst_hang *hang, uint64_t now_ns, const struct mst_h
     hang->checks_start = sample->start_known ? sample->checks_start : sample->checks;
     hang->pings_start = sample->start_known ? sample->pings_start : sample->pings;
     hang->turn_ns = hang->checks_ns = hang->pings_ns = now_ns;
-    hang->atomic_ns = hang->section_ns = hang->told_ns = now_ns;
+    hang->atomic_ns = hang->section_ns = hang->told_ns = hang->waits_ns = now_ns;
 }
 
 static void take(struct mst_hang *hang, uint64_t now_ns, const struct mst_hang_sample *sample)
@@ -125,6 +141,8 @@ static void take(struct mst_hang *hang, uint64_t now_ns, const struct mst_hang_s
     hang->atomic_ns = sample->atomic != last->atomic ? now_ns : hang->atomic_ns;
     hang->section_ns = sample->section != last->section ? now_ns : hang->section_ns;
     hang->told_ns = sample->told != last->told ? now_ns : hang->told_ns;
+    hang->waits_ns = sample->waits != last->waits ? now_ns : hang->waits_ns;
+    hang->looked_ns = now_ns;
     hang->last = *sample;
 }
 
@@ -256,6 +274,7 @@ struct mst_hang_finding mst_hang_look(struct mst_hang *hang, uint64_t now_ns,
     unsigned count;
 
     forgive(hang, now_ns);
+    excuse_wait(hang, now_ns, sample);
     take(hang, now_ns, sample);
     count = clocks_of(hang, clocks);
     for (unsigned i = 0; i < count; i++) {
@@ -288,4 +307,13 @@ bool mst_hang_stands(const struct mst_hang *hang, uint64_t *pings_out, uint64_t 
     *pings_out = stands ? hang->last.pings - hang->pings_start : 0;
     *checks_out = stands ? hang->last.checks - hang->checks_start : 0;
     return stands;
+}
+
+bool mst_hang_waits(const struct mst_hang *hang, uint64_t *since_ns_out)
+{
+    bool apart = hang->last.soft_ms != 0 && phase_of(hang->last.turn) == WAITS;
+    bool in_call = in_function(hang) && inside(hang->last.waits) && !was_told(hang);
+
+    *since_ns_out = hang->looked_ns - (apart ? hang->turn_ns : hang->waits_ns);
+    return apart || in_call;
 }

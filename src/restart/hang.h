@@ -18,7 +18,10 @@
  *   outside, waits it does not run
  *
  * Of several clocks the first to reach its limit counts. The time in an atomic section is taken off
- * the clock of progress. soft is said once per attempt, and not to who was told to stop already.
+ * the clock of progress. So is the time in which the function's thread waits in a call of muster,
+ * off that of a section too: it waits for another rank, or for the service. What is taken off are
+ * the times between two looks of which one saw it wait. soft is said once per attempt, and not to a
+ * rank that was told to stop already.
  *
  * A watcher that was itself stopped blames nobody: how late a look is, measured against the time it
  * asked for, is taken off all clocks. While a clock runs it asks for a look after an eighth of the
@@ -28,7 +31,7 @@
 #include <stdint.h>
 
 struct mst_hang_sample {
-    uint64_t turn, told, checks, pings, atomic, section;
+    uint64_t turn, told, checks, pings, atomic, section, waits;
     int64_t soft_ms, hard_ms, section_limit_ms; /* -1: never; soft_ms 0: nothing is looked for */
     bool from_start;
     /* The counters as the turn began. Unknown: those at the first look at it, so that calls which
@@ -50,8 +53,10 @@ enum mst_hang_reason {
 
 struct mst_hang {
     struct mst_hang_sample last;
-    uint64_t turn_ns, checks_ns, pings_ns, atomic_ns, section_ns, told_ns; /* when it changed */
+    /* When it changed. */
+    uint64_t turn_ns, checks_ns, pings_ns, atomic_ns, section_ns, told_ns, waits_ns;
     uint64_t checks_start, pings_start; /* at the start of the phase */
+    uint64_t looked_ns;                 /* the last look */
     uint64_t asked_ns;                  /* for the next look */
     bool soft_said, hard_said;
 };
@@ -80,5 +85,10 @@ uint64_t mst_hang_deadline_ns(const struct mst_hang *hang);
 /* How often the function called muster since it was entered, as of the last look: by pings, and by
  * its other calls. False, with both 0, where it is not in the function or on the way into it. */
 bool mst_hang_stands(const struct mst_hang *hang, uint64_t *pings_out, uint64_t *checks_out);
+
+/* As of the last look, whether it waits in muster: in the function or on the way into it in a call
+ * that nobody has cut short, or else for the others. `*since_ns_out`: for how long, in one and the
+ * same wait. */
+bool mst_hang_waits(const struct mst_hang *hang, uint64_t *since_ns_out);
 
 #endif

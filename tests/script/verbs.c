@@ -292,7 +292,7 @@ static enum mst_cause read_kind(struct words *words)
     words_bad(words, "no kind of fault", word);
 }
 
-/* fault #2 code=5; fault agent#0 #2 kind=soft-timeout */
+/* fault #2 code=5; fault agent#0 #2 kind=soft-timeout; fault agent#0 any kind=soft-timeout pid=7 */
 static void ask_fault(struct scene *scene)
 {
     struct words *words = &scene->words;
@@ -305,7 +305,9 @@ static void ask_fault(struct scene *scene)
     scene->request.fault.kind = read_kind(words);
     scene->request.fault.pid = words_number(words, "pid", 0);
     name = words_next(words);
-    if (name) {
+    if (name && strcmp(name, "any") == 0) {
+        scene->request.fault.index = MST_INDEX_ANY;
+    } else if (name) {
         about = stage_find(scene->stage, name);
         if (!about) {
             words_bad(words, "nobody of this name", name);

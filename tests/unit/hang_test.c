@@ -498,6 +498,154 @@ static void a_watcher_that_was_stopped_blames_nobody_62(void **state)
     }
 }
 
+/* Each clock, by what makes it run and how it is found. */
+static const struct {
+    struct mst_hang_sample from;
+    enum mst_hang_reason reason;
+    uint64_t limit_ms;
+    unsigned phase;
+    bool told;
+} clocks[] = {
+    {{.pings = 1}, MST_HANG_PROGRESS, SOFT, FUNCTION, false},
+    {{.checks = 1}, MST_HANG_PROGRESS, SOFT, FUNCTION, false},
+    {{.from_start = true}, MST_HANG_PROGRESS, SOFT, FUNCTION, false},
+    {{.section = 1}, MST_HANG_SECTION, SOFT, FUNCTION, false},
+    {{.atomic = 1}, MST_HANG_ATOMIC, SOFT, FUNCTION, false},
+    {{.pings = 0}, MST_HANG_TOLD, HARD, FUNCTION, true},
+    {{.pings = 0}, MST_HANG_AFTER, HARD, AFTER, false},
+};
+
+static struct rank with_clock(size_t row)
+{
+    struct rank rank = rank_new();
+
+    rank.page.from_start = clocks[row].from.from_start;
+    rank.page.section_limit_ms = SOFT;
+    turn(&rank, FUNCTION);
+    (void)look(&rank);
+    if (clocks[row].phase != FUNCTION) {
+        turn(&rank, clocks[row].phase);
+    }
+    rank.page.pings = clocks[row].from.pings;
+    rank.page.checks = clocks[row].from.checks;
+    rank.page.section = clocks[row].from.section;
+    rank.page.atomic = clocks[row].from.atomic;
+    rank.page.told = clocks[row].told ? rank.page.turn : 0;
+    (void)look(&rank);
+    return rank;
+}
+
+/* By a watcher that looks late, and by one that says so. */
+static void a_pause_of_the_watcher_is_taken_off_each_clock(void **state)
+{
+    const uint64_t pause_ns = 100000 * MS;
+
+    (void)state;
+    for (size_t row = 0; row < 2 * (sizeof clocks / sizeof clocks[0]); row++) {
+        struct rank rank = with_clock(row / 2);
+        uint64_t begin_ns = rank.now_ns;
+
+        assert_int_equal(watch(&rank, clocks[row / 2].limit_ms / 2), MST_HANG_NONE);
+        if (row % 2 == 0) {
+            rank.now_ns = mst_hang_deadline_ns(&rank.hang) + pause_ns;
+        } else {
+            rank.now_ns += pause_ns;
+            mst_hang_pause(&rank.hang, pause_ns);
+        }
+        assert_int_equal(look(&rank), MST_HANG_NONE);
+        assert_int_not_equal(watch(&rank, 10000), MST_HANG_NONE);
+        assert_int_equal(rank.found.reason, clocks[row / 2].reason);
+        assert_int_equal(rank.now_ns - pause_ns - begin_ns, clocks[row / 2].limit_ms * MS);
+    }
+}
+
+/* ---- waiting in muster ---- */
+
+/* However long; before it and behind it the clock runs. The clocks of what it was told, and of what
+ * follows the function, are others'. */
+static void the_time_in_a_wait_is_no_lack_of_progress(void **state)
+{
+    const uint64_t look_ms = SOFT / 8 + 1;
+
+    (void)state;
+    for (size_t row = 0; row < sizeof clocks / sizeof clocks[0]; row++) {
+        enum mst_hang_reason reason = clocks[row].reason;
+        struct rank rank = with_clock(row);
+        uint64_t begin_ns = rank.now_ns;
+
+        assert_int_equal(watch(&rank, 200), MST_HANG_NONE);
+        rank.page.waits = 1;
+        if (reason != MST_HANG_PROGRESS && reason != MST_HANG_SECTION) {
+            assert_int_not_equal(watch(&rank, 10000), MST_HANG_NONE);
+            assert_int_equal(rank.now_ns - begin_ns, clocks[row].limit_ms * MS);
+            continue;
+        }
+        assert_int_equal(watch(&rank, 100000), MST_HANG_NONE);
+        rank.page.waits = 2;
+        (void)look(&rank);
+        begin_ns = rank.now_ns;
+        assert_int_not_equal(watch(&rank, 10000), MST_HANG_NONE);
+        assert_int_equal(rank.found.reason, reason);
+        assert_in_range(rank.now_ns - begin_ns, (SOFT - 200) * MS, (SOFT - 200 + look_ms) * MS);
+    }
+}
+
+/* A loop of waits: one that is over and another one are seen as the wait they are. */
+static void one_wait_after_the_other_is_waiting(void **state)
+{
+    struct rank rank = in_function();
+    uint64_t since_ns;
+
+    (void)state;
+    rank.page.pings = 1;
+    rank.page.waits = 1;
+    for (unsigned i = 0; i < 100; i++) {
+        assert_int_equal(watch(&rank, SOFT / 2), MST_HANG_NONE);
+        rank.page.waits += 2;
+    }
+    (void)look(&rank);
+    assert_true(mst_hang_waits(&rank.hang, &since_ns));
+    assert_int_equal(since_ns, 0);
+    rank.page.waits++;
+    (void)look(&rank);
+    is_found(&rank, SOFT, HARD, MST_HANG_PROGRESS);
+}
+
+static void whether_it_waits_and_for_how_long(void **state)
+{
+    struct rank rank = in_function();
+    uint64_t since_ns;
+
+    (void)state;
+    assert_false(mst_hang_waits(&rank.hang, &since_ns));
+    rank.page.pings = 1;
+    rank.page.waits = 1;
+    (void)look(&rank);
+    assert_int_equal(watch(&rank, 250), MST_HANG_NONE);
+    assert_true(mst_hang_waits(&rank.hang, &since_ns));
+    assert_int_equal(since_ns, 250 * MS);
+    rank.now_ns += 7000 * MS;
+    mst_hang_pause(&rank.hang, 7000 * MS);
+    (void)look(&rank);
+    assert_true(mst_hang_waits(&rank.hang, &since_ns));
+    assert_int_equal(since_ns, 250 * MS);
+    rank.page.told = rank.page.turn; /* its call is cut short */
+    (void)look(&rank);
+    assert_false(mst_hang_waits(&rank.hang, &since_ns));
+    turn(&rank, WAITS);
+    (void)look(&rank);
+    rank.now_ns += 30 * MS;
+    (void)look(&rank);
+    assert_true(mst_hang_waits(&rank.hang, &since_ns));
+    assert_int_equal(since_ns, 30 * MS);
+    turn(&rank, AFTER);
+    (void)look(&rank);
+    assert_false(mst_hang_waits(&rank.hang, &since_ns));
+    turn(&rank, OUTSIDE);
+    (void)look(&rank);
+    assert_false(mst_hang_waits(&rank.hang, &since_ns));
+}
+
 /* The stop is over an eighth of the limit before it would be found, or later: nobody saw that. */
 static void a_stop_counts_for_an_eighth_at_most(void **state)
 {
@@ -611,6 +759,10 @@ int main(void)
         cmocka_unit_test(from_before_into_the_function_is_one_attempt),
         cmocka_unit_test(an_attempt_between_two_looks_is_another_one),
         cmocka_unit_test(a_watcher_that_was_stopped_blames_nobody_62),
+        cmocka_unit_test(a_pause_of_the_watcher_is_taken_off_each_clock),
+        cmocka_unit_test(the_time_in_a_wait_is_no_lack_of_progress),
+        cmocka_unit_test(one_wait_after_the_other_is_waiting),
+        cmocka_unit_test(whether_it_waits_and_for_how_long),
         cmocka_unit_test(a_stop_counts_for_an_eighth_at_most),
         cmocka_unit_test(a_watcher_may_look_as_often_as_it_likes),
         cmocka_unit_test(all_counters_are_wide_84),

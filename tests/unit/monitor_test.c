@@ -21,7 +21,7 @@
 #define HARD 900
 #define GRACE 50
 
-enum { RANKS = 3, SIGNALS_MAX = 64 };
+enum { RANKS = 3, SIGNALS_MAX = 64, NOBODY = 99 };
 
 /* Ranks that are pages only, and what the monitor did about them. */
 struct stage {
@@ -38,13 +38,14 @@ struct stage {
     bool forgets; /* who gets SIGKILL */
 };
 
-static void on_soft(void *ctx, struct mst_watched *suspect, uint64_t generation, const char *text)
+static void on_soft(void *ctx, struct mst_watched *suspect, struct mst_watched *one,
+                    const char *text)
 {
     struct stage *stage = ctx;
 
     stage->softs++;
-    stage->suspect = suspect->tag;
-    stage->generation = generation;
+    stage->suspect = suspect != NULL ? suspect->tag : NOBODY;
+    stage->generation = one->generation;
     (void)snprintf(stage->text, sizeof stage->text, "%s", text);
 }
 
@@ -90,6 +91,9 @@ static void stage_open(struct stage *stage)
         atomic_store(&one->page->hard_ms, HARD);
         atomic_store(&one->page->grace_ms, GRACE);
         atomic_store(&one->page->section_limit_ms, -1);
+        atomic_store(&one->page->step, MST_PAGE_NO_STEP);
+        atomic_store(&one->page->rank, i);
+        atomic_store(&one->page->ranks, RANKS);
         atomic_store(&one->page->generation, 7);
         mst_page_turn(one->page, MST_PHASE_FUNCTION);
         mst_monitor_add(&stage->monitor, one);
@@ -135,7 +139,8 @@ static void passes(struct stage *stage, uint64_t ms)
 
 /* ---- who is suspected ---- */
 
-static void all_equal_the_one_that_stands_still(void **state)
+/* That one came there first, and is found first, says nothing. */
+static void of_equal_ones_nobody_is_suspected(void **state)
 {
     struct stage stage;
 
@@ -147,10 +152,234 @@ static void all_equal_the_one_that_stands_still(void **state)
     pings(&stage, 2, 5);
     passes(&stage, SOFT / 2 + 10);
     assert_int_equal(stage.softs, 1);
+    assert_int_equal(stage.suspect, NOBODY);
+    assert_int_equal(stage.generation, 7);
+    assert_string_equal(stage.text,
+                        "made no progress for 0.6 s: all stand at 5 pings: any of them");
+    stage_close(&stage);
+}
+
+static void stand_at_step(struct stage *stage, unsigned rank, int64_t step)
+{
+    atomic_store(&stage->ranks[rank].page->step, step);
+    pings(stage, rank, (uint64_t)step + 1);
+}
+
+static void equal_ones_are_told_by_their_step(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    stage_open(&stage);
+    stand_at_step(&stage, 0, 6);
+    stand_at_step(&stage, 1, 7);
+    stand_at_step(&stage, 2, 6);
+    passes(&stage, SOFT + 10);
+    assert_int_equal(stage.suspect, NOBODY);
+    assert_string_equal(stage.text,
+                        "made no progress for 0.6 s: ranks 0, 2 stand at step 6: any of them");
+    stage_close(&stage);
+}
+
+/* All have called it at the same steps, but one has not gone on to the call that follows. */
+static void of_equal_steps_the_other_calls_tell(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    stage_open(&stage);
+    for (unsigned i = 0; i < RANKS; i++) {
+        stand_at_step(&stage, i, 6);
+        checks(&stage, i, i == 1 ? 6 : 7);
+    }
+    passes(&stage, SOFT + 10);
+    assert_int_equal(stage.suspect, 1);
+    assert_string_equal(stage.text, "made no progress for 0.6 s: 6 calls of muster in this "
+                                    "attempt, others 7; running");
+    stage_close(&stage);
+}
+
+static void waits(struct stage *stage, unsigned rank, const char *what)
+{
+    checks(stage, rank, 1);
+    mst_page_wait_begin(stage->ranks[rank].page, what);
+}
+
+/* It stands no lower than they do, and is found as late as may be. */
+static void one_that_waits_in_muster_is_no_suspect(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    stage_open(&stage);
+    for (unsigned i = 0; i < RANKS; i++) {
+        stand_at_step(&stage, i, 6);
+    }
+    waits(&stage, 0, "barrier 'step'");
+    waits(&stage, 2, "barrier 'step'");
+    for (unsigned i = 0; i < 40; i++) {
+        pings(&stage, 1, 1);
+        passes(&stage, SOFT / 2);
+    }
+    assert_int_equal(stage.softs, 0);
+    passes(&stage, SOFT / 2 + 10);
+    assert_int_equal(stage.softs, 1);
+    assert_int_equal(stage.suspect, 1);
+    assert_string_equal(stage.text, "made no progress for 0.6 s: 47 pings in this attempt, others "
+                                    "7, waiting in barrier 'step'; running");
+    assert_int_equal(stage.hards, 0);
+    stage_close(&stage);
+}
+
+/* Also where nobody was told: it is stopped, or the word does not come. */
+static void nobody_waits_in_a_generation_that_is_over(void **state)
+{
+    (void)state;
+    for (unsigned told = 0; told < 2; told++) {
+        struct stage stage;
+
+        stage_open(&stage);
+        for (unsigned i = 0; i < RANKS; i++) {
+            stand_at_step(&stage, i, 6);
+        }
+        waits(&stage, 1, "barrier 'step'");
+        waits(&stage, 2, "barrier 'step'");
+        if (told) {
+            mst_page_turn(stage.ranks[0].page, MST_PHASE_AFTER);
+            mst_page_turn(stage.ranks[2].page, MST_PHASE_WAITS);
+        }
+        for (unsigned i = 0; i < 20; i++) {
+            pings(&stage, 0, 1);
+            passes(&stage, HARD / 4);
+            mst_page_turn(stage.ranks[0].page, told ? MST_PHASE_WAITS : MST_PHASE_FUNCTION);
+        }
+        assert_int_equal(stage.hards, told);
+        assert_int_equal(stage.ranks[1].ended_by, told ? SIGKILL : 0);
+        assert_int_equal(stage.ranks[2].ended_by, 0);
+        stage_close(&stage);
+    }
+}
+
+static void all_wait(struct stage *stage, const char *const what[RANKS], uint32_t ranks)
+{
+    stage_open(stage);
+    for (unsigned i = 0; i < RANKS; i++) {
+        atomic_store(&stage->ranks[i].page->ranks, ranks);
+        stand_at_step(stage, i, 6);
+        waits(stage, i, what[i]);
+    }
+    passes(stage, SOFT + 10);
+}
+
+static void all_wait_for_what_one_does_not_wait_for(void **state)
+{
+    static const char *const names[] = {"barrier 'a'", "barrier 'b'", "barrier 'a'"};
+    struct stage stage;
+
+    (void)state;
+    all_wait(&stage, names, RANKS);
+    assert_int_equal(stage.softs, 1);
     assert_int_equal(stage.suspect, 1);
     assert_int_equal(stage.generation, 7);
     assert_string_equal(stage.text,
-                        "made no progress for 0.6 s: 5 pings in this attempt, others 5; running");
+                        "made no progress for 0.6 s: ranks 0, 2 wait in barrier 'a' (missing: rank "
+                        "1), rank 1 waits in barrier 'b' (missing: ranks 0, 2); running");
+    stage_close(&stage);
+}
+
+static void all_wait_and_nothing_tells_them_apart(void **state)
+{
+    static const char *const names[] = {"barrier 'a'", "bar\nier 'b'", NULL};
+    struct stage stage;
+
+    (void)state;
+    all_wait(&stage, names, RANKS);
+    assert_int_equal(stage.suspect, NOBODY);
+    assert_string_equal(stage.text, "made no progress for 0.6 s: any of them, as all wait: rank 0 "
+                                    "waits in barrier 'a', rank 1 waits in bar?ier 'b', rank 2 "
+                                    "waits in muster");
+    stage_close(&stage);
+}
+
+/* It is as good as gone: it does not see that its barrier is complete. */
+static void all_wait_and_one_stands_lower(void **state)
+{
+    static const char *const names[] = {"barrier 'a'", "barrier 'a'", "barrier 'a'"};
+    struct stage stage;
+
+    (void)state;
+    all_wait(&stage, names, RANKS);
+    assert_int_equal(stage.suspect, NOBODY);
+    stage_close(&stage);
+    stage_open(&stage);
+    for (unsigned i = 0; i < RANKS; i++) {
+        atomic_store(&stage.ranks[i].page->ranks, RANKS);
+        stand_at_step(&stage, i, i == 1 ? 6 : 7);
+        waits(&stage, i, names[i]);
+    }
+    passes(&stage, SOFT + 10);
+    assert_int_equal(stage.suspect, 1);
+    assert_string_equal(stage.text, "made no progress for 0.6 s: ranks 0-2 wait in barrier 'a'; 7 "
+                                    "pings in this attempt, others 8, waiting in barrier 'a'; "
+                                    "running");
+    stage_close(&stage);
+}
+
+/* Of a rank on another node nothing is known here: it may be why all of these wait. */
+static void that_all_wait_is_known_where_all_are_watched(void **state)
+{
+    static const char *const names[] = {"barrier 'a'", "barrier 'b'", "barrier 'a'"};
+    struct stage stage;
+
+    (void)state;
+    for (uint32_t ranks = 0; ranks <= RANKS + 1; ranks++) {
+        all_wait(&stage, names, ranks);
+        passes(&stage, 10 * HARD);
+        assert_int_equal(stage.softs, ranks == RANKS);
+        stage_close(&stage);
+    }
+}
+
+/* Each of them for the whole time, in one and the same call. */
+static void all_wait_only_if_all_do_for_long_enough(void **state)
+{
+    static const char *const names[] = {"barrier 'a'", "barrier 'b'", "barrier 'a'"};
+    struct stage stage;
+
+    (void)state;
+    stage_open(&stage);
+    for (unsigned i = 0; i < RANKS; i++) {
+        atomic_store(&stage.ranks[i].page->ranks, RANKS);
+        waits(&stage, i, names[i]);
+    }
+    for (unsigned i = 0; i < 20; i++) {
+        passes(&stage, SOFT / 2);
+        mst_page_wait_end(stage.ranks[i % RANKS].page);
+        mst_page_wait_begin(stage.ranks[i % RANKS].page, names[i % RANKS]);
+    }
+    assert_int_equal(stage.softs, 0);
+    passes(&stage, SOFT + SOFT / 8 + 10);
+    assert_int_equal(stage.softs, 1);
+    stage_close(&stage);
+}
+
+static void one_that_returned_is_missing_where_the_others_wait(void **state)
+{
+    static const char *const names[] = {"barrier 'a'", "barrier 'a'", "barrier 'a'"};
+    struct stage stage;
+
+    (void)state;
+    stage_open(&stage);
+    for (unsigned i = 0; i < RANKS; i++) {
+        atomic_store(&stage.ranks[i].page->ranks, RANKS);
+        waits(&stage, i, names[i]);
+    }
+    mst_page_turn(stage.ranks[2].page, MST_PHASE_WAITS);
+    passes(&stage, SOFT + SOFT / 8 + 10);
+    assert_int_equal(stage.suspect, 2);
+    assert_string_equal(stage.text, "made no progress for 0.6 s: ranks 0, 1 wait in barrier 'a' "
+                                    "(missing: rank 2), rank 2 waits for the end of the run; "
+                                    "running");
     stage_close(&stage);
 }
 
@@ -527,7 +756,17 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(how_a_process_ends_is_known_before_it_is_gone_27),
-        cmocka_unit_test(all_equal_the_one_that_stands_still),
+        cmocka_unit_test(of_equal_ones_nobody_is_suspected),
+        cmocka_unit_test(equal_ones_are_told_by_their_step),
+        cmocka_unit_test(of_equal_steps_the_other_calls_tell),
+        cmocka_unit_test(one_that_waits_in_muster_is_no_suspect),
+        cmocka_unit_test(nobody_waits_in_a_generation_that_is_over),
+        cmocka_unit_test(all_wait_for_what_one_does_not_wait_for),
+        cmocka_unit_test(all_wait_and_nothing_tells_them_apart),
+        cmocka_unit_test(all_wait_and_one_stands_lower),
+        cmocka_unit_test(that_all_wait_is_known_where_all_are_watched),
+        cmocka_unit_test(all_wait_only_if_all_do_for_long_enough),
+        cmocka_unit_test(one_that_returned_is_missing_where_the_others_wait),
         cmocka_unit_test(who_stands_lowest_although_it_moves),
         cmocka_unit_test(who_never_called),
         cmocka_unit_test(by_checks_where_nobody_pings),

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -115,6 +116,54 @@ static void nobody_holds_the_page_of_a_dead_one(void **state)
     close(fd);
 }
 
+/* An older agent made it: what was added since is not in the file, and the rank writes it anyway.
+ */
+static void a_page_of_an_older_agent_is_taken(void **state)
+{
+    const size_t sizes[] = {MST_PAGE_SIZE_MIN - 1, MST_PAGE_SIZE_MIN, MST_PAGE_SIZE_MIN + 4};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        int fd = memfd_create("older", MFD_CLOEXEC);
+        struct mst_page head = {.version = MST_PAGE_VERSION, .size = (uint32_t)sizes[i]};
+        struct mst_page *page = NULL;
+
+        assert_int_equal(write(fd, &head, sizes[i]), (ssize_t)sizes[i]);
+        assert_int_equal(mst_page_map(&page, fd), i == 0 ? MUSTER_EINVAL : MUSTER_OK);
+        if (i != 0) {
+            mst_page_wait_begin(page, "barrier 'step'");
+            mst_page_wait_end(page);
+            assert_int_equal(page->waits, 2);
+            mst_page_unmap(page);
+        }
+        close(fd);
+    }
+}
+
+static void a_wait_is_named_as_far_as_there_is_room(void **state)
+{
+    struct mst_page *page;
+    char name[200];
+    int fd;
+
+    (void)state;
+    assert_int_equal(mst_page_create(&page, &fd), MUSTER_OK);
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    mst_page_wait_begin(page, name);
+    assert_int_equal(page->waits, 1);
+    assert_int_equal(strlen(page->waits_for), sizeof page->waits_for - 1);
+    mst_page_wait_end(page);
+    mst_page_wait_begin(page, "key 'a'");
+    assert_string_equal(page->waits_for, "key 'a'");
+    mst_page_wait_end(page);
+    mst_page_wait_begin(page, NULL);
+    assert_string_equal(page->waits_for, "");
+    assert_int_equal(page->waits, 5);
+    mst_page_unmap(page);
+    close(fd);
+}
+
 static void a_short_slice_is_asked_for_or_done_without(void **state)
 {
     (void)state;
@@ -130,6 +179,8 @@ int main(void)
         cmocka_unit_test(a_rank_cannot_truncate_it_under_its_agent),
         cmocka_unit_test(a_child_cannot_take_what_its_parent_holds),
         cmocka_unit_test(nobody_holds_the_page_of_a_dead_one),
+        cmocka_unit_test(a_page_of_an_older_agent_is_taken),
+        cmocka_unit_test(a_wait_is_named_as_far_as_there_is_room),
         cmocka_unit_test(a_short_slice_is_asked_for_or_done_without),
     };
 

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_AGENT_SUSPECT_H
+#define MST_AGENT_SUSPECT_H
+
+/* Which of the ranks that a monitor watches holds up the others, as far as can be told from their
+ * progress pages, and in words how they stand.
+ *
+ *   a rank that waits in muster   is never the suspect, as long as another one does not
+ *   several that do not           the suspect never called muster in this attempt; or else has
+ *                                 the fewest pings, or of equally many the fewest other calls
+ *   equal ones                    the one that is stopped
+ *   all wait in muster            the one that is stopped; the one that waits for something else
+ *                                 than all others; the one that stands lowest
+ *
+ * Where none of that tells them apart there is no suspect. */
+
+#include "agent/monitor.h"
+
+/* `stalled` made no progress on its own clock. The text goes after the suspect's name. NULL: there
+ * is none, and the text goes after "the ranks". */
+struct mst_watched *mst_suspect_of(const struct mst_monitor *monitor, struct mst_watched *stalled,
+                                   uint64_t now_ns, char *text, size_t room);
+
+/* How many ranks of the generation are watched here, if each of them waits in muster and has done
+ * so for its soft timeout; else 0. */
+uint32_t mst_suspect_waiting(const struct mst_monitor *monitor, uint64_t generation);
+
+/* All ranks of the generation wait in muster, and are watched here. */
+struct mst_watched *mst_suspect_of_waiting(const struct mst_monitor *monitor, uint64_t generation,
+                                           uint64_t now_ns, char *text, size_t room);
+
+/* Where its thread stands: "blocked in futex (sleeping)". */
+void mst_suspect_place(const struct mst_watched *one, uint64_t now_ns, char *text, size_t room);
+
+#endif

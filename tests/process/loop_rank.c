@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The loop that most programs are: step, compute, barrier. One rank of it hangs at the step HANG_AT
+ * of the first iteration, in one WAY; later iterations run to their end.
+ *
+ *   loop_rank WAY RANK EVENTS
+ *
+ * It cannot be interrupted in: mutex, spin, stop, malloc, condition, join. It can be in: sleep,
+ * read, printf. It makes progress in: straggler (slow pings), checkpoint (quick pings), section.
+ * The others go on in: frozen (stopped while it waits in the barrier). It never comes in: names
+ * (another barrier), done (it returns), dumb (hangs before its first step). Events go out as
+ * datagrams, in the form of hang_rank.c. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "muster/muster.h"
+
+enum { STEPS = 9, HANG_AT = 6, COMPUTE_MS = 5, BEAT_MS = 5 };
+
+static struct sockaddr_un events_at = {.sun_family = AF_UNIX};
+static int out;
+static uint32_t my_index;
+static const char *way;
+static uint32_t culprit;
+static int soft_ms;
+static muster_client *client;
+
+static void die(const char *what)
+{
+    perror(what);
+    _exit(3);
+}
+
+__attribute__((format(printf, 1, 2))) static void event(const char *format, ...)
+{
+    char line[512];
+    int at = snprintf(line, sizeof line, "%d %u ", (int)getpid(), my_index);
+    va_list args;
+    ssize_t rc;
+
+    va_start(args, format);
+    at += vsnprintf(line + at, sizeof line - (size_t)at, format, args);
+    va_end(args);
+    do {
+        rc =
+            sendto(out, line, (size_t)at, 0, (const struct sockaddr *)&events_at, sizeof events_at);
+    } while (rc < 0 && errno == EINTR);
+    if (rc < 0) {
+        die("sendto");
+    }
+}
+
+/* Whatever signals come. */
+static void pass(int ms)
+{
+    struct timespec left = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
+
+    while (clock_nanosleep(CLOCK_MONOTONIC, 0, &left, &left) == EINTR) {
+    }
+}
+
+static bool is(const char *name)
+{
+    return strcmp(way, name) == 0;
+}
+
+static void *never_ends(void *arg)
+{
+    (void)arg;
+    for (;;) {
+        (void)pause();
+    }
+    return NULL;
+}
+
+static void *lock_and_end(void *mutex)
+{
+    (void)pthread_mutex_lock(mutex);
+    return NULL;
+}
+
+static pthread_t thread_of(void *(*does)(void *), void *arg)
+{
+    sigset_t all, before;
+    pthread_t thread;
+
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    if (pthread_create(&thread, NULL, does, arg) != 0) {
+        die("pthread_create");
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return thread;
+}
+
+static void hang_in_thread_calls(void)
+{
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+
+    if (is("mutex")) { /* whose owner is gone */
+        (void)pthread_join(thread_of(lock_and_end, &mutex), NULL);
+        (void)pthread_mutex_lock(&mutex);
+    } else if (is("condition")) {
+        (void)pthread_mutex_lock(&mutex);
+        for (;;) {
+            (void)pthread_cond_wait(&condition, &mutex);
+        }
+    } else {
+        (void)pthread_join(thread_of(never_ends, NULL), NULL);
+    }
+}
+
+static void hang_in_malloc(void)
+{
+    static void *volatile kept;
+
+    for (;;) {
+        free(kept);
+        kept = malloc(64);
+    }
+}
+
+/* Nobody reads what it prints. */
+static void hang_in_printf(void)
+{
+    int ends[2];
+    FILE *file;
+
+    if (pipe(ends) != 0 || (file = fdopen(ends[1], "w")) == NULL) {
+        die("pipe");
+    }
+    while (fprintf(file, "step %d of %d\n", HANG_AT, STEPS) > 0) {
+    }
+    (void)fclose(file);
+    (void)close(ends[0]);
+}
+
+static void hang_in_read(void)
+{
+    int ends[2];
+    char byte;
+
+    if (pipe(ends) != 0) {
+        die("pipe");
+    }
+    (void)!read(ends[0], &byte, 1);
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+}
+
+static void beats(muster_restart *restart, int each_ms)
+{
+    for (int ms = 0; ms < 3 * soft_ms; ms += each_ms) {
+        (void)!muster_restart_ping(restart);
+        pass(each_ms);
+    }
+}
+
+static void *stops(void *arg)
+{
+    (void)arg;
+    pass(soft_ms / 8);
+    (void)kill(getpid(), SIGSTOP);
+    return NULL;
+}
+
+static void hang(muster_restart *restart)
+{
+    static const struct timespec long_time = {.tv_sec = 3600};
+    static volatile unsigned spun;
+
+    if (is("mutex") || is("condition") || is("join")) {
+        hang_in_thread_calls();
+    } else if (is("sleep") || is("dumb")) {
+        (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &long_time, NULL);
+    } else if (is("spin")) {
+        for (;;) {
+            spun = spun + 1;
+        }
+    } else if (is("stop")) {
+        (void)raise(SIGSTOP);
+        (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &long_time, NULL);
+    } else if (is("malloc")) {
+        hang_in_malloc();
+    } else if (is("printf")) {
+        hang_in_printf();
+    } else if (is("read")) {
+        hang_in_read();
+    } else if (is("straggler")) {
+        beats(restart, soft_ms / 2);
+    } else if (is("checkpoint")) {
+        beats(restart, BEAT_MS);
+    } else if (is("section")) {
+        (void)!muster_restart_section_begin(restart, "checkpoint", -1);
+        pass(3 * soft_ms);
+        (void)!muster_restart_section_end(restart);
+    } else if (is("frozen")) {
+        (void)pthread_detach(thread_of(stops, NULL));
+    }
+}
+
+static muster_status loop(muster_restart *restart, void *arg)
+{
+    struct muster_view view;
+    muster_status status = MUSTER_OK;
+    bool hangs;
+
+    (void)arg;
+    muster_restart_view(restart, &view);
+    hangs = view.iteration == 0 && view.rank == culprit;
+    event("entered generation=%llu iteration=%llu rank=%u size=%u",
+          (unsigned long long)view.generation, (unsigned long long)view.iteration, view.rank,
+          view.size);
+    if (hangs && is("dumb")) {
+        event("hangs");
+        hang(restart);
+    }
+    for (int step = 0; step < STEPS && status == MUSTER_OK; step++) {
+        bool now = view.iteration == 0 && step == HANG_AT;
+
+        status = muster_restart_step(restart, step);
+        pass(COMPUTE_MS);
+        if (hangs && now && !is("names")) {
+            event("hangs");
+            hang(restart);
+        }
+        if (hangs && now && is("done")) {
+            return MUSTER_OK;
+        }
+        if (now && is("frozen") && !hangs) {
+            pass(soft_ms / 4);
+        }
+        if (status == MUSTER_OK) {
+            status = muster_barrier_wait(client, hangs && now && is("names") ? "other" : "step", -1,
+                                         NULL);
+        }
+    }
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    const char *soft = getenv("MUSTER_SOFT_TIMEOUT");
+    struct muster_error err = {0};
+    struct muster_view view;
+    muster_status status;
+
+    if (argc != 4) {
+        (void)fprintf(stderr, "usage: loop_rank WAY RANK EVENTS\n");
+        return 2;
+    }
+    way = argv[1];
+    culprit = (uint32_t)strtoul(argv[2], NULL, 10);
+    soft_ms = soft != NULL ? (int)strtol(soft, NULL, 10) : 1000;
+    (void)snprintf(events_at.sun_path, sizeof events_at.sun_path, "%s", argv[3]);
+    out = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (out < 0) {
+        die("socket");
+    }
+    status = muster_client_open(&client, NULL, 60000, &err);
+    if (status != MUSTER_OK) {
+        event("refused status=%s text=%s", muster_status_name(status), err.text);
+        return muster_exit_code(status);
+    }
+    muster_client_view(client, &view);
+    my_index = view.index;
+    status = muster_restart_run(client, NULL, loop, NULL, &err);
+    event("done status=%s text=%s", muster_status_name(status), err.text);
+    muster_client_close(client);
+    return muster_exit_code(status);
+}

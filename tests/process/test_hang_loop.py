@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loop that most programs are, `step; compute; barrier`, in which one rank hangs: every way to
+hang, in jobs of several sizes. The right rank is named, or nobody where nothing tells them apart,
+and no other process is ended.
+
+Every rank is tests/process/loop_rank.c. A few of the sizes of each way are tried; with
+MUSTER_TEST_ALL=1 all of them."""
+
+import os
+
+import pytest
+
+from conftest import BUILD
+from test_hang import Hangs, job, named  # noqa: F401
+
+RANK = BUILD / "tests" / "process" / "loop_rank"
+SOFT_MS = 700
+HARD_MS = 1500
+GRACE_MS = 200
+
+# Where the thread stands is told to people too.
+ENDED = {"mutex": "blocked in futex", "spin": "running", "stop": "stopped by a signal",
+         "malloc": "running", "condition": "blocked in futex", "join": "blocked in futex",
+         "frozen": "stopped by a signal"}
+FREED = {"sleep": "blocked in", "read": "blocked in read", "printf": "blocked in write",
+         "dumb": "blocked in"}
+PATIENT = ["straggler", "checkpoint", "section"]
+
+SIZES = [2, 3, 5, 16]
+ALL = os.environ.get("MUSTER_TEST_ALL") == "1"
+
+
+def some(ways):
+    """(way, size, the rank that hangs): each way in a job of three, and the sizes in turn."""
+    picked = []
+    for number, way in enumerate(ways):
+        sizes = SIZES if ALL else {3, SIZES[number % len(SIZES)]}
+        picked += [(way, size, (number + size) % size) for size in sizes]
+    return picked
+
+
+@pytest.fixture
+def loop(job):  # noqa: F811
+    def start(way, size, rank, *flags):
+        job.start(size, *flags, soft=SOFT_MS, hard=HARD_MS, grace=GRACE_MS,
+                  of=(RANK, way, rank), MUSTER_BARRIER_TIMEOUT="60s")
+        return job.entered(size, iteration=0)
+
+    job.loop = start
+    return job
+
+
+def done_well(job):  # noqa: F811
+    """All came to the end; `iteration` is that of the last attempt."""
+    size = len({event.index for event in job.events if event.what == "entered"})
+    job.wait("done", size, status="MUSTER_OK")
+    job.ended()
+
+
+def restarted(job):  # noqa: F811
+    return job.said("starting it again")
+
+
+@pytest.mark.parametrize("way, size, rank", some(ENDED))
+def test_what_cannot_be_interrupted_is_named_and_it_alone_is_ended(loop, way, size, rank):
+    ranks = loop.loop(way, size, rank)
+    first = loop.told("made no progress")
+    assert named(ranks[rank]) in first and ENDED[way] in first, first
+    done_well(loop)
+    assert len(restarted(loop)) == 1 and named(ranks[rank]) in restarted(loop)[0]
+    assert len(loop.said("all ranks are interrupted")) == 1
+
+
+@pytest.mark.parametrize("way, size, rank", some(FREED))
+def test_what_can_be_interrupted_is_named_and_nobody_is_ended(loop, way, size, rank):
+    ranks = loop.loop(way, size, rank)
+    first = loop.told("made no progress")
+    assert named(ranks[rank]) in first and FREED[way] in first, first
+    done_well(loop)
+    assert restarted(loop) == []
+    assert len(loop.said("all ranks are interrupted")) == 1
+
+
+@pytest.mark.parametrize("way, size, rank", some(PATIENT))
+def test_who_waits_for_one_that_makes_progress_is_left_alone(loop, way, size, rank):
+    loop.loop(way, size, rank)
+    done_well(loop)
+    assert loop.said("progress") == [] and restarted(loop) == []
+    assert loop.entries() == size
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_two_names_of_a_barrier(loop, size):
+    """Of two ranks either may be wrong. Of more it is the one that waits alone."""
+    rank = size // 2
+    ranks = loop.loop("names", size, rank)
+    first = loop.told("made no progress")
+    if size == 2:
+        assert "any of them" in first, first
+        assert not any(named(one) in first for one in ranks), first
+    else:
+        assert named(ranks[rank]) in first, first
+    assert "barrier 'step'" in first and "barrier 'other'" in first and "missing" in first, first
+    done_well(loop)
+    assert restarted(loop) == []
+
+
+def test_one_that_returned_is_missing_in_the_barrier_of_the_others(loop):
+    loop.loop("done", 3, 1)
+    first = loop.told("made no progress")
+    assert "barrier 'step'" in first and "missing" in first, first
+    done_well(loop)
+    assert restarted(loop) == []

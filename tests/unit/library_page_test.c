@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the progress page shows of a function that waits in muster. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "lib/restart.h"
+#include "library_stage.h"
+
+/* Another thread of the function's process, and what it does to a wait of the function. */
+enum waker { PUTS, INTERRUPTS, LOOKS };
+
+struct watcher {
+    muster_client *client;
+    struct mst_page *page;
+    enum waker does;
+    char waits_for[64];
+};
+
+static void *watches_a_wait(void *arg)
+{
+    struct watcher *watcher = arg;
+
+    while (atomic_load(&watcher->page->waits) % 2 == 0) {
+        (void)sched_yield();
+    }
+    memcpy(watcher->waits_for, watcher->page->waits_for, sizeof watcher->waits_for);
+    if (watcher->does == INTERRUPTS) {
+        mst_lib_lock(watcher->client);
+        mst_lib_interrupt(watcher->client, true);
+        mst_lib_unlock(watcher->client);
+    } else {
+        (void)!muster_key_put(watcher->client, "go", (struct muster_slice){"1", 1}, NULL, LIMIT_MS,
+                              NULL, NULL);
+    }
+    return NULL;
+}
+
+static void *puts_a_key(void *arg)
+{
+    struct watcher *watcher = arg;
+
+    (void)!muster_key_put(watcher->client, "other", (struct muster_slice){"1", 1}, NULL, LIMIT_MS,
+                          NULL, NULL);
+    return NULL;
+}
+
+static void wait_for_key(struct watcher *watcher, enum waker does, muster_status expected)
+{
+    uint64_t waits = atomic_load(&watcher->page->waits);
+    muster_value *value = NULL;
+    pthread_t thread;
+
+    watcher->does = does;
+    assert_int_equal(waits % 2, 0);
+    assert_int_equal(pthread_create(&thread, NULL, watches_a_wait, watcher), 0);
+    assert_int_equal(muster_key_get(watcher->client, "go", NULL, LIMIT_MS, &value, NULL), expected);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(atomic_load(&watcher->page->waits), waits + 2);
+    assert_string_equal(watcher->waits_for, "get 'go'");
+    muster_value_free(value);
+}
+
+static muster_status look_at_waits(muster_restart *restart, void *arg)
+{
+    struct watcher watcher = {.client = arg, .page = restart->page};
+    uint64_t waits, checks;
+    muster_call *call = NULL;
+    muster_value *value = NULL;
+    pthread_t thread;
+    pid_t child;
+    int status;
+
+    wait_for_key(&watcher, INTERRUPTS, MUSTER_EINTERRUPTED);
+    mst_lib_lock(arg);
+    mst_lib_interrupt(arg, false);
+    mst_lib_unlock(arg);
+    wait_for_key(&watcher, PUTS, MUSTER_OK);
+
+    /* Another thread's wait, and a call that goes on by itself, are none of the function's. */
+    waits = atomic_load(&watcher.page->waits);
+    assert_int_equal(pthread_create(&thread, NULL, puts_a_key, &watcher), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(muster_key_get_start(arg, "never", NULL, LIMIT_MS, &value, &call, NULL),
+                     MUSTER_OK);
+    assert_int_equal(muster_call_wait(call, 0, NULL), MUSTER_MORE);
+    assert_int_equal(atomic_load(&watcher.page->waits), waits);
+    assert_int_equal(muster_call_wait(call, 1, NULL), MUSTER_MORE); /* but to block for it is */
+    assert_int_equal(atomic_load(&watcher.page->waits), waits + 2);
+    muster_call_free(call);
+
+    /* A child is not the function, though it has its page. */
+    checks = atomic_load(&watcher.page->checks);
+    child = fork();
+    if (child == 0) {
+        mst_lib_alive();
+        mst_lib_wait_shown();
+        _exit(mst_lib_thread.page != NULL);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(atomic_load(&watcher.page->waits), waits + 2);
+    assert_int_equal(atomic_load(&watcher.page->checks), checks);
+    return MUSTER_OK;
+}
+
+static void the_page_shows_a_wait_of_the_functions_thread_and_of_no_other(void **state)
+{
+    muster_client *client = library_alone();
+    struct muster_error err;
+
+    (void)state;
+    library_ok(muster_restart_run(client, NULL, look_at_waits, client, &err), &err);
+    assert_null(mst_lib_thread.page);
+    muster_client_close(client);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_page_shows_a_wait_of_the_functions_thread_and_of_no_other),
+    };
+
+    return cmocka_run_group_tests(tests, library_stage_setup, library_stage_teardown);
+}
