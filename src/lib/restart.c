@@ -156,10 +156,28 @@ void mst_run_cut(struct muster_restart *restart)
     }
 }
 
+/* With the lock. */
+static struct mst_restart_progress progress_of(const struct muster_restart *restart)
+{
+    const struct mst_page *page = restart->page;
+    int64_t step = atomic_load_explicit(&restart->best_step, memory_order_relaxed);
+    bool has_step = step != MST_RUN_NO_STEP;
+
+    return (struct mst_restart_progress){
+        .pings = atomic_load_explicit(&page->pings, memory_order_relaxed) - restart->pings_before,
+        .checks =
+            atomic_load_explicit(&page->checks, memory_order_relaxed) - restart->checks_before,
+        .step = has_step ? step : 0,
+        .has_step = has_step,
+        .waited = atomic_load_explicit(&page->waits, memory_order_acquire) % 2 != 0,
+    };
+}
+
 static void effect_interrupt(struct muster_restart *restart)
 {
     if (!restart->cut) {
         restart->cut = true;
+        restart->at_cut = progress_of(restart);
         show_told(restart);
         mst_run_records_so_far(restart);
         mst_lib_interrupt(restart->client, true);
@@ -537,6 +555,7 @@ static void attempt_open(struct muster_restart *restart)
     mst_lib_iteration(restart->client, restart->iteration);
     view_set(restart, &restart->entry, restart->iteration);
     restart->pings_before = atomic_load_explicit(&restart->page->pings, memory_order_relaxed);
+    restart->checks_before = atomic_load_explicit(&restart->page->checks, memory_order_relaxed);
     atomic_store_explicit(&restart->best_step, MST_RUN_NO_STEP, memory_order_relaxed);
     atomic_store_explicit(&restart->page->rank, restart->entry.rank, memory_order_relaxed);
     atomic_store_explicit(&restart->page->ranks, restart->entry.size, memory_order_relaxed);
@@ -568,8 +587,7 @@ static muster_status attempt_call(struct muster_restart *restart, muster_restart
 static void attempt_close(struct muster_restart *restart, muster_status status)
 {
     uint64_t now_ns = mst_lib_now_ns();
-    uint64_t pings = atomic_load_explicit(&restart->page->pings, memory_order_relaxed);
-    int64_t step = atomic_load_explicit(&restart->best_step, memory_order_relaxed);
+    struct mst_restart_progress progress = progress_of(restart);
     /* A call of muster that was cut short has said EINTERRUPTED as well. */
     bool delivered =
         atomic_load_explicit(&restart->delivered, memory_order_relaxed) != 0 || restart->cut;
@@ -582,8 +600,12 @@ static void attempt_close(struct muster_restart *restart, muster_status status)
     if (run_poisoned(restart)) {
         return;
     }
-    mst_restart_progress(restart->machine, pings - restart->pings_before,
-                         step == MST_RUN_NO_STEP ? 0 : step, step != MST_RUN_NO_STEP);
+    if (restart->cut) { /* what it has done since is no sign of what the others waited for */
+        progress.pings = restart->at_cut.pings;
+        progress.checks = restart->at_cut.checks;
+        progress.waited = restart->at_cut.waited;
+    }
+    mst_restart_progress(restart->machine, &progress);
     mst_restart_returned(restart->machine, now_ns, status, delivered);
     drain(restart);
 }

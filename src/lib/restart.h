@@ -75,8 +75,8 @@ struct muster_restart {
 
     /* Of the run's thread alone. */
     struct mst_run_section sections[MST_RUN_SECTIONS_MAX];
-    unsigned depth;        /* of the sections */
-    uint64_t pings_before; /* this attempt */
+    unsigned depth;                       /* of the sections */
+    uint64_t pings_before, checks_before; /* this attempt */
     struct mst_export exported;
     struct mst_run_settings settings;
     struct mst_run_trouble trouble; /* why it ends on its own */
@@ -95,6 +95,7 @@ struct muster_restart {
     bool owe_enter, owe_unwind, owe_assign;
     struct muster_place *places; /* to be numbered; the machine's */
     size_t place_count;
+    struct mst_restart_progress at_cut; /* how far it had come as it was cut short */
     struct mst_view entry;
     uint64_t iteration;
     bool finished;

@@ -472,12 +472,14 @@ void mst_restart_left(struct mst_restart *restart, uint64_t now_ns)
     restart->leaving = true;
 }
 
-void mst_restart_progress(struct mst_restart *restart, uint64_t pings, int64_t step, bool has_step)
+void mst_restart_progress(struct mst_restart *restart, const struct mst_restart_progress *progress)
 {
     MST_ASSERT(restart->state == MST_RUNNING);
-    restart->vote.pings = pings;
-    restart->vote.moved = pings > 0;
-    restart->vote.step = has_step ? step : INT64_MIN;
+    restart->vote.pings = progress->pings;
+    restart->vote.checks = progress->checks;
+    restart->vote.waited = progress->waited;
+    restart->vote.moved = progress->pings > 0;
+    restart->vote.step = progress->has_step ? progress->step : INT64_MIN;
 }
 
 static void fault_return(struct mst_restart *restart, muster_status status)

@@ -136,8 +136,16 @@ void mst_restart_failed(struct mst_restart *restart, uint64_t now_ns, enum mst_c
 /* While the attempt runs: when the function has returned this rank leaves the job for good. */
 void mst_restart_left(struct mst_restart *restart, uint64_t now_ns);
 
-/* Right before `returned`: how far this attempt came. */
-void mst_restart_progress(struct mst_restart *restart, uint64_t pings, int64_t step, bool has_step);
+/* How far an attempt came, in calls of muster since it began. */
+struct mst_restart_progress {
+    uint64_t pings, checks; /* as it was told to stop, if it was */
+    int64_t step;           /* the largest one told */
+    bool has_step;
+    bool waited; /* in muster, as it was told to stop */
+};
+
+/* Right before `returned`. */
+void mst_restart_progress(struct mst_restart *restart, const struct mst_restart_progress *progress);
 
 /* The function returned. `delivered`: a check or another call of muster has said EINTERRUPTED to it
  * since it was entered; then OK counts as interrupted. A failure nobody told it of and that it did

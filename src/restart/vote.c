@@ -7,6 +7,8 @@
 #define PINGS_MAX ((UINT64_C(1) << 42) - 1)
 #define INDEX_BITS 20u
 #define INDEX_MAX ((UINT64_C(1) << INDEX_BITS) - 1)
+#define CHECKS_BITS 16u
+#define CHECKS_MAX ((UINT64_C(1) << CHECKS_BITS) - 1)
 
 static void store(unsigned char *out, enum mst_vote_element element, int64_t number)
 {
@@ -43,7 +45,8 @@ static void begin_attempt(struct mst_vote *vote)
 {
     vote->entered = false;
     vote->moved = false;
-    vote->pings = 0;
+    vote->waited = false;
+    vote->pings = vote->checks = 0;
     vote->step = NO_STEP;
     vote->end = MST_END_NONE;
     vote->end_status = 0;
@@ -53,6 +56,29 @@ void mst_vote_begin(struct mst_vote *vote, uint64_t faults)
 {
     *vote = (struct mst_vote){.base = faults, .best = NO_STEP};
     begin_attempt(vote);
+}
+
+/* By pings, and of equally many by the other calls of muster. What is too high for the field is
+ * equally high: of equal ones none is the lowest. */
+static uint64_t height_of(const struct mst_vote *vote)
+{
+    uint64_t checks = vote->checks < CHECKS_MAX ? vote->checks : CHECKS_MAX;
+
+    return vote->pings < PINGS_MAX >> CHECKS_BITS ? vote->pings << CHECKS_BITS | checks : PINGS_MAX;
+}
+
+static void write_height(const struct mst_vote *vote, uint32_t index, unsigned char *out)
+{
+    uint64_t height = height_of(vote);
+
+    if (vote->waited) {
+        store(out, MST_VOTE_TOP, (int64_t)PINGS_MAX + 2);
+        return;
+    }
+    store(out, MST_VOTE_LAST_LOW, (int64_t)((PINGS_MAX - height) << INDEX_BITS | index));
+    store(out, MST_VOTE_FIRST_LOW,
+          (int64_t)((PINGS_MAX - height) << INDEX_BITS | (INDEX_MAX - index)));
+    store(out, MST_VOTE_TOP, (int64_t)height + 1);
 }
 
 void mst_vote_write(const struct mst_vote *vote, uint32_t index, uint64_t faults,
@@ -74,8 +100,11 @@ void mst_vote_write(const struct mst_vote *vote, uint32_t index, uint64_t faults
     store(out, MST_VOTE_END, vote->end);
     store(out, MST_VOTE_STATUS, -(int64_t)vote->end_status);
     if (vote->entered && index <= INDEX_MAX) {
-        store(out, MST_VOTE_LOWEST, (int64_t)((PINGS_MAX - pings) << INDEX_BITS | index));
         store(out, MST_VOTE_HIGHEST, (int64_t)pings + 1);
+        write_height(vote, index, out);
+        if (!vote->waited) {
+            store(out, MST_VOTE_LOWEST, (int64_t)((PINGS_MAX - pings) << INDEX_BITS | index));
+        }
     }
 }
 
@@ -103,11 +132,26 @@ static uint64_t stalled(struct mst_slice value, uint64_t faults, bool asked)
     return faults > count(load(value, MST_VOTE_FAULTS)) && !asked ? before + 1 : before;
 }
 
+/* A rank of an older version votes by LOWEST and HIGHEST only. One that stands lower in that is the
+ * lowest, and not known to the others as such. */
+static void find_lowest(struct mst_slice value, struct mst_vote_result *result)
+{
+    uint64_t last = count(load(value, MST_VOTE_LAST_LOW));
+    uint64_t first = count(load(value, MST_VOTE_FIRST_LOW));
+    uint64_t height = PINGS_MAX - (last >> INDEX_BITS);
+    uint64_t older = PINGS_MAX - (count(load(value, MST_VOTE_LOWEST)) >> INDEX_BITS);
+    uint64_t top = count(load(value, MST_VOTE_TOP));
+
+    result->lowest = (uint32_t)(last & INDEX_MAX);
+    result->has_lowest = last != 0 && result->entered &&
+                         result->lowest == INDEX_MAX - (first & INDEX_MAX) && top > height + 1 &&
+                         older >= height >> CHECKS_BITS;
+}
+
 struct mst_vote_result mst_vote_take(struct mst_vote *vote, struct mst_slice value, uint64_t faults,
                                      bool asked)
 {
     struct mst_vote_result result = {.known = value.size >= 8};
-    uint64_t lowest, highest;
 
     if (!result.known) {
         begin_attempt(vote);
@@ -130,21 +174,16 @@ struct mst_vote_result mst_vote_take(struct mst_vote *vote, struct mst_slice val
             load(value, MST_VOTE_END) == MST_END_ASSIGNMENT ? MST_END_ASSIGNMENT : MST_END_ABORTED;
         result.end_status = status < 0 && status >= INT32_MIN ? (int32_t)status : 0;
     }
-    lowest = PINGS_MAX - (count(load(value, MST_VOTE_LOWEST)) >> INDEX_BITS);
-    highest = count(load(value, MST_VOTE_HIGHEST));
-    result.has_lowest = result.entered && highest > 0 && lowest < highest - 1;
-    result.lowest = (uint32_t)(count(load(value, MST_VOTE_LOWEST)) & INDEX_MAX);
+    find_lowest(value, &result);
     return result;
 }
 
 uint64_t mst_vote_digest(const struct mst_vote *vote, uint64_t digest)
 {
     const uint64_t numbers[] = {
-        vote->iteration, vote->base,
-        vote->stalled,   (uint64_t)vote->best,
-        vote->entered,   vote->moved,
-        vote->pings,     (uint64_t)vote->step,
-        vote->end,       (uint64_t)(uint32_t)vote->end_status,
+        vote->iteration, vote->base,           vote->stalled, (uint64_t)vote->best,
+        vote->entered,   vote->moved,          vote->pings,   vote->checks,
+        vote->waited,    (uint64_t)vote->step, vote->end,     (uint64_t)(uint32_t)vote->end_status,
     };
 
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {

@@ -28,10 +28,15 @@ enum mst_vote_element {
     MST_VOTE_STALLED = 7,   /* attempts in a row without progress, before this one */
     MST_VOTE_END = 8,       /* 1: a rank asked that all end. 2: so does a failed assignment */
     MST_VOTE_STATUS = 9,    /* of the failed assignment, negated */
-    MST_VOTE_LOWEST = 10,   /* of who was in the attempt: how far below 2^42 - 1 its pings are,
-                               times 2^20, and its index: the lowest comes out */
-    MST_VOTE_HIGHEST = 11,  /* 1 + its pings */
-    MST_VOTE_ELEMENTS = 12,
+    MST_VOTE_LOWEST = 10,   /* for older versions, as LAST_LOW by pings alone */
+    MST_VOTE_HIGHEST = 11,  /* the same; of all that were in the attempt: 1 + its pings */
+    /* Of a rank that was in the attempt and did not wait in muster as it was told to stop: how far
+     * below 2^42 - 1 it stands, times 2^20, and its index; and the same with 2^20 - 1 less its
+     * index: of the lowest the last one comes out, and the first. */
+    MST_VOTE_LAST_LOW = 12,
+    MST_VOTE_FIRST_LOW = 13,
+    MST_VOTE_TOP = 14, /* 1 + where it stands; 2^42 + 1 if it did wait */
+    MST_VOTE_ELEMENTS = 15,
     MST_VOTE_LENGTH = 16,
     MST_VOTE_SIZE = 8 * MST_VOTE_LENGTH
 };
@@ -47,7 +52,8 @@ struct mst_vote {
 
     /* Of this rank since the last seal. */
     bool entered, moved;
-    uint64_t pings;
+    bool waited; /* in muster, as it was told to stop: it is not what the others waited for */
+    uint64_t pings, checks;
     int64_t step; /* INT64_MIN: none told */
     enum mst_vote_end end;
     int32_t end_status; /* of END_ASSIGNMENT */
@@ -60,8 +66,8 @@ struct mst_vote_result {
     uint64_t attempts; /* of this run that ended by a fault */
     enum mst_vote_end end;
     int32_t end_status;
-    bool has_lowest;
-    uint32_t lowest; /* the index of who stood lowest, if others stood higher */
+    bool has_lowest; /* one alone stood lowest, and others higher */
+    uint32_t lowest; /* its index */
 };
 
 void mst_vote_begin(struct mst_vote *vote, uint64_t faults);

@@ -360,7 +360,10 @@ static void fn_return(struct sim *sim, struct sim_proc *proc, muster_status stat
     fn->due_ns = SIM_NEVER;
     sim_saw_return(sim, proc, status);
     sim_page_turn(sim, proc, SIM_PHASE_WAITS);
-    mst_restart_progress(proc->restart, fn->steps, (int64_t)fn->steps, proc->job->tells_steps);
+    mst_restart_progress(proc->restart,
+                         &(struct mst_restart_progress){.pings = fn->steps,
+                                                        .step = (int64_t)fn->steps,
+                                                        .has_step = proc->job->tells_steps});
     mst_restart_returned(proc->restart, sim_proc_clock(sim, proc), status, fn->delivered);
 }
 

@@ -182,6 +182,82 @@ static void test_lowest(void **state)
     assert_false(agree(votes, RANKS, 6, 7).has_lowest);
 }
 
+/* Two equal ones are not both why the others waited, and nothing says which of them is. */
+static void test_of_equal_ones_none_is_the_lowest(void **state)
+{
+    struct mst_vote votes[RANKS] = {vote_of(1, 4), vote_of(1, 9), vote_of(1, 4)};
+
+    (void)state;
+    assert_false(agree(votes, RANKS, 4, 5).has_lowest);
+    votes[0] = vote_of(1, UINT64_MAX);
+    votes[1] = vote_of(1, UINT64_C(1) << 41);
+    votes[2] = vote_of(1, UINT64_C(1) << 26);
+    assert_false(agree(votes, RANKS, 4, 5).has_lowest); /* beyond what is told apart */
+}
+
+static void test_the_other_calls_tell_of_equal_pings(void **state)
+{
+    struct mst_vote votes[RANKS] = {vote_of(1, 4), vote_of(1, 4), vote_of(1, 4)};
+    struct mst_vote_result result;
+
+    (void)state;
+    votes[0].checks = 8;
+    votes[1].checks = 8;
+    votes[2].checks = 7;
+    result = agree(votes, RANKS, 4, 5);
+    assert_true(result.has_lowest);
+    assert_int_equal(result.lowest, 2);
+    for (uint32_t i = 0; i < RANKS; i++) {
+        votes[i] = vote_of(1, i == 1 ? 3 : 4);
+        votes[i].checks = i == 1 ? UINT64_MAX : 0; /* of more pings no call makes up for one less */
+    }
+    result = agree(votes, RANKS, 4, 5);
+    assert_true(result.has_lowest);
+    assert_int_equal(result.lowest, 1);
+}
+
+/* They are not what was waited for, however low they stand; the only other one is. */
+static void test_ranks_that_waited_are_not_the_lowest(void **state)
+{
+    struct mst_vote votes[RANKS] = {vote_of(1, 40), vote_of(1, 4), vote_of(1, 5)};
+    struct mst_vote_result result;
+
+    (void)state;
+    votes[1].waited = votes[2].waited = true;
+    result = agree(votes, RANKS, 4, 5);
+    assert_true(result.has_lowest);
+    assert_int_equal(result.lowest, 0);
+    for (uint32_t i = 0; i < RANKS; i++) {
+        votes[i] = vote_of(1, i);
+        votes[i].waited = true;
+    }
+    assert_false(agree(votes, RANKS, 5, 6).has_lowest);
+}
+
+/* A rank of an older version tells by its pings alone how it stands. */
+static void test_an_older_rank_that_stands_lower(void **state)
+{
+    unsigned char mine[MST_VOTE_SIZE], older[MST_VOTE_SIZE];
+
+    (void)state;
+    for (uint64_t pings = 3; pings <= 5; pings++) {
+        struct mst_vote vote = vote_of(1, 9), low = vote_of(1, 4), old = vote_of(1, pings);
+        struct mst_vote_result result;
+        unsigned char all[MST_VOTE_SIZE];
+
+        mst_vote_write(&vote, 0, 4, all);
+        mst_vote_write(&low, 1, 4, mine);
+        mst_vote_write(&old, 2, 4, older);
+        memset(older + (size_t)8 * MST_VOTE_LAST_LOW, 0,
+               MST_VOTE_SIZE - (size_t)8 * MST_VOTE_LAST_LOW);
+        greatest(all, mine);
+        greatest(all, older);
+        result = mst_vote_take(&vote, mst_slice_of(all, sizeof(all)), 5, false);
+        assert_int_equal(result.has_lowest, pings >= 4);
+        assert_int_equal(result.lowest, 1);
+    }
+}
+
 /* ---- the machine ---- */
 
 static struct mst_restart_config config = {.barrier_timeout_ms = 1000, .stalled_max = -1};
@@ -345,7 +421,7 @@ static void test_vote_of_an_attempt(void **state)
     (void)state;
     config.soft_timeout_ms = 50;
     restart = running();
-    mst_restart_progress(restart, 0, 77, true);
+    mst_restart_progress(restart, &(struct mst_restart_progress){.step = 77, .has_step = true});
     mst_restart_returned(restart, 50 * MS, MUSTER_ELOST, false);
     (void)next(restart, MST_RESTART_UNWIND);
     mst_restart_unwound(restart, 50 * MS, MUSTER_OK, MST_WHY_REPLY, NOTHING);
@@ -794,6 +870,10 @@ int main(void)
         TEST(test_steps_tell_progress),
         TEST(test_growth_is_no_attempt_without_progress),
         TEST(test_lowest),
+        TEST(test_of_equal_ones_none_is_the_lowest),
+        TEST(test_the_other_calls_tell_of_equal_pings),
+        TEST(test_ranks_that_waited_are_not_the_lowest),
+        TEST(test_an_older_rank_that_stands_lower),
         TEST(test_stops_after_exactly_so_many_attempts),
         TEST(test_stops_when_attempts_make_no_progress),
         TEST(test_asked_for_is_not_without_progress),
