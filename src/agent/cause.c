@@ -169,11 +169,24 @@ struct found {
     const struct mst_process *process; /* may be known beside a fault */
 };
 
+/* Another rank than the one that seemed to stand still, which did not stop and was ended. */
+static bool was_ended_instead(const struct mst_job *job, const struct mst_fault *fault)
+{
+    const struct mst_process *first = first_cause(job);
+
+    return fault->kind == MST_CAUSE_SOFT_TIMEOUT && first != NULL &&
+           first->verdict == MST_CAUSE_HARD_TIMEOUT && first->index != fault->index &&
+           mst_process_generation(first) == fault->generation;
+}
+
 static struct found find(const struct mst_job *job)
 {
     const struct mst_fault *fault = first_fault(job);
     const struct mst_process *process = fault != NULL ? process_of(job, fault) : NULL;
 
+    if (fault != NULL && was_ended_instead(job, fault)) {
+        return (struct found){.process = first_cause(job)};
+    }
     if (fault != NULL && (process == NULL || (mst_faults_told(fault) && !process->excused))) {
         return (struct found){.fault = fault, .process = process};
     }

@@ -240,6 +240,13 @@ static void add_fault(struct mst_text *text, const struct muster_fault *fault)
     add_kind(text, fault);
 }
 
+/* Another rank than the one that seemed to stand still did not stop and was ended: that is why. */
+static bool is_better(const struct muster_fault *fault, const struct muster_fault *first)
+{
+    return first->kind == MUSTER_FAULT_SOFT_TIMEOUT && fault->kind == MUSTER_FAULT_HARD_TIMEOUT &&
+           fault->index != first->index && fault->generation == first->generation;
+}
+
 /* The first one, which is the cause; of a kind, if there is one of it. */
 static void add_cause(struct mst_text *text, const struct muster_restart *restart,
                       const char *before, enum muster_fault_kind wanted)
@@ -250,7 +257,8 @@ static void add_cause(struct mst_text *text, const struct muster_restart *restar
         return;
     }
     for (uint32_t i = 0; i < restart->record_count; i++) {
-        if (restart->records[i].kind == wanted) {
+        if (restart->records[i].kind == wanted ||
+            (wanted == 0 && is_better(&restart->records[i], fault))) {
             fault = &restart->records[i];
             break;
         }

@@ -4,6 +4,7 @@
 Every rank is tests/process/hang_rank.c. It pings every 5 ms until it is told to hang.
 """
 
+import json
 import os
 import re
 import shutil
@@ -54,6 +55,13 @@ class Hangs(Job):
         self.order([rank], f"hold {how}")
         self.wait("holds", 1, mark)
         return self.mark()
+
+    def pings(self, rank, times=5):
+        """It pings at least so often from now on: once before each order."""
+        for _ in range(times):
+            mark = self.mark()
+            self.order([rank], "slow 0")
+            self.wait("ready", 1, mark)
 
     def all_well(self, ranks):
         self.order(ranks, "ok")
@@ -252,6 +260,21 @@ def test_ends_by_sigterm_49(job):
     assert re.search(rf"({SOFT_SAID}.*; it did not stop|{HARD_SAID}\d s) and was ended",
                      job.runner.log.lines[-1])
     assert job.said(named(ranks[1]), HARD_SAID)
+
+
+def test_the_rank_that_was_ended_is_the_first_cause_and_not_the_suspect(job, tmp_path):
+    """Another one stood lower, and so was suspected; but it could be interrupted."""
+    report = tmp_path / "report.json"
+    ranks = job.start(2, "--max-restarts", "0", "--report", report)
+    job.hold(ranks[0], "read")
+    job.pings(ranks[1])
+    job.hold(ranks[1], "deaf")
+    job.ended(128 + signal.SIGTERM)
+    assert job.said(named(ranks[0]), SOFT_SAID, "all ranks are interrupted")
+    assert job.runner.log.lines[-1].startswith("muster run: first cause: " + named(ranks[1]))
+    cause = json.loads(report.read_text())["first_cause"]
+    assert (cause["kind"], cause["code"]) == ("hard-timeout", signal.SIGTERM)
+    assert (cause["rank"], cause["index"], cause["pid"]) == (1, ranks[1].index, ranks[1].pid)
 
 
 def test_who_mocks_sigterm_is_killed_after_the_grace_50(job):

@@ -3,6 +3,7 @@
 watched; who hangs twice; and what becomes of the limits when a clock, a service or a node is not
 what it should be. Ranks as in test_hang.py."""
 
+import json
 import os
 import pathlib
 import shutil
@@ -289,6 +290,26 @@ def test_the_suspect_of_two_attempts_on_another_node_is_started_anew(job, cluste
     job.order(again, "ok")
     job.wait("closed", 5)
     assert nodes.codes() == [0, 0], nodes.told()
+
+
+@pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
+def test_a_rank_of_another_node_that_was_ended_is_the_first_cause(job, cluster, tmp_path):  # noqa: F811
+    """And not the suspect of this one. Both nodes say so, also in their reports."""
+    times = {"MUSTER_SOFT_TIMEOUT": f"{SOFT_MS}ms", "MUSTER_HARD_TIMEOUT": f"{HARD_MS}ms",
+             "MUSTER_GRACE": f"{GRACE_MS}ms"}
+    reports = [tmp_path / "0", tmp_path / "1"]
+    nodes = Nodes(cluster, [RANK, job.path], "--max-restarts", 0, "--report", reports[0], count=2,
+                  others=("--report", reports[1]), **times)
+    job.runner = nodes.on[0]
+    ranks = job.entered(4)
+    job.hold(ranks[0], "read")
+    job.pings(ranks[2])
+    job.hold(ranks[2], "deaf")
+    assert nodes.codes() == [128 + signal.SIGTERM] * 2, nodes.told()
+    causes = [json.loads(report.read_text())["first_cause"] for report in reports]
+    for cause in causes:
+        assert (cause["kind"], cause["index"]) == ("hard-timeout", 2), nodes.told()
+        assert "first cause: " + named(ranks[2]) in cause["message"]
 
 
 # ---- clocks ----

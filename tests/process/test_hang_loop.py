@@ -6,7 +6,10 @@ and no other process is ended.
 Every rank is tests/process/loop_rank.c. A few of the sizes of each way are tried; with
 MUSTER_TEST_ALL=1 all of them."""
 
+import json
 import os
+import re
+import signal
 
 import pytest
 
@@ -111,3 +114,16 @@ def test_one_that_returned_is_missing_in_the_barrier_of_the_others(loop):
     assert "barrier 'step'" in first and "missing" in first, first
     done_well(loop)
     assert restarted(loop) == []
+
+
+@pytest.mark.parametrize("size", SIZES if ALL else [2, 5])
+def test_the_hard_timeout_is_the_first_cause_also_in_the_report(loop, tmp_path, size):
+    report = tmp_path / "report.json"
+    rank = size - 2
+    ranks = loop.loop("mutex", size, rank, "--max-restarts", 0, "--report", report)
+    loop.ended(128 + signal.SIGTERM)
+    assert loop.runner.log.lines[-1].startswith("muster run: first cause: " + named(ranks[rank]))
+    cause = json.loads(report.read_text())["first_cause"]
+    assert (cause["rank"], cause["index"], cause["pid"]) == (
+        rank, ranks[rank].index, ranks[rank].pid)
+    assert re.search("made no progress", cause["message"])
