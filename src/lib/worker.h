@@ -13,8 +13,10 @@
  *   worker_values.c    per-worker values of this process
  *   worker_child.c     functions in child processes, the worker's end
  *   worker_children.c  the same, the child's end
- *   worker_nursery.c   the process that starts, watches and ends children and commands
+ *   worker_nursery.c   the worker's end of...
+ *   worker_wards.c     ...the process that starts, watches and ends children and commands
  *   worker_keeper.c    the process above each command
+ *   worker_folder.c    folders, for these two
  *   worker_command.c   external programs
  *
  * One lock guards the machine and all else. Whoever has news for the machine (the thread that
@@ -193,7 +195,7 @@ struct muster_worker {     // NOLINT(clang-analyzer-optin.performance.Padding): 
     bool armed;
     int timer, leave; /* for whoever stands in: go in a moment; leave now. -1: nobody does */
 
-    /* worker_nursery.c */
+    /* worker_nursery.c, worker_wards.c */
     int nursery; /* our end of its socket; -1: there is none */
     pid_t nursery_pid;
     struct mst_work_ward *wards; /* the nursery's, of before the fork */

@@ -2,10 +2,12 @@
 #ifndef MST_LIB_WORKER_CHILD_H
 #define MST_LIB_WORKER_CHILD_H
 
-/* Other processes that run functions for a worker: worker_nursery.c, worker_child.c,
- * worker_keeper.c, worker_children.c. The worker's lock is held, except where said. */
+/* Other processes that run functions for a worker: worker_nursery.c, worker_wards.c,
+ * worker_child.c, worker_keeper.c, worker_children.c. The worker's lock is held, except where said.
+ */
 
 #include "lib/worker.h"
+#include "lib/worker_folder.h"
 
 enum { MST_WORK_SCRATCH_MAX = 1024, MST_WORK_COMMAND_FDS = 4 };
 
@@ -47,7 +49,6 @@ _Noreturn void mst_work_keeper_main(pid_t nursery, const char *scratch, const in
 
 void mst_work_kill_group(pid_t pid, int number);   /* of which it is the first, and not reaped */
 bool mst_work_dies_with(pid_t parent, int number); /* this process; false: it is gone already */
-void mst_work_remove_tree(const char *path);
 
 /* ---- children ---- */
 

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A process above each command: whatever the command starts is below it for ever, in whichever
  * session, for orphans become its children. So it can end all of that with the command, when it is
- * asked to, and when the nursery is gone. Like that, it has one thread and calls the system only.
+ * asked to, and when the nursery is gone. It has one thread; what it may call worker_wards.c says.
  */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -18,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "io/exec_signals.h"
 #include "io/poll/system.h"
 #include "lib/worker_child.h"
@@ -40,20 +37,6 @@ void mst_work_kill_group(pid_t pid, int number)
 bool mst_work_dies_with(pid_t parent, int number)
 {
     return prctl(PR_SET_PDEATHSIG, number) == 0 && getppid() == parent;
-}
-
-static int remove_one(const char *path, const struct stat *status, int type, struct FTW *place)
-{
-    (void)status;
-    (void)type;
-    (void)place;
-    (void)remove(path);
-    return 0;
-}
-
-void mst_work_remove_tree(const char *path)
-{
-    (void)nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }
 
 /* ---- in the process that becomes the command ---- */
@@ -91,14 +74,28 @@ static _Noreturn void be_command(pid_t keeper, const char *scratch, const int *f
 
 /* ---- in the keeper ---- */
 
+/* 0: no number. */
+static pid_t number_of(const char *text)
+{
+    pid_t number = 0;
+
+    for (; *text >= '0' && *text <= '9' && number < 100000000; text++) {
+        number = number * 10 + (*text - '0');
+    }
+    return number;
+}
+
 static pid_t parent_of(const char *process)
 {
     char path[300], text[512];
+    struct mst_text line = mst_text_in(path, sizeof(path));
     const char *at;
     ssize_t size;
     int fd;
 
-    (void)snprintf(path, sizeof(path), "/proc/%s/stat", process);
+    mst_text_add(&line, "/proc/");
+    mst_text_add(&line, process);
+    mst_text_add(&line, "/stat");
     fd = open(path, O_RDONLY | O_CLOEXEC);
     size = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
     if (fd >= 0) {
@@ -106,24 +103,24 @@ static pid_t parent_of(const char *process)
     }
     text[size > 0 ? size : 0] = '\0';
     at = strrchr(text, ')'); /* a command's name may hold anything */
-    return at && strlen(at) > 4 ? (pid_t)strtol(at + 4, NULL, 10) : 0;
+    return at && strlen(at) > 4 ? number_of(at + 4) : 0;
 }
 
 static void kill_children(void)
 {
-    DIR *processes = opendir("/proc");
+    struct mst_work_folder processes;
     pid_t self = getpid();
-    const struct dirent *entry;
+    const char *name;
 
-    while (processes && (entry = readdir(processes)) != NULL) {
-        if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
-            parent_of(entry->d_name) == self) {
-            (void)kill((pid_t)strtol(entry->d_name, NULL, 10), SIGKILL);
+    if (!mst_work_folder_open(&processes, AT_FDCWD, "/proc")) {
+        return;
+    }
+    while ((name = mst_work_folder_next(&processes)) != NULL) {
+        if (number_of(name) > 0 && parent_of(name) == self) {
+            (void)kill(number_of(name), SIGKILL);
         }
     }
-    if (processes) {
-        (void)closedir(processes);
-    }
+    mst_work_folder_close(&processes);
 }
 
 static bool has_children(void)
