@@ -25,6 +25,8 @@ extern "C" {
  * - Thread: any thread may call it, several at once; they share one connection. A handle is dead in
  *   a child after fork: every call there returns EINVAL and says so, and close only closes the
  *   child's copies of its descriptors.
+ * - Descriptors: a client has some, above those of the standard streams. A program that closes one
+ *   of them ends the session: EUNREACHABLE, with a line that says so.
  * - Cancellation: no function is a cancellation point. A thread that is cancelled in one (or in a
  *   callback that runs in one) goes on until it has returned. A wait that must end earlier is given
  *   a `timeout_ms`, or is started (call.h) and ended with muster_call_cancel.

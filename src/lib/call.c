@@ -312,7 +312,7 @@ void mst_call_end(struct mst_call *call, muster_status status)
 
 muster_status mst_call_status(struct mst_call *call)
 {
-    if (call->status == MUSTER_EUNREACHABLE && call->client->service_gone) {
+    if (call->status == MUSTER_EUNREACHABLE && mst_lib_cut_off(call->client)) {
         return refuse(call, call->status);
     }
     return call->status;

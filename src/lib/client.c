@@ -101,6 +101,20 @@ static void say_gone(const struct muster_client *client, struct mst_text *text)
     }
 }
 
+static void say_closed(const struct muster_client *client, struct mst_text *text)
+{
+    mst_text_add(text, "descriptor ");
+    mst_text_i64(text, client->lost_fd);
+    mst_text_add(text, ", which was muster's, was closed by this program: the session is over; a "
+                       "program that closes all it has inherited does so before "
+                       "muster_client_open");
+}
+
+bool mst_lib_cut_off(const struct muster_client *client)
+{
+    return client->service_gone || client->lost_fd > 0;
+}
+
 /* The reason is kept: every later call is refused with it. */
 static void on_ended(void *ctx, uint64_t now_ns, const struct mst_client_effect *effect)
 {
@@ -111,9 +125,13 @@ static void on_ended(void *ctx, uint64_t now_ns, const struct mst_client_effect 
     if (effect->status == MUSTER_OK) {
         client->end_status = MUSTER_ECANCELLED;
         mst_text_add(&text, "this member has left the job");
-    } else if (client->service_gone) {
+    } else if (mst_lib_cut_off(client)) {
         client->end_status = effect->status;
-        say_gone(client, &text);
+        if (client->lost_fd > 0) {
+            say_closed(client, &text);
+        } else {
+            say_gone(client, &text);
+        }
         mst_lib_log(client, MUSTER_LEVEL_ERROR, client->end_text);
     } else {
         struct muster_error said = {0};
@@ -455,10 +473,10 @@ static void free_client(struct muster_client *client)
     if (client->background_event >= 0) {
         (void)close(client->background_event);
     }
-    if (client->call_event >= 0) {
+    if (client->call_event >= 0 && client->lost_fd == 0) {
         (void)close(client->call_event);
     }
-    if (client->secret_fd >= 0) {
+    if (client->secret_fd >= 0 && client->lost_fd == 0) {
         (void)close(client->secret_fd);
     }
     free(client->secret_file);

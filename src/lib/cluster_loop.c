@@ -609,6 +609,7 @@ static void *run(void *ctx)
     mst_coord_lock(cluster);
     while (!cluster->stop && !cluster->poisoned) {
         int found;
+        int failed;
 
         tick(cluster);
         if (!mst_list_empty(&cluster->said)) {
@@ -622,8 +623,15 @@ static void *run(void *ctx)
         cluster->asleep = true;
         mst_coord_unlock(cluster);
         found = epoll_wait(cluster->epoll, events, EVENTS_MAX, wait_ms(cluster->until_ns));
+        failed = found < 0 ? errno : 0;
         mst_coord_lock(cluster);
         cluster->asleep = false;
+        if (failed != 0 && failed != EINTR && !cluster->poisoned) {
+            poison(cluster,
+                   "the coordinator's epoll is gone: a descriptor of muster's was closed by "
+                   "this program");
+            return NULL;
+        }
         for (int i = 0; i < found && !cluster->poisoned; i++) {
             take_event(cluster, &events[i]);
         }

@@ -5,6 +5,7 @@
  * after the other would otherwise hand the seat back and forth each time. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -22,6 +23,7 @@
 #define NS_PER_S 1000000000u
 #define NS_PER_MS 1000000u
 #define REST_NS 1000000u
+#define DEAF_MS 100 /* how long a thread that cannot be told of anything polls at most */
 #define THREAD_STACK ((size_t)256 * 1024)
 
 _Thread_local struct muster_client *mst_lib_holding;
@@ -124,6 +126,9 @@ static void hooks_interest(const struct muster_client *client, struct pollfd *fd
         const struct mst_lib_hook *hook = &client->hooks[i];
 
         fds[i] = (struct pollfd){.fd = hook->event ? hook->event(hook->ctx) : -1, .events = POLLIN};
+        if (client->lost_fd > 0) {
+            fds[i].fd = -1;
+        }
     }
 }
 
@@ -150,16 +155,77 @@ static nfds_t in_use(const struct pollfd *fds, nfds_t count)
 
 /* For poll, and not for ppoll: that would begin its wait again, for what was left of it, when the
  * process was stopped in it and goes on. */
-static int wait_until(uint64_t next_ns)
+static int wait_until(uint64_t next_ns, int event)
 {
     uint64_t now_ns = mst_system_now_ns();
+    uint64_t most = event < 0 ? DEAF_MS : INT_MAX;
     uint64_t ms;
 
     if (next_ns == NEVER) {
-        return -1;
+        return event < 0 ? DEAF_MS : -1;
     }
     ms = next_ns > now_ns ? (next_ns - now_ns - 1) / NS_PER_MS + 1 : 0;
-    return ms < INT_MAX ? (int)ms : INT_MAX;
+    return (int)(ms < most ? ms : most);
+}
+
+/* What is polled, the event apart: the connection, the helper, the hooks. */
+static uint64_t interests(const struct muster_client *client, struct pollfd *fds)
+{
+    uint64_t epoch;
+
+    fds[0] = mst_driver_interest(client->driver, &epoch);
+    fds[1] = mst_lib_helper_interest(client->helper);
+    hooks_interest(client, fds + 2);
+    return epoch;
+}
+
+/* ---- a program that closes what is not its own ---- */
+
+static bool is_told_of_none(const struct pollfd *fds, nfds_t count)
+{
+    for (nfds_t i = 0; i < count; i++) {
+        if ((fds[i].revents & POLLNVAL) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Poll found a number without a file. It may have been closed by us since it was asked for, without
+ * the lock; so those of now are looked at. -1: all have files. */
+static int closed_one(const struct muster_client *client)
+{
+    struct pollfd fds[4 + MST_USERS] = {{.fd = client->caller_event},
+                                        {.fd = client->background_event}};
+
+    (void)interests(client, fds + 2);
+    for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
+        if (fds[i].fd >= 0 && fcntl(fds[i].fd, F_GETFD) < 0) {
+            return fds[i].fd;
+        }
+    }
+    return -1;
+}
+
+/* The numbers of the others may have gone with it, and be files of the program's by now: nothing is
+ * written to any of them, and none is closed. The session cannot go on without; the threads get
+ * events of their own again, to be told of the client's end by. */
+static void disown(struct muster_client *client)
+{
+    uint64_t now_ns = mst_system_now_ns();
+    int fd = client->lost_fd == 0 && !client->poisoned ? closed_one(client) : -1;
+
+    if (fd < 0) {
+        return;
+    }
+    client->lost_fd = fd;
+    client->caller_event = mst_system_event();
+    client->background_event = mst_system_event();
+    mst_driver_disown(client->driver);
+    mst_lib_helper_disown(client->helper);
+    mst_client_give_up(mst_driver_client(client->driver), now_ns, MUSTER_EUNREACHABLE);
+    mst_driver_turn(client->driver, now_ns);
+    mst_lib_wake_ready(client);
 }
 
 /* Polls without the lock, then feeds what came. `*polls` says so meanwhile; false: somebody else
@@ -172,18 +238,19 @@ static bool poll_once(struct muster_client *client, int event, uint64_t deadline
     int wait_ms;
     int found;
 
-    fds[1] = mst_driver_interest(client->driver, &epoch);
-    fds[2] = mst_lib_helper_interest(client->helper);
-    hooks_interest(client, fds + 3);
+    epoch = interests(client, fds + 1);
     next_ns = deadline_ns < next_ns ? deadline_ns : next_ns;
     client->until_ns = next_ns;
     client->epoch = epoch;
     *polls = true;
-    wait_ms = wait_until(next_ns);
+    wait_ms = wait_until(next_ns, event);
     drop_lock(client);
     found = poll(fds, in_use(fds, 3 + MST_USERS), wait_ms);
     take_lock(client);
-    if (found > 0 && fds[0].revents != 0) {
+    if (found > 0 && is_told_of_none(fds, 3 + MST_USERS)) {
+        disown(client);
+    }
+    if (found > 0 && (fds[0].revents & POLLIN) != 0) {
         mst_system_event_quiet(event);
     }
     if (!*polls || client->poisoned) {
@@ -197,7 +264,7 @@ static bool poll_once(struct muster_client *client, int event, uint64_t deadline
     if (found > 0 && fds[2].revents != 0) {
         mst_lib_helper_turn(client, mst_system_now_ns(), true);
     }
-    if (found > 0) {
+    if (found > 0 && client->lost_fd == 0) {
         hooks_ready(client, fds + 3);
     }
     return true;
@@ -422,14 +489,18 @@ void mst_lib_hurry(struct muster_client *client)
 static void stay_off(struct muster_client *client, enum mst_lib_background how)
 {
     struct pollfd kick = {.fd = client->background_event, .events = POLLIN};
-    struct timespec moment = {.tv_nsec = REST_NS};
+    struct timespec moment = {.tv_nsec = kick.fd < 0 ? DEAF_MS * NS_PER_MS : REST_NS};
+    int found;
 
     client->background = how;
     drop_lock(client);
-    if (ppoll(&kick, 1, how == MST_LIB_PARKED ? NULL : &moment, NULL) > 0) {
-        mst_system_event_quiet(client->background_event);
-    }
+    found = ppoll(&kick, 1, how == MST_LIB_PARKED && kick.fd >= 0 ? NULL : &moment, NULL);
     take_lock(client);
+    if (found > 0 && (kick.revents & POLLIN) != 0) {
+        mst_system_event_quiet(kick.fd);
+    } else if (found > 0) {
+        disown(client);
+    }
 }
 
 /* The page of this process, from the agent or made later for a helper. */

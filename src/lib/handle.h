@@ -92,6 +92,8 @@ struct muster_client {
     size_t told_count;
     int call_event; /* rings while something is to be dispatched; -1: nobody asked for it */
 
+    int lost_fd; /* of ours, which the program has closed; 0: none */
+
     struct mst_lib_hook hooks[MST_USERS];
     struct mst_page *page;
     struct mst_lib_helper *helper;
@@ -180,6 +182,9 @@ extern _Thread_local struct mst_lib_guard mst_lib_guard;
          hook++)                                                                                   \
         if (hook->member)
 /* NOLINTEND(bugprone-macro-parentheses) */
+
+/* Why nobody is asked any more is known here: every call says so. Lock held. */
+bool mst_lib_cut_off(const struct muster_client *client);
 
 muster_status mst_lib_background_start(struct muster_client *client);
 void mst_lib_background_stop(struct muster_client *client); /* lock not held */

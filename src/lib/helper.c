@@ -550,3 +550,12 @@ void mst_lib_helper_abandon(struct mst_lib_helper *helper)
         close_if(&helper->self_fd);
     }
 }
+
+void mst_lib_helper_disown(struct mst_lib_helper *helper)
+{
+    if (helper) {
+        helper->link = helper->helper_fd = helper->starter_fd = -1;
+        helper->page_fd = helper->secret_fd = helper->self_fd = -1;
+        helper->state = OFF;
+    }
+}

@@ -36,4 +36,7 @@ void mst_lib_helper_end(struct mst_lib_helper *helper);
 /* In a forked child: its copies of the descriptors. NULL: no-op. */
 void mst_lib_helper_abandon(struct mst_lib_helper *helper);
 
+/* Their numbers may be other files' by now: they are used no more, nor closed. NULL: no-op. */
+void mst_lib_helper_disown(struct mst_lib_helper *helper);
+
 #endif

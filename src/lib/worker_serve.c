@@ -486,7 +486,7 @@ void mst_work_turn(struct muster_worker *worker, bool block, int leave)
 {
     struct epoll_event events[EVENTS];
     uint64_t now_ns = mst_system_now_ns();
-    int count, timeout;
+    int count, failed, timeout;
 
     look(worker, now_ns);
     mst_work_drain(worker, now_ns);
@@ -505,8 +505,14 @@ void mst_work_turn(struct muster_worker *worker, bool block, int leave)
         timeout = 0;
     }
     count = epoll_wait(worker->epoll, events, EVENTS, timeout);
+    failed = errno;
     if (timeout != 0) {
         mst_work_lock(worker);
+    }
+    if (count < 0 && failed != EINTR) {
+        mst_work_fail(worker, MUSTER_EUNREACHABLE,
+                      "the worker's epoll is gone: a descriptor of muster's was closed by this "
+                      "program");
     }
     worker->until_ns = 0;
     now_ns = mst_system_now_ns();

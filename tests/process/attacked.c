@@ -13,6 +13,8 @@
  *   restart       run a function that restarts once
  *   starve        take every descriptor that is left
  *   feed [N]      give back N of them, or all
+ *   forget        close every descriptor but the standard streams, whose ever they are
+ *   cpu           how many ms of processor time the process has used
  *   close
  *
  *   attacked [ORDER,ORDER...]   without stdin, these orders */
@@ -24,6 +26,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "muster/muster.h"
@@ -148,6 +151,18 @@ static void feed(const char *what)
     say(MUSTER_OK, "");
 }
 
+static void say_cpu(void)
+{
+    struct rusage usage;
+    char said[32];
+
+    (void)getrusage(RUSAGE_SELF, &usage);
+    (void)snprintf(said, sizeof said, "%ld",
+                   (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000 +
+                       (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1000);
+    say(MUSTER_OK, said);
+}
+
 /* ---- orders ---- */
 
 static void obey(const char *order, const char *what)
@@ -162,6 +177,11 @@ static void obey(const char *order, const char *what)
         starve();
     } else if (strcmp(order, "feed") == 0) {
         feed(what);
+    } else if (strcmp(order, "forget") == 0) {
+        closefrom(STDERR_FILENO + 1);
+        say(MUSTER_OK, "");
+    } else if (strcmp(order, "cpu") == 0) {
+        say_cpu();
     } else if (!client) {
         (void)snprintf(err.text, sizeof err.text, "there is no client");
         say(MUSTER_EINVAL, "");

@@ -109,6 +109,43 @@ def test_a_restart_needs_no_descriptors(service, env, started, helper):
     assert client.log.lines == []
 
 
+WATCHED_MS = 500
+BUSY_MS = 100
+
+
+@pytest.mark.parametrize("how", ["index 0", "observer", "name", "secret"])
+def test_a_program_that_closes_all_descriptors_is_told(serve, env, started, tmp_path, pass_time, how):
+    """Its session is over with a line that names one of them; nothing runs in circles, and the handle
+    can be closed."""
+    more = {}
+    if how == "secret":
+        more["MUSTER_SECRET_FILE"] = str(tmp_path / "secret")
+        (tmp_path / "secret").write_bytes(os.urandom(32))
+        (tmp_path / "secret").chmod(0o600)
+    service = serve("--addr", "127.0.0.1:0", "--lease", "2s", **{"env": {**env, **more}})
+    address = service.address.replace("127.0.0.1", "localhost") if how == "name" else service.address
+    client = client_of(address, env, started, **more)
+    order(client, "open 0" if how == "index 0" else "open -1")
+    assert answer(client) == "OK "
+    order(client, "forget")
+    assert answer(client) == "OK "
+    order(client, "put k")
+    assert re.fullmatch(r"EUNREACHABLE put 'k': descriptor \d+, which was muster's, was closed by this "
+                        r"program: the session is over; a program that closes all it has inherited does "
+                        r"so before muster_client_open", answer(client))
+    order(client, "cpu")
+    before = int(answer(client).split()[1])
+    pass_time(WATCHED_MS)
+    order(client, "cpu")
+    assert int(answer(client).split()[1]) - before < BUSY_MS
+    order(client, "close")
+    assert answer(client) == "OK "
+    order(client, "open -1")
+    assert answer(client) == "OK "
+    client.process.stdin.close()
+    assert client.wait() == 0
+
+
 # ---- the program ----
 
 

@@ -17,9 +17,11 @@
 #include <sys/epoll.h>
 #include <sys/types.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "lib/worker.h"
 #include "library_stage.h"
 #include "muster/cluster.h"
 #include "muster/worker.h"
@@ -598,6 +600,38 @@ static void test_its_client_is_closed_while_it_serves(void **state)
     muster_client_close(rank);
 }
 
+static muster_status close_the_epoll(muster_task *task, void *arg)
+{
+    (void)task;
+    (void)close(((const muster_worker *)arg)->epoll);
+    return MUSTER_OK;
+}
+
+static void test_its_descriptors_are_closed_while_it_serves(void **state)
+{
+    muster_client *rank = library_alone();
+    muster_client *client = client_beside(rank, MUSTER_ROLE_WORKER);
+    muster_worker *worker = worker_of(client, 1);
+    struct served served = {0};
+    muster_cluster *cluster = NULL;
+    muster_closure *closure = NULL;
+    struct muster_error err;
+
+    (void)state;
+    offer(worker, "close", 0, close_the_epoll, worker);
+    library_ok(muster_cluster_open(&cluster, rank, NULL, LIMIT_MS, &err), &err);
+    start(&served, worker);
+    library_ok(muster_cluster_schedule(cluster, "close", NULL, 0, NULL, LIMIT_MS, &closure, &err),
+               &err);
+    (void)pthread_join(served.thread, NULL);
+    assert_int_equal(served.status, MUSTER_EUNREACHABLE);
+    muster_closure_release(closure);
+    muster_worker_close(worker);
+    muster_client_close(client);
+    muster_cluster_close(cluster);
+    muster_client_close(rank);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -612,6 +646,7 @@ int main(void)
         cmocka_unit_test(test_a_result_before_a_long_function),
         cmocka_unit_test(test_a_large_result_of_one_that_drains),
         cmocka_unit_test(test_its_client_is_closed_while_it_serves),
+        cmocka_unit_test(test_its_descriptors_are_closed_while_it_serves),
     };
 
     return cmocka_run_group_tests(tests, setup, library_stage_teardown);

@@ -84,8 +84,8 @@ static void close_connection(struct mst_driver *driver)
 {
     if (driver->channel.fd >= 0) {
         (void)close(driver->channel.fd);
-        mst_tls_free(driver->channel.tls);
     }
+    mst_tls_free(driver->channel.tls);
     driver->channel = (struct mst_channel){.fd = -1};
     driver->epoch++;
     driver->stage = NOWHERE;
@@ -102,6 +102,11 @@ void mst_driver_abandon(struct mst_driver *driver)
         (void)close(driver->channel.fd);
         driver->channel.fd = -1;
     }
+}
+
+void mst_driver_disown(struct mst_driver *driver)
+{
+    driver->channel.fd = -1;
 }
 
 void mst_driver_free(struct mst_driver *driver)
