@@ -124,7 +124,8 @@ struct muster_view {
  * place held by a living process is waited for: this process takes over when the holder's loss is
  * decided. A rank that is told no index takes it from its launcher (srun, mpirun, torchrun and
  * others: `muster env` shows what is found), the size and the job's name too unless they are given;
- * variables that contradict each other or tell only half are refused, never guessed from. Without
+ * variables that contradict each other or tell only half are refused, never guessed from. The first
+ * ranks of a job at an address must name its size (or join_wait_ms): EINVAL. Without
  * an address, a program started alone becomes a job of one: the library starts `muster serve` as
  * its child; ranks that their launcher started all on this machine share one service that the first
  * of them starts and that ends with the last of them. One line on stderr says so.

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "cli/commands.h"
 #include "cli/print.h"
 #include "io/probe.h"
 #include "io/surroundings.h"
+#include "lib/environment.h"
+#include "lib/internal.h"
 
 static const struct mst_cli_flag flags[] = {
     {.letter = 'v',
@@ -52,6 +55,27 @@ static const char *trap_name(enum mst_trap trap)
         return "batch";
     }
     return NULL;
+}
+
+/* A process that no launcher has a word for is a job of its own; but at an address it is the job
+ * there that gives it a place, and only what starts it can say how many it starts with. */
+static void place_by_job(struct mst_discovery *found)
+{
+    int64_t size = 0;
+
+    if (found->launcher != MST_LAUNCHER_NONE || found->trap != MST_TRAP_NONE ||
+        !mst_lib_setting_text("addr")) {
+        return;
+    }
+    found->place.rank = found->place.size = MST_PLACE_UNKNOWN;
+    found->place.local_rank = found->place.local_size = MST_PLACE_UNKNOWN;
+    found->place.node_rank = found->place.node_count = MST_PLACE_UNKNOWN;
+    if (mst_lib_setting("size", &size, NULL, NULL) == MUSTER_OK && size > 0) {
+        found->place.size = (uint32_t)size;
+    }
+    (void)snprintf(found->why, sizeof(found->why),
+                   "no variable of any launcher is set: the job at MUSTER_ADDR gives it a place%s",
+                   size > 0 ? "" : "; set MUSTER_SIZE, or no rank can be the first there");
 }
 
 /* ---- for people ---- */
@@ -220,6 +244,9 @@ static int run(struct mst_cli *cli)
     }
     (void)mst_surroundings_discover(&found, mst_cli_number(cli, "agent") != 0 ? MST_ASKER_AGENT
                                                                               : MST_ASKER_RANK);
+    if (mst_cli_number(cli, "agent") == 0) {
+        place_by_job(&found);
+    }
     mst_probe(&probe);
     status = mst_socket_dir(dir, true, &err);
     if (status != MUSTER_OK) {

@@ -156,6 +156,11 @@ static void seal(struct mst_job *job, const struct mst_seating *seating)
 
 /* ---- when ---- */
 
+bool mst_generation_can_begin(const struct mst_job *job)
+{
+    return job->alive > 0 || job->size != 0 || job->join_wait_ms != 0;
+}
+
 static void settle_seal(struct mst_job *job)
 {
     struct mst_round *round = job->seal;

@@ -37,4 +37,8 @@ void mst_generation_tell_join(struct mst_waiter *join, const struct mst_member *
 
 uint32_t mst_generation_min_size(const struct mst_job *job);
 
+/* False: there is no generation, and nobody has said when the first one may begin: after how many
+ * ranks, or after how long. */
+bool mst_generation_can_begin(const struct mst_job *job);
+
 #endif

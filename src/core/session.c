@@ -401,6 +401,10 @@ void mst_session_join(struct mst_session *session, struct mst_waiter *waiter,
         mst_waiter_answer(waiter, MUSTER_ENOSPACE);
         return;
     }
+    if (!session->claiming && !mst_generation_can_begin(session->job)) {
+        mst_waiter_answer(waiter, MUSTER_EINVAL);
+        return;
+    }
     waiter->stage = MST_WAITING;
     waiter->join.session = session;
     waiter->join.spare = spare;

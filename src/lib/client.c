@@ -682,6 +682,9 @@ static void leave_out(struct muster_error *err, const char *what, size_t from, s
 static muster_status join(struct muster_client *client, int64_t timeout_ms, uint64_t deadline_ns,
                           struct muster_error *err)
 {
+    static const char no_size[] =
+        "nobody has said how many ranks it starts with, so it would wait for ever: set MUSTER_SIZE "
+        "or options.size_of_job on all of them (1 for a process alone)";
     struct mst_lib_how how = mst_lib_blocking(err);
     char what[320];
     struct mst_text text = mst_text_in(what, sizeof(what));
@@ -707,6 +710,10 @@ static muster_status join(struct muster_client *client, int64_t timeout_ms, uint
     }
     call.timeout_ms = timeout_ms;
     status = mst_lib_make(&call, &how);
+    if (status == MUSTER_EINVAL && !call.local) {
+        what[name_end] = '\0';
+        return mst_lib_refuse(err, what, no_size);
+    }
     if (status != MUSTER_OK) {
         leave_out(err, what, name_end, strlen(what));
     }

@@ -353,6 +353,27 @@ def test_env_says_which_row_won(env, muster):
     assert re.search(r"PMI .* taken +PMI_RANK=1: rank 1 of 2", done.stdout)
 
 
+def test_env_at_an_address_knows_no_place(env, muster):
+    at = {**env, "MUSTER_ADDR": "unix:/somewhere"}
+    done = muster("env", env=at)
+    assert done.returncode == 0, done.stderr
+    assert "the job at MUSTER_ADDR gives it a place; set MUSTER_SIZE, or no rank can be the first" in done.stdout
+    assert re.search(r"^place +rank unknown, local rank unknown, node unknown$", done.stdout, re.M)
+    place = json.loads(muster("env", "--json", env={**at, "MUSTER_SIZE": "2"}).stdout)["place"]
+    assert place["size"] == 2 and place["rank"] is None
+
+
+def test_an_address_and_no_size_is_refused_at_once(env, serve):
+    """What `muster env` says is what happens: no rank of such a job can be the first."""
+    at = {**env, "MUSTER_ADDR": serve().address}
+    done = subprocess.run([RANK, "MUSTER_INDEX"], env=at, capture_output=True, text=True, timeout=WAIT_S)
+    assert done.returncode != 0
+    assert "nobody has said how many ranks it starts with" in done.stderr and "set MUSTER_SIZE" in done.stderr
+    done = subprocess.run([RANK, "MUSTER_INDEX"], env={**at, "MUSTER_SIZE": "1"}, capture_output=True,
+                          text=True, timeout=WAIT_S)
+    assert done.returncode == 0, done.stderr
+
+
 def test_env_as_json(env, muster):
     done = muster("env", "--json", env={**env, "RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "n"})
     assert done.returncode == 0, done.stderr

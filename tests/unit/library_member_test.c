@@ -93,6 +93,30 @@ static void beyond_max_size_an_open_returns_a_spare(void **state)
     muster_client_close(service);
 }
 
+static void the_first_of_a_job_is_to_say_its_size(void **state)
+{
+    muster_client *service = library_alone();
+    struct muster_client_options options = place(service, "sizeless", 0, MUSTER_INDEX_ANY);
+    struct muster_error err = {0};
+    muster_client *late = NULL;
+    muster_client *first;
+
+    (void)state;
+    assert_int_equal(muster_client_open(&late, &options, -1, &err), MUSTER_EINVAL);
+    assert_string_equal(err.text,
+                        "join job 'sizeless': nobody has said how many ranks it starts with, so it "
+                        "would wait for ever: set MUSTER_SIZE or options.size_of_job on all of "
+                        "them (1 for a process alone)");
+    assert_null(late);
+    options.size_of_job = options.max_size = 1;
+    first = library_open(&options);
+    options.size_of_job = options.max_size = 0;
+    late = library_open(&options); /* a spare: the job has begun */
+    muster_client_close(late);
+    muster_client_close(first);
+    muster_client_close(service);
+}
+
 static void parameters_that_contradict_each_other_are_refused(void **state)
 {
     static const struct {
@@ -609,6 +633,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(beyond_max_size_an_open_returns_a_spare),
+        cmocka_unit_test(the_first_of_a_job_is_to_say_its_size),
         cmocka_unit_test(parameters_that_contradict_each_other_are_refused),
         cmocka_unit_test(the_launcher_names_the_seats),
         cmocka_unit_test(a_place_whose_holder_lives_is_refused),

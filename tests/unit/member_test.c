@@ -684,6 +684,26 @@ static void an_empty_jobs_parameters_are_free_again(struct fixture *f)
     EXPECT_INT(f, last(f, &later)->view.generation, 2);
 }
 
+/* It would wait for ever: nobody has said for how many, or for how long. */
+static void the_first_of_a_job_without_a_size_is_refused(struct fixture *f)
+{
+    struct client first = fixture_rank(f, 0, 0);
+    struct client sized = fixture_rank(f, 1, 1);
+    struct client late = fixture_rank(f, 2, 0);
+
+    fixture_connect(f, &first);
+    fixture_join(f, &first);
+    EXPECT_INT(f, fixture_reply(f, &first, 1)->status, MUSTER_EINVAL);
+    fixture_connect(f, &sized);
+    fixture_join(f, &sized);
+    EXPECT_INT(f, fixture_reply(f, &sized, 1)->status, MUSTER_OK);
+    fixture_connect(f, &late);
+    fixture_join(f, &late);
+    EXPECT_INT(f, fixture_reply(f, &late, 1)->status, MUSTER_MORE);
+    fixture_join(f, &first);
+    EXPECT_INT(f, fixture_reply(f, &first, 2)->status, MUSTER_MORE);
+}
+
 /* ---- growth and attention ---- */
 
 static void a_newcomer_asks_to_be_let_in(struct fixture *f)
@@ -834,6 +854,7 @@ static void workers_join_at_once(struct fixture *f)
     X(a_member_shows_the_round_it_stands_at)                                                       \
     X(the_first_generation_waits_for_all)                                                          \
     X(the_first_generation_can_start_with_fewer)                                                   \
+    X(the_first_of_a_job_without_a_size_is_refused)                                                \
     X(join_wait_runs_from_the_first_who_is_ready)                                                  \
     X(a_cancelled_join_names_who_is_missing)                                                       \
     X(a_cancelled_claim_names_the_holder)                                                          \
