@@ -33,8 +33,8 @@ typedef struct muster_restart muster_restart;
  * whatever the status, and waits at most a second for the service; _exit, or the end of the process
  * without muster_client_close, is a death. It and the callbacks must return: to leave them by
  * longjmp, an exception or pthread_exit is undefined, and a forked child must not return from them.
- * A cancellation of the thread waits until the run has returned. A run on another client within it is possible, but neither the
- * interruption of this one nor its progress reaches through. */
+ * A cancellation of the thread waits until the run has returned. A run on another client within it
+ * is possible, but neither the interruption of this one nor its progress reaches through. */
 typedef muster_status muster_restart_fn(muster_restart *restart, void *arg);
 
 /* A callback of one kind; several are called in the order in which they are listed. OK, or it has
@@ -88,9 +88,11 @@ struct muster_restart_options {
     /* When restarting is given up, on all ranks together: muster_restart_run returns EFAILED. */
     uint32_t iterations_max; /* attempts that ended by a fault, request or leave; 0: no limit */
     /* Attempts in a row without progress, 16; negative: no limit. An attempt has made progress when
-     * a step larger than any before was told (muster_restart_step); where no steps are told, when a
-     * rank pinged, or when it lasted for soft_timeout. One that a rank asked to end (_again,
-     * _leave) does not count. */
+     * a step larger than any before was told (muster_restart_step). One that begins further back
+     * than the last one that made progress went back to an old checkpoint: it has made progress
+     * when it advanced from where it began, and from then on the steps before it do not count.
+     * Where no steps are told, an attempt has made progress when a rank pinged, or when it lasted
+     * for soft_timeout. One that a rank asked to end (_again, _leave) does not count. */
     int32_t stalled_max;
     /* Own faults that a rank may have; with one more it leaves alone (EUNHEALTHY). 0: no limit. One
      * that was only interrupted has none. */
@@ -161,9 +163,9 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_restart_check(muster_restart *re
  * fn runs. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_restart_ping(muster_restart *restart);
 
-/* The same, and how far: a step larger than all before, on any rank, is what tells progress from
- * running in circles (stalled_max). Of two threads that tell one at once the smaller may count.
- * Thread: any, while fn runs. Since 0.1. */
+/* The same, and how far: the first step and the largest of an attempt, on any rank, tell progress
+ * from running in circles (stalled_max). Of two threads that tell one at once the smaller may
+ * count. Thread: any, while fn runs. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_restart_step(muster_restart *restart, int64_t step);
 
 /* Records why fn fails; returns EFAILED, to be returned from fn. The others are interrupted at

@@ -161,14 +161,14 @@ static struct mst_restart_progress progress_of(const struct muster_restart *rest
 {
     const struct mst_page *page = restart->page;
     int64_t step = atomic_load_explicit(&restart->best_step, memory_order_relaxed);
-    bool has_step = step != MST_RUN_NO_STEP;
 
     return (struct mst_restart_progress){
         .pings = atomic_load_explicit(&page->pings, memory_order_relaxed) - restart->pings_before,
         .checks =
             atomic_load_explicit(&page->checks, memory_order_relaxed) - restart->checks_before,
-        .step = has_step ? step : 0,
-        .has_step = has_step,
+        .first = atomic_load_explicit(&restart->first_step, memory_order_relaxed),
+        .step = step,
+        .has_step = step != MST_RUN_NO_STEP,
         .waited = atomic_load_explicit(&page->waits, memory_order_acquire) % 2 != 0,
     };
 }
@@ -556,6 +556,7 @@ static void attempt_open(struct muster_restart *restart)
     view_set(restart, &restart->entry, restart->iteration);
     restart->pings_before = atomic_load_explicit(&restart->page->pings, memory_order_relaxed);
     restart->checks_before = atomic_load_explicit(&restart->page->checks, memory_order_relaxed);
+    atomic_store_explicit(&restart->first_step, MST_RUN_NO_STEP, memory_order_relaxed);
     atomic_store_explicit(&restart->best_step, MST_RUN_NO_STEP, memory_order_relaxed);
     atomic_store_explicit(&restart->page->rank, restart->entry.rank, memory_order_relaxed);
     atomic_store_explicit(&restart->page->ranks, restart->entry.size, memory_order_relaxed);

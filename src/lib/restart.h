@@ -68,10 +68,10 @@ struct mst_run_section {
 struct muster_restart {
     /* Read and written by the function's threads, without the lock. */
     struct mst_atomic atomic;
-    _Atomic uint32_t delivered; /* a check has said EINTERRUPTED */
-    struct mst_page *page;      /* the agent's, or `own` */
-    _Atomic int64_t best_step;  /* of this attempt; NO_STEP: none was told */
-    struct muster_view view;    /* of the attempt; constant while it runs */
+    _Atomic uint32_t delivered;            /* a check has said EINTERRUPTED */
+    struct mst_page *page;                 /* the agent's, or `own` */
+    _Atomic int64_t first_step, best_step; /* of this attempt; NO_STEP: none was told */
+    struct muster_view view;               /* of the attempt; constant while it runs */
 
     /* Of the run's thread alone. */
     struct mst_run_section sections[MST_RUN_SECTIONS_MAX];

@@ -51,10 +51,14 @@ muster_status muster_restart_ping(muster_restart *restart)
 muster_status muster_restart_step(muster_restart *restart, int64_t step)
 {
     struct mst_page *page = restart->page;
+    int64_t best = atomic_load_explicit(&restart->best_step, memory_order_relaxed);
 
     atomic_store_explicit(&page->step, step, memory_order_relaxed);
     /* Of two threads at once the smaller one may stay: the next step puts that right. */
-    if (step > atomic_load_explicit(&restart->best_step, memory_order_relaxed)) {
+    if (step > best) {
+        if (best == MST_RUN_NO_STEP) {
+            atomic_store_explicit(&restart->first_step, step, memory_order_relaxed);
+        }
         atomic_store_explicit(&restart->best_step, step, memory_order_relaxed);
     }
     count(&page->pings);

@@ -479,6 +479,7 @@ void mst_restart_progress(struct mst_restart *restart, const struct mst_restart_
     restart->vote.checks = progress->checks;
     restart->vote.waited = progress->waited;
     restart->vote.moved = progress->pings > 0;
+    restart->vote.first = progress->has_step ? progress->first : INT64_MIN;
     restart->vote.step = progress->has_step ? progress->step : INT64_MIN;
 }
 

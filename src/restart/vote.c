@@ -47,6 +47,7 @@ static void begin_attempt(struct mst_vote *vote)
     vote->moved = false;
     vote->waited = false;
     vote->pings = vote->checks = 0;
+    vote->first = NO_STEP;
     vote->step = NO_STEP;
     vote->end = MST_END_NONE;
     vote->end_status = 0;
@@ -54,7 +55,7 @@ static void begin_attempt(struct mst_vote *vote)
 
 void mst_vote_begin(struct mst_vote *vote, uint64_t faults)
 {
-    *vote = (struct mst_vote){.base = faults, .best = NO_STEP};
+    *vote = (struct mst_vote){.base = faults, .best = NO_STEP, .from = NO_STEP};
     begin_attempt(vote);
 }
 
@@ -81,6 +82,15 @@ static void write_height(const struct mst_vote *vote, uint32_t index, unsigned c
     store(out, MST_VOTE_TOP, (int64_t)height + 1);
 }
 
+/* An old checkpoint, say, was all that was left: then what was reached before is no measure. */
+static int64_t went_back(const struct mst_vote *vote)
+{
+    if (vote->first == NO_STEP || vote->first >= vote->from) {
+        return 0;
+    }
+    return vote->step > vote->first ? 2 : 1;
+}
+
 void mst_vote_write(const struct mst_vote *vote, uint32_t index, uint64_t faults,
                     unsigned char out[MST_VOTE_SIZE])
 {
@@ -94,11 +104,12 @@ void mst_vote_write(const struct mst_vote *vote, uint32_t index, uint64_t faults
     store(out, MST_VOTE_FAULTS, positive(faults));
     store(out, MST_VOTE_ENTERED, vote->entered);
     store(out, MST_VOTE_BEFORE, vote->best);
-    store(out, MST_VOTE_BEST, vote->step > vote->best ? vote->step : vote->best);
+    store(out, MST_VOTE_BEST, vote->step);
     store(out, MST_VOTE_MOVED, vote->moved);
     store(out, MST_VOTE_STALLED, positive(vote->stalled));
     store(out, MST_VOTE_END, vote->end);
     store(out, MST_VOTE_STATUS, -(int64_t)vote->end_status);
+    store(out, MST_VOTE_BACK, went_back(vote));
     if (vote->entered && index <= INDEX_MAX) {
         store(out, MST_VOTE_HIGHEST, (int64_t)pings + 1);
         write_height(vote, index, out);
@@ -108,13 +119,20 @@ void mst_vote_write(const struct mst_vote *vote, uint32_t index, uint64_t faults
     }
 }
 
-/* Whether the attempt that ended came further than those before. */
+/* Whether the attempt that ended came further than those since the job last went back; if it went
+ * back itself, whether it came further than it began. Not simply the latter: a job that fails again
+ * and again between two checkpoints does that each time, and runs in circles. */
 static bool progressed(struct mst_slice value)
 {
-    int64_t best = load(value, MST_VOTE_BEST);
+    int64_t before = load(value, MST_VOTE_BEFORE);
+    int64_t last = load(value, MST_VOTE_BEST);
+    int64_t back = load(value, MST_VOTE_BACK);
 
-    if (best != NO_STEP) {
-        return best > load(value, MST_VOTE_BEFORE);
+    if (back > 0) {
+        return back > 1;
+    }
+    if (last != NO_STEP || before != NO_STEP) {
+        return last > before;
     }
     return load(value, MST_VOTE_MOVED) > 0;
 }
@@ -148,6 +166,20 @@ static void find_lowest(struct mst_slice value, struct mst_vote_result *result)
                          older >= height >> CHECKS_BITS;
 }
 
+static void take_steps(struct mst_vote *vote, struct mst_slice value)
+{
+    int64_t last = load(value, MST_VOTE_BEST);
+    bool back = load(value, MST_VOTE_BACK) > 0;
+
+    vote->best = load(value, MST_VOTE_BEFORE);
+    if (back || last > vote->best) {
+        vote->best = last;
+    }
+    if (vote->first != NO_STEP && (back || vote->from == NO_STEP || progressed(value))) {
+        vote->from = vote->first;
+    }
+}
+
 struct mst_vote_result mst_vote_take(struct mst_vote *vote, struct mst_slice value, uint64_t faults,
                                      bool asked)
 {
@@ -159,7 +191,7 @@ struct mst_vote_result mst_vote_take(struct mst_vote *vote, struct mst_slice val
     }
     vote->iteration = count(load(value, MST_VOTE_ITERATION));
     vote->stalled = stalled(value, faults, asked);
-    vote->best = load(value, MST_VOTE_BEST);
+    take_steps(vote, value);
     if (load(value, MST_VOTE_BASE) > 0) {
         vote->base = count(load(value, MST_VOTE_BASE)) - 1;
     }
@@ -181,9 +213,20 @@ struct mst_vote_result mst_vote_take(struct mst_vote *vote, struct mst_slice val
 uint64_t mst_vote_digest(const struct mst_vote *vote, uint64_t digest)
 {
     const uint64_t numbers[] = {
-        vote->iteration, vote->base,           vote->stalled, (uint64_t)vote->best,
-        vote->entered,   vote->moved,          vote->pings,   vote->checks,
-        vote->waited,    (uint64_t)vote->step, vote->end,     (uint64_t)(uint32_t)vote->end_status,
+        vote->iteration,
+        vote->base,
+        vote->stalled,
+        (uint64_t)vote->best,
+        vote->entered,
+        vote->moved,
+        vote->pings,
+        vote->checks,
+        vote->waited,
+        (uint64_t)vote->step,
+        vote->end,
+        (uint64_t)(uint32_t)vote->end_status,
+        (uint64_t)vote->first,
+        (uint64_t)vote->from,
     };
 
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {

@@ -22,8 +22,8 @@ enum mst_vote_element {
     MST_VOTE_BASE = 1,      /* 1 + view.faults of the generation in which the run began */
     MST_VOTE_FAULTS = 2,    /* view.faults of the generation that ends */
     MST_VOTE_ENTERED = 3,   /* 1: there was an attempt in it */
-    MST_VOTE_BEFORE = 4,    /* the largest step told before this attempt; INT64_MIN: none */
-    MST_VOTE_BEST = 5,      /* and with it */
+    MST_VOTE_BEFORE = 4,    /* `best` before this attempt; INT64_MIN: none */
+    MST_VOTE_BEST = 5,      /* the largest step told in it; older versions: or before, if larger */
     MST_VOTE_MOVED = 6,     /* 1: a rank pinged, or its attempt lasted for soft_timeout */
     MST_VOTE_STALLED = 7,   /* attempts in a row without progress, before this one */
     MST_VOTE_END = 8,       /* 1: a rank asked that all end. 2: so does a failed assignment */
@@ -35,8 +35,10 @@ enum mst_vote_element {
      * index: of the lowest the last one comes out, and the first. */
     MST_VOTE_LAST_LOW = 12,
     MST_VOTE_FIRST_LOW = 13,
-    MST_VOTE_TOP = 14, /* 1 + where it stands; 2^42 + 1 if it did wait */
-    MST_VOTE_ELEMENTS = 15,
+    MST_VOTE_TOP = 14,  /* 1 + where it stands; 2^42 + 1 if it did wait */
+    MST_VOTE_BACK = 15, /* the attempt began further back than the last one that made progress. 1:
+                           and stayed there; 2: and advanced */
+    MST_VOTE_ELEMENTS = 16,
     MST_VOTE_LENGTH = 16,
     MST_VOTE_SIZE = 8 * MST_VOTE_LENGTH
 };
@@ -47,16 +49,20 @@ enum mst_vote_end { MST_END_NONE = 0, MST_END_ABORTED = 1, MST_END_ASSIGNMENT = 
 struct mst_vote {
     uint64_t iteration; /* of the next attempt */
     uint64_t base;      /* view.faults when the run began */
-    int64_t best;       /* the largest step told; INT64_MIN: none */
+    int64_t best;       /* the largest step told since the job last went back; INT64_MIN: none */
     uint64_t stalled;   /* attempts in a row without progress */
 
     /* Of this rank since the last seal. */
     bool entered, moved;
     bool waited; /* in muster, as it was told to stop: it is not what the others waited for */
     uint64_t pings, checks;
-    int64_t step; /* INT64_MIN: none told */
+    int64_t first, step; /* the first and the largest told; INT64_MIN: none */
     enum mst_vote_end end;
     int32_t end_status; /* of END_ASSIGNMENT */
+
+    /* Of this rank: where the last attempt that made progress, or went back, began; INT64_MIN: it
+     * knows of none. */
+    int64_t from;
 };
 
 /* What came of it. */

@@ -436,6 +436,47 @@ static void case_always_fails(struct single *single)
     expect_entries(single, 4);
 }
 
+/* The steps that an attempt tells: from its checkpoint to where it fails. */
+static muster_status from_100_to_110(struct single *single, muster_restart *restart)
+{
+    for (int64_t step = 100; step <= 110; step++) {
+        EXPECT(muster_restart_step(restart, step) == MUSTER_OK);
+    }
+    (void)single;
+    return MUSTER_OK;
+}
+
+static muster_status far_back(struct single *single, muster_restart *restart)
+{
+    static const int64_t first[ENTRIES_MAX] = {0, 5000, 1000, 1100, 1200, 1300, 1400, 1500};
+    int64_t from = first[single->entered - 1];
+
+    for (int64_t step = from; step <= from + (from == 0 ? 5000 : 100); step += 50) {
+        EXPECT(muster_restart_step(restart, step) == MUSTER_OK);
+    }
+    return MUSTER_OK;
+}
+
+static void case_far_back(struct single *single)
+{
+    single->options.stalled_max = 2;
+    single->also = far_back;
+    fails(single, ENTRIES_MAX - 1);
+    run(single);
+    expect_end(single, MUSTER_OK, "");
+    expect_entries(single, ENTRIES_MAX);
+}
+
+static void case_circles(struct single *single)
+{
+    single->options.stalled_max = 3;
+    single->also = from_100_to_110;
+    fails(single, ENTRIES_MAX);
+    run(single);
+    expect_end(single, MUSTER_EFAILED, "run: given up after 3 attempts in a row without progress");
+    expect_entries(single, 4);
+}
+
 static void case_fails_three_times(struct single *single)
 {
     fails(single, 3);
@@ -670,6 +711,8 @@ static const struct {
     {"nothing-more-is-left", case_nothing_more_is_left, false},
     {"always-fails", case_always_fails, false},
     {"fails-three-times", case_fails_three_times, false},
+    {"far-back", case_far_back, false},
+    {"circles", case_circles, false},
     {"initialize", case_initialize, false},
     {"abort", case_abort, false},
     {"finalize", case_finalize, false},

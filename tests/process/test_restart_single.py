@@ -75,6 +75,14 @@ def test_three_failures_and_then_a_value_9(single):
     single("fails-three-times")
 
 
+def test_attempts_after_a_far_rollback_make_progress(single):
+    single("far-back")
+
+
+def test_failing_at_the_same_step_again_and_again_is_given_up(single):
+    single("circles")
+
+
 def test_initialize_that_always_fails_is_given_up_11(single):
     single("initialize")
 

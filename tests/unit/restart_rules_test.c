@@ -144,6 +144,84 @@ static void test_steps_tell_progress(void **state)
     assert_int_equal(votes[0].stalled, 0);
 }
 
+/* An attempt of both ranks that ended by a fault: attempts in a row without progress after it. */
+static uint64_t attempted(struct mst_vote votes[2], int64_t first, int64_t last)
+{
+    uint64_t faults = votes[0].iteration++;
+
+    for (int i = 0; i < 2; i++) {
+        votes[i].iteration = faults + 1;
+        votes[i].entered = true;
+        votes[i].moved = true;
+        votes[i].first = first;
+        votes[i].step = last - (i > 0 && last > first); /* one behind */
+    }
+    (void)agree(votes, 2, faults, faults + 1);
+    assert_int_equal(votes[0].stalled, votes[1].stalled);
+    return votes[0].stalled;
+}
+
+static void test_far_rollback_begins_a_new_count_of_steps(void **state)
+{
+    struct mst_vote votes[2] = {vote_of(1, 9), vote_of(1, 9)};
+
+    (void)state;
+    assert_int_equal(attempted(votes, 0, 5000), 0);
+    /* What is left is an old checkpoint: all of this is progress, below what was reached before. */
+    assert_int_equal(attempted(votes, 4800, 5100), 0);
+    for (int64_t step = 1000; step < 4000; step += 100) {
+        assert_int_equal(attempted(votes, step, step + 150), 0);
+    }
+    /* Killed sooner than the attempt before, once: that was none. */
+    assert_int_equal(attempted(votes, 4000, 4020), 1);
+    assert_int_equal(attempted(votes, 4000, 4200), 0);
+    /* A second one, which goes less far back. */
+    assert_int_equal(attempted(votes, 3000, 3100), 0);
+    assert_int_equal(attempted(votes, 3100, 3200), 0);
+    /* It went back and got nowhere. */
+    assert_int_equal(attempted(votes, 2000, 2000), 1);
+}
+
+static void test_running_in_circles_is_no_progress(void **state)
+{
+    struct mst_vote votes[2] = {vote_of(1, 9), vote_of(1, 9)};
+
+    (void)state;
+    /* It fails at step 110 each time, after a checkpoint at 100. */
+    assert_int_equal(attempted(votes, 0, 105), 0);
+    assert_int_equal(attempted(votes, 100, 110), 0);
+    for (uint64_t i = 1; i <= 20; i++) {
+        assert_int_equal(attempted(votes, 100, 110), i);
+    }
+    /* The same, where what ranks hold in memory differs by one. */
+    assert_int_equal(attempted(votes, 100, 120), 0);
+    for (uint64_t i = 1; i <= 20; i++) {
+        assert_int_equal(attempted(votes, i % 2 ? 119 : 120, 120), i);
+    }
+    /* From the beginning each time. */
+    assert_int_equal(attempted(votes, 0, 50), 0);
+    for (uint64_t i = 1; i <= 20; i++) {
+        assert_int_equal(attempted(votes, 0, 50 - (int64_t)i), i);
+    }
+}
+
+static void test_newcomer_knows_how_far_the_job_went_back(void **state)
+{
+    struct mst_vote votes[2] = {vote_of(1, 9), vote_of(1, 9)};
+    struct mst_vote newcomer;
+    unsigned char vector[MST_VOTE_SIZE];
+
+    (void)state;
+    (void)attempted(votes, 500, 900);
+    (void)attempted(votes, 100, 200);
+    mst_vote_write(&votes[0], 0, 9, vector);
+    mst_vote_begin(&newcomer, 10);
+    (void)mst_vote_take(&newcomer, mst_slice_of(vector, sizeof(vector)), 9, false);
+    assert_int_equal(newcomer.best, 200);
+    votes[1] = newcomer;
+    assert_int_equal(attempted(votes, 100, 200), 1);
+}
+
 static void test_growth_is_no_attempt_without_progress(void **state)
 {
     struct mst_vote votes[2] = {vote_of(1, 0), vote_of(1, 0)};
@@ -421,7 +499,8 @@ static void test_vote_of_an_attempt(void **state)
     (void)state;
     config.soft_timeout_ms = 50;
     restart = running();
-    mst_restart_progress(restart, &(struct mst_restart_progress){.step = 77, .has_step = true});
+    mst_restart_progress(restart,
+                         &(struct mst_restart_progress){.first = 70, .step = 77, .has_step = true});
     mst_restart_returned(restart, 50 * MS, MUSTER_ELOST, false);
     (void)next(restart, MST_RESTART_UNWIND);
     mst_restart_unwound(restart, 50 * MS, MUSTER_OK, MST_WHY_REPLY, NOTHING);
@@ -868,6 +947,9 @@ int main(void)
         TEST(test_newcomer_takes_over_what_all_agreed_on),
         TEST(test_shorter_vector_reads_as_zeros),
         TEST(test_steps_tell_progress),
+        TEST(test_far_rollback_begins_a_new_count_of_steps),
+        TEST(test_running_in_circles_is_no_progress),
+        TEST(test_newcomer_knows_how_far_the_job_went_back),
         TEST(test_growth_is_no_attempt_without_progress),
         TEST(test_lowest),
         TEST(test_of_equal_ones_none_is_the_lowest),
