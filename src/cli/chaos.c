@@ -82,16 +82,20 @@ static int freeze(const struct mst_target *target, struct mst_victim *victim)
     return code == MST_CLI_OK && for_ms > 0 ? hold(target, victim, for_ms, signals) : code;
 }
 
+/* Ranks and workers count their indices apart: where both have it, the rank. */
 static const struct muster_member *find(const muster_members *members, int64_t index)
 {
+    const struct muster_member *found = NULL;
+
     for (size_t i = 0; i < muster_members_count(members); i++) {
         const struct muster_member *member = muster_members_get(members, i);
 
-        if (member->index == index && mst_strike_lives(member)) {
-            return member;
+        if (member->index == index && mst_strike_lives(member) &&
+            (!found || member->role == MUSTER_ROLE_RANK)) {
+            found = member;
         }
     }
-    return NULL;
+    return found;
 }
 
 static int strike(const struct mst_target *target, enum mst_strike_kind kind,
@@ -190,10 +194,12 @@ static int run(struct mst_cli *cli)
 const struct mst_cli_command mst_cli_chaos = {
     .name = "chaos",
     .arguments = "kill|freeze|cut INDEX, or random",
-    .summary = "kill, freeze or cut off ranks of a job, to see that it survives",
-    .details = "kill and freeze send a signal, so the rank must run on this machine. cut is done "
-               "by the service: it hangs up on the rank, wherever that runs, until the time is "
-               "over. random does this to living ranks again and again, until the job ends.",
+    .summary = "kill, freeze or cut off ranks and workers of a job, to see that it survives",
+    .details = "kill and freeze send a signal, so the process must run on this machine. cut is "
+               "done by the service: it hangs up on the member, wherever that runs, until the time "
+               "is over; a worker keeps the connection to its coordinator. random does this to "
+               "living ranks and workers again and again, until the job ends. INDEX is a rank's, "
+               "or a worker's where no rank has it.",
     .example = "  muster chaos kill 2 -j train\n"
                "  muster chaos freeze 2 --for 5s\n"
                "  muster chaos random --seed 7 --rate 6/min --kinds kill,cut --during 10m\n",

@@ -129,7 +129,7 @@ static bool can_strike(const struct muster_member *member, enum mst_strike_kind 
     return mst_strike_lives(member) && (kind == MST_STRIKE_CUT || mst_strike_reaches(member));
 }
 
-/* Ranks, or somebody who starts them. */
+/* Ranks and workers, or an agent that starts them. */
 static bool is_alive(const muster_members *members)
 {
     bool alive = false;
@@ -167,7 +167,7 @@ static const struct muster_member *choose(const muster_members *members,
     return chosen;
 }
 
-/* There are ranks, and none of the kinds reaches one. */
+/* There are ranks or workers, and none of the kinds reaches one. */
 static bool is_out_of_reach(const struct chaos *chaos, const muster_members *members)
 {
     bool lives = false, reached = false;
@@ -354,7 +354,7 @@ static int sum_up(const struct chaos *chaos)
 static void introduce(const struct chaos *chaos)
 {
     if (!mst_cli_number(chaos->target.cli, "json")) {
-        mst_cli_put("striking ranks of job '");
+        mst_cli_put("striking the members of job '");
         mst_cli_print_name(chaos->target.place.job);
         mst_cli_put("' at random: %s, %s, seed %" PRIu64 "\n",
                     mst_cli_text(chaos->target.cli, "kinds"),
@@ -415,10 +415,11 @@ int mst_cli_chaos_random(const struct mst_cli *cli)
     if (!members || !is_alive(members)) {
         code = mst_cli_fail(cli, "nobody lives in job '%s'", chaos.target.place.job);
     } else if (is_out_of_reach(&chaos, members)) {
-        code = mst_cli_fail(cli,
-                            "no rank of job '%s' runs on this machine; only cut reaches the "
-                            "others",
-                            chaos.target.place.job);
+        code =
+            mst_cli_fail(cli,
+                         "no rank or worker of job '%s' runs on this machine; only cut reaches the "
+                         "others",
+                         chaos.target.place.job);
     } else {
         introduce(&chaos);
         chaos.target.began_ns = mst_strike_now_ns();

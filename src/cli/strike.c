@@ -49,7 +49,7 @@ int mst_strike_catch_signals(void)
 
 bool mst_strike_lives(const struct muster_member *member)
 {
-    return member->role == MUSTER_ROLE_RANK &&
+    return (member->role == MUSTER_ROLE_RANK || member->role == MUSTER_ROLE_WORKER) &&
            (member->state == MUSTER_MEMBER_JOINING || member->state == MUSTER_MEMBER_PRESENT ||
             member->state == MUSTER_MEMBER_SILENT || member->state == MUSTER_MEMBER_SPARE);
 }
@@ -64,7 +64,8 @@ bool mst_strike_reaches(const struct muster_member *member)
 
 struct mst_victim mst_strike_victim(const struct muster_member *member)
 {
-    return (struct mst_victim){.index = member->index,
+    return (struct mst_victim){.worker = member->role == MUSTER_ROLE_WORKER,
+                               .index = member->index,
                                .rank = member->rank,
                                .incarnation = member->incarnation,
                                .pid = member->pid,
@@ -73,13 +74,15 @@ struct mst_victim mst_strike_victim(const struct muster_member *member)
 
 /* ---- what is said ---- */
 
-/* "#2 (rank 2, pid 71) of job 'train'" */
+/* "#2 (rank 2, pid 71) of job 'train'", or "#2 (worker, pid 71) ..." */
 static const char *name(const struct mst_target *target, const struct mst_victim *victim,
                         char *text, size_t room)
 {
     char rank[32] = "";
 
-    if (victim->rank != MUSTER_RANK_NONE) {
+    if (victim->worker) {
+        (void)snprintf(rank, sizeof rank, "worker, ");
+    } else if (victim->rank != MUSTER_RANK_NONE) {
         (void)snprintf(rank, sizeof rank, "rank %" PRIu32 ", ", victim->rank);
     }
     (void)snprintf(text, room, "#%" PRIu32 " (%spid %" PRIu64 ") of job '%s'", victim->index, rank,
@@ -103,6 +106,7 @@ __attribute__((format(printf, 6, 7))) static int say(const struct mst_target *ta
         mst_cli_json_put(object, "at_ms", json_integer((json_int_t)at_ms));
         mst_cli_json_put(object, "strike", json_string(strike));
         mst_cli_json_put(object, "job", mst_cli_json_text(target->place.job));
+        mst_cli_json_put(object, "role", json_string(victim->worker ? "worker" : "rank"));
         mst_cli_json_put(object, "index", json_integer(victim->index));
         mst_cli_json_put(object, "rank",
                          victim->rank == MUSTER_RANK_NONE ? json_null()
@@ -223,6 +227,7 @@ int mst_strike_cut(const struct mst_target *target, const struct mst_victim *vic
                             .timeout_ms = MST_STRIKE_ANSWER_MS,
                             .request = {.command = MST_CUT,
                                         .cut = {.index = victim->index,
+                                                .worker = victim->worker,
                                                 .incarnation = victim->incarnation,
                                                 .for_ms = (uint64_t)for_ms}},
                             .take = take_number,

@@ -2,7 +2,7 @@
 #ifndef MST_CLI_STRIKE_H
 #define MST_CLI_STRIKE_H
 
-/* What chaos can do to one rank of a job, each with one line that says so. */
+/* What chaos can do to one rank or worker of a job, each with one line that says so. */
 
 #include "cli/cli.h"
 #include "cli/schedule.h"
@@ -19,8 +19,9 @@ struct mst_target {
     bool at_random; /* a line begins with the time since then, and who is gone is nobody's error */
 };
 
-/* A rank: a copy, so that it outlives the list that it was found in. */
+/* A rank or a worker: a copy, so that it outlives the list that it was found in. */
 struct mst_victim {
+    bool worker;
     uint32_t index, rank;
     uint64_t incarnation, pid;
     int pidfd;  /* while it is frozen; -1: none */

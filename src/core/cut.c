@@ -4,7 +4,7 @@
 #include "core/job.h"
 #include "core/narrate.h"
 
-const char mst_cut_reason[] = "the network to this rank is cut, as was asked for";
+const char mst_cut_reason[] = "the network to this member is cut, as was asked for";
 
 static void narrate(const struct mst_member *member, uint64_t for_ms)
 {
@@ -23,7 +23,8 @@ void mst_cut_request(struct mst_session *session, struct mst_waiter *waiter,
 {
     struct mst_core *core = session->core;
     uint64_t for_ms = request->cut.for_ms;
-    struct mst_member *member = mst_member_find(session->job, MST_ROLE_RANK, request->cut.index);
+    enum mst_role role = request->cut.worker ? MST_ROLE_WORKER : MST_ROLE_RANK;
+    struct mst_member *member = mst_member_find(session->job, role, request->cut.index);
     struct mst_session *holder = member ? member->session : NULL;
     struct mst_link *link;
 

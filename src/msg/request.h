@@ -221,7 +221,8 @@ struct mst_request {
             struct mst_slice text; /* its last words */
         } lost;
         struct {
-            uint32_t index;       /* of a rank */
+            uint32_t index;       /* of a rank, or... */
+            bool worker;          /* ...of a worker */
             uint64_t incarnation; /* 0: whichever holds the place */
             uint64_t for_ms;
         } cut;

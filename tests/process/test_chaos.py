@@ -9,6 +9,7 @@ import subprocess
 
 import pytest
 
+from clusters import run_workers
 from conftest import MUSTER, WAIT_S
 from running import Run, until
 from wire import Wire
@@ -88,12 +89,58 @@ def test_a_strike_as_json(run, muster):
     ranks = job.entered()
     done = muster("chaos", "freeze", 0, "--for", "10ms", "--json", "-j", job.job)
     stopped, continued = map(json.loads, done.stdout.splitlines())
-    common = {"job": job.job, "index": 0, "rank": 0, "pid": ranks[0]["pid"]}
+    common = {"job": job.job, "role": "rank", "index": 0, "rank": 0, "pid": ranks[0]["pid"]}
     stopped.pop("at_ms"), continued.pop("at_ms")
     assert stopped == {**common, "strike": "freeze", "for_ms": 10}
     assert continued.pop("after_ms") >= 10
     assert continued == {**common, "strike": "thaw"}
     job.all_well(ranks)
+
+
+# ---- workers ----
+
+
+@pytest.fixture
+def workers(env, started):
+    """Two of them, under `muster run`: waits for the next that is ready."""
+    run = run_workers(env, 2)
+    started.append(run)
+    yield run
+    run.signal(signal.SIGTERM)
+    assert run.wait() in (0, 143)
+
+
+def ready(workers, index, incarnation):
+    return int(workers.out.wait_for(f"ready #{index} {incarnation} ").split()[-1])
+
+
+def test_workers_are_killed_frozen_and_cut_off(workers, muster):
+    pids = [ready(workers, index, 1) for index in range(2)]
+    done = muster("chaos", "kill", 1, "-j", "cluster")
+    assert done.stdout == f"signal 9 (Killed) sent to #1 (worker, pid {pids[1]}) of job 'cluster'\n"
+    assert ready(workers, 1, 2) != pids[1]
+    done = muster("chaos", "freeze", 0, "--for", "100ms", "-j", "cluster")
+    stopped, continued = done.stdout.splitlines()
+    who = f"#0 (worker, pid {pids[0]}) of job 'cluster'"
+    assert stopped == f"signal 19 (Stopped (signal)) sent to {who}, for 0.100 s"
+    assert continued.startswith(f"signal 18 (Continued) sent to {who} after ")
+    done = muster("chaos", "cut", 0, "--json", "-j", "cluster")
+    said = json.loads(done.stdout)
+    said.pop("at_ms")
+    assert said == {"strike": "cut", "job": "cluster", "role": "worker", "index": 0, "rank": None,
+                    "pid": pids[0], "for_ms": 0}
+    workers.log.wait_for("member-cut worker#0 incarnation=1 for-ms=0")
+    workers.log.wait_for("[0]: connected to the service again")
+
+
+def test_random_strikes_workers_too(workers, muster):
+    for index in range(2):
+        ready(workers, index, 1)
+    done = muster("chaos", "random", "--kinds", "kill", "--rate", "20/s", "--count", 1, "--seed", 1,
+                  "-j", "cluster")
+    assert done.returncode == 0, done.stderr
+    (struck,) = re.findall(r"sent to #(\d) \(worker, pid \d+\)", done.stdout)
+    ready(workers, struck, 2)
 
 
 # ---- cut ----
@@ -185,7 +232,7 @@ def test_random_ends_with_the_job(run, spawn):
     job.entered()
     chaos = spawn("chaos", "random", "--rate", "5/s", "--kinds", "kill", "--seed", 3, "-j", job.job)
     assert chaos.out.wait_for("seed") == (
-        f"striking ranks of job '{job.job}' at random: kill, 5/s, seed 3")
+        f"striking the members of job '{job.job}' at random: kill, 5/s, seed 3")
     chaos.out.wait_for("signal 9 (Killed) sent to #", count=2)
     job.run.signal(signal.SIGTERM)
     job.run.wait()
@@ -276,7 +323,7 @@ def test_ranks_of_other_machines_can_only_be_cut_off(serve, muster):
     assert wire.open_rank(0, 1, job="far", host="elsewhere").status == 0
     done = muster("chaos", "random", "--kinds", "kill,freeze")
     assert (done.returncode, done.stderr) == (
-        1, "muster chaos: no rank of job 'far' runs on this machine; only cut reaches the others\n")
+        1, "muster chaos: no rank or worker of job 'far' runs on this machine; only cut reaches the others\n")
     done = muster("chaos", "freeze", 0)
     assert done.returncode == 1 and "#0 of job 'far' runs on elsewhere; this is " in done.stderr
     done = muster("chaos", "random", "--rate", "100/s", "--count", 1)

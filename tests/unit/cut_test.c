@@ -95,6 +95,24 @@ static void the_lease_ends_in_a_long_cut(struct fixture *f)
     EXPECT_INT(f, fixture_connect(f, &s.ranks[1])->status, MUSTER_EFENCED);
 }
 
+static void a_worker_is_cut_off_and_not_the_rank_of_its_index(struct fixture *f)
+{
+    struct mst_request request = cut(1, 3000);
+    struct client worker = fixture_client(f, MST_ROLE_WORKER, 1);
+    struct scene s;
+
+    begin(f, &s);
+    request.cut.worker = true;
+    EXPECT_INT(f, fixture_call(f, &s.asks, request)->status, MUSTER_ENOTFOUND);
+    fixture_connect(f, &worker);
+    EXPECT_INT(f, fixture_call(f, &s.asks, request)->number, 1);
+    EXPECT(f, fixture_hung_up(f, &worker));
+    EXPECT(f, finds_nobody(f, &worker));
+    EXPECT_INT(f, state_of(f, &s.asks, 1), MST_PRESENT);
+    fixture_pass(f, 3000);
+    EXPECT_INT(f, fixture_connect(f, &worker)->status, MUSTER_OK);
+}
+
 static void a_replacement_is_not_cut_off(struct fixture *f)
 {
     struct scene s;
@@ -200,6 +218,7 @@ static void who_is_hung_up_on_already_can_resume(struct fixture *f)
 #define SCENARIOS(X)                                                                               \
     X(a_short_cut_is_a_lost_connection)                                                            \
     X(until_it_is_over_nothing_comes_through)                                                      \
+    X(a_worker_is_cut_off_and_not_the_rank_of_its_index)                                           \
     X(the_lease_ends_in_a_long_cut)                                                                \
     X(a_replacement_is_not_cut_off)                                                                \
     X(a_second_cut_ends_no_earlier)                                                                \

@@ -308,6 +308,7 @@ const struct mst_request *message_generator_request_of(struct message_generator 
         request->cut.index = number32(generator);
         request->cut.incarnation = number(generator);
         request->cut.for_ms = number(generator);
+        request->cut.worker = below(generator, 2);
         break;
     }
     return request;
@@ -533,7 +534,7 @@ static bool parameters_equal(const struct mst_request *a, const struct mst_reque
         return reports_equal(a, b);
     case MST_CUT:
         return a->cut.index == b->cut.index && a->cut.incarnation == b->cut.incarnation &&
-               a->cut.for_ms == b->cut.for_ms;
+               a->cut.for_ms == b->cut.for_ms && a->cut.worker == b->cut.worker;
     }
     return false;
 }

@@ -174,6 +174,7 @@ static void encode_cut(Muster__Cut *message, const struct mst_request *request)
     message->index = request->cut.index;
     message->incarnation = request->cut.incarnation;
     message->for_ms = request->cut.for_ms;
+    message->worker = request->cut.worker;
 }
 
 muster_status mst_native_request_encode(struct mst_native_request_message *out,
@@ -429,6 +430,7 @@ static muster_status decode_cut(struct mst_request *out, const Muster__Cut *mess
     out->cut.index = message->index;
     out->cut.incarnation = message->incarnation;
     out->cut.for_ms = message->for_ms;
+    out->cut.worker = message->worker != 0;
     return MUSTER_OK;
 }
 
