@@ -22,6 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "io/monotonic.h"
 #include "io/short_slice.h"
 
 #ifndef SYS_futex_waitv
@@ -239,7 +240,7 @@ muster_status mst_death_new(struct mst_death **out, mst_death_fn *told, void *ct
     death->ctx = ctx;
     death->room = way == MST_DEATH_BEST && many_at_once() ? MST_DEATH_PAGES_MAX : 1;
     (void)pthread_mutex_init(&death->lock, NULL);
-    (void)pthread_cond_init(&death->round, NULL);
+    mst_monotonic_cond_init(&death->round);
     *out = death;
     return MUSTER_OK;
 }
@@ -261,15 +262,9 @@ static void crew_come_round(struct crew *crew, struct mst_page *page)
     uint64_t target = crew->rounds + 1;
 
     while (crew->rounds < target) {
-        struct timespec until;
+        struct timespec until = mst_monotonic_in(1);
 
         crew_wake(crew, page);
-        (void)clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += 1000000;
-        if (until.tv_nsec >= 1000000000) {
-            until.tv_nsec -= 1000000000;
-            until.tv_sec++;
-        }
         (void)pthread_cond_timedwait(&death->round, &death->lock, &until);
     }
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "io/death.h"
+#include "io/monotonic.h"
 #include "io/short_slice.h"
 
 #ifndef SYS_futex_waitv
@@ -130,10 +131,8 @@ static void on_death(void *ctx, uint64_t tag)
 
 static void wait_told(struct told *told)
 {
-    struct timespec until;
+    struct timespec until = mst_monotonic_in(PATIENCE_S * 1000);
 
-    (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += PATIENCE_S;
     (void)pthread_mutex_lock(&told->lock);
     while (!told->done &&
            pthread_cond_timedwait(&told->changed, &told->lock, &until) != ETIMEDOUT) {
@@ -144,7 +143,7 @@ static void wait_told(struct told *told)
 /* The child first: it is forked before there are threads. */
 static void try_notice(struct mst_probe *out)
 {
-    struct told told = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    struct told told = {.lock = PTHREAD_MUTEX_INITIALIZER};
     struct mst_page *page = NULL;
     struct mst_death *death = NULL;
     pid_t pid = -1;
@@ -154,6 +153,7 @@ static void try_notice(struct mst_probe *out)
     if (mst_page_create(&page, &fd) != MUSTER_OK) {
         return;
     }
+    mst_monotonic_cond_init(&told.changed);
     pid = victim(page);
     if (pid > 0 && mst_death_new(&death, on_death, &told, MST_DEATH_BEST) == MUSTER_OK &&
         mst_death_add(death, 1, page) == MUSTER_OK) {

@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "io/monotonic.h"
 #include "journal/format.h"
 
 #define STRING_OF(number) #number
@@ -136,11 +137,7 @@ static void *write_on(void *ctx)
 /* When the disk's time will be over. */
 static struct timespec patience(void)
 {
-    struct timespec until;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += MST_RECORD_PATIENCE_NS / 1000000000;
-    return until;
+    return mst_monotonic_in((uint32_t)(MST_RECORD_PATIENCE_NS / 1000000));
 }
 
 /* ---- opening ---- */
@@ -224,15 +221,11 @@ static int make_next(struct mst_record_file *file, const char *path)
 /* No signal of the service is for it. */
 static int start_thread(struct mst_record_file *file)
 {
-    pthread_condattr_t how;
     sigset_t all, before;
     int error;
 
     (void)pthread_mutex_init(&file->lock, NULL);
-    (void)pthread_condattr_init(&how);
-    (void)pthread_condattr_setclock(&how, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&file->changed, &how);
-    (void)pthread_condattr_destroy(&how);
+    mst_monotonic_cond_init(&file->changed);
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     error = pthread_create(&file->thread, NULL, write_on, file);

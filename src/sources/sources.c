@@ -14,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "io/monotonic.h"
+
 #define LIST_MAX 4096u
 #define WHY_MAX 400u
 #define CHILD_END_S 1 /* for a source to kill what it has started */
@@ -308,7 +310,7 @@ static struct one *one_new(struct mst_sources *sources, const struct word *word)
     one->holders = 1;
     one->grace_ms = options->grace_ms;
     (void)pthread_mutex_init(&one->lock, NULL);
-    (void)pthread_cond_init(&one->closed, NULL);
+    mst_monotonic_cond_init(&one->closed);
     one->argument = word->argument != NULL ? strdup(word->argument) : NULL;
     one->setup = (struct mst_source_setup){.argument = one->argument,
                                            .stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
@@ -371,10 +373,8 @@ muster_status mst_sources_open(struct mst_sources **out, const struct mst_source
 /* The process may be about to end, and what it leaves behind nobody would end any more. */
 static void await_child(struct one *one)
 {
-    struct timespec until;
+    struct timespec until = mst_monotonic_in(CHILD_END_S * 1000);
 
-    (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += CHILD_END_S;
     (void)pthread_mutex_lock(&one->lock);
     while (!one->over && pthread_cond_timedwait(&one->closed, &one->lock, &until) == 0) {
     }
