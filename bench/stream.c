@@ -144,13 +144,14 @@ static void ask(struct mst_request *request)
 static void open_stream(void)
 {
     struct mst_request request = {.command = MST_OPEN};
+    const char *why;
     bool done = false;
     uint64_t random[2];
     mst_system_random(random, 2);
     request.open.token = (struct mst_token){random[0] | 1, random[1]};
     request.open.job = mst_slice_text("bench");
     stream.id = 1;
-    stream.channel = (struct mst_channel){.fd = mst_endpoint_connect(&address, &done)};
+    stream.channel = (struct mst_channel){.fd = mst_endpoint_connect(&address, &done, &why)};
     if (stream.channel.fd < 0 ||
         mst_native_client_new(&stream.codec, &mst_limits_default, &mst_system_mem) != MUSTER_OK) {
         die("connect");

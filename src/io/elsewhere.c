@@ -8,13 +8,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "io/own_file.h"
+
 #define TEXT_MAX (sizeof(struct mst_elsewhere) + 8)
 
 static muster_status fail(struct muster_error *err, const char *path, int os_errno)
 {
     err->status = MUSTER_EINVAL;
     err->os_errno = os_errno;
-    (void)snprintf(err->text, sizeof err->text, "cannot write '%s': %s", path, strerror(os_errno));
+    (void)snprintf(err->text, sizeof err->text, "cannot write '%s': %s", path,
+                   mst_own_file_why(os_errno));
     return MUSTER_EINVAL;
 }
 
@@ -47,14 +50,19 @@ muster_status mst_elsewhere_keep(const char *job, const struct mst_elsewhere *wh
     if (status != MUSTER_OK) {
         return status;
     }
-    fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    while ((fd = mst_own_file_open(AT_FDCWD, path, O_RDWR | O_CREAT)) >= 0) {
+        if (!lock(fd)) {
+            (void)close(fd);
+            *fd_out = -1;
+            return MUSTER_OK;
+        }
+        if (mst_own_file_found(AT_FDCWD, path, fd)) {
+            break;
+        }
+        (void)close(fd); /* removed by its keeper just then */
+    }
     if (fd < 0) {
         return fail(err, path, errno);
-    }
-    if (!lock(fd)) {
-        (void)close(fd);
-        *fd_out = -1;
-        return MUSTER_OK;
     }
     if (!write_all(fd, where)) {
         status = fail(err, path, errno);
@@ -110,7 +118,7 @@ pid_t mst_elsewhere_read(const char *path, struct mst_elsewhere *out)
 {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     struct mst_elsewhere where;
-    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = mst_own_file_open(AT_FDCWD, path, O_RDONLY);
     pid_t keeper = 0;
 
     if (fd < 0) {

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "io/journal_folder.h"
+#include "io/own_file.h"
 
 struct mst_journal_disk {
     struct mst_disk disk;
@@ -30,8 +31,7 @@ struct mst_journal_disk {
 static muster_status failed(struct mst_journal_disk *disk, const char *name, int os_errno)
 {
     (void)snprintf(disk->reason, sizeof disk->reason, "%s/%s: %s", disk->path, name,
-                   os_errno == ELOOP ? "this is no regular file, and no link is followed"
-                                     : strerror(os_errno));
+                   mst_own_file_why(os_errno));
     if (os_errno == ENOSPC || os_errno == EDQUOT) {
         return MUSTER_ENOSPACE;
     }
@@ -73,21 +73,6 @@ static muster_status list(void *ctx, void (*each)(void *each_ctx, const char *na
     return MUSTER_OK;
 }
 
-/* A regular file of the folder itself: a link out of it is not followed, a FIFO not waited for. -1
- * with errno. */
-static int open_file(const struct mst_journal_disk *disk, const char *name, int flags)
-{
-    struct stat about;
-    int file = openat(disk->of.folder, name, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
-
-    if (file < 0 || (fstat(file, &about) == 0 && S_ISREG(about.st_mode))) {
-        return file;
-    }
-    (void)close(file);
-    errno = ELOOP;
-    return -1;
-}
-
 static muster_status size_of(void *ctx, const char *name, uint64_t *out)
 {
     struct mst_journal_disk *disk = ctx;
@@ -106,7 +91,7 @@ static muster_status size_of(void *ctx, const char *name, uint64_t *out)
 static muster_status read_all(void *ctx, const char *name, void *into, size_t size)
 {
     struct mst_journal_disk *disk = ctx;
-    int file = open_file(disk, name, O_RDONLY);
+    int file = mst_own_file_open(disk->of.folder, name, O_RDONLY);
     unsigned char *at = into;
     muster_status status = MUSTER_OK;
 
@@ -131,7 +116,7 @@ static muster_status create(void *ctx, const char *name, int *out)
 {
     struct mst_journal_disk *disk = ctx;
 
-    *out = open_file(disk, name, O_RDWR | O_CREAT | O_TRUNC);
+    *out = mst_own_file_open(disk->of.folder, name, O_RDWR | O_CREAT | O_TRUNC);
     return *out >= 0 ? MUSTER_OK : failed(disk, name, errno);
 }
 
@@ -170,7 +155,7 @@ static muster_status reserve(void *ctx, int file, uint64_t size)
 static muster_status cut(void *ctx, const char *name, uint64_t size, bool sync)
 {
     struct mst_journal_disk *disk = ctx;
-    int file = open_file(disk, name, O_RDWR);
+    int file = mst_own_file_open(disk->of.folder, name, O_RDWR);
     muster_status status = MUSTER_OK;
 
     if (file < 0) {

@@ -13,6 +13,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include "io/own_file.h"
 #include "journal/format.h"
 
 #define LOCK "lock"
@@ -41,7 +42,7 @@ __attribute__((format(printf, 5, 6))) static muster_status refuse(struct muster_
 
 static muster_status refuse_os(struct muster_error *err, const char *path, int os_errno)
 {
-    return refuse(err, MUSTER_EFAILED, os_errno, path, "%s", strerror(os_errno));
+    return refuse(err, MUSTER_EFAILED, os_errno, path, "%s", mst_own_file_why(os_errno));
 }
 
 /* ---- whose folder it is ---- */
@@ -108,27 +109,19 @@ static muster_status take_lock(int fd, pid_t *holder_out)
     return how.l_type == F_UNLCK ? MUSTER_EFAILED : MUSTER_EEXISTS;
 }
 
-static bool is_still(int folder, const char *name, int fd)
-{
-    struct stat there, ours;
-
-    return fstatat(folder, name, &there, AT_SYMLINK_NOFOLLOW) == 0 && fstat(fd, &ours) == 0 &&
-           there.st_dev == ours.st_dev && there.st_ino == ours.st_ino;
-}
-
 /* One of the two locks of an open folder. Between any two of these calls another process may remove
  * both: a lock on a file without a name locks nobody out, and errno is EAGAIN. */
 static muster_status lock_in(struct mst_journal_folder *folder, const char *name, pid_t *holder_out)
 {
     muster_status status;
 
-    folder->lock = openat(folder->folder, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    folder->lock = mst_own_file_open(folder->folder, name, O_RDWR | O_CREAT);
     if (folder->lock < 0) {
         errno = errno == ENOENT ? EAGAIN : errno;
         return MUSTER_EFAILED;
     }
     status = take_lock(folder->lock, holder_out);
-    if (status == MUSTER_OK && !is_still(folder->folder, name, folder->lock)) {
+    if (status == MUSTER_OK && !mst_own_file_found(folder->folder, name, folder->lock)) {
         errno = EAGAIN;
         return MUSTER_EFAILED;
     }

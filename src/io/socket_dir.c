@@ -66,6 +66,16 @@ static bool wanted_dir(char path[MST_SOCKET_PATH_MAX])
     return size < MST_SOCKET_PATH_MAX;
 }
 
+static muster_status fail_os(struct muster_error *err, muster_status status, int os_errno,
+                             const char *what, const char *path)
+{
+    char why[160];
+
+    (void)snprintf(why, sizeof why, "(%s): set MUSTER_RUNTIME_DIR to a directory of this user",
+                   strerror(os_errno));
+    return fail(err, status, os_errno, what, path, why);
+}
+
 muster_status mst_socket_dir(char path[MST_SOCKET_PATH_MAX], bool create, struct muster_error *err)
 {
     struct stat info;
@@ -76,16 +86,16 @@ muster_status mst_socket_dir(char path[MST_SOCKET_PATH_MAX], bool create, struct
             "has too long a name for a socket in it: set MUSTER_RUNTIME_DIR to a shorter one");
     }
     if (create && mkdir(path, 0700) != 0 && errno != EEXIST) {
-        return fail(err, MUSTER_EINVAL, errno, "cannot make the runtime directory", path,
-                    strerror(errno));
+        return fail_os(err, MUSTER_EINVAL, errno, "cannot make the runtime directory", path);
     }
     if (lstat(path, &info) != 0) {
-        return fail(err, errno == ENOENT ? MUSTER_ENOTFOUND : MUSTER_EINVAL, errno,
-                    "the runtime directory", path, strerror(errno));
+        return fail_os(err, errno == ENOENT ? MUSTER_ENOTFOUND : MUSTER_EINVAL, errno,
+                       "cannot use the runtime directory", path);
     }
     if (!ours(path, true)) {
         return fail(err, MUSTER_EINVAL, 0, "the runtime directory", path,
-                    "is not safe: it must be a directory of this user with mode 0700");
+                    "is not safe: it must be a directory of this user with mode 0700; set "
+                    "MUSTER_RUNTIME_DIR to such a one");
     }
     return MUSTER_OK;
 }
@@ -228,7 +238,7 @@ muster_status mst_socket_list(struct mst_socket_found *found, size_t max, size_t
     }
     dir = opendir(path);
     if (!dir) {
-        return fail(err, MUSTER_EINVAL, errno, "the runtime directory", path, strerror(errno));
+        return fail_os(err, MUSTER_EINVAL, errno, "cannot read the runtime directory", path);
     }
     for (struct dirent *entry = readdir(dir); entry && *count < max; entry = readdir(dir)) {
         *count += look_at(path, entry->d_name, &found[*count]);

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "io/own_file.h"
 #include "io/socket_dir.h"
 #include "lib/handle.h"
 #include "lib/serve.h"
@@ -62,7 +63,7 @@ static muster_status lock_starting(const char *socket, uint64_t deadline_ns, int
         return status;
     }
     (void)snprintf(path, sizeof path, "%s" LOCK, dir);
-    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    fd = mst_own_file_open(AT_FDCWD, path, O_RDWR | O_CREAT);
     if (fd < 0) {
         return fail(err, errno, path, " cannot be opened");
     }

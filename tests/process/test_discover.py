@@ -419,7 +419,8 @@ def test_env_of_a_user_with_nothing(env):
     assert done.returncode == 1
     assert json.loads(done.stdout)["runtime_dir"] is None
     assert done.stderr == (f"muster env: the runtime directory '{folder}' is not safe: it must be a "
-                           "directory of this user with mode 0700\n")
+                           "directory of this user with mode 0700; set MUSTER_RUNTIME_DIR to such a "
+                           "one\n")
 
 
 def test_background_says_why_it_could_not(env, serve, muster):

@@ -2,17 +2,20 @@
 """Files, folders and sockets: what belongs to another run stays, and what belongs to another user is
 neither followed nor believed."""
 
+import contextlib
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
+import tempfile
 
 import pytest
 
-from conftest import MUSTER, WAIT_S
+from conftest import BUILD, MUSTER, WAIT_S, Process, Service
 from running import Run, until
 
-RIVALS = 6  # runs of one name that begin together
+RIVALS = 10  # processes that begin together
 OTHER = 65534  # another user
 
 two_users = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
@@ -159,5 +162,159 @@ def test_links_in_a_journals_folder_are_not_followed(env, tmp_path):
     folder, victim = with_traps(tmp_path, 0o700)
     line = refused(folder, env)
     assert line.startswith(f"muster serve: cannot recover the state from {folder}: {folder}/00000000")
-    assert line.endswith(": this is no regular file, and no link is followed")
+    assert line.endswith(": it is no regular file, and no link is followed")
     assert victim.read_text() == "precious"
+
+
+# ---- sockets ----
+
+
+@pytest.fixture
+def public():
+    """A folder that every user may write to, and find a program in."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="mst-", dir="/tmp"))
+    folder.chmod(0o1777)
+    shutil.copy(MUSTER, folder / "muster")
+    yield folder
+    shutil.rmtree(folder)
+
+
+def as_other(args, **options):
+    """A process of another user."""
+    return subprocess.Popen([str(arg) for arg in args], user=OTHER, group=OTHER, extra_groups=[],
+                            cwd="/", stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                            **options)
+
+
+@contextlib.contextmanager
+def posing(public, env):
+    """A service of another user, whose socket lets everybody in."""
+    runtime = public / "runtime"
+    runtime.mkdir(mode=0o700)
+    os.chown(runtime, OTHER, OTHER)
+    where = f"unix:{public}/x.sock"
+    service = as_other([public / "muster", "serve", "--addr", where],
+                       env=env | {"MUSTER_RUNTIME_DIR": str(runtime)})
+    assert service.stdout.readline() == f"muster: serving on {where}\n"
+    (public / "x.sock").chmod(0o777)
+    yield where
+    service.terminate()
+    assert service.wait(WAIT_S) == 0
+
+
+@two_users
+@pytest.mark.parametrize("words", [
+    ("status",), ("status", "--json"), ("key", "put", "k", "secret"), ("key", "get", "k"),
+    ("key", "ls"), ("key", "watch"), ("barrier", "b", "-n", "1"), ("round", "r", "-n", "1"), ("preempt",),
+], ids=" ".join)
+def test_no_command_speaks_to_another_users_service(public, env, muster, words):
+    """Nothing is told to a process that listens where a service of this user was expected."""
+    secret = public / "secret"
+    secret.touch(mode=0o600)
+    secret.write_text("0123456789abcdef0123456789abcdef")  # TLS is not spoken there: it helps nothing
+    with posing(public, env) as where:
+        done = muster(*words, "--addr", where, "--secret-file", secret)
+        assert done.returncode == 1, done.stdout
+        assert f"connecting to {where}: another user listens there" in done.stderr
+
+
+@two_users
+def test_no_program_speaks_to_another_users_service(public, env):
+    with posing(public, env) as where:
+        program = Process([BUILD / "tests/process/put_lines"], env | {"MUSTER_ADDR": where},
+                          stdin=subprocess.PIPE)
+        line = program.out.wait_for("another user listens there")
+        assert line == f"open: not let in: connecting to {where}: another user listens there"
+        assert program.wait() != 0
+
+
+LOCKS = """import fcntl, os, sys
+fd = os.open(sys.argv[1], os.O_RDONLY)
+fcntl.flock(fd, fcntl.LOCK_EX)
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+@two_users
+@pytest.mark.parametrize("mode", [0o1777, 0o755])
+def test_another_users_lock_holds_up_no_start(public, env, started, mode):
+    """Anybody who can read the folder of a socket can lock it."""
+    folder = public / "sockets"
+    folder.mkdir()
+    folder.chmod(mode)
+    other = as_other(["/usr/bin/python3", "-c", LOCKS, folder])
+    assert other.stdout.readline() == "locked\n"
+    service = Service(["--addr", f"unix:{folder}/x.sock"], env)
+    started.append(service)
+    assert service.wire().put("k", "v").status == 0
+    assert [file.name for file in folder.iterdir()] == ["x.sock"]
+    other.communicate(timeout=WAIT_S)
+
+
+@two_users
+def test_another_users_lock_file_is_named(public, env, muster):
+    other = as_other(["/usr/bin/python3", "-c", "import sys; open(sys.argv[1], 'w')",
+                      public / "x.sock.lock"])
+    assert other.wait(WAIT_S) == 0
+    done = muster("serve", "--addr", f"unix:{public}/x.sock")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"muster serve: cannot serve on unix:{public}/x.sock: "
+                                  f"{public}/x.sock.lock: ")
+    assert not (public / "x.sock").exists()
+
+
+def test_of_services_that_find_a_dead_ones_socket_one_takes_its_place(env, serve):
+    """However many begin at once; the others name it."""
+    dead = serve("--log-level", "error")
+    dead.kill()
+    rivals = [Process([MUSTER, "serve", "--log-level", "error"], env) for _ in range(RIVALS)]
+    until(lambda: sum(one.process.poll() is None for one in rivals) == 1)
+    (first,) = [one for one in rivals if one.process.poll() is None]
+    first.out.wait_for("muster: serving on")
+    for one in rivals:
+        if one is not first:
+            assert one.wait() == 1
+            assert "serves there" in one.log.lines[-1]
+    assert os.listdir(env["MUSTER_RUNTIME_DIR"]) == ["default.sock"]
+    first.signal(signal.SIGTERM)
+    assert first.wait() == 0
+    assert os.listdir(env["MUSTER_RUNTIME_DIR"]) == []
+
+
+# ---- the runtime directory ----
+
+
+def made_file(path):
+    path.touch()
+
+
+def made_public(path):
+    path.mkdir()
+    path.chmod(0o755)
+
+
+def made_by_another(path):
+    path.mkdir(mode=0o700)
+    os.chown(path, OTHER, OTHER)
+
+
+def made_link(path):
+    (path.parent / "real").mkdir(mode=0o700)
+    path.symlink_to(path.parent / "real")
+
+
+@pytest.mark.parametrize("make", [
+    made_file, made_public, pytest.param(made_by_another, marks=two_users), made_link,
+    lambda path: None], ids=["a file", "of mode 0755", "of another user", "a link", "no parent"])
+def test_a_refused_runtime_directory_says_what_to_set(tmp_path, env, muster, make):
+    path = tmp_path / "runtime"
+    make(path)
+    if not os.path.lexists(path):
+        path = tmp_path / "none" / "runtime"
+    for words in (("serve",), ("run", "--", "true")):
+        done = muster(*words, env=env | {"MUSTER_RUNTIME_DIR": str(path)})
+        assert done.returncode in (1, 125)
+        (line,) = done.stderr.splitlines()
+        assert f"the runtime directory '{path}'" in line
+        assert "set MUSTER_RUNTIME_DIR to" in line

@@ -55,6 +55,7 @@ def test_runtime_directory_that_others_can_enter_is_refused(muster, env, bits):
     done = muster("serve")
     assert done.returncode == 1
     assert "is not safe: it must be a directory of this user with mode 0700" in done.stderr
+    assert "set MUSTER_RUNTIME_DIR" in done.stderr
 
 
 def test_sigint_stops_with_connections_open(service):

@@ -168,16 +168,6 @@ static void tune(int fd)
     (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &silent, sizeof silent);
 }
 
-/* The file may be anybody's by now: who listens there must be of this user, or root. */
-static bool is_ours(int fd)
-{
-    struct ucred peer = {.pid = 0};
-    socklen_t size = sizeof peer;
-
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
-           (peer.uid == geteuid() || peer.uid == 0);
-}
-
 /* There is a stream. False: no memory. */
 static bool greet(struct mst_cluster_link *link)
 {
@@ -210,6 +200,7 @@ static muster_status try_one(struct mst_cluster_link *link, struct mst_slice tex
 {
     struct mst_address address;
     const char *wrong = mst_address_parse(&address, text);
+    const char *why;
     bool done = false;
 
     if (!wrong && address.kind == MST_ADDRESS_NAME) {
@@ -220,14 +211,9 @@ static muster_status try_one(struct mst_cluster_link *link, struct mst_slice tex
         return MUSTER_MORE;
     }
     (void)snprintf(link->peer, sizeof link->peer, "%s", address.text);
-    link->channel.fd = mst_endpoint_connect(&address, &done);
+    link->channel.fd = mst_endpoint_connect(&address, &done, &why);
     if (link->channel.fd < 0) {
-        say(link, "", errno);
-        return MUSTER_MORE;
-    }
-    if (address.kind == MST_ADDRESS_UNIX && done && !is_ours(link->channel.fd)) {
-        say(link, "another user listens there", 0);
-        close_socket(link);
+        say(link, why ? why : "", why ? 0 : errno);
         return MUSTER_MORE;
     }
     link->stage = CONNECTING;

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "io/address.h"
+#include "io/unix_peer.h"
 
 #define PREFIX ".cluster-"
 
@@ -303,16 +304,10 @@ void mst_cluster_listener_abandon(struct mst_cluster_listener *listener)
 static bool may_talk(int fd)
 {
     struct sockaddr_storage name = {.ss_family = AF_UNSPEC};
-    struct ucred peer = {.pid = 0};
     socklen_t size = sizeof name;
 
-    if (getsockname(fd, (struct sockaddr *)&name, &size) != 0) {
-        return false;
-    }
-    size = sizeof peer;
-    return name.ss_family != AF_UNIX ||
-           (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
-            (peer.uid == geteuid() || peer.uid == 0));
+    return getsockname(fd, (struct sockaddr *)&name, &size) == 0 &&
+           (name.ss_family != AF_UNIX || mst_unix_peer_trusted(fd));
 }
 
 int mst_cluster_listener_accept(int fd)

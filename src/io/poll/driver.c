@@ -212,13 +212,14 @@ static void greet(struct mst_driver *driver, uint64_t now_ns)
 static void start_socket(struct mst_driver *driver, uint64_t now_ns,
                          const struct mst_address *address)
 {
+    const char *why;
     bool done = false;
 
     driver->stage = CONNECTING;
-    driver->channel.fd = mst_endpoint_connect(address, &done);
+    driver->channel.fd = mst_endpoint_connect(address, &done, &why);
     driver->epoch++;
     if (driver->channel.fd < 0) {
-        lost(driver, now_ns, errno, NULL);
+        lost(driver, now_ns, errno, why);
     } else if (done) {
         greet(driver, now_ns);
     }

@@ -23,7 +23,8 @@ struct mst_driver_config {
     void (*attention)(void *ctx, uint64_t now_ns);
     void (*ended)(void *ctx, uint64_t now_ns, const struct mst_client_effect *effect);
     /* An attempt failed, or the connection was lost. The line names the endpoint and the reason.
-     * EKEYREJECTED: the service is there and does not let this client in. */
+     * EKEYREJECTED: the service is there and does not let this client in, or another user listens
+     * there. */
     void (*trouble)(void *ctx, int os_errno, const char *line);
     void *ctx;
 };

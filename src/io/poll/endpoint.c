@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "io/descriptors.h"
+#include "io/unix_peer.h"
 
 static muster_status complain(char *error, size_t room, struct mst_slice given, const char *what)
 {
@@ -64,26 +65,35 @@ muster_status mst_endpoints_parse(struct mst_endpoints *out, const char *text, b
     return MUSTER_OK;
 }
 
-int mst_endpoint_connect(const struct mst_address *address, bool *done_out)
+static int refuse(int fd, int os_errno)
 {
+    (void)close(fd);
+    errno = os_errno;
+    return -1;
+}
+
+int mst_endpoint_connect(const struct mst_address *address, bool *done_out, const char **why_out)
+{
+    bool local = address->kind == MST_ADDRESS_UNIX;
     int one = 1;
     int fd = mst_descriptor_beyond_streams(
         socket(address->name.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 
+    *why_out = NULL;
     if (fd < 0) {
         return -1;
     }
-    if (address->kind != MST_ADDRESS_UNIX) {
+    if (!local) {
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     }
     *done_out =
         connect(fd, (const struct sockaddr *)(const void *)&address->name, address->size) == 0;
-    if (!*done_out && errno != EINPROGRESS) {
-        int error = errno;
-
-        (void)close(fd);
-        errno = error;
-        return -1;
+    if (!*done_out && (local || errno != EINPROGRESS)) { /* a local one is never on its way */
+        return refuse(fd, errno);
+    }
+    if (local && !mst_unix_peer_trusted(fd)) {
+        *why_out = "another user listens there";
+        return refuse(fd, EKEYREJECTED);
     }
     return fd;
 }

@@ -22,8 +22,9 @@ struct mst_endpoints {
 muster_status mst_endpoints_parse(struct mst_endpoints *out, const char *text, bool anywhere,
                                   char *error, size_t room);
 
-/* A socket that is connecting, or connected (`*done_out`); -1: errno says why not. The address was
- * looked up, if it is a name. */
-int mst_endpoint_connect(const struct mst_address *address, bool *done_out);
+/* A socket that is connecting, or connected (`*done_out`); -1: `*why_out` says why not, or is NULL
+ * and errno does. The address was looked up, if it is a name. Behind a Unix socket's path another
+ * user may listen by now: that is refused before a byte is sent, as EKEYREJECTED. */
+int mst_endpoint_connect(const struct mst_address *address, bool *done_out, const char **why_out);
 
 #endif

@@ -16,8 +16,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "io/own_file.h"
 #include "io/socket_dir.h"
 
+#define LOCK_SUFFIX ".lock"
 #define BACKLOG 4096 /* the kernel cuts it to net.core.somaxconn */
 
 __attribute__((format(printf, 4, 5))) static muster_status
@@ -44,25 +46,40 @@ static muster_status fail_os(struct muster_error *err, const char *address)
 }
 
 /* Where two services find the file of a dead one at the same time, one must not remove what the
- * other has just made: whoever binds holds this lock until it listens. */
-static int lock_directory_of(const char *path)
+ * other has just made: a service that binds holds this lock until it listens. It is a file of its
+ * own beside the socket, which only this user can open: the folder can be opened, and so locked, by
+ * anybody who can read it. -1: `err` is filled. */
+static int lock_beside(const char *path, const char *address, struct muster_error *err)
 {
-    char copy[MST_UV_ADDRESS_MAX];
-    char *slash;
+    char name[MST_UV_ADDRESS_MAX + sizeof LOCK_SUFFIX];
     int fd;
 
-    (void)snprintf(copy, sizeof copy, "%s", path);
-    slash = strrchr(copy, '/');
-    if (slash == copy) {
-        slash++;
+    (void)snprintf(name, sizeof name, "%s" LOCK_SUFFIX, path);
+    while ((fd = mst_own_file_open(AT_FDCWD, name, O_RDWR | O_CREAT)) >= 0) {
+        bool locked = flock(fd, LOCK_EX) == 0;
+        int os_errno = errno;
+
+        if (locked && mst_own_file_found(AT_FDCWD, name, fd)) {
+            return fd;
+        }
+        (void)close(fd); /* removed while it was waited for, or a signal came */
+        if (!locked && os_errno != EINTR) {
+            errno = os_errno;
+            break;
+        }
     }
-    *slash = '\0';
-    fd = open(copy, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0 && flock(fd, LOCK_EX) != 0) {
-        close(fd);
-        return -1;
-    }
-    return fd;
+    (void)fail(err, MUSTER_EINVAL, errno, "cannot serve on %s: %s: %s", address, name,
+               mst_own_file_why(errno));
+    return -1;
+}
+
+static void unlock_beside(const char *path, int lock)
+{
+    char name[MST_UV_ADDRESS_MAX + sizeof LOCK_SUFFIX];
+
+    (void)snprintf(name, sizeof name, "%s" LOCK_SUFFIX, path);
+    (void)unlink(name);
+    (void)close(lock);
 }
 
 static bool bind_private(int fd, const struct sockaddr_un *name)
@@ -112,9 +129,9 @@ static muster_status listen_unix(struct mst_uv_listener *out, struct muster_erro
     int lock;
 
     strncpy(name.sun_path, out->path, sizeof name.sun_path - 1);
-    lock = lock_directory_of(out->path);
+    lock = lock_beside(out->path, out->address, err);
     if (lock < 0) {
-        return fail_os(err, out->address);
+        return MUSTER_EINVAL;
     }
     out->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (out->fd < 0) {
@@ -125,7 +142,7 @@ static muster_status listen_unix(struct mst_uv_listener *out, struct muster_erro
     if (status == MUSTER_OK && (listen(out->fd, BACKLOG) != 0 || stat(name.sun_path, &info) != 0)) {
         status = fail_os(err, out->address);
     }
-    close(lock);
+    unlock_beside(out->path, lock);
     out->device = info.st_dev;
     out->inode = info.st_ino;
     return status;

@@ -10,6 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "io/unix_peer.h"
+
 void mst_uv_peer_name(int fd, char *text, size_t room)
 {
     struct sockaddr_storage name = {.ss_family = AF_UNSPEC};
@@ -34,12 +36,10 @@ void mst_uv_peer_name(int fd, char *text, size_t room)
 
 bool mst_uv_peer_allowed(int fd, bool *tcp_out)
 {
-    struct ucred peer = {.pid = 0};
-    socklen_t size = sizeof peer;
     struct sockaddr_storage name = {.ss_family = AF_UNSPEC};
-    socklen_t name_size = sizeof name;
+    socklen_t size = sizeof name;
 
-    if (getsockname(fd, (struct sockaddr *)&name, &name_size) != 0) {
+    if (getsockname(fd, (struct sockaddr *)&name, &size) != 0) {
         return false;
     }
     *tcp_out = name.ss_family != AF_UNIX;
@@ -49,8 +49,7 @@ bool mst_uv_peer_allowed(int fd, bool *tcp_out)
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         return true;
     }
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
-           (peer.uid == geteuid() || peer.uid == 0);
+    return mst_unix_peer_trusted(fd);
 }
 
 bool mst_uv_peer_gone(int fd)
