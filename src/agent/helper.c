@@ -36,6 +36,7 @@
 #include "agent/helper_notices.h"
 #include "agent/monitor.h"
 #include "agent/stall.h"
+#include "agent/waits.h"
 #include "base/text.h"
 #include "io/death.h"
 #include "io/poll/system.h"
@@ -59,6 +60,7 @@ struct helper {
     uint64_t pid;
     struct mst_monitor monitor;
     struct mst_watched watched;
+    struct mst_waits waits;
     char why[400];    /* it is ended; written before `ended_by` is set */
     uint64_t look_ns; /* the monitor's next one */
     struct mst_helper_notices notices;
@@ -188,15 +190,30 @@ static void on_soft(void *ctx, struct mst_watched *suspect, struct mst_watched *
 {
     struct helper *helper = ctx;
 
-    (void)suspect; /* it watches one only */
     say(helper, "process %" PRIu64 " %s; all ranks are interrupted", helper->pid, text);
     if (helper->client != NULL) {
         mst_lib_lock(helper->client);
     }
+    helper->stall.index = suspect != NULL ? helper->options->index : MST_INDEX_ANY;
     mst_stall_set(&helper->stall, helper->client, one->generation, text);
     if (helper->client != NULL) {
         mst_lib_unlock(helper->client);
     }
+}
+
+static bool on_waits(void *ctx, const struct mst_watched *one, uint64_t now_ns, char *text,
+                     size_t room)
+{
+    struct helper *helper = ctx;
+    bool all;
+
+    if (helper->client == NULL) {
+        return false;
+    }
+    mst_lib_lock(helper->client);
+    all = mst_waits_look(&helper->waits, helper->client, &helper->monitor, one, now_ns, text, room);
+    mst_lib_unlock(helper->client);
+    return all;
 }
 
 /* With the lock. */
@@ -250,7 +267,7 @@ static void on_send(void *ctx, struct mst_watched *one, int number)
 static void monitor_begin(struct helper *helper)
 {
     const struct mst_monitor_events events = {
-        .soft = on_soft, .hard = on_hard, .send = on_send, .ctx = helper};
+        .soft = on_soft, .waits = on_waits, .hard = on_hard, .send = on_send, .ctx = helper};
 
     mst_monitor_init(&helper->monitor, &events);
     helper->watched = (struct mst_watched){.tag = helper->options->index,
@@ -259,7 +276,7 @@ static void monitor_begin(struct helper *helper)
                                            .pidfd = helper->pid_fd};
     mst_monitor_add(&helper->monitor, &helper->watched);
     helper->stall.pid = helper->pid;
-    helper->stall.index = helper->options->index;
+    helper->stall.index = helper->stall.instead = helper->options->index;
     helper->stall.outlives = true;
     helper->stall.refused = on_stall_refused;
     helper->stall.ctx = helper;

@@ -45,6 +45,14 @@ static void on_soft(void *ctx, struct mst_watched *suspect, struct mst_watched *
     mst_session_stalled(&job->session, process, suspect != NULL, one->generation, text);
 }
 
+static bool on_waits(void *ctx, const struct mst_watched *one, uint64_t now_ns, char *text,
+                     size_t room)
+{
+    struct mst_job *job = ctx;
+
+    return mst_session_waits(&job->session, &job->monitor, one, now_ns, text, room);
+}
+
 static bool on_hard(void *ctx, struct mst_watched *one, const char *text)
 {
     struct mst_job *job = ctx;
@@ -85,7 +93,7 @@ static void on_send(void *ctx, struct mst_watched *one, int number)
 void mst_hung_init(struct mst_job *job)
 {
     const struct mst_monitor_events events = {
-        .soft = on_soft, .hard = on_hard, .send = on_send, .ctx = job};
+        .soft = on_soft, .waits = on_waits, .hard = on_hard, .send = on_send, .ctx = job};
 
     mst_monitor_init(&job->monitor, &events);
     (void)uv_timer_init(&job->loop, &job->look);

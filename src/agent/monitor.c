@@ -191,11 +191,26 @@ static void act_soft(struct mst_monitor *monitor, struct mst_watched *stalled, u
     monitor->events.soft(monitor->events.ctx, suspect, stalled, text);
 }
 
+/* Those that other agents watch. */
+static bool others_wait(const struct mst_monitor *monitor, const struct mst_watched *one,
+                        uint64_t now_ns, char *text, size_t room)
+{
+    uint64_t since_ns;
+    int head;
+
+    (void)mst_hang_waits(&one->hang, &since_ns);
+    head =
+        snprintf(text, room,
+                 "made no progress for %.1f s: any of them, as all wait: ", (double)since_ns / 1e9);
+    return monitor->events.waits != NULL && monitor->events.waits(monitor->events.ctx, one, now_ns,
+                                                                  text + head, room - (size_t)head);
+}
+
 /* A rank that waits in muster has no clock, so nobody finds ranks that all wait, each for another
  * one. */
 static void look_at_waits(struct mst_monitor *monitor, uint64_t now_ns)
 {
-    struct mst_watched *suspect, *last = NULL;
+    struct mst_watched *suspect = NULL, *last = NULL;
     char text[TEXT_MAX];
     uint32_t count;
 
@@ -206,11 +221,12 @@ static void look_at_waits(struct mst_monitor *monitor, uint64_t now_ns)
         return;
     }
     count = mst_suspect_waiting(monitor, last->generation);
-    if (count == 0 || count != atomic_load(&last->page->ranks)) {
+    if (count != 0 && count == atomic_load(&last->page->ranks)) {
+        suspect = mst_suspect_of_waiting(monitor, last->generation, now_ns, text, sizeof text);
+    } else if (count == 0 || !others_wait(monitor, last, now_ns, text, sizeof text)) {
         return;
     }
     monitor->said_generation = last->generation;
-    suspect = mst_suspect_of_waiting(monitor, last->generation, now_ns, text, sizeof text);
     monitor->events.soft(monitor->events.ctx, suspect, last, text);
 }
 

@@ -45,6 +45,10 @@ struct mst_monitor_events {
      * futex (sleeping)", which goes after its name. NULL: nothing tells the ranks apart; the text
      * goes after "the ranks". Once for a generation. */
     void (*soft)(void *ctx, struct mst_watched *suspect, struct mst_watched *one, const char *text);
+    /* All of its generation that are watched here wait in muster, and there are more of them. True:
+     * so do those, and `text` says for what. May be NULL: that is not known. */
+    bool (*waits)(void *ctx, const struct mst_watched *one, uint64_t now_ns, char *text,
+                  size_t room);
     /* It is about to get SIGTERM. False: it is dead already, or is not to be ended. */
     bool (*hard)(void *ctx, struct mst_watched *one, const char *text);
     /* Sends it a signal, and makes it run if it is stopped. NULL: it goes to the pidfd. */

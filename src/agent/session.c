@@ -245,6 +245,20 @@ void mst_session_stalled(struct mst_session *session, const struct mst_process *
     mst_lib_unlock(session->client);
 }
 
+bool mst_session_waits(struct mst_session *session, const struct mst_monitor *monitor,
+                       const struct mst_watched *one, uint64_t now_ns, char *text, size_t room)
+{
+    bool all;
+
+    if (session->client == NULL) {
+        return false;
+    }
+    mst_lib_lock(session->client);
+    all = mst_waits_look(&session->waits, session->client, monitor, one, now_ns, text, room);
+    mst_lib_unlock(session->client);
+    return all;
+}
+
 bool mst_session_unheard(struct mst_session *session)
 {
     bool unheard;

@@ -8,6 +8,7 @@
 #include "agent/process.h"
 #include "agent/run.h"
 #include "agent/stall.h"
+#include "agent/waits.h"
 
 /* The keys that the nodes of a run speak to each other with, and those that only node 0 hears. */
 #define MST_SESSION_KEYS "muster/run/"
@@ -37,6 +38,7 @@ struct mst_session {
     bool widens;  /* what comes next of the watch is not heeded, and then it follows everything */
     bool refused; /* a word about a death or a hang, for want of room */
     struct mst_stall stall;
+    struct mst_waits waits;
     struct mst_note *notes; /* that were written */
 };
 
@@ -95,10 +97,14 @@ void mst_session_close(struct mst_session *session);
 void mst_session_lost(struct mst_session *session, struct mst_process *process,
                       enum mst_cause cause, int code);
 
-/* The process makes no progress: the service has the ranks of that generation interrupted. Does not
- * wait. */
+/* The process makes no progress, or, not `named`, nothing tells which one is why: the service has
+ * the ranks of that generation interrupted. Does not wait. */
 void mst_session_stalled(struct mst_session *session, const struct mst_process *process, bool named,
                          uint64_t generation, const char *text);
+
+/* All ranks of this node wait in muster: whether those of the others do (agent/waits.h). */
+bool mst_session_waits(struct mst_session *session, const struct mst_monitor *monitor,
+                       const struct mst_watched *one, uint64_t now_ns, char *text, size_t room);
 
 /* Whether the service has not taken that word yet. */
 bool mst_session_unheard(struct mst_session *session);

@@ -552,6 +552,28 @@ static void add_groups(struct text *text, const struct mst_monitor *monitor, uns
     }
 }
 
+void mst_suspect_tell_waits(const struct mst_monitor *monitor, uint64_t generation, bool *first_out,
+                            char *text_out, size_t room)
+{
+    struct text text = {text_out, room};
+    unsigned groups = group(monitor, generation);
+    char name[64];
+
+    *first_out = false;
+    for (unsigned mark = 1; mark <= groups; mark++) {
+        struct mst_watched *any = NULL;
+        uint32_t size = size_of(monitor, mark, &any);
+
+        if (any != NULL) {
+            *first_out = *first_out || next_rank(monitor, mark, 0) == 0;
+            waits_for(any, name);
+            add(&text, "%" PRIu32 "\t", size);
+            add_ranks(&text, monitor, mark);
+            add(&text, "\t%s\n", name);
+        }
+    }
+}
+
 static struct mst_watched *lowest_waiting(const struct mst_monitor *monitor, uint64_t generation)
 {
     bool returned = false;

@@ -29,6 +29,11 @@ uint32_t mst_suspect_waiting(const struct mst_monitor *monitor, uint64_t generat
 struct mst_watched *mst_suspect_of_waiting(const struct mst_monitor *monitor, uint64_t generation,
                                            uint64_t now_ns, char *text, size_t room);
 
+/* What each of the ranks of the generation that are watched here waits for, as src/agent/waits.h
+ * has it; `first_out`: rank 0 is among them. */
+void mst_suspect_tell_waits(const struct mst_monitor *monitor, uint64_t generation, bool *first_out,
+                            char *text, size_t room);
+
 /* Where its thread stands: "blocked in futex (sleeping)". */
 void mst_suspect_place(const struct mst_watched *one, uint64_t now_ns, char *text, size_t room);
 

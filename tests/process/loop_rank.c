@@ -212,6 +212,20 @@ static void hang(muster_restart *restart)
     }
 }
 
+/* Why the attempt before ended. */
+static void tell_record(muster_restart *restart)
+{
+    struct muster_fault fault;
+
+    for (uint32_t i = 0; muster_restart_fault(restart, i, &fault); i++) {
+        if (fault.rank == MUSTER_RANK_NONE && fault.index == MUSTER_RANK_NONE) {
+            event("fault text=the ranks %s", fault.text);
+        } else {
+            event("fault text=rank %u %s", fault.rank, fault.text);
+        }
+    }
+}
+
 static muster_status loop(muster_restart *restart, void *arg)
 {
     struct muster_view view;
@@ -220,6 +234,7 @@ static muster_status loop(muster_restart *restart, void *arg)
 
     (void)arg;
     muster_restart_view(restart, &view);
+    tell_record(restart);
     hangs = view.iteration == 0 && view.rank == culprit;
     event("entered generation=%llu iteration=%llu rank=%u size=%u",
           (unsigned long long)view.generation, (unsigned long long)view.iteration, view.rank,

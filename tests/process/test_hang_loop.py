@@ -13,8 +13,9 @@ import signal
 
 import pytest
 
-from conftest import BUILD
+from conftest import BUILD, Process
 from test_hang import Hangs, job, named  # noqa: F401
+from test_nodes import WHY_NOT, Nodes, cluster  # noqa: F401
 
 RANK = BUILD / "tests" / "process" / "loop_rank"
 SOFT_MS = 700
@@ -114,6 +115,63 @@ def test_one_that_returned_is_missing_in_the_barrier_of_the_others(loop):
     assert "barrier 'step'" in first and "missing" in first, first
     done_well(loop)
     assert restarted(loop) == []
+
+
+# ---- ranks that several agents watch ----
+
+
+class Apart:
+    """Ranks of which no agent watches all: two on each of two nodes, or each started by hand."""
+
+    def __init__(self, job, how, request):  # noqa: F811
+        self.job, self.how = job, how
+        times = {"MUSTER_SOFT_TIMEOUT": f"{SOFT_MS}ms", "MUSTER_HARD_TIMEOUT": f"{HARD_MS}ms",
+                 "MUSTER_GRACE": f"{GRACE_MS}ms", "MUSTER_BARRIER_TIMEOUT": "60s"}
+        if how == "nodes":
+            cluster = request.getfixturevalue("cluster")  # noqa: F811
+            self.start = lambda words: Nodes(cluster, [*words, job.path], count=2, **times).on
+        else:
+            service = request.getfixturevalue("serve")("--lease", "10m")
+            self.start = lambda words: [
+                Process([*words, job.path], {**job.env, **times, "MUSTER_ADDR": service.address,
+                                             "MUSTER_SIZE": "4", "MUSTER_INDEX": str(index)})
+                for index in range(4)]
+
+    def run(self, way, rank):
+        self.processes = self.start([RANK, way, rank])
+        self.job.started.extend(self.processes)
+        self.job.entered(4, iteration=0)
+
+    def done(self):
+        self.job.wait("done", 4, status="MUSTER_OK")
+        assert [process.wait() for process in self.processes] == [0] * len(self.processes)
+        return [event for event in self.job.events if event.what == "entered"]
+
+
+@pytest.fixture(params=["nodes", "by hand"])
+def apart(request, job):  # noqa: F811
+    if request.param == "nodes" and WHY_NOT is not None:
+        pytest.skip(str(WHY_NOT))
+    return Apart(job, request.param, request)
+
+
+def test_all_wait_though_no_agent_watches_all(apart):
+    """The agents tell each other through the service. The record names nobody, and says who waits
+    for what."""
+    apart.run("names", 2)
+    entered = apart.done()
+    assert len(entered) == 8 and len({event.pid for event in entered}) == 4
+    (text,) = {event.text for event in apart.job.events if event.what == "fault"}
+    assert text.startswith("the ranks made no progress for "), text
+    assert ": any of them, as all wait: " in text, text
+    assert "3 ranks wait in barrier 'step'" in text, text
+    assert "rank 2 waits in barrier 'other'" in text, text
+
+
+@pytest.mark.parametrize("way", PATIENT)
+def test_who_waits_for_one_of_another_agent_is_left_alone(apart, way):
+    apart.run(way, 3)
+    assert len(apart.done()) == 4
 
 
 @pytest.mark.parametrize("size", SIZES if ALL else [2, 5])
