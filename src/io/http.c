@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "io/http.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <microhttpd.h>
@@ -14,17 +15,22 @@
 #include <strings.h>
 #include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "base/panic.h"
 #include "io/address.h"
+#include "io/http_places.h"
 
 #define PEER_CONNECTIONS_MAX 64u     /* of one address: it must not take the others' */
 #define UNREAD_BYTES_MAX (64u << 20) /* of answers that their readers have not taken yet */
 #define REQUEST_BYTES_MAX 8192u      /* its line and headers; also what one connection costs */
-#define IDLE_S 10u                   /* a connection on which nothing comes or goes */
+#define HEAD_MS 10000u               /* a request must be whole by then */
+#define READ_MS 30000u               /* and its answer read, from there on */
 #define ANSWER_MS 1000u              /* for the loop, unless something else is asked for */
 #define SPACE_MS 100u                /* between two copies of the state */
 #define NS_PER_MS UINT64_C(1000000)
-#define WHY_ROOM 320u /* why a check failed */
+#define WHY_ROOM 320u       /* why a check failed */
+#define HOST_NAME_ROOM 264u /* of a Host, without its port */
 
 /* The last answer to one subject; so who asks for the one waits for nobody who asks for another. */
 struct kept {
@@ -48,9 +54,35 @@ struct mst_http {
     struct mst_http_report *fresh; /* the answer to it */
     char trouble[WHY_ROOM];        /* of the journal; empty: it keeps what it should */
 
-    /* Of the HTTP thread alone. */
+    struct mst_list asking; /* struct request, in the order they came */
+    struct mst_http_places places;
+    pthread_t asker;
+    bool asker_runs;
+
+    /* Of the asking thread alone. */
     struct kept kept[MST_HTTP_STATUS + 1];
+
+    /* Of the HTTP thread alone. */
     size_t unread; /* bytes */
+};
+
+struct answer {
+    unsigned code; /* 0: the asking thread makes it */
+    const char *type;
+    const char *allow; /* NULL: no such header */
+    char *text;        /* owned */
+};
+
+/* From its head to its answer. While the asking thread has it, its connection is suspended. */
+struct request {
+    struct mst_list link;
+    struct MHD_Connection *connection;
+    enum mst_http_subject subject;
+    bool open_metrics;
+    char *job; /* owned; NULL: the service's own */
+    uint64_t asked_ns;
+    bool ready;
+    struct answer answer;
 };
 
 static uint64_t now_ns(void)
@@ -160,12 +192,16 @@ static void forget(struct kept *kept)
     kept->job = NULL;
 }
 
+static unsigned answer_ms(const struct mst_http *http)
+{
+    return http->config.answer_ms != 0 ? http->config.answer_ms : ANSWER_MS;
+}
+
 /* With the lock held. NULL: there is none in time. */
 static struct mst_http_report *wait_answer(struct mst_http *http)
 {
     struct mst_http_report *report = NULL;
-    unsigned answer_ms = http->config.answer_ms != 0 ? http->config.answer_ms : ANSWER_MS;
-    uint64_t until_ns = now_ns() + answer_ms * NS_PER_MS;
+    uint64_t until_ns = now_ns() + answer_ms(http) * NS_PER_MS;
 
     while (http->answered < http->question.number && wait_until(http, until_ns)) {
     }
@@ -275,13 +311,6 @@ static const struct check {
 
 /* ---- answers ---- */
 
-struct answer {
-    unsigned code;
-    const char *type;
-    const char *allow; /* NULL: no such header */
-    char *text;        /* owned */
-};
-
 static struct answer plain(unsigned code, const char *text)
 {
     return (struct answer){.code = code, .type = "text/plain; charset=utf-8", .text = strdup(text)};
@@ -290,6 +319,7 @@ static struct answer plain(unsigned code, const char *text)
 struct query {
     struct mst_http *http;
     struct MHD_Connection *connection;
+    struct request *request;
 };
 
 struct exclusion {
@@ -362,50 +392,117 @@ static struct answer no_answer(void)
     return plain(MHD_HTTP_SERVICE_UNAVAILABLE, "the service's loop does not answer\n");
 }
 
-static struct answer metrics(const struct query *query)
+static struct answer make_metrics(struct mst_http *http, const struct request *request)
 {
-    const char *accept = MHD_lookup_connection_value(query->connection, MHD_HEADER_KIND, "Accept");
-    bool open_metrics = accept && strcasestr(accept, "application/openmetrics-text");
-    const struct mst_http_report *report = ask(query->http, MST_HTTP_METRICS, NULL);
+    const struct mst_http_report *report = ask(http, MST_HTTP_METRICS, NULL);
 
     if (!report) {
         return no_answer();
     }
     return (struct answer){
         .code = MHD_HTTP_OK,
-        .type = open_metrics ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
-                             : "text/plain; version=0.0.4; charset=utf-8",
-        .text = mst_metrics_text(&report->figures, open_metrics)};
+        .type = request->open_metrics ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+                                      : "text/plain; version=0.0.4; charset=utf-8",
+        .text = mst_metrics_text(&report->figures, request->open_metrics)};
+}
+
+static struct answer make_status(struct mst_http *http, const struct request *request)
+{
+    const struct mst_http_report *report = ask(http, MST_HTTP_STATUS, request->job);
+
+    if (!report) {
+        return no_answer();
+    }
+    if (request->job && !report->known) {
+        return plain(MHD_HTTP_NOT_FOUND, "the service has no job of this name\n");
+    }
+    return (struct answer){
+        .code = MHD_HTTP_OK, .type = "application/json", .text = mst_status_json(&report->status)};
+}
+
+static struct answer metrics(const struct query *query)
+{
+    const char *accept = MHD_lookup_connection_value(query->connection, MHD_HEADER_KIND, "Accept");
+
+    query->request->subject = MST_HTTP_METRICS;
+    query->request->open_metrics = accept && strcasestr(accept, "application/openmetrics-text");
+    return (struct answer){.code = 0};
+}
+
+static const struct sockaddr *peer_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+
+    return info ? info->client_addr : NULL;
 }
 
 /* Only the machine itself has always a right to hosts, process ids and last words. */
 static bool is_near(struct MHD_Connection *connection)
 {
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const struct sockaddr *peer = peer_of(connection);
 
-    return info && info->client_addr &&
-           (info->client_addr->sa_family == AF_UNIX || mst_address_is_loopback(info->client_addr));
+    return peer && (peer->sa_family == AF_UNIX || mst_address_is_loopback(peer));
+}
+
+/* A page of a foreign site may have its own name point at this address, and then a browser lets it
+ * read what it gets here: so the name must be ours. An address as such is nobody's name. */
+static bool is_our_name(const struct mst_http *http, const char *name)
+{
+    unsigned char address[sizeof(struct in6_addr)];
+    char own[HOST_NAME_ROOM] = "";
+    size_t size = strlen(name);
+
+    if (name[0] == '[' && size > 2 && name[size - 1] == ']') {
+        char bare[HOST_NAME_ROOM];
+
+        (void)snprintf(bare, sizeof bare, "%.*s", (int)(size - 2), name + 1);
+        return inet_pton(AF_INET6, bare, address) == 1;
+    }
+    (void)gethostname(own, sizeof own - 1);
+    return inet_pton(AF_INET, name, address) == 1 || strcasecmp(name, "localhost") == 0 ||
+           (http->config.name && strcasecmp(name, http->config.name) == 0) ||
+           (own[0] != '\0' && strcasecmp(name, own) == 0);
+}
+
+static bool is_meant(const struct query *query)
+{
+    const char *host =
+        MHD_lookup_connection_value(query->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
+    const struct sockaddr *peer = peer_of(query->connection);
+    char name[HOST_NAME_ROOM];
+    const char *port;
+
+    if (!host || (peer && peer->sa_family == AF_UNIX)) {
+        return true; /* no browser */
+    }
+    port = strrchr(host, ':');
+    if (port && port[1 + strspn(port + 1, "0123456789")] != '\0') {
+        port = NULL; /* the last part of an address */
+    }
+    if ((port ? (size_t)(port - host) : strlen(host)) >= sizeof name) {
+        return false;
+    }
+    (void)snprintf(name, sizeof name, "%.*s", port ? (int)(port - host) : (int)strlen(host), host);
+    return is_our_name(query->http, name);
 }
 
 static struct answer status(const struct query *query)
 {
     const char *job = MHD_lookup_connection_value(query->connection, MHD_GET_ARGUMENT_KIND, "job");
-    const struct mst_http_report *report;
 
     if (!query->http->config.status_open && !is_near(query->connection)) {
         return plain(MHD_HTTP_FORBIDDEN, "/status.json names hosts and processes: it is told to "
                                          "this machine only, unless --insecure is given\n");
     }
-    report = ask(query->http, MST_HTTP_STATUS, job);
-    if (!report) {
-        return no_answer();
+    if (!is_meant(query)) {
+        return plain(MHD_HTTP_FORBIDDEN,
+                     "/status.json is told where the Host of the request is an address, localhost, "
+                     "this machine's name or that of --http: another name may be a web page's\n");
     }
-    if (job && !report->known) {
-        return plain(MHD_HTTP_NOT_FOUND, "the service has no job of this name\n");
-    }
-    return (struct answer){
-        .code = MHD_HTTP_OK, .type = "application/json", .text = mst_status_json(&report->status)};
+    query->request->subject = MST_HTTP_STATUS;
+    query->request->job = job ? strdup(job) : NULL;
+    return job && !query->request->job ? no_answer() : (struct answer){.code = 0};
 }
 
 static const struct page {
@@ -496,28 +593,173 @@ static enum MHD_Result send_answer(struct mst_http *http, struct MHD_Connection 
     return result;
 }
 
-/* Called once with the head, and again when there is no body (more). Nobody needs a body: who sends
- * one is answered by its head, and the connection is closed. */
+/* ---- the asking thread ---- */
+
+/* Whoever has waited as long as the loop may take is told so: a crowd costs the rest no more. */
+static struct answer make(struct mst_http *http, const struct request *request)
+{
+    if (now_ns() - request->asked_ns > answer_ms(http) * NS_PER_MS) {
+        return plain(MHD_HTTP_SERVICE_UNAVAILABLE, "too many ask at once\n");
+    }
+    return request->subject == MST_HTTP_METRICS ? make_metrics(http, request)
+                                                : make_status(http, request);
+}
+
+static void answer_one(struct mst_http *http, struct request *request)
+{
+    request->answer = make(http, request);
+    request->ready = true;
+    MHD_resume_connection(request->connection); /* its thread may free the request now */
+}
+
+/* With the lock held. */
+static void wait_for_work(struct mst_http *http, uint64_t until_ns)
+{
+    if (until_ns == UINT64_MAX) {
+        pthread_cond_wait(&http->changed, &http->lock);
+    } else {
+        (void)wait_until(http, until_ns);
+    }
+}
+
+static void *ask_for_all(void *ctx)
+{
+    struct mst_http *http = ctx;
+    struct mst_list *node;
+
+    pthread_mutex_lock(&http->lock);
+    for (;;) {
+        uint64_t until_ns = mst_http_places_expire(&http->places, now_ns());
+
+        node = mst_list_take(&http->asking);
+        if (node) {
+            pthread_mutex_unlock(&http->lock);
+            answer_one(http, MST_CONTAINER(node, struct request, link));
+            pthread_mutex_lock(&http->lock);
+        } else if (http->closing) {
+            break;
+        } else {
+            wait_for_work(http, until_ns);
+        }
+    }
+    pthread_mutex_unlock(&http->lock);
+    return NULL;
+}
+
+/* False: everything is over. */
+static bool hand_over(struct mst_http *http, struct request *request)
+{
+    bool taken;
+
+    pthread_mutex_lock(&http->lock);
+    taken = !http->closing;
+    if (taken) {
+        request->asked_ns = now_ns();
+        MHD_suspend_connection(request->connection);
+        mst_list_append(&http->asking, &request->link);
+        pthread_cond_broadcast(&http->changed);
+    }
+    pthread_mutex_unlock(&http->lock);
+    return taken;
+}
+
+/* ---- libmicrohttpd's callbacks ---- */
+
+static struct mst_http_place *place_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+    return info ? info->socket_context : NULL;
+}
+
+static void move_place(struct mst_http *http, struct MHD_Connection *connection, bool answering)
+{
+    struct mst_http_place *place = place_of(connection);
+
+    if (place) {
+        mst_http_place_move(&http->places, place, answering, now_ns());
+    }
+}
+
+static void on_connection(void *ctx, struct MHD_Connection *connection, void **place,
+                          enum MHD_ConnectionNotificationCode what)
+{
+    struct mst_http *http = ctx;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+
+    if (what == MHD_CONNECTION_NOTIFY_STARTED && info) {
+        *place =
+            mst_http_place_open(&http->places, info->connect_fd, peer_of(connection), now_ns());
+        pthread_mutex_lock(&http->lock);
+        pthread_cond_broadcast(&http->changed); /* there is one more deadline */
+        pthread_mutex_unlock(&http->lock);
+    } else if (what == MHD_CONNECTION_NOTIFY_CLOSED && *place) {
+        mst_http_place_close(&http->places, *place);
+        *place = NULL;
+    }
+}
+
+static void on_completed(void *ctx, struct MHD_Connection *connection, void **state,
+                         enum MHD_RequestTerminationCode why)
+{
+    struct request *request = *state;
+
+    (void)why;
+    if (request) {
+        free(request->answer.text);
+        free(request->job);
+        free(request);
+        *state = NULL;
+    }
+    move_place(ctx, connection, false);
+}
+
+/* Takes the answer. */
+static enum MHD_Result send_now(struct mst_http *http, struct request *request,
+                                struct answer answer)
+{
+    request->answer.text = NULL;
+    return send_answer(http, request->connection, &answer);
+}
+
+/* Called once with the head, again when there is no body (more), and again with an answer that the
+ * asking thread has made. Nobody needs a body: who sends one is answered by its head, and the
+ * connection is closed. */
 static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, const char *path,
                                   const char *method, const char *version, const char *data,
                                   size_t *size, void **state)
 {
-    static char seen;
     struct mst_http *http = ctx;
-    const struct query query = {.http = http, .connection = connection};
+    struct request *request = *state;
+    const struct query query = {.http = http, .connection = connection, .request = request};
     struct answer answer;
 
     (void)version;
     (void)data;
-    if (!*state && reads(method)) {
-        *state = &seen;
-        return MHD_YES;
+    if (!request) {
+        *state = request = calloc(1, sizeof *request);
+        if (!request) {
+            return MHD_NO;
+        }
+        request->connection = connection;
+        move_place(http, connection, true);
+        if (reads(method)) {
+            return MHD_YES;
+        }
     }
     if (*size > 0) {
         return MHD_NO;
     }
+    if (request->ready) {
+        return send_now(http, request, request->answer);
+    }
     answer = answer_to(&query, path, method);
-    return send_answer(http, connection, &answer);
+    if (answer.code != 0) {
+        return send_now(http, request, answer);
+    }
+    return hand_over(http, request) ? MHD_YES : send_now(http, request, no_answer());
 }
 
 __attribute__((format(printf, 2, 0))) static void on_complaint(void *ctx, const char *format,
@@ -540,12 +782,21 @@ static struct MHD_Daemon *start(struct mst_http *http)
     }
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
-    daemon = MHD_start_daemon(
-        MHD_USE_AUTO_INTERNAL_THREAD | MHD_USE_ITC | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request,
-        http, MHD_OPTION_EXTERNAL_LOGGER, on_complaint, NULL, MHD_OPTION_LISTEN_SOCKET,
-        http->config.fd, MHD_OPTION_CONNECTION_LIMIT, most, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
-        PEER_CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_BYTES_MAX, MHD_OPTION_END);
+    http->places.most = most - most / 8; /* one that has to go is not gone at once */
+    http->places.each_most = PEER_CONNECTIONS_MAX;
+    http->places.head_ms = http->config.head_ms != 0 ? http->config.head_ms : HEAD_MS;
+    http->places.answer_ms = http->config.read_ms != 0 ? http->config.read_ms : READ_MS;
+    http->asker_runs = pthread_create(&http->asker, NULL, ask_for_all, http) == 0;
+    daemon = !http->asker_runs
+                 ? NULL
+                 : MHD_start_daemon(MHD_USE_AUTO_INTERNAL_THREAD | MHD_USE_ITC | MHD_USE_ERROR_LOG |
+                                        MHD_ALLOW_SUSPEND_RESUME,
+                                    0, NULL, NULL, on_request, http, MHD_OPTION_EXTERNAL_LOGGER,
+                                    on_complaint, NULL, MHD_OPTION_LISTEN_SOCKET, http->config.fd,
+                                    MHD_OPTION_CONNECTION_LIMIT, most, MHD_OPTION_NOTIFY_CONNECTION,
+                                    on_connection, http, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
+                                    http, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+                                    (size_t)REQUEST_BYTES_MAX, MHD_OPTION_END);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return daemon;
 }
@@ -569,6 +820,8 @@ muster_status mst_http_open(struct mst_http **out, const struct mst_http_config 
     *out = NULL;
     if (http) {
         http->config = *config;
+        mst_list_init(&http->asking);
+        mst_http_places_init(&http->places);
         init_waiting(http);
         mst_http_turned(http, MST_HTTP_STARTING);
         http->daemon = start(http);
@@ -595,11 +848,15 @@ void mst_http_close(struct mst_http *http)
     http->closing = true;
     pthread_cond_broadcast(&http->changed);
     pthread_mutex_unlock(&http->lock);
+    if (http->asker_runs) {
+        (void)pthread_join(http->asker, NULL); /* nobody is suspended any more */
+    }
     if (http->daemon) {
         /* Its own copy of the descriptor would be closed with it; the socket is the caller's. */
         (void)MHD_quiesce_daemon(http->daemon);
         MHD_stop_daemon(http->daemon);
     }
+    mst_http_places_fini(&http->places);
     forget(&http->kept[MST_HTTP_METRICS]);
     forget(&http->kept[MST_HTTP_STATUS]);
     mst_http_report_free(http->fresh);

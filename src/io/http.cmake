@@ -19,6 +19,7 @@ if(GIT_FOUND)
 endif()
 mst_library(mst_http
     SOURCES ${CMAKE_CURRENT_LIST_DIR}/exposition.c ${CMAKE_CURRENT_LIST_DIR}/http.c
+        ${CMAKE_CURRENT_LIST_DIR}/http_places.c
         ${CMAKE_CURRENT_LIST_DIR}/metrics.c
     LINK mst_core mst_status_json mst_secret mst_msg mst_base Threads::Threads
     PkgConfig::libmicrohttpd)

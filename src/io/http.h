@@ -6,13 +6,15 @@
  *
  *   HTTP thread                              the service's loop
  *   /livez, /readyz: reads two stamps  <---  turned, with its phase: each second
- *   /metrics, /status.json:
+ *   /metrics, /status.json: suspended
+ *   asking thread
  *     asks, wakes the loop             --->  asked: what is wanted
  *     waits, a second at most          <---  answer: a copy of its state, handed over
- *     makes the text
+ *     makes the text, resumes
  *
- * So the HTTP thread never touches the core, a slow or hostile client costs the service nothing but
- * a copy a few times per second, and a loop that is stuck is told of, not waited for. */
+ * So neither thread touches the core, the HTTP thread waits for nobody, a slow or hostile client
+ * costs the service nothing but a copy a few times per second, and a loop that is stuck is told of,
+ * not waited for. Which connections go when there are too many: see http_places.h. */
 
 #include <stdbool.h>
 
@@ -45,12 +47,15 @@ struct mst_http_question {
 struct mst_http_config {
     int fd;                  /* it listens; remains the caller's */
     bool status_open;        /* /status.json for others than this machine, too */
-    void (*wake)(void *ctx); /* on the HTTP thread: make the loop look whether it is asked */
+    const char *name;        /* that of the address as it was given; NULL: none. Borrowed */
+    void (*wake)(void *ctx); /* on the asking thread: make the loop look whether it is asked */
     void *wake_ctx;
     unsigned connections_max; /* above 0; more than MST_HTTP_CONNECTIONS_MAX are never held */
     uint64_t (*clock_ns)(
-        void);          /* for the loop's and the copies' age; NULL: the system's monotonic one */
-    unsigned answer_ms; /* the loop answers by then, or it is told of as stuck; 0: 1 s */
+        void); /* for the loop's and the copies' age; NULL: the system's monotonic one */
+    unsigned head_ms, read_ms; /* for a whole request, and from there to the end of its answer; 0:
+                                  10 s and 30 s */
+    unsigned answer_ms;        /* the loop answers by then, or it is told of as stuck; 0: 1 s */
 };
 
 enum mst_http_phase { MST_HTTP_STARTING = 0, MST_HTTP_SERVING = 1, MST_HTTP_STOPPING = 2 };

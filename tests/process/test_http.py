@@ -20,7 +20,7 @@ import pytest
 
 from conftest import MUSTER, ROOT, WAIT_S, free_port
 from exposition import parse
-from running import Run
+from running import Run, until
 from wire import OK, Reply, Wire, field
 
 STUCK_S = 5  # MST_HTTP_STUCK_MS
@@ -56,9 +56,11 @@ class Http:
             assert time.monotonic() < deadline, metrics
         return metrics
 
-    def connect(self):
+    def connect(self, own=None):
+        """From an address of one's own, if there is one."""
         host, port = self.place.rsplit(":", 1)
-        return socket.create_connection((host.strip("[]"), int(port)), WAIT_S)
+        return socket.create_connection((host.strip("[]"), int(port)), WAIT_S,
+                                        (own, 0) if own else None)
 
 
 @pytest.fixture
@@ -233,21 +235,88 @@ def test_bad_requests_cost_their_sender_the_connection(http, bad):
     assert service.wire().renew().status == OK
 
 
-def test_slow_clients_disturb_nobody(http):
+LIVEZ_S = 1  # what a probe waits by default
+ADDRESSES = [f"127.0.0.{i}" for i in range(2, 7)]  # other peers, as far as the service can tell
+
+
+def heads_that_never_end(http, number):
+    sock = http.connect(ADDRESSES[number % 5])
+    sock.sendall(b"GET /metrics HTTP/1.1\r\nX: ")
+    return sock
+
+
+def silence(http, number):
+    return http.connect(ADDRESSES[number % 5])
+
+
+def answers_that_are_not_read(http, number):
+    sock = http.connect(ADDRESSES[number % 5])
+    sock.sendall(asking(*["/metrics"] * 100))
+    return sock
+
+
+def bodies_that_never_end(http, number):
+    sock = http.connect(ADDRESSES[number % 5])
+    sock.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nx")
+    return sock
+
+
+def jobs_of_other_names(http, number):
+    sock = http.connect(ADDRESSES[number % 5])
+    sock.sendall(f"GET /status.json?job=no-{number} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+    return sock
+
+
+def idle_after_an_answer(http, number):
+    sock = http.connect(ADDRESSES[number % 5])
+    sock.sendall(asking("/livez"))
+    with sock.makefile("rb") as answers:
+        assert answered(answers) == (200, "ok")
+    return sock
+
+
+SLOW = [heads_that_never_end, silence, answers_that_are_not_read, bodies_that_never_end,
+        jobs_of_other_names, idle_after_an_answer]
+
+
+@pytest.mark.parametrize("slow", SLOW)
+def test_health_is_answered_while_others_are_slow(http, slow):
+    """More than there are places, from five addresses, at the same time. Who asks whether the service
+    lives is answered within what a probe waits, and so are muster's own clients."""
     service = http()
-    slow = [service.http.connect() for _ in range(40)]
-    for sock in slow:
-        sock.sendall(b"GET /metrics HTTP/1.1\r\nHost:")
-    unread = [service.http.connect() for _ in range(20)]
-    for sock in unread:
-        sock.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 20)
-    began = time.monotonic()
-    for path in "/livez", "/metrics", "/status.json":
-        assert service.http.get(path)[0] == 200
+    socks = []
+    slowest = 0
+    for number in range(300):
+        socks.append(slow(service.http, number))
+        if number % 10 == 9:  # while they come, too
+            began = time.monotonic()
+            assert service.http.get("/livez")[0] == 200
+            slowest = max(slowest, time.monotonic() - began)
+    for _ in range(20):
+        began = time.monotonic()
+        assert service.http.get("/livez")[0] == 200
+        slowest = max(slowest, time.monotonic() - began)
     assert service.wire().renew().status == OK
-    assert time.monotonic() - began < 8  # and not when the slow ones are given up, after 10
-    for sock in slow + unread:
+    assert slowest < LIVEZ_S
+    for sock in socks:
         sock.close()
+    until(lambda: service.http.get("/status.json")[0] == 200)
+
+
+def test_status_is_told_to_no_name_that_is_not_ours(http):
+    """A page of a site whose name points at this machine is not told who is here."""
+    get = http().http.get
+    code, _, body = get("/status.json", Host="evil.example")
+    assert code == 403 and body.startswith("/status.json is told where the Host of the request is ")
+    for host in "127.0.0.1:1", "localhost", "[::1]:80", socket.gethostname():
+        assert get("/status.json", Host=host)[0] == 200
+    assert get("/livez", Host="muster.svc.cluster.local")[0] == 200
+    assert get("/metrics", Host="muster.svc.cluster.local")[0] == 200
+
+
+def test_the_name_that_was_given_is_ours(serve):
+    service = serve("--http", "localhost:0")
+    assert Http(service).get("/status.json")[0] == 200
 
 
 def test_clients_that_take_every_descriptor_leave_some_for_probes(http):

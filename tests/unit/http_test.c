@@ -14,6 +14,7 @@
 
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "io/http.h"
@@ -39,13 +40,8 @@ static uint64_t read_clock(void)
     return atomic_load(&clock_ns);
 }
 
-static void open_stage_for(struct stage *stage, unsigned answer_ms)
+static void open_stage_with(struct stage *stage, struct mst_http_config config)
 {
-    struct mst_http_config config = {.wake = wake,
-                                     .wake_ctx = stage,
-                                     .connections_max = 100,
-                                     .clock_ns = read_clock,
-                                     .answer_ms = answer_ms};
     socklen_t size = sizeof stage->name;
     struct muster_error err;
 
@@ -56,14 +52,22 @@ static void open_stage_for(struct stage *stage, unsigned answer_ms)
     assert_int_equal(bind(stage->fd, (struct sockaddr *)&stage->name, size), 0);
     assert_int_equal(listen(stage->fd, 8), 0);
     assert_int_equal(getsockname(stage->fd, (struct sockaddr *)&stage->name, &size), 0);
+    config.wake = wake;
+    config.wake_ctx = stage;
+    config.connections_max = 100;
+    config.clock_ns = read_clock;
     config.fd = stage->fd;
     assert_int_equal(mst_http_open(&stage->http, &config, &err), MUSTER_OK);
 }
 
-/* Whose loop answers, however late this process is. */
+/* However late this process is. */
+enum { PATIENT_MS = 60000 };
+
 static void open_stage(struct stage *stage)
 {
-    open_stage_for(stage, 60000);
+    open_stage_with(stage, (struct mst_http_config){.answer_ms = PATIENT_MS,
+                                                    .head_ms = PATIENT_MS,
+                                                    .read_ms = PATIENT_MS});
 }
 
 static void close_stage(struct stage *stage)
@@ -72,15 +76,31 @@ static void close_stage(struct stage *stage)
     close(stage->fd);
 }
 
-static int ask(const struct stage *stage, const char *path)
+static void ask_with(int fd, const char *path, const char *host)
 {
     char text[512];
+    int size = snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", path, host);
+
+    assert_int_equal(send(fd, text, (size_t)size, 0), size);
+}
+
+static void ask_on(int fd, const char *path)
+{
+    ask_with(fd, path, "127.0.0.1");
+}
+
+static int ask_for(const struct stage *stage, const char *path, const char *host)
+{
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int size = snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path);
 
     assert_int_equal(connect(fd, (const struct sockaddr *)&stage->name, sizeof stage->name), 0);
-    assert_int_equal(send(fd, text, (size_t)size, 0), size);
+    ask_with(fd, path, host);
     return fd;
+}
+
+static int ask(const struct stage *stage, const char *path)
+{
+    return ask_for(stage, path, "127.0.0.1");
 }
 
 static void answered_on(int fd, const char *head, const char *body)
@@ -215,13 +235,19 @@ static void answers_that_nobody_reads_are_bounded(void **state)
     close_stage(&stage);
 }
 
-/* The rest of the places is for others. */
+static bool is_closed(int fd)
+{
+    char byte;
+
+    return recv(fd, &byte, 1, 0) <= 0;
+}
+
+/* The rest of the places is for others, and the one that was idle longest makes room. */
 static void one_peer_has_so_many_connections_and_no_more(void **state)
 {
     enum { MOST = 64 };
     struct stage stage;
     int held[MOST];
-    char byte;
     int fd;
 
     (void)state;
@@ -231,10 +257,179 @@ static void one_peer_has_so_many_connections_and_no_more(void **state)
         answered_on(held[i], "HTTP/1.1 200", "ok");
     }
     fd = ask(&stage, "/livez");
-    assert_true(recv(fd, &byte, 1, 0) <= 0);
+    answered_on(fd, "HTTP/1.1 200", "ok");
+    assert_true(is_closed(held[0]));
+    ask_on(held[1], "/livez");
+    answered_on(held[1], "HTTP/1.1 200", "ok");
     close(fd);
     for (int i = 0; i < MOST; i++) {
         close(held[i]);
+    }
+    close_stage(&stage);
+}
+
+/* An address of its own on this machine: all of 127.0.0.0/8 is. */
+static int ask_as(const struct stage *stage, unsigned address, const char *text)
+{
+    struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(address)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_int_equal(bind(fd, (struct sockaddr *)&own, sizeof own), 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&stage->name, sizeof stage->name), 0);
+    assert_int_equal(send(fd, text, strlen(text), 0), (ssize_t)strlen(text));
+    return fd;
+}
+
+/* From four addresses all places are held with heads that never end: the oldest of them goes. */
+static void unfinished_requests_of_many_peers_give_way(void **state)
+{
+    enum { HELD = 120, PEERS = 4 };
+    struct stage stage;
+    int held[HELD];
+    int closed = 0;
+
+    (void)state;
+    open_stage(&stage);
+    for (int i = 0; i < HELD; i++) {
+        held[i] = ask_as(&stage, INADDR_LOOPBACK + 1 + (unsigned)(i % PEERS),
+                         "GET /livez HTTP/1.1\r\nX: ");
+    }
+    answered(ask(&stage, "/livez"), "HTTP/1.1 200", "ok");
+    assert_true(is_closed(held[0]));
+    for (int i = 0; i < HELD; i++) {
+        char byte;
+
+        closed += recv(held[i], &byte, 1, MSG_DONTWAIT) == 0;
+        close(held[i]);
+    }
+    assert_true(closed >= HELD - 100 && closed < HELD / 2);
+    close_stage(&stage);
+}
+
+/* A byte now and then is no silence: the deadline is for the whole of it. */
+static void a_request_has_one_deadline(void **state)
+{
+    struct stage stage;
+    int slow, idle;
+
+    (void)state;
+    open_stage_with(&stage, (struct mst_http_config){
+                                .answer_ms = PATIENT_MS, .head_ms = 500, .read_ms = PATIENT_MS});
+    idle = ask(&stage, "/livez");
+    answered_on(idle, "HTTP/1.1 200", "ok");
+    slow = ask_as(&stage, INADDR_LOOPBACK, "GET /livez HTTP/1.1\r\nX: ");
+    while (send(slow, "x", 1, MSG_NOSIGNAL) == 1) {
+        const struct timespec pause = {.tv_nsec = 20000000};
+
+        (void)nanosleep(&pause, NULL);
+    }
+    close(slow);
+    assert_true(is_closed(idle));
+    close(idle);
+    close_stage(&stage);
+}
+
+/* And so has an answer that nobody reads. */
+static void an_answer_has_a_deadline(void **state)
+{
+    struct stage stage;
+    char bytes[65536];
+    ssize_t got;
+    size_t all = 0;
+    int fd;
+
+    (void)state;
+    open_stage_with(&stage, (struct mst_http_config){
+                                .answer_ms = PATIENT_MS, .head_ms = PATIENT_MS, .read_ms = 500});
+    mst_http_turned(stage.http, MST_HTTP_SERVING);
+    fd = ask(&stage, "/metrics");
+    answer_next(&stage, MST_HTTP_METRICS, large_report());
+    do { /* some of it every now and then */
+        const struct timespec pause = {.tv_nsec = 20000000};
+
+        got = recv(fd, bytes, 4096, 0);
+        all += got > 0 ? (size_t)got : 0;
+        (void)nanosleep(&pause, NULL);
+    } while (got > 0 && all < 1 << 20);
+    while ((got = recv(fd, bytes, sizeof bytes, 0)) > 0) {
+        all += (size_t)got;
+    }
+    assert_true(all < 27u << 20);
+    close(fd);
+    close_stage(&stage);
+}
+
+/* While the loop does not answer those who ask for a copy of its state. */
+static void health_waits_for_nobody(void **state)
+{
+    enum { READERS = 50 };
+    struct stage stage;
+    int readers[READERS];
+    char path[32];
+
+    (void)state;
+    open_stage(&stage);
+    mst_http_turned(stage.http, MST_HTTP_SERVING);
+    for (int i = 0; i < READERS; i++) {
+        (void)snprintf(path, sizeof path, "/status.json?job=%d", i);
+        readers[i] = ask(&stage, path);
+    }
+    answered(ask(&stage, "/livez"), "HTTP/1.1 200", "ok"); /* the loop has said nothing yet */
+    answer_next(&stage, MST_HTTP_STATUS, mst_http_report_new());
+    answered_on(readers[0], "HTTP/1.1 404", "no job of this name\n");
+    answered(ask(&stage, "/livez"), "HTTP/1.1 200", "ok");
+    for (int i = 0; i < READERS; i++) {
+        close(readers[i]);
+    }
+    close_stage(&stage);
+}
+
+static void the_state_is_told_to_names_that_are_ours(void **state)
+{
+    static const struct {
+        const char *host;
+        bool told;
+    } rows[] = {
+        {"127.0.0.1", true},
+        {"127.0.0.1:80", true},
+        {"10.1.2.3:9400", true},
+        {"[::1]:9400", true},
+        {"[fe80::1]", true},
+        {"localhost:9400", true},
+        {"LOCALHOST", true},
+        {"node7:9400", true},
+        {"Node7", true},
+        {"evil.example", false},
+        {"evil.example:9400", false},
+        {"127.0.0.1.evil.example", false},
+        {"localhost.evil.example", false},
+        {"[::1].evil.example", false},
+        {"[]", false},
+        {"", false},
+        {":", false},
+        {"127.0.0.1:80:80", false},
+        {"::1", false},
+        {"node70", false},
+        {"1.2.3", false},
+    };
+    struct stage stage;
+
+    (void)state;
+    open_stage_with(&stage, (struct mst_http_config){.answer_ms = PATIENT_MS,
+                                                     .head_ms = PATIENT_MS,
+                                                     .read_ms = PATIENT_MS,
+                                                     .name = "node7"});
+    mst_http_turned(stage.http, MST_HTTP_SERVING);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        int fd = ask_for(&stage, "/status.json?job=a", rows[i].host);
+
+        if (rows[i].told) {
+            answer_next(&stage, MST_HTTP_STATUS, mst_http_report_new());
+        }
+        answered(fd, rows[i].told ? "HTTP/1.1 404" : "HTTP/1.1 403",
+                 rows[i].told ? "no job" : "another name");
+        atomic_fetch_add(&clock_ns, 100 * UINT64_C(1000000));
+        answered(ask_for(&stage, "/livez", rows[i].host), "HTTP/1.1 200", "ok");
     }
     close_stage(&stage);
 }
@@ -246,7 +441,8 @@ static void a_question_is_asked_once_and_waits_its_time(void **state)
     int fd;
 
     (void)state;
-    open_stage_for(&stage, 3000);
+    open_stage_with(&stage, (struct mst_http_config){
+                                .answer_ms = 3000, .head_ms = PATIENT_MS, .read_ms = PATIENT_MS});
     mst_http_turned(stage.http, MST_HTTP_SERVING);
     assert_false(mst_http_asked(stage.http, &question));
     answered(ask(&stage, "/status.json?job=a"), "HTTP/1.1 503", "does not answer\n");
@@ -290,6 +486,11 @@ int main(void)
         cmocka_unit_test(one_subject_does_not_wait_for_the_other),
         cmocka_unit_test(answers_that_nobody_reads_are_bounded),
         cmocka_unit_test(one_peer_has_so_many_connections_and_no_more),
+        cmocka_unit_test(the_state_is_told_to_names_that_are_ours),
+        cmocka_unit_test(health_waits_for_nobody),
+        cmocka_unit_test(an_answer_has_a_deadline),
+        cmocka_unit_test(a_request_has_one_deadline),
+        cmocka_unit_test(unfinished_requests_of_many_peers_give_way),
         cmocka_unit_test(closing_ends_a_wait),
     };
 

@@ -309,6 +309,15 @@ static muster_status listen_http(struct mst_uv_report *report,
     return status;
 }
 
+/* As it was given: the address that it got may have another one, or none. */
+static void name_host(struct mst_uv_report *report, const char *http)
+{
+    const char *port = strrchr(http, ':');
+
+    (void)snprintf(report->host, sizeof report->host, "%.*s",
+                   port ? (int)(port - http) : (int)strlen(http), http);
+}
+
 muster_status mst_uv_report_open(struct mst_uv_report *report, uv_loop_t *loop,
                                  struct mst_uv_hub *hub, const struct mst_uv_report_config *config,
                                  struct muster_error *err)
@@ -333,6 +342,8 @@ muster_status mst_uv_report_open(struct mst_uv_report *report, uv_loop_t *loop,
     uv_async_init(loop, &report->asked, on_asked);
     uv_timer_init(loop, &report->second);
     report->second.data = report;
+    name_host(report, config->http);
+    http.name = report->host;
     http.fd = report->listener.fd;
     status = mst_http_open(&report->http, &http, err);
     if (status != MUSTER_OK) {

@@ -14,6 +14,7 @@ struct mst_uv_report {
     struct mst_uv_hub *hub;
     struct mst_uv_listener listener;
     const char *address, *job; /* the service's; borrowed */
+    char host[256];            /* of --http */
     enum mst_http_phase phase;
     uv_async_t asked;
     uv_timer_t second;
@@ -40,7 +41,8 @@ muster_status mst_uv_report_open(struct mst_uv_report *report, uv_loop_t *loop,
 /* The loop turns from now on, or is about to end. */
 void mst_uv_report_phase(struct mst_uv_report *report, enum mst_http_phase phase);
 
-/* At the end of a turn that began at `began_ns` (0: nothing came in) and has settled. */
+/* At the end of a turn that began at `began_ns` on the core's clock (0: nothing came in) and has
+ * settled. */
 void mst_uv_report_turn(struct mst_uv_report *report, uint64_t began_ns);
 
 /* Before the loop's handles are closed. Nothing to do twice. */
