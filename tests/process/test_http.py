@@ -502,6 +502,34 @@ def test_keys_are_counted(http):
     assert found.value("muster_heartbeat_interval_seconds_count") == 0
 
 
+@pytest.mark.parametrize("kept", ["nothing", "journal", "journal of another service"])
+def test_no_figure_mixes_two_clocks(http, tmp_path, kept):
+    """The core's clock goes on where the service before stopped, and begins anywhere without one: what
+    is measured by it can only be shorter than the test."""
+    began = time.monotonic()
+    flags = [] if kept == "nothing" else ["--journal", tmp_path / "journal"]
+    service = http(*flags)
+    assert service.wire().put("k", "v").status == OK
+    if kept == "journal of another service":
+        service.signal(signal.SIGTERM)
+        assert service.wait() == 0
+        service = http(*flags)
+    wire = Wire(service.address)
+    assert wire.open_rank(0, 1).status == OK
+    for _ in range(3):
+        assert wire.put("k", "v").status == OK
+        assert wire.renew().status == OK
+    found = service.http.until(
+        lambda metrics: metrics.value("muster_kv_operation_seconds_count", op="put") >= 3)
+    age = time.monotonic() - began
+    seconds = [sample for family in found.families.values() for sample in family.samples
+               if re.search("_seconds(_sum)?$", sample.name)
+               and sample.name != "process_start_time_seconds"]
+    assert len(seconds) >= 3
+    for sample in seconds:
+        assert 0 <= sample.value < age * 4, sample  # at most four of them at a time
+
+
 def test_renewals_rounds_and_members_are_counted(http):
     service = http("--lease", "60s")
     wires = []

@@ -247,7 +247,7 @@ static void count_keys(struct mst_uv_report *report, uint64_t began_ns)
             continue;
         }
         if (took_ns == 0) {
-            took_ns = uv_hrtime() - began_ns;
+            took_ns = mst_uv_feed_now_ns(&report->hub->feed) - began_ns;
         }
         report->seen[op] = at_once[op];
         mst_histogram_add(&report->key_times[op], took_ns, times);
