@@ -330,6 +330,11 @@ static int start_service(struct mst_job *job)
         mst_say("%s", err.text);
         return MST_EXIT_LAUNCHER;
     }
+    if (mst_service_http(&job->service) != NULL && *mst_service_http(&job->service) != '\0') {
+        const char *http = mst_service_http(&job->service);
+
+        mst_say("health and metrics on %s%s", *http == 'u' ? "" : "http://", http);
+    }
     (void)snprintf(nodes->addr, sizeof nodes->addr, "%s", job->service.addr);
     target = mst_nodes_target(job, OPEN_LIMIT_MS);
     if (mst_session_open(&job->session, &target, 0, job->options, &nodes->number, &err) !=

@@ -47,7 +47,7 @@ static int spawn_with(struct mst_service *service, int ready, int input)
 {
     char name[] = "muster", serve[] = "serve", addr[] = "--addr", log[] = "--log-level=warn";
     char ready_fd[32], lease[sizeof service->lease + 8], parent[] = "--parent";
-    char http[256], record[sizeof "--record=" + PATH_MAX], job[sizeof service->job + 8];
+    char http[sizeof service->http_got + 8], record[sizeof "--record=" + PATH_MAX], job[sizeof service->job + 8];
     char buffered[48], journal[] = "--journal", access[sizeof "--secret-file=" + PATH_MAX];
     char orphan[] = "--orphan-removes=journal", orphan_all[] = "--orphan-removes=secret";
     char *arguments[24] = {name,
@@ -79,7 +79,8 @@ static int spawn_with(struct mst_service *service, int ready, int input)
         arguments[count++] = ready_fd;
     }
     /* Said also when it is nowhere: the environment may be that of another run's. */
-    (void)snprintf(http, sizeof http, "--http=%s", service->http != NULL ? service->http : "");
+    (void)snprintf(http, sizeof http, "--http=%s",
+                   mst_service_http(service) != NULL ? mst_service_http(service) : "");
     (void)snprintf(job, sizeof job, "--job=%s", service->job);
     (void)snprintf(record, sizeof record, "--record=%s",
                    service->record != NULL ? service->record : "");
@@ -120,17 +121,46 @@ static int spawn(struct mst_service *service, int ready)
     return error;
 }
 
-/* False: it ended, which it explained itself, or it says nothing. */
-static bool wait_ready(int ready)
+/* The port that the system chose is kept: whoever reads it finds the next service there, too. */
+static void keep_port(struct mst_service *service, const char *got)
+{
+    const char *given = service->http != NULL ? strrchr(service->http, ':') : NULL;
+    const char *port = strrchr(got, ':');
+
+    if (given != NULL && port != NULL) {
+        (void)snprintf(service->http_got, sizeof service->http_got, "%.*s%s",
+                       (int)(given - service->http), service->http, port);
+    }
+}
+
+/* Where it serves health and metrics, in a line. False: it ended, which it explained itself, or it
+ * says nothing. */
+static bool wait_ready(struct mst_service *service, int ready)
 {
     struct pollfd polled = {.fd = ready, .events = POLLIN};
-    char newline;
+    char line[sizeof service->http_got];
+    ssize_t size = 0;
     int count;
 
     do {
         count = poll(&polled, 1, READY_LIMIT_MS);
     } while (count < 0 && errno == EINTR);
-    return count == 1 && read(ready, &newline, 1) == 1;
+    if (count == 1) {
+        size = read(ready, line, sizeof line);
+    }
+    if (size < 1 || line[size - 1] != '\n') {
+        return false;
+    }
+    line[size - 1] = '\0';
+    if (line[0] != '\0' && strncmp(line, "unix:", strlen("unix:")) != 0) {
+        keep_port(service, line);
+    }
+    return true;
+}
+
+const char *mst_service_http(const struct mst_service *service)
+{
+    return service->http_got[0] != '\0' ? service->http_got : service->http;
 }
 
 /* Beside the socket. What a run that was killed with its service has left there goes. */
@@ -177,7 +207,7 @@ muster_status mst_service_start(struct mst_service *service, const char *job, co
     }
     error = spawn(service, ends[1]);
     (void)close(ends[1]);
-    is_ready = error == 0 && wait_ready(ends[0]);
+    is_ready = error == 0 && wait_ready(service, ends[0]);
     (void)close(ends[0]);
     if (error != 0) {
         return fail(err, "no process", error);

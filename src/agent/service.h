@@ -29,6 +29,7 @@ struct mst_service {
     int secret_fd;      /* instead; -1: none */
     int line;           /* what it reads: a word to stop, or the end if we are killed. 0: none */
     const char *http; /* set before the start: where it serves health and metrics. NULL: nowhere */
+    char http_got[300];          /* the same with the port that it got, from its start on */
     uint64_t buffered_bytes_max; /* the same: what its connections may hold together */
     const char *record; /* the same: the folder it records in, each time anew. NULL: none */
 };
@@ -36,6 +37,9 @@ struct mst_service {
 /* Starts it and waits until it can be reached. On failure `err` is one line. */
 muster_status mst_service_start(struct mst_service *service, const char *job, const char *lease,
                                 struct muster_error *err);
+
+/* Where it serves health and metrics, with the port that it got; NULL: nowhere. */
+const char *mst_service_http(const struct mst_service *service);
 
 /* Again, after it died. Does not wait for it: the clients try until it is there. */
 muster_status mst_service_again(struct mst_service *service, struct muster_error *err);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -150,6 +151,8 @@ int main(int argc, char **argv)
 {
     const struct mst_cli_command *command;
 
+    (void)prctl(PR_SET_NAME,
+                "muster"); /* what ran it may have named it otherwise, as /proc/self/exe */
     if (!hold_standard_descriptors()) {
         return MST_CLI_FAILED;
     }

@@ -41,7 +41,7 @@ static const struct mst_cli_flag flags[] = {
              .standard_text = "-1",
              .least = 0,
              .most = 1000000,
-             .help = "gets a newline when the service can be reached"}},
+             .help = "gets a line when the service can be reached: the address of --http"}},
     {.row = {.unit = MST_UNIT_TEXT,
              .name = "journal",
              .standard_text = "",
@@ -104,6 +104,7 @@ static uint32_t split(char *list, const char *addresses[MST_UV_ADDRESSES_MAX + 1
 
 static bool announce(const struct mst_cli *cli, const struct mst_uv_service *service)
 {
+    const char *http = mst_uv_service_http(service);
     int fd = (int)mst_cli_number(cli, "ready_fd");
 
     if (mst_cli_typed(cli, "insecure") && mst_cli_number(cli, "insecure") != 0) {
@@ -113,16 +114,14 @@ static bool announce(const struct mst_cli *cli, const struct mst_uv_service *ser
             mst_uv_service_address(service));
     }
     mst_cli_put("muster: serving on %s\n", mst_uv_service_address(service));
-    if (mst_uv_service_http(service)) {
-        const char *http = mst_uv_service_http(service);
-
+    if (http) {
         mst_cli_put("muster: health and metrics on %s%s\n", *http == 'u' ? "" : "http://", http);
     }
     (void)fflush(stdout);
     if (fd < 0) {
         return true;
     }
-    if (write(fd, "\n", 1) != 1) {
+    if (dprintf(fd, "%s\n", http ? http : "") < 1) {
         (void)mst_cli_fail(cli, "--ready-fd %d: %s", fd, strerror(errno));
         return false;
     }

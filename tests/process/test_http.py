@@ -5,6 +5,7 @@ import contextlib
 import ctypes
 import json
 import os
+import pathlib
 import re
 import resource
 import signal
@@ -346,6 +347,39 @@ def test_a_service_stops_with_clients_connected(http):
 
 
 # ---- where it listens ----
+
+
+def test_a_run_prints_its_port_and_keeps_it(spawn, muster):
+    """The system chooses the port once: the service that goes on after a kill serves there, under the
+    name that people look for."""
+    job = Run(spawn, muster, 1, "--http", "localhost:0")
+    line = job.log.wait_for("muster run: health and metrics on http://localhost:")
+    url = line.split(" on ", 1)[1]
+    ranks = job.entered()
+    before = job.service()
+    assert pathlib.Path(f"/proc/{before}/comm").read_text(encoding="ascii") == "muster\n"
+
+    def answers():
+        try:
+            with urllib.request.urlopen(url + "/readyz", timeout=WAIT_S) as answer:
+                return answer.status == 200
+        except OSError:
+            return False
+
+    assert answers()
+    os.kill(before, signal.SIGKILL)
+    until(lambda: before not in job.children())
+    until(lambda: job.service() != before and answers())
+    assert pathlib.Path(f"/proc/{job.service()}/comm").read_text(encoding="ascii") == "muster\n"
+    job.all_well(ranks)
+
+
+def test_the_ready_descriptor_gets_the_port(serve):
+    reader, writer = os.pipe()
+    service = serve("--http", "127.0.0.1:0", "--ready-fd", str(writer), pass_fds=[writer])
+    os.close(writer)
+    with os.fdopen(reader) as ready:
+        assert ready.read() == Http(service).place + "\n"
 
 
 def test_it_is_off_unless_asked_for(service):
