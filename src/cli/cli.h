@@ -59,6 +59,7 @@ struct mst_cli_value {
 
 struct mst_cli {
     const struct mst_cli_command *command;
+    uint64_t began_ms;   /* when --timeout began */
     const char *program; /* argv[0] */
     struct mst_cli_value values[MST_CLI_VALUES_MAX];
     size_t value_count;
@@ -101,7 +102,11 @@ int mst_cli_usage(const struct mst_cli *cli, const char *format, ...)
 int mst_cli_fail(const struct mst_cli *cli, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The same for a failed call: its text, and 124 where a deadline passed. */
+/* What is left of the command's --timeout, for a call; `standard_ms` where it has none or none is
+ * given. */
+int64_t mst_cli_left_ms(const struct mst_cli *cli, int64_t standard_ms);
+
+/* The same for a failed call: its text, and 124 where a deadline passed, that of --timeout too. */
 int mst_cli_fail_with(const struct mst_cli *cli, const struct muster_error *err);
 
 /* Text on stdout, as it is; whether stdout took it is asked once, at the end. One line on stderr,
@@ -137,7 +142,7 @@ void mst_cli_pass_secret(const struct mst_cli *cli, struct muster_client_options
 void mst_cli_reach(const struct mst_cli *cli, const struct mst_cli_place *place,
                    struct muster_client_options *options);
 
-/* mst_cli_locate, and a session without membership. */
+/* mst_cli_locate, and a session without membership. Both within --timeout. */
 int mst_cli_observe(const struct mst_cli *cli, muster_client **out, struct mst_cli_place *place);
 
 #endif

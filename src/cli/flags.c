@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/panic.h"
@@ -56,10 +57,44 @@ int mst_cli_fail(const struct mst_cli *cli, const char *format, ...)
     return MST_CLI_FAILED;
 }
 
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static const struct mst_cli_value *timeout_of(const struct mst_cli *cli)
+{
+    for (size_t i = 0; i < cli->value_count; i++) {
+        if (strcmp(cli->values[i].row->name, "timeout") == 0) {
+            return cli->values[i].given ? &cli->values[i] : NULL;
+        }
+    }
+    return NULL;
+}
+
+int64_t mst_cli_left_ms(const struct mst_cli *cli, int64_t standard_ms)
+{
+    const struct mst_cli_value *timeout = timeout_of(cli);
+    int64_t gone_ms = (int64_t)(now_ms() - cli->began_ms);
+
+    if (!timeout) {
+        return standard_ms;
+    }
+    return timeout->number > gone_ms ? timeout->number - gone_ms : 0;
+}
+
 int mst_cli_fail_with(const struct mst_cli *cli, const struct muster_error *err)
 {
     (void)mst_cli_fail(cli, "%s", err->text);
-    return err->status == MUSTER_ETIMEDOUT ? MST_CLI_DEADLINE : MST_CLI_FAILED;
+    /* A service that did not answer until then is no other failure than a peer that did not come.
+     */
+    return err->status == MUSTER_ETIMEDOUT ||
+                   (err->status == MUSTER_EUNREACHABLE && mst_cli_left_ms(cli, 1) == 0)
+               ? MST_CLI_DEADLINE
+               : MST_CLI_FAILED;
 }
 
 /* ---- the nearest word ---- */
@@ -448,6 +483,7 @@ int mst_cli_parse(struct mst_cli *cli, const struct mst_cli_command *command, ch
         count++;
     }
     mst_cli_take_rows(cli, command);
+    cli->began_ms = now_ms();
     cli->arguments = calloc(count + 1, sizeof *cli->arguments);
     if (!cli->arguments) {
         return mst_cli_fail(cli, "out of memory");

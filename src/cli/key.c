@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli/commands.h"
@@ -49,11 +48,6 @@ static const struct mst_cli_flag flags[] = {
              .most = 1,
              .help = "ls: the values too, behind a tab"}},
 };
-
-static int64_t time_limit(const struct job *job, int64_t standard_ms)
-{
-    return mst_cli_given(job->cli, "timeout") ? mst_cli_number(job->cli, "timeout") : standard_ms;
-}
 
 static int failed(const struct job *job)
 {
@@ -163,7 +157,9 @@ static int get(struct job *job)
     muster_value *value;
     struct muster_slice bytes;
     int64_t wait_ms = mst_cli_number(job->cli, "wait");
+    int64_t left_ms = mst_cli_left_ms(job->cli, wait_ms);
 
+    wait_ms = wait_ms < left_ms ? wait_ms : left_ms;
     if (muster_key_get(job->client, job->words[0], NULL, wait_ms, &value, &job->err) != MUSTER_OK) {
         return failed(job);
     }
@@ -187,7 +183,7 @@ enum write_kind { WRITE_PUT, WRITE_INSERT, WRITE_CAS, WRITE_APPEND };
 static muster_status write_value(struct job *job, enum write_kind kind, int64_t expected,
                                  struct muster_slice value, uint64_t *number)
 {
-    int64_t limit_ms = time_limit(job, ANSWER_MS);
+    int64_t limit_ms = mst_cli_left_ms(job->cli, ANSWER_MS);
 
     switch (kind) {
     case WRITE_PUT:
@@ -257,8 +253,8 @@ static int add(struct job *job)
     if (job->count > 1 && !number_of(job, "DELTA", job->words[1], -INT64_MAX, &delta)) {
         return MST_CLI_USAGE;
     }
-    if (muster_key_add(job->client, job->words[0], delta, NULL, time_limit(job, ANSWER_MS), &sum,
-                       &job->err) != MUSTER_OK) {
+    if (muster_key_add(job->client, job->words[0], delta, NULL,
+                       mst_cli_left_ms(job->cli, ANSWER_MS), &sum, &job->err) != MUSTER_OK) {
         return failed(job);
     }
     print_written(job, "sum", (uint64_t)sum, true);
@@ -268,8 +264,8 @@ static int add(struct job *job)
 static int del(struct job *job)
 {
     for (int i = 0; i < job->count; i++) {
-        if (muster_key_delete(job->client, job->words[i], NULL, time_limit(job, ANSWER_MS),
-                              &job->err) != MUSTER_OK) {
+        if (muster_key_delete(job->client, job->words[i], NULL,
+                              mst_cli_left_ms(job->cli, ANSWER_MS), &job->err) != MUSTER_OK) {
             return failed(job);
         }
     }
@@ -294,7 +290,7 @@ static int ls(struct job *job)
     json_t *list = job->json ? mst_cli_json_check(json_array()) : NULL;
 
     if (muster_key_list(job->client, job->count > 0 ? job->words[0] : "", NULL,
-                        time_limit(job, ANSWER_MS), &keys, &job->err) != MUSTER_OK) {
+                        mst_cli_left_ms(job->cli, ANSWER_MS), &keys, &job->err) != MUSTER_OK) {
         json_decref(list);
         return failed(job);
     }
@@ -318,7 +314,7 @@ static int wait_for(struct job *job)
 {
     const char *const *names = (const char *const *)job->words;
 
-    if (muster_key_wait(job->client, names, (size_t)job->count, NULL, time_limit(job, -1),
+    if (muster_key_wait(job->client, names, (size_t)job->count, NULL, mst_cli_left_ms(job->cli, -1),
                         &job->err) != MUSTER_OK) {
         return failed(job);
     }
@@ -365,25 +361,14 @@ static void print_event(const struct job *job, const struct muster_event *event)
     (void)fflush(stdout);
 }
 
-static int64_t now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 static muster_status follow(struct job *job, muster_watch *watch)
 {
-    int64_t limit_ms = time_limit(job, -1);
-    int64_t end_ms = now_ms() + limit_ms;
     int64_t wanted = mst_cli_number(job->cli, "count");
     struct muster_event event;
 
     for (int64_t seen = 0; wanted == 0 || seen < wanted; seen++) {
-        int64_t left_ms = end_ms - now_ms();
-        muster_status status = muster_watch_next(
-            watch, limit_ms < 0 ? -1 : (left_ms > 0 ? left_ms : 0), &event, &job->err);
+        muster_status status =
+            muster_watch_next(watch, mst_cli_left_ms(job->cli, -1), &event, &job->err);
 
         if (status != MUSTER_OK) {
             return status;

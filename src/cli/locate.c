@@ -135,6 +135,7 @@ int mst_cli_observe(const struct mst_cli *cli, muster_client **out, struct mst_c
 {
     struct muster_client_options options = MUSTER_CLIENT_OPTIONS_INIT;
     struct muster_error err;
+    int64_t connect_ms;
     int code = mst_cli_locate(cli, place);
 
     if (code != MST_CLI_OK) {
@@ -144,9 +145,10 @@ int mst_cli_observe(const struct mst_cli *cli, muster_client **out, struct mst_c
     options.role = MUSTER_ROLE_OBSERVER;
     options.job = place->job;
     mst_cli_reach(cli, place, &options);
-    if (muster_client_open(out, &options, CONNECT_MS, &err) != MUSTER_OK) {
-        (void)mst_cli_fail_with(cli, &err);
-        return MST_CLI_FAILED;
+    connect_ms = mst_cli_left_ms(cli, CONNECT_MS);
+    connect_ms = connect_ms < CONNECT_MS ? connect_ms : CONNECT_MS;
+    if (muster_client_open(out, &options, connect_ms, &err) != MUSTER_OK) {
+        return mst_cli_fail_with(cli, &err);
     }
     return MST_CLI_OK;
 }

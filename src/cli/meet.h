@@ -29,15 +29,11 @@ struct mst_meeting {
     muster_client *client;
     struct muster_view view;
     const char *name;
-    uint64_t until_ms; /* of --timeout, on the clock of now_ms; UINT64_MAX: never */
 };
 
 /* The one argument is the name, `kind` what meets there: "barrier". `index` as in client.h. OK, or
  * an exit code after one line. The client is the caller's. */
 int mst_cli_meet(const struct mst_cli *cli, const char *kind, int64_t index,
                  struct mst_meeting *out);
-
-/* What is left of --timeout, for a call; -1: any time. */
-int64_t mst_cli_meet_left_ms(const struct mst_meeting *meeting);
 
 #endif

@@ -133,7 +133,7 @@ static void print_json(const struct mst_cli *cli, const struct mst_meeting *meet
     json_t *object = mst_cli_json_check(json_object());
 
     muster_round_count(result, &count);
-    mst_cli_json_put(object, "round", json_string(meeting->name));
+    mst_cli_json_put(object, "round", mst_cli_json_text(meeting->name));
     mst_cli_json_put(object, "rank", json_integer(meeting->view.rank));
     mst_cli_json_put(object, "size", json_integer(meeting->view.size));
     mst_cli_json_put(object, "lost", json_integer(count.lost));
@@ -159,8 +159,8 @@ static int take_part(const struct mst_cli *cli, const struct mst_meeting *meetin
 
     options.reduce = reduction(cli);
     options.on_loss = mst_cli_number(cli, "on_loss") ? MUSTER_ON_LOSS_PROCEED : MUSTER_ON_LOSS_FAIL;
-    if (muster_round_join(meeting->client, meeting->name, &options, mine,
-                          mst_cli_meet_left_ms(meeting), &result, &err) != MUSTER_OK) {
+    if (muster_round_join(meeting->client, meeting->name, &options, mine, mst_cli_left_ms(cli, -1),
+                          &result, &err) != MUSTER_OK) {
         muster_round_free(result);
         return mst_cli_fail_with(cli, &err);
     }

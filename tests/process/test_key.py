@@ -2,6 +2,7 @@
 """`muster key`, and how a command finds its service."""
 
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -281,3 +282,76 @@ def test_a_killed_command_harms_nobody(either_service, muster, spawn, number):
     watch.wait()
     said(muster("key", "put", "k", "w"))
     assert said(muster("key", "get", "k")) == "w\n"
+
+
+NOW = "300ms"
+LIMITED = [
+    ("key", "get", "k", "--wait", "60s"), ("key", "put", "k", "v"), ("key", "insert", "k", "v"),
+    ("key", "cas", "k", "0", "v"), ("key", "add", "n"), ("key", "append", "k", "v"),
+    ("key", "del", "k", "l"), ("key", "ls"), ("key", "wait", "k"), ("key", "watch"),
+    ("barrier", "b", "-n", "2"), ("round", "r", "-n", "2"),
+]
+
+
+def test_a_timeout_holds_whatever_the_service_does(serve, muster, spawn):
+    """Each command that has one, at a service that stands still before it connects."""
+    assert {words[1] for words in LIMITED if words[0] == "key"} == set(
+        re.findall(r"^  ([a-z]+) +(?:[A-Z\[])", muster("key", "--help").stdout, re.M))
+    having = {command for command in re.findall(r"^  (\w+)  ", muster("--help").stdout, re.M)
+              if "--timeout DURATION" in muster(command, "--help").stdout}
+    assert having == {words[0] for words in LIMITED}
+    service = serve()
+    service.signal(signal.SIGSTOP)
+    for one in [spawn(*words, "--timeout", NOW) for words in LIMITED]:
+        code = one.wait()
+        assert (code, len(one.log.lines)) == (124, 1), (one.process.args, one.log.lines)
+        assert re.search(r"no service at .* after [0-2]\.\d s \(", one.log.lines[0]), one.log.lines
+
+
+def test_a_timeout_holds_where_the_service_stops_in_the_middle(serve, spawn):
+    service = serve("--log-level", "debug")
+    waiting = [words for words in LIMITED if words[1] in ("get", "wait", "watch", "b", "r")]
+    assert len(waiting) == 5
+    there = [spawn(*words, "--timeout", "2s") for words in waiting]
+    service.log.wait_for("connection-accepted", count=len(there))
+    service.signal(signal.SIGSTOP)
+    assert [(one.wait(), one.log.lines) for one in there if one.wait() != 124] == []
+
+
+# ---- the help ----
+
+
+def columns_of(muster, env, *words, **variables):
+    done = muster(*words, env={**env, **variables})
+    assert done.returncode == 0 and done.stdout.startswith("usage: ")
+    return max(map(len, done.stdout.splitlines()))
+
+
+def test_the_help_fits_the_terminal(muster, env):
+    """Nobody says how wide it is: 80. No line is longer than it must be, of any command."""
+    commands = re.findall(r"^  (\w+) ", muster("help").stdout, re.M)
+    assert len(commands) >= 12
+    for words in [("--help",), *[(command, "--help") for command in commands]]:
+        assert columns_of(muster, env, *words) <= 80
+        assert columns_of(muster, env, *words, COLUMNS="100") <= 100
+        assert columns_of(muster, env, *words, COLUMNS="60") <= 80  # a title or an example
+        assert columns_of(muster, env, *words, COLUMNS="300") <= 100
+    assert columns_of(muster, env, "run", "--help", COLUMNS="120") > 90
+
+
+def test_the_help_of_a_command_is_found_both_ways(muster):
+    assert muster("help", "run").stdout == muster("run", "--help").stdout
+    done = muster("help", "rnu")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "muster: unknown command 'rnu'; the nearest is run ('muster --help' lists all)\n"
+
+
+def test_a_host_that_nobody_knows_is_told_so(muster, env):
+    """Not that it needs a secret, which one that is known and elsewhere does."""
+    for given in (("--addr", "no-such-host.invalid:7777"), ("-j", "x")):
+        done = muster("key", "ls", *given, env={**env, "MUSTER_ADDR": "no-such-host.invalid:7777"})
+        assert done.returncode == 1
+        assert done.stderr.startswith("muster key: open: the host of 'no-such-host.invalid:7777' is not "
+                                      "known: "), done.stderr
+        assert "secret" not in done.stderr
+    assert "needs a secret" in muster("key", "ls", "--addr", "10.1.1.1:7777").stderr
