@@ -52,10 +52,27 @@ static void say_lines(struct mst_job *job)
     }
 }
 
+static bool opened_now(struct mst_job *job)
+{
+    for (uint32_t i = 0; i < job->place_count; i++) {
+        const struct mst_process *process = job->places[i].process;
+
+        if (job->places[i].state == MST_PLACE_RUNS && process->page != NULL &&
+            atomic_load(&process->page->preempts) == 1) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void on_say(void *ctx, const char *line)
 {
-    (void)ctx;
-    mst_say("%s", line);
+    struct mst_job *job = ctx;
+
+    mst_say("%s%s", line,
+            opened_now(job)
+                ? ""
+                : "; no rank of this node listens for notices yet (muster_preempt_open)");
 }
 
 int mst_preempted_open(struct mst_job *job)
@@ -160,19 +177,6 @@ void mst_preempted_look(struct mst_job *job)
 }
 
 /* ---- the signal ---- */
-
-static bool opened_now(struct mst_job *job)
-{
-    for (uint32_t i = 0; i < job->place_count; i++) {
-        const struct mst_process *process = job->places[i].process;
-
-        if (job->places[i].state == MST_PLACE_RUNS && process->page != NULL &&
-            atomic_load(&process->page->preempts) == 1) {
-            return true;
-        }
-    }
-    return false;
-}
 
 void mst_preempted_gone(struct mst_job *job, const struct mst_process *process)
 {

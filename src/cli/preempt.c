@@ -40,6 +40,7 @@ struct order {
     struct mst_cli_place place;
     muster_client *client;
     uint32_t index;
+    bool unheard; /* no rank has opened preempt */
     struct mst_publish_config config;
 };
 
@@ -127,32 +128,80 @@ static void look_at(struct places *places, const struct mst_item *item)
     }
 }
 
-/* The notice is about where it is. */
-static int check_index(struct order *order)
+static muster_status collect(const struct order *order, enum mst_command command,
+                             struct mst_items *items, const char *what, struct muster_error *err)
 {
-    struct mst_request request = {.command = MST_MEMBERS};
-    struct places places = {.wanted = order->index, .host = order->config.notice.host};
-    struct mst_items members = {.count = 0};
-    struct muster_error err;
+    struct mst_request request = {.command = command};
 
-    if (order->index == MST_NOTICE_ALL) {
-        return MST_CLI_OK;
+    return mst_lib_items_collect(order->client, &request, ANSWER_MS, items, err, what);
+}
+
+/* A notice is a key, and a key makes the job that it names: one in which nobody is was mistyped. */
+static int refuse_job(const struct order *order, const struct mst_items *jobs)
+{
+    char names[512] = "";
+    size_t used = 0;
+
+    for (size_t i = 0; i < jobs->count && used < sizeof names; i++) {
+        if (!mst_slice_equal(jobs->items[i].name, mst_slice_text(order->place.job))) {
+            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s",
+                                     used > 0 ? ", " : "", (const char *)jobs->items[i].name.data);
+        }
     }
-    if (mst_lib_items_collect(order->client, &request, ANSWER_MS, &members, &err,
-                              "list the members") != MUSTER_OK) {
-        return mst_cli_fail_with(order->cli, &err);
+    return mst_cli_fail(order->cli, "nobody is in job '%s' (-j says which; others at %s: %s)",
+                        order->place.job, order->place.addr, used > 0 ? names : "none");
+}
+
+/* The notice is about where it is. */
+static int check_members(struct order *order, const struct mst_items *members,
+                         const struct mst_items *jobs)
+{
+    struct places places = {.wanted = order->index, .host = order->config.notice.host};
+
+    for (size_t i = 0; i < members->count; i++) {
+        look_at(&places, &members->items[i]);
     }
-    for (size_t i = 0; i < members.count; i++) {
-        look_at(&places, &members.items[i]);
+    if (members->count == 0) {
+        return refuse_job(order, jobs);
     }
-    mst_items_fini(&members);
-    if (places.found || order->config.withdraw) {
+    if (order->index == MST_NOTICE_ALL || places.found) {
         return MST_CLI_OK;
     }
     return mst_cli_fail(order->cli, "nobody has index %u in job '%s'; there %s: %s%s",
                         (unsigned)order->index, order->place.job, places.count == 1 ? "is" : "are",
                         places.count > 0 ? places.names : "none",
                         places.count > NAMES_SHOWN ? " and more" : "");
+}
+
+/* Before it is given: a change of the keys is what those who listen are busy with for a moment. */
+static void look_who_listens(struct order *order, const struct mst_items *jobs)
+{
+    for (size_t i = 0; i < jobs->count; i++) {
+        if (mst_slice_equal(jobs->items[i].name, mst_slice_text(order->place.job))) {
+            order->unheard = jobs->items[i].revision == 1;
+        }
+    }
+}
+
+static int check_job(struct order *order)
+{
+    struct mst_items members = {.count = 0}, jobs = {.count = 0};
+    struct muster_error err;
+    int code;
+
+    if (order->config.withdraw) {
+        return MST_CLI_OK;
+    }
+    if (collect(order, MST_JOBS, &jobs, "list the jobs", &err) != MUSTER_OK ||
+        collect(order, MST_MEMBERS, &members, "list the members", &err) != MUSTER_OK) {
+        code = mst_cli_fail_with(order->cli, &err);
+    } else {
+        code = check_members(order, &members, &jobs);
+        look_who_listens(order, &jobs);
+    }
+    mst_items_fini(&members);
+    mst_items_fini(&jobs);
+    return code;
 }
 
 /* ---- the command ---- */
@@ -178,6 +227,7 @@ static void print_json(const struct order *order, bool written)
     mst_cli_json_put(object, order->config.withdraw ? "withdrawn" : "given", json_boolean(written));
     if (!order->config.withdraw) {
         mst_cli_json_put(object, "in_ms", json_integer((json_int_t)notice->left_ms));
+        mst_cli_json_put(object, "heard", json_boolean(!order->unheard));
         mst_cli_json_put(object, "assumed", json_boolean(notice->assumed));
         mst_cli_json_put(object, "reason", mst_cli_json_text(notice->reason));
     }
@@ -222,6 +272,11 @@ static int publish(struct order *order)
     if (status != MUSTER_OK) {
         return mst_cli_fail_with(order->cli, &err);
     }
+    if (order->unheard) {
+        mst_cli_tell("muster preempt: warning: no rank of job '%s' listens for notices yet "
+                     "(muster_preempt_open): until one does, nothing is saved",
+                     order->place.job);
+    }
     if (mst_cli_number(order->cli, "json") != 0) {
         print_json(order, publishing.publish.written > 0);
     } else {
@@ -239,7 +294,7 @@ static int run(struct mst_cli *cli)
         code = mst_cli_observe(cli, &order.client, &order.place);
     }
     if (code == MST_CLI_OK) {
-        code = check_index(&order);
+        code = check_job(&order);
     }
     if (code == MST_CLI_OK) {
         code = publish(&order);
@@ -255,10 +310,11 @@ const struct mst_cli_command mst_cli_preempt = {
     .details =
         "All ranks of the job agree on one step, save it, and end with 75; with "
         "MUSTER_PREEMPT_LEAVE=noticed only those end that have a notice. INDEX is the number "
-        "behind "
-        "# in `muster status`; without it the whole job has notice. A notice that is there and is "
+        "behind # in `muster status`; without it the whole job has notice. A notice that is there "
+        "and is "
         "not later stays as it is. --withdraw takes it back: where the agreed step is not saved "
-        "yet, the job goes on.\n",
+        "yet, the job goes on. A job without members is refused; where no "
+        "rank has opened preempt the notice is given with a warning.\n",
     .example = "  muster preempt -j train 3 --in 60s --reason 'maintenance of b3'\n"
                "  muster preempt -j train --in 10m\n"
                "  muster preempt -j train 3 --withdraw\n",

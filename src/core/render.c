@@ -9,6 +9,7 @@
 #include "core/round.h"
 #include "core/scan.h"
 #include "core/watch.h"
+#include "msg/notice.h"
 
 /* ---- filling a page ---- */
 
@@ -187,6 +188,7 @@ static void render_jobs(struct mst_core *core, const struct mst_waiter *waiter)
             return;
         }
         item->name = mst_job_name(job);
+        item->revision = 1U + mst_watch_count(&job->keys, mst_slice_text(MST_PREEMPT_PREFIX));
         item->number = job->generation;
         item->arrived = job->living - spares_of(job);
         item->expected = job->size;

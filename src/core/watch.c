@@ -63,6 +63,20 @@ static struct mst_prefix *obtain_prefix(struct mst_core *core, struct mst_keyspa
     return prefix;
 }
 
+uint32_t mst_watch_count(const struct mst_keyspace *space, struct mst_slice bytes)
+{
+    const struct mst_prefix *prefix = prefix_of(mst_tree_find(&space->prefixes, &bytes));
+    uint32_t count = 0;
+
+    if (prefix) {
+        MST_LIST_EACH(node, following, &prefix->watchers)
+        {
+            count++;
+        }
+    }
+    return count;
+}
+
 void mst_watch_release_prefix(struct mst_core *core, struct mst_prefix *prefix)
 {
     if (prefix && --prefix->references == 0) {

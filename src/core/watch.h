@@ -36,6 +36,9 @@ struct mst_cursor {
     bool listing;   /* tell what is, not what was */
 };
 
+/* How many wait for changes under just this prefix. */
+uint32_t mst_watch_count(const struct mst_keyspace *space, struct mst_slice bytes);
+
 void mst_watch_prefixes_init(struct mst_tree *tree);
 void mst_watch_nodes_init(struct mst_tree *tree);
 void mst_watch_request(struct mst_session *session, struct mst_waiter *waiter,

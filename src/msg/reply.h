@@ -79,9 +79,10 @@ enum mst_item_kind {
     MST_ITEM_RESET = 6, /* deletions it was not told of are forgotten: everything is listed again */
     MST_ITEM_ROUND = 7, /* name, number, arrived, expected; value empty; who: the first missing */
     MST_ITEM_PART = 8,  /* who.index, value: its contribution */
-    MST_ITEM_JOB = 9, /* name, number: generation, arrived: ranks here but spares, expected: size */
-    MST_ITEM_HOST = 10 /* name; number: how often it was lost as a node; expected: ranks lost there
-                          without their node; arrived: members there */
+    MST_ITEM_JOB = 9,   /* name, number: generation, arrived: ranks here but spares, expected: size,
+                         * revision: 1 + how many listen for notices of preemption, 0: not known */
+    MST_ITEM_HOST = 10  /* name; number: how often it was lost as a node; expected: ranks lost there
+                           without their node; arrived: members there */
 };
 
 struct mst_item {

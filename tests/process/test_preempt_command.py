@@ -6,7 +6,9 @@ import os
 
 import pytest
 
+from running import Run
 from saving import Loop
+from wire import OK, Wire
 
 
 @pytest.fixture
@@ -73,7 +75,7 @@ def test_a_notice_is_taken_back(job):
 def test_as_json(job):
     done = ask(job, 2, "--in", "10h", "--reason", "x", "--json")
     assert json.loads(done.stdout) == {"job": job.job, "index": 2, "given": True, "in_ms": 36000000,
-                                       "assumed": False, "reason": "x"}
+                                       "assumed": False, "heard": True, "reason": "x"}
     done = ask(job, 1, "--advisory", "--json")
     told = json.loads(done.stdout)
     assert (told["in_ms"], told["assumed"]) == (30000, True)
@@ -103,3 +105,63 @@ def test_nobody_is_there_to_be_told(muster):
     done = muster("preempt", "-j", "nobody", "--in", "60s")
     assert done.returncode == 1
     assert done.stderr.startswith("muster preempt: no service") and done.stderr.count("\n") == 1
+
+
+def jobs_of(muster, service):
+    done = muster("status", "--addr", service.address, "-j", "train", "--json")
+    return [job["job"] for job in json.loads(done.stdout)["jobs"]]
+
+
+def test_a_job_that_was_mistyped_is_refused_and_not_made(service, muster):
+    rank = Wire(service.address)
+    assert rank.open_rank(0, 2, job="train").status == OK
+    place = ("--addr", service.address, "-j", "trian")
+    for words in (["--in", "60s"], ["1", "--in", "60s"]):
+        done = muster("preempt", *words, *place)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr == ("muster preempt: nobody is in job 'trian' (-j says which; others at "
+                               f"{service.address}: default, train)\n".replace("default, ", ""))
+    assert muster("preempt", "--withdraw", *place).stdout == "there is no notice for job 'trian'\n"
+    assert jobs_of(muster, service) == ["train"]
+
+
+READS = [
+    ("status",), ("key", "get", "k"), ("key", "ls"), ("key", "wait", "k", "--timeout", "50ms"),
+    ("key", "watch", "--timeout", "50ms"), ("key", "del", "k"), ("key", "cas", "k", "7", "v"),
+    ("chaos", "kill", "0"), ("chaos", "random", "--count", "1"), ("preempt", "--in", "60s"),
+    ("preempt", "--withdraw"),
+]
+
+
+def test_no_command_that_writes_no_key_makes_the_job_that_it_names(service, muster):
+    rank = Wire(service.address)
+    assert rank.open_rank(0, 2, job="train").status == OK
+    for number, words in enumerate(READS):
+        muster(*words, "--addr", service.address, "-j", f"typo{number}")
+        assert jobs_of(muster, service) == ["train"], words
+    for number, words in enumerate([("key", "put", "k", "v"), ("key", "add", "n")]):
+        assert muster(*words, "--addr", service.address, "-j", f"new{number}").returncode == 0
+    assert sorted(jobs_of(muster, service)) == ["new0", "new1", "train"]
+
+
+def test_a_notice_that_no_rank_listens_for_is_given_with_a_warning(spawn, muster, tmp_path):
+    """Nobody in it has opened preempt. The node's own source says the same."""
+    stop, ready = tmp_path / "stop", tmp_path / "ready"
+    job = Run(spawn, muster, 2, "--preempt-sources", f"file={stop}")
+    ranks = job.entered()
+    done = muster("preempt", "-j", job.job, "--in", "10h")
+    assert (done.returncode, done.stdout) == (0, f"job '{job.job}' is told: it ends in 36000.0 s\n")
+    assert done.stderr == (f"muster preempt: warning: no rank of job '{job.job}' listens for notices yet "
+                           "(muster_preempt_open): until one does, nothing is saved\n")
+    done = muster("preempt", "-j", job.job, 1, "--in", "9h", "--json")
+    assert json.loads(done.stdout)["heard"] is False and done.stderr.count("\n") == 1
+    ready.write_text("60s the rack is drained\n")
+    ready.rename(stop)
+    line = job.log.wait_for("a notice of 'file' for this node: the rack is drained; ")
+    assert line.endswith(" s are left; no rank of this node listens for notices yet (muster_preempt_open)")
+    job.all_well(ranks)
+
+
+def test_no_warning_where_a_rank_listens(job):
+    done = ask(job, "--in", "10h")
+    assert (done.returncode, done.stderr) == (0, "")
