@@ -73,6 +73,12 @@ static void release(struct picture *picture)
     muster_client_close(picture->client);
 }
 
+/* Of a place that is taken again and left, how it was lost before is not kept. */
+static bool has_loss(const struct muster_member *member)
+{
+    return member->cause != MUSTER_CAUSE_NONE && member->cause != MUSTER_CAUSE_LEFT;
+}
+
 static void put_loss(const struct muster_member *member)
 {
     switch (member->cause) {
@@ -156,7 +162,7 @@ static void print_one_missing(void *ctx, uint32_t index, const struct mst_item *
     missing->count++;
 }
 
-/* The line that answers "who is missing", and one for each node that is lost as a whole. */
+/* "Who is missing", and a line for each node that is lost as a whole. */
 static void print_missing(const struct mst_status *status)
 {
     struct missing missing = {.members = &status->members};
@@ -169,7 +175,6 @@ static void print_missing(const struct mst_status *status)
         mst_cli_put("\n");
     }
     mst_cli_nodes_print(status->members.items, status->members.count);
-    mst_cli_hosts_print(status->hosts.items, status->hosts.count);
 }
 
 static void print_member(const struct muster_member *member)
@@ -202,7 +207,7 @@ static void print_member(const struct muster_member *member)
     }
     if (member->losses > 0) {
         mst_cli_put(", lost %u time%s", member->losses, member->losses == 1 ? "" : "s");
-        if (member->state != MUSTER_MEMBER_LOST) {
+        if (member->state != MUSTER_MEMBER_LOST && has_loss(member)) {
             mst_cli_put(", last ");
             put_loss(member);
         }
@@ -233,6 +238,31 @@ static void print_round(const struct mst_item *round)
         put_rank(round->who.rank, round->who.index, round->who.host);
     }
     mst_cli_put("\n");
+}
+
+/* What ranks wait for, and for whom: that for which the most have come first, as it is what holds
+ * up a job that hangs. */
+static void print_rounds(const struct mst_items *rounds)
+{
+    size_t most = 0, shown = rounds->count < NAMES_SHOWN ? rounds->count : NAMES_SHOWN;
+
+    for (size_t i = 1; i < rounds->count; i++) {
+        most = rounds->items[i].arrived > rounds->items[most].arrived ? i : most;
+    }
+    if (shown > 0) {
+        print_round(&rounds->items[most]);
+    }
+    for (size_t i = 0, left = shown - (shown > 0); left > 0; i++) {
+        if (i != most) {
+            print_round(&rounds->items[i]);
+            left--;
+        }
+    }
+    if (rounds->count > shown) {
+        size_t more = rounds->count - shown;
+
+        mst_cli_put("and %zu more round%s (--json has all)\n", more, more == 1 ? "" : "s");
+    }
 }
 
 static void print_other_jobs(const struct picture *picture)
@@ -311,25 +341,36 @@ static void put_fault(const struct mst_item *fault)
     }
 }
 
-/* Why the generation began, and what has befallen it since. */
-static void print_restart(const struct mst_items *faults, uint64_t generation)
+/* Of how many faults was an earlier generation? The next one is of this. */
+static size_t faults_before(const struct mst_items *faults, uint64_t generation)
 {
-    const struct mst_item *before = faults->items;
-    size_t since = 0; /* the first of the present generation */
+    size_t count = 0;
 
-    while (since < faults->count && faults->items[since].number < generation) {
-        since++;
+    while (count < faults->count && faults->items[count].number < generation) {
+        count++;
     }
-    if (since > 0) {
+    return count;
+}
+
+static void print_interruption(const struct mst_items *faults, uint64_t generation)
+{
+    size_t first = faults_before(faults, generation);
+
+    if (first < faults->count) {
+        mst_cli_put("interrupted: ");
+        put_fault(&faults->items[first]);
+        mst_cli_put("\n");
+    }
+}
+
+/* Why the generation began. */
+static void print_beginning(const struct mst_items *faults, uint64_t generation)
+{
+    if (faults_before(faults, generation) > 0) {
         mst_cli_put("generation %" PRIu64 " since ", generation);
         put_age(faults->number);
         mst_cli_put(", after ");
-        put_fault(before);
-        mst_cli_put("\n");
-    }
-    if (since < faults->count) {
-        mst_cli_put("interrupted: ");
-        put_fault(&faults->items[since]);
+        put_fault(faults->items);
         mst_cli_put("\n");
     }
 }
@@ -427,7 +468,9 @@ static void print_preemption(const struct mst_status *status)
     mst_preemption_each_notice(status, print_notice, &notices);
     end_notice(&notices);
     if (notices.lines > NAMES_SHOWN) {
-        mst_cli_put("and %u more notices\n", notices.lines - NAMES_SHOWN);
+        uint32_t more = notices.lines - NAMES_SHOWN;
+
+        mst_cli_put("and %u more notice%s\n", more, more == 1 ? "" : "s");
     }
     mst_preemption_of(status, &now);
     switch (now.state) {
@@ -481,10 +524,11 @@ static void print_cluster(void *ctx, const struct mst_cluster_look *look)
     mst_cli_put("cluster ");
     mst_cli_print_slice(look->name);
     mst_cli_put(": %" PRIu64 " queued, %" PRIu64 " in flight; %" PRIu64 " of %" PRIu64
-                " slots free, %" PRIu64 " of %" PRIu64 " workers here; %" PRIu64 ".%" PRIu64
+                " slot%s free, %" PRIu64 " of %" PRIu64 " worker%s here; %" PRIu64 ".%" PRIu64
                 " per second\n",
                 status->queued, status->in_flight, status->slots_free, status->slots,
-                status->present, status->workers, status->rate / 1000, status->rate % 1000 / 100);
+                status->slots == 1 ? "" : "s", status->present, status->workers,
+                status->workers == 1 ? "" : "s", status->rate / 1000, status->rate % 1000 / 100);
     mst_cli_put("  ended: %" PRIu64 " with a value, %" PRIu64 " failed, %" PRIu64
                 " cancelled; %" PRIu64 " retried, %" PRIu64 " put back by a loss\n",
                 status->values, status->failures, status->cancelled, status->retried,
@@ -526,7 +570,6 @@ static void print_head(const struct picture *picture, const struct mst_item *job
 static void print_text(const struct picture *picture)
 {
     const struct mst_items *members = &picture->status.members;
-    const struct mst_items *rounds = &picture->status.rounds;
     const struct mst_item *found = mst_status_job(&picture->status);
     struct mst_item job = {.number = 0};
     uint32_t helpers = 0;
@@ -535,8 +578,12 @@ static void print_text(const struct picture *picture)
         job = *found;
     }
     print_head(picture, &job);
+    /* What stands in the way comes next, whatever the job has besides. */
+    print_interruption(&picture->status.faults, job.number);
     print_missing(&picture->status);
-    print_restart(&picture->status.faults, job.number);
+    print_rounds(&picture->status.rounds);
+    print_beginning(&picture->status.faults, job.number);
+    mst_cli_hosts_print(picture->status.hosts.items, picture->status.hosts.count);
     print_preemption(&picture->status);
     mst_clusters_each(&picture->status.clusters, print_cluster, NULL);
     for (size_t i = 0; i < members->count; i++) {
@@ -550,9 +597,6 @@ static void print_text(const struct picture *picture)
     }
     if (helpers > 0) {
         mst_cli_put("  %u helper%s of single ranks\n", helpers, helpers == 1 ? "" : "s");
-    }
-    for (size_t i = 0; i < rounds->count; i++) {
-        print_round(&rounds->items[i]);
     }
     print_other_jobs(picture);
 }

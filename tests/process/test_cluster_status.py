@@ -167,7 +167,7 @@ def test_a_coordinator_tells_of_itself(env, started, serve, muster, tmp_path):
     for number in range(9):
         driver.schedule(f"next{number}", "until", "go")
     said = tells(": all slots that could run it are busy\n")
-    assert "0 of 1 slots free, 1 of 1 workers here" in said
+    assert "0 of 1 slot free, 1 of 1 worker here" in said
     hold.mark("go")
     assert driver.ask("join", 25000)[0] == "MUSTER_OK"
     of = {"job": "default", "cluster": "default"}

@@ -93,14 +93,72 @@ def test_who_waits_at_which_round(serve, muster):
     first.post("round", field(1, 1) + field(2, "epoch"))
     assert first.renew_behind().status == OK  # so it has been taken in
     lines = text(muster)
-    assert lines[1].endswith(", waits at 'epoch' 0")
-    assert lines[3] == "round 'epoch' 0: 1 of 2 arrived, first missing: rank 1 (#1, node testnode)"
+    assert lines[2].endswith(", waits at 'epoch' 0")
+    assert lines[1] == "round 'epoch' 0: 1 of 2 arrived, first missing: rank 1 (#1, node testnode)"
     answer = told(muster)
     assert answer["rounds"] == [
         {"name": "epoch", "number": 0, "arrived": 1, "expected": 2, "first_missing": 1}
     ]
     assert answer["members"][0]["waits_at"] == "epoch"
     assert answer["members"][1]["waits_at"] is None
+
+
+LARGE = 64
+
+
+def stuck(serve):
+    """All but one wait in a round, of a job that has been restarted and has waiters elsewhere."""
+    service = serve("--lease", "60s")
+    kept = sealed(service, LARGE)
+    assert kept[5].ask("fault", fault(1, code=7, words="nan in layer 3")).status == OK
+    for wire in kept:
+        wire.post("round", field(1, 1) + field(2, "seal") + field(6, 1) + field(9, 1))
+    for wire in kept:
+        wire.receive()
+    for number in range(12):
+        kept[number].post("round", field(1, 2) + field(2, f"aside-{number}"))
+    for index, wire in enumerate(kept):
+        if index != 7:
+            wire.post("round", field(1, 2) + field(2, "epoch"))
+    for wire in kept:
+        assert wire.renew_behind().status == OK
+    return service, kept
+
+
+def test_what_a_large_job_hangs_on_is_in_the_first_two_lines(serve, muster):
+    """Before its members, and before what was; then the hang that was found."""
+    service, kept = stuck(serve)
+    lines = text(muster)
+    assert lines[0] == f"job default: generation 2, {LARGE} of {LARGE} here"
+    assert lines[1] == (f"round 'epoch' 0: {LARGE - 1} of {LARGE} arrived, first missing: "
+                        "rank 7 (#7, node testnode)")
+    assert len([line for line in lines if line.startswith("round ")]) == 8
+    assert "and 5 more rounds (--json has all)" in lines
+    assert len(told(muster)["rounds"]) == 13
+    assert sum(line.startswith("  rank ") for line in lines) == LARGE
+    hang = "made no progress for 9 s: blocked in read"
+    assert service.wire().ask("fault", fault(2, kind=SOFT_TIMEOUT, words=hang, about=7)).number == 1
+    assert text(muster)[1] == "interrupted: rank 7 (#7, node testnode) " + hang
+    assert kept
+
+
+def test_a_place_that_was_lost_and_left_has_no_dangling_words(serve, muster):
+    """How it was lost is not kept: then nothing is said of it."""
+    service = serve("--lease", "60s")
+    kept = sealed(service, 2)
+    agent = service.wire()
+    body = field(1, 1) + field(2, os.getpid()) + field(3, 2) + field(4, 9 << 1)
+    assert agent.ask("lost", body).number == 1
+    again = Wire(service.address)
+    assert again.open_rank(1, 2).status == OK
+    (line,) = [line for line in text(muster) if ", lost 1 time" in line]
+    assert not line.endswith((" ", ",")), line
+    assert line.endswith(", lost 1 time") or ", last killed by signal 9" in line
+    again.post("leave")
+    again.receive()
+    (line,) = [line for line in text(muster) if ", lost 1 time" in line]
+    assert line.endswith(", lost 1 time"), line
+    assert kept
 
 
 def test_a_killed_rank_is_silent_then_lost(serve, muster):
@@ -156,8 +214,10 @@ def test_an_agents_word_is_shown(serve, muster):
     body = field(1, 1) + field(2, os.getpid()) + field(3, 2) + field(4, 9 << 1) + field(5, "oops\n\033[2J")
     assert agent.ask("lost", body).number == 1
     lines = text(muster)
-    assert lines[1] == "missing: #1 (killed by signal 9 (Killed), node testnode)"
-    assert any("lost" in line and r": oops\x0a\x1b[2J" in line for line in lines[2:])
+    words = r"oops\x0a\x1b[2J"
+    assert lines[1] == f"interrupted: rank 1 (#1, node testnode) was killed by signal 9 (Killed): {words}"
+    assert lines[2] == "missing: #1 (killed by signal 9 (Killed), node testnode)"
+    assert any("lost" in line and f": {words}" in line for line in lines[3:])
     assert kept and RANK == 1
 
 
@@ -186,9 +246,11 @@ def test_a_lost_node_is_told_as_one(serve, muster):
     service.log.wait_for("member-lost #3", meanwhile=survivor.renew)
     survivor.renew()
     lines = text(muster)
-    assert lines[1] == "missing: #3 (silent for longer than the lease, node c4)"
-    assert re.fullmatch(r"node 1 \(b3\) lost, last heard \d+\.\d s ago: ranks #1, #2", lines[2])
-    assert lines[3:5] == ["host b3: lost 1 time", "host c4: 1 rank lost there alone"]
+    assert re.fullmatch(r"interrupted: rank \d \(#\d, node (b3|c4)\) was silent for longer than the lease",
+                        lines[1])
+    assert lines[2] == "missing: #3 (silent for longer than the lease, node c4)"
+    assert re.fullmatch(r"node 1 \(b3\) lost, last heard \d+\.\d s ago: ranks #1, #2", lines[3])
+    assert lines[4:6] == ["host b3: lost 1 time", "host c4: 1 rank lost there alone"]
     survivor.renew()
     answer = told(muster)
     assert answer["missing"] == [1, 2, 3]
@@ -231,8 +293,8 @@ def test_the_last_restart_is_told_in_one_line(serve, muster):
     assert re.fullmatch(r"generation 2 since \d+ s, after " + re.escape(first), lines[1])
     assert kept[1].ask("fault", fault(2, kind=AGAIN, words="asked for a restart")).status == OK
     lines = text(muster)
-    assert lines[1].startswith("generation 2 since ")
-    assert lines[2] == "interrupted: rank 1 (#1, node testnode) asked for a restart"
+    assert lines[1] == "interrupted: rank 1 (#1, node testnode) asked for a restart"
+    assert lines[2].startswith("generation 2 since ")
 
 
 def test_faults_are_listed_as_json(serve, muster):
