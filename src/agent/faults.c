@@ -155,6 +155,25 @@ static void say(const struct mst_fault *fault, bool gave_up)
     mst_say("%s#%" PRIu32 "%s %s%s", rank, fault->index, rank[0] != '\0' ? ")" : "", what, then);
 }
 
+static void say_more(struct mst_faults *faults)
+{
+    if (faults->unsaid > 0) {
+        mst_say("and %" PRIu32 " more fault%s", faults->unsaid, faults->unsaid == 1 ? "" : "s");
+    }
+    faults->unsaid = 0;
+}
+
+static void on_more(uv_timer_t *timer)
+{
+    say_more(timer->data);
+}
+
+void mst_faults_open(struct mst_job *job)
+{
+    (void)uv_timer_init(&job->loop, &job->faults.more);
+    job->faults.more.data = &job->faults;
+}
+
 void mst_faults_look(struct mst_job *job)
 {
     struct mst_faults *faults = &job->faults;
@@ -171,6 +190,7 @@ void mst_faults_look(struct mst_job *job)
     faults->heard_count = faults->missed = 0;
     (void)pthread_mutex_unlock(&job->lock);
     if (now_ns - faults->window_ns > WINDOW_NS) {
+        say_more(faults);
         faults->window_ns = now_ns;
         faults->said = 0;
     }
@@ -181,8 +201,11 @@ void mst_faults_look(struct mst_job *job)
         missed += faults->said >= LINES_PER_WINDOW;
         faults->said += faults->said < LINES_PER_WINDOW;
     }
-    if (missed > 0) {
-        mst_say("and %" PRIu32 " more faults", missed);
+    faults->unsaid += missed;
+    if (missed > 0 && !uv_is_active((uv_handle_t *)&faults->more)) {
+        uint64_t left_ns = faults->window_ns + WINDOW_NS - now_ns;
+
+        (void)uv_timer_start(&faults->more, on_more, left_ns / 1000000 + 1, 0);
     }
 }
 
@@ -228,6 +251,7 @@ void mst_faults_ask(struct mst_job *job)
     struct mst_faults *faults = &job->faults;
     struct mst_request request = {.command = MST_FAULTS};
 
+    say_more(faults);
     if (job->ending != MST_ENDS_FAILED || job->session.client == NULL || job->nodes.joining) {
         return;
     }

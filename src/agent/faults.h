@@ -6,6 +6,8 @@
  * all; and when it ends, the first thing that went wrong, as the service heard it from all nodes.
  */
 
+#include <uv.h>
+
 #include "lib/internal.h"
 
 #define MST_FAULTS_ROOM 8u
@@ -23,6 +25,8 @@ struct mst_faults {
     bool asked;
     uint64_t window_ns; /* when lines began to be counted */
     uint32_t said;      /* since then */
+    uint32_t unsaid;    /* that are told as a number, when the window ends or the run */
+    uv_timer_t more;
 
     /* Under the run's lock. */
     struct mst_fault heard[MST_FAULTS_ROOM]; /* to be said */
@@ -33,6 +37,9 @@ struct mst_faults {
 };
 
 struct mst_job;
+
+/* The timer of the loop. */
+void mst_faults_open(struct mst_job *job);
 
 /* With the client's lock held. */
 void mst_faults_heard(void *job, const struct mst_item *item);

@@ -63,7 +63,9 @@ static void tell(const struct mst_job *job, uint32_t restarts, const char *why)
     const struct mst_run_options *options = job->options;
     char all[32] = "all ranks";
 
-    if (options->nodes_min == options->nodes_max) {
+    if (options->nodes_min == options->nodes_max && options->size == 1) {
+        (void)snprintf(all, sizeof all, "the rank");
+    } else if (options->nodes_min == options->nodes_max) {
         (void)snprintf(all, sizeof all, "all %" PRIu32 " ranks", options->size);
     }
     mst_say("in-process restart gave up: %s; restarting %s (%" PRIu32 " of %" PRIu32 ")", why, all,
@@ -89,8 +91,9 @@ static void begin_to_end(struct mst_job *job, uint32_t restarts, const char *why
         end_processes(job);
     } else if (job->group.asks) {
         mst_say("in-process restart gave up: %s; the ranks are not restarted: %" PRIu32
-                " of %" PRIu32 " restarts are used",
-                why, job->restarts, job->options->max_restarts);
+                " of %" PRIu32 " restart%s used",
+                why, job->restarts, job->options->max_restarts,
+                job->options->max_restarts == 1 ? " is" : "s are");
         mst_job_end(job, MST_ENDS_FAILED, SIGTERM);
     } /* else one that asks ends the run */
 }

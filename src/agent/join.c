@@ -11,6 +11,7 @@
 #include "agent/job.h"
 #include "agent/launched.h"
 #include "agent/rendezvous.h"
+#include "agent/words.h"
 #include "io/elsewhere.h"
 #include "msg/line.h"
 #include "muster/key.h"
@@ -113,67 +114,32 @@ static bool put_all(struct mst_job *job, struct muster_batch *batch)
 
 /* ---- the line to type ---- */
 
-struct line {
-    char text[3500];
-    size_t size;
-};
-
-static void add(struct line *line, const char *text)
-{
-    size_t size = strlen(text), left = sizeof line->text - 1 - line->size;
-
-    size = size < left ? size : left;
-    memcpy(line->text + line->size, text, size);
-    line->size += size;
-    line->text[line->size] = '\0';
-}
-
-/* As the shell takes it. */
-static void add_word(struct line *line, const char *word)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                "-_./:=,+@%";
-
-    add(line, " ");
-    if (*word != '\0' && strspn(word, plain) == strlen(word)) {
-        add(line, word);
-        return;
-    }
-    add(line, "'");
-    for (; *word != '\0'; word++) {
-        char one[2] = {*word, '\0'};
-
-        add(line, *word == '\'' ? "'\\''" : one);
-    }
-    add(line, "'");
-}
-
 static void say_what_to_type(struct mst_job *job, const char *address)
 {
     const struct mst_run_options *options = job->options;
-    struct line line = {.size = 0};
+    struct mst_words line = {.size = 0};
     char number[16];
 
-    add_word(&line, "--join");
-    add_word(&line, address);
+    mst_words_add(&line, "--join");
+    mst_words_add(&line, address);
     if (options->secret_fd >= 0) {
         (void)snprintf(number, sizeof number, "%d", options->secret_fd);
-        add_word(&line, "--secret-fd");
-        add_word(&line, number);
+        mst_words_add(&line, "--secret-fd");
+        mst_words_add(&line, number);
     } else if (job->nodes.secret[0] != '\0') {
-        add_word(&line, "--secret-file");
-        add_word(&line, job->nodes.secret);
+        mst_words_add(&line, "--secret-file");
+        mst_words_add(&line, job->nodes.secret);
     } else {
-        add_word(&line, "--insecure");
+        mst_words_add(&line, "--insecure");
     }
-    add_word(&line, "-j");
-    add_word(&line, job->name);
-    add_word(&line, "-n");
+    mst_words_add(&line, "-j");
+    mst_words_add(&line, job->name);
+    mst_words_add(&line, "-n");
     (void)snprintf(number, sizeof number, "%" PRIu32, options->nproc);
-    add_word(&line, number);
-    add_word(&line, "--");
+    mst_words_add(&line, number);
+    mst_words_add(&line, "--");
     for (char *const *word = options->arguments; *word != NULL; word++) {
-        add_word(&line, *word);
+        mst_words_add(&line, *word);
     }
     if (options->nodes_min == options->nodes_max) {
         mst_say("%" PRIu32 " nodes: on %s %" PRIu32 ": muster run%s", options->nodes_max,

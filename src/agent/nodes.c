@@ -518,17 +518,17 @@ static void on_given_up(struct mst_job *job)
         return;
     }
     (void)snprintf(then, sizeof then,
-                   "is not started again: %" PRIu32 " of %" PRIu32 " restarts are used",
-                   job->restarts, job->options->max_restarts);
+                   "is not started again: %" PRIu32 " of %" PRIu32 " restart%s used", job->restarts,
+                   job->options->max_restarts, job->options->max_restarts == 1 ? " is" : "s are");
     if (again) {
         job->restarts++; /* the others are told when it is back */
         (void)snprintf(then, sizeof then, "comes back as a newcomer (%" PRIu32 " of %" PRIu32 ")",
                        job->restarts, job->options->max_restarts);
     }
-    mst_say("node %" PRIu32
-            " (%s) was given up: it was cut off, or stood still, for longer than the "
-            "lease; its %" PRIu32 " ranks are killed, and it %s",
-            nodes->number, job->host, job->place_count, then);
+    mst_say(
+        "node %" PRIu32 " (%s) was given up: it was cut off, or stood still, for longer than the "
+        "lease; its %" PRIu32 " rank%s killed, and it %s",
+        nodes->number, job->host, job->place_count, job->place_count == 1 ? " is" : "s are", then);
     if (!again) {
         nodes->alone = "it was given up, and no restart is left";
         mst_job_end(job, MST_ENDS_ALONE, SIGKILL);

@@ -378,8 +378,9 @@ void mst_place_go_on(struct mst_place *place, bool may)
     if (may) {
         start_again(place, name, how);
     } else {
-        mst_say("%s %s; it is not started again: %" PRIu32 " of %" PRIu32 " restarts are used",
-                name, how, job->restarts, job->options->max_restarts);
+        mst_say("%s %s; it is not started again: %" PRIu32 " of %" PRIu32 " restart%s used", name,
+                how, job->restarts, job->options->max_restarts,
+                job->options->max_restarts == 1 ? " is" : "s are");
         give_up(place);
     }
 }

@@ -116,8 +116,8 @@ const struct mst_saving_last *mst_preempted_last(const struct mst_job *job);
 /* "not saved: ...", who had not; empty: nothing was to be saved, or it was. */
 void mst_preempted_text(const struct mst_job *job, char *text, size_t room);
 
-/* requeue.c: the run has ended with `code`, and said all: asks that the job is run again, once, if
- * it is wanted, saved, and this is node 0. Blocks. */
+/* requeue.c: the run has ended with `code`, and said all: says what was saved, and asks that the
+ * job is run again, once, if it is wanted, saved, and this is node 0. Blocks. */
 void mst_preempted_requeue(struct mst_job *job, int code);
 
 #endif

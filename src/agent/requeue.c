@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 #include "agent/job.h"
+#include "agent/words.h"
 #include "sources/slurm_words.h"
 
 #define REQUEUE_MS 30000
@@ -120,10 +122,35 @@ static void ask_slurm(struct mst_job *job)
     }
 }
 
+/* What became of the job, and what makes it go on. Of several nodes each has a command of its own.
+ */
+static void say_saved(const struct mst_job *job)
+{
+    const struct mst_preempt_fact *fact = &job->preempted.saving.complete.fact;
+    struct mst_words line = {.size = 0};
+    char by[32] = "its rank";
+
+    if (fact->of != 1) {
+        (void)snprintf(by, sizeof by, "all %" PRIu32 " ranks", fact->of);
+    }
+    if (job->options->requeue) {
+        mst_say("preempted: step %" PRId64 " is saved by %s", fact->step, by);
+    } else if (job->options->nodes_max > 1 || !mst_words_own(&line)) {
+        mst_say("preempted: step %" PRId64 " is saved by %s; the same command goes on from there",
+                fact->step, by);
+    } else {
+        mst_say("preempted: step %" PRId64 " is saved by %s; this goes on from there:%s",
+                fact->step, by, line.text);
+    }
+}
+
 void mst_preempted_requeue(struct mst_job *job, int code)
 {
-    if (!job->options->requeue || !job->nodes.first || code != MST_EXIT_AGAIN ||
-        !mst_preempted_saved(job)) {
+    if (code != MST_EXIT_AGAIN || !mst_preempted_saved(job) || job->ending == MST_ENDS_ALONE) {
+        return; /* alone: the others go on, and the last line has said so */
+    }
+    say_saved(job);
+    if (!job->options->requeue || !job->nodes.first) {
         return;
     }
     if (job->options->requeue_file != NULL) {

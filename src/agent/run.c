@@ -276,6 +276,7 @@ static bool start_loop(struct mst_job *job)
         (void)uv_loop_close(&job->loop);
         return false;
     }
+    mst_faults_open(job);
     (void)uv_timer_init(&job->loop, &job->grace);
     (void)uv_timer_init(&job->loop, &job->joiners);
     (void)uv_timer_init(&job->loop, &job->service_again);

@@ -342,11 +342,11 @@ static int sum_up(const struct chaos *chaos)
         mst_cli_json_put(object, "ended", json_string(why(chaos->ending)));
         mst_cli_json_print(object);
     } else {
-        mst_cli_put("%7.3f s: %s: %" PRId64 " strikes (kill %" PRId64 ", freeze %" PRId64
+        mst_cli_put("%7.3f s: %s: %" PRId64 " strike%s (kill %" PRId64 ", freeze %" PRId64
                     ", cut %" PRId64 "), seed %" PRIu64 "\n",
                     (double)ms / 1000, in_words(chaos->ending), chaos->strikes,
-                    chaos->of_kind[MST_STRIKE_KILL], chaos->of_kind[MST_STRIKE_FREEZE],
-                    chaos->of_kind[MST_STRIKE_CUT], chaos->seed);
+                    chaos->strikes == 1 ? "" : "s", chaos->of_kind[MST_STRIKE_KILL],
+                    chaos->of_kind[MST_STRIKE_FREEZE], chaos->of_kind[MST_STRIKE_CUT], chaos->seed);
     }
     return mst_cli_finish_output(chaos->target.cli);
 }

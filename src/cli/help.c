@@ -1,12 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "cli/help.h"
 
-#define LINE_COLUMNS 100
-#define HELP_COLUMN 38 /* where a flag's text begins */
+#define COLUMNS_MOST 100 /* longer lines are hard to read */
+#define COLUMNS_LEAST 40
+#define COLUMNS_UNKNOWN 80
+#define HELP_COLUMN 38 /* where a flag's text begins, if as much is left behind it */
+#define NARROW_COLUMN 8
+#define COMMAND_COLUMN 14
 
 /* Flags in the order in which somebody asks for them. */
 struct group {
@@ -94,15 +101,33 @@ const char *mst_cli_flag_word(const struct mst_setting *row)
     return "";
 }
 
-/* One paragraph; what is too long for a line goes on below its beginning. Returns its end. */
+/* Of the terminal: of who reads, also where a pager is between. */
+static size_t line_columns(void)
+{
+    static const int streams[] = {STDOUT_FILENO, STDERR_FILENO, STDIN_FILENO};
+    const char *said = getenv("COLUMNS");
+    size_t columns = said ? strtoul(said, NULL, 10) : 0;
+
+    for (size_t i = 0; i < sizeof streams / sizeof streams[0] && columns == 0; i++) {
+        struct winsize size;
+
+        columns = ioctl(streams[i], TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+    }
+    columns = columns > 0 ? columns : COLUMNS_UNKNOWN;
+    columns = columns < COLUMNS_MOST ? columns : COLUMNS_MOST;
+    return columns > COLUMNS_LEAST ? columns : COLUMNS_LEAST;
+}
+
+/* One paragraph, from `column` on; what is too long for a line goes on below its beginning. Returns
+ * its end. */
 static const char *put_wrapped(const char *text, size_t column)
 {
-    size_t at = column;
+    size_t most = line_columns(), at = column;
 
     while (*text != '\0' && *text != '\n') {
         size_t size = strcspn(text, " \n");
 
-        if (at > column && at + 1 + size > LINE_COLUMNS) {
+        if (at > column && at + 1 + size > most) {
             mst_cli_put("\n%*s", (int)column, "");
             at = column;
         } else if (at > column) {
@@ -118,16 +143,55 @@ static const char *put_wrapped(const char *text, size_t column)
     return text;
 }
 
-/* Paragraphs, and lines that begin with a blank, which stay as they are. */
+/* Where the text of a row begins, "  name   text": behind the last of its wide gaps. */
+static size_t text_column(const char *row, size_t size)
+{
+    size_t column = 0;
+
+    for (size_t i = 1 + strspn(row, " "); i + 2 < size; i++) {
+        if (row[i - 1] == ' ' && row[i] == ' ' && row[i + 1] != ' ') {
+            column = i + 1;
+        }
+    }
+    return column;
+}
+
+/* Its name, and the text behind it or, where that would be squeezed, below. */
+static void put_row(const char *name, size_t size, size_t column, const char *text)
+{
+    bool narrow = line_columns() < 2 * column;
+
+    mst_cli_put("%.*s", (int)size, name);
+    if (narrow || size + 2 > column) {
+        column = narrow ? NARROW_COLUMN : column;
+        mst_cli_put("\n%*s", (int)column, "");
+    } else {
+        mst_cli_put("%*s", (int)(column - size), "");
+    }
+    (void)put_wrapped(text, column);
+}
+
+/* Lines that begin with a blank: rows, or as they are. Returns the end. */
+static const char *put_details_row(const char *text)
+{
+    size_t size = strcspn(text, "\n"), column = text_column(text, size), name = column;
+
+    while (name > 0 && text[name - 1] == ' ') {
+        name--;
+    }
+    if (column > 0) {
+        put_row(text, name, column, text + column);
+    } else {
+        mst_cli_put("%.*s\n", (int)size, text);
+    }
+    return text + size;
+}
+
+/* Paragraphs, and rows. */
 static void put_details(const char *text)
 {
     while (*text) {
-        if (*text == ' ') {
-            mst_cli_put("%.*s\n", (int)strcspn(text, "\n"), text);
-            text += strcspn(text, "\n");
-        } else {
-            text = put_wrapped(text, 0);
-        }
+        text = *text == ' ' ? put_details_row(text) : put_wrapped(text, 0);
         text += *text == '\n';
     }
 }
@@ -217,8 +281,7 @@ static void put_flag(const struct mst_cli_value *value)
                    value->letter ? value->letter : ' ', value->letter ? ',' : ' ', name,
                    *word ? " " : "", word);
     mst_cli_flag_help(value->row, help, sizeof help);
-    mst_cli_put("%-*s  ", HELP_COLUMN - 2, flag);
-    (void)put_wrapped(help, HELP_COLUMN);
+    put_row(flag, strlen(flag), HELP_COLUMN, help);
 }
 
 /* The title comes before the first. */
@@ -285,16 +348,19 @@ void mst_cli_help(const struct mst_cli *cli)
     static const struct mst_cli_writer writer = {.title = put_title, .flag = put_flag};
     const struct mst_cli_command *command = cli->command;
 
-    mst_cli_put("usage: muster %s [flags]%s%s\n\n%s\n", command->name,
-                *command->arguments ? " " : "", command->arguments, command->summary);
+    mst_cli_put("usage: muster %s [flags]%s%s\n\n", command->name, *command->arguments ? " " : "",
+                command->arguments);
+    (void)put_wrapped(command->summary, 0);
     if (command->details) {
         mst_cli_put("\n");
         put_details(command->details);
     }
     mst_cli_write_flags(cli, &writer);
     if (command->scopes != 0 || command->finds_job) {
-        mst_cli_put("\nWhat is not under 'flags' can be set in the environment too: --some-name as "
-                    "MUSTER_SOME_NAME.\n");
+        mst_cli_put("\n");
+        (void)put_wrapped("What is not under 'flags' can be set in the environment too: "
+                          "--some-name as MUSTER_SOME_NAME.",
+                          0);
     }
     mst_cli_put("\nexample:\n%s", command->example);
 }
@@ -312,15 +378,25 @@ const struct mst_cli_exit_code mst_cli_exit_codes[] = {
 
 void mst_cli_help_all(void)
 {
-    mst_cli_put("usage: muster COMMAND [flags] [arguments]\n\n%s\n\ncommands:\n", mst_cli_purpose);
+    char codes[256] = "Exit codes: ";
+    size_t used = strlen(codes);
+
+    mst_cli_put("usage: muster COMMAND [flags] [arguments]\n\n");
+    (void)put_wrapped(mst_cli_purpose, 0);
+    mst_cli_put("\ncommands:\n");
     for (size_t i = 0; i < mst_cli_command_count; i++) {
-        mst_cli_put("  %-10s  %s\n", mst_cli_commands[i]->name, mst_cli_commands[i]->summary);
+        char name[32];
+
+        (void)snprintf(name, sizeof name, "  %s", mst_cli_commands[i]->name);
+        put_row(name, strlen(name), COMMAND_COLUMN, mst_cli_commands[i]->summary);
     }
-    mst_cli_put("\n'muster COMMAND --help' says more. 'muster --version' prints the version.\n"
-                "Exit codes: ");
+    mst_cli_put("\n");
+    (void)put_wrapped("'muster COMMAND --help' says more. 'muster --version' prints the version.",
+                      0);
     for (size_t i = 0; mst_cli_exit_codes[i].text; i++) {
-        mst_cli_put("%s%d %s", i > 0 ? ", " : "", mst_cli_exit_codes[i].code,
-                    mst_cli_exit_codes[i].text);
+        used += (size_t)snprintf(codes + used, sizeof codes - used, "%s%d %s", i > 0 ? ", " : "",
+                                 mst_cli_exit_codes[i].code, mst_cli_exit_codes[i].text);
     }
-    mst_cli_put("; 'muster run' has more.\n");
+    (void)snprintf(codes + used, sizeof codes - used, "; 'muster run' has more.");
+    (void)put_wrapped(codes, 0);
 }

@@ -147,6 +147,20 @@ static int run(const struct mst_cli_command *command, char **argv)
     return code;
 }
 
+static int help_of(const char *name)
+{
+    const struct mst_cli_command *command = mst_cli_find(name);
+    struct mst_cli cli;
+
+    if (!command) {
+        return unknown_command(name);
+    }
+    mst_cli_take_rows(&cli, command);
+    mst_cli_help(&cli);
+    mst_cli_release(&cli);
+    return MST_CLI_OK;
+}
+
 int main(int argc, char **argv)
 {
     const struct mst_cli_command *command;
@@ -163,6 +177,9 @@ int main(int argc, char **argv)
     if (strcmp(argv[1], "--version") == 0) {
         mst_cli_put("muster %s\n", muster_version());
         return MST_CLI_OK;
+    }
+    if (strcmp(argv[1], "help") == 0 && argc > 2) {
+        return help_of(argv[2]);
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
         strcmp(argv[1], "help") == 0) {

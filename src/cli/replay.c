@@ -147,9 +147,10 @@ static void put_last(const struct story *story)
         json_decref(object);
         return;
     }
-    mst_cli_put("replayed %" PRIu64 " inputs of %" PRIu64 " %s over %.3f s: digest %s, %s\n",
-                story->inputs, story->files, story->files == 1 ? "service" : "services",
-                (double)story->time_ns / 1e9, digest, verdict_of(about));
+    mst_cli_put("replayed %" PRIu64 " input%s of %" PRIu64 " %s over %.3f s: digest %s, %s\n",
+                story->inputs, story->inputs == 1 ? "" : "s", story->files,
+                story->files == 1 ? "service" : "services", (double)story->time_ns / 1e9, digest,
+                verdict_of(about));
 }
 
 /* ---- files ---- */

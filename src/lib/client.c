@@ -402,6 +402,8 @@ static muster_status read_place(struct wanted *wanted, bool index_set, struct mu
     }
     if (mst_endpoints_parse(&wanted->endpoints, addr, anywhere, error, sizeof(error)) !=
         MUSTER_OK) {
+        /* A name that was mistyped wants no secret. */
+        (void)mst_endpoints_unknown(addr, error, sizeof(error));
         return mst_lib_refuse(err, "open", error);
     }
     return MUSTER_OK;

@@ -157,7 +157,11 @@ static void say_timeout(struct mst_text *text, const struct mst_reply *reply)
     mst_text_u64(text, detail->arrived);
     mst_text_add(text, " of ");
     mst_text_u64(text, detail->expected);
-    mst_text_add(text, reply->command == MST_JOIN ? " ranks are ready" : " arrived");
+    if (reply->command != MST_JOIN) {
+        mst_text_add(text, " arrived");
+    } else {
+        mst_text_add(text, detail->expected == 1 ? " rank is ready" : " ranks are ready");
+    }
     if (detail->who_count > 0) {
         mst_text_add(text, "; missing");
         mst_lib_add_names(text, detail, detail->lost + detail->missing);

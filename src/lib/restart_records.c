@@ -306,7 +306,8 @@ static void say(struct mst_text *text, const struct muster_restart *restart,
     case MST_WHY_FAULTS:
         mst_text_add(text, "this rank has failed more than ");
         mst_text_u64(text, config->faults_max);
-        mst_text_add(text, " times (faults_max) and leaves");
+        mst_text_add(text, config->faults_max == 1 ? " time" : " times");
+        mst_text_add(text, " (faults_max) and leaves");
         add_cause(text, restart, "; the last: ", first);
         break;
     case MST_WHY_UNHEALTHY:

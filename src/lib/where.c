@@ -53,7 +53,7 @@ void mst_lib_where_name(struct mst_lib_where *where)
     text = mst_text_in(where->whose, sizeof(where->whose));
     mst_text_add(&text, "the ");
     mst_text_u64(&text, where->size);
-    mst_text_add(&text, " ranks that ");
+    mst_text_add(&text, where->size == 1 ? " rank that " : " ranks that ");
     mst_text_add(&text, mst_launcher_name(where->launcher));
     mst_text_add(&text, " started here are job '");
     mst_text_add(&text, where->job);

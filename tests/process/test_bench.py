@@ -186,3 +186,12 @@ def test_the_anchor_refuses_what_it_does_not_know():
                               timeout=30)
         assert done.returncode == 2
         assert done.stderr.startswith("usage: anchor")
+
+
+def test_what_is_measured_against_is_installed_before_it_is_built(tmp_path):
+    """On a fresh machine too: Gearman's library decides what is built."""
+    done = subprocess.run(["make", "-n", "-C", ROOT, "bench"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    steps = [done.stdout.index(step) for step in ("tools/deps --bench", "cmake --preset dev",
+                                                  "cmake --build", "tools/bench")]
+    assert steps == sorted(steps), done.stdout

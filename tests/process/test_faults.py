@@ -13,6 +13,7 @@ import pytest
 from conftest import Process
 from proxy import Proxy, Way
 from running import RANK, Run, until, wait_gone
+from wire import OK, Wire
 
 
 @pytest.fixture
@@ -200,3 +201,30 @@ def test_a_program_started_alone_says_so_and_leaves_nothing(env, started):
     alone.kill()
     wait_gone(pidfd)
     assert os.listdir(env["MUSTER_RUNTIME_DIR"]) == []
+
+
+# ---- many fail at once ----
+
+LINES = 8  # of faults that are said one by one in a second
+MANY = 2 * LINES
+
+
+def test_of_many_faults_the_rest_is_one_number(run, env):
+    """And not a line for each; none is left out of the count."""
+    job = run(MANY, env={**env, "MUSTER_SETTLE": "3s"})
+    ranks = job.entered()
+    wire = Wire(f"unix:{env['MUSTER_RUNTIME_DIR']}/{job.job}.sock")
+    assert wire.open(job=job.job).status == OK
+    for index, rank in ranks.items():
+        assert wire.put(f"order-{index}-{rank['generation']}", "fail 7 nan").status == OK
+
+    def told():
+        more = [int(re.search(r": and (\d+) more faults?$", line)[1])
+                for line in job.log.having("muster run: and ")]
+        return len(job.log.having(") failed: code 7: nan")), more
+
+    until(lambda: told()[0] + sum(told()[1]) == MANY)
+    said, more = told()
+    assert said < MANY and len(more) <= MANY // LINES, job.log.lines
+    assert not job.log.having(" 1 more faults")
+    job.all_well(job.entered(2))

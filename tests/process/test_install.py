@@ -283,6 +283,20 @@ def test_the_words_of_the_shells_are_where_they_look(plain, muster):
         assert there.read_text() == muster("completion", shell).stdout
 
 
+def test_what_is_installed_is_where_the_page_says(plain):
+    """Each folder of the table, with what this python3 makes of X."""
+    page = (ROOT / "docs/install.md").read_text()
+    table = page[page.index("| where | what |") : page.index("`DESTDIR`")]
+    named = [re.sub(r"\.X/", r".*/", name) for row in table.splitlines()[2:]
+             for name in re.findall(r"`([^`]+)`", row.split("|")[1]) if "|" in row]
+    files = [os.path.relpath(file, plain.prefix) for file in plain.files]
+    lost = [file for file in files if not any(
+        re.match(re.escape(name).replace(r"\.\*", "[0-9]+"), file.replace("lib64/", "lib/"))
+        for name in named)]
+    assert lost == [], named
+    assert len([name for name in named if "-packages/muster/" in name]) == 2
+
+
 def test_uninstall_leaves_nothing_of_it(tmp_path):
     stage = tmp_path / "stage"
     manifest = tmp_path / "manifest"

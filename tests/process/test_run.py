@@ -38,6 +38,7 @@ def test_lines_are_labelled(muster):
     assert done.returncode == 0
     assert sorted(done.stdout.splitlines()) == ["[0]: hi", "[0]: part", "[1]: hi", "[1]: part"]
     assert "[0]: oh" in done.stderr.splitlines() and "[1]: oh" in done.stderr.splitlines()
+    assert "the index of its process" in " ".join(muster("run", "--help").stdout.split())
 
 
 def test_labels_can_be_left_out(muster):

@@ -5,11 +5,12 @@ import json
 import os
 import re
 import signal
+import subprocess
 import time
 
 import pytest
 
-from conftest import free_port
+from conftest import MUSTER, WAIT_S, free_port
 from running import until
 from saving import LOOP, Loop
 from wire import OK, Wire
@@ -37,10 +38,26 @@ def test_sigterm_is_a_notice_and_the_job_goes_on_later(loop):
     assert first.run.wait() == 75, first.log.lines
     step = first.saved_by_all()
     assert first.log.having("Terminated: a notice for the ranks, which save and end within 30.0 s")
+    said = f"muster run: preempted: step {step} is saved by all 3 ranks; this goes on from there: "
+    assert first.last_line().startswith(said + f"{MUSTER} run -n 3 -j {first.job} -- "), first.last_line()
     assert not first.log.having("stopping within")
     second = loop(3, LOOP_STEPS=step + 20)
     assert second.run.wait() == 0, second.log.lines
     assert second.began_at() == {0: step, 1: step, 2: step}
+
+
+def test_what_a_preempted_run_says_to_type_goes_on(loop, env, muster, tmp_path):
+    """The command is its own, as a shell takes it."""
+    first = loop(2, "--log-dir", tmp_path / "it's a folder", "--tee").trains()
+    assert muster("preempt", "-j", first.job, "--in", "60s").returncode == 0
+    assert first.run.wait() == 75, first.log.lines
+    step = first.saved_by_all()
+    own = {**env, "LOOP_DIR": str(first.dir), "LOOP_STEPS": str(step + 20)}
+    command = first.last_line().split("this goes on from there: ")[1]
+    done = subprocess.run(["sh", "-c", command], env=own, capture_output=True, text=True, timeout=WAIT_S)
+    assert done.returncode == 0, done.stderr
+    assert sorted(re.findall(r"begins at=(\d+)", done.stdout)) == [str(step)] * 2
+    assert "preempted: step" not in done.stderr
 
 
 def test_sigterm_again_and_again_is_the_same_notice(loop):

@@ -3,6 +3,7 @@
 #include "io/poll/endpoint.h"
 
 #include <errno.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
@@ -63,6 +64,39 @@ muster_status mst_endpoints_parse(struct mst_endpoints *out, const char *text, b
         return complain(error, room, mst_slice_text(""), "is empty");
     }
     return MUSTER_OK;
+}
+
+bool mst_endpoints_unknown(const char *text, char *error, size_t room)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    struct mst_endpoints endpoints;
+    struct addrinfo *found = NULL;
+    struct mst_text line;
+
+    if (mst_endpoints_parse(&endpoints, text, true, error, room) != MUSTER_OK) {
+        return false; /* it is said what is wrong */
+    }
+    for (size_t i = 0; i < endpoints.count; i++) {
+        const struct mst_address *address = &endpoints.at[i];
+        int code = address->kind == MST_ADDRESS_NAME
+                       ? getaddrinfo(address->host, NULL, &hints, &found)
+                       : 0;
+
+        if (found) {
+            freeaddrinfo(found);
+            found = NULL;
+        }
+        if (code == EAI_NONAME) {
+            line = mst_text_in(error, room);
+            mst_text_add(&line, "the host of '");
+            mst_text_slice(&line, mst_slice_text(address->text));
+            mst_text_add(&line, "' is not known: ");
+            mst_text_add(&line, gai_strerror(code));
+            return true;
+        }
+    }
+    (void)mst_endpoints_parse(&endpoints, text, false, error, room);
+    return false;
 }
 
 static int refuse(int fd, int os_errno)

@@ -22,6 +22,11 @@ struct mst_endpoints {
 muster_status mst_endpoints_parse(struct mst_endpoints *out, const char *text, bool anywhere,
                                   char *error, size_t room);
 
+/* Of addresses that mst_endpoints_parse did not take without a secret: whether one names a host
+ * that nobody knows, and the words for that. Else `error` is as the parser has it. Blocks, as the
+ * resolver does. */
+bool mst_endpoints_unknown(const char *text, char *error, size_t room);
+
 /* A socket that is connecting, or connected (`*done_out`); -1: `*why_out` says why not, or is NULL
  * and errno does. The address was looked up, if it is a name. Behind a Unix socket's path another
  * user may listen by now: that is refused before a byte is sent, as EKEYREJECTED. */
