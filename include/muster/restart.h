@@ -135,13 +135,14 @@ struct muster_restart_options {
  * from within fn, EINVAL from another thread); the next one begins with iteration 0.
  *
  * Returns what fn returned (OK or EPREEMPTED) when all were done. Errors that are the same on all
- * ranks: ETOOFEW (fewer than min_size are left; the client is whole, and the next run goes on when
- * the missing ones are back), EFAILED (restarting was given up, or muster_restart_abort), what the
- * assignment failed with. Of this rank alone, while the others go on: EUNHEALTHY (a health check,
- * or faults_max), what finalize failed with, EFAILED (it held the others up in two attempts in a
- * row), EFENCED (this process was given up), ECANCELLED (the client is closed), ENOMEM, ENOSPACE or
- * ELIMIT (the service has no room, and this rank has left the job). Nothing was started: EINVAL (an
- * option), ENOMEM, what `precondition` returned. Thread: any; it is fn's from then on. Since 0.1.
+ * ranks: ETOOFEW (fewer than min_size are left; the client is whole, and the next run waits until
+ * the missing ones are back, or for barrier_timeout: then it is ETOOFEW again), EFAILED (restarting
+ * was given up, or muster_restart_abort), what the assignment failed with. Of this rank alone,
+ * while the others go on: EUNHEALTHY (a health check, or faults_max), what finalize failed with,
+ * EFAILED (it held the others up in two attempts in a row), EFENCED (this process was given up),
+ * ECANCELLED (the client is closed), ENOMEM, ENOSPACE or ELIMIT (the service has no room, and this
+ * rank has left the job). Nothing was started: EINVAL (an option), ENOMEM, what `precondition`
+ * returned. Thread: any; it is fn's from then on. Since 0.1.
  */
 MUSTER_API MUSTER_MUST_USE muster_status
 muster_restart_run(muster_client *client, const struct muster_restart_options *options,

@@ -161,6 +161,11 @@ bool mst_generation_can_begin(const struct mst_job *job)
     return job->alive > 0 || job->size != 0 || job->join_wait_ms != 0;
 }
 
+bool mst_generation_waits_for_more(const struct mst_round *seal)
+{
+    return seal->number > 0 && seal->arrived > 0 && mst_alarm_is_set(&seal->alarm);
+}
+
 static void settle_seal(struct mst_job *job)
 {
     struct mst_round *round = job->seal;
@@ -172,6 +177,9 @@ static void settle_seal(struct mst_job *job)
     seating = mst_seating_plan(job);
     /* Nobody left to go on with: that is a generation from nobody, with its own condition. */
     if (seating.survivors == 0 || seating.seats < mst_generation_min_size(job)) {
+        if (seating.survivors > 0 && mst_generation_waits_for_more(round)) {
+            return;
+        }
         mst_round_decide(round, MUSTER_ETOOFEW);
         if (seating.there >= mst_generation_min_size(job) && !seating.ordered) {
             round->detail.multiple = job->size_multiple;

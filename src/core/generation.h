@@ -26,6 +26,10 @@ void mst_generation_attention(struct mst_job *job, enum mst_attention attention)
 /* Whatever is due: the open seal, a generation from nobody. Part of settling a job. */
 void mst_generation_settle(struct mst_job *job);
 
+/* A seal that is too few is over at once the first time, so that the ranks learn of it. One that
+ * comes after that in the same generation waits for newcomers until its deadline. */
+bool mst_generation_waits_for_more(const struct mst_round *seal);
+
 /* The job's ranks are gone, and with them all that belongs to the generation. */
 void mst_generation_end(struct mst_job *job);
 

@@ -478,6 +478,7 @@ void mst_round_expire(struct mst_round *round)
             mst_member_lose(round->parts[i].member, (struct mst_loss){.cause = MST_CAUSE_EVICTED});
         }
     }
+    mst_job_mark(round->job); /* also where nobody is missing, and there are too few */
 }
 
 /* ---- an arrival ---- */

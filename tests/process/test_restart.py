@@ -280,6 +280,24 @@ def test_too_few(job):
     job.ended(1)
 
 
+def test_the_run_after_too_few_waits_for_the_replacement(job):
+    """One call of muster_restart_run each, however long the replacement takes to start."""
+    job.run(3, "--min-size", 3, "--max-restarts", 1)
+    ranks = job.entered(3)
+    mark = job.mark()
+    os.kill(ranks[1].pid, signal.SIGKILL)
+    few = job.wait("done", 2, mark)
+    assert {event["status"] for event in few} == {"MUSTER_ETOOFEW"}
+    mark = job.mark()
+    job.order(few, "run")
+    again = job.entered(3, mark, iteration=0)
+    assert not [event for event in job.events[mark:] if event.what == "done"]
+    mark = job.mark()
+    job.order(again, "ok")
+    job.finish(3, mark)
+    job.ended()
+
+
 def test_too_few_then_the_group_is_started_again(job):
     """One has left and the others are too few: what is left for them is to begin all anew."""
     job.run(3, "--min-size", 3, "--max-restarts", 1)

@@ -647,29 +647,34 @@ static void *open_and_close_of_few(void *ctx)
     return NULL;
 }
 
+enum { SOON_MS = 200 };
+
 /* Its session goes on: with the missing one back, so does a run. */
 static void a_run_that_ended_for_too_few_is_followed_by_another(void **state)
 {
     muster_client *service = library_alone();
     struct thread second = {0};
     struct muster_error err;
+    struct muster_restart_options options = MUSTER_RESTART_OPTIONS_INIT;
     muster_client *first;
-    muster_status status;
     int times = 0;
 
     (void)state;
     start(&second, service, open_and_close_of_few);
     first = open_of_few(service, 0);
     finish(&second);
-    for (int i = 0; i < 2; i++) { /* the second one is not even entered */
-        assert_int_equal(muster_restart_run(first, NULL, fail_once, &times, &err), MUSTER_ETOOFEW);
+    options.barrier_timeout_ms = SOON_MS;
+    for (int i = 0; i < 2; i++) { /* the second one is not even entered, and waits before it ends */
+        uint64_t begun_ns = mst_lib_now_ns();
+
+        assert_int_equal(muster_restart_run(first, &options, fail_once, &times, &err),
+                         MUSTER_ETOOFEW);
         assert_string_equal(err.text, "run the function again: 1 rank is left, min_size is 2");
+        assert_true(i == 0 || mst_lib_now_ns() - begun_ns >= SOON_MS * 1000000u);
     }
     start(&second, service, be_the_second_of_few);
-    do {
-        status = muster_restart_run(first, NULL, fail_once, &times, &err);
-    } while (status == MUSTER_ETOOFEW); /* until it is there */
-    library_ok(status, &err);
+    /* It waits until the missing one is there. */
+    library_ok(muster_restart_run(first, NULL, fail_once, &times, &err), &err);
     finish(&second);
     library_ok(second.status, &second.err);
     muster_client_close(first);

@@ -572,6 +572,59 @@ static void too_few_do_not_seal(struct fixture *f)
     EXPECT_INT(f, last(f, &ranks[0])->status, MUSTER_MORE);
 }
 
+static void lose_one_of_three(struct fixture *f, struct client ranks[3], uint64_t seals)
+{
+    struct mst_request seal;
+
+    for (uint32_t i = 0; i < 3; i++) {
+        ranks[i] = fixture_rank(f, i, 3);
+        ranks[i].open.min_size = 3;
+        fixture_connect(f, &ranks[i]);
+        fixture_join(f, &ranks[i]);
+    }
+    lose(f, &ranks[0], &ranks[2], MST_CAUSE_EXIT, 1);
+    for (uint64_t number = 0; number < seals; number++) {
+        seal = seal_request(1, number);
+        seal.round.deadline_ms = 3000;
+        fixture_send(f, &ranks[0], seal);
+        fixture_send(f, &ranks[1], seal);
+        if (number + 1 < seals) {
+            EXPECT_INT(f, last(f, &ranks[0])->status, MUSTER_ETOOFEW);
+            EXPECT_INT(f, last(f, &ranks[1])->status, MUSTER_ETOOFEW);
+        }
+    }
+}
+
+static void a_seal_after_too_few_waits_for_a_newcomer(struct fixture *f)
+{
+    struct client ranks[3], again;
+
+    lose_one_of_three(f, ranks, 2);
+    fixture_pass(f, 2000);
+    EXPECT_INT(f, last(f, &ranks[0])->status, MUSTER_MORE);
+    EXPECT_INT(f, last(f, &ranks[1])->status, MUSTER_MORE);
+    again = fixture_rank(f, 2, 3);
+    again.open.min_size = 3;
+    fixture_connect(f, &again);
+    fixture_join(f, &again);
+    EXPECT_INT(f, last(f, &ranks[0])->status, MUSTER_OK);
+    EXPECT_INT(f, last(f, &ranks[1])->view.generation, 2);
+    EXPECT_INT(f, last(f, &again)->view.size, 3);
+}
+
+static void a_seal_after_too_few_waits_until_its_deadline(struct fixture *f)
+{
+    struct client ranks[3];
+
+    lose_one_of_three(f, ranks, 2);
+    fixture_pass(f, 2999);
+    EXPECT_INT(f, last(f, &ranks[0])->status, MUSTER_MORE);
+    fixture_pass(f, 1);
+    EXPECT_INT(f, last(f, &ranks[0])->status, MUSTER_ETOOFEW);
+    EXPECT_INT(f, last(f, &ranks[1])->status, MUSTER_ETOOFEW);
+    EXPECT_INT(f, view_of(f, &ranks[0]).generation, 1);
+}
+
 static void who_misses_the_seal_is_evicted(struct fixture *f)
 {
     struct client ranks[3];
@@ -862,6 +915,8 @@ static void workers_join_at_once(struct fixture *f)
     X(a_seal_goes_on_with_who_arrived_and_who_is_ready)                                            \
     X(survivors_are_renumbered_in_order)                                                           \
     X(too_few_do_not_seal)                                                                         \
+    X(a_seal_after_too_few_waits_for_a_newcomer)                                                   \
+    X(a_seal_after_too_few_waits_until_its_deadline)                                               \
     X(who_misses_the_seal_is_evicted)                                                              \
     X(what_is_open_ends_with_its_generation)                                                       \
     X(a_generation_whose_members_are_all_gone_is_made_anew)                                        \
