@@ -110,7 +110,8 @@ static void fault_of_nobody(struct mst_session *session, struct mst_waiter *wait
         mst_waiter_answer(waiter, MUSTER_EINVAL);
         return;
     }
-    if (request->fault.generation != job->generation) {
+    /* Before the first generation, and when the last one is over, nothing can hang. */
+    if (job->rank_count == 0 || request->fault.generation != job->generation) {
         mst_waiter_set_view(waiter, mst_generation_session_view(session));
         mst_waiter_answer(waiter, MUSTER_EFENCED);
         return;

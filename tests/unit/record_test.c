@@ -200,6 +200,21 @@ static void growth_keeps_what_ended_the_generation_before(struct fixture *f)
     EXPECT_INT(f, item(reply, 0).number, 3);
 }
 
+static void nobody_hangs_where_no_generation_is(struct fixture *f)
+{
+    struct client agent = fixture_client(f, MST_ROLE_AGENT, 0);
+    const struct mst_reply *reply;
+
+    fixture_connect(f, &agent);
+    reply = fixture_call(
+        f, &agent,
+        (struct mst_request){
+            .command = MST_FAULT,
+            .fault = {.pid = 1, .index = MST_INDEX_ANY, .kind = MST_CAUSE_SOFT_TIMEOUT}});
+    EXPECT_INT(f, reply->status, MUSTER_EFENCED);
+    EXPECT_INT(f, faults(f, &agent, 0)->item_count, 0);
+}
+
 static void long_words_make_pages(struct fixture *f)
 {
     static char words[60000];
@@ -454,6 +469,7 @@ SCENARIO(restarts_count_by_what_came_first)
 SCENARIO(phases_of_a_restart)
 SCENARIO(a_restart_from_nobody_is_counted_and_not_timed)
 SCENARIO(growth_keeps_what_ended_the_generation_before)
+SCENARIO(nobody_hangs_where_no_generation_is)
 
 static void run_many_are_kept_as_the_first_eight(void **state)
 {
@@ -494,6 +510,7 @@ int main(void)
         cmocka_unit_test(run_phases_of_a_restart),
         cmocka_unit_test(run_a_restart_from_nobody_is_counted_and_not_timed),
         cmocka_unit_test(run_growth_keeps_what_ended_the_generation_before),
+        cmocka_unit_test(run_nobody_hangs_where_no_generation_is),
         cmocka_unit_test(run_a_fault_without_memory_for_its_text_still_interrupts),
         cmocka_unit_test(run_a_death_without_memory_for_its_words_is_still_decided),
     };
