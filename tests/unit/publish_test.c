@@ -269,6 +269,51 @@ static void what_is_past_or_garbage_or_answered_is_replaced(void **state)
     assert_int_equal(written, 1);
 }
 
+/* A later notice than the one that is there, which a save of all covered up to `covered`. */
+static uint32_t given_after_a_save(int64_t ahead)
+{
+    char fact[64];
+    uint32_t written = 0;
+
+    reset();
+    assert_int_equal(give(3, 30000, &written), MUSTER_OK);
+    (void)snprintf(fact, sizeof(fact), "step=17 of=4 covered=%llu",
+                   (unsigned long long)(service.revision + (uint64_t)ahead));
+    put_text("muster/preempt/complete/1.0", fact);
+    assert_int_equal(give(3, 60000, &written), MUSTER_OK);
+    return written;
+}
+
+/* The save covers what was known up to a revision, which is that of the last notice itself. */
+static void a_later_notice_counts_once_the_one_before_is_saved_for(void **state)
+{
+    (void)state;
+    assert_int_equal(given_after_a_save(-1), 0);
+    assert_int_equal(given_after_a_save(0), 1);
+    assert_int_equal(given_after_a_save(1), 1);
+}
+
+/* One is there with 30 s left; `passed_ms` later another one is given. */
+static uint32_t given_later(uint64_t passed_ms, uint64_t left_ms)
+{
+    uint32_t written = 0;
+
+    reset();
+    assert_int_equal(give(3, 30000, &written), MUSTER_OK);
+    service.now_ns += passed_ms * NS_PER_MS;
+    assert_int_equal(give(3, left_ms, &written), MUSTER_OK);
+    return written;
+}
+
+static void the_bounds_of_earlier_and_of_past_are_exact(void **state)
+{
+    (void)state;
+    assert_int_equal(given_later(0, 30000 - MST_PUBLISH_SAME_MS), 0);
+    assert_int_equal(given_later(0, 30000 - MST_PUBLISH_SAME_MS - 1), 1);
+    assert_int_equal(given_later(30000 + MST_PUBLISH_PAST_MS, 90000), 0);
+    assert_int_equal(given_later(30000 + MST_PUBLISH_PAST_MS + 1, 90000), 1);
+}
+
 static void a_certain_notice_goes_before_an_advisory_one(void **state)
 {
     uint32_t index = 3;
@@ -396,6 +441,8 @@ int main(void)
         cmocka_unit_test(the_first_notice_is_one_insert),
         cmocka_unit_test(the_earlier_deadline_remains),
         cmocka_unit_test(what_is_past_or_garbage_or_answered_is_replaced),
+        cmocka_unit_test(a_later_notice_counts_once_the_one_before_is_saved_for),
+        cmocka_unit_test(the_bounds_of_earlier_and_of_past_are_exact),
         cmocka_unit_test(a_certain_notice_goes_before_an_advisory_one),
         cmocka_unit_test(a_node_is_given_notice_in_groups),
         cmocka_unit_test(what_is_taken_back_is_what_was_read),
