@@ -113,6 +113,7 @@ static muster_status write_at(void *ctx, int number, uint64_t offset, struct mst
         return MUSTER_ENOSPACE;
     }
     memcpy(file->bytes + offset, bytes.data, bytes.size);
+    file->dirty = true;
     return MUSTER_OK;
 }
 
@@ -125,8 +126,10 @@ static muster_status reserve(void *ctx, int number, uint64_t size)
 
 static muster_status cut(void *ctx, const char *name, uint64_t size, bool sync)
 {
-    (void)sync;
-    return resize(ctx, fake_disk_find(ctx, name), size);
+    struct fake_file *file = fake_disk_find(ctx, name);
+
+    file->dirty = !sync;
+    return resize(ctx, file, size);
 }
 
 static muster_status sync_file(void *ctx, int number)
@@ -136,6 +139,7 @@ static muster_status sync_file(void *ctx, int number)
     if (++disk->syncs == disk->sync_fail_at) {
         return fail(disk, disk->files[number].name, disk->sync_fails, "it was not written");
     }
+    disk->files[number].dirty = false;
     return MUSTER_OK;
 }
 
@@ -147,22 +151,30 @@ static void close_file(void *ctx, int number)
 
 static muster_status rename_file(void *ctx, const char *from, const char *to)
 {
+    struct fake_disk *disk = ctx;
     struct fake_file *before = fake_disk_find(ctx, to);
     struct fake_file *file = fake_disk_find(ctx, from);
 
     if (before) {
         drop(before);
     }
+    disk->renamed_early = disk->renamed_early || file->dirty;
+    file->renamed = true;
     (void)snprintf(file->name, sizeof file->name, "%s", to);
     return MUSTER_OK;
 }
 
 static muster_status remove_file(void *ctx, const char *name)
 {
+    struct fake_disk *disk = ctx;
     struct fake_file *file = fake_disk_find(ctx, name);
 
     if (!file) {
         return MUSTER_ENOTFOUND;
+    }
+    for (int i = 0; i < FAKE_FILES; i++) {
+        disk->removed_early =
+            disk->removed_early || (disk->files[i].renamed && file != &disk->files[i]);
     }
     drop(file);
     return MUSTER_OK;
@@ -170,7 +182,12 @@ static muster_status remove_file(void *ctx, const char *name)
 
 static muster_status sync_names(void *ctx)
 {
-    ((struct fake_disk *)ctx)->unnamed = false;
+    struct fake_disk *disk = ctx;
+
+    disk->unnamed = false;
+    for (int i = 0; i < FAKE_FILES; i++) {
+        disk->files[i].renamed = false;
+    }
     return MUSTER_OK;
 }
 

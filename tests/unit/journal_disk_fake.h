@@ -14,7 +14,9 @@ enum { FAKE_FILES = 32 };
 struct fake_file {
     char name[48];
     unsigned char *bytes;
-    uint64_t size, synced; /* bytes; `synced`: as of the last sync */
+    uint64_t size;
+    bool dirty;   /* written, and not synced since */
+    bool renamed; /* and the names were not synced since */
 };
 
 struct fake_disk {
@@ -28,6 +30,9 @@ struct fake_disk {
     char reason[96];
     bool unnamed; /* a file was made, and the names were not synced since */
     bool hasty;   /* and then another one */
+    /* What a host that dies then would lose. A file got its name before its bytes were synced; or
+     * another one was removed before that name was. */
+    bool renamed_early, removed_early;
 };
 
 void fake_disk_init(struct fake_disk *disk);

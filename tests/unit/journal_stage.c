@@ -73,6 +73,7 @@ void stage_die(struct stage *stage)
 void stage_fini(struct stage *stage)
 {
     stage_die(stage);
+    assert_false(stage->disk.renamed_early || stage->disk.removed_early);
     fake_disk_fini(&stage->disk);
     assert_int_equal(stage->mem.live, 0);
 }
