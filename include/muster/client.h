@@ -145,8 +145,8 @@ muster_client_open(muster_client **out, const struct muster_client_options *opti
  * muster_member_leave leaves: that is no fault. Waits at most a second for the service. NULL: a
  * no-op. Not from the log callback, an abort callback or one of muster_client_dispatch: it would
  * wait for itself. From within the function, as a handler of exit() may do it, the rank only
- * leaves; should the function return, its run ends with ECANCELLED, and the handle is still to be
- * closed. Since 0.1. */
+ * leaves, and not before the process has ended or the function has returned: then its run ends with
+ * ECANCELLED, and the handle is still to be closed. Since 0.1. */
 MUSTER_API void muster_client_close(muster_client *client);
 
 /* Where this process stands now. Costs no round trip. Since 0.1. */

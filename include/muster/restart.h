@@ -29,9 +29,9 @@ typedef struct muster_restart muster_restart;
  * muster_restart_fail with that status. An OK after EINTERRUPTED was delivered counts as
  * interrupted. `arg` is passed again as it is, with what a failed attempt did to it.
  *
- * exit() in it, or in any other thread meanwhile, leaves the job as muster_restart_leave does,
- * whatever the status, and waits at most a second for the service; _exit, or the end of the process
- * without muster_client_close, is a death. It and the callbacks must return: to leave them by
+ * exit() in it, or in any other thread meanwhile, with status 0 or 75 leaves the job as
+ * muster_restart_leave does, and waits at most a second for the service; with another status it is
+ * a death, as is _exit, or the end of the process without muster_client_close: MUSTER_FAULT_EXIT. It and the callbacks must return: to leave them by
  * longjmp, an exception or pthread_exit is undefined, and a forked child must not return from them.
  * A cancellation of the thread waits until the run has returned. A run on another client within it
  * is possible, but neither the interruption of this one nor its progress reaches through. */

@@ -133,12 +133,14 @@ static void on_lost(void *ctx, const struct mst_reply *reply)
 static void tell(struct helper *helper)
 {
     int ended_by = atomic_load(&helper->ended_by);
+    uint32_t exited = atomic_load(&helper->page->exited);
+    enum mst_cause cause = exited != 0 ? MST_CAUSE_EXIT : MST_CAUSE_GONE;
     struct mst_request request = {
         .command = MST_LOST,
         .lost = {.index = helper->options->index,
                  .pid = helper->pid,
-                 .cause = ended_by != 0 ? MST_CAUSE_HARD_TIMEOUT : MST_CAUSE_GONE,
-                 .code = ended_by,
+                 .cause = ended_by != 0 ? MST_CAUSE_HARD_TIMEOUT : cause,
+                 .code = ended_by != 0 || exited == 0 ? ended_by : (int)exited - 1,
                  .text = mst_slice_text(ended_by != 0 ? helper->why : "")}};
 
     if (!helper->owed || helper->client == NULL) {

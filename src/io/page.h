@@ -49,9 +49,10 @@ struct mst_page {
     char failure[256];            /* why, in one line; written before runs_failed grows */
     /* Those of them that muster_restart_abort ended; grows before runs_failed does. */
     _Atomic uint64_t aborts;
-    _Atomic uint64_t left;     /* 1: it left the job for good, by muster_restart_leave or exit() */
+    _Atomic uint64_t left;     /* 1: it left the job for good, by muster_restart_leave or exit(0) */
     _Atomic uint64_t preempts; /* 1: muster_preempt_open was called; 2: and _close since */
     _Atomic uint32_t rank;     /* in `generation`, and written before it; UINT32_MAX: in none */
+    _Atomic uint32_t exited;   /* 1 and the status of exit() in the function; 0: of none that fails */
 
     /* Written by the agent, before its first signal that ends the process; never taken back. */
     _Atomic uint32_t ends; /* 1: a signal that comes now is the agent's, and no notice */

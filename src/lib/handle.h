@@ -74,7 +74,7 @@ struct muster_client {
 
     unsigned keepers; /* who must find the handle when they take the lock again */
     bool closing;     /* no user may wait any more */
-    bool exiting;     /* said farewell from exit(), inside of a function that never returns */
+    bool exiting;     /* exit() was called inside of a function, which never returns */
     bool stop_thread;
     atomic_bool poisoned;
     bool interrupted;

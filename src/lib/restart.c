@@ -420,6 +420,7 @@ static struct muster_restart *run_take(muster_client *client, struct mst_run_set
     restart->busy = true;
     restart->attempt = restart->inside = restart->cut = restart->failed = restart->left = false;
     restart->owe_enter = restart->owe_unwind = restart->owe_assign = restart->finished = false;
+    restart->closed = false;
     restart->status = MUSTER_OK;
     restart->why = MST_WHY_REPLY;
     restart->error = (struct muster_error){0};
@@ -624,6 +625,7 @@ static void run_attempt(struct muster_restart *restart, muster_restart_fn *fn, v
     if (status == MUSTER_OK) {
         status = attempt_call(restart, fn, arg);
     }
+    mst_run_exit_closed(restart);
     attempt_close(restart, status);
 }
 
@@ -711,6 +713,7 @@ static void run_turns(struct muster_restart *restart, muster_restart_fn *fn, voi
 {
     mst_lib_lock(restart->client);
     while (!restart->finished && !run_poisoned(restart)) {
+        mst_run_exit_closed(restart); /* by a callback */
         if (restart->owe_enter) {
             run_attempt(restart, fn, arg);
         } else if (restart->owe_unwind) {

@@ -91,7 +91,8 @@ struct muster_restart {
     bool cut;     /* its blocking calls were cut short */
     bool failed;  /* it has reported a failure */
     bool left;    /* it asked to leave */
-    bool exiting; /* the process ends: the machine is not asked any more */
+    bool closed;  /* the client was closed in the function: it leaves when that returns */
+    bool exiting; /* the process ends, or it has left so: the machine is not asked any more */
     bool owe_enter, owe_unwind, owe_assign;
     struct muster_place *places; /* to be numbered; the machine's */
     size_t place_count;
@@ -167,10 +168,13 @@ bool mst_run_ends_all(muster_status status, enum mst_restart_why why);
 void mst_export_set(struct muster_restart *restart, uint32_t rank, uint32_t size);
 void mst_export_undo(struct muster_restart *restart);
 
-/* restart_exit.c: this run is to be left if the process ends in it. */
+/* restart_exit.c: this run is to be left if the process ends well in it. */
 void mst_run_exit_add(struct muster_restart *restart);
 void mst_run_exit_remove(struct muster_restart *restart);
-/* Leaves if this thread is inside of the function; false: it is not. Lock not held. */
+/* Whether this thread is inside of the function: then it is left when that has returned, or the
+ * process ends. Lock not held. */
 bool mst_run_exit_within(struct muster_restart *restart);
+/* It has returned. With the lock, which is given back meanwhile. */
+void mst_run_exit_closed(struct muster_restart *restart);
 
 #endif

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exit() while the function runs: the rank leaves as muster_restart_leave does, so that nobody
- * takes its end for a death. It is done past the machine, which waits for a function that does not
- * return any more: the others are told (FAULT, LEFT), the place is given back (LEAVE), and the
- * progress page is released, each if it can be done within a moment. _exit runs nothing of this. */
+/* exit() while the function runs. With status 0 or 75 the rank leaves as muster_restart_leave does,
+ * so that nobody takes its end for a death. It is done past the machine, which waits for a function
+ * that does not return any more: the others are told (FAULT, LEFT), the place is given back
+ * (LEAVE), and the progress page is released, each if it can be done within a moment. With another
+ * status nothing is done: the process dies with that, as after _exit, and is replaced. on_exit and
+ * not atexit, because only that tells the status; so who closes the client in the function, as a
+ * handler of exit() may that is called before ours, has not left yet. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <unistd.h>
@@ -12,6 +15,8 @@
 #include "lib/restart.h"
 
 #define FAREWELL_NS UINT64_C(1000000000)
+
+enum { STATUS_SAVED = 75 };
 
 static struct mst_list runs = {.next = &runs, .prev = &runs};
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -68,9 +73,6 @@ static void leave_one(struct muster_restart *restart)
 {
     muster_client *client = restart->client;
 
-    if (client->pid != getpid() || client->poisoned || mst_lib_holds(client)) {
-        return; /* a forked child's exit, or one from a callback with the lock */
-    }
     mst_lib_lock(client);
     restart->exiting = client->exiting = true;
     if (!client->ended && !client->poisoned) {
@@ -83,16 +85,40 @@ static void leave_one(struct muster_restart *restart)
     }
 }
 
-static void at_exit(void)
+/* The client may still be closed by a handler of exit(): that is no leave. */
+static void fail_one(struct muster_restart *restart, int status)
+{
+    mst_lib_lock(restart->client);
+    restart->client->exiting = true;
+    atomic_store(&restart->page->exited, (uint32_t)(status & 0xff) + 1);
+    mst_lib_unlock(restart->client);
+}
+
+static void end_one(struct muster_restart *restart, int status)
+{
+    const muster_client *client = restart->client;
+
+    if (client->pid != getpid() || client->poisoned || mst_lib_holds(client)) {
+        return; /* a forked child's exit, or one from a callback with the lock */
+    }
+    if ((status & 0xff) == 0 || (status & 0xff) == STATUS_SAVED) {
+        leave_one(restart);
+    } else {
+        fail_one(restart, status);
+    }
+}
+
+static void at_exit(int status, void *arg)
 {
     struct mst_list *link;
 
+    (void)arg;
     do {
         mst_process_lock(MST_LOCK_RUNS);
         link = mst_list_take(&runs);
         mst_process_unlock(MST_LOCK_RUNS);
         if (link) {
-            leave_one(MST_CONTAINER(link, struct muster_restart, link));
+            end_one(MST_CONTAINER(link, struct muster_restart, link), status);
         }
     } while (link);
 }
@@ -106,17 +132,24 @@ bool mst_run_exit_within(struct muster_restart *restart)
     }
     mst_lib_lock(restart->client);
     within = restart->busy && mst_run_is_mine(restart);
+    restart->closed = restart->closed || within;
     mst_lib_unlock(restart->client);
-    if (within) {
+    return within;
+}
+
+void mst_run_exit_closed(struct muster_restart *restart)
+{
+    if (restart->closed && !restart->exiting && !restart->client->poisoned) {
+        mst_lib_unlock(restart->client);
         mst_run_exit_remove(restart);
         leave_one(restart);
+        mst_lib_lock(restart->client);
     }
-    return within;
 }
 
 static void hook_exit(void)
 {
-    (void)atexit(at_exit);
+    (void)on_exit(at_exit, NULL);
 }
 
 void mst_run_exit_add(struct muster_restart *restart)

@@ -9,7 +9,7 @@ import signal
 import pytest
 
 from conftest import BUILD, MUSTER, Process
-from restarting import files_of, job, marked, pids  # noqa: F401
+from restarting import files_of, job, marked, pids, settle  # noqa: F401
 
 SINGLE = BUILD / "tests" / "process" / "restart_single"
 
@@ -162,25 +162,57 @@ def test_exit_in_the_function_is_the_end_of_the_process_18(job, started_by):
     if started_by == "hand":
         job.alone()
     else:
-        job.run(1)
+        job.run(1, "--max-restarts", 0)
     job.order(job.entered(1), "exit 7")
     job.ended(7)
     assert len([event for event in job.events if event.what == "entered"]) == 1
 
 
-def test_who_exits_with_a_status_is_not_started_again_18(job):
-    """Nor is that a failure for the others; the status is still told at the end."""
+@pytest.mark.parametrize("code", [0, 75])
+def test_who_exits_well_is_not_started_again_18(job, code):
+    """Nor is that a failure for the others: it left."""
     job.run(2)
     ranks = job.entered(2)
     mark = job.mark()
-    job.order(ranks[:1], "exit 7")
+    job.order(ranks[:1], f"exit {code}")
     rest = job.entered(1, mark, size=1)
     assert rest[0].pid == ranks[1].pid
-    job.runner.log.wait_for("#0", f"pid {ranks[0].pid}) left the job and ended with status 7")
     job.order(rest, "ok")
     job.finish(1, mark)
-    job.ended(7)
+    job.ended(code)
+    assert bool(code) == bool(job.runner.log.having(
+        "#0", f"pid {ranks[0].pid}) left the job and ended with status {code}"))
     assert len([event for event in job.events if event.what == "started"]) == 2
+
+
+@pytest.mark.parametrize("how, code", [("exit", 1), ("exit", 7), ("exit", 255), ("_exit", 1)])
+def test_who_exits_with_another_status_has_failed_and_is_replaced_18(job, how, code):
+    """In a job whose size is fixed nobody else could take its place."""
+    job.run(2)
+    ranks = job.entered(2)
+    mark = job.mark()
+    job.order(ranks[:1], f"{how} {code}")
+    again = settle(job, 2, mark)
+    assert pids(again) & pids(ranks) == {ranks[1].pid}
+    job.runner.log.wait_for("#0", f"pid {ranks[0].pid}) ended with status {code}; "
+                            "starting it again (1 of 3); the others go on in their processes")
+    mark = job.mark()
+    job.order(again, "ok")
+    job.finish(2, mark)
+    job.ended()
+
+
+def test_one_of_a_fixed_size_that_always_exits_with_a_status_ends_the_run_18(job):
+    """Once for each restart, and then as any failure."""
+    job.run(2, "--max-restarts", 1)
+    ranks = job.entered(2)
+    mark = job.mark()
+    job.order(ranks[:1], "exit 7")
+    again = settle(job, 2, mark)
+    job.order([rank for rank in again if rank.pid not in pids(ranks)], "exit 7")
+    job.ended(7)
+    assert "first cause" in job.runner.log.lines[-1]
+    assert "ended with status 7" in job.runner.log.lines[-1]
 
 
 def test_a_signal_that_ends_the_process_ends_it_18(job):
