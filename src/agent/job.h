@@ -31,6 +31,7 @@
 #include "agent/run.h"
 #include "agent/service.h"
 #include "agent/session.h"
+#include "agent/tagged.h"
 #include "io/death.h"
 
 #define MST_JOB_SIGNALS 6
@@ -93,6 +94,7 @@ struct mst_job {
     struct mst_faults faults;
     struct mst_preempted preempted;
     struct mst_keeper keeper;
+    uint64_t tag; /* of the run: see tagged.h */
     struct mst_output *output;
     struct mst_logs logs;
     struct mst_report report;
@@ -128,7 +130,8 @@ void mst_say_directly(struct mst_job *job);
 
 /* variables.c: what all ranks of this node get, and what one of them gets. */
 bool mst_variables_set(struct mst_job *job);
-bool mst_variables_of(struct mst_place *place, int page_fd, const struct mst_log *log);
+bool mst_variables_of(struct mst_place *place, const char *tag, int page_fd,
+                      const struct mst_log *log);
 
 /* run.c: starts every place that waits. */
 void mst_run_places(struct mst_job *job);
@@ -146,7 +149,8 @@ void mst_job_look(struct mst_job *job); /* whether it is over, or only joiners a
 
 /* place.c */
 int mst_place_start(struct mst_place *place);            /* 0, or the exit code after one line */
-void mst_place_reap(struct mst_place *place);            /* after SIGCHLD */
+bool mst_place_reap(struct mst_place *place);            /* after SIGCHLD: whether it is gone */
+void mst_place_sweep(struct mst_job *job); /* kills what those that are gone have left */
 void mst_place_go_on(struct mst_place *place, bool may); /* it failed and asked */
 void mst_place_notice(struct mst_place *place);
 void mst_place_member(struct mst_job *job, const struct mst_who *who);

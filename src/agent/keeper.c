@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/tagged.h"
+
 /* In a group of its own, with all signals blocked: what ends the run must not end this first. It
  * holds nothing that a reader of the run's output could wait for. */
 static void stand_apart(void)
@@ -36,7 +38,15 @@ static void hear(pid_t *groups, unsigned most, pid_t message)
     }
 }
 
-static _Noreturn void keep(int line, pid_t *groups, unsigned most)
+static bool is_doomed(void *ctx, uint32_t index, uint32_t attempt)
+{
+    (void)ctx;
+    (void)index;
+    (void)attempt;
+    return true;
+}
+
+static _Noreturn void keep(int line, pid_t *groups, unsigned most, uint64_t run)
 {
     pid_t message;
 
@@ -49,11 +59,12 @@ static _Noreturn void keep(int line, pid_t *groups, unsigned most)
             (void)kill(-groups[i], SIGKILL);
         }
     }
+    mst_tagged_kill(run, is_doomed, NULL);
     free(groups);
     _exit(0);
 }
 
-bool mst_keeper_start(struct mst_keeper *keeper, unsigned most)
+bool mst_keeper_start(struct mst_keeper *keeper, unsigned most, uint64_t run)
 {
     pid_t *groups = calloc(most, sizeof *groups);
     sigset_t all, before;
@@ -69,7 +80,7 @@ bool mst_keeper_start(struct mst_keeper *keeper, unsigned most)
     keeper->pid = fork();
     if (keeper->pid == 0) {
         (void)close(ends[1]);
-        keep(ends[0], groups, most);
+        keep(ends[0], groups, most, run);
     }
     (void)sigprocmask(SIG_SETMASK, &before, NULL);
     free(groups);

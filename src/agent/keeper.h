@@ -7,6 +7,7 @@
  * that the run started itself; a rank behind `sh -c` is a child of the shell. */
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct mst_keeper {
@@ -14,8 +15,9 @@ struct mst_keeper {
     int line;  /* what is written here it hears; its end is the run's */
 };
 
-/* For at most `most` groups at a time. False with errno set. Before there are threads. */
-bool mst_keeper_start(struct mst_keeper *keeper, unsigned most);
+/* For at most `most` groups at a time, and all else that has the run's tag. False with errno set.
+ * Before there are threads. */
+bool mst_keeper_start(struct mst_keeper *keeper, unsigned most, uint64_t run);
 
 void mst_keeper_add(const struct mst_keeper *keeper, pid_t group);
 

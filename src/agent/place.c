@@ -85,7 +85,7 @@ static int start_failed(struct mst_place *place, int error)
                                                                  : MST_EXIT_LAUNCHER;
 }
 
-static int start_spawn(struct mst_place *place, struct start *start, pid_t *pid_out)
+static int start_spawn(struct mst_place *place, struct start *start, struct mst_process *process)
 {
     struct mst_job *job = place->job;
     struct mst_spawn spawn = {.path = job->path,
@@ -97,11 +97,12 @@ static int start_spawn(struct mst_place *place, struct start *start, pid_t *pid_
                               .dump = job->options->dump};
 
     mst_logs_make(job, place->index, place->attempts, &start->log);
-    if (!mst_variables_of(place, start->page_fd, &start->log)) {
+    mst_tag_text(job->tag, place->index, place->attempts, process->tag);
+    if (!mst_variables_of(place, process->tag, start->page_fd, &start->log)) {
         return ENOMEM;
     }
     spawn.environment = job->environment.entries;
-    return mst_spawn(&spawn, pid_out);
+    return mst_spawn(&spawn, &process->pid);
 }
 
 /* In this life of the group. */
@@ -159,7 +160,7 @@ int mst_place_start(struct mst_place *place)
     if (!place->job->nodes.master_given && (has_run(place) || place->job->nodes.master_port == 0)) {
         place->job->nodes.master_port = mst_rendezvous_free_port("127.0.0.1");
     }
-    error = start_spawn(place, &start, &process->pid);
+    error = start_spawn(place, &start, process);
     if (error != 0) {
         start_undo(&start);
         free(process);
@@ -492,8 +493,8 @@ static bool lingers(const struct mst_job *job, const struct mst_process *process
                         (rank != process->pid && getpgid(rank) == process->pid));
 }
 
-/* What it started goes with it. While it is a zombie its number cannot belong to anybody else. */
-void mst_place_reap(struct mst_place *place)
+/* Its own group goes with it. While it is a zombie its number cannot belong to anybody else. */
+bool mst_place_reap(struct mst_place *place)
 {
     struct mst_job *job = place->job;
     struct mst_process *process = place->process;
@@ -502,13 +503,13 @@ void mst_place_reap(struct mst_place *place)
     if (place->state != MST_PLACE_RUNS ||
         waitid(P_PID, (id_t)process->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
         info.si_pid != process->pid) {
-        return;
+        return false;
     }
     (void)pthread_mutex_lock(&job->lock);
     process->lingers = lingers(job, process);
     if (process->lingers) {
         (void)pthread_mutex_unlock(&job->lock);
-        return;
+        return false;
     }
     if (process->end == MST_PROCESS_RUNS) {
         die(process);
@@ -519,4 +520,26 @@ void mst_place_reap(struct mst_place *place)
     process->end = MST_PROCESS_GONE;
     (void)pthread_mutex_unlock(&job->lock);
     gone(place);
+    return true;
+}
+
+/* All but what runs now. */
+static bool is_doomed(void *ctx, uint32_t index, uint32_t attempt)
+{
+    const struct mst_job *job = ctx;
+
+    for (uint32_t i = 0; i < job->place_count; i++) {
+        const struct mst_place *place = &job->places[i];
+
+        if (place->state == MST_PLACE_RUNS && place->process->index == index &&
+            place->process->attempt == attempt) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void mst_place_sweep(struct mst_job *job)
+{
+    mst_tagged_kill(job->tag, is_doomed, job);
 }

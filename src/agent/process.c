@@ -144,6 +144,17 @@ void mst_process_name(const struct mst_process *process, char *text, size_t room
     }
 }
 
+/* A wrapper may have put it into a group of its own. */
+static void signal_client(const struct mst_process *process, int number)
+{
+    pid_t client = (pid_t)mst_process_client(process);
+
+    if (client > 0 && client != process->pid && getpgid(client) != process->pid &&
+        mst_tagged_signal(client, process->tag, number) && number != SIGKILL) {
+        (void)mst_tagged_signal(client, process->tag, SIGCONT);
+    }
+}
+
 void mst_process_signal(const struct mst_process *process, int number)
 {
     if (process->page != NULL) {
@@ -153,4 +164,5 @@ void mst_process_signal(const struct mst_process *process, int number)
     if (number != SIGKILL) {
         (void)kill(-process->pid, SIGCONT);
     }
+    signal_client(process, number);
 }

@@ -11,6 +11,7 @@
 #include "agent/logs.h"
 #include "agent/monitor.h"
 #include "agent/output.h"
+#include "agent/tagged.h"
 #include "io/page.h"
 #include "lib/internal.h"
 
@@ -38,6 +39,7 @@ struct mst_process {
     uint32_t life;    /* of the whole group */
     bool again;       /* its place had another one in that life */
     pid_t pid;
+    char tag[MST_TAG_ROOM]; /* of all that it starts */
     struct mst_page *page; /* NULL: gone, and what it said is here: */
     uint64_t client_pid, generation;
     bool gave_up, aborted, returned; /* as below */
@@ -108,8 +110,8 @@ void mst_process_how(const struct mst_process *process, char *text, size_t room)
 /* "rank 2 (#2, pid 4242)"; the rank where it is known. */
 void mst_process_name(const struct mst_process *process, char *text, size_t room);
 
-/* Ends the process and all it started by this signal; a stopped one is made to run. Only while it
- * is not gone. */
+/* Ends the process, all of its group and the one of its page by this signal; a stopped one is made
+ * to run. Only while it is not gone. */
 void mst_process_signal(const struct mst_process *process, int number);
 
 #endif

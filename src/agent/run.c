@@ -154,11 +154,15 @@ static void reap_service(struct mst_job *job)
 static void on_child(uv_signal_t *handle, int number)
 {
     struct mst_job *job = handle->data;
+    bool gone = false;
 
     (void)number;
     reap_service(job);
     for (uint32_t i = 0; i < job->place_count; i++) {
-        mst_place_reap(&job->places[i]);
+        gone = mst_place_reap(&job->places[i]) || gone;
+    }
+    if (gone) { /* before another one takes its place */
+        mst_place_sweep(job);
     }
     mst_nodes_look(job);
     mst_group_look(job);
@@ -457,8 +461,10 @@ static int enter(struct mst_job *job)
     if (code != 0) {
         return code;
     }
+    mst_tag_make(&job->tag);
     if (!mst_keeper_start(&job->keeper,
-                          options->join == NULL ? options->nproc + options->spares : PLACES_MAX)) {
+                          options->join == NULL ? options->nproc + options->spares : PLACES_MAX,
+                          job->tag)) {
         mst_say("no keeper for the ranks: %s", strerror(errno));
         return MST_EXIT_LAUNCHER;
     }

@@ -93,7 +93,8 @@ static bool set_error_file(struct mst_place *place, const struct mst_log *log)
 }
 
 /* What changes from one process to the next; the rest was set once. */
-bool mst_variables_of(struct mst_place *place, int page_fd, const struct mst_log *log)
+bool mst_variables_of(struct mst_place *place, const char *tag, int page_fd,
+                      const struct mst_log *log)
 {
     struct mst_job *job = place->job;
     const struct {
@@ -108,7 +109,8 @@ bool mst_variables_of(struct mst_place *place, int page_fd, const struct mst_log
         {"MASTER_PORT", job->nodes.master_port},
         {"TORCHELASTIC_RESTART_COUNT", job->restarts},
     };
-    bool ok = set_rank(place) && set_error_file(place, log);
+    bool ok = set_rank(place) && set_error_file(place, log) &&
+              set(&job->environment, MST_TAG_VARIABLE, tag);
 
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         ok = ok && set_number(&job->environment, numbers[i].name, numbers[i].value);

@@ -41,7 +41,7 @@ static void at_the_end_the_groups_that_are_left_are_killed(void **state)
     pid_t stays = group_new(), goes = group_new(), comes = group_new();
 
     (void)state;
-    assert_true(mst_keeper_start(&keeper, 2));
+    assert_true(mst_keeper_start(&keeper, 2, 0));
     mst_keeper_add(&keeper, stays);
     mst_keeper_add(&keeper, goes);
     mst_keeper_remove(&keeper, stays);
@@ -61,7 +61,7 @@ static void what_ends_the_run_does_not_end_the_keeper_first(void **state)
     pid_t group = group_new();
 
     (void)state;
-    assert_true(mst_keeper_start(&keeper, 1));
+    assert_true(mst_keeper_start(&keeper, 1, 0));
     mst_keeper_add(&keeper, group);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         assert_int_equal(kill(keeper.pid, numbers[i]), 0);

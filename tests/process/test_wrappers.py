@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks behind wrappers, some of which give them a process group, a session or a parent of their own:
+whatever ends, nothing is left behind. What is left is looked for by a variable of the test's, which
+all that the run has started inherits."""
+
+import os
+import shutil
+import signal
+import tempfile
+
+import pytest
+
+from conftest import BUILD
+from restarting import marked
+from running import until
+from test_hang import Hangs
+
+RANK = BUILD / "tests" / "process" / "hang_rank"
+QUICK = {"soft": 500, "hard": 1100, "grace": 200}
+# Each is started with the rank and its arguments.
+WRAPPERS = {
+    "shell": ("sh", "-c", '"$0" "$@"; true'),
+    "timeout": ("timeout", "600"),
+    "timeout in a shell": ("sh", "-c", 'timeout 600 "$0" "$@"; true'),
+    "setsid": ("setsid", "-w"),
+    "setsid in a shell": ("sh", "-c", 'setsid -w "$0" "$@"; true'),
+    "nohup": ("nohup",),
+    "nohup in a shell": ("sh", "-c", 'nohup "$0" "$@"; true'),
+    "shell with job control": ("bash", "-m", "-c", '"$0" "$@" & wait $!'),
+    "daemon": ("sh", "-c", 'setsid "$0" "$@" & while kill -0 $!; do sleep 0.05; done'),
+}
+
+
+@pytest.fixture
+def job(spawn, env, started):
+    folder = tempfile.mkdtemp(prefix="mst-", dir="/tmp")
+    made = Hangs(spawn, env, folder, started)
+    yield made
+    made.socket.close()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(params=WRAPPERS)
+def wrapped(request, job):
+    """wrapped(count, flags...): ranks behind the wrapper, in the function."""
+
+    def start(count, *flags, **more):
+        return job.start(count, *flags, of=(*WRAPPERS[request.param], RANK), **more)
+
+    job.ranks = start
+    return job
+
+
+def left(job, but=()):
+    return {pid: line for pid, line in marked(job.path).items() if pid not in but}
+
+
+def nothing_left(job):
+    until(lambda: not left(job))
+
+
+def test_a_killed_launcher_leaves_nothing(wrapped):
+    wrapped.ranks(2)
+    assert len(left(wrapped)) > 3
+    wrapped.runner.kill()
+    nothing_left(wrapped)
+
+
+def test_a_launcher_that_is_stopped_leaves_nothing(wrapped):
+    wrapped.ranks(2, "--grace", "100ms")
+    wrapped.runner.signal(signal.SIGTERM)
+    assert wrapped.runner.wait() in (143, 137)
+    nothing_left(wrapped)
+
+
+def test_a_frozen_rank_is_gone_before_another_takes_its_place(wrapped):
+    ranks = wrapped.ranks(2, **QUICK)
+    mark = wrapped.mark()
+    os.kill(ranks[1].pid, signal.SIGSTOP)
+    again = wrapped.all_again(2, mark)
+    assert ranks[1].pid not in marked(wrapped.path)
+    wrapped.order(again, "ok")
+    wrapped.wait("closed", 2)
+    assert wrapped.runner.wait() == 0
+    nothing_left(wrapped)
+
+
+def test_when_a_wrapper_is_killed_its_rank_is_gone_before_another_takes_its_place(job):
+    ranks = job.start(2, of=("sh", "-c", 'echo wrapper $$; setsid -w "$0" "$@"; true', RANK))
+    pid = int(job.runner.out.wait_for("[1]: wrapper ").split()[-1])
+    mark = job.mark()
+    os.kill(pid, signal.SIGKILL)
+    again = job.all_again(2, mark)
+    assert ranks[1].pid not in marked(job.path)
+    job.order(again, "ok")
+    assert job.runner.wait() == 0
+    nothing_left(job)
+
+
+def test_what_a_rank_started_elsewhere_ends_with_it(spawn, tmp_path):
+    """A daemon of one rank, and not of the other one."""
+    daemon = 'echo "pid $$"; touch "$0/$RANK"; while :; do sleep 1; done'
+    script = 'setsid -f sh -c "$1" "$0"; until [ -e "$0/$RANK" ]; do sleep 0.01; done; ' \
+             '[ $RANK = 1 ] || exit 0; trap "exit 0" USR1; echo waits; while :; do sleep 0.01; done'
+    run = spawn("run", "-n", 2, "--", "sh", "-c", script, tmp_path, daemon)
+    run.out.wait_for("pid ", count=2)
+    pids = {int(line[1]): int(line.split()[-1]) for line in run.out.having("pid ")}
+    run.out.wait_for("waits")
+    until(lambda: not os.path.exists(f"/proc/{pids[0]}"))
+    assert os.path.exists(f"/proc/{pids[1]}")
+    run.signal(signal.SIGUSR1)
+    assert run.wait() == 0
+    until(lambda: not os.path.exists(f"/proc/{pids[1]}"))

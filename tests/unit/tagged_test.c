@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Processes that are found by what they inherited, in sessions of their own. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/tagged.h"
+
+enum { ROOM = 20000 };
+
+static uint64_t run;
+
+static int setup(void **state)
+{
+    (void)state;
+    mst_tag_make(&run);
+    return 0;
+}
+
+/* A process with `before` bytes of environment before that entry, once it has become its program.
+ */
+static pid_t start(const char *entry, size_t before)
+{
+    static char filling[ROOM + 3];
+    char byte, *environment[] = {filling, NULL, NULL};
+    char *arguments[] = {"sh", "-c", "echo; exec sleep 600 >&-", NULL};
+    int ends[2];
+    pid_t pid;
+
+    memset(filling, 'x', before);
+    memcpy(filling, "F=", 2);
+    filling[before < 2 ? 2 : before] = '\0';
+    environment[1] = (char *)(uintptr_t)entry;
+    assert_int_equal(pipe(ends), 0);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        (void)setsid();
+        (void)dup2(ends[1], STDOUT_FILENO);
+        (void)close(ends[0]);
+        (void)close(ends[1]);
+        (void)execve("/bin/sh", arguments, environment);
+        _exit(127);
+    }
+    (void)close(ends[1]);
+    assert_int_equal(read(ends[0], &byte, 1), 1);
+    (void)close(ends[0]);
+    return pid;
+}
+
+static void entry_of(char *entry, uint64_t of, uint32_t index, uint32_t attempt)
+{
+    char text[MST_TAG_ROOM];
+
+    mst_tag_text(of, index, attempt, text);
+    (void)snprintf(entry, 128, "%s=%s", MST_TAG_VARIABLE, text);
+}
+
+static bool is_killed(pid_t pid)
+{
+    int status = 0;
+
+    return waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+}
+
+static bool lives(pid_t pid)
+{
+    return waitpid(pid, NULL, WNOHANG) == 0;
+}
+
+static void end(pid_t pid)
+{
+    assert_true(lives(pid));
+    (void)kill(pid, SIGKILL);
+    assert_true(is_killed(pid));
+}
+
+static bool all(void *ctx, uint32_t index, uint32_t attempt)
+{
+    (void)ctx;
+    (void)index;
+    (void)attempt;
+    return true;
+}
+
+static bool first_of_three(void *ctx, uint32_t index, uint32_t attempt)
+{
+    (void)ctx;
+    return index == 3 && attempt == 0;
+}
+
+static void those_that_are_doomed_are_killed_and_nobody_else(void **state)
+{
+    char of_run[128], again[128], elsewhere[128];
+    pid_t doomed, stopped, later, other, none;
+
+    (void)state;
+    entry_of(of_run, run, 3, 0);
+    entry_of(again, run, 3, 1);
+    entry_of(elsewhere, run + 1, 3, 0);
+    doomed = start(of_run, 10);
+    stopped = start(of_run, 10);
+    later = start(again, 10);
+    other = start(elsewhere, 10);
+    none = start("OTHER=1", 10);
+    (void)kill(stopped, SIGSTOP);
+    mst_tagged_kill(run, first_of_three, NULL);
+    assert_true(is_killed(doomed));
+    assert_true(is_killed(stopped));
+    assert_true(lives(later));
+    mst_tagged_kill(run, all, NULL);
+    assert_true(is_killed(later));
+    end(other);
+    end(none);
+}
+
+/* It is read in blocks: wherever the entry stands. */
+static void the_variable_is_found_anywhere_in_an_environment(void **state)
+{
+    char entry[128];
+
+    (void)state;
+    entry_of(entry, run, 1, 7);
+    for (size_t before = 4040; before <= 4100; before += 3) {
+        pid_t pid = start(entry, before);
+
+        mst_tagged_kill(run, all, NULL);
+        assert_true(is_killed(pid));
+    }
+    for (size_t before = 0; before < ROOM; before += 6661) {
+        pid_t pid = start(entry, before);
+
+        mst_tagged_kill(run, all, NULL);
+        assert_true(is_killed(pid));
+    }
+}
+
+static void what_is_no_tag_of_the_run_is_left_alone(void **state)
+{
+    static const struct {
+        const char *before, *after;
+    } forms[] = {{MST_TAG_VARIABLE "=", ""},
+                 {MST_TAG_VARIABLE "=", ":1"},
+                 {MST_TAG_VARIABLE "=", ":1."},
+                 {MST_TAG_VARIABLE "=", ":1.2x"},
+                 {MST_TAG_VARIABLE "=", ":.2"},
+                 {MST_TAG_VARIABLE "=x", ":1.2"},
+                 {MST_TAG_VARIABLE "_OF=", ":1.2"},
+                 {"X" MST_TAG_VARIABLE "=", ":1.2"},
+                 {MST_TAG_VARIABLE "=", ":4294967296.2"}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+        char entry[128];
+        pid_t pid;
+
+        (void)snprintf(entry, sizeof entry, "%s%016llx%s", forms[i].before, (unsigned long long)run,
+                       forms[i].after);
+        pid = start(entry, 10);
+        mst_tagged_kill(run, all, NULL);
+        end(pid);
+    }
+}
+
+/* The number in a progress page may be another process's by now. */
+static void a_process_gets_a_signal_only_if_it_is_still_the_one(void **state)
+{
+    char entry[128], tag[MST_TAG_ROOM], other[MST_TAG_ROOM];
+    int status;
+    pid_t pid;
+
+    (void)state;
+    entry_of(entry, run, 2, 5);
+    mst_tag_text(run, 2, 5, tag);
+    mst_tag_text(run, 2, 50, other);
+    pid = start(entry, 10);
+    assert_false(mst_tagged_signal(pid, other, SIGTERM));
+    assert_true(lives(pid));
+    assert_true(mst_tagged_signal(pid, tag, SIGTERM));
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+    assert_false(mst_tagged_signal(pid, tag, SIGTERM));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(those_that_are_doomed_are_killed_and_nobody_else),
+        cmocka_unit_test(the_variable_is_found_anywhere_in_an_environment),
+        cmocka_unit_test(what_is_no_tag_of_the_run_is_left_alone),
+        cmocka_unit_test(a_process_gets_a_signal_only_if_it_is_still_the_one),
+    };
+
+    return cmocka_run_group_tests(tests, setup, NULL);
+}
