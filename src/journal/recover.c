@@ -136,13 +136,20 @@ static muster_status misnamed(struct recovery *recovery, const char *name,
                               const struct mst_file_head *head)
 {
     struct mst_text text = begin_error(recovery, MUSTER_EFAILED);
+    bool known = head->kind == MST_FILE_JOURNAL || head->kind == MST_FILE_SNAPSHOT ||
+                 head->kind == MST_FILE_RECORD;
     char right[MST_FILE_NAME_ROOM];
 
-    mst_file_name(right, head->kind, head->sequence);
     mst_text_add(&text, name);
-    mst_text_add(&text, " holds what belongs to ");
-    mst_text_add(&text, right);
-    mst_text_add(&text, "; give it that name again, or move it out of the folder");
+    if (known && head->sequence <= MST_SEQUENCE_MAX) {
+        mst_file_name(right, head->kind, head->sequence);
+        mst_text_add(&text, " holds what belongs to ");
+        mst_text_add(&text, right);
+        mst_text_add(&text, "; give it that name again, or move it out of the folder");
+    } else {
+        mst_text_add(&text, " has a head that belongs to no file; put back a whole copy, or move "
+                            "it out of the folder");
+    }
     return MUSTER_EFAILED;
 }
 

@@ -168,6 +168,10 @@ static void write_head(struct stage *stage, struct fake_file *file)
         return;
     }
     head.kind = what & 1 ? MST_FILE_SNAPSHOT : head.kind;
+    if (what >> 4 == 15) {
+        head.kind = (enum mst_file_kind)fuzz_number(&stage->input, 4);
+        head.sequence = fuzz_number(&stage->input, 8);
+    }
     head.sequence += what >> 1 & 3;
     head.rules += what >> 3 & 1;
     mst_file_head_write(file->bytes, &stage->crc, &head);
@@ -294,17 +298,34 @@ static void damage(struct stage *stage)
 
 /* ---- and back ---- */
 
+/* A file has a whole head that belongs to another name. */
+static bool is_misnamed(const struct stage *stage, const struct fake_file *file)
+{
+    struct mst_file_head head;
+    enum mst_file_kind kind;
+    uint64_t sequence;
+
+    return mst_file_name_read(file->name, &kind, &sequence) && kind != MST_FILE_UNFINISHED &&
+           mst_file_head_read(&head, &stage->crc, mst_slice_of(file->bytes, file->size)) &&
+           (head.kind != kind || head.sequence != sequence);
+}
+
 /* What was recovered goes on, and is found again as it was. */
 static void recover(struct stage *stage)
 {
+    bool misnamed = false;
     struct stage *second;
     uint64_t digest;
 
+    for (int i = 0; i < FAKE_FILES; i++) {
+        misnamed = misnamed || is_misnamed(stage, &stage->disk.files[i]);
+    }
     if (begin(stage) != MUSTER_OK) {
         MST_ASSERT(strlen(stage->err.text) > 0 && !strchr(stage->err.text, '\n'));
         MST_ASSERT(!stage->journal && !stage->core);
         return;
     }
+    MST_ASSERT(!misnamed);
     mst_core_check(stage->core);
     digest = mst_core_kept_digest(stage->core);
     second = calloc(1, sizeof *second);

@@ -280,6 +280,31 @@ static void a_file_under_another_name_is_refused(void **state)
     stage_fini(&stage);
 }
 
+/* As only damage that has the right checksum makes it. */
+static void a_head_of_no_file_is_refused(void **state)
+{
+    static const struct mst_file_head heads[] = {
+        {.kind = (enum mst_file_kind)0, .sequence = 1},
+        {.kind = (enum mst_file_kind)1000000, .sequence = 1},
+        {.kind = MST_FILE_UNFINISHED, .sequence = 1},
+        {.kind = MST_FILE_JOURNAL, .sequence = UINT64_MAX},
+    };
+    struct mst_crc crc;
+
+    (void)state;
+    mst_crc_init(&crc);
+    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
+        struct stage stage;
+
+        stage_begin_often(&stage);
+        mst_file_head_write(fake_disk_find(&stage.disk, "0000000003.journal")->bytes, &crc,
+                            &heads[i]);
+        assert_int_equal(stage_begin(&stage), MUSTER_EFAILED);
+        assert_non_null(strstr(stage.err.text, "0000000003.journal has a head that belongs to no"));
+        stage_fini(&stage);
+    }
+}
+
 static unsigned count_files(const struct stage *stage)
 {
     unsigned count = 0;
@@ -595,6 +620,7 @@ int main(void)
         cmocka_unit_test(a_frame_of_another_file_or_place_is_none),
         cmocka_unit_test(it_begins_again_and_again),
         cmocka_unit_test(a_file_under_another_name_is_refused),
+        cmocka_unit_test(a_head_of_no_file_is_refused),
         cmocka_unit_test(more_than_a_few_files_make_a_snapshot_due),
         cmocka_unit_test(only_a_promise_is_synced),
         cmocka_unit_test(a_file_has_its_name_before_the_next),
