@@ -160,6 +160,16 @@ struct background {
     char path[MST_SOCKET_PATH_MAX];
 };
 
+/* In the runtime directory every file is muster's; elsewhere one of that name may be anything. */
+static bool lies_in_runtime_dir(const char *path)
+{
+    char folder[MST_SOCKET_PATH_MAX];
+
+    return mst_socket_dir(folder, false, NULL) == MUSTER_OK &&
+           strncmp(path, folder, strlen(folder)) == 0 &&
+           strrchr(path, '/') == path + strlen(folder);
+}
+
 static bool open_log(const struct mst_cli *cli, struct background *background, const char *list)
 {
     char first[MST_SOCKET_PATH_MAX + 8];
@@ -168,11 +178,14 @@ static bool open_log(const struct mst_cli *cli, struct background *background, c
     if (!mst_socket_log(first, background->path)) {
         return true;
     }
-    (void)unlink(background->path); /* a new file: who had the old one may still remove its own */
+    if (lies_in_runtime_dir(background->path)) {
+        (void)unlink(background->path); /* a service that had it may still remove its own */
+    }
     background->log = open(background->path,
                            O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (background->log < 0) {
-        (void)mst_cli_fail(cli, "%s: %s", background->path, strerror(errno));
+        (void)mst_cli_fail(cli, "cannot log in %s: %s%s", background->path, strerror(errno),
+                           errno == EEXIST ? "; move it away, or name another socket" : "");
     }
     return background->log >= 0;
 }
