@@ -323,7 +323,7 @@ static void test_elected_rank_seals_with_the_order(void **state)
     assert_int_equal(next(restart, MST_RESTART_ENTER).iteration, 0);
 
     /* The next meeting: it has the newest table, and its bid says so. */
-    mst_restart_returned(restart, 0, MUSTER_ELOST, false);
+    mst_restart_returned(restart, 0, MUSTER_EINTERRUPTED, true);
     (void)next(restart, MST_RESTART_UNWIND);
     mst_restart_unwound(restart, 0, MUSTER_OK, MST_WHY_REPLY, NOTHING);
     effect = next(restart, MST_RESTART_REQUEST);
@@ -395,6 +395,7 @@ static void gives_up(struct mst_restart *restart, const char *text, muster_statu
     assert_memory_equal(effect.request->fault.text.data, text, strlen(text));
     effect = next(restart, MST_RESTART_REQUEST);
     assert_true(effect.request->round.seal);
+    assert_int_equal(effect.request->round.number, 0); /* one that was refused did not count */
     assert_int_equal(effect.request->round.order_count, 0);
     /* What all contributed comes back: here it was this rank alone. */
     mst_restart_reply(restart, 0, effect.tag,
