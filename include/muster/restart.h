@@ -26,8 +26,10 @@ typedef struct muster_restart muster_restart;
 /* The user's function. It runs on the thread that called muster_restart_run and may be called many
  * times. OK: this rank is done; the run ends when all are. What muster_restart_check, _fail, _again
  * or _leave returned is to be returned; any other status is a fault of this rank, as after
- * muster_restart_fail with that status. An OK after EINTERRUPTED was delivered counts as
- * interrupted. `arg` is passed again as it is, with what a failed attempt did to it.
+ * muster_restart_fail with that status: ELOST and EFENCED, which calls of muster return to the
+ * peers of a rank that was lost or failed, only where nothing of the kind has happened. An OK after
+ * EINTERRUPTED was delivered counts as interrupted. `arg` is passed again as it is, with what a
+ * failed attempt did to it.
  *
  * exit() in it, or in any other thread meanwhile, with status 0 or 75 leaves the job as
  * muster_restart_leave does, and waits at most a second for the service; with another status it is

@@ -4,6 +4,7 @@
 #include "core/job.h"
 #include "core/narrate.h"
 #include "core/node.h"
+#include "msg/status.h"
 
 /* False: it is too long, and the request is refused. Where there is no memory for it, it is left
  * out: that a rank failed or died must reach the others even if why does not. */
@@ -72,6 +73,14 @@ static void tell_fault(const struct mst_member *member, const struct mst_loss *f
     mst_narrate_end(&line);
 }
 
+/* That a peer was lost, or the generation is over, is no fault of the rank that was told so; where
+ * nothing has befallen its generation, it is. */
+static bool is_passed_on(const struct mst_session *session, const struct mst_request *request)
+{
+    return request->fault.pid == 0 && request->fault.kind == MST_CAUSE_NONE &&
+           mst_status_is_passed_on(request->fault.code) && session->job->records.total > 0;
+}
+
 static void fault(struct mst_session *session, struct mst_waiter *waiter, struct mst_member *member,
                   const struct mst_request *request)
 {
@@ -82,6 +91,10 @@ static void fault(struct mst_session *session, struct mst_waiter *waiter, struct
     if (request->fault.generation != session->job->generation || !mst_member_seated(member)) {
         mst_waiter_set_view(waiter, mst_generation_session_view(session));
         mst_waiter_answer(waiter, MUSTER_EFENCED);
+        return;
+    }
+    if (is_passed_on(session, request)) {
+        mst_waiter_answer(waiter, MUSTER_OK);
         return;
     }
     if (!copy_text(session->core, waiter, request->fault.text, &loss.text)) {

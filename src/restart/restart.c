@@ -436,10 +436,9 @@ void mst_restart_attention(struct mst_restart *restart, uint64_t now_ns,
     heed(restart, now_ns);
 }
 
-void mst_restart_fault(struct mst_restart *restart, enum mst_cause kind, int32_t code,
-                       struct mst_slice text)
+static void report(struct mst_restart *restart, enum mst_cause kind, int32_t code,
+                   struct mst_slice text)
 {
-    restart->failed = true;
     restart->kind = kind;
     restart->fault_generation = restart->view.generation;
     restart->code = code;
@@ -449,6 +448,13 @@ void mst_restart_fault(struct mst_restart *restart, enum mst_cause kind, int32_t
     }
     restart->fault_tag = ++restart->tags;
     restart->owe_fault = true;
+}
+
+void mst_restart_fault(struct mst_restart *restart, enum mst_cause kind, int32_t code,
+                       struct mst_slice text)
+{
+    restart->failed = true;
+    report(restart, kind, code, text);
 }
 
 void mst_restart_failed(struct mst_restart *restart, uint64_t now_ns, enum mst_cause kind,
@@ -483,22 +489,39 @@ void mst_restart_progress(struct mst_restart *restart, const struct mst_restart_
     restart->vote.step = progress->has_step ? progress->step : INT64_MIN;
 }
 
-static void fault_return(struct mst_restart *restart, muster_status status)
+static struct mst_slice words_of_return(char *room, size_t size, muster_status status)
 {
-    char line[128];
-    struct mst_text text = mst_text_in(line, sizeof(line));
+    struct mst_text text = mst_text_in(room, size);
 
-    if (status == MUSTER_EINTERRUPTED) {
-        mst_restart_fault(restart, MST_CAUSE_AGAIN, 0, mst_slice_text("asked for a restart"));
-        return;
-    }
     mst_text_add(&text, "the function returned ");
     mst_text_add(&text, mst_status_name(status));
     mst_text_add(&text, " (");
     mst_text_i64(&text, status);
     mst_text_add(&text, ")");
-    mst_restart_fault(restart, MST_CAUSE_FAULT, status, mst_slice_of(text.start, text.size));
+    return mst_slice_of(text.start, text.size);
+}
+
+static void fault_return(struct mst_restart *restart, muster_status status)
+{
+    char line[128];
+
+    if (status == MUSTER_EINTERRUPTED) {
+        mst_restart_fault(restart, MST_CAUSE_AGAIN, 0, mst_slice_text("asked for a restart"));
+        return;
+    }
+    mst_restart_fault(restart, MST_CAUSE_FAULT, status,
+                      words_of_return(line, sizeof(line), status));
     restart->own_faults++;
+}
+
+/* What calls of muster say when a peer failed is no fault of this rank; but this rank cannot know
+ * that one did before it has heard so, and without any reason all would begin again for nothing.
+ * The service takes the report only if nothing else has befallen the generation. */
+static void pass_on(struct mst_restart *restart, muster_status status)
+{
+    char line[128];
+
+    report(restart, MST_CAUSE_NONE, status, words_of_return(line, sizeof(line), status));
 }
 
 static void complete(struct mst_restart *restart, uint64_t now_ns, muster_status status)
@@ -515,9 +538,7 @@ void mst_restart_returned(struct mst_restart *restart, uint64_t now_ns, muster_s
     bool done = status == MUSTER_OK || status == MUSTER_EPREEMPTED;
     bool broken = mst_restart_called(restart) == MST_INTERRUPT;
     bool told = restart->told;
-    /* Lost and fenced are what calls of muster say when a peer failed: no fault of this rank. */
-    bool passed_on = status == MUSTER_ELOST || status == MUSTER_EFENCED;
-    bool interrupted = restart->failed || delivered || passed_on || (told && broken) ||
+    bool interrupted = restart->failed || delivered || (told && broken) ||
                        (told && status == MUSTER_EINTERRUPTED) || (restart->cut && !done);
     uint64_t lasted_ns = now_ns - restart->entered_ns;
 
@@ -543,6 +564,11 @@ void mst_restart_returned(struct mst_restart *restart, uint64_t now_ns, muster_s
         mst_restart_unwind(restart, now_ns);
     } else if (done) {
         complete(restart, now_ns, status);
+    } else if (mst_status_is_passed_on(status)) {
+        if (!broken) {
+            pass_on(restart, status);
+        }
+        mst_restart_unwind(restart, now_ns);
     } else {
         fault_return(restart, status);
         mst_restart_unwind(restart, now_ns);

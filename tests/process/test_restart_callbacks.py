@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Callbacks, atomic sections, spares and the ends of a run, on several ranks."""
 
+import os
+import signal
+
 import pytest
 
 from restarting import job, pids  # noqa: F401
@@ -63,6 +66,34 @@ def test_the_fault_is_told_to_callbacks_and_to_the_next_attempt(job):
     job.order(again, "ok")
     job.finish(2)
     job.ended()
+
+
+def test_what_is_said_of_a_loss_is_a_fault_where_nobody_was_lost(job):
+    """A function that returns ELOST for a reason of its own: all begin again, and read why."""
+    job.run(2)
+    ranks = job.entered(2)
+    mark = job.mark()
+    job.order(ranks[1:], "status -15")
+    again = job.entered(2, mark, iteration=1, faults=1)
+    for event in job.wait("fault", 2, mark):
+        assert (event["kind"], event["index"], event["code"]) == ("failed", "1", "-15")
+        assert event.text == "the function returned MUSTER_ELOST (-15)"
+    job.order(again, "ok")
+    job.finish(2)
+    job.ended()
+
+
+def test_what_is_said_of_a_loss_adds_nothing_to_it(job):
+    job.run(3, "--max-restarts", 0)
+    ranks = job.entered(3)
+    mark = job.mark()
+    os.kill(ranks[1].pid, signal.SIGKILL)
+    job.order([ranks[0], ranks[2]], "status -15")
+    again = job.entered(2, mark, size=2, iteration=1, faults=1)
+    assert {event["kind"] for event in job.wait("fault", 2, mark)} == {"signal"}
+    job.order(again, "ok")
+    job.finish(2)
+    job.ended(None)
 
 
 def test_an_atomic_section_is_not_interrupted_63(job):

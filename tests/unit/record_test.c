@@ -200,6 +200,46 @@ static void growth_keeps_what_ended_the_generation_before(struct fixture *f)
     EXPECT_INT(f, item(reply, 0).number, 3);
 }
 
+static muster_status passes_on(struct fixture *f, struct client *rank, muster_status status)
+{
+    return fixture_call(f, rank,
+                        (struct mst_request){.command = MST_FAULT,
+                                             .fault = {.generation = 1,
+                                                       .code = status,
+                                                       .text = mst_slice_text("returned it")}})
+        ->status;
+}
+
+static void what_is_passed_on_is_a_fault_where_there_is_no_other(struct fixture *f)
+{
+    struct client ranks[3], agent;
+    const struct mst_reply *reply;
+
+    begin(f, ranks, 3, &agent);
+    lost(f, &agent, &ranks[2], MST_CAUSE_SIGNAL, 9, "");
+    EXPECT_INT(f, passes_on(f, &ranks[0], MUSTER_ELOST), MUSTER_OK);
+    EXPECT_INT(f, passes_on(f, &ranks[1], MUSTER_EFENCED), MUSTER_OK);
+    reply = faults(f, &ranks[0], 0);
+    EXPECT_INT(f, reply->item_count, 1);
+    EXPECT_INT(f, item(reply, 0).who.cause, MST_CAUSE_SIGNAL);
+}
+
+static void what_is_passed_on_of_nothing_is_a_fault(struct fixture *f)
+{
+    struct client ranks[3], agent;
+    const struct mst_reply *reply;
+
+    begin(f, ranks, 3, &agent);
+    EXPECT_INT(f, passes_on(f, &ranks[1], MUSTER_ELOST), MUSTER_OK);
+    EXPECT_INT(f, passes_on(f, &ranks[0], MUSTER_ELOST), MUSTER_OK); /* of the first one */
+    reply = faults(f, &ranks[0], 0);
+    EXPECT_INT(f, reply->item_count, 1);
+    EXPECT_INT(f, item(reply, 0).who.cause, MST_CAUSE_FAULT);
+    EXPECT_INT(f, item(reply, 0).who.code, MUSTER_ELOST);
+    EXPECT_INT(f, item(reply, 0).who.index, 1);
+    EXPECT_TEXT(f, item(reply, 0).value, "returned it");
+}
+
 static void nobody_hangs_where_no_generation_is(struct fixture *f)
 {
     struct client agent = fixture_client(f, MST_ROLE_AGENT, 0);
@@ -470,6 +510,8 @@ SCENARIO(phases_of_a_restart)
 SCENARIO(a_restart_from_nobody_is_counted_and_not_timed)
 SCENARIO(growth_keeps_what_ended_the_generation_before)
 SCENARIO(nobody_hangs_where_no_generation_is)
+SCENARIO(what_is_passed_on_is_a_fault_where_there_is_no_other)
+SCENARIO(what_is_passed_on_of_nothing_is_a_fault)
 
 static void run_many_are_kept_as_the_first_eight(void **state)
 {
@@ -511,6 +553,8 @@ int main(void)
         cmocka_unit_test(run_a_restart_from_nobody_is_counted_and_not_timed),
         cmocka_unit_test(run_growth_keeps_what_ended_the_generation_before),
         cmocka_unit_test(run_nobody_hangs_where_no_generation_is),
+        cmocka_unit_test(run_what_is_passed_on_is_a_fault_where_there_is_no_other),
+        cmocka_unit_test(run_what_is_passed_on_of_nothing_is_a_fault),
         cmocka_unit_test(run_a_fault_without_memory_for_its_text_still_interrupts),
         cmocka_unit_test(run_a_death_without_memory_for_its_words_is_still_decided),
     };

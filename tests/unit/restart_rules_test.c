@@ -501,7 +501,7 @@ static void test_vote_of_an_attempt(void **state)
     restart = running();
     mst_restart_progress(restart,
                          &(struct mst_restart_progress){.first = 70, .step = 77, .has_step = true});
-    mst_restart_returned(restart, 50 * MS, MUSTER_ELOST, false);
+    mst_restart_returned(restart, 50 * MS, MUSTER_EINTERRUPTED, true);
     (void)next(restart, MST_RESTART_UNWIND);
     mst_restart_unwound(restart, 50 * MS, MUSTER_OK, MST_WHY_REPLY, NOTHING);
     effect = next(restart, MST_RESTART_REQUEST);
@@ -586,7 +586,7 @@ static void test_records_reach_the_next_entry(void **state)
     assert_int_equal(strlen(effect.faults[0].text), MST_FAULT_TEXT_ROOM - 1);
     assert_int_equal(effect.faults[0].text[0], 'w');
     /* The next attempt ends by nothing this rank knows of. */
-    mst_restart_returned(restart, 0, MUSTER_ELOST, false);
+    mst_restart_returned(restart, 0, MUSTER_EINTERRUPTED, true);
     unwind = next(restart, MST_RESTART_UNWIND);
     assert_int_equal(unwind.fault_count, 0);
     mst_restart_free(restart);
@@ -645,7 +645,7 @@ static void test_leaves_with_one_own_fault_too_many(void **state)
     sealed(restart, fails(restart), 2, 1, &vote, NULL, 0);
     (void)next(restart, MST_RESTART_ENTER);
     /* Being interrupted is no fault of its own. */
-    mst_restart_returned(restart, 0, MUSTER_ELOST, false);
+    mst_restart_returned(restart, 0, MUSTER_EINTERRUPTED, true);
     (void)next(restart, MST_RESTART_UNWIND);
     mst_restart_unwound(restart, 0, MUSTER_OK, MST_WHY_REPLY, NOTHING);
     effect = next(restart, MST_RESTART_REQUEST);
@@ -671,7 +671,7 @@ static void test_not_well_after_unwinding_leaves(void **state)
     struct mst_restart_effect effect;
 
     (void)state;
-    mst_restart_returned(restart, 0, MUSTER_ELOST, false);
+    mst_restart_returned(restart, 0, MUSTER_EINTERRUPTED, true);
     (void)next(restart, MST_RESTART_UNWIND);
     quiet(restart); /* nothing before the answer */
     mst_restart_unwound(restart, 0, MUSTER_EUNHEALTHY, MST_WHY_UNHEALTHY,

@@ -343,10 +343,19 @@ static void test_failed_by_return(void **state)
     assert_string_equal(story(restart), "unwind; 1:round muster/seal g1 #0; ");
     mst_restart_free(restart);
 
-    /* Nor is what a call of muster said about the others. */
+    /* Nor is what a call of muster said about the others: it is reported, and the service takes it
+     * only where nothing has befallen them. */
     restart = running();
+    attention(restart, 1, MST_INTERRUPT);
+    story(restart);
     returned(restart, MUSTER_ELOST, false);
     assert_string_equal(story(restart), "unwind; 1:round muster/seal g1 #0; ");
+    mst_restart_free(restart);
+    restart = running();
+    returned(restart, MUSTER_ELOST, false);
+    assert_string_equal(story(restart),
+                        "1:fault g1 -15 'the function returned MUSTER_ELOST (-15)'; "
+                        "unwind; 2:round muster/seal g1 #0; ");
     mst_restart_free(restart);
 }
 
