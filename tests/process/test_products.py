@@ -17,17 +17,17 @@ import pytest
 from conftest import WAIT_S, Process, sanitized
 from running import until
 from test_serve import resident
-from wire import OK, PUT, Wire, field
+from wire import OK, PUT, Closed, Wire, field
 
 MIB = 1 << 20
 SANITIZED = sanitized()
 CONNECTIONS = 40 if SANITIZED else 300
-KEYS = 2_000 if SANITIZED else 100_000
+KEYS = 2_000 if SANITIZED else 50_000
 RSS_MAX = 512 * MIB
 KEPT_MAX = 128 * MIB  # when all have gone, beyond what was there before
 STANDSTILL_S = 0.25
 P99_S = 0.05
-PUTS = 400
+PUTS = 200
 HARD = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 
 
@@ -123,3 +123,71 @@ def test_the_product_of_the_limits_is_bounded(serve, env, started, what):
     assert longest < STANDSTILL_S
     assert p99 < P99_S
     until(lambda: victim.renew().status == OK and resident(service.pid) < before + KEPT_MAX)
+
+
+# ---- those who do read and write ----
+
+
+def reader(address, answers, out):
+    """One that reads what it is told, on a thread of its own."""
+    try:
+        out.append([len(address.receive()) for _ in range(answers)])
+    except (Closed, ConnectionError, TimeoutError) as why:
+        out.append(why)
+
+
+def in_threads(wires, answers):
+    """What each was told."""
+    told = []
+    threads = [threading.Thread(target=reader, args=(wire, answers, told)) for wire in wires]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return told
+
+
+READERS = 20 if SANITIZED else 100
+
+
+def test_who_reads_is_told_everything_beyond_the_bound(serve):
+    """A hundred readers, of one change that all of their watches tell: ten times what the connections may
+    hold together. It waits in the state, and nobody is closed."""
+    service = serve("--buffered-bytes-max", "16m", "--lease", "1m")
+    writer = session(service)
+    wires = [session(service) for _ in range(READERS)]
+    for wire in wires:
+        for _ in range(8):
+            wire.post("watch", field(1, 1) + field(3, "w/"))
+    for wire in wires:
+        assert wire.renew_behind().status == OK  # so the watches wait
+    before = resident(service.pid)
+    assert writer.put("w/1", b"z" * 200_000).status == OK
+    peak = Peak(service.pid)
+    told = in_threads(wires, 8)
+    most = peak.end()
+    assert all(isinstance(sizes, list) and min(sizes) > 200_000 for sizes in told), told
+    assert not service.log.having("connection-refused")
+    if not SANITIZED:
+        assert most - before < 64 * MIB
+
+
+def test_large_values_of_many_at_once_beyond_the_bound(serve):
+    """Each writes a MiB at the same moment, more than the connections may hold together: one after the
+    other they are read, and nobody is closed."""
+    service = serve("--buffered-bytes-max", "16m", "--lease", "1m")
+    victim = session(service)
+    wires = [session(service) for _ in range(READERS)]
+    senders = [threading.Thread(target=wire.post, args=(
+        "write", field(2, field(1, PUT) + field(3, f"large/{number}") + field(4, b"v" * (MIB - 1)))))
+               for number, wire in enumerate(wires)]
+    for thread in senders:
+        thread.start()
+    assert took(service, victim) < WAIT_S
+    told = in_threads(wires, 1)
+    for thread in senders:
+        thread.join()
+    assert all(isinstance(sizes, list) for sizes in told), told
+    assert not service.log.having("connection-refused")
+    found = sum(victim.get(f"large/{number}").status == OK for number in range(READERS))
+    assert found == READERS

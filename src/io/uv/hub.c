@@ -512,7 +512,7 @@ static void receive(struct mst_uv_connection *connection)
     if (!may_speak(connection)) {
         return;
     }
-    size = mst_channel_receive(&connection->channel, hub->input, sizeof hub->input);
+    size = mst_channel_receive(&connection->channel, hub->input, mst_uv_pressure_piece(connection));
     if (connection->channel.tls) {
         mark_dirty(connection); /* it may have to answer by itself */
         if (mst_tls_trusted(connection->channel.tls) && !connection->known && !let_in(connection)) {

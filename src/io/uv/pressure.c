@@ -11,7 +11,7 @@
 #define SMALL_BYTES 16384u         /* a reply of so many bytes waits for nobody */
 #define TURN_BYTES 4194304u        /* of large replies in one turn */
 #define STEP_BYTES 256u            /* what a record costs that a watch looks at */
-#define FRAME_BYTES 131072u        /* from here on the rest of a frame can be made to wait */
+#define PIECE_BYTES 4096u          /* read at a time while memory is short */
 #define STILL_NS 1000000000u       /* nothing taken for so long: it may be closed for others */
 #define FAVOUR_NS 1000000000u      /* one of the parked is read for so long */
 #define LOOK_NS 50000000u          /* between two looks for who stands still */
@@ -164,10 +164,20 @@ bool mst_uv_pressure_may_read(const struct mst_uv_connection *connection)
     return !connection->deferred && !mst_list_linked(&connection->parked);
 }
 
+size_t mst_uv_pressure_piece(const struct mst_uv_connection *connection)
+{
+    const struct mst_uv_pressure *pressure = &connection->hub->pressure;
+
+    /* Of a TLS record the rest would lie where no poll sees it. */
+    return is_high(pressure) && connection != pressure->favoured && !connection->channel.tls
+               ? PIECE_BYTES
+               : MST_UV_READ_BYTES;
+}
+
 void mst_uv_pressure_read(struct mst_uv_connection *connection)
 {
     struct mst_uv_pressure *pressure = &connection->hub->pressure;
-    bool parks = is_high(pressure) && room_of(connection).input >= FRAME_BYTES;
+    bool parks = is_high(pressure) && room_of(connection).input >= PIECE_BYTES;
 
     if (connection == pressure->favoured) {
         if (parks) {

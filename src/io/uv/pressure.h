@@ -11,8 +11,8 @@
  *           connection with replies that wait is read no further. Small replies never wait for
  *           others' bytes.
  *   search  Then a watch, which may have to look at many keys, waits for the next turn as well.
- *   input   While the connections hold half of their bound, those in the middle of a large frame
- *           are read one after the other, the latest first, each for a second.
+ *   input   While the connections hold half of their bound, those in the middle of a frame of
+ *           some size are read one after the other, the latest first, each for a second.
  *   both    Over the bound, the connection that holds most is closed. At half of it, when replies
  *           wait, so is the largest of those that have taken nothing of their output for a second.
  */
@@ -60,6 +60,8 @@ bool mst_uv_pressure_spent(const struct mst_uv_pressure *pressure);
 
 /* It took output, or something else changed. */
 void mst_uv_pressure_moved(struct mst_uv_connection *connection);
+/* How much of it to read at a time. */
+size_t mst_uv_pressure_piece(const struct mst_uv_connection *connection);
 /* It was read. */
 void mst_uv_pressure_read(struct mst_uv_connection *connection);
 void mst_uv_pressure_forget(struct mst_uv_connection *connection);
