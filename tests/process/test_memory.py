@@ -89,7 +89,7 @@ def fill(wire, name, value):
     for number in range(100_000):
         try:
             status = wire.put(f"{name}/{number}", value).status
-        except Closed:
+        except (Closed, ConnectionError):  # while it writes, or reads
             return number, None
         if status != OK:
             return number, status
