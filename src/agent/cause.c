@@ -21,7 +21,7 @@
 
 /* A later process of its place was in a generation again, or, where there are spares, came to wait
  * as one. */
-static bool got_over(const struct mst_job *job, const struct mst_process *process)
+bool mst_cause_got_over(const struct mst_job *job, const struct mst_process *process)
 {
     for (const struct mst_process *later = job->processes; later != NULL; later = later->older) {
         if (later->index == process->index && later->attempt > process->attempt &&
@@ -35,7 +35,8 @@ static bool got_over(const struct mst_job *job, const struct mst_process *proces
 static bool is_cause(const struct mst_job *job, const struct mst_process *process)
 {
     return process->end == MST_PROCESS_GONE && mst_process_failed(process) &&
-           process->died_ns <= job->ended_ns && !process->excused && !got_over(job, process);
+           process->died_ns <= job->ended_ns && !process->excused &&
+           !mst_cause_got_over(job, process);
 }
 
 const struct mst_process *mst_cause_process(const struct mst_job *job, uint32_t index, uint64_t pid)

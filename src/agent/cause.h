@@ -27,6 +27,9 @@ struct mst_first_cause {
 void mst_cause_parts(struct mst_job *job, struct mst_first_cause *out);
 
 /* The process of this node with that pid, as the service knows it; NULL: there is none. */
+/* A later process of its place took over. */
+bool mst_cause_got_over(const struct mst_job *job, const struct mst_process *process);
+
 const struct mst_process *mst_cause_process(const struct mst_job *job, uint32_t index,
                                             uint64_t pid);
 

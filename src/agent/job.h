@@ -148,8 +148,9 @@ void mst_job_end_processes(struct mst_job *job, int number); /* ...and SIGKILL a
 void mst_job_look(struct mst_job *job); /* whether it is over, or only joiners are left */
 
 /* place.c */
-int mst_place_start(struct mst_place *place);            /* 0, or the exit code after one line */
-bool mst_place_reap(struct mst_place *place);            /* after SIGCHLD: whether it is gone */
+int mst_place_start(struct mst_place *place);               /* 0, or the exit code after one line */
+bool mst_place_reap(struct mst_place *place);               /* after SIGCHLD: whether it is gone */
+void mst_place_forget(struct mst_job *job, uint32_t index); /* old ones that were got over */
 void mst_place_sweep(struct mst_job *job); /* kills what those that are gone have left */
 void mst_place_go_on(struct mst_place *place, bool may); /* it failed and asked */
 void mst_place_notice(struct mst_place *place);

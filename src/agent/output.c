@@ -22,6 +22,7 @@ struct mst_output_stream {
     int to;
     int file;          /* -1: none */
     bool shown;        /* its lines go to `to` */
+    bool forgotten;    /* it is freed at its end, by the thread */
     size_t label_size; /* 0: no labels */
     char label[LABEL_MAX];
     char last[MST_OUTPUT_LAST_MAX];
@@ -279,6 +280,30 @@ static bool polled_grow(struct mst_output *output, size_t count)
     return true;
 }
 
+static void stream_free(struct mst_output_stream *stream)
+{
+    free(stream->tail);
+    free(stream->line);
+    free(stream);
+}
+
+/* With the lock held. */
+static void streams_forget(struct mst_output *output)
+{
+    struct mst_output_stream **link = &output->streams;
+
+    while (*link != NULL) {
+        struct mst_output_stream *stream = *link;
+
+        if (stream->forgotten && stream->from < 0) {
+            *link = stream->next;
+            stream_free(stream);
+        } else {
+            link = &stream->next;
+        }
+    }
+}
+
 /* What to wait for: the bell first. With the lock held. */
 static size_t polled_collect(struct mst_output *output)
 {
@@ -323,9 +348,11 @@ static void *output_main(void *arg)
 
     (void)pthread_mutex_lock(&output->lock);
     while (!output->stopping) {
-        size_t count = polled_collect(output);
+        size_t count;
         uint64_t rung;
 
+        streams_forget(output);
+        count = polled_collect(output);
         (void)pthread_mutex_unlock(&output->lock);
         (void)poll(output->polled, count, -1);
         if (output->polled[0].revents != 0) {
@@ -376,9 +403,7 @@ static void output_release(struct mst_output *output)
         if (stream->file >= 0) {
             (void)close(stream->file);
         }
-        free(stream->tail);
-        free(stream->line);
-        free(stream);
+        stream_free(stream);
     }
     if (output->bell >= 0) {
         (void)close(output->bell);
@@ -472,6 +497,16 @@ muster_status mst_output_add(struct mst_output *output, uint32_t index, int from
                              struct mst_output_stream **out)
 {
     return mst_output_add_file(output, index, from, to, (struct mst_output_file){.fd = -1}, out);
+}
+
+void mst_output_forget(struct mst_output *output, struct mst_output_stream *stream)
+{
+    if (stream != NULL) {
+        (void)pthread_mutex_lock(&output->lock);
+        stream->forgotten = true;
+        (void)pthread_mutex_unlock(&output->lock);
+        ring(output);
+    }
 }
 
 void mst_output_last(struct mst_output *output, const struct mst_output_stream *stream,

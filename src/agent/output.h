@@ -25,7 +25,7 @@
 #define MST_OUTPUT_NO_LABEL UINT32_MAX /* for an index: of no rank */
 
 struct mst_output;
-struct mst_output_stream; /* lives as long as the output */
+struct mst_output_stream; /* lives as long as the output, or until it is forgotten */
 
 /* Where a stream goes besides. */
 struct mst_output_file {
@@ -52,6 +52,9 @@ muster_status mst_output_add(struct mst_output *output, uint32_t index, int from
 /* The same with a file, which is closed with `from`. */
 muster_status mst_output_add_file(struct mst_output *output, uint32_t index, int from, int to,
                                   struct mst_output_file file, struct mst_output_stream **out);
+
+/* Nobody asks for it any more: it goes once it is at its end. NULL: no-op. */
+void mst_output_forget(struct mst_output *output, struct mst_output_stream *stream);
 
 /* The last line so far that was not empty, unprintable bytes replaced; empty: none. */
 void mst_output_last(struct mst_output *output, const struct mst_output_stream *stream,

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/cause.h"
 #include "agent/diagnose.h"
 #include "agent/job.h"
 #include "agent/rendezvous.h"
@@ -16,6 +17,7 @@
 #include "io/descriptors.h"
 
 #define OVERDUE_MS 5000
+#define KEPT 8u /* processes of a place */
 
 /* ---- starting ---- */
 
@@ -105,6 +107,29 @@ static int start_spawn(struct mst_place *place, struct start *start, struct mst_
     return mst_spawn(&spawn, &process->pid);
 }
 
+/* It is only read by other threads, with the lock. */
+void mst_place_forget(struct mst_job *job, uint32_t index)
+{
+    struct mst_process **link = &job->processes;
+    unsigned newer = 0;
+
+    while (*link != NULL) {
+        struct mst_process *process = *link;
+
+        if (process->index != index || newer++ < KEPT || process->end != MST_PROCESS_GONE ||
+            !mst_cause_got_over(job, process) || !mst_session_heard_all(&job->session, process)) {
+            link = &process->older;
+            continue;
+        }
+        (void)pthread_mutex_lock(&job->lock);
+        *link = process->older;
+        (void)pthread_mutex_unlock(&job->lock);
+        mst_output_forget(job->output, process->out);
+        mst_output_forget(job->output, process->error);
+        free(process);
+    }
+}
+
 /* In this life of the group. */
 static bool has_run(const struct mst_place *place)
 {
@@ -135,6 +160,7 @@ static bool adopt(struct mst_place *place, struct mst_process *process, const st
     place->process = process;
     (void)pthread_mutex_unlock(&job->lock);
     mst_hung_watch(place);
+    mst_place_forget(job, place->index);
     return mst_output_add_file(
                job->output, place->index, start->out[0], STDOUT_FILENO,
                (struct mst_output_file){.fd = start->log.out, .tee = job->options->tee},
@@ -355,13 +381,16 @@ static void start_again(struct mst_place *place, const char *name, const char *h
 {
     struct mst_job *job = place->job;
     uint64_t delay_ms = delay_ms_of(place);
-    char when[32] = "";
+    char when[32] = "", why[96] = "";
 
     if (delay_ms > 0) {
         (void)snprintf(when, sizeof when, " in %" PRIu64 " s", delay_ms / 1000);
+        (void)snprintf(why, sizeof why,
+                       ", as it ended %" PRIu32 " time%s in a row before it joined the others",
+                       place->early, place->early == 1 ? "" : "s");
     }
-    mst_say("%s %s; starting it again%s (%" PRIu32 " of %" PRIu32 ")%s", name, how, when,
-            job->restarts, job->options->max_restarts,
+    mst_say("%s %s; starting it again%s (%" PRIu32 " of %" PRIu32 ")%s%s", name, how, when,
+            job->restarts, job->options->max_restarts, why,
             place->process->joined ? "; the others go on in their processes" : "");
     (void)uv_timer_start(&place->again, on_again, delay_ms, 0);
 }

@@ -2,8 +2,9 @@
 #ifndef MST_AGENT_PROCESS_H
 #define MST_AGENT_PROCESS_H
 
-/* One process that was started for a place of the job. It is kept until the run ends, because it
- * may turn out to be the first cause, and because requests about it may still be under way. */
+/* One process that was started for a place of the job. It is kept, because it may turn out to be the
+ * first cause, and because requests about it may still be under way; of those that others of their
+ * place have got over only the newest, or a long run would grow with each death. */
 
 #include <sys/types.h>
 #include <time.h>

@@ -285,6 +285,20 @@ bool mst_session_refused(struct mst_session *session)
     return refused;
 }
 
+bool mst_session_heard_all(struct mst_session *session, const struct mst_process *process)
+{
+    bool told = session->client != NULL;
+
+    if (told) {
+        mst_lib_lock(session->client);
+        for (unsigned i = 0; i < process->lost_count; i++) {
+            told = told && !process->lost[i].post.open && !process->lost[i].refused;
+        }
+        mst_lib_unlock(session->client);
+    }
+    return told;
+}
+
 void mst_session_say_again(struct mst_session *session, struct mst_process *processes)
 {
     if (session->client == NULL) {

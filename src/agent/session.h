@@ -114,6 +114,9 @@ bool mst_session_unheard(struct mst_session *session);
 bool mst_session_refused(struct mst_session *session);
 
 /* Says again what was refused of these processes and the older ones. Main thread. */
+/* Whether the service has taken all that was said of a process. */
+bool mst_session_heard_all(struct mst_session *session, const struct mst_process *process);
+
 void mst_session_say_again(struct mst_session *session, struct mst_process *processes);
 
 /* Writes `note` (its key, value, insert and owned are the caller's to set while it is not under

@@ -463,7 +463,9 @@ def test_who_dies_before_it_gets_in_is_held_back(run, tmp_path):
     before = job.entered()
     flag.touch()
     os.kill(before[1]["pid"], signal.SIGKILL)
-    job.log.wait_for("#1 (pid ", "ended with status 4; starting it again in 1 s (2 of 9)")
+    job.log.wait_for("#1 (pid ", "ended with status 4; starting it again in 1 s (2 of 9), as it ended "
+                     "1 time in a row before it joined the others")
+    job.log.wait_for("#1 (pid ", "in 2 s (3 of 9), as it ended 2 times in a row before")
     flag.unlink()
     job.log.wait_for("starting it again", count=2)
     after = job.entered(2)

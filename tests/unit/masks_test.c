@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whatever starts a thread or a process blocks signals for a moment: afterwards its caller's mask
+ * is what it was, and a program that is started has none of it. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/keeper.h"
+#include "agent/output.h"
+#include "agent/spawn.h"
+#include "io/death.h"
+#include "io/page.h"
+#include "library_stage.h"
+
+/* One that nobody else would choose. */
+static sigset_t mine;
+
+static int setup(void **state)
+{
+    int status = library_stage_setup(state);
+
+    (void)sigemptyset(&mine);
+    (void)sigaddset(&mine, SIGUSR2);
+    (void)sigaddset(&mine, SIGWINCH);
+    assert_int_equal(pthread_sigmask(SIG_SETMASK, &mine, NULL), 0);
+    return status;
+}
+
+static void assert_mine(const char *after)
+{
+    sigset_t now;
+
+    assert_int_equal(pthread_sigmask(SIG_SETMASK, NULL, &now), 0);
+    for (int number = 1; number < SIGRTMAX; number++) {
+        if (sigismember(&now, number) != sigismember(&mine, number)) {
+            fail_msg("after %s: signal %d is %sblocked", after, number,
+                     sigismember(&now, number) == 1 ? "" : "not ");
+        }
+    }
+}
+
+static void started(char *program, int expected)
+{
+    char *arguments[] = {program, (char[]){"-E"}, (char[]){"^Sig(Blk|Ign)"},
+                         (char[]){"/proc/self/status"}, NULL};
+    char *environment[] = {NULL};
+    char said[256] = "", file[] = "/tmp/masks-XXXXXX";
+    int out = mkstemp(file);
+    struct mst_spawn spawn = {.path = program,
+                              .arguments = arguments,
+                              .environment = environment,
+                              .out = out,
+                              .error = -1,
+                              .keep = {-1, -1},
+                              .death_signal = SIGKILL};
+    pid_t pid = 0;
+
+    assert_true(out >= 0);
+    (void)unlink(file);
+    assert_int_equal(mst_spawn(&spawn, &pid), expected);
+    assert_mine(expected == 0 ? "a start" : "a start that failed");
+    if (pid > 0) {
+        assert_int_equal(waitpid(pid, NULL, 0), pid);
+        assert_true(pread(out, said, sizeof said - 1, 0) > 0);
+        /* What this process ignores, as nohup has it, it ignores too. */
+        assert_non_null(strstr(said, "SigBlk:\t0000000000000000\n"));
+        assert_non_null(strstr(said, "SigIgn:\t0000000000000001\n"));
+    }
+    (void)close(out);
+}
+
+static void what_the_agent_starts(void **state)
+{
+    struct mst_keeper keeper;
+    struct mst_output *output;
+    struct mst_death *death;
+    struct mst_page *page;
+    char program[PATH_MAX];
+    int fd;
+
+    (void)state;
+    assert_int_equal(mst_spawn_find("grep", program), 0);
+    (void)signal(SIGHUP, SIG_IGN);
+    started(program, 0);
+    (void)signal(SIGHUP, SIG_DFL);
+    started((char[]){"/no/such/program"}, ENOENT);
+    assert_true(mst_keeper_start(&keeper, 1, 0));
+    assert_mine("a keeper");
+    mst_keeper_stop(&keeper);
+    assert_int_equal(mst_output_new(&output, false), MUSTER_OK);
+    assert_mine("an output");
+    mst_output_free(output);
+    for (int way = MST_DEATH_BEST; way <= MST_DEATH_ONE_EACH; way++) {
+        assert_int_equal(mst_death_new(&death, NULL, NULL, (enum mst_death_way)way), MUSTER_OK);
+        assert_int_equal(mst_page_create(&page, &fd), MUSTER_OK);
+        assert_int_equal(mst_death_add(death, 0, page), MUSTER_OK);
+        assert_mine("a waiter for deaths");
+        mst_death_free(death);
+        mst_page_unmap(page);
+        (void)close(fd);
+    }
+}
+
+static muster_status in_the_function(muster_restart *restart, void *arg)
+{
+    sigset_t now;
+
+    (void)restart;
+    /* But for the signal that interrupts: that is not blocked here, and was not before. */
+    assert_int_equal(pthread_sigmask(SIG_SETMASK, NULL, &now), 0);
+    *(bool *)arg = sigismember(&now, SIGUSR2) == 1 && sigismember(&now, SIGTERM) == 0;
+    return MUSTER_OK;
+}
+
+static muster_status nothing(muster_restart *restart, void *arg)
+{
+    (void)restart;
+    (void)arg;
+    return MUSTER_OK;
+}
+
+static muster_status no_notice(void *ctx, struct muster_notice_given *out)
+{
+    (void)ctx;
+    (void)out;
+    return MUSTER_MORE;
+}
+
+static void what_the_library_starts(void **state)
+{
+    struct muster_preempt_source source = {.name = "mine", .poll = no_notice};
+    struct muster_preempt_options preempts = MUSTER_PREEMPT_OPTIONS_INIT;
+    struct muster_restart_options options = MUSTER_RESTART_OPTIONS_INIT;
+    struct muster_restart_hook step = {.call = nothing};
+    struct muster_error err;
+    muster_client *client;
+    muster_preempt *preempt;
+    muster_heartbeat *heartbeat;
+    muster_cluster *cluster;
+    bool kept = false;
+
+    (void)state;
+    client = library_alone();
+    assert_mine("muster_client_open");
+    preempts.sources = &source;
+    preempts.source_count = 1;
+    library_ok(muster_preempt_open(&preempt, client, &preempts, &err), &err);
+    assert_mine("muster_preempt_open");
+    options.abort = (struct muster_restart_hooks){.list = &step, .count = 1};
+    options.health_command = "true";
+    library_ok(muster_restart_run(client, &options, in_the_function, &kept, &err), &err);
+    assert_true(kept);
+    assert_mine("muster_restart_run");
+    library_ok(muster_heartbeat_start(&heartbeat, client, NULL, &err), &err);
+    assert_mine("muster_heartbeat_start");
+    muster_heartbeat_stop(heartbeat);
+    library_ok(muster_cluster_open(&cluster, client, NULL, LIMIT_MS, &err), &err);
+    assert_mine("muster_cluster_open");
+    muster_cluster_close(cluster);
+    muster_preempt_close(preempt);
+    muster_client_close(client);
+    assert_mine("all was closed");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_the_agent_starts),
+        cmocka_unit_test(what_the_library_starts),
+    };
+
+    return cmocka_run_group_tests(tests, setup, library_stage_teardown);
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the service says of a place, and whom that concerns: it comes late, when another process may
+ * be there. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/job.h"
+#include "library_stage.h"
+
+enum { INDEX = 3, FIRST_PID = 1234567 }; /* of the process that was there before */
+
+struct stage {
+    struct mst_job job;
+    struct mst_run_options options;
+    struct mst_place places[4];
+    struct mst_process process;
+};
+
+/* A process in the place, which leads a group of its own. */
+static struct stage *stage_new(void)
+{
+    struct stage *stage = calloc(1, sizeof *stage);
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        for (;;) {
+            (void)pause();
+        }
+    }
+    assert_true(pid > 0);
+    assert_int_equal(setpgid(pid, pid), 0);
+    assert_non_null(stage);
+    stage->process = (struct mst_process){.index = INDEX, .rank = MST_RANK_NONE, .pid = pid};
+    stage->job =
+        (struct mst_job){.options = &stage->options, .places = stage->places, .place_count = 4};
+    stage->places[INDEX] = (struct mst_place){.job = &stage->job,
+                                              .slot = INDEX,
+                                              .index = INDEX,
+                                              .state = MST_PLACE_RUNS,
+                                              .process = &stage->process};
+    (void)pthread_mutex_init(&stage->job.lock, NULL);
+    assert_int_equal(uv_loop_init(&stage->job.loop), 0);
+    assert_int_equal(uv_async_init(&stage->job.loop, &stage->job.woken, NULL), 0);
+    return stage;
+}
+
+static void stage_free(struct stage *stage)
+{
+    uv_close((uv_handle_t *)&stage->job.woken, NULL);
+    (void)uv_run(&stage->job.loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&stage->job.loop), 0);
+    (void)pthread_mutex_destroy(&stage->job.lock);
+    free(stage);
+}
+
+static void say(struct stage *stage, uint64_t pid, enum mst_cause cause)
+{
+    const struct mst_who who = {.index = INDEX,
+                                .rank = 2,
+                                .pid = pid,
+                                .role = MST_ROLE_RANK,
+                                .state = cause != MST_CAUSE_NONE ? MST_STATE_LOST : MST_PRESENT,
+                                .cause = cause};
+
+    mst_place_member(&stage->job, &who);
+}
+
+static const enum mst_cause given_up[] = {MST_CAUSE_LEASE, MST_CAUSE_EVICTED};
+
+static void the_loss_of_the_one_before_does_not_end_the_one_in_its_place(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(given_up) / sizeof(given_up[0]); i++) {
+        struct stage *stage = stage_new();
+
+        say(stage, FIRST_PID, given_up[i]);
+        assert_int_equal(stage->process.end, MST_PROCESS_RUNS);
+        assert_int_equal(stage->process.verdict, MST_CAUSE_NONE);
+        assert_false(stage->process.joined);
+        assert_int_equal(waitpid(stage->process.pid, NULL, WNOHANG), 0);
+        (void)kill(stage->process.pid, SIGKILL);
+        (void)waitpid(stage->process.pid, NULL, 0);
+        stage_free(stage);
+    }
+}
+
+/* The one that opened the client, and not the shell that was started. */
+static void behind_a_shell_the_one_of_the_page_counts(void **state)
+{
+    struct stage *stage = stage_new();
+    int fd;
+
+    (void)state;
+    assert_int_equal(mst_page_create(&stage->process.page, &fd), MUSTER_OK);
+    atomic_store(&stage->process.page->pid, FIRST_PID + 1);
+    say(stage, FIRST_PID, MST_CAUSE_LEASE);
+    say(stage, (uint64_t)stage->process.pid, MST_CAUSE_LEASE);
+    assert_int_equal(stage->process.end, MST_PROCESS_RUNS);
+    say(stage, FIRST_PID + 1, MST_CAUSE_LEASE);
+    assert_int_equal(stage->process.end, MST_PROCESS_DEAD);
+    (void)waitpid(stage->process.pid, NULL, 0);
+    mst_page_unmap(stage->process.page);
+    (void)close(fd);
+    stage_free(stage);
+}
+
+static void who_was_given_up_is_killed(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(given_up) / sizeof(given_up[0]); i++) {
+        struct stage *stage = stage_new();
+        int status;
+
+        say(stage, (uint64_t)stage->process.pid, MST_CAUSE_NONE);
+        assert_true(stage->process.joined);
+        assert_int_equal(stage->process.rank, 2);
+        say(stage, (uint64_t)stage->process.pid, given_up[i]);
+        assert_int_equal(stage->process.end, MST_PROCESS_DEAD);
+        assert_int_equal(stage->process.verdict, given_up[i]);
+        assert_int_equal(waitpid(stage->process.pid, &status, 0), stage->process.pid);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+        stage_free(stage);
+    }
+}
+
+/* A process that is gone may have its number in another one. */
+static void who_is_gone_is_killed_by_nobody(void **state)
+{
+    struct stage *stage = stage_new();
+
+    (void)state;
+    stage->process.end = MST_PROCESS_GONE;
+    say(stage, (uint64_t)stage->process.pid, MST_CAUSE_LEASE);
+    assert_int_equal(stage->process.verdict, MST_CAUSE_NONE);
+    assert_int_equal(waitpid(stage->process.pid, NULL, WNOHANG), 0);
+    (void)kill(stage->process.pid, SIGKILL);
+    (void)waitpid(stage->process.pid, NULL, 0);
+    stage_free(stage);
+}
+
+static struct mst_process *add(struct stage *stage, uint32_t index, bool joined)
+{
+    struct mst_process *process = calloc(1, sizeof *process);
+    int ends[2];
+
+    assert_non_null(process);
+    *process = (struct mst_process){.older = stage->job.processes,
+                                    .index = index,
+                                    .attempt = stage->places[index].attempts++,
+                                    .joined = joined,
+                                    .end = MST_PROCESS_GONE};
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    assert_int_equal(
+        mst_output_add(stage->job.output, index, ends[0], STDOUT_FILENO, &process->out), MUSTER_OK);
+    (void)close(ends[1]);
+    stage->job.processes = process;
+    return process;
+}
+
+static unsigned count(const struct stage *stage, uint32_t index)
+{
+    unsigned found = 0;
+
+    for (const struct mst_process *one = stage->job.processes; one != NULL; one = one->older) {
+        found += one->index == index;
+    }
+    return found;
+}
+
+/* A run that lasts for weeks. What failed and was never got over stays: it may be the first cause.
+ */
+static void of_those_that_were_got_over_only_the_newest_are_kept(void **state)
+{
+    enum { MANY = 100, KEPT = 8 };
+    struct stage *stage = stage_new();
+
+    (void)state;
+    assert_int_equal(mst_output_new(&stage->job.output, false), MUSTER_OK);
+    stage->job.session.client = library_alone();
+    for (int i = 0; i < MANY; i++) {
+        (void)add(stage, 1, true);
+        (void)add(stage, 2, false);
+        add(stage, 3, true)->lost_count = i == 0;
+        stage->job.processes->lost[0].refused = i == 0;
+        for (uint32_t index = 1; index <= 3; index++) {
+            mst_place_forget(&stage->job, index);
+        }
+    }
+    assert_int_equal(count(stage, 1), KEPT);
+    assert_int_equal(count(stage, 2), MANY);
+    assert_int_equal(count(stage, 3), KEPT + 1); /* one death is still to be told */
+    while (stage->job.processes != NULL) {
+        struct mst_process *process = stage->job.processes;
+
+        stage->job.processes = process->older;
+        free(process);
+    }
+    muster_client_close(stage->job.session.client);
+    mst_output_free(stage->job.output);
+    (void)kill(stage->process.pid, SIGKILL);
+    (void)waitpid(stage->process.pid, NULL, 0);
+    stage_free(stage);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_loss_of_the_one_before_does_not_end_the_one_in_its_place),
+        cmocka_unit_test(behind_a_shell_the_one_of_the_page_counts),
+        cmocka_unit_test(who_was_given_up_is_killed),
+        cmocka_unit_test(who_is_gone_is_killed_by_nobody),
+        cmocka_unit_test(of_those_that_were_got_over_only_the_newest_are_kept),
+    };
+
+    return cmocka_run_group_tests(tests, library_stage_setup, library_stage_teardown);
+}
