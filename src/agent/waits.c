@@ -28,7 +28,13 @@ static const char *field(const char *at, const char *end, char *out, size_t room
 
     while (at < end && *at != '\t' && *at != '\n') {
         if (used + 1 < room) {
-            out[used++] = (unsigned char)*at < ' ' || *at == 127 ? '?' : *at;
+            bool blank = (unsigned char)*at < ' ' || *at == 127;
+
+            out[used] = *at;
+            if (blank) {
+                out[used] = '?';
+            }
+            used++;
         }
         at++;
     }

@@ -15,3 +15,5 @@ foreach(test place_test masks_test)
     set_tests_properties(${test} PROPERTIES
         ENVIRONMENT "MUSTER_PROGRAM=$<TARGET_FILE:muster_program>;TSAN_OPTIONS=die_after_fork=0")
 endforeach()
+mst_test(waits_test SOURCES waits_test.c ${CMAKE_SOURCE_DIR}/src/agent/waits.c ${CMAKE_SOURCE_DIR}/src/agent/stall.c
+    LINK mst_monitor mst_panic_abort)
