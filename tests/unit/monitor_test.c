@@ -231,11 +231,13 @@ static void one_that_waits_in_muster_is_no_suspect(void **state)
     stage_close(&stage);
 }
 
-/* Also where nobody was told: it is stopped, or the word does not come. */
+/* It is stopped, or the word that cuts its wait short does not come. */
 static void nobody_waits_in_a_generation_that_is_over(void **state)
 {
+    enum { GOES_ON, UNWINDS, WAS_TOLD, CASES };
+
     (void)state;
-    for (unsigned told = 0; told < 2; told++) {
+    for (unsigned other = GOES_ON; other < CASES; other++) {
         struct stage stage;
 
         stage_open(&stage);
@@ -244,17 +246,23 @@ static void nobody_waits_in_a_generation_that_is_over(void **state)
         }
         waits(&stage, 1, "barrier 'step'");
         waits(&stage, 2, "barrier 'step'");
-        if (told) {
+        passes(&stage, SOFT / 2);
+        if (other == UNWINDS) {
             mst_page_turn(stage.ranks[0].page, MST_PHASE_AFTER);
+            mst_page_turn(stage.ranks[2].page, MST_PHASE_WAITS);
+        } else if (other == WAS_TOLD) {
+            atomic_store(&stage.ranks[0].page->told, atomic_load(&stage.ranks[0].page->turn));
             mst_page_turn(stage.ranks[2].page, MST_PHASE_WAITS);
         }
         for (unsigned i = 0; i < 20; i++) {
             pings(&stage, 0, 1);
             passes(&stage, HARD / 4);
-            mst_page_turn(stage.ranks[0].page, told ? MST_PHASE_WAITS : MST_PHASE_FUNCTION);
+            if (other == UNWINDS) {
+                mst_page_turn(stage.ranks[0].page, MST_PHASE_WAITS);
+            }
         }
-        assert_int_equal(stage.hards, told);
-        assert_int_equal(stage.ranks[1].ended_by, told ? SIGKILL : 0);
+        assert_int_equal(stage.hards, other); /* one that was told is to return, too */
+        assert_int_equal(stage.ranks[1].ended_by, other == GOES_ON ? 0 : SIGKILL);
         assert_int_equal(stage.ranks[2].ended_by, 0);
         stage_close(&stage);
     }
