@@ -211,10 +211,7 @@ void mst_faults_look(struct mst_job *job)
 
 /* ---- when it ends ---- */
 
-/* In the order in which they came; those of the last generation count. That a rank did not stop and
- * had to be ended says more than which one seemed to stand still before; of one and the same rank
- * the word before says where it stood. */
-static bool is_better(const struct mst_item *item, const struct mst_item *first)
+bool mst_faults_better(const struct mst_item *item, const struct mst_item *first)
 {
     if (first == NULL || item->number > first->number) {
         return true;
@@ -233,7 +230,7 @@ static void on_answer(void *ctx, const struct mst_reply *reply)
         const struct mst_item *item = &reply->items[i];
 
         if (item->kind == MST_ITEM_FAULT && item->who.cause != MST_CAUSE_LEFT &&
-            item->who.cause != MST_CAUSE_AGAIN && is_better(item, first)) {
+            item->who.cause != MST_CAUSE_AGAIN && mst_faults_better(item, first)) {
             first = item;
         }
     }

@@ -54,6 +54,12 @@ bool mst_faults_answered(struct mst_job *job);
 /* What it did, "failed: code 7: no such file". */
 void mst_faults_what(const struct mst_fault *fault, char *text, size_t room);
 
+/* Whether this one, which came later, is the first cause instead. Those of the last generation
+ * count, in the order in which they came. But that a rank did not stop and had to be ended says
+ * more than which one seemed to stand still before; of one and the same rank the word before says
+ * where it stood. `first` NULL: there is none yet. */
+bool mst_faults_better(const struct mst_item *item, const struct mst_item *first);
+
 /* A rank told it itself, or its agent saw it while the process lived. */
 bool mst_faults_told(const struct mst_fault *fault);
 

@@ -318,8 +318,10 @@ static void add_count(struct text *text, const struct mst_monitor *monitor,
     /* What tells them apart. */
     if (by_pings && height.called && others.count > others.waiting &&
         others.least == height.pings && others.most == height.pings) {
-        by_pings = false;
-        others = others_of(monitor, one->generation, one, false);
+        struct others by_checks = others_of(monitor, one->generation, one, false);
+
+        by_pings = by_checks.least == height.checks && by_checks.most == height.checks;
+        others = by_pings ? others : by_checks;
     }
     if (!height.called) {
         add(text, "not one call of muster");

@@ -79,11 +79,36 @@ static void who_was_killed_otherwise_is(void **state)
     ends_by(&job, "rank 2 (#2, pid 77) on  was killed by signal 9", 128 + SIGKILL);
 }
 
+/* A rank that had to be ended, after one that was suspected in the same generation. */
+static void of_another_rank_the_hard_timeout_is(void **state)
+{
+    const struct mst_item soft = {.number = 3,
+                                  .who = {.cause = MST_CAUSE_SOFT_TIMEOUT, .index = 1}};
+    const struct {
+        struct mst_item item;
+        bool better;
+    } others[] = {
+        {{.number = 3, .who = {.cause = MST_CAUSE_HARD_TIMEOUT, .index = 2}}, true},
+        {{.number = 3, .who = {.cause = MST_CAUSE_HARD_TIMEOUT, .index = 1}}, false},
+        {{.number = 2, .who = {.cause = MST_CAUSE_HARD_TIMEOUT, .index = 2}}, false},
+        {{.number = 3, .who = {.cause = MST_CAUSE_SIGNAL, .index = 2}}, false},
+        {{.number = 4, .who = {.cause = MST_CAUSE_SIGNAL, .index = 2}}, true},
+    };
+
+    (void)state;
+    assert_true(mst_faults_better(&soft, NULL));
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        assert_int_equal(mst_faults_better(&others[i].item, &soft), others[i].better);
+    }
+    assert_false(mst_faults_better(&others[0].item, &others[3].item));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_was_ended_because_it_was_given_up_is_not_the_cause),
         cmocka_unit_test(who_was_killed_otherwise_is),
+        cmocka_unit_test(of_another_rank_the_hard_timeout_is),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

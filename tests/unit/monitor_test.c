@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -346,6 +347,41 @@ static void that_all_wait_is_known_where_all_are_watched(void **state)
         assert_int_equal(stage.softs, ranks == RANKS);
         stage_close(&stage);
     }
+}
+
+/* Whether they wait in muster or elsewhere. */
+static void of_equal_ones_the_stopped_one_is_suspected(void **state)
+{
+    pid_t pid = fork();
+    int status;
+
+    (void)state;
+    if (pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        (void)raise(SIGSTOP);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+    for (unsigned in_muster = 0; in_muster < 2; in_muster++) {
+        struct stage stage;
+
+        stage_open(&stage);
+        for (unsigned i = 0; i < RANKS; i++) {
+            stand_at_step(&stage, i, 6);
+            if (in_muster) {
+                waits(&stage, i, "barrier 'step'");
+            }
+        }
+        stage.ranks[1].pid = pid;
+        atomic_store(&stage.ranks[1].page->thread, 0);
+        passes(&stage, SOFT + 10);
+        assert_int_equal(stage.suspect, 1);
+        assert_non_null(strstr(stage.text, "7 pings in this attempt, others 7"));
+        assert_non_null(strstr(stage.text, "; stopped by a signal"));
+        stage_close(&stage);
+    }
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
 }
 
 /* Each of them for the whole time, in one and the same call. */
@@ -773,6 +809,7 @@ int main(void)
         cmocka_unit_test(all_wait_and_nothing_tells_them_apart),
         cmocka_unit_test(all_wait_and_one_stands_lower),
         cmocka_unit_test(that_all_wait_is_known_where_all_are_watched),
+        cmocka_unit_test(of_equal_ones_the_stopped_one_is_suspected),
         cmocka_unit_test(all_wait_only_if_all_do_for_long_enough),
         cmocka_unit_test(one_that_returned_is_missing_where_the_others_wait),
         cmocka_unit_test(who_stands_lowest_although_it_moves),
