@@ -26,8 +26,8 @@ muster_status mst_lib_post(muster_client *client, const struct mst_request *requ
     if (client->ended || client->poisoned) {
         return mst_lib_status(client);
     }
-    status = mst_client_call(mst_driver_client(client->driver), mst_lib_now_ns(), request,
-                             deadline_ns, tag_of(post));
+    status = mst_client_call(mst_lib_machine(client), mst_lib_now_ns(), request, deadline_ns,
+                             tag_of(post));
     post->open = status == MUSTER_OK;
     post->local = false;
     client->dirty = true;
@@ -37,7 +37,7 @@ muster_status mst_lib_post(muster_client *client, const struct mst_request *requ
 void mst_lib_post_cancel(muster_client *client, struct mst_lib_post *post)
 {
     if (post->open) {
-        mst_client_cancel(mst_driver_client(client->driver), mst_lib_now_ns(), tag_of(post));
+        mst_client_cancel(mst_lib_machine(client), mst_lib_now_ns(), tag_of(post));
         client->dirty = true;
     }
 }
@@ -46,7 +46,7 @@ void mst_lib_post_drop(muster_client *client, struct mst_lib_post *post)
 {
     if (post->open) {
         post->open = false;
-        mst_client_drop(mst_driver_client(client->driver), mst_lib_now_ns(), tag_of(post));
+        mst_client_drop(mst_lib_machine(client), mst_lib_now_ns(), tag_of(post));
         client->dirty = true;
     }
 }
@@ -90,7 +90,7 @@ static bool waits(const struct mst_request *request)
  * how things stand, is awaited; the answer to anything else is given up after one lease. */
 static uint64_t zero_of(const struct muster_client *client, const struct mst_request *request)
 {
-    uint64_t lease_ns = mst_client_lease_ns(mst_driver_client(client->driver));
+    uint64_t lease_ns = mst_client_lease_ns(mst_lib_machine(client));
 
     if (waits(request)) {
         return 0;
@@ -105,7 +105,7 @@ static uint64_t zero_of(const struct muster_client *client, const struct mst_req
 static void say_unanswered(struct mst_call *call)
 {
     const struct muster_client *client = call->client;
-    bool online = mst_client_online(mst_driver_client(client->driver));
+    bool online = mst_client_online(mst_lib_machine(client));
     struct mst_text text;
 
     if (online && waits(&call->request)) {

@@ -53,7 +53,7 @@ static void on_done(void *ctx, const struct mst_client_effect *effect)
 
 static void tell_holder(struct muster_client *client)
 {
-    const struct mst_who *who = mst_client_holder(mst_driver_client(client->driver));
+    const struct mst_who *who = mst_client_holder(mst_lib_machine(client));
     char line[400];
     struct mst_text text = mst_text_in(line, sizeof(line));
 
@@ -76,7 +76,7 @@ static void tell_holder(struct muster_client *client)
 static void on_attention(void *ctx, uint64_t now_ns)
 {
     struct muster_client *client = ctx;
-    const struct mst_client *machine = mst_driver_client(client->driver);
+    const struct mst_client *machine = mst_lib_machine(client);
 
     tell_holder(client);
     MST_LIB_HOOKS(hook, client, attention)
@@ -165,7 +165,7 @@ static void on_trouble(void *ctx, int os_errno, const char *line)
  * the session is over. */
 static bool is_gone(const struct muster_client *client)
 {
-    const struct mst_client *machine = mst_driver_client(client->driver);
+    const struct mst_client *machine = mst_lib_machine(client);
 
     return (client->alone || client->shares) && mst_client_lease_ns(machine) > 0 &&
            client->trouble[0] != '\0' &&
@@ -175,13 +175,13 @@ static bool is_gone(const struct muster_client *client)
 /* A connection that the machine gave up is no trouble of the socket's. */
 void mst_lib_look(struct muster_client *client)
 {
-    bool online = mst_client_online(mst_driver_client(client->driver));
+    bool online = mst_client_online(mst_lib_machine(client));
 
     if (!online && !client->ended && is_gone(client)) {
         uint64_t now_ns = mst_lib_now_ns();
 
         client->service_gone = true;
-        mst_client_give_up(mst_driver_client(client->driver), now_ns, MUSTER_EUNREACHABLE);
+        mst_client_give_up(mst_lib_machine(client), now_ns, MUSTER_EUNREACHABLE);
         mst_driver_turn(client->driver, now_ns);
     }
     if (online == client->was_online || client->ended) {
@@ -221,12 +221,12 @@ muster_status mst_lib_status(const muster_client *client)
 
 const struct mst_view *mst_lib_view(const muster_client *client)
 {
-    return mst_client_view(mst_driver_client(client->driver));
+    return mst_client_view(mst_lib_machine(client));
 }
 
 bool mst_lib_stopped(const muster_client *client)
 {
-    return mst_client_stopped(mst_driver_client(client->driver));
+    return mst_client_stopped(mst_lib_machine(client));
 }
 
 struct mst_page *mst_lib_page(muster_client *client)
@@ -572,7 +572,7 @@ static bool is_answered(void *ctx)
 {
     struct muster_client *client = ctx;
 
-    return mst_client_online(mst_driver_client(client->driver)) || client->ended ||
+    return mst_client_online(mst_lib_machine(client)) || client->ended ||
            (client->trouble[0] != '\0' && (client->alone || client->shares || is_shut_out(client)));
 }
 
@@ -630,7 +630,7 @@ static muster_status reach(struct muster_client *client, const char *whose, uint
     muster_status status = MUSTER_OK;
 
     mst_lib_lock(client);
-    mst_client_start(mst_driver_client(client->driver), mst_lib_now_ns());
+    mst_client_start(mst_lib_machine(client), mst_lib_now_ns());
     for (;;) {
         client->trouble[0] = '\0';
         if (!mst_lib_wait(client, is_answered, client, deadline_ns)) {
@@ -639,8 +639,8 @@ static muster_status reach(struct muster_client *client, const char *whose, uint
             status = mst_lib_fail(err, MUSTER_EINTERNAL, "open", NULL);
         } else if (client->ended) {
             status = mst_lib_fail_again(client, err, "open");
-        } else if (!mst_client_online(mst_driver_client(
-                       client->driver))) { /* a service of our own: not there yet, or failed */
+        } else if (!mst_client_online(mst_lib_machine(client))) {
+            /* a service of our own: not there yet, or failed */
             if (is_shut_out(client)) {
                 status = unreachable(client, err);
                 break;

@@ -72,7 +72,7 @@ static void leave(struct muster_client *client)
 
     farewell.post.complete = said;
     farewell.post.ctx = &farewell;
-    if (client->ended || !mst_client_online(mst_driver_client(client->driver)) ||
+    if (client->ended || !mst_client_online(mst_lib_machine(client)) ||
         mst_lib_post(client, &request, NEVER, &farewell.post) != MUSTER_OK) {
         return;
     }

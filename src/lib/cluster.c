@@ -139,7 +139,7 @@ static muster_status say_unclaimed(muster_cluster *cluster, muster_status status
 static muster_status claim(muster_cluster *cluster, int64_t timeout_ms, struct muster_error *err)
 {
     muster_client *client = cluster->client;
-    uint64_t zero_ns = mst_client_lease_ns(mst_driver_client(client->driver));
+    uint64_t zero_ns = mst_client_lease_ns(mst_lib_machine(client));
     uint64_t deadline_ns = mst_lib_deadline_ns(timeout_ms, zero_ns);
     muster_status status = MUSTER_OK;
 
@@ -267,8 +267,8 @@ static void turn_out(muster_cluster *cluster)
 {
     mst_coord_lock(cluster);
     cluster->closing = true;
-    if (cluster->machine) {
-        mst_cluster_close(cluster->machine, mst_lib_now_ns(), false);
+    if (mst_coord_machine(cluster)) {
+        mst_cluster_close(mst_coord_machine(cluster), mst_lib_now_ns(), false);
         mst_coord_turn(cluster);
     }
     mst_coord_wake(cluster);
@@ -324,7 +324,7 @@ static void close_cluster(muster_cluster *cluster)
     mst_cluster_listener_close(&cluster->listener);
     mst_tls_context_free(cluster->tls);
     mst_coord_lock(cluster);
-    mst_cluster_free(cluster->machine);
+    mst_cluster_free(mst_coord_machine(cluster));
     cluster->machine = NULL;
     cluster->client = NULL;
     if (cluster->told >= 0) {

@@ -127,6 +127,13 @@ struct muster_cluster {
     void *room;
 };
 
+/* Its machine, under the cluster's lock. NULL: not yet, or no more. */
+static inline struct mst_cluster *mst_coord_machine(const muster_cluster *cluster)
+{
+    MST_LIB_HELD(mst_lib_guard.ctx == cluster && mst_lib_guard.poison);
+    return cluster->machine;
+}
+
 /* ---- cluster.c ---- */
 
 void mst_coord_hold(muster_cluster *cluster);

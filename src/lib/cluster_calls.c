@@ -40,7 +40,7 @@ muster_status mst_coord_enter(muster_cluster *cluster, bool blocks, struct muste
     }
     mst_lib_alive();
     mst_coord_lock(cluster);
-    if (cluster->closing || !cluster->machine) {
+    if (cluster->closing || !mst_coord_machine(cluster)) {
         mst_coord_unlock(cluster);
         return mst_coord_fail(cluster, MUSTER_ECANCELLED, what, err);
     }
@@ -124,7 +124,7 @@ static muster_status deliver(muster_cluster *cluster, uint64_t deadline_ns, cons
     muster_status status;
 
     for (;;) {
-        status = mst_cluster_deliver(cluster->machine, mst_lib_now_ns(), &failures);
+        status = mst_cluster_deliver(mst_coord_machine(cluster), mst_lib_now_ns(), &failures);
         if (status != MUSTER_MORE) {
             break;
         }
@@ -389,7 +389,7 @@ static muster_status admit(muster_cluster *cluster, const struct mst_closure_cal
     for (;;) {
         uint64_t number = 0;
         muster_status status =
-            mst_cluster_schedule(cluster->machine, mst_lib_now_ns(), call, &number);
+            mst_cluster_schedule(mst_coord_machine(cluster), mst_lib_now_ns(), call, &number);
 
         if (status == MUSTER_OK) {
             cluster->last = number;
@@ -439,7 +439,7 @@ static muster_status schedule_one(muster_cluster *cluster, const struct muster_c
         closure->number = cluster->last;
         *out = closure;
     } else {
-        mst_cluster_release(cluster->machine, mst_lib_now_ns(), cluster->last);
+        mst_cluster_release(mst_coord_machine(cluster), mst_lib_now_ns(), cluster->last);
     }
     return MUSTER_OK;
 }
@@ -468,7 +468,7 @@ muster_status muster_cluster_schedule_many(muster_cluster *cluster,
                               out ? &out[done] : NULL, err);
         done += status == MUSTER_OK;
     }
-    if (cluster->machine && !cluster->closing) {
+    if (mst_coord_machine(cluster) && !cluster->closing) {
         mst_coord_turn(cluster);
     }
     mst_coord_leave(cluster);
@@ -504,7 +504,7 @@ static bool is_joined(void *ctx)
 {
     const struct joining *joining = ctx;
 
-    return mst_cluster_joined(joining->cluster->machine, joining->number) != MUSTER_MORE;
+    return mst_cluster_joined(mst_coord_machine(joining->cluster), joining->number) != MUSTER_MORE;
 }
 
 /* Lock held: until everything up to `number` has ended. */
@@ -514,7 +514,7 @@ static muster_status join(muster_cluster *cluster, uint64_t number, uint64_t dea
     struct joining joining = {.cluster = cluster, .number = number};
 
     for (;;) {
-        muster_status status = mst_cluster_joined(cluster->machine, number);
+        muster_status status = mst_cluster_joined(mst_coord_machine(cluster), number);
 
         if (status == MUSTER_EFAILED) {
             status = deliver(cluster, deadline_ns, what, err);
@@ -564,7 +564,7 @@ muster_status muster_cluster_done(muster_cluster *cluster, bool *out, struct mus
         mst_system_event_quiet(cluster->told);
     }
     do {
-        status = mst_cluster_joined(cluster->machine, cluster->last);
+        status = mst_cluster_joined(mst_coord_machine(cluster), cluster->last);
         *out = status == MUSTER_OK;
         if (status != MUSTER_EFAILED) {
             break;
@@ -589,7 +589,7 @@ muster_status muster_cluster_drain(muster_cluster *cluster, int64_t timeout_ms,
     if (status != MUSTER_OK) {
         return status;
     }
-    mst_cluster_close(cluster->machine, mst_lib_now_ns(), true);
+    mst_cluster_close(mst_coord_machine(cluster), mst_lib_now_ns(), true);
     mst_coord_turn(cluster);
     status = join(cluster, UINT64_MAX, deadline_ns, "drain", err);
     if (status == MUSTER_ECANCELLED && !cluster->closing) {
@@ -604,7 +604,7 @@ muster_status muster_cluster_drain(muster_cluster *cluster, int64_t timeout_ms,
 void muster_cluster_cancel_group(muster_cluster *cluster, uint64_t group)
 {
     if (group != 0 && mst_coord_enter(cluster, false, NULL, "cancel") == MUSTER_OK) {
-        mst_cluster_cancel_group(cluster->machine, mst_lib_now_ns(), group);
+        mst_cluster_cancel_group(mst_coord_machine(cluster), mst_lib_now_ns(), group);
         mst_coord_turn(cluster);
         mst_coord_leave(cluster);
     }
@@ -613,7 +613,7 @@ void muster_cluster_cancel_group(muster_cluster *cluster, uint64_t group)
 void muster_cluster_cancel_all(muster_cluster *cluster)
 {
     if (mst_coord_enter(cluster, false, NULL, "cancel") == MUSTER_OK) {
-        mst_cluster_cancel_group(cluster->machine, mst_lib_now_ns(), 0);
+        mst_cluster_cancel_group(mst_coord_machine(cluster), mst_lib_now_ns(), 0);
         mst_coord_turn(cluster);
         mst_coord_leave(cluster);
     }
@@ -652,7 +652,7 @@ muster_status muster_cluster_state_server(muster_cluster *cluster, const char *n
     if (status != MUSTER_OK) {
         return status;
     }
-    status = mst_cluster_state_server(cluster->machine, mst_slice_text(name));
+    status = mst_cluster_state_server(mst_coord_machine(cluster), mst_slice_text(name));
     if (status != MUSTER_OK) {
         (void)mst_coord_fail(cluster, status, what, err);
     }
@@ -680,8 +680,8 @@ muster_status muster_cluster_drain_worker(muster_cluster *cluster, uint32_t numb
     if (status != MUSTER_OK) {
         return status;
     }
-    if (mst_cluster_worker_at(cluster->machine, mst_lib_now_ns(), number, &worker)) {
-        mst_cluster_drain_worker(cluster->machine, mst_lib_now_ns(), number);
+    if (mst_cluster_worker_at(mst_coord_machine(cluster), mst_lib_now_ns(), number, &worker)) {
+        mst_cluster_drain_worker(mst_coord_machine(cluster), mst_lib_now_ns(), number);
         mst_coord_turn(cluster);
     } else {
         (void)mst_lib_refuse(err, "drain worker", "there is none of that number");
@@ -724,7 +724,7 @@ void muster_cluster_look(muster_cluster *cluster, struct muster_cluster_counts *
         give(out, &made, sizeof(made));
         return;
     }
-    mst_cluster_counts(cluster->machine, mst_lib_now_ns(), &counts);
+    mst_cluster_counts(mst_coord_machine(cluster), mst_lib_now_ns(), &counts);
     made.queued = counts.queued;
     made.running = counts.running;
     made.values = counts.values;
@@ -761,7 +761,7 @@ bool muster_cluster_look_worker(muster_cluster *cluster, uint32_t number,
     if (mst_coord_enter(cluster, false, NULL, "worker") != MUSTER_OK) {
         return false;
     }
-    found = mst_cluster_worker_at(cluster->machine, mst_lib_now_ns(), number, &worker);
+    found = mst_cluster_worker_at(mst_coord_machine(cluster), mst_lib_now_ns(), number, &worker);
     if (found) {
         made.number = number;
         made.index = worker.index;

@@ -92,10 +92,10 @@ static muster_status settle(muster_closure *closure)
     if (closure->outcome) {
         return MUSTER_OK;
     }
-    if (!cluster->machine || cluster->poisoned) {
+    if (!mst_coord_machine(cluster) || cluster->poisoned) {
         return MUSTER_ECANCELLED;
     }
-    mst_cluster_look(cluster->machine, closure->number, &look);
+    mst_cluster_look(mst_coord_machine(cluster), closure->number, &look);
     if (look.state == MST_CLOSURE_QUEUED || look.state == MST_CLOSURE_RUNNING) {
         return MUSTER_MORE;
     }
@@ -103,7 +103,7 @@ static muster_status settle(muster_closure *closure)
     if (!closure->outcome) {
         return MUSTER_ENOMEM;
     }
-    mst_cluster_release(cluster->machine, mst_lib_now_ns(), closure->number);
+    mst_cluster_release(mst_coord_machine(cluster), mst_lib_now_ns(), closure->number);
     return MUSTER_OK;
 }
 
@@ -160,7 +160,7 @@ static bool has_ended(const muster_closure *closure)
     if (closure->outcome) {
         return true;
     }
-    mst_cluster_look(closure->cluster->machine, closure->number, &look);
+    mst_cluster_look(mst_coord_machine(closure->cluster), closure->number, &look);
     return look.state != MST_CLOSURE_QUEUED && look.state != MST_CLOSURE_RUNNING;
 }
 
@@ -373,11 +373,11 @@ static void look_at(muster_closure *closure, struct muster_closure_progress *out
     struct mst_closure_look look;
     struct mst_text text = mst_text_in(out->text, sizeof(out->text));
 
-    if (!closure->cluster->machine || closure->cluster->poisoned) {
+    if (!mst_coord_machine(closure->cluster) || closure->cluster->poisoned) {
         out->state = MUSTER_CLOSURE_FAILED;
         return;
     }
-    mst_cluster_look(closure->cluster->machine, closure->number, &look);
+    mst_cluster_look(mst_coord_machine(closure->cluster), closure->number, &look);
     out->state = look.state == MST_CLOSURE_QUEUED ? MUSTER_CLOSURE_QUEUED : MUSTER_CLOSURE_RUNNING;
     out->attempts = look.attempts;
     out->worker = look.worker;
@@ -414,7 +414,7 @@ uint64_t muster_closure_number(const muster_closure *closure)
 void muster_closure_cancel(muster_closure *closure)
 {
     if (enter(closure, false, NULL, "cancel") == MUSTER_OK) {
-        mst_cluster_cancel(closure->cluster->machine, mst_lib_now_ns(), closure->number);
+        mst_cluster_cancel(mst_coord_machine(closure->cluster), mst_lib_now_ns(), closure->number);
         mst_coord_turn(closure->cluster);
         mst_coord_leave(closure->cluster);
     }
@@ -429,8 +429,8 @@ void muster_closure_release(muster_closure *closure)
     }
     if (!cluster->poisoned) {
         mst_coord_lock(cluster);
-        if (cluster->machine && !closure->outcome) {
-            mst_cluster_release(cluster->machine, mst_lib_now_ns(), closure->number);
+        if (mst_coord_machine(cluster) && !closure->outcome) {
+            mst_cluster_release(mst_coord_machine(cluster), mst_lib_now_ns(), closure->number);
             mst_coord_turn(cluster);
         }
         mst_coord_unlock(cluster);

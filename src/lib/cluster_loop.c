@@ -291,7 +291,8 @@ static bool drain(muster_cluster *cluster)
     bool any = false;
     bool change = false;
 
-    while (cluster->machine && (effect = mst_cluster_next(cluster->machine)) != NULL) {
+    while (mst_coord_machine(cluster) &&
+           (effect = mst_cluster_next(mst_coord_machine(cluster))) != NULL) {
         any = true;
         switch (effect->type) {
         case MST_CLUSTER_SEND:
@@ -307,7 +308,7 @@ static bool drain(muster_cluster *cluster)
             mst_coord_say_line(cluster, effect);
             break;
         }
-        mst_cluster_done(cluster->machine, effect);
+        mst_cluster_done(mst_coord_machine(cluster), effect);
     }
     if (change) {
         changed(cluster);
@@ -337,8 +338,8 @@ static void reap(muster_cluster *cluster)
             continue;
         }
         if (peer->broken) {
-            if (peer->greeted && cluster->machine) {
-                mst_cluster_gone(cluster->machine, now_ns, peer->id);
+            if (peer->greeted && mst_coord_machine(cluster)) {
+                mst_cluster_gone(mst_coord_machine(cluster), now_ns, peer->id);
             }
             drop_peer(cluster, peer);
         } else if (mst_cluster_link_pending(peer->link) == 0 ||
@@ -352,7 +353,8 @@ static void reap(muster_cluster *cluster)
 
 static uint64_t deadline_of(const muster_cluster *cluster)
 {
-    uint64_t deadline_ns = cluster->machine ? mst_cluster_deadline_ns(cluster->machine) : NEVER;
+    uint64_t deadline_ns =
+        mst_coord_machine(cluster) ? mst_cluster_deadline_ns(mst_coord_machine(cluster)) : NEVER;
     uint64_t strangers_ns = mst_coord_strangers_deadline_ns(cluster);
 
     if (strangers_ns < deadline_ns) {
@@ -437,9 +439,9 @@ static muster_status take_messages(muster_cluster *cluster, struct mst_coord_pee
             continue;
         }
         peer->greeted = true;
-        if (cluster->machine) {
+        if (mst_coord_machine(cluster)) {
             mst_cluster_publisher_stir(&cluster->publisher);
-            mst_cluster_message(cluster->machine, mst_lib_now_ns(), peer->id, &message);
+            mst_cluster_message(mst_coord_machine(cluster), mst_lib_now_ns(), peer->id, &message);
             (void)drain(cluster);
         }
     }
@@ -547,11 +549,12 @@ static bool publish(muster_cluster *cluster)
     uint64_t now_ns = mst_lib_now_ns();
     size_t size;
 
-    if (cluster->publishing || cluster->superseded || cluster->closing || !cluster->machine ||
-        !client || mst_cluster_publisher_deadline_ns(&cluster->publisher) > now_ns) {
+    if (cluster->publishing || cluster->superseded || cluster->closing ||
+        !mst_coord_machine(cluster) || !client ||
+        mst_cluster_publisher_deadline_ns(&cluster->publisher) > now_ns) {
         return false;
     }
-    size = mst_cluster_publisher_next(&cluster->publisher, now_ns, cluster->machine);
+    size = mst_cluster_publisher_next(&cluster->publisher, now_ns, mst_coord_machine(cluster));
     if (size == 0) {
         return false;
     }
@@ -570,8 +573,9 @@ static void tick(muster_cluster *cluster)
 {
     uint64_t now_ns = mst_lib_now_ns();
 
-    if (cluster->machine && mst_cluster_deadline_ns(cluster->machine) <= now_ns) {
-        mst_cluster_tick(cluster->machine, now_ns);
+    if (mst_coord_machine(cluster) &&
+        mst_cluster_deadline_ns(mst_coord_machine(cluster)) <= now_ns) {
+        mst_cluster_tick(mst_coord_machine(cluster), now_ns);
         mst_cluster_publisher_stir(&cluster->publisher);
     }
     if (cluster->deaf && cluster->hears_ns <= now_ns) {
@@ -748,7 +752,7 @@ muster_status mst_coord_ending(const muster_cluster *cluster)
     if (cluster->poisoned) {
         return MUSTER_EINTERNAL;
     }
-    if (cluster->closing || !cluster->machine) {
+    if (cluster->closing || !mst_coord_machine(cluster)) {
         return MUSTER_ECANCELLED;
     }
     return cluster->interrupted ? MUSTER_EINTERRUPTED : MUSTER_OK;

@@ -76,9 +76,9 @@ void mst_coord_term_claim(muster_cluster *cluster)
 static void supersede(muster_cluster *cluster, muster_status status)
 {
     mst_coord_lock(cluster);
-    if (cluster->machine) {
+    if (mst_coord_machine(cluster)) {
         cluster->superseded = true;
-        mst_cluster_superseded(cluster->machine, mst_lib_now_ns(), status);
+        mst_cluster_superseded(mst_coord_machine(cluster), mst_lib_now_ns(), status);
         mst_coord_turn(cluster);
     }
     mst_coord_unlock(cluster);
@@ -131,7 +131,7 @@ static muster_status take_items(muster_cluster *cluster, const struct mst_reply 
             cluster->term.seen = true;
         }
         if (is_worker(item) &&
-            mst_cluster_member(cluster->machine, mst_lib_now_ns(), item->who.index,
+            mst_cluster_member(mst_coord_machine(cluster), mst_lib_now_ns(), item->who.index,
                                item->who.incarnation, state_of(item->who.state),
                                (struct mst_worker_end){item->who.cause, item->who.code},
                                item->who.host) != MUSTER_OK) {
@@ -152,11 +152,11 @@ static void watch_answered(void *ctx, const struct mst_reply *reply)
     if (status == MUSTER_OK) {
         cluster->term.watch_after = reply->revision;
         mst_coord_lock(cluster);
-        if (cluster->machine) {
+        if (mst_coord_machine(cluster)) {
             status = take_items(cluster, reply);
             if (status == MUSTER_EFENCED) {
                 cluster->superseded = true;
-                mst_cluster_superseded(cluster->machine, mst_lib_now_ns(), status);
+                mst_cluster_superseded(mst_coord_machine(cluster), mst_lib_now_ns(), status);
             }
             mst_coord_turn(cluster);
         }

@@ -57,7 +57,7 @@ static muster_status make_value(muster_per_worker *value, const struct made *mad
     muster_status status = MUSTER_ENOMEM;
 
     if (items) {
-        status = mst_cluster_value_new(cluster->machine, mst_lib_now_ns(),
+        status = mst_cluster_value_new(mst_coord_machine(cluster), mst_lib_now_ns(),
                                        mst_slice_text(made->function), made->version, &parts,
                                        !made->eager, &value->number);
         mst_coord_turn(cluster);
@@ -140,7 +140,7 @@ static bool is_away(const muster_cluster *cluster, uint32_t number)
 {
     struct mst_cluster_worker worker;
 
-    return !mst_cluster_worker_at(cluster->machine, mst_lib_now_ns(), number, &worker) ||
+    return !mst_cluster_worker_at(mst_coord_machine(cluster), mst_lib_now_ns(), number, &worker) ||
            worker.state == MST_WORKER_LOST || worker.state == MST_WORKER_LEFT ||
            worker.state == MST_WORKER_ABSENT;
 }
@@ -151,7 +151,7 @@ static bool is_there(void *ctx)
     struct fetching *fetching = ctx;
     const muster_cluster *cluster = fetching->value->cluster;
 
-    mst_cluster_value_look(cluster->machine, fetching->value->number, fetching->worker,
+    mst_cluster_value_look(mst_coord_machine(cluster), fetching->value->number, fetching->worker,
                            &fetching->look);
     return fetching->look.state == MST_CLOSURE_VALUE ||
            fetching->look.state == MST_CLOSURE_FAILED ||
@@ -239,8 +239,8 @@ void muster_per_worker_drop(muster_per_worker *value)
     }
     if (!cluster->poisoned) {
         mst_coord_lock(cluster);
-        if (cluster->machine) {
-            mst_cluster_value_drop(cluster->machine, mst_lib_now_ns(), value->number);
+        if (mst_coord_machine(cluster)) {
+            mst_cluster_value_drop(mst_coord_machine(cluster), mst_lib_now_ns(), value->number);
             mst_coord_turn(cluster);
         }
         mst_coord_unlock(cluster);

@@ -65,7 +65,7 @@ static struct timespec timespec_of(uint64_t ns)
 
 static uint64_t deadline_of(struct muster_client *client)
 {
-    uint64_t deadline_ns = mst_client_deadline_ns(mst_driver_client(client->driver));
+    uint64_t deadline_ns = mst_client_deadline_ns(mst_lib_machine(client));
 
     MST_LIB_HOOKS(hook, client, deadline_ns)
     {
@@ -223,7 +223,7 @@ static void disown(struct muster_client *client)
     client->background_event = mst_system_event();
     mst_driver_disown(client->driver);
     mst_lib_helper_disown(client->helper);
-    mst_client_give_up(mst_driver_client(client->driver), now_ns, MUSTER_EUNREACHABLE);
+    mst_client_give_up(mst_lib_machine(client), now_ns, MUSTER_EUNREACHABLE);
     mst_driver_turn(client->driver, now_ns);
     mst_lib_wake_ready(client);
 }

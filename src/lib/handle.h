@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "base/list.h"
+#include "base/panic.h"
 #include "base/text.h"
 #include "io/poll/driver.h"
 #include "io/tls.h"
@@ -146,6 +147,21 @@ muster_status mst_lib_forbidden(struct muster_error *err, const char *what);
 
 /* Whether this thread holds its lock: from a callback no call may be made. */
 bool mst_lib_holds(const struct muster_client *client);
+
+/* Builds for tests end where a thread has not the lock that it needs, each time and whether another
+ * thread comes by or not; others do not look. */
+#ifdef MUSTER_CHECK_LOCKS
+#define MST_LIB_HELD(held) MST_ASSERT(held)
+#else
+#define MST_LIB_HELD(held) ((void)0)
+#endif
+
+/* Its machine, under its lock. */
+static inline struct mst_client *mst_lib_machine(const struct muster_client *client)
+{
+    MST_LIB_HELD(mst_lib_holds(client));
+    return mst_driver_client(client->driver);
+}
 
 /* client.c: tells the log when the service is gone or back. Lock held. */
 void mst_lib_look(struct muster_client *client);

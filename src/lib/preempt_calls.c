@@ -195,7 +195,7 @@ muster_status muster_preempt_saved(muster_preempt *preempt, int64_t step, int64_
     mst_lib_lock(client);
     status = refuse_save(preempt, step, what, err);
     if (status == MUSTER_OK) {
-        uint64_t zero_ns = mst_client_lease_ns(mst_driver_client(client->driver));
+        uint64_t zero_ns = mst_client_lease_ns(mst_lib_machine(client));
 
         mst_lib_keep(client);
         preempt->saver = true;

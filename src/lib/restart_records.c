@@ -105,7 +105,7 @@ void mst_run_records_seal(struct muster_restart *restart)
 
 void mst_run_records_so_far(struct muster_restart *restart)
 {
-    const struct mst_who *who = mst_client_first_fault(mst_driver_client(restart->client->driver));
+    const struct mst_who *who = mst_client_first_fault(mst_lib_machine(restart->client));
     struct mst_fault_record record;
 
     if (!who) {

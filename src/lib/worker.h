@@ -159,6 +159,7 @@ struct muster_worker {     // NOLINT(clang-analyzer-optin.performance.Padding): 
     atomic_int wake; /* an event: look around; -1 */
 
     /* Of serve. */
+    uint32_t index; /* the member's */
     pthread_mutex_t lock;
     pthread_cond_t work; /* for the threads: there is a job */
     struct mst_worker *machine;
@@ -206,6 +207,16 @@ struct muster_worker {     // NOLINT(clang-analyzer-optin.performance.Padding): 
     struct mst_cluster_link *home; /* to the worker; NULL: this is it */
     uint32_t home_number;          /* the worker's, in the cluster */
 };
+
+/* The worker whose lock this thread holds. */
+extern _Thread_local const struct muster_worker *mst_work_holding;
+
+/* Its machine, under the worker's lock. */
+static inline struct mst_worker *mst_work_machine(const struct muster_worker *worker)
+{
+    MST_LIB_HELD(mst_work_holding == worker);
+    return worker->machine;
+}
 
 /* Who is told of by epoll: in the upper half of its number, with a slot in the lower. */
 enum mst_work_event {

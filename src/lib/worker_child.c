@@ -131,7 +131,8 @@ static bool give(struct muster_worker *worker, struct mst_work_child *child, uin
 static bool say_number(struct muster_worker *worker, struct mst_work_child *child)
 {
     const struct mst_cluster_message message = {.type = MST_CLUSTER_WELCOME,
-                                                .worker = mst_worker_number(worker->machine),
+                                                .worker =
+                                                    mst_worker_number(mst_work_machine(worker)),
                                                 .term = worker->term};
 
     if (child->number == message.worker && child->term == message.term) {
@@ -255,12 +256,13 @@ static void take(struct muster_worker *worker, uint32_t slot,
         break;
     case MST_CLUSTER_PROGRESS:
         if (job && !build && mst_work_may_tell(worker)) {
-            mst_worker_progress(worker->machine, now_ns, slot, message->fraction, message->text);
+            mst_worker_progress(mst_work_machine(worker), now_ns, slot, message->fraction,
+                                message->text);
         }
         break;
     case MST_CLUSTER_LOG:
         if (job && !build && mst_work_may_tell(worker)) {
-            mst_worker_log(worker->machine, now_ns, slot, message->text);
+            mst_worker_log(mst_work_machine(worker), now_ns, slot, message->text);
         }
         break;
     case MST_CLUSTER_HELLO:

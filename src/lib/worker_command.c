@@ -115,7 +115,7 @@ static uint32_t put_environment(FILE *file, const struct muster_worker *worker,
                   0);
     (void)fprintf(file, "MUSTER_TASK_ATTEMPT=%lu%c", (unsigned long)message->attempt.attempt, 0);
     (void)fprintf(file, "MUSTER_TASK_WORKER=%lu%c",
-                  (unsigned long)mst_worker_number(worker->machine), 0);
+                  (unsigned long)mst_worker_number(mst_work_machine(worker)), 0);
     (void)fprintf(file, "MUSTER_TASK_SLOT=%lu%c", (unsigned long)job->slot, 0);
     if (message->key.size > 0) {
         (void)fprintf(file, "MUSTER_TASK_KEY=%.*s%c", (int)message->key.size,

@@ -77,7 +77,7 @@ static void tell_progress(void *ctx, struct muster_task *task, double fraction,
     }
     mst_work_lock(worker);
     if (mst_work_may_tell(worker)) {
-        mst_worker_progress(worker->machine, now_ns, task->slot, fraction, text);
+        mst_worker_progress(mst_work_machine(worker), now_ns, task->slot, fraction, text);
         mst_work_drain(worker, now_ns);
     }
     mst_work_flush(worker);
@@ -98,7 +98,7 @@ static void tell_line(void *ctx, struct muster_task *task, struct mst_slice text
     }
     mst_work_lock(worker);
     if (mst_work_may_tell(worker)) {
-        mst_worker_log(worker->machine, now_ns, task->slot, text);
+        mst_worker_log(mst_work_machine(worker), now_ns, task->slot, text);
         mst_work_drain(worker, now_ns);
     }
     mst_work_flush(worker);
@@ -163,7 +163,7 @@ static void config_of(const struct muster_worker *worker, const struct mst_work_
         .functions = worker->functions,
         .flags = &worker->flags[job->slot],
         .cancel_fd = worker->cancel_fds[job->slot],
-        .worker = worker->home ? worker->home_number : mst_worker_number(worker->machine),
+        .worker = worker->home ? worker->home_number : mst_worker_number(mst_work_machine(worker)),
         .slot = job->slot,
         .host = worker->client->host,
         .cluster = worker->cluster,
@@ -366,7 +366,7 @@ static _Noreturn void end_process(struct muster_worker *worker, const struct mst
     struct mst_text text = mst_text_in(line, sizeof(line));
 
     mst_text_add(&text, "worker #");
-    mst_text_u64(&text, mst_lib_view(worker->client)->index);
+    mst_text_u64(&text, worker->index);
     mst_text_add(&text, ": function '");
     mst_text_add(&text, job->function->name);
     mst_text_add(&text, "' (closure ");

@@ -28,13 +28,17 @@
 
 enum { EVENTS = 64 };
 
+_Thread_local const struct muster_worker *mst_work_holding;
+
 void mst_work_lock(struct muster_worker *worker)
 {
     (void)pthread_mutex_lock(&worker->lock);
+    mst_work_holding = worker;
 }
 
 void mst_work_unlock(struct muster_worker *worker)
 {
+    mst_work_holding = NULL;
     (void)pthread_mutex_unlock(&worker->lock);
 }
 
@@ -57,7 +61,7 @@ void mst_work_fail(struct muster_worker *worker, muster_status status, const cha
     if (worker->end_status == MUSTER_OK) {
         worker->end_status = status;
         say(worker, MUSTER_LEVEL_ERROR, line);
-        mst_worker_ended(worker->machine, mst_system_now_ns(), status);
+        mst_worker_ended(mst_work_machine(worker), mst_system_now_ns(), status);
     }
 }
 
@@ -92,9 +96,9 @@ void mst_work_answer(struct muster_worker *worker, struct mst_work_job *job,
         return;
     }
     if (message->type == MST_CLUSTER_RUN) {
-        mst_worker_finished(worker->machine, now_ns, slot, failure, parts, run_ns);
+        mst_worker_finished(mst_work_machine(worker), now_ns, slot, failure, parts, run_ns);
     } else {
-        mst_worker_built(worker->machine, now_ns, message->value, failure, parts);
+        mst_worker_built(mst_work_machine(worker), now_ns, message->value, failure, parts);
     }
 }
 
@@ -224,12 +228,12 @@ static bool take_messages(struct muster_worker *worker, uint64_t serial, uint64_
 
     if (!worker->connected && mst_cluster_link_up(worker->link)) {
         worker->connected = true;
-        mst_worker_connected(worker->machine, now_ns);
+        mst_worker_connected(mst_work_machine(worker), now_ns);
         mst_work_drain(worker, now_ns);
     }
     while (serial == worker->link_serial && worker->connected &&
            mst_cluster_link_next(worker->link, &message) == MUSTER_OK) {
-        mst_worker_message(worker->machine, now_ns, &message);
+        mst_worker_message(mst_work_machine(worker), now_ns, &message);
         mst_work_drain(worker, now_ns);
     }
     return serial == worker->link_serial;
@@ -260,7 +264,7 @@ static void link_ready(struct muster_worker *worker, uint32_t events, uint64_t n
         mst_text_add(&text, mst_cluster_link_reason(worker->link));
         say(worker, MUSTER_LEVEL_DEBUG, line);
         close_link(worker);
-        mst_worker_gone(worker->machine, now_ns);
+        mst_worker_gone(mst_work_machine(worker), now_ns);
     }
 }
 
@@ -374,7 +378,7 @@ static void follow_up(struct muster_worker *worker, uint64_t now_ns)
 {
     if (worker->link_lost) {
         worker->link_lost = false;
-        mst_worker_gone(worker->machine, now_ns);
+        mst_worker_gone(mst_work_machine(worker), now_ns);
     }
     settle(worker);
 }
@@ -387,14 +391,14 @@ void mst_work_drain(struct muster_worker *worker, uint64_t now_ns)
     if (worker->home) {
         return;
     }
-    while ((effect = mst_worker_next(worker->machine)) != NULL) {
+    while ((effect = mst_worker_next(mst_work_machine(worker))) != NULL) {
         carry(worker, effect, now_ns);
-        mst_worker_done(worker->machine, effect);
+        mst_worker_done(mst_work_machine(worker), effect);
         follow_up(worker, now_ns);
     }
     /* Whoever polls is to wake for what is due earlier now, and for the end. */
     if (worker->until_ns != 0 &&
-        (worker->ended || mst_worker_deadline_ns(worker->machine) < worker->until_ns)) {
+        (worker->ended || mst_worker_deadline_ns(mst_work_machine(worker)) < worker->until_ns)) {
         worker->until_ns = 0;
         mst_system_event_ring(atomic_load(&worker->wake));
     }
@@ -407,7 +411,7 @@ static void look(struct muster_worker *worker, uint64_t now_ns)
     mst_work_watch_take(worker, now_ns);
     if (atomic_load(&worker->drain) && !worker->drained) {
         worker->drained = true;
-        mst_worker_drain(worker->machine, now_ns);
+        mst_worker_drain(mst_work_machine(worker), now_ns);
     }
 }
 
@@ -460,7 +464,7 @@ static void on_event(struct muster_worker *worker, const struct epoll_event *eve
 
 static int wait_ms(struct muster_worker *worker, bool block, uint64_t now_ns)
 {
-    uint64_t until_ns = mst_worker_deadline_ns(worker->machine);
+    uint64_t until_ns = mst_worker_deadline_ns(mst_work_machine(worker));
 
     if (!block || worker->ended || until_ns <= now_ns) {
         return 0;
@@ -521,8 +525,8 @@ void mst_work_turn(struct muster_worker *worker, bool block, int leave)
         on_event(worker, &events[i], now_ns);
     }
     look(worker, now_ns);
-    if (now_ns >= mst_worker_deadline_ns(worker->machine)) {
-        mst_worker_tick(worker->machine, now_ns);
+    if (now_ns >= mst_worker_deadline_ns(mst_work_machine(worker))) {
+        mst_worker_tick(mst_work_machine(worker), now_ns);
     }
     mst_work_drain(worker, now_ns);
 }
@@ -610,7 +614,7 @@ static muster_status make_machine(struct muster_worker *worker)
     }
     mst_system_random(&config.seed, 1);
     mst_lib_lock(worker->client);
-    config.index = mst_lib_view(worker->client)->index;
+    config.index = worker->index = mst_lib_view(worker->client)->index;
     config.incarnation = mst_lib_view(worker->client)->incarnation;
     mst_lib_unlock(worker->client);
     status = mst_worker_new(&worker->machine, mst_system_now_ns(), &config, &mst_system_mem);

@@ -227,10 +227,10 @@ void mst_work_watch_take(struct muster_worker *worker, uint64_t now_ns)
     (void)pthread_mutex_unlock(&watch->lock);
     if (news) {
         worker->term = term != 0 ? term : worker->term;
-        mst_worker_coordinator(worker->machine, now_ns, term, value);
+        mst_worker_coordinator(mst_work_machine(worker), now_ns, term, value);
     }
     if (ended != MUSTER_OK && worker->end_status == MUSTER_OK) {
         worker->end_status = ended;
-        mst_worker_ended(worker->machine, now_ns, ended);
+        mst_worker_ended(mst_work_machine(worker), now_ns, ended);
     }
 }
