@@ -287,11 +287,11 @@ def test_what_is_installed_is_where_the_page_says(plain):
     """Each folder of the table, with what this python3 makes of X."""
     page = (ROOT / "docs/install.md").read_text()
     table = page[page.index("| where | what |") : page.index("`DESTDIR`")]
-    named = [re.sub(r"\.X/", r".*/", name) for row in table.splitlines()[2:]
-             for name in re.findall(r"`([^`]+)`", row.split("|")[1]) if "|" in row]
+    named = [name.replace(".X/", ".*/") for row in re.findall(r"^\| (`.*?) \|", table, re.M)
+             for name in re.findall(r"`([^`]+)`", row)]
     files = [os.path.relpath(file, plain.prefix) for file in plain.files]
     lost = [file for file in files if not any(
-        re.match(re.escape(name).replace(r"\.\*", "[0-9]+"), file.replace("lib64/", "lib/"))
+        re.match(re.escape(name).replace(r"\.\*", r"\.[0-9]+"), file.replace("lib64/", "lib/"))
         for name in named)]
     assert lost == [], named
     assert len([name for name in named if "-packages/muster/" in name]) == 2

@@ -550,7 +550,7 @@ def test_restarts_are_counted_over_all_nodes(cluster):
     until(lambda: sum(len(process.log.having("(1 of 1)")) for process in nodes.on) == 1)
     nodes.order(2, ranks[2]["generation"], "exit 4")
     assert nodes.codes() == [4, 4, 4], nodes.told()
-    assert sum(len(process.log.having("1 of 1 restarts are used")) for process in nodes.on) == 1
+    assert sum(len(process.log.having("1 of 1 restart is used")) for process in nodes.on) == 1
 
 
 def test_a_node_that_may_not_come_back_ends_with_1(cluster):
