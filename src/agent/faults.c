@@ -155,8 +155,10 @@ static void say(const struct mst_fault *fault, bool gave_up)
     mst_say("%s#%" PRIu32 "%s %s%s", rank, fault->index, rank[0] != '\0' ? ")" : "", what, then);
 }
 
-static void say_more(struct mst_faults *faults)
+void mst_faults_say_more(struct mst_job *job)
 {
+    struct mst_faults *faults = &job->faults;
+
     if (faults->unsaid > 0) {
         mst_say("and %" PRIu32 " more fault%s", faults->unsaid, faults->unsaid == 1 ? "" : "s");
     }
@@ -165,13 +167,13 @@ static void say_more(struct mst_faults *faults)
 
 static void on_more(uv_timer_t *timer)
 {
-    say_more(timer->data);
+    mst_faults_say_more(timer->data);
 }
 
 void mst_faults_open(struct mst_job *job)
 {
     (void)uv_timer_init(&job->loop, &job->faults.more);
-    job->faults.more.data = &job->faults;
+    job->faults.more.data = job;
 }
 
 void mst_faults_look(struct mst_job *job)
@@ -190,7 +192,7 @@ void mst_faults_look(struct mst_job *job)
     faults->heard_count = faults->missed = 0;
     (void)pthread_mutex_unlock(&job->lock);
     if (now_ns - faults->window_ns > WINDOW_NS) {
-        say_more(faults);
+        mst_faults_say_more(job);
         faults->window_ns = now_ns;
         faults->said = 0;
     }
@@ -248,7 +250,6 @@ void mst_faults_ask(struct mst_job *job)
     struct mst_faults *faults = &job->faults;
     struct mst_request request = {.command = MST_FAULTS};
 
-    say_more(faults);
     if (job->ending != MST_ENDS_FAILED || job->session.client == NULL || job->nodes.joining) {
         return;
     }

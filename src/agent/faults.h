@@ -47,6 +47,9 @@ void mst_faults_heard(void *job, const struct mst_item *item);
 /* On the loop: says what was heard. */
 void mst_faults_look(struct mst_job *job);
 
+/* How many were not said since the last time, if any; before the run's last line too. */
+void mst_faults_say_more(struct mst_job *job);
+
 /* The run ends: what went wrong first? Does not wait; an answer that does not come is none. */
 void mst_faults_ask(struct mst_job *job);
 bool mst_faults_answered(struct mst_job *job);

@@ -490,6 +490,7 @@ static int run_to_end(struct mst_job *job)
     end_loop(job); /* signals end us again: nothing is left that needs us, but a reader */
     mst_preempted_settled(job);
     mst_say_directly(job);
+    mst_faults_say_more(job);
     mst_cause_tell(job);
     return mst_cause_code(job);
 }

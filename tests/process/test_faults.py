@@ -210,21 +210,17 @@ MANY = 2 * LINES
 
 
 def test_of_many_faults_the_rest_is_one_number(run, env):
-    """And not a line for each; none is left out of the count."""
+    """And not a line for each. The service keeps the last few: some may be heard of by nobody."""
     job = run(MANY, env={**env, "MUSTER_SETTLE": "3s"})
     ranks = job.entered()
     wire = Wire(f"unix:{env['MUSTER_RUNTIME_DIR']}/{job.job}.sock")
     assert wire.open(job=job.job).status == OK
     for index, rank in ranks.items():
         assert wire.put(f"order-{index}-{rank['generation']}", "fail 7 nan").status == OK
-
-    def told():
-        more = [int(re.search(r": and (\d+) more faults?$", line)[1])
-                for line in job.log.having("muster run: and ")]
-        return len(job.log.having(") failed: code 7: nan")), more
-
-    until(lambda: told()[0] + sum(told()[1]) == MANY)
-    said, more = told()
-    assert said < MANY and len(more) <= MANY // LINES, job.log.lines
-    assert not job.log.having(" 1 more faults")
     job.all_well(job.entered(2))
+    said = len(job.log.having(") failed: code 7: nan"))
+    more = [int(re.search(r": and (\d+) more faults?$", line)[1])
+            for line in job.log.having("muster run: and ")]
+    assert LINES <= said <= said + sum(more) <= MANY and len(more) <= MANY // LINES, job.log.lines
+    assert said > LINES or sum(more) > 1, job.log.lines
+    assert not job.log.having(" 1 more faults")
