@@ -15,6 +15,7 @@
 #include "agent/rendezvous.h"
 #include "agent/spawn.h"
 #include "io/descriptors.h"
+#include "lib/orphan.h"
 
 #define OVERDUE_MS 5000
 #define KEPT 8u /* processes of a place */
@@ -55,7 +56,7 @@ static void start_undo(struct start *start)
 /* 0, or the error number. */
 static int start_prepare(struct start *start)
 {
-    int error = 0;
+    int error;
 
     *start = (struct start){
         .out = {-1, -1}, .error = {-1, -1}, .page_fd = -1, .log = {.out = -1, .error = -1}};
@@ -63,8 +64,11 @@ static int start_prepare(struct start *start)
         mst_page_create(&start->page, &start->page_fd) != MUSTER_OK) {
         error = errno != 0 ? errno : ENOMEM;
         start_undo(start);
+        return error;
     }
-    return error;
+    atomic_store(&start->page->agent_start, mst_lib_process_start(getpid()));
+    atomic_store(&start->page->agent, (uint64_t)getpid());
+    return 0;
 }
 
 /* One line, and what `env` would end with. */

@@ -54,7 +54,9 @@ struct mst_page {
     _Atomic uint32_t rank;     /* in `generation`, and written before it; UINT32_MAX: in none */
     _Atomic uint32_t exited;   /* 1 and the status of exit() in the function; 0: of none that fails */
 
-    /* Written by the agent, before its first signal that ends the process; never taken back. */
+    /* Written by the agent: before it starts the process, and before its first signal that ends the
+     * process, which is never taken back. */
+    _Atomic uint64_t agent, agent_start; /* its pid, and when it was started; 0: it is no parent */
     _Atomic uint32_t ends; /* 1: a signal that comes now is the agent's, and no notice */
 
     /* Added later than the version (MST_PAGE_SIZE_MIN), and the rank's again. */

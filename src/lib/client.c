@@ -15,6 +15,7 @@
 #include "lib/call.h"
 #include "lib/environment.h"
 #include "lib/helper.h"
+#include "lib/orphan.h"
 #include "lib/parameters.h"
 #include "lib/serve.h"
 #include "lib/uncancelled.h"
@@ -511,6 +512,7 @@ static muster_status fill_client(struct muster_client *client, struct wanted *wa
                     "MUSTER_PAGE_FD is no progress page (was the descriptor closed?): the end of "
                     "this process is noticed later");
     }
+    mst_lib_orphan_watch(client);
     return make_driver(client, wanted);
 }
 

@@ -7,6 +7,7 @@
 #include "io/page.h"
 #include "lib/call.h"
 #include "lib/helper.h"
+#include "lib/orphan.h"
 #include "lib/uncancelled.h"
 
 #define NEVER UINT64_MAX
@@ -24,6 +25,7 @@ static void free_client(struct muster_client *client)
     }
     mst_lib_helper_end(client->helper);
     mst_tls_context_free(client->tls);
+    mst_lib_orphan_end(client);
     mst_page_unmap(client->page);
     mst_lib_alone_stop(client->alone);
     mst_lib_counters_free(client);
@@ -89,6 +91,7 @@ static void abandon(struct muster_client *client)
     mst_driver_abandon(client->driver);
     mst_lib_alone_abandon(client->alone);
     mst_lib_helper_abandon(client->helper);
+    mst_lib_orphan_end(client);
     (void)close(client->caller_event);
     (void)close(client->background_event);
     if (client->call_event >= 0) {

@@ -97,6 +97,7 @@ struct muster_client {
 
     struct mst_lib_hook hooks[MST_USERS];
     struct mst_page *page;
+    int agent_fd; /* of the agent that started it, and is no parent; 0: none */
     struct mst_lib_helper *helper;
     uint64_t iteration;
     uint64_t heard; /* how many runs of the job this process has heard the end of */

@@ -94,7 +94,7 @@ struct mst_lib_hook {
     void (*rung)(void *ctx, uint64_t now_ns);
     void (*poisoned)(void *ctx); /* after a broken invariant: no machine may be touched any more */
     /* The client is to be closed by this thread. True: from within the function, as a handler of
-     * exit() does, and waiting for that is in vain: the rank has left, all else stays. No lock. */
+     * exit() does, and waiting for that is in vain: the rank leaves at its end. No lock. */
     bool (*closed_within)(void *ctx);
     void (*release)(void *ctx); /* the client is about to be freed; no lock, nobody drives it */
     void *ctx;

@@ -4,6 +4,7 @@ whatever ends, nothing is left behind. What is left is looked for by a variable 
 all that the run has started inherits."""
 
 import os
+import pathlib
 import shutil
 import signal
 import tempfile
@@ -12,7 +13,8 @@ import pytest
 
 from conftest import BUILD
 from restarting import marked
-from running import until
+from running import until, wait_gone
+from test_agent import kill
 from test_hang import Hangs
 
 RANK = BUILD / "tests" / "process" / "hang_rank"
@@ -64,6 +66,21 @@ def test_a_killed_launcher_leaves_nothing(wrapped):
     assert len(left(wrapped)) > 3
     wrapped.runner.kill()
     nothing_left(wrapped)
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+def test_a_launcher_that_is_killed_with_its_keeper_leaves_no_rank(job, wrapper):
+    """Then the parent-death signal ends what it has started, and each rank behind that itself."""
+    ranks = job.start(2, of=(*WRAPPERS[wrapper], RANK))
+    gone = [os.pidfd_open(rank.pid) for rank in ranks]
+    own = pathlib.Path(f"/proc/{job.runner.pid}/task/{job.runner.pid}/children").read_text().split()
+    (keeper,) = [int(pid) for pid in own
+                 if pathlib.Path(f"/proc/{pid}/comm").read_text() == "muster-keeper\n"]
+    os.kill(job.runner.pid, signal.SIGSTOP)
+    wait_gone(*kill(keeper))
+    job.runner.kill()
+    wait_gone(*gone)
+    nothing_left(job)
 
 
 def test_a_launcher_that_is_stopped_leaves_nothing(wrapped):
