@@ -520,6 +520,39 @@ static void follows_the_view(void **state)
     stage_fini(&stage);
 }
 
+/* Of the two requests that the session itself repeats neither is given up for want of room, there
+ * or here: the next renewal takes both up again. */
+static void what_the_session_asks_for_is_asked_for_again(void **state)
+{
+    static const muster_status refusals[] = {MUSTER_ENOMEM, MUSTER_ELIMIT, MUSTER_ENOSPACE,
+                                             MUSTER_ETIMEDOUT};
+
+    (void)state;
+    for (size_t i = 0; i < 2 * sizeof(refusals) / sizeof(refusals[0]); i++) {
+        struct stage stage;
+
+        assert_int_equal(stage_init(&stage, 0, 1), MUSTER_OK);
+        stage_open(&stage);
+        if (i % 2 == 0) {
+            stage_answer(&stage, 1, MST_WATCH, refusals[i / 2]);
+        } else {
+            mst_client_refused(stage.client, stage.now_ns, 1, refusals[i / 2]);
+        }
+        stage_drain(&stage);
+        stage_expect(&stage, "");
+        stage_at(&stage, 2001);
+        stage_expect(&stage, "send renew 2/2; send watch 3/3");
+        if (i % 2 == 0) {
+            stage_answer(&stage, 2, MST_RENEW, refusals[i / 2]);
+        } else {
+            mst_client_refused(stage.client, stage.now_ns, 2, refusals[i / 2]);
+        }
+        stage_at(&stage, 4001);
+        stage_expect(&stage, "send renew 4/4"); /* the watch waits: it was not refused again */
+        stage_fini(&stage);
+    }
+}
+
 static void ends_when_it_was_given_up(void **state)
 {
     struct stage stage;
@@ -814,6 +847,7 @@ int main(void)
         cmocka_unit_test(a_wait_does_not_overtake),
         cmocka_unit_test(a_waiting_read_holds_nothing_back),
         cmocka_unit_test(follows_the_view),
+        cmocka_unit_test(what_the_session_asks_for_is_asked_for_again),
         cmocka_unit_test(ends_when_it_was_given_up),
         cmocka_unit_test(a_generation_that_is_over_ends_no_session),
         cmocka_unit_test(a_refused_claim_names_the_holder),

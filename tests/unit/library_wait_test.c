@@ -147,6 +147,55 @@ static void timeouts_are_each_caller_s_own(void **state)
     muster_client_close(client);
 }
 
+static bool is_polled(muster_client *client)
+{
+    bool polled;
+
+    mst_lib_lock(client);
+    polled = client->caller_polls || client->background_polls;
+    mst_lib_unlock(client);
+    return polled;
+}
+
+/* A thread in poll looks ahead as far as the next renewal, two seconds. The deadline of another
+ * thread's call, or of one that nobody waits for, comes long before. */
+static void a_thread_that_polls_is_told_of_an_earlier_deadline(void **state)
+{
+    muster_client *client = library_alone();
+    struct thread patient = {.number = 1, .timeout_ms = -1};
+    struct thread hasty = {.number = 2, .timeout_ms = 50};
+    uint64_t renewal_ns = 0;
+
+    (void)state;
+    for (int drives = 0; drives < 2; drives++) { /* the background thread, then a caller */
+        muster_call *call = NULL;
+        muster_value *value = NULL;
+        uint64_t began_ns;
+
+        if (drives) {
+            start(&patient, client, get_it);
+            library_wait_for_waiters(client, 1);
+        }
+        while (!is_polled(client)) {
+            (void)sched_yield();
+        }
+        began_ns = mst_lib_now_ns();
+        library_ok(muster_key_get_start(client, "never", NULL, 50, &value, &call, NULL), NULL);
+        start(&hasty, client, get_it);
+        finish(&hasty);
+        assert_int_equal(hasty.status, MUSTER_ETIMEDOUT);
+        while (muster_call_wait(call, 0, NULL) == MUSTER_MORE) {
+            (void)sched_yield();
+        }
+        muster_call_free(call);
+        renewal_ns = mst_client_lease_ns(mst_driver_client(client->driver)) / 5;
+        assert_true(mst_lib_now_ns() - began_ns < renewal_ns / 2);
+    }
+    library_ok(muster_key_put(client, "it/1", bytes_of("x"), NULL, LIMIT_MS, NULL, NULL), NULL);
+    finish(&patient);
+    muster_client_close(client);
+}
+
 static void an_interrupt_ends_the_user_s_calls(void **state)
 {
     muster_client *client = library_alone();
@@ -896,6 +945,7 @@ int main(void)
         cmocka_unit_test(threads_share_a_client),
         cmocka_unit_test(waiters_are_answered_in_any_order),
         cmocka_unit_test(timeouts_are_each_caller_s_own),
+        cmocka_unit_test(a_thread_that_polls_is_told_of_an_earlier_deadline),
         cmocka_unit_test(an_interrupt_ends_the_user_s_calls),
         cmocka_unit_test(close_ends_those_who_wait),
         cmocka_unit_test(close_waits_for_who_keeps_the_handle),
