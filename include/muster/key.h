@@ -128,8 +128,8 @@ typedef struct muster_batch muster_batch;
 MUSTER_API MUSTER_MUST_USE muster_status muster_batch_new(muster_batch **out,
                                                           const struct muster_key_options *options);
 
-/* Adds a write behind those that are there; key and value are copied. ENOMEM, EINVAL: the batch is
- * as before. Since 0.1. */
+/* Adds a write behind those that are there; key and value are copied. ENOMEM, EINVAL, ELIMIT (more
+ * bytes than any message may have): the batch is as before. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_batch_insert(muster_batch *batch, const char *key,
                                                              struct muster_slice value);
 MUSTER_API MUSTER_MUST_USE muster_status muster_batch_put(muster_batch *batch, const char *key,
@@ -144,7 +144,7 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_batch_append(muster_batch *batch
 MUSTER_API MUSTER_MUST_USE muster_status muster_batch_delete(muster_batch *batch, const char *key);
 
 /* Applies the batch, which may be applied again. On failure nothing was written, and the status is
- * that of the first write that could not be done. An empty batch is OK. Since 0.1. */
+ * that of the first write that could not be done. An empty batch is EINVAL. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_batch_apply(muster_client *client,
                                                             const muster_batch *batch,
                                                             int64_t timeout_ms,

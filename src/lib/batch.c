@@ -5,6 +5,9 @@
 #include "lib/call.h"
 #include "lib/key.h"
 
+/* As many as the largest message of any service may have. */
+#define BYTES_MAX ((size_t)512 << 20)
+
 struct muster_batch {
     struct muster_key_options options;
     struct mst_write *ops;
@@ -61,9 +64,11 @@ static muster_status add(muster_batch *batch, const char *key, struct muster_sli
     size_t size = key ? strlen(key) : 0;
     char *bytes;
 
-    if (!batch || size == 0 || (value.size > 0 && !value.data) ||
-        value.size > SIZE_MAX / 2 - size) {
+    if (!batch || size == 0 || (value.size > 0 && !value.data)) {
         return MUSTER_EINVAL;
+    }
+    if (size > BYTES_MAX || value.size > BYTES_MAX - size) {
+        return MUSTER_ELIMIT;
     }
     bytes = make_room(batch) ? malloc(size + value.size) : NULL;
     if (!bytes) {
@@ -114,12 +119,6 @@ muster_status muster_batch_delete(muster_batch *batch, const char *key)
     return add(batch, key, nothing, (struct mst_write){.kind = MST_DELETE});
 }
 
-static muster_status nothing_to_do(struct mst_call *call)
-{
-    (void)call;
-    return MUSTER_OK;
-}
-
 static muster_status apply(muster_client *client, const muster_batch *batch, int64_t timeout_ms,
                            struct mst_lib_how how)
 {
@@ -133,12 +132,12 @@ static muster_status apply(muster_client *client, const muster_batch *batch, int
     if (!batch || batch->count > UINT32_MAX) {
         return mst_lib_refuse(how.err, "apply a batch", "the batch is NULL or too long");
     }
+    if (batch->count == 0) {
+        return mst_lib_refuse(how.err, "apply a batch", "there is no write in it");
+    }
     mst_text_add(&text, "apply a batch of ");
     mst_text_u64(&text, batch->count);
     mst_text_add(&text, batch->count == 1 ? " write" : " writes");
-    if (batch->count == 0) {
-        call.begin = nothing_to_do;
-    }
     call.request.write.generation = batch->options.generation;
     call.request.write.ops = batch->ops;
     call.request.write.count = (uint32_t)batch->count;

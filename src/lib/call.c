@@ -191,6 +191,37 @@ static void say_reply(struct mst_call *call, const struct mst_reply *reply)
     }
 }
 
+/* The caller's bytes in it: those of values and contributions, which alone may be very many. */
+static uint64_t payload_of(const struct mst_request *request)
+{
+    uint64_t bytes = request->command == MST_ROUND ? request->round.data.size : 0;
+
+    for (uint32_t i = 0; request->command == MST_WRITE && i < request->write.count; i++) {
+        uint64_t size = request->write.ops[i].value.size;
+
+        bytes = size > UINT64_MAX - bytes ? UINT64_MAX : bytes + size;
+    }
+    return bytes;
+}
+
+/* Known before anything is copied. */
+static muster_status too_large(struct mst_call *call, uint64_t bytes)
+{
+    if (call->err) {
+        struct mst_text text = mst_text_in(call->err->text, sizeof(call->err->text));
+
+        call->err->status = MUSTER_ELIMIT;
+        call->err->os_errno = 0;
+        mst_text_add(&text, call->what);
+        mst_text_add(&text, ": ");
+        mst_text_u64(&text, bytes);
+        mst_text_add(&text, " bytes, and a message to this service has at most ");
+        mst_text_u64(&text, mst_driver_frame_max(call->client->driver));
+        mst_text_add(&text, " (frame_bytes_max of `muster serve`)");
+    }
+    return MUSTER_ELIMIT;
+}
+
 /* Why a call cannot be made, or was not answered. */
 static muster_status refuse(struct mst_call *call, muster_status status)
 {
@@ -282,6 +313,9 @@ muster_status mst_call_begin(struct mst_call *call)
     }
     if (client->open_calls >= MST_LIB_CALLS_MAX) {
         return too_many(call);
+    }
+    if (payload_of(&call->request) > mst_driver_frame_max(client->driver)) {
+        return too_large(call, payload_of(&call->request));
     }
     if (call->begin) {
         status = call->begin(call);

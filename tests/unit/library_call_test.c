@@ -78,7 +78,8 @@ static void writes(void **state)
                      MUSTER_ERANGE);
     well(muster_key_delete_start(client, "p", NULL, LIMIT_MS, &call, &err), &call, &err);
     library_ok(muster_batch_new(&batch, NULL), NULL);
-    well(muster_batch_apply_start(client, batch, LIMIT_MS, &call, &err), &call, &err); /* empty */
+    assert_int_equal(muster_batch_apply_start(client, batch, LIMIT_MS, &call, &err), MUSTER_EINVAL);
+    assert_string_equal(err.text, "apply a batch: there is no write in it");
     library_ok(muster_batch_add(batch, "n", 1), NULL);
     library_ok(muster_batch_insert(batch, "i", bytes_of("x")), NULL);
     library_ok(muster_batch_apply_start(client, batch, LIMIT_MS, &call, &err), &err);

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -602,6 +603,46 @@ static void what_is_over_a_limit_is_told_the_limit(void **state)
     muster_client_close(client);
 }
 
+static void too_large_for(muster_status status, const struct muster_error *err, const char *what)
+{
+    char text[256];
+
+    (void)snprintf(text, sizeof(text),
+                   "%s: 1073741824 bytes, and a message to this service has at most 17825792 "
+                   "(frame_bytes_max of `muster serve`)",
+                   what);
+    assert_int_equal(status, MUSTER_ELIMIT);
+    assert_string_equal(err->text, text);
+}
+
+/* Its bytes cannot be read: whoever copies them before they are counted dies of it. */
+static void what_no_message_takes_is_refused_before_it_is_copied(void **state)
+{
+    const size_t size = (size_t)1 << 30;
+    struct muster_round_options gather = MUSTER_ROUND_OPTIONS_INIT;
+    muster_client *client = library_alone();
+    struct muster_slice huge = {.size = size};
+    muster_batch *batch = NULL;
+    muster_call *call = NULL;
+    struct muster_error err;
+
+    (void)state;
+    gather.reduce = MUSTER_REDUCE_GATHER;
+    huge.data = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    assert_true(huge.data != MAP_FAILED);
+    too_large_for(muster_key_put(client, "k", huge, NULL, LIMIT_MS, NULL, &err), &err, "put 'k'");
+    too_large_for(muster_key_append_start(client, "k", huge, NULL, LIMIT_MS, NULL, &call, &err),
+                  &err, "append to 'k'");
+    too_large_for(muster_round_join(client, "r", &gather, huge, LIMIT_MS, NULL, &err), &err,
+                  "round 'r'");
+    library_ok(muster_batch_new(&batch, NULL), NULL);
+    assert_int_equal(muster_batch_put(batch, "k", huge), MUSTER_ELIMIT);
+    muster_batch_free(batch);
+    library_ok(muster_key_put(client, "k", bytes_of("x"), NULL, LIMIT_MS, NULL, &err), &err);
+    (void)munmap((void *)(uintptr_t)huge.data, size);
+    muster_client_close(client);
+}
+
 static void words_and_exit_codes(void **state)
 {
     (void)state;
@@ -648,6 +689,7 @@ int main(void)
         cmocka_unit_test(several_keys_are_waited_for),
         cmocka_unit_test(a_batch_compares_and_sets),
         cmocka_unit_test(what_is_over_a_limit_is_told_the_limit),
+        cmocka_unit_test(what_no_message_takes_is_refused_before_it_is_copied),
         cmocka_unit_test(words_and_exit_codes),
     };
 

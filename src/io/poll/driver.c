@@ -35,6 +35,7 @@ struct mst_driver {
     /* The codec of a connection that was given up in the middle of a turn: replies that are still
      * being told borrow from it. */
     struct mst_native_client *late;
+    uint64_t frame_bytes_max; /* the service's, of the last connection */
     bool draining;
     unsigned char *input;
 };
@@ -65,6 +66,7 @@ muster_status mst_driver_new(struct mst_driver **out, const struct mst_driver_co
     driver->config.endpoints = &driver->endpoints;
     driver->config.client.endpoint_count = driver->endpoints.count;
     driver->channel.fd = -1;
+    driver->frame_bytes_max = config->client.limits.frame_bytes_max;
     status = set_up(driver);
     if (status != MUSTER_OK) {
         mst_driver_free(driver);
@@ -130,6 +132,11 @@ void mst_driver_free(struct mst_driver *driver)
 struct mst_client *mst_driver_client(struct mst_driver *driver)
 {
     return driver->client;
+}
+
+uint64_t mst_driver_frame_max(const struct mst_driver *driver)
+{
+    return driver->frame_bytes_max;
 }
 
 bool mst_driver_connected(const struct mst_driver *driver)
@@ -469,6 +476,7 @@ static muster_status take_bytes(struct mst_driver *driver, uint64_t now_ns, size
     struct mst_native_client *codec = driver->codec;
     muster_status status = mst_native_client_feed(codec, mst_slice_of(driver->input, size));
 
+    driver->frame_bytes_max = mst_native_client_frame_max(codec);
     if (status == MUSTER_OK) {
         status = take_replies(driver, now_ns);
     }

@@ -45,6 +45,9 @@ int mst_driver_socket(const struct mst_driver *driver);
 /* One of the endpoints at least is no Unix socket. */
 bool mst_driver_speaks_tcp(const struct mst_driver *driver);
 
+/* No request with more bytes than this can be sent: what the service said last. */
+uint64_t mst_driver_frame_max(const struct mst_driver *driver);
+
 /* Does all there is to do without waiting: ticks the machine if it is time, carries out its
  * effects, writes. After any input, and before each poll. */
 void mst_driver_turn(struct mst_driver *driver, uint64_t now_ns);

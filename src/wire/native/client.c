@@ -75,6 +75,11 @@ void mst_native_client_free(struct mst_native_client *client)
     mst_mem_release(mem, client);
 }
 
+uint64_t mst_native_client_frame_max(const struct mst_native_client *client)
+{
+    return client->limits.frame_bytes_max;
+}
+
 static muster_status send_quickly(struct mst_native_client *client,
                                   const struct mst_request *request, size_t size,
                                   size_t command_size)

@@ -39,6 +39,9 @@ muster_status mst_native_client_feed(struct mst_native_client *client, struct ms
 /* The next whole reply: OK (borrowed until the next call of next or feed), MORE, or EPROTO. */
 muster_status mst_native_client_next(struct mst_native_client *client, struct mst_reply *out);
 struct mst_slice mst_native_client_output(const struct mst_native_client *client);
+
+/* How large a frame may be, as far as is known: what the service said, or its default. */
+uint64_t mst_native_client_frame_max(const struct mst_native_client *client);
 void mst_native_client_written(struct mst_native_client *client, size_t size);
 const char *mst_native_client_reason(const struct mst_native_client *client);
 
