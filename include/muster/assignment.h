@@ -94,7 +94,7 @@ struct muster_assignment {
 
 #define MUSTER_ASSIGNMENT_INIT                                                                     \
     {                                                                                              \
-        .size = sizeof(struct muster_assignment)                                                   \
+        sizeof(struct muster_assignment), NULL, 0, NULL                                            \
     }
 
 /* Keys ready to use: the host; the node; the number (of who has none the previous rank) divided by

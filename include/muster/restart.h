@@ -128,7 +128,9 @@ struct muster_restart_options {
 
 #define MUSTER_RESTART_OPTIONS_INIT                                                                \
     {                                                                                              \
-        .size = sizeof(struct muster_restart_options)                                              \
+        sizeof(struct muster_restart_options), 0, 0, false, false, 0, 0, 0, 0, 0, 0, 0, 0, NULL,   \
+            {NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}, NULL, 0,  \
+            NULL                                                                                   \
     }
 
 /* Calls fn until it was done on all ranks of one generation. The client must be a rank; a spare

@@ -5,6 +5,9 @@ if(TARGET muster_static)
     mst_test(endpoint_test SOURCES endpoint_test.c ${CMAKE_SOURCE_DIR}/src/base/panic_abort.c LINK mst_poll)
     mst_test(restart_options_test SOURCES restart_options_test.c LINK muster_static)
     mst_test(signals_test SOURCES signals_test.c LINK muster_static)
+    find_package(Python3 REQUIRED COMPONENTS Interpreter)
+    add_test(NAME abi_initialisers_test COMMAND ${Python3_EXECUTABLE}
+        ${CMAKE_SOURCE_DIR}/tests/abi/initialisers.py ${CMAKE_SOURCE_DIR})
     add_test(NAME abi_test COMMAND ${CMAKE_SOURCE_DIR}/tests/abi/check
         $<TARGET_FILE:muster> ${CMAKE_SOURCE_DIR}/tests/abi/symbols.txt)
 endif()
