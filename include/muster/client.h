@@ -25,6 +25,11 @@ extern "C" {
  * - Thread: any thread may call it, several at once; they share one connection. A handle is dead in
  *   a child after fork: every call there returns EINVAL and says so, and close only closes the
  *   child's copies of its descriptors.
+ * - Closing: a handle that is closed or freed is used no more. What other threads have begun with a
+ *   client when muster_client_close is called is ended and waited for; to begin a call meanwhile,
+ *   or later, is undefined, as with any memory that was freed. Only calls that were started
+ * (call.h) may be waited for, cancelled and freed at any time.
+ * - NULL: a handle that is NULL is EINVAL; where there is no status, what an empty one would say.
  * - Descriptors: a client has some, above those of the standard streams. A program that closes one
  *   of them ends the session: EUNREACHABLE, with a line that says so.
  * - Cancellation: no function is a cancellation point. A thread that is cancelled in one (or in a

@@ -828,6 +828,9 @@ void muster_client_view(muster_client *client, struct muster_view *out)
 {
     const struct mst_view *view;
 
+    if (!out) {
+        return;
+    }
     *out = (struct muster_view){.rank = MUSTER_RANK_NONE};
     if (mst_lib_enter(client, NULL, "view") != MUSTER_OK) {
         return;

@@ -708,6 +708,9 @@ static void give(void *out, const void *made, size_t size)
 {
     size_t given;
 
+    if (!out) {
+        return;
+    }
     memcpy(&given, out, sizeof(given));
     if (given > sizeof(given) && given <= size) {
         memcpy((unsigned char *)out + sizeof(given), (const unsigned char *)made + sizeof(given),

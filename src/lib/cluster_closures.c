@@ -361,7 +361,7 @@ static bool settled(muster_closure *closure)
 
 bool muster_closure_failure(muster_closure *closure, struct muster_failure *out)
 {
-    if (!settled(closure) || !closure->outcome->failure) {
+    if (!out || !settled(closure) || !closure->outcome->failure) {
         return false;
     }
     *out = *closure->outcome->failure;
@@ -387,6 +387,9 @@ static void look_at(muster_closure *closure, struct muster_closure_progress *out
 
 void muster_closure_look(muster_closure *closure, struct muster_closure_progress *out)
 {
+    if (!out) {
+        return;
+    }
     *out = (struct muster_closure_progress){.worker = MUSTER_WORKER_NONE, .fraction = -1};
     if (!closure || closure->cluster->pid != getpid()) {
         return;

@@ -58,11 +58,15 @@ static enum muster_reach ask(struct muster_preempt *preempt, int64_t step)
 
 enum muster_reach muster_preempt_reached(muster_preempt *preempt, int64_t step)
 {
-    _Atomic uint64_t *checks = atomic_load_explicit(&preempt->checks, memory_order_relaxed);
+    _Atomic uint64_t *checks;
 
+    if (!preempt) {
+        return MUSTER_STOP;
+    }
     if (step < 0) {
         return MUSTER_GO_ON;
     }
+    checks = atomic_load_explicit(&preempt->checks, memory_order_relaxed);
     if (preempt->exchanges) {
         (void)atomic_exchange(&preempt->last, step);
     } else {
@@ -289,6 +293,9 @@ bool muster_preempt_notice(muster_preempt *preempt, struct muster_notice *out)
     muster_client *client = preempt ? preempt->client : NULL;
     struct mst_preempt_noticed noticed = {0};
 
+    if (!out) {
+        return false;
+    }
     *out = (struct muster_notice){.rank = MUSTER_RANK_NONE, .agreed_step = -1};
     if (!client || client->pid != getpid() || client->poisoned || mst_lib_holds(client)) {
         return false;
@@ -304,5 +311,5 @@ bool muster_preempt_notice(muster_preempt *preempt, struct muster_notice *out)
 
 const char *muster_preempt_sources(muster_preempt *preempt)
 {
-    return preempt->sources_text;
+    return preempt ? preempt->sources_text : "";
 }

@@ -33,26 +33,39 @@ bool mst_run_is_mine(const struct muster_restart *restart)
 
 void muster_restart_view(muster_restart *restart, struct muster_view *out)
 {
-    *out = restart->view;
+    if (out) {
+        *out = restart ? restart->view : (struct muster_view){.rank = MUSTER_RANK_NONE};
+    }
 }
 
 muster_status muster_restart_check(muster_restart *restart)
 {
+    if (!restart) {
+        return MUSTER_EINVAL;
+    }
     count(&restart->page->checks);
     return look(restart);
 }
 
 muster_status muster_restart_ping(muster_restart *restart)
 {
+    if (!restart) {
+        return MUSTER_EINVAL;
+    }
     count(&restart->page->pings);
     return look(restart);
 }
 
 muster_status muster_restart_step(muster_restart *restart, int64_t step)
 {
-    struct mst_page *page = restart->page;
-    int64_t best = atomic_load_explicit(&restart->best_step, memory_order_relaxed);
+    struct mst_page *page;
+    int64_t best;
 
+    if (!restart) {
+        return MUSTER_EINVAL;
+    }
+    page = restart->page;
+    best = atomic_load_explicit(&restart->best_step, memory_order_relaxed);
     atomic_store_explicit(&page->step, step, memory_order_relaxed);
     /* Of two threads at once the smaller one may stay: the next step puts that right. */
     if (step > best) {
@@ -73,6 +86,9 @@ static muster_status report(muster_restart *restart, enum mst_cause kind, int co
 {
     muster_status refused;
 
+    if (!restart) {
+        return MUSTER_EINVAL;
+    }
     if (restart->settings.disabled) {
         return status;
     }
@@ -110,6 +126,9 @@ muster_status muster_restart_leave(muster_restart *restart)
 {
     muster_status status;
 
+    if (!restart) {
+        return MUSTER_EINVAL;
+    }
     if (restart->settings.disabled) {
         return MUSTER_OK;
     }
@@ -132,12 +151,13 @@ muster_status muster_restart_leave(muster_restart *restart)
 
 muster_status muster_restart_atomic_begin(muster_restart *restart)
 {
-    struct mst_page *page = restart->page;
+    struct mst_page *page;
     muster_status status;
 
-    if (!mst_run_is_mine(restart)) {
+    if (!restart || !mst_run_is_mine(restart)) {
         return MUSTER_EINVAL;
     }
+    page = restart->page;
     count(&page->checks);
     status = mst_atomic_begin(&restart->atomic);
     if (status == MUSTER_EINTERRUPTED) {
@@ -154,12 +174,13 @@ muster_status muster_restart_atomic_begin(muster_restart *restart)
 
 muster_status muster_restart_atomic_end(muster_restart *restart)
 {
-    struct mst_page *page = restart->page;
+    struct mst_page *page;
     muster_status status;
 
-    if (!mst_run_is_mine(restart)) {
+    if (!restart || !mst_run_is_mine(restart)) {
         return MUSTER_EINVAL;
     }
+    page = restart->page;
     count(&page->checks);
     status = mst_atomic_end(&restart->atomic);
     if (status == MUSTER_EINVAL) {
@@ -195,7 +216,7 @@ muster_status muster_restart_section_begin(muster_restart *restart, const char *
     struct mst_run_section *section;
     size_t size = name ? strlen(name) : 0;
 
-    if (!mst_run_is_mine(restart) || !name || limit_ms == 0 || limit_ms < -1) {
+    if (!restart || !mst_run_is_mine(restart) || !name || limit_ms == 0 || limit_ms < -1) {
         return MUSTER_EINVAL;
     }
     if (restart->depth >= MST_RUN_SECTIONS_MAX) {
@@ -210,7 +231,7 @@ muster_status muster_restart_section_begin(muster_restart *restart, const char *
 
 muster_status muster_restart_section_end(muster_restart *restart)
 {
-    if (!mst_run_is_mine(restart) || restart->depth == 0) {
+    if (!restart || !mst_run_is_mine(restart) || restart->depth == 0) {
         return MUSTER_EINVAL;
     }
     restart->depth--;

@@ -138,9 +138,13 @@ static bool in_attempt(const struct muster_restart *restart)
 
 uint32_t muster_restart_fault_count(muster_restart *restart)
 {
-    bool sealed = in_attempt(restart);
     uint32_t total;
+    bool sealed;
 
+    if (!restart) {
+        return 0;
+    }
+    sealed = in_attempt(restart);
     (void)pthread_mutex_lock(&restart->records_lock);
     total = sealed ? restart->sealed_total : restart->records_total;
     (void)pthread_mutex_unlock(&restart->records_lock);
@@ -149,9 +153,12 @@ uint32_t muster_restart_fault_count(muster_restart *restart)
 
 bool muster_restart_fault(muster_restart *restart, uint32_t number, struct muster_fault *out)
 {
-    bool sealed = in_attempt(restart);
-    bool found;
+    bool sealed, found;
 
+    if (!restart || !out) {
+        return false;
+    }
+    sealed = in_attempt(restart);
     (void)pthread_mutex_lock(&restart->records_lock);
     found = number < (sealed ? restart->sealed_count : restart->record_count);
     if (found) {

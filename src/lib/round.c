@@ -386,7 +386,9 @@ int64_t muster_round_int64(const muster_round_result *result, size_t i)
 
 void muster_round_count(const muster_round_result *result, struct muster_round_count *out)
 {
-    *out = result ? result->count : (struct muster_round_count){0};
+    if (out) {
+        *out = result ? result->count : (struct muster_round_count){0};
+    }
 }
 
 size_t muster_round_part_count(const muster_round_result *result)

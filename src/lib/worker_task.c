@@ -131,7 +131,9 @@ muster_status muster_task_state_failed(muster_task *task, const char *server, co
 
 size_t muster_task_parts(const muster_task *task, const struct muster_part **out)
 {
-    *out = task ? task->parts : NULL;
+    if (out) {
+        *out = task ? task->parts : NULL;
+    }
     return task ? task->message->parts.count : 0;
 }
 
@@ -241,6 +243,9 @@ size_t muster_task_value(muster_task *task, size_t need, const struct muster_par
 {
     const struct mst_work_value *value = need_at(task, need);
 
+    if (!out) {
+        return value ? value->result.count : 0;
+    }
     *out = NULL;
     if (!value || value->result.count == 0) {
         return 0;

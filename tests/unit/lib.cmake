@@ -6,6 +6,14 @@ if(TARGET muster_static)
     mst_test(restart_options_test SOURCES restart_options_test.c LINK muster_static)
     mst_test(signals_test SOURCES signals_test.c LINK muster_static)
     find_package(Python3 REQUIRED COMPONENTS Interpreter)
+    add_custom_command(
+        OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/null_calls.c
+        COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/null_calls.py ${CMAKE_SOURCE_DIR}
+            ${CMAKE_SOURCE_DIR}/tests/abi/symbols.txt ${CMAKE_CURRENT_BINARY_DIR}/null_calls.c
+        DEPENDS null_calls.py ${CMAKE_SOURCE_DIR}/python/cdef.py ${CMAKE_SOURCE_DIR}/tests/abi/symbols.txt muster
+        VERBATIM)
+    mst_test(library_null_test SOURCES library_null_test.c ${CMAKE_CURRENT_BINARY_DIR}/null_calls.c LINK muster_static)
+    target_include_directories(library_null_test PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
     add_test(NAME abi_initialisers_test COMMAND ${Python3_EXECUTABLE}
         ${CMAKE_SOURCE_DIR}/tests/abi/initialisers.py ${CMAKE_SOURCE_DIR})
     add_test(NAME abi_test COMMAND ${CMAKE_SOURCE_DIR}/tests/abi/check
