@@ -74,7 +74,8 @@ struct helper {
 
     /* Set with the client's lock held. */
     struct mst_lib_post watch;
-    muster_client *watches; /* the client of it, also while that is closed */
+    muster_client *watches;  /* the client of it, also while that is closed */
+    uint64_t watch_again_ns; /* it was refused for want of room; NEVER: it is asked for */
     uint64_t revision;
     atomic_bool dead, told, refused, ended;
     _Atomic int given_up; /* enum mst_cause; NONE: no */
@@ -306,12 +307,21 @@ static void on_member(struct helper *helper, const struct mst_who *who)
     }
 }
 
+/* Of a session that is over that is told too, and a later one begins anew. */
+static void watch_later(struct helper *helper)
+{
+    helper->watch_again_ns = mst_lib_status(helper->watches) == MUSTER_OK
+                                 ? mst_lib_now_ns() + AGAIN_MS * NS_PER_MS
+                                 : UINT64_MAX;
+}
+
 static void on_watch(void *ctx, const struct mst_reply *reply)
 {
     struct helper *helper = ctx;
 
     if (reply->status != MUSTER_OK) {
-        return; /* the session is over, and told so */
+        watch_later(helper);
+        return;
     }
     for (uint32_t i = 0; i < reply->item_count; i++) {
         if (reply->items[i].kind == MST_ITEM_MEMBER) {
@@ -337,7 +347,21 @@ static void watch_on(struct helper *helper)
         .watch = {.kinds = MST_WATCH_MEMBERS, .after = helper->revision, .node = MST_NODE_NONE}};
 
     helper->watch = (struct mst_lib_post){.complete = on_watch, .ctx = helper};
-    (void)mst_lib_post(helper->watches, &request, UINT64_MAX, &helper->watch);
+    helper->watch_again_ns = UINT64_MAX;
+    if (mst_lib_post(helper->watches, &request, UINT64_MAX, &helper->watch) != MUSTER_OK) {
+        watch_later(helper);
+    }
+}
+
+static uint64_t watch_deadline_ns(void *ctx)
+{
+    return ((const struct helper *)ctx)->watch_again_ns;
+}
+
+static void watch_tick(void *ctx, uint64_t now_ns)
+{
+    (void)now_ns;
+    watch_on(ctx);
 }
 
 static void on_ended(void *ctx, uint64_t now_ns, muster_status status)
@@ -369,7 +393,8 @@ static void session_close(struct helper *helper)
 static void session_open(struct helper *helper)
 {
     struct muster_client_options options = MUSTER_CLIENT_OPTIONS_INIT;
-    const struct mst_lib_hook hook = {.ended = on_ended, .ctx = helper};
+    const struct mst_lib_hook hook = {
+        .ended = on_ended, .deadline_ns = watch_deadline_ns, .tick = watch_tick, .ctx = helper};
     muster_client *client;
 
     options.role = MUSTER_ROLE_AGENT;

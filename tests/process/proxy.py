@@ -15,7 +15,7 @@ import struct
 import threading
 import time
 
-from wire import connect
+from wire import COMMANDS, PREAMBLE, connect, field, frame, parse
 
 CHUNK = 65536
 NEVER = float("inf")
@@ -28,13 +28,53 @@ class Way:
     end    "reset": both sides get an RST. "close": both get an orderly end. "half": only who reads
            here gets one, the other direction goes on. "stall": nothing for `stall_s`, then `then`
     piece  () -> how many bytes are delivered at a time
+    edit   (bytes) -> bytes: what goes on in the place of those that came
     """
 
-    def __init__(self, cut=None, end="reset", stall_s=0.0, piece=None, then=None):
+    def __init__(self, cut=None, end="reset", stall_s=0.0, piece=None, then=None, edit=None):
         self.then = then
+        self.edit = edit or (lambda data: data)
         self.cut = NEVER if cut is None else cut
         self.end, self.stall_s = end, stall_s
         self.piece = piece or (lambda: CHUNK)
+
+
+class Refusal:
+    """The ways of one connection on which the first WATCH for `kinds` is answered with `status`."""
+
+    def __init__(self, kinds, status):
+        self.kinds, self.status, self.id, self.refused = kinds, status, None, False
+        self.left = [b"", b""]
+        self.begun = [False, True]  # the preamble is the client's
+        self.ways = (Way(edit=lambda data: self.carry(0, data)), Way(edit=lambda data: self.carry(1, data)))
+
+    def carry(self, side, data):
+        data = self.left[side] + data
+        out = b""
+        if not self.begun[side]:
+            if len(data) < len(PREAMBLE):
+                self.left[side] = data
+                return b""
+            self.begun[side], out, data = True, data[: len(PREAMBLE)], data[len(PREAMBLE):]
+        while len(data) >= 4 and len(data) >= 4 + struct.unpack(">I", data[:4])[0]:
+            size = 4 + struct.unpack(">I", data[:4])[0]
+            out += self.look(side, data[:size])
+            data = data[size:]
+        self.left[side] = data
+        return out
+
+    def look(self, side, whole):
+        if self.refused:
+            return whole
+        said = parse(whole[4:])
+        number = said.get(1, [None])[0]
+        asked = said.get(16 + COMMANDS["watch"], [b""])[0] if side == 0 else b""
+        if asked and parse(asked).get(1) == [self.kinds]:
+            self.id = number
+        elif side == 1 and self.id is not None and number == self.id:
+            self.refused = True
+            return frame(field(1, self.id) + field(2, COMMANDS["watch"]) + field(3, -2 * self.status - 1))
+        return whole
 
 
 class Flow:
@@ -54,8 +94,9 @@ class Flow:
         return not self.over and bool(self.held) and now >= self.until
 
     def take(self):
-        self.held = self.source.recv(CHUNK)
-        self.source_ended = not self.held
+        came = self.source.recv(CHUNK)
+        self.source_ended = not came
+        self.held = self.way.edit(came) if came else b""
         self.settle()
 
     def give(self):

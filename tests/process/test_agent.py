@@ -16,12 +16,14 @@ import pytest
 
 from conftest import BUILD, MUSTER, Process, sanitized
 from discovering import marked
+from proxy import Proxy, Refusal
 from restarting import Job
 from running import until, wait_gone
 from test_discover import LAUNCHERS, MPI, installed
 
 RANK = BUILD / "tests" / "process" / "restart_rank"
 LONG = "10m"
+ENOMEM, MEMBERS = -2, 2
 
 
 class Hand(Job):
@@ -217,6 +219,31 @@ def test_rank_that_was_given_up_is_killed_by_its_helper(hand):
     hand.ranks[1].log.wait_for(
         f"muster agent (#1): process {ranks[1].pid} was given up, as it was silent")
     hand.end(again, mark)
+
+
+def test_helper_whose_watch_is_refused_for_want_of_memory_asks_again(hand):
+    """Else it would never hear that its rank was given up."""
+    hand.runner = hand.service = hand.serve("--addr", "127.0.0.1:0", "--lease", "4s")
+    refusals = []
+
+    def ways(_):
+        refusals.append(Refusal(MEMBERS, ENOMEM))
+        return refusals[-1].ways
+
+    proxy = Proxy(hand.service.address, ways)
+    common = {"MUSTER_SIZE": "2", "MUSTER_MIN_SIZE": "1"}
+    hand.add(0, {**common, "MUSTER_ADDR": hand.service.address})
+    hand.add(1, {**common, "MUSTER_ADDR": proxy.client_address})
+    ranks = hand.entered(2)
+    hand.all_helped(2)
+    until(lambda: any(one.refused for one in refusals))
+    mark = hand.mark()
+    gone = os.pidfd_open(ranks[1].pid)
+    os.kill(ranks[1].pid, signal.SIGSTOP)
+    again = hand.entered(1, mark, generation=2)
+    wait_gone(gone)
+    hand.end(again, mark)
+    proxy.end()
 
 
 def test_signals_to_a_whole_step_do_not_end_the_helper(hand):
