@@ -91,10 +91,14 @@ static int open_and_put(const muster_client *service)
 
 static void a_child_forked_while_another_thread_closes_opens_a_client_of_its_own(void **state)
 {
-    struct closing closing = {.service = library_alone()};
+    struct closing closing = {0};
     pthread_t thread;
 
     (void)state;
+#ifdef __SANITIZE_THREAD__
+    skip(); /* it knows the parent's threads by numbers that those of the child get again */
+#endif
+    closing.service = library_alone();
     assert_int_equal(pthread_create(&thread, NULL, close_often, &closing), 0);
     for (int i = 0; i < FORKS_CLOSING; i++) {
         int before = atomic_load(&closing.closed);
