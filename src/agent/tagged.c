@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,10 @@
 
 #define BLOCK 4096
 #define ROUNDS_MAX 8u /* somebody may fork while he is looked for */
+#define EXEC_LOOKS_MAX 64u
+#define EXEC_PAUSE_MS 1
 #define KILLED_MAX 256u
+#define KERNEL_THREAD 0x00200000u /* PF_KTHREAD */
 
 /* ---- tags ---- */
 
@@ -74,28 +78,78 @@ static void read_on(struct reading *reading, const char *block, size_t size)
     }
 }
 
-/* False: it has none, or belongs to somebody else, or has ended. */
-static bool tag_of(pid_t pid, char tag[MST_TAG_ROOM])
+/* The fields of /proc/PID/stat, as proc(5) numbers them. */
+enum { FIELD_STATE = 3, FIELD_FLAGS = 9, FIELD_ENV_START = 50, FIELD_ENV_END = 51 };
+
+/* Whether the process had another environment than the `size` bytes that were read: exec takes the
+ * old memory away before it fills the new one, and in between there is nothing to read. */
+static bool is_within_exec(pid_t pid, uint64_t size)
+{
+    char path[32], block[BLOCK];
+    uint64_t fields[FIELD_ENV_END + 1] = {0};
+    const char *at;
+    ssize_t got;
+    int fd;
+
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return false;
+    }
+    got = read(fd, block, sizeof block - 1);
+    (void)close(fd);
+    block[got > 0 ? got : 0] = '\0';
+    at = strrchr(block, ')'); /* the name may hold anything */
+    if (at == NULL || strlen(at) < 3 || at[2] == 'Z' || at[2] == 'X') {
+        return false;
+    }
+    at = strchr(at + 2, ' ');
+    for (unsigned field = FIELD_STATE + 1; at != NULL && field <= FIELD_ENV_END; field++) {
+        fields[field] = strtoull(at + 1, NULL, 10);
+        at = strchr(at + 1, ' ');
+    }
+    return (fields[FIELD_FLAGS] & KERNEL_THREAD) == 0 &&
+           (fields[FIELD_ENV_END] == 0 ||
+            size != fields[FIELD_ENV_END] - fields[FIELD_ENV_START]);
+}
+
+enum tag { TAG_NONE, TAG_FOUND, TAG_AGAIN };
+
+/* NONE: it has none, or belongs to somebody else, or has ended. AGAIN: it is within exec. */
+static enum tag tag_of(pid_t pid, char tag[MST_TAG_ROOM])
 {
     struct reading reading = {0};
     char path[32], block[BLOCK];
+    uint64_t size = 0;
     ssize_t got = 0;
     int fd;
 
     (void)snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
     fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
-        return false;
+        return TAG_NONE;
     }
     do {
         got = read(fd, block, sizeof block);
         if (got > 0) {
             read_on(&reading, block, (size_t)got);
+            size += (uint64_t)got;
         }
     } while (!reading.found && (got > 0 || (got < 0 && errno == EINTR)));
     (void)close(fd);
     memcpy(tag, reading.value, sizeof reading.value);
-    return reading.found;
+    return reading.found ? TAG_FOUND : is_within_exec(pid, size) ? TAG_AGAIN : TAG_NONE;
+}
+
+static enum tag tag_after_exec(pid_t pid, char tag[MST_TAG_ROOM])
+{
+    enum tag found = tag_of(pid, tag);
+
+    for (unsigned i = 0; found == TAG_AGAIN && i < EXEC_LOOKS_MAX; i++) {
+        (void)poll(NULL, 0, EXEC_PAUSE_MS);
+        found = tag_of(pid, tag);
+    }
+    return found;
 }
 
 /* ---- signals ---- */
@@ -110,7 +164,7 @@ bool mst_tagged_signal(pid_t pid, const char *tag, int number)
     if (fd < 0 && errno != ENOSYS) {
         return false;
     }
-    if (tag_of(pid, own) && strcmp(own, tag) == 0) {
+    if (tag_after_exec(pid, own) == TAG_FOUND && strcmp(own, tag) == 0) {
         sent = fd >= 0 ? syscall(SYS_pidfd_send_signal, fd, number, NULL, 0) == 0
                        : kill(pid, number) == 0;
     }
@@ -216,7 +270,7 @@ static unsigned kill_once(uint64_t run, mst_tagged_doomed_fn *doomed, void *ctx,
         char tag[MST_TAG_ROOM];
         uint32_t index, attempt;
 
-        if (tag_of(pid, tag) && is_of(tag, run, &index, &attempt) && doomed(ctx, index, attempt) &&
+        if (tag_after_exec(pid, tag) == TAG_FOUND && is_of(tag, run, &index, &attempt) && doomed(ctx, index, attempt) &&
             is_news(killed, pid) && mst_tagged_signal(pid, tag, SIGKILL)) {
             if (killed->count < KILLED_MAX) {
                 killed->pids[killed->count++] = pid;

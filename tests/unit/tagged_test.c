@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -147,6 +148,34 @@ static void the_variable_is_found_anywhere_in_an_environment(void **state)
     }
 }
 
+/* In between it has neither the old environment nor the new one. */
+static void a_process_within_exec_is_found(void **state)
+{
+    static const char script[] = "#!/bin/sh\nexec \"$0\"\n";
+    char path[] = "/tmp/mst-exec-XXXXXX", entry[128];
+    int fd = mkstemp(path);
+
+    (void)state;
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, script, sizeof script - 1), sizeof script - 1);
+    assert_int_equal(fchmod(fd, 0700), 0);
+    assert_int_equal(close(fd), 0);
+    entry_of(entry, run, 1, 7);
+    for (unsigned i = 0; i < 100; i++) {
+        char *arguments[] = {path, NULL}, *environment[] = {entry, NULL};
+        pid_t pid = vfork(); /* it goes on when the first exec has begun */
+
+        assert_true(pid >= 0);
+        if (pid == 0) {
+            (void)execve(path, arguments, environment);
+            _exit(127);
+        }
+        mst_tagged_kill(run, all, NULL);
+        assert_true(is_killed(pid));
+    }
+    assert_int_equal(unlink(path), 0);
+}
+
 static void what_is_no_tag_of_the_run_is_left_alone(void **state)
 {
     static const struct {
@@ -199,6 +228,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(those_that_are_doomed_are_killed_and_nobody_else),
         cmocka_unit_test(the_variable_is_found_anywhere_in_an_environment),
+        cmocka_unit_test(a_process_within_exec_is_found),
         cmocka_unit_test(what_is_no_tag_of_the_run_is_left_alone),
         cmocka_unit_test(a_process_gets_a_signal_only_if_it_is_still_the_one),
     };
