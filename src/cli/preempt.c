@@ -178,7 +178,7 @@ static void look_who_listens(struct order *order, const struct mst_items *jobs)
 {
     for (size_t i = 0; i < jobs->count; i++) {
         if (mst_slice_equal(jobs->items[i].name, mst_slice_text(order->place.job))) {
-            order->unheard = jobs->items[i].revision == 1;
+            order->unheard = jobs->items[i].listening == 1;
         }
     }
 }

@@ -188,7 +188,7 @@ static void render_jobs(struct mst_core *core, const struct mst_waiter *waiter)
             return;
         }
         item->name = mst_job_name(job);
-        item->revision = 1U + mst_watch_count(&job->keys, mst_slice_text(MST_PREEMPT_PREFIX));
+        item->listening = 1U + mst_watch_count(&job->keys, mst_slice_text(MST_PREEMPT_PREFIX));
         item->number = job->generation;
         item->arrived = job->living - spares_of(job);
         item->expected = job->size;

@@ -80,7 +80,7 @@ enum mst_item_kind {
     MST_ITEM_ROUND = 7, /* name, number, arrived, expected; value empty; who: the first missing */
     MST_ITEM_PART = 8,  /* who.index, value: its contribution */
     MST_ITEM_JOB = 9,   /* name, number: generation, arrived: ranks here but spares, expected: size,
-                         * revision: 1 + how many listen for notices of preemption, 0: not known */
+                         * listening */
     MST_ITEM_HOST = 10  /* name; number: how often it was lost as a node; expected: ranks lost there
                            without their node; arrived: members there */
 };
@@ -90,6 +90,7 @@ struct mst_item {
     uint64_t revision;
     uint64_t number;
     uint32_t arrived, expected;
+    uint32_t listening; /* 1 + how many wait for notices of preemption; 0: not known */
     struct mst_slice name, value;
     struct mst_who who;
 };

@@ -252,6 +252,7 @@ static void tell_item(FILE *out, const struct mst_item *item, enum mst_command c
         tell_text(out, "", item->name);
         (void)fprintf(out, " generation=%" PRIu64 " present=%" PRIu32 " size=%" PRIu32,
                       item->number, item->arrived, item->expected);
+        tell_number(out, "listening", item->listening);
         break;
     }
     tell_number(out, "revision", item->revision);

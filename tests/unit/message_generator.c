@@ -366,6 +366,7 @@ static void make_item(struct message_generator *generator, struct mst_item *item
         .name = bytes_of(generator),
         .value = bytes_of(generator),
     };
+    item->listening = coin(generator) ? number32(generator) : 0;
     if (coin(generator)) {
         make_who(generator, &item->who);
     } else if (coin(generator)) {
@@ -583,8 +584,8 @@ static bool items_equal(const struct mst_reply *a, const struct mst_reply *b)
 
         equal = x->kind == y->kind && x->revision == y->revision && x->number == y->number &&
                 x->arrived == y->arrived && x->expected == y->expected &&
-                mst_slice_equal(x->name, y->name) && mst_slice_equal(x->value, y->value) &&
-                who_equal(&x->who, &y->who);
+                x->listening == y->listening && mst_slice_equal(x->name, y->name) &&
+                mst_slice_equal(x->value, y->value) && who_equal(&x->who, &y->who);
     }
     return equal;
 }

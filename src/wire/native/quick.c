@@ -285,6 +285,8 @@ static bool take_item(struct mst_item *out, struct mst_slice bytes)
             good = mst_take_bytes(&in, &out->name);
         } else if (tag == MST_TAG(7, MST_WIRE_BYTES)) {
             good = mst_take_bytes(&in, &out->value);
+        } else if (tag == MST_TAG(9, MST_WIRE_VARINT)) {
+            good = mst_take_number32(&in, &out->listening);
         } else {
             good = false;
         }
@@ -619,6 +621,7 @@ static void write_item(struct writer *out, const struct mst_item *item)
     write_number(out, 5, item->expected);
     write_bytes(out, 6, item->name);
     write_bytes(out, 7, item->value);
+    write_number(out, 9, item->listening);
 }
 
 static void write_items(struct writer *out, const struct mst_reply *reply)

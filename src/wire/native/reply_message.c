@@ -95,6 +95,7 @@ static void encode_item(Muster__Item *message, Muster__Who *who, const struct ms
     message->number = item->number;
     message->arrived = item->arrived;
     message->expected = item->expected;
+    message->listening = item->listening;
     message->name = mst_native_bytes(item->name);
     message->value = mst_native_bytes(item->value);
     if (who_is_told(&item->who)) {
@@ -242,6 +243,7 @@ static bool decode_item(struct mst_item *out, const Muster__Item *message,
         .number = message->number,
         .arrived = message->arrived,
         .expected = message->expected,
+        .listening = message->listening,
         .name = mst_native_slice(message->name),
         .value = mst_native_slice(message->value),
     };
