@@ -69,17 +69,22 @@ static muster_status look_at(int folder, const char *path, struct muster_error *
     return MUSTER_OK;
 }
 
-/* -1, with errno and `err`. A link is followed: what counts is where it leads. */
+/* -1, with errno and `err`, and no folder that was not there before. A link is followed: what
+ * counts is where it leads. */
 static int open_folder(const char *path, bool make, struct muster_error *err)
 {
+    bool made = make && mkdir(path, 0700) == 0;
     int folder = -1, os_errno;
 
-    if (!make || mkdir(path, 0700) == 0 || errno == EEXIST) {
+    if (!make || made || errno == EEXIST) {
         folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     }
     if (folder < 0) {
         os_errno = errno;
         (void)refuse_os(err, path, os_errno);
+        if (made) {
+            (void)rmdir(path);
+        }
     } else if (look_at(folder, path, err) != MUSTER_OK) {
         (void)close(folder);
         os_errno = EPERM;
@@ -157,6 +162,9 @@ static muster_status open_locked(struct mst_journal_folder *out, const char *pat
         if (os_errno != EAGAIN) {
             break;
         }
+    }
+    if (make) {
+        (void)rmdir(path); /* nothing in it: it may be ours, and nobody needs it */
     }
     return refuse_os(err, path, os_errno);
 }
@@ -264,6 +272,9 @@ muster_status mst_journal_folder_claim(int *owner_out, const char *path, struct 
         mst_journal_folder_close(&written);
         *owner_out = owned.lock;
         owned.lock = -1;
+    } else if (status != MUSTER_EEXISTS) {
+        (void)unlinkat(owned.folder, OWNER, 0);
+        (void)rmdir(path);
     }
     mst_journal_folder_close(&owned);
     return status;
