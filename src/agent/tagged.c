@@ -109,8 +109,7 @@ static bool is_within_exec(pid_t pid, uint64_t size)
         at = strchr(at + 1, ' ');
     }
     return (fields[FIELD_FLAGS] & KERNEL_THREAD) == 0 &&
-           (fields[FIELD_ENV_END] == 0 ||
-            size != fields[FIELD_ENV_END] - fields[FIELD_ENV_START]);
+           (fields[FIELD_ENV_END] == 0 || size != fields[FIELD_ENV_END] - fields[FIELD_ENV_START]);
 }
 
 enum tag { TAG_NONE, TAG_FOUND, TAG_AGAIN };
@@ -270,8 +269,9 @@ static unsigned kill_once(uint64_t run, mst_tagged_doomed_fn *doomed, void *ctx,
         char tag[MST_TAG_ROOM];
         uint32_t index, attempt;
 
-        if (tag_after_exec(pid, tag) == TAG_FOUND && is_of(tag, run, &index, &attempt) && doomed(ctx, index, attempt) &&
-            is_news(killed, pid) && mst_tagged_signal(pid, tag, SIGKILL)) {
+        if (tag_after_exec(pid, tag) == TAG_FOUND && is_of(tag, run, &index, &attempt) &&
+            doomed(ctx, index, attempt) && is_news(killed, pid) &&
+            mst_tagged_signal(pid, tag, SIGKILL)) {
             if (killed->count < KILLED_MAX) {
                 killed->pids[killed->count++] = pid;
             }

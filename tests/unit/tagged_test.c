@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -49,6 +50,7 @@ static pid_t start(const char *entry, size_t before)
     assert_true(pid >= 0);
     if (pid == 0) {
         (void)setsid();
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         (void)dup2(ends[1], STDOUT_FILENO);
         (void)close(ends[0]);
         (void)close(ends[1]);
