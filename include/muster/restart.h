@@ -164,8 +164,8 @@ MUSTER_API void muster_restart_view(muster_restart *restart, struct muster_view 
  */
 MUSTER_API MUSTER_MUST_USE muster_status muster_restart_check(muster_restart *restart);
 
-/* The same, and says "I made progress": a counter that the node's agent watches. Thread: any, while
- * fn runs. Since 0.1. */
+/* The same, and says "I made progress": a counter that the node's agent watches. While fn's thread
+ * waits in a blocking call of muster it need not. Thread: any, while fn runs. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_restart_ping(muster_restart *restart);
 
 /* The same, and how far: the first step and the largest of an attempt, on any rank, tell progress

@@ -168,7 +168,7 @@ def test_all_wait_though_no_agent_watches_all(apart):
     assert "rank 2 waits in barrier 'other'" in text, text
 
 
-@pytest.mark.parametrize("way", PATIENT)
+@pytest.mark.parametrize("way", PATIENT if ALL else ["checkpoint"])
 def test_who_waits_for_one_of_another_agent_is_left_alone(apart, way):
     apart.run(way, 3)
     assert len(apart.done()) == 4
