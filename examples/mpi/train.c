@@ -13,12 +13,19 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { TERMS = 100000 };
+enum { TERMS = 100000, NAME_ROOM = 4096 };
+
+/* Of each rank. What is written counts when all have written it: until then the one before stays.
+ */
+static char committed[NAME_ROOM], written[NAME_ROOM + 8];
 
 /* Yours: here a step of all ranks, and a file of each with the step and the sum so far. */
 static double compute(long step, int rank, int size);
 static long load(const char *file, double *sum);
 static void save(const char *file, long step, double sum);
+
+static long resume(double *sum);
+static muster_status commit(muster_client *client, long step, struct muster_error *err);
 
 int main(int argc, char **argv)
 {
@@ -27,7 +34,6 @@ int main(int argc, char **argv)
     muster_preempt *preempt = NULL;
     struct muster_error err;
     muster_status status;
-    char file[4096];
     double sum = 0;
     int rank, size;
     long step;
@@ -44,14 +50,20 @@ int main(int argc, char **argv)
         MPI_Abort(MPI_COMM_WORLD, muster_exit_code(status));
     }
 
-    (void)snprintf(file, sizeof(file), "%s.%d", argc > 2 ? argv[2] : "checkpoint", rank);
-    step = load(file, &sum);
+    (void)snprintf(committed, NAME_ROOM, "%s.%d", argc > 2 ? argv[2] : "checkpoint", rank);
+    (void)snprintf(written, sizeof(written), "%s.new", committed);
+    step = resume(&sum);
     (void)setvbuf(stdout, NULL, _IOLBF, 0); /* each line when it is said */
     printf("rank %d of %d, process %d, begins at step %ld\n", rank, size, (int)getpid(), step);
     for (; step < steps; step++) {
         if (muster_preempt_reached(preempt, step) == MUSTER_SAVE_NOW) {
-            save(file, step, sum);
+            save(written, step, sum);
             status = muster_preempt_saved(preempt, step, -1, &err);
+            if (status == MUSTER_OK || status == MUSTER_EPREEMPTED) { /* all have */
+                muster_status done = commit(client, step, &err);
+
+                status = done == MUSTER_OK ? status : done;
+            }
             if (status != MUSTER_OK && status != MUSTER_ESTALE) {
                 printf("rank %d has saved step %ld: %s\n", rank, step, muster_status_text(status));
                 break; /* EPREEMPTED: all have; else err says who has not */
@@ -71,6 +83,44 @@ int main(int argc, char **argv)
     muster_client_close(client);
     MPI_Finalize();
     return muster_exit_code(status);
+}
+
+/* The newest step that any rank has committed. All have written that one: a rank that was ended
+ * before it could commit it has it under the other name. */
+static long resume(double *sum)
+{
+    long mine = load(committed, sum), newest = 0;
+
+    MPI_Allreduce(&mine, &newest, 1, MPI_LONG, MPI_MAX, MPI_COMM_WORLD);
+    if (mine != newest && (load(written, sum) != newest || rename(written, committed) != 0)) {
+        (void)fprintf(stderr, "%s has no step %ld, which others have\n", committed, newest);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    return newest;
+}
+
+/* The first rank inserts the key, in the generation's own key space, for all. One that was replaced
+ * meanwhile, and does not know it yet, is refused: EFENCED. */
+static muster_status commit(muster_client *client, long step, struct muster_error *err)
+{
+    struct muster_key_options options = MUSTER_KEY_OPTIONS_INIT;
+    struct muster_slice nothing = {"", 0};
+    struct muster_view me;
+    char key[48];
+    muster_status status;
+
+    muster_client_view(client, &me);
+    options.generation = me.generation;
+    (void)snprintf(key, sizeof(key), "checkpoint/%ld", step);
+    status = muster_key_cas(client, key, 0, nothing, &options, -1, NULL, err);
+    if (status != MUSTER_OK && status != MUSTER_ECONFLICT) { /* ECONFLICT: another was first */
+        return status;
+    }
+    if (rename(written, committed) != 0) {
+        perror(committed);
+        return MUSTER_EFAILED;
+    }
+    return MUSTER_OK;
 }
 
 static double compute(long step, int rank, int size)
@@ -104,16 +154,11 @@ static long load(const char *file, double *sum)
     return step;
 }
 
-/* Under another name first: what is there is whole. */
 static void save(const char *file, long step, double sum)
 {
-    char fresh[4200];
-    FILE *open;
+    FILE *open = fopen(file, "w");
 
-    (void)snprintf(fresh, sizeof(fresh), "%s.new", file);
-    open = fopen(fresh, "w");
-    if (!open || fprintf(open, "%ld %a\n", step, sum) < 0 || fclose(open) != 0 ||
-        rename(fresh, file) != 0) {
+    if (!open || fprintf(open, "%ld %a\n", step, sum) < 0 || fclose(open) != 0) {
         perror(file);
         MPI_Abort(MPI_COMM_WORLD, 1);
     }

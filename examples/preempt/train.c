@@ -5,37 +5,107 @@
  *   muster run -n 3 -- preempt_train FILE; test $? -eq 75 && muster run -n 3 -- preempt_train FILE
  */
 #define _GNU_SOURCE
+#include <inttypes.h>
 #include <muster/muster.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+enum { NAME_ROOM = 4096 };
+
+/* A checkpoint counts when all ranks have written it: until then the one before it stays. */
+struct checkpoint {
+    char committed[NAME_ROOM], written[NAME_ROOM + 8];
+};
+
 /* Yours. Here a checkpoint is one number in a file of this rank. */
 static long load(const char *file);
 static void save(const char *file, long step);
 
+/* All have written it. A rank that was replaced meanwhile, and does not know it yet, is refused:
+ * EFENCED. The first one inserts the key, which is in the generation's own key space, for all. */
+static muster_status commit(muster_client *client, const struct checkpoint *checkpoint, long step,
+                            struct muster_error *err)
+{
+    struct muster_key_options options = MUSTER_KEY_OPTIONS_INIT;
+    struct muster_slice nothing = {"", 0};
+    struct muster_view me;
+    char key[48];
+    muster_status status;
+
+    muster_client_view(client, &me);
+    options.generation = me.generation;
+    (void)snprintf(key, sizeof(key), "checkpoint/%ld", step);
+    status = muster_key_cas(client, key, 0, nothing, &options, -1, NULL, err);
+    if (status != MUSTER_OK && status != MUSTER_ECONFLICT) {
+        return status;
+    }
+    if (rename(checkpoint->written, checkpoint->committed) != 0) {
+        perror(checkpoint->committed);
+        return MUSTER_EFAILED;
+    }
+    return MUSTER_OK;
+}
+
+/* The newest step that any rank has committed. All have written that one: a rank that was ended
+ * before it could commit it has it under the other name. */
+static muster_status resume(muster_client *client, const struct checkpoint *checkpoint, long *step,
+                            struct muster_error *err)
+{
+    struct muster_round_options options = MUSTER_ROUND_OPTIONS_INIT;
+    muster_round_result *result = NULL;
+    int64_t mine = load(checkpoint->committed);
+    muster_status status;
+
+    options.reduce = MUSTER_REDUCE_MAX;
+    status = muster_round_join(client, "resume", &options,
+                               (struct muster_slice){&mine, sizeof(mine)}, -1, &result, err);
+    *step = (long)muster_round_int64(result, 0);
+    muster_round_free(result);
+    if (status == MUSTER_OK && mine != *step &&
+        (load(checkpoint->written) != *step ||
+         rename(checkpoint->written, checkpoint->committed) != 0)) {
+        (void)snprintf(err->text, sizeof(err->text), "%.400s has no step %ld, which others have",
+                       checkpoint->committed, *step);
+        return MUSTER_EFAILED;
+    }
+    return status;
+}
+
 static muster_status train(muster_client *client, muster_preempt *preempt, const char *checkpoints,
                            struct muster_error *err)
 {
+    struct checkpoint checkpoint;
     struct muster_view me;
-    char file[4096];
-    long step;
+    muster_status status;
+    long step = 0;
 
     muster_client_view(client, &me);
-    (void)snprintf(file, sizeof(file), "%s.%u", checkpoints, me.rank);
-    step = load(file);
+    (void)snprintf(checkpoint.committed, NAME_ROOM, "%s.%u", checkpoints, me.rank);
+    (void)snprintf(checkpoint.written, sizeof(checkpoint.written), "%s.new", checkpoint.committed);
+    status = resume(client, &checkpoint, &step, err);
+    if (status != MUSTER_OK) {
+        return status;
+    }
     printf("rank %u begins at step %ld\n", me.rank, step);
     for (; step < 20; step++) {
         enum muster_reach reach = muster_preempt_reached(preempt, step);
-        muster_status status;
 
         if (reach == MUSTER_STOP) {
             return MUSTER_EFENCED;
         }
         if (reach == MUSTER_SAVE_NOW) {
-            save(file, step);
+            muster_status committed = MUSTER_OK;
+
+            save(checkpoint.written, step);
             status = muster_preempt_saved(preempt, step, -1, err);
+            if (status == MUSTER_EPREEMPTED || status == MUSTER_OK) {
+                committed = commit(client, &checkpoint, step, err);
+            }
+            if (committed != MUSTER_OK) {
+                return committed;
+            }
             if (status != MUSTER_ESTALE && status != MUSTER_OK) {
                 printf("rank %u has saved step %ld: %s\n", me.rank, step,
                        muster_status_text(status));
@@ -50,7 +120,12 @@ static muster_status train(muster_client *client, muster_preempt *preempt, const
             return status;
         }
     }
-    (void)unlink(file);
+    status = muster_barrier_wait(client, "done", -1, err);
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    (void)unlink(checkpoint.committed);
+    (void)unlink(checkpoint.written);
     printf("rank %u is done\n", me.rank);
     return MUSTER_OK;
 }
@@ -91,16 +166,12 @@ static long load(const char *file)
     return strtol(words, NULL, 10);
 }
 
-/* Under another name first: what is there is whole. */
 static void save(const char *file, long step)
 {
-    char fresh[4200];
-    FILE *open;
+    FILE *open = fopen(file, "w");
 
-    (void)snprintf(fresh, sizeof(fresh), "%s.new", file);
-    open = fopen(fresh, "w");
-    if (!open || fprintf(open, "%ld\n", step) < 0 || fclose(open) != 0 ||
-        rename(fresh, file) != 0) {
+    if (!open || fprintf(open, "%ld\n", step) < 0 || fflush(open) != 0 ||
+        fsync(fileno(open)) != 0 || fclose(open) != 0) {
         perror(file);
         exit(1);
     }

@@ -9,6 +9,7 @@ so the result is the same to the last bit, however often it was interrupted.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -33,53 +34,67 @@ def gradient(weights, step, rank):
     return total
 
 
-class Checkpoints:
-    """The last two steps that this rank has saved: the others may lack the newer one."""
+class Checkpoint:
+    """Of this rank. What is written counts when all ranks have written it: until then the one that
+    was committed before stays."""
 
     def __init__(self, folder, rank):
-        self.folder = pathlib.Path(folder)
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self.rank = rank
+        folder = pathlib.Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.committed = folder / f"rank-{rank}.json"
+        self.written = folder / f"rank-{rank}.new"
 
-    def path(self, step):
-        return self.folder / f"rank-{self.rank}-step-{step}.json"
-
-    def steps(self):
-        saved = self.folder.glob(f"rank-{self.rank}-step-*.json")
-        return sorted(int(path.stem.rpartition("-")[2]) for path in saved)
-
-    def save(self, step, weights):
-        """Whole or not at all, also when the machine goes down meanwhile."""
-        new = self.path(step).with_suffix(".new")
-        with open(new, "w", encoding="ascii") as file:
-            json.dump(weights, file)
+    def write(self, step, weights):
+        with open(self.written, "w", encoding="ascii") as file:
+            json.dump([step, weights], file)
             file.flush()
             os.fsync(file.fileno())
-        new.replace(self.path(step))
-        for old in self.steps()[:-2]:
-            self.path(old).unlink()
+
+    def commit(self, job, step):
+        """The first rank inserts the key, in the generation's own key space, for all. One that was
+        replaced meanwhile, and does not know it yet, is refused: muster.Fenced."""
+        with contextlib.suppress(muster.Conflict):
+            job.keys.cas(f"checkpoint/{step}", 0, b"", generation=job.view.generation)
+        self.written.replace(self.committed)
+
+    @staticmethod
+    def read(path):
+        try:
+            return tuple(json.loads(path.read_text(encoding="ascii")))
+        except (FileNotFoundError, ValueError):
+            return 0, [0, 0, 0]
 
     def load(self, job):
-        """(step, weights) of the last one that every rank has."""
-        step = job.round("resume", max(self.steps(), default=0), reduce="min").value
-        if step == 0:
-            return 0, [0, 0, 0]
-        return step, json.loads(self.path(step).read_text(encoding="ascii"))
+        """(step, weights) of the newest that any rank has committed. All have written that one: a
+        rank that was ended before it could commit it has it under the other name."""
+        mine = self.read(self.committed)
+        newest = job.round("resume", mine[0], reduce="max").value
+        if mine[0] != newest:
+            mine = self.read(self.written)
+        if mine[0] != newest:
+            raise SystemExit(f"{self.committed} has no step {newest}, which others have")
+        return mine
 
 
 def train(job, folder, steps):
     job.preempt.open()  # from here on a notice counts
     rank, size = job.view.rank, job.view.size
-    saved = Checkpoints(folder, rank)
-    first, weights = saved.load(job)
+    checkpoint = Checkpoint(folder, rank)
+    first, weights = checkpoint.load(job)
     if first and rank == 0:
         print(f"resumes at step {first}", flush=True)
     for step in range(first, steps):
         reach = job.preempt.reached(step)
         if reach is muster.Reach.SAVE_NOW:
-            saved.save(step, weights)
+            checkpoint.write(step, weights)
             print(f"rank {rank} has saved step {step}: {job.preempt.notice.reason}", flush=True)
-            job.preempt.saved(step)  # Preempted when all have
+            try:
+                all_have = job.preempt.saved(step)
+            except muster.Preempted:  # all have, and this is the end
+                checkpoint.commit(job, step)
+                raise
+            if all_have:
+                checkpoint.commit(job, step)
         elif reach is muster.Reach.STOP:
             return 1
         total = job.round("gradient", gradient(weights, step, rank), reduce="sum").value

@@ -14,6 +14,9 @@
  *   }
  *   return muster_exit_code(status);
  *
+ * A save counts when all have saved: let it not replace the one before until muster_preempt_saved
+ * has returned OK or EPREEMPTED (examples/preempt/train.c; docs/restart.md, "Checkpoints").
+ *
  * When a notice is due (MUSTER_PREEMPT_WINDOW before its deadline, or at once) the libraries of all
  * ranks agree on one step: 1 + the largest for which any of them has already answered *no*. No rank
  * has to be inside of a call for that. Who does not answer within MUSTER_PREEMPT_AGREE_TIMEOUT is

@@ -73,7 +73,10 @@ class Launcher:
         return self.start(FOREVER).trains()
 
     def goes_on(self, step):
-        """Started again, it begins with that step, and comes to what comes out undisturbed."""
+        """Started again, it begins with that step, and comes to what comes out undisturbed; as though
+        one rank had been ended before it could commit what all had written."""
+        committed = self.started[-1].saves.with_name("saved.1")
+        committed.rename(committed.with_name("saved.1.new"))
         run = self.start(step + MORE)
         assert run.wait() == 0, run.log.lines
         begins = run.having(r"rank (\d) of \d, process \d+, begins at step (\d+)")

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from conftest import MUSTER, ROOT, WAIT_S
+from conftest import BUILD, MUSTER, ROOT, WAIT_S
 
 EXAMPLES = ROOT / "examples"
 FOLDERS = ("restart", "async", "preempt")
@@ -130,6 +130,29 @@ def test_train(example, tmp_path):
         assert f"rank {rank} begins at step {step}" in said
         assert f"rank {rank} is done" in said
     assert not list(tmp_path.iterdir())
+
+
+def test_train_goes_on_from_what_is_committed(env, tmp_path):
+    """One rank was ended before it could commit what all had written; another has written a later
+    step, which not all have."""
+    for name, step in (("0", 6), ("1", 2), ("1.new", 6), ("2", 6), ("2.new", 9)):
+        (tmp_path / f"checkpoint.{name}").write_text(f"{step}\n")
+    done = subprocess.run([MUSTER, "run", "-n", "3", "--", BUILD / "bin" / "preempt_train",
+                           tmp_path / "checkpoint"], env=env, capture_output=True, text=True,
+                          timeout=WAIT_S)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for rank in range(3):
+        assert f"rank {rank} begins at step 6\n" in done.stdout
+    assert not list(tmp_path.iterdir())
+
+
+def test_train_begins_nowhere_if_its_checkpoint_is_missing(env, tmp_path):
+    (tmp_path / "checkpoint.0").write_text("6\n")
+    done = subprocess.run([MUSTER, "run", "-n", "2", "--max-restarts", "0", "--",
+                           BUILD / "bin" / "preempt_train", tmp_path / "checkpoint"], env=env,
+                          capture_output=True, text=True, timeout=WAIT_S)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert f"train: {tmp_path}/checkpoint.1 has no step 6, which others have" in done.stderr
 
 
 def test_reconnect(example):

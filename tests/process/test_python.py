@@ -208,6 +208,10 @@ def test_a_training_loop_is_preempted_and_goes_on(spawn, muster, tmp_path):
     assert code == 75, "\n".join(job.out.lines + job.log.lines)
     steps = saved_steps(job)
     assert len(steps) == 4 and len(set(steps)) == 1 and steps[0] > 100
+    files = sorted(path.name for path in (tmp_path / "run").iterdir())
+    assert files == [f"rank-{rank}.json" for rank in range(4)]
+    # As though this one had been ended before it could commit what all had written.
+    (tmp_path / "run" / "rank-2.json").rename(tmp_path / "run" / "rank-2.new")
     job, code = train("run")
     assert code == 0, "\n".join(job.out.lines + job.log.lines)
     assert job.out.having(f"resumes at step {steps[0]}")
