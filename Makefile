@@ -42,6 +42,7 @@ sim: build
 
 soak: build
 	@tools/soak $(if $(KILLS),--kills $(KILLS)) $(if $(MINUTES),--minutes $(MINUTES)) \
+		$(if $(ONLY),--only $(ONLY)) $(if $(RUNS),--runs $(RUNS)) \
 		$(if $(filter command environment,$(firstword $(origin SEED))),--seed $(SEED))
 
 soak-preempt: build
