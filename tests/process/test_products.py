@@ -24,10 +24,10 @@ SANITIZED = sanitized()
 CONNECTIONS = 40 if SANITIZED else 300
 KEYS = 2_000 if SANITIZED else 50_000
 RSS_MAX = 512 * MIB
-KEPT_MAX = 128 * MIB  # when all have gone, beyond what was there before
+KEPT_MAX = 24 * MIB  # when all have gone, beyond what was there before
 STANDSTILL_S = 0.25
 P99_S = 0.05
-PUTS = 200
+PUTS = 300
 HARD = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 
 
