@@ -3,7 +3,6 @@
 #include "agent/report.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
 #include <stdio.h>
@@ -15,6 +14,7 @@
 #include "agent/cause.h"
 #include "agent/job.h"
 #include "base/text.h"
+#include "io/own_file.h"
 
 #define BESIDE_MAX (PATH_MAX + HOST_NAME_MAX + 16)
 
@@ -24,7 +24,7 @@
 static int open_beside(const struct mst_job *job, char *path, size_t room)
 {
     (void)snprintf(path, room, "%s.%s.%d", job->report.path, job->host, (int)getpid());
-    return open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+    return mst_own_file_new(path);
 }
 
 static int refuse(const char *given, const char *reason)

@@ -5,7 +5,6 @@
 
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
@@ -18,6 +17,7 @@
 
 #include "agent/job.h"
 #include "agent/words.h"
+#include "io/own_file.h"
 #include "sources/slurm_words.h"
 
 #define REQUEUE_MS 30000
@@ -37,7 +37,7 @@ static void ask_by_file(struct mst_job *job)
     bool ok;
 
     (void)snprintf(beside, sizeof beside, "%s.%d", path, (int)getpid());
-    fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+    fd = mst_own_file_new(beside);
     ok = fd >= 0 && write(fd, line, (size_t)size) == size && fsync(fd) == 0;
     ok = fd >= 0 && close(fd) == 0 && ok;
     if (ok && rename(beside, path) == 0) {

@@ -41,6 +41,12 @@ int mst_own_file_open(int folder, const char *name, int flags)
     return -1;
 }
 
+int mst_own_file_new(const char *path)
+{
+    (void)unlink(path);
+    return open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+}
+
 bool mst_own_file_found(int folder, const char *name, int fd)
 {
     struct stat there, ours;

@@ -12,6 +12,11 @@
  * another user, or others may write to it. */
 int mst_own_file_open(int folder, const char *name, int flags);
 
+/* Makes a new file to write, as other programs would, in the place of whatever has that path: a
+ * draft of a process that was killed, or what another user has put there to be written to. -1 with
+ * errno. */
+int mst_own_file_new(const char *path);
+
 /* `name` is still the file that was opened. One that was removed meanwhile can be locked, and that
  * locks nobody out. */
 bool mst_own_file_found(int folder, const char *name, int fd);

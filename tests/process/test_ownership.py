@@ -294,6 +294,18 @@ def test_the_log_of_a_service_in_the_background_replaces_no_file_of_the_user(tmp
     assert log.read_text() == "loss 3.1"
 
 
+def test_the_draft_of_a_report_is_a_new_file(tmp_path, env):
+    """In a folder of all users somebody may have put another file under its name."""
+    victim, report = tmp_path / "victim", tmp_path / "report.json"
+    victim.write_text("precious")
+    trap = 'ln "$1" "$2.$(hostname).$$" && exec "$3" run --report "$2" -- true'
+    subprocess.run(["sh", "-c", trap, "sh", victim, report, MUSTER], env=env, check=True,
+                   timeout=WAIT_S)
+    assert victim.read_text() == "precious"
+    assert report.read_text().startswith("{")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["report.json", "victim"]
+
+
 # ---- the runtime directory ----
 
 
