@@ -3,7 +3,7 @@
 /* A rank of `muster run` under a test's orders. It says on stdout where it is; in each generation
  * it waits for the key order-INDEX-GENERATION and does what its value says:
  *
- *   ok | segv | kill | exit N | exec | thread | child | wait | fail CODE TEXT | abort CODE TEXT
+ *   ok | segv | kill | stop | exit N | exec | thread | child | wait | fail CODE TEXT | abort CODE TEXT
  *
  *   run_rank [MIB]    MIB: how much memory it has resident */
 
@@ -82,6 +82,8 @@ static void obey(const char *order)
         (void)raise(SIGSEGV);
     } else if (strcmp(order, "kill") == 0) {
         (void)raise(SIGKILL);
+    } else if (strcmp(order, "stop") == 0) {
+        (void)raise(SIGSTOP); /* not within a call of muster, where it would have no clock */
     } else if (strncmp(order, "exit ", 5) == 0) {
         _exit((int)strtol(order + 5, NULL, 10));
     } else if (strcmp(order, "exec") == 0) {

@@ -107,7 +107,8 @@ def test_a_hang_is_the_first_cause(run, path):
     job = run(2, "--max-restarts", 0, "--report", path, "--grace", "400ms", "--lease", "60s",
               variables={"MUSTER_SOFT_TIMEOUT": "1s", "MUSTER_HARD_TIMEOUT": "1800ms",
                          "MUSTER_GRACE": "400ms"})
-    os.kill(job.entered()[1]["pid"], signal.SIGSTOP)
+    job.entered()
+    job.order(1, 1, "stop")
     assert job.run.wait() != 0
     cause = first_cause(path, index=1)
     # By the record of the hang, or of its end, if the other's end is on record too by then.
