@@ -33,10 +33,11 @@ typedef struct muster_restart muster_restart;
  *
  * exit() in it, or in any other thread meanwhile, with status 0 or 75 leaves the job as
  * muster_restart_leave does, and waits at most a second for the service; with another status it is
- * a death, as is _exit, or the end of the process without muster_client_close: MUSTER_FAULT_EXIT. It and the callbacks must return: to leave them by
- * longjmp, an exception or pthread_exit is undefined, and a forked child must not return from them.
- * A cancellation of the thread waits until the run has returned. A run on another client within it
- * is possible, but neither the interruption of this one nor its progress reaches through. */
+ * a death, as is _exit, or the end of the process without muster_client_close: MUSTER_FAULT_EXIT.
+ * It and the callbacks must return: to leave them by longjmp, an exception or pthread_exit is
+ * undefined, and a forked child must not return from them. A cancellation of the thread waits until
+ * the run has returned. A run on another client within it is possible, but neither the interruption
+ * of this one nor its progress reaches through. */
 typedef muster_status muster_restart_fn(muster_restart *restart, void *arg);
 
 /* A callback of one kind; several are called in the order in which they are listed. OK, or it has

@@ -2,9 +2,9 @@
 #ifndef MST_AGENT_PROCESS_H
 #define MST_AGENT_PROCESS_H
 
-/* One process that was started for a place of the job. It is kept, because it may turn out to be the
- * first cause, and because requests about it may still be under way; of those that others of their
- * place have got over only the newest, or a long run would grow with each death. */
+/* One process that was started for a place of the job. It is kept, because it may turn out to be
+ * the first cause, and because requests about it may still be under way; of those that others of
+ * their place have got over only the newest, or a long run would grow with each death. */
 
 #include <sys/types.h>
 #include <time.h>
@@ -41,7 +41,7 @@ struct mst_process {
     bool again;       /* its place had another one in that life */
     pid_t pid;
     char tag[MST_TAG_ROOM]; /* of all that it starts */
-    struct mst_page *page; /* NULL: gone, and what it said is here: */
+    struct mst_page *page;  /* NULL: gone, and what it said is here: */
     uint64_t client_pid, generation;
     bool gave_up, aborted, returned; /* as below */
     bool left;                       /* it has left the job, so its status is its own affair */

@@ -47,7 +47,8 @@ static int spawn_with(struct mst_service *service, int ready, int input)
 {
     char name[] = "muster", serve[] = "serve", addr[] = "--addr", log[] = "--log-level=warn";
     char ready_fd[32], lease[sizeof service->lease + 8], parent[] = "--parent";
-    char http[sizeof service->http_got + 8], record[sizeof "--record=" + PATH_MAX], job[sizeof service->job + 8];
+    char http[sizeof service->http_got + 8], record[sizeof "--record=" + PATH_MAX],
+        job[sizeof service->job + 8];
     char buffered[48], journal[] = "--journal", access[sizeof "--secret-file=" + PATH_MAX];
     char orphan[] = "--orphan-removes=journal", orphan_all[] = "--orphan-removes=secret";
     char *arguments[24] = {name,

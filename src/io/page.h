@@ -52,7 +52,7 @@ struct mst_page {
     _Atomic uint64_t left;     /* 1: it left the job for good, by muster_restart_leave or exit(0) */
     _Atomic uint64_t preempts; /* 1: muster_preempt_open was called; 2: and _close since */
     _Atomic uint32_t rank;     /* in `generation`, and written before it; UINT32_MAX: in none */
-    _Atomic uint32_t exited;   /* 1 and the status of exit() in the function; 0: of none that fails */
+    _Atomic uint32_t exited; /* 1 and the status of exit() in the function; 0: of none that fails */
 
     /* Written by the agent: before it starts the process, and before its first signal that ends the
      * process, which is never taken back. */

@@ -9,8 +9,8 @@
 #include "io/preemption.h"
 #include "msg/words.h"
 
-#define DUMPED (JSON_COMPACT | JSON_ENSURE_ASCII) /* a terminal obeys more than ASCII's controls   \
-                                                   */
+/* In ASCII: a terminal obeys more than ASCII's controls. */
+#define DUMPED (JSON_COMPACT | JSON_ENSURE_ASCII)
 
 void mst_status_fini(struct mst_status *status)
 {

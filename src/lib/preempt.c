@@ -511,8 +511,7 @@ static muster_status begin(struct muster_preempt *preempt, struct muster_error *
         if (status) {
             return mst_lib_fail(err, status, "preempt", NULL);
         }
-        status =
-            mst_signals_open(&preempt->signals, preempt->settings.signals, client->page, err);
+        status = mst_signals_open(&preempt->signals, preempt->settings.signals, client->page, err);
     }
     if (status) {
         mst_preempt_free(preempt->machine);

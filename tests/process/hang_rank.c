@@ -11,11 +11,11 @@
  * attempt holds before its first call; or computes, until an order comes) | after HOW (the function
  * fails, and what follows never ends: deaf, finalize and health ping in that one) | slow MS (it
  * takes so long to return when it is told to, and finalize as long again) | fork (a child that
- * mocks SIGTERM) | linger (it does not end after the run) | term HOW: heed, which cleans up for half the grace, mock, which goes on, or
- * fork, which leaves a child behind.
+ * mocks SIGTERM) | linger (it does not end after the run) | term HOW: heed, which cleans up for
+ * half the grace, mock, which goes on, or fork, which leaves a child behind.
  *
- * HANG_OPEN_MS: how long it waits for the others when it opens. HANG_PREEMPT: it takes notices, asks
- * at each ping whether to save, and saves nothing. HANG_PREEMPT=SIGNALS: those are notices. */
+ * HANG_OPEN_MS: how long it waits for the others when it opens. HANG_PREEMPT: it takes notices,
+ * asks at each ping whether to save, and saves nothing. HANG_PREEMPT=SIGNALS: those are notices. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -499,9 +499,8 @@ int main(int argc, char **argv)
     muster_preempt_close(preempt);
     muster_client_close(client);
     event("closed clean=%d text=%u threads of %u, %u descriptors of %u",
-          is_clean(threads, descriptors),
-          entries_of("/proc/self/task") - 2, threads - 2, entries_of("/proc/self/fd") - 3,
-          descriptors - 3);
+          is_clean(threads, descriptors), entries_of("/proc/self/task") - 2, threads - 2,
+          entries_of("/proc/self/fd") - 3, descriptors - 3);
     (void)unlink(mine.sun_path);
     return muster_exit_code(status);
 }

@@ -3,7 +3,8 @@
 /* A rank of `muster run` under a test's orders. It says on stdout where it is; in each generation
  * it waits for the key order-INDEX-GENERATION and does what its value says:
  *
- *   ok | segv | kill | stop | exit N | exec | thread | child | wait | fail CODE TEXT | abort CODE TEXT
+ *   ok | segv | kill | stop | exit N | exec | thread | child | wait | fail CODE TEXT | abort CODE
+ * TEXT
  *
  *   run_rank [MIB]    MIB: how much memory it has resident */
 

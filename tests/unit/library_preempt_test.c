@@ -314,7 +314,8 @@ static void a_child_takes_signals_whatever_was_locked_when_it_was_forked(void **
 
         if (pid == 0) {
             (void)alarm(HANGS_S);
-            _exit(mst_signals_open(&signals, UINT64_C(1) << (SIGUSR1 - 1), NULL, NULL) != MUSTER_OK);
+            _exit(mst_signals_open(&signals, UINT64_C(1) << (SIGUSR1 - 1), NULL, NULL) !=
+                  MUSTER_OK);
         }
         assert_true(pid > 0);
         assert_int_equal(waitpid(pid, &status, 0), pid);
