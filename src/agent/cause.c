@@ -17,6 +17,7 @@
 
 #include "agent/cause.h"
 #include "agent/job.h"
+#include "msg/status.h"
 #include "msg/words.h"
 
 /* A later process of its place was in a generation again, or, where there are spares, came to wait
@@ -170,14 +171,19 @@ struct found {
     const struct mst_process *process; /* may be known beside a fault */
 };
 
-/* Another rank than the one that seemed to stand still, which did not stop and was ended. */
-static bool was_ended_instead(const struct mst_job *job, const struct mst_fault *fault)
+/* Another rank than the one that seemed to stand still did not stop and was ended; or the one that
+ * died was noticed by its peer first. */
+static bool was_another(const struct mst_job *job, const struct mst_fault *fault)
 {
     const struct mst_process *first = first_cause(job);
 
-    return fault->kind == MST_CAUSE_SOFT_TIMEOUT && first != NULL &&
-           first->verdict == MST_CAUSE_HARD_TIMEOUT && first->index != fault->index &&
-           mst_process_generation(first) == fault->generation;
+    if (first == NULL || first->index == fault->index ||
+        mst_process_generation(first) != fault->generation) {
+        return false;
+    }
+    return fault->kind == MST_CAUSE_SOFT_TIMEOUT
+               ? first->verdict == MST_CAUSE_HARD_TIMEOUT
+               : fault->kind == MST_CAUSE_FAULT && mst_status_is_passed_on(fault->code);
 }
 
 static struct found find(const struct mst_job *job)
@@ -185,7 +191,7 @@ static struct found find(const struct mst_job *job)
     const struct mst_fault *fault = first_fault(job);
     const struct mst_process *process = fault != NULL ? process_of(job, fault) : NULL;
 
-    if (fault != NULL && was_ended_instead(job, fault)) {
+    if (fault != NULL && was_another(job, fault)) {
         return (struct found){.process = first_cause(job)};
     }
     if (fault != NULL && (process == NULL || (mst_faults_told(fault) && !process->excused))) {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "agent/job.h"
+#include "msg/status.h"
 
 #define ANSWER_LIMIT_NS UINT64_C(2000000000)
 #define WINDOW_NS UINT64_C(1000000000)
@@ -213,10 +214,19 @@ void mst_faults_look(struct mst_job *job)
 
 /* ---- when it ends ---- */
 
+/* A peer may see a connection break and say so before the death that broke it is known. */
+static bool is_passed_on(const struct mst_item *item)
+{
+    return item->who.cause == MST_CAUSE_FAULT && mst_status_is_passed_on(item->who.code);
+}
+
 bool mst_faults_better(const struct mst_item *item, const struct mst_item *first)
 {
     if (first == NULL || item->number > first->number) {
         return true;
+    }
+    if (item->number == first->number && is_passed_on(first)) {
+        return !is_passed_on(item);
     }
     return item->number == first->number && first->who.cause == MST_CAUSE_SOFT_TIMEOUT &&
            item->who.cause == MST_CAUSE_HARD_TIMEOUT && item->who.index != first->who.index;

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "lib/restart.h"
+#include "msg/status.h"
 #include "msg/words.h"
 
 enum { NS_PER_MS = 1000000, MS_PER_S = 1000 };
@@ -247,11 +248,16 @@ static void add_fault(struct mst_text *text, const struct muster_fault *fault)
     add_kind(text, fault);
 }
 
-/* Another rank than the one that seemed to stand still did not stop and was ended: that is why. */
+/* Another rank than the one that seemed to stand still did not stop and was ended; or a peer
+ * noticed a death before the service: that is why. */
 static bool is_better(const struct muster_fault *fault, const struct muster_fault *first)
 {
-    return first->kind == MUSTER_FAULT_SOFT_TIMEOUT && fault->kind == MUSTER_FAULT_HARD_TIMEOUT &&
-           fault->index != first->index && fault->generation == first->generation;
+    if (fault->index == first->index || fault->generation != first->generation) {
+        return false;
+    }
+    return first->kind == MUSTER_FAULT_SOFT_TIMEOUT
+               ? fault->kind == MUSTER_FAULT_HARD_TIMEOUT
+               : first->kind == MUSTER_FAULT_FAILED && mst_status_is_passed_on(first->code);
 }
 
 /* The first one, which is the cause; of a kind, if there is one of it. */

@@ -62,7 +62,7 @@ def same_story(told, logged):
 
 def verdict(last):
     """(inputs, services, digest, what is said of it)"""
-    found = re.fullmatch(r"replayed (\d+) inputs of (\d+) services? over \d+\.\d{3} s: "
+    found = re.fullmatch(r"replayed (\d+) inputs? of (\d+) services? over \d+\.\d{3} s: "
                          r"digest ([0-9a-f]{16}), (.*)", last)
     assert found, last
     return int(found[1]), int(found[2]), found[3], found[4]
