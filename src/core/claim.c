@@ -61,12 +61,14 @@ static void resume(struct mst_session *session, struct mst_link *link, struct ms
 /* ---- who is not let in ---- */
 
 static muster_status check_open(const struct mst_core *core, const struct mst_open *open,
-                                uint64_t *limit_out)
+                                struct mst_excess *excess)
 {
     const struct mst_limits *limits = &core->config.limits;
 
-    if (open->job.size > limits->name_bytes_max || open->host.size > limits->name_bytes_max) {
-        *limit_out = limits->name_bytes_max;
+    size_t longest = open->job.size > open->host.size ? open->job.size : open->host.size;
+
+    if (longest > limits->name_bytes_max) {
+        *excess = mst_excess_of(limits, MST_LIMIT_NAME_BYTES, longest);
         return MUSTER_ELIMIT;
     }
     if ((open->token.high == 0 && open->token.low == 0) || open->job.size == 0 ||
@@ -94,7 +96,7 @@ static void refuse_returning(struct mst_core *core, struct mst_waiter *waiter,
 
     if (!job) {
         if (core->jobs.count >= core->config.limits.jobs_max) {
-            mst_waiter_refuse(waiter, MUSTER_ELIMIT, core->config.limits.jobs_max);
+            mst_waiter_exceed_limit(waiter, MST_LIMIT_JOBS, core->jobs.count + UINT64_C(1));
             return;
         }
         job = mst_job_make(core, open->job);
@@ -120,7 +122,8 @@ struct claim {
     struct mst_job *job;
     struct mst_member *member; /* NULL: an observer, or a place to be made */
     uint32_t index;
-    uint64_t limit; /* of a refusal */
+    uint64_t limit;           /* EINVAL: what the job has */
+    struct mst_excess excess; /* ELIMIT */
 };
 
 static muster_status find_place(struct claim *claim, const struct mst_open *open)
@@ -133,7 +136,8 @@ static muster_status find_place(struct claim *claim, const struct mst_open *open
     if (open->index == MST_INDEX_ANY) {
         claim->index = mst_member_free_index(job, open->role);
         if (open->role == MST_ROLE_RANK && size != 0 && claim->index >= size && !spares) {
-            claim->limit = size;
+            claim->excess = (struct mst_excess){
+                .kind = MST_LIMIT_SIZE, .most = size, .asked = claim->index + UINT64_C(1)};
             return MUSTER_ELIMIT;
         }
     }
@@ -142,8 +146,9 @@ static muster_status find_place(struct claim *claim, const struct mst_open *open
     }
     claim->member = mst_member_find(job, open->role, claim->index);
     if (!claim->member) {
-        claim->limit = job->core->config.limits.members_max;
-        if (job->members.count >= claim->limit) {
+        if (job->members.count >= job->core->config.limits.members_max) {
+            claim->excess = mst_excess_of(&job->core->config.limits, MST_LIMIT_MEMBERS,
+                                          job->members.count + UINT64_C(1));
             return MUSTER_ELIMIT;
         }
         claim->member = mst_member_new(job, open->role, claim->index);
@@ -159,12 +164,14 @@ static muster_status prepare(struct mst_core *core, struct claim *claim,
 
     claim->job = mst_job_find(core, open->job);
     if (core->sessions.count >= core->config.limits.sessions_max) {
-        claim->limit = core->config.limits.sessions_max;
+        claim->excess = mst_excess_of(&core->config.limits, MST_LIMIT_SESSIONS,
+                                      core->sessions.count + UINT64_C(1));
         return MUSTER_ELIMIT;
     }
     if (!claim->job) {
         if (core->jobs.count >= core->config.limits.jobs_max) {
-            claim->limit = core->config.limits.jobs_max;
+            claim->excess =
+                mst_excess_of(&core->config.limits, MST_LIMIT_JOBS, core->jobs.count + UINT64_C(1));
             return MUSTER_ELIMIT;
         }
         claim->job = mst_job_make(core, open->job);
@@ -199,6 +206,8 @@ static void refuse(struct mst_waiter *waiter, const struct claim *claim, muster_
         waiter->detail = MST_DETAIL_HOLDER;
         waiter->member = claim->member;
         mst_waiter_answer(waiter, status);
+    } else if (status == MUSTER_ELIMIT) {
+        mst_waiter_exceed(waiter, claim->excess);
     } else if (claim->limit != 0 && status != MUSTER_ENOMEM) {
         mst_waiter_refuse(waiter, status, claim->limit);
     } else {
@@ -229,11 +238,9 @@ void mst_claim_open(struct mst_core *core, struct mst_link *link, struct mst_wai
     struct claim claim = {0};
     struct mst_session *session = mst_session_find(core, open->token);
     struct mst_member *fenced;
-    uint64_t limit = 0;
-    muster_status status = check_open(core, open, &limit);
+    muster_status status = check_open(core, open, &claim.excess);
 
     if (status != MUSTER_OK) {
-        claim.limit = limit;
         refuse(waiter, &claim, status);
         return;
     }

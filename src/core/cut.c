@@ -29,7 +29,9 @@ void mst_cut_request(struct mst_session *session, struct mst_waiter *waiter,
     struct mst_link *link;
 
     if (for_ms > MST_CUT_MS_MAX) {
-        mst_waiter_refuse(waiter, MUSTER_ELIMIT, MST_CUT_MS_MAX);
+        mst_waiter_exceed(
+            waiter,
+            (struct mst_excess){.kind = MST_LIMIT_CUT_MS, .most = MST_CUT_MS_MAX, .asked = for_ms});
         return;
     }
     if (!holder ||

@@ -284,16 +284,18 @@ void mst_keyspace_restore_order(struct mst_keyspace *space)
 
 /* Whether one more name may be waited for. */
 static muster_status check_room(const struct mst_job *job, struct mst_slice name,
-                                uint64_t *limit_out)
+                                struct mst_excess *excess)
 {
     const struct mst_limits *limits = &job->core->config.limits;
+    uint64_t keys = job->key_count + job->awaited_count + UINT64_C(1);
+    uint64_t bytes = job->key_bytes + job->awaited_bytes + name.size;
 
-    if (job->key_count + job->awaited_count >= limits->keys_max) {
-        *limit_out = limits->keys_max;
+    if (keys > limits->keys_max) {
+        *excess = mst_excess_of(limits, MST_LIMIT_KEYS, keys);
         return MUSTER_ELIMIT;
     }
-    if (job->key_bytes + job->awaited_bytes + name.size > limits->job_bytes_max) {
-        *limit_out = limits->job_bytes_max;
+    if (bytes > limits->job_bytes_max) {
+        *excess = mst_excess_of(limits, MST_LIMIT_JOB_BYTES, bytes);
         return MUSTER_ELIMIT;
     }
     return MUSTER_OK;
@@ -478,17 +480,17 @@ static bool good_name(struct mst_waiter *waiter, struct mst_slice name)
     muster_status status = mst_key_name_status(waiter->core, name);
 
     if (status == MUSTER_ELIMIT) {
-        mst_waiter_refuse(waiter, status, waiter->core->config.limits.key_bytes_max);
+        mst_waiter_exceed_limit(waiter, MST_LIMIT_KEY_BYTES, name.size);
     } else if (status != MUSTER_OK) {
         mst_waiter_answer(waiter, status);
     }
     return status == MUSTER_OK;
 }
 
-static void refuse(struct mst_waiter *waiter, muster_status status, uint64_t limit)
+static void refuse(struct mst_waiter *waiter, muster_status status, struct mst_excess excess)
 {
     if (status == MUSTER_ELIMIT) {
-        mst_waiter_refuse(waiter, status, limit);
+        mst_waiter_exceed(waiter, excess);
     } else {
         mst_waiter_answer(waiter, status);
     }
@@ -510,7 +512,7 @@ void mst_key_stop(struct mst_waiter *waiter)
 }
 
 static muster_status wait_for_one(struct mst_waiter *waiter, struct mst_keyspace *space,
-                                  struct mst_slice name, uint64_t *limit_out)
+                                  struct mst_slice name, struct mst_excess *excess)
 {
     struct mst_key_wait *wait = &waiter->keys.waits[waiter->keys.wait_count];
     struct mst_key *key = mst_key_find(space, name);
@@ -519,7 +521,7 @@ static muster_status wait_for_one(struct mst_waiter *waiter, struct mst_keyspace
         return MUSTER_OK;
     }
     if (!key) {
-        muster_status status = check_room(waiter->job, name, limit_out);
+        muster_status status = check_room(waiter->job, name, excess);
 
         if (status != MUSTER_OK) {
             return status;
@@ -539,7 +541,8 @@ static muster_status wait_for_one(struct mst_waiter *waiter, struct mst_keyspace
 
 /* Waits for those of the names that are not there. On failure nothing is left behind. */
 static muster_status wait_for(struct mst_waiter *waiter, struct mst_keyspace *space,
-                              const struct mst_slice *names, uint32_t count, uint64_t *limit_out)
+                              const struct mst_slice *names, uint32_t count,
+                              struct mst_excess *excess)
 {
     muster_status status = MUSTER_OK;
 
@@ -548,7 +551,7 @@ static muster_status wait_for(struct mst_waiter *waiter, struct mst_keyspace *sp
         return MUSTER_ENOMEM;
     }
     for (uint32_t i = 0; i < count && status == MUSTER_OK; i++) {
-        status = wait_for_one(waiter, space, names[i], limit_out);
+        status = wait_for_one(waiter, space, names[i], excess);
     }
     if (status != MUSTER_OK) {
         mst_key_stop(waiter);
@@ -561,7 +564,7 @@ void mst_key_get(struct mst_session *session, struct mst_waiter *waiter,
 {
     struct mst_keyspace *space = space_or_fenced(session, waiter, request->get.generation);
     const struct mst_key *key;
-    uint64_t limit = 0;
+    struct mst_excess excess = {0};
     muster_status status;
 
     if (!space || !good_name(waiter, request->get.key)) {
@@ -579,11 +582,11 @@ void mst_key_get(struct mst_session *session, struct mst_waiter *waiter,
         mst_waiter_answer(waiter, MUSTER_ENOTFOUND);
         return;
     }
-    status = wait_for(waiter, space, &request->get.key, 1, &limit);
+    status = wait_for(waiter, space, &request->get.key, 1, &excess);
     if (status == MUSTER_OK) {
         waiter->stage = MST_WAITING;
     } else {
-        refuse(waiter, status, limit);
+        refuse(waiter, status, excess);
     }
 }
 
@@ -592,14 +595,14 @@ void mst_key_wait_all(struct mst_session *session, struct mst_waiter *waiter,
 {
     const struct mst_limits *limits = &session->core->config.limits;
     struct mst_keyspace *space = space_or_fenced(session, waiter, request->wait.generation);
-    uint64_t limit = 0;
+    struct mst_excess excess = {0};
     muster_status status;
 
     if (!space) {
         return;
     }
     if (request->wait.count > limits->wait_keys_max) {
-        mst_waiter_refuse(waiter, MUSTER_ELIMIT, limits->wait_keys_max);
+        mst_waiter_exceed_limit(waiter, MST_LIMIT_WAIT_KEYS, request->wait.count);
         return;
     }
     if (request->wait.count == 0) {
@@ -611,9 +614,9 @@ void mst_key_wait_all(struct mst_session *session, struct mst_waiter *waiter,
             return;
         }
     }
-    status = wait_for(waiter, space, request->wait.keys, request->wait.count, &limit);
+    status = wait_for(waiter, space, request->wait.keys, request->wait.count, &excess);
     if (status != MUSTER_OK) {
-        refuse(waiter, status, limit);
+        refuse(waiter, status, excess);
     } else if (waiter->keys.pending == 0) {
         mst_waiter_answer(waiter, MUSTER_OK);
     } else {
@@ -625,13 +628,15 @@ void mst_key_list(struct mst_session *session, struct mst_waiter *waiter,
                   const struct mst_request *request)
 {
     const struct mst_core *core = session->core;
+    size_t longest = request->list.prefix.size > request->list.after.size
+                         ? request->list.prefix.size
+                         : request->list.after.size;
 
     if (!space_or_fenced(session, waiter, request->list.generation)) {
         return;
     }
-    if (request->list.prefix.size > core->config.limits.key_bytes_max ||
-        request->list.after.size > core->config.limits.key_bytes_max) {
-        mst_waiter_refuse(waiter, MUSTER_ELIMIT, core->config.limits.key_bytes_max);
+    if (longest > core->config.limits.key_bytes_max) {
+        mst_waiter_exceed_limit(waiter, MST_LIMIT_KEY_BYTES, longest);
         return;
     }
     waiter->page.generation = request->list.generation;

@@ -555,7 +555,9 @@ static void render_detail(struct mst_reply *reply, const struct mst_waiter *wait
         reply->has_detail = false;
         break;
     case MST_DETAIL_LIMIT:
-        *detail = (struct mst_detail){.limit = waiter->limit};
+        *detail = (struct mst_detail){.limit = waiter->limit,
+                                      .limit_kind = (uint32_t)waiter->limit_kind,
+                                      .asked = waiter->asked};
         break;
     case MST_DETAIL_HOLDER:
         *detail = (struct mst_detail){.who_count = 1, .who = {mst_member_who(waiter->member)}};

@@ -12,7 +12,7 @@ static bool copy_text(struct mst_core *core, struct mst_waiter *waiter, struct m
                       struct mst_blob **out)
 {
     if (text.size > core->config.limits.text_bytes_max) {
-        mst_waiter_refuse(waiter, MUSTER_ELIMIT, core->config.limits.text_bytes_max);
+        mst_waiter_exceed_limit(waiter, MST_LIMIT_TEXT_BYTES, text.size);
         return false;
     }
     *out = text.size > 0 ? mst_blob_new(&core->mem, text) : NULL;

@@ -524,21 +524,19 @@ static bool makes_sense(const struct mst_round_request *request)
 static bool within_limits(struct mst_waiter *waiter, const struct mst_round_request *request)
 {
     const struct mst_limits *limits = &waiter->core->config.limits;
-    bool many = (request->participants && request->participant_count > limits->members_max) ||
-                request->order_count > limits->members_max;
-    uint64_t limit = 0;
+    uint32_t participants = request->participants ? request->participant_count : 0;
+    uint32_t many = participants > request->order_count ? participants : request->order_count;
 
     if (request->name.size > limits->name_bytes_max) {
-        limit = limits->name_bytes_max;
+        mst_waiter_exceed_limit(waiter, MST_LIMIT_NAME_BYTES, request->name.size);
     } else if (request->data.size > limits->contribution_bytes_max) {
-        limit = limits->contribution_bytes_max;
-    } else if (many) {
-        limit = limits->members_max;
+        mst_waiter_exceed_limit(waiter, MST_LIMIT_CONTRIBUTION_BYTES, request->data.size);
+    } else if (many > limits->members_max) {
+        mst_waiter_exceed_limit(waiter, MST_LIMIT_MEMBERS, many);
+    } else {
+        return true;
     }
-    if (limit != 0) {
-        mst_waiter_refuse(waiter, MUSTER_ELIMIT, limit);
-    }
-    return limit == 0;
+    return false;
 }
 
 static bool same_parameters(const struct mst_round *round, const struct mst_round_request *request)
@@ -647,7 +645,7 @@ static bool take_in(struct mst_waiter *waiter, struct mst_round *round, struct m
         return false;
     }
     if (round->reduce == MST_REDUCE_GATHER && round->data_size + data.size > most) {
-        mst_waiter_refuse(waiter, MUSTER_ELIMIT, most);
+        mst_waiter_exceed_limit(waiter, MST_LIMIT_RESULT_BYTES, round->data_size + data.size);
         return false;
     }
     status = mst_reduce_add(core, round, part, data);
@@ -663,15 +661,15 @@ static bool take_in(struct mst_waiter *waiter, struct mst_round *round, struct m
 static bool take_order(struct mst_waiter *waiter, struct mst_round *round,
                        const struct mst_round_request *request)
 {
-    uint64_t limit = 0;
+    struct mst_excess excess = {0};
     muster_status status;
 
     if (waiter->core->held) { /* it is refused anyway */
         return true;
     }
-    status = mst_seating_order(round, request, &limit);
+    status = mst_seating_order(round, request, &excess);
     if (status == MUSTER_ELIMIT) {
-        mst_waiter_refuse(waiter, status, limit);
+        mst_waiter_exceed(waiter, excess);
     } else if (status != MUSTER_OK) {
         mst_waiter_answer(waiter, status);
     }
@@ -753,7 +751,7 @@ static void begin(struct mst_session *session, struct mst_waiter *waiter,
     bool differs;
 
     if (!name && job->round_names.count >= core->config.limits.rounds_max) {
-        mst_waiter_refuse(waiter, MUSTER_ELIMIT, core->config.limits.rounds_max);
+        mst_waiter_exceed_limit(waiter, MST_LIMIT_ROUNDS, job->round_names.count + UINT64_C(1));
         return;
     }
     round = new_round(job, request);

@@ -304,7 +304,7 @@ static struct mst_part *part_of(const struct mst_round *round, uint32_t index)
 }
 
 muster_status mst_seating_order(struct mst_round *round, const struct mst_round_request *request,
-                                uint64_t *limit_out)
+                                struct mst_excess *excess)
 {
     const struct mst_job *job = round->job;
 
@@ -315,7 +315,8 @@ muster_status mst_seating_order(struct mst_round *round, const struct mst_round_
         return MUSTER_EMISMATCH;
     }
     if (job->max_size != 0 && request->order_count > job->max_size) {
-        *limit_out = job->max_size;
+        *excess = (struct mst_excess){
+            .kind = MST_LIMIT_MAX_SIZE, .most = job->max_size, .asked = request->order_count};
         return MUSTER_ELIMIT;
     }
     if (mst_seating_fit(job, request->order_count) != request->order_count) {

@@ -51,9 +51,9 @@ void mst_seating_joins(struct mst_member *member);
 uint64_t mst_seating_heard(const struct mst_job *job, uint64_t heard);
 
 /* Takes the order in that a participant of a seal brings. OK, or why it is refused: nothing was
- * changed then; EMISMATCH: there is one already. ELIMIT: `limit_out` is the most. */
+ * changed then; EMISMATCH: there is one already. ELIMIT: `excess` says of what. */
 muster_status mst_seating_order(struct mst_round *round, const struct mst_round_request *request,
-                                uint64_t *limit_out);
+                                struct mst_excess *excess);
 
 /* Whether each place of the order is taken, and by one. */
 bool mst_seating_order_whole(const struct mst_round *round);

@@ -171,8 +171,8 @@ static bool replay(const struct mst_session *session, struct mst_waiter *waiter)
 {
     const struct mst_outcome *outcome = &session->outcomes[waiter->id % session->outcome_room];
 
-    if (outcome->id != waiter->id) {
-        return false;
+    if (outcome->id != waiter->id || outcome->status == MUSTER_ELIMIT) {
+        return false; /* an ELIMIT is not recorded, whatever a journal says */
     }
     waiter->number = outcome->number;
     waiter->revision = outcome->revision;
@@ -238,7 +238,9 @@ bool mst_session_admit(struct mst_session *session, struct mst_waiter *waiter,
     muster_status status = mst_session_take(session, request);
 
     if (status == MUSTER_ELIMIT) {
-        mst_waiter_refuse(waiter, status, MST_WINDOW);
+        mst_waiter_exceed(waiter, (struct mst_excess){.kind = MST_LIMIT_UNANSWERED,
+                                                      .most = MST_WINDOW,
+                                                      .asked = request->id - session->oldest + 1});
         return false;
     }
     if (status != MUSTER_OK) {
@@ -246,7 +248,9 @@ bool mst_session_admit(struct mst_session *session, struct mst_waiter *waiter,
         return false;
     }
     if (may_pile_up(request->command) && is_piled_up(session->link)) {
-        mst_waiter_refuse(waiter, MUSTER_ELIMIT, MST_LINK_WAITERS_MAX);
+        mst_waiter_exceed(waiter, (struct mst_excess){.kind = MST_LIMIT_WAITING,
+                                                      .most = MST_LINK_WAITERS_MAX,
+                                                      .asked = MST_LINK_WAITERS_MAX + 1});
         return false;
     }
     if (!mst_command_writes(request->command)) {

@@ -178,6 +178,7 @@ void mst_waiter_free(struct mst_waiter *waiter)
 void mst_waiter_answer(struct mst_waiter *waiter, muster_status status)
 {
     MST_ASSERT(waiter->stage != MST_QUEUED);
+    MST_ASSERT((status == MUSTER_ELIMIT) == (waiter->limit_kind != MST_LIMIT_UNSAID));
     mst_counts_read(&waiter->core->counts, waiter->command, status, waiter->stage == MST_WAITING);
     stop(waiter);
     waiter->status = status;
@@ -190,6 +191,19 @@ void mst_waiter_refuse(struct mst_waiter *waiter, muster_status status, uint64_t
     waiter->detail = MST_DETAIL_LIMIT;
     waiter->limit = limit > INT64_MAX ? INT64_MAX : (int64_t)limit;
     mst_waiter_answer(waiter, status);
+}
+
+void mst_waiter_exceed(struct mst_waiter *waiter, struct mst_excess excess)
+{
+    MST_ASSERT(excess.kind != MST_LIMIT_UNSAID);
+    waiter->limit_kind = excess.kind;
+    waiter->asked = excess.asked;
+    mst_waiter_refuse(waiter, MUSTER_ELIMIT, excess.most);
+}
+
+void mst_waiter_exceed_limit(struct mst_waiter *waiter, enum mst_limit_kind kind, uint64_t asked)
+{
+    mst_waiter_exceed(waiter, mst_excess_of(&waiter->core->config.limits, kind, asked));
 }
 
 struct mst_waiter *mst_waiter_find(const struct mst_link *link, uint64_t id)

@@ -13,13 +13,14 @@
  * show the state of that moment, which is never older than the request. */
 
 #include "core/state.h"
+#include "msg/limit_kinds.h"
 
 enum mst_waiter_stage { MST_ADMITTED = 1, MST_WAITING = 2, MST_QUEUED = 3 };
 
 /* What the reply's detail is made of. */
 enum mst_waiter_detail {
     MST_DETAIL_NONE = 0,
-    MST_DETAIL_LIMIT,  /* `limit` */
+    MST_DETAIL_LIMIT,  /* `limit`; of an ELIMIT also `limit_kind` and `asked` */
     MST_DETAIL_HOLDER, /* who holds `member` */
     MST_DETAIL_JOIN,   /* who is not ready in `job` */
     MST_DETAIL_ROUND   /* of `round` as it is or as it ended; `limit` if not 0 */
@@ -51,6 +52,8 @@ struct mst_waiter {
     bool has_view;
     struct mst_view view;
     int64_t limit;
+    enum mst_limit_kind limit_kind;
+    uint64_t asked;
     struct mst_member *member; /* the caller's place, or the one HOLDER means */
     /* From here on only in the memory of a command that has such a part. */
     union {
@@ -102,7 +105,13 @@ void mst_waiter_set_view(struct mst_waiter *waiter, struct mst_view view);
 /* The decision: out of whatever it waits in, and into the queue of effects. */
 void mst_waiter_answer(struct mst_waiter *waiter, muster_status status);
 
-/* ELIMIT, or another status whose detail is one number. */
+/* ELIMIT: the only way to it, so that each says which limit. */
+void mst_waiter_exceed(struct mst_waiter *waiter, struct mst_excess excess);
+
+/* The same with a limit of the service. */
+void mst_waiter_exceed_limit(struct mst_waiter *waiter, enum mst_limit_kind kind, uint64_t asked);
+
+/* Another status whose detail is one number. */
 void mst_waiter_refuse(struct mst_waiter *waiter, muster_status status, uint64_t limit);
 
 /* One of `link` that still waits under this id; NULL: none. */

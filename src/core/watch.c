@@ -243,7 +243,7 @@ void mst_watch_request(struct mst_session *session, struct mst_waiter *waiter,
         return;
     }
     if (request->watch.prefix.size > core->config.limits.key_bytes_max) {
-        mst_waiter_refuse(waiter, MUSTER_ELIMIT, core->config.limits.key_bytes_max);
+        mst_waiter_exceed_limit(waiter, MST_LIMIT_KEY_BYTES, request->watch.prefix.size);
         return;
     }
     if (waiter->watch.kinds & MST_WATCH_KEYS) {

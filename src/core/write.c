@@ -13,7 +13,7 @@ struct batch {
     struct mst_staged *staged;
     uint32_t count;                /* prepared so far */
     int64_t more_keys, more_bytes; /* what the job's counts will be raised by */
-    uint64_t limit;                /* of an ELIMIT */
+    struct mst_excess excess;      /* of an ELIMIT */
     uint64_t seen;                 /* ECONFLICT, EEXISTS: the revision the key is at */
 };
 
@@ -85,7 +85,8 @@ static muster_status make_longer(struct batch *batch, struct mst_staged *staged,
     /* The value may be older than the limit. */
     if (first.size > core->config.limits.value_bytes_max ||
         more.size > core->config.limits.value_bytes_max - first.size) {
-        batch->limit = core->config.limits.value_bytes_max;
+        batch->excess =
+            mst_excess_of(&core->config.limits, MST_LIMIT_VALUE_BYTES, first.size + more.size);
         return MUSTER_ELIMIT;
     }
     value = mst_blob_join(&core->mem, first, more);
@@ -149,11 +150,11 @@ static muster_status check_room(struct batch *batch)
     int64_t bytes = (int64_t)batch->job->key_bytes + batch->more_bytes;
 
     if (batch->more_keys > 0 && (uint64_t)keys > limits->keys_max) {
-        batch->limit = limits->keys_max;
+        batch->excess = mst_excess_of(limits, MST_LIMIT_KEYS, (uint64_t)keys);
         return MUSTER_ELIMIT;
     }
     if (batch->more_bytes > 0 && (uint64_t)bytes > limits->job_bytes_max) {
-        batch->limit = limits->job_bytes_max;
+        batch->excess = mst_excess_of(limits, MST_LIMIT_JOB_BYTES, (uint64_t)bytes);
         return MUSTER_ELIMIT;
     }
     return MUSTER_OK;
@@ -165,14 +166,14 @@ static muster_status check_op(struct batch *batch, const struct mst_write *op)
     muster_status status = mst_key_name_status(batch->job->core, op->key);
 
     if (status == MUSTER_ELIMIT) {
-        batch->limit = limits->key_bytes_max;
+        batch->excess = mst_excess_of(limits, MST_LIMIT_KEY_BYTES, op->key.size);
         return status;
     }
     if (status != MUSTER_OK || op->kind < MST_INSERT || op->kind > MST_DELETE) {
         return MUSTER_EINVAL;
     }
     if (op->value.size > limits->value_bytes_max) {
-        batch->limit = limits->value_bytes_max;
+        batch->excess = mst_excess_of(limits, MST_LIMIT_VALUE_BYTES, op->value.size);
         return MUSTER_ELIMIT;
     }
     return MUSTER_OK;
@@ -276,7 +277,7 @@ void mst_write_request(struct mst_session *session, struct mst_waiter *waiter,
         return;
     }
     if (request->write.count > core->config.limits.batch_max) {
-        mst_waiter_refuse(waiter, MUSTER_ELIMIT, core->config.limits.batch_max);
+        mst_waiter_exceed_limit(waiter, MST_LIMIT_BATCH, request->write.count);
         return;
     }
     if (request->write.count == 0) {
@@ -300,7 +301,7 @@ void mst_write_request(struct mst_session *session, struct mst_waiter *waiter,
     undo(&batch);
     waiter->revision = batch.seen;
     if (status == MUSTER_ELIMIT) {
-        mst_waiter_refuse(waiter, status, batch.limit);
+        mst_waiter_exceed(waiter, batch.excess);
     } else {
         mst_waiter_answer(waiter, status);
     }

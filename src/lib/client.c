@@ -724,21 +724,6 @@ static muster_status join(struct muster_client *client, int64_t timeout_ms, uint
     return status;
 }
 
-static muster_status no_descriptors(struct muster_error *err)
-{
-    if (err) {
-        struct mst_text text = mst_text_in(err->text, sizeof(err->text));
-        char why[128];
-
-        err->status = MUSTER_ELIMIT;
-        err->os_errno = EMFILE;
-        mst_descriptors_text(why, sizeof(why));
-        mst_text_add(&text, "open: ");
-        mst_text_add(&text, why);
-    }
-    return MUSTER_ELIMIT;
-}
-
 static muster_status open_client(struct muster_client *client, struct wanted *wanted,
                                  int64_t timeout_ms, struct muster_error *err)
 {
@@ -773,7 +758,7 @@ static muster_status open_client(struct muster_client *client, struct wanted *wa
         status = mst_lib_background_start(client);
     }
     if (status == MUSTER_ELIMIT) {
-        return no_descriptors(err);
+        return mst_lib_fail_descriptors(err, "open");
     }
     if (status != MUSTER_OK) {
         return mst_lib_fail(err, status, "open", NULL);

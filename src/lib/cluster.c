@@ -180,7 +180,8 @@ static muster_status begin(muster_cluster *cluster, struct muster_error *err)
         status = mst_coord_loop_start(cluster);
     }
     if (status != MUSTER_OK) {
-        return mst_lib_fail(err, status, "cluster", NULL);
+        return status == MUSTER_ELIMIT ? mst_lib_fail_descriptors(err, "cluster")
+                                       : mst_lib_fail(err, status, "cluster", NULL);
     }
     mst_lib_lock(client);
     status = mst_lib_status(client); /* before there was a machine nobody could tell it */

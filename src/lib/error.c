@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The one line a user reads when a call failed: what was attempted, what happened, who is involved,
  * and what to do. The service sends numbers; here they become words. */
+#include <errno.h>
 #include <string.h>
 
+#include "io/descriptors.h"
 #include "lib/handle.h"
+#include "msg/limit_kinds.h"
 #include "msg/status.h"
 
 /* "1 rank", "3 ranks". */
@@ -168,10 +171,83 @@ static void say_timeout(struct mst_text *text, const struct mst_reply *reply)
     }
 }
 
+/* "--value-bytes-max". */
+static void add_flag(struct mst_text *text, const char *name)
+{
+    mst_text_add(text, "--");
+    for (; *name; name++) {
+        mst_text_slice(text, mst_slice_of(*name == '_' ? "-" : name, 1));
+    }
+}
+
+static void add_asked(struct mst_text *text, const struct mst_detail *detail, bool bytes)
+{
+    mst_text_u64(text, detail->asked);
+    mst_text_add(text, bytes ? " bytes asked for, at most " : " asked for, at most ");
+    mst_text_i64(text, detail->limit);
+}
+
+static void say_setting(struct mst_text *text, const struct mst_detail *detail,
+                        const struct mst_setting *setting)
+{
+    mst_text_add(text, "over ");
+    add_flag(text, setting->name);
+    mst_text_add(text, " of the service (");
+    mst_text_add(text, setting->help);
+    mst_text_add(text, "): ");
+    add_asked(text, detail, setting->unit == MST_UNIT_BYTES);
+    mst_text_add(text, "; raise it at `muster serve`, or ask for less");
+}
+
+/* A limit that no flag of the service raises. False: this library does not know it. */
+static bool say_fixed_limit(struct mst_text *text, const struct mst_detail *detail)
+{
+    const char *what;
+    const char *remedy;
+
+    if (detail->limit_kind == MST_LIMIT_SIZE) {
+        what = "over the job's size (ranks): ";
+        remedy = "; let one of its ranks end, or give the job a max_size above it for spares";
+    } else if (detail->limit_kind == MST_LIMIT_MAX_SIZE) {
+        what = "over the job's max_size (ranks in an order): ";
+        remedy = "; give a shorter order, or a larger max_size";
+    } else if (detail->limit_kind == MST_LIMIT_UNANSWERED) {
+        what = "over the service's limit of requests ahead of the oldest unanswered one: ";
+        remedy = "; await answers first";
+    } else if (detail->limit_kind == MST_LIMIT_WAITING) {
+        what = "over the service's limit of gets, waits and watches of one client that wait: ";
+        remedy = "; let some end first";
+    } else if (detail->limit_kind == MST_LIMIT_CUT_MS) {
+        what = "over the longest cut of a network (ms): ";
+        remedy = "; ask for less";
+    } else {
+        return false;
+    }
+    mst_text_add(text, what);
+    add_asked(text, detail, false);
+    mst_text_add(text, remedy);
+    return true;
+}
+
 static void say_limit(struct mst_text *text, const struct mst_reply *reply)
 {
+    const struct mst_setting *setting =
+        reply->has_detail ? mst_limit_kind_setting(reply->detail.limit_kind) : NULL;
+
+    if (setting) {
+        say_setting(text, &reply->detail, setting);
+        return;
+    }
+    if (!reply->has_detail) { /* the service is asked nothing that no message takes */
+        mst_text_add(text, "larger than a message to this service may be (--frame-bytes-max of "
+                           "`muster serve`); raise it there, or send less at once");
+        return;
+    }
+    if (say_fixed_limit(text, &reply->detail)) {
+        return;
+    }
     mst_text_add(text, "over a limit");
-    if (reply->has_detail && reply->detail.limit != 0) {
+    if (reply->detail.limit != 0) {
         mst_text_add(text, " of the service: ");
         mst_text_i64(text, reply->detail.limit);
     }
@@ -381,6 +457,22 @@ muster_status mst_lib_fail(struct muster_error *err, muster_status status, const
         say_local(&text, status);
     }
     return status;
+}
+
+muster_status mst_lib_fail_descriptors(struct muster_error *err, const char *what)
+{
+    if (err) {
+        struct mst_text text = mst_text_in(err->text, sizeof(err->text));
+        char why[128];
+
+        err->status = MUSTER_ELIMIT;
+        err->os_errno = EMFILE;
+        mst_descriptors_text(why, sizeof(why));
+        mst_text_add(&text, what);
+        mst_text_add(&text, ": ");
+        mst_text_add(&text, why);
+    }
+    return MUSTER_ELIMIT;
 }
 
 muster_status mst_lib_fail_again(struct muster_client *client, struct muster_error *err,

@@ -121,6 +121,9 @@ muster_status mst_lib_enter(muster_client *client, struct muster_error *err, con
 muster_status mst_lib_fail(struct muster_error *err, muster_status status, const char *what,
                            const struct mst_reply *reply);
 
+/* ELIMIT: no descriptor is left, and how many there may be. */
+muster_status mst_lib_fail_descriptors(struct muster_error *err, const char *what);
+
 /* The value of a CLIENT or RESTART setting, or of `grace`: the environment's, else the default.
  * EINVAL with its text for one that makes no sense. Not for TEXT settings. `set_out` (may be NULL):
  * whether the environment has it. */

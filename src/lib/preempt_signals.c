@@ -268,6 +268,16 @@ static void begin_process(void)
     atomic_store(&owner, getpid());
 }
 
+static bool all_taken(void)
+{
+    bool all = true;
+
+    for (uint32_t i = 0; i < SLOTS; i++) {
+        all = all && slots[i].used;
+    }
+    return all;
+}
+
 static bool take_slot(struct mst_signals *signals, const struct mst_page *page)
 {
     for (uint32_t i = 0; i < SLOTS; i++) {
@@ -363,7 +373,7 @@ static void give_slot(uint32_t slot)
 muster_status mst_signals_open(struct mst_signals *signals, uint64_t wanted,
                                const struct mst_page *page, struct muster_error *err)
 {
-    bool taken;
+    bool taken, full;
 
     *signals = (struct mst_signals){.wanted = wanted, .event = -1};
     if (wanted == 0) {
@@ -371,6 +381,7 @@ muster_status mst_signals_open(struct mst_signals *signals, uint64_t wanted,
     }
     mst_process_lock(MST_LOCK_NOTICES);
     begin_process();
+    full = all_taken();
     taken = take_slot(signals, page);
     for (int i = 1; taken && i <= MST_SIGNALS_MAX; i++) {
         if (wants(signals, i)) {
@@ -381,7 +392,19 @@ muster_status mst_signals_open(struct mst_signals *signals, uint64_t wanted,
         }
     }
     mst_process_unlock(MST_LOCK_NOTICES);
-    return taken ? MUSTER_OK : mst_lib_fail(err, MUSTER_ELIMIT, "take signals as notices", NULL);
+    if (taken) {
+        return MUSTER_OK;
+    }
+    if (!full) {
+        return mst_lib_fail_descriptors(err, "take signals as notices");
+    }
+    (void)mst_lib_refuse(err, "take signals as notices",
+                         "16 handles of this process take signals already, which is the limit; "
+                         "close one of them");
+    if (err) {
+        err->status = MUSTER_ELIMIT;
+    }
+    return MUSTER_ELIMIT;
 }
 
 void mst_signals_noticed(const struct mst_signals *signals, bool noticed)

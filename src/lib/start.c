@@ -2,7 +2,6 @@
 /* Calls that go on by themselves. A started call hangs in `calls` of its client until it is freed,
  * and in `told` from its end until it is dispatched; whoever drives the connection ends it. Its
  * callback is run by muster_client_dispatch and nobody else, without the lock. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -408,10 +407,7 @@ muster_status muster_client_fd(muster_client *client, int *fd_out, struct muster
     if (client->call_event >= 0) {
         *fd_out = client->call_event;
     } else {
-        status = mst_lib_fail(err, MUSTER_ELIMIT, what, NULL);
-        if (err) {
-            err->os_errno = errno;
-        }
+        status = mst_lib_fail_descriptors(err, what);
     }
     mst_lib_unlock(client);
     return status;

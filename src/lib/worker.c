@@ -179,7 +179,7 @@ static muster_status open_worker(muster_worker **out, muster_client *client,
     }
     worker->pid = getpid();
     atomic_init(&worker->wake, mst_system_event());
-    status = atomic_load(&worker->wake) < 0 ? mst_lib_fail(err, MUSTER_ELIMIT, "worker", NULL)
+    status = atomic_load(&worker->wake) < 0 ? mst_lib_fail_descriptors(err, "worker")
                                             : read_options(worker, options, err);
     if (status == MUSTER_OK) {
         status = claim(worker, client, err);

@@ -718,7 +718,7 @@ static muster_status run(struct muster_worker *worker, struct muster_error *err)
     if (worker->signalled.event >= 0 &&
         !mst_work_watch_fd(worker, worker->signalled.event, EPOLLIN,
                            mst_work_key(MST_WORK_EVENT_SIGNAL, 0))) {
-        status = mst_lib_fail(err, MUSTER_ELIMIT, "serve", NULL);
+        status = mst_lib_fail_descriptors(err, "serve");
     }
     if (status == MUSTER_OK) {
         status = mst_work_watch_start(worker, err);

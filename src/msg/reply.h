@@ -62,6 +62,9 @@ struct mst_detail {
     uint32_t multiple; /* ETOOFEW: there are min_size of them, but not so many; else 0 */
     int64_t limit; /* ELIMIT: the limit. ETOOFEW: min_size. ESTALE, EINVAL of a round: the number it
                       is at */
+    uint32_t limit_kind; /* ELIMIT: which limit, see limit_kinds.def; 0, or one that is not there:
+                            not said */
+    uint64_t asked;      /* with limit_kind: what was asked for, in the limit's unit */
     uint32_t who_count;
     struct mst_who
         who[MST_NAMES_MAX]; /* the lost, then the missing or differing; of a claim: the holder */

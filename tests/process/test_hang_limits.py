@@ -160,7 +160,10 @@ def test_a_fifth_of_four_is_refused_alone_58(entry):
     fifth = entry.add(4)
     refused = entry.wait("refused", 1, mark)[0]
     assert refused["status"] == "MUSTER_ELIMIT"
-    assert refused.text == "open: over a limit of the service: 4"
+    assert refused.text == (
+        "open: over the job's size (ranks): 5 asked for, at most 4; let one of its ranks end, or "
+        "give the job a max_size above it for spares"
+    )
     assert fifth.wait() == 1
     assert [event.what for event in entry.events[mark:]] == ["refused"]
     entry.order(there, "ok")

@@ -187,10 +187,17 @@ def test_watch_as_json_continues_after_a_revision(either_service, muster):
 
 def test_over_a_limit(serve, muster):
     serve("--value-bytes-max", "1024", "--keys-max", "1", "--key-bytes-max", "16")
-    assert "1024" in refused(muster("key", "put", "k", "x" * 1025))
-    assert "16" in refused(muster("key", "put", "x" * 17, "v"))
+    assert refused(muster("key", "put", "k", "x" * 1025)).endswith(
+        "put 'k': over --value-bytes-max of the service (a value): 1025 bytes asked for, at most "
+        "1024; raise it at `muster serve`, or ask for less"
+    )
+    assert "--key-bytes-max of the service (a key): 17 bytes asked for, at most 16;" in refused(
+        muster("key", "put", "x" * 17, "v")
+    )
     said(muster("key", "put", "k", "x" * 1024))
-    assert "1" in refused(muster("key", "put", "second", "v"))
+    assert "--keys-max of the service (keys of one job): 2 asked for, at most 1;" in refused(
+        muster("key", "put", "second", "v")
+    )
 
 
 # ---- finding the service ----

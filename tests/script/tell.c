@@ -181,6 +181,8 @@ static void tell_counts(FILE *out, const struct mst_detail *detail)
     if (detail->limit != 0) {
         (void)fprintf(out, " limit=%" PRId64, detail->limit);
     }
+    tell_number(out, "limit-kind", detail->limit_kind);
+    tell_number(out, "asked", detail->asked);
 }
 
 static void tell_round_of(FILE *out, const char *before, const struct mst_item *item)

@@ -4,6 +4,7 @@ target_include_directories(core_fixture PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
 target_link_libraries(core_fixture PUBLIC mst_core mst_flags PkgConfig::cmocka)
 
 mst_test(key_test SOURCES key_test.c LINK core_fixture mst_core mst_panic_abort)
+mst_test(limit_test SOURCES limit_test.c LINK core_fixture mst_core mst_panic_abort)
 mst_test(round_test SOURCES round_test.c LINK core_fixture mst_core mst_panic_abort)
 mst_test(member_test SOURCES member_test.c LINK core_fixture mst_core mst_panic_abort)
 mst_test(record_test SOURCES record_test.c LINK core_fixture mst_core mst_panic_abort)

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "lib/internal.h"
+#include "msg/limit_kinds.h"
 
 static void says(const char *what, struct mst_reply reply, const char *line)
 {
@@ -110,6 +111,61 @@ static void a_place_that_is_held(void **state)
     says("join job 'j'", reply, "join job 'j': the place is held by a living process");
 }
 
+static void limits(void **state)
+{
+    static const struct {
+        uint32_t kind;
+        const char *line;
+    } table[] = {
+        {MST_LIMIT_VALUE_BYTES, "a: over --value-bytes-max of the service (a value): 9 bytes asked "
+                                "for, at most 8; raise it at `muster serve`, or ask for less"},
+        {MST_LIMIT_KEYS,
+         "a: over --keys-max of the service (keys of one job): 9 asked for, at most "
+         "8; raise it at `muster serve`, or ask for less"},
+        {MST_LIMIT_SIZE, "a: over the job's size (ranks): 9 asked for, at most 8; let one of its "
+                         "ranks end, or give the job a max_size above it for spares"},
+        {MST_LIMIT_MAX_SIZE, "a: over the job's max_size (ranks in an order): 9 asked for, at most "
+                             "8; give a shorter order, or a larger max_size"},
+        {MST_LIMIT_UNANSWERED, "a: over the service's limit of requests ahead of the oldest "
+                               "unanswered one: 9 asked for, at most 8; await answers first"},
+        {MST_LIMIT_WAITING, "a: over the service's limit of gets, waits and watches of one client "
+                            "that wait: 9 asked for, at most 8; let some end first"},
+        {MST_LIMIT_CUT_MS, "a: over the longest cut of a network (ms): 9 asked for, at most 8; ask "
+                           "for less"},
+        {MST_LIMIT_UNSAID, "a: over a limit of the service: 8"}, /* an older service */
+        {4000000000, "a: over a limit of the service: 8"},       /* a newer one */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        struct mst_reply reply = {
+            .command = MST_WRITE, .status = MUSTER_ELIMIT, .has_detail = true};
+
+        reply.detail.limit = 8;
+        reply.detail.asked = 9;
+        reply.detail.limit_kind = table[i].kind;
+        says("a", reply, table[i].line);
+    }
+}
+
+/* So that a new row without words is found. */
+static void no_limit_is_without_words(void **state)
+{
+    (void)state;
+#define X(name, number, origin, setting)                                                           \
+    {                                                                                              \
+        struct mst_reply reply = {.status = MUSTER_ELIMIT, .has_detail = true};                    \
+        struct muster_error err;                                                                   \
+                                                                                                   \
+        reply.detail.limit_kind = (number);                                                        \
+        (void)mst_lib_fail(&err, MUSTER_ELIMIT, "a", &reply);                                      \
+        assert_null(strstr(err.text, "over a limit"));                                             \
+        assert_non_null(strstr(err.text, ": 0 "));                                                 \
+    }
+#include "msg/limit_kinds.def"
+#undef X
+}
+
 static void numbers(void **state)
 {
     struct mst_reply reply = {.command = MST_WRITE, .status = MUSTER_ELIMIT, .has_detail = true};
@@ -118,7 +174,9 @@ static void numbers(void **state)
     reply.detail.limit = 1048576;
     says("put 'k'", reply, "put 'k': over a limit of the service: 1048576");
     reply.has_detail = false;
-    says("put 'k'", reply, "put 'k': over a limit");
+    says("put 'k'", reply,
+         "put 'k': larger than a message to this service may be (--frame-bytes-max of `muster "
+         "serve`); raise it there, or send less at once");
     reply = (struct mst_reply){.command = MST_ROUND, .status = MUSTER_ETOOFEW, .has_detail = true};
     reply.detail.arrived = 1;
     reply.detail.limit = 2;
@@ -231,6 +289,8 @@ int main(void)
         cmocka_unit_test(a_join_that_timed_out),
         cmocka_unit_test(causes_of_a_loss),
         cmocka_unit_test(a_place_that_is_held),
+        cmocka_unit_test(limits),
+        cmocka_unit_test(no_limit_is_without_words),
         cmocka_unit_test(numbers),
         cmocka_unit_test(a_disk_that_is_full),
         cmocka_unit_test(plain_ones),

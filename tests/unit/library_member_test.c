@@ -568,13 +568,19 @@ static void a_batch_compares_and_sets(void **state)
     muster_client_close(client);
 }
 
-/* What `err` says of a refusal: the limit, as a number. */
+/* What `err` says of a refusal: which limit, what was asked for, and what the limit is. */
 static void refused_for(muster_status status, const struct muster_error *err, const char *limit)
 {
+    const char *said = strstr(err->text, ": over ");
+
     assert_int_equal(status, MUSTER_ELIMIT);
-    assert_non_null(strstr(err->text, "over a limit of the service: "));
-    assert_string_equal(strrchr(err->text, ' ') + 1, limit);
+    assert_non_null(said);
+    assert_string_equal(said + strlen(": over "), limit);
 }
+
+#define OVER(flag, help, asked, most)                                                              \
+    flag " of the service (" help "): " asked " bytes asked for, at most " most                    \
+         "; raise it at `muster serve`, or ask for less"
 
 static void what_is_over_a_limit_is_told_the_limit(void **state)
 {
@@ -590,16 +596,19 @@ static void what_is_over_a_limit_is_told_the_limit(void **state)
     (void)state;
     memset(name, 'n', sizeof(name) - 1);
     refused_for(muster_key_put(client, name, bytes_of("x"), NULL, LIMIT_MS, NULL, &err), &err,
-                "4096");
-    refused_for(muster_member_fault(client, 1, name, LIMIT_MS, &err), &err, "1024");
-    refused_for(muster_barrier_wait(client, name, LIMIT_MS, &err), &err, "256");
+                OVER("--key-bytes-max", "a key", "5000", "4096"));
+    refused_for(muster_member_fault(client, 1, name, LIMIT_MS, &err), &err,
+                OVER("--text-bytes-max", "the text of a fault or last words", "5000", "1024"));
+    refused_for(muster_barrier_wait(client, name, LIMIT_MS, &err), &err,
+                OVER("--name-bytes-max", "a name of a job, host or round", "5000", "256"));
     options.reduce = MUSTER_REDUCE_GATHER;
     refused_for(muster_round_join(client, "g", &options, large, LIMIT_MS, NULL, &err), &err,
-                "65536");
+                OVER("--contribution-bytes-max", "one contribution to a round", "65537", "65536"));
     large.size--;
     library_ok(muster_round_join(client, "g", &options, large, LIMIT_MS, NULL, &err), &err);
     other = place(client, name, 1, 0);
-    refused_for(muster_client_open(&none, &other, LIMIT_MS, &err), &err, "256");
+    refused_for(muster_client_open(&none, &other, LIMIT_MS, &err), &err,
+                OVER("--name-bytes-max", "a name of a job, host or round", "5000", "256"));
     muster_client_close(client);
 }
 
@@ -609,7 +618,7 @@ static void too_large_for(muster_status status, const struct muster_error *err, 
 
     (void)snprintf(text, sizeof(text),
                    "%s: 1073741824 bytes, and a message to this service has at most 17825792 "
-                   "(frame_bytes_max of `muster serve`)",
+                   "(--frame-bytes-max of `muster serve`)",
                    what);
     assert_int_equal(status, MUSTER_ELIMIT);
     assert_string_equal(err->text, text);

@@ -348,6 +348,8 @@ static void make_detail(struct message_generator *generator, struct mst_detail *
         .missing = number32(generator),
         .multiple = number32(generator),
         .limit = signed_number(generator),
+        .limit_kind = number32(generator),
+        .asked = number(generator),
         .who_count = (uint32_t)below(generator, MST_NAMES_MAX + 1),
     };
     for (uint32_t i = 0; i < detail->who_count; i++) {
@@ -566,6 +568,7 @@ static bool detail_equal(const struct mst_detail *a, const struct mst_detail *b)
 {
     bool equal = a->arrived == b->arrived && a->expected == b->expected && a->lost == b->lost &&
                  a->missing == b->missing && a->multiple == b->multiple && a->limit == b->limit &&
+                 a->limit_kind == b->limit_kind && a->asked == b->asked &&
                  a->who_count == b->who_count;
 
     for (uint32_t i = 0; equal && i < a->who_count; i++) {

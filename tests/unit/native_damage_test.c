@@ -9,6 +9,7 @@
 
 #include "failing_mem.h"
 #include "message_generator.h"
+#include "msg/limit_kinds.h"
 #include "native_link.h"
 #include "wire/native/arena.h"
 
@@ -343,6 +344,8 @@ static void a_reply_beyond_a_frame(void **state)
     assert_int_equal(got.status, MUSTER_ELIMIT);
     assert_true(got.has_detail);
     assert_int_equal(got.detail.limit, 65536);
+    assert_int_equal(got.detail.limit_kind, MST_LIMIT_FRAME_BYTES);
+    assert_in_range(got.detail.asked, 70001, 70100);
 
     assert_int_equal(mst_native_client_send(link.client, &request), MUSTER_ELIMIT);
     assert_int_equal(mst_native_client_output(link.client).size, 0);

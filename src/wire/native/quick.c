@@ -356,6 +356,10 @@ static bool take_detail(struct mst_detail *out, struct mst_slice bytes)
             good = take_delta(&in, &out->limit);
         } else if (tag == MST_TAG(7, MST_WIRE_VARINT)) {
             good = mst_take_number32(&in, &out->multiple);
+        } else if (tag == MST_TAG(8, MST_WIRE_VARINT)) {
+            good = mst_take_number32(&in, &out->limit_kind);
+        } else if (tag == MST_TAG(9, MST_WIRE_VARINT)) {
+            good = mst_take_number(&in, &out->asked);
         } else {
             good = false;
         }
@@ -431,7 +435,7 @@ static uint64_t zigzag(int64_t number)
     return (uint64_t)number << 1 ^ (number < 0 ? UINT64_MAX : 0);
 }
 
-/* With its size before it, which has one digit: six numbers of at most ten each. */
+/* With its size before it, which has one digit: eight numbers, together 58 bytes at most. */
 static unsigned char *put_detail(unsigned char *out, const struct mst_detail *detail)
 {
     unsigned char *size = out + 1;
@@ -444,6 +448,8 @@ static unsigned char *put_detail(unsigned char *out, const struct mst_detail *de
     at = mst_put_number(at, 4, detail->missing);
     at = mst_put_number(at, 5, zigzag(detail->limit));
     at = mst_put_number(at, 7, detail->multiple);
+    at = mst_put_number(at, 8, detail->limit_kind);
+    at = mst_put_number(at, 9, detail->asked);
     *size = (unsigned char)(at - size - 1);
     return at;
 }

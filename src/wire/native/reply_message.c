@@ -52,6 +52,8 @@ static void encode_detail(struct mst_native_reply_message *out, const struct mst
     out->detail.missing = detail->missing;
     out->detail.multiple = detail->multiple;
     out->detail.limit = detail->limit;
+    out->detail.limit_kind = detail->limit_kind;
+    out->detail.asked = detail->asked;
     out->detail.n_who = detail->who_count;
     out->detail.who = out->who_pointers;
     for (uint32_t i = 0; i < detail->who_count; i++) {
@@ -221,6 +223,8 @@ static bool decode_detail(struct mst_detail *out, const Muster__Detail *message,
     out->missing = message->missing;
     out->multiple = message->multiple;
     out->limit = message->limit;
+    out->limit_kind = message->limit_kind;
+    out->asked = message->asked;
     out->who_count = (uint32_t)message->n_who;
     for (uint32_t i = 0; i < out->who_count; i++) {
         if (!decode_who(&out->who[i], message->who[i], fault)) {

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/panic.h"
+#include "msg/limit_kinds.h"
 #include "wire/native/native.h"
 #include "wire/native/quick.h"
 #include "wire/native/reply_message.h"
@@ -251,14 +252,17 @@ static void service_again(struct mst_codec *codec)
 }
 
 /* The caller alone is told; its connection is as good as before. */
-static muster_status answer_too_large(struct service *service, const struct mst_reply *reply)
+static muster_status answer_too_large(struct service *service, const struct mst_reply *reply,
+                                      size_t size)
 {
     const struct mst_reply refusal = {
         .id = reply->id,
         .command = reply->command,
         .status = MUSTER_ELIMIT,
         .has_detail = true,
-        .detail = {.limit = (int64_t)service->stream.frame_bytes_max},
+        .detail = {.limit = (int64_t)service->stream.frame_bytes_max,
+                   .limit_kind = MST_LIMIT_FRAME_BYTES,
+                   .asked = size},
     };
     struct mst_native_reply_message message;
 
@@ -276,7 +280,7 @@ static muster_status answer_quickly(struct service *service, const struct mst_re
     unsigned char *bytes;
 
     if (size > service->stream.frame_bytes_max) {
-        return answer_too_large(service, reply);
+        return answer_too_large(service, reply, size);
     }
     bytes = mst_native_stream_open(&service->stream, size, &why);
     if (!bytes) {
@@ -303,7 +307,7 @@ static muster_status answer_packed(struct service *service, const struct mst_rep
     mst_native_reply_encode(&message, reply);
     size = mst_native_reply_size(&message, reply);
     if (size > service->stream.frame_bytes_max) {
-        return answer_too_large(service, reply);
+        return answer_too_large(service, reply, size);
     }
     bytes = mst_native_stream_open(&service->stream, size, &why);
     if (!bytes) {
