@@ -103,12 +103,34 @@ static void of_another_rank_the_hard_timeout_is(void **state)
     assert_false(mst_faults_better(&others[0].item, &others[3].item));
 }
 
+/* A peer that saw its connection break said so before the death was known. */
+static void what_befell_a_peer_goes_before_what_is_passed_on(void **state)
+{
+    const struct mst_item passed_on = {
+        .number = 3, .who = {.cause = MST_CAUSE_FAULT, .code = MUSTER_ELOST, .index = 1}};
+    const struct {
+        struct mst_item item;
+        bool better;
+    } others[] = {
+        {{.number = 3, .who = {.cause = MST_CAUSE_SIGNAL, .index = 2}}, true},
+        {{.number = 3, .who = {.cause = MST_CAUSE_FAULT, .code = 7, .index = 2}}, true},
+        {{.number = 3, .who = {.cause = MST_CAUSE_FAULT, .code = MUSTER_EFENCED}}, false},
+        {{.number = 2, .who = {.cause = MST_CAUSE_SIGNAL, .index = 2}}, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        assert_int_equal(mst_faults_better(&others[i].item, &passed_on), others[i].better);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_was_ended_because_it_was_given_up_is_not_the_cause),
         cmocka_unit_test(who_was_killed_otherwise_is),
         cmocka_unit_test(of_another_rank_the_hard_timeout_is),
+        cmocka_unit_test(what_befell_a_peer_goes_before_what_is_passed_on),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
