@@ -69,8 +69,8 @@ enum mst_record_type {
 #define MST_COUNTED_MAX (UINT64_MAX / 2)
 
 struct mst_file_head {
-    enum mst_file_kind kind;
     uint64_t sequence;
+    enum mst_file_kind kind;
     uint32_t rules;
     char version[MST_FILE_VERSION_ROOM];
 };

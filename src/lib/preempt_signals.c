@@ -34,10 +34,10 @@ static struct entry table[MST_SIGNALS_MAX + 1];
 /* The events that the handler rings. A descriptor is kept for the next handle, because a handler
  * may be about to write to it just when its handle is closed. */
 static struct {
-    int event;
-    bool used;
-    atomic_int rings; /* the event, or -1 */
     _Atomic(const struct mst_page *) page;
+    int event;
+    atomic_int rings; /* the event, or -1 */
+    bool used;
     atomic_bool noticed;
 } slots[SLOTS];
 

@@ -90,10 +90,10 @@ enum mst_item_kind {
 
 struct mst_item {
     enum mst_item_kind kind;
+    uint32_t listening; /* 1 + how many wait for notices of preemption; 0: not known */
     uint64_t revision;
     uint64_t number;
     uint32_t arrived, expected;
-    uint32_t listening; /* 1 + how many wait for notices of preemption; 0: not known */
     struct mst_slice name, value;
     struct mst_who who;
 };

@@ -638,7 +638,7 @@ static void what_no_message_takes_is_refused_before_it_is_copied(void **state)
     (void)state;
     gather.reduce = MUSTER_REDUCE_GATHER;
     huge.data = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    assert_true(huge.data != MAP_FAILED);
+    assert_true(huge.data != MAP_FAILED); // NOLINT(performance-no-int-to-ptr): of the system
     too_large_for(muster_key_put(client, "k", huge, NULL, LIMIT_MS, NULL, &err), &err, "put 'k'");
     too_large_for(muster_key_append_start(client, "k", huge, NULL, LIMIT_MS, NULL, &call, &err),
                   &err, "append to 'k'");

@@ -686,7 +686,7 @@ static void a_run_that_ended_for_too_few_is_followed_by_another(void **state)
         assert_int_equal(muster_restart_run(first, &options, fail_once, &times, &err),
                          MUSTER_ETOOFEW);
         assert_string_equal(err.text, "run the function again: 1 rank is left, min_size is 2");
-        assert_true(i == 0 || mst_lib_now_ns() - begun_ns >= SOON_MS * 1000000u);
+        assert_true(i == 0 || mst_lib_now_ns() - begun_ns >= (uint64_t)SOON_MS * 1000000u);
     }
     start(&second, service, be_the_second_of_few);
     /* It waits until the missing one is there. */

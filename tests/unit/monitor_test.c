@@ -343,7 +343,7 @@ static void that_all_wait_is_known_where_all_are_watched(void **state)
     (void)state;
     for (uint32_t ranks = 0; ranks <= RANKS + 1; ranks++) {
         all_wait(&stage, names, ranks);
-        passes(&stage, 10 * HARD);
+        passes(&stage, UINT64_C(10) * HARD);
         assert_int_equal(stage.softs, ranks == RANKS);
         stage_close(&stage);
     }

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <signal.h>
+#include <spawn.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +34,7 @@ static int setup(void **state)
 
 /* A process with `before` bytes of environment before that entry, once it has become its program.
  */
-static pid_t start(const char *entry, size_t before)
+static pid_t start(char *entry, size_t before)
 {
     static char filling[ROOM + 3];
     char byte, *environment[] = {filling, NULL, NULL};
@@ -44,7 +45,7 @@ static pid_t start(const char *entry, size_t before)
     memset(filling, 'x', before);
     memcpy(filling, "F=", 2);
     filling[before < 2 ? 2 : before] = '\0';
-    environment[1] = (char *)(uintptr_t)entry;
+    environment[1] = entry;
     assert_int_equal(pipe(ends), 0);
     pid = fork();
     assert_true(pid >= 0);
@@ -107,6 +108,7 @@ static bool first_of_three(void *ctx, uint32_t index, uint32_t attempt)
 static void those_that_are_doomed_are_killed_and_nobody_else(void **state)
 {
     char of_run[128], again[128], elsewhere[128];
+    char no_tag[] = "OTHER=1";
     pid_t doomed, stopped, later, other, none;
 
     (void)state;
@@ -117,7 +119,7 @@ static void those_that_are_doomed_are_killed_and_nobody_else(void **state)
     stopped = start(of_run, 10);
     later = start(again, 10);
     other = start(elsewhere, 10);
-    none = start("OTHER=1", 10);
+    none = start(no_tag, 10);
     (void)kill(stopped, SIGSTOP);
     mst_tagged_kill(run, first_of_three, NULL);
     assert_true(is_killed(doomed));
@@ -165,13 +167,9 @@ static void a_process_within_exec_is_found(void **state)
     entry_of(entry, run, 1, 7);
     for (unsigned i = 0; i < 100; i++) {
         char *arguments[] = {path, NULL}, *environment[] = {entry, NULL};
-        pid_t pid = vfork(); /* it goes on when the first exec has begun */
+        pid_t pid;
 
-        assert_true(pid >= 0);
-        if (pid == 0) {
-            (void)execve(path, arguments, environment);
-            _exit(127);
-        }
+        assert_int_equal(posix_spawn(&pid, path, NULL, NULL, arguments, environment), 0);
         mst_tagged_kill(run, all, NULL);
         assert_true(is_killed(pid));
     }

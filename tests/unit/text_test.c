@@ -96,8 +96,10 @@ static void what_a_terminal_obeys_is_quoted_and_letters_are_not(void **state)
         {"\xc2\x9b", "\\xc2\\x9b"}, /* C1, as UTF-8 and as a byte */
         {"\x9b", "\\x9b"},
         {"\xe2\x80\xa7\xe2\x80\xa8", "\xe2\x80\xa7\\xe2\\x80\\xa8"},
+        // NOLINTBEGIN(misc-misleading-bidirectional): what is tried
         {"\xe2\x80\xae", "\\xe2\\x80\\xae"}, /* turns the line round */
         {"\xe2\x81\xa6\xe2\x81\xaa", "\\xe2\\x81\\xa6\xe2\x81\xaa"},
+        // NOLINTEND(misc-misleading-bidirectional)
         {"\xd8\x9c\xef\xbb\xbf", "\\xd8\\x9c\\xef\\xbb\\xbf"},
         {"\xc3", "\\xc3"}, /* half of one */
         {"\xc0\xaf\xed\xa0\x80\xf5", "\\xc0\\xaf\\xed\\xa0\\x80\\xf5"},
