@@ -633,12 +633,14 @@ static void what_no_message_takes_is_refused_before_it_is_copied(void **state)
     struct muster_slice huge = {.size = size};
     muster_batch *batch = NULL;
     muster_call *call = NULL;
+    void *memory;
     struct muster_error err;
 
     (void)state;
     gather.reduce = MUSTER_REDUCE_GATHER;
-    huge.data = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    assert_true(huge.data != MAP_FAILED); // NOLINT(performance-no-int-to-ptr): of the system
+    memory = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    huge.data = memory;
     too_large_for(muster_key_put(client, "k", huge, NULL, LIMIT_MS, NULL, &err), &err, "put 'k'");
     too_large_for(muster_key_append_start(client, "k", huge, NULL, LIMIT_MS, NULL, &call, &err),
                   &err, "append to 'k'");
@@ -648,7 +650,7 @@ static void what_no_message_takes_is_refused_before_it_is_copied(void **state)
     assert_int_equal(muster_batch_put(batch, "k", huge), MUSTER_ELIMIT);
     muster_batch_free(batch);
     library_ok(muster_key_put(client, "k", bytes_of("x"), NULL, LIMIT_MS, NULL, &err), &err);
-    (void)munmap((void *)(uintptr_t)huge.data, size);
+    (void)munmap(memory, size);
     muster_client_close(client);
 }
 

@@ -418,7 +418,7 @@ static const struct way {
     WAY(index_above_the_size, SIZE, 1, 2),
     WAY(order_above_max_size, MAX_SIZE, 1, 2),
     WAY(far_ahead, UNANSWERED, MST_WINDOW, MST_WINDOW + 1),
-    WAY(waits_piled_up, WAITING, 4 * MST_WINDOW, 4 * MST_WINDOW + 1),
+    WAY(waits_piled_up, WAITING, INT64_C(4) * MST_WINDOW, INT64_C(4) * MST_WINDOW + 1),
     WAY(long_cut, CUT_MS, 3600000, 3600001),
 #undef WAY
 };
