@@ -311,7 +311,9 @@ def test_a_rank_of_another_node_that_was_ended_is_the_first_cause(job, cluster, 
     assert nodes.codes() == [128 + signal.SIGTERM] * 2, nodes.told()
     causes = [json.loads(report.read_text())["first_cause"] for report in reports]
     for cause in causes:
-        assert (cause["kind"], cause["index"]) == ("hard-timeout", 2), nodes.told()
+        # In the words of its end; or where its own node found it first, in those of where it stood.
+        assert cause["index"] == 2, nodes.told()
+        assert cause["kind"] in ("hard-timeout", "soft-timeout"), nodes.told()
         assert "first cause: " + named(ranks[2]) in cause["message"]
 
 
