@@ -65,12 +65,27 @@ static bool opened_now(struct mst_job *job)
     return false;
 }
 
+/* The line may come behind what it told: ranks that have saved and closed their handle, or ended.
+ */
+static bool opened_ever(const struct mst_job *job)
+{
+    bool opened = job->preempted.opened;
+
+    for (uint32_t i = 0; i < job->place_count; i++) {
+        const struct mst_process *process = job->places[i].process;
+
+        opened = opened || (process != NULL && process->page != NULL &&
+                            atomic_load(&process->page->preempts) != 0);
+    }
+    return opened;
+}
+
 static void on_say(void *ctx, const char *line)
 {
     struct mst_job *job = ctx;
 
     mst_say("%s%s", line,
-            opened_now(job)
+            opened_ever(job)
                 ? ""
                 : "; no rank of this node listens for notices yet (muster_preempt_open)");
 }
