@@ -71,11 +71,12 @@ static muster_status look_at(int folder, const char *path, struct muster_error *
 
 /* -1, with errno and `err`, and no folder that was not there before. A link is followed: what
  * counts is where it leads. */
-static int open_folder(const char *path, bool make, struct muster_error *err)
+static int open_folder(const char *path, bool make, bool *made_out, struct muster_error *err)
 {
     bool made = make && mkdir(path, 0700) == 0;
     int folder = -1, os_errno;
 
+    *made_out = made;
     if (!make || made || errno == EEXIST) {
         folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     }
@@ -138,11 +139,13 @@ static muster_status open_locked(struct mst_journal_folder *out, const char *pat
                                  const char *name, pid_t *holder_out, struct muster_error *err)
 {
     int os_errno = EAGAIN;
+    bool made = false;
 
     for (int tries = 0; tries < TRIES_MAX; tries++) {
         muster_status status;
 
-        *out = (struct mst_journal_folder){.folder = open_folder(path, make, err), .lock = -1};
+        *out =
+            (struct mst_journal_folder){.folder = open_folder(path, make, &made, err), .lock = -1};
         if (out->folder < 0 && !(make && errno == ENOENT)) {
             return MUSTER_EFAILED;
         }
@@ -163,8 +166,8 @@ static muster_status open_locked(struct mst_journal_folder *out, const char *pat
             break;
         }
     }
-    if (make) {
-        (void)rmdir(path); /* nothing in it: it may be ours, and nobody needs it */
+    if (made) {
+        (void)rmdir(path);
     }
     return refuse_os(err, path, os_errno);
 }
