@@ -31,6 +31,9 @@ if(TARGET muster_static AND TARGET muster_program)
     endforeach()
     # Holds the thread that stands in at a worker's loop where the system may: see the test.
     target_link_options(library_worker_test PRIVATE -Wl,--wrap=poll,--wrap=epoll_wait,--wrap=read)
+    if(MUSTER_MEMCHECK)
+        target_compile_definitions(library_heartbeat_test PRIVATE MST_TEST_MEMCHECK)
+    endif()
     # Holds a start that is nearly over.
     target_link_options(library_heartbeat_test PRIVATE -Wl,--wrap=pthread_once)
     target_compile_definitions(library_cancel_test PRIVATE MST_TEST_SYMBOLS="${CMAKE_SOURCE_DIR}/tests/abi/symbols.txt")

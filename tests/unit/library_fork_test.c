@@ -16,7 +16,7 @@
 
 #include "library_stage.h"
 
-enum { FORKS_CLOSING = 20 };
+enum { FORKS_CLOSING = 20, HANGS_S = 60 };
 
 static atomic_bool stop_keeping;
 
@@ -40,7 +40,7 @@ static void a_child_knows_of_the_runs_before_whatever_was_locked_when_it_was_for
         int status;
 
         if (pid == 0) {
-            (void)alarm(10); /* ends one that hangs */
+            (void)alarm(HANGS_S); /* ends one that hangs */
             _exit(mst_lib_heard("kept") != 1);
         }
         assert_true(pid > 0);

@@ -20,7 +20,7 @@
 #include "lib/preempt.h"
 #include "library_stage.h"
 
-enum { PERIOD_MS = 5, TURNS = 300, FORKS = 100, HANGS_S = 10 };
+enum { PERIOD_MS = 5, TURNS = 300, FORKS = 100, HANGS_S = 60 };
 
 static int setup(void **state)
 {

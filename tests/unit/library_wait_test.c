@@ -719,7 +719,7 @@ static void close_ends_a_run_whose_helper_starts(void **state)
 
 /* ---- after fork ---- */
 
-enum { FORKS = 50, HANGS_S = 10 };
+enum { FORKS = 50, HANGS_S = 60 };
 
 static atomic_bool stop_running;
 

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -53,12 +54,31 @@ static void assert_mine(const char *after)
     }
 }
 
+/* The signals that this process ignores, a bit for each, the lowest for signal 1. Not by sigaction:
+ * programs that make(1) starts ignore signals 32 and 33, which the C library shows to nobody. */
+static uint64_t ignored(void)
+{
+    FILE *file = fopen("/proc/self/status", "r");
+    char line[256];
+    uint64_t found = 0;
+
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file)) {
+        if (strncmp(line, "SigIgn:", 7) == 0) {
+            found = strtoull(line + 7, NULL, 16);
+        }
+    }
+    (void)fclose(file);
+    return found;
+}
+
 static void started(char *program, int expected)
 {
+    const uint64_t pipe = UINT64_C(1) << (SIGPIPE - 1);
     char *arguments[] = {program, (char[]){"-E"}, (char[]){"^Sig(Blk|Ign)"},
                          (char[]){"/proc/self/status"}, NULL};
     char *environment[] = {NULL};
-    char said[256] = "", file[] = "/tmp/masks-XXXXXX";
+    char said[256] = "", expects[64], file[] = "/tmp/masks-XXXXXX";
     int out = mkstemp(file);
     struct mst_spawn spawn = {.path = program,
                               .arguments = arguments,
@@ -76,9 +96,10 @@ static void started(char *program, int expected)
     if (pid > 0) {
         assert_int_equal(waitpid(pid, NULL, 0), pid);
         assert_true(pread(out, said, sizeof said - 1, 0) > 0);
-        /* What this process ignores, as nohup has it, it ignores too. */
         assert_non_null(strstr(said, "SigBlk:\t0000000000000000\n"));
-        assert_non_null(strstr(said, "SigIgn:\t0000000000000001\n"));
+        /* What this process ignores, as nohup has it, it ignores too; but for SIGPIPE. */
+        (void)snprintf(expects, sizeof expects, "SigIgn:\t%016" PRIx64 "\n", ignored() & ~pipe);
+        assert_non_null(strstr(said, expects));
     }
     (void)close(out);
 }
@@ -95,8 +116,11 @@ static void what_the_agent_starts(void **state)
     (void)state;
     assert_int_equal(mst_spawn_find("grep", program), 0);
     (void)signal(SIGHUP, SIG_IGN);
+    (void)signal(SIGPIPE, SIG_IGN);
+    assert_true(ignored() & 1);
     started(program, 0);
     (void)signal(SIGHUP, SIG_DFL);
+    (void)signal(SIGPIPE, SIG_DFL);
     started((char[]){"/no/such/program"}, ENOENT);
     assert_true(mst_keeper_start(&keeper, 1, 0));
     assert_mine("a keeper");
