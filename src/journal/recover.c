@@ -191,9 +191,10 @@ static void on_any(void *ctx, const char *name)
     if (sequence > pass->recovery->last) {
         pass->recovery->last = sequence;
     }
-    if (kind != MST_FILE_UNFINISHED) { /* in nobody's way, and removed with its neighbours */
-        pass->status = look_at_head(pass->recovery, name, kind, sequence);
-    }
+    /* An unfinished snapshot is in nobody's way and removed with its neighbours; any other file
+     * under such a name would be removed as well. */
+    pass->status = look_at_head(pass->recovery, name,
+                                kind == MST_FILE_UNFINISHED ? MST_FILE_SNAPSHOT : kind, sequence);
 }
 
 static void on_snapshot(void *ctx, const char *name)

@@ -247,20 +247,26 @@ static void stage_begin_often(struct stage *stage)
  * to another file. */
 static void a_file_under_another_name_is_refused(void **state)
 {
-    static const enum mst_file_kind kinds[] = {MST_FILE_JOURNAL, MST_FILE_SNAPSHOT};
+    static const enum mst_file_kind kinds[] = {MST_FILE_JOURNAL, MST_FILE_SNAPSHOT,
+                                               MST_FILE_UNFINISHED};
     struct stage stage;
     unsigned tries = 0;
 
     (void)state;
     stage_begin_often(&stage);
     for (int at = 0; at < FAKE_FILES; at++) {
-        for (uint64_t to = 0; to < UINT64_C(24); to++) {
-            char right[MST_FILE_NAME_ROOM], wrong[MST_FILE_NAME_ROOM];
+        for (uint64_t to = 0; to < UINT64_C(36); to++) {
+            char right[MST_FILE_NAME_ROOM], wrong[MST_FILE_NAME_ROOM], before[MST_FILE_NAME_ROOM];
             struct stage copy;
 
-            mst_file_name(wrong, kinds[to % 2], 1 + to / 2);
+            mst_file_name(wrong, kinds[to % 3], 1 + to / 3);
+            mst_file_name(before, MST_FILE_SNAPSHOT, 1 + to / 3);
             if (stage.disk.files[at].name[0] == '\0' || fake_disk_find(&stage.disk, wrong)) {
                 continue;
+            }
+            if (kinds[to % 3] == MST_FILE_UNFINISHED &&
+                strcmp(stage.disk.files[at].name, before) == 0) {
+                continue; /* as a snapshot is called until it is whole */
             }
             stage_init_copy(&copy, &stage);
             (void)snprintf(right, sizeof right, "%s", copy.disk.files[at].name);
