@@ -18,6 +18,7 @@ import pytest
 from conftest import MUSTER, ROOT, WAIT_S, sanitized
 from wire import ELIMIT, OK, PREAMBLE, VERSION, Closed, Wire, connect, field, frame
 
+COMPLAINTS = 20  # lines about refused connections, each second
 HELLO = PREAMBLE + frame(field(1, 1) + field(2, VERSION))
 
 
@@ -239,6 +240,20 @@ def test_bad_input_costs_its_sender_the_connection(service, what):
     line = service.log.wait_for("conn=2", "reason=")
     assert "pid:" in line
     assert witness.get("k").value == b"v"
+    assert service.wire().renew().status == OK
+
+
+def test_lines_about_bad_input_are_few_however_often_it_comes(serve):
+    """Without a secret, over TCP and a Unix socket: who is refused can come again at once."""
+    service = serve("--addr", "127.0.0.1:0")
+    began = time.monotonic()
+    for _ in range(500):
+        bad = Wire(service.address, hello=False)
+        bad.send(BAD["no dialect"])
+        assert bad.ended()
+        bad.close()
+    lines = service.log.having("connection-refused")
+    assert 0 < len(lines) <= COMPLAINTS * (time.monotonic() - began + 1)
     assert service.wire().renew().status == OK
 
 

@@ -27,7 +27,7 @@
 #define QUIET_LEASES 2u
 #define HEARD_PARTS 8u /* of a patience: to the next of them it counts when it was heard last */
 #define STRANGER_READS (2u * MST_UV_GREETINGS) /* in one turn: a handshake takes two */
-#define COMPLAINTS 20u                         /* lines about strangers in one PATIENCE_NS */
+#define COMPLAINTS 20u                         /* lines about refusals in one PATIENCE_NS */
 
 /* Which dialect a connection speaks shows in its first byte; those of other dialects are kept free
  * for them. */
@@ -74,25 +74,25 @@ static void tell(struct mst_uv_connection *connection, enum mst_level level, con
     }
 }
 
-/* Whoever can reach the port could fill a disk with these. */
+/* Each client can connect again as often as it likes, and could fill a disk with these lines. */
+static bool may_complain(struct mst_uv_hub *hub)
+{
+    if (now(hub) >= hub->complaints_until_ns) {
+        if (hub->complaints > COMPLAINTS) {
+            mst_uv_log_line(hub->log, MST_WARN, "service", "strangers-refused more=%u",
+                            (unsigned)(hub->complaints - COMPLAINTS));
+        }
+        hub->complaints = 0;
+        hub->complaints_until_ns = now(hub) + PATIENCE_NS;
+    }
+    return hub->complaints++ < COMPLAINTS;
+}
+
 static void complain(struct mst_uv_connection *connection, const char *reason)
 {
-    struct mst_uv_hub *hub = connection->hub;
-
-    if (mst_list_linked(&connection->unproven)) {
-        if (now(hub) >= hub->complaints_until_ns) {
-            if (hub->complaints > COMPLAINTS) {
-                mst_uv_log_line(hub->log, MST_WARN, "service", "strangers-refused more=%u",
-                                (unsigned)(hub->complaints - COMPLAINTS));
-            }
-            hub->complaints = 0;
-            hub->complaints_until_ns = now(hub) + PATIENCE_NS;
-        }
-        if (hub->complaints++ >= COMPLAINTS) {
-            return;
-        }
+    if (may_complain(connection->hub)) {
+        tell(connection, MST_WARN, "connection-refused", reason);
     }
-    tell(connection, MST_WARN, "connection-refused", reason);
 }
 
 /* ---- closing ---- */
@@ -303,9 +303,8 @@ static void pass_on(struct mst_uv_connection *connection, const struct mst_reply
     muster_status status = connection->codec->ops->answer(connection->codec, reply);
 
     if (status != MUSTER_OK) {
-        tell(connection, MST_WARN, "connection-refused",
-             status == MUSTER_ELIMIT ? "its unread output reached output_bytes_max"
-                                     : "out of memory");
+        complain(connection, status == MUSTER_ELIMIT ? "its unread output reached output_bytes_max"
+                                                     : "out of memory");
         connection->draining = true;
         connection->doomed = true;
     }
@@ -443,7 +442,7 @@ static void end(struct mst_uv_connection *connection)
         complain(connection, mst_tls_cut_short(MST_TLS_SERVICE));
         drop(connection);
     } else if (codec && codec->ops->end(codec) != MUSTER_OK) {
-        tell(connection, MST_WARN, "connection-refused", codec->ops->reason(codec));
+        complain(connection, codec->ops->reason(codec));
         drop(connection);
     } else {
         drop_quietly(connection, "closed by the peer");
@@ -771,9 +770,11 @@ static void refuse(struct mst_uv_hub *hub, int fd, const char *reason)
 {
     char peer[80];
 
-    mst_uv_peer_name(fd, peer, sizeof peer);
-    mst_uv_log_line(hub->log, MST_WARN, "service", "connection-refused peer=%s reason=\"%s\"", peer,
-                    reason);
+    if (may_complain(hub)) {
+        mst_uv_peer_name(fd, peer, sizeof peer);
+        mst_uv_log_line(hub->log, MST_WARN, "service", "connection-refused peer=%s reason=\"%s\"",
+                        peer, reason);
+    }
     close(fd);
 }
 
