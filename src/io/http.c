@@ -54,13 +54,15 @@ struct mst_http {
     struct mst_http_report *fresh; /* the answer to it */
     char trouble[WHY_ROOM];        /* of the journal; empty: it keeps what it should */
 
-    struct mst_list asking; /* struct request, in the order they came */
+    struct mst_list asking[MST_HTTP_SUBJECTS]; /* struct request, in the order they came */
+    enum mst_http_subject last;                /* the subject that was answered last */
+    unsigned asking_max;                       /* of one subject; half of them from one address */
     struct mst_http_places places;
     pthread_t asker;
     bool asker_runs;
 
     /* Of the asking thread alone. */
-    struct kept kept[MST_HTTP_STATUS + 1];
+    struct kept kept[MST_HTTP_SUBJECTS];
 
     /* Of the HTTP thread alone. */
     size_t unread; /* bytes */
@@ -77,6 +79,7 @@ struct answer {
 struct request {
     struct mst_list link;
     struct MHD_Connection *connection;
+    struct mst_http_place *place; /* NULL: no memory */
     enum mst_http_subject subject;
     bool open_metrics;
     char *job; /* owned; NULL: the service's own */
@@ -392,6 +395,11 @@ static struct answer no_answer(void)
     return plain(MHD_HTTP_SERVICE_UNAVAILABLE, "the service's loop does not answer\n");
 }
 
+static struct answer too_many(void)
+{
+    return plain(MHD_HTTP_SERVICE_UNAVAILABLE, "too many ask at once\n");
+}
+
 static struct answer make_metrics(struct mst_http *http, const struct request *request)
 {
     const struct mst_http_report *report = ask(http, MST_HTTP_METRICS, NULL);
@@ -595,11 +603,12 @@ static enum MHD_Result send_answer(struct mst_http *http, struct MHD_Connection 
 
 /* ---- the asking thread ---- */
 
-/* Whoever has waited as long as the loop may take is told so: a crowd costs the rest no more. */
+/* A request that has waited as long as the loop may take is refused: a crowd costs the rest no
+ * more. */
 static struct answer make(struct mst_http *http, const struct request *request)
 {
     if (now_ns() - request->asked_ns > answer_ms(http) * NS_PER_MS) {
-        return plain(MHD_HTTP_SERVICE_UNAVAILABLE, "too many ask at once\n");
+        return too_many();
     }
     return request->subject == MST_HTTP_METRICS ? make_metrics(http, request)
                                                 : make_status(http, request);
@@ -622,19 +631,36 @@ static void wait_for_work(struct mst_http *http, uint64_t until_ns)
     }
 }
 
+/* With the lock held. The subjects take turns: readers of the status of many jobs do not keep a
+ * scraper of the metrics waiting. NULL: none. */
+static struct request *next_request(struct mst_http *http)
+{
+    for (unsigned i = 1; i <= MST_HTTP_SUBJECTS; i++) {
+        enum mst_http_subject subject =
+            (enum mst_http_subject)(((unsigned)http->last + i) % MST_HTTP_SUBJECTS);
+        struct mst_list *node = mst_list_take(&http->asking[subject]);
+
+        if (node) {
+            http->last = subject;
+            return MST_CONTAINER(node, struct request, link);
+        }
+    }
+    return NULL;
+}
+
 static void *ask_for_all(void *ctx)
 {
     struct mst_http *http = ctx;
-    struct mst_list *node;
+    struct request *request;
 
     pthread_mutex_lock(&http->lock);
     for (;;) {
         uint64_t until_ns = mst_http_places_expire(&http->places, now_ns());
 
-        node = mst_list_take(&http->asking);
-        if (node) {
+        request = next_request(http);
+        if (request) {
             pthread_mutex_unlock(&http->lock);
-            answer_one(http, MST_CONTAINER(node, struct request, link));
+            answer_one(http, request);
             pthread_mutex_lock(&http->lock);
         } else if (http->closing) {
             break;
@@ -646,17 +672,35 @@ static void *ask_for_all(void *ctx)
     return NULL;
 }
 
-/* False: everything is over. */
+/* With the lock held. A suspended connection keeps its place, so only a few may be, and those that
+ * one address has leave some to others. */
+static bool may_ask(struct mst_http *http, const struct request *request)
+{
+    struct mst_list *asking = &http->asking[request->subject];
+    unsigned all = 0, same = 0;
+
+    for (struct mst_list *node = asking->next; node != asking; node = node->next) {
+        const struct request *other = MST_CONTAINER(node, struct request, link);
+
+        all++;
+        same += mst_http_place_same_peer(other->place, request->place);
+    }
+    return all < http->asking_max && same < http->asking_max - http->asking_max / 2;
+}
+
+/* False: too many ask, or everything is over. */
 static bool hand_over(struct mst_http *http, struct request *request)
 {
     bool taken;
 
     pthread_mutex_lock(&http->lock);
-    taken = !http->closing;
+    taken = !http->closing && may_ask(http, request);
     if (taken) {
         request->asked_ns = now_ns();
+        mst_http_place_move(&http->places, request->place, MST_HTTP_PLACE_ASKING,
+                            request->asked_ns);
         MHD_suspend_connection(request->connection);
-        mst_list_append(&http->asking, &request->link);
+        mst_list_append(&http->asking[request->subject], &request->link);
         pthread_cond_broadcast(&http->changed);
     }
     pthread_mutex_unlock(&http->lock);
@@ -671,15 +715,6 @@ static struct mst_http_place *place_of(struct MHD_Connection *connection)
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
 
     return info ? info->socket_context : NULL;
-}
-
-static void move_place(struct mst_http *http, struct MHD_Connection *connection, bool answering)
-{
-    struct mst_http_place *place = place_of(connection);
-
-    if (place) {
-        mst_http_place_move(&http->places, place, answering, now_ns());
-    }
 }
 
 static void on_connection(void *ctx, struct MHD_Connection *connection, void **place,
@@ -704,6 +739,7 @@ static void on_connection(void *ctx, struct MHD_Connection *connection, void **p
 static void on_completed(void *ctx, struct MHD_Connection *connection, void **state,
                          enum MHD_RequestTerminationCode why)
 {
+    struct mst_http *http = ctx;
     struct request *request = *state;
 
     (void)why;
@@ -713,7 +749,7 @@ static void on_completed(void *ctx, struct MHD_Connection *connection, void **st
         free(request);
         *state = NULL;
     }
-    move_place(ctx, connection, false);
+    mst_http_place_move(&http->places, place_of(connection), MST_HTTP_PLACE_IDLE, now_ns());
 }
 
 /* Takes the answer. */
@@ -744,7 +780,8 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, 
             return MHD_NO;
         }
         request->connection = connection;
-        move_place(http, connection, true);
+        request->place = place_of(connection);
+        mst_http_place_move(&http->places, request->place, MST_HTTP_PLACE_ANSWERING, now_ns());
         if (reads(method)) {
             return MHD_YES;
         }
@@ -753,13 +790,14 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, 
         return MHD_NO;
     }
     if (request->ready) {
+        mst_http_place_move(&http->places, request->place, MST_HTTP_PLACE_ANSWERING, now_ns());
         return send_now(http, request, request->answer);
     }
     answer = answer_to(&query, path, method);
     if (answer.code != 0) {
         return send_now(http, request, answer);
     }
-    return hand_over(http, request) ? MHD_YES : send_now(http, request, no_answer());
+    return hand_over(http, request) ? MHD_YES : send_now(http, request, too_many());
 }
 
 __attribute__((format(printf, 2, 0))) static void on_complaint(void *ctx, const char *format,
@@ -783,6 +821,7 @@ static struct MHD_Daemon *start(struct mst_http *http)
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
     http->places.most = most - most / 8; /* one that has to go is not gone at once */
+    http->asking_max = most / 8 < 1 ? 1 : most / 8;
     http->places.each_most = PEER_CONNECTIONS_MAX;
     http->places.head_ms = http->config.head_ms != 0 ? http->config.head_ms : HEAD_MS;
     http->places.answer_ms = http->config.read_ms != 0 ? http->config.read_ms : READ_MS;
@@ -820,7 +859,9 @@ muster_status mst_http_open(struct mst_http **out, const struct mst_http_config 
     *out = NULL;
     if (http) {
         http->config = *config;
-        mst_list_init(&http->asking);
+        for (unsigned subject = 0; subject < MST_HTTP_SUBJECTS; subject++) {
+            mst_list_init(&http->asking[subject]);
+        }
         mst_http_places_init(&http->places);
         init_waiting(http);
         mst_http_turned(http, MST_HTTP_STARTING);

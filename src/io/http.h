@@ -14,7 +14,8 @@
  *
  * So neither thread touches the core, the HTTP thread waits for nobody, a slow or hostile client
  * costs the service nothing but a copy a few times per second, and a loop that is stuck is told of,
- * not waited for. Which connections go when there are too many: see http_places.h. */
+ * not waited for. Few requests are suspended at once; one more is answered 503 at once. Which
+ * connections go when there are too many: see http_places.h. */
 
 #include <stdbool.h>
 
@@ -34,7 +35,7 @@ struct mst_http_report {
 struct mst_http_report *mst_http_report_new(void);
 void mst_http_report_free(struct mst_http_report *report);
 
-enum mst_http_subject { MST_HTTP_METRICS = 1, MST_HTTP_STATUS = 2 };
+enum mst_http_subject { MST_HTTP_METRICS, MST_HTTP_STATUS, MST_HTTP_SUBJECTS };
 
 struct mst_http_question {
     uint64_t number;

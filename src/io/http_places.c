@@ -9,6 +9,9 @@
 #include "base/panic.h"
 
 #define NS_PER_MS UINT64_C(1000000)
+#define FRESH_NS                                                                                   \
+    (1000 * NS_PER_MS) /* so long a connection may take for its head, whatever comes               \
+                        */
 
 static struct mst_http_place *place_of(struct mst_list *node)
 {
@@ -18,8 +21,9 @@ static struct mst_http_place *place_of(struct mst_list *node)
 void mst_http_places_init(struct mst_http_places *places)
 {
     pthread_mutex_init(&places->lock, NULL);
-    mst_list_init(&places->idle);
-    mst_list_init(&places->answering);
+    for (unsigned stage = 0; stage < MST_HTTP_PLACE_STAGES; stage++) {
+        mst_list_init(&places->stages[stage]);
+    }
 }
 
 void mst_http_places_fini(struct mst_http_places *places)
@@ -51,17 +55,21 @@ static void let_go(struct mst_http_places *places, struct mst_http_place *place)
     (void)shutdown(place->fd, SHUT_RDWR);
 }
 
-static bool same_peer(const struct mst_http_place *a, const struct mst_http_place *b)
+bool mst_http_place_same_peer(const struct mst_http_place *a, const struct mst_http_place *b)
 {
-    return memcmp(a->peer, b->peer, sizeof a->peer) == 0;
+    return a && b && memcmp(a->peer, b->peer, sizeof a->peer) == 0;
 }
 
-static unsigned count_of(const struct mst_list *list, const struct mst_http_place *like)
+static unsigned count_of(const struct mst_http_places *places, const struct mst_http_place *like)
 {
     unsigned count = 0;
 
-    for (struct mst_list *node = list->next; node != list; node = node->next) {
-        count += same_peer(place_of(node), like);
+    for (unsigned stage = 0; stage < MST_HTTP_PLACE_STAGES; stage++) {
+        const struct mst_list *list = &places->stages[stage];
+
+        for (struct mst_list *node = list->next; node != list; node = node->next) {
+            count += mst_http_place_same_peer(place_of(node), like);
+        }
     }
     return count;
 }
@@ -70,26 +78,37 @@ static unsigned count_of(const struct mst_list *list, const struct mst_http_plac
 static struct mst_http_place *oldest(const struct mst_list *list, const struct mst_http_place *like)
 {
     for (struct mst_list *node = list->next; node != list; node = node->next) {
-        if (!like || same_peer(place_of(node), like)) {
+        if (!like || mst_http_place_same_peer(place_of(node), like)) {
             return place_of(node);
         }
     }
     return NULL;
 }
 
-static void make_room(struct mst_http_places *places, const struct mst_http_place *like)
+static void make_room(struct mst_http_places *places, const struct mst_http_place *like,
+                      uint64_t now_ns)
 {
-    struct mst_http_place *place = oldest(&places->idle, like);
+    struct mst_http_place *idle = oldest(&places->stages[MST_HTTP_PLACE_IDLE], like);
+    struct mst_http_place *answering = oldest(&places->stages[MST_HTTP_PLACE_ANSWERING], like);
 
-    if (!place) {
-        place = oldest(&places->answering, like);
-    }
-    if (place) {
-        let_go(places, place);
+    if (idle && (!answering || now_ns - idle->since_ns >= FRESH_NS)) {
+        let_go(places, idle);
+    } else if (answering) {
+        let_go(places, answering);
     }
 }
 
 /* ---- */
+
+static void enter(struct mst_http_places *places, struct mst_http_place *place,
+                  enum mst_http_stage stage, uint64_t now_ns)
+{
+    const unsigned ms = stage == MST_HTTP_PLACE_IDLE ? places->head_ms : places->answer_ms;
+
+    place->since_ns = now_ns;
+    place->until_ns = now_ns + ms * NS_PER_MS;
+    mst_list_append(&places->stages[stage], &place->link);
+}
 
 struct mst_http_place *mst_http_place_open(struct mst_http_places *places, int fd,
                                            const struct sockaddr *peer, uint64_t now_ns)
@@ -100,28 +119,29 @@ struct mst_http_place *mst_http_place_open(struct mst_http_places *places, int f
         return NULL;
     }
     place->fd = fd;
-    place->until_ns = now_ns + places->head_ms * NS_PER_MS;
     name_peer(place, peer);
     pthread_mutex_lock(&places->lock);
-    if (count_of(&places->idle, place) + count_of(&places->answering, place) >= places->each_most) {
-        make_room(places, place);
+    if (count_of(places, place) >= places->each_most) {
+        make_room(places, place, now_ns);
     } else if (places->count >= places->most) {
-        make_room(places, NULL);
+        make_room(places, NULL, now_ns);
     }
-    mst_list_append(&places->idle, &place->link);
+    enter(places, place, MST_HTTP_PLACE_IDLE, now_ns);
     places->count++;
     pthread_mutex_unlock(&places->lock);
     return place;
 }
 
 void mst_http_place_move(struct mst_http_places *places, struct mst_http_place *place,
-                         bool answering, uint64_t now_ns)
+                         enum mst_http_stage stage, uint64_t now_ns)
 {
+    if (!place) {
+        return;
+    }
     pthread_mutex_lock(&places->lock);
     if (mst_list_linked(&place->link)) {
         mst_list_remove(&place->link);
-        mst_list_append(answering ? &places->answering : &places->idle, &place->link);
-        place->until_ns = now_ns + (answering ? places->answer_ms : places->head_ms) * NS_PER_MS;
+        enter(places, place, stage, now_ns);
     }
     pthread_mutex_unlock(&places->lock);
 }
@@ -152,8 +172,8 @@ uint64_t mst_http_places_expire(struct mst_http_places *places, uint64_t now_ns)
     uint64_t idle_ns, answering_ns;
 
     pthread_mutex_lock(&places->lock);
-    idle_ns = expire(places, &places->idle, now_ns);
-    answering_ns = expire(places, &places->answering, now_ns);
+    idle_ns = expire(places, &places->stages[MST_HTTP_PLACE_IDLE], now_ns);
+    answering_ns = expire(places, &places->stages[MST_HTTP_PLACE_ANSWERING], now_ns);
     pthread_mutex_unlock(&places->lock);
     return idle_ns < answering_ns ? idle_ns : answering_ns;
 }

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`--http`: health, metrics and status of the service, with real clients."""
 
+import collections
 import contextlib
 import ctypes
+import itertools
 import json
 import os
 import pathlib
@@ -19,7 +21,7 @@ import urllib.request
 
 import pytest
 
-from conftest import MUSTER, ROOT, WAIT_S, free_port
+from conftest import MUSTER, ROOT, WAIT_S, free_port, sanitized
 from exposition import parse
 from running import Run, until
 from wire import OK, Reply, Wire, field
@@ -302,6 +304,62 @@ def test_health_is_answered_while_others_are_slow(http, slow):
     for sock in socks:
         sock.close()
     until(lambda: service.http.get("/status.json")[0] == 200)
+
+
+def ask_without_end(http, over, asked):
+    """A new connection for each question, of another job each time; the last 200 are left open."""
+    socks = collections.deque()
+    for number in itertools.count():
+        if over.is_set():
+            break
+        try:
+            socks.append(jobs_of_other_names(http, number))
+        except OSError:
+            pass  # hung up on before it had asked
+        asked.set()
+        if len(socks) > 200:
+            socks.popleft().close()
+    for sock in socks:
+        sock.close()
+
+
+def test_health_and_metrics_are_answered_beside_readers_of_status_who_keep_coming(http):
+    """Each question waits for the loop, and a connection that waits keeps its place."""
+    service = http()
+    over, asked = threading.Event(), threading.Event()
+    crowd = threading.Thread(target=ask_without_end, args=(service.http, over, asked))
+    crowd.start()
+    try:
+        assert asked.wait(WAIT_S)
+        slowest = 0
+        for number in range(100):
+            began = time.monotonic()
+            assert service.http.get("/livez")[0] == 200
+            slowest = max(slowest, time.monotonic() - began)
+            if number % 10 == 9:
+                assert service.http.get("/metrics")[0] == 200
+        assert slowest < LIVEZ_S
+    finally:
+        over.set()
+        crowd.join()
+    until(lambda: service.http.get("/status.json")[0] == 200)
+
+
+def peak_kib(process):
+    status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0])
+
+
+@pytest.mark.skipif(sanitized(), reason="a sanitizer keeps what was freed")
+def test_status_copies_no_value_that_is_larger_than_a_notice(http):
+    """Any client of the job may put such keys, and the loop would copy all of them for each reader."""
+    service = http()
+    wire = service.wire()
+    for number in range(60):
+        assert wire.put(f"muster/preempt/x/{number}", b"x" * 1_000_000).status == OK
+    before = peak_kib(service)
+    assert service.http.get("/status.json")[0] == 200
+    assert peak_kib(service) - before < 16 << 10
 
 
 def test_status_is_told_to_no_name_that_is_not_ours(http):

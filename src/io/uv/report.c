@@ -178,22 +178,48 @@ static bool copy_pages(struct mst_core *core, enum mst_command command, struct m
     return true;
 }
 
+/* No notice and no status of a cluster is larger than VALUE; any client of the job may put other
+ * values beside them, and copying those would hold up the loop. ALL is of one prefix. */
+enum { STATUS_VALUE_BYTES_MAX = 4096, STATUS_ALL_BYTES_MAX = 16 << 20 };
+
+/* Of a page, and without what is too large. */
+static bool copy_page_of_keys(const struct mst_reply *reply, struct mst_items *items, size_t *bytes)
+{
+    uint32_t from = 0;
+
+    for (uint32_t i = 0; i < reply->item_count; i++) {
+        const size_t size = reply->items[i].value.size;
+
+        if (size > STATUS_VALUE_BYTES_MAX) {
+            if (!mst_items_add(items, reply->items + from, i - from)) {
+                return false;
+            }
+            from = i + 1;
+        } else {
+            *bytes += reply->items[i].name.size + size;
+        }
+    }
+    return mst_items_add(items, reply->items + from, reply->item_count - from);
+}
+
 static bool copy_keys(struct mst_core *core, struct mst_slice job, struct mst_slice prefix,
                       struct mst_items *items)
 {
     struct mst_slice after = mst_slice_of(NULL, 0);
+    size_t bytes = 0;
     bool more = true;
 
-    while (more) {
+    while (more && bytes < STATUS_ALL_BYTES_MAX) {
         const struct mst_reply *reply = mst_look_keys(core, job, prefix, after);
 
-        if (reply->status == MUSTER_ENOMEM ||
-            !mst_items_add(items, reply->items,
-                           reply->status == MUSTER_OK ? reply->item_count : 0)) {
+        if (reply->status != MUSTER_OK || reply->item_count == 0) {
+            return reply->status != MUSTER_ENOMEM;
+        }
+        if (!copy_page_of_keys(reply, items, &bytes)) {
             return false;
         }
-        more = reply->status == MUSTER_OK && reply->next != 0;
-        after = items->count > 0 ? items->items[items->count - 1].name : after;
+        more = reply->next != 0;
+        after = reply->items[reply->item_count - 1].name; /* the next look copies it first */
     }
     return true;
 }
