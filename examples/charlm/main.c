@@ -6,7 +6,8 @@
  *
  * on one node, or on several with --nnodes. With a path it can be preempted: at a notice all ranks
  * save the same step there and end, and the same command goes on from it. What is saved counts when
- * all ranks have written it and their generation has committed it (`commit`).
+ * all ranks have written it and their generation has committed it (`commit`). It names its
+ * training, and another one, of another seed say, is refused it.
  *
  * Each step has a batch of 12 shards. A rank computes the gradients of its share of them, the ring
  * adds all twelve in their order, and every rank makes the same update. So all hold the same
@@ -51,7 +52,7 @@ enum {
 
 struct trainer {
     const char *folder;
-    const char *checkpoint; /* NULL: none is kept */
+    struct checkpoint checkpoint;
     uint64_t seed;
     int64_t steps;
     int64_t hold[HOLDS]; /* at this step of that generation rank 0 waits for a restart; -1: never */
@@ -176,7 +177,7 @@ static muster_status commit(struct trainer *self, int64_t step, struct muster_er
     if (status != MUSTER_OK && status != MUSTER_ECONFLICT) {
         return status;
     }
-    if (!checkpoint_commit(self->checkpoint, self->view.index, self->view.generation)) {
+    if (!checkpoint_commit(&self->checkpoint, self->view.generation)) {
         return muster_restart_fail(self->restart, errno, "the checkpoint could not be committed");
     }
     note(self, "saved", "step=%" PRId64, step);
@@ -198,8 +199,7 @@ static muster_status preempted(struct trainer *self, struct muster_error *err)
     if (status != MUSTER_OK || reach == MUSTER_STOP) {
         return status != MUSTER_OK ? status : MUSTER_EFENCED;
     }
-    if (!checkpoint_write(self->checkpoint, self->view.index, generation,
-                          &self->model[self->newest])) {
+    if (!checkpoint_write(&self->checkpoint, generation, &self->model[self->newest])) {
         return muster_restart_fail(self->restart, errno, "the checkpoint could not be written");
     }
     note(self, "written", "step=%" PRId64, step);
@@ -213,8 +213,10 @@ static muster_status preempted(struct trainer *self, struct muster_error *err)
 
 /* ---- the first act in each generation ---- */
 
-/* Replaces each of the two numbers by the largest of any rank. */
-static muster_status largest(struct trainer *self, const char *name, int64_t number[2],
+enum { ASKED = 3 };
+
+/* Replaces each of the numbers by the largest of any rank. */
+static muster_status largest(struct trainer *self, const char *name, int64_t number[ASKED],
                              struct muster_error *err)
 {
     struct muster_round_options options = MUSTER_ROUND_OPTIONS_INIT;
@@ -222,10 +224,9 @@ static muster_status largest(struct trainer *self, const char *name, int64_t num
     muster_round_result *result = NULL;
     muster_status status =
         muster_round_join(self->client, name, &options,
-                          (struct muster_slice){number, 2 * sizeof *number}, -1, &result, err);
-    if (status == MUSTER_OK) {
-        number[0] = muster_round_int64(result, 0);
-        number[1] = muster_round_int64(result, 1);
+                          (struct muster_slice){number, ASKED * sizeof *number}, -1, &result, err);
+    for (size_t i = 0; status == MUSTER_OK && i < ASKED; i++) {
+        number[i] = muster_round_int64(result, i);
     }
     muster_round_free(result);
     return status;
@@ -237,23 +238,33 @@ static void load(struct trainer *self, int64_t saved, int64_t step)
     if (step < 0) {
         model_init(&self->model[0], self->seed);
         self->newest = 0;
-    } else if (saved == step &&
-               checkpoint_load(self->checkpoint, self->view.index, &self->model[0])) {
+    } else if (saved == step && checkpoint_load(&self->checkpoint, &self->model[0])) {
         self->newest = 0;
         note(self, "loaded", "step=%" PRId64, step);
     }
 }
 
+/* Files of another training are there: a rank that found one ends the run, and says so for all. */
+static muster_status refuse(struct trainer *self, const char *why, struct muster_error *err)
+{
+    return why[0] != '\0' ? muster_restart_abort(self->restart, 0, why)
+                          : muster_barrier_wait(self->client, "refused", -1, err);
+}
+
 /* The step that all go on from: the newest that a rank holds in memory, else the newest that is
- * committed in a file of any rank, else the beginning. */
+ * committed in a file of any rank, else the beginning. No rank loads what another one refuses. */
 static muster_status agree(struct trainer *self, int64_t *step, struct muster_error *err)
 {
-    int64_t saved = self->newest < 0 && self->checkpoint != NULL
-                        ? checkpoint_step(self->checkpoint, self->view.index)
+    char why[CHECKPOINT_WHY] = "";
+    int64_t saved = self->newest < 0 && self->checkpoint.path != NULL
+                        ? checkpoint_step(&self->checkpoint, why)
                         : -1;
-    int64_t number[2] = {newest_step(self), saved};
+    int64_t number[ASKED] = {newest_step(self), saved, why[0] != '\0'};
     muster_status status = largest(self, "step", number, err);
     if (status == MUSTER_OK && number[0] < 0) {
+        if (number[2] > 0) {
+            return refuse(self, why, err);
+        }
         load(self, saved, number[1]);
     }
     *step = number[0] >= 0 ? number[0] : number[1] >= 0 ? number[1] : 0;
@@ -265,7 +276,7 @@ static muster_status agree(struct trainer *self, int64_t *step, struct muster_er
 static muster_status share(struct trainer *self, int64_t step, struct muster_error *err)
 {
     bool has = newest_step(self) == step;
-    int64_t number[2] = {has ? (int64_t)self->view.rank : -1, has ? 0 : 1};
+    int64_t number[ASKED] = {has ? (int64_t)self->view.rank : -1, has ? 0 : 1};
     muster_status status = largest(self, "source", number, err);
     if (status != MUSTER_OK || number[1] == 0) {
         return status;
@@ -441,7 +452,7 @@ static bool read_arguments(struct trainer *self, char **argv)
     read_holds(self, getenv("CHARLM_HOLD"));
     for (argv++; *argv != NULL; argv++) {
         if (strcmp(*argv, "--checkpoint") == 0 && argv[1] != NULL) {
-            self->checkpoint = *++argv;
+            self->checkpoint.path = *++argv;
             continue;
         }
         int64_t *number = strcmp(*argv, "--steps") == 0  ? &self->steps
@@ -465,9 +476,21 @@ static muster_status open_preempt(struct trainer *self, struct muster_error *err
 {
     struct muster_preempt_options options = MUSTER_PREEMPT_OPTIONS_INIT;
     options.leave = MUSTER_PREEMPT_LEAVE_ALL;
-    return self->checkpoint == NULL
+    return self->checkpoint.path == NULL
                ? MUSTER_OK
                : muster_preempt_open(&self->preempt, self->client, &options, err);
+}
+
+/* What its files are called, and what they must be of. */
+static void describe_checkpoint(struct trainer *self)
+{
+    self->checkpoint.index = self->view.index;
+    self->checkpoint.training = (struct training){
+        .seed = self->seed,
+        .steps = (uint64_t)self->steps,
+        .text = digest_of(self->text.training, self->text.training_size),
+        .shards = SHARDS,
+    };
 }
 
 static int run(struct trainer *self)
@@ -481,6 +504,7 @@ static int run(struct trainer *self)
     muster_status status = muster_client_open(&self->client, NULL, -1, &err);
     if (status == MUSTER_OK) {
         muster_client_view(self->client, &self->view);
+        describe_checkpoint(self);
         note(self, "started", "pid=%d training=%zu held-out=%s:%zu shared=%.1f%%:%s longest=%zu:%s",
              (int)getpid(), self->text.training_size, self->text.held_out_name,
              self->text.held_out_size - CONTEXT, self->text.most.percent, self->text.most.name,
@@ -490,8 +514,8 @@ static int run(struct trainer *self)
     if (status == MUSTER_OK) {
         status = muster_restart_run(self->client, NULL, train, self, &err);
     }
-    if (status == MUSTER_OK && self->checkpoint != NULL) {
-        checkpoint_remove(self->checkpoint, self->view.index, self->view.generation);
+    if (status == MUSTER_OK && self->checkpoint.path != NULL) {
+        checkpoint_remove(&self->checkpoint);
     }
     if (status != MUSTER_OK && status != MUSTER_EPREEMPTED) {
         (void)fprintf(stderr, "charlm: %s\n", err.text);

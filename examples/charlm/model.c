@@ -230,12 +230,17 @@ int model_pick(const float chance[SYMBOLS], float dice)
     return symbol;
 }
 
-uint64_t model_digest(const struct model *model)
+uint64_t digest_of(const void *data, size_t size)
 {
     uint64_t digest = 0xcbf29ce484222325u;
-    const unsigned char *byte = (const unsigned char *)model->weight;
-    for (size_t i = 0; i < sizeof model->weight; i++) {
+    const unsigned char *byte = data;
+    for (size_t i = 0; i < size; i++) {
         digest = (digest ^ byte[i]) * 0x100000001b3u;
     }
     return digest;
+}
+
+uint64_t model_digest(const struct model *model)
+{
+    return digest_of(model->weight, sizeof model->weight);
 }

@@ -8,6 +8,7 @@
  * The same inputs give the same bits: every sum has one fixed order, and nothing here knows how
  * many processes take part. */
 
+#include <stddef.h>
 #include <stdint.h>
 
 enum {
@@ -69,7 +70,9 @@ int model_pick(const float chance[SYMBOLS], float dice);
 /* What looks random and is the same everywhere: a number made of another (splitmix64). */
 uint64_t model_scramble(uint64_t number);
 
-/* A number that two models share if their bits are equal (FNV-1a). */
+/* A number that two pieces of memory share if their bits are equal (FNV-1a); that of the weights.
+ */
+uint64_t digest_of(const void *data, size_t size);
 uint64_t model_digest(const struct model *model);
 
 #endif

@@ -35,6 +35,7 @@ enum {
     SAVE_EVERY = 10,
     TELL_EVERY = 20,
     SHARDS = 4, /* of the text: worker n reads shard n modulo this */
+    SEED = 1,
 
     /* What a closure gives: a gradient, and its loss behind it. */
     LOSS_AT = WEIGHTS,
@@ -42,7 +43,7 @@ enum {
 };
 
 static const char *folder = "/usr/share/common-licenses";
-static const char *checkpoint; /* NULL: none is kept */
+static struct checkpoint checkpoint;
 static int64_t steps = 120;
 
 /* ---- a worker ---- */
@@ -195,14 +196,16 @@ static muster_status save(struct trainer *self, struct muster_error *err)
     const int size = snprintf(step, sizeof step, "%" PRId64, self->model.step);
 
     muster_client_view(self->client, &me);
-    if (!checkpoint_write(checkpoint, 0, me.incarnation, &self->model)) {
-        (void)snprintf(err->text, sizeof err->text, "write %s: %s", checkpoint, strerror(errno));
+    if (!checkpoint_write(&checkpoint, me.incarnation, &self->model)) {
+        (void)snprintf(err->text, sizeof err->text, "write %s: %s", checkpoint.path,
+                       strerror(errno));
         return MUSTER_EFAILED;
     }
     muster_status status = muster_key_put(
         self->client, "checkpoint", (struct muster_slice){step, (size_t)size}, NULL, -1, NULL, err);
-    if (status == MUSTER_OK && !checkpoint_commit(checkpoint, 0, me.incarnation)) {
-        (void)snprintf(err->text, sizeof err->text, "commit %s: %s", checkpoint, strerror(errno));
+    if (status == MUSTER_OK && !checkpoint_commit(&checkpoint, me.incarnation)) {
+        (void)snprintf(err->text, sizeof err->text, "commit %s: %s", checkpoint.path,
+                       strerror(errno));
         return MUSTER_EFAILED;
     }
     return status;
@@ -215,7 +218,7 @@ static muster_status train(struct trainer *self, struct muster_error *err)
     while (status == MUSTER_OK && self->model.step < steps) {
         status = step(self, err);
         const int64_t reached = self->model.step;
-        if (status == MUSTER_OK && checkpoint != NULL && reached % SAVE_EVERY == 0) {
+        if (status == MUSTER_OK && checkpoint.path != NULL && reached % SAVE_EVERY == 0) {
             status = save(self, err);
         }
         if (status == MUSTER_OK && reached % TELL_EVERY == 0) { /* what is told is saved */
@@ -226,22 +229,42 @@ static muster_status train(struct trainer *self, struct muster_error *err)
     return status;
 }
 
+/* The weights to begin with: those of the checkpoint of this training, or new ones. */
+static muster_status begin(struct trainer *self, struct muster_error *err)
+{
+    char why[CHECKPOINT_WHY] = "";
+
+    if (checkpoint.path != NULL && checkpoint_step(&checkpoint, why) >= 0 &&
+        checkpoint_load(&checkpoint, &self->model)) {
+        printf("goes on from step %" PRId64 "\n", self->model.step);
+        return MUSTER_OK;
+    }
+    if (why[0] != '\0') {
+        (void)snprintf(err->text, sizeof err->text, "%s", why);
+        return MUSTER_EFAILED;
+    }
+    model_init(&self->model, SEED);
+    return MUSTER_OK;
+}
+
 static muster_status coordinate(muster_client *client, struct muster_error *err)
 {
     const struct muster_part name = {.data = folder, .size = strlen(folder)};
     const bool over = home_is_time(client); /* its predecessor was killed after it had said so */
     struct trainer *self = calloc(1, sizeof *self);
     muster_status status = MUSTER_ENOMEM;
-    struct muster_view me;
 
-    muster_client_view(client, &me);
+    checkpoint.training = (struct training){
+        .seed = SEED,
+        .steps = (uint64_t)steps,
+        .text = digest_of(folder, strlen(folder)), /* by its name: only workers read it */
+        .shards = GRADIENTS,
+    };
     if (self != NULL) {
         self->client = client;
-        if (!over && checkpoint != NULL && checkpoint_load(checkpoint, 0, &self->model)) {
-            printf("goes on from step %" PRId64 "\n", self->model.step);
-        } else {
-            model_init(&self->model, 1);
-        }
+        status = over ? MUSTER_OK : begin(self, err);
+    }
+    if (status == MUSTER_OK) {
         status = muster_cluster_open(&self->cluster, client, NULL, -1, err);
     }
     if (status == MUSTER_OK) {
@@ -257,8 +280,8 @@ static muster_status coordinate(muster_client *client, struct muster_error *err)
         printf("trained %" PRId64 " steps\n", steps);
         status = home_all(self->cluster, client, err);
     }
-    if (status == MUSTER_OK && checkpoint != NULL) {
-        checkpoint_remove(checkpoint, 0, me.incarnation);
+    if (status == MUSTER_OK && checkpoint.path != NULL) {
+        checkpoint_remove(&checkpoint);
     }
     if (self != NULL) {
         muster_per_worker_drop(self->shards);
@@ -281,7 +304,7 @@ static bool read_arguments(char **argv)
                 return false;
             }
         } else if (strcmp(*argv, "--checkpoint") == 0 && argv[1] != NULL) {
-            checkpoint = *++argv;
+            checkpoint.path = *++argv;
         } else if (**argv == '-') {
             return false;
         } else {

@@ -191,6 +191,17 @@ def test_train_goes_on_from_its_checkpoint_when_the_coordinator_is_killed_68(job
     assert not list(tmp_path.iterdir())
 
 
+def test_train_refuses_a_checkpoint_that_is_not_its_own(job, tmp_path):
+    (tmp_path / "model.0").write_text("of another program")
+    run = job(command_of("train").replace("--max-restarts 100", "--max-restarts 0")
+              + f" --checkpoint {tmp_path / 'model'}")
+    assert run.wait() == 1
+    (line,) = [line for line in run.log.lines if line.startswith("train: ")]
+    assert f"{tmp_path}/model.0 is of another training, whose format is " in line
+    assert not [line for line in run.out.lines if "trained" in line]
+    assert (tmp_path / "model.0").read_text() == "of another program"
+
+
 @pytest.mark.parametrize("name", ["sweep", "train"])
 def test_whoever_comes_when_the_work_is_over_ends_as_well(spawn, env, name):
     program = MUSTER.parent / f"cluster_{name}"

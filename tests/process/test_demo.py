@@ -9,6 +9,7 @@ import os
 import pathlib
 import re
 import select
+import shutil
 import signal
 import subprocess
 
@@ -66,11 +67,11 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def train(spawn, env, folder):
-    def start(ranks=4, hold=None, checkpoint=None):
+    def start(ranks=4, hold=None, checkpoint=None, words=()):
         hold = {} if hold is None else {"CHARLM_HOLD": str(hold)}
         saved = [] if checkpoint is None else ["--checkpoint", checkpoint]
         return spawn("run", "-n", ranks, "-j", "demo", "--", CHARLM, "--steps", STEPS, *saved,
-                     folder, env={**env, **hold})
+                     folder, *words, env={**env, **hold})
 
     return start
 
@@ -161,6 +162,38 @@ def killed_rank(run, digest, victim, hold):
     for index, pid in pids.items():
         assert again[index][0] == pid
         assert len(again[index]) == (2 if index == victim else 1)
+
+
+@pytest.mark.parametrize("words, what", [
+    (["--seed", 2], "seed is 1, not 2"), (["--steps", STEPS + 1], f"number of steps is {STEPS}, not"),
+    (["text"], "text's digest is ")])
+def test_a_checkpoint_of_another_training_is_refused(train, folder, checkpoint, monkeypatch, words,
+                                                     what):
+    """By all ranks, also where one alone has found it: none has loaded what another refuses."""
+    monkeypatch.chdir(checkpoint.parent)
+    shutil.copytree(folder, "text")
+    pathlib.Path("text/learn").write_bytes((folder / "learn").read_bytes()[:-1])
+    for index in range(3):
+        checkpoint.with_name(f"checkpoint.{index}").unlink()
+    run = train(checkpoint=checkpoint, words=words)
+    assert ended(run) == 1
+    assert not [line for line in run.out.lines if re.search(" (loaded|running|result) ", line)]
+    (said,) = run.log.having("muster run: rank 3 (#3) asked that all end: ")
+    assert f"{checkpoint}.3 is of another training, whose {what}" in said
+    assert said.endswith(": give another --checkpoint, or remove it")
+    assert list(checkpoint.parent.glob("checkpoint.*")) == [checkpoint.with_name("checkpoint.3")]
+
+
+def test_nothing_is_left_of_a_training_that_fewer_ranks_have_finished(train, digest, checkpoint):
+    """Nor of what ranks of a longer run had written and not committed; but what others have."""
+    for name in ("3.17", "0.9"):
+        shutil.copy(f"{checkpoint}.1", f"{checkpoint}.{name}")
+    kept = checkpoint.with_name("checkpoint.7")
+    kept.write_text("a file of another program")
+    run = train(1, checkpoint=checkpoint)
+    assert ended(run) == 0, "\n".join(run.log.lines)
+    assert result(run)["digest"] == digest
+    assert list(checkpoint.parent.glob("checkpoint.*")) == [kept]
 
 
 def demo(env, folder, *words):
