@@ -26,6 +26,7 @@ DEMO_STEPS = 60  # the fewest that it takes
 TRAINING_S = 150  # for a training on a machine that is slow besides
 HOLD = 8  # leaves time for a replacement to come before the rest is done
 RESUMED_HOLD = 16  # behind what was saved at a notice that came at HOLD
+SOFT_S = 5  # leaves time to freeze a rank while rank 0 stands still, which is no progress either
 RECV = {45, 207}  # recvfrom on x86-64 and arm64
 
 EVENT = re.compile(r"@\d+\.\d+ #(\d+) ([a-z]+) (.*)$")
@@ -67,11 +68,11 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def train(spawn, env, folder):
-    def start(ranks=4, hold=None, checkpoint=None, words=()):
+    def start(ranks=4, hold=None, checkpoint=None, flags=(), words=(), **settings):
         hold = {} if hold is None else {"CHARLM_HOLD": str(hold)}
         saved = [] if checkpoint is None else ["--checkpoint", checkpoint]
-        return spawn("run", "-n", ranks, "-j", "demo", "--", CHARLM, "--steps", STEPS, *saved,
-                     folder, *words, env={**env, **hold})
+        return spawn("run", "-n", ranks, "-j", "demo", *flags, "--", CHARLM, "--steps", STEPS, *saved,
+                     folder, *words, env={**env, **hold, **settings})
 
     return start
 
@@ -137,7 +138,18 @@ def test_a_killed_rank_costs_no_finished_step_after_a_resume(train, digest, vict
     assert not list(checkpoint.parent.glob("checkpoint.*"))
 
 
-def killed_rank(run, digest, victim, hold):
+@pytest.mark.parametrize("victim", [0, 2])
+def test_a_frozen_rank_costs_no_finished_step_after_a_resume(train, digest, victim, checkpoint):
+    """Nothing ends and no socket closes: it is found by its missing progress, ended and replaced."""
+    run = train(hold=RESUMED_HOLD, checkpoint=checkpoint, flags=("--lease", "60s"),
+                MUSTER_SOFT_TIMEOUT=f"{SOFT_S}s", MUSTER_HARD_TIMEOUT=f"{2 * SOFT_S}s")
+    killed_rank(run, digest, victim, RESUMED_HOLD, signal.SIGSTOP)
+    assert len(events(run, "loaded")) == 4
+    assert not list(checkpoint.parent.glob("checkpoint.*"))
+    assert run.log.having(f"rank {victim} (#{victim}, ", "and was ended; starting it again")
+
+
+def killed_rank(run, digest, victim, hold, how=signal.SIGKILL):
     """Rank 0 stands still, so the others wait in recv, each for the one before it; then one is
     killed. Those who waited for a living one can only have been freed by muster."""
     run.out.wait_for(" holding ")
@@ -145,7 +157,7 @@ def killed_rank(run, digest, victim, hold):
     pids = {event.index: int(event["pid"]) for event in events(run, "started")}
     for index in (1, 2, 3):
         await_recv(pids[index])
-    os.kill(pids[victim], signal.SIGKILL)
+    os.kill(pids[victim], how)
     assert ended(run) == 0, "\n".join(run.log.lines)
 
     assert result(run)["digest"] == digest
