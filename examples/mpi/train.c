@@ -7,6 +7,7 @@
  *   mpirun -n 3 ./mpi_train 2000 FILE
  *
  * bin/ has mpi_train_openmpi and mpi_train_mpich, of the MPIs that were there when it was built. */
+#define _GNU_SOURCE /* fsync, fileno */
 #include <mpi.h>
 #include <muster/muster.h>
 #include <stdio.h>
@@ -158,7 +159,8 @@ static void save(const char *file, long step, double sum)
 {
     FILE *open = fopen(file, "w");
 
-    if (!open || fprintf(open, "%ld %a\n", step, sum) < 0 || fclose(open) != 0) {
+    if (!open || fprintf(open, "%ld %a\n", step, sum) < 0 || fflush(open) != 0 ||
+        fsync(fileno(open)) != 0 || fclose(open) != 0) {
         perror(file);
         MPI_Abort(MPI_COMM_WORLD, 1);
     }

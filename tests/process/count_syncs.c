@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Loaded before a service: says on descriptor COUNT_SYNCS_FD in which order it syncs data ('s'),
- * syncs a folder (its path in brackets) and sends ('r') to its clients. */
+/* Loaded before a program: says on descriptor COUNT_SYNCS_FD, or at the end of COUNT_SYNCS_FILE, in
+ * which order it syncs data ('s'), syncs a file or a folder (its path in brackets), renames (the
+ * old path in parentheses) and sends ('r'), to its clients if it is a service. */
 
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,14 +17,21 @@
 static void tell(const char *what)
 {
     const char *fd = getenv("COUNT_SYNCS_FD");
+    const char *path = getenv("COUNT_SYNCS_FILE");
+    int file = path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1;
 
     if (fd) {
         (void)!write((int)strtol(fd, NULL, 10), what, strlen(what));
+    }
+    if (file >= 0) {
+        (void)!write(file, what, strlen(what));
+        close(file);
     }
 }
 
 __attribute__((visibility("default"))) int fdatasync(int fd);
 __attribute__((visibility("default"))) int fsync(int fd);
+__attribute__((visibility("default"))) int rename(const char *from, const char *to);
 __attribute__((visibility("default"))) ssize_t send(int fd, const void *data, size_t size,
                                                     int flags);
 
@@ -47,6 +56,15 @@ int fsync(int fd)
         tell(text);
     }
     return code;
+}
+
+int rename(const char *from, const char *to)
+{
+    char text[PATH_MAX + 4];
+
+    (void)snprintf(text, sizeof text, "(%s)", from);
+    tell(text);
+    return (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
 }
 
 ssize_t send(int fd, const void *data, size_t size, int flags)

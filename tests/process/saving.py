@@ -12,6 +12,18 @@ LOOP = BUILD / "tests" / "process" / "save_loop"
 PATIENT = {"MUSTER_PREEMPT_AGREE_TIMEOUT": "20s"}
 
 
+def noting(path):
+    """What to run a program with so that `path` has the order in which it syncs and renames."""
+    return {"LD_PRELOAD": str(BUILD / "tests" / "process" / "libcount_syncs.so"),
+            "COUNT_SYNCS_FILE": str(path)}
+
+
+def on_disk_first(notes, written):
+    """Whether a file was synced before it was renamed, by such notes."""
+    said = notes.read_text()
+    return f"({written})" in said and f"[{written}]" in said[:said.index(f"({written})")]
+
+
 class Loop(Run):
     """`muster run` of save_loop. What ranks save lies in `dir`, one file for each index."""
 

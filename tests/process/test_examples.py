@@ -8,7 +8,8 @@ import subprocess
 
 import pytest
 
-from conftest import BUILD, MUSTER, ROOT, WAIT_S
+from conftest import BUILD, MUSTER, ROOT, WAIT_S, sanitized
+from saving import noting, on_disk_first
 
 EXAMPLES = ROOT / "examples"
 FOLDERS = ("restart", "async", "preempt")
@@ -130,6 +131,14 @@ def test_train(example, tmp_path):
         assert f"rank {rank} begins at step {step}" in said
         assert f"rank {rank} is done" in said
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(sanitized(), reason="a sanitizer wants to be loaded first")
+def test_what_train_saves_is_on_the_disk_before_it_counts(example, env, tmp_path):
+    env.update(noting(tmp_path / "syncs"))
+    example("train", tmp_path / "checkpoint", "preempt")
+    for rank in range(3):
+        assert on_disk_first(tmp_path / "syncs", f"{tmp_path}/checkpoint.{rank}.new")
 
 
 def test_train_goes_on_from_what_is_committed(env, tmp_path):

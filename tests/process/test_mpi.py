@@ -2,12 +2,14 @@
 """Ordinary MPI jobs that are preempted: one rank gets SIGTERM, all save one step, and what becomes
 of the exit code is the launcher's word. Under srun: test_slurm_preempt.py."""
 
+import os
 import re
 import signal
 
 import pytest
 
 from mpi import SIZE, Launcher, saves_and_goes_on
+from saving import noting, on_disk_first
 from test_discover import MPI, env, installed  # noqa: F401
 
 
@@ -45,6 +47,16 @@ def test_an_mpi_job_is_told_by_a_source(launcher, name, env, tmp_path):  # noqa:
     assert run.wait() == 75
     run.saved()
     assert run.log.having("a notice of 'file' for this node: the rack is drained; ")
+
+
+@pytest.mark.parametrize("name", MPI)
+def test_what_an_mpi_job_saves_is_on_the_disk_before_it_counts(launcher, name, env, tmp_path):  # noqa: F811
+    env.update(noting(tmp_path / "syncs"))
+    run = launcher(name).begin()
+    os.kill(run.pid_of(1), signal.SIGTERM)
+    assert run.wait() == 75
+    for rank in range(SIZE):
+        assert on_disk_first(tmp_path / "syncs", f"{run.saves}.{rank}.new")
 
 
 def test_sigterm_to_mpiexec_of_mpich_is_handed_on(launcher):

@@ -13,7 +13,7 @@ import pytest
 
 from conftest import BUILD, MUSTER, ROOT, Process, sanitized
 from running import Run
-from saving import PATIENT
+from saving import PATIENT, noting, on_disk_first
 
 PACKAGE = BUILD / "python"
 RANK = pathlib.Path(__file__).parent / "python_rank.py"
@@ -218,6 +218,16 @@ def test_a_training_loop_is_preempted_and_goes_on(spawn, muster, tmp_path):
     undisturbed, code = train("undisturbed")
     assert code == 0
     assert job.out.having("weights") == undisturbed.out.having("weights") != []
+
+
+@pytest.mark.skipif(sanitized(), reason="a sanitizer wants to be loaded first")
+def test_what_a_training_loop_saves_is_on_the_disk_before_it_counts(spawn, muster, env, tmp_path):
+    program = ROOT / "examples" / "python" / "train.py"
+    rank = (sys.executable, "-c", STRUCK, program, tmp_path / "run", "--steps", 300)
+    job = Run(spawn, muster, 2, rank=rank, env={**env, **noting(tmp_path / "syncs")})
+    assert job.run.wait() == 75, "\n".join(job.out.lines + job.log.lines)
+    for index in range(2):
+        assert on_disk_first(tmp_path / "syncs", tmp_path / "run" / f"rank-{index}.new")
 
 
 STATUS = re.compile(r"^X\((\w+), (-?\d+), (\w+),", re.M)
