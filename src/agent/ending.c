@@ -138,7 +138,8 @@ static bool only_joiners(struct mst_job *job)
 }
 
 /* Whether a rank ended well after the last of the others had failed: then the work was done without
- * those. Else it left before, and who was to go on has failed. */
+ * those. Else it left before, and who was to go on has failed. A replacement that never got in was
+ * not to go on, whenever it died. */
 static bool done_without_them(struct mst_job *job)
 {
     uint64_t failed_ns = 0, done_ns = 0;
@@ -148,9 +149,10 @@ static bool done_without_them(struct mst_job *job)
     }
     for (const struct mst_process *one = job->processes;
          one != NULL && one->life == job->group.life; one = one->older) {
-        uint64_t *last = mst_process_failed(one) ? &failed_ns : &done_ns;
+        bool failed = mst_process_failed(one), got_in = one->joined || !one->again;
+        uint64_t *last = failed ? &failed_ns : &done_ns;
 
-        if (one->end == MST_PROCESS_GONE && one->died_ns > *last) {
+        if (one->end == MST_PROCESS_GONE && (got_in || !failed) && one->died_ns > *last) {
             *last = one->died_ns;
         }
     }

@@ -481,6 +481,21 @@ def test_a_joiner_that_waits_when_the_others_are_done_is_stopped(run):
     assert job.run.wait() == 0
 
 
+def test_a_replacement_that_dies_when_the_others_are_done_is_no_failure(run, tmp_path):
+    """It never got in: the work was done without it, whatever became of it then."""
+    left = tmp_path / "left"
+    script = ('[ -e "$1" ] && [ "$MUSTER_INDEX" = 1 ] && '
+              '{ tail -s 0.05 --pid="$(cat "$1")" -f /dev/null; exit 4; }; exec "$0"')
+    job = run(2, "--max-restarts", 9, rank=("sh", "-c", script, RANK, left))
+    before = job.entered()
+    left.write_text(str(before[0]["pid"]))
+    os.kill(before[1]["pid"], signal.SIGKILL)
+    job.entered(2, size=1)
+    job.order(0, 2, "ok")
+    assert job.run.wait() == 0, "\n".join(job.log.lines)
+    assert not job.log.having("first cause")
+
+
 def test_the_death_of_the_service_costs_nobody(run, muster, env):
     """The next one has the same address and goes on from the journal, which is gone with the run."""
     job = run(2)
