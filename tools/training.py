@@ -11,6 +11,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 RANKS = 4
 REPORT_EVERY = 20  # steps, as the example does
 LIMIT_S = 300      # of one run that nobody waits for, also where the machine is slow and busy
+STOP_S = 60        # until one that is told to stop is killed
 
 EVENT = re.compile(r"@(\d+)\.(\d{6}) #(\d+) ([a-z]+) ?(.*)$")
 FIELD = re.compile(r"([a-z-]+)=(\S+)")
@@ -39,8 +40,10 @@ class Run:
 
     def __init__(self, command, environment, quiet, stderr=None, code=0):
         self.events = []
-        self.code = code  # with which it is to end; None: with any, its caller looks at `ended`
+        # With which it is to end, one or a tuple; None: with any, its caller looks at `ended`.
+        self.codes = code if isinstance(code, tuple) else (code,)
         self.ended = None
+        self.late_s = None  # it was stopped after so long
         self.pids = {}  # index: the processes that had this place, one after the other
         self.quiet = quiet
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True,
@@ -64,13 +67,23 @@ class Run:
                 self.pids.setdefault(event.index, []).append(event.number("pid"))
             on_event(event)
         self.ended = self.process.wait()
-        if self.code not in (None, self.ended):
+        if self.late_s:  # whatever it ends with then
+            raise Failed(f"the run did not end within {self.late_s} s")
+        if None not in self.codes and self.ended not in self.codes:
             raise Failed(f"the run ended with {self.ended}")
 
     def stop(self):
         if self.process.poll() is None:
             self.process.terminate()
-            self.process.wait()
+            try:
+                self.process.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+    def expire(self, limit_s):
+        self.late_s = limit_s
+        self.stop()
 
     def find(self, name, **fields):
         return [event for event in self.events if event.name == name
@@ -98,7 +111,7 @@ def command_of(folder_of_programs, steps, folder, *flags, checkpoint=None):
 
 def train(command, quiet, on_event=None, environment=None, limit=LIMIT_S, stderr=None, code=0):
     run = Run(command, environment or {}, quiet, stderr, code)
-    timer = threading.Timer(limit, run.process.terminate) if limit else None
+    timer = threading.Timer(limit, run.expire, [limit]) if limit else None
     if timer:
         timer.daemon = True
         timer.start()

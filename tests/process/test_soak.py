@@ -7,13 +7,27 @@ import importlib.util
 import pathlib
 import re
 import subprocess
+import sys
 import types
+
+import pytest
 
 from conftest import BUILD, ROOT, sanitized
 from test_demo import folder  # noqa: F401
 
 SOAK = ROOT / "tools" / "soak"
 KILLS = 2
+# A `muster` whose first run that could be resumed is not well.
+UNWELL = """#!{python}
+import pathlib, signal, sys
+once = pathlib.Path(__file__).with_name("once")
+if "--checkpoint" in sys.argv and not once.exists():
+    once.touch()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))
+    print("@1.000000 #0 running generation=1 rank=0 size=4 step=0", flush=True)
+    {how}
+print("@1.000000 #0 result steps=70 digest=a1")
+"""
 STEPS = 50 if sanitized() else 150  # of a training
 LIMIT_S = 240  # on a machine that has much else to do; alone it takes some ten seconds
 
@@ -94,3 +108,22 @@ def test_a_wrong_digest_is_no_pass(monkeypatch, capsys):
     assert ("to repeat it: tools/soak --only demo --seed 41 --runs 1 --steps 70 --rate 60/min "
             "--kinds kill,cut") in said
     assert said.splitlines()[-1].startswith("soak: FAILED, seed 40: 2 runs, ")
+
+
+@pytest.mark.parametrize("how, words", [
+    # It saves when it is stopped, and would come to the digest when it is resumed.
+    ("signal.pause()", ["the run did not end within 1 s"]),
+    ("sys.stderr.write('why\\n'); sys.exit(137)", ["the run ended with 137", "  why"])])
+def test_a_run_that_does_not_end_well_is_no_pass(monkeypatch, capsys, tmp_path, how, words):
+    module = tool()
+    program = tmp_path / "muster"
+    program.write_text(UNWELL.format(python=sys.executable, how=how))
+    program.chmod(0o700)
+    monkeypatch.setattr(module, "RESUMED_LIMIT_S", 1 if "pause" in how else 60)
+    arguments = argparse.Namespace(
+        seed=40, runs=1, kills=None, minutes=None, only="resumed", steps=70, rate="60/min",
+        kinds="kill,cut", folder=None, bin=tmp_path)
+    assert module.soak(arguments) == 1
+    said = capsys.readouterr().out
+    assert "soak: FAILED: seed 40: " + "\n".join(words) in said
+    assert "to repeat it: tools/soak --only resumed --seed 40 --runs 1 " in said
