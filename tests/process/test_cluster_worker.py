@@ -14,6 +14,8 @@ from conftest import Process, sanitized
 from running import until
 
 GRACE = {"MUSTER_CLUSTER_CANCEL_GRACE": "300ms", "MUSTER_CLUSTER_SERIES_GRACE": "500ms"}
+PATIENT = {"MUSTER_CLUSTER_CANCEL_GRACE": "60s"}  # of a function that stops when it is told to
+OWN_GRACE_S = 5  # of a worker whose coordinator gives it none
 WORDS_MAX = 1024  # of a failure's text
 
 
@@ -127,7 +129,7 @@ def test_retry_by_code_81(cluster, hold):
 
 
 def test_a_run_limit_and_a_start_limit_80(cluster, hold):
-    driver = cluster(driver=GRACE)
+    driver = cluster(driver=PATIENT)
     assert driver.call("sleep", 60000, "limited", run=300)[0] == "deadline"
     assert driver.call("child.sleep", 60000, "limited", run=300)[0] == "deadline"
     assert driver.call("sh", "sleep 60", run=300)[0] == "deadline"
@@ -231,12 +233,15 @@ def test_who_ignores_its_limit_here_costs_one_worker_and_no_more(cluster, hold):
     assert hold.lines("began") == ["deaf"]  # not run again
     driver.ask("join", 25000)
     driver.until(present=2)
-    ended = [worker for worker in cluster.workers if worker.process.poll() is not None]
-    assert [worker.wait() for worker in ended] == [70]
-    # The coordinator's patience, not its own of 5 s.
-    (line,) = ended[0].log.having("a thread cannot be stopped")
-    assert re.search(r"was told to stop 0\.\d s ago", line), line
+    # The coordinator learns of the end from the connection, before the process can be reaped.
+    (ended,) = until(lambda: [one for one in cluster.workers if one.process.poll() is not None])
+    assert ended.wait() == 70
+    (line,) = ended.log.having("a thread cannot be stopped")
+    said = re.search(r"was told to stop (\d+\.\d) s ago", line)
+    assert said and float(said[1]) < OWN_GRACE_S, line  # the coordinator's grace, not its own
     assert driver.call("add", 1, 1) == ["2"]
+    others = [one for one in cluster.workers if one is not ended]
+    assert [one.process.poll() for one in others] == [None, None]
     driver.end()
 
 
@@ -314,7 +319,8 @@ def stray(hold, name):
 
 
 def test_what_leaves_the_session_of_a_command_ends_with_it(cluster, hold):
-    driver = cluster(driver=GRACE, MUSTER_WORKER_SLOTS=2)
+    """Before the result is there: a coordinator that has patience waits for the worker's answer."""
+    driver = cluster(driver=PATIENT, MUSTER_WORKER_SLOTS=2)
     for name in ("cancelled", "ends"):
         driver.schedule(name, "sh", f"{stray(hold, name)}; trap - TERM; "
                         f"while ! test -e {hold.path}/end-{name}; do sleep 0.01; done; echo value")
@@ -328,12 +334,22 @@ def test_what_leaves_the_session_of_a_command_ends_with_it(cluster, hold):
     hold.mark("end-ends")
     assert driver.fetch("ends") == ["value"]
     assert not lives(int(second))
-    # One that is deaf to SIGTERM, and has not ended when its time is over.
+    driver.schedule("late", "sh", f"{stray(hold, 'late')}; trap - TERM; sleep 1000", run=2000)
+    driver.ask("wait", "late", 25000)
+    assert driver.ask("failure", "late")[1] == "deadline"
+    # On a slow machine its time was over before the one that it leaves could say its number.
+    assert not [pid for pid in hold.lines("late") if lives(int(pid))]
+    driver.ask("join", 25000)
+    driver.end()
+
+
+def test_what_leaves_the_session_of_a_command_deaf_to_sigterm_ends_with_it(cluster, hold):
+    """The coordinator does not wait for the worker for much longer than the grace."""
+    driver = cluster(driver=GRACE)
     driver.schedule("deaf", "sh", f"{stray(hold, 'deaf')}; while :; do sleep 1000; done", run=2000)
     driver.ask("wait", "deaf", 25000)
     assert driver.ask("failure", "deaf")[1] == "deadline"
-    # On a slow machine its time was over before the one that it leaves could say its number.
-    assert not [pid for pid in hold.lines("deaf") if lives(int(pid))]
+    until(lambda: not [pid for pid in hold.lines("deaf") if lives(int(pid))])
     driver.ask("join", 25000)
     driver.end()
 
