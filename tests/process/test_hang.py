@@ -281,8 +281,8 @@ def test_who_mocks_sigterm_is_killed_after_the_grace_50(job):
     ranks = job.start(2)
     job.order(ranks[:1], "term mock")
     job.wait("ready", 1)
-    mark = job.hold(ranks[0], "deaf")
     gone = os.pidfd_open(ranks[0].pid)
+    mark = job.hold(ranks[0], "deaf")
     mocked = job.wait("mocks", 1, mark)[0]
     wait_gone(gone)
     again = job.all_again(2, mark)

@@ -15,9 +15,10 @@ import time
 import pytest
 
 from conftest import BUILD, Process
-from discovering import marked, pidfds
+from discovering import pidfds
 from restarting import files_of
 from running import wait_gone
+from test_agent import left_of
 from test_disk import ENOSPACE, fill, make_room, preloaded, small_disk  # noqa: F401
 from test_hang import (GRACE_MS, HARD_MS, HARD_SAID, LONG_GRACE_MS, RANK, SOFT_MS,  # noqa: F401
                        SOFT_SAID, Hangs, job, named, replaced)
@@ -129,11 +130,6 @@ def entry(serve, started, env):
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def left_of(env):
-    return [pid for pid in marked(env["MUSTER_RUNTIME_DIR"])
-            if b"\0serve\0" not in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()]
-
-
 def test_who_never_comes_is_named_to_those_who_waited_58(entry):
     entry.begin()
     began = time.monotonic()
@@ -233,10 +229,10 @@ def test_with_a_limit_that_was_set_who_never_calls_muster_is_ended(job):
     job.order(ranks, "dumb compute")
     job.wait("computes", 1, mark)
     ranks = job.entered(1, mark, generation=2)
-    gone = os.pidfd_open(ranks[0].pid)
+    gone = pidfds([ranks[0].pid])  # it may have been ended already
     job.told(named(ranks[0]), SOFT_SAID, " s: not one call of muster in this attempt")
     job.told(named(ranks[0]), HARD_SAID, "and was ended; starting it again")
-    wait_gone(gone)
+    wait_gone(*gone)
     job.all_well(job.entered(1, mark, generation=3))
 
 
@@ -381,8 +377,8 @@ def test_a_rank_in_a_shell_has_the_grace_too_51(job, how):
                       of=("sh", "-c", f'{RANK} "$0"; exit $?'))
     job.order(ranks[:1], f"term {how}")
     job.wait("ready", 1)
-    mark = job.hold(ranks[0], "deaf")
     gone = os.pidfd_open(ranks[0].pid)
+    mark = job.hold(ranks[0], "deaf")
     began = job.wait("cleans" if how == "heed" else "mocks", 1, mark)[0]
     wait_gone(gone)
     again = job.all_again(2, mark)

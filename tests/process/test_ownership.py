@@ -13,7 +13,7 @@ import tempfile
 import pytest
 
 from conftest import BUILD, MUSTER, WAIT_S, Process, Service
-from running import Run, until
+from running import Run, until, wait_gone
 
 RIVALS = 10  # processes that begin together
 OTHER = 65534  # another user
@@ -45,6 +45,14 @@ def goes_on(job):
     assert not job.log.having("cannot be brought back")
 
 
+def kill_service(job):
+    """The run, which would start it again, is stopped before."""
+    gone = os.pidfd_open(job.service())
+    job.run.signal(signal.SIGSTOP)
+    signal.pidfd_send_signal(gone, signal.SIGKILL)
+    wait_gone(gone)
+
+
 def test_a_second_run_of_a_name_leaves_the_journal_of_the_first(spawn, muster, env):
     """The first goes on from it when its service dies."""
     job = Run(spawn, muster, 2)
@@ -62,9 +70,7 @@ def test_a_second_run_of_a_name_while_the_service_is_away(spawn, muster, env):
     to the run all the same."""
     job = Run(spawn, muster, 2)
     job.entered()
-    service = job.service()
-    job.run.signal(signal.SIGSTOP)  # it does not start the service again
-    os.kill(service, signal.SIGKILL)
+    kill_service(job)
     assert "runs a job of this name already" in refused_run(muster, job)
     assert list(journal_of(env, job.job).glob("*.journal"))
     job.run.signal(signal.SIGCONT)
@@ -89,9 +95,7 @@ def test_what_a_killed_run_left_is_no_obstacle(spawn, muster, env):
     """Its service was killed with it, so nobody removed the journal. The next run begins anew."""
     job = Run(spawn, muster, 2)
     job.entered()
-    service = job.service()
-    job.run.signal(signal.SIGSTOP)  # it does not start the service again
-    os.kill(service, signal.SIGKILL)
+    kill_service(job)
     job.run.kill()
     assert list(journal_of(env, job.job).glob("*.journal"))
     done = muster("run", "-j", job.job, "--", "true")

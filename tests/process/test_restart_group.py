@@ -144,9 +144,9 @@ def test_fault_of_another_while_one_cannot_be_freed_32(job, how):
     """It is told, signalled again and again, and at last ended; nobody else waits for longer."""
     job.run(3, *ALONE, **HANGS)
     ranks = job.entered(3)
+    gone = os.pidfd_open(ranks[1].pid)
     job.order(ranks[1:2], f"block {how}")
     job.wait("blocked")
-    gone = os.pidfd_open(ranks[1].pid)
     mark = job.mark()
     job.order(ranks[:1], "failed 3 first")
     again = entered_of(job, [ranks[0], ranks[2]], mark, iteration=1, generation=2)
