@@ -24,8 +24,9 @@ LINES_SHOWN = 60
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("MUSTER_BUILD", ROOT / "build" / "dev"))
 MUSTER = BUILD / "bin" / "muster"
-# What a script starts in the background ignores these, and all that it starts.
-for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+# What a script starts in the background ignores the first of these, and so does all that it starts;
+# the others are what some supervisors leave ignored.
+for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGCHLD):
     if signal.getsignal(number) == signal.SIG_IGN:
         signal.signal(number, signal.SIG_DFL)
 
