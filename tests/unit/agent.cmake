@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 mst_test(page_test SOURCES page_test.c LINK mst_page)
+# Answers for the scheduler.
+target_link_options(page_test PRIVATE -Wl,--wrap=syscall)
 mst_test(death_test SOURCES death_test.c LINK mst_page)
 mst_test(agent_process_test SOURCES agent_process_test.c ${CMAKE_SOURCE_DIR}/src/agent/process.c LINK mst_page mst_agent_process)
 mst_test(cause_test SOURCES cause_test.c LINK mst_agent mst_journal_disk muster_static mst_msg mst_base)

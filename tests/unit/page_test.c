@@ -2,12 +2,15 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -164,11 +167,102 @@ static void a_wait_is_named_as_far_as_there_is_room(void **state)
     close(fd);
 }
 
+/* A kernel that answers for the scheduler: what it makes of being asked, and what it was asked. */
+static struct {
+    bool stands_in, knows_attributes, refuses, forgets;
+    unsigned policy, sets;
+    uint64_t slice_ns;
+    int32_t nice;
+} kernel;
+
+/* The first version of the kernel's structure, as in short_slice.c. */
+struct attributes {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime, deadline, period;
+};
+
+static long schedule(long number, struct attributes *attributes)
+{
+    if (!kernel.knows_attributes) {
+        errno = ENOSYS;
+        return -1;
+    }
+    if (number == SYS_sched_getattr) {
+        attributes->policy = kernel.policy;
+        attributes->nice = kernel.nice;
+        attributes->runtime = kernel.slice_ns;
+        return 0;
+    }
+    kernel.sets++;
+    if (kernel.refuses) {
+        errno = EPERM;
+        return -1;
+    }
+    assert_int_equal(attributes->size, sizeof *attributes);
+    kernel.policy = attributes->policy;
+    kernel.nice = attributes->nice;
+    kernel.slice_ns = kernel.forgets ? kernel.slice_ns : attributes->runtime;
+    return 0;
+}
+
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, ...);
+
+long __wrap_syscall(long number, ...)
+{
+    long words[6];
+    va_list arguments;
+
+    va_start(arguments, number);
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        words[i] = va_arg(arguments, long);
+    }
+    va_end(arguments);
+    if (kernel.stands_in && (number == SYS_sched_getattr || number == SYS_sched_setattr)) {
+        return schedule(number, (struct attributes *)words[1]);
+    }
+    return __real_syscall(number, words[0], words[1], words[2], words[3], words[4], words[5]);
+}
+
+static void assert_done_without(unsigned sets)
+{
+    const unsigned policy = kernel.policy;
+
+    mst_short_slice();
+    assert_int_equal(kernel.sets, sets);
+    assert_false(mst_short_slice_works());
+    assert_int_equal(kernel.slice_ns, 3000000);
+    assert_int_equal(kernel.policy, policy);
+    assert_int_equal(kernel.nice, 5);
+}
+
 static void a_short_slice_is_asked_for_or_done_without(void **state)
 {
     (void)state;
+    kernel.stands_in = kernel.knows_attributes = true;
+    kernel.policy = SCHED_OTHER;
+    kernel.nice = 5;
+    kernel.slice_ns = 3000000;
+    kernel.refuses = true;
+    assert_done_without(1);
+    kernel.refuses = false;
+    kernel.forgets = true; /* before Linux 6.12 */
+    assert_done_without(2);
+    kernel.knows_attributes = false; /* before Linux 3.14, and in some sandboxes */
+    assert_done_without(2);
+    kernel.knows_attributes = true;
+    kernel.forgets = false;
+    kernel.policy = SCHED_FIFO; /* somebody chose it */
+    assert_done_without(2);
+    kernel.policy = SCHED_OTHER;
     mst_short_slice();
-    (void)mst_short_slice_works();
+    assert_true(mst_short_slice_works());
+    assert_int_equal(kernel.slice_ns, 100000);
+    assert_int_equal(kernel.nice, 5);
+    kernel.stands_in = false;
 }
 
 int main(void)
