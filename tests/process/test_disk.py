@@ -192,7 +192,9 @@ def test_a_failing_disk_ends_the_run(failing, spawn, muster):
     marker.write_text("write")
     assert muster("key", "put", "k", "v", "-j", job.job, env=env).returncode != 0
     assert job.run.wait() == 125
-    assert len(job.log.having("the journal cannot be written: ", "Input/output error")) == 1
+    (line,) = job.log.having("the journal cannot be written: ")
+    file = f"{env['MUSTER_RUNTIME_DIR']}/{job.job}.journal/0000000001.journal"
+    assert f"the journal cannot be written: {file}: Input/output error; " in line
     assert f"first cause: the service of job '{job.job}'" in job.last_line()
 
 

@@ -287,20 +287,27 @@ def test_health_is_answered_while_others_are_slow(http, slow):
     """More than there are places, from five addresses, at the same time. Who asks whether the service
     lives is answered within what a probe waits, and so are muster's own clients."""
     service = http()
+    client = service.wire()
     socks = []
-    slowest = 0
+    slowest = {}
+
+    def quick(what, ask):
+        began = time.monotonic()
+        assert ask()
+        slowest[what] = max(slowest.get(what, 0), time.monotonic() - began)
+
+    def ask_all():
+        quick("probe", lambda: service.http.get("/livez")[0] == 200)
+        quick("client", lambda: client.renew().status == OK)
+
     for number in range(300):
         socks.append(slow(service.http, number))
         if number % 10 == 9:  # while they come, too
-            began = time.monotonic()
-            assert service.http.get("/livez")[0] == 200
-            slowest = max(slowest, time.monotonic() - began)
+            ask_all()
     for _ in range(20):
-        began = time.monotonic()
-        assert service.http.get("/livez")[0] == 200
-        slowest = max(slowest, time.monotonic() - began)
-    assert service.wire().renew().status == OK
-    assert slowest < LIVEZ_S
+        ask_all()
+    quick("newcomer", lambda: service.wire().renew().status == OK)
+    assert max(slowest.values()) < LIVEZ_S, slowest
     for sock in socks:
         sock.close()
     until(lambda: service.http.get("/status.json")[0] == 200)

@@ -392,11 +392,13 @@ def test_a_wrong_secret_is_refused(cluster, tmp_path):
     words[words.index("--secret-file") + 1] = str(wrong)
     done = cluster.muster(1, "run", *words)
     assert (done.returncode, done.stdout) == (125, "")
-    assert "secret" in done.stderr.splitlines()[-1]
+    (line,) = done.stderr.splitlines()
+    assert "secret" in line
     at = words.index("--secret-file")
     done = cluster.muster(1, "run", *words[:at], *words[at + 2:])
     assert (done.returncode, done.stdout) == (125, "")
-    assert "secret" in done.stderr.splitlines()[-1]
+    (line,) = done.stderr.splitlines()
+    assert "secret" in line
     assert cluster.start(1, "run", *nodes.words).wait() == 0
     assert nodes.on[0].wait() == 0
 

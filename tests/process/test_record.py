@@ -364,8 +364,14 @@ def test_a_folder_that_cannot_be(muster, tmp_path):
 # ---- what cannot be replayed ----
 
 
+# The last frame of a record: a head, and one record of a head, the digest and the inputs' number.
+FRAME_HEAD, RECORD_HEAD = 16, 24
+DIGEST_AT = FRAME_HEAD + RECORD_HEAD
+DIGEST_FRAME = DIGEST_AT + 16
+
+
 def crc32c(data):
-    """Castagnoli's, of the head of a file."""
+    """Castagnoli's, of the head of a file and of each frame."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc ^= byte
@@ -426,6 +432,21 @@ def test_a_record_of_other_rules(muster, recorded):
     assert refused(muster, path) == (
         f"muster replay: {path} was made by muster 9.8.7, which decides otherwise than this one "
         f"(rules {rules + 1}, here {rules}): replay it with that version")
+
+
+def test_a_record_of_another_digest(muster, recorded):
+    """As a service that decides otherwise would have written it, so its checksum is right."""
+    path, data = recorded
+    digest = verdict(replay(muster, path)[1])[2]
+    frame = len(data) - DIGEST_FRAME
+    data[frame + DIGEST_AT] ^= 1
+    place = struct.pack("<QQQ", 1, frame, DIGEST_FRAME - FRAME_HEAD)
+    struct.pack_into("<I", data, frame + 4, crc32c(place + data[frame + 8:]))
+    path.write_bytes(data)
+    other = f"{struct.unpack_from('<Q', data, frame + DIGEST_AT)[0]:016x}"
+    assert re.fullmatch(
+        rf"muster replay: {path}: the digest is {digest}, and {other} was recorded by muster \S+: "
+        "this one does not decide as that one did", refused(muster, path))
 
 
 def test_no_record(muster, tmp_path):

@@ -456,6 +456,11 @@ def test_who_reads_stdout_may_go(env):
     os.close(stdout)
     with os.fdopen(ready, "rb") as end:
         assert end.read() == b"\n"
+    wire = Wire(f"unix:{env['MUSTER_RUNTIME_DIR']}/default.sock")
+    assert wire.open().status == OK
+    assert wire.put("k", "v").status == OK
+    assert wire.get("k").value == b"v"
+    wire.close()
     service.terminate()
     assert service.wait(WAIT_S) == 0
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sources of notices, in `muster run` and in the helper of a node that something else started."""
 
-import os
 import re
 import signal
 import time
 
 import pytest
 
+from clusters import lives
 from conftest import MUSTER, Process
 from running import until
 from saving import LOOP, PATIENT, Loop
@@ -98,14 +98,19 @@ def test_a_command_is_a_notice(loop, tmp_path):
 
 
 def test_a_command_ends_with_the_run(loop, tmp_path):
+    """With what it started, and what that started in turn, all of it deaf to the signals that are
+    polite."""
     started = tmp_path / "started"
-    job = loop(1, "--preempt-sources", f"command=echo $$ >{started}.new; mv {started}.new {started}; "
-                                       "exec sleep 1000").trains()
+    child = f"sleep 1000 & echo $$ $! >{started}.new; mv {started}.new {started}; wait"
+    script = tmp_path / "script"
+    script.write_text(f"trap '' TERM INT HUP\nsh -c '{child}' &\nwait\n")
+    job = loop(1, "--preempt-sources", f"command=sh {script}").trains()
     until(started.exists)
+    pids = [int(pid) for pid in started.read_text().split()]
+    assert len(pids) == 2 and all(lives(pid) for pid in pids)
     job.run.signal(signal.SIGINT)
     assert job.run.wait() == 130
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(started.read_text()), 0)
+    until(lambda: not [pid for pid in pids if lives(pid)])
 
 
 def test_a_command_that_fails_is_told_once(loop, tmp_path):
