@@ -8,10 +8,11 @@ is late by is not counted. A machine that does nothing else runs these (RUN_SERI
 import datetime
 import os
 import signal
+import socket
 import time
 
 from conftest import sanitized
-from running import wait_gone
+from running import RANK, Run, wait_gone
 from test_hang import job as ranks_of  # noqa: F401
 from test_preempt import job as preempted  # noqa: F401
 from wire import Wire
@@ -20,6 +21,10 @@ LATE_S = 3 if sanitized() else 0.5  # for processes to be woken, to write and to
 LEASE_S = 1
 SOFT_S, HARD_S, GRACE_S = 0.8, 1.6, 0.7
 AGREE_S = 0.8
+COMPLETION_S = 1
+HEAD_S = 10  # of an HTTP request, which is no setting
+DAWDLE_S = 0.2
+UPTIME_S = 0.01  # what /proc/uptime is exact to
 SINCE_S = 0.05  # a rank says that it holds so long after its last ping
 
 
@@ -102,6 +107,67 @@ def test_a_rank_that_heeds_no_end_of_the_run_is_killed_after_grace(ranks_of):  #
     asked = ranks_of.wait("mocks")[0].at
     wait_gone(gone)
     within(time.monotonic() - asked, GRACE_S)
+
+
+def test_all_begin_again_after_the_completion_timeout_57(ranks_of):  # noqa: F811
+    """Of the rank that is done first."""
+    ranks = ranks_of.start(2, soft=-1, hard=-1, MUSTER_COMPLETION_TIMEOUT=f"{ms(COMPLETION_S)}ms")
+    mark = ranks_of.mark()
+    ranks_of.order(ranks[:1], "ok")
+    done = ranks_of.wait("returns", 1, mark)[0].at
+    again = ranks_of.all_again(2, mark)
+    for rank in again:
+        within(rank.at - done, COMPLETION_S)
+    ranks_of.all_well(again)
+
+
+# ---- restarts ----
+
+
+def test_a_rank_that_ends_before_it_gets_in_is_started_again_after_1_s_and_then_2_s(
+        spawn, muster, tmp_path):
+    """By the time since the machine was started, which each process says as it begins: it ends at
+    once. How the delay goes on is in place_test.c."""
+    flag = tmp_path / "crash"
+    program = '[ -e "$1" ] && [ "$MUSTER_INDEX" = 1 ] && ' \
+              '{ read up idle </proc/uptime; echo began $up; exit 4; }; exec "$0"'
+    job = Run(spawn, muster, 2, "--no-label", "--max-restarts", 3,
+              rank=("sh", "-c", program, RANK, flag))
+    ranks = job.entered()
+    flag.touch()
+    os.kill(ranks[1]["pid"], signal.SIGKILL)
+    assert job.run.wait() == 128 + signal.SIGKILL
+    first, second, third = [float(line.split()[1]) for line in job.out.having("began ")]
+    within(second - first, 1, early=UPTIME_S)
+    within(third - second, 2, early=UPTIME_S)
+
+
+# ---- HTTP ----
+
+
+def test_a_request_whose_head_does_not_end_is_hung_up_on_after_10_s(serve):
+    """By default; also if a byte of it comes now and then."""
+    service = serve("--http", "127.0.0.1:0")
+    line = service.out.wait_for("muster: health and metrics on ")
+    host, _, port = line.rpartition("/")[2].partition(":")
+    with socket.socket() as sock:
+        began = time.monotonic()
+        sock.connect((host, int(port)))
+        connected = time.monotonic()
+        sock.sendall(b"GET /livez HTTP/1.1\r\nX: ")
+        sock.settimeout(DAWDLE_S)
+        closed = False
+        while not closed:
+            try:
+                sock.sendall(b"x")
+                closed = sock.recv(1) == b""
+            except TimeoutError:
+                assert time.monotonic() - began < HEAD_S + 10 * LATE_S
+            except (BrokenPipeError, ConnectionResetError):
+                closed = True
+    ended = time.monotonic()
+    assert ended - began >= HEAD_S
+    assert ended - connected <= HEAD_S + LATE_S
 
 
 # ---- notices ----

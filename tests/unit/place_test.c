@@ -213,6 +213,18 @@ static void of_those_that_were_got_over_only_the_newest_are_kept(void **state)
     stage_free(stage);
 }
 
+/* How long is measured in test_times.py. */
+static void who_ends_again_and_again_waits_for_twice_as_long_up_to_a_minute(void **state)
+{
+    static const uint64_t seconds[] = {1, 2, 4, 8, 16, 32, 60, 60};
+
+    (void)state;
+    for (uint32_t i = 0; i < sizeof seconds / sizeof seconds[0]; i++) {
+        assert_int_equal(mst_back_off_ms(i), seconds[i] * 1000);
+    }
+    assert_int_equal(mst_back_off_ms(UINT32_MAX), 60000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -221,6 +233,7 @@ int main(void)
         cmocka_unit_test(who_was_given_up_is_killed),
         cmocka_unit_test(who_is_gone_is_killed_by_nobody),
         cmocka_unit_test(of_those_that_were_got_over_only_the_newest_are_kept),
+        cmocka_unit_test(who_ends_again_and_again_waits_for_twice_as_long_up_to_a_minute),
     };
 
     return cmocka_run_group_tests(tests, library_stage_setup, library_stage_teardown);
