@@ -143,6 +143,12 @@ static json_t *number_json(uint64_t number)
     return json_integer((json_int_t)number);
 }
 
+/* Of what has no such number: null. */
+static json_t *number_but_json(uint32_t number, uint32_t none)
+{
+    return number == none ? json_null() : number_json(number);
+}
+
 /* Takes the object over. */
 static json_t *drop(json_t *object)
 {
@@ -168,7 +174,7 @@ static json_t *member_json(const struct mst_item *member)
     bool good =
         put(object, "role", json_string(mst_role_word(who->role))) &&
         put(object, "index", number_json(who->index)) &&
-        put(object, "rank", who->rank == MST_RANK_NONE ? json_null() : number_json(who->rank)) &&
+        put(object, "rank", number_but_json(who->rank, MST_RANK_NONE)) &&
         put(object, "incarnation", number_json(who->incarnation)) &&
         put(object, "state", json_string(mst_state_word(who->state))) &&
         put(object, "cause", json_string(mst_cause_word(who->cause))) &&
@@ -176,7 +182,7 @@ static json_t *member_json(const struct mst_item *member)
         put(object, "losses", number_json(who->losses)) &&
         put(object, "heard_ms", number_json(who->heard_ms)) &&
         put(object, "pid", number_json(who->pid)) && put(object, "host", text_json(who->host)) &&
-        put(object, "node", who->node == MST_NODE_NONE ? json_null() : number_json(who->node)) &&
+        put(object, "node", number_but_json(who->node, MST_NODE_NONE)) &&
         put(object, "text", text_json(member->value)) &&
         put(object, "waits_at", member->name.size > 0 ? text_json(member->name) : json_null()) &&
         put(object, "waits_number", number_json(member->name.size > 0 ? member->number : 0));
@@ -208,9 +214,12 @@ static json_t *host_json(const struct mst_item *host)
     return good ? object : drop(object);
 }
 
+/* Nothing tells the ranks of some hangs apart: such a fault is of no process, and what would
+ * describe one is null. */
 static json_t *fault_json(const struct mst_item *fault)
 {
     const struct mst_who *who = &fault->who;
+    bool named = who->index != MST_INDEX_ANY;
     json_t *object = json_object();
     bool good =
         put(object, "generation", number_json(fault->number)) &&
@@ -219,12 +228,13 @@ static json_t *fault_json(const struct mst_item *fault)
         put(object, "cause", json_string(mst_cause_word(who->cause))) &&
         put(object, "code", json_integer(who->code)) &&
         put(object, "text", text_json(fault->value)) &&
-        put(object, "state", json_string(mst_state_word(who->state))) &&
-        put(object, "index", number_json(who->index)) &&
-        put(object, "rank", who->rank == MST_RANK_NONE ? json_null() : number_json(who->rank)) &&
-        put(object, "incarnation", number_json(who->incarnation)) &&
-        put(object, "pid", number_json(who->pid)) && put(object, "host", text_json(who->host)) &&
-        put(object, "node", who->node == MST_NODE_NONE ? json_null() : number_json(who->node)) &&
+        put(object, "state", named ? json_string(mst_state_word(who->state)) : json_null()) &&
+        put(object, "index", number_but_json(who->index, MST_INDEX_ANY)) &&
+        put(object, "rank", number_but_json(who->rank, MST_RANK_NONE)) &&
+        put(object, "incarnation", named ? number_json(who->incarnation) : json_null()) &&
+        put(object, "pid", named ? number_json(who->pid) : json_null()) &&
+        put(object, "host", named ? text_json(who->host) : json_null()) &&
+        put(object, "node", number_but_json(who->node, MST_NODE_NONE)) &&
         put(object, "told_by",
             fault->expected > 0 ? number_json(fault->expected - 1) : json_null());
 

@@ -13,6 +13,7 @@ from wire import AGENT, OK, RANK, Wire, field
 
 HERE = pathlib.Path(__file__).parent
 SOFT_TIMEOUT, UNHEALTHY, AGAIN = 8, 10, 11
+NO_RANK = 0xffffffff  # the index in a fault of the ranks that nothing tells apart
 
 # A rank in a process of its own, so that it can be killed.
 MEMBER = """
@@ -308,9 +309,12 @@ def test_faults_are_listed_as_json(serve, muster):
     assert agent.ask("lost", body).number == 1
     seal(kept[:2])
     assert kept[0].ask("fault", fault(2)).status == OK
+    hang = "made no progress for 9 s: all stand at step 6: any of them"
+    assert agent.ask("fault", fault(2, kind=SOFT_TIMEOUT, words=hang, about=NO_RANK)).number == 1
     faults = told(muster)["faults"]
     assert all(item.pop("after_ms") >= 0 and item.pop("ago_ms") >= 0 for item in faults)
     same = {"incarnation": 1, "pid": os.getpid(), "host": "testnode", "node": None}
+    of_no_rank = dict.fromkeys(("state", "index", "rank", *same))
     assert faults == [
         {"generation": 1, "cause": "unhealthy", "code": -4, "text": "disk", "state": "present",
          "index": 1, "rank": 1, "told_by": None, **same},
@@ -318,4 +322,6 @@ def test_faults_are_listed_as_json(serve, muster):
          "index": 2, "rank": 2, "told_by": 4, **same},
         {"generation": 2, "cause": "fault", "code": 0, "text": "", "state": "present",
          "index": 0, "rank": 0, "told_by": None, **same},
+        {"generation": 2, "cause": "soft-timeout", "code": 0, "text": hang, "told_by": 4,
+         **of_no_rank},
     ]
