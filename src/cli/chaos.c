@@ -12,7 +12,15 @@
 #include "cli/commands.h"
 #include "cli/print.h"
 
+enum whose { WHOSE_ANY, WHOSE_RANK, WHOSE_WORKER }; /* as --role lists them */
+
 static const struct mst_cli_flag flags[] = {
+    {.row = {.unit = MST_UNIT_CHOICE,
+             .name = "role",
+             .standard_text = "any",
+             .choices = "any, rank, worker",
+             .help = "kill, freeze, cut: whose INDEX it is; any takes the rank where a worker has "
+                     "the same"}},
     {.letter = 's',
      .row = {.unit = MST_UNIT_SIGNAL,
              .name = "signal",
@@ -82,15 +90,22 @@ static int freeze(const struct mst_target *target, struct mst_victim *victim)
     return code == MST_CLI_OK && for_ms > 0 ? hold(target, victim, for_ms, signals) : code;
 }
 
+static bool is_of(const struct muster_member *member, enum whose whose)
+{
+    return whose == WHOSE_ANY ||
+           (member->role == MUSTER_ROLE_RANK ? whose == WHOSE_RANK : whose == WHOSE_WORKER);
+}
+
 /* Ranks and workers count their indices apart: where both have it, the rank. */
-static const struct muster_member *find(const muster_members *members, int64_t index)
+static const struct muster_member *find(const muster_members *members, int64_t index,
+                                        enum whose whose)
 {
     const struct muster_member *found = NULL;
 
     for (size_t i = 0; i < muster_members_count(members); i++) {
         const struct muster_member *member = muster_members_get(members, i);
 
-        if (member->index == index && mst_strike_lives(member) &&
+        if (member->index == index && mst_strike_lives(member) && is_of(member, whose) &&
             (!found || member->role == MUSTER_ROLE_RANK)) {
             found = member;
         }
@@ -120,7 +135,9 @@ static int strike(const struct mst_target *target, enum mst_strike_kind kind,
 
 static int strike_index(const struct mst_cli *cli, enum mst_strike_kind kind, int64_t index)
 {
+    static const char *const named[] = {"", "rank ", "worker "};
     struct mst_target target = {.cli = cli, .began_ns = mst_strike_now_ns()};
+    enum whose whose = (enum whose)mst_cli_number(cli, "role");
     struct muster_error err;
     muster_members *members = NULL;
     const struct muster_member *member;
@@ -132,10 +149,10 @@ static int strike_index(const struct mst_cli *cli, enum mst_strike_kind kind, in
     if (muster_member_list(target.client, MST_STRIKE_ANSWER_MS, &members, &err) != MUSTER_OK) {
         code = mst_cli_fail_with(cli, &err);
     } else {
-        member = find(members, index);
+        member = find(members, index, whose);
         code = member ? strike(&target, kind, member)
-                      : mst_cli_fail(cli, "no #%" PRId64 " lives in job '%s'", index,
-                                     target.place.job);
+                      : mst_cli_fail(cli, "no %s#%" PRId64 " lives in job '%s'", named[whose],
+                                     index, target.place.job);
     }
     muster_members_free(members);
     muster_client_close(target.client);
@@ -147,9 +164,10 @@ static const char *stray(const struct mst_cli *cli, const char *verb)
 {
     static const struct {
         const char *flag, *verbs;
-    } takes[] = {{"signal", "kill random"}, {"for", "freeze cut random"}, {"seed", "random"},
-                 {"rate", "random"},        {"kinds", "random"},          {"count", "random"},
-                 {"during", "random"}};
+    } takes[] = {{"role", "kill freeze cut"},  {"signal", "kill random"},
+                 {"for", "freeze cut random"}, {"seed", "random"},
+                 {"rate", "random"},           {"kinds", "random"},
+                 {"count", "random"},          {"during", "random"}};
 
     for (size_t i = 0; i < sizeof takes / sizeof takes[0]; i++) {
         if (mst_cli_typed(cli, takes[i].flag) && !strstr(takes[i].verbs, verb)) {
@@ -199,7 +217,7 @@ const struct mst_cli_command mst_cli_chaos = {
                "done by the service: it hangs up on the member, wherever that runs, until the time "
                "is over; a worker keeps the connection to its coordinator. random does this to "
                "living ranks and workers again and again, until the job ends. INDEX is a rank's, "
-               "or a worker's where no rank has it.",
+               "or a worker's where no rank has it; --role says whose.",
     .example = "  muster chaos kill 2 -j train\n"
                "  muster chaos freeze 2 --for 5s\n"
                "  muster chaos random --seed 7 --rate 6/min --kinds kill,cut --during 10m\n",

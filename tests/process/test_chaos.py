@@ -12,7 +12,7 @@ import pytest
 from clusters import run_workers
 from conftest import MUSTER, WAIT_S
 from running import Run, until
-from wire import Wire
+from wire import OK, WORKER, Wire
 
 SHORT_LEASE = "3s"  # what is silent for so long is lost; nobody else is to be so
 
@@ -131,6 +131,25 @@ def test_workers_are_killed_frozen_and_cut_off(workers, muster):
                     "pid": pids[0], "for_ms": 0}
     workers.log.wait_for("member-cut worker#0 incarnation=1 for-ms=0")
     workers.log.wait_for("[0]: connected to the service again")
+
+
+def test_the_role_tells_a_worker_from_the_rank_of_its_index(serve, muster):
+    """Ranks and workers count their indices apart; without a role it is the rank."""
+    service = serve("--job", "mixed", "--lease", "1h")
+    rank, worker = Wire(service.address), Wire(service.address)
+    assert rank.open_rank(0, 1, job="mixed").status == OK
+    assert worker.open(role=WORKER, index=0, job="mixed").status == OK
+    done = muster("chaos", "cut", 0, "--role", "worker")
+    assert done.stdout.startswith("the network of #0 (worker, pid "), done.stderr
+    assert worker.ended()
+    assert rank.renew_behind().status == OK
+    for words in (), ("--role", "rank"):
+        done = muster("chaos", "cut", 0, *words)
+        assert done.stdout.startswith("the network of #0 (pid "), done.stderr
+    assert rank.ended()
+    done = muster("chaos", "cut", 1, "--role", "worker")
+    assert (done.returncode, done.stderr) == (
+        1, "muster chaos: no worker #1 lives in job 'mixed'\n")
 
 
 def test_random_strikes_workers_too(workers, muster):
@@ -289,6 +308,8 @@ def test_random_rides_out_a_death_of_the_service(run, spawn):
     (("kill", 1, "--for", "1s"), "--for means nothing to 'chaos kill'"),
     (("cut", 1, "--signal", 9), "--signal means nothing to 'chaos cut'"),
     (("freeze", 1, "--seed", 9), "--seed means nothing to 'chaos freeze'"),
+    (("random", "--role", "worker"), "--role means nothing to 'chaos random'"),
+    (("cut", 1, "--role", "agent"), "setting role: 'agent' is not one of any, rank, worker"),
     (("cut", 1, "--for", "2h"),
      "setting for: '2h' is no duration (500ms, 10s, 2m) from 1 to 3600000"),
     (("random", "--rate", "often"),
