@@ -363,16 +363,33 @@ static void print_interruption(const struct mst_items *faults, uint64_t generati
     }
 }
 
-/* Why the generation began. */
+/* Why the generation began. One that only grew began for its newcomers: then the first fault is of
+ * an earlier one, and is not what the age is of. */
 static void print_beginning(const struct mst_items *faults, uint64_t generation)
 {
-    if (faults_before(faults, generation) > 0) {
-        mst_cli_put("generation %" PRIu64 " since ", generation);
-        put_age(faults->number);
-        mst_cli_put(", after ");
-        put_fault(faults->items);
-        mst_cli_put("\n");
+    const struct mst_item *first = faults->items;
+
+    if (faults_before(faults, generation) == 0) {
+        return;
     }
+    mst_cli_put("generation %" PRIu64 " since ", generation);
+    put_age(faults->number);
+    if (first->number + 1 < generation) {
+        mst_cli_put("; generation %" PRIu64 " ended", first->number);
+    } else {
+        mst_cli_put(",");
+    }
+    mst_cli_put(" after ");
+    put_fault(first);
+    mst_cli_put("\n");
+}
+
+/* Of that people want to read, while the ranks go on and wait for each other in rounds again. */
+static bool was_a_hang(const struct mst_items *faults, uint64_t generation)
+{
+    return faults_before(faults, generation) > 0 &&
+           (faults->items->who.cause == MST_CAUSE_SOFT_TIMEOUT ||
+            faults->items->who.cause == MST_CAUSE_HARD_TIMEOUT);
 }
 
 /* ---- preemption ---- */
@@ -571,18 +588,26 @@ static void print_text(const struct picture *picture)
 {
     const struct mst_items *members = &picture->status.members;
     const struct mst_item *found = mst_status_job(&picture->status);
+    const struct mst_items *faults = &picture->status.faults;
     struct mst_item job = {.number = 0};
     uint32_t helpers = 0;
+    bool hung;
 
     if (found) {
         job = *found;
     }
     print_head(picture, &job);
     /* What stands in the way comes next, whatever the job has besides. */
-    print_interruption(&picture->status.faults, job.number);
+    print_interruption(faults, job.number);
+    hung = was_a_hang(faults, job.number);
+    if (hung) {
+        print_beginning(faults, job.number);
+    }
     print_missing(&picture->status);
     print_rounds(&picture->status.rounds);
-    print_beginning(&picture->status.faults, job.number);
+    if (!hung) {
+        print_beginning(faults, job.number);
+    }
     mst_cli_hosts_print(picture->status.hosts.items, picture->status.hosts.count);
     print_preemption(&picture->status);
     mst_clusters_each(&picture->status.clusters, print_cluster, NULL);

@@ -269,10 +269,10 @@ def fault(generation, kind=0, code=0, words="", about=None):
     return body + (field(5, os.getpid()) + field(6, about) if about is not None else b"")
 
 
-def seal(wires):
-    """All stand at the seal of generation 1; the last one's answer is the next generation's."""
+def seal(wires, generation=1):
+    """All stand at the seal of that generation; the last one's answer is the next one's."""
     for wire in wires:
-        wire.post("round", field(1, 1) + field(2, "seal") + field(6, 1) + field(9, 1))
+        wire.post("round", field(1, generation) + field(2, "seal") + field(6, 1) + field(9, 1))
     for wire in wires:
         wire.receive()
 
@@ -296,6 +296,70 @@ def test_the_last_restart_is_told_in_one_line(serve, muster):
     lines = text(muster)
     assert lines[1] == "interrupted: rank 1 (#1, node testnode) asked for a restart"
     assert lines[2].startswith("generation 2 since ")
+
+
+def grow(service, wires, generation, index):
+    """One more is let in, and they are in the next generation."""
+    newcomer = Wire(service.address)
+    assert newcomer.open_rank(index, index).status == OK
+    newcomer.post("join")
+    seal(wires, generation)
+    newcomer.receive()
+    return newcomer
+
+
+def test_the_verdict_of_a_hang_comes_before_what_ranks_wait_for_now(serve, muster):
+    """Ranks that go on have rounds open, and the hang was found so that people read of it."""
+    service = serve("--lease", "60s")
+    kept = sealed(service, 3)
+    hang = "made no progress for 9 s: blocked in read"
+    assert service.wire().ask("fault", fault(1, kind=SOFT_TIMEOUT, words=hang, about=2)).number == 1
+    seal(kept)
+    for number in range(12):
+        kept[0].post("round", field(1, 2) + field(2, f"step-{number}"))
+    assert kept[0].renew_behind().status == OK
+    lines = text(muster)
+    assert re.fullmatch(r"generation 2 since \d+ s, after rank 2 \(#2, node testnode\) " + hang, lines[1])
+    assert lines[2].startswith("round 'step-")
+    kept.append(grow(service, kept, 2, 3))
+    kept[3].post("round", field(1, 3) + field(2, "step-0"))
+    assert kept[3].renew_behind().status == OK
+    lines = text(muster)
+    assert lines[1].endswith("; generation 1 ended after rank 2 (#2, node testnode) " + hang)
+    assert lines[2].startswith("round 'step-0")
+
+
+def test_a_growth_is_not_said_to_be_for_an_older_fault(serve, muster):
+    """The age is that of the generation that grew; what ended an earlier one is said of that."""
+    service = serve("--lease", "60s")
+    kept = sealed(service, 3)
+    assert kept[1].ask("fault", fault(1, code=7, words="nan")).status == OK
+    seal(kept)
+    rank = "rank 1 (#1, node testnode) reported fault 7: nan"
+    assert re.fullmatch(r"generation 2 since \d+ s, after " + re.escape(rank), text(muster)[1])
+    kept.append(grow(service, kept, 2, 3))
+    lines = text(muster)
+    assert lines[0] == "job default: generation 3, 4 of 3 here"
+    assert re.fullmatch(r"generation 3 since \d+ s; generation 1 ended after " + re.escape(rank), lines[1])
+
+
+def kinds(lines):
+    """What each line is of, without the length of lists."""
+    words = ["member" if line.startswith("  ") else line.split()[0] for line in lines]
+    return [word for i, word in enumerate(words) if words[i - 1:i] != [word]]
+
+
+def test_the_sample_in_the_guide_has_the_order_of_the_output(serve, muster):
+    service = serve("--lease", "60s")
+    kept = sealed(service, 3)
+    body = field(1, 2) + field(2, os.getpid()) + field(3, 2) + field(4, 9 << 1)
+    assert service.wire().ask("lost", body).number == 1
+    seal(kept[:2])
+    kept[0].post("round", field(1, 2) + field(2, "epoch"))
+    assert kept[0].renew_behind().status == OK
+    guide = (HERE.parent.parent / "docs" / "operations.md").read_text()
+    (sample,) = re.findall(r"^```\n(job train: .*?)```$", guide, re.M | re.S)
+    assert kinds(sample.splitlines()) == kinds(text(muster))
 
 
 def test_faults_are_listed_as_json(serve, muster):
