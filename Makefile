@@ -8,7 +8,7 @@ PREFIX ?= /usr/local
 SCENARIOS = cluster|worker|coordinator
 DESTDIR ?=
 
-.PHONY: all deps build test scenarios demo bench sim soak soak-preempt tidy valgrind fuzz nightly install uninstall clean
+.PHONY: all deps build test scenarios demo bench sim soak soak-preempt hangs tidy valgrind fuzz nightly install uninstall clean
 
 all: build
 
@@ -48,6 +48,11 @@ soak: build
 soak-preempt: build
 	@tools/soak_preempt $(if $(NOTICES),--notices $(NOTICES)) \
 		$(if $(filter command environment,$(firstword $(origin SEED))),--seed $(SEED))
+
+# Each way to hang in jobs of every size, of which `make test` tries some; SAN=asan or tsan: under that sanitizer.
+hangs:
+	@tools/deps --test
+	@MUSTER_TEST_ALL=1 tools/test -R '^process_test_hang_loop$$' $(or $(SAN),dev)
 
 tidy: build
 	@tools/deps --lint

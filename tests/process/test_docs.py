@@ -156,6 +156,19 @@ def test_every_file_and_target_is_there(page):
             assert made[1] in targets, f"{page}: no target {made[1]}"
 
 
+def test_the_night_runs_all_that_tests_take_a_sample_of():
+    """A test that tries some of its cases tries all of them with a variable: a part of tools/nightly sets it."""
+    sampled = {variable for path in (ROOT / "tests" / "process").glob("*.py")
+               for variable in re.findall(r'environ\.get\("(MUSTER_TEST_\w+)"\)', path.read_text())}
+    recipes = ""
+    for part in re.findall(r'^    "(.*)"$', text_of("tools/nightly"), re.M):
+        done = subprocess.run(["make", "-n", *part.split()], cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        recipes += done.stdout
+    assert sampled
+    assert all(f"{variable}=1" in recipes for variable in sampled), sampled
+
+
 def numbers_of(test):
     """A test's name says at its end which scenarios it shows."""
     return {int(number) for number in re.search(r"(?:_\d+)*$", test)[0].split("_") if number}

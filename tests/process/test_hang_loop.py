@@ -4,7 +4,7 @@ hang, in jobs of several sizes. The right rank is named, or nobody where nothing
 and no other process is ended.
 
 Every rank is tests/process/loop_rank.c. A few of the sizes of each way are tried; with
-MUSTER_TEST_ALL=1 all of them."""
+MUSTER_TEST_ALL=1 all of them, which is `make hangs`."""
 
 import json
 import os
