@@ -187,8 +187,9 @@ struct muster_closure_call {
 /* Admits a closure. Waits while the queue is full or a series is being ended; with a timeout of 0
  * it does not: ELIMIT, the queue is full. Unless OK nothing was admitted and nothing of it will
  * run. `out`: the caller's, to be released; NULL: the result is of no interest, and not kept.
- * EFAILED, ESTATE: the failure of an earlier closure is delivered; ETIMEDOUT; ELIMIT also for
- * arguments larger than a message may be. Thread: any. Since 0.1. */
+ * EFAILED, ESTATE: the failure of an earlier closure is delivered; ETIMEDOUT; ELIMIT also for a
+ * name, a key, needs or arguments larger than a message may have. `err` names the limit. Thread:
+ * any. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_cluster_schedule(
     muster_cluster *cluster, const char *function, const struct muster_part *parts, size_t count,
     const struct muster_closure_options *options, int64_t timeout_ms, muster_closure **out,

@@ -138,15 +138,69 @@ void mst_closure_due(struct mst_cluster *cluster, struct mst_closure *closure)
 
 /* ---- admission ---- */
 
-static bool full(const struct mst_cluster *cluster, size_t bytes)
+static uint64_t sum_of(const struct mst_parts *parts)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < parts->count; i++) {
+        uint64_t size = parts->items[i].data.size;
+
+        sum = size > UINT64_MAX - sum ? UINT64_MAX : sum + size;
+    }
+    return sum;
+}
+
+struct mst_cluster_excess mst_closure_excess(const struct mst_closure_call *call, size_t *bytes)
+{
+    const struct mst_cluster_excess asked[] = {
+        {MST_CLUSTER_LIMIT_NAME, MST_CLUSTER_NAME_MAX, call->function.size},
+        {MST_CLUSTER_LIMIT_KEY, MST_CLUSTER_KEY_MAX, call->options ? call->options->key.size : 0},
+        {MST_CLUSTER_LIMIT_NEEDS, MST_CLUSTER_PARTS_MAX, call->need_count},
+        {MST_CLUSTER_LIMIT_PARTS, MST_CLUSTER_PARTS_MAX, call->parts.count},
+    };
+
+    for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++) {
+        if (asked[i].asked > asked[i].most) {
+            return asked[i];
+        }
+    }
+    if (!mst_parts_size(&call->parts, bytes)) {
+        return (struct mst_cluster_excess){MST_CLUSTER_LIMIT_BYTES, MST_CLUSTER_BYTES_MAX,
+                                           sum_of(&call->parts)};
+    }
+    return (struct mst_cluster_excess){.limit = MST_CLUSTER_LIMIT_NONE};
+}
+
+static struct mst_cluster_excess queue_excess(const struct mst_cluster *cluster, size_t bytes)
 {
     const struct mst_cluster_config *config = &cluster->config;
+    uint64_t queued = (uint64_t)cluster->queued + 1, all_bytes = cluster->queued_bytes + bytes;
 
-    if (cluster->queued == 0) {
-        return false; /* a large one alone is let in */
+    if (cluster->queued > 0 && config->queue_limit > 0 && queued > config->queue_limit) {
+        return (struct mst_cluster_excess){MST_CLUSTER_LIMIT_QUEUE, config->queue_limit, queued};
     }
-    return (config->queue_limit > 0 && cluster->queued >= config->queue_limit) ||
-           (config->queue_bytes > 0 && cluster->queued_bytes + bytes > config->queue_bytes);
+    /* A large one alone is let in. */
+    if (cluster->queued > 0 && config->queue_bytes > 0 && all_bytes > config->queue_bytes) {
+        return (struct mst_cluster_excess){MST_CLUSTER_LIMIT_QUEUE_BYTES, config->queue_bytes,
+                                           all_bytes};
+    }
+    return (struct mst_cluster_excess){.limit = MST_CLUSTER_LIMIT_NONE};
+}
+
+static bool ends_series(const struct mst_cluster *cluster)
+{
+    return cluster->ending && !mst_list_empty(&cluster->live);
+}
+
+struct mst_cluster_excess mst_cluster_excess(const struct mst_cluster *cluster,
+                                             const struct mst_closure_call *call)
+{
+    size_t bytes = 0;
+    struct mst_cluster_excess excess = mst_closure_excess(call, &bytes);
+
+    return excess.limit != MST_CLUSTER_LIMIT_NONE || ends_series(cluster)
+               ? excess
+               : queue_excess(cluster, bytes);
 }
 
 static muster_status refusal(struct mst_cluster *cluster, const struct mst_closure_call *call,
@@ -161,9 +215,7 @@ static muster_status refusal(struct mst_cluster *cluster, const struct mst_closu
     if (call->function.size == 0 || !call->function.data) {
         return MUSTER_EINVAL;
     }
-    if (call->function.size > MST_CLUSTER_NAME_MAX || call->need_count > MST_CLUSTER_PARTS_MAX ||
-        !mst_parts_size(&call->parts, bytes) ||
-        (call->options && call->options->key.size > MST_CLUSTER_KEY_MAX)) {
+    if (mst_closure_excess(call, bytes).limit != MST_CLUSTER_LIMIT_NONE) {
         return MUSTER_ELIMIT;
     }
     for (uint32_t i = 0; i < call->need_count; i++) {
@@ -173,14 +225,14 @@ static muster_status refusal(struct mst_cluster *cluster, const struct mst_closu
             return MUSTER_EINVAL;
         }
     }
-    if (cluster->ending && !mst_list_empty(&cluster->live)) {
+    if (ends_series(cluster)) {
         return MUSTER_MORE;
     }
     if (cluster->ending ||
         (cluster->config.policy == MST_CLUSTER_FAIL_FAST && cluster->pending.count > 0)) {
         return MUSTER_EFAILED;
     }
-    if (full(cluster, *bytes)) {
+    if (queue_excess(cluster, *bytes).limit != MST_CLUSTER_LIMIT_NONE) {
         cluster->full = true;
         return MUSTER_MORE;
     }

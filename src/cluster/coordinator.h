@@ -115,6 +115,28 @@ struct mst_closure_call {
 muster_status mst_cluster_schedule(struct mst_cluster *cluster, uint64_t now_ns,
                                    const struct mst_closure_call *call, uint64_t *number);
 
+/* The limits of a call: the longest name, key and so on that a message has, and the queue's two. */
+enum mst_cluster_limit {
+    MST_CLUSTER_LIMIT_NONE = 0,
+    MST_CLUSTER_LIMIT_NAME = 1,
+    MST_CLUSTER_LIMIT_KEY = 2,
+    MST_CLUSTER_LIMIT_NEEDS = 3,
+    MST_CLUSTER_LIMIT_PARTS = 4,
+    MST_CLUSTER_LIMIT_BYTES = 5,
+    MST_CLUSTER_LIMIT_QUEUE = 6,
+    MST_CLUSTER_LIMIT_QUEUE_BYTES = 7
+};
+
+struct mst_cluster_excess {
+    enum mst_cluster_limit limit;
+    uint64_t most, asked;
+};
+
+/* The limit that the call would go over now: why it was refused with ELIMIT, or with MORE. NONE
+ * after MORE: a series is being ended. */
+struct mst_cluster_excess mst_cluster_excess(const struct mst_cluster *cluster,
+                                             const struct mst_closure_call *call);
+
 /* Is everything up to `number` settled? OK; MORE; EFAILED as above; or why the end came. */
 muster_status mst_cluster_joined(const struct mst_cluster *cluster, uint64_t number);
 

@@ -353,6 +353,9 @@ void mst_told_drop(const struct mst_mem *mem, struct mst_told *told);
 struct mst_slice mst_told_plain(enum mst_origin origin);
 struct mst_result *mst_result_new(const struct mst_mem *mem, const struct mst_parts *parts);
 bool mst_parts_size(const struct mst_parts *parts, size_t *out); /* false: too large */
+
+/* Of a message, whatever is queued. NONE: `*bytes` are those of the parts. */
+struct mst_cluster_excess mst_closure_excess(const struct mst_closure_call *call, size_t *bytes);
 char *mst_parts_copy(struct mst_part *to, char *bytes, const struct mst_parts *parts);
 
 /* queue.c */

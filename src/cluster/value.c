@@ -91,6 +91,7 @@ muster_status mst_cluster_value_new(struct mst_cluster *cluster, uint64_t now_ns
                                     struct mst_slice function, uint32_t version,
                                     const struct mst_parts *parts, bool lazy, uint64_t *number)
 {
+    const struct mst_closure_call call = {.function = function, .parts = *parts};
     struct mst_value *value;
     struct mst_kind *kind;
     size_t size;
@@ -104,7 +105,7 @@ muster_status mst_cluster_value_new(struct mst_cluster *cluster, uint64_t now_ns
     if (function.size == 0 || !function.data) {
         return MUSTER_EINVAL;
     }
-    if (function.size > MST_CLUSTER_NAME_MAX || !mst_parts_size(parts, &size)) {
+    if (mst_closure_excess(&call, &size).limit != MST_CLUSTER_LIMIT_NONE) {
         return MUSTER_ELIMIT;
     }
     cluster->now_ns = now_ns;

@@ -20,7 +20,12 @@ bool mst_descriptors_left(unsigned count);
  * place. -1 with errno: there was none (errno stays), or none was left. */
 int mst_descriptor_beyond_streams(int fd);
 
-/* "no descriptors left: the limit is 24 (ulimit -n)". */
+/* "no descriptors left: the limit is 24 (ulimit -n); raise it, or close some". */
 void mst_descriptors_text(char *text, size_t room);
+
+/* The same for any limit of the system on what a process opens or forks, by errno. */
+void mst_shortage_text(int error, char *text, size_t room);
+/* For a thread: its EAGAIN does not tell a limit from no memory. Ends with "out of memory". */
+void mst_thread_text(char *text, size_t room);
 
 #endif

@@ -217,7 +217,8 @@ static muster_status too_large(struct mst_call *call, uint64_t bytes)
         mst_text_u64(&text, bytes);
         mst_text_add(&text, " bytes, and a message to this service has at most ");
         mst_text_u64(&text, mst_driver_frame_max(call->client->driver));
-        mst_text_add(&text, " (--frame-bytes-max of `muster serve`)");
+        mst_text_add(&text, " (--frame-bytes-max of `muster serve`); raise it there, or "
+                            "send less at once");
     }
     return MUSTER_ELIMIT;
 }

@@ -476,9 +476,11 @@ static muster_status make_driver(struct muster_client *client, struct wanted *wa
     return mst_driver_new(&client->driver, &config, &mst_system_mem);
 }
 
-static muster_status fill_client(struct muster_client *client, struct wanted *wanted)
+static muster_status fill_client(struct muster_client *client, struct wanted *wanted,
+                                 struct muster_error *err)
 {
     char host[HOST_ROOM] = "?";
+    muster_status status;
 
     client->pid = getpid();
     client->role = wanted->open.role;
@@ -489,7 +491,10 @@ static muster_status fill_client(struct muster_client *client, struct wanted *wa
     mst_lib_calls_init(client);
     (void)pthread_mutex_init(&client->lock, NULL);
     client->caller_event = mst_system_event();
-    client->background_event = mst_system_event();
+    client->background_event = client->caller_event < 0 ? -1 : mst_system_event();
+    if (client->background_event < 0) {
+        return mst_lib_fail_system(err, "open", errno);
+    }
     (void)gethostname(host, sizeof(host) - 1);
     client->addr = client->addr ? client->addr : strdup(wanted->options.addr);
     if (!client->job || client->job != wanted->options.job) {
@@ -499,11 +504,8 @@ static muster_status fill_client(struct muster_client *client, struct wanted *wa
     client->heard = client->job ? mst_lib_heard(client->job) : 0;
     client->host =
         strdup(wanted->options.host && *wanted->options.host ? wanted->options.host : host);
-    if (client->caller_event < 0 || client->background_event < 0) {
-        return MUSTER_ELIMIT;
-    }
     if (!client->addr || !client->job || !client->host) {
-        return MUSTER_ENOMEM;
+        return mst_lib_fail(err, MUSTER_ENOMEM, "open", NULL);
     }
     if (wanted->page_fd >= 0 &&
         (client->role == MST_ROLE_RANK || client->role == MST_ROLE_WORKER) &&
@@ -513,7 +515,8 @@ static muster_status fill_client(struct muster_client *client, struct wanted *wa
                     "this process is noticed later");
     }
     mst_lib_orphan_watch(client);
-    return make_driver(client, wanted);
+    status = make_driver(client, wanted);
+    return status == MUSTER_OK ? status : mst_lib_fail(err, status, "open", NULL);
 }
 
 /* The service of a job of one: its address becomes the one address. */
@@ -753,15 +756,12 @@ static muster_status open_client(struct muster_client *client, struct wanted *wa
     if (status != MUSTER_OK) {
         return status;
     }
-    status = fill_client(client, wanted);
+    status = fill_client(client, wanted, err);
     if (status == MUSTER_OK) {
-        status = mst_lib_background_start(client);
-    }
-    if (status == MUSTER_ELIMIT) {
-        return mst_lib_fail_descriptors(err, "open");
+        status = mst_lib_background_start(client, err);
     }
     if (status != MUSTER_OK) {
-        return mst_lib_fail(err, status, "open", NULL);
+        return status;
     }
     status = reach(client, wanted->where.whose, deadline_ns, err);
     if (status == MUSTER_OK) {

@@ -172,16 +172,16 @@ static muster_status begin(muster_cluster *cluster, struct muster_error *err)
     config->term = cluster->term.number;
     mst_system_random(&config->seed, 1);
     status = mst_cluster_new(&machine, mst_lib_now_ns(), config, &mst_system_mem);
-    if (status == MUSTER_OK) {
-        mst_coord_lock(cluster); /* whoever drives the client may look */
-        mst_cluster_publisher_init(&cluster->publisher, mst_lib_now_ns());
-        cluster->machine = machine;
-        mst_coord_unlock(cluster);
-        status = mst_coord_loop_start(cluster);
-    }
     if (status != MUSTER_OK) {
-        return status == MUSTER_ELIMIT ? mst_lib_fail_descriptors(err, "cluster")
-                                       : mst_lib_fail(err, status, "cluster", NULL);
+        return mst_lib_fail(err, status, "cluster", NULL);
+    }
+    mst_coord_lock(cluster); /* whoever drives the client may look */
+    mst_cluster_publisher_init(&cluster->publisher, mst_lib_now_ns());
+    cluster->machine = machine;
+    mst_coord_unlock(cluster);
+    status = mst_coord_loop_start(cluster, err);
+    if (status != MUSTER_OK) {
+        return status;
     }
     mst_lib_lock(client);
     status = mst_lib_status(client); /* before there was a machine nobody could tell it */

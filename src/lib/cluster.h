@@ -155,8 +155,8 @@ void mst_coord_term_publish(muster_cluster *cluster, size_t size);
 void mst_coord_lock(muster_cluster *cluster);
 void mst_coord_unlock(muster_cluster *cluster);
 
-/* ELIMIT: no descriptors; ENOMEM. */
-muster_status mst_coord_loop_start(muster_cluster *cluster);
+/* ELIMIT: no descriptors or epoll watches; ENOMEM: also no thread. */
+muster_status mst_coord_loop_start(muster_cluster *cluster, struct muster_error *err);
 void mst_coord_loop_farewell(muster_cluster *cluster); /* no lock: a moment, for the workers */
 void mst_coord_loop_stop(muster_cluster *cluster);     /* no lock; connections are closed */
 void mst_coord_loop_abandon(muster_cluster *cluster);  /* in a forked child */
@@ -226,6 +226,13 @@ muster_status mst_coord_parts_check(const struct muster_part *parts, size_t coun
                                     struct muster_error *err);
 
 /* ---- cluster_words.c ---- */
+
+/* The limit that a call is over, with its value, what was asked for and what to do. ELIMIT. */
+muster_status mst_coord_fail_limit(const struct mst_cluster_excess *excess, const char *what,
+                                   struct muster_error *err);
+/* Lock held. A call was not admitted: of ELIMIT and ETIMEDOUT the limit that it is over as well. */
+muster_status mst_coord_refuse(muster_cluster *cluster, const struct mst_closure_call *call,
+                               muster_status status, const char *what, struct muster_error *err);
 
 /* A copy as users have it; one piece of memory. NULL: none. */
 struct muster_failure *mst_coord_failure_copy(const struct mst_failure *failure, uint64_t closure);

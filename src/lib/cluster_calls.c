@@ -180,12 +180,11 @@ struct mst_part *mst_coord_parts_in(const struct muster_part *parts, size_t coun
 muster_status mst_coord_parts_check(const struct muster_part *parts, size_t count, const char *what,
                                     struct muster_error *err)
 {
-    if (count > MST_CLUSTER_PARTS_MAX) {
-        (void)mst_lib_refuse(err, what, "more parts than the 65,536 that a message may have");
-        if (err) {
-            err->status = MUSTER_ELIMIT;
-        }
-        return MUSTER_ELIMIT;
+    const struct mst_cluster_excess excess = {MST_CLUSTER_LIMIT_PARTS, MST_CLUSTER_PARTS_MAX,
+                                              count};
+
+    if (excess.asked > excess.most) { /* known before anything is copied */
+        return mst_coord_fail_limit(&excess, what, err);
     }
     if (count > 0 && !parts) {
         return mst_lib_refuse(err, what, "the parts are NULL, and their count is not 0");
@@ -271,12 +270,14 @@ static muster_status read_needs(struct request *request, const muster_cluster *c
                                 struct muster_error *err)
 {
     size_t count = options->need_count;
+    const struct mst_cluster_excess excess = {MST_CLUSTER_LIMIT_NEEDS, MST_CLUSTER_PARTS_MAX,
+                                              count};
 
     if (count > 0 && !options->needs) {
         return mst_lib_refuse(err, what, "options.needs is NULL, and need_count is not 0");
     }
-    if (count > MST_CLUSTER_PARTS_MAX) {
-        return mst_lib_refuse(err, what, "more needs than the 65,536 that a message may have");
+    if (excess.asked > excess.most) {
+        return mst_coord_fail_limit(&excess, what, err);
     }
     request->needs =
         count <= MST_CLUSTER_FEW ? request->few_needs : calloc(count, sizeof(*request->needs));
@@ -354,29 +355,16 @@ static muster_status request_init(struct request *request, const muster_cluster 
 }
 
 /* Lock held. The queue is full, or a series is being ended. */
-static muster_status wait_room(muster_cluster *cluster, int64_t timeout_ms, uint64_t deadline_ns,
-                               const char *what, struct muster_error *err)
+static muster_status wait_room(muster_cluster *cluster, const struct mst_closure_call *call,
+                               int64_t timeout_ms, uint64_t deadline_ns, const char *what,
+                               struct muster_error *err)
 {
     muster_status status;
 
     mst_coord_turn(cluster);
-    if (timeout_ms == 0) {
-        (void)mst_lib_refuse(err, what, "the queue is full, or a failure is being delivered");
-        if (err) {
-            err->status = MUSTER_ELIMIT;
-        }
-        return MUSTER_ELIMIT;
-    }
-    status = wait_change(cluster, deadline_ns);
-    if (status == MUSTER_ETIMEDOUT) {
-        (void)mst_lib_fail(err, status, what, NULL);
-        if (err) {
-            struct mst_text text = mst_text_in(err->text, sizeof(err->text));
-
-            mst_text_add(&text, what);
-            mst_text_add(&text, ": timed out; the queue is full, or a failure is being delivered");
-        }
-        return status;
+    status = timeout_ms == 0 ? MUSTER_ELIMIT : wait_change(cluster, deadline_ns);
+    if (status == MUSTER_ELIMIT || status == MUSTER_ETIMEDOUT) {
+        return mst_coord_refuse(cluster, call, status, what, err);
     }
     return status == MUSTER_OK ? status : mst_coord_fail(cluster, status, what, err);
 }
@@ -398,12 +386,12 @@ static muster_status admit(muster_cluster *cluster, const struct mst_closure_cal
         if (status == MUSTER_EFAILED) {
             status = deliver(cluster, deadline_ns, what, err);
             if (status == MUSTER_ETIMEDOUT) {
-                status = wait_room(cluster, timeout_ms, deadline_ns, what, err);
+                status = wait_room(cluster, call, timeout_ms, deadline_ns, what, err);
             }
         } else if (status == MUSTER_MORE) {
-            status = wait_room(cluster, timeout_ms, deadline_ns, what, err);
+            status = wait_room(cluster, call, timeout_ms, deadline_ns, what, err);
         } else {
-            status = mst_coord_fail(cluster, status, what, err);
+            status = mst_coord_refuse(cluster, call, status, what, err);
         }
         if (status != MUSTER_OK) {
             return status;

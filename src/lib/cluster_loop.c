@@ -644,29 +644,29 @@ static void *run(void *ctx)
     return NULL;
 }
 
-static muster_status open_epoll(muster_cluster *cluster)
+/* errno is that of the first that failed. */
+static muster_status open_epoll(muster_cluster *cluster, struct muster_error *err)
 {
     cluster->epoll = epoll_create1(EPOLL_CLOEXEC);
-    cluster->event = mst_system_event();
-    if (cluster->epoll < 0 || cluster->event < 0 ||
-        listen_to(cluster, cluster->event, KEY_EVENT) != 0 ||
+    cluster->event = cluster->epoll < 0 ? -1 : mst_system_event();
+    if (cluster->event < 0 || listen_to(cluster, cluster->event, KEY_EVENT) != 0 ||
         listen_to(cluster, cluster->listener.unix_fd, KEY_UNIX) != 0 ||
         listen_to(cluster, cluster->listener.tcp_fd, KEY_TCP) != 0) {
-        return errno == ENOMEM ? MUSTER_ENOMEM : MUSTER_ELIMIT;
+        return mst_lib_fail_system(err, "cluster", errno);
     }
     return MUSTER_OK;
 }
 
-muster_status mst_coord_loop_start(muster_cluster *cluster)
+muster_status mst_coord_loop_start(muster_cluster *cluster, struct muster_error *err)
 {
-    muster_status status = open_epoll(cluster);
+    muster_status status = open_epoll(cluster, err);
     pthread_attr_t attributes;
     sigset_t all, before;
     int failed;
 
     cluster->room = malloc(MST_CLUSTER_LINK_ROOM);
     if (status == MUSTER_OK && (!cluster->room || pthread_attr_init(&attributes) != 0)) {
-        status = MUSTER_ENOMEM;
+        status = mst_lib_fail(err, MUSTER_ENOMEM, "cluster", NULL);
     }
     if (status != MUSTER_OK) {
         return status;
@@ -680,7 +680,7 @@ muster_status mst_coord_loop_start(muster_cluster *cluster)
     mst_coord_unlock(cluster);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     (void)pthread_attr_destroy(&attributes);
-    return failed ? MUSTER_ENOMEM : MUSTER_OK;
+    return failed != 0 ? mst_lib_fail_thread(err, "cluster") : MUSTER_OK;
 }
 
 void mst_coord_loop_farewell(muster_cluster *cluster)

@@ -53,19 +53,23 @@ static muster_status make_value(muster_per_worker *value, const struct made *mad
     muster_cluster *cluster = value->cluster;
     struct mst_part few[MST_CLUSTER_FEW];
     struct mst_part *items = mst_coord_parts_in(made->parts, made->count, few);
-    struct mst_parts parts = {.items = items, .count = (uint32_t)made->count};
+    const struct mst_closure_call call = {
+        .function = mst_slice_text(made->function),
+        .parts = {.items = items, .count = (uint32_t)made->count}};
     muster_status status = MUSTER_ENOMEM;
 
     if (items) {
-        status = mst_cluster_value_new(mst_coord_machine(cluster), mst_lib_now_ns(),
-                                       mst_slice_text(made->function), made->version, &parts,
-                                       !made->eager, &value->number);
+        status = mst_cluster_value_new(mst_coord_machine(cluster), mst_lib_now_ns(), call.function,
+                                       made->version, &call.parts, !made->eager, &value->number);
         mst_coord_turn(cluster);
+    }
+    if (status != MUSTER_OK) {
+        (void)mst_coord_refuse(cluster, &call, status, what, err);
     }
     if (items != few) {
         free(items);
     }
-    return status == MUSTER_OK ? status : mst_coord_fail(cluster, status, what, err);
+    return status;
 }
 
 static muster_status new_value(muster_cluster *cluster, const struct made *made, const char *what,

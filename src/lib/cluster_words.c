@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Failures as users have them, and what is said of them. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -354,4 +355,62 @@ void mst_coord_say_line(muster_cluster *cluster, const struct mst_cluster_effect
     } else {
         mst_coord_say(cluster, level, line);
     }
+}
+
+/* ---- limits ---- */
+
+static const struct {
+    const char *name, *remedy;
+} limits[] = {
+    [MST_CLUSTER_LIMIT_NAME] = {"the longest name of a function (bytes)", "give it a shorter one"},
+    [MST_CLUSTER_LIMIT_KEY] = {"the longest key of a closure (bytes)",
+                               "give it a shorter one, such as a digest of this one"},
+    [MST_CLUSTER_LIMIT_NEEDS] = {"the needs that one closure may have",
+                                 "build one per-worker value of several"},
+    [MST_CLUSTER_LIMIT_PARTS] = {"the parts that a message may have",
+                                 "put several of them into one"},
+    [MST_CLUSTER_LIMIT_BYTES] = {"the arguments that a message may have (bytes)",
+                                 "write them to a file, and give where that is"},
+    [MST_CLUSTER_LIMIT_QUEUE] = {"queue_limit (MUSTER_CLUSTER_QUEUE_LIMIT: queued closures)",
+                                 "wait longer for room, raise it, or start more workers"},
+    [MST_CLUSTER_LIMIT_QUEUE_BYTES] = {"queue_bytes (MUSTER_CLUSTER_QUEUE_BYTES: their arguments)",
+                                       "wait longer for room, raise it, or start more workers"},
+};
+
+muster_status mst_coord_fail_limit(const struct mst_cluster_excess *excess, const char *what,
+                                   struct muster_error *err)
+{
+    const struct mst_lib_limit limit = {.name = limits[excess->limit].name,
+                                        .remedy = limits[excess->limit].remedy,
+                                        .asked = excess->asked,
+                                        .most = excess->most};
+
+    return mst_lib_fail_limit(err, what, &limit);
+}
+
+muster_status mst_coord_refuse(muster_cluster *cluster, const struct mst_closure_call *call,
+                               muster_status status, const char *what, struct muster_error *err)
+{
+    char late[MST_LIB_WHAT_ROOM + 16];
+    struct mst_cluster_excess excess;
+
+    if (status != MUSTER_ELIMIT && status != MUSTER_ETIMEDOUT) {
+        return mst_coord_fail(cluster, status, what, err);
+    }
+    if (status == MUSTER_ETIMEDOUT) {
+        (void)snprintf(late, sizeof(late), "%s: timed out", what);
+        what = late;
+    }
+    excess = mst_cluster_excess(mst_coord_machine(cluster), call);
+    if (excess.limit != MST_CLUSTER_LIMIT_NONE) {
+        (void)mst_coord_fail_limit(&excess, what, err);
+    } else {
+        (void)mst_lib_refuse(err, what,
+                             "a failure is being delivered, and what runs of its series has not "
+                             "ended; wait longer, or call muster_cluster_join first");
+    }
+    if (err) {
+        err->status = status;
+    }
+    return status;
 }

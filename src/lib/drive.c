@@ -566,7 +566,7 @@ static bool thread_is_ready(void *ctx)
     return ((struct muster_client *)ctx)->thread_ready;
 }
 
-muster_status mst_lib_background_start(struct muster_client *client)
+muster_status mst_lib_background_start(struct muster_client *client, struct muster_error *err)
 {
     pthread_attr_t attributes;
     sigset_t all;
@@ -574,7 +574,7 @@ muster_status mst_lib_background_start(struct muster_client *client)
     int failed;
 
     if (pthread_attr_init(&attributes) != 0) {
-        return MUSTER_ENOMEM;
+        return mst_lib_fail(err, MUSTER_ENOMEM, "open", NULL);
     }
     (void)pthread_attr_setstacksize(&attributes, THREAD_STACK);
     (void)sigfillset(&all);
@@ -582,8 +582,8 @@ muster_status mst_lib_background_start(struct muster_client *client)
     failed = pthread_create(&client->thread, &attributes, background, client);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     (void)pthread_attr_destroy(&attributes);
-    if (failed) {
-        return MUSTER_ENOMEM;
+    if (failed != 0) {
+        return mst_lib_fail_thread(err, "open");
     }
     client->thread_runs = true;
     mst_lib_lock(client);

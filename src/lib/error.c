@@ -459,20 +459,64 @@ muster_status mst_lib_fail(struct muster_error *err, muster_status status, const
     return status;
 }
 
-muster_status mst_lib_fail_descriptors(struct muster_error *err, const char *what)
+muster_status mst_lib_fail_limit(struct muster_error *err, const char *what,
+                                 const struct mst_lib_limit *limit)
 {
     if (err) {
         struct mst_text text = mst_text_in(err->text, sizeof(err->text));
-        char why[128];
 
         err->status = MUSTER_ELIMIT;
-        err->os_errno = EMFILE;
-        mst_descriptors_text(why, sizeof(why));
+        err->os_errno = 0;
+        mst_text_add(&text, what);
+        mst_text_add(&text, ": over ");
+        mst_text_add(&text, limit->name);
+        mst_text_add(&text, ": ");
+        mst_text_u64(&text, limit->asked);
+        mst_text_add(&text, " asked for, at most ");
+        mst_text_u64(&text, limit->most);
+        mst_text_add(&text, "; ");
+        mst_text_add(&text, limit->remedy);
+    }
+    return MUSTER_ELIMIT;
+}
+
+static muster_status fail_words(struct muster_error *err, muster_status status, const char *what,
+                                const char *why)
+{
+    if (err) {
+        struct mst_text text = mst_text_in(err->text, sizeof(err->text));
+
+        err->status = status;
         mst_text_add(&text, what);
         mst_text_add(&text, ": ");
         mst_text_add(&text, why);
     }
-    return MUSTER_ELIMIT;
+    return status;
+}
+
+muster_status mst_lib_fail_system(struct muster_error *err, const char *what, int error)
+{
+    char why[256];
+
+    if (error == ENOMEM) {
+        return mst_lib_fail(err, MUSTER_ENOMEM, what, NULL);
+    }
+    mst_shortage_text(error, why, sizeof(why));
+    if (err) {
+        err->os_errno = error;
+    }
+    return fail_words(err, MUSTER_ELIMIT, what, why);
+}
+
+muster_status mst_lib_fail_thread(struct muster_error *err, const char *what)
+{
+    char why[256];
+
+    mst_thread_text(why, sizeof(why));
+    if (err) {
+        err->os_errno = EAGAIN;
+    }
+    return fail_words(err, MUSTER_ENOMEM, what, why);
 }
 
 muster_status mst_lib_fail_again(struct muster_client *client, struct muster_error *err,

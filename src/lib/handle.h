@@ -203,7 +203,7 @@ extern _Thread_local struct mst_lib_guard mst_lib_guard;
 /* Why nobody is asked any more is known here: every call says so. Lock held. */
 bool mst_lib_cut_off(const struct muster_client *client);
 
-muster_status mst_lib_background_start(struct muster_client *client);
+muster_status mst_lib_background_start(struct muster_client *client, struct muster_error *err);
 void mst_lib_background_stop(struct muster_client *client); /* lock not held */
 void mst_lib_wake_ready(struct muster_client *client);      /* lock held */
 

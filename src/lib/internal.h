@@ -121,8 +121,19 @@ muster_status mst_lib_enter(muster_client *client, struct muster_error *err, con
 muster_status mst_lib_fail(struct muster_error *err, muster_status status, const char *what,
                            const struct mst_reply *reply);
 
-/* ELIMIT: no descriptor is left, and how many there may be. */
-muster_status mst_lib_fail_descriptors(struct muster_error *err, const char *what);
+/* ELIMIT of the library's own: "WHAT: over LIMIT: ASKED asked for, at most MOST; REMEDY". */
+struct mst_lib_limit {
+    const char *name, *remedy;
+    uint64_t asked, most;
+};
+muster_status mst_lib_fail_limit(struct muster_error *err, const char *what,
+                                 const struct mst_lib_limit *limit);
+
+/* ELIMIT, of ENOMEM that: the system has none left of what was to be opened or started, with its
+ * limit. */
+muster_status mst_lib_fail_system(struct muster_error *err, const char *what, int error);
+/* ENOMEM: of a thread the system does not tell whether it was that or a limit. */
+muster_status mst_lib_fail_thread(struct muster_error *err, const char *what);
 
 /* The value of a CLIENT or RESTART setting, or of `grace`: the environment's, else the default.
  * EINVAL with its text for one that makes no sense. Not for TEXT settings. `set_out` (may be NULL):

@@ -374,6 +374,7 @@ muster_status mst_signals_open(struct mst_signals *signals, uint64_t wanted,
                                const struct mst_page *page, struct muster_error *err)
 {
     bool taken, full;
+    int failed;
 
     *signals = (struct mst_signals){.wanted = wanted, .event = -1};
     if (wanted == 0) {
@@ -383,6 +384,7 @@ muster_status mst_signals_open(struct mst_signals *signals, uint64_t wanted,
     begin_process();
     full = all_taken();
     taken = take_slot(signals, page);
+    failed = errno;
     for (int i = 1; taken && i <= MST_SIGNALS_MAX; i++) {
         if (wants(signals, i)) {
             signals->seen[i] = atomic_load(&table[i].count);
@@ -396,7 +398,7 @@ muster_status mst_signals_open(struct mst_signals *signals, uint64_t wanted,
         return MUSTER_OK;
     }
     if (!full) {
-        return mst_lib_fail_descriptors(err, "take signals as notices");
+        return mst_lib_fail_system(err, "take signals as notices", failed);
     }
     (void)mst_lib_refuse(err, "take signals as notices",
                          "16 handles of this process take signals already, which is the limit; "

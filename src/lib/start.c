@@ -2,6 +2,7 @@
 /* Calls that go on by themselves. A started call hangs in `calls` of its client until it is freed,
  * and in `told` from its end until it is dispatched; whoever drives the connection ends it. Its
  * callback is run by muster_client_dispatch and nobody else, without the lock. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -407,7 +408,7 @@ muster_status muster_client_fd(muster_client *client, int *fd_out, struct muster
     if (client->call_event >= 0) {
         *fd_out = client->call_event;
     } else {
-        status = mst_lib_fail_descriptors(err, what);
+        status = mst_lib_fail_system(err, what, errno);
     }
     mst_lib_unlock(client);
     return status;

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "lib/worker.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -179,7 +180,7 @@ static muster_status open_worker(muster_worker **out, muster_client *client,
     }
     worker->pid = getpid();
     atomic_init(&worker->wake, mst_system_event());
-    status = atomic_load(&worker->wake) < 0 ? mst_lib_fail_descriptors(err, "worker")
+    status = atomic_load(&worker->wake) < 0 ? mst_lib_fail_system(err, "worker", errno)
                                             : read_options(worker, options, err);
     if (status == MUSTER_OK) {
         status = claim(worker, client, err);
@@ -231,6 +232,11 @@ void muster_worker_close(muster_worker *worker)
 static muster_status check_name(const struct muster_worker *worker, const char *name,
                                 uint32_t version, uint32_t flags, struct muster_error *err)
 {
+    const struct mst_lib_limit too_many = {.name = "the functions of one worker",
+                                           .remedy = "open another worker for the others",
+                                           .asked = (uint64_t)worker->function_count + 1,
+                                           .most = MST_WORK_FUNCTIONS_MAX};
+
     if (worker->served) {
         return mst_lib_refuse(err, "register", "muster_worker_serve was called already");
     }
@@ -255,8 +261,7 @@ static muster_status check_name(const struct muster_worker *worker, const char *
     }
     return worker->function_count < MST_WORK_FUNCTIONS_MAX
                ? MUSTER_OK
-               : mst_lib_fail(err, MUSTER_ELIMIT, "register: one worker has at most 4096 functions",
-                              NULL);
+               : mst_lib_fail_limit(err, "register", &too_many);
 }
 
 /* The function is the worker's, also when this fails. */

@@ -273,7 +273,7 @@ void mst_work_watch_take(struct muster_worker *worker, uint64_t now_ns);
 
 /* Values that nobody needs; lock held. True: there was one, and the lock was given back for it. */
 bool mst_work_collect(struct muster_worker *worker);
-muster_status mst_work_threads_start(struct muster_worker *worker);
+muster_status mst_work_threads_start(struct muster_worker *worker, struct muster_error *err);
 void mst_work_threads_stop(struct muster_worker *worker); /* lock not held */
 /* lock held */
 void mst_work_enqueue(struct muster_worker *worker, struct mst_work_job *job);

@@ -24,8 +24,9 @@ enum mst_nursery_order {
 };
 
 /* Forks it, if one of the functions needs it. No lock: there is no other thread yet. */
-muster_status mst_work_nursery_start(struct muster_worker *worker);
-muster_status mst_work_nursery_enrol(struct muster_worker *worker); /* with epoll */
+muster_status mst_work_nursery_start(struct muster_worker *worker, struct muster_error *err);
+/* With epoll. */
+muster_status mst_work_nursery_enrol(struct muster_worker *worker, struct muster_error *err);
 void mst_work_nursery_ready(struct muster_worker *worker);
 void mst_work_nursery_end(struct muster_worker *worker); /* no lock */
 

@@ -57,36 +57,39 @@ static pid_t fork_nursery(struct muster_worker *worker, int control, const int *
     return pid;
 }
 
-muster_status mst_work_nursery_start(struct muster_worker *worker)
+muster_status mst_work_nursery_start(struct muster_worker *worker, struct muster_error *err)
 {
-    int ends[2];
+    muster_status status;
+    int ends[2], failed;
 
     if (!is_needed(worker)) {
         return MUSTER_OK;
     }
     worker->wards = calloc(2 * (size_t)worker->slots, sizeof(*worker->wards));
     if (!worker->wards) {
-        return MUSTER_ENOMEM;
+        return mst_lib_fail(err, MUSTER_ENOMEM, "serve", NULL);
     }
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
-        return MUSTER_ELIMIT;
+        return mst_lib_fail_system(err, "serve", errno);
     }
     worker->nursery_pid = fork_nursery(worker, ends[1], &ends[0]);
+    failed = errno;
     (void)close(ends[1]);
     if (worker->nursery_pid < 0) {
         (void)close(ends[0]);
-        return MUSTER_ELIMIT;
+        return mst_lib_fail_system(err, "serve", failed);
     }
     worker->nursery = ends[0];
-    return mst_work_children_new(worker);
+    status = mst_work_children_new(worker);
+    return status == MUSTER_OK ? status : mst_lib_fail(err, status, "serve", NULL);
 }
 
-muster_status mst_work_nursery_enrol(struct muster_worker *worker)
+muster_status mst_work_nursery_enrol(struct muster_worker *worker, struct muster_error *err)
 {
     return worker->nursery < 0 || mst_work_watch_fd(worker, worker->nursery, EPOLLIN,
                                                     mst_work_key(MST_WORK_EVENT_NURSERY, 0))
                ? MUSTER_OK
-               : MUSTER_ELIMIT;
+               : mst_lib_fail_system(err, "serve", errno);
 }
 
 bool mst_work_nursery_ask(struct muster_worker *worker, enum mst_nursery_order what, uint32_t id,

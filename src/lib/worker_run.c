@@ -466,32 +466,36 @@ static bool runs_here(const struct muster_worker *worker)
     return false;
 }
 
-muster_status mst_work_threads_start(struct muster_worker *worker)
+muster_status mst_work_threads_start(struct muster_worker *worker, struct muster_error *err)
 {
     bool one = worker->slots == 1;
     uint32_t count = one ? 1 : worker->slots;
     sigset_t all, before;
+    int failed = 0;
 
     if (!runs_here(worker)) {
         return MUSTER_OK;
     }
     if (one) {
         worker->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
-        worker->leave = mst_system_event();
+        worker->leave = worker->timer < 0 ? -1 : mst_system_event();
+        if (worker->leave < 0) {
+            return mst_lib_fail_system(err, "serve", errno);
+        }
     }
     worker->threads = calloc(count, sizeof(*worker->threads));
-    if (!worker->threads || (one && (worker->timer < 0 || worker->leave < 0))) {
-        return MUSTER_ENOMEM;
+    if (!worker->threads) {
+        return mst_lib_fail(err, MUSTER_ENOMEM, "serve", NULL);
     }
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's signals are its own */
-    while (worker->thread_count < count &&
-           pthread_create(&worker->threads[worker->thread_count], NULL, one ? stand_in : run_jobs,
-                          worker) == 0) {
-        worker->thread_count++;
+    while (worker->thread_count < count && failed == 0) {
+        failed = pthread_create(&worker->threads[worker->thread_count], NULL,
+                                one ? stand_in : run_jobs, worker);
+        worker->thread_count += failed == 0;
     }
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return worker->thread_count == count ? MUSTER_OK : MUSTER_ELIMIT;
+    return failed != 0 ? mst_lib_fail_thread(err, "serve") : MUSTER_OK;
 }
 
 void mst_work_threads_stop(struct muster_worker *worker)

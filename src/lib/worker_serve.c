@@ -564,7 +564,7 @@ static void loop(struct muster_worker *worker)
 
 /* ---- from the beginning to the end ---- */
 
-static muster_status make_flags(struct muster_worker *worker)
+static muster_status make_flags(struct muster_worker *worker, struct muster_error *err)
 {
     size_t count = worker->slots;
     void *shared = mmap(NULL, count * sizeof(*worker->flags), PROT_READ | PROT_WRITE,
@@ -572,7 +572,7 @@ static muster_status make_flags(struct muster_worker *worker)
 
     worker->cancel_fds = malloc(count * sizeof(*worker->cancel_fds));
     if (shared == MAP_FAILED || !worker->cancel_fds) {
-        return MUSTER_ENOMEM;
+        return mst_lib_fail(err, MUSTER_ENOMEM, "serve", NULL);
     }
     worker->flags = shared;
     for (size_t i = 0; i < count; i++) {
@@ -581,13 +581,13 @@ static muster_status make_flags(struct muster_worker *worker)
     for (size_t i = 0; i < count; i++) {
         worker->cancel_fds[i] = mst_system_event();
         if (worker->cancel_fds[i] < 0) {
-            return MUSTER_ELIMIT;
+            return mst_lib_fail_system(err, "serve", errno);
         }
     }
     return MUSTER_OK;
 }
 
-static muster_status make_machine(struct muster_worker *worker)
+static muster_status make_machine(struct muster_worker *worker, struct muster_error *err)
 {
     struct mst_function *functions = calloc(worker->function_count + 1, sizeof(*functions));
     struct mst_worker_config config = {.cluster = mst_slice_text(worker->cluster),
@@ -603,7 +603,7 @@ static muster_status make_machine(struct muster_worker *worker)
     muster_status status;
 
     if (!functions) {
-        return MUSTER_ENOMEM;
+        return mst_lib_fail(err, MUSTER_ENOMEM, "serve", NULL);
     }
     for (uint32_t i = 0; i < worker->function_count; i++) {
         const struct mst_work_function *function = &worker->functions[i];
@@ -619,28 +619,28 @@ static muster_status make_machine(struct muster_worker *worker)
     mst_lib_unlock(worker->client);
     status = mst_worker_new(&worker->machine, mst_system_now_ns(), &config, &mst_system_mem);
     free(functions);
-    return status;
+    return status == MUSTER_OK ? status : mst_lib_fail(err, status, "serve", NULL);
 }
 
-static muster_status make_loop(struct muster_worker *worker)
+static muster_status make_loop(struct muster_worker *worker, struct muster_error *err)
 {
     worker->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (worker->epoll < 0) {
+        return mst_lib_fail_system(err, "serve", errno);
+    }
     worker->room = malloc(MST_CLUSTER_LINK_ROOM);
     worker->jobs = calloc(worker->slots, sizeof(*worker->jobs));
-    if (worker->epoll < 0) {
-        return MUSTER_ELIMIT;
-    }
     if (!worker->room || !worker->jobs) {
-        return MUSTER_ENOMEM;
+        return mst_lib_fail(err, MUSTER_ENOMEM, "serve", NULL);
     }
     return mst_work_watch_fd(worker, atomic_load(&worker->wake), EPOLLIN,
                              mst_work_key(MST_WORK_EVENT_WAKE, 0))
                ? MUSTER_OK
-               : MUSTER_ELIMIT;
+               : mst_lib_fail_system(err, "serve", errno);
 }
 
 /* All that can fail for want of memory or descriptors, but nothing that is heard outside. */
-static muster_status prepare(struct muster_worker *worker)
+static muster_status prepare(struct muster_worker *worker, struct muster_error *err)
 {
     muster_status status;
 
@@ -649,18 +649,18 @@ static muster_status prepare(struct muster_worker *worker)
     mst_work_values_init(&worker->values);
     (void)pthread_mutex_init(&worker->lock, NULL);
     (void)pthread_cond_init(&worker->work, NULL);
-    status = make_flags(worker);
+    status = make_flags(worker, err);
     if (status == MUSTER_OK) {
-        status = mst_work_nursery_start(worker); /* before there are more threads */
+        status = mst_work_nursery_start(worker, err); /* before there are more threads */
     }
     if (status == MUSTER_OK) {
-        status = make_loop(worker);
+        status = make_loop(worker, err);
     }
     if (status == MUSTER_OK) {
-        status = mst_work_nursery_enrol(worker);
+        status = mst_work_nursery_enrol(worker, err);
     }
     if (status == MUSTER_OK) {
-        status = make_machine(worker);
+        status = make_machine(worker, err);
     }
     return status;
 }
@@ -718,18 +718,16 @@ static muster_status run(struct muster_worker *worker, struct muster_error *err)
     if (worker->signalled.event >= 0 &&
         !mst_work_watch_fd(worker, worker->signalled.event, EPOLLIN,
                            mst_work_key(MST_WORK_EVENT_SIGNAL, 0))) {
-        status = mst_lib_fail_descriptors(err, "serve");
+        status = mst_lib_fail_system(err, "serve", errno);
     }
     if (status == MUSTER_OK) {
         status = mst_work_watch_start(worker, err);
     }
     if (status == MUSTER_OK) {
-        status = mst_work_threads_start(worker);
+        status = mst_work_threads_start(worker, err);
         if (status == MUSTER_OK) {
             loop(worker);
             status = say_end(worker, err);
-        } else {
-            status = mst_lib_fail(err, status, "serve: start its threads", NULL);
         }
         mst_work_threads_stop(worker);
         mst_work_watch_stop(worker);
@@ -749,8 +747,8 @@ muster_status mst_work_serve(struct muster_worker *worker, struct muster_error *
     mst_lib_unlock(worker->client);
     status = mst_lib_secret_tls(worker->client, MST_TLS_CLIENT, &worker->tls, err);
     if (status == MUSTER_OK) {
-        status = prepare(worker);
-        status = status == MUSTER_OK ? run(worker, err) : mst_lib_fail(err, status, "serve", NULL);
+        status = prepare(worker, err);
+        status = status == MUSTER_OK ? run(worker, err) : status;
         clean_up(worker);
     }
     mst_tls_context_free(worker->tls);

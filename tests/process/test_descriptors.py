@@ -62,7 +62,7 @@ def test_a_program_that_has_no_descriptors_is_told_at_open(service, env, started
     assert client.wait() == 0
     _, _, said, _, then = client.out.lines
     if left < 2:
-        assert said == f"ELIMIT open: no descriptors left: the limit is {LIMIT} (ulimit -n)"
+        assert said == f"ELIMIT open: no descriptors left: the limit is {LIMIT} (ulimit -n); raise it, or close some"
     elif left < 3:
         assert re.fullmatch(r"EUNREACHABLE open: no service at \S+ after [\d.]+ s \(connecting to \S+: "
                             r"Too many open files\); is `muster serve` running there\?", said)

@@ -22,7 +22,7 @@ endif()
 if(TARGET muster_static AND TARGET muster_program)
     foreach(test library_test library_wait_test library_restart_test library_exit_test library_call_test library_dispatch_test
             library_service_test library_preempt_test library_heartbeat_test library_worker_test
-            library_cancel_test library_fork_test library_page_test)
+            library_cancel_test library_fork_test library_page_test library_limit_test)
         mst_test(${test} SOURCES ${test}.c library_stage.c LINK muster_static)
         add_dependencies(${test} muster_program)
         set_tests_properties(${test} PROPERTIES
@@ -37,6 +37,9 @@ if(TARGET muster_static AND TARGET muster_program)
     # Holds a start that is nearly over.
     target_link_options(library_heartbeat_test PRIVATE -Wl,--wrap=pthread_once)
     target_compile_definitions(library_cancel_test PRIVATE MST_TEST_SYMBOLS="${CMAKE_SOURCE_DIR}/tests/abi/symbols.txt")
+    # Has none left of what is opened or started.
+    target_link_options(library_limit_test PRIVATE -Wl,--wrap=eventfd,--wrap=epoll_create1,--wrap=epoll_ctl
+        -Wl,--wrap=socketpair,--wrap=timerfd_create,--wrap=fork,--wrap=pthread_create)
     # Fails a chosen allocation.
     target_link_options(library_dispatch_test PRIVATE -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc)
 endif()

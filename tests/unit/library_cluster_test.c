@@ -190,8 +190,15 @@ static void test_the_end_of_a_series_is_waited_for_as_long_as_the_caller_says(vo
     (void)fake_expect(worker, MST_CLUSTER_CANCEL);
     assert_int_equal(muster_cluster_schedule(cluster, "echo", NULL, 0, NULL, 0, NULL, &err),
                      MUSTER_ELIMIT);
+    assert_string_equal(err.text,
+                        "schedule 'echo': a failure is being delivered, and what runs of its "
+                        "series has not ended; wait longer, or call muster_cluster_join first");
     assert_int_equal(muster_cluster_schedule(cluster, "echo", NULL, 0, NULL, 1, NULL, &err),
                      MUSTER_ETIMEDOUT);
+    assert_string_equal(err.text,
+                        "schedule 'echo': timed out: a failure is being delivered, and what runs "
+                        "of its series has not ended; wait longer, or call muster_cluster_join "
+                        "first");
     assert_in_range(mst_lib_now_ns() - began_ns, 0, UINT64_C(20000000000));
     fake_fail(worker, other, &stopped);
     assert_int_equal(muster_cluster_join(cluster, LIMIT_MS, &err), MUSTER_EFAILED);

@@ -618,7 +618,7 @@ static void too_large_for(muster_status status, const struct muster_error *err, 
 
     (void)snprintf(text, sizeof(text),
                    "%s: 1073741824 bytes, and a message to this service has at most 17825792 "
-                   "(--frame-bytes-max of `muster serve`)",
+                   "(--frame-bytes-max of `muster serve`); raise it there, or send less at once",
                    what);
     assert_int_equal(status, MUSTER_ELIMIT);
     assert_string_equal(err->text, text);

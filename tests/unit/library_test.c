@@ -585,7 +585,7 @@ static void values_may_be_large(void **state)
     assert_int_equal(muster_key_put(client, "l", large, NULL, LIMIT_MS, NULL, &err), MUSTER_ELIMIT);
     assert_string_equal(
         err.text, "put 'l': 20000000 bytes, and a message to this service has at most 17825792 "
-                  "(--frame-bytes-max of `muster serve`)");
+                  "(--frame-bytes-max of `muster serve`); raise it there, or send less at once");
     library_ok(muster_key_put(client, "l", bytes_of("x"), NULL, LIMIT_MS, NULL, &err), &err);
     free(bytes);
     muster_client_close(client);
