@@ -156,19 +156,22 @@ static void run_batch(struct scene *scene)
 static void run_rounds(struct scene *scene)
 {
     muster_client *client = scene->client;
+    struct muster_round_options options = MUSTER_ROUND_OPTIONS_INIT;
     struct muster_slice mine = bytes_of("x");
     muster_round_result *result = NULL;
     muster_members *members = NULL;
     muster_rounds *rounds = NULL;
     muster_call *call = NULL;
 
+    options.reduce = MUSTER_REDUCE_GATHER;
     needs(scene, muster_barrier_wait(client, "b", LIMIT_MS, NULL));
     ignore(muster_barrier_wait_start(client, "b", LIMIT_MS, &call, NULL));
     end(call);
-    ignore(muster_round_join(client, "r", NULL, mine, LIMIT_MS, &result, NULL));
+    needs(scene, muster_round_join(client, "r", &options, mine, LIMIT_MS, &result, NULL));
     muster_round_free(result);
     result = NULL;
-    ignore(muster_round_join_start(client, "r", NULL, mine, LIMIT_MS, &result, &call, NULL));
+    needs(scene,
+          muster_round_join_start(client, "r", &options, mine, LIMIT_MS, &result, &call, NULL));
     end(call);
     muster_round_free(result);
     ignore(muster_round_members(client, "r", 0, LIMIT_MS, &members, NULL));
