@@ -76,7 +76,9 @@ static muster_status listen_up(muster_cluster *cluster, struct muster_error *err
     mst_lib_lock(client);
     how.reached_by = mst_driver_socket(client->driver);
     how.tcp = how.anywhere || how.address || mst_driver_speaks_tcp(client->driver);
+    mst_lib_wait_shown(); /* for other processes that make or sweep sockets at this moment */
     status = mst_cluster_listener_open(&cluster->listener, &how, err);
+    mst_lib_wait_over();
     mst_lib_unlock(client);
     return status;
 }

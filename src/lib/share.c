@@ -136,10 +136,13 @@ static muster_status start(const char *path, const char *addr, uint64_t deadline
 static muster_status start_first(const char *path, const char *whose, const char *addr,
                                  uint64_t deadline_ns, struct muster_error *err)
 {
+    muster_status status;
     int lock;
-    muster_status status = lock_starting(path, deadline_ns, &lock, err);
 
+    mst_lib_wait_shown(); /* for the other ranks of this machine, and for the service */
+    status = lock_starting(path, deadline_ns, &lock, err);
     if (lock < 0) {
+        mst_lib_wait_over();
         return status;
     }
     if (mst_socket_alive(path) == 0) {
@@ -150,6 +153,7 @@ static muster_status start_first(const char *path, const char *whose, const char
         }
     }
     (void)close(lock);
+    mst_lib_wait_over();
     return status;
 }
 

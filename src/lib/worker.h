@@ -173,6 +173,7 @@ struct muster_worker {     // NOLINT(clang-analyzer-optin.performance.Padding): 
     struct mst_tls_context *tls;
     void *room;
     struct mst_work_job *jobs; /* one for each slot */
+    uint32_t active;           /* of them: not answered yet */
     uint64_t term;             /* of the coordinator that is obeyed */
     struct mst_list waiting;   /* jobs for a thread */
     struct mst_list owed;      /* jobs to be answered as they say themselves */

@@ -95,6 +95,7 @@ void mst_work_answer(struct muster_worker *worker, struct mst_work_job *job,
         mst_work_home_answer(worker, job, failure, parts, run_ns);
         return;
     }
+    worker->active--;
     if (message->type == MST_CLUSTER_RUN) {
         mst_worker_finished(mst_work_machine(worker), now_ns, slot, failure, parts, run_ns);
     } else {
@@ -280,6 +281,7 @@ static struct mst_work_job *job_for(struct muster_worker *worker,
                                  .slot = effect->slot,
                                  .active = true,
                                  .deadline_ns = effect->deadline_ns};
+    worker->active++;
     return job;
 }
 
@@ -486,16 +488,38 @@ static bool wait_or_leave(struct muster_worker *worker, int timeout, int leave)
     return poll(polled, 2, timeout) < 0 || (polled[1].revents & POLLIN) == 0;
 }
 
+/* With nothing to run, the serving thread waits for the coordinator. What runs has a limit of its
+ * own, and a thread that serves while it runs is in the function as if it ran there. */
+static int await_events(struct muster_worker *worker, struct epoll_event events[EVENTS],
+                        int timeout, bool idle)
+{
+    int count, failed;
+
+    if (timeout == 0 || !idle) {
+        return epoll_wait(worker->epoll, events, EVENTS, timeout);
+    }
+    mst_lib_thread.waits_for = "serve";
+    mst_lib_wait_shown();
+    count = epoll_wait(worker->epoll, events, EVENTS, timeout);
+    failed = errno;
+    mst_lib_wait_over();
+    mst_lib_thread.waits_for = NULL;
+    errno = failed;
+    return count;
+}
+
 void mst_work_turn(struct muster_worker *worker, bool block, int leave)
 {
     struct epoll_event events[EVENTS];
     uint64_t now_ns = mst_system_now_ns();
     int count, failed, timeout;
+    bool idle;
 
     look(worker, now_ns);
     mst_work_drain(worker, now_ns);
     mst_work_flush(worker);
     timeout = wait_ms(worker, block && !worker->ended, now_ns);
+    idle = worker->active == 0;
     if (timeout != 0) {
         mst_work_unlock(worker);
     }
@@ -508,7 +532,7 @@ void mst_work_turn(struct muster_worker *worker, bool block, int leave)
         }
         timeout = 0;
     }
-    count = epoll_wait(worker->epoll, events, EVENTS, timeout);
+    count = await_events(worker, events, timeout, idle);
     failed = errno;
     if (timeout != 0) {
         mst_work_lock(worker);

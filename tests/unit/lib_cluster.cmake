@@ -4,8 +4,22 @@ if(TARGET muster_static AND TARGET muster_program)
     add_dependencies(library_cluster_test muster_program)
     mst_test(library_strangers_test SOURCES library_strangers_test.c cluster_fake.c library_stage.c LINK muster_static)
     add_dependencies(library_strangers_test muster_program)
+    find_package(Python3 REQUIRED COMPONENTS Interpreter)
+    add_custom_command(
+        OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/exported_calls.c
+        COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/exported_calls.py ${CMAKE_SOURCE_DIR}
+            ${CMAKE_CURRENT_BINARY_DIR}/exported_calls.c
+        DEPENDS exported_calls.py null_calls.py ${CMAKE_SOURCE_DIR}/python/cdef.py muster
+        VERBATIM)
+    mst_test(library_waits_test SOURCES library_waits_test.c cluster_fake.c library_stage.c
+        ${CMAKE_CURRENT_BINARY_DIR}/exported_calls.c LINK muster_static)
+    target_include_directories(library_waits_test PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+    add_dependencies(library_waits_test muster_program)
+    # Looks where the system blocks.
+    target_link_options(library_waits_test PRIVATE -Wl,--wrap=poll,--wrap=ppoll,--wrap=epoll_wait
+        -Wl,--wrap=pthread_cond_wait,--wrap=pthread_cond_timedwait,--wrap=flock)
     mst_test(worker_folder_test SOURCES worker_folder_test.c LINK muster_static)
-    set_tests_properties(library_cluster_test library_strangers_test PROPERTIES
+    set_tests_properties(library_cluster_test library_strangers_test library_waits_test PROPERTIES
         ENVIRONMENT "MUSTER_PROGRAM=$<TARGET_FILE:muster_program>;TSAN_OPTIONS=die_after_fork=0"
         TIMEOUT 300)
 endif()
