@@ -15,7 +15,7 @@
 #include "agent/rendezvous.h"
 #include "agent/spawn.h"
 #include "io/descriptors.h"
-#include "lib/orphan.h"
+#include "io/proc_stat.h"
 
 #define OVERDUE_MS 5000
 #define KEPT 8u /* processes of a place */
@@ -66,7 +66,7 @@ static int start_prepare(struct start *start)
         start_undo(start);
         return error;
     }
-    atomic_store(&start->page->agent_start, mst_lib_process_start(getpid()));
+    atomic_store(&start->page->agent_start, mst_proc_stat_start(0));
     atomic_store(&start->page->agent, (uint64_t)getpid());
     return 0;
 }

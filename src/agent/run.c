@@ -14,6 +14,7 @@
 #include "agent/job.h"
 #include "agent/spawn.h"
 #include "io/descriptors.h"
+#include "io/poll/system.h"
 
 #define BACK_OFF_FIRST_MS 1000u
 #define BACK_OFF_MOST_MS 60000u
@@ -461,7 +462,7 @@ static int enter(struct mst_job *job)
     if (code != 0) {
         return code;
     }
-    mst_tag_make(&job->tag);
+    mst_system_random(&job->tag, 1);
     if (!mst_keeper_start(&job->keeper,
                           options->join == NULL ? options->nproc + options->spares : PLACES_MAX,
                           job->tag)) {

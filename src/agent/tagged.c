@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The keeper calls this too, which was forked: so it calls async-signal-safe functions only, which
+ * tools/tidy checks. */
 #define _GNU_SOURCE
 #include "agent/tagged.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "base/text.h"
+#include "io/proc_stat.h"
+#include "msg/run_keys.h"
 
 #define BLOCK 4096
 #define ROUNDS_MAX 8u /* somebody may fork while he is looked for */
@@ -25,19 +25,26 @@
 
 /* ---- tags ---- */
 
-void mst_tag_make(uint64_t *run_out)
+/* "00f3a0c112345678:", which all tags of the run begin with. */
+static struct mst_text put_run(uint64_t run, char *text)
 {
-    struct timespec now = {0};
+    struct mst_text line = mst_text_in(text, MST_TAG_ROOM);
 
-    if (getrandom(run_out, sizeof *run_out, GRND_NONBLOCK) != (ssize_t)sizeof *run_out) {
-        (void)clock_gettime(CLOCK_REALTIME, &now);
-        *run_out = (uint64_t)getpid() << 40 ^ (uint64_t)now.tv_sec << 20 ^ (uint64_t)now.tv_nsec;
+    for (unsigned shift = 64; shift > 4 && run >> (shift - 4) == 0; shift -= 4) {
+        mst_text_add(&line, "0");
     }
+    mst_text_hex(&line, run);
+    mst_text_add(&line, ":");
+    return line;
 }
 
 void mst_tag_text(uint64_t run, uint32_t index, uint32_t attempt, char text[MST_TAG_ROOM])
 {
-    (void)snprintf(text, MST_TAG_ROOM, "%016" PRIx64 ":%" PRIu32 ".%" PRIu32, run, index, attempt);
+    struct mst_text line = put_run(run, text);
+
+    mst_text_u64(&line, index);
+    mst_text_add(&line, ".");
+    mst_text_u64(&line, attempt);
 }
 
 /* ---- what a process was started with ---- */
@@ -78,38 +85,32 @@ static void read_on(struct reading *reading, const char *block, size_t size)
     }
 }
 
-/* The fields of /proc/PID/stat, as proc(5) numbers them. */
-enum { FIELD_STATE = 3, FIELD_FLAGS = 9, FIELD_ENV_START = 50, FIELD_ENV_END = 51 };
+static int open_of(pid_t pid, const char *file)
+{
+    char path[40];
+    struct mst_text line = mst_text_in(path, sizeof path);
+
+    mst_text_add(&line, "/proc/");
+    mst_text_u64(&line, (uint64_t)pid);
+    mst_text_add(&line, file);
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
 
 /* Whether the process had another environment than the `size` bytes that were read: exec takes the
  * old memory away before it fills the new one, and in between there is nothing to read. */
 static bool is_within_exec(pid_t pid, uint64_t size)
 {
-    char path[32], block[BLOCK];
-    uint64_t fields[FIELD_ENV_END + 1] = {0};
-    const char *at;
-    ssize_t got;
-    int fd;
+    struct mst_proc_stat stat;
+    int fd = open_of(pid, "/stat");
+    bool is_there;
 
-    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         return false;
     }
-    got = read(fd, block, sizeof block - 1);
+    is_there = mst_proc_stat_read(fd, &stat);
     (void)close(fd);
-    block[got > 0 ? got : 0] = '\0';
-    at = strrchr(block, ')'); /* the name may hold anything */
-    if (at == NULL || strlen(at) < 3 || at[2] == 'Z' || at[2] == 'X') {
-        return false;
-    }
-    at = strchr(at + 2, ' ');
-    for (unsigned field = FIELD_STATE + 1; at != NULL && field <= FIELD_ENV_END; field++) {
-        fields[field] = strtoull(at + 1, NULL, 10);
-        at = strchr(at + 1, ' ');
-    }
-    return (fields[FIELD_FLAGS] & KERNEL_THREAD) == 0 &&
-           (fields[FIELD_ENV_END] == 0 || size != fields[FIELD_ENV_END] - fields[FIELD_ENV_START]);
+    return is_there && (stat.flags & KERNEL_THREAD) == 0 &&
+           (stat.env_end == 0 || size != stat.env_end - stat.env_start);
 }
 
 enum tag { TAG_NONE, TAG_FOUND, TAG_AGAIN };
@@ -118,13 +119,11 @@ enum tag { TAG_NONE, TAG_FOUND, TAG_AGAIN };
 static enum tag tag_of(pid_t pid, char tag[MST_TAG_ROOM])
 {
     struct reading reading = {0};
-    char path[32], block[BLOCK];
+    int fd = open_of(pid, "/environ");
+    char block[BLOCK];
     uint64_t size = 0;
     ssize_t got = 0;
-    int fd;
 
-    (void)snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         return TAG_NONE;
     }
@@ -173,32 +172,17 @@ bool mst_tagged_signal(pid_t pid, const char *tag, int number)
     return sent;
 }
 
-static bool take_number(const char **text, int base, char end, uint64_t *out)
-{
-    char *after;
-
-    errno = 0;
-    *out = strtoull(*text, &after, base);
-    if (after == *text || *after != end || errno != 0) {
-        return false;
-    }
-    *text = after + 1;
-    return true;
-}
-
 /* Whether the tag is of a process that this run has started. */
 static bool is_of(const char *tag, uint64_t run, uint32_t *index_out, uint32_t *attempt_out)
 {
-    uint64_t of, index, attempt;
+    char own[MST_TAG_ROOM];
+    struct mst_text line = put_run(run, own);
+    struct mst_slice head = mst_slice_of(own, line.size), text = mst_slice_text(tag);
+    const char *index = tag + line.size, *dot = strchr(tag, '.');
 
-    if (!take_number(&tag, 16, ':', &of) || !take_number(&tag, 10, '.', &index) ||
-        !take_number(&tag, 10, '\0', &attempt) || of != run || index > UINT32_MAX ||
-        attempt > UINT32_MAX) {
-        return false;
-    }
-    *index_out = (uint32_t)index;
-    *attempt_out = (uint32_t)attempt;
-    return true;
+    return mst_slice_starts_with(text, head) && dot != NULL && dot >= index &&
+           mst_run_number_read(mst_slice_of(index, (size_t)(dot - index)), UINT32_MAX, index_out) &&
+           mst_run_number_read(mst_slice_text(dot + 1), UINT32_MAX, attempt_out);
 }
 
 struct killed {
@@ -238,7 +222,7 @@ static pid_t next_process(struct entries *entries)
 {
     for (;;) {
         const struct entry *entry;
-        long pid;
+        uint32_t pid;
 
         if (entries->at >= entries->size) {
             entries->size =
@@ -250,8 +234,7 @@ static pid_t next_process(struct entries *entries)
         }
         entry = (const void *)(entries->block + entries->at);
         entries->at += entry->size;
-        pid = strtol(entry->name, NULL, 10);
-        if (pid > 0 && pid <= INT32_MAX) {
+        if (mst_run_number_read(mst_slice_text(entry->name), INT32_MAX, &pid) && pid > 0) {
             return (pid_t)pid;
         }
     }

@@ -15,10 +15,7 @@
 #define MST_TAG_VARIABLE "MUSTER_PROCESS_TAG"
 #define MST_TAG_ROOM 64
 
-/* Names a run: nobody else's has it. */
-void mst_tag_make(uint64_t *run_out);
-
-/* The value of the variable for a process of that run. */
+/* The value of the variable for a process of the run that has this number, a random one. */
 void mst_tag_text(uint64_t run, uint32_t index, uint32_t attempt, char text[MST_TAG_ROOM]);
 
 /* Sends a signal to `pid` if it has that tag: a number may be another process's by now. */

@@ -5,47 +5,17 @@
 #define _GNU_SOURCE
 #include "lib/orphan.h"
 
-#include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "io/page.h"
+#include "io/proc_stat.h"
 #include "lib/handle.h"
-
-uint64_t mst_lib_process_start(pid_t pid)
-{
-    enum { BEFORE = 19 }; /* fields between the state and the start */
-    char path[32], text[512];
-    const char *at;
-    ssize_t size;
-    int fd;
-
-    (void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    size = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-    text[size > 0 ? size : 0] = '\0';
-    at = strrchr(text, ')'); /* the name may have anything in it */
-    if (!at || at[1] != ' ' || at[2] == 'Z' || at[2] == 'X') {
-        return 0;
-    }
-    at += 2;
-    for (int i = 0; i < BEFORE && at; i++) {
-        at = strchr(at + 1, ' ');
-    }
-    return at ? strtoull(at, NULL, 10) : 0;
-}
 
 static bool agent_lives(const struct mst_page *page)
 {
-    return mst_lib_process_start((pid_t)atomic_load(&page->agent)) ==
-           atomic_load(&page->agent_start);
+    return mst_proc_stat_start((pid_t)atomic_load(&page->agent)) == atomic_load(&page->agent_start);
 }
 
 static int event(void *ctx)

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "agent/tagged.h"
+#include "io/poll/system.h"
 
 enum { ROOM = 20000 };
 
@@ -28,7 +29,7 @@ static uint64_t run;
 static int setup(void **state)
 {
     (void)state;
-    mst_tag_make(&run);
+    mst_system_random(&run, 1);
     return 0;
 }
 

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* When a process was started, as the kernel says. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "io/proc_stat.h"
+
+static void this_process_has_one_by_its_number_and_without(void **state)
+{
+    (void)state;
+    assert_true(mst_proc_stat_start(0) != 0);
+    assert_int_equal(mst_proc_stat_start(0), mst_proc_stat_start(getpid()));
+    assert_true(mst_proc_stat_start(0) >= mst_proc_stat_start(getppid()));
+}
+
+/* The second field is what the process calls itself. */
+static void a_name_does_not_hide_it(void **state)
+{
+    static const char *const names[] = {"a) Z 1 2", "((((", "))))", ") X", ""};
+    uint64_t start = mst_proc_stat_start(0);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        assert_int_equal(prctl(PR_SET_NAME, names[i]), 0);
+        assert_int_equal(mst_proc_stat_start(0), start);
+    }
+}
+
+static void one_that_has_ended_has_none(void **state)
+{
+    pid_t pid = fork();
+    siginfo_t info;
+
+    (void)state;
+    if (pid == 0) {
+        _exit(0);
+    }
+    assert_true(pid > 0);
+    assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
+    assert_int_equal(mst_proc_stat_start(pid), 0); /* a zombie */
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_int_equal(mst_proc_stat_start(pid), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(this_process_has_one_by_its_number_and_without),
+        cmocka_unit_test(a_name_does_not_hide_it),
+        cmocka_unit_test(one_that_has_ended_has_none),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
