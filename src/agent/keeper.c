@@ -25,16 +25,33 @@ static void stand_apart(void)
     }
 }
 
-/* A message is the group that came, or minus the group that went. */
-static void hear(pid_t *groups, unsigned most, pid_t message)
-{
-    pid_t wanted = message > 0 ? 0 : -message;
+/* What it keeps, and a message: a group that came or has a rank now, or minus the one that went. */
+struct kept {
+    pid_t group; /* 0: a free row */
+    pid_t rank;  /* 0: none is known */
+    uint64_t start;
+};
 
+static struct kept *row_of(struct kept *rows, unsigned most, pid_t group)
+{
     for (unsigned i = 0; i < most; i++) {
-        if (groups[i] == wanted) {
-            groups[i] = message > 0 ? message : 0;
-            return;
+        if (rows[i].group == group) {
+            return &rows[i];
         }
+    }
+    return NULL;
+}
+
+static void hear(struct kept *rows, unsigned most, const struct kept *message)
+{
+    bool comes = message->group > 0;
+    struct kept *row = row_of(rows, most, comes ? message->group : -message->group);
+
+    if (row == NULL && comes) {
+        row = row_of(rows, most, 0);
+    }
+    if (row != NULL) {
+        *row = comes ? *message : (struct kept){.group = 0};
     }
 }
 
@@ -46,33 +63,35 @@ static bool is_doomed(void *ctx, uint32_t index, uint32_t attempt)
     return true;
 }
 
-static _Noreturn void keep(int line, pid_t *groups, unsigned most, uint64_t run)
+static _Noreturn void keep(int line, struct kept *rows, unsigned most, uint64_t run)
 {
-    pid_t message;
+    struct kept message;
 
     stand_apart();
     while (read(line, &message, sizeof message) == (ssize_t)sizeof message) {
-        hear(groups, most, message);
+        hear(rows, most, &message);
     }
     for (unsigned i = 0; i < most; i++) {
-        if (groups[i] != 0) {
-            (void)kill(-groups[i], SIGKILL);
+        if (rows[i].group != 0) {
+            (void)kill(-rows[i].group, SIGKILL);
+        }
+        if (rows[i].rank != 0) {
+            (void)mst_tagged_signal(rows[i].rank, rows[i].start, "", SIGKILL);
         }
     }
     mst_tagged_kill(run, is_doomed, NULL);
-    free(groups);
     _exit(0);
 }
 
 bool mst_keeper_start(struct mst_keeper *keeper, unsigned most, uint64_t run)
 {
-    pid_t *groups = calloc(most, sizeof *groups);
+    struct kept *rows = calloc(most, sizeof *rows);
     sigset_t all, before;
     int ends[2];
 
     *keeper = (struct mst_keeper){0};
-    if (groups == NULL || pipe2(ends, O_CLOEXEC) != 0) {
-        free(groups);
+    if (rows == NULL || pipe2(ends, O_CLOEXEC) != 0) {
+        free(rows);
         return false;
     }
     (void)sigfillset(&all);
@@ -80,10 +99,10 @@ bool mst_keeper_start(struct mst_keeper *keeper, unsigned most, uint64_t run)
     keeper->pid = fork();
     if (keeper->pid == 0) {
         (void)close(ends[1]);
-        keep(ends[0], groups, most, run);
+        keep(ends[0], rows, most, run);
     }
     (void)sigprocmask(SIG_SETMASK, &before, NULL);
-    free(groups);
+    free(rows);
     (void)close(ends[0]);
     if (keeper->pid < 0) {
         (void)close(ends[1]);
@@ -95,7 +114,7 @@ bool mst_keeper_start(struct mst_keeper *keeper, unsigned most, uint64_t run)
 }
 
 /* If it is gone, somebody killed it: then the parent-death signal is what is left. */
-static void say(const struct mst_keeper *keeper, pid_t message)
+static void say(const struct mst_keeper *keeper, struct kept message)
 {
     if (keeper->pid != 0) {
         (void)!write(keeper->line, &message, sizeof message);
@@ -104,12 +123,17 @@ static void say(const struct mst_keeper *keeper, pid_t message)
 
 void mst_keeper_add(const struct mst_keeper *keeper, pid_t group)
 {
-    say(keeper, group);
+    say(keeper, (struct kept){.group = group});
+}
+
+void mst_keeper_rank(const struct mst_keeper *keeper, pid_t group, pid_t rank, uint64_t start)
+{
+    say(keeper, (struct kept){.group = group, .rank = rank, .start = start});
 }
 
 void mst_keeper_remove(const struct mst_keeper *keeper, pid_t group)
 {
-    say(keeper, -group);
+    say(keeper, (struct kept){.group = -group});
 }
 
 void mst_keeper_stop(struct mst_keeper *keeper)

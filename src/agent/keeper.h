@@ -3,8 +3,9 @@
 #define MST_AGENT_KEEPER_H
 
 /* A child of the run that does nothing but outlive it for a moment: however the run ends, the
- * process groups it still had are killed. The parent-death signal alone reaches only the processes
- * that the run started itself; a rank behind `sh -c` is a child of the shell. */
+ * process groups it still had are killed, and the ranks that have left them. The parent-death
+ * signal alone reaches only the processes that the run started itself; a rank behind `sh -c` is a
+ * child of the shell. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,6 +21,9 @@ struct mst_keeper {
 bool mst_keeper_start(struct mst_keeper *keeper, unsigned most, uint64_t run);
 
 void mst_keeper_add(const struct mst_keeper *keeper, pid_t group);
+
+/* The rank that the group's progress page names, and when it was started (io/proc_stat.h). */
+void mst_keeper_rank(const struct mst_keeper *keeper, pid_t group, pid_t rank, uint64_t start);
 
 /* Before the group's leader is waited for: then its number may be another's. */
 void mst_keeper_remove(const struct mst_keeper *keeper, pid_t group);

@@ -299,6 +299,18 @@ static void on_overdue(uv_timer_t *timer)
     mst_say("#%" PRIu32 " is dead but not gone: blocked in %s", place->index, blocked);
 }
 
+/* One that leaves its process group, and has no tag, is found by nothing else once the run is
+ * killed; it ends itself then (lib/orphan.h), unless it is stopped. */
+static void keep_rank(const struct mst_job *job, struct mst_process *process)
+{
+    uint64_t rank = mst_process_client(process);
+
+    if (rank != process->client_kept) {
+        process->client_kept = rank;
+        mst_keeper_rank(&job->keeper, process->pid, (pid_t)rank, mst_process_client_start(process));
+    }
+}
+
 void mst_place_notice(struct mst_place *place)
 {
     struct mst_job *job = place->job;
@@ -308,6 +320,7 @@ void mst_place_notice(struct mst_place *place)
     if (place->state != MST_PLACE_RUNS) {
         return;
     }
+    keep_rank(job, process);
     (void)pthread_mutex_lock(&job->lock);
     news = process->end == MST_PROCESS_DEAD && !process->noticed;
     process->noticed = process->noticed || news;

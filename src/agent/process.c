@@ -144,14 +144,20 @@ void mst_process_name(const struct mst_process *process, char *text, size_t room
     }
 }
 
+uint64_t mst_process_client_start(const struct mst_process *process)
+{
+    return process->page != NULL ? atomic_load(&process->page->start) : 0;
+}
+
 /* A wrapper may have put it into a group of its own. */
 static void signal_client(const struct mst_process *process, int number)
 {
     pid_t client = (pid_t)mst_process_client(process);
+    uint64_t start = mst_process_client_start(process);
 
     if (client > 0 && client != process->pid && getpgid(client) != process->pid &&
-        mst_tagged_signal(client, process->tag, number) && number != SIGKILL) {
-        (void)mst_tagged_signal(client, process->tag, SIGCONT);
+        mst_tagged_signal(client, start, process->tag, number) && number != SIGKILL) {
+        (void)mst_tagged_signal(client, start, process->tag, SIGCONT);
     }
 }
 

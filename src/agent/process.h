@@ -43,6 +43,7 @@ struct mst_process {
     char tag[MST_TAG_ROOM]; /* of all that it starts */
     struct mst_page *page;  /* NULL: gone, and what it said is here: */
     uint64_t client_pid, generation;
+    uint64_t client_kept;            /* the pid that the keeper knows; main thread */
     bool gave_up, aborted, returned; /* as below */
     bool left;                       /* it has left the job, so its status is its own affair */
     char failure[256];
@@ -74,6 +75,9 @@ struct mst_process {
 
 /* The pid that opened a client; 0: none has. */
 uint64_t mst_process_client(const struct mst_process *process);
+
+/* When that one was started (io/proc_stat.h); 0: not known. Read after its pid. */
+uint64_t mst_process_client_start(const struct mst_process *process);
 
 /* Its pid as the service knows it: the one that opened the client, which is not the one that was
  * started where a shell stands between. */

@@ -96,20 +96,26 @@ static int open_of(pid_t pid, const char *file)
     return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/* Whether the process had another environment than the `size` bytes that were read: exec takes the
- * old memory away before it fills the new one, and in between there is nothing to read. */
-static bool is_within_exec(pid_t pid, uint64_t size)
+static bool stat_of(pid_t pid, struct mst_proc_stat *out)
 {
-    struct mst_proc_stat stat;
     int fd = open_of(pid, "/stat");
     bool is_there;
 
     if (fd < 0) {
         return false;
     }
-    is_there = mst_proc_stat_read(fd, &stat);
+    is_there = mst_proc_stat_read(fd, out);
     (void)close(fd);
-    return is_there && (stat.flags & KERNEL_THREAD) == 0 &&
+    return is_there;
+}
+
+/* Whether the process had another environment than the `size` bytes that were read: exec takes the
+ * old memory away before it fills the new one, and in between there is nothing to read. */
+static bool is_within_exec(pid_t pid, uint64_t size)
+{
+    struct mst_proc_stat stat;
+
+    return stat_of(pid, &stat) && (stat.flags & KERNEL_THREAD) == 0 &&
            (stat.env_end == 0 || size != stat.env_end - stat.env_start);
 }
 
@@ -152,17 +158,27 @@ static enum tag tag_after_exec(pid_t pid, char tag[MST_TAG_ROOM])
 
 /* ---- signals ---- */
 
+static bool is_the_one(pid_t pid, uint64_t start, const char *tag)
+{
+    struct mst_proc_stat stat;
+    char own[MST_TAG_ROOM];
+
+    if (start != 0 && stat_of(pid, &stat) && stat.start == start) {
+        return true;
+    }
+    return tag_after_exec(pid, own) == TAG_FOUND && strcmp(own, tag) == 0;
+}
+
 /* With the descriptor its number stays its own between the look and the signal. */
-bool mst_tagged_signal(pid_t pid, const char *tag, int number)
+bool mst_tagged_signal(pid_t pid, uint64_t start, const char *tag, int number)
 {
     int fd = (int)syscall(SYS_pidfd_open, pid, 0);
-    char own[MST_TAG_ROOM];
     bool sent = false;
 
     if (fd < 0 && errno != ENOSYS) {
         return false;
     }
-    if (tag_after_exec(pid, own) == TAG_FOUND && strcmp(own, tag) == 0) {
+    if (is_the_one(pid, start, tag)) {
         sent = fd >= 0 ? syscall(SYS_pidfd_send_signal, fd, number, NULL, 0) == 0
                        : kill(pid, number) == 0;
     }
@@ -254,7 +270,7 @@ static unsigned kill_once(uint64_t run, mst_tagged_doomed_fn *doomed, void *ctx,
 
         if (tag_after_exec(pid, tag) == TAG_FOUND && is_of(tag, run, &index, &attempt) &&
             doomed(ctx, index, attempt) && is_news(killed, pid) &&
-            mst_tagged_signal(pid, tag, SIGKILL)) {
+            mst_tagged_signal(pid, 0, tag, SIGKILL)) {
             if (killed->count < KILLED_MAX) {
                 killed->pids[killed->count++] = pid;
             }

@@ -13,6 +13,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "io/proc_stat.h"
+
 _Static_assert(sizeof(_Atomic uint32_t) == sizeof(int), "a futex word is an int");
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "counters shared by processes must not hide a lock");
 /* Of a page that an older agent made, what it does not know lies behind its end: zeros, and memory
@@ -169,7 +171,8 @@ bool mst_page_hold(struct mst_page *page)
     if (error != 0) {
         return false;
     }
-    atomic_store_explicit(&page->pid, (uint64_t)getpid(), memory_order_relaxed);
+    atomic_store(&page->start, mst_proc_stat_start(0));
+    atomic_store(&page->pid, (uint64_t)getpid());
     /* With the bit set here already, a death before the agent has looked is not missed. */
     (void)atomic_fetch_or(mst_page_word(page), (uint32_t)FUTEX_WAITERS);
     wake(page);

@@ -3,4 +3,4 @@
 mst_library(mst_page
     SOURCES ${CMAKE_CURRENT_LIST_DIR}/short_slice.c ${CMAKE_CURRENT_LIST_DIR}/page.c
         ${CMAKE_CURRENT_LIST_DIR}/death.c ${CMAKE_CURRENT_LIST_DIR}/probe.c
-    LINK mst_monotonic Threads::Threads)
+    LINK mst_proc_stat mst_monotonic Threads::Threads)

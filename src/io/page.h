@@ -64,6 +64,7 @@ struct mst_page {
     /* Odd: the function's thread blocks in a call of muster. Grows at both ends of that. */
     _Atomic uint64_t waits;
     char waits_for[64]; /* "barrier 'step'", for people: may be torn; its last byte is always 0 */
+    _Atomic uint64_t start; /* of `pid` (io/proc_stat.h), and written before it; 0: not known */
 };
 
 /* Where the rank stands in muster_restart_run. */

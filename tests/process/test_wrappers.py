@@ -30,6 +30,7 @@ WRAPPERS = {
     "nohup in a shell": ("sh", "-c", 'nohup "$0" "$@"; true'),
     "shell with job control": ("bash", "-m", "-c", '"$0" "$@" & wait $!'),
     "daemon": ("sh", "-c", 'setsid "$0" "$@" & while kill -0 $!; do sleep 0.05; done'),
+    "setsid without the variable": ("setsid", "-w", "env", "-u", "MUSTER_PROCESS_TAG"),
 }
 
 
@@ -55,6 +56,10 @@ def wrapped(request, job):
 
 def left(job, but=()):
     return {pid: line for pid, line in marked(job.path).items() if pid not in but}
+
+
+def is_stopped(pid):
+    return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T"
 
 
 def nothing_left(job):
@@ -99,6 +104,14 @@ def test_a_frozen_rank_is_gone_before_another_takes_its_place(wrapped):
     wrapped.order(again, "ok")
     wrapped.wait("closed", 2)
     assert wrapped.runner.wait() == 0
+    nothing_left(wrapped)
+
+
+def test_a_frozen_rank_goes_with_a_killed_launcher(wrapped):
+    ranks = wrapped.ranks(2)
+    os.kill(ranks[1].pid, signal.SIGSTOP)
+    until(lambda: is_stopped(ranks[1].pid))
+    wrapped.runner.kill()
     nothing_left(wrapped)
 
 

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "agent/keeper.h"
+#include "io/proc_stat.h"
 
 /* The leader of a group of its own, that does nothing. */
 static pid_t group_new(void)
@@ -54,6 +55,26 @@ static void at_the_end_the_groups_that_are_left_are_killed(void **state)
     mst_keeper_stop(&keeper); /* once is enough */
 }
 
+/* The rank of a wrapper that puts it elsewhere; and a number that is another process's by now. */
+static void at_the_end_the_ranks_are_killed_that_have_left_their_groups(void **state)
+{
+    struct mst_keeper keeper;
+    pid_t wrapper = group_new(), rank = group_new(), another = group_new();
+    uint64_t start = mst_proc_stat_start(rank);
+
+    (void)state;
+    assert_true(mst_keeper_start(&keeper, 2, 0));
+    mst_keeper_add(&keeper, wrapper);
+    mst_keeper_rank(&keeper, wrapper, rank, start);
+    mst_keeper_add(&keeper, another);
+    mst_keeper_rank(&keeper, another, getpid(), start + 1000000); /* so this one stays */
+    assert_int_equal(kill(rank, SIGSTOP), 0);
+    mst_keeper_stop(&keeper);
+    assert_int_equal(ended_by(wrapper), SIGKILL);
+    assert_int_equal(ended_by(rank), SIGKILL);
+    assert_int_equal(ended_by(another), SIGKILL);
+}
+
 static void what_ends_the_run_does_not_end_the_keeper_first(void **state)
 {
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
@@ -74,6 +95,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(at_the_end_the_groups_that_are_left_are_killed),
+        cmocka_unit_test(at_the_end_the_ranks_are_killed_that_have_left_their_groups),
         cmocka_unit_test(what_ends_the_run_does_not_end_the_keeper_first),
     };
 

@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "io/page.h"
+#include "io/proc_stat.h"
 #include "io/short_slice.h"
 
 static void a_rank_sees_the_page_of_its_agent(void **state)
@@ -32,6 +33,8 @@ static void a_rank_sees_the_page_of_its_agent(void **state)
     assert_true(mst_page_hold(rank));
     assert_true(mst_page_held(agent));
     assert_int_equal(agent->pid, getpid());
+    assert_true(agent->start != 0);
+    assert_int_equal(agent->start, mst_proc_stat_start(getpid()));
     rank->pings = 7;
     assert_int_equal(agent->pings, 7);
     mst_page_release(rank);

@@ -21,6 +21,7 @@
 
 #include "agent/tagged.h"
 #include "io/poll/system.h"
+#include "io/proc_stat.h"
 
 enum { ROOM = 20000 };
 
@@ -35,7 +36,7 @@ static int setup(void **state)
 
 /* A process with `before` bytes of environment before that entry, once it has become its program.
  */
-static pid_t start(char *entry, size_t before)
+static pid_t start_process(char *entry, size_t before)
 {
     static char filling[ROOM + 3];
     char byte, *environment[] = {filling, NULL, NULL};
@@ -116,11 +117,11 @@ static void those_that_are_doomed_are_killed_and_nobody_else(void **state)
     entry_of(of_run, run, 3, 0);
     entry_of(again, run, 3, 1);
     entry_of(elsewhere, run + 1, 3, 0);
-    doomed = start(of_run, 10);
-    stopped = start(of_run, 10);
-    later = start(again, 10);
-    other = start(elsewhere, 10);
-    none = start(no_tag, 10);
+    doomed = start_process(of_run, 10);
+    stopped = start_process(of_run, 10);
+    later = start_process(again, 10);
+    other = start_process(elsewhere, 10);
+    none = start_process(no_tag, 10);
     (void)kill(stopped, SIGSTOP);
     mst_tagged_kill(run, first_of_three, NULL);
     assert_true(is_killed(doomed));
@@ -140,13 +141,13 @@ static void the_variable_is_found_anywhere_in_an_environment(void **state)
     (void)state;
     entry_of(entry, run, 1, 7);
     for (size_t before = 4040; before <= 4100; before += 3) {
-        pid_t pid = start(entry, before);
+        pid_t pid = start_process(entry, before);
 
         mst_tagged_kill(run, all, NULL);
         assert_true(is_killed(pid));
     }
     for (size_t before = 0; before < ROOM; before += 6661) {
-        pid_t pid = start(entry, before);
+        pid_t pid = start_process(entry, before);
 
         mst_tagged_kill(run, all, NULL);
         assert_true(is_killed(pid));
@@ -198,7 +199,7 @@ static void what_is_no_tag_of_the_run_is_left_alone(void **state)
 
         (void)snprintf(entry, sizeof entry, "%s%016llx%s", forms[i].before, (unsigned long long)run,
                        forms[i].after);
-        pid = start(entry, 10);
+        pid = start_process(entry, 10);
         mst_tagged_kill(run, all, NULL);
         end(pid);
     }
@@ -215,13 +216,31 @@ static void a_process_gets_a_signal_only_if_it_is_still_the_one(void **state)
     entry_of(entry, run, 2, 5);
     mst_tag_text(run, 2, 5, tag);
     mst_tag_text(run, 2, 50, other);
-    pid = start(entry, 10);
-    assert_false(mst_tagged_signal(pid, other, SIGTERM));
+    pid = start_process(entry, 10);
+    assert_false(mst_tagged_signal(pid, 0, other, SIGTERM));
     assert_true(lives(pid));
-    assert_true(mst_tagged_signal(pid, tag, SIGTERM));
+    assert_true(mst_tagged_signal(pid, 0, tag, SIGTERM));
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
-    assert_false(mst_tagged_signal(pid, tag, SIGTERM));
+    assert_false(mst_tagged_signal(pid, 0, tag, SIGTERM));
+}
+
+static void one_that_has_cleared_its_environment_is_told_by_its_start(void **state)
+{
+    char no_tag[] = "OTHER=1", tag[MST_TAG_ROOM];
+    uint64_t start;
+    pid_t pid;
+
+    (void)state;
+    mst_tag_text(run, 2, 5, tag);
+    pid = start_process(no_tag, 10);
+    start = mst_proc_stat_start(pid);
+    assert_false(mst_tagged_signal(pid, 0, tag, SIGKILL));
+    assert_false(mst_tagged_signal(pid, start + 1, tag, SIGKILL));
+    assert_true(lives(pid));
+    assert_true(mst_tagged_signal(pid, start, tag, SIGKILL));
+    assert_true(is_killed(pid));
+    assert_false(mst_tagged_signal(pid, start, tag, SIGKILL));
 }
 
 int main(void)
@@ -232,6 +251,7 @@ int main(void)
         cmocka_unit_test(a_process_within_exec_is_found),
         cmocka_unit_test(what_is_no_tag_of_the_run_is_left_alone),
         cmocka_unit_test(a_process_gets_a_signal_only_if_it_is_still_the_one),
+        cmocka_unit_test(one_that_has_cleared_its_environment_is_told_by_its_start),
     };
 
     return cmocka_run_group_tests(tests, setup, NULL);
