@@ -463,6 +463,7 @@ static int enter(struct mst_job *job)
         return code;
     }
     mst_system_random(&job->tag, 1);
+    mst_tagged_reserve();
     if (!mst_keeper_start(&job->keeper,
                           options->join == NULL ? options->nproc + options->spares : PLACES_MAX,
                           job->tag)) {

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -45,6 +46,76 @@ void mst_tag_text(uint64_t run, uint32_t index, uint32_t attempt, char text[MST_
     mst_text_u64(&line, index);
     mst_text_add(&line, ".");
     mst_text_u64(&line, attempt);
+}
+
+/* ---- descriptors ---- */
+
+enum { NONE = 0, CLAIMED = -1 };
+
+/* For two threads at a time: the sweep has a folder, a pidfd and a file open, a signal two. */
+static struct {
+    int first; /* which the others are copies of; NONE: nothing is kept back */
+    atomic_int copies[5];
+} reserve;
+
+#define COPIES (sizeof reserve.copies / sizeof reserve.copies[0])
+
+void mst_tagged_reserve(void)
+{
+    int fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    reserve.first = fd > STDERR_FILENO ? fd : NONE;
+    for (unsigned i = 0; i < COPIES && reserve.first != NONE; i++) {
+        fd = fcntl(reserve.first, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+        atomic_store(&reserve.copies[i], fd > 0 ? fd : NONE);
+    }
+}
+
+/* After a call that got no descriptor: whether there is one now. */
+static bool give_one_up(void)
+{
+    for (unsigned i = 0; errno == EMFILE && i < COPIES; i++) {
+        int fd = atomic_load(&reserve.copies[i]);
+
+        if (fd > 0 && atomic_compare_exchange_strong(&reserve.copies[i], &fd, NONE)) {
+            (void)close(fd);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Into the place of one that was given up, and under its number all the time, so that nobody else
+ * gets that. */
+static void close_or_keep(int fd)
+{
+    for (unsigned i = 0; i < COPIES && reserve.first != NONE; i++) {
+        int none = NONE;
+
+        if (atomic_compare_exchange_strong(&reserve.copies[i], &none, CLAIMED)) {
+            bool kept = dup3(reserve.first, fd, O_CLOEXEC) == fd;
+
+            atomic_store(&reserve.copies[i], kept ? fd : NONE);
+            if (kept) {
+                return;
+            }
+        }
+    }
+    (void)close(fd);
+}
+
+static int open_file(const char *path, int flags)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | flags);
+
+    return fd < 0 && give_one_up() ? open(path, O_RDONLY | O_CLOEXEC | flags) : fd;
+}
+
+static int open_process(pid_t pid)
+{
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+
+    return fd < 0 && give_one_up() ? (int)syscall(SYS_pidfd_open, pid, 0) : fd;
 }
 
 /* ---- what a process was started with ---- */
@@ -93,7 +164,7 @@ static int open_of(pid_t pid, const char *file)
     mst_text_add(&line, "/proc/");
     mst_text_u64(&line, (uint64_t)pid);
     mst_text_add(&line, file);
-    return open(path, O_RDONLY | O_CLOEXEC);
+    return open_file(path, 0);
 }
 
 static bool stat_of(pid_t pid, struct mst_proc_stat *out)
@@ -105,7 +176,7 @@ static bool stat_of(pid_t pid, struct mst_proc_stat *out)
         return false;
     }
     is_there = mst_proc_stat_read(fd, out);
-    (void)close(fd);
+    close_or_keep(fd);
     return is_there;
 }
 
@@ -140,7 +211,7 @@ static enum tag tag_of(pid_t pid, char tag[MST_TAG_ROOM])
             size += (uint64_t)got;
         }
     } while (!reading.found && (got > 0 || (got < 0 && errno == EINTR)));
-    (void)close(fd);
+    close_or_keep(fd);
     memcpy(tag, reading.value, sizeof reading.value);
     return reading.found ? TAG_FOUND : is_within_exec(pid, size) ? TAG_AGAIN : TAG_NONE;
 }
@@ -172,7 +243,7 @@ static bool is_the_one(pid_t pid, uint64_t start, const char *tag)
 /* With the descriptor its number stays its own between the look and the signal. */
 bool mst_tagged_signal(pid_t pid, uint64_t start, const char *tag, int number)
 {
-    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    int fd = open_process(pid);
     bool sent = false;
 
     if (fd < 0 && errno != ENOSYS) {
@@ -183,7 +254,7 @@ bool mst_tagged_signal(pid_t pid, uint64_t start, const char *tag, int number)
                        : kill(pid, number) == 0;
     }
     if (fd >= 0) {
-        (void)close(fd);
+        close_or_keep(fd);
     }
     return sent;
 }
@@ -260,7 +331,7 @@ static pid_t next_process(struct entries *entries)
 static unsigned kill_once(uint64_t run, mst_tagged_doomed_fn *doomed, void *ctx,
                           struct killed *killed)
 {
-    struct entries entries = {.fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+    struct entries entries = {.fd = open_file("/proc", O_DIRECTORY)};
     unsigned count = 0;
     pid_t pid;
 
@@ -278,7 +349,7 @@ static unsigned kill_once(uint64_t run, mst_tagged_doomed_fn *doomed, void *ctx,
         }
     }
     if (entries.fd >= 0) {
-        (void)close(entries.fd);
+        close_or_keep(entries.fd);
     }
     return count;
 }

@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdbool.h>
@@ -15,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -243,6 +246,56 @@ static void one_that_has_cleared_its_environment_is_told_by_its_start(void **sta
     assert_false(mst_tagged_signal(pid, start, tag, SIGKILL));
 }
 
+/* The number that the next descriptor would get. */
+static int next_descriptor(void)
+{
+    int fd = dup(STDIN_FILENO);
+
+    assert_true(fd >= 0);
+    (void)close(fd);
+    return fd;
+}
+
+static void limit_descriptors(rlim_t count)
+{
+    struct rlimit limit;
+
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = count;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+static bool none_is_left(void)
+{
+    return open("/", O_PATH | O_CLOEXEC) < 0 && errno == EMFILE;
+}
+
+static void without_descriptors_they_are_found_by_what_is_kept_back(void **state)
+{
+    char entry[128], tag[MST_TAG_ROOM], no_tag[] = "OTHER=1";
+    struct rlimit before;
+
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    mst_tagged_reserve();
+    entry_of(entry, run, 2, 5);
+    mst_tag_text(run, 2, 5, tag);
+    for (unsigned i = 0; i < 3; i++) { /* what was given up is kept back again */
+        pid_t tagged = start_process(entry, 10), cleared = start_process(no_tag, 10);
+        uint64_t start = mst_proc_stat_start(cleared);
+
+        limit_descriptors((rlim_t)next_descriptor());
+        assert_true(none_is_left());
+        assert_true(mst_tagged_signal(tagged, 0, tag, SIGCONT));
+        assert_true(mst_tagged_signal(cleared, start, tag, SIGKILL));
+        mst_tagged_kill(run, all, NULL);
+        assert_true(none_is_left());
+        limit_descriptors(before.rlim_cur);
+        assert_true(is_killed(cleared));
+        assert_true(is_killed(tagged));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -252,6 +305,7 @@ int main(void)
         cmocka_unit_test(what_is_no_tag_of_the_run_is_left_alone),
         cmocka_unit_test(a_process_gets_a_signal_only_if_it_is_still_the_one),
         cmocka_unit_test(one_that_has_cleared_its_environment_is_told_by_its_start),
+        cmocka_unit_test(without_descriptors_they_are_found_by_what_is_kept_back),
     };
 
     return cmocka_run_group_tests(tests, setup, NULL);
