@@ -6,11 +6,24 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/tagged.h"
+
+/* The run may be what another run has started, and have its tag: then that one's keeper would kill
+ * this one together with the run, and nobody would be left that knows its ranks. The kernel shows
+ * the environment where it lay when the program began. */
+static void hide_tag(void)
+{
+    char *tag = getenv(MST_TAG_VARIABLE);
+
+    if (tag != NULL) {
+        memset(tag, 0, strlen(tag));
+    }
+}
 
 /* In a group of its own, with all signals blocked: what ends the run must not end this first. It
  * holds nothing that a reader of the run's output could wait for. */
@@ -18,6 +31,7 @@ static void stand_apart(void)
 {
     int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
 
+    hide_tag();
     (void)setpgid(0, 0);
     (void)prctl(PR_SET_NAME, "muster-keeper");
     for (int fd = 0; fd <= STDERR_FILENO && nowhere >= 0; fd++) {
@@ -63,11 +77,13 @@ static bool is_doomed(void *ctx, uint32_t index, uint32_t attempt)
     return true;
 }
 
-static _Noreturn void keep(int line, struct kept *rows, unsigned most, uint64_t run)
+/* `apart` is closed, so that the run goes on, once this is no part of what may end the run. */
+static _Noreturn void keep(int line, int apart, struct kept *rows, unsigned most, uint64_t run)
 {
     struct kept message;
 
     stand_apart();
+    (void)close(apart);
     while (read(line, &message, sizeof message) == (ssize_t)sizeof message) {
         hear(rows, most, &message);
     }
@@ -83,34 +99,63 @@ static _Noreturn void keep(int line, struct kept *rows, unsigned most, uint64_t 
     _exit(0);
 }
 
-bool mst_keeper_start(struct mst_keeper *keeper, unsigned most, uint64_t run)
+/* -1: there can be none. */
+static pid_t start(const int line[2], const int apart[2], unsigned most, uint64_t run)
 {
     struct kept *rows = calloc(most, sizeof *rows);
     sigset_t all, before;
-    int ends[2];
+    pid_t pid;
 
-    *keeper = (struct mst_keeper){0};
-    if (rows == NULL || pipe2(ends, O_CLOEXEC) != 0) {
-        free(rows);
-        return false;
+    if (rows == NULL) {
+        return -1;
     }
     (void)sigfillset(&all);
     (void)sigprocmask(SIG_SETMASK, &all, &before);
-    keeper->pid = fork();
-    if (keeper->pid == 0) {
-        (void)close(ends[1]);
-        keep(ends[0], rows, most, run);
+    pid = fork();
+    if (pid == 0) {
+        (void)close(line[1]);
+        (void)close(apart[0]);
+        keep(line[0], apart[1], rows, most, run);
     }
     (void)sigprocmask(SIG_SETMASK, &before, NULL);
     free(rows);
-    (void)close(ends[0]);
-    if (keeper->pid < 0) {
-        (void)close(ends[1]);
-        keeper->pid = 0;
+    return pid;
+}
+
+/* Until the other end is closed. */
+static void wait_for_end(int fd)
+{
+    char none;
+
+    while (read(fd, &none, 1) < 0 && errno == EINTR) {
+    }
+}
+
+bool mst_keeper_start(struct mst_keeper *keeper, unsigned most, uint64_t run)
+{
+    int line[2], apart[2];
+    pid_t pid;
+
+    *keeper = (struct mst_keeper){0};
+    if (pipe2(line, O_CLOEXEC) != 0) {
         return false;
     }
-    keeper->line = ends[1];
-    return true;
+    if (pipe2(apart, O_CLOEXEC) != 0) {
+        (void)close(line[0]);
+        (void)close(line[1]);
+        return false;
+    }
+    pid = start(line, apart, most, run);
+    (void)close(line[0]);
+    (void)close(apart[1]);
+    if (pid < 0) {
+        (void)close(line[1]);
+    } else {
+        wait_for_end(apart[0]);
+        *keeper = (struct mst_keeper){.pid = pid, .line = line[1]};
+    }
+    (void)close(apart[0]);
+    return pid >= 0;
 }
 
 /* If it is gone, somebody killed it: then the parent-death signal is what is left. */

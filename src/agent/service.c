@@ -13,7 +13,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/environment.h"
 #include "agent/spawn.h"
+#include "agent/tagged.h"
 #include "io/journal_folder.h"
 
 #define READY_LIMIT_MS 10000
@@ -43,7 +45,8 @@ static char *access_of(const struct mst_service *service, char *text, size_t roo
 }
 
 /* `ready` is its end of a pipe, or -1. What it says on stdout is not for our reader. */
-static int spawn_with(struct mst_service *service, int ready, int input)
+static int spawn_with(struct mst_service *service, const struct mst_environment *environment,
+                      int ready, int input)
 {
     char name[] = "muster", serve[] = "serve", addr[] = "--addr", log[] = "--log-level=warn";
     char ready_fd[32], lease[sizeof service->lease + 8], parent[] = "--parent";
@@ -65,7 +68,7 @@ static int spawn_with(struct mst_service *service, int ready, int input)
     struct mst_spawn how = {
         .path = "/proc/self/exe",
         .arguments = arguments,
-        .environment = environ,
+        .environment = environment->entries,
         .input = input,
         .out = nowhere,
         .error = -1,
@@ -105,6 +108,21 @@ static int spawn_with(struct mst_service *service, int ready, int input)
     return error;
 }
 
+/* Where the run is what another one has started, that one kills all with its tag when it ends, and
+ * nobody would remove this one's journal and socket. */
+static int spawn_untagged(struct mst_service *service, int ready, int input)
+{
+    struct mst_environment environment;
+    int error = ENOMEM;
+
+    if (mst_environment_init(&environment, environ) == MUSTER_OK) {
+        (void)mst_environment_set(&environment, MST_TAG_VARIABLE, NULL);
+        error = spawn_with(service, &environment, ready, input);
+        mst_environment_fini(&environment);
+    }
+    return error;
+}
+
 /* What it reads tells it to stop; that nothing more can come, that we were killed. */
 static int spawn(struct mst_service *service, int ready)
 {
@@ -113,7 +131,7 @@ static int spawn(struct mst_service *service, int ready)
     if (pipe2(ends, O_CLOEXEC) != 0) {
         return errno;
     }
-    error = spawn_with(service, ready, ends[0]);
+    error = spawn_untagged(service, ready, ends[0]);
     (void)close(ends[0]);
     if (service->line != 0) {
         (void)close(service->line);

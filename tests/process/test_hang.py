@@ -33,7 +33,9 @@ HARD_SAID = "made no progress for 2."
 class Hangs(Job):
     """Ranks of a `muster run` that look for hangs after these times."""
 
-    def start(self, count, *flags, soft=SOFT_MS, hard=HARD_MS, grace=GRACE_MS, of=(RANK,), **more):
+    def start(self, count, *flags, soft=SOFT_MS, hard=HARD_MS, grace=GRACE_MS, of=(RANK,), nproc=None,
+              **more):
+        """`nproc`: what the run starts, where that is not each of the `count` ranks."""
         times = {
             "MUSTER_SOFT_TIMEOUT": f"{soft}ms" if soft >= 0 else "-1",
             "MUSTER_HARD_TIMEOUT": f"{hard}ms" if hard >= 0 else "-1",
@@ -41,7 +43,7 @@ class Hangs(Job):
             **more,
         }
         self.runner = self.spawn(
-            "run", "-n", count, *flags, "--", *of, self.path, env={**self.env, **times}
+            "run", "-n", nproc or count, *flags, "--", *of, self.path, env={**self.env, **times}
         )
         return self.entered(count)
 

@@ -11,8 +11,8 @@ import tempfile
 
 import pytest
 
-from conftest import BUILD
-from restarting import marked
+from conftest import BUILD, MUSTER
+from restarting import files_of, marked
 from running import until, wait_gone
 from test_agent import kill
 from test_hang import Hangs
@@ -34,6 +34,14 @@ WRAPPERS = {
 }
 
 
+# Or with all ranks: a run in a run.
+NESTED = {
+    "another run": (),
+    "another run behind a shell": ("sh", "-c", '"$0" "$@"; true'),
+    "another run behind setsid": ("setsid", "-w"),
+}
+
+
 @pytest.fixture
 def job(spawn, env, started):
     folder = tempfile.mkdtemp(prefix="mst-", dir="/tmp")
@@ -43,44 +51,61 @@ def job(spawn, env, started):
     shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.fixture(params=WRAPPERS)
+def start_wrapped(job, wrapper, count, *flags, **more):
+    if wrapper in NESTED:
+        inner = (MUSTER, "run", "-n", count, "-j", "inner", "--", RANK)
+        return job.start(count, *flags, of=(*NESTED[wrapper], *inner), nproc=1, **more)
+    return job.start(count, *flags, of=(*WRAPPERS[wrapper], RANK), **more)
+
+
+@pytest.fixture(params=[*WRAPPERS, *NESTED])
 def wrapped(request, job):
-    """wrapped(count, flags...): ranks behind the wrapper, in the function."""
+    """wrapped.ranks(count, flags...): ranks behind the wrapper, in the function."""
 
     def start(count, *flags, **more):
-        return job.start(count, *flags, of=(*WRAPPERS[request.param], RANK), **more)
+        return start_wrapped(job, request.param, count, *flags, **more)
 
     job.ranks = start
     return job
 
 
-def left(job, but=()):
-    return {pid: line for pid, line in marked(job.path).items() if pid not in but}
+def left(job):
+    """Processes, and what services keep in files."""
+    return marked(job.path) or files_of(job.env) - job.files
 
 
 def is_stopped(pid):
     return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T"
 
 
+def is_run(pid):
+    return pathlib.Path(f"/proc/{pid}/comm").read_text() == "muster\n"
+
+
 def nothing_left(job):
     until(lambda: not left(job))
 
 
+def keeper_of(pid):
+    children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    (keeper,) = [int(child) for child in children
+                 if pathlib.Path(f"/proc/{child}/comm").read_text() == "muster-keeper\n"]
+    return keeper
+
+
 def test_a_killed_launcher_leaves_nothing(wrapped):
     wrapped.ranks(2)
-    assert len(left(wrapped)) > 3
+    assert len(marked(wrapped.path)) > 3
     wrapped.runner.kill()
     nothing_left(wrapped)
 
 
-@pytest.mark.parametrize("wrapper", WRAPPERS)
+@pytest.mark.parametrize("wrapper", [*WRAPPERS, "another run"])
 def test_a_launcher_that_is_killed_with_its_keeper_leaves_no_rank(job, wrapper):
     """Then the parent-death signal ends what it has started, and each rank behind that itself."""
-    ranks = job.start(2, of=(*WRAPPERS[wrapper], RANK))
+    ranks = start_wrapped(job, wrapper, 2)
     gone = [os.pidfd_open(rank.pid) for rank in ranks]
-    own = pathlib.Path(f"/proc/{job.runner.pid}/task/{job.runner.pid}/children").read_text().split()
-    (keeper,) = [int(pid) for pid in own
-                 if pathlib.Path(f"/proc/{pid}/comm").read_text() == "muster-keeper\n"]
+    keeper = keeper_of(job.runner.pid)
     os.kill(job.runner.pid, signal.SIGSTOP)
     wait_gone(*kill(keeper))
     job.runner.kill()
@@ -141,3 +166,23 @@ def test_what_a_rank_started_elsewhere_ends_with_it(spawn, tmp_path):
     run.signal(signal.SIGUSR1)
     assert run.wait() == 0
     until(lambda: not os.path.exists(f"/proc/{pids[1]}"))
+
+
+def test_a_run_in_a_run_clears_up_when_the_outer_one_is_killed(job):
+    """Its ranks use no muster, and are behind wrappers: nothing but its own keeper can find them. That
+    is stopped until the outer run has cleared up, which must not find it, nor the service."""
+    script = "timeout 600 sh -c 'echo waits; sleep 600; true'; true"
+    job.runner = job.spawn("run", "-n", 1, "-j", "outer", "--", MUSTER, "run", "-n", 2, "-j", "inner", "--",
+                           "sh", "-c", script, env=job.env)
+    job.runner.out.wait_for("waits", count=2)
+    outer = keeper_of(job.runner.pid)
+    (inner,) = [pid for pid, line in marked(job.path).items()
+                if line.startswith(f"{MUSTER} run ") and " outer " not in line and is_run(pid)]
+    keeper = keeper_of(inner)
+    gone = [os.pidfd_open(pid) for pid in (outer, inner)]
+    os.kill(keeper, signal.SIGSTOP)
+    until(lambda: is_stopped(keeper))
+    job.runner.kill()
+    wait_gone(*gone)
+    os.kill(keeper, signal.SIGCONT)
+    nothing_left(job)
