@@ -227,7 +227,7 @@ static enum mst_cause cause_of(const struct mst_process *process, int *code_out)
     }
     if (process->end != MST_PROCESS_GONE &&
         !mst_diagnose_end((pid_t)mst_process_pid(process), &status)) {
-        return MST_CAUSE_GONE;
+        return mst_process_exited(process, code_out) ? MST_CAUSE_EXIT : MST_CAUSE_GONE;
     }
     *code_out = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
     return WIFSIGNALED(status) ? MST_CAUSE_SIGNAL : MST_CAUSE_EXIT;
@@ -545,6 +545,7 @@ bool mst_place_reap(struct mst_place *place)
     struct mst_job *job = place->job;
     struct mst_process *process = place->process;
     siginfo_t info = {0};
+    int status = 0;
 
     if (place->state != MST_PLACE_RUNS ||
         waitid(P_PID, (id_t)process->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
@@ -562,8 +563,8 @@ bool mst_place_reap(struct mst_place *place)
     }
     mst_process_signal(process, SIGKILL);
     mst_keeper_remove(&job->keeper, process->pid);
-    (void)waitpid(process->pid, &process->status, 0);
-    process->end = MST_PROCESS_GONE;
+    (void)waitpid(process->pid, &status, 0);
+    mst_process_gone(process, status);
     (void)pthread_mutex_unlock(&job->lock);
     gone(place);
     return true;

@@ -72,6 +72,29 @@ static void take_failure(struct mst_process *process)
     }
 }
 
+bool mst_process_exited(const struct mst_process *process, int *code_out)
+{
+    uint32_t exited = process->page != NULL ? atomic_load(&process->page->exited) : 0;
+
+    if (exited != 0) {
+        *code_out = (int)((exited - 1) & 0xff);
+    }
+    return exited != 0;
+}
+
+/* A wrapper was killed as soon as its rank was dead. */
+void mst_process_gone(struct mst_process *process, int status)
+{
+    bool wrapped = mst_process_pid(process) != (uint64_t)process->pid;
+    int code;
+
+    process->end = MST_PROCESS_GONE;
+    process->status = status;
+    if (wrapped && process->verdict == MST_CAUSE_NONE && mst_process_exited(process, &code)) {
+        process->status = code << 8; /* as waitpid gives it */
+    }
+}
+
 void mst_process_page_end(struct mst_process *process)
 {
     if (process->page != NULL) {

@@ -68,7 +68,7 @@ struct mst_process {
 
     struct mst_watched watched; /* by the monitor, while it runs */
 
-    int status;              /* as waitpid gives it, once gone */
+    int status;              /* as waitpid gives it, once gone: of the rank, if it said so */
     struct mst_word lost[2]; /* the death, and its status when that came later */
     unsigned lost_count;
 };
@@ -96,6 +96,12 @@ bool mst_process_gave_up(const struct mst_process *process);
 
 /* It was in muster_restart_run and is not any more. */
 bool mst_process_returned(const struct mst_process *process);
+
+/* It called exit() in its function with a status that is a failure: with that one. */
+bool mst_process_exited(const struct mst_process *process, int *code_out);
+
+/* It has ended, as waitpid says of the process that was started. */
+void mst_process_gone(struct mst_process *process, int status);
 
 /* Takes from the page what outlives it, and unmaps it. */
 void mst_process_page_end(struct mst_process *process);

@@ -108,8 +108,8 @@ class Job:
         self.runner = None
         self.tls = False
 
-    def run(self, count, *flags, **environment):
-        rank = [RANK, self.path]
+    def run(self, count, *flags, behind=(), **environment):
+        rank = [*behind, RANK, self.path]
         if self.tls:
             address = f"127.0.0.1:{free_port()}"
             # Where another node might join, the service listens on TCP too. These ranks go there.

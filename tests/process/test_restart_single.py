@@ -215,6 +215,24 @@ def test_one_of_a_fixed_size_that_always_exits_with_a_status_ends_the_run_18(job
     assert "ended with status 7" in job.runner.log.lines[-1]
 
 
+@pytest.mark.parametrize("behind", [("sh", "-c", '"$0" "$@"; true'), ("timeout", "600"), ("setsid", "-w")],
+                         ids=lambda behind: behind[0])
+def test_behind_a_wrapper_the_status_of_exit_is_told_18(job, behind, tmp_path):
+    """Not that of the wrapper, which is killed as soon as the rank is dead."""
+    report = tmp_path / "report.json"
+    job.run(2, "--max-restarts", 1, "--report", report, behind=behind)
+    ranks = job.entered(2)
+    mark = job.mark()
+    job.order(ranks[:1], "exit 7")
+    job.runner.log.wait_for(f"pid {ranks[0].pid}) ended with status 7; starting it again (1 of 1)")
+    again = settle(job, 2, mark)
+    job.order([rank for rank in again if rank.pid not in pids(ranks)], "exit 7")
+    job.ended(7)
+    assert "ended with status 7" in job.runner.log.lines[-1]
+    cause = json.loads(report.read_text())["first_cause"]
+    assert (cause["kind"], cause["code"]) == ("exit", 7)
+
+
 def test_a_signal_that_ends_the_process_ends_it_18(job):
     """muster handles neither SIGINT nor SIGTERM of a rank."""
     job.alone()

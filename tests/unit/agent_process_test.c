@@ -2,9 +2,11 @@
 /* What the agent says of a process that it started. */
 #define _GNU_SOURCE
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -63,11 +65,49 @@ static void its_rank_is_what_was_heard_if_it_says_none(void **state)
     is_called(&process, "rank 0 (#2, pid 4242)");
 }
 
+/* Behind a wrapper what is waited for is the wrapper, which was killed with the rank. */
+static void who_called_exit_in_the_function_ended_with_that_status(void **state)
+{
+    const struct {
+        pid_t pid; /* that was started */
+        int status;
+        uint32_t exited;
+        enum mst_cause verdict;
+        const char *how;
+        int code;
+    } rows[] = {
+        {PID - 1, SIGKILL, 1 + 1, MST_CAUSE_NONE, "ended with status 1", 1},
+        {PID - 1, 0, 1 + 255, MST_CAUSE_NONE, "ended with status 255", 255},
+        {PID - 1, SIGKILL, 0, MST_CAUSE_NONE, "was killed by signal 9 (Killed)", 137},
+        {PID - 1, SIGKILL, 1 + 1, MST_CAUSE_HARD_TIMEOUT, "hung and was ended", 137},
+        {PID, SIGSEGV, 1 + 1, MST_CAUSE_NONE, "was killed by signal 11 (Segmentation fault)", 139},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct mst_process process;
+        char how[64];
+
+        process_init(&process);
+        process.pid = rows[i].pid;
+        process.verdict = rows[i].verdict;
+        (void)snprintf(process.hung, sizeof process.hung, "hung");
+        atomic_store(&process.page->exited, rows[i].exited);
+        mst_process_gone(&process, rows[i].status);
+        mst_process_page_end(&process);
+        mst_process_how(&process, how, sizeof how);
+        assert_string_equal(how, rows[i].how);
+        assert_int_equal(mst_process_code(&process), rows[i].code);
+        assert_true(mst_process_failed(&process));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(its_rank_is_that_of_the_generation_it_was_in),
         cmocka_unit_test(its_rank_is_what_was_heard_if_it_says_none),
+        cmocka_unit_test(who_called_exit_in_the_function_ended_with_that_status),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
