@@ -3,10 +3,10 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "agent/suspect.h"
+#include "msg/run_keys.h"
 
 #define NS_PER_MS UINT64_C(1000000)
 #define PARTS 4u /* of a soft timeout */
@@ -21,25 +21,21 @@ static uint64_t half_ns(const struct mst_waits *waits)
 
 /* ---- reading ---- */
 
-/* Up to the end of the field or of the line; printable, whoever wrote it. Returns what follows. */
-static const char *field(const char *at, const char *end, char *out, size_t room)
+/* As far as there is room; printable, whoever wrote it. */
+static void copy(struct mst_slice from, char *out, size_t room)
 {
-    size_t used = 0;
+    size_t size = from.size < room - 1 ? from.size : room - 1;
+    const char *bytes = from.data;
 
-    while (at < end && *at != '\t' && *at != '\n') {
-        if (used + 1 < room) {
-            bool blank = (unsigned char)*at < ' ' || *at == 127;
+    for (size_t i = 0; i < size; i++) {
+        bool blank = (unsigned char)bytes[i] < ' ' || bytes[i] == 127;
 
-            out[used] = *at;
-            if (blank) {
-                out[used] = '?';
-            }
-            used++;
+        out[i] = bytes[i];
+        if (blank) {
+            out[i] = '?';
         }
-        at++;
     }
-    out[used] = '\0';
-    return at < end && *at == '\t' ? at + 1 : at;
+    out[size] = '\0';
 }
 
 static struct mst_waits_group *group_of(struct mst_waits *waits, const char *what)
@@ -71,22 +67,14 @@ static void take_group(struct mst_waits *waits, const struct mst_waits_group *to
 
 static void take_value(struct mst_waits *waits, struct mst_slice value)
 {
-    const char *at = value.data, *end = at + value.size;
+    struct mst_run_waits line;
 
-    while (at < end) {
-        struct mst_waits_group told = {.count = 0};
-        char count[16], *rest;
-        unsigned long number;
+    while (mst_run_waits_take(&value, waits->ranks, &line)) {
+        struct mst_waits_group told = {.count = line.count};
 
-        at = field(at, end, count, sizeof count);
-        at = field(at, end, told.ranks, sizeof told.ranks);
-        at = field(at, end, told.what, sizeof told.what);
-        number = strtoul(count, &rest, 10);
-        if (rest != count && *rest == '\0' && number <= waits->ranks) {
-            told.count = (uint32_t)number;
-            take_group(waits, &told);
-        }
-        at += at < end; /* the end of the line */
+        copy(line.ranks, told.ranks, sizeof told.ranks);
+        copy(line.what, told.what, sizeof told.what);
+        take_group(waits, &told);
     }
 }
 

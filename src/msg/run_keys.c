@@ -141,6 +141,21 @@ bool mst_run_peer_read(struct mst_slice name, struct mst_slice value, struct mst
     return false;
 }
 
+bool mst_run_waits_take(struct mst_slice *value, uint32_t most, struct mst_run_waits *out)
+{
+    while (value->size > 0) {
+        struct mst_slice line = take(value, '\n');
+        struct mst_slice count = take(&line, '\t');
+
+        out->ranks = take(&line, '\t');
+        out->what = take(&line, '\t');
+        if (mst_run_number_read(count, most, &out->count)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* ---- writing ---- */
 
 void mst_run_all_write(char *room, const struct mst_all *all)

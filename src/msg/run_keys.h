@@ -53,6 +53,16 @@ struct mst_run_peer {
 };
 bool mst_run_peer_read(struct mst_slice name, struct mst_slice value, struct mst_run_peer *out);
 
+/* A line of what an agent writes while all its ranks wait (agent/waits.h): "COUNT\tRANKS\tWHAT". */
+struct mst_run_waits {
+    uint32_t count;
+    struct mst_slice ranks,
+        what; /* for people; borrowed, and of any bytes but tabs and ends of lines */
+};
+
+/* Takes lines off the value until one is of 0 to `most` ranks. False: there is no more. */
+bool mst_run_waits_take(struct mst_slice *value, uint32_t most, struct mst_run_waits *out);
+
 /* A number that is all of the text. */
 bool mst_run_number_read(struct mst_slice text, uint32_t most, uint32_t *out);
 

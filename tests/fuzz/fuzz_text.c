@@ -2,6 +2,7 @@
 /* Texts that come from outside: lists of hosts, the variables of launchers, settings, addresses, a
  * file with a secret. The first byte says which. */
 #define _GNU_SOURCE
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -17,7 +18,7 @@
 #include "msg/run_keys.h"
 #include "msg/settings.h"
 
-enum { ROOM = 512, SHORT = 12, VARIABLES = 24, HOSTS = 50, HOST_BYTES = 254 };
+enum { ROOM = 512, SHORT = 12, VARIABLES = 24, HOSTS = 50, HOST_BYTES = 254, RANKS = 1000 };
 
 /* ---- lists of Slurm ---- */
 
@@ -240,6 +241,38 @@ static void secret(struct fuzz_bytes *input)
 
 /* ---- keys of a run ---- */
 
+/* Lines are of bytes that follow each other in the value; what was read of one is read again. */
+static void ranks_that_wait(struct mst_slice left)
+{
+    const char *at = left.data, *end = at + left.size;
+    struct mst_run_waits line, same;
+
+    while (mst_run_waits_take(&left, RANKS, &line)) {
+        char text[2 * ROOM];
+        int size = snprintf(text, sizeof text, "%u\t", (unsigned)line.count);
+        const struct mst_slice fields[] = {line.ranks, line.what};
+        struct mst_slice again;
+
+        MST_ASSERT(line.count <= RANKS);
+        for (unsigned i = 0; i < 2; i++) {
+            const char *field = fields[i].data;
+
+            MST_ASSERT(fields[i].size == 0 || (field >= at && field + fields[i].size <= end));
+            for (size_t j = 0; j < fields[i].size; j++) {
+                MST_ASSERT(field[j] != '\t' && field[j] != '\n');
+                text[size++] = field[j];
+            }
+            at = fields[i].size > 0 ? field + fields[i].size : at;
+            text[size++] = i == 0 ? '\t' : '\n';
+        }
+        again = mst_slice_of(text, (size_t)size);
+        MST_ASSERT(mst_run_waits_take(&again, RANKS, &same) && again.size == 0);
+        MST_ASSERT(same.count == line.count && mst_slice_equal(same.ranks, line.ranks) &&
+                   mst_slice_equal(same.what, line.what));
+    }
+    MST_ASSERT(left.size == 0);
+}
+
 /* What is read of a key that a node writes is written as the same again. */
 static void run_key(struct fuzz_bytes *input)
 {
@@ -274,6 +307,7 @@ static void run_key(struct fuzz_bytes *input)
         MST_ASSERT(peer.number == same.number && peer.state == same.state &&
                    peer.life == same.life);
     }
+    ranks_that_wait(value);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

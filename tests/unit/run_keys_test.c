@@ -142,6 +142,46 @@ static void what_no_node_writes_is_refused(void **state)
     }
 }
 
+/* "2 ranks 0, 1: in barrier 'a'" for each line that was taken. */
+static void takes(const char *value, const char *expected)
+{
+    struct mst_slice left = mst_slice_text(value);
+    struct mst_run_waits line;
+    char text[256] = "";
+
+    while (mst_run_waits_take(&left, 6, &line)) {
+        size_t used = strlen(text);
+
+        (void)snprintf(text + used, sizeof text - used, "%u %.*s: %.*s; ", (unsigned)line.count,
+                       (int)line.ranks.size, (const char *)line.ranks.data, (int)line.what.size,
+                       (const char *)line.what.data);
+    }
+    assert_int_equal(left.size, 0);
+    assert_string_equal(text, expected);
+}
+
+static void ranks_that_wait_are_read_line_by_line(void **state)
+{
+    static const char *const no_counts[] = {"",   "+6",  " 6", "6 ",         "-1",
+                                            "7",  "6x",  "x",  "4294967302", /* 6, if it were cut */
+                                            "6,", "\t6", "0x6"};
+
+    (void)state;
+    takes("", "");
+    takes("\n\n\t\t", "");
+    takes("2\tranks 0, 1\tin barrier 'a'\n1\trank 2\tin muster\n",
+          "2 ranks 0, 1: in barrier 'a'; 1 rank 2: in muster; ");
+    takes("6", "6 : ; ");
+    takes("5\tx\n1", "5 x: ; 1 : ; ");
+    takes("1\ta\tb\t6\t7\n0\tc\td", "1 a: b; 0 c: d; ");
+    for (size_t i = 0; i < sizeof no_counts / sizeof no_counts[0]; i++) {
+        char value[64];
+
+        (void)snprintf(value, sizeof value, "%s\tall\tin a\n3\tc\td\n", no_counts[i]);
+        takes(value, "3 c: d; ");
+    }
+}
+
 static void a_node_that_is_none_is_refused(void **state)
 {
     static const struct {
@@ -180,6 +220,7 @@ int main(void)
         cmocka_unit_test(the_words_of_a_cause_and_of_a_life_are_kept),
         cmocka_unit_test(what_no_node_writes_is_refused),
         cmocka_unit_test(a_node_that_is_none_is_refused),
+        cmocka_unit_test(ranks_that_wait_are_read_line_by_line),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -273,7 +273,9 @@ static void values_that_no_agent_writes(void **state)
                                          "6x",
                                          "18446744073709551622",
                                          "7\tall\tin a",
-                                         "\t\t\t\t\n5\t\n\n1"};
+                                         "\t\t\t\t\n5\t\n\n1",
+                                         "+6\tall\tin a",
+                                         " 6\tall\tin a"};
 
     (void)state;
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
