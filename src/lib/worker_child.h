@@ -3,7 +3,8 @@
 #define MST_LIB_WORKER_CHILD_H
 
 /* Other processes that run functions for a worker: worker_nursery.c, worker_wards.c,
- * worker_child.c, worker_keeper.c, worker_children.c. The worker's lock is held, except where said.
+ * worker_child.c, worker_keeper.c, worker_exec.c, worker_children.c. The worker's lock is held,
+ * except where said.
  */
 
 #include "lib/worker.h"
@@ -47,6 +48,9 @@ struct mst_work_ending {
 
 /* `fds` of MST_NURSERY_COMMAND. All signals are blocked. */
 _Noreturn void mst_work_keeper_main(pid_t nursery, const char *scratch, const int *fds, int ending);
+
+/* In the process that becomes the command: `file` says what to run. Returns with errno. */
+void mst_work_exec(int file);
 
 void mst_work_kill_group(pid_t pid, int number);   /* of which it is the first, and not reaped */
 bool mst_work_dies_with(pid_t parent, int number); /* this process; false: it is gone already */

@@ -81,7 +81,8 @@ void mst_work_commands_free(struct muster_worker *worker)
     worker->commands = NULL;
 }
 
-/* ---- what is to run: a file of two counts and the words, each ended by NUL ---- */
+/* ---- what is to run: a file of two counts and the words, each ended by NUL (worker_exec.c) ----
+ */
 
 /* What tells of this process and would be wrong of another. */
 static bool is_ours(const char *variable)
@@ -181,44 +182,6 @@ static const char *make_file(const struct muster_worker *worker, const struct ms
         close_if(fd);
     }
     return why;
-}
-
-static char **list_of(char **at, const char *end, char **list, uint32_t count)
-{
-    for (uint32_t i = 0; i < count && *at < end; i++) {
-        *list++ = *at;
-        *at += strlen(*at) + 1;
-    }
-    *list++ = NULL;
-    return list;
-}
-
-void mst_work_command_exec(int file)
-{
-    struct stat status;
-    uint32_t counts[2];
-    char **words, **variables, *at;
-    char *bytes;
-
-    if (fstat(file, &status) != 0) {
-        return;
-    }
-    bytes = mmap(NULL, (size_t)status.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
-    if (bytes == MAP_FAILED) {
-        return;
-    }
-    memcpy(counts, bytes, sizeof(counts));
-    words = mmap(NULL, ((size_t)counts[0] + counts[1] + 2) * sizeof(char *), PROT_READ | PROT_WRITE,
-                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (words == MAP_FAILED) {
-        return;
-    }
-    at = bytes + sizeof(counts);
-    variables = list_of(&at, bytes + status.st_size, words, counts[0]);
-    (void)list_of(&at, bytes + status.st_size, variables, counts[1]);
-    if (words[0]) {
-        (void)execvpe(words[0], words, variables);
-    }
 }
 
 /* ---- beginning ---- */

@@ -13,7 +13,4 @@ void mst_work_command_ended(struct muster_worker *worker, uint32_t slot, int err
 muster_status mst_work_commands_new(struct muster_worker *worker); /* no lock */
 void mst_work_commands_free(struct muster_worker *worker);
 
-/* In the process that becomes the command: `file` says what to run. Returns with errno. */
-void mst_work_command_exec(int file);
-
 #endif

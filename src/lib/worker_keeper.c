@@ -18,7 +18,6 @@
 #include "io/exec_signals.h"
 #include "io/poll/system.h"
 #include "lib/worker_child.h"
-#include "lib/worker_command.h"
 
 #define NS_PER_MS 1000000u
 
@@ -65,7 +64,7 @@ static _Noreturn void be_command(pid_t keeper, const char *scratch, const int *f
         dup2(fds[2], STDERR_FILENO) >= 0 && chdir(scratch) == 0) {
         keep_out(STDERR_FILENO + 1);
         mst_exec_signals();
-        mst_work_command_exec(fds[3]);
+        mst_work_exec(fds[3]);
     }
     failed.error = errno;
     (void)!write(ending, &failed, sizeof(failed));

@@ -8,8 +8,9 @@
  * started and ended here.
  *
  * The worker may have had threads when it forked this process, in the middle of anything: so this
- * file, worker_keeper.c and worker_folder.c call async-signal-safe functions only, which tools/tidy
- * checks. A child that runs functions is a process like any other from mst_work_child_main on. */
+ * file, worker_keeper.c, worker_exec.c and worker_folder.c call async-signal-safe functions only,
+ * which tools/tidy checks. A child that runs functions is a process like any other from
+ * mst_work_child_main on. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
