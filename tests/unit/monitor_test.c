@@ -14,7 +14,6 @@
 
 #include <cmocka.h>
 
-#include "agent/diagnose.h"
 #include "agent/monitor.h"
 
 #define MS UINT64_C(1000000)
@@ -693,113 +692,9 @@ static void looks_are_as_frequent_as_needed_84(void **state)
     stage_close(&stage);
 }
 
-/* ---- where a thread stands ---- */
-
-static pid_t child_that(void (*does)(int fd), int *fd_out)
-{
-    int ends[2];
-    pid_t pid;
-
-    assert_int_equal(pipe(ends), 0);
-    pid = fork();
-    if (pid == 0) {
-        (void)close(ends[1]);
-        does(ends[0]);
-        _exit(0);
-    }
-    assert_true(pid > 0);
-    (void)close(ends[0]);
-    *fd_out = ends[1];
-    return pid;
-}
-
-static void reads(int fd)
-{
-    char byte;
-
-    (void)!read(fd, &byte, 1);
-}
-
-static void stops(int fd)
-{
-    (void)fd;
-    (void)raise(SIGSTOP);
-}
-
-static void a_thread_is_described(void **state)
-{
-    char text[128];
-    uint64_t cpu_ns = 0;
-    int fd, status;
-    pid_t pid;
-
-    (void)state;
-    mst_diagnose_thread(getpid(), 0, 0, 0, text, sizeof text);
-    assert_string_equal(text, "running");
-    assert_true(mst_diagnose_cpu(getpid(), 0, &cpu_ns));
-
-    pid = child_that(reads, &fd);
-    do { /* it is on its way there */
-        mst_diagnose_thread(pid, 0, 0, 0, text, sizeof text);
-    } while (strcmp(text, "blocked in read (sleeping)") != 0);
-    mst_diagnose_thread(pid, (uint64_t)pid, 0, 1, text, sizeof text); /* 1 ns: none of it used */
-    (void)close(fd);
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    mst_diagnose_thread(pid, 0, 0, 0, text, sizeof text);
-    assert_string_equal(text, "its thread is gone");
-    assert_false(mst_diagnose_cpu(pid, 0, &cpu_ns));
-
-    pid = child_that(stops, &fd);
-    assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
-    mst_diagnose_thread(pid, 0, 0, 0, text, sizeof text);
-    assert_string_equal(text, "stopped by a signal");
-    assert_int_equal(kill(pid, SIGKILL), 0);
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    (void)close(fd);
-}
-
-static void exits(int fd)
-{
-    (void)fd;
-    _exit(3);
-}
-
-static void is_killed(int fd)
-{
-    (void)fd;
-    (void)raise(SIGKILL);
-}
-
-static void how_a_process_ends_is_known_before_it_is_gone_27(void **state)
-{
-    void (*const ends[])(int fd) = {exits, is_killed};
-    int fd, status, told;
-    siginfo_t info;
-    pid_t pid;
-
-    (void)state;
-    assert_false(mst_diagnose_end(getpid(), &status));
-    for (size_t i = 0; i < 2; i++) {
-        pid = child_that(ends[i], &fd);
-        assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
-        assert_true(mst_diagnose_end(pid, &told));
-        assert_int_equal(waitpid(pid, &status, 0), pid);
-        assert_int_equal(told, status);
-        assert_false(mst_diagnose_end(pid, &told));
-        (void)close(fd);
-    }
-    pid = child_that(stops, &fd);
-    assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
-    assert_false(mst_diagnose_end(pid, &told));
-    assert_int_equal(kill(pid, SIGKILL), 0);
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    (void)close(fd);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(how_a_process_ends_is_known_before_it_is_gone_27),
         cmocka_unit_test(of_equal_ones_nobody_is_suspected),
         cmocka_unit_test(equal_ones_are_told_by_their_step),
         cmocka_unit_test(of_equal_steps_the_other_calls_tell),
@@ -825,7 +720,6 @@ int main(void)
         cmocka_unit_test(a_signal_goes_to_the_pidfd),
         cmocka_unit_test(what_it_was_ended_for),
         cmocka_unit_test(looks_are_as_frequent_as_needed_84),
-        cmocka_unit_test(a_thread_is_described),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
