@@ -78,6 +78,7 @@ void mst_hang_pause(struct mst_hang *hang, uint64_t ns)
     hang->section_ns += ns;
     hang->told_ns += ns;
     hang->waits_ns += ns;
+    hang->excused_ns += ns;
     hang->looked_ns += ns;
     hang->asked_ns = UINT64_MAX; /* nobody is late by that as well */
 }
@@ -102,6 +103,8 @@ static void excuse_wait(struct mst_hang *hang, uint64_t now_ns,
         hang->checks_ns += ns;
         hang->pings_ns += ns;
         hang->section_ns += ns;
+    } else {
+        hang->excused_ns = now_ns;
     }
 }
 
@@ -123,6 +126,7 @@ static void take_turn(struct mst_hang *hang, uint64_t now_ns, const struct mst_h
     hang->pings_start = sample->start_known ? sample->pings_start : sample->pings;
     hang->turn_ns = hang->checks_ns = hang->pings_ns = now_ns;
     hang->atomic_ns = hang->section_ns = hang->told_ns = hang->waits_ns = now_ns;
+    hang->excused_ns = now_ns;
 }
 
 static void take(struct mst_hang *hang, uint64_t now_ns, const struct mst_hang_sample *sample)
@@ -138,6 +142,7 @@ static void take(struct mst_hang *hang, uint64_t now_ns, const struct mst_hang_s
     }
     hang->checks_ns = sample->checks != last->checks ? now_ns : hang->checks_ns;
     hang->pings_ns = sample->pings != last->pings ? now_ns : hang->pings_ns;
+    hang->excused_ns = sample->pings != last->pings ? now_ns : hang->excused_ns;
     hang->atomic_ns = sample->atomic != last->atomic ? now_ns : hang->atomic_ns;
     hang->section_ns = sample->section != last->section ? now_ns : hang->section_ns;
     hang->told_ns = sample->told != last->told ? now_ns : hang->told_ns;
@@ -313,7 +318,13 @@ bool mst_hang_waits(const struct mst_hang *hang, uint64_t *since_ns_out)
 {
     bool apart = hang->last.soft_ms != 0 && phase_of(hang->last.turn) == WAITS;
     bool in_call = in_function(hang) && inside(hang->last.waits) && !was_told(hang);
+    bool pinged = hang->last.pings != hang->pings_start;
+    uint64_t since_ns = apart ? hang->turn_ns : hang->waits_ns;
 
-    *since_ns_out = hang->looked_ns - (apart ? hang->turn_ns : hang->waits_ns);
+    /* Its calls are no progress: nor is it that each of them is another wait. */
+    if (in_call && pinged) {
+        since_ns = sooner(since_ns, hang->excused_ns);
+    }
+    *since_ns_out = hang->looked_ns - since_ns;
     return apart || in_call;
 }

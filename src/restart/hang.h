@@ -55,6 +55,8 @@ struct mst_hang {
     struct mst_hang_sample last;
     /* When it changed. */
     uint64_t turn_ns, checks_ns, pings_ns, atomic_ns, section_ns, told_ns, waits_ns;
+    /* Since when it has not pinged, and of two looks in a row one saw it wait. */
+    uint64_t excused_ns;
     uint64_t checks_start, pings_start; /* at the start of the phase */
     uint64_t looked_ns;                 /* the last look */
     uint64_t asked_ns;                  /* for the next look */
@@ -88,7 +90,8 @@ bool mst_hang_stands(const struct mst_hang *hang, uint64_t *pings_out, uint64_t 
 
 /* As of the last look, whether it waits in muster: in the function or on the way into it in a call
  * that nobody has cut short, or else for the others. `*since_ns_out`: for how long, in one and the
- * same wait. */
+ * same wait. For a rank that pinged in this phase also in a row of short waits: since its last
+ * ping, as long as its clock stood still for the waits. */
 bool mst_hang_waits(const struct mst_hang *hang, uint64_t *since_ns_out);
 
 #endif

@@ -7,8 +7,8 @@
  * It cannot be interrupted in: mutex, spin, stop, malloc, condition, join. It can be in: sleep,
  * read, printf. It makes progress in: straggler (slow pings), checkpoint (quick pings), section.
  * The others go on in: frozen (stopped while it waits in the barrier). It never comes in: names
- * (another barrier), done (it returns), dumb (hangs before its first step). Events go out as
- * datagrams, in the form of hang_rank.c. */
+ * (another barrier), livelock (another one, and all try again and again), done (it returns), dumb
+ * (hangs before its first step). Events go out as datagrams, in the form of hang_rank.c. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,7 @@
 
 #include "muster/muster.h"
 
-enum { STEPS = 9, HANG_AT = 6, COMPUTE_MS = 5, BEAT_MS = 5 };
+enum { STEPS = 9, HANG_AT = 6, COMPUTE_MS = 5, BEAT_MS = 5, TRY_MS = 50 };
 
 static struct sockaddr_un events_at = {.sun_family = AF_UNIX};
 static int out;
@@ -226,6 +226,18 @@ static void tell_record(muster_restart *restart)
     }
 }
 
+/* All come to it, but where one of them is to wait for others. */
+static muster_status meet(bool apart)
+{
+    const char *name = apart && (is("names") || is("livelock")) ? "other" : "step";
+    muster_status status;
+
+    do {
+        status = muster_barrier_wait(client, name, is("livelock") ? TRY_MS : -1, NULL);
+    } while (status == MUSTER_ETIMEDOUT);
+    return status;
+}
+
 static muster_status loop(muster_restart *restart, void *arg)
 {
     struct muster_view view;
@@ -248,7 +260,7 @@ static muster_status loop(muster_restart *restart, void *arg)
 
         status = muster_restart_step(restart, step);
         pass(COMPUTE_MS);
-        if (hangs && now && !is("names")) {
+        if (hangs && now && !is("names") && !is("livelock")) {
             event("hangs");
             hang(restart);
         }
@@ -259,8 +271,7 @@ static muster_status loop(muster_restart *restart, void *arg)
             pass(soft_ms / 4);
         }
         if (status == MUSTER_OK) {
-            status = muster_barrier_wait(client, hangs && now && is("names") ? "other" : "step", -1,
-                                         NULL);
+            status = meet(hangs && now);
         }
     }
     return status;

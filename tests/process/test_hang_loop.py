@@ -109,6 +109,21 @@ def test_two_names_of_a_barrier(loop, size):
     assert restarted(loop) == []
 
 
+@pytest.mark.parametrize("size", SIZES if ALL else [2, 3])
+def test_two_names_of_a_barrier_that_all_try_again_and_again(loop, size):
+    """No wait lasts for long. But none of them pings any more."""
+    rank = size // 2
+    ranks = loop.loop("livelock", size, rank)
+    first = loop.told("made no progress")
+    if size == 2:
+        assert "any of them" in first, first
+    else:
+        assert named(ranks[rank]) in first, first
+    assert "barrier 'step'" in first and "barrier 'other'" in first and "missing" in first, first
+    done_well(loop)
+    assert restarted(loop) == []
+
+
 def test_one_that_returned_is_missing_in_the_barrier_of_the_others(loop):
     loop.loop("done", 3, 1)
     first = loop.told("made no progress")

@@ -606,7 +606,7 @@ static void one_wait_after_the_other_is_waiting(void **state)
     }
     (void)look(&rank);
     assert_true(mst_hang_waits(&rank.hang, &since_ns));
-    assert_int_equal(since_ns, 0);
+    assert_int_equal(since_ns, UINT64_C(100) * (SOFT / 2) * MS);
     rank.page.waits++;
     (void)look(&rank);
     is_found(&rank, SOFT, HARD, MST_HANG_PROGRESS);
@@ -645,6 +645,62 @@ static void whether_it_waits_and_for_how_long(void **state)
     turn(&rank, OUTSIDE);
     (void)look(&rank);
     assert_false(mst_hang_waits(&rank.hang, &since_ns));
+}
+
+/* The next look finds it in another wait, or between two of them. */
+static void goes_on_waiting(struct rank *rank, bool between)
+{
+    rank->now_ns += SOFT / 10 * MS;
+    rank->page.waits = (rank->page.waits / 2 + 1) * 2 + !between;
+    rank->page.checks++;
+    assert_int_equal(look(rank), MST_HANG_NONE);
+}
+
+/* Of one that pinged calls are no progress: it may be a livelock of short waits. */
+static void a_row_of_waits_counts_from_the_last_ping(void **state)
+{
+    (void)state;
+    for (unsigned pinged = 0; pinged < 2; pinged++) {
+        struct rank rank = in_function();
+        uint64_t since_ns;
+
+        rank.page.pings = pinged;
+        goes_on_waiting(&rank, false);
+        for (unsigned i = 1; i <= 50; i++) {
+            goes_on_waiting(&rank, i % 5 == 4);
+        }
+        assert_true(mst_hang_waits(&rank.hang, &since_ns));
+        assert_int_equal(since_ns, pinged ? 50 * (SOFT / 10) * MS : 0);
+        rank.page.pings += pinged;
+        goes_on_waiting(&rank, false);
+        assert_true(mst_hang_waits(&rank.hang, &since_ns));
+        assert_int_equal(since_ns, 0);
+    }
+}
+
+/* While its own clock runs it does not wait. A pause of the watcher is no time of that either. */
+static void a_row_of_waits_ends_where_the_clock_runs(void **state)
+{
+    struct rank rank = in_function();
+    uint64_t since_ns;
+
+    (void)state;
+    rank.page.pings = 1;
+    for (unsigned i = 0; i < 10; i++) {
+        goes_on_waiting(&rank, false);
+    }
+    goes_on_waiting(&rank, true);
+    rank.now_ns += SOFT / 10 * MS;
+    assert_int_equal(look(&rank), MST_HANG_NONE);
+    goes_on_waiting(&rank, false);
+    goes_on_waiting(&rank, false);
+    assert_true(mst_hang_waits(&rank.hang, &since_ns));
+    assert_int_equal(since_ns, 2 * (SOFT / 10) * MS);
+    rank.now_ns += 7000 * MS;
+    mst_hang_pause(&rank.hang, 7000 * MS);
+    goes_on_waiting(&rank, false);
+    assert_true(mst_hang_waits(&rank.hang, &since_ns));
+    assert_int_equal(since_ns, 3 * (SOFT / 10) * MS);
 }
 
 /* The stop is over an eighth of the limit before it would be found, or later: nobody saw that. */
@@ -764,6 +820,8 @@ int main(void)
         cmocka_unit_test(the_time_in_a_wait_is_no_lack_of_progress),
         cmocka_unit_test(one_wait_after_the_other_is_waiting),
         cmocka_unit_test(whether_it_waits_and_for_how_long),
+        cmocka_unit_test(a_row_of_waits_counts_from_the_last_ping),
+        cmocka_unit_test(a_row_of_waits_ends_where_the_clock_runs),
         cmocka_unit_test(a_stop_counts_for_an_eighth_at_most),
         cmocka_unit_test(a_watcher_may_look_as_often_as_it_likes),
         cmocka_unit_test(all_counters_are_wide_84),

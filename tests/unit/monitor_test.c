@@ -426,6 +426,35 @@ static void one_that_returned_is_missing_where_the_others_wait(void **state)
     stage_close(&stage);
 }
 
+/* ---- a livelock ---- */
+
+/* They pinged, so that their calls are no progress. A rank that pings keeps them excused. */
+static void all_wait_in_a_row_of_short_waits(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    stage_open(&stage);
+    for (unsigned i = 0; i < RANKS; i++) {
+        stand_at_step(&stage, i, 6);
+        waits(&stage, i, i == 1 ? "barrier 'a'" : "barrier 'b'");
+    }
+    for (unsigned turn = 0; turn < 24 + 12; turn++) {
+        pings(&stage, turn % RANKS, turn <= 24 && turn % 8 == 0);
+        assert_int_equal(stage.softs, turn > 24 + 10);
+        passes(&stage, SOFT / 10);
+        for (unsigned i = 0; i < RANKS; i++) {
+            checks(&stage, i, 1);
+            mst_page_wait_end(stage.ranks[i].page);
+            mst_page_wait_begin(stage.ranks[i].page, i == 1 ? "barrier 'a'" : "barrier 'b'");
+        }
+    }
+    assert_int_equal(stage.softs, 1);
+    assert_int_equal(stage.suspect, 1);
+    assert_non_null(strstr(stage.text, "rank 1 waits in barrier 'a' (missing: ranks 0, 2)"));
+    stage_close(&stage);
+}
+
 static void who_stands_lowest_although_it_moves(void **state)
 {
     struct stage stage;
@@ -707,6 +736,7 @@ int main(void)
         cmocka_unit_test(of_equal_ones_the_stopped_one_is_suspected),
         cmocka_unit_test(all_wait_only_if_all_do_for_long_enough),
         cmocka_unit_test(one_that_returned_is_missing_where_the_others_wait),
+        cmocka_unit_test(all_wait_in_a_row_of_short_waits),
         cmocka_unit_test(who_stands_lowest_although_it_moves),
         cmocka_unit_test(who_never_called),
         cmocka_unit_test(by_checks_where_nobody_pings),
