@@ -81,8 +81,9 @@ struct muster_restart_options {
      * for this long: its agent ends its process (90 s). Progress is muster_restart_ping and _step
      * once one of them was called in the attempt, else any call of muster. The clock starts with
      * the first such call of an attempt; with the start of the function when it is set here or in
-     * the environment. A rank that was told to stop and has not returned after hard_timeout, or
-     * spends it in abort, finalize and health check, is ended as well. Negative: never. */
+     * the environment; or when all other ranks have waited for this one alone for soft_timeout. A
+     * rank that was told to stop and has not returned after hard_timeout, or spends it in abort,
+     * finalize and health check, is ended as well. Negative: never. */
     int64_t soft_timeout_ms, hard_timeout_ms;
     int64_t settle_ms;             /* 0: between a fault and the interruption, for more faults */
     int64_t completion_timeout_ms; /* none: after the first rank is done; then all begin again */

@@ -85,6 +85,9 @@ static void look(const struct mst_monitor *monitor, struct mst_watched *one, uin
     }
     if (monitor->held && monitor->looked_ns != 0) {
         mst_hang_pause(&one->hang, now_ns - monitor->looked_ns);
+    } else if (mst_hang_deadline_ns(&one->hang) == UINT64_MAX && now_ns > monitor->next_ns &&
+               monitor->next_ns != 0) {
+        mst_hang_pause(&one->hang, now_ns - monitor->next_ns); /* it asked for no look itself */
     }
     one->found = mst_hang_look(&one->hang, now_ns, &sample);
     look_at_cpu(one, now_ns);
@@ -191,40 +194,74 @@ static void act_soft(struct mst_monitor *monitor, struct mst_watched *stalled, u
     monitor->events.soft(monitor->events.ctx, suspect, stalled, text);
 }
 
-/* Those that other agents watch. */
-static bool others_wait(const struct mst_monitor *monitor, const struct mst_watched *one,
-                        uint64_t now_ns, char *text, size_t room)
+/* How long it has waited, or been silent. */
+static double stood_s(const struct mst_watched *one)
 {
     uint64_t since_ns;
-    int head;
 
-    (void)mst_hang_waits(&one->hang, &since_ns);
-    head =
-        snprintf(text, room,
-                 "made no progress for %.1f s: any of them, as all wait: ", (double)since_ns / 1e9);
-    return monitor->events.waits != NULL && monitor->events.waits(monitor->events.ctx, one, now_ns,
-                                                                  text + head, room - (size_t)head);
+    if (!mst_hang_waits(&one->hang, &since_ns)) {
+        (void)mst_hang_silent(&one->hang, &since_ns);
+    }
+    return (double)since_ns / 1e9;
 }
 
-/* A rank that waits in muster has no clock, so nobody finds ranks that all wait, each for another
- * one. */
-static void look_at_waits(struct mst_monitor *monitor, uint64_t now_ns)
+/* Those that other agents watch. */
+static bool others_wait(const struct mst_monitor *monitor, const struct mst_watched *last,
+                        const struct mst_watched *silent, uint64_t now_ns, char *text, size_t room)
 {
-    struct mst_watched *suspect = NULL, *last = NULL;
-    char text[TEXT_MAX];
-    uint32_t count;
+    const struct mst_watched *one = silent != NULL ? silent : last;
+    int head = snprintf(text, room, "made no progress for %.1f s: ", stood_s(one));
+    char place[112];
+    size_t used;
+
+    if (monitor->events.waits == NULL || !monitor->events.waits(monitor->events.ctx, one, now_ns,
+                                                                text + head, room - (size_t)head)) {
+        return false;
+    }
+    if (silent != NULL) {
+        used = strlen(text);
+        mst_suspect_place(silent, now_ns, place, sizeof place);
+        (void)snprintf(text + used, room - used, "; %s", place);
+    }
+    return true;
+}
+
+static struct mst_watched *newest(const struct mst_monitor *monitor)
+{
+    struct mst_watched *last = NULL;
 
     for (struct mst_watched *one = monitor->first; one != NULL; one = one->next) {
         last = last == NULL || one->generation > last->generation ? one : last;
     }
+    return last;
+}
+
+/* A rank that waits in muster has no clock, nor has one that never called it where no limit was
+ * set. So nobody finds ranks that all wait, each for another one, or all for a silent one. */
+static void look_at_waits(struct mst_monitor *monitor, uint64_t now_ns)
+{
+    struct mst_watched *suspect = NULL, *silent, *last = newest(monitor);
+    char text[TEXT_MAX];
+    uint32_t count;
+    bool all;
+
     if (last == NULL || last->generation <= monitor->over_generation) {
         return;
     }
-    count = mst_suspect_waiting(monitor, last->generation);
-    if (count != 0 && count == atomic_load(&last->page->ranks)) {
-        suspect = mst_suspect_of_waiting(monitor, last->generation, now_ns, text, sizeof text);
-    } else if (count == 0 || !others_wait(monitor, last, now_ns, text, sizeof text)) {
+    count = mst_suspect_waiting(monitor, last->generation, &silent);
+    all = count == atomic_load(&last->page->ranks);
+    if (count == 0 || (all && silent != NULL && !mst_suspect_calls(monitor, last->generation)) ||
+        (!all && !others_wait(monitor, last, silent, now_ns, text, sizeof text))) {
         return;
+    }
+    if (all && silent == NULL) {
+        suspect = mst_suspect_of_waiting(monitor, last->generation, now_ns, text, sizeof text);
+    } else if (silent != NULL) {
+        suspect = silent;
+        mst_hang_await(&silent->hang);
+    }
+    if (all && silent != NULL) {
+        mst_suspect_tell_silent(monitor, silent, now_ns, text, sizeof text);
     }
     monitor->said_generation = last->generation;
     monitor->events.soft(monitor->events.ctx, suspect, last, text);
@@ -325,7 +362,8 @@ uint64_t mst_monitor_look(struct mst_monitor *monitor, uint64_t now_ns)
     while (act_on_one(monitor, now_ns)) {
     }
     look_at_waits(monitor, now_ns);
-    return next_look_ns(monitor, now_ns);
+    monitor->next_ns = next_look_ns(monitor, now_ns);
+    return monitor->next_ns;
 }
 
 /* ---- who is watched ---- */

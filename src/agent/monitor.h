@@ -45,8 +45,9 @@ struct mst_monitor_events {
      * futex (sleeping)", which goes after its name. NULL: nothing tells the ranks apart; the text
      * goes after "the ranks". Once for a generation. */
     void (*soft)(void *ctx, struct mst_watched *suspect, struct mst_watched *one, const char *text);
-    /* All of its generation that are watched here wait in muster, and there are more of them. True:
-     * so do those, and `text` says for what. May be NULL: that is not known. */
+    /* All of its generation that are watched here wait in muster, one perhaps being silent instead
+     * (agent/suspect.h), and there are more of them. True: so do those, and one of all at most is
+     * silent; `text` says for what they wait. May be NULL: that is not known. */
     bool (*waits)(void *ctx, const struct mst_watched *one, uint64_t now_ns, char *text,
                   size_t room);
     /* It is about to get SIGTERM. False: it is dead already, or is not to be ended. */
@@ -59,9 +60,9 @@ struct mst_monitor_events {
 struct mst_monitor {
     struct mst_monitor_events events;
     struct mst_watched *first;
-    uint64_t said_generation; /* the last one that was said to stand still */
-    uint64_t over_generation; /* the last one that is known to be over: nobody waits in it */
-    uint64_t looked_ns;
+    uint64_t said_generation;    /* the last one that was said to stand still */
+    uint64_t over_generation;    /* the last one that is known to be over: nobody waits in it */
+    uint64_t looked_ns, next_ns; /* the last look, and when the next one was to be */
     bool held; /* the caller's: from now on no limit runs, as what is known could not be told */
 };
 

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "agent/diagnose.h"
+#include "agent/waits.h"
+#include "msg/run_keys.h"
 
 #define NS_PER_MS UINT64_C(1000000)
 #define RANGES_MAX 6u /* of ranks, in a text */
@@ -226,7 +228,7 @@ static bool has_returned(const struct mst_watched *one)
 static void waits_for(const struct mst_watched *one, char name[64])
 {
     if (has_returned(one)) {
-        (void)snprintf(name, 64, "%s", "for the end of the run");
+        (void)snprintf(name, 64, "%s", MST_WAITS_RETURNED);
         return;
     }
     memcpy(name, "in ", 3);
@@ -430,25 +432,53 @@ static bool is_of(const struct mst_watched *one, uint64_t generation)
            one->hang.last.soft_ms != 0;
 }
 
-uint32_t mst_suspect_waiting(const struct mst_monitor *monitor, uint64_t generation)
+static bool waits_in(const struct mst_watched *one, uint64_t generation)
+{
+    return is_of(one, generation) && waits(one);
+}
+
+static bool is_for_soft(const struct mst_watched *one, uint64_t since_ns)
+{
+    int64_t soft_ms = one->hang.last.soft_ms;
+
+    return soft_ms >= 0 && since_ns >= (uint64_t)soft_ms * NS_PER_MS;
+}
+
+uint32_t mst_suspect_waiting(const struct mst_monitor *monitor, uint64_t generation,
+                             struct mst_watched **silent_out)
 {
     uint32_t count = 0;
 
+    *silent_out = NULL;
     EACH(one, monitor)
     {
-        int64_t soft_ms = one->hang.last.soft_ms;
         uint64_t since_ns;
+        bool waits, silent;
 
         if (!is_of(one, generation)) {
             continue;
         }
-        if (!mst_hang_waits(&one->hang, &since_ns) || soft_ms < 0 ||
-            since_ns < (uint64_t)soft_ms * NS_PER_MS) {
+        waits = mst_hang_waits(&one->hang, &since_ns);
+        silent = !waits && *silent_out == NULL && mst_hang_silent(&one->hang, &since_ns);
+        if ((!waits && !silent) || !is_for_soft(one, since_ns)) {
+            *silent_out = NULL;
             return 0;
         }
+        *silent_out = silent ? one : *silent_out;
         count++;
     }
     return count;
+}
+
+bool mst_suspect_calls(const struct mst_monitor *monitor, uint64_t generation)
+{
+    bool any = false;
+
+    EACH(one, monitor)
+    {
+        any = any || (waits_in(one, generation) && !has_returned(one));
+    }
+    return any;
 }
 
 static struct mst_watched *lowest_unmarked(const struct mst_monitor *monitor, uint64_t generation)
@@ -457,7 +487,7 @@ static struct mst_watched *lowest_unmarked(const struct mst_monitor *monitor, ui
 
     EACH(one, monitor)
     {
-        if (one->mark == 0 && is_of(one, generation) &&
+        if (one->mark == 0 && waits_in(one, generation) &&
             (lowest == NULL || rank_of(one) < rank_of(lowest))) {
             lowest = one;
         }
@@ -465,7 +495,7 @@ static struct mst_watched *lowest_unmarked(const struct mst_monitor *monitor, ui
     return lowest;
 }
 
-/* Marks the ranks that wait for the same with the same number, from 1 on; returns the last one. */
+/* Marks the ranks that wait, for the same with the same number, from 1 on; returns the last one. */
 static unsigned group(const struct mst_monitor *monitor, uint64_t generation)
 {
     unsigned groups = 0;
@@ -482,7 +512,7 @@ static unsigned group(const struct mst_monitor *monitor, uint64_t generation)
         EACH(same, monitor)
         {
             waits_for(same, another);
-            if (is_of(same, generation) && strcmp(name, another) == 0) {
+            if (waits_in(same, generation) && strcmp(name, another) == 0) {
                 same->mark = groups;
             }
         }
@@ -562,12 +592,18 @@ void mst_suspect_tell_waits(const struct mst_monitor *monitor, uint64_t generati
     char name[64];
 
     *first_out = false;
+    EACH(one, monitor)
+    {
+        *first_out = *first_out || (is_of(one, generation) && rank_of(one) == 0);
+        if (is_of(one, generation) && !waits(one)) {
+            add(&text, MST_WAITS_SILENT "\trank %" PRIu32 "\n", rank_of(one));
+        }
+    }
     for (unsigned mark = 1; mark <= groups; mark++) {
         struct mst_watched *any = NULL;
         uint32_t size = size_of(monitor, mark, &any);
 
         if (any != NULL) {
-            *first_out = *first_out || next_rank(monitor, mark, 0) == 0;
             waits_for(any, name);
             add(&text, "%" PRIu32 "\t", size);
             add_ranks(&text, monitor, mark);
@@ -625,4 +661,16 @@ struct mst_watched *mst_suspect_of_waiting(const struct mst_monitor *monitor, ui
         add_place(&text, suspect, now_ns);
     }
     return suspect;
+}
+
+void mst_suspect_tell_silent(const struct mst_monitor *monitor, const struct mst_watched *silent,
+                             uint64_t now_ns, char *text_out, size_t room)
+{
+    struct text text = {text_out, room};
+    uint64_t since_ns;
+
+    (void)mst_hang_silent(&silent->hang, &since_ns);
+    add(&text, "made no progress for %.1f s: ", (double)since_ns / 1e9);
+    add_count(&text, monitor, silent);
+    add_place(&text, silent, now_ns);
 }

@@ -9,6 +9,9 @@
  *   several that do not           the suspect never called muster in this attempt; or else has
  *                                 the fewest pings, or of equally many the fewest other calls
  *   equal ones                    the one that is stopped
+ *   all wait but a silent one     that one: it has no clock, and never called muster in this
+ *                                 attempt. Not if the others have all returned: how long it
+ *                                 computes is not theirs to say
  *   all wait in muster            the one that is stopped; the one that waits for something else
  *                                 than all others; the one that stands lowest
  *
@@ -22,15 +25,24 @@ struct mst_watched *mst_suspect_of(const struct mst_monitor *monitor, struct mst
                                    uint64_t now_ns, char *text, size_t room);
 
 /* How many ranks of the generation are watched here, if each of them waits in muster and has done
- * so for its soft timeout; else 0. */
-uint32_t mst_suspect_waiting(const struct mst_monitor *monitor, uint64_t generation);
+ * so for its soft timeout. One of them, `*silent_out`, may be silent for as long instead
+ * (mst_hang_silent); NULL: none is. 0: there is another one. */
+uint32_t mst_suspect_waiting(const struct mst_monitor *monitor, uint64_t generation,
+                             struct mst_watched **silent_out);
 
 /* All ranks of the generation wait in muster, and are watched here. */
 struct mst_watched *mst_suspect_of_waiting(const struct mst_monitor *monitor, uint64_t generation,
                                            uint64_t now_ns, char *text, size_t room);
 
+/* Whether one of the generation that is watched here waits in a call, and has not returned. */
+bool mst_suspect_calls(const struct mst_monitor *monitor, uint64_t generation);
+
+/* All others wait for this one. The text goes after its name. */
+void mst_suspect_tell_silent(const struct mst_monitor *monitor, const struct mst_watched *silent,
+                             uint64_t now_ns, char *text, size_t room);
+
 /* What each of the ranks of the generation that are watched here waits for, as src/agent/waits.h
- * has it; `first_out`: rank 0 is among them. */
+ * has it; the one that does not wait is silent. `first_out`: rank 0 is among them. */
 void mst_suspect_tell_waits(const struct mst_monitor *monitor, uint64_t generation, bool *first_out,
                             char *text, size_t room);
 

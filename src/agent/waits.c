@@ -57,6 +57,7 @@ static void take_group(struct mst_waits *waits, const struct mst_waits_group *to
     struct mst_waits_group *group = group_of(waits, told->what);
 
     waits->sum += told->count;
+    waits->calls = waits->calls || strcmp(told->what, MST_WAITS_RETURNED) != 0;
     if (group != NULL && group->count == 0) {
         *group = *told;
     } else if (group != NULL) {
@@ -73,6 +74,11 @@ static void take_value(struct mst_waits *waits, struct mst_slice value)
         struct mst_waits_group told = {.count = line.count};
 
         copy(line.ranks, told.ranks, sizeof told.ranks);
+        if (line.silent) {
+            waits->silent_count++;
+            memcpy(waits->silent, told.ranks, sizeof waits->silent);
+            continue;
+        }
         copy(line.what, told.what, sizeof told.what);
         take_group(waits, &told);
     }
@@ -93,11 +99,19 @@ static void read_on(struct mst_waits *waits, const struct mst_reply *reply)
     ask(waits);
 }
 
+/* Several silent ones may compute, and so may one for which nobody waits in a call. */
+static bool are_all(const struct mst_waits *waits)
+{
+    bool fit = waits->silent_count == 0 || (waits->silent_count == 1 && waits->calls);
+
+    return fit && waits->sum + waits->silent_count == waits->ranks;
+}
+
 static void has_read(struct mst_waits *waits)
 {
     uint64_t now_ns = mst_lib_now_ns();
 
-    if (waits->sum != waits->ranks) {
+    if (!are_all(waits)) {
         waits->in_a_row = 0;
         return;
     }
@@ -171,9 +185,15 @@ static void begin(struct mst_waits *waits, muster_client *client, uint64_t gener
 
 static void tell(const struct mst_waits *waits, char *text, size_t room)
 {
-    size_t used = 0;
+    size_t used;
 
-    text[0] = '\0';
+    if (waits->silent_count != 0) {
+        used = (size_t)snprintf(
+            text, room,
+            "not one call of muster by %s in this attempt, all others wait: ", waits->silent);
+    } else {
+        used = (size_t)snprintf(text, room, "any of them, as all wait: ");
+    }
     for (unsigned i = 0; i < waits->group_count && used < room; i++) {
         const struct mst_waits_group *group = &waits->groups[i];
         char count[32];
@@ -198,7 +218,8 @@ static void write_and_read(struct mst_waits *waits, const struct mst_monitor *mo
         put(waits, value);
     }
     if (reads && !waits->list.open) {
-        waits->sum = 0;
+        waits->sum = waits->silent_count = 0;
+        waits->calls = false;
         waits->after[0] = '\0';
         waits->group_count = 0;
         waits->more = false;

@@ -149,7 +149,9 @@ bool mst_run_waits_take(struct mst_slice *value, uint32_t most, struct mst_run_w
 
         out->ranks = take(&line, '\t');
         out->what = take(&line, '\t');
-        if (mst_run_number_read(count, most, &out->count)) {
+        out->count = 0;
+        out->silent = mst_slice_equal(count, mst_slice_text(MST_WAITS_SILENT));
+        if (out->silent || mst_run_number_read(count, most, &out->count)) {
             return true;
         }
     }

@@ -53,14 +53,19 @@ struct mst_run_peer {
 };
 bool mst_run_peer_read(struct mst_slice name, struct mst_slice value, struct mst_run_peer *out);
 
-/* A line of what an agent writes while all its ranks wait (agent/waits.h): "COUNT\tRANKS\tWHAT". */
+/* A line of what an agent writes while all its ranks wait (agent/waits.h): "COUNT\tRANKS\tWHAT", or
+ * "silent\tRANK". */
+#define MST_WAITS_SILENT "silent"
+
 struct mst_run_waits {
-    uint32_t count;
+    bool silent;    /* a rank that never called: it counts for none, and `what` is empty */
+    uint32_t count; /* of ranks */
     struct mst_slice ranks,
         what; /* for people; borrowed, and of any bytes but tabs and ends of lines */
 };
 
-/* Takes lines off the value until one is of 0 to `most` ranks. False: there is no more. */
+/* Takes lines off the value until one is of 0 to `most` ranks, or silent. False: there is no more.
+ */
 bool mst_run_waits_take(struct mst_slice *value, uint32_t most, struct mst_run_waits *out);
 
 /* A number that is all of the text. */

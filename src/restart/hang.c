@@ -127,6 +127,7 @@ static void take_turn(struct mst_hang *hang, uint64_t now_ns, const struct mst_h
     hang->turn_ns = hang->checks_ns = hang->pings_ns = now_ns;
     hang->atomic_ns = hang->section_ns = hang->told_ns = hang->waits_ns = now_ns;
     hang->excused_ns = now_ns;
+    hang->awaited = false;
 }
 
 static void take(struct mst_hang *hang, uint64_t now_ns, const struct mst_hang_sample *sample)
@@ -187,7 +188,7 @@ static bool progress_clock(const struct mst_hang *hang, struct clock *out)
         since_ns = hang->pings_ns;
     } else if (page->checks != hang->checks_start) {
         since_ns = hang->checks_ns;
-    } else if (page->from_start) {
+    } else if (page->from_start || hang->awaited) {
         since_ns = hang->turn_ns;
     } else {
         return false;
@@ -327,4 +328,21 @@ bool mst_hang_waits(const struct mst_hang *hang, uint64_t *since_ns_out)
     }
     *since_ns_out = hang->looked_ns - since_ns;
     return apart || in_call;
+}
+
+bool mst_hang_silent(const struct mst_hang *hang, uint64_t *since_ns_out)
+{
+    struct clock clock;
+    bool counted = progress_clock(hang, &clock);
+
+    *since_ns_out = hang->looked_ns - later(hang->turn_ns, hang->section_ns);
+    return in_function(hang) && !was_told(hang) && !inside(hang->last.waits) && !counted;
+}
+
+void mst_hang_await(struct mst_hang *hang)
+{
+    hang->awaited = true;
+    hang->turn_ns = hang->looked_ns - after_ms(0, hang->last.soft_ms);
+    hang->soft_said = true;
+    ask(hang, hang->looked_ns);
 }

@@ -8,8 +8,8 @@
  *   phase          the clock of no progress runs since                       soft        hard
  *   before, fn     the last change of pings, once one came in this phase;    soft_ms     hard_ms
  *                  else of checks, once one came; else the start of the
- *                  phase if from_start; else it does not run. Not before
- *                  the end of the last section
+ *                  phase if from_start; else it does not run, until
+ *                  mst_hang_await. Not before the end of the last section
  *   in a section   its beginning, instead                       limit   limit + hard_ms - soft_ms
  *   in an atomic   its beginning, instead of both                            soft_ms     hard_ms
  *   fn was told    when that was first seen, whatever is counted since,      -           hard_ms
@@ -60,6 +60,7 @@ struct mst_hang {
     uint64_t checks_start, pings_start; /* at the start of the phase */
     uint64_t looked_ns;                 /* the last look */
     uint64_t asked_ns;                  /* for the next look */
+    bool awaited;                       /* in this turn: mst_hang_await */
     bool soft_said, hard_said;
 };
 
@@ -93,5 +94,13 @@ bool mst_hang_stands(const struct mst_hang *hang, uint64_t *pings_out, uint64_t 
  * same wait. For a rank that pinged in this phase also in a row of short waits: since its last
  * ping, as long as its clock stood still for the waits. */
 bool mst_hang_waits(const struct mst_hang *hang, uint64_t *since_ns_out);
+
+/* As of the last look, whether it is in the function or on the way into it, has not called muster
+ * there, and has no clock for that reason. `*since_ns_out`: for how long. */
+bool mst_hang_silent(const struct mst_hang *hang, uint64_t *since_ns_out);
+
+/* All others wait for this silent rank, and soft was said of it: from now on its clock runs, as if
+ * it had begun soft_ms before the last look. */
+void mst_hang_await(struct mst_hang *hang);
 
 #endif

@@ -8,7 +8,8 @@
  * read, printf. It makes progress in: straggler (slow pings), checkpoint (quick pings), section.
  * The others go on in: frozen (stopped while it waits in the barrier). It never comes in: names
  * (another barrier), livelock (another one, and all try again and again), done (it returns), dumb
- * (hangs before its first step). Events go out as datagrams, in the form of hang_rank.c. */
+ * (hangs before its first step), deadlock (the same, in a mutex). Events go out as datagrams, in
+ * the form of hang_rank.c. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -110,7 +111,7 @@ static void hang_in_thread_calls(void)
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
 
-    if (is("mutex")) { /* whose owner is gone */
+    if (is("mutex") || is("deadlock")) { /* whose owner is gone */
         (void)pthread_join(thread_of(lock_and_end, &mutex), NULL);
         (void)pthread_mutex_lock(&mutex);
     } else if (is("condition")) {
@@ -182,7 +183,7 @@ static void hang(muster_restart *restart)
     static const struct timespec long_time = {.tv_sec = 3600};
     static volatile unsigned spun;
 
-    if (is("mutex") || is("condition") || is("join")) {
+    if (is("mutex") || is("deadlock") || is("condition") || is("join")) {
         hang_in_thread_calls();
     } else if (is("sleep") || is("dumb")) {
         (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &long_time, NULL);
@@ -251,7 +252,7 @@ static muster_status loop(muster_restart *restart, void *arg)
     event("entered generation=%llu iteration=%llu rank=%u size=%u",
           (unsigned long long)view.generation, (unsigned long long)view.iteration, view.rank,
           view.size);
-    if (hangs && is("dumb")) {
+    if (hangs && (is("dumb") || is("deadlock"))) {
         event("hangs");
         hang(restart);
     }

@@ -21,6 +21,7 @@ RANK = BUILD / "tests" / "process" / "loop_rank"
 SOFT_MS = 700
 HARD_MS = 1500
 GRACE_MS = 200
+BARRIER_MS = 2400  # where it alone is set hard is 1800, grace 300 and soft 1200
 
 # Where the thread stands is told to people too.
 ENDED = {"mutex": "blocked in futex", "spin": "running", "stop": "stopped by a signal",
@@ -124,6 +125,22 @@ def test_two_names_of_a_barrier_that_all_try_again_and_again(loop, size):
     assert restarted(loop) == []
 
 
+@pytest.mark.parametrize("way, size, rank", [("dumb", 3, 1), ("dumb", 2, 0), ("deadlock", 3, 2)])
+def test_one_that_never_called_muster_is_found_where_no_limit_was_set(job, way, size, rank):  # noqa: F811
+    """It has no clock, and those that wait for it have none. It alone is ended, if it must be."""
+    job.runner = job.spawn("run", "-n", size, "--", RANK, way, rank, job.path,
+                           env={**job.env, "MUSTER_BARRIER_TIMEOUT": f"{BARRIER_MS}ms"})
+    ranks = job.entered(size, iteration=0)
+    first = job.told("made no progress")
+    assert named(ranks[rank]) in first, first
+    assert ": not one call of muster in this attempt, other" in first, first
+    assert ", waiting in barrier 'step'; blocked in" in first, first
+    done_well(job)
+    assert len(restarted(job)) == (way == "deadlock")
+    assert all(named(ranks[rank]) in line for line in restarted(job))
+    assert len(job.said("all ranks are interrupted")) == 1
+
+
 def test_one_that_returned_is_missing_in_the_barrier_of_the_others(loop):
     loop.loop("done", 3, 1)
     first = loop.told("made no progress")
@@ -135,25 +152,27 @@ def test_one_that_returned_is_missing_in_the_barrier_of_the_others(loop):
 # ---- ranks that several agents watch ----
 
 
+TIMES = {"MUSTER_SOFT_TIMEOUT": f"{SOFT_MS}ms", "MUSTER_HARD_TIMEOUT": f"{HARD_MS}ms",
+         "MUSTER_GRACE": f"{GRACE_MS}ms", "MUSTER_BARRIER_TIMEOUT": "60s"}
+
+
 class Apart:
     """Ranks of which no agent watches all: two on each of two nodes, or each started by hand."""
 
     def __init__(self, job, how, request):  # noqa: F811
         self.job, self.how = job, how
-        times = {"MUSTER_SOFT_TIMEOUT": f"{SOFT_MS}ms", "MUSTER_HARD_TIMEOUT": f"{HARD_MS}ms",
-                 "MUSTER_GRACE": f"{GRACE_MS}ms", "MUSTER_BARRIER_TIMEOUT": "60s"}
         if how == "nodes":
             cluster = request.getfixturevalue("cluster")  # noqa: F811
-            self.start = lambda words: Nodes(cluster, [*words, job.path], count=2, **times).on
+            self.start = lambda words, times: Nodes(cluster, [*words, job.path], count=2, **times).on
         else:
             service = request.getfixturevalue("serve")("--lease", "10m")
-            self.start = lambda words: [
+            self.start = lambda words, times: [
                 Process([*words, job.path], {**job.env, **times, "MUSTER_ADDR": service.address,
                                              "MUSTER_SIZE": "4", "MUSTER_INDEX": str(index)})
                 for index in range(4)]
 
-    def run(self, way, rank):
-        self.processes = self.start([RANK, way, rank])
+    def run(self, way, rank, times=TIMES):
+        self.processes = self.start([RANK, way, rank], times)
         self.job.started.extend(self.processes)
         self.job.entered(4, iteration=0)
 
@@ -181,6 +200,18 @@ def test_all_wait_though_no_agent_watches_all(apart):
     assert ": any of them, as all wait: " in text, text
     assert "3 ranks wait in barrier 'step'" in text, text
     assert "rank 2 waits in barrier 'other'" in text, text
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+def test_one_that_never_called_muster_though_no_agent_watches_all(apart, rank):
+    """No limit was set. The agent of rank 0 finds it, and names it where it watches it."""
+    apart.run("dumb", rank, {"MUSTER_BARRIER_TIMEOUT": f"{BARRIER_MS}ms"})
+    entered = apart.done()
+    assert len(entered) == 8 and len({event.pid for event in entered}) == 4
+    (text,) = {event.text for event in apart.job.events if event.what == "fault"}
+    assert text.startswith("rank 0 " if rank == 0 else "the ranks "), text
+    assert f": not one call of muster by rank {rank} in this attempt, all others wait: 3 ranks " \
+        "wait in barrier 'step'" in text, text
 
 
 @pytest.mark.parametrize("way", PATIENT if ALL else ["checkpoint"])

@@ -703,6 +703,100 @@ static void a_row_of_waits_ends_where_the_clock_runs(void **state)
     assert_int_equal(since_ns, 3 * (SOFT / 10) * MS);
 }
 
+/* ---- all others wait for it ---- */
+
+/* Each row would be silent, but for one thing that it did or is in. */
+static void whether_it_is_silent_and_for_how_long(void **state)
+{
+    static const struct mst_hang_sample others[] = {{.pings = 1},  {.checks = 1},
+                                                    {.waits = 1},  {.section = 1},
+                                                    {.atomic = 1}, {.from_start = true}};
+    uint64_t since_ns;
+
+    (void)state;
+    for (size_t i = 0; i <= sizeof others / sizeof others[0]; i++) {
+        struct rank rank = in_function();
+
+        assert_int_equal(watch(&rank, 7 * SOFT), MST_HANG_NONE);
+        assert_true(mst_hang_silent(&rank.hang, &since_ns));
+        assert_int_equal(since_ns, 7 * SOFT * MS);
+        if (i < sizeof others / sizeof others[0]) {
+            rank.page.pings = others[i].pings;
+            rank.page.checks = others[i].checks;
+            rank.page.waits = others[i].waits;
+            rank.page.section = others[i].section;
+            rank.page.atomic = others[i].atomic;
+            rank.page.from_start = others[i].from_start;
+        } else {
+            rank.page.told = rank.page.turn;
+        }
+        (void)look(&rank);
+        assert_false(mst_hang_silent(&rank.hang, &since_ns));
+    }
+}
+
+/* A section without a clock is no silence; what follows one begins at its end. */
+static void silence_begins_with_the_phase_or_behind_a_section(void **state)
+{
+    struct rank rank = rank_new();
+    uint64_t since_ns;
+
+    (void)state;
+    (void)look(&rank);
+    assert_false(mst_hang_silent(&rank.hang, &since_ns));
+    turn(&rank, BEFORE);
+    (void)look(&rank);
+    assert_int_equal(watch(&rank, 500), MST_HANG_NONE);
+    assert_true(mst_hang_silent(&rank.hang, &since_ns));
+    assert_int_equal(since_ns, 500 * MS);
+    turn(&rank, FUNCTION);
+    (void)look(&rank);
+    assert_int_equal(watch(&rank, 300), MST_HANG_NONE);
+    assert_true(mst_hang_silent(&rank.hang, &since_ns));
+    assert_int_equal(since_ns, 300 * MS);
+    rank.page.section = 2;
+    (void)look(&rank);
+    assert_int_equal(watch(&rank, 200), MST_HANG_NONE);
+    assert_true(mst_hang_silent(&rank.hang, &since_ns));
+    assert_int_equal(since_ns, 200 * MS);
+    for (unsigned phase = AFTER; phase <= WAITS; phase++) {
+        turn(&rank, phase);
+        (void)look(&rank);
+        assert_false(mst_hang_silent(&rank.hang, &since_ns));
+    }
+}
+
+/* However long it was silent before; soft was said. */
+static void one_that_is_awaited_is_ended_as_any_other(void **state)
+{
+    struct rank rank = in_function();
+
+    (void)state;
+    assert_int_equal(watch(&rank, 100000), MST_HANG_NONE);
+    mst_hang_await(&rank.hang);
+    assert_int_not_equal(mst_hang_deadline_ns(&rank.hang), UINT64_MAX);
+    assert_int_equal(watch(&rank, HARD - SOFT), MST_HANG_HARD);
+    assert_int_equal(rank.found.reason, MST_HANG_PROGRESS);
+    assert_int_equal(rank.found.since_ms, HARD);
+    assert_true(rank.found.never);
+}
+
+static void awaited_is_over_with_the_phase_or_a_call(void **state)
+{
+    struct rank rank = in_function();
+
+    (void)state;
+    assert_int_equal(watch(&rank, SOFT), MST_HANG_NONE);
+    mst_hang_await(&rank.hang);
+    turn(&rank, BEFORE);
+    (void)look(&rank);
+    assert_int_equal(watch(&rank, 100000), MST_HANG_NONE);
+    mst_hang_await(&rank.hang);
+    rank.page.checks++;
+    (void)look(&rank);
+    is_found(&rank, -1, HARD, MST_HANG_PROGRESS);
+}
+
 /* The stop is over an eighth of the limit before it would be found, or later: nobody saw that. */
 static void a_stop_counts_for_an_eighth_at_most(void **state)
 {
@@ -822,6 +916,10 @@ int main(void)
         cmocka_unit_test(whether_it_waits_and_for_how_long),
         cmocka_unit_test(a_row_of_waits_counts_from_the_last_ping),
         cmocka_unit_test(a_row_of_waits_ends_where_the_clock_runs),
+        cmocka_unit_test(whether_it_is_silent_and_for_how_long),
+        cmocka_unit_test(silence_begins_with_the_phase_or_behind_a_section),
+        cmocka_unit_test(one_that_is_awaited_is_ended_as_any_other),
+        cmocka_unit_test(awaited_is_over_with_the_phase_or_a_call),
         cmocka_unit_test(a_stop_counts_for_an_eighth_at_most),
         cmocka_unit_test(a_watcher_may_look_as_often_as_it_likes),
         cmocka_unit_test(all_counters_are_wide_84),

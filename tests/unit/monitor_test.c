@@ -36,6 +36,8 @@ struct stage {
     char text[512];
     bool refuses; /* to have them ended */
     bool forgets; /* who gets SIGKILL */
+    bool asks, others_wait;
+    const struct mst_watched *asked; /* whether those of other agents wait, too */
 };
 
 static void on_soft(void *ctx, struct mst_watched *suspect, struct mst_watched *one,
@@ -69,6 +71,17 @@ static void on_send(void *ctx, struct mst_watched *one, int number)
     if (stage->forgets && number == SIGKILL) {
         mst_monitor_remove(&stage->monitor, one);
     }
+}
+
+static bool on_waits(void *ctx, const struct mst_watched *one, uint64_t now_ns, char *text,
+                     size_t room)
+{
+    struct stage *stage = ctx;
+
+    (void)now_ns;
+    stage->asked = one;
+    (void)snprintf(text, room, "others");
+    return stage->others_wait;
 }
 
 /* All in the function of generation 7. */
@@ -426,6 +439,156 @@ static void one_that_returned_is_missing_where_the_others_wait(void **state)
     stage_close(&stage);
 }
 
+/* ---- all others wait for one that never called muster ---- */
+
+/* With the default limits rank 1 has no clock; the others wait. */
+static void wait_for_silent(struct stage *stage)
+{
+    stage_open(stage);
+    for (unsigned i = 0; i < RANKS; i += 2) {
+        stand_at_step(stage, i, 6);
+        waits(stage, i, "barrier 'step'");
+    }
+}
+
+static void all_wait_for_one_that_never_called(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    wait_for_silent(&stage);
+    passes(&stage, SOFT - 10);
+    assert_int_equal(stage.softs, 0);
+    passes(&stage, SOFT / 8 + 20);
+    assert_int_equal(stage.softs, 1);
+    assert_int_equal(stage.suspect, 1);
+    assert_int_equal(stage.generation, 7);
+    assert_string_equal(stage.text, "made no progress for 0.6 s: not one call of muster in this "
+                                    "attempt, others 7, waiting in barrier 'step'; running");
+    for (unsigned i = 0; i < RANKS; i += 2) { /* their attempt is over */
+        mst_page_turn(stage.ranks[i].page, MST_PHASE_AFTER);
+        mst_page_turn(stage.ranks[i].page, MST_PHASE_WAITS);
+    }
+    passes(&stage, HARD - SOFT - SOFT / 8 - 20);
+    assert_int_equal(stage.hards, 0);
+    passes(&stage, SOFT / 4 + 40);
+    assert_int_equal(stage.softs, 1);
+    assert_int_equal(stage.hards, 1);
+    assert_int_equal(stage.ranks[1].ended_by, SIGKILL);
+    stage_close(&stage);
+}
+
+/* They may as well compute. */
+static void of_two_silent_ranks_none_is_suspected(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    stage_open(&stage);
+    waits(&stage, 2, "barrier 'step'");
+    passes(&stage, UINT64_C(10) * HARD);
+    assert_int_equal(stage.softs, 0);
+    assert_int_equal(stage.hards, 0);
+    stage_close(&stage);
+}
+
+static void a_silent_rank_for_which_nobody_waits_is_left_alone(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    stage_open(&stage);
+    stage.monitor.events.waits = on_waits;
+    stage.others_wait = true;
+    for (unsigned i = 0; i < RANKS; i++) {
+        atomic_store(&stage.ranks[i].page->ranks, 1);
+        atomic_store(&stage.ranks[i].page->generation, i);
+    }
+    passes(&stage, UINT64_C(10) * HARD);
+    assert_int_equal(stage.softs, 0);
+    assert_null(stage.asked);
+    stage_close(&stage);
+    stage_open(&stage);
+    for (unsigned i = 0; i < RANKS; i += 2) { /* they are done */
+        stand_at_step(&stage, i, 6);
+        mst_page_turn(stage.ranks[i].page, MST_PHASE_WAITS);
+    }
+    passes(&stage, UINT64_C(10) * HARD);
+    assert_int_equal(stage.softs, 0);
+    stage_close(&stage);
+}
+
+/* However long the others have waited, and whatever it is doing in its section. */
+static void a_young_rank_or_one_in_a_section_is_not_suspected(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    for (unsigned section = 0; section < 2; section++) {
+        wait_for_silent(&stage);
+        atomic_store(&stage.ranks[1].page->section, section);
+        for (unsigned i = 0; i < 20; i++) {
+            if (!section) {
+                mst_page_turn(stage.ranks[1].page, MST_PHASE_FUNCTION);
+            }
+            passes(&stage, SOFT / 2);
+        }
+        assert_int_equal(stage.softs, 0);
+        atomic_store(&stage.ranks[1].page->section, UINT64_C(2) * section);
+        passes(&stage, SOFT + SOFT / 4);
+        assert_int_equal(stage.softs, 1);
+        stage_close(&stage);
+    }
+}
+
+/* It has no clock that could ask for a look. */
+static void a_watcher_that_was_stopped_takes_nobody_for_silent(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    wait_for_silent(&stage);
+    passes(&stage, SOFT / 2);
+    mst_page_turn(stage.ranks[1].page, MST_PHASE_FUNCTION);
+    passes(&stage, SOFT * 3 / 4);
+    stage.now_ns += UINT64_C(100) * SOFT * MS;
+    passes(&stage, 10);
+    assert_int_equal(stage.softs, 0);
+    passes(&stage, SOFT / 4 + SOFT / 8);
+    assert_int_equal(stage.softs, 1);
+    assert_int_equal(stage.suspect, 1);
+    stage_close(&stage);
+}
+
+/* It is watched here, the others elsewhere, or the other way round. */
+static void of_several_agents_that_of_the_silent_rank_names_it(void **state)
+{
+    (void)state;
+    for (unsigned here = 0; here < 2; here++) {
+        struct stage stage;
+
+        wait_for_silent(&stage);
+        if (!here) {
+            stand_at_step(&stage, 1, 6);
+            waits(&stage, 1, "barrier 'step'");
+        }
+        for (unsigned i = 0; i < RANKS; i++) {
+            atomic_store(&stage.ranks[i].page->ranks, RANKS + 2);
+        }
+        stage.monitor.events.waits = on_waits;
+        passes(&stage, UINT64_C(3) * HARD);
+        assert_int_equal(stage.softs, 0);
+        stage.others_wait = true;
+        passes(&stage, SOFT / 8 + 10);
+        assert_int_equal(stage.softs, 1);
+        assert_int_equal(stage.suspect, here ? 1 : NOBODY);
+        assert_string_equal(strchr(stage.text, ':'), here ? ": others; running" : ": others");
+        passes(&stage, HARD - SOFT);
+        assert_int_equal(stage.ranks[1].ended_by != 0, here);
+        stage_close(&stage);
+    }
+}
+
 /* ---- a livelock ---- */
 
 /* They pinged, so that their calls are no progress. A rank that pings keeps them excused. */
@@ -736,6 +899,12 @@ int main(void)
         cmocka_unit_test(of_equal_ones_the_stopped_one_is_suspected),
         cmocka_unit_test(all_wait_only_if_all_do_for_long_enough),
         cmocka_unit_test(one_that_returned_is_missing_where_the_others_wait),
+        cmocka_unit_test(all_wait_for_one_that_never_called),
+        cmocka_unit_test(of_two_silent_ranks_none_is_suspected),
+        cmocka_unit_test(a_silent_rank_for_which_nobody_waits_is_left_alone),
+        cmocka_unit_test(a_young_rank_or_one_in_a_section_is_not_suspected),
+        cmocka_unit_test(a_watcher_that_was_stopped_takes_nobody_for_silent),
+        cmocka_unit_test(of_several_agents_that_of_the_silent_rank_names_it),
         cmocka_unit_test(all_wait_in_a_row_of_short_waits),
         cmocka_unit_test(who_stands_lowest_although_it_moves),
         cmocka_unit_test(who_never_called),

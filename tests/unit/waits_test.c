@@ -96,22 +96,28 @@ struct stage {
     char text[256];
 };
 
+static void add_rank(struct stage *stage, struct mst_watched *one, uint32_t rank, uint32_t ranks,
+                     const char *what)
+{
+    int fd;
+
+    assert_int_equal(mst_page_create(&one->page, &fd), MUSTER_OK);
+    (void)close(fd);
+    atomic_store(&one->page->rank, rank);
+    atomic_store(&one->page->ranks, ranks);
+    mst_page_wait_begin(one->page, what);
+    mst_monitor_add(&stage->monitor, one);
+    one->generation = 3;
+    one->hang.last =
+        (struct mst_hang_sample){.turn = MST_PHASE_FUNCTION, .soft_ms = SOFT, .waits = 1};
+}
+
 static void stage_open(struct stage *stage, uint32_t first)
 {
     *stage = (struct stage){.text = ""};
     mst_monitor_init(&stage->monitor, &(struct mst_monitor_events){.ctx = NULL});
     for (uint32_t i = 0; i < LOCAL; i++) {
-        struct mst_watched *one = &stage->ranks[i];
-        int fd;
-
-        assert_int_equal(mst_page_create(&one->page, &fd), MUSTER_OK);
-        (void)close(fd);
-        atomic_store(&one->page->rank, first + i);
-        atomic_store(&one->page->ranks, RANKS);
-        mst_page_wait_begin(one->page, "barrier 'a'");
-        mst_monitor_add(&stage->monitor, one);
-        one->generation = 3;
-        one->hang.last.soft_ms = SOFT;
+        add_rank(stage, &stage->ranks[i], first + i, RANKS, "barrier 'a'");
     }
     puts_count = lists_count = 0;
     asked_post = list_post = NULL;
@@ -199,8 +205,8 @@ static void all_ranks_three_times_in_a_row(void **state)
     assert_false(reads(&stage, all, 3));
     assert_false(reads(&stage, all, 3));
     assert_true(reads(&stage, all, 3));
-    assert_string_equal(stage.text, "3 ranks wait in barrier 'a', rank 2 waits in barrier 'b', "
-                                    "ranks 4, 5 wait in bar?rier 'b'");
+    assert_string_equal(stage.text, "any of them, as all wait: 3 ranks wait in barrier 'a', rank 2 "
+                                    "waits in barrier 'b', ranks 4, 5 wait in bar?rier 'b'");
     stage_close(&stage);
 }
 
@@ -291,6 +297,68 @@ static void values_that_no_agent_writes(void **state)
     }
 }
 
+/* ---- all but one, which never called muster ---- */
+
+static void a_silent_rank_is_written_apart(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    stage_open(&stage, 0);
+    stage.ranks[0].hang.last.waits = 0;
+    assert_false(look(&stage));
+    assert_string_equal(asked_value, "silent\trank 0\n1\trank 1\tin barrier 'a'\n");
+    assert_int_equal(lists_count, 1);
+    stage_close(&stage);
+}
+
+static void all_others_wait_for_the_one_that_is_silent(void **state)
+{
+    static const struct told told[] = {{"2\tranks 0, 1\tin barrier 'a'\n", 10},
+                                       {"silent\tra\x1bnk 2\n1\trank 3\tin barrier 'a'\n", 300},
+                                       {"2\tranks 4, 5\tin barrier 'a'\n", 399}};
+    struct stage stage;
+
+    (void)state;
+    stage_open(&stage, 0);
+    assert_false(reads(&stage, told, 3));
+    assert_false(reads(&stage, told, 3));
+    assert_false(reads(&stage, told, 2)); /* one is missing: from the beginning */
+    assert_false(reads(&stage, told, 3));
+    assert_false(reads(&stage, told, 3));
+    assert_true(reads(&stage, told, 3));
+    assert_string_equal(stage.text, "not one call of muster by ra?nk 2 in this attempt, all others "
+                                    "wait: 5 ranks wait in barrier 'a'");
+    stage_close(&stage);
+}
+
+/* Several may compute. And where all are silent or have returned nobody waits in a call. */
+static void of_several_silent_ranks_nothing_is_said(void **state)
+{
+    static const struct told told[][3] = {
+        {{"2\tranks 0, 1\tin barrier 'a'\n", 10},
+         {"silent\trank 2\n1\trank 3\tin barrier 'a'\n", 300},
+         {"silent\trank 4\n1\trank 5\tin barrier 'a'\n", 399}},
+        {{"6\tranks 0-5\tin barrier 'a'\n", 0}, {"silent\trank 4\n", 0}, {"", 0}},
+        {{"silent\trank 0\nsilent\trank 1\n", 0},
+         {"silent\trank 2\nsilent\trank 3\n", 0},
+         {"silent\trank 4\nsilent\trank 5\n", 0}},
+        {{"2\tranks 0, 1\tfor the end of the run\n", 0},
+         {"silent\trank 2\n", 0},
+         {"3\tranks 3-5\tfor the end of the run\n", 0}}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++) {
+        struct stage stage;
+
+        stage_open(&stage, 0);
+        for (unsigned turn = 0; turn < 5; turn++) {
+            assert_false(reads(&stage, told[i], 3));
+        }
+        stage_close(&stage);
+    }
+}
+
 /* ---- a hang of no rank ---- */
 
 static void a_service_that_does_not_know_it_is_told_of_a_rank(void **state)
@@ -326,6 +394,9 @@ int main(void)
         cmocka_unit_test(of_another_generation_it_begins_anew),
         cmocka_unit_test(it_reads_page_after_page),
         cmocka_unit_test(values_that_no_agent_writes),
+        cmocka_unit_test(a_silent_rank_is_written_apart),
+        cmocka_unit_test(all_others_wait_for_the_one_that_is_silent),
+        cmocka_unit_test(of_several_silent_ranks_nothing_is_said),
         cmocka_unit_test(a_service_that_does_not_know_it_is_told_of_a_rank),
     };
 
