@@ -13,6 +13,8 @@
 #define NS_PER_MS UINT64_C(1000000)
 #define RANGES_MAX 6u /* of ranks, in a text */
 #define GROUPS_MAX 3u
+/* "4294967295<tab>ranks 4294967293-4294967295, ..., ...<tab>in barrier 'x'<newline>" */
+#define LINE_BYTES_MAX (11u + 6u + RANGES_MAX * 24u + 5u + 1u + 63u + 1u)
 
 /* ---- how high one stands ---- */
 
@@ -584,12 +586,42 @@ static void add_groups(struct text *text, const struct mst_monitor *monitor, uns
     }
 }
 
+/* A line of those with this mark. */
+static void add_line(struct text *text, const struct mst_monitor *monitor, unsigned mark,
+                     const char *what)
+{
+    struct mst_watched *any = NULL;
+
+    add(text, "%" PRIu32 "\t", size_of(monitor, mark, &any));
+    add_ranks(text, monitor, mark);
+    add(text, "\t%s\n", what);
+}
+
+/* The reader adds up the ranks, so none may be cut off: what there is no room for is one line. */
+static void add_lines(struct text *text, const struct mst_monitor *monitor, unsigned groups)
+{
+    for (unsigned mark = 1; mark <= groups; mark++) {
+        struct mst_watched *any = NULL;
+        char name[64];
+
+        (void)size_of(monitor, mark, &any);
+        waits_for(any, name);
+        if (mark < groups && text->room <= 2 * LINE_BYTES_MAX) {
+            EACH(one, monitor)
+            {
+                one->mark = one->mark > mark ? mark : one->mark;
+            }
+            (void)snprintf(name, sizeof name, "%s", "in muster, for several things");
+            groups = mark;
+        }
+        add_line(text, monitor, mark, name);
+    }
+}
+
 void mst_suspect_tell_waits(const struct mst_monitor *monitor, uint64_t generation, bool *first_out,
                             char *text_out, size_t room)
 {
     struct text text = {text_out, room};
-    unsigned groups = group(monitor, generation);
-    char name[64];
 
     *first_out = false;
     EACH(one, monitor)
@@ -599,17 +631,7 @@ void mst_suspect_tell_waits(const struct mst_monitor *monitor, uint64_t generati
             add(&text, MST_WAITS_SILENT "\trank %" PRIu32 "\n", rank_of(one));
         }
     }
-    for (unsigned mark = 1; mark <= groups; mark++) {
-        struct mst_watched *any = NULL;
-        uint32_t size = size_of(monitor, mark, &any);
-
-        if (any != NULL) {
-            waits_for(any, name);
-            add(&text, "%" PRIu32 "\t", size);
-            add_ranks(&text, monitor, mark);
-            add(&text, "\t%s\n", name);
-        }
-    }
+    add_lines(&text, monitor, group(monitor, generation));
 }
 
 static struct mst_watched *lowest_waiting(const struct mst_monitor *monitor, uint64_t generation)

@@ -42,7 +42,8 @@ void mst_suspect_tell_silent(const struct mst_monitor *monitor, const struct mst
                              uint64_t now_ns, char *text, size_t room);
 
 /* What each of the ranks of the generation that are watched here waits for, as src/agent/waits.h
- * has it; the one that does not wait is silent. `first_out`: rank 0 is among them. */
+ * has it; the one that does not wait is silent. `first_out`: rank 0 is among them. All of them are
+ * counted, if there is room for three lines (700 bytes). */
 void mst_suspect_tell_waits(const struct mst_monitor *monitor, uint64_t generation, bool *first_out,
                             char *text, size_t room);
 

@@ -2,6 +2,7 @@
 /* What an agent says and reads while all its ranks wait, and what it says again to a service that
  * does not know a hang of no rank. The service is this test: its answers are of moments and
  * versions that no process can be brought to. */
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +19,7 @@
 #define MS UINT64_C(1000000)
 #define SOFT 800
 
-enum { RANKS = 6, LOCAL = 2, KEYS_MAX = 4 };
+enum { RANKS = 6, LOCAL = 2, KEYS_MAX = 4, MANY = 300 };
 
 /* ---- the client ---- */
 
@@ -26,7 +27,7 @@ static char handle; /* stands for a client: nobody looks into it */
 static uint64_t now_ns = 1000 * MS;
 static struct mst_view view = {.index = 7};
 static struct mst_request asked; /* the last request; its value and its key: */
-static char asked_value[256], asked_key[64], asked_after[64];
+static char asked_value[4096], asked_key[64], asked_after[64];
 static struct mst_lib_post *asked_post, *list_post;
 static unsigned puts_count, lists_count, faults_count;
 
@@ -269,6 +270,42 @@ static void it_reads_page_after_page(void **state)
     stage_close(&stage);
 }
 
+/* What each waits for does not fit into a key; how many they are does. */
+static void many_ranks_that_wait_for_different_things_are_all_counted(void **state)
+{
+    static struct mst_watched many[MANY];
+    struct stage stage;
+
+    (void)state;
+    for (uint32_t count = 1; count <= MANY; count = count * 3 / 2 + 1) {
+        struct mst_item item = {.kind = MST_ITEM_KEY, .name = mst_slice_text("muster/waits/7")};
+
+        stage_open(&stage, 0);
+        mst_monitor_stop(&stage.monitor);
+        for (uint32_t i = 0; i < count; i++) {
+            char what[128];
+
+            (void)snprintf(
+                what, sizeof what,
+                "barrier '%" PRIu32 " and a name that is as long as can be shown at all'", i);
+            many[i] = (struct mst_watched){0};
+            add_rank(&stage, &many[i], 4 * i, count, what);
+        }
+        assert_false(mst_waits_look(&stage.waits, client(), &stage.monitor, &many[0], now_ns,
+                                    stage.text, sizeof stage.text));
+        assert_int_equal(asked_value[strlen(asked_value) - 1], '\n');
+        item.value = mst_slice_text(asked_value);
+        answer(list_post,
+               &(struct mst_reply){.status = MUSTER_OK, .items = &item, .item_count = 1});
+        assert_int_equal(stage.waits.sum, count);
+        assert_int_equal(stage.waits.in_a_row, 1);
+        for (uint32_t i = 0; i < count; i++) {
+            mst_page_unmap(many[i].page);
+        }
+        stage_close(&stage);
+    }
+}
+
 /* Whoever may write keys may write these. */
 static void values_that_no_agent_writes(void **state)
 {
@@ -393,6 +430,7 @@ int main(void)
         cmocka_unit_test(what_was_said_long_ago_does_not_count),
         cmocka_unit_test(of_another_generation_it_begins_anew),
         cmocka_unit_test(it_reads_page_after_page),
+        cmocka_unit_test(many_ranks_that_wait_for_different_things_are_all_counted),
         cmocka_unit_test(values_that_no_agent_writes),
         cmocka_unit_test(a_silent_rank_is_written_apart),
         cmocka_unit_test(all_others_wait_for_the_one_that_is_silent),
