@@ -115,8 +115,14 @@ static bool is_stopped(const struct mst_watched *one)
     return mst_diagnose_stopped(pid_of(one), atomic_load(&one->page->thread));
 }
 
-/* Of the marked ones those stay that are stopped, if any is. */
-static void prefer_stopped(const struct mst_monitor *monitor)
+/* A declared section has a limit of its own, and it is not over that. */
+static bool is_in_no_section(const struct mst_watched *one)
+{
+    return one->hang.last.section % 2 == 0;
+}
+
+/* Of the marked ones those stay of which it holds, if it does of any. */
+static void prefer(const struct mst_monitor *monitor, bool (*holds)(const struct mst_watched *one))
 {
     bool any = false;
 
@@ -125,11 +131,11 @@ static void prefer_stopped(const struct mst_monitor *monitor)
     }
     EACH(one, monitor)
     {
-        any = any || (one->mark && is_stopped(one));
+        any = any || (one->mark && holds(one));
     }
     EACH(one, monitor)
     {
-        one->mark = one->mark && (!any || is_stopped(one));
+        one->mark = one->mark && (!any || holds(one));
     }
 }
 
@@ -416,7 +422,8 @@ struct mst_watched *mst_suspect_of(const struct mst_monitor *monitor, struct mst
         one->mark = height_of(one, stalled->generation, &height) && !waits(one);
     }
     keep_lowest(monitor, stalled->generation);
-    prefer_stopped(monitor);
+    prefer(monitor, is_stopped);
+    prefer(monitor, is_in_no_section);
     if (marked(monitor) > 1) {
         add_equals(&text, monitor, stalled);
         return NULL;
@@ -644,7 +651,7 @@ static struct mst_watched *lowest_waiting(const struct mst_monitor *monitor, uin
         one->mark = is_of(one, generation);
         returned = returned || (one->mark && has_returned(one));
     }
-    prefer_stopped(monitor);
+    prefer(monitor, is_stopped);
     found = only(monitor);
     if (found != NULL || returned) {
         return found;

@@ -8,7 +8,7 @@
  *   a rank that waits in muster   is never the suspect, as long as another one does not
  *   several that do not           the suspect never called muster in this attempt; or else has
  *                                 the fewest pings, or of equally many the fewest other calls
- *   equal ones                    the one that is stopped
+ *   equal ones                    the one that is stopped; the one that is in no declared section
  *   all wait but a silent one     that one: it has no clock, and never called muster in this
  *                                 attempt. Not if the others have all returned: how long it
  *                                 computes is not theirs to say

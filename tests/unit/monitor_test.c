@@ -396,6 +396,25 @@ static void of_equal_ones_the_stopped_one_is_suspected(void **state)
     assert_int_equal(waitpid(pid, &status, 0), pid);
 }
 
+/* One has declared that it takes long; the other's clock has run out. */
+static void of_equal_ones_one_in_a_section_is_not_suspected(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    stage_open(&stage);
+    for (unsigned i = 0; i < RANKS; i++) {
+        stand_at_step(&stage, i, i == 2 ? 9 : 6);
+    }
+    atomic_store(&stage.ranks[0].page->section, 1);
+    passes(&stage, SOFT + 10);
+    assert_int_equal(stage.softs, 1);
+    assert_int_equal(stage.suspect, 1);
+    assert_string_equal(stage.text, "made no progress for 0.6 s: 7 pings in this attempt, others 7 "
+                                    "to 10; running");
+    stage_close(&stage);
+}
+
 /* Each of them for the whole time, in one and the same call. */
 static void all_wait_only_if_all_do_for_long_enough(void **state)
 {
@@ -897,6 +916,7 @@ int main(void)
         cmocka_unit_test(all_wait_and_one_stands_lower),
         cmocka_unit_test(that_all_wait_is_known_where_all_are_watched),
         cmocka_unit_test(of_equal_ones_the_stopped_one_is_suspected),
+        cmocka_unit_test(of_equal_ones_one_in_a_section_is_not_suspected),
         cmocka_unit_test(all_wait_only_if_all_do_for_long_enough),
         cmocka_unit_test(one_that_returned_is_missing_where_the_others_wait),
         cmocka_unit_test(all_wait_for_one_that_never_called),
