@@ -216,7 +216,7 @@ enum mst_worker_state {
     MST_WORKER_DRAINING = 5
 };
 
-/* Of one that is lost: why, as the membership knows. */
+/* Why it was lost, as the membership knows. Of one that is there: how the last one there ended. */
 struct mst_worker_end {
     enum mst_cause cause;
     int32_t code;

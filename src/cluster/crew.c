@@ -193,6 +193,18 @@ static void hand_state(struct mst_cluster *cluster, struct mst_hand *hand,
     }
 }
 
+/* Its place was taken in the step in which it was lost, or before we were told: what is told of the
+ * next one there has the end of the last. Of any other nobody knows how it ended. */
+static void hand_replaced(struct mst_cluster *cluster, struct mst_hand *hand, uint64_t incarnation,
+                          enum mst_worker_state state, struct mst_worker_end end)
+{
+    if (!is_here(state) || incarnation != hand->incarnation + 1) {
+        end = (struct mst_worker_end){.cause = MST_CAUSE_NONE};
+    }
+    hand->state = MST_WORKER_LOST;
+    mst_loss_lost(cluster, hand, end.cause != MST_CAUSE_LEFT, end);
+}
+
 muster_status mst_cluster_member(struct mst_cluster *cluster, uint64_t now_ns, uint32_t index,
                                  uint64_t incarnation, enum mst_worker_state state,
                                  struct mst_worker_end end, struct mst_slice host)
@@ -212,8 +224,7 @@ muster_status mst_cluster_member(struct mst_cluster *cluster, uint64_t now_ns, u
         hand->state = state;
     } else if (incarnation > hand->incarnation) {
         if (is_here(hand->state)) {
-            hand->state = MST_WORKER_LOST;
-            mst_loss_lost(cluster, hand, true, (struct mst_worker_end){0});
+            hand_replaced(cluster, hand, incarnation, state, end);
         }
         hand->incarnation = incarnation;
         hand->state = state;

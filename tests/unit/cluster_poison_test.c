@@ -249,6 +249,44 @@ static void test_a_closure_is_blamed_for_the_end_of_a_process_and_not_of_a_machi
     }
 }
 
+/* Its place is taken before it is known to be lost: the next one there comes with the end of the
+ * last. `skipped`: another one was there in between; `gone`: the next one is lost already. */
+static enum mst_origin replace_workers(struct mst_worker_end end, bool skipped, bool gone)
+{
+    enum mst_origin origin;
+    uint64_t number;
+
+    assert_true(stage_begin());
+    stage_join(0, 1);
+    number = stage_schedule("f");
+    for (unsigned turn = 0; turn < TURNS && stage_state(number) == MST_CLOSURE_RUNNING; turn++) {
+        stage.workers[0].incarnation += 1 + skipped;
+        stage_lose_as(0, gone ? MST_WORKER_LOST : MST_WORKER_PRESENT, end);
+        stage.workers[0].incarnation += gone;
+        stage_member(0, MST_WORKER_PRESENT);
+        stage_hello(0, NULL, 0, NULL, 0);
+    }
+    origin = stage_origin(number);
+    stage_end();
+    return origin;
+}
+
+static void test_a_worker_that_was_replaced_at_once_blames_by_its_own_end(void **state)
+{
+    struct mst_worker_end lease = {.cause = MST_CAUSE_LEASE};
+    struct mst_worker_end left = {.cause = MST_CAUSE_LEFT};
+
+    (void)state;
+    for (size_t i = 0; i < ENDS; i++) {
+        assert_int_equal(replace_workers(ends[i].end, false, false),
+                         ends[i].blames ? MST_ORIGIN_POISON : MST_ORIGIN_NONE);
+    }
+    assert_int_equal(replace_workers(left, false, false), MST_ORIGIN_NONE);
+    assert_int_equal(replace_workers(lease, true, false),
+                     MST_ORIGIN_POISON); /* another one's end */
+    assert_int_equal(replace_workers(lease, false, true), MST_ORIGIN_POISON);
+}
+
 /* First its connection breaks, as it does with a machine. */
 static void test_a_silent_worker_whose_lease_ends_blames_nobody(void **state)
 {
@@ -333,6 +371,7 @@ int main(void)
         cmocka_unit_test(test_those_that_ran_beside_it_are_not_blamed_55),
         cmocka_unit_test(test_one_that_may_be_poison_waits_until_that_is_known),
         cmocka_unit_test(test_a_closure_is_blamed_for_the_end_of_a_process_and_not_of_a_machine),
+        cmocka_unit_test(test_a_worker_that_was_replaced_at_once_blames_by_its_own_end),
         cmocka_unit_test(test_a_silent_worker_whose_lease_ends_blames_nobody),
         cmocka_unit_test(test_a_worker_that_is_killed_while_it_drains_blames_nobody),
         cmocka_unit_test(test_a_worker_that_ended_itself_blames_only_what_did_not_stop),

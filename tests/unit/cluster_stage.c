@@ -267,12 +267,17 @@ void stage_gone(uint32_t i)
     stage_settle();
 }
 
-void stage_lose(uint32_t i, struct mst_worker_end end)
+void stage_lose_as(uint32_t i, enum mst_worker_state state, struct mst_worker_end end)
 {
     stage.workers[i].run_count = 0;
-    (void)mst_cluster_member(stage.cluster, stage.now_ns, i, stage.workers[i].incarnation,
-                             MST_WORKER_LOST, end, mst_slice_text("node"));
+    (void)mst_cluster_member(stage.cluster, stage.now_ns, i, stage.workers[i].incarnation, state,
+                             end, mst_slice_text("node"));
     stage_settle();
+}
+
+void stage_lose(uint32_t i, struct mst_worker_end end)
+{
+    stage_lose_as(i, MST_WORKER_LOST, end);
 }
 
 void stage_die(uint32_t i)

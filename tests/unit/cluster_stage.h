@@ -71,7 +71,10 @@ void stage_join(uint32_t i, uint32_t slots);            /* present and connected
 void stage_gone(uint32_t i);                            /* its connection broke; it runs on */
 void stage_die(uint32_t i);                             /* lost; what it ran is gone */
 void stage_lose(uint32_t i, struct mst_worker_end end); /* the same, for this reason */
-void stage_revive(uint32_t i);                          /* a new incarnation */
+/* What the membership says of the place: this end beside this state, and nothing of a connection.
+ */
+void stage_lose_as(uint32_t i, enum mst_worker_state state, struct mst_worker_end end);
+void stage_revive(uint32_t i); /* a new incarnation */
 
 /* What worker i says of its run `at`. */
 void stage_value(uint32_t i, uint32_t at, const char *text);
