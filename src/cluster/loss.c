@@ -28,26 +28,63 @@ bool mst_loss_judge(struct mst_cluster *cluster, struct mst_closure *closure)
     return true;
 }
 
-/* Its function was told to stop and did not, so it ended itself, by our own will. */
-static bool was_made_to_stop(const struct mst_hand *hand)
+static bool ended_itself(const struct mst_hand *hand)
 {
-    bool by_itself = hand->end.cause == MST_CAUSE_EXIT && hand->end.code == MST_CLUSTER_EXIT_STUCK;
-    bool unknown = hand->end.cause == MST_CAUSE_GONE || hand->end.cause == MST_CAUSE_NONE;
+    return hand->end.cause == MST_CAUSE_EXIT && hand->end.code == MST_CLUSTER_EXIT_STUCK;
+}
 
+static bool runs_what_stops(const struct mst_hand *hand)
+{
     MST_LIST_EACH(at, following, &hand->running)
     {
         if (MST_CONTAINER(at, struct mst_closure, place.list)->stopping != MST_ORIGIN_NONE) {
-            return by_itself || unknown;
+            return true;
         }
     }
     return false;
 }
 
+/* When the time of its attempt is over, as far as one can know. */
+static uint64_t overdue_ns(const struct mst_closure *closure)
+{
+    return closure->run_limit_ns == 0 ? NEVER
+                                      : mst_alarm_plus(closure->begun_ns, closure->run_limit_ns);
+}
+
+/* A worker says that a function's time is over when it tells it to stop, long before it ends itself
+ * for that. If nothing of that came through, it was one whose time is over. */
+static void stop_overdue(struct mst_cluster *cluster, struct mst_hand *hand)
+{
+    if (!ended_itself(hand) || runs_what_stops(hand)) {
+        return;
+    }
+    MST_LIST_EACH(at, following, &hand->running)
+    {
+        struct mst_closure *closure = MST_CONTAINER(at, struct mst_closure, place.list);
+
+        if (overdue_ns(closure) <= cluster->now_ns) {
+            closure->stopping = MST_ORIGIN_DEADLINE;
+        }
+    }
+}
+
+/* Its function was told to stop and did not, so it ended itself, by our own will. */
+static bool was_made_to_stop(const struct mst_cluster *cluster, const struct mst_hand *hand)
+{
+    bool unknown = hand->end.cause == MST_CAUSE_GONE || hand->end.cause == MST_CAUSE_NONE;
+
+    if (runs_what_stops(hand)) {
+        return ended_itself(hand) || unknown;
+    }
+    return ended_itself(hand) && hand->blamed_count > 0 && hand->overdue_ns <= cluster->now_ns;
+}
+
 /* Whether what ran on a lost worker may have been why. A machine that is lost or cut off takes its
  * workers along whatever they run (LEASE); one that drains is ended by somebody else's will. */
-static bool may_be_to_blame(const struct mst_hand *hand)
+static bool may_be_to_blame(const struct mst_cluster *cluster, const struct mst_hand *hand)
 {
-    return hand->end.cause != MST_CAUSE_LEASE && !hand->draining && !was_made_to_stop(hand);
+    return hand->end.cause != MST_CAUSE_LEASE && !hand->draining &&
+           !was_made_to_stop(cluster, hand);
 }
 
 /* The one before the last is bad luck as well as any: before it is judged it runs alone, where its
@@ -130,6 +167,9 @@ static void put_back_silent(struct mst_cluster *cluster, struct mst_hand *hand, 
             continue;
         }
         if (closure->stopping == MST_ORIGIN_NONE && hand->blamed_count < hand->blamed_room) {
+            if (hand->blamed_count == 0 || overdue_ns(closure) < hand->overdue_ns) {
+                hand->overdue_ns = overdue_ns(closure);
+            }
             hand->blamed[hand->blamed_count++] = closure->number;
             hand->blamed_shared = hand->blamed_shared || shared;
             closure->suspects++;
@@ -212,7 +252,10 @@ void mst_loss_lost(struct mst_cluster *cluster, struct mst_hand *hand, bool cras
     mst_alarm_at(cluster, &hand->silent, NEVER);
     mst_alarm_at(cluster, &hand->away,
                  mst_alarm_plus(cluster->now_ns, cluster->config.recovery_max_ns));
-    blamed = crashed && may_be_to_blame(hand);
+    if (crashed) {
+        stop_overdue(cluster, hand);
+    }
+    blamed = crashed && may_be_to_blame(cluster, hand);
     put_back_lost(cluster, hand, blamed);
     resolve(cluster, hand, blamed);
     mst_values_lost(cluster, hand);

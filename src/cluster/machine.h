@@ -193,6 +193,7 @@ struct mst_hand {
     struct mst_attempt *strays;     /* to be cancelled; one allocation */
     uint64_t *stray_values;         /* to be dropped; one allocation */
     uint64_t *blamed;               /* closures that ran when it went silent */
+    uint64_t overdue_ns;            /* when the time of the first of those was over; NEVER */
     uint64_t incarnation, pid, load_ns, load_bytes, done;
     uint64_t results;    /* of this incarnation that came in */
     uint64_t connection; /* the last one of this incarnation */

@@ -361,6 +361,38 @@ static void test_a_worker_that_ended_itself_blames_only_what_did_not_stop(void *
     assert_int_equal(end_beside_a_stubborn_one(crash), MST_ORIGIN_POISON);
 }
 
+/* Its limit is over while it is silent, so that nobody hears of it before it ends itself. */
+static void test_a_worker_that_ended_itself_unheard_blames_nobody(void **state)
+{
+    struct mst_worker_end stuck = {.cause = MST_CAUSE_EXIT, .code = MST_CLUSTER_EXIT_STUCK};
+
+    (void)state;
+    for (unsigned broken = 0; broken < 2; broken++) {
+        for (unsigned limited = 0; limited < 2; limited++) {
+            struct mst_closure_options options = {.run_ns = limited ? STAGE_S : 0};
+            uint64_t innocent;
+
+            stage_config.policy = MST_CLUSTER_ISOLATE;
+            assert_true(stage_begin());
+            stage_join(0, 2);
+            innocent = stage_schedule("f");
+            for (unsigned turn = 0; turn < TURNS; turn++) {
+                uint64_t number = stage_schedule_with("g", &options);
+
+                if (broken) {
+                    stage_gone(0);
+                }
+                stage_pass(8 * STAGE_S);
+                stage_lose(0, stuck);
+                mst_cluster_cancel(stage.cluster, stage.now_ns, number);
+                stage_revive(0);
+            }
+            assert_int_equal(stage_origin(innocent), limited ? MST_ORIGIN_NONE : MST_ORIGIN_POISON);
+            stage_end();
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -375,6 +407,7 @@ int main(void)
         cmocka_unit_test(test_a_silent_worker_whose_lease_ends_blames_nobody),
         cmocka_unit_test(test_a_worker_that_is_killed_while_it_drains_blames_nobody),
         cmocka_unit_test(test_a_worker_that_ended_itself_blames_only_what_did_not_stop),
+        cmocka_unit_test(test_a_worker_that_ended_itself_unheard_blames_nobody),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

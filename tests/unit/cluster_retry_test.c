@@ -323,6 +323,37 @@ static void test_one_that_ignores_its_limit_out_of_reach_is_not_run_again(void *
     stage_end();
 }
 
+/* The connection looks whole, but nothing comes through from its deadline on. Without a limit, or
+ * before it, status 70 is the function's own. */
+static void test_one_that_ignores_its_limit_unheard_is_not_run_again(void **state)
+{
+    static const struct {
+        uint64_t run_ns, lost_ns;
+        enum mst_origin origin;
+    } cases[] = {{STAGE_S, 8 * STAGE_S, MST_ORIGIN_DEADLINE},
+                 {STAGE_S, STAGE_S - 1, MST_ORIGIN_NONE},
+                 {0, 8 * STAGE_S, MST_ORIGIN_NONE}};
+    struct mst_worker_end stuck = {.cause = MST_CAUSE_EXIT, .code = MST_CLUSTER_EXIT_STUCK};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct mst_closure_options options = {.run_ns = cases[i].run_ns};
+        uint64_t number, beside;
+
+        assert_true(stage_begin());
+        stage_join(0, 2);
+        number = stage_schedule_with("f", &options);
+        beside = stage_schedule("f");
+        stage_join(1, 2);
+        stage_pass(cases[i].lost_ns);
+        stage_lose(0, stuck);
+        assert_int_equal(stage_origin(number), cases[i].origin);
+        assert_int_equal(stage_state(beside), MST_CLOSURE_RUNNING);
+        assert_int_equal(stage.workers[1].run_count, cases[i].origin == MST_ORIGIN_NONE ? 2 : 1);
+        stage_end();
+    }
+}
+
 static void test_what_a_function_says_when_its_time_is_over_is_kept(void **state)
 {
     struct mst_closure_options options = {.run_ns = STAGE_S};
@@ -664,6 +695,7 @@ int main(void)
         cmocka_unit_test(test_the_limit_of_an_attempt_is_its_workers_to_keep_80),
         cmocka_unit_test(test_one_that_ignores_its_limit_costs_one_worker),
         cmocka_unit_test(test_one_that_ignores_its_limit_out_of_reach_is_not_run_again),
+        cmocka_unit_test(test_one_that_ignores_its_limit_unheard_is_not_run_again),
         cmocka_unit_test(test_what_a_function_says_when_its_time_is_over_is_kept),
         cmocka_unit_test(test_at_its_end_a_closure_is_stopped_wherever_it_is),
         cmocka_unit_test(test_two_hiccups_are_tolerated_and_a_third_within_the_window_is_not_61),
