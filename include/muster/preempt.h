@@ -75,7 +75,7 @@ struct muster_preempt_options {
      * as well, the default action is not taken any more; a child after fork has what was there
      * before. What muster run or the helper ends this process by is no notice, and does what it
      * did before. Where they are told not to take `signals` (MUSTER_PREEMPT_SOURCES), NULL means
-     * none. */
+     * none. EINVAL: the signal by which muster_restart_run interrupts a function that runs. */
     const char *signals;
     const struct muster_preempt_source *sources; /* copied */
     size_t source_count;

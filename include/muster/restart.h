@@ -64,9 +64,9 @@ struct muster_restart_options {
     /* SIGRTMIN + 7. Sent to the function's thread so that a blocking system call returns EINTR,
      * again and again until the function has returned, and never inside an atomic section. For the
      * run its handler does nothing and has no SA_RESTART, and the calling thread does not block it;
-     * both are put back. A signal the application has a handler for is refused with EINVAL. The
-     * function must not block it. Negative: no signal, the function is interrupted at muster calls
-     * and by abort callbacks only. */
+     * both are put back. A signal that the application has a handler for, or that is a notice of
+     * preemption, is refused with EINVAL. The function must not block it. Negative: no signal, the
+     * function is interrupted at muster calls and by abort callbacks only. */
     int interrupt_signal;
 
     /* Switches the whole off (MUSTER_ENABLED=0): muster_restart_run calls the function once and

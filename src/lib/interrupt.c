@@ -8,6 +8,7 @@
 
 #include "base/panic.h"
 #include "base/text.h"
+#include "lib/preempt_signals.h"
 #include "lib/process_lock.h"
 
 enum { SIGNAL_MAX = 64, STANDARD_OFFSET = 7 };
@@ -65,6 +66,15 @@ static bool unusable(int signal)
     return signal < 1 || signal > SIGNAL_MAX;
 }
 
+/* The function would be taken for one that was given notice each time it is interrupted. */
+static muster_status refuse_notice(int signal, struct muster_error *err)
+{
+    return refuse(err, signal, 0,
+                  "a handle of preempt, or a worker, takes it for a notice "
+                  "(MUSTER_PREEMPT_SIGNALS, MUSTER_WORKER_SIGNALS); set MUSTER_INTERRUPT_SIGNAL to "
+                  "a signal nobody uses, or to 0 for none");
+}
+
 /* With the lock. */
 static muster_status install(int signal, struct muster_error *err)
 {
@@ -73,6 +83,9 @@ static muster_status install(int signal, struct muster_error *err)
     if (used[signal].users == 0) {
         if (sigaction(signal, NULL, &used[signal].before) != 0) {
             return refuse(err, signal, errno, "cannot be handled");
+        }
+        if (mst_signals_handle(&used[signal].before)) {
+            return refuse_notice(signal, err);
         }
         if ((used[signal].before.sa_flags & SA_SIGINFO) != 0 ||
             (used[signal].before.sa_handler != SIG_DFL &&
@@ -103,9 +116,9 @@ muster_status mst_interrupt_arm(struct mst_interrupt *interrupt, int signal,
     if (unusable(signal)) {
         return refuse(err, signal, 0, "this signal cannot be used for it");
     }
-    mst_process_lock(MST_LOCK_INTERRUPTS);
+    mst_process_lock(MST_LOCK_SIGNALS);
     status = install(signal, err);
-    mst_process_unlock(MST_LOCK_INTERRUPTS);
+    mst_process_unlock(MST_LOCK_SIGNALS);
     if (status) {
         return status;
     }
@@ -131,16 +144,21 @@ void mst_interrupt_disarm(struct mst_interrupt *interrupt)
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     while (sigtimedwait(&set, NULL, &at_once) > 0 || errno == EINTR) {
     }
-    mst_process_lock(MST_LOCK_INTERRUPTS);
+    mst_process_lock(MST_LOCK_SIGNALS);
     MST_ASSERT(used[signal].users > 0);
     if (--used[signal].users == 0) {
         sigaction(signal, &used[signal].before, NULL);
     }
-    mst_process_unlock(MST_LOCK_INTERRUPTS);
+    mst_process_unlock(MST_LOCK_SIGNALS);
     if (sigismember(&interrupt->mask, signal) != 1) { /* of the others the function may have some */
         pthread_sigmask(SIG_UNBLOCK, &set, NULL);
     }
     interrupt->signal = 0;
+}
+
+bool mst_interrupt_uses(int signal)
+{
+    return signal >= 1 && signal <= SIGNAL_MAX && used[signal].users > 0;
 }
 
 void mst_interrupt_send(const struct mst_interrupt *interrupt)

@@ -14,6 +14,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 
 #include "muster/status.h"
 
@@ -27,7 +28,8 @@ struct mst_interrupt {
 int mst_interrupt_standard(void);
 
 /* Makes the calling thread the one that can be interrupted, by `signal`; 0: off. EINVAL, with its
- * text, for a signal that cannot be used or that the application has a handler for. */
+ * text, for a signal that cannot be used, that the application has a handler for, or that is a
+ * notice. */
 muster_status mst_interrupt_arm(struct mst_interrupt *interrupt, int signal,
                                 struct muster_error *err);
 
@@ -35,6 +37,9 @@ muster_status mst_interrupt_arm(struct mst_interrupt *interrupt, int signal,
  * signal that is still on its way is taken out first, or the restored disposition would end the
  * process. */
 void mst_interrupt_disarm(struct mst_interrupt *interrupt);
+
+/* Whether a thread is armed with it. MST_LOCK_SIGNALS held. */
+bool mst_interrupt_uses(int signal);
 
 /* From any thread, while it is armed. */
 void mst_interrupt_send(const struct mst_interrupt *interrupt);

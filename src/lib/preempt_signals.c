@@ -13,6 +13,7 @@
 #include "io/page.h"
 #include "io/poll/system.h"
 #include "lib/handle.h"
+#include "lib/interrupt.h"
 #include "lib/process_lock.h"
 
 enum { SLOTS = 16 };
@@ -300,7 +301,7 @@ static bool take_slot(struct mst_signals *signals, const struct mst_page *page)
     return false;
 }
 
-static bool is_ours(const struct sigaction *action)
+bool mst_signals_handle(const struct sigaction *action)
 {
     return (action->sa_flags & SA_SIGINFO) && action->sa_sigaction == handle;
 }
@@ -314,7 +315,7 @@ static void install(int signal)
     if (sigaction(signal, NULL, &current) != 0) {
         return;
     }
-    if (!entry->installed || !is_ours(&current)) {
+    if (!entry->installed || !mst_signals_handle(&current)) {
         bool function = (current.sa_flags & SA_SIGINFO) ||
                         (current.sa_handler != SIG_DFL && current.sa_handler != SIG_IGN);
 
@@ -341,7 +342,7 @@ static void restore(int signal)
     struct entry *entry = &table[signal];
     struct sigaction current;
 
-    if (sigaction(signal, NULL, &current) != 0 || !is_ours(&current)) {
+    if (sigaction(signal, NULL, &current) != 0 || !mst_signals_handle(&current)) {
         return;
     }
     if (atomic_load(&entry->topped)) {
@@ -351,11 +352,6 @@ static void restore(int signal)
         (void)sigaction(signal, &entry->before, NULL);
         entry->installed = false;
     }
-}
-
-static bool wants(const struct mst_signals *signals, int signal)
-{
-    return (signals->wanted & bit_of(signal)) != 0;
 }
 
 /* No handler looks at the page any more. */
@@ -370,20 +366,53 @@ static void give_slot(uint32_t slot)
     slots[slot].used = false;
 }
 
+static bool wants(const struct mst_signals *signals, int signal)
+{
+    return (signals->wanted & bit_of(signal)) != 0;
+}
+
+/* A signal by which the library interrupts a function of this process: each interruption would be a
+ * notice. 0: none. */
+static int interrupting(const struct mst_signals *signals)
+{
+    for (int i = 1; i <= MST_SIGNALS_MAX; i++) {
+        if (wants(signals, i) && mst_interrupt_uses(i)) {
+            return i;
+        }
+    }
+    return 0;
+}
+
+static muster_status refuse_interrupting(int signal, struct muster_error *err)
+{
+    char name[MST_SIGNAL_NAME_ROOM];
+    char why[320];
+    struct mst_text text = mst_text_in(why, sizeof(why));
+
+    mst_signals_name(name, signal);
+    mst_text_add(&text, name);
+    mst_text_add(&text, " interrupts the function that runs here (MUSTER_INTERRUPT_SIGNAL), so it "
+                        "is no notice; name others in MUSTER_PREEMPT_SIGNALS (of a worker: "
+                        "MUSTER_WORKER_SIGNALS), or set MUSTER_INTERRUPT_SIGNAL to a signal nobody "
+                        "uses");
+    return mst_lib_refuse(err, "take signals as notices", why);
+}
+
 muster_status mst_signals_open(struct mst_signals *signals, uint64_t wanted,
                                const struct mst_page *page, struct muster_error *err)
 {
     bool taken, full;
-    int failed;
+    int interrupts, failed;
 
     *signals = (struct mst_signals){.wanted = wanted, .event = -1};
     if (wanted == 0) {
         return MUSTER_OK;
     }
-    mst_process_lock(MST_LOCK_NOTICES);
+    mst_process_lock(MST_LOCK_SIGNALS);
     begin_process();
+    interrupts = interrupting(signals);
     full = all_taken();
-    taken = take_slot(signals, page);
+    taken = interrupts == 0 && take_slot(signals, page);
     failed = errno;
     for (int i = 1; taken && i <= MST_SIGNALS_MAX; i++) {
         if (wants(signals, i)) {
@@ -393,9 +422,12 @@ muster_status mst_signals_open(struct mst_signals *signals, uint64_t wanted,
             }
         }
     }
-    mst_process_unlock(MST_LOCK_NOTICES);
+    mst_process_unlock(MST_LOCK_SIGNALS);
     if (taken) {
         return MUSTER_OK;
+    }
+    if (interrupts != 0) {
+        return refuse_interrupting(interrupts, err);
     }
     if (!full) {
         return mst_lib_fail_system(err, "take signals as notices", failed);
@@ -440,7 +472,7 @@ void mst_signals_close(struct mst_signals *signals)
     if (signals->event < 0) {
         return;
     }
-    mst_process_lock(MST_LOCK_NOTICES);
+    mst_process_lock(MST_LOCK_SIGNALS);
     if (atomic_load(&owner) == getpid()) {
         for (int i = 1; i <= MST_SIGNALS_MAX; i++) {
             if (wants(signals, i) && atomic_fetch_sub(&table[i].users, 1) == 1) {
@@ -449,6 +481,6 @@ void mst_signals_close(struct mst_signals *signals)
         }
         give_slot(signals->slot);
     }
-    mst_process_unlock(MST_LOCK_NOTICES);
+    mst_process_unlock(MST_LOCK_SIGNALS);
     signals->event = -1;
 }

@@ -18,6 +18,7 @@
 #include "muster/status.h"
 
 struct mst_page;
+struct sigaction;
 
 enum { MST_SIGNALS_MAX = 64, MST_SIGNAL_NAME_ROOM = 16 };
 
@@ -31,8 +32,9 @@ struct mst_signals {
 /* "TERM,USR1", also with SIG or as numbers; "" and "none": no signal. EINVAL with its text. */
 muster_status mst_signals_read(uint64_t *out, const char *text, struct muster_error *err);
 
-/* ELIMIT when too many handles have signals. With `wanted` 0 nothing is done. The page, or NULL,
- * stays until mst_signals_close. */
+/* ELIMIT when too many handles have signals, EINVAL for one that interrupts a function
+ * (interrupt.h). With `wanted` 0 nothing is done. The page, or NULL, stays until mst_signals_close.
+ */
 muster_status mst_signals_open(struct mst_signals *signals, uint64_t wanted,
                                const struct mst_page *page, struct muster_error *err);
 
@@ -47,6 +49,9 @@ int mst_signals_next(struct mst_signals *signals, pid_t *from);
 
 /* Puts back what was there before, once no handle has the signal any more. */
 void mst_signals_close(struct mst_signals *signals);
+
+/* Whether this is what mst_signals_open has put there. */
+bool mst_signals_handle(const struct sigaction *action);
 
 /* "SIGTERM" */
 void mst_signals_name(char name[MST_SIGNAL_NAME_ROOM], int signal);

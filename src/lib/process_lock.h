@@ -15,8 +15,7 @@ enum mst_process_lock {
     MST_LOCK_VISITS,      /* start.c: calls whose client may be closed */
     MST_LOCK_RUNS,        /* restart_exit.c: for exit() */
     MST_LOCK_HEARTBEATS,  /* heartbeat_exit.c: for exit() */
-    MST_LOCK_INTERRUPTS,  /* interrupt.c: the signals that interrupt functions */
-    MST_LOCK_NOTICES,     /* preempt_signals.c: the signals that are notices */
+    MST_LOCK_SIGNALS,     /* interrupt.c, preempt_signals.c: the handlers of signals */
     MST_PROCESS_LOCKS
 };
 

@@ -4,6 +4,7 @@ if(TARGET muster_static)
     # The panic as a source: nothing here needs it before mst_base does.
     mst_test(endpoint_test SOURCES endpoint_test.c ${CMAKE_SOURCE_DIR}/src/base/panic_abort.c LINK mst_poll)
     mst_test(restart_options_test SOURCES restart_options_test.c LINK muster_static)
+    mst_test(interrupt_test SOURCES interrupt_test.c LINK muster_static)
     mst_test(signals_test SOURCES signals_test.c LINK muster_static)
     find_package(Python3 REQUIRED COMPONENTS Interpreter)
     add_custom_command(

@@ -3,9 +3,6 @@ mst_test(restart_test SOURCES restart_test.c failing_mem.c LINK mst_restart mst_
 mst_test(hang_test SOURCES hang_test.c LINK mst_restart mst_panic_abort)
 mst_test(restart_together_test SOURCES restart_together_test.c failing_mem.c
     LINK mst_restart mst_panic_abort)
-mst_test(interrupt_test
-    SOURCES interrupt_test.c ${CMAKE_SOURCE_DIR}/src/lib/interrupt.c ${CMAKE_SOURCE_DIR}/src/lib/process_lock.c ${CMAKE_SOURCE_DIR}/src/lib/uncancelled.c
-    LINK mst_base mst_panic_abort Threads::Threads)
 mst_test(restart_atomic_test SOURCES restart_atomic_test.c ${CMAKE_SOURCE_DIR}/src/lib/restart_atomic.c
     LINK mst_base mst_panic_abort Threads::Threads)
 foreach(test assignment_test layers_test)

@@ -28,12 +28,13 @@ enum { SENT = sizeof(sent) / sizeof(sent[0]), STAYS = 40, WRONG = 41 };
 
 /* What stands at the signal besides ours. */
 enum standing {
-    ALONE,    /* nothing */
-    IGNORED,  /* it was ignored before, as nohup does */
-    ABOVE,    /* ours over the program's */
-    BELOW,    /* the program's over ours, which it calls */
-    TOPPED,   /* the same, and ours once more over that */
-    STANDINGS /* how many */
+    ALONE,     /* nothing */
+    IGNORED,   /* it was ignored before, as nohup does */
+    ABOVE,     /* ours over the program's */
+    BELOW,     /* the program's over ours, which it calls */
+    TOPPED,    /* the same, and ours once more over that */
+    INTERRUPT, /* the library's own, which interrupts a function */
+    STANDINGS  /* how many */
 };
 
 enum moment {
@@ -72,17 +73,29 @@ static void chains(int number, siginfo_t *info, void *context)
     }
 }
 
-static void stand(struct mst_signals *signals, int number, enum standing standing,
+/* One that ends processes is none that interrupts. */
+static bool interrupts(int number)
+{
+    return number == SIGUSR1 || number == SIGUSR2 || number == SIGCONT;
+}
+
+/* Whether it is a notice then. */
+static bool stand(struct mst_signals *signals, int number, enum standing standing,
                   const struct mst_page *page)
 {
     const uint64_t wanted = UINT64_C(1) << (number - 1);
     struct sigaction mine = {.sa_handler = standing == IGNORED ? SIG_IGN : own};
     struct sigaction over = {.sa_sigaction = chains, .sa_flags = SA_SIGINFO};
+    struct mst_interrupt interrupt;
+    bool opened;
 
     if (standing == IGNORED || standing == ABOVE) {
         (void)sigaction(number, &mine, NULL);
     }
-    (void)mst_signals_open(signals, wanted, page, NULL);
+    if (standing == INTERRUPT) {
+        (void)mst_interrupt_arm(&interrupt, number, NULL);
+    }
+    opened = mst_signals_open(signals, wanted, page, NULL) == MUSTER_OK;
     if (standing == BELOW || standing == TOPPED) {
         (void)sigaction(number, &over, &under);
     }
@@ -90,6 +103,7 @@ static void stand(struct mst_signals *signals, int number, enum standing standin
         mst_signals_close(signals);
         (void)mst_signals_open(signals, wanted, page, NULL);
     }
+    return opened;
 }
 
 /* In the child: STAYS, or WRONG, if it gets so far. */
@@ -97,12 +111,17 @@ static _Noreturn void receive(int number, enum standing standing, enum moment mo
                               struct mst_page *page)
 {
     const struct rlimit none = {0};
-    bool functions = standing != ALONE && standing != IGNORED, notice = moment == OUTSIDE;
+    bool functions = standing == ABOVE || standing == BELOW || standing == TOPPED;
+    bool refused = standing == INTERRUPT && interrupts(number);
+    bool expected = moment == OUTSIDE && !refused;
+    bool notice = expected; /* once closed it cannot be asked */
     struct mst_signals signals;
     pid_t from;
 
     (void)setrlimit(RLIMIT_CORE, &none);
-    stand(&signals, number, standing, page);
+    if (stand(&signals, number, standing, page) == refused) {
+        _exit(WRONG);
+    }
     mst_signals_noticed(&signals, moment == SAVES);
     atomic_store(&page->ends, moment != OUTSIDE);
     if (moment == CLOSED) {
@@ -112,7 +131,7 @@ static _Noreturn void receive(int number, enum standing standing, enum moment mo
     if (moment != CLOSED) {
         notice = mst_signals_next(&signals, &from) == number;
     }
-    _exit(notice == (moment == OUTSIDE) && called == functions ? STAYS : WRONG);
+    _exit(notice == expected && called == functions ? STAYS : WRONG);
 }
 
 /* Its default action, unless a notice is known or the program has made another of it. */
@@ -121,7 +140,7 @@ static bool dies(int number, enum standing standing, enum moment moment)
     bool chained = standing == BELOW || standing == TOPPED; /* what is below is the default */
 
     return number != SIGCONT && (moment == ENDS || moment == CLOSED) &&
-           (standing == ALONE || chained);
+           (standing == ALONE || chained || (standing == INTERRUPT && !interrupts(number)));
 }
 
 static void assert_received(int number, enum standing standing, enum moment moment)
@@ -253,12 +272,40 @@ static void a_page_goes_when_no_handler_reads_it(void **state)
     mst_signals_close(&stays);
 }
 
+/* As a run interrupts its function again and again, it would be noticed each time. */
+static void what_interrupts_is_no_notice_and_the_other_way_round(void **state)
+{
+    const uint64_t wanted = UINT64_C(1) << (SIGUSR1 - 1);
+    struct mst_interrupt interrupt;
+    struct mst_signals signals;
+    struct muster_error err;
+
+    (void)state;
+    assert_int_equal(mst_interrupt_arm(&interrupt, SIGUSR1, NULL), MUSTER_OK);
+    assert_int_equal(mst_signals_open(&signals, wanted, NULL, &err), MUSTER_EINVAL);
+    assert_string_equal(err.text,
+                        "take signals as notices: SIGUSR1 interrupts the function that runs here "
+                        "(MUSTER_INTERRUPT_SIGNAL), so it is no notice; name others in "
+                        "MUSTER_PREEMPT_SIGNALS (of a worker: MUSTER_WORKER_SIGNALS), or set "
+                        "MUSTER_INTERRUPT_SIGNAL to a signal nobody uses");
+    mst_interrupt_disarm(&interrupt);
+    assert_int_equal(mst_signals_open(&signals, wanted, NULL, &err), MUSTER_OK);
+    assert_int_equal(mst_interrupt_arm(&interrupt, SIGUSR1, &err), MUSTER_EINVAL);
+    assert_string_equal(err.text,
+                        "run with interrupt signal 10: a handle of preempt, or a worker, takes it "
+                        "for a notice (MUSTER_PREEMPT_SIGNALS, MUSTER_WORKER_SIGNALS); set "
+                        "MUSTER_INTERRUPT_SIGNAL to a signal nobody uses, or to 0 for none");
+    mst_signals_close(&signals);
+    assert_int_equal(mst_interrupt_arm(&interrupt, SIGUSR1, NULL), MUSTER_OK);
+    mst_interrupt_disarm(&interrupt);
+}
+
 /* The other handler of the library. It does nothing, so it must not have what ends a process. */
 static void the_signal_that_interrupts_is_none_that_ends(void **state)
 {
     (void)state;
     for (size_t i = 0; i < SENT; i++) {
-        bool ends = sent[i] != SIGUSR1 && sent[i] != SIGUSR2 && sent[i] != SIGCONT;
+        bool ends = !interrupts(sent[i]);
         struct mst_interrupt interrupt;
         struct muster_error err;
         muster_status status = mst_interrupt_arm(&interrupt, sent[i], &err);
@@ -280,6 +327,7 @@ int main(void)
         cmocka_unit_test(one_that_waits_for_the_process_with_the_agents_is_no_notice),
         cmocka_unit_test(the_page_of_any_handle_counts),
         cmocka_unit_test(a_page_goes_when_no_handler_reads_it),
+        cmocka_unit_test(what_interrupts_is_no_notice_and_the_other_way_round),
         cmocka_unit_test(the_signal_that_interrupts_is_none_that_ends),
     };
 
