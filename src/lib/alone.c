@@ -26,8 +26,8 @@
 struct mst_lib_alone {
     pid_t pid;
     char path[MST_SOCKET_PATH_MAX]; /* of its socket */
-    int pidfd;                      /* -1: the kernel has none */
-    int stdin_fd;                   /* the end of it that keeps the child alive */
+    int pidfd;                      /* -1: the kernel has none, or the program has closed it */
+    int stdin_fd;                   /* the end of it that keeps the child alive; -1: likewise */
     bool reaped;
 };
 
@@ -193,6 +193,13 @@ static void kill_it(const struct mst_lib_alone *alone)
     }
 }
 
+static void close_if(int fd)
+{
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+}
+
 /* It ends by itself when its standard input does, and removes its socket; a stuck one is not waited
  * for long, and can do neither. */
 void mst_lib_alone_stop(struct mst_lib_alone *alone)
@@ -202,14 +209,12 @@ void mst_lib_alone_stop(struct mst_lib_alone *alone)
     if (!alone) {
         return;
     }
-    (void)close(alone->stdin_fd);
+    close_if(alone->stdin_fd);
     killed = !ends_in_time(alone);
     if (killed) {
         kill_it(alone);
     }
-    if (alone->pidfd >= 0) {
-        (void)close(alone->pidfd);
-    }
+    close_if(alone->pidfd);
     while (!alone->reaped && waitpid(alone->pid, NULL, 0) < 0 && errno == EINTR) {
     }
     if (killed) {
@@ -221,9 +226,14 @@ void mst_lib_alone_stop(struct mst_lib_alone *alone)
 void mst_lib_alone_abandon(struct mst_lib_alone *alone)
 {
     if (alone) {
-        (void)close(alone->stdin_fd);
-        if (alone->pidfd >= 0) {
-            (void)close(alone->pidfd);
-        }
+        close_if(alone->stdin_fd);
+        close_if(alone->pidfd);
+    }
+}
+
+void mst_lib_alone_disown(struct mst_lib_alone *alone)
+{
+    if (alone) {
+        alone->stdin_fd = alone->pidfd = -1;
     }
 }

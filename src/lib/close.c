@@ -35,10 +35,10 @@ static void free_client(struct muster_client *client)
     if (client->background_event >= 0) {
         (void)close(client->background_event);
     }
-    if (client->call_event >= 0 && client->lost_fd == 0) {
+    if (client->call_event >= 0) {
         (void)close(client->call_event);
     }
-    if (client->secret_fd >= 0 && client->lost_fd == 0) {
+    if (client->secret_fd >= 0) {
         (void)close(client->secret_fd);
     }
     free(client->secret_file);

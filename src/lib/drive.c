@@ -221,17 +221,26 @@ static void disown(struct muster_client *client)
     client->lost_fd = fd;
     client->caller_event = mst_system_event();
     client->background_event = mst_system_event();
+    client->call_event = client->secret_fd = -1;
     mst_driver_disown(client->driver);
     mst_lib_helper_disown(client->helper);
+    mst_lib_alone_disown(client->alone);
+    MST_LIB_HOOKS(hook, client, disowned)
+    {
+        hook->disowned(hook->ctx);
+    }
     mst_client_give_up(mst_lib_machine(client), now_ns, MUSTER_EUNREACHABLE);
     mst_driver_turn(client->driver, now_ns);
     mst_lib_wake_ready(client);
 }
 
 /* Polls without the lock, then feeds what came. `*polls` says so meanwhile; false: somebody else
- * put it back, because the seat was taken from the background thread. */
-static bool poll_once(struct muster_client *client, int event, uint64_t deadline_ns, bool *polls)
+ * put it back, because the seat was taken from the background thread. `*own`: this thread's event;
+ * another one afterwards if the number of the one that was polled is not ours any more. */
+static bool poll_once(struct muster_client *client, const int *own, uint64_t deadline_ns,
+                      bool *polls)
 {
+    int event = *own;
     struct pollfd fds[3 + MST_USERS] = {{.fd = event, .events = POLLIN}};
     uint64_t next_ns = deadline_of(client);
     uint64_t epoch;
@@ -250,7 +259,7 @@ static bool poll_once(struct muster_client *client, int event, uint64_t deadline
     if (found > 0 && is_told_of_none(fds, 3 + MST_USERS)) {
         disown(client);
     }
-    if (found > 0 && (fds[0].revents & POLLIN) != 0) {
+    if (found > 0 && (fds[0].revents & POLLIN) != 0 && *own == event) {
         mst_system_event_quiet(event);
     }
     if (!*polls || client->poisoned) {
@@ -356,7 +365,7 @@ static void drive(struct muster_client *client, struct mst_lib_waiter *waiter, u
         mst_lib_wake_ready(client);
         return;
     }
-    (void)poll_once(client, client->caller_event, deadline_ns, &client->caller_polls);
+    (void)poll_once(client, &client->caller_event, deadline_ns, &client->caller_polls);
     mst_lib_wake_ready(client);
 }
 
@@ -496,10 +505,10 @@ static void stay_off(struct muster_client *client, enum mst_lib_background how)
     drop_lock(client);
     found = ppoll(&kick, 1, how == MST_LIB_PARKED && kick.fd >= 0 ? NULL : &moment, NULL);
     take_lock(client);
-    if (found > 0 && (kick.revents & POLLIN) != 0) {
-        mst_system_event_quiet(kick.fd);
-    } else if (found > 0) {
+    if (found > 0 && (kick.revents & POLLIN) == 0) {
         disown(client);
+    } else if (found > 0 && client->background_event == kick.fd) {
+        mst_system_event_quiet(kick.fd);
     }
 }
 
@@ -534,7 +543,7 @@ static void background_turns(struct muster_client *client, bool *holds)
             client->hurry = false;
             turn(client);
             mst_lib_wake_ready(client);
-            rest = !poll_once(client, client->background_event, NEVER, &client->background_polls);
+            rest = !poll_once(client, &client->background_event, NEVER, &client->background_polls);
             mst_lib_wake_ready(client);
         }
     }

@@ -268,5 +268,7 @@ muster_status mst_lib_alone_start(struct mst_lib_alone **out, char **addr_out, c
 bool mst_lib_alone_runs(struct mst_lib_alone *alone, struct muster_error *err, const char *what);
 void mst_lib_alone_stop(struct mst_lib_alone *alone);    /* NULL: no-op */
 void mst_lib_alone_abandon(struct mst_lib_alone *alone); /* in a forked child */
+void mst_lib_alone_disown(
+    struct mst_lib_alone *alone); /* the program has closed them; NULL: no-op */
 
 #endif

@@ -92,6 +92,9 @@ struct mst_lib_hook {
      * something to read. -1: none now. */
     int (*event)(void *ctx);
     void (*rung)(void *ctx, uint64_t now_ns);
+    /* The program has closed its descriptors. The numbers of this user's may be other files' by
+     * now: they are used no more, nor closed. The end of the session follows. */
+    void (*disowned)(void *ctx);
     void (*poisoned)(void *ctx); /* after a broken invariant: no machine may be touched any more */
     /* The client is to be closed by this thread. True: from within the function, as a handler of
      * exit() does, and waiting for that is in vain: the rank leaves at its end. No lock. */

@@ -37,10 +37,16 @@ static void rung(void *ctx, uint64_t now_ns)
     }
 }
 
+static void disowned(void *ctx)
+{
+    ((struct muster_client *)ctx)->agent_fd = 0;
+}
+
 /* In another pid namespace its number is nobody's, or another's, as its start tells. */
 void mst_lib_orphan_watch(struct muster_client *client)
 {
-    const struct mst_lib_hook hook = {.event = event, .rung = rung, .ctx = client};
+    const struct mst_lib_hook hook = {
+        .event = event, .rung = rung, .disowned = disowned, .ctx = client};
     pid_t agent = client->page ? (pid_t)atomic_load(&client->page->agent) : 0;
     int fd;
 

@@ -306,6 +306,11 @@ static void hook_rung(void *ctx, uint64_t now_ns)
     take_signals(preempt);
 }
 
+static void hook_disowned(void *ctx)
+{
+    mst_signals_disown(&((struct muster_preempt *)ctx)->signals);
+}
+
 static void hook_poisoned(void *ctx)
 {
     struct muster_preempt *preempt = ctx;
@@ -350,6 +355,7 @@ static void hook_in(struct muster_preempt *preempt)
                                       .interrupted = hook_interrupted,
                                       .event = hook_event,
                                       .rung = hook_rung,
+                                      .disowned = hook_disowned,
                                       .poisoned = hook_poisoned,
                                       .release = hook_release,
                                       .ctx = preempt};

@@ -32,17 +32,15 @@ struct entry {
 
 static struct entry table[MST_SIGNALS_MAX + 1];
 
-/* The events that the handler rings. A descriptor is kept for the next handle, because a handler
- * may be about to write to it just when its handle is closed. */
+/* Of each handle: what the handler reads, and rings. */
 static struct {
     _Atomic(const struct mst_page *) page;
-    int event;
-    atomic_int rings; /* the event, or -1 */
+    atomic_int event; /* -1: none */
     bool used;
     atomic_bool noticed;
 } slots[SLOTS];
 
-static atomic_uint readers; /* handlers that look at the pages just now */
+static atomic_uint readers; /* handlers that use a page or an event just now */
 
 static atomic_int owner; /* the process whose notices these are */
 
@@ -191,13 +189,15 @@ static void count(struct entry *entry, const siginfo_t *info)
 {
     atomic_store(&entry->from, info && info->si_code <= 0 ? info->si_pid : 0);
     atomic_fetch_add(&entry->count, 1);
+    (void)atomic_fetch_add(&readers, 1);
     for (size_t i = 0; i < SLOTS; i++) {
-        int event = atomic_load(&slots[i].rings);
+        int event = atomic_load(&slots[i].event);
 
         if (event >= 0) {
             mst_system_event_ring(event);
         }
     }
+    (void)atomic_fetch_sub(&readers, 1);
 }
 
 static void pass_on(const struct sigaction *before, int signal, siginfo_t *info, void *context,
@@ -246,19 +246,16 @@ static void handle(int signal, siginfo_t *info, void *context)
 
 /* ---- opening and closing, with the lock ---- */
 
-/* In a child that opens a handle of its own after fork: what the parent had is not its. */
+/* In a child that opens a handle of its own after fork: what the parent had is not its. Nor is it
+ * closed: a child that has closed all it inherited may have files of its own there. */
 static void begin_process(void)
 {
     if (atomic_load(&owner) == getpid()) {
         return;
     }
     for (size_t i = 0; i < SLOTS; i++) {
-        if (atomic_load(&owner) != 0 && slots[i].event >= 0) {
-            (void)close(slots[i].event);
-        }
-        slots[i].event = -1;
         slots[i].used = false;
-        atomic_store(&slots[i].rings, -1);
+        atomic_store(&slots[i].event, -1);
         atomic_store(&slots[i].page, NULL);
         atomic_store(&slots[i].noticed, false);
     }
@@ -285,17 +282,14 @@ static bool take_slot(struct mst_signals *signals, const struct mst_page *page)
         if (slots[i].used) {
             continue;
         }
-        if (slots[i].event < 0) {
-            slots[i].event = mst_system_event();
-        }
-        if (slots[i].event < 0) {
+        signals->event = mst_system_event();
+        if (signals->event < 0) {
             return false;
         }
-        slots[i].used = true;
+        slots[i].used = signals->open = true;
         signals->slot = i;
-        signals->event = slots[i].event;
         atomic_store(&slots[i].page, page);
-        atomic_store(&slots[i].rings, signals->event);
+        atomic_store(&slots[i].event, signals->event);
         return true;
     }
     return false;
@@ -354,16 +348,35 @@ static void restore(int signal)
     }
 }
 
-/* No handler looks at the page any more. */
-static void give_slot(uint32_t slot)
+/* No handler uses what was taken from it any more. */
+static void await_readers(void)
 {
-    atomic_store(&slots[slot].rings, -1);
-    atomic_store(&slots[slot].noticed, false);
-    atomic_store(&slots[slot].page, NULL);
     while (atomic_load(&readers) != 0) {
         (void)sched_yield();
     }
+}
+
+static void give_slot(const struct mst_signals *signals)
+{
+    uint32_t slot = signals->slot;
+
+    atomic_store(&slots[slot].event, -1);
+    atomic_store(&slots[slot].noticed, false);
+    atomic_store(&slots[slot].page, NULL);
+    await_readers();
+    if (signals->event >= 0) {
+        (void)close(signals->event);
+    }
     slots[slot].used = false;
+}
+
+void mst_signals_disown(struct mst_signals *signals)
+{
+    if (signals->open) {
+        atomic_store(&slots[signals->slot].event, -1);
+        await_readers();
+        signals->event = -1;
+    }
 }
 
 static bool wants(const struct mst_signals *signals, int signal)
@@ -443,7 +456,7 @@ muster_status mst_signals_open(struct mst_signals *signals, uint64_t wanted,
 
 void mst_signals_noticed(const struct mst_signals *signals, bool noticed)
 {
-    if (signals->event >= 0) {
+    if (signals->open) {
         atomic_store(&slots[signals->slot].noticed, noticed);
     }
 }
@@ -469,7 +482,7 @@ int mst_signals_next(struct mst_signals *signals, pid_t *from)
 
 void mst_signals_close(struct mst_signals *signals)
 {
-    if (signals->event < 0) {
+    if (!signals->open) {
         return;
     }
     mst_process_lock(MST_LOCK_SIGNALS);
@@ -479,8 +492,9 @@ void mst_signals_close(struct mst_signals *signals)
                 restore(i);
             }
         }
-        give_slot(signals->slot);
+        give_slot(signals);
     }
     mst_process_unlock(MST_LOCK_SIGNALS);
     signals->event = -1;
+    signals->open = false;
 }

@@ -24,7 +24,8 @@ enum { MST_SIGNALS_MAX = 64, MST_SIGNAL_NAME_ROOM = 16 };
 
 struct mst_signals {
     uint64_t wanted; /* bit s - 1: signal s */
-    int event;       /* -1: none. Readable when one may have come; the process's, so never closed */
+    bool open;
+    int event; /* -1: none. Readable when one may have come */
     uint32_t slot;
     uint32_t seen[MST_SIGNALS_MAX + 1];
 };
@@ -46,6 +47,10 @@ void mst_signals_quiet(const struct mst_signals *signals);
 
 /* A signal that came since the last look, and who sent it (0: the system); 0: none. */
 int mst_signals_next(struct mst_signals *signals, pid_t *from);
+
+/* The program has closed the event, whose number may be another file's by now: it is used no more,
+ * nor closed. What the signals do stays as it is until mst_signals_close. */
+void mst_signals_disown(struct mst_signals *signals);
 
 /* Puts back what was there before, once no handle has the signal any more. */
 void mst_signals_close(struct mst_signals *signals);

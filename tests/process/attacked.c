@@ -13,7 +13,12 @@
  *   restart       run a function that restarts once
  *   starve        take every descriptor that is left
  *   feed [N]      give back N of them, or all
+ *   alone         open, as a job of one where no MUSTER_ADDR is set
+ *   preempt       take SIGTERM as a notice
  *   forget        close every descriptor but the standard streams, whose ever they are
+ *   occupy        open a file at each number up to 64 that is free now
+ *   check         whether each of those is open and as it was
+ *   raise         SIGTERM, which comes to this thread
  *   cpu           how many ms of processor time the process has used
  *   close
  *
@@ -23,17 +28,21 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "muster/muster.h"
 
-enum { TAKEN_MAX = 4096, TIMEOUT_MS = 20000 };
+enum { TAKEN_MAX = 4096, OWN_MAX = 64, TIMEOUT_MS = 20000 };
 
 static muster_client *client;
+static muster_preempt *preempt;
 static struct muster_error err;
 static int taken[TAKEN_MAX];
 static int taken_count;
@@ -151,6 +160,47 @@ static void feed(const char *what)
     say(MUSTER_OK, "");
 }
 
+static const char content[] = "what the program wrote";
+static ino_t own[OWN_MAX]; /* its file at that number; 0: none */
+
+static void occupy(void)
+{
+    struct stat status;
+    int fd;
+
+    while ((fd = memfd_create("own", MFD_CLOEXEC)) >= 0 && fd < OWN_MAX) {
+        if (write(fd, content, sizeof content) == sizeof content && lseek(fd, 0, SEEK_SET) == 0 &&
+            fstat(fd, &status) == 0) {
+            own[fd] = status.st_ino;
+        }
+    }
+    (void)close(fd);
+    say(MUSTER_OK, "");
+}
+
+/* Neither read nor written: the position and the size tell. */
+static bool is_untouched(int fd)
+{
+    char bytes[sizeof content + 1];
+    struct stat status;
+
+    return fstat(fd, &status) == 0 && status.st_ino == own[fd] && lseek(fd, 0, SEEK_CUR) == 0 &&
+           pread(fd, bytes, sizeof bytes, 0) == sizeof content &&
+           memcmp(bytes, content, sizeof content) == 0;
+}
+
+static void check(void)
+{
+    for (int fd = 0; fd < OWN_MAX; fd++) {
+        if (own[fd] != 0 && !is_untouched(fd)) {
+            (void)snprintf(err.text, sizeof err.text, "the program's descriptor %d", fd);
+            say(MUSTER_EINTERNAL, "");
+            return;
+        }
+    }
+    say(MUSTER_OK, "");
+}
+
 static void say_cpu(void)
 {
     struct rusage usage;
@@ -171,6 +221,8 @@ static void obey(const char *order, const char *what)
         whole_session(what);
     } else if (strcmp(order, "open") == 0) {
         say(open_as((int32_t)strtol(what, NULL, 10), TIMEOUT_MS), "");
+    } else if (strcmp(order, "alone") == 0) {
+        say(muster_client_open(&client, NULL, TIMEOUT_MS, &err), "");
     } else if (strcmp(order, "reach") == 0) {
         say(open_as(-1, strtol(what, NULL, 10)), "");
     } else if (strcmp(order, "starve") == 0) {
@@ -179,6 +231,13 @@ static void obey(const char *order, const char *what)
         feed(what);
     } else if (strcmp(order, "forget") == 0) {
         closefrom(STDERR_FILENO + 1);
+        say(MUSTER_OK, "");
+    } else if (strcmp(order, "occupy") == 0) {
+        occupy();
+    } else if (strcmp(order, "check") == 0) {
+        check();
+    } else if (strcmp(order, "raise") == 0) {
+        (void)raise(SIGTERM);
         say(MUSTER_OK, "");
     } else if (strcmp(order, "cpu") == 0) {
         say_cpu();
@@ -195,9 +254,13 @@ static void obey(const char *order, const char *what)
         say(status, "");
     } else if (strcmp(order, "barrier") == 0) {
         say(muster_barrier_wait(client, what, TIMEOUT_MS, &err), "");
+    } else if (strcmp(order, "preempt") == 0) {
+        say(muster_preempt_open(&preempt, client, NULL, &err), "");
     } else if (strcmp(order, "restart") == 0) {
         run_restart();
     } else if (strcmp(order, "close") == 0) {
+        muster_preempt_close(preempt);
+        preempt = NULL;
         muster_client_close(client);
         client = NULL;
         say(MUSTER_OK, "");

@@ -113,10 +113,15 @@ WATCHED_MS = 500
 BUSY_MS = 100
 
 
-@pytest.mark.parametrize("how", ["index 0", "observer", "name", "secret"])
+CLOSED = re.compile(r"EUNREACHABLE put 'k': descriptor \d+, which was muster's, was closed by this program: the "
+                    r"session is over; a program that closes all it has inherited does so before "
+                    r"muster_client_open")
+
+
+@pytest.mark.parametrize("how", ["index 0", "observer", "name", "secret", "preempt", "alone"])
 def test_a_program_that_closes_all_descriptors_is_told(serve, env, started, tmp_path, pass_time, how):
-    """Its session is over with a line that names one of them; nothing runs in circles, and the handle
-    can be closed."""
+    """Its session is over with a line that names one of them; nothing runs in circles, the handle can be
+    closed, and what the program has opened in their place is left alone."""
     more = {}
     if how == "secret":
         more["MUSTER_SECRET_FILE"] = str(tmp_path / "secret")
@@ -124,26 +129,42 @@ def test_a_program_that_closes_all_descriptors_is_told(serve, env, started, tmp_
         (tmp_path / "secret").chmod(0o600)
     service = serve("--addr", "127.0.0.1:0", "--lease", "2s", **{"env": {**env, **more}})
     address = service.address.replace("127.0.0.1", "localhost") if how == "name" else service.address
+    if how == "alone":
+        address, more["MUSTER_PROGRAM"] = "", str(MUSTER)
     client = client_of(address, env, started, **more)
-    order(client, "open 0" if how == "index 0" else "open -1")
+    opening = {"index 0": "open 0", "preempt": "open 0", "alone": "alone"}.get(how, "open -1")
+    order(client, opening)
     assert answer(client) == "OK "
+    if how == "preempt":
+        order(client, "preempt")
+        assert answer(client) == "OK "
     order(client, "forget")
     assert answer(client) == "OK "
     order(client, "put k")
-    assert re.fullmatch(r"EUNREACHABLE put 'k': descriptor \d+, which was muster's, was closed by this "
-                        r"program: the session is over; a program that closes all it has inherited does "
-                        r"so before muster_client_open", answer(client))
+    assert CLOSED.fullmatch(answer(client))
+    for what in ["occupy"] + ["raise"] * (how == "preempt"):
+        order(client, what)
+        assert answer(client) == "OK "
     order(client, "cpu")
     before = int(answer(client).split()[1])
     pass_time(WATCHED_MS)
     order(client, "cpu")
     assert int(answer(client).split()[1]) - before < BUSY_MS
-    order(client, "close")
-    assert answer(client) == "OK "
-    order(client, "open -1")
-    assert answer(client) == "OK "
+    for what in ["check", "close", "check", opening, "check"]:
+        order(client, what)
+        assert answer(client) == "OK "
     client.process.stdin.close()
     assert client.wait() == 0
+
+
+def test_a_rank_behind_a_shell_that_closes_all_descriptors_is_told(spawn):
+    """It has one more, by which it learns of the end of its agent."""
+    orders = "open 0,forget,put k,occupy,close,check"
+    run = spawn("run", "-n", 1, "--", "sh", "-c", f"'{ATTACKED}' '{orders}'; true")
+    assert run.wait() == 0
+    said = [line.removeprefix("[0]: ") for line in run.out.lines]
+    assert CLOSED.fullmatch(said.pop(2))
+    assert said == ["OK "] * 5
 
 
 # ---- the program ----

@@ -14,7 +14,9 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -234,6 +236,69 @@ static void the_page_of_any_handle_counts(void **state)
     (void)close(fd);
 }
 
+/* In the child: it closes all descriptors, and has a file of its own where the event was. Another
+ * handle neither closes that nor writes to it. */
+static _Noreturn void reopen(int event)
+{
+    struct mst_signals signals;
+    struct stat before, after;
+    int fd;
+
+    closefrom(STDERR_FILENO + 1);
+    do {
+        fd = memfd_create("own", MFD_CLOEXEC);
+    } while (fd >= 0 && fd < event);
+    if (fd != event || fstat(fd, &before) != 0) {
+        _exit(WRONG);
+    }
+    (void)stand(&signals, SIGTERM, ALONE, NULL);
+    (void)raise(SIGTERM);
+    _exit(fstat(fd, &after) == 0 && after.st_ino == before.st_ino && after.st_size == 0 ? STAYS
+                                                                                        : WRONG);
+}
+
+static void assert_stays(pid_t pid)
+{
+    int status;
+
+    assert_true(pid > 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), STAYS);
+}
+
+static void a_child_closes_no_file_of_its_own_for_an_event_of_its_parents(void **state)
+{
+    struct mst_signals signals;
+    pid_t pid;
+
+    (void)state;
+    (void)stand(&signals, SIGTERM, ALONE, NULL);
+    pid = fork();
+    if (pid == 0) {
+        reopen(signals.event);
+    }
+    assert_stays(pid);
+    mst_signals_close(&signals);
+}
+
+static void the_event_of_a_closed_handle_is_not_kept(void **state)
+{
+    pid_t pid = fork();
+
+    (void)state;
+    if (pid == 0) {
+        struct mst_signals signals;
+        int event;
+
+        (void)stand(&signals, SIGTERM, ALONE, NULL);
+        event = signals.event;
+        mst_signals_close(&signals);
+        reopen(event);
+    }
+    assert_stays(pid);
+}
+
 static atomic_bool stop;
 
 static void *receive_all_the_time(void *ctx)
@@ -327,6 +392,8 @@ int main(void)
         cmocka_unit_test(one_that_waits_for_the_process_with_the_agents_is_no_notice),
         cmocka_unit_test(the_page_of_any_handle_counts),
         cmocka_unit_test(a_page_goes_when_no_handler_reads_it),
+        cmocka_unit_test(a_child_closes_no_file_of_its_own_for_an_event_of_its_parents),
+        cmocka_unit_test(the_event_of_a_closed_handle_is_not_kept),
         cmocka_unit_test(what_interrupts_is_no_notice_and_the_other_way_round),
         cmocka_unit_test(the_signal_that_interrupts_is_none_that_ends),
     };

@@ -109,6 +109,11 @@ void mst_driver_abandon(struct mst_driver *driver)
 void mst_driver_disown(struct mst_driver *driver)
 {
     driver->channel.fd = -1;
+    for (uint32_t i = 0; i < MST_ENDPOINTS_MAX; i++) {
+        if (driver->lookups[i]) {
+            mst_lookup_disown(driver->lookups[i]);
+        }
+    }
 }
 
 void mst_driver_free(struct mst_driver *driver)

@@ -61,7 +61,8 @@ void mst_driver_ready(struct mst_driver *driver, uint64_t now_ns, short revents)
 /* In a forked child: closes the child's copy of the socket without a word on it. */
 void mst_driver_abandon(struct mst_driver *driver);
 
-/* The socket's number may be another file's by now: it is used no more, nor closed. */
+/* The numbers of the socket and of what looks names up may be other files' by now: they are used no
+ * more, nor closed. */
 void mst_driver_disown(struct mst_driver *driver);
 
 #endif

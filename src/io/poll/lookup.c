@@ -19,8 +19,8 @@
 struct mst_lookup {
     atomic_uint owners; /* the caller and the thread */
     atomic_bool over;
-    int event;
-    int code; /* of getaddrinfo */
+    atomic_int event; /* -1: disowned */
+    int code;         /* of getaddrinfo */
     struct addrinfo *found;
     char host[MST_ADDRESS_TEXT];
     char port[8];
@@ -34,8 +34,15 @@ void mst_lookup_drop(struct mst_lookup *lookup)
     if (lookup->found) {
         freeaddrinfo(lookup->found);
     }
-    (void)close(lookup->event);
+    if (atomic_load(&lookup->event) >= 0) {
+        (void)close(lookup->event);
+    }
     free(lookup);
+}
+
+void mst_lookup_disown(struct mst_lookup *lookup)
+{
+    atomic_store(&lookup->event, -1);
 }
 
 static void *look_up(void *argument)
@@ -79,7 +86,7 @@ struct mst_lookup *mst_lookup_start(const struct mst_address *address)
         errno = ENOMEM;
         return NULL;
     }
-    lookup->event = mst_system_event();
+    atomic_init(&lookup->event, mst_system_event());
     if (lookup->event < 0) {
         error = errno;
         free(lookup);

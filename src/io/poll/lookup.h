@@ -22,6 +22,9 @@ bool mst_lookup_is_over(const struct mst_lookup *lookup);
 const char *mst_lookup_take(const struct mst_lookup *lookup, uint32_t turn,
                             struct mst_address *address);
 
+/* Its descriptor may be another file's by now: it is used no more, nor closed. */
+void mst_lookup_disown(struct mst_lookup *lookup);
+
 /* A thread that is still at it ends by itself. NULL: no-op. */
 void mst_lookup_drop(struct mst_lookup *lookup);
 
