@@ -23,7 +23,8 @@
 #define NS_PER_S 1000000000u
 #define NS_PER_MS 1000000u
 #define REST_NS 1000000u
-#define DEAF_MS 100 /* how long a thread that cannot be told of anything polls at most */
+#define DEAF_MS 100  /* how long a thread that cannot be told of anything polls at most */
+#define LOOK_MS 1000 /* likewise one that can: unless the program has closed what it is told by */
 #define THREAD_STACK ((size_t)256 * 1024)
 
 _Thread_local struct muster_client *mst_lib_holding;
@@ -162,7 +163,7 @@ static int wait_until(uint64_t next_ns, int event)
     uint64_t ms;
 
     if (next_ns == NEVER) {
-        return event < 0 ? DEAF_MS : -1;
+        return event < 0 ? DEAF_MS : LOOK_MS;
     }
     ms = next_ns > now_ns ? (next_ns - now_ns - 1) / NS_PER_MS + 1 : 0;
     return (int)(ms < most ? ms : most);
@@ -498,12 +499,13 @@ void mst_lib_hurry(struct muster_client *client)
 static void stay_off(struct muster_client *client, enum mst_lib_background how)
 {
     struct pollfd kick = {.fd = client->background_event, .events = POLLIN};
-    struct timespec moment = {.tv_nsec = kick.fd < 0 ? DEAF_MS * NS_PER_MS : REST_NS};
+    uint64_t rest_ns = how == MST_LIB_PARKED ? (uint64_t)LOOK_MS * NS_PER_MS : REST_NS;
+    struct timespec moment = timespec_of(kick.fd < 0 ? (uint64_t)DEAF_MS * NS_PER_MS : rest_ns);
     int found;
 
     client->background = how;
     drop_lock(client);
-    found = ppoll(&kick, 1, how == MST_LIB_PARKED && kick.fd >= 0 ? NULL : &moment, NULL);
+    found = ppoll(&kick, 1, &moment, NULL);
     take_lock(client);
     if (found > 0 && (kick.revents & POLLIN) == 0) {
         disown(client);

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -243,6 +244,39 @@ static void close_ends_those_who_wait(void **state)
         assert_int_equal(threads[i].status, MUSTER_ECANCELLED);
         assert_string_equal(strchr(threads[i].err.text, ':'), ": the client is being closed");
     }
+}
+
+static bool is_parked(muster_client *client)
+{
+    bool parked;
+
+    mst_lib_lock(client);
+    parked = client->background == MST_LIB_PARKED;
+    mst_lib_unlock(client);
+    return parked;
+}
+
+/* What a thread waits for lives until it has waited, though its number may be another event's. (Not
+ * by close: the thread sanitizer would call that a race, which it is.) */
+static void close_ends_a_thread_whose_event_the_program_has_closed(void **state)
+{
+    muster_client *client = library_alone();
+    struct thread patient = {.number = 1, .timeout_ms = -1};
+    muster_status status;
+
+    (void)state;
+    start(&patient, client, get_it);
+    library_wait_for_waiters(client, 1);
+    while (!is_parked(client)) {
+        (void)sched_yield();
+    }
+    (void)syscall(SYS_close, client->background_event);
+    (void)syscall(SYS_close, client->caller_event);
+    status = muster_key_put(client, "k", bytes_of("x"), NULL, LIMIT_MS, NULL, NULL);
+    assert_true(status == MUSTER_OK || status == MUSTER_EUNREACHABLE);
+    finish(&patient); /* the answer woke it */
+    assert_int_equal(patient.status, MUSTER_EUNREACHABLE);
+    muster_client_close(client);
 }
 
 /* A wake-up that nobody needs costs the next call two system calls. */
@@ -915,6 +949,7 @@ int main(void)
         cmocka_unit_test(a_thread_that_polls_is_told_of_an_earlier_deadline),
         cmocka_unit_test(an_interrupt_ends_the_user_s_calls),
         cmocka_unit_test(close_ends_those_who_wait),
+        cmocka_unit_test(close_ends_a_thread_whose_event_the_program_has_closed),
         cmocka_unit_test(close_waits_for_who_keeps_the_handle),
         cmocka_unit_test(the_next_client_knows_of_the_runs_before),
         cmocka_unit_test(a_run_that_ended_for_too_few_is_followed_by_another),
