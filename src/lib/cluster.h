@@ -160,6 +160,9 @@ muster_status mst_coord_loop_start(muster_cluster *cluster, struct muster_error 
 void mst_coord_loop_farewell(muster_cluster *cluster); /* no lock: a moment, for the workers */
 void mst_coord_loop_stop(muster_cluster *cluster);     /* no lock; connections are closed */
 void mst_coord_loop_abandon(muster_cluster *cluster);  /* in a forked child */
+/* The program has closed its descriptors: they are used no more, nor closed. It is poisoned. Lock
+ * held. */
+void mst_coord_disown(muster_cluster *cluster);
 
 /* Lock held: after each input of the machine. */
 void mst_coord_turn(muster_cluster *cluster);

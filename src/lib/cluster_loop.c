@@ -604,6 +604,24 @@ static int wait_ms(uint64_t until_ns)
     return ms < INT_MAX ? (int)ms : INT_MAX;
 }
 
+/* The client first, which may look at its own, and which lives until this thread has ended. */
+static void lose(muster_cluster *cluster)
+{
+    muster_client *client = cluster->client;
+
+    mst_coord_unlock(cluster);
+    mst_lib_lock(client);
+    if (!client->poisoned) {
+        mst_lib_log(client, MUSTER_LEVEL_ERROR,
+                    "the coordinator's epoll is gone: a descriptor of muster's was closed by this "
+                    "program");
+        mst_lib_disown(client);
+    }
+    mst_lib_unlock(client);
+    mst_coord_lock(cluster);
+    mst_coord_disown(cluster);
+}
+
 static void *run(void *ctx)
 {
     muster_cluster *cluster = ctx;
@@ -612,8 +630,7 @@ static void *run(void *ctx)
     mst_short_slice();
     mst_coord_lock(cluster);
     while (!cluster->stop && !cluster->poisoned) {
-        int found;
-        int failed;
+        int epoll, found, failed;
 
         tick(cluster);
         if (!mst_list_empty(&cluster->said)) {
@@ -625,16 +642,14 @@ static void *run(void *ctx)
         }
         cluster->until_ns = deadline_of(cluster);
         cluster->asleep = true;
+        epoll = cluster->epoll;
         mst_coord_unlock(cluster);
-        found = epoll_wait(cluster->epoll, events, EVENTS_MAX, wait_ms(cluster->until_ns));
+        found = epoll_wait(epoll, events, EVENTS_MAX, wait_ms(cluster->until_ns));
         failed = found < 0 ? errno : 0;
         mst_coord_lock(cluster);
         cluster->asleep = false;
         if (failed != 0 && failed != EINTR && !cluster->poisoned) {
-            poison(cluster,
-                   "the coordinator's epoll is gone: a descriptor of muster's was closed by "
-                   "this program");
-            return NULL;
+            lose(cluster);
         }
         for (int i = 0; i < found && !cluster->poisoned; i++) {
             take_event(cluster, &events[i]);
@@ -743,6 +758,20 @@ void mst_coord_loop_abandon(muster_cluster *cluster)
             (void)close(mst_cluster_link_fd(cluster->peers[i]->link, &events));
         }
     }
+}
+
+/* The thread may sleep for ever for what was closed: all is left to it, as when it is broken. */
+void mst_coord_disown(muster_cluster *cluster)
+{
+    cluster->epoll = cluster->event = cluster->told = -1;
+    cluster->listener.unix_fd = cluster->listener.tcp_fd = -1;
+    for (uint32_t i = 0; i < cluster->peer_room; i++) {
+        if (cluster->peers[i]) {
+            mst_cluster_link_disown(cluster->peers[i]->link);
+        }
+    }
+    atomic_store(&cluster->poisoned, true);
+    mst_coord_wake(cluster);
 }
 
 /* ---- waiting ---- */

@@ -76,7 +76,7 @@ void mst_coord_term_claim(muster_cluster *cluster)
 static void supersede(muster_cluster *cluster, muster_status status)
 {
     mst_coord_lock(cluster);
-    if (mst_coord_machine(cluster)) {
+    if (mst_coord_machine(cluster) && !cluster->poisoned) {
         cluster->superseded = true;
         mst_cluster_superseded(mst_coord_machine(cluster), mst_lib_now_ns(), status);
         mst_coord_turn(cluster);
@@ -310,6 +310,15 @@ static void hook_interrupted(void *ctx, uint64_t now_ns, bool on)
     mst_coord_unlock(cluster);
 }
 
+static void hook_disowned(void *ctx)
+{
+    muster_cluster *cluster = ctx;
+
+    mst_coord_lock(cluster);
+    mst_coord_disown(cluster);
+    mst_coord_unlock(cluster);
+}
+
 /* This thread has given back the cluster's lock, if it had it. */
 static void hook_poisoned(void *ctx)
 {
@@ -329,8 +338,10 @@ static void hook_release(void *ctx)
 {
     muster_cluster *cluster = ctx;
 
-    mst_coord_loop_stop(cluster);
-    mst_cluster_listener_close(&cluster->listener);
+    if (!cluster->poisoned) { /* else its thread may be stopped in the middle of it for good */
+        mst_coord_loop_stop(cluster);
+        mst_cluster_listener_close(&cluster->listener);
+    }
     mst_coord_lock(cluster);
     cluster->client = NULL;
     mst_coord_unlock(cluster);
@@ -342,6 +353,7 @@ void mst_coord_hook_in(muster_cluster *cluster)
                                       .deadline_ns = hook_deadline_ns,
                                       .tick = hook_tick,
                                       .interrupted = hook_interrupted,
+                                      .disowned = hook_disowned,
                                       .poisoned = hook_poisoned,
                                       .release = hook_release,
                                       .ctx = cluster};

@@ -211,7 +211,7 @@ static int closed_one(const struct muster_client *client)
 /* The numbers of the others may have gone with it, and be files of the program's by now: nothing is
  * written to any of them, and none is closed. The session cannot go on without; the threads get
  * events of their own again, to be told of the client's end by. */
-static void disown(struct muster_client *client)
+void mst_lib_disown(struct muster_client *client)
 {
     uint64_t now_ns = mst_system_now_ns();
     int fd = client->lost_fd == 0 && !client->poisoned ? closed_one(client) : -1;
@@ -258,7 +258,7 @@ static bool poll_once(struct muster_client *client, const int *own, uint64_t dea
     found = poll(fds, in_use(fds, 3 + MST_USERS), wait_ms);
     take_lock(client);
     if (found > 0 && is_told_of_none(fds, 3 + MST_USERS)) {
-        disown(client);
+        mst_lib_disown(client);
     }
     if (found > 0 && (fds[0].revents & POLLIN) != 0 && *own == event) {
         mst_system_event_quiet(event);
@@ -508,7 +508,7 @@ static void stay_off(struct muster_client *client, enum mst_lib_background how)
     found = ppoll(&kick, 1, &moment, NULL);
     take_lock(client);
     if (found > 0 && (kick.revents & POLLIN) == 0) {
-        disown(client);
+        mst_lib_disown(client);
     } else if (found > 0 && client->background_event == kick.fd) {
         mst_system_event_quiet(kick.fd);
     }

@@ -206,6 +206,9 @@ bool mst_lib_cut_off(const struct muster_client *client);
 muster_status mst_lib_background_start(struct muster_client *client, struct muster_error *err);
 void mst_lib_background_stop(struct muster_client *client); /* lock not held */
 void mst_lib_wake_ready(struct muster_client *client);      /* lock held */
+/* Somebody found a number of ours without a file. If the client's are gone as well, its session is
+ * over, and no number is used any more. Lock held. */
+void mst_lib_disown(struct muster_client *client);
 
 /* Lock held. A call that takes the lock more than once keeps the handle until it lets go of it:
  * closing waits for that. */

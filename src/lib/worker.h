@@ -156,7 +156,8 @@ struct muster_worker {     // NOLINT(clang-analyzer-optin.performance.Padding): 
     uint32_t function_count;
     bool served;
     atomic_bool drain;
-    atomic_int wake; /* an event: look around; -1 */
+    atomic_int wake;  /* an event: look around; -1 */
+    atomic_bool lost; /* the program has closed the descriptors: none is used any more */
 
     /* Of serve. */
     uint32_t index; /* the member's */

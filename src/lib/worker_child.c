@@ -58,6 +58,14 @@ void mst_work_children_free(struct muster_worker *worker)
     worker->children = NULL;
 }
 
+void mst_work_children_disown(struct muster_worker *worker)
+{
+    for (uint32_t i = 0; worker->children && i < worker->slots; i++) {
+        mst_cluster_link_disown(worker->children[i].link);
+    }
+    mst_work_commands_disown(worker);
+}
+
 /* ---- sending ---- */
 
 static bool start(struct muster_worker *worker, uint32_t slot)

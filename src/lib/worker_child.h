@@ -60,6 +60,8 @@ bool mst_work_dies_with(pid_t parent, int number); /* this process; false: it is
 muster_status mst_work_children_new(struct muster_worker *worker); /* no lock */
 void mst_work_children_end(struct muster_worker *worker);          /* hangs up on all of them */
 void mst_work_children_free(struct muster_worker *worker);
+/* Of these and of commands: the program has closed the descriptors. */
+void mst_work_children_disown(struct muster_worker *worker);
 void mst_work_child_begin(struct muster_worker *worker, struct mst_work_job *job);
 void mst_work_child_stop(struct muster_worker *worker, const struct mst_work_job *job, bool kill);
 void mst_work_child_drop(struct muster_worker *worker, const struct mst_cluster_message *drop);

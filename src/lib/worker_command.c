@@ -81,6 +81,13 @@ void mst_work_commands_free(struct muster_worker *worker)
     worker->commands = NULL;
 }
 
+void mst_work_commands_disown(struct muster_worker *worker)
+{
+    for (uint32_t i = 0; worker->commands && i < worker->slots; i++) {
+        worker->commands[i].out = worker->commands[i].error = -1;
+    }
+}
+
 /* ---- what is to run: a file of two counts and the words, each ended by NUL (worker_exec.c) ----
  */
 

@@ -12,5 +12,6 @@ void mst_work_command_ready(struct muster_worker *worker, uint32_t slot);
 void mst_work_command_ended(struct muster_worker *worker, uint32_t slot, int error, int status);
 muster_status mst_work_commands_new(struct muster_worker *worker); /* no lock */
 void mst_work_commands_free(struct muster_worker *worker);
+void mst_work_commands_disown(struct muster_worker *worker);
 
 #endif

@@ -107,11 +107,13 @@ static void tell_line(void *ctx, struct muster_task *task, struct mst_slice text
 
 /* ---- running, lock held ---- */
 
+/* In a moment; and again and again, as the program may close the timer while it is waited for. */
+static const struct itimerspec soon = {.it_value = {.tv_nsec = STAND_IN_NS},
+                                       .it_interval = {.tv_sec = 1}};
+
 /* The serving thread goes into a function: somebody is to look after the loop if it stays. */
 static void go_in(struct muster_worker *worker)
 {
-    const struct itimerspec soon = {.it_value = {.tv_nsec = STAND_IN_NS}};
-
     if (worker->timer < 0) {
         return;
     }
@@ -126,9 +128,6 @@ static void go_in(struct muster_worker *worker)
 
 static void come_out(struct muster_worker *worker)
 {
-    if (worker->timer < 0) {
-        return;
-    }
     worker->inside = false;
     if (worker->standing_in) {
         mst_system_event_ring(worker->leave);
@@ -418,12 +417,11 @@ static void *run_jobs(void *ctx)
 
 static bool is_long(const struct muster_worker *worker, uint64_t turn)
 {
-    return worker->inside && worker->turn == turn && !worker->stop_threads;
+    return worker->inside && worker->turn == turn && !worker->stop_threads && worker->timer >= 0;
 }
 
 static void look_after(struct muster_worker *worker)
 {
-    const struct itimerspec soon = {.it_value = {.tv_nsec = STAND_IN_NS}};
     uint64_t turn = worker->armed_turn;
 
     worker->standing_in = is_long(worker, turn);
@@ -444,15 +442,20 @@ static void *stand_in(void *ctx)
     struct muster_worker *worker = ctx;
     uint64_t count;
 
-    while (read(worker->timer, &count, sizeof(count)) > 0 || errno == EINTR) {
-        mst_work_lock(worker);
-        if (worker->stop_threads) {
-            mst_work_unlock(worker);
-            break;
-        }
-        look_after(worker);
+    mst_work_lock(worker);
+    while (!worker->stop_threads && worker->timer >= 0) {
+        int timer = worker->timer;
+
         mst_work_unlock(worker);
+        if (read(timer, &count, sizeof(count)) < 0 && errno != EINTR) {
+            atomic_store(&worker->lost, true);
+        }
+        mst_work_lock(worker);
+        if (!worker->stop_threads) {
+            look_after(worker);
+        }
     }
+    mst_work_unlock(worker);
     return NULL;
 }
 
@@ -482,6 +485,7 @@ muster_status mst_work_threads_start(struct muster_worker *worker, struct muster
         if (worker->leave < 0) {
             return mst_lib_fail_system(err, "serve", errno);
         }
+        (void)timerfd_settime(worker->timer, 0, &soon, NULL);
     }
     worker->threads = calloc(count, sizeof(*worker->threads));
     if (!worker->threads) {

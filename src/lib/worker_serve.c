@@ -26,14 +26,41 @@
 #define TOLD_MAX ((size_t)1 << 20)       /* unread, beyond which lines and progress are left out */
 #define FAREWELL_NS UINT64_C(2000000000) /* for a coordinator that takes nothing any more */
 
-enum { EVENTS = 64 };
+/* How long a thread sleeps at most: the program may have closed all that would wake it. */
+enum { EVENTS = 64, LOOK_MS = 1000 };
 
 _Thread_local const struct muster_worker *mst_work_holding;
+
+/* Lock held. */
+static void disown(struct muster_worker *worker)
+{
+    atomic_store(&worker->wake, -1);
+    worker->epoll = worker->timer = worker->leave = worker->nursery = -1;
+    for (uint32_t i = 0; i < worker->slots; i++) {
+        worker->cancel_fds[i] = -1;
+    }
+    mst_cluster_link_disown(worker->link);
+    mst_work_children_disown(worker);
+    mst_signals_disown(&worker->signalled);
+}
+
+/* Lock held. */
+static void lose(struct muster_worker *worker)
+{
+    mst_lib_lock(worker->client);
+    mst_lib_disown(worker->client);
+    mst_lib_unlock(worker->client);
+    atomic_store(&worker->lost, true);
+    disown(worker);
+}
 
 void mst_work_lock(struct muster_worker *worker)
 {
     (void)pthread_mutex_lock(&worker->lock);
     mst_work_holding = worker;
+    if (atomic_load_explicit(&worker->lost, memory_order_relaxed)) {
+        disown(worker);
+    }
 }
 
 void mst_work_unlock(struct muster_worker *worker)
@@ -472,35 +499,30 @@ static int wait_ms(struct muster_worker *worker, bool block, uint64_t now_ns)
         return 0;
     }
     worker->until_ns = until_ns;
-    if (until_ns == NEVER) {
-        return -1;
-    }
-    until_ns = (until_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS;
-    return until_ns > 1000000 ? 1000000 : (int)until_ns;
+    until_ns = until_ns == NEVER ? LOOK_MS : (until_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS;
+    return until_ns > LOOK_MS ? LOOK_MS : (int)until_ns;
 }
 
 /* True: to look at; false: to leave. */
-static bool wait_or_leave(struct muster_worker *worker, int timeout, int leave)
+static bool wait_or_leave(int epoll, int timeout, int leave)
 {
-    struct pollfd polled[2] = {{.fd = worker->epoll, .events = POLLIN},
-                               {.fd = leave, .events = POLLIN}};
+    struct pollfd polled[2] = {{.fd = epoll, .events = POLLIN}, {.fd = leave, .events = POLLIN}};
 
     return poll(polled, 2, timeout) < 0 || (polled[1].revents & POLLIN) == 0;
 }
 
 /* With nothing to run, the serving thread waits for the coordinator. What runs has a limit of its
  * own, and a thread that serves while it runs is in the function as if it ran there. */
-static int await_events(struct muster_worker *worker, struct epoll_event events[EVENTS],
-                        int timeout, bool idle)
+static int await_events(int epoll, struct epoll_event events[EVENTS], int timeout, bool idle)
 {
     int count, failed;
 
     if (timeout == 0 || !idle) {
-        return epoll_wait(worker->epoll, events, EVENTS, timeout);
+        return epoll_wait(epoll, events, EVENTS, timeout);
     }
     mst_lib_thread.waits_for = "serve";
     mst_lib_wait_shown();
-    count = epoll_wait(worker->epoll, events, EVENTS, timeout);
+    count = epoll_wait(epoll, events, EVENTS, timeout);
     failed = errno;
     mst_lib_wait_over();
     mst_lib_thread.waits_for = NULL;
@@ -512,7 +534,7 @@ void mst_work_turn(struct muster_worker *worker, bool block, int leave)
 {
     struct epoll_event events[EVENTS];
     uint64_t now_ns = mst_system_now_ns();
-    int count, failed, timeout;
+    int epoll, count, failed, timeout;
     bool idle;
 
     look(worker, now_ns);
@@ -520,24 +542,27 @@ void mst_work_turn(struct muster_worker *worker, bool block, int leave)
     mst_work_flush(worker);
     timeout = wait_ms(worker, block && !worker->ended, now_ns);
     idle = worker->active == 0;
+    epoll = worker->epoll;
     if (timeout != 0) {
         mst_work_unlock(worker);
     }
     if (leave >= 0 && timeout != 0) {
-        bool look_on = wait_or_leave(worker, timeout, leave);
+        bool look_on = wait_or_leave(epoll, timeout, leave);
 
         mst_work_lock(worker);
         if (!look_on || !worker->inside) {
             return; /* somebody else polls now, whom what was taken here would not wake */
         }
         timeout = 0;
+        epoll = worker->epoll;
     }
-    count = await_events(worker, events, timeout, idle);
+    count = await_events(epoll, events, timeout, idle);
     failed = errno;
     if (timeout != 0) {
         mst_work_lock(worker);
     }
     if (count < 0 && failed != EINTR) {
+        lose(worker);
         mst_work_fail(worker, MUSTER_EUNREACHABLE,
                       "the worker's epoll is gone: a descriptor of muster's was closed by this "
                       "program");
@@ -767,9 +792,16 @@ muster_status mst_work_serve(struct muster_worker *worker, struct muster_error *
     worker->epoll = worker->timer = worker->leave = worker->nursery = -1;
     mst_lib_lock(worker->client);
     mst_lib_keep(worker->client);
-    mst_lib_helper_begin(worker->client); /* where no agent watches this process */
+    status = mst_lib_status(worker->client);
+    if (status == MUSTER_OK) {
+        mst_lib_helper_begin(worker->client); /* where no agent watches this process */
+    } else {
+        status = mst_lib_fail_again(worker->client, err, "serve");
+    }
     mst_lib_unlock(worker->client);
-    status = mst_lib_secret_tls(worker->client, MST_TLS_CLIENT, &worker->tls, err);
+    if (status == MUSTER_OK) {
+        status = mst_lib_secret_tls(worker->client, MST_TLS_CLIENT, &worker->tls, err);
+    }
     if (status == MUSTER_OK) {
         status = prepare(worker, err);
         status = status == MUSTER_OK ? run(worker, err) : status;

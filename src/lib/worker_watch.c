@@ -132,6 +132,15 @@ static void hook_ended(void *ctx, uint64_t now_ns, muster_status status)
     mst_system_event_ring(atomic_load(&watch->worker->wake));
 }
 
+/* The others are the worker's, under its lock: see mst_work_lock. */
+static void hook_disowned(void *ctx)
+{
+    struct muster_worker *worker = ((struct mst_work_watch *)ctx)->worker;
+
+    atomic_store(&worker->wake, -1);
+    atomic_store(&worker->lost, true);
+}
+
 static void hook_poisoned(void *ctx)
 {
     hook_ended(ctx, 0, MUSTER_EINTERNAL);
@@ -160,7 +169,8 @@ static void hook_release(void *ctx)
 
 void mst_work_watch_claim(struct muster_worker *worker)
 {
-    const struct mst_lib_hook hook = {.release = hook_release, .ctx = &worker->watch};
+    const struct mst_lib_hook hook = {
+        .disowned = hook_disowned, .release = hook_release, .ctx = &worker->watch};
 
     worker->watch.worker = worker;
     mst_lib_hook(worker->client, MST_USER_WORKER, &hook);
@@ -171,6 +181,7 @@ muster_status mst_work_watch_start(struct muster_worker *worker, struct muster_e
     struct mst_work_watch *watch = &worker->watch;
     struct mst_text text = mst_text_in(watch->key, sizeof(watch->key));
     const struct mst_lib_hook hook = {.ended = hook_ended,
+                                      .disowned = hook_disowned,
                                       .poisoned = hook_poisoned,
                                       .deadline_ns = hook_deadline_ns,
                                       .tick = hook_tick,

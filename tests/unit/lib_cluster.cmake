@@ -18,9 +18,12 @@ if(TARGET muster_static AND TARGET muster_program)
     # Looks where the system blocks.
     target_link_options(library_waits_test PRIVATE -Wl,--wrap=poll,--wrap=ppoll,--wrap=epoll_wait
         -Wl,--wrap=pthread_cond_wait,--wrap=pthread_cond_timedwait,--wrap=flock)
+    mst_test(library_closed_test SOURCES library_closed_test.c library_stage.c LINK muster_static)
+    add_dependencies(library_closed_test muster_program)
     mst_test(worker_exec_test SOURCES worker_exec_test.c LINK muster_static)
     mst_test(worker_folder_test SOURCES worker_folder_test.c LINK muster_static)
-    set_tests_properties(library_cluster_test library_strangers_test library_waits_test PROPERTIES
+    set_tests_properties(library_cluster_test library_strangers_test library_waits_test
+        library_closed_test PROPERTIES
         ENVIRONMENT "MUSTER_PROGRAM=$<TARGET_FILE:muster_program>;TSAN_OPTIONS=die_after_fork=0"
         TIMEOUT 300)
 endif()

@@ -862,27 +862,6 @@ static void *join_for_ever(void *ctx)
     return muster_cluster_join(ctx, -1, NULL) == MUSTER_EINTERNAL ? ctx : NULL;
 }
 
-/* In a process of its own: what its thread had is lost. 0: as it should be. */
-static int close_the_epoll(const char *addr)
-{
-    struct muster_client_options options = MUSTER_CLIENT_OPTIONS_INIT;
-    muster_client *client = NULL;
-    muster_cluster *cluster;
-
-    options.addr = addr;
-    options.role = MUSTER_ROLE_OBSERVER;
-    if (muster_client_open(&client, &options, LIMIT_MS, NULL) != MUSTER_OK) {
-        return 1;
-    }
-    cluster = open_cluster(client, NULL);
-    (void)close(cluster->epoll);
-    if (muster_cluster_schedule(cluster, "f", NULL, 0, NULL, -1, NULL, NULL) != MUSTER_OK) {
-        return 2;
-    }
-    (void)unlink(cluster->listener.path); /* else the next coordinator does */
-    return muster_cluster_join(cluster, -1, NULL) == MUSTER_EINTERNAL ? 0 : 3;
-}
-
 /* In a process of its own: a thread of it stands still for good. 0: as it should be. */
 static int break_a_client(const char *addr)
 {
@@ -913,35 +892,10 @@ static int break_a_client(const char *addr)
     return woken == cluster ? 0 : 3;
 }
 
-static void is_well_in_a_child(int (*what)(const char *addr))
-{
-    /* The child has it too: else memcheck calls it lost there. */
-    static muster_client *service;
-    int how = 0;
-    pid_t child;
-
-    service = library_alone();
-    child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        (void)alarm(LIMIT_MS / 1000);
-        _exit(what(service->addr));
-    }
-    assert_int_equal(waitpid(child, &how, 0), child);
-    assert_int_equal(how, 0);
-    muster_client_close(service);
-}
-
 static void test_a_broken_client_ends_the_calls_of_its_coordinator(void **state)
 {
     (void)state;
-    is_well_in_a_child(break_a_client);
-}
-
-static void test_a_coordinator_whose_descriptors_are_closed_ends_its_calls(void **state)
-{
-    (void)state;
-    is_well_in_a_child(close_the_epoll);
+    library_in_a_child(break_a_client);
 }
 
 int main(void)
@@ -974,7 +928,6 @@ int main(void)
         cmocka_unit_test(test_a_forked_child_is_refused),
         cmocka_unit_test(test_drain_ends_what_there_is_and_admits_no_more),
         cmocka_unit_test(test_a_broken_client_ends_the_calls_of_its_coordinator),
-        cmocka_unit_test(test_a_coordinator_whose_descriptors_are_closed_ends_its_calls),
     };
 
     return cmocka_run_group_tests(tests, library_stage_setup, library_stage_teardown);

@@ -8,6 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -71,6 +74,52 @@ struct muster_slice bytes_of(const char *text)
     struct muster_slice slice = {.data = text, .size = strlen(text)};
 
     return slice;
+}
+
+void library_in_a_child(int (*what)(const char *addr))
+{
+    static muster_client *service; /* the child has it too: else memcheck calls it lost there */
+    int how = 0;
+    pid_t child;
+
+    service = library_alone();
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        (void)alarm(LIMIT_MS / 1000);
+        _exit(what(service->addr));
+    }
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_int_equal(how, 0);
+    muster_client_close(service);
+}
+
+enum { OWN_MAX = 64 };
+
+static ino_t own[OWN_MAX]; /* of the file at that number; 0: it is not ours */
+
+void library_occupy(void)
+{
+    struct stat status;
+    int fd;
+
+    while ((fd = memfd_create("own", MFD_CLOEXEC)) >= 0 && fd < OWN_MAX) {
+        own[fd] = fstat(fd, &status) == 0 ? status.st_ino : 0;
+    }
+    (void)close(fd);
+}
+
+bool library_is_untouched(void)
+{
+    bool all = own[OWN_MAX - 1] != 0;
+
+    for (int fd = 0; fd < OWN_MAX; fd++) {
+        struct stat status;
+
+        all = all && (own[fd] == 0 ||
+                      (fstat(fd, &status) == 0 && status.st_ino == own[fd] && status.st_size == 0));
+    }
+    return all;
 }
 
 void library_wait_for_waiters(muster_client *client, size_t count)

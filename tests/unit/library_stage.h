@@ -23,6 +23,14 @@ muster_client *library_observer(const muster_client *client);
 void library_ok(muster_status status, const struct muster_error *err);
 struct muster_slice bytes_of(const char *text);
 
+/* Runs `what` in a forked child, with the address of a service of the parent: it is to say 0. */
+void library_in_a_child(int (*what)(const char *addr));
+
+/* Opens a file at each number up to 64 that is free; whether all of them are open still, and
+ * nothing was written to them. */
+void library_occupy(void);
+bool library_is_untouched(void);
+
 /* Returns once `count` threads of `client` block in it. */
 void library_wait_for_waiters(muster_client *client, size_t count);
 

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/types.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -632,6 +633,82 @@ static void test_its_descriptors_are_closed_while_it_serves(void **state)
     muster_client_close(rank);
 }
 
+static bool is_looked_after(muster_worker *worker)
+{
+    bool is;
+
+    mst_work_lock(worker);
+    is = worker->slots > 1 || worker->standing_in;
+    mst_work_unlock(worker);
+    return is;
+}
+
+/* All of the library's go, while another thread is at the loop. Once that has seen it, files of the
+ * program are there instead. */
+static muster_status close_all(muster_task *task, void *arg)
+{
+    muster_worker *worker = arg;
+
+    (void)task;
+    while (!is_looked_after(worker)) {
+        (void)sched_yield();
+    }
+    closefrom(STDERR_FILENO + 1);
+    while (!atomic_load(&worker->lost)) {
+        (void)sched_yield();
+    }
+    library_occupy();
+    return MUSTER_OK;
+}
+
+/* In a process of its own. 0: as it should be. */
+static int lose_all(const muster_client *first, uint32_t slots)
+{
+    muster_client *client = client_beside(first, MUSTER_ROLE_WORKER);
+    muster_worker *worker = worker_of(client, slots);
+
+    offer(worker, "close", 0, close_all, worker);
+    if (muster_worker_serve(worker, NULL) != MUSTER_EUNREACHABLE) {
+        return 1;
+    }
+    muster_worker_close(worker);
+    muster_client_close(client);
+    return library_is_untouched() ? 0 : 2;
+}
+
+static void test_a_function_closes_all_descriptors(void **state)
+{
+    static muster_client *rank; /* the child has it too: else memcheck calls it lost there */
+
+    (void)state;
+#ifdef __SANITIZE_THREAD__
+    skip(); /* it knows the parent's threads by numbers that those of the child get again */
+#endif
+    rank = library_alone();
+    for (uint32_t slots = 1; slots <= 2; slots++) {
+        muster_cluster *cluster = NULL;
+        muster_closure *closure = NULL;
+        struct muster_error err;
+        int how = 0;
+        pid_t child = fork();
+
+        assert_true(child >= 0);
+        if (child == 0) {
+            (void)alarm(LIMIT_MS / 1000);
+            _exit(lose_all(rank, slots));
+        }
+        library_ok(muster_cluster_open(&cluster, rank, NULL, LIMIT_MS, &err), &err);
+        library_ok(
+            muster_cluster_schedule(cluster, "close", NULL, 0, NULL, LIMIT_MS, &closure, &err),
+            &err);
+        assert_int_equal(waitpid(child, &how, 0), child);
+        assert_int_equal(how, 0);
+        muster_closure_release(closure);
+        muster_cluster_close(cluster);
+    }
+    muster_client_close(rank);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -647,6 +724,7 @@ int main(void)
         cmocka_unit_test(test_a_large_result_of_one_that_drains),
         cmocka_unit_test(test_its_client_is_closed_while_it_serves),
         cmocka_unit_test(test_its_descriptors_are_closed_while_it_serves),
+        cmocka_unit_test(test_a_function_closes_all_descriptors),
     };
 
     return cmocka_run_group_tests(tests, setup, library_stage_teardown);

@@ -366,6 +366,17 @@ void mst_cluster_link_abandon(struct mst_cluster_link *link)
     }
 }
 
+void mst_cluster_link_disown(struct mst_cluster_link *link)
+{
+    if (link && link->channel.fd >= 0) {
+        mst_tls_free(link->channel.tls);
+        link->channel = (struct mst_channel){.fd = -1};
+        link->epoll = link->enrolled = -1;
+        link->stage = DEAD;
+        say(link, "its descriptor was closed by this program", 0);
+    }
+}
+
 /* ---- bytes ---- */
 
 /* Whatever the socket still has can be read, and then it ends. */

@@ -49,6 +49,10 @@ void mst_cluster_link_free(struct mst_cluster_link *link); /* hangs up; NULL: a 
 /* In a forked child: frees it, and the connection goes on in the parent. */
 void mst_cluster_link_abandon(struct mst_cluster_link *link);
 
+/* Its descriptors may be other files' by now: it is dead, and neither uses nor closes them. NULL: a
+ * no-op. */
+void mst_cluster_link_disown(struct mst_cluster_link *link);
+
 /* From now on epoll tells of it, with `key` as data.u64; what is waited for, and on which socket,
  * the link keeps right by itself. errno; 0: well. */
 int mst_cluster_link_enrol(struct mst_cluster_link *link, int epoll, uint64_t key);
