@@ -12,8 +12,12 @@
 #include "base/panic.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "lib/internal.h"
 
 #define NAME_MAX_BYTES 64
+#define NS_PER_MS UINT64_C(1000000)
+#define AFTERWARDS_MS 500 /* once --timeout is over: to be told who is missing, and to take leave  \
+                           */
 
 /* Letters of rows that several commands share. */
 static const struct {
@@ -476,6 +480,7 @@ static int take_arguments(struct mst_cli *cli, char **argv)
 
 int mst_cli_parse(struct mst_cli *cli, const struct mst_cli_command *command, char **argv)
 {
+    const struct mst_cli_value *timeout;
     size_t count = 0;
     int code;
 
@@ -489,7 +494,12 @@ int mst_cli_parse(struct mst_cli *cli, const struct mst_cli_command *command, ch
         return mst_cli_fail(cli, "out of memory");
     }
     code = take_arguments(cli, argv);
-    return code == MST_CLI_OK ? take_environment(cli) : code;
+    code = code == MST_CLI_OK ? take_environment(cli) : code;
+    timeout = timeout_of(cli);
+    if (timeout) {
+        mst_lib_end_by((cli->began_ms + (uint64_t)timeout->number + AFTERWARDS_MS) * NS_PER_MS);
+    }
+    return code;
 }
 
 void mst_cli_put(const char *format, ...)

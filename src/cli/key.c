@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,15 +58,37 @@ static int failed(const struct job *job)
 
 /* ---- input ---- */
 
-/* NULL after one line on stderr. The caller frees. */
-static char *read_stdin(const struct job *job, size_t *size_out)
+/* Until there is something to read, or its end. False: --timeout is over. */
+static bool wait_for_stdin(const struct job *job)
+{
+    struct pollfd polled = {.fd = STDIN_FILENO, .events = POLLIN};
+    int found;
+
+    do {
+        int64_t left_ms = mst_cli_left_ms(job->cli, -1);
+
+        found = poll(&polled, 1, left_ms < INT_MAX ? (int)left_ms : INT_MAX);
+    } while (found < 0 && errno == EINTR);
+    return found != 0;
+}
+
+/* NULL after one line on stderr, and the exit code. The caller frees. */
+static char *read_stdin(const struct job *job, size_t *size_out, int *code_out)
 {
     size_t room = 65536, size = 0;
     char *bytes = malloc(room);
 
     while (bytes) {
-        ssize_t part = read(STDIN_FILENO, bytes + size, room - size);
+        ssize_t part;
 
+        if (!wait_for_stdin(job)) {
+            (void)mst_cli_fail(job->cli, "no end of the value on stdin within --timeout; nothing "
+                                         "is written");
+            free(bytes);
+            *code_out = MST_CLI_DEADLINE;
+            return NULL;
+        }
+        part = read(STDIN_FILENO, bytes + size, room - size);
         if (part == 0) {
             *size_out = size;
             return bytes;
@@ -84,23 +108,24 @@ static char *read_stdin(const struct job *job, size_t *size_out)
             room *= 2;
         }
     }
-    (void)mst_cli_fail(job->cli, "cannot read the value from stdin: %s", strerror(errno));
+    *code_out = mst_cli_fail(job->cli, "cannot read the value from stdin: %s", strerror(errno));
     free(bytes);
     return NULL;
 }
 
-/* The word, or stdin for "-"; `owned` is to be freed. */
-static bool value_of(const struct job *job, const char *word, char **owned,
-                     struct muster_slice *out)
+/* The word, or stdin for "-"; `owned` is to be freed. OK, or an exit code after one line. */
+static int value_of(const struct job *job, const char *word, char **owned, struct muster_slice *out)
 {
+    int code = MST_CLI_OK;
+
     *owned = NULL;
     if (strcmp(word, "-") != 0) {
         *out = (struct muster_slice){.data = word, .size = strlen(word)};
-        return true;
+        return MST_CLI_OK;
     }
-    *owned = read_stdin(job, &out->size);
+    *owned = read_stdin(job, &out->size, &code);
     out->data = *owned;
-    return *owned != NULL;
+    return code;
 }
 
 static bool number_of(const struct job *job, const char *what, const char *word, int64_t least,
@@ -207,9 +232,10 @@ static int write_word(struct job *job, enum write_kind kind, int64_t expected, c
     char *owned;
     uint64_t number = 0;
     muster_status status;
+    int code = value_of(job, word, &owned, &value);
 
-    if (!value_of(job, word, &owned, &value)) {
-        return MST_CLI_FAILED;
+    if (code != MST_CLI_OK) {
+        return code;
     }
     status = write_value(job, kind, expected, value, &number);
     free(owned);

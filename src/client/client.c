@@ -50,6 +50,7 @@ muster_status mst_client_new(struct mst_client **out, const struct mst_client_co
     client->endpoint_count = config->endpoint_count;
     client->backoff_ns = BACKOFF_MIN_NS;
     client->soonest_ns = MST_CLIENT_NEVER;
+    client->end_ns = config->end_ns != 0 ? config->end_ns : MST_CLIENT_NEVER;
     client->id_next = 1;
     client->view.rank = MST_RANK_NONE;
     client->view.index = config->open.index;
@@ -699,7 +700,7 @@ static void expire(struct mst_client *client, struct mst_client_call *call)
             return;
         }
         call->timed_out = true;
-        call->give_up_ns = later_by(client->now_ns, GRACE_NS);
+        call->give_up_ns = sooner(later_by(client->now_ns, GRACE_NS), client->end_ns);
         mst_client_ask_to_stop(client, call);
     }
     client->soonest_ns = sooner(client->soonest_ns, due_ns(call));

@@ -24,6 +24,7 @@ struct mst_client_config {
     uint64_t seed;           /* of the jitter in the back-off; different in each process */
     struct mst_open open;    /* who this is; the slices are copied */
     uint32_t endpoint_count; /* at least 1; CONNECT effects go round */
+    uint64_t end_ns;         /* names of who is missing are waited for until then at most; 0: any */
     struct mst_limits limits;
 };
 

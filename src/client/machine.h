@@ -95,6 +95,7 @@ struct mst_client {
     struct mst_list outbox, patient; /* to be sent: those of kind WAIT are in the other one */
     struct mst_list sent; /* without an answer: few, however many are open; but for orphans */
     uint64_t place_next;
+    uint64_t end_ns;
     uint64_t soonest_ns; /* no deadline of a call is before it; the tick at it makes it exact */
     uint32_t call_count, sent_count[MST_CLIENT_KINDS];
 

@@ -473,6 +473,7 @@ static muster_status make_driver(struct muster_client *client, struct wanted *wa
     config.client.seed = random[2];
     config.client.open = wanted->open;
     config.client.limits = mst_limits_default;
+    config.client.end_ns = mst_lib_end_ns();
     return mst_driver_new(&client->driver, &config, &mst_system_mem);
 }
 

@@ -13,6 +13,18 @@
 #define NEVER UINT64_MAX
 #define FAREWELL_NS UINT64_C(1000000000)
 
+static uint64_t end_ns = NEVER;
+
+void mst_lib_end_by(uint64_t ns)
+{
+    end_ns = ns;
+}
+
+uint64_t mst_lib_end_ns(void)
+{
+    return end_ns;
+}
+
 static void free_client(struct muster_client *client)
 {
     mst_lib_calls_detach(client);
@@ -71,6 +83,7 @@ static void leave(struct muster_client *client)
 {
     struct mst_request request = {.command = MST_LEAVE};
     struct farewell farewell = {0};
+    uint64_t until_ns = mst_lib_now_ns() + FAREWELL_NS;
 
     farewell.post.complete = said;
     farewell.post.ctx = &farewell;
@@ -78,7 +91,9 @@ static void leave(struct muster_client *client)
         mst_lib_post(client, &request, NEVER, &farewell.post) != MUSTER_OK) {
         return;
     }
-    (void)mst_lib_wait(client, is_said, &farewell, mst_lib_now_ns() + FAREWELL_NS);
+    mst_driver_turn(client->driver,
+                    mst_lib_now_ns()); /* said, also where no time is left to wait */
+    (void)mst_lib_wait(client, is_said, &farewell, until_ns < end_ns ? until_ns : end_ns);
     if (!client->poisoned) {
         mst_lib_post_drop(client, &farewell.post);
     }

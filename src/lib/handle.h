@@ -200,6 +200,9 @@ extern _Thread_local struct mst_lib_guard mst_lib_guard;
         if (hook->member)
 /* NOLINTEND(bugprone-macro-parentheses) */
 
+/* close.c: of mst_lib_end_by; UINT64_MAX: never. */
+uint64_t mst_lib_end_ns(void);
+
 /* Why nobody is asked any more is known here: every call says so. Lock held. */
 bool mst_lib_cut_off(const struct muster_client *client);
 

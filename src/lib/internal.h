@@ -115,6 +115,11 @@ void mst_lib_log(muster_client *client, enum muster_level level, const char *lin
 
 /* ---- no lock ---- */
 
+/* For a program that has to end: beyond `ns` no client that is opened from now on waits for the
+ * names of who is missing, nor for the answer to its farewell, which take a second each where the
+ * service stands still. Before there are threads. */
+void mst_lib_end_by(uint64_t ns);
+
 /* EINVAL with its text for a handle that is NULL or of the parent process; EDEADLK from a callback
  * of this client; EINTERNAL when poisoned. Every public function begins with it. */
 muster_status mst_lib_enter(muster_client *client, struct muster_error *err, const char *what);

@@ -6,6 +6,7 @@ import re
 import signal
 import socket
 import subprocess
+import time
 
 import pytest
 
@@ -292,12 +293,21 @@ def test_a_killed_command_harms_nobody(either_service, muster, spawn, number):
 
 
 NOW = "300ms"
+BELATED_S = 1.5  # a slow machine, and less than the two seconds for names and a farewell
 LIMITED = [
     ("key", "get", "k", "--wait", "60s"), ("key", "put", "k", "v"), ("key", "insert", "k", "v"),
     ("key", "cas", "k", "0", "v"), ("key", "add", "n"), ("key", "append", "k", "v"),
     ("key", "del", "k", "l"), ("key", "ls"), ("key", "wait", "k"), ("key", "watch"),
     ("barrier", "b", "-n", "2"), ("round", "r", "-n", "2"),
 ]
+
+
+def ended_in_time(processes, began, seconds):
+    """Each at 124, and no later than that, by this clock."""
+    for process in processes:
+        code = process.wait()
+        assert code == 124, (process.process.args, code, process.log.lines)
+    assert time.monotonic() - began < seconds
 
 
 def test_a_timeout_holds_whatever_the_service_does(serve, muster, spawn):
@@ -309,20 +319,33 @@ def test_a_timeout_holds_whatever_the_service_does(serve, muster, spawn):
     assert having == {words[0] for words in LIMITED}
     service = serve()
     service.signal(signal.SIGSTOP)
-    for one in [spawn(*words, "--timeout", NOW) for words in LIMITED]:
-        code = one.wait()
-        assert (code, len(one.log.lines)) == (124, 1), (one.process.args, one.log.lines)
-        assert re.search(r"no service at .* after [0-2]\.\d s \(", one.log.lines[0]), one.log.lines
+    began = time.monotonic()
+    limited = [spawn(*words, "--timeout", NOW) for words in LIMITED]
+    ended_in_time(limited, began, 0.3 + 2 * BELATED_S)  # a dozen of them
+    for one in limited:
+        (line,) = one.log.lines
+        assert re.search(r"no service at .* after [0-2]\.\d s \(", line), line
 
 
 def test_a_timeout_holds_where_the_service_stops_in_the_middle(serve, spawn):
     service = serve("--log-level", "debug")
     waiting = [words for words in LIMITED if words[1] in ("get", "wait", "watch", "b", "r")]
     assert len(waiting) == 5
+    began = time.monotonic()
     there = [spawn(*words, "--timeout", "2s") for words in waiting]
     service.log.wait_for("connection-accepted", count=len(there))
     service.signal(signal.SIGSTOP)
-    assert [(one.wait(), one.log.lines) for one in there if one.wait() != 124] == []
+    ended_in_time(there, began, 2 + BELATED_S)
+
+
+def test_a_timeout_holds_while_a_value_is_read(service, muster, spawn):
+    began = time.monotonic()
+    reading = spawn("key", "put", "k", "-", "--timeout", NOW, stdin=subprocess.PIPE)
+    ended_in_time([reading], began, 0.3 + BELATED_S)
+    assert reading.log.lines == ["muster key: no end of the value on stdin within --timeout; nothing is written"]
+    refused(muster("key", "get", "k"))
+    assert said(muster("key", "put", "k", "-", "--timeout", "60s", input="v")) == ""
+    assert said(muster("key", "get", "k")) == "v\n"
 
 
 # ---- the help ----

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "client/machine.h"
 #include "client_stage.h"
 
 static void opens_a_session(void **state)
@@ -259,6 +260,32 @@ static void names_who_is_missing_at_a_deadline(void **state)
     stage_answer(&stage, 3, MST_CANCEL, MUSTER_OK);
     stage_expect(&stage, "");
     stage_fini(&stage);
+}
+
+/* A second after the deadline, and not beyond the end of the program that asked. */
+static void names_are_waited_for_so_long(void **state)
+{
+    const uint64_t ends_ms[] = {0, 350}, gives_up_ms[] = {1100, 350};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct stage stage;
+
+        assert_int_equal(stage_init(&stage, 0, 1), MUSTER_OK);
+        if (ends_ms[i] != 0) {
+            stage.client->end_ns = ends_ms[i] * MS;
+        }
+        stage_open(&stage);
+        (void)stage_call(&stage, stage_get(), 100, 10);
+        stage_expect(&stage, "send get 2/2");
+        stage_at(&stage, 100);
+        stage_expect(&stage, "send cancel 3/3 of 2");
+        stage_at(&stage, gives_up_ms[i] - 1);
+        stage_expect(&stage, "");
+        stage_at(&stage, gives_up_ms[i]);
+        stage_expect(&stage, "done 10 ETIMEDOUT here");
+        stage_fini(&stage);
+    }
 }
 
 static void a_reply_beats_its_deadline(void **state)
@@ -836,6 +863,7 @@ int main(void)
         cmocka_unit_test(repeats_after_a_resume),
         cmocka_unit_test(an_observer_does_not_return_as_somebody_new),
         cmocka_unit_test(names_who_is_missing_at_a_deadline),
+        cmocka_unit_test(names_are_waited_for_so_long),
         cmocka_unit_test(a_reply_beats_its_deadline),
         cmocka_unit_test(a_deadline_waits_no_longer_than_a_second),
         cmocka_unit_test(a_deadline_ends_at_once_without_a_connection),
