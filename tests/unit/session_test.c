@@ -3,6 +3,8 @@
  * that slept. */
 #include "core_fixture.h"
 
+#include "core/session.h"
+
 static void a_stranger_is_hung_up_on(struct fixture *f)
 {
     struct client client = fixture_client(f, MST_ROLE_OBSERVER, 0);
@@ -207,6 +209,26 @@ static void a_refusal_is_repeated_too(struct fixture *f)
     fixture_write(f, &client, MST_DELETE, "k", "");
     reply = fixture_call(f, &client, insert);
     EXPECT_INT(f, reply->status, MUSTER_EEXISTS);
+}
+
+/* Older versions kept that there was no room, without what room it was. */
+static void a_refusal_for_want_of_room_is_not_repeated(struct fixture *f)
+{
+    struct client client = fixture_client(f, MST_ROLE_OBSERVER, 0);
+    struct mst_write op = {.kind = MST_PUT, .key = mst_slice_text("k")};
+    struct mst_request put = {.command = MST_WRITE, .write = {.ops = &op, .count = 1}};
+    struct mst_outcome kept = {.id = 3, .status = MUSTER_ELIMIT};
+    struct mst_session *session;
+
+    fixture_connect(f, &client);
+    session = mst_session_find(f->core, client.open.token);
+    if (session) {
+        (void)mst_session_restore_outcome(session, &kept);
+    }
+    put.id = kept.id;
+    client.oldest = 1;
+    EXPECT_INT(f, fixture_call(f, &client, put)->status, MUSTER_OK);
+    EXPECT_INT(f, fixture_get(f, &client, "k")->status, MUSTER_OK);
 }
 
 static void the_window_has_two_ends(struct fixture *f)
@@ -435,6 +457,7 @@ static void tables_have_limits(struct fixture *f)
     X(a_round_opened_late_is_not_shifted)                                                          \
     X(a_repeated_write_has_no_second_effect)                                                       \
     X(a_refusal_is_repeated_too)                                                                   \
+    X(a_refusal_for_want_of_room_is_not_repeated)                                                  \
     X(the_window_has_two_ends)                                                                     \
     X(a_connection_keeps_only_so_much_waiting)                                                     \
     X(a_cancelled_wait_says_so)                                                                    \

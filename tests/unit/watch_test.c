@@ -613,6 +613,30 @@ static void who_missed_deletions_begins_again(struct fixture *f)
     EXPECT_INT(f, watch_now(f, &client, MST_WATCH_KEYS, "", reply->revision)->status, MUSTER_MORE);
 }
 
+/* Wherever it stands, a reader is told each deletion that came after, or that it begins again. */
+static void no_deletion_is_missed_unknowingly(struct fixture *f)
+{
+    enum { DELETED = 20 };
+    struct client client = observer(f);
+    unsigned resets = 0;
+    uint64_t from;
+
+    fixture_connect(f, &client);
+    fixture_write(f, &client, MST_PUT, "stays", "1");
+    from = watch_now(f, &client, MST_WATCH_KEYS, "", 0)->revision;
+    make_and_delete(f, &client, DELETED);
+    for (unsigned past = 0; past < 2 * DELETED; past++) { /* changes: each name made, and deleted */
+        const struct mst_reply *reply = watch_now(f, &client, MST_WATCH_KEYS, "", from + past);
+
+        if (item_of(reply, 0).kind == MST_ITEM_RESET) {
+            resets++;
+        } else {
+            EXPECT_INT(f, reply->item_count, DELETED - past / 2);
+        }
+    }
+    EXPECT(f, resets > 0 && resets < 2 * DELETED);
+}
+
 static void a_listing_that_missed_deletions_begins_again(struct fixture *f)
 {
     struct client client = observer(f);
@@ -746,6 +770,12 @@ static void test_who_missed_deletions_begins_again(void **state)
     fixture_run_with(who_missed_deletions_begins_again, few);
 }
 
+static void test_no_deletion_is_missed_unknowingly(void **state)
+{
+    (void)state;
+    fixture_run_once_with(no_deletion_is_missed_unknowingly, few);
+}
+
 static void test_a_listing_that_missed_deletions_begins_again(void **state)
 {
     (void)state;
@@ -769,6 +799,7 @@ int main(void)
         cmocka_unit_test(test_a_search_that_is_cut_short_is_continued),
         cmocka_unit_test(test_a_long_listing_of_a_node_is_continued),
         cmocka_unit_test(test_who_missed_deletions_begins_again),
+        cmocka_unit_test(test_no_deletion_is_missed_unknowingly),
         cmocka_unit_test(test_a_listing_that_missed_deletions_begins_again),
         cmocka_unit_test(test_a_forgotten_name_can_still_be_waited_for)};
 
