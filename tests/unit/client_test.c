@@ -98,6 +98,23 @@ static void what_still_comes_is_no_silence(void **state)
     stage_fini(&stage);
 }
 
+/* Nothing has to come before something is asked: the time for an answer begins with the renewal. */
+static void who_was_not_asked_is_not_silent(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    assert_int_equal(stage_init(&stage, 0, 1), MUSTER_OK);
+    stage_open(&stage);
+    stage_at(&stage, 2001);
+    stage_expect(&stage, "send renew 2/2");
+    stage_at(&stage, 6000);
+    stage_expect(&stage, "");
+    stage_at(&stage, 6001); /* two fifths of the lease later */
+    stage_expect(&stage, "disconnect");
+    stage_fini(&stage);
+}
+
 /* The connection may live and the service answer: while its agent is silent nothing is renewed. */
 static void who_has_stopped_itself_takes_no_part(void **state)
 {
@@ -857,6 +874,7 @@ int main(void)
         cmocka_unit_test(opens_a_session),
         cmocka_unit_test(renews_and_stops_itself),
         cmocka_unit_test(what_still_comes_is_no_silence),
+        cmocka_unit_test(who_was_not_asked_is_not_silent),
         cmocka_unit_test(who_has_stopped_itself_takes_no_part),
         cmocka_unit_test(backs_off_round_the_endpoints),
         cmocka_unit_test(gives_up_an_attempt),
