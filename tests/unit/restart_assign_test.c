@@ -356,6 +356,38 @@ static void test_who_is_not_elected_goes_to_the_seal(void **state)
     mst_restart_free(restart);
 }
 
+/* What it was in the generation before; of one that it did not hear of it knows nothing. */
+static void test_previous_number_is_that_of_the_generation_before(void **state)
+{
+    static const unsigned char other[8] = {1, 2, 3};
+
+    (void)state;
+    for (uint64_t to = 3; to <= 4; to++) {
+        uint32_t previous = to == 3 ? 1 : MST_RANK_NONE;
+        unsigned char bid[8], expected[MST_PLACE_VALUE_ROOM];
+        struct mst_restart_effect effect;
+        uint64_t tag;
+        struct mst_restart *restart = met(bid, &tag);
+        const struct mst_slice *value;
+
+        reply_value(restart, tag, other);
+        effect = next(restart, MST_RESTART_REQUEST);
+        reply_view(restart, effect.tag, 2, true);
+        (void)next(restart, MST_RESTART_ENTER);
+        mst_restart_returned(restart, 0, MUSTER_EINTERRUPTED, true);
+        (void)next(restart, MST_RESTART_UNWIND);
+        mst_restart_unwound(restart, 0, MUSTER_OK, MST_WHY_REPLY, NOTHING);
+        effect = next(restart, MST_RESTART_REQUEST);
+        reply_view(restart, effect.tag, to, false);
+        effect = next(restart, MST_RESTART_REQUEST);
+        value = &effect.request->write.ops->value;
+        assert_int_equal(value->size, mst_place_value(previous, 7, mst_slice_text("node1"),
+                                                      mst_slice_text("rack"), expected));
+        assert_memory_equal(value->data, expected, value->size);
+        mst_restart_free(restart);
+    }
+}
+
 static void test_a_loss_at_the_meeting_leads_to_the_seal(void **state)
 {
     unsigned char bid[8];
@@ -517,6 +549,7 @@ int main(void)
         TEST(test_only_a_permutation_over_the_living_is_seated),
         TEST(test_elected_rank_seals_with_the_order),
         TEST(test_who_is_not_elected_goes_to_the_seal),
+        TEST(test_previous_number_is_that_of_the_generation_before),
         TEST(test_a_loss_at_the_meeting_leads_to_the_seal),
         TEST(test_failed_assignment_ends_the_run_for_all),
         TEST(test_order_that_the_service_refuses_ends_the_run_for_all),

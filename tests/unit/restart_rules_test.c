@@ -178,8 +178,9 @@ static void test_far_rollback_begins_a_new_count_of_steps(void **state)
     /* A second one, which goes less far back. */
     assert_int_equal(attempted(votes, 3000, 3100), 0);
     assert_int_equal(attempted(votes, 3100, 3200), 0);
-    /* It went back and got nowhere. */
+    /* It went back and got nowhere; from there on any step is progress. */
     assert_int_equal(attempted(votes, 2000, 2000), 1);
+    assert_int_equal(attempted(votes, 2500, 2500), 0);
 }
 
 static void test_running_in_circles_is_no_progress(void **state)
@@ -258,6 +259,8 @@ static void test_lowest(void **state)
     votes[2] = vote_of(3, 0);
     votes[2].entered = false; /* a newcomer does not stand lowest */
     assert_false(agree(votes, RANKS, 6, 7).has_lowest);
+    votes[0] = vote_of(4, 5);
+    assert_false(agree(votes, 1, 7, 8).has_lowest); /* nobody stood higher, or waited */
 }
 
 /* Two equal ones are not both why the others waited, and nothing says which of them is. */
