@@ -499,9 +499,18 @@ static void a_killed_service_ends_open_calls(void **state)
     muster_client_close(client);
 }
 
+/* 0 would give the next part of the call the time of a lease. */
+static void what_is_left_of_a_time_that_is_over_is_no_other_time(void **state)
+{
+    (void)state;
+    assert_int_equal(mst_lib_left_ms(5, mst_lib_now_ns()), 1);
+    assert_int_equal(mst_lib_left_ms(0, mst_lib_now_ns()), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_left_of_a_time_that_is_over_is_no_other_time),
         cmocka_unit_test(writes),
         cmocka_unit_test(reads),
         cmocka_unit_test(rounds_and_members),

@@ -573,6 +573,24 @@ static void a_thread_cancelled_in_a_call_ends_when_that_has_returned(void **stat
     muster_client_close(client);
 }
 
+/* It is put off for the call, and then as it was. */
+static void a_call_changes_nothing_for_the_thread(void **state)
+{
+    static const int kinds[] = {PTHREAD_CANCEL_ENABLE, PTHREAD_CANCEL_DISABLE};
+    muster_client *client = library_alone();
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        int before, after;
+
+        assert_int_equal(pthread_setcancelstate(kinds[i], &before), 0);
+        works(client);
+        assert_int_equal(pthread_setcancelstate(before, &after), 0);
+        assert_int_equal(after, kinds[i]);
+    }
+    muster_client_close(client);
+}
+
 static int setup(void **state)
 {
     return setenv("MUSTER_AGENT", "0", 1) == 0 ? library_stage_setup(state) : -1;
@@ -583,6 +601,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_exported_function_is_called),
         cmocka_unit_test(a_thread_cancelled_in_a_call_ends_when_that_has_returned),
+        cmocka_unit_test(a_call_changes_nothing_for_the_thread),
         cmocka_unit_test(no_function_is_a_cancellation_point),
     };
 

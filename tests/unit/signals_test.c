@@ -194,7 +194,7 @@ static void one_that_waits_for_the_process_with_the_agents_is_no_notice(void **s
         struct mst_signals signals;
         sigset_t set;
 
-        stand(&signals, SIGTERM, ALONE, page);
+        (void)stand(&signals, SIGTERM, ALONE, page);
         (void)sigemptyset(&set);
         (void)sigaddset(&set, SIGTERM);
         (void)sigprocmask(SIG_BLOCK, &set, NULL);
@@ -224,8 +224,8 @@ static void the_page_of_any_handle_counts(void **state)
     if (pid == 0) {
         struct mst_signals first, second;
 
-        stand(&first, SIGTERM, ALONE, NULL);
-        stand(&second, SIGTERM, ALONE, page);
+        (void)stand(&first, SIGTERM, ALONE, NULL);
+        (void)stand(&second, SIGTERM, ALONE, page);
         atomic_store(&page->ends, 1);
         (void)kill(getpid(), SIGTERM);
         _exit(WRONG);
@@ -297,6 +297,55 @@ static void the_event_of_a_closed_handle_is_not_kept(void **state)
         reopen(event);
     }
     assert_stays(pid);
+}
+
+/* What one handle knew of a notice went with it. */
+static void a_notice_of_a_closed_handle_saves_nobody(void **state)
+{
+    struct mst_page *page;
+    int fd, status;
+    pid_t pid;
+
+    (void)state;
+    assert_int_equal(mst_page_create(&page, &fd), MUSTER_OK);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        struct mst_signals first, second;
+
+        (void)stand(&first, SIGTERM, ALONE, page);
+        mst_signals_noticed(&first, true);
+        mst_signals_close(&first);
+        (void)stand(&second, SIGTERM, ALONE, page);
+        atomic_store(&page->ends, 1);
+        (void)kill(getpid(), SIGTERM);
+        _exit(WRONG);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+    mst_page_unmap(page);
+    (void)close(fd);
+}
+
+/* The program's handler says by its flags whether the calls that it meets go on. */
+static void a_handler_of_the_program_decides_whether_calls_go_on(void **state)
+{
+    static const int flags[] = {0, SA_RESTART};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+        const struct sigaction mine = {.sa_handler = own, .sa_flags = flags[i]};
+        struct sigaction before, ours;
+        struct mst_signals signals;
+
+        assert_int_equal(sigaction(SIGUSR1, &mine, &before), 0);
+        (void)stand(&signals, SIGUSR1, ALONE, NULL);
+        assert_int_equal(sigaction(SIGUSR1, NULL, &ours), 0);
+        assert_true(ours.sa_handler != own);
+        assert_int_equal(ours.sa_flags & SA_RESTART, flags[i]);
+        mst_signals_close(&signals);
+        assert_int_equal(sigaction(SIGUSR1, &before, NULL), 0);
+    }
 }
 
 static atomic_bool stop;
@@ -391,6 +440,8 @@ int main(void)
         cmocka_unit_test(what_the_agent_ends_by_is_no_notice_whatever_handler_is_there),
         cmocka_unit_test(one_that_waits_for_the_process_with_the_agents_is_no_notice),
         cmocka_unit_test(the_page_of_any_handle_counts),
+        cmocka_unit_test(a_notice_of_a_closed_handle_saves_nobody),
+        cmocka_unit_test(a_handler_of_the_program_decides_whether_calls_go_on),
         cmocka_unit_test(a_page_goes_when_no_handler_reads_it),
         cmocka_unit_test(a_child_closes_no_file_of_its_own_for_an_event_of_its_parents),
         cmocka_unit_test(the_event_of_a_closed_handle_is_not_kept),
