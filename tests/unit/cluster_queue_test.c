@@ -259,6 +259,29 @@ static void test_bytes_are_limited_but_a_large_one_alone_is_let_in(void **state)
     stage_end();
 }
 
+static void test_a_queue_is_filled_to_its_last_byte(void **state)
+{
+    static char bytes[600];
+    struct mst_part part = {.data = {bytes, 400}};
+    struct mst_closure_call call = {.function = mst_slice_text("f"),
+                                    .parts = {.items = &part, .count = 1}};
+    uint64_t number;
+
+    (void)state;
+    stage_config.queue_bytes = 1000;
+    assert_true(stage_begin());
+    assert_int_equal(mst_cluster_schedule(stage.cluster, stage.now_ns, &call, &number), MUSTER_OK);
+    part.data.size = 600;
+    assert_int_equal(mst_cluster_schedule(stage.cluster, stage.now_ns, &call, &number), MUSTER_OK);
+    assert_int_equal(stage_counts().queued_bytes, 1000);
+    part.data.size = 1;
+    assert_int_equal(mst_cluster_schedule(stage.cluster, stage.now_ns, &call, &number),
+                     MUSTER_MORE);
+    mst_cluster_close(stage.cluster, stage.now_ns, false);
+    stage_settle();
+    stage_end();
+}
+
 static void test_who_waits_for_room_hears_of_it_when_a_worker_takes_one(void **state)
 {
     uint64_t number;
@@ -491,6 +514,7 @@ int main(void)
         cmocka_unit_test(test_building_a_value_is_no_business_of_join_16),
         cmocka_unit_test(test_with_one_worker_the_order_is_that_of_admission),
         cmocka_unit_test(test_bytes_are_limited_but_a_large_one_alone_is_let_in),
+        cmocka_unit_test(test_a_queue_is_filled_to_its_last_byte),
         cmocka_unit_test(test_who_waits_for_room_hears_of_it_when_a_worker_takes_one),
         cmocka_unit_test(test_what_makes_no_sense_is_refused_and_changes_nothing),
         cmocka_unit_test(test_an_attempt_goes_to_a_free_slot_before_it_is_prefetched),

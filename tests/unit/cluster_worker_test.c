@@ -193,14 +193,17 @@ static void it_says_on_a_new_connection_again_what_is_overdue(void **state)
     begin_with_grace(100 * (uint64_t)GRACE_MS);
     run_limited(1, 1000);
     shell_run(2);
+    shell_tell(MST_CLUSTER_CANCEL, 2, 300 * (uint64_t)GRACE_MS);
     shell_link_down();
     shell_pass(2000);
-    assert_true(shell.asked[0]);
+    assert_true(shell.asked[0] && shell.asked[1]);
     assert_int_equal(shell.count, 0);
     shell_link_up(TERM);
     assert_int_equal(shell.count, 2);
     assert_int_equal(shell_sent(0)->type, MST_CLUSTER_HELLO);
-    is_overdue(shell_sent(1), 1); /* and nothing of the other one */
+    is_overdue(shell_sent(1), 1); /* and nothing of the other one, which has its own grace */
+    shell_pass(200 * GRACE_MS);
+    assert_true(shell.killed[0] && !shell.killed[1]);
     shell_close();
 }
 
