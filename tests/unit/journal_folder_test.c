@@ -235,6 +235,54 @@ static void it_has_one_owner_however_often_it_is_removed(void **state)
     (void)munmap(shared, 4096);
 }
 
+static const char *vanishing; /* the folder that another process removes just now */
+
+/* NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): the linker's names */
+int __real_mst_own_file_open(int folder, const char *name, int flags);
+int __wrap_mst_own_file_open(int folder, const char *name, int flags);
+
+int __wrap_mst_own_file_open(int folder, const char *name, int flags)
+{
+    if (vanishing) {
+        assert_int_equal(rmdir(vanishing), 0);
+        vanishing = NULL;
+    }
+    return __real_mst_own_file_open(folder, name, flags);
+}
+
+static int refusal; /* what a file system says that cannot reserve; 0: it can */
+
+int __real_fallocate(int fd, int mode, off_t offset, off_t size);
+int __wrap_fallocate(int fd, int mode, off_t offset, off_t size);
+
+int __wrap_fallocate(int fd, int mode, off_t offset, off_t size)
+{
+    if (refusal != 0) {
+        errno = refusal;
+        return -1;
+    }
+    return __real_fallocate(fd, mode, offset, size);
+}
+/* NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming) */
+
+/* Between the look at it and the lock in it. */
+static void one_that_is_removed_just_then_is_made_again(void **state)
+{
+    struct stage *stage = *state;
+    struct mst_journal_folder folder;
+    int owner;
+
+    vanishing = stage->path;
+    assert_int_equal(mst_journal_folder_open(&folder, stage->path, true, &stage->err), MUSTER_OK);
+    assert_true(is_there(stage, "lock"));
+    mst_journal_folder_close(&folder);
+    mst_journal_folder_remove(stage->path);
+    vanishing = stage->path;
+    assert_int_equal(mst_journal_folder_claim(&owner, stage->path, &stage->err), MUSTER_OK);
+    assert_true(is_found(stage->path, owner));
+    (void)close(owner);
+}
+
 /* ---- whose it is ---- */
 
 static void what_others_may_write_to_is_refused(void **state)
@@ -284,6 +332,38 @@ static void another_users_is_refused(void **state)
     assert_true(is_there(stage, FILE_NAME));
     assert_false(is_there(stage, "lock"));
     assert_int_equal(chown(stage->path, 0, 0), 0);
+}
+
+static int opens_as_nobody(const char *path, char *text)
+{
+    struct mst_journal_folder folder;
+    struct muster_error err = {.text = ""};
+    muster_status status;
+
+    if (geteuid() == 0 && setuid(NOBODY) != 0) {
+        return 1;
+    }
+    status = mst_journal_folder_open(&folder, path, true, &err);
+    (void)snprintf(text, 512, "%s", err.text);
+    if (status == MUSTER_OK) {
+        mst_journal_folder_close(&folder);
+        mst_journal_folder_remove(path);
+    }
+    return -status;
+}
+
+/* Whoever made that one has to see to it that it lasts. */
+static void what_it_lies_in_need_not_be_readable(void **state)
+{
+    struct stage *stage = *state;
+    bool root = geteuid() == 0;
+
+    assert_int_equal(root ? chown(stage->parent, NOBODY, NOBODY) : 0, 0);
+    assert_int_equal(chmod(stage->parent, 0300), 0);
+    assert_int_equal(elsewhere(stage, opens_as_nobody), 0);
+    assert_string_equal(stage->err.text, "");
+    assert_int_equal(chmod(stage->parent, 0700), 0);
+    assert_int_equal(root ? chown(stage->parent, 0, 0) : 0, 0);
 }
 
 /* ---- its files ---- */
@@ -339,6 +419,38 @@ static void what_is_no_file_is_not_waited_for(void **state)
     assert_int_equal(how->create(how->ctx, FILE_NAME, &fd), MUSTER_EFAILED);
     assert_int_equal(how->cut(how->ctx, FILE_NAME, 0, false), MUSTER_EFAILED);
     mst_journal_disk_close(disk);
+}
+
+/* On NFS, say. */
+static void a_file_system_that_cannot_reserve_is_written_to(void **state)
+{
+    static const struct {
+        int refusal;
+        muster_status status;
+    } cases[] = {{EOPNOTSUPP, MUSTER_OK},
+                 {ENOSYS, MUSTER_OK},
+                 {ENOSPC, MUSTER_ENOSPACE},
+                 {EIO, MUSTER_EFAILED}};
+    enum { SIZE = 10000 };
+    struct stage *stage = *state;
+    struct mst_journal_disk *opened;
+    const struct mst_disk *disk;
+
+    assert_int_equal(mst_journal_disk_open(&opened, stage->path, false, &stage->err), MUSTER_OK);
+    disk = mst_journal_disk_of(opened);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint64_t size = 0;
+        int file;
+
+        assert_int_equal(disk->create(disk->ctx, FILE_NAME, &file), MUSTER_OK);
+        refusal = cases[i].refusal;
+        assert_int_equal(disk->reserve(disk->ctx, file, SIZE), cases[i].status);
+        refusal = 0;
+        disk->close(disk->ctx, file);
+        assert_int_equal(disk->size(disk->ctx, FILE_NAME, &size), MUSTER_OK);
+        assert_int_equal(size, cases[i].status == MUSTER_OK ? SIZE : 0);
+    }
+    mst_journal_disk_close(opened);
 }
 
 /* ---- thousands of them ---- */
@@ -462,10 +574,13 @@ int main(void)
         with_folder(what_is_not_of_a_journal_stays),
         with_folder(one_that_is_not_there_is_not_made_to_be_removed),
         with_folder(it_has_one_owner_however_often_it_is_removed),
+        with_folder(one_that_is_removed_just_then_is_made_again),
         with_folder(what_others_may_write_to_is_refused),
         with_folder(another_users_is_refused),
+        with_folder(what_it_lies_in_need_not_be_readable),
         with_folder(no_file_leads_anywhere_else),
         with_folder(what_is_no_file_is_not_waited_for),
+        with_folder(a_file_system_that_cannot_reserve_is_written_to),
         with_folder(thousands_of_files_are_no_obstacle),
     };
 
