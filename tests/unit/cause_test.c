@@ -124,6 +124,63 @@ static void what_befell_a_peer_goes_before_what_is_passed_on(void **state)
     }
 }
 
+/* One that died in a generation before and stayed away had been got over. */
+static void the_death_behind_what_is_passed_on_is_of_its_generation(void **state)
+{
+    static struct mst_job job;
+    struct mst_run_options options;
+    struct mst_process process;
+
+    (void)state;
+    job_init(&job, &options, &process);
+    process.gave_up = false;
+    job.faults.first = of_another_node(MST_CAUSE_FAULT, MUSTER_ELOST);
+    ends_by(&job, "first cause: rank 4 (#4, pid 4242) on ", 1);
+    process.generation = 1;
+    ends_by(&job, "first cause: rank 2 (#2, pid 77) on ", 1);
+}
+
+static void hears(struct mst_job *job, uint64_t revision)
+{
+    const struct mst_item item = {
+        .revision = revision,
+        .number = 3,
+        .who = {.cause = MST_CAUSE_FAULT, .index = (uint32_t)revision, .rank = MST_RANK_NONE}};
+
+    mst_faults_heard(job, &item);
+}
+
+/* So many lines in a second, and then as many again. */
+static void faults_are_said_after_a_second_of_many(void **state)
+{
+    enum { MANY = MST_FAULTS_ROOM + 5 };
+    static struct mst_job job;
+    char last[64];
+
+    (void)state;
+    job = (struct mst_job){.ending = MST_GOES_ON};
+    (void)pthread_mutex_init(&job.lock, NULL);
+    assert_int_equal(uv_loop_init(&job.loop), 0);
+    mst_faults_open(&job);
+    for (uint64_t i = 1; i <= MANY; i++) {
+        hears(&job, i);
+    }
+    mst_faults_look(&job);
+    (void)snprintf(last, sizeof last, "#%u failed;", MST_FAULTS_ROOM);
+    assert_non_null(strstr(mst_said_last(), last));
+    assert_int_equal(job.faults.unsaid, MANY - MST_FAULTS_ROOM);
+    job.faults.window_ns -= UINT64_C(2000000000); /* it is over */
+    hears(&job, MANY + 1);
+    mst_faults_look(&job);
+    (void)snprintf(last, sizeof last, "#%d failed;", MANY + 1);
+    assert_non_null(strstr(mst_said_last(), last));
+    assert_int_equal(job.faults.unsaid, 0);
+    uv_close((uv_handle_t *)&job.faults.more, NULL);
+    (void)uv_run(&job.loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&job.loop), 0);
+    (void)pthread_mutex_destroy(&job.lock);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -131,6 +188,8 @@ int main(void)
         cmocka_unit_test(who_was_killed_otherwise_is),
         cmocka_unit_test(of_another_rank_the_hard_timeout_is),
         cmocka_unit_test(what_befell_a_peer_goes_before_what_is_passed_on),
+        cmocka_unit_test(the_death_behind_what_is_passed_on_is_of_its_generation),
+        cmocka_unit_test(faults_are_said_after_a_second_of_many),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "lib/orphan.h"
 #include "lib/restart.h"
 #include "library_stage.h"
 
@@ -125,9 +126,28 @@ static void the_page_shows_a_wait_of_the_functions_thread_and_of_no_other(void *
     muster_client_close(client);
 }
 
+/* One that nobody has waited for is there still, and is over. */
+static void a_process_that_has_ended_has_no_start(void **state)
+{
+    siginfo_t info;
+    pid_t pid = fork();
+
+    (void)state;
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        _exit(0);
+    }
+    assert_true(mst_lib_process_start(getpid()) != 0);
+    assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
+    assert_int_equal(mst_lib_process_start(pid), 0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_int_equal(mst_lib_process_start(pid), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_process_that_has_ended_has_no_start),
         cmocka_unit_test(the_page_shows_a_wait_of_the_functions_thread_and_of_no_other),
     };
 

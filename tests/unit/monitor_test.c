@@ -308,6 +308,30 @@ static void all_wait_for_what_one_does_not_wait_for(void **state)
     stage_close(&stage);
 }
 
+/* Each is missing where the other waits: that tells of neither more than of the other. */
+static void two_that_wait_for_each_other_are_alike(void **state)
+{
+    static const char *const names[] = {"barrier 'a'", "barrier 'b'"};
+    struct stage stage;
+
+    (void)state;
+    stage_open(&stage);
+    mst_monitor_remove(&stage.monitor, &stage.ranks[2]);
+    for (unsigned i = 0; i < 2; i++) {
+        atomic_store(&stage.ranks[i].page->ranks, 2);
+        stand_at_step(&stage, i, 6);
+        waits(&stage, i, names[i]);
+    }
+    passes(&stage, SOFT + 10);
+    assert_int_equal(stage.softs, 1);
+    assert_int_equal(stage.suspect, NOBODY);
+    assert_string_equal(stage.text,
+                        "made no progress for 0.6 s: any of them, as all wait: rank 0 waits in "
+                        "barrier 'a' (missing: rank 1), rank 1 waits in barrier 'b' (missing: "
+                        "rank 0)");
+    stage_close(&stage);
+}
+
 static void all_wait_and_nothing_tells_them_apart(void **state)
 {
     static const char *const names[] = {"barrier 'a'", "bar\nier 'b'", NULL};
@@ -729,6 +753,28 @@ static void its_own_section_or_atomic_section_is_its_own(void **state)
     }
 }
 
+/* What it used before it moved again says nothing of how it stands still now. */
+static void processor_time_is_of_one_standstill(void **state)
+{
+    struct stage stage;
+    const struct mst_watched *one;
+    uint64_t first_ns;
+
+    (void)state;
+    stage_open(&stage);
+    one = &stage.ranks[0];
+    pings(&stage, 0, 1);
+    passes(&stage, SOFT / 2);
+    first_ns = one->cpu_at_ns;
+    assert_true(first_ns != 0);
+    pings(&stage, 0, 1);
+    passes(&stage, SOFT / 8);
+    assert_int_equal(one->cpu_at_ns, 0);
+    passes(&stage, SOFT / 2);
+    assert_true(one->cpu_at_ns > first_ns);
+    stage_close(&stage);
+}
+
 static void suspected_once_in_a_generation(void **state)
 {
     struct stage stage;
@@ -912,6 +958,7 @@ int main(void)
         cmocka_unit_test(one_that_waits_in_muster_is_no_suspect),
         cmocka_unit_test(nobody_waits_in_a_generation_that_is_over),
         cmocka_unit_test(all_wait_for_what_one_does_not_wait_for),
+        cmocka_unit_test(two_that_wait_for_each_other_are_alike),
         cmocka_unit_test(all_wait_and_nothing_tells_them_apart),
         cmocka_unit_test(all_wait_and_one_stands_lower),
         cmocka_unit_test(that_all_wait_is_known_where_all_are_watched),
@@ -931,6 +978,7 @@ int main(void)
         cmocka_unit_test(by_checks_where_nobody_pings),
         cmocka_unit_test(who_waits_or_is_elsewhere_is_not_compared),
         cmocka_unit_test(its_own_section_or_atomic_section_is_its_own),
+        cmocka_unit_test(processor_time_is_of_one_standstill),
         cmocka_unit_test(suspected_once_in_a_generation),
         cmocka_unit_test(while_it_is_not_heard_nobody_is_ended),
         cmocka_unit_test(term_then_kill_again_and_again_until_it_is_removed),

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 #include "agent/job.h"
+#include "agent/spawn.h"
 #include "library_stage.h"
 
 enum { INDEX = 3, FIRST_PID = 1234567 }; /* of the process that was there before */
@@ -149,6 +151,83 @@ static void who_is_gone_is_killed_by_nobody(void **state)
     stage_free(stage);
 }
 
+static int spawn_error;
+
+/* NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming): the linker's name */
+int __wrap_mst_spawn(const struct mst_spawn *spawn, pid_t *pid);
+
+/* NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming): the linker's name */
+int __wrap_mst_spawn(const struct mst_spawn *spawn, pid_t *pid)
+{
+    (void)spawn;
+    (void)pid;
+    return spawn_error;
+}
+
+/* What the system lacks now it may have later. What was before it joined the others is past. */
+static void one_that_cannot_be_started_now_is_started_later(void **state)
+{
+    static const int errors[] = {EMFILE, ENFILE, EAGAIN, ENOMEM};
+    char name[] = "rank", *arguments[] = {name, NULL};
+    struct stage *stage = stage_new();
+    struct mst_place *place = &stage->places[INDEX];
+
+    (void)state;
+    stage->options.arguments = arguments;
+    stage->job.nodes.master_given = true;
+    stage->process.joined = true;
+    place->state = MST_PLACE_WAITS;
+    place->early = 7;
+    assert_int_equal(uv_timer_init(&stage->job.loop, &place->again), 0);
+    place->again.data = place;
+    for (uint32_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+        spawn_error = errors[i];
+        mst_place_go_on(place, true);
+        assert_int_equal(place->early, 0);
+        (void)uv_run(&stage->job.loop, UV_RUN_NOWAIT);
+        assert_int_equal(place->start_error, errors[i]);
+        assert_string_equal(mst_said_last(), "#3 could not be started; trying again in 1 s");
+        assert_true(uv_is_active((uv_handle_t *)&place->again));
+        assert_int_equal(place->state, MST_PLACE_WAITS);
+        assert_int_equal(stage->job.ending, MST_GOES_ON);
+    }
+    mst_environment_fini(&stage->job.environment);
+    uv_close((uv_handle_t *)&place->again, NULL);
+    (void)kill(stage->process.pid, SIGKILL);
+    (void)waitpid(stage->process.pid, NULL, 0);
+    stage_free(stage);
+}
+
+/* What befell a place before all were started again is no reason to hold it back. */
+static void when_all_are_started_again_none_is_held_back(void **state)
+{
+    char name[] = "rank", *arguments[] = {name, NULL};
+    struct stage *stage = stage_new();
+
+    (void)state;
+    (void)kill(stage->process.pid, SIGKILL);
+    (void)waitpid(stage->process.pid, NULL, 0);
+    stage->options.arguments = arguments;
+    stage->job.nodes.master_given = true;
+    assert_int_equal(uv_timer_init(&stage->job.loop, &stage->job.grace), 0);
+    stage->job.group.ends = true;
+    mst_group_heard(&stage->job, 1, "");
+    for (uint32_t i = 0; i < stage->job.place_count; i++) {
+        stage->places[i] = (struct mst_place){
+            .job = &stage->job, .slot = i, .index = i, .state = MST_PLACE_WAITS, .early = 3};
+    }
+    spawn_error = ENOENT; /* it goes no further here */
+    mst_group_look(&stage->job);
+    assert_int_equal(stage->places[0].start_error, ENOENT);
+    assert_int_equal(stage->job.group.life, 1);
+    for (uint32_t i = 0; i < stage->job.place_count; i++) {
+        assert_int_equal(stage->places[i].early, 0);
+    }
+    uv_close((uv_handle_t *)&stage->job.grace, NULL);
+    mst_environment_fini(&stage->job.environment);
+    stage_free(stage);
+}
+
 static struct mst_process *add(struct stage *stage, uint32_t index, bool joined)
 {
     struct mst_process *process = calloc(1, sizeof *process);
@@ -232,6 +311,8 @@ int main(void)
         cmocka_unit_test(behind_a_shell_the_one_of_the_page_counts),
         cmocka_unit_test(who_was_given_up_is_killed),
         cmocka_unit_test(who_is_gone_is_killed_by_nobody),
+        cmocka_unit_test(one_that_cannot_be_started_now_is_started_later),
+        cmocka_unit_test(when_all_are_started_again_none_is_held_back),
         cmocka_unit_test(of_those_that_were_got_over_only_the_newest_are_kept),
         cmocka_unit_test(who_ends_again_and_again_waits_for_twice_as_long_up_to_a_minute),
     };

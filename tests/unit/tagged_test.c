@@ -157,6 +157,39 @@ static void the_variable_is_found_anywhere_in_an_environment(void **state)
     }
 }
 
+/* Not every entry has a value, or a name. */
+static void an_entry_that_begins_alike_does_not_hide_the_variable(void **state)
+{
+    char entry[128], tag[MST_TAG_ROOM];
+
+    (void)state;
+    entry_of(entry, run, 1, 7);
+    mst_tag_text(run, 1, 7, tag);
+    for (size_t size = 0; size <= strlen(MST_TAG_VARIABLE); size++) {
+        char begin[] = MST_TAG_VARIABLE, byte;
+        char *arguments[] = {"sleep", "600", NULL}, *environment[] = {begin, entry, NULL};
+        int ends[2];
+        pid_t pid;
+        bool sent;
+
+        begin[size] = '\0';
+        assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+        pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0) {
+            (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+            (void)execve("/bin/sleep", arguments, environment);
+            _exit(127);
+        }
+        (void)close(ends[1]);
+        assert_int_equal(read(ends[0], &byte, 1), 0); /* it is that program now */
+        (void)close(ends[0]);
+        sent = mst_tagged_signal(pid, tag, SIGSTOP);
+        end(pid);
+        assert_true(sent);
+    }
+}
+
 /* In between it has neither the old environment nor the new one. */
 static void a_process_within_exec_is_found(void **state)
 {
@@ -301,6 +334,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(those_that_are_doomed_are_killed_and_nobody_else),
         cmocka_unit_test(the_variable_is_found_anywhere_in_an_environment),
+        cmocka_unit_test(an_entry_that_begins_alike_does_not_hide_the_variable),
         cmocka_unit_test(a_process_within_exec_is_found),
         cmocka_unit_test(what_is_no_tag_of_the_run_is_left_alone),
         cmocka_unit_test(a_process_gets_a_signal_only_if_it_is_still_the_one),
