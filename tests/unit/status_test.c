@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What `muster status` says of answers that a test cannot wait for, or that are many. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cli/commands.h"
+#include "cli/print.h"
+#include "io/items.h"
+#include "lib/items.h"
+
+static char printed[4096];
+
+/* What the service answers. */
+static struct {
+    struct mst_item job, fault;
+    int64_t age_ms; /* of the generation */
+} service;
+
+/* ---- the rest of the program ---- */
+
+void mst_cli_put(const char *format, ...)
+{
+    size_t used = strlen(printed);
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(printed + used, sizeof printed - used, format, args);
+    va_end(args);
+}
+
+void mst_cli_tell(const char *format, ...)
+{
+    fail_msg("%s", format);
+}
+
+int mst_cli_fail(const struct mst_cli *cli, const char *format, ...)
+{
+    (void)cli;
+    fail_msg("%s", format);
+    return MST_CLI_FAILED;
+}
+
+int mst_cli_usage(const struct mst_cli *cli, const char *format, ...)
+{
+    (void)cli;
+    fail_msg("%s", format);
+    return MST_CLI_USAGE;
+}
+
+int mst_cli_fail_with(const struct mst_cli *cli, const struct muster_error *err)
+{
+    return mst_cli_fail(cli, "%s", err->text);
+}
+
+int64_t mst_cli_number(const struct mst_cli *cli, const char *name)
+{
+    (void)cli;
+    (void)name;
+    return 0;
+}
+
+int mst_cli_observe(const struct mst_cli *cli, muster_client **out, struct mst_cli_place *place)
+{
+    (void)cli;
+    *out = NULL;
+    *place = (struct mst_cli_place){.addr = "unix:/s", .job = "train"};
+    return MST_CLI_OK;
+}
+
+/* NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): the linker's names */
+muster_status __wrap_mst_lib_items_collect(muster_client *client, struct mst_request *request,
+                                           int64_t timeout_ms, struct mst_items *items,
+                                           struct muster_error *err, const char *what);
+
+muster_status __wrap_mst_lib_items_collect(muster_client *client, struct mst_request *request,
+                                           int64_t timeout_ms, struct mst_items *items,
+                                           struct muster_error *err, const char *what)
+{
+    (void)client;
+    (void)timeout_ms;
+    (void)err;
+    (void)what;
+    *items = (struct mst_items){.items = NULL};
+    if (request->command == MST_JOBS) {
+        assert_true(mst_items_add(items, &service.job, 1));
+    } else if (request->command == MST_FAULTS && service.fault.number > 0) {
+        assert_true(mst_items_add(items, &service.fault, 1));
+        items->number = service.age_ms;
+    }
+    return MUSTER_OK;
+}
+/* NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming) */
+
+static void says(const char *expected)
+{
+    struct mst_cli cli = {.command = &mst_cli_status};
+
+    printed[0] = '\0';
+    assert_int_equal(mst_cli_status.run(&cli), MST_CLI_OK);
+    assert_string_equal(printed, expected);
+}
+
+/* ---- */
+
+static void eight_of_those_that_are_missing_have_names(void **state)
+{
+    static const char *const endings[] = {"\n", " and 1 more\n", " and 2 more\n"};
+    char expected[1024];
+
+    (void)state;
+    memset(&service, 0, sizeof service);
+    for (uint32_t i = 0; i < 3; i++) {
+        service.job = (struct mst_item){.name = mst_slice_text("train"), .expected = 8 + i};
+        (void)snprintf(expected, sizeof expected,
+                       "job train: no generation yet, 0 of %u here\n"
+                       "missing: #0 (never came), #1 (never came), #2 (never came), #3 (never "
+                       "came), #4 (never came), #5 (never came), #6 (never came), #7 (never "
+                       "came)%s",
+                       8 + i, endings[i]);
+        says(expected);
+    }
+}
+
+static void an_age_is_told_in_the_unit_that_says_most(void **state)
+{
+    static const struct {
+        int64_t ms;
+        const char *age;
+    } rows[] = {{999, "0 s"},         {119999, "119 s"}, {120000, "2 min"},
+                {7199999, "119 min"}, {7200000, "2 h"},  {86400000, "24 h"}};
+
+    (void)state;
+    memset(&service, 0, sizeof service);
+    service.job = (struct mst_item){.name = mst_slice_text("train"), .number = 2};
+    service.fault = (struct mst_item){
+        .kind = MST_ITEM_FAULT,
+        .number = 1,
+        .who = {.index = 3, .rank = 3, .cause = MST_CAUSE_LEASE, .host = mst_slice_text("b3")}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char expected[256];
+
+        service.age_ms = rows[i].ms;
+        (void)snprintf(expected, sizeof expected,
+                       "job train: generation 2, 0 of 0 here\n"
+                       "generation 2 since %s, after rank 3 (#3, node b3) was silent for longer "
+                       "than the lease\n",
+                       rows[i].age);
+        says(expected);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(eight_of_those_that_are_missing_have_names),
+        cmocka_unit_test(an_age_is_told_in_the_unit_that_says_most),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
