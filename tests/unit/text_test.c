@@ -99,6 +99,9 @@ static void what_a_terminal_obeys_is_quoted_and_letters_are_not(void **state)
         // NOLINTBEGIN(misc-misleading-bidirectional): what is tried
         {"\xe2\x80\xae", "\\xe2\\x80\\xae"}, /* turns the line round */
         {"\xe2\x81\xa6\xe2\x81\xaa", "\\xe2\\x81\\xa6\xe2\x81\xaa"},
+        {"\xe2\x81\xa9", "\\xe2\\x81\\xa9"},
+        {"\xe2\x80\x8d\xe2\x80\x8e", "\xe2\x80\x8d\\xe2\\x80\\x8e"},
+        {"\xe2\x80\x8f\xe2\x80\x90", "\\xe2\\x80\\x8f\xe2\x80\x90"},
         // NOLINTEND(misc-misleading-bidirectional)
         {"\xd8\x9c\xef\xbb\xbf", "\\xd8\\x9c\\xef\\xbb\\xbf"},
         {"\xc3", "\\xc3"}, /* half of one */
