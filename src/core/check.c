@@ -221,6 +221,7 @@ static void check_records(const struct mst_job *job)
     check_records_of(job, &job->records);
     MST_ASSERT(last->generation < job->records.generation || last->generation == 0);
     MST_ASSERT(last->total == 0 || job->fault_count > 0);
+    MST_ASSERT(last->count > 0 || !job->last_is_cause);
     /* A seat with a fault or a loss has its record, maybe one for each. */
     MST_ASSERT(job->records.total >= job->faults.count);
 }

@@ -73,6 +73,7 @@ struct mst_job {
 
     struct mst_records records;      /* of the generation */
     struct mst_records last_records; /* of the last one that had any, as it was sealed */
+    bool last_is_cause;              /* that one ended by the seal of this one */
     uint64_t fault_count;            /* generations that ended with a record */
     bool restart_uncounted;          /* its cause may still be refined */
     uint64_t interrupted_ns;         /* the present call for attention; 0: none, or not known */

@@ -52,4 +52,10 @@ void mst_keep_records(struct mst_archive *archive, struct mst_job *job)
     keep_records(archive, job->core, &job->records);
     (void)mst_archive_expect(archive, job->records.generation == 0 ||
                                           job->records.generation == job->generation);
+    if (archive->loading) {
+        /* Only what is told hangs on it. In the snapshot it would be right also for a generation
+         * that has leapt: not worth a format that no older service can read. */
+        job->last_is_cause = job->last_records.count > 0 &&
+                             job->last_records.generation + 1 == job->records.generation;
+    }
 }

@@ -103,13 +103,11 @@ static void refine(struct mst_records *records, const struct mst_session *teller
 }
 
 /* Why the present generation began; NULL: for newcomers. The last records are kept through a
- * growth, and are of an older generation then. */
+ * growth, and are of an older generation then. Their numbers do not tell: a generation leaps where
+ * a member has been in a later one that we do not know of (src/core/claim.c). */
 static const struct mst_record *cause_of_restart(const struct mst_job *job)
 {
-    const struct mst_records *last = &job->last_records;
-
-    return last->count > 0 && last->generation + 1 == job->records.generation ? &last->first[0]
-                                                                              : NULL;
+    return job->last_is_cause ? &job->last_records.first[0] : NULL;
 }
 
 static bool cause_known(const struct mst_job *job)
@@ -157,8 +155,9 @@ void mst_record_count(struct mst_job *job)
 
 void mst_record_seal(struct mst_job *job, bool restarted)
 {
-    mst_record_count(job);        /* the one before */
-    if (job->records.total > 0) { /* growth does not wipe what ended the generation before it */
+    mst_record_count(job); /* the one before */
+    job->last_is_cause = job->records.total > 0;
+    if (job->last_is_cause) { /* growth does not wipe what ended the generation before it */
         drop(job, &job->last_records);
         job->last_records = job->records;
         job->fault_count++;
@@ -177,6 +176,7 @@ void mst_record_clear(struct mst_job *job)
     mst_record_count(job);
     drop(job, &job->records);
     drop(job, &job->last_records);
+    job->last_is_cause = false;
     job->fault_count = 0;
 }
 

@@ -403,6 +403,37 @@ static void restarts_count_by_what_came_first(struct fixture *f)
     EXPECT_INT(f, restarts(f, MST_CAUSE_SIGNAL), 1);
 }
 
+/* A member that was in generation 50 has come: the next one is above that, whatever ended this. */
+static void a_generation_that_leaps_tells_what_ended_the_last(struct fixture *f)
+{
+    struct client ranks[2], observer, agent;
+    const struct mst_reply *reply;
+
+    begin(f, ranks, 2, &agent);
+    observer = fixture_client(f, MST_ROLE_OBSERVER, 0);
+    observer.open.generation = 50;
+    fixture_connect(f, &observer);
+    fault(f, &ranks[1], 1, MST_CAUSE_AGAIN, "once more");
+    seal(f, &ranks[1], 1);
+    reply = fixture_reply(f, &ranks[0], seal(f, &ranks[0], 1));
+    EXPECT_INT(f, reply->view.generation, 51);
+    EXPECT_INT(f, reply->item_count, 1);
+    EXPECT_INT(f, item(reply, 0).number, 1);
+    EXPECT_TEXT(f, item(reply, 0).value, "once more");
+    EXPECT_INT(f, restarts(f, MST_CAUSE_AGAIN), 1);
+    EXPECT_INT(f, restarts(f, MST_CAUSE_NONE), 0);
+
+    /* And where nothing ended it there is nothing to tell. */
+    observer = fixture_client(f, MST_ROLE_OBSERVER, 1);
+    observer.open.generation = 60;
+    fixture_connect(f, &observer);
+    seal(f, &ranks[1], 51);
+    reply = fixture_reply(f, &ranks[0], seal(f, &ranks[0], 51));
+    EXPECT_INT(f, reply->view.generation, 61);
+    EXPECT_INT(f, reply->item_count, 0);
+    EXPECT_INT(f, restarts(f, MST_CAUSE_AGAIN), 1);
+}
+
 static void phases_of_a_restart(struct fixture *f)
 {
     const struct mst_histogram *phases = mst_core_counts(f->core)->restarts;
@@ -506,6 +537,7 @@ SCENARIO(who_is_called_out_is_told_why)
 SCENARIO(who_stands_at_the_seal_calls_without_a_cause)
 SCENARIO(when_all_have_gone_it_is_forgotten)
 SCENARIO(restarts_count_by_what_came_first)
+SCENARIO(a_generation_that_leaps_tells_what_ended_the_last)
 SCENARIO(phases_of_a_restart)
 SCENARIO(a_restart_from_nobody_is_counted_and_not_timed)
 SCENARIO(growth_keeps_what_ended_the_generation_before)
@@ -549,6 +581,7 @@ int main(void)
         cmocka_unit_test(run_who_stands_at_the_seal_calls_without_a_cause),
         cmocka_unit_test(run_when_all_have_gone_it_is_forgotten),
         cmocka_unit_test(run_restarts_count_by_what_came_first),
+        cmocka_unit_test(run_a_generation_that_leaps_tells_what_ended_the_last),
         cmocka_unit_test(run_phases_of_a_restart),
         cmocka_unit_test(run_a_restart_from_nobody_is_counted_and_not_timed),
         cmocka_unit_test(run_growth_keeps_what_ended_the_generation_before),
