@@ -249,7 +249,8 @@ static void ranks_that_wait(struct mst_slice left)
 
     while (mst_run_waits_take(&left, RANKS, &line)) {
         char text[2 * ROOM];
-        int size = snprintf(text, sizeof text, "%u\t", (unsigned)line.count);
+        int size = line.silent ? snprintf(text, sizeof text, MST_WAITS_SILENT "\t")
+                               : snprintf(text, sizeof text, "%u\t", (unsigned)line.count);
         const struct mst_slice fields[] = {line.ranks, line.what};
         struct mst_slice again;
 
@@ -267,7 +268,8 @@ static void ranks_that_wait(struct mst_slice left)
         }
         again = mst_slice_of(text, (size_t)size);
         MST_ASSERT(mst_run_waits_take(&again, RANKS, &same) && again.size == 0);
-        MST_ASSERT(same.count == line.count && mst_slice_equal(same.ranks, line.ranks) &&
+        MST_ASSERT(same.silent == line.silent && same.count == line.count &&
+                   mst_slice_equal(same.ranks, line.ranks) &&
                    mst_slice_equal(same.what, line.what));
     }
     MST_ASSERT(left.size == 0);

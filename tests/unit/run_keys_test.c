@@ -152,8 +152,9 @@ static void takes(const char *value, const char *expected)
     while (mst_run_waits_take(&left, 6, &line)) {
         size_t used = strlen(text);
 
-        (void)snprintf(text + used, sizeof text - used, "%u %.*s: %.*s; ", (unsigned)line.count,
-                       (int)line.ranks.size, (const char *)line.ranks.data, (int)line.what.size,
+        (void)snprintf(text + used, sizeof text - used, "%s%u %.*s: %.*s; ",
+                       line.silent ? "silent " : "", (unsigned)line.count, (int)line.ranks.size,
+                       (const char *)line.ranks.data, (int)line.what.size,
                        (const char *)line.what.data);
     }
     assert_int_equal(left.size, 0);
@@ -171,6 +172,7 @@ static void ranks_that_wait_are_read_line_by_line(void **state)
     takes("\n\n\t\t", "");
     takes("2\tranks 0, 1\tin barrier 'a'\n1\trank 2\tin muster\n",
           "2 ranks 0, 1: in barrier 'a'; 1 rank 2: in muster; ");
+    takes("silent\trank 2\n2\tx\ty\nsilently\tz", "silent 0 rank 2: ; 2 x: y; ");
     takes("6", "6 : ; ");
     takes("5\tx\n1", "5 x: ; 1 : ; ");
     takes("1\ta\tb\t6\t7\n0\tc\td", "1 a: b; 0 c: d; ");

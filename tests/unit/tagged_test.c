@@ -184,7 +184,7 @@ static void an_entry_that_begins_alike_does_not_hide_the_variable(void **state)
         (void)close(ends[1]);
         assert_int_equal(read(ends[0], &byte, 1), 0); /* it is that program now */
         (void)close(ends[0]);
-        sent = mst_tagged_signal(pid, tag, SIGSTOP);
+        sent = mst_tagged_signal(pid, 0, tag, SIGSTOP);
         end(pid);
         assert_true(sent);
     }
