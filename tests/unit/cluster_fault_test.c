@@ -354,6 +354,32 @@ static void test_a_stranger_in_its_place_does_not_lock_a_worker_out(void **state
     stage_end();
 }
 
+/* The connection is closed, and on the next one it is as if the result had not come. */
+static void test_a_result_for_which_there_was_no_memory_is_sent_again(void **state)
+{
+    struct stage_run run;
+    uint64_t number;
+
+    (void)state;
+    assert_true(stage_begin());
+    stage_join(0, 1);
+    number = stage_schedule("f");
+    run = stage.workers[0].runs[0];
+    stage.failing.fail_at = stage.failing.count + 1;
+    stage_value(0, 0, "x");
+    assert_true(stage.failing.failed);
+    assert_false(stage.workers[0].connected);
+    stage.workers[0].results = 1;
+    stage_hello(0, &run.attempt, 1, NULL, 0);
+    assert_true(stage.workers[0].welcome);
+    assert_int_equal(stage.workers[0].results, 0);
+    stage.workers[0].runs[0] = run;
+    stage.workers[0].run_count = 1;
+    stage_value(0, 0, "x");
+    assert_int_equal(stage_state(number), MST_CLOSURE_VALUE);
+    stage_end();
+}
+
 /* Two results were sent, and one of them came in before the connection broke. */
 static void test_a_worker_that_is_back_is_told_which_results_came_in(void **state)
 {
@@ -808,6 +834,7 @@ int main(void)
         cmocka_unit_test(test_what_did_not_come_to_its_worker_runs_again_also_once),
         cmocka_unit_test(test_a_connection_that_is_read_after_a_later_one_is_over),
         cmocka_unit_test(test_a_stranger_in_its_place_does_not_lock_a_worker_out),
+        cmocka_unit_test(test_a_result_for_which_there_was_no_memory_is_sent_again),
         cmocka_unit_test(test_a_worker_that_is_back_is_told_which_results_came_in),
         cmocka_unit_test(test_all_workers_are_gone_and_a_join_waits_or_ends_52),
         cmocka_unit_test(test_one_stays_away_and_another_comes_back_53),

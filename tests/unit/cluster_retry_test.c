@@ -269,6 +269,25 @@ static void test_the_limit_of_an_attempt_is_its_workers_to_keep_80(void **state)
     stage_end();
 }
 
+/* 0 would be no limit. */
+static void test_a_limit_below_a_millisecond_is_one(void **state)
+{
+    static const uint64_t limits[][2] = {
+        {1, 1}, {STAGE_MS - 1, 1}, {STAGE_MS, 1}, {STAGE_MS + 1, 2}, {0, 0}};
+
+    (void)state;
+    assert_true(stage_begin());
+    stage_join(0, 1);
+    for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+        struct mst_closure_options options = {.run_ns = limits[i][0]};
+
+        (void)stage_schedule_with("f", &options);
+        assert_int_equal(stage.workers[0].runs[0].run_limit_ms, limits[i][1]);
+        stage_value(0, 0, "");
+    }
+    stage_end();
+}
+
 static void says_overdue(uint32_t i, uint32_t at)
 {
     struct mst_cluster_message message = {.type = MST_CLUSTER_PROGRESS,
@@ -693,6 +712,7 @@ int main(void)
         cmocka_unit_test(test_one_that_cannot_begin_in_time_never_starts_80),
         cmocka_unit_test(test_a_prefetched_one_that_is_late_is_asked_back_80),
         cmocka_unit_test(test_the_limit_of_an_attempt_is_its_workers_to_keep_80),
+        cmocka_unit_test(test_a_limit_below_a_millisecond_is_one),
         cmocka_unit_test(test_one_that_ignores_its_limit_costs_one_worker),
         cmocka_unit_test(test_one_that_ignores_its_limit_out_of_reach_is_not_run_again),
         cmocka_unit_test(test_one_that_ignores_its_limit_unheard_is_not_run_again),
