@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "io/socket_dir.h"
+#include "lib/call.h"
 #include "library_stage.h"
 
 /* Waits for it, frees it, and returns what it came to. */
@@ -507,10 +508,30 @@ static void what_is_left_of_a_time_that_is_over_is_no_other_time(void **state)
     assert_int_equal(mst_lib_left_ms(0, mst_lib_now_ns()), 0);
 }
 
+/* The words of a call go with it: the thread's next wait may be for something else. */
+static void a_wait_that_is_over_is_shown_no_more(void **state)
+{
+    muster_client *client = library_alone();
+    struct muster_error err;
+    muster_value *value = NULL;
+    muster_call *call;
+
+    (void)state;
+    library_ok(muster_key_get_start(client, "never", NULL, -1, &value, &call, &err), &err);
+    assert_int_equal(muster_call_wait(call, 1, &err), MUSTER_MORE);
+    assert_null(mst_lib_thread.waits_for);
+    muster_call_cancel(call);
+    assert_int_equal(muster_call_wait(call, LIMIT_MS, &err), MUSTER_ECANCELLED);
+    assert_null(mst_lib_thread.waits_for);
+    muster_call_free(call);
+    muster_client_close(client);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_left_of_a_time_that_is_over_is_no_other_time),
+        cmocka_unit_test(a_wait_that_is_over_is_shown_no_more),
         cmocka_unit_test(writes),
         cmocka_unit_test(reads),
         cmocka_unit_test(rounds_and_members),
