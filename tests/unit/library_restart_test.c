@@ -414,6 +414,31 @@ static void of_two_clients_only_one_writes_the_page(void **state)
     (void)close(fd);
 }
 
+static muster_status steps(muster_restart *restart, void *arg)
+{
+    static const int64_t told_steps[] = {5, 7, 6, 9, 9};
+
+    (void)arg;
+    for (size_t i = 0; i < sizeof(told_steps) / sizeof(told_steps[0]); i++) {
+        assert_int_equal(muster_restart_step(restart, told_steps[i]), MUSTER_OK);
+    }
+    assert_int_equal(atomic_load(&restart->first_step), 5);
+    assert_int_equal(atomic_load(&restart->best_step), 9);
+    return MUSTER_OK;
+}
+
+/* By them it is told whether the job went back, and whether it advanced: of each attempt anew. */
+static void the_first_step_and_the_largest_are_kept(void **state)
+{
+    muster_client *client = library_alone();
+    struct muster_error err;
+
+    (void)state;
+    library_ok(muster_restart_run(client, NULL, steps, NULL, &err), &err);
+    library_ok(muster_restart_run(client, NULL, steps, NULL, &err), &err);
+    muster_client_close(client);
+}
+
 /* ---- atomic sections ---- */
 
 static void wait_until_told(muster_restart *restart)
@@ -832,6 +857,7 @@ int main(void)
         cmocka_unit_test(another_client_is_opened_during_a_run),
         cmocka_unit_test(two_runs_share_the_environment),
         cmocka_unit_test(of_two_clients_only_one_writes_the_page),
+        cmocka_unit_test(the_first_step_and_the_largest_are_kept),
         cmocka_unit_test(an_atomic_section_hides_the_interruption_until_its_end_63),
         cmocka_unit_test(what_is_open_when_the_function_returns_is_ended),
         cmocka_unit_test(counters_never_go_back_and_an_end_too_many_is_harmless_84),
