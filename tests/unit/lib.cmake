@@ -40,6 +40,8 @@ if(TARGET muster_static AND TARGET muster_program)
     if(MUSTER_MEMCHECK)
         target_compile_definitions(library_heartbeat_test PRIVATE MST_TEST_MEMCHECK)
     endif()
+    # Sees what the machine is told of an attempt.
+    target_link_options(library_restart_test PRIVATE -Wl,--wrap=mst_restart_progress)
     # Holds a start that is nearly over.
     target_link_options(library_heartbeat_test PRIVATE -Wl,--wrap=pthread_once)
     target_compile_definitions(library_cancel_test PRIVATE MST_TEST_SYMBOLS="${CMAKE_SOURCE_DIR}/tests/abi/symbols.txt")

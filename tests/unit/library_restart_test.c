@@ -439,6 +439,73 @@ static void the_first_step_and_the_largest_are_kept(void **state)
     muster_client_close(client);
 }
 
+/* ---- how far it came ---- */
+
+static struct mst_restart_progress last_progress;
+
+/* NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): the linker's names */
+void __real_mst_restart_progress(struct mst_restart *restart,
+                                 const struct mst_restart_progress *progress);
+void __wrap_mst_restart_progress(struct mst_restart *restart,
+                                 const struct mst_restart_progress *progress);
+
+void __wrap_mst_restart_progress(struct mst_restart *restart,
+                                 const struct mst_restart_progress *progress)
+{
+    if (progress->pings != 0) { /* of an attempt that failed */
+        last_progress = *progress;
+    }
+    __real_mst_restart_progress(restart, progress);
+}
+/* NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming) */
+
+struct interrupted {
+    muster_client *client;
+    bool waits;
+};
+
+/* It goes on a little after it was told to stop. */
+static muster_status is_interrupted(muster_restart *restart, void *arg)
+{
+    const struct interrupted *how = arg;
+    muster_value *value = NULL;
+    struct muster_view view;
+
+    muster_restart_view(restart, &view);
+    if (view.iteration == 1) {
+        return MUSTER_OK;
+    }
+    assert_int_equal(muster_restart_ping(restart), MUSTER_OK);
+    assert_int_equal(muster_restart_fail(restart, 1, "as was to be"), MUSTER_EFAILED);
+    if (how->waits) {
+        assert_int_equal(muster_key_get(how->client, "never", NULL, -1, &value, NULL),
+                         MUSTER_EINTERRUPTED);
+    }
+    while (atomic_load(&restart->page->told) != atomic_load(&restart->page->turn)) {
+        (void)sched_yield();
+    }
+    for (int i = 0; i < 3; i++) {
+        (void)!muster_restart_ping(restart);
+    }
+    return MUSTER_EINTERRUPTED;
+}
+
+/* What a rank did since is no sign of what the others waited for. */
+static void what_counts_is_how_far_it_was_when_it_was_told_to_stop(void **state)
+{
+    struct interrupted how = {.client = library_alone()};
+    struct muster_error err;
+
+    (void)state;
+    for (int waits = 0; waits < 2; waits++) {
+        how.waits = waits != 0;
+        library_ok(muster_restart_run(how.client, NULL, is_interrupted, &how, &err), &err);
+        assert_int_equal(last_progress.pings, 1);
+        assert_int_equal(last_progress.waited, how.waits);
+    }
+    muster_client_close(how.client);
+}
+
 /* ---- atomic sections ---- */
 
 static void wait_until_told(muster_restart *restart)
@@ -858,6 +925,7 @@ int main(void)
         cmocka_unit_test(two_runs_share_the_environment),
         cmocka_unit_test(of_two_clients_only_one_writes_the_page),
         cmocka_unit_test(the_first_step_and_the_largest_are_kept),
+        cmocka_unit_test(what_counts_is_how_far_it_was_when_it_was_told_to_stop),
         cmocka_unit_test(an_atomic_section_hides_the_interruption_until_its_end_63),
         cmocka_unit_test(what_is_open_when_the_function_returns_is_ended),
         cmocka_unit_test(counters_never_go_back_and_an_end_too_many_is_harmless_84),
