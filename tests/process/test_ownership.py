@@ -286,15 +286,22 @@ def test_of_services_that_find_a_dead_ones_socket_one_takes_its_place(env, serve
     assert os.listdir(env["MUSTER_RUNTIME_DIR"]) == []
 
 
-def test_the_log_of_a_service_in_the_background_replaces_no_file_of_the_user(tmp_path, muster):
-    """It lies beside the socket: in a folder of the user's own its name may be taken."""
-    log = tmp_path / "train.log"
+@pytest.mark.parametrize("name", ["mine", "run-mine", "run/mine"])
+def test_the_log_of_a_service_in_the_background_replaces_no_file_of_the_user(name, tmp_path, env,
+                                                                             muster):
+    """It lies beside the socket: in a folder of the user's own its name may be taken, and be that
+    of the runtime directory with something behind it."""
+    (tmp_path / "run").mkdir(mode=0o700)
+    folder = tmp_path / name
+    folder.mkdir()
+    log = folder / "train.log"
     log.write_text("loss 3.1")
-    done = muster("serve", "--background", "--addr", f"unix:{tmp_path}/train.sock")
+    done = muster("serve", "--background", "--addr", f"unix:{folder}/train.sock",
+                  env={**env, "MUSTER_RUNTIME_DIR": str(tmp_path / "run")})
     assert done.returncode == 1
     assert done.stderr == (f"muster serve: cannot log in {log}: File exists; move it away, or name "
                            "another socket\n")
-    assert [file.name for file in tmp_path.iterdir()] == ["train.log"]
+    assert [file.name for file in folder.iterdir()] == ["train.log"]
     assert log.read_text() == "loss 3.1"
 
 
