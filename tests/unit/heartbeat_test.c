@@ -486,6 +486,22 @@ static void who_stopped_goes_on_showing_the_token(void **state)
     member_fini(&member);
 }
 
+/* Nobody is to hear of a failure any more, also of one that was about to be told. */
+static void who_stopped_is_told_of_no_failure(void **state)
+{
+    const struct mst_reply late = {.command = MST_ROUND, .status = MUSTER_ETIMEDOUT};
+    struct member member;
+
+    (void)state;
+    member_beating(&member);
+    pass(&member, TIMEOUT);
+    mst_heartbeat_reply(member.machine, member.now_ns, member.tag, &late);
+    mst_heartbeat_judge(member.machine, false);
+    drain(&member);
+    assert_int_equal(member.failed, 0);
+    member_fini(&member);
+}
+
 static void who_left_is_not_missed(void **state)
 {
     struct mst_detail detail = {.arrived = 1, .expected = 3, .lost = 2, .who_count = 2};
@@ -872,6 +888,7 @@ int main(void)
         cmocka_unit_test(the_third_failure_is_the_end),
         cmocka_unit_test(a_mismatch_is_the_end_at_once),
         cmocka_unit_test(who_stopped_goes_on_showing_the_token),
+        cmocka_unit_test(who_stopped_is_told_of_no_failure),
         cmocka_unit_test(who_left_is_not_missed),
         cmocka_unit_test(beyond_eight_the_generation_tells_of_deaths),
         cmocka_unit_test(an_outage_excuses_the_period),
