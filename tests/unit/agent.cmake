@@ -19,7 +19,7 @@ foreach(test place_test masks_test)
     set_tests_properties(${test} PROPERTIES
         ENVIRONMENT "MUSTER_PROGRAM=$<TARGET_FILE:muster_program>;TSAN_OPTIONS=die_after_fork=0")
 endforeach()
-# Lacks what a process is started with: see the test.
-target_link_options(place_test PRIVATE -Wl,--wrap=mst_spawn)
+# Lacks what a process is started with, and hears keys from nobody: see the test.
+target_link_options(place_test PRIVATE -Wl,--wrap=mst_spawn,--wrap=mst_session_watch)
 mst_test(waits_test SOURCES waits_test.c ${CMAKE_SOURCE_DIR}/src/agent/waits.c ${CMAKE_SOURCE_DIR}/src/agent/stall.c
     LINK mst_monitor mst_panic_abort)

@@ -228,6 +228,58 @@ static void when_all_are_started_again_none_is_held_back(void **state)
     stage_free(stage);
 }
 
+static struct mst_session_events heard; /* what the run wants to be told */
+
+/* NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming): the linker's name */
+void __wrap_mst_session_watch(struct mst_session *session, const struct mst_session_events *events,
+                              uint32_t node);
+
+/* NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming): the linker's name */
+void __wrap_mst_session_watch(struct mst_session *session, const struct mst_session_events *events,
+                              uint32_t node)
+{
+    (void)session;
+    (void)node;
+    heard = *events;
+}
+
+static void hear_key(const char *name)
+{
+    heard.key(heard.ctx, mst_slice_text(name), mst_slice_text("1"));
+}
+
+/* Of the first life as of any other. */
+static void a_life_that_has_finished_elsewhere_is_known(void **state)
+{
+    struct stage *stage = stage_new();
+    struct mst_job *job = &stage->job;
+    struct mst_peer peers[2];
+    uint32_t indices[4];
+
+    (void)state;
+    (void)kill(stage->process.pid, SIGKILL);
+    (void)waitpid(stage->process.pid, NULL, 0);
+    stage->options.nodes_max = 1; /* nobody is told */
+    job->nodes.peers = peers;
+    job->preempted.indices = indices;
+    job->nodes.ranks_here = calloc(mst_run_indices(job) + 1, sizeof *job->nodes.ranks_here);
+    assert_non_null(job->nodes.ranks_here);
+    job->nodes.first = true;
+    mst_nodes_begin(job);
+    stage->options.nodes_max = 2;
+    assert_false(mst_nodes_finished_elsewhere(job));
+    hear_key("finished/0");
+    assert_true(mst_nodes_finished_elsewhere(job));
+    job->group.life = 1;
+    assert_false(mst_nodes_finished_elsewhere(job));
+    hear_key("finished/0");
+    assert_false(mst_nodes_finished_elsewhere(job));
+    hear_key("finished/1");
+    assert_true(mst_nodes_finished_elsewhere(job));
+    free(job->nodes.ranks_here);
+    stage_free(stage);
+}
+
 static struct mst_process *add(struct stage *stage, uint32_t index, bool joined)
 {
     struct mst_process *process = calloc(1, sizeof *process);
@@ -313,6 +365,7 @@ int main(void)
         cmocka_unit_test(who_is_gone_is_killed_by_nobody),
         cmocka_unit_test(one_that_cannot_be_started_now_is_started_later),
         cmocka_unit_test(when_all_are_started_again_none_is_held_back),
+        cmocka_unit_test(a_life_that_has_finished_elsewhere_is_known),
         cmocka_unit_test(of_those_that_were_got_over_only_the_newest_are_kept),
         cmocka_unit_test(who_ends_again_and_again_waits_for_twice_as_long_up_to_a_minute),
     };
