@@ -408,39 +408,39 @@ static muster_status queue_of_many_bytes_awaited(muster_cluster *cluster, struct
 
 static const struct way {
     enum mst_cluster_limit limit;
-    muster_status (*go)(muster_cluster *cluster, struct muster_error *err);
     muster_status status;
+    muster_status (*go)(muster_cluster *cluster, struct muster_error *err);
     const char *what;
     const char *end; /* of the line: a long name is cut */
 } ways[] = {
-    {MST_CLUSTER_LIMIT_NAME, long_name, MUSTER_ELIMIT, "schedule 'xxx",
+    {MST_CLUSTER_LIMIT_NAME, MUSTER_ELIMIT, long_name, "schedule 'xxx",
      ": over the longest name of a function (bytes): 256 asked for, at most 255; give it a shorter "
      "one"},
-    {MST_CLUSTER_LIMIT_NAME, long_builder, MUSTER_ELIMIT, "per-worker value 'xxx",
+    {MST_CLUSTER_LIMIT_NAME, MUSTER_ELIMIT, long_builder, "per-worker value 'xxx",
      ": over the longest name of a function (bytes): 256 asked for, at most 255; give it a shorter "
      "one"},
-    {MST_CLUSTER_LIMIT_KEY, long_key, MUSTER_ELIMIT, "schedule 'f': ",
+    {MST_CLUSTER_LIMIT_KEY, MUSTER_ELIMIT, long_key, "schedule 'f': ",
      ": over the longest key of a closure (bytes): 300 asked for, at most 255; give it a shorter "
      "one, such as a digest of this one"},
-    {MST_CLUSTER_LIMIT_NEEDS, many_needs, MUSTER_ELIMIT, "schedule 'f': ",
+    {MST_CLUSTER_LIMIT_NEEDS, MUSTER_ELIMIT, many_needs, "schedule 'f': ",
      ": over the needs that one closure may have: 65537 asked for, at most 65536; build one "
      "per-worker value of several"},
-    {MST_CLUSTER_LIMIT_PARTS, many_parts, MUSTER_ELIMIT, "schedule 'f': ",
+    {MST_CLUSTER_LIMIT_PARTS, MUSTER_ELIMIT, many_parts, "schedule 'f': ",
      ": over the parts that a message may have: 65537 asked for, at most 65536; put several of "
      "them into one"},
-    {MST_CLUSTER_LIMIT_BYTES, large_parts, MUSTER_ELIMIT, "schedule 'f': ",
+    {MST_CLUSTER_LIMIT_BYTES, MUSTER_ELIMIT, large_parts, "schedule 'f': ",
      ": over the arguments that a message may have (bytes): 16777221 asked for, at most 16777216; "
      "write them to a file, and give where that is"},
-    {MST_CLUSTER_LIMIT_QUEUE, full_queue, MUSTER_ELIMIT, "schedule 'f': over ",
+    {MST_CLUSTER_LIMIT_QUEUE, MUSTER_ELIMIT, full_queue, "schedule 'f': over ",
      ": over queue_limit (MUSTER_CLUSTER_QUEUE_LIMIT: queued closures): 4 asked for, at most 3; "
      "wait longer for room, raise it, or start more workers"},
-    {MST_CLUSTER_LIMIT_QUEUE, full_queue_awaited, MUSTER_ETIMEDOUT, "schedule 'f': timed out: ",
+    {MST_CLUSTER_LIMIT_QUEUE, MUSTER_ETIMEDOUT, full_queue_awaited, "schedule 'f': timed out: ",
      ": over queue_limit (MUSTER_CLUSTER_QUEUE_LIMIT: queued closures): 4 asked for, at most 3; "
      "wait longer for room, raise it, or start more workers"},
-    {MST_CLUSTER_LIMIT_QUEUE_BYTES, queue_of_many_bytes, MUSTER_ELIMIT, "schedule 'f': over ",
+    {MST_CLUSTER_LIMIT_QUEUE_BYTES, MUSTER_ELIMIT, queue_of_many_bytes, "schedule 'f': over ",
      ": over queue_bytes (MUSTER_CLUSTER_QUEUE_BYTES: their arguments): 120 asked for, at most "
      "100; wait longer for room, raise it, or start more workers"},
-    {MST_CLUSTER_LIMIT_QUEUE_BYTES, queue_of_many_bytes_awaited, MUSTER_ETIMEDOUT,
+    {MST_CLUSTER_LIMIT_QUEUE_BYTES, MUSTER_ETIMEDOUT, queue_of_many_bytes_awaited,
      "schedule 'f': timed out: ",
      ": over queue_bytes (MUSTER_CLUSTER_QUEUE_BYTES: their arguments): 120 asked for, at most "
      "100; wait longer for room, raise it, or start more workers"},

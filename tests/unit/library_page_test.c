@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "io/proc_stat.h"
 #include "lib/orphan.h"
 #include "lib/restart.h"
 #include "library_stage.h"
@@ -137,11 +138,11 @@ static void a_process_that_has_ended_has_no_start(void **state)
     if (pid == 0) {
         _exit(0);
     }
-    assert_true(mst_lib_process_start(getpid()) != 0);
+    assert_true(mst_proc_stat_start(getpid()) != 0);
     assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
-    assert_int_equal(mst_lib_process_start(pid), 0);
+    assert_int_equal(mst_proc_stat_start(pid), 0);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
-    assert_int_equal(mst_lib_process_start(pid), 0);
+    assert_int_equal(mst_proc_stat_start(pid), 0);
 }
 
 int main(void)
