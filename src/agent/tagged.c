@@ -60,14 +60,29 @@ static struct {
 
 #define COPIES (sizeof reserve.copies / sizeof reserve.copies[0])
 
+/* `fd` becomes a copy in the place of one that was given up, and has its number all the time, so
+ * that nobody else gets that. -1: a new one does. False: none was given up. */
+static bool keep(int fd)
+{
+    for (unsigned i = 0; i < COPIES && reserve.first != NONE; i++) {
+        int copy = NONE;
+
+        if (atomic_compare_exchange_strong(&reserve.copies[i], &copy, CLAIMED)) {
+            copy = fd >= 0 ? dup3(reserve.first, fd, O_CLOEXEC)
+                           : fcntl(reserve.first, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+            atomic_store(&reserve.copies[i], copy > 0 ? copy : NONE);
+            return copy > 0;
+        }
+    }
+    return false;
+}
+
 void mst_tagged_reserve(void)
 {
     int fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
     reserve.first = fd > STDERR_FILENO ? fd : NONE;
-    for (unsigned i = 0; i < COPIES && reserve.first != NONE; i++) {
-        fd = fcntl(reserve.first, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-        atomic_store(&reserve.copies[i], fd > 0 ? fd : NONE);
+    while (keep(-1)) {
     }
 }
 
@@ -85,37 +100,37 @@ static bool give_one_up(void)
     return false;
 }
 
-/* Into the place of one that was given up, and under its number all the time, so that nobody else
- * gets that. */
 static void close_or_keep(int fd)
 {
-    for (unsigned i = 0; i < COPIES && reserve.first != NONE; i++) {
-        int none = NONE;
-
-        if (atomic_compare_exchange_strong(&reserve.copies[i], &none, CLAIMED)) {
-            bool kept = dup3(reserve.first, fd, O_CLOEXEC) == fd;
-
-            atomic_store(&reserve.copies[i], kept ? fd : NONE);
-            if (kept) {
-                return;
-            }
-        }
+    if (!keep(fd)) {
+        (void)close(fd);
     }
-    (void)close(fd);
 }
 
 static int open_file(const char *path, int flags)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | flags);
 
-    return fd < 0 && give_one_up() ? open(path, O_RDONLY | O_CLOEXEC | flags) : fd;
+    if (fd < 0 && give_one_up()) {
+        fd = open(path, O_RDONLY | O_CLOEXEC | flags);
+        if (fd < 0) { /* it has ended, or may not be looked at */
+            (void)keep(-1);
+        }
+    }
+    return fd;
 }
 
 static int open_process(pid_t pid)
 {
     int fd = (int)syscall(SYS_pidfd_open, pid, 0);
 
-    return fd < 0 && give_one_up() ? (int)syscall(SYS_pidfd_open, pid, 0) : fd;
+    if (fd < 0 && give_one_up()) {
+        fd = (int)syscall(SYS_pidfd_open, pid, 0);
+        if (fd < 0) {
+            (void)keep(-1);
+        }
+    }
+    return fd;
 }
 
 /* ---- what a process was started with ---- */

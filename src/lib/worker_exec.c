@@ -100,8 +100,8 @@ static void exec_in_path(const struct command *command)
 
     errno = ENOENT;
     while (folder && is_not_there(errno)) {
-        const char *end = strchr(folder, ':');
-        size_t size = end ? (size_t)(end - folder) : strlen(folder);
+        const char *end = strchrnul(folder, ':');
+        size_t size = (size_t)(end - folder);
 
         if (size + strlen(name) + 2 <= sizeof(path)) {
             memcpy(path, folder, size);
@@ -110,7 +110,7 @@ static void exec_in_path(const struct command *command)
             exec_file(command, path);
             refused = refused || errno == EACCES;
         }
-        folder = end ? end + 1 : NULL;
+        folder = *end != '\0' ? end + 1 : NULL;
     }
     if (refused && is_not_there(errno)) {
         errno = EACCES;
