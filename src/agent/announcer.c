@@ -84,12 +84,22 @@ static void begin(struct mst_announcer *announcer, muster_client *client, uint64
     }
 }
 
+static void add_unheard(const struct mst_lib_publish *publish, char *line, size_t room)
+{
+    size_t size = strlen(line);
+    struct mst_text text = mst_text_in(line + size, room - size);
+
+    mst_text_add(&text, "; ");
+    mst_lib_publish_add_unheard(&text, publish->client);
+}
+
 static void tell(const struct mst_announcer *announcer)
 {
     const struct mst_sources_known *given = &announcer->given;
-    char line[MST_SOURCE_REASON_ROOM + 160];
+    const struct mst_lib_publish *publish = &announcer->publishing.publish;
+    char line[MST_SOURCE_REASON_ROOM + 640];
 
-    if (announcer->publishing.publish.written == 0) {
+    if (publish->written == 0) {
         return; /* others had told the same */
     }
     if (announcer->withdraws) {
@@ -102,6 +112,9 @@ static void tell(const struct mst_announcer *announcer)
                        given->notice.whole_job ? "the whole job" : "this node",
                        given->notice.reason, given->assumed ? "it is assumed that " : "",
                        given->notice.left_ms / 1000, given->notice.left_ms % 1000 / 100);
+    }
+    if (publish->unheard) {
+        add_unheard(publish, line, sizeof line);
     }
     announcer->say(announcer->ctx, line);
 }

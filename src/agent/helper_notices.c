@@ -21,6 +21,7 @@ void mst_helper_notices_init(struct mst_helper_notices *notices, const char *hos
     (void)snprintf(announcer->host, sizeof announcer->host, "%s", host);
     announcer->say = say;
     announcer->publishing.ended = ring;
+    announcer->publishing.asks = true;
     announcer->ctx = announcer->publishing.ctx = ctx;
 }
 

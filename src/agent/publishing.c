@@ -28,8 +28,11 @@ muster_status mst_publishing_begin(struct mst_publishing *publishing, muster_cli
 {
     muster_status status;
 
-    publishing->publish = (struct mst_lib_publish){
-        .client = client, .what = what, .finished = on_finished, .ctx = publishing};
+    publishing->publish = (struct mst_lib_publish){.client = client,
+                                                   .what = what,
+                                                   .asks = publishing->asks,
+                                                   .finished = on_finished,
+                                                   .ctx = publishing};
     mst_lib_lock(client);
     status = mst_lib_publish_begin(&publishing->publish, given_ns, config);
     mst_lib_unlock(client);

@@ -9,7 +9,8 @@
 
 /* Zeroed: idle. It must stay where it is while it is busy. */
 struct mst_publishing {
-    struct mst_lib_publish publish; /* its `written` and `error` once it is not busy any more */
+    struct mst_lib_publish publish; /* `written`, `unheard`, `error` once it is not busy any more */
+    bool asks;                      /* whether a rank listens */
     /* It has ended. With the client's lock held: short, no call back. NULL: nobody is told. */
     void (*ended)(void *ctx);
     void *ctx;

@@ -258,6 +258,8 @@ static void print_text(const struct order *order, bool written)
 static int publish(struct order *order)
 {
     struct mst_publishing publishing = {.ended = NULL};
+    char words[MST_SOCKET_PATH_MAX + 160];
+    struct mst_text text = mst_text_in(words, sizeof words);
     struct muster_error err;
     muster_status status;
 
@@ -273,9 +275,8 @@ static int publish(struct order *order)
         return mst_cli_fail_with(order->cli, &err);
     }
     if (order->unheard) {
-        mst_cli_tell("muster preempt: warning: no rank of job '%s' listens for notices yet "
-                     "(muster_preempt_open): until one does, nothing is saved",
-                     order->place.job);
+        mst_lib_publish_add_unheard(&text, order->client);
+        mst_cli_tell("muster preempt: warning: %s", words);
     }
     if (mst_cli_number(order->cli, "json") != 0) {
         print_json(order, publishing.publish.written > 0);

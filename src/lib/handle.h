@@ -96,6 +96,7 @@ struct muster_client {
     int lost_fd; /* of ours, which the program has closed; 0: none */
 
     struct mst_lib_hook hooks[MST_USERS];
+    bool listened_to; /* a rank of the job has listened for notices of preemption */
     struct mst_page *page;
     int agent_fd; /* of the agent that started it, and is no parent; 0: none */
     struct mst_lib_helper *helper;

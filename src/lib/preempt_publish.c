@@ -89,13 +89,74 @@ static void drain(struct mst_lib_publish *publish)
     }
 }
 
+/* ---- who listens, lock held ---- */
+
+static bool ask(struct mst_lib_publish *publish, uint64_t after);
+
+/* A rank that listens waits for a change of the notices. The job is one of the service's, page by
+ * page. */
+static void look(struct mst_lib_publish *publish, const struct mst_reply *reply)
+{
+    const muster_client *client = publish->client;
+
+    for (uint32_t i = 0; reply->status == MUSTER_OK && i < reply->item_count; i++) {
+        const struct mst_item *item = &reply->items[i];
+
+        if (item->kind == MST_ITEM_JOB &&
+            mst_slice_equal(item->name, mst_slice_text(client->job))) {
+            publish->unheard = item->listening == 1;
+            publish->client->listened_to = item->listening > 1;
+        }
+    }
+}
+
+static void asked(void *ctx, const struct mst_reply *reply)
+{
+    struct mst_publish_call *call = ctx;
+    struct mst_lib_publish *publish = call->publish;
+
+    call->tag = 0;
+    look(publish, reply);
+    if (reply->status != MUSTER_OK || reply->next == 0 || !ask(publish, reply->next)) {
+        drain(publish);
+    }
+}
+
+static bool ask(struct mst_lib_publish *publish, uint64_t after)
+{
+    const struct mst_request request = {.command = MST_JOBS, .page.after = after};
+    struct mst_publish_call *call = &publish->calls[0];
+
+    call->publish = publish;
+    call->post = (struct mst_lib_post){.complete = asked, .ctx = call};
+    call->tag =
+        mst_lib_post(publish->client, &request, UINT64_MAX, &call->post) == MUSTER_OK ? 1 : 0;
+    return call->tag != 0;
+}
+
+/* Not again once one has: in the moment after a notice those that listen are busy with it. */
+static bool is_to_ask(const struct mst_lib_publish *publish)
+{
+    return publish->asks && !publish->client->listened_to &&
+           !mst_lib_hook_ctx(publish->client, MST_USER_PREEMPT);
+}
+
+void mst_lib_publish_add_unheard(struct mst_text *text, const muster_client *client)
+{
+    mst_text_add(text, "no rank of job '");
+    mst_text_add(text, client->job);
+    mst_text_add(text, "' listens for notices yet (muster_preempt_open): until one does, nothing "
+                       "is saved");
+}
+
 muster_status mst_lib_publish_begin(struct mst_lib_publish *publish, uint64_t given_ns,
                                     const struct mst_publish_config *config)
 {
     muster_status status = mst_publish_new(&publish->machine, given_ns, config, &mst_system_mem);
 
-    publish->over = false;
-    if (status == MUSTER_OK) {
+    publish->over = publish->unheard = false;
+    publish->asks = publish->asks && !config->withdraw;
+    if (status == MUSTER_OK && (!is_to_ask(publish) || !ask(publish, 0))) {
         drain(publish);
     }
     return status;
@@ -152,16 +213,30 @@ static muster_status carry_out(struct mst_lib_publish *publish,
                                          : mst_lib_fail_again(client, err, publish->what);
 }
 
+static void warn_unheard(const struct mst_lib_publish *publish)
+{
+    char line[MST_LIB_WHAT_ROOM + 320];
+    struct mst_text text = mst_text_in(line, sizeof(line));
+
+    mst_text_add(&text, publish->what);
+    mst_text_add(&text, ": ");
+    mst_lib_publish_add_unheard(&text, publish->client);
+    mst_lib_log(publish->client, MUSTER_LEVEL_WARN, line);
+}
+
 static muster_status publish_and_wait(muster_client *client, const char *what,
                                       const struct mst_publish_config *config,
                                       struct muster_error *err)
 {
-    struct mst_lib_publish publish = {.client = client, .what = what};
+    struct mst_lib_publish publish = {.client = client, .what = what, .asks = true};
     muster_status status;
 
     mst_lib_lock(client);
     mst_lib_keep(client);
     status = carry_out(&publish, config, err);
+    if (status == MUSTER_OK && publish.unheard) {
+        warn_unheard(&publish);
+    }
     if (!client->poisoned) {
         mst_lib_publish_end(&publish);
     }

@@ -5,6 +5,7 @@
 /* The machine that gives a notice or takes it back, in a client: whoever drives carries it on. For
  * the library, the agent and the command. */
 
+#include "base/text.h"
 #include "lib/internal.h"
 #include "preempt/publish.h"
 
@@ -22,6 +23,8 @@ struct mst_lib_publish {
     struct mst_publish *machine; /* NULL: none is going on */
     struct mst_publish_call calls[MST_PUBLISH_CALLS_MAX];
     const char *what; /* is attempted: for the text */
+    bool asks;        /* first whether a rank listens: */
+    bool unheard;     /* none does, as far as the service knows; only of a notice */
     bool over;
     uint32_t written;          /* once it is over: notices written or taken back */
     struct muster_error error; /* its status is what it came to */
@@ -31,11 +34,14 @@ struct mst_lib_publish {
     void *ctx;
 };
 
-/* Lock held. `publish` has client, what, finished and ctx. `given_ns`: when the notice was given,
- * on mst_lib_now_ns. ENOMEM, EINVAL: it was not begun. */
+/* Lock held. `publish` has client, what, asks, finished and ctx. `given_ns`: when the notice was
+ * given, on mst_lib_now_ns. ENOMEM, EINVAL: it was not begun. */
 muster_status mst_lib_publish_begin(struct mst_lib_publish *publish, uint64_t given_ns,
                                     const struct mst_publish_config *config);
 /* Lock held. What is left of it is of no interest any more. Nothing begun: a no-op. */
 void mst_lib_publish_end(struct mst_lib_publish *publish);
+
+/* What to say of a notice that is unheard: nobody saves for it. */
+void mst_lib_publish_add_unheard(struct mst_text *text, const muster_client *client);
 
 #endif

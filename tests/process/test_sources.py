@@ -8,7 +8,7 @@ import time
 import pytest
 
 from clusters import lives
-from conftest import MUSTER, Process
+from conftest import BUILD, MUSTER, Process
 from running import until
 from saving import LOOP, PATIENT, Loop
 
@@ -175,6 +175,19 @@ def test_a_deadline_counts_from_the_beginning_of_the_rank(service, env, started,
     told = rank.log.wait_for("muster agent (#0): a notice of 'deadline' for the whole job")
     assert float(re.search(r"; ([\d.]+) s are left", told)[1]) <= 100 - OLD_S, told
     assert rank.wait() == 75
+
+
+def test_a_helper_says_that_no_rank_listens(service, env, started, tmp_path):
+    """The function has not opened preempt: nothing is saved."""
+    stop = tmp_path / "stop"
+    put(stop, "10h the rack is drained")
+    own = {**env, "MUSTER_ADDR": service.address, "MUSTER_INDEX": "0", "MUSTER_SIZE": "1", "MUSTER_JOB": "train",
+           "MUSTER_PROGRAM": str(MUSTER), "MUSTER_PREEMPT_SOURCES": f"file={stop}"}
+    rank = Process([BUILD / "tests" / "process" / "agent_rank", "block"], own)
+    started.append(rank)
+    line = rank.log.wait_for("a notice of 'file'")
+    assert line.endswith(" s are left; no rank of job 'train' listens for notices yet (muster_preempt_open): "
+                         "until one does, nothing is saved")
 
 
 def test_the_helper_of_the_first_rank_asks_for_its_node(service, env, started, muster, tmp_path):

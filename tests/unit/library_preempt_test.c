@@ -519,6 +519,51 @@ static void *ask(void *ctx)
     return NULL;
 }
 
+static char warned[512];
+static unsigned warnings;
+
+static void on_warning(void *ctx, enum muster_level level, const char *line)
+{
+    (void)ctx;
+    if (level == MUSTER_LEVEL_WARN) {
+        warnings++;
+        (void)snprintf(warned, sizeof(warned), "%s", line);
+    }
+}
+
+/* Until a rank of the job has a handle. */
+static void a_notice_that_no_rank_listens_for_is_told_to_the_log(void **state)
+{
+    struct muster_client_options options = MUSTER_CLIENT_OPTIONS_INIT;
+    muster_client *client = library_alone();
+    muster_preempt *preempt;
+    muster_client *observer;
+    char wanted[512];
+
+    (void)state;
+    options.role = MUSTER_ROLE_OBSERVER;
+    options.addr = client->addr;
+    options.job = client->job;
+    options.log = on_warning;
+    observer = library_open(&options);
+    announce(observer, 600000);
+    (void)snprintf(wanted, sizeof(wanted),
+                   "notice for #0: no rank of job '%s' listens for notices yet "
+                   "(muster_preempt_open): until one does, nothing is saved",
+                   client->job);
+    assert_string_equal(warned, wanted);
+    withdraw(observer);
+    preempt = preempt_of(client, NULL);
+    look(client);
+    announce(observer, 600000);
+    withdraw(observer);
+    announce(observer, 600000);
+    assert_int_equal(warnings, 1);
+    muster_preempt_close(preempt);
+    muster_client_close(observer);
+    muster_client_close(client);
+}
+
 static void nobody_is_told_to_go_on_behind_the_gate(void **state)
 {
     muster_client *client = library_alone();
@@ -631,6 +676,7 @@ int main(void)
         cmocka_unit_test(the_largest_numbers_of_a_source_are_far_away),
         cmocka_unit_test(the_largest_step_is_one_like_any_other),
         cmocka_unit_test(nobody_is_told_to_go_on_behind_the_gate),
+        cmocka_unit_test(a_notice_that_no_rank_listens_for_is_told_to_the_log),
         cmocka_unit_test(a_handle_outlives_its_client),
         cmocka_unit_test(handles_come_and_go_beside_who_drives),
     };
