@@ -50,7 +50,7 @@ static void open_stage_with(struct stage *stage, struct mst_http_config config)
     stage->name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     stage->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(bind(stage->fd, (struct sockaddr *)&stage->name, size), 0);
-    assert_int_equal(listen(stage->fd, 8), 0);
+    assert_int_equal(listen(stage->fd, SOMAXCONN), 0);
     assert_int_equal(getsockname(stage->fd, (struct sockaddr *)&stage->name, &size), 0);
     config.wake = wake;
     config.wake_ctx = stage;
@@ -321,7 +321,7 @@ static void a_request_has_one_deadline(void **state)
 
     (void)state;
     open_stage_with(&stage, (struct mst_http_config){
-                                .answer_ms = PATIENT_MS, .head_ms = 500, .read_ms = PATIENT_MS});
+                                .answer_ms = PATIENT_MS, .head_ms = 3000, .read_ms = PATIENT_MS});
     idle = ask(&stage, "/livez");
     answered_on(idle, "HTTP/1.1 200", "ok");
     slow = ask_as(&stage, INADDR_LOOPBACK, "GET /livez HTTP/1.1\r\nX: ");
@@ -487,7 +487,7 @@ static void a_question_is_asked_once_and_waits_its_time(void **state)
 
     (void)state;
     open_stage_with(&stage, (struct mst_http_config){
-                                .answer_ms = 3000, .head_ms = PATIENT_MS, .read_ms = PATIENT_MS});
+                                .answer_ms = 1000, .head_ms = PATIENT_MS, .read_ms = PATIENT_MS});
     mst_http_turned(stage.http, MST_HTTP_SERVING);
     assert_false(mst_http_asked(stage.http, &question));
     answered(ask(&stage, "/status.json?job=a"), "HTTP/1.1 503", "does not answer\n");
@@ -499,7 +499,21 @@ static void a_question_is_asked_once_and_waits_its_time(void **state)
     mst_http_answer(stage.http, &question, mst_http_report_new()); /* too late for anybody */
     assert_false(mst_http_asked(stage.http, &question));
     fd = ask(&stage, "/metrics");
-    answer_next(&stage, MST_HTTP_METRICS, NULL); /* no memory */
+    answer_next(&stage, MST_HTTP_METRICS, NULL);
+    answered(fd, "HTTP/1.1 503", "does not answer\n");
+    close_stage(&stage);
+}
+
+static void a_loop_without_memory_is_asked_again(void **state)
+{
+    struct stage stage;
+    int fd;
+
+    (void)state;
+    open_stage(&stage);
+    mst_http_turned(stage.http, MST_HTTP_SERVING);
+    fd = ask(&stage, "/metrics");
+    answer_next(&stage, MST_HTTP_METRICS, NULL);
     answered(fd, "HTTP/1.1 503", "does not answer\n");
     fd = ask(&stage, "/metrics");
     answer_next(&stage, MST_HTTP_METRICS, mst_http_report_new());
@@ -527,6 +541,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_service_that_recovers_is_alive_and_not_ready),
         cmocka_unit_test(a_question_is_asked_once_and_waits_its_time),
+        cmocka_unit_test(a_loop_without_memory_is_asked_again),
         cmocka_unit_test(a_loop_is_stuck_from_its_bound_on_and_not_before),
         cmocka_unit_test(one_subject_does_not_wait_for_the_other),
         cmocka_unit_test(answers_that_nobody_reads_are_bounded),

@@ -158,16 +158,20 @@ static bool is_polled(muster_client *client)
     return polled;
 }
 
-/* A thread in poll looks ahead as far as the next renewal, two seconds. The deadline of another
- * thread's call, or of one that nobody waits for, comes long before. */
+/* A thread in poll looks ahead as far as the next renewal, which is twenty seconds with this lease.
+ * The deadline of another thread's call, or of one that nobody waits for, comes long before. */
 static void a_thread_that_polls_is_told_of_an_earlier_deadline(void **state)
 {
+    int set = setenv("MUSTER_LEASE", "100s", 1);
     muster_client *client = library_alone();
     struct thread patient = {.number = 1, .timeout_ms = -1};
     struct thread hasty = {.number = 2, .timeout_ms = 50};
-    uint64_t renewal_ns = 0;
+    uint64_t renewal_ns = mst_client_lease_ns(mst_driver_client(client->driver)) / 5;
 
     (void)state;
+    assert_int_equal(set, 0);
+    assert_int_equal(unsetenv("MUSTER_LEASE"), 0);
+    assert_int_equal(renewal_ns, UINT64_C(20000000000));
     for (int drives = 0; drives < 2; drives++) { /* the background thread, then a caller */
         muster_call *call = NULL;
         muster_value *value = NULL;
@@ -189,7 +193,6 @@ static void a_thread_that_polls_is_told_of_an_earlier_deadline(void **state)
             (void)sched_yield();
         }
         muster_call_free(call);
-        renewal_ns = mst_client_lease_ns(mst_driver_client(client->driver)) / 5;
         assert_true(mst_lib_now_ns() - began_ns < renewal_ns / 2);
     }
     library_ok(muster_key_put(client, "it/1", bytes_of("x"), NULL, LIMIT_MS, NULL, NULL), NULL);
