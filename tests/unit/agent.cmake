@@ -21,5 +21,10 @@ foreach(test place_test masks_test)
 endforeach()
 # Lacks what a process is started with, and hears keys from nobody: see the test.
 target_link_options(place_test PRIVATE -Wl,--wrap=mst_spawn,--wrap=mst_session_watch)
+mst_test(masks_service_test SOURCES masks_service_test.c own_mask.c library_stage.c failing_mem.c
+    LINK mst_http mst_record_file mst_agent mst_journal_disk muster_static mst_msg mst_base)
+add_dependencies(masks_service_test muster_program)
+set_tests_properties(masks_service_test PROPERTIES
+    ENVIRONMENT "MUSTER_PROGRAM=$<TARGET_FILE:muster_program>;TSAN_OPTIONS=die_after_fork=0")
 mst_test(waits_test SOURCES waits_test.c ${CMAKE_SOURCE_DIR}/src/agent/waits.c ${CMAKE_SOURCE_DIR}/src/agent/stall.c
     LINK mst_monitor mst_panic_abort)
