@@ -217,7 +217,7 @@ def test_one_of_a_fixed_size_that_always_exits_with_a_status_ends_the_run_18(job
 
 @pytest.mark.parametrize("behind", [("sh", "-c", '"$0" "$@"; true'), ("timeout", "600"), ("setsid", "-w")],
                          ids=lambda behind: behind[0])
-def test_behind_a_wrapper_the_status_of_exit_is_told_18(job, behind, tmp_path):
+def test_behind_a_wrapper_the_status_of_exit_is_told(job, behind, tmp_path):
     """Not that of the wrapper, which is killed as soon as the rank is dead."""
     report = tmp_path / "report.json"
     job.run(2, "--max-restarts", 1, "--report", report, behind=behind)
