@@ -83,14 +83,22 @@ static muster_status other_state(struct replay *replay)
     return MUSTER_EFAILED;
 }
 
+/* With all its digits, as the service's log has it. */
+static void add_digest(struct mst_text *text, uint64_t digest)
+{
+    for (unsigned shift = 64; shift > 0; shift -= 4) {
+        mst_text_hex(text, (digest >> (shift - 4)) & 15);
+    }
+}
+
 static muster_status other_digest(struct replay *replay)
 {
     struct mst_text text = begin_error(replay, MUSTER_EMISMATCH);
 
     mst_text_add(&text, ": the digest is ");
-    mst_text_hex(&text, replay->about->digest);
+    add_digest(&text, replay->about->digest);
     mst_text_add(&text, ", and ");
-    mst_text_hex(&text, replay->about->recorded);
+    add_digest(&text, replay->about->recorded);
     mst_text_add(&text, " was recorded by muster ");
     mst_text_slice(&text, mst_slice_text(replay->about->version));
     mst_text_add(&text, ": this one does not decide as that one did");
