@@ -364,10 +364,18 @@ def test_a_folder_that_cannot_be(muster, tmp_path):
 # ---- what cannot be replayed ----
 
 
-# The last frame of a record: a head, and one record of a head, the digest and the inputs' number.
-FRAME_HEAD, RECORD_HEAD = 16, 24
-DIGEST_AT = FRAME_HEAD + RECORD_HEAD
-DIGEST_FRAME = DIGEST_AT + 16
+FILE_HEAD, FRAME_HEAD, FRAME_ALIGN = 64, 16, 8
+
+
+def last_frame(data):
+    """(its offset, the size of its payload)"""
+    frame = FILE_HEAD
+    while True:
+        (payload,) = struct.unpack_from("<I", data, frame)
+        after = frame + -(-(FRAME_HEAD + payload) // FRAME_ALIGN) * FRAME_ALIGN
+        if after == len(data):
+            return frame, payload
+        frame = after
 
 
 def crc32c(data):
@@ -438,12 +446,14 @@ def test_a_record_of_another_digest(muster, recorded):
     """As a service that decides otherwise would have written it, so its checksum is right."""
     path, data = recorded
     digest = verdict(replay(muster, path)[1])[2]
-    frame = len(data) - DIGEST_FRAME
-    data[frame + DIGEST_AT] ^= 1
-    place = struct.pack("<QQQ", 1, frame, DIGEST_FRAME - FRAME_HEAD)
-    struct.pack_into("<I", data, frame + 4, crc32c(place + data[frame + 8:]))
+    frame, payload = last_frame(data)
+    end = frame + FRAME_HEAD + payload
+    at = end - 16  # the digest, and how many inputs there were
+    data[at] ^= 1
+    place = struct.pack("<QQQ", 1, frame, payload)
+    struct.pack_into("<I", data, frame + 4, crc32c(place + data[frame + 8:end]))
     path.write_bytes(data)
-    other = f"{struct.unpack_from('<Q', data, frame + DIGEST_AT)[0]:016x}"
+    other = f"{struct.unpack_from('<Q', data, at)[0]:016x}"
     assert re.fullmatch(
         rf"muster replay: {path}: the digest is {digest}, and {other} was recorded by muster \S+: "
         "this one does not decide as that one did", refused(muster, path))
