@@ -291,7 +291,8 @@ static void check_prefixes(const struct mst_keyspace *space)
 
     for (; prefix; prefix = mst_watch_next_prefix(prefix)) {
         MST_ASSERT(prefix->space == space && prefix->references > 0);
-        MST_ASSERT(!mst_list_empty(&prefix->watchers));
+        MST_ASSERT(prefix->watcher_count > 0);
+        MST_ASSERT(prefix->watcher_count == list_size(&prefix->watchers));
     }
 }
 

@@ -66,15 +66,8 @@ static struct mst_prefix *obtain_prefix(struct mst_core *core, struct mst_keyspa
 uint32_t mst_watch_count(const struct mst_keyspace *space, struct mst_slice bytes)
 {
     const struct mst_prefix *prefix = prefix_of(mst_tree_find(&space->prefixes, &bytes));
-    uint32_t count = 0;
 
-    if (prefix) {
-        MST_LIST_EACH(node, following, &prefix->watchers)
-        {
-            count++;
-        }
-    }
-    return count;
+    return prefix ? prefix->watcher_count : 0;
 }
 
 void mst_watch_release_prefix(struct mst_core *core, struct mst_prefix *prefix)
@@ -197,6 +190,7 @@ static void start(struct mst_waiter *waiter)
             MST_ASSERT(fresh);
         }
         mst_list_append(&prefix->watchers, &waiter->watch.in_prefix);
+        prefix->watcher_count++;
     }
     if ((waiter->watch.kinds & MST_WATCH_MEMBERS) && waiter->watch.node != MST_NODE_NONE) {
         follow_node(waiter);
@@ -221,6 +215,7 @@ void mst_watch_stop(struct mst_waiter *waiter)
     mst_list_remove(&waiter->watch.in_view);
     if (prefix) {
         mst_list_remove(&waiter->watch.in_prefix);
+        prefix->watcher_count--;
         if (mst_list_empty(&prefix->watchers)) {
             mst_tree_remove(&prefix->space->prefixes, &prefix->node);
         }

@@ -24,6 +24,7 @@ struct mst_prefix {
     struct mst_tree_node node; /* in keyspace->prefixes while it has watchers that wait */
     uint32_t references;
     struct mst_list watchers; /* struct mst_waiter.watch.in_prefix */
+    uint32_t watcher_count;
     struct mst_keyspace *space;
     uint32_t size;
     char bytes[];

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hundreds of sessions that stay within every limit of one, and ask for as much as they can.
 
-    overloading.py ADDRESS COUNT watches|gets|lists|halves|searches|sparse
+    overloading.py ADDRESS COUNT watches|gets|lists|halves|searches|sparse|jobs
 
 Opens so many sessions of the job `crowd`, sends what the attack is made of, says "in", and goes on until
-its stdin ends. None of them reads anything more, except in `searches` and `sparse`."""
+its stdin ends. None of them reads anything more, except in those of READS."""
 
 import selectors
 import struct
@@ -17,6 +17,7 @@ from wire import COMMANDS, field, frame
 MIB = 1 << 20
 WATCHES = 39
 OPENED = 2  # the next id
+READS = ("searches", "sparse", "jobs")  # they do, and ask it all again
 
 
 def request(number, command, body):
@@ -51,6 +52,13 @@ def searches(number):
 def sparse(number):
     """Too many names to look at each, behind too many changes of others."""
     return b"".join(request(OPENED + i, "watch", field(1, 1) + field(3, "sparse/")) for i in range(200))
+
+
+def jobs(number):
+    """Each listens for notices, and asks who does."""
+    return (b"".join(request(OPENED + i, "watch", field(1, 1) + field(3, "muster/preempt/"))
+                     for i in range(100)) +
+            b"".join(request(OPENED + 100 + i, "jobs", b"") for i in range(32)))
 
 
 def come(address, count):
@@ -102,7 +110,7 @@ class Attack:
 
 def main(address, count, what):
     socks = come(address, int(count))
-    attack = Attack(socks, globals()[what], what in ("searches", "sparse"))
+    attack = Attack(socks, globals()[what], what in READS)
     over = threading.Event()
     threading.Thread(target=lambda: (sys.stdin.read(), over.set()), daemon=True).start()
     print("in", flush=True)

@@ -92,7 +92,7 @@ def took(service, wire):
     return time.monotonic() - begun - (sum(map(waited, pids)) - waits)
 
 
-@pytest.mark.parametrize("what", ["watches", "gets", "lists", "halves", "searches", "sparse"])
+@pytest.mark.parametrize("what", ["watches", "gets", "lists", "halves", "searches", "sparse", "jobs"])
 @pytest.mark.skipif(HARD < CONNECTIONS + 200, reason=f"{CONNECTIONS} descriptors")
 def test_the_product_of_the_limits_is_bounded(serve, env, started, what):
     service = serve("--lease", "1m")
