@@ -129,7 +129,7 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_batch_new(muster_batch **out,
                                                           const struct muster_key_options *options);
 
 /* Adds a write behind those that are there; key and value are copied. ENOMEM, EINVAL, ELIMIT (more
- * bytes than any message may have): the batch is as before. Since 0.1. */
+ * bytes in all than any message may have): the batch is as before. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_batch_insert(muster_batch *batch, const char *key,
                                                              struct muster_slice value);
 MUSTER_API MUSTER_MUST_USE muster_status muster_batch_put(muster_batch *batch, const char *key,

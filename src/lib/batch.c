@@ -12,6 +12,7 @@ struct muster_batch {
     struct muster_key_options options;
     struct mst_write *ops;
     char **bytes; /* key and value of each, in one piece */
+    size_t size;  /* of all these */
     size_t count, room;
 };
 
@@ -67,7 +68,7 @@ static muster_status add(muster_batch *batch, const char *key, struct muster_sli
     if (!batch || size == 0 || (value.size > 0 && !value.data)) {
         return MUSTER_EINVAL;
     }
-    if (size > BYTES_MAX || value.size > BYTES_MAX - size) {
+    if (size > BYTES_MAX - batch->size || value.size > BYTES_MAX - batch->size - size) {
         return MUSTER_ELIMIT;
     }
     bytes = make_room(batch) ? malloc(size + value.size) : NULL;
@@ -81,6 +82,7 @@ static muster_status add(muster_batch *batch, const char *key, struct muster_sli
     op.owned = batch->options.owned;
     op.key = mst_slice_of(bytes, size);
     op.value = mst_slice_of(bytes + size, value.size);
+    batch->size += size + value.size;
     batch->bytes[batch->count] = bytes;
     batch->ops[batch->count++] = op;
     return MUSTER_OK;

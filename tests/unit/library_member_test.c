@@ -648,6 +648,10 @@ static void what_no_message_takes_is_refused_before_it_is_copied(void **state)
                   "round 'r'");
     library_ok(muster_batch_new(&batch, NULL), NULL);
     assert_int_equal(muster_batch_put(batch, "k", huge), MUSTER_ELIMIT);
+    library_ok(muster_batch_put(batch, "k", bytes_of("x")), NULL);
+    huge.size = size / 2 - 1; /* a message may have it alone, but not with what is there */
+    assert_int_equal(muster_batch_put(batch, "l", huge), MUSTER_ELIMIT);
+    library_ok(muster_batch_apply(client, batch, LIMIT_MS, &err), &err); /* it is as before */
     muster_batch_free(batch);
     library_ok(muster_key_put(client, "k", bytes_of("x"), NULL, LIMIT_MS, NULL, &err), &err);
     (void)munmap(memory, size);
