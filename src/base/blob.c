@@ -16,6 +16,7 @@ struct mst_blob *mst_blob_join(const struct mst_mem *mem, struct mst_slice a, st
         return NULL;
     }
     blob->references = 1;
+    blob->pinned = false;
     blob->size = a.size + b.size;
     if (a.size > 0) {
         memcpy(blob->bytes, a.data, a.size);

@@ -2,6 +2,7 @@
 #ifndef MST_BASE_BLOB_H
 #define MST_BASE_BLOB_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/mem.h"
@@ -11,6 +12,7 @@
  * one machine. `bytes` is writable only by the one who made it, before the second reference. */
 struct mst_blob {
     uint32_t references;
+    bool pinned; /* for the machine: only what waits to be told holds it */
     size_t size;
     unsigned char bytes[];
 };

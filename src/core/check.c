@@ -4,6 +4,7 @@
 #include "core/generation.h"
 #include "core/host.h"
 #include "core/job.h"
+#include "core/pin.h"
 #include "core/round.h"
 #include "core/seating.h"
 #include "core/watch.h"
@@ -36,6 +37,7 @@ static void check_waiting(const struct mst_waiter *waiter)
     case MST_GET:
     case MST_WAIT:
         MST_ASSERT(waiter->keys.pending > 0 && waiter->keys.pending <= waiter->keys.wait_count);
+        MST_ASSERT(waiter->keys.wait_count <= waiter->keys.room);
         break;
     case MST_WATCH:
         MST_ASSERT(mst_list_linked(&waiter->watch.in_prefix) ==
@@ -71,9 +73,15 @@ static void check_waiting(const struct mst_waiter *waiter)
     }
 }
 
+static bool has_list(const struct mst_waiter *waiter)
+{
+    return (waiter->command == MST_GET || waiter->command == MST_WAIT) && waiter->keys.waits;
+}
+
 static void check_link(const struct mst_core *core, const struct mst_link *link)
 {
     uint32_t count = 0;
+    uint64_t awaited = 0;
 
     if (link->session) {
         MST_ASSERT(link->session->link == link && link->session->core == core);
@@ -87,11 +95,33 @@ static void check_link(const struct mst_core *core, const struct mst_link *link)
             MST_ASSERT(link->session && waiter->job == link->session->job);
             check_waiting(waiter);
         } else {
-            MST_ASSERT(mst_list_linked(&waiter->todo.link));
+            MST_ASSERT(mst_list_linked(&waiter->todo.link) && !has_list(waiter));
         }
+        awaited += has_list(waiter) ? waiter->keys.room : 0;
         count++;
     }
-    MST_ASSERT(count == link->waiter_count);
+    MST_ASSERT(count == link->waiter_count && awaited == link->awaited);
+}
+
+/* Shares are rounded down, each by less than a byte. */
+static void check_pinned(const struct mst_core *core)
+{
+    const struct mst_tree_node *node = mst_tree_first(&core->links);
+    uint64_t shares = core->current ? mst_pin_share(core->current) : 0;
+    uint64_t holders = 1;
+    uint64_t awaited = 0;
+
+    for (; node; node = mst_tree_next(node)) {
+        const struct mst_link *link = MST_OF(node, struct mst_link, node);
+
+        awaited += link->awaited;
+        holders += link->waiter_count;
+        for (struct mst_list *one = link->waiters.next; one != &link->waiters; one = one->next) {
+            shares += mst_pin_share(MST_OF(one, struct mst_waiter, in_link));
+        }
+    }
+    MST_ASSERT(awaited == core->awaited);
+    MST_ASSERT(shares <= core->pinned_bytes && core->pinned_bytes < shares + holders);
 }
 
 static void check_session(const struct mst_core *core, const struct mst_session *session)
@@ -458,6 +488,7 @@ void mst_core_check(const struct mst_core *core)
         MST_ASSERT(mst_link_find(core, link->conn) == link);
     }
     MST_ASSERT(core->links.count == core->link_table.count);
+    check_pinned(core);
     for (; session; session = mst_session_next(session)) {
         check_session(core, session);
         sessions++;

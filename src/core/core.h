@@ -96,7 +96,12 @@ void mst_core_done(struct mst_core *core, const struct mst_effect *effect);
 void mst_core_defer(struct mst_core *core, const struct mst_effect *effect);
 void mst_core_resume_deferred(struct mst_core *core, struct mst_conn conn);
 
-/* How many records were looked at in search of changed keys, ever: what watches cost. */
+/* Bytes that are there only for what waits to be told, and are in no count of the state: of all
+ * connections, and this one's share. */
+uint64_t mst_core_pinned(const struct mst_core *core);
+uint64_t mst_core_pinned_by(const struct mst_core *core, struct mst_conn conn);
+
+/* How many records were looked at for replies, ever: what searches cost. */
 uint64_t mst_core_walked(const struct mst_core *core);
 
 /* Whether the session of a node's agent lives, which the helper of a single rank is not: the runs

@@ -5,6 +5,7 @@
 
 #include "core/generation.h"
 #include "core/job.h"
+#include "core/pin.h"
 #include "core/watch.h"
 
 enum { LATEST_MAX = 4096 }; /* what a search may have to pass over */
@@ -378,7 +379,7 @@ void mst_key_store(struct mst_job *job, struct mst_key *key, struct mst_blob *va
 
     if (key->value) {
         job->key_bytes -= key->value->size;
-        mst_blob_drop(&job->core->mem, key->value);
+        mst_pin_leave_value(job->core, key->value);
     } else {
         space->live++;
         count_in(job, key);
@@ -410,7 +411,7 @@ void mst_key_erase(struct mst_job *job, struct mst_key *key)
     MST_ASSERT(key->value);
     job->key_bytes -= key->value->size;
     count_out(job, key);
-    mst_blob_drop(&job->core->mem, key->value);
+    mst_pin_leave_value(job->core, key->value);
     key->value = NULL;
     mst_key_own(key, NULL);
     space->live--;
@@ -438,7 +439,7 @@ static void drop_key(struct mst_job *job, struct mst_key *key, muster_status sta
     if (key->value) {
         count_out(job, key);
         job->key_bytes -= key->value->size;
-        mst_blob_drop(&job->core->mem, key->value);
+        mst_pin_leave_value(job->core, key->value);
     }
     mst_list_remove(&key->in_owner);
     remove_record(job, key);
@@ -509,6 +510,7 @@ void mst_key_stop(struct mst_waiter *waiter)
         }
     }
     waiter->keys.pending = 0;
+    mst_pin_drop_list(waiter);
 }
 
 static muster_status wait_for_one(struct mst_waiter *waiter, struct mst_keyspace *space,
@@ -546,14 +548,13 @@ static muster_status wait_for(struct mst_waiter *waiter, struct mst_keyspace *sp
 {
     muster_status status = MUSTER_OK;
 
-    waiter->keys.waits = mst_mem_array(&waiter->core->mem, count, sizeof(struct mst_key_wait));
-    if (!waiter->keys.waits) {
+    if (!mst_pin_list(waiter, count)) {
         return MUSTER_ENOMEM;
     }
     for (uint32_t i = 0; i < count && status == MUSTER_OK; i++) {
         status = wait_for_one(waiter, space, names[i], excess);
     }
-    if (status != MUSTER_OK) {
+    if (status != MUSTER_OK || waiter->keys.pending == 0) {
         mst_key_stop(waiter);
     }
     return status;

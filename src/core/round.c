@@ -6,6 +6,7 @@
 #include "core/generation.h"
 #include "core/job.h"
 #include "core/narrate.h"
+#include "core/pin.h"
 #include "core/reduce.h"
 #include "core/seating.h"
 
@@ -378,7 +379,7 @@ void mst_round_tell(struct mst_round *round)
     name->last = round; /* with the reference it had as the open one */
     name->number = round->number + 1;
     if (last) {
-        mst_round_let_go(job->core, last);
+        mst_pin_leave_round(job->core, last);
     }
 }
 
@@ -409,7 +410,7 @@ static void drop_open(struct mst_job *job, struct mst_round *round)
     round->done = true;
     mst_alarm_clear(&job->core->alarms, &round->alarm);
     tell_closed(round);
-    mst_round_let_go(job->core, round);
+    mst_pin_leave_round(job->core, round);
 }
 
 void mst_round_drop_all(struct mst_job *job)
@@ -421,7 +422,7 @@ void mst_round_drop_all(struct mst_job *job)
             drop_open(job, name->open);
         }
         if (name->last) {
-            mst_round_let_go(job->core, name->last);
+            mst_pin_leave_round(job->core, name->last);
         }
         free_name(job, name);
     }

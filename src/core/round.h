@@ -64,6 +64,7 @@ struct mst_round {
     struct mst_blob *value;
     int32_t *carries; /* SUM: how often each element passed the end of int64, and where */
 
+    uint64_t pinned_bytes; /* see pin.h */
     bool done;
     muster_status status;
     struct mst_item *items; /* GATHER: reserved from the start */

@@ -40,7 +40,9 @@ struct mst_core {
     struct mst_item *items;        /* MST_PAGE_ITEMS + 2 of them */
     struct mst_staged *staged;     /* batch_max of them: a batch being prepared */
     const struct mst_key **sorted; /* MST_SCAN_SORTED of them, see scan.h */
-    uint64_t walked;               /* records that scans looked at */
+    uint64_t walked;               /* records that were looked at for replies */
+    uint64_t pinned_bytes;         /* values and rounds, see pin.h */
+    uint64_t awaited;              /* places in the lists of those who wait for keys */
 };
 
 /* Something to do: embedded in a waiter (a reply) or in a link (a hangup). */

@@ -4,6 +4,7 @@
 #include "core/job.h"
 #include "core/key.h"
 #include "core/link.h"
+#include "core/pin.h"
 #include "core/round.h"
 #include "core/watch.h"
 
@@ -145,8 +146,7 @@ static void release_payload(struct mst_waiter *waiter)
     const struct mst_mem *mem = &waiter->core->mem;
 
     if (waiter->command == MST_GET || waiter->command == MST_WAIT) {
-        mst_blob_drop(mem, waiter->keys.value);
-        mst_mem_release(mem, waiter->keys.waits);
+        mst_pin_drop_value(waiter->core, waiter->keys.value);
     } else if (waiter->command == MST_WATCH) {
         mst_watch_release_prefix(waiter->core, waiter->watch.prefix);
     } else if (waiter->command == MST_LIST) {
@@ -165,7 +165,7 @@ void mst_waiter_free(struct mst_waiter *waiter)
     stop(waiter);
     release_payload(waiter);
     if (waiter->round) {
-        mst_round_let_go(core, waiter->round);
+        mst_pin_drop_round(core, waiter->round);
     }
     mst_waiter_leave_link(waiter);
     mst_list_remove(&waiter->todo.link);

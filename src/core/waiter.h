@@ -60,7 +60,7 @@ struct mst_waiter {
         struct {
             struct mst_blob *value;
             struct mst_key_wait *waits;
-            uint32_t wait_count, pending;
+            uint32_t room, wait_count, pending;
         } keys; /* GET, WAIT */
         struct {
             struct mst_session *session; /* while WAITING */

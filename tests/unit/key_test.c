@@ -479,6 +479,88 @@ static void names_that_are_none(struct fixture *f)
     EXPECT_INT(f, fixture_call(f, &client, batch(&put, 0))->status, MUSTER_EINVAL);
 }
 
+/* ---- what is there only for those who wait ---- */
+
+static void waits_alone(struct fixture *f, struct client *client, uint64_t id, const char *key)
+{
+    const struct mst_request get = {.id = id,
+                                    .oldest = id,
+                                    .command = MST_GET,
+                                    .get = {.key = mst_slice_text(key), .wait = true}};
+
+    (void)mst_core_request(f->core, f->now_ns, client->conn, &get);
+}
+
+/* Without what it causes for others. */
+static void writes_alone(struct fixture *f, struct client *client, uint64_t id, struct mst_write op)
+{
+    const struct mst_request write = {
+        .id = id, .oldest = id, .command = MST_WRITE, .write = {.ops = &op, .count = 1}};
+
+    (void)mst_core_request(f->core, f->now_ns, client->conn, &write);
+}
+
+/* As a shell without room does. */
+static void defer_gets(struct fixture *f)
+{
+    const struct mst_effect *effect;
+
+    while ((effect = mst_core_next(f->core))) {
+        if (effect->type == MST_EFFECT_REPLY && effect->reply->command == MST_GET) {
+            mst_core_defer(f->core, effect);
+        } else {
+            mst_core_done(f->core, effect);
+        }
+        mst_core_check(f->core);
+    }
+}
+
+static void a_value_is_charged_once_no_key_has_it(struct fixture *f)
+{
+    struct client readers[2] = {observer(f), observer(f)};
+    struct client writer = observer(f);
+    const struct mst_effect *effect;
+
+    fixture_connect(f, &writer);
+    fixture_connect(f, &readers[0]);
+    fixture_connect(f, &readers[1]);
+    if (f->mem.failed) {
+        return;
+    }
+    waits_alone(f, &readers[0], 1, "k");
+    waits_alone(f, &readers[1], 1, "k");
+    if (f->mem.failed) {
+        return;
+    }
+    EXPECT(f, mst_core_pinned(f->core) > 0); /* the lists of what they wait for */
+    EXPECT_INT(f, mst_core_pinned_by(f->core, readers[0].conn), mst_core_pinned(f->core) / 2);
+    writes_alone(f, &writer, 1, op(MST_PUT, "k", "1234567890"));
+    defer_gets(f);
+    if (f->mem.failed) {
+        return;
+    }
+    EXPECT_INT(f, mst_core_pinned(f->core), 0); /* the key has it still */
+    writes_alone(f, &writer, 2, op(MST_PUT, "k", "2"));
+    defer_gets(f);
+    if (f->mem.failed) {
+        return;
+    }
+    EXPECT_INT(f, mst_core_pinned(f->core), 10);
+    EXPECT_INT(f, mst_core_pinned_by(f->core, readers[0].conn), 5);
+    EXPECT_INT(f, mst_core_pinned_by(f->core, readers[1].conn), 5);
+    EXPECT_INT(f, mst_core_pinned_by(f->core, writer.conn), 0);
+    fixture_disconnect(f, &readers[0]);
+    EXPECT_INT(f, mst_core_pinned_by(f->core, readers[1].conn), 10);
+    mst_core_resume_deferred(f->core, readers[1].conn);
+    effect = mst_core_next(f->core);
+    EXPECT(f, effect && effect->type == MST_EFFECT_REPLY);
+    if (effect) {
+        EXPECT_TEXT(f, effect->reply->value, "1234567890"); /* what it waited for came */
+        mst_core_done(f->core, effect);
+    }
+    EXPECT_INT(f, mst_core_pinned(f->core), 0);
+}
+
 #define SCENARIO(name)                                                                             \
     static void test_##name(void **state)                                                          \
     {                                                                                              \
@@ -494,6 +576,7 @@ static void names_that_are_none(struct fixture *f)
     X(a_batch_sees_itself_and_others_see_its_end)                                                  \
     X(a_get_can_wait)                                                                              \
     X(a_value_is_the_one_of_the_moment)                                                            \
+    X(a_value_is_charged_once_no_key_has_it)                                                       \
     X(a_wait_for_several_is_latched)                                                               \
     X(an_age_counts_from_the_last_write)                                                           \
     X(a_prefix_is_listed_in_order)                                                                 \
