@@ -541,6 +541,20 @@ static muster_status wait_for_one(struct mst_waiter *waiter, struct mst_keyspace
     return MUSTER_OK;
 }
 
+/* What the waits of one connection may wait for together. What is dropped with the connection and
+ * leaves nothing behind may be bounded by what is there at the moment. */
+static bool is_piled_up(const struct mst_waiter *waiter, uint32_t count, struct mst_excess *excess)
+{
+    uint64_t most = MST_LINK_WIDE_WAITS * waiter->core->config.limits.wait_keys_max;
+
+    if (most < MST_LINK_WAITERS_MAX) {
+        most = MST_LINK_WAITERS_MAX; /* a key each */
+    }
+    *excess = (struct mst_excess){
+        .kind = MST_LIMIT_AWAITED_KEYS, .most = most, .asked = waiter->link->awaited + count};
+    return excess->asked > most;
+}
+
 /* Waits for those of the names that are not there. On failure nothing is left behind. */
 static muster_status wait_for(struct mst_waiter *waiter, struct mst_keyspace *space,
                               const struct mst_slice *names, uint32_t count,
@@ -548,6 +562,9 @@ static muster_status wait_for(struct mst_waiter *waiter, struct mst_keyspace *sp
 {
     muster_status status = MUSTER_OK;
 
+    if (is_piled_up(waiter, count, excess)) {
+        return MUSTER_ELIMIT;
+    }
     if (!mst_pin_list(waiter, count)) {
         return MUSTER_ENOMEM;
     }

@@ -33,6 +33,7 @@ struct mst_link {
 
 /* Reads may wait beyond the window of ids; this bounds what one connection can keep waiting. */
 #define MST_LINK_WAITERS_MAX 256u
+#define MST_LINK_WIDE_WAITS 4u /* of wait_keys_max keys each: what all of them may wait for */
 
 void mst_link_tree_init(struct mst_tree *tree);
 struct mst_link *mst_link_find(const struct mst_core *core, struct mst_conn conn);

@@ -217,6 +217,9 @@ static bool say_fixed_limit(struct mst_text *text, const struct mst_detail *deta
     } else if (detail->limit_kind == MST_LIMIT_WAITING) {
         what = "over the service's limit of gets, waits and watches of one client that wait: ";
         remedy = "; let some end first";
+    } else if (detail->limit_kind == MST_LIMIT_AWAITED_KEYS) {
+        what = "over the service's limit of keys that one client's gets and waits wait for: ";
+        remedy = "; let some come first, or wait for fewer";
     } else if (detail->limit_kind == MST_LIMIT_CUT_MS) {
         what = "over the longest cut of a network (ms): ";
         remedy = "; ask for less";

@@ -130,6 +130,9 @@ static void limits(void **state)
                                "unanswered one: 9 asked for, at most 8; await answers first"},
         {MST_LIMIT_WAITING, "a: over the service's limit of gets, waits and watches of one client "
                             "that wait: 9 asked for, at most 8; let some end first"},
+        {MST_LIMIT_AWAITED_KEYS, "a: over the service's limit of keys that one client's gets and "
+                                 "waits wait for: 9 asked for, at most 8; let some come first, or "
+                                 "wait for fewer"},
         {MST_LIMIT_CUT_MS, "a: over the longest cut of a network (ms): 9 asked for, at most 8; ask "
                            "for less"},
         {MST_LIMIT_UNSAID, "a: over a limit of the service: 8"}, /* an older service */

@@ -368,6 +368,19 @@ static const struct mst_reply *waits_piled_up(struct fixture *f)
     return fixture_reply(f, &client, fixture_wait_get(f, &client, "never"));
 }
 
+static const struct mst_reply *awaited_keys_piled_up(struct fixture *f)
+{
+    static struct client client;
+    const struct mst_slice keys[] = {mst_slice_text("never"), mst_slice_text("nor")};
+    const struct mst_request wait = {.command = MST_WAIT, .wait = {.keys = keys, .count = 2}};
+
+    observe(f, &client);
+    for (unsigned i = 0; i < 2 * MST_WINDOW; i++) {
+        (void)fixture_call(f, &client, wait);
+    }
+    return fixture_call(f, &client, wait);
+}
+
 static const struct mst_reply *long_cut(struct fixture *f)
 {
     static struct client client;
@@ -419,6 +432,7 @@ static const struct way {
     WAY(order_above_max_size, MAX_SIZE, 1, 2),
     WAY(far_ahead, UNANSWERED, MST_WINDOW, MST_WINDOW + 1),
     WAY(waits_piled_up, WAITING, INT64_C(4) * MST_WINDOW, INT64_C(4) * MST_WINDOW + 1),
+    WAY(awaited_keys_piled_up, AWAITED_KEYS, INT64_C(4) * MST_WINDOW, INT64_C(4) * MST_WINDOW + 2),
     WAY(long_cut, CUT_MS, 3600000, 3600001),
 #undef WAY
 };
