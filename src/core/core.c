@@ -507,6 +507,32 @@ void mst_core_resume_deferred(struct mst_core *core, struct mst_conn conn)
     }
 }
 
+static struct mst_waiter *next_waiter(const struct mst_core *core)
+{
+    struct mst_todo *todo = MST_CONTAINER(core->effects.next, struct mst_todo, link);
+
+    return !mst_list_empty(&core->effects) && todo->type == MST_EFFECT_REPLY
+               ? MST_CONTAINER(todo, struct mst_waiter, todo)
+               : NULL;
+}
+
+bool mst_core_next_searches(const struct mst_core *core)
+{
+    const struct mst_waiter *waiter = next_waiter(core);
+
+    return waiter && mst_render_searches(waiter);
+}
+
+struct mst_conn mst_core_defer_next(struct mst_core *core)
+{
+    struct mst_waiter *waiter = next_waiter(core);
+
+    MST_ASSERT(waiter && !core->current);
+    mst_list_remove(&waiter->todo.link);
+    mst_list_append(&waiter->link->deferred, &waiter->todo.link);
+    return waiter->link->conn;
+}
+
 uint64_t mst_core_walked(const struct mst_core *core)
 {
     return core->walked;

@@ -96,6 +96,11 @@ void mst_core_done(struct mst_core *core, const struct mst_effect *effect);
 void mst_core_defer(struct mst_core *core, const struct mst_effect *effect);
 void mst_core_resume_deferred(struct mst_core *core, struct mst_conn conn);
 
+/* Whether the next effect is a page, for which records have to be looked at: and that it waits as
+ * if it had been deferred, without looking at any. */
+bool mst_core_next_searches(const struct mst_core *core);
+struct mst_conn mst_core_defer_next(struct mst_core *core);
+
 /* Bytes that are there only for what waits to be told, and are in no count of the state: of all
  * connections, and this one's share. */
 uint64_t mst_core_pinned(const struct mst_core *core);

@@ -632,6 +632,7 @@ void mst_key_wait_all(struct mst_session *session, struct mst_waiter *waiter,
             return;
         }
     }
+    session->core->walked += request->wait.count;
     status = wait_for(waiter, space, request->wait.keys, request->wait.count, &excess);
     if (status != MUSTER_OK) {
         refuse(waiter, status, excess);

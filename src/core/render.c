@@ -88,6 +88,7 @@ static void render_list(struct mst_core *core, const struct mst_waiter *waiter)
     for (; key && mst_slice_starts_with(mst_key_name(key), prefix); key = mst_key_next(key)) {
         struct mst_item *item;
 
+        core->walked++;
         if (!key->value) {
             continue;
         }
@@ -120,6 +121,7 @@ static void render_members(struct mst_core *core, const struct mst_waiter *waite
     for (; member; member = mst_member_next(member)) {
         struct mst_item *item = add_item(&page, MST_ITEM_MEMBER, member_bytes(member));
 
+        core->walked++;
         if (!item) {
             core->reply.next = last;
             return;
@@ -139,6 +141,7 @@ static void render_rounds(struct mst_core *core, const struct mst_waiter *waiter
         const struct mst_round_name *name = mst_round_name_of_list(node);
         struct mst_item *item;
 
+        core->walked++;
         if (name->serial <= waiter->page.after || !name->open) {
             continue;
         }
@@ -165,6 +168,7 @@ static uint32_t spares_of(const struct mst_job *job)
     for (; member && member->role == MST_ROLE_RANK && job->living > job->alive;
          member = mst_member_next(member)) {
         spares += member->spare;
+        job->core->walked++;
     }
     return spares;
 }
@@ -179,6 +183,7 @@ static void render_jobs(struct mst_core *core, const struct mst_waiter *waiter)
         const struct mst_job *job = mst_job_of_list(node);
         struct mst_item *item;
 
+        core->walked++;
         if (job->serial <= waiter->page.after) {
             continue;
         }
@@ -206,6 +211,7 @@ static void render_hosts(struct mst_core *core, const struct mst_waiter *waiter)
         const struct mst_host *host = mst_host_of_list(node);
         struct mst_item *item;
 
+        core->walked++;
         if (host->serial <= waiter->page.after) {
             continue;
         }
@@ -234,6 +240,7 @@ static void render_round_members(struct mst_core *core, const struct mst_waiter 
         struct mst_who who = mst_round_part_who(round, &round->parts[i]);
         struct mst_item *item = add_item(&page, MST_ITEM_MEMBER, who.host.size);
 
+        core->walked++;
         if (!item) {
             core->reply.next = i;
             return;
@@ -463,6 +470,7 @@ static bool tell_view(struct page *page, struct merge *merge)
 
 static bool tell_lowest(struct page *page, struct merge *merge, uint64_t revision)
 {
+    page->core->walked++;
     if (merge->keys.key && merge->keys.key->revision == revision) {
         return tell_key(page, merge);
     }
@@ -646,6 +654,35 @@ static void render_payload(struct mst_core *core, const struct mst_waiter *waite
     case MST_CUT:
         break;
     }
+}
+
+bool mst_render_searches(const struct mst_waiter *waiter)
+{
+    switch (waiter->command) {
+    case MST_LIST:
+    case MST_WATCH:
+    case MST_ROUND_MEMBERS:
+    case MST_MEMBERS:
+    case MST_ROUNDS:
+    case MST_JOBS:
+    case MST_HOSTS:
+    case MST_FAULTS:
+        return waiter->status == MUSTER_OK;
+    case MST_OPEN:
+    case MST_JOIN:
+    case MST_RENEW:
+    case MST_LEAVE:
+    case MST_CANCEL:
+    case MST_WRITE:
+    case MST_GET:
+    case MST_WAIT:
+    case MST_ROUND:
+    case MST_FAULT:
+    case MST_LOST:
+    case MST_CUT:
+        break;
+    }
+    return false;
 }
 
 void mst_render_reply(struct mst_core *core, struct mst_waiter *waiter)

@@ -575,6 +575,42 @@ static void a_deferred_reply_is_made_anew(struct fixture *f)
     EXPECT(f, mst_core_next(f->core) == NULL);
 }
 
+/* A shell without time for it has pages wait before anything was looked at. */
+static void a_page_can_wait_unsearched(struct fixture *f)
+{
+    struct client reader = observer(f);
+    struct client other = observer(f);
+    struct mst_request watch = {
+        .id = 1, .command = MST_WATCH, .watch = {.kinds = MST_WATCH_KEYS, .node = MST_NODE_NONE}};
+    const struct mst_effect *effect;
+    uint64_t walked;
+
+    fixture_connect(f, &reader);
+    fixture_connect(f, &other);
+    fixture_write(f, &other, MST_PUT, "k", "old");
+    if (f->mem.failed) {
+        return;
+    }
+    EXPECT(f, !mst_core_next_searches(f->core));
+    ask(f, &reader, watch);
+    if (f->mem.failed) {
+        return;
+    }
+    EXPECT(f, mst_core_next_searches(f->core));
+    walked = mst_core_walked(f->core);
+    EXPECT_INT(f, mst_core_defer_next(f->core).id, reader.conn.id);
+    mst_core_check(f->core);
+    EXPECT(f, mst_core_next(f->core) == NULL);
+    EXPECT_INT(f, mst_core_walked(f->core), walked);
+    mst_core_resume_deferred(f->core, reader.conn);
+    effect = mst_core_next(f->core);
+    EXPECT_TEXT(f, item_of(effect ? effect->reply : NULL, 0).value, "old");
+    EXPECT(f, mst_core_walked(f->core) > walked);
+    if (effect) {
+        mst_core_done(f->core, effect);
+    }
+}
+
 static void few(struct mst_core_config *config)
 {
     config->limits.tombstones_max = 16;
@@ -729,6 +765,7 @@ static void what_makes_no_sense_is_refused(struct fixture *f)
     X(a_place_may_go_to_another_node)                                                              \
     X(a_node_from_the_future_begins_again)                                                         \
     X(a_watch_is_dropped_with_its_connection)                                                      \
+    X(a_page_can_wait_unsearched)                                                                  \
     X(a_deferred_reply_is_made_anew)                                                               \
     X(what_makes_no_sense_is_refused)
 
