@@ -521,6 +521,10 @@ static bool take_page(struct muster_client *client)
 
     client->page_held = true;
     client->page_ours = holds;
+    MST_LIB_HOOKS(hook, client, paged)
+    {
+        hook->paged(hook->ctx);
+    }
     mst_lib_wake_ready(client);
     return holds;
 }

@@ -92,6 +92,7 @@ struct mst_lib_hook {
      * something to read. -1: none now. */
     int (*event)(void *ctx);
     void (*rung)(void *ctx, uint64_t now_ns);
+    void (*paged)(void *ctx); /* the progress page is there, with a helper that came later */
     /* The program has closed its descriptors. The numbers of this user's may be other files' by
      * now: they are used no more, nor closed. The end of the session follows. */
     void (*disowned)(void *ctx);

@@ -306,6 +306,25 @@ static void hook_rung(void *ctx, uint64_t now_ns)
     take_signals(preempt);
 }
 
+/* Whoever watches this process counts its checks there. */
+static void use_page(struct muster_preempt *preempt)
+{
+    struct mst_page *page = mst_lib_page(preempt->client);
+
+    if (page) {
+        atomic_store(&preempt->checks, &page->checks);
+        atomic_store_explicit(&page->preempts, 1, memory_order_relaxed);
+    }
+}
+
+static void hook_paged(void *ctx)
+{
+    struct muster_preempt *preempt = ctx;
+
+    mst_signals_page(&preempt->signals, preempt->client->page);
+    use_page(preempt);
+}
+
 static void hook_disowned(void *ctx)
 {
     mst_signals_disown(&((struct muster_preempt *)ctx)->signals);
@@ -355,6 +374,7 @@ static void hook_in(struct muster_preempt *preempt)
                                       .interrupted = hook_interrupted,
                                       .event = hook_event,
                                       .rung = hook_rung,
+                                      .paged = hook_paged,
                                       .disowned = hook_disowned,
                                       .poisoned = hook_poisoned,
                                       .release = hook_release,
@@ -505,7 +525,6 @@ static muster_status begin(struct muster_preempt *preempt, struct muster_error *
                                                   (uint64_t)preempt->settings.agree_timeout_ms,
                                               .leave_all = preempt->settings.leave_all};
     muster_status status = refuse_client(client, err);
-    struct mst_page *page;
 
     if (status) {
         return status;
@@ -523,11 +542,7 @@ static muster_status begin(struct muster_preempt *preempt, struct muster_error *
         mst_preempt_free(preempt->machine);
         return status;
     }
-    page = mst_lib_page(client);
-    if (page) {
-        atomic_store(&preempt->checks, &page->checks);
-        atomic_store_explicit(&page->preempts, 1, memory_order_relaxed);
-    }
+    use_page(preempt);
     hook_in(preempt);
     name_sources(preempt);
     mst_preempt_view(preempt->machine, mst_lib_now_ns(), mst_lib_view(client));

@@ -454,6 +454,13 @@ muster_status mst_signals_open(struct mst_signals *signals, uint64_t wanted,
     return MUSTER_ELIMIT;
 }
 
+void mst_signals_page(const struct mst_signals *signals, const struct mst_page *page)
+{
+    if (signals->open) {
+        atomic_store(&slots[signals->slot].page, page);
+    }
+}
+
 void mst_signals_noticed(const struct mst_signals *signals, bool noticed)
 {
     if (signals->open) {

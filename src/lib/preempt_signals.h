@@ -39,6 +39,9 @@ muster_status mst_signals_read(uint64_t *out, const char *text, struct muster_er
 muster_status mst_signals_open(struct mst_signals *signals, uint64_t wanted,
                                const struct mst_page *page, struct muster_error *err);
 
+/* The page, where there was none; likewise. */
+void mst_signals_page(const struct mst_signals *signals, const struct mst_page *page);
+
 /* Whether a notice is known, by a signal or otherwise. */
 void mst_signals_noticed(const struct mst_signals *signals, bool noticed);
 

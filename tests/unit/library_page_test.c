@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -145,11 +146,67 @@ static void a_process_that_has_ended_has_no_start(void **state)
     assert_int_equal(mst_proc_stat_start(pid), 0);
 }
 
+/* Its agent ends it. */
+static muster_status be_ended(muster_restart *restart, void *arg)
+{
+    (void)arg;
+    atomic_store(&restart->page->ends, 1);
+    (void)raise(SIGTERM);
+    return MUSTER_OK;
+}
+
+/* In a process of its own, which has no number for the page when it opens preempt: the helper's
+ * copies are from 10 on. Returns if the signal does not end it. */
+static int take_the_page_later(const char *addr)
+{
+    struct muster_client_options options = MUSTER_CLIENT_OPTIONS_INIT;
+    struct rlimit limit, few;
+    muster_preempt *preempt = NULL;
+    muster_client *client = NULL;
+
+    closefrom(STDERR_FILENO + 1);
+    options.addr = addr;
+    options.job = "paged";
+    options.index = 0;
+    options.size_of_job = 1;
+    if (muster_client_open(&client, &options, LIMIT_MS, NULL) != MUSTER_OK ||
+        getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        return 1;
+    }
+    few = (struct rlimit){.rlim_cur = 10, .rlim_max = limit.rlim_max};
+    if (setrlimit(RLIMIT_NOFILE, &few) != 0 ||
+        muster_preempt_open(&preempt, client, NULL, NULL) != MUSTER_OK || client->page ||
+        setrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        return 2;
+    }
+    return muster_restart_run(client, NULL, be_ended, NULL, NULL) == MUSTER_OK ? 3 : 4;
+}
+
+static void a_page_that_comes_later_tells_the_agents_signal_from_a_notice(void **state)
+{
+    static muster_client *service; /* the child has it too: else memcheck calls it lost there */
+    pid_t child;
+    int how;
+
+    (void)state;
+    service = library_alone();
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        (void)alarm(LIMIT_MS / 1000);
+        _exit(take_the_page_later(service->addr));
+    }
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(WIFSIGNALED(how)); /* under memcheck it dies so slowly that its helper helps */
+    muster_client_close(service);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_process_that_has_ended_has_no_start),
         cmocka_unit_test(the_page_shows_a_wait_of_the_functions_thread_and_of_no_other),
+        cmocka_unit_test(a_page_that_comes_later_tells_the_agents_signal_from_a_notice),
     };
 
     return cmocka_run_group_tests(tests, library_stage_setup, library_stage_teardown);
