@@ -363,6 +363,44 @@ static void a_gather_brings_everyones_bytes_in_rank_order(struct fixture *f)
     }
 }
 
+/* By a shell that has room for it now, or has not. */
+static void contribute_and_take(struct fixture *f, const struct client *rank, uint64_t id,
+                                bool room)
+{
+    struct mst_request request = reducing(MST_REDUCE_GATHER, "1234567890", 10);
+    const struct mst_effect *effect;
+
+    request.id = id;
+    request.oldest = id;
+    request.round.number = id - 100; /* rounds are counted from 0 */
+    (void)mst_core_request(f->core, f->now_ns, rank->conn, &request);
+    while ((effect = mst_core_next(f->core))) {
+        if (effect->type == MST_EFFECT_REPLY && effect->reply->command == MST_ROUND && !room) {
+            mst_core_defer(f->core, effect);
+        } else {
+            mst_core_done(f->core, effect);
+        }
+        mst_core_check(f->core);
+    }
+}
+
+static void a_result_is_charged_once_its_name_has_another(struct fixture *f)
+{
+    struct client rank;
+
+    fixture_seal(f, &rank, 1);
+    if (f->mem.failed) {
+        return;
+    }
+    contribute_and_take(f, &rank, 100, false);
+    EXPECT_INT(f, mst_core_pinned(f->core), 0); /* it is the last of its name */
+    contribute_and_take(f, &rank, 101, true);
+    EXPECT(f, f->mem.failed || mst_core_pinned(f->core) > 10);
+    EXPECT_INT(f, mst_core_pinned_by(f->core, rank.conn), mst_core_pinned(f->core));
+    fixture_disconnect(f, &rank);
+    EXPECT_INT(f, mst_core_pinned(f->core), 0);
+}
+
 static void small(struct mst_core_config *config)
 {
     config->limits.result_bytes_max = 10;
@@ -786,6 +824,7 @@ static void a_large_round_is_listed_in_pages(struct fixture *f)
     X(a_sum_out_of_range_is_so_for_all)                                                            \
     X(equal_bytes_are_given_back)                                                                  \
     X(a_difference_ends_the_round_at_once)                                                         \
+    X(a_result_is_charged_once_its_name_has_another)                                               \
     X(a_gather_brings_everyones_bytes_in_rank_order)                                               \
     X(a_loss_fails_the_round_at_once)                                                              \
     X(a_loss_after_arrival_fails_it_too)                                                           \
