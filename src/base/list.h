@@ -46,6 +46,18 @@ static inline void mst_list_remove(struct mst_list *node)
     }
 }
 
+/* All of `others` become the first of the list. */
+static inline void mst_list_put_before(struct mst_list *head, struct mst_list *others)
+{
+    if (!mst_list_empty(others)) {
+        others->prev->next = head->next;
+        head->next->prev = others->prev;
+        others->next->prev = head;
+        head->next = others->next;
+        mst_list_init(others);
+    }
+}
+
 /* The first node, taken out; NULL when the list is empty. */
 static inline struct mst_list *mst_list_take(struct mst_list *head)
 {

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hundreds of sessions that stay within every limit of one, and ask for as much as they can.
 
-    overloading.py ADDRESS COUNT watches|gets|lists|halves|searches|sparse|jobs
+    overloading.py ADDRESS COUNT watches|gets|lists|halves|drips|searches|sparse|bursts|jobs|waits|pins [AFTER]
 
-Opens so many sessions of the job `crowd`, sends what the attack is made of, says "in", and goes on until
-its stdin ends. None of them reads anything more, except in those of READS."""
+Opens so many sessions of the job `crowd`, says "in", sends what the attack is made of, says "sent" when
+all of it has gone, and goes on until its stdin ends. AFTER is the revision that `bursts` watches from. None
+of them reads anything more, except in those of READS."""
 
+import functools
 import selectors
 import struct
 import sys
 import threading
+import time
 
 from crowding import answered, begin, opening
 from wire import COMMANDS, field, frame
@@ -18,6 +21,9 @@ MIB = 1 << 20
 WATCHES = 39
 OPENED = 2  # the next id
 READS = ("searches", "sparse", "jobs")  # they do, and ask it all again
+KINDS = 3  # of what one of them sends
+PINNED = 250  # keys that one waits for
+DRIP_S = 0.5
 
 
 def request(number, command, body):
@@ -54,11 +60,38 @@ def sparse(number):
     return b"".join(request(OPENED + i, "watch", field(1, 1) + field(3, "sparse/")) for i in range(200))
 
 
+def drips(number):
+    """Likewise, and it comes byte by byte."""
+    return struct.pack(">I", 16 * MIB) + bytes(MIB // 2)
+
+
+def bursts(number, after=0):
+    """Each waits for a change among three thousand names."""
+    return b"".join(frame(field(1, OPENED + i) + field(2, OPENED) +
+                          field(16 + COMMANDS["watch"],
+                                field(1, 1) + field(3, "w/") + field(4, int(after))))
+                    for i in range(WATCHES))
+
+
 def jobs(number):
     """Each listens for notices, and asks who does."""
     return (b"".join(request(OPENED + i, "watch", field(1, 1) + field(3, "muster/preempt/"))
                      for i in range(100)) +
             b"".join(request(OPENED + 100 + i, "jobs", b"") for i in range(32)))
+
+
+def waits(number):
+    """Each waits for a thousand keys, again and again."""
+    names = b"".join(field(2, f"w{i:04}") for i in range(1024))
+    return b"".join(request(OPENED + i, "wait", names) for i in range(256))
+
+
+def pins(number):
+    """Each waits for keys, and has enough to read before it is told of them."""
+    first = PINNED * number
+    return (b"".join(request(OPENED + i, "get", field(2, f"p/{first + i}") + field(3, 1))
+                     for i in range(PINNED)) +
+            b"".join(request(OPENED + PINNED + i, "get", field(2, "large")) for i in range(4)))
 
 
 def come(address, count):
@@ -73,10 +106,13 @@ def come(address, count):
 
 
 class Attack:
-    def __init__(self, socks, make, reads):
-        shared = make(0)  # the same bytes for all of them
-        self.left = {sock: memoryview(shared) for sock in socks}
-        self.again = shared if reads else b""
+    def __init__(self, socks, make, reads, drips):
+        shared = functools.cache(make)  # the same bytes for many of them
+        self.left = {sock: memoryview(shared(number % KINDS)) for number, sock in enumerate(socks)}
+        self.again = shared(0) if reads else b""
+        self.drips = drips
+        self.dripped = time.monotonic()
+        self.sending = set(socks)
         self.selector = selectors.DefaultSelector()
         for sock in socks:
             sock.setblocking(False)
@@ -85,6 +121,13 @@ class Attack:
     def leave(self, sock):
         self.selector.unregister(sock)
         sock.close()
+        self.sent(sock)
+
+    def sent(self, sock):
+        if sock in self.sending:
+            self.sending.remove(sock)
+            if not self.sending:
+                print("sent", flush=True)
 
     def serve(self, sock, events):
         try:
@@ -102,15 +145,30 @@ class Attack:
                 self.left[sock] = memoryview(self.again)
             else:
                 self.selector.unregister(sock)  # and stays connected
+                self.sent(sock)
 
     def turn(self):
         for key, events in self.selector.select(0.1):
             self.serve(key.fileobj, events)
+        if self.drips and time.monotonic() > self.dripped + DRIP_S:
+            self.dripped = time.monotonic()
+            for sock in [sock for sock, left in self.left.items() if not left]:
+                self.drip(sock)
+
+    def drip(self, sock):
+        try:
+            sock.send(b"\0")
+        except BlockingIOError:
+            pass
+        except ConnectionError:
+            sock.close()
+            del self.left[sock]
 
 
-def main(address, count, what):
+def main(address, count, what, *more):
     socks = come(address, int(count))
-    attack = Attack(socks, globals()[what], what in READS)
+    make = functools.partial(globals()[what], after=more[0]) if more else globals()[what]
+    attack = Attack(socks, make, what in READS, what == "drips")
     over = threading.Event()
     threading.Thread(target=lambda: (sys.stdin.read(), over.set()), daemon=True).start()
     print("in", flush=True)

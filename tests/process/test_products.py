@@ -4,6 +4,7 @@ memory of the service, how long its loop stands still, and what a client notices
 unusual. Each attack is a process of its own (overloading.py). The time for which the service and this
 process were ready to run and had no processor is not counted: the machine may be busy with others."""
 
+import functools
 import os
 import pathlib
 import resource
@@ -17,7 +18,7 @@ import pytest
 from conftest import WAIT_S, Process, sanitized
 from running import until
 from test_serve import resident
-from wire import OK, PUT, Closed, Wire, field
+from wire import OK, PUT, Closed, Wire, field, parse
 
 MIB = 1 << 20
 SANITIZED = sanitized()
@@ -27,7 +28,8 @@ RSS_MAX = 512 * MIB
 KEPT_MAX = 24 * MIB  # when all have gone, beyond what was there before
 STANDSTILL_S = 0.25
 P99_S = 0.05
-PUTS = 300
+CALLS = 480  # of the victim, of each kind a sixth
+DELETE = 6  # of the kinds of writes
 HARD = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 
 
@@ -38,17 +40,24 @@ def session(service):
     return wire
 
 
+def operation(name, value):
+    return field(2, field(1, PUT) + field(3, name) + field(4, value))
+
+
 def fill(wire, names, value):
     names = list(names)
     for first in range(0, len(names), 100):
-        ops = b"".join(field(2, field(1, PUT) + field(3, name) + field(4, value))
-                       for name in names[first : first + 100])
+        ops = b"".join(operation(name, value) for name in names[first : first + 100])
         assert wire.ask("write", ops).status == OK
 
 
 def prepare(wire, what):
     if what == "gets":
         assert wire.put("large", b"x" * 1_000_000).status == OK
+    elif what == "pins":
+        assert wire.put("large", b"x" * 1_000_000).status == OK
+    elif what == "bursts":
+        fill(wire, (f"w/{i}" for i in range(3_000)), b"v")
     elif what == "lists":
         fill(wire, (f"many/{i}" for i in range(100)), b"y" * 3_000)
     elif what in ("searches", "sparse"):
@@ -84,15 +93,52 @@ def waited(pid):
         return 0
 
 
-def took(service, wire):
+def took(service, call):
     pids = service.pid, os.getpid()
     waits = sum(map(waited, pids))
     begun = time.monotonic()
-    assert wire.put("mine", b"v").status == OK
+    assert call().status == OK
     return time.monotonic() - begun - (sum(map(waited, pids)) - waits)
 
 
-@pytest.mark.parametrize("what", ["watches", "gets", "lists", "halves", "searches", "sparse", "jobs"])
+def calls_of(wire):
+    """What a client does that holds little: small and middling values, written and read."""
+    values = {"tiny": b"v", "small": b"v" * 8_192, "middling": b"v" * 102_400}
+    return [functools.partial(wire.put, key, value) for key, value in values.items()] + [
+        functools.partial(wire.get, key) for key in values]
+
+
+PINNED = 100 if SANITIZED else 750
+
+
+def change(service, what):
+    """What the attackers wait for happens."""
+    wire = session(service)
+    if what == "watches":
+        assert wire.put("w/1", b"z" * 200_000).status == OK
+    elif what == "bursts":
+        wire.send(wire.request("write", operation("w/1", b"n")) +
+                  b"".join(wire.request("write", b"".join(operation(f"o/{batch}/{i}", b"v")
+                                                          for i in range(128)))
+                           for batch in range(31)))
+    elif what == "waits":
+        fill(wire, (f"w{i:04}" for i in range(1024)), b"v")
+    elif what == "pins":
+        for i in range(PINNED):
+            assert wire.put(f"p/{i}", b"z" * 1_000_000).status == OK
+            assert wire.ask("write", field(2, field(1, DELETE) + field(3, f"p/{i}"))).status == OK
+
+
+def revision_of(wire, key):
+    wire.post("get", field(2, key))
+    return parse(wire.receive())[5][0]
+
+
+ATTACKS = ["watches", "gets", "lists", "halves", "drips", "searches", "sparse", "bursts", "jobs", "waits",
+           "pins"]
+
+
+@pytest.mark.parametrize("what", ATTACKS)
 @pytest.mark.skipif(HARD < CONNECTIONS + 200, reason=f"{CONNECTIONS} descriptors")
 def test_the_product_of_the_limits_is_bounded(serve, env, started, what):
     service = serve("--lease", "1m")
@@ -100,20 +146,26 @@ def test_the_product_of_the_limits_is_bounded(serve, env, started, what):
     prepare(victim, what)
     before = resident(service.pid)
     program = pathlib.Path(__file__).with_name("overloading.py")
-    attack = Process([sys.executable, program, service.address, CONNECTIONS, what], env,
+    after = [revision_of(victim, "w/2999")] if what == "bursts" else []
+    attack = Process([sys.executable, program, service.address, CONNECTIONS, what, *after], env,
                      stdin=subprocess.PIPE)
     started.append(attack)
     attack.out.wait_for("in")
     peak = Peak(service.pid)
-    if what == "watches":
-        assert session(service).put("w/1", b"z" * 200_000).status == OK
-    times = []
-    for _ in range(PUTS):
-        times.append(took(service, victim))
+    if what in ("bursts", "waits", "pins"):
+        attack.out.wait_for("sent")
+        assert victim.put("tiny", b"v").status == OK  # behind what was sent
+    calls, times = calls_of(victim), []
+    changing = threading.Thread(target=change, args=(service, what))
+    changing.start()
+    for number in range(CALLS):
+        times.append(took(service, calls[number % len(calls)]))
         time.sleep(0.005)  # so that they span some seconds
-    p99, longest = sorted(times)[PUTS * 99 // 100], max(times)
+    changing.join()
     attack.process.stdin.close()
     assert attack.wait() == 0
+    times += [took(service, call) for call in calls]
+    p99, longest = sorted(times)[CALLS * 99 // 100], max(times)
     assert victim.put("large", b"x" * 1_000_000).status == OK  # it is still one of them
     most = peak.end()
     print(f"{what}: peak {most >> 20} MiB, p99 {p99 * 1000:.1f} ms, longest {longest * 1000:.1f} ms")
@@ -183,7 +235,7 @@ def test_large_values_of_many_at_once_beyond_the_bound(serve):
                for number, wire in enumerate(wires)]
     for thread in senders:
         thread.start()
-    assert took(service, victim) < WAIT_S
+    assert took(service, calls_of(victim)[0]) < WAIT_S
     told = in_threads(wires, 1)
     for thread in senders:
         thread.join()

@@ -95,12 +95,41 @@ static void removing_while_walking(void **state)
     assert_true(mst_list_empty(&head));
 }
 
+static void putting_others_before(void **state)
+{
+    struct thing things[4] = {{.number = 0}, {.number = 1}, {.number = 2}, {.number = 3}};
+    struct mst_list head;
+    struct mst_list others;
+    int seen = 0;
+
+    (void)state;
+    mst_list_init(&head);
+    mst_list_init(&others);
+    mst_list_put_before(&head, &others);
+    assert_true(mst_list_empty(&head));
+    mst_list_append(&others, &things[0].node);
+    mst_list_append(&others, &things[1].node);
+    mst_list_append(&head, &things[2].node);
+    mst_list_append(&head, &things[3].node);
+    mst_list_put_before(&head, &others);
+    assert_true(mst_list_empty(&others));
+    MST_LIST_EACH(node, following, &head)
+    {
+        assert_int_equal(number_of(node), seen++);
+        assert_ptr_equal(node->next->prev, node);
+    }
+    assert_int_equal(seen, 4);
+    mst_list_put_before(&others, &head);
+    assert_int_equal(number_of(others.prev), 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(in_order),
         cmocka_unit_test(removing),
         cmocka_unit_test(removing_while_walking),
+        cmocka_unit_test(putting_others_before),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

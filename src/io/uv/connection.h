@@ -17,12 +17,20 @@ struct mst_uv_connection {
     struct mst_channel channel;
     int events;    /* that the loop watches */
     bool more;     /* may have whole requests that are not decoded yet */
+    bool searches; /* the next of them waits for a turn that has time to search */
     bool draining; /* nothing is read any more; closed once the output is written */
     bool doomed;   /* to be closed as soon as the effect at hand is done */
     bool known;    /* to the core: a stranger is not, nor who is gone */
     bool deferred; /* the core keeps replies for it until there is room */
     struct mst_conn id;
-    uint64_t moved_ns; /* when it last took some output */
+    uint64_t moved_ns;  /* since when it has taken no output to speak of */
+    uint64_t came_ns;   /* likewise of a frame that is not whole */
+    uint64_t read_ns;   /* when it was read last */
+    size_t moved, came; /* bytes since then */
+    size_t wants;       /* of the reply that was deferred last, as far as it is known */
+    bool drained;       /* took all of its output */
+    bool framed;        /* is in the middle of a frame of some size */
+    bool idle;          /* was read for itself, and had next to nothing to say */
     struct mst_list dirty;
     uint64_t until_ns; /* of the probation */
     struct mst_list unproven, probation, ready;

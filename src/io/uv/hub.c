@@ -311,12 +311,32 @@ static void pass_on(struct mst_uv_connection *connection, const struct mst_reply
     mark_dirty(connection);
 }
 
+/* When this turn has searched enough, pages wait for the next one: they are not even looked for. */
+static void defer_searches(struct mst_uv_hub *hub)
+{
+    while (mst_uv_pressure_spent(&hub->pressure) && mst_core_next_searches(hub->core)) {
+        struct mst_uv_connection *connection = *slot(hub, mst_core_defer_next(hub->core));
+
+        if (connection) {
+            connection->wants = 0; /* nobody knows yet */
+            mst_uv_pressure_deferred(connection);
+        }
+    }
+}
+
+static const struct mst_effect *next_effect(struct mst_uv_hub *hub)
+{
+    defer_searches(hub);
+    return mst_core_next(hub->core);
+}
+
 /* To the codec, or back into the core until there is room. True: it was large, or waits. */
 static bool pass_on_or_defer(struct mst_uv_connection *connection, const struct mst_effect *effect)
 {
     struct mst_uv_hub *hub = connection->hub;
     bool large;
 
+    mst_uv_pressure_looked(hub);
     if (mst_uv_pressure_defers(connection, effect->reply)) {
         mst_core_defer(hub->core, effect);
         mst_uv_pressure_deferred(connection);
@@ -336,15 +356,22 @@ static bool answer_at_once(struct mst_uv_connection *connection, const struct ms
     struct mst_uv_hub *hub = connection->hub;
     const struct mst_effect *effect;
 
+    mst_uv_pressure_looked(hub);
     if (request->command == MST_WATCH) {
-        mst_uv_pressure_looked(hub);
         return true;
     }
+    defer_searches(hub);
     effect = mst_core_answer(hub->core, connection->id, request->id);
     if (effect && pass_on_or_defer(connection, effect)) {
         return !connection->deferred && mst_uv_connection_unread(connection) <= MST_UV_OUTPUT_MARK;
     }
-    return true;
+    return !connection->deferred;
+}
+
+/* What has to be searched for when it is asked. */
+static bool searches(const struct mst_request *request)
+{
+    return request->command == MST_WATCH || request->command == MST_WAIT;
 }
 
 /* Feeds whole requests, at most a batch; whoever has more must wait for the others. */
@@ -355,6 +382,7 @@ static void pump(struct mst_uv_connection *connection)
 
     mark_dirty(connection); /* a codec answers some things by itself */
     connection->more = false;
+    connection->searches = false;
     for (unsigned i = 0; i < BATCH; i++) {
         muster_status status = codec->ops->next(codec, &request);
 
@@ -368,8 +396,9 @@ static void pump(struct mst_uv_connection *connection)
         if (i == 0) {
             hear(connection);
         }
-        if (request.command == MST_WATCH && mst_uv_pressure_spent(&connection->hub->pressure)) {
+        if (searches(&request) && mst_uv_pressure_spent(&connection->hub->pressure)) {
             codec->ops->again(codec);
+            connection->searches = true;
             break;
         }
         if (!feed_request(connection, &request)) {
@@ -520,7 +549,7 @@ static void receive(struct mst_uv_connection *connection)
     }
     if (size > 0) {
         take_in(connection, mst_slice_of(hub->input, (size_t)size));
-        mst_uv_pressure_read(connection);
+        mst_uv_pressure_read(connection, (size_t)size);
     } else if (size == 0) {
         end(connection);
     } else if (connection->channel.tls && (errno == EPROTO || errno == ENOMEM)) {
@@ -575,7 +604,7 @@ void mst_uv_hub_carry_all(struct mst_uv_hub *hub)
 {
     const struct mst_effect *effect;
 
-    while ((effect = mst_core_next(hub->core))) {
+    while ((effect = next_effect(hub))) {
         carry(hub, effect);
     }
 }
@@ -592,18 +621,16 @@ static bool send_out(struct mst_uv_connection *connection)
     if (out.size == 0 && mst_channel_pending(&connection->channel) == 0) {
         return true;
     }
+    mst_uv_pressure_offer(connection);
     taken = mst_channel_send(&connection->channel, out);
     if (taken < 0) {
         drop_quietly(connection, strerror(errno));
         return false;
     }
     if (taken > 0) {
-        connection->moved_ns = now(connection->hub);
         connection->codec->ops->written(connection->codec, (size_t)taken);
     }
-    if (connection->deferred) {
-        mst_uv_pressure_moved(connection);
-    }
+    mst_uv_pressure_taken(connection, (size_t)taken);
     return true;
 }
 
@@ -644,7 +671,7 @@ static void settle(struct mst_uv_hub *hub)
     unsigned carried = 0;
 
     for (;;) {
-        const struct mst_effect *effect = carried < CARRIED ? mst_core_next(hub->core) : NULL;
+        const struct mst_effect *effect = carried < CARRIED ? next_effect(hub) : NULL;
         struct mst_list *node;
 
         if (effect) {
@@ -841,7 +868,7 @@ void mst_uv_hub_accept(struct mst_uv_hub *hub, int fd)
     connection->channel.fd = fd;
     connection->poll.data = connection;
     connection->id.id = ++hub->last_id;
-    connection->moved_ns = now(hub);
+    connection->drained = true;
     hub->count++;
     at = slot(hub, connection->id);
     *at = connection;
@@ -863,17 +890,27 @@ void mst_uv_hub_crowd(struct mst_uv_hub *hub)
 void mst_uv_hub_resume(struct mst_uv_hub *hub)
 {
     struct mst_list *last = hub->ready.prev;
+    struct mst_list later;
 
+    /* A turn has time for so much only: it goes first to those who wait, or to those who ask. */
+    hub->waiting_first = !hub->waiting_first;
+    if (hub->waiting_first) {
+        mst_uv_pressure_resume(hub);
+    }
+    mst_list_init(&later);
     /* Who has still more to say is appended again, and waits for the next turn. */
     for (struct mst_list *node = NULL; node != last && !mst_list_empty(&hub->ready);) {
         struct mst_uv_connection *connection;
 
         node = mst_list_take(&hub->ready);
         connection = MST_CONTAINER(node, struct mst_uv_connection, ready);
-        if (mst_uv_pressure_may_read(connection)) { /* else it comes back with its watch */
+        if (connection->searches && mst_uv_pressure_spent(&hub->pressure)) {
+            mst_list_append(&later, node);
+        } else if (mst_uv_pressure_may_read(connection)) { /* else it comes back with its watch */
             pump(connection);
         }
     }
+    mst_list_put_before(&hub->ready, &later);
 }
 
 void mst_uv_hub_turn(struct mst_uv_hub *hub)
@@ -905,7 +942,7 @@ uint64_t mst_uv_hub_deadline_ns(const struct mst_uv_hub *hub)
     uint64_t now_ns = mst_uv_feed_now_ns(&hub->feed);
     uint64_t pressure_ns;
 
-    if (!mst_list_empty(&hub->ready)) {
+    if (!mst_list_empty(&hub->ready) || !mst_list_empty(&hub->dirty)) {
         return 0;
     }
     pressure_ns = mst_uv_pressure_deadline_ns(hub);

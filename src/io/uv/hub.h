@@ -64,6 +64,7 @@ struct mst_uv_hub {
     uint64_t complaints_until_ns; /* the log takes so many lines about strangers in a while */
     uint32_t complaints;
     bool stopping;
+    bool waiting_first;        /* in this turn, of those who share its time */
     bool recovering;           /* what is decided was told before */
     struct mst_list dirty;     /* have output that was not offered to the socket in this turn */
     struct mst_list ready;     /* have whole requests that are not decoded yet */

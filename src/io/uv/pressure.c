@@ -3,6 +3,7 @@
 #include "io/uv/pressure.h"
 
 #include <malloc.h>
+#include <sys/ioctl.h>
 
 #include "base/panic.h"
 #include "io/uv/connection.h"
@@ -12,8 +13,14 @@
 #define TURN_BYTES 4194304u        /* of large replies in one turn */
 #define STEP_BYTES 256u            /* what a record costs that a watch looks at */
 #define PIECE_BYTES 4096u          /* read at a time while memory is short */
-#define STILL_NS 1000000000u       /* nothing taken for so long: it may be closed for others */
-#define FAVOUR_NS 1000000000u      /* one of the parked is read for so long */
+#define PARKED_BYTES 16384u        /* less of a frame is what any connection costs */
+#define STILL_NS 1000000000u       /* no progress for so long: it may be closed for others */
+#define PROGRESS_BYTES 16384u      /* less than this is none */
+#define FAVOUR_NS 1000000000u      /* one of the parked is read for so long, */
+#define PATIENCE_NS 50000000u      /* or until nothing comes for so long */
+#define LITTLE_PART 1024u          /* of the bound: such a connection holds little */
+#define SHED_MAX 32u               /* closed at a time, which takes a while, */
+#define SHED_NS 25000000u          /* so often */
 #define LOOK_NS 50000000u          /* between two looks for who stands still */
 #define GIVEN_BACK_BYTES 33554432u /* so much less than before: the system gets it back, */
 #define GIVE_BACK_NS 1000000000u   /* so often at most */
@@ -61,9 +68,15 @@ void mst_uv_pressure_init(struct mst_uv_pressure *pressure, const struct mst_mem
     (void)mallopt(M_MMAP_MAX, MAPPED_COUNT);
 }
 
-static bool is_high(const struct mst_uv_pressure *pressure)
+static uint64_t held(const struct mst_uv_hub *hub)
 {
-    return pressure->held > pressure->held_max / 2;
+    return hub->pressure.held + mst_core_pinned(hub->core);
+}
+
+/* Without what the core holds: that becomes less when it is told. */
+static bool is_high(const struct mst_uv_hub *hub)
+{
+    return hub->pressure.held > hub->pressure.held_max / 2;
 }
 
 static uint64_t now(const struct mst_uv_hub *hub)
@@ -75,6 +88,28 @@ static struct mst_codec_room room_of(const struct mst_uv_connection *connection)
 {
     return connection->codec ? connection->codec->ops->room(connection->codec)
                              : (struct mst_codec_room){0};
+}
+
+static bool has_copied(const struct mst_uv_pressure *pressure)
+{
+    return pressure->copied > TURN_BYTES;
+}
+
+/* Also with so many bytes more. A buffer that is full would be twice as large next. */
+static bool holds_little(const struct mst_uv_connection *connection, size_t more)
+{
+    uint64_t little = connection->hub->pressure.held_max / LITTLE_PART;
+    struct mst_codec_room room = room_of(connection);
+
+    return room.input + room.output + more < (little > SMALL_BYTES ? little : SMALL_BYTES);
+}
+
+/* And of what is kept for such there is still some. */
+static bool has_share(const struct mst_uv_connection *connection, size_t more)
+{
+    const struct mst_uv_pressure *pressure = &connection->hub->pressure;
+
+    return holds_little(connection, more) && pressure->held + more <= pressure->held_max / 8 * 7;
 }
 
 /* ---- output ---- */
@@ -89,21 +124,38 @@ static size_t bytes_of(const struct mst_reply *reply)
     return bytes;
 }
 
-bool mst_uv_pressure_defers(const struct mst_uv_connection *connection,
-                            const struct mst_reply *reply)
+bool mst_uv_pressure_defers(struct mst_uv_connection *connection, const struct mst_reply *reply)
 {
     const struct mst_uv_pressure *pressure = &connection->hub->pressure;
+    bool first = mst_list_empty(&pressure->behind) || connection == pressure->resumed;
 
+    connection->wants = bytes_of(reply);
     if (mst_uv_connection_unread(connection) > MST_UV_OUTPUT_MARK) {
         return true;
     }
-    return (mst_uv_pressure_spent(pressure) || is_high(pressure)) && bytes_of(reply) > SMALL_BYTES;
+    if (connection->wants <= SMALL_BYTES) {
+        return false;
+    }
+    return has_copied(pressure) ||
+           (!has_share(connection, connection->wants) && (!first || is_high(connection->hub)));
+}
+
+/* It waits for others' room or for the time of a turn, not for its own reader. */
+static void put_behind(struct mst_uv_connection *connection)
+{
+    struct mst_uv_pressure *pressure = &connection->hub->pressure;
+
+    if (connection->deferred && !connection->draining && !mst_list_linked(&connection->behind) &&
+        mst_uv_connection_unread(connection) <= MST_UV_OUTPUT_MARK) {
+        mst_list_append(&pressure->behind, &connection->behind);
+        pressure->hungry = true;
+    }
 }
 
 void mst_uv_pressure_deferred(struct mst_uv_connection *connection)
 {
     connection->deferred = true;
-    mst_uv_pressure_moved(connection);
+    put_behind(connection);
     mst_uv_connection_watch(connection);
 }
 
@@ -121,21 +173,58 @@ void mst_uv_pressure_looked(struct mst_uv_hub *hub)
 {
     uint64_t walked = mst_core_walked(hub->core);
 
-    hub->pressure.copied += (walked - hub->pressure.walked) * STEP_BYTES;
+    hub->pressure.searched += (walked - hub->pressure.walked) * STEP_BYTES;
     hub->pressure.walked = walked;
 }
 
 bool mst_uv_pressure_spent(const struct mst_uv_pressure *pressure)
 {
-    return pressure->copied > TURN_BYTES;
+    return pressure->copied + pressure->searched > TURN_BYTES;
 }
 
-void mst_uv_pressure_moved(struct mst_uv_connection *connection)
+void mst_uv_pressure_offer(struct mst_uv_connection *connection)
 {
-    if (connection->deferred && !connection->draining && !mst_list_linked(&connection->behind) &&
-        mst_uv_connection_unread(connection) <= MST_UV_OUTPUT_MARK) {
-        mst_list_append(&connection->hub->pressure.behind, &connection->behind);
+    if (connection->drained) {
+        connection->drained = false;
+        connection->moved = 0;
+        connection->moved_ns = now(connection->hub);
     }
+}
+
+void mst_uv_pressure_taken(struct mst_uv_connection *connection, size_t bytes)
+{
+    connection->moved += bytes;
+    if (connection->moved >= PROGRESS_BYTES) {
+        connection->moved = 0;
+        connection->moved_ns = now(connection->hub);
+    }
+    connection->drained = mst_uv_connection_unread(connection) == 0;
+    put_behind(connection);
+}
+
+static void resume(struct mst_uv_connection *connection)
+{
+    struct mst_uv_hub *hub = connection->hub;
+
+    connection->deferred = false;
+    hub->pressure.resumed = connection;
+    mst_core_resume_deferred(hub->core, connection->id);
+    mst_uv_hub_carry_all(hub);
+    hub->pressure.resumed = NULL;
+    mst_uv_connection_watch(connection);
+}
+
+/* It may still have to: for time to search, then nothing is known of the reply, or for room. */
+static bool must_wait(const struct mst_uv_connection *connection)
+{
+    struct mst_uv_hub *hub = connection->hub;
+
+    if (connection->wants == 0 && mst_uv_pressure_spent(&hub->pressure)) {
+        hub->pressure.hungry = true;
+        return true;
+    }
+    return connection->wants > SMALL_BYTES && is_high(hub) &&
+           !has_share(connection, connection->wants);
 }
 
 void mst_uv_pressure_resume(struct mst_uv_hub *hub)
@@ -143,18 +232,23 @@ void mst_uv_pressure_resume(struct mst_uv_hub *hub)
     struct mst_uv_pressure *pressure = &hub->pressure;
     const struct mst_list *last = pressure->behind.prev;
     struct mst_list *node = NULL;
+    struct mst_list still;
 
+    mst_list_init(&still);
+    pressure->hungry = false;
     /* What is deferred again is appended, and waits for the next turn. */
-    while (node != last && !is_high(pressure) && !mst_uv_pressure_spent(pressure) &&
-           (node = mst_list_take(&pressure->behind))) {
+    while (node != last && !has_copied(pressure) && (node = mst_list_take(&pressure->behind))) {
         struct mst_uv_connection *connection =
             MST_CONTAINER(node, struct mst_uv_connection, behind);
 
-        connection->deferred = false;
-        mst_core_resume_deferred(hub->core, connection->id);
-        mst_uv_hub_carry_all(hub);
-        mst_uv_connection_watch(connection);
+        if (must_wait(connection)) {
+            mst_list_append(&still, node);
+        } else {
+            resume(connection);
+        }
     }
+    pressure->hungry = pressure->hungry || (node != last && !mst_list_empty(&pressure->behind));
+    mst_list_put_before(&pressure->behind, &still);
 }
 
 /* ---- input ---- */
@@ -166,28 +260,60 @@ bool mst_uv_pressure_may_read(const struct mst_uv_connection *connection)
 
 size_t mst_uv_pressure_piece(const struct mst_uv_connection *connection)
 {
-    const struct mst_uv_pressure *pressure = &connection->hub->pressure;
+    const struct mst_uv_hub *hub = connection->hub;
 
     /* Of a TLS record the rest would lie where no poll sees it. */
-    return is_high(pressure) && connection != pressure->favoured && !connection->channel.tls
+    return is_high(hub) && connection != hub->pressure.favoured && !connection->channel.tls &&
+                   !has_share(connection, MST_UV_READ_BYTES)
                ? PIECE_BYTES
                : MST_UV_READ_BYTES;
 }
 
-void mst_uv_pressure_read(struct mst_uv_connection *connection)
+static void count_progress(struct mst_uv_connection *connection, size_t bytes, size_t input)
+{
+    uint64_t now_ns = now(connection->hub);
+
+    connection->read_ns = now_ns;
+    connection->came += bytes;
+    if (connection->came >= PROGRESS_BYTES || !connection->framed) {
+        connection->came = 0;
+        connection->came_ns = now_ns;
+        connection->idle = false;
+    }
+    connection->framed = input >= PARKED_BYTES;
+}
+
+/* Those that hold little before the others: they are read again as soon as there is a share. */
+static void park(struct mst_uv_connection *connection)
+{
+    struct mst_list *parked = &connection->hub->pressure.parked;
+
+    mst_list_append(holds_little(connection, 0) ? parked->next : parked, &connection->parked);
+    mst_uv_connection_watch(connection);
+}
+
+/* It holds nothing any more: the next one need not wait. */
+static void end_favour(struct mst_uv_pressure *pressure)
+{
+    pressure->favoured = NULL;
+    pressure->pause_until_ns = 0;
+}
+
+void mst_uv_pressure_read(struct mst_uv_connection *connection, size_t bytes)
 {
     struct mst_uv_pressure *pressure = &connection->hub->pressure;
-    bool parks = is_high(pressure) && room_of(connection).input >= PIECE_BYTES;
+    size_t input = room_of(connection).input;
+    bool parks = input >= PARKED_BYTES && is_high(connection->hub) && !has_share(connection, 0);
 
+    count_progress(connection, bytes, input);
     if (connection == pressure->favoured) {
         if (parks) {
             return;
         }
-        pressure->favoured = NULL; /* its frame is whole */
+        end_favour(pressure); /* its frame is whole */
     }
     if (parks && !connection->draining && !mst_list_linked(&connection->parked)) {
-        mst_list_append(&pressure->parked, &connection->parked);
-        mst_uv_connection_watch(connection);
+        park(connection);
     }
 }
 
@@ -197,34 +323,58 @@ static void unpark(struct mst_uv_connection *connection)
     mst_uv_connection_watch(connection);
 }
 
-/* Its time is over: it is now the last that is read. */
-static void park_first(struct mst_uv_connection *connection)
+static uint64_t favour_ends_ns(const struct mst_uv_pressure *pressure)
 {
-    struct mst_list *parked = &connection->hub->pressure.parked;
+    uint64_t silent_ns = pressure->favoured->read_ns + PATIENCE_NS;
 
-    mst_list_append(parked->next, &connection->parked); /* behind nothing: at the begin */
-    mst_uv_connection_watch(connection);
+    return silent_ns < pressure->favoured_until_ns ? silent_ns : pressure->favoured_until_ns;
+}
+
+/* It has had its time, in which it may have done nothing. */
+static void favour_no_more(struct mst_uv_hub *hub)
+{
+    struct mst_uv_connection *old = hub->pressure.favoured;
+
+    hub->pressure.favoured = NULL;
+    hub->pressure.pause_until_ns = now(hub) + STILL_NS; /* then it may be closed */
+    old->idle = now(hub) - old->came_ns >= STILL_NS;
+    park(old);
+}
+
+static struct mst_uv_connection *first_parked(const struct mst_uv_pressure *pressure)
+{
+    return MST_CONTAINER(pressure->parked.next, struct mst_uv_connection, parked);
+}
+
+/* One that has a frame of the largest size needs three times as much for a moment, and there must
+ * be a share left. Where those before do not end, one more is tried all the same from time to time.
+ */
+static bool may_favour(const struct mst_uv_hub *hub)
+{
+    const struct mst_uv_pressure *pressure = &hub->pressure;
+
+    return !pressure->favoured &&
+           (pressure->held <= pressure->held_max / 16 * 9 || now(hub) >= pressure->pause_until_ns);
 }
 
 static void favour_one(struct mst_uv_hub *hub)
 {
     struct mst_uv_pressure *pressure = &hub->pressure;
 
-    while (!is_high(pressure) && !mst_list_empty(&pressure->parked)) {
-        unpark(MST_CONTAINER(pressure->parked.prev, struct mst_uv_connection, parked));
+    while (!mst_list_empty(&pressure->parked) &&
+           (!is_high(hub) || has_share(first_parked(pressure), 0))) {
+        unpark(first_parked(pressure));
     }
     if (mst_list_empty(&pressure->parked)) {
         return;
     }
-    if (pressure->favoured && now(hub) >= pressure->favoured_until_ns) {
-        struct mst_uv_connection *old = pressure->favoured;
-
-        pressure->favoured = NULL;
-        park_first(old);
+    if (pressure->favoured && now(hub) >= favour_ends_ns(pressure)) {
+        favour_no_more(hub);
     }
-    if (!pressure->favoured) {
-        pressure->favoured = MST_CONTAINER(pressure->parked.prev, struct mst_uv_connection, parked);
+    if (may_favour(hub)) {
+        pressure->favoured = first_parked(pressure);
         pressure->favoured_until_ns = now(hub) + FAVOUR_NS;
+        pressure->favoured->read_ns = now(hub);
         unpark(pressure->favoured);
     }
 }
@@ -236,62 +386,140 @@ void mst_uv_pressure_forget(struct mst_uv_connection *connection)
     mst_list_remove(&connection->behind);
     mst_list_remove(&connection->parked);
     if (pressure->favoured == connection) {
-        pressure->favoured = NULL;
+        end_favour(pressure);
     }
 }
 
 /* ---- closing ---- */
 
-static bool stands_still(const struct mst_uv_connection *connection)
+static bool has_stood(const struct mst_uv_connection *connection, uint64_t since_ns)
 {
-    return mst_uv_connection_unread(connection) > 0 &&
-           now(connection->hub) - connection->moved_ns >= STILL_NS;
+    return now(connection->hub) - since_ns >= STILL_NS;
 }
 
-static struct mst_uv_connection *largest(const struct mst_uv_hub *hub,
-                                         bool (*suits)(const struct mst_uv_connection *connection))
+/* Bytes that wait in its socket are not its fault, unless it was read for itself. */
+static bool sends_nothing(const struct mst_uv_connection *connection)
 {
-    struct mst_uv_connection *found = NULL;
-    size_t most = 0;
+    int waiting = 0;
+
+    if (connection->more || connection->deferred || !has_stood(connection, connection->came_ns) ||
+        connection == connection->hub->pressure.favoured ||
+        room_of(connection).input < PARKED_BYTES) {
+        return false;
+    }
+    return connection->idle ||
+           (ioctl(connection->channel.fd, FIONREAD, &waiting) == 0 && waiting == 0);
+}
+
+static bool stands_still(const struct mst_uv_connection *connection)
+{
+    return (mst_uv_connection_unread(connection) > 0 &&
+            has_stood(connection, connection->moved_ns)) ||
+           sends_nothing(connection);
+}
+
+/* The largest first. */
+struct largest {
+    size_t count;
+    struct {
+        struct mst_uv_connection *connection;
+        uint64_t held;
+    } rows[SHED_MAX];
+};
+
+static void place(struct largest *largest, struct mst_uv_connection *connection)
+{
+    struct mst_codec_room room = room_of(connection);
+    uint64_t held =
+        room.input + room.output + mst_core_pinned_by(connection->hub->core, connection->id);
+    size_t at = largest->count;
+
+    if (held == 0 || (at == SHED_MAX && held <= largest->rows[at - 1].held)) {
+        return;
+    }
+    if (at < SHED_MAX) {
+        largest->count++;
+    } else {
+        at--; /* the least of them goes */
+    }
+    for (; at > 0 && largest->rows[at - 1].held < held; at--) {
+        largest->rows[at] = largest->rows[at - 1];
+    }
+    largest->rows[at].connection = connection;
+    largest->rows[at].held = held;
+}
+
+static struct largest find_largest(const struct mst_uv_hub *hub,
+                                   bool (*suits)(const struct mst_uv_connection *connection))
+{
+    struct largest found = {.count = 0};
 
     for (size_t i = 0; i < MST_UV_BUCKETS; i++) {
         for (struct mst_uv_connection *one = hub->buckets[i]; one; one = one->chain) {
-            struct mst_codec_room room = room_of(one);
-            size_t held = room.input + room.output;
-
-            if (held > most && (!suits || suits(one))) {
-                most = held;
-                found = one;
+            if (!suits || suits(one)) {
+                place(&found, one);
             }
         }
     }
     return found;
 }
 
+/* False: there is none. */
+static bool shed_largest(struct mst_uv_hub *hub)
+{
+    struct largest largest = find_largest(hub, NULL);
+
+    hub->pressure.shed_ns = now(hub);
+    for (size_t i = 0; i < largest.count && held(hub) > hub->pressure.held_max; i++) {
+        mst_uv_connection_refuse(largest.rows[i].connection,
+                                 "the connections hold too much together "
+                                 "(--buffered-bytes-max), and this one holds most");
+    }
+    return largest.count > 0;
+}
+
 void mst_uv_pressure_shed(struct mst_uv_hub *hub)
 {
-    struct mst_uv_connection *most;
+    uint64_t held_max = hub->pressure.held_max;
+    uint64_t far = held_max + held_max / 4;
+    bool found = true;
 
-    while (hub->pressure.held > hub->pressure.held_max && (most = largest(hub, NULL))) {
-        mst_uv_connection_refuse(most, "the connections hold too much together "
-                                       "(--buffered-bytes-max), and this one holds most");
+    /* Near the bound the loop has time for others between two looks at all connections. */
+    if (held(hub) > held_max && now(hub) >= hub->pressure.shed_ns + SHED_NS) {
+        found = shed_largest(hub);
     }
+    while (found && held(hub) > far) {
+        found = shed_largest(hub);
+    }
+}
+
+/* For room: a reply, or a frame beside the one that is read or another one. */
+static bool others_wait(const struct mst_uv_pressure *pressure)
+{
+    const struct mst_list *parked = &pressure->parked;
+
+    return !mst_list_empty(&pressure->behind) ||
+           (!mst_list_empty(parked) && (pressure->favoured || parked->next != parked->prev));
 }
 
 static void shed_still(struct mst_uv_hub *hub)
 {
     struct mst_uv_pressure *pressure = &hub->pressure;
-    struct mst_uv_connection *most;
+    struct largest largest;
 
-    if (!is_high(pressure) || mst_list_empty(&pressure->behind) ||
-        now(hub) < pressure->looked_ns + LOOK_NS) {
+    if (!is_high(hub) || !others_wait(pressure) || now(hub) < pressure->looked_ns + LOOK_NS) {
         return;
     }
     pressure->looked_ns = now(hub);
-    most = largest(hub, stands_still);
-    if (most) {
-        mst_uv_connection_refuse(most, "does not read what it is told, and others wait for the "
-                                       "memory (--buffered-bytes-max)");
+    largest = find_largest(hub, stands_still);
+    for (size_t i = 0; i < largest.count && is_high(hub); i++) {
+        struct mst_uv_connection *one = largest.rows[i].connection;
+
+        mst_uv_connection_refuse(one, mst_uv_connection_unread(one) > 0
+                                          ? "does not read what it is told, and others wait for "
+                                            "the memory (--buffered-bytes-max)"
+                                          : "does not finish its frame, and others wait for the "
+                                            "memory (--buffered-bytes-max)");
     }
 }
 
@@ -321,6 +549,7 @@ void mst_uv_pressure_turn(struct mst_uv_hub *hub)
     favour_one(hub);
     give_back(hub);
     hub->pressure.copied = 0;
+    hub->pressure.searched = 0;
 }
 
 uint64_t mst_uv_pressure_deadline_ns(const struct mst_uv_hub *hub)
@@ -328,12 +557,15 @@ uint64_t mst_uv_pressure_deadline_ns(const struct mst_uv_hub *hub)
     const struct mst_uv_pressure *pressure = &hub->pressure;
     uint64_t deadline_ns = UINT64_MAX;
 
-    if (!mst_list_empty(&pressure->behind)) {
-        deadline_ns = is_high(pressure) ? pressure->looked_ns + LOOK_NS : 0;
+    if (!mst_list_empty(&pressure->behind) || !mst_list_empty(&pressure->parked)) {
+        deadline_ns = is_high(hub) && !pressure->hungry ? pressure->looked_ns + LOOK_NS : 0;
     }
     if (!mst_list_empty(&pressure->parked) && pressure->favoured &&
-        pressure->favoured_until_ns < deadline_ns) {
-        deadline_ns = pressure->favoured_until_ns;
+        favour_ends_ns(pressure) < deadline_ns) {
+        deadline_ns = favour_ends_ns(pressure);
+    }
+    if (held(hub) > pressure->held_max && pressure->shed_ns + SHED_NS < deadline_ns) {
+        deadline_ns = pressure->shed_ns + SHED_NS;
     }
     if (owes_memory(pressure) && pressure->given_back_ns + GIVE_BACK_NS < deadline_ns) {
         deadline_ns = pressure->given_back_ns + GIVE_BACK_NS;

@@ -2,19 +2,27 @@
 #ifndef MST_IO_UV_PRESSURE_H
 #define MST_IO_UV_PRESSURE_H
 
-/* What all connections together may hold in memory, and how much one turn of the loop may copy.
- * Each connection has its own limits; there may be a hundred thousand connections.
+/* What all connections together may hold in memory, and how much one turn of the loop may copy and
+ * search. Each connection has its own limits; there may be a hundred thousand connections.
  *
+ *   held    What the connections hold of input and output, and what the core holds only for them
+ *           (mst_core_pinned).
  *   output  A large reply waits in the core, where it costs a few hundred bytes, while its reader
  *           has a MiB unread, while this turn has copied its measure, or while the connections
- *           together hold half of their bound. Then it is made from the state of that moment. A
- *           connection with replies that wait is read no further. Small replies never wait for
- *           others' bytes.
- *   search  Then a watch, which may have to look at many keys, waits for the next turn as well.
- *   input   While the connections hold half of their bound, those in the middle of a frame of
- *           some size are read one after the other, the latest first, each for a second.
- *   both    Over the bound, the connection that holds most is closed. At half of it, when replies
- *           wait, so is the largest of those that have taken nothing of their output for a second.
+ *           together hold half of their bound; and behind those that wait already. Then it is made
+ *           from the state of that moment. A connection with replies that wait is read no further.
+ *           Small replies never wait for others' bytes.
+ *   search  Pages are searched for in the turns that have time for it: when a turn has looked at
+ *           its measure of records, the rest of them waits like large replies, unsearched, and so
+ *           do watches and waits that are asked for.
+ *   input   While the connections hold half of their bound, those in the middle of a frame of some
+ *           size are parked, and read one after the other in the order they came, each for a second
+ *           or until nothing comes.
+ *   share   Three eighths of the bound are for connections that hold a thousandth part of it at
+ * most, with what they ask for: they neither wait nor are parked before that is used up too.
+ *   closing Over the bound, the connections that hold most are closed. At half of it, when others
+ *           wait, so are those that neither take their output nor bring their frame to its end:
+ * less than 16 KiB in a second.
  */
 
 #include <stdbool.h>
@@ -34,36 +42,39 @@ struct mst_uv_pressure {
     uint64_t held;     /* bytes */
     uint64_t held_max; /* of all connections */
     uint64_t peak;     /* since memory was given back to the system */
-    uint64_t copied;   /* bytes of replies in this turn, and what their search cost */
+    uint64_t copied;   /* bytes of large replies in this turn */
+    uint64_t searched; /* and what searches cost, as bytes */
     uint64_t walked;   /* of mst_core_walked, in earlier turns */
-    uint64_t looked_ns;
+    uint64_t looked_ns, shed_ns;
     uint64_t given_back_ns;
     struct mst_list behind, parked;
+    bool hungry;                        /* some of `behind` were not looked at since they came */
+    struct mst_uv_connection *resumed;  /* is being told what waited */
     struct mst_uv_connection *favoured; /* is read although it was parked */
-    uint64_t favoured_until_ns;
+    uint64_t favoured_until_ns, pause_until_ns;
 };
 
 void mst_uv_pressure_init(struct mst_uv_pressure *pressure, const struct mst_mem *below,
                           uint64_t held_max);
 
 /* True: this reply is to be deferred. */
-bool mst_uv_pressure_defers(const struct mst_uv_connection *connection,
-                            const struct mst_reply *reply);
+bool mst_uv_pressure_defers(struct mst_uv_connection *connection, const struct mst_reply *reply);
 /* The last reply that was made for it was deferred. */
 void mst_uv_pressure_deferred(struct mst_uv_connection *connection);
 /* A reply was copied. True: it was large. */
 bool mst_uv_pressure_copied(struct mst_uv_pressure *pressure, const struct mst_reply *reply);
-/* A watch was looked up. */
+/* Records may have been looked at. */
 void mst_uv_pressure_looked(struct mst_uv_hub *hub);
 /* This turn has copied and searched enough. */
 bool mst_uv_pressure_spent(const struct mst_uv_pressure *pressure);
 
-/* It took output, or something else changed. */
-void mst_uv_pressure_moved(struct mst_uv_connection *connection);
+/* Output is about to be offered to its socket; so many bytes were taken. */
+void mst_uv_pressure_offer(struct mst_uv_connection *connection);
+void mst_uv_pressure_taken(struct mst_uv_connection *connection, size_t bytes);
 /* How much of it to read at a time. */
 size_t mst_uv_pressure_piece(const struct mst_uv_connection *connection);
-/* It was read. */
-void mst_uv_pressure_read(struct mst_uv_connection *connection);
+/* So much was read. */
+void mst_uv_pressure_read(struct mst_uv_connection *connection, size_t bytes);
 void mst_uv_pressure_forget(struct mst_uv_connection *connection);
 
 /* Whether it may be read now. */

@@ -92,8 +92,8 @@ static void on_prepare(uv_prepare_t *prepare)
 {
     struct mst_uv_service *service = prepare->data;
 
-    set_timer(service);
     mst_uv_hub_resume(&service->hub);
+    set_timer(service);
 }
 
 static void stop(struct mst_uv_service *service, const char *why);
