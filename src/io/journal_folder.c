@@ -121,7 +121,11 @@ static muster_status lock_in(struct mst_journal_folder *folder, const char *name
 {
     muster_status status;
 
-    folder->lock = mst_own_file_open(folder->folder, name, O_RDWR | O_CREAT);
+    folder->lock = mst_own_file_open(folder->folder, name, O_RDWR | O_CREAT | O_EXCL);
+    folder->made_lock = folder->lock >= 0;
+    if (folder->lock < 0 && errno == EEXIST) {
+        folder->lock = mst_own_file_open(folder->folder, name, O_RDWR);
+    }
     if (folder->lock < 0) {
         errno = errno == ENOENT ? EAGAIN : errno;
         return MUSTER_EFAILED;
@@ -256,6 +260,15 @@ static void remove_files(int folder)
     (void)closedir(names);
 }
 
+/* Nothing came of it: what was made for it goes. */
+static void close_unowned(struct mst_journal_folder *owned)
+{
+    if (owned->made_lock) {
+        (void)unlinkat(owned->folder, OWNER, 0);
+    }
+    mst_journal_folder_close(owned);
+}
+
 muster_status mst_journal_folder_claim(int *owner_out, const char *path, struct muster_error *err)
 {
     struct mst_journal_folder owned, written;
@@ -275,11 +288,13 @@ muster_status mst_journal_folder_claim(int *owner_out, const char *path, struct 
         mst_journal_folder_close(&written);
         *owner_out = owned.lock;
         owned.lock = -1;
-    } else if (status != MUSTER_EEXISTS) {
-        (void)unlinkat(owned.folder, OWNER, 0);
+        mst_journal_folder_close(&owned);
+        return MUSTER_OK;
+    }
+    close_unowned(&owned);
+    if (status != MUSTER_EEXISTS) {
         (void)rmdir(path);
     }
-    mst_journal_folder_close(&owned);
     return status;
 }
 
@@ -291,12 +306,14 @@ void mst_journal_folder_remove(const char *path)
     if (open_locked(&owned, path, false, OWNER, &holder, NULL) != MUSTER_OK) {
         return;
     }
-    if (open_locked(&written, path, false, LOCK, &holder, NULL) == MUSTER_OK) {
-        remove_files(written.folder);
-        (void)unlinkat(written.folder, LOCK, 0);
-        (void)unlinkat(written.folder, OWNER, 0);
-        (void)rmdir(path);
-        mst_journal_folder_close(&written);
+    if (open_locked(&written, path, false, LOCK, &holder, NULL) != MUSTER_OK) {
+        close_unowned(&owned);
+        return;
     }
+    remove_files(written.folder);
+    (void)unlinkat(written.folder, LOCK, 0);
+    (void)unlinkat(written.folder, OWNER, 0);
+    (void)rmdir(path);
+    mst_journal_folder_close(&written);
     mst_journal_folder_close(&owned);
 }

@@ -19,6 +19,7 @@
 struct mst_journal_folder {
     int folder; /* -1: not open */
     int lock;
+    bool made_lock; /* and did not find it */
 };
 
 /* Makes the folder (mode 0700) where it is missing, and takes its lock. With `sync` its own name

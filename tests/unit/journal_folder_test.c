@@ -151,6 +151,20 @@ static void nobody_removes_what_another_process_holds(void **state)
     assert_false(is_there(stage, ""));
 }
 
+static void who_is_refused_leaves_nothing_behind(void **state)
+{
+    struct stage *stage = *state;
+    struct mst_journal_folder folder;
+
+    assert_int_equal(mst_journal_folder_open(&folder, stage->path, true, &stage->err), MUSTER_OK);
+    assert_int_equal(elsewhere(stage, claims), -MUSTER_EEXISTS);
+    assert_false(is_there(stage, "owner"));
+    assert_int_equal(elsewhere(stage, removes), 0);
+    assert_false(is_there(stage, "owner"));
+    assert_true(is_there(stage, "lock"));
+    mst_journal_folder_close(&folder);
+}
+
 static void what_is_not_of_a_journal_stays(void **state)
 {
     struct stage *stage = *state;
@@ -571,6 +585,7 @@ int main(void)
 #define with_folder(test) cmocka_unit_test_setup_teardown(test, stage_init, stage_fini)
     static const struct CMUnitTest tests[] = {
         with_folder(nobody_removes_what_another_process_holds),
+        with_folder(who_is_refused_leaves_nothing_behind),
         with_folder(what_is_not_of_a_journal_stays),
         with_folder(one_that_is_not_there_is_not_made_to_be_removed),
         with_folder(it_has_one_owner_however_often_it_is_removed),
