@@ -425,6 +425,7 @@ static void release(struct mst_job *job)
     }
     mst_environment_fini(&job->environment);
     mst_nodes_release(job);
+    mst_service_forget(&job->service);
     mst_preempted_release(job);
     free(job->places);
     (void)pthread_mutex_destroy(&job->lock);
@@ -486,8 +487,8 @@ static int run_to_end(struct mst_job *job)
     mst_preempted_close(job);
     mst_session_close(&job->session); /* its callbacks wake the loop */
     mst_service_kill(&job->service);
+    mst_nodes_forget(job); /* while no other run can take the secret for its own */
     mst_service_forget(&job->service);
-    mst_nodes_forget(job);
     mst_preempted_settle(job);
     end_loop(job); /* signals end us again: nothing is left that needs us, but a reader */
     mst_preempted_settled(job);

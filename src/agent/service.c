@@ -182,13 +182,19 @@ const char *mst_service_http(const struct mst_service *service)
     return service->http_got[0] != '\0' ? service->http_got : service->http;
 }
 
-/* Beside the socket. What a run that was killed with its service has left there goes. */
-static muster_status claim_journal(struct mst_service *service, const char *socket,
-                                   struct muster_error *err)
+/* Beside the socket. */
+muster_status mst_service_claim(struct mst_service *service, const char *job,
+                                struct muster_error *err)
 {
-    size_t size = strlen(socket);
-    const char *dot = strrchr(socket, '.');
+    char socket[MST_SOCKET_PATH_MAX];
+    const char *dot;
+    size_t size;
 
+    if (mst_socket_path(job, socket, true, err) != MUSTER_OK) {
+        return err->status;
+    }
+    size = strlen(socket);
+    dot = strrchr(socket, '.');
     if (dot != NULL && strchr(dot, '/') == NULL) {
         size = (size_t)(dot - socket);
     }
@@ -199,7 +205,7 @@ static muster_status claim_journal(struct mst_service *service, const char *sock
 void mst_service_forget(struct mst_service *service)
 {
     if (service->journal_owner != 0) {
-        mst_journal_folder_remove(service->journal);
+        mst_journal_folder_remove(service->journal, NULL);
         (void)close(service->journal_owner);
     }
     service->journal_owner = 0;
@@ -218,9 +224,6 @@ muster_status mst_service_start(struct mst_service *service, const char *job, co
     (void)snprintf(service->job, sizeof service->job, "%s", job);
     (void)snprintf(service->addr, sizeof service->addr, "unix:%s", path);
     (void)snprintf(service->lease, sizeof service->lease, "%s", lease != NULL ? lease : "");
-    if (claim_journal(service, path, err) != MUSTER_OK) {
-        return err->status;
-    }
     if (pipe2(ends, O_CLOEXEC) != 0) {
         return fail(err, "no pipe", errno);
     }

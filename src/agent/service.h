@@ -34,7 +34,13 @@ struct mst_service {
     const char *record; /* the same: the folder it records in, each time anew. NULL: none */
 };
 
-/* Starts it and waits until it can be reached. On failure `err` is one line. */
+/* Makes the journal of the job this run's, which is one line in `err` where another run has it.
+ * What was left by a run that was killed is gone then, and nobody removes any of it any more. */
+muster_status mst_service_claim(struct mst_service *service, const char *job,
+                                struct muster_error *err);
+
+/* Starts it, with its journal claimed, and waits until it can be reached. On failure `err` is one
+ * line. */
 muster_status mst_service_start(struct mst_service *service, const char *job, const char *lease,
                                 struct muster_error *err);
 

@@ -226,20 +226,18 @@ static bool detach(const struct mst_cli *cli, struct background *background, con
 
 enum { REMOVES_NOTHING, REMOVES_JOURNAL, REMOVES_SECRET };
 
-/* A run that was killed cannot clear up behind itself. While the sockets are still there nobody
- * takes what is removed for his own. */
+/* A run that was killed cannot clear up behind itself. The next one of that job uses the secret
+ * that it finds, once it owns the journal. */
 static void clear_up(const struct mst_cli *cli)
 {
     int64_t what = mst_cli_number(cli, "orphan_removes");
+    const char *journal = mst_cli_text(cli, "journal"), *secret = mst_cli_text(cli, "secret_file");
 
-    if (what == REMOVES_NOTHING) {
-        return;
-    }
-    if (*mst_cli_text(cli, "journal")) {
-        mst_journal_folder_remove(mst_cli_text(cli, "journal"));
-    }
-    if (what == REMOVES_SECRET && *mst_cli_text(cli, "secret_file")) {
-        (void)unlink(mst_cli_text(cli, "secret_file"));
+    secret = what == REMOVES_SECRET && *secret ? secret : NULL;
+    if (what != REMOVES_NOTHING && *journal) {
+        mst_journal_folder_remove(journal, secret);
+    } else if (secret) {
+        (void)unlink(secret);
     }
 }
 

@@ -298,18 +298,30 @@ muster_status mst_journal_folder_claim(int *owner_out, const char *path, struct 
     return status;
 }
 
-void mst_journal_folder_remove(const char *path)
+static void unlink_with(const char *with)
+{
+    if (with) {
+        (void)unlink(with);
+    }
+}
+
+void mst_journal_folder_remove(const char *path, const char *with)
 {
     struct mst_journal_folder owned, written;
     pid_t holder;
+    muster_status status = open_locked(&owned, path, false, OWNER, &holder, NULL);
 
-    if (open_locked(&owned, path, false, OWNER, &holder, NULL) != MUSTER_OK) {
+    if (status == MUSTER_EFAILED) { /* nobody's */
+        unlink_with(with);
+    }
+    if (status != MUSTER_OK) {
         return;
     }
     if (open_locked(&written, path, false, LOCK, &holder, NULL) != MUSTER_OK) {
         close_unowned(&owned);
         return;
     }
+    unlink_with(with);
     remove_files(written.folder);
     (void)unlinkat(written.folder, LOCK, 0);
     (void)unlinkat(written.folder, OWNER, 0);

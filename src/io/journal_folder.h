@@ -35,7 +35,8 @@ void mst_journal_folder_close(struct mst_journal_folder *folder);
 muster_status mst_journal_folder_claim(int *owner_out, const char *path, struct muster_error *err);
 
 /* Removes the files of a journal, and the folder if nothing else is in it. A folder that another
- * process owns or writes to is left as it is, and so is one that is not there. */
-void mst_journal_folder_remove(const char *path);
+ * process owns or writes to is left as it is, and so is one that is not there. `with` (NULL: none)
+ * is a file that goes with it, before another process can own the folder. */
+void mst_journal_folder_remove(const char *path, const char *with);
 
 #endif

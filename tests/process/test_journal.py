@@ -3,6 +3,7 @@
 nobody has to be started again. What damages or fills the disk under it is told in one line."""
 
 import contextlib
+import fcntl
 import os
 import pathlib
 import random
@@ -432,6 +433,24 @@ def test_a_service_that_is_asked_to_stop_keeps_its_journal(serve, journal):
     service.process.stdin.close()
     assert service.wait() == 0
     assert not journal.exists()
+
+
+@pytest.mark.parametrize("owned", [False, True])
+def test_the_service_of_a_killed_run_removes_the_secret_unless_another_run_has_it(serve, journal, tmp_path, owned):
+    """The next run takes what it finds for its own, and says so by the lock of the journal's owner."""
+    secret = tmp_path / "secret"
+    secret.write_bytes(os.urandom(32))
+    secret.chmod(0o600)
+    service = serve("--journal", journal, "--parent", "--orphan-removes", "secret", "--secret-file", secret,
+                    stdin=subprocess.PIPE)
+    with contextlib.ExitStack() as stack:
+        if owned:
+            owner = stack.enter_context(open(journal / "owner", "w", encoding="ascii"))
+            os.fchmod(owner.fileno(), 0o600)
+            fcntl.lockf(owner, fcntl.LOCK_EX)
+        service.process.stdin.close()
+        assert service.wait() == 0
+        assert (secret.exists(), journal.exists()) == (owned, owned)
 
 
 def test_a_signal_to_all_processes_of_a_job_leaves_its_service(spawn, muster):

@@ -28,9 +28,9 @@ def journal_of(env, job):
 # ---- a run's journal ----
 
 
-def refused_run(muster, job):
+def refused_run(muster, job, *flags):
     """What a second run of a name says."""
-    done = muster("run", "-n", 2, "-j", job.job, "--", "true")
+    done = muster("run", "-n", 2, "-j", job.job, *flags, "--", "true")
     assert done.returncode == 125
     (line,) = done.stderr.splitlines()
     return line
@@ -63,6 +63,19 @@ def test_a_second_run_of_a_name_leaves_the_journal_of_the_first(spawn, muster, e
     os.kill(job.service(), signal.SIGKILL)
     goes_on(job)
     assert not journal_of(env, job.job).exists()
+
+
+def test_a_second_run_of_a_name_takes_no_secret_for_its_own(spawn, muster, env, tmp_path):
+    """It is the first one's, and goes with it."""
+    env["MUSTER_STATE_DIR"] = str(tmp_path / "state")
+    several = ("--nnodes", 2, "--listen", "127.0.0.1:0")
+    job = Run(spawn, muster, 2, *several)
+    job.log.wait_for("--secret-file")  # it waits for the other node
+    assert len(os.listdir(env["MUSTER_STATE_DIR"])) == 1
+    assert "runs a job of this name already" in refused_run(muster, job, *several)
+    job.run.signal(signal.SIGTERM)
+    job.run.wait()
+    assert os.listdir(env["MUSTER_STATE_DIR"]) == []
 
 
 def test_a_second_run_of_a_name_while_the_service_is_away(spawn, muster, env):

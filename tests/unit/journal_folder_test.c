@@ -51,7 +51,7 @@ static int stage_fini(void **state)
 {
     struct stage *stage = *state;
 
-    mst_journal_folder_remove(stage->path);
+    mst_journal_folder_remove(stage->path, NULL);
     assert_int_equal(rmdir(stage->parent), 0);
     free(stage);
     return 0;
@@ -95,10 +95,21 @@ static int elsewhere(struct stage *stage, int (*act)(const char *path, char *tex
     return WEXITSTATUS(status);
 }
 
+/* False: it is there already. */
+static bool makes(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+    return fd >= 0 && close(fd) == 0;
+}
+
 static int removes(const char *path, char *text)
 {
+    char with[256];
+
     (void)text;
-    mst_journal_folder_remove(path);
+    (void)snprintf(with, sizeof with, "%s.secret", path);
+    mst_journal_folder_remove(path, with);
     return 0;
 }
 
@@ -165,6 +176,33 @@ static void who_is_refused_leaves_nothing_behind(void **state)
     mst_journal_folder_close(&folder);
 }
 
+static bool secret_is_there(const struct stage *stage)
+{
+    char with[256];
+
+    (void)snprintf(with, sizeof with, "%s.secret", stage->path);
+    return access(with, F_OK) == 0;
+}
+
+static void what_goes_with_it_stays_where_another_process_has_it(void **state)
+{
+    struct stage *stage = *state;
+    char with[256];
+    int owner;
+
+    (void)snprintf(with, sizeof with, "%s.secret", stage->path);
+    assert_int_equal(mst_journal_folder_claim(&owner, stage->path, &stage->err), MUSTER_OK);
+    assert_true(makes(with));
+    assert_int_equal(elsewhere(stage, removes), 0);
+    assert_true(secret_is_there(stage));
+    (void)close(owner);
+    assert_int_equal(elsewhere(stage, removes), 0);
+    assert_false(secret_is_there(stage));
+    assert_true(makes(with)); /* where no folder is */
+    assert_int_equal(elsewhere(stage, removes), 0);
+    assert_false(secret_is_there(stage));
+}
+
 static void what_is_not_of_a_journal_stays(void **state)
 {
     struct stage *stage = *state;
@@ -173,7 +211,7 @@ static void what_is_not_of_a_journal_stays(void **state)
     assert_int_equal(mst_journal_folder_claim(&owner, stage->path, &stage->err), MUSTER_OK);
     make_file(stage, "notes.txt");
     make_file(stage, FILE_NAME);
-    mst_journal_folder_remove(stage->path);
+    mst_journal_folder_remove(stage->path, NULL);
     (void)close(owner);
     assert_false(is_there(stage, FILE_NAME));
     assert_false(is_there(stage, "owner"));
@@ -190,7 +228,7 @@ static void one_that_is_not_there_is_not_made_to_be_removed(void **state)
 {
     struct stage *stage = *state;
 
-    mst_journal_folder_remove(stage->path);
+    mst_journal_folder_remove(stage->path, NULL);
     assert_false(is_there(stage, ""));
 }
 
@@ -204,9 +242,13 @@ static bool is_found(const char *path, int owner)
     return stat(name, &there) == 0 && fstat(owner, &ours) == 0 && there.st_ino == ours.st_ino;
 }
 
-/* Owns it, removes it, and again: a lock on a file that was removed meanwhile is none. */
+/* Owns it, removes it, and again: a lock on a file that was removed meanwhile is none. What goes
+ * with it is gone for the next owner, and no later. */
 static int contend(const char *path, _Atomic int *inside)
 {
+    char with[256];
+
+    (void)snprintf(with, sizeof with, "%s.secret", path);
     for (int i = 0; i < ROUNDS; i++) {
         struct muster_error err;
         int owner;
@@ -216,8 +258,11 @@ static int contend(const char *path, _Atomic int *inside)
             if ((*inside)++ != 0 || !is_found(path, owner)) {
                 return 1;
             }
+            if (!makes(with) || access(with, F_OK) != 0) {
+                return 3;
+            }
             (*inside)--;
-            mst_journal_folder_remove(path);
+            mst_journal_folder_remove(path, with);
             (void)close(owner);
         } else if (status != MUSTER_EEXISTS) {
             (void)fprintf(stderr, "%s\n", err.text);
@@ -315,7 +360,7 @@ static void what_others_may_write_to_is_refused(void **state)
         assert_non_null(strstr(stage->err.text, "others may write to it (mode 07"));
         assert_int_equal(mst_journal_folder_claim(&owner, stage->path, &stage->err),
                          MUSTER_EFAILED);
-        mst_journal_folder_remove(stage->path);
+        mst_journal_folder_remove(stage->path, NULL);
         assert_true(is_there(stage, FILE_NAME));
         assert_false(is_there(stage, "lock"));
         assert_false(is_there(stage, "owner"));
@@ -323,7 +368,7 @@ static void what_others_may_write_to_is_refused(void **state)
         assert_int_equal(mst_journal_folder_open(&folder, stage->path, false, &stage->err),
                          MUSTER_OK);
         mst_journal_folder_close(&folder);
-        mst_journal_folder_remove(stage->path);
+        mst_journal_folder_remove(stage->path, NULL);
         assert_false(is_there(stage, ""));
     }
 }
@@ -342,7 +387,7 @@ static void another_users_is_refused(void **state)
     assert_int_equal(mst_journal_folder_open(&folder, stage->path, false, &stage->err),
                      MUSTER_EFAILED);
     assert_non_null(strstr(stage->err.text, "it belongs to another user (uid 65534"));
-    mst_journal_folder_remove(stage->path);
+    mst_journal_folder_remove(stage->path, NULL);
     assert_true(is_there(stage, FILE_NAME));
     assert_false(is_there(stage, "lock"));
     assert_int_equal(chown(stage->path, 0, 0), 0);
@@ -411,7 +456,7 @@ static void no_file_leads_anywhere_else(void **state)
         }
         assert_int_not_equal(access(outside, F_OK), 0);
         assert_int_equal(unlink(inside), 0);
-        mst_journal_folder_remove(stage->path);
+        mst_journal_folder_remove(stage->path, NULL);
     }
 }
 
@@ -586,6 +631,7 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         with_folder(nobody_removes_what_another_process_holds),
         with_folder(who_is_refused_leaves_nothing_behind),
+        with_folder(what_goes_with_it_stays_where_another_process_has_it),
         with_folder(what_is_not_of_a_journal_stays),
         with_folder(one_that_is_not_there_is_not_made_to_be_removed),
         with_folder(it_has_one_owner_however_often_it_is_removed),
