@@ -335,7 +335,7 @@ static void one_that_is_removed_just_then_is_made_again(void **state)
     assert_int_equal(mst_journal_folder_open(&folder, stage->path, true, &stage->err), MUSTER_OK);
     assert_true(is_there(stage, "lock"));
     mst_journal_folder_close(&folder);
-    mst_journal_folder_remove(stage->path);
+    mst_journal_folder_remove(stage->path, NULL);
     vanishing = stage->path;
     assert_int_equal(mst_journal_folder_claim(&owner, stage->path, &stage->err), MUSTER_OK);
     assert_true(is_found(stage->path, owner));
@@ -406,7 +406,7 @@ static int opens_as_nobody(const char *path, char *text)
     (void)snprintf(text, 512, "%s", err.text);
     if (status == MUSTER_OK) {
         mst_journal_folder_close(&folder);
-        mst_journal_folder_remove(path);
+        mst_journal_folder_remove(path, NULL);
     }
     return -status;
 }

@@ -119,7 +119,7 @@ static void what_writes_a_snapshot(void **state)
     mst_core_free(core);
     mst_journal_free(journal);
     mst_journal_disk_close(disk);
-    mst_journal_folder_remove(folder);
+    mst_journal_folder_remove(folder, NULL);
     assert_int_equal(rmdir(parent), 0);
 }
 

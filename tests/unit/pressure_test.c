@@ -13,6 +13,7 @@
 #include "io/uv/pressure.h"
 
 #define SECOND_NS UINT64_C(1000000000)
+#define PATIENCE_NS UINT64_C(50000000) /* for one from which nothing comes */
 
 enum { COUNT = 3, HELD_MAX = 1000, HIGH = HELD_MAX / 2 + 1 };
 
@@ -56,6 +57,19 @@ void mst_core_resume_deferred(struct mst_core *core, struct mst_conn conn)
     (void)conn;
 }
 
+uint64_t mst_core_pinned(const struct mst_core *core)
+{
+    (void)core;
+    return 0;
+}
+
+uint64_t mst_core_pinned_by(const struct mst_core *core, struct mst_conn conn)
+{
+    (void)core;
+    (void)conn;
+    return 0;
+}
+
 uint64_t mst_core_walked(const struct mst_core *core)
 {
     (void)core;
@@ -86,7 +100,7 @@ static int begin(void **state)
     for (int i = 0; i < COUNT; i++) {
         connections[i] = (struct mst_uv_connection){.hub = &hub, .codec = &codec};
         assert_true(mst_uv_pressure_may_read(&connections[i]));
-        mst_uv_pressure_read(&connections[i]);
+        mst_uv_pressure_read(&connections[i], 1);
         assert_false(mst_uv_pressure_may_read(&connections[i]));
     }
     mst_uv_pressure_turn(&hub);
@@ -101,48 +115,67 @@ static void reads(int which)
     }
 }
 
-static void the_latest_is_read_until_its_frame_is_whole(void **state)
+static void the_first_is_read_until_its_frame_is_whole(void **state)
 {
     (void)state;
-    reads(2);
-    mst_uv_pressure_read(&connections[2]);
+    reads(0);
+    mst_uv_pressure_read(&connections[0], 1);
     mst_uv_pressure_turn(&hub);
-    reads(2);
+    reads(0);
     input = 0;
-    mst_uv_pressure_read(&connections[2]);
+    mst_uv_pressure_read(&connections[0], 1);
     input = 100000;
     mst_uv_pressure_turn(&hub);
-    assert_true(mst_uv_pressure_may_read(&connections[2]));
+    assert_true(mst_uv_pressure_may_read(&connections[0]));
     assert_true(mst_uv_pressure_may_read(&connections[1]));
-    assert_false(mst_uv_pressure_may_read(&connections[0]));
+    assert_false(mst_uv_pressure_may_read(&connections[2]));
 }
 
 static void one_that_goes_makes_way_for_the_next(void **state)
 {
     (void)state;
-    mst_uv_pressure_forget(&connections[2]);
-    connections[2] =
+    mst_uv_pressure_forget(&connections[0]);
+    connections[0] =
         (struct mst_uv_connection){.deferred = true}; /* as freed: nobody looks at it */
     mst_uv_pressure_turn(&hub);
     reads(1);
-    mst_uv_pressure_forget(&connections[0]); /* one that only waits takes nobody's turn */
-    connections[0] = (struct mst_uv_connection){.deferred = true};
+    mst_uv_pressure_forget(&connections[2]); /* one that only waits takes nobody's turn */
+    connections[2] = (struct mst_uv_connection){.deferred = true};
     mst_uv_pressure_turn(&hub);
     reads(1);
 }
 
-static void one_that_takes_longer_than_a_second_waits_for_all_others(void **state)
+static void one_from_which_nothing_comes_waits_for_all_others(void **state)
 {
+    static const int next[] = {1, 2, 0};
+
     (void)state;
-    assert_int_equal(mst_uv_pressure_deadline_ns(&hub), 2 * SECOND_NS);
-    hub.now_ns += SECOND_NS - 1;
+    assert_int_equal(mst_uv_pressure_deadline_ns(&hub), hub.now_ns + PATIENCE_NS);
+    hub.now_ns += PATIENCE_NS - 1;
     mst_uv_pressure_turn(&hub);
-    reads(2);
-    for (int which = 1; which >= -1; which--) {
-        hub.now_ns += which == 1 ? 1 : SECOND_NS;
+    reads(0);
+    for (unsigned i = 0; i < 3; i++) {
+        hub.now_ns += i == 0 ? 1 : PATIENCE_NS;
         mst_uv_pressure_turn(&hub);
-        reads(which < 0 ? 2 : which);
+        reads(next[i]);
     }
+}
+
+static void one_from_which_something_comes_has_a_second(void **state)
+{
+    const uint64_t end_ns = hub.now_ns + SECOND_NS;
+
+    (void)state;
+    while (hub.now_ns + PATIENCE_NS / 2 < end_ns) {
+        hub.now_ns += PATIENCE_NS / 2;
+        mst_uv_pressure_read(&connections[0], 1);
+        mst_uv_pressure_turn(&hub);
+        reads(0);
+    }
+    assert_int_equal(mst_uv_pressure_deadline_ns(&hub), end_ns);
+    hub.now_ns = end_ns;
+    mst_uv_pressure_turn(&hub);
+    reads(1);
 }
 
 static void with_room_again_all_are_read(void **state)
@@ -158,9 +191,10 @@ static void with_room_again_all_are_read(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(the_latest_is_read_until_its_frame_is_whole, begin),
+        cmocka_unit_test_setup(the_first_is_read_until_its_frame_is_whole, begin),
         cmocka_unit_test_setup(one_that_goes_makes_way_for_the_next, begin),
-        cmocka_unit_test_setup(one_that_takes_longer_than_a_second_waits_for_all_others, begin),
+        cmocka_unit_test_setup(one_from_which_nothing_comes_waits_for_all_others, begin),
+        cmocka_unit_test_setup(one_from_which_something_comes_has_a_second, begin),
         cmocka_unit_test_setup(with_room_again_all_are_read, begin),
     };
 
