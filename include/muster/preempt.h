@@ -173,8 +173,8 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_preempt_wait_exit(muster_preempt
 
 /* Gives notice by hand: the member `index`, or with MUSTER_INDEX_ALL the whole job, ends in
  * `in_ms`; -1: not known, MUSTER_PREEMPT_GRACE is assumed. An earlier notice that is still to be
- * acted upon stays as it is: OK. Where no rank listens yet (muster_preempt_open) it is given all the
- * same, and the log has a warning. `reason` is one line for people, or NULL. Any client may, an
+ * acted upon stays as it is: OK. Where no rank listens yet (muster_preempt_open) it is given all
+ * the same, and the log has a warning. `reason` is one line for people, or NULL. Any client may, an
  * observer's too. Waits for the service. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_preempt_announce(muster_client *client,
                                                                  uint32_t index, int64_t in_ms,

@@ -16,8 +16,7 @@
 
 #define NAME_MAX_BYTES 64
 #define NS_PER_MS UINT64_C(1000000)
-#define AFTERWARDS_MS 500 /* once --timeout is over: to be told who is missing, and to take leave  \
-                           */
+#define AFTERWARDS_MS 500 /* after --timeout: to be told who is missing, and to take leave */
 
 /* Letters of rows that several commands share. */
 static const struct {
