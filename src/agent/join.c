@@ -376,15 +376,9 @@ static int enter_first(struct mst_job *job)
 {
     struct mst_nodes *nodes = &job->nodes;
     const char *listen = job->options->listen;
-    struct muster_error err;
     char host[256];
     uint16_t port;
 
-    /* Before the secret that is there already is taken for this run's: it may be about to go. */
-    if (mst_service_claim(&job->service, job->name, &err) != MUSTER_OK) {
-        mst_say("%s", err.text);
-        return MST_EXIT_LAUNCHER;
-    }
     nodes->first = true;
     (void)snprintf(nodes->master_addr, sizeof nodes->master_addr, "127.0.0.1");
     if (job->options->nodes_max == 1) {

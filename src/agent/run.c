@@ -23,6 +23,8 @@
 #define SERVICE_SOON_NS 100000000u /* a service that dies in this time may do so again */
 #define SERVICE_SOON_MAX 3u        /* times in a row, before the next try waits */
 #define SAY_AGAIN_MS 500u          /* a service without room looks for some each second */
+/* Until its service starts, and for the end to remove the journal's folder: 12, and some. */
+#define DESCRIPTORS_OF_A_RUN 16u
 
 extern char **environ;
 
@@ -445,6 +447,24 @@ static bool prepare(struct mst_job *job)
     return false;
 }
 
+/* Before the secret that is there already is taken for this run's: it may be about to go. */
+static int own_job(struct mst_job *job)
+{
+    struct muster_error err;
+    char why[128];
+
+    if (!mst_descriptors_left(DESCRIPTORS_OF_A_RUN)) {
+        mst_descriptors_text(why, sizeof why);
+        mst_say("%s", why);
+        return MST_EXIT_LAUNCHER;
+    }
+    if (mst_service_claim(&job->service, job->name, &err) != MUSTER_OK) {
+        mst_say("%s", err.text);
+        return MST_EXIT_LAUNCHER;
+    }
+    return 0;
+}
+
 /* 0, or the exit code after one line. Nothing runs yet, and signals end us. */
 static int enter(struct mst_job *job)
 {
@@ -470,6 +490,9 @@ static int enter(struct mst_job *job)
                           job->tag)) {
         mst_say("no keeper for the ranks: %s", strerror(errno));
         return MST_EXIT_LAUNCHER;
+    }
+    if (options->join == NULL && (code = own_job(job)) != 0) {
+        return code;
     }
     return mst_nodes_enter(job);
 }
