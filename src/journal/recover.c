@@ -153,24 +153,28 @@ static muster_status misnamed(struct recovery *recovery, const char *name,
     return MUSTER_EFAILED;
 }
 
-/* Behind a wrong name a file would be missing without a trace, and its number be given again. */
+/* Behind a wrong name a file would be missing without a trace, and its number be given again. An
+ * unfinished snapshot is in nobody's way, also when it cannot be read, and is removed with its
+ * neighbours; so another file may not have its name either. */
 static muster_status look_at_head(struct recovery *recovery, const char *name,
                                   enum mst_file_kind kind, uint64_t sequence)
 {
     const struct mst_journal *journal = recovery->journal;
     const struct mst_disk *disk = &journal->disk;
     unsigned char bytes[MST_FILE_HEAD];
+    bool needed = kind != MST_FILE_UNFINISHED;
     struct mst_file_head head;
     uint64_t size;
 
+    kind = needed ? kind : MST_FILE_SNAPSHOT;
     if (disk->size(disk->ctx, name, &size) != MUSTER_OK) {
-        return disk_failed(recovery);
+        return needed ? disk_failed(recovery) : MUSTER_OK;
     }
     if (size < sizeof bytes) {
         return MUSTER_OK;
     }
     if (disk->read(disk->ctx, name, bytes, sizeof bytes) != MUSTER_OK) {
-        return disk_failed(recovery);
+        return needed ? disk_failed(recovery) : MUSTER_OK;
     }
     if (!mst_file_head_read(&head, &journal->crc, mst_slice_of(bytes, sizeof bytes)) ||
         (head.kind == kind && head.sequence == sequence)) {
@@ -191,10 +195,7 @@ static void on_any(void *ctx, const char *name)
     if (sequence > pass->recovery->last) {
         pass->recovery->last = sequence;
     }
-    /* An unfinished snapshot is in nobody's way and removed with its neighbours; any other file
-     * under such a name would be removed as well. */
-    pass->status = look_at_head(pass->recovery, name,
-                                kind == MST_FILE_UNFINISHED ? MST_FILE_SNAPSHOT : kind, sequence);
+    pass->status = look_at_head(pass->recovery, name, kind, sequence);
 }
 
 static void on_snapshot(void *ctx, const char *name)
