@@ -23,6 +23,8 @@ struct mst_watched {
     pid_t pid; /* that was started; page->pid is its own word */
     int pidfd; /* signals go there where the events have no `send`; else -1 */
 
+    unsigned mark; /* suspect.c: while ranks are compared */
+
     /* For the caller to read: */
     int ended_by; /* the last signal it was ended by; 0: it was not */
     struct mst_hang_finding hard;
@@ -35,7 +37,6 @@ struct mst_watched {
     uint64_t cpu_ns, cpu_at_ns;               /* of its thread, in the middle of a standstill */
     uint64_t signal_ns;                       /* when it gets the next one */
     uint64_t again_ns;                        /* and then how often */
-    unsigned mark;                            /* suspect.c: while ranks are compared */
 };
 
 /* Texts are one line, borrowed for the call. `add` and `remove` may be called from all of them. */

@@ -380,6 +380,9 @@ static void add_stand(struct text *text, const struct mst_monitor *monitor, uint
             same = same && atomic_load(&one->page->step) == atomic_load(&any->page->step);
         }
     }
+    if (any == NULL) {
+        return; /* they are compared before */
+    }
     (void)height_of(any, generation, &height);
     if (same && height.pings != 0 && atomic_load(&any->page->ranks) != 0 &&
         atomic_load(&any->page->step) != MST_PAGE_NO_STEP) {
@@ -613,7 +616,7 @@ static void add_lines(struct text *text, const struct mst_monitor *monitor, unsi
 
         (void)size_of(monitor, mark, &any);
         waits_for(any, name);
-        if (mark < groups && text->room <= 2 * LINE_BYTES_MAX) {
+        if (mark < groups && text->room <= (size_t)2 * LINE_BYTES_MAX) {
             EACH(one, monitor)
             {
                 one->mark = one->mark > mark ? mark : one->mark;

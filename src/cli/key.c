@@ -228,7 +228,7 @@ static muster_status write_value(struct job *job, enum write_kind kind, int64_t 
 
 static int write_word(struct job *job, enum write_kind kind, int64_t expected, const char *word)
 {
-    struct muster_slice value;
+    struct muster_slice value = {0};
     char *owned;
     uint64_t number = 0;
     muster_status status;

@@ -96,7 +96,6 @@ struct muster_client {
     int lost_fd; /* of ours, which the program has closed; 0: none */
 
     struct mst_lib_hook hooks[MST_USERS];
-    bool listened_to; /* a rank of the job has listened for notices of preemption */
     struct mst_page *page;
     int agent_fd; /* of the agent that started it, and is no parent; 0: none */
     struct mst_lib_helper *helper;
@@ -118,6 +117,7 @@ struct muster_client {
     int trouble_errno;
     char trouble[400]; /* why the last attempt to connect failed; "" */
     bool insecure;
+    bool listened_to;  /* a rank of the job has listened for notices of preemption */
     bool shares;       /* the service that the ranks of this machine start for themselves */
     bool service_gone; /* that one, or the one of its own, has ended */
     bool was_online;   /* at the last look, and no trouble since */

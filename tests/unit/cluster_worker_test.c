@@ -202,7 +202,7 @@ static void it_says_on_a_new_connection_again_what_is_overdue(void **state)
     assert_int_equal(shell.count, 2);
     assert_int_equal(shell_sent(0)->type, MST_CLUSTER_HELLO);
     is_overdue(shell_sent(1), 1); /* and nothing of the other one, which has its own grace */
-    shell_pass(200 * GRACE_MS);
+    shell_pass(UINT64_C(200) * GRACE_MS);
     assert_true(shell.killed[0] && !shell.killed[1]);
     shell_close();
 }

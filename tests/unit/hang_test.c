@@ -670,7 +670,7 @@ static void a_row_of_waits_counts_from_the_last_ping(void **state)
             goes_on_waiting(&rank, i % 5 == 4);
         }
         assert_true(mst_hang_waits(&rank.hang, &since_ns));
-        assert_int_equal(since_ns, pinged ? 50 * (SOFT / 10) * MS : 0);
+        assert_int_equal(since_ns, pinged ? UINT64_C(5) * SOFT * MS : 0);
         rank.page.pings += pinged;
         goes_on_waiting(&rank, false);
         assert_true(mst_hang_waits(&rank.hang, &since_ns));
@@ -695,12 +695,12 @@ static void a_row_of_waits_ends_where_the_clock_runs(void **state)
     goes_on_waiting(&rank, false);
     goes_on_waiting(&rank, false);
     assert_true(mst_hang_waits(&rank.hang, &since_ns));
-    assert_int_equal(since_ns, 2 * (SOFT / 10) * MS);
+    assert_int_equal(since_ns, UINT64_C(2) * (SOFT / 10) * MS);
     rank.now_ns += 7000 * MS;
     mst_hang_pause(&rank.hang, 7000 * MS);
     goes_on_waiting(&rank, false);
     assert_true(mst_hang_waits(&rank.hang, &since_ns));
-    assert_int_equal(since_ns, 3 * (SOFT / 10) * MS);
+    assert_int_equal(since_ns, UINT64_C(3) * (SOFT / 10) * MS);
 }
 
 /* ---- all others wait for it ---- */
@@ -717,9 +717,9 @@ static void whether_it_is_silent_and_for_how_long(void **state)
     for (size_t i = 0; i <= sizeof others / sizeof others[0]; i++) {
         struct rank rank = in_function();
 
-        assert_int_equal(watch(&rank, 7 * SOFT), MST_HANG_NONE);
+        assert_int_equal(watch(&rank, UINT64_C(7) * SOFT), MST_HANG_NONE);
         assert_true(mst_hang_silent(&rank.hang, &since_ns));
-        assert_int_equal(since_ns, 7 * SOFT * MS);
+        assert_int_equal(since_ns, UINT64_C(7) * SOFT * MS);
         if (i < sizeof others / sizeof others[0]) {
             rank.page.pings = others[i].pings;
             rank.page.checks = others[i].checks;
