@@ -23,6 +23,7 @@
 #define SHED_NS 25000000u          /* so often */
 #define LOOK_NS 50000000u          /* between two looks for who stands still */
 #define GIVEN_BACK_BYTES 33554432u /* so much less than before: the system gets it back, */
+#define GIVEN_BACK_COUNT 64u       /* or so many connections: small pieces are not counted, */
 #define GIVE_BACK_NS 1000000000u   /* so often at most */
 #define MAPPED_BYTES 262144        /* larger pieces are the system's again when they are freed */
 #define MAPPED_COUNT 16384         /* at most: the kernel has a limit for a process */
@@ -525,9 +526,12 @@ static void shed_still(struct mst_uv_hub *hub)
 
 /* ---- turns ---- */
 
-static bool owes_memory(const struct mst_uv_pressure *pressure)
+static bool owes_memory(const struct mst_uv_hub *hub)
 {
-    return pressure->peak - pressure->held >= GIVEN_BACK_BYTES;
+    const struct mst_uv_pressure *pressure = &hub->pressure;
+
+    return pressure->peak - pressure->held >= GIVEN_BACK_BYTES ||
+           hub->count + GIVEN_BACK_COUNT <= pressure->peak_count;
 }
 
 /* The C library keeps what was freed, and a crowd that has gone would be paid for ever. */
@@ -535,8 +539,12 @@ static void give_back(struct mst_uv_hub *hub)
 {
     struct mst_uv_pressure *pressure = &hub->pressure;
 
-    if (owes_memory(pressure) && now(hub) >= pressure->given_back_ns + GIVE_BACK_NS) {
+    if (hub->count > pressure->peak_count) {
+        pressure->peak_count = hub->count;
+    }
+    if (owes_memory(hub) && now(hub) >= pressure->given_back_ns + GIVE_BACK_NS) {
         pressure->peak = pressure->held;
+        pressure->peak_count = hub->count;
         pressure->given_back_ns = now(hub);
         (void)malloc_trim(0);
     }
@@ -567,7 +575,7 @@ uint64_t mst_uv_pressure_deadline_ns(const struct mst_uv_hub *hub)
     if (held(hub) > pressure->held_max && pressure->shed_ns + SHED_NS < deadline_ns) {
         deadline_ns = pressure->shed_ns + SHED_NS;
     }
-    if (owes_memory(pressure) && pressure->given_back_ns + GIVE_BACK_NS < deadline_ns) {
+    if (owes_memory(hub) && pressure->given_back_ns + GIVE_BACK_NS < deadline_ns) {
         deadline_ns = pressure->given_back_ns + GIVE_BACK_NS;
     }
     return deadline_ns;

@@ -39,12 +39,13 @@ struct mst_uv_hub;
 struct mst_uv_pressure {
     struct mst_mem mem; /* of what connections hold: large pieces are counted */
     struct mst_mem below;
-    uint64_t held;     /* bytes */
-    uint64_t held_max; /* of all connections */
-    uint64_t peak;     /* since memory was given back to the system */
-    uint64_t copied;   /* bytes of large replies in this turn */
-    uint64_t searched; /* and what searches cost, as bytes */
-    uint64_t walked;   /* of mst_core_walked, in earlier turns */
+    uint64_t held;       /* bytes */
+    uint64_t held_max;   /* of all connections */
+    uint64_t peak;       /* since memory was given back to the system, */
+    uint64_t peak_count; /* and of connections */
+    uint64_t copied;     /* bytes of large replies in this turn */
+    uint64_t searched;   /* and what searches cost, as bytes */
+    uint64_t walked;     /* of mst_core_walked, in earlier turns */
     uint64_t looked_ns, shed_ns;
     uint64_t given_back_ns;
     struct mst_list behind, parked;
