@@ -123,7 +123,8 @@ def test_a_service_that_was_killed_and_the_next(serve, muster, folder, tmp_path)
         assert wire.put(f"k{number}", "v").status == 0
     assert other.renew().status == 0
     path = folder / "0000000001.record"
-    until(lambda: other.renew() and path.stat().st_size > BEGIN_BYTES + 50 * 24)  # turn by turn
+    # Turn by turn, until it holds more than 50 inputs, of which each takes less than so many bytes.
+    until(lambda: other.renew() and path.stat().st_size > BEGIN_BYTES + 50 * 100)
     first.kill()
     again = serve(*flags)
     assert again.wire().get("k49").value == b"v"
