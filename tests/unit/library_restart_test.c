@@ -464,22 +464,37 @@ struct interrupted {
     bool waits;
 };
 
+static void *fail_once_it_waits(void *ctx)
+{
+    muster_restart *restart = ctx;
+
+    while (atomic_load(&restart->page->waits) % 2 == 0) {
+        (void)sched_yield();
+    }
+    (void)!muster_member_fault(restart->client, 1, "as was to be", LIMIT_MS, NULL);
+    return NULL;
+}
+
 /* It goes on a little after it was told to stop. */
 static muster_status is_interrupted(muster_restart *restart, void *arg)
 {
     const struct interrupted *how = arg;
     muster_value *value = NULL;
     struct muster_view view;
+    pthread_t thread;
 
     muster_restart_view(restart, &view);
     if (view.iteration == 1) {
         return MUSTER_OK;
     }
     assert_int_equal(muster_restart_ping(restart), MUSTER_OK);
-    assert_int_equal(muster_restart_fail(restart, 1, "as was to be"), MUSTER_EFAILED);
     if (how->waits) {
+        assert_int_equal(pthread_create(&thread, NULL, fail_once_it_waits, restart), 0);
         assert_int_equal(muster_key_get(how->client, "never", NULL, -1, &value, NULL),
                          MUSTER_EINTERRUPTED);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+    } else {
+        assert_int_equal(muster_restart_fail(restart, 1, "as was to be"), MUSTER_EFAILED);
     }
     while (atomic_load(&restart->page->told) != atomic_load(&restart->page->turn)) {
         (void)sched_yield();
