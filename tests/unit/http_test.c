@@ -387,48 +387,6 @@ static void health_waits_for_nobody(void **state)
     close_stage(&stage);
 }
 
-/* A few wait for the loop, and half of them at most are of one address; all others are refused at
- * once, so that no place is held by one that waits. */
-static void few_wait_for_the_loop_and_the_rest_is_refused_at_once(void **state)
-{
-    enum { OF_ONE = 6, OF_ALL = 12, MORE = 5 }; /* an eighth of the stage's 100 connections */
-    struct stage stage;
-    int first, scraper, waiting[OF_ALL];
-
-    (void)state;
-    open_stage(&stage);
-    mst_http_turned(stage.http, MST_HTTP_SERVING);
-    first = ask(&stage, "/status.json?job=first"); /* with it the asking thread waits */
-    while (atomic_load(&stage.woken) == 0) {
-    }
-    for (unsigned i = 0; i < OF_ALL; i++) {
-        waiting[i] = ask_as(&stage, INADDR_LOOPBACK + 1 + i / OF_ONE,
-                            "GET /status.json?job=a HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
-        if (i % OF_ONE == OF_ONE - 1) {
-            answered(ask_as(&stage, INADDR_LOOPBACK + 1 + i / OF_ONE,
-                            "GET /status.json?job=a HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"),
-                     "HTTP/1.1 503", "too many ask at once\n");
-        }
-    }
-    for (unsigned i = 0; i < MORE; i++) {
-        answered(ask(&stage, "/status.json?job=b"), "HTTP/1.1 503", "too many ask at once\n");
-    }
-    answered(ask(&stage, "/livez"), "HTTP/1.1 200", "ok");
-    /* Metrics have a queue of their own, and the next turn. */
-    scraper = ask(&stage, "/metrics");
-    answered(ask(&stage, "/livez"), "HTTP/1.1 200", "ok"); /* it was read before this one */
-    answer_next(&stage, MST_HTTP_STATUS, mst_http_report_new());
-    answered(first, "HTTP/1.1 404", "no job of this name\n");
-    answer_next(&stage, MST_HTTP_METRICS, mst_http_report_new());
-    answered(scraper, "HTTP/1.1 200", "muster_leader 1\n");
-    atomic_fetch_add(&clock_ns, 100 * UINT64_C(1000000));
-    answer_next(&stage, MST_HTTP_STATUS, mst_http_report_new());
-    for (unsigned i = 0; i < OF_ALL; i++) {
-        answered(waiting[i], "HTTP/1.1 404", "no job of this name\n");
-    }
-    close_stage(&stage);
-}
-
 static void the_state_is_told_to_names_that_are_ours(void **state)
 {
     static const struct {
@@ -548,7 +506,6 @@ int main(void)
         cmocka_unit_test(one_peer_has_so_many_connections_and_no_more),
         cmocka_unit_test(the_state_is_told_to_names_that_are_ours),
         cmocka_unit_test(health_waits_for_nobody),
-        cmocka_unit_test(few_wait_for_the_loop_and_the_rest_is_refused_at_once),
         cmocka_unit_test(an_answer_has_a_deadline),
         cmocka_unit_test(a_request_has_one_deadline),
         cmocka_unit_test(unfinished_requests_of_many_peers_give_way),
