@@ -791,6 +791,9 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, 
     }
     if (request->ready) {
         mst_http_place_move(&http->places, request->place, MST_HTTP_PLACE_ANSWERING, now_ns());
+        pthread_mutex_lock(&http->lock);
+        pthread_cond_broadcast(&http->changed); /* there is one more deadline */
+        pthread_mutex_unlock(&http->lock);
         return send_now(http, request, request->answer);
     }
     answer = answer_to(&query, path, method);
