@@ -717,6 +717,21 @@ static struct mst_http_place *place_of(struct MHD_Connection *connection)
     return info ? info->socket_context : NULL;
 }
 
+/* The asking thread ends what is overdue: there is one more deadline. */
+static void tell_deadline(struct mst_http *http)
+{
+    pthread_mutex_lock(&http->lock);
+    pthread_cond_broadcast(&http->changed);
+    pthread_mutex_unlock(&http->lock);
+}
+
+static void move_place(struct mst_http *http, struct mst_http_place *place,
+                       enum mst_http_stage stage)
+{
+    mst_http_place_move(&http->places, place, stage, now_ns());
+    tell_deadline(http);
+}
+
 static void on_connection(void *ctx, struct MHD_Connection *connection, void **place,
                           enum MHD_ConnectionNotificationCode what)
 {
@@ -727,9 +742,7 @@ static void on_connection(void *ctx, struct MHD_Connection *connection, void **p
     if (what == MHD_CONNECTION_NOTIFY_STARTED && info) {
         *place =
             mst_http_place_open(&http->places, info->connect_fd, peer_of(connection), now_ns());
-        pthread_mutex_lock(&http->lock);
-        pthread_cond_broadcast(&http->changed); /* there is one more deadline */
-        pthread_mutex_unlock(&http->lock);
+        tell_deadline(http);
     } else if (what == MHD_CONNECTION_NOTIFY_CLOSED && *place) {
         mst_http_place_close(&http->places, *place);
         *place = NULL;
@@ -749,7 +762,7 @@ static void on_completed(void *ctx, struct MHD_Connection *connection, void **st
         free(request);
         *state = NULL;
     }
-    mst_http_place_move(&http->places, place_of(connection), MST_HTTP_PLACE_IDLE, now_ns());
+    move_place(http, place_of(connection), MST_HTTP_PLACE_IDLE);
 }
 
 /* Takes the answer. */
@@ -781,7 +794,7 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, 
         }
         request->connection = connection;
         request->place = place_of(connection);
-        mst_http_place_move(&http->places, request->place, MST_HTTP_PLACE_ANSWERING, now_ns());
+        move_place(http, request->place, MST_HTTP_PLACE_ANSWERING);
         if (reads(method)) {
             return MHD_YES;
         }
@@ -790,10 +803,7 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, 
         return MHD_NO;
     }
     if (request->ready) {
-        mst_http_place_move(&http->places, request->place, MST_HTTP_PLACE_ANSWERING, now_ns());
-        pthread_mutex_lock(&http->lock);
-        pthread_cond_broadcast(&http->changed); /* there is one more deadline */
-        pthread_mutex_unlock(&http->lock);
+        move_place(http, request->place, MST_HTTP_PLACE_ANSWERING);
         return send_now(http, request, request->answer);
     }
     answer = answer_to(&query, path, method);
