@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "measure.h"
-#include "wire/cluster/cluster.h"
+#include "proto/cluster/cluster.h"
 
 enum { BATCH = 64, BATCHES = 20000, BYTES = 16 };
 

@@ -13,10 +13,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "io/channel.h"
-#include "io/poll/endpoint.h"
-#include "io/poll/system.h"
-#include "wire/native/native.h"
+#include "net/channel.h"
+#include "net/endpoint.h"
+#include "os/system.h"
+#include "proto/native/native.h"
 
 enum {
     VALUE_BYTES = 16,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
-#include "agent/helper.h"
 #include "cli/commands.h"
+#include "launch/helper.h"
 
 #define FD_ROW(field, text)                                                                        \
     {                                                                                              \

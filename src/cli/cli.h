@@ -10,10 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "io/elsewhere.h"
-#include "io/secret.h"
-#include "msg/settings.h"
 #include "muster/muster.h"
+#include "net/elsewhere.h"
+#include "net/secret.h"
+#include "proto/settings.h"
 
 /* Exit codes, as docs and `timeout` and `env` have them. */
 #define MST_CLI_OK 0

@@ -15,7 +15,7 @@
 #include "cli/commands.h"
 #include "cli/help.h"
 #include "cli/print.h"
-#include "io/socket_dir.h"
+#include "net/socket_dir.h"
 
 #define LIMIT_S 1 /* a service that does not answer is not waited for longer */
 #define ANSWER_MS 1000

@@ -4,10 +4,10 @@
 
 #include "cli/commands.h"
 #include "cli/print.h"
-#include "io/probe.h"
-#include "io/surroundings.h"
-#include "lib/environment.h"
-#include "lib/internal.h"
+#include "client/shell/environment.h"
+#include "client/shell/internal.h"
+#include "discover/shell/surroundings.h"
+#include "process/probe.h"
 
 static const struct mst_cli_flag flags[] = {
     {.letter = 'v',

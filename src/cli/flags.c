@@ -12,7 +12,7 @@
 #include "base/panic.h"
 #include "base/text.h"
 #include "cli/cli.h"
-#include "lib/internal.h"
+#include "client/shell/internal.h"
 
 #define NAME_MAX_BYTES 64
 #define NS_PER_MS UINT64_C(1000000)

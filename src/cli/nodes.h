@@ -6,7 +6,7 @@
  * index; the hosts as HOSTS does. */
 
 #include "cli/print.h"
-#include "msg/reply.h"
+#include "proto/reply.h"
 
 /* The rank was lost with its whole node, and neither is back: it is told with the node. */
 bool mst_cli_node_took(const struct mst_item *members, size_t count, uint32_t index);

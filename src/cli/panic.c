@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/panic.h"
-#include "io/uv/log.h"
+#include "service/server/log.h"
 
 _Noreturn void mst_panic(const char *file, int line, const char *what)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
-#include "agent/publishing.h"
+#include "launch/publishing.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 #include "cli/commands.h"
 #include "cli/print.h"
-#include "lib/items.h"
+#include "client/shell/items.h"
 
 /* A notice by hand: the same key, by the same publisher, as that of any source. */
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "msg/words.h"
+#include "proto/words.h"
 
 static void print_shown(struct mst_slice bytes, bool exact)
 {

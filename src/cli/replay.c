@@ -14,8 +14,8 @@
 
 #include "cli/commands.h"
 #include "cli/print.h"
-#include "io/log_line.h"
-#include "journal/replay.h"
+#include "service/journal/replay.h"
+#include "service/server/log_line.h"
 
 static const struct mst_cli_flag flags[] = {
     {.row = {.unit = MST_UNIT_CHOICE,

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/announcer.h"
-#include "agent/launched.h"
-#include "agent/run.h"
 #include "cli/commands.h"
-#include "lib/preempt_signals.h"
+#include "client/shell/signals.h"
+#include "launch/announcer.h"
+#include "launch/launched.h"
+#include "launch/run.h"
 
 #define NODES_MAX 65536u
 #define GRACE_OF_NOTICE_MS 30000

@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 #include "cli/commands.h"
-#include "io/address.h"
-#include "io/journal_folder.h"
-#include "io/uv/service.h"
 #include "muster/client.h"
+#include "net/address.h"
+#include "service/server/journal_folder.h"
+#include "service/server/service.h"
 
 #define INHERITED_MAX 65536 /* descriptors looked for */
 
@@ -79,7 +79,7 @@ static void take_limits(const struct mst_cli *cli, struct mst_limits *limits)
 #define MST_TAKE_RUN(field)
 #define MST_TAKE_RESTART(field)
 #define X(scope, name, unit, default_value, least, most, help) MST_TAKE_##scope(name)
-#include "msg/settings.def"
+#include "proto/settings.def"
 #undef X
 }
 

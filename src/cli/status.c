@@ -8,10 +8,10 @@
 #include "cli/commands.h"
 #include "cli/nodes.h"
 #include "cli/print.h"
-#include "io/clusters.h"
-#include "io/preemption.h"
-#include "io/status_json.h"
-#include "lib/items.h"
+#include "client/shell/items.h"
+#include "view/clusters.h"
+#include "view/preemption.h"
+#include "view/status_json.h"
 
 #define ANSWER_MS 10000
 #define NAMES_SHOWN 8u

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "cli/print.h"
-#include "lib/call.h"
+#include "client/shell/call.h"
 
 #ifndef SYS_pidfd_send_signal
 #define SYS_pidfd_send_signal 424

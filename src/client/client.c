@@ -20,7 +20,7 @@
 #include "base/digest.h"
 #include "client/copy.h"
 #include "client/machine.h"
-#include "msg/command.h"
+#include "proto/command.h"
 
 #define NS_PER_MS 1000000u
 #define BACKOFF_MIN_NS (10 * (uint64_t)NS_PER_MS)

@@ -14,9 +14,9 @@
  * Shape as the core's: inputs carry now_ns; next/done drain effects. */
 
 #include "base/mem.h"
-#include "msg/limits.h"
-#include "msg/reply.h"
-#include "msg/request.h"
+#include "proto/limits.h"
+#include "proto/reply.h"
+#include "proto/request.h"
 
 struct mst_client;
 

@@ -5,7 +5,7 @@
 /* A request that outlives its caller: everything it borrows is laid into one piece of memory. */
 
 #include "base/mem.h"
-#include "msg/request.h"
+#include "proto/request.h"
 
 /* How many bytes the borrowed things of `request` need; SIZE_MAX: more than a size can say. */
 size_t mst_copy_size(const struct mst_request *request);

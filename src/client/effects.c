@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the client machine wants done, one thing at a time, and the numbers of requests. */
 #include "client/machine.h"
-#include "msg/command.h"
+#include "proto/command.h"
 
 static uint64_t oldest_write(struct mst_client *client)
 {

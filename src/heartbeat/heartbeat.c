@@ -38,7 +38,7 @@
 
 #include "base/digest.h"
 #include "base/panic.h"
-#include "msg/heartbeat.h"
+#include "proto/heartbeat.h"
 
 #define NEVER UINT64_MAX
 #define NS_PER_MS 1000000u

@@ -11,8 +11,8 @@
  * allocated at birth, so no input can fail. */
 
 #include "base/mem.h"
-#include "msg/reply.h"
-#include "msg/request.h"
+#include "proto/reply.h"
+#include "proto/request.h"
 
 struct mst_heartbeat;
 

@@ -15,9 +15,9 @@
  * memory: it is then asked for again. */
 
 #include "base/mem.h"
-#include "msg/notice.h"
-#include "msg/reply.h"
-#include "msg/request.h"
+#include "proto/notice.h"
+#include "proto/reply.h"
+#include "proto/request.h"
 
 struct mst_preempt;
 

@@ -11,9 +11,9 @@
  * the earlier deadline remains. To take back deletes what was read and nothing newer. */
 
 #include "base/mem.h"
-#include "msg/notice.h"
-#include "msg/reply.h"
-#include "msg/request.h"
+#include "proto/notice.h"
+#include "proto/reply.h"
+#include "proto/request.h"
 
 struct mst_publish;
 

@@ -14,7 +14,7 @@
 
 #include "base/panic.h"
 #include "base/tree.h"
-#include "msg/status.h"
+#include "proto/status.h"
 #include "restart/layers.h"
 
 /* What a kind needs; the others of these are refused, because they would be ignored. */

@@ -15,8 +15,8 @@
 #include <stdint.h>
 
 #include "base/mem.h"
-#include "msg/reply.h"
 #include "muster/assignment.h"
+#include "proto/reply.h"
 
 enum {
     MST_PLACE_HOST_ROOM = 256, /* with the 0 at the end */

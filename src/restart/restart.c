@@ -63,7 +63,7 @@
 
 #include "base/panic.h"
 #include "base/text.h"
-#include "msg/status.h"
+#include "proto/status.h"
 #include "restart/machine.h"
 
 #define NEVER MST_RESTART_NEVER

@@ -12,9 +12,9 @@
  * that works it out: without memory for it the run is ended for all. */
 
 #include "base/mem.h"
-#include "msg/reply.h"
-#include "msg/request.h"
 #include "muster/assignment.h"
+#include "proto/reply.h"
+#include "proto/request.h"
 
 struct mst_restart;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sources/words.h"
 
-#include "metadata/date.h"
+#include "sources/metadata/date.h"
 
 #define MS_PER_DAY INT64_C(86400000)
 #define DURATION_MAX_MS (30 * MS_PER_DAY)

@@ -11,9 +11,9 @@
 #include "cluster_generator.h"
 #include "counted_mem.h"
 #include "fuzz.h"
-#include "msg/cluster_status.h"
+#include "proto/cluster/cluster.h"
+#include "proto/cluster_status.h"
 #include "stream.h"
-#include "wire/cluster/cluster.h"
 
 enum {
     FRAME_MAX = 8192,

@@ -11,10 +11,10 @@
 
 #include "base/panic.h"
 #include "bytes.h"
-#include "core/snapshot.h"
 #include "counted_mem.h"
 #include "fuzz.h"
 #include "history.h"
+#include "service/core/snapshot.h"
 
 enum { LIVE, TWIN, UNDRAINED, RELOADED, PLAYERS };
 /* Of all four of them: the limits of the story are small. */

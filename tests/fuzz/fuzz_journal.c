@@ -9,12 +9,12 @@
 #include "../unit/journal_disk_fake.h"
 #include "base/panic.h"
 #include "bytes.h"
-#include "core/snapshot.h"
 #include "counted_mem.h"
 #include "fuzz.h"
 #include "history.h"
-#include "journal/format.h"
-#include "journal/journal.h"
+#include "service/core/snapshot.h"
+#include "service/journal/format.h"
+#include "service/journal/journal.h"
 
 enum {
     STORY_MAX = 60,

@@ -6,7 +6,7 @@
 #include "counted_mem.h"
 #include "fuzz.h"
 #include "message_generator.h"
-#include "wire/native/native.h"
+#include "proto/native/native.h"
 
 enum { MESSAGES_MAX = 16 };
 

@@ -8,8 +8,8 @@
 #include "base/panic.h"
 #include "bytes.h"
 #include "fuzz.h"
-#include "metadata/date.h"
-#include "metadata/metadata.h"
+#include "sources/metadata/date.h"
+#include "sources/metadata/metadata.h"
 
 enum { HEADER = 32, ANSWERS = 64, WAIT_MAX_MS = 60000, ANSWER_MAX_MS = 150000 };
 

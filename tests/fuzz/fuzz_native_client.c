@@ -6,8 +6,8 @@
 #include "counted_mem.h"
 #include "fuzz.h"
 #include "message_generator.h"
+#include "proto/native/native.h"
 #include "stream.h"
-#include "wire/native/native.h"
 
 enum {
     FRAME_MAX = 65536, /* the least that a client takes for a welcome's limit */

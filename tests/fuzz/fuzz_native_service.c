@@ -9,8 +9,8 @@
 #include "counted_mem.h"
 #include "fuzz.h"
 #include "message_generator.h"
+#include "proto/native/native.h"
 #include "stream.h"
-#include "wire/native/native.h"
 
 enum {
     FRAME_MAX = 8192,

@@ -13,10 +13,10 @@
 #include "discover/launchers.h"
 #include "discover/nodelist.h"
 #include "fuzz.h"
-#include "io/address.h"
-#include "io/secret.h"
-#include "msg/run_keys.h"
-#include "msg/settings.h"
+#include "net/address.h"
+#include "net/secret.h"
+#include "proto/run_keys.h"
+#include "proto/settings.h"
 
 enum { ROOM = 512, SHORT = 12, VARIABLES = 24, HOSTS = 50, HOST_BYTES = 254, RANKS = 1000 };
 

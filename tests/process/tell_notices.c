@@ -9,7 +9,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "sources/sources.h"
+#include "sources/shell/sources.h"
 
 static void told(void *ctx)
 {

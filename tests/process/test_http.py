@@ -531,7 +531,7 @@ def test_the_environment_says_it_too(serve, env):
 
 def table():
     """[(type, name, labels)] of metrics.def, in its order."""
-    text = (ROOT / "src/io/metrics.def").read_text()
+    text = (ROOT / "src/service/server/metrics.def").read_text()
     rows = re.findall(r'^X\((\w+), (\w+), "(\w*)", "([\w,]*)", \w+, "(.*)"\)$', text, re.M)
     assert len(rows) == len(re.findall(r"^X\(", text, re.M))
     return rows
@@ -898,10 +898,10 @@ def test_the_documentation_lists_every_metric_check_and_limit():
         (name, kind.lower(), ", ".join(f"`{label}`" for label in labels.split(",") if label), help)
         for kind, name, _, labels, help in table()
     ]
-    source = (ROOT / "src/io/http.c").read_text()
+    source = (ROOT / "src/service/server/http.c").read_text()
     checks = re.findall(r'^    \{"(\w+)", (?:true|false), \w+\},$', source, re.M)
     assert checks and re.findall(r"^\| `(\w+)` \| `/", text, re.M) == checks
-    settings = (ROOT / "src/msg/settings.def").read_text()
+    settings = (ROOT / "src/proto/settings.def").read_text()
     limits = re.findall(r'^X\(LIMIT, (\w+), \w+, (\d+), \d+, \d+, "(.*)"\)$', settings, re.M)
     assert re.findall(r"^\| `--([a-z-]+)` \| (\d+) \| (.+) \|$", text, re.M) == [
         (name.replace("_", "-"), value, help) for name, value, help in limits
@@ -911,14 +911,14 @@ def test_the_documentation_lists_every_metric_check_and_limit():
 def events():
     """Every event of the service's log, as the source names it."""
     found = set()
-    core = "\n".join(path.read_text() for path in (ROOT / "src/core").glob("*.c"))
+    core = "\n".join(path.read_text() for path in (ROOT / "src/service/core").glob("*.c"))
     for call in re.findall(r"mst_narrate_(?:begin|event)\(([^;{]*?)\)(?: ?\{|\)|;)", core):
         found |= set(re.findall(r'"([a-z]+(?:-[a-z]+)*) ?"', call))
-    shell = "\n".join(path.read_text() for path in (ROOT / "src/io/uv").glob("*.c"))
+    shell = "\n".join(path.read_text() for path in (ROOT / "src/service/server").glob("*.c"))
     line = r'(?:MST_(?:ERROR|WARN|INFO|DEBUG),\s*(?:"(?:service|journal|record)",\s*)?)"([a-z]+(?:-[a-z]+)*)[ "]'
     found |= set(re.findall(line, shell))
     found |= set(re.findall(r'"(log-[a-z-]+) ', shell))
-    journal = "\n".join(path.read_text() for path in (ROOT / "src/journal").glob("*.c"))
+    journal = "\n".join(path.read_text() for path in (ROOT / "src/service/journal").glob("*.c"))
     found |= set(re.findall(r'mst_journal_tell\(\w+, MST_[A-Z]+, "([a-z-]+)"', journal))
     return found - {"service", "journal", "record"}  # the components
 

@@ -257,7 +257,7 @@ def test_every_command_has_its_page(plain):
 
 
 def test_every_setting_is_on_the_page_of_the_environment(plain):
-    rows = re.findall(r"^X\(\w+, (\w+),", (ROOT / "src/msg/settings.def").read_text(), re.M)
+    rows = re.findall(r"^X\(\w+, (\w+),", (ROOT / "src/proto/settings.def").read_text(), re.M)
     page = (plain.prefix / "share/man/man7/muster-environment.7").read_text()
     found = re.findall(r"^\\fBMUSTER_(\w+)\\fR", page, re.M)
     assert {row.upper() for row in rows} <= set(found)

@@ -235,7 +235,7 @@ STATUS = re.compile(r"^X\((\w+), (-?\d+), (\w+),", re.M)
 
 def test_each_status_has_a_class_of_its_group(env):
     """The table of statuses is the measure: a new one without a class here is noticed."""
-    table = STATUS.findall((ROOT / "src/msg/status.def").read_text())
+    table = STATUS.findall((ROOT / "src/proto/status.def").read_text())
     groups = {"CALL": "CallError", "SESSION": "SessionError", "MEMBERSHIP": "MembershipError"}
     lines = ["import muster, pickle", "from muster._errors import error_of"]
     for name, value, group in table:

@@ -499,7 +499,7 @@ def test_help_has_every_flag_once_within_100_columns(muster, command, scopes):
     assert max(map(len, text.splitlines())) <= 100
     flags = re.findall(r"^  (?:-\w,|   ) --([\w-]+)", text, re.M)
     assert len(flags) == len(set(flags))
-    settings = (ROOT / "src/msg/settings.def").read_text()
+    settings = (ROOT / "src/proto/settings.def").read_text()
     rows = [name for scope, name in re.findall(r"^X\((\w+), (\w+),", settings, re.M)
             if scope in scopes.split()]
     own = (ROOT / f"src/cli/{command}.c").read_text()

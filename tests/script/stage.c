@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/panic.h"
-#include "core/snapshot.h"
-#include "msg/settings.h"
+#include "proto/settings.h"
+#include "service/core/snapshot.h"
 #include "tell.h"
 
 enum { CONNS_MAX = 1000 };

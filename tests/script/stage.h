@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "core/core.h"
+#include "service/core/core.h"
 #include "words.h"
 
 enum { ACTORS_MAX = 24, ASKED_MAX = 64, NAME_BYTES_MAX = 40 };

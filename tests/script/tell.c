@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "msg/command.h"
-#include "msg/status.h"
+#include "proto/command.h"
+#include "proto/status.h"
 
 /* ---- bytes and numbers ---- */
 

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "msg/reply.h"
+#include "proto/reply.h"
 
 /* `start` begins the first line. `vector`: the value is a vector of int64. */
 void tell_reply(FILE *out, const char *start, const struct mst_reply *reply, bool vector);

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "msg/settings.h"
-#include "msg/words.h"
+#include "proto/settings.h"
+#include "proto/words.h"
 
 enum { OPS_MAX = 32, LIST_MAX = 64, ELEMENT = 8 };
 
@@ -583,7 +583,7 @@ static void do_service(struct scene *scene)
 #define READ_RUN(name)
 #define READ_RESTART(name)
 #define X(scope, name, unit, standard, least, most, help) READ_##scope(name)
-#include "msg/settings.def"
+#include "proto/settings.def"
 #undef X
     words_all_used(words);
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "msg/settings.h"
+#include "proto/settings.h"
 
 void words_bad(const struct words *words, const char *why, const char *word)
 {

@@ -5,9 +5,9 @@
 /* The coordinators and workers of a cluster, with sessions of their own in a job of their own, and
  * the connections between them. */
 
-#include "cluster/coordinator.h"
-#include "cluster/worker.h"
 #include "sim.h"
+#include "tasks/coordinator.h"
+#include "tasks/worker.h"
 
 #define SIM_CREW_SLOTS 3u
 #define SIM_CREW_CLOSURES 48u

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/panic.h"
-#include "cluster/copy.h"
 #include "crew.h"
+#include "tasks/copy.h"
 
 struct sim_wire_message {
     struct sim_wire_message *next;

@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #include "base/prng.h"
-#include "journal/disk.h"
+#include "service/journal/disk.h"
 
 #define SIM_FILES_MAX 64u
 #define SIM_NAME_ROOM 48u

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "base/panic.h"
-#include "core/snapshot.h"
 #include "properties.h"
 #include "record.h"
+#include "service/core/snapshot.h"
 #include "sim.h"
 
 /* ---- a child that writes a snapshot ------------------------------------------------------------

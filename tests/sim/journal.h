@@ -6,7 +6,7 @@
  * the service may come back after a death, and which one was promised. */
 
 #include "disk.h"
-#include "journal/journal.h"
+#include "service/journal/journal.h"
 
 enum sim_child_op_kind {
     SIM_CHILD_CREATE,

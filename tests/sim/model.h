@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "msg/reply.h"
-#include "msg/request.h"
+#include "proto/reply.h"
+#include "proto/request.h"
 
 struct sim;
 struct sim_proc;

@@ -12,9 +12,9 @@
 #include <stdint.h>
 
 #include "base/slice.h"
-#include "msg/request.h"
-#include "wire/codec.h"
-#include "wire/native/native.h"
+#include "proto/codec.h"
+#include "proto/native/native.h"
+#include "proto/request.h"
 
 struct sim;
 struct sim_proc;

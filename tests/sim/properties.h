@@ -12,9 +12,9 @@
 #include <stdbool.h>
 
 #include "client/client.h"
-#include "core/core.h"
 #include "model.h"
 #include "restart/restart.h"
+#include "service/core/core.h"
 
 struct sim;
 struct sim_conn;

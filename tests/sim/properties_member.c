@@ -2,7 +2,7 @@
 /* Members as the service narrates them, and the bookkeeping of requests and answers. */
 #include <string.h>
 
-#include "msg/command.h"
+#include "proto/command.h"
 #include "seen.h"
 
 /* ---- looking things up ------------------------------------------------------------------------

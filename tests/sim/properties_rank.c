@@ -4,7 +4,7 @@
 
 #include "base/digest.h"
 #include "journal.h"
-#include "msg/command.h"
+#include "proto/command.h"
 #include "seen.h"
 
 #define BIT(status) (1u << (unsigned)-(status))

@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "base/digest.h"
-#include "core/snapshot.h"
 #include "journal.h"
-#include "journal/recorder.h"
-#include "journal/replay.h"
 #include "properties.h"
+#include "service/core/snapshot.h"
+#include "service/journal/recorder.h"
+#include "service/journal/replay.h"
 #include "sim.h"
 
 struct sim_record {

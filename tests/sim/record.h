@@ -6,8 +6,8 @@
  * that life: RECORD_SAME. In a share of the seeds, chosen without the seed's dice, so that the
  * others tell what they told without it. */
 
-#include "core/core.h"
-#include "journal/input.h"
+#include "service/core/core.h"
+#include "service/journal/input.h"
 
 #define SIM_RECORD_1_IN 4u
 

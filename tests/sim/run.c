@@ -6,9 +6,9 @@
 
 #include "base/digest.h"
 #include "base/panic.h"
-#include "msg/command.h"
 #include "observer.h"
 #include "properties.h"
+#include "proto/command.h"
 #include "sim.h"
 
 #define EVENTS_MAX UINT64_C(3000000)

@@ -5,7 +5,6 @@
 /* One run: everything there is. */
 
 #include "client/client.h"
-#include "core/core.h"
 #include "model.h"
 #include "net.h"
 #include "plan.h"
@@ -13,6 +12,7 @@
 #include "preempt/publish.h"
 #include "restart/hang.h"
 #include "restart/restart.h"
+#include "service/core/core.h"
 #include "witness.h"
 #include "world.h"
 

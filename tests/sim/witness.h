@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/core.h"
+#include "service/core/core.h"
 
 struct sim;
 struct sim_conn;

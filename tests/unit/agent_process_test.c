@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "agent/process.h"
-#include "msg/request.h"
+#include "launch/process.h"
+#include "proto/request.h"
 
 enum { PID = 4242 };
 

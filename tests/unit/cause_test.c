@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "agent/cause.h"
-#include "agent/job.h"
+#include "launch/cause.h"
+#include "launch/job.h"
 
 enum { STATUS_1 = 1 << 8, OWN_PID = 4242, OTHER_PID = 77 };
 

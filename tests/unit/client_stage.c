@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "msg/command.h"
-#include "msg/status.h"
+#include "proto/command.h"
+#include "proto/status.h"
 
 muster_status stage_init(struct stage *stage, size_t fail_at, uint64_t seed)
 {

@@ -10,7 +10,7 @@
 
 #include "cluster_generator.h"
 #include "failing_mem.h"
-#include "wire/cluster/cluster.h"
+#include "proto/cluster/cluster.h"
 
 enum { ROUNDS = 4000, BATCH = 60 };
 

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "io/poll/system.h"
+#include "os/system.h"
 
 struct fake_worker *fake_join(const muster_cluster *cluster)
 {

@@ -5,9 +5,9 @@
 /* A coordinator with a service behind it, and a worker that is the test itself: it speaks the codec
  * on a real connection, so that it can lie. */
 
-#include "io/cluster/link.h"
-#include "lib/cluster.h"
 #include "library_stage.h"
+#include "tasks/shell/coordinator/cluster.h"
+#include "tasks/shell/link.h"
 
 struct fake_worker {
     muster_client *client; /* a member of role WORKER */

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "msg/status.h"
+#include "proto/status.h"
 
 const enum mst_cluster_message_type cluster_types[CLUSTER_TYPES] = {
     MST_CLUSTER_HELLO, MST_CLUSTER_RESULT,   MST_CLUSTER_BUILT,     MST_CLUSTER_PROGRESS,

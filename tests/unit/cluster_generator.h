@@ -5,7 +5,7 @@
 /* As message_generator.h, of what a coordinator and its workers say. */
 
 #include "message_generator.h"
-#include "msg/cluster.h"
+#include "proto/cluster.h"
 
 struct cluster_generator {
     struct message_generator base; /* decides */

@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "cluster/coordinator.h"
 #include "failing_mem.h"
+#include "tasks/coordinator.h"
 
 #define SECOND UINT64_C(1000000000)
 

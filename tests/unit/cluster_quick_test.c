@@ -8,10 +8,10 @@
 #include <cmocka.h>
 
 #include "cluster_generator.h"
+#include "proto/cluster/cluster.h"
+#include "proto/cluster/message.h"
+#include "proto/cluster/quick.h"
 #include "quick_scene.h"
-#include "wire/cluster/cluster.h"
-#include "wire/cluster/message.h"
-#include "wire/cluster/quick.h"
 
 static struct cluster_generator generator;
 

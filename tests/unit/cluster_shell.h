@@ -4,8 +4,8 @@
 
 /* A worker's machine with a shell of a few lines around it: what is sent and begun is noted. */
 
-#include "cluster/worker_machine.h"
 #include "failing_mem.h"
+#include "tasks/worker_machine.h"
 
 #define MS UINT64_C(1000000)
 

@@ -7,8 +7,8 @@
  * checked. */
 
 #include "base/mem.h"
-#include "cluster/coordinator.h"
 #include "failing_mem.h"
+#include "tasks/coordinator.h"
 
 #define STAGE_MS UINT64_C(1000000)
 #define STAGE_S (1000 * STAGE_MS)

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "cluster/publisher.h"
-#include "msg/cluster_status.h"
+#include "proto/cluster_status.h"
+#include "tasks/publisher.h"
 
 #define S UINT64_C(1000000000)
 
@@ -105,7 +105,7 @@ static void every_status_has_room(void **state)
     (void)state;
     mst_cluster_status_init(&status);
 #define X(number, counts, help) status.number = INT64_MAX;
-#include "msg/cluster_numbers.def"
+#include "proto/cluster_numbers.def"
 #undef X
     memset(name, 'f', sizeof name);
     mst_cluster_status_function(status.oldest_function, mst_slice_of(name, sizeof name));

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "cluster/copy.h"
+#include "tasks/copy.h"
 
 #define MS UINT64_C(1000000)
 #define NEVER UINT64_MAX

@@ -2,14 +2,14 @@
 #ifndef CLUSTER_WORLD_H
 #define CLUSTER_WORLD_H
 
-/* Coordinators and workers of src/cluster in one process: connections that delay and break, a
+/* Coordinators and workers of src/tasks in one process: connections that delay and break, a
  * service whose news come late, processes that freeze and die. What a function does is decided
  * here; what must hold whenever one begins is checked here. Same seed, same world. */
 
 #include "base/prng.h"
-#include "cluster/coordinator.h"
-#include "cluster/worker.h"
 #include "failing_mem.h"
+#include "tasks/coordinator.h"
+#include "tasks/worker.h"
 
 enum {
     WORLD_PLACES = 4,

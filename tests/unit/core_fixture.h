@@ -16,8 +16,8 @@
 
 #include <cmocka.h>
 
-#include "core/core.h"
 #include "failing_mem.h"
+#include "service/core/core.h"
 
 #define FIXTURE_LEASE_MS UINT64_C(10000)
 enum { FIXTURE_REPLIES_MAX = 4096, FIXTURE_STORY_MAX = 65536 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the core counts, and looking at it without being anybody. */
-#include "core/counts.h"
-#include "core/look.h"
 #include "core_fixture.h"
-#include "msg/heartbeat.h"
-#include "msg/notice.h"
+#include "proto/heartbeat.h"
+#include "proto/notice.h"
+#include "service/core/counts.h"
+#include "service/core/look.h"
 
 static uint64_t renewals(const struct fixture *f)
 {

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "metadata/date.h"
+#include "sources/metadata/date.h"
 
 typedef bool parser(struct mst_slice text, int64_t *unix_ms);
 

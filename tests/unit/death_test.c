@@ -24,7 +24,7 @@
 
 #include <cmocka.h>
 
-#include "io/death.h"
+#include "process/death.h"
 
 /* ---- the victims: `death_test victim MODE`, page on descriptor 3, orders on 0, answers on 1 ----
  */

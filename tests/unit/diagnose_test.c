@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "agent/diagnose.h"
+#include "launch/hang/diagnose.h"
 
 static pid_t child_that(void (*does)(int fd), int *fd_out)
 {

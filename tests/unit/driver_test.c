@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
+#include "client/shell/driver.h"
 #include "failing_mem.h"
-#include "io/poll/driver.h"
-#include "io/poll/lookup.h"
+#include "net/lookup.h"
 
 enum { TURNS_MAX = 8 };
 

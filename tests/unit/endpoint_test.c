@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "io/poll/endpoint.h"
-#include "io/poll/lookup.h"
+#include "net/endpoint.h"
+#include "net/lookup.h"
 
 static void takes(const char *text, bool anywhere, uint32_t count, int family)
 {

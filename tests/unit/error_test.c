@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "lib/internal.h"
-#include "msg/limit_kinds.h"
+#include "client/shell/internal.h"
+#include "proto/limit_kinds.h"
 
 static void says(const char *what, struct mst_reply reply, const char *line)
 {
@@ -165,7 +165,7 @@ static void no_limit_is_without_words(void **state)
         assert_null(strstr(err.text, "over a limit"));                                             \
         assert_non_null(strstr(err.text, ": 0 "));                                                 \
     }
-#include "msg/limit_kinds.def"
+#include "proto/limit_kinds.def"
 #undef X
 }
 

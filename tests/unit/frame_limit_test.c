@@ -11,9 +11,9 @@
 #include <cmocka.h>
 
 #include "native_link.h"
-#include "wire/cluster/cluster.h"
-#include "wire/cluster/quick.h"
-#include "wire/native/quick.h"
+#include "proto/cluster/cluster.h"
+#include "proto/cluster/quick.h"
+#include "proto/native/quick.h"
 
 enum { LIMIT = 65536, HEAD = 4, ROOM = 2 * LIMIT };
 

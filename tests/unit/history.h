@@ -12,7 +12,7 @@
 
 #include "../fuzz/bytes.h"
 #include "base/prng.h"
-#include "core/core.h"
+#include "service/core/core.h"
 
 enum { HISTORY_PROCESSES = 16, HISTORY_OPS = 4, HISTORY_JOBS = 3 };
 

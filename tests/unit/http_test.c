@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "io/http.h"
+#include "service/server/http.h"
 
 struct stage {
     struct mst_http *http;

@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "lib/interrupt.h"
+#include "client/shell/interrupt.h"
 
 struct sender {
     const struct mst_interrupt *interrupt;

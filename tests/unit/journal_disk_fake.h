@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "journal/disk.h"
+#include "service/journal/disk.h"
 
 enum { FAKE_FILES = 32 };
 

@@ -18,11 +18,11 @@
 
 #include <cmocka.h>
 
-#include "core/snapshot.h"
 #include "failing_mem.h"
-#include "io/journal_disk.h"
-#include "io/journal_folder.h"
-#include "journal/format.h"
+#include "service/core/snapshot.h"
+#include "service/journal/format.h"
+#include "service/server/journal_disk.h"
+#include "service/server/journal_folder.h"
 
 #define FILE_NAME "0000000001.journal"
 

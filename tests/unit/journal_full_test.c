@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "journal/format.h"
 #include "journal_stage.h"
+#include "service/journal/format.h"
 
 /* ---- a full disk, a failing disk ---- */
 

@@ -5,8 +5,8 @@
 /* A service without a world around it, and its journal on a disk in memory. */
 
 #include "failing_mem.h"
-#include "journal/journal.h"
 #include "journal_disk_fake.h"
+#include "service/journal/journal.h"
 
 enum { STEP_NS = 1000000, CHUNK = 8192 };
 

@@ -9,9 +9,9 @@
 
 #include <cmocka.h>
 
-#include "core/snapshot.h"
-#include "journal/format.h"
 #include "journal_stage.h"
+#include "service/core/snapshot.h"
+#include "service/journal/format.h"
 
 /* ---- the format ---- */
 

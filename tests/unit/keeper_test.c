@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "agent/keeper.h"
-#include "io/proc_stat.h"
+#include "process/keeper.h"
+#include "process/proc_stat.h"
 
 /* The leader of a group of its own, that does nothing. */
 static pid_t group_new(void)

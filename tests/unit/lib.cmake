@@ -2,8 +2,8 @@ if(TARGET muster_static)
     mst_test(error_test SOURCES error_test.c LINK muster_static)
     mst_test(assignment_try_test SOURCES assignment_try_test.c LINK muster_static)
     # The panic as a source: nothing here needs it before mst_base does.
-    mst_test(endpoint_test SOURCES endpoint_test.c ${CMAKE_SOURCE_DIR}/src/base/panic_abort.c LINK mst_poll)
-    mst_test(driver_test SOURCES driver_test.c failing_mem.c ${CMAKE_SOURCE_DIR}/src/base/panic_abort.c LINK mst_poll)
+    mst_test(endpoint_test SOURCES endpoint_test.c ${CMAKE_SOURCE_DIR}/src/base/panic_abort.c LINK mst_driver)
+    mst_test(driver_test SOURCES driver_test.c failing_mem.c ${CMAKE_SOURCE_DIR}/src/base/panic_abort.c LINK mst_driver)
     # Looks up a name, and connects, in the system's place.
     foreach(function mst_lookup_start mst_lookup_fd mst_lookup_is_over mst_lookup_take mst_lookup_drop mst_endpoint_connect)
         target_link_options(driver_test PRIVATE -Wl,--wrap=${function})

@@ -16,9 +16,9 @@
 
 #include <cmocka.h>
 
-#include "io/socket_dir.h"
-#include "lib/call.h"
+#include "client/shell/call.h"
 #include "library_stage.h"
+#include "net/socket_dir.h"
 
 /* Waits for it, frees it, and returns what it came to. */
 static muster_status end_of(muster_status started, muster_call **call, struct muster_error *err)

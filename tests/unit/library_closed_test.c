@@ -9,10 +9,10 @@
 
 #include <cmocka.h>
 
-#include "lib/cluster.h"
 #include "library_stage.h"
 #include "muster/cluster.h"
 #include "muster/key.h"
+#include "tasks/shell/coordinator/cluster.h"
 
 /* In a process of its own, with a closure that no worker ever takes. */
 static muster_cluster *open_at(const char *addr, muster_client **client)

@@ -17,9 +17,9 @@
 
 #include "base/panic.h"
 #include "cluster_fake.h"
-#include "io/secret.h"
-#include "lib/cluster.h"
 #include "muster/key.h"
+#include "net/secret.h"
+#include "tasks/shell/coordinator/cluster.h"
 
 enum { PATIENCE_MS = 3000 }; /* of who waits for what does not come */
 

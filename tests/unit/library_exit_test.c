@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "lib/restart.h"
 #include "library_stage.h"
+#include "restart/shell/restart.h"
 
 enum exit_from { FUNCTION, OTHER_THREAD, ABORT_CALLBACK, EXITS };
 

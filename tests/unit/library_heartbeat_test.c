@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "lib/heartbeat.h"
+#include "heartbeat/shell/heartbeat.h"
 #include "library_stage.h"
 
 #if defined(__SANITIZE_THREAD__) || defined(MST_TEST_MEMCHECK)

@@ -21,8 +21,8 @@
 
 #include <cmocka.h>
 
-#include "lib/cluster.h"
 #include "library_stage.h"
+#include "tasks/shell/coordinator/cluster.h"
 
 /* ---- the system has none left ---- */
 

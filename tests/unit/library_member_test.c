@@ -18,8 +18,8 @@
 
 #include <cmocka.h>
 
-#include "io/page.h"
 #include "library_stage.h"
+#include "process/page.h"
 
 static char logged[400];
 

@@ -15,10 +15,10 @@
 
 #include <cmocka.h>
 
-#include "io/proc_stat.h"
-#include "lib/orphan.h"
-#include "lib/restart.h"
+#include "client/shell/orphan.h"
 #include "library_stage.h"
+#include "process/proc_stat.h"
+#include "restart/shell/restart.h"
 
 /* Another thread of the function's process, and what it does to a wait of the function. */
 enum waker { PUTS, INTERRUPTS, LOOKS };

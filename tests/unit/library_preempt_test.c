@@ -17,8 +17,8 @@
 
 #include <cmocka.h>
 
-#include "lib/preempt.h"
 #include "library_stage.h"
+#include "preempt/shell/preempt.h"
 
 enum { PERIOD_MS = 5, TURNS = 300, FORKS = 100, HANGS_S = 60 };
 

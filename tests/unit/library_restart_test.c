@@ -20,8 +20,8 @@
 
 #include <cmocka.h>
 
-#include "lib/restart.h"
 #include "library_stage.h"
+#include "restart/shell/restart.h"
 
 enum { SHORT_MS = 100 }; /* for what must not end before it */
 

@@ -15,8 +15,8 @@
 
 #include <cmocka.h>
 
-#include "io/socket_dir.h"
 #include "library_stage.h"
+#include "net/socket_dir.h"
 
 static pid_t service_of(const muster_client *client)
 {

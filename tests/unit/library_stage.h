@@ -5,7 +5,7 @@
 /* The library with a real service behind it: the first client of a test is a job of one that starts
  * it, further ones go to the same address. */
 
-#include "lib/handle.h"
+#include "client/shell/handle.h"
 #include "muster/muster.h"
 
 #define LIMIT_MS 20000 /* for what must happen: far beyond what it takes */

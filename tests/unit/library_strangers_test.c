@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "cluster_fake.h"
-#include "lib/cluster.h"
+#include "tasks/shell/coordinator/cluster.h"
 
 static muster_cluster *open_cluster(muster_client *client)
 {

@@ -22,8 +22,8 @@
 #include <cmocka.h>
 
 #include "base/panic.h"
-#include "lib/restart.h"
 #include "library_stage.h"
+#include "restart/shell/restart.h"
 
 enum { THREADS = 6, ADDS = 300 };
 

@@ -21,10 +21,10 @@
 
 #include <cmocka.h>
 
+#include "client/shell/serve.h"
 #include "cluster_fake.h"
 #include "exported_calls.h"
-#include "io/page.h"
-#include "lib/serve.h"
+#include "process/page.h"
 
 enum { SHORT_MS = 20, CALLS_ROOM = 256 };
 

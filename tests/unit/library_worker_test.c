@@ -22,10 +22,10 @@
 
 #include <cmocka.h>
 
-#include "lib/worker.h"
 #include "library_stage.h"
 #include "muster/cluster.h"
 #include "muster/worker.h"
+#include "tasks/shell/worker/worker.h"
 
 enum { CLOSURES = 2000, LONG_US = 3000, LARGE_BYTES = 16000000 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whatever limit a request is over, the answer says which one, where it is and what was asked. */
 #include "core_fixture.h"
-#include "msg/limit_kinds.h"
+#include "proto/limit_kinds.h"
 
 enum { KINDS_ROOM = 64 };
 
@@ -475,7 +475,7 @@ static void each_limit_of_the_core_has_a_way_over_it(void **state)
         covered[ways[i].kind] = true;
     }
 #define X(name, number, origin, setting) assert_true(covered[MST_LIMIT_##name]);
-#include "msg/limit_kinds.def"
+#include "proto/limit_kinds.def"
 #undef X
 }
 

@@ -20,18 +20,18 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/job.h"
 #include "failing_mem.h"
-#include "io/http.h"
-#include "io/journal_disk.h"
-#include "io/journal_folder.h"
-#include "io/poll/lookup.h"
-#include "io/record_file.h"
+#include "launch/job.h"
 #include "library_stage.h"
 #include "muster/cluster.h"
 #include "muster/worker.h"
+#include "net/lookup.h"
 #include "own_mask.h"
-#include "sources/sources.h"
+#include "service/server/http.h"
+#include "service/server/journal_disk.h"
+#include "service/server/journal_folder.h"
+#include "service/server/record_file.h"
+#include "sources/shell/sources.h"
 
 static int setup(void **state)
 {

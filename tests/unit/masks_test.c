@@ -20,12 +20,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/keeper.h"
-#include "agent/output.h"
-#include "agent/spawn.h"
-#include "io/death.h"
-#include "io/page.h"
 #include "library_stage.h"
+#include "process/death.h"
+#include "process/keeper.h"
+#include "process/output.h"
+#include "process/page.h"
+#include "process/spawn.h"
 
 /* One that nobody else would choose. */
 static sigset_t mine;

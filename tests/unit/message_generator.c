@@ -5,13 +5,13 @@
 
 static const enum mst_command commands[] = {
 #define X(NAME, name, number, flags, help) MST_##NAME,
-#include "msg/commands.def"
+#include "proto/commands.def"
 #undef X
 };
 
 static const muster_status statuses[] = {
 #define X(name, value, group, text) MUSTER_##name,
-#include "msg/status.def"
+#include "proto/status.def"
 #undef X
 };
 

@@ -11,8 +11,8 @@
 
 #include "../fuzz/bytes.h"
 #include "base/prng.h"
-#include "msg/reply.h"
-#include "msg/request.h"
+#include "proto/reply.h"
+#include "proto/request.h"
 
 enum { GENERATOR_MANY = 12, GENERATOR_POOL = 32768 };
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "metadata/metadata.h"
+#include "sources/metadata/metadata.h"
 
 enum { LINES = 4096 };
 

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "io/metrics.h"
+#include "service/server/metrics.h"
 
 #define MS UINT64_C(1000000)
 

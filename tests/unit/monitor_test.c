@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "agent/monitor.h"
+#include "launch/hang/monitor.h"
 
 #define MS UINT64_C(1000000)
 #define SOFT 600

@@ -9,9 +9,9 @@
 
 #include "failing_mem.h"
 #include "message_generator.h"
-#include "msg/limit_kinds.h"
 #include "native_link.h"
-#include "wire/native/arena.h"
+#include "proto/limit_kinds.h"
+#include "proto/native/arena.h"
 
 static muster_status service_next(struct native_link *link, struct mst_request *out)
 {

@@ -8,8 +8,8 @@
 #include <cmocka.h>
 
 #include "message_generator.h"
-#include "msg/command.h"
 #include "native_link.h"
+#include "proto/command.h"
 
 enum { ROUNDS = 300, BATCH = 12 };
 

@@ -4,7 +4,7 @@
 
 /* Both ends of one native connection, and bytes carried between them by hand. */
 
-#include "wire/native/native.h"
+#include "proto/native/native.h"
 
 extern const struct mst_mem native_link_mem; /* malloc */
 

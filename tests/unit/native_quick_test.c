@@ -8,10 +8,10 @@
 #include <cmocka.h>
 
 #include "message_generator.h"
+#include "proto/native/quick.h"
+#include "proto/native/reply_message.h"
+#include "proto/native/request_message.h"
 #include "quick_scene.h"
-#include "wire/native/quick.h"
-#include "wire/native/reply_message.h"
-#include "wire/native/request_message.h"
 
 static struct message_generator generator;
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "msg/notice.h"
+#include "proto/notice.h"
 
 static struct mst_slice text(const char *words)
 {

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "agent/output.h"
+#include "process/output.h"
 
 struct scene {
     struct mst_output *output;

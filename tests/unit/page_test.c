@@ -16,9 +16,9 @@
 
 #include <cmocka.h>
 
-#include "io/page.h"
-#include "io/proc_stat.h"
-#include "io/short_slice.h"
+#include "os/short_slice.h"
+#include "process/page.h"
+#include "process/proc_stat.h"
 
 static void a_rank_sees_the_page_of_its_agent(void **state)
 {

@@ -16,9 +16,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/job.h"
-#include "agent/spawn.h"
+#include "launch/job.h"
 #include "library_stage.h"
+#include "process/spawn.h"
 
 enum { INDEX = 3, FIRST_PID = 1234567 }; /* of the process that was there before */
 

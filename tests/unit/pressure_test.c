@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "io/uv/connection.h"
-#include "io/uv/pressure.h"
+#include "service/server/connection.h"
+#include "service/server/pressure.h"
 
 #define SECOND_NS UINT64_C(1000000000)
 #define PATIENCE_NS UINT64_C(50000000) /* for one from which nothing comes */

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "io/proc_stat.h"
+#include "process/proc_stat.h"
 
 static void this_process_has_one_by_its_number_and_without(void **state)
 {

@@ -9,7 +9,7 @@
 
 #include "base/prng.h"
 #include "failing_mem.h"
-#include "wire/native/arena.h"
+#include "proto/native/arena.h"
 
 enum { ROUNDS = 20000, ROOM = 1 << 17 };
 

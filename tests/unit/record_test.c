@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What befell a generation: kept in order, told with the seal, counted. */
-#include "core/counts.h"
-#include "core/look.h"
 #include "core_fixture.h"
+#include "service/core/counts.h"
+#include "service/core/look.h"
 
 enum { MANY = 100 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/rendezvous.h"
+#include "net/rendezvous.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -9,11 +9,11 @@
 
 #include <cmocka.h>
 
-#include "core/snapshot.h"
 #include "failing_mem.h"
-#include "journal/journal.h"
-#include "journal/recorder.h"
-#include "journal/replay.h"
+#include "service/core/snapshot.h"
+#include "service/journal/journal.h"
+#include "service/journal/recorder.h"
+#include "service/journal/replay.h"
 
 enum { STEP_NS = 1000000, FILE_ROOM = 1 << 20, STORY_ROOM = 8192 };
 

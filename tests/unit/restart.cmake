@@ -3,7 +3,7 @@ mst_test(restart_test SOURCES restart_test.c failing_mem.c LINK mst_restart mst_
 mst_test(hang_test SOURCES hang_test.c LINK mst_restart mst_panic_abort)
 mst_test(restart_together_test SOURCES restart_together_test.c failing_mem.c
     LINK mst_restart mst_panic_abort)
-mst_test(restart_atomic_test SOURCES restart_atomic_test.c ${CMAKE_SOURCE_DIR}/src/lib/restart_atomic.c
+mst_test(restart_atomic_test SOURCES restart_atomic_test.c ${CMAKE_SOURCE_DIR}/src/restart/shell/atomic.c
     LINK mst_base mst_panic_abort Threads::Threads)
 foreach(test assignment_test layers_test)
     mst_test(${test} SOURCES ${test}.c failing_mem.c LINK mst_restart mst_panic_abort)

@@ -12,7 +12,7 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include "lib/restart_atomic.h"
+#include "restart/shell/atomic.h"
 
 static void test_sections_nest(void **state)
 {

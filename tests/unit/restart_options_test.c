@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/interrupt.h"
-#include "lib/restart_options.h"
+#include "client/shell/interrupt.h"
+#include "restart/shell/options.h"
 
 static const char *const variables[] = {"MUSTER_BARRIER_TIMEOUT",
                                         "MUSTER_SOFT_TIMEOUT",

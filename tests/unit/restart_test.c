@@ -11,8 +11,8 @@
 
 #include "base/text.h"
 #include "failing_mem.h"
-#include "msg/command.h"
-#include "msg/status.h"
+#include "proto/command.h"
+#include "proto/status.h"
 #include "restart/restart.h"
 
 #define MS UINT64_C(1000000)

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "core/snapshot.h"
+#include "service/core/snapshot.h"
 
 static const uint64_t ms_ns = 1000000;
 

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "msg/run_keys.h"
+#include "proto/run_keys.h"
 
 static bool read_key(const char *name, const char *value, struct mst_run_word *out)
 {

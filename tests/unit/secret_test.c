@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "io/secret.h"
+#include "net/secret.h"
 
 #define ROOM 300
 

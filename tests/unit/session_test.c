@@ -3,7 +3,7 @@
  * that slept. */
 #include "core_fixture.h"
 
-#include "core/session.h"
+#include "service/core/session.h"
 
 static void a_stranger_is_hung_up_on(struct fixture *f)
 {

@@ -8,10 +8,10 @@
 
 #include <cmocka.h>
 
-#include "msg/command.h"
-#include "msg/limits.h"
-#include "msg/settings.h"
-#include "msg/status.h"
+#include "proto/command.h"
+#include "proto/limits.h"
+#include "proto/settings.h"
+#include "proto/status.h"
 
 static const struct mst_setting *row(const char *name)
 {

@@ -20,9 +20,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "io/page.h"
-#include "lib/interrupt.h"
-#include "lib/preempt_signals.h"
+#include "client/shell/interrupt.h"
+#include "client/shell/signals.h"
+#include "process/page.h"
 
 /* The launcher's ends, what it passes on, and what makes a stopped one run. */
 static const int sent[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT};

@@ -10,14 +10,14 @@
 
 #include <cmocka.h>
 
-#include "core/archive.h"
-#include "core/host.h"
-#include "core/keep.h"
-#include "core/snapshot.h"
-#include "core/state.h"
 #include "failing_mem.h"
 #include "history.h"
 #include "message_generator.h"
+#include "service/core/archive.h"
+#include "service/core/host.h"
+#include "service/core/keep.h"
+#include "service/core/snapshot.h"
+#include "service/core/state.h"
 
 enum { SEEDS = 28, STEPS = 2000 };
 
@@ -702,8 +702,8 @@ static void prod_core(struct mst_core *core, const struct mst_mem *mem)
     mst_blob_drop(mem, prodder.blob);
 }
 
-/* Whoever adds a field says in kept_fields.def how it is kept, and in src/core/keep_*.c keeps it;
- * then FORMAT in src/core/snapshot.c goes up. */
+/* Whoever adds a field says in kept_fields.def how it is kept, and in src/service/core/keep_*.c
+ * keeps it; then FORMAT in src/service/core/snapshot.c goes up. */
 static void nobody_was_forgotten(void **state)
 {
     size_t forgotten = 0;

@@ -20,7 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "sources/sources.h"
+#include "sources/shell/sources.h"
 
 #define WAIT_MS 60000
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "metadata/date.h"
+#include "sources/metadata/date.h"
 #include "sources/slurm_words.h"
 #include "sources/words.h"
 

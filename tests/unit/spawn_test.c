@@ -18,8 +18,8 @@
 
 #include <cmocka.h>
 
-#include "agent/environment.h"
-#include "agent/spawn.h"
+#include "process/environment.h"
+#include "process/spawn.h"
 
 static void programs_are_found_as_the_shell_does(void **state)
 {

@@ -12,8 +12,8 @@
 
 #include "cli/commands.h"
 #include "cli/print.h"
-#include "io/items.h"
-#include "lib/items.h"
+#include "client/shell/items.h"
+#include "view/items.h"
 
 static char printed[4096];
 

@@ -22,9 +22,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/tagged.h"
-#include "io/poll/system.h"
-#include "io/proc_stat.h"
+#include "os/system.h"
+#include "process/proc_stat.h"
+#include "process/tagged.h"
 
 enum { ROOM = 20000 };
 

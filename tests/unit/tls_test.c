@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/prng.h"
-#include "io/tls.h"
+#include "net/tls.h"
 
 #define TEXT_ROOM 400000
 

@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "agent/stall.h"
-#include "agent/waits.h"
+#include "launch/hang/stall.h"
+#include "launch/hang/waits.h"
 
 #define MS UINT64_C(1000000)
 #define SOFT 800

@@ -17,6 +17,6 @@ mst_test(cluster_codec_test SOURCES cluster_codec_test.c failing_mem.c
     LINK cluster_generator mst_wire mst_base mst_panic_abort)
 mst_test(cluster_quick_test SOURCES cluster_quick_test.c quick_scene.c failing_mem.c
     LINK cluster_generator mst_wire mst_base mst_panic_abort)
-mst_test(cluster_status_test SOURCES cluster_status_test.c ${CMAKE_SOURCE_DIR}/src/cluster/publisher.c
+mst_test(cluster_status_test SOURCES cluster_status_test.c ${CMAKE_SOURCE_DIR}/src/tasks/publisher.c
     LINK mst_msg mst_base mst_panic_abort)
 mst_test(frame_limit_test SOURCES frame_limit_test.c native_link.c LINK mst_wire mst_base mst_panic_abort)

@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-#include "lib/worker_child.h"
+#include "tasks/shell/worker/child.h"
 
 enum { WORDS = 8 };
 

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "lib/worker_folder.h"
+#include "tasks/shell/worker/folder.h"
 
 static char base[64], tree[80], beside[80];
 

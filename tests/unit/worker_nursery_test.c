@@ -17,8 +17,8 @@
 
 #include <cmocka.h>
 
-#include "lib/worker.h"
-#include "lib/worker_nursery.h"
+#include "tasks/shell/worker/nursery.h"
+#include "tasks/shell/worker/worker.h"
 
 enum { WARDS = 400, LIMIT_S = 10 };
 

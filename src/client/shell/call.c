@@ -1,0 +1,527 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls: posted, and made. */
+#define _GNU_SOURCE
+#include <string.h>
+#include <unistd.h>
+
+#include "client/shell/call.h"
+#include "process/page.h"
+#include "proto/command.h"
+
+#define NEVER UINT64_MAX
+#define NS_PER_MS 1000000u
+#define STANDARD_LEASE_NS (10000 * (uint64_t)NS_PER_MS)
+
+/* The post is its own tag: one object, one open call. */
+static uint64_t tag_of(struct mst_lib_post *post)
+{
+    return (uint64_t)(uintptr_t)post;
+}
+
+muster_status mst_lib_post(muster_client *client, const struct mst_request *request,
+                           uint64_t deadline_ns, struct mst_lib_post *post)
+{
+    muster_status status;
+
+    if (client->ended || client->poisoned) {
+        return mst_lib_status(client);
+    }
+    status = mst_client_call(mst_lib_machine(client), mst_lib_now_ns(), request, deadline_ns,
+                             tag_of(post));
+    post->open = status == MUSTER_OK;
+    post->local = false;
+    client->dirty = true;
+    return status;
+}
+
+void mst_lib_post_cancel(muster_client *client, struct mst_lib_post *post)
+{
+    if (post->open) {
+        mst_client_cancel(mst_lib_machine(client), mst_lib_now_ns(), tag_of(post));
+        client->dirty = true;
+    }
+}
+
+void mst_lib_post_drop(muster_client *client, struct mst_lib_post *post)
+{
+    if (post->open) {
+        post->open = false;
+        mst_client_drop(mst_lib_machine(client), mst_lib_now_ns(), tag_of(post));
+        client->dirty = true;
+    }
+}
+
+/* ---- time ---- */
+
+uint64_t mst_lib_deadline_ns(int64_t timeout_ms, uint64_t zero_ns)
+{
+    uint64_t now_ns = mst_lib_now_ns();
+    uint64_t wait_ns = zero_ns;
+
+    if (timeout_ms < 0) {
+        return NEVER;
+    }
+    if (timeout_ms > 0) {
+        if ((uint64_t)timeout_ms > (NEVER - now_ns) / NS_PER_MS) {
+            return NEVER;
+        }
+        wait_ns = (uint64_t)timeout_ms * NS_PER_MS;
+    }
+    return wait_ns > NEVER - now_ns ? NEVER : now_ns + wait_ns;
+}
+
+int64_t mst_lib_left_ms(int64_t timeout_ms, uint64_t deadline_ns)
+{
+    uint64_t now_ns = mst_lib_now_ns();
+
+    if (timeout_ms <= 0 || deadline_ns == NEVER) {
+        return timeout_ms;
+    }
+    return deadline_ns <= now_ns ? 1 : (int64_t)((deadline_ns - now_ns - 1) / NS_PER_MS) + 1;
+}
+
+static bool waits(const struct mst_request *request)
+{
+    return mst_command_waits(request->command) &&
+           !(request->command == MST_GET && !request->get.wait);
+}
+
+/* What a timeout of 0 means for this request: a wait ends at once, and then its answer, which says
+ * how things stand, is awaited; the answer to anything else is given up after one lease. */
+static uint64_t zero_of(const struct muster_client *client, const struct mst_request *request)
+{
+    uint64_t lease_ns = mst_client_lease_ns(mst_lib_machine(client));
+
+    if (waits(request)) {
+        return 0;
+    }
+    return lease_ns > 0 ? lease_ns : STANDARD_LEASE_NS;
+}
+
+/* ---- what is said of a failure ---- */
+
+/* A timeout of which the service knows nothing says nothing about keys and ranks, but why there was
+ * no answer. */
+static void say_unanswered(struct mst_call *call)
+{
+    const struct muster_client *client = call->client;
+    bool online = mst_client_online(mst_lib_machine(client));
+    struct mst_text text;
+
+    if (online && waits(&call->request)) {
+        return;
+    }
+    text = mst_text_in(call->err->text, sizeof(call->err->text));
+    mst_text_add(&text, call->what);
+    mst_text_add(&text, ": timed out; ");
+    if (online || client->trouble[0] == '\0') {
+        mst_text_add(&text, "the service does not answer");
+    } else {
+        mst_text_add(&text, client->trouble);
+        call->err->os_errno = client->trouble_errno;
+    }
+}
+
+/* The generation whose keys the request names; 0: none. */
+static uint64_t generation_of(const struct mst_request *request)
+{
+    switch (request->command) {
+    case MST_WRITE:
+        return request->write.generation;
+    case MST_GET:
+        return request->get.generation;
+    case MST_LIST:
+        return request->list.generation;
+    case MST_WAIT:
+        return request->wait.generation;
+    case MST_WATCH:
+        return request->watch.generation;
+    case MST_OPEN:
+    case MST_JOIN:
+    case MST_RENEW:
+    case MST_LEAVE:
+    case MST_CANCEL:
+    case MST_ROUND:
+    case MST_ROUND_MEMBERS:
+    case MST_MEMBERS:
+    case MST_ROUNDS:
+    case MST_JOBS:
+    case MST_HOSTS:
+    case MST_FAULTS:
+    case MST_FAULT:
+    case MST_LOST:
+    case MST_CUT:
+        break;
+    }
+    return 0;
+}
+
+/* The generation may be over, or the whole session: the view tells, if there is one. */
+static void say_fenced(struct mst_call *call, uint64_t generation, const struct mst_reply *reply)
+{
+    uint64_t current = reply->has_view ? reply->view.generation : 0;
+    struct mst_text text = mst_text_in(call->err->text, sizeof(call->err->text));
+
+    mst_text_add(&text, call->what);
+    mst_text_add(&text, ": generation ");
+    mst_text_u64(&text, generation);
+    mst_text_add(&text, " is not the current one");
+    if (current == 0 || current == generation) {
+        mst_text_add(&text, ", or this process was given up");
+    } else {
+        mst_text_add(&text, "; the job is in generation ");
+        mst_text_u64(&text, current);
+    }
+}
+
+static void say_reply(struct mst_call *call, const struct mst_reply *reply)
+{
+    uint64_t generation;
+
+    if (!call->err) {
+        return;
+    }
+    (void)mst_lib_fail(call->err, reply->status, call->what, reply);
+    if (call->local && reply->status == MUSTER_ETIMEDOUT) {
+        say_unanswered(call);
+    }
+    generation = reply->status == MUSTER_EFENCED ? generation_of(&call->request) : 0;
+    if (generation != 0) {
+        say_fenced(call, generation, reply);
+    }
+}
+
+/* The caller's bytes in it: those of values and contributions, which alone may be very many. */
+static uint64_t payload_of(const struct mst_request *request)
+{
+    uint64_t bytes = request->command == MST_ROUND ? request->round.data.size : 0;
+
+    for (uint32_t i = 0; request->command == MST_WRITE && i < request->write.count; i++) {
+        uint64_t size = request->write.ops[i].value.size;
+
+        bytes = size > UINT64_MAX - bytes ? UINT64_MAX : bytes + size;
+    }
+    return bytes;
+}
+
+/* Known before anything is copied. */
+static muster_status too_large(struct mst_call *call, uint64_t bytes)
+{
+    if (call->err) {
+        struct mst_text text = mst_text_in(call->err->text, sizeof(call->err->text));
+
+        call->err->status = MUSTER_ELIMIT;
+        call->err->os_errno = 0;
+        mst_text_add(&text, call->what);
+        mst_text_add(&text, ": ");
+        mst_text_u64(&text, bytes);
+        mst_text_add(&text, " bytes, and a message to this service has at most ");
+        mst_text_u64(&text, mst_driver_frame_max(call->client->driver));
+        mst_text_add(&text, " (--frame-bytes-max of `muster serve`); raise it there, or "
+                            "send less at once");
+    }
+    return MUSTER_ELIMIT;
+}
+
+/* Why a call cannot be made, or was not answered. */
+static muster_status refuse(struct mst_call *call, muster_status status)
+{
+    if (call->client->poisoned || call->client->ended) {
+        return mst_lib_fail_again(call->client, call->err, call->what);
+    }
+    return mst_lib_fail(call->err, status, call->what, NULL);
+}
+
+/* ---- a call's life, lock held ---- */
+
+static void finish(struct mst_call *call, muster_status status)
+{
+    call->status = status;
+    call->over = true;
+    call->client->open_calls--;
+    if (call->ended) {
+        call->ended(call);
+    }
+    if (call->tell) {
+        call->tell(call);
+    }
+}
+
+static muster_status post(struct mst_call *call)
+{
+    uint64_t deadline_ns = call->deadline_ns;
+    muster_status status;
+
+    if (call->timeout_ms == 0) {
+        deadline_ns = mst_lib_deadline_ns(0, zero_of(call->client, &call->request));
+    }
+    status = mst_lib_post(call->client, &call->request, deadline_ns, &call->post);
+    if (status != MUSTER_OK) {
+        call->local = true;
+        call->said = status;
+        finish(call, refuse(call, status));
+    }
+    return status;
+}
+
+static void complete(void *ctx, const struct mst_reply *reply)
+{
+    struct mst_call *call = ctx;
+    muster_status status;
+
+    call->said = reply->status;
+    call->local = call->post.local;
+    status = call->take ? call->take(call, reply) : reply->status;
+    if (status == MUSTER_MORE) {
+        (void)post(call);
+        return;
+    }
+    if (status < 0 && status == reply->status) {
+        say_reply(call, reply);
+    } else if (status < 0) {
+        (void)mst_lib_fail(call->err, status, call->what, NULL);
+    }
+    finish(call, status);
+}
+
+/* The library's own requests are not among them, and always find room. */
+static muster_status too_many(struct mst_call *call)
+{
+    if (call->err) {
+        struct mst_text text = mst_text_in(call->err->text, sizeof(call->err->text));
+
+        call->err->status = MUSTER_ELIMIT;
+        call->err->os_errno = 0;
+        mst_text_add(&text, call->what);
+        mst_text_add(&text, ": ");
+        mst_text_u64(&text, MST_LIB_CALLS_MAX);
+        mst_text_add(&text,
+                     " calls of this client are open, which is the limit; let some end first");
+    }
+    return MUSTER_ELIMIT;
+}
+
+muster_status mst_call_begin(struct mst_call *call)
+{
+    struct muster_client *client = call->client;
+    muster_status status = MUSTER_MORE;
+
+    if (client->closing) {
+        return mst_lib_fail(call->err, MUSTER_ECANCELLED, call->what, NULL);
+    }
+    if (client->interrupted) {
+        return mst_lib_fail(call->err, MUSTER_EINTERRUPTED, call->what, NULL);
+    }
+    if (client->open_calls >= MST_LIB_CALLS_MAX) {
+        return too_many(call);
+    }
+    if (payload_of(&call->request) > mst_driver_frame_max(client->driver)) {
+        return too_large(call, payload_of(&call->request));
+    }
+    if (call->begin) {
+        status = call->begin(call);
+    }
+    if (status < 0) {
+        return status;
+    }
+    client->open_calls++;
+    if (status == MUSTER_OK) {
+        finish(call, MUSTER_OK);
+        return MUSTER_OK;
+    }
+    return post(call) == MUSTER_OK ? MUSTER_MORE : call->status;
+}
+
+void mst_call_end(struct mst_call *call, muster_status status)
+{
+    if (call->over) {
+        return;
+    }
+    if (!call->client->poisoned) { /* or the machine must not be touched */
+        mst_lib_post_drop(call->client, &call->post);
+    }
+    call->local = true;
+    call->said = status;
+    finish(call, mst_lib_fail(call->err, status, call->what, NULL));
+}
+
+muster_status mst_call_status(struct mst_call *call)
+{
+    if (call->status == MUSTER_EUNREACHABLE && mst_lib_cut_off(call->client)) {
+        return refuse(call, call->status);
+    }
+    return call->status;
+}
+
+/* ---- making one ---- */
+
+static bool is_over(void *ctx)
+{
+    return ((struct mst_call *)ctx)->over;
+}
+
+static muster_status block(struct mst_call *call)
+{
+    struct muster_client *client = call->client;
+    muster_status status;
+
+    mst_lib_lock(client);
+    status = mst_call_begin(call);
+    if (status == MUSTER_MORE) {
+        mst_lib_thread.waits_for = call->what;
+        (void)mst_lib_wait_interruptible(client, is_over, call, NEVER);
+        mst_lib_thread.waits_for = NULL;
+        mst_call_end(call, client->poisoned  ? MUSTER_EINTERNAL
+                           : client->closing ? MUSTER_ECANCELLED
+                                             : MUSTER_EINTERRUPTED);
+        status = mst_call_status(call);
+    }
+    mst_lib_unlock(client);
+    return status;
+}
+
+muster_status mst_lib_make(struct mst_call *call, const struct mst_lib_how *how)
+{
+    muster_status status = mst_lib_enter(call->client, how->err, call->what);
+
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    if (mst_lib_thread.no_waiting && !how->start) {
+        return mst_lib_forbidden(how->err, call->what);
+    }
+    call->err = how->err;
+    call->post.complete = complete;
+    call->post.ctx = call;
+    if (call->timeout_ms != 0) {
+        call->deadline_ns = mst_lib_deadline_ns(call->timeout_ms, 0);
+    }
+    return how->start ? mst_call_start(call, how->out) : block(call);
+}
+
+struct mst_lib_how mst_lib_blocking(struct muster_error *err)
+{
+    return (struct mst_lib_how){.err = err};
+}
+
+struct mst_lib_how mst_lib_starting(muster_call **out, struct muster_error *err)
+{
+    if (out) {
+        *out = NULL;
+    }
+    return (struct mst_lib_how){.start = true, .out = out, .err = err};
+}
+
+/* ---- entering ---- */
+
+muster_status mst_lib_refuse(struct muster_error *err, const char *what, const char *why)
+{
+    if (err) {
+        struct mst_text text = mst_text_in(err->text, sizeof(err->text));
+
+        err->status = MUSTER_EINVAL;
+        err->os_errno = 0;
+        mst_text_add(&text, what);
+        mst_text_add(&text, ": ");
+        mst_text_add(&text, why);
+    }
+    return MUSTER_EINVAL;
+}
+
+void mst_lib_describe(char what[MST_LIB_WHAT_ROOM], const char *verb, const char *name)
+{
+    struct mst_text text = mst_text_in(what, MST_LIB_WHAT_ROOM);
+
+    mst_text_add(&text, verb);
+    mst_text_add(&text, " '");
+    mst_text_slice(&text, mst_slice_text(name));
+    mst_text_add(&text, "'");
+}
+
+muster_status mst_lib_options(void *out, size_t size, const void *given, const char *init,
+                              struct muster_error *err, const char *what)
+{
+    char why[128];
+    struct mst_text text = mst_text_in(why, sizeof(why));
+    size_t given_size;
+
+    if (!given) {
+        return MUSTER_OK;
+    }
+    memcpy(&given_size, given, sizeof(given_size));
+    if (given_size >= sizeof(given_size) && given_size <= size) {
+        memcpy(out, given, given_size);
+        return MUSTER_OK;
+    }
+    mst_text_add(&text, "options.size is not that of this library's options; begin with ");
+    mst_text_add(&text, init);
+    return mst_lib_refuse(err, what, why);
+}
+
+muster_status mst_lib_bytes(struct muster_slice bytes, struct muster_error *err, const char *what)
+{
+    if (bytes.size > 0 && !bytes.data) {
+        return mst_lib_refuse(err, what, "the data is NULL, and its size is not 0");
+    }
+    return MUSTER_OK;
+}
+
+_Thread_local struct mst_lib_thread mst_lib_thread;
+
+muster_status mst_lib_forbidden(struct muster_error *err, const char *what)
+{
+    (void)mst_lib_refuse(err, what, mst_lib_thread.no_waiting);
+    if (err) {
+        err->status = MUSTER_EDEADLK;
+    }
+    return MUSTER_EDEADLK;
+}
+
+/* Any call of muster is a sign of life of the function. */
+void mst_lib_alive(void)
+{
+    const struct mst_lib_thread *thread = &mst_lib_thread;
+
+    if (thread->page) {
+        _Atomic uint64_t *checks = &thread->page->checks;
+
+        atomic_store_explicit(checks, atomic_load_explicit(checks, memory_order_relaxed) + 1,
+                              memory_order_relaxed);
+    }
+}
+
+void mst_lib_wait_shown(void)
+{
+    struct mst_lib_thread *thread = &mst_lib_thread;
+
+    if (thread->page && thread->waits++ == 0) {
+        mst_page_wait_begin(thread->page, thread->waits_for);
+    }
+}
+
+void mst_lib_wait_over(void)
+{
+    struct mst_lib_thread *thread = &mst_lib_thread;
+
+    if (thread->page && --thread->waits == 0) {
+        mst_page_wait_end(thread->page);
+    }
+}
+
+muster_status mst_lib_enter(muster_client *client, struct muster_error *err, const char *what)
+{
+    if (!client) {
+        return mst_lib_refuse(err, what, "the client is NULL");
+    }
+    if (client->pid != getpid()) {
+        return mst_lib_refuse(err, what, MST_LIB_OF_THE_PARENT);
+    }
+    mst_lib_alive();
+    if (mst_lib_holds(client)) {
+        return mst_lib_fail(err, MUSTER_EDEADLK, what, NULL);
+    }
+    if (client->poisoned) {
+        return mst_lib_fail(err, MUSTER_EINTERNAL, what, NULL);
+    }
+    return MUSTER_OK;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_CLIENT_SHELL_CALL_H
+#define MST_CLIENT_SHELL_CALL_H
+
+/* One call of the public API, whoever waits for it. X and X_start share the function that describes
+ * it: a struct mst_call on the stack. mst_lib_make then either blocks until it is over, and the
+ * whole call costs no memory, or moves it into a muster_call, which goes on by itself.
+ *
+ *   begin --MORE--> posted --reply, take--> over --> ended
+ *     |OK             ^        |MORE
+ *     +--> over       +--------+        posted --cancelled, interrupted, closed--> over --> ended
+ *
+ * `begin`, `take` and `ended` are called with the lock held, and must not block. */
+
+#include "client/shell/handle.h"
+#include "client/shell/items.h"
+#include "muster/call.h"
+
+#define MST_LIB_OF_THE_PARENT                                                                      \
+    "this client belongs to the parent process; after fork, open one of its own"
+
+struct mst_call {
+    struct mst_lib_post post;
+    struct muster_client *client;
+    const char *what; /* is attempted: for the texts */
+    struct muster_error *err;
+    /* The name that more than the first request needs; NULL: none. Ends with NUL. */
+    const char *kept;
+    int64_t timeout_ms;
+    uint64_t deadline_ns;
+
+    /* What it borrows must live until the first post, and after that what `take` left in it. */
+    struct mst_request request;
+    /* MORE: post the request; OK: over, nothing needs to be asked; else refused, with its text.
+     * NULL: MORE. */
+    muster_status (*begin)(struct mst_call *call);
+    /* Each reply, also one that failed or was made here: what the call came to, or MORE: post the
+     * request again. A status that is not the reply's is this side's own. NULL: the reply's. */
+    muster_status (*take)(struct mst_call *call, const struct mst_reply *reply);
+    /* Once, when it is over, however it ended; but not after `begin` refused. May be NULL. */
+    void (*ended)(struct mst_call *call);
+    void (*tell)(struct mst_call *call); /* the library's: somebody else is to be told */
+
+    void *subject; /* of the call, if it has one: the watch */
+    void *out;     /* the caller's, for the result; may be NULL */
+    /* Of a listing: its pages, and what turns them into *out (NULL: nothing does). */
+    struct mst_items items;
+    muster_status (*make)(struct mst_call *call);
+
+    muster_status status; /* once it is over */
+    muster_status said;   /* by the reply, or here */
+    bool local;           /* it was said here: the service knows nothing of it */
+    bool over;
+};
+
+/* How it is to be made. */
+struct mst_lib_how {
+    bool start;
+    muster_call **out; /* start */
+    struct muster_error *err;
+};
+struct mst_lib_how mst_lib_blocking(struct muster_error *err);
+struct mst_lib_how mst_lib_starting(muster_call **out, struct muster_error *err);
+
+/* `call` is described: client, what, timeout_ms, request, and what else it needs. */
+muster_status mst_lib_make(struct mst_call *call, const struct mst_lib_how *how);
+
+/* ---- lock held ---- */
+
+/* Begins it: MORE: it is open; OK: it is over; else it is refused, with its text. */
+muster_status mst_call_begin(struct mst_call *call);
+
+/* Ends it with a status of this side's own, unless it is over. */
+void mst_call_end(struct mst_call *call, muster_status status);
+
+/* What it came to. Who asks learns it with the text that is right now. */
+muster_status mst_call_status(struct mst_call *call);
+
+/* start.c: the calls that go on by themselves. */
+muster_status mst_call_start(struct mst_call *call, muster_call **out);
+
+#endif

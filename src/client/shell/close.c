@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The end of a client: other threads' calls, the farewell to the service, and what it had. */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "client/shell/call.h"
+#include "client/shell/helper.h"
+#include "client/shell/orphan.h"
+#include "client/shell/uncancelled.h"
+#include "process/page.h"
+
+#define NEVER UINT64_MAX
+#define FAREWELL_NS UINT64_C(1000000000)
+
+static uint64_t end_ns = NEVER;
+
+void mst_lib_end_by(uint64_t ns)
+{
+    end_ns = ns;
+}
+
+uint64_t mst_lib_end_ns(void)
+{
+    return end_ns;
+}
+
+static void free_client(struct muster_client *client)
+{
+    mst_lib_calls_detach(client);
+    MST_LIB_HOOKS(hook, client, release)
+    {
+        hook->release(hook->ctx);
+    }
+    if (client->driver) {
+        mst_driver_free(client->driver);
+    }
+    mst_lib_helper_end(client->helper);
+    mst_tls_context_free(client->tls);
+    mst_lib_orphan_end(client);
+    mst_page_unmap(client->page);
+    mst_lib_alone_stop(client->alone);
+    mst_lib_counters_free(client);
+    if (client->caller_event >= 0) {
+        (void)close(client->caller_event);
+    }
+    if (client->background_event >= 0) {
+        (void)close(client->background_event);
+    }
+    if (client->call_event >= 0) {
+        (void)close(client->call_event);
+    }
+    if (client->secret_fd >= 0) {
+        (void)close(client->secret_fd);
+    }
+    free(client->secret_file);
+    free(client->secret_given);
+    free(client->addr);
+    free(client->job);
+    free(client->host);
+    (void)pthread_mutex_destroy(&client->lock);
+    free(client);
+}
+
+struct farewell {
+    struct mst_lib_post post;
+    bool done;
+};
+
+static void said(void *ctx, const struct mst_reply *reply)
+{
+    (void)reply;
+    ((struct farewell *)ctx)->done = true;
+}
+
+static bool is_said(void *ctx)
+{
+    return ((struct farewell *)ctx)->done;
+}
+
+/* Tells the service, if it can be told now; otherwise the lease ends by itself. */
+static void leave(struct muster_client *client)
+{
+    struct mst_request request = {.command = MST_LEAVE};
+    struct farewell farewell = {0};
+    uint64_t until_ns = mst_lib_now_ns() + FAREWELL_NS;
+
+    farewell.post.complete = said;
+    farewell.post.ctx = &farewell;
+    if (client->ended || !mst_client_online(mst_lib_machine(client)) ||
+        mst_lib_post(client, &request, NEVER, &farewell.post) != MUSTER_OK) {
+        return;
+    }
+    mst_driver_turn(client->driver,
+                    mst_lib_now_ns()); /* said, also where no time is left to wait */
+    (void)mst_lib_wait(client, is_said, &farewell, until_ns < end_ns ? until_ns : end_ns);
+    if (!client->poisoned) {
+        mst_lib_post_drop(client, &farewell.post);
+    }
+}
+
+/* In a forked child: its copies of the descriptors. Another thread of the parent may have been in
+ * the middle of the rest, which is left alone. */
+static void abandon(struct muster_client *client)
+{
+    mst_driver_abandon(client->driver);
+    mst_lib_alone_abandon(client->alone);
+    mst_lib_helper_abandon(client->helper);
+    mst_lib_orphan_end(client);
+    (void)close(client->caller_event);
+    (void)close(client->background_event);
+    if (client->call_event >= 0) {
+        (void)close(client->call_event);
+    }
+    if (client->secret_fd >= 0) {
+        (void)close(client->secret_fd);
+    }
+}
+
+static bool nobody_else(void *ctx)
+{
+    struct muster_client *client = ctx;
+
+    return client->keepers == 0 &&
+           client->waiters.next->next == &client->waiters; /* only this one */
+}
+
+/* Ends what other threads do with it. A run of a function takes the end of the session for what it
+ * is, and the function is interrupted. */
+static void turn_out(struct muster_client *client)
+{
+    client->closing = true;
+    mst_lib_calls_end(client, MUSTER_ECANCELLED);
+    MST_LIB_HOOKS(hook, client, ended)
+    {
+        hook->ended(hook->ctx, mst_lib_now_ns(), MUSTER_ECANCELLED);
+    }
+    mst_lib_wake_ready(client);
+    (void)mst_lib_wait(client, nobody_else, client, NEVER);
+}
+
+/* Of exit() or of the function: the handle stays. */
+static bool is_within(struct muster_client *client)
+{
+    struct mst_lib_hook hook = {0};
+    bool exiting = false;
+
+    if (client->driver && !client->poisoned && !mst_lib_holds(client)) {
+        mst_lib_lock(client);
+        exiting = client->exiting && client->keepers > 0; /* the run has not returned */
+        hook = client->hooks[MST_USER_RESTART];
+        mst_lib_unlock(client);
+    }
+    return exiting || (hook.closed_within && hook.closed_within(hook.ctx));
+}
+
+static void close_client(muster_client *client)
+{
+    if (!client) {
+        return;
+    }
+    if (client->pid != 0 && client->pid != getpid()) {
+        abandon(client);
+        return;
+    }
+    if (is_within(client)) {
+        return;
+    }
+    if (client->driver && client->thread_runs) {
+        mst_lib_lock(client);
+        if (!client->poisoned) {
+            turn_out(client);
+        }
+        if (!client->poisoned) {
+            leave(client);
+        }
+        mst_lib_unlock(client);
+        if (client->poisoned) {
+            return; /* a thread of ours may be stopped in the middle of it for good */
+        }
+        mst_lib_background_stop(client);
+        if (client->role == MST_ROLE_RANK) {
+            mst_lib_heard_keep(client->job, client->heard);
+        }
+    }
+    free_client(client);
+}
+
+void muster_client_close(muster_client *client)
+{
+    mst_uncancelled_begin();
+    close_client(client);
+    mst_uncancelled_end();
+}

@@ -1,0 +1,548 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "client/shell/driver.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/panic.h"
+#include "base/text.h"
+#include "net/channel.h"
+#include "net/lookup.h"
+#include "proto/native/native.h"
+
+enum { INPUT_ROOM = MST_CHANNEL_ROOM, LINE_ROOM = 400, READS_MAX = 64 };
+
+/* Of a connection, in this order; a number needs no looking up, plain needs no handshake. */
+enum stage { NOWHERE = 0, LOOKING_UP, CONNECTING, SHAKING_HANDS, CONNECTED };
+
+struct mst_driver {
+    struct mst_mem mem;
+    struct mst_driver_config config;
+    struct mst_endpoints endpoints;
+    struct mst_client *client;
+
+    enum stage stage;
+    struct mst_channel channel; /* fd -1: none */
+    uint32_t endpoint;
+    uint64_t epoch;
+    /* Of each endpoint that is a name: the lookup under way, and how many attempts failed, which
+     * says which of its addresses is next. */
+    struct mst_lookup *lookups[MST_ENDPOINTS_MAX];
+    uint32_t failures[MST_ENDPOINTS_MAX];
+    struct mst_native_client *codec;
+    /* The codec of a connection that was given up in the middle of a turn: replies that are still
+     * being told borrow from it. */
+    struct mst_native_client *late;
+    uint64_t frame_bytes_max; /* the service's, of the last connection */
+    bool draining;
+    unsigned char *input;
+};
+
+/* ---- birth and death ---- */
+
+static muster_status set_up(struct mst_driver *driver)
+{
+    driver->input = driver->mem.alloc(driver->mem.ctx, INPUT_ROOM);
+    if (!driver->input) {
+        return MUSTER_ENOMEM;
+    }
+    return mst_client_new(&driver->client, &driver->config.client, &driver->mem);
+}
+
+muster_status mst_driver_new(struct mst_driver **out, const struct mst_driver_config *config,
+                             const struct mst_mem *mem)
+{
+    struct mst_driver *driver = mst_mem_zalloc(mem, sizeof(*driver));
+    muster_status status;
+
+    if (!driver) {
+        return MUSTER_ENOMEM;
+    }
+    driver->mem = *mem;
+    driver->config = *config;
+    driver->endpoints = *config->endpoints;
+    driver->config.endpoints = &driver->endpoints;
+    driver->config.client.endpoint_count = driver->endpoints.count;
+    driver->channel.fd = -1;
+    driver->frame_bytes_max = config->client.limits.frame_bytes_max;
+    status = set_up(driver);
+    if (status != MUSTER_OK) {
+        mst_driver_free(driver);
+        return status;
+    }
+    *out = driver;
+    return MUSTER_OK;
+}
+
+static void drop_codec(struct mst_native_client **codec)
+{
+    mst_native_client_free(*codec);
+    *codec = NULL;
+}
+
+static void close_connection(struct mst_driver *driver)
+{
+    if (driver->channel.fd >= 0) {
+        (void)close(driver->channel.fd);
+    }
+    mst_tls_free(driver->channel.tls);
+    driver->channel = (struct mst_channel){.fd = -1};
+    driver->epoch++;
+    driver->stage = NOWHERE;
+    if (driver->codec) {
+        drop_codec(&driver->late);
+        driver->late = driver->codec;
+        driver->codec = NULL;
+    }
+}
+
+void mst_driver_abandon(struct mst_driver *driver)
+{
+    if (driver->channel.fd >= 0) {
+        (void)close(driver->channel.fd);
+        driver->channel.fd = -1;
+    }
+}
+
+void mst_driver_disown(struct mst_driver *driver)
+{
+    driver->channel.fd = -1;
+    for (uint32_t i = 0; i < MST_ENDPOINTS_MAX; i++) {
+        if (driver->lookups[i]) {
+            mst_lookup_disown(driver->lookups[i]);
+        }
+    }
+}
+
+void mst_driver_free(struct mst_driver *driver)
+{
+    struct mst_mem mem;
+
+    if (!driver) {
+        return;
+    }
+    close_connection(driver);
+    drop_codec(&driver->late);
+    for (uint32_t i = 0; i < MST_ENDPOINTS_MAX; i++) {
+        mst_lookup_drop(driver->lookups[i]);
+    }
+    mst_client_free(driver->client);
+    mst_mem_release(&driver->mem, driver->input);
+    mem = driver->mem;
+    mst_mem_release(&mem, driver);
+}
+
+struct mst_client *mst_driver_client(struct mst_driver *driver)
+{
+    return driver->client;
+}
+
+uint64_t mst_driver_frame_max(const struct mst_driver *driver)
+{
+    return driver->frame_bytes_max;
+}
+
+bool mst_driver_connected(const struct mst_driver *driver)
+{
+    return driver->stage == CONNECTED;
+}
+
+int mst_driver_socket(const struct mst_driver *driver)
+{
+    return driver->stage == CONNECTED ? driver->channel.fd : -1;
+}
+
+bool mst_driver_speaks_tcp(const struct mst_driver *driver)
+{
+    for (uint32_t i = 0; i < driver->endpoints.count; i++) {
+        if (driver->endpoints.at[i].kind != MST_ADDRESS_UNIX) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- the connection ---- */
+
+static void tell_trouble(struct mst_driver *driver, int os_errno, const char *what,
+                         const char *reason)
+{
+    char line[LINE_ROOM];
+    char words[128];
+    struct mst_text text = mst_text_in(line, sizeof(line));
+
+    mst_text_add(&text, what);
+    mst_text_add(&text, driver->endpoints.at[driver->endpoint].text);
+    mst_text_add(&text, ": ");
+    mst_text_add(&text, reason ? reason : strerror_r(os_errno, words, sizeof(words)));
+    if (driver->config.trouble) {
+        driver->config.trouble(driver->config.ctx, os_errno, line);
+    }
+}
+
+/* The connection is no more; the machine may be told of it. */
+static void lost(struct mst_driver *driver, uint64_t now_ns, int os_errno, const char *reason)
+{
+    bool was_up = driver->stage == CONNECTED;
+
+    tell_trouble(driver, os_errno, was_up ? "connection to " : "connecting to ", reason);
+    driver->failures[driver->endpoint] += !was_up;
+    close_connection(driver);
+    mst_client_disconnected(driver->client, now_ns);
+}
+
+static void connected(struct mst_driver *driver, uint64_t now_ns)
+{
+    driver->epoch++;
+    if (mst_native_client_new(&driver->codec, &driver->config.client.limits, &driver->mem) !=
+        MUSTER_OK) {
+        lost(driver, now_ns, ENOMEM, NULL);
+        return;
+    }
+    driver->stage = CONNECTED;
+    mst_client_connected(driver->client, now_ns);
+}
+
+/* There is a stream. On a secret's own side of TCP nothing is said in plain. */
+static void greet(struct mst_driver *driver, uint64_t now_ns)
+{
+    const struct mst_address *address = &driver->endpoints.at[driver->endpoint];
+
+    driver->epoch++;
+    if (!driver->config.tls || address->kind == MST_ADDRESS_UNIX) {
+        connected(driver, now_ns);
+        return;
+    }
+    driver->stage = SHAKING_HANDS;
+    if (mst_tls_new(&driver->channel.tls, driver->config.tls) != MUSTER_OK) {
+        lost(driver, now_ns, ENOMEM, NULL);
+    }
+}
+
+static void start_socket(struct mst_driver *driver, uint64_t now_ns,
+                         const struct mst_address *address)
+{
+    const char *why;
+    bool done = false;
+
+    driver->stage = CONNECTING;
+    driver->channel.fd = mst_endpoint_connect(address, &done, &why);
+    driver->epoch++;
+    if (driver->channel.fd < 0) {
+        lost(driver, now_ns, errno, why);
+    } else if (done) {
+        greet(driver, now_ns);
+    }
+}
+
+/* An earlier attempt may have left a lookup behind, which is as good. */
+static void start_looking_up(struct mst_driver *driver, uint64_t now_ns)
+{
+    struct mst_lookup **lookup = &driver->lookups[driver->endpoint];
+
+    driver->stage = LOOKING_UP;
+    driver->epoch++;
+    if (!*lookup) {
+        *lookup = mst_lookup_start(&driver->endpoints.at[driver->endpoint]);
+    }
+    if (!*lookup) {
+        lost(driver, now_ns, errno, NULL);
+    }
+}
+
+static void finish_looking_up(struct mst_driver *driver, uint64_t now_ns)
+{
+    struct mst_address address = driver->endpoints.at[driver->endpoint];
+    struct mst_lookup **lookup = &driver->lookups[driver->endpoint];
+    const char *wrong;
+
+    if (!mst_lookup_is_over(*lookup)) {
+        return;
+    }
+    wrong = mst_lookup_take(*lookup, driver->failures[driver->endpoint], &address);
+    mst_lookup_drop(*lookup);
+    *lookup = NULL;
+    if (wrong) {
+        lost(driver, now_ns, 0, wrong);
+    } else {
+        start_socket(driver, now_ns, &address);
+    }
+}
+
+static void start_connecting(struct mst_driver *driver, uint64_t now_ns, uint32_t endpoint)
+{
+    const struct mst_address *address = &driver->endpoints.at[endpoint];
+
+    close_connection(driver);
+    driver->endpoint = endpoint;
+    if (address->kind == MST_ADDRESS_NAME) {
+        start_looking_up(driver, now_ns);
+    } else {
+        start_socket(driver, now_ns, address);
+    }
+}
+
+static void finish_connecting(struct mst_driver *driver, uint64_t now_ns)
+{
+    int error = 0;
+    socklen_t size = sizeof(error);
+
+    if (getsockopt(driver->channel.fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0) {
+        error = errno;
+    }
+    if (error != 0) {
+        lost(driver, now_ns, error, NULL);
+    } else {
+        greet(driver, now_ns);
+    }
+}
+
+/* Why receive said no, for people: the service's end, TLS's reason, or the socket's error. */
+static const char *reason_of(struct mst_driver *driver, ssize_t got)
+{
+    if (got == 0) {
+        return driver->stage == SHAKING_HANDS ? mst_tls_cut_short(MST_TLS_CLIENT)
+                                              : "closed by the service";
+    }
+    return errno == EPROTO && driver->channel.tls ? mst_tls_reason(driver->channel.tls) : NULL;
+}
+
+/* The service speaks only when it is spoken to: nothing of it but the handshake can be here. */
+static void shake_hands(struct mst_driver *driver, uint64_t now_ns)
+{
+    ssize_t got = mst_channel_receive(&driver->channel, driver->input, INPUT_ROOM);
+
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) {
+        if (mst_tls_trusted(driver->channel.tls)) {
+            connected(driver, now_ns);
+        }
+        return;
+    }
+    if (got < 0 && errno == EPROTO) {
+        (void)mst_channel_send(&driver->channel, mst_slice_of(NULL, 0)); /* the alert: tells why */
+        lost(driver, now_ns, EKEYREJECTED, mst_tls_reason(driver->channel.tls));
+        return;
+    }
+    lost(driver, now_ns, got < 0 ? errno : 0,
+         got > 0 ? "the service speaks before it is spoken to" : reason_of(driver, got));
+}
+
+/* ---- effects ---- */
+
+/* What cannot even be encoded is answered here: it is refused, and the connection goes on. */
+static void send_request(struct mst_driver *driver, uint64_t now_ns,
+                         const struct mst_client_effect *effect)
+{
+    uint64_t id = effect->request->id;
+    muster_status status = MUSTER_OK;
+
+    if (driver->codec) {
+        status = mst_native_client_send(driver->codec, effect->request);
+    }
+    mst_client_done(driver->client, effect);
+    if (status != MUSTER_OK) {
+        mst_client_refused(driver->client, now_ns, id, status);
+    }
+}
+
+static void carry_out(struct mst_driver *driver, uint64_t now_ns,
+                      const struct mst_client_effect *effect)
+{
+    switch (effect->type) {
+    case MST_CLIENT_CONNECT: {
+        uint32_t endpoint = effect->endpoint;
+
+        mst_client_done(driver->client, effect);
+        start_connecting(driver, now_ns, endpoint);
+        return;
+    }
+    case MST_CLIENT_SEND:
+        send_request(driver, now_ns, effect);
+        return;
+    case MST_CLIENT_DONE:
+        driver->config.done(driver->config.ctx, effect);
+        break;
+    case MST_CLIENT_ATTENTION:
+        driver->config.attention(driver->config.ctx, now_ns);
+        break;
+    case MST_CLIENT_DISCONNECT:
+        close_connection(driver);
+        break;
+    case MST_CLIENT_ENDED:
+        driver->config.ended(driver->config.ctx, now_ns, effect);
+        break;
+    }
+    mst_client_done(driver->client, effect);
+}
+
+static void drain(struct mst_driver *driver, uint64_t now_ns)
+{
+    const struct mst_client_effect *effect;
+
+    MST_ASSERT(!driver->draining);
+    driver->draining = true;
+    while ((effect = mst_client_next(driver->client)) != NULL) {
+        carry_out(driver, now_ns, effect);
+    }
+    driver->draining = false;
+}
+
+static struct mst_slice output_of(const struct mst_driver *driver)
+{
+    return driver->codec ? mst_native_client_output(driver->codec) : mst_slice_of(NULL, 0);
+}
+
+/* Also in a handshake, which has output of its own. */
+static void flush(struct mst_driver *driver, uint64_t now_ns)
+{
+    bool was_blocked = driver->channel.blocked;
+
+    while (driver->stage >= SHAKING_HANDS) {
+        struct mst_slice output = output_of(driver);
+        ssize_t taken;
+
+        driver->channel.blocked = false;
+        if (output.size == 0 && mst_channel_pending(&driver->channel) == 0) {
+            break;
+        }
+        taken = mst_channel_send(&driver->channel, output);
+        if (taken > 0) {
+            mst_native_client_written(driver->codec, (size_t)taken);
+        }
+        if (taken >= 0 && driver->channel.blocked) {
+            break;
+        }
+        if (taken < 0) {
+            lost(driver, now_ns, errno, reason_of(driver, -1));
+            drain(driver, now_ns);
+        }
+    }
+    if (driver->channel.blocked != was_blocked) {
+        driver->epoch++;
+    }
+}
+
+static void settle(struct mst_driver *driver, uint64_t now_ns)
+{
+    drain(driver, now_ns);
+    flush(driver, now_ns);
+    drop_codec(&driver->late);
+}
+
+/* Effects first, so that a call whose time is up at once is sent at least: its answer names who is
+ * missing. */
+void mst_driver_turn(struct mst_driver *driver, uint64_t now_ns)
+{
+    settle(driver, now_ns);
+    if (mst_client_deadline_ns(driver->client) <= now_ns) {
+        mst_client_tick(driver->client, now_ns);
+        settle(driver, now_ns);
+    }
+}
+
+struct pollfd mst_driver_interest(const struct mst_driver *driver, uint64_t *epoch_out)
+{
+    struct pollfd interest = {.fd = driver->channel.fd, .events = POLLIN};
+
+    if (driver->stage == LOOKING_UP) {
+        interest.fd = mst_lookup_fd(driver->lookups[driver->endpoint]);
+    } else if (driver->stage == CONNECTING) {
+        interest.events = POLLOUT;
+    } else if (driver->channel.blocked) {
+        interest.events |= POLLOUT;
+    }
+    *epoch_out = driver->epoch;
+    return interest;
+}
+
+/* Replies in the codec reach the machine one by one: each borrows from the codec. */
+static muster_status take_replies(struct mst_driver *driver, uint64_t now_ns)
+{
+    struct mst_native_client *codec = driver->codec;
+    struct mst_reply reply;
+    muster_status status = MUSTER_MORE;
+
+    while (driver->codec == codec) {
+        status = mst_native_client_next(codec, &reply);
+        if (status != MUSTER_OK) {
+            break;
+        }
+        mst_client_reply(driver->client, now_ns, &reply);
+        drain(driver, now_ns);
+    }
+    return driver->codec == codec ? status : MUSTER_MORE;
+}
+
+/* OK: the replies were taken. An error: the connection was lost by it. */
+static muster_status take_bytes(struct mst_driver *driver, uint64_t now_ns, size_t size)
+{
+    struct mst_native_client *codec = driver->codec;
+    muster_status status = mst_native_client_feed(codec, mst_slice_of(driver->input, size));
+
+    driver->frame_bytes_max = mst_native_client_frame_max(codec);
+    if (status == MUSTER_OK) {
+        status = take_replies(driver, now_ns);
+    }
+    if (status < 0) {
+        lost(driver, now_ns, mst_native_client_refused(codec) ? EKEYREJECTED : 0,
+             status == MUSTER_ENOMEM ? "out of memory" : mst_native_client_reason(codec));
+    }
+    return status < 0 ? status : MUSTER_OK;
+}
+
+static void take_input(struct mst_driver *driver, uint64_t now_ns)
+{
+    struct mst_native_client *codec = driver->codec;
+
+    for (int reads = 0; reads < READS_MAX && driver->codec && driver->codec == codec; reads++) {
+        ssize_t got = mst_channel_receive(&driver->channel, driver->input, INPUT_ROOM);
+
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+            return;
+        }
+        if (got <= 0) {
+            lost(driver, now_ns, got < 0 ? errno : 0, reason_of(driver, got));
+            return;
+        }
+        mst_client_heard(driver->client, now_ns);
+        if (take_bytes(driver, now_ns, (size_t)got) != MUSTER_OK) {
+            return;
+        }
+        if (driver->codec == codec && !driver->channel.more && !driver->channel.over) {
+            return; /* what comes later makes poll return again */
+        }
+    }
+}
+
+void mst_driver_ready(struct mst_driver *driver, uint64_t now_ns, short revents)
+{
+    if (revents == 0) {
+        return;
+    }
+    switch (driver->stage) {
+    case NOWHERE:
+        break;
+    case LOOKING_UP:
+        finish_looking_up(driver, now_ns);
+        break;
+    case CONNECTING:
+        finish_connecting(driver, now_ns);
+        break;
+    case SHAKING_HANDS:
+        if (revents & (POLLIN | POLLHUP | POLLERR | POLLNVAL)) {
+            shake_hands(driver, now_ns);
+        }
+        break;
+    case CONNECTED:
+        if (revents & (POLLIN | POLLHUP | POLLERR | POLLNVAL)) {
+            take_input(driver, now_ns);
+        }
+        break;
+    }
+    settle(driver, now_ns);
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Settings as a program gives them: the options, else MUSTER_<NAME>, else the default. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/shell/environment.h"
+#include "client/shell/handle.h"
+#include "client/shell/process_lock.h"
+#include "proto/settings.h"
+
+void mst_environment_lock(void)
+{
+    mst_process_lock(MST_LOCK_ENVIRONMENT);
+}
+
+void mst_environment_unlock(void)
+{
+    mst_process_unlock(MST_LOCK_ENVIRONMENT);
+}
+
+static char upper(char c)
+{
+    if (c < 'a' || c > 'z') {
+        return c;
+    }
+    return "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[c - 'a'];
+}
+
+static const char *environment_of(const char *name)
+{
+    char variable[64] = "MUSTER_";
+    size_t size = strlen(variable);
+    const char *value;
+
+    for (; *name && size + 1 < sizeof(variable); name++) {
+        variable[size++] = upper(*name);
+    }
+    variable[size] = '\0';
+    mst_environment_lock();
+    value = getenv(variable);
+    mst_environment_unlock();
+    return value;
+}
+
+const char *mst_lib_setting_text(const char *name)
+{
+    const char *value = environment_of(name);
+
+    return value && *value ? value : NULL;
+}
+
+muster_status mst_lib_setting_check(const char *name, int64_t value, struct muster_error *err)
+{
+    const struct mst_setting *setting = mst_setting_find(name);
+    char why[128];
+    struct mst_text text = mst_text_in(why, sizeof(why));
+
+    if (setting && value >= setting->least && value <= setting->most) {
+        return MUSTER_OK;
+    }
+    mst_text_i64(&text, value);
+    mst_text_add(&text, " is not from ");
+    mst_text_i64(&text, setting ? setting->least : 0);
+    mst_text_add(&text, " to ");
+    mst_text_i64(&text, setting ? setting->most : 0);
+    return mst_lib_refuse(err, name, why);
+}
+
+muster_status mst_lib_setting(const char *name, int64_t *out, bool *set_out,
+                              struct muster_error *err)
+{
+    const struct mst_setting *setting = mst_setting_find(name);
+    const char *value = mst_lib_setting_text(name);
+    char error[256];
+
+    if (set_out) {
+        *set_out = value != NULL;
+    }
+    if (!setting) {
+        return mst_lib_refuse(err, name, "no such setting");
+    }
+    if (!value) {
+        *out = setting->standard;
+        return MUSTER_OK;
+    }
+    if (mst_setting_parse(setting, value, out, error, sizeof(error)) != MUSTER_OK) {
+        return mst_lib_refuse(err, "environment", error);
+    }
+    return MUSTER_OK;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_CLIENT_SHELL_ENVIRONMENT_H
+#define MST_CLIENT_SHELL_ENVIRONMENT_H
+
+/* The library both reads the environment and, in a run, writes RANK and WORLD_SIZE: never at once,
+ * also in two threads. What the program's own threads do with it meanwhile is theirs to order. */
+void mst_environment_lock(void);
+void mst_environment_unlock(void);
+
+/* restart_export.c: getenv, but as if no run had written RANK and WORLD_SIZE: they tell where a
+ * function runs, not how this process was started. Lock held; borrowed until it is released. */
+const char *mst_environment_before(const char *name);
+
+/* MUSTER_<NAME>, or NULL when it is not set or empty. Borrowed from the environment. Lock not held.
+ */
+const char *mst_lib_setting_text(const char *name);
+
+#endif

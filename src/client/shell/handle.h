@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_CLIENT_SHELL_HANDLE_H
+#define MST_CLIENT_SHELL_HANDLE_H
+
+/* The insides of a client handle, for the files of this folder. */
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#include "base/list.h"
+#include "base/panic.h"
+#include "base/text.h"
+#include "client/shell/driver.h"
+#include "client/shell/internal.h"
+#include "net/tls.h"
+
+/* A thread that blocks in mst_lib_wait. */
+struct mst_lib_waiter {
+    struct mst_list link;
+    pthread_cond_t wake;
+    bool (*ready)(void *ctx);
+    void *ctx;
+    bool interruptible; /* the user's: ends when the client is interrupted or closing */
+    bool driving;
+};
+
+/* What the background thread is doing.
+ *
+ *   DRIVES --a caller takes the seat--> RESTS --a moment later, nobody waits--> DRIVES
+ *                                        ^ |somebody waits
+ *            the last caller goes: kicked| v
+ *                                       PARKED */
+enum mst_lib_background { MST_LIB_DRIVES, MST_LIB_RESTS, MST_LIB_PARKED };
+
+struct mst_lib_counter; /* round.c: how often a round's name was called in this generation */
+struct mst_lib_alone;   /* alone.c: the service of a job of one */
+struct mst_lib_helper;  /* helper.c: the agent of this process alone */
+
+/* secret.c: where a secret is from. */
+struct mst_lib_secret {
+    const char *file; /* borrowed; NULL or "": none */
+    int64_t fd;       /* before the file; -1: none */
+    bool insecure;
+    bool keep; /* also for a helper that may be started */
+};
+
+/* Of the user's that may be open at once, however they were made: so many that the library's own
+ * requests find room beside them. */
+#define MST_LIB_CALLS_MAX (MST_CLIENT_CALLS_MAX - 96)
+
+struct muster_client {
+    pthread_mutex_t lock;
+    struct muster_client *outer; /* the other client in whose callback the lock was taken */
+    pid_t pid;                   /* of the process that opened it */
+    enum mst_role role;
+    struct mst_driver *driver;
+
+    /* The seat: who polls the connection. At most one thread does, apart from the moment in which
+     * the background thread has been kicked off it and has not noticed yet. */
+    struct mst_list waiters;
+    bool driven; /* by a waiter */
+    bool caller_polls, background_polls;
+    uint64_t until_ns; /* when the thread in poll wakes by itself */
+    uint64_t epoch;    /* what it polls */
+    int caller_event, background_event;
+    enum mst_lib_background background;
+    pthread_t thread;
+    bool thread_runs;
+    bool thread_ready; /* and holds the page, if there is one */
+    bool dirty;        /* something was posted since the last turn */
+    bool hurry;        /* a call was started, for which nobody blocks: no rest */
+    bool page_held;    /* by the background thread; or it was tried in vain */
+    bool page_ours;    /* not in vain: what is written there is of this client and nobody else */
+
+    unsigned keepers; /* who must find the handle when they take the lock again */
+    bool closing;     /* no user may wait any more */
+    bool exiting;     /* exit() was called inside of a function, which never returns */
+    bool stop_thread;
+    atomic_bool poisoned;
+    bool interrupted;
+    bool ended;
+    bool gone;                /* start.c: no visitors any more, its memory goes */
+    muster_status end_status; /* OK: the session lives, or will */
+    char end_text[400];       /* why it ended, in words */
+
+    /* start.c */
+    uint32_t open_calls;         /* of the user, blocked for or not */
+    uint32_t visitors;           /* threads with a call in their hands; start.c has the lock */
+    struct mst_list calls;       /* started and not freed */
+    struct mst_list told;        /* those that are over, in that order: to be dispatched */
+    struct mst_list dispatchers; /* threads in muster_client_dispatch */
+    size_t told_count;
+    int call_event; /* rings while something is to be dispatched; -1: nobody asked for it */
+
+    int lost_fd; /* of ours, which the program has closed; 0: none */
+
+    struct mst_lib_hook hooks[MST_USERS];
+    struct mst_page *page;
+    int agent_fd; /* of the agent that started it, and is no parent; 0: none */
+    struct mst_lib_helper *helper;
+    uint64_t iteration;
+    uint64_t heard; /* how many runs of the job this process has heard the end of */
+    struct mst_lib_counter *counters;
+    uint64_t counters_generation;
+    struct mst_lib_alone *alone;
+
+    uint64_t opened_ns;
+    uint64_t outages; /* how often the service was out of reach */
+    char *addr, *job, *host;
+    struct mst_tls_context *tls;      /* for TCP; NULL: no secret */
+    char secret_name[300];            /* where it is from */
+    char *secret_file;                /* for the helper: its path... */
+    int secret_fd;                    /* ...or a copy that can be read again; -1: none */
+    struct mst_lib_secret secret_ask; /* as it was given; its file is: */
+    char *secret_given;               /* the file's path, read or not; NULL: none */
+    int trouble_errno;
+    char trouble[400]; /* why the last attempt to connect failed; "" */
+    bool insecure;
+    bool listened_to;  /* a rank of the job has listened for notices of preemption */
+    bool shares;       /* the service that the ranks of this machine start for themselves */
+    bool service_gone; /* that one, or the one of its own, has ended */
+    bool was_online;   /* at the last look, and no trouble since */
+    bool trouble_told; /* to the log */
+    bool holder_told;
+    void (*log)(void *ctx, enum muster_level level, const char *line);
+    void *log_ctx;
+};
+
+/* The client whose lock this thread took last and holds; `outer` leads to the ones before. */
+extern _Thread_local struct muster_client *mst_lib_holding;
+
+/* What a thread does for a run of a function. */
+struct mst_lib_thread {
+    struct mst_page *page;  /* of the function: shows its calls; NULL: it is another thread */
+    const char *waits_for;  /* what its next wait is for; NULL: that has no name */
+    unsigned waits;         /* how deep it is in waits: a log callback may call another client */
+    const char *no_waiting; /* why its blocking calls return EDEADLK; NULL: they do not */
+};
+extern _Thread_local struct mst_lib_thread mst_lib_thread;
+
+/* call.c: around each wait. The function's thread shows in its page that it waits in muster, so
+ * that the wait is not taken for a hang. */
+void mst_lib_wait_shown(void);
+void mst_lib_wait_over(void);
+
+/* EDEADLK with that reason. */
+muster_status mst_lib_forbidden(struct muster_error *err, const char *what);
+
+/* Whether this thread holds its lock: from a callback no call may be made. */
+bool mst_lib_holds(const struct muster_client *client);
+
+/* Builds for tests end where a thread has not the lock that it needs, each time and whether another
+ * thread comes by or not; others do not look. */
+#ifdef MUSTER_CHECK_LOCKS
+#define MST_LIB_HELD(held) MST_ASSERT(held)
+#else
+#define MST_LIB_HELD(held) ((void)0)
+#endif
+
+/* Its machine, under its lock. */
+static inline struct mst_client *mst_lib_machine(const struct muster_client *client)
+{
+    MST_LIB_HELD(mst_lib_holds(client));
+    return mst_driver_client(client->driver);
+}
+
+/* client.c: tells the log when the service is gone or back. Lock held. */
+void mst_lib_look(struct muster_client *client);
+
+/* secret.c */
+muster_status mst_lib_secret_find(struct mst_lib_secret *out,
+                                  const struct muster_client_options *options,
+                                  struct muster_error *err);
+bool mst_lib_secret_given(const struct mst_lib_secret *secret);
+/* Reads it and makes the client ready for TLS, if one of the addresses needs that. */
+muster_status mst_lib_secret_use(const struct mst_lib_secret *secret, const char *addr,
+                                 struct muster_client *client, struct muster_error *err);
+/* A context of its own for the cluster's connections, on either side. NULL: there is no secret. No
+ * lock; not from two threads at once. */
+muster_status mst_lib_secret_tls(struct muster_client *client, enum mst_tls_side side,
+                                 struct mst_tls_context **out, struct muster_error *err);
+
+/* call.c: any call of muster is a sign of life of the function. */
+void mst_lib_alive(void);
+
+/* panic.c: the lock under which this thread works, beside a client's: after a broken invariant
+ * `poison` marks what it guards and gives it back. NULL: none. */
+struct mst_lib_guard {
+    void (*poison)(void *ctx, const char *words);
+    void *ctx;
+};
+extern _Thread_local struct mst_lib_guard mst_lib_guard;
+
+/* drive.c */
+/* The hooks that have `member`: `for`, with `hook` in turn. */
+/* NOLINTBEGIN(bugprone-macro-parentheses): as in base/list.h */
+#define MST_LIB_HOOKS(hook, client, member)                                                        \
+    for (const struct mst_lib_hook *hook = (client)->hooks; hook < (client)->hooks + MST_USERS;    \
+         hook++)                                                                                   \
+        if (hook->member)
+/* NOLINTEND(bugprone-macro-parentheses) */
+
+/* close.c: of mst_lib_end_by; UINT64_MAX: never. */
+uint64_t mst_lib_end_ns(void);
+
+/* Why nobody is asked any more is known here: every call says so. Lock held. */
+bool mst_lib_cut_off(const struct muster_client *client);
+
+muster_status mst_lib_background_start(struct muster_client *client, struct muster_error *err);
+void mst_lib_background_stop(struct muster_client *client); /* lock not held */
+void mst_lib_wake_ready(struct muster_client *client);      /* lock held */
+/* Somebody found a number of ours without a file. If the client's are gone as well, its session is
+ * over, and no number is used any more. Lock held. */
+void mst_lib_disown(struct muster_client *client);
+
+/* Lock held. A call that takes the lock more than once keeps the handle until it lets go of it:
+ * closing waits for that. */
+void mst_lib_keep(struct muster_client *client);
+void mst_lib_let_go(struct muster_client *client);
+
+/* Like mst_lib_wait, but ends early when the user's calls are to end. */
+bool mst_lib_wait_interruptible(struct muster_client *client, bool (*ready)(void *ctx), void *ctx,
+                                uint64_t deadline_ns);
+
+/* EINVAL with "what: why". */
+muster_status mst_lib_refuse(struct muster_error *err, const char *what, const char *why);
+uint64_t mst_lib_deadline_ns(int64_t timeout_ms, uint64_t zero_ns);
+/* What is left of `timeout_ms` until its deadline, for one more call: 1 at least, because 0 and -1
+ * mean something else; those stay as they are. */
+int64_t mst_lib_left_ms(int64_t timeout_ms, uint64_t deadline_ns);
+
+/* "put 'x'": what is attempted, for the texts. */
+#define MST_LIB_WHAT_ROOM 200
+void mst_lib_describe(char what[MST_LIB_WHAT_ROOM], const char *verb, const char *name);
+
+/* Puts the caller's options over the standard ones in `out`: the caller's struct may be older and
+ * shorter, or NULL. It begins with its size; `init` is the macro that sets it. */
+muster_status mst_lib_options(void *out, size_t size, const void *given, const char *init,
+                              struct muster_error *err, const char *what);
+
+/* EINVAL with its text for bytes that are not there. */
+muster_status mst_lib_bytes(struct muster_slice bytes, struct muster_error *err, const char *what);
+
+/* drive.c: nobody blocks for what was just posted: the background thread is to look after it at
+ * once, and not after its rest. Lock held. */
+void mst_lib_hurry(struct muster_client *client);
+
+/* start.c: the user's calls that go on by themselves. Ends them all; lock held. */
+void mst_lib_calls_end(struct muster_client *client, muster_status status);
+/* The client is going: their handles stay, as something that is over. */
+void mst_lib_calls_detach(struct muster_client *client);
+void mst_lib_calls_init(struct muster_client *client);
+
+/* error.c: " rank 1 (#2, silent 12.4 s, node b3), ... and 3 more" of `all`. */
+void mst_lib_add_names(struct mst_text *text, const struct mst_detail *detail, uint32_t all);
+
+/* error.c: the session is over: why. Lock held. */
+muster_status mst_lib_fail_again(struct muster_client *client, struct muster_error *err,
+                                 const char *what);
+
+/* heard.c: what this process knew of the job when its last client of it was closed: for a process
+ * that opens one for each run. */
+uint64_t mst_lib_heard(const char *job);
+void mst_lib_heard_keep(const char *job, uint64_t heard);
+
+/* round.c */
+void mst_lib_counters_free(struct muster_client *client);
+
+/* alone.c: starts a service for this process alone; `*addr_out` is its address and `*job_out` the
+ * name under which the commands find it, both the caller's. */
+muster_status mst_lib_alone_start(struct mst_lib_alone **out, char **addr_out, char **job_out,
+                                  struct muster_error *err, const char *what);
+/* Whether the service is still running; false: `err` says how it ended. */
+bool mst_lib_alone_runs(struct mst_lib_alone *alone, struct muster_error *err, const char *what);
+void mst_lib_alone_stop(struct mst_lib_alone *alone);    /* NULL: no-op */
+void mst_lib_alone_abandon(struct mst_lib_alone *alone); /* in a forked child */
+void mst_lib_alone_disown(
+    struct mst_lib_alone *alone); /* the program has closed them; NULL: no-op */
+
+#endif

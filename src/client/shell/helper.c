@@ -1,0 +1,561 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Starting `muster agent`, noticing its end, and starting it again.
+ *
+ *   WAITS --again_ns--> STARTS --its pid comes over the link--> RUNS
+ *     ^                    | it ends before                      | it ends
+ *     +--------------------+-------------------------------------+      (or OFF, for good)
+ *
+ * What is spawned forks the helper and ends. A program that waits for all its children would
+ * otherwise wait for one that waits for the program, and one that counts them would miscount. Only
+ * for the moment in which it starts there is a child; it is waited for by its number, which also
+ * goes well where SIGCHLD is ignored or somebody else has waited for it.
+ *
+ * Whoever drives the connection polls one descriptor more; there is no thread for it. What a helper
+ * is started with is put together once, on the thread that calls muster_restart_run: later the
+ * program may be changing its environment. */
+#define _GNU_SOURCE
+#include "client/shell/helper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "client/shell/environment.h"
+#include "client/shell/handle.h"
+#include "client/shell/serve.h"
+#include "os/descriptors.h"
+#include "os/system.h"
+#include "process/page.h"
+
+#define NEVER UINT64_MAX
+#define NS_PER_MS ((uint64_t)1000000)
+#define STOP_MS 2000
+#define SETTLED_NS (10000 * NS_PER_MS) /* who lived so long did not fail at its start */
+#define AT_ONCE_MAX 3u                 /* replacements in a row before the next one waits */
+#define BACK_OFF_FIRST_NS (1000 * NS_PER_MS)
+#define BACK_OFF_MOST_NS (60000 * NS_PER_MS)
+
+/* The numbers that the helper finds its descriptors under; ours are above, out of their way. */
+enum { PAGE_FD = 3, LINK_FD = 4, SELF_FD = 5, SECRET_FD = 6, FIRST_FREE_FD = 10 };
+enum { ARGUMENTS_MAX = 15, OWN_VARIABLES = 5, TEXT_ROOM = 24 };
+
+enum state { OFF, WAITS, STARTS, RUNS };
+
+struct mst_lib_helper {
+    enum state state;
+    char program[MST_LIB_PROGRAM_ROOM];
+    char index[TEXT_ROOM], incarnation[TEXT_ROOM];
+    char *argv[ARGUMENTS_MAX]; /* borrowed texts */
+    char **environment;        /* owned */
+    int page_fd, secret_fd;
+    int self_fd;   /* a pidfd of this process; -1: the kernel has none */
+    int link;      /* our end of a pair of sockets; -1: none */
+    int helper_fd; /* a pidfd of the helper, once it runs; -1: the link's end tells its own */
+    pid_t starter;
+    int starter_fd;
+    uint64_t started_ns, again_ns;
+    uint32_t soon; /* ends in a row soon after the start */
+    bool ran;      /* one has run */
+    bool told;     /* that there is none */
+};
+
+extern char **environ;
+
+static void close_if(int *fd)
+{
+    if (*fd >= 0) {
+        (void)close(*fd);
+        *fd = -1;
+    }
+}
+
+static int pidfd_of(pid_t pid)
+{
+    return mst_descriptor_beyond_streams((int)syscall(SYS_pidfd_open, pid, 0));
+}
+
+/* ---- what it is started with ---- */
+
+static bool is_ours(const char *variable)
+{
+    return strncmp(variable, "MUSTER_", 7) == 0 &&
+           strncmp(variable, "MUSTER_RUNTIME_DIR=", 19) != 0 &&
+           strncmp(variable, "MUSTER_PREEMPT_", 15) != 0 && /* what it asks for the node */
+           strncmp(variable, "MUSTER_STATE_DIR=", 17) != 0;
+}
+
+/* "NAME=value", or nothing where there is no value. False: no memory. */
+static bool add_variable(char **environment, size_t *count, const char *name, const char *value)
+{
+    size_t room = strlen(name) + (value ? strlen(value) : 0) + 2;
+
+    if (!value) {
+        return true;
+    }
+    environment[*count] = malloc(room);
+    if (!environment[*count]) {
+        return false;
+    }
+    (void)snprintf(environment[*count], room, "%s=%s", name, value);
+    (*count)++;
+    return true;
+}
+
+static void free_environment(char **environment)
+{
+    for (size_t i = 0; environment && environment[i]; i++) {
+        free(environment[i]);
+    }
+    free(environment);
+}
+
+/* Of ours only what it needs: the rest means the rank. */
+static char **make_environment(const struct muster_client *client)
+{
+    size_t count = 0;
+    char **made;
+    bool ok = true;
+
+    mst_environment_lock();
+    while (environ[count]) {
+        count++;
+    }
+    made = calloc(count + OWN_VARIABLES + 1, sizeof(*made));
+    count = 0;
+    for (char **one = environ; made && ok && *one; one++) {
+        if (!is_ours(*one)) {
+            made[count] = strdup(*one);
+            ok = made[count] != NULL;
+            count += ok;
+        }
+    }
+    mst_environment_unlock();
+    ok = made && ok && add_variable(made, &count, "MUSTER_ADDR", client->addr) &&
+         add_variable(made, &count, "MUSTER_JOB", client->job) &&
+         add_variable(made, &count, "MUSTER_SECRET_FILE", client->secret_file) &&
+         add_variable(made, &count, "MUSTER_SECRET_FD", client->secret_fd >= 0 ? "6" : NULL) &&
+         add_variable(made, &count, "MUSTER_INSECURE", client->insecure ? "1" : NULL);
+    if (!ok) {
+        free_environment(made);
+        return NULL;
+    }
+    return made;
+}
+
+static void make_arguments(struct mst_lib_helper *helper, struct muster_client *client)
+{
+    static char words[][16] = {"agent",   "--page-fd", "3",      "--link-fd",  "4",
+                               "--index", "--since",   "--host", "--pid-fd=5", "--worker"};
+    size_t at = 0;
+
+    helper->argv[at++] = helper->program;
+    for (size_t i = 0; i < 6; i++) {
+        helper->argv[at++] = words[i];
+    }
+    helper->argv[at++] = helper->index;
+    helper->argv[at++] = words[6];
+    helper->argv[at++] = helper->incarnation;
+    helper->argv[at++] = words[7];
+    helper->argv[at++] = client->host;
+    if (helper->self_fd >= 0) {
+        helper->argv[at++] = words[8];
+    }
+    helper->argv[at] = client->role == MST_ROLE_WORKER ? words[9] : NULL;
+}
+
+/* A copy with a number above those that the helper's get, else they would overwrite each other. */
+static int high_copy(int fd)
+{
+    return fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, FIRST_FREE_FD);
+}
+
+static void move_high(int *fd)
+{
+    int copy = high_copy(*fd);
+
+    close_if(fd);
+    *fd = copy;
+}
+
+/* ---- starting ---- */
+
+/* Signals that come to all of the program's group or session are not for it. */
+static bool spawn_prepare(const struct mst_lib_helper *helper, int link,
+                          posix_spawn_file_actions_t *actions, posix_spawnattr_t *attributes)
+{
+    sigset_t none;
+    sigset_t standard;
+
+    (void)sigemptyset(&none);
+    (void)sigfillset(&standard);
+    (void)posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+                                                   POSIX_SPAWN_SETSID);
+    (void)posix_spawnattr_setsigmask(attributes, &none);
+    (void)posix_spawnattr_setsigdefault(attributes, &standard);
+    return posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDONLY, 0) == 0 &&
+           posix_spawn_file_actions_addopen(actions, 1, "/dev/null", O_WRONLY, 0) == 0 &&
+           posix_spawn_file_actions_adddup2(actions, helper->page_fd, PAGE_FD) == 0 &&
+           posix_spawn_file_actions_adddup2(actions, link, LINK_FD) == 0 &&
+           (helper->self_fd < 0 ||
+            posix_spawn_file_actions_adddup2(actions, helper->self_fd, SELF_FD) == 0) &&
+           (helper->secret_fd < 0 ||
+            posix_spawn_file_actions_adddup2(actions, helper->secret_fd, SECRET_FD) == 0);
+}
+
+/* 0 or an errno. */
+static int spawn(struct mst_lib_helper *helper, int link)
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    int failed = ENOMEM;
+
+    (void)posix_spawn_file_actions_init(&actions);
+    (void)posix_spawnattr_init(&attributes);
+    if (spawn_prepare(helper, link, &actions, &attributes)) {
+        failed = posix_spawnp(&helper->starter, helper->program, &actions, &attributes,
+                              helper->argv, helper->environment);
+    }
+    (void)posix_spawn_file_actions_destroy(&actions);
+    (void)posix_spawnattr_destroy(&attributes);
+    return failed;
+}
+
+static int start(struct mst_lib_helper *helper)
+{
+    int ends[2];
+    int failed;
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
+        return errno;
+    }
+    ends[0] = mst_descriptor_beyond_streams(ends[0]); /* any word ends the helper */
+    move_high(&ends[1]);
+    failed = ends[0] < 0 || ends[1] < 0 ? EMFILE : spawn(helper, ends[1]);
+    close_if(&ends[1]);
+    if (failed) {
+        close_if(&ends[0]);
+        return failed;
+    }
+    helper->link = ends[0];
+    helper->starter_fd = pidfd_of(helper->starter);
+    helper->state = STARTS;
+    helper->started_ns = mst_lib_now_ns();
+    return 0;
+}
+
+/* ---- its end ---- */
+
+/* It has ended, or does so in this moment. */
+static void reap_starter(struct mst_lib_helper *helper, bool kill_it)
+{
+    if (helper->starter == 0) {
+        return;
+    }
+    if (kill_it && helper->starter_fd >= 0) {
+        (void)syscall(SYS_pidfd_send_signal, helper->starter_fd, SIGKILL, NULL, 0);
+    }
+    close_if(&helper->starter_fd);
+    while (waitpid(helper->starter, NULL, 0) < 0 && errno == EINTR) {
+    }
+    helper->starter = 0;
+}
+
+static void forget(struct mst_lib_helper *helper)
+{
+    reap_starter(helper, true);
+    close_if(&helper->link);
+    close_if(&helper->helper_fd);
+}
+
+/* Once: what follows is tried in silence. */
+static void tell_none(struct muster_client *client, const char *why)
+{
+    struct mst_lib_helper *helper = client->helper;
+    char line[512];
+    struct mst_text text = mst_text_in(line, sizeof(line));
+
+    if (helper->told) {
+        return;
+    }
+    helper->told = true;
+    mst_text_add(&text, "no helper watches this process: '");
+    mst_text_add(&text, helper->program);
+    mst_text_add(&text, " agent': ");
+    mst_text_add(&text, why);
+    mst_text_add(&text, "; its death is noticed later, a hang not at all (set MUSTER_PROGRAM, or "
+                        "MUSTER_AGENT=0 for none)");
+    mst_lib_log(client, MUSTER_LEVEL_WARN, line);
+}
+
+static uint64_t delay_ns(struct mst_lib_helper *helper)
+{
+    uint64_t delay = BACK_OFF_FIRST_NS;
+
+    if (helper->soon < AT_ONCE_MAX) {
+        helper->soon++;
+        return 0;
+    }
+    for (uint32_t i = AT_ONCE_MAX; i < helper->soon && delay < BACK_OFF_MOST_NS; i++) {
+        delay *= 2;
+    }
+    helper->soon += delay < BACK_OFF_MOST_NS;
+    return delay < BACK_OFF_MOST_NS ? delay : BACK_OFF_MOST_NS;
+}
+
+/* One that never ran will not do so later either: it is another program, or too old. */
+static void try_later(struct muster_client *client, uint64_t now_ns)
+{
+    struct mst_lib_helper *helper = client->helper;
+
+    if (!helper->ran && helper->soon >= AT_ONCE_MAX) {
+        helper->state = OFF;
+        tell_none(client, "it ends as soon as it is started; what it said is on stderr");
+        return;
+    }
+    helper->state = WAITS;
+    helper->again_ns = now_ns + delay_ns(helper);
+}
+
+static void lost(struct muster_client *client, uint64_t now_ns)
+{
+    struct mst_lib_helper *helper = client->helper;
+
+    forget(helper);
+    if (now_ns - helper->started_ns > SETTLED_NS) {
+        helper->soon = 0;
+    }
+    if (helper->state == RUNS) {
+        mst_lib_log(client, MUSTER_LEVEL_INFO,
+                    "the helper that watches this process has ended; another one is started");
+    }
+    try_later(client, now_ns);
+}
+
+static void try_start(struct muster_client *client, uint64_t now_ns)
+{
+    struct mst_lib_helper *helper = client->helper;
+    int failed = start(helper);
+
+    if (failed == ENOENT || failed == EACCES || failed == ENOTDIR || failed == ENOEXEC) {
+        helper->state = OFF;
+        tell_none(client, strerror(failed));
+    } else if (failed) {
+        tell_none(client, strerror(failed));
+        helper->state = WAITS;
+        helper->again_ns = now_ns + BACK_OFF_MOST_NS;
+    }
+}
+
+/* ---- while it runs ---- */
+
+/* Its number, which is its own as long as the link has not ended. */
+static void greet(struct mst_lib_helper *helper, int32_t pid)
+{
+    struct pollfd end = {.fd = helper->link};
+
+    helper->state = RUNS;
+    helper->ran = true;
+    helper->helper_fd = pidfd_of(pid);
+    if (poll(&end, 1, 0) > 0 && (end.revents & (POLLHUP | POLLERR)) != 0) {
+        close_if(&helper->helper_fd);
+    }
+    reap_starter(helper, false); /* last: without that child all is as it stays */
+}
+
+/* Whether it has ended. */
+static bool read_link(struct mst_lib_helper *helper)
+{
+    int32_t pid;
+    ssize_t got = recv(helper->link, &pid, sizeof(pid), MSG_DONTWAIT);
+
+    if (got == (ssize_t)sizeof(pid) && helper->state == STARTS) {
+        greet(helper, pid);
+        return false;
+    }
+    return got >= 0 || (errno != EAGAIN && errno != EINTR);
+}
+
+struct pollfd mst_lib_helper_interest(const struct mst_lib_helper *helper)
+{
+    struct pollfd fd = {.fd = -1, .events = POLLIN};
+
+    if (helper && (helper->state == STARTS || helper->state == RUNS)) {
+        fd.fd = helper->state == RUNS && helper->helper_fd >= 0 ? helper->helper_fd : helper->link;
+    }
+    return fd;
+}
+
+uint64_t mst_lib_helper_deadline_ns(const struct mst_lib_helper *helper)
+{
+    return helper && helper->state == WAITS ? helper->again_ns : NEVER;
+}
+
+void mst_lib_helper_turn(struct muster_client *client, uint64_t now_ns, bool ready)
+{
+    struct mst_lib_helper *helper = client->helper;
+
+    if (!helper) {
+        return;
+    }
+    if (ready && (helper->state == STARTS || helper->state == RUNS)) {
+        if ((helper->state == RUNS && helper->helper_fd >= 0) || read_link(helper)) {
+            lost(client, now_ns);
+        }
+    }
+    if (helper->state == WAITS && client->closing) {
+        helper->state = OFF;
+    } else if (helper->state == WAITS && helper->again_ns <= now_ns) {
+        try_start(client, now_ns);
+    }
+}
+
+/* ---- the beginning and the end ---- */
+
+static bool is_wanted(struct muster_client *client)
+{
+    int64_t wanted = 0;
+    int64_t node = -1;
+
+    return (client->role == MST_ROLE_RANK || client->role == MST_ROLE_WORKER) && !client->helper &&
+           !client->page && !client->ended && !client->closing &&
+           mst_lib_setting("agent", &wanted, NULL, NULL) == MUSTER_OK && wanted != 0 &&
+           mst_lib_setting("node", &node, NULL, NULL) == MUSTER_OK && node < 0;
+}
+
+static void helper_free(struct mst_lib_helper *helper)
+{
+    close_if(&helper->page_fd);
+    close_if(&helper->secret_fd);
+    close_if(&helper->self_fd);
+    free_environment(helper->environment);
+    free(helper);
+}
+
+static struct mst_lib_helper *helper_new(struct muster_client *client)
+{
+    struct mst_lib_helper *helper = calloc(1, sizeof(*helper));
+    const struct mst_view *view = mst_lib_view(client);
+    int page_fd = -1;
+
+    if (!helper) {
+        return NULL;
+    }
+    helper->link = helper->helper_fd = helper->starter_fd = helper->page_fd = -1;
+    helper->secret_fd = high_copy(client->secret_fd);
+    helper->self_fd = pidfd_of(getpid());
+    if (helper->self_fd >= 0) {
+        move_high(&helper->self_fd);
+    }
+    mst_lib_program(helper->program);
+    (void)snprintf(helper->index, sizeof(helper->index), "%" PRIu32, view->index);
+    (void)snprintf(helper->incarnation, sizeof(helper->incarnation), "%" PRIu64, view->incarnation);
+    helper->environment = make_environment(client);
+    if (helper->environment && mst_page_create(&client->page, &page_fd) == MUSTER_OK) {
+        helper->page_fd = page_fd;
+        move_high(&helper->page_fd);
+    }
+    if (helper->page_fd < 0) {
+        mst_page_unmap(client->page);
+        client->page = NULL;
+        helper_free(helper);
+        return NULL;
+    }
+    make_arguments(helper, client);
+    return helper;
+}
+
+static bool is_held(void *ctx)
+{
+    return ((const struct muster_client *)ctx)->page_held;
+}
+
+void mst_lib_helper_begin(struct muster_client *client)
+{
+    if (!is_wanted(client)) {
+        return;
+    }
+    client->helper = helper_new(client);
+    if (!client->helper) {
+        mst_lib_log(client, MUSTER_LEVEL_WARN,
+                    "no helper watches this process: out of memory or descriptors; its death is "
+                    "noticed later, a hang not at all");
+        return;
+    }
+    mst_system_event_ring(client->background_event);
+    (void)mst_lib_wait(client, is_held, client, NEVER);
+    if (!client->poisoned && !client->closing) {
+        try_start(client, mst_lib_now_ns());
+    }
+    if (client->caller_polls || client->background_polls) { /* without the new descriptor */
+        mst_system_event_ring(client->caller_polls ? client->caller_event
+                                                   : client->background_event);
+    }
+}
+
+/* Until the other end of the link is closed, which nobody but the helper has. */
+static bool await_end(struct mst_lib_helper *helper)
+{
+    uint64_t until_ns = mst_lib_now_ns() + STOP_MS * NS_PER_MS;
+    struct pollfd end = {.fd = helper->link, .events = POLLIN};
+    char bytes[8];
+
+    for (;;) {
+        uint64_t now_ns = mst_lib_now_ns();
+        ssize_t got = recv(helper->link, bytes, sizeof(bytes), MSG_DONTWAIT);
+
+        if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
+            return true;
+        }
+        if (now_ns >= until_ns) {
+            return false;
+        }
+        if (got < 0) {
+            (void)poll(&end, 1, (int)((until_ns - now_ns) / NS_PER_MS) + 1);
+        }
+    }
+}
+
+void mst_lib_helper_end(struct mst_lib_helper *helper)
+{
+    if (!helper) {
+        return;
+    }
+    if (helper->link >= 0) {
+        (void)send(helper->link, "c", 1, MSG_NOSIGNAL);
+        if (!await_end(helper) && helper->helper_fd >= 0) { /* stopped, or stuck */
+            (void)syscall(SYS_pidfd_send_signal, helper->helper_fd, SIGKILL, NULL, 0);
+        }
+    }
+    forget(helper);
+    helper_free(helper);
+}
+
+void mst_lib_helper_abandon(struct mst_lib_helper *helper)
+{
+    if (helper) {
+        close_if(&helper->link);
+        close_if(&helper->helper_fd);
+        close_if(&helper->starter_fd);
+        close_if(&helper->page_fd);
+        close_if(&helper->secret_fd);
+        close_if(&helper->self_fd);
+    }
+}
+
+void mst_lib_helper_disown(struct mst_lib_helper *helper)
+{
+    if (helper) {
+        helper->link = helper->helper_fd = helper->starter_fd = -1;
+        helper->page_fd = helper->secret_fd = helper->self_fd = -1;
+        helper->state = OFF;
+    }
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "client/shell/interrupt.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/panic.h"
+#include "base/text.h"
+#include "client/shell/process_lock.h"
+#include "client/shell/signals.h"
+
+enum { SIGNAL_MAX = 64, STANDARD_OFFSET = 7 };
+
+/* Per signal: how many runs use it, and what it did before. */
+static struct {
+    unsigned users;
+    struct sigaction before;
+} used[SIGNAL_MAX + 1];
+
+static void nothing(int signal)
+{
+    (void)signal;
+}
+
+int mst_interrupt_standard(void)
+{
+    return SIGRTMIN + STANDARD_OFFSET;
+}
+
+static muster_status refuse(struct muster_error *err, int signal, int os_errno, const char *why)
+{
+    if (err) {
+        struct mst_text text = mst_text_in(err->text, sizeof(err->text));
+
+        err->status = MUSTER_EINVAL;
+        err->os_errno = os_errno;
+        mst_text_add(&text, "run with interrupt signal ");
+        mst_text_i64(&text, signal);
+        if (signal == mst_interrupt_standard()) {
+            mst_text_add(&text, " (SIGRTMIN+7)");
+        }
+        mst_text_add(&text, ": ");
+        mst_text_add(&text, why);
+        if (os_errno != 0) {
+            mst_text_add(&text, ": ");
+            mst_text_add(&text, strerror(os_errno));
+        }
+    }
+    return MUSTER_EINVAL;
+}
+
+/* Those that report an error of the thread itself, those that no handler can have, and those by
+ * which a process is ended, which a handler that does nothing would keep from it. */
+static bool unusable(int signal)
+{
+    static const int never[] = {SIGKILL, SIGSTOP, SIGSEGV, SIGBUS, SIGFPE, SIGILL,
+                                SIGTRAP, SIGABRT, SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+
+    for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++) {
+        if (signal == never[i]) {
+            return true;
+        }
+    }
+    return signal < 1 || signal > SIGNAL_MAX;
+}
+
+/* The function would be taken for one that was given notice each time it is interrupted. */
+static muster_status refuse_notice(int signal, struct muster_error *err)
+{
+    return refuse(err, signal, 0,
+                  "a handle of preempt, or a worker, takes it for a notice "
+                  "(MUSTER_PREEMPT_SIGNALS, MUSTER_WORKER_SIGNALS); set MUSTER_INTERRUPT_SIGNAL to "
+                  "a signal nobody uses, or to 0 for none");
+}
+
+/* With the lock. */
+static muster_status install(int signal, struct muster_error *err)
+{
+    struct sigaction action = {.sa_handler = nothing};
+
+    if (used[signal].users == 0) {
+        if (sigaction(signal, NULL, &used[signal].before) != 0) {
+            return refuse(err, signal, errno, "cannot be handled");
+        }
+        if (mst_signals_handle(&used[signal].before)) {
+            return refuse_notice(signal, err);
+        }
+        if ((used[signal].before.sa_flags & SA_SIGINFO) != 0 ||
+            (used[signal].before.sa_handler != SIG_DFL &&
+             used[signal].before.sa_handler != SIG_IGN)) {
+            return refuse(err, signal, 0,
+                          "the application has a handler for it; set MUSTER_INTERRUPT_SIGNAL to a "
+                          "signal nobody uses, or to 0 for none");
+        }
+        sigemptyset(&action.sa_mask);
+        if (sigaction(signal, &action, NULL) != 0) {
+            return refuse(err, signal, errno, "cannot be handled");
+        }
+    }
+    used[signal].users++;
+    return MUSTER_OK;
+}
+
+muster_status mst_interrupt_arm(struct mst_interrupt *interrupt, int signal,
+                                struct muster_error *err)
+{
+    muster_status status;
+    sigset_t set;
+
+    *interrupt = (struct mst_interrupt){.thread = pthread_self()};
+    if (signal == 0) {
+        return MUSTER_OK;
+    }
+    if (unusable(signal)) {
+        return refuse(err, signal, 0, "this signal cannot be used for it");
+    }
+    mst_process_lock(MST_LOCK_SIGNALS);
+    status = install(signal, err);
+    mst_process_unlock(MST_LOCK_SIGNALS);
+    if (status) {
+        return status;
+    }
+    interrupt->signal = signal;
+    sigemptyset(&set);
+    sigaddset(&set, signal);
+    pthread_sigmask(SIG_UNBLOCK, &set, &interrupt->mask);
+    return MUSTER_OK;
+}
+
+void mst_interrupt_disarm(struct mst_interrupt *interrupt)
+{
+    const struct timespec at_once = {0};
+    int signal = interrupt->signal;
+    sigset_t set;
+
+    if (signal == 0) {
+        return;
+    }
+    MST_ASSERT(pthread_equal(interrupt->thread, pthread_self()));
+    sigemptyset(&set);
+    sigaddset(&set, signal);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    while (sigtimedwait(&set, NULL, &at_once) > 0 || errno == EINTR) {
+    }
+    mst_process_lock(MST_LOCK_SIGNALS);
+    MST_ASSERT(used[signal].users > 0);
+    if (--used[signal].users == 0) {
+        sigaction(signal, &used[signal].before, NULL);
+    }
+    mst_process_unlock(MST_LOCK_SIGNALS);
+    if (sigismember(&interrupt->mask, signal) != 1) { /* of the others the function may have some */
+        pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    }
+    interrupt->signal = 0;
+}
+
+bool mst_interrupt_uses(int signal)
+{
+    return signal >= 1 && signal <= SIGNAL_MAX && used[signal].users > 0;
+}
+
+void mst_interrupt_send(const struct mst_interrupt *interrupt)
+{
+    if (interrupt->signal != 0) {
+        (void)pthread_kill(interrupt->thread, interrupt->signal);
+    }
+}

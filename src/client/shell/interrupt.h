@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_CLIENT_SHELL_INTERRUPT_H
+#define MST_CLIENT_SHELL_INTERRUPT_H
+
+/* The signal rung of the interruption ladder: cuts a blocking system call of one thread short.
+ *
+ * A signal sent to that thread, whose handler does nothing and was installed without SA_RESTART,
+ * makes a blocking read, recv, poll, sem_wait, nanosleep and the like return EINTR. It reaches no
+ * mutex, condition or join wait, no computation, and no library that repeats its call on EINTR; and
+ * one that arrives just before the call has no effect, so the sender repeats it until the function
+ * has returned. The handler touches nothing: memory cannot be corrupted by it.
+ *
+ * Dispositions belong to the process, so two runs in two threads share one, counted here. */
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+
+#include "muster/status.h"
+
+struct mst_interrupt {
+    int signal; /* 0: this rung is off, all calls are no-ops */
+    pthread_t thread;
+    sigset_t mask; /* of the thread, as it was */
+};
+
+/* The default of the setting: SIGRTMIN + 7. */
+int mst_interrupt_standard(void);
+
+/* Makes the calling thread the one that can be interrupted, by `signal`; 0: off. EINVAL, with its
+ * text, for a signal that cannot be used, that the application has a handler for, or that is a
+ * notice. */
+muster_status mst_interrupt_arm(struct mst_interrupt *interrupt, int signal,
+                                struct muster_error *err);
+
+/* On the armed thread, after the last send: puts disposition and mask back, of this signal. A
+ * signal that is still on its way is taken out first, or the restored disposition would end the
+ * process. */
+void mst_interrupt_disarm(struct mst_interrupt *interrupt);
+
+/* Whether a thread is armed with it. MST_LOCK_SIGNALS held. */
+bool mst_interrupt_uses(int signal);
+
+/* From any thread, while it is armed. */
+void mst_interrupt_send(const struct mst_interrupt *interrupt);
+
+#endif

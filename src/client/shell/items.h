@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_CLIENT_SHELL_ITEMS_H
+#define MST_CLIENT_SHELL_ITEMS_H
+
+/* What replies list, kept and shown as the public API has it. */
+
+#include "client/shell/handle.h"
+#include "muster/member.h"
+#include "view/items.h"
+
+/* Appends the items of a reply. False: no memory, and nothing was appended. */
+bool mst_lib_items_add(struct mst_items *items, const struct mst_reply *reply);
+
+/* The same for the names in a reply's detail: items of which only `who` is set. */
+bool mst_lib_items_add_detail(struct mst_items *items, const struct mst_detail *detail);
+
+/* Requests page after page of one listing, blocking; `request` is MEMBERS, ROUNDS, JOBS, HOSTS or
+ * FAULTS. The pages together are what was asked for. On failure nothing is left in *items. */
+muster_status mst_lib_items_collect(muster_client *client, struct mst_request *request,
+                                    int64_t timeout_ms, struct mst_items *items,
+                                    struct muster_error *err, const char *what);
+
+/* The same as a call of the public API: into `items` of the call, and `make` at the end. LIST and
+ * ROUND_MEMBERS keep prefix and name as `kept`. */
+struct mst_call;
+struct mst_lib_how;
+muster_status mst_lib_items_make(struct mst_call *call, const struct mst_lib_how *how);
+
+/* A `make`: the members of the pages, as muster_members. */
+muster_status mst_lib_members_make(struct mst_call *call);
+
+/* As the public API shows it; borrows from the item. */
+struct muster_member mst_lib_member_of(const struct mst_item *item);
+
+/* The members among the items, as the public list; takes the items over. NULL: no memory. */
+muster_members *mst_lib_members_new(struct mst_items *items);
+
+#endif

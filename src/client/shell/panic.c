@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A broken invariant inside the library. The process that hosts it is somebody's training run, so
+ * it is not ended. The machine cannot be used any more and the function that found it so cannot
+ * return: the hook is called from the middle of pure code that counts on it not coming back, and
+ * jumping over that would only hide what is broken.
+ *
+ * So the handle is poisoned, its lock is given back, every other thread's calls on it return
+ * EINTERNAL from then on, and the one thread that ran into it stops here for good. If that is the
+ * background thread, as it is while the program computes, nobody notices but the log. If it is a
+ * thread of the program, it hangs; its renewals end with it, so the service gives this incarnation
+ * up after one lease, and whoever started the process kills and replaces it as any hung one. The
+ * thread must not end: it may hold the progress page, whose release means that the process died.
+ *
+ * Outside of a client's lock it is not a machine of the library that broke: the program that has
+ * the library inside, `muster serve` above all, ends with the truth. */
+#define _GNU_SOURCE
+#include "base/panic.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "client/shell/handle.h"
+#include "os/system.h"
+
+_Thread_local struct mst_lib_guard mst_lib_guard;
+
+static void poison(struct muster_client *client, const char *words)
+{
+    atomic_store(&client->poisoned, true);
+    mst_lib_log(client, MUSTER_LEVEL_ERROR, words);
+    MST_LIB_HOOKS(hook, client, poisoned)
+    {
+        hook->poisoned(hook->ctx);
+    }
+    for (struct mst_list *link = client->waiters.next; link != &client->waiters;
+         link = link->next) {
+        struct mst_lib_waiter *waiter = MST_CONTAINER(link, struct mst_lib_waiter, link);
+
+        (void)pthread_cond_signal(&waiter->wake);
+    }
+    mst_system_event_ring(client->caller_event);
+    mst_system_event_ring(client->background_event);
+    if (client->call_event >= 0) {
+        mst_system_event_ring(client->call_event);
+    }
+    mst_lib_holding = client->outer;
+    (void)pthread_mutex_unlock(&client->lock);
+}
+
+_Noreturn void mst_panic(const char *file, int line, const char *what)
+{
+    struct muster_client *client = mst_lib_holding;
+    struct mst_lib_guard guard = mst_lib_guard;
+    char words[256];
+    struct mst_text text = mst_text_in(words, sizeof(words));
+
+    if (!client && !guard.poison) {
+        fprintf(stderr, "muster: broken invariant at %s:%d: %s\n", file, line, what);
+        abort();
+    }
+    mst_text_add(&text, "broken invariant at ");
+    mst_text_add(&text, file);
+    mst_text_add(&text, ":");
+    mst_text_i64(&text, line);
+    mst_text_add(&text, ": ");
+    mst_text_add(&text, what);
+    if (guard.poison) {
+        guard.poison(guard.ctx, words);
+    }
+    if (client) {
+        poison(client, words);
+    }
+    for (;;) {
+        (void)pause();
+    }
+}

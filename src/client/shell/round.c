@@ -1,0 +1,570 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "muster/round.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/shell/call.h"
+
+/* ---- the numbers of calls ---- */
+
+/* How often a name was called in the current generation: the n-th call of everyone is one round. */
+struct mst_lib_counter {
+    struct mst_lib_counter *next;
+    uint64_t number;
+    char name[];
+};
+
+void mst_lib_counters_free(struct muster_client *client)
+{
+    while (client->counters) {
+        struct mst_lib_counter *next = client->counters->next;
+
+        free(client->counters);
+        client->counters = next;
+    }
+}
+
+/* With the lock. NULL: no memory. */
+static struct mst_lib_counter *counter_of(struct muster_client *client, const char *name)
+{
+    uint64_t generation = mst_lib_view(client)->generation;
+    struct mst_lib_counter *counter;
+    size_t size = strlen(name) + 1;
+
+    if (client->counters_generation != generation) {
+        mst_lib_counters_free(client);
+        client->counters_generation = generation;
+    }
+    for (counter = client->counters; counter; counter = counter->next) {
+        if (strcmp(counter->name, name) == 0) {
+            return counter;
+        }
+    }
+    counter = malloc(sizeof(*counter) + size);
+    if (counter) {
+        counter->number = 0;
+        memcpy(counter->name, name, size);
+        counter->next = client->counters;
+        client->counters = counter;
+    }
+    return counter;
+}
+
+/* ---- the result ---- */
+
+struct muster_round_result {
+    muster_status status;
+    uint64_t number;
+    struct muster_round_count count;
+    struct mst_items parts, names;
+    size_t missing_count;
+    struct muster_member missing[MST_NAMES_MAX];
+    size_t value_size;
+    unsigned char value[];
+};
+
+static muster_round_result *result_of(const struct mst_reply *reply)
+{
+    muster_round_result *result = calloc(1, sizeof(*result) + reply->value.size + 1);
+
+    if (!result) {
+        return NULL;
+    }
+    result->status = reply->status;
+    result->number = (uint64_t)reply->number;
+    result->value_size = reply->value.size;
+    if (reply->value.size > 0) {
+        memcpy(result->value, reply->value.data, reply->value.size);
+    }
+    if (reply->has_detail) {
+        result->count.arrived = reply->detail.arrived;
+        result->count.expected = reply->detail.expected;
+        result->count.lost = reply->detail.lost;
+        result->count.missing = reply->detail.missing;
+    }
+    if (!mst_lib_items_add(&result->parts, reply) ||
+        (reply->has_detail && !mst_lib_items_add_detail(&result->names, &reply->detail))) {
+        muster_round_free(result);
+        return NULL;
+    }
+    for (size_t i = 0; i < result->names.count; i++) {
+        result->missing[i] = mst_lib_member_of(&result->names.items[i]);
+    }
+    result->missing_count = result->names.count;
+    return result;
+}
+
+/* What was said here is not the round's result: the caller's wait ended. */
+static muster_status take_result(struct mst_call *call, const struct mst_reply *reply)
+{
+    muster_round_result **out = call->out;
+
+    if (out && !call->local) {
+        bool has_value =
+            reply->status == MUSTER_OK || reply->value.size > 0 || reply->item_count > 0;
+
+        *out = result_of(reply);
+        if (!*out && has_value) {
+            return MUSTER_ENOMEM;
+        }
+    }
+    return reply->status;
+}
+
+/* ---- joining ---- */
+
+static muster_status read_options(struct muster_round_options *out,
+                                  const struct muster_round_options *given,
+                                  struct muster_error *err, const char *what)
+{
+    const struct muster_round_options standard = MUSTER_ROUND_OPTIONS_INIT;
+    muster_status status;
+
+    *out = standard;
+    status = mst_lib_options(out, sizeof(*out), given, "MUSTER_ROUND_OPTIONS_INIT", err, what);
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    if (out->deadline_ms < 0) {
+        return mst_lib_refuse(err, what, "options.deadline_ms is negative");
+    }
+    if ((unsigned)out->on_loss > MUSTER_ON_LOSS_PROCEED) {
+        return mst_lib_refuse(err, what, "options.on_loss is none of enum muster_on_loss");
+    }
+    if ((unsigned)out->reduce > MUSTER_REDUCE_EQUAL) {
+        return mst_lib_refuse(err, what, "options.reduce is none of enum muster_reduce");
+    }
+    if (out->participant_count > UINT32_MAX || (out->participants && out->participant_count == 0)) {
+        return mst_lib_refuse(err, what, "the number of participants makes no sense");
+    }
+    return MUSTER_OK;
+}
+
+/* What the service would refuse without saying which of many things it was. */
+static muster_status check_data(const struct muster_round_options *options,
+                                struct muster_slice mine, struct muster_error *err,
+                                const char *what)
+{
+    bool vector = options->reduce == MUSTER_REDUCE_MIN || options->reduce == MUSTER_REDUCE_MAX ||
+                  options->reduce == MUSTER_REDUCE_SUM;
+
+    if (vector && (mine.size == 0 || mine.size % sizeof(int64_t) != 0)) {
+        return mst_lib_refuse(err, what, "the data is no vector of int64_t");
+    }
+    if (options->reduce == MUSTER_REDUCE_NONE && mine.size > 0) {
+        return mst_lib_refuse(err, what, "options.reduce does not say what becomes of the data");
+    }
+    return mst_lib_bytes(mine, err, what);
+}
+
+static int ascending(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a;
+    uint32_t y = *(const uint32_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* A copy in ascending order, each once: that is how the service compares them. */
+static uint32_t *sorted(const struct muster_round_options *options, uint32_t *count_out)
+{
+    size_t count = options->participant_count;
+    uint32_t *copy = malloc(count * sizeof(*copy));
+    size_t kept = 0;
+
+    if (!copy) {
+        return NULL;
+    }
+    memcpy(copy, options->participants, count * sizeof(*copy));
+    qsort(copy, count, sizeof(*copy), ascending);
+    for (size_t i = 0; i < count; i++) {
+        if (kept == 0 || copy[i] != copy[kept - 1]) {
+            copy[kept++] = copy[i];
+        }
+    }
+    *count_out = (uint32_t)kept;
+    return copy;
+}
+
+/* The number of this call is used up only if the call may have contributed and is done with it: one
+ * that was refused did not, and one whose own wait ended takes up the same round again next time,
+ * where its contribution stands. */
+static bool uses_number(muster_status status, bool local)
+{
+    switch (status) {
+    case MUSTER_ETIMEDOUT:
+        return !local;
+    case MUSTER_EINVAL:
+    case MUSTER_ELIMIT:
+    case MUSTER_ENOMEM:
+    case MUSTER_EINTERRUPTED:
+    case MUSTER_ECANCELLED:
+    case MUSTER_EDEADLK:
+    case MUSTER_EINTERNAL:
+    case MUSTER_ENOSPACE:
+    case MUSTER_EUNREACHABLE:
+        return false;
+    case MUSTER_OK:
+    case MUSTER_MORE:
+    case MUSTER_EEXISTS:
+    case MUSTER_ENOTFOUND:
+    case MUSTER_ECONFLICT:
+    case MUSTER_ERANGE:
+    case MUSTER_ESTALE:
+    case MUSTER_EPREEMPTED:
+    case MUSTER_EMISMATCH:
+    case MUSTER_ELOST:
+    case MUSTER_ETOOFEW:
+    case MUSTER_EFAILED:
+    case MUSTER_EUNHEALTHY:
+    case MUSTER_ESTATE:
+    case MUSTER_EPROTO:
+    case MUSTER_EFENCED:
+        break;
+    }
+    return true;
+}
+
+/* The place of this call: which generation, which number. */
+static muster_status number_call(struct mst_call *call)
+{
+    struct muster_client *client = call->client;
+    struct mst_round_request *round = &call->request.round;
+    struct mst_lib_counter *counter;
+
+    round->generation = mst_lib_view(client)->generation;
+    counter = counter_of(client, call->kept);
+    if (round->generation == 0 || mst_lib_view(client)->rank == MST_RANK_NONE) {
+        return mst_lib_refuse(call->err, call->what,
+                              "this client is in no generation, so it has no rounds");
+    }
+    if (!counter) {
+        return mst_lib_fail(call->err, MUSTER_ENOMEM, call->what, NULL);
+    }
+    round->number = counter->number++;
+    return MUSTER_MORE;
+}
+
+static void give_number_back(struct mst_call *call)
+{
+    struct muster_client *client = call->client;
+    const struct mst_round_request *round = &call->request.round;
+    struct mst_lib_counter *counter;
+
+    if (uses_number(call->said, call->local) || client->counters_generation != round->generation) {
+        return;
+    }
+    counter = counter_of(client, call->kept);
+    if (counter && counter->number == round->number + 1) {
+        counter->number = round->number;
+    }
+}
+
+static muster_status join(muster_client *client, const char *kind, const char *name,
+                          const struct muster_round_options *given, struct muster_slice mine,
+                          int64_t timeout_ms, muster_round_result **out, struct mst_lib_how how)
+{
+    struct muster_round_options options;
+    uint32_t *participants = NULL;
+    char what[MST_LIB_WHAT_ROOM];
+    struct mst_call call = {.client = client,
+                            .what = what,
+                            .kept = name,
+                            .timeout_ms = timeout_ms,
+                            .request = {.command = MST_ROUND},
+                            .begin = number_call,
+                            .take = take_result,
+                            .ended = give_number_back,
+                            .out = out};
+    struct mst_round_request *round = &call.request.round;
+    muster_status status;
+
+    mst_lib_describe(what, kind, name ? name : "");
+    if (!name || !*name) {
+        return mst_lib_refuse(how.err, what, "a round's name must not be empty");
+    }
+    status = read_options(&options, given, how.err, what);
+    if (status == MUSTER_OK) {
+        status = check_data(&options, mine, how.err, what);
+    }
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    if (options.participants) {
+        participants = sorted(&options, &round->participant_count);
+        if (!participants) {
+            return mst_lib_fail(how.err, MUSTER_ENOMEM, what, NULL);
+        }
+    }
+    round->name = mst_slice_text(name);
+    round->participants = participants;
+    round->deadline_ms = (uint64_t)options.deadline_ms;
+    round->on_loss = (enum mst_on_loss)options.on_loss;
+    round->reduce = (enum mst_reduce)options.reduce;
+    round->present_only = options.present_only;
+    round->data = mst_slice_of(mine.data, mine.size);
+    status = mst_lib_make(&call, &how);
+    free(participants);
+    return status;
+}
+
+muster_status muster_round_join(muster_client *client, const char *name,
+                                const struct muster_round_options *options,
+                                struct muster_slice mine, int64_t timeout_ms,
+                                muster_round_result **out, struct muster_error *err)
+{
+    if (out) {
+        *out = NULL;
+    }
+    return join(client, "round", name, options, mine, timeout_ms, out, mst_lib_blocking(err));
+}
+
+muster_status muster_round_join_start(muster_client *client, const char *name,
+                                      const struct muster_round_options *options,
+                                      struct muster_slice mine, int64_t timeout_ms,
+                                      muster_round_result **out, muster_call **call_out,
+                                      struct muster_error *err)
+{
+    if (out) {
+        *out = NULL;
+    }
+    return join(client, "round", name, options, mine, timeout_ms, out,
+                mst_lib_starting(call_out, err));
+}
+
+static const struct muster_slice nothing;
+
+muster_status muster_barrier_wait(muster_client *client, const char *name, int64_t timeout_ms,
+                                  struct muster_error *err)
+{
+    return join(client, "barrier", name, NULL, nothing, timeout_ms, NULL, mst_lib_blocking(err));
+}
+
+muster_status muster_barrier_wait_start(muster_client *client, const char *name, int64_t timeout_ms,
+                                        muster_call **call_out, struct muster_error *err)
+{
+    return join(client, "barrier", name, NULL, nothing, timeout_ms, NULL,
+                mst_lib_starting(call_out, err));
+}
+
+/* ---- reading the result ---- */
+
+muster_status muster_round_status(const muster_round_result *result)
+{
+    return result ? result->status : MUSTER_EINVAL;
+}
+
+uint64_t muster_round_number(const muster_round_result *result)
+{
+    return result ? result->number : 0;
+}
+
+struct muster_slice muster_round_value(const muster_round_result *result)
+{
+    struct muster_slice value = {0};
+
+    if (result) {
+        value.data = result->value;
+        value.size = result->value_size;
+    }
+    return value;
+}
+
+int64_t muster_round_int64(const muster_round_result *result, size_t i)
+{
+    uint64_t number = 0;
+
+    if (!result || i >= result->value_size / sizeof(number)) {
+        return 0;
+    }
+    for (size_t byte = sizeof(number); byte > 0; byte--) {
+        number = number << 8 | result->value[i * sizeof(number) + byte - 1];
+    }
+    return (int64_t)number;
+}
+
+void muster_round_count(const muster_round_result *result, struct muster_round_count *out)
+{
+    if (out) {
+        *out = result ? result->count : (struct muster_round_count){0};
+    }
+}
+
+size_t muster_round_part_count(const muster_round_result *result)
+{
+    return result ? result->parts.count : 0;
+}
+
+struct muster_slice muster_round_part(const muster_round_result *result, size_t i,
+                                      uint32_t *index_out)
+{
+    struct muster_slice part = {0};
+
+    if (i < muster_round_part_count(result)) {
+        const struct mst_item *item = &result->parts.items[i];
+
+        part.data = item->value.data;
+        part.size = item->value.size;
+        if (index_out) {
+            *index_out = item->who.index;
+        }
+    }
+    return part;
+}
+
+const struct muster_member *muster_round_missing(const muster_round_result *result, size_t i)
+{
+    return result && i < result->missing_count ? &result->missing[i] : NULL;
+}
+
+void muster_round_free(muster_round_result *result)
+{
+    if (result) {
+        mst_items_fini(&result->parts);
+        mst_items_fini(&result->names);
+        free(result);
+    }
+}
+
+/* ---- who is where ---- */
+
+static muster_status name_generation(struct mst_call *call)
+{
+    call->request.round_members.generation = mst_lib_view(call->client)->generation;
+    return MUSTER_MORE;
+}
+
+static muster_status members(muster_client *client, const char *name, uint64_t number,
+                             int64_t timeout_ms, muster_members **out, struct mst_lib_how how)
+{
+    char what[MST_LIB_WHAT_ROOM];
+    struct mst_call call = {.client = client,
+                            .what = what,
+                            .kept = name,
+                            .timeout_ms = timeout_ms,
+                            .request = {.command = MST_ROUND_MEMBERS},
+                            .begin = name_generation,
+                            .make = mst_lib_members_make,
+                            .out = out};
+
+    mst_lib_describe(what, "members of round", name ? name : "");
+    if (!out) {
+        return mst_lib_refuse(how.err, what, "out is NULL");
+    }
+    *out = NULL;
+    if (!name || !*name) {
+        return mst_lib_refuse(how.err, what, "a round's name must not be empty");
+    }
+    call.request.round_members.name = mst_slice_text(name);
+    call.request.round_members.number = number;
+    return mst_lib_items_make(&call, &how);
+}
+
+muster_status muster_round_members(muster_client *client, const char *name, uint64_t number,
+                                   int64_t timeout_ms, muster_members **out,
+                                   struct muster_error *err)
+{
+    return members(client, name, number, timeout_ms, out, mst_lib_blocking(err));
+}
+
+muster_status muster_round_members_start(muster_client *client, const char *name, uint64_t number,
+                                         int64_t timeout_ms, muster_members **out,
+                                         muster_call **call_out, struct muster_error *err)
+{
+    return members(client, name, number, timeout_ms, out, mst_lib_starting(call_out, err));
+}
+
+struct muster_rounds {
+    struct mst_items items;
+    size_t count;
+    struct muster_round_info rounds[];
+};
+
+static muster_rounds *rounds_of(struct mst_items *items)
+{
+    muster_rounds *rounds = calloc(1, sizeof(*rounds) + items->count * sizeof(rounds->rounds[0]));
+
+    if (!rounds) {
+        mst_items_fini(items);
+        return NULL;
+    }
+    rounds->items = *items;
+    for (size_t i = 0; i < items->count; i++) {
+        const struct mst_item *item = &items->items[i];
+        struct muster_round_info *info = &rounds->rounds[rounds->count];
+
+        if (item->kind != MST_ITEM_ROUND) {
+            continue;
+        }
+        rounds->count++;
+        info->name = item->name.data;
+        info->number = item->number;
+        info->arrived = item->arrived;
+        info->expected = item->expected;
+        info->has_missing = item->who.state != 0;
+        if (info->has_missing) {
+            struct mst_item who = {.who = item->who};
+
+            info->missing = mst_lib_member_of(&who);
+        }
+    }
+    return rounds;
+}
+
+static muster_status make_rounds(struct mst_call *call)
+{
+    muster_rounds **out = call->out;
+
+    *out = rounds_of(&call->items);
+    return *out ? MUSTER_OK : MUSTER_ENOMEM;
+}
+
+static muster_status list(muster_client *client, int64_t timeout_ms, muster_rounds **out,
+                          struct mst_lib_how how)
+{
+    static const char what[] = "list the rounds";
+    struct mst_call call = {.client = client,
+                            .what = what,
+                            .timeout_ms = timeout_ms,
+                            .request = {.command = MST_ROUNDS},
+                            .make = make_rounds,
+                            .out = out};
+
+    if (!out) {
+        return mst_lib_refuse(how.err, what, "out is NULL");
+    }
+    *out = NULL;
+    return mst_lib_items_make(&call, &how);
+}
+
+muster_status muster_round_list(muster_client *client, int64_t timeout_ms, muster_rounds **out,
+                                struct muster_error *err)
+{
+    return list(client, timeout_ms, out, mst_lib_blocking(err));
+}
+
+muster_status muster_round_list_start(muster_client *client, int64_t timeout_ms,
+                                      muster_rounds **out, muster_call **call_out,
+                                      struct muster_error *err)
+{
+    return list(client, timeout_ms, out, mst_lib_starting(call_out, err));
+}
+
+size_t muster_rounds_count(const muster_rounds *rounds)
+{
+    return rounds ? rounds->count : 0;
+}
+
+const struct muster_round_info *muster_rounds_get(const muster_rounds *rounds, size_t i)
+{
+    return rounds && i < rounds->count ? &rounds->rounds[i] : NULL;
+}
+
+void muster_rounds_free(muster_rounds *rounds)
+{
+    if (rounds) {
+        mst_items_fini(&rounds->items);
+        free(rounds);
+    }
+}

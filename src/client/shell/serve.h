@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_CLIENT_SHELL_SERVE_H
+#define MST_CLIENT_SHELL_SERVE_H
+
+/* Starting `muster serve` from a program. */
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "muster/status.h"
+
+#define MST_LIB_PROGRAM_ROOM 4096
+
+/* Where `muster` is: $MUSTER_PROGRAM; the bin folder beside the one this library lies in, or that
+ * folder's own; where `make install` put it; else whatever the PATH has. */
+void mst_lib_program(char path[MST_LIB_PROGRAM_ROOM]);
+
+/* Starts `program serve --addr ADDR` with up to 4 further flags, NULL-terminated, in a process
+ * group of its own and with `stdin_fd` as its input. 0 or an errno. */
+int mst_lib_serve(pid_t *pid_out, const char *program, const char *addr, const char *const flags[],
+                  int stdin_fd);
+
+/* Sees to it that a service listens at the socket of `job` in the user's runtime directory: one for
+ * all the ranks of this machine. Who comes first starts it, and says so in one line on stderr with
+ * `whose`; it ends by itself when its last session is over. `*addr_out` is its address and the
+ * caller's. EUNREACHABLE, EINVAL, ENOMEM with `err` filled. */
+muster_status mst_lib_share(const char *job, const char *whose, uint64_t deadline_ns,
+                            char **addr_out, struct muster_error *err);
+
+/* The launcher's process: the nearest ancestor of this one that does not have `variable` with this
+ * one's value. It tells two jobs of a launcher apart that names none; its start, in ticks since the
+ * boot, also where a number is used again, or means another process in another container. */
+struct mst_lib_launcher {
+    pid_t pid;
+    uint64_t started;
+};
+struct mst_lib_launcher mst_lib_launcher(const char *variable);
+
+#endif

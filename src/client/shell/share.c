@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The ranks of one machine without a service: the first of them starts one for all.
+ *
+ * Each looks for a living service at the job's socket, takes the lock of those who start one, looks
+ * again, and starts it. The service detaches itself, so it is nobody's child, survives the rank
+ * that started it, and holds none of the launcher's pipes. It ends with its last session; who comes
+ * while it ends finds nobody at the socket, and the same begins anew. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "client/shell/handle.h"
+#include "client/shell/serve.h"
+#include "net/socket_dir.h"
+#include "os/own_file.h"
+
+#define LOCK "/.start" /* begins with a dot: no service's name does */
+#define LOOK_MS 5      /* how often it is looked whether somebody else got on */
+
+static muster_status fail(struct muster_error *err, int os_errno, const char *program,
+                          const char *why)
+{
+    if (err) {
+        struct mst_text text = mst_text_in(err->text, sizeof(err->text));
+
+        err->status = MUSTER_EUNREACHABLE;
+        err->os_errno = os_errno;
+        mst_text_add(&text, "open: no MUSTER_ADDR is set, and a service for the ranks of this "
+                            "machine cannot be started: '");
+        mst_text_add(&text, program);
+        mst_text_add(&text, "'");
+        mst_text_add(&text, why);
+        if (os_errno != 0) {
+            mst_text_add(&text, ": ");
+            mst_text_add(&text, strerror(os_errno));
+        }
+        mst_text_add(&text, "; set MUSTER_PROGRAM, or start `muster serve` and set MUSTER_ADDR");
+    }
+    return MUSTER_EUNREACHABLE;
+}
+
+/* Held until the descriptor is closed, also by our end. -1: OK says that somebody has started the
+ * service meanwhile, an error that nobody gets on with it. */
+static muster_status lock_starting(const char *socket, uint64_t deadline_ns, int *lock_out,
+                                   struct muster_error *err)
+{
+    char dir[MST_SOCKET_PATH_MAX];
+    char path[MST_SOCKET_PATH_MAX + sizeof LOCK];
+    muster_status status = mst_socket_dir(dir, true, err);
+    int fd, failed = 0;
+
+    *lock_out = -1;
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    (void)snprintf(path, sizeof path, "%s" LOCK, dir);
+    fd = mst_own_file_open(AT_FDCWD, path, O_RDWR | O_CREAT);
+    if (fd < 0) {
+        return fail(err, errno, path, " cannot be opened");
+    }
+    while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        failed = errno == EWOULDBLOCK || errno == EINTR ? 0 : errno;
+        if (failed == 0 && mst_socket_alive(socket) != 0) {
+            (void)close(fd);
+            return MUSTER_OK;
+        }
+        if (failed != 0 || mst_lib_now_ns() >= deadline_ns) {
+            (void)close(fd);
+            return fail(err, failed, path,
+                        failed != 0 ? " cannot be locked"
+                                    : " is locked by a process that does not get on with it");
+        }
+        (void)poll(NULL, 0, LOOK_MS);
+    }
+    *lock_out = fd;
+    return MUSTER_OK;
+}
+
+/* 0 until it has ended; -1: how, nobody knows. Killed when the time is over. */
+static pid_t await(pid_t pid, int *how, uint64_t deadline_ns)
+{
+    pid_t ended;
+
+    while ((ended = waitpid(pid, how, WNOHANG)) == 0 || (ended < 0 && errno == EINTR)) {
+        if (mst_lib_now_ns() >= deadline_ns) {
+            (void)kill(pid, SIGKILL);
+            (void)waitpid(pid, how, 0);
+            return 0;
+        }
+        (void)poll(NULL, 0, LOOK_MS);
+    }
+    return ended;
+}
+
+/* Returns when the service can be reached, or will never be. A program that reaps every child, or
+ * ignores SIGCHLD, leaves us no status: then the socket alone says how it went. */
+static muster_status start(const char *path, const char *addr, uint64_t deadline_ns,
+                           struct muster_error *err)
+{
+    static const char *const flags[] = {"--background", "--until-idle", NULL};
+    char program[MST_LIB_PROGRAM_ROOM];
+    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    pid_t pid = 0;
+    pid_t ended;
+    int how = 0;
+    int failed;
+
+    mst_lib_program(program);
+    if (null < 0) {
+        return fail(err, errno, "/dev/null", "");
+    }
+    failed = mst_lib_serve(&pid, program, addr, flags, null);
+    (void)close(null);
+    if (failed) {
+        return fail(err, failed, program, "");
+    }
+    ended = await(pid, &how, deadline_ns);
+    if (ended == 0) {
+        return fail(err, 0, program, " did not begin to serve in time");
+    }
+    if ((ended == pid && how == 0) || mst_socket_alive(path) != 0) {
+        return MUSTER_OK;
+    }
+    return fail(err, 0, program, " ended at once; what it said is on stderr");
+}
+
+static muster_status start_first(const char *path, const char *whose, const char *addr,
+                                 uint64_t deadline_ns, struct muster_error *err)
+{
+    muster_status status;
+    int lock;
+
+    mst_lib_wait_shown(); /* for the other ranks of this machine, and for the service */
+    status = lock_starting(path, deadline_ns, &lock, err);
+    if (lock < 0) {
+        mst_lib_wait_over();
+        return status;
+    }
+    if (mst_socket_alive(path) == 0) {
+        status = start(path, addr, deadline_ns, err);
+        if (status == MUSTER_OK) {
+            fprintf(stderr, "muster: no MUSTER_ADDR: %s, with one service for all at %s\n", whose,
+                    addr);
+        }
+    }
+    (void)close(lock);
+    mst_lib_wait_over();
+    return status;
+}
+
+muster_status mst_lib_share(const char *job, const char *whose, uint64_t deadline_ns,
+                            char **addr_out, struct muster_error *err)
+{
+    char path[MST_SOCKET_PATH_MAX];
+    char addr[MST_SOCKET_PATH_MAX + 8];
+    muster_status status = mst_socket_path(job, path, true, err);
+
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    (void)snprintf(addr, sizeof(addr), "unix:%s", path);
+    if (mst_socket_alive(path) == 0) {
+        status = start_first(path, whose, addr, deadline_ns, err);
+    }
+    if (status == MUSTER_OK) {
+        *addr_out = strdup(addr);
+        if (!*addr_out) {
+            status = mst_lib_fail(err, MUSTER_ENOMEM, "open", NULL);
+        }
+    }
+    return status;
+}

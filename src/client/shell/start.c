@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls that go on by themselves. A started call hangs in `calls` of its client until it is freed,
+ * and in `told` from its end until it is dispatched; whoever drives the connection ends it. Its
+ * callback is run by muster_client_dispatch and nobody else, without the lock. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/panic.h"
+#include "client/shell/call.h"
+#include "client/shell/process_lock.h"
+#include "client/shell/uncancelled.h"
+#include "os/system.h"
+
+#define NEVER UINT64_MAX
+
+struct muster_call {
+    struct mst_call core;
+    struct mst_list link; /* in calls of the client; not linked: the client is gone */
+    struct mst_list told; /* in told of the client */
+    muster_call_done *done;
+    void *ctx;
+    bool abandoned; /* freed, and its memory goes with the client */
+    pid_t pid;
+    const struct muster_client *owner; /* only to be compared: it may be gone */
+    struct muster_error error;
+    char room[]; /* what is attempted; the name that is kept */
+};
+
+/* A thread that dispatches, on its stack. */
+struct dispatcher {
+    struct mst_list link;
+    pthread_t thread;
+    muster_call *call; /* whose callback it runs; NULL: none, or it was freed there */
+};
+
+/* ---- a call and the end of its client ----
+ *
+ * A thread that has a call in its hand may come while another one closes the client: it visits the
+ * client, which lets go of its calls when all visitors have gone. Who comes in between waits for
+ * that: until then the call hangs in the client's list. */
+
+static pthread_cond_t last_left = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t calls_free = PTHREAD_COND_INITIALIZER;
+
+/* The call's client, until visit_end; NULL: it is gone, or another process's. */
+static struct muster_client *visit_begin(const muster_call *call)
+{
+    struct muster_client *client;
+
+    if (call->pid != getpid()) {
+        return NULL;
+    }
+    if (mst_lib_holds(call->owner)) {
+        return call->core.client; /* in a callback of it: nobody takes it away meanwhile */
+    }
+    mst_process_lock(MST_LOCK_VISITS);
+    while (call->core.client && call->core.client->gone) {
+        mst_process_wait(MST_LOCK_VISITS, &calls_free);
+    }
+    client = call->core.client;
+    if (client) {
+        client->visitors++;
+    }
+    mst_process_unlock(MST_LOCK_VISITS);
+    return client;
+}
+
+static void visit_end(struct muster_client *client)
+{
+    if (mst_lib_holds(client)) {
+        return;
+    }
+    mst_process_lock(MST_LOCK_VISITS);
+    client->visitors--;
+    if (client->visitors == 0) {
+        (void)pthread_cond_broadcast(&last_left);
+    }
+    mst_process_unlock(MST_LOCK_VISITS);
+}
+
+void mst_lib_calls_init(struct muster_client *client)
+{
+    mst_list_init(&client->calls);
+    mst_list_init(&client->told);
+    mst_list_init(&client->dispatchers);
+}
+
+/* ---- starting ---- */
+
+static void tell_again(muster_call *call)
+{
+    struct muster_client *client = call->core.client;
+
+    if (mst_list_linked(&call->told)) {
+        return;
+    }
+    mst_list_append(&client->told, &call->told);
+    if (client->told_count++ == 0 && client->call_event >= 0) {
+        mst_system_event_ring(client->call_event);
+    }
+}
+
+static void tell(struct mst_call *core)
+{
+    tell_again(MST_CONTAINER(core, struct muster_call, core));
+}
+
+/* What the caller only lent, and is needed after the first post. */
+static muster_call *moved(const struct mst_call *call)
+{
+    size_t what_size = strlen(call->what) + 1;
+    size_t kept_size = call->kept ? strlen(call->kept) + 1 : 0;
+    muster_call *copy = calloc(1, sizeof(*copy) + what_size + kept_size);
+
+    if (copy) {
+        copy->core = *call;
+        copy->core.what = memcpy(copy->room, call->what, what_size);
+        if (kept_size > 0) {
+            copy->core.kept = memcpy(copy->room + what_size, call->kept, kept_size);
+        }
+        copy->core.post.ctx = &copy->core;
+        copy->pid = getpid();
+        copy->owner = call->client;
+    }
+    return copy;
+}
+
+muster_status mst_call_start(struct mst_call *call, muster_call **out)
+{
+    struct muster_client *client = call->client;
+    muster_call *started;
+    muster_status status;
+
+    if (!out) {
+        return mst_lib_refuse(call->err, call->what, "call_out is NULL");
+    }
+    started = moved(call);
+    if (!started) {
+        return mst_lib_fail(call->err, MUSTER_ENOMEM, call->what, NULL);
+    }
+    mst_lib_lock(client);
+    status = mst_call_begin(&started->core);
+    if (status >= 0) {
+        started->core.err = &started->error;
+        started->core.tell = tell;
+        mst_list_append(&client->calls, &started->link);
+        if (status == MUSTER_MORE) {
+            mst_lib_hurry(client);
+        } else {
+            tell(&started->core);
+        }
+    }
+    mst_lib_unlock(client);
+    if (status < 0) {
+        free(started);
+        return status;
+    }
+    *out = started;
+    return MUSTER_OK;
+}
+
+/* ---- the end of all of them ---- */
+
+/* Lock held. */
+void mst_lib_calls_end(struct muster_client *client, muster_status status)
+{
+    MST_LIST_EACH(link, following, &client->calls)
+    {
+        mst_call_end(&MST_CONTAINER(link, struct muster_call, link)->core, status);
+    }
+}
+
+/* What is linked, once the list was made: a client may be freed before it came so far. */
+static void let_go(struct muster_client *client)
+{
+    MST_LIST_EACH(link, following, &client->calls)
+    {
+        muster_call *call = MST_CONTAINER(link, struct muster_call, link);
+
+        mst_list_remove(&call->link);
+        mst_list_remove(&call->told);
+        call->core.client = NULL;
+        if (call->abandoned) {
+            free(call);
+        }
+    }
+}
+
+void mst_lib_calls_detach(struct muster_client *client)
+{
+    mst_process_lock(MST_LOCK_VISITS);
+    client->gone = true;
+    while (client->visitors > 0) {
+        mst_process_wait(MST_LOCK_VISITS, &last_left);
+    }
+    if (client->calls.next) {
+        let_go(client);
+    }
+    (void)pthread_cond_broadcast(&calls_free);
+    mst_process_unlock(MST_LOCK_VISITS);
+}
+
+/* ---- waiting, cancelling, freeing ---- */
+
+static muster_status result_of(muster_call *call, struct muster_client *client,
+                               struct muster_error *err)
+{
+    muster_status status = client ? mst_call_status(&call->core) : call->core.status;
+
+    if (status < 0 && err) {
+        *err = call->error;
+    }
+    return status;
+}
+
+static bool is_over(void *ctx)
+{
+    return ((muster_call *)ctx)->core.over;
+}
+
+/* Lock held. */
+static muster_status wait_for(muster_call *call, struct muster_client *client, int64_t timeout_ms,
+                              struct muster_error *err)
+{
+    if (!call->core.over && timeout_ms != 0 && mst_lib_thread.no_waiting) {
+        return mst_lib_forbidden(err, call->core.what);
+    }
+    if (!call->core.over && timeout_ms != 0) {
+        mst_lib_thread.waits_for = call->core.what;
+        (void)mst_lib_wait(client, is_over, call, mst_lib_deadline_ns(timeout_ms, 0));
+        mst_lib_thread.waits_for = NULL;
+    }
+    if (!call->core.over && !client->poisoned) {
+        return MUSTER_MORE;
+    }
+    if (client->poisoned) {
+        mst_call_end(&call->core, MUSTER_EINTERNAL);
+    }
+    return result_of(call, client, err);
+}
+
+muster_status muster_call_wait(muster_call *call, int64_t timeout_ms, struct muster_error *err)
+{
+    struct muster_client *client;
+    muster_status status;
+
+    if (!call) {
+        return mst_lib_refuse(err, "wait for a call", "the call is NULL");
+    }
+    if (call->pid != getpid()) {
+        return mst_lib_refuse(err, call->core.what, MST_LIB_OF_THE_PARENT);
+    }
+    client = visit_begin(call);
+    if (!client) {
+        return result_of(call, NULL, err);
+    }
+    status = mst_lib_enter(client, err, call->core.what);
+    if (status == MUSTER_OK) {
+        mst_lib_lock(client);
+        status = wait_for(call, client, timeout_ms, err);
+        mst_lib_unlock(client);
+    }
+    visit_end(client);
+    return status;
+}
+
+/* From a callback of the client the lock is there already: false. */
+static bool lock(struct muster_client *client)
+{
+    bool locked = !mst_lib_holds(client);
+
+    if (locked) {
+        mst_lib_lock(client);
+    }
+    return locked;
+}
+
+static void unlock(struct muster_client *client, bool locked)
+{
+    if (locked) {
+        mst_lib_unlock(client);
+    }
+    visit_end(client);
+}
+
+void muster_call_cancel(muster_call *call)
+{
+    struct muster_client *client = call ? visit_begin(call) : NULL;
+    bool locked;
+
+    if (!client) {
+        return;
+    }
+    locked = lock(client);
+    if (!call->core.over) {
+        mst_call_end(&call->core, MUSTER_ECANCELLED);
+        (void)mst_lib_refuse(&call->error, call->core.what, "cancelled");
+        call->error.status = MUSTER_ECANCELLED;
+        mst_lib_wake_ready(client);
+    }
+    unlock(client, locked);
+}
+
+static bool nobody_calls_back(void *ctx)
+{
+    const muster_call *call = ctx;
+
+    MST_LIST_EACH(link, following, &call->core.client->dispatchers)
+    {
+        if (MST_CONTAINER(link, struct dispatcher, link)->call == call) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void leave_callback(muster_call *call)
+{
+    MST_LIST_EACH(link, following, &call->core.client->dispatchers)
+    {
+        struct dispatcher *dispatcher = MST_CONTAINER(link, struct dispatcher, link);
+
+        if (dispatcher->call == call && pthread_equal(dispatcher->thread, pthread_self())) {
+            dispatcher->call = NULL;
+        }
+    }
+}
+
+static void untell(muster_call *call)
+{
+    struct muster_client *client = call->core.client;
+
+    if (mst_list_linked(&call->told)) {
+        mst_list_remove(&call->told);
+        client->told_count--;
+        if (client->told_count == 0 && client->call_event >= 0) {
+            mst_system_event_quiet(client->call_event);
+        }
+    }
+}
+
+/* In a callback of the client the machine may just be telling of this very call: its memory goes
+ * with the client. */
+void muster_call_free(muster_call *call)
+{
+    struct muster_client *client = call ? visit_begin(call) : NULL;
+
+    if (client) {
+        bool locked = lock(client);
+
+        call->done = NULL;
+        mst_call_end(&call->core, MUSTER_ECANCELLED);
+        untell(call);
+        if (!locked) {
+            call->abandoned = true;
+            return;
+        }
+        leave_callback(call);
+        if (!nobody_calls_back(call)) {
+            (void)mst_lib_wait(client, nobody_calls_back, call, NEVER);
+        }
+        mst_list_remove(&call->link);
+        unlock(client, true);
+    }
+    free(call);
+}
+
+/* ---- callbacks ---- */
+
+void muster_call_on_done(muster_call *call, muster_call_done *done, void *ctx)
+{
+    struct muster_client *client = call ? visit_begin(call) : NULL;
+    bool locked;
+
+    if (!client) {
+        return;
+    }
+    locked = lock(client);
+    call->done = done;
+    call->ctx = ctx;
+    if (done && call->core.over && !client->closing) {
+        tell_again(call);
+    }
+    unlock(client, locked);
+}
+
+muster_status muster_client_fd(muster_client *client, int *fd_out, struct muster_error *err)
+{
+    static const char what[] = "get a descriptor to poll";
+    muster_status status;
+
+    if (!fd_out) {
+        return mst_lib_refuse(err, what, "fd_out is NULL");
+    }
+    status = mst_lib_enter(client, err, what);
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    mst_lib_lock(client);
+    if (client->call_event < 0) {
+        client->call_event = mst_system_event();
+        if (client->call_event >= 0 && client->told_count > 0) {
+            mst_system_event_ring(client->call_event);
+        }
+    }
+    if (client->call_event >= 0) {
+        *fd_out = client->call_event;
+    } else {
+        status = mst_lib_fail_system(err, what, errno);
+    }
+    mst_lib_unlock(client);
+    return status;
+}
+
+/* The first that is over; the lock is given back meanwhile. */
+static void call_back(struct muster_client *client, struct dispatcher *dispatcher)
+{
+    muster_call *call = MST_CONTAINER(client->told.next, struct muster_call, told);
+    muster_call_done *done = call->done;
+    void *ctx = call->ctx;
+
+    mst_list_remove(&call->told);
+    client->told_count--;
+    if (!done) {
+        return;
+    }
+    call->done = NULL;
+    dispatcher->call = call;
+    mst_lib_unlock(client);
+    done(ctx, call);
+    mst_lib_lock(client);
+    dispatcher->call = NULL;
+    mst_lib_wake_ready(client); /* who frees it on another thread */
+}
+
+static void dispatch(muster_client *client)
+{
+    struct dispatcher dispatcher = {.thread = pthread_self()};
+    muster_status status = mst_lib_enter(client, NULL, "dispatch");
+
+    if (status != MUSTER_OK && status != MUSTER_EINTERNAL) {
+        return;
+    }
+    mst_lib_lock(client);
+    mst_lib_keep(client);
+    mst_list_append(&client->dispatchers, &dispatcher.link);
+    if (client->poisoned) {
+        mst_lib_calls_end(client, MUSTER_EINTERNAL);
+    }
+    if (client->call_event >= 0) {
+        mst_system_event_quiet(client->call_event);
+    }
+    for (size_t left = client->told_count; left > 0 && client->told_count > 0; left--) {
+        if (client->closing) {
+            break;
+        }
+        call_back(client, &dispatcher);
+    }
+    if (client->told_count > 0 && client->call_event >= 0) {
+        mst_system_event_ring(client->call_event);
+    }
+    mst_list_remove(&dispatcher.link);
+    mst_lib_let_go(client);
+    mst_lib_unlock(client);
+}
+
+void muster_client_dispatch(muster_client *client)
+{
+    mst_uncancelled_begin();
+    dispatch(client);
+    mst_uncancelled_end();
+}

@@ -1,0 +1,541 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The collective heartbeat around its machine: makes its calls, tells its failures, and ends the
+ * process. */
+#define _GNU_SOURCE
+#include "heartbeat/shell/heartbeat.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/shell/uncancelled.h"
+#include "os/system.h"
+#include "restart/shell/restart.h"
+
+#define NS_PER_MS 1000000u
+#define NAMES_NS (1000 * (uint64_t)NS_PER_MS) /* for who is missing */
+
+enum { TIMEOUT_LESS_MS = 10000, TIMEOUT_LEAST_MS = 2000 };
+
+static const char what[] = "start the heartbeat";
+
+static bool is_running(const muster_client *client)
+{
+    const struct muster_restart *restart = mst_lib_hook_ctx(client, MST_USER_RESTART);
+
+    return restart && restart->busy;
+}
+
+/* ---- what is told ---- */
+
+/* What happened to this period, in words. */
+static void describe(const struct muster_heartbeat *heartbeat,
+                     const struct mst_heartbeat_effect *effect, struct mst_text *text)
+{
+    const struct mst_reply *reply = effect->reply;
+    struct muster_error said = {0};
+
+    switch (effect->why) {
+    case MST_BEAT_MISMATCH:
+        mst_text_add(text, "unexpected heartbeat signal, ");
+        break;
+    case MST_BEAT_UNEQUAL:
+        mst_text_add(text, "the ranks have not contributed one token of 1 to 65535");
+        return;
+    case MST_BEAT_NO_TOKEN:
+        mst_text_add(text, "rank 0 was gone before all had agreed on a token");
+        return;
+    case MST_BEAT_ALONE:
+        if (effect->status == MUSTER_EUNREACHABLE) {
+            mst_text_add(text, "the service cannot be reached, and the lease is over");
+            reply = NULL;
+            return;
+        }
+        break;
+    case MST_BEAT_REPLY:
+    case MST_BEAT_LOST:
+        break;
+    }
+    if (effect->why == MST_BEAT_ALONE) {
+        (void)mst_lib_fail_again(heartbeat->client, &said, "");
+    } else {
+        (void)mst_lib_fail(&said, effect->status, "", reply);
+    }
+    mst_text_add(text, said.text + 2); /* without ": " */
+}
+
+static void tell_failed(const struct muster_heartbeat *heartbeat,
+                        const struct mst_heartbeat_effect *effect)
+{
+    char line[600];
+    struct mst_text text = mst_text_in(line, sizeof(line));
+
+    mst_text_add(&text, "heartbeat: ");
+    describe(heartbeat, effect, &text);
+    if (effect->failures == 0) {
+        mst_text_add(&text, "; not counted: ");
+        mst_text_add(&text, is_running(heartbeat->client)
+                                ? "muster_restart_run is in progress"
+                                : "the service was out of reach, or has no room");
+        mst_lib_log(heartbeat->client, MUSTER_LEVEL_WARN, line);
+        return;
+    }
+    mst_text_add(&text, "; failure ");
+    mst_text_u64(&text, effect->failures);
+    mst_text_add(&text, " in a row, ");
+    mst_text_u64(&text, heartbeat->config.failures_max);
+    mst_text_add(&text, " end this process");
+    mst_lib_log(heartbeat->client, MUSTER_LEVEL_WARN, line);
+}
+
+/* Nobody may hear of the end but by this line. */
+static void tell_last(const struct muster_client *client, const char *line)
+{
+    static const char name[] = "muster: ";
+
+    if (client->log) {
+        client->log(client->log_ctx, MUSTER_LEVEL_ERROR, line);
+        return;
+    }
+    (void)!write(STDERR_FILENO, name, sizeof(name) - 1);
+    (void)!write(STDERR_FILENO, line, strlen(line));
+    (void)!write(STDERR_FILENO, "\n", 1);
+}
+
+static _Noreturn void crash(struct muster_heartbeat *heartbeat,
+                            const struct mst_heartbeat_effect *effect)
+{
+    char line[600];
+    struct mst_text text = mst_text_in(line, sizeof(line));
+
+    mst_text_add(&text, "heartbeat: this process ends: ");
+    if (effect->why != MST_BEAT_MISMATCH && effect->why != MST_BEAT_UNEQUAL) {
+        mst_text_u64(&text, effect->failures);
+        mst_text_add(&text,
+                     effect->failures == 1 ? " failure: " : " failures in a row, the last: ");
+    }
+    describe(heartbeat, effect, &text);
+    tell_last(heartbeat->client, line);
+    if (heartbeat->on_crash) {
+        heartbeat->on_crash(heartbeat->ctx, line);
+    }
+    abort();
+}
+
+static void take_agreed(struct muster_heartbeat *heartbeat,
+                        const struct mst_heartbeat_effect *effect)
+{
+    struct mst_text text;
+
+    if (effect->status == MUSTER_OK) {
+        return;
+    }
+    heartbeat->over = true;
+    heartbeat->over_in = effect->generation;
+    heartbeat->error = (struct muster_error){.status = effect->status};
+    text = mst_text_in(heartbeat->error.text, sizeof(heartbeat->error.text));
+    mst_text_add(&text, what);
+    mst_text_add(&text, ": ");
+    describe(heartbeat, effect, &text);
+    if (heartbeat->starters == 0 && heartbeat->running) {
+        mst_lib_log(heartbeat->client, MUSTER_LEVEL_WARN, heartbeat->error.text);
+    }
+}
+
+/* ---- the machine's effects, with the lock held on any thread ---- */
+
+static void drain(struct muster_heartbeat *heartbeat);
+
+static void look(struct muster_heartbeat *heartbeat, uint64_t now_ns)
+{
+    muster_client *client = heartbeat->client;
+    const struct mst_heartbeat_sight sight = {.view = *mst_lib_view(client),
+                                              .stopped = mst_lib_stopped(client),
+                                              .ended = mst_lib_status(client),
+                                              .restarting = is_running(client),
+                                              .away = !client->was_online,
+                                              .outages = client->outages};
+
+    mst_heartbeat_look(heartbeat->machine, now_ns, &sight);
+}
+
+/* It was stopped only to be told who is missing. */
+static void take_names(struct muster_heartbeat *heartbeat, const struct mst_reply *reply)
+{
+    char line[600];
+    struct mst_text text = mst_text_in(line, sizeof(line));
+
+    heartbeat->asks = false;
+    if (reply->status != MUSTER_ECANCELLED || !reply->has_detail) {
+        return;
+    }
+    (void)mst_lib_fail(&heartbeat->error, MUSTER_ETIMEDOUT, what, reply);
+    heartbeat->told = true;
+    if (heartbeat->starters == 0) {
+        mst_text_add(&text, "the heartbeat waits for all ranks of generation ");
+        mst_text_u64(&text, mst_lib_view(heartbeat->client)->generation);
+        mst_text_add(&text, " to start it: ");
+        mst_text_add(&text, heartbeat->error.text + strlen(what) + 2);
+        mst_lib_log(heartbeat->client, MUSTER_LEVEL_WARN, line);
+    }
+}
+
+static void complete(void *ctx, const struct mst_reply *reply)
+{
+    struct muster_heartbeat *heartbeat = ctx;
+    uint64_t now_ns = mst_lib_now_ns();
+
+    if (heartbeat->asks) {
+        take_names(heartbeat, reply);
+    }
+    look(heartbeat, now_ns);
+    mst_heartbeat_reply(heartbeat->machine, now_ns, heartbeat->tag, reply);
+    drain(heartbeat);
+}
+
+static void ask_names(struct muster_heartbeat *heartbeat)
+{
+    if (heartbeat->post.open) {
+        heartbeat->asks = true;
+        mst_lib_post_cancel(heartbeat->client, &heartbeat->post);
+    }
+}
+
+/* Not OK: the refusal is owed to the machine. */
+static muster_status effect_request(struct muster_heartbeat *heartbeat,
+                                    const struct mst_heartbeat_effect *effect)
+{
+    mst_lib_post_drop(heartbeat->client, &heartbeat->post); /* of the generation before */
+    heartbeat->asks = false;
+    heartbeat->tag = effect->tag;
+    heartbeat->post = (struct mst_lib_post){.complete = complete, .ctx = heartbeat};
+    return mst_lib_post(heartbeat->client, effect->request, UINT64_MAX, &heartbeat->post);
+}
+
+static muster_status effect_carry(struct muster_heartbeat *heartbeat,
+                                  const struct mst_heartbeat_effect *effect)
+{
+    switch (effect->type) {
+    case MST_HEARTBEAT_REQUEST:
+        return effect_request(heartbeat, effect);
+    case MST_HEARTBEAT_AGREED:
+        take_agreed(heartbeat, effect);
+        break;
+    case MST_HEARTBEAT_LATE:
+        if (heartbeat->starters == 0) {
+            ask_names(heartbeat);
+        }
+        break;
+    case MST_HEARTBEAT_FAILED:
+        tell_failed(heartbeat, effect);
+        break;
+    case MST_HEARTBEAT_CRASH:
+        crash(heartbeat, effect);
+    }
+    return MUSTER_OK;
+}
+
+static void drain(struct muster_heartbeat *heartbeat)
+{
+    const struct mst_heartbeat_effect *effect;
+
+    while ((effect = mst_heartbeat_next(heartbeat->machine)) != NULL) {
+        muster_status status = effect_carry(heartbeat, effect);
+        uint64_t tag = effect->tag;
+
+        mst_heartbeat_done(heartbeat->machine, effect);
+        if (status != MUSTER_OK) {
+            struct mst_reply refusal = {.command = MST_ROUND, .status = status};
+
+            look(heartbeat, mst_lib_now_ns());
+            mst_heartbeat_reply(heartbeat->machine, mst_lib_now_ns(), tag, &refusal);
+        }
+    }
+}
+
+/* ---- the hook in the client, with the lock held ---- */
+
+static void hook_attention(void *ctx, uint64_t now_ns, const struct mst_view *view, bool stopped)
+{
+    (void)view;
+    (void)stopped;
+    look(ctx, now_ns);
+    drain(ctx);
+}
+
+static void hook_ended(void *ctx, uint64_t now_ns, muster_status status)
+{
+    (void)status;
+    look(ctx, now_ns);
+    drain(ctx);
+}
+
+static uint64_t hook_deadline_ns(void *ctx)
+{
+    return mst_heartbeat_deadline_ns(((struct muster_heartbeat *)ctx)->machine);
+}
+
+static void hook_tick(void *ctx, uint64_t now_ns)
+{
+    struct muster_heartbeat *heartbeat = ctx;
+
+    look(heartbeat, now_ns);
+    mst_heartbeat_tick(heartbeat->machine, now_ns);
+    drain(heartbeat);
+}
+
+static void hook_release(void *ctx)
+{
+    struct muster_heartbeat *heartbeat = ctx;
+
+    mst_heartbeat_exit_remove(heartbeat);
+    mst_heartbeat_free(heartbeat->machine);
+    free(heartbeat);
+}
+
+/* ---- starting ---- */
+
+static muster_status number_of(const char *name, int64_t given, int64_t *out,
+                               struct muster_error *err)
+{
+    *out = given;
+    return given == 0 ? mst_lib_setting(name, out, NULL, err)
+                      : mst_lib_setting_check(name, given, err);
+}
+
+static muster_status read_options(struct muster_heartbeat_options *options,
+                                  const struct muster_heartbeat_options *given,
+                                  struct mst_heartbeat_config *config, struct muster_error *err)
+{
+    const struct muster_heartbeat_options standard = MUSTER_HEARTBEAT_OPTIONS_INIT;
+    int64_t period_ms = 0;
+    int64_t timeout_ms = 0;
+    int64_t failures = 0;
+    muster_status status;
+
+    *options = standard;
+    status = mst_lib_options(options, sizeof(*options), given, "MUSTER_HEARTBEAT_OPTIONS_INIT", err,
+                             what);
+    if (status == MUSTER_OK) {
+        status = number_of("heartbeat_period", options->period_ms, &period_ms, err);
+    }
+    if (status == MUSTER_OK) {
+        status = number_of("heartbeat_timeout", options->timeout_ms, &timeout_ms, err);
+    }
+    if (status == MUSTER_OK) {
+        status = number_of("heartbeat_failures_max", options->failures_max, &failures, err);
+    }
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    if (timeout_ms == 0) {
+        timeout_ms = period_ms - TIMEOUT_LESS_MS;
+        timeout_ms = timeout_ms < TIMEOUT_LEAST_MS ? TIMEOUT_LEAST_MS : timeout_ms;
+    }
+    config->period_ms = (uint64_t)period_ms;
+    config->timeout_ms = (uint64_t)timeout_ms;
+    config->failures_max = (uint32_t)failures;
+    mst_system_random(&config->seed, 1);
+    return MUSTER_OK;
+}
+
+/* With the lock, as all that follows. NULL: no memory. */
+static struct muster_heartbeat *handle_new(muster_client *client,
+                                           const struct mst_heartbeat_config *config)
+{
+    struct muster_heartbeat *heartbeat = calloc(1, sizeof(*heartbeat));
+    const struct mst_lib_hook hook = {.attention = hook_attention,
+                                      .ended = hook_ended,
+                                      .deadline_ns = hook_deadline_ns,
+                                      .tick = hook_tick,
+                                      .release = hook_release,
+                                      .ctx = heartbeat};
+
+    if (!heartbeat) {
+        return NULL;
+    }
+    if (mst_heartbeat_new(&heartbeat->machine, config, &mst_system_mem) != MUSTER_OK) {
+        free(heartbeat);
+        return NULL;
+    }
+    heartbeat->client = client;
+    mst_lib_hook(client, MST_USER_HEARTBEAT, &hook);
+    return heartbeat;
+}
+
+static bool is_seated(const muster_client *client)
+{
+    return mst_lib_view(client)->generation > 0 && mst_lib_view(client)->rank != MST_RANK_NONE;
+}
+
+static bool is_over(const struct muster_heartbeat *heartbeat)
+{
+    return heartbeat->over && heartbeat->over_in == mst_lib_view(heartbeat->client)->generation;
+}
+
+static bool is_settled(void *ctx)
+{
+    const struct muster_heartbeat *heartbeat = ctx;
+
+    return mst_heartbeat_token(heartbeat->machine) != 0 || is_over(heartbeat) ||
+           heartbeat->client->ended || !is_seated(heartbeat->client);
+}
+
+static bool is_told(void *ctx)
+{
+    const struct muster_heartbeat *heartbeat = ctx;
+
+    return !heartbeat->asks || is_settled(ctx);
+}
+
+/* Not all have started it in time. */
+static muster_status late(struct muster_heartbeat *heartbeat, struct muster_error *err)
+{
+    muster_client *client = heartbeat->client;
+
+    heartbeat->told = false;
+    ask_names(heartbeat);
+    (void)mst_lib_wait_interruptible(client, is_told, heartbeat, mst_lib_now_ns() + NAMES_NS);
+    if (heartbeat->told) {
+        if (err) {
+            *err = heartbeat->error;
+        }
+        return MUSTER_ETIMEDOUT;
+    }
+    return mst_lib_fail(err, MUSTER_ETIMEDOUT, what, NULL);
+}
+
+static muster_status await(struct muster_heartbeat *heartbeat, struct muster_error *err)
+{
+    muster_client *client = heartbeat->client;
+    uint64_t deadline_ns = mst_lib_now_ns() + heartbeat->config.timeout_ms * NS_PER_MS;
+    muster_status status = MUSTER_OK;
+
+    heartbeat->starters++;
+    mst_lib_keep(client);
+    if (!mst_lib_wait_interruptible(client, is_settled, heartbeat, deadline_ns)) {
+        status = late(heartbeat, err);
+    }
+    if (client->poisoned || client->ended) {
+        status = mst_lib_fail_again(client, err, what);
+    } else if (client->closing) {
+        status = mst_lib_fail(err, MUSTER_ECANCELLED, what, NULL);
+    } else if (is_over(heartbeat)) {
+        status = heartbeat->error.status;
+        if (err) {
+            *err = heartbeat->error;
+        }
+    } else if (is_settled(heartbeat)) {
+        status = MUSTER_OK;
+    } else if (client->interrupted) {
+        status = mst_lib_fail(err, MUSTER_EINTERRUPTED, what, NULL);
+    }
+    heartbeat->starters--;
+    if (status != MUSTER_OK && heartbeat->starters == 0) {
+        mst_heartbeat_stop(heartbeat);
+    }
+    mst_lib_let_go(client);
+    return status;
+}
+
+static muster_status start(muster_client *client, struct muster_heartbeat **out,
+                           const struct muster_heartbeat_options *options,
+                           const struct mst_heartbeat_config *config, struct muster_error *err)
+{
+    struct muster_heartbeat *heartbeat = mst_lib_hook_ctx(client, MST_USER_HEARTBEAT);
+
+    if (mst_lib_status(client) != MUSTER_OK) {
+        return mst_lib_fail_again(client, err, what);
+    }
+    if (client->role != MST_ROLE_RANK) {
+        return mst_lib_refuse(err, what, "this client is not a rank of the job");
+    }
+    if (!heartbeat) {
+        heartbeat = handle_new(client, config);
+        if (!heartbeat) {
+            return mst_lib_fail(err, MUSTER_ENOMEM, what, NULL);
+        }
+    }
+    *out = heartbeat;
+    if (heartbeat->running) {
+        mst_lib_log(client, MUSTER_LEVEL_WARN,
+                    "the heartbeat runs already: another start changes nothing");
+        return await(heartbeat, err);
+    }
+    heartbeat->running = true;
+    heartbeat->config = *config;
+    heartbeat->on_crash = options->on_crash;
+    heartbeat->ctx = options->ctx;
+    (void)mst_heartbeat_configure(heartbeat->machine, config);
+    mst_heartbeat_judge(heartbeat->machine, true);
+    look(heartbeat, mst_lib_now_ns());
+    drain(heartbeat);
+    client->dirty = true;
+    return await(heartbeat, err);
+}
+
+static muster_status start_any(muster_heartbeat **out, muster_client *client,
+                               const struct muster_heartbeat_options *options,
+                               struct muster_error *err)
+{
+    struct muster_heartbeat_options wanted;
+    struct mst_heartbeat_config config = {0};
+    struct muster_heartbeat *heartbeat = NULL;
+    muster_status status;
+
+    if (!out) {
+        return mst_lib_refuse(err, what, "out is NULL");
+    }
+    *out = NULL;
+    status = mst_lib_enter(client, err, what);
+    if (status == MUSTER_OK) {
+        status = read_options(&wanted, options, &config, err);
+    }
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    if (mst_lib_thread.no_waiting) {
+        return mst_lib_forbidden(err, what);
+    }
+    mst_lib_lock(client);
+    mst_lib_keep(client); /* until it is where exit() looks: closing frees it */
+    status = start(client, &heartbeat, &wanted, &config, err);
+    mst_lib_unlock(client);
+    if (status == MUSTER_OK) {
+        mst_heartbeat_exit_add(heartbeat);
+        *out = heartbeat;
+    }
+    mst_lib_lock(client);
+    mst_lib_let_go(client);
+    mst_lib_unlock(client);
+    return status;
+}
+
+muster_status muster_heartbeat_start(muster_heartbeat **out, muster_client *client,
+                                     const struct muster_heartbeat_options *options,
+                                     struct muster_error *err)
+{
+    muster_status status;
+
+    mst_uncancelled_begin();
+    status = start_any(out, client, options, err);
+    mst_uncancelled_end();
+    return status;
+}
+
+void mst_heartbeat_stop(struct muster_heartbeat *heartbeat)
+{
+    heartbeat->running = false;
+    mst_heartbeat_judge(heartbeat->machine, false);
+}
+
+void muster_heartbeat_stop(muster_heartbeat *heartbeat)
+{
+    if (!heartbeat || mst_lib_enter(heartbeat->client, NULL, "stop the heartbeat") != MUSTER_OK) {
+        return;
+    }
+    mst_heartbeat_exit_remove(heartbeat);
+    mst_lib_lock(heartbeat->client);
+    mst_heartbeat_stop(heartbeat);
+    mst_lib_unlock(heartbeat->client);
+}

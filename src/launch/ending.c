@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* How a run ends: by a failure, by a signal, by the word of another node, or because nobody is left
+ * who does anything. */
+
+#define _GNU_SOURCE
+#include <signal.h>
+
+#include "launch/job.h"
+#include "service/server/record_file.h"
+
+#define SERVICE_STOP_MS 3000 /* then it is killed; it gives a record time of its own */
+#define JOINERS_ALONE_MS 500 /* a seal that just let them in is told by then */
+
+/* ---- the end ---- */
+
+void mst_job_signal(struct mst_job *job, int number)
+{
+    (void)pthread_mutex_lock(&job->lock);
+    for (uint32_t i = 0; i < job->place_count; i++) {
+        const struct mst_process *process = job->places[i].process;
+
+        if (process != NULL && process->end != MST_PROCESS_GONE) {
+            mst_process_signal(process, number);
+        }
+    }
+    (void)pthread_mutex_unlock(&job->lock);
+}
+
+static void on_grace_over(uv_timer_t *timer)
+{
+    mst_job_signal(timer->data, SIGKILL);
+}
+
+void mst_job_end_processes(struct mst_job *job, int number)
+{
+    mst_job_signal(job, number);
+    if (!uv_is_active((uv_handle_t *)&job->grace)) {
+        (void)uv_timer_start(&job->grace, on_grace_over, (uint64_t)job->options->grace_ms, 0);
+    }
+}
+
+void mst_job_end(struct mst_job *job, enum mst_ending ending, int number)
+{
+    if (job->ending == MST_GOES_ON) {
+        job->ending = ending;
+        job->ended_ns = mst_lib_now_ns();
+        mst_faults_ask(job); /* first: whom the others end because of this is on record after it */
+        mst_nodes_end(job, number);
+    }
+    (void)uv_timer_stop(&job->joiners);
+    mst_hung_stop(job);
+    for (uint32_t i = 0; i < job->place_count; i++) {
+        struct mst_place *place = &job->places[i];
+
+        if (place->state == MST_PLACE_WAITS) {
+            (void)uv_timer_stop(&place->again);
+            place->state = MST_PLACE_GIVEN_UP;
+        }
+    }
+    mst_job_end_processes(job, number);
+}
+
+static void on_service_late(uv_timer_t *timer)
+{
+    struct mst_job *job = timer->data;
+
+    mst_service_kill(&job->service);
+    uv_stop(&job->loop);
+}
+
+/* No rank is left: the service is the last to go. */
+static void close_job(struct mst_job *job)
+{
+    const char *record = job->options->record;
+    bool records = record != NULL && *record != '\0';
+    uint64_t record_ms = records ? MST_RECORD_PATIENCE_NS / 1000000 : 0;
+
+    job->closing = true;
+    (void)uv_timer_stop(&job->joiners);
+    mst_preempted_close(job);
+    mst_session_close(&job->session);
+    mst_service_stop(&job->service);
+    if (job->service.pid == 0) {
+        uv_stop(&job->loop);
+    } else {
+        (void)uv_timer_start(&job->grace, on_service_late, SERVICE_STOP_MS + record_ms, 0);
+    }
+}
+
+/* A rank ended well after it was in a generation. */
+static bool some_finished(const struct mst_job *job)
+{
+    for (uint32_t i = 0; i < job->place_count; i++) {
+        if (job->places[i].state == MST_PLACE_DONE && job->places[i].process->joined) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* It never got in, and was started again, or for those who are done now: with the lock held. */
+static bool is_joiner(const struct mst_job *job, const struct mst_process *process, bool elsewhere)
+{
+    bool late = process->again || (elsewhere && mst_process_client(process) != 0) ||
+                (job->options->spares != 0 && (elsewhere || some_finished(job)));
+
+    return late && !process->joined && mst_process_generation(process) == 0 &&
+           !mst_process_returned(process); /* what it has still to do is its own business */
+}
+
+/* On all nodes: some have ended well, and whoever is left was started again and never got in, or is
+ * a spare: nobody will take it in. */
+static bool only_joiners(struct mst_job *job)
+{
+    bool elsewhere = mst_nodes_finished_elsewhere(job);
+    bool done = elsewhere, joiner = false, other = false;
+
+    (void)pthread_mutex_lock(&job->lock);
+    for (uint32_t i = 0; i < job->place_count; i++) {
+        const struct mst_place *place = &job->places[i];
+        const struct mst_process *process = place->process;
+        bool runs = place->state == MST_PLACE_RUNS;
+        bool waits =
+            place->state == MST_PLACE_WAITS || (runs && is_joiner(job, process, elsewhere));
+
+        done = done || place->state == MST_PLACE_DONE;
+        joiner = joiner || waits;
+        other = other || (runs && !waits);
+    }
+    (void)pthread_mutex_unlock(&job->lock);
+    if ((!job->uses_muster && !elsewhere) || !joiner || other) {
+        mst_nodes_state(job, MST_PEER_RUNS);
+        return false;
+    }
+    mst_nodes_state(job, MST_PEER_WAITS);
+    return done && !mst_nodes_others_run(job);
+}
+
+/* Whether a rank ended well after the last of the others had failed: then the work was done without
+ * those. Else it left before, and who was to go on has failed. A replacement that never got in was
+ * not to go on, whenever it died. */
+static bool done_without_them(struct mst_job *job)
+{
+    uint64_t failed_ns = 0, done_ns = 0;
+
+    if (mst_nodes_finished_elsewhere(job)) {
+        return true;
+    }
+    for (const struct mst_process *one = job->processes;
+         one != NULL && one->life == job->group.life; one = one->older) {
+        bool failed = mst_process_failed(one), got_in = one->joined || !one->again;
+        uint64_t *last = failed ? &failed_ns : &done_ns;
+
+        if (one->end == MST_PROCESS_GONE && (got_in || !failed) && one->died_ns > *last) {
+            *last = one->died_ns;
+        }
+    }
+    return done_ns > failed_ns;
+}
+
+static void on_joiners(uv_timer_t *timer)
+{
+    struct mst_job *job = timer->data;
+
+    if (job->ending == MST_GOES_ON && !job->nodes.joining && !mst_group_begins(job) &&
+        only_joiners(job)) {
+        mst_job_end(job, done_without_them(job) ? MST_ENDS_WELL : MST_ENDS_FAILED, SIGTERM);
+        mst_job_look(job);
+    }
+}
+
+void mst_job_look(struct mst_job *job)
+{
+    bool over = true;
+
+    for (uint32_t i = 0; i < job->place_count; i++) {
+        over = over && job->places[i].state != MST_PLACE_RUNS &&
+               job->places[i].state != MST_PLACE_WAITS;
+    }
+    if (job->closing || job->nodes.joining ||
+        (mst_group_begins(job) && job->ending == MST_GOES_ON)) {
+        return;
+    }
+    if (over) {
+        if (mst_faults_answered(job) && mst_preempted_answered(job)) {
+            mst_preempted_leave(job);
+            if (mst_nodes_may_leave(job)) {
+                close_job(job);
+            }
+        }
+    } else if (job->ending == MST_GOES_ON && !job->nodes.joining && only_joiners(job) &&
+               !uv_is_active((uv_handle_t *)&job->joiners)) {
+        (void)uv_timer_start(&job->joiners, on_joiners, JOINERS_ALONE_MS, 0);
+    }
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "launch/faults.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "launch/job.h"
+#include "proto/status.h"
+
+#define ANSWER_LIMIT_NS UINT64_C(2000000000)
+#define WINDOW_NS UINT64_C(1000000000)
+#define LINES_PER_WINDOW MST_FAULTS_ROOM
+
+bool mst_faults_told(const struct mst_fault *fault)
+{
+    switch (fault->kind) {
+    case MST_CAUSE_FAULT:
+    case MST_CAUSE_SOFT_TIMEOUT:
+    case MST_CAUSE_UNHEALTHY:
+    case MST_CAUSE_AGAIN:
+    case MST_CAUSE_ABORTED:
+        return true;
+    case MST_CAUSE_NONE:
+    case MST_CAUSE_EXIT:
+    case MST_CAUSE_SIGNAL:
+    case MST_CAUSE_GONE:
+    case MST_CAUSE_LEASE:
+    case MST_CAUSE_EVICTED:
+    case MST_CAUSE_LEFT:
+    case MST_CAUSE_HARD_TIMEOUT:
+        break;
+    }
+    return false;
+}
+
+/* ": code 7: no such file", what there is of it. */
+static void say_why(const struct mst_fault *fault, const char *did, char *text, size_t room)
+{
+    char code[24] = "";
+
+    if (fault->code != 0) {
+        (void)snprintf(code, sizeof code, ": code %d", fault->code);
+    }
+    (void)snprintf(text, room, "%s%s%s%s", did, code, fault->text[0] != '\0' ? ": " : "",
+                   fault->text);
+}
+
+void mst_faults_what(const struct mst_fault *fault, char *text, size_t room)
+{
+    switch (fault->kind) {
+    case MST_CAUSE_FAULT:
+        say_why(fault, "failed", text, room);
+        return;
+    case MST_CAUSE_SOFT_TIMEOUT:
+        (void)snprintf(text, room, "%s", fault->text[0] ? fault->text : "made no progress");
+        return;
+    case MST_CAUSE_UNHEALTHY:
+        say_why(fault, "is unhealthy", text, room);
+        return;
+    case MST_CAUSE_AGAIN:
+        (void)snprintf(text, room, "asked that all begin again"); /* its text says no more */
+        return;
+    case MST_CAUSE_ABORTED:
+        say_why(fault, "asked that all end", text, room);
+        return;
+    case MST_CAUSE_EXIT:
+        (void)snprintf(text, room, "ended with status %d", fault->code);
+        return;
+    case MST_CAUSE_SIGNAL:
+        (void)snprintf(text, room, "was killed by signal %d (%s)", fault->code,
+                       strsignal(fault->code));
+        return;
+    case MST_CAUSE_HARD_TIMEOUT:
+        (void)snprintf(text, room, "%s and was ended",
+                       fault->text[0] ? fault->text : "made no progress");
+        return;
+    case MST_CAUSE_LEASE:
+        (void)snprintf(text, room, "was silent for longer than the lease");
+        return;
+    case MST_CAUSE_EVICTED:
+        (void)snprintf(text, room, "did not come to the restart in time");
+        return;
+    case MST_CAUSE_LEFT:
+        (void)snprintf(text, room, "left");
+        return;
+    case MST_CAUSE_NONE:
+    case MST_CAUSE_GONE:
+        break;
+    }
+    (void)snprintf(text, room, "is gone");
+}
+
+/* One line, whatever the rank wrote. */
+static void copy(char *to, size_t room, struct mst_slice from)
+{
+    size_t size = from.size < room - 1 ? from.size : room - 1;
+
+    for (size_t i = 0; i < size; i++) {
+        unsigned char byte = ((const unsigned char *)from.data)[i];
+
+        to[i] = (char)(byte < ' ' ? ' ' : byte);
+    }
+    to[size] = '\0';
+}
+
+static void take(struct mst_fault *fault, const struct mst_item *item)
+{
+    *fault = (struct mst_fault){.index = item->who.index,
+                                .rank = item->who.rank,
+                                .kind = item->who.cause,
+                                .code = item->who.code,
+                                .pid = item->who.pid,
+                                .generation = item->number};
+    copy(fault->host, sizeof fault->host, item->who.host);
+    copy(fault->text, sizeof fault->text, item->value);
+}
+
+/* ---- while the run goes on ---- */
+
+void mst_faults_heard(void *ctx, const struct mst_item *item)
+{
+    struct mst_job *job = ctx;
+    struct mst_faults *faults = &job->faults;
+    struct mst_fault fault;
+
+    take(&fault, item);
+    (void)pthread_mutex_lock(&job->lock);
+    /* Deaths and hangs are said by who started the process; and what is told again is known. */
+    if (mst_faults_told(&fault) && fault.kind != MST_CAUSE_SOFT_TIMEOUT &&
+        item->revision > faults->revision) {
+        faults->revision = item->revision;
+        if (faults->heard_count < MST_FAULTS_ROOM) {
+            faults->heard[faults->heard_count++] = fault;
+        } else {
+            faults->missed++;
+        }
+    }
+    (void)pthread_mutex_unlock(&job->lock);
+}
+
+/* Where restarting was given up meanwhile, the line after this one says what follows. */
+static void say(const struct mst_fault *fault, bool gave_up)
+{
+    char what[400], rank[32] = "", then[96] = "";
+
+    mst_faults_what(fault, what, sizeof what);
+    if (fault->rank != MST_RANK_NONE) {
+        (void)snprintf(rank, sizeof rank, "rank %" PRIu32 " (", fault->rank);
+    }
+    if (fault->kind != MST_CAUSE_ABORTED && fault->generation != 0 && !gave_up) {
+        (void)snprintf(then, sizeof then, "; generation %" PRIu64 " follows in the same processes",
+                       fault->generation + 1);
+    }
+    mst_say("%s#%" PRIu32 "%s %s%s", rank, fault->index, rank[0] != '\0' ? ")" : "", what, then);
+}
+
+void mst_faults_say_more(struct mst_job *job)
+{
+    struct mst_faults *faults = &job->faults;
+
+    if (faults->unsaid > 0) {
+        mst_say("and %" PRIu32 " more fault%s", faults->unsaid, faults->unsaid == 1 ? "" : "s");
+    }
+    faults->unsaid = 0;
+}
+
+static void on_more(uv_timer_t *timer)
+{
+    mst_faults_say_more(timer->data);
+}
+
+void mst_faults_open(struct mst_job *job)
+{
+    (void)uv_timer_init(&job->loop, &job->faults.more);
+    job->faults.more.data = job;
+}
+
+void mst_faults_look(struct mst_job *job)
+{
+    struct mst_faults *faults = &job->faults;
+    struct mst_fault heard[MST_FAULTS_ROOM];
+    uint64_t now_ns = mst_lib_now_ns();
+    uint32_t count, missed;
+    bool gave_up;
+
+    (void)pthread_mutex_lock(&job->lock);
+    gave_up = mst_group_gave_up(job);
+    count = faults->heard_count;
+    missed = faults->missed;
+    memcpy(heard, faults->heard, count * sizeof *heard);
+    faults->heard_count = faults->missed = 0;
+    (void)pthread_mutex_unlock(&job->lock);
+    if (now_ns - faults->window_ns > WINDOW_NS) {
+        mst_faults_say_more(job);
+        faults->window_ns = now_ns;
+        faults->said = 0;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (faults->said < LINES_PER_WINDOW) {
+            say(&heard[i], gave_up);
+        }
+        missed += faults->said >= LINES_PER_WINDOW;
+        faults->said += faults->said < LINES_PER_WINDOW;
+    }
+    faults->unsaid += missed;
+    if (missed > 0 && !uv_is_active((uv_handle_t *)&faults->more)) {
+        uint64_t left_ns = faults->window_ns + WINDOW_NS - now_ns;
+
+        (void)uv_timer_start(&faults->more, on_more, left_ns / 1000000 + 1, 0);
+    }
+}
+
+/* ---- when it ends ---- */
+
+/* A peer may see a connection break and say so before the death that broke it is known. */
+static bool is_passed_on(const struct mst_item *item)
+{
+    return item->who.cause == MST_CAUSE_FAULT && mst_status_is_passed_on(item->who.code);
+}
+
+bool mst_faults_better(const struct mst_item *item, const struct mst_item *first)
+{
+    if (first == NULL || item->number > first->number) {
+        return true;
+    }
+    if (item->number == first->number && is_passed_on(first)) {
+        return !is_passed_on(item);
+    }
+    return item->number == first->number && first->who.cause == MST_CAUSE_SOFT_TIMEOUT &&
+           item->who.cause == MST_CAUSE_HARD_TIMEOUT && item->who.index != first->who.index;
+}
+
+static void on_answer(void *ctx, const struct mst_reply *reply)
+{
+    struct mst_job *job = ctx;
+    struct mst_faults *faults = &job->faults;
+    const struct mst_item *first = NULL;
+
+    for (uint32_t i = 0; reply->status == MUSTER_OK && i < reply->item_count; i++) {
+        const struct mst_item *item = &reply->items[i];
+
+        if (item->kind == MST_ITEM_FAULT && item->who.cause != MST_CAUSE_LEFT &&
+            item->who.cause != MST_CAUSE_AGAIN && mst_faults_better(item, first)) {
+            first = item;
+        }
+    }
+    (void)pthread_mutex_lock(&job->lock);
+    if (first != NULL) {
+        take(&faults->first, first);
+    }
+    faults->answered = true;
+    (void)pthread_mutex_unlock(&job->lock);
+    (void)uv_async_send(&job->woken);
+}
+
+void mst_faults_ask(struct mst_job *job)
+{
+    struct mst_faults *faults = &job->faults;
+    struct mst_request request = {.command = MST_FAULTS};
+
+    if (job->ending != MST_ENDS_FAILED || job->session.client == NULL || job->nodes.joining) {
+        return;
+    }
+    mst_lib_lock(job->session.client);
+    faults->post = (struct mst_lib_post){.complete = on_answer, .ctx = job};
+    faults->asked = mst_lib_post(job->session.client, &request, mst_lib_now_ns() + ANSWER_LIMIT_NS,
+                                 &faults->post) == MUSTER_OK;
+    mst_lib_unlock(job->session.client);
+}
+
+bool mst_faults_answered(struct mst_job *job)
+{
+    bool answered;
+
+    (void)pthread_mutex_lock(&job->lock);
+    answered = job->faults.answered || !job->faults.asked;
+    (void)pthread_mutex_unlock(&job->lock);
+    return answered;
+}

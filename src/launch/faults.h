@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_LAUNCH_FAULTS_H
+#define MST_LAUNCH_FAULTS_H
+
+/* What ranks report without ending: one line each while the run goes on, by the node that follows
+ * all; and when it ends, the first thing that went wrong, as the service heard it from all nodes.
+ */
+
+#include <uv.h>
+
+#include "client/shell/internal.h"
+
+#define MST_FAULTS_ROOM 8u
+
+struct mst_fault {
+    uint32_t index, rank;
+    enum mst_cause kind;
+    int code;
+    uint64_t pid, generation;
+    char host[64], text[256];
+};
+
+struct mst_faults {
+    struct mst_lib_post post;
+    bool asked;
+    uint64_t window_ns; /* when lines began to be counted */
+    uint32_t said;      /* since then */
+    uint32_t unsaid;    /* that are told as a number, when the window ends or the run */
+    uv_timer_t more;
+
+    /* Under the run's lock. */
+    struct mst_fault heard[MST_FAULTS_ROOM]; /* to be said */
+    uint32_t heard_count, missed;
+    uint64_t revision; /* of the last one heard */
+    bool answered;
+    struct mst_fault first; /* kind NONE: there is none */
+};
+
+struct mst_job;
+
+/* The timer of the loop. */
+void mst_faults_open(struct mst_job *job);
+
+/* With the client's lock held. */
+void mst_faults_heard(void *job, const struct mst_item *item);
+
+/* On the loop: says what was heard. */
+void mst_faults_look(struct mst_job *job);
+
+/* How many were not said since the last time, if any; before the run's last line too. */
+void mst_faults_say_more(struct mst_job *job);
+
+/* The run ends: what went wrong first? Does not wait; an answer that does not come is none. */
+void mst_faults_ask(struct mst_job *job);
+bool mst_faults_answered(struct mst_job *job);
+
+/* What it did, "failed: code 7: no such file". */
+void mst_faults_what(const struct mst_fault *fault, char *text, size_t room);
+
+/* Whether this one, which came later, is the first cause instead. Those of the last generation
+ * count, in the order in which they came. But that a rank did not stop and had to be ended says
+ * more than which one seemed to stand still before; of one and the same rank the word before says
+ * where it stood. `first` NULL: there is none yet. */
+bool mst_faults_better(const struct mst_item *item, const struct mst_item *first);
+
+/* A rank told it itself, or its agent saw it while the process lived. */
+bool mst_faults_told(const struct mst_fault *fault);
+
+#endif

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "launch/group.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "launch/job.h"
+#include "net/rendezvous.h"
+
+static bool several(const struct mst_job *job)
+{
+    return job->options->nodes_max > 1;
+}
+
+void mst_group_heard(struct mst_job *job, uint32_t life, const char *why)
+{
+    struct mst_group *group = &job->group;
+
+    if (life > group->told) {
+        group->told = life;
+        (void)snprintf(group->why, sizeof group->why, "%s", why);
+    }
+}
+
+/* On one node nobody else is to be asked. */
+static void begin_alone(struct mst_job *job, const char *why)
+{
+    (void)pthread_mutex_lock(&job->lock);
+    job->nodes.restarts_told = job->restarts + 1;
+    mst_group_heard(job, job->group.life + 1, why);
+    (void)pthread_mutex_unlock(&job->lock);
+    if (job->restarts < job->options->max_restarts) {
+        job->restarts++;
+    }
+}
+
+void mst_group_ask(struct mst_job *job, const struct mst_process *process)
+{
+    struct mst_group *group = &job->group;
+    const char *why = process->failure[0] != '\0' ? process->failure : "it did not say why";
+
+    if (group->asks || group->ends) {
+        return;
+    }
+    group->asks = true;
+    if (!several(job)) {
+        begin_alone(job, why);
+        return;
+    }
+    group->claim.insert = true;
+    group->claim.counts_too = MST_SESSION_KEYS "restarts";
+    (void)snprintf(group->claim.key, sizeof group->claim.key, MST_SESSION_KEYS "life/%" PRIu32,
+                   group->life + 1);
+    mst_session_write(&job->session, &group->claim, why);
+}
+
+/* What all nodes say alike; the count is the one that came with the reason. */
+static void tell(const struct mst_job *job, uint32_t restarts, const char *why)
+{
+    const struct mst_run_options *options = job->options;
+    char all[32] = "all ranks";
+
+    if (options->nodes_min == options->nodes_max && options->size == 1) {
+        (void)snprintf(all, sizeof all, "the rank");
+    } else if (options->nodes_min == options->nodes_max) {
+        (void)snprintf(all, sizeof all, "all %" PRIu32 " ranks", options->size);
+    }
+    mst_say("in-process restart gave up: %s; restarting %s (%" PRIu32 " of %" PRIu32 ")", why, all,
+            restarts, options->max_restarts);
+}
+
+static void end_processes(struct mst_job *job)
+{
+    job->group.ends = true;
+    for (uint32_t i = 0; i < job->place_count; i++) {
+        struct mst_place *place = &job->places[i];
+
+        (void)uv_timer_stop(&place->again);
+        place->asks = place->refused = false;
+    }
+    mst_job_end_processes(job, SIGTERM);
+}
+
+static void begin_to_end(struct mst_job *job, uint32_t restarts, const char *why)
+{
+    if (restarts <= job->options->max_restarts) {
+        tell(job, restarts, why);
+        end_processes(job);
+    } else if (job->group.asks) {
+        mst_say("in-process restart gave up: %s; the ranks are not restarted: %" PRIu32
+                " of %" PRIu32 " restart%s used",
+                why, job->restarts, job->options->max_restarts,
+                job->options->max_restarts == 1 ? " is" : "s are");
+        mst_job_end(job, MST_ENDS_FAILED, SIGTERM);
+    } /* else one that asks ends the run */
+}
+
+static bool nothing_runs(const struct mst_job *job)
+{
+    for (uint32_t i = 0; i < job->place_count; i++) {
+        if (job->places[i].state == MST_PLACE_RUNS) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void start(struct mst_job *job)
+{
+    struct mst_group *group = &job->group;
+
+    group->ends = group->asks = false;
+    (void)uv_timer_stop(&job->grace);
+    mst_nodes_begin_life(job);
+    if (!job->nodes.master_given) {
+        job->nodes.master_port = mst_rendezvous_free_port("127.0.0.1");
+    }
+    for (uint32_t i = 0; i < job->place_count; i++) {
+        job->places[i].state = MST_PLACE_WAITS;
+        job->places[i].early = 0;
+    }
+    mst_run_places(job);
+}
+
+bool mst_group_begins(const struct mst_job *job)
+{
+    return job->group.ends || job->group.asks;
+}
+
+bool mst_group_gave_up(const struct mst_job *job)
+{
+    return mst_group_begins(job) || job->group.told > job->group.life;
+}
+
+void mst_group_begin(struct mst_job *job)
+{
+    struct mst_group *group = &job->group;
+
+    group->ends = group->asks = false;
+    group->life = group->told;
+}
+
+void mst_group_look(struct mst_job *job)
+{
+    struct mst_group *group = &job->group;
+    char why[sizeof group->why];
+    uint32_t told, restarts;
+
+    (void)pthread_mutex_lock(&job->lock);
+    told = group->told;
+    restarts = job->nodes.restarts_told;
+    (void)snprintf(why, sizeof why, "%s", group->why);
+    (void)pthread_mutex_unlock(&job->lock);
+    if (job->ending != MST_GOES_ON || job->nodes.joining || job->nodes.rejoins) {
+        return;
+    }
+    if (told > group->life && !group->ends) {
+        begin_to_end(job, restarts, why);
+    }
+    if (group->ends && nothing_runs(job)) {
+        group->life = told;
+        mst_nodes_state(job, MST_PEER_RUNS);
+        if (mst_nodes_all_in_life(job, told)) {
+            start(job);
+        }
+    }
+}

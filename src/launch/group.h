@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_LAUNCH_GROUP_H
+#define MST_LAUNCH_GROUP_H
+
+/* The second tier. A process that ends is the first one's business: another takes its place, and
+ * the others go on in their processes. But when these ended because restarting in them was given
+ * up, or too few of them were left, all ranks of all nodes are ended and started anew, which is one
+ * of --max-restarts.
+ *
+ * Such a start is a *life* of the group, counted from 0. Whoever has a process that gave up inserts
+ * the key of the next life, and counts it, in one step: so one node does it, whichever is first.
+ * All that see the key end their processes, say that they are in that life as soon as nothing runs
+ * any more, and start when all nodes have said so:
+ *
+ *   life L, processes run --key of L + 1--> they are ended --nothing runs--> life L + 1, waits
+ *     ^----------------------------- all nodes are in life L + 1 -------------------+ */
+
+#include "launch/session.h"
+
+struct mst_group {
+    uint32_t life; /* of this node */
+    bool ends;     /* until the processes of this life are started */
+    bool asks;     /* a process of this node gave up in this life */
+    struct mst_note claim;
+
+    /* Under the run's lock: the newest life that was begun, why, and how many restarts there were
+     * then. */
+    uint32_t told, told_restarts;
+    char why[256];
+};
+
+struct mst_job;
+
+/* The process gave up. */
+void mst_group_ask(struct mst_job *job, const struct mst_process *process);
+
+/* With the run's lock held: the key of a life is there. Only what is newer counts. */
+void mst_group_heard(struct mst_job *job, uint32_t life, const char *why);
+
+/* On the loop, whenever something was told or a process is gone. */
+void mst_group_look(struct mst_job *job);
+
+/* Whether it begins anew, or may. */
+bool mst_group_begins(const struct mst_job *job);
+
+/* The same, also if only another node's word says so. With the run's lock held. */
+bool mst_group_gave_up(const struct mst_job *job);
+
+/* This node is new in the run, or again: it begins in the life the others are in. */
+void mst_group_begin(struct mst_job *job);
+
+#endif

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launch/hang/waits.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "launch/hang/suspect.h"
+#include "proto/run_keys.h"
+
+#define NS_PER_MS UINT64_C(1000000)
+#define PARTS 4u /* of a soft timeout */
+#define IN_A_ROW 3u
+#define PREFIX "muster/waits/"
+#define VALUE_ROOM 4096u
+
+static uint64_t half_ns(const struct mst_waits *waits)
+{
+    return (uint64_t)waits->soft_ms * NS_PER_MS / 2;
+}
+
+/* ---- reading ---- */
+
+/* As far as there is room; printable, whoever wrote it. */
+static void copy(struct mst_slice from, char *out, size_t room)
+{
+    size_t size = from.size < room - 1 ? from.size : room - 1;
+    const char *bytes = from.data;
+
+    for (size_t i = 0; i < size; i++) {
+        bool blank = (unsigned char)bytes[i] < ' ' || bytes[i] == 127;
+
+        out[i] = bytes[i];
+        if (blank) {
+            out[i] = '?';
+        }
+    }
+    out[size] = '\0';
+}
+
+static struct mst_waits_group *group_of(struct mst_waits *waits, const char *what)
+{
+    for (unsigned i = 0; i < waits->group_count; i++) {
+        if (strcmp(waits->groups[i].what, what) == 0) {
+            return &waits->groups[i];
+        }
+    }
+    if (waits->group_count == MST_WAITS_GROUPS) {
+        waits->more = true;
+        return NULL;
+    }
+    return &waits->groups[waits->group_count++];
+}
+
+static void take_group(struct mst_waits *waits, const struct mst_waits_group *told)
+{
+    struct mst_waits_group *group = group_of(waits, told->what);
+
+    waits->sum += told->count;
+    waits->calls = waits->calls || strcmp(told->what, MST_WAITS_RETURNED) != 0;
+    if (group != NULL && group->count == 0) {
+        *group = *told;
+    } else if (group != NULL) {
+        group->count += told->count;
+        group->several = true;
+    }
+}
+
+static void take_value(struct mst_waits *waits, struct mst_slice value)
+{
+    struct mst_run_waits line;
+
+    while (mst_run_waits_take(&value, waits->ranks, &line)) {
+        struct mst_waits_group told = {.count = line.count};
+
+        copy(line.ranks, told.ranks, sizeof told.ranks);
+        if (line.silent) {
+            waits->silent_count++;
+            memcpy(waits->silent, told.ranks, sizeof waits->silent);
+            continue;
+        }
+        copy(line.what, told.what, sizeof told.what);
+        take_group(waits, &told);
+    }
+}
+
+static void ask(struct mst_waits *waits);
+
+static void read_on(struct mst_waits *waits, const struct mst_reply *reply)
+{
+    const struct mst_item *last = &reply->items[reply->item_count - 1];
+
+    if (last->name.size >= sizeof waits->after) {
+        waits->in_a_row = 0;
+        return;
+    }
+    memcpy(waits->after, last->name.data, last->name.size);
+    waits->after[last->name.size] = '\0';
+    ask(waits);
+}
+
+/* Several silent ones may compute, and so may one for which nobody waits in a call. */
+static bool are_all(const struct mst_waits *waits)
+{
+    bool fit = waits->silent_count == 0 || (waits->silent_count == 1 && waits->calls);
+
+    return fit && waits->sum + waits->silent_count == waits->ranks;
+}
+
+static void has_read(struct mst_waits *waits)
+{
+    uint64_t now_ns = mst_lib_now_ns();
+
+    if (!are_all(waits)) {
+        waits->in_a_row = 0;
+        return;
+    }
+    waits->in_a_row = now_ns - waits->full_ns < half_ns(waits) ? waits->in_a_row + 1 : 1;
+    waits->full_ns = now_ns;
+}
+
+static void on_list(void *ctx, const struct mst_reply *reply)
+{
+    struct mst_waits *waits = ctx;
+
+    if (reply->status != MUSTER_OK) {
+        waits->in_a_row = 0;
+        return;
+    }
+    for (uint32_t i = 0; i < reply->item_count; i++) {
+        if (reply->items[i].number < (uint64_t)waits->soft_ms / 2) {
+            take_value(waits, reply->items[i].value);
+        }
+    }
+    if (reply->next != 0 && reply->item_count > 0) {
+        read_on(waits, reply);
+    } else {
+        has_read(waits);
+    }
+}
+
+static void ask(struct mst_waits *waits)
+{
+    struct mst_request request = {.command = MST_LIST,
+                                  .list = {.generation = waits->generation,
+                                           .prefix = mst_slice_text(PREFIX),
+                                           .after = mst_slice_text(waits->after)}};
+
+    waits->list = (struct mst_lib_post){.complete = on_list, .ctx = waits};
+    (void)mst_lib_post(waits->client, &request, mst_lib_now_ns() + half_ns(waits), &waits->list);
+}
+
+/* ---- writing ---- */
+
+/* That it was refused shows in what is read. */
+static void on_put(void *ctx, const struct mst_reply *reply)
+{
+    (void)ctx;
+    (void)reply;
+}
+
+static void put(struct mst_waits *waits, const char *value)
+{
+    char key[64];
+    struct mst_write op = {.kind = MST_PUT, .owned = true, .value = mst_slice_text(value)};
+    struct mst_request request = {
+        .command = MST_WRITE, .write = {.generation = waits->generation, .ops = &op, .count = 1}};
+
+    (void)snprintf(key, sizeof key, PREFIX "%" PRIu32, mst_lib_view(waits->client)->index);
+    op.key = mst_slice_text(key);
+    waits->put = (struct mst_lib_post){.complete = on_put, .ctx = waits};
+    (void)mst_lib_post(waits->client, &request, mst_lib_now_ns() + half_ns(waits), &waits->put);
+}
+
+/* ---- a look ---- */
+
+static void begin(struct mst_waits *waits, muster_client *client, uint64_t generation)
+{
+    if (waits->client != NULL && waits->client == client) {
+        mst_lib_post_drop(client, &waits->put);
+        mst_lib_post_drop(client, &waits->list);
+    }
+    *waits = (struct mst_waits){.client = client, .generation = generation};
+}
+
+static void tell(const struct mst_waits *waits, char *text, size_t room)
+{
+    size_t used;
+
+    if (waits->silent_count != 0) {
+        used = (size_t)snprintf(
+            text, room,
+            "not one call of muster by %s in this attempt, all others wait: ", waits->silent);
+    } else {
+        used = (size_t)snprintf(text, room, "any of them, as all wait: ");
+    }
+    for (unsigned i = 0; i < waits->group_count && used < room; i++) {
+        const struct mst_waits_group *group = &waits->groups[i];
+        char count[32];
+
+        (void)snprintf(count, sizeof count, "%" PRIu32 " ranks", group->count);
+        used += (size_t)snprintf(text + used, room - used, "%s%s wait%s %s", i > 0 ? ", " : "",
+                                 group->several ? count : group->ranks,
+                                 group->count == 1 ? "s" : "", group->what);
+    }
+    if (waits->more && used < room) {
+        (void)snprintf(text + used, room - used, ", ...");
+    }
+}
+
+static void write_and_read(struct mst_waits *waits, const struct mst_monitor *monitor)
+{
+    char value[VALUE_ROOM];
+    bool reads;
+
+    mst_suspect_tell_waits(monitor, waits->generation, &reads, value, sizeof value);
+    if (!waits->put.open) {
+        put(waits, value);
+    }
+    if (reads && !waits->list.open) {
+        waits->sum = waits->silent_count = 0;
+        waits->calls = false;
+        waits->after[0] = '\0';
+        waits->group_count = 0;
+        waits->more = false;
+        memset(waits->groups, 0, sizeof waits->groups);
+        ask(waits);
+    }
+}
+
+bool mst_waits_look(struct mst_waits *waits, muster_client *client,
+                    const struct mst_monitor *monitor, const struct mst_watched *one,
+                    uint64_t now_ns, char *text, size_t room)
+{
+    if (waits->client != client || waits->generation != one->generation) {
+        begin(waits, client, one->generation);
+    }
+    if (waits->in_a_row >= IN_A_ROW && now_ns - waits->full_ns < half_ns(waits)) {
+        tell(waits, text, room);
+        return true;
+    }
+    if (now_ns >= waits->next_ns) {
+        waits->soft_ms = one->hang.last.soft_ms;
+        waits->ranks = atomic_load(&one->page->ranks);
+        waits->next_ns = now_ns + (uint64_t)waits->soft_ms * NS_PER_MS / PARTS;
+        write_and_read(waits, monitor);
+    }
+    return false;
+}

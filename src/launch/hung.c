@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Ranks of the run that make no progress: the monitor on the run's loop, and what its findings do.
+ * A soft one is told to the service, which has all ranks interrupted; who makes none for too long
+ * is ended here, and is then a process that failed, as any other. */
+
+#define _GNU_SOURCE
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+
+#include "launch/job.h"
+
+#define NS_PER_MS UINT64_C(1000000)
+
+static void on_look(uv_timer_t *timer)
+{
+    struct mst_job *job = timer->data;
+    uint64_t now_ns = uv_hrtime();
+    uint64_t next_ns;
+
+    job->monitor.held = mst_session_unheard(&job->session);
+    next_ns = mst_monitor_look(&job->monitor, now_ns);
+    if (next_ns != UINT64_MAX) { /* a timer may ring in the millisecond before */
+        (void)uv_timer_start(timer, on_look, (next_ns - now_ns) / NS_PER_MS + 1, 0);
+    }
+}
+
+static struct mst_process *process_of(struct mst_job *job, const struct mst_watched *one)
+{
+    return job->places[one->tag].process;
+}
+
+static void on_soft(void *ctx, struct mst_watched *suspect, struct mst_watched *one,
+                    const char *text)
+{
+    struct mst_job *job = ctx;
+    struct mst_process *process = process_of(job, suspect != NULL ? suspect : one);
+    char name[64] = "the ranks";
+
+    if (suspect != NULL) {
+        mst_process_name(process, name, sizeof name);
+    }
+    mst_say("%s %s; all ranks are interrupted", name, text);
+    mst_session_stalled(&job->session, process, suspect != NULL, one->generation, text);
+}
+
+static bool on_waits(void *ctx, const struct mst_watched *one, uint64_t now_ns, char *text,
+                     size_t room)
+{
+    struct mst_job *job = ctx;
+
+    return mst_session_waits(&job->session, &job->monitor, one, now_ns, text, room);
+}
+
+static bool on_hard(void *ctx, struct mst_watched *one, const char *text)
+{
+    struct mst_job *job = ctx;
+    struct mst_process *process = process_of(job, one);
+    char name[64];
+    bool runs;
+
+    (void)pthread_mutex_lock(&job->lock);
+    runs = process->end == MST_PROCESS_RUNS && process->verdict == MST_CAUSE_NONE;
+    if (runs) {
+        process->verdict = MST_CAUSE_HARD_TIMEOUT;
+        process->ended_by = SIGTERM;
+        mst_monitor_why(&one->hard, process->hung, sizeof process->hung);
+    }
+    (void)pthread_mutex_unlock(&job->lock);
+    if (runs) {
+        mst_process_name(process, name, sizeof name);
+        mst_say("%s %s: it is ended", name, text);
+    }
+    return runs;
+}
+
+/* Once it is gone its number may be another's. */
+static void on_send(void *ctx, struct mst_watched *one, int number)
+{
+    struct mst_job *job = ctx;
+    struct mst_process *process = process_of(job, one);
+
+    (void)pthread_mutex_lock(&job->lock);
+    if (process->end != MST_PROCESS_GONE) {
+        process->ended_by = number;
+        mst_process_signal(process, number);
+    }
+    (void)pthread_mutex_unlock(&job->lock);
+    (void)uv_async_send(&job->woken); /* who lingers does no longer */
+}
+
+void mst_hung_init(struct mst_job *job)
+{
+    const struct mst_monitor_events events = {
+        .soft = on_soft, .waits = on_waits, .hard = on_hard, .send = on_send, .ctx = job};
+
+    mst_monitor_init(&job->monitor, &events);
+    (void)uv_timer_init(&job->loop, &job->look);
+    job->look.data = job;
+}
+
+void mst_hung_watch(struct mst_place *place)
+{
+    struct mst_job *job = place->job;
+    struct mst_watched *one = &place->process->watched;
+
+    if (job->ending != MST_GOES_ON) {
+        return;
+    }
+    *one = (struct mst_watched){
+        .tag = place->slot, .page = place->process->page, .pid = place->process->pid, .pidfd = -1};
+    mst_monitor_add(&job->monitor, one);
+    if (!uv_is_active((uv_handle_t *)&job->look)) {
+        (void)uv_timer_start(&job->look, on_look, 0, 0);
+    }
+}
+
+void mst_hung_forget(struct mst_place *place)
+{
+    mst_monitor_remove(&place->job->monitor, &place->process->watched);
+}
+
+void mst_hung_stop(struct mst_job *job)
+{
+    mst_monitor_stop(&job->monitor);
+    (void)uv_async_send(&job->woken);
+}

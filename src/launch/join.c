@@ -1,0 +1,572 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include <inttypes.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "launch/job.h"
+#include "launch/launched.h"
+#include "launch/words.h"
+#include "muster/key.h"
+#include "net/elsewhere.h"
+#include "net/rendezvous.h"
+#include "proto/line.h"
+
+#define ANY_ADDRESS "0.0.0.0:0"
+#define NODE_0_LIMIT_MS 10000 /* its service is its child */
+
+static void copy(char *to, size_t room, const char *from)
+{
+    size_t size = strnlen(from, room - 1);
+
+    memcpy(to, from, size);
+    to[size] = '\0';
+}
+
+static int no_memory(void)
+{
+    mst_say("out of memory");
+    return MST_EXIT_LAUNCHER;
+}
+
+/* ---- what the run is: written by node 0, read by the others ---- */
+
+struct parameter {
+    const char *name; /* of the key, and of the flag where there is one */
+    const char *what;
+    size_t at; /* of a uint32_t in the options */
+};
+
+#define AT(field) offsetof(struct mst_run_options, field)
+
+static const struct parameter parameters[] = {
+    {"nproc", "ranks per node (-n)", AT(nproc)},
+    {"spares", "spares per node (--spares)", AT(spares)},
+    {"nodes_min", "nodes at least (--nnodes)", AT(nodes_min)},
+    {"nodes_max", "nodes (--nnodes)", AT(nodes_max)},
+    {"size", "ranks (--size)", AT(size)},
+    {"min_size", "ranks at least (--min-size)", AT(min_size)},
+    {"max_size", "ranks at most (--max-size)", AT(max_size)},
+    {"size_multiple", "as what a multiple of runs (--size-multiple)", AT(size_multiple)},
+};
+
+enum { PARAMETER_COUNT = sizeof parameters / sizeof parameters[0] };
+
+static uint32_t *field_of(struct mst_run_options *options, const struct parameter *parameter)
+{
+    return (uint32_t *)(void *)((char *)options + parameter->at);
+}
+
+static const char *const grow_words[] = {"check", "fault", "off"};
+
+static bool put_text(struct muster_batch *batch, const char *name, const char *text)
+{
+    char key[320];
+    struct muster_slice value = {text, strlen(text)};
+
+    (void)snprintf(key, sizeof key, MST_SESSION_KEYS "%s", name);
+    return muster_batch_put(batch, key, value) == MUSTER_OK;
+}
+
+static bool put_number(struct muster_batch *batch, const char *name, int64_t number)
+{
+    char text[24];
+
+    (void)snprintf(text, sizeof text, "%" PRId64, number);
+    return put_text(batch, name, text);
+}
+
+static bool put_avoided(struct muster_batch *batch, const char *list)
+{
+    bool ok = true;
+
+    while (ok && list != NULL && *list != '\0') {
+        size_t size = strcspn(list, ",");
+        char name[300];
+
+        if (size > 0 && size < sizeof name - 8) {
+            (void)snprintf(name, sizeof name, "avoid/%.*s", (int)size, list);
+            ok = put_text(batch, name, "1");
+        }
+        list += size + (list[size] == ',');
+    }
+    return ok;
+}
+
+static bool put_all(struct mst_job *job, struct muster_batch *batch)
+{
+    bool ok = put_text(batch, "master_addr", job->nodes.master_addr) &&
+              put_number(batch, "master_port", job->nodes.master_port) &&
+              put_text(batch, "grow", job->options->grow) &&
+              put_number(batch, "join_wait", job->options->join_wait_ms) &&
+              put_number(batch, "max_restarts", job->options->max_restarts) &&
+              put_avoided(batch, job->options->avoid);
+
+    for (size_t i = 0; i < PARAMETER_COUNT && ok; i++) {
+        ok = put_number(batch, parameters[i].name, *field_of(&job->own, &parameters[i]));
+    }
+    return ok;
+}
+
+/* ---- the line to type ---- */
+
+static void say_what_to_type(struct mst_job *job, const char *address)
+{
+    const struct mst_run_options *options = job->options;
+    struct mst_words line = {.size = 0};
+    char number[16];
+
+    mst_words_add(&line, "--join");
+    mst_words_add(&line, address);
+    if (options->secret_fd >= 0) {
+        (void)snprintf(number, sizeof number, "%d", options->secret_fd);
+        mst_words_add(&line, "--secret-fd");
+        mst_words_add(&line, number);
+    } else if (job->nodes.secret[0] != '\0') {
+        mst_words_add(&line, "--secret-file");
+        mst_words_add(&line, job->nodes.secret);
+    } else {
+        mst_words_add(&line, "--insecure");
+    }
+    mst_words_add(&line, "-j");
+    mst_words_add(&line, job->name);
+    mst_words_add(&line, "-n");
+    (void)snprintf(number, sizeof number, "%" PRIu32, options->nproc);
+    mst_words_add(&line, number);
+    mst_words_add(&line, "--");
+    for (char *const *word = options->arguments; *word != NULL; word++) {
+        mst_words_add(&line, *word);
+    }
+    if (options->nodes_min == options->nodes_max) {
+        mst_say("%" PRIu32 " nodes: on %s %" PRIu32 ": muster run%s", options->nodes_max,
+                options->nodes_max == 2 ? "the other" : "each of the other", options->nodes_max - 1,
+                line.text);
+    } else {
+        mst_say("%" PRIu32 " to %" PRIu32 " nodes: on each of the others: muster run%s",
+                options->nodes_min, options->nodes_max, line.text);
+    }
+}
+
+int mst_nodes_publish(struct mst_job *job)
+{
+    struct muster_batch *batch;
+    struct muster_error err;
+    muster_status status;
+
+    if (job->options->nodes_max == 1) {
+        return 0;
+    }
+    if (muster_batch_new(&batch, NULL) != MUSTER_OK) {
+        return no_memory();
+    }
+    if (!put_all(job, batch)) {
+        muster_batch_free(batch);
+        return no_memory();
+    }
+    status = muster_batch_apply(job->session.client, batch, NODE_0_LIMIT_MS, &err);
+    muster_batch_free(batch);
+    if (status != MUSTER_OK) {
+        mst_say("%s", err.text);
+        return MST_EXIT_LAUNCHER;
+    }
+    if (!job->options->launched) {
+        say_what_to_type(job, job->service.listen);
+    }
+    return 0;
+}
+
+/* ---- reading it ---- */
+
+static muster_status refuse(struct muster_error *err, const char *text)
+{
+    err->status = MUSTER_EINVAL;
+    err->os_errno = 0;
+    copy(err->text, sizeof err->text, text);
+    return MUSTER_EINVAL;
+}
+
+/* Somebody else wrote it, or a muster that says it otherwise. */
+static muster_status refuse_value(const struct mst_job *job, const char *name, const char *value,
+                                  struct muster_error *err)
+{
+    char text[sizeof err->text];
+    struct mst_text line = mst_text_in(text, sizeof text);
+
+    mst_text_add(&line, "the run at ");
+    mst_text_add(&line, job->options->join);
+    mst_text_add(&line, " has the key " MST_SESSION_KEYS);
+    mst_text_slice(&line, mst_slice_text(name));
+    mst_text_add(&line, " = '");
+    mst_text_slice(&line, mst_slice_text(value));
+    mst_text_add(&line, "', which no node writes: start the run again, and all its nodes with one "
+                        "version of muster");
+    return refuse(err, text);
+}
+
+static bool read_number(const char *value, uint32_t most, uint32_t *out)
+{
+    return mst_run_number_read(mst_slice_text(value), most, out);
+}
+
+static muster_status take_number(struct mst_job *job, const struct parameter *parameter,
+                                 const char *value, struct muster_error *err)
+{
+    uint32_t *mine = field_of(&job->own, parameter);
+    uint32_t theirs;
+    char text[300];
+
+    if (!read_number(value, MST_RUN_SIZE_MAX, &theirs)) {
+        return refuse_value(job, parameter->name, value, err);
+    }
+    if (*mine != 0 && *mine != theirs) {
+        (void)snprintf(text, sizeof text,
+                       "this node was told %" PRIu32 " %s, but the run at %s has %" PRIu32
+                       ": leave it out, or say the same",
+                       *mine, parameter->what, job->options->join, theirs);
+        return refuse(err, text);
+    }
+    *mine = theirs;
+    return MUSTER_OK;
+}
+
+static void take_grow(struct mst_job *job, const char *value)
+{
+    for (size_t i = 0; i < sizeof grow_words / sizeof grow_words[0]; i++) {
+        if (strcmp(value, grow_words[i]) == 0) {
+            job->own.grow = grow_words[i];
+        }
+    }
+}
+
+/* Not what the run is, but how far it has come. */
+static muster_status take_word(struct mst_job *job, const char *name, const char *value,
+                               struct muster_error *err)
+{
+    struct mst_run_word word;
+    char text[1024];
+
+    if (!mst_run_key_read(mst_slice_text(name), mst_slice_text(value), &word)) {
+        return MUSTER_OK; /* as those do that are in the run */
+    }
+    if (word.key == MST_RUN_KEY_LIFE) {
+        (void)pthread_mutex_lock(&job->lock);
+        mst_group_heard(job, word.number, value);
+        (void)pthread_mutex_unlock(&job->lock);
+    } else if (word.key == MST_RUN_KEY_CAUSE) {
+        (void)snprintf(text, sizeof text, "job '%s' has ended: %.*s", job->name,
+                       (int)word.text.size, (const char *)word.text.data);
+        return refuse(err, text);
+    }
+    return MUSTER_OK;
+}
+
+static muster_status take(struct mst_job *job, const char *name, const char *value,
+                          struct muster_error *err)
+{
+    char text[1024];
+    uint32_t number;
+
+    for (size_t i = 0; i < PARAMETER_COUNT; i++) {
+        if (strcmp(name, parameters[i].name) == 0) {
+            return take_number(job, &parameters[i], value, err);
+        }
+    }
+    if (strcmp(name, "master_addr") == 0) {
+        copy(job->nodes.master_addr, sizeof job->nodes.master_addr, value);
+    } else if (strcmp(name, "master_port") == 0) {
+        if (!read_number(value, UINT16_MAX, &number)) {
+            return refuse_value(job, name, value, err);
+        }
+        job->nodes.master_port = (uint16_t)number;
+        job->nodes.master_given = true;
+    } else if (strcmp(name, "grow") == 0) {
+        take_grow(job, value);
+    } else if (strcmp(name, "max_restarts") == 0) {
+        if (!read_number(value, UINT32_MAX, &job->own.max_restarts)) {
+            return refuse_value(job, name, value, err);
+        }
+    } else if (strcmp(name, "join_wait") == 0) {
+        if (!mst_line_signed(mst_slice_text(value), &job->own.join_wait_ms)) {
+            return refuse_value(job, name, value, err);
+        }
+    } else if (strncmp(name, "avoid/", 6) == 0) {
+        if (mst_rendezvous_names(name + 6, job->host)) {
+            (void)snprintf(text, sizeof text,
+                           "this node is kept out of job '%s': node 0 was told to avoid %s",
+                           job->name, name + 6);
+            return refuse(err, text);
+        }
+    } else {
+        return take_word(job, name, value, err);
+    }
+    return MUSTER_OK;
+}
+
+/* As `muster run` checks what was typed: tables are made for so many. */
+static muster_status check_all(const struct mst_job *job, struct muster_error *err)
+{
+    const struct mst_run_options *own = &job->own;
+    uint64_t places = (uint64_t)own->nodes_max * (own->nproc + own->spares);
+    char text[300];
+
+    if (own->nproc > 0 && own->size > 0 && places > 0 && places <= MST_RUN_SIZE_MAX) {
+        return MUSTER_OK;
+    }
+    (void)snprintf(text, sizeof text,
+                   "the run at %s says that it has %" PRIu32 " ranks, on %" PRIu32
+                   " nodes with %" PRIu32
+                   " processes each, which no node writes: start the run again",
+                   job->options->join, own->size, own->nodes_max, own->nproc + own->spares);
+    return refuse(err, text);
+}
+
+static muster_status take_all(struct mst_job *job, muster_client *client, int64_t timeout_ms,
+                              struct muster_error *err)
+{
+    static const char *const awaited[] = {MST_SESSION_KEYS "nproc"};
+    muster_keys *keys = NULL;
+    muster_status status = muster_key_wait(client, awaited, 1, NULL, timeout_ms, err);
+
+    if (status == MUSTER_OK) {
+        status = muster_key_list(client, MST_SESSION_KEYS, NULL, timeout_ms, &keys, err);
+    }
+    for (size_t i = 0; i < muster_keys_count(keys) && status == MUSTER_OK; i++) {
+        struct muster_slice value = muster_keys_value(keys, i);
+        char text[1024];
+
+        (void)snprintf(text, sizeof text, "%.*s", (int)value.size, (const char *)value.data);
+        status = take(job, muster_keys_name(keys, i) + sizeof MST_SESSION_KEYS - 1, text, err);
+    }
+    muster_keys_free(keys);
+    return status == MUSTER_OK ? check_all(job, err) : status;
+}
+
+struct mst_session_target mst_nodes_target(const struct mst_job *job, int64_t timeout_ms)
+{
+    return (struct mst_session_target){.addr = job->nodes.addr,
+                                       .job = job->name,
+                                       .secret = job->nodes.secret,
+                                       .insecure = job->options->insecure,
+                                       .timeout_ms = timeout_ms};
+}
+
+muster_status mst_nodes_ask(struct mst_job *job, int64_t timeout_ms, struct muster_error *err)
+{
+    const struct mst_session_target target = mst_nodes_target(job, timeout_ms);
+    struct muster_client_options options = MUSTER_CLIENT_OPTIONS_INIT;
+    muster_client *client;
+    muster_status status;
+
+    options.role = MUSTER_ROLE_OBSERVER;
+    status = mst_session_client(&client, &target, &options, err);
+    if (status == MUSTER_OK) {
+        status = take_all(job, client, timeout_ms, err);
+        muster_client_close(client);
+    }
+    return status;
+}
+
+/* ---- entering ---- */
+
+static int enter_first(struct mst_job *job)
+{
+    struct mst_nodes *nodes = &job->nodes;
+    const char *listen = job->options->listen;
+    char host[256];
+    uint16_t port;
+
+    nodes->first = true;
+    (void)snprintf(nodes->master_addr, sizeof nodes->master_addr, "127.0.0.1");
+    if (job->options->nodes_max == 1) {
+        return 0;
+    }
+    listen = listen != NULL ? listen : ANY_ADDRESS;
+    if (!mst_rendezvous_split(listen, host, sizeof host, &port)) {
+        mst_say("--listen %s: HOST:PORT or [::1]:PORT is expected", listen);
+        return MST_EXIT_LAUNCHER;
+    }
+    /* Chosen here, so that a service that is started again is where the others look for it. */
+    port = port != 0 ? port : mst_rendezvous_free_port(host);
+    if (port == 0) {
+        mst_say("--listen %s: '%s' is no address of this machine", listen, host);
+        return MST_EXIT_LAUNCHER;
+    }
+    mst_rendezvous_join(host, port, job->service.bound, sizeof job->service.bound);
+    (void)mst_rendezvous_reach(host, nodes->master_addr, sizeof nodes->master_addr);
+    mst_rendezvous_join(nodes->master_addr, port, job->service.listen, sizeof job->service.listen);
+    nodes->master_port = mst_rendezvous_free_port(host);
+    nodes->master_given = true;
+    return mst_nodes_credentials(job);
+}
+
+/* What nobody who waits for it can mend. */
+static int enter_other(struct mst_job *job)
+{
+    struct mst_nodes *nodes = &job->nodes;
+    struct muster_error err;
+    int code;
+    char host[256];
+    uint16_t port;
+
+    if (mst_rendezvous_split(job->options->join, host, sizeof host, &port) &&
+        mst_rendezvous_listed(job->options->avoid, host)) {
+        mst_say("--avoid %s: the service of the run would be on %s, which is node 0; let it begin "
+                "on another",
+                job->options->avoid, host);
+        return MST_EXIT_LAUNCHER;
+    }
+    (void)snprintf(nodes->addr, sizeof nodes->addr, "%s", job->options->join);
+    if (!mst_launched_await_secret(job->options)) {
+        return MST_EXIT_LAUNCHER;
+    }
+    code = mst_nodes_credentials(job);
+    if (code != 0) {
+        return code;
+    }
+    if (mst_nodes_ask(job, job->options->service_wait_ms, &err) != MUSTER_OK) {
+        mst_say("%s", err.text);
+        return MST_EXIT_LAUNCHER;
+    }
+    return 0;
+}
+
+int mst_nodes_enter(struct mst_job *job)
+{
+    if (mst_rendezvous_names(job->options->avoid, job->host)) {
+        mst_say("this node (%s) is kept out of the run by --avoid", job->host);
+        return MST_EXIT_LAUNCHER;
+    }
+    return job->options->join != NULL ? enter_other(job) : enter_first(job);
+}
+
+/* ---- joining ---- */
+
+/* Aside, and not in the run's own: the loop looks at that one meanwhile. */
+static muster_status open_session(struct mst_job *job, int64_t index, int64_t timeout_ms,
+                                  struct muster_error *err)
+{
+    char text[200];
+    uint32_t number = 0;
+    const struct mst_session_target target = mst_nodes_target(job, timeout_ms);
+    muster_status status =
+        mst_session_open(&job->nodes.work_session, &target, index, job->options, &number, err);
+
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    if (number >= job->options->nodes_max) {
+        mst_session_close(&job->nodes.work_session);
+        (void)snprintf(text, sizeof text,
+                       "job '%s' has its %" PRIu32 " nodes already: this one is not needed",
+                       job->name, job->options->nodes_max);
+        return refuse(err, text);
+    }
+    job->nodes.number = number;
+    return MUSTER_OK;
+}
+
+/* It is one more process, and all nodes together may start so many only. */
+static muster_status count_return(struct mst_job *job, int64_t timeout_ms, struct muster_error *err)
+{
+    char text[200];
+    int64_t sum = 0;
+    muster_status status =
+        muster_key_add(job->nodes.work_session.client, MST_SESSION_KEYS "restarts", 1, NULL,
+                       timeout_ms, &sum, err);
+
+    if (status == MUSTER_OK && sum > job->options->max_restarts) {
+        (void)snprintf(text, sizeof text,
+                       "this node is not started again: %" PRIu32 " of %" PRIu32
+                       " restarts are used",
+                       job->options->max_restarts, job->options->max_restarts);
+        status = refuse(err, text);
+    }
+    if (status != MUSTER_OK) {
+        mst_session_close(&job->nodes.work_session);
+    }
+    return status;
+}
+
+static void on_work(uv_work_t *work)
+{
+    struct mst_job *job = work->data;
+    struct mst_nodes *nodes = &job->nodes;
+
+    nodes->work_status = MUSTER_OK;
+    if (nodes->rejoins) {
+        nodes->work_status = mst_nodes_ask(job, nodes->work_timeout_ms, &nodes->work_error);
+    }
+    if (nodes->work_status == MUSTER_OK) {
+        nodes->work_status =
+            open_session(job, nodes->work_index, nodes->work_timeout_ms, &nodes->work_error);
+    }
+    if (nodes->work_status == MUSTER_OK && nodes->rejoins) {
+        nodes->work_status = count_return(job, nodes->work_timeout_ms, &nodes->work_error);
+    }
+}
+
+/* Commands that are typed here find the job. Without that they need --addr, and no more. */
+static void be_found(struct mst_job *job)
+{
+    struct mst_nodes *nodes = &job->nodes;
+    struct mst_elsewhere where = {.insecure = job->options->insecure};
+    struct muster_error err;
+
+    if (nodes->first || nodes->found_here) {
+        return;
+    }
+    copy(where.addr, sizeof where.addr, nodes->addr);
+    if (nodes->secret[0] != '\0' && realpath(nodes->secret, where.secret) == NULL) {
+        where.secret[0] = '\0';
+    }
+    nodes->found_here = mst_elsewhere_keep(job->name, &where, &nodes->elsewhere, &err) == MUSTER_OK;
+    if (!nodes->found_here) {
+        mst_say("%s; commands on this machine need --addr %s", err.text, nodes->addr);
+    }
+}
+
+static void on_worked(uv_work_t *work, int ignored)
+{
+    struct mst_job *job = work->data;
+    struct mst_nodes *nodes = &job->nodes;
+
+    (void)ignored;
+    nodes->joining = false;
+    if (nodes->work_status != MUSTER_OK) {
+        mst_say("%s", nodes->work_error.text);
+        job->launch_code = MST_EXIT_LAUNCHER;
+        if (nodes->rejoins) {
+            nodes->alone = "it was given up, and could not come back";
+            job->launch_code = 1;
+        }
+        mst_job_end(job, MST_ENDS_ALONE, SIGTERM);
+    } else {
+        job->session = nodes->work_session;
+        mst_nodes_begin(job);
+        nodes->rejoins = false;
+        be_found(job);
+        mst_say("this is node %" PRIu32 " of job '%s', with #%" PRIu32 " to #%" PRIu32,
+                nodes->number, job->name, job->places[0].index,
+                job->places[job->place_count - 1].index);
+        mst_run_places(job);
+    }
+    mst_job_look(job);
+}
+
+void mst_nodes_join(struct mst_job *job, int64_t index, int64_t timeout_ms)
+{
+    struct mst_nodes *nodes = &job->nodes;
+
+    nodes->joining = true;
+    nodes->work_index = index;
+    nodes->work_timeout_ms = timeout_ms;
+    if (uv_queue_work(&job->loop, &nodes->work, on_work, on_worked) != 0) {
+        nodes->joining = false;
+        job->launch_code = no_memory();
+        mst_job_end(job, MST_ENDS_ALONE, SIGTERM);
+    }
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_LAUNCH_LOGS_H
+#define MST_LAUNCH_LOGS_H
+
+/* --log-dir: what each process of the run writes, in files of its own:
+ *
+ *   DIR/JOB/INDEX/ATTEMPT/stdout.log, stderr.log
+ *
+ * An index is a place of the job for all nodes, so these may share the folder. ATTEMPT is the first
+ * number from 0 on that nobody has taken there: that of a process, whether it was started for the
+ * first time, in a lost one's place, with the whole group, or by a later run of the same job.
+ *
+ * The launcher reads and writes, not the rank: what has no room there comes to the terminal, and
+ * the rank notices nothing. */
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "process/output.h"
+
+#define MST_LOGS_PATH_MAX 4096u
+
+struct mst_logs {
+    char folder[MST_LOGS_PATH_MAX]; /* DIR/JOB, absolute; empty: there are none */
+    atomic_bool told;               /* that something has no room */
+};
+
+/* The files of one process. */
+struct mst_log {
+    bool made;
+    uint32_t attempt;
+    int out, error; /* -1 once handed on */
+};
+
+struct mst_job;
+struct mst_process;
+
+/* Makes the folder of the job, whose name is known. 0, or the exit code after one line. */
+int mst_logs_open(struct mst_job *job);
+
+/* The first line of the run about them; and the output is to be ready for files. */
+void mst_logs_begin(struct mst_job *job);
+
+/* Makes the files of the next process of a place. Without --log-dir, or after one line about what
+ * failed, there are none. */
+void mst_logs_make(struct mst_job *job, uint32_t index, uint32_t attempts, struct mst_log *out);
+void mst_logs_undo(struct mst_log *log);
+
+/* The path of one of a process's files; empty: it has none. */
+void mst_logs_path(const struct mst_job *job, uint32_t index, const struct mst_log *log,
+                   const char *name, char *path, size_t room);
+
+#endif

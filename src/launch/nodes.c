@@ -1,0 +1,749 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "launch/nodes.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "launch/job.h"
+#include "net/elsewhere.h"
+
+#define TICK_MS 500u
+#define NS_PER_MS 1000000u
+#define FAREWELL_MS                                                                                \
+    10000u /* what a node tells or waits to be told when the run ends, at the most */
+#define EXIT_ALONE 1
+
+static bool several(const struct mst_job *job)
+{
+    return job->options->nodes_max > 1;
+}
+
+/* ---- what the service tells, with the client's lock held ---- */
+
+static bool is_here(const struct mst_who *who)
+{
+    return who->state == MST_PRESENT || who->state == MST_SILENT || who->state == MST_JOINING ||
+           who->state == MST_SPARE;
+}
+
+static void on_agent(struct mst_job *job, const struct mst_who *who)
+{
+    struct mst_peer *peer;
+
+    if (who->index >= job->options->nodes_max) {
+        return;
+    }
+    peer = &job->nodes.peers[who->index];
+    peer->seen = true;
+    peer->here = is_here(who);
+    if (!peer->here) {
+        peer->state = MST_PEER_RUNS;
+    }
+}
+
+static void on_rank(struct mst_nodes *nodes, const struct mst_who *who)
+{
+    bool here = is_here(who);
+
+    nodes->ranks_here_count += here;
+    nodes->ranks_here_count -= nodes->ranks_here[who->index];
+    nodes->ranks_here[who->index] = here;
+}
+
+static void on_member(void *ctx, const struct mst_who *who)
+{
+    struct mst_job *job = ctx;
+
+    (void)pthread_mutex_lock(&job->lock);
+    if (who->role == MST_ROLE_AGENT) {
+        on_agent(job, who);
+    } else if (who->role == MST_ROLE_RANK && who->index < mst_run_indices(job)) {
+        on_rank(&job->nodes, who);
+    }
+    (void)pthread_mutex_unlock(&job->lock);
+    if (who->role == MST_ROLE_RANK || who->role == MST_ROLE_WORKER) {
+        mst_place_member(job, who);
+    }
+}
+
+static void take_cause(struct mst_nodes *nodes, const struct mst_run_word *word)
+{
+    nodes->cause_code = word->code;
+    (void)snprintf(nodes->cause_text, sizeof nodes->cause_text, "%.*s", (int)word->text.size,
+                   (const char *)word->text.data);
+    (void)snprintf(nodes->cause_report, sizeof nodes->cause_report, "%.*s", (int)word->report.size,
+                   (const char *)word->report.data);
+    nodes->cause_told = true;
+}
+
+static void take_life(struct mst_job *job, const struct mst_run_word *word)
+{
+    char why[sizeof job->group.why];
+
+    (void)snprintf(why, sizeof why, "%.*s", (int)word->text.size, (const char *)word->text.data);
+    mst_group_heard(job, word->number, why);
+}
+
+static void take_key(struct mst_job *job, const struct mst_run_word *word)
+{
+    struct mst_nodes *nodes = &job->nodes;
+
+    switch (word->key) {
+    case MST_RUN_KEY_ALL:
+        nodes->all_heard = word->all;
+        nodes->all_told = true;
+        return;
+    case MST_RUN_KEY_FINISHED:
+        if (word->number >= nodes->lives_finished && word->number < UINT32_MAX) {
+            nodes->lives_finished = word->number + 1;
+        }
+        return;
+    case MST_RUN_KEY_LIFE:
+        take_life(job, word);
+        return;
+    case MST_RUN_KEY_RESTARTS:
+        nodes->restarts_told = word->number;
+        return;
+    case MST_RUN_KEY_END:
+        nodes->end_number = word->number;
+        nodes->end_signal = word->code;
+        nodes->end_told = true;
+        return;
+    case MST_RUN_KEY_CAUSE:
+        take_cause(nodes, word);
+        return;
+    }
+}
+
+static void on_key(void *ctx, struct mst_slice name, struct mst_slice value)
+{
+    struct mst_job *job = ctx;
+    struct mst_run_word word;
+
+    if (value.size < MST_NOTE_MAX && mst_run_key_read(name, value, &word)) {
+        (void)pthread_mutex_lock(&job->lock);
+        take_key(job, &word);
+        (void)pthread_mutex_unlock(&job->lock);
+    }
+}
+
+static void on_node_key(void *ctx, struct mst_slice name, struct mst_slice value)
+{
+    struct mst_job *job = ctx;
+    struct mst_run_peer said;
+
+    if (mst_run_peer_read(name, value, &said) && said.number < job->options->nodes_max) {
+        struct mst_peer *peer = &job->nodes.peers[said.number];
+
+        (void)pthread_mutex_lock(&job->lock);
+        peer->state = said.state;
+        peer->life = said.life;
+        (void)pthread_mutex_unlock(&job->lock);
+    }
+}
+
+static void on_key_gone(void *ctx, struct mst_slice name)
+{
+    struct mst_job *job = ctx;
+
+    if (mst_slice_equal(name, mst_slice_text("all"))) {
+        (void)pthread_mutex_lock(&job->lock);
+        job->nodes.all_told = false;
+        (void)pthread_mutex_unlock(&job->lock);
+    }
+}
+
+static void on_reset(void *ctx)
+{
+    struct mst_job *job = ctx;
+
+    (void)pthread_mutex_lock(&job->lock);
+    job->nodes.listed = job->nodes.all_told = false;
+    (void)pthread_mutex_unlock(&job->lock);
+}
+
+static void on_listed(void *ctx)
+{
+    struct mst_job *job = ctx;
+
+    (void)pthread_mutex_lock(&job->lock);
+    job->nodes.listed = true;
+    (void)pthread_mutex_unlock(&job->lock);
+}
+
+static void on_turn(void *ctx)
+{
+    struct mst_job *job = ctx;
+
+    (void)uv_async_send(&job->woken);
+}
+
+static void on_fenced(void *ctx)
+{
+    struct mst_job *job = ctx;
+
+    (void)pthread_mutex_lock(&job->lock);
+    job->nodes.given_up = true;
+    (void)pthread_mutex_unlock(&job->lock);
+    (void)uv_async_send(&job->woken);
+}
+
+/* ---- this node, to the others ---- */
+
+static void name_note(struct mst_note *note, const char *key)
+{
+    *note = (struct mst_note){0};
+    (void)snprintf(note->key, sizeof note->key, MST_SESSION_KEYS "%s", key);
+}
+
+/* By who follows all of them: with the run's lock held. */
+static struct mst_all look_at_all(const struct mst_job *job)
+{
+    const struct mst_nodes *nodes = &job->nodes;
+    struct mst_all all = {.life = UINT32_MAX};
+    uint32_t seen = 0;
+    bool waits = false;
+
+    for (uint32_t i = 0; i < job->options->nodes_max; i++) {
+        const struct mst_peer *peer = &nodes->peers[i];
+
+        seen += peer->seen;
+        all.runs = all.runs || (peer->here && peer->state == MST_PEER_RUNS);
+        waits = waits || (peer->here && peer->state == MST_PEER_WAITS);
+        if (peer->here && peer->life < all.life) {
+            all.life = peer->life;
+        }
+    }
+    all.done = nodes->listed && seen >= job->options->nodes_min && !all.runs && !waits;
+    all.runs = all.runs || !nodes->listed;
+    all.life = nodes->listed && all.life != UINT32_MAX ? all.life : 0;
+    all.ender_gone = nodes->listed && nodes->end_told &&
+                     nodes->end_number < job->options->nodes_max &&
+                     !nodes->peers[nodes->end_number].here;
+    return all;
+}
+
+static void say_all(struct mst_job *job)
+{
+    struct mst_nodes *nodes = &job->nodes;
+    struct mst_all all;
+    char value[MST_RUN_VALUE_ROOM];
+
+    if (!nodes->first || !several(job) || nodes->joining) {
+        return;
+    }
+    (void)pthread_mutex_lock(&job->lock);
+    all = look_at_all(job);
+    (void)pthread_mutex_unlock(&job->lock);
+    mst_run_all_write(value, &all);
+    if (strcmp(value, nodes->all.value) != 0) {
+        mst_session_write(&job->session, &nodes->all, value);
+    }
+}
+
+void mst_nodes_begin_life(struct mst_job *job)
+{
+    struct mst_note *finished = &job->nodes.finished;
+
+    finished->value[0] = '\0';
+    finished->insert = true; /* once is enough, or each would be told of each */
+    (void)snprintf(finished->key, sizeof finished->key, MST_SESSION_KEYS "finished/%" PRIu32,
+                   job->group.life);
+}
+
+void mst_nodes_begin(struct mst_job *job)
+{
+    struct mst_session_events events = {.member = on_member,
+                                        .key = on_key,
+                                        .key_gone = on_key_gone,
+                                        .node_key = on_node_key,
+                                        .fault = mst_faults_heard,
+                                        .reset = on_reset,
+                                        .listed = on_listed,
+                                        .turn = on_turn,
+                                        .fenced = on_fenced,
+                                        .ctx = job};
+    struct mst_nodes *nodes = &job->nodes;
+
+    nodes->state = (struct mst_note){.owned = true};
+    (void)snprintf(nodes->state.key, sizeof nodes->state.key, MST_SESSION_NODE_KEYS "%" PRIu32,
+                   nodes->number);
+    name_note(&nodes->all, "all");
+    nodes->all.owned = true;
+    nodes->restarts = (struct mst_counter){0};
+    name_note(&nodes->restarts.note, "restarts");
+    name_note(&nodes->end, "end");
+    nodes->end.insert = true;
+    name_note(&nodes->cause, "cause");
+    (void)pthread_mutex_lock(&job->lock);
+    nodes->narrow = !nodes->first;
+    nodes->listed = nodes->given_up = nodes->all_told = false;
+    nodes->ranks_here_count = 0;
+    memset(nodes->peers, 0, job->options->nodes_max * sizeof *nodes->peers);
+    memset(nodes->ranks_here, 0, mst_run_indices(job) * sizeof *nodes->ranks_here);
+    for (uint32_t i = 0; i < job->place_count; i++) {
+        job->places[i].index = nodes->number * job->place_count + i;
+        job->places[i].asks = job->places[i].refused = false;
+    }
+    job->group.claim = (struct mst_note){0};
+    mst_group_begin(job);
+    (void)pthread_mutex_unlock(&job->lock);
+    nodes->finished = (struct mst_note){0};
+    mst_preempted_begin(job);
+    mst_nodes_begin_life(job);
+    mst_session_watch(&job->session, &events, nodes->narrow ? nodes->number : MST_NODE_NONE);
+    mst_nodes_state(job, MST_PEER_RUNS);
+    say_all(job); /* before anybody else can join: who does not find it knows why */
+}
+
+void mst_nodes_state(struct mst_job *job, enum mst_peer_state state)
+{
+    char value[MST_RUN_VALUE_ROOM];
+
+    mst_run_peer_write(value, state, job->group.life);
+    if (several(job) && strcmp(job->nodes.state.value, value) != 0) {
+        mst_session_write(&job->session, &job->nodes.state, value);
+    }
+}
+
+/* What node 0 says does not do: this node looks itself. */
+static void widen(struct mst_job *job)
+{
+    struct mst_nodes *nodes = &job->nodes;
+
+    if (nodes->narrow && !nodes->joining && !nodes->rejoins && job->session.client != NULL) {
+        nodes->narrow = false;
+        mst_session_widen(&job->session);
+    }
+}
+
+void mst_nodes_ask_restart(struct mst_job *job, struct mst_place *place)
+{
+    bool may = job->restarts < job->options->max_restarts;
+
+    if (several(job)) {
+        place->asks = true;
+        mst_session_ask(&job->session, &job->nodes.restarts);
+        if (!may && mst_run_enough(job) != 0 && mst_run_enough(job) < mst_run_indices(job)) {
+            widen(job); /* how many are left will be asked right after the answer */
+        }
+    } else {
+        job->restarts += may;
+        mst_place_go_on(place, may);
+    }
+}
+
+void mst_nodes_finished(struct mst_job *job)
+{
+    if (several(job) && job->nodes.finished.value[0] == '\0') {
+        mst_session_write(&job->session, &job->nodes.finished, "1");
+    }
+}
+
+void mst_nodes_end(struct mst_job *job, int number)
+{
+    char value[MST_RUN_VALUE_ROOM];
+
+    if (several(job) && !job->nodes.joining &&
+        (job->ending == MST_ENDS_FAILED || job->ending == MST_ENDS_SIGNAL)) {
+        mst_run_end_write(value, job->nodes.number, number);
+        mst_session_write(&job->session, &job->nodes.end, value);
+    }
+}
+
+/* ---- the others, as this node knows them ---- */
+
+/* As node 0 says, or, by who follows all, as it is. What is not known is not over. */
+static struct mst_all all_of(struct mst_job *job)
+{
+    const struct mst_nodes *nodes = &job->nodes;
+    struct mst_all all = {.runs = true};
+
+    (void)pthread_mutex_lock(&job->lock);
+    if (!nodes->narrow) {
+        all = look_at_all(job);
+    } else if (nodes->all_told) {
+        all = nodes->all_heard;
+    }
+    (void)pthread_mutex_unlock(&job->lock);
+    return all;
+}
+
+/* Whether any other node is there in one of the states that `states` holds as bits. */
+static bool any_other(struct mst_job *job, unsigned states)
+{
+    bool any = false;
+
+    (void)pthread_mutex_lock(&job->lock);
+    for (uint32_t i = 0; i < job->options->nodes_max; i++) {
+        const struct mst_peer *peer = &job->nodes.peers[i];
+
+        any = any || (i != job->nodes.number && peer->here && (states & 1u << peer->state) != 0);
+    }
+    (void)pthread_mutex_unlock(&job->lock);
+    return any;
+}
+
+bool mst_nodes_others_run(struct mst_job *job)
+{
+    return several(job) && all_of(job).runs;
+}
+
+bool mst_nodes_all_in_life(struct mst_job *job, uint32_t life)
+{
+    return !several(job) || all_of(job).life >= life;
+}
+
+bool mst_nodes_finished_elsewhere(struct mst_job *job)
+{
+    bool finished;
+
+    (void)pthread_mutex_lock(&job->lock);
+    finished = job->nodes.lives_finished > job->group.life && several(job);
+    (void)pthread_mutex_unlock(&job->lock);
+    return finished;
+}
+
+uint32_t mst_nodes_ranks_elsewhere(struct mst_job *job)
+{
+    const struct mst_nodes *nodes = &job->nodes;
+    uint32_t first = nodes->number * job->place_count, here = 0, all;
+
+    (void)pthread_mutex_lock(&job->lock);
+    for (uint32_t i = first; i < mst_run_indices(job) && i - first < job->place_count; i++) {
+        here += nodes->ranks_here[i];
+    }
+    all = nodes->ranks_here_count;
+    (void)pthread_mutex_unlock(&job->lock);
+    return all > here ? all - here : 0;
+}
+
+/* ---- leaving ---- */
+
+static bool late(const struct mst_job *job)
+{
+    return mst_lib_now_ns() - job->nodes.over_ns > (uint64_t)FAREWELL_MS * NS_PER_MS;
+}
+
+/* Ended well, as far as this node knows: so did the others, or they will say otherwise. */
+static bool done_everywhere(struct mst_job *job)
+{
+    muster_status status;
+
+    mst_nodes_state(job, MST_PEER_DONE);
+    return mst_session_told(&job->session, &job->nodes.state, &status) && all_of(job).done;
+}
+
+/* This node decided the end, unless another was earlier: then it is the other's. */
+static bool cause_is_told(struct mst_job *job)
+{
+    struct mst_nodes *nodes = &job->nodes;
+    char text[900], report[MST_NOTE_MAX - 1000], value[MST_NOTE_MAX];
+    muster_status status;
+
+    if (!mst_session_told(&job->session, &nodes->end, &status)) {
+        return late(job);
+    }
+    if (status == MUSTER_EEXISTS) {
+        job->ending = MST_ENDS_ELSEWHERE;
+        return false;
+    }
+    if (nodes->cause.value[0] == '\0') {
+        mst_output_drain(job->output); /* the last words of the one that failed are in it */
+        mst_cause_text(job, text, sizeof text);
+        mst_report_cause(job, report, sizeof report);
+        (void)snprintf(value, sizeof value, "%d %s\n%s", mst_cause_code(job), text, report);
+        mst_session_write(&job->session, &nodes->cause, value);
+    }
+    return mst_session_told(&job->session, &nodes->cause, &status) || late(job);
+}
+
+static bool cause_is_known(struct mst_job *job)
+{
+    bool known;
+
+    (void)pthread_mutex_lock(&job->lock);
+    known = job->nodes.cause_told;
+    (void)pthread_mutex_unlock(&job->lock);
+    return known || all_of(job).ender_gone || late(job);
+}
+
+static bool nothing_left_to_say(struct mst_job *job)
+{
+    if (job->ending == MST_ENDS_FAILED || job->ending == MST_ENDS_SIGNAL) {
+        return cause_is_told(job);
+    }
+    if (job->ending == MST_ENDS_ELSEWHERE) {
+        return cause_is_known(job);
+    }
+    return done_everywhere(job);
+}
+
+bool mst_nodes_may_leave(struct mst_job *job)
+{
+    struct mst_nodes *nodes = &job->nodes;
+
+    if (!several(job) || nodes->joining || job->session.client == NULL ||
+        job->ending == MST_ENDS_ALONE) {
+        return true;
+    }
+    if (nodes->over_ns == 0) {
+        nodes->over_ns = mst_lib_now_ns();
+    }
+    if (!nothing_left_to_say(job)) {
+        return false;
+    }
+    /* The service goes last: the others have still to read in it, and to take their leave. But of
+     * one that does not answer nobody can. */
+    return !nodes->first || (late(job) && mst_session_silent(&job->session)) ||
+           !any_other(job, 1u << MST_PEER_RUNS | 1u << MST_PEER_WAITS | 1u << MST_PEER_DONE);
+}
+
+/* ---- on the loop ---- */
+
+/* The service has decided that this node is lost, and its ranks with it. They know it too, and do
+ * nothing any more. */
+static void on_given_up(struct mst_job *job)
+{
+    struct mst_nodes *nodes = &job->nodes;
+    bool again = job->restarts < job->options->max_restarts;
+    char then[64];
+
+    if (job->ending != MST_GOES_ON || job->closing) {
+        return;
+    }
+    (void)snprintf(then, sizeof then,
+                   "is not started again: %" PRIu32 " of %" PRIu32 " restart%s used", job->restarts,
+                   job->options->max_restarts, job->options->max_restarts == 1 ? " is" : "s are");
+    if (again) {
+        job->restarts++; /* the others are told when it is back */
+        (void)snprintf(then, sizeof then, "comes back as a newcomer (%" PRIu32 " of %" PRIu32 ")",
+                       job->restarts, job->options->max_restarts);
+    }
+    mst_say(
+        "node %" PRIu32 " (%s) was given up: it was cut off, or stood still, for longer than the "
+        "lease; its %" PRIu32 " rank%s killed, and it %s",
+        nodes->number, job->host, job->place_count, job->place_count == 1 ? " is" : "s are", then);
+    if (!again) {
+        nodes->alone = "it was given up, and no restart is left";
+        mst_job_end(job, MST_ENDS_ALONE, SIGKILL);
+        return;
+    }
+    nodes->rejoins = true;
+    for (uint32_t i = 0; i < job->place_count; i++) {
+        (void)uv_timer_stop(&job->places[i].again);
+    }
+    mst_job_signal(job, SIGKILL);
+}
+
+static bool nothing_runs(const struct mst_job *job)
+{
+    for (uint32_t i = 0; i < job->place_count; i++) {
+        if (job->places[i].state == MST_PLACE_RUNS) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void hear_restarts(struct mst_job *job, int64_t restarts)
+{
+    uint32_t most = job->options->max_restarts;
+
+    if (restarts > job->restarts) {
+        job->restarts = restarts < most ? (uint32_t)restarts : most;
+    }
+}
+
+static struct mst_place *first_that_asks(struct mst_job *job)
+{
+    for (uint32_t i = 0; i < job->place_count; i++) {
+        if (job->places[i].asks) {
+            return &job->places[i];
+        }
+    }
+    return NULL;
+}
+
+static void take_answers(struct mst_job *job)
+{
+    struct mst_place *place = first_that_asks(job);
+    int64_t sum;
+
+    while (place != NULL && mst_session_answer(&job->session, &job->nodes.restarts, &sum)) {
+        place->asks = false;
+        hear_restarts(job, sum);
+        if (sum <= job->options->max_restarts) {
+            mst_place_go_on(place, true);
+        } else {
+            place->refused = true;
+        }
+        place = first_that_asks(job);
+    }
+}
+
+static bool nobody_says(struct mst_job *job)
+{
+    bool missed;
+
+    (void)pthread_mutex_lock(&job->lock);
+    missed = job->nodes.listed && !job->nodes.all_told;
+    (void)pthread_mutex_unlock(&job->lock);
+    return missed;
+}
+
+/* Without those that are not started again, if all others were there. */
+static bool enough_may_be_left(const struct mst_job *job)
+{
+    uint32_t left = mst_run_indices(job) - job->place_count;
+
+    for (uint32_t i = 0; i < job->place_count; i++) {
+        left += job->places[i].state != MST_PLACE_GIVEN_UP && !job->places[i].refused;
+    }
+    return left >= mst_run_enough(job);
+}
+
+/* Those that are not started again. Whether enough are left is known by who knows all; where there
+ * cannot be, the end is not kept waiting. */
+static void give_up_refused(struct mst_job *job)
+{
+    const struct mst_nodes *nodes = &job->nodes;
+    bool known;
+
+    (void)pthread_mutex_lock(&job->lock);
+    known =
+        mst_run_enough(job) == 0 || (nodes->listed && !nodes->narrow) || !enough_may_be_left(job);
+    (void)pthread_mutex_unlock(&job->lock);
+    for (uint32_t i = 0; i < job->place_count; i++) {
+        struct mst_place *place = &job->places[i];
+
+        if (place->refused && known) {
+            place->refused = false;
+            mst_place_go_on(place, false);
+        } else if (place->refused) {
+            widen(job);
+        }
+    }
+}
+
+void mst_nodes_look(struct mst_job *job)
+{
+    struct mst_nodes *nodes = &job->nodes;
+    bool given_up, end;
+    uint32_t restarts;
+    int number;
+
+    (void)pthread_mutex_lock(&job->lock);
+    given_up = nodes->given_up;
+    nodes->given_up = false;
+    end = nodes->end_told;
+    number = nodes->end_signal;
+    restarts = nodes->restarts_told;
+    (void)pthread_mutex_unlock(&job->lock);
+    if (!nodes->joining) {
+        take_answers(job);
+    }
+    if (nobody_says(job)) {
+        widen(job);
+    }
+    say_all(job);
+    give_up_refused(job);
+    hear_restarts(job, restarts);
+    if (given_up && job->service_lost == 0) {
+        on_given_up(job);
+    }
+    if (end && several(job) && (job->ending == MST_GOES_ON || job->ending == MST_ENDS_WELL)) {
+        job->ending = MST_GOES_ON;
+        mst_job_end(job, MST_ENDS_ELSEWHERE, number);
+    }
+    if (nodes->rejoins && !nodes->joining && job->ending == MST_GOES_ON && nothing_runs(job)) {
+        mst_announcer_reset(&job->preempted.announcer);
+        mst_session_close(&job->session);
+        mst_nodes_join(job, MUSTER_INDEX_ANY, FAREWELL_MS);
+    }
+}
+
+static void on_silence(struct mst_job *job)
+{
+    struct mst_nodes *nodes = &job->nodes;
+    uint64_t now_ns = mst_lib_now_ns();
+
+    if (!mst_session_silent(&job->session)) {
+        if (nodes->silent_since_ns != 0) {
+            mst_say("the service at %s answers again", nodes->addr);
+        }
+        nodes->silent_since_ns = 0;
+        return;
+    }
+    if (nodes->silent_since_ns == 0) {
+        nodes->silent_since_ns = now_ns;
+        mst_say("the service at %s does not answer; the ranks have stopped and wait for it",
+                nodes->addr);
+    } else if (job->ending == MST_GOES_ON &&
+               now_ns - nodes->silent_since_ns >
+                   (uint64_t)job->options->service_wait_ms * NS_PER_MS) {
+        mst_say("the service at %s did not answer for %" PRId64 ".%" PRId64
+                " s (--service-wait); this node ends",
+                nodes->addr, job->options->service_wait_ms / 1000,
+                job->options->service_wait_ms % 1000 / 100);
+        nodes->alone = "the service did not answer";
+        job->launch_code = MST_EXIT_LAUNCHER;
+        mst_job_end(job, MST_ENDS_ALONE, SIGTERM);
+    }
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct mst_job *job = timer->data;
+
+    if (!job->closing && !job->nodes.joining) {
+        mst_session_retry(&job->session);
+        on_silence(job);
+        mst_job_look(job);
+    }
+}
+
+bool mst_nodes_prepare(struct mst_job *job)
+{
+    struct mst_nodes *nodes = &job->nodes;
+
+    nodes->peers = calloc(job->options->nodes_max, sizeof *nodes->peers);
+    nodes->ranks_here = calloc(mst_run_indices(job), sizeof *nodes->ranks_here);
+    if (nodes->peers == NULL || nodes->ranks_here == NULL) {
+        return false;
+    }
+    (void)uv_timer_init(&job->loop, &nodes->tick);
+    nodes->tick.data = job;
+    nodes->work.data = job;
+    if (several(job)) {
+        (void)uv_timer_start(&nodes->tick, on_tick, TICK_MS, TICK_MS);
+    }
+    return true;
+}
+
+void mst_nodes_forget(struct mst_job *job)
+{
+    if (job->nodes.found_here) {
+        mst_elsewhere_forget(job->name, job->nodes.elsewhere);
+        job->nodes.found_here = false;
+    }
+    if (job->nodes.secret_made) {
+        (void)unlink(job->nodes.secret);
+        job->nodes.secret_made = false;
+    }
+}
+
+void mst_nodes_release(struct mst_job *job)
+{
+    mst_nodes_forget(job);
+    if (job->nodes.secret_fd >= 0) {
+        (void)close(job->nodes.secret_fd);
+    }
+    free(job->nodes.peers);
+    free(job->nodes.ranks_here);
+}

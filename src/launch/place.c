@@ -1,0 +1,592 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launch/cause.h"
+#include "launch/hang/diagnose.h"
+#include "launch/job.h"
+#include "net/rendezvous.h"
+#include "os/descriptors.h"
+#include "process/proc_stat.h"
+#include "process/spawn.h"
+
+#define OVERDUE_MS 5000
+#define KEPT 8u /* processes of a place */
+
+/* ---- starting ---- */
+
+/* Everything a process is started with, and what is left of it for us. */
+struct start {
+    int out[2], error[2];
+    int page_fd;
+    struct mst_page *page;
+    struct mst_log log;
+};
+
+static void close_if(int fd)
+{
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+}
+
+static void start_close_child_ends(struct start *start)
+{
+    close_if(start->out[1]);
+    close_if(start->error[1]);
+    close_if(start->page_fd);
+}
+
+static void start_undo(struct start *start)
+{
+    start_close_child_ends(start);
+    close_if(start->out[0]);
+    close_if(start->error[0]);
+    mst_page_unmap(start->page);
+    mst_logs_undo(&start->log);
+}
+
+/* 0, or the error number. */
+static int start_prepare(struct start *start)
+{
+    int error;
+
+    *start = (struct start){
+        .out = {-1, -1}, .error = {-1, -1}, .page_fd = -1, .log = {.out = -1, .error = -1}};
+    if (pipe2(start->out, O_CLOEXEC) != 0 || pipe2(start->error, O_CLOEXEC) != 0 ||
+        mst_page_create(&start->page, &start->page_fd) != MUSTER_OK) {
+        error = errno != 0 ? errno : ENOMEM;
+        start_undo(start);
+        return error;
+    }
+    atomic_store(&start->page->agent_start, mst_proc_stat_start(0));
+    atomic_store(&start->page->agent, (uint64_t)getpid());
+    return 0;
+}
+
+/* One line, and what `env` would end with. */
+static int start_failed(struct mst_place *place, int error)
+{
+    const struct mst_job *job = place->job;
+    char why[128];
+
+    place->start_error = error;
+    if (error == EMFILE) {
+        mst_descriptors_text(why, sizeof why);
+        mst_say("%s: %s", job->options->arguments[0], why);
+    } else {
+        mst_say("%s: %s", job->options->arguments[0], strerror(error));
+    }
+    if (error == ENOENT || error == ENOTDIR) {
+        return MST_EXIT_NOT_FOUND;
+    }
+    return error == EACCES || error == ENOEXEC || error == EPERM ? MST_EXIT_NOT_EXECUTABLE
+                                                                 : MST_EXIT_LAUNCHER;
+}
+
+static int start_spawn(struct mst_place *place, struct start *start, struct mst_process *process)
+{
+    struct mst_job *job = place->job;
+    struct mst_spawn spawn = {.path = job->path,
+                              .arguments = job->options->arguments,
+                              .out = start->out[1],
+                              .error = start->error[1],
+                              .keep = {start->page_fd, job->nodes.secret_fd},
+                              .death_signal = SIGKILL,
+                              .dump = job->options->dump};
+
+    mst_logs_make(job, place->index, place->attempts, &start->log);
+    mst_tag_text(job->tag, place->index, place->attempts, process->tag);
+    if (!mst_variables_of(place, process->tag, start->page_fd, &start->log)) {
+        return ENOMEM;
+    }
+    spawn.environment = job->environment.entries;
+    return mst_spawn(&spawn, &process->pid);
+}
+
+/* It is only read by other threads, with the lock. */
+void mst_place_forget(struct mst_job *job, uint32_t index)
+{
+    struct mst_process **link = &job->processes;
+    unsigned newer = 0;
+
+    while (*link != NULL) {
+        struct mst_process *process = *link;
+
+        if (process->index != index || newer++ < KEPT || process->end != MST_PROCESS_GONE ||
+            !mst_cause_got_over(job, process) || !mst_session_heard_all(&job->session, process)) {
+            link = &process->older;
+            continue;
+        }
+        (void)pthread_mutex_lock(&job->lock);
+        *link = process->older;
+        (void)pthread_mutex_unlock(&job->lock);
+        mst_output_forget(job->output, process->out);
+        mst_output_forget(job->output, process->error);
+        free(process);
+    }
+}
+
+/* In this life of the group. */
+static bool has_run(const struct mst_place *place)
+{
+    return place->attempts > 0 && place->life == place->job->group.life;
+}
+
+/* The process runs; without memory for its output it is watched all the same. */
+static bool adopt(struct mst_place *place, struct mst_process *process, const struct start *start)
+{
+    struct mst_job *job = place->job;
+
+    process->index = place->index;
+    process->attempt = place->attempts;
+    process->life = job->group.life;
+    process->again = has_run(place);
+    process->rank = MST_RANK_NONE;
+    process->page = start->page;
+    process->log = start->log;
+    process->log.out = process->log.error = -1;
+    process->started_ns = mst_lib_now_ns();
+    place->attempts++;
+    place->life = process->life;
+    place->state = MST_PLACE_RUNS;
+    mst_keeper_add(&job->keeper, process->pid);
+    (void)pthread_mutex_lock(&job->lock);
+    process->older = job->processes;
+    job->processes = process;
+    place->process = process;
+    (void)pthread_mutex_unlock(&job->lock);
+    mst_hung_watch(place);
+    mst_place_forget(job, place->index);
+    return mst_output_add_file(
+               job->output, place->index, start->out[0], STDOUT_FILENO,
+               (struct mst_output_file){.fd = start->log.out, .tee = job->options->tee},
+               &process->out) == MUSTER_OK &&
+           mst_output_add_file(
+               job->output, place->index, start->error[0], STDERR_FILENO,
+               (struct mst_output_file){.fd = start->log.error, .tee = job->options->tee},
+               &process->error) == MUSTER_OK &&
+           mst_death_add(job->death, place->slot, process->page) == MUSTER_OK;
+}
+
+int mst_place_start(struct mst_place *place)
+{
+    struct mst_process *process = calloc(1, sizeof *process);
+    struct start start;
+    int error = process == NULL ? ENOMEM : start_prepare(&start);
+
+    if (error != 0) {
+        free(process);
+        return start_failed(place, error);
+    }
+    /* Of several nodes the ranks on the others know the first one only. */
+    if (!place->job->nodes.master_given && (has_run(place) || place->job->nodes.master_port == 0)) {
+        place->job->nodes.master_port = mst_rendezvous_free_port("127.0.0.1");
+    }
+    error = start_spawn(place, &start, process);
+    if (error != 0) {
+        start_undo(&start);
+        free(process);
+        return start_failed(place, error);
+    }
+    start_close_child_ends(&start);
+    place->start_error = 0;
+    return adopt(place, process, &start) ? 0 : start_failed(place, ENOMEM);
+}
+
+/* ---- what other threads tell ---- */
+
+/* With the lock held: it is dead, and from now on that is true of all its threads and children. */
+static void die(struct mst_process *process)
+{
+    if (process->end == MST_PROCESS_RUNS) {
+        process->end = MST_PROCESS_DEAD;
+        process->died_ns = mst_lib_now_ns();
+        (void)clock_gettime(CLOCK_REALTIME, &process->died);
+        mst_process_signal(process, SIGKILL);
+    }
+}
+
+/* With the lock held. The others go on before the process can be waited for, and are told why now
+ * or not at all. */
+static enum mst_cause cause_of(const struct mst_process *process, int *code_out)
+{
+    int status = process->status;
+
+    *code_out = 0;
+    if (process->verdict == MST_CAUSE_HARD_TIMEOUT) {
+        *code_out = process->ended_by;
+        return MST_CAUSE_HARD_TIMEOUT;
+    }
+    if (process->end != MST_PROCESS_GONE &&
+        !mst_diagnose_end((pid_t)mst_process_pid(process), &status)) {
+        return mst_process_exited(process, code_out) ? MST_CAUSE_EXIT : MST_CAUSE_GONE;
+    }
+    *code_out = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
+    return WIFSIGNALED(status) ? MST_CAUSE_SIGNAL : MST_CAUSE_EXIT;
+}
+
+void mst_place_told(void *ctx, uint64_t tag)
+{
+    struct mst_job *job = ctx;
+    struct mst_process *process;
+    enum mst_cause cause;
+    int code;
+
+    (void)pthread_mutex_lock(&job->lock);
+    process = job->places[tag].process; /* only the newest of a place is watched */
+    process->told = true;
+    cause = cause_of(process, &code);
+    die(process);
+    (void)pthread_mutex_unlock(&job->lock);
+    mst_session_lost(&job->session, process, cause, code);
+    (void)uv_async_send(&job->woken);
+}
+
+static void member_of(struct mst_process *process, const struct mst_who *who)
+{
+    if (who->rank != MST_RANK_NONE) {
+        process->joined = true;
+        process->rank = who->rank;
+    }
+    if (who->role == MST_ROLE_WORKER) {
+        process->joined = true; /* it is in no generation, ever */
+    }
+    if (who->state == MST_STATE_LOST && process->end == MST_PROCESS_RUNS &&
+        (who->cause == MST_CAUSE_LEASE || who->cause == MST_CAUSE_EVICTED)) {
+        if (process->verdict == MST_CAUSE_NONE) {
+            process->verdict = who->cause;
+        }
+        die(process);
+    }
+}
+
+void mst_place_member(struct mst_job *job, const struct mst_who *who)
+{
+    uint32_t slot =
+        who->index - job->nodes.number * job->place_count; /* of the others: too large */
+
+    if (slot >= job->place_count) {
+        return;
+    }
+    (void)pthread_mutex_lock(&job->lock);
+    if (job->places[slot].process != NULL) {
+        struct mst_process *process = job->places[slot].process;
+
+        if (process->end != MST_PROCESS_GONE && who->pid == mst_process_pid(process)) {
+            member_of(process, who);
+        }
+    }
+    (void)pthread_mutex_unlock(&job->lock);
+    (void)uv_async_send(&job->woken);
+}
+
+/* ---- on the loop: dead ---- */
+
+static void on_overdue(uv_timer_t *timer)
+{
+    const struct mst_place *place = timer->data;
+    char blocked[64];
+
+    mst_diagnose_blocked(place->process->pid, blocked, sizeof blocked);
+    mst_say("#%" PRIu32 " is dead but not gone: blocked in %s", place->index, blocked);
+}
+
+/* One that leaves its process group, and has no tag, is found by nothing else once the run is
+ * killed; it ends itself then (client/shell/orphan.h), unless it is stopped. */
+static void keep_rank(const struct mst_job *job, struct mst_process *process)
+{
+    uint64_t rank = mst_process_client(process);
+
+    if (rank != process->client_kept) {
+        process->client_kept = rank;
+        mst_keeper_rank(&job->keeper, process->pid, (pid_t)rank, mst_process_client_start(process));
+    }
+}
+
+void mst_place_notice(struct mst_place *place)
+{
+    struct mst_job *job = place->job;
+    struct mst_process *process = place->process;
+    bool news;
+
+    if (place->state != MST_PLACE_RUNS) {
+        return;
+    }
+    keep_rank(job, process);
+    (void)pthread_mutex_lock(&job->lock);
+    news = process->end == MST_PROCESS_DEAD && !process->noticed;
+    process->noticed = process->noticed || news;
+    (void)pthread_mutex_unlock(&job->lock);
+    if (news) {
+        mst_hung_forget(place);
+        (void)uv_timer_start(&place->overdue, on_overdue, OVERDUE_MS, 0);
+    }
+}
+
+/* ---- on the loop: gone ---- */
+
+static void give_up(struct mst_place *place)
+{
+    struct mst_job *job = place->job;
+    uint32_t left = 0;
+
+    place->state = MST_PLACE_GIVEN_UP;
+    for (uint32_t i = 0; i < job->place_count; i++) {
+        left += job->places[i].state != MST_PLACE_GIVEN_UP;
+    }
+    if (job->ending != MST_GOES_ON) {
+        return;
+    }
+    left += mst_nodes_ranks_elsewhere(job);
+    if (mst_run_enough(job) != 0 && left >= mst_run_enough(job) && job->uses_muster &&
+        job->service_lost == 0 && !place->process->aborted) {
+        mst_say("going on without #%" PRIu32 ": %" PRIu32 " are left, %" PRIu32 " are enough",
+                place->index, left, mst_run_enough(job));
+        place->process->excused = job->options->spares != 0; /* one of them takes its place */
+        return;
+    }
+    mst_job_end(job, MST_ENDS_FAILED, SIGTERM);
+}
+
+/* What others hold now and may give back. */
+static bool is_short(int error)
+{
+    return error == EMFILE || error == ENFILE || error == EAGAIN || error == ENOMEM;
+}
+
+static void on_again(uv_timer_t *timer)
+{
+    struct mst_place *place = timer->data;
+    int code = mst_place_start(place);
+
+    if (code != 0 && place->state != MST_PLACE_RUNS && is_short(place->start_error)) {
+        uint64_t delay_ms = mst_back_off_ms(place->early++);
+
+        mst_say("#%" PRIu32 " could not be started; trying again in %" PRIu64 " s", place->index,
+                delay_ms / 1000);
+        (void)uv_timer_start(timer, on_again, delay_ms, 0);
+    } else if (code != 0) {
+        place->job->launch_code = code;
+        if (place->state != MST_PLACE_RUNS) {
+            give_up(place);
+        }
+        mst_job_end(place->job, MST_ENDS_FAILED, SIGTERM);
+        mst_job_look(place->job);
+    }
+}
+
+/* Only who dies again and again before it reaches the others is held back: it would keep them from
+ * working. */
+static uint64_t delay_ms_of(struct mst_place *place)
+{
+    if (place->process->joined) {
+        place->early = 0;
+        return 0;
+    }
+    return place->process->again ? mst_back_off_ms(place->early++) : 0;
+}
+
+static void start_again(struct mst_place *place, const char *name, const char *how)
+{
+    struct mst_job *job = place->job;
+    uint64_t delay_ms = delay_ms_of(place);
+    char when[32] = "", why[96] = "";
+
+    if (delay_ms > 0) {
+        (void)snprintf(when, sizeof when, " in %" PRIu64 " s", delay_ms / 1000);
+        (void)snprintf(why, sizeof why,
+                       ", as it ended %" PRIu32 " time%s in a row before it joined the others",
+                       place->early, place->early == 1 ? "" : "s");
+    }
+    mst_say("%s %s; starting it again%s (%" PRIu32 " of %" PRIu32 ")%s%s", name, how, when,
+            job->restarts, job->options->max_restarts, why,
+            place->process->joined ? "; the others go on in their processes" : "");
+    (void)uv_timer_start(&place->again, on_again, delay_ms, 0);
+}
+
+void mst_place_go_on(struct mst_place *place, bool may)
+{
+    const struct mst_job *job = place->job;
+    char name[64], how[128];
+
+    if (place->state != MST_PLACE_WAITS || job->group.ends) {
+        return; /* the run has ended meanwhile, or all are started */
+    }
+    mst_process_name(place->process, name, sizeof name);
+    mst_process_how(place->process, how, sizeof how);
+    if (may) {
+        start_again(place, name, how);
+    } else {
+        mst_say("%s %s; it is not started again: %" PRIu32 " of %" PRIu32 " restart%s used", name,
+                how, job->restarts, job->options->max_restarts,
+                job->options->max_restarts == 1 ? " is" : "s are");
+        give_up(place);
+    }
+}
+
+static void failed(struct mst_place *place)
+{
+    struct mst_job *job = place->job;
+
+    if (job->ending == MST_GOES_ON && job->nodes.rejoins) {
+        place->process->excused = true;
+        place->state = MST_PLACE_WAITS;
+    } else if (job->ending != MST_GOES_ON || job->service_lost != 0 || !job->uses_muster ||
+               place->process->aborted) {
+        give_up(place); /* nobody could take it in again, or is to */
+    } else if (place->process->gave_up) {
+        place->state = MST_PLACE_WAITS;
+        mst_group_ask(job, place->process);
+    } else if (mst_group_begins(job)) {
+        place->state = MST_PLACE_WAITS; /* it is started with all others */
+    } else {
+        place->state = MST_PLACE_WAITS;
+        mst_nodes_ask_restart(job, place);
+    }
+}
+
+/* To the service: that it is dead, or, when the waiter told that already, how it died. Of who left
+ * or closed it takes no notice. How one that hung died is known as soon as that it did; of a rank
+ * behind a shell the status says nothing. */
+static void report(struct mst_job *job, struct mst_process *process, bool died)
+{
+    bool own = mst_process_pid(process) == (uint64_t)process->pid;
+
+    if (process->verdict == MST_CAUSE_HARD_TIMEOUT && !process->told) {
+        mst_session_lost(&job->session, process, MST_CAUSE_HARD_TIMEOUT,
+                         own && WIFSIGNALED(process->status) ? WTERMSIG(process->status)
+                                                             : process->ended_by);
+    }
+    if (process->verdict != MST_CAUSE_NONE) {
+        return;
+    }
+    if (WIFSIGNALED(process->status)) {
+        mst_session_lost(&job->session, process, MST_CAUSE_SIGNAL, WTERMSIG(process->status));
+    } else if (process->told || died || WEXITSTATUS(process->status) != 0) {
+        mst_session_lost(&job->session, process, MST_CAUSE_EXIT, WEXITSTATUS(process->status));
+    }
+}
+
+static void look_for_clients(struct mst_job *job)
+{
+    for (uint32_t i = 0; i < job->place_count && !job->uses_muster; i++) {
+        const struct mst_process *process = job->places[i].process;
+
+        job->uses_muster = process != NULL && mst_process_client(process) != 0;
+    }
+}
+
+static void tell_leave(const struct mst_process *process)
+{
+    char name[64];
+
+    mst_process_name(process, name, sizeof name);
+    mst_say("%s left the job and ended with status %d; the others go on", name,
+            mst_process_code(process));
+}
+
+static void gone(struct mst_place *place)
+{
+    struct mst_job *job = place->job;
+    struct mst_process *process = place->process;
+    bool died;
+
+    (void)uv_timer_stop(&place->overdue);
+    mst_hung_forget(place);
+    mst_death_remove(job->death, place->slot);
+    died = mst_page_died(process->page);
+    mst_preempted_gone(job, process);
+    (void)pthread_mutex_lock(&job->lock);
+    mst_process_page_end(process);
+    process->joined = process->joined || process->generation != 0;
+    (void)pthread_mutex_unlock(&job->lock);
+    look_for_clients(job);
+    report(job, process, died);
+    if (job->ending == MST_GOES_ON && job->group.ends) {
+        process->excused = true;
+        place->state = MST_PLACE_WAITS;
+    } else if (mst_process_failed(process)) {
+        failed(place);
+    } else {
+        place->state = MST_PLACE_DONE;
+        place->code = mst_process_code(process);
+        if (process->left && place->code != 0) {
+            tell_leave(process);
+        }
+        if (process->joined) {
+            mst_nodes_finished(job);
+        }
+    }
+}
+
+/* What we started may be a shell that waits for the rank. It heeds SIGTERM at once; the rank has
+ * its grace time all the same. */
+static bool lingers(const struct mst_job *job, const struct mst_process *process)
+{
+    bool has_time = process->verdict == MST_CAUSE_HARD_TIMEOUT && process->ended_by == SIGTERM &&
+                    process->end == MST_PROCESS_RUNS && job->ending == MST_GOES_ON;
+    pid_t rank = (pid_t)mst_process_pid(process);
+
+    return has_time && (mst_page_held(process->page) ||
+                        (rank != process->pid && getpgid(rank) == process->pid));
+}
+
+/* Its own group goes with it. While it is a zombie its number cannot belong to anybody else. */
+bool mst_place_reap(struct mst_place *place)
+{
+    struct mst_job *job = place->job;
+    struct mst_process *process = place->process;
+    siginfo_t info = {0};
+    int status = 0;
+
+    if (place->state != MST_PLACE_RUNS ||
+        waitid(P_PID, (id_t)process->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+        info.si_pid != process->pid) {
+        return false;
+    }
+    (void)pthread_mutex_lock(&job->lock);
+    process->lingers = lingers(job, process);
+    if (process->lingers) {
+        (void)pthread_mutex_unlock(&job->lock);
+        return false;
+    }
+    if (process->end == MST_PROCESS_RUNS) {
+        die(process);
+    }
+    mst_process_signal(process, SIGKILL);
+    mst_keeper_remove(&job->keeper, process->pid);
+    (void)waitpid(process->pid, &status, 0);
+    mst_process_gone(process, status);
+    (void)pthread_mutex_unlock(&job->lock);
+    gone(place);
+    return true;
+}
+
+/* All but what runs now. */
+static bool is_doomed(void *ctx, uint32_t index, uint32_t attempt)
+{
+    const struct mst_job *job = ctx;
+
+    for (uint32_t i = 0; i < job->place_count; i++) {
+        const struct mst_place *place = &job->places[i];
+
+        if (place->state == MST_PLACE_RUNS && place->process->index == index &&
+            place->process->attempt == attempt) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void mst_place_sweep(struct mst_job *job)
+{
+    mst_tagged_kill(job->tag, is_doomed, job);
+}

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "launch/preempted.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "launch/job.h"
+
+/* ---- the sources ---- */
+
+/* On the thread of a source, or with the client's lock held. */
+static void on_told(void *ctx)
+{
+    struct mst_job *job = ctx;
+
+    (void)uv_async_send(&job->woken);
+}
+
+/* Likewise, or before anything runs: said by the main thread. */
+static void on_line(void *ctx, const char *line)
+{
+    struct mst_job *job = ctx;
+    struct mst_preempted *preempted = &job->preempted;
+
+    (void)pthread_mutex_lock(&job->lock);
+    if (preempted->line_count < MST_PREEMPTED_LINES) {
+        (void)snprintf(preempted->lines[preempted->line_count++], sizeof preempted->lines[0], "%s",
+                       line);
+    }
+    (void)pthread_mutex_unlock(&job->lock);
+    (void)uv_async_send(&job->woken);
+}
+
+static void say_lines(struct mst_job *job)
+{
+    struct mst_preempted *preempted = &job->preempted;
+    char lines[MST_PREEMPTED_LINES][sizeof preempted->lines[0]];
+    unsigned count;
+
+    (void)pthread_mutex_lock(&job->lock);
+    count = preempted->line_count;
+    preempted->line_count = 0;
+    memcpy(lines, preempted->lines, sizeof lines);
+    (void)pthread_mutex_unlock(&job->lock);
+    for (unsigned i = 0; i < count; i++) {
+        mst_say("%s", lines[i]);
+    }
+}
+
+static bool opened_now(struct mst_job *job)
+{
+    for (uint32_t i = 0; i < job->place_count; i++) {
+        const struct mst_process *process = job->places[i].process;
+
+        if (job->places[i].state == MST_PLACE_RUNS && process->page != NULL &&
+            atomic_load(&process->page->preempts) == 1) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The line may come behind what it told: ranks that have saved and closed their handle, or ended.
+ */
+static bool opened_ever(const struct mst_job *job)
+{
+    bool opened = job->preempted.opened;
+
+    for (uint32_t i = 0; i < job->place_count; i++) {
+        const struct mst_process *process = job->places[i].process;
+
+        opened = opened || (process != NULL && process->page != NULL &&
+                            atomic_load(&process->page->preempts) != 0);
+    }
+    return opened;
+}
+
+static void on_say(void *ctx, const char *line)
+{
+    struct mst_job *job = ctx;
+
+    mst_say("%s%s", line,
+            opened_ever(job)
+                ? ""
+                : "; no rank of this node listens for notices yet (muster_preempt_open)");
+}
+
+int mst_preempted_open(struct mst_job *job)
+{
+    struct mst_preempted *preempted = &job->preempted;
+    struct mst_announcer *announcer = &preempted->announcer;
+    const struct mst_sources_options options = {
+        .list = mst_announcer_list(job->options->preempt_sources),
+        .period_ms = job->options->preempt_period_ms,
+        .margin_ms = job->options->preempt_margin_ms,
+        .grace_ms = job->options->preempt_grace_ms,
+        .told = on_told,
+        .say = on_line,
+        .ctx = job};
+    char why[512];
+
+    (void)uv_timer_init(&job->loop, &preempted->again);
+    (void)uv_timer_init(&job->loop, &preempted->end);
+    preempted->again.data = preempted->end.data = job;
+    (void)snprintf(announcer->host, sizeof announcer->host, "%.63s", job->host);
+    announcer->say = on_say;
+    announcer->publishing.ended = on_told;
+    announcer->ctx = announcer->publishing.ctx = job;
+    preempted->indices = calloc(job->place_count, sizeof *preempted->indices);
+    if (preempted->indices == NULL) {
+        mst_say("out of memory");
+        return MST_EXIT_LAUNCHER;
+    }
+    if (mst_sources_open(&announcer->sources, &options, why, sizeof why) != MUSTER_OK) {
+        mst_say("%s", why);
+        return MST_EXIT_LAUNCHER;
+    }
+    return 0;
+}
+
+void mst_preempted_close(struct mst_job *job)
+{
+    mst_announcer_reset(&job->preempted.announcer);
+    mst_sources_close(job->preempted.announcer.sources);
+    job->preempted.announcer.sources = NULL;
+}
+
+void mst_preempted_release(struct mst_job *job)
+{
+    free(job->preempted.indices);
+    job->preempted.indices = NULL;
+}
+
+void mst_preempted_begin(struct mst_job *job)
+{
+    for (uint32_t i = 0; i < job->place_count; i++) {
+        job->preempted.indices[i] = job->places[i].index;
+    }
+    mst_announcer_reset(&job->preempted.announcer);
+}
+
+static bool some_run(const struct mst_job *job)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < job->place_count; i++) {
+        any = any || job->places[i].state == MST_PLACE_RUNS;
+    }
+    return any;
+}
+
+/* Where all have saved and ended here, what is left is that the others end, too. */
+static void look_at_end(struct mst_job *job)
+{
+    const struct mst_preempted *preempted = &job->preempted;
+
+    if (preempted->late && job->ending == MST_GOES_ON && mst_saving_answered(job) &&
+        (some_run(job) || !mst_preempted_saved(job))) {
+        mst_say("the time of the notice is over; the ranks are ended");
+        job->signal = preempted->signal;
+        mst_job_end(job, MST_ENDS_SIGNAL, preempted->signal);
+        mst_job_look(job);
+    }
+}
+
+static void on_again(uv_timer_t *timer)
+{
+    mst_preempted_look(timer->data);
+}
+
+void mst_preempted_look(struct mst_job *job)
+{
+    struct mst_preempted *preempted = &job->preempted;
+    uint64_t at_ns, now_ns = mst_lib_now_ns();
+
+    say_lines(job);
+    if (job->nodes.joining || job->nodes.rejoins || job->closing) {
+        return;
+    }
+    at_ns = mst_announcer_look(&preempted->announcer, job->session.client, preempted->indices,
+                               job->place_count);
+    if (at_ns != UINT64_MAX) {
+        (void)uv_timer_start(&preempted->again, on_again,
+                             at_ns > now_ns ? (at_ns - now_ns) / 1000000 + 1 : 1, 0);
+    }
+    look_at_end(job);
+}
+
+/* ---- the signal ---- */
+
+void mst_preempted_gone(struct mst_job *job, const struct mst_process *process)
+{
+    const struct mst_page *page = process->page;
+
+    job->preempted.opened = job->preempted.opened ||
+                            (page != NULL && atomic_load(&page->preempts) != 0) ||
+                            mst_process_code(process) == MST_EXIT_AGAIN;
+}
+
+/* Ctrl-C is none, whoever types it is there. */
+static bool is_notice(const struct mst_job *job, int number)
+{
+    return number != SIGINT && (job->options->preempt_signals & (UINT64_C(1) << (number - 1))) != 0;
+}
+
+/* The time is over: what had been saved is asked first, for nobody can be asked later. */
+static void on_end(uv_timer_t *timer)
+{
+    struct mst_job *job = timer->data;
+
+    if (job->ending == MST_GOES_ON && !job->closing) {
+        job->preempted.late = true;
+        mst_saving_ask(job);
+        mst_preempted_look(job);
+    }
+}
+
+bool mst_preempted_signal(struct mst_job *job, int number)
+{
+    struct mst_preempted *preempted = &job->preempted;
+    int64_t grace_ms = job->options->preempt_grace_ms;
+    char reason[96];
+
+    if (!mst_sources_wants_signals(preempted->announcer.sources) || !is_notice(job, number) ||
+        job->ending != MST_GOES_ON || job->nodes.joining) {
+        return false;
+    }
+    if (preempted->signal != 0) {
+        return true; /* the same once more */
+    }
+    if (!opened_now(job)) {
+        return false;
+    }
+    preempted->signal = number;
+    (void)snprintf(reason, sizeof reason, "signal %d (%s) to muster run%s", number,
+                   strsignal(number), mst_announcer_in_step() ? ", a step of Slurm" : "");
+    mst_say("%s: a notice for the ranks, which save and end within %" PRId64 ".%" PRId64 " s",
+            strsignal(number), grace_ms / 1000, grace_ms % 1000 / 100);
+    mst_sources_signal(preempted->announcer.sources, reason, mst_announcer_in_step());
+    (void)uv_timer_start(&preempted->end, on_end, (uint64_t)grace_ms, 0);
+    mst_preempted_look(job);
+    return true;
+}
+
+static void on_once_more(int number)
+{
+    (void)number;
+}
+
+static const int notices[] = {SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+
+void mst_preempted_settle(struct mst_job *job)
+{
+    sigset_t set;
+
+    (void)sigemptyset(&set);
+    for (size_t i = 0; i < sizeof notices / sizeof notices[0]; i++) {
+        if (mst_preempted_saved(job) && is_notice(job, notices[i])) {
+            (void)sigaddset(&set, notices[i]);
+        }
+    }
+    (void)pthread_sigmask(SIG_BLOCK, &set, &job->preempted.before);
+}
+
+void mst_preempted_settled(struct mst_job *job)
+{
+    /* Not ignored: what is started to ask for another run would inherit that. */
+    struct sigaction action = {.sa_handler = on_once_more, .sa_flags = SA_RESTART}, was;
+
+    for (size_t i = 0; i < sizeof notices / sizeof notices[0]; i++) {
+        if (mst_preempted_saved(job) && is_notice(job, notices[i]) &&
+            sigaction(notices[i], NULL, &was) == 0 && was.sa_handler != SIG_IGN) {
+            (void)sigaction(notices[i], &action, NULL);
+        }
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &job->preempted.before, NULL);
+}
+
+/* ---- the end ---- */
+
+bool mst_preempted_answered(struct mst_job *job)
+{
+    struct mst_preempted *preempted = &job->preempted;
+
+    bool asks = preempted->opened || preempted->signal != 0 || preempted->announcer.published;
+
+    if (!asks || job->service_lost != 0 || job->launch_code != 0) {
+        return true;
+    }
+    if (preempted->saving.step == MST_SAVING_NOT_ASKED) {
+        mst_saving_ask(job);
+    } else if (preempted->late && !preempted->asked_again && mst_saving_answered(job)) {
+        preempted->asked_again = true;
+        mst_saving_ask_again(job);
+    }
+    return mst_saving_answered(job);
+}
+
+void mst_preempted_leave(struct mst_job *job)
+{
+    struct mst_preempted *preempted = &job->preempted;
+
+    if (job->ending != MST_GOES_ON || job->options->nodes_max <= 1 || !mst_preempted_saved(job) ||
+        preempted->saving.complete.fact.leave_all) {
+        return;
+    }
+    if (!job->nodes.first) {
+        job->nodes.alone = "it was preempted; all have saved, and the others go on";
+        job->ending = MST_ENDS_ALONE;
+    } else if (!preempted->stays && !mst_nodes_may_leave(job)) {
+        preempted->stays = true;
+        mst_say("the ranks of this node have saved and left; it has the service of the job, and "
+                "stays until the other nodes have ended: without it the job ends");
+    }
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_LAUNCH_PREEMPTED_H
+#define MST_LAUNCH_PREEMPTED_H
+
+/* A run and the notices of its node: the sources that give them, the polite signal that is one,
+ * what became of the save that followed, and that the job is to be run again. */
+
+#include <signal.h>
+#include <uv.h>
+
+#include "launch/announcer.h"
+
+/* What the service knows of the last save, asked in steps. */
+enum mst_saving_step {
+    MST_SAVING_NOT_ASKED = 0,
+    MST_SAVING_AGREED = 1,   /* which step was agreed */
+    MST_SAVING_VERDICT = 2,  /* whether that came to nothing as the notice was taken back */
+    MST_SAVING_COMPLETE = 3, /* which was saved by all */
+    MST_SAVING_MEMBERS = 4,  /* who had saved */
+    MST_SAVING_ANSWERED = 5
+};
+
+#define MST_SAVING_MISSING_MAX 8u
+
+struct mst_saving_missing {
+    uint32_t index, rank;
+    char host[MST_NOTICE_HOST_ROOM];
+};
+
+/* The last agreement that there was. */
+struct mst_saving_last {
+    bool there;
+    uint64_t generation, k;
+    struct mst_preempt_fact fact;
+};
+
+struct mst_saving {
+    struct mst_lib_post post;
+    char after[MST_PREEMPT_NAME_ROOM]; /* where the listing goes on */
+    uint64_t page;
+    bool again; /* only what may have changed since the first time */
+
+    /* Written by the client's threads, under the run's lock until it is answered. */
+    enum mst_saving_step step;
+    struct mst_saving_last agreed, withdrawn, complete;
+    uint32_t arrived, expected, missing_count; /* 0 expected: not known */
+    struct mst_saving_missing missing[MST_SAVING_MISSING_MAX];
+};
+
+struct mst_job;
+struct mst_process;
+
+#define MST_PREEMPTED_LINES MST_SOURCES_MAX /* each may have something to say at once */
+
+struct mst_preempted {
+    struct mst_announcer announcer;
+    struct mst_saving saving;
+    uint32_t *indices;                    /* of this node's places */
+    uv_timer_t again;                     /* to look at the sources once more */
+    uv_timer_t end;                       /* of the grace time that a signal gave */
+    int signal;                           /* that was taken as a notice; 0: none */
+    bool opened;                          /* a rank of this node takes, or took, notices */
+    char lines[MST_PREEMPTED_LINES][400]; /* of sources, to be said; under the run's lock */
+    unsigned line_count;
+    bool late; /* the end has come, and it is asked who had not saved */
+    bool asked_again;
+    bool stays;          /* the node has left, but for the service, which the others need: said */
+    sigset_t before;     /* what was blocked before _settle */
+    const char *requeue; /* how the job was asked to be run again; NULL: it was not */
+};
+
+/* Before anything runs: opens the sources. 0, or the exit code after one line. */
+int mst_preempted_open(struct mst_job *job);
+void mst_preempted_close(struct mst_job *job); /* before the session is, or later */
+void mst_preempted_release(struct mst_job *job);
+
+/* The session is another one, or the node has another number. */
+void mst_preempted_begin(struct mst_job *job);
+
+/* On the loop, whenever something was told. */
+void mst_preempted_look(struct mst_job *job);
+
+/* Whether the signal is a notice, and was taken as one. */
+bool mst_preempted_signal(struct mst_job *job, int number);
+
+/* A process of this node has ended, and its page is still there: whether it took notices. */
+void mst_preempted_gone(struct mst_job *job, const struct mst_process *process);
+
+/* Nothing runs here any more: whether it is known what became of the save. Asks, the first time. */
+bool mst_preempted_answered(struct mst_job *job);
+
+/* Before and after other signals end the run again: where all have saved, the signal that is a
+ * notice does not, for the code and the report are still to come. */
+void mst_preempted_settle(struct mst_job *job);
+void mst_preempted_settled(struct mst_job *job);
+
+/* saving.c */
+void mst_saving_ask(struct mst_job *job);
+void mst_saving_ask_again(struct mst_job *job); /* whether all have saved since */
+bool mst_saving_answered(struct mst_job *job);
+
+/* Whether all that the processes of this node did last was to save, with all others. */
+bool mst_preempted_saved(const struct mst_job *job);
+
+/* Whether it left after a save, and others of this node went on. */
+bool mst_preempted_past(const struct mst_job *job, const struct mst_process *process);
+
+/* Nothing runs here any more: where the others go on without this node, it goes now. */
+void mst_preempted_leave(struct mst_job *job);
+
+/* The agreement that matters at the end: the last that all have saved, or, where the processes of
+ * this node did something after it, the last of all; NULL: there is none. A notice that comes while
+ * they leave may well be agreed upon: what they saved counts. */
+const struct mst_saving_last *mst_preempted_last(const struct mst_job *job);
+
+/* "not saved: ...", who had not; empty: nothing was to be saved, or it was. */
+void mst_preempted_text(const struct mst_job *job, char *text, size_t room);
+
+/* requeue.c: the run has ended with `code`, and said all: says what was saved, and asks that the
+ * job is run again, once, if it is wanted, saved, and this is node 0. Blocks. */
+void mst_preempted_requeue(struct mst_job *job, int code);
+
+#endif

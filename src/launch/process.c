@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "launch/process.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launch/run.h"
+
+uint64_t mst_process_client(const struct mst_process *process)
+{
+    return process->page != NULL ? atomic_load(&process->page->pid) : process->client_pid;
+}
+
+uint64_t mst_process_pid(const struct mst_process *process)
+{
+    uint64_t pid = mst_process_client(process);
+
+    return pid != 0 ? pid : (uint64_t)process->pid;
+}
+
+uint64_t mst_process_generation(const struct mst_process *process)
+{
+    return process->page != NULL ? atomic_load(&process->page->generation) : process->generation;
+}
+
+uint32_t mst_process_rank(const struct mst_process *process)
+{
+    uint32_t rank =
+        process->page != NULL ? atomic_load(&process->page->rank) : (uint32_t)MST_RANK_NONE;
+
+    return rank != MST_RANK_NONE ? rank : process->rank;
+}
+
+static bool outside(const struct mst_page *page)
+{
+    return atomic_load(&page->turn) % 8 == MST_PHASE_OUTSIDE;
+}
+
+bool mst_process_gave_up(const struct mst_process *process)
+{
+    const struct mst_page *page = process->page;
+
+    return page != NULL ? atomic_load(&page->runs_failed) != 0 && outside(page) : process->gave_up;
+}
+
+bool mst_process_returned(const struct mst_process *process)
+{
+    const struct mst_page *page = process->page;
+
+    return page != NULL ? atomic_load(&page->turn) != 0 && outside(page) : process->returned;
+}
+
+/* Without what it was that failed. The rank may have been killed while it wrote it. */
+static void take_failure(struct mst_process *process)
+{
+    static const char what[] = "run: ";
+    const char *from = process->page->failure;
+    char *text = process->failure;
+
+    from += strncmp(from, what, sizeof what - 1) == 0 ? sizeof what - 1 : 0;
+    (void)snprintf(text, sizeof process->failure, "%.*s",
+                   (int)(sizeof process->failure - sizeof what), from);
+    for (; *text != '\0'; text++) {
+        if ((unsigned char)*text < ' ') {
+            *text = ' ';
+        }
+    }
+}
+
+bool mst_process_exited(const struct mst_process *process, int *code_out)
+{
+    uint32_t exited = process->page != NULL ? atomic_load(&process->page->exited) : 0;
+
+    if (exited != 0) {
+        *code_out = (int)((exited - 1) & 0xff);
+    }
+    return exited != 0;
+}
+
+/* A wrapper was killed as soon as its rank was dead. */
+void mst_process_gone(struct mst_process *process, int status)
+{
+    bool wrapped = mst_process_pid(process) != (uint64_t)process->pid;
+    int code;
+
+    process->end = MST_PROCESS_GONE;
+    process->status = status;
+    if (wrapped && process->verdict == MST_CAUSE_NONE && mst_process_exited(process, &code)) {
+        process->status = code << 8; /* as waitpid gives it */
+    }
+}
+
+void mst_process_page_end(struct mst_process *process)
+{
+    if (process->page != NULL) {
+        process->returned = mst_process_returned(process);
+        process->gave_up = mst_process_gave_up(process);
+        process->aborted = process->gave_up && atomic_load(&process->page->aborts) != 0;
+        process->left = atomic_load(&process->page->left) != 0;
+        take_failure(process);
+        process->client_pid = atomic_load(&process->page->pid);
+        process->generation = mst_process_generation(process);
+        process->rank = mst_process_rank(process);
+        mst_page_unmap(process->page);
+        process->page = NULL;
+    }
+}
+
+bool mst_process_failed(const struct mst_process *process)
+{
+    if (process->verdict == MST_CAUSE_HARD_TIMEOUT || !WIFEXITED(process->status)) {
+        return true;
+    }
+    return WEXITSTATUS(process->status) != 0 && WEXITSTATUS(process->status) != MST_EXIT_AGAIN &&
+           !process->left;
+}
+
+int mst_process_code(const struct mst_process *process)
+{
+    int code =
+        WIFEXITED(process->status) ? WEXITSTATUS(process->status) : 128 + WTERMSIG(process->status);
+
+    /* Whoever ends well because it is told to end has not done its work. */
+    return code == 0 && mst_process_failed(process) ? 128 + process->ended_by : code;
+}
+
+void mst_status_how(int status, char *text, size_t room)
+{
+    if (WIFEXITED(status)) {
+        (void)snprintf(text, room, "ended with status %d", WEXITSTATUS(status));
+    } else {
+        (void)snprintf(text, room, "was killed by signal %d (%s)", WTERMSIG(status),
+                       strsignal(WTERMSIG(status)));
+    }
+}
+
+void mst_process_how(const struct mst_process *process, char *text, size_t room)
+{
+    if (process->verdict == MST_CAUSE_LEASE) {
+        (void)snprintf(text, room, "was silent for longer than the lease and was killed");
+    } else if (process->verdict == MST_CAUSE_EVICTED) {
+        (void)snprintf(text, room, "did not come to the restart in time and was killed");
+    } else if (process->verdict == MST_CAUSE_HARD_TIMEOUT) {
+        (void)snprintf(text, room, "%s and was ended", process->hung);
+    } else if (process->end != MST_PROCESS_GONE) {
+        (void)snprintf(text, room, "is dead");
+    } else {
+        mst_status_how(process->status, text, room);
+    }
+}
+
+void mst_process_name(const struct mst_process *process, char *text, size_t room)
+{
+    uint32_t rank = mst_process_rank(process);
+
+    if (rank == MST_RANK_NONE) {
+        (void)snprintf(text, room, "#%" PRIu32 " (pid %" PRIu64 ")", process->index,
+                       mst_process_pid(process));
+    } else {
+        (void)snprintf(text, room, "rank %" PRIu32 " (#%" PRIu32 ", pid %" PRIu64 ")", rank,
+                       process->index, mst_process_pid(process));
+    }
+}
+
+uint64_t mst_process_client_start(const struct mst_process *process)
+{
+    return process->page != NULL ? atomic_load(&process->page->start) : 0;
+}
+
+/* A wrapper may have put it into a group of its own. */
+static void signal_client(const struct mst_process *process, int number)
+{
+    pid_t client = (pid_t)mst_process_client(process);
+    uint64_t start = mst_process_client_start(process);
+
+    if (client > 0 && client != process->pid && getpgid(client) != process->pid &&
+        mst_tagged_signal(client, start, process->tag, number) && number != SIGKILL) {
+        (void)mst_tagged_signal(client, start, process->tag, SIGCONT);
+    }
+}
+
+void mst_process_signal(const struct mst_process *process, int number)
+{
+    if (process->page != NULL) {
+        atomic_store(&process->page->ends, 1);
+    }
+    (void)kill(-process->pid, number);
+    if (number != SIGKILL) {
+        (void)kill(-process->pid, SIGCONT);
+    }
+    signal_client(process, number);
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The job is asked to be run again, once, after all have saved: by Slurm's scontrol, or by a file
+ * that somebody outside looks for, as where a container has no scontrol. */
+
+#define _GNU_SOURCE
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launch/job.h"
+#include "launch/words.h"
+#include "os/own_file.h"
+#include "sources/slurm_words.h"
+
+#define REQUEUE_MS 30000
+#define LOOK_MS 20
+
+extern char **environ;
+
+/* The request is one line, and the file is there whole or not at all. */
+static void ask_by_file(struct mst_job *job)
+{
+    const char *path = job->options->requeue_file, *id = getenv("SLURM_JOB_ID");
+    char beside[PATH_MAX], line[512];
+    int size = snprintf(line, sizeof line, "requeue job=%s step=%lld slurm_job_id=%s\n", job->name,
+                        (long long)job->preempted.saving.complete.fact.step,
+                        id != NULL && mst_slurm_job_id(id) ? id : "none");
+    int fd;
+    bool ok;
+
+    (void)snprintf(beside, sizeof beside, "%s.%d", path, (int)getpid());
+    fd = mst_own_file_new(beside);
+    ok = fd >= 0 && write(fd, line, (size_t)size) == size && fsync(fd) == 0;
+    ok = fd >= 0 && close(fd) == 0 && ok;
+    if (ok && rename(beside, path) == 0) {
+        job->preempted.requeue = "file";
+        mst_say("saved by all: asked by %s that the job is run again", path);
+        return;
+    }
+    mst_say("saved by all, but the request to run the job again could not be written to %s: %s",
+            path, strerror(errno));
+    if (fd >= 0) {
+        (void)unlink(beside);
+    }
+}
+
+static int spawn_scontrol(char *id, pid_t *pid)
+{
+    char *const arguments[] = {"scontrol", "requeue", id, NULL};
+    posix_spawnattr_t attributes;
+    sigset_t none, all;
+    int error = posix_spawnattr_init(&attributes);
+
+    if (error != 0) {
+        return error;
+    }
+    (void)sigemptyset(&none);
+    (void)sigfillset(&all);
+    (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+                                                    POSIX_SPAWN_SETPGROUP);
+    (void)posix_spawnattr_setpgroup(&attributes, 0);
+    (void)posix_spawnattr_setsigmask(&attributes, &none);
+    (void)posix_spawnattr_setsigdefault(&attributes, &all);
+    error = posix_spawnp(pid, "scontrol", NULL, &attributes, arguments, environ);
+    (void)posix_spawnattr_destroy(&attributes);
+    return error;
+}
+
+/* False: it did not end in its time, and was killed. */
+static bool await(pid_t pid, int *status)
+{
+    uint64_t until_ns = mst_lib_now_ns() + REQUEUE_MS * UINT64_C(1000000);
+
+    while (waitpid(pid, status, WNOHANG) == 0) {
+        if (mst_lib_now_ns() > until_ns) {
+            (void)kill(-pid, SIGKILL);
+            (void)waitpid(pid, status, 0);
+            return false;
+        }
+        (void)poll(NULL, 0, LOOK_MS);
+    }
+    return true;
+}
+
+static void ask_slurm(struct mst_job *job)
+{
+    char *id = getenv("SLURM_JOB_ID");
+    char how[128] = "did not end within 30 s";
+    pid_t pid = 0;
+    int error, status = 0;
+    bool in_time;
+
+    if (id == NULL || !mst_slurm_job_id(id)) {
+        mst_say("saved by all, but this is no Slurm job (SLURM_JOB_ID is not set), so nobody is "
+                "asked to run it again; --requeue-file PATH asks by a file");
+        return;
+    }
+    mst_say("saved by all: scontrol requeue %s", id);
+    error = spawn_scontrol(id, &pid);
+    if (error != 0) {
+        mst_say("scontrol could not be started: %s; where a container has none, --requeue-file "
+                "PATH asks by a file",
+                strerror(error));
+        return;
+    }
+    job->preempted.requeue = "scontrol";
+    in_time = await(pid, &status);
+    if (!in_time || status != 0) {
+        if (in_time) {
+            mst_status_how(status, how, sizeof how);
+        }
+        job->preempted.requeue = NULL;
+        mst_say("scontrol requeue %s %s: the job is not run again by us", id, how);
+    }
+}
+
+/* What became of the job, and what makes it go on. Of several nodes each has a command of its own.
+ */
+static void say_saved(const struct mst_job *job)
+{
+    const struct mst_preempt_fact *fact = &job->preempted.saving.complete.fact;
+    struct mst_words line = {.size = 0};
+    char by[32] = "its rank";
+
+    if (fact->of != 1) {
+        (void)snprintf(by, sizeof by, "all %" PRIu32 " ranks", fact->of);
+    }
+    if (job->options->requeue) {
+        mst_say("preempted: step %" PRId64 " is saved by %s", fact->step, by);
+    } else if (job->options->nodes_max > 1 || !mst_words_own(&line)) {
+        mst_say("preempted: step %" PRId64 " is saved by %s; the same command goes on from there",
+                fact->step, by);
+    } else {
+        mst_say("preempted: step %" PRId64 " is saved by %s; this goes on from there:%s",
+                fact->step, by, line.text);
+    }
+}
+
+void mst_preempted_requeue(struct mst_job *job, int code)
+{
+    if (code != MST_EXIT_AGAIN || !mst_preempted_saved(job) || job->ending == MST_ENDS_ALONE) {
+        return; /* alone: the others go on, and the last line has said so */
+    }
+    say_saved(job);
+    if (!job->options->requeue || !job->nodes.first) {
+        return;
+    }
+    if (job->options->requeue_file != NULL) {
+        ask_by_file(job);
+    } else {
+        ask_slurm(job);
+    }
+}

@@ -1,0 +1,548 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "launch/run.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launch/job.h"
+#include "os/descriptors.h"
+#include "os/system.h"
+#include "process/spawn.h"
+
+#define BACK_OFF_FIRST_MS 1000u
+#define BACK_OFF_MOST_MS 60000u
+#define OPEN_LIMIT_MS 10000
+#define PLACES_MAX 131072u         /* what --nproc and --spares allow */
+#define SERVICE_SOON_NS 100000000u /* a service that dies in this time may do so again */
+#define SERVICE_SOON_MAX 3u        /* times in a row, before the next try waits */
+#define SAY_AGAIN_MS 500u          /* a service without room looks for some each second */
+/* Until its service starts, and for the end to remove the journal's folder: 12, and some. */
+#define DESCRIPTORS_OF_A_RUN 16u
+
+extern char **environ;
+
+uint64_t mst_back_off_ms(uint32_t failures)
+{
+    uint64_t delay_ms = BACK_OFF_FIRST_MS;
+
+    for (uint32_t i = 0; i < failures && delay_ms < BACK_OFF_MOST_MS; i++) {
+        delay_ms *= 2;
+    }
+    return delay_ms < BACK_OFF_MOST_MS ? delay_ms : BACK_OFF_MOST_MS;
+}
+
+/* ---- before anything runs ---- */
+
+/* "train-4242": readable, and nobody else's. */
+static void name_job(struct mst_job *job)
+{
+    const char *program = strrchr(job->options->arguments[0], '/');
+    size_t size = 0;
+
+    program = program != NULL ? program + 1 : job->options->arguments[0];
+    for (; *program != '\0' && size < 32; program++) {
+        bool plain = (*program >= 'a' && *program <= 'z') || (*program >= 'A' && *program <= 'Z') ||
+                     (*program >= '0' && *program <= '9') || *program == '-' || *program == '_';
+
+        job->name[size] = '-';
+        if (plain) {
+            job->name[size] = *program;
+        }
+        size++;
+    }
+    (void)snprintf(job->name + size, sizeof job->name - size, "-%d", (int)getpid());
+}
+
+static int find_program(struct mst_job *job)
+{
+    const char *program = job->options->arguments[0];
+    int error = mst_spawn_find(program, job->path);
+
+    if (error == 0) {
+        return 0;
+    }
+    if (error == EACCES) {
+        mst_say("'%s' is not executable", program);
+        return MST_EXIT_NOT_EXECUTABLE;
+    }
+    mst_say("'%s' is not found%s", program, strchr(program, '/') == NULL ? " in PATH" : "");
+    return MST_EXIT_NOT_FOUND;
+}
+
+static int no_memory(void)
+{
+    char why[128];
+
+    if (mst_descriptors_left(MST_DESCRIPTORS_OF_A_LOOP)) {
+        mst_say("out of memory");
+    } else {
+        mst_descriptors_text(why, sizeof why);
+        mst_say("%s", why);
+    }
+    return MST_EXIT_LAUNCHER;
+}
+
+/* ---- what happens ---- */
+
+static void on_service_again(uv_timer_t *timer)
+{
+    struct mst_job *job = timer->data;
+    struct muster_error err;
+
+    job->service_begun_ns = mst_lib_now_ns();
+    if (mst_service_again(&job->service, &err) != MUSTER_OK) {
+        mst_say("%s", err.text);
+        (void)uv_timer_start(timer, on_service_again, mst_back_off_ms(job->service_deaths++), 0);
+    }
+}
+
+/* It ended by itself: it cannot bring its state back, or not keep it, and said why. */
+static void service_lost(struct mst_job *job, const char *how)
+{
+    job->service_lost = job->service.pid;
+    (void)snprintf(job->service_how, sizeof job->service_how, "%s", how);
+    mst_say("the service of the job %s; the state of the job cannot be brought back", how);
+    mst_job_end(job, MST_ENDS_FAILED, SIGTERM);
+}
+
+static uint64_t service_delay_ms(struct mst_job *job)
+{
+    if (mst_lib_now_ns() - job->service_begun_ns > SERVICE_SOON_NS) {
+        job->service_deaths = 0;
+    }
+    if (job->service_deaths++ < SERVICE_SOON_MAX) {
+        return 0;
+    }
+    return mst_back_off_ms(job->service_deaths - 1 - SERVICE_SOON_MAX);
+}
+
+static void service_gone(struct mst_job *job, int status)
+{
+    uint64_t delay_ms;
+    char how[sizeof job->service_how];
+
+    if (job->closing) {
+        job->service.pid = 0;
+        uv_stop(&job->loop);
+        return;
+    }
+    mst_status_how(status, how, sizeof how);
+    if (WIFEXITED(status) && WEXITSTATUS(status) != 0) {
+        service_lost(job, how);
+    } else {
+        delay_ms = service_delay_ms(job);
+        mst_say("the service of the job %s; it is started again%s and goes on from its journal",
+                how, delay_ms == 0 ? "" : " after a while");
+        (void)uv_timer_start(&job->service_again, on_service_again, delay_ms, 0);
+    }
+    job->service.pid = 0;
+}
+
+static void reap_service(struct mst_job *job)
+{
+    int status;
+
+    if (job->service.pid != 0 && waitpid(job->service.pid, &status, WNOHANG) == job->service.pid) {
+        service_gone(job, status);
+    }
+}
+
+static void on_child(uv_signal_t *handle, int number)
+{
+    struct mst_job *job = handle->data;
+    bool gone = false;
+
+    (void)number;
+    reap_service(job);
+    for (uint32_t i = 0; i < job->place_count; i++) {
+        gone = mst_place_reap(&job->places[i]) || gone;
+    }
+    if (gone) { /* before another one takes its place */
+        mst_place_sweep(job);
+    }
+    mst_nodes_look(job);
+    mst_group_look(job);
+    mst_job_look(job);
+}
+
+static bool some_linger(const struct mst_job *job)
+{
+    for (uint32_t i = 0; i < job->place_count; i++) {
+        if (job->places[i].process != NULL && job->places[i].process->lingers) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void on_say_again(uv_timer_t *timer)
+{
+    struct mst_job *job = timer->data;
+
+    mst_session_say_again(&job->session, job->processes);
+}
+
+static void on_woken(uv_async_t *handle)
+{
+    struct mst_job *job = handle->data;
+
+    if (mst_session_refused(&job->session) && !uv_is_active((uv_handle_t *)&job->say_again)) {
+        (void)uv_timer_start(&job->say_again, on_say_again, SAY_AGAIN_MS, 0);
+    }
+    for (uint32_t i = 0; i < job->place_count; i++) {
+        mst_place_notice(&job->places[i]);
+    }
+    if (some_linger(job)) { /* of these the kernel has told once */
+        on_child(&job->child, SIGCHLD);
+    }
+    mst_nodes_look(job);
+    mst_preempted_look(job);
+    mst_faults_look(job); /* why, and then what is done about it */
+    mst_group_look(job);
+    mst_job_look(job);
+}
+
+/* Who types Ctrl-C twice means it, whatever else the run was ending by. */
+static void stop(struct mst_job *job, int number)
+{
+    if (job->signal != 0) {
+        mst_job_signal(job, SIGKILL);
+        return;
+    }
+    if (job->nodes.joining) { /* nothing runs that would have to be ended */
+        mst_say("stopped by signal %d (%s) while it joined job '%s'", number, strsignal(number),
+                job->name);
+        mst_say_directly(job);
+        mst_nodes_forget(job);
+        job->signal = number;
+        job->ending = MST_ENDS_SIGNAL;
+        mst_report_write(job, 128 + number);
+        mst_preempted_close(job);
+        _exit(128 + number);
+    }
+    job->signal = number;
+    mst_say("%s: stopping within %" PRId64 ".%" PRId64 " s; once more kills at once",
+            strsignal(number), job->options->grace_ms / 1000, job->options->grace_ms % 1000 / 100);
+    mst_job_end(job, MST_ENDS_SIGNAL, number);
+    mst_job_look(job);
+}
+
+/* Only to the processes themselves: what they started need not know these. */
+static void pass_on(struct mst_job *job, int number)
+{
+    for (uint32_t i = 0; i < job->place_count; i++) {
+        if (job->places[i].state == MST_PLACE_RUNS) {
+            (void)kill(job->places[i].process->pid, number);
+        }
+    }
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct mst_job *job = handle->data;
+
+    bool passed_on = number == SIGUSR1 || number == SIGUSR2;
+
+    if (passed_on && (job->closing || !mst_preempted_signal(job, number))) {
+        pass_on(job, number);
+    } else if (!passed_on && !job->closing && !mst_preempted_signal(job, number)) {
+        stop(job, number);
+    }
+}
+
+/* ---- the run ---- */
+
+/* What the caller ignores, as nohup makes it, stays ignored. */
+static void listen_to(struct mst_job *job, uv_signal_t *handle, int number)
+{
+    struct sigaction action;
+
+    handle->data = job;
+    if (sigaction(number, NULL, &action) == 0 && action.sa_handler != SIG_IGN) {
+        (void)uv_signal_start(handle, on_signal, number);
+    }
+}
+
+static bool start_loop(struct mst_job *job)
+{
+    static const int numbers[MST_JOB_SIGNALS] = {SIGTERM, SIGINT,  SIGHUP,
+                                                 SIGQUIT, SIGUSR1, SIGUSR2};
+
+    (void)signal(SIGPIPE, SIG_IGN);
+    if (uv_loop_init(&job->loop) != 0) {
+        return false;
+    }
+    if (uv_async_init(&job->loop, &job->woken, on_woken) != 0) {
+        (void)uv_loop_close(&job->loop);
+        return false;
+    }
+    mst_faults_open(job);
+    (void)uv_timer_init(&job->loop, &job->grace);
+    (void)uv_timer_init(&job->loop, &job->joiners);
+    (void)uv_timer_init(&job->loop, &job->service_again);
+    (void)uv_timer_init(&job->loop, &job->say_again);
+    mst_hung_init(job);
+    (void)uv_signal_init(&job->loop, &job->child);
+    (void)uv_signal_start(&job->child, on_child, SIGCHLD);
+    job->woken.data = job->grace.data = job->joiners.data = job->child.data = job;
+    job->service_again.data = job->say_again.data = job;
+    for (size_t i = 0; i < MST_JOB_SIGNALS; i++) {
+        (void)uv_signal_init(&job->loop, &job->signals[i]);
+        listen_to(job, &job->signals[i], numbers[i]);
+    }
+    for (uint32_t i = 0; i < job->place_count; i++) {
+        struct mst_place *place = &job->places[i];
+
+        place->job = job;
+        place->slot = place->index = i;
+        place->again.data = place->overdue.data = place;
+        (void)uv_timer_init(&job->loop, &place->again);
+        (void)uv_timer_init(&job->loop, &place->overdue);
+    }
+    return true;
+}
+
+static void on_walk(uv_handle_t *handle, void *arg)
+{
+    (void)arg;
+    if (!uv_is_closing(handle)) {
+        uv_close(handle, NULL);
+    }
+}
+
+static void end_loop(struct mst_job *job)
+{
+    uv_walk(&job->loop, on_walk, NULL);
+    (void)uv_run(&job->loop, UV_RUN_DEFAULT);
+    (void)uv_loop_close(&job->loop);
+}
+
+static int start_service(struct mst_job *job)
+{
+    struct mst_nodes *nodes = &job->nodes;
+    struct mst_session_target target;
+    struct muster_error err;
+    int code;
+
+    job->service.secret = nodes->secret;
+    job->service.secret_made = nodes->secret_made;
+    job->service.secret_fd = nodes->secret_fd;
+    if (mst_service_start(&job->service, job->name, job->options->lease, &err) != MUSTER_OK) {
+        mst_say("%s", err.text);
+        return MST_EXIT_LAUNCHER;
+    }
+    if (mst_service_http(&job->service) != NULL && *mst_service_http(&job->service) != '\0') {
+        const char *http = mst_service_http(&job->service);
+
+        mst_say("health and metrics on %s%s", *http == 'u' ? "" : "http://", http);
+    }
+    (void)snprintf(nodes->addr, sizeof nodes->addr, "%s", job->service.addr);
+    target = mst_nodes_target(job, OPEN_LIMIT_MS);
+    if (mst_session_open(&job->session, &target, 0, job->options, &nodes->number, &err) !=
+        MUSTER_OK) {
+        mst_say("%s", err.text);
+        mst_service_kill(&job->service);
+        return MST_EXIT_LAUNCHER;
+    }
+    mst_nodes_begin(job);
+    code = mst_nodes_publish(job);
+    if (code != 0) {
+        mst_session_close(&job->session);
+        mst_service_kill(&job->service);
+    }
+    return code;
+}
+
+uint32_t mst_run_indices(const struct mst_job *job)
+{
+    uint32_t started = job->options->nodes_max * job->place_count;
+
+    return started > job->options->size ? started : job->options->size;
+}
+
+uint32_t mst_run_enough(const struct mst_job *job)
+{
+    const struct mst_run_options *options = job->options;
+
+    if (options->min_size != 0 || options->spares == 0) {
+        return options->min_size;
+    }
+    return options->size;
+}
+
+void mst_run_places(struct mst_job *job)
+{
+    for (uint32_t i = 0; i < job->place_count && job->launch_code == 0; i++) {
+        if (job->places[i].state == MST_PLACE_WAITS) {
+            job->launch_code = mst_place_start(&job->places[i]);
+        }
+    }
+    if (job->launch_code != 0) {
+        mst_job_end(job, MST_ENDS_FAILED, SIGTERM);
+    }
+}
+
+static void run_all(struct mst_job *job)
+{
+    job->launch_code = job->nodes.first ? start_service(job) : 0;
+    if (job->launch_code != 0) {
+        return;
+    }
+    if (mst_environment_init(&job->environment, environ) != MUSTER_OK || !mst_variables_set(job)) {
+        mst_service_kill(&job->service);
+        job->launch_code = no_memory();
+        return;
+    }
+    mst_say_with_output(job);
+    mst_logs_begin(job);
+    if (job->nodes.first) {
+        mst_run_places(job);
+    } else {
+        mst_nodes_join(job,
+                       job->options->node_rank < 0 ? MUSTER_INDEX_ANY : job->options->node_rank,
+                       job->options->service_wait_ms);
+    }
+    mst_job_look(job);
+    (void)uv_run(&job->loop, UV_RUN_DEFAULT);
+}
+
+static void release(struct mst_job *job)
+{
+    mst_keeper_stop(&job->keeper);
+    mst_death_free(job->death);
+    mst_output_free(job->output);
+    while (job->processes != NULL) {
+        struct mst_process *process = job->processes;
+
+        job->processes = process->older;
+        mst_process_page_end(process);
+        free(process);
+    }
+    mst_environment_fini(&job->environment);
+    mst_nodes_release(job);
+    mst_service_forget(&job->service);
+    mst_preempted_release(job);
+    free(job->places);
+    (void)pthread_mutex_destroy(&job->lock);
+}
+
+static bool prepare(struct mst_job *job)
+{
+    job->place_count = job->options->nproc + job->options->spares;
+    job->places = calloc(job->place_count, sizeof *job->places);
+    if (job->places != NULL && mst_descriptors_left(MST_DESCRIPTORS_OF_A_LOOP) &&
+        mst_output_new(&job->output, job->options->label) == MUSTER_OK &&
+        mst_death_new(&job->death, mst_place_told, job, MST_DEATH_BEST) == MUSTER_OK &&
+        start_loop(job) && mst_nodes_prepare(job)) {
+        return true;
+    }
+    (void)no_memory();
+    return false;
+}
+
+/* Before the secret that is there already is taken for this run's: it may be about to go. */
+static int own_job(struct mst_job *job)
+{
+    struct muster_error err;
+    char why[128];
+
+    if (!mst_descriptors_left(DESCRIPTORS_OF_A_RUN)) {
+        mst_descriptors_text(why, sizeof why);
+        mst_say("%s", why);
+        return MST_EXIT_LAUNCHER;
+    }
+    if (mst_service_claim(&job->service, job->name, &err) != MUSTER_OK) {
+        mst_say("%s", err.text);
+        return MST_EXIT_LAUNCHER;
+    }
+    return 0;
+}
+
+/* 0, or the exit code after one line. Nothing runs yet, and signals end us. */
+static int enter(struct mst_job *job)
+{
+    const struct mst_run_options *options = job->options;
+    int code;
+
+    if (options->job != NULL) {
+        (void)snprintf(job->name, sizeof job->name, "%s", options->job);
+    } else {
+        name_job(job);
+    }
+    code = find_program(job);
+    if (code == 0) {
+        code = mst_logs_open(job);
+    }
+    if (code != 0) {
+        return code;
+    }
+    mst_system_random(&job->tag, 1);
+    mst_tagged_reserve();
+    if (!mst_keeper_start(&job->keeper,
+                          options->join == NULL ? options->nproc + options->spares : PLACES_MAX,
+                          job->tag)) {
+        mst_say("no keeper for the ranks: %s", strerror(errno));
+        return MST_EXIT_LAUNCHER;
+    }
+    if (options->join == NULL && (code = own_job(job)) != 0) {
+        return code;
+    }
+    return mst_nodes_enter(job);
+}
+
+static int run_to_end(struct mst_job *job)
+{
+    if (!prepare(job)) {
+        job->launch_code = MST_EXIT_LAUNCHER;
+        return MST_EXIT_LAUNCHER;
+    }
+    job->launch_code = mst_preempted_open(job);
+    if (job->launch_code == 0) {
+        run_all(job);
+    }
+    mst_preempted_close(job);
+    mst_session_close(&job->session); /* its callbacks wake the loop */
+    mst_service_kill(&job->service);
+    mst_nodes_forget(job); /* while no other run can take the secret for its own */
+    mst_service_forget(&job->service);
+    mst_preempted_settle(job);
+    end_loop(job); /* signals end us again: nothing is left that needs us, but a reader */
+    mst_preempted_settled(job);
+    mst_say_directly(job);
+    mst_faults_say_more(job);
+    mst_cause_tell(job);
+    return mst_cause_code(job);
+}
+
+int mst_run(const struct mst_run_options *options)
+{
+    struct mst_job job = {.own = *options,
+                          .service = {.http = options->http,
+                                      .buffered_bytes_max = options->buffered_bytes_max,
+                                      .record = options->record},
+                          .nodes = {.secret_fd = -1}};
+    int code;
+
+    job.options = &job.own;
+    (void)pthread_mutex_init(&job.lock, NULL);
+    (void)gethostname(job.host, sizeof job.host - 1);
+    code = mst_report_open(&job);
+    if (code == 0) {
+        code = enter(&job);
+    }
+    job.launch_code = code;
+    if (code == 0) {
+        code = run_to_end(&job);
+    }
+    mst_preempted_requeue(&job, code); /* what it did is in the report, unless it ended us */
+    mst_report_write(&job, code);
+    release(&job);
+    return code;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_LAUNCH_RUN_H
+#define MST_LAUNCH_RUN_H
+
+/* `muster run`: starts the ranks of one node, on the first one the service of all, and sees them
+ * through. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define MST_RUN_SIZE_MAX 1000000u /* processes of a run */
+
+/* What the program itself ends with when no rank's own status says it better. */
+#define MST_EXIT_LAUNCHER 125
+#define MST_EXIT_NOT_EXECUTABLE 126
+#define MST_EXIT_NOT_FOUND 127
+
+/* A rank that ends with it saved its state and asks to be run again later: it is not started again
+ * now, and neither is it a failure. */
+#define MST_EXIT_AGAIN 75
+
+struct mst_run_options {
+    const char *job;   /* NULL: a name is made from the program's and our pid */
+    uint32_t nproc;    /* ranks to start on each node; 0: not given */
+    uint32_t size;     /* of the job; 0: those of all nodes */
+    uint32_t spares;   /* processes on each node beyond nproc, which wait until one is lost */
+    uint32_t min_size; /* 0: not given. When it is, the run goes on without ranks that cannot be
+                          started again, while this many are left; without it, where there are
+                          spares, while there are enough for all ranks */
+    uint32_t max_size; /* that run at a time, and what a multiple of runs; 0: not given */
+    uint32_t size_multiple;
+    int64_t join_wait_ms;
+    const char *grow;  /* "check", "fault", "off" */
+    const char *lease; /* as text for the service; NULL: its default */
+    const char *http;  /* where the service tells health and metrics; NULL or empty: nowhere */
+    uint64_t buffered_bytes_max; /* of the service: what its connections may hold together */
+    const char *record;          /* folder in which the service records; NULL or empty: none */
+    uint32_t max_restarts;
+    int64_t grace_ms;
+
+    uint32_t nodes_min, nodes_max; /* 0: not given */
+    int64_t node_rank;             /* -1: whichever is free */
+    const char *join;              /* where node 0's service is; NULL: this is node 0 */
+    const char *listen;            /* node 0: HOST:PORT, port 0 for a free one */
+    const char *avoid;             /* hosts that are kept out, with commas */
+    const char *secret_file;       /* NULL: node 0 makes one, */
+    int secret_fd;                 /* unless it is read from here; -1: it is not */
+    bool insecure;                 /* without a secret */
+    bool launched;                 /* by a launcher that starts the other nodes too */
+    int64_t service_wait_ms;
+
+    const char *preempt_sources; /* NULL: the usual ones */
+    uint64_t preempt_signals;    /* bit s - 1: signal s is a notice */
+    int64_t preempt_period_ms, preempt_margin_ms, preempt_grace_ms;
+    bool requeue;             /* once all have saved the job is asked to be run again... */
+    const char *requeue_file; /* ...by this file; NULL: by Slurm */
+
+    bool dump, label;
+    const char *log_dir;    /* NULL: the ranks' output goes to the terminal */
+    bool tee;               /* there it goes as well */
+    const char *report;     /* NULL: none is written */
+    char *const *arguments; /* the program and what it is given; NULL at the end */
+};
+
+/* Runs to the end and returns the exit code. On the main thread: the ranks die with it. */
+int mst_run(const struct mst_run_options *options);
+
+#endif

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What became of the save: which step was agreed last, whether all have saved it, and if not, who
+ * had. Asked of the service when it matters: when the ranks have ended, or must. */
+
+#define _GNU_SOURCE
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "launch/job.h"
+
+#define ANSWER_NS UINT64_C(3000000000) /* a service that does not answer is not waited for */
+
+static void ask(struct mst_job *job);
+
+static void end(struct mst_job *job)
+{
+    (void)pthread_mutex_lock(&job->lock);
+    job->preempted.saving.step = MST_SAVING_ANSWERED;
+    (void)pthread_mutex_unlock(&job->lock);
+    (void)uv_async_send(&job->woken);
+}
+
+static bool is_later(const struct mst_saving_last *last, const struct mst_preempt_name *name)
+{
+    return !last->there || name->generation > last->generation ||
+           (name->generation == last->generation && name->k > last->k);
+}
+
+/* What its keys are listed under. */
+static const char *prefix_of(enum mst_saving_step step)
+{
+    if (step == MST_SAVING_AGREED) {
+        return MST_PREEMPT_PREFIX "agreed/";
+    }
+    return step == MST_SAVING_VERDICT ? MST_PREEMPT_PREFIX "verdict/"
+                                      : MST_PREEMPT_PREFIX "complete/";
+}
+
+static void take_key(struct mst_saving *saving, const struct mst_item *item)
+{
+    struct mst_saving_last *last =
+        saving->step == MST_SAVING_AGREED ? &saving->agreed : &saving->complete;
+    struct mst_preempt_fact fact = {.step = -1};
+    struct mst_preempt_name name;
+    bool good;
+
+    if (item->kind != MST_ITEM_KEY || !mst_preempt_name_read(item->name, &name)) {
+        return;
+    }
+    if (saving->step == MST_SAVING_VERDICT) {
+        last = &saving->withdrawn;
+        good = mst_verdict_read(item->value) == MST_VERDICT_WITHDRAWN;
+    } else {
+        good = mst_preempt_fact_read(item->value, &fact);
+    }
+    if (good && is_later(last, &name)) {
+        *last = (struct mst_saving_last){
+            .there = true, .generation = name.generation, .k = name.k, .fact = fact};
+    }
+}
+
+static void take_member(struct mst_saving *saving, const struct mst_item *item)
+{
+    struct mst_saving_missing *missing = &saving->missing[saving->missing_count];
+
+    saving->expected++;
+    if (item->arrived != 0) {
+        saving->arrived++;
+    } else if (saving->missing_count < MST_SAVING_MISSING_MAX) {
+        size_t size = item->who.host.size < sizeof missing->host ? item->who.host.size
+                                                                 : sizeof missing->host - 1;
+
+        missing->index = item->who.index;
+        missing->rank = item->who.rank;
+        if (size > 0) {
+            memcpy(missing->host, item->who.host.data, size);
+        }
+        missing->host[size] = '\0';
+        saving->missing_count++;
+    }
+}
+
+/* Where the listing goes on. False: behind a name that is none of ours, so nowhere. */
+static bool take_last(struct mst_saving *saving, struct mst_slice name)
+{
+    if (name.size >= sizeof saving->after) {
+        return false;
+    }
+    memcpy(saving->after, name.data, name.size);
+    saving->after[name.size] = '\0';
+    return true;
+}
+
+/* Whether there is another page. */
+static bool take_page(struct mst_saving *saving, const struct mst_reply *reply)
+{
+    for (uint32_t i = 0; i < reply->item_count; i++) {
+        if (saving->step == MST_SAVING_MEMBERS) {
+            take_member(saving, &reply->items[i]);
+        } else {
+            take_key(saving, &reply->items[i]);
+        }
+    }
+    saving->page = reply->next;
+    if (reply->next == 0 || reply->item_count == 0) {
+        return false;
+    }
+    return saving->step == MST_SAVING_MEMBERS ||
+           take_last(saving, reply->items[reply->item_count - 1].name);
+}
+
+/* With the client's lock held. What is not answered is not known. */
+static void on_answer(void *ctx, const struct mst_reply *reply)
+{
+    struct mst_job *job = ctx;
+    struct mst_saving *saving = &job->preempted.saving;
+    bool more;
+
+    (void)pthread_mutex_lock(&job->lock);
+    more = reply->status == MUSTER_OK && take_page(saving, reply);
+    if (!more) {
+        saving->step++;
+        saving->after[0] = '\0';
+        saving->page = 0;
+    }
+    if (reply->status != MUSTER_OK ||
+        (saving->step == MST_SAVING_MEMBERS && (saving->again || !saving->agreed.there))) {
+        saving->step = MST_SAVING_ANSWERED;
+    }
+    (void)pthread_mutex_unlock(&job->lock);
+    ask(job);
+}
+
+/* With the client's lock held. */
+static void ask(struct mst_job *job)
+{
+    struct mst_saving *saving = &job->preempted.saving;
+    struct mst_request request = {.command = MST_LIST};
+    char name[MST_PREEMPT_NAME_ROOM];
+
+    if (saving->step == MST_SAVING_ANSWERED) {
+        end(job);
+        return;
+    }
+    if (saving->step == MST_SAVING_MEMBERS) {
+        (void)snprintf(name, sizeof name, MST_PREEMPT_ROUND_SAVE "%" PRIu64, saving->agreed.k);
+        request = (struct mst_request){.command = MST_ROUND_MEMBERS,
+                                       .round_members = {.generation = saving->agreed.generation,
+                                                         .name = mst_slice_text(name),
+                                                         .after = saving->page}};
+    } else {
+        request.list.prefix = mst_slice_text(prefix_of(saving->step));
+        request.list.after = mst_slice_text(saving->after);
+    }
+    saving->post = (struct mst_lib_post){.complete = on_answer, .ctx = job};
+    if (mst_lib_post(job->session.client, &request, mst_lib_now_ns() + ANSWER_NS, &saving->post) !=
+        MUSTER_OK) {
+        end(job);
+    }
+}
+
+static bool is_being_asked(struct mst_job *job)
+{
+    enum mst_saving_step step;
+
+    (void)pthread_mutex_lock(&job->lock);
+    step = job->preempted.saving.step;
+    (void)pthread_mutex_unlock(&job->lock);
+    return step != MST_SAVING_NOT_ASKED && step != MST_SAVING_ANSWERED;
+}
+
+void mst_saving_ask(struct mst_job *job)
+{
+    struct mst_saving *saving = &job->preempted.saving;
+
+    if (is_being_asked(job)) {
+        return; /* its answer is on its way */
+    }
+    *saving = (struct mst_saving){.step = MST_SAVING_AGREED};
+    if (job->session.client == NULL) {
+        saving->step = MST_SAVING_ANSWERED;
+        return;
+    }
+    mst_lib_lock(job->session.client);
+    ask(job);
+    mst_lib_unlock(job->session.client);
+}
+
+void mst_saving_ask_again(struct mst_job *job)
+{
+    struct mst_saving *saving = &job->preempted.saving;
+
+    if (job->session.client == NULL) {
+        return;
+    }
+    mst_lib_lock(job->session.client);
+    saving->again = true;
+    saving->step = MST_SAVING_COMPLETE;
+    ask(job);
+    mst_lib_unlock(job->session.client);
+}
+
+bool mst_saving_answered(struct mst_job *job)
+{
+    bool answered;
+
+    (void)pthread_mutex_lock(&job->lock);
+    answered = job->preempted.saving.step == MST_SAVING_ANSWERED;
+    (void)pthread_mutex_unlock(&job->lock);
+    return answered;
+}
+
+/* The last generation that a process of this node was in. */
+static uint64_t last_generation(const struct mst_job *job)
+{
+    uint64_t last = 0;
+
+    for (const struct mst_process *one = job->processes; one != NULL; one = one->older) {
+        uint64_t generation = mst_process_generation(one);
+
+        last = generation > last ? generation : last;
+    }
+    return last;
+}
+
+bool mst_preempted_saved(const struct mst_job *job)
+{
+    const struct mst_saving_last *complete = &job->preempted.saving.complete;
+
+    return complete->there && complete->generation >= last_generation(job);
+}
+
+bool mst_preempted_past(const struct mst_job *job, const struct mst_process *process)
+{
+    const struct mst_saving_last *complete = &job->preempted.saving.complete;
+    uint64_t generation = mst_process_generation(process);
+
+    return complete->there && mst_process_code(process) == MST_EXIT_AGAIN &&
+           generation <= complete->generation && generation < last_generation(job);
+}
+
+static bool is_of(const struct mst_saving_last *one, const struct mst_saving_last *other)
+{
+    return one->there && one->generation == other->generation && one->k == other->k;
+}
+
+/* It was to be, until the end. */
+static bool is_unsaved(const struct mst_job *job)
+{
+    const struct mst_saving *saving = &job->preempted.saving;
+    const struct mst_saving_last *agreed = &saving->agreed, *complete = &saving->complete;
+
+    return agreed->there && agreed->generation >= last_generation(job) &&
+           !is_of(&saving->withdrawn, agreed) &&
+           (!complete->there || agreed->generation > complete->generation ||
+            (agreed->generation == complete->generation && agreed->k > complete->k));
+}
+
+const struct mst_saving_last *mst_preempted_last(const struct mst_job *job)
+{
+    const struct mst_saving *saving = &job->preempted.saving;
+
+    if (saving->step != MST_SAVING_ANSWERED) {
+        return NULL;
+    }
+    if (!mst_preempted_saved(job) && is_unsaved(job)) {
+        return &saving->agreed;
+    }
+    return saving->complete.there ? &saving->complete : NULL;
+}
+
+static size_t list_missing(const struct mst_saving *saving, char *text, size_t room)
+{
+    size_t used = 0;
+    uint32_t more = saving->expected - saving->arrived - saving->missing_count;
+
+    for (uint32_t i = 0; i < saving->missing_count && used < room; i++) {
+        const struct mst_saving_missing *one = &saving->missing[i];
+        const char *before = i == 0 ? "; not by " : ", ";
+
+        if (one->rank == MST_RANK_NONE) {
+            used += (size_t)snprintf(text + used, room - used, "%s#%" PRIu32 " on %s", before,
+                                     one->index, one->host);
+        } else {
+            used += (size_t)snprintf(text + used, room - used,
+                                     "%srank %" PRIu32 " (#%" PRIu32 ") on %s", before, one->rank,
+                                     one->index, one->host);
+        }
+    }
+    if (more > 0 && used < room) {
+        used += (size_t)snprintf(text + used, room - used, " and %" PRIu32 " more", more);
+    }
+    return used;
+}
+
+void mst_preempted_text(const struct mst_job *job, char *text, size_t room)
+{
+    const struct mst_saving *saving = &job->preempted.saving;
+    size_t used;
+
+    text[0] = '\0';
+    if (saving->step != MST_SAVING_ANSWERED || mst_preempted_saved(job)) {
+        return;
+    }
+    if (!is_unsaved(job)) {
+        if (job->preempted.late) {
+            (void)snprintf(text, room, "not saved: no step was agreed before the deadline");
+        }
+        return;
+    }
+    used = (size_t)snprintf(text, room, "not saved: step %" PRId64 " was agreed, and ",
+                            saving->agreed.fact.step);
+    if (saving->expected == 0) {
+        (void)snprintf(text + used, room - used, "not saved by all");
+    } else if (saving->arrived == saving->expected) {
+        (void)snprintf(text + used, room - used, "not all of the %" PRIu32 " have saved that one",
+                       saving->expected);
+    } else {
+        used += (size_t)snprintf(text + used, room - used, "saved by %" PRIu32 " of %" PRIu32,
+                                 saving->arrived, saving->expected);
+        (void)list_missing(saving, text + used, room - used);
+    }
+}

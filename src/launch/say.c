@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "launch/job.h"
+
+/* Where mst_say writes. */
+static int said_to = STDERR_FILENO;
+
+static char last[1024];
+
+const char *mst_said_last(void)
+{
+    return last;
+}
+
+/* One line, whatever others wrote into their names and texts. */
+void mst_say(const char *format, ...)
+{
+    char words[4096], line[4096 + 1];
+    struct mst_text text = mst_text_in(line, sizeof line - 1);
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(words, sizeof words, format, args);
+    va_end(args);
+    mst_text_add(&text, "muster run: ");
+    mst_text_slice(&text, mst_slice_text(words));
+    (void)snprintf(last, sizeof last, "%.*s", (int)sizeof last - 1, line + strlen("muster run: "));
+    line[text.size] = '\n';
+    (void)!write(said_to, line, text.size + 1); /* at once: the ranks write there too */
+}
+
+/* While ranks run, what is said goes the way of their output. A terminal or a pager that is held up
+ * must not hold up the loop: it has to start ranks again, and to stop them. */
+void mst_say_with_output(struct mst_job *job)
+{
+    struct mst_output_stream *stream;
+    int ends[2];
+
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
+        return;
+    }
+    if (mst_output_add(job->output, MST_OUTPUT_NO_LABEL, ends[0], STDERR_FILENO, &stream) ==
+        MUSTER_OK) {
+        said_to = ends[1];
+    } else {
+        (void)close(ends[1]);
+    }
+}
+
+void mst_say_directly(struct mst_job *job)
+{
+    mst_output_drain(job->output);
+    if (said_to != STDERR_FILENO) {
+        (void)close(said_to);
+        said_to = STDERR_FILENO;
+    }
+}

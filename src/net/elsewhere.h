@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_NET_ELSEWHERE_H
+#define MST_NET_ELSEWHERE_H
+
+/* A job whose service is on another machine is found like one whose service is here: beside the
+ * sockets lies a file JOB.addr that says where it is, written by whoever has a part of the job run
+ * here. It is good while that process lives, which a lock on it tells. */
+
+#include "net/socket_dir.h"
+
+struct mst_elsewhere {
+    char addr[300];
+    char secret[4096]; /* the file with the secret; empty: none */
+    bool insecure;
+};
+
+/* Keeps the file until it is forgotten or this process ends; `fd_out` is for that, -1 where another
+ * process keeps one for the job. EINVAL as mst_socket_path, or where there can be no file. */
+muster_status mst_elsewhere_keep(const char *job, const struct mst_elsewhere *where, int *fd_out,
+                                 struct muster_error *err);
+void mst_elsewhere_forget(const char *job, int fd); /* -1: nothing */
+
+/* Who keeps the file at `path`: its pid, or -1 for one that cannot be named; 0: nobody does. Not to
+ * be asked by that process itself. `out` (may be NULL): what it says. */
+pid_t mst_elsewhere_read(const char *path, struct mst_elsewhere *out);
+
+#endif

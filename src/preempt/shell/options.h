@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_PREEMPT_SHELL_OPTIONS_H
+#define MST_PREEMPT_SHELL_OPTIONS_H
+
+/* What a handle of preemption was given: the options, else the environment, else the defaults. */
+
+#include "muster/preempt.h"
+
+struct mst_preempt_settings {
+    struct muster_preempt_options options; /* as given */
+    int64_t window_ms, agree_timeout_ms, grace_ms;
+    bool leave_all;
+    uint64_t signals; /* bit s - 1: signal s */
+    /* What others do for this process: MUSTER_PREEMPT_SOURCES; NULL: nobody said. Borrowed. */
+    const char *elsewhere;
+};
+
+muster_status mst_preempt_settings_read(struct mst_preempt_settings *out,
+                                        const struct muster_preempt_options *given,
+                                        struct muster_error *err);
+
+/* The names alone of a list such as "signals,file=/x,slurm", one after the other. False: no more.
+ */
+bool mst_preempt_source_next(const char **list, struct muster_slice *name);
+
+#endif

@@ -1,0 +1,687 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* muster_preempt around its machine: makes its calls, keeps the gate, and turns what the sources of
+ * this process say into notices. preempt.h lists the other files. */
+#define _GNU_SOURCE
+#include "preempt/shell/preempt.h"
+#include "client/shell/uncancelled.h"
+
+#include <errno.h>
+#include <linux/membarrier.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "client/shell/helper.h"
+#include "os/system.h"
+
+/* ---- the gate, lock held ---- */
+
+static bool barrier_begin(void)
+{
+    return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+}
+
+static void gate_apply(struct muster_preempt *preempt)
+{
+    bool slow = preempt->closed || preempt->ended ||
+                (preempt->client && mst_lib_interrupted(preempt->client));
+
+    atomic_store(&preempt->limit, slow ? MST_GATE_SLOW : preempt->opened_limit);
+}
+
+/* The last step that anybody was told GO_ON for. */
+static int64_t gate_close(struct muster_preempt *preempt)
+{
+    preempt->closed = true;
+    gate_apply(preempt);
+    if (!preempt->exchanges) {
+        (void)syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+    }
+    return atomic_load(&preempt->last);
+}
+
+static void gate_open(struct muster_preempt *preempt, int64_t limit, bool forget)
+{
+    preempt->closed = false;
+    preempt->opened_limit = limit;
+    if (forget) {
+        atomic_store(&preempt->last, -1);
+    }
+    gate_apply(preempt);
+    if (limit != MST_GATE_OPEN) {
+        mst_preempt_say_limit(preempt, limit);
+    }
+}
+
+/* ---- the machine's effects, lock held ---- */
+
+/* It was stopped only to be told who is missing. */
+static void take_names(struct muster_preempt *preempt, const struct mst_reply *reply)
+{
+    preempt->asks = false;
+    if (reply->status == MUSTER_ECANCELLED && reply->has_detail) {
+        mst_preempt_say_missing(&preempt->error, preempt->saved_step, reply);
+        preempt->told = true;
+    }
+}
+
+static void call_complete(void *ctx, const struct mst_reply *reply)
+{
+    struct mst_preempt_call *call = ctx;
+    struct muster_preempt *preempt = call->preempt;
+    uint64_t tag = call->tag;
+
+    call->tag = 0;
+    if (preempt->asks && call->command == MST_ROUND) {
+        take_names(preempt, reply);
+    }
+    mst_preempt_reply(preempt->machine, mst_lib_now_ns(), tag, reply);
+    mst_preempt_drain(preempt);
+}
+
+static muster_status call_make(struct muster_preempt *preempt, const struct mst_request *request,
+                               uint64_t tag)
+{
+    muster_status status = MUSTER_ELIMIT;
+
+    for (size_t i = 0; i < MST_PREEMPT_CALLS_MAX; i++) {
+        struct mst_preempt_call *call = &preempt->calls[i];
+
+        if (call->tag != 0) {
+            continue;
+        }
+        call->preempt = preempt;
+        call->command = request->command;
+        call->post = (struct mst_lib_post){.complete = call_complete, .ctx = call};
+        status = mst_lib_post(preempt->client, request, UINT64_MAX, &call->post);
+        call->tag = status == MUSTER_OK ? tag : 0;
+        mst_lib_hurry(preempt->client); /* the others wait for it, whoever blocks here or not */
+        break;
+    }
+    return status;
+}
+
+void mst_preempt_ask_names(struct muster_preempt *preempt)
+{
+    preempt->asks = preempt->told = false;
+    for (size_t i = 0; i < MST_PREEMPT_CALLS_MAX; i++) {
+        struct mst_preempt_call *call = &preempt->calls[i];
+
+        if (call->tag != 0 && call->command == MST_ROUND) {
+            preempt->asks = true;
+            mst_lib_post_cancel(preempt->client, &call->post);
+        }
+    }
+}
+
+static void take_outcome(struct muster_preempt *preempt, const struct mst_preempt_outcome *outcome)
+{
+    preempt->outcome = *outcome;
+    preempt->has_outcome = true;
+    mst_preempt_say_outcome(&preempt->error, outcome, preempt->saved_step);
+    preempt->outcome.detail = NULL;
+    preempt->outcome.has_detail = false;
+}
+
+/* What is owed to the machine once the effect is done. */
+struct owed {
+    uint64_t refused; /* a call that could not be made; 0: none... */
+    enum mst_command command;
+    muster_status status; /* ...and why */
+    bool gated;
+    int64_t last;
+};
+
+static void take_notices(struct muster_preempt *preempt)
+{
+    struct mst_preempt_noticed noticed;
+
+    mst_preempt_noticed(preempt->machine, &noticed);
+    mst_signals_noticed(&preempt->signals,
+                        noticed.any && noticed.notice.level == MST_NOTICE_CERTAIN);
+    mst_preempt_exit_look(preempt);
+}
+
+static void carry(struct muster_preempt *preempt, const struct mst_preempt_effect *effect,
+                  struct owed *owed)
+{
+    switch (effect->type) {
+    case MST_PREEMPT_REQUEST:
+        owed->command = effect->request->command;
+        owed->status = call_make(preempt, effect->request, effect->tag);
+        owed->refused = owed->status ? effect->tag : 0;
+        break;
+    case MST_PREEMPT_GATE:
+        owed->gated = true;
+        owed->last = gate_close(preempt);
+        break;
+    case MST_PREEMPT_LIMIT:
+        gate_open(preempt, effect->limit, effect->forget);
+        break;
+    case MST_PREEMPT_NOTICED:
+        take_notices(preempt);
+        break;
+    case MST_PREEMPT_SAVED:
+        take_outcome(preempt, &effect->outcome);
+        break;
+    case MST_PREEMPT_LOG:
+        mst_preempt_say(preempt, &effect->log);
+        break;
+    }
+}
+
+static void refuse_call(struct muster_preempt *preempt, const struct owed *owed)
+{
+    const struct mst_reply refusal = {.command = owed->command, .status = owed->status};
+
+    mst_preempt_reply(preempt->machine, mst_lib_now_ns(), owed->refused, &refusal);
+}
+
+void mst_preempt_drain(struct muster_preempt *preempt)
+{
+    const struct mst_preempt_effect *effect;
+
+    while ((effect = mst_preempt_next(preempt->machine)) != NULL) {
+        struct owed owed = {0};
+
+        carry(preempt, effect, &owed);
+        mst_preempt_done(preempt->machine, effect);
+        if (owed.refused != 0) {
+            refuse_call(preempt, &owed);
+        }
+        if (owed.gated) {
+            mst_preempt_gated(preempt->machine, mst_lib_now_ns(), owed.last);
+        }
+    }
+}
+
+/* ---- signals, lock held ---- */
+
+static void publish_signal(struct muster_preempt *preempt, int number, pid_t from)
+{
+    muster_client *client = preempt->client;
+    uint32_t index = mst_lib_view(client)->index;
+    struct mst_publish_config config = {.indices = &index, .count = 1};
+    char name[MST_SIGNAL_NAME_ROOM];
+    struct mst_text reason = mst_text_in(config.notice.reason, sizeof(config.notice.reason));
+
+    config.notice.level = MST_NOTICE_CERTAIN;
+    config.notice.assumed = true;
+    config.notice.left_ms = (uint64_t)preempt->settings.grace_ms;
+    (void)snprintf(config.notice.source, sizeof(config.notice.source), "signals");
+    (void)snprintf(config.notice.host, sizeof(config.notice.host), "%s", client->host);
+    mst_signals_name(name, number);
+    mst_text_add(&reason, name);
+    if (from != 0) {
+        mst_text_add(&reason, " from process ");
+        mst_text_i64(&reason, from);
+    }
+    if (mst_lib_publish_begin(&preempt->publish, mst_lib_now_ns(), &config) != MUSTER_OK) {
+        mst_lib_log(client, MUSTER_LEVEL_ERROR, "no memory to pass on the notice by a signal");
+    }
+}
+
+static void take_signals(struct muster_preempt *preempt)
+{
+    pid_t from = 0;
+    int number;
+
+    if (preempt->publish.machine || preempt->ended) {
+        return; /* looked at again when that one is over */
+    }
+    number = mst_signals_next(&preempt->signals, &from);
+    if (number != 0) {
+        publish_signal(preempt, number, from);
+    }
+}
+
+/* The event was made quiet: what else came since is found by looking. */
+static void signal_published(void *ctx)
+{
+    struct muster_preempt *preempt = ctx;
+
+    if (preempt->publish.error.status) {
+        mst_lib_log(preempt->client, MUSTER_LEVEL_ERROR, preempt->publish.error.text);
+    }
+    mst_lib_publish_end(&preempt->publish);
+    take_signals(preempt);
+}
+
+/* ---- the hook, lock held ---- */
+
+static void hook_attention(void *ctx, uint64_t now_ns, const struct mst_view *view, bool stopped)
+{
+    struct muster_preempt *preempt = ctx;
+
+    (void)stopped;
+    mst_preempt_view(preempt->machine, now_ns, view);
+    mst_preempt_drain(preempt);
+}
+
+static void hook_ended(void *ctx, uint64_t now_ns, muster_status status)
+{
+    struct muster_preempt *preempt = ctx;
+
+    preempt->ended = true;
+    mst_preempt_ended(preempt->machine, now_ns, status);
+    mst_preempt_drain(preempt);
+    gate_apply(preempt);
+}
+
+static uint64_t hook_deadline_ns(void *ctx)
+{
+    const struct muster_preempt *preempt = ctx;
+
+    return mst_preempt_deadline_ns(preempt->machine);
+}
+
+static void hook_tick(void *ctx, uint64_t now_ns)
+{
+    struct muster_preempt *preempt = ctx;
+
+    mst_preempt_tick(preempt->machine, now_ns);
+    mst_preempt_drain(preempt);
+}
+
+static void hook_interrupted(void *ctx, uint64_t now_ns, bool on)
+{
+    (void)now_ns;
+    (void)on;
+    gate_apply(ctx);
+}
+
+static int hook_event(void *ctx)
+{
+    return ((const struct muster_preempt *)ctx)->signals.event;
+}
+
+static void hook_rung(void *ctx, uint64_t now_ns)
+{
+    struct muster_preempt *preempt = ctx;
+
+    (void)now_ns;
+    mst_signals_quiet(&preempt->signals);
+    take_signals(preempt);
+}
+
+/* Whoever watches this process counts its checks there. */
+static void use_page(struct muster_preempt *preempt)
+{
+    struct mst_page *page = mst_lib_page(preempt->client);
+
+    if (page) {
+        atomic_store(&preempt->checks, &page->checks);
+        atomic_store_explicit(&page->preempts, 1, memory_order_relaxed);
+    }
+}
+
+static void hook_paged(void *ctx)
+{
+    struct muster_preempt *preempt = ctx;
+
+    mst_signals_page(&preempt->signals, preempt->client->page);
+    use_page(preempt);
+}
+
+static void hook_disowned(void *ctx)
+{
+    mst_signals_disown(&((struct muster_preempt *)ctx)->signals);
+}
+
+static void hook_poisoned(void *ctx)
+{
+    struct muster_preempt *preempt = ctx;
+
+    preempt->ended = true;
+    atomic_store(&preempt->limit, MST_GATE_SLOW);
+}
+
+static void let_go_page(struct muster_preempt *preempt)
+{
+    struct mst_page *page = mst_lib_page(preempt->client);
+
+    atomic_store(&preempt->checks, &preempt->own_checks);
+    if (page) {
+        atomic_store_explicit(&page->preempts, 2, memory_order_relaxed);
+    }
+}
+
+/* The client is freed, and the handle was not closed: it stays as something that is over. */
+static void hook_release(void *ctx)
+{
+    struct muster_preempt *preempt = ctx;
+
+    mst_preempt_sources_stop(preempt->sources);
+    preempt->sources = NULL;
+    preempt->ended = true;
+    atomic_store(&preempt->limit, MST_GATE_SLOW);
+    let_go_page(preempt);
+    mst_publish_free(preempt->publish.machine);
+    mst_preempt_free(preempt->machine);
+    mst_signals_close(&preempt->signals);
+    preempt->machine = NULL;
+    preempt->client = NULL;
+}
+
+static void hook_in(struct muster_preempt *preempt)
+{
+    const struct mst_lib_hook hook = {.attention = hook_attention,
+                                      .ended = hook_ended,
+                                      .deadline_ns = hook_deadline_ns,
+                                      .tick = hook_tick,
+                                      .interrupted = hook_interrupted,
+                                      .event = hook_event,
+                                      .rung = hook_rung,
+                                      .paged = hook_paged,
+                                      .disowned = hook_disowned,
+                                      .poisoned = hook_poisoned,
+                                      .release = hook_release,
+                                      .ctx = preempt};
+
+    mst_lib_hook(preempt->client, MST_USER_PREEMPT, &hook);
+}
+
+/* ---- the user's sources, on their thread ---- */
+
+static bool given_over(void *ctx)
+{
+    const struct mst_lib_publish *publish = ctx;
+    const struct muster_preempt *preempt = publish->ctx;
+
+    return publish->over || preempt->closing || preempt->ended;
+}
+
+static void fill_given(struct muster_preempt *preempt, struct mst_notice *notice,
+                       const char *source, const struct muster_notice_given *given)
+{
+    notice->level =
+        given->level == MUSTER_NOTICE_ADVISORY ? MST_NOTICE_ADVISORY : MST_NOTICE_CERTAIN;
+    notice->assumed = given->in_ms < 0;
+    notice->left_ms = (uint64_t)(given->in_ms < 0 ? preempt->settings.grace_ms : given->in_ms);
+    (void)snprintf(notice->source, sizeof(notice->source), "%s", source);
+    (void)snprintf(notice->host, sizeof(notice->host), "%s", preempt->client->host);
+    (void)snprintf(notice->reason, sizeof(notice->reason), "%s", given->reason);
+}
+
+static bool give(void *ctx, const char *source, const struct muster_notice_given *given)
+{
+    struct muster_preempt *preempt = ctx;
+    muster_client *client = preempt->client;
+    struct mst_lib_publish publish = {.client = client, .what = "pass on a notice", .ctx = preempt};
+    struct mst_publish_config config = {.count = 1};
+    uint32_t index;
+    bool taken = false;
+
+    mst_lib_lock(client);
+    if (!client->poisoned && !preempt->closing && !preempt->ended) {
+        index = mst_lib_view(client)->index;
+        config.indices = &index;
+        fill_given(preempt, &config.notice, source, given);
+        if (mst_lib_publish_begin(&publish, mst_lib_now_ns(), &config) == MUSTER_OK) {
+            (void)mst_lib_wait(client, given_over, &publish, UINT64_MAX);
+            taken = publish.over && publish.error.status == MUSTER_OK;
+        }
+        if (publish.over && publish.error.status) {
+            mst_lib_log(client, MUSTER_LEVEL_ERROR, publish.error.text);
+        }
+        if (!client->poisoned) {
+            mst_lib_publish_end(&publish);
+        }
+    }
+    mst_lib_unlock(client);
+    return taken;
+}
+
+static void tell(void *ctx, const char *line)
+{
+    struct muster_preempt *preempt = ctx;
+
+    mst_lib_lock(preempt->client);
+    mst_lib_log(preempt->client, MUSTER_LEVEL_WARN, line);
+    mst_lib_unlock(preempt->client);
+}
+
+/* ---- opening ---- */
+
+static void add_source(struct mst_text *text, struct muster_slice name)
+{
+    if (text->size > 0) {
+        mst_text_add(text, ",");
+    }
+    mst_text_slice(text, mst_slice_of(name.data, name.size));
+}
+
+static void add_source_text(struct mst_text *text, const char *name)
+{
+    add_source(text, (struct muster_slice){.data = name, .size = strlen(name)});
+}
+
+/* Somebody beside this process looks for notices for it. */
+static void add_elsewhere(struct muster_preempt *preempt, struct mst_text *text)
+{
+    const char *list = preempt->settings.elsewhere;
+    struct muster_slice name;
+
+    if (!list && getenv("SLURM_JOB_ID")) { // NOLINT(concurrency-mt-unsafe)
+        list = "slurm";
+    }
+    while (mst_preempt_source_next(&list, &name)) {
+        if (name.size != 7 || memcmp(name.data, "signals", 7) != 0) {
+            add_source(text, name);
+        }
+    }
+}
+
+static void name_sources(struct muster_preempt *preempt)
+{
+    struct mst_text text = mst_text_in(preempt->sources_text, sizeof(preempt->sources_text));
+
+    if (preempt->settings.signals != 0) {
+        add_source_text(&text, "signals");
+    }
+    if (mst_lib_page(preempt->client)) {
+        add_elsewhere(preempt, &text);
+    }
+    for (size_t i = 0; i < preempt->settings.options.source_count; i++) {
+        add_source_text(&text, preempt->settings.options.sources[i].name);
+    }
+    if (text.size == 0) {
+        mst_lib_log(preempt->client, MUSTER_LEVEL_WARN,
+                    "preempt: nobody gives notices for this process; only `muster preempt` and "
+                    "muster_preempt_announce can (see MUSTER_PREEMPT_SIGNALS, "
+                    "MUSTER_PREEMPT_SOURCES)");
+    }
+}
+
+/* Lock held. */
+static muster_status refuse_client(muster_client *client, struct muster_error *err)
+{
+    muster_status status = mst_lib_status(client);
+
+    if (status) {
+        return mst_lib_fail_again(client, err, "preempt");
+    }
+    if (client->role != MST_ROLE_RANK) {
+        return mst_lib_refuse(err, "preempt", "this client is not a rank of the job");
+    }
+    if (mst_lib_hook_ctx(client, MST_USER_PREEMPT)) {
+        (void)mst_lib_refuse(err, "preempt", "this client has a handle already");
+        if (err) {
+            err->status = MUSTER_EEXISTS;
+        }
+        return MUSTER_EEXISTS;
+    }
+    return MUSTER_OK;
+}
+
+/* Lock held. */
+static muster_status begin(struct muster_preempt *preempt, struct muster_error *err)
+{
+    muster_client *client = preempt->client;
+    const struct mst_preempt_config config = {.window_ms = (uint64_t)preempt->settings.window_ms,
+                                              .agree_timeout_ms =
+                                                  (uint64_t)preempt->settings.agree_timeout_ms,
+                                              .leave_all = preempt->settings.leave_all};
+    muster_status status = refuse_client(client, err);
+
+    if (status) {
+        return status;
+    }
+    mst_lib_helper_begin(client); /* which waits: look again */
+    status = refuse_client(client, err);
+    if (status == MUSTER_OK) {
+        status = mst_preempt_new(&preempt->machine, mst_lib_now_ns(), &config, &mst_system_mem);
+        if (status) {
+            return mst_lib_fail(err, status, "preempt", NULL);
+        }
+        status = mst_signals_open(&preempt->signals, preempt->settings.signals, client->page, err);
+    }
+    if (status) {
+        mst_preempt_free(preempt->machine);
+        return status;
+    }
+    use_page(preempt);
+    hook_in(preempt);
+    name_sources(preempt);
+    mst_preempt_view(preempt->machine, mst_lib_now_ns(), mst_lib_view(client));
+    mst_preempt_drain(preempt);
+    return MUSTER_OK;
+}
+
+static struct muster_preempt *make(muster_client *client,
+                                   const struct mst_preempt_settings *settings)
+{
+    struct muster_preempt *preempt = calloc(1, sizeof(*preempt));
+
+    if (!preempt) {
+        return NULL;
+    }
+    preempt->client = client;
+    preempt->pid = getpid();
+    preempt->settings = *settings;
+    preempt->settings.options.signals = NULL; /* what is read once need not live on */
+    preempt->exchanges = !barrier_begin();
+    preempt->opened_limit = MST_GATE_OPEN;
+    preempt->signals.event = -1;
+    preempt->publish = (struct mst_lib_publish){.client = client,
+                                                .what = "pass on the notice by a signal",
+                                                .finished = signal_published,
+                                                .ctx = preempt};
+    mst_list_init(&preempt->exits);
+    atomic_init(&preempt->limit, MST_GATE_OPEN);
+    atomic_init(&preempt->last, -1);
+    atomic_init(&preempt->checks, &preempt->own_checks);
+    return preempt;
+}
+
+static muster_status open_preempt(muster_preempt **out, muster_client *client,
+                                  const struct muster_preempt_options *options,
+                                  struct muster_error *err)
+{
+    struct mst_preempt_settings settings;
+    struct mst_preempt_sources_config sources = {.give = give, .tell = tell};
+    struct muster_preempt *preempt;
+    muster_status status;
+
+    if (!out) {
+        return mst_lib_refuse(err, "preempt", "out is NULL");
+    }
+    *out = NULL;
+    status = mst_preempt_settings_read(&settings, options, err);
+    if (status == MUSTER_OK) {
+        status = mst_lib_enter(client, err, "preempt");
+    }
+    if (status == MUSTER_OK && mst_lib_thread.no_waiting) {
+        status = mst_lib_forbidden(err, "preempt");
+    }
+    if (status) {
+        return status;
+    }
+    preempt = make(client, &settings);
+    if (!preempt) {
+        return mst_lib_fail(err, MUSTER_ENOMEM, "preempt", NULL);
+    }
+    sources.list = settings.options.sources;
+    sources.count = settings.options.source_count;
+    sources.ctx = preempt;
+    mst_lib_lock(client);
+    status = begin(preempt, err);
+    mst_lib_unlock(client);
+    if (status) {
+        free(preempt);
+        return status;
+    }
+    status = mst_preempt_sources_start(&preempt->sources, &sources, err);
+    if (status) {
+        muster_preempt_close(preempt);
+        return status;
+    }
+    *out = preempt;
+    return MUSTER_OK;
+}
+
+muster_status muster_preempt_open(muster_preempt **out, muster_client *client,
+                                  const struct muster_preempt_options *options,
+                                  struct muster_error *err)
+{
+    muster_status status;
+
+    mst_uncancelled_begin();
+    status = open_preempt(out, client, options, err);
+    mst_uncancelled_end();
+    return status;
+}
+
+/* ---- closing ---- */
+
+/* Lock held. */
+static void end(struct muster_preempt *preempt)
+{
+    muster_client *client = preempt->client;
+
+    for (size_t i = 0; i < MST_PREEMPT_CALLS_MAX; i++) {
+        if (preempt->calls[i].tag != 0) {
+            mst_lib_post_drop(client, &preempt->calls[i].post);
+        }
+    }
+    mst_lib_publish_end(&preempt->publish);
+    mst_lib_hook(client, MST_USER_PREEMPT, NULL);
+    mst_signals_close(&preempt->signals);
+    let_go_page(preempt);
+    mst_preempt_free(preempt->machine);
+}
+
+static void close_preempt(muster_preempt *preempt)
+{
+    muster_client *client = preempt ? preempt->client : NULL;
+
+    if (!preempt || preempt->pid != getpid()) {
+        return; /* in a forked child all of it is the parent's */
+    }
+    if (client && !client->poisoned) {
+        mst_lib_lock(client);
+        preempt->closing = true;
+        mst_lib_wake_ready(client);
+        mst_lib_unlock(client);
+    }
+    mst_preempt_sources_stop(preempt->sources);
+    if (client && client->poisoned) {
+        mst_signals_close(&preempt->signals);
+        return; /* a thread of ours may be stopped in the middle of it for good */
+    }
+    if (client) {
+        mst_lib_lock(client);
+        end(preempt);
+        mst_lib_unlock(client);
+    }
+    free(preempt);
+}
+
+void muster_preempt_close(muster_preempt *preempt)
+{
+    mst_uncancelled_begin();
+    close_preempt(preempt);
+    mst_uncancelled_end();
+}

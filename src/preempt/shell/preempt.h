@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_PREEMPT_SHELL_PREEMPT_H
+#define MST_PREEMPT_SHELL_PREEMPT_H
+
+/* The insides of a muster_preempt, for the preempt_*.c of this folder.
+ *
+ *   preempt.c          the machine's effects, the gate, the hook, opening and closing
+ *   preempt_calls.c    reached, saved, holds, what is known
+ *   preempt_exit.c     waiting for the end of those who were noticed
+ *   preempt_publish.c  giving a notice and taking it back
+ *   preempt_signals.c  signals that are notices
+ *   preempt_sources.c  the user's own sources
+ *   preempt_options.c  what a handle was given
+ *   preempt_words.c    log lines and errors
+ *
+ * The gate. A caller stores the step it asks for, then loads the limit. Who closes the gate stores
+ * the limit, makes the kernel run a barrier on every thread of the process, and loads the step. So
+ * either the caller sees the closed gate, or its step is seen here: nobody is told GO_ON behind
+ * what this member contributes. That takes the barrier off the caller, for whom a compiler's is
+ * enough; where the kernel has no such call the caller's store is a locked exchange. */
+
+#include <stdatomic.h>
+
+#include "client/shell/handle.h"
+#include "client/shell/signals.h"
+#include "preempt/preempt.h"
+#include "preempt/shell/options.h"
+#include "preempt/shell/publish.h"
+#include "preempt/shell/sources.h"
+#include "process/page.h"
+
+/* The limits that are no step. */
+#define MST_GATE_OPEN INT64_MAX
+#define MST_GATE_SLOW INT64_MIN /* closed, or to STOP: see the lock */
+
+enum { MST_PREEMPT_CALLS_MAX = 16, MST_PREEMPT_NAMES_ROOM = 512, MST_PREEMPT_HOLDS_MAX = 1000 };
+
+struct mst_preempt_call {
+    struct muster_preempt *preempt;
+    struct mst_lib_post post;
+    uint64_t tag;
+    enum mst_command command;
+};
+
+struct mst_preempt_exit; /* preempt_exit.c: somebody who waits */
+
+struct muster_preempt {
+    /* Read and written without the lock by whoever asks. */
+    _Atomic int64_t limit;
+    _Atomic int64_t last;               /* the largest step that was asked for */
+    _Atomic(_Atomic uint64_t *) checks; /* of the page: a sign of life */
+    _Atomic uint64_t own_checks;        /* where there is no page */
+    bool exchanges;                     /* constant, as what follows */
+    pid_t pid;
+    struct mst_preempt_settings settings;
+    char sources_text[MST_PREEMPT_NAMES_ROOM];
+    struct mst_preempt_sources *sources; /* the opener's */
+
+    /* Under the client's lock. */
+    muster_client *client; /* NULL: it was closed */
+    struct mst_preempt *machine;
+    struct mst_preempt_call calls[MST_PREEMPT_CALLS_MAX];
+    struct mst_list exits;          /* those who wait for the exit of others */
+    struct mst_lib_publish publish; /* of the signals */
+    struct mst_signals signals;
+    int64_t opened_limit; /* of the gate when it is not closed */
+    bool closed;          /* the gate */
+    bool ended;           /* the session */
+    bool closing;         /* the handle */
+    bool saver;           /* somebody waits in _saved */
+    uint32_t holds;       /* regions in which it cannot save */
+    int64_t saved_step;   /* that the answer is waited for: */
+    bool has_outcome;
+    bool asks;                          /* the round is cancelled, to be told who is missing */
+    bool told;                          /* in `error` */
+    struct mst_preempt_outcome outcome; /* without its detail, which is in `error` */
+    struct muster_error error;
+};
+
+/* preempt.c. Lock held. */
+void mst_preempt_drain(struct muster_preempt *preempt);
+/* Asks the service who is missing in the round that is open: `asks`, until `told` or not. */
+void mst_preempt_ask_names(struct muster_preempt *preempt);
+
+/* preempt_exit.c. Lock held: the notices have changed. */
+void mst_preempt_exit_look(struct muster_preempt *preempt);
+
+/* preempt_words.c */
+void mst_preempt_say(struct muster_preempt *preempt, const struct mst_preempt_line *line);
+void mst_preempt_say_limit(struct muster_preempt *preempt, int64_t limit); /* debug */
+/* Why a save came to nothing, in *err. */
+void mst_preempt_say_outcome(struct muster_error *err, const struct mst_preempt_outcome *outcome,
+                             int64_t step);
+/* Who had not saved when the caller's own time was over. */
+void mst_preempt_say_missing(struct muster_error *err, int64_t step, const struct mst_reply *reply);
+
+#endif

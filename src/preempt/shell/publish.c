@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "preempt/shell/publish.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "client/shell/handle.h"
+#include "muster/preempt.h"
+#include "os/system.h"
+
+static void drain(struct mst_lib_publish *publish);
+
+static void complete(void *ctx, const struct mst_reply *reply)
+{
+    struct mst_publish_call *call = ctx;
+    struct mst_lib_publish *publish = call->publish;
+    uint64_t tag = call->tag;
+
+    call->tag = 0;
+    mst_publish_reply(publish->machine, mst_lib_now_ns(), tag, reply);
+    drain(publish);
+}
+
+/* NULL: as many as may be are under way; the machine is asked again at the next reply. */
+static struct mst_publish_call *free_call(struct mst_lib_publish *publish)
+{
+    for (size_t i = 0; i < MST_PUBLISH_CALLS_MAX; i++) {
+        if (publish->calls[i].tag == 0) {
+            return &publish->calls[i];
+        }
+    }
+    return NULL;
+}
+
+static muster_status post(struct mst_lib_publish *publish, struct mst_publish_call *call,
+                          const struct mst_publish_effect *effect)
+{
+    muster_status status;
+
+    call->publish = publish;
+    call->post = (struct mst_lib_post){.complete = complete, .ctx = call};
+    status = mst_lib_post(publish->client, effect->request, UINT64_MAX, &call->post);
+    call->tag = status == MUSTER_OK ? effect->tag : 0;
+    return status;
+}
+
+static void finish(struct mst_lib_publish *publish, const struct mst_publish_effect *effect)
+{
+    publish->over = true;
+    publish->written = effect->written;
+    publish->error = (struct muster_error){.status = effect->status};
+    if (effect->status) {
+        if (!effect->reply && effect->status == mst_lib_status(publish->client)) {
+            (void)mst_lib_fail_again(publish->client, &publish->error, publish->what);
+        } else {
+            (void)mst_lib_fail(&publish->error, effect->status, publish->what, effect->reply);
+        }
+    }
+}
+
+/* Whoever is told of the end may have ended the publish. */
+static void drain(struct mst_lib_publish *publish)
+{
+    const struct mst_publish_effect *effect;
+    struct mst_publish_call *call;
+    bool over = false;
+
+    while ((call = free_call(publish)) != NULL &&
+           (effect = mst_publish_next(publish->machine)) != NULL) {
+        struct mst_reply refusal = {.command = effect->request ? effect->request->command : 0};
+        uint64_t tag = effect->tag;
+
+        switch (effect->type) {
+        case MST_PUBLISH_REQUEST:
+            refusal.status = post(publish, call, effect);
+            break;
+        case MST_PUBLISH_FINISH:
+            finish(publish, effect);
+            over = true;
+            break;
+        }
+        mst_publish_done(publish->machine, effect);
+        if (refusal.status) {
+            mst_publish_reply(publish->machine, mst_lib_now_ns(), tag, &refusal);
+        }
+    }
+    if (over && publish->finished) {
+        publish->finished(publish->ctx);
+    }
+}
+
+/* ---- who listens, lock held ---- */
+
+static bool ask(struct mst_lib_publish *publish, uint64_t after);
+
+/* A rank that listens waits for a change of the notices. The job is one of the service's, page by
+ * page. */
+static void look(struct mst_lib_publish *publish, const struct mst_reply *reply)
+{
+    const muster_client *client = publish->client;
+
+    for (uint32_t i = 0; reply->status == MUSTER_OK && i < reply->item_count; i++) {
+        const struct mst_item *item = &reply->items[i];
+
+        if (item->kind == MST_ITEM_JOB &&
+            mst_slice_equal(item->name, mst_slice_text(client->job))) {
+            publish->unheard = item->listening == 1;
+            publish->client->listened_to = item->listening > 1;
+        }
+    }
+}
+
+static void asked(void *ctx, const struct mst_reply *reply)
+{
+    struct mst_publish_call *call = ctx;
+    struct mst_lib_publish *publish = call->publish;
+
+    call->tag = 0;
+    look(publish, reply);
+    if (reply->status != MUSTER_OK || reply->next == 0 || !ask(publish, reply->next)) {
+        drain(publish);
+    }
+}
+
+static bool ask(struct mst_lib_publish *publish, uint64_t after)
+{
+    const struct mst_request request = {.command = MST_JOBS, .page.after = after};
+    struct mst_publish_call *call = &publish->calls[0];
+
+    call->publish = publish;
+    call->post = (struct mst_lib_post){.complete = asked, .ctx = call};
+    call->tag =
+        mst_lib_post(publish->client, &request, UINT64_MAX, &call->post) == MUSTER_OK ? 1 : 0;
+    return call->tag != 0;
+}
+
+/* Not again once one has: in the moment after a notice those that listen are busy with it. */
+static bool is_to_ask(const struct mst_lib_publish *publish)
+{
+    return publish->asks && !publish->client->listened_to &&
+           !mst_lib_hook_ctx(publish->client, MST_USER_PREEMPT);
+}
+
+void mst_lib_publish_add_unheard(struct mst_text *text, const muster_client *client)
+{
+    mst_text_add(text, "no rank of job '");
+    mst_text_add(text, client->job);
+    mst_text_add(text, "' listens for notices yet (muster_preempt_open): until one does, nothing "
+                       "is saved");
+}
+
+muster_status mst_lib_publish_begin(struct mst_lib_publish *publish, uint64_t given_ns,
+                                    const struct mst_publish_config *config)
+{
+    muster_status status = mst_publish_new(&publish->machine, given_ns, config, &mst_system_mem);
+
+    publish->over = publish->unheard = false;
+    publish->asks = publish->asks && !config->withdraw;
+    if (status == MUSTER_OK && (!is_to_ask(publish) || !ask(publish, 0))) {
+        drain(publish);
+    }
+    return status;
+}
+
+void mst_lib_publish_end(struct mst_lib_publish *publish)
+{
+    for (size_t i = 0; i < MST_PUBLISH_CALLS_MAX; i++) {
+        if (publish->calls[i].tag != 0) {
+            mst_lib_post_drop(publish->client, &publish->calls[i].post);
+            publish->calls[i].tag = 0;
+        }
+    }
+    mst_publish_free(publish->machine);
+    publish->machine = NULL;
+}
+
+/* ---- by hand ---- */
+
+static bool is_over(void *ctx)
+{
+    const struct mst_lib_publish *publish = ctx;
+
+    return publish->over || publish->client->ended;
+}
+
+static muster_status refusal_of(muster_client *client)
+{
+    return client->interrupted ? MUSTER_EINTERRUPTED : mst_lib_status(client);
+}
+
+/* Lock held. The service is waited for, as by every write. */
+static muster_status carry_out(struct mst_lib_publish *publish,
+                               const struct mst_publish_config *config, struct muster_error *err)
+{
+    muster_client *client = publish->client;
+    muster_status status = refusal_of(client);
+
+    if (status == MUSTER_OK) {
+        status = mst_lib_publish_begin(publish, mst_lib_now_ns(), config);
+        if (status) {
+            return mst_lib_fail(err, status, publish->what, NULL);
+        }
+        (void)mst_lib_wait_interruptible(client, is_over, publish, UINT64_MAX);
+        status = refusal_of(client);
+    }
+    if (publish->over) {
+        if (publish->error.status && err) {
+            *err = publish->error;
+        }
+        return publish->error.status;
+    }
+    return status == MUSTER_EINTERRUPTED ? mst_lib_fail(err, status, publish->what, NULL)
+                                         : mst_lib_fail_again(client, err, publish->what);
+}
+
+static void warn_unheard(const struct mst_lib_publish *publish)
+{
+    char line[MST_LIB_WHAT_ROOM + 320];
+    struct mst_text text = mst_text_in(line, sizeof(line));
+
+    mst_text_add(&text, publish->what);
+    mst_text_add(&text, ": ");
+    mst_lib_publish_add_unheard(&text, publish->client);
+    mst_lib_log(publish->client, MUSTER_LEVEL_WARN, line);
+}
+
+static muster_status publish_and_wait(muster_client *client, const char *what,
+                                      const struct mst_publish_config *config,
+                                      struct muster_error *err)
+{
+    struct mst_lib_publish publish = {.client = client, .what = what, .asks = true};
+    muster_status status;
+
+    mst_lib_lock(client);
+    mst_lib_keep(client);
+    status = carry_out(&publish, config, err);
+    if (status == MUSTER_OK && publish.unheard) {
+        warn_unheard(&publish);
+    }
+    if (!client->poisoned) {
+        mst_lib_publish_end(&publish);
+    }
+    mst_lib_let_go(client);
+    mst_lib_unlock(client);
+    return status;
+}
+
+static muster_status enter(muster_client *client, const char *what, struct muster_error *err)
+{
+    muster_status status = mst_lib_enter(client, err, what);
+
+    if (status == MUSTER_OK && mst_lib_thread.no_waiting) {
+        return mst_lib_forbidden(err, what);
+    }
+    return status;
+}
+
+static void describe(char what[MST_LIB_WHAT_ROOM], const char *verb, uint32_t index)
+{
+    struct mst_text text = mst_text_in(what, MST_LIB_WHAT_ROOM);
+
+    mst_text_add(&text, verb);
+    if (index == MST_NOTICE_ALL) {
+        mst_text_add(&text, "the whole job");
+    } else {
+        mst_text_add(&text, "#");
+        mst_text_u64(&text, index);
+    }
+}
+
+static bool is_place(uint32_t index)
+{
+    return index <= MST_NOTICE_ALL;
+}
+
+muster_status muster_preempt_announce(muster_client *client, uint32_t index, int64_t in_ms,
+                                      const char *reason, struct muster_error *err)
+{
+    struct mst_publish_config config = {.indices = &index, .count = 1};
+    char what[MST_LIB_WHAT_ROOM];
+    int64_t left_ms = in_ms;
+    muster_status status;
+
+    describe(what, "notice for ", index);
+    status = enter(client, what, err);
+    if (status == MUSTER_OK && (!is_place(index) || in_ms < -1)) {
+        status =
+            mst_lib_refuse(err, what, !is_place(index) ? "no place in a job" : "in_ms is negative");
+    }
+    if (status == MUSTER_OK && in_ms < 0) {
+        config.notice.assumed = true;
+        status = mst_lib_setting("preempt_grace", &left_ms, NULL, err);
+    }
+    if (status) {
+        return status;
+    }
+    config.notice.left_ms = (uint64_t)left_ms;
+    (void)snprintf(config.notice.source, sizeof(config.notice.source), "hand");
+    (void)snprintf(config.notice.reason, sizeof(config.notice.reason), "%s", reason ? reason : "");
+    return publish_and_wait(client, what, &config, err);
+}
+
+muster_status muster_preempt_withdraw(muster_client *client, uint32_t index,
+                                      struct muster_error *err)
+{
+    struct mst_publish_config config = {.withdraw = true, .indices = &index, .count = 1};
+    char what[MST_LIB_WHAT_ROOM];
+    muster_status status;
+
+    describe(what, "take back the notice for ", index);
+    status = enter(client, what, err);
+    if (status == MUSTER_OK && !is_place(index)) {
+        status = mst_lib_refuse(err, what, "no place in a job");
+    }
+    return status ? status : publish_and_wait(client, what, &config, err);
+}

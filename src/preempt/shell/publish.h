@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_PREEMPT_SHELL_PUBLISH_H
+#define MST_PREEMPT_SHELL_PUBLISH_H
+
+/* The machine that gives a notice or takes it back, in a client: whoever drives carries it on. For
+ * the library, the agent and the command. */
+
+#include "base/text.h"
+#include "client/shell/internal.h"
+#include "preempt/publish.h"
+
+enum { MST_PUBLISH_CALLS_MAX = 4 };
+
+struct mst_lib_publish;
+struct mst_publish_call {
+    struct mst_lib_publish *publish;
+    struct mst_lib_post post;
+    uint64_t tag;
+};
+
+struct mst_lib_publish {
+    muster_client *client;
+    struct mst_publish *machine; /* NULL: none is going on */
+    struct mst_publish_call calls[MST_PUBLISH_CALLS_MAX];
+    const char *what; /* is attempted: for the text */
+    bool asks;        /* first whether a rank listens: */
+    bool unheard;     /* none does, as far as the service knows; only of a notice */
+    bool over;
+    uint32_t written;          /* once it is over: notices written or taken back */
+    struct muster_error error; /* its status is what it came to */
+    /* Once, when it is over; the memory is the caller's again, after mst_lib_publish_end. May be
+     * NULL. */
+    void (*finished)(void *ctx);
+    void *ctx;
+};
+
+/* Lock held. `publish` has client, what, asks, finished and ctx. `given_ns`: when the notice was
+ * given, on mst_lib_now_ns. ENOMEM, EINVAL: it was not begun. */
+muster_status mst_lib_publish_begin(struct mst_lib_publish *publish, uint64_t given_ns,
+                                    const struct mst_publish_config *config);
+/* Lock held. What is left of it is of no interest any more. Nothing begun: a no-op. */
+void mst_lib_publish_end(struct mst_lib_publish *publish);
+
+/* What to say of a notice that is unheard: nobody saves for it. */
+void mst_lib_publish_add_unheard(struct mst_text *text, const muster_client *client);
+
+#endif

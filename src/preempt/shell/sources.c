@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "preempt/shell/sources.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/shell/handle.h"
+
+#define NS_PER_MS UINT64_C(1000000)
+#define NS_PER_S UINT64_C(1000000000)
+#define THREAD_STACK ((size_t)512 * 1024) /* the user's code runs on it */
+#define DEADLINE_JITTER_NS NS_PER_S
+
+enum { NAME_ROOM = 24, SOURCES_MAX = 32, STANDARD_PERIOD_MS = 1000 };
+
+struct source {
+    struct muster_preempt_source given;
+    char name[NAME_ROOM];
+    uint64_t due_ns;
+    bool said; /* a notice that was taken, and has not been taken back since: */
+    uint64_t deadline_ns;
+    enum muster_notice_level level;
+    bool failing;
+};
+
+struct mst_preempt_sources {
+    struct mst_preempt_sources_config config;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    pthread_t thread;
+    bool stop;
+    size_t count;
+    struct source list[SOURCES_MAX];
+};
+
+/* The user's numbers may be as large as they like. */
+static uint64_t after(uint64_t from_ns, int64_t ms)
+{
+    uint64_t most_ms = (UINT64_MAX - from_ns) / NS_PER_MS;
+
+    return (uint64_t)ms < most_ms ? from_ns + (uint64_t)ms * NS_PER_MS : UINT64_MAX;
+}
+
+static bool is_news(const struct source *source, const struct muster_notice_given *given,
+                    uint64_t deadline_ns)
+{
+    return !source->said || given->level < source->level ||
+           (deadline_ns < source->deadline_ns &&
+            source->deadline_ns - deadline_ns > DEADLINE_JITTER_NS);
+}
+
+static void take(struct mst_preempt_sources *sources, struct source *source,
+                 struct muster_notice_given *given)
+{
+    uint64_t deadline_ns = UINT64_MAX; /* an assumed one does not move */
+
+    given->reason[sizeof(given->reason) - 1] = '\0';
+    if (given->in_ms >= 0) {
+        deadline_ns = after(mst_lib_now_ns(), given->in_ms);
+    }
+    if (is_news(source, given, deadline_ns) &&
+        sources->config.give(sources->config.ctx, source->name, given)) {
+        source->said = true;
+        source->deadline_ns = deadline_ns;
+        source->level = given->level;
+    }
+}
+
+static void tell_failing(struct mst_preempt_sources *sources, struct source *source,
+                         muster_status status)
+{
+    char line[160];
+    struct mst_text text = mst_text_in(line, sizeof(line));
+
+    mst_text_add(&text, "source of notices '");
+    mst_text_add(&text, source->name);
+    mst_text_add(&text, status ? "' fails: " : "' works again");
+    if (status) {
+        mst_text_add(&text, muster_status_text(status));
+        mst_text_add(&text, "; it is asked again each period");
+    }
+    source->failing = status != MUSTER_OK;
+    sources->config.tell(sources->config.ctx, line);
+}
+
+static void ask(struct mst_preempt_sources *sources, struct source *source)
+{
+    struct muster_notice_given given = {.in_ms = -1};
+    muster_status status = source->given.poll(source->given.ctx, &given);
+
+    if ((status < 0) != source->failing) {
+        tell_failing(sources, source, status < 0 ? status : MUSTER_OK);
+    }
+    if (status == MUSTER_OK) {
+        take(sources, source, &given);
+    } else if (status > 0) {
+        source->said = false;
+    }
+}
+
+static struct source *first_due(struct mst_preempt_sources *sources)
+{
+    struct source *first = &sources->list[0];
+
+    for (size_t i = 1; i < sources->count; i++) {
+        if (sources->list[i].due_ns < first->due_ns) {
+            first = &sources->list[i];
+        }
+    }
+    return first;
+}
+
+/* With the lock. False: it is to stop. */
+static bool wait_until(struct mst_preempt_sources *sources, uint64_t due_ns)
+{
+    struct timespec limit = {.tv_sec = (time_t)(due_ns / NS_PER_S),
+                             .tv_nsec = (long)(due_ns % NS_PER_S)};
+
+    while (!sources->stop && mst_lib_now_ns() < due_ns) {
+        (void)pthread_cond_timedwait(&sources->changed, &sources->lock, &limit);
+    }
+    return !sources->stop;
+}
+
+static void *run(void *ctx)
+{
+    struct mst_preempt_sources *sources = ctx;
+    struct source *source = first_due(sources);
+
+    (void)pthread_mutex_lock(&sources->lock);
+    while (wait_until(sources, source->due_ns)) {
+        (void)pthread_mutex_unlock(&sources->lock);
+        ask(sources, source);
+        source->due_ns = after(mst_lib_now_ns(), source->given.period_ms);
+        source = first_due(sources);
+        (void)pthread_mutex_lock(&sources->lock);
+    }
+    (void)pthread_mutex_unlock(&sources->lock);
+    return NULL;
+}
+
+muster_status mst_preempt_sources_check(const struct muster_preempt_source *list, size_t count,
+                                        struct muster_error *err)
+{
+    if (count > 0 && !list) {
+        return mst_lib_refuse(err, "preempt", "options.sources is NULL");
+    }
+    if (count > SOURCES_MAX) {
+        return mst_lib_refuse(err, "preempt", "more than 32 sources");
+    }
+    for (size_t i = 0; i < count; i++) {
+        const struct muster_preempt_source *source = &list[i];
+
+        if (!source->poll || !source->name || source->name[0] == '\0' ||
+            strlen(source->name) >= NAME_ROOM || strpbrk(source->name, " ,=\n")) {
+            return mst_lib_refuse(err, "preempt",
+                                  "a source needs a poll and a name of at most 23 bytes, without "
+                                  "blanks, commas and '='");
+        }
+        if (source->period_ms < 0) {
+            return mst_lib_refuse(err, "preempt", "the period of a source is negative");
+        }
+    }
+    return MUSTER_OK;
+}
+
+static void fill(struct mst_preempt_sources *sources,
+                 const struct mst_preempt_sources_config *config)
+{
+    pthread_condattr_t attributes;
+
+    sources->config = *config;
+    sources->count = config->count;
+    for (size_t i = 0; i < config->count; i++) {
+        struct source *source = &sources->list[i];
+
+        source->given = config->list[i];
+        memcpy(source->name, config->list[i].name, strlen(config->list[i].name) + 1);
+        if (source->given.period_ms == 0) {
+            source->given.period_ms = STANDARD_PERIOD_MS;
+        }
+    }
+    (void)pthread_mutex_init(&sources->lock, NULL);
+    (void)pthread_condattr_init(&attributes);
+    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&sources->changed, &attributes);
+    (void)pthread_condattr_destroy(&attributes);
+}
+
+static void free_sources(struct mst_preempt_sources *sources)
+{
+    (void)pthread_cond_destroy(&sources->changed);
+    (void)pthread_mutex_destroy(&sources->lock);
+    free(sources);
+}
+
+static bool start_thread(struct mst_preempt_sources *sources)
+{
+    pthread_attr_t attributes;
+    sigset_t all;
+    sigset_t before;
+    int failed;
+
+    if (pthread_attr_init(&attributes) != 0) {
+        return false;
+    }
+    (void)pthread_attr_setstacksize(&attributes, THREAD_STACK);
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's signals are its own */
+    failed = pthread_create(&sources->thread, &attributes, run, sources);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    (void)pthread_attr_destroy(&attributes);
+    return failed == 0;
+}
+
+muster_status mst_preempt_sources_start(struct mst_preempt_sources **out,
+                                        const struct mst_preempt_sources_config *config,
+                                        struct muster_error *err)
+{
+    struct mst_preempt_sources *sources;
+
+    *out = NULL;
+    if (config->count == 0) {
+        return MUSTER_OK;
+    }
+    sources = calloc(1, sizeof(*sources));
+    if (!sources) {
+        return mst_lib_fail(err, MUSTER_ENOMEM, "preempt", NULL);
+    }
+    fill(sources, config);
+    if (!start_thread(sources)) {
+        free_sources(sources);
+        return mst_lib_fail(err, MUSTER_ENOMEM, "preempt: no thread for the sources", NULL);
+    }
+    *out = sources;
+    return MUSTER_OK;
+}
+
+void mst_preempt_sources_stop(struct mst_preempt_sources *sources)
+{
+    if (!sources) {
+        return;
+    }
+    (void)pthread_mutex_lock(&sources->lock);
+    sources->stop = true;
+    (void)pthread_cond_signal(&sources->changed);
+    (void)pthread_mutex_unlock(&sources->lock);
+    (void)pthread_join(sources->thread, NULL);
+    free_sources(sources);
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "process/keeper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "process/tagged.h"
+
+/* The run may be what another run has started, and have its tag: then that one's keeper would kill
+ * this one together with the run, and nobody would be left that knows its ranks. The kernel shows
+ * the environment where it lay when the program began. */
+static void hide_tag(void)
+{
+    char *tag = getenv(MST_TAG_VARIABLE);
+
+    if (tag != NULL) {
+        memset(tag, 0, strlen(tag));
+    }
+}
+
+/* In a group of its own, with all signals blocked: what ends the run must not end this first. It
+ * holds nothing that a reader of the run's output could wait for. */
+static void stand_apart(void)
+{
+    int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    hide_tag();
+    (void)setpgid(0, 0);
+    (void)prctl(PR_SET_NAME, "muster-keeper");
+    for (int fd = 0; fd <= STDERR_FILENO && nowhere >= 0; fd++) {
+        (void)dup2(nowhere, fd);
+    }
+}
+
+/* What it keeps, and a message: a group that came or has a rank now, or minus the one that went. */
+struct kept {
+    pid_t group; /* 0: a free row */
+    pid_t rank;  /* 0: none is known */
+    uint64_t start;
+};
+
+static struct kept *row_of(struct kept *rows, unsigned most, pid_t group)
+{
+    for (unsigned i = 0; i < most; i++) {
+        if (rows[i].group == group) {
+            return &rows[i];
+        }
+    }
+    return NULL;
+}
+
+static void hear(struct kept *rows, unsigned most, const struct kept *message)
+{
+    bool comes = message->group > 0;
+    struct kept *row = row_of(rows, most, comes ? message->group : -message->group);
+
+    if (row == NULL && comes) {
+        row = row_of(rows, most, 0);
+    }
+    if (row != NULL) {
+        *row = comes ? *message : (struct kept){.group = 0};
+    }
+}
+
+static bool is_doomed(void *ctx, uint32_t index, uint32_t attempt)
+{
+    (void)ctx;
+    (void)index;
+    (void)attempt;
+    return true;
+}
+
+/* `apart` is closed, so that the run goes on, once this is no part of what may end the run. */
+static _Noreturn void keep(int line, int apart, struct kept *rows, unsigned most, uint64_t run)
+{
+    struct kept message;
+
+    stand_apart();
+    (void)close(apart);
+    while (read(line, &message, sizeof message) == (ssize_t)sizeof message) {
+        hear(rows, most, &message);
+    }
+    for (unsigned i = 0; i < most; i++) {
+        if (rows[i].group != 0) {
+            (void)kill(-rows[i].group, SIGKILL);
+        }
+        if (rows[i].rank != 0) {
+            (void)mst_tagged_signal(rows[i].rank, rows[i].start, "", SIGKILL);
+        }
+    }
+    mst_tagged_kill(run, is_doomed, NULL);
+    _exit(0);
+}
+
+/* -1: there can be none. */
+static pid_t start(const int line[2], const int apart[2], unsigned most, uint64_t run)
+{
+    struct kept *rows = calloc(most, sizeof *rows);
+    sigset_t all, before;
+    pid_t pid;
+
+    if (rows == NULL) {
+        return -1;
+    }
+    (void)sigfillset(&all);
+    (void)sigprocmask(SIG_SETMASK, &all, &before);
+    pid = fork();
+    if (pid == 0) {
+        (void)close(line[1]);
+        (void)close(apart[0]);
+        keep(line[0], apart[1], rows, most, run);
+    }
+    (void)sigprocmask(SIG_SETMASK, &before, NULL);
+    free(rows);
+    return pid;
+}
+
+/* Until the other end is closed. */
+static void wait_for_end(int fd)
+{
+    char none;
+
+    while (read(fd, &none, 1) < 0 && errno == EINTR) {
+    }
+}
+
+bool mst_keeper_start(struct mst_keeper *keeper, unsigned most, uint64_t run)
+{
+    int line[2], apart[2];
+    pid_t pid;
+
+    *keeper = (struct mst_keeper){0};
+    if (pipe2(line, O_CLOEXEC) != 0) {
+        return false;
+    }
+    if (pipe2(apart, O_CLOEXEC) != 0) {
+        (void)close(line[0]);
+        (void)close(line[1]);
+        return false;
+    }
+    pid = start(line, apart, most, run);
+    (void)close(line[0]);
+    (void)close(apart[1]);
+    if (pid < 0) {
+        (void)close(line[1]);
+    } else {
+        wait_for_end(apart[0]);
+        *keeper = (struct mst_keeper){.pid = pid, .line = line[1]};
+    }
+    (void)close(apart[0]);
+    return pid >= 0;
+}
+
+/* If it is gone, somebody killed it: then the parent-death signal is what is left. */
+static void say(const struct mst_keeper *keeper, struct kept message)
+{
+    if (keeper->pid != 0) {
+        (void)!write(keeper->line, &message, sizeof message);
+    }
+}
+
+void mst_keeper_add(const struct mst_keeper *keeper, pid_t group)
+{
+    say(keeper, (struct kept){.group = group});
+}
+
+void mst_keeper_rank(const struct mst_keeper *keeper, pid_t group, pid_t rank, uint64_t start)
+{
+    say(keeper, (struct kept){.group = group, .rank = rank, .start = start});
+}
+
+void mst_keeper_remove(const struct mst_keeper *keeper, pid_t group)
+{
+    say(keeper, (struct kept){.group = -group});
+}
+
+void mst_keeper_stop(struct mst_keeper *keeper)
+{
+    if (keeper->pid != 0) {
+        (void)close(keeper->line);
+        while (waitpid(keeper->pid, NULL, 0) < 0 && errno == EINTR) {
+        }
+        keeper->pid = 0;
+    }
+}

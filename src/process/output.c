@@ -1,0 +1,557 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "process/output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define LABEL_MAX ((size_t)16)
+
+struct mst_output_stream {
+    struct mst_output_stream *next;
+    int from; /* -1: at its end */
+    int to;
+    int file;          /* -1: none */
+    bool shown;        /* its lines go to `to` */
+    bool forgotten;    /* it is freed at its end, by the thread */
+    size_t label_size; /* 0: no labels */
+    char label[LABEL_MAX];
+    char last[MST_OUTPUT_LAST_MAX];
+    char *line; /* the one that is not at its end yet */
+    size_t line_size;
+    size_t owed;        /* to be read before the output is drained */
+    char *tail;         /* a ring of MST_OUTPUT_TAIL_MAX; NULL: nothing was written so far */
+    uint64_t tail_size; /* of all that was ever in it */
+};
+
+struct mst_output {
+    pthread_t thread;
+    pthread_mutex_t lock; /* of all that follows, and of the streams; not held while writing */
+    pthread_cond_t drained;
+    int bell;
+    bool label, draining, stopping;
+    struct mst_output_stream *streams;
+    void (*failed)(void *ctx, int error);
+    void *failed_ctx;
+    /* Of the thread alone. */
+    bool failure_told;
+    struct pollfd *polled;
+    struct mst_output_stream **polled_streams;
+    size_t polled_room;
+    char in[65536];
+    char *out;
+    size_t out_size;
+};
+
+/* Every line of one read may be a newline that gets a label. */
+#define OUT_ROOM                                                                                   \
+    (sizeof((struct mst_output *)0)->in * (LABEL_MAX + 1) + (size_t)MST_OUTPUT_LINE_MAX * 2)
+
+static void write_all(int fd, const char *bytes, size_t size)
+{
+    while (size > 0) {
+        ssize_t wrote = write(fd, bytes, size);
+
+        if (wrote >= 0) {
+            bytes += wrote;
+            size -= (size_t)wrote;
+        } else if (errno == EAGAIN) {
+            struct pollfd polled = {.fd = fd, .events = POLLOUT};
+
+            (void)poll(&polled, 1, -1);
+        } else if (errno != EINTR) {
+            return; /* nobody reads it: the ranks go on all the same */
+        }
+    }
+}
+
+static void put(struct mst_output *output, const char *bytes, size_t size)
+{
+    memcpy(output->out + output->out_size, bytes, size);
+    output->out_size += size;
+}
+
+static bool printable(char byte)
+{
+    return (unsigned char)byte > ' ' && byte != 127;
+}
+
+static void keep_last(struct mst_output_stream *stream)
+{
+    size_t size =
+        stream->line_size < sizeof stream->last - 1 ? stream->line_size : sizeof stream->last - 1;
+
+    while (size > 0 && !printable(stream->line[size - 1])) {
+        size--;
+    }
+    if (size == 0) {
+        return; /* an empty line is nobody's last word */
+    }
+    for (size_t i = 0; i < size; i++) {
+        stream->last[i] = stream->line[i];
+        if (!printable(stream->last[i])) {
+            stream->last[i] = ' ';
+        }
+    }
+    stream->last[size] = '\0';
+}
+
+static void line_ends(struct mst_output *output, struct mst_output_stream *stream)
+{
+    keep_last(stream);
+    if (stream->shown) {
+        put(output, stream->label, stream->label_size);
+        put(output, stream->line, stream->line_size);
+        put(output, "\n", 1);
+    }
+    stream->line_size = 0;
+}
+
+static void keep_tail(struct mst_output_stream *stream, const char *bytes, size_t size)
+{
+    const size_t room = MST_OUTPUT_TAIL_MAX;
+
+    if (stream->tail == NULL) { /* most processes say nothing, and all are kept */
+        stream->tail = malloc(room);
+    }
+    if (stream->tail == NULL) {
+        return;
+    }
+    if (size > room) {
+        stream->tail_size += size - room;
+        bytes += size - room;
+        size = room;
+    }
+    while (size > 0) {
+        size_t at = stream->tail_size % room;
+        size_t step = size < room - at ? size : room - at;
+
+        memcpy(stream->tail + at, bytes, step);
+        stream->tail_size += step;
+        bytes += step;
+        size -= step;
+    }
+}
+
+static void take(struct mst_output *output, struct mst_output_stream *stream, const char *bytes,
+                 size_t size)
+{
+    while (size > 0) {
+        const char *end = memchr(bytes, '\n', size);
+        size_t part = end != NULL ? (size_t)(end - bytes) : size;
+        size_t room = MST_OUTPUT_LINE_MAX - stream->line_size;
+        size_t step = part < room ? part : room;
+
+        memcpy(stream->line + stream->line_size, bytes, step);
+        stream->line_size += step;
+        bytes += step;
+        size -= step;
+        if (step == part && end != NULL) {
+            bytes++;
+            size--;
+            line_ends(output, stream);
+        } else if (stream->line_size == MST_OUTPUT_LINE_MAX) {
+            line_ends(output, stream);
+        }
+    }
+}
+
+/* As much as the file takes; 0 on success, or the error number. */
+static int write_file(int fd, const char *bytes, size_t size, size_t *wrote_out)
+{
+    *wrote_out = 0;
+    while (*wrote_out < size) {
+        ssize_t wrote = write(fd, bytes + *wrote_out, size - *wrote_out);
+
+        if (wrote > 0) {
+            *wrote_out += (size_t)wrote;
+        } else if (wrote == 0 || errno != EINTR) {
+            return wrote == 0 ? ENOSPC : errno;
+        }
+    }
+    return 0;
+}
+
+/* Returns what the file took. With the lock held, which is given up while writing, as below. */
+static size_t feed_file(struct mst_output *output, struct mst_output_stream *stream, size_t size)
+{
+    size_t wrote;
+    int error;
+
+    (void)pthread_mutex_unlock(&output->lock);
+    error = write_file(stream->file, output->in, size, &wrote);
+    if (error != 0) {
+        (void)close(stream->file);
+        stream->file = -1; /* of this thread alone */
+        if (output->failed != NULL && !output->failure_told) {
+            output->failure_told = true;
+            output->failed(output->failed_ctx, error);
+        }
+    }
+    (void)pthread_mutex_lock(&output->lock);
+    return wrote;
+}
+
+/* With the lock held, which is given up while writing: a reader may take its time. */
+static void write_out(struct mst_output *output, int to)
+{
+    (void)pthread_mutex_unlock(&output->lock);
+    write_all(to, output->out, output->out_size);
+    output->out_size = 0;
+    (void)pthread_mutex_lock(&output->lock);
+}
+
+static void stream_finish_line(struct mst_output *output, struct mst_output_stream *stream)
+{
+    if (stream->line_size > 0) {
+        line_ends(output, stream);
+        write_out(output, stream->to);
+    }
+}
+
+static void stream_end(struct mst_output *output, struct mst_output_stream *stream)
+{
+    stream_finish_line(output, stream);
+    free(stream->line);
+    stream->line = NULL;
+    (void)close(stream->from);
+    stream->from = -1;
+    if (stream->file >= 0) {
+        (void)close(stream->file);
+        stream->file = -1;
+    }
+    stream->owed = 0;
+}
+
+/* What was read goes where it belongs; from the byte on that a file does not take, it is shown. */
+static void stream_take(struct mst_output *output, struct mst_output_stream *stream, size_t size)
+{
+    size_t filed = 0;
+
+    keep_tail(stream, output->in, size);
+    if (stream->file >= 0) {
+        filed = feed_file(output, stream, size);
+        take(output, stream, output->in, filed);
+        stream->shown = stream->shown || stream->file < 0;
+    }
+    take(output, stream, output->in + filed, size - filed);
+    write_out(output, stream->to);
+}
+
+/* Reads once, which does not block, and writes the whole lines at once, so that two ranks' lines
+ * never mix. With the lock held: what is owed is exact. */
+static void stream_read(struct mst_output *output, struct mst_output_stream *stream)
+{
+    ssize_t got = read(stream->from, output->in, sizeof output->in);
+
+    if (got > 0) {
+        stream->owed -= (size_t)got < stream->owed ? (size_t)got : stream->owed;
+        stream_take(output, stream, (size_t)got);
+    } else if (got == 0 || (errno != EINTR && errno != EAGAIN)) {
+        stream_end(output, stream);
+    }
+}
+
+static bool polled_grow(struct mst_output *output, size_t count)
+{
+    size_t room = count * 2 + 16;
+    struct pollfd *polled = realloc(output->polled, room * sizeof *polled);
+    struct mst_output_stream **streams;
+
+    if (polled == NULL) {
+        return false;
+    }
+    output->polled = polled;
+    streams = realloc(output->polled_streams, room * sizeof(struct mst_output_stream *));
+    if (streams == NULL) {
+        return false;
+    }
+    output->polled_streams = streams;
+    output->polled_room = room;
+    return true;
+}
+
+static void stream_free(struct mst_output_stream *stream)
+{
+    free(stream->tail);
+    free(stream->line);
+    free(stream);
+}
+
+/* With the lock held. */
+static void streams_forget(struct mst_output *output)
+{
+    struct mst_output_stream **link = &output->streams;
+
+    while (*link != NULL) {
+        struct mst_output_stream *stream = *link;
+
+        if (stream->forgotten && stream->from < 0) {
+            *link = stream->next;
+            stream_free(stream);
+        } else {
+            link = &stream->next;
+        }
+    }
+}
+
+/* What to wait for: the bell first. With the lock held. */
+static size_t polled_collect(struct mst_output *output)
+{
+    size_t count = 1;
+
+    output->polled[0] = (struct pollfd){.fd = output->bell, .events = POLLIN};
+    for (struct mst_output_stream *stream = output->streams; stream != NULL;
+         stream = stream->next) {
+        if (stream->from < 0) {
+            continue;
+        }
+        if (count == output->polled_room && !polled_grow(output, count)) {
+            break; /* the others are read when these have ended */
+        }
+        output->polled[count] = (struct pollfd){.fd = stream->from, .events = POLLIN};
+        output->polled_streams[count] = stream;
+        count++;
+    }
+    return count;
+}
+
+/* With the lock held. */
+static void drain_on(struct mst_output *output)
+{
+    struct mst_output_stream *stream;
+
+    for (stream = output->streams; stream != NULL; stream = stream->next) {
+        if (stream->owed > 0) {
+            return;
+        }
+    }
+    for (stream = output->streams; stream != NULL; stream = stream->next) {
+        stream_finish_line(output, stream);
+    }
+    output->draining = false;
+    (void)pthread_cond_broadcast(&output->drained);
+}
+
+static void *output_main(void *arg)
+{
+    struct mst_output *output = arg;
+
+    (void)pthread_mutex_lock(&output->lock);
+    while (!output->stopping) {
+        size_t count;
+        uint64_t rung;
+
+        streams_forget(output);
+        count = polled_collect(output);
+        (void)pthread_mutex_unlock(&output->lock);
+        (void)poll(output->polled, count, -1);
+        if (output->polled[0].revents != 0) {
+            (void)!read(output->bell, &rung, sizeof rung);
+        }
+        (void)pthread_mutex_lock(&output->lock);
+        for (size_t i = 1; i < count; i++) {
+            if (output->polled[i].revents != 0) {
+                stream_read(output, output->polled_streams[i]);
+            }
+        }
+        if (output->draining) {
+            drain_on(output);
+        }
+    }
+    (void)pthread_mutex_unlock(&output->lock);
+    return NULL;
+}
+
+static void ring(const struct mst_output *output)
+{
+    uint64_t one = 1;
+
+    (void)!write(output->bell, &one, sizeof one);
+}
+
+static int thread_start(struct mst_output *output)
+{
+    sigset_t all, before;
+    int error;
+
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    error = pthread_create(&output->thread, NULL, output_main, output);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
+static void output_release(struct mst_output *output)
+{
+    while (output->streams != NULL) {
+        struct mst_output_stream *stream = output->streams;
+
+        output->streams = stream->next;
+        if (stream->from >= 0) {
+            (void)close(stream->from);
+        }
+        if (stream->file >= 0) {
+            (void)close(stream->file);
+        }
+        stream_free(stream);
+    }
+    if (output->bell >= 0) {
+        (void)close(output->bell);
+    }
+    free(output->polled);
+    free(output->polled_streams);
+    free(output->out);
+    free(output);
+}
+
+muster_status mst_output_new(struct mst_output **out, bool label)
+{
+    struct mst_output *output = calloc(1, sizeof *output);
+
+    if (output == NULL) {
+        return MUSTER_ENOMEM;
+    }
+    output->label = label;
+    output->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    output->out = malloc(OUT_ROOM);
+    if (output->bell < 0 || output->out == NULL || !polled_grow(output, 0)) {
+        output_release(output);
+        return MUSTER_ENOMEM;
+    }
+    (void)pthread_mutex_init(&output->lock, NULL);
+    (void)pthread_cond_init(&output->drained, NULL);
+    if (thread_start(output) != 0) {
+        output_release(output);
+        return MUSTER_EFAILED;
+    }
+    *out = output;
+    return MUSTER_OK;
+}
+
+void mst_output_free(struct mst_output *output)
+{
+    if (output == NULL) {
+        return;
+    }
+    (void)pthread_mutex_lock(&output->lock);
+    output->stopping = true;
+    (void)pthread_mutex_unlock(&output->lock);
+    ring(output);
+    (void)pthread_join(output->thread, NULL);
+    (void)pthread_cond_destroy(&output->drained);
+    (void)pthread_mutex_destroy(&output->lock);
+    output_release(output);
+}
+
+void mst_output_on_failure(struct mst_output *output, void (*failed)(void *ctx, int error),
+                           void *ctx)
+{
+    output->failed = failed;
+    output->failed_ctx = ctx;
+}
+
+muster_status mst_output_add_file(struct mst_output *output, uint32_t index, int from, int to,
+                                  struct mst_output_file file, struct mst_output_stream **out)
+{
+    struct mst_output_stream *stream = calloc(1, sizeof *stream);
+
+    if (stream != NULL) {
+        stream->line = malloc(MST_OUTPUT_LINE_MAX);
+    }
+    if (stream == NULL || stream->line == NULL) {
+        free(stream);
+        (void)close(from);
+        if (file.fd >= 0) {
+            (void)close(file.fd);
+        }
+        return MUSTER_ENOMEM;
+    }
+    stream->from = from;
+    stream->to = to;
+    stream->file = file.fd;
+    stream->shown = file.fd < 0 || file.tee;
+    if (output->label && index != MST_OUTPUT_NO_LABEL) {
+        stream->label_size =
+            (size_t)snprintf(stream->label, sizeof stream->label, "[%u]: ", (unsigned)index);
+    }
+    (void)pthread_mutex_lock(&output->lock);
+    stream->next = output->streams;
+    output->streams = stream;
+    (void)pthread_mutex_unlock(&output->lock);
+    ring(output);
+    *out = stream;
+    return MUSTER_OK;
+}
+
+muster_status mst_output_add(struct mst_output *output, uint32_t index, int from, int to,
+                             struct mst_output_stream **out)
+{
+    return mst_output_add_file(output, index, from, to, (struct mst_output_file){.fd = -1}, out);
+}
+
+void mst_output_forget(struct mst_output *output, struct mst_output_stream *stream)
+{
+    if (stream != NULL) {
+        (void)pthread_mutex_lock(&output->lock);
+        stream->forgotten = true;
+        (void)pthread_mutex_unlock(&output->lock);
+        ring(output);
+    }
+}
+
+void mst_output_last(struct mst_output *output, const struct mst_output_stream *stream,
+                     char line[MST_OUTPUT_LAST_MAX])
+{
+    (void)pthread_mutex_lock(&output->lock);
+    memcpy(line, stream->last, sizeof stream->last);
+    (void)pthread_mutex_unlock(&output->lock);
+}
+
+size_t mst_output_tail(struct mst_output *output, const struct mst_output_stream *stream,
+                       char tail[MST_OUTPUT_TAIL_MAX])
+{
+    size_t room = MST_OUTPUT_TAIL_MAX, size, cut = 0;
+
+    (void)pthread_mutex_lock(&output->lock);
+    size = stream->tail_size < room ? (size_t)stream->tail_size : room;
+    for (size_t i = 0; i < size; i++) {
+        tail[i] = stream->tail[(stream->tail_size - size + i) % room];
+    }
+    if (stream->tail_size > room) { /* what is left of a line is not its beginning */
+        const char *end = memchr(tail, '\n', size);
+
+        cut = end != NULL && (size_t)(end - tail) + 1 < size ? (size_t)(end - tail) + 1 : 0;
+    }
+    (void)pthread_mutex_unlock(&output->lock);
+    memmove(tail, tail + cut, size - cut);
+    return size - cut;
+}
+
+void mst_output_drain(struct mst_output *output)
+{
+    (void)pthread_mutex_lock(&output->lock);
+    for (struct mst_output_stream *stream = output->streams; stream != NULL;
+         stream = stream->next) {
+        int waiting = 0;
+
+        if (stream->from >= 0 && ioctl(stream->from, FIONREAD, &waiting) == 0) {
+            stream->owed = (size_t)waiting;
+        }
+    }
+    output->draining = true;
+    ring(output);
+    while (output->draining) {
+        (void)pthread_cond_wait(&output->drained, &output->lock);
+    }
+    (void)pthread_mutex_unlock(&output->lock);
+}

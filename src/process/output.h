@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_PROCESS_OUTPUT_H
+#define MST_PROCESS_OUTPUT_H
+
+/* What the ranks print: whole lines, each under the label of its rank, "[2]: ...". On a thread of
+ * its own, because a terminal that is held up may hold up the ranks' output and nothing else: a
+ * process that dies then is still noticed, told and started again.
+ *
+ * A stream may have a file, which gets its bytes as they are. What a file does not take comes out
+ * as lines: a full disk costs nobody a word, and no rank its life. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "muster/status.h"
+
+/* Longer lines come out in pieces. */
+#define MST_OUTPUT_LINE_MAX 8192u
+
+/* What is kept of a last line, and of all last lines. */
+#define MST_OUTPUT_LAST_MAX 256u
+#define MST_OUTPUT_TAIL_MAX 2048u
+
+#define MST_OUTPUT_NO_LABEL UINT32_MAX /* for an index: of no rank */
+
+struct mst_output;
+struct mst_output_stream; /* lives as long as the output, or until it is forgotten */
+
+/* Where a stream goes besides. */
+struct mst_output_file {
+    int fd;   /* owned from now on; -1: there is none */
+    bool tee; /* its lines come out too */
+};
+
+/* ENOMEM, EFAILED: no thread. */
+muster_status mst_output_new(struct mst_output **out, bool label);
+
+/* Who is told, once, on the thread of the output, that a file takes nothing more. Before any stream
+ * is added. */
+void mst_output_on_failure(struct mst_output *output, void (*failed)(void *ctx, int error),
+                           void *ctx);
+
+/* Drops what has not come out yet. NULL: no-op. */
+void mst_output_free(struct mst_output *output);
+
+/* Copies the lines of `from`, owned from now on, to the descriptor `to` until the end of `from`;
+ * a last line without an end gets one. ENOMEM: `from` is closed. */
+muster_status mst_output_add(struct mst_output *output, uint32_t index, int from, int to,
+                             struct mst_output_stream **out);
+
+/* The same with a file, which is closed with `from`. */
+muster_status mst_output_add_file(struct mst_output *output, uint32_t index, int from, int to,
+                                  struct mst_output_file file, struct mst_output_stream **out);
+
+/* Nobody asks for it any more: it goes once it is at its end. NULL: no-op. */
+void mst_output_forget(struct mst_output *output, struct mst_output_stream *stream);
+
+/* The last line so far that was not empty, unprintable bytes replaced; empty: none. */
+void mst_output_last(struct mst_output *output, const struct mst_output_stream *stream,
+                     char line[MST_OUTPUT_LAST_MAX]);
+
+/* The last lines so far, as they were written, at most the newest MST_OUTPUT_TAIL_MAX bytes: where
+ * that is less than all, from the beginning of a line on. Returns how many bytes. */
+size_t mst_output_tail(struct mst_output *output, const struct mst_output_stream *stream,
+                       char tail[MST_OUTPUT_TAIL_MAX]);
+
+/* Waits until all that was written to the streams so far has come out, last lines without an end
+ * too. Not for whoever still holds the other side of a pipe; but for a reader that is held up, as
+ * long as it takes. */
+void mst_output_drain(struct mst_output *output);
+
+#endif

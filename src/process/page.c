@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "process/page.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "process/proc_stat.h"
+
+_Static_assert(sizeof(_Atomic uint32_t) == sizeof(int), "a futex word is an int");
+_Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "counters shared by processes must not hide a lock");
+/* Of a page that an older agent made, what it does not know lies behind its end: zeros, and memory
+ * that nobody else looks at, as long as it is in the same page of memory. */
+_Static_assert(sizeof(struct mst_page) <= 4096, "one page of memory, whoever made it");
+
+static bool mutex_init(pthread_mutex_t *mutex)
+{
+    pthread_mutexattr_t attributes;
+    bool ok;
+
+    if (pthread_mutexattr_init(&attributes) != 0) {
+        return false;
+    }
+    /* Not a PI mutex: the kernel would look for a thread to hand it to. */
+    ok = pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED) == 0 &&
+         pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST) == 0 &&
+         pthread_mutex_init(mutex, &attributes) == 0;
+    (void)pthread_mutexattr_destroy(&attributes);
+    return ok;
+}
+
+static struct mst_page *map(int fd)
+{
+    void *at = mmap(NULL, sizeof(struct mst_page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    return at == MAP_FAILED ? NULL : at;
+}
+
+/* Of a fixed size, so that neither side can make the other fault by truncating it. */
+static int memory_file(void)
+{
+    int fd = memfd_create("muster-page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    if (fd < 0) {
+        return -1;
+    }
+    if (ftruncate(fd, (off_t)sizeof(struct mst_page)) != 0 ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+        (void)close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+muster_status mst_page_create(struct mst_page **out, int *fd_out)
+{
+    int fd = memory_file();
+    struct mst_page *page = fd < 0 ? NULL : map(fd);
+
+    if (page == NULL || !mutex_init(&page->alive)) {
+        mst_page_unmap(page);
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+        return MUSTER_EFAILED;
+    }
+    page->version = MST_PAGE_VERSION;
+    page->size = (uint32_t)sizeof *page;
+    atomic_store(&page->rank, UINT32_MAX);
+    *out = page;
+    *fd_out = fd;
+    return MUSTER_OK;
+}
+
+muster_status mst_page_map(struct mst_page **out, int fd)
+{
+    struct stat status;
+    struct mst_page *page;
+
+    if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
+        status.st_size < (off_t)MST_PAGE_SIZE_MIN) {
+        return MUSTER_EINVAL;
+    }
+    page = map(fd);
+    if (page == NULL) {
+        return MUSTER_EINVAL;
+    }
+    if (page->version != MST_PAGE_VERSION || page->size < MST_PAGE_SIZE_MIN) {
+        mst_page_unmap(page);
+        return MUSTER_EINVAL;
+    }
+    *out = page;
+    return MUSTER_OK;
+}
+
+void mst_page_unmap(struct mst_page *page)
+{
+    if (page != NULL) {
+        (void)munmap(page, sizeof *page);
+    }
+}
+
+void mst_page_turn(struct mst_page *page, enum mst_page_phase phase)
+{
+    uint64_t turn = (atomic_load(&page->turn) / 8 + 1) * 8 + (uint64_t)phase;
+
+    atomic_store(&page->start_checks, atomic_load(&page->checks));
+    atomic_store(&page->start_pings, atomic_load(&page->pings));
+    atomic_store(&page->start_turn, turn); /* before the turn: who sees it has those */
+    atomic_store(&page->turn, turn);
+}
+
+/* Only that thread writes it. */
+static void wait_turns(struct mst_page *page)
+{
+    atomic_store_explicit(&page->waits,
+                          atomic_load_explicit(&page->waits, memory_order_relaxed) + 1,
+                          memory_order_release);
+}
+
+void mst_page_wait_begin(struct mst_page *page, const char *what)
+{
+    size_t size = what != NULL ? strnlen(what, sizeof page->waits_for - 1) : 0;
+
+    if (size > 0) {
+        memcpy(page->waits_for, what, size);
+    }
+    page->waits_for[size] = '\0';
+    wait_turns(page);
+}
+
+void mst_page_wait_end(struct mst_page *page)
+{
+    wait_turns(page);
+}
+
+_Atomic uint32_t *mst_page_word(struct mst_page *page)
+{
+    /* POSIX has no name for it, the kernel's robust lists do: glibc keeps the word first. */
+    return (_Atomic uint32_t *)(void *)&page->alive.__data.__lock;
+}
+
+/* The word changed in user space, of which the kernel tells nobody. */
+static void wake(struct mst_page *page)
+{
+    (void)syscall(SYS_futex, mst_page_word(page), FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+bool mst_page_hold(struct mst_page *page)
+{
+    int error;
+
+    if (mst_page_died(page)) {
+        return false;
+    }
+    error = pthread_mutex_trylock(&page->alive);
+    if (error == EOWNERDEAD) {
+        /* It died in this moment. Locking took the mark away that the agent looks for. */
+        (void)pthread_mutex_unlock(&page->alive);
+        (void)atomic_fetch_or(mst_page_word(page), (uint32_t)FUTEX_OWNER_DIED);
+        wake(page);
+    }
+    if (error != 0) {
+        return false;
+    }
+    atomic_store(&page->start, mst_proc_stat_start(0));
+    atomic_store(&page->pid, (uint64_t)getpid());
+    /* With the bit set here already, a death before the agent has looked is not missed. */
+    (void)atomic_fetch_or(mst_page_word(page), (uint32_t)FUTEX_WAITERS);
+    wake(page);
+    return true;
+}
+
+void mst_page_release(struct mst_page *page)
+{
+    (void)pthread_mutex_unlock(&page->alive);
+}
+
+static uint32_t word_of(const struct mst_page *page)
+{
+    const int *word = &page->alive.__data.__lock;
+
+    return (uint32_t)__atomic_load_n(word, __ATOMIC_SEQ_CST);
+}
+
+bool mst_page_held(const struct mst_page *page)
+{
+    return (word_of(page) & (uint32_t)FUTEX_TID_MASK) != 0;
+}
+
+bool mst_page_died(const struct mst_page *page)
+{
+    return (word_of(page) & (uint32_t)FUTEX_OWNER_DIED) != 0;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "process/proc_stat.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/text.h"
+
+enum { FIELD_FLAGS = 9, FIELD_START = 22, FIELD_ENV_START = 50, FIELD_ENV_END = 51 };
+enum { FIELD_STATE = 3, ROOM = 2048 };
+
+/* Moves on to the next field. 0 also for one that is missing or negative. */
+static uint64_t number_of(const char **at)
+{
+    const char *digit = *at;
+    uint64_t number = 0;
+
+    for (; *digit >= '0' && *digit <= '9'; digit++) {
+        number = number * 10 + (uint64_t)(*digit - '0');
+    }
+    while (*digit != '\0' && *digit++ != ' ') {
+    }
+    *at = digit;
+    return number;
+}
+
+bool mst_proc_stat_read(int fd, struct mst_proc_stat *out)
+{
+    uint64_t fields[FIELD_ENV_END + 1] = {0};
+    char text[ROOM];
+    ssize_t size = read(fd, text, sizeof text - 1);
+    const char *at;
+
+    text[size > 0 ? size : 0] = '\0';
+    at = strrchr(text, ')'); /* the name may hold anything */
+    if (at == NULL || strlen(at) < 4 || at[2] == 'Z' || at[2] == 'X') {
+        return false;
+    }
+    at += 4;
+    for (unsigned field = FIELD_STATE + 1; field <= FIELD_ENV_END; field++) {
+        fields[field] = number_of(&at);
+    }
+    *out = (struct mst_proc_stat){.flags = fields[FIELD_FLAGS],
+                                  .start = fields[FIELD_START],
+                                  .env_start = fields[FIELD_ENV_START],
+                                  .env_end = fields[FIELD_ENV_END]};
+    return true;
+}
+
+uint64_t mst_proc_stat_start(pid_t pid)
+{
+    char path[40];
+    struct mst_text line = mst_text_in(path, sizeof path);
+    struct mst_proc_stat stat;
+    bool is_there;
+    int fd;
+
+    mst_text_add(&line, "/proc/");
+    if (pid > 0) {
+        mst_text_u64(&line, (uint64_t)pid);
+    } else {
+        mst_text_add(&line, "self");
+    }
+    mst_text_add(&line, "/stat");
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return 0;
+    }
+    is_there = mst_proc_stat_read(fd, &stat);
+    (void)close(fd);
+    return is_there ? stat.start : 0;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_PROTO_CLUSTER_CLUSTER_H
+#define MST_PROTO_CLUSTER_CLUSTER_H
+
+/* One connection between a coordinator and a worker: messages become bytes, bytes messages. Both
+ * ends are the same. docs/protocol.md has the bytes, proto/cluster.proto the schema.
+ *
+ * Who may say what, and when, is the machines' business. */
+
+#include "base/mem.h"
+#include "proto/cluster.h"
+
+struct mst_cluster_codec;
+
+struct mst_cluster_codec_limits {
+    size_t frame_bytes_max;  /* of a message, in both directions */
+    size_t output_bytes_max; /* that are not written yet; 0: any */
+};
+
+/* Frames of 20 MiB, which hold any message of as many parts and bytes as proto/cluster.h allows,
+ * and as many bytes of output as four of them. */
+extern const struct mst_cluster_codec_limits mst_cluster_codec_limits_default;
+
+/* Beside those of proto/cluster.h: more than any HELLO has a use for. */
+enum {
+    MST_CLUSTER_FUNCTIONS_MAX = 65536,
+    MST_CLUSTER_VALUES_MAX = 65536,
+    MST_CLUSTER_HELD_MAX = 1 << 20
+};
+
+/* NULL as limits: the default. The preamble is in the output of a new one. ENOMEM. */
+muster_status mst_cluster_codec_new(struct mst_cluster_codec **out,
+                                    const struct mst_cluster_codec_limits *limits,
+                                    const struct mst_mem *mem);
+void mst_cluster_codec_free(struct mst_cluster_codec *codec);
+
+/* From now on a frame, in both directions, may be so large. What is buffered stays. */
+void mst_cluster_codec_limit(struct mst_cluster_codec *codec, size_t frame_bytes_max);
+
+/* Encodes a message behind the output. ENOMEM; EINVAL: no such type; ELIMIT: it is larger than a
+ * frame may be, one of its counts is beyond those above, or the output is full. Unless OK nothing
+ * was encoded, and the codec goes on. A failure's texts and causes beyond what proto/cluster.h
+ * allows are cut. */
+muster_status mst_cluster_codec_send(struct mst_cluster_codec *codec,
+                                     const struct mst_cluster_message *message);
+
+/* What it takes of a frame, at most: with no more than frame_bytes_max it is refused only where the
+ * output is full. UINT64_MAX: one of its counts is beyond those above. */
+uint64_t mst_cluster_codec_size_max(const struct mst_cluster_message *message);
+
+/* Takes the bytes in, copying what is not yet whole. Take the messages out after each feed: beside
+ * one unfinished frame it holds about as much again (ENOMEM beyond). */
+muster_status mst_cluster_codec_feed(struct mst_cluster_codec *codec, struct mst_slice in);
+
+/* Likewise without copying: the bytes stay where they are until next says MORE, or until keep has
+ * copied what is left of them. */
+muster_status mst_cluster_codec_lend(struct mst_cluster_codec *codec, struct mst_slice in);
+muster_status mst_cluster_codec_keep(struct mst_cluster_codec *codec);
+
+/* The next whole message: OK (borrowed until the next call of next, feed, lend or keep), MORE, or
+ * an error after which the codec is dead: ENOMEM, EPROTO. Fields that a message of its type does
+ * not have are 0; a failure that is none has the worker MST_WORKER_NONE. */
+muster_status mst_cluster_codec_next(struct mst_cluster_codec *codec,
+                                     struct mst_cluster_message *out);
+
+struct mst_slice mst_cluster_codec_output(const struct mst_cluster_codec *codec);
+void mst_cluster_codec_written(struct mst_cluster_codec *codec, size_t size);
+
+/* After an error: one line that says what was wrong with the input. Never NULL. */
+const char *mst_cluster_codec_reason(const struct mst_cluster_codec *codec);
+
+/* The peer will send no more. OK: it stopped between two messages; EPROTO: within one. */
+muster_status mst_cluster_codec_end(struct mst_cluster_codec *codec);
+
+#endif

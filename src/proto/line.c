@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proto/line.h"
+
+static struct mst_slice rest_of(struct mst_slice text, size_t from)
+{
+    return mst_slice_of((const char *)text.data + from, text.size - from);
+}
+
+bool mst_line_is(struct mst_slice text, const char *word)
+{
+    return mst_slice_equal(text, mst_slice_text(word));
+}
+
+bool mst_line_number(struct mst_slice text, uint64_t *out)
+{
+    const char *digits = text.data;
+    uint64_t number = 0;
+
+    if (text.size == 0 || text.size > 20) {
+        return false;
+    }
+    for (size_t i = 0; i < text.size; i++) {
+        uint64_t digit = (uint64_t)(digits[i] - '0');
+
+        if (digits[i] < '0' || digits[i] > '9' || number > (UINT64_MAX - digit) / 10) {
+            return false;
+        }
+        number = number * 10 + digit;
+    }
+    *out = number;
+    return true;
+}
+
+bool mst_line_signed(struct mst_slice text, int64_t *out)
+{
+    bool negative = text.size > 0 && *(const char *)text.data == '-';
+    uint64_t number;
+
+    if (!mst_line_number(negative ? rest_of(text, 1) : text, &number) || number > INT64_MAX) {
+        return false;
+    }
+    *out = negative ? -(int64_t)number : (int64_t)number;
+    return true;
+}
+
+bool mst_line_printable(struct mst_slice text)
+{
+    const unsigned char *bytes = text.data;
+
+    for (size_t i = 0; i < text.size; i++) {
+        if (bytes[i] < 0x20 || bytes[i] == 0x7f) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool mst_line_take(struct mst_slice *line, struct mst_line_word *out, const char *rest)
+{
+    const char *text = line->data;
+    size_t equals = 0;
+    size_t end;
+    bool all;
+
+    while (equals < line->size && text[equals] != '=' && text[equals] != ' ') {
+        equals++;
+    }
+    if (equals == 0 || equals == line->size || text[equals] != '=') {
+        return false;
+    }
+    out->name = mst_slice_of(text, equals);
+    all = rest && mst_line_is(out->name, rest);
+    end = equals + 1;
+    while (end < line->size && (text[end] != ' ' || all)) {
+        end++;
+    }
+    out->value = mst_slice_of(text + equals + 1, end - equals - 1);
+    while (end < line->size && text[end] == ' ') {
+        end++;
+    }
+    *line = rest_of(*line, end);
+    return true;
+}
+
+void mst_line_put(struct mst_text *line, const char *head, struct mst_slice value)
+{
+    const char *bytes = value.data;
+    char one[2] = {0, 0};
+
+    if (value.size == 0) {
+        return;
+    }
+    mst_text_add(line, head);
+    for (size_t i = 0; i < value.size; i++) {
+        unsigned char byte = (unsigned char)bytes[i];
+
+        one[0] = bytes[i];
+        if (byte <= 0x20 || byte == 0x7f) {
+            one[0] = '-';
+        }
+        mst_text_add(line, one);
+    }
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_PROTO_NATIVE_ARENA_H
+#define MST_PROTO_NATIVE_ARENA_H
+
+/* Memory of one message. Allocation is a moved pointer, release is forgotten until the reset, and a
+ * small message never leaves the first bytes, which lie inside. A limit set per message keeps a
+ * peer from turning few bytes into much memory. */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/mem.h"
+#include "muster.pb-c.h"
+
+enum { MST_NATIVE_ARENA_FIRST = 768 };
+
+struct mst_native_chunk;
+
+struct mst_native_arena {
+    const struct mst_mem *mem;
+    struct mst_native_chunk *chunks;
+    unsigned char *next;
+    size_t left;
+    size_t used, used_max;
+    bool starved; /* the allocator had nothing */
+    bool full;    /* the limit was reached */
+    _Alignas(max_align_t) unsigned char first[MST_NATIVE_ARENA_FIRST];
+};
+
+void mst_native_arena_init(struct mst_native_arena *arena, const struct mst_mem *mem);
+void mst_native_arena_fini(struct mst_native_arena *arena);
+
+/* Everything it gave is gone, and it may give `used_max` bytes. */
+void mst_native_arena_reset(struct mst_native_arena *arena, size_t used_max);
+
+/* Not zeroed. NULL: `starved` or `full` is set. */
+void *mst_native_arena_alloc(struct mst_native_arena *arena, size_t size);
+void *mst_native_arena_array(struct mst_native_arena *arena, size_t count, size_t size);
+
+/* The arena as protobuf-c wants it. */
+ProtobufCAllocator mst_native_arena_allocator(struct mst_native_arena *arena);
+
+#endif

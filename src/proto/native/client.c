@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The client's side of one native connection. It does not wait for the welcome: preamble, hello and
+ * the first request leave together, which saves a round trip. */
+#include "base/panic.h"
+#include "proto/native/native.h"
+#include "proto/native/quick.h"
+#include "proto/native/reply_message.h"
+#include "proto/native/request_message.h"
+#include "proto/native/stream.h"
+
+enum {
+    REPLY_FACTOR = 64,      /* a gather of nothing from many unpacks to much more than its bytes */
+    FRAME_BYTES_LEAST = 64, /* of a service that makes sense */
+    FRAME_BYTES_MOST = 536870912
+};
+
+static const char program_name[] = "libmuster";
+
+struct mst_native_client {
+    bool welcomed;
+    bool refused; /* instead of that */
+    struct mst_limits limits;
+    struct mst_native_stream stream;
+    struct mst_native_arena scratch; /* of the request that is being packed */
+};
+
+static muster_status greet(struct mst_native_client *client)
+{
+    Muster__Hello hello;
+
+    muster__hello__init(&hello);
+    hello.version_min = MST_NATIVE_VERSION;
+    hello.version_max = MST_NATIVE_VERSION;
+    hello.program = mst_native_text(program_name);
+    if (!mst_buffer_append(&client->stream.out,
+                           mst_slice_of(mst_native_preamble, MST_NATIVE_PREAMBLE_SIZE))) {
+        return MUSTER_ENOMEM;
+    }
+    return mst_native_stream_put(&client->stream, &hello.base);
+}
+
+muster_status mst_native_client_new(struct mst_native_client **out, const struct mst_limits *limits,
+                                    const struct mst_mem *mem)
+{
+    struct mst_native_client *client = mem->alloc(mem->ctx, sizeof(*client));
+
+    if (!client) {
+        return MUSTER_ENOMEM;
+    }
+    client->welcomed = false;
+    client->refused = false;
+    client->limits = *limits;
+    mst_native_stream_init(&client->stream, mem, (size_t)limits->frame_bytes_max,
+                           (size_t)limits->output_bytes_max);
+    client->stream.memory_factor = REPLY_FACTOR;
+    mst_native_arena_init(&client->scratch, mem);
+    if (greet(client) != MUSTER_OK) {
+        mst_native_client_free(client);
+        return MUSTER_ENOMEM;
+    }
+    *out = client;
+    return MUSTER_OK;
+}
+
+void mst_native_client_free(struct mst_native_client *client)
+{
+    const struct mst_mem *mem;
+
+    if (!client) {
+        return;
+    }
+    mem = client->stream.mem;
+    mst_native_arena_fini(&client->scratch);
+    mst_native_stream_fini(&client->stream);
+    mst_mem_release(mem, client);
+}
+
+uint64_t mst_native_client_frame_max(const struct mst_native_client *client)
+{
+    return client->limits.frame_bytes_max;
+}
+
+static muster_status send_quickly(struct mst_native_client *client,
+                                  const struct mst_request *request, size_t size,
+                                  size_t command_size)
+{
+    muster_status why = MUSTER_OK;
+    unsigned char *bytes;
+
+    if (size > client->limits.frame_bytes_max) {
+        return MUSTER_ELIMIT;
+    }
+    bytes = mst_native_stream_open(&client->stream, size, &why);
+    if (!bytes) {
+        return why;
+    }
+    mst_native_quick_ask(bytes, request, command_size);
+    mst_native_stream_close(&client->stream, size);
+    return MUSTER_OK;
+}
+
+static muster_status send_packed(struct mst_native_client *client,
+                                 const struct mst_request *request)
+{
+    struct mst_native_request_message message;
+    muster_status status;
+
+    mst_native_arena_reset(&client->scratch, SIZE_MAX);
+    status = mst_native_request_encode(&message, request, &client->scratch);
+    if (status == MUSTER_OK &&
+        protobuf_c_message_get_packed_size(&message.base.base) > client->limits.frame_bytes_max) {
+        status = MUSTER_ELIMIT;
+    }
+    if (status == MUSTER_OK) {
+        status = mst_native_stream_put(&client->stream, &message.base.base);
+    }
+    mst_native_arena_reset(&client->scratch, SIZE_MAX);
+    return status;
+}
+
+muster_status mst_native_client_send(struct mst_native_client *client,
+                                     const struct mst_request *request)
+{
+    size_t command_size = 0;
+    size_t size = mst_native_quick_ask_size(request, &command_size);
+
+    if (client->stream.dead) {
+        return client->stream.dead;
+    }
+    return size > 0 ? send_quickly(client, request, size, command_size)
+                    : send_packed(client, request);
+}
+
+muster_status mst_native_client_feed(struct mst_native_client *client, struct mst_slice in)
+{
+    return mst_native_stream_feed(&client->stream, in);
+}
+
+muster_status mst_native_client_end(struct mst_native_client *client)
+{
+    return mst_native_stream_end(&client->stream);
+}
+
+static muster_status refused(struct mst_native_client *client, struct mst_slice why)
+{
+    struct mst_text text = mst_native_stream_fail(&client->stream, MUSTER_EPROTO);
+
+    mst_text_add(&text, "the service refused: ");
+    mst_text_slice(&text, why);
+    return MUSTER_EPROTO;
+}
+
+static muster_status nonsense(struct mst_native_client *client, const char *what, int64_t number)
+{
+    struct mst_text text = mst_native_stream_fail(&client->stream, MUSTER_EPROTO);
+
+    mst_text_add(&text, what);
+    mst_text_add(&text, " ");
+    mst_text_i64(&text, number);
+    mst_text_add(&text, " is not known");
+    return MUSTER_EPROTO;
+}
+
+static muster_status no_memory(struct mst_native_client *client)
+{
+    struct mst_text text = mst_native_stream_fail(&client->stream, MUSTER_ENOMEM);
+
+    mst_text_add(&text, "no memory for a reply");
+    return MUSTER_ENOMEM;
+}
+
+static muster_status take_welcome(struct mst_native_client *client)
+{
+    ProtobufCMessage *message = NULL;
+    muster_status status =
+        mst_native_stream_next(&client->stream, &muster__welcome__descriptor, &message);
+    const Muster__Welcome *welcome = (const Muster__Welcome *)(const void *)message;
+
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    if (welcome->version == 0) {
+        client->refused = true;
+        return refused(client, mst_slice_text(welcome->refusal));
+    }
+    if (welcome->version != MST_NATIVE_VERSION) {
+        return nonsense(client, "version", welcome->version);
+    }
+    if (welcome->frame_bytes_max < FRAME_BYTES_LEAST ||
+        welcome->frame_bytes_max > FRAME_BYTES_MOST) {
+        return nonsense(client, "a limit for frames of", (int64_t)welcome->frame_bytes_max);
+    }
+    client->limits.frame_bytes_max = welcome->frame_bytes_max;
+    client->limits.key_bytes_max = welcome->key_bytes_max;
+    client->limits.value_bytes_max = welcome->value_bytes_max;
+    client->limits.contribution_bytes_max = welcome->contribution_bytes_max;
+    mst_native_stream_limit(&client->stream, (size_t)welcome->frame_bytes_max);
+    client->welcomed = true;
+    return MUSTER_OK;
+}
+
+static muster_status unpack_reply(struct mst_native_client *client, struct mst_slice payload,
+                                  struct mst_reply *out)
+{
+    ProtobufCMessage *message = NULL;
+    struct mst_native_fault fault = {0};
+    muster_status status =
+        mst_native_stream_unpack(&client->stream, &muster__reply__descriptor, payload, &message);
+    const Muster__Reply *reply;
+
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    reply = (const Muster__Reply *)(const void *)message;
+    if (reply->id == 0) {
+        return refused(client, mst_native_slice(reply->value));
+    }
+    status = mst_native_reply_decode(out, reply, &client->stream.arena, &fault);
+    if (status == MUSTER_EPROTO) {
+        return nonsense(client, fault.what, fault.number);
+    }
+    return status == MUSTER_OK ? status : no_memory(client);
+}
+
+muster_status mst_native_client_next(struct mst_native_client *client, struct mst_reply *out)
+{
+    muster_status status = client->welcomed ? MUSTER_OK : take_welcome(client);
+    struct mst_slice payload;
+
+    if (status == MUSTER_OK) {
+        status = mst_native_stream_frame(&client->stream, &payload);
+    }
+    if (status != MUSTER_OK || mst_native_quick_answer(out, payload, &client->stream.arena)) {
+        return status;
+    }
+    return client->stream.arena.starved ? no_memory(client) : unpack_reply(client, payload, out);
+}
+
+struct mst_slice mst_native_client_output(const struct mst_native_client *client)
+{
+    return mst_native_stream_output(&client->stream);
+}
+
+void mst_native_client_written(struct mst_native_client *client, size_t size)
+{
+    mst_native_stream_written(&client->stream, size);
+}
+
+const char *mst_native_client_reason(const struct mst_native_client *client)
+{
+    return client->stream.reason;
+}
+
+bool mst_native_client_refused(const struct mst_native_client *client)
+{
+    return client->refused;
+}
+
+const struct mst_limits *mst_native_client_limits(const struct mst_native_client *client)
+{
+    return &client->limits;
+}

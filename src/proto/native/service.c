@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The service's side of one native connection.
+ *
+ *   PREAMBLE --8 bytes--> HELLO --a version both speak, welcome--> REQUESTS
+ *       |                   |                                         |
+ *       +-------------------+---- anything else: dead ----------------+
+ *
+ * Who is refused is told why, in a welcome of version 0 or, later, in a reply to no request: the
+ * output holds it when the error is returned. A peer that does not even begin with our six letters
+ * speaks something else and is told nothing. */
+#include <string.h>
+
+#include "base/panic.h"
+#include "proto/limit_kinds.h"
+#include "proto/native/native.h"
+#include "proto/native/quick.h"
+#include "proto/native/reply_message.h"
+#include "proto/native/request_message.h"
+#include "proto/native/stream.h"
+
+enum state { PREAMBLE = 1, HELLO, REQUESTS };
+
+struct service {
+    struct mst_codec codec;
+    enum state state;
+    struct mst_native_stream stream;
+    uint64_t key_bytes_max, value_bytes_max, contribution_bytes_max; /* told in the welcome */
+};
+
+static const char service_name[] = "muster";
+
+static struct service *service_of(struct mst_codec *codec)
+{
+    return MST_CONTAINER(codec, struct service, codec);
+}
+
+static const struct service *service_of_const(const struct mst_codec *codec)
+{
+    return (const struct service *)(const void *)codec; /* its first member */
+}
+
+static muster_status service_feed(struct mst_codec *codec, struct mst_slice in)
+{
+    return mst_native_stream_feed(&service_of(codec)->stream, in);
+}
+
+static muster_status service_lend(struct mst_codec *codec, struct mst_slice in)
+{
+    return mst_native_stream_lend(&service_of(codec)->stream, in);
+}
+
+static muster_status service_keep(struct mst_codec *codec)
+{
+    return mst_native_stream_keep(&service_of(codec)->stream);
+}
+
+static muster_status service_end(struct mst_codec *codec)
+{
+    return mst_native_stream_end(&service_of(codec)->stream);
+}
+
+static muster_status refuse_welcome(struct service *service)
+{
+    Muster__Welcome message;
+
+    muster__welcome__init(&message);
+    message.service = mst_native_text(service_name);
+    message.refusal = service->stream.reason;
+    (void)mst_native_stream_put(&service->stream, &message.base); /* it ends anyway */
+    return service->stream.dead;
+}
+
+void mst_native_codec_refuse(struct mst_codec *codec, const char *why)
+{
+    struct service *service = service_of(codec);
+    struct mst_native_stream *stream = &service->stream;
+    struct mst_text text = mst_text_in(stream->reason, sizeof(stream->reason));
+
+    stream->dead = MUSTER_EPROTO;
+    mst_text_add(&text, why);
+    (void)refuse_welcome(service);
+}
+
+static muster_status take_preamble(struct service *service)
+{
+    struct mst_native_stream *stream = &service->stream;
+    muster_status status =
+        mst_native_stream_preamble(stream, mst_native_preamble, "client", "service");
+
+    if (status == MUSTER_OK) {
+        service->state = HELLO;
+    } else if (status == MUSTER_EPROTO && stream->offset == MST_NATIVE_PREAMBLE_SIZE - 1) {
+        return refuse_welcome(service); /* another version of the framing: it can read that */
+    }
+    return status;
+}
+
+static muster_status welcome(struct service *service)
+{
+    Muster__Welcome message;
+
+    muster__welcome__init(&message);
+    message.version = MST_NATIVE_VERSION;
+    message.service = mst_native_text(service_name);
+    message.frame_bytes_max = service->stream.frame_bytes_max;
+    message.key_bytes_max = service->key_bytes_max;
+    message.value_bytes_max = service->value_bytes_max;
+    message.contribution_bytes_max = service->contribution_bytes_max;
+    return mst_native_stream_put(&service->stream, &message.base);
+}
+
+static muster_status refuse_hello(struct service *service, const Muster__Hello *hello)
+{
+    struct mst_text text = mst_native_stream_fail(&service->stream, MUSTER_EPROTO);
+
+    if (hello->auth.len > 0) {
+        mst_text_add(&text, "auth is not empty, but this service has no secret");
+    } else {
+        mst_text_add(&text, "the client '");
+        mst_text_slice(&text, mst_slice_text(hello->program)); /* its words: escaped */
+        mst_text_add(&text, "' speaks the versions ");
+        mst_text_u64(&text, hello->version_min);
+        mst_text_add(&text, " to ");
+        mst_text_u64(&text, hello->version_max);
+        mst_text_add(&text, ", this service ");
+        mst_text_u64(&text, MST_NATIVE_VERSION);
+    }
+    return refuse_welcome(service);
+}
+
+static muster_status take_hello(struct service *service)
+{
+    ProtobufCMessage *message = NULL;
+    muster_status status =
+        mst_native_stream_next(&service->stream, &muster__hello__descriptor, &message);
+    const Muster__Hello *hello = (const Muster__Hello *)(const void *)message;
+
+    if (status == MUSTER_EPROTO) {
+        return refuse_welcome(service);
+    }
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    if (hello->auth.len > 0 || hello->version_min > MST_NATIVE_VERSION ||
+        hello->version_max < MST_NATIVE_VERSION) {
+        return refuse_hello(service, hello);
+    }
+    service->state = REQUESTS;
+    status = welcome(service);
+    if (status != MUSTER_OK) {
+        struct mst_text text = mst_native_stream_fail(&service->stream, status);
+
+        mst_text_add(&text, "no room for the welcome");
+    }
+    return status;
+}
+
+/* The last frame: why there will be no more. */
+static muster_status goodbye(struct service *service)
+{
+    Muster__Reply message = MUSTER__REPLY__INIT;
+
+    if (service->stream.dead == MUSTER_EPROTO) {
+        message.status = MUSTER_EPROTO;
+        message.value = mst_native_bytes(mst_slice_text(service->stream.reason));
+        (void)mst_native_stream_put(&service->stream, &message.base);
+    }
+    return service->stream.dead;
+}
+
+static muster_status refuse_request(struct service *service, muster_status status, uint64_t id,
+                                    const struct mst_native_fault *fault)
+{
+    struct mst_native_stream *stream = &service->stream;
+    struct mst_text text;
+
+    if (status == MUSTER_ENOMEM && stream->arena.full) {
+        status = MUSTER_EPROTO;
+    }
+    text = mst_native_stream_fail(stream, status);
+    mst_text_add(&text, "request ");
+    mst_text_u64(&text, id);
+    mst_text_add(&text, ": ");
+    if (fault->what) {
+        mst_text_add(&text, fault->what);
+        mst_text_add(&text, " ");
+        mst_text_i64(&text, fault->number);
+        mst_text_add(&text, " is not known");
+    } else {
+        mst_text_add(&text, "it takes too much memory");
+    }
+    return goodbye(service);
+}
+
+static muster_status unpack_request(struct service *service, struct mst_slice payload,
+                                    struct mst_request *out)
+{
+    struct mst_native_stream *stream = &service->stream;
+    ProtobufCMessage *message = NULL;
+    struct mst_native_fault fault = {0};
+    muster_status status =
+        mst_native_stream_unpack(stream, &muster__request__descriptor, payload, &message);
+    const Muster__Request *request = (const Muster__Request *)(const void *)message;
+
+    if (status != MUSTER_OK) {
+        return goodbye(service);
+    }
+    status = mst_native_request_decode(out, request, &stream->arena, &fault);
+    return status == MUSTER_OK ? status : refuse_request(service, status, request->id, &fault);
+}
+
+static muster_status take_request(struct service *service, struct mst_request *out)
+{
+    struct mst_slice payload;
+    muster_status status = mst_native_stream_frame(&service->stream, &payload);
+
+    if (status == MUSTER_MORE) {
+        return status;
+    }
+    if (status != MUSTER_OK) {
+        return goodbye(service);
+    }
+    if (mst_native_quick_request(out, payload, &service->stream.arena)) {
+        return MUSTER_OK;
+    }
+    return unpack_request(service, payload, out);
+}
+
+static muster_status service_next(struct mst_codec *codec, struct mst_request *out)
+{
+    struct service *service = service_of(codec);
+    muster_status status = service->stream.dead;
+
+    if (status == MUSTER_OK && service->state == PREAMBLE) {
+        status = take_preamble(service);
+    }
+    if (status == MUSTER_OK && service->state == HELLO) {
+        status = take_hello(service);
+    }
+    if (status == MUSTER_OK) {
+        status = take_request(service, out);
+    }
+    if (status == MUSTER_MORE && mst_native_stream_keep(&service->stream) != MUSTER_OK) {
+        status = service->stream.dead;
+    }
+    return status;
+}
+
+static void service_again(struct mst_codec *codec)
+{
+    service_of(codec)->stream.taken = 0;
+}
+
+/* The caller alone is told; its connection is as good as before. */
+static muster_status answer_too_large(struct service *service, const struct mst_reply *reply,
+                                      size_t size)
+{
+    const struct mst_reply refusal = {
+        .id = reply->id,
+        .command = reply->command,
+        .status = MUSTER_ELIMIT,
+        .has_detail = true,
+        .detail = {.limit = (int64_t)service->stream.frame_bytes_max,
+                   .limit_kind = MST_LIMIT_FRAME_BYTES,
+                   .asked = size},
+    };
+    struct mst_native_reply_message message;
+
+    mst_native_reply_encode(&message, &refusal);
+    return mst_native_stream_put(&service->stream, &message.base.base);
+}
+
+static muster_status answer_quickly(struct service *service, const struct mst_reply *reply)
+{
+    unsigned char head[MST_NATIVE_QUICK_HEAD];
+    size_t head_size = mst_native_quick_reply(head, reply);
+    size_t items_size = reply->item_count > 0 ? mst_native_quick_items_size(reply) : 0;
+    size_t size = head_size + reply->value.size + items_size;
+    muster_status why = MUSTER_OK;
+    unsigned char *bytes;
+
+    if (size > service->stream.frame_bytes_max) {
+        return answer_too_large(service, reply, size);
+    }
+    bytes = mst_native_stream_open(&service->stream, size, &why);
+    if (!bytes) {
+        return why;
+    }
+    memcpy(bytes, head, head_size);
+    if (reply->value.size > 0) {
+        memcpy(bytes + head_size, reply->value.data, reply->value.size);
+    }
+    if (items_size > 0) {
+        mst_native_quick_items(bytes + size - items_size, reply);
+    }
+    mst_native_stream_close(&service->stream, size);
+    return MUSTER_OK;
+}
+
+static muster_status answer_packed(struct service *service, const struct mst_reply *reply)
+{
+    struct mst_native_reply_message message;
+    muster_status why = MUSTER_OK;
+    unsigned char *bytes;
+    size_t size;
+
+    mst_native_reply_encode(&message, reply);
+    size = mst_native_reply_size(&message, reply);
+    if (size > service->stream.frame_bytes_max) {
+        return answer_too_large(service, reply, size);
+    }
+    bytes = mst_native_stream_open(&service->stream, size, &why);
+    if (!bytes) {
+        return why;
+    }
+    mst_native_reply_pack(&message, reply, bytes);
+    mst_native_stream_close(&service->stream, size);
+    return MUSTER_OK;
+}
+
+static muster_status service_answer(struct mst_codec *codec, const struct mst_reply *reply)
+{
+    struct service *service = service_of(codec);
+
+    return mst_native_quick_suits(reply) ? answer_quickly(service, reply)
+                                         : answer_packed(service, reply);
+}
+
+static struct mst_slice service_output(const struct mst_codec *codec)
+{
+    return mst_native_stream_output(&service_of_const(codec)->stream);
+}
+
+static struct mst_codec_room service_room(const struct mst_codec *codec)
+{
+    const struct mst_native_stream *stream = &service_of_const(codec)->stream;
+
+    return (struct mst_codec_room){.input = stream->in.room, .output = stream->out.room};
+}
+
+static void service_written(struct mst_codec *codec, size_t size)
+{
+    mst_native_stream_written(&service_of(codec)->stream, size);
+}
+
+static const char *service_reason(const struct mst_codec *codec)
+{
+    return service_of_const(codec)->stream.reason;
+}
+
+static void service_free(struct mst_codec *codec)
+{
+    struct service *service;
+    const struct mst_mem *mem;
+
+    if (!codec) {
+        return;
+    }
+    service = service_of(codec);
+    mem = service->stream.mem;
+    mst_native_stream_fini(&service->stream);
+    mst_mem_release(mem, service);
+}
+
+static const struct mst_codec_ops service_ops = {
+    .name = "native",
+    .feed = service_feed,
+    .lend = service_lend,
+    .keep = service_keep,
+    .next = service_next,
+    .again = service_again,
+    .answer = service_answer,
+    .room = service_room,
+    .output = service_output,
+    .written = service_written,
+    .reason = service_reason,
+    .free = service_free,
+    .end = service_end,
+};
+
+muster_status mst_native_codec_new(struct mst_codec **out, const struct mst_limits *limits,
+                                   const struct mst_mem *mem)
+{
+    struct service *service = mem->alloc(mem->ctx, sizeof(*service));
+
+    if (!service) {
+        return MUSTER_ENOMEM;
+    }
+    service->codec.ops = &service_ops;
+    service->state = PREAMBLE;
+    service->key_bytes_max = limits->key_bytes_max;
+    service->value_bytes_max = limits->value_bytes_max;
+    service->contribution_bytes_max = limits->contribution_bytes_max;
+    mst_native_stream_init(&service->stream, mem, (size_t)limits->frame_bytes_max,
+                           (size_t)limits->output_bytes_max);
+    *out = &service->codec;
+    return MUSTER_OK;
+}

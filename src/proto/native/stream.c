@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proto/native/stream.h"
+
+#include <string.h>
+
+#include "proto/native/diagnose.h"
+
+enum {
+    IDLE_ROOM = 1024,        /* an empty buffer with more room than this gives it back */
+    MEMORY_FLOOR = 16 << 20, /* many small things unpack to more than their size */
+    SERVICE_FACTOR = 4
+};
+
+const unsigned char mst_native_preamble[MST_NATIVE_PREAMBLE_SIZE] = {'M', 'U', 'S', 'T',
+                                                                     'E', 'R', 0,   1};
+
+ProtobufCBinaryData mst_native_bytes(struct mst_slice slice)
+{
+    union {
+        const void *in;
+        uint8_t *out;
+    } data = {.in = slice.data};
+
+    return (ProtobufCBinaryData){.len = slice.size, .data = data.out};
+}
+
+struct mst_slice mst_native_slice(ProtobufCBinaryData bytes)
+{
+    return mst_slice_of(bytes.data, bytes.len);
+}
+
+char *mst_native_text(const char *text)
+{
+    union {
+        const char *in;
+        char *out;
+    } data = {.in = text};
+
+    return data.out;
+}
+
+void mst_native_stream_init(struct mst_native_stream *stream, const struct mst_mem *mem,
+                            size_t frame_bytes_max, size_t output_bytes_max)
+{
+    stream->mem = mem;
+    mst_buffer_init(&stream->in, mem, 0);
+    mst_native_stream_limit(stream, frame_bytes_max);
+    mst_buffer_init(&stream->out, mem, output_bytes_max);
+    mst_native_arena_init(&stream->arena, mem);
+    stream->lent = mst_slice_of(NULL, 0);
+    stream->memory_factor = SERVICE_FACTOR;
+    stream->taken = 0;
+    stream->offset = 0;
+    stream->dead = MUSTER_OK;
+    stream->reason[0] = '\0';
+}
+
+void mst_native_stream_limit(struct mst_native_stream *stream, size_t frame_bytes_max)
+{
+    size_t size_max = 2 * (frame_bytes_max + MST_NATIVE_HEAD_SIZE);
+
+    /* What is not whole is at most one frame; beside it there is room for one more piece of input,
+     * which may be as long as a frame. Never less than what is there already. */
+    stream->frame_bytes_max = frame_bytes_max;
+    if (size_max > stream->in.size_max) {
+        stream->in.size_max = size_max;
+    }
+}
+
+void mst_native_stream_fini(struct mst_native_stream *stream)
+{
+    mst_native_arena_fini(&stream->arena);
+    mst_buffer_fini(&stream->in);
+    mst_buffer_fini(&stream->out);
+}
+
+struct mst_text mst_native_stream_fail(struct mst_native_stream *stream, muster_status status)
+{
+    struct mst_text text = mst_text_in(stream->reason, sizeof(stream->reason));
+
+    stream->dead = status;
+    mst_text_add(&text, "at byte ");
+    mst_text_u64(&text, stream->offset);
+    mst_text_add(&text, ": ");
+    return text;
+}
+
+/* Thousands of connections are idle most of the time. */
+static void rest(struct mst_buffer *buffer)
+{
+    if (buffer->start == buffer->end && buffer->room > IDLE_ROOM) {
+        const struct mst_mem *mem = buffer->mem;
+        size_t size_max = buffer->size_max;
+
+        mst_buffer_fini(buffer);
+        mst_buffer_init(buffer, mem, size_max);
+    }
+}
+
+struct mst_slice mst_native_stream_content(const struct mst_native_stream *stream)
+{
+    return stream->lent.size > 0 ? stream->lent : mst_buffer_content(&stream->in);
+}
+
+muster_status mst_native_stream_preamble(struct mst_native_stream *stream,
+                                         const unsigned char expected[MST_NATIVE_PREAMBLE_SIZE],
+                                         const char *peer, const char *self)
+{
+    struct mst_slice content = mst_native_stream_content(stream);
+    const unsigned char *bytes = content.data;
+    struct mst_text text;
+
+    for (size_t i = 0; i < content.size && i < MST_NATIVE_PREAMBLE_SIZE; i++) {
+        if (bytes[i] == expected[i]) {
+            continue;
+        }
+        stream->offset = i;
+        text = mst_native_stream_fail(stream, MUSTER_EPROTO);
+        if (i == MST_NATIVE_PREAMBLE_SIZE - 1) {
+            mst_text_add(&text, "framing version ");
+            mst_text_u64(&text, bytes[i]);
+            mst_text_add(&text, ", this ");
+            mst_text_add(&text, self);
+            mst_text_add(&text, " speaks ");
+            mst_text_u64(&text, expected[i]);
+            return MUSTER_EPROTO;
+        }
+        mst_text_add(&text, "no muster ");
+        mst_text_add(&text, peer);
+        mst_text_add(&text, ": byte 0x");
+        mst_text_hex(&text, bytes[i]);
+        mst_text_add(&text, " where the preamble has 0x");
+        mst_text_hex(&text, expected[i]);
+        return MUSTER_EPROTO;
+    }
+    if (content.size < MST_NATIVE_PREAMBLE_SIZE) {
+        return MUSTER_MORE;
+    }
+    stream->taken = MST_NATIVE_PREAMBLE_SIZE;
+    return MUSTER_OK;
+}
+
+static void drop_taken(struct mst_native_stream *stream)
+{
+    const unsigned char *lent = stream->lent.data;
+
+    if (stream->lent.size > 0) {
+        stream->lent = mst_slice_of(lent + stream->taken, stream->lent.size - stream->taken);
+    } else {
+        mst_buffer_take(&stream->in, stream->taken);
+    }
+    stream->offset += stream->taken;
+    stream->taken = 0;
+}
+
+static muster_status take_in(struct mst_native_stream *stream, struct mst_slice in)
+{
+    struct mst_text text;
+
+    if (!mst_buffer_append(&stream->in, in)) {
+        text = mst_native_stream_fail(stream, MUSTER_ENOMEM);
+        mst_text_add(&text, "no memory for ");
+        mst_text_u64(&text, in.size);
+        mst_text_add(&text, " bytes of input");
+        return MUSTER_ENOMEM;
+    }
+    return MUSTER_OK;
+}
+
+muster_status mst_native_stream_keep(struct mst_native_stream *stream)
+{
+    struct mst_slice left;
+
+    if (stream->dead) {
+        return stream->dead;
+    }
+    drop_taken(stream);
+    left = stream->lent;
+    stream->lent = mst_slice_of(NULL, 0);
+    return take_in(stream, left);
+}
+
+muster_status mst_native_stream_feed(struct mst_native_stream *stream, struct mst_slice in)
+{
+    muster_status status = mst_native_stream_keep(stream);
+
+    return status == MUSTER_OK ? take_in(stream, in) : status;
+}
+
+muster_status mst_native_stream_lend(struct mst_native_stream *stream, struct mst_slice in)
+{
+    muster_status status = mst_native_stream_keep(stream);
+
+    if (status == MUSTER_OK && mst_buffer_content(&stream->in).size > 0) {
+        return take_in(stream, in);
+    }
+    if (status == MUSTER_OK) {
+        stream->lent = in;
+    }
+    return status;
+}
+
+struct mst_slice mst_native_stream_output(const struct mst_native_stream *stream)
+{
+    return mst_buffer_content(&stream->out);
+}
+
+void mst_native_stream_written(struct mst_native_stream *stream, size_t size)
+{
+    mst_buffer_take(&stream->out, size);
+    rest(&stream->out);
+}
+
+muster_status mst_native_stream_end(struct mst_native_stream *stream)
+{
+    struct mst_text text;
+    size_t left;
+
+    if (stream->dead) {
+        return stream->dead;
+    }
+    drop_taken(stream);
+    left = mst_native_stream_content(stream).size;
+    if (left == 0) {
+        return MUSTER_OK;
+    }
+    text = mst_native_stream_fail(stream, MUSTER_EPROTO);
+    mst_text_add(&text, "closed in the middle of a frame, after ");
+    mst_text_u64(&text, left);
+    mst_text_add(&text, " bytes of it");
+    return MUSTER_EPROTO;
+}
+
+static muster_status refuse_length(struct mst_native_stream *stream, size_t length)
+{
+    struct mst_text text = mst_native_stream_fail(stream, MUSTER_EPROTO);
+
+    mst_text_add(&text, "a frame of ");
+    mst_text_u64(&text, length);
+    mst_text_add(&text, " bytes is over the limit of ");
+    mst_text_u64(&text, stream->frame_bytes_max);
+    if (stream->offset == 0) { /* of a service: a client's first bytes are the preamble */
+        mst_text_add(&text, ": it speaks another protocol");
+    }
+    return MUSTER_EPROTO;
+}
+
+/* The payload of the frame at the front. */
+static muster_status whole_frame(struct mst_native_stream *stream, struct mst_slice *out)
+{
+    struct mst_slice content;
+    const unsigned char *bytes;
+    size_t length;
+
+    if (stream->dead) {
+        return stream->dead;
+    }
+    drop_taken(stream);
+    content = mst_native_stream_content(stream);
+    bytes = content.data;
+    if (content.size < MST_NATIVE_HEAD_SIZE) {
+        return MUSTER_MORE;
+    }
+    length = (size_t)bytes[0] << 24 | (size_t)bytes[1] << 16 | (size_t)bytes[2] << 8 | bytes[3];
+    if (length > stream->frame_bytes_max) {
+        return refuse_length(stream, length);
+    }
+    if (content.size - MST_NATIVE_HEAD_SIZE < length) {
+        return MUSTER_MORE;
+    }
+    stream->taken = MST_NATIVE_HEAD_SIZE + length;
+    *out = mst_slice_of(bytes + MST_NATIVE_HEAD_SIZE, length);
+    return MUSTER_OK;
+}
+
+static muster_status refuse_payload(struct mst_native_stream *stream,
+                                    const ProtobufCMessageDescriptor *type,
+                                    struct mst_slice payload)
+{
+    struct mst_text text;
+
+    if (stream->arena.starved) {
+        text = mst_native_stream_fail(stream, MUSTER_ENOMEM);
+        mst_text_add(&text, "no memory to unpack a message of ");
+        mst_text_u64(&text, payload.size);
+        mst_text_add(&text, " bytes");
+        return MUSTER_ENOMEM;
+    }
+    text = mst_native_stream_fail(stream, MUSTER_EPROTO);
+    if (stream->arena.full) {
+        mst_text_add(&text, "a message of ");
+        mst_text_u64(&text, payload.size);
+        mst_text_add(&text, " bytes would take more than ");
+        mst_text_u64(&text, stream->arena.used_max);
+        mst_text_add(&text, " of memory");
+    } else {
+        mst_native_diagnose(&text, type, payload);
+    }
+    return MUSTER_EPROTO;
+}
+
+muster_status mst_native_stream_frame(struct mst_native_stream *stream, struct mst_slice *out)
+{
+    muster_status status = whole_frame(stream, out);
+
+    if (status != MUSTER_OK) {
+        mst_native_arena_reset(&stream->arena, 0);
+        rest(&stream->in);
+        return status;
+    }
+    mst_native_arena_reset(&stream->arena, MEMORY_FLOOR + stream->memory_factor * out->size);
+    return MUSTER_OK;
+}
+
+muster_status mst_native_stream_unpack(struct mst_native_stream *stream,
+                                       const ProtobufCMessageDescriptor *type,
+                                       struct mst_slice payload, ProtobufCMessage **out)
+{
+    ProtobufCAllocator allocator = mst_native_arena_allocator(&stream->arena);
+
+    *out = protobuf_c_message_unpack(type, &allocator, payload.size, payload.data);
+    return *out ? MUSTER_OK : refuse_payload(stream, type, payload);
+}
+
+muster_status mst_native_stream_next(struct mst_native_stream *stream,
+                                     const ProtobufCMessageDescriptor *type, ProtobufCMessage **out)
+{
+    struct mst_slice payload;
+    muster_status status = mst_native_stream_frame(stream, &payload);
+
+    return status == MUSTER_OK ? mst_native_stream_unpack(stream, type, payload, out) : status;
+}
+
+unsigned char *mst_native_stream_open(struct mst_native_stream *stream, size_t size,
+                                      muster_status *why)
+{
+    size_t left = stream->out.size_max - mst_buffer_content(&stream->out).size;
+    unsigned char *bytes;
+
+    if (left < MST_NATIVE_HEAD_SIZE || left - MST_NATIVE_HEAD_SIZE < size || size > UINT32_MAX) {
+        *why = MUSTER_ELIMIT;
+        return NULL;
+    }
+    bytes = mst_buffer_reserve(&stream->out, MST_NATIVE_HEAD_SIZE + size);
+    if (!bytes) {
+        *why = MUSTER_ENOMEM;
+        return NULL;
+    }
+    for (unsigned i = 0; i < MST_NATIVE_HEAD_SIZE; i++) {
+        bytes[i] = (unsigned char)(size >> (24 - 8 * i));
+    }
+    return bytes + MST_NATIVE_HEAD_SIZE;
+}
+
+void mst_native_stream_close(struct mst_native_stream *stream, size_t size)
+{
+    mst_buffer_commit(&stream->out, MST_NATIVE_HEAD_SIZE + size);
+}
+
+muster_status mst_native_stream_put(struct mst_native_stream *stream,
+                                    const ProtobufCMessage *message)
+{
+    size_t size = protobuf_c_message_get_packed_size(message);
+    muster_status why = MUSTER_OK;
+    unsigned char *bytes = mst_native_stream_open(stream, size, &why);
+
+    if (!bytes) {
+        return why;
+    }
+    protobuf_c_message_pack(message, bytes);
+    mst_native_stream_close(stream, size);
+    return MUSTER_OK;
+}

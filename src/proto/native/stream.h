@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_PROTO_NATIVE_STREAM_H
+#define MST_PROTO_NATIVE_STREAM_H
+
+/* Frames in both directions: what the two sides of the native dialect have in common. */
+
+#include "base/buffer.h"
+#include "base/text.h"
+#include "muster.pb-c.h"
+#include "muster/status.h"
+#include "proto/native/arena.h"
+
+enum {
+    MST_NATIVE_PREAMBLE_SIZE = 8,
+    MST_NATIVE_HEAD_SIZE = 4, /* the length of a frame, big-endian */
+    MST_NATIVE_REASON_ROOM = 256
+};
+
+/* `MUSTER`, 0, the version of the framing. */
+extern const unsigned char mst_native_preamble[MST_NATIVE_PREAMBLE_SIZE];
+
+struct mst_native_stream {  /* what every message touches first, and close together */
+    muster_status dead;     /* OK, or what ended it */
+    size_t frame_bytes_max; /* of the frames that come in */
+    size_t memory_factor;   /* what a message may unpack to, times its size */
+    struct mst_slice lent;  /* what comes next, where it was read; empty: it is in `in` */
+    size_t taken;           /* at the front: what the current message came from */
+    uint64_t offset;        /* of the front in all that was ever fed */
+    struct mst_buffer in, out;
+    const struct mst_mem *mem;
+    struct mst_native_arena arena; /* of the current message */
+    char reason[MST_NATIVE_REASON_ROOM];
+};
+
+void mst_native_stream_init(struct mst_native_stream *stream, const struct mst_mem *mem,
+                            size_t frame_bytes_max, size_t output_bytes_max);
+
+/* Another limit for the frames that come in. */
+void mst_native_stream_limit(struct mst_native_stream *stream, size_t frame_bytes_max);
+void mst_native_stream_fini(struct mst_native_stream *stream);
+
+muster_status mst_native_stream_feed(struct mst_native_stream *stream, struct mst_slice in);
+/* Likewise, but the bytes are not copied before keep is called: OK or ENOMEM. */
+muster_status mst_native_stream_lend(struct mst_native_stream *stream, struct mst_slice in);
+muster_status mst_native_stream_keep(struct mst_native_stream *stream);
+
+/* Takes the other side's first bytes, which must be these: OK, MORE, or EPROTO; `offset` is then
+ * the place of the first that differs, the last byte being the version of the framing. The reason
+ * says that it is no `peer`, or that `self` does not speak that version. */
+muster_status mst_native_stream_preamble(struct mst_native_stream *stream,
+                                         const unsigned char expected[MST_NATIVE_PREAMBLE_SIZE],
+                                         const char *peer, const char *self);
+
+/* What was fed and is not taken yet. */
+struct mst_slice mst_native_stream_content(const struct mst_native_stream *stream);
+
+struct mst_slice mst_native_stream_output(const struct mst_native_stream *stream);
+void mst_native_stream_written(struct mst_native_stream *stream, size_t size);
+
+/* No more bytes will come. OK between two frames, EPROTO within one. */
+muster_status mst_native_stream_end(struct mst_native_stream *stream);
+
+/* Marks the stream dead with `status` and begins its reason with where it happened. */
+struct mst_text mst_native_stream_fail(struct mst_native_stream *stream, muster_status status);
+
+/* The payload of the frame at the front: OK, MORE or EPROTO. It and what the arena gives live until
+ * the next call. */
+muster_status mst_native_stream_frame(struct mst_native_stream *stream, struct mst_slice *out);
+
+/* The same payload as the type says, in memory that lives as long: OK, ENOMEM or EPROTO. */
+muster_status mst_native_stream_unpack(struct mst_native_stream *stream,
+                                       const ProtobufCMessageDescriptor *type,
+                                       struct mst_slice payload, ProtobufCMessage **out);
+
+/* The whole message at the front, as the type says, in memory that lives until the next call: OK,
+ * MORE, ENOMEM or EPROTO. */
+muster_status mst_native_stream_next(struct mst_native_stream *stream,
+                                     const ProtobufCMessageDescriptor *type,
+                                     ProtobufCMessage **out);
+
+/* Packs a message as a frame behind the output. ENOMEM, or ELIMIT: the output is full. */
+muster_status mst_native_stream_put(struct mst_native_stream *stream,
+                                    const ProtobufCMessage *message);
+
+/* The same in two steps: where the `size` bytes of a frame's payload go, and that they are there.
+ * NULL: `*why` is ENOMEM or ELIMIT. */
+unsigned char *mst_native_stream_open(struct mst_native_stream *stream, size_t size,
+                                      muster_status *why);
+void mst_native_stream_close(struct mst_native_stream *stream, size_t size);
+
+/* protobuf-c has no const in its bytes. */
+ProtobufCBinaryData mst_native_bytes(struct mst_slice slice);
+struct mst_slice mst_native_slice(ProtobufCBinaryData bytes);
+char *mst_native_text(const char *text);
+
+#endif

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_PROTO_REQUEST_H
+#define MST_PROTO_REQUEST_H
+
+/* What a session asks of the service. Every wire is a codec in front of these; the core sees
+ * nothing else. All slices are borrowed for the call. Durations are milliseconds, never times of
+ * day: two machines share no clock. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/slice.h"
+
+enum mst_command {
+#define X(NAME, name, number, flags, help) MST_##NAME = (number),
+#include "proto/commands.def"
+#undef X
+};
+
+/* A session has at most this many requests without an answer. */
+#define MST_WINDOW 64u
+
+/* Ids are one-member structs so that kinds cannot be mixed up. A connection id is never reused. */
+struct mst_conn {
+    uint64_t id;
+};
+
+/* Chosen at random by the process that opens the session, so that opening again after a lost
+ * connection finds the same session and never makes a second one. */
+struct mst_token {
+    uint64_t high, low;
+};
+
+#define MST_INDEX_ANY UINT32_MAX /* the service takes the lowest free place */
+/* The lowest free place of an agent that belongs to no node of a run: the helper of one rank. */
+#define MST_INDEX_HELPER (UINT32_MAX - 1)
+#define MST_HELPERS_FROM (UINT32_C(1) << 20) /* more than a run has nodes */
+#define MST_RANK_NONE UINT32_MAX
+#define MST_NODE_NONE UINT32_MAX /* started by nobody who watches it */
+
+enum mst_role {
+    MST_ROLE_OBSERVER = 0, /* has a session and is no member */
+    MST_ROLE_RANK = 1,     /* the ranks of a job are its one group */
+    MST_ROLE_WORKER = 2,
+    MST_ROLE_AGENT = 3
+};
+
+enum mst_grow {
+    MST_GROW_CHECK = 0, /* at the next check of every rank */
+    MST_GROW_FAULT = 1, /* with the next fault */
+    MST_GROW_OFF = 2
+};
+
+struct mst_open {
+    struct mst_token token;
+    struct mst_slice job;
+    enum mst_role role;
+    uint32_t index; /* or MST_INDEX_ANY; ignored for an observer */
+    uint64_t
+        incarnation; /* 0: never admitted. Else the one this session was given: resume or FENCED */
+    uint64_t generation; /* the largest this process has seen; a service that lost its state goes
+                            above */
+    /* The job's own parameters, fixed by whoever names them first (0: no opinion). Who names other
+     * values later is refused alone. */
+    uint32_t size, min_size;
+    uint64_t join_wait_ms;            /* 0: no opinion, and if nobody has one: wait for all */
+    uint32_t max_size, size_multiple; /* what a seal seats: at most, and a multiple of; 0: any */
+    enum mst_grow grow;               /* taken from the first opener that names a size */
+    struct mst_slice host;            /* for people: who is it */
+    uint64_t pid;
+    uint32_t node; /* the index of the agent that started this process, or MST_NODE_NONE */
+};
+
+enum mst_write_kind {
+    MST_INSERT = 1, /* EEXISTS if the key is there */
+    MST_PUT = 2,
+    MST_CAS = 3,    /* ECONFLICT unless the key's revision is `expected`; 0: must not be there */
+    MST_ADD = 4,    /* decimal int64 text; absent counts as 0; ERANGE on overflow or no number */
+    MST_APPEND = 5, /* absent counts as empty */
+    MST_DELETE = 6  /* absent is no error */
+};
+
+struct mst_write {
+    enum mst_write_kind kind;
+    bool owned; /* the key vanishes with the session that wrote it (its loss, leave or end) */
+    struct mst_slice key, value;
+    uint64_t expected;
+    int64_t delta;
+};
+
+enum mst_on_loss { MST_FAIL = 0, MST_PROCEED = 1 };
+
+enum mst_reduce {
+    MST_REDUCE_NONE = 0,
+    MST_REDUCE_GATHER = 1,
+    MST_REDUCE_MIN = 2, /* min, max, sum: over a vector of little-endian int64 */
+    MST_REDUCE_MAX = 3,
+    MST_REDUCE_SUM = 4,
+    MST_REDUCE_EQUAL = 5
+};
+
+struct mst_round_request {
+    uint64_t generation; /* must be the job's current one: else FENCED */
+    struct mst_slice name;
+    uint64_t number;              /* the caller's count of this name in this generation, from 0 */
+    const uint32_t *participants; /* indices, ascending; NULL: the members of the generation */
+    uint32_t participant_count;
+    uint64_t deadline_ms; /* 0: none. The round's own; the first arrival fixes it */
+    bool any_deadline;    /* an open round's own is fine as well */
+    enum mst_on_loss on_loss;
+    enum mst_reduce reduce;
+    bool present_only; /* participants that are not in the generation are not waited for */
+    bool seal;         /* ends the generation; on_loss must be PROCEED, participants NULL */
+    /* Of a seal, by at most one: the indices that are seated, in this order, if all of them stand
+     * at the seal when it closes; the others there wait as spares. NULL: all, by index. */
+    const uint32_t *order;
+    uint32_t order_count;
+    bool final; /* its success ends the work of the job: who waits to join is told so */
+    struct mst_slice data;
+};
+
+/* What a watch can follow; a mask. */
+enum mst_watch_kind {
+    MST_WATCH_KEYS = 1,    /* puts and deletes under `prefix` */
+    MST_WATCH_MEMBERS = 2, /* a member's state changed */
+    MST_WATCH_FAULTS = 4,  /* a fault of the current generation was recorded */
+    MST_WATCH_VIEW = 8     /* the job's generation or its call for attention changed */
+};
+
+/* Why a member is lost; also the kind of a fault. */
+enum mst_cause {
+    MST_CAUSE_NONE = 0,
+    MST_CAUSE_EXIT = 1,    /* its process ended: code is the exit status */
+    MST_CAUSE_SIGNAL = 2,  /* its process was killed: code is the signal */
+    MST_CAUSE_GONE = 3,    /* its process is gone, status unknown */
+    MST_CAUSE_LEASE = 4,   /* silent for longer than the lease */
+    MST_CAUSE_FAULT = 5,   /* it reported a fault: code and text are its own */
+    MST_CAUSE_EVICTED = 6, /* it did not arrive at the seal in time */
+    MST_CAUSE_LEFT = 7,    /* it left; no loss, but a round counts it as one */
+    /* From here on kinds of faults; of a loss only HARD_TIMEOUT. */
+    MST_CAUSE_SOFT_TIMEOUT = 8, /* it made no progress */
+    MST_CAUSE_HARD_TIMEOUT = 9, /* for so long that its agent ended it: code is the signal */
+    MST_CAUSE_UNHEALTHY = 10,   /* its health check failed */
+    MST_CAUSE_AGAIN = 11,       /* it asked that all begin again */
+    MST_CAUSE_ABORTED = 12      /* it asked that all end */
+};
+
+struct mst_request {
+    /* The session numbers its requests from 1. An OPEN carries the number that the next request
+     * will have too: it uses none up, so that opening again and again leaves the window as it is.
+     */
+    uint64_t id;
+    /* Every write below it is answered or given up; at most `id`. A waiting read does not hold it
+     * back, or one long watch would use the window up: after a resume a write is repeated under its
+     * own id, a read under a new one. */
+    uint64_t oldest;
+    enum mst_command command;
+    union {
+        struct mst_open open;
+        struct {
+            bool spare;     /* be told also when it was passed over: as a spare */
+            uint64_t heard; /* of how many final rounds the caller knows; fewer than there were:
+                               who has no seat is told of the next one at once, as a spare */
+        } join;
+        struct {
+            uint64_t id;
+        } cancel;
+        struct {
+            uint64_t
+                generation; /* 0: the job's keys. Else that generation's key space, or FENCED */
+            const struct mst_write *ops;
+            uint32_t count;
+        } write; /* all or none; the reply carries the last operation's outcome, or the failing
+                    one's */
+        struct {
+            uint64_t generation;
+            struct mst_slice key;
+            bool wait;
+        } get;
+        struct {
+            uint64_t generation;
+            struct mst_slice prefix;
+            struct mst_slice after; /* the last name of the page before; empty: from the start */
+        } list;
+        struct {
+            uint64_t generation;
+            const struct mst_slice *keys;
+            uint32_t count;
+        } wait;
+        struct {
+            uint32_t kinds;
+            uint64_t generation; /* of the keys */
+            struct mst_slice prefix;
+            uint64_t after; /* revision; 0: everything that is */
+            uint32_t node;  /* of the members only this agent and whom it started; NODE_NONE: all */
+        } watch;
+        struct mst_round_request round;
+        struct {
+            uint64_t generation;
+            struct mst_slice name;
+            uint64_t number;
+            uint64_t after; /* pages: `next` of the page before; 0: from the start */
+        } round_members;
+        struct {
+            uint64_t after;
+        } page; /* MEMBERS, ROUNDS, JOBS, HOSTS, FAULTS: `next` of the page before; 0: from the
+                   start */
+        struct {
+            uint64_t generation;
+            enum mst_cause kind; /* NONE: FAULT */
+            int32_t code;
+            struct mst_slice text;
+            uint64_t pid;   /* 0: the caller's own. Else an agent's word about that process... */
+            uint32_t index; /* ...in this place */
+        } fault;
+        struct {
+            uint32_t index;
+            uint64_t pid;         /* of the dead process: a later incarnation has another one */
+            enum mst_cause cause; /* EXIT, SIGNAL, GONE or HARD_TIMEOUT */
+            int32_t code;
+            struct mst_slice text; /* its last words */
+        } lost;
+        struct {
+            uint32_t index;       /* of a rank, or... */
+            bool worker;          /* ...of a worker */
+            uint64_t incarnation; /* 0: whichever holds the place */
+            uint64_t for_ms;
+        } cut;
+    };
+};
+
+#endif

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proto/run_keys.h"
+
+#include "base/text.h"
+#include "proto/line.h"
+
+static const char *const states[] = {
+    [MST_PEER_RUNS] = "runs", [MST_PEER_WAITS] = "waits", [MST_PEER_DONE] = "done"};
+
+enum { STATES = sizeof states / sizeof states[0] };
+
+/* ---- reading ---- */
+
+static struct mst_slice rest_of(struct mst_slice text, size_t from)
+{
+    return mst_slice_of(text.size > from ? (const char *)text.data + from : NULL,
+                        text.size > from ? text.size - from : 0);
+}
+
+/* Up to the next `end`, which goes with it; or all. */
+static struct mst_slice take(struct mst_slice *text, char end)
+{
+    const char *bytes = text->data;
+    struct mst_slice word = {.data = bytes};
+
+    while (word.size < text->size && bytes[word.size] != end) {
+        word.size++;
+    }
+    *text = rest_of(*text, word.size + 1);
+    return word;
+}
+
+bool mst_run_number_read(struct mst_slice text, uint32_t most, uint32_t *out)
+{
+    uint64_t number;
+
+    if (!mst_line_number(text, &number) || number > most) {
+        return false;
+    }
+    *out = (uint32_t)number;
+    return true;
+}
+
+static bool take_number(struct mst_slice *text, uint32_t most, uint32_t *out)
+{
+    return mst_run_number_read(take(text, ' '), most, out);
+}
+
+/* "DONE RUNS GONE LIFE", the first three 0 or 1. */
+static bool read_all(struct mst_slice value, struct mst_all *out)
+{
+    uint32_t done, runs, gone;
+
+    if (!take_number(&value, 1, &done) || !take_number(&value, 1, &runs) ||
+        !take_number(&value, 1, &gone) || !mst_run_number_read(value, UINT32_MAX, &out->life)) {
+        return false;
+    }
+    out->done = done == 1;
+    out->runs = runs == 1;
+    out->ender_gone = gone == 1;
+    return true;
+}
+
+/* "NODE SIGNAL". */
+static bool read_end(struct mst_slice value, struct mst_run_word *out)
+{
+    uint32_t code;
+
+    if (!take_number(&value, UINT32_MAX, &out->number) ||
+        !mst_run_number_read(value, MST_RUN_SIGNAL_MAX, &code)) {
+        return false;
+    }
+    out->code = (int)code;
+    return true;
+}
+
+/* "CODE TEXT", and the report's part in the next line. */
+static bool read_cause(struct mst_slice value, struct mst_run_word *out)
+{
+    struct mst_slice line = take(&value, '\n');
+    uint32_t code;
+
+    if (!take_number(&line, MST_RUN_CODE_MAX, &code)) {
+        return false;
+    }
+    out->code = (int)code;
+    out->text = line;
+    out->report = value;
+    return true;
+}
+
+/* The number behind "finished/" and the like. */
+static bool is_numbered(struct mst_slice name, const char *folder, uint32_t *number_out)
+{
+    struct mst_slice head = mst_slice_text(folder);
+
+    return mst_slice_starts_with(name, head) &&
+           mst_run_number_read(rest_of(name, head.size), UINT32_MAX, number_out);
+}
+
+bool mst_run_key_read(struct mst_slice name, struct mst_slice value, struct mst_run_word *out)
+{
+    *out = (struct mst_run_word){.number = 0};
+    if (mst_line_is(name, "all")) {
+        out->key = MST_RUN_KEY_ALL;
+        return read_all(value, &out->all);
+    }
+    if (is_numbered(name, "finished/", &out->number)) {
+        out->key = MST_RUN_KEY_FINISHED;
+        return true;
+    }
+    if (is_numbered(name, "life/", &out->number)) {
+        out->key = MST_RUN_KEY_LIFE;
+        out->text = value;
+        return true;
+    }
+    if (mst_line_is(name, "restarts")) {
+        out->key = MST_RUN_KEY_RESTARTS;
+        return mst_run_number_read(value, UINT32_MAX, &out->number);
+    }
+    if (mst_line_is(name, "end")) {
+        out->key = MST_RUN_KEY_END;
+        return read_end(value, out);
+    }
+    out->key = MST_RUN_KEY_CAUSE;
+    return mst_line_is(name, "cause") && read_cause(value, out);
+}
+
+bool mst_run_peer_read(struct mst_slice name, struct mst_slice value, struct mst_run_peer *out)
+{
+    struct mst_slice word = take(&value, ' ');
+
+    *out = (struct mst_run_peer){0};
+    for (size_t i = 0; i < STATES; i++) {
+        if (mst_line_is(word, states[i])) {
+            out->state = (enum mst_peer_state)i;
+            return mst_run_number_read(name, UINT32_MAX, &out->number) &&
+                   mst_run_number_read(value, UINT32_MAX, &out->life);
+        }
+    }
+    return false;
+}
+
+bool mst_run_waits_take(struct mst_slice *value, uint32_t most, struct mst_run_waits *out)
+{
+    while (value->size > 0) {
+        struct mst_slice line = take(value, '\n');
+        struct mst_slice count = take(&line, '\t');
+
+        out->ranks = take(&line, '\t');
+        out->what = take(&line, '\t');
+        out->count = 0;
+        out->silent = mst_slice_equal(count, mst_slice_text(MST_WAITS_SILENT));
+        if (out->silent || mst_run_number_read(count, most, &out->count)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- writing ---- */
+
+void mst_run_all_write(char *room, const struct mst_all *all)
+{
+    struct mst_text text = mst_text_in(room, MST_RUN_VALUE_ROOM);
+
+    mst_text_add(&text, all->done ? "1 " : "0 ");
+    mst_text_add(&text, all->runs ? "1 " : "0 ");
+    mst_text_add(&text, all->ender_gone ? "1 " : "0 ");
+    mst_text_u64(&text, all->life);
+}
+
+void mst_run_end_write(char *room, uint32_t node, int number)
+{
+    struct mst_text text = mst_text_in(room, MST_RUN_VALUE_ROOM);
+
+    mst_text_u64(&text, node);
+    mst_text_add(&text, " ");
+    mst_text_i64(&text, number);
+}
+
+void mst_run_peer_write(char *room, enum mst_peer_state state, uint32_t life)
+{
+    struct mst_text text = mst_text_in(room, MST_RUN_VALUE_ROOM);
+
+    mst_text_add(&text, states[state]);
+    mst_text_add(&text, " ");
+    mst_text_u64(&text, life);
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_PROTO_RUN_KEYS_H
+#define MST_PROTO_RUN_KEYS_H
+
+/* What the nodes of a run tell each other, as texts of keys; launch/nodes.h says what each key is
+ * for. Any client of the job may write them, so a text is taken whole or refused. Bounds that only
+ * a run knows (how many nodes it has) are its own to check. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/slice.h"
+
+enum mst_peer_state { MST_PEER_RUNS = 0, MST_PEER_WAITS = 1, MST_PEER_DONE = 2 };
+
+/* What the others must know of all nodes that are there. */
+struct mst_all {
+    bool done;       /* as many as the run needs have come, and those that are there are done */
+    bool runs;       /* some node has work */
+    bool ender_gone; /* the node that decided the end is not there any more */
+    uint32_t life;   /* that all are in */
+};
+
+enum mst_run_key {
+    MST_RUN_KEY_ALL = 1,
+    MST_RUN_KEY_FINISHED = 2,
+    MST_RUN_KEY_LIFE = 3,
+    MST_RUN_KEY_RESTARTS = 4,
+    MST_RUN_KEY_END = 5,
+    MST_RUN_KEY_CAUSE = 6
+};
+
+enum { MST_RUN_SIGNAL_MAX = 64, MST_RUN_CODE_MAX = 255, MST_RUN_VALUE_ROOM = 40 };
+
+struct mst_run_word {
+    enum mst_run_key key;
+    struct mst_all all;      /* ALL */
+    uint32_t number;         /* FINISHED, LIFE: which life. RESTARTS: how many. END: which node */
+    int code;                /* END: the signal for the ranks; 0: none. CAUSE: the exit code */
+    struct mst_slice text;   /* LIFE, CAUSE: why; borrowed */
+    struct mst_slice report; /* CAUSE; borrowed */
+};
+
+/* A key's name without MST_SESSION_KEYS, and its value. False: it is none of these, or is none that
+ * a node writes. */
+bool mst_run_key_read(struct mst_slice name, struct mst_slice value, struct mst_run_word *out);
+
+/* The same under MST_SESSION_NODE_KEYS. */
+struct mst_run_peer {
+    uint32_t number; /* of the node */
+    enum mst_peer_state state;
+    uint32_t life;
+};
+bool mst_run_peer_read(struct mst_slice name, struct mst_slice value, struct mst_run_peer *out);
+
+/* A line of what an agent writes while all its ranks wait (launch/hang/waits.h):
+ * "COUNT\tRANKS\tWHAT", or "silent\tRANK". */
+#define MST_WAITS_SILENT "silent"
+
+struct mst_run_waits {
+    bool silent;    /* a rank that never called: it counts for none, and `what` is empty */
+    uint32_t count; /* of ranks */
+    struct mst_slice ranks,
+        what; /* for people; borrowed, and of any bytes but tabs and ends of lines */
+};
+
+/* Takes lines off the value until one is of 0 to `most` ranks, or silent. False: there is no more.
+ */
+bool mst_run_waits_take(struct mst_slice *value, uint32_t most, struct mst_run_waits *out);
+
+/* A number that is all of the text. */
+bool mst_run_number_read(struct mst_slice text, uint32_t most, uint32_t *out);
+
+/* What is read above; `room` holds MST_RUN_VALUE_ROOM bytes. */
+void mst_run_all_write(char *room, const struct mst_all *all);
+void mst_run_end_write(char *room, uint32_t node, int number);
+void mst_run_peer_write(char *room, enum mst_peer_state state, uint32_t life);
+
+#endif

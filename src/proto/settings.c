@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proto/settings.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/text.h"
+
+/* The default of a choice is its first. */
+#define CHOICES_grow "check, fault, off"
+#define CHOICES_preempt_leave "all, noticed"
+#define CHOICES_cluster_policy "fail-fast, collect, isolate"
+
+#define STANDARD_MS(name, value) .standard = (value), .standard_text = #value
+#define STANDARD_COUNT(name, value) .standard = (value), .standard_text = #value
+#define STANDARD_BYTES(name, value) .standard = (value), .standard_text = #value
+#define STANDARD_INDEX(name, value) .standard = (value), .standard_text = #value
+#define STANDARD_FLAG(name, value) .standard = (value), .standard_text = #value
+#define STANDARD_SIGNAL(name, value) .standard = (value), .standard_text = #value
+#define STANDARD_CHOICE(name, value) .standard_text = (value), .choices = CHOICES_##name
+#define STANDARD_TEXT(name, value) .standard_text = (value)
+
+const struct mst_setting mst_settings[] = {
+#define X(row_scope, row_name, row_unit, row_standard, row_least, row_most, row_help)              \
+    {.scope = MST_SCOPE_##row_scope,                                                               \
+     .unit = MST_UNIT_##row_unit,                                                                  \
+     .name = #row_name,                                                                            \
+     .help = (row_help),                                                                           \
+     .least = (row_least),                                                                         \
+     .most = (row_most),                                                                           \
+     STANDARD_##row_unit(row_name, row_standard)},
+#include "proto/settings.def"
+#undef X
+};
+
+const size_t mst_setting_count = sizeof(mst_settings) / sizeof(mst_settings[0]);
+
+static bool same_name(const char *name, const char *wanted)
+{
+    while (*name && (*name == *wanted || (*name == '_' && *wanted == '-'))) {
+        name++;
+        wanted++;
+    }
+    return *name == *wanted;
+}
+
+const struct mst_setting *mst_setting_find(const char *name)
+{
+    for (size_t i = 0; i < mst_setting_count; i++) {
+        if (same_name(mst_settings[i].name, name)) {
+            return &mst_settings[i];
+        }
+    }
+    return NULL;
+}
+
+static bool same(const char *a, const char *b)
+{
+    size_t size = strlen(a);
+
+    return size == strlen(b) && memcmp(a, b, size) == 0;
+}
+
+/* What `suffix` multiplies by; 0: no suffix of this unit. */
+static int64_t factor(enum mst_unit unit, const char *suffix)
+{
+    static const struct {
+        enum mst_unit unit;
+        const char *suffix;
+        int64_t factor;
+    } table[] = {
+        {MST_UNIT_MS, "ms", 1},
+        {MST_UNIT_MS, "s", 1000},
+        {MST_UNIT_MS, "m", 60000},
+        {MST_UNIT_MS, "h", 3600000},
+        {MST_UNIT_BYTES, "k", 1024},
+        {MST_UNIT_BYTES, "m", 1048576},
+        {MST_UNIT_BYTES, "g", 1073741824},
+    };
+
+    if (*suffix == '\0') {
+        return 1;
+    }
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        if (table[i].unit == unit && same(table[i].suffix, suffix)) {
+            return table[i].factor;
+        }
+    }
+    return 0;
+}
+
+static bool parse_number(enum mst_unit unit, const char *text, int64_t *out)
+{
+    bool negative = *text == '-';
+    int64_t number = 0;
+    int64_t times;
+
+    text += negative;
+    if (*text < '0' || *text > '9') {
+        return false;
+    }
+    for (; *text >= '0' && *text <= '9'; text++) {
+        if (number > (INT64_MAX - 9) / 10) {
+            return false;
+        }
+        number = number * 10 + (*text - '0');
+    }
+    times = factor(unit, text);
+    if (times == 0 || number > INT64_MAX / times) {
+        return false;
+    }
+    *out = negative ? -number * times : number * times;
+    return true;
+}
+
+static bool parse_flag(const char *text, int64_t *out)
+{
+    static const char *const words[] = {"0", "1", "false", "true", "no", "yes", "off", "on"};
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (same(words[i], text)) {
+            *out = (int64_t)(i & 1);
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool parse_choice(const char *choices, const char *text, int64_t *out)
+{
+    size_t size = strlen(text);
+
+    for (int64_t position = 0; size > 0; position++) {
+        const char *end = choices;
+
+        while (*end && *end != ',') {
+            end++;
+        }
+        if ((size_t)(end - choices) == size && memcmp(choices, text, size) == 0) {
+            *out = position;
+            return true;
+        }
+        if (*end == '\0') {
+            break;
+        }
+        choices = end + 2;
+    }
+    return false;
+}
+
+static void complain(const struct mst_setting *setting, const char *given, char *error, size_t room)
+{
+    struct mst_text text = mst_text_in(error, room);
+
+    mst_text_add(&text, "setting ");
+    mst_text_add(&text, setting->name);
+    mst_text_add(&text, ": '");
+    mst_text_slice(&text,
+                   mst_slice_text(given)); /* the user's: escaped, so that it stays one line */
+    switch (setting->unit) {
+    case MST_UNIT_CHOICE:
+        mst_text_add(&text, "' is not one of ");
+        mst_text_add(&text, setting->choices);
+        return;
+    case MST_UNIT_FLAG:
+        mst_text_add(&text, "' is neither yes nor no");
+        return;
+    case MST_UNIT_TEXT:
+        mst_text_add(&text, "' is no text");
+        return;
+    case MST_UNIT_MS:
+        mst_text_add(&text, "' is no duration (500ms, 10s, 2m)");
+        break;
+    case MST_UNIT_BYTES:
+        mst_text_add(&text, "' is no size (4096, 64k, 16m)");
+        break;
+    case MST_UNIT_COUNT:
+    case MST_UNIT_INDEX:
+    case MST_UNIT_SIGNAL:
+        mst_text_add(&text, "' is no number");
+        break;
+    }
+    mst_text_add(&text, " from ");
+    mst_text_i64(&text, setting->least);
+    mst_text_add(&text, " to ");
+    mst_text_i64(&text, setting->most);
+}
+
+muster_status mst_setting_parse(const struct mst_setting *setting, const char *text, int64_t *out,
+                                char *error, size_t room)
+{
+    int64_t value = 0;
+    bool good = false;
+
+    switch (setting->unit) {
+    case MST_UNIT_FLAG:
+        good = parse_flag(text, &value);
+        break;
+    case MST_UNIT_CHOICE:
+        good = parse_choice(setting->choices, text, &value);
+        break;
+    case MST_UNIT_TEXT:
+        break;
+    case MST_UNIT_MS:
+    case MST_UNIT_BYTES:
+    case MST_UNIT_COUNT:
+    case MST_UNIT_INDEX:
+    case MST_UNIT_SIGNAL:
+        good = parse_number(setting->unit, text, &value) && value >= setting->least &&
+               value <= setting->most;
+        break;
+    }
+    if (!good) {
+        complain(setting, text, error, room);
+        return MUSTER_EINVAL;
+    }
+    *out = value;
+    return MUSTER_OK;
+}

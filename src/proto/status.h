@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_PROTO_STATUS_H
+#define MST_PROTO_STATUS_H
+
+#include <stdbool.h>
+
+#include "muster/status.h"
+
+const char *mst_status_name(muster_status status);
+const char *mst_status_text(muster_status status);
+
+/* What calls of muster say to the peers of a rank that was lost or failed. A function that returns
+ * it reports a fault without a kind (MST_CAUSE_NONE), which the service takes only where nothing
+ * else has befallen the generation. */
+static inline bool mst_status_is_passed_on(muster_status status)
+{
+    return status == MUSTER_ELOST || status == MUSTER_EFENCED;
+}
+
+#endif

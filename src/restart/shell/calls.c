@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the function calls. Where it costs nanoseconds there is no lock, no thread-local variable
+ * and no locked addition: two threads that ping at once may count once, which is progress as well.
+ */
+#define _GNU_SOURCE
+#include <limits.h>
+#include <string.h>
+
+#include "restart/shell/restart.h"
+
+static void count(_Atomic uint64_t *counter)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+}
+
+/* Slow, and once per attempt at most in a function that does as it is told. */
+static muster_status told(muster_restart *restart)
+{
+    atomic_store_explicit(&restart->delivered, 1, memory_order_relaxed);
+    return MUSTER_EINTERRUPTED;
+}
+
+static inline muster_status look(muster_restart *restart)
+{
+    return mst_atomic_told(&restart->atomic) ? told(restart) : MUSTER_OK;
+}
+
+bool mst_run_is_mine(const struct muster_restart *restart)
+{
+    return pthread_equal(restart->interrupt.thread, pthread_self());
+}
+
+void muster_restart_view(muster_restart *restart, struct muster_view *out)
+{
+    if (out) {
+        *out = restart ? restart->view : (struct muster_view){.rank = MUSTER_RANK_NONE};
+    }
+}
+
+muster_status muster_restart_check(muster_restart *restart)
+{
+    if (!restart) {
+        return MUSTER_EINVAL;
+    }
+    count(&restart->page->checks);
+    return look(restart);
+}
+
+muster_status muster_restart_ping(muster_restart *restart)
+{
+    if (!restart) {
+        return MUSTER_EINVAL;
+    }
+    count(&restart->page->pings);
+    return look(restart);
+}
+
+muster_status muster_restart_step(muster_restart *restart, int64_t step)
+{
+    struct mst_page *page;
+    int64_t best;
+
+    if (!restart) {
+        return MUSTER_EINVAL;
+    }
+    page = restart->page;
+    best = atomic_load_explicit(&restart->best_step, memory_order_relaxed);
+    atomic_store_explicit(&page->step, step, memory_order_relaxed);
+    /* Of two threads at once the smaller one may stay: the next step puts that right. */
+    if (step > best) {
+        if (best == MST_RUN_NO_STEP) {
+            atomic_store_explicit(&restart->first_step, step, memory_order_relaxed);
+        }
+        atomic_store_explicit(&restart->best_step, step, memory_order_relaxed);
+    }
+    count(&page->pings);
+    return look(restart);
+}
+
+/* --- the function's own word --- */
+
+/* It is to return `status`. */
+static muster_status report(muster_restart *restart, enum mst_cause kind, int code,
+                            const char *text, muster_status status)
+{
+    muster_status refused;
+
+    if (!restart) {
+        return MUSTER_EINVAL;
+    }
+    if (restart->settings.disabled) {
+        return status;
+    }
+    refused = mst_lib_enter(restart->client, NULL, "report");
+    if (refused) { /* in a forked child above all, whose words would be the parent's */
+        return refused;
+    }
+    mst_lib_lock(restart->client);
+    if (restart->attempt && mst_run_is_mine(restart) && !restart->client->poisoned) {
+        restart->failed = true;
+        mst_run_report(restart, kind, code, text);
+    } else {
+        status = MUSTER_EINVAL;
+    }
+    mst_lib_unlock(restart->client);
+    return status;
+}
+
+muster_status muster_restart_fail(muster_restart *restart, int code, const char *text)
+{
+    return report(restart, MST_CAUSE_FAULT, code, text ? text : "", MUSTER_EFAILED);
+}
+
+muster_status muster_restart_again(muster_restart *restart)
+{
+    return report(restart, MST_CAUSE_AGAIN, 0, "asked for a restart", MUSTER_EINTERRUPTED);
+}
+
+muster_status muster_restart_abort(muster_restart *restart, int code, const char *text)
+{
+    return report(restart, MST_CAUSE_ABORTED, code, text ? text : "", MUSTER_EFAILED);
+}
+
+muster_status muster_restart_leave(muster_restart *restart)
+{
+    muster_status status;
+
+    if (!restart) {
+        return MUSTER_EINVAL;
+    }
+    if (restart->settings.disabled) {
+        return MUSTER_OK;
+    }
+    status = mst_lib_enter(restart->client, NULL, "leave");
+    if (status) {
+        return status;
+    }
+    status = MUSTER_EINVAL;
+    mst_lib_lock(restart->client);
+    if (restart->inside && mst_run_is_mine(restart) && !restart->client->poisoned) {
+        restart->left = true;
+        mst_restart_left(restart->machine, mst_lib_now_ns());
+        status = MUSTER_OK;
+    }
+    mst_lib_unlock(restart->client);
+    return status;
+}
+
+/* --- atomic sections --- */
+
+muster_status muster_restart_atomic_begin(muster_restart *restart)
+{
+    struct mst_page *page;
+    muster_status status;
+
+    if (!restart || !mst_run_is_mine(restart)) {
+        return MUSTER_EINVAL;
+    }
+    page = restart->page;
+    count(&page->checks);
+    status = mst_atomic_begin(&restart->atomic);
+    if (status == MUSTER_EINTERRUPTED) {
+        return told(restart);
+    }
+    if (status == MUSTER_OK &&
+        (atomic_load_explicit(&page->atomic, memory_order_relaxed) & 1) == 0) {
+        count(&page->atomic);
+        mst_lib_thread.no_waiting =
+            "called inside an atomic section, which cannot be interrupted: end it first";
+    }
+    return status;
+}
+
+muster_status muster_restart_atomic_end(muster_restart *restart)
+{
+    struct mst_page *page;
+    muster_status status;
+
+    if (!restart || !mst_run_is_mine(restart)) {
+        return MUSTER_EINVAL;
+    }
+    page = restart->page;
+    count(&page->checks);
+    status = mst_atomic_end(&restart->atomic);
+    if (status == MUSTER_EINVAL) {
+        return status;
+    }
+    if (!mst_atomic_inside(&restart->atomic)) {
+        count(&page->atomic);
+        mst_lib_thread.no_waiting = NULL;
+    }
+    return status == MUSTER_EINTERRUPTED ? told(restart) : MUSTER_OK;
+}
+
+/* --- long phases --- */
+
+/* The innermost one; whoever reads the page may see a name half written. */
+static void section_show(muster_restart *restart, uint64_t change)
+{
+    struct mst_page *page = restart->page;
+    uint64_t section = atomic_load_explicit(&page->section, memory_order_relaxed);
+
+    if (restart->depth > 0) {
+        const struct mst_run_section *innermost = &restart->sections[restart->depth - 1];
+
+        memcpy(page->section_name, innermost->name, sizeof(page->section_name));
+        atomic_store_explicit(&page->section_limit_ms, innermost->limit_ms, memory_order_relaxed);
+    }
+    atomic_store_explicit(&page->section, section + change, memory_order_release);
+}
+
+muster_status muster_restart_section_begin(muster_restart *restart, const char *name,
+                                           int64_t limit_ms)
+{
+    struct mst_run_section *section;
+    size_t size = name ? strlen(name) : 0;
+
+    if (!restart || !mst_run_is_mine(restart) || !name || limit_ms == 0 || limit_ms < -1) {
+        return MUSTER_EINVAL;
+    }
+    if (restart->depth >= MST_RUN_SECTIONS_MAX) {
+        return MUSTER_ELIMIT;
+    }
+    section = &restart->sections[restart->depth++];
+    *section = (struct mst_run_section){.limit_ms = limit_ms};
+    memcpy(section->name, name, size < sizeof(section->name) ? size : sizeof(section->name) - 1);
+    section_show(restart, restart->depth == 1 ? 1 : 2);
+    return muster_restart_check(restart);
+}
+
+muster_status muster_restart_section_end(muster_restart *restart)
+{
+    if (!restart || !mst_run_is_mine(restart) || restart->depth == 0) {
+        return MUSTER_EINVAL;
+    }
+    restart->depth--;
+    section_show(restart, restart->depth == 0 ? 1 : 2);
+    return muster_restart_check(restart);
+}
+
+void mst_run_close_sections(struct muster_restart *restart)
+{
+    struct mst_page *page = restart->page;
+
+    mst_atomic_close(&restart->atomic);
+    if ((atomic_load_explicit(&page->atomic, memory_order_relaxed) & 1) != 0) {
+        count(&page->atomic);
+        mst_lib_thread.no_waiting = NULL;
+    }
+    if (restart->depth > 0) {
+        restart->depth = 0;
+        section_show(restart, 1);
+    }
+}

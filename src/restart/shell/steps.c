@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Callbacks, in the order in which they were listed; the first that fails ends the row. */
+#define _GNU_SOURCE
+#include "proto/status.h"
+#include "restart/shell/restart.h"
+
+static void say(struct mst_run_trouble *trouble, enum mst_step_kind kind, size_t number,
+                size_t count, muster_status status)
+{
+    struct mst_text text = mst_text_in(trouble->text, sizeof(trouble->text));
+
+    trouble->status = status < 0 ? status : MUSTER_EFAILED; /* a run ends with an error */
+    trouble->code = status;
+    mst_text_add(&text, mst_step_name(kind));
+    mst_text_add(&text, " failed: callback ");
+    if (count > 1) {
+        mst_text_u64(&text, number);
+        mst_text_add(&text, " of ");
+        mst_text_u64(&text, count);
+        mst_text_add(&text, " ");
+    }
+    mst_text_add(&text, "returned ");
+    mst_text_add(&text, mst_status_name(status));
+    mst_text_add(&text, " (");
+    mst_text_i64(&text, status);
+    mst_text_add(&text, ")");
+}
+
+bool mst_run_steps(struct muster_restart *restart, enum mst_step_kind kind,
+                   struct mst_run_trouble *trouble)
+{
+    const struct muster_restart_hooks *steps = &restart->settings.steps[kind];
+
+    for (size_t i = 0; i < steps->count; i++) {
+        muster_status status = steps->list[i].call(restart, steps->list[i].arg);
+
+        if (status != MUSTER_OK) {
+            say(trouble, kind, i + 1, steps->count, status);
+            return false;
+        }
+    }
+    return true;
+}
+
+bool mst_run_healthy(struct muster_restart *restart, struct mst_run_trouble *trouble)
+{
+    const struct mst_run_settings *settings = &restart->settings;
+
+    trouble->status = MUSTER_EUNHEALTHY;
+    if (settings->health_command &&
+        !mst_health_command(settings->health_command, settings->health_timeout_ms, trouble)) {
+        return false;
+    }
+    if (settings->health_folder && !mst_health_folder(settings->health_folder, trouble)) {
+        return false;
+    }
+    return mst_run_steps(restart, MST_STEP_HEALTH_CHECK, trouble);
+}
+
+void mst_run_steps_logged(struct muster_restart *restart, enum mst_step_kind kind)
+{
+    const struct muster_restart_hooks *steps = &restart->settings.steps[kind];
+
+    for (size_t i = 0; i < steps->count; i++) {
+        muster_status status = steps->list[i].call(restart, steps->list[i].arg);
+        struct mst_run_trouble trouble;
+
+        if (status != MUSTER_OK) {
+            say(&trouble, kind, i + 1, steps->count, status);
+            mst_lib_lock(restart->client);
+            mst_lib_log(restart->client, MUSTER_LEVEL_WARN, trouble.text);
+            mst_lib_unlock(restart->client);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/core/alarm.h"
+
+#include "service/core/part.h"
+
+static struct mst_alarm *alarm_of(struct mst_tree_node *node)
+{
+    return node ? MST_CONTAINER(node, struct mst_alarm, node) : NULL;
+}
+
+static int order(const void *key, const struct mst_tree_node *node)
+{
+    const struct mst_alarm *a = key;
+    const struct mst_alarm *b = MST_OF(node, struct mst_alarm, node);
+
+    if (a->at_ns != b->at_ns) {
+        return a->at_ns < b->at_ns ? -1 : 1;
+    }
+    return (a->serial > b->serial) - (a->serial < b->serial);
+}
+
+uint64_t mst_alarm_moment(uint64_t now_ns, uint64_t ms)
+{
+    const uint64_t far_ns = MST_NEVER / 2;
+
+    return now_ns < far_ns && ms < (far_ns - now_ns) / MST_MS_NS ? now_ns + ms * MST_MS_NS : far_ns;
+}
+
+void mst_alarm_init(struct mst_alarms *alarms)
+{
+    mst_tree_init(&alarms->tree, order);
+    alarms->serial = 0;
+}
+
+void mst_alarm_set(struct mst_alarms *alarms, struct mst_alarm *alarm, uint64_t now_ns,
+                   uint64_t at_ns)
+{
+    bool fresh;
+
+    mst_tree_remove(&alarms->tree, &alarm->node);
+    alarm->set_ns = now_ns;
+    alarm->at_ns = at_ns;
+    alarm->serial = ++alarms->serial;
+    fresh = mst_tree_insert(&alarms->tree, alarm, &alarm->node);
+    MST_ASSERT(fresh);
+}
+
+bool mst_alarm_restore(struct mst_alarms *alarms, struct mst_alarm *alarm,
+                       const struct mst_alarm *kept)
+{
+    alarm->at_ns = kept->at_ns;
+    alarm->set_ns = kept->set_ns;
+    alarm->serial = kept->serial;
+    return mst_tree_insert(&alarms->tree, alarm, &alarm->node);
+}
+
+void mst_alarm_clear(struct mst_alarms *alarms, struct mst_alarm *alarm)
+{
+    mst_tree_remove(&alarms->tree, &alarm->node);
+}
+
+bool mst_alarm_is_set(const struct mst_alarm *alarm)
+{
+    return mst_tree_linked(&alarm->node);
+}
+
+uint64_t mst_alarm_first_ns(const struct mst_alarms *alarms)
+{
+    const struct mst_alarm *first = alarm_of(mst_tree_first(&alarms->tree));
+
+    return first ? first->at_ns : MST_NEVER;
+}
+
+struct mst_alarm *mst_alarm_take(struct mst_alarms *alarms, uint64_t now_ns)
+{
+    struct mst_alarm *first = alarm_of(mst_tree_first(&alarms->tree));
+
+    if (!first || first->at_ns > now_ns) {
+        return NULL;
+    }
+    mst_tree_remove(&alarms->tree, &first->node);
+    return first;
+}
+
+void mst_alarm_shift(struct mst_alarms *alarms, uint64_t now_ns, uint64_t late_ns)
+{
+    uint64_t last = alarms->serial;
+    struct mst_tree_node *node = mst_tree_first(&alarms->tree);
+
+    while (node) {
+        struct mst_alarm *alarm = alarm_of(node);
+        uint64_t ran_ns = now_ns - alarm->set_ns;
+        uint64_t by_ns = ran_ns < late_ns ? ran_ns : late_ns;
+
+        node = mst_tree_next(node);
+        /* A shifted one comes again later in the walk; its serial tells. */
+        if ((alarm->kind == MST_ALARM_ROUND || alarm->kind == MST_ALARM_JOIN) &&
+            alarm->serial <= last && by_ns > 0) {
+            uint64_t set_ns = alarm->set_ns;
+
+            mst_alarm_set(alarms, alarm, now_ns, alarm->at_ns + by_ns);
+            alarm->set_ns = set_ns;
+        }
+    }
+}

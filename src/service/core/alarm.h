@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_SERVICE_CORE_ALARM_H
+#define MST_SERVICE_CORE_ALARM_H
+
+/* Moments at which the core wants to be woken: one ordered set for all of them. Equal moments come
+ * in the order in which they were set. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/tree.h"
+
+#define MST_NEVER UINT64_MAX
+
+enum mst_alarm_kind {
+    MST_ALARM_LEASE = 1, /* in a session */
+    MST_ALARM_ROUND = 2, /* in a round: its deadline */
+    MST_ALARM_JOIN = 3   /* in a job: join_wait is over */
+};
+
+struct mst_alarm {
+    struct mst_tree_node node;
+    enum mst_alarm_kind kind;
+    uint64_t at_ns, set_ns; /* when it rings, when it was set */
+    uint64_t serial;
+};
+
+struct mst_alarms {
+    struct mst_tree tree;
+    uint64_t serial;
+};
+
+/* `ms` from now; what is absurdly far away stays far enough from MST_NEVER to be shifted. */
+uint64_t mst_alarm_moment(uint64_t now_ns, uint64_t ms);
+
+void mst_alarm_init(struct mst_alarms *alarms);
+void mst_alarm_set(struct mst_alarms *alarms, struct mst_alarm *alarm, uint64_t now_ns,
+                   uint64_t at_ns);
+/* One that is not set becomes as it was kept. False: there is another in its place. */
+bool mst_alarm_restore(struct mst_alarms *alarms, struct mst_alarm *alarm,
+                       const struct mst_alarm *kept);
+void mst_alarm_clear(struct mst_alarms *alarms, struct mst_alarm *alarm);
+bool mst_alarm_is_set(const struct mst_alarm *alarm);
+uint64_t mst_alarm_first_ns(const struct mst_alarms *alarms);
+
+/* An alarm whose moment has come, cleared; NULL: none. */
+struct mst_alarm *mst_alarm_take(struct mst_alarms *alarms, uint64_t now_ns);
+
+/* The clock stood still for `late_ns`: deadlines (not leases) that ran meanwhile move with it. */
+void mst_alarm_shift(struct mst_alarms *alarms, uint64_t now_ns, uint64_t late_ns);
+
+#endif

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/core/archive.h"
+
+#include <string.h>
+
+#include "base/digest.h"
+
+enum { WORD = 8 };
+
+/* ---- the digest: by words, because a snapshot is long ---- */
+
+static uint64_t load_number(const unsigned char *bytes, size_t size)
+{
+    uint64_t number = 0;
+
+    for (size_t i = 0; i < size; i++) {
+        number |= (uint64_t)bytes[i] << (8 * i);
+    }
+    return number;
+}
+
+/* Written out, so that a compiler makes one load of it. */
+static uint64_t load_word(const unsigned char *bytes)
+{
+    return (uint64_t)bytes[0] | (uint64_t)bytes[1] << 8 | (uint64_t)bytes[2] << 16 |
+           (uint64_t)bytes[3] << 24 | (uint64_t)bytes[4] << 32 | (uint64_t)bytes[5] << 40 |
+           (uint64_t)bytes[6] << 48 | (uint64_t)bytes[7] << 56;
+}
+
+/* The same of a store. */
+static void store_word(unsigned char *bytes, uint64_t word)
+{
+    bytes[0] = (unsigned char)word;
+    bytes[1] = (unsigned char)(word >> 8);
+    bytes[2] = (unsigned char)(word >> 16);
+    bytes[3] = (unsigned char)(word >> 24);
+    bytes[4] = (unsigned char)(word >> 32);
+    bytes[5] = (unsigned char)(word >> 40);
+    bytes[6] = (unsigned char)(word >> 48);
+    bytes[7] = (unsigned char)(word >> 56);
+}
+
+static uint64_t step(uint64_t digest, uint64_t word)
+{
+    digest = (digest ^ word) * UINT64_C(0x100000001b3);
+    return digest ^ (digest >> 32);
+}
+
+/* Only the last piece may be no whole number of words. */
+static uint64_t add_bytes(uint64_t digest, const unsigned char *bytes, size_t size)
+{
+    while (size >= WORD) {
+        digest = step(digest, load_word(bytes));
+        bytes += WORD;
+        size -= WORD;
+    }
+    return size > 0 ? step(digest, load_number(bytes, size) | (uint64_t)size << 56) : digest;
+}
+
+/* ---- life ---- */
+
+void mst_archive_save_to(struct mst_archive *archive, const struct mst_snapshot_sink *sink)
+{
+    archive->loading = false;
+    archive->status = MUSTER_OK;
+    archive->digest = MST_DIGEST_INIT;
+    archive->mem = NULL;
+    archive->rest = mst_slice_of(NULL, 0);
+    archive->sink = sink;
+    archive->used = 0;
+}
+
+uint64_t mst_archive_digest(struct mst_slice bytes)
+{
+    return add_bytes(MST_DIGEST_INIT, bytes.data, bytes.size);
+}
+
+void mst_archive_load_from(struct mst_archive *archive, struct mst_slice bytes,
+                           const struct mst_mem *mem)
+{
+    const unsigned char *data = bytes.data;
+
+    mst_archive_save_to(archive, NULL);
+    archive->loading = true;
+    archive->mem = mem;
+    if (bytes.size < WORD) {
+        archive->status = MUSTER_EPROTO;
+        return;
+    }
+    archive->rest = mst_slice_of(data, bytes.size - WORD);
+    if (mst_archive_digest(archive->rest) != load_number(data + archive->rest.size, WORD)) {
+        archive->status = MUSTER_EPROTO;
+    }
+}
+
+bool mst_archive_good(const struct mst_archive *archive)
+{
+    return archive->status == MUSTER_OK;
+}
+
+void mst_archive_break(struct mst_archive *archive, muster_status status)
+{
+    if (archive->status == MUSTER_OK) {
+        archive->status = status;
+    }
+}
+
+static void put(struct mst_archive *archive, const void *bytes, size_t size)
+{
+    if (archive->sink && mst_archive_good(archive) &&
+        !archive->sink->put(archive->sink->ctx, mst_slice_of(bytes, size))) {
+        mst_archive_break(archive, MUSTER_EFAILED);
+    }
+}
+
+static void flush(struct mst_archive *archive)
+{
+    archive->digest = add_bytes(archive->digest, archive->bytes, archive->used);
+    if (archive->used > 0) {
+        put(archive, archive->bytes, archive->used);
+    }
+    archive->used = 0;
+}
+
+muster_status mst_archive_end(struct mst_archive *archive)
+{
+    unsigned char word[WORD];
+
+    if (archive->loading) {
+        (void)mst_archive_expect(archive, archive->rest.size == 0);
+        return archive->status;
+    }
+    flush(archive);
+    store_word(word, archive->digest);
+    put(archive, word, WORD);
+    return archive->status;
+}
+
+/* ---- bytes ---- */
+
+static void save_bytes(struct mst_archive *archive, const unsigned char *bytes, size_t size)
+{
+    while (size > 0 && mst_archive_good(archive)) {
+        size_t room = sizeof(archive->bytes) - archive->used;
+        size_t piece = size < room ? size : room;
+
+        memcpy(archive->bytes + archive->used, bytes, piece);
+        archive->used += piece;
+        bytes += piece;
+        size -= piece;
+        if (archive->used == sizeof(archive->bytes)) {
+            flush(archive);
+        }
+    }
+}
+
+/* NULL: there are not that many. */
+static const unsigned char *load_bytes(struct mst_archive *archive, size_t size)
+{
+    const unsigned char *bytes = archive->rest.data;
+
+    if (!mst_archive_expect(archive, size <= archive->rest.size)) {
+        return NULL;
+    }
+    archive->rest = mst_slice_of(bytes + size, archive->rest.size - size);
+    return bytes;
+}
+
+static uint64_t number(struct mst_archive *archive, uint64_t value, size_t size)
+{
+    const unsigned char *bytes;
+    unsigned char word[WORD];
+
+    if (archive->loading) {
+        bytes = load_bytes(archive, size);
+        return bytes ? load_number(bytes, size) : 0;
+    }
+    store_word(word, value);
+    if (archive->used + WORD > sizeof(archive->bytes)) {
+        save_bytes(archive, word, size);
+        return value;
+    }
+    memcpy(archive->bytes + archive->used, word, WORD); /* what follows is put over the rest */
+    archive->used += size;
+    if (archive->used == sizeof(archive->bytes)) {
+        flush(archive);
+    }
+    return value;
+}
+
+/* ---- fields ---- */
+
+void mst_archive_u64(struct mst_archive *archive, uint64_t *field)
+{
+    uint64_t value = number(archive, *field, 8);
+
+    if (archive->loading) {
+        *field = value;
+    }
+}
+
+void mst_archive_i64(struct mst_archive *archive, int64_t *field)
+{
+    uint64_t value = number(archive, (uint64_t)*field, 8);
+
+    if (archive->loading) {
+        *field = (int64_t)value;
+    }
+}
+
+void mst_archive_u32(struct mst_archive *archive, uint32_t *field)
+{
+    uint64_t value = number(archive, *field, 4);
+
+    if (archive->loading) {
+        *field = (uint32_t)value;
+    }
+}
+
+void mst_archive_i32(struct mst_archive *archive, int32_t *field)
+{
+    uint64_t value = number(archive, (uint32_t)*field, 4);
+
+    if (archive->loading) {
+        *field = (int32_t)(uint32_t)value;
+    }
+}
+
+void mst_archive_bool(struct mst_archive *archive, bool *field)
+{
+    uint64_t value = number(archive, *field, 1);
+
+    if (archive->loading) {
+        *field = mst_archive_expect(archive, value <= 1) && value == 1;
+    }
+}
+
+void mst_archive_token(struct mst_archive *archive, struct mst_token *field)
+{
+    mst_archive_u64(archive, &field->high);
+    mst_archive_u64(archive, &field->low);
+}
+
+void mst_archive_count(struct mst_archive *archive, uint32_t *field, size_t each)
+{
+    mst_archive_u32(archive, field);
+    if (archive->loading && !mst_archive_expect(archive, *field <= archive->rest.size / each)) {
+        *field = 0;
+    }
+}
+
+void mst_archive_slice(struct mst_archive *archive, struct mst_slice *field)
+{
+    uint64_t size = number(archive, field->size, 8);
+
+    if (!archive->loading) {
+        save_bytes(archive, field->data, field->size);
+        return;
+    }
+    if (!mst_archive_expect(archive, size <= archive->rest.size)) {
+        size = 0;
+    }
+    *field = mst_slice_of(size > 0 ? load_bytes(archive, (size_t)size) : NULL, (size_t)size);
+}
+
+void mst_archive_blob(struct mst_archive *archive, struct mst_blob **field)
+{
+    struct mst_slice bytes = mst_blob_slice(*field);
+    bool there = *field != NULL;
+
+    mst_archive_bool(archive, &there);
+    if (!there) {
+        return;
+    }
+    mst_archive_slice(archive, &bytes);
+    if (archive->loading && mst_archive_good(archive)) {
+        *field = mst_blob_new(archive->mem, bytes);
+        if (!*field) {
+            mst_archive_break(archive, MUSTER_ENOMEM);
+        }
+    }
+}
+
+int32_t mst_archive_choice(struct mst_archive *archive, int32_t value, int32_t least, int32_t most)
+{
+    mst_archive_i32(archive, &value);
+    return mst_archive_expect(archive, value >= least && value <= most) ? value : least;
+}

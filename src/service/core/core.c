@@ -1,0 +1,550 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/core/core.h"
+
+#include "proto/command.h"
+#include "service/core/claim.h"
+#include "service/core/cut.h"
+#include "service/core/generation.h"
+#include "service/core/host.h"
+#include "service/core/job.h"
+#include "service/core/key.h"
+#include "service/core/render.h"
+#include "service/core/round.h"
+#include "service/core/scan.h"
+#include "service/core/watch.h"
+#include "service/core/write.h"
+
+/* ---- life ---- */
+
+bool mst_core_config_makes_sense(const struct mst_core_config *config)
+{
+    const struct mst_limits *limits = &config->limits;
+
+    return config->lease_ns >= MST_MS_NS && limits->jobs_max > 0 && limits->sessions_max > 0 &&
+           limits->members_max > 0 && limits->members_max < UINT32_MAX && limits->keys_max > 0 &&
+           limits->job_bytes_max > 0 && limits->name_bytes_max > 0 && limits->key_bytes_max > 0 &&
+           limits->key_bytes_max < UINT32_MAX && limits->value_bytes_max > 0 &&
+           limits->batch_max > 0 && limits->batch_max < UINT32_MAX && limits->wait_keys_max > 0 &&
+           limits->tombstones_max > 0 && limits->connections_max > 0;
+}
+
+muster_status mst_core_new(struct mst_core **out, const struct mst_core_config *config,
+                           const struct mst_mem *mem)
+{
+    struct mst_core *core;
+
+    if (!mst_core_config_makes_sense(config)) {
+        return MUSTER_EINVAL;
+    }
+    core = mst_mem_zalloc(mem, sizeof(*core));
+    if (!core) {
+        return MUSTER_ENOMEM;
+    }
+    core->mem = *mem;
+    core->config = *config;
+    core->secret = config->secret;
+    core->items = mst_mem_array(mem, MST_PAGE_ITEMS + 1, sizeof(*core->items)); /* and a RESET */
+    core->staged = mst_mem_array(mem, (size_t)config->limits.batch_max, sizeof(*core->staged));
+    core->sorted = mst_mem_array(mem, MST_SCAN_SORTED, sizeof(const struct mst_key *));
+    if (!core->items || !core->staged || !core->sorted) {
+        mst_mem_release(mem, core->sorted);
+        mst_mem_release(mem, core->items);
+        mst_mem_release(mem, core->staged);
+        mst_mem_release(mem, core);
+        return MUSTER_ENOMEM;
+    }
+    core->pulse_ns = MST_NEVER;
+    mst_counts_init(&core->counts);
+    mst_alarm_init(&core->alarms);
+    mst_link_tree_init(&core->links);
+    mst_table_init(&core->link_table, &core->mem);
+    mst_session_tree_init(&core->sessions);
+    mst_member_fences_init(&core->fences);
+    mst_job_tree_init(&core->jobs);
+    mst_list_init(&core->job_list);
+    mst_past_tree_init(&core->pasts);
+    mst_list_init(&core->past_list);
+    mst_list_init(&core->dirty);
+    mst_list_init(&core->effects);
+    *out = core;
+    return MUSTER_OK;
+}
+
+void mst_core_free(struct mst_core *core)
+{
+    struct mst_mem mem;
+
+    if (!core) {
+        return;
+    }
+    core->config.trace = NULL; /* the end of the world is no story */
+    core->held = NULL;         /* and nothing of it is kept */
+    if (core->current) {
+        mst_waiter_free(core->current);
+    }
+    while (core->links.root) {
+        mst_link_free(core, MST_CONTAINER(core->links.root, struct mst_link, node));
+    }
+    while (core->sessions.root) {
+        struct mst_session *session = MST_CONTAINER(core->sessions.root, struct mst_session, node);
+
+        if (session->member) {
+            if (session->claiming) {
+                session->member->claimant = NULL;
+            } else {
+                mst_host_part(session->place);
+                session->member->session = NULL;
+                session->member->end = MST_LEFT;
+            }
+        }
+        mst_session_end(session, MST_LINK_OVER);
+    }
+    while (!mst_list_empty(&core->job_list)) {
+        mst_job_destroy(mst_job_of_list(core->job_list.next));
+    }
+    mst_past_free_all(core);
+    mem = core->mem;
+    mst_mem_release(&mem, core->items);
+    mst_mem_release(&mem, core->staged);
+    mst_mem_release(&mem, core->sorted);
+    mst_mem_release(&mem, core);
+}
+
+/* ---- inputs ---- */
+
+void mst_core_begin_input(struct mst_core *core, uint64_t now_ns)
+{
+    MST_ASSERT(now_ns >= core->now_ns);
+    core->now_ns = now_ns;
+}
+
+static uint64_t pulse_length_ns(const struct mst_core *core)
+{
+    return core->config.lease_ns / 8;
+}
+
+void mst_core_end_input(struct mst_core *core)
+{
+    mst_job_settle_all(core);
+    if (core->sessions.count == 0) {
+        core->pulse_ns = MST_NEVER;
+    } else if (core->pulse_ns == MST_NEVER) {
+        core->pulse_ns = core->now_ns + pulse_length_ns(core);
+    }
+}
+
+muster_status mst_core_open(struct mst_core *core, uint64_t now_ns, struct mst_conn conn)
+{
+    mst_core_begin_input(core, now_ns);
+    if (mst_link_find(core, conn)) {
+        return MUSTER_EPROTO;
+    }
+    if (core->links.count >= core->config.limits.connections_max) {
+        return MUSTER_ELIMIT;
+    }
+    if (!mst_link_new(core, conn)) {
+        return MUSTER_ENOMEM;
+    }
+    mst_core_raise(core, MST_WEIGHT_ALONG);
+    return MUSTER_OK;
+}
+
+void mst_core_close(struct mst_core *core, uint64_t now_ns, struct mst_conn conn)
+{
+    struct mst_link *link = mst_link_find(core, conn);
+
+    mst_core_begin_input(core, now_ns);
+    if (link) {
+        mst_core_raise(core, MST_WEIGHT_ALONG);
+        mst_link_free(core, link);
+    }
+    mst_core_end_input(core);
+}
+
+static void carry_out(struct mst_session *session, struct mst_waiter *waiter,
+                      const struct mst_request *request)
+{
+    switch (request->command) {
+    case MST_OPEN:
+        break;
+    case MST_JOIN:
+        mst_session_join(session, waiter, request);
+        break;
+    case MST_RENEW:
+        mst_session_renew(session, waiter);
+        break;
+    case MST_LEAVE:
+        mst_session_leave(session, waiter);
+        break;
+    case MST_CANCEL:
+        mst_session_cancel(session, waiter, request->cancel.id);
+        break;
+    case MST_WRITE:
+        mst_write_request(session, waiter, request);
+        mst_counts_write(&session->core->counts, request, waiter->status);
+        break;
+    case MST_GET:
+        mst_key_get(session, waiter, request);
+        break;
+    case MST_LIST:
+        mst_key_list(session, waiter, request);
+        break;
+    case MST_WAIT:
+        mst_key_wait_all(session, waiter, request);
+        break;
+    case MST_WATCH:
+        mst_watch_request(session, waiter, request);
+        break;
+    case MST_ROUND:
+        mst_round_request(session, waiter, request);
+        break;
+    case MST_ROUND_MEMBERS:
+        mst_round_request_members(session, waiter, request);
+        break;
+    case MST_MEMBERS:
+    case MST_ROUNDS:
+    case MST_JOBS:
+    case MST_HOSTS:
+    case MST_FAULTS:
+        mst_render_request(waiter, request);
+        break;
+    case MST_FAULT:
+        mst_member_fault(session, waiter, request);
+        break;
+    case MST_LOST:
+        mst_member_report(session, waiter, request);
+        break;
+    case MST_CUT:
+        mst_cut_request(session, waiter, request);
+        break;
+    }
+}
+
+/* It had a session, or should have had one. */
+static void refuse_stranger(struct mst_core *core, struct mst_link *link, struct mst_waiter *waiter)
+{
+    switch (link->end) {
+    case MST_LINK_NEVER:
+        mst_waiter_answer(waiter, MUSTER_EPROTO);
+        mst_link_hang_up(core, link, "no session: the first request must be open");
+        return;
+    case MST_LINK_REFUSED:
+        if (link->job) {
+            waiter->detail = MST_DETAIL_HOLDER;
+            waiter->member = link->member;
+            mst_waiter_set_job(waiter, link->job);
+        }
+        mst_waiter_answer(waiter, MUSTER_EEXISTS);
+        return;
+    case MST_LINK_FENCED:
+    case MST_LINK_OVER:
+        if (link->job) {
+            mst_waiter_set_job(waiter, link->job);
+            mst_waiter_set_view(waiter, mst_generation_outside_view(link->job, link->member));
+        }
+        mst_waiter_answer(waiter, MUSTER_EFENCED);
+        return;
+    }
+}
+
+static void open_session(struct mst_core *core, struct mst_link *link, struct mst_waiter *waiter,
+                         const struct mst_open *open)
+{
+    if (link->session && (link->session->token.high != open->token.high ||
+                          link->session->token.low != open->token.low)) {
+        mst_waiter_answer(waiter, MUSTER_EPROTO);
+        mst_link_hang_up(core, link, "a second session on one connection");
+        return;
+    }
+    mst_claim_open(core, link, waiter, open);
+}
+
+static void speak(struct mst_session *session, struct mst_link *link, struct mst_waiter *waiter,
+                  const struct mst_request *request)
+{
+    mst_waiter_set_job(waiter, session->job);
+    if (!mst_session_admit(session, waiter, request)) {
+        return;
+    }
+    carry_out(session, waiter, request);
+    /* Unless the request ended the session. */
+    if (mst_command_writes(request->command) && link->session == session) {
+        mst_session_record(session, waiter);
+    }
+}
+
+/* All that a request changes for which there was no room. */
+static void admit_only(struct mst_link *link, const struct mst_request *request)
+{
+    if (link->session && request->command != MST_OPEN &&
+        mst_command_known((uint32_t)request->command)) {
+        (void)mst_session_take(link->session, request);
+    }
+}
+
+muster_status mst_core_request(struct mst_core *core, uint64_t now_ns, struct mst_conn conn,
+                               const struct mst_request *request)
+{
+    struct mst_link *link = mst_link_find(core, conn);
+    struct mst_waiter *waiter;
+
+    mst_core_begin_input(core, now_ns);
+    core->refused = false;
+    core->wordless = false;
+    if (!link || link->reason) {
+        return MUSTER_OK; /* being closed: nobody listens any more */
+    }
+    mst_core_raise(core, MST_WEIGHT_ALONG);
+    if (request->command == MST_OPEN && mst_cut_covers(core, link, &request->open)) {
+        mst_link_hang_up(core, link, mst_cut_reason);
+        mst_core_end_input(core);
+        return MUSTER_OK;
+    }
+    waiter = mst_waiter_new(core, link, request);
+    if (!waiter) {
+        core->refused = true;
+        admit_only(link, request);
+        mst_core_end_input(core);
+        return MUSTER_ENOMEM;
+    }
+    if (!mst_command_known((uint32_t)request->command)) {
+        mst_waiter_answer(waiter, MUSTER_EPROTO);
+    } else if (request->command == MST_OPEN) {
+        open_session(core, link, waiter, &request->open);
+    } else if (link->session) {
+        speak(link->session, link, waiter, request);
+    } else {
+        refuse_stranger(core, link, waiter);
+    }
+    core->refused = waiter->stage == MST_QUEUED &&
+                    (waiter->status == MUSTER_ENOMEM || waiter->status == MUSTER_ELIMIT);
+    mst_core_end_input(core);
+    return MUSTER_OK;
+}
+
+bool mst_core_refused(const struct mst_core *core)
+{
+    return core->refused;
+}
+
+bool mst_core_wordless(const struct mst_core *core)
+{
+    return core->wordless;
+}
+
+muster_status mst_core_request_wordless(struct mst_core *core, uint64_t now_ns,
+                                        struct mst_conn conn, const struct mst_request *request)
+{
+    struct mst_request wordless = *request;
+
+    if (request->command == MST_FAULT) {
+        wordless.fault.text = (struct mst_slice){0};
+    } else if (request->command == MST_LOST) {
+        wordless.lost.text = (struct mst_slice){0};
+    }
+    return mst_core_request(core, now_ns, conn, &wordless);
+}
+
+void mst_core_request_refused(struct mst_core *core, uint64_t now_ns, struct mst_conn conn,
+                              const struct mst_request *request)
+{
+    struct mst_link *link = mst_link_find(core, conn);
+
+    mst_core_begin_input(core, now_ns);
+    core->refused = true;
+    if (link && !link->reason) {
+        mst_core_raise(core, MST_WEIGHT_ALONG);
+        admit_only(link, request);
+    }
+    mst_core_end_input(core);
+}
+
+/* ---- time ---- */
+
+void mst_core_forgive(struct mst_core *core, uint64_t late_ns)
+{
+    struct mst_session *session = mst_session_first(core);
+
+    for (; session; session = mst_session_next(session)) {
+        mst_session_extend(session);
+    }
+    mst_alarm_shift(&core->alarms, core->now_ns, late_ns);
+}
+
+static void ring(struct mst_alarm *alarm)
+{
+    struct mst_job *job;
+
+    switch (alarm->kind) {
+    case MST_ALARM_LEASE:
+        mst_session_expire(MST_CONTAINER(alarm, struct mst_session, alarm));
+        break;
+    case MST_ALARM_ROUND:
+        mst_round_expire(MST_CONTAINER(alarm, struct mst_round, alarm));
+        break;
+    case MST_ALARM_JOIN:
+        job = MST_CONTAINER(alarm, struct mst_job, join_alarm);
+        job->join_due = true;
+        mst_job_mark(job);
+        break;
+    }
+}
+
+void mst_core_tick(struct mst_core *core, uint64_t now_ns)
+{
+    struct mst_alarm *alarm;
+
+    mst_core_begin_input(core, now_ns);
+    if (now_ns >= core->pulse_ns) {
+        uint64_t late_ns = now_ns - core->pulse_ns;
+
+        if (late_ns > pulse_length_ns(core) && !core->held) { /* else its end forgives all of it */
+            mst_core_forgive(core, late_ns);
+        }
+        core->pulse_ns = now_ns + pulse_length_ns(core);
+        mst_core_raise(core, MST_WEIGHT_ALONG);
+    }
+    while (!core->held && (alarm = mst_alarm_take(&core->alarms, now_ns))) {
+        mst_core_raise(core, MST_WEIGHT_ALONG);
+        ring(alarm);
+        mst_job_settle_all(core);
+    }
+    mst_core_end_input(core);
+}
+
+uint64_t mst_core_sessions(const struct mst_core *core)
+{
+    return core->sessions.count;
+}
+
+bool mst_core_in_session(struct mst_core *core, struct mst_conn conn)
+{
+    const struct mst_link *link = mst_link_find(core, conn);
+
+    return link && link->session;
+}
+
+uint64_t mst_core_deadline_ns(const struct mst_core *core)
+{
+    uint64_t first_ns = core->held ? MST_NEVER : mst_alarm_first_ns(&core->alarms);
+
+    return first_ns < core->pulse_ns ? first_ns : core->pulse_ns;
+}
+
+/* ---- effects ---- */
+
+static const struct mst_effect *tell(struct mst_core *core, struct mst_waiter *waiter)
+{
+    mst_list_remove(&waiter->todo.link);
+    core->current = waiter;
+    mst_render_reply(core, waiter);
+    core->effect = (struct mst_effect){
+        .type = MST_EFFECT_REPLY, .conn = waiter->link->conn, .reply = &core->reply};
+    mst_waiter_leave_link(waiter);
+    return &core->effect;
+}
+
+const struct mst_effect *mst_core_next(struct mst_core *core)
+{
+    struct mst_todo *todo;
+
+    MST_ASSERT(!core->current);
+    if (mst_list_empty(&core->effects)) {
+        return NULL;
+    }
+    todo = MST_CONTAINER(core->effects.next, struct mst_todo, link);
+    if (todo->type == MST_EFFECT_HANGUP) {
+        const struct mst_link *link = MST_CONTAINER(todo, struct mst_link, hangup);
+
+        mst_list_remove(&todo->link);
+        core->effect = (struct mst_effect){
+            .type = MST_EFFECT_HANGUP, .conn = link->conn, .reason = link->reason};
+        return &core->effect;
+    }
+    return tell(core, MST_CONTAINER(todo, struct mst_waiter, todo));
+}
+
+const struct mst_effect *mst_core_answer(struct mst_core *core, struct mst_conn conn, uint64_t id)
+{
+    struct mst_todo *todo = MST_CONTAINER(core->effects.next, struct mst_todo, link);
+    struct mst_waiter *waiter = MST_CONTAINER(todo, struct mst_waiter, todo);
+
+    MST_ASSERT(!core->current);
+    if (mst_list_empty(&core->effects) || todo->type != MST_EFFECT_REPLY || waiter->id != id ||
+        waiter->link->conn.id != conn.id) {
+        return NULL;
+    }
+    return tell(core, waiter);
+}
+
+void mst_core_done(struct mst_core *core, const struct mst_effect *effect)
+{
+    MST_ASSERT(effect == &core->effect);
+    if (core->current) {
+        mst_waiter_free(core->current);
+        core->current = NULL;
+    }
+}
+
+void mst_core_defer(struct mst_core *core, const struct mst_effect *effect)
+{
+    struct mst_link *link = mst_link_find(core, effect->conn);
+    struct mst_waiter *waiter = core->current;
+
+    MST_ASSERT(effect == &core->effect && effect->type == MST_EFFECT_REPLY && link && waiter);
+    core->current = NULL;
+    mst_waiter_return_to_link(waiter, link);
+    mst_list_append(&link->deferred, &waiter->todo.link);
+}
+
+void mst_core_resume_deferred(struct mst_core *core, struct mst_conn conn)
+{
+    struct mst_link *link = mst_link_find(core, conn);
+    struct mst_list *node;
+
+    while (link && (node = mst_list_take(&link->deferred))) {
+        mst_list_append(&core->effects, node);
+    }
+}
+
+static struct mst_waiter *next_waiter(const struct mst_core *core)
+{
+    struct mst_todo *todo = MST_CONTAINER(core->effects.next, struct mst_todo, link);
+
+    return !mst_list_empty(&core->effects) && todo->type == MST_EFFECT_REPLY
+               ? MST_CONTAINER(todo, struct mst_waiter, todo)
+               : NULL;
+}
+
+bool mst_core_next_searches(const struct mst_core *core)
+{
+    const struct mst_waiter *waiter = next_waiter(core);
+
+    return waiter && mst_render_searches(waiter);
+}
+
+struct mst_conn mst_core_defer_next(struct mst_core *core)
+{
+    struct mst_waiter *waiter = next_waiter(core);
+
+    MST_ASSERT(waiter && !core->current);
+    mst_list_remove(&waiter->todo.link);
+    mst_list_append(&waiter->link->deferred, &waiter->todo.link);
+    return waiter->link->conn;
+}
+
+uint64_t mst_core_walked(const struct mst_core *core)
+{
+    return core->walked;
+}
+
+bool mst_core_has_agent(const struct mst_core *core)
+{
+    const struct mst_session *session = mst_session_first(core);
+
+    while (session && (session->role != MST_ROLE_AGENT || !session->member ||
+                       session->member->index >= MST_HELPERS_FROM)) {
+        session = mst_session_next(session);
+    }
+    return session != NULL;
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_SERVICE_CORE_CORE_H
+#define MST_SERVICE_CORE_CORE_H
+
+/* The coordination service without a world around it: members, keys, rounds and watches of several
+ * jobs. Inputs carry the time; what must be done comes out as effects. It knows no socket, clock,
+ * thread, environment or random source, so the same inputs give the same effects and digest.
+ *
+ * The shell calls: open, request, close as connections come, speak and go; tick once per loop turn
+ * after everything readable was fed; then next and done until nothing is left. `now_ns` is
+ * monotonic and never smaller than in the call before.
+ *
+ * Only admission can fail: a request reserves all it may ever need or changes nothing. Ticks,
+ * closes and losses never allocate. */
+
+#include <stdint.h>
+
+#include "base/mem.h"
+#include "base/table.h"
+#include "proto/limits.h"
+#include "proto/reply.h"
+#include "proto/request.h"
+
+/* Raised whenever the core decides anything otherwise than before: a journal that was written under
+ * other rules cannot be replayed. */
+#define MST_CORE_RULES 3u
+
+struct mst_core;
+
+enum mst_level { MST_ERROR = 0, MST_WARN = 1, MST_INFO = 2, MST_DEBUG = 3 };
+
+/* One decision, as the log, the narration of a test and a replay print it:
+ * "job: event key=value ...". Valid during the call. */
+struct mst_trace {
+    uint64_t now_ns;
+    enum mst_level level;
+    struct mst_slice job; /* empty: the service itself */
+    const char *text;
+};
+
+struct mst_core_config {
+    uint64_t lease_ns;
+    struct mst_limits limits;
+    void (*trace)(void *ctx,
+                  const struct mst_trace *line); /* observer: must not call back. May be NULL */
+    void *trace_ctx;
+    /* Drawn at random by who listens to others; reaches no effect, and is kept nowhere. Only that
+     * of a core's birth counts. */
+    struct mst_table_secret secret;
+};
+
+enum mst_effect_type {
+    MST_EFFECT_REPLY = 1,
+    MST_EFFECT_HANGUP = 2 /* close this connection after what was sent before; `reason` says why */
+};
+
+struct mst_effect {
+    enum mst_effect_type type;
+    struct mst_conn conn;
+    const struct mst_reply *reply; /* REPLY: everything it borrows lives until mst_core_done */
+    const char *reason;            /* HANGUP */
+};
+
+/* ENOMEM, or EINVAL for a config that makes no sense. */
+muster_status mst_core_new(struct mst_core **out, const struct mst_core_config *config,
+                           const struct mst_mem *mem);
+void mst_core_free(struct mst_core *core);
+
+/* A connection was accepted; `conn` was never used before. ENOMEM or ELIMIT: close it. EPROTO: it
+ * is open already, which only a damaged record can say. */
+muster_status mst_core_open(struct mst_core *core, uint64_t now_ns, struct mst_conn conn);
+
+/* A request arrived. Whatever becomes of it is told by a reply to this connection: the return value
+ * is OK, or ENOMEM when there is no memory even for a refusal; then the shell closes the connection
+ * and the session goes on. A request on a connection without a session (other than OPEN) is
+ * answered EPROTO and followed by HANGUP. */
+muster_status mst_core_request(struct mst_core *core, uint64_t now_ns, struct mst_conn conn,
+                               const struct mst_request *request);
+
+/* The connection is gone. Decides nothing about the member: it is silent, and its lease goes on. */
+void mst_core_close(struct mst_core *core, uint64_t now_ns, struct mst_conn conn);
+
+void mst_core_tick(struct mst_core *core, uint64_t now_ns);
+uint64_t mst_core_deadline_ns(
+    const struct mst_core *core); /* when to tick at the latest; UINT64_MAX: never */
+
+/* The next thing to do; NULL: nothing. One at a time: done before the next next. */
+const struct mst_effect *mst_core_next(struct mst_core *core);
+/* The same if it is the answer to this request; else NULL. */
+const struct mst_effect *mst_core_answer(struct mst_core *core, struct mst_conn conn, uint64_t id);
+void mst_core_done(struct mst_core *core, const struct mst_effect *effect);
+
+/* Instead of done: this reply waits in the core, and is made anew, from the state of that moment,
+ * after the connection was resumed. So a reader that falls behind costs no copies. Nothing is
+ * deferred twice in order: a connection's deferred replies come after its later ones. */
+void mst_core_defer(struct mst_core *core, const struct mst_effect *effect);
+void mst_core_resume_deferred(struct mst_core *core, struct mst_conn conn);
+
+/* Whether the next effect is a page, for which records have to be looked at: and that it waits as
+ * if it had been deferred, without looking at any. */
+bool mst_core_next_searches(const struct mst_core *core);
+struct mst_conn mst_core_defer_next(struct mst_core *core);
+
+/* Bytes that are there only for what waits to be told, and are in no count of the state: of all
+ * connections, and this one's share. */
+uint64_t mst_core_pinned(const struct mst_core *core);
+uint64_t mst_core_pinned_by(const struct mst_core *core, struct mst_conn conn);
+
+/* How many records were looked at for replies, ever: what searches cost. */
+uint64_t mst_core_walked(const struct mst_core *core);
+
+/* Whether the session of a node's agent lives, which the helper of a single rank is not: the runs
+ * that started the service of another are over only when none does. */
+bool mst_core_has_agent(const struct mst_core *core);
+
+/* ---- for a journal: what to keep of an input, and how to begin again ----
+ *
+ * A journal keeps the inputs; the same inputs give the same state, whenever effects are drained.
+ * What a snapshot keeps of the state is said in snapshot.h. */
+
+/* What the inputs since the last mst_core_weigh were to the state. */
+enum mst_weight {
+    MST_WEIGHT_NONE = 0,   /* changed nothing that lasts: need not be recorded */
+    MST_WEIGHT_ALONG = 1,  /* recorded, never waited for: renewals, reads, connections */
+    MST_WEIGHT_PROMISE = 2 /* its effects may leave only when it is durable: a revision, the outcome
+                              of a write, a round's contribution or end, a seal, a loss */
+};
+enum mst_weight mst_core_weigh(struct mst_core *core); /* the largest, and back to NONE */
+
+/* Whether the last mst_core_request was refused for want of room (ENOMEM, ELIMIT), by a reply or by
+ * its return value: it changed nothing but what its admission changes. The shell asks right after
+ * the request and records the answer; a replay then calls mst_core_request_refused instead, so that
+ * it needs no want of room to come to the same state. That one never allocates and has no effect.
+ * A replay whose own memory ends is told by mst_core_refused: it cannot go on. */
+bool mst_core_refused(const struct mst_core *core);
+void mst_core_request_refused(struct mst_core *core, uint64_t now_ns, struct mst_conn conn,
+                              const struct mst_request *request);
+
+/* Whether it was carried out, but without its text, for which there was no memory. A replay leaves
+ * the text out of the request. */
+bool mst_core_wordless(const struct mst_core *core);
+muster_status mst_core_request_wordless(struct mst_core *core, uint64_t now_ns,
+                                        struct mst_conn conn, const struct mst_request *request);
+
+/* The service begins again, at a time that goes on from the last input: all connections are gone,
+ * and with them what waited on them and what was not told yet; every session has at least a whole
+ * lease from now; deadlines of rounds keep what was left of them. `config` is taken as a whole, and
+ * may have another lease and other limits. ENOMEM or EINVAL: nothing was changed. */
+muster_status mst_core_resume(struct mst_core *core, uint64_t now_ns,
+                              const struct mst_core_config *config);
+
+/* While `why` is not NULL (borrowed, one line that names the disk) whoever asks for what would have
+ * to be kept is refused with ENOSPACE and `why` as the reply's value: a new session, becoming
+ * ready, a new contribution, and all commands whose outcome is kept, unless it is kept already.
+ * Renewals, reads, watches, resuming and repeats go on. Nor does time decide anything meanwhile:
+ * when `why` is NULL again, leases and deadlines are as if the service had slept. No input: what
+ * came in meanwhile need not have been recorded, so then a journal goes on with a snapshot. */
+void mst_core_hold(struct mst_core *core, const char *why);
+
+/* Sessions that are not over, whether connected or not. */
+uint64_t mst_core_sessions(const struct mst_core *core);
+
+/* Whether a session that is not over speaks through this connection. */
+bool mst_core_in_session(struct mst_core *core, struct mst_conn conn);
+
+void mst_core_check(const struct mst_core *core);      /* asserts every invariant */
+uint64_t mst_core_digest(const struct mst_core *core); /* same inputs, same digest */
+
+#endif

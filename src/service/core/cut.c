@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/core/cut.h"
+
+#include "service/core/job.h"
+#include "service/core/narrate.h"
+
+const char mst_cut_reason[] = "the network to this member is cut, as was asked for";
+
+static void narrate(const struct mst_member *member, uint64_t for_ms)
+{
+    struct mst_line line;
+
+    if (mst_narrate_begin(&line, member->job, MST_WARN, "member-cut")) {
+        mst_narrate_member(&line, member);
+        mst_narrate_number(&line, "incarnation", member->incarnation);
+        mst_narrate_number(&line, "for-ms", for_ms);
+        mst_narrate_end(&line);
+    }
+}
+
+void mst_cut_request(struct mst_session *session, struct mst_waiter *waiter,
+                     const struct mst_request *request)
+{
+    struct mst_core *core = session->core;
+    uint64_t for_ms = request->cut.for_ms;
+    enum mst_role role = request->cut.worker ? MST_ROLE_WORKER : MST_ROLE_RANK;
+    struct mst_member *member = mst_member_find(session->job, role, request->cut.index);
+    struct mst_session *holder = member ? member->session : NULL;
+    struct mst_link *link;
+
+    if (for_ms > MST_CUT_MS_MAX) {
+        mst_waiter_exceed(
+            waiter,
+            (struct mst_excess){.kind = MST_LIMIT_CUT_MS, .most = MST_CUT_MS_MAX, .asked = for_ms});
+        return;
+    }
+    if (!holder ||
+        (request->cut.incarnation != 0 && request->cut.incarnation != member->incarnation)) {
+        mst_waiter_answer(waiter, MUSTER_ENOTFOUND);
+        return;
+    }
+    if (holder == session) { /* it could not be answered */
+        mst_waiter_answer(waiter, MUSTER_EINVAL);
+        return;
+    }
+    link = holder->link;
+    if (holder->cut_ns < core->now_ns + for_ms * MST_MS_NS) {
+        holder->cut_ns = core->now_ns + for_ms * MST_MS_NS;
+    }
+    narrate(member, for_ms);
+    if (link) {
+        mst_session_detach(holder);
+        mst_link_hang_up(core, link, mst_cut_reason);
+    }
+    waiter->number = link != NULL;
+    mst_waiter_answer(waiter, MUSTER_OK);
+}
+
+bool mst_cut_covers(struct mst_core *core, const struct mst_link *link, const struct mst_open *open)
+{
+    const struct mst_session *session = link->session ? NULL : mst_session_find(core, open->token);
+
+    return session && core->now_ns < session->cut_ns;
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/core/generation.h"
+
+#include "service/core/job.h"
+#include "service/core/narrate.h"
+#include "service/core/round.h"
+#include "service/core/seating.h"
+#include "service/core/watch.h"
+
+struct mst_view mst_generation_view(const struct mst_job *job, const struct mst_member *member)
+{
+    bool seated = member && mst_member_seated(member);
+
+    return (struct mst_view){
+        .generation = job->generation,
+        .size = job->rank_count,
+        .rank = seated ? member->seat.rank : MST_RANK_NONE,
+        .index = member ? member->index : MST_INDEX_ANY,
+        .incarnation = member ? member->incarnation : 0,
+        .attention = job->attention,
+        .faults = job->fault_count,
+        .spare = member && member->spare,
+        .ordered = job->ordered,
+    };
+}
+
+struct mst_view mst_generation_outside_view(const struct mst_job *job,
+                                            const struct mst_member *member)
+{
+    struct mst_view view = mst_generation_view(job, member);
+
+    view.incarnation = 0;
+    view.rank = MST_RANK_NONE;
+    view.spare = false;
+    return view;
+}
+
+struct mst_view mst_generation_session_view(const struct mst_session *session)
+{
+    return session->claiming ? mst_generation_outside_view(session->job, session->member)
+                             : mst_generation_view(session->job, session->member);
+}
+
+static void touch_view(struct mst_job *job)
+{
+    job->view_revision = mst_job_next_revision(job);
+    mst_watch_wake_view(job, job->view_revision);
+}
+
+void mst_generation_attention(struct mst_job *job, enum mst_attention attention)
+{
+    if (attention > job->attention) {
+        job->attention = attention;
+        if (attention == MST_INTERRUPT) {
+            job->interrupted_ns = job->core->now_ns;
+        }
+        touch_view(job);
+    }
+}
+
+uint32_t mst_generation_min_size(const struct mst_job *job)
+{
+    return job->min_size > 0 ? job->min_size : 1;
+}
+
+/* ---- sealing ---- */
+
+void mst_generation_clear_seat(struct mst_member *member)
+{
+    struct mst_job *job = member->job;
+    struct mst_seat *seat = &member->seat;
+
+    mst_tree_remove(&job->faults, &seat->fault_node);
+    mst_blob_drop(&job->core->mem, seat->fault_text);
+    mst_blob_drop(&job->core->mem, seat->host);
+    *seat = (struct mst_seat){.rank = MST_RANK_NONE};
+}
+
+static void tell_seal(struct mst_job *job)
+{
+    MST_LIST_EACH(node, following, &job->seal->waiters)
+    {
+        struct mst_waiter *waiter = MST_CONTAINER(node, struct mst_waiter, in_round);
+
+        mst_waiter_set_view(waiter, mst_generation_view(job, waiter->member));
+    }
+    mst_round_tell(job->seal);
+}
+
+void mst_generation_tell_join(struct mst_waiter *join, const struct mst_member *member)
+{
+    mst_waiter_set_view(join, mst_generation_view(member->job, member));
+    join->join.value = mst_blob_keep(member->job->sealed_value);
+    join->number = (int64_t)member->job->finals;
+    mst_waiter_answer(join, MUSTER_OK);
+}
+
+static void tell_joined(struct mst_job *job)
+{
+    for (uint32_t rank = 0; rank < job->rank_count; rank++) {
+        struct mst_member *member = job->ranks[rank];
+        struct mst_waiter *join = member->session->join;
+
+        if (join) {
+            mst_generation_tell_join(join, member);
+        }
+    }
+}
+
+/* What it was contributed with lasts until the next one, for who is told late. */
+static void keep_sealed_value(struct mst_job *job)
+{
+    mst_blob_drop(&job->core->mem, job->sealed_value);
+    job->sealed_value = mst_blob_keep(job->seal ? job->seal->value : NULL);
+}
+
+/* A generation is over, for what befell it or for newcomers: not the first, and not the second step
+ * of an assignment, which only sits down otherwise. */
+static bool is_restart(const struct mst_job *job, const struct mst_seating *seating)
+{
+    return job->rank_count > 0 && (job->records.total > 0 || seating->seats > seating->survivors);
+}
+
+static void seal(struct mst_job *job, const struct mst_seating *seating)
+{
+    struct mst_line line;
+    uint64_t last = job->floor > job->generation ? job->floor : job->generation;
+    bool restarted = is_restart(job, seating);
+
+    if (job->seal) {
+        mst_round_decide(job->seal, MUSTER_OK); /* while the old seats are there to name */
+    }
+    mst_seating_carry_out(job, seating);
+    keep_sealed_value(job);
+    job->generation = last + 1;
+    mst_record_seal(job, restarted);
+    mst_counts_restart(job, restarted ? job->seal : NULL);
+    job->attention = MST_CALM;
+    job->alive = job->rank_count;
+    job->join_due = false;
+    mst_alarm_clear(&job->core->alarms, &job->join_alarm);
+    if (mst_narrate_begin(&line, job, MST_INFO, "generation-sealed ")) {
+        mst_text_u64(&line.text, job->generation);
+        mst_narrate_number(&line, "size", job->rank_count);
+        mst_narrate_end(&line);
+    }
+    if (job->seal) {
+        tell_seal(job);
+    }
+    mst_round_drop_all(job);
+    mst_keyspace_drop(job, &job->generation_keys, MUSTER_EFENCED);
+    tell_joined(job);
+    mst_seating_survey(job);
+    touch_view(job);
+}
+
+/* ---- when ---- */
+
+bool mst_generation_can_begin(const struct mst_job *job)
+{
+    return job->alive > 0 || job->size != 0 || job->join_wait_ms != 0;
+}
+
+bool mst_generation_waits_for_more(const struct mst_round *seal)
+{
+    return seal->number > 0 && seal->arrived > 0 && mst_alarm_is_set(&seal->alarm);
+}
+
+static void settle_seal(struct mst_job *job)
+{
+    struct mst_round *round = job->seal;
+    struct mst_seating seating;
+
+    if (!round || round->settled < round->part_count) {
+        return;
+    }
+    seating = mst_seating_plan(job);
+    /* Nobody left to go on with: that is a generation from nobody, with its own condition. */
+    if (seating.survivors == 0 || seating.seats < mst_generation_min_size(job)) {
+        if (seating.survivors > 0 && mst_generation_waits_for_more(round)) {
+            return;
+        }
+        mst_round_decide(round, MUSTER_ETOOFEW);
+        if (seating.there >= mst_generation_min_size(job) && !seating.ordered) {
+            round->detail.multiple = job->size_multiple;
+        }
+        mst_round_tell(round);
+    } else {
+        seal(job, &seating);
+    }
+}
+
+static void settle_from_nobody(struct mst_job *job)
+{
+    struct mst_core *core = job->core;
+    struct mst_seating seating;
+
+    if (job->alive > 0 || job->ready_count == 0) {
+        mst_alarm_clear(&core->alarms, &job->join_alarm);
+        job->join_due = false;
+        return;
+    }
+    seating = mst_seating_plan(job);
+    if (seating.seats >= mst_generation_min_size(job) &&
+        (job->join_due || (job->size != 0 && job->ready_count >= job->size))) {
+        seal(job, &seating);
+        return;
+    }
+    if (!job->join_due && job->join_wait_ms != 0 && !mst_alarm_is_set(&job->join_alarm)) {
+        mst_alarm_set(&core->alarms, &job->join_alarm, core->now_ns,
+                      mst_alarm_moment(core->now_ns, job->join_wait_ms));
+    }
+}
+
+void mst_generation_settle(struct mst_job *job)
+{
+    settle_seal(job);
+    settle_from_nobody(job);
+}
+
+void mst_generation_end(struct mst_job *job)
+{
+    for (uint32_t rank = 0; rank < job->rank_count; rank++) {
+        mst_generation_clear_seat(job->ranks[rank]);
+    }
+    mst_blob_drop(&job->core->mem, job->sealed_value);
+    job->sealed_value = NULL;
+    job->finals = 0;
+    job->at_rest = false;
+    job->ordered = false;
+    job->rank_count = 0;
+    job->alive = 0;
+    job->attention = MST_CALM;
+    job->interrupted_ns = 0;
+    mst_record_clear(job);
+    job->join_due = false;
+    mst_alarm_clear(&job->core->alarms, &job->join_alarm);
+    mst_round_drop_all(job);
+    mst_keyspace_drop(job, &job->generation_keys, MUSTER_EFENCED);
+}

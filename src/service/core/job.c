@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/core/job.h"
+
+#include <string.h>
+
+#include "service/core/generation.h"
+#include "service/core/host.h"
+#include "service/core/narrate.h"
+#include "service/core/node.h"
+#include "service/core/round.h"
+#include "service/core/seating.h"
+#include "service/core/watch.h"
+
+static int order(const void *key, const struct mst_tree_node *node)
+{
+    const struct mst_slice *name = key;
+
+    return mst_slice_compare(*name, mst_job_name(MST_OF(node, struct mst_job, node)));
+}
+
+void mst_job_tree_init(struct mst_tree *tree)
+{
+    mst_tree_init(tree, order);
+}
+
+struct mst_slice mst_job_name(const struct mst_job *job)
+{
+    return mst_slice_of(job->name, job->name_size);
+}
+
+struct mst_job *mst_job_find(struct mst_core *core, struct mst_slice name)
+{
+    struct mst_tree_node *node = mst_tree_find(&core->jobs, &name);
+
+    return node ? MST_CONTAINER(node, struct mst_job, node) : NULL;
+}
+
+struct mst_job *mst_job_of_list(struct mst_list *node)
+{
+    return MST_CONTAINER(node, struct mst_job, in_list);
+}
+
+struct mst_job *mst_job_make(struct mst_core *core, struct mst_slice name)
+{
+    struct mst_job *job = mst_mem_zalloc(&core->mem, sizeof(*job) + name.size);
+
+    if (!job) {
+        return NULL;
+    }
+    job->past = mst_past_make(core, name);
+    if (!job->past) {
+        mst_mem_release(&core->mem, job);
+        return NULL;
+    }
+    job->core = core;
+    job->floor = job->past->generation;
+    job->join_alarm.kind = MST_ALARM_JOIN;
+    mst_list_init(&job->ready);
+    mst_member_tree_init(&job->members);
+    mst_member_changes_init(&job->changes, &job->node_changes, &job->faults);
+    mst_node_tree_init(&job->nodes);
+    mst_host_tree_init(&job->hosts);
+    mst_list_init(&job->host_list);
+    mst_list_init(&job->sessions);
+    mst_keyspace_init(&job->keys, core);
+    mst_keyspace_init(&job->generation_keys, core);
+    mst_list_init(&job->watching_members);
+    mst_list_init(&job->watching_faults);
+    mst_list_init(&job->watching_view);
+    mst_watch_nodes_init(&job->watching_nodes);
+    mst_round_names_init(&job->round_names);
+    mst_list_init(&job->round_list);
+    job->name_size = (uint32_t)name.size;
+    memcpy(job->name, name.data, name.size);
+    return job;
+}
+
+void mst_job_publish(struct mst_job *job)
+{
+    struct mst_core *core = job->core;
+    struct mst_slice name = mst_job_name(job);
+    bool fresh;
+
+    mst_past_begin(core, job->past);
+    job->serial = ++core->job_serial;
+    fresh = mst_tree_insert(&core->jobs, &name, &job->node);
+    MST_ASSERT(fresh);
+    mst_list_append(&core->job_list, &job->in_list);
+}
+
+bool mst_job_published(const struct mst_job *job)
+{
+    return mst_tree_linked(&job->node);
+}
+
+static void release(struct mst_job *job)
+{
+    struct mst_core *core = job->core;
+
+    MST_ASSERT(job->dropped && job->references == 0);
+    while (job->members.root) {
+        struct mst_member *member = mst_member_first(job);
+
+        mst_tree_remove(&job->members, &member->node);
+        mst_member_free(core, member);
+    }
+    mst_host_free_all(job);
+    mst_record_clear(job);
+    mst_mem_release(&core->mem, job->ranks);
+    mst_mem_release(&core->mem, job);
+}
+
+void mst_job_unmake(struct mst_job *job)
+{
+    MST_ASSERT(!mst_job_published(job));
+    mst_past_unmake(job->core, job->past);
+    job->past = NULL;
+    job->dropped = true;
+    release(job);
+}
+
+void mst_job_keep(struct mst_job *job)
+{
+    job->references++;
+}
+
+void mst_job_let_go(struct mst_job *job)
+{
+    MST_ASSERT(job->references > 0);
+    if (--job->references == 0 && job->dropped) {
+        release(job);
+    }
+}
+
+static bool agrees(uint64_t mine, uint64_t theirs, uint64_t *limit_out)
+{
+    if (mine != 0 && theirs != 0 && mine != theirs) {
+        *limit_out = mine;
+        return false;
+    }
+    return true;
+}
+
+static uint32_t either(uint32_t mine, uint32_t theirs)
+{
+    return mine != 0 ? mine : theirs;
+}
+
+/* Whether a generation can come of them. */
+static bool can_be_met(const struct mst_job *job, const struct mst_open *open, uint64_t *limit_out)
+{
+    uint32_t size = either(job->size, open->size);
+    uint32_t max_size = either(job->max_size, open->max_size);
+    uint32_t multiple = either(job->size_multiple, open->size_multiple);
+    uint32_t most = size != 0 ? size : max_size != 0 ? max_size : UINT32_MAX;
+    uint32_t min_size = either(either(job->min_size, open->min_size), 1);
+
+    if (max_size != 0 && size > max_size) {
+        *limit_out = max_size;
+        return false;
+    }
+    if (mst_seating_fit_to(max_size, multiple, most) < min_size) {
+        *limit_out = most < min_size ? most : multiple;
+        return false;
+    }
+    return true;
+}
+
+bool mst_job_agrees(const struct mst_job *job, const struct mst_open *open, uint64_t *limit_out)
+{
+    return can_be_met(job, open, limit_out) && agrees(job->size, open->size, limit_out) &&
+           agrees(job->min_size, open->min_size, limit_out) &&
+           agrees(job->max_size, open->max_size, limit_out) &&
+           agrees(job->size_multiple, open->size_multiple, limit_out) &&
+           agrees(job->join_wait_ms, open->join_wait_ms, limit_out);
+}
+
+void mst_job_adopt(struct mst_job *job, const struct mst_open *open)
+{
+    if (job->size == 0 && open->size != 0) {
+        job->size = open->size;
+        job->grow = open->grow;
+        mst_job_mark(job);
+    }
+    if (job->min_size == 0) {
+        job->min_size = open->min_size;
+    }
+    job->max_size = either(job->max_size, open->max_size);
+    job->size_multiple = either(job->size_multiple, open->size_multiple);
+    if (job->join_wait_ms == 0 && open->join_wait_ms != 0) {
+        job->join_wait_ms = open->join_wait_ms;
+        mst_job_mark(job);
+    }
+}
+
+uint64_t mst_job_next_revision(struct mst_job *job)
+{
+    MST_ASSERT(!job->core->held);
+    mst_core_raise(job->core, MST_WEIGHT_PROMISE);
+    return ++job->revision;
+}
+
+void mst_job_mark(struct mst_job *job)
+{
+    if (!mst_list_linked(&job->in_dirty) && !job->dropped) {
+        mst_list_append(&job->core->dirty, &job->in_dirty);
+    }
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static void remember(struct mst_job *job)
+{
+    const struct mst_member *member = mst_member_first(job);
+
+    job->past->generation = larger(job->generation, job->floor);
+    for (; member; member = mst_member_next(member)) {
+        job->past->incarnation = larger(job->past->incarnation, member->incarnation);
+    }
+    mst_past_end(job->core, job->past);
+    job->past = NULL;
+}
+
+/* From now on only those hold it who have not let go of it yet, which may take any time: so nothing
+ * may be decided by it any more. */
+static void forget_fences(struct mst_job *job)
+{
+    struct mst_member *member = mst_member_first(job);
+
+    for (; member; member = mst_member_next(member)) {
+        mst_member_forget_fence(member);
+    }
+}
+
+static void drop(struct mst_job *job)
+{
+    struct mst_core *core = job->core;
+
+    mst_core_raise(core, MST_WEIGHT_PROMISE);
+    forget_fences(job);
+    remember(job);
+    mst_keyspace_drop(job, &job->keys, MUSTER_EFENCED);
+    mst_alarm_clear(&core->alarms, &job->join_alarm);
+    mst_tree_remove(&core->jobs, &job->node);
+    mst_list_remove(&job->in_list);
+    mst_list_remove(&job->in_dirty);
+    job->dropped = true;
+    if (job->references == 0) {
+        release(job);
+    }
+}
+
+/* Nobody is here any more. The numbers stay, what they counted goes. */
+static void vacate(struct mst_job *job)
+{
+    mst_generation_end(job);
+    job->size = 0;
+    job->min_size = 0;
+    job->max_size = 0;
+    job->size_multiple = 0;
+    job->join_wait_ms = 0;
+    job->grow = MST_GROW_CHECK;
+}
+
+static bool has_agent(const struct mst_job *job)
+{
+    MST_LIST_EACH(node, following, &job->sessions)
+    {
+        const struct mst_session *session = MST_CONTAINER(node, struct mst_session, in_job);
+
+        if (session->member && session->role == MST_ROLE_AGENT) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* No rank is left. A group that is started anew in the midst of its work begins with the first run
+ * again, and so does one of whom nobody knows any more; else what comes is late for what is over.
+ */
+static void settle_finals(struct mst_job *job)
+{
+    if (job->finals > 0 && job->living == 0 && (!job->at_rest || !has_agent(job))) {
+        job->finals = 0;
+    }
+}
+
+static void settle(struct mst_job *job)
+{
+    settle_finals(job);
+    if (job->session_count > 0) {
+        mst_generation_settle(job);
+        return;
+    }
+    vacate(job);
+    if (job->keys.live == 0) {
+        struct mst_line line;
+
+        if (mst_narrate_begin(&line, job, MST_DEBUG, "job-ended")) {
+            mst_narrate_end(&line);
+        }
+        drop(job);
+    }
+}
+
+void mst_job_settle_all(struct mst_core *core)
+{
+    struct mst_list *node;
+
+    while ((node = mst_list_take(&core->dirty))) {
+        settle(MST_CONTAINER(node, struct mst_job, in_dirty));
+    }
+}
+
+void mst_job_destroy(struct mst_job *job)
+{
+    vacate(job);
+    drop(job);
+}

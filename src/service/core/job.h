@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_SERVICE_CORE_JOB_H
+#define MST_SERVICE_CORE_JOB_H
+
+/* A job: an island of members, keys and rounds. It lives while it has a session or a key; when its
+ * last session ends, what belongs to a generation goes, and the parameters are free to be named
+ * anew. Its numbers outlive it: past.h. */
+
+#include "service/core/counts.h"
+#include "service/core/key.h"
+#include "service/core/member.h"
+#include "service/core/past.h"
+#include "service/core/record.h"
+
+struct mst_job {
+    struct mst_core *core;
+    uint32_t references; /* sessions, links that ended in it, and waiters */
+    bool dropped;        /* out of the table; lives on for its references */
+    struct mst_tree_node node;
+    struct mst_list in_list;
+    uint64_t serial;
+    struct mst_list in_dirty;
+    struct mst_past *past; /* owned until the job is dropped */
+
+    uint32_t size, min_size;          /* 0: nobody named one */
+    uint32_t max_size, size_multiple; /* what a seal seats; 0: any */
+    uint64_t join_wait_ms;
+    enum mst_grow grow;
+
+    uint64_t generation;
+    uint64_t floor; /* the next generation is above both */
+    enum mst_attention attention;
+    uint64_t view_revision;
+    struct mst_member **ranks; /* those seated in the generation, by rank */
+    uint32_t rank_count;
+    uint32_t alive; /* of them, not gone */
+    uint32_t rank_places, rank_room;
+    bool ordered;                  /* the generation's seal gave the order of the ranks */
+    struct mst_blob *sealed_value; /* what that was contributed with; NULL: nothing */
+    uint64_t finals;       /* final rounds that succeeded: the runs that this group has behind it */
+    bool at_rest;          /* nobody stood at a seal since the last of them */
+    struct mst_list ready; /* members, in the order they became ready */
+    uint32_t ready_count;
+    struct mst_alarm join_alarm;
+    bool join_due; /* join_wait is over: min_size is enough */
+
+    struct mst_tree members;      /* by role and index */
+    struct mst_tree changes;      /* the same, by revision */
+    struct mst_tree node_changes; /* agents and whom they started, by node and then revision */
+    struct mst_tree faults;       /* those of the generation with a fault, by its revision */
+    uint32_t free_from[MST_ROLE_AGENT + 1]; /* below it every index is held */
+    uint32_t free_helper;                   /* the same of agents that are helpers, if not 0 */
+    uint32_t living;                        /* ranks that are held */
+    struct mst_tree nodes;                  /* sessions that name an agent, by that: node.h */
+    struct mst_tree hosts;                  /* by name */
+    struct mst_list host_list;              /* the same, in the order they came */
+    uint64_t host_serial;
+    struct mst_list sessions;
+    uint32_t session_count;
+
+    uint64_t revision; /* counts every change of anything */
+    struct mst_keyspace keys, generation_keys;
+    uint64_t key_count, key_bytes;         /* of both: names and values of what is there */
+    uint64_t awaited_count, awaited_bytes; /* names that are only waited for */
+    struct mst_list watching_members, watching_faults, watching_view;
+    struct mst_tree watching_nodes; /* who watches the members of one node, by that */
+    uint64_t watch_serial;
+
+    struct mst_tree round_names;
+    struct mst_list round_list; /* the same, in the order they came */
+    uint64_t round_serial;
+    struct mst_round *seal; /* the open one; borrowed */
+
+    struct mst_records records;      /* of the generation */
+    struct mst_records last_records; /* of the last one that had any, as it was sealed */
+    bool last_is_cause;              /* that one ended by the seal of this one */
+    uint64_t fault_count;            /* generations that ended with a record */
+    bool restart_uncounted;          /* its cause may still be refined */
+    uint64_t interrupted_ns;         /* the present call for attention; 0: none, or not known */
+
+    struct mst_job_counts counts;
+
+    uint32_t name_size;
+    char name[];
+};
+
+void mst_job_tree_init(struct mst_tree *tree);
+struct mst_job *mst_job_find(struct mst_core *core, struct mst_slice name);
+
+/* A job that nobody can find yet: it becomes one, or goes again as if it had never been. NULL: no
+ * memory. How many there may be is the caller's question. */
+struct mst_job *mst_job_make(struct mst_core *core, struct mst_slice name);
+void mst_job_publish(struct mst_job *job);
+bool mst_job_published(const struct mst_job *job);
+void mst_job_unmake(struct mst_job *job);
+
+struct mst_slice mst_job_name(const struct mst_job *job);
+void mst_job_keep(struct mst_job *job);
+void mst_job_let_go(struct mst_job *job);
+
+/* Whether what `open` says of the job agrees with what is fixed; the number it had to be in
+ * `limit_out`. Then, apart, taken over. */
+bool mst_job_agrees(const struct mst_job *job, const struct mst_open *open, uint64_t *limit_out);
+void mst_job_adopt(struct mst_job *job, const struct mst_open *open);
+
+/* To be looked at before the input is over: seals, first generations, end. */
+void mst_job_mark(struct mst_job *job);
+void mst_job_settle_all(struct mst_core *core);
+
+uint64_t mst_job_next_revision(struct mst_job *job);
+
+/* For the end of the core. */
+void mst_job_destroy(struct mst_job *job);
+
+struct mst_job *mst_job_of_list(struct mst_list *node);
+
+#endif

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Jobs in the order they came, jobs that ended in the order they did, and connections. */
+#include "service/core/keep.h"
+
+void mst_keep_alarm(struct mst_archive *archive, struct mst_core *core, struct mst_alarm *alarm)
+{
+    struct mst_alarm kept = *alarm;
+    bool set = mst_alarm_is_set(alarm);
+
+    mst_archive_bool(archive, &set);
+    if (!set) {
+        return;
+    }
+    mst_archive_u64(archive, &kept.at_ns);
+    mst_archive_u64(archive, &kept.set_ns);
+    mst_archive_u64(archive, &kept.serial);
+    if (archive->loading && mst_archive_expect(archive, kept.set_ns <= core->now_ns)) {
+        (void)mst_archive_expect(archive, mst_alarm_restore(&core->alarms, alarm, &kept));
+    }
+}
+
+/* ---- jobs ---- */
+
+static void keep_numbers(struct mst_archive *archive, struct mst_job *job)
+{
+    mst_archive_u64(archive, &job->serial);
+    mst_archive_u64(archive, &job->past->generation);
+    mst_archive_u64(archive, &job->past->incarnation);
+    mst_archive_u32(archive, &job->size);
+    mst_archive_u32(archive, &job->min_size);
+    mst_archive_u32(archive, &job->max_size);
+    mst_archive_u32(archive, &job->size_multiple);
+    mst_archive_u64(archive, &job->join_wait_ms);
+    MST_ARCHIVE_ENUM(archive, job->grow, enum mst_grow, MST_GROW_CHECK, MST_GROW_OFF);
+    mst_archive_u64(archive, &job->generation);
+    mst_archive_u64(archive, &job->floor);
+    MST_ARCHIVE_ENUM(archive, job->attention, enum mst_attention, MST_CALM, MST_INTERRUPT);
+    mst_archive_u64(archive, &job->view_revision);
+    mst_archive_bool(archive, &job->join_due);
+    mst_archive_bool(archive, &job->ordered);
+    mst_archive_blob(archive, &job->sealed_value);
+    mst_archive_u64(archive, &job->finals);
+    mst_archive_bool(archive, &job->at_rest);
+    mst_archive_u64(archive, &job->revision);
+    mst_keep_alarm(archive, job->core, &job->join_alarm);
+}
+
+/* Nothing else may lead a request into what is not there. */
+static void expect_whole(struct mst_archive *archive, const struct mst_job *job)
+{
+    const struct mst_member *member = mst_member_first(job);
+
+    (void)mst_archive_expect(archive, job->session_count > 0 || job->keys.live > 0);
+    (void)mst_archive_expect(archive, job->generation > 0 || job->rank_count == 0);
+    (void)mst_archive_expect(archive, mst_keep_hosts_whole(job));
+    for (; member; member = mst_member_next(member)) {
+        const struct mst_seat *seat = &member->seat;
+
+        (void)mst_archive_expect(archive, (member->end == 0) == (member->session != NULL) &&
+                                              (!member->claimant || member->session) &&
+                                              (!member->spare || member->session));
+        (void)mst_archive_expect(
+            archive,
+            seat->incarnation == 0 || seat->gone ||
+                (!member->spare && seat->incarnation == member->incarnation && member->session));
+    }
+}
+
+static struct mst_job *load_name(struct mst_archive *archive, struct mst_core *core,
+                                 struct mst_slice name)
+{
+    struct mst_job *job;
+
+    if (!mst_archive_expect(archive,
+                            name.size > 0 && name.size < UINT32_MAX && !mst_job_find(core, name))) {
+        return NULL;
+    }
+    job = mst_job_make(core, name);
+    if (!job) {
+        mst_archive_break(archive, MUSTER_ENOMEM);
+        return NULL;
+    }
+    mst_job_publish(job);
+    return job;
+}
+
+static void keep_job(struct mst_archive *archive, struct mst_core *core, struct mst_job *job)
+{
+    struct mst_slice name = job ? mst_job_name(job) : mst_slice_of(NULL, 0);
+
+    mst_archive_slice(archive, &name);
+    if (archive->loading) {
+        job = load_name(archive, core, name);
+    }
+    if (!job) {
+        return;
+    }
+    keep_numbers(archive, job);
+    mst_keep_records(archive, job);
+    mst_keep_hosts(archive, job);
+    mst_keep_members(archive, job);
+    mst_keep_sessions(archive, job);
+    mst_keep_keys(archive, job);
+    mst_keep_rounds(archive, job);
+    if (archive->loading) {
+        expect_whole(archive, job);
+    }
+}
+
+void mst_keep_jobs(struct mst_archive *archive, struct mst_core *core)
+{
+    struct mst_list *node = core->job_list.next;
+    uint32_t count = (uint32_t)core->jobs.count;
+    uint64_t serial = core->job_serial;
+
+    mst_archive_u64(archive, &serial);
+    mst_archive_count(archive, &count, 2 * sizeof(uint64_t));
+    for (uint32_t i = 0; i < count && mst_archive_good(archive); i++) {
+        struct mst_job *job = NULL;
+
+        if (!archive->loading) {
+            job = mst_job_of_list(node);
+            node = node->next;
+        }
+        keep_job(archive, core, job);
+    }
+    if (archive->loading) {
+        core->job_serial = serial;
+    }
+}
+
+/* ---- jobs that ended ---- */
+
+static struct mst_past *load_past(struct mst_archive *archive, struct mst_core *core,
+                                  struct mst_slice name)
+{
+    struct mst_past *past;
+
+    if (!mst_archive_expect(archive,
+                            name.size > 0 && name.size < UINT32_MAX && !mst_job_find(core, name))) {
+        return NULL;
+    }
+    past = mst_past_make(core, name);
+    if (!past) {
+        mst_archive_break(archive, MUSTER_ENOMEM);
+        return NULL;
+    }
+    return mst_archive_expect(archive, !mst_list_linked(&past->in_list)) ? past : NULL;
+}
+
+static void keep_past(struct mst_archive *archive, struct mst_core *core, struct mst_past *past)
+{
+    struct mst_slice name =
+        past ? mst_slice_of(past->name, past->name_size) : (struct mst_slice){0};
+
+    mst_archive_slice(archive, &name);
+    if (archive->loading) {
+        past = load_past(archive, core, name);
+    }
+    if (!past) {
+        return;
+    }
+    mst_archive_u64(archive, &past->generation);
+    mst_archive_u64(archive, &past->incarnation);
+    if (archive->loading) {
+        mst_past_end(core, past);
+    }
+}
+
+void mst_keep_pasts(struct mst_archive *archive, struct mst_core *core)
+{
+    struct mst_list *node = core->past_list.next;
+    uint32_t count = (uint32_t)core->pasts.count;
+
+    mst_archive_count(archive, &count, 2 * sizeof(uint64_t));
+    for (uint32_t i = 0; i < count && mst_archive_good(archive); i++) {
+        struct mst_past *past = NULL;
+
+        if (!archive->loading) {
+            past = MST_CONTAINER(node, struct mst_past, in_list);
+            node = node->next;
+        }
+        keep_past(archive, core, past);
+    }
+}
+
+/* ---- connections ---- */
+
+/* It was asked to go, but whoever was to be told is forgotten. */
+static const char being_closed[] = "being closed";
+
+static void load_session_of(struct mst_archive *archive, struct mst_link *link,
+                            struct mst_session *session)
+{
+    if (mst_archive_expect(archive, session && !session->link)) {
+        mst_session_attach(session, link);
+    }
+}
+
+static void keep_session_of(struct mst_archive *archive, struct mst_core *core,
+                            struct mst_link *link)
+{
+    bool there = link->session != NULL;
+    struct mst_token token = there ? link->session->token : (struct mst_token){0};
+
+    mst_archive_bool(archive, &there);
+    if (!there) {
+        return;
+    }
+    mst_archive_token(archive, &token);
+    if (archive->loading && mst_archive_good(archive)) {
+        load_session_of(archive, link, mst_session_find(core, token));
+    }
+}
+
+/* What a request without a session is answered from. A job that is gone is not kept for this. */
+static void keep_end(struct mst_archive *archive, struct mst_core *core, struct mst_link *link)
+{
+    enum mst_link_end end = link->end;
+    bool known = link->job && !link->job->dropped;
+    struct mst_slice name = known ? mst_job_name(link->job) : mst_slice_of(NULL, 0);
+    bool placed = known && link->member;
+    enum mst_role role = placed ? link->member->role : MST_ROLE_RANK;
+    uint32_t index = placed ? link->member->index : 0;
+    struct mst_job *job;
+    struct mst_member *member;
+
+    MST_ARCHIVE_ENUM(archive, end, enum mst_link_end, MST_LINK_NEVER, MST_LINK_OVER);
+    if (end == MST_LINK_NEVER) {
+        return;
+    }
+    mst_archive_slice(archive, &name);
+    mst_archive_bool(archive, &placed);
+    MST_ARCHIVE_ENUM(archive, role, enum mst_role, MST_ROLE_RANK, MST_ROLE_AGENT);
+    mst_archive_u32(archive, &index);
+    if (!archive->loading || !mst_archive_good(archive)) {
+        return;
+    }
+    job = name.size > 0 ? mst_job_find(core, name) : NULL;
+    member = job && placed ? mst_member_find(job, role, index) : NULL;
+    if (mst_archive_expect(archive, (name.size == 0 || job) && (!placed || member) &&
+                                        (end != MST_LINK_REFUSED || !job || member) &&
+                                        !link->session)) {
+        mst_link_set_end(link, end, job, member);
+    }
+}
+
+static void load_join(struct mst_archive *archive, struct mst_core *core, struct mst_link *link,
+                      uint64_t id, bool spare, uint64_t heard)
+{
+    struct mst_request request = {.id = id, .command = MST_JOIN};
+    struct mst_session *session = link->session;
+    struct mst_waiter *waiter;
+
+    if (!mst_archive_expect(archive, session && session->member && !session->join)) {
+        return;
+    }
+    waiter = mst_waiter_new(core, link, &request);
+    if (!waiter) {
+        mst_archive_break(archive, MUSTER_ENOMEM);
+        return;
+    }
+    mst_waiter_set_job(waiter, session->job);
+    waiter->stage = MST_WAITING;
+    waiter->join.session = session;
+    waiter->join.spare = spare;
+    waiter->join.heard = heard;
+    waiter->member = session->member;
+    session->join = waiter;
+}
+
+static void keep_join(struct mst_archive *archive, struct mst_core *core, struct mst_link *link)
+{
+    bool joins = link->session && link->session->join;
+    uint64_t id = joins ? link->session->join->id : 0;
+    bool spare = joins && link->session->join->join.spare;
+    uint64_t heard = joins ? link->session->join->join.heard : 0;
+
+    mst_archive_bool(archive, &joins);
+    if (!joins) {
+        return;
+    }
+    mst_archive_u64(archive, &id);
+    mst_archive_bool(archive, &spare);
+    mst_archive_u64(archive, &heard);
+    if (archive->loading && mst_archive_good(archive)) {
+        load_join(archive, core, link, id, spare, heard);
+    }
+}
+
+static struct mst_link *load_link(struct mst_archive *archive, struct mst_core *core,
+                                  struct mst_conn conn)
+{
+    struct mst_link *link;
+
+    if (!mst_archive_expect(archive, !mst_link_find(core, conn))) {
+        return NULL;
+    }
+    link = mst_link_new(core, conn);
+    if (!link) {
+        mst_archive_break(archive, MUSTER_ENOMEM);
+    }
+    return link;
+}
+
+static void keep_link(struct mst_archive *archive, struct mst_core *core, struct mst_link *link)
+{
+    struct mst_conn conn = link ? link->conn : (struct mst_conn){0};
+    bool closing = link && link->reason;
+
+    mst_archive_u64(archive, &conn.id);
+    mst_archive_bool(archive, &closing);
+    if (archive->loading) {
+        link = load_link(archive, core, conn);
+    }
+    if (!link) {
+        return;
+    }
+    if (archive->loading && closing) {
+        link->reason = being_closed;
+    }
+    keep_session_of(archive, core, link);
+    keep_end(archive, core, link);
+    keep_join(archive, core, link);
+}
+
+/* Who is ready has a JOIN that waits, and the other way round. */
+static void expect_joins(struct mst_archive *archive, struct mst_core *core)
+{
+    const struct mst_session *session = mst_session_first(core);
+
+    MST_LIST_EACH(node, following, &core->job_list)
+    {
+        struct mst_job *job = mst_job_of_list(node);
+
+        MST_LIST_EACH(ready, next, &job->ready)
+        {
+            const struct mst_member *member = MST_OF(ready, struct mst_member, in_ready);
+
+            (void)mst_archive_expect(archive, member->session && member->session->join &&
+                                                  !mst_member_seated(member));
+        }
+    }
+    for (; session; session = mst_session_next(session)) {
+        (void)mst_archive_expect(archive, !session->join || session->claiming ||
+                                              mst_list_linked(&session->member->in_ready));
+    }
+}
+
+void mst_keep_links(struct mst_archive *archive, struct mst_core *core)
+{
+    struct mst_tree_node *node = mst_tree_first(&core->links);
+    uint32_t count = (uint32_t)core->links.count;
+
+    mst_archive_count(archive, &count, sizeof(uint64_t) + 4);
+    for (uint32_t i = 0; i < count && mst_archive_good(archive); i++) {
+        struct mst_link *link = NULL;
+
+        if (!archive->loading) {
+            link = MST_CONTAINER(node, struct mst_link, node);
+            node = mst_tree_next(node);
+        }
+        keep_link(archive, core, link);
+    }
+    if (archive->loading) {
+        expect_joins(archive, core);
+    }
+}

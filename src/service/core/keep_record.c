@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What befell a generation. */
+#include "service/core/keep.h"
+
+static void keep_record(struct mst_archive *archive, struct mst_record *record)
+{
+    MST_ARCHIVE_ENUM(archive, record->cause, enum mst_cause, MST_CAUSE_NONE, MST_CAUSE_ABORTED);
+    mst_archive_i32(archive, &record->code);
+    mst_archive_u64(archive, &record->at_ns);
+    mst_archive_u32(archive, &record->told_by);
+    mst_archive_bool(archive, &record->gone);
+    mst_archive_u32(archive, &record->index);
+    mst_archive_u32(archive, &record->rank);
+    mst_archive_u64(archive, &record->incarnation);
+    mst_archive_u64(archive, &record->pid);
+    mst_archive_u32(archive, &record->agent);
+    mst_archive_u32(archive, &record->losses);
+    mst_archive_blob(archive, &record->host);
+    mst_archive_blob(archive, &record->text);
+}
+
+static void keep_records(struct mst_archive *archive, const struct mst_core *core,
+                         struct mst_records *records)
+{
+    uint64_t last_ns;
+
+    mst_archive_u64(archive, &records->generation);
+    mst_archive_u64(archive, &records->begun_ns);
+    mst_archive_u64(archive, &records->total);
+    mst_archive_u32(archive, &records->count);
+    last_ns = records->begun_ns;
+    (void)mst_archive_expect(archive,
+                             mst_records_sane(records) && records->begun_ns <= core->now_ns);
+    if (!mst_archive_good(archive)) {
+        records->count = 0; /* what it would have is not there */
+        return;
+    }
+    for (uint32_t i = 0; i < records->count && mst_archive_good(archive); i++) {
+        struct mst_record *record = &records->first[i];
+
+        keep_record(archive, record);
+        (void)mst_archive_expect(archive,
+                                 record->at_ns >= last_ns && record->at_ns <= core->now_ns);
+        last_ns = record->at_ns;
+    }
+}
+
+void mst_keep_records(struct mst_archive *archive, struct mst_job *job)
+{
+    mst_archive_u64(archive, &job->fault_count);
+    keep_records(archive, job->core, &job->last_records);
+    keep_records(archive, job->core, &job->records);
+    (void)mst_archive_expect(archive, job->records.generation == 0 ||
+                                          job->records.generation == job->generation);
+    if (archive->loading) {
+        /* Only what is told hangs on it. In the snapshot it would be right also for a generation
+         * that has leapt: not worth a format that no older service can read. */
+        job->last_is_cause = job->last_records.count > 0 &&
+                             job->last_records.generation + 1 == job->records.generation;
+    }
+}

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rounds: the open one and the last one of each name, in the order the names came. */
+#include "service/core/keep.h"
+
+#include "service/core/reduce.h"
+#include "service/core/seating.h"
+
+/* ---- participants ---- */
+
+static void keep_wanted(struct mst_archive *archive, struct mst_round *round)
+{
+    bool wanted = round->wanted != NULL;
+    uint32_t count = round->wanted_count;
+
+    mst_archive_bool(archive, &wanted);
+    if (!wanted) {
+        return;
+    }
+    mst_archive_count(archive, &count, sizeof(uint32_t));
+    if (archive->loading) {
+        round->wanted = mst_mem_array(archive->mem, count, sizeof(*round->wanted));
+        if (!round->wanted) {
+            mst_archive_break(archive, MUSTER_ENOMEM);
+            return;
+        }
+        round->wanted_count = count;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        mst_archive_u32(archive, &round->wanted[i]);
+    }
+}
+
+/* A round of the generation has its ranks as parts, in this order. */
+static bool fits(const struct mst_round *round, const struct mst_part *part, uint32_t at)
+{
+    const struct mst_job *job = round->job;
+
+    if (!round->wanted) {
+        return at < job->rank_count && part->member == job->ranks[at] && !part->outside;
+    }
+    return (at == 0 || part->index > round->parts[at - 1].index) && (part->member || part->outside);
+}
+
+/* What is open follows the seats as they are. */
+static bool up_to_date(const struct mst_round *round, const struct mst_part *part)
+{
+    return round->done || part->outside || part->lost == part->member->seat.gone;
+}
+
+static void load_part(struct mst_archive *archive, struct mst_round *round, uint32_t at, bool known,
+                      bool waits)
+{
+    struct mst_part *part = &round->parts[at];
+
+    if (known) {
+        part->member = mst_member_find(round->job, MST_ROLE_RANK, part->index);
+    }
+    if (!mst_archive_expect(archive, (!known || part->member) && fits(round, part, at) &&
+                                         up_to_date(round, part))) {
+        return;
+    }
+    if (waits && mst_archive_expect(archive, part->member && !round->done)) {
+        part->member->waits_at = round;
+    }
+    round->arrived += part->arrived;
+    round->lost += part->lost;
+    round->settled += part->arrived || part->lost;
+}
+
+static void keep_part(struct mst_archive *archive, struct mst_round *round, uint32_t at)
+{
+    struct mst_part *part = &round->parts[at];
+    bool known = part->member != NULL;
+    bool waits = known && part->member->waits_at == round;
+
+    mst_archive_u32(archive, &part->index);
+    mst_archive_bool(archive, &known);
+    mst_archive_bool(archive, &waits);
+    mst_archive_bool(archive, &part->outside);
+    mst_archive_bool(archive, &part->arrived);
+    mst_archive_bool(archive, &part->lost);
+    mst_archive_bool(archive, &part->differs);
+    MST_ARCHIVE_ENUM(archive, part->cause, enum mst_cause, MST_CAUSE_NONE, MST_CAUSE_ABORTED);
+    mst_archive_i32(archive, &part->code);
+    mst_archive_u32(archive, &part->place);
+    mst_archive_blob(archive, &part->data);
+    if (archive->loading) {
+        load_part(archive, round, at, known, waits);
+        round->data_size += mst_blob_slice(part->data).size;
+    }
+}
+
+static void keep_parts(struct mst_archive *archive, struct mst_round *round)
+{
+    uint32_t count = round->part_count;
+
+    mst_archive_count(archive, &count, 2 * sizeof(uint64_t));
+    if (archive->loading) {
+        round->parts = mst_mem_array(archive->mem, count, sizeof(*round->parts));
+        if (!round->parts) {
+            mst_archive_break(archive, MUSTER_ENOMEM);
+            return;
+        }
+        round->part_count = count;
+        (void)mst_archive_expect(archive,
+                                 count > 0 && (round->wanted || count == round->job->rank_count));
+    }
+    for (uint32_t i = 0; i < count && mst_archive_good(archive); i++) {
+        keep_part(archive, round, i);
+    }
+    if (archive->loading && mst_archive_good(archive)) {
+        (void)mst_archive_expect(archive, mst_seating_order_whole(round));
+    }
+}
+
+/* ---- what was contributed ---- */
+
+static void keep_carries(struct mst_archive *archive, struct mst_round *round)
+{
+    size_t count = round->data_size / sizeof(int64_t);
+
+    if (round->reduce != MST_REDUCE_SUM) {
+        return;
+    }
+    if (archive->loading) {
+        round->carries = mst_mem_array(archive->mem, count, sizeof(*round->carries));
+        if (!round->carries) {
+            mst_archive_break(archive, MUSTER_ENOMEM);
+            return;
+        }
+    }
+    for (size_t i = 0; i < count && mst_archive_good(archive); i++) {
+        mst_archive_i32(archive, &round->carries[i]);
+    }
+}
+
+static void keep_value(struct mst_archive *archive, struct mst_round *round)
+{
+    bool folded = round->reduce != MST_REDUCE_NONE && round->reduce != MST_REDUCE_GATHER;
+    struct mst_slice value;
+
+    mst_archive_blob(archive, &round->value);
+    value = mst_blob_slice(round->value);
+    if (archive->loading && !folded) {
+        (void)mst_archive_expect(archive, !round->value);
+    } else if (archive->loading &&
+               mst_archive_expect(archive,
+                                  round->value && mst_reduce_accepts(round->reduce, value))) {
+        round->data_size = value.size;
+    }
+    if (mst_archive_good(archive)) {
+        keep_carries(archive, round);
+    }
+}
+
+/* ---- the result ---- */
+
+static void keep_who(struct mst_archive *archive, struct mst_who *who)
+{
+    mst_archive_u32(archive, &who->index);
+    mst_archive_u32(archive, &who->rank);
+    mst_archive_u64(archive, &who->incarnation);
+    MST_ARCHIVE_ENUM(archive, who->role, enum mst_role, MST_ROLE_OBSERVER, MST_ROLE_AGENT);
+    MST_ARCHIVE_ENUM(archive, who->state, enum mst_state, 0, MST_SPARE);
+    MST_ARCHIVE_ENUM(archive, who->cause, enum mst_cause, MST_CAUSE_NONE, MST_CAUSE_ABORTED);
+    mst_archive_i32(archive, &who->code);
+    mst_archive_u32(archive, &who->losses);
+    mst_archive_u64(archive, &who->heard_ms);
+    mst_archive_u64(archive, &who->pid);
+    mst_archive_u32(archive, &who->node);
+}
+
+static void keep_detail(struct mst_archive *archive, struct mst_round *round)
+{
+    struct mst_detail *detail = &round->detail;
+
+    mst_archive_u32(archive, &detail->arrived);
+    mst_archive_u32(archive, &detail->expected);
+    mst_archive_u32(archive, &detail->lost);
+    mst_archive_u32(archive, &detail->missing);
+    mst_archive_u32(archive, &detail->multiple);
+    mst_archive_i64(archive, &detail->limit);
+    mst_archive_u32(archive, &detail->who_count);
+    if (!mst_archive_expect(archive, detail->who_count <= MST_NAMES_MAX)) {
+        return;
+    }
+    for (uint32_t i = 0; i < detail->who_count; i++) {
+        keep_who(archive, &detail->who[i]);
+        mst_archive_blob(archive, &round->hosts[i]);
+        if (archive->loading) {
+            detail->who[i].host = mst_blob_slice(round->hosts[i]);
+        }
+    }
+}
+
+/* The ranks of then: the rest of an item is its part. */
+static void keep_items(struct mst_archive *archive, struct mst_round *round)
+{
+    uint32_t part = 0;
+
+    if (archive->loading) {
+        round->item_count = mst_round_has_value(round) ? round->arrived : 0;
+        round->items = mst_mem_array(archive->mem, round->part_count + 1u, sizeof(*round->items));
+        if (!round->items) {
+            mst_archive_break(archive, MUSTER_ENOMEM);
+            return;
+        }
+    }
+    for (uint32_t i = 0; i < round->item_count && mst_archive_good(archive); i++) {
+        mst_archive_u32(archive, &round->items[i].who.rank);
+        if (archive->loading) {
+            while (!round->parts[part].arrived) {
+                part++;
+            }
+            round->items[i].kind = MST_ITEM_PART;
+            round->items[i].who.index = round->parts[part].index;
+            round->items[i].value = mst_blob_slice(round->parts[part].data);
+            part++;
+        }
+    }
+}
+
+static void keep_result(struct mst_archive *archive, struct mst_round *round)
+{
+    if (round->done) {
+        MST_ARCHIVE_ENUM(archive, round->status, muster_status, INT32_MIN, MUSTER_OK);
+        keep_detail(archive, round);
+    } else {
+        mst_keep_alarm(archive, round->job->core, &round->alarm);
+        (void)mst_archive_expect(archive, round->arrived > 0 &&
+                                              (round->seal || round->settled < round->part_count));
+    }
+    if (round->reduce == MST_REDUCE_GATHER && mst_archive_good(archive)) {
+        keep_items(archive, round);
+    }
+}
+
+/* ---- a round ---- */
+
+static void keep_round(struct mst_archive *archive, struct mst_round *round)
+{
+    mst_archive_u64(archive, &round->number);
+    mst_archive_u64(archive, &round->deadline_ms);
+    MST_ARCHIVE_ENUM(archive, round->on_loss, enum mst_on_loss, MST_FAIL, MST_PROCEED);
+    MST_ARCHIVE_ENUM(archive, round->reduce, enum mst_reduce, MST_REDUCE_NONE, MST_REDUCE_EQUAL);
+    mst_archive_bool(archive, &round->present_only);
+    mst_archive_bool(archive, &round->seal);
+    mst_archive_bool(archive, &round->final);
+    mst_archive_u32(archive, &round->order_count);
+    keep_wanted(archive, round);
+    if (mst_archive_expect(archive, !round->seal || !round->wanted)) {
+        keep_parts(archive, round);
+    }
+    if (mst_archive_good(archive)) {
+        keep_value(archive, round);
+    }
+    if (mst_archive_good(archive)) {
+        keep_result(archive, round);
+    }
+}
+
+static struct mst_round *load_round(struct mst_archive *archive, struct mst_job *job,
+                                    struct mst_round_name *name, bool done)
+{
+    struct mst_round *round = mst_mem_zalloc(archive->mem, sizeof(*round));
+
+    if (!round) {
+        mst_archive_break(archive, MUSTER_ENOMEM);
+        return NULL;
+    }
+    round->references = 1;
+    round->job = job;
+    round->name = name;
+    round->done = done;
+    round->alarm.kind = MST_ALARM_ROUND;
+    mst_list_init(&round->waiters);
+    return round;
+}
+
+/* `*place`: the name's open or last round, or NULL. */
+static void keep_place(struct mst_archive *archive, struct mst_job *job,
+                       struct mst_round_name *name, struct mst_round **place, bool done)
+{
+    bool there = *place != NULL;
+
+    mst_archive_bool(archive, &there);
+    if (there && archive->loading) {
+        *place = load_round(archive, job, name, done);
+    }
+    if (there && *place) {
+        keep_round(archive, *place);
+    }
+}
+
+/* ---- names ---- */
+
+static struct mst_round_name *load_name(struct mst_archive *archive, struct mst_job *job,
+                                        struct mst_slice bytes)
+{
+    struct mst_round_name *name;
+
+    if (!mst_archive_expect(archive, bytes.size > 0 && bytes.size < UINT32_MAX &&
+                                         !mst_round_name_find(job, bytes))) {
+        return NULL;
+    }
+    name = mst_round_name_new(job, bytes);
+    if (!name) {
+        mst_archive_break(archive, MUSTER_ENOMEM);
+        return NULL;
+    }
+    mst_round_name_publish(job, name);
+    return name;
+}
+
+static void keep_name(struct mst_archive *archive, struct mst_job *job, struct mst_round_name *name)
+{
+    struct mst_slice bytes = name ? mst_round_name_slice(name) : mst_slice_of(NULL, 0);
+
+    mst_archive_slice(archive, &bytes);
+    if (archive->loading) {
+        name = load_name(archive, job, bytes);
+    }
+    if (!name) {
+        return;
+    }
+    mst_archive_u64(archive, &name->serial);
+    mst_archive_u64(archive, &name->number);
+    keep_place(archive, job, name, &name->open, false);
+    keep_place(archive, job, name, &name->last, true);
+    if (!archive->loading || !mst_archive_good(archive)) {
+        return;
+    }
+    (void)mst_archive_expect(archive, (name->open || name->last) &&
+                                          (!name->open || name->open->number == name->number) &&
+                                          (!name->last || name->last->number + 1 == name->number));
+    if (name->open && name->open->seal && mst_archive_expect(archive, !job->seal)) {
+        job->seal = name->open;
+    }
+}
+
+void mst_keep_rounds(struct mst_archive *archive, struct mst_job *job)
+{
+    struct mst_list *node = job->round_list.next;
+    uint32_t count = (uint32_t)job->round_names.count;
+    uint64_t serial = job->round_serial;
+
+    mst_archive_u64(archive, &serial);
+    mst_archive_count(archive, &count, 2 * sizeof(uint64_t));
+    for (uint32_t i = 0; i < count && mst_archive_good(archive); i++) {
+        struct mst_round_name *name = NULL;
+
+        if (!archive->loading) {
+            name = mst_round_name_of_list(node);
+            node = node->next;
+        }
+        keep_name(archive, job, name);
+    }
+    if (archive->loading) {
+        job->round_serial = serial;
+    }
+}

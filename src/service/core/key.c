@@ -1,0 +1,666 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/core/key.h"
+
+#include <string.h>
+
+#include "service/core/generation.h"
+#include "service/core/job.h"
+#include "service/core/pin.h"
+#include "service/core/watch.h"
+
+enum { LATEST_MAX = 4096 }; /* what a search may have to pass over */
+
+/* ---- the trees it is in ---- */
+
+static int order_name(const void *key, const struct mst_tree_node *node)
+{
+    const struct mst_slice *name = key;
+
+    return mst_slice_compare(*name, mst_key_name(MST_OF(node, struct mst_key, node)));
+}
+
+static int order_change(const void *key, const struct mst_tree_node *node)
+{
+    const uint64_t *revision = key;
+    const struct mst_key *other = MST_OF(node, struct mst_key, change_node);
+
+    return (*revision > other->revision) - (*revision < other->revision);
+}
+
+static struct mst_key *key_of(struct mst_tree_node *node)
+{
+    return node ? MST_CONTAINER(node, struct mst_key, node) : NULL;
+}
+
+static struct mst_key *changed_of(struct mst_tree_node *node)
+{
+    return node ? MST_CONTAINER(node, struct mst_key, change_node) : NULL;
+}
+
+void mst_keyspace_init(struct mst_keyspace *space, const struct mst_core *core)
+{
+    mst_tree_init(&space->names, order_name);
+    mst_table_init(&space->table, &core->mem);
+    space->secret = &core->secret;
+    mst_tree_init(&space->changes, order_change);
+    mst_list_init(&space->latest);
+    space->latest_count = 0;
+    mst_watch_prefixes_init(&space->prefixes);
+    mst_list_init(&space->tombstones);
+}
+
+struct mst_keyspace *mst_keyspace_of(struct mst_job *job, uint64_t generation)
+{
+    if (generation == 0) {
+        return &job->keys;
+    }
+    return generation == job->generation ? &job->generation_keys : NULL;
+}
+
+struct mst_slice mst_key_name(const struct mst_key *key)
+{
+    return mst_slice_of(key->name, key->name_size);
+}
+
+struct mst_key *mst_key_find(const struct mst_keyspace *space, struct mst_slice name)
+{
+    struct mst_table_node *node =
+        mst_table_find(&space->table, mst_table_hash(space->secret, name));
+
+    for (; node; node = mst_table_again(node)) {
+        struct mst_key *key = MST_CONTAINER(node, struct mst_key, in_table);
+
+        if (mst_slice_equal(mst_key_name(key), name)) {
+            return key;
+        }
+    }
+    return NULL;
+}
+
+struct mst_key *mst_key_after(const struct mst_keyspace *space, struct mst_slice name)
+{
+    return key_of(mst_tree_at_or_after(&space->names, &name));
+}
+
+struct mst_key *mst_key_next(const struct mst_key *key)
+{
+    return key_of(mst_tree_next(&key->node));
+}
+
+/* ---- changes: most keys that change change again soon, so the latest are only a list, and one
+ * goes into the tree when there are many newer ones ---- */
+
+static struct mst_key *latest_of(const struct mst_keyspace *space, struct mst_list *node)
+{
+    return node != &space->latest ? MST_CONTAINER(node, struct mst_key, in_latest) : NULL;
+}
+
+/* Who asks has mostly been told all but the very last. */
+static struct mst_key *latest_from(const struct mst_keyspace *space, uint64_t revision)
+{
+    struct mst_key *found = latest_of(space, space->latest.next);
+    struct mst_list *node = space->latest.prev;
+
+    if (!found || found->revision >= revision) {
+        return found;
+    }
+    while (MST_CONTAINER(node, struct mst_key, in_latest)->revision >= revision) {
+        node = node->prev;
+    }
+    return latest_of(space, node->next);
+}
+
+struct mst_key *mst_key_changed(const struct mst_keyspace *space, uint64_t revision)
+{
+    struct mst_tree_node *node = mst_tree_at_or_after(&space->changes, &revision);
+
+    return node ? changed_of(node) : latest_from(space, revision);
+}
+
+struct mst_key *mst_key_changed_next(const struct mst_key *key)
+{
+    struct mst_tree_node *node;
+
+    if (mst_list_linked(&key->in_latest)) {
+        return latest_of(key->space, key->in_latest.next);
+    }
+    node = mst_tree_next(&key->change_node);
+    return node ? changed_of(node) : latest_of(key->space, key->space->latest.next);
+}
+
+size_t mst_keyspace_change_count(const struct mst_keyspace *space)
+{
+    return space->changes.count + space->latest_count;
+}
+
+static void drop_change(struct mst_key *key)
+{
+    if (mst_list_linked(&key->in_latest)) {
+        mst_list_remove(&key->in_latest);
+        key->space->latest_count--;
+    } else {
+        mst_tree_remove(&key->space->changes, &key->change_node);
+    }
+}
+
+/* It has the newest revision of all. */
+static void add_change(struct mst_key *key)
+{
+    struct mst_keyspace *space = key->space;
+    struct mst_key *oldest;
+    bool fresh;
+
+    mst_list_append(&space->latest, &key->in_latest);
+    if (space->latest_count < LATEST_MAX) {
+        space->latest_count++;
+        return;
+    }
+    oldest = MST_CONTAINER(mst_list_take(&space->latest), struct mst_key, in_latest);
+    fresh = mst_tree_append(&space->changes, &oldest->revision, &oldest->change_node);
+    MST_ASSERT(fresh); /* the newest there */
+}
+
+uint64_t mst_key_age_ms(const struct mst_core *core, const struct mst_key *key)
+{
+    return (core->kept_ns - key->since_ns) / MST_MS_NS;
+}
+
+muster_status mst_key_name_status(const struct mst_core *core, struct mst_slice name)
+{
+    if (name.size > core->config.limits.key_bytes_max) {
+        return MUSTER_ELIMIT;
+    }
+    return name.size == 0 || mst_slice_has_nul(name) ? MUSTER_EINVAL : MUSTER_OK;
+}
+
+/* ---- records: what is there counts against the job's limits, tombstones have one of their own.
+ * Names that are only awaited are counted apart: who waits at the moment must not decide whether
+ * somebody else's write has room ---- */
+
+static void count_in(struct mst_job *job, const struct mst_key *key)
+{
+    job->key_count++;
+    job->key_bytes += key->name_size;
+}
+
+static void count_out(struct mst_job *job, const struct mst_key *key)
+{
+    job->key_count--;
+    job->key_bytes -= key->name_size;
+}
+
+static void await_in(struct mst_job *job, const struct mst_key *key)
+{
+    job->awaited_count++;
+    job->awaited_bytes += key->name_size;
+}
+
+static void await_out(struct mst_job *job, const struct mst_key *key)
+{
+    job->awaited_count--;
+    job->awaited_bytes -= key->name_size;
+}
+
+static struct mst_key *new_record(struct mst_job *job, struct mst_keyspace *space,
+                                  struct mst_slice name)
+{
+    struct mst_key *key = mst_mem_zalloc(&job->core->mem, sizeof(*key) + name.size);
+
+    if (key) {
+        key->space = space;
+        mst_list_init(&key->waits);
+        key->name_size = (uint32_t)name.size;
+        memcpy(key->name, name.data, name.size);
+    }
+    return key;
+}
+
+static void remove_record(struct mst_job *job, struct mst_key *key)
+{
+    mst_tree_remove(&key->space->names, &key->node);
+    mst_table_remove(&key->space->table, &key->in_table);
+    mst_mem_release(&job->core->mem, key);
+}
+
+struct mst_key *mst_key_obtain(struct mst_job *job, struct mst_keyspace *space,
+                               struct mst_slice name)
+{
+    struct mst_key *key = mst_key_find(space, name);
+    bool fresh;
+
+    if (key) {
+        return key;
+    }
+    key = new_record(job, space, name);
+    if (!key) {
+        return NULL;
+    }
+    fresh = mst_tree_insert(&space->names, &name, &key->node);
+    MST_ASSERT(fresh);
+    mst_table_insert(&space->table, mst_table_hash(space->secret, name), &key->in_table);
+    await_in(job, key);
+    return key;
+}
+
+muster_status mst_key_restore(struct mst_job *job, struct mst_keyspace *space,
+                              struct mst_slice name, const struct mst_key *kept)
+{
+    struct mst_key *key = new_record(job, space, name);
+
+    if (!key) {
+        return MUSTER_ENOMEM;
+    }
+    key->revision = kept->revision;
+    key->since_ns = kept->since_ns;
+    if (!mst_tree_append(&space->names, &name, &key->node)) {
+        mst_mem_release(&job->core->mem, key);
+        return MUSTER_EPROTO;
+    }
+    mst_table_insert(&space->table, mst_table_hash(space->secret, name), &key->in_table);
+    if (!mst_tree_insert(&space->changes, &key->revision, &key->change_node)) {
+        remove_record(job, key);
+        return MUSTER_EPROTO;
+    }
+    key->value = kept->value;
+    if (key->value) {
+        space->live++;
+        count_in(job, key);
+        job->key_bytes += key->value->size;
+    } else {
+        space->tombstone_count++;
+    }
+    return MUSTER_OK;
+}
+
+void mst_keyspace_restore_order(struct mst_keyspace *space)
+{
+    struct mst_key *key = space->tombstone_count > 0 ? mst_key_changed(space, 0) : NULL;
+
+    for (; key; key = mst_key_changed_next(key)) {
+        if (!key->value) {
+            mst_list_append(&space->tombstones, &key->in_tombstones);
+        }
+    }
+}
+
+/* Whether one more name may be waited for. */
+static muster_status check_room(const struct mst_job *job, struct mst_slice name,
+                                struct mst_excess *excess)
+{
+    const struct mst_limits *limits = &job->core->config.limits;
+    uint64_t keys = job->key_count + job->awaited_count + UINT64_C(1);
+    uint64_t bytes = job->key_bytes + job->awaited_bytes + name.size;
+
+    if (keys > limits->keys_max) {
+        *excess = mst_excess_of(limits, MST_LIMIT_KEYS, keys);
+        return MUSTER_ELIMIT;
+    }
+    if (bytes > limits->job_bytes_max) {
+        *excess = mst_excess_of(limits, MST_LIMIT_JOB_BYTES, bytes);
+        return MUSTER_ELIMIT;
+    }
+    return MUSTER_OK;
+}
+
+void mst_key_release(struct mst_job *job, struct mst_key *key)
+{
+    if (key->revision == 0 && key->staged == 0 && mst_list_empty(&key->waits) &&
+        !key->space->dropping) {
+        await_out(job, key);
+        remove_record(job, key);
+    }
+}
+
+/* The oldest deletion: a watcher from before it will be told to begin again. */
+static void forget_one(struct mst_job *job, struct mst_keyspace *space)
+{
+    struct mst_key *key =
+        MST_CONTAINER(mst_list_take(&space->tombstones), struct mst_key, in_tombstones);
+
+    space->tombstone_count--;
+    space->forgotten = key->revision;
+    if (key->revision > space->epoch_revision) {
+        space->epoch++;
+        space->epoch_revision = job->revision;
+    }
+    drop_change(key);
+    key->revision = 0;
+    await_in(job, key);
+    mst_key_release(job, key);
+}
+
+void mst_keyspace_trim(struct mst_job *job, struct mst_keyspace *space)
+{
+    while (space->tombstone_count > job->core->config.limits.tombstones_max) {
+        forget_one(job, space);
+    }
+}
+
+/* ---- changing ---- */
+
+static void set_revision(struct mst_job *job, struct mst_key *key)
+{
+    drop_change(key);
+    key->revision = mst_job_next_revision(job);
+    key->since_ns = job->core->now_ns;
+    add_change(key);
+}
+
+void mst_key_own(struct mst_key *key, struct mst_session *owner)
+{
+    mst_list_remove(&key->in_owner);
+    key->owner = owner;
+    if (owner) {
+        mst_list_append(&owner->owned, &key->in_owner);
+    }
+}
+
+/* One of the waits has come true. The last of its waiter answers it. */
+static void fulfil(struct mst_key *key, struct mst_key_wait *wait)
+{
+    struct mst_waiter *waiter = wait->waiter;
+
+    mst_list_remove(&wait->in_key);
+    wait->key = NULL;
+    if (--waiter->keys.pending > 0) {
+        return;
+    }
+    if (waiter->command == MST_GET) {
+        waiter->keys.value = mst_blob_keep(key->value);
+        waiter->revision = key->revision;
+    }
+    mst_waiter_answer(waiter, MUSTER_OK);
+}
+
+void mst_key_store(struct mst_job *job, struct mst_key *key, struct mst_blob *value,
+                   struct mst_session *owner)
+{
+    struct mst_keyspace *space = key->space;
+
+    if (key->value) {
+        job->key_bytes -= key->value->size;
+        mst_pin_leave_value(job->core, key->value);
+    } else {
+        space->live++;
+        count_in(job, key);
+        if (key->revision != 0) {
+            mst_list_remove(&key->in_tombstones);
+            space->tombstone_count--;
+        } else {
+            await_out(job, key);
+        }
+    }
+    key->value = value;
+    job->key_bytes += value->size;
+    mst_key_own(key, owner);
+    set_revision(job, key);
+    MST_LIST_EACH(node, following, &key->waits)
+    {
+        fulfil(key, MST_CONTAINER(node, struct mst_key_wait, in_key));
+    }
+    mst_counts_stored(job, key);
+    if (space->prefixes.root) {
+        mst_watch_wake_key(key);
+    }
+}
+
+void mst_key_erase(struct mst_job *job, struct mst_key *key)
+{
+    struct mst_keyspace *space = key->space;
+
+    MST_ASSERT(key->value);
+    job->key_bytes -= key->value->size;
+    count_out(job, key);
+    mst_pin_leave_value(job->core, key->value);
+    key->value = NULL;
+    mst_key_own(key, NULL);
+    space->live--;
+    set_revision(job, key);
+    mst_list_append(&space->tombstones, &key->in_tombstones);
+    space->tombstone_count++;
+    if (space->prefixes.root) {
+        mst_watch_wake_key(key);
+    }
+    mst_keyspace_trim(job, space);
+    if (space->live == 0) {
+        mst_job_mark(job);
+    }
+}
+
+static void drop_key(struct mst_job *job, struct mst_key *key, muster_status status)
+{
+    while (!mst_list_empty(&key->waits)) {
+        mst_waiter_answer(MST_CONTAINER(key->waits.next, struct mst_key_wait, in_key)->waiter,
+                          status);
+    }
+    if (key->revision == 0) {
+        await_out(job, key);
+    }
+    if (key->value) {
+        count_out(job, key);
+        job->key_bytes -= key->value->size;
+        mst_pin_leave_value(job->core, key->value);
+    }
+    mst_list_remove(&key->in_owner);
+    remove_record(job, key);
+}
+
+void mst_keyspace_drop(struct mst_job *job, struct mst_keyspace *space, muster_status status)
+{
+    space->dropping = true;
+    mst_watch_drop(space, status);
+    while (space->names.root) {
+        drop_key(job, key_of(mst_tree_first(&space->names)), status);
+    }
+    mst_keyspace_init(space, job->core);
+    space->tombstone_count = 0;
+    space->live = 0;
+    space->dropping = false;
+    /* What was deleted in it can no longer be told; a cursor from then on begins again. */
+    space->forgotten = job->revision;
+    space->epoch++;
+    space->epoch_revision = job->revision;
+}
+
+/* ---- requests ---- */
+
+static struct mst_keyspace *space_or_fenced(struct mst_session *session, struct mst_waiter *waiter,
+                                            uint64_t generation)
+{
+    struct mst_keyspace *space = mst_keyspace_of(session->job, generation);
+
+    if (!space) {
+        mst_waiter_set_view(waiter, mst_generation_session_view(session));
+        mst_waiter_answer(waiter, MUSTER_EFENCED);
+    }
+    return space;
+}
+
+static bool good_name(struct mst_waiter *waiter, struct mst_slice name)
+{
+    muster_status status = mst_key_name_status(waiter->core, name);
+
+    if (status == MUSTER_ELIMIT) {
+        mst_waiter_exceed_limit(waiter, MST_LIMIT_KEY_BYTES, name.size);
+    } else if (status != MUSTER_OK) {
+        mst_waiter_answer(waiter, status);
+    }
+    return status == MUSTER_OK;
+}
+
+static void refuse(struct mst_waiter *waiter, muster_status status, struct mst_excess excess)
+{
+    if (status == MUSTER_ELIMIT) {
+        mst_waiter_exceed(waiter, excess);
+    } else {
+        mst_waiter_answer(waiter, status);
+    }
+}
+
+void mst_key_stop(struct mst_waiter *waiter)
+{
+    for (uint32_t i = 0; i < waiter->keys.wait_count; i++) {
+        struct mst_key_wait *wait = &waiter->keys.waits[i];
+        struct mst_key *key = wait->key;
+
+        if (key) {
+            mst_list_remove(&wait->in_key);
+            wait->key = NULL;
+            mst_key_release(waiter->job, key);
+        }
+    }
+    waiter->keys.pending = 0;
+    mst_pin_drop_list(waiter);
+}
+
+static muster_status wait_for_one(struct mst_waiter *waiter, struct mst_keyspace *space,
+                                  struct mst_slice name, struct mst_excess *excess)
+{
+    struct mst_key_wait *wait = &waiter->keys.waits[waiter->keys.wait_count];
+    struct mst_key *key = mst_key_find(space, name);
+
+    if (key && key->value) {
+        return MUSTER_OK;
+    }
+    if (!key) {
+        muster_status status = check_room(waiter->job, name, excess);
+
+        if (status != MUSTER_OK) {
+            return status;
+        }
+        key = mst_key_obtain(waiter->job, space, name);
+        if (!key) {
+            return MUSTER_ENOMEM;
+        }
+    }
+    wait->key = key;
+    wait->waiter = waiter;
+    mst_list_append(&key->waits, &wait->in_key);
+    waiter->keys.wait_count++;
+    waiter->keys.pending++;
+    return MUSTER_OK;
+}
+
+/* What the waits of one connection may wait for together. What is dropped with the connection and
+ * leaves nothing behind may be bounded by what is there at the moment. */
+static bool is_piled_up(const struct mst_waiter *waiter, uint32_t count, struct mst_excess *excess)
+{
+    uint64_t most = MST_LINK_WIDE_WAITS * waiter->core->config.limits.wait_keys_max;
+
+    if (most < MST_LINK_WAITERS_MAX) {
+        most = MST_LINK_WAITERS_MAX; /* a key each */
+    }
+    *excess = (struct mst_excess){
+        .kind = MST_LIMIT_AWAITED_KEYS, .most = most, .asked = waiter->link->awaited + count};
+    return excess->asked > most;
+}
+
+/* Waits for those of the names that are not there. On failure nothing is left behind. */
+static muster_status wait_for(struct mst_waiter *waiter, struct mst_keyspace *space,
+                              const struct mst_slice *names, uint32_t count,
+                              struct mst_excess *excess)
+{
+    muster_status status = MUSTER_OK;
+
+    if (is_piled_up(waiter, count, excess)) {
+        return MUSTER_ELIMIT;
+    }
+    if (!mst_pin_list(waiter, count)) {
+        return MUSTER_ENOMEM;
+    }
+    for (uint32_t i = 0; i < count && status == MUSTER_OK; i++) {
+        status = wait_for_one(waiter, space, names[i], excess);
+    }
+    if (status != MUSTER_OK || waiter->keys.pending == 0) {
+        mst_key_stop(waiter);
+    }
+    return status;
+}
+
+void mst_key_get(struct mst_session *session, struct mst_waiter *waiter,
+                 const struct mst_request *request)
+{
+    struct mst_keyspace *space = space_or_fenced(session, waiter, request->get.generation);
+    const struct mst_key *key;
+    struct mst_excess excess = {0};
+    muster_status status;
+
+    if (!space || !good_name(waiter, request->get.key)) {
+        return;
+    }
+    key = mst_key_find(space, request->get.key);
+    if (key && key->value) {
+        waiter->keys.value = mst_blob_keep(key->value);
+        waiter->revision = key->revision;
+        waiter->number = (int64_t)mst_key_age_ms(session->core, key);
+        mst_waiter_answer(waiter, MUSTER_OK);
+        return;
+    }
+    if (!request->get.wait) {
+        mst_waiter_answer(waiter, MUSTER_ENOTFOUND);
+        return;
+    }
+    status = wait_for(waiter, space, &request->get.key, 1, &excess);
+    if (status == MUSTER_OK) {
+        waiter->stage = MST_WAITING;
+    } else {
+        refuse(waiter, status, excess);
+    }
+}
+
+void mst_key_wait_all(struct mst_session *session, struct mst_waiter *waiter,
+                      const struct mst_request *request)
+{
+    const struct mst_limits *limits = &session->core->config.limits;
+    struct mst_keyspace *space = space_or_fenced(session, waiter, request->wait.generation);
+    struct mst_excess excess = {0};
+    muster_status status;
+
+    if (!space) {
+        return;
+    }
+    if (request->wait.count > limits->wait_keys_max) {
+        mst_waiter_exceed_limit(waiter, MST_LIMIT_WAIT_KEYS, request->wait.count);
+        return;
+    }
+    if (request->wait.count == 0) {
+        mst_waiter_answer(waiter, MUSTER_EINVAL);
+        return;
+    }
+    for (uint32_t i = 0; i < request->wait.count; i++) {
+        if (!good_name(waiter, request->wait.keys[i])) {
+            return;
+        }
+    }
+    session->core->walked += request->wait.count;
+    status = wait_for(waiter, space, request->wait.keys, request->wait.count, &excess);
+    if (status != MUSTER_OK) {
+        refuse(waiter, status, excess);
+    } else if (waiter->keys.pending == 0) {
+        mst_waiter_answer(waiter, MUSTER_OK);
+    } else {
+        waiter->stage = MST_WAITING;
+    }
+}
+
+void mst_key_list(struct mst_session *session, struct mst_waiter *waiter,
+                  const struct mst_request *request)
+{
+    const struct mst_core *core = session->core;
+    size_t longest = request->list.prefix.size > request->list.after.size
+                         ? request->list.prefix.size
+                         : request->list.after.size;
+
+    if (!space_or_fenced(session, waiter, request->list.generation)) {
+        return;
+    }
+    if (longest > core->config.limits.key_bytes_max) {
+        mst_waiter_exceed_limit(waiter, MST_LIMIT_KEY_BYTES, longest);
+        return;
+    }
+    waiter->page.generation = request->list.generation;
+    waiter->page.prefix = mst_blob_new(&core->mem, request->list.prefix);
+    waiter->page.after_name = mst_blob_new(&core->mem, request->list.after);
+    mst_waiter_answer(waiter,
+                      waiter->page.prefix && waiter->page.after_name ? MUSTER_OK : MUSTER_ENOMEM);
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_SERVICE_CORE_KEY_H
+#define MST_SERVICE_CORE_KEY_H
+
+/* Bytes under a name. One record serves a key that is there, one that was deleted (a tombstone, so
+ * that a watch can tell of it) and one that somebody waits for:
+ *
+ *   awaited --store--> there --erase--> tombstone --store--> there
+ *   tombstone --forgotten--> gone, or awaited again if somebody waits for it */
+
+#include "service/core/session.h"
+
+struct mst_keyspace {
+    struct mst_tree names;
+    struct mst_table table; /* the same, to find one */
+    const struct mst_table_secret *secret;
+    struct mst_tree changes; /* what is there and tombstones, by revision, but the latest: */
+    struct mst_list latest;  /* in this order, all of them newer */
+    size_t latest_count;
+    struct mst_tree prefixes; /* struct mst_prefix: who watches */
+    struct mst_list tombstones;
+    uint64_t tombstone_count;
+    uint64_t live;      /* keys that are there */
+    uint64_t forgotten; /* deletions up to this revision are no longer known */
+    uint64_t epoch;     /* counts when `forgotten` passed `epoch_revision`, see watch.h */
+    uint64_t epoch_revision;
+    bool dropping;
+};
+
+struct mst_key {
+    struct mst_tree_node node;
+    struct mst_table_node in_table;
+    struct mst_tree_node change_node; /* in one of the two if it has a revision */
+    struct mst_list in_latest;
+    struct mst_keyspace *space;
+    uint64_t revision;      /* 0: only awaited */
+    uint64_t since_ns;      /* when it got this revision */
+    struct mst_blob *value; /* NULL: a tombstone or awaited */
+    struct mst_list waits;  /* struct mst_key_wait */
+    struct mst_session *owner;
+    struct mst_list in_owner;
+    struct mst_list in_tombstones;
+    uint32_t staged; /* 1 + the last operation of the batch at hand that touches it; 0: none */
+    uint32_t name_size;
+    char name[];
+};
+
+void mst_keyspace_init(struct mst_keyspace *space, const struct mst_core *core);
+
+/* As many tombstones as the limits allow are left. */
+void mst_keyspace_trim(struct mst_job *job, struct mst_keyspace *space);
+
+/* Everything goes; who waits or watches there is told `status`. */
+void mst_keyspace_drop(struct mst_job *job, struct mst_keyspace *space, muster_status status);
+
+/* The key space that a request names: NULL: fenced. */
+struct mst_keyspace *mst_keyspace_of(struct mst_job *job, uint64_t generation);
+
+struct mst_slice mst_key_name(const struct mst_key *key);
+struct mst_key *mst_key_find(const struct mst_keyspace *space, struct mst_slice name);
+struct mst_key *mst_key_after(const struct mst_keyspace *space,
+                              struct mst_slice name); /* at or after */
+struct mst_key *mst_key_next(const struct mst_key *key);
+struct mst_key *mst_key_changed(const struct mst_keyspace *space,
+                                uint64_t revision); /* at or after */
+struct mst_key *mst_key_changed_next(const struct mst_key *key);
+size_t mst_keyspace_change_count(const struct mst_keyspace *space);
+
+/* How long it has had its revision, by the service's time, which stands still while the service is
+ * away; so it is never told older than it is, and younger only by that. It is counted to the last
+ * input that a journal keeps: what is told is not taken back by a service that begins again. */
+uint64_t mst_key_age_ms(const struct mst_core *core, const struct mst_key *key);
+
+/* OK, EINVAL (empty, or with a NUL) or ELIMIT. */
+muster_status mst_key_name_status(const struct mst_core *core, struct mst_slice name);
+
+/* The record of this name, made if there is none; NULL: no memory. Whether there is room for it
+ * under the limits is the caller's question. */
+struct mst_key *mst_key_obtain(struct mst_job *job, struct mst_keyspace *space,
+                               struct mst_slice name);
+
+/* Frees a record that means nothing any more. */
+void mst_key_release(struct mst_job *job, struct mst_key *key);
+
+/* The key is there with this value (its reference is taken over); wakes who waits and watches. */
+void mst_key_store(struct mst_job *job, struct mst_key *key, struct mst_blob *value,
+                   struct mst_session *owner);
+void mst_key_erase(struct mst_job *job, struct mst_key *key);
+void mst_key_own(struct mst_key *key, struct mst_session *owner); /* NULL: nobody */
+
+/* A key becomes what it was kept as, by value (its reference is taken over on success; NULL: a
+ * tombstone), revision and time. By name, each after the one before; the order of the tombstones
+ * comes once all are there. EPROTO: not after, or another one has this revision; ENOMEM. */
+muster_status mst_key_restore(struct mst_job *job, struct mst_keyspace *space,
+                              struct mst_slice name, const struct mst_key *kept);
+void mst_keyspace_restore_order(struct mst_keyspace *space);
+
+void mst_key_get(struct mst_session *session, struct mst_waiter *waiter,
+                 const struct mst_request *request);
+void mst_key_list(struct mst_session *session, struct mst_waiter *waiter,
+                  const struct mst_request *request);
+void mst_key_wait_all(struct mst_session *session, struct mst_waiter *waiter,
+                      const struct mst_request *request);
+
+/* The waiter waits for no key any more. */
+void mst_key_stop(struct mst_waiter *waiter);
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_SERVICE_CORE_LINK_H
+#define MST_SERVICE_CORE_LINK_H
+
+/* A connection. It carries at most one session; what waits, waits on the connection and is dropped
+ * with it, because the client repeats what was not answered. */
+
+#include "service/core/state.h"
+
+/* Why a link has no session any more. */
+enum mst_link_end {
+    MST_LINK_NEVER = 0,   /* it had none yet */
+    MST_LINK_FENCED = 1,  /* the incarnation was given up, or left */
+    MST_LINK_REFUSED = 2, /* the holder of the claimed place was heard of */
+    MST_LINK_OVER = 3     /* an observer's lease ended */
+};
+
+struct mst_link {
+    struct mst_table_node in_table;
+    struct mst_conn conn;
+    struct mst_session *session;
+    const char *reason;      /* of the hangup; NULL: none */
+    struct mst_list waiters; /* struct mst_waiter.in_link: waiting or not yet told */
+    uint32_t waiter_count;
+    uint64_t awaited;         /* places in their lists of keys */
+    struct mst_list deferred; /* struct mst_todo: replies that the shell has no room for yet */
+    struct mst_tree_node node;
+    struct mst_todo hangup;
+    enum mst_link_end end;
+    struct mst_job *job;       /* FENCED, REFUSED: counted */
+    struct mst_member *member; /* FENCED, REFUSED: the place; may be NULL */
+};
+
+/* Reads may wait beyond the window of ids; this bounds what one connection can keep waiting. */
+#define MST_LINK_WAITERS_MAX 256u
+#define MST_LINK_WIDE_WAITS 4u /* of wait_keys_max keys each: what all of them may wait for */
+
+void mst_link_tree_init(struct mst_tree *tree);
+struct mst_link *mst_link_find(const struct mst_core *core, struct mst_conn conn);
+struct mst_link *mst_link_new(struct mst_core *core, struct mst_conn conn);
+
+/* Its waiters are dropped, its session becomes silent. */
+void mst_link_free(struct mst_core *core, struct mst_link *link);
+
+/* Ask the shell to close it. Nothing more is heard from it or told to it; asking again changes
+ * nothing. */
+void mst_link_hang_up(struct mst_core *core, struct mst_link *link, const char *reason);
+
+/* Drop what waits on it or was not yet told. */
+void mst_link_drop_waiters(struct mst_link *link);
+
+void mst_link_set_end(struct mst_link *link, enum mst_link_end end, struct mst_job *job,
+                      struct mst_member *member);
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/core/look.h"
+
+#include "service/core/job.h"
+#include "service/core/render.h"
+#include "service/core/waiter.h"
+
+const struct mst_reply *mst_look_page(struct mst_core *core, enum mst_command command,
+                                      struct mst_slice job, uint64_t after)
+{
+    /* As a waiter that was answered in this moment; it is in no list, and nothing of it is kept. */
+    struct mst_waiter waiter = {.core = core,
+                                .job = mst_job_find(core, job),
+                                .command = command,
+                                .stage = MST_QUEUED,
+                                .page = {.after = after}};
+
+    MST_ASSERT(!core->current);
+    MST_ASSERT(command == MST_JOBS || command == MST_MEMBERS || command == MST_ROUNDS ||
+               command == MST_HOSTS || command == MST_FAULTS);
+    waiter.status = waiter.job || command == MST_JOBS ? MUSTER_OK : MUSTER_ENOTFOUND;
+    mst_render_reply(core, &waiter);
+    return &core->reply;
+}
+
+const struct mst_reply *mst_look_keys(struct mst_core *core, struct mst_slice job,
+                                      struct mst_slice prefix, struct mst_slice after)
+{
+    struct mst_waiter waiter = {.core = core,
+                                .job = mst_job_find(core, job),
+                                .command = MST_LIST,
+                                .stage = MST_QUEUED,
+                                .page = {.prefix = mst_blob_new(&core->mem, prefix),
+                                         .after_name = mst_blob_new(&core->mem, after)}};
+
+    MST_ASSERT(!core->current);
+    waiter.status = waiter.job ? MUSTER_OK : MUSTER_ENOTFOUND;
+    if (!waiter.page.prefix || !waiter.page.after_name) {
+        waiter.status = MUSTER_ENOMEM;
+    }
+    mst_render_reply(core, &waiter);
+    mst_blob_drop(&core->mem, waiter.page.prefix);
+    mst_blob_drop(&core->mem, waiter.page.after_name);
+    return &core->reply;
+}
+
+void mst_look_jobs(struct mst_core *core, void (*fn)(void *ctx, const struct mst_job_look *look),
+                   void *ctx)
+{
+    MST_LIST_EACH(node, following, &core->job_list)
+    {
+        struct mst_job *job = mst_job_of_list(node);
+        struct mst_member *member = mst_member_first(job);
+        struct mst_job_look look = {.name = mst_job_name(job),
+                                    .generation = job->generation,
+                                    .saved_ranks = mst_counts_saved(job),
+                                    .counts = &job->counts};
+
+        mst_record_count(job);
+        for (; member; member = mst_member_next(member)) {
+            mst_member_count_loss(member);
+            if (member->role != MST_ROLE_AGENT) {
+                look.members[mst_member_state(member)]++;
+            }
+        }
+        fn(ctx, &look);
+    }
+}
+
+uint64_t mst_look_sessions(const struct mst_core *core)
+{
+    return core->sessions.count;
+}

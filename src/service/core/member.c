@@ -1,0 +1,631 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/core/member.h"
+
+#include <string.h>
+
+#include "service/core/generation.h"
+#include "service/core/host.h"
+#include "service/core/job.h"
+#include "service/core/narrate.h"
+#include "service/core/node.h"
+#include "service/core/record.h"
+#include "service/core/round.h"
+#include "service/core/seating.h"
+#include "service/core/watch.h"
+
+/* ---- the trees it is in ---- */
+
+struct place {
+    enum mst_role role;
+    uint32_t index;
+};
+
+static int order_place(const void *key, const struct mst_tree_node *node)
+{
+    const struct place *place = key;
+    const struct mst_member *member = MST_OF(node, struct mst_member, node);
+
+    if (place->role != member->role) {
+        return place->role < member->role ? -1 : 1;
+    }
+    return (place->index > member->index) - (place->index < member->index);
+}
+
+static int order_change(const void *key, const struct mst_tree_node *node)
+{
+    const uint64_t *revision = key;
+    const struct mst_member *member = MST_OF(node, struct mst_member, change_node);
+
+    return (*revision > member->revision) - (*revision < member->revision);
+}
+
+struct node_change {
+    uint32_t node;
+    uint64_t revision;
+};
+
+static int order_node_change(const void *key, const struct mst_tree_node *tree_node)
+{
+    const struct node_change *change = key;
+    const struct mst_member *member = MST_OF(tree_node, struct mst_member, node_change_node);
+    uint32_t node = mst_member_node(member);
+
+    if (change->node != node) {
+        return change->node < node ? -1 : 1;
+    }
+    return (change->revision > member->revision) - (change->revision < member->revision);
+}
+
+static int order_fault(const void *key, const struct mst_tree_node *node)
+{
+    const uint64_t *revision = key;
+    const struct mst_member *member = MST_OF(node, struct mst_member, seat.fault_node);
+
+    return (*revision > member->seat.fault_revision) - (*revision < member->seat.fault_revision);
+}
+
+static int order_fence(const void *key, const struct mst_tree_node *node)
+{
+    const struct mst_token *token = key;
+    const struct mst_member *member = MST_OF(node, struct mst_member, fence_node);
+
+    if (token->high != member->fence_token.high) {
+        return token->high < member->fence_token.high ? -1 : 1;
+    }
+    return (token->low > member->fence_token.low) - (token->low < member->fence_token.low);
+}
+
+void mst_member_tree_init(struct mst_tree *tree)
+{
+    mst_tree_init(tree, order_place);
+}
+
+void mst_member_changes_init(struct mst_tree *changes, struct mst_tree *node_changes,
+                             struct mst_tree *faults)
+{
+    mst_tree_init(changes, order_change);
+    mst_tree_init(node_changes, order_node_change);
+    mst_tree_init(faults, order_fault);
+}
+
+void mst_member_fences_init(struct mst_tree *fences)
+{
+    mst_tree_init(fences, order_fence);
+}
+
+static struct mst_member *of_node(struct mst_tree_node *node)
+{
+    return node ? MST_CONTAINER(node, struct mst_member, node) : NULL;
+}
+
+struct mst_member *mst_member_fenced(struct mst_core *core, struct mst_token token)
+{
+    struct mst_tree_node *node = mst_tree_find(&core->fences, &token);
+
+    return node ? MST_CONTAINER(node, struct mst_member, fence_node) : NULL;
+}
+
+struct mst_member *mst_member_find(const struct mst_job *job, enum mst_role role, uint32_t index)
+{
+    struct place place = {.role = role, .index = index};
+
+    return of_node(mst_tree_find(&job->members, &place));
+}
+
+struct mst_member *mst_member_from(const struct mst_job *job, enum mst_role role, uint32_t index)
+{
+    struct place place = {.role = role, .index = index};
+
+    return of_node(mst_tree_at_or_after(&job->members, &place));
+}
+
+struct mst_member *mst_member_first(const struct mst_job *job)
+{
+    return of_node(mst_tree_first(&job->members));
+}
+
+struct mst_member *mst_member_next(const struct mst_member *member)
+{
+    return of_node(mst_tree_next(&member->node));
+}
+
+uint32_t mst_member_node(const struct mst_member *member)
+{
+    return member->role == MST_ROLE_AGENT ? member->index : member->agent;
+}
+
+static struct mst_member *changed_of_node(const struct mst_job *job, uint32_t node,
+                                          uint64_t revision)
+{
+    struct node_change change = {.node = node, .revision = revision};
+    struct mst_tree_node *found = mst_tree_at_or_after(&job->node_changes, &change);
+    struct mst_member *member =
+        found ? MST_CONTAINER(found, struct mst_member, node_change_node) : NULL;
+
+    return member && mst_member_node(member) == node ? member : NULL;
+}
+
+struct mst_member *mst_member_changed(const struct mst_job *job, uint32_t node, uint64_t revision)
+{
+    struct mst_tree_node *found;
+
+    if (node != MST_NODE_NONE) {
+        return changed_of_node(job, node, revision);
+    }
+    found = mst_tree_at_or_after(&job->changes, &revision);
+    return found ? MST_CONTAINER(found, struct mst_member, change_node) : NULL;
+}
+
+bool mst_member_set_change(struct mst_member *member)
+{
+    struct mst_job *job = member->job;
+    struct node_change change = {.node = mst_member_node(member), .revision = member->revision};
+
+    if (!mst_tree_insert(&job->changes, &member->revision, &member->change_node)) {
+        return false;
+    }
+    return change.node == MST_NODE_NONE ||
+           mst_tree_insert(&job->node_changes, &change, &member->node_change_node);
+}
+
+struct mst_member *mst_member_faulted(const struct mst_job *job, uint64_t revision)
+{
+    struct mst_tree_node *node = mst_tree_at_or_after(&job->faults, &revision);
+
+    return node ? MST_CONTAINER(node, struct mst_member, seat.fault_node) : NULL;
+}
+
+/* ---- places ---- */
+
+static uint32_t first_free(const struct mst_job *job, enum mst_role role, uint32_t index)
+{
+    const struct mst_member *member = mst_member_from(job, role, index);
+
+    while (member && member->role == role && member->index == index && !member->end) {
+        index++;
+        member = mst_member_next(member);
+    }
+    return index;
+}
+
+uint32_t mst_member_free_index(struct mst_job *job, enum mst_role role)
+{
+    job->free_from[role] = first_free(job, role, job->free_from[role]);
+    return job->free_from[role];
+}
+
+uint32_t mst_member_free_helper(struct mst_job *job)
+{
+    uint32_t from = job->free_helper > MST_HELPERS_FROM ? job->free_helper : MST_HELPERS_FROM;
+
+    job->free_helper = first_free(job, MST_ROLE_AGENT, from);
+    return job->free_helper;
+}
+
+/* Room in the next view for one more rank. */
+static bool reserve_rank(struct mst_job *job)
+{
+    uint32_t room = job->rank_room ? job->rank_room * 2 : 8;
+    struct mst_member **ranks;
+
+    if (job->rank_places < job->rank_room) {
+        return true;
+    }
+    ranks = mst_mem_array(&job->core->mem, room, sizeof(struct mst_member *));
+    if (!ranks) {
+        return false;
+    }
+    if (job->rank_count > 0) {
+        memcpy(ranks, job->ranks, job->rank_count * sizeof(struct mst_member *));
+    }
+    mst_mem_release(&job->core->mem, job->ranks);
+    job->ranks = ranks;
+    job->rank_room = room;
+    return true;
+}
+
+struct mst_member *mst_member_new(struct mst_job *job, enum mst_role role, uint32_t index)
+{
+    struct place place = {.role = role, .index = index};
+    struct mst_member *member;
+    bool fresh;
+
+    if (role == MST_ROLE_RANK && !reserve_rank(job)) {
+        return NULL;
+    }
+    member = mst_mem_zalloc(&job->core->mem, sizeof(*member));
+    if (!member) {
+        return NULL;
+    }
+    member->job = job;
+    member->role = role;
+    member->index = index;
+    member->end = MST_ABSENT;
+    member->agent = MST_NODE_NONE;
+    member->incarnation = job->past->incarnation; /* of its last holder at most */
+    fresh = mst_tree_insert(&job->members, &place, &member->node);
+    MST_ASSERT(fresh);
+    job->rank_places += role == MST_ROLE_RANK;
+    return member;
+}
+
+void mst_member_forget(struct mst_member *member)
+{
+    struct mst_job *job = member->job;
+
+    MST_ASSERT(member->end == MST_ABSENT);
+    mst_tree_remove(&job->members, &member->node);
+    job->rank_places -= member->role == MST_ROLE_RANK;
+    mst_member_free(job->core, member);
+}
+
+void mst_member_free(struct mst_core *core, struct mst_member *member)
+{
+    MST_ASSERT(!member->session && !member->claimant);
+    mst_member_forget_fence(member);
+    mst_blob_drop(&core->mem, member->text);
+    mst_blob_drop(&core->mem, member->host);
+    mst_blob_drop(&core->mem, member->seat.host);
+    mst_blob_drop(&core->mem, member->seat.fault_text);
+    mst_mem_release(&core->mem, member);
+}
+
+void mst_member_touch(struct mst_member *member)
+{
+    struct mst_job *job = member->job;
+    bool fresh;
+
+    if (job->core->held) { /* a revision would be told, and is in no journal */
+        member->owes_touch = true;
+        return;
+    }
+    mst_tree_remove(&job->changes, &member->change_node);
+    mst_tree_remove(&job->node_changes, &member->node_change_node);
+    member->revision = mst_job_next_revision(job);
+    fresh = mst_member_set_change(member);
+    MST_ASSERT(fresh);
+    mst_watch_wake_members(member);
+}
+
+/* ---- holding a place ---- */
+
+void mst_member_set_text(struct mst_member *member, struct mst_blob *text)
+{
+    struct mst_blob *old = member->text;
+
+    member->text = mst_blob_keep(text);
+    mst_blob_drop(&member->job->core->mem, old);
+}
+
+static void tell_admitted(const struct mst_member *member)
+{
+    struct mst_line line;
+
+    if (!mst_narrate_begin(&line, member->job, MST_INFO,
+                           member->role == MST_ROLE_RANK ? "member-joining" : "member-present")) {
+        return;
+    }
+    mst_narrate_member(&line, member);
+    mst_narrate_number(&line, "incarnation", member->incarnation);
+    mst_narrate_bytes(&line, "host", mst_blob_slice(member->host));
+    mst_narrate_number(&line, "pid", member->pid);
+    if (member->agent != MST_NODE_NONE) {
+        mst_narrate_number(&line, "node", member->agent);
+    }
+    mst_narrate_end(&line);
+}
+
+void mst_member_admit(struct mst_member *member, struct mst_session *session)
+{
+    struct mst_blob *host = mst_blob_keep(session->host);
+
+    MST_ASSERT(member->end && !member->session);
+    mst_member_count_loss(member);
+    session->member = member;
+    session->claiming = false;
+    mst_node_enter(session);
+    mst_host_admit(session->place);
+    member->session = session;
+    member->incarnation++;
+    member->spare = false;
+    member->end = 0;
+    mst_blob_drop(&member->job->core->mem, member->host);
+    member->host = host;
+    member->pid = session->pid;
+    mst_tree_remove(&member->job->node_changes, &member->node_change_node);
+    member->agent = session->agent; /* it may be of another node than the one before it */
+    member->heard_ns = session->heard_ns;
+    member->job->living += member->role == MST_ROLE_RANK;
+    mst_member_touch(member);
+    tell_admitted(member);
+    if (!session->join) {
+        return;
+    }
+    if (member->role == MST_ROLE_RANK) {
+        mst_seating_joins(member);
+    } else {
+        mst_waiter_set_view(session->join, mst_generation_view(member->job, member));
+        mst_waiter_answer(session->join, MUSTER_OK);
+    }
+}
+
+void mst_member_set_ready(struct mst_member *member)
+{
+    struct mst_job *job = member->job;
+
+    if (mst_list_linked(&member->in_ready)) {
+        return;
+    }
+    mst_list_append(&job->ready, &member->in_ready);
+    job->ready_count++;
+    mst_narrate_event(member, MST_INFO, "member-ready");
+    mst_seating_newcomer(member);
+    mst_job_mark(job);
+}
+
+void mst_member_unready(struct mst_member *member)
+{
+    if (mst_list_linked(&member->in_ready)) {
+        mst_list_remove(&member->in_ready);
+        member->job->ready_count--;
+        mst_job_mark(member->job);
+    }
+}
+
+/* ---- losing it ---- */
+
+static void tell_gone(const struct mst_member *member)
+{
+    struct mst_line line;
+
+    if (!mst_narrate_begin(&line, member->job, MST_INFO,
+                           member->end == MST_LEFT ? "member-left" : "member-lost")) {
+        return;
+    }
+    mst_narrate_member(&line, member);
+    mst_narrate_number(&line, "incarnation", member->incarnation);
+    if (member->end == MST_STATE_LOST) {
+        mst_narrate_word(&line, "cause", mst_narrate_cause(member->cause));
+        if (member->cause == MST_CAUSE_EXIT || member->cause == MST_CAUSE_SIGNAL ||
+            member->cause == MST_CAUSE_HARD_TIMEOUT) {
+            mst_narrate_code(&line, "code", member->code);
+        }
+    }
+    mst_narrate_end(&line);
+}
+
+bool mst_member_keep_fault(struct mst_member *member, const struct mst_loss *fault)
+{
+    struct mst_job *job = member->job;
+    struct mst_seat *seat = &member->seat;
+    bool fresh;
+
+    if (seat->fault_revision != 0) {
+        return false;
+    }
+    seat->fault_revision = mst_job_next_revision(job);
+    seat->fault_cause = fault->cause;
+    seat->fault_code = fault->code;
+    seat->fault_text = mst_blob_keep(fault->text);
+    seat->fault_ns = job->core->now_ns;
+    seat->fault_told_by = fault->told_by;
+    fresh = mst_tree_insert(&job->faults, &seat->fault_revision, &seat->fault_node);
+    MST_ASSERT(fresh);
+    mst_watch_wake_faults(job, seat->fault_revision);
+    return true;
+}
+
+/* The generation loses who sat there. */
+static void leave_seat(struct mst_member *member, const struct mst_loss *loss)
+{
+    struct mst_job *job = member->job;
+    struct mst_seat *seat = &member->seat;
+
+    if (!mst_member_seated(member)) {
+        return;
+    }
+    seat->gone = true;
+    seat->cause = member->cause;
+    seat->code = member->code;
+    seat->losses = member->losses;
+    seat->heard_ns = member->heard_ns;
+    job->alive--;
+    if (member->end != MST_LEFT || seat->fault_cause != MST_CAUSE_LEFT) { /* it has said so */
+        mst_record_gone(member, loss);
+    }
+    if (member->end == MST_STATE_LOST) {
+        (void)mst_member_keep_fault(member, loss);
+        mst_generation_attention(job, MST_INTERRUPT);
+    } else {
+        mst_seating_survey(job); /* its place may be a joiner's */
+    }
+    mst_round_lose(job, member);
+}
+
+void mst_member_forget_fence(struct mst_member *member)
+{
+    if (member->fenced) {
+        mst_tree_remove(&member->job->core->fences, &member->fence_node);
+        member->fenced = false;
+    }
+}
+
+bool mst_member_set_fence(struct mst_member *member, struct mst_token token)
+{
+    mst_member_forget_fence(member);
+    member->fence_token = token;
+    member->fenced = mst_tree_insert(&member->job->core->fences, &token, &member->fence_node);
+    return member->fenced;
+}
+
+void mst_member_count_loss(struct mst_member *member)
+{
+    if (member->loss_uncounted) {
+        member->loss_uncounted = false;
+        member->job->counts.losses[member->cause]++;
+    }
+}
+
+/* A death is often told before the status of the process is known, and a counter cannot take back
+ * what it said: so a loss with the cause GONE is counted when its status comes, when somebody takes
+ * the place, or when somebody looks. */
+static void count_end(struct mst_member *member)
+{
+    member->loss_uncounted = member->role != MST_ROLE_AGENT;
+    if (member->cause != MST_CAUSE_GONE) {
+        mst_member_count_loss(member);
+    }
+}
+
+enum company { ALONE, WITH_NODE };
+
+static void give_up(struct mst_member *member, enum mst_state end, struct mst_loss loss,
+                    enum company company)
+{
+    struct mst_job *job = member->job;
+    struct mst_session *session = member->session;
+    struct mst_session *heir = member->claimant;
+    bool fresh;
+
+    MST_ASSERT(session && !member->end);
+    mst_member_unready(member);
+    member->spare = false;
+    member->end = end;
+    member->cause = loss.cause;
+    member->code = loss.code;
+    member->heard_ns = session->heard_ns;
+    member->losses += end == MST_STATE_LOST;
+    mst_member_set_text(member, loss.text);
+    member->session = NULL;
+    member->claimant = NULL;
+    member->waits_at = NULL;
+    job->living -= member->role == MST_ROLE_RANK;
+    if (job->free_from[member->role] > member->index) {
+        job->free_from[member->role] = member->index;
+    }
+    if (member->role == MST_ROLE_AGENT && job->free_helper > member->index) {
+        job->free_helper = member->index;
+    }
+    count_end(member);
+    fresh = mst_member_set_fence(member, session->token);
+    MST_ASSERT(fresh);
+    mst_member_touch(member);
+    tell_gone(member);
+    mst_host_part(session->place);
+    if (end == MST_STATE_LOST && member->role == MST_ROLE_RANK && company == ALONE) {
+        mst_host_count_rank(session->place);
+    }
+    mst_session_end(session, MST_LINK_FENCED);
+    leave_seat(member, &loss);
+    if (company == ALONE) {
+        mst_round_settle(job);
+    }
+    if (heir) {
+        mst_member_admit(member, heir);
+    }
+    mst_job_mark(job);
+}
+
+void mst_member_lose(struct mst_member *member, struct mst_loss loss)
+{
+    give_up(member, MST_STATE_LOST, loss, ALONE);
+}
+
+void mst_member_lose_with_node(struct mst_member *member, struct mst_loss loss)
+{
+    give_up(member, MST_STATE_LOST, loss, WITH_NODE);
+}
+
+void mst_member_leave(struct mst_member *member)
+{
+    give_up(member, MST_LEFT, (struct mst_loss){.cause = MST_CAUSE_LEFT}, ALONE);
+}
+
+void mst_member_heard(struct mst_member *member)
+{
+    struct mst_session *claimant = member->claimant;
+
+    /* Its end could not be kept now; the next word of the holder says the same. */
+    if (!claimant || member->job->core->held) {
+        return;
+    }
+    mst_narrate_event(member, MST_INFO, "claim-refused");
+    member->claimant = NULL;
+    if (claimant->join) {
+        claimant->join->detail = MST_DETAIL_HOLDER;
+        claimant->join->member = member;
+        mst_waiter_answer(claimant->join, MUSTER_EEXISTS);
+    }
+    mst_session_end(claimant, MST_LINK_REFUSED);
+}
+
+/* ---- as others are told ---- */
+
+bool mst_member_seated(const struct mst_member *member)
+{
+    return member->seat.incarnation != 0 && member->seat.incarnation == member->incarnation &&
+           !member->seat.gone;
+}
+
+enum mst_state mst_member_state(const struct mst_member *member)
+{
+    if (member->end) {
+        return member->end;
+    }
+    if (!member->session->link) {
+        return MST_SILENT;
+    }
+    if (member->role != MST_ROLE_RANK || mst_member_seated(member)) {
+        return MST_PRESENT;
+    }
+    return member->spare ? MST_SPARE : MST_JOINING;
+}
+
+static uint64_t since_ms(const struct mst_job *job, uint64_t then_ns)
+{
+    return (job->core->now_ns - then_ns) / MST_MS_NS;
+}
+
+struct mst_who mst_member_who(const struct mst_member *member)
+{
+    bool sits = member->seat.incarnation != 0 && member->seat.incarnation == member->incarnation;
+
+    return (struct mst_who){
+        .index = member->index,
+        .rank = sits ? member->seat.rank : MST_RANK_NONE,
+        .incarnation = member->incarnation,
+        .role = member->role,
+        .state = mst_member_state(member),
+        .cause = member->cause,
+        .code = member->code,
+        .losses = member->losses,
+        .heard_ms =
+            since_ms(member->job, member->session ? member->session->heard_ns : member->heard_ns),
+        .pid = member->pid,
+        .host = mst_blob_slice(member->host),
+        .node = member->agent,
+    };
+}
+
+struct mst_who mst_member_seat_who(const struct mst_member *member)
+{
+    const struct mst_seat *seat = &member->seat;
+
+    if (seat->incarnation == 0 || seat->incarnation == member->incarnation) {
+        return mst_member_who(member);
+    }
+    return (struct mst_who){
+        .index = member->index,
+        .rank = seat->rank,
+        .incarnation = seat->incarnation,
+        .role = member->role,
+        .state = seat->cause == MST_CAUSE_LEFT ? MST_LEFT : MST_STATE_LOST,
+        .cause = seat->cause,
+        .code = seat->code,
+        .losses = seat->losses,
+        .heard_ms = since_ms(member->job, seat->heard_ns),
+        .pid = seat->pid,
+        .host = mst_blob_slice(seat->host),
+        .node = seat->agent,
+    };
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/core/node.h"
+
+#include "service/core/claim.h"
+#include "service/core/host.h"
+#include "service/core/job.h"
+#include "service/core/narrate.h"
+#include "service/core/round.h"
+
+/* ---- who is in it ---- */
+
+struct entry {
+    uint32_t agent;
+    enum mst_role role;
+    uint32_t index;
+    bool holds; /* who waits for a place comes before who holds it */
+};
+
+static int compare(uint64_t a, uint64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+static int order(const void *key, const struct mst_tree_node *node)
+{
+    const struct entry *entry = key;
+    const struct mst_session *session = MST_OF(node, struct mst_session, in_node);
+    int before = compare(entry->agent, session->agent);
+
+    if (before == 0) {
+        before = compare(entry->role, session->role);
+    }
+    if (before == 0) {
+        before = compare(entry->index, session->member->index);
+    }
+    return before != 0 ? before : compare(entry->holds, !session->claiming);
+}
+
+void mst_node_tree_init(struct mst_tree *tree)
+{
+    mst_tree_init(tree, order);
+}
+
+void mst_node_leave(struct mst_session *session)
+{
+    mst_tree_remove(&session->job->nodes, &session->in_node);
+}
+
+void mst_node_enter(struct mst_session *session)
+{
+    struct entry entry = {.agent = session->agent,
+                          .role = session->role,
+                          .index = session->member->index,
+                          .holds = !session->claiming};
+    bool fresh;
+
+    mst_node_leave(session);
+    if (session->agent != MST_NODE_NONE) {
+        fresh = mst_tree_insert(&session->job->nodes, &entry, &session->in_node);
+        MST_ASSERT(fresh);
+    }
+}
+
+/* Of this node, or NULL. */
+static struct mst_session *in_node(struct mst_tree_node *node, uint32_t agent)
+{
+    struct mst_session *session = node ? MST_CONTAINER(node, struct mst_session, in_node) : NULL;
+
+    return session && session->agent == agent ? session : NULL;
+}
+
+static struct mst_session *first_of(const struct mst_job *job, uint32_t agent)
+{
+    struct entry entry = {.agent = agent};
+
+    return in_node(mst_tree_at_or_after(&job->nodes, &entry), agent);
+}
+
+static struct mst_session *next_of(const struct mst_session *session)
+{
+    return in_node(mst_tree_next(&session->in_node), session->agent);
+}
+
+static struct mst_session *agent_of(const struct mst_job *job, uint32_t agent)
+{
+    const struct mst_member *member =
+        agent != MST_NODE_NONE ? mst_member_find(job, MST_ROLE_AGENT, agent) : NULL;
+
+    return member ? member->session : NULL;
+}
+
+bool mst_node_speaks(const struct mst_session *session, uint32_t agent, struct mst_slice host)
+{
+    if (agent == MST_NODE_NONE) {
+        return mst_slice_equal(mst_blob_slice(session->host), host);
+    }
+    return session == agent_of(session->job, agent);
+}
+
+/* ---- its end ---- */
+
+static bool quiet(const struct mst_session *session)
+{
+    const struct mst_core *core = session->core;
+
+    return session->lease_ns < core->now_ns + core->config.lease_ns / 5 * 3;
+}
+
+/* Its alarm rang and was set beyond the lease: it waits for the others. Only an agent's is asked.
+ */
+static bool waits_for_others(const struct mst_session *agent)
+{
+    return agent->alarm.at_ns > agent->lease_ns;
+}
+
+bool mst_node_going(const struct mst_session *session)
+{
+    const struct mst_session *agent = agent_of(session->job, session->agent);
+
+    return agent && waits_for_others(agent);
+}
+
+void mst_node_heard(const struct mst_session *agent)
+{
+    struct mst_session *session;
+
+    if (agent->role != MST_ROLE_AGENT || agent->claiming || !waits_for_others(agent)) {
+        return;
+    }
+    session = first_of(agent->job, agent->member->index);
+    for (; session; session = next_of(session)) {
+        mst_session_extend(session);
+    }
+}
+
+uint32_t mst_node_named(const struct mst_job *job, const struct mst_open *open)
+{
+    const struct mst_session *agent;
+
+    if (open->role != MST_ROLE_RANK && open->role != MST_ROLE_WORKER) {
+        return MST_NODE_NONE;
+    }
+    agent = agent_of(job, open->node);
+    return agent && waits_for_others(agent) ? MST_NODE_NONE : open->node;
+}
+
+static void tell_lost(const struct mst_session *agent)
+{
+    const struct mst_session *session = first_of(agent->job, agent->member->index);
+    struct mst_line line;
+    uint64_t ranks = 0;
+
+    for (; session; session = next_of(session)) {
+        ranks += session->role == MST_ROLE_RANK && !session->claiming;
+    }
+    if (mst_narrate_begin(&line, agent->job, MST_INFO, "node-lost")) {
+        mst_narrate_number(&line, "node", agent->member->index);
+        mst_narrate_bytes(&line, "host", mst_blob_slice(agent->host));
+        mst_narrate_number(&line, "ranks", ranks);
+        mst_narrate_word(&line, "cause", mst_narrate_cause(MST_CAUSE_LEASE));
+        mst_narrate_end(&line);
+    }
+}
+
+/* The rounds are told last, so that each sees one loss of several. Who waits for the place of one
+ * of them from elsewhere, or for the agent's, is let in. */
+static void lose_all(struct mst_session *agent)
+{
+    const struct mst_loss loss = {.cause = MST_CAUSE_LEASE};
+    struct mst_job *job = agent->job;
+    struct mst_session *session;
+
+    tell_lost(agent);
+    mst_host_count_node(agent->place);
+    while ((session = first_of(job, agent->member->index))) {
+        if (session->claiming) {
+            mst_claim_withdraw(session);
+        } else {
+            mst_member_lose_with_node(session->member, loss);
+        }
+    }
+    mst_member_lose_with_node(agent->member, loss);
+    mst_round_settle(job);
+}
+
+static void look_again(struct mst_session *session, uint64_t at_ns)
+{
+    mst_alarm_set(&session->core->alarms, &session->alarm, session->core->now_ns, at_ns);
+}
+
+static bool expire_agent(struct mst_session *agent)
+{
+    const struct mst_session *session = first_of(agent->job, agent->member->index);
+    bool alone = true;
+    uint64_t last_ns = 0;
+
+    for (; session; session = next_of(session)) {
+        if (!session->claiming) {
+            alone = false;
+            last_ns = session->lease_ns > last_ns ? session->lease_ns : last_ns;
+        }
+    }
+    if (last_ns > agent->core->now_ns) {
+        look_again(agent, last_ns);
+    } else if (!alone) {
+        lose_all(agent);
+    }
+    return !alone;
+}
+
+/* Right after the agent's alarm, which decides; and in any case after one more renewal, for the
+ * agent may be heard of again. */
+static bool expire_started(struct mst_session *session)
+{
+    const struct mst_core *core = session->core;
+    const struct mst_session *agent = agent_of(session->job, session->agent);
+    uint64_t at_ns = core->now_ns + core->config.lease_ns / 5;
+
+    if (!agent || !quiet(agent)) {
+        return false;
+    }
+    look_again(session, agent->alarm.at_ns < at_ns ? agent->alarm.at_ns : at_ns);
+    return true;
+}
+
+bool mst_node_expire(struct mst_session *session)
+{
+    return session->role == MST_ROLE_AGENT ? expire_agent(session) : expire_started(session);
+}

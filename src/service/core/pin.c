@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/core/pin.h"
+
+#include "service/core/core.h"
+#include "service/core/link.h"
+
+/* ---- values ---- */
+
+void mst_pin_leave_value(struct mst_core *core, struct mst_blob *value)
+{
+    if (value->references > 1) {
+        value->pinned = true;
+        core->pinned_bytes += value->size;
+    }
+    mst_blob_drop(&core->mem, value);
+}
+
+void mst_pin_drop_value(struct mst_core *core, struct mst_blob *value)
+{
+    if (value && value->pinned && value->references == 1) {
+        core->pinned_bytes -= value->size;
+    }
+    mst_blob_drop(&core->mem, value);
+}
+
+/* ---- rounds ---- */
+
+static uint64_t bytes_of(const struct mst_round *round)
+{
+    uint64_t bytes =
+        mst_blob_slice(round->value).size + round->part_count * sizeof(struct mst_part);
+
+    if (round->reduce == MST_REDUCE_GATHER) {
+        bytes += round->data_size;
+    }
+    return bytes;
+}
+
+void mst_pin_leave_round(struct mst_core *core, struct mst_round *round)
+{
+    if (round->references > 1) {
+        round->pinned_bytes = bytes_of(round);
+        core->pinned_bytes += round->pinned_bytes;
+    }
+    mst_round_let_go(core, round);
+}
+
+void mst_pin_drop_round(struct mst_core *core, struct mst_round *round)
+{
+    if (round->references == 1) {
+        core->pinned_bytes -= round->pinned_bytes;
+    }
+    mst_round_let_go(core, round);
+}
+
+/* ---- lists ---- */
+
+struct mst_key_wait *mst_pin_list(struct mst_waiter *waiter, uint32_t count)
+{
+    MST_ASSERT(!waiter->keys.waits);
+    waiter->keys.waits = mst_mem_array(&waiter->core->mem, count, sizeof(struct mst_key_wait));
+    if (waiter->keys.waits) {
+        waiter->keys.room = count;
+        waiter->link->awaited += count;
+        waiter->core->awaited += count;
+    }
+    return waiter->keys.waits;
+}
+
+void mst_pin_drop_list(struct mst_waiter *waiter)
+{
+    if (waiter->keys.waits) {
+        waiter->link->awaited -= waiter->keys.room;
+        waiter->core->awaited -= waiter->keys.room;
+        mst_mem_release(&waiter->core->mem, waiter->keys.waits);
+        waiter->keys.waits = NULL;
+        waiter->keys.wait_count = 0;
+    }
+}
+
+/* ---- whose they are ---- */
+
+uint64_t mst_pin_share(const struct mst_waiter *waiter)
+{
+    const struct mst_blob *value = waiter->command == MST_GET ? waiter->keys.value : NULL;
+
+    if (waiter->round) {
+        return waiter->round->pinned_bytes / waiter->round->references;
+    }
+    return value && value->pinned ? value->size / value->references : 0;
+}
+
+static uint64_t lists_of(uint64_t keys)
+{
+    return keys * sizeof(struct mst_key_wait);
+}
+
+uint64_t mst_core_pinned(const struct mst_core *core)
+{
+    return core->pinned_bytes + lists_of(core->awaited);
+}
+
+uint64_t mst_core_pinned_by(const struct mst_core *core, struct mst_conn conn)
+{
+    const struct mst_link *link = mst_core_pinned(core) > 0 ? mst_link_find(core, conn) : NULL;
+    uint64_t bytes = link ? lists_of(link->awaited) : 0;
+
+    if (!link || core->pinned_bytes == 0) {
+        return bytes;
+    }
+    for (const struct mst_list *node = link->deferred.next; node != &link->deferred;
+         node = node->next) {
+        bytes += mst_pin_share(MST_OF(node, struct mst_waiter, todo.link));
+    }
+    return bytes;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_SERVICE_CORE_PIN_H
+#define MST_SERVICE_CORE_PIN_H
+
+/* Memory that no state counts, only what waits on connections:
+ *
+ *   lists   of the keys that GETs and WAITs wait for
+ *   values  that replies hold and no key does any more: it was written or deleted since
+ *   rounds  likewise, whose name has a newer result or is gone
+ *
+ * A reply that is told at once holds them for a moment. One that was deferred, or was decided for
+ * who does not read, holds them for as long as its connection lasts: so they are counted, and a
+ * connection's share of them is what it costs. What several replies hold is shared between them.
+ * The value of a JOIN is left out: a connection has one JOIN. */
+
+#include "service/core/round.h"
+#include "service/core/waiter.h"
+
+/* Instead of dropping the state's reference. Replies may hold others, and nobody else does. */
+void mst_pin_leave_value(struct mst_core *core, struct mst_blob *value);
+void mst_pin_leave_round(struct mst_core *core, struct mst_round *round);
+
+/* Instead of dropping a reply's. NULL is fine. */
+void mst_pin_drop_value(struct mst_core *core, struct mst_blob *value);
+void mst_pin_drop_round(struct mst_core *core, struct mst_round *round);
+
+/* The list of a waiter: NULL: no memory. */
+struct mst_key_wait *mst_pin_list(struct mst_waiter *waiter, uint32_t count);
+void mst_pin_drop_list(struct mst_waiter *waiter);
+
+/* What this reply is to blame for of values and rounds. */
+uint64_t mst_pin_share(const struct mst_waiter *waiter);
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_SERVICE_CORE_RECORD_H
+#define MST_SERVICE_CORE_RECORD_H
+
+/* What befell a generation, in the order it came: the first fault of each seat, and its loss or
+ * leave. The first few are kept as they were, of the others the number, so that keeping one
+ * allocates nothing and a thousand losses cost no more than eight. When the generation is sealed
+ * they become the job's last records, which tell everybody in the next one why it began. A
+ * generation that ended without any, because of newcomers, leaves the last records as they are: a
+ * replacement is often there a moment after the loss, and people ask for its reason later. */
+
+#include "service/core/member.h"
+
+struct mst_record {
+    enum mst_cause cause;
+    int32_t code;
+    uint64_t at_ns;
+    uint32_t told_by; /* 1 + the agent; 0: the rank itself or the service */
+    bool gone;        /* a loss or a leave, no fault */
+    uint32_t index, rank;
+    uint64_t incarnation;
+    uint64_t pid;
+    uint32_t agent; /* that started it: its node */
+    uint32_t losses;
+    struct mst_blob *host, *text;
+};
+
+struct mst_records {
+    uint64_t generation; /* they are of; 0: there was none */
+    uint64_t begun_ns;   /* when that one was sealed */
+    uint64_t total;
+    uint32_t count; /* of `first` */
+    struct mst_record first[MST_NAMES_MAX];
+};
+
+/* Their numbers agree. */
+bool mst_records_sane(const struct mst_records *records);
+
+/* Of who sits there now. */
+void mst_record_fault(struct mst_member *member, const struct mst_loss *told);
+void mst_record_gone(struct mst_member *member, const struct mst_loss *told);
+
+/* Of the generation, and of no seat in it. One is kept. */
+void mst_record_nobody(struct mst_job *job, const struct mst_loss *told);
+
+/* LOST of a process whose death was recorded as GONE, in this generation or in the one before;
+ * whoever holds its place by now. */
+void mst_record_refine(const struct mst_session *teller, const struct mst_request *request,
+                       const struct mst_loss *loss);
+
+/* The generation ends, and `job->generation` is the next one. Allocates nothing. `restarted`: it is
+ * counted as a restart. */
+void mst_record_seal(struct mst_job *job, bool restarted);
+
+/* The ranks are gone, and with them what befell them. */
+void mst_record_clear(struct mst_job *job);
+
+/* A restart whose cause may still be refined is counted as it is known now. */
+void mst_record_count(struct mst_job *job);
+
+/* As others are told: the first of the generation; of the one that ended; one of them. */
+const struct mst_record *mst_record_first(const struct mst_job *job);
+struct mst_who mst_record_who(const struct mst_job *job, const struct mst_record *record);
+void mst_record_fill(const struct mst_job *job, const struct mst_records *records,
+                     const struct mst_record *record, struct mst_item *item);
+/* Whether the last records are of the generation that ended by the seal that this view is of, which
+ * they are not when it only grew; `stood`: the one told stood at that seal, be it seated or not. */
+bool mst_record_belongs(const struct mst_job *job, const struct mst_view *view, bool stood);
+
+uint32_t mst_record_total(const struct mst_records *records); /* at most UINT32_MAX */
+
+/* Milliseconds since the present generation was sealed, or from then to a moment. */
+uint64_t mst_record_age_ms(const struct mst_job *job);
+uint32_t mst_record_after_ms(const struct mst_records *records, uint64_t at_ns);
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_SERVICE_CORE_REDUCE_H
+#define MST_SERVICE_CORE_REDUCE_H
+
+/* What becomes of contributions. Sums are exact whatever the order of arrival: an element may leave
+ * int64 on the way and come back; only a result outside is an error. */
+
+#include "service/core/round.h"
+
+/* Whether `data` can be a contribution under `reduce` at all. */
+bool mst_reduce_accepts(enum mst_reduce reduce, struct mst_slice data);
+
+/* Reserves for the first contribution. False: no memory. */
+bool mst_reduce_start(struct mst_core *core, struct mst_round *round, struct mst_slice data);
+
+/* Takes a contribution in. ENOMEM: nothing was changed. EMISMATCH: `part` differs from the first.
+ */
+muster_status mst_reduce_add(struct mst_core *core, struct mst_round *round, struct mst_part *part,
+                             struct mst_slice data);
+
+/* No more will come, and one at least is in: OK or ERANGE. */
+muster_status mst_reduce_finish(struct mst_round *round);
+
+#endif

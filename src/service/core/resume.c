@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a journal asks of the core: how much an input weighs, to begin again, and to stand still for
+ * what could not be kept. */
+#include "service/core/generation.h"
+#include "service/core/job.h"
+#include "service/core/write.h"
+
+enum mst_weight mst_core_weigh(struct mst_core *core)
+{
+    enum mst_weight weight = core->weight;
+
+    core->weight = MST_WEIGHT_NONE;
+    return weight;
+}
+
+/* ---- beginning again ---- */
+
+static bool take_limits(struct mst_core *core, const struct mst_core_config *config)
+{
+    if (config->limits.batch_max > core->config.limits.batch_max) {
+        struct mst_staged *staged =
+            mst_mem_array(&core->mem, (size_t)config->limits.batch_max, sizeof(*staged));
+
+        if (!staged) {
+            return false;
+        }
+        mst_mem_release(&core->mem, core->staged);
+        core->staged = staged;
+    }
+    core->config = *config;
+    return true;
+}
+
+/* What only the limits of before allowed to remember. */
+static void trim(struct mst_core *core)
+{
+    mst_past_trim(core);
+    MST_LIST_EACH(node, following, &core->job_list)
+    {
+        struct mst_job *job = mst_job_of_list(node);
+
+        mst_keyspace_trim(job, &job->keys);
+        mst_keyspace_trim(job, &job->generation_keys);
+    }
+}
+
+muster_status mst_core_resume(struct mst_core *core, uint64_t now_ns,
+                              const struct mst_core_config *config)
+{
+    struct mst_session *session;
+    struct mst_tree_node *node;
+
+    if (!mst_core_config_makes_sense(config)) {
+        return MUSTER_EINVAL;
+    }
+    MST_ASSERT(!core->current);
+    if (!take_limits(core, config)) {
+        return MUSTER_ENOMEM;
+    }
+    mst_core_begin_input(core, now_ns);
+    mst_core_raise(core, MST_WEIGHT_PROMISE);
+    /* In their order: how the tree stands depends on more than what is in it. */
+    while ((node = mst_tree_first(&core->links))) {
+        mst_link_free(core, MST_CONTAINER(node, struct mst_link, node));
+    }
+    MST_ASSERT(mst_list_empty(&core->effects));
+    for (session = mst_session_first(core); session; session = mst_session_next(session)) {
+        mst_session_extend(session);
+    }
+    trim(core);
+    core->pulse_ns = MST_NEVER; /* a new one begins: nobody was late for the old one */
+    mst_core_end_input(core);
+    return MUSTER_OK;
+}
+
+/* ---- standing still ---- */
+
+/* Who came and went meanwhile is told now. */
+static void touch_owed(struct mst_core *core)
+{
+    MST_LIST_EACH(node, following, &core->job_list)
+    {
+        struct mst_member *member = mst_member_first(mst_job_of_list(node));
+
+        for (; member; member = mst_member_next(member)) {
+            if (member->owes_touch) {
+                member->owes_touch = false;
+                mst_member_touch(member);
+            }
+        }
+    }
+}
+
+void mst_core_hold(struct mst_core *core, const char *why)
+{
+    bool ends = core->held && !why;
+
+    if (why && !core->held) {
+        core->held_ns = core->now_ns;
+    }
+    core->held = why;
+    if (ends) {
+        mst_core_forgive(core, core->now_ns - core->held_ns);
+        touch_owed(core);
+    }
+}

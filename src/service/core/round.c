@@ -1,0 +1,876 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/core/round.h"
+
+#include <string.h>
+
+#include "service/core/generation.h"
+#include "service/core/job.h"
+#include "service/core/narrate.h"
+#include "service/core/pin.h"
+#include "service/core/reduce.h"
+#include "service/core/seating.h"
+
+/* ---- names ---- */
+
+static int order(const void *key, const struct mst_tree_node *node)
+{
+    const struct mst_slice *name = key;
+
+    return mst_slice_compare(*name,
+                             mst_round_name_slice(MST_OF(node, struct mst_round_name, node)));
+}
+
+void mst_round_names_init(struct mst_tree *tree)
+{
+    mst_tree_init(tree, order);
+}
+
+struct mst_slice mst_round_name_slice(const struct mst_round_name *name)
+{
+    return mst_slice_of(name->name, name->name_size);
+}
+
+struct mst_round_name *mst_round_name_of_list(struct mst_list *node)
+{
+    return MST_CONTAINER(node, struct mst_round_name, in_list);
+}
+
+struct mst_round_name *mst_round_name_find(const struct mst_job *job, struct mst_slice bytes)
+{
+    struct mst_tree_node *node = mst_tree_find(&job->round_names, &bytes);
+
+    return node ? MST_CONTAINER(node, struct mst_round_name, node) : NULL;
+}
+
+struct mst_round_name *mst_round_name_new(struct mst_job *job, struct mst_slice bytes)
+{
+    struct mst_round_name *name = mst_mem_zalloc(&job->core->mem, sizeof(*name) + bytes.size);
+
+    if (!name) {
+        return NULL;
+    }
+    name->name_size = (uint32_t)bytes.size;
+    memcpy(name->name, bytes.data, bytes.size);
+    return name;
+}
+
+void mst_round_name_publish(struct mst_job *job, struct mst_round_name *name)
+{
+    struct mst_slice bytes = mst_round_name_slice(name);
+    bool fresh;
+
+    name->serial = ++job->round_serial;
+    fresh = mst_tree_insert(&job->round_names, &bytes, &name->node);
+    MST_ASSERT(fresh);
+    mst_list_append(&job->round_list, &name->in_list);
+}
+
+static void free_name(struct mst_job *job, struct mst_round_name *name)
+{
+    mst_tree_remove(&job->round_names, &name->node);
+    mst_list_remove(&name->in_list);
+    mst_mem_release(&job->core->mem, name);
+}
+
+/* ---- life ---- */
+
+void mst_round_keep(struct mst_round *round)
+{
+    round->references++;
+}
+
+void mst_round_let_go(struct mst_core *core, struct mst_round *round)
+{
+    MST_ASSERT(round->references > 0);
+    if (--round->references > 0) {
+        return;
+    }
+    mst_alarm_clear(&core->alarms, &round->alarm);
+    for (uint32_t i = 0; i < round->part_count; i++) {
+        mst_blob_drop(&core->mem, round->parts[i].data);
+    }
+    for (uint32_t i = 0; i < MST_NAMES_MAX; i++) {
+        mst_blob_drop(&core->mem, round->hosts[i]);
+    }
+    mst_blob_drop(&core->mem, round->value);
+    mst_mem_release(&core->mem, round->carries);
+    mst_mem_release(&core->mem, round->items);
+    mst_mem_release(&core->mem, round->parts);
+    mst_mem_release(&core->mem, round->wanted);
+    mst_mem_release(&core->mem, round);
+}
+
+/* ---- participants ---- */
+
+static struct mst_part *find_part(const struct mst_round *round, const struct mst_member *member)
+{
+    uint32_t low = 0;
+    uint32_t high = round->part_count;
+
+    if (!round->wanted) {
+        MST_ASSERT(member->seat.rank < round->part_count);
+        return &round->parts[member->seat.rank];
+    }
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (round->parts[middle].index < member->index) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < round->part_count && round->parts[low].index == member->index ? &round->parts[low]
+                                                                               : NULL;
+}
+
+const struct mst_part *mst_round_part(const struct mst_round *round,
+                                      const struct mst_member *member)
+{
+    return find_part(round, member);
+}
+
+static void lose_part(struct mst_round *round, struct mst_part *part)
+{
+    const struct mst_seat *seat = &part->member->seat;
+
+    part->lost = true;
+    part->cause = seat->cause;
+    part->code = seat->code;
+    round->lost++;
+    round->settled += !part->arrived;
+}
+
+static void add_part(struct mst_round *round, struct mst_member *member, uint32_t index)
+{
+    struct mst_part *part = &round->parts[round->part_count];
+
+    part->member = member;
+    part->index = index;
+    part->outside = !member || member->seat.incarnation == 0;
+    if (part->outside && round->present_only) {
+        *part = (struct mst_part){0};
+        return;
+    }
+    round->part_count++;
+    if (!part->outside && member->seat.gone) {
+        lose_part(round, part);
+    }
+}
+
+static bool add_parts(struct mst_job *job, struct mst_round *round,
+                      const struct mst_round_request *request)
+{
+    const struct mst_mem *mem = &job->core->mem;
+    uint32_t count = request->participants ? request->participant_count : job->rank_count;
+
+    round->parts = mst_mem_array(mem, count, sizeof(*round->parts));
+    if (!round->parts) {
+        return false;
+    }
+    if (!request->participants) {
+        for (uint32_t rank = 0; rank < count; rank++) {
+            add_part(round, job->ranks[rank], job->ranks[rank]->index);
+        }
+        return true;
+    }
+    round->wanted = mst_mem_array(mem, count, sizeof(*round->wanted));
+    if (!round->wanted) {
+        return false;
+    }
+    memcpy(round->wanted, request->participants, count * sizeof(*round->wanted));
+    round->wanted_count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t index = request->participants[i];
+
+        add_part(round, mst_member_find(job, MST_ROLE_RANK, index), index);
+    }
+    return true;
+}
+
+/* ---- who, for people ---- */
+
+struct mst_who mst_round_part_who(const struct mst_round *round, const struct mst_part *part)
+{
+    /* The place may have been taken since the round began. */
+    const struct mst_member *member =
+        part->member ? part->member : mst_member_find(round->job, MST_ROLE_RANK, part->index);
+    struct mst_who who = {.index = part->index,
+                          .rank = MST_RANK_NONE,
+                          .role = MST_ROLE_RANK,
+                          .state = MST_ABSENT,
+                          .node = MST_NODE_NONE};
+
+    if (member) {
+        who = part->outside ? mst_member_who(member) : mst_member_seat_who(member);
+    }
+    if (part->lost) {
+        who.state = part->cause == MST_CAUSE_LEFT ? MST_LEFT : MST_STATE_LOST;
+        who.cause = part->cause;
+        who.code = part->code;
+    }
+    return who;
+}
+
+static void name_part(struct mst_detail *detail, const struct mst_round *round,
+                      const struct mst_part *part)
+{
+    if (detail->who_count < MST_NAMES_MAX) {
+        detail->who[detail->who_count++] = mst_round_part_who(round, part);
+    }
+}
+
+static bool is_missing(const struct mst_part *part)
+{
+    return !part->arrived && !part->lost;
+}
+
+struct mst_who mst_round_first_missing(const struct mst_round *round)
+{
+    for (uint32_t i = 0; i < round->part_count; i++) {
+        if (is_missing(&round->parts[i])) {
+            return mst_round_part_who(round, &round->parts[i]);
+        }
+    }
+    return (struct mst_who){.index = MST_INDEX_ANY, .rank = MST_RANK_NONE, .node = MST_NODE_NONE};
+}
+
+static struct mst_detail current_detail(const struct mst_round *round)
+{
+    struct mst_detail detail = {.arrived = round->arrived,
+                                .expected = round->part_count,
+                                .lost = round->lost,
+                                .missing = round->part_count - round->settled};
+    uint32_t lost = 0;
+    uint32_t missing = 0;
+
+    for (uint32_t i = 0; i < round->part_count && lost < round->lost; i++) {
+        if (round->parts[i].lost) {
+            name_part(&detail, round, &round->parts[i]);
+            lost++;
+        }
+    }
+    for (uint32_t i = 0; i < round->part_count && missing < detail.missing; i++) {
+        if (is_missing(&round->parts[i])) {
+            name_part(&detail, round, &round->parts[i]);
+            missing++;
+        }
+        if (detail.who_count == MST_NAMES_MAX) {
+            break;
+        }
+    }
+    return detail;
+}
+
+struct mst_detail mst_round_detail(const struct mst_round *round)
+{
+    return round->done ? round->detail : current_detail(round);
+}
+
+/* The names of an all-equal round that failed are those who differ, not those who had not come. */
+static void name_differing(struct mst_round *round)
+{
+    struct mst_detail *detail = &round->detail;
+
+    detail->who_count = 0;
+    for (uint32_t i = 0; i < round->part_count; i++) {
+        if (round->parts[i].differs) {
+            name_part(detail, round, &round->parts[i]);
+        }
+    }
+}
+
+/* The result must not change any more with those it names. */
+static void keep_hosts(struct mst_round *round)
+{
+    for (uint32_t i = 0; i < round->detail.who_count; i++) {
+        const struct mst_who *who = &round->detail.who[i];
+        const struct mst_member *member = mst_member_find(round->job, MST_ROLE_RANK, who->index);
+
+        if (member && who->host.size > 0) {
+            bool seat = member->seat.host && member->seat.host->bytes == who->host.data;
+
+            round->hosts[i] = mst_blob_keep(seat ? member->seat.host : member->host);
+        }
+    }
+}
+
+/* ---- the end ---- */
+
+/* Whoever opened it arrived, so there is always something to reduce. */
+bool mst_round_has_value(const struct mst_round *round)
+{
+    return round->done && (round->status == MUSTER_OK ||
+                           (round->status == MUSTER_ETIMEDOUT && round->on_loss == MST_PROCEED));
+}
+
+static void tell_closed(const struct mst_round *round)
+{
+    struct mst_core *core = round->job->core;
+    struct mst_line line;
+
+    if (round->opened_ns != 0) {
+        mst_counts_round(&core->counts, round->status, core->now_ns - round->opened_ns);
+        mst_counts_named_round(round, core->now_ns - round->opened_ns);
+    }
+    if (!mst_narrate_begin(&line, round->job, MST_DEBUG, "round-closed")) {
+        return;
+    }
+    mst_narrate_bytes(&line, "name", mst_round_name_slice(round->name));
+    mst_narrate_number(&line, "number", round->number);
+    mst_narrate_word(&line, "status", mst_narrate_status(round->status));
+    mst_narrate_number(&line, "arrived", round->arrived);
+    if (round->lost > 0) {
+        mst_narrate_number(&line, "lost", round->lost);
+    }
+    if (round->detail.missing > 0) {
+        mst_narrate_number(&line, "missing", round->detail.missing);
+    }
+    mst_narrate_end(&line);
+}
+
+void mst_round_decide(struct mst_round *round, muster_status status)
+{
+    MST_ASSERT(!round->done);
+    round->detail = mst_round_detail(round);
+    if (status == MUSTER_EMISMATCH) {
+        name_differing(round);
+    }
+    if (status == MUSTER_ETOOFEW) {
+        round->detail.limit = mst_generation_min_size(round->job);
+    }
+    keep_hosts(round);
+    round->status = status;
+    round->done = true;
+    if (mst_round_has_value(round) && mst_reduce_finish(round) != MUSTER_OK) {
+        round->status = MUSTER_ERANGE;
+    }
+    mst_core_raise(round->job->core, MST_WEIGHT_PROMISE);
+    mst_alarm_clear(&round->job->core->alarms, &round->alarm);
+    tell_closed(round);
+}
+
+void mst_round_tell(struct mst_round *round)
+{
+    struct mst_job *job = round->job;
+    struct mst_round_name *name = round->name;
+    struct mst_round *last = name->last;
+
+    if (round->final && round->status == MUSTER_OK) {
+        mst_seating_finish(job);
+    }
+    while (!mst_list_empty(&round->waiters)) {
+        struct mst_waiter *waiter = MST_CONTAINER(round->waiters.next, struct mst_waiter, in_round);
+
+        waiter->detail = MST_DETAIL_ROUND;
+        mst_waiter_answer(waiter, round->status);
+    }
+    for (uint32_t i = 0; i < round->part_count; i++) {
+        struct mst_member *member = round->parts[i].member;
+
+        if (member && member->waits_at == round) {
+            member->waits_at = NULL;
+        }
+    }
+    if (job->seal == round) {
+        job->seal = NULL;
+    }
+    name->open = NULL;
+    name->last = round; /* with the reference it had as the open one */
+    name->number = round->number + 1;
+    if (last) {
+        mst_pin_leave_round(job->core, last);
+    }
+}
+
+void mst_round_close(struct mst_round *round, muster_status status)
+{
+    mst_round_decide(round, status);
+    mst_round_tell(round);
+}
+
+static void drop_open(struct mst_job *job, struct mst_round *round)
+{
+    MST_LIST_EACH(node, following, &round->waiters)
+    {
+        struct mst_waiter *waiter = MST_CONTAINER(node, struct mst_waiter, in_round);
+
+        mst_waiter_set_view(waiter, mst_generation_view(job, waiter->member));
+        mst_waiter_answer(waiter, MUSTER_EFENCED);
+    }
+    for (uint32_t i = 0; i < round->part_count; i++) {
+        if (round->parts[i].member && round->parts[i].member->waits_at == round) {
+            round->parts[i].member->waits_at = NULL;
+        }
+    }
+    if (job->seal == round) {
+        job->seal = NULL;
+    }
+    round->status = MUSTER_EFENCED;
+    round->done = true;
+    mst_alarm_clear(&job->core->alarms, &round->alarm);
+    tell_closed(round);
+    mst_pin_leave_round(job->core, round);
+}
+
+void mst_round_drop_all(struct mst_job *job)
+{
+    while (!mst_list_empty(&job->round_list)) {
+        struct mst_round_name *name = mst_round_name_of_list(job->round_list.next);
+
+        if (name->open) {
+            drop_open(job, name->open);
+        }
+        if (name->last) {
+            mst_pin_leave_round(job->core, name->last);
+        }
+        free_name(job, name);
+    }
+}
+
+/* As soon as it cannot succeed, or everybody is accounted for. A seal is closed when the job is
+ * settled, because it ends more than itself. */
+static void evaluate(struct mst_round *round)
+{
+    if (round->on_loss == MST_FAIL && round->lost > 0) {
+        mst_round_close(round, MUSTER_ELOST);
+    } else if (round->settled == round->part_count) {
+        if (round->seal) {
+            mst_job_mark(round->job);
+        } else {
+            mst_round_close(round, MUSTER_OK);
+        }
+    }
+}
+
+void mst_round_lose(struct mst_job *job, const struct mst_member *member)
+{
+    MST_LIST_EACH(node, following, &job->round_list)
+    {
+        struct mst_round *round = mst_round_name_of_list(node)->open;
+        struct mst_part *part = round ? find_part(round, member) : NULL;
+
+        if (part && !part->lost && !part->outside) {
+            lose_part(round, part);
+        }
+    }
+}
+
+void mst_round_settle(struct mst_job *job)
+{
+    MST_LIST_EACH(node, following, &job->round_list)
+    {
+        struct mst_round *round = mst_round_name_of_list(node)->open;
+
+        if (round) {
+            evaluate(round);
+        }
+    }
+}
+
+void mst_round_expire(struct mst_round *round)
+{
+    if (!round->seal) {
+        mst_round_close(round, MUSTER_ETIMEDOUT);
+        return;
+    }
+    for (uint32_t i = 0; i < round->part_count; i++) {
+        if (is_missing(&round->parts[i])) {
+            mst_member_lose(round->parts[i].member, (struct mst_loss){.cause = MST_CAUSE_EVICTED});
+        }
+    }
+    mst_job_mark(round->job); /* also where nobody is missing, and there are too few */
+}
+
+/* ---- an arrival ---- */
+
+static bool ascending(const uint32_t *participants, uint32_t count)
+{
+    for (uint32_t i = 1; i < count; i++) {
+        if (participants[i] <= participants[i - 1]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* It closes whatever was contributed: so with nothing, or with what always has a result. */
+static bool seal_makes_sense(const struct mst_round_request *request)
+{
+    return request->on_loss == MST_PROCEED && !request->participants && !request->final &&
+           (request->reduce == MST_REDUCE_NONE || request->reduce == MST_REDUCE_MIN ||
+            request->reduce == MST_REDUCE_MAX);
+}
+
+static bool makes_sense(const struct mst_round_request *request)
+{
+    if (request->name.size == 0 || mst_slice_has_nul(request->name) ||
+        request->on_loss < MST_FAIL || request->on_loss > MST_PROCEED ||
+        request->reduce < MST_REDUCE_NONE || request->reduce > MST_REDUCE_EQUAL) {
+        return false;
+    }
+    if (request->participants && (request->participant_count == 0 ||
+                                  !ascending(request->participants, request->participant_count))) {
+        return false;
+    }
+    if (request->seal && !seal_makes_sense(request)) {
+        return false;
+    }
+    if (!request->seal && request->order_count > 0) {
+        return false;
+    }
+    return mst_reduce_accepts(request->reduce, request->data);
+}
+
+static bool within_limits(struct mst_waiter *waiter, const struct mst_round_request *request)
+{
+    const struct mst_limits *limits = &waiter->core->config.limits;
+    uint32_t participants = request->participants ? request->participant_count : 0;
+    uint32_t many = participants > request->order_count ? participants : request->order_count;
+
+    if (request->name.size > limits->name_bytes_max) {
+        mst_waiter_exceed_limit(waiter, MST_LIMIT_NAME_BYTES, request->name.size);
+    } else if (request->data.size > limits->contribution_bytes_max) {
+        mst_waiter_exceed_limit(waiter, MST_LIMIT_CONTRIBUTION_BYTES, request->data.size);
+    } else if (many > limits->members_max) {
+        mst_waiter_exceed_limit(waiter, MST_LIMIT_MEMBERS, many);
+    } else {
+        return true;
+    }
+    return false;
+}
+
+static bool same_parameters(const struct mst_round *round, const struct mst_round_request *request)
+{
+    uint32_t count = request->participants ? request->participant_count : 0;
+
+    bool in_time = request->any_deadline || round->deadline_ms == request->deadline_ms;
+
+    return in_time && round->on_loss == request->on_loss && round->reduce == request->reduce &&
+           round->present_only == request->present_only && round->seal == request->seal &&
+           round->final == request->final && round->wanted_count == count &&
+           (count == 0 ||
+            memcmp(round->wanted, request->participants, count * sizeof(*round->wanted)) == 0) &&
+           (round->reduce < MST_REDUCE_MIN || round->reduce > MST_REDUCE_SUM ||
+            round->data_size == request->data.size);
+}
+
+static struct mst_round *new_round(struct mst_job *job, const struct mst_round_request *request)
+{
+    struct mst_core *core = job->core;
+    struct mst_round *round = mst_mem_zalloc(&core->mem, sizeof(*round));
+
+    if (!round) {
+        return NULL;
+    }
+    round->references = 1;
+    round->job = job;
+    round->number = request->number;
+    round->alarm.kind = MST_ALARM_ROUND;
+    mst_list_init(&round->waiters);
+    round->deadline_ms = request->deadline_ms;
+    round->on_loss = request->on_loss;
+    round->reduce = request->reduce;
+    round->present_only = request->present_only;
+    round->seal = request->seal;
+    round->final = request->final;
+    if (!add_parts(job, round, request) || !mst_reduce_start(core, round, request->data)) {
+        mst_round_let_go(core, round);
+        return NULL;
+    }
+    return round;
+}
+
+static void tell_opened(const struct mst_round *round)
+{
+    struct mst_line line;
+
+    if (mst_narrate_begin(&line, round->job, MST_DEBUG, "round-open")) {
+        mst_narrate_bytes(&line, "name", mst_round_name_slice(round->name));
+        mst_narrate_number(&line, "number", round->number);
+        mst_narrate_end(&line);
+    }
+}
+
+/* The first contribution is in: from now on it is known by its name. */
+static void publish(struct mst_job *job, struct mst_round_name *name, struct mst_round *round)
+{
+    struct mst_core *core = job->core;
+
+    round->name = name;
+    name->open = round;
+    if (round->deadline_ms > 0) {
+        mst_alarm_set(&core->alarms, &round->alarm, core->now_ns,
+                      mst_alarm_moment(core->now_ns, round->deadline_ms));
+    }
+    if (round->seal) {
+        job->seal = round;
+        job->at_rest = false;
+    }
+}
+
+static void attach(struct mst_round *round, struct mst_waiter *waiter)
+{
+    waiter->stage = MST_WAITING;
+    mst_list_append(&round->waiters, &waiter->in_round);
+    waiter->round = round;
+    mst_round_keep(round);
+}
+
+/* It was refused, or was over before: the reply describes the round as it stands. */
+static void answer_from(struct mst_round *round, struct mst_waiter *waiter, muster_status status,
+                        uint64_t at)
+{
+    if (round) {
+        waiter->detail = MST_DETAIL_ROUND;
+        waiter->round = round;
+        mst_round_keep(round);
+        waiter->limit = (int64_t)at;
+        mst_waiter_answer(waiter, status);
+    } else {
+        mst_waiter_refuse(waiter, status, at);
+    }
+}
+
+/* Takes the contribution in. False: it was refused, and nothing was changed. *differs: the round
+ * cannot succeed with it. */
+static bool take_in(struct mst_waiter *waiter, struct mst_round *round, struct mst_part *part,
+                    struct mst_slice data, bool *differs)
+{
+    struct mst_core *core = waiter->core;
+    uint64_t most = core->config.limits.result_bytes_max;
+    muster_status status;
+
+    if (core->held) {
+        mst_waiter_answer(waiter, MUSTER_ENOSPACE);
+        return false;
+    }
+    if (round->reduce == MST_REDUCE_GATHER && round->data_size + data.size > most) {
+        mst_waiter_exceed_limit(waiter, MST_LIMIT_RESULT_BYTES, round->data_size + data.size);
+        return false;
+    }
+    status = mst_reduce_add(core, round, part, data);
+    if (status == MUSTER_ENOMEM) {
+        mst_waiter_answer(waiter, status);
+        return false;
+    }
+    *differs = status == MUSTER_EMISMATCH;
+    return true;
+}
+
+/* False: the order that it brings to a seal is refused, and so is it. */
+static bool take_order(struct mst_waiter *waiter, struct mst_round *round,
+                       const struct mst_round_request *request)
+{
+    struct mst_excess excess = {0};
+    muster_status status;
+
+    if (waiter->core->held) { /* it is refused anyway */
+        return true;
+    }
+    status = mst_seating_order(round, request, &excess);
+    if (status == MUSTER_ELIMIT) {
+        mst_waiter_exceed(waiter, excess);
+    } else if (status != MUSTER_OK) {
+        mst_waiter_answer(waiter, status);
+    }
+    return status == MUSTER_OK;
+}
+
+static void arrive(struct mst_session *session, struct mst_waiter *waiter, struct mst_round *round,
+                   struct mst_part *part, bool differs)
+{
+    mst_core_raise(session->core, MST_WEIGHT_PROMISE);
+    if (round->arrived == 0) {
+        round->opened_ns = session->core->now_ns;
+        tell_opened(round);
+    }
+    part->arrived = true;
+    round->arrived++;
+    round->settled++;
+    session->member->waits_at = round;
+    attach(round, waiter);
+    if (round->seal) {
+        mst_generation_attention(session->job, MST_INTERRUPT);
+    }
+    if (differs) {
+        mst_round_close(round, MUSTER_EMISMATCH);
+    } else {
+        evaluate(round);
+    }
+}
+
+/* It counts once. Who asks again while an earlier request still waits has given that one up. */
+static void arrive_again(struct mst_waiter *waiter, struct mst_round *round)
+{
+    MST_LIST_EACH(node, following, &waiter->link->waiters)
+    {
+        struct mst_waiter *earlier = MST_CONTAINER(node, struct mst_waiter, in_link);
+
+        if (earlier->stage == MST_WAITING && earlier->round == round) {
+            earlier->detail = MST_DETAIL_ROUND;
+            mst_waiter_answer(earlier, MUSTER_ECANCELLED);
+        }
+    }
+    attach(round, waiter);
+}
+
+static void contribute(struct mst_session *session, struct mst_waiter *waiter,
+                       struct mst_round *round, struct mst_part *part,
+                       const struct mst_round_request *request)
+{
+    bool differs;
+
+    if (part->arrived) {
+        arrive_again(waiter, round);
+    } else if (take_order(waiter, round, request) &&
+               take_in(waiter, round, part, request->data, &differs)) {
+        arrive(session, waiter, round, part, differs);
+    }
+}
+
+/* Of what nobody knows of yet; NULL is fine. */
+static void discard(struct mst_job *job, struct mst_round *round, struct mst_round_name *name)
+{
+    if (round) {
+        mst_round_let_go(job->core, round);
+    }
+    if (name) {
+        free_name(job, name);
+    }
+}
+
+/* The first arrival. A round that gets no contribution leaves no trace. */
+static void begin(struct mst_session *session, struct mst_waiter *waiter,
+                  struct mst_round_name *name, const struct mst_round_request *request)
+{
+    struct mst_job *job = session->job;
+    struct mst_core *core = session->core;
+    struct mst_round_name *fresh = NULL;
+    struct mst_round *round;
+    struct mst_part *part;
+    bool differs;
+
+    if (!name && job->round_names.count >= core->config.limits.rounds_max) {
+        mst_waiter_exceed_limit(waiter, MST_LIMIT_ROUNDS, job->round_names.count + UINT64_C(1));
+        return;
+    }
+    round = new_round(job, request);
+    if (round && !name) {
+        fresh = mst_round_name_new(job, request->name);
+    }
+    if (!round || (!name && !fresh)) {
+        mst_waiter_answer(waiter, MUSTER_ENOMEM);
+        discard(job, round, fresh);
+        return;
+    }
+    part = find_part(round, session->member);
+    if (!part) {
+        mst_waiter_answer(waiter, MUSTER_EINVAL);
+        discard(job, round, fresh);
+        return;
+    }
+    if (!take_order(waiter, round, request) ||
+        !take_in(waiter, round, part, request->data, &differs)) {
+        discard(job, round, fresh);
+        return;
+    }
+    if (fresh) {
+        mst_round_name_publish(job, fresh);
+        name = fresh;
+    }
+    publish(job, name, round);
+    arrive(session, waiter, round, part, differs);
+}
+
+static bool in_generation(const struct mst_session *session, uint64_t generation)
+{
+    return !session->claiming && generation != 0 && generation == session->job->generation &&
+           mst_member_seated(session->member);
+}
+
+void mst_round_request(struct mst_session *session, struct mst_waiter *waiter,
+                       const struct mst_request *request)
+{
+    const struct mst_round_request *wanted = &request->round;
+    struct mst_job *job = session->job;
+    struct mst_round_name *name;
+    struct mst_part *part;
+    uint64_t at;
+
+    waiter->number = (int64_t)wanted->number;
+    waiter->member = session->member;
+    if (session->role != MST_ROLE_RANK) {
+        mst_waiter_answer(waiter, MUSTER_EINVAL);
+        return;
+    }
+    if (!within_limits(waiter, wanted)) {
+        return;
+    }
+    if (!makes_sense(wanted)) {
+        mst_waiter_answer(waiter, MUSTER_EINVAL);
+        return;
+    }
+    if (!in_generation(session, wanted->generation)) {
+        mst_waiter_set_view(waiter, mst_generation_session_view(session));
+        mst_waiter_answer(waiter, MUSTER_EFENCED);
+        return;
+    }
+    name = mst_round_name_find(job, wanted->name);
+    at = name ? name->number : 0;
+    if (wanted->number < at) {
+        bool last = wanted->number + 1 == at && find_part(name->last, session->member);
+
+        answer_from(last ? name->last : NULL, waiter, last ? name->last->status : MUSTER_ESTALE,
+                    last ? 0 : at);
+        return;
+    }
+    if (wanted->number > at) {
+        answer_from(name ? name->open : NULL, waiter, MUSTER_EINVAL, at);
+        return;
+    }
+    if (!name || !name->open) {
+        if (wanted->seal && job->seal) {
+            answer_from(job->seal, waiter, MUSTER_EINVAL, job->seal->number);
+            return;
+        }
+        begin(session, waiter, name, wanted);
+        return;
+    }
+    part = find_part(name->open, session->member);
+    if (!part || !same_parameters(name->open, wanted)) {
+        answer_from(name->open, waiter, MUSTER_EINVAL, at);
+        return;
+    }
+    contribute(session, waiter, name->open, part, wanted);
+}
+
+void mst_round_request_members(struct mst_session *session, struct mst_waiter *waiter,
+                               const struct mst_request *request)
+{
+    const struct mst_job *job = session->job;
+    const struct mst_round_name *name;
+    struct mst_round *round = NULL;
+
+    if (request->round_members.generation != job->generation) {
+        mst_waiter_set_view(waiter, mst_generation_session_view(session));
+        mst_waiter_answer(waiter, MUSTER_EFENCED);
+        return;
+    }
+    name = mst_round_name_find(job, request->round_members.name);
+    if (name && request->round_members.number == name->number) {
+        round = name->open;
+    } else if (name && request->round_members.number + 1 == name->number) {
+        round = name->last;
+    }
+    if (!round) {
+        bool forgotten = name && request->round_members.number < name->number;
+
+        mst_waiter_answer(waiter, forgotten ? MUSTER_ESTALE : MUSTER_ENOTFOUND);
+        return;
+    }
+    waiter->page.after = request->round_members.after;
+    waiter->round = round;
+    mst_round_keep(round);
+    mst_waiter_answer(waiter, MUSTER_OK);
+}

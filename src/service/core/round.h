@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_SERVICE_CORE_ROUND_H
+#define MST_SERVICE_CORE_ROUND_H
+
+/* One collective act on small data. The first arrival fixes its parameters and reserves everything
+ * its end needs.
+ *
+ *   OPEN --all arrived or lost--> DONE (OK, ERANGE; a seal: or ETOOFEW, generation.h says when)
+ *     |--a loss, on_loss = fail--> DONE (ELOST)
+ *     |--two that differ-------> DONE (EMISMATCH)
+ *     |--deadline--------------> DONE (ETIMEDOUT; on_loss = proceed: with what those who arrived
+ *     |                          come to, or ERANGE); a seal evicts who is missing instead
+ *     |--generation sealed-----> gone: who waits is told EFENCED */
+
+#include "service/core/member.h"
+
+/* A participant. */
+struct mst_part {
+    struct mst_member *member; /* NULL: this place was never taken */
+    struct mst_blob *data;     /* GATHER */
+    uint32_t index;
+    bool outside; /* not in the generation: it cannot arrive */
+    bool arrived;
+    bool lost;
+    bool differs; /* EQUAL: from the first */
+    enum mst_cause cause;
+    int32_t code;
+    uint32_t place; /* of a seal with an order: 1 + its next rank; 0: none */
+};
+
+/* All rounds of one name in one generation: one open at most, the last finished one kept. */
+struct mst_round_name {
+    struct mst_tree_node node;
+    struct mst_list in_list;
+    uint64_t serial;
+    uint64_t number; /* of the open one, or of the next */
+    struct mst_round *open, *last;
+    uint32_t name_size;
+    char name[];
+};
+
+struct mst_round {
+    uint32_t references; /* its name's, and waiters' */
+    struct mst_job *job;
+    struct mst_round_name *name; /* borrowed; meaningless once DONE */
+    uint64_t number;
+    uint64_t opened_ns; /* for the counts; 0: not known */
+    struct mst_alarm alarm;
+    struct mst_list waiters; /* struct mst_waiter.in_round */
+
+    uint64_t deadline_ms;
+    enum mst_on_loss on_loss;
+    enum mst_reduce reduce;
+    bool present_only, seal, final;
+    uint32_t order_count; /* of a seal: how many are to be seated in an order; 0: there is none */
+    uint32_t *wanted;     /* the participants as asked for; NULL: the generation's */
+    uint32_t wanted_count;
+
+    struct mst_part *parts; /* by index; of the generation: by rank */
+    uint32_t part_count;
+    uint32_t arrived, lost;
+    uint32_t settled; /* arrived or lost */
+    size_t data_size; /* vectors and EQUAL: of each. GATHER: of all */
+    struct mst_blob *value;
+    int32_t *carries; /* SUM: how often each element passed the end of int64, and where */
+
+    uint64_t pinned_bytes; /* see pin.h */
+    bool done;
+    muster_status status;
+    struct mst_item *items; /* GATHER: reserved from the start */
+    uint32_t item_count;
+    struct mst_detail detail; /* once DONE; the hosts in it are kept in `hosts` */
+    struct mst_blob *hosts[MST_NAMES_MAX];
+};
+
+void mst_round_names_init(struct mst_tree *tree);
+void mst_round_request(struct mst_session *session, struct mst_waiter *waiter,
+                       const struct mst_request *request);
+void mst_round_request_members(struct mst_session *session, struct mst_waiter *waiter,
+                               const struct mst_request *request);
+
+/* A seat is gone: every open round of the job counts it. Then, when all that are lost at once are
+ * counted: the rounds that this ends are closed. */
+void mst_round_lose(struct mst_job *job, const struct mst_member *member);
+void mst_round_settle(struct mst_job *job);
+
+/* Its deadline. */
+void mst_round_expire(struct mst_round *round);
+
+/* Over: the result is fixed; then everybody who waits is told, and it is kept as the last one. */
+void mst_round_decide(struct mst_round *round, muster_status status);
+void mst_round_tell(struct mst_round *round);
+void mst_round_close(struct mst_round *round, muster_status status); /* both */
+
+/* Whether it ended with what was reduced: in success, and at the deadline of one that goes on
+ * without those who are missing as it does without those who are lost. */
+bool mst_round_has_value(const struct mst_round *round);
+
+/* Every round of the generation goes; who waits is told EFENCED. */
+void mst_round_drop_all(struct mst_job *job);
+
+void mst_round_keep(struct mst_round *round);
+void mst_round_let_go(struct mst_core *core, struct mst_round *round);
+
+const struct mst_part *mst_round_part(const struct mst_round *round,
+                                      const struct mst_member *member);
+struct mst_who mst_round_part_who(const struct mst_round *round, const struct mst_part *part);
+struct mst_who mst_round_first_missing(const struct mst_round *round); /* index ANY: nobody */
+struct mst_detail mst_round_detail(const struct mst_round *round);
+struct mst_round_name *mst_round_name_find(const struct mst_job *job, struct mst_slice bytes);
+/* A name that nobody can find until it is published; NULL: no memory. */
+struct mst_round_name *mst_round_name_new(struct mst_job *job, struct mst_slice bytes);
+void mst_round_name_publish(struct mst_job *job, struct mst_round_name *name);
+struct mst_round_name *mst_round_name_of_list(struct mst_list *node);
+struct mst_slice mst_round_name_slice(const struct mst_round_name *name);
+
+#endif

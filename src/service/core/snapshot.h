@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_SERVICE_CORE_SNAPSHOT_H
+#define MST_SERVICE_CORE_SNAPSHOT_H
+
+/* The lasting state of a core as bytes, and back.
+ *
+ * Kept: time and alarms; jobs with their numbers, members, seats, faults and who is ready; sessions
+ * with their window of outcomes; keys, owned or not, and tombstones; rounds, open or the last of
+ * their name, with every contribution; given-up tokens; jobs that ended; connections and the JOINs
+ * that wait on them, because readiness is state.
+ * Not kept: whatever else waits, and what was not told yet. So it must not matter to any decision
+ * whether that is there: save, load, go on is the same as going on. */
+
+#include "service/core/core.h"
+
+/* Takes the next bytes; false: cannot, and no more is offered. */
+struct mst_snapshot_sink {
+    void *ctx;
+    bool (*put)(void *ctx, struct mst_slice bytes);
+};
+
+/* Writes all of it. Allocates nothing and changes nothing, so a forked child may do it. False: the
+ * sink said so. The core must be between two inputs. */
+bool mst_core_save(const struct mst_core *core, const struct mst_snapshot_sink *sink);
+
+/* A new core in the saved state, for inputs from `now_ns` on. Of `config` only the observer is
+ * taken: the lease and the limits are in the bytes. `bytes` is borrowed for the call. EPROTO:
+ * damaged, or of another version; EINVAL: whole, but its last input came after `now_ns`; ENOMEM. */
+muster_status mst_core_load(struct mst_core **out, uint64_t now_ns, struct mst_slice bytes,
+                            const struct mst_core_config *config, const struct mst_mem *mem);
+
+/* One number for all that a snapshot keeps: equal before saving and after loading, and equal for
+ * the same inputs whenever effects were drained. */
+uint64_t mst_core_kept_digest(const struct mst_core *core);
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_SERVICE_CORE_STATE_H
+#define MST_SERVICE_CORE_STATE_H
+
+/* The core itself: what belongs to no job. */
+
+#include "service/core/counts.h"
+#include "service/core/part.h"
+
+struct mst_core {
+    struct mst_mem mem;
+    struct mst_core_config config;
+    struct mst_table_secret secret; /* the one it was born with */
+    uint64_t now_ns;
+    uint64_t kept_ns;  /* of the last input that a journal keeps: the next service goes on there */
+    uint64_t pulse_ns; /* the wake-up asked for, to measure how late it comes; MST_NEVER: none */
+    struct mst_alarms alarms;
+    struct mst_tree links;       /* connections, by id */
+    struct mst_table link_table; /* the same, to find one */
+    struct mst_tree sessions;    /* by token */
+    struct mst_tree fences;      /* tokens of incarnations that were given up */
+    struct mst_tree jobs;        /* by name */
+    struct mst_list job_list;    /* the same, in the order they came */
+    struct mst_tree pasts;       /* of jobs that ended, by name */
+    struct mst_list past_list;   /* the same, in the order they ended */
+    uint64_t job_serial;
+    enum mst_weight weight;  /* of the inputs since it was last asked for */
+    bool refused;            /* the last request, for want of room */
+    bool wordless;           /* or only its text was */
+    const char *held;        /* why nothing new can be kept; NULL: it can */
+    uint64_t held_ns;        /* since when */
+    struct mst_list dirty;   /* jobs to settle before the input is over */
+    struct mst_list effects; /* struct mst_todo, in the order they were decided */
+    struct mst_counts counts;
+
+    /* What mst_core_next hands out, one at a time. */
+    struct mst_waiter *current;
+    struct mst_effect effect;
+    struct mst_reply reply;
+    struct mst_item *items;        /* MST_PAGE_ITEMS + 2 of them */
+    struct mst_staged *staged;     /* batch_max of them: a batch being prepared */
+    const struct mst_key **sorted; /* MST_SCAN_SORTED of them, see scan.h */
+    uint64_t walked;               /* records that were looked at for replies */
+    uint64_t pinned_bytes;         /* values and rounds, see pin.h */
+    uint64_t awaited;              /* places in the lists of those who wait for keys */
+};
+
+/* Something to do: embedded in a waiter (a reply) or in a link (a hangup). */
+struct mst_todo {
+    struct mst_list link;
+    enum mst_effect_type type;
+};
+
+bool mst_core_config_makes_sense(const struct mst_core_config *config);
+
+/* Around every input. */
+void mst_core_begin_input(struct mst_core *core, uint64_t now_ns);
+void mst_core_end_input(struct mst_core *core);
+
+/* We come `late_ns` later than we asked for: it was we who slept, so nobody else is to blame for
+ * silence. Leases have at least their whole length from now, deadlines move. */
+void mst_core_forgive(struct mst_core *core, uint64_t late_ns);
+
+/* What the present input is to a journal. */
+static inline void mst_core_raise(struct mst_core *core, enum mst_weight weight)
+{
+    if (core->weight < weight) {
+        core->weight = weight;
+    }
+    core->kept_ns = core->now_ns;
+}
+
+#endif

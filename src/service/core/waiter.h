@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_SERVICE_CORE_WAITER_H
+#define MST_SERVICE_CORE_WAITER_H
+
+/* A request between its admission and its answer. It is also the reply: what an answer needs is
+ * reserved here when the request is admitted, so that answering never allocates.
+ *
+ *   ADMITTED --answer--> QUEUED --mst_core_next--> told
+ *       |wait               ^
+ *       +----> WAITING -----+
+ *
+ * Pages (LIST, WATCH, MEMBERS, ...) are read when they are told, not when they are decided: they
+ * show the state of that moment, which is never older than the request. */
+
+#include "proto/limit_kinds.h"
+#include "service/core/state.h"
+
+enum mst_waiter_stage { MST_ADMITTED = 1, MST_WAITING = 2, MST_QUEUED = 3 };
+
+/* What the reply's detail is made of. */
+enum mst_waiter_detail {
+    MST_DETAIL_NONE = 0,
+    MST_DETAIL_LIMIT,  /* `limit`; of an ELIMIT also `limit_kind` and `asked` */
+    MST_DETAIL_HOLDER, /* who holds `member` */
+    MST_DETAIL_JOIN,   /* who is not ready in `job` */
+    MST_DETAIL_ROUND   /* of `round` as it is or as it ended; `limit` if not 0 */
+};
+
+/* One of the keys of a GET or WAIT that waits. */
+struct mst_key_wait {
+    struct mst_list in_key;
+    struct mst_waiter *waiter;
+    struct mst_key *key; /* NULL: has come */
+};
+
+struct mst_waiter {
+    struct mst_todo todo; /* first what deciding touches: a round decides thousands at once */
+    struct mst_list in_round;
+    struct mst_core *core;
+    enum mst_command command;
+    enum mst_waiter_stage stage;
+    muster_status status;
+    enum mst_waiter_detail detail;
+
+    struct mst_link *link; /* then what telling does, mostly */
+    struct mst_list in_link;
+    struct mst_job *job; /* counted; NULL: none */
+    uint64_t id;
+    struct mst_round *round; /* counted; ROUND, ROUND_MEMBERS */
+    int64_t number;
+    uint64_t revision;
+    bool has_view;
+    struct mst_view view;
+    int64_t limit;
+    enum mst_limit_kind limit_kind;
+    uint64_t asked;
+    struct mst_member *member; /* the caller's place, or the one HOLDER means */
+    /* From here on only in the memory of a command that has such a part. */
+    union {
+        struct {
+            struct mst_blob *value;
+            struct mst_key_wait *waits;
+            uint32_t room, wait_count, pending;
+        } keys; /* GET, WAIT */
+        struct {
+            struct mst_session *session; /* while WAITING */
+            bool spare;                  /* is told also when it is passed over */
+            uint64_t heard;              /* of how many final rounds it knows */
+            struct mst_blob *value;      /* of the seal that seated it */
+        } join;
+        struct {
+            uint32_t kinds;
+            uint64_t generation; /* of the keys */
+            uint64_t after;      /* a cursor, see watch.h */
+            struct mst_prefix *prefix;
+            struct mst_list in_prefix, in_members, in_faults, in_view;
+            uint32_t node; /* of the members only those of it; NODE_NONE: all */
+            uint64_t serial;
+            struct mst_tree_node in_node;
+        } watch;
+        struct {
+            uint64_t generation;
+            uint64_t after;
+            struct mst_blob *prefix, *after_name; /* LIST */
+        } page;
+    };
+};
+
+/* ADMITTED, bound to the link; NULL: no memory. */
+struct mst_waiter *mst_waiter_new(struct mst_core *core, struct mst_link *link,
+                                  const struct mst_request *request);
+void mst_waiter_free(struct mst_waiter *waiter);
+
+/* From now on it is being told: it stays whatever becomes of the link. */
+void mst_waiter_leave_link(struct mst_waiter *waiter);
+
+/* It was not told after all. */
+void mst_waiter_return_to_link(struct mst_waiter *waiter, struct mst_link *link);
+
+/* Counts the job's references. */
+void mst_waiter_set_job(struct mst_waiter *waiter, struct mst_job *job);
+
+void mst_waiter_set_view(struct mst_waiter *waiter, struct mst_view view);
+
+/* The decision: out of whatever it waits in, and into the queue of effects. */
+void mst_waiter_answer(struct mst_waiter *waiter, muster_status status);
+
+/* ELIMIT: the only way to it, so that each says which limit. */
+void mst_waiter_exceed(struct mst_waiter *waiter, struct mst_excess excess);
+
+/* The same with a limit of the service. */
+void mst_waiter_exceed_limit(struct mst_waiter *waiter, enum mst_limit_kind kind, uint64_t asked);
+
+/* Another status whose detail is one number. */
+void mst_waiter_refuse(struct mst_waiter *waiter, muster_status status, uint64_t limit);
+
+/* One of `link` that still waits under this id; NULL: none. */
+struct mst_waiter *mst_waiter_find(const struct mst_link *link, uint64_t id);
+
+#endif

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/core/write.h"
+
+#include "base/text.h"
+#include "service/core/generation.h"
+#include "service/core/job.h"
+
+/* A batch being prepared. */
+struct batch {
+    struct mst_job *job;
+    struct mst_keyspace *space;
+    const struct mst_write *ops;
+    struct mst_staged *staged;
+    uint32_t count;                /* prepared so far */
+    int64_t more_keys, more_bytes; /* what the job's counts will be raised by */
+    struct mst_excess excess;      /* of an ELIMIT */
+    uint64_t seen;                 /* ECONFLICT, EEXISTS: the revision the key is at */
+};
+
+/* ---- numbers as text ---- */
+
+static bool parse_number(const struct mst_blob *value, int64_t *out)
+{
+    struct mst_slice text = mst_blob_slice(value);
+    const char *digits = text.data;
+    bool negative = text.size > 0 && digits[0] == '-';
+    uint64_t most = (uint64_t)INT64_MAX + negative;
+    uint64_t number = 0;
+
+    if (text.size == (size_t)negative || text.size > 20) {
+        return false;
+    }
+    for (size_t i = negative; i < text.size; i++) {
+        uint64_t digit = (uint64_t)(digits[i] - '0');
+
+        if (digits[i] < '0' || digits[i] > '9' || number > (most - digit) / 10) {
+            return false;
+        }
+        number = number * 10 + digit;
+    }
+    *out = negative ? (int64_t)(0 - number) : (int64_t)number;
+    return true;
+}
+
+static struct mst_blob *number_blob(const struct mst_mem *mem, int64_t number)
+{
+    char array[24];
+    struct mst_text text = mst_text_in(array, sizeof(array));
+
+    mst_text_i64(&text, number);
+    return mst_blob_new(mem, mst_slice_of(array, text.size));
+}
+
+static bool sum_of(int64_t a, int64_t b, int64_t *out)
+{
+    if ((b > 0 && a > INT64_MAX - b) || (b < 0 && a < INT64_MIN - b)) {
+        return false;
+    }
+    *out = a + b;
+    return true;
+}
+
+/* ---- what an operation would make of the value ---- */
+
+static muster_status make_sum(struct batch *batch, struct mst_staged *staged,
+                              const struct mst_blob *old, int64_t delta)
+{
+    int64_t number = 0;
+
+    if ((old && !parse_number(old, &number)) || !sum_of(number, delta, &number)) {
+        return MUSTER_ERANGE;
+    }
+    staged->value = number_blob(&batch->job->core->mem, number);
+    staged->number = number;
+    return staged->value ? MUSTER_OK : MUSTER_ENOMEM;
+}
+
+static muster_status make_longer(struct batch *batch, struct mst_staged *staged,
+                                 const struct mst_blob *old, struct mst_slice more)
+{
+    const struct mst_core *core = batch->job->core;
+    struct mst_slice first = mst_blob_slice(old);
+    struct mst_blob *value;
+
+    /* The value may be older than the limit. */
+    if (first.size > core->config.limits.value_bytes_max ||
+        more.size > core->config.limits.value_bytes_max - first.size) {
+        batch->excess =
+            mst_excess_of(&core->config.limits, MST_LIMIT_VALUE_BYTES, first.size + more.size);
+        return MUSTER_ELIMIT;
+    }
+    value = mst_blob_join(&core->mem, first, more);
+    if (!value) {
+        return MUSTER_ENOMEM;
+    }
+    staged->value = value;
+    staged->number = (int64_t)value->size;
+    return MUSTER_OK;
+}
+
+static muster_status make_value(struct batch *batch, struct mst_staged *staged,
+                                const struct mst_write *op, const struct mst_blob *old,
+                                uint64_t revision)
+{
+    const struct mst_mem *mem = &batch->job->core->mem;
+
+    switch (op->kind) {
+    case MST_INSERT:
+        if (old) {
+            batch->seen = revision;
+            return MUSTER_EEXISTS;
+        }
+        break;
+    case MST_CAS:
+        if (op->expected != (old ? revision : 0)) {
+            batch->seen = old ? revision : 0;
+            return MUSTER_ECONFLICT;
+        }
+        break;
+    case MST_PUT:
+        break;
+    case MST_ADD:
+        return make_sum(batch, staged, old, op->delta);
+    case MST_APPEND:
+        return make_longer(batch, staged, old, op->value);
+    case MST_DELETE:
+        staged->number = old != NULL;
+        return MUSTER_OK;
+    }
+    staged->value = mst_blob_new(mem, op->value);
+    return staged->value ? MUSTER_OK : MUSTER_ENOMEM;
+}
+
+static void count_change(struct batch *batch, const struct mst_key *key, const struct mst_blob *old,
+                         const struct mst_blob *value)
+{
+    int64_t keys = (value != NULL) - (old != NULL);
+    int64_t bytes = (int64_t)mst_blob_slice(value).size - (int64_t)mst_blob_slice(old).size;
+    int64_t name_bytes = keys * (int64_t)key->name_size;
+
+    batch->more_keys += keys;
+    batch->more_bytes += bytes + name_bytes;
+}
+
+/* A batch is judged by what it comes to, and one that frees is never refused for want of room. */
+static muster_status check_room(struct batch *batch)
+{
+    const struct mst_limits *limits = &batch->job->core->config.limits;
+    int64_t keys = (int64_t)batch->job->key_count + batch->more_keys;
+    int64_t bytes = (int64_t)batch->job->key_bytes + batch->more_bytes;
+
+    if (batch->more_keys > 0 && (uint64_t)keys > limits->keys_max) {
+        batch->excess = mst_excess_of(limits, MST_LIMIT_KEYS, (uint64_t)keys);
+        return MUSTER_ELIMIT;
+    }
+    if (batch->more_bytes > 0 && (uint64_t)bytes > limits->job_bytes_max) {
+        batch->excess = mst_excess_of(limits, MST_LIMIT_JOB_BYTES, (uint64_t)bytes);
+        return MUSTER_ELIMIT;
+    }
+    return MUSTER_OK;
+}
+
+static muster_status check_op(struct batch *batch, const struct mst_write *op)
+{
+    const struct mst_limits *limits = &batch->job->core->config.limits;
+    muster_status status = mst_key_name_status(batch->job->core, op->key);
+
+    if (status == MUSTER_ELIMIT) {
+        batch->excess = mst_excess_of(limits, MST_LIMIT_KEY_BYTES, op->key.size);
+        return status;
+    }
+    if (status != MUSTER_OK || op->kind < MST_INSERT || op->kind > MST_DELETE) {
+        return MUSTER_EINVAL;
+    }
+    if (op->value.size > limits->value_bytes_max) {
+        batch->excess = mst_excess_of(limits, MST_LIMIT_VALUE_BYTES, op->value.size);
+        return MUSTER_ELIMIT;
+    }
+    return MUSTER_OK;
+}
+
+/* Counts the operation as prepared as soon as it holds something to undo. */
+static muster_status prepare(struct batch *batch)
+{
+    const struct mst_write *op = &batch->ops[batch->count];
+    struct mst_staged *staged = &batch->staged[batch->count];
+    const struct mst_blob *old;
+    uint64_t revision;
+    muster_status status = check_op(batch, op);
+    struct mst_key *key;
+
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    key = op->kind == MST_DELETE ? mst_key_find(batch->space, op->key)
+                                 : mst_key_obtain(batch->job, batch->space, op->key);
+    if (!key && op->kind != MST_DELETE) {
+        return MUSTER_ENOMEM;
+    }
+    *staged = (struct mst_staged){.key = key, .owned = op->owned};
+    if (!key) {
+        batch->count++;
+        return MUSTER_OK;
+    }
+    old = key->staged ? batch->staged[key->staged - 1].value : key->value;
+    revision = key->staged ? UINT64_MAX : key->revision; /* nobody can expect one of this batch */
+    batch->count++;
+    key->staged = batch->count;
+    status = make_value(batch, staged, op, old, revision);
+    if (status == MUSTER_OK) {
+        count_change(batch, key, old, staged->value);
+    }
+    return status;
+}
+
+/* ---- the end of it ---- */
+
+static void undo(struct batch *batch)
+{
+    for (uint32_t i = 0; i < batch->count; i++) {
+        struct mst_staged *staged = &batch->staged[i];
+
+        mst_blob_drop(&batch->job->core->mem, staged->value);
+        if (staged->key && staged->key->staged == i + 1) {
+            staged->key->staged = 0;
+            mst_key_release(batch->job, staged->key);
+        }
+    }
+}
+
+static void apply(struct batch *batch, const struct mst_staged *staged, struct mst_session *session)
+{
+    struct mst_key *key = staged->key;
+
+    key->staged = 0;
+    if (staged->value) {
+        mst_key_store(batch->job, key, staged->value, staged->owned ? session : NULL);
+    } else if (key->value) {
+        mst_key_erase(batch->job, key);
+    } else {
+        mst_key_release(batch->job, key);
+    }
+}
+
+/* Only what each key is at the end is ever seen by anybody. */
+static void commit(struct batch *batch, struct mst_session *session)
+{
+    for (uint32_t i = 0; i < batch->count; i++) {
+        struct mst_staged *staged = &batch->staged[i];
+
+        if (!staged->key) { /* whether there was a record of nothing makes no difference */
+            staged->revision = batch->job->revision;
+        } else if (staged->key->staged == i + 1) {
+            struct mst_key *key = staged->key;
+
+            apply(batch, staged, session);
+            staged->revision = staged->value ? key->revision : batch->job->revision;
+        } else {
+            mst_blob_drop(&batch->job->core->mem, staged->value);
+        }
+    }
+}
+
+void mst_write_request(struct mst_session *session, struct mst_waiter *waiter,
+                       const struct mst_request *request)
+{
+    struct mst_core *core = session->core;
+    struct batch batch = {.job = session->job,
+                          .space = mst_keyspace_of(session->job, request->write.generation),
+                          .ops = request->write.ops,
+                          .staged = core->staged};
+    muster_status status = MUSTER_OK;
+
+    if (!batch.space) {
+        mst_waiter_set_view(waiter, mst_generation_session_view(session));
+        mst_waiter_answer(waiter, MUSTER_EFENCED);
+        return;
+    }
+    if (request->write.count > core->config.limits.batch_max) {
+        mst_waiter_exceed_limit(waiter, MST_LIMIT_BATCH, request->write.count);
+        return;
+    }
+    if (request->write.count == 0) {
+        mst_waiter_answer(waiter, MUSTER_EINVAL);
+        return;
+    }
+    for (uint32_t i = 0; i < request->write.count && status == MUSTER_OK; i++) {
+        waiter->number = i;
+        status = prepare(&batch);
+    }
+    if (status == MUSTER_OK) {
+        status = check_room(&batch);
+    }
+    if (status == MUSTER_OK) {
+        commit(&batch, session);
+        waiter->number = batch.staged[batch.count - 1].number;
+        waiter->revision = batch.staged[batch.count - 1].revision;
+        mst_waiter_answer(waiter, status);
+        return;
+    }
+    undo(&batch);
+    waiter->revision = batch.seen;
+    if (status == MUSTER_ELIMIT) {
+        mst_waiter_exceed(waiter, batch.excess);
+    } else {
+        mst_waiter_answer(waiter, status);
+    }
+}

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/journal/part.h"
+
+#include <string.h>
+
+#include "base/panic.h"
+
+#define CHUNK(journal) ((journal)->config.chunk_bytes)
+
+enum { MARGIN = 256 }; /* for the last record of a journal that is given up */
+
+static const char gone[] = "the file that is written is gone";
+
+void mst_journal_tell(struct mst_journal *journal, enum mst_level level, const char *event,
+                      const char *reason)
+{
+    char line[512];
+    struct mst_text text = mst_text_in(line, sizeof line);
+
+    if (!journal->config.tell) {
+        return;
+    }
+    mst_text_add(&text, event);
+    mst_text_add(&text, " dir=");
+    mst_text_add(&text, journal->disk.where);
+    if (reason) {
+        mst_text_add(&text, " reason=\"");
+        mst_text_add(&text, reason);
+        mst_text_add(&text, "\"");
+    }
+    journal->config.tell(journal->config.tell_ctx, level, line);
+}
+
+void mst_journal_break(struct mst_journal *journal, const char *reason)
+{
+    struct mst_text text;
+
+    if (journal->state == MST_JOURNAL_BROKEN) {
+        return; /* the first reason counts */
+    }
+    text = mst_text_in(journal->why, sizeof journal->why);
+    mst_text_add(&text, reason ? reason : gone);
+    journal->state = MST_JOURNAL_BROKEN;
+    journal->frame.used = 0;
+}
+
+/* ---- a file ---- */
+
+/* The head and the first record, which says what the file means, in one write. */
+static size_t begin_file(struct mst_journal *journal, uint64_t sequence, enum mst_record_type first,
+                         unsigned char *at)
+{
+    const struct mst_record record = {.type = first, .now_ns = journal->now_ns};
+    struct mst_file_head head = {
+        .kind = MST_FILE_JOURNAL, .sequence = sequence, .rules = MST_CORE_RULES};
+    size_t size = strlen(journal->config.version);
+    unsigned char *payload = at + MST_FILE_HEAD + MST_FRAME_HEAD;
+
+    memcpy(head.version, journal->config.version,
+           size < sizeof head.version ? size : sizeof head.version - 1);
+    mst_file_head_write(at, &journal->crc, &head);
+    mst_record_head_write(payload, &record, 8);
+    mst_put_u64(payload + MST_RECORD_HEAD, journal->offset);
+    mst_frame_write(at + MST_FILE_HEAD, &journal->crc, sequence, MST_FILE_HEAD, MST_RECORD_HEAD + 8,
+                    0);
+    return MST_FILE_HEAD + (size_t)mst_frame_bytes(MST_RECORD_HEAD + 8);
+}
+
+void mst_journal_leave_file(struct mst_journal *journal)
+{
+    char name[MST_FILE_NAME_ROOM];
+
+    if (journal->file != MST_NO_FILE) {
+        journal->disk.close(journal->disk.ctx, journal->file);
+        mst_file_name(name, MST_FILE_JOURNAL, journal->sequence);
+        /* Gives back what was reserved; no harm if it cannot. */
+        (void)journal->disk.cut(journal->disk.ctx, name, journal->offset, false);
+        journal->file = MST_NO_FILE;
+    }
+}
+
+void mst_journal_drop_file(struct mst_journal *journal)
+{
+    char name[MST_FILE_NAME_ROOM];
+
+    if (journal->file != MST_NO_FILE) {
+        journal->disk.close(journal->disk.ctx, journal->file);
+        mst_file_name(name, MST_FILE_JOURNAL, journal->sequence);
+        (void)journal->disk.remove(journal->disk.ctx, name);
+        journal->file = MST_NO_FILE;
+        journal->sequence--;
+    }
+}
+
+/* A failed sync is not tried again, whatever it failed of: the kernel tells it once, and what it
+ * could not write may be gone. */
+bool mst_journal_sync(struct mst_journal *journal)
+{
+    const struct mst_disk *disk = &journal->disk;
+
+    if (!journal->config.sync || journal->file == MST_NO_FILE ||
+        journal->durable == journal->offset || journal->state == MST_JOURNAL_BROKEN) {
+        return journal->state != MST_JOURNAL_BROKEN;
+    }
+    if (disk->sync(disk->ctx, journal->file) != MUSTER_OK) {
+        mst_journal_break(journal, disk->reason(disk->ctx));
+        return false;
+    }
+    journal->durable = journal->offset;
+    return true;
+}
+
+static muster_status sync_new(struct mst_journal *journal, int file)
+{
+    const struct mst_disk *disk = &journal->disk;
+    muster_status status = MUSTER_OK;
+
+    if (journal->config.sync) {
+        status = disk->sync(disk->ctx, file);
+    }
+    return status == MUSTER_OK && journal->config.sync ? disk->sync_names(disk->ctx) : status;
+}
+
+muster_status mst_journal_next_file(struct mst_journal *journal, uint64_t sequence,
+                                    enum mst_record_type first)
+{
+    const struct mst_disk *disk = &journal->disk;
+    unsigned char bytes[MST_FILE_HEAD + MST_FRAME_HEAD + MST_RECORD_HEAD + 16];
+    char name[MST_FILE_NAME_ROOM];
+    muster_status status;
+    size_t size;
+    int file;
+
+    MST_ASSERT(journal->frame.used == 0);
+    /* The new one will say that the old one is durable so far. */
+    if (!mst_journal_sync(journal)) {
+        return MUSTER_EFAILED;
+    }
+    mst_file_name(name, MST_FILE_JOURNAL, sequence);
+    status = disk->create(disk->ctx, name, &file);
+    if (status == MUSTER_OK) {
+        size = begin_file(journal, sequence, first, bytes);
+        status = disk->reserve(disk->ctx, file, CHUNK(journal));
+        if (status == MUSTER_OK) {
+            status = disk->write(disk->ctx, file, 0, mst_slice_of(bytes, size));
+        }
+        if (status == MUSTER_OK) {
+            status = sync_new(journal, file);
+        }
+        if (status != MUSTER_OK) {
+            disk->close(disk->ctx, file);
+            (void)disk->remove(disk->ctx, name);
+        }
+    }
+    if (status == MUSTER_ENOSPACE) {
+        return status;
+    }
+    if (status != MUSTER_OK) {
+        mst_journal_break(journal, disk->reason(disk->ctx));
+        return status;
+    }
+    mst_journal_leave_file(journal);
+    journal->file = file;
+    journal->sequence = sequence;
+    journal->offset = size;
+    journal->durable = journal->config.sync ? size : 0;
+    journal->reserved = CHUNK(journal);
+    return MUSTER_OK;
+}
+
+/* ---- room on the disk ---- */
+
+/* If that cannot be said, the next service would believe what is there: then this one ends. */
+static void end_of_promise(struct mst_journal *journal)
+{
+    const struct mst_record record = {.type = MST_RECORD_ENDED, .now_ns = journal->now_ns};
+    unsigned char *at;
+
+    mst_journal_flush(journal);
+    at = mst_journal_record_room(journal, MST_RECORD_HEAD);
+    if (journal->state != MST_JOURNAL_BROKEN && at) {
+        mst_gather_keep(&journal->frame, &record, 0);
+        mst_journal_flush(journal);
+    }
+    if (!at || !mst_journal_sync(journal)) {
+        mst_journal_break(journal, "no memory to end it");
+        return;
+    }
+    mst_journal_leave_file(journal);
+    mst_journal_tell(journal, MST_ERROR, "journal-ended", journal->why);
+    journal->state = MST_JOURNAL_ENDED;
+}
+
+void mst_journal_hold(struct mst_journal *journal, uint64_t now_ns)
+{
+    struct mst_text text = mst_text_in(journal->why, sizeof journal->why);
+
+    mst_text_add(&text, "the journal's disk is full: ");
+    mst_text_add(&text, journal->disk.reason(journal->disk.ctx));
+    if (journal->config.go_on_when_full) {
+        mst_text_add(&text, "; what is written from now on dies with the service "
+                            "(--journal-full=continue)");
+        end_of_promise(journal);
+        return;
+    }
+    mst_text_add(&text, "; make room there");
+    journal->state = MST_JOURNAL_HOLDS;
+    journal->retry_ns = now_ns + MST_JOURNAL_SECOND_NS;
+    mst_journal_hold_core(journal, journal->why);
+    mst_journal_tell(journal, MST_ERROR, "journal-full", journal->why);
+}
+
+/* OK, ENOSPACE, or broken. */
+static muster_status reserve(struct mst_journal *journal, uint64_t need)
+{
+    uint64_t size = journal->reserved + CHUNK(journal);
+    muster_status status;
+
+    if (size < need + MARGIN) {
+        size = need + MARGIN;
+    }
+    status = journal->disk.reserve(journal->disk.ctx, journal->file, size);
+    if (status == MUSTER_OK) {
+        journal->reserved = size;
+    } else if (status != MUSTER_ENOSPACE) {
+        mst_journal_break(journal, journal->disk.reason(journal->disk.ctx));
+    }
+    return status;
+}
+
+bool mst_journal_has_room(struct mst_journal *journal, size_t more)
+{
+    uint64_t need = journal->offset + mst_frame_bytes(journal->frame.used + more);
+
+    if (journal->state == MST_JOURNAL_KEEPS && need + MARGIN > journal->reserved &&
+        reserve(journal, need) == MUSTER_ENOSPACE) {
+        mst_journal_hold(journal, journal->now_ns);
+    }
+    return journal->state == MST_JOURNAL_KEEPS;
+}
+
+/* ---- frames ---- */
+
+unsigned char *mst_journal_record_room(struct mst_journal *journal, size_t size)
+{
+    unsigned char *at;
+
+    if (journal->frame.used > 0 && journal->frame.used + size > MST_JOURNAL_FRAME_MAX) {
+        mst_journal_flush(journal);
+    }
+    at = mst_gather_room(&journal->frame, &journal->mem, size);
+    if (!at) {
+        mst_journal_flush(journal); /* perhaps it fits then */
+        at = mst_gather_room(&journal->frame, &journal->mem, size);
+    }
+    return at;
+}
+
+void mst_journal_flush(struct mst_journal *journal)
+{
+    uint64_t size = mst_frame_bytes(journal->frame.used);
+    muster_status status;
+
+    if (journal->frame.used == 0 || journal->file == MST_NO_FILE ||
+        journal->state == MST_JOURNAL_BROKEN) {
+        journal->frame.used = 0;
+        return;
+    }
+    mst_frame_write(journal->frame.bytes, &journal->crc, journal->sequence, journal->offset,
+                    journal->frame.used, journal->config.sync ? journal->durable : journal->offset);
+    status = journal->disk.write(journal->disk.ctx, journal->file, journal->offset,
+                                 mst_slice_of(journal->frame.bytes, (size_t)size));
+    if (status != MUSTER_OK) { /* room was reserved: ENOSPACE is as bad as any */
+        mst_journal_break(journal, journal->disk.reason(journal->disk.ctx));
+        return;
+    }
+    journal->offset += size;
+    journal->bytes += size;
+    journal->frame.used = 0;
+}
+
+/* ---- room again ---- */
+
+/* What happened meanwhile is in no file: the state itself must be, before anything is promised
+ * again. A file whose snapshot could not be written means nothing, and the next try makes both. */
+void mst_journal_retry(struct mst_journal *journal, uint64_t now_ns)
+{
+    uint64_t unfinished = journal->snapshot; /* by a child that may still have success */
+    muster_status status;
+
+    if (journal->state != MST_JOURNAL_HOLDS || now_ns < journal->retry_ns) {
+        return;
+    }
+    journal->retry_ns = now_ns + MST_JOURNAL_SECOND_NS;
+    mst_journal_flush(journal);
+    status = mst_journal_next_file(journal, journal->sequence + 1, MST_RECORD_BASE);
+    if (status != MUSTER_OK) {
+        return;
+    }
+    journal->snapshot = journal->sequence;
+    status = mst_journal_snapshot_release(journal);
+    if (status == MUSTER_ENOSPACE) {
+        journal->snapshot = unfinished;
+        mst_journal_drop_file(journal);
+        return;
+    }
+    journal->snapshot = 0;
+    if (status != MUSTER_OK) {
+        mst_journal_break(journal, journal->disk.reason(journal->disk.ctx));
+        return;
+    }
+    journal->state = MST_JOURNAL_KEEPS;
+    journal->records = journal->bytes = 0;
+    journal->due_at = journal->config.records_max;
+    journal->due_bytes = journal->config.bytes_max;
+    mst_journal_remove_before(journal, journal->sequence);
+    mst_journal_tell(journal, MST_WARN, "journal-has-room-again", NULL);
+}

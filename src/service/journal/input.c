@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/journal/input.h"
+
+#include <string.h>
+
+#include "proto/native/request_bytes.h"
+
+void mst_input_drain(struct mst_core *core)
+{
+    const struct mst_effect *effect;
+
+    while ((effect = mst_core_next(core))) {
+        mst_core_done(core, effect);
+    }
+}
+
+unsigned mst_input_flags(const struct mst_core *core)
+{
+    return (mst_core_refused(core) ? MST_RECORD_REFUSED : 0) |
+           (mst_core_wordless(core) ? MST_RECORD_WORDLESS : 0);
+}
+
+/* ---- again ---- */
+
+static muster_status request_again(struct mst_core *core, struct mst_native_request_bytes *bytes,
+                                   const struct mst_record *record)
+{
+    const struct mst_conn conn = {.id = record->conn};
+    struct mst_request request;
+    muster_status status = mst_native_request_read(bytes, record->body, &request);
+
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    if (record->flags & MST_RECORD_REFUSED) {
+        mst_core_request_refused(core, record->now_ns, conn, &request);
+        return MUSTER_OK;
+    }
+    status = record->flags & MST_RECORD_WORDLESS
+                 ? mst_core_request_wordless(core, record->now_ns, conn, &request)
+                 : mst_core_request(core, record->now_ns, conn, &request);
+    return status == MUSTER_OK && mst_input_flags(core) != 0 ? MUSTER_ENOMEM : status;
+}
+
+/* ---- a RESUME ----
+ *
+ * Lease, count of the limits, and each limit as its value, the size of its name, its
+ * name. By name, so that a row of settings.def may be added, removed or moved. */
+#define LIMIT_VALUE_SERVICE(name)
+#define LIMIT_VALUE_CLIENT(name)
+#define LIMIT_VALUE_RUN(name)
+#define LIMIT_VALUE_RESTART(name)
+#define LIMIT_VALUE_LIMIT(name) {#name, sizeof #name - 1, offsetof(struct mst_limits, name)},
+#define X(scope, name, unit, default_value, least, most, help) LIMIT_VALUE_##scope(name)
+
+static const struct limit {
+    const char *name;
+    size_t name_size, place;
+} limits[] = {
+#include "proto/settings.def"
+};
+
+#undef X
+
+#define LIMIT_COUNT (sizeof limits / sizeof limits[0])
+
+enum { LIMIT_HEAD = 9, RESUME_HEAD = 16 };
+
+static uint64_t *limit_of(struct mst_core_config *config, const struct limit *limit)
+{
+    return (uint64_t *)(void *)((unsigned char *)&config->limits + limit->place);
+}
+
+size_t mst_input_config_bytes(void)
+{
+    size_t size = RESUME_HEAD;
+
+    for (size_t i = 0; i < LIMIT_COUNT; i++) {
+        size += LIMIT_HEAD + limits[i].name_size;
+    }
+    return size;
+}
+
+void mst_input_config_write(unsigned char *at, const struct mst_core_config *config)
+{
+    struct mst_core_config copy = *config;
+
+    mst_put_u64(at, copy.lease_ns);
+    mst_put_u64(at + 8, LIMIT_COUNT);
+    at += RESUME_HEAD;
+    for (size_t i = 0; i < LIMIT_COUNT; i++) {
+        mst_put_u64(at, *limit_of(&copy, &limits[i]));
+        at[8] = (unsigned char)limits[i].name_size;
+        memcpy(at + LIMIT_HEAD, limits[i].name, limits[i].name_size);
+        at += LIMIT_HEAD + limits[i].name_size;
+    }
+}
+
+static const struct limit *find_limit(const unsigned char *name, size_t size)
+{
+    for (size_t i = 0; i < LIMIT_COUNT; i++) {
+        if (limits[i].name_size == size && memcmp(limits[i].name, name, size) == 0) {
+            return &limits[i];
+        }
+    }
+    return NULL;
+}
+
+/* What that version did not know is as we are told now. False: it is damaged, or obeyed a limit
+ * that we do not know. */
+bool mst_input_config_read(struct mst_slice body, struct mst_core_config *config)
+{
+    const unsigned char *at = body.data;
+    size_t left = body.size;
+    uint64_t count;
+
+    if (left < RESUME_HEAD) {
+        return false;
+    }
+    config->lease_ns = mst_get_u64(at);
+    count = mst_get_u64(at + 8);
+    at += RESUME_HEAD;
+    left -= RESUME_HEAD;
+    for (; count > 0; count--) {
+        const struct limit *limit;
+
+        if (left < LIMIT_HEAD || left - LIMIT_HEAD < at[8]) {
+            return false;
+        }
+        limit = find_limit(at + LIMIT_HEAD, at[8]);
+        if (!limit) {
+            return false;
+        }
+        *limit_of(config, limit) = mst_get_u64(at);
+        left -= LIMIT_HEAD + limit->name_size;
+        at += LIMIT_HEAD + limit->name_size;
+    }
+    return left == 0;
+}
+
+static muster_status resume_again(struct mst_core *core, const struct mst_record *record,
+                                  const struct mst_core_config *base)
+{
+    struct mst_core_config config = *base;
+
+    return mst_input_config_read(record->body, &config)
+               ? mst_core_resume(core, record->now_ns, &config)
+               : MUSTER_EPROTO;
+}
+
+/* ---- any ---- */
+
+muster_status mst_input_again(struct mst_core *core, struct mst_native_request_bytes *bytes,
+                              const struct mst_record *record, const struct mst_core_config *config)
+{
+    const struct mst_conn conn = {.id = record->conn};
+    bool refused = (record->flags & MST_RECORD_REFUSED) != 0;
+    muster_status status = MUSTER_OK;
+
+    switch (record->type) {
+    case MST_RECORD_RESUME:
+        status = resume_again(core, record, config);
+        break;
+    case MST_RECORD_OPEN:
+        status = refused ? MUSTER_OK : mst_core_open(core, record->now_ns, conn);
+        break;
+    case MST_RECORD_REQUEST:
+        status = request_again(core, bytes, record);
+        break;
+    case MST_RECORD_CLOSE:
+        mst_core_close(core, record->now_ns, conn);
+        break;
+    case MST_RECORD_TICK:
+        mst_core_tick(core, record->now_ns);
+        break;
+    case MST_RECORD_HOLD: /* the words matter only to those who were answered with them */
+        mst_core_hold(core, record->body.size > 0 ? "it was held" : NULL);
+        break;
+    case MST_RECORD_NONE:
+    case MST_RECORD_CONTINUE:
+    case MST_RECORD_BASE:
+    case MST_RECORD_ENDED:
+    case MST_RECORD_BEGUN:
+    case MST_RECORD_STOPPED:
+    case MST_RECORD_PART:
+    case MST_RECORD_WHOLE:
+        return MUSTER_EPROTO;
+    }
+    mst_input_drain(core);
+    return status;
+}

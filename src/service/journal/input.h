@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_SERVICE_JOURNAL_INPUT_H
+#define MST_SERVICE_JOURNAL_INPUT_H
+
+/* An input of a core: as it is heard by who writes it down, and done again from what was written.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "service/core/core.h"
+#include "service/journal/format.h"
+
+struct mst_native_request_bytes;
+
+/* What the core was just fed; all of it is borrowed for the call. */
+struct mst_input {
+    enum mst_record_type type; /* OPEN, REQUEST, CLOSE, TICK, HOLD */
+    unsigned flags;            /* OPEN, REQUEST: as in the record */
+    uint64_t now_ns;
+    struct mst_conn conn;
+    const struct mst_request *request; /* REQUEST */
+    const char *why;                   /* HOLD: NULL: it is let go */
+};
+
+struct mst_input_listener {
+    void *ctx;
+    void (*heard)(void *ctx, const struct mst_input *input);
+};
+
+/* Feeds it again and throws the effects away. `config` is the base of what a RESUME names; `bytes`
+ * is scratch. EPROTO: it makes no sense; ENOMEM, ELIMIT: there is less room than there was. */
+muster_status mst_input_again(struct mst_core *core, struct mst_native_request_bytes *bytes,
+                              const struct mst_record *record,
+                              const struct mst_core_config *config);
+
+/* The flags of the last request. */
+unsigned mst_input_flags(const struct mst_core *core);
+
+void mst_input_drain(struct mst_core *core);
+
+/* Lease and limits as bytes: a RESUME, and the end of a BEGUN. Reading leaves what is not named as
+ * it was. False: they make no sense, or name a limit that we do not know. */
+size_t mst_input_config_bytes(void);
+bool mst_input_config_read(struct mst_slice bytes, struct mst_core_config *config);
+void mst_input_config_write(unsigned char *at, const struct mst_core_config *config);
+
+#endif

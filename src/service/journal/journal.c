@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/journal/part.h"
+
+#include <string.h>
+
+#include "base/panic.h"
+
+enum { CHUNK_BYTES = 4 << 20, RECORDS_MAX = 200000, BYTES_MAX = 64 << 20 };
+
+/* ---- life ---- */
+
+static muster_status no_memory(struct muster_error *err)
+{
+    struct mst_text text;
+
+    if (err) {
+        text = mst_text_in(err->text, sizeof err->text);
+        err->status = MUSTER_ENOMEM;
+        err->os_errno = 0;
+        mst_text_add(&text, "no memory to recover the state from the journal");
+    }
+    return MUSTER_ENOMEM;
+}
+
+static void heard_by_nobody(void *ctx, const struct mst_input *input)
+{
+    (void)ctx;
+    (void)input;
+}
+
+static struct mst_journal *new_journal(const struct mst_disk *disk,
+                                       const struct mst_journal_config *config,
+                                       const struct mst_mem *mem)
+{
+    struct mst_journal *journal = mst_mem_zalloc(mem, sizeof *journal);
+
+    if (!journal) {
+        return NULL;
+    }
+    journal->mem = *mem;
+    if (disk) {
+        journal->disk = *disk;
+    }
+    journal->listener.heard = heard_by_nobody;
+    journal->config = *config;
+    if (config->chunk_bytes == 0) {
+        journal->config.chunk_bytes = CHUNK_BYTES;
+    }
+    if (config->records_max == 0) {
+        journal->config.records_max = RECORDS_MAX;
+    }
+    if (config->bytes_max == 0) {
+        journal->config.bytes_max = BYTES_MAX;
+    }
+    journal->due_at = journal->config.records_max;
+    journal->due_bytes = journal->config.bytes_max;
+    journal->file = MST_NO_FILE;
+    (void)mst_gather_init(&journal->frame, mem, MST_JOURNAL_BUFFER);
+    journal->part = mem->alloc(mem->ctx, MST_FRAME_HEAD + MST_RECORD_HEAD + MST_SNAPSHOT_PART +
+                                             MST_FRAME_ALIGN);
+    mst_crc_init(&journal->crc);
+    mst_native_request_bytes_init(&journal->request, &journal->mem);
+    return journal;
+}
+
+/* Without a disk: nothing is kept, as after the end of a journal that was given up. */
+static muster_status begin_unkept(struct mst_journal *journal, struct muster_error *err)
+{
+    muster_status status = mst_core_new(&journal->core, &journal->config.core, &journal->mem);
+    struct mst_text text;
+
+    journal->state = MST_JOURNAL_ENDED;
+    if (status != MUSTER_OK && err) {
+        text = mst_text_in(err->text, sizeof err->text);
+        err->status = status;
+        err->os_errno = 0;
+        mst_text_add(&text, "cannot make the service: out of memory or invalid limits");
+    }
+    return status;
+}
+
+muster_status mst_journal_open(struct mst_journal **out, struct mst_core **core,
+                               const struct mst_disk *disk, const struct mst_journal_config *config,
+                               const struct mst_mem *mem, struct muster_error *err)
+{
+    struct mst_journal *journal = new_journal(disk, config, mem);
+    muster_status status = MUSTER_ENOMEM;
+
+    if (journal && journal->frame.bytes && journal->part) {
+        status = disk ? mst_journal_recover(journal, err) : begin_unkept(journal, err);
+    } else {
+        (void)no_memory(err);
+    }
+    if (status != MUSTER_OK) {
+        if (journal) {
+            mst_core_free(journal->core);
+        }
+        mst_journal_free(journal);
+        return status;
+    }
+    *out = journal;
+    *core = journal->core;
+    return MUSTER_OK;
+}
+
+void mst_journal_free(struct mst_journal *journal)
+{
+    struct mst_mem mem;
+
+    if (!journal) {
+        return;
+    }
+    mem = journal->mem;
+    if (journal->file != MST_NO_FILE) {
+        journal->disk.close(journal->disk.ctx, journal->file);
+    }
+    mst_native_request_bytes_fini(&journal->request);
+    mst_gather_fini(&journal->frame, &mem);
+    mst_mem_release(&mem, journal->part);
+    mst_mem_release(&mem, journal);
+}
+
+const struct mst_journal_recovered *mst_journal_recovery(const struct mst_journal *journal)
+{
+    return &journal->recovered;
+}
+
+bool mst_journal_fresh(const struct mst_journal *journal)
+{
+    return journal->recovered.snapshot == 0 || journal->recovered.lost;
+}
+
+uint64_t mst_journal_time_ns(const struct mst_journal *journal)
+{
+    return journal->now_ns;
+}
+
+uint64_t mst_journal_last_conn(const struct mst_journal *journal)
+{
+    return journal->last_conn;
+}
+
+const char *mst_journal_held(const struct mst_journal *journal)
+{
+    return journal->state == MST_JOURNAL_HOLDS ? journal->why : NULL;
+}
+
+const char *mst_journal_trouble(const struct mst_journal *journal)
+{
+    return journal->state == MST_JOURNAL_BROKEN ? journal->why : mst_journal_held(journal);
+}
+
+/* ---- who listens ---- */
+
+void mst_journal_listen(struct mst_journal *journal, const struct mst_input_listener *listener)
+{
+    journal->listener = *listener;
+}
+
+static void tell(const struct mst_journal *journal, const struct mst_input *input)
+{
+    journal->listener.heard(journal->listener.ctx, input);
+}
+
+void mst_journal_hold_core(struct mst_journal *journal, const char *why)
+{
+    mst_core_hold(journal->core, why);
+    tell(journal,
+         &(struct mst_input){.type = MST_RECORD_HOLD, .now_ns = journal->now_ns, .why = why});
+}
+
+/* ---- inputs ----
+ *
+ * A record is prepared before the core is fed, because then it can still be refused; whether it
+ * counts is known after. */
+
+static void keep(struct mst_journal *journal, const struct mst_record *record, size_t body_size)
+{
+    mst_gather_keep(&journal->frame, record, body_size);
+    journal->records++;
+}
+
+/* What the last input was to the state: also adds it to what the commit has to keep. */
+static bool lasts(struct mst_journal *journal)
+{
+    enum mst_weight weight = mst_core_weigh(journal->core);
+
+    if (weight > journal->weight) {
+        journal->weight = weight;
+    }
+    return weight != MST_WEIGHT_NONE;
+}
+
+/* For what cannot fail: the buffer's room was kept, or is made by writing what is in it. */
+static bool room_for_plain(struct mst_journal *journal, uint64_t now_ns)
+{
+    journal->now_ns = now_ns;
+    return mst_journal_has_room(journal, MST_RECORD_HEAD) &&
+           mst_journal_record_room(journal, MST_RECORD_HEAD) &&
+           journal->state != MST_JOURNAL_BROKEN;
+}
+
+muster_status mst_journal_conn_open(struct mst_journal *journal, uint64_t now_ns,
+                                    struct mst_conn conn)
+{
+    const struct mst_record record = {.type = MST_RECORD_OPEN, .now_ns = now_ns, .conn = conn.id};
+    bool recorded = room_for_plain(journal, now_ns);
+    muster_status status = mst_core_open(journal->core, now_ns, conn);
+
+    if (conn.id > journal->last_conn) {
+        journal->last_conn = conn.id;
+    }
+    if (lasts(journal) && recorded && status == MUSTER_OK) {
+        keep(journal, &record, 0);
+    }
+    tell(journal, &(struct mst_input){.type = MST_RECORD_OPEN,
+                                      .flags = status != MUSTER_OK ? MST_RECORD_REFUSED : 0,
+                                      .now_ns = now_ns,
+                                      .conn = conn});
+    return status;
+}
+
+void mst_journal_conn_close(struct mst_journal *journal, uint64_t now_ns, struct mst_conn conn)
+{
+    const struct mst_record record = {.type = MST_RECORD_CLOSE, .now_ns = now_ns, .conn = conn.id};
+    bool recorded = room_for_plain(journal, now_ns);
+
+    mst_core_close(journal->core, now_ns, conn);
+    if (lasts(journal) && recorded) {
+        keep(journal, &record, 0);
+    }
+    tell(journal, &(struct mst_input){.type = MST_RECORD_CLOSE, .now_ns = now_ns, .conn = conn});
+}
+
+void mst_journal_tick(struct mst_journal *journal, uint64_t now_ns)
+{
+    const struct mst_record record = {.type = MST_RECORD_TICK, .now_ns = now_ns};
+    bool recorded = room_for_plain(journal, now_ns);
+
+    mst_core_tick(journal->core, now_ns);
+    if (lasts(journal) && recorded) {
+        keep(journal, &record, 0);
+    }
+    tell(journal, &(struct mst_input){.type = MST_RECORD_TICK, .now_ns = now_ns});
+    mst_journal_retry(journal, now_ns);
+}
+
+uint64_t mst_journal_deadline_ns(const struct mst_journal *journal)
+{
+    return mst_journal_held(journal) ? journal->retry_ns : UINT64_MAX;
+}
+
+/* OK with `*at` NULL: there is nothing to record, or nowhere. */
+static muster_status prepare(struct mst_journal *journal, const struct mst_request *request,
+                             unsigned char **at, size_t *size)
+{
+    muster_status status;
+
+    *at = NULL;
+    if (journal->state == MST_JOURNAL_ENDED || journal->state == MST_JOURNAL_BROKEN) {
+        return MUSTER_OK;
+    }
+    status = mst_native_request_measure(&journal->request, request, size);
+    if (status == MUSTER_EINVAL || (status == MUSTER_OK && *size > UINT32_MAX / 2)) {
+        return MUSTER_OK; /* no command: the core refuses it without a trace */
+    }
+    if (status != MUSTER_OK || !mst_journal_has_room(journal, MST_RECORD_HEAD + *size)) {
+        return status;
+    }
+    *at = mst_journal_record_room(journal, MST_RECORD_HEAD + *size);
+    if (*at == NULL) {
+        return MUSTER_ENOMEM;
+    }
+    if (journal->state == MST_JOURNAL_BROKEN) {
+        *at = NULL;
+        return MUSTER_OK;
+    }
+    mst_native_request_write(&journal->request, *at + MST_RECORD_HEAD);
+    return MUSTER_OK;
+}
+
+muster_status mst_journal_request(struct mst_journal *journal, uint64_t now_ns,
+                                  struct mst_conn conn, const struct mst_request *request)
+{
+    struct mst_record record = {.type = MST_RECORD_REQUEST, .now_ns = now_ns, .conn = conn.id};
+    muster_status status;
+    unsigned char *at;
+    size_t size = 0;
+
+    journal->now_ns = now_ns;
+    status = prepare(journal, request, &at, &size);
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    status = mst_core_request(journal->core, now_ns, conn, request);
+    /* Without memory even for a refusal it was admitted all the same. */
+    if (lasts(journal) && at) {
+        record.flags = mst_input_flags(journal->core);
+        keep(journal, &record, size);
+    }
+    tell(journal, &(struct mst_input){.type = MST_RECORD_REQUEST,
+                                      .flags = mst_input_flags(journal->core),
+                                      .now_ns = now_ns,
+                                      .conn = conn,
+                                      .request = request});
+    return status;
+}
+
+muster_status mst_journal_verdict(const struct mst_journal *journal, struct muster_error *err)
+{
+    struct mst_text text;
+
+    if (journal->state != MST_JOURNAL_BROKEN) {
+        return MUSTER_OK;
+    }
+    if (err) {
+        err->status = MUSTER_EFAILED;
+        err->os_errno = 0;
+        text = mst_text_in(err->text, sizeof err->text);
+        mst_text_add(&text, "the journal cannot be written: ");
+        mst_text_add(&text, journal->why);
+        mst_text_add(&text, "; the service stops, because it could not keep its promises");
+    }
+    return MUSTER_EFAILED;
+}
+
+muster_status mst_journal_commit(struct mst_journal *journal, struct muster_error *err)
+{
+    mst_journal_flush(journal);
+    if (journal->weight == MST_WEIGHT_PROMISE) {
+        (void)mst_journal_sync(journal);
+    }
+    journal->weight = MST_WEIGHT_NONE;
+    return mst_journal_verdict(journal, err);
+}

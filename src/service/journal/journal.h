@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_SERVICE_JOURNAL_JOURNAL_H
+#define MST_SERVICE_JOURNAL_JOURNAL_H
+
+/* What makes the state of a core outlive its process: the inputs, written before any effect of
+ * theirs leaves, and now and then the whole state.
+ *
+ *   0000000007.snapshot   the state at the beginning of
+ *   0000000007.journal    the inputs since then, until
+ *   0000000008.journal    goes on (its snapshot is being written, or the service began again)
+ *
+ * The shell feeds the core through here. One turn of its loop:
+ *
+ *   mst_journal_request ... mst_journal_tick     record and feed
+ *   mst_journal_commit                           one frame, one write, one sync if it is promised
+ *   mst_core_next ...                            only now may anything leave
+ *
+ * and when mst_journal_snapshot_due says so: mst_journal_snapshot_begin, then
+ * mst_journal_snapshot_write, in a forked child or in place, then mst_journal_snapshot_end.
+ *
+ * A full disk. Room is reserved ahead, so it is known before an input is fed. When none can be had
+ * the core is held: what would have to be kept is refused, nothing is decided by time, and nothing
+ * is recorded. Every second it is tried again, with a new file and a snapshot. Or, if
+ * `go_on_when_full`, the journal ends with one line, and so does what it promised. Any other
+ * failure of the disk is the end of the service: mst_journal_commit says so, and nothing may leave.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/mem.h"
+#include "muster/status.h"
+#include "service/core/core.h"
+#include "service/journal/disk.h"
+#include "service/journal/input.h"
+
+struct mst_journal;
+
+struct mst_journal_config {
+    struct mst_core_config core;
+    const char *version; /* of the program, for people */
+    bool sync;           /* what is promised survives the host, not only the process */
+    bool go_on_when_full;
+    uint64_t chunk_bytes; /* reserved at a time; 0: 4 MiB */
+    uint64_t records_max; /* before a snapshot; 0: 200,000 */
+    uint64_t bytes_max;   /* the same; 0: 64 MiB */
+    void (*tell)(void *ctx, enum mst_level level, const char *line);
+    void *tell_ctx;
+};
+
+/* What a recovery found. */
+struct mst_journal_recovered {
+    uint64_t snapshot;  /* the number of the one it began with; 0: there was no state */
+    uint64_t records;   /* replayed */
+    uint64_t cut_bytes; /* of a torn tail */
+    uint64_t digest;    /* of the state as it was, before the service began again */
+    bool lost;          /* the journal had been ended by a full disk: the state begins anew */
+};
+
+/* Recovers the core from the files, and begins the next file. ENOMEM; EFAILED: it cannot be
+ * recovered, or not be written; `err` says which file and where. Nothing is removed then.
+ * `disk` NULL: the core begins anew and nothing is kept, from the first input on; so there is one
+ * way into a core, whether its state outlives the process or not. */
+muster_status mst_journal_open(struct mst_journal **out, struct mst_core **core,
+                               const struct mst_disk *disk, const struct mst_journal_config *config,
+                               const struct mst_mem *mem, struct muster_error *err);
+
+/* The files stay as they are; the core is the caller's. */
+void mst_journal_free(struct mst_journal *journal);
+
+const struct mst_journal_recovered *mst_journal_recovery(const struct mst_journal *journal);
+bool mst_journal_fresh(const struct mst_journal *journal);         /* there was no state */
+uint64_t mst_journal_time_ns(const struct mst_journal *journal);   /* where core time goes on */
+uint64_t mst_journal_last_conn(const struct mst_journal *journal); /* no new one below it */
+
+/* From now on each input of the core is heard, after it: those below, and that it is held and let
+ * go. One listener; it must not call back. */
+void mst_journal_listen(struct mst_journal *journal, const struct mst_input_listener *listener);
+
+/* ---- inputs: as those of core.h ---- */
+
+muster_status mst_journal_conn_open(struct mst_journal *journal, uint64_t now_ns,
+                                    struct mst_conn conn);
+muster_status mst_journal_request(struct mst_journal *journal, uint64_t now_ns,
+                                  struct mst_conn conn, const struct mst_request *request);
+void mst_journal_conn_close(struct mst_journal *journal, uint64_t now_ns, struct mst_conn conn);
+void mst_journal_tick(struct mst_journal *journal, uint64_t now_ns);
+uint64_t
+mst_journal_deadline_ns(const struct mst_journal *journal); /* to tick, beside the core's */
+
+/* What was fed since the last commit is as durable as it was promised. Any failure: no effect may
+ * leave any more, and `err` is one line for the one who runs the service. */
+muster_status mst_journal_commit(struct mst_journal *journal, struct muster_error *err);
+
+/* ---- snapshots ---- */
+
+bool mst_journal_snapshot_due(const struct mst_journal *journal);
+
+/* Between two turns: the inputs go on in the next file. False: not now (and it is due again later),
+ * or the disk failed, which the next commit tells. */
+bool mst_journal_snapshot_begin(struct mst_journal *journal);
+
+/* Writes the state as it was at the begin. Allocates nothing and changes nothing of the journal, so
+ * that a forked child may do it. */
+muster_status mst_journal_snapshot_write(struct mst_journal *journal);
+
+/* It is there, and the files before it are removed; or it is not, and will be due again. */
+void mst_journal_snapshot_end(struct mst_journal *journal, bool written);
+
+/* The service stops in order: the state becomes a snapshot, from which another version can begin
+ * too. Nothing is recorded after it. */
+muster_status mst_journal_stop(struct mst_journal *journal, struct muster_error *err);
+
+/* ---- for people ---- */
+
+/* Why the core is held, in one line; NULL: it is not. */
+const char *mst_journal_held(const struct mst_journal *journal);
+
+/* The same, or why it is broken. */
+const char *mst_journal_trouble(const struct mst_journal *journal);
+
+#endif

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/journal/replay.h"
+
+#include <string.h>
+
+#include "base/buffer.h"
+#include "base/text.h"
+#include "proto/native/request_bytes.h"
+#include "service/core/snapshot.h"
+#include "service/journal/input.h"
+
+/* What may come next; each only once, but for inputs. */
+enum stage { WANTS_BEGUN, WANTS_STATE, WANTS_INPUTS, WANTS_NOTHING };
+
+struct replay {
+    const struct mst_replay_config *config;
+    struct mst_replayed *about;
+    struct mst_mem mem;
+    struct mst_crc crc;
+    struct mst_native_request_bytes request;
+    struct mst_buffer state; /* the parts of it */
+    struct mst_core *core;
+    enum stage stage;
+    const char *name;
+    uint64_t offset; /* of the frame at hand */
+    struct muster_error *err, scratch;
+};
+
+/* ---- errors ---- */
+
+static struct mst_text begin_error(struct replay *replay, muster_status status)
+{
+    struct muster_error *err = replay->err ? replay->err : &replay->scratch;
+    struct mst_text text = mst_text_in(err->text, sizeof err->text);
+
+    err->status = status;
+    err->os_errno = 0;
+    mst_text_add(&text, replay->name);
+    return text;
+}
+
+static muster_status damaged(struct replay *replay, const char *what)
+{
+    struct mst_text text = begin_error(replay, MUSTER_EFAILED);
+
+    mst_text_add(&text, " is damaged at offset ");
+    mst_text_u64(&text, replay->offset);
+    mst_text_add(&text, ": ");
+    mst_text_add(&text, what);
+    return MUSTER_EFAILED;
+}
+
+static muster_status no_memory(struct replay *replay)
+{
+    struct mst_text text = begin_error(replay, MUSTER_ENOMEM);
+
+    mst_text_add(&text, ": out of memory");
+    return MUSTER_ENOMEM;
+}
+
+static muster_status other_rules(struct replay *replay)
+{
+    struct mst_text text = begin_error(replay, MUSTER_EFAILED);
+
+    mst_text_add(&text, " was made by muster ");
+    mst_text_slice(&text, mst_slice_text(replay->about->version));
+    mst_text_add(&text, ", which decides otherwise than this one (rules ");
+    mst_text_u64(&text, replay->about->rules);
+    mst_text_add(&text, ", here ");
+    mst_text_u64(&text, MST_CORE_RULES);
+    mst_text_add(&text, "): replay it with that version");
+    return MUSTER_EFAILED;
+}
+
+/* Its checksum is right, so it is not damaged. */
+static muster_status other_state(struct replay *replay)
+{
+    struct mst_text text = begin_error(replay, MUSTER_EFAILED);
+
+    mst_text_add(&text, " begins with a state that muster ");
+    mst_text_slice(&text, mst_slice_text(replay->about->version));
+    mst_text_add(&text, " kept, and this one cannot read: replay it with that version");
+    return MUSTER_EFAILED;
+}
+
+/* With all its digits, as the service's log has it. */
+static void add_digest(struct mst_text *text, uint64_t digest)
+{
+    for (unsigned shift = 64; shift > 0; shift -= 4) {
+        mst_text_hex(text, (digest >> (shift - 4)) & 15);
+    }
+}
+
+static muster_status other_digest(struct replay *replay)
+{
+    struct mst_text text = begin_error(replay, MUSTER_EMISMATCH);
+
+    mst_text_add(&text, ": the digest is ");
+    add_digest(&text, replay->about->digest);
+    mst_text_add(&text, ", and ");
+    add_digest(&text, replay->about->recorded);
+    mst_text_add(&text, " was recorded by muster ");
+    mst_text_slice(&text, mst_slice_text(replay->about->version));
+    mst_text_add(&text, ": this one does not decide as that one did");
+    return MUSTER_EMISMATCH;
+}
+
+/* ---- records ---- */
+
+/* The core is there. */
+static void begin(struct replay *replay)
+{
+    replay->stage = WANTS_INPUTS;
+    replay->about->begun = true;
+    if (replay->config->begun) {
+        replay->config->begun(replay->config->ctx);
+    }
+}
+
+/* One that was new then. */
+static muster_status begin_anew(struct replay *replay, struct mst_slice born_with)
+{
+    struct mst_core_config config = {.limits = mst_limits_default,
+                                     .trace = replay->config->trace,
+                                     .trace_ctx = replay->config->ctx};
+    muster_status status = MUSTER_EPROTO;
+
+    if (mst_input_config_read(born_with, &config)) {
+        status = mst_core_new(&replay->core, &config, &replay->mem);
+    }
+    if (status != MUSTER_OK) {
+        return status == MUSTER_ENOMEM ? no_memory(replay)
+                                       : damaged(replay, "its limits make no sense here");
+    }
+    begin(replay);
+    return MUSTER_OK;
+}
+
+static muster_status begun(struct replay *replay, const struct mst_record *record)
+{
+    const unsigned char *body = record->body.data;
+
+    if (replay->stage != WANTS_BEGUN || record->body.size < 8) {
+        return damaged(replay, "it makes no sense");
+    }
+    replay->about->wall_ns = mst_get_u64(body);
+    replay->about->begin_ns = replay->about->now_ns = record->now_ns;
+    if (record->body.size > 8) {
+        return begin_anew(replay, mst_slice_of(body + 8, record->body.size - 8));
+    }
+    replay->stage = WANTS_STATE;
+    return MUSTER_OK;
+}
+
+static muster_status part(struct replay *replay, const struct mst_record *record)
+{
+    if (replay->stage != WANTS_STATE) {
+        return damaged(replay, "it makes no sense");
+    }
+    return mst_buffer_append(&replay->state, record->body) ? MUSTER_OK : no_memory(replay);
+}
+
+static muster_status whole(struct replay *replay, const struct mst_record *record)
+{
+    const struct mst_core_config config = {.trace = replay->config->trace,
+                                           .trace_ctx = replay->config->ctx};
+    struct mst_slice state = mst_buffer_content(&replay->state);
+    muster_status status;
+
+    if (replay->stage != WANTS_STATE || record->body.size != 8 ||
+        mst_get_u64(record->body.data) != state.size) {
+        return damaged(replay, "it makes no sense");
+    }
+    status = mst_core_load(&replay->core, replay->about->now_ns, state, &config, &replay->mem);
+    if (status == MUSTER_EINVAL) {
+        return damaged(replay, "its state is of a time that is still to come");
+    }
+    if (status != MUSTER_OK) {
+        return status == MUSTER_ENOMEM ? no_memory(replay) : other_state(replay);
+    }
+    mst_buffer_take(&replay->state, state.size);
+    begin(replay);
+    return MUSTER_OK;
+}
+
+static muster_status input(struct replay *replay, const struct mst_record *record)
+{
+    static const struct mst_core_config none; /* no RESUME is recorded */
+    muster_status status;
+
+    if (replay->stage != WANTS_INPUTS) {
+        return damaged(replay, "it makes no sense");
+    }
+    if (record->now_ns < replay->about->now_ns) {
+        return damaged(replay, "its time goes backwards");
+    }
+    replay->about->now_ns = record->now_ns;
+    status = mst_input_again(replay->core, &replay->request, record, &none);
+    if (status == MUSTER_ENOMEM || status == MUSTER_ELIMIT) {
+        return no_memory(replay);
+    }
+    if (status != MUSTER_OK) {
+        return damaged(replay, "it makes no sense");
+    }
+    replay->about->inputs++;
+    return MUSTER_OK;
+}
+
+static muster_status stopped(struct replay *replay, const struct mst_record *record)
+{
+    if (replay->stage != WANTS_INPUTS || record->body.size != 16) {
+        return damaged(replay, "it makes no sense");
+    }
+    if (mst_get_u64((const unsigned char *)record->body.data + 8) != replay->about->inputs) {
+        return damaged(replay, "inputs before it are missing");
+    }
+    replay->about->recorded = mst_get_u64(record->body.data);
+    replay->about->stopped = true;
+    replay->stage = WANTS_NOTHING;
+    return MUSTER_OK;
+}
+
+static muster_status take(struct replay *replay, const struct mst_record *record)
+{
+    switch (record->type) {
+    case MST_RECORD_BEGUN:
+        return begun(replay, record);
+    case MST_RECORD_PART:
+        return part(replay, record);
+    case MST_RECORD_WHOLE:
+        return whole(replay, record);
+    case MST_RECORD_OPEN:
+    case MST_RECORD_REQUEST:
+    case MST_RECORD_CLOSE:
+    case MST_RECORD_TICK:
+    case MST_RECORD_HOLD:
+        return input(replay, record);
+    case MST_RECORD_STOPPED:
+        return stopped(replay, record);
+    case MST_RECORD_NONE:
+    case MST_RECORD_RESUME:
+    case MST_RECORD_CONTINUE:
+    case MST_RECORD_BASE:
+    case MST_RECORD_ENDED:
+        break;
+    }
+    return damaged(replay, "it makes no sense");
+}
+
+static muster_status take_frame(struct replay *replay, struct mst_slice payload)
+{
+    struct mst_record record;
+    muster_status status = MUSTER_OK;
+
+    while (status == MUSTER_OK && payload.size > 0) {
+        status = mst_record_read(&record, &payload) ? take(replay, &record)
+                                                    : damaged(replay, "it makes no sense");
+    }
+    return status;
+}
+
+/* ---- a file ---- */
+
+static muster_status take_file(struct replay *replay, struct mst_slice file)
+{
+    struct mst_frame_reader reader = {.crc = &replay->crc,
+                                      .file = file,
+                                      .sequence = replay->about->sequence,
+                                      .offset = MST_FILE_HEAD};
+
+    for (;;) {
+        struct mst_slice payload;
+        enum mst_frame_found found;
+        muster_status status = MUSTER_OK;
+
+        replay->offset = reader.offset;
+        found = mst_frame_next(&reader, &payload);
+        if (found != MST_FRAME_END && replay->stage == WANTS_NOTHING) {
+            return damaged(replay, "it goes on behind its end");
+        }
+        switch (found) {
+        case MST_FRAME_WHOLE:
+            status = take_frame(replay, payload);
+            break;
+        case MST_FRAME_CORRUPT:
+            return damaged(replay, "what follows is whole again");
+        case MST_FRAME_TORN:
+            replay->about->cut_bytes = file.size - replay->offset;
+            return MUSTER_OK;
+        case MST_FRAME_END:
+            return MUSTER_OK;
+        }
+        if (status != MUSTER_OK) {
+            return status;
+        }
+    }
+}
+
+static muster_status run(struct replay *replay, struct mst_slice file)
+{
+    struct mst_file_head head;
+    muster_status status;
+
+    if (file.size < MST_FILE_HEAD) { /* the service was killed before it could say anything */
+        replay->about->cut_bytes = file.size;
+        return MUSTER_OK;
+    }
+    if (!mst_file_head_read(&head, &replay->crc, file) || head.kind != MST_FILE_RECORD) {
+        return damaged(replay, "it does not begin as a record does");
+    }
+    replay->about->sequence = head.sequence;
+    replay->about->rules = head.rules;
+    memcpy(replay->about->version, head.version, sizeof head.version);
+    if (head.rules != MST_CORE_RULES) {
+        return other_rules(replay);
+    }
+    status = take_file(replay, file);
+    if (replay->core) {
+        replay->about->digest = mst_core_kept_digest(replay->core);
+    }
+    if (status == MUSTER_OK && replay->about->stopped &&
+        replay->about->digest != replay->about->recorded) {
+        return other_digest(replay);
+    }
+    return status;
+}
+
+muster_status mst_replay(const struct mst_replay_config *config, const char *name,
+                         struct mst_slice file, const struct mst_mem *mem, struct muster_error *err)
+{
+    struct replay replay = {
+        .config = config, .about = config->about, .mem = *mem, .name = name, .err = err};
+    muster_status status;
+
+    *replay.about = (struct mst_replayed){.begun = false};
+    mst_crc_init(&replay.crc);
+    mst_native_request_bytes_init(&replay.request, &replay.mem);
+    mst_buffer_init(&replay.state, &replay.mem, file.size);
+    status = run(&replay, file);
+    mst_core_free(replay.core);
+    mst_buffer_fini(&replay.state);
+    mst_native_request_bytes_fini(&replay.request);
+    return status;
+}

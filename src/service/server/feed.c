@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "service/server/feed.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "service/core/counts.h"
+#include "service/server/journal_disk.h"
+
+static void on_tell(void *ctx, enum mst_level level, const char *line)
+{
+    mst_uv_log_line(ctx, level, "journal", "%s", line);
+}
+
+static void tell_recovered(const struct mst_uv_feed *feed, const char *path, uint64_t took_ns)
+{
+    const struct mst_journal_recovered *found = mst_journal_recovery(feed->journal);
+
+    if (found->lost) {
+        mst_uv_log_line(feed->log, MST_WARN, "journal",
+                        "journal-had-ended dir=%s reason=\"its disk was full, with "
+                        "--journal-full=continue: the state is lost, and begins anew\"",
+                        path);
+    }
+    mst_uv_log_line(feed->log, MST_INFO, "journal",
+                    "journal-recovered dir=%s records=%" PRIu64 " snapshot=%" PRIu64 " cut=%" PRIu64
+                    " took=%" PRIu64 ".%03" PRIu64 "ms",
+                    path, found->records, found->snapshot, found->cut_bytes, took_ns / 1000000,
+                    took_ns / 1000 % 1000);
+}
+
+static muster_status open_disk(struct mst_uv_feed *feed, const struct mst_uv_journal_config *config,
+                               struct muster_error *err)
+{
+    return config->path ? mst_journal_disk_open(&feed->disk, config->path, config->sync, err)
+                        : MUSTER_OK;
+}
+
+/* Core time goes on where the journal ends. */
+static void go_on(struct mst_uv_feed *feed, const char *path, uint64_t took_ns)
+{
+    mst_core_forget_counts(feed->core); /* the replay counted what the last one had counted */
+    feed->ahead_ns = mst_journal_time_ns(feed->journal) - uv_hrtime();
+    feed->last_conn = mst_journal_last_conn(feed->journal);
+    tell_recovered(feed, path, took_ns);
+}
+
+muster_status mst_uv_feed_init(struct mst_uv_feed *feed, uv_loop_t *loop, struct mst_uv_log *log,
+                               const struct mst_core_config *core,
+                               const struct mst_uv_journal_config *config,
+                               const struct mst_mem *mem, struct muster_error *err)
+{
+    const struct mst_journal_config how = {.core = *core,
+                                           .version = config->version,
+                                           .sync = config->sync,
+                                           .go_on_when_full = config->go_on_when_full,
+                                           .tell = on_tell,
+                                           .tell_ctx = log};
+    uint64_t begun_ns = uv_hrtime();
+    muster_status status;
+
+    memset(feed, 0, sizeof *feed);
+    feed->loop = loop;
+    feed->log = log;
+    status = open_disk(feed, config, err);
+    if (status == MUSTER_OK) {
+        status =
+            mst_journal_open(&feed->journal, &feed->core,
+                             feed->disk ? mst_journal_disk_of(feed->disk) : NULL, &how, mem, err);
+    }
+    if (status == MUSTER_OK && feed->disk) {
+        go_on(feed, config->path, uv_hrtime() - begun_ns);
+    }
+    if (status == MUSTER_OK && config->record &&
+        !mst_uv_record_init(&feed->record, log, config->record, config->version, feed->journal,
+                            feed->core, core, mst_uv_feed_now_ns(feed), mem, err)) {
+        status = MUSTER_EFAILED;
+    }
+    return status;
+}
+
+uint64_t mst_uv_feed_now_ns(const struct mst_uv_feed *feed)
+{
+    return uv_hrtime() + feed->ahead_ns;
+}
+
+/* ---- the child that writes a snapshot ---- */
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct mst_uv_feed *feed = handle->data;
+
+    feed->closing = false;
+}
+
+static void end_child(struct mst_uv_feed *feed, bool now)
+{
+    bool written;
+
+    uv_poll_stop(&feed->snapshot);
+    feed->closing = true;
+    uv_close((uv_handle_t *)&feed->snapshot, on_closed);
+    written = mst_journal_disk_reap(feed->child, feed->child_end, now);
+    feed->child = 0;
+    mst_journal_snapshot_end(feed->journal, written);
+}
+
+static void on_child(uv_poll_t *poll, int status, int events)
+{
+    (void)status;
+    (void)events;
+    end_child(poll->data, false);
+}
+
+static bool wants_snapshot(const struct mst_uv_feed *feed)
+{
+    return feed->child == 0 && !feed->closing && mst_journal_snapshot_due(feed->journal);
+}
+
+void mst_uv_feed_rest(struct mst_uv_feed *feed)
+{
+    mst_uv_record_turn(&feed->record);
+    if (!wants_snapshot(feed) || !mst_journal_snapshot_begin(feed->journal)) {
+        return;
+    }
+    if (!mst_journal_disk_fork(feed->disk, feed->journal, &feed->child, &feed->child_end)) {
+        feed->child = 0;
+        mst_journal_snapshot_end(feed->journal, false);
+        return;
+    }
+    feed->snapshot.data = feed;
+    (void)uv_poll_init(feed->loop, &feed->snapshot, feed->child_end);
+    (void)uv_poll_start(&feed->snapshot, UV_READABLE | UV_DISCONNECT, on_child);
+}
+
+void mst_uv_feed_stop(struct mst_uv_feed *feed)
+{
+    struct muster_error err;
+
+    if (feed->child != 0) {
+        end_child(feed, true);
+    }
+    if (!feed->broken && mst_journal_stop(feed->journal, &err) != MUSTER_OK) {
+        mst_uv_log_line(feed->log, MST_WARN, "journal", "%s", err.text);
+    }
+}
+
+void mst_uv_feed_fini(struct mst_uv_feed *feed)
+{
+    mst_uv_record_fini(&feed->record);
+    mst_core_free(feed->core);
+    mst_journal_free(feed->journal);
+    mst_journal_disk_close(feed->disk);
+    feed->core = NULL;
+    feed->journal = NULL;
+    feed->disk = NULL;
+}
+
+/* ---- inputs ---- */
+
+muster_status mst_uv_feed_open(struct mst_uv_feed *feed, uint64_t now_ns, struct mst_conn conn)
+{
+    return mst_journal_conn_open(feed->journal, now_ns, conn);
+}
+
+muster_status mst_uv_feed_request(struct mst_uv_feed *feed, uint64_t now_ns, struct mst_conn conn,
+                                  const struct mst_request *request)
+{
+    return mst_journal_request(feed->journal, now_ns, conn, request);
+}
+
+void mst_uv_feed_close(struct mst_uv_feed *feed, uint64_t now_ns, struct mst_conn conn)
+{
+    mst_journal_conn_close(feed->journal, now_ns, conn);
+}
+
+void mst_uv_feed_tick(struct mst_uv_feed *feed, uint64_t now_ns)
+{
+    mst_journal_tick(feed->journal, now_ns);
+}
+
+bool mst_uv_feed_commit(struct mst_uv_feed *feed)
+{
+    struct muster_error err;
+
+    if (!feed->broken && mst_journal_commit(feed->journal, &err) != MUSTER_OK) {
+        feed->broken = true;
+        mst_uv_log_line(feed->log, MST_ERROR, "journal", "%s", err.text);
+    }
+    return !feed->broken;
+}
+
+const char *mst_uv_feed_trouble(const struct mst_uv_feed *feed)
+{
+    return feed->journal ? mst_journal_trouble(feed->journal) : NULL; /* it may be recovering */
+}
+
+uint64_t mst_uv_feed_deadline_ns(const struct mst_uv_feed *feed)
+{
+    uint64_t core_ns = mst_core_deadline_ns(feed->core);
+    uint64_t journal_ns = mst_journal_deadline_ns(feed->journal);
+
+    if (wants_snapshot(feed)) {
+        return 0; /* it is due from the beginning: no event may ever come that makes a turn */
+    }
+    return core_ns < journal_ns ? core_ns : journal_ns;
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_SERVICE_SERVER_HUB_H
+#define MST_SERVICE_SERVER_HUB_H
+
+/* The connections of a service and the core between them. In one turn of the loop
+ *
+ *   resume: requests that the turn before read and did not decode are fed to the core
+ *   poll:   every readable connection is read once, into one buffer shared by all, and its requests
+ *           are fed to the core
+ *   turn:   the core ticks, once; its replies go to the codecs; each connection with output
+ *           writes, once
+ *
+ * so a renewal that has arrived is always fed before the tick that would miss it, and many replies
+ * share a write. All inputs of a turn carry the same `now`.
+ *
+ * A connection that asks more than BATCH requests at a time, or does not read what it is told, is
+ * read no further until it has caught up. What all of them hold together is bounded: see
+ * pressure.h.
+ *
+ * Who connects must ask something within a lease. Whoever asks nothing more for two leases and has
+ * no session left is closed: a host that was switched off says no goodbye. Where there is no room
+ * for newcomers, who has not asked anything within a second of connecting gives way to them.
+ *
+ * With a secret, TCP connections speak TLS. Who has not shown the secret yet is a stranger, and
+ * strangers together cost a bounded amount: so many at once (the oldest goes), so many bytes each,
+ * and so many reads in one turn; the rest of them wait in their sockets. */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "base/list.h"
+#include "base/mem.h"
+#include "net/tls.h"
+#include "service/core/core.h"
+#include "service/server/feed.h"
+#include "service/server/log.h"
+#include "service/server/pressure.h"
+#include "service/server/reserve.h"
+
+#define MST_UV_READ_BYTES 65536u
+#define MST_UV_BUCKETS 16384u /* a power of two; ids are consecutive, so chains are even */
+
+struct mst_uv_connection;
+
+struct mst_uv_hub {
+    uv_loop_t *loop;
+    struct mst_core *core; /* the feed's */
+    struct mst_uv_feed feed;
+    struct mst_uv_log *log;
+    struct mst_uv_reserve reserve;
+    struct mst_mem mem; /* from it */
+    struct mst_uv_pressure pressure;
+    struct mst_limits limits;
+    uint64_t now_ns;      /* of this turn, on the core's clock; 0: not taken yet */
+    uint64_t patience_ns; /* with who asks nothing, or does not read its last words: a lease */
+    uint64_t last_id;
+    uint64_t count;              /* connections */
+    uint64_t refused;            /* since the limit was reached */
+    struct mst_tls_context *tls; /* NULL: no secret */
+    uint32_t strangers;
+    uint32_t strangers_read;      /* in this turn */
+    struct mst_list unproven;     /* the strangers, oldest first */
+    uint64_t complaints_until_ns; /* the log takes so many lines about strangers in a while */
+    uint32_t complaints;
+    bool stopping;
+    bool waiting_first;        /* in this turn, of those who share its time */
+    bool recovering;           /* what is decided was told before */
+    struct mst_list dirty;     /* have output that was not offered to the socket in this turn */
+    struct mst_list ready;     /* have whole requests that are not decoded yet */
+    struct mst_list probation; /* must say something, or finish, within a time; oldest first */
+    struct mst_list quiet;     /* the others, by when they asked something last */
+    bool crowded;              /* somebody found no room: who has never asked anything gives way */
+    struct mst_uv_connection *buckets[MST_UV_BUCKETS];
+    unsigned char input[MST_UV_READ_BYTES];
+};
+
+/* Recovers what the journal has, if there is one. Any failure: `err` is one line. `log` and `loop`
+ * outlive the hub. */
+muster_status mst_uv_hub_init(struct mst_uv_hub *hub, uv_loop_t *loop, struct mst_uv_log *log,
+                              uint64_t lease_ns, const struct mst_limits *limits,
+                              uint64_t buffered_bytes_max,
+                              const struct mst_uv_journal_config *journal,
+                              struct muster_error *err);
+/* From now on TCP connections must show the secret. The context outlives the hub. */
+void mst_uv_hub_secure(struct mst_uv_hub *hub, struct mst_tls_context *tls);
+void mst_uv_hub_fini(struct mst_uv_hub *hub); /* after the loop has closed all handles */
+
+/* Takes over a connected socket. */
+void mst_uv_hub_accept(struct mst_uv_hub *hub, int fd);
+
+/* There is no descriptor for one more: it waits, and some may have to give way. */
+void mst_uv_hub_crowd(struct mst_uv_hub *hub);
+
+/* How many connections of a TCP socket may be accepted in one turn: as many handshakes as a turn
+ * has time for, so that those who know the secret are not among the oldest strangers. */
+#define MST_UV_GREETINGS 16u
+
+/* Before the loop polls. */
+void mst_uv_hub_resume(struct mst_uv_hub *hub);
+
+/* After everything readable was read. hub->feed.broken: the journal failed, nothing may leave any
+ * more, and the service must stop. */
+void mst_uv_hub_turn(struct mst_uv_hub *hub);
+
+/* When the next turn is due at the latest, as uv_hrtime tells time; 0: at once, UINT64_MAX: when
+ * something comes. */
+uint64_t mst_uv_hub_deadline_ns(const struct mst_uv_hub *hub);
+
+/* All effects that there are, to the codecs: what pressure.h resumed. */
+void mst_uv_hub_carry_all(struct mst_uv_hub *hub);
+
+/* No more reading: what is to be written is written, for a short time, and all connections close.
+ */
+void mst_uv_hub_stop(struct mst_uv_hub *hub);
+void mst_uv_hub_drop_all(struct mst_uv_hub *hub); /* and now */
+
+#endif

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "service/server/journal_disk.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "os/own_file.h"
+#include "service/server/journal_folder.h"
+
+struct mst_journal_disk {
+    struct mst_disk disk;
+    struct mst_journal_folder of;
+    char path[PATH_MAX];
+    char reason[PATH_MAX + 256];
+};
+
+/* ---- files ---- */
+
+static muster_status failed(struct mst_journal_disk *disk, const char *name, int os_errno)
+{
+    (void)snprintf(disk->reason, sizeof disk->reason, "%s/%s: %s", disk->path, name,
+                   mst_own_file_why(os_errno));
+    if (os_errno == ENOSPC || os_errno == EDQUOT) {
+        return MUSTER_ENOSPACE;
+    }
+    return os_errno == ENOENT ? MUSTER_ENOTFOUND : MUSTER_EFAILED;
+}
+
+/* An open file knows its name no more; the journal has but one or two. */
+static muster_status failed_file(struct mst_journal_disk *disk, int file, int os_errno)
+{
+    char link[64], name[PATH_MAX];
+    ssize_t size;
+
+    (void)snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+    size = readlink(link, name, sizeof name - 1);
+    name[size > 0 ? size : 0] = '\0';
+    (void)failed(disk, size > 0 && strrchr(name, '/') ? strrchr(name, '/') + 1 : "", os_errno);
+    return os_errno == ENOSPC || os_errno == EDQUOT ? MUSTER_ENOSPACE : MUSTER_EFAILED;
+}
+
+static muster_status list(void *ctx, void (*each)(void *each_ctx, const char *name), void *each_ctx)
+{
+    struct mst_journal_disk *disk = ctx;
+    int copy = openat(disk->of.folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *folder = copy >= 0 ? fdopendir(copy) : NULL;
+    const struct dirent *entry;
+
+    if (!folder) {
+        muster_status status = failed(disk, "", errno);
+
+        if (copy >= 0) {
+            close(copy);
+        }
+        return status;
+    }
+    while ((entry = readdir(folder))) {
+        each(each_ctx, entry->d_name);
+    }
+    closedir(folder);
+    return MUSTER_OK;
+}
+
+static muster_status size_of(void *ctx, const char *name, uint64_t *out)
+{
+    struct mst_journal_disk *disk = ctx;
+    struct stat about;
+
+    if (fstatat(disk->of.folder, name, &about, AT_SYMLINK_NOFOLLOW) != 0) {
+        return failed(disk, name, errno);
+    }
+    if (!S_ISREG(about.st_mode)) {
+        return failed(disk, name, ELOOP);
+    }
+    *out = (uint64_t)about.st_size;
+    return MUSTER_OK;
+}
+
+static muster_status read_all(void *ctx, const char *name, void *into, size_t size)
+{
+    struct mst_journal_disk *disk = ctx;
+    int file = mst_own_file_open(disk->of.folder, name, O_RDONLY);
+    unsigned char *at = into;
+    muster_status status = MUSTER_OK;
+
+    if (file < 0) {
+        return failed(disk, name, errno);
+    }
+    while (size > 0 && status == MUSTER_OK) {
+        ssize_t got = read(file, at, size);
+
+        if (got > 0) {
+            at += got;
+            size -= (size_t)got;
+        } else if (got == 0 || errno != EINTR) {
+            status = failed(disk, name, got == 0 ? EIO : errno);
+        }
+    }
+    close(file);
+    return status;
+}
+
+static muster_status create(void *ctx, const char *name, int *out)
+{
+    struct mst_journal_disk *disk = ctx;
+
+    *out = mst_own_file_open(disk->of.folder, name, O_RDWR | O_CREAT | O_TRUNC);
+    return *out >= 0 ? MUSTER_OK : failed(disk, name, errno);
+}
+
+static muster_status write_at(void *ctx, int file, uint64_t offset, struct mst_slice bytes)
+{
+    const unsigned char *data = bytes.data;
+    size_t left = bytes.size;
+
+    while (left > 0) {
+        ssize_t done = pwrite(file, data, left, (off_t)offset);
+
+        if (done > 0) {
+            data += done;
+            left -= (size_t)done;
+            offset += (uint64_t)done;
+        } else if (done == 0 || errno != EINTR) {
+            return failed_file(ctx, file, done == 0 ? EIO : errno);
+        }
+    }
+    return MUSTER_OK;
+}
+
+static muster_status reserve(void *ctx, int file, uint64_t size)
+{
+    int error;
+
+    do {
+        error = fallocate(file, 0, 0, (off_t)size) == 0 ? 0 : errno;
+    } while (error == EINTR);
+    if (error == EOPNOTSUPP || error == ENOSYS) { /* slower: glibc touches every block */
+        error = posix_fallocate(file, 0, (off_t)size);
+    }
+    return error == 0 ? MUSTER_OK : failed_file(ctx, file, error);
+}
+
+static muster_status cut(void *ctx, const char *name, uint64_t size, bool sync)
+{
+    struct mst_journal_disk *disk = ctx;
+    int file = mst_own_file_open(disk->of.folder, name, O_RDWR);
+    muster_status status = MUSTER_OK;
+
+    if (file < 0) {
+        return failed(disk, name, errno);
+    }
+    if (ftruncate(file, (off_t)size) != 0 || (sync && fdatasync(file) != 0)) {
+        status = failed(disk, name, errno);
+    }
+    close(file);
+    return status;
+}
+
+static muster_status sync_file(void *ctx, int file)
+{
+    return fdatasync(file) == 0 ? MUSTER_OK : failed_file(ctx, file, errno);
+}
+
+static void close_file(void *ctx, int file)
+{
+    (void)ctx;
+    close(file);
+}
+
+static muster_status rename_file(void *ctx, const char *from, const char *to)
+{
+    struct mst_journal_disk *disk = ctx;
+
+    return renameat(disk->of.folder, from, disk->of.folder, to) == 0 ? MUSTER_OK
+                                                                     : failed(disk, to, errno);
+}
+
+static muster_status remove_file(void *ctx, const char *name)
+{
+    struct mst_journal_disk *disk = ctx;
+
+    return unlinkat(disk->of.folder, name, 0) == 0 ? MUSTER_OK : failed(disk, name, errno);
+}
+
+static muster_status sync_names(void *ctx)
+{
+    struct mst_journal_disk *disk = ctx;
+
+    return fsync(disk->of.folder) == 0 ? MUSTER_OK : failed(disk, "", errno);
+}
+
+static const char *reason_of(void *ctx)
+{
+    const struct mst_journal_disk *disk = ctx;
+
+    return disk->reason;
+}
+
+const struct mst_disk *mst_journal_disk_of(const struct mst_journal_disk *disk)
+{
+    return &disk->disk;
+}
+
+/* ---- the folder ---- */
+
+muster_status mst_journal_disk_open(struct mst_journal_disk **out, const char *path, bool sync,
+                                    struct muster_error *err)
+{
+    struct mst_journal_disk *disk = calloc(1, sizeof *disk);
+    muster_status status;
+
+    if (!disk) {
+        if (err) {
+            *err = (struct muster_error){.status = MUSTER_ENOMEM, .os_errno = ENOMEM};
+            (void)snprintf(err->text, sizeof err->text, "cannot keep a journal in %.300s: %s", path,
+                           strerror(ENOMEM));
+        }
+        return MUSTER_ENOMEM;
+    }
+    status = mst_journal_folder_open(&disk->of, path, sync, err);
+    if (status != MUSTER_OK) {
+        free(disk);
+        return status;
+    }
+    (void)snprintf(disk->path, sizeof disk->path, "%s", path);
+    disk->disk = (struct mst_disk){.ctx = disk,
+                                   .where = disk->path,
+                                   .list = list,
+                                   .size = size_of,
+                                   .read = read_all,
+                                   .create = create,
+                                   .write = write_at,
+                                   .reserve = reserve,
+                                   .cut = cut,
+                                   .sync = sync_file,
+                                   .close = close_file,
+                                   .rename = rename_file,
+                                   .remove = remove_file,
+                                   .sync_names = sync_names,
+                                   .reason = reason_of};
+    *out = disk;
+    return MUSTER_OK;
+}
+
+void mst_journal_disk_close(struct mst_journal_disk *disk)
+{
+    if (disk) {
+        mst_journal_folder_close(&disk->of);
+        free(disk);
+    }
+}
+
+/* ---- the child ---- */
+
+static void close_between(unsigned first, unsigned last)
+{
+#ifdef SYS_close_range
+    if (first <= last) {
+        (void)syscall(SYS_close_range, first, last, 0);
+    }
+#else
+    (void)first;
+    (void)last;
+#endif
+}
+
+/* Holds no connection of the service open, and hears no signal that is meant for it. */
+static _Noreturn void be_child(struct mst_journal_disk *disk, struct mst_journal *journal,
+                               pid_t parent, int end)
+{
+    unsigned low = (unsigned)(disk->of.folder < end ? disk->of.folder : end);
+    unsigned high = (unsigned)(disk->of.folder < end ? end : disk->of.folder);
+
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) {
+        _exit(1);
+    }
+    if (low >= 3) {
+        close_between(3, low - 1);
+        close_between(low + 1, high - 1);
+        close_between(high + 1, UINT_MAX);
+    }
+    _exit(mst_journal_snapshot_write(journal) == MUSTER_OK ? 0 : 1);
+}
+
+bool mst_journal_disk_fork(struct mst_journal_disk *disk, struct mst_journal *journal, pid_t *child,
+                           int *end)
+{
+    pid_t parent = getpid();
+    sigset_t all, before;
+    int ends[2];
+
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
+        return false;
+    }
+    (void)sigfillset(&all);
+    (void)sigprocmask(SIG_SETMASK, &all, &before);
+    *child = fork();
+    if (*child == 0) {
+        be_child(disk, journal, parent, ends[1]);
+    }
+    (void)sigprocmask(SIG_SETMASK, &before, NULL);
+    close(ends[1]);
+    if (*child < 0) {
+        close(ends[0]);
+        return false;
+    }
+    *end = ends[0];
+    return true;
+}
+
+bool mst_journal_disk_reap(pid_t child, int end, bool now)
+{
+    int status = -1;
+
+    close(end);
+    if (now) {
+        (void)kill(child, SIGKILL);
+    }
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}

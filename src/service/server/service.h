@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_SERVICE_SERVER_SERVICE_H
+#define MST_SERVICE_SERVER_SERVICE_H
+
+/* The coordination service as a process sees it: sockets to listen on, a loop, signals that end it.
+ * One at a time in a process: it takes over SIGTERM and SIGINT, with a parent it ignores all that
+ * asks a process to end, and always SIGPIPE. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "muster/status.h"
+#include "net/secret.h"
+#include "service/core/core.h"
+#include "service/server/feed.h"
+
+#define MST_UV_ADDRESSES_MAX 8u
+
+struct mst_uv_service;
+
+struct mst_uv_service_config {
+    const char *const *addresses; /* unix:/path, HOST:PORT, [::1]:PORT */
+    uint32_t address_count;       /* 1 to MST_UV_ADDRESSES_MAX */
+    uint64_t lease_ns;
+    struct mst_limits limits;
+    uint64_t buffered_bytes_max; /* what all connections together may hold */
+    enum mst_level log_level;
+    const char *http; /* HOST:PORT of health and metrics; NULL or empty: none */
+    const char *job;  /* what its /status.json shows; borrowed until the service is closed */
+    struct mst_uv_journal_config journal;
+    const struct mst_secret *secret; /* TCP then speaks TLS, on loopback too; NULL: plain */
+    bool insecure;   /* serve, without a secret, on TCP addresses that others can reach */
+    bool parent;     /* stop when stdin says something or ends, and at no signal */
+    bool until_idle; /* stop when the last session is over, or when none was opened in a lease */
+};
+
+/* Recovers its state, and then listens. EINVAL, EEXISTS: an address that is refused or taken;
+ * ENOMEM; EFAILED: what its journal has cannot be recovered. `err` is one line. */
+muster_status mst_uv_service_open(struct mst_uv_service **out,
+                                  const struct mst_uv_service_config *config,
+                                  struct muster_error *err);
+
+/* Where it listens, as MUSTER_ADDR takes it: with the ports it got, and commas. */
+const char *mst_uv_service_address(const struct mst_uv_service *service);
+
+/* HOST:PORT of health and metrics, with the port it got; NULL: none. */
+const char *mst_uv_service_http(const struct mst_uv_service *service);
+
+/* Serves until a signal, or the end of stdin, says stop. False: its journal failed, which the log
+ * says, and it had to stop. */
+bool mst_uv_service_run(struct mst_uv_service *service);
+
+/* Its stdin ended without a word: whoever started it was killed. */
+bool mst_uv_service_orphaned(const struct mst_uv_service *service);
+
+/* Removes the sockets. */
+void mst_uv_service_close(struct mst_uv_service *service);
+
+#endif

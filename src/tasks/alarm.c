@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* All times of the machine, in one tree. */
+#include "base/panic.h"
+#include "tasks/machine.h"
+
+static int order(const void *key, const struct mst_tree_node *node)
+{
+    const struct mst_alarm *a = key;
+    const struct mst_alarm *b =
+        (const struct mst_alarm *)(const void *)((const char *)(const void *)node -
+                                                 offsetof(struct mst_alarm, node));
+
+    if (a->due_ns != b->due_ns) {
+        return a->due_ns < b->due_ns ? -1 : 1;
+    }
+    return (a->order > b->order) - (a->order < b->order);
+}
+
+void mst_alarms_init(struct mst_cluster *cluster)
+{
+    mst_tree_init(&cluster->alarms, order);
+    cluster->recall.of = MST_ALARM_RECALL;
+    cluster->watchdog.of = MST_ALARM_WATCHDOG;
+    cluster->too_few.of = MST_ALARM_TOO_FEW;
+}
+
+void mst_alarm_at(struct mst_cluster *cluster, struct mst_alarm *alarm, uint64_t due_ns)
+{
+    if (mst_tree_linked(&alarm->node)) {
+        if (alarm->due_ns == due_ns) {
+            return;
+        }
+        mst_tree_remove(&cluster->alarms, &alarm->node);
+    }
+    if (due_ns != MST_CLUSTER_NEVER) {
+        alarm->due_ns = due_ns;
+        alarm->order = ++cluster->alarm_order;
+        (void)mst_tree_insert(&cluster->alarms, alarm, &alarm->node);
+    }
+}
+
+struct mst_alarm *mst_alarm_due(struct mst_cluster *cluster, uint64_t now_ns)
+{
+    struct mst_tree_node *node = mst_tree_first(&cluster->alarms);
+    struct mst_alarm *alarm = node ? MST_CONTAINER(node, struct mst_alarm, node) : NULL;
+
+    if (!alarm || alarm->due_ns > now_ns) {
+        return NULL;
+    }
+    mst_tree_remove(&cluster->alarms, node);
+    return alarm;
+}
+
+uint64_t mst_alarm_plus(uint64_t now_ns, uint64_t span_ns)
+{
+    return span_ns < MST_CLUSTER_NEVER - now_ns ? now_ns + span_ns : MST_CLUSTER_NEVER;
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is always true of the machine, and a number that says whether two are the same. */
+#include "base/digest.h"
+#include "base/panic.h"
+#include "tasks/machine.h"
+
+struct sums {
+    uint64_t queued, running, bytes, prefetched;
+};
+
+static void check_out(const struct mst_closure *closure)
+{
+    const struct mst_hand *hand = closure->hand;
+
+    MST_ASSERT(hand && mst_list_linked(&closure->place.list));
+    MST_ASSERT(closure->attempt > 0 && closure->ran_on == hand->number);
+    MST_ASSERT(hand->state != MST_WORKER_LOST && hand->state != MST_WORKER_LEFT);
+    MST_ASSERT(closure->where == MST_WHERE_RUNNING || !closure->once);
+}
+
+/* Each is in exactly one place, and none twice. */
+static void check_closure(const struct mst_cluster *cluster, const struct mst_closure *closure,
+                          struct sums *sums)
+{
+    MST_ASSERT(!mst_closure_settled(closure));
+    MST_ASSERT(mst_closure_find(cluster, closure->number) == closure);
+    MST_ASSERT(closure->series == cluster->series);
+    MST_ASSERT(!closure->result && !closure->told);
+    if (mst_closure_out(closure)) {
+        sums->running++;
+        check_out(closure);
+        return;
+    }
+    sums->queued++;
+    sums->bytes += closure->bytes;
+    MST_ASSERT(closure->stopping == MST_ORIGIN_NONE);
+    MST_ASSERT(closure->where == MST_WHERE_ALONE || !closure->hand);
+    MST_ASSERT(closure->where != MST_WHERE_FIFO || mst_list_linked(&closure->place.list));
+    MST_ASSERT((closure->where != MST_WHERE_AGAIN && closure->where != MST_WHERE_ALONE) ||
+               mst_tree_linked(&closure->place.tree));
+    MST_ASSERT(closure->where != MST_WHERE_HELD || closure->suspects > 0);
+    MST_ASSERT(closure->where != MST_WHERE_BACKOFF || mst_tree_linked(&closure->alarm.node));
+}
+
+static uint32_t check_list(const struct mst_hand *hand, const struct mst_list *list,
+                           enum mst_where where, uint64_t *load_ns, uint64_t *load_bytes)
+{
+    uint32_t count = 0;
+
+    MST_LIST_EACH(at, following, list)
+    {
+        const struct mst_closure *closure = MST_CONTAINER(at, struct mst_closure, place.list);
+
+        MST_ASSERT(closure->hand == hand && closure->where == where);
+        *load_ns += closure->load_ns;
+        *load_bytes += closure->bytes;
+        count++;
+    }
+    return count;
+}
+
+static void check_hand(const struct mst_cluster *cluster, const struct mst_hand *hand,
+                       struct sums *sums)
+{
+    uint64_t load_ns = 0, load_bytes = 0;
+
+    MST_ASSERT(check_list(hand, &hand->running, MST_WHERE_RUNNING, &load_ns, &load_bytes) ==
+               hand->running_count);
+    MST_ASSERT(check_list(hand, &hand->prefetched, MST_WHERE_PREFETCHED, &load_ns, &load_bytes) ==
+               hand->prefetched_count);
+    MST_ASSERT(load_ns == hand->load_ns && load_bytes == hand->load_bytes);
+    MST_ASSERT(!hand->link || hand->link->hand == hand);
+    MST_ASSERT(!hand->link || hand->prefetched_count == 0 || hand->running_count >= hand->slots);
+    MST_ASSERT(!hand->alone || hand->running_count == 1);
+    MST_ASSERT(!hand->reserved || hand->reserved->hand == hand);
+    MST_ASSERT(mst_list_linked(&hand->place) == (hand->room != MST_ROOM_NONE));
+    MST_ASSERT(cluster->hands[hand->number] == hand);
+    sums->prefetched += hand->prefetched_count;
+}
+
+static void check_kind(const struct mst_cluster *cluster, const struct mst_kind *kind)
+{
+    uint32_t providers = 0;
+
+    for (uint32_t i = 0; i < cluster->hand_count; i++) {
+        MST_ASSERT(kind->places[i] == 0 || cluster->hands[i]->link);
+        providers += kind->places[i] != 0;
+    }
+    MST_ASSERT(providers == kind->providers);
+    MST_ASSERT(mst_list_linked(&kind->ready) == (mst_queue_head(kind) != NULL));
+}
+
+void mst_cluster_check(const struct mst_cluster *cluster)
+{
+    struct sums sums = {0};
+    uint64_t before = 0;
+    uint32_t connected = 0;
+
+    MST_LIST_EACH(at, following, &cluster->live)
+    {
+        const struct mst_closure *closure = MST_CONTAINER(at, struct mst_closure, live);
+
+        MST_ASSERT(closure->number > before);
+        before = closure->number;
+        check_closure(cluster, closure, &sums);
+    }
+    MST_ASSERT(sums.queued == cluster->queued && sums.running == cluster->running);
+    MST_ASSERT(sums.bytes == cluster->queued_bytes);
+    MST_ASSERT(cluster->queued + cluster->running + cluster->values + cluster->failures +
+                   cluster->cancelled ==
+               cluster->admitted);
+    for (uint32_t i = 0; i < cluster->hand_count; i++) {
+        check_hand(cluster, cluster->hands[i], &sums);
+        connected += cluster->hands[i]->link != NULL;
+    }
+    MST_ASSERT(sums.prefetched == cluster->prefetched_count && connected == cluster->connected);
+    for (uint32_t i = 0; i < cluster->kind_count; i++) {
+        check_kind(cluster, cluster->kinds[i]);
+    }
+    MST_ASSERT(cluster->end == MUSTER_OK || mst_list_empty(&cluster->live));
+}
+
+uint64_t mst_cluster_digest(const struct mst_cluster *cluster)
+{
+    const uint64_t numbers[] = {cluster->admitted,  cluster->queued,
+                                cluster->running,   cluster->values,
+                                cluster->failures,  cluster->cancelled,
+                                cluster->retried,   cluster->put_back,
+                                cluster->late,      cluster->series,
+                                cluster->ending,    cluster->pending.count,
+                                cluster->connected, (uint64_t)(-(int64_t)cluster->end),
+                                cluster->prng.state};
+    uint64_t digest = MST_DIGEST_INIT;
+
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        digest = mst_digest_number(digest, numbers[i]);
+    }
+    MST_LIST_EACH(at, following, &cluster->live)
+    {
+        const struct mst_closure *closure = MST_CONTAINER(at, struct mst_closure, live);
+
+        digest = mst_digest_number(digest, closure->number);
+        digest = mst_digest_number(digest, closure->where);
+        digest = mst_digest_number(digest, closure->attempt);
+        digest = mst_digest_number(digest, closure->hand ? closure->hand->number : UINT64_MAX);
+    }
+    for (uint32_t i = 0; i < cluster->hand_count; i++) {
+        digest = mst_digest_number(digest, cluster->hands[i]->incarnation);
+        digest = mst_digest_number(digest, (uint64_t)cluster->hands[i]->state);
+        digest = mst_digest_number(digest, cluster->hands[i]->running_count);
+    }
+    return digest;
+}

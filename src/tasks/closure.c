@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Closures: admission, the ways they come to their end, and what the user sees of them. */
+#include "base/panic.h"
+#include "tasks/machine.h"
+
+#define NEVER MST_CLUSTER_NEVER
+
+/* ---- finding ---- */
+
+struct mst_closure *mst_closure_find(const struct mst_cluster *cluster, uint64_t number)
+{
+    struct mst_table_node *node = mst_table_find(&cluster->closures, number);
+
+    return node ? MST_CONTAINER(node, struct mst_closure, node) : NULL;
+}
+
+bool mst_closure_settled(const struct mst_closure *closure)
+{
+    return closure->where == MST_WHERE_VALUE || closure->where == MST_WHERE_FAILED;
+}
+
+bool mst_closure_out(const struct mst_closure *closure)
+{
+    return closure->where == MST_WHERE_RUNNING || closure->where == MST_WHERE_PREFETCHED;
+}
+
+static void closure_free(struct mst_cluster *cluster, struct mst_closure *closure)
+{
+    mst_table_remove(&cluster->closures, &closure->node);
+    mst_list_remove(&closure->live);
+    mst_mem_release(&cluster->mem, closure->result);
+    mst_told_drop(&cluster->mem, closure->told);
+    mst_mem_release(&cluster->mem, closure->progress);
+    mst_tolls_free(&cluster->mem, closure);
+    mst_mem_release(&cluster->mem, closure);
+}
+
+static void free_all(struct mst_cluster *cluster, struct mst_list *closures)
+{
+    struct mst_list *node;
+
+    while ((node = mst_list_take(closures))) {
+        closure_free(cluster, MST_CONTAINER(node, struct mst_closure, live));
+    }
+}
+
+void mst_closures_free(struct mst_cluster *cluster)
+{
+    free_all(cluster, &cluster->live);
+    free_all(cluster, &cluster->settled);
+}
+
+/* ---- times ---- */
+
+static uint64_t sooner(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+void mst_closure_alarm(struct mst_cluster *cluster, struct mst_closure *closure)
+{
+    uint64_t due_ns = closure->grace_ns;
+
+    if (closure->stopping == MST_ORIGIN_NONE) {
+        due_ns = sooner(due_ns, closure->total_ns);
+        if (closure->where != MST_WHERE_RUNNING && !closure->begun && !closure->recalled) {
+            due_ns = sooner(due_ns, closure->start_ns);
+        }
+    }
+    if (due_ns != NEVER || mst_tree_linked(&closure->alarm.node)) {
+        mst_alarm_at(cluster, &closure->alarm, due_ns);
+    }
+}
+
+static bool too_late(const struct mst_closure *closure, uint64_t now_ns)
+{
+    return now_ns >= closure->total_ns || (!closure->begun && now_ns >= closure->start_ns);
+}
+
+/* Its worker was to have answered long ago: it is not waited for any more. */
+static void unanswered(struct mst_cluster *cluster, struct mst_closure *closure)
+{
+    uint64_t number = closure->number;
+    struct mst_hand *hand = closure->hand;
+
+    closure->grace_ns = NEVER;
+    if (hand->link) {
+        cluster->lies++;
+        mst_effect_say(cluster, MST_CLUSTER_LINE_REFUSED, hand, number, 0,
+                       mst_slice_text("it was asked to cancel and does not answer"));
+        mst_link_break(cluster, hand->link);
+    }
+    closure = mst_closure_find(cluster, number); /* the breaking may have put it back */
+    if (closure && mst_closure_out(closure)) {
+        mst_closure_back(cluster, closure, 0);
+    }
+}
+
+/* Whether it has begun is for its worker to say. */
+static void recall(struct mst_cluster *cluster, struct mst_closure *closure)
+{
+    closure->owe_recall = true;
+    closure->recalled = true;
+    if (!mst_list_linked(&closure->owed)) {
+        mst_list_append(&closure->hand->owed, &closure->owed);
+    }
+    mst_hand_todo(cluster, closure->hand);
+}
+
+static void due_in_queue(struct mst_cluster *cluster, struct mst_closure *closure)
+{
+    if (too_late(closure, cluster->now_ns)) {
+        mst_closure_fail(cluster, closure, MST_ORIGIN_DEADLINE, NULL);
+        return;
+    }
+    if (closure->where == MST_WHERE_BACKOFF && cluster->now_ns >= closure->grace_ns) {
+        closure->grace_ns = NEVER;
+        mst_queue_return(cluster, closure);
+    }
+    mst_closure_alarm(cluster, closure);
+}
+
+void mst_closure_due(struct mst_cluster *cluster, struct mst_closure *closure)
+{
+    if (!mst_closure_out(closure)) {
+        due_in_queue(cluster, closure);
+    } else if (closure->stopping != MST_ORIGIN_NONE) {
+        unanswered(cluster, closure);
+    } else if (cluster->now_ns >= closure->total_ns) {
+        mst_series_stop(cluster, closure, MST_ORIGIN_DEADLINE, cluster->config.cancel_grace_ns);
+    } else {
+        if (closure->where == MST_WHERE_PREFETCHED && !closure->recalled) {
+            recall(cluster, closure);
+        }
+        mst_closure_alarm(cluster, closure);
+    }
+}
+
+/* ---- admission ---- */
+
+static uint64_t sum_of(const struct mst_parts *parts)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < parts->count; i++) {
+        uint64_t size = parts->items[i].data.size;
+
+        sum = size > UINT64_MAX - sum ? UINT64_MAX : sum + size;
+    }
+    return sum;
+}
+
+struct mst_cluster_excess mst_closure_excess(const struct mst_closure_call *call, size_t *bytes)
+{
+    const struct mst_cluster_excess asked[] = {
+        {MST_CLUSTER_LIMIT_NAME, MST_CLUSTER_NAME_MAX, call->function.size},
+        {MST_CLUSTER_LIMIT_KEY, MST_CLUSTER_KEY_MAX, call->options ? call->options->key.size : 0},
+        {MST_CLUSTER_LIMIT_NEEDS, MST_CLUSTER_PARTS_MAX, call->need_count},
+        {MST_CLUSTER_LIMIT_PARTS, MST_CLUSTER_PARTS_MAX, call->parts.count},
+    };
+
+    for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++) {
+        if (asked[i].asked > asked[i].most) {
+            return asked[i];
+        }
+    }
+    if (!mst_parts_size(&call->parts, bytes)) {
+        return (struct mst_cluster_excess){MST_CLUSTER_LIMIT_BYTES, MST_CLUSTER_BYTES_MAX,
+                                           sum_of(&call->parts)};
+    }
+    return (struct mst_cluster_excess){.limit = MST_CLUSTER_LIMIT_NONE};
+}
+
+static struct mst_cluster_excess queue_excess(const struct mst_cluster *cluster, size_t bytes)
+{
+    const struct mst_cluster_config *config = &cluster->config;
+    uint64_t queued = (uint64_t)cluster->queued + 1, all_bytes = cluster->queued_bytes + bytes;
+
+    if (cluster->queued > 0 && config->queue_limit > 0 && queued > config->queue_limit) {
+        return (struct mst_cluster_excess){MST_CLUSTER_LIMIT_QUEUE, config->queue_limit, queued};
+    }
+    /* A large one alone is let in. */
+    if (cluster->queued > 0 && config->queue_bytes > 0 && all_bytes > config->queue_bytes) {
+        return (struct mst_cluster_excess){MST_CLUSTER_LIMIT_QUEUE_BYTES, config->queue_bytes,
+                                           all_bytes};
+    }
+    return (struct mst_cluster_excess){.limit = MST_CLUSTER_LIMIT_NONE};
+}
+
+static bool ends_series(const struct mst_cluster *cluster)
+{
+    return cluster->ending && !mst_list_empty(&cluster->live);
+}
+
+struct mst_cluster_excess mst_cluster_excess(const struct mst_cluster *cluster,
+                                             const struct mst_closure_call *call)
+{
+    size_t bytes = 0;
+    struct mst_cluster_excess excess = mst_closure_excess(call, &bytes);
+
+    return excess.limit != MST_CLUSTER_LIMIT_NONE || ends_series(cluster)
+               ? excess
+               : queue_excess(cluster, bytes);
+}
+
+static muster_status refusal(struct mst_cluster *cluster, const struct mst_closure_call *call,
+                             size_t *bytes)
+{
+    if (cluster->end != MUSTER_OK) {
+        return cluster->end;
+    }
+    if (cluster->closed) {
+        return MUSTER_ECANCELLED;
+    }
+    if (call->function.size == 0 || !call->function.data) {
+        return MUSTER_EINVAL;
+    }
+    if (mst_closure_excess(call, bytes).limit != MST_CLUSTER_LIMIT_NONE) {
+        return MUSTER_ELIMIT;
+    }
+    for (uint32_t i = 0; i < call->need_count; i++) {
+        const struct mst_value *value = mst_value_find(cluster, call->needs[i]);
+
+        if (!value || value->dropped) {
+            return MUSTER_EINVAL;
+        }
+    }
+    if (ends_series(cluster)) {
+        return MUSTER_MORE;
+    }
+    if (cluster->ending ||
+        (cluster->config.policy == MST_CLUSTER_FAIL_FAST && cluster->pending.count > 0)) {
+        return MUSTER_EFAILED;
+    }
+    if (queue_excess(cluster, *bytes).limit != MST_CLUSTER_LIMIT_NONE) {
+        cluster->full = true;
+        return MUSTER_MORE;
+    }
+    return MUSTER_OK;
+}
+
+static uint64_t after(uint64_t now_ns, uint64_t span_ns)
+{
+    return span_ns == 0 ? NEVER : mst_alarm_plus(now_ns, span_ns);
+}
+
+static void take_options(struct mst_closure *closure, uint64_t now_ns,
+                         const struct mst_closure_options *options)
+{
+    static const struct mst_closure_options plain = {.crash_retries = 1, .exhausted_retries = 1};
+
+    if (!options) {
+        options = &plain;
+    }
+    closure->group = options->group;
+    closure->start_ns = after(now_ns, options->start_ns);
+    closure->total_ns = after(now_ns, options->total_ns);
+    closure->run_limit_ns = options->run_ns;
+    closure->error_left = options->error_retries;
+    closure->crash_left = options->crash_retries;
+    closure->exhausted_left = options->exhausted_retries;
+    closure->idempotent = options->idempotent || options->pure;
+    closure->once = options->once;
+}
+
+static struct mst_closure *closure_new(struct mst_cluster *cluster,
+                                       const struct mst_closure_call *call, size_t bytes)
+{
+    size_t parts = call->parts.count * sizeof(struct mst_part);
+    size_t needs = call->need_count * sizeof(uint64_t);
+    size_t key = call->options ? call->options->key.size : 0;
+    size_t size = sizeof(struct mst_closure) + parts + needs + bytes + key;
+    struct mst_closure *closure = cluster->mem.alloc(cluster->mem.ctx, size);
+    struct mst_part *items;
+    char *to;
+
+    if (!closure) {
+        return NULL;
+    }
+    *closure = (struct mst_closure){
+        .bytes = bytes, .part_count = call->parts.count, .need_count = call->need_count};
+    items = (struct mst_part *)(closure + 1);
+    to = (char *)items + parts;
+    if (needs > 0) {
+        memcpy(to, call->needs, needs);
+    }
+    to = mst_parts_copy(items, to + needs, &call->parts);
+    if (key > 0) {
+        memcpy(to, call->options->key.data, key);
+    }
+    closure->key_size = (uint32_t)key;
+    return closure;
+}
+
+muster_status mst_cluster_schedule(struct mst_cluster *cluster, uint64_t now_ns,
+                                   const struct mst_closure_call *call, uint64_t *number)
+{
+    size_t bytes = 0;
+    muster_status status = refusal(cluster, call, &bytes);
+    uint32_t version = call->options ? call->options->version : 0;
+    struct mst_closure *closure;
+    struct mst_kind *kind;
+
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    cluster->now_ns = now_ns;
+    kind = mst_kind_of(cluster, call->function, version);
+    closure = kind ? closure_new(cluster, call, bytes) : NULL;
+    if (!closure) {
+        return MUSTER_ENOMEM;
+    }
+    take_options(closure, now_ns, call->options);
+    closure->kind = kind;
+    closure->number = ++cluster->admitted;
+    closure->series = cluster->series;
+    closure->ran_on = MST_WORKER_NONE;
+    closure->grace_ns = NEVER;
+    closure->admitted_ns = now_ns;
+    if (cluster->queued + cluster->running == 0) {
+        cluster->progress_ns = now_ns;
+    }
+    cluster->queued++;
+    cluster->queued_bytes += bytes;
+    mst_table_insert(&cluster->closures, closure->number, &closure->node);
+    mst_list_append(&cluster->live, &closure->live);
+    mst_value_use(cluster, closure);
+    mst_queue_append(cluster, closure);
+    mst_closure_alarm(cluster, closure);
+    mst_dispatch_watch(cluster);
+    *number = closure->number;
+    return MUSTER_OK;
+}
+
+/* ---- the end ---- */
+
+/* Out of the queue or from its worker, and from everything that knows of those that live. */
+static void settle(struct mst_cluster *cluster, struct mst_closure *closure, enum mst_where where)
+{
+    if (mst_closure_out(closure)) {
+        mst_dispatch_leave(cluster, closure);
+    } else {
+        mst_queue_remove(cluster, closure);
+    }
+    cluster->queued--;
+    cluster->queued_bytes -= closure->bytes;
+    closure->where = (uint8_t)where;
+    closure->hand = NULL;
+    mst_list_remove(&closure->live);
+    mst_list_append(&cluster->settled, &closure->live);
+    if (mst_tree_linked(&closure->alarm.node)) {
+        mst_alarm_at(cluster, &closure->alarm, NEVER);
+    }
+    if (closure->need_count > 0) {
+        mst_value_leave(cluster, closure);
+    }
+    cluster->progress_ns = cluster->now_ns;
+    cluster->changed = true;
+}
+
+static void settled(struct mst_cluster *cluster, struct mst_closure *closure)
+{
+    if (closure->released) {
+        closure_free(cluster, closure);
+    }
+}
+
+void mst_closure_value(struct mst_cluster *cluster, struct mst_closure *closure,
+                       struct mst_result *result)
+{
+    settle(cluster, closure, MST_WHERE_VALUE);
+    closure->result = result;
+    cluster->values++;
+    settled(cluster, closure);
+}
+
+void mst_closure_fail(struct mst_cluster *cluster, struct mst_closure *closure,
+                      enum mst_origin origin, struct mst_told *told)
+{
+    settle(cluster, closure, MST_WHERE_FAILED);
+    closure->origin = (uint8_t)origin;
+    closure->told = told;
+    if (origin == MST_ORIGIN_CANCELLED) {
+        cluster->cancelled++;
+    } else {
+        cluster->failures++;
+        cluster->failed[origin]++;
+        mst_series_failed(cluster, closure);
+    }
+    settled(cluster, closure);
+}
+
+/* An attempt came to nothing. What was asked to stop has stopped; what is late is late. */
+void mst_closure_back(struct mst_cluster *cluster, struct mst_closure *closure, uint64_t backoff_ns)
+{
+    enum mst_origin stopping = (enum mst_origin)closure->stopping;
+
+    mst_dispatch_leave(cluster, closure);
+    closure->recalled = false;
+    closure->owe_recall = false;
+    closure->hand = NULL;
+    closure->where = MST_WHERE_BACKOFF; /* nowhere, for now */
+    closure->grace_ns = NEVER;
+    cluster->progress_ns = cluster->now_ns;
+    if (stopping != MST_ORIGIN_NONE) {
+        mst_closure_fail(cluster, closure, stopping, NULL);
+        return;
+    }
+    if (too_late(closure, cluster->now_ns)) {
+        mst_closure_fail(cluster, closure, MST_ORIGIN_DEADLINE, NULL);
+        return;
+    }
+    if (!mst_loss_judge(cluster, closure)) {
+        return; /* it was judged, or is held */
+    }
+    if (backoff_ns > 0) {
+        closure->grace_ns = mst_alarm_plus(cluster->now_ns, backoff_ns);
+    } else {
+        mst_queue_return(cluster, closure);
+    }
+    mst_closure_alarm(cluster, closure);
+}
+
+/* ---- what the user sees ---- */
+
+void mst_closure_failure(const struct mst_closure *closure, const struct mst_cluster *cluster,
+                         struct mst_failure *out)
+{
+    const struct mst_hand *hand =
+        closure->ran_on != MST_WORKER_NONE ? cluster->hands[closure->ran_on] : NULL;
+
+    if (closure->told) {
+        *out = closure->told->chain[0];
+    } else {
+        *out = (struct mst_failure){.text = mst_told_plain((enum mst_origin)closure->origin)};
+    }
+    out->origin = (enum mst_origin)closure->origin;
+    out->worker = closure->ran_on;
+    out->attempt = closure->attempt;
+    out->incarnation = hand && !closure->told ? hand->incarnation : out->incarnation;
+}
+
+void mst_cluster_look(const struct mst_cluster *cluster, uint64_t number,
+                      struct mst_closure_look *out)
+{
+    const struct mst_closure *closure = mst_closure_find(cluster, number);
+
+    *out = (struct mst_closure_look){.worker = MST_WORKER_NONE, .fraction = -1};
+    if (!closure || closure->released) {
+        return;
+    }
+    out->attempts = closure->attempt;
+    out->worker = closure->ran_on;
+    if (closure->result) {
+        out->parts = closure->result->parts;
+    }
+    if (closure->progress) {
+        out->fraction = closure->progress->fraction;
+        out->text = mst_slice_of(closure->progress->text, closure->progress->size);
+    }
+    if (closure->where == MST_WHERE_VALUE) {
+        out->state = MST_CLOSURE_VALUE;
+    } else if (closure->where == MST_WHERE_FAILED) {
+        out->state = MST_CLOSURE_FAILED;
+        mst_closure_failure(closure, cluster, &out->failure);
+    } else {
+        out->state = mst_closure_out(closure) ? MST_CLOSURE_RUNNING : MST_CLOSURE_QUEUED;
+    }
+}
+
+void mst_cluster_release(struct mst_cluster *cluster, uint64_t now_ns, uint64_t number)
+{
+    struct mst_closure *closure = mst_closure_find(cluster, number);
+
+    (void)now_ns;
+    if (closure) {
+        closure->released = true;
+        if (mst_closure_settled(closure)) {
+            closure_free(cluster, closure);
+        }
+    }
+}

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The machine itself: its beginning, its clock and its end. */
+#include "tasks/coordinator.h"
+
+#include "base/panic.h"
+#include "base/text.h"
+#include "tasks/machine.h"
+
+#define NEVER MST_CLUSTER_NEVER
+
+/* ---- beginning ---- */
+
+static bool makes_sense(const struct mst_cluster_config *config)
+{
+    return config->term > 0 && config->name.size > 0 && config->silent_ns > 0 &&
+           config->recovery_max_ns > 0 && config->backoff_ns > 0 &&
+           config->backoff_max_ns >= config->backoff_ns && config->policy <= MST_CLUSTER_ISOLATE &&
+           (config->transient_limit == 0 || config->transient_window_ns > 0);
+}
+
+static void lists_init(struct mst_cluster *cluster)
+{
+    mst_alarms_init(cluster);
+    mst_queue_init(cluster);
+    mst_table_init(&cluster->closures, &cluster->mem);
+    mst_table_init(&cluster->hands_by_index, &cluster->mem);
+    mst_table_init(&cluster->links, &cluster->mem);
+    mst_table_init(&cluster->values_by_number, &cluster->mem);
+    mst_list_init(&cluster->members);
+    mst_list_init(&cluster->live);
+    mst_list_init(&cluster->settled);
+    mst_list_init(&cluster->hungry);
+    mst_list_init(&cluster->spare);
+    mst_list_init(&cluster->todo);
+    mst_list_init(&cluster->all_links);
+    mst_list_init(&cluster->links_todo);
+    mst_list_init(&cluster->values_all);
+    mst_list_init(&cluster->values_dropped);
+    mst_list_init(&cluster->state_servers);
+    mst_list_init(&cluster->lines);
+}
+
+muster_status mst_cluster_new(struct mst_cluster **out, uint64_t now_ns,
+                              const struct mst_cluster_config *config, const struct mst_mem *mem)
+{
+    struct mst_cluster *cluster;
+
+    if (!makes_sense(config)) {
+        return MUSTER_EINVAL;
+    }
+    cluster = mst_mem_zalloc(mem, sizeof(*cluster) + config->name.size);
+    if (!cluster) {
+        return MUSTER_ENOMEM;
+    }
+    cluster->mem = *mem;
+    cluster->config = *config;
+    cluster->name = (char *)(cluster + 1);
+    memcpy(cluster->name, config->name.data, config->name.size);
+    cluster->config.name.data = cluster->name;
+    cluster->now_ns = now_ns;
+    cluster->born_ns = now_ns;
+    cluster->progress_ns = now_ns;
+    cluster->prng.state = config->seed;
+    cluster->series = 1;
+    cluster->recall_ns = MST_CLUSTER_RECALL_NS;
+    lists_init(cluster);
+    for (size_t i = 0; i < sizeof(cluster->timers) / sizeof(cluster->timers[0]); i++) {
+        mst_histogram_init(&cluster->timers[i], &mst_cluster_time_bounds);
+    }
+    if (config->watchdog_ns > 0) {
+        mst_alarm_at(cluster, &cluster->watchdog, mst_alarm_plus(now_ns, config->watchdog_ns));
+    }
+    mst_crew_few(cluster);
+    *out = cluster;
+    return MUSTER_OK;
+}
+
+void mst_cluster_free(struct mst_cluster *cluster)
+{
+    struct mst_mem mem;
+
+    if (!cluster) {
+        return;
+    }
+    mem = cluster->mem;
+    mst_series_free(cluster);
+    mst_closures_free(cluster);
+    mst_values_free(cluster);
+    mst_links_free(cluster);
+    mst_crew_free(cluster);
+    mst_kinds_free(cluster);
+    mst_state_servers_free(cluster);
+    mst_lines_free(cluster);
+    mst_mem_release(&mem, cluster);
+}
+
+/* ---- the clock ---- */
+
+/* The oldest ones, and why they are not running. */
+static void say_waits(struct mst_cluster *cluster)
+{
+    uint32_t said = 0;
+
+    MST_LIST_EACH(at, following, &cluster->live)
+    {
+        const struct mst_closure *closure = MST_CONTAINER(at, struct mst_closure, live);
+
+        if (mst_closure_out(closure)) {
+            continue;
+        }
+        if (said++ == MST_CLUSTER_WAITS_MAX) {
+            return;
+        }
+        mst_effect_say(
+            cluster, MST_CLUSTER_LINE_WAITS, NULL, closure->number,
+            (cluster->now_ns - closure->admitted_ns) / MST_CLUSTER_NS_PER_MS,
+            mst_slice_text(mst_cluster_wait_sentence(mst_closure_waits(cluster, closure))));
+    }
+}
+
+static void add_ago(struct mst_text *text, const struct mst_cluster *cluster, uint64_t then_ns)
+{
+    mst_text_seconds(text, (cluster->now_ns - then_ns) / MST_CLUSTER_NS_PER_MS);
+    mst_text_add(text, " ago");
+}
+
+/* What helps to tell one that hangs from one that takes long. */
+static void say_stuck(struct mst_cluster *cluster, const struct mst_hand *hand,
+                      const struct mst_closure *closure)
+{
+    const struct mst_progress *progress = closure->progress;
+    char line[MST_FAILURE_TEXT_MAX];
+    struct mst_text text = mst_text_in(line, sizeof(line));
+
+    mst_text_add(&text, "attempt ");
+    mst_text_u64(&text, closure->attempt);
+    mst_text_add(&text, " of '");
+    mst_text_slice(&text, mst_slice_of(closure->kind->name, closure->kind->name_size));
+    mst_text_add(&text, "', its worker last heard ");
+    add_ago(&text, cluster, hand->heard_ns);
+    if (!progress || progress->told_ns < closure->begun_ns) {
+        mst_text_add(&text, ", no progress told");
+    } else {
+        mst_text_add(&text, ", its last progress ");
+        add_ago(&text, cluster, progress->told_ns);
+        if (progress->size > 0) {
+            mst_text_add(&text, " (");
+            mst_text_slice(&text, mst_slice_of(progress->text, progress->size));
+            mst_text_add(&text, ")");
+        }
+    }
+    mst_effect_say(cluster, MST_CLUSTER_LINE_STUCK, hand, closure->number,
+                   (cluster->now_ns - closure->begun_ns) / MST_CLUSTER_NS_PER_MS,
+                   mst_slice_text(line));
+}
+
+/* Nothing has moved for long, though something should: what runs and for how long, what waits and
+ * why. */
+static void watchdog(struct mst_cluster *cluster)
+{
+    uint64_t span_ns = cluster->config.watchdog_ns;
+    bool idle = mst_list_empty(&cluster->live);
+    uint32_t said = 0;
+
+    if (idle || cluster->now_ns - cluster->progress_ns < span_ns) {
+        uint64_t since_ns = idle ? cluster->now_ns : cluster->progress_ns;
+
+        mst_alarm_at(cluster, &cluster->watchdog, mst_alarm_plus(since_ns, span_ns));
+        return;
+    }
+    for (uint32_t i = 0; i < cluster->hand_count && said < MST_CLUSTER_STUCK_MAX; i++) {
+        const struct mst_hand *hand = cluster->hands[i];
+
+        if (hand->running_count > 0) {
+            say_stuck(cluster, hand,
+                      MST_CONTAINER(hand->running.next, struct mst_closure, place.list));
+            said++;
+        }
+    }
+    say_waits(cluster);
+    mst_alarm_at(cluster, &cluster->watchdog, mst_alarm_plus(cluster->now_ns, span_ns));
+}
+
+static void due(struct mst_cluster *cluster, struct mst_alarm *alarm)
+{
+    switch (alarm->of) {
+    case MST_ALARM_CLOSURE:
+        mst_closure_due(cluster, MST_CONTAINER(alarm, struct mst_closure, alarm));
+        return;
+    case MST_ALARM_SILENT:
+        mst_hand_due(cluster, MST_CONTAINER(alarm, struct mst_hand, silent), alarm->of);
+        return;
+    case MST_ALARM_AWAY:
+        mst_hand_due(cluster, MST_CONTAINER(alarm, struct mst_hand, away), alarm->of);
+        return;
+    case MST_ALARM_START:
+        mst_hand_due(cluster, MST_CONTAINER(alarm, struct mst_hand, start), alarm->of);
+        return;
+    case MST_ALARM_UNKNOWN:
+        mst_kind_unknown(cluster, MST_CONTAINER(alarm, struct mst_kind, unknown));
+        return;
+    case MST_ALARM_RECALL:
+        mst_dispatch_recall(cluster);
+        return;
+    case MST_ALARM_WATCHDOG:
+        watchdog(cluster);
+        return;
+    case MST_ALARM_TOO_FEW:
+        mst_cluster_over(cluster, MUSTER_ETOOFEW);
+        return;
+    }
+}
+
+void mst_cluster_tick(struct mst_cluster *cluster, uint64_t now_ns)
+{
+    struct mst_alarm *alarm;
+
+    cluster->now_ns = now_ns;
+    while ((alarm = mst_alarm_due(cluster, now_ns))) {
+        due(cluster, alarm);
+    }
+}
+
+uint64_t mst_cluster_deadline_ns(const struct mst_cluster *cluster)
+{
+    struct mst_tree_node *first = mst_tree_first(&cluster->alarms);
+
+    return first ? MST_CONTAINER(first, struct mst_alarm, node)->due_ns : NEVER;
+}
+
+/* ---- the end ---- */
+
+void mst_cluster_over(struct mst_cluster *cluster, muster_status status)
+{
+    if (cluster->end != MUSTER_OK) {
+        return;
+    }
+    cluster->end = status;
+    cluster->closed = true;
+    cluster->ending = false;
+    mst_series_settle_all(cluster);
+    MST_LIST_EACH(at, following, &cluster->all_links)
+    {
+        mst_link_close(cluster, MST_CONTAINER(at, struct mst_link, all));
+    }
+    for (uint32_t i = 0; i < cluster->hand_count; i++) {
+        mst_alarm_at(cluster, &cluster->hands[i]->silent, NEVER);
+        mst_alarm_at(cluster, &cluster->hands[i]->away, NEVER);
+    }
+    mst_alarm_at(cluster, &cluster->recall, NEVER);
+    mst_alarm_at(cluster, &cluster->watchdog, NEVER);
+    mst_alarm_at(cluster, &cluster->too_few, NEVER);
+    cluster->changed = true;
+}
+
+void mst_cluster_superseded(struct mst_cluster *cluster, uint64_t now_ns, muster_status status)
+{
+    cluster->now_ns = now_ns;
+    mst_cluster_over(cluster, status);
+}
+
+/* What runs is asked to stop, and not waited for. Where there is no memory its worker stops it when
+ * the connection does not come back. */
+static void stop_all(struct mst_cluster *cluster, struct mst_hand *hand)
+{
+    uint32_t count = hand->running_count + hand->prefetched_count;
+    struct mst_list *lists[] = {&hand->running, &hand->prefetched};
+    struct mst_attempt *strays = NULL;
+    uint32_t found = 0;
+
+    if (count > 0 && hand->link) {
+        strays = mst_mem_array(&cluster->mem, count, sizeof(struct mst_attempt));
+    }
+    if (!strays) {
+        return;
+    }
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        MST_LIST_EACH(at, following, lists[i])
+        {
+            const struct mst_closure *closure = MST_CONTAINER(at, struct mst_closure, place.list);
+
+            strays[found++] =
+                (struct mst_attempt){.closure = closure->number, .attempt = closure->attempt};
+        }
+    }
+    mst_mem_release(&cluster->mem, hand->strays);
+    hand->strays = strays;
+    hand->stray_count = found;
+    mst_hand_todo(cluster, hand);
+}
+
+void mst_cluster_close(struct mst_cluster *cluster, uint64_t now_ns, bool drain)
+{
+    cluster->now_ns = now_ns;
+    if (cluster->end != MUSTER_OK) {
+        return;
+    }
+    cluster->closed = true;
+    cluster->draining = drain;
+    cluster->changed = true;
+    if (drain) {
+        return;
+    }
+    cluster->hanging_up = true;
+    cluster->ending = false;
+    for (uint32_t i = 0; i < cluster->hand_count; i++) {
+        stop_all(cluster, cluster->hands[i]);
+    }
+    mst_series_settle_all(cluster);
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the machine knows, for status and metrics. */
+#include "base/panic.h"
+#include "tasks/machine.h"
+
+static struct mst_slice function_of(const struct mst_closure *closure)
+{
+    return mst_slice_of(closure->kind->name, closure->kind->name_size);
+}
+
+enum mst_cluster_wait mst_closure_waits(const struct mst_cluster *cluster,
+                                        const struct mst_closure *closure)
+{
+    if (cluster->connected == 0) {
+        return MST_WAIT_WORKERS;
+    }
+    if (cluster->ending) {
+        return MST_WAIT_SERIES;
+    }
+    if (closure->where == MST_WHERE_BACKOFF) {
+        return MST_WAIT_BACKOFF;
+    }
+    if (closure->kind->providers == 0) {
+        return MST_WAIT_FUNCTION;
+    }
+    for (uint32_t i = 0; i < cluster->hand_count; i++) {
+        const struct mst_hand *hand = cluster->hands[i];
+
+        if (hand->link && !mst_tree_linked(&hand->start.node) &&
+            mst_hand_place(hand, closure->kind) != MST_FUNCTION_NONE) {
+            return MST_WAIT_SLOT;
+        }
+    }
+    return MST_WAIT_DELAY;
+}
+
+static void oldest(const struct mst_cluster *cluster, uint64_t now_ns,
+                   struct mst_cluster_counts *out)
+{
+    if (cluster->queued == 0) {
+        return;
+    }
+    MST_LIST_EACH(at, following, &cluster->live)
+    {
+        const struct mst_closure *closure = MST_CONTAINER(at, struct mst_closure, live);
+
+        if (!mst_closure_out(closure)) {
+            out->oldest = closure->number;
+            out->oldest_ns = now_ns - closure->admitted_ns;
+            out->oldest_waits = mst_closure_waits(cluster, closure);
+            out->oldest_function = function_of(closure);
+            return;
+        }
+    }
+}
+
+void mst_cluster_counts(const struct mst_cluster *cluster, uint64_t now_ns,
+                        struct mst_cluster_counts *out)
+{
+    uint64_t taken = 0;
+    uint64_t room;
+
+    *out = (struct mst_cluster_counts){.queued = cluster->queued,
+                                       .running = cluster->running,
+                                       .values = cluster->values,
+                                       .failures = cluster->failures,
+                                       .cancelled = cluster->cancelled,
+                                       .retried = cluster->retried,
+                                       .put_back = cluster->put_back,
+                                       .late = cluster->late,
+                                       .lies = cluster->lies,
+                                       .queued_bytes = cluster->queued_bytes,
+                                       .series = cluster->series,
+                                       .admitted = cluster->admitted,
+                                       .workers = cluster->hand_count,
+                                       .present = cluster->connected,
+                                       .slots = (uint32_t)cluster->slots};
+    memcpy(out->failed, cluster->failed, sizeof(out->failed));
+    for (uint32_t i = 0; i < cluster->hand_count; i++) {
+        const struct mst_hand *hand = cluster->hands[i];
+
+        if (hand->link && hand->running_count < hand->slots) {
+            out->slots_free += hand->slots - hand->running_count;
+        }
+        taken += hand->link ? hand->running_count + hand->prefetched_count : 0;
+    }
+    room = cluster->slots * (1 + (uint64_t)cluster->config.prefetch);
+    taken += cluster->queued;
+    out->hungry = room > taken ? room - taken : 0;
+    oldest(cluster, now_ns, out);
+}
+
+static enum mst_worker_state state_of(const struct mst_hand *hand)
+{
+    if (hand->state == MST_WORKER_PRESENT && !hand->link) {
+        return hand->ever ? MST_WORKER_SILENT : MST_WORKER_ABSENT;
+    }
+    return hand->state == MST_WORKER_PRESENT && hand->draining ? MST_WORKER_DRAINING : hand->state;
+}
+
+bool mst_cluster_worker_at(const struct mst_cluster *cluster, uint64_t now_ns, uint32_t worker,
+                           struct mst_cluster_worker *out)
+{
+    const struct mst_hand *hand;
+
+    if (worker >= cluster->hand_count) {
+        return false;
+    }
+    hand = cluster->hands[worker];
+    *out = (struct mst_cluster_worker){.index = hand->index,
+                                       .incarnation = hand->incarnation,
+                                       .pid = hand->pid,
+                                       .host = mst_slice_of(hand->host, hand->host_size),
+                                       .state = state_of(hand),
+                                       .slots = hand->slots,
+                                       .running = hand->running_count,
+                                       .prefetched = hand->prefetched_count,
+                                       .losses = hand->losses,
+                                       .done = hand->done};
+    MST_LIST_EACH(at, following, &hand->running)
+    {
+        const struct mst_closure *closure = MST_CONTAINER(at, struct mst_closure, place.list);
+        uint64_t run_ns = now_ns - closure->begun_ns;
+
+        if (out->oldest == 0 || run_ns > out->oldest_run_ns) {
+            out->oldest = closure->number;
+            out->oldest_run_ns = run_ns;
+            out->oldest_function = function_of(closure);
+        }
+    }
+    return true;
+}
+
+const struct mst_histogram *mst_cluster_histogram(const struct mst_cluster *cluster,
+                                                  enum mst_cluster_timer timer)
+{
+    return &cluster->timers[timer];
+}

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who runs what next. The oldest closure that somebody has room for goes first; free slots are
+ * filled before anything is prefetched, and all workers in turn. */
+#include "base/panic.h"
+#include "tasks/machine.h"
+
+#define NEVER MST_CLUSTER_NEVER
+
+enum { RUN_UNKNOWN_NS = 1000000000 };
+
+/* ---- what a worker has ---- */
+
+/* A worker runs in order: the first of what it was sent have begun, as far as one can know. */
+void mst_dispatch_promote(struct mst_cluster *cluster, struct mst_hand *hand)
+{
+    while (hand->link && hand->running_count < hand->slots && hand->prefetched_count > 0) {
+        struct mst_list *node = mst_list_take(&hand->prefetched);
+        struct mst_closure *closure = MST_CONTAINER(node, struct mst_closure, place.list);
+
+        hand->prefetched_count--;
+        cluster->prefetched_count--;
+        hand->running_count++;
+        mst_list_append(&hand->running, node);
+        closure->where = MST_WHERE_RUNNING;
+        closure->begun = true;
+        closure->begun_ns = cluster->now_ns;
+        if (closure->start_ns != NEVER) {
+            mst_closure_alarm(cluster, closure);
+        }
+    }
+    mst_hand_update(cluster, hand);
+}
+
+void mst_dispatch_leave(struct mst_cluster *cluster, struct mst_closure *closure)
+{
+    struct mst_hand *hand = closure->hand;
+
+    mst_list_remove(&closure->place.list);
+    if (closure->where == MST_WHERE_RUNNING) {
+        hand->running_count--;
+        hand->alone = hand->alone && hand->running_count > 0;
+    } else {
+        hand->prefetched_count--;
+        cluster->prefetched_count--;
+    }
+    hand->load_ns -= closure->load_ns;
+    hand->load_bytes -= closure->bytes;
+    mst_list_remove(&closure->owed);
+    closure->owe_cancel = false;
+    closure->owe_recall = false;
+    closure->hand = NULL;
+    closure->where = MST_WHERE_BACKOFF;
+    cluster->running--;
+    cluster->queued++;
+    cluster->queued_bytes += closure->bytes;
+    mst_dispatch_promote(cluster, hand);
+}
+
+static uint64_t left_ms(const struct mst_cluster *cluster, const struct mst_closure *closure)
+{
+    uint64_t left_ns = closure->total_ns - cluster->now_ns;
+
+    if (closure->total_ns == NEVER) {
+        return 0;
+    }
+    if (closure->total_ns <= cluster->now_ns || left_ns < MST_CLUSTER_NS_PER_MS) {
+        return 1;
+    }
+    return left_ns / MST_CLUSTER_NS_PER_MS;
+}
+
+static uint64_t up_to_ms(uint64_t ns)
+{
+    return ns / MST_CLUSTER_NS_PER_MS + (ns % MST_CLUSTER_NS_PER_MS != 0);
+}
+
+static void assign(struct mst_cluster *cluster, struct mst_hand *hand, struct mst_closure *closure,
+                   uint32_t flags)
+{
+    const struct mst_kind *kind = closure->kind;
+
+    mst_queue_remove(cluster, closure);
+    cluster->queued--;
+    cluster->queued_bytes -= closure->bytes;
+    cluster->running++;
+    closure->hand = hand;
+    closure->attempt++;
+    closure->ran_on = hand->number;
+    closure->sent_ns = cluster->now_ns;
+    closure->begun_ns = cluster->now_ns;
+    closure->load_ns = kind->run_ns > 0 ? kind->run_ns : RUN_UNKNOWN_NS;
+    closure->once = closure->once || (flags & MST_FUNCTION_ONCE) != 0;
+    closure->idempotent =
+        closure->idempotent || (flags & (MST_FUNCTION_IDEMPOTENT | MST_FUNCTION_PURE)) != 0;
+    closure->recalled = false;
+    hand->load_ns += closure->load_ns;
+    hand->load_bytes += closure->bytes;
+    if (hand->running_count < hand->slots) {
+        closure->where = MST_WHERE_RUNNING;
+        closure->begun = true;
+        hand->running_count++;
+        hand->alone = closure->alone;
+        mst_list_append(&hand->running, &closure->place.list);
+    } else {
+        closure->where = MST_WHERE_PREFETCHED;
+        hand->prefetched_count++;
+        cluster->prefetched_count++;
+        mst_list_append(&hand->prefetched, &closure->place.list);
+        cluster->recall_ns = MST_CLUSTER_RECALL_NS;
+        mst_dispatch_watch(cluster);
+    }
+    if (mst_tree_linked(&closure->alarm.node)) {
+        mst_closure_alarm(cluster, closure);
+    }
+    if (cluster->full) {
+        cluster->full = false;
+        cluster->changed = true;
+    }
+}
+
+static bool run(struct mst_cluster *cluster, struct mst_hand *hand, struct mst_closure *closure)
+{
+    struct mst_cluster_message *message = &cluster->message;
+    uint32_t place = mst_hand_place(hand, closure->kind);
+    enum mst_room room = hand->room;
+
+    if (closure->need_count > 0 && mst_value_build_for(cluster, hand, closure)) {
+        return true; /* first this */
+    }
+    assign(cluster, hand, closure, hand->functions[place].flags);
+    mst_hand_update(cluster, hand);
+    if (hand->room == room && room != MST_ROOM_NONE) { /* the next is another's turn */
+        mst_list_remove(&hand->place);
+        mst_list_append(room == MST_ROOM_SLOT ? &cluster->hungry : &cluster->spare, &hand->place);
+    }
+    mst_effect_message(cluster, hand, MST_CLUSTER_RUN);
+    message->attempt.closure = closure->number;
+    message->attempt.attempt = closure->attempt;
+    message->series = closure->series;
+    message->function = place;
+    message->key = mst_closure_key(closure);
+    message->run_limit_ms = up_to_ms(closure->run_limit_ns);
+    message->left_ms = left_ms(cluster, closure);
+    message->needs = mst_closure_needs(closure);
+    message->need_count = closure->need_count;
+    message->parts =
+        (struct mst_parts){.items = mst_closure_parts(closure), .count = closure->part_count};
+    return true;
+}
+
+/* ---- who ---- */
+
+static struct mst_hand *first_able(struct mst_list *hands, const struct mst_closure *closure,
+                                   bool prefetch)
+{
+    MST_LIST_EACH(at, following, hands)
+    {
+        struct mst_hand *hand = MST_CONTAINER(at, struct mst_hand, place);
+        uint32_t place = mst_hand_place(hand, closure->kind);
+
+        if (place != MST_FUNCTION_NONE &&
+            !(prefetch && (hand->functions[place].flags & MST_FUNCTION_ONCE) != 0)) {
+            return hand;
+        }
+    }
+    return NULL;
+}
+
+static struct mst_hand *hand_for(struct mst_cluster *cluster, const struct mst_closure *closure)
+{
+    struct mst_hand *hand = first_able(&cluster->hungry, closure, false);
+
+    if (!hand && !closure->once) {
+        hand = first_able(&cluster->spare, closure, true);
+    }
+    return hand;
+}
+
+/* The oldest for which somebody may have room. */
+static struct mst_closure *oldest_ready(const struct mst_cluster *cluster)
+{
+    struct mst_closure *oldest = NULL;
+
+    MST_LIST_EACH(at, following, &cluster->ready)
+    {
+        const struct mst_kind *kind = MST_CONTAINER(at, struct mst_kind, ready);
+        struct mst_closure *head = kind->stuck ? NULL : mst_queue_head(kind);
+
+        if (head && (!oldest || head->number < oldest->number)) {
+            oldest = head;
+        }
+    }
+    return oldest;
+}
+
+static bool is_empty(const struct mst_hand *hand)
+{
+    return hand->running_count + hand->prefetched_count == 0;
+}
+
+/* An empty one; or, for one that has none yet, any that could run it. */
+static struct mst_hand *hand_alone(struct mst_cluster *cluster, const struct mst_closure *closure)
+{
+    MST_LIST_EACH(at, following, &cluster->hungry)
+    {
+        struct mst_hand *hand = MST_CONTAINER(at, struct mst_hand, place);
+
+        if (is_empty(hand) && mst_hand_place(hand, closure->kind) != MST_FUNCTION_NONE) {
+            return hand;
+        }
+    }
+    if (!closure->hand) {
+        struct mst_hand *hand = first_able(&cluster->hungry, closure, false);
+
+        return hand ? hand : first_able(&cluster->spare, closure, false);
+    }
+    return NULL;
+}
+
+static void reserve(struct mst_cluster *cluster, struct mst_closure *closure, struct mst_hand *hand)
+{
+    struct mst_hand *before = closure->hand;
+
+    closure->hand = hand;
+    hand->reserved = closure;
+    mst_hand_update(cluster, hand);
+    if (before) {
+        before->reserved = NULL;
+        mst_hand_update(cluster, before);
+    }
+}
+
+/* Those that are to run alone: each reserves a worker, and waits until that is empty, or another
+ * is: what runs there may never end. */
+static bool run_alone(struct mst_cluster *cluster)
+{
+    for (struct mst_tree_node *node = mst_tree_first(&cluster->alone); node;
+         node = mst_tree_next(node)) {
+        struct mst_closure *closure = MST_CONTAINER(node, struct mst_closure, place.tree);
+        struct mst_hand *hand = closure->hand;
+
+        if (!hand || !is_empty(hand)) {
+            hand = hand_alone(cluster, closure);
+            if (hand) {
+                reserve(cluster, closure, hand);
+            }
+        }
+        if (hand && is_empty(hand) && mst_hand_usable(hand)) {
+            return run(cluster, hand, closure);
+        }
+    }
+    return false;
+}
+
+bool mst_dispatch_next(struct mst_cluster *cluster)
+{
+    struct mst_closure *closure;
+
+    if (cluster->alone.count > 0 && run_alone(cluster)) {
+        return true;
+    }
+    if (mst_list_empty(&cluster->hungry) && mst_list_empty(&cluster->spare)) {
+        return false;
+    }
+    while ((closure = oldest_ready(cluster))) {
+        struct mst_hand *hand = hand_for(cluster, closure);
+
+        if (hand) {
+            return run(cluster, hand, closure);
+        }
+        closure->kind->stuck = true;
+    }
+    return false;
+}
+
+/* ---- taking back ---- */
+
+void mst_dispatch_watch(struct mst_cluster *cluster)
+{
+    if (cluster->prefetched_count > 0 && !mst_list_empty(&cluster->hungry) &&
+        !mst_tree_linked(&cluster->recall.node)) {
+        mst_alarm_at(cluster, &cluster->recall,
+                     mst_alarm_plus(cluster->now_ns, cluster->recall_ns));
+    }
+}
+
+static uint64_t free_slots(const struct mst_cluster *cluster)
+{
+    uint64_t count = 0;
+
+    MST_LIST_EACH(at, following, &cluster->hungry)
+    {
+        const struct mst_hand *hand = MST_CONTAINER(at, struct mst_hand, place);
+
+        count += hand->slots - hand->running_count;
+    }
+    return count;
+}
+
+/* From the end, which would begin last. */
+static uint64_t recall_from(struct mst_cluster *cluster, struct mst_hand *hand, uint64_t most)
+{
+    uint64_t count = 0;
+
+    for (struct mst_list *at = hand->prefetched.prev; at != &hand->prefetched && count < most;
+         at = at->prev) {
+        struct mst_closure *closure = MST_CONTAINER(at, struct mst_closure, place.list);
+
+        if (closure->recalled || closure->stopping != MST_ORIGIN_NONE ||
+            cluster->now_ns - closure->sent_ns < MST_CLUSTER_RECALL_NS ||
+            closure->kind->unable == cluster->recalls) {
+            continue;
+        }
+        if (!first_able(&cluster->hungry, closure, false)) {
+            closure->kind->unable = cluster->recalls; /* not asked for each */
+            continue;
+        }
+        closure->recalled = true;
+        closure->owe_recall = true;
+        if (!mst_list_linked(&closure->owed)) {
+            mst_list_append(&hand->owed, &closure->owed);
+        }
+        mst_hand_todo(cluster, hand);
+        count++;
+    }
+    return count;
+}
+
+void mst_dispatch_recall(struct mst_cluster *cluster)
+{
+    uint64_t slots = free_slots(cluster);
+    uint64_t most = slots;
+
+    cluster->recalls++;
+    for (uint32_t i = 0; i < cluster->hand_count && most > 0; i++) {
+        if (cluster->hands[i]->link) {
+            most -= recall_from(cluster, cluster->hands[i], most);
+        }
+    }
+    if (most < slots) {
+        cluster->recall_ns = MST_CLUSTER_RECALL_NS;
+    } else if (cluster->recall_ns < MST_CLUSTER_NS_PER_S) {
+        cluster->recall_ns *= 2; /* nobody idle could run any of it */
+    }
+    mst_dispatch_watch(cluster);
+}

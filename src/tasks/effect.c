@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the machine gives out. What is to be sent follows from what it knows, one at a time, so that
+ * nothing is stored of it; only lines for the user are. */
+#include "base/panic.h"
+#include "tasks/machine.h"
+
+/* ---- lines ---- */
+
+void mst_effect_say(struct mst_cluster *cluster, enum mst_cluster_line line,
+                    const struct mst_hand *hand, uint64_t closure, uint64_t count,
+                    struct mst_slice text)
+{
+    size_t size = text.size < MST_FAILURE_TEXT_MAX ? text.size : MST_FAILURE_TEXT_MAX;
+    struct mst_saying *saying = NULL;
+
+    if (cluster->line_count < MST_CLUSTER_LINES_MAX) {
+        saying = cluster->mem.alloc(cluster->mem.ctx, sizeof(*saying) + size);
+    }
+    if (!saying) {
+        return; /* a line less */
+    }
+    *saying = (struct mst_saying){.line = line,
+                                  .hand = hand,
+                                  .index = hand ? hand->index : 0,
+                                  .worker = hand ? hand->number : MST_WORKER_NONE,
+                                  .closure = closure,
+                                  .count = count,
+                                  .text_size = size};
+    if (size > 0) {
+        memcpy(saying->text, text.data, size);
+    }
+    mst_list_append(&cluster->lines, &saying->place);
+    cluster->line_count++;
+}
+
+void mst_lines_free(struct mst_cluster *cluster)
+{
+    struct mst_list *node;
+
+    mst_mem_release(&cluster->mem, cluster->said);
+    while ((node = mst_list_take(&cluster->lines))) {
+        mst_mem_release(&cluster->mem, MST_CONTAINER(node, struct mst_saying, place));
+    }
+}
+
+static bool say(struct mst_cluster *cluster)
+{
+    struct mst_list *node = mst_list_take(&cluster->lines);
+    struct mst_saying *saying = node ? MST_CONTAINER(node, struct mst_saying, place) : NULL;
+    struct mst_cluster_effect *effect = &cluster->effect;
+
+    if (!saying) {
+        return false;
+    }
+    cluster->line_count--;
+    cluster->said = saying;
+    effect->type = MST_CLUSTER_SAY;
+    effect->line = saying->line;
+    effect->index = saying->index;
+    effect->worker = saying->worker;
+    effect->closure = saying->closure;
+    effect->count = saying->count;
+    effect->text = mst_slice_of(saying->text, saying->text_size);
+    if (saying->hand && saying->hand->host) {
+        effect->host = mst_slice_of(saying->hand->host, saying->hand->host_size);
+    }
+    return true;
+}
+
+/* ---- messages ---- */
+
+static void message_on(struct mst_cluster *cluster, uint64_t connection,
+                       enum mst_cluster_message_type type)
+{
+    cluster->message = (struct mst_cluster_message){.type = type};
+    cluster->effect.type = MST_CLUSTER_SEND;
+    cluster->effect.connection = connection;
+    cluster->effect.message = &cluster->message;
+}
+
+void mst_effect_message(struct mst_cluster *cluster, const struct mst_hand *hand,
+                        enum mst_cluster_message_type type)
+{
+    message_on(cluster, hand->link->connection, type);
+}
+
+static void cancel(struct mst_cluster *cluster, const struct mst_hand *hand,
+                   struct mst_attempt attempt, uint64_t series, uint64_t grace_ms)
+{
+    mst_effect_message(cluster, hand, MST_CLUSTER_CANCEL);
+    cluster->message.attempt = attempt;
+    cluster->message.series = series;
+    cluster->message.left_ms = grace_ms;
+}
+
+static bool send_owed(struct mst_cluster *cluster, struct mst_hand *hand)
+{
+    struct mst_list *node = mst_list_take(&hand->owed);
+    struct mst_closure *closure = node ? MST_CONTAINER(node, struct mst_closure, owed) : NULL;
+    struct mst_attempt attempt;
+
+    if (!closure) {
+        return false;
+    }
+    attempt = (struct mst_attempt){.closure = closure->number, .attempt = closure->attempt};
+    if (closure->owe_cancel) {
+        cancel(cluster, hand, attempt, closure->series, closure->stop_ms);
+    } else {
+        mst_effect_message(cluster, hand, MST_CLUSTER_TAKE_BACK);
+        cluster->message.attempt = attempt;
+        cluster->message.series = closure->series;
+    }
+    closure->owe_cancel = false;
+    closure->owe_recall = false;
+    return true;
+}
+
+static bool send_stray(struct mst_cluster *cluster, struct mst_hand *hand)
+{
+    if (hand->stray_count > 0) {
+        cancel(cluster, hand, hand->strays[--hand->stray_count], cluster->series,
+               cluster->config.cancel_grace_ns / MST_CLUSTER_NS_PER_MS);
+        return true;
+    }
+    if (hand->stray_value_count > 0) {
+        mst_effect_message(cluster, hand, MST_CLUSTER_DROP);
+        cluster->message.value = hand->stray_values[--hand->stray_value_count];
+        return true;
+    }
+    return false;
+}
+
+/* The welcome is the first; builds come before the runs that need them. */
+static bool send_to(struct mst_cluster *cluster, struct mst_hand *hand)
+{
+    if (hand->owe_welcome) {
+        hand->owe_welcome = false;
+        mst_effect_message(cluster, hand, MST_CLUSTER_WELCOME);
+        cluster->message.results = hand->results;
+        cluster->message.term = cluster->config.term;
+        cluster->message.worker = hand->number;
+        cluster->message.left_ms = cluster->config.cancel_grace_ns / MST_CLUSTER_NS_PER_MS;
+        return true;
+    }
+    if (send_stray(cluster, hand)) {
+        return true;
+    }
+    if (hand->owe_drain) {
+        hand->owe_drain = false;
+        mst_effect_message(cluster, hand, MST_CLUSTER_DRAIN);
+        return true;
+    }
+    if (hand->owe_builds) {
+        if (!hand->draining && !cluster->hanging_up && mst_value_build_next(cluster, hand)) {
+            return true;
+        }
+        hand->owe_builds = false;
+    }
+    return send_owed(cluster, hand);
+}
+
+static bool send_todo(struct mst_cluster *cluster)
+{
+    while (!mst_list_empty(&cluster->todo)) {
+        struct mst_hand *hand = MST_CONTAINER(cluster->todo.next, struct mst_hand, todo);
+
+        if (send_to(cluster, hand)) {
+            return true;
+        }
+        mst_list_remove(&hand->todo);
+    }
+    return false;
+}
+
+/* ---- hanging up ---- */
+
+static bool hang_up(struct mst_cluster *cluster)
+{
+    struct mst_link *link;
+
+    if (cluster->owe_unknown) {
+        cluster->owe_unknown = false;
+        cluster->effect.type = MST_CLUSTER_CLOSE;
+        cluster->effect.connection = cluster->unknown_connection;
+        return true;
+    }
+    if (mst_list_empty(&cluster->links_todo)) {
+        return false;
+    }
+    link = MST_CONTAINER(cluster->links_todo.next, struct mst_link, todo);
+    if (link->owe_refused) {
+        link->owe_refused = false;
+        message_on(cluster, link->connection, MST_CLUSTER_REFUSED);
+        cluster->message.status = link->refused;
+        cluster->message.term = cluster->config.term;
+        return true;
+    }
+    cluster->effect.type = MST_CLUSTER_CLOSE;
+    cluster->effect.connection = link->connection;
+    mst_link_forget(cluster, link);
+    return true;
+}
+
+/* Closed, and everything that was to be said was said: also, to who drains, the last failure. */
+static void end(struct mst_cluster *cluster)
+{
+    bool untold = cluster->draining && cluster->pending.count > 0;
+
+    if (cluster->closed && !untold && cluster->end == MUSTER_OK && mst_list_empty(&cluster->live)) {
+        mst_cluster_over(cluster, MUSTER_ECANCELLED);
+    }
+}
+
+static bool fill(struct mst_cluster *cluster)
+{
+    if (send_todo(cluster) || (cluster->end == MUSTER_OK && mst_dispatch_next(cluster)) ||
+        mst_value_drop_next(cluster)) {
+        return true;
+    }
+    end(cluster);
+    if (hang_up(cluster) || say(cluster)) {
+        return true;
+    }
+    if (cluster->changed) {
+        cluster->changed = false;
+        cluster->effect.type = MST_CLUSTER_CHANGED;
+        return true;
+    }
+    return false;
+}
+
+const struct mst_cluster_effect *mst_cluster_next(struct mst_cluster *cluster)
+{
+    if (!cluster->out) {
+        cluster->effect = (struct mst_cluster_effect){0};
+        cluster->out = fill(cluster);
+    }
+    return cluster->out ? &cluster->effect : NULL;
+}
+
+void mst_cluster_done(struct mst_cluster *cluster, const struct mst_cluster_effect *effect)
+{
+    MST_ASSERT(cluster->out && effect == &cluster->effect);
+    cluster->out = false;
+    mst_mem_release(&cluster->mem, cluster->said);
+    cluster->said = NULL;
+}

@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Connections: who is at the other end, and what becomes of what it says. */
+#include "base/panic.h"
+#include "tasks/machine.h"
+
+#define NEVER MST_CLUSTER_NEVER
+
+/* ---- what is copied of HELLO ---- */
+
+struct mst_hello {
+    struct mst_cluster_message message;
+};
+
+/* Names and lists behind one another, in one allocation. */
+static size_t functions_size(const struct mst_cluster_message *hello)
+{
+    size_t size = hello->function_count * sizeof(struct mst_function);
+
+    for (uint32_t i = 0; i < hello->function_count; i++) {
+        size += hello->functions[i].name.size;
+    }
+    return size;
+}
+
+static void functions_copy(struct mst_function *to, const struct mst_cluster_message *hello)
+{
+    char *bytes = (char *)(to + hello->function_count);
+
+    for (uint32_t i = 0; i < hello->function_count; i++) {
+        struct mst_slice name = hello->functions[i].name;
+
+        to[i] = hello->functions[i];
+        to[i].name = mst_slice_of(bytes, name.size);
+        if (name.size > 0) {
+            memcpy(bytes, name.data, name.size);
+            bytes += name.size;
+        }
+    }
+}
+
+static char *append(char *to, const void *from, size_t size)
+{
+    if (size > 0) {
+        memcpy(to, from, size);
+    }
+    return to + size;
+}
+
+static struct mst_hello *hello_copy(const struct mst_mem *mem,
+                                    const struct mst_cluster_message *message)
+{
+    size_t held = message->held_count * sizeof(struct mst_attempt);
+    size_t values = message->value_count * sizeof(uint64_t);
+    size_t functions = functions_size(message);
+    struct mst_hello *hello =
+        mem->alloc(mem->ctx, sizeof(*hello) + held + values + functions + message->host.size);
+    char *to = hello ? (char *)(hello + 1) : NULL;
+
+    if (!hello) {
+        return NULL;
+    }
+    hello->message = *message;
+    hello->message.cluster = mst_slice_of(NULL, 0);
+    hello->message.held = (const struct mst_attempt *)(const void *)to;
+    to = append(to, message->held, held);
+    hello->message.values = (const uint64_t *)(const void *)to;
+    to = append(to, message->values, values);
+    hello->message.functions = (const struct mst_function *)(const void *)to;
+    functions_copy((struct mst_function *)(void *)to, message);
+    to += functions;
+    hello->message.host = mst_slice_of(to, message->host.size);
+    (void)append(to, message->host.data, message->host.size);
+    return hello;
+}
+
+/* ---- links ---- */
+
+struct mst_link *mst_link_of(const struct mst_cluster *cluster, uint64_t connection)
+{
+    struct mst_table_node *node = mst_table_find(&cluster->links, connection);
+
+    return node ? MST_CONTAINER(node, struct mst_link, node) : NULL;
+}
+
+static struct mst_link *link_new(struct mst_cluster *cluster, uint64_t connection)
+{
+    struct mst_link *link = mst_mem_zalloc(&cluster->mem, sizeof(*link));
+
+    if (link) {
+        link->connection = connection;
+        mst_table_insert(&cluster->links, connection, &link->node);
+        mst_list_append(&cluster->all_links, &link->all);
+    }
+    return link;
+}
+
+void mst_link_forget(struct mst_cluster *cluster, struct mst_link *link)
+{
+    mst_table_remove(&cluster->links, &link->node);
+    mst_list_remove(&link->all);
+    mst_list_remove(&link->todo);
+    cluster->hellos -= link->hello != NULL;
+    mst_mem_release(&cluster->mem, link->hello);
+    mst_mem_release(&cluster->mem, link);
+}
+
+void mst_links_free(struct mst_cluster *cluster)
+{
+    struct mst_list *node;
+
+    while ((node = mst_list_take(&cluster->all_links))) {
+        mst_link_forget(cluster, MST_CONTAINER(node, struct mst_link, all));
+    }
+}
+
+/* Its worker is without a connection from now on. */
+static void detach(struct mst_cluster *cluster, struct mst_link *link)
+{
+    struct mst_hand *hand = link->hand;
+    struct mst_list *node;
+
+    link->hand = NULL;
+    if (!hand) {
+        return;
+    }
+    hand->link = NULL;
+    hand->owe_welcome = false;
+    hand->owe_builds = false;
+    hand->stray_count = 0;
+    hand->stray_value_count = 0;
+    cluster->connected--;
+    cluster->slots -= hand->slots;
+    mst_list_remove(&hand->todo);
+    while ((node = mst_list_take(&hand->owed))) {
+        struct mst_closure *closure = MST_CONTAINER(node, struct mst_closure, owed);
+
+        closure->owe_cancel = false;
+        closure->owe_recall = false;
+        closure->recalled = false;
+    }
+    mst_alarm_at(cluster, &hand->start, NEVER);
+    mst_kinds_withdrawn(cluster, hand);
+    mst_hand_update(cluster, hand);
+    mst_crew_few(cluster);
+}
+
+void mst_link_close(struct mst_cluster *cluster, struct mst_link *link)
+{
+    detach(cluster, link);
+    if (!link->closing) {
+        link->closing = true;
+        mst_list_remove(&link->todo);
+        mst_list_append(&cluster->links_todo, &link->todo);
+    }
+}
+
+static void refuse(struct mst_cluster *cluster, struct mst_link *link, muster_status status)
+{
+    if (status == MUSTER_EPROTO) {
+        cluster->lies++;
+        mst_effect_say(cluster, MST_CLUSTER_LINE_REFUSED, NULL, 0, 0,
+                       mst_slice_text("its first message is not the HELLO of this version"));
+    } else if (status == MUSTER_EINVAL) {
+        mst_effect_say(cluster, MST_CLUSTER_LINE_REFUSED, NULL, 0, 0,
+                       mst_slice_text("its HELLO is for another cluster, or makes no sense"));
+    }
+    link->refused = status;
+    link->owe_refused = true;
+    mst_link_close(cluster, link);
+}
+
+void mst_link_break(struct mst_cluster *cluster, struct mst_link *link)
+{
+    struct mst_hand *hand = link->hand;
+
+    mst_link_close(cluster, link);
+    if (hand) {
+        mst_loss_silent(cluster, hand, false);
+    }
+}
+
+void mst_cluster_gone(struct mst_cluster *cluster, uint64_t now_ns, uint64_t connection)
+{
+    struct mst_link *link = mst_link_of(cluster, connection);
+    struct mst_hand *hand = link ? link->hand : NULL;
+
+    cluster->now_ns = now_ns;
+    if (!link) {
+        return;
+    }
+    detach(cluster, link);
+    mst_link_forget(cluster, link);
+    if (hand) {
+        mst_loss_silent(cluster, hand, false);
+    }
+}
+
+/* ---- the first message ---- */
+
+static muster_status hello_judge(const struct mst_cluster *cluster,
+                                 const struct mst_cluster_message *hello)
+{
+    if (hello->type != MST_CLUSTER_HELLO || hello->version != MST_CLUSTER_VERSION) {
+        return MUSTER_EPROTO;
+    }
+    if (cluster->end != MUSTER_OK) {
+        return cluster->end;
+    }
+    if (hello->term > cluster->config.term) {
+        return MUSTER_ESTALE; /* it obeys another */
+    }
+    if (!mst_slice_equal(hello->cluster, cluster->config.name) || hello->slots == 0 ||
+        hello->slots > MST_CLUSTER_SLOTS_MAX || hello->function_count > MST_CLUSTER_PARTS_MAX) {
+        return MUSTER_EINVAL;
+    }
+    return MUSTER_OK;
+}
+
+static bool blamed_room(struct mst_cluster *cluster, struct mst_hand *hand, uint32_t slots)
+{
+    uint64_t *blamed;
+
+    if (hand->blamed_room >= slots) {
+        return true;
+    }
+    blamed = mst_mem_array(&cluster->mem, slots, sizeof(uint64_t));
+    if (!blamed) {
+        return false;
+    }
+    if (hand->blamed_count > 0) {
+        memcpy(blamed, hand->blamed, hand->blamed_count * sizeof(uint64_t));
+    }
+    mst_mem_release(&cluster->mem, hand->blamed);
+    hand->blamed = blamed;
+    hand->blamed_room = slots;
+    return true;
+}
+
+/* All that needs memory, before anything is changed. */
+static bool take(struct mst_cluster *cluster, struct mst_hand *hand,
+                 const struct mst_cluster_message *hello)
+{
+    struct mst_function *functions;
+
+    if (!mst_loss_stray(cluster, hand, hello->held, hello->held_count) ||
+        !mst_value_stray(cluster, hand, hello->values, hello->value_count) ||
+        !blamed_room(cluster, hand, hello->slots) || !mst_hand_number(cluster, hand)) {
+        return false;
+    }
+    functions = cluster->mem.alloc(cluster->mem.ctx, functions_size(hello) + 1);
+    if (!functions) {
+        return false;
+    }
+    functions_copy(functions, hello);
+    mst_mem_release(&cluster->mem, hand->functions);
+    hand->functions = functions;
+    hand->function_count = hello->function_count;
+    hand->slots = hello->slots;
+    return true;
+}
+
+static void start_delay(struct mst_cluster *cluster, struct mst_hand *hand)
+{
+    const struct mst_cluster_config *config = &cluster->config;
+    uint64_t delay_ns;
+
+    if (hand->ever || hand->returned || config->start_delay_ns == 0) {
+        return;
+    }
+    delay_ns = hand->number < NEVER / config->start_delay_ns ? hand->number * config->start_delay_ns
+                                                             : NEVER;
+    if (config->start_delay_max_ns > 0 && delay_ns > config->start_delay_max_ns) {
+        delay_ns = config->start_delay_max_ns;
+    }
+    if (mst_alarm_plus(cluster->born_ns, delay_ns) > cluster->now_ns) {
+        mst_alarm_at(cluster, &hand->start, mst_alarm_plus(cluster->born_ns, delay_ns));
+    }
+}
+
+/* Whether all results that it sent are here, or among what it holds. */
+static bool is_whole(const struct mst_hand *hand, const struct mst_cluster_message *hello)
+{
+    return hello->turn != 0 && hello->results != 0 && hello->results <= hand->results + 1;
+}
+
+static void accept(struct mst_cluster *cluster, struct mst_link *link, struct mst_hand *hand,
+                   const struct mst_cluster_message *said)
+{
+    struct mst_cluster_message without = *said;
+    const struct mst_cluster_message *hello = &without;
+    bool again = hand->link != NULL;
+    bool whole = is_whole(hand, said);
+    uint64_t came = whole ? hand->results + 1 - said->results : 0;
+
+    if (again) {
+        mst_link_close(cluster, hand->link); /* it connected anew before the old end was seen */
+    }
+    if (came > said->held_count) {
+        came = said->held_count;
+    }
+    if (came > 0) { /* it is told so, and holds them no more */
+        without.held += came;
+        without.held_count -= (uint32_t)came;
+    }
+    if (!take(cluster, hand, hello)) {
+        mst_link_close(cluster, link);
+        if (again) {
+            mst_loss_silent(cluster, hand, false);
+        }
+        return;
+    }
+    mst_loss_back(cluster, hand, hello, whole);
+    mst_values_back(cluster, hand, hello->values, hello->value_count);
+    start_delay(cluster, hand);
+    link->hand = hand;
+    hand->link = link;
+    hand->heard_ns = cluster->now_ns;
+    hand->pid = hello->pid;
+    hand->connection = link->connection;
+    cluster->connected++;
+    cluster->slots += hand->slots;
+    mst_alarm_at(cluster, &hand->silent, NEVER);
+    mst_alarm_at(cluster, &hand->away, NEVER);
+    hand->owe_welcome = true;
+    hand->owe_drain = hand->draining;
+    hand->owe_builds = true;
+    mst_kinds_offered(cluster, hand);
+    mst_effect_say(cluster, hand->ever ? MST_CLUSTER_LINE_BACK : MST_CLUSTER_LINE_JOINED, hand, 0,
+                   0, mst_slice_of(NULL, 0));
+    hand->ever = true;
+    mst_hand_todo(cluster, hand);
+    mst_dispatch_promote(cluster, hand);
+    mst_crew_few(cluster);
+    cluster->changed = true;
+}
+
+static void first(struct mst_cluster *cluster, struct mst_link *link,
+                  const struct mst_cluster_message *hello)
+{
+    muster_status status = hello_judge(cluster, hello);
+    struct mst_hand *hand = mst_hand_find(cluster, hello->index);
+
+    if (status == MUSTER_OK && hand &&
+        (hand->incarnation > hello->incarnation ||
+         (hand->incarnation == hello->incarnation &&
+          (hand->state == MST_WORKER_LOST || hand->state == MST_WORKER_LEFT ||
+           hand->state == MST_WORKER_ABSENT)))) {
+        status = MUSTER_EFENCED;
+    }
+    if (status != MUSTER_OK) {
+        refuse(cluster, link, status);
+        return;
+    }
+    if (hand && hand->incarnation == hello->incarnation) {
+        /* Its worker has hung up already: by the order in which they were accepted, for its own
+         * count is the word of anybody who may connect. */
+        if (link->connection < hand->connection) {
+            mst_link_close(cluster, link);
+            return;
+        }
+        accept(cluster, link, hand, hello);
+        return;
+    }
+    link->hello = hello_copy(&cluster->mem, hello);
+    if (!link->hello) {
+        mst_link_close(cluster, link);
+        return;
+    }
+    cluster->hellos++;
+}
+
+void mst_link_member(struct mst_cluster *cluster, struct mst_hand *hand)
+{
+    MST_LIST_EACH(at, following, &cluster->all_links)
+    {
+        struct mst_link *link = MST_CONTAINER(at, struct mst_link, all);
+        struct mst_hello *hello = link->hello;
+
+        if (hello && !link->closing && hello->message.index == hand->index &&
+            hello->message.incarnation <= hand->incarnation) {
+            link->hello = NULL;
+            cluster->hellos--;
+            hello->message.cluster = cluster->config.name;
+            first(cluster, link, &hello->message);
+            mst_mem_release(&cluster->mem, hello);
+        }
+    }
+}
+
+/* ---- messages ---- */
+
+static void says_log(struct mst_cluster *cluster, const struct mst_hand *hand,
+                     const struct mst_cluster_message *message)
+{
+    mst_effect_say(cluster, MST_CLUSTER_LINE_TEXT, hand, message->attempt.closure, 0,
+                   message->text);
+}
+
+static void heard(struct mst_cluster *cluster, struct mst_link *link,
+                  const struct mst_cluster_message *message)
+{
+    struct mst_hand *hand = link->hand;
+
+    switch (message->type) {
+    case MST_CLUSTER_RESULT:
+        mst_result_heard(cluster, hand, message);
+        return;
+    case MST_CLUSTER_BUILT:
+        mst_value_built(cluster, hand, message);
+        return;
+    case MST_CLUSTER_PROGRESS:
+        mst_result_progress(cluster, hand, message);
+        return;
+    case MST_CLUSTER_LOG:
+        says_log(cluster, hand, message);
+        return;
+    case MST_CLUSTER_DRAINING:
+        hand->draining = true;
+        mst_hand_update(cluster, hand);
+        return;
+    case MST_CLUSTER_HELLO:
+    case MST_CLUSTER_WELCOME:
+    case MST_CLUSTER_REFUSED:
+    case MST_CLUSTER_RUN:
+    case MST_CLUSTER_CANCEL:
+    case MST_CLUSTER_TAKE_BACK:
+    case MST_CLUSTER_BUILD:
+    case MST_CLUSTER_DROP:
+    case MST_CLUSTER_DRAIN:
+        break;
+    }
+    cluster->lies++;
+    mst_effect_say(cluster, MST_CLUSTER_LINE_REFUSED, hand, 0, 0,
+                   mst_slice_text("it sent a message that is not a worker's to send"));
+    mst_link_break(cluster, link);
+}
+
+void mst_cluster_message(struct mst_cluster *cluster, uint64_t now_ns, uint64_t connection,
+                         const struct mst_cluster_message *message)
+{
+    struct mst_link *link = mst_link_of(cluster, connection);
+
+    cluster->now_ns = now_ns;
+    if (link && link->closing) {
+        return;
+    }
+    if (!link) {
+        link = link_new(cluster, connection);
+        if (!link) {
+            cluster->unknown_connection = connection;
+            cluster->owe_unknown = true;
+            return;
+        }
+        first(cluster, link, message);
+    } else if (link->hand) {
+        link->hand->heard_ns = now_ns;
+        heard(cluster, link, message);
+    } else {
+        refuse(cluster, link, MUSTER_EPROTO); /* it did not wait for its WELCOME */
+    }
+}

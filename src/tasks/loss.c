@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What comes of a worker's runs when it is silent, lost, or back. Nothing runs twice at a time that
+ * must not; a closure that costs workers is found out, and its neighbours are not blamed. */
+#include "base/panic.h"
+#include "tasks/machine.h"
+
+#define NEVER MST_CLUSTER_NEVER
+
+/* ---- closures that may cost workers ---- */
+
+bool mst_loss_judge(struct mst_cluster *cluster, struct mst_closure *closure)
+{
+    uint32_t poison = cluster->config.poison;
+
+    if (poison == 0) {
+        return true;
+    }
+    if (closure->losses >= poison && closure->blamed) {
+        mst_closure_fail(cluster, closure, MST_ORIGIN_POISON, mst_toll_told(cluster, closure));
+        return false;
+    }
+    if (closure->suspects > 0 && (uint32_t)closure->losses + closure->suspects >= poison) {
+        closure->where = MST_WHERE_HELD;
+        closure->grace_ns = NEVER;
+        mst_closure_alarm(cluster, closure);
+        return false;
+    }
+    return true;
+}
+
+static bool ended_itself(const struct mst_hand *hand)
+{
+    return hand->end.cause == MST_CAUSE_EXIT && hand->end.code == MST_CLUSTER_EXIT_STUCK;
+}
+
+static bool runs_what_stops(const struct mst_hand *hand)
+{
+    MST_LIST_EACH(at, following, &hand->running)
+    {
+        if (MST_CONTAINER(at, struct mst_closure, place.list)->stopping != MST_ORIGIN_NONE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* When the time of its attempt is over, as far as one can know. */
+static uint64_t overdue_ns(const struct mst_closure *closure)
+{
+    return closure->run_limit_ns == 0 ? NEVER
+                                      : mst_alarm_plus(closure->begun_ns, closure->run_limit_ns);
+}
+
+/* A worker says that a function's time is over when it tells it to stop, long before it ends itself
+ * for that. If nothing of that came through, it was one whose time is over. */
+static void stop_overdue(struct mst_cluster *cluster, struct mst_hand *hand)
+{
+    if (!ended_itself(hand) || runs_what_stops(hand)) {
+        return;
+    }
+    MST_LIST_EACH(at, following, &hand->running)
+    {
+        struct mst_closure *closure = MST_CONTAINER(at, struct mst_closure, place.list);
+
+        if (overdue_ns(closure) <= cluster->now_ns) {
+            closure->stopping = MST_ORIGIN_DEADLINE;
+        }
+    }
+}
+
+/* Its function was told to stop and did not, so it ended itself, by our own will. */
+static bool was_made_to_stop(const struct mst_cluster *cluster, const struct mst_hand *hand)
+{
+    bool unknown = hand->end.cause == MST_CAUSE_GONE || hand->end.cause == MST_CAUSE_NONE;
+
+    if (runs_what_stops(hand)) {
+        return ended_itself(hand) || unknown;
+    }
+    return ended_itself(hand) && hand->blamed_count > 0 && hand->overdue_ns <= cluster->now_ns;
+}
+
+/* Whether what ran on a lost worker may have been why. A machine that is lost or cut off takes its
+ * workers along whatever they run (LEASE); one that drains is ended by somebody else's will. */
+static bool may_be_to_blame(const struct mst_cluster *cluster, const struct mst_hand *hand)
+{
+    return hand->end.cause != MST_CAUSE_LEASE && !hand->draining &&
+           !was_made_to_stop(cluster, hand);
+}
+
+/* The one before the last is bad luck as well as any: before it is judged it runs alone, where its
+ * worker's end can be nobody else's fault. */
+static void count_loss(struct mst_cluster *cluster, struct mst_closure *closure,
+                       const struct mst_hand *hand, bool shared)
+{
+    mst_toll_add(cluster, closure, hand, hand->end, false);
+    closure->blamed = !shared;
+    closure->alone = closure->alone || (cluster->config.poison > 0 &&
+                                        (uint32_t)closure->losses + 1 >= cluster->config.poison);
+}
+
+/* What is known of it has changed while it was in the queue: it goes to where it belongs now. */
+static void reconsider(struct mst_cluster *cluster, struct mst_closure *closure)
+{
+    bool waits = closure->where == MST_WHERE_BACKOFF;
+
+    if (mst_closure_settled(closure) || mst_closure_out(closure)) {
+        return;
+    }
+    mst_queue_remove(cluster, closure);
+    closure->where = MST_WHERE_BACKOFF;
+    if (!mst_loss_judge(cluster, closure)) {
+        return;
+    }
+    if (!waits) {
+        mst_queue_return(cluster, closure);
+    }
+}
+
+/* Those that were put back when it went silent: now it is known what became of it. */
+static void resolve(struct mst_cluster *cluster, struct mst_hand *hand, bool blamed)
+{
+    for (uint32_t i = 0; i < hand->blamed_count; i++) {
+        struct mst_closure *closure = mst_closure_find(cluster, hand->blamed[i]);
+
+        if (!closure || mst_closure_settled(closure)) {
+            continue;
+        }
+        closure->suspects--;
+        if (blamed) {
+            count_loss(cluster, closure, hand, hand->blamed_shared);
+        }
+        reconsider(cluster, closure);
+    }
+    hand->blamed_count = 0;
+    hand->blamed_shared = false;
+}
+
+/* ---- silent ---- */
+
+static bool stays(const struct mst_closure *closure, bool all)
+{
+    if (closure->stopping != MST_ORIGIN_NONE) {
+        return !all;
+    }
+    if (closure->where == MST_WHERE_RUNNING && closure->once) {
+        return true;
+    }
+    return !all && !closure->idempotent;
+}
+
+/* Its worker is gone, or forgot it. */
+static void put_back(struct mst_cluster *cluster, struct mst_closure *closure)
+{
+    cluster->put_back++;
+    mst_closure_back(cluster, closure, 0);
+}
+
+static void put_back_silent(struct mst_cluster *cluster, struct mst_hand *hand, bool all)
+{
+    bool shared = hand->running_count + hand->prefetched_count > 1;
+
+    MST_LIST_EACH(at, following, &hand->running)
+    {
+        struct mst_closure *closure = MST_CONTAINER(at, struct mst_closure, place.list);
+
+        if (stays(closure, all)) {
+            continue;
+        }
+        if (closure->stopping == MST_ORIGIN_NONE && hand->blamed_count < hand->blamed_room) {
+            if (hand->blamed_count == 0 || overdue_ns(closure) < hand->overdue_ns) {
+                hand->overdue_ns = overdue_ns(closure);
+            }
+            hand->blamed[hand->blamed_count++] = closure->number;
+            hand->blamed_shared = hand->blamed_shared || shared;
+            closure->suspects++;
+        }
+        put_back(cluster, closure);
+    }
+    MST_LIST_EACH(at, following, &hand->prefetched)
+    {
+        struct mst_closure *closure = MST_CONTAINER(at, struct mst_closure, place.list);
+
+        if (!stays(closure, all)) {
+            put_back(cluster, closure);
+        }
+    }
+}
+
+void mst_loss_silent(struct mst_cluster *cluster, struct mst_hand *hand, bool now)
+{
+    uint32_t count = hand->running_count + hand->prefetched_count;
+
+    if (!mst_hand_here(hand) || hand->link) {
+        return; /* settled already; or it is heard */
+    }
+    if (now) {
+        put_back_silent(cluster, hand, true);
+        return;
+    }
+    if (hand->draining && count == 0) {
+        mst_effect_say(cluster, MST_CLUSTER_LINE_DRAINED, hand, 0, 0, mst_slice_of(NULL, 0));
+    } else {
+        mst_effect_say(cluster, MST_CLUSTER_LINE_SILENT, hand, 0, count, mst_slice_of(NULL, 0));
+    }
+    mst_alarm_at(cluster, &hand->away,
+                 mst_alarm_plus(cluster->now_ns, cluster->config.recovery_max_ns));
+    put_back_silent(cluster, hand, false);
+    mst_alarm_at(cluster, &hand->silent,
+                 mst_alarm_plus(cluster->now_ns, cluster->config.silent_ns));
+}
+
+/* ---- lost ---- */
+
+static void put_back_lost(struct mst_cluster *cluster, struct mst_hand *hand, bool blamed)
+{
+    /* What was prefetched may have begun: then the news of it died with the worker. */
+    bool shared = hand->running_count + hand->prefetched_count > 1 || hand->blamed_count > 0;
+
+    hand->blamed_shared = hand->blamed_shared || (hand->running_count > 0 && shared);
+    MST_LIST_EACH(at, following, &hand->running)
+    {
+        struct mst_closure *closure = MST_CONTAINER(at, struct mst_closure, place.list);
+
+        if (blamed && closure->stopping == MST_ORIGIN_NONE) {
+            count_loss(cluster, closure, hand, shared);
+        }
+        if (closure->once && closure->stopping == MST_ORIGIN_NONE) {
+            mst_closure_fail(cluster, closure, MST_ORIGIN_LOST, NULL);
+        } else {
+            put_back(cluster, closure);
+        }
+    }
+    MST_LIST_EACH(at, following, &hand->prefetched)
+    {
+        put_back(cluster, MST_CONTAINER(at, struct mst_closure, place.list));
+    }
+}
+
+void mst_loss_lost(struct mst_cluster *cluster, struct mst_hand *hand, bool crashed,
+                   struct mst_worker_end end)
+{
+    uint32_t count = hand->running_count + hand->prefetched_count;
+    bool blamed;
+
+    hand->end = end;
+    if (hand->number == MST_WORKER_NONE) {
+        return; /* it never was a worker */
+    }
+    if (hand->link) {
+        mst_link_close(cluster, hand->link);
+    }
+    mst_alarm_at(cluster, &hand->silent, NEVER);
+    mst_alarm_at(cluster, &hand->away,
+                 mst_alarm_plus(cluster->now_ns, cluster->config.recovery_max_ns));
+    if (crashed) {
+        stop_overdue(cluster, hand);
+    }
+    blamed = crashed && may_be_to_blame(cluster, hand);
+    put_back_lost(cluster, hand, blamed);
+    resolve(cluster, hand, blamed);
+    mst_values_lost(cluster, hand);
+    if (crashed) {
+        hand->losses++;
+    }
+    if (hand->ever) {
+        mst_effect_say(cluster, crashed ? MST_CLUSTER_LINE_LOST : MST_CLUSTER_LINE_DRAINED, hand, 0,
+                       count, mst_slice_of(NULL, 0));
+    }
+}
+
+/* A member still, but unheard for so long that nothing of it is waited for any more: neither what
+ * must not begin twice, nor whether it died of what it ran. It may come back, with nothing. */
+void mst_loss_given_up(struct mst_cluster *cluster, struct mst_hand *hand)
+{
+    mst_effect_say(cluster, MST_CLUSTER_LINE_GIVEN_UP, hand, 0, 0, mst_slice_of(NULL, 0));
+    put_back_lost(cluster, hand, false);
+    resolve(cluster, hand, false);
+    mst_values_lost(cluster, hand);
+}
+
+/* ---- back ---- */
+
+static struct mst_closure *current(struct mst_cluster *cluster, const struct mst_hand *hand,
+                                   struct mst_attempt attempt)
+{
+    struct mst_closure *closure = mst_closure_find(cluster, attempt.closure);
+
+    return closure && mst_closure_out(closure) && closure->hand == hand &&
+                   closure->attempt == attempt.attempt
+               ? closure
+               : NULL;
+}
+
+/* What it holds although nobody waits for it is to be cancelled. */
+bool mst_loss_stray(struct mst_cluster *cluster, struct mst_hand *hand,
+                    const struct mst_attempt *attempts, uint32_t count)
+{
+    struct mst_attempt *strays = NULL;
+    uint32_t found = 0;
+
+    if (count > 0) {
+        strays = mst_mem_array(&cluster->mem, count, sizeof(struct mst_attempt));
+        if (!strays) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (!current(cluster, hand, attempts[i])) {
+            strays[found++] = attempts[i];
+        }
+    }
+    mst_mem_release(&cluster->mem, hand->strays);
+    hand->strays = strays;
+    hand->stray_count = found;
+    return true;
+}
+
+/* `whole`: what it does not hold never came to it, or its result came back. */
+static void not_held(struct mst_cluster *cluster, struct mst_closure *closure, bool whole)
+{
+    if (closure->held) {
+        closure->held = false;
+        closure->owe_cancel = closure->stopping != MST_ORIGIN_NONE;
+        closure->owe_recall = closure->recalled && !closure->owe_cancel;
+        if (closure->owe_cancel || closure->owe_recall) { /* nobody knows whether it was heard */
+            mst_list_remove(&closure->owed);              /* asked for while it was away */
+            mst_list_append(&closure->hand->owed, &closure->owed);
+        }
+    } else if (closure->once && !whole && closure->where == MST_WHERE_RUNNING &&
+               closure->stopping == MST_ORIGIN_NONE) {
+        mst_closure_fail(cluster, closure, MST_ORIGIN_LOST, NULL);
+    } else {
+        put_back(cluster, closure);
+    }
+}
+
+void mst_loss_back(struct mst_cluster *cluster, struct mst_hand *hand,
+                   const struct mst_cluster_message *hello, bool whole)
+{
+    struct mst_list *lists[] = {&hand->prefetched, &hand->running};
+
+    for (uint32_t i = 0; i < hello->held_count; i++) {
+        struct mst_closure *closure = current(cluster, hand, hello->held[i]);
+
+        if (closure) {
+            closure->held = true;
+        }
+    }
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        MST_LIST_EACH(at, following, lists[i])
+        {
+            not_held(cluster, MST_CONTAINER(at, struct mst_closure, place.list), whole);
+        }
+    }
+    resolve(cluster, hand, false);
+}

@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_TASKS_MACHINE_H
+#define MST_TASKS_MACHINE_H
+
+/* What the files of the coordinator's machine share.
+ * coordinator.c: the configuration, the inputs of every machine, the end. alarm.c: its times.
+ * queue.c: functions and what is queued for them. closure.c: admission, settling, what the user
+ * sees. series.c: failures and their delivery, cancelling. crew.c: the workers. link.c: their
+ * connections. dispatch.c: who runs what next. loss.c: what comes of a worker's runs when it is
+ * away. result.c: what comes of an attempt. value.c: per-worker values. state_server.c: reports of
+ * these. effect.c: what is given out. check.c, counts.c: what is true, and what is known. */
+
+#include "base/histogram.h"
+#include "base/list.h"
+#include "base/prng.h"
+#include "base/table.h"
+#include "base/tree.h"
+#include "tasks/coordinator.h"
+
+#define MST_CLUSTER_NEVER UINT64_MAX
+#define MST_CLUSTER_NS_PER_MS UINT64_C(1000000)
+#define MST_CLUSTER_NS_PER_S UINT64_C(1000000000)
+
+enum {
+    MST_CLUSTER_KEPT = 64,                 /* failures of a series */
+    MST_CLUSTER_PREFETCH_MAX = 256,        /* of each slot */
+    MST_CLUSTER_PREFETCH_NS = 1000000,     /* of work, of each slot */
+    MST_CLUSTER_PREFETCH_BYTES = 16 << 20, /* of arguments, which lie here twice until then */
+    MST_CLUSTER_RECALL_NS = 5000000,       /* prefetched for so long: somebody idle may have it */
+    MST_CLUSTER_SLOTS_MAX = 65536,
+    MST_CLUSTER_LINES_MAX = 1024, /* not yet given out; more are dropped */
+    MST_CLUSTER_STUCK_MAX = 16,   /* lines of the watchdog at once, of what runs */
+    MST_CLUSTER_WAITS_MAX = 10    /* and of what is queued */
+};
+
+/* From the end of a grace to hanging up on a worker that does not answer. */
+#define MST_CLUSTER_MARGIN_NS (UINT64_C(2) * MST_CLUSTER_NS_PER_S)
+
+/* ---- times: one tree of them ---- */
+
+enum mst_alarm_of {
+    MST_ALARM_CLOSURE = 0, /* the next that is due of its deadlines, backoff, grace */
+    MST_ALARM_SILENT = 1,  /* a worker's: its runs are put back */
+    MST_ALARM_AWAY = 2,    /* a worker's: it is given up */
+    MST_ALARM_START = 3,   /* a worker's: it may begin */
+    MST_ALARM_UNKNOWN = 4, /* a function's: nobody has it */
+    MST_ALARM_RECALL = 5,  /* prefetched beside idle workers */
+    MST_ALARM_WATCHDOG = 6,
+    MST_ALARM_TOO_FEW = 7
+};
+
+struct mst_alarm {
+    struct mst_tree_node node;
+    uint64_t due_ns, order;
+    enum mst_alarm_of of;
+};
+
+/* ---- failures ---- */
+
+/* A copy of a failure and of its causes, with its texts behind it. */
+struct mst_told {
+    uint32_t references;
+    uint32_t depth;
+    struct mst_failure chain[]; /* [0].cause is [1], and so on */
+};
+
+/* ---- functions ---- */
+
+/* A function as it is asked for: by name, and exact or any version. */
+struct mst_kind {
+    struct mst_table_node node;
+    struct mst_list ready; /* something is queued, and perhaps somebody can run it */
+    struct mst_list fifo;  /* closures as they were admitted */
+    struct mst_tree again; /* those that came back, by number */
+    struct mst_alarm unknown;
+    uint64_t created_ns;
+    uint32_t *places; /* by worker: 1 + its place in the worker's list; 0: it does not have it */
+    uint32_t room;    /* of places */
+    uint32_t id, version;
+    uint32_t providers; /* connected ones */
+    uint32_t run_ns;    /* measured; 0: not yet */
+    uint64_t unable;    /* the last round of taking back in which nobody idle had it */
+    bool stuck;         /* nobody has room for it, until somebody has */
+    bool resolved;      /* somebody had it once */
+    size_t name_size;
+    char name[];
+};
+
+/* ---- closures ---- */
+
+enum mst_where {
+    MST_WHERE_FIFO = 0,
+    MST_WHERE_AGAIN = 1,
+    MST_WHERE_ALONE = 2,   /* waits for a worker of its own */
+    MST_WHERE_BACKOFF = 3, /* until its alarm */
+    MST_WHERE_HELD = 4,    /* until it is known what became of workers that it may have cost */
+    MST_WHERE_RUNNING = 5, /* presumed to have begun */
+    MST_WHERE_PREFETCHED = 6,
+    MST_WHERE_VALUE = 7,
+    MST_WHERE_FAILED = 8
+};
+
+struct mst_result {
+    struct mst_parts parts;
+    struct mst_part items[];
+};
+
+struct mst_progress {
+    uint64_t told_ns;
+    double fraction;
+    size_t size;
+    char text[];
+};
+
+/* One allocation: behind it the parts, the needs, the bytes of the parts, and of the key. */
+struct mst_closure {
+    struct mst_table_node node; /* by number */
+    struct mst_list live;       /* those that are not settled, by number; or those that are */
+    union {
+        struct mst_list list;      /* FIFO, RUNNING, PREFETCHED */
+        struct mst_tree_node tree; /* AGAIN, ALONE */
+    } place;
+    struct mst_list owed; /* of its worker: a message about it */
+    struct mst_alarm alarm;
+    struct mst_kind *kind;
+    struct mst_hand *hand; /* RUNNING, PREFETCHED; ALONE: which it waits for, or NULL */
+    struct mst_result *result;
+    struct mst_told *told;
+    struct mst_state_server *hiccup; /* its last report that was tolerated is of this one */
+    struct mst_progress *progress;
+    struct mst_toll *tolls; /* as many as `losses`, but for what is not named; NULL: none */
+    uint64_t number, series, group;
+    uint64_t start_ns, total_ns; /* when it must have begun, ended; NEVER */
+    uint64_t run_limit_ns, stop_ms;
+    uint64_t admitted_ns, sent_ns, begun_ns;
+    uint64_t grace_ns; /* the end of: backoff, or the waiting for an answer to CANCEL; NEVER */
+    size_t bytes;
+    uint32_t part_count, need_count, key_size;
+    uint32_t attempt, ran_on;
+    uint32_t load_ns; /* as presumed when it was sent */
+    uint32_t error_left, crash_left, exhausted_left;
+    uint16_t retries;
+    uint16_t losses;    /* workers that it cost, alone or with others */
+    uint16_t suspects;  /* workers that went silent in it; lost or not is not known yet */
+    uint8_t where;      /* enum mst_where */
+    uint8_t origin;     /* FAILED: enum mst_origin */
+    uint8_t stopping;   /* asked to stop: enum mst_origin, what it will have failed of */
+    bool alone, blamed; /* run it alone; the last worker it cost died of it alone */
+    bool begun;         /* once at least */
+    bool idempotent, once;
+    bool released;
+    bool ending; /* stopping because the series ends */
+    bool owe_cancel, owe_recall, recalled;
+    bool held; /* while its worker comes back: it says so */
+};
+
+static inline const struct mst_part *mst_closure_parts(const struct mst_closure *closure)
+{
+    return (const struct mst_part *)(closure + 1);
+}
+
+static inline const uint64_t *mst_closure_needs(const struct mst_closure *closure)
+{
+    return (const uint64_t *)(mst_closure_parts(closure) + closure->part_count);
+}
+
+static inline struct mst_slice mst_closure_key(const struct mst_closure *closure)
+{
+    const uint64_t *behind = mst_closure_needs(closure) + closure->need_count;
+
+    return mst_slice_of((const char *)behind + closure->bytes, closure->key_size);
+}
+
+/* ---- the crew ---- */
+
+/* For what there is room at a worker: for nothing, for prefetching, in a slot. */
+enum mst_room { MST_ROOM_NONE = 0, MST_ROOM_SPARE = 1, MST_ROOM_SLOT = 2 };
+
+/* A place of the job and who fills it; "hand" as in "all hands". */
+struct mst_hand {
+    struct mst_table_node node; /* by index */
+    struct mst_list member;     /* of all */
+    struct mst_list place;      /* hungry, spare or none */
+    struct mst_list todo;       /* something is owed to it */
+    struct mst_list owed;       /* closures */
+    struct mst_list running, prefetched;
+    struct mst_link *link; /* NULL: not connected */
+    struct mst_closure *reserved;
+    struct mst_alarm silent, away, start;
+    char *host;
+    size_t host_size;
+    struct mst_function *functions; /* of HELLO, copied; one allocation */
+    struct mst_attempt *strays;     /* to be cancelled; one allocation */
+    uint64_t *stray_values;         /* to be dropped; one allocation */
+    uint64_t *blamed;               /* closures that ran when it went silent */
+    uint64_t overdue_ns;            /* when the time of the first of those was over; NEVER */
+    uint64_t incarnation, pid, load_ns, load_bytes, done;
+    uint64_t results;    /* of this incarnation that came in */
+    uint64_t connection; /* the last one of this incarnation */
+    uint64_t heard_ns;   /* when its last message came */
+    uint32_t number, index;
+    uint32_t slots, function_count, stray_count, stray_value_count, blamed_count, blamed_room;
+    uint32_t running_count, prefetched_count;
+    uint32_t losses;
+    enum mst_room room;
+    enum mst_worker_state state; /* as the membership says */
+    struct mst_worker_end end;   /* of the last one that was lost */
+    bool ever, returned;         /* it was connected; another incarnation was */
+    bool draining;
+    bool alone; /* what it runs is to run alone */
+    bool blamed_shared;
+    bool owe_welcome, owe_drain, owe_builds;
+};
+
+struct mst_hello; /* a copy of one that is held */
+
+struct mst_link {
+    struct mst_table_node node; /* by connection */
+    struct mst_list all, todo;  /* todo: to be refused or closed */
+    struct mst_hand *hand;      /* NULL: not yet */
+    struct mst_hello *hello;    /* held until its member is known */
+    uint64_t connection;
+    muster_status refused; /* OK: no */
+    bool owe_refused;
+    bool closing; /* nothing is heard of it any more */
+};
+
+/* ---- per-worker values ---- */
+
+struct mst_entry {
+    enum mst_closure_state state; /* ABORTED, RUNNING: being built; VALUE, FAILED */
+    bool held;                    /* ABORTED, and yet its worker said that it has it */
+    struct mst_result *result;
+    struct mst_told *told;
+};
+
+struct mst_value {
+    struct mst_table_node node;
+    struct mst_list place; /* in the order of registration; or of the dropped ones */
+    struct mst_kind *kind;
+    struct mst_entry *entries; /* by worker */
+    uint64_t number;
+    uint32_t room;   /* of entries */
+    uint32_t users;  /* closures that need it */
+    uint32_t cursor; /* of the dropping */
+    bool lazy, dropped;
+    struct mst_parts parts;
+    struct mst_part items[];
+};
+
+struct mst_state_server {
+    struct mst_list place;
+    uint64_t *times; /* of the last reports: a ring of `limit` - 1 */
+    uint32_t limit, at;
+    size_t name_size;
+    char *name;
+};
+
+/* ---- the machine ---- */
+
+struct mst_failures {
+    uint32_t kept;
+    uint64_t count;
+    struct mst_failure first[MST_CLUSTER_KEPT];
+    uint64_t closures[MST_CLUSTER_KEPT];
+    struct mst_told *told[MST_CLUSTER_KEPT];
+};
+
+struct mst_saying {
+    struct mst_list place;
+    enum mst_cluster_line line;
+    uint32_t index, worker;
+    uint64_t closure, count;
+    const struct mst_hand *hand; /* whose host; NULL: none */
+    size_t text_size;
+    char text[];
+};
+
+struct mst_cluster {
+    struct mst_mem mem;
+    struct mst_cluster_config config;
+    uint64_t now_ns, born_ns;
+    struct mst_prng prng;
+    muster_status end; /* OK: it goes on */
+    bool closed;       /* no admission any more */
+    bool draining;     /* closed, and the rest ends first */
+    bool hanging_up;   /* closed, and nothing is left */
+    char *name;
+
+    struct mst_tree alarms;
+    uint64_t alarm_order;
+    struct mst_alarm recall, watchdog, too_few;
+    uint64_t progress_ns; /* the last one */
+
+    struct mst_table closures;
+    struct mst_list live, settled;
+    uint64_t admitted, queued, running, queued_bytes;
+    uint64_t values, failures, cancelled, retried, put_back, late, lies;
+    uint64_t failed[MST_ORIGINS]; /* failures, by origin */
+    bool full;                    /* somebody was told */
+
+    struct mst_table kinds_by_name;
+    struct mst_kind **kinds;
+    struct mst_kind *last_kind;
+    uint32_t kind_count, kind_room;
+    struct mst_list ready;
+    struct mst_tree alone;
+
+    uint64_t series;
+    bool ending;
+    struct mst_failures pending, delivered;
+
+    struct mst_table hands_by_index;
+    struct mst_list members;
+    struct mst_hand **hands; /* by number, which each has from its first HELLO on */
+    uint32_t hand_count, hand_room;
+    uint32_t connected;
+    uint64_t slots;
+    uint32_t prefetched_count;
+    uint64_t recall_ns;            /* until it is looked again */
+    uint64_t recalls;              /* rounds of it */
+    struct mst_list hungry, spare; /* with a free slot; with room for more than it runs */
+    struct mst_list todo;          /* hands */
+    struct mst_table links;
+    uint32_t hellos; /* held */
+    struct mst_list all_links, links_todo;
+
+    struct mst_table values_by_number;
+    struct mst_list values_all, values_dropped;
+    uint64_t values_made;
+    struct mst_list state_servers;
+
+    struct mst_list lines;
+    uint32_t line_count;
+    bool changed;
+    bool owe_unknown; /* to hang up on one for which there was no memory */
+    bool out;
+    uint64_t unknown_connection;
+    struct mst_cluster_effect effect;
+    struct mst_cluster_message message;
+    struct mst_saying *said;
+    struct mst_histogram timers[MST_TIMERS];
+};
+
+/* alarm.c */
+void mst_alarm_at(struct mst_cluster *cluster, struct mst_alarm *alarm, uint64_t due_ns);
+void mst_alarms_init(struct mst_cluster *cluster);
+struct mst_alarm *mst_alarm_due(struct mst_cluster *cluster, uint64_t now_ns); /* taken out */
+uint64_t mst_alarm_plus(uint64_t now_ns, uint64_t span_ns); /* NEVER stays NEVER */
+
+/* told.c */
+struct mst_told *mst_told_new(const struct mst_mem *mem, const struct mst_failure *failure);
+void mst_told_drop(const struct mst_mem *mem, struct mst_told *told);
+struct mst_slice mst_told_plain(enum mst_origin origin);
+struct mst_result *mst_result_new(const struct mst_mem *mem, const struct mst_parts *parts);
+bool mst_parts_size(const struct mst_parts *parts, size_t *out); /* false: too large */
+
+/* Of a message, whatever is queued. NONE: `*bytes` are those of the parts. */
+struct mst_cluster_excess mst_closure_excess(const struct mst_closure_call *call, size_t *bytes);
+char *mst_parts_copy(struct mst_part *to, char *bytes, const struct mst_parts *parts);
+
+/* queue.c */
+struct mst_kind *mst_kind_of(struct mst_cluster *cluster, struct mst_slice name, uint32_t version);
+void mst_kinds_free(struct mst_cluster *cluster);
+bool mst_kinds_room(struct mst_cluster *cluster, uint32_t hands);
+void mst_kinds_offered(struct mst_cluster *cluster, struct mst_hand *hand);
+void mst_kinds_withdrawn(struct mst_cluster *cluster, struct mst_hand *hand);
+void mst_kind_unknown(struct mst_cluster *cluster, struct mst_kind *kind); /* nobody has it */
+void mst_kinds_unstick(struct mst_cluster *cluster, const struct mst_hand *hand); /* it has room */
+void mst_queue_append(struct mst_cluster *cluster, struct mst_closure *closure);
+void mst_queue_return(struct mst_cluster *cluster, struct mst_closure *closure);
+void mst_queue_remove(struct mst_cluster *cluster, struct mst_closure *closure);
+struct mst_closure *mst_queue_head(const struct mst_kind *kind);
+void mst_queue_init(struct mst_cluster *cluster);
+
+/* closure.c */
+struct mst_closure *mst_closure_find(const struct mst_cluster *cluster, uint64_t number);
+bool mst_closure_settled(const struct mst_closure *closure);
+bool mst_closure_out(const struct mst_closure *closure);
+void mst_closure_alarm(struct mst_cluster *cluster, struct mst_closure *closure);
+void mst_closure_due(struct mst_cluster *cluster, struct mst_closure *closure);
+/* Settles it, wherever it is. `told` is taken; NULL: nothing more to say. */
+void mst_closure_fail(struct mst_cluster *cluster, struct mst_closure *closure,
+                      enum mst_origin origin, struct mst_told *told);
+void mst_closure_value(struct mst_cluster *cluster, struct mst_closure *closure,
+                       struct mst_result *result);
+/* With a worker, it comes back, to run again or to be what it was asked to be. */
+void mst_closure_back(struct mst_cluster *cluster, struct mst_closure *closure,
+                      uint64_t backoff_ns);
+void mst_closure_failure(const struct mst_closure *closure, const struct mst_cluster *cluster,
+                         struct mst_failure *out);
+void mst_closures_free(struct mst_cluster *cluster);
+
+/* series.c */
+void mst_series_failed(struct mst_cluster *cluster, const struct mst_closure *closure);
+void mst_series_free(struct mst_cluster *cluster);
+void mst_series_stop(struct mst_cluster *cluster, struct mst_closure *closure,
+                     enum mst_origin origin, uint64_t grace_ns);
+void mst_series_settle_all(struct mst_cluster *cluster);
+
+/* crew.c */
+struct mst_hand *mst_hand_find(const struct mst_cluster *cluster, uint32_t index);
+void mst_hand_update(struct mst_cluster *cluster, struct mst_hand *hand); /* which list it is in */
+bool mst_hand_number(struct mst_cluster *cluster, struct mst_hand *hand); /* false: no memory */
+void mst_hand_todo(struct mst_cluster *cluster, struct mst_hand *hand);
+void mst_hand_due(struct mst_cluster *cluster, struct mst_hand *hand, enum mst_alarm_of of);
+bool mst_hand_usable(const struct mst_hand *hand);
+bool mst_hand_here(const struct mst_hand *hand); /* a member, heard or not */
+uint32_t mst_hand_place(const struct mst_hand *hand, const struct mst_kind *kind);
+void mst_crew_few(struct mst_cluster *cluster);
+void mst_crew_free(struct mst_cluster *cluster);
+
+/* link.c */
+struct mst_link *mst_link_of(const struct mst_cluster *cluster, uint64_t connection);
+void mst_link_close(struct mst_cluster *cluster, struct mst_link *link); /* from our side */
+void mst_link_break(struct mst_cluster *cluster, struct mst_link *link); /* as if it had broken */
+void mst_link_member(struct mst_cluster *cluster, struct mst_hand *hand);
+void mst_link_forget(struct mst_cluster *cluster, struct mst_link *link);
+void mst_links_free(struct mst_cluster *cluster);
+
+/* loss.c */
+void mst_loss_silent(struct mst_cluster *cluster, struct mst_hand *hand, bool now);
+void mst_loss_lost(struct mst_cluster *cluster, struct mst_hand *hand, bool crashed,
+                   struct mst_worker_end end);
+void mst_loss_given_up(struct mst_cluster *cluster, struct mst_hand *hand);
+void mst_loss_back(struct mst_cluster *cluster, struct mst_hand *hand,
+                   const struct mst_cluster_message *hello, bool whole);
+bool mst_loss_stray(struct mst_cluster *cluster, struct mst_hand *hand,
+                    const struct mst_attempt *attempts, uint32_t count);
+/* How it goes on with one that may have cost workers. */
+bool mst_loss_judge(struct mst_cluster *cluster, struct mst_closure *closure);
+
+/* toll.c */
+/* It cost that worker, or a child of it. */
+void mst_toll_add(struct mst_cluster *cluster, struct mst_closure *closure,
+                  const struct mst_hand *hand, struct mst_worker_end end, bool child);
+void mst_tolls_free(const struct mst_mem *mem, struct mst_closure *closure);
+struct mst_told *mst_toll_told(const struct mst_cluster *cluster,
+                               const struct mst_closure *closure); /* NULL: no memory */
+
+/* dispatch.c */
+bool mst_dispatch_next(struct mst_cluster *cluster);
+void mst_dispatch_promote(struct mst_cluster *cluster, struct mst_hand *hand);
+void mst_dispatch_leave(struct mst_cluster *cluster, struct mst_closure *closure);
+void mst_dispatch_recall(struct mst_cluster *cluster);
+void mst_dispatch_watch(struct mst_cluster *cluster);
+
+/* result.c */
+void mst_result_heard(struct mst_cluster *cluster, struct mst_hand *hand,
+                      const struct mst_cluster_message *message);
+void mst_result_progress(struct mst_cluster *cluster, struct mst_hand *hand,
+                         const struct mst_cluster_message *message);
+
+/* value.c */
+struct mst_value *mst_value_find(const struct mst_cluster *cluster, uint64_t number);
+void mst_value_use(struct mst_cluster *cluster, const struct mst_closure *closure);
+void mst_value_leave(struct mst_cluster *cluster, const struct mst_closure *closure);
+bool mst_values_room(struct mst_cluster *cluster, uint32_t hands);
+void mst_values_lost(struct mst_cluster *cluster, const struct mst_hand *hand);
+bool mst_value_stray(struct mst_cluster *cluster, struct mst_hand *hand, const uint64_t *held,
+                     uint32_t count);
+void mst_values_back(struct mst_cluster *cluster, struct mst_hand *hand, const uint64_t *held,
+                     uint32_t count);
+/* The message that makes a value there; false: nothing is to be built. */
+bool mst_value_build_next(struct mst_cluster *cluster, struct mst_hand *hand);
+bool mst_value_build_for(struct mst_cluster *cluster, struct mst_hand *hand,
+                         const struct mst_closure *closure);
+bool mst_value_drop_next(struct mst_cluster *cluster);
+void mst_value_built(struct mst_cluster *cluster, struct mst_hand *hand,
+                     const struct mst_cluster_message *message);
+void mst_values_free(struct mst_cluster *cluster);
+
+/* state_server.c */
+enum mst_report { MST_REPORT_NONE = 0, MST_REPORT_TOLERATED = 1, MST_REPORT_FATAL = 2 };
+/* Of a failure that this closure had of the server. */
+enum mst_report mst_state_report(struct mst_cluster *cluster, struct mst_closure *closure,
+                                 struct mst_slice name);
+/* It has a value: the server that failed it was reached after all, so what was reported before is
+ * over. */
+void mst_state_reached(struct mst_closure *closure);
+void mst_state_servers_free(struct mst_cluster *cluster);
+
+/* effect.c */
+void mst_effect_message(struct mst_cluster *cluster, const struct mst_hand *hand,
+                        enum mst_cluster_message_type type);
+void mst_effect_say(struct mst_cluster *cluster, enum mst_cluster_line line,
+                    const struct mst_hand *hand, uint64_t closure, uint64_t count,
+                    struct mst_slice text);
+
+void mst_lines_free(struct mst_cluster *cluster);
+
+/* counts.c */
+enum mst_cluster_wait mst_closure_waits(const struct mst_cluster *cluster,
+                                        const struct mst_closure *closure); /* for what */
+
+/* coordinator.c */
+void mst_cluster_over(struct mst_cluster *cluster, muster_status status);
+
+#endif

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Functions, and what is queued for each: as admitted in a list, and what came back, which keeps
+ * its number and so its turn, in a tree beside it. */
+#include "base/panic.h"
+#include "tasks/machine.h"
+
+static int order(const void *key, const struct mst_tree_node *node)
+{
+    uint64_t a = *(const uint64_t *)key;
+    const struct mst_closure *closure =
+        (const struct mst_closure *)(const void *)((const char *)(const void *)node -
+                                                   offsetof(struct mst_closure, place.tree));
+    uint64_t b = closure->number;
+
+    return (a > b) - (a < b);
+}
+
+void mst_queue_init(struct mst_cluster *cluster)
+{
+    mst_list_init(&cluster->ready);
+    mst_tree_init(&cluster->alone, order);
+    mst_table_init(&cluster->kinds_by_name, &cluster->mem);
+}
+
+/* ---- functions ---- */
+
+static bool is_kind(const struct mst_kind *kind, struct mst_slice name, uint32_t version)
+{
+    return kind->version == version && kind->name_size == name.size &&
+           memcmp(kind->name, name.data, name.size) == 0;
+}
+
+static uint64_t kind_hash(struct mst_slice name, uint32_t version)
+{
+    /* The program's own names and its workers': nobody gains by making them collide. */
+    static const struct mst_table_secret none = {{0, 0}};
+
+    return mst_table_hash(&none, name) + version;
+}
+
+static struct mst_kind *kind_find(const struct mst_cluster *cluster, struct mst_slice name,
+                                  uint32_t version)
+{
+    struct mst_table_node *node = mst_table_find(&cluster->kinds_by_name, kind_hash(name, version));
+
+    while (node && !is_kind(MST_CONTAINER(node, struct mst_kind, node), name, version)) {
+        node = mst_table_again(node);
+    }
+    return node ? MST_CONTAINER(node, struct mst_kind, node) : NULL;
+}
+
+/* 1 + the place of the function in the worker's list. */
+static uint32_t place_in(const struct mst_hand *hand, const struct mst_kind *kind)
+{
+    struct mst_slice name = mst_slice_of(kind->name, kind->name_size);
+
+    for (uint32_t i = 0; i < hand->function_count; i++) {
+        const struct mst_function *function = &hand->functions[i];
+
+        if ((kind->version == 0 || kind->version == function->version) &&
+            mst_slice_equal(function->name, name)) {
+            return i + 1;
+        }
+    }
+    return 0;
+}
+
+static void provide(struct mst_cluster *cluster, struct mst_kind *kind, struct mst_hand *hand)
+{
+    kind->places[hand->number] = place_in(hand, kind);
+    if (kind->places[hand->number] == 0) {
+        return;
+    }
+    kind->providers++;
+    kind->stuck = false;
+    /* Where another one had it before, nothing waited for this one. */
+    mst_histogram_add(&cluster->timers[MST_TIMER_RESOLVE],
+                      kind->resolved ? 0 : cluster->now_ns - kind->created_ns, 1);
+    kind->resolved = true;
+}
+
+/* One that is to run alone, and so is not in its function's queue. */
+static struct mst_closure *alone_of(const struct mst_cluster *cluster, const struct mst_kind *kind)
+{
+    for (struct mst_tree_node *node = mst_tree_first(&cluster->alone); node;
+         node = mst_tree_next(node)) {
+        struct mst_closure *closure = MST_CONTAINER(node, struct mst_closure, place.tree);
+
+        if (closure->kind == kind) {
+            return closure;
+        }
+    }
+    return NULL;
+}
+
+/* An empty queue waits for nobody; and without workers everything waits. */
+static void watch_unknown(struct mst_cluster *cluster, struct mst_kind *kind)
+{
+    bool waits = kind->providers == 0 && cluster->connected > 0 &&
+                 (mst_queue_head(kind) || alone_of(cluster, kind));
+
+    if (!waits) {
+        mst_alarm_at(cluster, &kind->unknown, MST_CLUSTER_NEVER);
+    } else if (!mst_tree_linked(&kind->unknown.node)) {
+        mst_alarm_at(cluster, &kind->unknown,
+                     mst_alarm_plus(cluster->now_ns, cluster->config.unknown_grace_ns));
+    }
+}
+
+static bool kinds_grow(struct mst_cluster *cluster)
+{
+    uint32_t room = cluster->kind_room == 0 ? 16 : 2 * cluster->kind_room;
+    struct mst_kind **kinds = mst_mem_array(&cluster->mem, room, sizeof(struct mst_kind *));
+
+    if (!kinds) {
+        return false;
+    }
+    if (cluster->kind_count > 0) {
+        memcpy(kinds, cluster->kinds, cluster->kind_count * sizeof(struct mst_kind *));
+    }
+    mst_mem_release(&cluster->mem, cluster->kinds);
+    cluster->kinds = kinds;
+    cluster->kind_room = room;
+    return true;
+}
+
+static struct mst_kind *kind_new(struct mst_cluster *cluster, struct mst_slice name,
+                                 uint32_t version)
+{
+    struct mst_kind *kind = NULL;
+
+    if (cluster->kind_count < cluster->kind_room || kinds_grow(cluster)) {
+        kind = mst_mem_zalloc(&cluster->mem, sizeof(*kind) + name.size);
+    }
+    if (kind && cluster->hand_room > 0) {
+        kind->places = mst_mem_array(&cluster->mem, cluster->hand_room, sizeof(uint32_t));
+    }
+    if (!kind || (cluster->hand_room > 0 && !kind->places)) {
+        mst_mem_release(&cluster->mem, kind);
+        return NULL;
+    }
+    kind->room = cluster->hand_room;
+    kind->id = cluster->kind_count;
+    kind->version = version;
+    kind->created_ns = cluster->now_ns;
+    kind->unknown.of = MST_ALARM_UNKNOWN;
+    kind->name_size = name.size;
+    memcpy(kind->name, name.data, name.size);
+    mst_list_init(&kind->fifo);
+    mst_tree_init(&kind->again, order);
+    cluster->kinds[cluster->kind_count++] = kind;
+    mst_table_insert(&cluster->kinds_by_name, kind_hash(name, version), &kind->node);
+    for (uint32_t i = 0; i < cluster->hand_count; i++) {
+        if (cluster->hands[i]->link) {
+            provide(cluster, kind, cluster->hands[i]);
+        }
+    }
+    return kind;
+}
+
+struct mst_kind *mst_kind_of(struct mst_cluster *cluster, struct mst_slice name, uint32_t version)
+{
+    struct mst_kind *kind = cluster->last_kind;
+
+    if (kind && is_kind(kind, name, version)) {
+        return kind;
+    }
+    kind = kind_find(cluster, name, version);
+    if (!kind) {
+        kind = kind_new(cluster, name, version);
+    }
+    if (kind) {
+        cluster->last_kind = kind;
+    }
+    return kind;
+}
+
+void mst_kinds_free(struct mst_cluster *cluster)
+{
+    for (uint32_t i = 0; i < cluster->kind_count; i++) {
+        struct mst_kind *kind = cluster->kinds[i];
+
+        mst_table_remove(&cluster->kinds_by_name, &kind->node);
+        mst_mem_release(&cluster->mem, kind->places);
+        mst_mem_release(&cluster->mem, kind);
+    }
+    mst_mem_release(&cluster->mem, cluster->kinds);
+}
+
+bool mst_kinds_room(struct mst_cluster *cluster, uint32_t hands)
+{
+    for (uint32_t i = 0; i < cluster->kind_count; i++) {
+        struct mst_kind *kind = cluster->kinds[i];
+        uint32_t *places;
+
+        if (kind->room >= hands) {
+            continue;
+        }
+        places = mst_mem_array(&cluster->mem, hands, sizeof(uint32_t));
+        if (!places) {
+            return false;
+        }
+        if (kind->room > 0) {
+            memcpy(places, kind->places, kind->room * sizeof(uint32_t));
+        }
+        mst_mem_release(&cluster->mem, kind->places);
+        kind->places = places;
+        kind->room = hands;
+    }
+    return true;
+}
+
+void mst_kinds_offered(struct mst_cluster *cluster, struct mst_hand *hand)
+{
+    for (uint32_t i = 0; i < cluster->kind_count; i++) {
+        provide(cluster, cluster->kinds[i], hand);
+        watch_unknown(cluster, cluster->kinds[i]);
+    }
+}
+
+void mst_kinds_withdrawn(struct mst_cluster *cluster, struct mst_hand *hand)
+{
+    for (uint32_t i = 0; i < cluster->kind_count; i++) {
+        struct mst_kind *kind = cluster->kinds[i];
+
+        if (kind->places[hand->number] != 0) {
+            kind->places[hand->number] = 0;
+            kind->providers--;
+        }
+        watch_unknown(cluster, kind);
+    }
+}
+
+void mst_kind_unknown(struct mst_cluster *cluster, struct mst_kind *kind)
+{
+    struct mst_closure *closure;
+
+    if (kind->providers > 0 || cluster->connected == 0) {
+        return;
+    }
+    while ((closure = mst_queue_head(kind)) || (closure = alone_of(cluster, kind))) {
+        mst_closure_fail(cluster, closure, MST_ORIGIN_UNKNOWN, NULL);
+    }
+}
+
+void mst_kinds_unstick(struct mst_cluster *cluster, const struct mst_hand *hand)
+{
+    MST_LIST_EACH(at, following, &cluster->ready)
+    {
+        struct mst_kind *kind = MST_CONTAINER(at, struct mst_kind, ready);
+
+        kind->stuck = kind->stuck && mst_hand_place(hand, kind) == MST_FUNCTION_NONE;
+    }
+}
+
+/* ---- what is queued ---- */
+
+struct mst_closure *mst_queue_head(const struct mst_kind *kind)
+{
+    struct mst_tree_node *back = kind->again.count > 0 ? mst_tree_first(&kind->again) : NULL;
+    struct mst_closure *again = back ? MST_CONTAINER(back, struct mst_closure, place.tree) : NULL;
+    struct mst_closure *first = NULL;
+
+    if (!mst_list_empty(&kind->fifo)) {
+        first = MST_CONTAINER(kind->fifo.next, struct mst_closure, place.list);
+    }
+    if (!first || (again && again->number < first->number)) {
+        return again;
+    }
+    return first;
+}
+
+static void is_ready(struct mst_cluster *cluster, struct mst_kind *kind)
+{
+    if (!mst_list_linked(&kind->ready)) {
+        kind->stuck = false;
+        mst_list_append(&cluster->ready, &kind->ready);
+    }
+    if (kind->providers == 0) {
+        watch_unknown(cluster, kind);
+    }
+}
+
+void mst_queue_append(struct mst_cluster *cluster, struct mst_closure *closure)
+{
+    struct mst_kind *kind = closure->kind;
+
+    closure->where = MST_WHERE_FIFO;
+    mst_list_append(&kind->fifo, &closure->place.list);
+    is_ready(cluster, kind);
+}
+
+/* Where its number says; one that may cost a worker apart from the others. */
+void mst_queue_return(struct mst_cluster *cluster, struct mst_closure *closure)
+{
+    struct mst_tree *tree = closure->alone ? &cluster->alone : &closure->kind->again;
+
+    closure->where = closure->alone ? MST_WHERE_ALONE : MST_WHERE_AGAIN;
+    closure->place.tree = (struct mst_tree_node){0};
+    closure->hand = NULL;
+    (void)mst_tree_insert(tree, &closure->number, &closure->place.tree);
+    if (!closure->alone) {
+        closure->kind->stuck = false;
+        is_ready(cluster, closure->kind);
+    } else if (closure->kind->providers == 0) {
+        watch_unknown(cluster, closure->kind);
+    }
+}
+
+void mst_queue_remove(struct mst_cluster *cluster, struct mst_closure *closure)
+{
+    struct mst_kind *kind = closure->kind;
+
+    if (closure->where == MST_WHERE_FIFO) {
+        mst_list_remove(&closure->place.list);
+    } else if (closure->where == MST_WHERE_AGAIN) {
+        mst_tree_remove(&kind->again, &closure->place.tree);
+    } else if (closure->where == MST_WHERE_ALONE) {
+        mst_tree_remove(&cluster->alone, &closure->place.tree);
+        if (closure->hand) {
+            struct mst_hand *hand = closure->hand;
+
+            hand->reserved = NULL;
+            closure->hand = NULL;
+            mst_hand_update(cluster, hand);
+        }
+    }
+    if (mst_list_linked(&kind->ready) && !mst_queue_head(kind)) {
+        mst_list_remove(&kind->ready);
+    }
+    if (!mst_list_linked(&kind->ready) && mst_tree_linked(&kind->unknown.node)) {
+        watch_unknown(cluster, kind);
+    }
+}

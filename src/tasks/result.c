@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What comes of an attempt: a value, another attempt, or a failure. Decided by the origin that its
+ * worker names, never by a text. */
+#include "base/panic.h"
+#include "tasks/machine.h"
+
+#define NEVER MST_CLUSTER_NEVER
+
+enum { RUN_MIN_NS = 1000, RUN_MAX_NS = 1000000000 };
+
+/* The attempt that the message is about, if it is the current one of this worker. */
+static struct mst_closure *current(const struct mst_cluster *cluster, const struct mst_hand *hand,
+                                   const struct mst_cluster_message *message)
+{
+    struct mst_closure *closure = mst_closure_find(cluster, message->attempt.closure);
+
+    if (!closure || !mst_closure_out(closure) || closure->hand != hand ||
+        closure->attempt != message->attempt.attempt || closure->series != message->series) {
+        return NULL;
+    }
+    return closure;
+}
+
+/* As if it had not come: it is sent again. */
+static void starved(struct mst_cluster *cluster, struct mst_hand *hand)
+{
+    hand->results--;
+    mst_link_break(cluster, hand->link);
+}
+
+/* ---- how long it took ---- */
+
+static void measure(struct mst_cluster *cluster, struct mst_closure *closure,
+                    const struct mst_cluster_message *message)
+{
+    uint64_t whole_ns = cluster->now_ns - closure->begun_ns;
+    uint64_t run_ns = message->run_ns;
+    uint64_t bounded = run_ns < RUN_MIN_NS ? RUN_MIN_NS : run_ns;
+    uint32_t *average = &closure->kind->run_ns;
+    enum mst_cluster_timer timer =
+        message->failure.origin == MST_ORIGIN_NONE ? MST_TIMER_RUN : MST_TIMER_FAILED;
+
+    if (bounded > RUN_MAX_NS) {
+        bounded = RUN_MAX_NS;
+    }
+    *average =
+        *average == 0 ? (uint32_t)bounded : (uint32_t)(((uint64_t)*average * 7 + bounded) / 8);
+    mst_histogram_add(&cluster->timers[timer], run_ns, 1);
+    mst_histogram_add(&cluster->timers[MST_TIMER_FETCH], whole_ns > run_ns ? whole_ns - run_ns : 0,
+                      1);
+}
+
+/* ---- again ---- */
+
+static uint64_t backoff(struct mst_cluster *cluster, const struct mst_closure *closure)
+{
+    const struct mst_cluster_config *config = &cluster->config;
+    uint64_t span_ns = config->backoff_ns;
+    uint64_t fifth;
+
+    for (uint32_t i = 1; i < closure->retries && span_ns < config->backoff_max_ns; i++) {
+        span_ns *= 2;
+    }
+    if (config->backoff_max_ns > 0 && span_ns > config->backoff_max_ns) {
+        span_ns = config->backoff_max_ns;
+    }
+    fifth = span_ns / 5;
+    return span_ns - fifth + mst_prng_below(&cluster->prng, 2 * fifth + 1);
+}
+
+static void again_later(struct mst_cluster *cluster, struct mst_closure *closure)
+{
+    if (closure->retries < UINT16_MAX) {
+        closure->retries++;
+    }
+    mst_closure_back(cluster, closure, backoff(cluster, closure));
+}
+
+/* Out of this budget, if it may run again at all. */
+static bool retried(struct mst_cluster *cluster, struct mst_closure *closure, uint32_t *left)
+{
+    if (closure->once || *left == 0 || closure->stopping != MST_ORIGIN_NONE) {
+        return false;
+    }
+    --*left;
+    cluster->retried++;
+    again_later(cluster, closure);
+    return true;
+}
+
+static void crashed(struct mst_cluster *cluster, const struct mst_hand *hand,
+                    struct mst_closure *closure, int32_t code)
+{
+    struct mst_worker_end end = {.cause = code < 0 ? MST_CAUSE_SIGNAL : MST_CAUSE_EXIT,
+                                 .code = code == INT32_MIN || code >= 0 ? code : -code};
+
+    mst_toll_add(cluster, closure, hand, end, true);
+    closure->blamed = true; /* only its own child died */
+}
+
+/* Its worker had not begun with it. */
+static void returned(struct mst_cluster *cluster, struct mst_closure *closure, bool asked)
+{
+    closure->begun = closure->retries > 0 || closure->losses > 0;
+    if (asked) {
+        mst_closure_back(cluster, closure, 0);
+    } else {
+        again_later(cluster, closure);
+    }
+}
+
+/* True: there will be another attempt, or was nothing to it. */
+static bool tried_again(struct mst_cluster *cluster, struct mst_hand *hand,
+                        struct mst_closure *closure, const struct mst_failure *failure)
+{
+    switch (failure->origin) {
+    case MST_ORIGIN_RETRYABLE:
+        return retried(cluster, closure, &closure->error_left);
+    case MST_ORIGIN_CRASH:
+        crashed(cluster, hand, closure, failure->code);
+        return retried(cluster, closure, &closure->crash_left);
+    case MST_ORIGIN_EXHAUSTED:
+        return retried(cluster, closure, &closure->exhausted_left);
+    case MST_ORIGIN_STATE: {
+        bool tolerated = mst_state_report(cluster, closure, failure->state) == MST_REPORT_TOLERATED;
+
+        if (tolerated && !closure->once) {
+            again_later(cluster, closure);
+        }
+        return tolerated && !closure->once;
+    }
+    case MST_ORIGIN_RETURNED:
+        returned(cluster, closure, closure->recalled || hand->draining);
+        return true;
+    case MST_ORIGIN_CANCELLED:
+        /* Nobody asked for it: its worker has its own reasons, and is not the only one. */
+        if (closure->stopping == MST_ORIGIN_NONE && !closure->once) {
+            again_later(cluster, closure);
+            return true;
+        }
+        return false;
+    case MST_ORIGIN_INPUT:
+        /* The value was lost, not its function wrong: it is built again. */
+        if (failure->cause && failure->cause->origin == MST_ORIGIN_LOST) {
+            returned(cluster, closure, false);
+            return true;
+        }
+        return false;
+    case MST_ORIGIN_NONE:
+    case MST_ORIGIN_FUNCTION:
+    case MST_ORIGIN_LOST:
+    case MST_ORIGIN_DEADLINE:
+    case MST_ORIGIN_POISON:
+    case MST_ORIGIN_UNKNOWN:
+    case MST_ORIGIN_ARGUMENT:
+    case MST_ORIGIN_INTERNAL:
+        break;
+    }
+    return false;
+}
+
+/* What the user is told: what a worker cannot know it cannot say. */
+static enum mst_origin shown(const struct mst_cluster *cluster, const struct mst_closure *closure,
+                             const struct mst_failure *failure)
+{
+    enum mst_origin stopping = (enum mst_origin)closure->stopping;
+
+    if (stopping != MST_ORIGIN_NONE &&
+        !(closure->ending && failure->origin == MST_ORIGIN_FUNCTION)) {
+        return stopping;
+    }
+    switch (failure->origin) {
+    case MST_ORIGIN_STATE: {
+        MST_LIST_EACH(at, following, &cluster->state_servers)
+        {
+            const struct mst_state_server *server =
+                MST_CONTAINER(at, struct mst_state_server, place);
+
+            if (mst_slice_equal(mst_slice_of(server->name, server->name_size), failure->state)) {
+                return MST_ORIGIN_STATE;
+            }
+        }
+        return MST_ORIGIN_FUNCTION;
+    }
+    case MST_ORIGIN_CANCELLED:
+        return MST_ORIGIN_LOST; /* not by us: what became of it nobody knows */
+    case MST_ORIGIN_FUNCTION:
+    case MST_ORIGIN_CRASH:
+    case MST_ORIGIN_INPUT:
+    case MST_ORIGIN_DEADLINE:
+    case MST_ORIGIN_EXHAUSTED:
+    case MST_ORIGIN_UNKNOWN:
+    case MST_ORIGIN_ARGUMENT:
+    case MST_ORIGIN_INTERNAL:
+    case MST_ORIGIN_RETRYABLE:
+        return failure->origin;
+    case MST_ORIGIN_NONE:
+    case MST_ORIGIN_LOST:
+    case MST_ORIGIN_POISON:
+    case MST_ORIGIN_RETURNED:
+        break;
+    }
+    return MST_ORIGIN_INTERNAL;
+}
+
+static void failed(struct mst_cluster *cluster, struct mst_hand *hand, struct mst_closure *closure,
+                   const struct mst_cluster_message *message)
+{
+    const struct mst_failure *failure = &message->failure;
+    struct mst_failure told = *failure;
+    enum mst_origin origin;
+    struct mst_told *copy;
+
+    told.worker = hand->number;
+    told.incarnation = hand->incarnation;
+    told.attempt = closure->attempt;
+    copy = mst_told_new(&cluster->mem, &told);
+    if (!copy) {
+        starved(cluster, hand);
+        return;
+    }
+    hand->done++;
+    if (tried_again(cluster, hand, closure, failure)) {
+        mst_told_drop(&cluster->mem, copy);
+        return;
+    }
+    origin = shown(cluster, closure, failure);
+    /* Of an attempt that ran out of time its worker may know more than that. */
+    if ((origin == (enum mst_origin)closure->stopping &&
+         !(origin == MST_ORIGIN_DEADLINE && failure->origin == MST_ORIGIN_DEADLINE)) ||
+        origin == MST_ORIGIN_LOST) {
+        mst_told_drop(&cluster->mem, copy);
+        copy = NULL;
+    }
+    if (copy && !closure->released && message->parts.count > 0) {
+        closure->result = mst_result_new(&cluster->mem, &message->parts); /* or without */
+    }
+    mst_closure_fail(cluster, closure, origin, copy);
+}
+
+static void value(struct mst_cluster *cluster, struct mst_hand *hand, struct mst_closure *closure,
+                  const struct mst_parts *parts)
+{
+    struct mst_result *result = NULL;
+
+    if (!closure->released && parts->count > 0) {
+        result = mst_result_new(&cluster->mem, parts);
+        if (!result) {
+            starved(cluster, hand);
+            return;
+        }
+    }
+    hand->done++;
+    mst_state_reached(closure);
+    mst_closure_value(cluster, closure, result);
+}
+
+void mst_result_heard(struct mst_cluster *cluster, struct mst_hand *hand,
+                      const struct mst_cluster_message *message)
+{
+    struct mst_closure *closure = current(cluster, hand, message);
+
+    hand->results++;
+    if (!closure) {
+        cluster->late++;
+        mst_effect_say(cluster, MST_CLUSTER_LINE_LATE, hand, message->attempt.closure,
+                       message->attempt.attempt, mst_slice_of(NULL, 0));
+        return;
+    }
+    if (message->failure.origin != MST_ORIGIN_RETURNED) {
+        measure(cluster, closure, message);
+    }
+    if (message->failure.origin == MST_ORIGIN_NONE) {
+        value(cluster, hand, closure, &message->parts);
+    } else {
+        failed(cluster, hand, closure, message);
+    }
+}
+
+void mst_result_progress(struct mst_cluster *cluster, struct mst_hand *hand,
+                         const struct mst_cluster_message *message)
+{
+    struct mst_closure *closure = current(cluster, hand, message);
+    size_t size =
+        message->text.size < MST_FAILURE_TEXT_MAX ? message->text.size : MST_FAILURE_TEXT_MAX;
+    struct mst_progress *progress;
+
+    if (!closure) {
+        return;
+    }
+    if (message->overdue) {
+        mst_series_stop(cluster, closure, MST_ORIGIN_DEADLINE, cluster->config.cancel_grace_ns);
+        return;
+    }
+    cluster->progress_ns = cluster->now_ns;
+    progress = cluster->mem.alloc(cluster->mem.ctx, sizeof(*progress) + size);
+    if (!progress) {
+        return; /* the next one says more */
+    }
+    progress->told_ns = cluster->now_ns;
+    progress->fraction = message->fraction;
+    progress->size = size;
+    if (size > 0) {
+        memcpy(progress->text, message->text.data, size);
+    }
+    mst_mem_release(&cluster->mem, closure->progress);
+    closure->progress = progress;
+}

@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What comes of a closure. Once somebody has looked at its end, that is the handle's, and the
+ * machine forgets the closure. */
+#include "tasks/shell/coordinator/closures.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define NEVER UINT64_MAX
+
+/* ---- outcomes ---- */
+
+static size_t align(size_t size)
+{
+    return (size + 7) & ~(size_t)7;
+}
+
+struct mst_coord_outcome *mst_coord_outcome_of(const struct mst_closure_look *look, uint64_t number)
+{
+    size_t count = look->parts.count;
+    size_t size = sizeof(struct mst_coord_outcome) + count * sizeof(struct muster_part);
+    struct mst_coord_outcome *outcome;
+    unsigned char *at;
+
+    for (size_t i = 0; i < count; i++) {
+        size += align(look->parts.items[i].data.size);
+    }
+    outcome = malloc(size);
+    if (!outcome) {
+        return NULL;
+    }
+    *outcome = (struct mst_coord_outcome){
+        .state = look->state, .attempts = look->attempts, .worker = look->worker, .count = count};
+    at = (unsigned char *)&outcome->parts[count];
+    for (size_t i = 0; i < count; i++) {
+        const struct mst_part *part = &look->parts.items[i];
+
+        outcome->parts[i] =
+            (struct muster_part){.data = at, .size = part->data.size, .type = part->type};
+        if (part->data.size > 0) {
+            memcpy(at, part->data.data, part->data.size);
+        }
+        at += align(part->data.size);
+    }
+    if (look->state != MST_CLOSURE_VALUE) {
+        outcome->status = mst_coord_status_of(look->failure.origin);
+        outcome->failure = mst_coord_failure_copy(&look->failure, number);
+        if (!outcome->failure) {
+            free(outcome);
+            return NULL;
+        }
+    }
+    return outcome;
+}
+
+void mst_coord_outcome_free(struct mst_coord_outcome *outcome)
+{
+    if (outcome) {
+        free(outcome->failure);
+        free(outcome);
+    }
+}
+
+/* ---- handles ---- */
+
+muster_closure *mst_closure_new(muster_cluster *cluster)
+{
+    muster_closure *closure = calloc(1, sizeof(*closure));
+
+    if (closure) {
+        closure->cluster = cluster;
+        mst_coord_hold(cluster);
+    }
+    return closure;
+}
+
+void mst_closure_unmake(muster_closure *closure)
+{
+    if (closure) {
+        mst_coord_let_go(closure->cluster);
+        free(closure);
+    }
+}
+
+/* Lock held. OK: its outcome is here; MORE: it has not ended; ENOMEM. */
+static muster_status settle(muster_closure *closure)
+{
+    muster_cluster *cluster = closure->cluster;
+    struct mst_closure_look look;
+
+    if (closure->outcome) {
+        return MUSTER_OK;
+    }
+    if (!mst_coord_machine(cluster) || cluster->poisoned) {
+        return MUSTER_ECANCELLED;
+    }
+    mst_cluster_look(mst_coord_machine(cluster), closure->number, &look);
+    if (look.state == MST_CLOSURE_QUEUED || look.state == MST_CLOSURE_RUNNING) {
+        return MUSTER_MORE;
+    }
+    closure->outcome = mst_coord_outcome_of(&look, closure->number);
+    if (!closure->outcome) {
+        return MUSTER_ENOMEM;
+    }
+    mst_cluster_release(mst_coord_machine(cluster), mst_lib_now_ns(), closure->number);
+    return MUSTER_OK;
+}
+
+/* ---- entering ---- */
+
+/* A handle outlives its cluster: what was settled can be looked at for ever. OK: with the lock and
+ * a visitor; MORE: with neither, and the outcome is here. */
+static muster_status enter(muster_closure *closure, bool blocks, struct muster_error *err,
+                           const char *what)
+{
+    muster_status status;
+
+    if (!closure) {
+        return mst_lib_refuse(err, what, "the handle is NULL");
+    }
+    if (closure->cluster->pid == getpid()) {
+        bool settled;
+
+        mst_coord_lock(closure->cluster);
+        settled = closure->outcome != NULL;
+        mst_coord_unlock(closure->cluster);
+        if (settled) {
+            return MUSTER_MORE;
+        }
+    }
+    status = mst_coord_enter(closure->cluster, blocks, err, what);
+    return status;
+}
+
+static void describe(char what[MST_LIB_WHAT_ROOM], const char *verb, const muster_closure *closure)
+{
+    struct mst_text text = mst_text_in(what, MST_LIB_WHAT_ROOM);
+
+    mst_text_add(&text, verb);
+    if (closure) {
+        mst_text_add(&text, " closure ");
+        mst_text_u64(&text, closure->number);
+    }
+}
+
+/* ---- waiting ---- */
+
+struct several {
+    muster_closure *const *closures;
+    size_t count;
+    bool any;
+    size_t from; /* those before have all ended */
+};
+
+static bool has_ended(const muster_closure *closure)
+{
+    struct mst_closure_look look;
+
+    if (closure->outcome) {
+        return true;
+    }
+    mst_cluster_look(mst_coord_machine(closure->cluster), closure->number, &look);
+    return look.state != MST_CLOSURE_QUEUED && look.state != MST_CLOSURE_RUNNING;
+}
+
+static bool have_ended(void *ctx)
+{
+    struct several *several = ctx;
+
+    if (several->any) {
+        for (size_t i = 0; i < several->count; i++) {
+            if (has_ended(several->closures[i])) {
+                several->from = i;
+                return true;
+            }
+        }
+        return false;
+    }
+    while (several->from < several->count && has_ended(several->closures[several->from])) {
+        several->from++;
+    }
+    return several->from == several->count;
+}
+
+/* Lock held. */
+static muster_status wait_for(muster_cluster *cluster, struct several *several,
+                              uint64_t deadline_ns, const char *what, struct muster_error *err)
+{
+    muster_status status;
+
+    if (!mst_coord_wait(cluster, have_ended, several, deadline_ns)) {
+        return mst_lib_fail(err, MUSTER_ETIMEDOUT, what, NULL);
+    }
+    status = mst_coord_ending(cluster);
+    return status == MUSTER_OK ? status : mst_coord_fail(cluster, status, what, err);
+}
+
+/* Until it has ended; its outcome is then here. */
+static muster_status await(muster_closure *closure, int64_t timeout_ms, const char *verb,
+                           struct muster_error *err)
+{
+    uint64_t deadline_ns = mst_coord_until_ns(timeout_ms);
+    struct several several = {.closures = &closure, .count = 1};
+    char what[MST_LIB_WHAT_ROOM];
+    muster_status status;
+
+    describe(what, verb, closure);
+    status = enter(closure, timeout_ms != 0, err, what);
+    if (status == MUSTER_MORE) {
+        return MUSTER_OK;
+    }
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    status = wait_for(closure->cluster, &several, deadline_ns, what, err);
+    if (status == MUSTER_OK) {
+        status = settle(closure);
+        if (status != MUSTER_OK) {
+            (void)mst_coord_fail(closure->cluster, status, what, err);
+        }
+    }
+    mst_coord_leave(closure->cluster);
+    return status;
+}
+
+muster_status muster_closure_wait(muster_closure *closure, int64_t timeout_ms,
+                                  struct muster_error *err)
+{
+    return await(closure, timeout_ms, "wait for", err);
+}
+
+static muster_status tell(const muster_closure *closure, struct muster_error *err)
+{
+    if (closure->outcome->failure) {
+        (void)mst_coord_say_failure(closure->outcome->failure, 1, "fetch", err);
+    }
+    return closure->outcome->status;
+}
+
+muster_status muster_closure_fetch(muster_closure *closure, int64_t timeout_ms,
+                                   const struct muster_part **parts, size_t *count,
+                                   struct muster_error *err)
+{
+    muster_status status = await(closure, timeout_ms, "fetch", err);
+    const struct mst_coord_outcome *outcome = status == MUSTER_OK ? closure->outcome : NULL;
+
+    if (outcome) {
+        status = tell(closure, err);
+    }
+    if (parts) {
+        *parts = outcome && (status == MUSTER_OK || outcome->count > 0) ? outcome->parts : NULL;
+    }
+    if (count) {
+        *count = outcome ? outcome->count : 0;
+    }
+    return status;
+}
+
+static muster_status check_several(muster_closure *const *closures, size_t count,
+                                   struct muster_error *err)
+{
+    if (count == 0 || !closures) {
+        return mst_lib_refuse(err, "fetch", "there is no closure");
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (!closures[i] || closures[i]->cluster != closures[0]->cluster) {
+            return mst_lib_refuse(err, "fetch", "a handle is NULL, or of another cluster");
+        }
+    }
+    return MUSTER_OK;
+}
+
+/* Lock held. */
+static muster_status settle_all(muster_closure *const *closures, size_t count, muster_status *each,
+                                struct muster_error *err)
+{
+    muster_status first = MUSTER_OK;
+
+    for (size_t i = 0; i < count; i++) {
+        muster_status status = settle(closures[i]);
+
+        if (status != MUSTER_OK) {
+            return mst_coord_fail(closures[i]->cluster, status, "fetch", err);
+        }
+        if (first == MUSTER_OK && closures[i]->outcome->status != MUSTER_OK) {
+            first = tell(closures[i], err);
+        }
+        if (each) {
+            each[i] = closures[i]->outcome->status;
+        }
+    }
+    return first;
+}
+
+muster_status muster_closure_fetch_many(muster_closure *const *closures, size_t count,
+                                        int64_t timeout_ms, muster_status *each,
+                                        struct muster_error *err)
+{
+    uint64_t deadline_ns = mst_coord_until_ns(timeout_ms);
+    struct several several = {.closures = closures, .count = count};
+    muster_status status;
+
+    if (count == 0) {
+        return MUSTER_OK;
+    }
+    status = check_several(closures, count, err);
+    if (status == MUSTER_OK) {
+        status = mst_coord_enter(closures[0]->cluster, timeout_ms != 0, err, "fetch");
+    }
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    status = wait_for(closures[0]->cluster, &several, deadline_ns, "fetch", err);
+    if (status == MUSTER_OK) {
+        status = settle_all(closures, count, each, err);
+    }
+    mst_coord_leave(closures[0]->cluster);
+    return status;
+}
+
+muster_status muster_closure_fetch_any(muster_closure *const *closures, size_t count,
+                                       int64_t timeout_ms, size_t *index, struct muster_error *err)
+{
+    uint64_t deadline_ns = mst_coord_until_ns(timeout_ms);
+    struct several several = {.closures = closures, .count = count, .any = true};
+    muster_status status;
+
+    if (!index) {
+        return mst_lib_refuse(err, "fetch", "index is NULL");
+    }
+    status = check_several(closures, count, err);
+    if (status == MUSTER_OK) {
+        status = mst_coord_enter(closures[0]->cluster, timeout_ms != 0, err, "fetch");
+    }
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    status = wait_for(closures[0]->cluster, &several, deadline_ns, "fetch", err);
+    if (status == MUSTER_OK) {
+        *index = several.from;
+    }
+    mst_coord_leave(closures[0]->cluster);
+    return status;
+}
+
+/* ---- looking ---- */
+
+/* With the lock: has it ended? Then its outcome is here, if there was memory for it. */
+static bool settled(muster_closure *closure)
+{
+    bool ended = false;
+
+    if (closure && closure->cluster->pid == getpid()) {
+        mst_coord_lock(closure->cluster);
+        ended = settle(closure) == MUSTER_OK;
+        mst_coord_unlock(closure->cluster);
+    }
+    return ended;
+}
+
+bool muster_closure_failure(muster_closure *closure, struct muster_failure *out)
+{
+    if (!out || !settled(closure) || !closure->outcome->failure) {
+        return false;
+    }
+    *out = *closure->outcome->failure;
+    return true;
+}
+
+static void look_at(muster_closure *closure, struct muster_closure_progress *out)
+{
+    struct mst_closure_look look;
+    struct mst_text text = mst_text_in(out->text, sizeof(out->text));
+
+    if (!mst_coord_machine(closure->cluster) || closure->cluster->poisoned) {
+        out->state = MUSTER_CLOSURE_FAILED;
+        return;
+    }
+    mst_cluster_look(mst_coord_machine(closure->cluster), closure->number, &look);
+    out->state = look.state == MST_CLOSURE_QUEUED ? MUSTER_CLOSURE_QUEUED : MUSTER_CLOSURE_RUNNING;
+    out->attempts = look.attempts;
+    out->worker = look.worker;
+    out->fraction = look.fraction;
+    mst_text_slice(&text, look.text);
+}
+
+void muster_closure_look(muster_closure *closure, struct muster_closure_progress *out)
+{
+    if (!out) {
+        return;
+    }
+    *out = (struct muster_closure_progress){.worker = MUSTER_WORKER_NONE, .fraction = -1};
+    if (!closure || closure->cluster->pid != getpid()) {
+        return;
+    }
+    out->number = closure->number;
+    mst_coord_lock(closure->cluster);
+    if (settle(closure) == MUSTER_OK) {
+        out->state = closure->outcome->state == MST_CLOSURE_VALUE ? MUSTER_CLOSURE_VALUE
+                                                                  : MUSTER_CLOSURE_FAILED;
+        out->attempts = closure->outcome->attempts;
+        out->worker = closure->outcome->worker;
+    } else {
+        look_at(closure, out);
+    }
+    mst_coord_unlock(closure->cluster);
+}
+
+uint64_t muster_closure_number(const muster_closure *closure)
+{
+    return closure ? closure->number : 0;
+}
+
+/* ---- the end of it ---- */
+
+void muster_closure_cancel(muster_closure *closure)
+{
+    if (enter(closure, false, NULL, "cancel") == MUSTER_OK) {
+        mst_cluster_cancel(mst_coord_machine(closure->cluster), mst_lib_now_ns(), closure->number);
+        mst_coord_turn(closure->cluster);
+        mst_coord_leave(closure->cluster);
+    }
+}
+
+void muster_closure_release(muster_closure *closure)
+{
+    muster_cluster *cluster = closure ? closure->cluster : NULL;
+
+    if (!closure || cluster->pid != getpid()) {
+        return;
+    }
+    if (!cluster->poisoned) {
+        mst_coord_lock(cluster);
+        if (mst_coord_machine(cluster) && !closure->outcome) {
+            mst_cluster_release(mst_coord_machine(cluster), mst_lib_now_ns(), closure->number);
+            mst_coord_turn(cluster);
+        }
+        mst_coord_unlock(cluster);
+    }
+    mst_coord_outcome_free(closure->outcome);
+    mst_coord_let_go(cluster);
+    free(closure);
+}

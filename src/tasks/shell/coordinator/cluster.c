@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening and closing a coordinator. cluster.h lists the other files. */
+#define _GNU_SOURCE
+#include "tasks/shell/coordinator/cluster.h"
+#include "client/shell/uncancelled.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "os/system.h"
+
+#define NEVER UINT64_MAX
+
+/* ---- the memory ---- */
+
+void mst_coord_hold(muster_cluster *cluster)
+{
+    (void)atomic_fetch_add(&cluster->holders, 1);
+}
+
+void mst_coord_let_go(muster_cluster *cluster)
+{
+    if (atomic_fetch_sub(&cluster->holders, 1) != 1) {
+        return;
+    }
+    (void)pthread_cond_destroy(&cluster->nobody);
+    (void)pthread_mutex_destroy(&cluster->lock);
+    free(cluster);
+}
+
+static muster_cluster *make(muster_client *client, const struct mst_coord_settings *settings)
+{
+    muster_cluster *cluster = calloc(1, sizeof(*cluster));
+
+    if (!cluster) {
+        return NULL;
+    }
+    atomic_init(&cluster->holders, 1);
+    cluster->pid = getpid();
+    atomic_init(&cluster->client, client);
+    cluster->settings = *settings;
+    cluster->listener = (struct mst_cluster_listener){.unix_fd = -1, .tcp_fd = -1};
+    cluster->term.retry_ns = NEVER;
+    cluster->epoll = -1;
+    cluster->event = -1;
+    cluster->told = -1;
+    mst_list_init(&cluster->waiters);
+    mst_list_init(&cluster->dirty);
+    mst_list_init(&cluster->strangers);
+    mst_list_init(&cluster->said);
+    if (pthread_mutex_init(&cluster->lock, NULL) != 0) {
+        free(cluster);
+        return NULL;
+    }
+    mst_coord_wake_init(&cluster->nobody);
+    return cluster;
+}
+
+/* ---- opening ---- */
+
+/* TCP where other machines may have workers: the service is reached so, or there is a secret, or
+ * somebody said that none is needed. */
+static muster_status listen_up(muster_cluster *cluster, struct muster_error *err)
+{
+    muster_client *client = cluster->client;
+    struct mst_cluster_listen how = {.reached_by = -1};
+    muster_status status = mst_lib_secret_tls(client, MST_TLS_SERVICE, &cluster->tls, err);
+
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    how.anywhere = cluster->tls || client->insecure;
+    how.address = cluster->settings.listen[0] ? cluster->settings.listen : NULL;
+    mst_lib_lock(client);
+    how.reached_by = mst_driver_socket(client->driver);
+    how.tcp = how.anywhere || how.address || mst_driver_speaks_tcp(client->driver);
+    mst_lib_wait_shown(); /* for other processes that make or sweep sockets at this moment */
+    status = mst_cluster_listener_open(&cluster->listener, &how, err);
+    mst_lib_wait_over();
+    mst_lib_unlock(client);
+    return status;
+}
+
+static void name_term(muster_cluster *cluster)
+{
+    struct mst_coord_term *term = &cluster->term;
+    struct mst_text value = mst_text_in(term->value, sizeof(term->value));
+
+    (void)mst_cluster_key(term->key, sizeof(term->key), mst_slice_text(cluster->settings.name));
+    mst_text_add(&value, cluster->listener.addresses);
+    mst_text_add(&value, " ");
+    mst_text_add(&value, cluster->client->host);
+}
+
+static bool is_claimed(void *ctx)
+{
+    return ((muster_cluster *)ctx)->term.decided;
+}
+
+/* Client's lock held. */
+static muster_status refuse_client(muster_client *client, struct muster_error *err)
+{
+    if (mst_lib_status(client)) {
+        return mst_lib_fail_again(client, err, "cluster");
+    }
+    if (mst_lib_hook_ctx(client, MST_USER_CLUSTER)) {
+        (void)mst_lib_refuse(err, "cluster", "this client has a coordinator already");
+        if (err) {
+            err->status = MUSTER_EEXISTS;
+        }
+        return MUSTER_EEXISTS;
+    }
+    return MUSTER_OK;
+}
+
+static muster_status say_unclaimed(muster_cluster *cluster, muster_status status,
+                                   struct muster_error *err)
+{
+    muster_client *client = cluster->client;
+
+    if (mst_lib_status(client)) {
+        return mst_lib_fail_again(client, err, "cluster");
+    }
+    (void)mst_lib_fail(err, status, "cluster", NULL);
+    if (err && status == MUSTER_ETIMEDOUT) {
+        struct mst_text text = mst_text_in(err->text, sizeof(err->text));
+
+        mst_text_add(&text, "cluster '");
+        mst_text_add(&text, cluster->settings.name);
+        mst_text_add(&text, "': timed out; ");
+        mst_text_add(&text, cluster->term.waits
+                                ? "another coordinator has the term: it ends with that process"
+                                : "the service does not answer");
+    }
+    return status;
+}
+
+/* Client's lock held. */
+static muster_status claim(muster_cluster *cluster, int64_t timeout_ms, struct muster_error *err)
+{
+    muster_client *client = cluster->client;
+    uint64_t zero_ns = mst_client_lease_ns(mst_lib_machine(client));
+    uint64_t deadline_ns = mst_lib_deadline_ns(timeout_ms, zero_ns);
+    muster_status status = MUSTER_OK;
+
+    mst_lib_keep(client);
+    mst_coord_term_claim(cluster);
+    if (!mst_lib_wait_interruptible(client, is_claimed, cluster, deadline_ns)) {
+        status = MUSTER_ETIMEDOUT;
+    } else if (!cluster->term.decided) {
+        status = client->interrupted ? MUSTER_EINTERRUPTED : MUSTER_ECANCELLED;
+    } else {
+        status = cluster->term.granted;
+    }
+    if (status != MUSTER_OK && !client->poisoned) {
+        (void)say_unclaimed(cluster, status, err);
+        mst_coord_term_leave(cluster);
+        mst_coord_term_drop(cluster);
+    }
+    mst_lib_let_go(client);
+    return client->poisoned ? MUSTER_EINTERNAL : status;
+}
+
+static muster_status begin(muster_cluster *cluster, struct muster_error *err)
+{
+    struct mst_cluster_config *config = &cluster->settings.config;
+    muster_client *client = cluster->client;
+    struct mst_cluster *machine = NULL;
+    muster_status status;
+
+    config->name = mst_slice_text(cluster->settings.name);
+    config->term = cluster->term.number;
+    mst_system_random(&config->seed, 1);
+    status = mst_cluster_new(&machine, mst_lib_now_ns(), config, &mst_system_mem);
+    if (status != MUSTER_OK) {
+        return mst_lib_fail(err, status, "cluster", NULL);
+    }
+    mst_coord_lock(cluster); /* whoever drives the client may look */
+    mst_cluster_publisher_init(&cluster->publisher, mst_lib_now_ns());
+    cluster->machine = machine;
+    mst_coord_unlock(cluster);
+    status = mst_coord_loop_start(cluster, err);
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    mst_lib_lock(client);
+    status = mst_lib_status(client); /* before there was a machine nobody could tell it */
+    if (status == MUSTER_OK) {
+        mst_coord_term_watch(cluster);
+        mst_lib_hurry(client);
+    } else {
+        status = mst_lib_fail_again(client, err, "cluster");
+    }
+    mst_lib_unlock(client);
+    return status;
+}
+
+static muster_status open_cluster(muster_cluster **out, muster_client *client,
+                                  const struct muster_cluster_options *options, int64_t timeout_ms,
+                                  struct muster_error *err)
+{
+    struct mst_coord_settings settings;
+    muster_cluster *cluster;
+    muster_status status;
+
+    if (!out) {
+        return mst_lib_refuse(err, "cluster", "out is NULL");
+    }
+    *out = NULL;
+    status = mst_coord_settings_read(&settings, options, err);
+    if (status == MUSTER_OK) {
+        status = mst_lib_enter(client, err, "cluster");
+    }
+    if (status == MUSTER_OK && mst_lib_thread.no_waiting) {
+        status = mst_lib_forbidden(err, "cluster");
+    }
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    cluster = make(client, &settings);
+    if (!cluster) {
+        return mst_lib_fail(err, MUSTER_ENOMEM, "cluster", NULL);
+    }
+    mst_lib_lock(client);
+    status = refuse_client(client, err);
+    if (status == MUSTER_OK) {
+        mst_coord_hook_in(cluster);
+    }
+    mst_lib_unlock(client);
+    if (status != MUSTER_OK) {
+        mst_coord_let_go(cluster);
+        return status;
+    }
+    status = listen_up(cluster, err);
+    if (status == MUSTER_OK) {
+        name_term(cluster);
+        mst_lib_lock(client);
+        status = claim(cluster, timeout_ms, err);
+        mst_lib_unlock(client);
+    }
+    if (status == MUSTER_OK) {
+        status = begin(cluster, err);
+    }
+    if (status != MUSTER_OK) {
+        muster_cluster_close(cluster);
+        return status;
+    }
+    *out = cluster;
+    return MUSTER_OK;
+}
+
+muster_status muster_cluster_open(muster_cluster **out, muster_client *client,
+                                  const struct muster_cluster_options *options, int64_t timeout_ms,
+                                  struct muster_error *err)
+{
+    muster_status status;
+
+    mst_uncancelled_begin();
+    status = open_cluster(out, client, options, timeout_ms, err);
+    mst_uncancelled_end();
+    return status;
+}
+
+/* ---- closing ---- */
+
+/* Ends what other threads do with it, and lets the workers know. */
+static void turn_out(muster_cluster *cluster)
+{
+    mst_coord_lock(cluster);
+    cluster->closing = true;
+    if (mst_coord_machine(cluster)) {
+        mst_cluster_close(mst_coord_machine(cluster), mst_lib_now_ns(), false);
+        mst_coord_turn(cluster);
+    }
+    mst_coord_wake(cluster);
+    while (cluster->visitors > 0) {
+        (void)pthread_cond_wait(&cluster->nobody, &cluster->lock);
+    }
+    mst_coord_unlock(cluster);
+}
+
+static void leave_job(muster_cluster *cluster)
+{
+    muster_client *client = cluster->client;
+
+    if (!client) {
+        return;
+    }
+    mst_lib_lock(client);
+    if (!client->poisoned) {
+        mst_coord_term_leave(cluster);
+    }
+    if (!client->poisoned) {
+        mst_coord_term_drop(cluster);
+        mst_lib_hook(client, MST_USER_CLUSTER, NULL);
+    }
+    mst_lib_unlock(client);
+}
+
+static void close_cluster(muster_cluster *cluster)
+{
+    const muster_client *client;
+
+    if (!cluster) {
+        return;
+    }
+    if (cluster->pid != getpid()) {
+        mst_cluster_listener_abandon(&cluster->listener);
+        mst_coord_loop_abandon(cluster);
+        return;
+    }
+    client = cluster->client;
+    if (cluster->poisoned || (client && mst_lib_holds(client))) {
+        return; /* a thread of ours may be stopped in the middle of it for good */
+    }
+    turn_out(cluster);
+    if (cluster->thread_runs) {
+        mst_coord_loop_farewell(cluster);
+    }
+    leave_job(cluster);
+    if (cluster->poisoned) {
+        return;
+    }
+    mst_coord_loop_stop(cluster);
+    mst_cluster_listener_close(&cluster->listener);
+    mst_tls_context_free(cluster->tls);
+    mst_coord_lock(cluster);
+    mst_cluster_free(mst_coord_machine(cluster));
+    cluster->machine = NULL;
+    cluster->client = NULL;
+    if (cluster->told >= 0) {
+        (void)close(cluster->told);
+    }
+    muster_failures_free(cluster->failures);
+    cluster->failures = NULL;
+    mst_coord_unlock(cluster);
+    mst_coord_let_go(cluster);
+}
+
+void muster_cluster_close(muster_cluster *cluster)
+{
+    mst_uncancelled_begin();
+    close_cluster(cluster);
+    mst_uncancelled_end();
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_TASKS_SHELL_COORDINATOR_CLUSTER_H
+#define MST_TASKS_SHELL_COORDINATOR_CLUSTER_H
+
+/* The insides of a muster_cluster, for the cluster_*.c of this folder.
+ *
+ *   cluster.c           opening and closing
+ *   cluster_term.c      the key that is the term, and the job's members: what hangs in the client
+ *   cluster_loop.c      the thread: connections, the machine's effects, who waits
+ *   cluster_strangers.c connections that are no worker's yet
+ *   cluster_calls.c     schedule, join, done and what else is asked of the whole
+ *   cluster_closures.c  what comes of a closure
+ *   cluster_values.c    per-worker values and datasets
+ *   cluster_options.c   what a handle was given
+ *   cluster_words.c     failures, log lines and errors
+ *
+ * Two locks. The client's guards what hangs in the client; the cluster's, taken inside of it or
+ * alone, everything else. Whoever changes the machine carries its effects out as far as memory
+ * goes: messages are encoded, waiters woken. Bytes are written by the thread, unless it sleeps and
+ * nobody wrote in its place a moment ago: then a single closure is on its way without a switch, and
+ * of many in a row one write carries what came meanwhile. */
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#include "base/list.h"
+#include "base/panic.h"
+#include "client/shell/handle.h"
+#include "muster/cluster.h"
+#include "proto/cluster_status.h"
+#include "tasks/coordinator.h"
+#include "tasks/publisher.h"
+#include "tasks/shell/coordinator/options.h"
+#include "tasks/shell/link.h"
+#include "tasks/shell/listener.h"
+
+/* A worker's connection. Its id is its place in the table and how often that was taken, so that no
+ * id comes twice. */
+struct mst_coord_peer {
+    struct mst_list dirty;         /* has something to write */
+    struct mst_list stranger;      /* no worker's yet: it was not welcomed */
+    struct mst_cluster_link *link; /* NULL: nobody */
+    uint64_t id;
+    uint64_t since_ns; /* a stranger; or it is being closed */
+    uint64_t bytes;    /* a stranger: that it sent */
+    bool greeted;      /* the machine knows of it */
+    bool broken;       /* it is to be told that it is gone */
+    bool closing;      /* the machine has forgotten it: what was sent is still written */
+};
+
+/* A thread in a call. */
+struct mst_coord_waiter {
+    struct mst_list link;
+    pthread_cond_t wake;
+    bool (*ready)(void *ctx);
+    void *ctx;
+};
+
+/* The term, under the client's lock. */
+struct mst_coord_term {
+    struct mst_lib_post claim; /* inserts the key, or waits for it to go */
+    struct mst_lib_post watch;
+    struct mst_lib_post farewell;
+    struct mst_lib_post status; /* puts what `muster status` shows */
+    bool waits;                 /* the claim is a watch */
+    bool decided;               /* `granted`, and OK: `number` */
+    bool over;                  /* nothing is posted any more */
+    bool left;                  /* the key was given back */
+    bool seen;                  /* the key, by the watch */
+    muster_status granted;
+    uint64_t number;
+    uint64_t claim_after, watch_after;
+    uint64_t retry_ns; /* the watch failed; UINT64_MAX: it did not */
+    char key[MST_CLUSTER_LABEL_ROOM];
+    char value[MST_CLUSTER_ADDRESSES_ROOM + 300];
+};
+
+struct mst_coord_said { /* a log line */
+    struct mst_list link;
+    enum muster_level level;
+    char text[];
+};
+
+struct muster_cluster {
+    atomic_uint holders; /* of the memory: the handle's, and one for each of its things */
+    pid_t pid;
+    struct mst_coord_settings settings;
+    /* NULL: it was closed. Changed under both locks; a call compares it before it has any. */
+    muster_client *_Atomic client;
+    struct mst_coord_term term;
+    struct mst_cluster_listener listener;
+    struct mst_tls_context *tls; /* the thread's */
+
+    pthread_mutex_t lock;
+    struct mst_cluster *machine; /* NULL: not yet, or no more */
+    struct mst_list waiters;
+    pthread_cond_t nobody; /* the last visitor of a cluster that is closing has left */
+    uint64_t changes;      /* counts what waiters may want to look at */
+    uint64_t last;         /* the number of the closure that was admitted last */
+    uint32_t visitors;
+    int told; /* muster_cluster_fd's event; -1: nobody asked */
+    struct muster_failures *failures;
+    struct mst_cluster_publisher publisher;
+    atomic_bool poisoned;
+    bool closing, interrupted, superseded;
+    bool publishing; /* a put is not answered yet */
+
+    /* The thread. */
+    bool thread_runs, stop;
+    bool asleep;  /* in epoll, and nobody has rung */
+    bool deaf;    /* no descriptors: listens again at hears_ns */
+    bool trouble; /* a peer is broken or closing */
+    pthread_t thread;
+    uint64_t until_ns, hears_ns;
+    uint64_t written_ns; /* by a caller in its place */
+    int epoll, event;
+    struct mst_coord_peer **peers;
+    uint32_t peer_room, peer_count;
+    uint32_t peer_free; /* where to look for a free place */
+    uint32_t stranger_count;
+    uint64_t stranger_bytes; /* that they sent, all together */
+    uint32_t complaints;     /* lines about connections, since complaints_until_ns began to run */
+    uint64_t complaints_until_ns;
+    uint64_t peer_turn;
+    struct mst_list dirty, strangers, said;
+    void *room;
+};
+
+/* Its machine, under the cluster's lock. NULL: not yet, or no more. */
+static inline struct mst_cluster *mst_coord_machine(const muster_cluster *cluster)
+{
+    MST_LIB_HELD(mst_lib_guard.ctx == cluster && mst_lib_guard.poison);
+    return cluster->machine;
+}
+
+/* ---- cluster.c ---- */
+
+void mst_coord_hold(muster_cluster *cluster);
+void mst_coord_let_go(muster_cluster *cluster);
+
+/* ---- cluster_term.c; client's lock held ---- */
+
+void mst_coord_term_claim(muster_cluster *cluster);
+void mst_coord_term_watch(muster_cluster *cluster);
+/* Gives the key back, if it was ours: waits a moment for the service's word. */
+void mst_coord_term_leave(muster_cluster *cluster);
+void mst_coord_term_drop(muster_cluster *cluster); /* no reply is of interest any more */
+void mst_coord_hook_in(muster_cluster *cluster);
+/* Puts the publisher's text. */
+void mst_coord_term_publish(muster_cluster *cluster, size_t size);
+
+/* ---- cluster_loop.c ---- */
+
+void mst_coord_lock(muster_cluster *cluster);
+void mst_coord_unlock(muster_cluster *cluster);
+
+/* ELIMIT: no descriptors or epoll watches; ENOMEM: also no thread. */
+muster_status mst_coord_loop_start(muster_cluster *cluster, struct muster_error *err);
+void mst_coord_loop_farewell(muster_cluster *cluster); /* no lock: a moment, for the workers */
+void mst_coord_loop_stop(muster_cluster *cluster);     /* no lock; connections are closed */
+void mst_coord_loop_abandon(muster_cluster *cluster);  /* in a forked child */
+/* The program has closed its descriptors: they are used no more, nor closed. It is poisoned. Lock
+ * held. */
+void mst_coord_disown(muster_cluster *cluster);
+
+/* Lock held: after each input of the machine. */
+void mst_coord_turn(muster_cluster *cluster);
+
+void mst_coord_hurry(muster_cluster *cluster); /* lock held: a deadline may be nearer */
+
+/* Lock held: until `ready` says so, or the call is to end: true; false: the time is up. Whether it
+ * is to end, mst_coord_ending says. */
+void mst_coord_wake_init(pthread_cond_t *wake); /* on the monotonic clock */
+bool mst_coord_wait(muster_cluster *cluster, bool (*ready)(void *ctx), void *ctx,
+                    uint64_t deadline_ns);
+muster_status mst_coord_ending(const muster_cluster *cluster);
+void mst_coord_wake(muster_cluster *cluster); /* lock held: who is ready */
+
+void mst_coord_say(muster_cluster *cluster, enum muster_level level, const char *line);
+void mst_coord_say_of(muster_cluster *cluster, enum muster_level level,
+                      const struct mst_coord_peer *peer, const char *what);
+
+/* Over which nothing comes any more. The machine is told in the end of the turn. */
+void mst_coord_break(muster_cluster *cluster, struct mst_coord_peer *peer);
+
+/* ---- cluster_strangers.c; lock held ----
+ *
+ * Whoever may connect can say something before it is known to be a worker, and until its HELLO was
+ * answered with WELCOME nothing of that may cost much: so many strangers, so much of each, so much
+ * of all together, and so long. */
+
+enum {
+    MST_COORD_STRANGERS_MAX = 4096, /* as many as may come at once when a job starts */
+    /* Of a HELLO: 400,000 attempts that a worker still has after its connection broke, which are
+     * those of 1,500 slots. */
+    MST_COORD_HELLO_BYTES_MAX = 4 << 20,
+    MST_COORD_STRANGERS_BYTES_MAX = 64 << 20,
+    MST_COORD_COMPLAINTS_MAX = 20 /* lines about connections in 10 s; the rest is counted */
+};
+
+void mst_coord_stranger(muster_cluster *cluster, struct mst_coord_peer *peer); /* a new one */
+/* It sent something: who sent most makes room where all together sent too much. */
+void mst_coord_stranger_sent(muster_cluster *cluster, struct mst_coord_peer *peer);
+void mst_coord_stranger_known(muster_cluster *cluster, struct mst_coord_peer *peer); /* WELCOME */
+void mst_coord_stranger_gone(muster_cluster *cluster, struct mst_coord_peer *peer);
+/* A warning that anybody can cause who may connect. */
+void mst_coord_complain(muster_cluster *cluster, const char *line);
+void mst_coord_strangers_tick(muster_cluster *cluster, uint64_t now_ns);
+uint64_t mst_coord_strangers_deadline_ns(const muster_cluster *cluster); /* UINT64_MAX: none */
+
+/* ---- cluster_calls.c ---- */
+
+/* Every public call: OK, with the lock held and a visitor counted; or its error. */
+muster_status mst_coord_enter(muster_cluster *cluster, bool blocks, struct muster_error *err,
+                              const char *what);
+void mst_coord_leave(muster_cluster *cluster);
+
+/* Lock held. An error of this status; returns it. */
+muster_status mst_coord_fail(muster_cluster *cluster, muster_status status, const char *what,
+                             struct muster_error *err);
+uint64_t mst_coord_until_ns(int64_t timeout_ms); /* 0: now */
+
+/* The parts of a call as the machine has them: in `few`, or allocated. NULL: no memory. */
+enum { MST_CLUSTER_FEW = 16 };
+struct mst_part *mst_coord_parts_in(const struct muster_part *parts, size_t count,
+                                    struct mst_part few[MST_CLUSTER_FEW]);
+muster_status mst_coord_parts_check(const struct muster_part *parts, size_t count, const char *what,
+                                    struct muster_error *err);
+
+/* ---- cluster_words.c ---- */
+
+/* The limit that a call is over, with its value, what was asked for and what to do. ELIMIT. */
+muster_status mst_coord_fail_limit(const struct mst_cluster_excess *excess, const char *what,
+                                   struct muster_error *err);
+/* Lock held. A call was not admitted: of ELIMIT and ETIMEDOUT the limit that it is over as well. */
+muster_status mst_coord_refuse(muster_cluster *cluster, const struct mst_closure_call *call,
+                               muster_status status, const char *what, struct muster_error *err);
+
+/* A copy as users have it; one piece of memory. NULL: none. */
+struct muster_failure *mst_coord_failure_copy(const struct mst_failure *failure, uint64_t closure);
+struct muster_failures *mst_coord_failures_copy(const struct mst_cluster_failures *failures);
+muster_status mst_coord_status_of(enum mst_origin origin);
+/* "join: closure 17: the function failed with code 3 on worker 2: text"; returns its status. */
+muster_status mst_coord_say_failure(const struct muster_failure *failure, uint64_t count,
+                                    const char *what, struct muster_error *err);
+void mst_coord_say_line(muster_cluster *cluster, const struct mst_cluster_effect *effect);
+
+/* ---- cluster_closures.c ---- */
+
+/* What became of a closure or a value of a worker, kept for the user: one piece of memory. */
+struct mst_coord_outcome {
+    muster_status status;
+    enum mst_closure_state state;
+    uint32_t attempts, worker;
+    struct muster_failure *failure; /* NULL: a value */
+    size_t count;
+    struct muster_part parts[];
+};
+/* `look` has ended. NULL: no memory. */
+struct mst_coord_outcome *mst_coord_outcome_of(const struct mst_closure_look *look,
+                                               uint64_t number);
+void mst_coord_outcome_free(struct mst_coord_outcome *outcome);
+
+/* ---- cluster_values.c ---- */
+
+uint64_t mst_per_worker_number(const muster_per_worker *value, const muster_cluster *cluster);
+
+#endif

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Connections that are no worker's yet. */
+#include "tasks/shell/coordinator/cluster.h"
+
+#define STRANGER_NS UINT64_C(10000000000)   /* until a connection must be a worker's */
+#define COMPLAINTS_NS UINT64_C(10000000000) /* in which there are so many lines at most */
+
+static struct mst_coord_peer *stranger_at(struct mst_list *link)
+{
+    return MST_CONTAINER(link, struct mst_coord_peer, stranger);
+}
+
+void mst_coord_stranger_gone(muster_cluster *cluster, struct mst_coord_peer *peer)
+{
+    if (mst_list_linked(&peer->stranger)) {
+        mst_list_remove(&peer->stranger);
+        cluster->stranger_count--;
+        cluster->stranger_bytes -= peer->bytes;
+    }
+}
+
+/* ---- lines ---- */
+
+static void left_out(muster_cluster *cluster)
+{
+    char line[120];
+    struct mst_text text = mst_text_in(line, sizeof(line));
+
+    if (cluster->complaints > MST_COORD_COMPLAINTS_MAX) {
+        mst_text_add(&text, "cluster: connections refused: ");
+        mst_text_u64(&text, cluster->complaints - MST_COORD_COMPLAINTS_MAX);
+        mst_text_add(&text, " more in the last 10 s");
+        mst_coord_say(cluster, MUSTER_LEVEL_WARN, line);
+    }
+    cluster->complaints = 0;
+}
+
+void mst_coord_complain(muster_cluster *cluster, const char *line)
+{
+    uint64_t now_ns = mst_lib_now_ns();
+
+    if (now_ns >= cluster->complaints_until_ns) {
+        left_out(cluster);
+        cluster->complaints_until_ns = now_ns + COMPLAINTS_NS;
+    }
+    if (cluster->complaints < UINT32_MAX) {
+        cluster->complaints++;
+    }
+    if (cluster->complaints <= MST_COORD_COMPLAINTS_MAX) {
+        mst_coord_say(cluster, MUSTER_LEVEL_WARN, line);
+    }
+}
+
+/* ---- limits ---- */
+
+static void turn_away(muster_cluster *cluster, struct mst_coord_peer *peer, const char *why)
+{
+    mst_coord_say_of(cluster, MUSTER_LEVEL_WARN, peer, why);
+    mst_coord_break(cluster, peer);
+}
+
+void mst_coord_stranger(muster_cluster *cluster, struct mst_coord_peer *peer)
+{
+    mst_cluster_link_limit(peer->link, MST_COORD_HELLO_BYTES_MAX);
+    mst_list_append(&cluster->strangers, &peer->stranger);
+    if (++cluster->stranger_count > MST_COORD_STRANGERS_MAX) {
+        turn_away(cluster, stranger_at(cluster->strangers.next),
+                  "closed, for too many connections are no worker's yet and it is the oldest");
+    }
+}
+
+static struct mst_coord_peer *largest(muster_cluster *cluster)
+{
+    struct mst_coord_peer *found = stranger_at(cluster->strangers.next);
+
+    MST_LIST_EACH(link, following, &cluster->strangers)
+    {
+        if (stranger_at(link)->bytes > found->bytes) {
+            found = stranger_at(link);
+        }
+    }
+    return found;
+}
+
+void mst_coord_stranger_sent(muster_cluster *cluster, struct mst_coord_peer *peer)
+{
+    uint64_t bytes = mst_cluster_link_received(peer->link);
+
+    if (!mst_list_linked(&peer->stranger)) {
+        return;
+    }
+    cluster->stranger_bytes += bytes - peer->bytes;
+    peer->bytes = bytes;
+    while (cluster->stranger_bytes > MST_COORD_STRANGERS_BYTES_MAX) {
+        turn_away(cluster, largest(cluster),
+                  "closed, for connections that are no worker's yet sent too much and it most");
+    }
+}
+
+void mst_coord_stranger_known(muster_cluster *cluster, struct mst_coord_peer *peer)
+{
+    mst_coord_stranger_gone(cluster, peer);
+    mst_cluster_link_limit(peer->link, 0);
+}
+
+void mst_coord_strangers_tick(muster_cluster *cluster, uint64_t now_ns)
+{
+    if (now_ns >= cluster->complaints_until_ns) {
+        left_out(cluster);
+    }
+    MST_LIST_EACH(link, following, &cluster->strangers)
+    {
+        struct mst_coord_peer *peer = stranger_at(link);
+
+        if (now_ns - peer->since_ns < STRANGER_NS) {
+            break; /* in the order of their coming */
+        }
+        turn_away(cluster, peer,
+                  peer->greeted ? "closed, for it says it is a member that the job does not know"
+                                : "says nothing: it is closed");
+    }
+}
+
+uint64_t mst_coord_strangers_deadline_ns(const muster_cluster *cluster)
+{
+    uint64_t deadline_ns = mst_list_empty(&cluster->strangers)
+                               ? UINT64_MAX
+                               : stranger_at(cluster->strangers.next)->since_ns + STRANGER_NS;
+    bool owed = cluster->complaints > MST_COORD_COMPLAINTS_MAX;
+
+    return owed && cluster->complaints_until_ns < deadline_ns ? cluster->complaints_until_ns
+                                                              : deadline_ns;
+}

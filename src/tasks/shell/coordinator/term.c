@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a coordinator is for the job: the owner of a key. Its revision is the term; who owns it
+ * acts, and nobody else can insert it until the owner is lost or gives it back. And what it learns
+ * from the job: which workers there are. All of it hangs in the client, and whoever drives that
+ * carries it on.
+ *
+ *   claim: insert --EEXISTS--> watch the key --a change--> insert ...
+ *               --OK--> the term is ours: watch the key and the members */
+#define _GNU_SOURCE
+#include <string.h>
+
+#include "os/system.h"
+#include "tasks/shell/coordinator/cluster.h"
+
+#define NEVER UINT64_MAX
+#define NS_PER_S UINT64_C(1000000000)
+#define FAREWELL_NS NS_PER_S
+#define RETRY_NS NS_PER_S
+
+static void decide(muster_cluster *cluster, muster_status status, uint64_t number)
+{
+    cluster->term.decided = true;
+    cluster->term.granted = status;
+    cluster->term.number = number;
+}
+
+/* ---- the claim ---- */
+
+static void claim_answered(void *ctx, const struct mst_reply *reply);
+
+static void post_claim(muster_cluster *cluster, bool waits)
+{
+    struct mst_coord_term *term = &cluster->term;
+    struct mst_slice key = mst_slice_text(term->key);
+    const struct mst_write op = {
+        .kind = MST_INSERT, .owned = true, .key = key, .value = mst_slice_text(term->value)};
+    struct mst_request insert = {.command = MST_WRITE, .write = {.ops = &op, .count = 1}};
+    struct mst_request watch = {.command = MST_WATCH,
+                                .watch = {.kinds = MST_WATCH_KEYS,
+                                          .prefix = key,
+                                          .after = term->claim_after,
+                                          .node = MST_NODE_NONE}};
+    muster_status status;
+
+    term->waits = waits;
+    term->claim = (struct mst_lib_post){.complete = claim_answered, .ctx = cluster};
+    status = mst_lib_post(cluster->client, waits ? &watch : &insert, NEVER, &term->claim);
+    if (status != MUSTER_OK) {
+        decide(cluster, status, 0);
+    }
+}
+
+static void claim_answered(void *ctx, const struct mst_reply *reply)
+{
+    muster_cluster *cluster = ctx;
+    struct mst_coord_term *term = &cluster->term;
+
+    if (term->waits && reply->status == MUSTER_OK) {
+        term->claim_after = reply->revision;
+        post_claim(cluster, false);
+    } else if (!term->waits && reply->status == MUSTER_EEXISTS) {
+        post_claim(cluster, true);
+    } else {
+        decide(cluster, reply->status, reply->revision);
+    }
+}
+
+void mst_coord_term_claim(muster_cluster *cluster)
+{
+    post_claim(cluster, false);
+}
+
+/* ---- what goes on in the job ---- */
+
+/* Lock of the client held: the machine's is inside of it. */
+static void supersede(muster_cluster *cluster, muster_status status)
+{
+    mst_coord_lock(cluster);
+    if (mst_coord_machine(cluster) && !cluster->poisoned) {
+        cluster->superseded = true;
+        mst_cluster_superseded(mst_coord_machine(cluster), mst_lib_now_ns(), status);
+        mst_coord_turn(cluster);
+    }
+    mst_coord_unlock(cluster);
+}
+
+static enum mst_worker_state state_of(enum mst_state state)
+{
+    switch (state) {
+    case MST_PRESENT:
+        return MST_WORKER_PRESENT;
+    case MST_SILENT:
+        return MST_WORKER_SILENT;
+    case MST_STATE_LOST:
+        return MST_WORKER_LOST;
+    case MST_LEFT:
+        return MST_WORKER_LEFT;
+    case MST_JOINING:
+    case MST_ABSENT:
+    case MST_SPARE:
+        break;
+    }
+    return MST_WORKER_ABSENT;
+}
+
+static bool is_our_key(const muster_cluster *cluster, const struct mst_item *item)
+{
+    return (item->kind == MST_ITEM_KEY || item->kind == MST_ITEM_DELETED) &&
+           mst_slice_equal(item->name, mst_slice_text(cluster->term.key));
+}
+
+static bool is_worker(const struct mst_item *item)
+{
+    return item->kind == MST_ITEM_MEMBER && item->who.role == MST_ROLE_WORKER &&
+           state_of(item->who.state) != MST_WORKER_ABSENT;
+}
+
+/* Both locks held. OK; EFENCED: the term is another's; ENOMEM: all of it is to be listed again. */
+static muster_status take_items(muster_cluster *cluster, const struct mst_reply *reply)
+{
+    for (uint32_t i = 0; i < reply->item_count; i++) {
+        const struct mst_item *item = &reply->items[i];
+
+        if (item->kind == MST_ITEM_RESET) {
+            cluster->term.seen = false; /* all is listed again */
+        }
+        if (is_our_key(cluster, item)) {
+            if (item->kind == MST_ITEM_DELETED || item->revision != cluster->term.number) {
+                return MUSTER_EFENCED;
+            }
+            cluster->term.seen = true;
+        }
+        if (is_worker(item) &&
+            mst_cluster_member(mst_coord_machine(cluster), mst_lib_now_ns(), item->who.index,
+                               item->who.incarnation, state_of(item->who.state),
+                               (struct mst_worker_end){item->who.cause, item->who.code},
+                               item->who.host) != MUSTER_OK) {
+            return MUSTER_ENOMEM;
+        }
+    }
+    if (!cluster->term.seen && (reply->revision & MST_CURSOR_LISTING) == 0) {
+        return MUSTER_EFENCED; /* all was listed, and it was not among it */
+    }
+    return MUSTER_OK;
+}
+
+static void watch_answered(void *ctx, const struct mst_reply *reply)
+{
+    muster_cluster *cluster = ctx;
+    muster_status status = reply->status;
+
+    if (status == MUSTER_OK) {
+        cluster->term.watch_after = reply->revision;
+        mst_coord_lock(cluster);
+        if (mst_coord_machine(cluster)) {
+            status = take_items(cluster, reply);
+            if (status == MUSTER_EFENCED) {
+                cluster->superseded = true;
+                mst_cluster_superseded(mst_coord_machine(cluster), mst_lib_now_ns(), status);
+            }
+            mst_coord_turn(cluster);
+        }
+        mst_coord_unlock(cluster);
+    }
+    if (status == MUSTER_OK) {
+        mst_coord_term_watch(cluster);
+    } else if (status != MUSTER_EFENCED) {
+        cluster->term.watch_after = 0;
+        cluster->term.seen = false;
+        cluster->term.retry_ns = mst_lib_now_ns() + RETRY_NS; /* unless the session is over */
+    }
+}
+
+void mst_coord_term_watch(muster_cluster *cluster)
+{
+    struct mst_coord_term *term = &cluster->term;
+    struct mst_request request = {.command = MST_WATCH,
+                                  .watch = {.kinds = MST_WATCH_KEYS | MST_WATCH_MEMBERS,
+                                            .prefix = mst_slice_text(term->key),
+                                            .after = term->watch_after,
+                                            .node = MST_NODE_NONE}};
+
+    term->retry_ns = NEVER;
+    term->watch = (struct mst_lib_post){.complete = watch_answered, .ctx = cluster};
+    if (mst_lib_post(cluster->client, &request, NEVER, &term->watch) != MUSTER_OK) {
+        term->retry_ns = mst_lib_now_ns() + RETRY_NS;
+    }
+}
+
+/* ---- what is told of it ---- */
+
+static void told(void *ctx, const struct mst_reply *reply)
+{
+    muster_cluster *cluster = ctx;
+
+    mst_coord_lock(cluster);
+    cluster->publishing = false;
+    if (reply->status != MUSTER_OK) {
+        mst_cluster_publisher_failed(&cluster->publisher);
+    }
+    if (!cluster->poisoned) {
+        mst_coord_hurry(cluster); /* the next one was not waited for until now */
+    }
+    mst_coord_unlock(cluster);
+}
+
+void mst_coord_term_publish(muster_cluster *cluster, size_t size)
+{
+    char key[MST_CLUSTER_LABEL_ROOM];
+    const struct mst_write op = {
+        .kind = MST_PUT,
+        .owned = true,
+        .key = mst_slice_of(
+            key, mst_cluster_status_key(key, sizeof(key), mst_slice_text(cluster->settings.name))),
+        .value = mst_slice_of(cluster->publisher.text, size)};
+    const struct mst_request request = {.command = MST_WRITE, .write = {.ops = &op, .count = 1}};
+    const struct mst_reply refused = {.command = MST_WRITE, .status = MUSTER_ELIMIT};
+
+    if (cluster->term.over) {
+        return; /* it was closed while the thread was on its way here */
+    }
+    cluster->term.status = (struct mst_lib_post){.complete = told, .ctx = cluster};
+    if (mst_lib_post(cluster->client, &request, NEVER, &cluster->term.status) != MUSTER_OK) {
+        told(cluster, &refused);
+    }
+}
+
+/* ---- giving it back ---- */
+
+static void left(void *ctx, const struct mst_reply *reply)
+{
+    (void)reply;
+    ((muster_cluster *)ctx)->term.left = true;
+}
+
+static bool has_left(void *ctx)
+{
+    return ((muster_cluster *)ctx)->term.left;
+}
+
+static bool is_decided(void *ctx)
+{
+    return ((muster_cluster *)ctx)->term.decided;
+}
+
+void mst_coord_term_drop(muster_cluster *cluster)
+{
+    cluster->term.over = true;
+    mst_lib_post_drop(cluster->client, &cluster->term.claim);
+    mst_lib_post_drop(cluster->client, &cluster->term.watch);
+    mst_lib_post_drop(cluster->client, &cluster->term.farewell);
+    mst_lib_post_drop(cluster->client, &cluster->term.status);
+    cluster->term.retry_ns = NEVER;
+}
+
+/* An insert that is under way may be applied: its word is waited for, so that no key stays behind
+ * that nobody knows of. */
+void mst_coord_term_leave(muster_cluster *cluster)
+{
+    struct mst_coord_term *term = &cluster->term;
+    char status[MST_CLUSTER_LABEL_ROOM];
+    const struct mst_write ops[] = {
+        {.kind = MST_DELETE, .key = mst_slice_text(term->key)},
+        {.kind = MST_DELETE,
+         .key =
+             mst_slice_of(status, mst_cluster_status_key(status, sizeof(status),
+                                                         mst_slice_text(cluster->settings.name)))}};
+    struct mst_request request = {.command = MST_WRITE, .write = {.ops = ops, .count = 2}};
+    uint64_t until_ns = mst_lib_now_ns() + FAREWELL_NS;
+
+    if (!term->decided && term->claim.open && !term->waits) {
+        (void)mst_lib_wait(cluster->client, is_decided, cluster, until_ns);
+    }
+    if (term->decided && term->granted == MUSTER_OK && !cluster->superseded &&
+        mst_lib_status(cluster->client) == MUSTER_OK) {
+        term->farewell = (struct mst_lib_post){.complete = left, .ctx = cluster};
+        if (mst_lib_post(cluster->client, &request, NEVER, &term->farewell) == MUSTER_OK) {
+            (void)mst_lib_wait(cluster->client, has_left, cluster, until_ns);
+        }
+    }
+}
+
+/* ---- the hook, client's lock held ---- */
+
+static void hook_ended(void *ctx, uint64_t now_ns, muster_status status)
+{
+    (void)now_ns;
+    supersede(ctx, status);
+}
+
+static uint64_t hook_deadline_ns(void *ctx)
+{
+    return ((const muster_cluster *)ctx)->term.retry_ns;
+}
+
+static void hook_tick(void *ctx, uint64_t now_ns)
+{
+    (void)now_ns;
+    mst_coord_term_watch(ctx);
+}
+
+static void hook_interrupted(void *ctx, uint64_t now_ns, bool on)
+{
+    muster_cluster *cluster = ctx;
+
+    (void)now_ns;
+    mst_coord_lock(cluster);
+    cluster->interrupted = on;
+    mst_coord_wake(cluster);
+    mst_coord_unlock(cluster);
+}
+
+static void hook_disowned(void *ctx)
+{
+    muster_cluster *cluster = ctx;
+
+    mst_coord_lock(cluster);
+    mst_coord_disown(cluster);
+    mst_coord_unlock(cluster);
+}
+
+/* This thread has given back the cluster's lock, if it had it. */
+static void hook_poisoned(void *ctx)
+{
+    muster_cluster *cluster = ctx;
+
+    mst_coord_lock(cluster);
+    cluster->poisoned = true;
+    mst_coord_wake(cluster);
+    if (cluster->event >= 0) {
+        mst_system_event_ring(cluster->event);
+    }
+    mst_coord_unlock(cluster);
+}
+
+/* The client is freed, and the coordinator was not closed: it stays as something that is over. */
+static void hook_release(void *ctx)
+{
+    muster_cluster *cluster = ctx;
+
+    if (!cluster->poisoned) { /* else its thread may be stopped in the middle of it for good */
+        mst_coord_loop_stop(cluster);
+        mst_cluster_listener_close(&cluster->listener);
+    }
+    mst_coord_lock(cluster);
+    cluster->client = NULL;
+    mst_coord_unlock(cluster);
+}
+
+void mst_coord_hook_in(muster_cluster *cluster)
+{
+    const struct mst_lib_hook hook = {.ended = hook_ended,
+                                      .deadline_ns = hook_deadline_ns,
+                                      .tick = hook_tick,
+                                      .interrupted = hook_interrupted,
+                                      .disowned = hook_disowned,
+                                      .poisoned = hook_poisoned,
+                                      .release = hook_release,
+                                      .ctx = cluster};
+
+    mst_lib_hook(cluster->client, MST_USER_CLUSTER, &hook);
+}

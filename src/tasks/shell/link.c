@@ -1,0 +1,547 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "tasks/shell/link.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "net/address.h"
+#include "net/endpoint.h"
+#include "proto/cluster/cluster.h"
+
+enum { REASON_ROOM = 256, PEER_ROOM = MST_ADDRESS_TEXT };
+
+/* Who vanishes without a word is noticed, also where membership does not tell: a route may be
+ * broken between two hosts that both reach the service. */
+enum { SILENT_MS = 30000, PROBE_AFTER_S = 5, PROBE_EACH_S = 5, PROBES = 4 };
+
+enum stage { CONNECTING, SHAKING_HANDS, UP, DEAD };
+
+struct mst_cluster_link {
+    struct mst_mem mem;
+    enum stage stage;
+    struct mst_channel channel; /* fd -1: none */
+    struct mst_tls_context *tls;
+    bool connects; /* and was not accepted */
+    bool mute;     /* the socket takes nothing any more: what it still has can be read */
+    struct mst_cluster_codec *codec;
+    const char *left; /* of the addresses: those not tried yet */
+    char *addresses;
+    uint64_t received;
+    int epoll, enrolled; /* the descriptor that it knows; -1: none */
+    uint32_t events;
+    uint64_t key;
+    char peer[PEER_ROOM];
+    char reason[REASON_ROOM];
+};
+
+/* ---- epoll ---- */
+
+static uint32_t wanted(const struct mst_cluster_link *link)
+{
+    if (link->stage == CONNECTING) {
+        return EPOLLOUT;
+    }
+    return link->channel.blocked && !link->mute ? EPOLLIN | EPOLLOUT : EPOLLIN;
+}
+
+static int enrol_again(struct mst_cluster_link *link)
+{
+    struct epoll_event event = {.events = wanted(link), .data.u64 = link->key};
+    int op = link->enrolled < 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
+
+    if (link->epoll < 0 || link->channel.fd < 0 ||
+        (link->enrolled >= 0 && link->events == event.events)) {
+        return 0;
+    }
+    if (epoll_ctl(link->epoll, op, link->channel.fd, &event) != 0) {
+        return errno;
+    }
+    link->enrolled = link->channel.fd;
+    link->events = event.events;
+    return 0;
+}
+
+/* Not left to close: a forked child may hold the descriptor too. */
+static void close_socket(struct mst_cluster_link *link)
+{
+    if (link->channel.fd < 0) {
+        return;
+    }
+    if (link->enrolled >= 0) {
+        (void)epoll_ctl(link->epoll, EPOLL_CTL_DEL, link->channel.fd, NULL);
+        link->enrolled = -1;
+    }
+    (void)close(link->channel.fd);
+    mst_tls_free(link->channel.tls);
+    link->channel = (struct mst_channel){.fd = -1};
+}
+
+int mst_cluster_link_enrol(struct mst_cluster_link *link, int epoll, uint64_t key)
+{
+    link->epoll = epoll;
+    link->key = key;
+    return enrol_again(link);
+}
+
+int mst_cluster_link_fd(const struct mst_cluster_link *link, uint32_t *events_out)
+{
+    *events_out = wanted(link);
+    return link->channel.fd;
+}
+
+/* ---- words ---- */
+
+static void say(struct mst_cluster_link *link, const char *what, int os_errno)
+{
+    char words[128];
+    struct mst_text text = mst_text_in(link->reason, sizeof link->reason);
+
+    mst_text_add(&text, what);
+    if (os_errno != 0) {
+        mst_text_add(&text, *what ? ": " : "");
+        mst_text_add(&text, strerror_r(os_errno, words, sizeof words));
+    }
+}
+
+static muster_status die(struct mst_cluster_link *link, muster_status status, const char *what,
+                         int os_errno)
+{
+    say(link, what, os_errno);
+    close_socket(link);
+    link->stage = DEAD;
+    return status;
+}
+
+static void name_peer(struct mst_cluster_link *link)
+{
+    struct sockaddr_storage name = {.ss_family = AF_UNSPEC};
+    socklen_t size = sizeof name;
+    struct ucred peer;
+    char host[64], port[8];
+
+    (void)snprintf(link->peer, sizeof link->peer, "somebody");
+    if (getpeername(link->channel.fd, (struct sockaddr *)&name, &size) != 0) {
+        return;
+    }
+    if (name.ss_family == AF_UNIX) {
+        size = sizeof peer;
+        if (getsockopt(link->channel.fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0) {
+            (void)snprintf(link->peer, sizeof link->peer, "process %d", (int)peer.pid);
+        }
+    } else if (getnameinfo((struct sockaddr *)&name, size, host, sizeof host, port, sizeof port,
+                           NI_NUMERICHOST | NI_NUMERICSERV) == 0) {
+        (void)snprintf(link->peer, sizeof link->peer,
+                       name.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
+    }
+}
+
+/* ---- the stream ---- */
+
+static bool is_tcp(int fd)
+{
+    struct sockaddr_storage name = {.ss_family = AF_UNSPEC};
+    socklen_t size = sizeof name;
+
+    return getsockname(fd, (struct sockaddr *)&name, &size) == 0 && name.ss_family != AF_UNIX;
+}
+
+static void tune(int fd)
+{
+    const int on = 1, after = PROBE_AFTER_S, each = PROBE_EACH_S, count = PROBES;
+    const unsigned silent = SILENT_MS;
+
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &after, sizeof after);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &each, sizeof each);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &silent, sizeof silent);
+}
+
+/* There is a stream. False: no memory. */
+static bool greet(struct mst_cluster_link *link)
+{
+    bool tcp = is_tcp(link->channel.fd);
+
+    if (tcp) {
+        tune(link->channel.fd);
+    }
+    if (!tcp || !link->tls) {
+        link->stage = UP;
+        return true;
+    }
+    link->stage = SHAKING_HANDS;
+    return mst_tls_new(&link->channel.tls, link->tls) == MUSTER_OK;
+}
+
+/* ---- connecting ---- */
+
+static struct mst_slice next_address(struct mst_cluster_link *link)
+{
+    struct mst_slice one = mst_slice_of(link->left, strcspn(link->left, ","));
+
+    link->left += one.size;
+    link->left += *link->left == ',';
+    return one;
+}
+
+/* MORE: try the next one. */
+static muster_status try_one(struct mst_cluster_link *link, struct mst_slice text)
+{
+    struct mst_address address;
+    const char *wrong = mst_address_parse(&address, text);
+    const char *why;
+    bool done = false;
+
+    if (!wrong && address.kind == MST_ADDRESS_NAME) {
+        wrong = "is a name, not a number";
+    }
+    if (wrong) {
+        say(link, wrong, 0);
+        return MUSTER_MORE;
+    }
+    (void)snprintf(link->peer, sizeof link->peer, "%s", address.text);
+    link->channel.fd = mst_endpoint_connect(&address, &done, &why);
+    if (link->channel.fd < 0) {
+        say(link, why ? why : "", why ? 0 : errno);
+        return MUSTER_MORE;
+    }
+    link->stage = CONNECTING;
+    if (done && !greet(link)) {
+        return die(link, MUSTER_ENOMEM, "out of memory", 0);
+    }
+    return MUSTER_OK;
+}
+
+static muster_status try_addresses(struct mst_cluster_link *link)
+{
+    muster_status status = MUSTER_MORE;
+
+    while (status == MUSTER_MORE && *link->left) {
+        status = try_one(link, next_address(link));
+    }
+    if (status == MUSTER_MORE) {
+        link->stage = DEAD; /* the reason is that of the last one */
+        return MUSTER_EUNREACHABLE;
+    }
+    return status;
+}
+
+static muster_status finish_connecting(struct mst_cluster_link *link)
+{
+    socklen_t size = sizeof(int);
+    int error = 0;
+
+    if (getsockopt(link->channel.fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0) {
+        error = errno;
+    }
+    if (error != 0) {
+        say(link, "", error);
+        close_socket(link);
+        return try_addresses(link);
+    }
+    return greet(link) ? MUSTER_OK : die(link, MUSTER_ENOMEM, "out of memory", 0);
+}
+
+/* ---- birth and death ---- */
+
+static struct mst_cluster_link *make(struct mst_tls_context *tls, const struct mst_mem *mem)
+{
+    struct mst_cluster_codec_limits limits = mst_cluster_codec_limits_default;
+    struct mst_cluster_link *link = mst_mem_zalloc(mem, sizeof *link);
+
+    if (!link) {
+        return NULL;
+    }
+    link->mem = *mem;
+    link->tls = tls;
+    link->channel.fd = -1;
+    link->epoll = -1;
+    link->enrolled = -1;
+    limits.output_bytes_max = SIZE_MAX / 4; /* the machines bound what is under way */
+    if (mst_cluster_codec_new(&link->codec, &limits, mem) != MUSTER_OK) {
+        mst_cluster_link_free(link);
+        return NULL;
+    }
+    return link;
+}
+
+static muster_status fail(struct muster_error *err, muster_status status, const char *address,
+                          const char *reason)
+{
+    if (err) {
+        struct mst_text text = mst_text_in(err->text, sizeof err->text);
+
+        err->status = status;
+        err->os_errno = 0;
+        mst_text_add(&text, "connecting to ");
+        mst_text_add(&text, address);
+        mst_text_add(&text, ": ");
+        mst_text_add(&text, reason);
+    }
+    return status;
+}
+
+muster_status mst_cluster_link_connect(struct mst_cluster_link **out, struct mst_slice addresses,
+                                       struct mst_tls_context *tls, const struct mst_mem *mem,
+                                       struct muster_error *err)
+{
+    struct mst_cluster_link *link = make(tls, mem);
+    muster_status status;
+
+    if (link) {
+        link->addresses = mst_mem_zalloc(mem, addresses.size + 1);
+    }
+    if (!link || !link->addresses) {
+        mst_cluster_link_free(link);
+        return fail(err, MUSTER_ENOMEM, "the coordinator", "out of memory");
+    }
+    if (addresses.size > 0) {
+        memcpy(link->addresses, addresses.data, addresses.size);
+        link->addresses[strcspn(link->addresses, " ")] = '\0'; /* the rest is for people */
+    }
+    link->left = link->addresses;
+    link->connects = true;
+    say(link, "there is no address", 0);
+    status = try_addresses(link);
+    if (status != MUSTER_OK) {
+        (void)fail(err, status, link->peer[0] ? link->peer : "the coordinator", link->reason);
+        mst_cluster_link_free(link);
+        return status;
+    }
+    *out = link;
+    return MUSTER_OK;
+}
+
+muster_status mst_cluster_link_adopt(struct mst_cluster_link **out, int fd,
+                                     struct mst_tls_context *tls, const struct mst_mem *mem)
+{
+    struct mst_cluster_link *link = make(tls, mem);
+    int flags = fcntl(fd, F_GETFL);
+
+    if (!link) {
+        (void)close(fd);
+        return MUSTER_ENOMEM;
+    }
+    (void)fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+    link->channel.fd = fd;
+    name_peer(link);
+    if (!greet(link)) {
+        mst_cluster_link_free(link);
+        return MUSTER_ENOMEM;
+    }
+    *out = link;
+    return MUSTER_OK;
+}
+
+void mst_cluster_link_free(struct mst_cluster_link *link)
+{
+    struct mst_mem mem;
+
+    if (!link) {
+        return;
+    }
+    mem = link->mem;
+    close_socket(link);
+    mst_cluster_codec_free(link->codec);
+    mst_mem_release(&mem, link->addresses);
+    mst_mem_release(&mem, link);
+}
+
+void mst_cluster_link_abandon(struct mst_cluster_link *link)
+{
+    if (link) {
+        link->enrolled = -1; /* the parent's epoll is shared: nothing is taken out of it */
+        mst_cluster_link_free(link);
+    }
+}
+
+void mst_cluster_link_disown(struct mst_cluster_link *link)
+{
+    if (link && link->channel.fd >= 0) {
+        mst_tls_free(link->channel.tls);
+        link->channel = (struct mst_channel){.fd = -1};
+        link->epoll = link->enrolled = -1;
+        link->stage = DEAD;
+        say(link, "its descriptor was closed by this program", 0);
+    }
+}
+
+/* ---- bytes ---- */
+
+/* Whatever the socket still has can be read, and then it ends. */
+static void fall_mute(struct mst_cluster_link *link, int os_errno)
+{
+    say(link, "", os_errno);
+    link->mute = true;
+    (void)shutdown(link->channel.fd, SHUT_RDWR);
+}
+
+void mst_cluster_link_flush(struct mst_cluster_link *link)
+{
+    while (!link->mute && (link->stage == UP || link->stage == SHAKING_HANDS)) {
+        struct mst_slice output = mst_cluster_codec_output(link->codec);
+        ssize_t taken;
+
+        link->channel.blocked = false;
+        if (output.size == 0 && mst_channel_pending(&link->channel) == 0) {
+            break;
+        }
+        taken = mst_channel_send(&link->channel, output);
+        if (taken < 0) {
+            fall_mute(link, errno);
+            break;
+        }
+        if (taken > 0) {
+            mst_cluster_codec_written(link->codec, (size_t)taken);
+        }
+        if (link->channel.blocked || (taken == 0 && mst_channel_pending(&link->channel) == 0)) {
+            break; /* the socket is full, or the handshake goes on when the peer answers */
+        }
+    }
+    (void)enrol_again(link);
+}
+
+/* The peer ends it, or the socket does. */
+static muster_status ended(struct mst_cluster_link *link, ssize_t got)
+{
+    int os_errno = errno;
+
+    if (got == 0 && link->stage == SHAKING_HANDS) {
+        return die(link, MUSTER_EUNREACHABLE,
+                   mst_tls_cut_short(link->connects ? MST_TLS_CLIENT : MST_TLS_SERVICE), 0);
+    }
+    if (got < 0 && os_errno == EPROTO && link->channel.tls) {
+        char reason[REASON_ROOM];
+
+        (void)snprintf(reason, sizeof reason, "%s", mst_tls_reason(link->channel.tls));
+        (void)mst_channel_send(&link->channel, mst_slice_of(NULL, 0)); /* the alert: tells why */
+        return die(link, MUSTER_EPROTO, reason, 0);
+    }
+    if (got == 0 && !link->mute && mst_cluster_codec_end(link->codec) != MUSTER_OK) {
+        return die(link, MUSTER_EUNREACHABLE, "closed by the peer within a message", 0);
+    }
+    if (got == 0 && link->mute) {
+        close_socket(link); /* the reason is the write's that failed */
+        link->stage = DEAD;
+        return MUSTER_EUNREACHABLE;
+    }
+    return die(link, MUSTER_EUNREACHABLE, got == 0 ? "closed by the peer" : "",
+               got == 0 ? 0 : os_errno);
+}
+
+static muster_status take_in(struct mst_cluster_link *link, void *room, bool *again_out)
+{
+    ssize_t got = mst_channel_receive(&link->channel, room, MST_CLUSTER_LINK_ROOM);
+    bool nothing = got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+    muster_status status = MUSTER_OK;
+
+    if (got <= 0 && !nothing) {
+        return ended(link, got);
+    }
+    if (link->stage == SHAKING_HANDS && mst_tls_trusted(link->channel.tls)) {
+        link->stage = UP;
+    }
+    if (got > 0) {
+        link->received += (uint64_t)got;
+        status = mst_cluster_codec_lend(link->codec, mst_slice_of(room, (size_t)got));
+        *again_out = link->channel.more || link->channel.over;
+    }
+    return status == MUSTER_OK
+               ? MUSTER_OK
+               : die(link, status,
+                     status == MUSTER_ENOMEM ? "out of memory"
+                                             : mst_cluster_codec_reason(link->codec),
+                     0);
+}
+
+muster_status mst_cluster_link_ready(struct mst_cluster_link *link, uint32_t events, void *room,
+                                     bool *again_out)
+{
+    muster_status status = MUSTER_OK;
+
+    *again_out = false;
+    if (link->stage == DEAD) {
+        return MUSTER_EUNREACHABLE;
+    }
+    if (link->stage == CONNECTING && events != 0) {
+        status = finish_connecting(link);
+    } else if ((events & ~(uint32_t)EPOLLOUT) != 0) {
+        status = take_in(link, room, again_out);
+    }
+    if (status == MUSTER_OK) {
+        mst_cluster_link_flush(link);
+    }
+    return status;
+}
+
+void mst_cluster_link_limit(struct mst_cluster_link *link, size_t message_bytes_max)
+{
+    mst_cluster_codec_limit(link->codec, message_bytes_max > 0
+                                             ? message_bytes_max
+                                             : mst_cluster_codec_limits_default.frame_bytes_max);
+}
+
+uint64_t mst_cluster_link_received(const struct mst_cluster_link *link)
+{
+    return link->received;
+}
+
+bool mst_cluster_link_up(const struct mst_cluster_link *link)
+{
+    return link->stage == UP;
+}
+
+muster_status mst_cluster_link_next(struct mst_cluster_link *link, struct mst_cluster_message *out)
+{
+    muster_status status = mst_cluster_codec_next(link->codec, out);
+
+    if (status ==
+        MUSTER_MORE) { /* the beginning of a message lies in the room, which is anybody's */
+        muster_status kept = mst_cluster_codec_keep(link->codec);
+        status = kept == MUSTER_OK ? status : kept;
+    }
+    if (status < 0 && link->stage != DEAD) {
+        return die(
+            link, status,
+            status == MUSTER_ENOMEM ? "out of memory" : mst_cluster_codec_reason(link->codec), 0);
+    }
+    return status;
+}
+
+muster_status mst_cluster_link_send(struct mst_cluster_link *link,
+                                    const struct mst_cluster_message *message)
+{
+    if (link->stage == DEAD || link->mute) {
+        return MUSTER_OK;
+    }
+    return mst_cluster_codec_send(link->codec, message);
+}
+
+size_t mst_cluster_link_pending(const struct mst_cluster_link *link)
+{
+    if (link->stage == DEAD || link->mute) {
+        return 0;
+    }
+    return mst_cluster_codec_output(link->codec).size + mst_channel_pending(&link->channel);
+}
+
+const char *mst_cluster_link_peer(const struct mst_cluster_link *link)
+{
+    return link->peer;
+}
+
+const char *mst_cluster_link_reason(const struct mst_cluster_link *link)
+{
+    return link->reason;
+}

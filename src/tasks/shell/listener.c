@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "tasks/shell/listener.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "net/address.h"
+#include "net/unix_peer.h"
+
+#define PREFIX ".cluster-"
+
+enum { BACKLOG = 4096, NUMBER_ROOM = 64, DIGITS = 16 };
+
+__attribute__((format(printf, 3, 4))) static muster_status
+refuse(struct muster_error *err, int os_errno, const char *format, ...)
+{
+    va_list args;
+
+    if (!err) {
+        return MUSTER_EINVAL;
+    }
+    err->status = MUSTER_EINVAL;
+    err->os_errno = os_errno;
+    va_start(args, format);
+    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): it is, one line above */
+    (void)vsnprintf(err->text, sizeof err->text, format, args);
+    va_end(args);
+    return MUSTER_EINVAL;
+}
+
+static muster_status refuse_os(struct muster_error *err, const char *where)
+{
+    char words[128];
+    int os_errno = errno;
+
+    return refuse(err, os_errno, "cannot listen on %s: %s", where,
+                  strerror_r(os_errno, words, sizeof words));
+}
+
+/* ---- this machine's workers ---- */
+
+/* A name that nobody else has: on another machine, or after a fall, it leads nowhere. */
+static muster_status choose_path(const char *folder, char path[MST_SOCKET_PATH_MAX],
+                                 struct muster_error *err)
+{
+    uint64_t number = 0;
+
+    if (getrandom(&number, sizeof number, 0) != sizeof number) {
+        number = (uint64_t)getpid() << 32 ^ (uint64_t)(uintptr_t)path;
+    }
+    if (snprintf(path, MST_SOCKET_PATH_MAX, "%s/" PREFIX "%016llx", folder,
+                 (unsigned long long)number) >= MST_SOCKET_PATH_MAX) {
+        path[0] = '\0';
+        return refuse(err, 0, "cannot listen in %s: its path is too long for a socket", folder);
+    }
+    return MUSTER_OK;
+}
+
+/* The files of coordinators that were killed. */
+static void sweep(const char *folder)
+{
+    DIR *dir = opendir(folder);
+
+    if (!dir) {
+        return;
+    }
+    for (struct dirent *entry = readdir(dir); entry; entry = readdir(dir)) {
+        char path[MST_SOCKET_PATH_MAX];
+
+        if (strncmp(entry->d_name, PREFIX, sizeof PREFIX - 1) == 0 &&
+            strlen(entry->d_name) == sizeof PREFIX - 1 + DIGITS &&
+            snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) < (int)sizeof path &&
+            mst_socket_alive(path) == 0) {
+            (void)unlink(path);
+        }
+    }
+    (void)closedir(dir);
+}
+
+/* The folder is of this user alone, so the file needs no care of its own until its mode is set. */
+static bool bind_unix(struct mst_cluster_listener *out)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+
+    memcpy(name.sun_path, out->path, strlen(out->path));
+    out->unix_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    return out->unix_fd >= 0 &&
+           bind(out->unix_fd, (const struct sockaddr *)&name, sizeof name) == 0 &&
+           chmod(out->path, 0700) == 0 && listen(out->unix_fd, BACKLOG) == 0;
+}
+
+/* Between bind and listen a socket looks dead to who sweeps: the lock keeps them apart. */
+static muster_status listen_unix(struct mst_cluster_listener *out, struct muster_error *err)
+{
+    char folder[MST_SOCKET_PATH_MAX];
+    muster_status status = mst_socket_dir(folder, true, err);
+    int lock;
+
+    if (status == MUSTER_OK) {
+        status = choose_path(folder, out->path, err);
+    }
+    if (status != MUSTER_OK) {
+        return status;
+    }
+    lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (lock >= 0) {
+        (void)flock(lock, LOCK_EX);
+        sweep(folder);
+    }
+    if (!bind_unix(out)) {
+        status = refuse_os(err, out->path);
+    }
+    if (lock >= 0) {
+        (void)close(lock);
+    }
+    (void)snprintf(out->addresses, sizeof out->addresses, "unix:%s", out->path);
+    return status;
+}
+
+/* ---- others' workers ---- */
+
+static bool number_of(const struct sockaddr *address, char *text, size_t room)
+{
+    socklen_t size =
+        address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+
+    return getnameinfo(address, size, text, (socklen_t)room, NULL, 0, NI_NUMERICHOST) == 0 &&
+           !strchr(text, '%');
+}
+
+/* An interface to somewhere else. IPv6's link-local addresses nobody elsewhere can use. */
+static bool find_interface(int family, char *text, size_t room)
+{
+    struct ifaddrs *all = NULL;
+    bool found = false;
+
+    if (getifaddrs(&all) != 0) {
+        return false;
+    }
+    for (const struct ifaddrs *one = all; one && !found; one = one->ifa_next) {
+        found = one->ifa_addr && one->ifa_addr->sa_family == family &&
+                (one->ifa_flags & IFF_UP) != 0 && (one->ifa_flags & IFF_LOOPBACK) == 0 &&
+                number_of(one->ifa_addr, text, room);
+    }
+    freeifaddrs(all);
+    return found;
+}
+
+/* The address by which this machine reaches the service, unless that is its own. */
+static bool by_socket(int fd, char *text, size_t room)
+{
+    struct sockaddr_storage name = {.ss_family = AF_UNSPEC};
+    socklen_t size = sizeof name;
+
+    return fd >= 0 && getsockname(fd, (struct sockaddr *)&name, &size) == 0 &&
+           (name.ss_family == AF_INET || name.ss_family == AF_INET6) &&
+           !mst_address_is_loopback((struct sockaddr *)&name) &&
+           number_of((struct sockaddr *)&name, text, room);
+}
+
+static bool is_any(const struct sockaddr_storage *name)
+{
+    struct sockaddr_in four;
+    struct sockaddr_in6 six;
+
+    if (name->ss_family == AF_INET) {
+        memcpy(&four, name, sizeof four);
+        return four.sin_addr.s_addr == htonl(INADDR_ANY);
+    }
+    memcpy(&six, name, sizeof six);
+    return IN6_IS_ADDR_UNSPECIFIED(&six.sin6_addr);
+}
+
+static uint16_t port_of(const struct sockaddr_storage *name)
+{
+    struct sockaddr_in four;
+    struct sockaddr_in6 six;
+
+    if (name->ss_family == AF_INET) {
+        memcpy(&four, name, sizeof four);
+        return ntohs(four.sin_port);
+    }
+    memcpy(&six, name, sizeof six);
+    return ntohs(six.sin6_port);
+}
+
+static muster_status bind_tcp(struct mst_cluster_listener *out, const struct mst_address *address,
+                              struct sockaddr_storage *got, struct muster_error *err)
+{
+    socklen_t size = sizeof *got;
+    const int off = 0, on = 1;
+
+    out->tcp_fd = socket(address->name.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (out->tcp_fd >= 0 && address->name.ss_family == AF_INET6) {
+        (void)setsockopt(out->tcp_fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    }
+    if (out->tcp_fd < 0 || setsockopt(out->tcp_fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
+        bind(out->tcp_fd, (const struct sockaddr *)&address->name, address->size) != 0 ||
+        listen(out->tcp_fd, BACKLOG) != 0 ||
+        getsockname(out->tcp_fd, (struct sockaddr *)got, &size) != 0) {
+        return refuse_os(err, address->text);
+    }
+    return MUSTER_OK;
+}
+
+static void advertise(struct mst_cluster_listener *out, const struct mst_cluster_listen *how,
+                      const struct sockaddr_storage *name)
+{
+    size_t have = strlen(out->addresses);
+    char host[NUMBER_ROOM] = "";
+
+    if (!is_any(name)) {
+        (void)number_of((const struct sockaddr *)name, host, sizeof host);
+    } else if (!by_socket(how->reached_by, host, sizeof host) &&
+               !find_interface(AF_INET, host, sizeof host) &&
+               !find_interface(AF_INET6, host, sizeof host)) {
+        (void)snprintf(host, sizeof host, "127.0.0.1");
+    }
+    (void)snprintf(out->addresses + have, sizeof out->addresses - have,
+                   strchr(host, ':') ? "%s[%s]:%u" : "%s%s:%u", have > 0 ? "," : "", host,
+                   (unsigned)port_of(name));
+}
+
+static muster_status listen_tcp(struct mst_cluster_listener *out,
+                                const struct mst_cluster_listen *how, struct muster_error *err)
+{
+    const char *text = how->address ? how->address : how->anywhere ? "0.0.0.0:0" : "127.0.0.1:0";
+    struct sockaddr_storage got = {.ss_family = AF_UNSPEC};
+    struct mst_address address;
+    const char *wrong = mst_address_parse(&address, mst_slice_text(text));
+    muster_status status;
+
+    if (!wrong && address.kind != MST_ADDRESS_NUMBER) {
+        wrong = "is not a number and a port";
+    }
+    if (!wrong && !how->anywhere && !mst_address_is_local(&address)) {
+        wrong = "is open to the network: it needs a secret (MUSTER_SECRET_FILE), or "
+                "MUSTER_INSECURE=1 where everybody on the network is trusted";
+    }
+    if (wrong) {
+        return refuse(err, 0, "cannot listen: the address '%.160s' %s", text, wrong);
+    }
+    status = bind_tcp(out, &address, &got, err);
+    if (status == MUSTER_OK) {
+        advertise(out, how, &got);
+    }
+    return status;
+}
+
+/* ---- both ---- */
+
+muster_status mst_cluster_listener_open(struct mst_cluster_listener *out,
+                                        const struct mst_cluster_listen *how,
+                                        struct muster_error *err)
+{
+    muster_status status;
+
+    *out = (struct mst_cluster_listener){.unix_fd = -1, .tcp_fd = -1};
+    status = listen_unix(out, err);
+    if (status == MUSTER_OK && how->tcp) {
+        status = listen_tcp(out, how, err);
+    }
+    if (status != MUSTER_OK) {
+        mst_cluster_listener_close(out);
+    }
+    return status;
+}
+
+void mst_cluster_listener_close(struct mst_cluster_listener *listener)
+{
+    if (listener->path[0] != '\0' && listener->unix_fd >= 0) {
+        (void)unlink(listener->path);
+    }
+    mst_cluster_listener_abandon(listener);
+}
+
+void mst_cluster_listener_abandon(struct mst_cluster_listener *listener)
+{
+    if (listener->unix_fd >= 0) {
+        (void)close(listener->unix_fd);
+    }
+    if (listener->tcp_fd >= 0) {
+        (void)close(listener->tcp_fd);
+    }
+    *listener = (struct mst_cluster_listener){.unix_fd = -1, .tcp_fd = -1};
+}
+
+static bool may_talk(int fd)
+{
+    struct sockaddr_storage name = {.ss_family = AF_UNSPEC};
+    socklen_t size = sizeof name;
+
+    return getsockname(fd, (struct sockaddr *)&name, &size) == 0 &&
+           (name.ss_family != AF_UNIX || mst_unix_peer_trusted(fd));
+}
+
+int mst_cluster_listener_accept(int fd)
+{
+    for (;;) {
+        int got = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+        if (got >= 0 && may_talk(got)) {
+            return got;
+        }
+        if (got >= 0) {
+            (void)close(got);
+        } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+            return -2;
+        } else if (errno != EINTR && errno != ECONNABORTED) {
+            return -1;
+        }
+    }
+}

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The children of a worker, one for each slot, from the worker's end: what a child is sent, what it
+ * answers, and what is said where it cannot. It is started when it is first needed and lives on. */
+#define _GNU_SOURCE
+#include "tasks/shell/worker/child.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "os/system.h"
+#include "tasks/shell/worker/command.h"
+
+#define NS_PER_MS 1000000u
+
+enum { TRIES_MAX = 3 };
+
+struct mst_work_child {
+    struct mst_cluster_link *link;
+    bool lives;      /* it was asked for, and its end was not told yet */
+    bool doomed;     /* it was killed, or hung up: its end is told soon */
+    uint32_t number; /* of the worker, and the term, that it was told */
+    uint64_t term;
+    uint64_t *given; /* the values that it knows of */
+    uint32_t given_count, given_room;
+    uint32_t tries; /* of the job: children that ended before they had looked at it */
+};
+
+muster_status mst_work_children_new(struct muster_worker *worker)
+{
+    worker->children = calloc(worker->slots, sizeof(*worker->children));
+    return worker->children ? mst_work_commands_new(worker) : MUSTER_ENOMEM;
+}
+
+static void forget(struct mst_work_child *child)
+{
+    mst_cluster_link_free(child->link);
+    free(child->given);
+    *child = (struct mst_work_child){.tries = child->tries};
+}
+
+void mst_work_children_end(struct muster_worker *worker)
+{
+    for (uint32_t i = 0; worker->children && i < worker->slots; i++) {
+        forget(&worker->children[i]);
+    }
+}
+
+void mst_work_children_free(struct muster_worker *worker)
+{
+    mst_work_children_end(worker);
+    mst_work_commands_free(worker);
+    free(worker->children);
+    worker->children = NULL;
+}
+
+void mst_work_children_disown(struct muster_worker *worker)
+{
+    for (uint32_t i = 0; worker->children && i < worker->slots; i++) {
+        mst_cluster_link_disown(worker->children[i].link);
+    }
+    mst_work_commands_disown(worker);
+}
+
+/* ---- sending ---- */
+
+static bool start(struct muster_worker *worker, uint32_t slot)
+{
+    struct mst_work_child *child = &worker->children[slot];
+    int ends[2];
+    bool asked;
+
+    if (child->lives) {
+        return child->link != NULL;
+    }
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+        return false;
+    }
+    asked = mst_work_nursery_ask(worker, MST_NURSERY_CHILD, slot, 0, NULL, &ends[1], 1);
+    (void)close(ends[1]);
+    child->lives = asked;
+    child->number = MST_WORKER_NONE;
+    if (mst_cluster_link_adopt(&child->link, ends[0], NULL, &mst_system_mem) != MUSTER_OK) {
+        child->link = NULL;
+        return false;
+    }
+    return asked && mst_cluster_link_enrol(child->link, worker->epoll,
+                                           mst_work_key(MST_WORK_EVENT_CHILD, slot)) == 0;
+}
+
+static bool has(const struct mst_work_child *child, uint64_t number)
+{
+    for (uint32_t i = 0; i < child->given_count; i++) {
+        if (child->given[i] == number) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool note_given(struct mst_work_child *child, uint64_t number)
+{
+    if (child->given_count == child->given_room) {
+        uint32_t room = child->given_room > 0 ? child->given_room * 2 : 8;
+        uint64_t *given = realloc(child->given, room * sizeof(*given));
+
+        if (!given) {
+            return false;
+        }
+        child->given = given;
+        child->given_room = room;
+    }
+    child->given[child->given_count++] = number;
+    return true;
+}
+
+/* How it is made, or, of a command that has made it, what it is. */
+static bool give(struct muster_worker *worker, struct mst_work_child *child, uint64_t number)
+{
+    const struct mst_work_value *value = mst_work_value_find(&worker->values, number);
+    struct mst_cluster_message message = {.type = MST_CLUSTER_BUILD, .value = number};
+
+    if (!value || has(child, number)) {
+        return true; /* the child says that it misses it */
+    }
+    message.function = value->function;
+    message.parts = value->parts;
+    if (worker->functions[value->function].place == MST_WORK_COMMAND) {
+        message.parts =
+            (struct mst_parts){.items = value->result.parts, .count = value->result.count};
+    }
+    return note_given(child, number) && mst_cluster_link_send(child->link, &message) == MUSTER_OK;
+}
+
+static bool say_number(struct muster_worker *worker, struct mst_work_child *child)
+{
+    const struct mst_cluster_message message = {.type = MST_CLUSTER_WELCOME,
+                                                .worker =
+                                                    mst_worker_number(mst_work_machine(worker)),
+                                                .term = worker->term};
+
+    if (child->number == message.worker && child->term == message.term) {
+        return true;
+    }
+    child->number = message.worker;
+    child->term = message.term;
+    return mst_cluster_link_send(child->link, &message) == MUSTER_OK;
+}
+
+static bool send_job(struct muster_worker *worker, struct mst_work_child *child,
+                     const struct mst_work_job *job)
+{
+    struct mst_cluster_message message = *job->message;
+    uint64_t now_ns = mst_system_now_ns();
+
+    if (!say_number(worker, child)) {
+        return false;
+    }
+    if (message.type == MST_CLUSTER_BUILD) {
+        return note_given(child, message.value) &&
+               mst_cluster_link_send(child->link, &message) == MUSTER_OK;
+    }
+    for (uint32_t i = 0; i < message.need_count; i++) {
+        if (!give(worker, child, message.needs[i])) {
+            return false;
+        }
+    }
+    message.left_ms = 0;
+    if (job->deadline_ns != 0) {
+        message.left_ms =
+            job->deadline_ns > now_ns ? (job->deadline_ns - now_ns) / NS_PER_MS + 1 : 1;
+    }
+    return mst_cluster_link_send(child->link, &message) == MUSTER_OK;
+}
+
+static void begin(struct muster_worker *worker, struct mst_work_job *job)
+{
+    struct mst_work_child *child = &worker->children[job->slot];
+
+    atomic_store(&worker->flags[job->slot].begun, false);
+    if (child->lives && child->doomed) {
+        return; /* its end begins the job anew */
+    }
+    if (!start(worker, job->slot) || !send_job(worker, child, job)) {
+        mst_work_owe(worker, job, MST_ORIGIN_EXHAUSTED, errno,
+                     "the worker has no memory or descriptors for a child process");
+        return;
+    }
+    mst_cluster_link_flush(child->link);
+}
+
+void mst_work_child_begin(struct muster_worker *worker, struct mst_work_job *job)
+{
+    worker->children[job->slot].tries = 0;
+    job->running = true;
+    if (job->message->type == MST_CLUSTER_BUILD &&
+        !mst_work_value_add(&worker->values, job->message)) {
+        mst_work_owe(worker, job, MST_ORIGIN_EXHAUSTED, 0, "the worker has no memory for it");
+        return;
+    }
+    begin(worker, job);
+}
+
+void mst_work_child_stop(struct muster_worker *worker, const struct mst_work_job *job, bool kill)
+{
+    if (kill) {
+        worker->children[job->slot].doomed = worker->children[job->slot].lives;
+        (void)mst_work_nursery_ask(worker, MST_NURSERY_SIGNAL, job->slot, SIGKILL, NULL, NULL, 0);
+    }
+}
+
+void mst_work_child_drop(struct muster_worker *worker, const struct mst_cluster_message *drop)
+{
+    for (uint32_t slot = 0; worker->children && slot < worker->slots; slot++) {
+        struct mst_work_child *child = &worker->children[slot];
+
+        for (uint32_t i = 0; i < child->given_count; i++) {
+            if (child->given[i] == drop->value) {
+                child->given[i] = child->given[--child->given_count];
+                if (child->link) {
+                    (void)mst_cluster_link_send(child->link, drop);
+                    mst_cluster_link_flush(child->link);
+                }
+                break;
+            }
+        }
+    }
+}
+
+/* ---- hearing ---- */
+
+static struct mst_work_job *job_of(struct muster_worker *worker, uint32_t slot)
+{
+    struct mst_work_job *job = &worker->jobs[slot];
+
+    return job->active && job->function->place == MST_WORK_CHILD && job->origin == MST_ORIGIN_NONE
+               ? job
+               : NULL;
+}
+
+static void take(struct muster_worker *worker, uint32_t slot,
+                 const struct mst_cluster_message *message)
+{
+    struct mst_work_job *job = job_of(worker, slot);
+    const struct mst_failure *failure =
+        message->failure.origin != MST_ORIGIN_NONE ? &message->failure : NULL;
+    bool build = job && job->message->type == MST_CLUSTER_BUILD;
+    uint64_t now_ns = mst_system_now_ns();
+
+    switch (message->type) {
+    case MST_CLUSTER_RESULT:
+        if (job && !build) {
+            mst_work_answer(worker, job, failure, message->parts, message->run_ns);
+        }
+        break;
+    case MST_CLUSTER_BUILT:
+        if (build && job->message->value == message->value) {
+            mst_work_answer(worker, job, failure, message->parts, 0);
+        }
+        break;
+    case MST_CLUSTER_PROGRESS:
+        if (job && !build && mst_work_may_tell(worker)) {
+            mst_worker_progress(mst_work_machine(worker), now_ns, slot, message->fraction,
+                                message->text);
+        }
+        break;
+    case MST_CLUSTER_LOG:
+        if (job && !build && mst_work_may_tell(worker)) {
+            mst_worker_log(mst_work_machine(worker), now_ns, slot, message->text);
+        }
+        break;
+    case MST_CLUSTER_HELLO:
+    case MST_CLUSTER_DRAINING:
+    case MST_CLUSTER_WELCOME:
+    case MST_CLUSTER_REFUSED:
+    case MST_CLUSTER_RUN:
+    case MST_CLUSTER_CANCEL:
+    case MST_CLUSTER_TAKE_BACK:
+    case MST_CLUSTER_BUILD:
+    case MST_CLUSTER_DROP:
+    case MST_CLUSTER_DRAIN:
+        break; /* a child of ours does not say that */
+    }
+}
+
+/* All there is now. False: it is over. */
+static bool hear(struct muster_worker *worker, uint32_t slot, uint32_t events)
+{
+    struct mst_work_child *child = &worker->children[slot];
+    struct mst_cluster_message message;
+    muster_status status;
+    bool again = false;
+
+    do {
+        status = mst_cluster_link_ready(child->link, events, worker->room, &again);
+        while (mst_cluster_link_next(child->link, &message) == MUSTER_OK) {
+            take(worker, slot, &message);
+        }
+    } while (status >= MUSTER_OK && again);
+    return status >= MUSTER_OK && mst_cluster_link_fd(child->link, &events) >= 0;
+}
+
+void mst_work_child_ready(struct muster_worker *worker, uint32_t slot, uint32_t events)
+{
+    struct mst_work_child *child = &worker->children[slot];
+
+    if (child->link && !hear(worker, slot, events)) {
+        mst_cluster_link_free(child->link);
+        child->link = NULL;
+        child->doomed = true;
+        /* It has ended, which is told soon; or it has closed what is not its. */
+        (void)mst_work_nursery_ask(worker, MST_NURSERY_SIGNAL, slot, SIGKILL, NULL, NULL, 0);
+    }
+}
+
+/* ---- its end ---- */
+
+/* The coordinator says that the process was killed, or ended with which status; this says more. */
+static void blame(struct muster_worker *worker, struct mst_work_job *job, int status)
+{
+    if (WIFSIGNALED(status)) {
+        mst_work_owe(worker, job, MST_ORIGIN_CRASH, -WTERMSIG(status),
+                     mst_work_signal_name(WTERMSIG(status)));
+    } else {
+        mst_work_owe(worker, job, MST_ORIGIN_CRASH, WEXITSTATUS(status),
+                     "it called exit(): a function is to return");
+    }
+}
+
+const char *mst_work_signal_name(int signal)
+{
+    static const struct {
+        int number;
+        const char *name;
+    } names[] = {{SIGSEGV, "SIGSEGV"}, {SIGABRT, "SIGABRT"}, {SIGBUS, "SIGBUS"},
+                 {SIGFPE, "SIGFPE"},   {SIGILL, "SIGILL"},   {SIGKILL, "SIGKILL"},
+                 {SIGTERM, "SIGTERM"}, {SIGINT, "SIGINT"},   {SIGPIPE, "SIGPIPE"},
+                 {SIGXCPU, "SIGXCPU"}, {SIGXFSZ, "SIGXFSZ"}};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (names[i].number == signal) {
+            return names[i].name;
+        }
+    }
+    return "";
+}
+
+void mst_work_child_ended(struct muster_worker *worker, uint32_t slot, int error, int status)
+{
+    struct mst_work_child *child = &worker->children[slot];
+    struct mst_work_job *job;
+
+    if (!child->lives) {
+        return;
+    }
+    if (child->link) {
+        (void)hear(worker, slot, EPOLLIN); /* what it said before it died counts */
+    }
+    forget(child);
+    job = job_of(worker, slot);
+    if (!job) {
+        return; /* it was idle: nobody's error */
+    }
+    if (error != 0) {
+        mst_work_owe(worker, job, MST_ORIGIN_EXHAUSTED, error,
+                     "no child process could be started for it");
+    } else if (!atomic_load(&worker->flags[slot].begun) && !job->asked &&
+               ++child->tries < TRIES_MAX) {
+        begin(worker, job);
+    } else {
+        blame(worker, job, status);
+    }
+}

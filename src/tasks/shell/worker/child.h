@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_TASKS_SHELL_WORKER_CHILD_H
+#define MST_TASKS_SHELL_WORKER_CHILD_H
+
+/* Other processes that run functions for a worker: worker_nursery.c, worker_wards.c,
+ * worker_child.c, worker_keeper.c, worker_exec.c, worker_children.c. The worker's lock is held,
+ * except where said.
+ */
+
+#include "tasks/shell/worker/folder.h"
+#include "tasks/shell/worker/worker.h"
+
+enum { MST_WORK_SCRATCH_MAX = 1024, MST_WORK_COMMAND_FDS = 4 };
+
+/* ---- the nursery, which forks, watches and ends them ---- */
+
+/* What it is asked for, with descriptors beside it: for a child its end of the pair; for a command
+ * its three streams, and a file with what it is to run, in the folder `scratch`, which the nursery
+ * removes afterwards. */
+enum mst_nursery_order {
+    MST_NURSERY_CHILD = 1,
+    MST_NURSERY_COMMAND = 2,
+    MST_NURSERY_SIGNAL = 3, /* to the whole group */
+    MST_NURSERY_END = 4     /* once all have ended by themselves, or a moment later */
+};
+
+/* Forks it, if one of the functions needs it. No lock: there is no other thread yet. */
+muster_status mst_work_nursery_start(struct muster_worker *worker, struct muster_error *err);
+/* With epoll. */
+muster_status mst_work_nursery_enrol(struct muster_worker *worker, struct muster_error *err);
+void mst_work_nursery_ready(struct muster_worker *worker);
+void mst_work_nursery_end(struct muster_worker *worker); /* no lock */
+
+/* `id`: of a child its slot; of a command that and the number of slots. False: the nursery is gone,
+ * and with it the worker will be. The descriptors stay the caller's. */
+bool mst_work_nursery_ask(struct muster_worker *worker, enum mst_nursery_order order, uint32_t id,
+                          int signal, const char *scratch, const int *fds, int count);
+
+/* ---- the keeper of a command ---- */
+
+/* Kills all below it, and then ends; SIGTERM it hands on to the command's group. */
+#define MST_WORK_KEEPER_KILL SIGUSR2
+
+/* What it writes to `ending`, or the command before it, if it cannot be run: the error. */
+struct mst_work_ending {
+    int error, status;
+};
+
+/* `fds` of MST_NURSERY_COMMAND. All signals are blocked. */
+_Noreturn void mst_work_keeper_main(pid_t nursery, const char *scratch, const int *fds, int ending);
+
+/* In the process that becomes the command: `file` says what to run. Returns with errno. */
+void mst_work_exec(int file);
+
+void mst_work_kill_group(pid_t pid, int number);   /* of which it is the first, and not reaped */
+bool mst_work_dies_with(pid_t parent, int number); /* this process; false: it is gone already */
+
+/* ---- children ---- */
+
+muster_status mst_work_children_new(struct muster_worker *worker); /* no lock */
+void mst_work_children_end(struct muster_worker *worker);          /* hangs up on all of them */
+void mst_work_children_free(struct muster_worker *worker);
+/* Of these and of commands: the program has closed the descriptors. */
+void mst_work_children_disown(struct muster_worker *worker);
+void mst_work_child_begin(struct muster_worker *worker, struct mst_work_job *job);
+void mst_work_child_stop(struct muster_worker *worker, const struct mst_work_job *job, bool kill);
+void mst_work_child_drop(struct muster_worker *worker, const struct mst_cluster_message *drop);
+void mst_work_child_ready(struct muster_worker *worker, uint32_t slot, uint32_t events);
+/* It has ended with that status, or could not be started: the error. */
+void mst_work_child_ended(struct muster_worker *worker, uint32_t slot, int error, int status);
+
+const char *mst_work_signal_name(int signal); /* "SIGSEGV"; "": it has none here */
+
+/* In the child: serves its end of the pair until the worker hangs up. */
+_Noreturn void mst_work_child_main(struct muster_worker *worker, uint32_t slot, int fd);
+
+#endif

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The child's end: it reads what the worker sends, runs it on its one thread, and answers. It uses
+ * the worker's structure, of which it has a copy, with `home` instead of a machine. */
+#include <poll.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/list.h"
+#include "os/system.h"
+#include "tasks/shell/worker/child.h"
+
+#define NS_PER_MS 1000000u
+
+/* Unread progress that is kept for a worker that is busy; more is left out. */
+#define PENDING_MAX 65536u
+
+void mst_work_home_answer(struct muster_worker *worker, const struct mst_work_job *job,
+                          const struct mst_failure *failure, struct mst_parts parts,
+                          uint64_t run_ns)
+{
+    bool run = job->message->type == MST_CLUSTER_RUN;
+    struct mst_cluster_message message = {.type = run ? MST_CLUSTER_RESULT : MST_CLUSTER_BUILT,
+                                          .attempt = job->message->attempt,
+                                          .value = job->message->value,
+                                          .parts = parts,
+                                          .run_ns = run_ns};
+
+    if (failure) {
+        message.failure = *failure;
+    }
+    if (mst_cluster_link_send(worker->home, &message) != MUSTER_OK) {
+        message.parts = (struct mst_parts){0};
+        message.failure = (struct mst_failure){
+            .origin = MST_ORIGIN_EXHAUSTED,
+            .worker = MST_WORKER_NONE,
+            .text = mst_slice_text("its process has no memory to hand its result over")};
+        if (mst_cluster_link_send(worker->home, &message) != MUSTER_OK) {
+            _exit(125); /* the worker would wait for an answer */
+        }
+    }
+    mst_cluster_link_flush(worker->home);
+}
+
+void mst_work_home_tell(struct muster_worker *worker, const struct muster_task *task,
+                        enum mst_cluster_message_type type, double fraction, struct mst_slice text)
+{
+    const struct mst_cluster_message message = {
+        .type = type, .attempt = task->message->attempt, .fraction = fraction, .text = text};
+
+    if (mst_cluster_link_pending(worker->home) < PENDING_MAX) {
+        (void)mst_cluster_link_send(worker->home, &message);
+    }
+    mst_cluster_link_flush(worker->home);
+}
+
+static void run(struct muster_worker *worker, uint32_t slot,
+                const struct mst_cluster_message *message)
+{
+    struct mst_work_job job = {.message = message,
+                               .function = &worker->functions[message->function],
+                               .slot = slot,
+                               .active = true};
+
+    if (message->left_ms != 0) {
+        job.deadline_ns = mst_system_now_ns() + message->left_ms * NS_PER_MS;
+    }
+    atomic_store(&worker->flags[slot].begun, true);
+    mst_work_run(worker, &job);
+}
+
+/* A command has made it: it is here as it is. */
+static void take_value(struct muster_worker *worker, const struct mst_cluster_message *message)
+{
+    struct muster_task task = {.message = message};
+    struct mst_work_flags flags = {0};
+    struct mst_cluster_message build = {
+        .type = MST_CLUSTER_BUILD, .function = message->function, .value = message->value};
+    struct mst_work_value *value = mst_work_value_add(&worker->values, &build);
+    muster_status status = MUSTER_OK;
+
+    task.flags = &flags;
+    for (uint32_t i = 0; value && status == MUSTER_OK && i < message->parts.count; i++) {
+        const struct mst_part *part = &message->parts.items[i];
+
+        status = muster_task_add(&task, part->data.data, part->data.size, part->type);
+    }
+    if (value) {
+        mst_work_value_built(value, &task, status);
+    }
+    mst_work_result_fini(&task.result);
+}
+
+static void take(struct muster_worker *worker, uint32_t slot,
+                 const struct mst_cluster_message *message)
+{
+    struct mst_work_value *value;
+
+    switch (message->type) {
+    case MST_CLUSTER_RUN:
+        run(worker, slot, message);
+        break;
+    case MST_CLUSTER_BUILD:
+        if (worker->functions[message->function].place == MST_WORK_COMMAND) {
+            take_value(worker, message);
+        } else {
+            run(worker, slot, message);
+        }
+        break;
+    case MST_CLUSTER_DROP:
+        mst_work_value_drop(&worker->values, message->value);
+        while ((value = mst_work_value_garbage(&worker->values)) != NULL) {
+            mst_work_value_destroy(value);
+        }
+        break;
+    case MST_CLUSTER_WELCOME:
+        worker->home_number = message->worker;
+        worker->term = message->term;
+        break;
+    case MST_CLUSTER_HELLO:
+    case MST_CLUSTER_RESULT:
+    case MST_CLUSTER_BUILT:
+    case MST_CLUSTER_PROGRESS:
+    case MST_CLUSTER_LOG:
+    case MST_CLUSTER_DRAINING:
+    case MST_CLUSTER_REFUSED:
+    case MST_CLUSTER_CANCEL:
+    case MST_CLUSTER_TAKE_BACK:
+    case MST_CLUSTER_DRAIN:
+        break; /* the worker does not say that to a child */
+    }
+}
+
+/* False: the worker has hung up. */
+static bool turn(struct muster_worker *worker, uint32_t slot)
+{
+    struct mst_cluster_message message;
+    struct pollfd polled = {0};
+    muster_status status;
+    uint32_t events = 0;
+    bool again = false;
+
+    polled.fd = mst_cluster_link_fd(worker->home, &events);
+    polled.events = (short)events;
+    if (polled.fd < 0) {
+        return false;
+    }
+    (void)poll(&polled, 1, -1);
+    do {
+        status =
+            mst_cluster_link_ready(worker->home, (uint32_t)polled.revents, worker->room, &again);
+        while (mst_cluster_link_next(worker->home, &message) == MUSTER_OK) {
+            take(worker, slot, &message);
+        }
+    } while (status >= MUSTER_OK && again);
+    mst_cluster_link_flush(worker->home);
+    return status >= MUSTER_OK;
+}
+
+_Noreturn void mst_work_child_main(struct muster_worker *worker, uint32_t slot, int fd)
+{
+    worker->pid = getpid();
+    worker->timer = worker->leave = -1;
+    worker->home_number = MST_WORKER_NONE;
+    (void)pthread_mutex_init(&worker->lock, NULL);
+    mst_work_lock(worker); /* held but while a function runs, as in the worker */
+    mst_list_init(&worker->waiting);
+    mst_list_init(&worker->owed);
+    mst_work_values_init(&worker->values);
+    worker->room = malloc(MST_CLUSTER_LINK_ROOM);
+    if (!worker->room ||
+        mst_cluster_link_adopt(&worker->home, fd, NULL, &mst_system_mem) != MUSTER_OK) {
+        _exit(125);
+    }
+    while (turn(worker, slot)) {
+    }
+    mst_work_values_fini(&worker->values);
+    _exit(0);
+}

@@ -1,0 +1,528 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* External programs as functions. What a command says is read by the loop as it comes; its input is
+ * a file in memory, so that neither side can keep the other waiting. */
+#define _GNU_SOURCE
+#include "tasks/shell/worker/command.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "client/shell/environment.h"
+#include "os/system.h"
+#include "tasks/shell/worker/child.h"
+
+enum {
+    LINE_BYTES_MAX = 900,   /* of the standard error: what fits into a failure's text */
+    TAIL_MAX = 64 * 1024,   /* of the same: what goes with the failure */
+    READ_MAX = 1024 * 1024, /* at a time */
+    EXIT_RETRYABLE = 75
+};
+
+struct mst_work_command {
+    bool lives;
+    int out, error; /* our ends; -1 */
+    char *bytes;
+    size_t size, room;
+    bool too_much;
+    char *tail; /* of the standard error */
+    size_t tail_size, tail_room;
+    uint64_t began_ns;
+};
+
+muster_status mst_work_commands_new(struct muster_worker *worker)
+{
+    worker->commands = calloc(worker->slots, sizeof(*worker->commands));
+    for (uint32_t i = 0; worker->commands && i < worker->slots; i++) {
+        worker->commands[i].out = worker->commands[i].error = -1;
+    }
+    return worker->commands ? MUSTER_OK : MUSTER_ENOMEM;
+}
+
+static void close_if(int *fd)
+{
+    if (*fd >= 0) {
+        (void)close(*fd);
+        *fd = -1;
+    }
+}
+
+/* Not left to close: a process that a function forked may hold the descriptor too. */
+static void close_end(const struct muster_worker *worker, int *fd)
+{
+    if (*fd >= 0) {
+        (void)epoll_ctl(worker->epoll, EPOLL_CTL_DEL, *fd, NULL);
+        close_if(fd);
+    }
+}
+
+static void forget(const struct muster_worker *worker, struct mst_work_command *command)
+{
+    close_end(worker, &command->out);
+    close_end(worker, &command->error);
+    free(command->bytes);
+    free(command->tail);
+    *command = (struct mst_work_command){.out = -1, .error = -1};
+}
+
+void mst_work_commands_free(struct muster_worker *worker)
+{
+    for (uint32_t i = 0; worker->commands && i < worker->slots; i++) {
+        forget(worker, &worker->commands[i]);
+    }
+    free(worker->commands);
+    worker->commands = NULL;
+}
+
+void mst_work_commands_disown(struct muster_worker *worker)
+{
+    for (uint32_t i = 0; worker->commands && i < worker->slots; i++) {
+        worker->commands[i].out = worker->commands[i].error = -1;
+    }
+}
+
+/* ---- what is to run: a file of two counts and the words, each ended by NUL (worker_exec.c) ----
+ */
+
+/* What tells of this process and would be wrong of another. */
+static bool is_ours(const char *variable)
+{
+    static const char *const names[] = {
+        "MUSTER_PAGE_FD=", "MUSTER_SECRET_FD=", "MUSTER_INDEX=", "MUSTER_TASK_"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strncmp(variable, names[i], strlen(names[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static uint32_t put_environment(FILE *file, const struct muster_worker *worker,
+                                const struct mst_work_job *job)
+{
+    const struct mst_cluster_message *message = job->message;
+    uint32_t count = 0;
+
+    mst_environment_lock();
+    for (char **at = environ; at && *at; at++) {
+        if (!is_ours(*at)) {
+            (void)fwrite(*at, 1, strlen(*at) + 1, file);
+            count++;
+        }
+    }
+    mst_environment_unlock();
+    (void)fprintf(file, "MUSTER_TASK_CLOSURE=%llu%c", (unsigned long long)message->attempt.closure,
+                  0);
+    (void)fprintf(file, "MUSTER_TASK_ATTEMPT=%lu%c", (unsigned long)message->attempt.attempt, 0);
+    (void)fprintf(file, "MUSTER_TASK_WORKER=%lu%c",
+                  (unsigned long)mst_worker_number(mst_work_machine(worker)), 0);
+    (void)fprintf(file, "MUSTER_TASK_SLOT=%lu%c", (unsigned long)job->slot, 0);
+    if (message->key.size > 0) {
+        (void)fprintf(file, "MUSTER_TASK_KEY=%.*s%c", (int)message->key.size,
+                      (const char *)message->key.data, 0);
+    } else {
+        (void)fprintf(file, "MUSTER_TASK_KEY=%s/%llu/%llu%c", worker->cluster,
+                      (unsigned long long)worker->term,
+                      (unsigned long long)message->attempt.closure, 0);
+    }
+    return count + 5;
+}
+
+/* NULL: they can be words of a command line; else why not. */
+static const char *put_words(FILE *file, const struct mst_work_job *job, uint32_t *count_out)
+{
+    const struct mst_parts *parts = &job->message->parts;
+    uint32_t count = 0;
+
+    for (char **word = job->function->argv; word && *word; word++) {
+        (void)fwrite(*word, 1, strlen(*word) + 1, file);
+        count++;
+    }
+    for (uint32_t i = 0; i < parts->count; i++) {
+        struct mst_slice data = parts->items[i].data;
+
+        if (parts->items[i].type == MUSTER_PART_STDIN) {
+            continue;
+        }
+        if (mst_slice_has_nul(data)) {
+            return "an argument has a NUL byte, which no command line can carry";
+        }
+        if (data.size > 0) {
+            (void)fwrite(data.data, 1, data.size, file);
+        }
+        (void)fputc(0, file);
+        count++;
+    }
+    *count_out = count;
+    return count > 0 ? NULL : "there is no argument, and the first one is to name the program";
+}
+
+/* NULL, or why it cannot be; *fd is -1 without memory. */
+static const char *make_file(const struct muster_worker *worker, const struct mst_work_job *job,
+                             int *fd)
+{
+    uint32_t counts[2] = {0, 0};
+    const char *why;
+    FILE *file;
+    int copy;
+
+    *fd = memfd_create("muster-command", MFD_CLOEXEC);
+    copy = *fd >= 0 ? fcntl(*fd, F_DUPFD_CLOEXEC, 0) : -1;
+    file = copy >= 0 ? fdopen(copy, "w") : NULL;
+    if (!file) {
+        close_if(&copy);
+        close_if(fd);
+        return NULL;
+    }
+    (void)fwrite(counts, sizeof(counts), 1, file);
+    why = put_words(file, job, &counts[0]);
+    counts[1] = why ? 0 : put_environment(file, worker, job);
+    if (fclose(file) != 0 || pwrite(*fd, counts, sizeof(counts), 0) != sizeof(counts)) {
+        close_if(fd);
+    }
+    return why;
+}
+
+/* ---- beginning ---- */
+
+/* The parts that are its standard input, one behind the other. -1: no memory. */
+static int make_input(const struct mst_parts *parts)
+{
+    int fd = memfd_create("muster-stdin", MFD_CLOEXEC);
+
+    for (uint32_t i = 0; fd >= 0 && i < parts->count; i++) {
+        const char *at = parts->items[i].data.data;
+        size_t left = parts->items[i].type == MUSTER_PART_STDIN ? parts->items[i].data.size : 0;
+
+        while (left > 0) {
+            ssize_t wrote = write(fd, at, left);
+
+            if (wrote < 0) {
+                close_if(&fd);
+                break;
+            }
+            at += wrote;
+            left -= (size_t)wrote;
+        }
+    }
+    if (fd >= 0 && lseek(fd, 0, SEEK_SET) != 0) {
+        close_if(&fd);
+    }
+    return fd;
+}
+
+static bool make_pipe(int *ours, int *theirs)
+{
+    int ends[2];
+
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        return false;
+    }
+    *ours = ends[0];
+    *theirs = ends[1];
+    return fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0;
+}
+
+static bool begin(struct muster_worker *worker, struct mst_work_job *job, int file)
+{
+    struct mst_work_command *command = &worker->commands[job->slot];
+    int fds[4] = {make_input(&job->message->parts), -1, -1, file};
+    char scratch[MST_WORK_SCRATCH_MAX];
+    bool began = false;
+
+    (void)snprintf(scratch, sizeof(scratch), "%s/muster-task-XXXXXX", worker->scratch);
+    if (fds[0] >= 0 && make_pipe(&command->out, &fds[1]) && make_pipe(&command->error, &fds[2]) &&
+        mst_work_watch_fd(worker, command->out, EPOLLIN,
+                          mst_work_key(MST_WORK_EVENT_OUT, job->slot)) &&
+        mst_work_watch_fd(worker, command->error, EPOLLIN,
+                          mst_work_key(MST_WORK_EVENT_ERROR, job->slot)) &&
+        mkdtemp(scratch)) {
+        command->began_ns = mst_system_now_ns();
+        began = mst_work_nursery_ask(worker, MST_NURSERY_COMMAND, worker->slots + job->slot, 0,
+                                     scratch, fds, 4);
+        if (!began) {
+            (void)rmdir(scratch);
+        }
+    }
+    for (int i = 0; i < 3; i++) {
+        close_if(&fds[i]);
+    }
+    command->lives = began;
+    return began;
+}
+
+void mst_work_command_begin(struct muster_worker *worker, struct mst_work_job *job)
+{
+    int file = -1;
+    const char *why = make_file(worker, job, &file);
+
+    job->running = true;
+    if (why) {
+        mst_work_owe(worker, job, MST_ORIGIN_ARGUMENT, 0, why);
+    } else if (job->message->type == MST_CLUSTER_BUILD &&
+               !mst_work_value_add(&worker->values, job->message)) {
+        mst_work_owe(worker, job, MST_ORIGIN_EXHAUSTED, 0, "the worker has no memory for it");
+    } else if (file < 0 || !begin(worker, job, file)) {
+        int error = errno;
+
+        forget(worker, &worker->commands[job->slot]);
+        mst_work_owe(worker, job, MST_ORIGIN_EXHAUSTED, error,
+                     "the worker has no memory, descriptors or scratch folder for a command");
+    }
+    close_if(&file);
+}
+
+void mst_work_command_stop(struct muster_worker *worker, const struct mst_work_job *job, bool kill)
+{
+    (void)mst_work_nursery_ask(worker, MST_NURSERY_SIGNAL, worker->slots + job->slot,
+                               kill ? SIGKILL : SIGTERM, NULL, NULL, 0);
+}
+
+/* ---- what it says ---- */
+
+/* Room for more of the output; NULL: that would be more than it may be, or than there is. */
+static char *room_for(struct mst_work_command *command, size_t size, size_t most)
+{
+    size_t room = command->room > 0 ? command->room : 4096;
+    char *bytes;
+
+    if (command->too_much || command->size + size > most) {
+        return NULL;
+    }
+    while (room < command->size + size) {
+        room *= 2;
+    }
+    if (room > command->room) {
+        bytes = realloc(command->bytes, room);
+        if (!bytes) {
+            return NULL;
+        }
+        command->bytes = bytes;
+        command->room = room;
+    }
+    return command->bytes + command->size;
+}
+
+static void take_output(struct muster_worker *worker, uint32_t slot, const char *bytes, size_t size)
+{
+    struct mst_work_command *command = &worker->commands[slot];
+    char *room = room_for(command, size, worker->jobs[slot].function->stdout_max);
+
+    if (room) {
+        memcpy(room, bytes, size);
+        command->size += size;
+    } else if (!command->too_much) {
+        command->too_much = true;
+        mst_work_command_stop(worker, &worker->jobs[slot], true);
+    }
+}
+
+/* Room for so much more, up to twice what is of interest. False: that, or there is no memory. */
+static bool tail_grow(struct mst_work_command *command, size_t size)
+{
+    size_t room = command->tail_room > 0 ? command->tail_room : 4096;
+    char *tail;
+
+    while (room < command->tail_size + size) {
+        room *= 2;
+    }
+    if (room == command->tail_room) {
+        return true;
+    }
+    tail = room <= 2 * (size_t)TAIL_MAX ? realloc(command->tail, room) : NULL;
+    if (tail) {
+        command->tail = tail;
+        command->tail_room = room;
+    }
+    return tail != NULL;
+}
+
+/* Only the end is of interest: as much as there is room for, if that is all there is memory for. */
+static void take_error(struct mst_work_command *command, const char *bytes, size_t size)
+{
+    if (!tail_grow(command, size)) {
+        size_t kept = command->tail_room / 2;
+
+        kept = kept < command->tail_size ? kept : command->tail_size;
+        if (size > command->tail_room - kept) {
+            bytes += size - (command->tail_room - kept);
+            size = command->tail_room - kept;
+        }
+        if (kept > 0) {
+            memmove(command->tail, command->tail + command->tail_size - kept, kept);
+        }
+        command->tail_size = kept;
+    }
+    if (size > 0) {
+        memcpy(command->tail + command->tail_size, bytes, size);
+        command->tail_size += size;
+    }
+}
+
+/* What of it goes with a failure. */
+static struct mst_part tail_of(const struct mst_work_command *command)
+{
+    size_t size = command->tail_size < TAIL_MAX ? command->tail_size : TAIL_MAX;
+    const char *at = size > 0 ? command->tail + command->tail_size - size : NULL;
+
+    return (struct mst_part){.data = mst_slice_of(at, size), .type = MUSTER_PART_STDERR};
+}
+
+static void hear(struct muster_worker *worker, uint32_t slot, bool error)
+{
+    struct mst_work_command *command = &worker->commands[slot];
+    int *fd = error ? &command->error : &command->out;
+    char bytes[32768];
+    size_t sum = 0;
+
+    while (*fd >= 0 && sum < READ_MAX) {
+        ssize_t got = read(*fd, bytes, sizeof(bytes));
+
+        if (got > 0) {
+            sum += (size_t)got;
+            if (error) {
+                take_error(command, bytes, (size_t)got);
+            } else {
+                take_output(worker, slot, bytes, (size_t)got);
+            }
+        } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
+            close_end(worker, fd);
+        } else if (errno == EAGAIN) {
+            break;
+        }
+    }
+}
+
+void mst_work_command_ready(struct muster_worker *worker, uint32_t slot)
+{
+    if (worker->commands[slot].lives) {
+        hear(worker, slot, false);
+        hear(worker, slot, true);
+    }
+}
+
+/* ---- its end ---- */
+
+/* The last words of its standard error, on one line. */
+static void add_tail(const struct mst_work_command *command, struct mst_text *text)
+{
+    size_t size = command->tail_size;
+    const char *at = command->tail;
+
+    while (size > 0 && (at[size - 1] == '\n' || at[size - 1] == ' ')) {
+        size--;
+    }
+    if (size == 0) {
+        return;
+    }
+    mst_text_add(text, ": ");
+    if (size > LINE_BYTES_MAX) {
+        mst_text_add(text, "...");
+        at += size - LINE_BYTES_MAX;
+        size = LINE_BYTES_MAX;
+    }
+    while (size > 0) {
+        const char *line = memchr(at, '\n', size);
+        size_t length = line ? (size_t)(line - at) : size;
+
+        mst_text_slice(text, mst_slice_of(at, length));
+        at += length;
+        size -= length;
+        if (size > 0) {
+            mst_text_add(text, " | ");
+            at++;
+            size--;
+        }
+    }
+}
+
+static void judge(const struct mst_work_command *command, const struct mst_work_job *job, int error,
+                  int status, struct mst_failure *failure, struct mst_text *text)
+{
+    char why[128] = "";
+
+    *failure = (struct mst_failure){.worker = MST_WORKER_NONE};
+    if (error != 0) {
+        bool short_of = error == EAGAIN || error == ENOMEM || error == EMFILE || error == ENFILE;
+
+        failure->origin = short_of ? MST_ORIGIN_EXHAUSTED : MST_ORIGIN_FUNCTION;
+        failure->code = short_of ? error : 127;
+        mst_text_add(text, "the command '");
+        mst_text_add(text, job->function->argv ? job->function->argv[0] : job->function->name);
+        mst_text_add(text, "' cannot be run: ");
+        mst_text_add(text, strerror_r(error, why, sizeof(why)));
+    } else if (command->too_much) {
+        failure->origin = MST_ORIGIN_EXHAUSTED;
+        mst_text_add(text, "its standard output is more than the ");
+        mst_text_u64(text, job->function->stdout_max);
+        mst_text_add(text,
+                     " bytes that are allowed; it was killed: let it write to a file, and print "
+                     "where that is");
+    } else if (WIFSIGNALED(status)) {
+        failure->origin = job->asked ? MST_ORIGIN_CANCELLED : MST_ORIGIN_CRASH;
+        failure->code = -WTERMSIG(status);
+        mst_text_add(text, mst_work_signal_name(WTERMSIG(status)));
+        add_tail(command, text);
+    } else if (WEXITSTATUS(status) != 0) {
+        failure->origin =
+            WEXITSTATUS(status) == EXIT_RETRYABLE ? MST_ORIGIN_RETRYABLE : MST_ORIGIN_FUNCTION;
+        failure->code = WEXITSTATUS(status);
+        mst_text_add(text, "exit status ");
+        mst_text_i64(text, failure->code);
+        add_tail(command, text);
+    }
+    failure->text = mst_slice_text(text->start);
+}
+
+/* It was to make a value: which then is here. */
+static void keep_value(struct muster_worker *worker, const struct mst_work_job *job,
+                       const struct mst_part *part)
+{
+    struct mst_work_value *value = mst_work_value_find(&worker->values, job->message->value);
+    struct mst_work_flags flags = {0};
+    struct muster_task task = {.message = job->message};
+
+    if (value) {
+        task.flags = &flags;
+        mst_work_value_built(value, &task,
+                             muster_task_add(&task, part->data.data, part->data.size, part->type));
+    }
+}
+
+void mst_work_command_ended(struct muster_worker *worker, uint32_t slot, int error, int status)
+{
+    struct mst_work_command *command = &worker->commands[slot];
+    struct mst_work_job *job = &worker->jobs[slot];
+    char line[MST_FAILURE_TEXT_MAX];
+    struct mst_text text = mst_text_in(line, sizeof(line));
+    struct mst_failure failure;
+    struct mst_part part;
+    struct mst_parts parts = {.items = &part, .count = 1};
+    uint64_t run_ns;
+
+    if (!command->lives) {
+        return;
+    }
+    hear(worker, slot, false);
+    hear(worker, slot, true);
+    run_ns = mst_system_now_ns() - command->began_ns;
+    judge(command, job, error, status, &failure, &text);
+    part = (struct mst_part){.data = mst_slice_of(command->bytes, command->size)};
+    if (failure.origin != MST_ORIGIN_NONE) {
+        part = tail_of(command);
+        parts.count = part.data.size > 0 && job->message->type == MST_CLUSTER_RUN;
+    } else if (job->message->type == MST_CLUSTER_BUILD) {
+        keep_value(worker, job, &part);
+    }
+    mst_work_answer(worker, job, failure.origin != MST_ORIGIN_NONE ? &failure : NULL, parts,
+                    run_ns);
+    forget(worker, command);
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A process above each command: whatever the command starts is below it for ever, in whichever
+ * session, for orphans become its children. So it can end all of that with the command, when it is
+ * asked to, and when the nursery is gone. It has one thread; what it may call worker_wards.c says.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "os/system.h"
+#include "process/exec_signals.h"
+#include "tasks/shell/worker/child.h"
+
+#define NS_PER_MS 1000000u
+
+enum {
+    SWEEP_MS = 2000,    /* for what was killed to be gone; some things the kernel keeps longer */
+    SWEEP_PAUSE_MS = 20 /* at most, between two looks */
+};
+
+void mst_work_kill_group(pid_t pid, int number)
+{
+    if (kill(-pid, number) != 0) {
+        (void)kill(pid, number); /* it is not there yet */
+    }
+}
+
+bool mst_work_dies_with(pid_t parent, int number)
+{
+    return prctl(PR_SET_PDEATHSIG, number) == 0 && getppid() == parent;
+}
+
+/* ---- in the process that becomes the command ---- */
+
+static void keep_out(int first)
+{
+#ifdef SYS_close_range
+    if (syscall(SYS_close_range, first, ~0U, 4 /* CLOSE_RANGE_CLOEXEC */) == 0) {
+        return;
+    }
+#endif
+    for (int fd = first; fd < 65536; fd++) {
+        (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+    }
+}
+
+static _Noreturn void be_command(pid_t keeper, const char *scratch, const int *fds, int ending)
+{
+    struct mst_work_ending failed = {0};
+
+    (void)setsid();
+    if (!mst_work_dies_with(keeper, SIGKILL)) {
+        _exit(125);
+    }
+    if (dup2(fds[0], STDIN_FILENO) >= 0 && dup2(fds[1], STDOUT_FILENO) >= 0 &&
+        dup2(fds[2], STDERR_FILENO) >= 0 && chdir(scratch) == 0) {
+        keep_out(STDERR_FILENO + 1);
+        mst_exec_signals();
+        mst_work_exec(fds[3]);
+    }
+    failed.error = errno;
+    (void)!write(ending, &failed, sizeof(failed));
+    _exit(127);
+}
+
+/* ---- in the keeper ---- */
+
+/* 0: no number. */
+static pid_t number_of(const char *text)
+{
+    pid_t number = 0;
+
+    for (; *text >= '0' && *text <= '9' && number < 100000000; text++) {
+        number = number * 10 + (*text - '0');
+    }
+    return number;
+}
+
+static pid_t parent_of(const char *process)
+{
+    char path[300], text[512];
+    struct mst_text line = mst_text_in(path, sizeof(path));
+    const char *at;
+    ssize_t size;
+    int fd;
+
+    mst_text_add(&line, "/proc/");
+    mst_text_add(&line, process);
+    mst_text_add(&line, "/stat");
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    size = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    text[size > 0 ? size : 0] = '\0';
+    at = strrchr(text, ')'); /* a command's name may hold anything */
+    return at && strlen(at) > 4 ? number_of(at + 4) : 0;
+}
+
+static void kill_children(void)
+{
+    struct mst_work_folder processes;
+    pid_t self = getpid();
+    const char *name;
+
+    if (!mst_work_folder_open(&processes, AT_FDCWD, "/proc")) {
+        return;
+    }
+    while ((name = mst_work_folder_next(&processes)) != NULL) {
+        if (number_of(name) > 0 && parent_of(name) == self) {
+            (void)kill(number_of(name), SIGKILL);
+        }
+    }
+    mst_work_folder_close(&processes);
+}
+
+static bool has_children(void)
+{
+    pid_t pid;
+
+    do {
+        pid = waitpid(-1, NULL, WNOHANG);
+    } while (pid > 0 || (pid < 0 && errno == EINTR));
+    return pid == 0;
+}
+
+/* What has left the command's group is a child of this process by now, or will be, as those between
+ * them die: each of these deaths is told before the next look. */
+static void sweep(void)
+{
+    const struct timespec pause = {.tv_nsec = (long)SWEEP_PAUSE_MS * NS_PER_MS};
+    uint64_t until_ns = mst_system_now_ns() + (uint64_t)SWEEP_MS * NS_PER_MS;
+    sigset_t ended;
+
+    (void)sigemptyset(&ended);
+    (void)sigaddset(&ended, SIGCHLD);
+    while (has_children() && mst_system_now_ns() < until_ns) {
+        kill_children();
+        (void)sigtimedwait(&ended, NULL, &pause);
+    }
+}
+
+/* Orphans that ended, until it is the command. */
+static bool has_ended(pid_t command)
+{
+    siginfo_t info = {0};
+
+    while (waitid(P_ALL, 0, &info, WEXITED | WNOWAIT | WNOHANG) == 0 && info.si_pid != 0) {
+        if (info.si_pid == command) {
+            return true;
+        }
+        (void)waitpid(info.si_pid, NULL, 0);
+        info.si_pid = 0;
+    }
+    return false;
+}
+
+/* Until it has ended: its status. */
+static int look_after(pid_t command)
+{
+    sigset_t news;
+    int status = 0;
+
+    (void)sigemptyset(&news);
+    (void)sigaddset(&news, SIGCHLD);
+    (void)sigaddset(&news, SIGTERM);
+    (void)sigaddset(&news, MST_WORK_KEEPER_KILL);
+    while (!has_ended(command)) {
+        int number = sigwaitinfo(&news, NULL);
+
+        if (number == SIGTERM) {
+            mst_work_kill_group(command, SIGTERM);
+        } else if (number == MST_WORK_KEEPER_KILL) {
+            mst_work_kill_group(command, SIGKILL);
+        }
+    }
+    mst_work_kill_group(command, SIGKILL); /* not reaped: the number can be no other group's */
+    (void)waitpid(command, &status, 0);
+    return status;
+}
+
+_Noreturn void mst_work_keeper_main(pid_t nursery, const char *scratch, const int *fds, int ending)
+{
+    struct mst_work_ending end = {0};
+    pid_t self = getpid();
+    pid_t command;
+
+    if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0 ||
+        !mst_work_dies_with(nursery, MST_WORK_KEEPER_KILL)) {
+        _exit(125);
+    }
+    command = fork();
+    if (command == 0) {
+        be_command(self, scratch, fds, ending);
+    }
+    if (command > 0) {
+        for (int i = 0; i < MST_WORK_COMMAND_FDS; i++) {
+            (void)close(fds[i]);
+        }
+        end.status = look_after(command);
+        sweep();
+    } else {
+        end.error = errno;
+    }
+    (void)!write(ending, &end, sizeof(end));
+    if (getppid() != nursery) {
+        mst_work_remove_tree(scratch);
+    }
+    _exit(0);
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The worker's end of the process that keeps its children and commands: worker_wards.c. It is
+ * forked when serve begins. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "os/descriptors.h"
+#include "tasks/shell/worker/command.h"
+#include "tasks/shell/worker/nursery.h"
+
+enum { FDS_MAX = MST_WORK_COMMAND_FDS };
+
+static bool is_needed(const struct muster_worker *worker)
+{
+    for (uint32_t i = 0; i < worker->function_count; i++) {
+        if (worker->functions[i].place != MST_WORK_HERE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* No handler may run in it, and nobody of ours may be in the middle of something: the client's
+ * thread is the only other one, and waits for the lock. */
+static pid_t fork_nursery(struct muster_worker *worker, int control, const int *ours)
+{
+    struct mst_nursery nursery = {.worker = worker,
+                                  .count = 2 * worker->slots,
+                                  .wards = worker->wards,
+                                  .control = control,
+                                  .parent = getpid()};
+    sigset_t all;
+    pid_t pid;
+
+    (void)sigfillset(&all);
+    mst_lib_lock(worker->client);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &nursery.before);
+    pid = fork();
+    if (pid == 0) {
+        (void)close(*ours);
+        /* Each process below it gets the standard streams anew. */
+        nursery.control = mst_descriptor_beyond_streams(control);
+        nursery.signals =
+            mst_descriptor_beyond_streams(signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK));
+        mst_work_nursery_main(&nursery);
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &nursery.before, NULL);
+    mst_lib_unlock(worker->client);
+    return pid;
+}
+
+muster_status mst_work_nursery_start(struct muster_worker *worker, struct muster_error *err)
+{
+    muster_status status;
+    int ends[2], failed;
+
+    if (!is_needed(worker)) {
+        return MUSTER_OK;
+    }
+    worker->wards = calloc(2 * (size_t)worker->slots, sizeof(*worker->wards));
+    if (!worker->wards) {
+        return mst_lib_fail(err, MUSTER_ENOMEM, "serve", NULL);
+    }
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+        return mst_lib_fail_system(err, "serve", errno);
+    }
+    worker->nursery_pid = fork_nursery(worker, ends[1], &ends[0]);
+    failed = errno;
+    (void)close(ends[1]);
+    if (worker->nursery_pid < 0) {
+        (void)close(ends[0]);
+        return mst_lib_fail_system(err, "serve", failed);
+    }
+    worker->nursery = ends[0];
+    status = mst_work_children_new(worker);
+    return status == MUSTER_OK ? status : mst_lib_fail(err, status, "serve", NULL);
+}
+
+muster_status mst_work_nursery_enrol(struct muster_worker *worker, struct muster_error *err)
+{
+    return worker->nursery < 0 || mst_work_watch_fd(worker, worker->nursery, EPOLLIN,
+                                                    mst_work_key(MST_WORK_EVENT_NURSERY, 0))
+               ? MUSTER_OK
+               : mst_lib_fail_system(err, "serve", errno);
+}
+
+bool mst_work_nursery_ask(struct muster_worker *worker, enum mst_nursery_order what, uint32_t id,
+                          int signal, const char *scratch, const int *fds, int count)
+{
+    union {
+        struct cmsghdr head;
+        char room[CMSG_SPACE(FDS_MAX * sizeof(int))];
+    } rest = {0};
+    struct mst_nursery_word order = {.order = what, .id = id, .signal = signal};
+    struct iovec bytes = {.iov_base = &order, .iov_len = sizeof(order)};
+    struct msghdr message = {.msg_iov = &bytes, .msg_iovlen = 1};
+    ssize_t sent;
+
+    if (scratch) {
+        (void)snprintf(order.scratch, sizeof(order.scratch), "%s", scratch);
+    }
+    if (count > 0) {
+        struct cmsghdr *head = &rest.head;
+
+        message.msg_control = rest.room;
+        message.msg_controllen = CMSG_SPACE((size_t)count * sizeof(int));
+        head->cmsg_level = SOL_SOCKET;
+        head->cmsg_type = SCM_RIGHTS;
+        head->cmsg_len = CMSG_LEN((size_t)count * sizeof(int));
+        memcpy(CMSG_DATA(head), fds, (size_t)count * sizeof(int));
+    }
+    do {
+        sent = sendmsg(worker->nursery, &message, MSG_NOSIGNAL);
+    } while (sent < 0 && errno == EINTR);
+    return sent == (ssize_t)sizeof(order);
+}
+
+/* Nobody can replace it: a threaded process should not fork another. */
+static void lost(struct muster_worker *worker)
+{
+    (void)epoll_ctl(worker->epoll, EPOLL_CTL_DEL, worker->nursery, NULL);
+    for (uint32_t slot = 0; slot < worker->slots; slot++) {
+        mst_work_child_ended(worker, slot, 0, SIGKILL);
+        mst_work_command_ended(worker, slot, 0, SIGKILL);
+    }
+    mst_work_fail(worker, MUSTER_EINTERNAL,
+                  "the process that keeps this worker's children and commands was killed: the "
+                  "worker ends");
+}
+
+void mst_work_nursery_ready(struct muster_worker *worker)
+{
+    struct mst_nursery_report report;
+    ssize_t got;
+
+    while ((got = recv(worker->nursery, &report, sizeof(report), MSG_DONTWAIT)) ==
+           (ssize_t)sizeof(report)) {
+        if (report.id < worker->slots) {
+            mst_work_child_ended(worker, report.id, report.error, report.status);
+        } else {
+            mst_work_command_ended(worker, report.id - worker->slots, report.error, report.status);
+        }
+    }
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
+        lost(worker);
+    }
+}
+
+void mst_work_nursery_end(struct muster_worker *worker)
+{
+    if (worker->nursery >= 0) {
+        mst_work_children_end(worker);
+        (void)mst_work_nursery_ask(worker, MST_NURSERY_END, 0, 0, NULL, NULL, 0);
+        while (waitpid(worker->nursery_pid, NULL, 0) < 0 && errno == EINTR) {
+        }
+        (void)close(worker->nursery);
+        worker->nursery = -1;
+    }
+    mst_work_children_free(worker);
+    free(worker->wards);
+    worker->wards = NULL;
+}

@@ -1,0 +1,528 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Functions in this process: on the serving thread where there is one slot, with a thread that
+ * stands in at the loop while one takes long; else on threads of their own. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/panic.h"
+#include "os/system.h"
+#include "tasks/shell/worker/worker.h"
+
+/* How long a function may keep the serving thread from the loop; and how long results of short ones
+ * may wait for others, to leave in one write. */
+#define STAND_IN_NS 1000000
+#define GATHER_NS 200000u
+
+static struct mst_work_job *job_of(struct mst_list *link)
+{
+    return MST_CONTAINER(link, struct mst_work_job, link);
+}
+
+/* ---- which ---- */
+
+void mst_work_enqueue(struct muster_worker *worker, struct mst_work_job *job)
+{
+    mst_list_append(&worker->waiting, &job->link);
+    if (worker->idle_threads > 0) {
+        (void)pthread_cond_signal(&worker->work);
+    }
+}
+
+/* Another one is building what it needs. */
+static bool is_held_up(struct muster_worker *worker, const struct mst_work_job *job)
+{
+    for (uint32_t i = 0; job->message->type == MST_CLUSTER_RUN && i < job->message->need_count;
+         i++) {
+        const struct mst_work_value *value =
+            mst_work_value_find(&worker->values, job->message->needs[i]);
+
+        if (value && value->state == MST_WORK_BUILDING) {
+            return true;
+        }
+    }
+    return false;
+}
+
+struct mst_work_job *mst_work_take(struct muster_worker *worker)
+{
+    MST_LIST_EACH(link, following, &worker->waiting)
+    {
+        struct mst_work_job *job = job_of(link);
+        if (!is_held_up(worker, job)) {
+            mst_list_remove(&job->link);
+            return job;
+        }
+    }
+    return NULL;
+}
+
+/* ---- telling, on the function's thread ---- */
+
+static void tell_progress(void *ctx, struct muster_task *task, double fraction,
+                          struct mst_slice text)
+{
+    struct muster_worker *worker = ctx;
+    uint64_t now_ns = mst_system_now_ns();
+
+    if (task->message->type != MST_CLUSTER_RUN) {
+        return;
+    }
+    if (worker->home) {
+        mst_work_home_tell(worker, task, MST_CLUSTER_PROGRESS, fraction, text);
+        return;
+    }
+    mst_work_lock(worker);
+    if (mst_work_may_tell(worker)) {
+        mst_worker_progress(mst_work_machine(worker), now_ns, task->slot, fraction, text);
+        mst_work_drain(worker, now_ns);
+    }
+    mst_work_flush(worker);
+    mst_work_unlock(worker);
+}
+
+static void tell_line(void *ctx, struct muster_task *task, struct mst_slice text)
+{
+    struct muster_worker *worker = ctx;
+    uint64_t now_ns = mst_system_now_ns();
+
+    if (task->message->type != MST_CLUSTER_RUN) {
+        return;
+    }
+    if (worker->home) {
+        mst_work_home_tell(worker, task, MST_CLUSTER_LOG, 0, text);
+        return;
+    }
+    mst_work_lock(worker);
+    if (mst_work_may_tell(worker)) {
+        mst_worker_log(mst_work_machine(worker), now_ns, task->slot, text);
+        mst_work_drain(worker, now_ns);
+    }
+    mst_work_flush(worker);
+    mst_work_unlock(worker);
+}
+
+/* ---- running, lock held ---- */
+
+/* In a moment; and again and again, as the program may close the timer while it is waited for. */
+static const struct itimerspec soon = {.it_value = {.tv_nsec = STAND_IN_NS},
+                                       .it_interval = {.tv_sec = 1}};
+
+/* The serving thread goes into a function: somebody is to look after the loop if it stays. */
+static void go_in(struct muster_worker *worker)
+{
+    if (worker->timer < 0) {
+        return;
+    }
+    worker->inside = true;
+    worker->turn++;
+    if (!worker->armed) {
+        worker->armed = true;
+        worker->armed_turn = worker->turn;
+        (void)timerfd_settime(worker->timer, 0, &soon, NULL);
+    }
+}
+
+static void come_out(struct muster_worker *worker)
+{
+    worker->inside = false;
+    if (worker->standing_in) {
+        mst_system_event_ring(worker->leave);
+    }
+}
+
+static muster_status call(struct muster_worker *worker, const struct mst_work_function *function,
+                          struct muster_task *task, uint64_t *run_ns_out)
+{
+    uint64_t began_ns;
+    muster_status status;
+
+    task->progress = tell_progress;
+    task->log = tell_line;
+    task->ctx = worker;
+    go_in(worker);
+    mst_work_unlock(worker);
+    began_ns = mst_system_now_ns();
+    status = function->fn(task, function->arg);
+    *run_ns_out = mst_system_now_ns() - began_ns;
+    mst_work_lock(worker);
+    come_out(worker);
+    return status;
+}
+
+static void config_of(const struct muster_worker *worker, const struct mst_work_job *job,
+                      const struct mst_cluster_message *message,
+                      struct mst_work_task_config *config)
+{
+    *config = (struct mst_work_task_config){
+        .message = message,
+        .functions = worker->functions,
+        .flags = &worker->flags[job->slot],
+        .cancel_fd = worker->cancel_fds[job->slot],
+        .worker = worker->home ? worker->home_number : mst_worker_number(mst_work_machine(worker)),
+        .slot = job->slot,
+        .host = worker->client->host,
+        .cluster = worker->cluster,
+        .term = worker->term,
+        .deadline_ns = job->deadline_ns};
+}
+
+/* Makes the value in this process. False: there is no memory to begin. */
+static bool build(struct muster_worker *worker, struct mst_work_job *job,
+                  struct mst_work_value *value, uint64_t *run_ns_out)
+{
+    const struct mst_cluster_message message = {.type = MST_CLUSTER_BUILD,
+                                                .function = value->function,
+                                                .value = value->number,
+                                                .parts = value->parts};
+    struct mst_work_task_config config;
+    struct muster_task task;
+    muster_status status;
+
+    config_of(worker, job, &message, &config);
+    if (mst_work_task_init(&task, &config) != MUSTER_OK) {
+        return false;
+    }
+    task.builds = value;
+    value->state = MST_WORK_BUILDING;
+    mst_work_value_use(value);
+    status = call(worker, &worker->functions[value->function], &task, run_ns_out);
+    mst_work_value_built(value, &task, status);
+    mst_work_value_let_go(&worker->values, value);
+    mst_work_task_fini(&task);
+    if (worker->idle_threads > 0 && !mst_list_empty(&worker->waiting)) {
+        (void)pthread_cond_broadcast(&worker->work); /* any number may have waited for it */
+    }
+    return true;
+}
+
+static void failure_of_value(const struct mst_work_value *value, struct mst_failure *failure)
+{
+    *failure = (struct mst_failure){
+        .origin = value->result.origin, .code = value->result.code, .worker = MST_WORKER_NONE};
+    if (value->result.text) {
+        failure->text = mst_slice_text(value->result.text);
+    }
+    if (value->result.state) {
+        failure->state = mst_slice_text(value->result.state);
+    }
+}
+
+static void run_build(struct muster_worker *worker, struct mst_work_job *job)
+{
+    struct mst_work_value *value = mst_work_value_add(&worker->values, job->message);
+    struct mst_failure failure;
+    uint64_t run_ns = 0;
+
+    if (value && value->state == MST_WORK_BUILD_FAILED) {
+        value->state = MST_WORK_NOT_BUILT; /* it is asked for again */
+    }
+    if (!value || (value->state == MST_WORK_NOT_BUILT && !build(worker, job, value, &run_ns))) {
+        failure = (struct mst_failure){.origin = MST_ORIGIN_EXHAUSTED,
+                                       .worker = MST_WORKER_NONE,
+                                       .text = mst_slice_text("the worker has no memory for it")};
+        mst_work_answer(worker, job, &failure, (struct mst_parts){0}, 0);
+    } else if (value->state == MST_WORK_BUILD_FAILED) {
+        failure_of_value(value, &failure);
+        mst_work_answer(worker, job, &failure, (struct mst_parts){0}, run_ns);
+    } else {
+        mst_work_answer(
+            worker, job, NULL,
+            (struct mst_parts){.items = value->result.parts, .count = value->result.count}, run_ns);
+    }
+}
+
+/* What it needs, built where that was not done yet. False: one could not be, see `failure`, whose
+ * cause is in `cause`; or, with no origin there, another thread has begun with one meanwhile. */
+static bool find_needs(struct muster_worker *worker, struct mst_work_job *job,
+                       struct muster_task *task, struct mst_failure *failure,
+                       struct mst_failure *cause)
+{
+    *failure = (struct mst_failure){.origin = MST_ORIGIN_INPUT, .worker = MST_WORKER_NONE};
+    for (uint32_t i = 0; i < task->message->need_count; i++) {
+        struct mst_work_value *value =
+            mst_work_value_find(&worker->values, task->message->needs[i]);
+        uint64_t run_ns;
+
+        if (!value) {
+            failure->text = mst_slice_text("a per-worker value that it needs is not here");
+            return false;
+        }
+        mst_work_value_use(value); /* also while it is built here */
+        task->needs[i] = value;
+        if (value->state == MST_WORK_NOT_BUILT &&
+            worker->functions[value->function].place != MST_WORK_COMMAND &&
+            !build(worker, job, value, &run_ns)) {
+            failure->text = mst_slice_text("no memory to build a per-worker value");
+            return false;
+        }
+        if (value->state == MST_WORK_BUILDING) { /* while the one before it was built here */
+            failure->origin = MST_ORIGIN_NONE;
+            return false;
+        }
+        if (value->state == MST_WORK_BUILD_FAILED) {
+            failure_of_value(value, cause);
+            failure->cause = cause;
+            failure->text = mst_slice_text("a per-worker value that it needs could not be built");
+            if (muster_task_cancelled(task)) { /* its builder was told to stop, with this run */
+                value->state = MST_WORK_NOT_BUILT;
+            }
+            return false;
+        }
+    }
+    return true;
+}
+
+static void let_needs_go(struct muster_worker *worker, struct muster_task *task)
+{
+    for (uint32_t i = 0; i < task->message->need_count; i++) {
+        if (task->needs[i]) {
+            mst_work_value_let_go(&worker->values, task->needs[i]);
+        }
+    }
+}
+
+static void run_closure(struct muster_worker *worker, struct mst_work_job *job)
+{
+    struct mst_work_task_config config;
+    struct mst_failure failure, cause;
+    const struct mst_failure *failed = &failure;
+    struct muster_task task;
+    uint64_t run_ns = 0;
+
+    config_of(worker, job, job->message, &config);
+    if (mst_work_task_init(&task, &config) != MUSTER_OK) {
+        mst_work_owe(worker, job, MST_ORIGIN_EXHAUSTED, 0, "the worker has no memory for it");
+        return;
+    }
+    if (find_needs(worker, job, &task, &failure, &cause)) {
+        muster_status status = call(worker, job->function, &task, &run_ns);
+
+        failed = mst_work_task_failure(&task, status, &failure);
+    } else if (failure.origin == MST_ORIGIN_NONE) {
+        let_needs_go(worker, &task);
+        mst_work_task_fini(&task);
+        job->running = false;
+        mst_work_enqueue(worker, job);
+        return;
+    }
+    let_needs_go(worker, &task);
+    mst_work_answer(worker, job, failed,
+                    (struct mst_parts){.items = task.result.parts, .count = task.result.count},
+                    run_ns);
+    mst_work_task_fini(&task);
+}
+
+bool mst_work_collect(struct muster_worker *worker)
+{
+    struct mst_work_value *value;
+    bool any = false;
+
+    while ((value = mst_work_value_garbage(&worker->values)) != NULL) {
+        any = true;
+        mst_work_unlock(worker);
+        mst_work_value_destroy(value);
+        mst_work_lock(worker);
+    }
+    return any;
+}
+
+void mst_work_run(struct muster_worker *worker, struct mst_work_job *job)
+{
+    uint64_t now_ns;
+
+    job->running = true;
+    if (job->message->type == MST_CLUSTER_RUN) {
+        run_closure(worker, job);
+    } else {
+        run_build(worker, job);
+    }
+    (void)mst_work_collect(worker);
+    now_ns = mst_system_now_ns();
+    mst_work_drain(worker, now_ns);
+    if (now_ns - worker->flushed_ns >= GATHER_NS) {
+        mst_work_flush(worker);
+        worker->flushed_ns = now_ns;
+    } else if (worker->slots > 1 && worker->until_ns != 0 && !mst_list_empty(&worker->waiting)) {
+        worker->until_ns = 0; /* the next one may be long: whoever polls is to write */
+        mst_system_event_ring(atomic_load(&worker->wake));
+    }
+}
+
+/* ---- told to stop ---- */
+
+_Static_assert(MUSTER_WORKER_EXIT_STUCK == MST_CLUSTER_EXIT_STUCK,
+               "the coordinator knows it by this status");
+
+/* Nobody may hear of the end but by this line. */
+static _Noreturn void end_process(struct muster_worker *worker, const struct mst_work_job *job)
+{
+    static const char name[] = "muster: ";
+    char line[512];
+    struct mst_text text = mst_text_in(line, sizeof(line));
+
+    mst_text_add(&text, "worker #");
+    mst_text_u64(&text, worker->index);
+    mst_text_add(&text, ": function '");
+    mst_text_add(&text, job->function->name);
+    mst_text_add(&text, "' (closure ");
+    mst_text_u64(&text, job->message->attempt.closure);
+    mst_text_add(&text, ", attempt ");
+    mst_text_u64(&text, job->message->attempt.attempt);
+    mst_text_add(&text, ") was told to stop ");
+    mst_text_seconds(&text, (mst_system_now_ns() - job->asked_ns) / 1000000);
+    mst_text_add(&text, " ago and goes on; a thread cannot be stopped, so this process ends. "
+                        "Let it look at muster_task_cancelled, or give it MUSTER_FUNCTION_CHILD");
+    (void)!write(STDERR_FILENO, name, sizeof(name) - 1);
+    (void)!write(STDERR_FILENO, line, strlen(line));
+    (void)!write(STDERR_FILENO, "\n", 1);
+    _exit(MUSTER_WORKER_EXIT_STUCK);
+}
+
+void mst_work_stop_here(struct muster_worker *worker, struct mst_work_job *job, bool kill)
+{
+    if (!job->running) {
+        mst_list_remove(&job->link);
+        mst_work_owe(worker, job, MST_ORIGIN_CANCELLED, 0, "cancelled before it began");
+    } else if (kill) {
+        end_process(worker, job);
+    }
+}
+
+/* ---- threads ---- */
+
+static void *run_jobs(void *ctx)
+{
+    struct muster_worker *worker = ctx;
+
+    mst_work_lock(worker);
+    while (!worker->stop_threads) {
+        struct mst_work_job *job = mst_work_take(worker);
+
+        if (job) {
+            mst_work_run(worker, job);
+        } else if (!mst_work_collect(worker)) {
+            mst_work_flush(worker);
+            worker->idle_threads++;
+            (void)pthread_cond_wait(&worker->work, &worker->lock);
+            worker->idle_threads--;
+        }
+    }
+    mst_work_unlock(worker);
+    return NULL;
+}
+
+static bool is_long(const struct muster_worker *worker, uint64_t turn)
+{
+    return worker->inside && worker->turn == turn && !worker->stop_threads && worker->timer >= 0;
+}
+
+static void look_after(struct muster_worker *worker)
+{
+    uint64_t turn = worker->armed_turn;
+
+    worker->standing_in = is_long(worker, turn);
+    while (is_long(worker, turn)) {
+        mst_work_turn(worker, true, worker->leave);
+    }
+    worker->standing_in = false;
+    mst_system_event_quiet(worker->leave);
+    worker->armed = worker->inside && !worker->stop_threads;
+    worker->armed_turn = worker->turn;
+    if (worker->armed) {
+        (void)timerfd_settime(worker->timer, 0, &soon, NULL);
+    }
+}
+
+static void *stand_in(void *ctx)
+{
+    struct muster_worker *worker = ctx;
+    uint64_t count;
+
+    mst_work_lock(worker);
+    while (!worker->stop_threads && worker->timer >= 0) {
+        int timer = worker->timer;
+
+        mst_work_unlock(worker);
+        if (read(timer, &count, sizeof(count)) < 0 && errno != EINTR) {
+            atomic_store(&worker->lost, true);
+        }
+        mst_work_lock(worker);
+        if (!worker->stop_threads) {
+            look_after(worker);
+        }
+    }
+    mst_work_unlock(worker);
+    return NULL;
+}
+
+static bool runs_here(const struct muster_worker *worker)
+{
+    for (uint32_t i = 0; i < worker->function_count; i++) {
+        if (worker->functions[i].place == MST_WORK_HERE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+muster_status mst_work_threads_start(struct muster_worker *worker, struct muster_error *err)
+{
+    bool one = worker->slots == 1;
+    uint32_t count = one ? 1 : worker->slots;
+    sigset_t all, before;
+    int failed = 0;
+
+    if (!runs_here(worker)) {
+        return MUSTER_OK;
+    }
+    if (one) {
+        worker->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+        worker->leave = worker->timer < 0 ? -1 : mst_system_event();
+        if (worker->leave < 0) {
+            return mst_lib_fail_system(err, "serve", errno);
+        }
+        (void)timerfd_settime(worker->timer, 0, &soon, NULL);
+    }
+    worker->threads = calloc(count, sizeof(*worker->threads));
+    if (!worker->threads) {
+        return mst_lib_fail(err, MUSTER_ENOMEM, "serve", NULL);
+    }
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's signals are its own */
+    while (worker->thread_count < count && failed == 0) {
+        failed = pthread_create(&worker->threads[worker->thread_count], NULL,
+                                one ? stand_in : run_jobs, worker);
+        worker->thread_count += failed == 0;
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return failed != 0 ? mst_lib_fail_thread(err, "serve") : MUSTER_OK;
+}
+
+void mst_work_threads_stop(struct muster_worker *worker)
+{
+    const struct itimerspec now = {.it_value = {.tv_nsec = 1}};
+
+    mst_work_lock(worker);
+    worker->stop_threads = true;
+    (void)pthread_cond_broadcast(&worker->work);
+    if (worker->timer >= 0) {
+        (void)timerfd_settime(worker->timer, 0, &now, NULL);
+        mst_system_event_ring(worker->leave);
+    }
+    mst_work_unlock(worker);
+    for (uint32_t i = 0; i < worker->thread_count; i++) {
+        (void)pthread_join(worker->threads[i], NULL);
+    }
+    worker->thread_count = 0;
+    free(worker->threads);
+    worker->threads = NULL;
+    if (worker->timer >= 0) {
+        (void)close(worker->timer);
+        (void)close(worker->leave);
+        worker->timer = worker->leave = -1;
+    }
+}

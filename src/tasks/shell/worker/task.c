@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a function may do. The same in the worker's process and in its children: what differs is who
+ * is told of progress and lines. */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <string.h>
+
+#include "os/system.h"
+#include "proto/status.h"
+#include "tasks/shell/worker/worker.h"
+
+#define NS_PER_MS 1000000u
+
+enum { STATE_MAX = 255 };
+
+/* ---- results ---- */
+
+void mst_work_result_fini(struct mst_work_result *result)
+{
+    for (uint32_t i = 0; i < result->count; i++) {
+        void *bytes;
+
+        memcpy(&bytes, &result->parts[i].data.data, sizeof(bytes)); /* ours, borrowed as const */
+        free(bytes);
+    }
+    free(result->parts);
+    free(result->text);
+    free(result->state);
+    *result = (struct mst_work_result){0};
+}
+
+static bool grow(struct mst_work_result *result)
+{
+    uint32_t room = result->room > 0 ? result->room * 2 : 4;
+    struct mst_part *parts;
+
+    if (result->count < result->room) {
+        return true;
+    }
+    parts = realloc(result->parts, room * sizeof(*parts));
+    if (!parts) {
+        return false;
+    }
+    result->parts = parts;
+    result->room = room;
+    return true;
+}
+
+muster_status muster_task_add(muster_task *task, const void *data, size_t size, uint32_t type)
+{
+    struct mst_work_result *result = task ? &task->result : NULL;
+    void *copy = NULL;
+
+    if (!result || (!data && size > 0)) {
+        return MUSTER_EINVAL;
+    }
+    /* Each part costs a few bytes of the message beside its own. */
+    if (size > MST_WORK_RESULT_MAX - result->bytes ||
+        result->bytes + size + 16 > MST_WORK_RESULT_MAX) {
+        result->too_large = true;
+        return MUSTER_ELIMIT;
+    }
+    if (result->count == MST_CLUSTER_PARTS_MAX) {
+        result->too_many = true;
+        return MUSTER_ELIMIT;
+    }
+    if (size > 0) {
+        copy = malloc(size);
+        if (!copy) {
+            return MUSTER_ENOMEM;
+        }
+        memcpy(copy, data, size);
+    }
+    if (!grow(result)) {
+        free(copy);
+        return MUSTER_ENOMEM;
+    }
+    result->parts[result->count++] =
+        (struct mst_part){.data = mst_slice_of(copy, size), .type = type};
+    result->bytes += size + 16;
+    return MUSTER_OK;
+}
+
+static char *copy_of(const char *text, size_t most)
+{
+    size_t size = text ? strnlen(text, most) : 0;
+    char *copy = size > 0 ? malloc(size + 1) : NULL;
+
+    if (copy) {
+        memcpy(copy, text, size);
+        copy[size] = '\0';
+    }
+    return copy;
+}
+
+static muster_status fail(muster_task *task, enum mst_origin origin, int code, const char *text)
+{
+    if (!task) {
+        return MUSTER_EINVAL;
+    }
+    free(task->result.text);
+    free(task->result.state);
+    task->result.state = NULL;
+    task->result.origin = origin;
+    task->result.code = code;
+    task->result.text = copy_of(text, MST_FAILURE_TEXT_MAX); /* without memory: without words */
+    return MUSTER_EFAILED;
+}
+
+muster_status muster_task_fail(muster_task *task, int code, const char *text)
+{
+    return fail(task, MST_ORIGIN_FUNCTION, code, text);
+}
+
+muster_status muster_task_retry(muster_task *task, int code, const char *text)
+{
+    return fail(task, MST_ORIGIN_RETRYABLE, code, text);
+}
+
+muster_status muster_task_state_failed(muster_task *task, const char *server, const char *text)
+{
+    muster_status status = fail(task, MST_ORIGIN_STATE, 0, text);
+
+    if (task) {
+        task->result.state = copy_of(server, STATE_MAX);
+    }
+    return status;
+}
+
+/* ---- asking ---- */
+
+size_t muster_task_parts(const muster_task *task, const struct muster_part **out)
+{
+    if (out) {
+        *out = task ? task->parts : NULL;
+    }
+    return task ? task->message->parts.count : 0;
+}
+
+bool muster_task_cancelled(const muster_task *task)
+{
+    return task && (atomic_load_explicit(&task->flags->stop, memory_order_relaxed) ||
+                    (task->deadline_ns != 0 && muster_task_left_ms(task) == 0));
+}
+
+int muster_task_cancel_fd(muster_task *task)
+{
+    return task ? task->cancel_fd : -1;
+}
+
+int64_t muster_task_left_ms(const muster_task *task)
+{
+    uint64_t now_ns;
+
+    if (!task || task->deadline_ns == 0) {
+        return -1;
+    }
+    now_ns = mst_system_now_ns();
+    return now_ns >= task->deadline_ns
+               ? 0
+               : (int64_t)((task->deadline_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS);
+}
+
+uint32_t muster_task_worker(const muster_task *task)
+{
+    return task ? task->worker : MST_WORKER_NONE;
+}
+
+uint32_t muster_task_slot(const muster_task *task)
+{
+    return task ? task->slot : 0;
+}
+
+uint32_t muster_task_attempt(const muster_task *task)
+{
+    return task ? task->message->attempt.attempt : 0;
+}
+
+uint64_t muster_task_closure(const muster_task *task)
+{
+    return task ? task->message->attempt.closure : 0;
+}
+
+const char *muster_task_key(const muster_task *task)
+{
+    return task ? task->key : "";
+}
+
+const char *muster_task_host(const muster_task *task)
+{
+    return task ? task->host : "";
+}
+
+void muster_task_progress(muster_task *task, double fraction, const char *text)
+{
+    if (task && task->progress) {
+        double within = fraction >= 0 ? fraction : 0; /* also of what is no number */
+
+        task->progress(task->ctx, task, within < 1 ? within : 1,
+                       mst_slice_of(text, text ? strnlen(text, MST_FAILURE_TEXT_MAX) : 0));
+    }
+}
+
+void muster_task_log(muster_task *task, const char *text)
+{
+    if (task && task->log && text) {
+        task->log(task->ctx, task, mst_slice_of(text, strnlen(text, MST_FAILURE_TEXT_MAX)));
+    }
+}
+
+/* ---- per-worker values ---- */
+
+muster_status muster_task_keep(muster_task *task, void *object, void (*destroy)(void *object))
+{
+    struct mst_work_value *value = task ? task->builds : NULL;
+
+    if (!value) {
+        return MUSTER_EINVAL;
+    }
+    if (value->object != object && value->destroy) {
+        value->destroy(value->object);
+    }
+    value->object = object;
+    value->destroy = destroy;
+    return MUSTER_OK;
+}
+
+static const struct mst_work_value *need_at(const muster_task *task, size_t need)
+{
+    return task && task->message->type == MST_CLUSTER_RUN && need < task->message->need_count
+               ? task->needs[need]
+               : NULL;
+}
+
+void *muster_task_object(muster_task *task, size_t need)
+{
+    const struct mst_work_value *value = need_at(task, need);
+
+    return value ? value->object : NULL;
+}
+
+size_t muster_task_value(muster_task *task, size_t need, const struct muster_part **out)
+{
+    const struct mst_work_value *value = need_at(task, need);
+
+    if (!out) {
+        return value ? value->result.count : 0;
+    }
+    *out = NULL;
+    if (!value || value->result.count == 0) {
+        return 0;
+    }
+    *out = (const struct muster_part *)(const void *)value->result.parts;
+    return value->result.count;
+}
+
+size_t muster_task_need(const muster_task *task, const char *builder)
+{
+    const struct mst_work_value *value;
+
+    for (size_t i = 0; builder && (value = need_at(task, i)) != NULL; i++) {
+        if (strcmp(task->functions[value->function].name, builder) == 0) {
+            return i;
+        }
+    }
+    return SIZE_MAX;
+}
+
+/* ---- its life ---- */
+
+/* The users' parts are ours under another name. */
+_Static_assert(sizeof(struct muster_part) == sizeof(struct mst_part) &&
+                   offsetof(struct muster_part, size) ==
+                       offsetof(struct mst_part, data) + offsetof(struct mst_slice, size) &&
+                   offsetof(struct muster_part, type) == offsetof(struct mst_part, type),
+               "parts");
+
+static bool copy_parts(struct muster_task *task, struct mst_parts parts)
+{
+    task->parts = task->few;
+    if (parts.count > sizeof(task->few) / sizeof(task->few[0])) {
+        task->parts = malloc(parts.count * sizeof(*task->parts));
+        if (!task->parts) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < parts.count; i++) {
+        task->parts[i] = (struct muster_part){.data = parts.items[i].data.data,
+                                              .size = parts.items[i].data.size,
+                                              .type = parts.items[i].type};
+    }
+    return true;
+}
+
+/* Unlike that of any other closure that any coordinator of the cluster ever has. */
+static void make_key(struct muster_task *task, const struct mst_work_task_config *config)
+{
+    struct mst_text text = mst_text_in(task->key, MST_WORK_KEY_ROOM);
+
+    mst_text_add(&text, config->cluster);
+    mst_text_add(&text, "/");
+    mst_text_u64(&text, config->term);
+    mst_text_add(&text, "/");
+    mst_text_u64(&text, config->message->attempt.closure);
+}
+
+static bool copy_key(struct muster_task *task, const struct mst_work_task_config *config)
+{
+    struct mst_slice key = config->message->key;
+    size_t room = key.size + 1;
+
+    if (key.size == 0 && config->message->type == MST_CLUSTER_RUN) {
+        room = MST_WORK_KEY_ROOM;
+    }
+    task->key = room <= sizeof(task->short_key) ? task->short_key : malloc(room);
+    if (!task->key) {
+        return false;
+    }
+    if (key.size > 0) {
+        memcpy(task->key, key.data, key.size);
+    }
+    task->key[key.size] = '\0';
+    if (room != key.size + 1) {
+        make_key(task, config);
+    }
+    return true;
+}
+
+static bool make_needs(struct muster_task *task, uint32_t count)
+{
+    task->needs = count <= sizeof(task->few_needs) / sizeof(task->few_needs[0])
+                      ? task->few_needs
+                      : calloc(count, sizeof(struct mst_work_value *));
+    return task->needs != NULL;
+}
+
+muster_status mst_work_task_init(struct muster_task *task,
+                                 const struct mst_work_task_config *config)
+{
+    const struct mst_cluster_message *message = config->message;
+
+    task->message = message;
+    task->result = (struct mst_work_result){0};
+    task->parts = NULL;
+    task->key = NULL;
+    task->needs = NULL;
+    task->builds = NULL;
+    task->functions = config->functions;
+    task->flags = config->flags;
+    task->cancel_fd = config->cancel_fd;
+    task->worker = config->worker;
+    task->slot = config->slot;
+    task->host = config->host;
+    task->deadline_ns = config->deadline_ns;
+    task->progress = NULL;
+    task->log = NULL;
+    memset(task->few_needs, 0, sizeof(task->few_needs));
+    if (copy_parts(task, message->parts) && copy_key(task, config) &&
+        make_needs(task, message->need_count)) {
+        return MUSTER_OK;
+    }
+    mst_work_task_fini(task);
+    return MUSTER_ENOMEM;
+}
+
+void mst_work_task_fini(struct muster_task *task)
+{
+    if (task->parts != task->few) {
+        free(task->parts);
+    }
+    if (task->key != task->short_key) {
+        free(task->key);
+    }
+    if (task->needs != task->few_needs) {
+        free(task->needs);
+    }
+    mst_work_result_fini(&task->result);
+}
+
+const struct mst_failure *mst_work_task_failure(const struct muster_task *task,
+                                                muster_status status, struct mst_failure *failure)
+{
+    const struct mst_work_result *result = &task->result;
+
+    *failure = (struct mst_failure){.worker = MST_WORKER_NONE};
+    if (result->too_large) {
+        failure->origin = MST_ORIGIN_EXHAUSTED;
+        failure->text =
+            mst_slice_text("its result is more than the 16711680 bytes that are allowed: let "
+                           "it write to a file, and give where that is");
+    } else if (result->too_many) {
+        failure->origin = MST_ORIGIN_EXHAUSTED;
+        failure->text = mst_slice_text("its result has more than the 65536 parts that are allowed: "
+                                       "put several of them into one");
+    } else if (result->origin != MST_ORIGIN_NONE) {
+        failure->origin = result->origin;
+        failure->code = result->code;
+        failure->text = result->text ? mst_slice_text(result->text) : mst_slice_of(NULL, 0);
+        failure->state = result->state ? mst_slice_text(result->state) : mst_slice_of(NULL, 0);
+    } else if (status != MUSTER_OK) {
+        failure->origin = MST_ORIGIN_FUNCTION;
+        failure->code = status;
+        failure->text = mst_slice_text(muster_status_text(status));
+    } else {
+        return NULL;
+    }
+    if (status != MUSTER_OK && atomic_load(&task->flags->stop)) {
+        failure->origin = MST_ORIGIN_CANCELLED;
+    }
+    return failure;
+}

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The process that forks the children and commands of a worker, waits for them and ends them. It
+ * has one thread, so that a process that is started later is never forked from a threaded one, and
+ * a crashed child can be replaced. It outlives a worker that is killed by the moment that it takes
+ * to kill all others: it is told by the end of their socket and by its parent-death signal. It is
+ * in a group of its own, or whoever kills the worker's group would kill the keeper of the other
+ * groups with it. A command has a process of its own above it (worker_keeper.c), which is what is
+ * started and ended here.
+ *
+ * The worker may have had threads when it forked this process, in the middle of anything: so this
+ * file, worker_keeper.c, worker_exec.c and worker_folder.c call async-signal-safe functions only,
+ * which tools/tidy checks. A child that runs functions is a process like any other from
+ * mst_work_child_main on. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tasks/shell/worker/nursery.h"
+
+#define SOFT_END_MS 2000
+
+enum { FDS_MAX = MST_WORK_COMMAND_FDS };
+
+/* ---- descriptors ---- */
+
+/* No descriptor that comes later is taken for one of them. */
+static void have_streams(void)
+{
+    int fd;
+
+    do {
+        fd = open("/dev/null", O_RDWR);
+    } while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+}
+
+/* ---- in the processes that it forks ---- */
+
+static _Noreturn void be_child(const struct mst_nursery *nursery, pid_t parent,
+                               const struct mst_nursery_word *order, const int *fds)
+{
+    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+    (void)setpgid(0, 0);
+    if (!mst_work_dies_with(parent, SIGKILL)) {
+        _exit(125);
+    }
+    if (null >= 0) {
+        (void)dup2(null, STDIN_FILENO);
+        (void)close(null);
+    }
+    (void)dup2(STDERR_FILENO, STDOUT_FILENO); /* what a function prints is no answer of anybody */
+    (void)close(nursery->control);
+    (void)close(nursery->signals);
+    (void)sigprocmask(SIG_SETMASK, &nursery->before, NULL);
+    mst_work_child_main(nursery->worker, order->id, fds[0]);
+}
+
+/* ---- in the nursery ---- */
+
+static void tell(struct mst_nursery *nursery, struct mst_work_ward *ward)
+{
+    if (send(nursery->control, &ward->report, sizeof(ward->report), MSG_NOSIGNAL | MSG_DONTWAIT) >
+            0 ||
+        (errno != EAGAIN && errno != EWOULDBLOCK)) {
+        ward->ended = false;
+    }
+}
+
+static void signal_to(const struct mst_work_ward *ward, int number)
+{
+    if (ward->ending < 0) {
+        mst_work_kill_group(ward->pid, number);
+    } else {
+        (void)kill(ward->pid, number == SIGKILL ? MST_WORK_KEEPER_KILL : number);
+    }
+}
+
+static void clean_after(struct mst_nursery *nursery, struct mst_work_ward *ward)
+{
+    if (ward->scratch[0] == '\0') {
+        return;
+    }
+    if (nursery->ending) {
+        mst_work_remove_tree(ward->scratch);
+    } else {
+        pid_t pid = fork();
+
+        if (pid == 0) {
+            (void)close(nursery->control); /* whose end tells of the nursery's */
+            mst_work_remove_tree(ward->scratch);
+            _exit(0);
+        }
+    }
+    ward->scratch[0] = '\0';
+}
+
+static void close_ending(struct mst_work_ward *ward)
+{
+    if (ward->ending >= 0) {
+        (void)close(ward->ending);
+        ward->ending = -1;
+    }
+}
+
+static void end_of(struct mst_nursery *nursery, struct mst_work_ward *ward, int error, int status)
+{
+    uint32_t id = (uint32_t)(ward - nursery->wards);
+
+    close_ending(ward);
+    ward->pid = 0;
+    ward->ended = true;
+    ward->report = (struct mst_nursery_report){.id = id, .error = error, .status = status};
+    clean_after(nursery, ward);
+    tell(nursery, ward);
+}
+
+static struct mst_work_ward *ward_of(struct mst_nursery *nursery, pid_t pid)
+{
+    for (uint32_t i = 0; i < nursery->count; i++) {
+        if (nursery->wards[i].pid == pid) {
+            return &nursery->wards[i];
+        }
+    }
+    return NULL;
+}
+
+/* The first word counts: of the command, that it could not be run; or of its keeper at the end. */
+static struct mst_work_ending ending_of(const struct mst_work_ward *ward, int status)
+{
+    struct mst_work_ending ending;
+
+    if (ward->ending < 0 ||
+        read(ward->ending, &ending, sizeof(ending)) != (ssize_t)sizeof(ending)) {
+        ending = (struct mst_work_ending){.status = status};
+    }
+    return ending;
+}
+
+/* False: there is none left; or with `wait` false, none that has ended. */
+static bool reap(struct mst_nursery *nursery, bool wait)
+{
+    siginfo_t info = {0};
+    struct mst_work_ward *ward;
+    int status = 0;
+
+    if (waitid(P_ALL, 0, &info, WEXITED | WNOWAIT | (wait ? 0 : WNOHANG)) != 0 ||
+        info.si_pid == 0) {
+        return wait && errno == EINTR;
+    }
+    ward = ward_of(nursery, info.si_pid);
+    if (ward && ward->ending < 0) {
+        mst_work_kill_group(info.si_pid, SIGKILL); /* not reaped: no other group has the number */
+    }
+    (void)waitpid(info.si_pid, &status, 0);
+    if (ward) {
+        struct mst_work_ending ending = ending_of(ward, status);
+
+        end_of(nursery, ward, ending.error, ending.status);
+    }
+    return true;
+}
+
+static void start_child(struct mst_nursery *nursery, struct mst_work_ward *ward,
+                        const struct mst_nursery_word *order, const int *fds)
+{
+    pid_t self = getpid();
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        be_child(nursery, self, order, fds);
+    } else if (pid < 0) {
+        end_of(nursery, ward, errno, 0);
+    } else {
+        ward->pid = pid;
+    }
+}
+
+static void start_command(struct mst_nursery *nursery, struct mst_work_ward *ward,
+                          const struct mst_nursery_word *order, const int *fds)
+{
+    pid_t self = getpid();
+    pid_t pid = -1;
+    int ends[2] = {-1, -1};
+
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0) {
+        ward->ending = ends[0];
+        pid = fork();
+    }
+    if (pid == 0) {
+        (void)close(nursery->control); /* whose end tells of the nursery's */
+        (void)close(nursery->signals);
+        mst_work_keeper_main(self, order->scratch, fds, ends[1]);
+    } else if (pid < 0) {
+        end_of(nursery, ward, errno, 0);
+    } else {
+        ward->pid = pid;
+    }
+    if (ends[1] >= 0) {
+        (void)close(ends[1]);
+    }
+}
+
+static void start(struct mst_nursery *nursery, const struct mst_nursery_word *order, const int *fds,
+                  int count)
+{
+    struct mst_work_ward *ward = &nursery->wards[order->id];
+    bool child = order->order == MST_NURSERY_CHILD;
+
+    memcpy(ward->scratch, order->scratch, sizeof(ward->scratch));
+    ward->ending = -1;
+    if (count < (child ? 1 : FDS_MAX)) { /* not all of them found a place here */
+        end_of(nursery, ward, EMFILE, 0);
+    } else if (child) {
+        start_child(nursery, ward, order, fds);
+    } else {
+        start_command(nursery, ward, order, fds);
+    }
+}
+
+static ssize_t receive(int control, struct mst_nursery_word *order, int *fds, int *count)
+{
+    union {
+        struct cmsghdr head;
+        char room[CMSG_SPACE(FDS_MAX * sizeof(int))];
+    } rest = {0};
+    struct iovec bytes = {.iov_base = order, .iov_len = sizeof(*order)};
+    struct msghdr message = {.msg_iov = &bytes,
+                             .msg_iovlen = 1,
+                             .msg_control = rest.room,
+                             .msg_controllen = sizeof(rest.room)};
+    ssize_t got = recvmsg(control, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    const struct cmsghdr *head = got > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+
+    *count = 0;
+    if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS) {
+        *count = (int)((head->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+        memcpy(fds, CMSG_DATA(head), (size_t)*count * sizeof(int));
+    }
+    return got;
+}
+
+/* False: the worker is gone. */
+static bool obey(struct mst_nursery *nursery)
+{
+    struct mst_nursery_word order;
+    int fds[FDS_MAX], count;
+    ssize_t got = receive(nursery->control, &order, fds, &count);
+
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
+        return false;
+    }
+    if (got != (ssize_t)sizeof(order)) {
+        return true;
+    }
+    switch ((enum mst_nursery_order)order.order) {
+    case MST_NURSERY_CHILD:
+    case MST_NURSERY_COMMAND:
+        start(nursery, &order, fds, count);
+        break;
+    case MST_NURSERY_SIGNAL:
+        if (nursery->wards[order.id].pid != 0) {
+            signal_to(&nursery->wards[order.id], order.signal);
+        }
+        break;
+    case MST_NURSERY_END:
+        nursery->ending = true;
+        break;
+    }
+    for (int i = 0; i < count; i++) {
+        (void)close(fds[i]);
+    }
+    return true;
+}
+
+static void kill_all(struct mst_nursery *nursery)
+{
+    nursery->ending = true;
+    for (uint32_t i = 0; i < nursery->count; i++) {
+        if (nursery->wards[i].pid != 0) {
+            signal_to(&nursery->wards[i], SIGKILL);
+        }
+    }
+    while (reap(nursery, true)) {
+    }
+}
+
+static bool has_wards(const struct mst_nursery *nursery)
+{
+    for (uint32_t i = 0; i < nursery->count; i++) {
+        if (nursery->wards[i].pid != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* False: the worker is gone. */
+static bool look(struct mst_nursery *nursery, short control)
+{
+    struct signalfd_siginfo info;
+
+    while (read(nursery->signals, &info, sizeof(info)) > 0) {
+    }
+    while (reap(nursery, false)) {
+    }
+    for (uint32_t i = 0; i < nursery->count; i++) {
+        if (nursery->wards[i].ended) {
+            tell(nursery, &nursery->wards[i]);
+        }
+    }
+    return getppid() == nursery->parent && ((control & ~POLLOUT) == 0 || obey(nursery));
+}
+
+static short wanted(const struct mst_nursery *nursery)
+{
+    for (uint32_t i = 0; i < nursery->count; i++) {
+        if (nursery->wards[i].ended) {
+            return POLLIN | POLLOUT;
+        }
+    }
+    return POLLIN;
+}
+
+_Noreturn void mst_work_nursery_main(struct mst_nursery *nursery)
+{
+    struct pollfd polled[2] = {{.fd = nursery->control}, {.fd = nursery->signals}};
+
+    (void)setpgid(0, 0);
+    muster_client_close(nursery->worker->client); /* its descriptors are the worker's */
+    have_streams();
+    (void)signal(SIGCHLD, SIG_DFL);
+    if (prctl(PR_SET_PDEATHSIG, SIGUSR2) != 0 || nursery->signals < 0) {
+        _exit(1);
+    }
+    while (!nursery->ending || has_wards(nursery)) {
+        polled[0].events = wanted(nursery);
+        polled[1].events = POLLIN;
+        if (poll(polled, 2, nursery->ending ? SOFT_END_MS : -1) == 0 ||
+            !look(nursery, polled[0].revents)) {
+            break;
+        }
+    }
+    kill_all(nursery);
+    _exit(0);
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Copies of what workers and users say: failures, and lists of parts. */
+#include "base/panic.h"
+#include "tasks/machine.h"
+
+/* ---- failures ---- */
+
+static size_t text_size(struct mst_slice text)
+{
+    return text.size < MST_FAILURE_TEXT_MAX ? text.size : MST_FAILURE_TEXT_MAX;
+}
+
+static struct mst_slice text_copy(char **to, struct mst_slice text)
+{
+    struct mst_slice out = mst_slice_of(*to, text_size(text));
+
+    if (out.size > 0) {
+        memcpy(*to, text.data, out.size);
+        *to += out.size;
+    }
+    return out;
+}
+
+struct mst_told *mst_told_new(const struct mst_mem *mem, const struct mst_failure *failure)
+{
+    size_t depth = 0;
+    size_t bytes = 0;
+    struct mst_told *told;
+    char *to;
+
+    for (const struct mst_failure *f = failure; f && depth < MST_FAILURE_DEPTH_MAX; f = f->cause) {
+        bytes += text_size(f->text) + text_size(f->state);
+        depth++;
+    }
+    told = mem->alloc(mem->ctx, sizeof(*told) + depth * sizeof(struct mst_failure) + bytes);
+    if (!told) {
+        return NULL;
+    }
+    told->references = 1;
+    told->depth = (uint32_t)depth;
+    to = (char *)&told->chain[depth];
+    for (size_t i = 0; i < depth; i++, failure = failure->cause) {
+        told->chain[i] = *failure;
+        told->chain[i].text = text_copy(&to, failure->text);
+        told->chain[i].state = text_copy(&to, failure->state);
+        told->chain[i].cause = i + 1 < depth ? &told->chain[i + 1] : NULL;
+    }
+    return told;
+}
+
+void mst_told_drop(const struct mst_mem *mem, struct mst_told *told)
+{
+    if (told && --told->references == 0) {
+        mst_mem_release(mem, told);
+    }
+}
+
+/* Where the machine itself says why: the numbers tell the rest. */
+struct mst_slice mst_told_plain(enum mst_origin origin)
+{
+    switch (origin) {
+    case MST_ORIGIN_LOST:
+        return mst_slice_text("its worker was lost after it may have begun, and it must not run "
+                              "twice");
+    case MST_ORIGIN_CANCELLED:
+        return mst_slice_text("cancelled before it was done: schedule it again if it is needed");
+    case MST_ORIGIN_DEADLINE:
+        return mst_slice_text("its deadline passed");
+    case MST_ORIGIN_POISON:
+        return mst_slice_text("too many workers died while they ran it: it is not run again");
+    case MST_ORIGIN_UNKNOWN:
+        return mst_slice_text("no worker has this function in this version");
+    case MST_ORIGIN_INPUT:
+        return mst_slice_text("a per-worker value that it needs could not be built");
+    case MST_ORIGIN_NONE:
+    case MST_ORIGIN_FUNCTION:
+    case MST_ORIGIN_CRASH:
+    case MST_ORIGIN_STATE:
+    case MST_ORIGIN_EXHAUSTED:
+    case MST_ORIGIN_ARGUMENT:
+    case MST_ORIGIN_INTERNAL:
+    case MST_ORIGIN_RETURNED:
+    case MST_ORIGIN_RETRYABLE:
+        break;
+    }
+    return mst_slice_of(NULL, 0);
+}
+
+/* ---- parts ---- */
+
+bool mst_parts_size(const struct mst_parts *parts, size_t *out)
+{
+    size_t size = 0;
+
+    if (parts->count > MST_CLUSTER_PARTS_MAX) {
+        return false;
+    }
+    for (uint32_t i = 0; i < parts->count; i++) {
+        size_t more = parts->items[i].data.size;
+
+        if (more > MST_CLUSTER_BYTES_MAX || size + more > MST_CLUSTER_BYTES_MAX) {
+            return false;
+        }
+        size += more;
+    }
+    *out = size;
+    return true;
+}
+
+char *mst_parts_copy(struct mst_part *to, char *bytes, const struct mst_parts *parts)
+{
+    for (uint32_t i = 0; i < parts->count; i++) {
+        struct mst_slice data = parts->items[i].data;
+
+        to[i] =
+            (struct mst_part){.data = mst_slice_of(bytes, data.size), .type = parts->items[i].type};
+        if (data.size > 0) {
+            memcpy(bytes, data.data, data.size);
+            bytes += data.size;
+        }
+    }
+    return bytes;
+}
+
+struct mst_result *mst_result_new(const struct mst_mem *mem, const struct mst_parts *parts)
+{
+    struct mst_result *result = NULL;
+    size_t size;
+
+    if (mst_parts_size(parts, &size)) {
+        result =
+            mem->alloc(mem->ctx, sizeof(*result) + parts->count * sizeof(struct mst_part) + size);
+    }
+    if (result) {
+        result->parts = (struct mst_parts){.items = result->items, .count = parts->count};
+        (void)mst_parts_copy(result->items, (char *)&result->items[parts->count], parts);
+    }
+    return result;
+}

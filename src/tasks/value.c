@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Per-worker values: made where they are needed, lost with their worker, made again on its return.
+ */
+#include "base/panic.h"
+#include "tasks/machine.h"
+
+struct mst_value *mst_value_find(const struct mst_cluster *cluster, uint64_t number)
+{
+    struct mst_table_node *node = mst_table_find(&cluster->values_by_number, number);
+
+    return node ? MST_CONTAINER(node, struct mst_value, node) : NULL;
+}
+
+static void entry_clear(struct mst_cluster *cluster, struct mst_entry *entry)
+{
+    mst_mem_release(&cluster->mem, entry->result);
+    mst_told_drop(&cluster->mem, entry->told);
+    *entry = (struct mst_entry){.state = MST_CLOSURE_ABORTED};
+}
+
+static void value_free(struct mst_cluster *cluster, struct mst_value *value)
+{
+    for (uint32_t i = 0; i < value->room; i++) {
+        entry_clear(cluster, &value->entries[i]);
+    }
+    mst_table_remove(&cluster->values_by_number, &value->node);
+    mst_list_remove(&value->place);
+    mst_mem_release(&cluster->mem, value->entries);
+    mst_mem_release(&cluster->mem, value);
+}
+
+void mst_values_free(struct mst_cluster *cluster)
+{
+    struct mst_list *lists[] = {&cluster->values_all, &cluster->values_dropped};
+
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        MST_LIST_EACH(at, following, lists[i])
+        {
+            value_free(cluster, MST_CONTAINER(at, struct mst_value, place));
+        }
+    }
+}
+
+static bool entries_grow(struct mst_cluster *cluster, struct mst_value *value, uint32_t room)
+{
+    struct mst_entry *entries;
+
+    if (value->room >= room) {
+        return true;
+    }
+    entries = mst_mem_array(&cluster->mem, room, sizeof(struct mst_entry));
+    if (!entries) {
+        return false;
+    }
+    if (value->room > 0) {
+        memcpy(entries, value->entries, value->room * sizeof(struct mst_entry));
+    }
+    for (uint32_t i = value->room; i < room; i++) {
+        entries[i].state = MST_CLOSURE_ABORTED;
+    }
+    mst_mem_release(&cluster->mem, value->entries);
+    value->entries = entries;
+    value->room = room;
+    return true;
+}
+
+bool mst_values_room(struct mst_cluster *cluster, uint32_t hands)
+{
+    struct mst_list *lists[] = {&cluster->values_all, &cluster->values_dropped};
+
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        MST_LIST_EACH(at, following, lists[i])
+        {
+            if (!entries_grow(cluster, MST_CONTAINER(at, struct mst_value, place), hands)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* ---- the user's side ---- */
+
+static void builds(struct mst_cluster *cluster, struct mst_hand *hand)
+{
+    hand->owe_builds = true;
+    mst_hand_todo(cluster, hand);
+}
+
+muster_status mst_cluster_value_new(struct mst_cluster *cluster, uint64_t now_ns,
+                                    struct mst_slice function, uint32_t version,
+                                    const struct mst_parts *parts, bool lazy, uint64_t *number)
+{
+    const struct mst_closure_call call = {.function = function, .parts = *parts};
+    struct mst_value *value;
+    struct mst_kind *kind;
+    size_t size;
+
+    if (cluster->end != MUSTER_OK) {
+        return cluster->end;
+    }
+    if (cluster->closed) {
+        return MUSTER_ECANCELLED;
+    }
+    if (function.size == 0 || !function.data) {
+        return MUSTER_EINVAL;
+    }
+    if (mst_closure_excess(&call, &size).limit != MST_CLUSTER_LIMIT_NONE) {
+        return MUSTER_ELIMIT;
+    }
+    cluster->now_ns = now_ns;
+    kind = mst_kind_of(cluster, function, version);
+    value = kind ? mst_mem_zalloc(&cluster->mem,
+                                  sizeof(*value) + parts->count * sizeof(struct mst_part) + size)
+                 : NULL;
+    if (!value || !entries_grow(cluster, value, cluster->hand_room)) {
+        mst_mem_release(&cluster->mem, value);
+        return MUSTER_ENOMEM;
+    }
+    value->kind = kind;
+    value->lazy = lazy;
+    value->number = ++cluster->values_made;
+    value->parts = (struct mst_parts){.items = value->items, .count = parts->count};
+    (void)mst_parts_copy(value->items, (char *)&value->items[parts->count], parts);
+    mst_table_insert(&cluster->values_by_number, value->number, &value->node);
+    mst_list_append(&cluster->values_all, &value->place);
+    for (uint32_t i = 0; i < cluster->hand_count && !lazy; i++) {
+        builds(cluster, cluster->hands[i]);
+    }
+    *number = value->number;
+    return MUSTER_OK;
+}
+
+void mst_cluster_value_look(const struct mst_cluster *cluster, uint64_t number, uint32_t worker,
+                            struct mst_closure_look *out)
+{
+    const struct mst_value *value = mst_value_find(cluster, number);
+    const struct mst_entry *entry;
+
+    *out = (struct mst_closure_look){.worker = worker, .fraction = -1};
+    if (!value || value->dropped || worker >= cluster->hand_count) {
+        return;
+    }
+    entry = &value->entries[worker];
+    out->state = entry->state;
+    if (entry->result) {
+        out->parts = entry->result->parts;
+    }
+    if (entry->told) {
+        out->failure = entry->told->chain[0];
+    } else if (entry->state == MST_CLOSURE_ABORTED) {
+        out->failure = (struct mst_failure){
+            .origin = MST_ORIGIN_LOST,
+            .worker = worker,
+            .incarnation = cluster->hands[worker]->incarnation,
+            .text = mst_slice_text("it is not built on this worker, or was lost with it")};
+    }
+}
+
+static void dropped(struct mst_cluster *cluster, struct mst_value *value)
+{
+    if (value->dropped && value->users == 0) {
+        mst_list_remove(&value->place);
+        mst_list_append(&cluster->values_dropped, &value->place);
+        value->cursor = 0;
+    }
+}
+
+void mst_cluster_value_drop(struct mst_cluster *cluster, uint64_t now_ns, uint64_t number)
+{
+    struct mst_value *value = mst_value_find(cluster, number);
+
+    cluster->now_ns = now_ns;
+    if (value && !value->dropped) {
+        value->dropped = true;
+        dropped(cluster, value);
+    }
+}
+
+void mst_value_use(struct mst_cluster *cluster, const struct mst_closure *closure)
+{
+    for (uint32_t i = 0; i < closure->need_count; i++) {
+        mst_value_find(cluster, mst_closure_needs(closure)[i])->users++;
+    }
+}
+
+void mst_value_leave(struct mst_cluster *cluster, const struct mst_closure *closure)
+{
+    for (uint32_t i = 0; i < closure->need_count; i++) {
+        struct mst_value *value = mst_value_find(cluster, mst_closure_needs(closure)[i]);
+
+        value->users--;
+        dropped(cluster, value);
+    }
+}
+
+/* ---- the workers' side ---- */
+
+void mst_values_lost(struct mst_cluster *cluster, const struct mst_hand *hand)
+{
+    MST_LIST_EACH(at, following, &cluster->values_all)
+    {
+        entry_clear(cluster, &MST_CONTAINER(at, struct mst_value, place)->entries[hand->number]);
+    }
+    cluster->changed = true;
+}
+
+static bool lists(const uint64_t *held, uint32_t count, uint64_t number)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (held[i] == number) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What it has although nobody knows of it is to be dropped. */
+bool mst_value_stray(struct mst_cluster *cluster, struct mst_hand *hand, const uint64_t *held,
+                     uint32_t count)
+{
+    uint64_t *strays = NULL;
+    uint32_t found = 0;
+
+    if (count > 0) {
+        strays = mst_mem_array(&cluster->mem, count, sizeof(uint64_t));
+        if (!strays) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (!mst_value_find(cluster, held[i])) {
+            strays[found++] = held[i];
+        }
+    }
+    mst_mem_release(&cluster->mem, hand->stray_values);
+    hand->stray_values = strays;
+    hand->stray_value_count = found;
+    return true;
+}
+
+void mst_values_back(struct mst_cluster *cluster, struct mst_hand *hand, const uint64_t *held,
+                     uint32_t count)
+{
+    MST_LIST_EACH(at, following, &cluster->values_all)
+    {
+        struct mst_value *value = MST_CONTAINER(at, struct mst_value, place);
+        struct mst_entry *entry = &value->entries[hand->number];
+        bool there = lists(held, count, value->number);
+
+        if (entry->state == MST_CLOSURE_RUNNING || (entry->state == MST_CLOSURE_VALUE && !there)) {
+            entry_clear(cluster, entry);
+        }
+        /* How far it is there is asked for where it is needed; to be dropped it is in any case. */
+        entry->held = there && entry->state == MST_CLOSURE_ABORTED;
+    }
+}
+
+static void build(struct mst_cluster *cluster, const struct mst_hand *hand, struct mst_value *value)
+{
+    value->entries[hand->number].state = MST_CLOSURE_RUNNING;
+    mst_effect_message(cluster, hand, MST_CLUSTER_BUILD);
+    cluster->message.value = value->number;
+    cluster->message.function = mst_hand_place(hand, value->kind);
+    cluster->message.parts = value->parts;
+    cluster->changed = true;
+}
+
+static bool is_missing(const struct mst_value *value, const struct mst_hand *hand)
+{
+    return value->entries[hand->number].state == MST_CLOSURE_ABORTED;
+}
+
+bool mst_value_build_next(struct mst_cluster *cluster, struct mst_hand *hand)
+{
+    MST_LIST_EACH(at, following, &cluster->values_all)
+    {
+        struct mst_value *value = MST_CONTAINER(at, struct mst_value, place);
+
+        if (!value->lazy && !value->dropped && is_missing(value, hand)) {
+            build(cluster, hand, value);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool mst_value_build_for(struct mst_cluster *cluster, struct mst_hand *hand,
+                         const struct mst_closure *closure)
+{
+    for (uint32_t i = 0; i < closure->need_count; i++) {
+        struct mst_value *value = mst_value_find(cluster, mst_closure_needs(closure)[i]);
+
+        if (is_missing(value, hand)) {
+            build(cluster, hand, value);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool mst_value_drop_next(struct mst_cluster *cluster)
+{
+    while (!mst_list_empty(&cluster->values_dropped)) {
+        struct mst_value *value =
+            MST_CONTAINER(cluster->values_dropped.next, struct mst_value, place);
+
+        while (value->cursor < cluster->hand_count) {
+            const struct mst_hand *hand = cluster->hands[value->cursor];
+            const struct mst_entry *entry = &value->entries[value->cursor++];
+
+            if ((entry->state != MST_CLOSURE_ABORTED || entry->held) && hand->link) {
+                mst_effect_message(cluster, hand, MST_CLUSTER_DROP);
+                cluster->message.value = value->number;
+                return true;
+            }
+        }
+        value_free(cluster, value);
+    }
+    return false;
+}
+
+void mst_value_built(struct mst_cluster *cluster, struct mst_hand *hand,
+                     const struct mst_cluster_message *message)
+{
+    struct mst_value *value = mst_value_find(cluster, message->value);
+    struct mst_entry *entry = value ? &value->entries[hand->number] : NULL;
+    struct mst_entry fresh = {.state = MST_CLOSURE_VALUE};
+    struct mst_failure told = message->failure;
+
+    if (!value || entry->state == MST_CLOSURE_ABORTED) {
+        return; /* it was dropped meanwhile */
+    }
+    cluster->progress_ns = cluster->now_ns;
+    if (message->failure.origin == MST_ORIGIN_LOST) {
+        entry_clear(cluster, entry);
+        builds(cluster, hand);
+        cluster->changed = true;
+        return;
+    }
+    if (message->failure.origin == MST_ORIGIN_NONE) {
+        fresh.result = mst_result_new(&cluster->mem, &message->parts);
+    } else {
+        fresh.state = MST_CLOSURE_FAILED;
+        told.worker = hand->number;
+        told.incarnation = hand->incarnation;
+        fresh.told = mst_told_new(&cluster->mem, &told);
+    }
+    if (!fresh.result && !fresh.told) {
+        mst_link_break(cluster, hand->link);
+        return;
+    }
+    if (fresh.told) { /* nobody may ever need it, and then nobody else tells */
+        mst_effect_say(cluster, MST_CLUSTER_LINE_UNBUILT, hand, 0, value->number,
+                       message->failure.text);
+    }
+    entry_clear(cluster, entry);
+    *entry = fresh;
+    cluster->changed = true;
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the coordinator says to the worker. */
+#include "base/panic.h"
+#include "tasks/worker_machine.h"
+
+static void take_welcome(struct mst_worker *worker, const struct mst_cluster_message *message)
+{
+    if (message->term != worker->term) {
+        /* Its key says another one: the news of that is on its way. */
+        mst_worker_say(worker, "hung up: the coordinator reached has the term ", message->term,
+                       mst_slice_of(NULL, 0));
+        mst_worker_hang_up(worker);
+        return;
+    }
+    worker->link = MST_LINK_WELCOMED;
+    worker->failures = 0;
+    worker->linger_ns = MST_WORKER_NEVER;
+    worker->number = message->worker;
+    worker->grace_ms = message->left_ms;
+    mst_worker_send_again(worker, message->results);
+    mst_worker_overdue_again(worker);
+    mst_worker_say(worker, "takes work from the coordinator, as its worker ", message->worker,
+                   mst_slice_of(NULL, 0));
+    for (struct mst_tree_node *node = mst_tree_first(&worker->values); node;
+         node = mst_tree_next(node)) {
+        mst_worker_value_tell(worker, MST_CONTAINER(node, struct mst_worker_value, node));
+    }
+    if (worker->end == MST_WORKER_DRAINS) {
+        mst_worker_post(worker, &worker->leaving, &worker->draining);
+    }
+}
+
+static void take_refused(struct mst_worker *worker, const struct mst_cluster_message *message)
+{
+    mst_worker_say(worker, "refused by the coordinator of term ", message->term, message->text);
+    mst_worker_hang_up(worker);
+}
+
+static bool is_run_sane(const struct mst_worker *worker, const struct mst_cluster_message *message)
+{
+    uint64_t most = (uint64_t)worker->config.slots * MST_WORKER_QUEUED_MAX;
+
+    return message->attempt.closure > 0 && message->attempt.attempt > 0 &&
+           worker->runs.count - worker->sent_count < most &&
+           !mst_worker_run_find(worker, message->attempt);
+}
+
+static void take_run(struct mst_worker *worker, const struct mst_cluster_message *message)
+{
+    struct mst_worker_run *run;
+
+    if (!is_run_sane(worker, message)) {
+        mst_worker_lie(worker, "a run that is here already, has no number, or is one too many");
+        return;
+    }
+    if (!mst_worker_run_take(worker, message)) {
+        mst_worker_say(worker,
+                       "hung up: there was no memory for a run; slots in use: ", worker->busy,
+                       mst_slice_of(NULL, 0));
+        mst_worker_hang_up(worker);
+        return;
+    }
+    run = mst_worker_run_find(worker, message->attempt);
+    if (worker->end != MST_WORKER_LIVES) {
+        mst_worker_run_end(worker, run, MST_ORIGIN_RETURNED, "the worker drains");
+    } else if (message->function >= worker->config.function_count) {
+        mst_worker_run_end(worker, run, MST_ORIGIN_UNKNOWN, "this worker has no such function");
+    }
+}
+
+static void take_cancel(struct mst_worker *worker, const struct mst_cluster_message *message)
+{
+    struct mst_worker_run *run = mst_worker_run_find(worker, message->attempt);
+    uint64_t grace_ns = worker->config.cancel_grace_ns;
+
+    if (!run || run->state == MST_RUN_ANSWERED) {
+        return; /* its result is on its way */
+    }
+    if (mst_worker_run_recall(worker, run)) {
+        mst_worker_run_end(worker, run, MST_ORIGIN_CANCELLED, "cancelled before it began");
+        return;
+    }
+    if (message->left_ms > 0) {
+        grace_ns = mst_worker_after(worker, message->left_ms) - worker->now_ns;
+    }
+    mst_worker_ask(worker, mst_worker_slot_of(worker, run), MST_ORIGIN_CANCELLED, grace_ns);
+}
+
+static void take_take_back(struct mst_worker *worker, const struct mst_cluster_message *message)
+{
+    struct mst_worker_run *run = mst_worker_run_find(worker, message->attempt);
+
+    if (run && run->state != MST_RUN_ANSWERED && mst_worker_run_recall(worker, run)) {
+        mst_worker_run_end(worker, run, MST_ORIGIN_RETURNED, "taken back before it began");
+    }
+}
+
+static void take_build(struct mst_worker *worker, const struct mst_cluster_message *message)
+{
+    struct mst_worker_value *value = mst_worker_value_find(worker, message->value);
+
+    if (value && value->dropped) {
+        mst_worker_lie(worker, "a value to be built that was dropped");
+    } else if (value && value->state == MST_VALUE_FAILED) {
+        mst_worker_value_again(worker, value);
+    } else if (value) {
+        mst_worker_value_tell(worker, value);
+    } else if (worker->values.count >= MST_WORKER_VALUES_MAX) {
+        mst_worker_lie(worker, "more per-worker values than there can be");
+    } else if (!mst_worker_value_take(worker, message)) {
+        mst_worker_say(worker, "hung up: there was no memory for the value ", message->value,
+                       mst_slice_of(NULL, 0));
+        mst_worker_hang_up(worker);
+    }
+}
+
+static void take_drop(struct mst_worker *worker, const struct mst_cluster_message *message)
+{
+    struct mst_worker_value *value = mst_worker_value_find(worker, message->value);
+
+    if (value) {
+        mst_worker_value_drop(worker, value);
+    }
+}
+
+static void take(struct mst_worker *worker, const struct mst_cluster_message *message)
+{
+    switch (message->type) {
+    case MST_CLUSTER_RUN:
+        take_run(worker, message);
+        break;
+    case MST_CLUSTER_CANCEL:
+        take_cancel(worker, message);
+        break;
+    case MST_CLUSTER_TAKE_BACK:
+        take_take_back(worker, message);
+        break;
+    case MST_CLUSTER_BUILD:
+        take_build(worker, message);
+        break;
+    case MST_CLUSTER_DROP:
+        take_drop(worker, message);
+        break;
+    case MST_CLUSTER_DRAIN:
+        mst_worker_drain(worker, worker->now_ns);
+        break;
+    case MST_CLUSTER_REFUSED: /* it was superseded, or knows that this worker was lost */
+        take_refused(worker, message);
+        break;
+    case MST_CLUSTER_HELLO:
+    case MST_CLUSTER_RESULT:
+    case MST_CLUSTER_BUILT:
+    case MST_CLUSTER_PROGRESS:
+    case MST_CLUSTER_LOG:
+    case MST_CLUSTER_DRAINING:
+    case MST_CLUSTER_WELCOME:
+        mst_worker_lie(worker, "what only a worker says, or a second welcome");
+        break;
+    }
+}
+
+void mst_worker_message(struct mst_worker *worker, uint64_t now_ns,
+                        const struct mst_cluster_message *message)
+{
+    worker->now_ns = now_ns;
+    if (worker->link == MST_LINK_WELCOMED) {
+        take(worker, message);
+    } else if (worker->link == MST_LINK_HELLO && message->type == MST_CLUSTER_WELCOME) {
+        take_welcome(worker, message);
+    } else if (worker->link == MST_LINK_HELLO && message->type == MST_CLUSTER_REFUSED) {
+        take_refused(worker, message);
+    } else if (worker->link == MST_LINK_HELLO) {
+        mst_worker_lie(worker, "something before its welcome");
+    }
+    mst_worker_advance(worker);
+}

@@ -1,0 +1,551 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Slots, and what is in them; runs, from their RUN to their RESULT. */
+#include "base/panic.h"
+#include "tasks/copy.h"
+#include "tasks/worker_machine.h"
+
+static int run_order(const void *key, const struct mst_tree_node *node)
+{
+    const struct mst_attempt *attempt = key;
+    const struct mst_worker_run *run = MST_WORKER_OF(node, struct mst_worker_run, node);
+    int order = mst_worker_compare(attempt->closure, run->message.attempt.closure);
+
+    return order != 0 ? order : mst_worker_compare(attempt->attempt, run->message.attempt.attempt);
+}
+
+void mst_worker_run_order(struct mst_worker *worker)
+{
+    mst_tree_init(&worker->runs, run_order);
+}
+
+struct mst_worker_run *mst_worker_run_find(const struct mst_worker *worker,
+                                           struct mst_attempt attempt)
+{
+    struct mst_tree_node *node = mst_tree_find(&worker->runs, &attempt);
+
+    return node ? MST_CONTAINER(node, struct mst_worker_run, node) : NULL;
+}
+
+struct mst_worker_slot *mst_worker_slot_of(const struct mst_worker *worker,
+                                           const struct mst_worker_run *run)
+{
+    for (uint32_t i = 0; i < worker->config.slots; i++) {
+        if (worker->slots[i].run == run) {
+            return &worker->slots[i];
+        }
+    }
+    return NULL;
+}
+
+void mst_worker_post(struct mst_worker *worker, struct mst_worker_out *out,
+                     const struct mst_cluster_message *message)
+{
+    out->message = message;
+    mst_list_append(&worker->outbox, &out->link);
+}
+
+/* ---- runs ---- */
+
+bool mst_worker_run_take(struct mst_worker *worker, const struct mst_cluster_message *message)
+{
+    size_t size = sizeof(struct mst_worker_run) + mst_cluster_copy_size(message);
+    struct mst_worker_run *run = worker->mem.alloc(worker->mem.ctx, size);
+
+    if (!run) {
+        return false;
+    }
+    *run = (struct mst_worker_run){.size = size};
+    mst_cluster_copy(&run->message, message, run + 1);
+    if (message->left_ms > 0) {
+        run->until_ns = mst_worker_after(worker, message->left_ms);
+    }
+    MST_ASSERT(mst_tree_insert(&worker->runs, &run->message.attempt, &run->node));
+    mst_list_append(&worker->queue, &run->link);
+    return true;
+}
+
+static void leave_sent(struct mst_worker *worker, struct mst_worker_run *run)
+{
+    if (run->sent) {
+        run->sent = false;
+        worker->sent_count--;
+        worker->sent_bytes -= run->size;
+    }
+}
+
+void mst_worker_run_free(struct mst_worker *worker, struct mst_worker_run *run)
+{
+    if (run->state == MST_RUN_ANSWERED) {
+        worker->kept -= run->size;
+    }
+    leave_sent(worker, run);
+    mst_tree_remove(&worker->runs, &run->node);
+    mst_list_remove(&run->link);
+    mst_list_remove(&run->out.link);
+    mst_mem_release(&worker->mem, run->content);
+    mst_mem_release(&worker->mem, run);
+}
+
+/* From RUN to RESULT. What does not fit into memory is an EXHAUSTED that needs none. */
+static void run_answer(struct mst_worker *worker, struct mst_worker_run *run,
+                       const struct mst_failure *failure, struct mst_parts parts, uint64_t run_ns)
+{
+    struct mst_cluster_message result = {
+        .type = MST_CLUSTER_RESULT,
+        .attempt = run->message.attempt,
+        .series = run->message.series,
+        .run_ns = run_ns,
+    };
+    size_t size;
+
+    if (failure) {
+        result.failure = *failure;
+        result.failure.worker = worker->number;
+        result.failure.incarnation = worker->config.incarnation;
+        result.failure.attempt = run->message.attempt.attempt;
+    }
+    result.parts = parts;
+    size = mst_cluster_copy_size(&result);
+    if (size > 0) {
+        run->content = worker->mem.alloc(worker->mem.ctx, size);
+        if (!run->content) {
+            result.parts = (struct mst_parts){0};
+            result.failure.cause = NULL;
+            result.failure.state = (struct mst_slice){0};
+            result.failure.text = (struct mst_slice){0};
+            if (!failure) {
+                result.failure.origin = MST_ORIGIN_EXHAUSTED;
+                result.failure.text = mst_slice_text("the worker had no memory for the result");
+            }
+            run->message = result;
+        } else {
+            mst_cluster_copy(&run->message, &result, run->content);
+            run->size += size;
+        }
+    } else {
+        run->message = result;
+    }
+    run->state = MST_RUN_ANSWERED;
+    worker->kept += run->size;
+    mst_list_remove(&run->link);
+    mst_worker_post(worker, &run->out, &run->message);
+}
+
+void mst_worker_run_end(struct mst_worker *worker, struct mst_worker_run *run,
+                        enum mst_origin origin, const char *text)
+{
+    struct mst_failure failure = {.origin = origin, .text = mst_slice_text(text)};
+
+    MST_ASSERT(run->state == MST_RUN_QUEUED);
+    run_answer(worker, run, &failure, (struct mst_parts){0}, 0);
+}
+
+static struct mst_worker_run *run_of(struct mst_list *node)
+{
+    return MST_CONTAINER(MST_CONTAINER(node, struct mst_worker_out, link), struct mst_worker_run,
+                         out);
+}
+
+void mst_worker_sent(struct mst_worker *worker, struct mst_worker_run *run)
+{
+    run->sent = true;
+    worker->results++;
+    worker->sent_count++;
+    worker->sent_bytes += run->size;
+    mst_list_append(&worker->sent, &run->out.link);
+    while (worker->sent_count > MST_WORKER_SENT_MAX ||
+           (worker->sent_bytes > MST_WORKER_SENT_BYTES && worker->sent_count > 1)) {
+        mst_worker_run_free(worker, run_of(worker->sent.next));
+    }
+}
+
+/* Before what ended since. */
+void mst_worker_send_again(struct mst_worker *worker, uint64_t heard)
+{
+    uint64_t more = worker->results > heard ? worker->results - heard : 0;
+
+    while (worker->sent_count > more) {
+        mst_worker_run_free(worker, run_of(worker->sent.next));
+    }
+    while (worker->sent_count > 0) {
+        struct mst_worker_run *run = run_of(worker->sent.prev);
+
+        leave_sent(worker, run);
+        mst_list_remove(&run->out.link);
+        mst_list_append(worker->outbox.next, &run->out.link);
+    }
+    worker->results = heard;
+    worker->forgot = false;
+}
+
+/* The oldest results go first: their closures are put back. Not what HELLO said is here. */
+void mst_worker_trim(struct mst_worker *worker)
+{
+    uint64_t gone = 0;
+
+    if (worker->link == MST_LINK_WELCOMED || worker->link == MST_LINK_HELLO) {
+        return;
+    }
+    while (worker->kept > worker->config.results_max && worker->sent_count > 0) {
+        mst_worker_run_free(worker, run_of(worker->sent.next));
+    }
+    MST_LIST_EACH(node, following, &worker->outbox)
+    {
+        struct mst_worker_out *out = MST_CONTAINER(node, struct mst_worker_out, link);
+
+        if (worker->kept <= worker->config.results_max) {
+            break;
+        }
+        if (out->message->type == MST_CLUSTER_RESULT) {
+            mst_worker_run_free(worker, MST_CONTAINER(out, struct mst_worker_run, out));
+            gone++;
+        }
+    }
+    if (gone > 0) {
+        worker->forgot = true;
+        mst_worker_say(worker, "results dropped, for the coordinator stays away: ", gone,
+                       mst_slice_of(NULL, 0));
+    }
+}
+
+/* ---- slots ---- */
+
+static const struct mst_function *function_of(const struct mst_worker *worker,
+                                              const struct mst_cluster_message *message)
+{
+    return &worker->config.functions[message->function];
+}
+
+/* Only one of these may be in the process at a time. */
+static bool is_alone(const struct mst_worker *worker, const struct mst_cluster_message *message)
+{
+    uint32_t any = MST_FUNCTION_THREADS | MST_FUNCTION_CHILD | MST_FUNCTION_COMMAND;
+
+    return (function_of(worker, message)->flags & any) == 0;
+}
+
+static bool may_begin(const struct mst_worker *worker, const struct mst_cluster_message *message)
+{
+    if (worker->busy == 0 || !is_alone(worker, message)) {
+        return true;
+    }
+    for (uint32_t i = 0; i < worker->config.slots; i++) {
+        const struct mst_worker_slot *slot = &worker->slots[i];
+
+        if ((slot->run && is_alone(worker, &slot->run->message)) ||
+            (slot->value && is_alone(worker, &slot->value->build))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static struct mst_worker_slot *slot_free(const struct mst_worker *worker)
+{
+    for (uint32_t i = 0; i < worker->config.slots; i++) {
+        if (!mst_worker_slot_busy(&worker->slots[i])) {
+            return &worker->slots[i];
+        }
+    }
+    return NULL;
+}
+
+void mst_worker_slot_clear(struct mst_worker *worker, struct mst_worker_slot *slot)
+{
+    mst_list_remove(&slot->start);
+    mst_list_remove(&slot->stop);
+    worker->busy--;
+    if (slot->old) {
+        worker->old--;
+    }
+    *slot = (struct mst_worker_slot){0};
+}
+
+static void slot_take(struct mst_worker *worker, struct mst_worker_slot *slot)
+{
+    worker->busy++;
+    slot->deadline_ns = MST_WORKER_NEVER;
+    slot->kill_ns = MST_WORKER_NEVER;
+    mst_list_append(&worker->starts, &slot->start);
+}
+
+/* ---- beginning ---- */
+
+static void needs_use(struct mst_worker *worker, const struct mst_cluster_message *message)
+{
+    for (uint32_t i = 0; i < message->need_count; i++) {
+        mst_worker_value_find(worker, message->needs[i])->users++;
+    }
+}
+
+static void needs_leave(struct mst_worker *worker, const struct mst_cluster_message *message)
+{
+    for (uint32_t i = 0; i < message->need_count; i++) {
+        struct mst_worker_value *value = mst_worker_value_find(worker, message->needs[i]);
+
+        value->users--;
+        mst_worker_value_settle(worker, value);
+    }
+}
+
+/* A need that failed is the run's failure, wrapped once however it came about. */
+static void end_for_need(struct mst_worker *worker, struct mst_worker_run *run,
+                         const struct mst_worker_value *value)
+{
+    static const char unknown[] = "it was dropped, or never asked for";
+    struct mst_failure none = {.origin = MST_ORIGIN_INTERNAL,
+                               .worker = MST_WORKER_NONE,
+                               .text = mst_slice_of(unknown, sizeof(unknown) - 1)};
+    struct mst_failure failure = {
+        .origin = MST_ORIGIN_INPUT,
+        .text = mst_slice_text("a per-worker value it needs could not be built"),
+        .cause = value ? &value->built.failure : &none};
+
+    if (value && value->built.failure.origin == MST_ORIGIN_INPUT) {
+        failure = value->built.failure;
+    }
+    run_answer(worker, run, &failure, (struct mst_parts){0}, 0);
+}
+
+/* True: they are all there. False: one is being built, or the run has ended for one that failed. */
+static bool needs_there(struct mst_worker *worker, struct mst_worker_run *run)
+{
+    bool all = true;
+
+    for (uint32_t i = 0; i < run->message.need_count; i++) {
+        const struct mst_worker_value *value = mst_worker_value_find(worker, run->message.needs[i]);
+
+        if (!value || value->dropped || value->state == MST_VALUE_FAILED) {
+            end_for_need(worker, run, value && !value->dropped ? value : NULL);
+            return false;
+        }
+        all = all && value->state == MST_VALUE_READY;
+    }
+    return all;
+}
+
+static void run_begin(struct mst_worker *worker, struct mst_worker_slot *slot,
+                      struct mst_worker_run *run)
+{
+    uint64_t limit_ms = run->message.run_limit_ms;
+
+    slot->run = run;
+    slot_take(worker, slot);
+    run->state = MST_RUN_BEGUN;
+    if (limit_ms > 0) {
+        slot->deadline_ns = mst_worker_after(worker, limit_ms);
+    }
+    if (run->until_ns > 0 && run->until_ns < slot->deadline_ns) {
+        slot->deadline_ns = run->until_ns;
+    }
+    needs_use(worker, &run->message);
+}
+
+static bool value_begin(struct mst_worker *worker, struct mst_worker_slot *slot)
+{
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): what was removed is not met again */
+    MST_LIST_EACH(node, following, &worker->builds)
+    {
+        struct mst_worker_value *value = MST_CONTAINER(node, struct mst_worker_value, link);
+
+        if (may_begin(worker, &value->build)) {
+            mst_list_remove(&value->link);
+            value->state = MST_VALUE_BUILDING;
+            slot->value = value;
+            slot_take(worker, slot);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The first one that may, of those that the coordinator presumes to have begun. */
+static bool run_next(struct mst_worker *worker, struct mst_worker_slot *slot)
+{
+    uint32_t seen = 0;
+
+    MST_LIST_EACH(node, following, &worker->queue)
+    {
+        struct mst_worker_run *run = MST_CONTAINER(node, struct mst_worker_run, link);
+
+        if (seen >= worker->config.slots) {
+            break;
+        }
+        if (run->state == MST_RUN_QUEUED && run->until_ns > 0 && run->until_ns <= worker->now_ns) {
+            mst_worker_run_end(worker, run, MST_ORIGIN_DEADLINE, "its time was up before it began");
+            continue;
+        }
+        if (run->state == MST_RUN_QUEUED && needs_there(worker, run) &&
+            may_begin(worker, &run->message)) {
+            run_begin(worker, slot, run);
+            return true;
+        }
+        seen += run->state != MST_RUN_ANSWERED;
+    }
+    return false;
+}
+
+void mst_worker_fill(struct mst_worker *worker)
+{
+    struct mst_worker_slot *slot;
+
+    if (worker->link != MST_LINK_WELCOMED || worker->end != MST_WORKER_LIVES) {
+        return;
+    }
+    while (worker->busy < worker->config.slots &&
+           (!mst_list_empty(&worker->builds) || !mst_list_empty(&worker->queue))) {
+        slot = slot_free(worker);
+        if (!value_begin(worker, slot) && !run_next(worker, slot)) {
+            return;
+        }
+    }
+}
+
+/* Its START was not given out yet: it has not begun after all. */
+bool mst_worker_run_recall(struct mst_worker *worker, struct mst_worker_run *run)
+{
+    struct mst_worker_slot *slot = mst_worker_slot_of(worker, run);
+
+    if (!slot || !mst_list_linked(&slot->start)) {
+        return run->state == MST_RUN_QUEUED;
+    }
+    mst_worker_slot_clear(worker, slot);
+    run->state = MST_RUN_QUEUED;
+    needs_leave(worker, &run->message);
+    return true;
+}
+
+/* ---- ending ---- */
+
+void mst_worker_ask(struct mst_worker *worker, struct mst_worker_slot *slot, enum mst_origin why,
+                    uint64_t grace_ns)
+{
+    uint64_t kill_ns =
+        grace_ns < MST_WORKER_NEVER - worker->now_ns ? worker->now_ns + grace_ns : MST_WORKER_NEVER;
+
+    if (slot->why == MST_ORIGIN_NONE) {
+        slot->why = why;
+        mst_list_append(&worker->stops, &slot->stop);
+    }
+    if (kill_ns < slot->kill_ns) {
+        slot->kill_ns = kill_ns;
+    }
+}
+
+static void note(struct mst_worker *worker, uint32_t slot, struct mst_cluster_message *message)
+{
+    const struct mst_worker_run *run = slot < worker->config.slots ? worker->slots[slot].run : NULL;
+    struct mst_worker_note *note;
+
+    if (!run || worker->slots[slot].old || worker->link != MST_LINK_WELCOMED) {
+        return;
+    }
+    note = worker->mem.alloc(worker->mem.ctx, sizeof(*note) + mst_cluster_copy_size(message));
+    if (!note) {
+        return; /* nobody waits for it */
+    }
+    message->attempt = run->message.attempt;
+    message->series = run->message.series;
+    *note = (struct mst_worker_note){0};
+    mst_cluster_copy(&note->message, message, note + 1);
+    mst_worker_post(worker, &note->out, &note->message);
+}
+
+/* The coordinator must know why the process of a function that does not stop is killed, or it
+ * counts that as a crash: it answers with CANCEL, which shortens the wait to its grace. */
+static void overdue(struct mst_worker *worker, uint32_t slot)
+{
+    struct mst_cluster_message message = {
+        .type = MST_CLUSTER_PROGRESS, .fraction = -1, .overdue = true};
+    uint64_t grace_ns = worker->config.cancel_grace_ns;
+
+    if (worker->grace_ms > 0) {
+        uint64_t end_ns = mst_worker_after(worker, worker->grace_ms);
+        uint64_t more_ns = MST_WORKER_UNHEARD_MS * MST_WORKER_NS_PER_MS;
+
+        grace_ns = end_ns - worker->now_ns;
+        grace_ns += end_ns < MST_WORKER_NEVER - more_ns ? more_ns : 0;
+        note(worker, slot, &message);
+    }
+    mst_worker_ask(worker, &worker->slots[slot], MST_ORIGIN_DEADLINE, grace_ns);
+}
+
+void mst_worker_overdue_again(struct mst_worker *worker)
+{
+    for (uint32_t i = 0; i < worker->config.slots && worker->busy > 0; i++) {
+        if (worker->slots[i].run && worker->slots[i].why == MST_ORIGIN_DEADLINE) {
+            overdue(worker, i);
+        }
+    }
+}
+
+void mst_worker_look_at_clock(struct mst_worker *worker)
+{
+    for (uint32_t i = 0; i < worker->config.slots && worker->busy > 0; i++) {
+        struct mst_worker_slot *slot = &worker->slots[i];
+
+        if (!mst_worker_slot_busy(slot)) {
+            continue;
+        }
+        if (slot->deadline_ns <= worker->now_ns && slot->why == MST_ORIGIN_NONE) {
+            overdue(worker, i);
+        }
+        if (slot->kill_ns <= worker->now_ns && !slot->killed) {
+            slot->killed = true;
+            mst_list_remove(&slot->stop);
+            mst_list_append(&worker->stops, &slot->stop);
+        }
+    }
+}
+
+void mst_worker_finished(struct mst_worker *worker, uint64_t now_ns, uint32_t slot_number,
+                         const struct mst_failure *failure, struct mst_parts parts, uint64_t run_ns)
+{
+    struct mst_worker_slot *slot = &worker->slots[slot_number];
+    struct mst_worker_run *run = slot->run;
+    struct mst_failure what = failure ? *failure : (struct mst_failure){0};
+    uint64_t limit = worker->config.result_max;
+    bool old = slot->old;
+
+    MST_ASSERT(slot_number < worker->config.slots && run && !mst_list_linked(&slot->start));
+    worker->now_ns = now_ns;
+    if (failure && slot->why != MST_ORIGIN_NONE) {
+        what.origin = slot->why; /* however it took being asked, or made, to stop */
+    } else if (failure && what.origin == MST_ORIGIN_NONE) {
+        what.origin = MST_ORIGIN_INTERNAL;
+    } else if (!failure && limit > 0 && mst_worker_parts_size(parts) > limit) {
+        what.origin = MST_ORIGIN_EXHAUSTED;
+        what.text = mst_slice_text("the result is larger than a message may be");
+        parts = (struct mst_parts){0};
+    }
+    mst_worker_slot_clear(worker, slot);
+    needs_leave(worker, &run->message);
+    if (old) {
+        mst_worker_run_free(worker, run);
+    } else {
+        run_answer(worker, run, what.origin != MST_ORIGIN_NONE ? &what : NULL, parts, run_ns);
+        mst_worker_trim(worker);
+    }
+    mst_worker_advance(worker);
+}
+
+/* ---- on the way ---- */
+
+void mst_worker_progress(struct mst_worker *worker, uint64_t now_ns, uint32_t slot, double fraction,
+                         struct mst_slice text)
+{
+    struct mst_cluster_message message = {
+        .type = MST_CLUSTER_PROGRESS, .fraction = fraction, .text = text};
+
+    worker->now_ns = now_ns;
+    note(worker, slot, &message);
+}
+
+void mst_worker_log(struct mst_worker *worker, uint64_t now_ns, uint32_t slot,
+                    struct mst_slice text)
+{
+    struct mst_cluster_message message = {.type = MST_CLUSTER_LOG, .text = text};
+
+    worker->now_ns = now_ns;
+    note(worker, slot, &message);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_VIEW_ITEMS_H
+#define MST_VIEW_ITEMS_H
+
+/* What replies list, kept after they are gone: everything it borrows is copied, and every text gets
+ * a NUL behind it. Zeroed: empty. */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "proto/reply.h"
+
+struct mst_items_block;
+
+struct mst_items {
+    struct mst_item *items;
+    size_t count, room;
+    struct mst_items_block *blocks; /* the bytes they point to */
+    int64_t number;                 /* of the reply they came with */
+};
+
+/* Appends copies. False: no memory, and nothing was appended. */
+bool mst_items_add(struct mst_items *items, const struct mst_item *from, size_t count);
+void mst_items_fini(struct mst_items *items);
+
+#endif

@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "view/status_json.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/words.h"
+#include "view/clusters.h"
+#include "view/preemption.h"
+
+/* In ASCII: a terminal obeys more than ASCII's controls. */
+#define DUMPED (JSON_COMPACT | JSON_ENSURE_ASCII)
+
+void mst_status_fini(struct mst_status *status)
+{
+    mst_items_fini(&status->jobs);
+    mst_items_fini(&status->members);
+    mst_items_fini(&status->rounds);
+    mst_items_fini(&status->hosts);
+    mst_items_fini(&status->faults);
+    mst_items_fini(&status->preemption);
+    mst_items_fini(&status->clusters);
+}
+
+const struct mst_item *mst_status_job(const struct mst_status *status)
+{
+    struct mst_slice wanted = mst_slice_text(status->job);
+
+    for (size_t i = 0; i < status->jobs.count; i++) {
+        if (mst_slice_equal(status->jobs.items[i].name, wanted)) {
+            return &status->jobs.items[i];
+        }
+    }
+    return NULL;
+}
+
+/* ---- who is missing ---- */
+
+static bool is_here(enum mst_state state)
+{
+    switch (state) {
+    case MST_JOINING:
+    case MST_PRESENT:
+    case MST_SILENT:
+    case MST_SPARE:
+        return true;
+    case MST_STATE_LOST:
+    case MST_LEFT:
+    case MST_ABSENT:
+        break;
+    }
+    return false;
+}
+
+uint32_t mst_status_spares(const struct mst_status *status)
+{
+    uint32_t spares = 0;
+
+    for (size_t i = 0; i < status->members.count; i++) {
+        spares += status->members.items[i].who.state == MST_SPARE;
+    }
+    return spares;
+}
+
+uint32_t mst_status_workers_only(const struct mst_status *status)
+{
+    uint32_t workers = 0;
+
+    for (size_t i = 0; i < status->members.count; i++) {
+        const struct mst_who *who = &status->members.items[i].who;
+
+        if (who->role == MST_ROLE_RANK) {
+            return 0;
+        }
+        workers += who->role == MST_ROLE_WORKER && is_here(who->state);
+    }
+    return workers;
+}
+
+/* Members are listed by role and index, so ranks come by index. */
+void mst_status_each_missing(const struct mst_status *status, mst_status_missing_fn *fn, void *ctx)
+{
+    const struct mst_item *job = mst_status_job(status);
+    bool complete = !job || job->arrived >= job->expected || mst_status_workers_only(status) > 0;
+    uint32_t size = complete ? 0 : job->expected;
+    uint32_t next = 0;
+
+    for (size_t i = 0; i < status->members.count; i++) {
+        const struct mst_item *member = &status->members.items[i];
+
+        if (member->who.role != MST_ROLE_RANK) {
+            continue;
+        }
+        for (; next < member->who.index && next < size; next++) {
+            fn(ctx, next, NULL);
+        }
+        if (!is_here(member->who.state)) {
+            fn(ctx, member->who.index, member);
+        }
+        next = member->who.index + 1;
+    }
+    for (; next < size; next++) {
+        fn(ctx, next, NULL);
+    }
+}
+
+/* ---- JSON. NULL anywhere is "no memory", and makes the whole NULL ---- */
+
+/* Bytes of clients need not be UTF-8: then each that is not ASCII becomes \xNN. */
+static json_t *text_json(struct mst_slice bytes)
+{
+    static const char digits[] = "0123456789abcdef";
+    const unsigned char *data = bytes.data;
+    json_t *value = json_stringn(bytes.size > 0 ? bytes.data : "", bytes.size);
+    size_t size = 0;
+    char *text;
+
+    if (value) {
+        return value;
+    }
+    text = malloc(bytes.size * 4 + 1);
+    if (!text) {
+        return NULL;
+    }
+    for (size_t i = 0; i < bytes.size; i++) {
+        if (data[i] < 0x80) {
+            text[size++] = (char)data[i];
+            continue;
+        }
+        text[size++] = '\\';
+        text[size++] = 'x';
+        text[size++] = digits[data[i] >> 4];
+        text[size++] = digits[data[i] & 15];
+    }
+    value = json_stringn(text, size);
+    free(text);
+    return value;
+}
+
+static json_t *number_json(uint64_t number)
+{
+    return json_integer((json_int_t)number);
+}
+
+/* Of what has no such number: null. */
+static json_t *number_but_json(uint32_t number, uint32_t none)
+{
+    return number == none ? json_null() : number_json(number);
+}
+
+/* Takes the object over. */
+static json_t *drop(json_t *object)
+{
+    json_decref(object);
+    return NULL;
+}
+
+/* Both take the value over. */
+static bool put(json_t *object, const char *name, json_t *value)
+{
+    return json_object_set_new(object, name, value) == 0;
+}
+
+static bool append(json_t *list, json_t *value)
+{
+    return json_array_append_new(list, value) == 0;
+}
+
+static json_t *member_json(const struct mst_item *member)
+{
+    const struct mst_who *who = &member->who;
+    json_t *object = json_object();
+    bool good =
+        put(object, "role", json_string(mst_role_word(who->role))) &&
+        put(object, "index", number_json(who->index)) &&
+        put(object, "rank", number_but_json(who->rank, MST_RANK_NONE)) &&
+        put(object, "incarnation", number_json(who->incarnation)) &&
+        put(object, "state", json_string(mst_state_word(who->state))) &&
+        put(object, "cause", json_string(mst_cause_word(who->cause))) &&
+        put(object, "code", json_integer(who->code)) &&
+        put(object, "losses", number_json(who->losses)) &&
+        put(object, "heard_ms", number_json(who->heard_ms)) &&
+        put(object, "pid", number_json(who->pid)) && put(object, "host", text_json(who->host)) &&
+        put(object, "node", number_but_json(who->node, MST_NODE_NONE)) &&
+        put(object, "text", text_json(member->value)) &&
+        put(object, "waits_at", member->name.size > 0 ? text_json(member->name) : json_null()) &&
+        put(object, "waits_number", number_json(member->name.size > 0 ? member->number : 0));
+
+    return good ? object : drop(object);
+}
+
+static json_t *round_json(const struct mst_item *round)
+{
+    json_t *object = json_object();
+    bool good = put(object, "name", text_json(round->name)) &&
+                put(object, "number", number_json(round->number)) &&
+                put(object, "arrived", number_json(round->arrived)) &&
+                put(object, "expected", number_json(round->expected)) &&
+                put(object, "first_missing",
+                    round->who.state != 0 ? number_json(round->who.index) : json_null());
+
+    return good ? object : drop(object);
+}
+
+static json_t *host_json(const struct mst_item *host)
+{
+    json_t *object = json_object();
+    bool good = put(object, "host", text_json(host->name)) &&
+                put(object, "losses", number_json(host->number)) &&
+                put(object, "rank_losses", number_json(host->expected)) &&
+                put(object, "members", number_json(host->arrived));
+
+    return good ? object : drop(object);
+}
+
+/* Nothing tells the ranks of some hangs apart: such a fault is of no process, and what would
+ * describe one is null. */
+static json_t *fault_json(const struct mst_item *fault)
+{
+    const struct mst_who *who = &fault->who;
+    bool named = who->index != MST_INDEX_ANY;
+    json_t *object = json_object();
+    bool good =
+        put(object, "generation", number_json(fault->number)) &&
+        put(object, "after_ms", number_json(fault->arrived)) &&
+        put(object, "ago_ms", number_json(who->heard_ms)) &&
+        put(object, "cause", json_string(mst_cause_word(who->cause))) &&
+        put(object, "code", json_integer(who->code)) &&
+        put(object, "text", text_json(fault->value)) &&
+        put(object, "state", named ? json_string(mst_state_word(who->state)) : json_null()) &&
+        put(object, "index", number_but_json(who->index, MST_INDEX_ANY)) &&
+        put(object, "rank", number_but_json(who->rank, MST_RANK_NONE)) &&
+        put(object, "incarnation", named ? number_json(who->incarnation) : json_null()) &&
+        put(object, "pid", named ? number_json(who->pid) : json_null()) &&
+        put(object, "host", named ? text_json(who->host) : json_null()) &&
+        put(object, "node", number_but_json(who->node, MST_NODE_NONE)) &&
+        put(object, "told_by",
+            fault->expected > 0 ? number_json(fault->expected - 1) : json_null());
+
+    return good ? object : drop(object);
+}
+
+struct missing {
+    json_t *list;
+    bool no_memory;
+};
+
+static void add_missing(void *ctx, uint32_t index, const struct mst_item *member)
+{
+    struct missing *missing = ctx;
+
+    (void)member;
+    missing->no_memory = !append(missing->list, number_json(index)) || missing->no_memory;
+}
+
+static json_t *notice_json(const struct mst_preemption_notice *given)
+{
+    const struct mst_notice *notice = &given->notice;
+    json_t *object = json_object();
+    bool good = put(object, "index",
+                    notice->index == MST_NOTICE_ALL ? json_null() : number_json(notice->index)) &&
+                put(object, "level",
+                    json_string(notice->level == MST_NOTICE_CERTAIN ? "certain" : "advisory")) &&
+                put(object, "left_ms", json_integer(given->left_ms)) &&
+                put(object, "assumed", json_boolean(notice->assumed)) &&
+                put(object, "source", text_json(mst_slice_text(notice->source))) &&
+                put(object, "host", text_json(mst_slice_text(notice->host))) &&
+                put(object, "reason", text_json(mst_slice_text(notice->reason)));
+
+    return good ? object : drop(object);
+}
+
+static void add_notice(void *ctx, const struct mst_preemption_notice *given)
+{
+    struct missing *missing = ctx;
+
+    missing->no_memory = !append(missing->list, notice_json(given)) || missing->no_memory;
+}
+
+static json_t *preemption_json(const struct mst_status *status)
+{
+    struct missing notices = {.list = json_array()}, missing = {.list = json_array()};
+    struct mst_preemption now;
+    json_t *object = json_object();
+    bool good;
+
+    mst_preemption_of(status, &now);
+    mst_preemption_each_notice(status, add_notice, &notices);
+    mst_preemption_each_missing(status, &now, add_missing, &missing);
+    good = put(object, "notices", notices.list) &&
+           put(object, "state", json_string(mst_preemption_word(now.state))) &&
+           put(object, "generation",
+               now.state == MST_PREEMPTION_NONE ? json_null() : number_json(now.generation)) &&
+           put(object, "agreed_step",
+               now.state == MST_PREEMPTION_NONE ? json_null() : json_integer(now.step)) &&
+           put(object, "saved", number_json(now.saved)) && put(object, "of", number_json(now.of)) &&
+           put(object, "missing", missing.list);
+    return good && !notices.no_memory && !missing.no_memory ? object : drop(object);
+}
+
+/* The closure that waits or runs longest; null: none does. */
+static json_t *closure_json(uint64_t closure, uint64_t ms, const char *function)
+{
+    json_t *object = closure == 0 ? NULL : json_object();
+    bool good = put(object, "closure", number_json(closure)) &&
+                put(object, "function", text_json(mst_slice_text(function))) &&
+                put(object, "ms", number_json(ms));
+
+    if (closure == 0) {
+        return json_null();
+    }
+    return good ? object : drop(object);
+}
+
+static json_t *waiting_json(const struct mst_cluster_status *status)
+{
+    json_t *object = closure_json(status->oldest, status->oldest_ms, status->oldest_function);
+    bool good = json_is_null(object) ||
+                put(object, "waits_for", json_string(mst_cluster_wait_word(status->waits)));
+
+    return good ? object : drop(object);
+}
+
+static json_t *running_json(const struct mst_cluster_status *status)
+{
+    json_t *object = closure_json(status->longest, status->longest_ms, status->longest_function);
+    bool good = json_is_null(object) || put(object, "worker", number_json(status->longest_worker));
+
+    return good ? object : drop(object);
+}
+
+static json_t *cluster_json(const struct mst_cluster_look *look)
+{
+    const struct mst_cluster_status *status = &look->status;
+    json_t *object = json_object();
+    bool good = put(object, "name", text_json(look->name)) &&
+                put(object, "queued", number_json(status->queued)) &&
+                put(object, "queued_bytes", number_json(status->queued_bytes)) &&
+                put(object, "in_flight", number_json(status->in_flight)) &&
+                put(object, "hungry", number_json(status->hungry)) &&
+                put(object, "workers", number_json(status->workers)) &&
+                put(object, "present", number_json(status->present)) &&
+                put(object, "slots", number_json(status->slots)) &&
+                put(object, "slots_free", number_json(status->slots_free)) &&
+                put(object, "per_second", json_real((double)status->rate / 1000)) &&
+                put(object, "admitted", number_json(status->admitted)) &&
+                put(object, "values", number_json(status->values)) &&
+                put(object, "failures", number_json(status->failures)) &&
+                put(object, "cancelled", number_json(status->cancelled)) &&
+                put(object, "retried", number_json(status->retried)) &&
+                put(object, "put_back", number_json(status->put_back)) &&
+                put(object, "late", number_json(status->late)) &&
+                put(object, "refused", number_json(status->refused)) &&
+                put(object, "series", number_json(status->series)) &&
+                put(object, "oldest", waiting_json(status)) &&
+                put(object, "longest", running_json(status));
+
+    return good ? object : drop(object);
+}
+
+static void add_cluster(void *ctx, const struct mst_cluster_look *look)
+{
+    struct missing *list = ctx;
+
+    list->no_memory = !append(list->list, cluster_json(look)) || list->no_memory;
+}
+
+static json_t *clusters_json(const struct mst_status *status)
+{
+    struct missing list = {.list = json_array()};
+
+    mst_clusters_each(&status->clusters, add_cluster, &list);
+    return list.no_memory ? drop(list.list) : list.list;
+}
+
+static json_t *job_json(const struct mst_item *job)
+{
+    json_t *object = json_object();
+    bool good = put(object, "job", text_json(job->name)) &&
+                put(object, "generation", number_json(job->number)) &&
+                put(object, "present", number_json(job->arrived)) &&
+                put(object, "size", number_json(job->expected));
+
+    return good ? object : drop(object);
+}
+
+static json_t *list_json(const struct mst_items *items, json_t *(*one)(const struct mst_item *))
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < items->count; i++) {
+        if (!append(list, one(&items->items[i]))) {
+            return drop(list);
+        }
+    }
+    return list;
+}
+
+static json_t *missing_json(const struct mst_status *status)
+{
+    struct missing missing = {.list = json_array()};
+
+    mst_status_each_missing(status, add_missing, &missing);
+    return missing.no_memory ? drop(missing.list) : missing.list;
+}
+
+static json_t *status_json(const struct mst_status *status)
+{
+    const struct mst_item nobody = {.name = mst_slice_text(status->job)};
+    const struct mst_item *job = mst_status_job(status);
+    json_t *object = job_json(job ? job : &nobody);
+    bool good = put(object, "address", text_json(mst_slice_text(status->address))) &&
+                put(object, "spares", number_json(mst_status_spares(status))) &&
+                put(object, "missing", missing_json(status)) &&
+                put(object, "members", list_json(&status->members, member_json)) &&
+                put(object, "rounds", list_json(&status->rounds, round_json)) &&
+                put(object, "hosts", list_json(&status->hosts, host_json)) &&
+                put(object, "faults", list_json(&status->faults, fault_json)) &&
+                put(object, "preemption", preemption_json(status)) &&
+                put(object, "clusters", clusters_json(status)) &&
+                put(object, "jobs", list_json(&status->jobs, job_json));
+
+    return good ? object : drop(object);
+}
+
+char *mst_status_json(const struct mst_status *status)
+{
+    json_t *object = status_json(status);
+    size_t size = object ? json_dumpb(object, NULL, 0, DUMPED) : 0;
+    char *text = size > 0 ? malloc(size + 2) : NULL;
+
+    if (text) {
+        (void)json_dumpb(object, text, size, DUMPED);
+        text[size] = '\n';
+        text[size + 1] = '\0';
+    }
+    json_decref(object);
+    return text;
+}
