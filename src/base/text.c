@@ -164,3 +164,137 @@ void mst_text_seconds(struct mst_text *text, uint64_t ms)
     put(text, (char)('0' + (char)(tenths % 10)));
     mst_text_add(text, " s");
 }
+
+/* A va_list that functions take from in turn. */
+struct arguments {
+    va_list list;
+};
+
+/* Of the integer that a conversion prints: as %d, %ld, %lld or %zd has it. */
+enum length { LENGTH_INT, LENGTH_LONG, LENGTH_LONG_LONG, LENGTH_SIZE };
+
+static enum length read_length(const char **at)
+{
+    if (**at == 'z') {
+        ++*at;
+        return LENGTH_SIZE;
+    }
+    if (**at != 'l') {
+        return LENGTH_INT;
+    }
+    ++*at;
+    if (**at != 'l') {
+        return LENGTH_LONG;
+    }
+    ++*at;
+    return LENGTH_LONG_LONG;
+}
+
+static uint64_t take_unsigned(struct arguments *from, enum length length)
+{
+    switch (length) {
+    case LENGTH_INT:
+        return va_arg(from->list, unsigned);
+    case LENGTH_LONG:
+        return va_arg(from->list, unsigned long);
+    case LENGTH_LONG_LONG:
+        return va_arg(from->list, unsigned long long);
+    case LENGTH_SIZE:
+        break;
+    }
+    return va_arg(from->list, size_t);
+}
+
+static int64_t take_signed(struct arguments *from, enum length length)
+{
+    switch (length) {
+    case LENGTH_INT:
+        return va_arg(from->list, int);
+    case LENGTH_LONG:
+        return va_arg(from->list, long);
+    case LENGTH_LONG_LONG:
+        return va_arg(from->list, long long);
+    case LENGTH_SIZE:
+        break;
+    }
+    return va_arg(from->list, ptrdiff_t);
+}
+
+static void put_words(struct mst_text *text, const char *words)
+{
+    mst_text_add(text, words != NULL ? words : "(null)");
+}
+
+static void put_bytes(struct mst_text *text, struct arguments *from)
+{
+    int size = va_arg(from->list, int);
+
+    MST_ASSERT(size >= 0);
+    mst_text_slice(text, mst_slice_of(va_arg(from->list, const char *), (size_t)size));
+}
+
+/* `at` is behind the '%'; returns what is behind the conversion. */
+static const char *convert(struct mst_text *text, const char *at, struct arguments *from)
+{
+    enum length length;
+
+    if (at[0] == '.' && at[1] == '*' && at[2] == 's') {
+        put_bytes(text, from);
+        return at + 3;
+    }
+    if (*at == '%') {
+        put(text, '%');
+        return at + 1;
+    }
+    if (*at == 's') {
+        put_words(text, va_arg(from->list, const char *));
+        return at + 1;
+    }
+    if (*at == 'c') {
+        put(text, (char)va_arg(from->list, int));
+        return at + 1;
+    }
+    length = read_length(&at);
+    if (*at == 'd' || *at == 'i') {
+        mst_text_i64(text, take_signed(from, length));
+    } else {
+        MST_ASSERT(*at == 'u' || *at == 'x');
+        in_base(text, take_unsigned(from, length), *at == 'u' ? 10 : 16);
+    }
+    return at + 1;
+}
+
+void mst_text_format_list(struct mst_text *text, const char *format, va_list arguments)
+{
+    struct arguments from;
+
+    va_copy(from.list, arguments);
+    while (*format) {
+        if (*format == '%') {
+            format = convert(text, format + 1, &from);
+        } else {
+            put(text, *format++);
+        }
+    }
+    va_end(from.list);
+}
+
+void mst_text_format(struct mst_text *text, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    mst_text_format_list(text, format, arguments);
+    va_end(arguments);
+}
+
+size_t mst_text_print(char *array, size_t room, const char *format, ...)
+{
+    struct mst_text text = mst_text_in(array, room);
+    va_list arguments;
+
+    va_start(arguments, format);
+    mst_text_format_list(&text, format, arguments);
+    va_end(arguments);
+    return text.size;
+}

@@ -1,16 +1,175 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Text, slices, digests and the generator of numbers: what has no memory of its own. */
+#include <limits.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/digest.h"
 #include "base/prng.h"
 #include "base/text.h"
+
+static void a_sentence_has_words_and_numbers(void **state)
+{
+    char array[200];
+    struct mst_text text = mst_text_in(array, sizeof(array));
+
+    (void)state;
+    mst_text_format(&text, "rank %u (#%d, node %s) ", 7U, -12, "b3");
+    mst_text_format(&text, "%c%c 100%% %i %x", 'a', '-', 5, 0xbeefU);
+    assert_string_equal(array, "rank 7 (#-12, node b3) a- 100% 5 beef");
+    assert_int_equal(text.size, strlen(array));
+    mst_text_format(&text, "%s", "");
+    mst_text_format(&text, "no %%s, %s", "and a % of an argument is none of the format: %d");
+    assert_string_equal(array, "rank 7 (#-12, node b3) a- 100% 5 beef"
+                               "no %s, and a % of an argument is none of the format: %d");
+}
+
+static void each_length_of_a_number_has_its_bounds(void **state)
+{
+    char array[400];
+
+    (void)state;
+    mst_text_print(array, sizeof array, "%d %i %u %x", INT_MIN, INT_MAX, UINT_MAX, UINT_MAX);
+    assert_string_equal(array, "-2147483648 2147483647 4294967295 ffffffff");
+    mst_text_print(array, sizeof array, "%ld %li %lu %lx", LONG_MIN, LONG_MAX, ULONG_MAX,
+                   ULONG_MAX);
+    assert_string_equal(array, "-9223372036854775808 9223372036854775807 18446744073709551615 "
+                               "ffffffffffffffff");
+    mst_text_print(array, sizeof array, "%lld %lli %llu %llx", LLONG_MIN, LLONG_MAX, ULLONG_MAX,
+                   0xdeadbeef01ULL);
+    assert_string_equal(array, "-9223372036854775808 9223372036854775807 18446744073709551615 "
+                               "deadbeef01");
+    mst_text_print(array, sizeof array, "%zu %zx %zd", SIZE_MAX, (size_t)255, (ssize_t)-1);
+    assert_string_equal(array, "18446744073709551615 ff -1");
+    mst_text_print(array, sizeof array, "%" PRIu32 " %" PRId32 " %" PRIu64 " %" PRId64 " %" PRIx64,
+                   UINT32_MAX, INT32_MIN, UINT64_MAX, INT64_MIN, UINT64_MAX);
+    assert_string_equal(array, "4294967295 -2147483648 18446744073709551615 "
+                               "-9223372036854775808 ffffffffffffffff");
+    mst_text_print(array, sizeof array, "%u %d %x %" PRIu64 "|%lu", 0U, 0, 0U, UINT64_C(10), 9UL);
+    assert_string_equal(array, "0 0 0 10|9");
+}
+
+static void words_are_as_they_are_and_bytes_are_quoted(void **state)
+{
+    char array[64];
+    struct mst_slice bytes = mst_slice_of("a\nb\0c", 5);
+    struct mst_slice none = mst_slice_of(*state, 0); /* what a compiler cannot know */
+    const char *missing = *state;
+
+    mst_text_print(array, sizeof array, "'%.*s' '%s' '%.*s'", MST_SLICE_ARGS(bytes), "\t",
+                   MST_SLICE_ARGS(none));
+    assert_string_equal(array, "'a\\x0ab\\x00c' '\t' ''");
+    assert_int_equal(mst_text_print(array, sizeof array, "<%s>", missing), 8);
+    assert_string_equal(array, "<(null)>");
+}
+
+/* The list of the caller is still whole. */
+static void say_twice(struct mst_text *text, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void say_twice(struct mst_text *text, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    mst_text_format_list(text, format, arguments);
+    mst_text_format_list(text, format, arguments);
+    va_end(arguments);
+}
+
+static void a_list_of_arguments_is_only_read(void **state)
+{
+    char array[64];
+    struct mst_text text = mst_text_in(array, sizeof array);
+
+    (void)state;
+    say_twice(&text, "%s %d;", "a", 1);
+    assert_string_equal(array, "a 1;a 1;");
+}
+
+static void a_sentence_that_does_not_fit_is_cut(void **state)
+{
+    char array[12];
+    struct mst_text text;
+
+    (void)state;
+    memset(array, '#', sizeof array);
+    assert_int_equal(mst_text_print(array, 10, "%s%d", "123456", 789), 9);
+    assert_string_equal(array, "123456789");
+    assert_int_equal(mst_text_print(array, 10, "%s%d%c", "123456", 789, '0'), 9);
+    assert_string_equal(array, "123456...");
+    assert_int_equal(array[10], '#');
+    text = mst_text_in(array, 10);
+    mst_text_format(&text, "12345678");
+    mst_text_format(&text, "%x%s", 0x90U, "ab");
+    mst_text_format(&text, "%%");
+    assert_string_equal(array, "123456...");
+    assert_int_equal(text.size, 9);
+    mst_text_print(array, 8, "abc%s%c", "\xe6\x97\xa5z", 'y');
+    assert_string_equal(array, "abc...");
+}
+
+/* In a child of its own, as a broken invariant ends it. */
+static bool is_broken(const char *format)
+{
+    void (*say)(struct mst_text * text, const char *format, ...) = mst_text_format;
+    char array[64];
+    struct mst_text text = mst_text_in(array, sizeof array);
+    int status = 0;
+    pid_t child = fork();
+
+    assert_true(child >= 0);
+    if (child == 0) {
+        (void)signal(SIGABRT, SIG_DFL);
+        (void)close(STDERR_FILENO);
+        say(&text, format, 1, "a", 2, 3);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+}
+
+static void other_conversions_are_a_broken_invariant(void **state)
+{
+    static const char *const formats[] = {"%f",  "%p",   "%o",    "%X",    "%5d",   "%-d", "%",
+                                          "%ls", "%lc",  "%hd",   "%lld%", "%lx%l", "%z",  "%.3s",
+                                          "%.s", "%.*d", "%llld", "%zld",  "%n",    "%m",  "% d"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
+        assert_true(is_broken(formats[i]));
+    }
+    assert_false(is_broken("%d%%%s"));
+    assert_true(is_broken("%d %s %f"));
+}
+
+static void a_size_below_zero_is_a_broken_invariant(void **state)
+{
+    char array[64];
+    int status = 0;
+    pid_t child = fork();
+
+    (void)state;
+    assert_true(child >= 0);
+    if (child == 0) {
+        (void)signal(SIGABRT, SIG_DFL);
+        (void)close(STDERR_FILENO);
+        mst_text_print(array, sizeof array, "%.*s", -1, "a");
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+}
 
 static void numbers(void **state)
 {
@@ -46,9 +205,7 @@ static void seconds(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char array[32];
-        struct mst_text text = mst_text_in(array, sizeof(array));
-
-        mst_text_seconds(&text, rows[i].ms);
+        mst_text_print(array, sizeof array, MST_SECONDS, MST_SECONDS_ARGS(rows[i].ms));
         assert_string_equal(array, rows[i].words);
     }
 }
@@ -212,6 +369,13 @@ static void a_seed_gives_the_same_numbers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_sentence_has_words_and_numbers),
+        cmocka_unit_test(each_length_of_a_number_has_its_bounds),
+        cmocka_unit_test(words_are_as_they_are_and_bytes_are_quoted),
+        cmocka_unit_test(a_list_of_arguments_is_only_read),
+        cmocka_unit_test(a_sentence_that_does_not_fit_is_cut),
+        cmocka_unit_test(other_conversions_are_a_broken_invariant),
+        cmocka_unit_test(a_size_below_zero_is_a_broken_invariant),
         cmocka_unit_test(numbers),
         cmocka_unit_test(seconds),
         cmocka_unit_test(what_does_not_fit),
