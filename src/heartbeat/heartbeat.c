@@ -492,9 +492,10 @@ static void reply_beating(struct mst_heartbeat *heartbeat, uint64_t now_ns,
     }
 }
 
-void mst_heartbeat_reply(struct mst_heartbeat *heartbeat, uint64_t now_ns, uint64_t tag,
-                         const struct mst_reply *reply)
+static void take_reply(void *machine, uint64_t now_ns, uint64_t tag, const struct mst_reply *reply)
 {
+    struct mst_heartbeat *heartbeat = machine;
+
     if (tag == 0 || tag != heartbeat->tag) {
         return;
     }
@@ -522,8 +523,9 @@ static void tick_agreeing(struct mst_heartbeat *heartbeat, uint64_t now_ns)
     }
 }
 
-void mst_heartbeat_tick(struct mst_heartbeat *heartbeat, uint64_t now_ns)
+static void tick(void *machine, uint64_t now_ns)
 {
+    struct mst_heartbeat *heartbeat = machine;
     uint64_t later_ns = after(now_ns, heartbeat->period_ms);
 
     if (now_ns < heartbeat->due_ns) {
@@ -562,9 +564,9 @@ void mst_heartbeat_tick(struct mst_heartbeat *heartbeat, uint64_t now_ns)
     }
 }
 
-uint64_t mst_heartbeat_deadline_ns(const struct mst_heartbeat *heartbeat)
+static uint64_t deadline_ns(const void *machine)
 {
-    return heartbeat->due_ns;
+    return ((const struct mst_heartbeat *)machine)->due_ns;
 }
 
 /* ---- effects ---- */
@@ -608,17 +610,16 @@ static void fill_request(struct mst_heartbeat *heartbeat)
         request->round.deadline_ms = heartbeat->timeout_ms;
         request->round.data = mst_slice_of(heartbeat->data, TOKEN_SIZE);
     }
-    heartbeat->effect.request = request;
 }
 
 /* What it says of a failure comes before the end that it may be. */
-const struct mst_heartbeat_effect *mst_heartbeat_next(struct mst_heartbeat *heartbeat)
+static const void *next(void *machine)
 {
+    struct mst_heartbeat *heartbeat = machine;
     struct mst_heartbeat_effect *effect = &heartbeat->effect;
 
     MST_ASSERT(!heartbeat->out);
-    *effect = (struct mst_heartbeat_effect){.tag = heartbeat->tag,
-                                            .why = heartbeat->why,
+    *effect = (struct mst_heartbeat_effect){.why = heartbeat->why,
                                             .status = heartbeat->status,
                                             .generation = heartbeat->generation,
                                             .number = heartbeat->number,
@@ -641,8 +642,9 @@ const struct mst_heartbeat_effect *mst_heartbeat_next(struct mst_heartbeat *hear
         effect->type = MST_HEARTBEAT_LATE;
     } else if (heartbeat->owe_request) {
         heartbeat->owe_request = false;
-        effect->type = MST_HEARTBEAT_REQUEST;
         fill_request(heartbeat);
+        effect->head = (struct mst_machine_effect){
+            .kind = MST_MACHINE_CALL, .tag = heartbeat->tag, .request = &heartbeat->request};
     } else {
         heartbeat->reply = NULL; /* it lives no longer than this */
         return NULL;
@@ -651,11 +653,16 @@ const struct mst_heartbeat_effect *mst_heartbeat_next(struct mst_heartbeat *hear
     return effect;
 }
 
-void mst_heartbeat_done(struct mst_heartbeat *heartbeat, const struct mst_heartbeat_effect *effect)
+static void done(void *machine, const void *effect)
 {
+    struct mst_heartbeat *heartbeat = machine;
+
     MST_ASSERT(heartbeat->out && effect == &heartbeat->effect);
     heartbeat->out = false;
 }
+
+const struct mst_machine mst_heartbeat_machine = {
+    .reply = take_reply, .tick = tick, .deadline_ns = deadline_ns, .next = next, .done = done};
 
 uint32_t mst_heartbeat_token(const struct mst_heartbeat *heartbeat)
 {

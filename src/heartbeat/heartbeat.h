@@ -11,8 +11,7 @@
  * allocated at birth, so no input can fail. */
 
 #include "base/mem.h"
-#include "proto/reply.h"
-#include "proto/request.h"
+#include "proto/machine.h"
 
 struct mst_heartbeat;
 
@@ -33,14 +32,12 @@ struct mst_heartbeat_sight {
 };
 
 enum mst_heartbeat_effect_type {
-    MST_HEARTBEAT_REQUEST = 1, /* make this call without a deadline; give its reply, or the refusal,
-                                  to mst_heartbeat_reply with `tag` */
-    MST_HEARTBEAT_AGREED = 2,  /* on a token, or (status ELOST, EPROTO) never in this generation */
-    MST_HEARTBEAT_LATE = 3,    /* call `tag` waits for a token longer than the timeout: tell who is
-                                  missing */
-    MST_HEARTBEAT_FAILED = 4,  /* a period failed: it is the `failures`-th in a row; 0: it does not
-                                  count */
-    MST_HEARTBEAT_CRASH = 5    /* end the process; the last effect there is */
+    MST_HEARTBEAT_AGREED = 1, /* on a token, or (status ELOST, EPROTO) never in this generation */
+    MST_HEARTBEAT_LATE = 2,   /* its call waits for a token longer than the timeout: tell who is
+                                 missing */
+    MST_HEARTBEAT_FAILED = 3, /* a period failed: it is the `failures`-th in a row; 0: it does not
+                                 count */
+    MST_HEARTBEAT_CRASH = 4   /* end the process; the last effect there is */
 };
 
 enum mst_heartbeat_why {
@@ -53,9 +50,8 @@ enum mst_heartbeat_why {
 };
 
 struct mst_heartbeat_effect {
-    enum mst_heartbeat_effect_type type;
-    const struct mst_request *request; /* borrowed until done */
-    uint64_t tag;                      /* never 0, never reused by this machine */
+    struct mst_machine_effect head;
+    enum mst_heartbeat_effect_type type; /* MST_MACHINE_OWN */
     enum mst_heartbeat_why why;
     muster_status status;
     uint32_t failures;
@@ -81,15 +77,10 @@ void mst_heartbeat_look(struct mst_heartbeat *heartbeat, uint64_t now_ns,
 /* Whether failures count from now on, and a mismatch. The count begins at 0. */
 void mst_heartbeat_judge(struct mst_heartbeat *heartbeat, bool on);
 
-/* To the call `tag`; an unknown tag is ignored. The effects that follow borrow from `reply`: drain
- * them while it lives. */
-void mst_heartbeat_reply(struct mst_heartbeat *heartbeat, uint64_t now_ns, uint64_t tag,
-                         const struct mst_reply *reply);
-
-void mst_heartbeat_tick(struct mst_heartbeat *heartbeat, uint64_t now_ns);
-uint64_t mst_heartbeat_deadline_ns(const struct mst_heartbeat *heartbeat); /* UINT64_MAX: never */
-const struct mst_heartbeat_effect *mst_heartbeat_next(struct mst_heartbeat *heartbeat);
-void mst_heartbeat_done(struct mst_heartbeat *heartbeat, const struct mst_heartbeat_effect *effect);
+/* Its effects are struct mst_heartbeat_effect. No attention and no end: `look` tells it. What
+ * follows a reply borrows from it: drain that while it lives. One call at a time: the one before is
+ * of no interest any more. */
+extern const struct mst_machine mst_heartbeat_machine;
 
 /* Whether this generation has a token; 0: no. */
 uint32_t mst_heartbeat_token(const struct mst_heartbeat *heartbeat);

@@ -9,7 +9,7 @@ static bool has_ended(void *ctx)
 {
     const struct mst_publishing *publishing = ctx;
 
-    return publishing->publish.machine == NULL;
+    return publishing->publish.host.machine == NULL;
 }
 
 /* With the client's lock held. */
@@ -48,7 +48,7 @@ bool mst_publishing_busy(const struct mst_publishing *publishing)
         return false;
     }
     mst_lib_lock(client);
-    busy = publishing->publish.machine != NULL;
+    busy = publishing->publish.host.machine != NULL;
     mst_lib_unlock(client);
     return busy;
 }
@@ -63,7 +63,7 @@ muster_status mst_publishing_wait(struct mst_publishing *publishing, int64_t tim
     mst_lib_lock(publish->client);
     if (!mst_lib_wait(publish->client, has_ended, publishing, deadline_ns)) {
         status = mst_lib_fail(err, MUSTER_ETIMEDOUT, what, NULL);
-    } else if (publish->machine != NULL) { /* it never will */
+    } else if (publish->host.machine != NULL) { /* it never will */
         status = mst_lib_fail(err, mst_lib_status(publish->client), what, NULL);
     } else if (publish->error.status != MUSTER_OK) {
         status = publish->error.status;

@@ -17,9 +17,8 @@ static void store(unsigned char *out, unsigned element, int64_t number)
 static void effect_request(struct mst_preempt *preempt, uint64_t tag)
 {
     preempt->request = (struct mst_request){0};
-    preempt->effect.type = MST_PREEMPT_REQUEST;
-    preempt->effect.tag = tag;
-    preempt->effect.request = &preempt->request;
+    preempt->effect.head = (struct mst_machine_effect){
+        .kind = MST_MACHINE_CALL, .tag = tag, .request = &preempt->request};
 }
 
 static void effect_watch(struct mst_preempt *preempt)
@@ -296,16 +295,20 @@ static bool fill_shell(struct mst_preempt *preempt)
     return true;
 }
 
-const struct mst_preempt_effect *mst_preempt_next(struct mst_preempt *preempt)
+const void *mst_preempt_next(void *machine)
 {
+    struct mst_preempt *preempt = machine;
+
     MST_ASSERT(!preempt->out);
     memset(&preempt->effect, 0, offsetof(struct mst_preempt_effect, outcome)); /* for its type */
     preempt->out = fill_gate(preempt) || fill_request(preempt) || fill_shell(preempt);
     return preempt->out ? &preempt->effect : NULL;
 }
 
-void mst_preempt_done(struct mst_preempt *preempt, const struct mst_preempt_effect *effect)
+void mst_preempt_done(void *machine, const void *effect)
 {
+    struct mst_preempt *preempt = machine;
+
     MST_ASSERT(preempt->out && effect == &preempt->effect);
     preempt->out = false;
 }

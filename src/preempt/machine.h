@@ -204,4 +204,9 @@ struct mst_preempt_seen *mst_preempt_seen_next(const struct mst_preempt_seen *se
 void mst_preempt_decided(struct mst_preempt *preempt, uint64_t now_ns,
                          const struct mst_reply *reply);
 
+/* The machine's functions (proto/machine.h) that are not in preempt.c. */
+void mst_preempt_reply(void *machine, uint64_t now_ns, uint64_t tag, const struct mst_reply *reply);
+const void *mst_preempt_next(void *machine);
+void mst_preempt_done(void *machine, const void *effect);
+
 #endif

@@ -631,10 +631,12 @@ static void take_seat(struct mst_preempt *preempt)
     }
 }
 
-void mst_preempt_view(struct mst_preempt *preempt, uint64_t now_ns, const struct mst_view *view)
+static void attention(void *machine, uint64_t now_ns, const struct mst_view *view, bool stopped)
 {
+    struct mst_preempt *preempt = machine;
     bool fresh = view->generation > preempt->view.generation;
 
+    (void)stopped;
     if (preempt->state == MST_PREEMPT_ENDED || view->generation < preempt->view.generation) {
         return;
     }
@@ -753,8 +755,10 @@ void mst_preempt_hold_end(struct mst_preempt *preempt, uint64_t now_ns)
     mst_preempt_advance(preempt, now_ns);
 }
 
-void mst_preempt_ended(struct mst_preempt *preempt, uint64_t now_ns, muster_status status)
+static void ended(void *machine, uint64_t now_ns, muster_status status)
 {
+    struct mst_preempt *preempt = machine;
+
     if (preempt->state == MST_PREEMPT_ENDED) {
         return;
     }
@@ -770,8 +774,10 @@ void mst_preempt_ended(struct mst_preempt *preempt, uint64_t now_ns, muster_stat
     preempt->failed_note.owed = false;
 }
 
-void mst_preempt_tick(struct mst_preempt *preempt, uint64_t now_ns)
+static void tick(void *machine, uint64_t now_ns)
 {
+    struct mst_preempt *preempt = machine;
+
     if (now_ns >= preempt->watch_retry_ns) {
         preempt->watch_retry_ns = NEVER;
         preempt->owe_watch = true;
@@ -784,8 +790,9 @@ static uint64_t sooner(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-uint64_t mst_preempt_deadline_ns(const struct mst_preempt *preempt)
+static uint64_t deadline_ns(const void *machine)
 {
+    const struct mst_preempt *preempt = machine;
     uint64_t when = sooner(preempt->watch_retry_ns, preempt->retry_ns);
     bool seated = preempt->view.generation > 0 && preempt->view.rank != MST_RANK_NONE;
 
@@ -806,6 +813,14 @@ uint64_t mst_preempt_deadline_ns(const struct mst_preempt *preempt)
     }
     return when;
 }
+
+const struct mst_machine mst_preempt_machine = {.attention = attention,
+                                                .ended = ended,
+                                                .reply = mst_preempt_reply,
+                                                .tick = tick,
+                                                .deadline_ns = deadline_ns,
+                                                .next = mst_preempt_next,
+                                                .done = mst_preempt_done};
 
 /* ---- what it knows ---- */
 

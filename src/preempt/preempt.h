@@ -15,9 +15,8 @@
  * memory: it is then asked for again. */
 
 #include "base/mem.h"
+#include "proto/machine.h"
 #include "proto/notice.h"
-#include "proto/reply.h"
-#include "proto/request.h"
 
 struct mst_preempt;
 
@@ -28,17 +27,14 @@ struct mst_preempt_config {
 };
 
 enum mst_preempt_effect_type {
-    MST_PREEMPT_REQUEST = 1, /* make this call without a deadline; give its reply, whatever it is,
-                                to mst_preempt_reply with `tag`. A round may be cancelled, to be
-                                told who is missing in it: it is made again */
-    MST_PREEMPT_GATE = 2,    /* close the gate, so that nobody is told GO_ON any more; then answer
+    MST_PREEMPT_GATE = 1,    /* close the gate, so that nobody is told GO_ON any more; then answer
                                 with mst_preempt_gated, before the next input. Also where it is
- closed already */
-    MST_PREEMPT_LIMIT = 3,   /* open it with `limit`; INT64_MAX: no save is due. `forget`: a new
+                                closed already */
+    MST_PREEMPT_LIMIT = 2,   /* open it with `limit`; INT64_MAX: no save is due. `forget`: a new
                                 generation, the last step that was answered is -1 again */
-    MST_PREEMPT_NOTICED = 4, /* what mst_preempt_noticed says has changed */
-    MST_PREEMPT_SAVED = 5,   /* the answer to mst_preempt_saved: `outcome` */
-    MST_PREEMPT_LOG = 6      /* a line for the user: `log` */
+    MST_PREEMPT_NOTICED = 3, /* what mst_preempt_noticed says has changed */
+    MST_PREEMPT_SAVED = 4,   /* the answer to mst_preempt_saved: `outcome` */
+    MST_PREEMPT_LOG = 5      /* a line for the user: `log` */
 };
 
 /* The notice that matters most: a certain one before an advisory one, then the first deadline. */
@@ -98,9 +94,8 @@ struct mst_preempt_line {
 };
 
 struct mst_preempt_effect {
-    enum mst_preempt_effect_type type;
-    const struct mst_request *request; /* borrowed until done */
-    uint64_t tag;                      /* never 0, never reused by this machine */
+    struct mst_machine_effect head;
+    enum mst_preempt_effect_type type; /* MST_MACHINE_OWN */
     int64_t limit;
     bool forget;
     struct mst_preempt_outcome outcome;
@@ -112,9 +107,11 @@ muster_status mst_preempt_new(struct mst_preempt **out, uint64_t now_ns,
                               const struct mst_preempt_config *config, const struct mst_mem *mem);
 void mst_preempt_free(struct mst_preempt *preempt);
 
-/* The client's view changed (repeats are harmless): of a new generation before the function is
- * entered in it, so that nothing of it is forgotten. Without a rank it only hears of notices. */
-void mst_preempt_view(struct mst_preempt *preempt, uint64_t now_ns, const struct mst_view *view);
+/* Its effects are struct mst_preempt_effect. A round may be cancelled, to be told who is missing in
+ * it: it is made again. Attention of a new generation before the function is entered in it, so that
+ * nothing of it is forgotten; without a rank it only hears of notices. When the session ends the
+ * gate opens, and a save that is waited for is answered. */
+extern const struct mst_machine mst_preempt_machine;
 
 /* The answer to GATE: the largest step that was told GO_ON in this generation, or that the program
  * saves now: told that it is not this one, it goes on with it. -1: none. */
@@ -132,17 +129,6 @@ void mst_preempt_saved(struct mst_preempt *preempt, uint64_t now_ns, int64_t ste
 void mst_preempt_hold_begin(struct mst_preempt *preempt, uint64_t now_ns, uint64_t limit_ms);
 void mst_preempt_hold_end(struct mst_preempt *preempt, uint64_t now_ns);
 
-/* A call ended. Unknown tags are ignored. */
-void mst_preempt_reply(struct mst_preempt *preempt, uint64_t now_ns, uint64_t tag,
-                       const struct mst_reply *reply);
-
-/* The session is over for good. The gate opens; a save that is waited for is answered. */
-void mst_preempt_ended(struct mst_preempt *preempt, uint64_t now_ns, muster_status status);
-
-void mst_preempt_tick(struct mst_preempt *preempt, uint64_t now_ns);
-uint64_t mst_preempt_deadline_ns(const struct mst_preempt *preempt); /* UINT64_MAX: never */
-const struct mst_preempt_effect *mst_preempt_next(struct mst_preempt *preempt);
-void mst_preempt_done(struct mst_preempt *preempt, const struct mst_preempt_effect *effect);
 void mst_preempt_check(const struct mst_preempt *preempt);
 uint64_t mst_preempt_digest(const struct mst_preempt *preempt);
 

@@ -272,9 +272,9 @@ static void written(struct mst_publish *publish, const struct mst_reply *reply)
     }
 }
 
-void mst_publish_reply(struct mst_publish *publish, uint64_t now_ns, uint64_t tag,
-                       const struct mst_reply *reply)
+static void take_reply(void *machine, uint64_t now_ns, uint64_t tag, const struct mst_reply *reply)
 {
+    struct mst_publish *publish = machine;
     bool faster = reply->status == MUSTER_EEXISTS || reply->status == MUSTER_ECONFLICT;
     bool writes = publish->state != LISTING;
 
@@ -347,9 +347,8 @@ static void fill_call(struct mst_publish *publish)
 {
     publish->owe_call = false;
     publish->request = (struct mst_request){0};
-    publish->effect.type = MST_PUBLISH_REQUEST;
-    publish->effect.tag = publish->tag;
-    publish->effect.request = &publish->request;
+    publish->effect.head = (struct mst_machine_effect){
+        .kind = MST_MACHINE_CALL, .tag = publish->tag, .request = &publish->request};
     if (publish->state == LISTING) {
         publish->request.command = MST_LIST;
         publish->request.list.prefix = mst_slice_text(MST_PREEMPT_PREFIX);
@@ -359,15 +358,16 @@ static void fill_call(struct mst_publish *publish)
     }
 }
 
-const struct mst_publish_effect *mst_publish_next(struct mst_publish *publish)
+static const void *next(void *machine)
 {
+    struct mst_publish *publish = machine;
+
     MST_ASSERT(!publish->out);
     publish->effect = (struct mst_publish_effect){0};
     if (publish->owe_call) {
         fill_call(publish);
     } else if (publish->owe_finish) {
         publish->owe_finish = false;
-        publish->effect.type = MST_PUBLISH_FINISH;
         publish->effect.status = publish->status;
         publish->effect.written = publish->written;
         publish->effect.reply = publish->has_reply ? &publish->reply : NULL;
@@ -378,11 +378,15 @@ const struct mst_publish_effect *mst_publish_next(struct mst_publish *publish)
     return &publish->effect;
 }
 
-void mst_publish_done(struct mst_publish *publish, const struct mst_publish_effect *effect)
+static void done(void *machine, const void *effect)
 {
+    struct mst_publish *publish = machine;
+
     MST_ASSERT(publish->out && effect == &publish->effect);
     publish->out = false;
 }
+
+const struct mst_machine mst_publish_machine = {.reply = take_reply, .next = next, .done = done};
 
 void mst_publish_check(const struct mst_publish *publish)
 {

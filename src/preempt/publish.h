@@ -11,9 +11,8 @@
  * the earlier deadline remains. To take back deletes what was read and nothing newer. */
 
 #include "base/mem.h"
+#include "proto/machine.h"
 #include "proto/notice.h"
-#include "proto/reply.h"
-#include "proto/request.h"
 
 struct mst_publish;
 
@@ -26,15 +25,9 @@ struct mst_publish_config {
     uint32_t count;
 };
 
-enum mst_publish_effect_type {
-    MST_PUBLISH_REQUEST = 1, /* make this call; give its reply to mst_publish_reply with `tag` */
-    MST_PUBLISH_FINISH = 2   /* done: status, `written`; nothing follows */
-};
-
+/* One call at a time, and its last effect is its own: it is done, `written`; nothing follows. */
 struct mst_publish_effect {
-    enum mst_publish_effect_type type;
-    const struct mst_request *request; /* borrowed until done */
-    uint64_t tag;
+    struct mst_machine_effect head;
     muster_status status; /* OK; else the service's, `reply` says more */
     uint32_t written;     /* notices written or taken back; the others were as they should */
     const struct mst_reply *reply; /* of the failure; NULL: none. Until done */
@@ -45,10 +38,7 @@ struct mst_publish_effect {
 muster_status mst_publish_new(struct mst_publish **out, uint64_t now_ns,
                               const struct mst_publish_config *config, const struct mst_mem *mem);
 void mst_publish_free(struct mst_publish *publish);
-void mst_publish_reply(struct mst_publish *publish, uint64_t now_ns, uint64_t tag,
-                       const struct mst_reply *reply);
-const struct mst_publish_effect *mst_publish_next(struct mst_publish *publish);
-void mst_publish_done(struct mst_publish *publish, const struct mst_publish_effect *effect);
+extern const struct mst_machine mst_publish_machine; /* reply, next and done */
 void mst_publish_check(const struct mst_publish *publish);
 uint64_t mst_publish_digest(const struct mst_publish *publish);
 

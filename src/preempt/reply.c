@@ -300,9 +300,10 @@ static void reply_record(struct mst_preempt *preempt, uint64_t now_ns,
     }
 }
 
-void mst_preempt_reply(struct mst_preempt *preempt, uint64_t now_ns, uint64_t tag,
-                       const struct mst_reply *reply)
+void mst_preempt_reply(void *machine, uint64_t now_ns, uint64_t tag, const struct mst_reply *reply)
 {
+    struct mst_preempt *preempt = machine;
+
     if (tag == 0 || preempt->state == MST_PREEMPT_ENDED) {
         return;
     }

@@ -51,9 +51,8 @@ static void request_round(struct mst_restart *restart)
 static void effect_request(struct mst_restart *restart, uint64_t tag)
 {
     restart->request = (struct mst_request){0};
-    restart->effect.type = MST_RESTART_REQUEST;
-    restart->effect.tag = tag;
-    restart->effect.request = &restart->request;
+    restart->effect.head = (struct mst_machine_effect){
+        .kind = MST_MACHINE_CALL, .tag = tag, .request = &restart->request};
 }
 
 static void effect_fault(struct mst_restart *restart)
@@ -90,8 +89,8 @@ static bool fill_request(struct mst_restart *restart)
         request_round(restart);
     } else if (restart->owe_cancel) {
         restart->owe_cancel = false;
-        restart->effect.type = MST_RESTART_CANCEL;
-        restart->effect.tag = restart->round_tag;
+        restart->effect.head =
+            (struct mst_machine_effect){.kind = MST_MACHINE_CANCEL, .tag = restart->round_tag};
     } else {
         return false;
     }
@@ -138,16 +137,20 @@ static bool fill_shell(struct mst_restart *restart)
     return true;
 }
 
-const struct mst_restart_effect *mst_restart_next(struct mst_restart *restart)
+const void *mst_restart_next(void *machine)
 {
+    struct mst_restart *restart = machine;
+
     MST_ASSERT(!restart->out);
     restart->effect = (struct mst_restart_effect){0};
     restart->out = fill_request(restart) || fill_shell(restart);
     return restart->out ? &restart->effect : NULL;
 }
 
-void mst_restart_done(struct mst_restart *restart, const struct mst_restart_effect *effect)
+void mst_restart_done(void *machine, const void *effect)
 {
+    struct mst_restart *restart = machine;
+
     MST_ASSERT(restart->out && effect == &restart->effect);
     restart->out = false;
 }

@@ -142,4 +142,9 @@ void mst_restart_assign_written(struct mst_restart *restart, const struct mst_re
 void mst_restart_assign_request(struct mst_restart *restart); /* fills `request` */
 void mst_restart_assign_write(struct mst_restart *restart);   /* the same, of the place */
 
+/* The machine's functions (proto/machine.h) that are not in restart.c. */
+void mst_restart_reply(void *machine, uint64_t now_ns, uint64_t tag, const struct mst_reply *reply);
+const void *mst_restart_next(void *machine);
+void mst_restart_done(void *machine, const void *effect);
+
 #endif

@@ -238,9 +238,10 @@ static void reply_round(struct mst_restart *restart, uint64_t now_ns, const stru
     }
 }
 
-void mst_restart_reply(struct mst_restart *restart, uint64_t now_ns, uint64_t tag,
-                       const struct mst_reply *reply)
+void mst_restart_reply(void *machine, uint64_t now_ns, uint64_t tag, const struct mst_reply *reply)
 {
+    struct mst_restart *restart = machine;
+
     if (tag == 0) {
         return;
     }

@@ -428,9 +428,10 @@ void mst_restart_start(struct mst_restart *restart, uint64_t now_ns, const struc
     }
 }
 
-void mst_restart_attention(struct mst_restart *restart, uint64_t now_ns,
-                           const struct mst_view *view, bool stopped)
+static void attention(void *machine, uint64_t now_ns, const struct mst_view *view, bool stopped)
 {
+    struct mst_restart *restart = machine;
+
     mst_restart_attention_take(restart, view);
     restart->stopped = stopped;
     heed(restart, now_ns);
@@ -602,8 +603,10 @@ void mst_restart_unwound(struct mst_restart *restart, uint64_t now_ns, muster_st
     }
 }
 
-void mst_restart_ended(struct mst_restart *restart, uint64_t now_ns, muster_status status)
+static void ended(void *machine, uint64_t now_ns, muster_status status)
 {
+    struct mst_restart *restart = machine;
+
     if (restart->ended) {
         return;
     }
@@ -633,8 +636,10 @@ void mst_restart_ended(struct mst_restart *restart, uint64_t now_ns, muster_stat
     }
 }
 
-void mst_restart_tick(struct mst_restart *restart, uint64_t now_ns)
+static void tick(void *machine, uint64_t now_ns)
 {
+    struct mst_restart *restart = machine;
+
     if (restart->settle_ns != NEVER && now_ns >= restart->settle_ns) {
         heed(restart, now_ns);
         return;
@@ -648,7 +653,17 @@ void mst_restart_tick(struct mst_restart *restart, uint64_t now_ns)
     restart->cut_ns = now_ns + restart->backoff_ms * NS_PER_MS;
 }
 
-uint64_t mst_restart_deadline_ns(const struct mst_restart *restart)
+static uint64_t deadline_ns(const void *machine)
 {
+    const struct mst_restart *restart = machine;
+
     return restart->cut ? restart->cut_ns : restart->settle_ns;
 }
+
+const struct mst_machine mst_restart_machine = {.attention = attention,
+                                                .ended = ended,
+                                                .reply = mst_restart_reply,
+                                                .tick = tick,
+                                                .deadline_ns = deadline_ns,
+                                                .next = mst_restart_next,
+                                                .done = mst_restart_done};

@@ -13,8 +13,7 @@
 
 #include "base/mem.h"
 #include "muster/assignment.h"
-#include "proto/reply.h"
-#include "proto/request.h"
+#include "proto/machine.h"
 
 struct mst_restart;
 
@@ -36,22 +35,17 @@ struct mst_restart_config {
 };
 
 enum mst_restart_effect_type {
-    MST_RESTART_REQUEST = 1, /* make this call without a deadline; give its reply, whatever it is,
-                                to mst_restart_reply with `tag` */
-    MST_RESTART_CANCEL = 2,  /* ask the service to stop the call `tag`. Its reply is still owed, and
-                                must be the service's word: ECANCELLED made up locally while the
-                                service had decided otherwise would tear the job apart */
-    MST_RESTART_ENTER = 3, /* begin an attempt, with the function in it: view, iteration and faults
+    MST_RESTART_ENTER = 1, /* begin an attempt, with the function in it: view, iteration and faults
                               are set; answer with mst_restart_returned */
-    MST_RESTART_TELL = 4,  /* checks of the function say interrupted, from now until it returned */
-    MST_RESTART_INTERRUPT = 5, /* cut blocking calls of the function short, now; comes again with
+    MST_RESTART_TELL = 2,  /* checks of the function say interrupted, from now until it returned */
+    MST_RESTART_INTERRUPT = 3, /* cut blocking calls of the function short, now; comes again with
                                   back-off until the function has returned */
-    MST_RESTART_FINISH = 6,    /* muster_restart_run returns `status`; replies that are still owed
+    MST_RESTART_FINISH = 4,    /* muster_restart_run returns `status`; replies that are still owed
                                   are of no interest */
-    MST_RESTART_UNWIND = 7,    /* the attempt ended by a fault, here or elsewhere, or without this
+    MST_RESTART_UNWIND = 5,    /* the attempt ended by a fault, here or elsewhere, or without this
                                   rank: run abort (if it has not run for this attempt), finalize and
                                   the health check; answer with mst_restart_unwound */
-    MST_RESTART_ASSIGN = 8     /* this rank works the assignment out: set `number` of the places;
+    MST_RESTART_ASSIGN = 6     /* this rank works the assignment out: set `number` of the places;
                                   answer with mst_restart_assigned */
 };
 
@@ -89,9 +83,8 @@ struct mst_fault_record {
 };
 
 struct mst_restart_effect {
-    enum mst_restart_effect_type type;
-    const struct mst_request *request; /* borrowed until done */
-    uint64_t tag;                      /* never 0, never reused by this machine */
+    struct mst_machine_effect head;
+    enum mst_restart_effect_type type; /* MST_MACHINE_OWN */
     struct mst_view view;
     uint64_t iteration; /* 0 at the first entry of a run; the same on all ranks of the generation */
     muster_status status;
@@ -121,10 +114,6 @@ muster_status mst_restart_configure(struct mst_restart *restart,
  * view calls for attention INTERRUPT, the function is not entered before the next seal. A view that
  * is spare waits for a seat. */
 void mst_restart_start(struct mst_restart *restart, uint64_t now_ns, const struct mst_view *view);
-
-/* The client's view or self-stop changed (level-triggered; repeats are harmless; any state). */
-void mst_restart_attention(struct mst_restart *restart, uint64_t now_ns,
-                           const struct mst_view *view, bool stopped);
 
 /* While the attempt runs: it failed (MST_CAUSE_FAULT), is not healthy (UNHEALTHY), wants all to
  * start again (AGAIN) or all to end (ABORTED). Reported at once, so that the others need not wait
@@ -163,18 +152,10 @@ void mst_restart_unwound(struct mst_restart *restart, uint64_t now_ns, muster_st
 void mst_restart_assigned(struct mst_restart *restart, uint64_t now_ns, muster_status status,
                           struct mst_slice text);
 
-/* A call ended. Unknown tags are ignored. */
-void mst_restart_reply(struct mst_restart *restart, uint64_t now_ns, uint64_t tag,
-                       const struct mst_reply *reply);
+/* Its effects are struct mst_restart_effect. Attention in any state. When the session ends a
+ * running function is interrupted; FINISH comes when it returned and was unwound. */
+extern const struct mst_machine mst_restart_machine;
 
-/* The session is over for good. A running function is interrupted; FINISH comes when it returned
- * and was unwound. */
-void mst_restart_ended(struct mst_restart *restart, uint64_t now_ns, muster_status status);
-
-void mst_restart_tick(struct mst_restart *restart, uint64_t now_ns);
-uint64_t mst_restart_deadline_ns(const struct mst_restart *restart); /* UINT64_MAX: never */
-const struct mst_restart_effect *mst_restart_next(struct mst_restart *restart);
-void mst_restart_done(struct mst_restart *restart, const struct mst_restart_effect *effect);
 void mst_restart_check(const struct mst_restart *restart);
 uint64_t mst_restart_digest(const struct mst_restart *restart);
 

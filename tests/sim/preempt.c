@@ -32,14 +32,14 @@ void sim_preempt_start(struct sim *sim, struct sim_proc *proc)
 void sim_preempt_view(struct sim *sim, struct sim_proc *proc, const struct mst_view *view)
 {
     if (proc->preempt) {
-        mst_preempt_view(proc->preempt, sim_proc_clock(sim, proc), view);
+        mst_preempt_machine.attention(proc->preempt, sim_proc_clock(sim, proc), view, false);
     }
 }
 
 void sim_preempt_ended(struct sim *sim, struct sim_proc *proc, muster_status status)
 {
     if (proc->preempt) {
-        mst_preempt_ended(proc->preempt, sim_proc_clock(sim, proc), status);
+        mst_preempt_machine.ended(proc->preempt, sim_proc_clock(sim, proc), status);
     }
 }
 
@@ -58,10 +58,10 @@ static void effect_take(struct sim *sim, struct sim_proc *proc,
 {
     struct sim_gate *gate = &proc->gate;
 
+    if (effect->head.kind == MST_MACHINE_CALL) {
+        call(sim, proc, SIM_OWNER_PREEMPT, effect->head.request, effect->head.tag);
+    }
     switch (effect->type) {
-    case MST_PREEMPT_REQUEST:
-        call(sim, proc, SIM_OWNER_PREEMPT, effect->request, effect->tag);
-        break;
     case MST_PREEMPT_GATE:
         gate->closed = true;
         gate->closed_ns = sim->now_ns;
@@ -101,26 +101,28 @@ bool sim_preempt_pump(struct sim *sim, struct sim_proc *proc)
     const struct mst_publish_effect *said;
     bool any = false;
 
-    while (proc->alive && proc->preempt && (effect = mst_preempt_next(proc->preempt)) != NULL) {
+    while (proc->alive && proc->preempt &&
+           (effect = mst_preempt_machine.next(proc->preempt)) != NULL) {
         bool gate = effect->type == MST_PREEMPT_GATE;
 
         effect_take(sim, proc, effect);
-        mst_preempt_done(proc->preempt, effect);
+        mst_preempt_machine.done(proc->preempt, effect);
         if (gate) {
             mst_preempt_gated(proc->preempt, sim_proc_clock(sim, proc), last_of(&proc->gate));
         }
         any = true;
     }
-    while (proc->alive && proc->publish && (said = mst_publish_next(proc->publish)) != NULL) {
-        bool over = said->type == MST_PUBLISH_FINISH;
+    while (proc->alive && proc->publish &&
+           (said = mst_publish_machine.next(proc->publish)) != NULL) {
+        bool over = said->head.kind == MST_MACHINE_OWN;
 
         if (!over) {
-            call(sim, proc, SIM_OWNER_PUBLISH, said->request, said->tag);
+            call(sim, proc, SIM_OWNER_PUBLISH, said->head.request, said->head.tag);
         } else {
             sim_tell(sim, "%s: pid=%" PRIu64 " gave notice: %d", proc->job->name, proc->pid,
                      (int)said->status);
         }
-        mst_publish_done(proc->publish, said);
+        mst_publish_machine.done(proc->publish, said);
         if (over) {
             mst_publish_free(proc->publish);
             proc->publish = NULL;
@@ -139,9 +141,9 @@ void sim_preempt_done(struct sim *sim, struct sim_proc *proc, enum sim_owner own
     uint64_t now = sim_proc_clock(sim, proc);
 
     if (owner == SIM_OWNER_PREEMPT && proc->preempt) {
-        mst_preempt_reply(proc->preempt, now, tag & TAG_MASK, reply);
+        mst_preempt_machine.reply(proc->preempt, now, tag & TAG_MASK, reply);
     } else if (owner == SIM_OWNER_PUBLISH && proc->publish) {
-        mst_publish_reply(proc->publish, now, tag & TAG_MASK, reply);
+        mst_publish_machine.reply(proc->publish, now, tag & TAG_MASK, reply);
     }
 }
 

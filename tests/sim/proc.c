@@ -261,8 +261,8 @@ static void call_done(struct sim *sim, struct sim_proc *proc, uint64_t tag,
         break;
     case SIM_OWNER_RESTART:
         if (proc->restart) {
-            mst_restart_reply(proc->restart, sim_proc_clock(sim, proc),
-                              tag & ((UINT64_C(1) << SIM_TAG_OWNER_SHIFT) - 1), reply);
+            mst_restart_machine.reply(proc->restart, sim_proc_clock(sim, proc),
+                                      tag & ((UINT64_C(1) << SIM_TAG_OWNER_SHIFT) - 1), reply);
         }
         break;
     case SIM_OWNER_FN:
@@ -410,8 +410,9 @@ static void attention(struct sim *sim, struct sim_proc *proc)
 {
     sim_saw_attention(sim, proc);
     if (proc->restart && proc->started) {
-        mst_restart_attention(proc->restart, sim_proc_clock(sim, proc),
-                              mst_client_view(proc->client), mst_client_stopped(proc->client));
+        mst_restart_machine.attention(proc->restart, sim_proc_clock(sim, proc),
+                                      mst_client_view(proc->client),
+                                      mst_client_stopped(proc->client));
         sim_preempt_view(sim, proc, mst_client_view(proc->client));
     }
 }
@@ -422,7 +423,7 @@ static void ended(struct sim *sim, struct sim_proc *proc, const struct mst_clien
     proc->ended = true;
     proc->end_status = effect->status;
     if (proc->restart && proc->started) {
-        mst_restart_ended(proc->restart, sim_proc_clock(sim, proc), effect->status);
+        mst_restart_machine.ended(proc->restart, sim_proc_clock(sim, proc), effect->status);
         sim_preempt_ended(sim, proc, effect->status);
     }
 }
@@ -469,9 +470,10 @@ static void pump(struct sim *sim, struct sim_proc *proc)
             mst_client_done(proc->client, effect);
             again = true;
         }
-        while (proc->alive && proc->restart && (told = mst_restart_next(proc->restart)) != NULL) {
+        while (proc->alive && proc->restart &&
+               (told = mst_restart_machine.next(proc->restart)) != NULL) {
             sim_rank_effect(sim, proc, told);
-            mst_restart_done(proc->restart, told);
+            mst_restart_machine.done(proc->restart, told);
             again = true;
         }
         again = sim_preempt_pump(sim, proc) || again;
@@ -526,11 +528,11 @@ static uint64_t due(const struct sim *sim, const struct sim_proc *proc)
         when = next;
     }
     if (proc->restart) {
-        next = sim_clock_when(clock, mst_restart_deadline_ns(proc->restart));
+        next = sim_clock_when(clock, mst_restart_machine.deadline_ns(proc->restart));
         when = next < when ? next : when;
     }
     if (proc->preempt) {
-        next = sim_clock_when(clock, mst_preempt_deadline_ns(proc->preempt));
+        next = sim_clock_when(clock, mst_preempt_machine.deadline_ns(proc->preempt));
         when = next < when ? next : when;
     }
     return when;
@@ -548,10 +550,10 @@ static void look(struct sim *sim, struct sim_proc *proc)
     }
     mst_client_tick(proc->client, sim_proc_clock(sim, proc));
     if (proc->restart) {
-        mst_restart_tick(proc->restart, sim_proc_clock(sim, proc));
+        mst_restart_machine.tick(proc->restart, sim_proc_clock(sim, proc));
     }
     if (proc->preempt) {
-        mst_preempt_tick(proc->preempt, sim_proc_clock(sim, proc));
+        mst_preempt_machine.tick(proc->preempt, sim_proc_clock(sim, proc));
     }
     pump(sim, proc);
     if (proc->alive) {

@@ -92,8 +92,8 @@ static void joined(struct sim *sim, struct sim_proc *proc, const struct mst_view
     MST_ASSERT(mst_restart_new(&proc->restart, &config, &sim->memory.mem) == MUSTER_OK);
     proc->started = true;
     /* First what is true now: a rank that has stopped itself must not begin. */
-    mst_restart_attention(proc->restart, sim_proc_clock(sim, proc), mst_client_view(proc->client),
-                          mst_client_stopped(proc->client));
+    mst_restart_machine.attention(proc->restart, sim_proc_clock(sim, proc),
+                                  mst_client_view(proc->client), mst_client_stopped(proc->client));
     mst_restart_start(proc->restart, sim_proc_clock(sim, proc), view);
     sim_preempt_start(sim, proc);
     sim_preempt_view(sim, proc, view);
@@ -177,11 +177,11 @@ static void cut(struct sim *sim, struct sim_proc *proc)
 
 static void request(struct sim *sim, struct sim_proc *proc, const struct mst_restart_effect *effect)
 {
-    uint64_t tag = effect->tag;
+    uint64_t tag = effect->head.tag;
 
-    sim_saw_restart_request(sim, proc, effect->request);
-    proc->waits = effect->request->command == MST_JOIN;
-    if (!sim_proc_call(sim, proc, SIM_OWNER_RESTART, effect->request, SIM_NEVER, &tag)) {
+    sim_saw_restart_request(sim, proc, effect->head.request);
+    proc->waits = effect->head.request->command == MST_JOIN;
+    if (!sim_proc_call(sim, proc, SIM_OWNER_RESTART, effect->head.request, SIM_NEVER, &tag)) {
         MST_ASSERT(proc->ended);
     }
 }
@@ -286,14 +286,13 @@ static void assign(struct sim *sim, struct sim_proc *proc)
 void sim_rank_effect(struct sim *sim, struct sim_proc *proc,
                      const struct mst_restart_effect *effect)
 {
-    switch (effect->type) {
-    case MST_RESTART_REQUEST:
+    if (effect->head.kind == MST_MACHINE_CALL) {
         request(sim, proc, effect);
-        break;
-    case MST_RESTART_CANCEL:
+    } else if (effect->head.kind == MST_MACHINE_CANCEL) {
         mst_client_cancel(proc->client, sim_proc_clock(sim, proc),
-                          ((uint64_t)SIM_OWNER_RESTART << SIM_TAG_OWNER_SHIFT) | effect->tag);
-        break;
+                          ((uint64_t)SIM_OWNER_RESTART << SIM_TAG_OWNER_SHIFT) | effect->head.tag);
+    }
+    switch (effect->type) {
     case MST_RESTART_ENTER:
         enter(sim, proc, effect);
         break;

@@ -33,33 +33,36 @@ struct member {
     struct mst_heartbeat_effect last; /* but for requests */
 };
 
+static void take_call(struct member *member, const struct mst_machine_effect *effect)
+{
+    const struct mst_round_request *round = &effect->request->round;
+
+    assert_int_equal(effect->request->command, MST_ROUND);
+    assert_int_equal(round->on_loss, MST_PROCEED);
+    assert_true(mst_slice_equal(round->name, mst_slice_text("muster/heartbeat")));
+    member->requests++;
+    assert_true(effect->tag > member->tag);
+    member->tag = effect->tag;
+    member->generation = round->generation;
+    member->number = round->number;
+    member->deadline_ms = round->deadline_ms;
+    member->reduce = round->reduce;
+    member->size = round->data.size;
+    memcpy(member->data, round->data.data, round->data.size);
+}
+
 static void drain(struct member *member)
 {
     const struct mst_heartbeat_effect *effect;
 
-    while ((effect = mst_heartbeat_next(member->machine)) != NULL) {
-        const struct mst_round_request *round = effect->request ? &effect->request->round : NULL;
-
+    while ((effect = mst_heartbeat_machine.next(member->machine)) != NULL) {
         assert_int_equal(member->crashed, 0);
+        if (effect->head.kind == MST_MACHINE_CALL) {
+            take_call(member, &effect->head);
+        } else {
+            member->last = *effect;
+        }
         switch (effect->type) {
-        case MST_HEARTBEAT_REQUEST:
-            if (!round) {
-                fail();
-                return;
-            }
-            assert_int_equal(effect->request->command, MST_ROUND);
-            assert_int_equal(round->on_loss, MST_PROCEED);
-            assert_true(mst_slice_equal(round->name, mst_slice_text("muster/heartbeat")));
-            member->requests++;
-            assert_true(effect->tag > member->tag);
-            member->tag = effect->tag;
-            member->generation = round->generation;
-            member->number = round->number;
-            member->deadline_ms = round->deadline_ms;
-            member->reduce = round->reduce;
-            member->size = round->data.size;
-            memcpy(member->data, round->data.data, round->data.size);
-            break;
         case MST_HEARTBEAT_AGREED:
             member->agreed++;
             break;
@@ -73,10 +76,7 @@ static void drain(struct member *member)
             member->crashed++;
             break;
         }
-        if (effect->type != MST_HEARTBEAT_REQUEST) {
-            member->last = *effect;
-        }
-        mst_heartbeat_done(member->machine, effect);
+        mst_heartbeat_machine.done(member->machine, effect);
     }
     mst_heartbeat_check(member->machine);
 }
@@ -90,12 +90,12 @@ static void look(struct member *member)
 /* Time passes, up to a moment, and all that is due is done. */
 static void until(struct member *member, uint64_t at_ns)
 {
-    while (mst_heartbeat_deadline_ns(member->machine) <= at_ns) {
-        uint64_t due_ns = mst_heartbeat_deadline_ns(member->machine);
+    while (mst_heartbeat_machine.deadline_ns(member->machine) <= at_ns) {
+        uint64_t due_ns = mst_heartbeat_machine.deadline_ns(member->machine);
 
         member->now_ns = due_ns > member->now_ns ? due_ns : member->now_ns;
         look(member);
-        mst_heartbeat_tick(member->machine, member->now_ns);
+        mst_heartbeat_machine.tick(member->machine, member->now_ns);
         drain(member);
     }
     member->now_ns = at_ns;
@@ -111,14 +111,14 @@ static void sleep_for(struct member *member, uint64_t ms)
 {
     member->now_ns += ms * MS;
     look(member);
-    mst_heartbeat_tick(member->machine, member->now_ns);
+    mst_heartbeat_machine.tick(member->machine, member->now_ns);
     drain(member);
 }
 
 static void reply(struct member *member, const struct mst_reply *reply)
 {
     look(member);
-    mst_heartbeat_reply(member->machine, member->now_ns, member->tag, reply);
+    mst_heartbeat_machine.reply(member->machine, member->now_ns, member->tag, reply);
     drain(member);
 }
 
@@ -327,7 +327,7 @@ static void no_single_token_is_the_end(void **state)
         reply_terms(&member, wrong[i][0], wrong[i][1], PERIOD, TIMEOUT, NULL);
         assert_int_equal(member.crashed, 1);
         assert_int_equal(member.last.why, MST_BEAT_UNEQUAL);
-        assert_true(mst_heartbeat_deadline_ns(member.machine) == NEVER);
+        assert_true(mst_heartbeat_machine.deadline_ns(member.machine) == NEVER);
         member_fini(&member);
     }
 }
@@ -495,7 +495,7 @@ static void who_stopped_is_told_of_no_failure(void **state)
     (void)state;
     member_beating(&member);
     pass(&member, TIMEOUT);
-    mst_heartbeat_reply(member.machine, member.now_ns, member.tag, &late);
+    mst_heartbeat_machine.reply(member.machine, member.now_ns, member.tag, &late);
     mst_heartbeat_judge(member.machine, false);
     drain(&member);
     assert_int_equal(member.failed, 0);
@@ -646,7 +646,7 @@ static void a_generation_begins_anew(void **state)
     pass(&member, 0);
     assert_int_equal(member.generation, 2);
     assert_int_equal(member.number, 0);
-    mst_heartbeat_reply(member.machine, member.now_ns, old_tag, &fenced);
+    mst_heartbeat_machine.reply(member.machine, member.now_ns, old_tag, &fenced);
     drain(&member);
     reply_terms(&member, 99, -99, PERIOD, TIMEOUT, NULL);
     pass(&member, PERIOD);

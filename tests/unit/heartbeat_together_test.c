@@ -291,12 +291,12 @@ static void drain(struct world *world, struct member *member)
 {
     const struct mst_heartbeat_effect *effect;
 
-    while ((effect = mst_heartbeat_next(member->machine)) != NULL) {
-        if (effect->type == MST_HEARTBEAT_REQUEST && member->alive) {
-            const struct mst_round_request *round = &effect->request->round;
+    while ((effect = mst_heartbeat_machine.next(member->machine)) != NULL) {
+        if (effect->head.kind == MST_MACHINE_CALL && member->alive) {
+            const struct mst_round_request *round = &effect->head.request->round;
             struct parcel *parcel = post(world, &member->up);
 
-            parcel->tag = effect->tag;
+            parcel->tag = effect->head.tag;
             parcel->generation = round->generation;
             parcel->number = round->number;
             parcel->deadline_ms = round->deadline_ms;
@@ -311,7 +311,7 @@ static void drain(struct world *world, struct member *member)
             member->why = effect->why;
             member->alive = false;
         }
-        mst_heartbeat_done(member->machine, effect);
+        mst_heartbeat_machine.done(member->machine, effect);
     }
     mst_heartbeat_check(member->machine);
 }
@@ -334,11 +334,11 @@ static void member_turn(struct world *world, struct member *member)
             size = 32;
         }
         parcel.reply.value = mst_slice_of(parcel.value, size);
-        mst_heartbeat_reply(member->machine, now_ns, parcel.tag, &parcel.reply);
+        mst_heartbeat_machine.reply(member->machine, now_ns, parcel.tag, &parcel.reply);
         drain(world, member);
     }
     if (member->alive) {
-        mst_heartbeat_tick(member->machine, now_ns);
+        mst_heartbeat_machine.tick(member->machine, now_ns);
         drain(world, member);
     }
     settle(world);

@@ -11,6 +11,9 @@ if(TARGET muster_static)
     mst_test(restart_options_test SOURCES restart_options_test.c LINK muster_static)
     mst_test(interrupt_test SOURCES interrupt_test.c LINK muster_static)
     mst_test(signals_test SOURCES signals_test.c LINK muster_static)
+    # Is the client: what is posted stays open.
+    mst_test(host_test SOURCES host_test.c LINK muster_static)
+    target_link_options(host_test PRIVATE -Wl,--wrap=mst_lib_post,--wrap=mst_lib_post_cancel,--wrap=mst_lib_post_drop)
     find_package(Python3 REQUIRED COMPONENTS Interpreter)
     add_custom_command(
         OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/null_calls.c

@@ -68,7 +68,7 @@ static bool has_token(void)
 {
     const struct muster_heartbeat *heartbeat = mst_lib_hook_ctx(shared, MST_USER_HEARTBEAT);
 
-    return heartbeat && mst_heartbeat_token(heartbeat->machine) != 0;
+    return heartbeat && mst_heartbeat_token(heartbeat->host.machine) != 0;
 }
 
 /* The handle is about to be put where exit() looks: who closes has come to its end by then, or
@@ -134,7 +134,7 @@ static void *come_and_go(void *ctx)
 static void a_child_ends_whatever_was_locked_when_it_was_forked(void **state)
 {
     struct muster_client client = {.pid = getpid()};
-    struct muster_heartbeat heartbeats[THREADS] = {{0}};
+    struct muster_heartbeat heartbeats[THREADS] = {{.client = NULL}};
     pthread_t threads[THREADS];
 
     (void)state;

@@ -773,7 +773,7 @@ static void a_spare_hears_of_it_and_takes_no_part(void **state)
     failing_mem_init(&failing, 0);
     assert_true(stage_init(&stage, 1, &stage_config, &failing.mem));
     stage.generation = 1;
-    mst_preempt_view(stage.members[0].machine, stage.now_ns, &spare);
+    mst_preempt_machine.attention(stage.members[0].machine, stage.now_ns, &spare, false);
     stage_drain(&stage, 0);
     stage_notice(&stage, 12, 60000);
     stage_settle(&stage);
@@ -837,13 +837,13 @@ static void the_end_of_the_session_opens_the_gate_in_every_state(void **state)
 
         begin(2, &stage_config);
         play_until(stop);
-        mst_preempt_ended(self->machine, stage.now_ns, MUSTER_EFENCED);
-        mst_preempt_ended(self->machine, stage.now_ns, MUSTER_EFENCED);
+        mst_preempt_machine.ended(self->machine, stage.now_ns, MUSTER_EFENCED);
+        mst_preempt_machine.ended(self->machine, stage.now_ns, MUSTER_EFENCED);
         stage_drain(&stage, 0);
         assert_false(self->closed);
         assert_false(self->saving);
         assert_int_equal(self->limit, INT64_MAX);
-        assert_true(mst_preempt_deadline_ns(self->machine) == UINT64_MAX);
+        assert_true(mst_preempt_machine.deadline_ns(self->machine) == UINT64_MAX);
         stage_save(&stage, 0);
         assert_int_equal(self->outcome.status, MUSTER_EFENCED);
         end();

@@ -182,7 +182,7 @@ static void what_was_refused_is_not_asked_again_when_nobody_wants_it(void **stat
     stage_notice(&stage, 10, 60000);
     stage_settle(&stage);
     stage_pass(&stage, MST_PREEMPT_RETRY_MS);
-    assert_true(mst_preempt_deadline_ns(stage.members[0].machine) > stage.now_ns);
+    assert_true(mst_preempt_machine.deadline_ns(stage.members[0].machine) > stage.now_ns);
     assert_null(stage_value(&stage, "muster/preempt/verdict/1.0"));
     assert_all_save(0);
     end();

@@ -211,10 +211,10 @@ static void effect_take(struct stage *stage, uint32_t member,
 {
     struct stage_member *self = &stage->members[member];
 
+    if (effect->head.kind == MST_MACHINE_CALL) {
+        request_take(stage, member, effect->head.tag, effect->head.request);
+    }
     switch (effect->type) {
-    case MST_PREEMPT_REQUEST:
-        request_take(stage, member, effect->tag, effect->request);
-        break;
     case MST_PREEMPT_GATE:
         self->closed = true;
         self->closings++;
@@ -254,11 +254,11 @@ void stage_drain(struct stage *stage, uint32_t member)
     const struct mst_preempt_effect *effect;
 
     mst_preempt_check(self->machine);
-    while ((effect = mst_preempt_next(self->machine))) {
+    while ((effect = mst_preempt_machine.next(self->machine))) {
         bool gate = effect->type == MST_PREEMPT_GATE;
 
         effect_take(stage, member, effect);
-        mst_preempt_done(self->machine, effect);
+        mst_preempt_machine.done(self->machine, effect);
         if (gate) {
             int64_t writes = self->writing ? self->step : -1;
 
@@ -322,7 +322,7 @@ static void tell(struct stage *stage, uint32_t member, const struct stage_mail *
         }
         reply.items = items;
     }
-    mst_preempt_reply(stage->members[member].machine, stage->now_ns, mail->tag, &reply);
+    mst_preempt_machine.reply(stage->members[member].machine, stage->now_ns, mail->tag, &reply);
     stage_drain(stage, member);
 }
 
@@ -406,7 +406,7 @@ bool stage_news(struct stage *stage, uint32_t member)
         uint64_t tag = self->watch_tag;
 
         self->watch_tag = 0;
-        mst_preempt_reply(self->machine, stage->now_ns, tag, &reply);
+        mst_preempt_machine.reply(self->machine, stage->now_ns, tag, &reply);
     }
     stage_drain(stage, member);
     return true;
@@ -442,8 +442,8 @@ static uint64_t next_ns(struct stage *stage)
     }
     for (uint32_t i = 0; i < stage->count; i++) {
         if (stage->members[i].alive && !stage->members[i].frozen &&
-            mst_preempt_deadline_ns(stage->members[i].machine) < next) {
-            next = mst_preempt_deadline_ns(stage->members[i].machine);
+            mst_preempt_machine.deadline_ns(stage->members[i].machine) < next) {
+            next = mst_preempt_machine.deadline_ns(stage->members[i].machine);
         }
     }
     return next;
@@ -473,7 +473,7 @@ void stage_pass(struct stage *stage, uint64_t ms)
         }
         for (uint32_t i = 0; i < stage->count; i++) {
             if (stage->members[i].alive && !stage->members[i].frozen) {
-                mst_preempt_tick(stage->members[i].machine, stage->now_ns);
+                mst_preempt_machine.tick(stage->members[i].machine, stage->now_ns);
                 stage_drain(stage, i);
             }
         }
@@ -489,7 +489,7 @@ static void view_tell(struct stage *stage, uint32_t member, uint32_t rank, uint3
     struct mst_view view = {
         .generation = stage->generation, .size = size, .rank = rank, .index = self->index};
 
-    mst_preempt_view(self->machine, stage->now_ns, &view);
+    mst_preempt_machine.attention(self->machine, stage->now_ns, &view, false);
     stage_drain(stage, member);
 }
 

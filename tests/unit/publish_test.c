@@ -157,8 +157,8 @@ static void serve(struct mst_publish *publish, uint64_t tag, const struct mst_re
         }
         reply.status = write_all(request);
     }
-    mst_publish_reply(publish, service.now_ns, tag + 1000, &reply); /* not its own */
-    mst_publish_reply(publish, service.now_ns, tag, &reply);
+    mst_publish_machine.reply(publish, service.now_ns, tag + 1000, &reply); /* not its own */
+    mst_publish_machine.reply(publish, service.now_ns, tag, &reply);
 }
 
 /* What it came to; the number that was written in *written. */
@@ -178,27 +178,27 @@ static muster_status run(const struct mst_publish_config *config, uint32_t *writ
         uint64_t tag;
 
         mst_publish_check(publish);
-        effect = mst_publish_next(publish);
+        effect = mst_publish_machine.next(publish);
         assert_non_null(effect);
-        over = effect->type == MST_PUBLISH_FINISH;
+        over = effect->head.kind == MST_MACHINE_OWN;
         status = effect->status;
         *written = effect->written;
         if (over) {
             assert_true((effect->reply != NULL) ==
                         (status != MUSTER_OK && status != MUSTER_ECONFLICT));
-            mst_publish_done(publish, effect);
+            mst_publish_machine.done(publish, effect);
             continue;
         }
-        tag = effect->tag;
-        request = *effect->request;
+        tag = effect->head.tag;
+        request = *effect->head.request;
         if (request.command == MST_WRITE) {
             memcpy(writes, request.write.ops, request.write.count * sizeof(writes[0]));
             request.write.ops = writes;
         }
-        mst_publish_done(publish, effect);
+        mst_publish_machine.done(publish, effect);
         serve(publish, tag, &request);
     }
-    assert_null(mst_publish_next(publish));
+    assert_null(mst_publish_machine.next(publish));
     assert_true(mst_publish_digest(publish) != 0);
     mst_publish_free(publish);
     assert_int_equal(failing.live, 0);

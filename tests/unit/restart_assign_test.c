@@ -208,40 +208,50 @@ static struct mst_view view_of(uint64_t generation, bool ordered)
         .generation = generation, .size = 3, .rank = 1, .index = 1, .ordered = ordered};
 }
 
-static struct mst_restart_effect next(struct mst_restart *restart,
-                                      enum mst_restart_effect_type type)
+static struct mst_restart_effect next_of(struct mst_restart *restart,
+                                         enum mst_machine_effect_kind kind)
 {
     static struct mst_request request;
-    const struct mst_restart_effect *effect = mst_restart_next(restart);
+    const struct mst_restart_effect *effect = mst_restart_machine.next(restart);
     struct mst_restart_effect copy;
 
     assert_non_null(effect);
-    assert_int_equal(effect->type, type);
+    assert_int_equal(effect->head.kind, kind);
     copy = *effect;
-    if (copy.request) {
-        request = *copy.request;
-        copy.request = &request;
+    if (copy.head.request) {
+        request = *copy.head.request;
+        copy.head.request = &request;
     }
-    mst_restart_done(restart, effect);
+    mst_restart_machine.done(restart, effect);
     mst_restart_check(restart);
     return copy;
+}
+
+static struct mst_restart_effect next(struct mst_restart *restart,
+                                      enum mst_restart_effect_type type)
+{
+    struct mst_restart_effect effect = next_of(restart, MST_MACHINE_OWN);
+
+    assert_int_equal(effect.type, type);
+    return effect;
 }
 
 /* Stands at the round that elects: its tag, and what it bids. */
 static uint64_t meets(struct mst_restart *restart, unsigned char bid[8])
 {
-    struct mst_restart_effect effect = next(restart, MST_RESTART_REQUEST);
+    struct mst_restart_effect effect = next_of(restart, MST_MACHINE_CALL);
 
-    assert_int_equal(effect.request->command, MST_WRITE);
-    assert_memory_equal(effect.request->write.ops->key.data, "muster/place/00000001", 21);
-    mst_restart_reply(restart, 0, effect.tag, &(struct mst_reply){.status = MUSTER_OK});
-    effect = next(restart, MST_RESTART_REQUEST);
-    assert_int_equal(effect.request->command, MST_ROUND);
-    assert_memory_equal(effect.request->round.name.data, "muster/assign", 13);
-    assert_int_equal(effect.request->round.reduce, MST_REDUCE_MAX);
-    assert_int_equal(effect.request->round.data.size, 8);
-    memcpy(bid, effect.request->round.data.data, 8);
-    return effect.tag;
+    assert_int_equal(effect.head.request->command, MST_WRITE);
+    assert_memory_equal(effect.head.request->write.ops->key.data, "muster/place/00000001", 21);
+    mst_restart_machine.reply(restart, 0, effect.head.tag,
+                              &(struct mst_reply){.status = MUSTER_OK});
+    effect = next_of(restart, MST_MACHINE_CALL);
+    assert_int_equal(effect.head.request->command, MST_ROUND);
+    assert_memory_equal(effect.head.request->round.name.data, "muster/assign", 13);
+    assert_int_equal(effect.head.request->round.reduce, MST_REDUCE_MAX);
+    assert_int_equal(effect.head.request->round.data.size, 8);
+    memcpy(bid, effect.head.request->round.data.data, 8);
+    return effect.head.tag;
 }
 
 static struct mst_restart *met(unsigned char bid[8], uint64_t *tag)
@@ -257,17 +267,17 @@ static struct mst_restart *met(unsigned char bid[8], uint64_t *tag)
 
 static void reply_value(struct mst_restart *restart, uint64_t tag, const unsigned char *bytes)
 {
-    mst_restart_reply(restart, 0, tag,
-                      &(struct mst_reply){.status = MUSTER_OK, .value = mst_slice_of(bytes, 8)});
+    mst_restart_machine.reply(
+        restart, 0, tag, &(struct mst_reply){.status = MUSTER_OK, .value = mst_slice_of(bytes, 8)});
     mst_restart_check(restart);
 }
 
 static void reply_view(struct mst_restart *restart, uint64_t tag, uint64_t generation, bool ordered)
 {
-    mst_restart_reply(restart, 0, tag,
-                      &(struct mst_reply){.status = MUSTER_OK,
-                                          .has_view = true,
-                                          .view = view_of(generation, ordered)});
+    mst_restart_machine.reply(restart, 0, tag,
+                              &(struct mst_reply){.status = MUSTER_OK,
+                                                  .has_view = true,
+                                                  .view = view_of(generation, ordered)});
     mst_restart_check(restart);
 }
 
@@ -275,23 +285,23 @@ static void reply_view(struct mst_restart *restart, uint64_t tag, uint64_t gener
 static struct mst_restart_effect lists(struct mst_restart *restart)
 {
     static struct page page;
-    struct mst_restart_effect effect = next(restart, MST_RESTART_REQUEST);
+    struct mst_restart_effect effect = next_of(restart, MST_MACHINE_CALL);
     struct mst_reply reply;
 
-    assert_int_equal(effect.request->command, MST_LIST);
-    assert_int_equal(effect.request->list.after.size, 0);
+    assert_int_equal(effect.head.request->command, MST_LIST);
+    assert_int_equal(effect.head.request->list.after.size, 0);
     page.count = 0;
     page_add(&page, 0, MST_RANK_NONE, "node0");
     reply = page_reply(&page);
     reply.next = 1;
-    mst_restart_reply(restart, 0, effect.tag, &reply);
-    effect = next(restart, MST_RESTART_REQUEST);
-    assert_int_equal(effect.request->command, MST_LIST);
-    assert_memory_equal(effect.request->list.after.data, "muster/place/00000000", 21);
+    mst_restart_machine.reply(restart, 0, effect.head.tag, &reply);
+    effect = next_of(restart, MST_MACHINE_CALL);
+    assert_int_equal(effect.head.request->command, MST_LIST);
+    assert_memory_equal(effect.head.request->list.after.data, "muster/place/00000000", 21);
     page.count = 0;
     page_add(&page, 1, MST_RANK_NONE, "node1");
     reply = page_reply(&page);
-    mst_restart_reply(restart, 0, effect.tag, &reply);
+    mst_restart_machine.reply(restart, 0, effect.head.tag, &reply);
     return next(restart, MST_RESTART_ASSIGN);
 }
 
@@ -307,28 +317,28 @@ static void test_elected_rank_seals_with_the_order(void **state)
     reply_value(restart, tag, bid);
     /* The others are at the seal already: no reason to give up. */
     view.attention = MST_INTERRUPT;
-    mst_restart_attention(restart, 0, &view, false);
+    mst_restart_machine.attention(restart, 0, &view, false);
     effect = lists(restart);
     assert_int_equal(effect.place_count, 2);
     assert_int_equal(effect.places[0].number, 0);
     effect.places[0].number = 1;
     effect.places[1].number = 0;
     mst_restart_assigned(restart, 0, MUSTER_OK, NOTHING);
-    effect = next(restart, MST_RESTART_REQUEST);
-    assert_true(effect.request->round.seal);
-    assert_int_equal(effect.request->round.order_count, 2);
-    assert_int_equal(effect.request->round.order[0], 1);
-    assert_int_equal(effect.request->round.order[1], 0);
-    reply_view(restart, effect.tag, 2, true);
+    effect = next_of(restart, MST_MACHINE_CALL);
+    assert_true(effect.head.request->round.seal);
+    assert_int_equal(effect.head.request->round.order_count, 2);
+    assert_int_equal(effect.head.request->round.order[0], 1);
+    assert_int_equal(effect.head.request->round.order[1], 0);
+    reply_view(restart, effect.head.tag, 2, true);
     assert_int_equal(next(restart, MST_RESTART_ENTER).iteration, 0);
 
     /* The next meeting: it has the newest table, and its bid says so. */
     mst_restart_returned(restart, 0, MUSTER_EINTERRUPTED, true);
     (void)next(restart, MST_RESTART_UNWIND);
     mst_restart_unwound(restart, 0, MUSTER_OK, MST_WHY_REPLY, NOTHING);
-    effect = next(restart, MST_RESTART_REQUEST);
-    assert_int_equal(effect.request->round.order_count, 0);
-    reply_view(restart, effect.tag, 3, false);
+    effect = next_of(restart, MST_MACHINE_CALL);
+    assert_int_equal(effect.head.request->round.order_count, 0);
+    reply_view(restart, effect.head.tag, 3, false);
     tag = meets(restart, later);
     assert_true(memcmp(later, bid, 8) != 0);
     reply_value(restart, tag, later);
@@ -347,11 +357,11 @@ static void test_who_is_not_elected_goes_to_the_seal(void **state)
 
     (void)state;
     reply_value(restart, tag, other);
-    effect = next(restart, MST_RESTART_REQUEST);
-    assert_true(effect.request->round.seal);
-    assert_int_equal(effect.request->round.order_count, 0);
+    effect = next_of(restart, MST_MACHINE_CALL);
+    assert_true(effect.head.request->round.seal);
+    assert_int_equal(effect.head.request->round.order_count, 0);
     /* By index, unordered: somebody of the order was lost, so all begin again. */
-    reply_view(restart, effect.tag, 2, false);
+    reply_view(restart, effect.head.tag, 2, false);
     (void)meets(restart, bid);
     mst_restart_free(restart);
 }
@@ -371,16 +381,16 @@ static void test_previous_number_is_that_of_the_generation_before(void **state)
         const struct mst_slice *value;
 
         reply_value(restart, tag, other);
-        effect = next(restart, MST_RESTART_REQUEST);
-        reply_view(restart, effect.tag, 2, true);
+        effect = next_of(restart, MST_MACHINE_CALL);
+        reply_view(restart, effect.head.tag, 2, true);
         (void)next(restart, MST_RESTART_ENTER);
         mst_restart_returned(restart, 0, MUSTER_EINTERRUPTED, true);
         (void)next(restart, MST_RESTART_UNWIND);
         mst_restart_unwound(restart, 0, MUSTER_OK, MST_WHY_REPLY, NOTHING);
-        effect = next(restart, MST_RESTART_REQUEST);
-        reply_view(restart, effect.tag, to, false);
-        effect = next(restart, MST_RESTART_REQUEST);
-        value = &effect.request->write.ops->value;
+        effect = next_of(restart, MST_MACHINE_CALL);
+        reply_view(restart, effect.head.tag, to, false);
+        effect = next_of(restart, MST_MACHINE_CALL);
+        value = &effect.head.request->write.ops->value;
         assert_int_equal(value->size, mst_place_value(previous, 7, mst_slice_text("node1"),
                                                       mst_slice_text("rack"), expected));
         assert_memory_equal(value->data, expected, value->size);
@@ -398,43 +408,43 @@ static void test_a_loss_at_the_meeting_leads_to_the_seal(void **state)
 
     (void)state;
     view.attention = MST_INTERRUPT;
-    mst_restart_attention(restart, 0, &view, false);
-    effect = next(restart, MST_RESTART_CANCEL);
-    assert_int_equal(effect.tag, tag);
-    mst_restart_reply(restart, 0, tag, &(struct mst_reply){.status = MUSTER_ECANCELLED});
-    effect = next(restart, MST_RESTART_REQUEST);
-    assert_true(effect.request->round.seal);
+    mst_restart_machine.attention(restart, 0, &view, false);
+    effect = next_of(restart, MST_MACHINE_CANCEL);
+    assert_int_equal(effect.head.tag, tag);
+    mst_restart_machine.reply(restart, 0, tag, &(struct mst_reply){.status = MUSTER_ECANCELLED});
+    effect = next_of(restart, MST_MACHINE_CALL);
+    assert_true(effect.head.request->round.seal);
     mst_restart_free(restart);
 
     /* It was over when the cancel came: the service's word counts. */
     restart = met(bid, &tag);
-    mst_restart_attention(restart, 0, &view, false);
-    (void)next(restart, MST_RESTART_CANCEL);
+    mst_restart_machine.attention(restart, 0, &view, false);
+    (void)next_of(restart, MST_MACHINE_CANCEL);
     reply_value(restart, tag, bid);
-    effect = next(restart, MST_RESTART_REQUEST);
-    assert_int_equal(effect.request->command, MST_LIST);
+    effect = next_of(restart, MST_MACHINE_CALL);
+    assert_int_equal(effect.head.request->command, MST_LIST);
     mst_restart_free(restart);
 }
 
 /* The run ends for all: it tells a fault, and stands at the seal without an order. */
 static void gives_up(struct mst_restart *restart, const char *text, muster_status status)
 {
-    struct mst_restart_effect effect = next(restart, MST_RESTART_REQUEST);
+    struct mst_restart_effect effect = next_of(restart, MST_MACHINE_CALL);
 
-    assert_int_equal(effect.request->command, MST_FAULT);
-    assert_int_equal(effect.request->fault.kind, MST_CAUSE_ABORTED);
-    assert_int_equal(effect.request->fault.code, status);
-    assert_memory_equal(effect.request->fault.text.data, text, strlen(text));
-    effect = next(restart, MST_RESTART_REQUEST);
-    assert_true(effect.request->round.seal);
-    assert_int_equal(effect.request->round.number, 0); /* one that was refused did not count */
-    assert_int_equal(effect.request->round.order_count, 0);
+    assert_int_equal(effect.head.request->command, MST_FAULT);
+    assert_int_equal(effect.head.request->fault.kind, MST_CAUSE_ABORTED);
+    assert_int_equal(effect.head.request->fault.code, status);
+    assert_memory_equal(effect.head.request->fault.text.data, text, strlen(text));
+    effect = next_of(restart, MST_MACHINE_CALL);
+    assert_true(effect.head.request->round.seal);
+    assert_int_equal(effect.head.request->round.number, 0); /* one that was refused did not count */
+    assert_int_equal(effect.head.request->round.order_count, 0);
     /* What all contributed comes back: here it was this rank alone. */
-    mst_restart_reply(restart, 0, effect.tag,
-                      &(struct mst_reply){.status = MUSTER_OK,
-                                          .value = effect.request->round.data,
-                                          .has_view = true,
-                                          .view = view_of(2, false)});
+    mst_restart_machine.reply(restart, 0, effect.head.tag,
+                              &(struct mst_reply){.status = MUSTER_OK,
+                                                  .value = effect.head.request->round.data,
+                                                  .has_view = true,
+                                                  .view = view_of(2, false)});
     effect = next(restart, MST_RESTART_FINISH);
     assert_int_equal(effect.status, status);
     assert_int_equal(effect.why, MST_WHY_ASSIGNMENT);
@@ -483,9 +493,10 @@ static void test_order_that_the_service_refuses_ends_the_run_for_all(void **stat
     reply_value(restart, tag, bid);
     (void)lists(restart);
     mst_restart_assigned(restart, 0, MUSTER_OK, NOTHING);
-    effect = next(restart, MST_RESTART_REQUEST);
-    assert_int_equal(effect.request->round.number, 0);
-    mst_restart_reply(restart, 0, effect.tag, &(struct mst_reply){.status = MUSTER_ELIMIT});
+    effect = next_of(restart, MST_MACHINE_CALL);
+    assert_int_equal(effect.head.request->round.number, 0);
+    mst_restart_machine.reply(restart, 0, effect.head.tag,
+                              &(struct mst_reply){.status = MUSTER_ELIMIT});
     gives_up(restart, "the order of the assignment", MUSTER_ELIMIT);
     mst_restart_free(restart);
 }
@@ -518,10 +529,10 @@ static void test_end_of_the_session_while_assigning(void **state)
     (void)state;
     reply_value(restart, tag, bid);
     (void)lists(restart);
-    mst_restart_ended(restart, 0, MUSTER_EFENCED);
+    mst_restart_machine.ended(restart, 0, MUSTER_EFENCED);
     assert_int_equal(next(restart, MST_RESTART_FINISH).status, MUSTER_EFENCED);
     mst_restart_assigned(restart, 0, MUSTER_OK, NOTHING); /* too late, and harmless */
-    assert_null(mst_restart_next(restart));
+    assert_null(mst_restart_machine.next(restart));
     mst_restart_free(restart);
 }
 

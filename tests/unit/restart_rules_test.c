@@ -350,29 +350,38 @@ static struct mst_view view_of(uint64_t generation, uint64_t faults)
 }
 
 /* The next effect, which must be of this type. */
-static struct mst_restart_effect next(struct mst_restart *restart,
-                                      enum mst_restart_effect_type type)
+static struct mst_restart_effect next_of(struct mst_restart *restart,
+                                         enum mst_machine_effect_kind kind)
 {
-    const struct mst_restart_effect *effect = mst_restart_next(restart);
+    const struct mst_restart_effect *effect = mst_restart_machine.next(restart);
     struct mst_restart_effect copy;
 
     assert_non_null(effect);
-    assert_int_equal(effect->type, type);
+    assert_int_equal(effect->head.kind, kind);
     copy = *effect;
-    if (copy.request) { /* what is asked for stays in the machine until the next effect */
+    if (copy.head.request) { /* what is asked for stays in the machine until the next effect */
         static struct mst_request request;
 
-        request = *copy.request;
-        copy.request = &request;
+        request = *copy.head.request;
+        copy.head.request = &request;
     }
-    mst_restart_done(restart, effect);
+    mst_restart_machine.done(restart, effect);
     mst_restart_check(restart);
     return copy;
 }
 
+static struct mst_restart_effect next(struct mst_restart *restart,
+                                      enum mst_restart_effect_type type)
+{
+    struct mst_restart_effect effect = next_of(restart, MST_MACHINE_OWN);
+
+    assert_int_equal(effect.type, type);
+    return effect;
+}
+
 static void quiet(struct mst_restart *restart)
 {
-    assert_null(mst_restart_next(restart));
+    assert_null(mst_restart_machine.next(restart));
 }
 
 static struct mst_restart *running(void)
@@ -392,15 +401,15 @@ static uint64_t fails(struct mst_restart *restart)
     struct mst_restart_effect effect;
 
     mst_restart_returned(restart, 0, MUSTER_EFAILED, false);
-    effect = next(restart, MST_RESTART_REQUEST);
-    assert_int_equal(effect.request->command, MST_FAULT);
+    effect = next_of(restart, MST_MACHINE_CALL);
+    assert_int_equal(effect.head.request->command, MST_FAULT);
     (void)next(restart, MST_RESTART_UNWIND);
     mst_restart_unwound(restart, 0, MUSTER_OK, MST_WHY_REPLY, NOTHING);
-    effect = next(restart, MST_RESTART_REQUEST);
-    assert_true(effect.request->round.seal);
-    assert_int_equal(effect.request->round.reduce, MST_REDUCE_MAX);
-    assert_int_equal(effect.request->round.data.size, MST_VOTE_SIZE);
-    return effect.tag;
+    effect = next_of(restart, MST_MACHINE_CALL);
+    assert_true(effect.head.request->round.seal);
+    assert_int_equal(effect.head.request->round.reduce, MST_REDUCE_MAX);
+    assert_int_equal(effect.head.request->round.data.size, MST_VOTE_SIZE);
+    return effect.head.tag;
 }
 
 /* The seal is answered with this rank's own vote as the greatest, or with `vote`. */
@@ -417,7 +426,7 @@ static void sealed(struct mst_restart *restart, uint64_t tag, uint64_t generatio
 
     mst_vote_write(vote, 1, faults - 1, vector);
     reply.value = mst_slice_of(vector, sizeof(vector));
-    mst_restart_reply(restart, 0, tag, &reply);
+    mst_restart_machine.reply(restart, 0, tag, &reply);
     mst_restart_check(restart);
 }
 
@@ -507,11 +516,11 @@ static void test_vote_of_an_attempt(void **state)
     mst_restart_returned(restart, 50 * MS, MUSTER_EINTERRUPTED, true);
     (void)next(restart, MST_RESTART_UNWIND);
     mst_restart_unwound(restart, 50 * MS, MUSTER_OK, MST_WHY_REPLY, NOTHING);
-    effect = next(restart, MST_RESTART_REQUEST);
-    assert_int_equal(element(effect.request->round.data.data, MST_VOTE_MOVED), 1);
-    assert_int_equal(element(effect.request->round.data.data, MST_VOTE_BEST), 77);
-    assert_int_equal(element(effect.request->round.data.data, MST_VOTE_ITERATION), 1);
-    assert_int_equal(element(effect.request->round.data.data, MST_VOTE_ENTERED), 1);
+    effect = next_of(restart, MST_MACHINE_CALL);
+    assert_int_equal(element(effect.head.request->round.data.data, MST_VOTE_MOVED), 1);
+    assert_int_equal(element(effect.head.request->round.data.data, MST_VOTE_BEST), 77);
+    assert_int_equal(element(effect.head.request->round.data.data, MST_VOTE_ITERATION), 1);
+    assert_int_equal(element(effect.head.request->round.data.data, MST_VOTE_ENTERED), 1);
     mst_restart_free(restart);
 }
 
@@ -523,17 +532,17 @@ static void test_abort_ends_all(void **state)
 
     (void)state;
     mst_restart_failed(restart, 0, MST_CAUSE_ABORTED, 5, mst_slice_text("wrong input"));
-    effect = next(restart, MST_RESTART_REQUEST);
-    assert_int_equal(effect.request->fault.kind, MST_CAUSE_ABORTED);
+    effect = next_of(restart, MST_MACHINE_CALL);
+    assert_int_equal(effect.head.request->fault.kind, MST_CAUSE_ABORTED);
     mst_restart_returned(restart, 0, MUSTER_EFAILED, false);
     effect = next(restart, MST_RESTART_UNWIND);
     assert_int_equal(effect.fault_count, 1);
     assert_string_equal(effect.faults[0].text, "wrong input");
     mst_restart_unwound(restart, 0, MUSTER_OK, MST_WHY_REPLY, NOTHING);
-    effect = next(restart, MST_RESTART_REQUEST);
-    assert_int_equal(element(effect.request->round.data.data, MST_VOTE_END), MST_END_ABORTED);
+    effect = next_of(restart, MST_MACHINE_CALL);
+    assert_int_equal(element(effect.head.request->round.data.data, MST_VOTE_END), MST_END_ABORTED);
     vote.end = MST_END_ABORTED;
-    sealed(restart, effect.tag, 2, 1, &vote, NULL, 0);
+    sealed(restart, effect.head.tag, 2, 1, &vote, NULL, 0);
     effect = next(restart, MST_RESTART_FINISH);
     assert_int_equal(effect.status, MUSTER_EFAILED);
     assert_int_equal(effect.why, MST_WHY_ABORTED);
@@ -620,16 +629,17 @@ static void test_suspect_twice_leaves(void **state)
         mst_vote_write(&vote, 0, attempt - 1, other);
         greatest(mine, other);
         reply.value = mst_slice_of(mine, sizeof(mine));
-        mst_restart_reply(restart, 0, tag, &reply);
+        mst_restart_machine.reply(restart, 0, tag, &reply);
         if (attempt == 1) {
             (void)next(restart, MST_RESTART_ENTER);
         }
     }
-    effect = next(restart, MST_RESTART_REQUEST);
-    assert_int_equal(effect.request->command, MST_FAULT);
-    effect = next(restart, MST_RESTART_REQUEST);
-    assert_int_equal(effect.request->command, MST_LEAVE);
-    mst_restart_reply(restart, 0, effect.tag, &(struct mst_reply){.status = MUSTER_OK});
+    effect = next_of(restart, MST_MACHINE_CALL);
+    assert_int_equal(effect.head.request->command, MST_FAULT);
+    effect = next_of(restart, MST_MACHINE_CALL);
+    assert_int_equal(effect.head.request->command, MST_LEAVE);
+    mst_restart_machine.reply(restart, 0, effect.head.tag,
+                              &(struct mst_reply){.status = MUSTER_OK});
     effect = next(restart, MST_RESTART_FINISH);
     assert_int_equal(effect.status, MUSTER_EFAILED);
     assert_int_equal(effect.why, MST_WHY_SUSPECT);
@@ -651,17 +661,18 @@ static void test_leaves_with_one_own_fault_too_many(void **state)
     mst_restart_returned(restart, 0, MUSTER_EINTERRUPTED, true);
     (void)next(restart, MST_RESTART_UNWIND);
     mst_restart_unwound(restart, 0, MUSTER_OK, MST_WHY_REPLY, NOTHING);
-    effect = next(restart, MST_RESTART_REQUEST);
-    assert_true(effect.request->round.seal);
-    sealed(restart, effect.tag, 3, 2, &vote, NULL, 0);
+    effect = next_of(restart, MST_MACHINE_CALL);
+    assert_true(effect.head.request->round.seal);
+    sealed(restart, effect.head.tag, 3, 2, &vote, NULL, 0);
     (void)next(restart, MST_RESTART_ENTER);
     mst_restart_returned(restart, 0, MUSTER_EFAILED, false);
-    (void)next(restart, MST_RESTART_REQUEST);
+    (void)next_of(restart, MST_MACHINE_CALL);
     (void)next(restart, MST_RESTART_UNWIND);
     mst_restart_unwound(restart, 0, MUSTER_OK, MST_WHY_REPLY, NOTHING);
-    effect = next(restart, MST_RESTART_REQUEST);
-    assert_int_equal(effect.request->command, MST_LEAVE);
-    mst_restart_reply(restart, 0, effect.tag, &(struct mst_reply){.status = MUSTER_OK});
+    effect = next_of(restart, MST_MACHINE_CALL);
+    assert_int_equal(effect.head.request->command, MST_LEAVE);
+    mst_restart_machine.reply(restart, 0, effect.head.tag,
+                              &(struct mst_reply){.status = MUSTER_OK});
     effect = next(restart, MST_RESTART_FINISH);
     assert_int_equal(effect.status, MUSTER_EUNHEALTHY);
     assert_int_equal(effect.why, MST_WHY_FAULTS);
@@ -679,11 +690,12 @@ static void test_not_well_after_unwinding_leaves(void **state)
     quiet(restart); /* nothing before the answer */
     mst_restart_unwound(restart, 0, MUSTER_EUNHEALTHY, MST_WHY_UNHEALTHY,
                         mst_slice_text("the disk is full"));
-    effect = next(restart, MST_RESTART_REQUEST);
-    assert_int_equal(effect.request->fault.kind, MST_CAUSE_UNHEALTHY);
-    effect = next(restart, MST_RESTART_REQUEST);
-    assert_int_equal(effect.request->command, MST_LEAVE);
-    mst_restart_reply(restart, 0, effect.tag, &(struct mst_reply){.status = MUSTER_OK});
+    effect = next_of(restart, MST_MACHINE_CALL);
+    assert_int_equal(effect.head.request->fault.kind, MST_CAUSE_UNHEALTHY);
+    effect = next_of(restart, MST_MACHINE_CALL);
+    assert_int_equal(effect.head.request->command, MST_LEAVE);
+    mst_restart_machine.reply(restart, 0, effect.head.tag,
+                              &(struct mst_reply){.status = MUSTER_OK});
     effect = next(restart, MST_RESTART_FINISH);
     assert_int_equal(effect.status, MUSTER_EUNHEALTHY);
     assert_int_equal(effect.why, MST_WHY_UNHEALTHY);
@@ -692,12 +704,12 @@ static void test_not_well_after_unwinding_leaves(void **state)
     /* A fault told before is not told again. */
     restart = running();
     mst_restart_returned(restart, 0, MUSTER_EFAILED, false);
-    (void)next(restart, MST_RESTART_REQUEST);
+    (void)next_of(restart, MST_MACHINE_CALL);
     (void)next(restart, MST_RESTART_UNWIND);
     mst_restart_unwound(restart, 0, (muster_status)9, MST_WHY_FINALIZE, mst_slice_text("x"));
-    effect = next(restart, MST_RESTART_REQUEST);
-    assert_int_equal(effect.request->command, MST_LEAVE);
-    mst_restart_ended(restart, 0, MUSTER_EFENCED);
+    effect = next_of(restart, MST_MACHINE_CALL);
+    assert_int_equal(effect.head.request->command, MST_LEAVE);
+    mst_restart_machine.ended(restart, 0, MUSTER_EFENCED);
     effect = next(restart, MST_RESTART_FINISH);
     assert_int_equal(effect.status, 9);
     assert_int_equal(effect.why, MST_WHY_FINALIZE);
@@ -716,13 +728,13 @@ static void test_completion_too_late_is_a_fault(void **state)
     config.faults_max = 1;
     restart = running();
     mst_restart_returned(restart, 0, MUSTER_OK, false);
-    effect = next(restart, MST_RESTART_REQUEST);
-    assert_int_equal(effect.request->round.deadline_ms, 5000);
-    assert_true(effect.request->round.final);
-    mst_restart_reply(restart, 0, effect.tag, &late);
-    effect = next(restart, MST_RESTART_REQUEST);
-    assert_int_equal(effect.request->fault.code, MUSTER_ETIMEDOUT);
-    assert_memory_equal(effect.request->fault.text.data, "3 of 4 were done within 5.0 s", 29);
+    effect = next_of(restart, MST_MACHINE_CALL);
+    assert_int_equal(effect.head.request->round.deadline_ms, 5000);
+    assert_true(effect.head.request->round.final);
+    mst_restart_machine.reply(restart, 0, effect.head.tag, &late);
+    effect = next_of(restart, MST_MACHINE_CALL);
+    assert_int_equal(effect.head.request->fault.code, MUSTER_ETIMEDOUT);
+    assert_memory_equal(effect.head.request->fault.text.data, "3 of 4 were done within 5.0 s", 29);
     (void)next(restart, MST_RESTART_UNWIND);
     mst_restart_free(restart);
 }
@@ -737,33 +749,33 @@ static void test_settle_waits_for_more_faults(void **state)
     config.settle_ms = 20;
     restart = running();
     view.attention = MST_INTERRUPT;
-    mst_restart_attention(restart, 100 * MS, &view, false);
+    mst_restart_machine.attention(restart, 100 * MS, &view, false);
     quiet(restart);
-    assert_true(mst_restart_deadline_ns(restart) == 120 * MS);
-    mst_restart_tick(restart, 120 * MS - 1);
+    assert_true(mst_restart_machine.deadline_ns(restart) == 120 * MS);
+    mst_restart_machine.tick(restart, 120 * MS - 1);
     quiet(restart);
-    mst_restart_tick(restart, 120 * MS);
+    mst_restart_machine.tick(restart, 120 * MS);
     (void)next(restart, MST_RESTART_TELL);
     (void)next(restart, MST_RESTART_INTERRUPT);
     mst_restart_free(restart);
 
     /* A failure within it is this rank's own, and success is none. */
     restart = running();
-    mst_restart_attention(restart, 100 * MS, &view, false);
+    mst_restart_machine.attention(restart, 100 * MS, &view, false);
     mst_restart_returned(restart, 101 * MS, MUSTER_EFAILED, false);
-    effect = next(restart, MST_RESTART_REQUEST);
-    assert_int_equal(effect.request->command, MST_FAULT);
+    effect = next_of(restart, MST_MACHINE_CALL);
+    assert_int_equal(effect.head.request->command, MST_FAULT);
     (void)next(restart, MST_RESTART_UNWIND);
     mst_restart_free(restart);
     restart = running();
-    mst_restart_attention(restart, 100 * MS, &view, false);
+    mst_restart_machine.attention(restart, 100 * MS, &view, false);
     mst_restart_returned(restart, 101 * MS, MUSTER_OK, false);
     (void)next(restart, MST_RESTART_UNWIND);
     mst_restart_free(restart);
 
     /* Who must stop for its lease must stop now. */
     restart = running();
-    mst_restart_attention(restart, 100 * MS, &view, true);
+    mst_restart_machine.attention(restart, 100 * MS, &view, true);
     (void)next(restart, MST_RESTART_TELL);
     (void)next(restart, MST_RESTART_INTERRUPT);
     mst_restart_free(restart);
@@ -782,10 +794,10 @@ static void test_newcomer_asks_what_was_told_with_its_seat(void **state)
     (void)state;
     assert_int_equal(mst_restart_new(&restart, &config, &memory.mem), MUSTER_OK);
     mst_restart_start(restart, 0, &view);
-    effect = next(restart, MST_RESTART_REQUEST);
-    assert_int_equal(effect.request->command, MST_JOIN);
-    assert_false(effect.request->join.spare);
-    sealed(restart, effect.tag, 5, 3, &vote, &fault, 1);
+    effect = next_of(restart, MST_MACHINE_CALL);
+    assert_int_equal(effect.head.request->command, MST_JOIN);
+    assert_false(effect.head.request->join.spare);
+    sealed(restart, effect.head.tag, 5, 3, &vote, &fault, 1);
     effect = next(restart, MST_RESTART_ENTER);
     assert_int_equal(effect.iteration, 4);
     assert_int_equal(effect.fault_count, 1);
@@ -794,9 +806,9 @@ static void test_newcomer_asks_what_was_told_with_its_seat(void **state)
     /* What ended the run of the others ends its own. */
     assert_int_equal(mst_restart_new(&restart, &config, &memory.mem), MUSTER_OK);
     mst_restart_start(restart, 0, &view);
-    effect = next(restart, MST_RESTART_REQUEST);
+    effect = next_of(restart, MST_MACHINE_CALL);
     vote.end = MST_END_ABORTED;
-    sealed(restart, effect.tag, 5, 3, &vote, NULL, 0);
+    sealed(restart, effect.head.tag, 5, 3, &vote, NULL, 0);
     assert_int_equal(next(restart, MST_RESTART_FINISH).why, MST_WHY_ABORTED);
     mst_restart_free(restart);
 }
@@ -820,12 +832,12 @@ static void test_spare_waits_for_a_seat(void **state)
     (void)state;
     assert_int_equal(mst_restart_new(&restart, &config, &memory.mem), MUSTER_OK);
     mst_restart_start(restart, 0, &view);
-    effect = next(restart, MST_RESTART_REQUEST);
-    assert_int_equal(effect.request->command, MST_JOIN);
+    effect = next_of(restart, MST_MACHINE_CALL);
+    assert_int_equal(effect.head.request->command, MST_JOIN);
     view.attention = MST_INTERRUPT; /* of a generation that is not its own */
-    mst_restart_attention(restart, 0, &view, false);
+    mst_restart_machine.attention(restart, 0, &view, false);
     quiet(restart);
-    sealed(restart, effect.tag, 4, 1, &vote, NULL, 0);
+    sealed(restart, effect.head.tag, 4, 1, &vote, NULL, 0);
     assert_int_equal(next(restart, MST_RESTART_ENTER).iteration, 2);
     mst_restart_free(restart);
 }
@@ -839,15 +851,16 @@ static void test_spare_that_is_not_needed_is_done(void **state)
     (void)state;
     assert_int_equal(mst_restart_new(&restart, &config, &memory.mem), MUSTER_OK);
     mst_restart_start(restart, 0, &view);
-    effect = next(restart, MST_RESTART_REQUEST);
-    mst_restart_reply(restart, 0, effect.tag,
-                      &(struct mst_reply){.status = MUSTER_OK, .has_view = true, .view = view});
+    effect = next_of(restart, MST_MACHINE_CALL);
+    mst_restart_machine.reply(
+        restart, 0, effect.head.tag,
+        &(struct mst_reply){.status = MUSTER_OK, .has_view = true, .view = view});
     assert_int_equal(next(restart, MST_RESTART_FINISH).status, MUSTER_OK);
 
     /* And one whose session ends. */
     mst_restart_start(restart, 0, &view);
-    (void)next(restart, MST_RESTART_REQUEST);
-    mst_restart_ended(restart, 0, MUSTER_EFENCED);
+    (void)next_of(restart, MST_MACHINE_CALL);
+    mst_restart_machine.ended(restart, 0, MUSTER_EFENCED);
     assert_int_equal(next(restart, MST_RESTART_FINISH).status, MUSTER_EFENCED);
     mst_restart_free(restart);
 }
@@ -865,10 +878,10 @@ static void test_ends_of_runs_are_counted(void **state)
     assert_int_equal(mst_restart_new(&restart, &late, &memory.mem), MUSTER_OK);
     for (uint64_t heard = 4; heard < 6; heard++) {
         mst_restart_start(restart, 0, &view);
-        effect = next(restart, MST_RESTART_REQUEST);
-        assert_int_equal(effect.request->join.heard, heard);
-        mst_restart_reply(
-            restart, 0, effect.tag,
+        effect = next_of(restart, MST_MACHINE_CALL);
+        assert_int_equal(effect.head.request->join.heard, heard);
+        mst_restart_machine.reply(
+            restart, 0, effect.head.tag,
             &(struct mst_reply){
                 .status = MUSTER_OK, .number = (int64_t)heard + 1, .has_view = true, .view = view});
         effect = next(restart, MST_RESTART_FINISH);
@@ -878,15 +891,16 @@ static void test_ends_of_runs_are_counted(void **state)
 
     /* With a seat it is where the job is; from there it counts what it completes itself. */
     mst_restart_start(restart, 0, &view);
-    effect = next(restart, MST_RESTART_REQUEST);
+    effect = next_of(restart, MST_MACHINE_CALL);
     view = view_of(4, 1);
-    mst_restart_reply(
-        restart, 0, effect.tag,
+    mst_restart_machine.reply(
+        restart, 0, effect.head.tag,
         &(struct mst_reply){.status = MUSTER_OK, .number = 1, .has_view = true, .view = view});
     (void)next(restart, MST_RESTART_ENTER);
     mst_restart_returned(restart, 0, MUSTER_OK, false);
-    effect = next(restart, MST_RESTART_REQUEST);
-    mst_restart_reply(restart, 0, effect.tag, &(struct mst_reply){.status = MUSTER_OK});
+    effect = next_of(restart, MST_MACHINE_CALL);
+    mst_restart_machine.reply(restart, 0, effect.head.tag,
+                              &(struct mst_reply){.status = MUSTER_OK});
     assert_int_equal(next(restart, MST_RESTART_FINISH).heard, 2);
     mst_restart_free(restart);
 }
@@ -902,19 +916,19 @@ static void test_passed_over_at_the_seal_waits(void **state)
     (void)state;
     mst_vote_write(&vote, 1, 0, vector);
     reply.value = mst_slice_of(vector, sizeof(vector));
-    mst_restart_reply(restart, 0, fails(restart), &reply);
-    effect = next(restart, MST_RESTART_REQUEST);
-    assert_int_equal(effect.request->command, MST_JOIN);
-    sealed(restart, effect.tag, 3, 2, &vote, NULL, 0);
+    mst_restart_machine.reply(restart, 0, fails(restart), &reply);
+    effect = next_of(restart, MST_MACHINE_CALL);
+    assert_int_equal(effect.head.request->command, MST_JOIN);
+    sealed(restart, effect.head.tag, 3, 2, &vote, NULL, 0);
     assert_int_equal(next(restart, MST_RESTART_ENTER).iteration, 3);
     mst_restart_free(restart);
 
     /* All others are gone, and it is in a generation from nobody: that is another run. */
     restart = running();
-    mst_restart_reply(restart, 0, fails(restart), &reply);
-    effect = next(restart, MST_RESTART_REQUEST);
-    mst_restart_reply(
-        restart, 0, effect.tag,
+    mst_restart_machine.reply(restart, 0, fails(restart), &reply);
+    effect = next_of(restart, MST_MACHINE_CALL);
+    mst_restart_machine.reply(
+        restart, 0, effect.head.tag,
         &(struct mst_reply){.status = MUSTER_OK, .has_view = true, .view = view_of(3, 2)});
     assert_int_equal(next(restart, MST_RESTART_ENTER).iteration, 0);
     mst_restart_free(restart);
@@ -923,7 +937,7 @@ static void test_passed_over_at_the_seal_waits(void **state)
     restart = running();
     vote.end = MST_END_ABORTED;
     mst_vote_write(&vote, 1, 0, vector);
-    mst_restart_reply(restart, 0, fails(restart), &reply);
+    mst_restart_machine.reply(restart, 0, fails(restart), &reply);
     assert_int_equal(next(restart, MST_RESTART_FINISH).why, MST_WHY_ABORTED);
     mst_restart_free(restart);
 }

@@ -61,18 +61,9 @@ static void request_tell(struct mst_text *text, const struct mst_request *reques
     }
 }
 
-static void effect_tell(struct mst_text *text, const struct mst_restart_effect *effect)
+static void own_tell(struct mst_text *text, const struct mst_restart_effect *effect)
 {
     switch (effect->type) {
-    case MST_RESTART_REQUEST:
-        mst_text_u64(text, effect->tag);
-        mst_text_add(text, ":");
-        request_tell(text, effect->request);
-        break;
-    case MST_RESTART_CANCEL:
-        mst_text_add(text, "cancel ");
-        mst_text_u64(text, effect->tag);
-        break;
     case MST_RESTART_ENTER:
         mst_text_add(text, "enter g");
         mst_text_u64(text, effect->view.generation);
@@ -96,6 +87,24 @@ static void effect_tell(struct mst_text *text, const struct mst_restart_effect *
         mst_text_add(text, "assign");
         break;
     }
+}
+
+static void effect_tell(struct mst_text *text, const struct mst_restart_effect *effect)
+{
+    switch (effect->head.kind) {
+    case MST_MACHINE_CALL:
+        mst_text_u64(text, effect->head.tag);
+        mst_text_add(text, ":");
+        request_tell(text, effect->head.request);
+        break;
+    case MST_MACHINE_CANCEL:
+        mst_text_add(text, "cancel ");
+        mst_text_u64(text, effect->head.tag);
+        break;
+    case MST_MACHINE_OWN:
+        own_tell(text, effect);
+        break;
+    }
     mst_text_add(text, "; ");
 }
 
@@ -107,11 +116,11 @@ static const char *story(struct mst_restart *restart)
     const struct mst_restart_effect *effect;
 
     mst_restart_check(restart);
-    while ((effect = mst_restart_next(restart)) != NULL) {
+    while ((effect = mst_restart_machine.next(restart)) != NULL) {
         enum mst_restart_effect_type type = effect->type;
 
         effect_tell(&text, effect);
-        mst_restart_done(restart, effect);
+        mst_restart_machine.done(restart, effect);
         if (type == MST_RESTART_UNWIND) { /* at once */
             mst_restart_unwound(restart, 0, MUSTER_OK, MST_WHY_REPLY, mst_slice_of(NULL, 0));
         }
@@ -124,20 +133,20 @@ static void attention(struct mst_restart *restart, uint64_t generation, enum mst
 {
     struct mst_view view = view_of(generation, level);
 
-    mst_restart_attention(restart, 0, &view, false);
+    mst_restart_machine.attention(restart, 0, &view, false);
 }
 
 static void reply(struct mst_restart *restart, uint64_t tag, muster_status status)
 {
-    mst_restart_reply(restart, 0, tag, &(struct mst_reply){.status = status});
+    mst_restart_machine.reply(restart, 0, tag, &(struct mst_reply){.status = status});
 }
 
 static void reply_view(struct mst_restart *restart, uint64_t tag, uint64_t generation)
 {
-    mst_restart_reply(restart, 0, tag,
-                      &(struct mst_reply){.status = MUSTER_OK,
-                                          .has_view = true,
-                                          .view = view_of(generation, MST_CALM)});
+    mst_restart_machine.reply(restart, 0, tag,
+                              &(struct mst_reply){.status = MUSTER_OK,
+                                                  .has_view = true,
+                                                  .view = view_of(generation, MST_CALM)});
 }
 
 /* A machine whose function runs in generation 1. */
@@ -148,7 +157,7 @@ static struct mst_restart *running(void)
 
     mst_restart_start(restart, 0, &view);
     assert_string_equal(story(restart), "enter g1 i0; ");
-    assert_true(mst_restart_deadline_ns(restart) == UINT64_MAX);
+    assert_true(mst_restart_machine.deadline_ns(restart) == UINT64_MAX);
     return restart;
 }
 
@@ -214,22 +223,22 @@ static void test_round_parameters(void **state)
 
     (void)state;
     returned(restart, MUSTER_OK, false);
-    effect = mst_restart_next(restart);
-    assert_int_equal(effect->request->round.on_loss, MST_FAIL);
-    assert_int_equal(effect->request->round.deadline_ms, 0);
-    assert_false(effect->request->round.seal);
-    assert_null(effect->request->round.participants);
-    mst_restart_done(restart, effect);
-    reply(restart, effect->tag, MUSTER_ELOST);
-    effect = mst_restart_next(restart);
+    effect = mst_restart_machine.next(restart);
+    assert_int_equal(effect->head.request->round.on_loss, MST_FAIL);
+    assert_int_equal(effect->head.request->round.deadline_ms, 0);
+    assert_false(effect->head.request->round.seal);
+    assert_null(effect->head.request->round.participants);
+    mst_restart_machine.done(restart, effect);
+    reply(restart, effect->head.tag, MUSTER_ELOST);
+    effect = mst_restart_machine.next(restart);
     assert_int_equal(effect->type, MST_RESTART_UNWIND);
-    mst_restart_done(restart, effect);
+    mst_restart_machine.done(restart, effect);
     mst_restart_unwound(restart, 0, MUSTER_OK, MST_WHY_REPLY, mst_slice_of(NULL, 0));
-    effect = mst_restart_next(restart);
-    assert_int_equal(effect->request->round.on_loss, MST_PROCEED);
-    assert_int_equal(effect->request->round.deadline_ms, 1000);
-    assert_true(effect->request->round.seal);
-    mst_restart_done(restart, effect);
+    effect = mst_restart_machine.next(restart);
+    assert_int_equal(effect->head.request->round.on_loss, MST_PROCEED);
+    assert_int_equal(effect->head.request->round.deadline_ms, 1000);
+    assert_true(effect->head.request->round.seal);
+    mst_restart_machine.done(restart, effect);
     mst_restart_free(restart);
 }
 
@@ -243,7 +252,7 @@ static void test_interrupted(void **state)
     attention(restart, 1, MST_INTERRUPT);
     assert_string_equal(story(restart), "");
     returned(restart, MUSTER_EINTERRUPTED, true);
-    assert_true(mst_restart_deadline_ns(restart) == UINT64_MAX);
+    assert_true(mst_restart_machine.deadline_ns(restart) == UINT64_MAX);
     assert_string_equal(story(restart), "unwind; 1:round muster/seal g1 #0; ");
     attention(restart, 1, MST_INTERRUPT);
     assert_string_equal(story(restart), "");
@@ -264,20 +273,20 @@ static void test_backoff(void **state)
     uint64_t now_ns = 100 * MS;
 
     (void)state;
-    mst_restart_attention(restart, now_ns, &view, false);
+    mst_restart_machine.attention(restart, now_ns, &view, false);
     assert_string_equal(story(restart), "tell; interrupt; ");
     for (size_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
         now_ns += waits[i] * MS;
-        assert_true(mst_restart_deadline_ns(restart) == now_ns);
-        mst_restart_tick(restart, now_ns - 1);
+        assert_true(mst_restart_machine.deadline_ns(restart) == now_ns);
+        mst_restart_machine.tick(restart, now_ns - 1);
         assert_string_equal(story(restart), "");
-        mst_restart_tick(restart, now_ns);
+        mst_restart_machine.tick(restart, now_ns);
         assert_string_equal(story(restart), "interrupt; ");
     }
-    mst_restart_tick(restart, now_ns + 50 * MS);
+    mst_restart_machine.tick(restart, now_ns + 50 * MS);
     returned(restart, MUSTER_OK, true);
     assert_string_equal(story(restart), "unwind; 1:round muster/seal g1 #0; ");
-    mst_restart_tick(restart, now_ns + 500 * MS);
+    mst_restart_machine.tick(restart, now_ns + 500 * MS);
     assert_string_equal(story(restart), "");
     mst_restart_free(restart);
 }
@@ -289,7 +298,7 @@ static void test_grow(void **state)
     (void)state;
     attention(restart, 1, MST_GROW);
     assert_string_equal(story(restart), "tell; ");
-    assert_true(mst_restart_deadline_ns(restart) == UINT64_MAX);
+    assert_true(mst_restart_machine.deadline_ns(restart) == UINT64_MAX);
     attention(restart, 1, MST_CALM);
     assert_string_equal(story(restart), "");
     /* The first one stands at the seal: the others may be waiting for it. */
@@ -391,16 +400,16 @@ static void test_fault_text_cut(void **state)
     (void)state;
     memset(words, 'x', sizeof(words));
     mst_restart_failed(restart, 0, MST_CAUSE_FAULT, 3, mst_slice_of(words, sizeof(words)));
-    effect = mst_restart_next(restart);
-    assert_int_equal(effect->request->fault.text.size, 1024);
-    mst_restart_done(restart, effect);
+    effect = mst_restart_machine.next(restart);
+    assert_int_equal(effect->head.request->fault.text.size, 1024);
+    mst_restart_machine.done(restart, effect);
     refusal.detail.limit = 128;
-    mst_restart_reply(restart, 0, 1, &refusal);
-    effect = mst_restart_next(restart);
-    assert_int_equal(effect->request->fault.text.size, 128);
-    assert_int_equal(effect->tag, 2);
-    mst_restart_done(restart, effect);
-    mst_restart_reply(restart, 0, 2, &refusal);
+    mst_restart_machine.reply(restart, 0, 1, &refusal);
+    effect = mst_restart_machine.next(restart);
+    assert_int_equal(effect->head.request->fault.text.size, 128);
+    assert_int_equal(effect->head.tag, 2);
+    mst_restart_machine.done(restart, effect);
+    mst_restart_machine.reply(restart, 0, 2, &refusal);
     assert_string_equal(story(restart), "");
     mst_restart_free(restart);
 }
@@ -496,16 +505,16 @@ static void test_too_few(void **state)
     few.detail.who[0] = (struct mst_who){.index = 3, .host = {host, sizeof(host)}};
     returned(restart, MUSTER_EFAILED, false);
     story(restart);
-    mst_restart_reply(restart, 0, 2, &few);
+    mst_restart_machine.reply(restart, 0, 2, &few);
     memset(host, '!', sizeof(host)); /* the reply was borrowed for the call only */
-    effect = mst_restart_next(restart);
+    effect = mst_restart_machine.next(restart);
     assert_int_equal(effect->type, MST_RESTART_FINISH);
     assert_int_equal(effect->status, MUSTER_ETOOFEW);
     assert_int_equal(effect->reply->detail.arrived, 1);
     assert_int_equal(effect->reply->detail.limit, 2);
     assert_int_equal(effect->reply->detail.who[0].host.size, 256);
     assert_int_equal(((const char *)effect->reply->detail.who[0].host.data)[0], 'h');
-    mst_restart_done(restart, effect);
+    mst_restart_machine.done(restart, effect);
     mst_restart_check(restart);
 
     /* Tried again in the same generation: not entered, the next number of the seal. */
@@ -542,7 +551,7 @@ static void test_fenced(void **state)
     reply(restart, 2, MUSTER_EFENCED);
     assert_string_equal(story(restart), "3:join; ");
     told.value = mst_slice_of(vote, sizeof(vote));
-    mst_restart_reply(restart, 0, 3, &told);
+    mst_restart_machine.reply(restart, 0, 3, &told);
     assert_string_equal(story(restart), "enter g2 i1; ");
     mst_restart_free(restart);
 }
@@ -583,20 +592,20 @@ static void test_stopped(void **state)
     struct mst_view view = view_of(1, MST_CALM);
 
     (void)state;
-    mst_restart_attention(restart, 0, &view, true);
+    mst_restart_machine.attention(restart, 0, &view, true);
     assert_string_equal(story(restart), "tell; interrupt; ");
-    mst_restart_attention(restart, 0, &view, false);
+    mst_restart_machine.attention(restart, 0, &view, false);
     assert_string_equal(story(restart), "");
     returned(restart, MUSTER_EINTERRUPTED, true);
     assert_string_equal(story(restart), "unwind; 1:round muster/seal g1 #0; ");
     /* Not entered while the lease is in doubt. */
-    mst_restart_attention(restart, 0, &view, true);
+    mst_restart_machine.attention(restart, 0, &view, true);
     reply_view(restart, 1, 2);
     assert_string_equal(story(restart), "");
     view = view_of(2, MST_CALM);
-    mst_restart_attention(restart, 0, &view, true);
+    mst_restart_machine.attention(restart, 0, &view, true);
     assert_string_equal(story(restart), "");
-    mst_restart_attention(restart, 0, &view, false);
+    mst_restart_machine.attention(restart, 0, &view, false);
     assert_string_equal(story(restart), "enter g2 i1; ");
     mst_restart_free(restart);
 }
@@ -607,7 +616,7 @@ static void test_ended(void **state)
     struct mst_view view = view_of(1, MST_CALM);
 
     (void)state;
-    mst_restart_ended(restart, 0, MUSTER_EFENCED);
+    mst_restart_machine.ended(restart, 0, MUSTER_EFENCED);
     assert_string_equal(story(restart), "tell; interrupt; ");
     mst_restart_failed(restart, 0, MST_CAUSE_FAULT, 1, mst_slice_text("too late"));
     returned(restart, MUSTER_OK, false);
@@ -619,7 +628,7 @@ static void test_ended(void **state)
     restart = running();
     returned(restart, MUSTER_OK, false);
     story(restart);
-    mst_restart_ended(restart, 0, MUSTER_EUNREACHABLE);
+    mst_restart_machine.ended(restart, 0, MUSTER_EUNREACHABLE);
     assert_string_equal(story(restart), "unwind; finish MUSTER_EUNREACHABLE; ");
     reply(restart, 1, MUSTER_ECANCELLED);
     assert_string_equal(story(restart), "");
@@ -645,7 +654,7 @@ static void test_leave(void **state)
     story(restart);
     returned(restart, MUSTER_EINTERRUPTED, true);
     assert_string_equal(story(restart), "unwind; 1:leave; ");
-    mst_restart_ended(restart, 0, MUSTER_EFENCED);
+    mst_restart_machine.ended(restart, 0, MUSTER_EFENCED);
     assert_string_equal(story(restart), "finish MUSTER_OK; ");
     mst_restart_free(restart);
 }

@@ -203,10 +203,10 @@ static void model_up(struct model_rank *rank, const struct mst_restart_effect *e
     uint32_t at = rank->up_end++ % QUEUE;
 
     assert_true(rank->up_end - rank->up_start <= QUEUE);
-    rank->up_cancel[at] = effect->type == MST_RESTART_CANCEL;
-    rank->up_tag[at] = effect->tag;
-    if (effect->request) {
-        rank->up[at] = *effect->request;
+    rank->up_cancel[at] = effect->head.kind == MST_MACHINE_CANCEL;
+    rank->up_tag[at] = effect->head.tag;
+    if (effect->head.request) {
+        rank->up[at] = *effect->head.request;
     }
 }
 
@@ -215,12 +215,11 @@ static void model_drain(struct model_rank *rank)
     const struct mst_restart_effect *effect;
 
     mst_restart_check(rank->restart);
-    while ((effect = mst_restart_next(rank->restart)) != NULL) {
-        switch (effect->type) {
-        case MST_RESTART_REQUEST:
-        case MST_RESTART_CANCEL:
+    while ((effect = mst_restart_machine.next(rank->restart)) != NULL) {
+        if (effect->head.kind != MST_MACHINE_OWN) {
             model_up(rank, effect);
-            break;
+        }
+        switch (effect->type) {
         case MST_RESTART_ENTER:
             assert_false(rank->inside);
             assert_true(effect->view.generation > rank->generation);
@@ -246,7 +245,7 @@ static void model_drain(struct model_rank *rank)
             rank->finished_in = rank->generation;
             break;
         }
-        mst_restart_done(rank->restart, effect);
+        mst_restart_machine.done(rank->restart, effect);
         mst_restart_check(rank->restart);
     }
 }
@@ -256,9 +255,9 @@ static void model_down(struct model *model, struct model_rank *rank)
     struct model_reply *reply = &rank->down[rank->down_start++ % QUEUE];
 
     if (reply->tag == 0) {
-        mst_restart_attention(rank->restart, model->now_ns, &reply->reply.view, false);
+        mst_restart_machine.attention(rank->restart, model->now_ns, &reply->reply.view, false);
     } else {
-        mst_restart_reply(rank->restart, model->now_ns, reply->tag, &reply->reply);
+        mst_restart_machine.reply(rank->restart, model->now_ns, reply->tag, &reply->reply);
     }
     model_drain(rank);
 }
@@ -328,7 +327,7 @@ static void model_step(struct model *model)
     } else if (dice == 3) {
         model_trouble(model, i);
     }
-    mst_restart_tick(rank->restart, model->now_ns);
+    mst_restart_machine.tick(rank->restart, model->now_ns);
     model_drain(rank);
 }
 

@@ -144,11 +144,10 @@ static void take_agreed(struct muster_heartbeat *heartbeat,
 
 /* ---- the machine's effects, with the lock held on any thread ---- */
 
-static void drain(struct muster_heartbeat *heartbeat);
-
-static void look(struct muster_heartbeat *heartbeat, uint64_t now_ns)
+static void look(struct mst_host *host, uint64_t now_ns)
 {
-    muster_client *client = heartbeat->client;
+    const struct muster_heartbeat *heartbeat = (const struct muster_heartbeat *)host;
+    const muster_client *client = heartbeat->client;
     const struct mst_heartbeat_sight sight = {.view = *mst_lib_view(client),
                                               .stopped = mst_lib_stopped(client),
                                               .ended = mst_lib_status(client),
@@ -156,7 +155,7 @@ static void look(struct muster_heartbeat *heartbeat, uint64_t now_ns)
                                               .away = !client->was_online,
                                               .outages = client->outages};
 
-    mst_heartbeat_look(heartbeat->machine, now_ns, &sight);
+    mst_heartbeat_look(host->machine, now_ns, &sight);
 }
 
 /* It was stopped only to be told who is missing. */
@@ -180,44 +179,34 @@ static void take_names(struct muster_heartbeat *heartbeat, const struct mst_repl
     }
 }
 
-static void complete(void *ctx, const struct mst_reply *reply)
+static void replied(struct mst_host *host, enum mst_command command, const struct mst_reply *reply)
 {
-    struct muster_heartbeat *heartbeat = ctx;
-    uint64_t now_ns = mst_lib_now_ns();
+    struct muster_heartbeat *heartbeat = MST_CONTAINER(host, struct muster_heartbeat, host);
 
+    (void)command;
     if (heartbeat->asks) {
         take_names(heartbeat, reply);
     }
-    look(heartbeat, now_ns);
-    mst_heartbeat_reply(heartbeat->machine, now_ns, heartbeat->tag, reply);
-    drain(heartbeat);
 }
 
 static void ask_names(struct muster_heartbeat *heartbeat)
 {
-    if (heartbeat->post.open) {
-        heartbeat->asks = true;
-        mst_lib_post_cancel(heartbeat->client, &heartbeat->post);
-    }
+    heartbeat->asks = mst_host_cancel(&heartbeat->host, MST_ROUND);
 }
 
-/* Not OK: the refusal is owed to the machine. */
-static muster_status effect_request(struct muster_heartbeat *heartbeat,
-                                    const struct mst_heartbeat_effect *effect)
+/* The one of the generation before is not wanted any more. */
+static void calls(struct mst_host *host)
 {
-    mst_lib_post_drop(heartbeat->client, &heartbeat->post); /* of the generation before */
-    heartbeat->asks = false;
-    heartbeat->tag = effect->tag;
-    heartbeat->post = (struct mst_lib_post){.complete = complete, .ctx = heartbeat};
-    return mst_lib_post(heartbeat->client, effect->request, UINT64_MAX, &heartbeat->post);
+    mst_host_drop(host);
+    MST_CONTAINER(host, struct muster_heartbeat, host)->asks = false;
 }
 
-static muster_status effect_carry(struct muster_heartbeat *heartbeat,
-                                  const struct mst_heartbeat_effect *effect)
+static bool own(struct mst_host *host, const void *of_machine)
 {
+    struct muster_heartbeat *heartbeat = MST_CONTAINER(host, struct muster_heartbeat, host);
+    const struct mst_heartbeat_effect *effect = of_machine;
+
     switch (effect->type) {
-    case MST_HEARTBEAT_REQUEST:
-        return effect_request(heartbeat, effect);
     case MST_HEARTBEAT_AGREED:
         take_agreed(heartbeat, effect);
         break;
@@ -232,64 +221,18 @@ static muster_status effect_carry(struct muster_heartbeat *heartbeat,
     case MST_HEARTBEAT_CRASH:
         crash(heartbeat, effect);
     }
-    return MUSTER_OK;
+    return false;
 }
 
-static void drain(struct muster_heartbeat *heartbeat)
-{
-    const struct mst_heartbeat_effect *effect;
-
-    while ((effect = mst_heartbeat_next(heartbeat->machine)) != NULL) {
-        muster_status status = effect_carry(heartbeat, effect);
-        uint64_t tag = effect->tag;
-
-        mst_heartbeat_done(heartbeat->machine, effect);
-        if (status != MUSTER_OK) {
-            struct mst_reply refusal = {.command = MST_ROUND, .status = status};
-
-            look(heartbeat, mst_lib_now_ns());
-            mst_heartbeat_reply(heartbeat->machine, mst_lib_now_ns(), tag, &refusal);
-        }
-    }
-}
-
-/* ---- the hook in the client, with the lock held ---- */
-
-static void hook_attention(void *ctx, uint64_t now_ns, const struct mst_view *view, bool stopped)
-{
-    (void)view;
-    (void)stopped;
-    look(ctx, now_ns);
-    drain(ctx);
-}
-
-static void hook_ended(void *ctx, uint64_t now_ns, muster_status status)
-{
-    (void)status;
-    look(ctx, now_ns);
-    drain(ctx);
-}
-
-static uint64_t hook_deadline_ns(void *ctx)
-{
-    return mst_heartbeat_deadline_ns(((struct muster_heartbeat *)ctx)->machine);
-}
-
-static void hook_tick(void *ctx, uint64_t now_ns)
-{
-    struct muster_heartbeat *heartbeat = ctx;
-
-    look(heartbeat, now_ns);
-    mst_heartbeat_tick(heartbeat->machine, now_ns);
-    drain(heartbeat);
-}
+static const struct mst_host_shell shell = {
+    .kind = &mst_heartbeat_machine, .own = own, .look = look, .calls = calls, .replied = replied};
 
 static void hook_release(void *ctx)
 {
     struct muster_heartbeat *heartbeat = ctx;
 
     mst_heartbeat_exit_remove(heartbeat);
-    mst_heartbeat_free(heartbeat->machine);
+    mst_heartbeat_free(heartbeat->host.machine);
     free(heartbeat);
 }
 
@@ -344,21 +287,20 @@ static struct muster_heartbeat *handle_new(muster_client *client,
                                            const struct mst_heartbeat_config *config)
 {
     struct muster_heartbeat *heartbeat = calloc(1, sizeof(*heartbeat));
-    const struct mst_lib_hook hook = {.attention = hook_attention,
-                                      .ended = hook_ended,
-                                      .deadline_ns = hook_deadline_ns,
-                                      .tick = hook_tick,
-                                      .release = hook_release,
-                                      .ctx = heartbeat};
+    struct mst_heartbeat *machine;
+    struct mst_lib_hook hook;
 
     if (!heartbeat) {
         return NULL;
     }
-    if (mst_heartbeat_new(&heartbeat->machine, config, &mst_system_mem) != MUSTER_OK) {
+    if (mst_heartbeat_new(&machine, config, &mst_system_mem) != MUSTER_OK) {
         free(heartbeat);
         return NULL;
     }
     heartbeat->client = client;
+    heartbeat->host = (struct mst_host){.shell = &shell, .client = client, .machine = machine};
+    hook = mst_host_hook(&heartbeat->host);
+    hook.release = hook_release;
     mst_lib_hook(client, MST_USER_HEARTBEAT, &hook);
     return heartbeat;
 }
@@ -377,7 +319,7 @@ static bool is_settled(void *ctx)
 {
     const struct muster_heartbeat *heartbeat = ctx;
 
-    return mst_heartbeat_token(heartbeat->machine) != 0 || is_over(heartbeat) ||
+    return mst_heartbeat_token(heartbeat->host.machine) != 0 || is_over(heartbeat) ||
            heartbeat->client->ended || !is_seated(heartbeat->client);
 }
 
@@ -466,10 +408,10 @@ static muster_status start(muster_client *client, struct muster_heartbeat **out,
     heartbeat->config = *config;
     heartbeat->on_crash = options->on_crash;
     heartbeat->ctx = options->ctx;
-    (void)mst_heartbeat_configure(heartbeat->machine, config);
-    mst_heartbeat_judge(heartbeat->machine, true);
-    look(heartbeat, mst_lib_now_ns());
-    drain(heartbeat);
+    (void)mst_heartbeat_configure(heartbeat->host.machine, config);
+    mst_heartbeat_judge(heartbeat->host.machine, true);
+    look(&heartbeat->host, mst_lib_now_ns());
+    mst_host_drain(&heartbeat->host);
     client->dirty = true;
     return await(heartbeat, err);
 }
@@ -526,7 +468,7 @@ muster_status muster_heartbeat_start(muster_heartbeat **out, muster_client *clie
 void mst_heartbeat_stop(struct muster_heartbeat *heartbeat)
 {
     heartbeat->running = false;
-    mst_heartbeat_judge(heartbeat->machine, false);
+    mst_heartbeat_judge(heartbeat->host.machine, false);
 }
 
 void muster_heartbeat_stop(muster_heartbeat *heartbeat)

@@ -6,19 +6,18 @@
  * heartbeat_exit.c: exit(). */
 
 #include "client/shell/handle.h"
+#include "client/shell/host.h"
 #include "heartbeat/heartbeat.h"
 #include "muster/heartbeat.h"
 
 struct muster_heartbeat {
+    struct mst_host host; /* of struct mst_heartbeat; first: the hook's */
     muster_client *client;
-    struct mst_heartbeat *machine;
     struct mst_heartbeat_config config;
     void (*on_crash)(void *ctx, const char *line);
     void *ctx;
 
     /* Under the client's lock. */
-    struct mst_lib_post post;
-    uint64_t tag;
     uint64_t over_in;  /* the generation in which it is over */
     unsigned starters; /* threads in start */
     bool running;      /* started, and not stopped */

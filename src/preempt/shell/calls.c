@@ -44,8 +44,8 @@ static enum muster_reach ask(struct muster_preempt *preempt, int64_t step)
     }
     mst_lib_lock(client);
     if (!preempt->ended) {
-        mst_preempt_waiting(preempt->machine, mst_lib_now_ns());
-        mst_preempt_drain(preempt);
+        mst_preempt_waiting(preempt->host.machine, mst_lib_now_ns());
+        mst_host_drain(&preempt->host);
         (void)mst_lib_wait_interruptible(client, is_open, preempt, UINT64_MAX);
         if (!client->poisoned) {
             atomic_store(&preempt->last, step); /* a new generation may have forgotten it */
@@ -145,8 +145,8 @@ static muster_status save(struct muster_preempt *preempt, int64_t step, uint64_t
 
     preempt->has_outcome = preempt->told = false;
     preempt->saved_step = step;
-    mst_preempt_saved(preempt->machine, mst_lib_now_ns(), step);
-    mst_preempt_drain(preempt);
+    mst_preempt_saved(preempt->host.machine, mst_lib_now_ns(), step);
+    mst_host_drain(&preempt->host);
     if (!mst_lib_wait_interruptible(client, is_saved, preempt, deadline_ns) && err) {
         ask_names(preempt);
     }
@@ -230,12 +230,12 @@ static muster_status hold(muster_preempt *preempt, bool begin, int64_t limit_ms)
         status = MUSTER_EINVAL;
     } else if (begin) {
         preempt->holds++;
-        mst_preempt_hold_begin(preempt->machine, mst_lib_now_ns(), (uint64_t)limit_ms);
-        mst_preempt_drain(preempt);
+        mst_preempt_hold_begin(preempt->host.machine, mst_lib_now_ns(), (uint64_t)limit_ms);
+        mst_host_drain(&preempt->host);
     } else {
         preempt->holds--;
-        mst_preempt_hold_end(preempt->machine, mst_lib_now_ns());
-        mst_preempt_drain(preempt);
+        mst_preempt_hold_end(preempt->host.machine, mst_lib_now_ns());
+        mst_host_drain(&preempt->host);
     }
     client->dirty = true; /* its deadlines */
     mst_lib_unlock(client);
@@ -301,7 +301,7 @@ bool muster_preempt_notice(muster_preempt *preempt, struct muster_notice *out)
         return false;
     }
     mst_lib_lock(client);
-    mst_preempt_noticed(preempt->machine, &noticed);
+    mst_preempt_noticed(preempt->host.machine, &noticed);
     if (noticed.any) {
         fill(preempt, &noticed, out);
     }

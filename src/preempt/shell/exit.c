@@ -62,9 +62,9 @@ static bool is_noticed(const struct muster_preempt *preempt, uint32_t index)
 {
     struct mst_preempt_noticed found;
 
-    return (mst_preempt_notice_from(preempt->machine, index, &found) &&
+    return (mst_preempt_notice_from(preempt->host.machine, index, &found) &&
             found.notice.index == index) ||
-           (mst_preempt_notice_from(preempt->machine, MST_NOTICE_ALL, &found) &&
+           (mst_preempt_notice_from(preempt->host.machine, MST_NOTICE_ALL, &found) &&
             found.notice.index == MST_NOTICE_ALL);
 }
 
@@ -196,7 +196,7 @@ muster_status muster_preempt_wait_exit(muster_preempt *preempt, int64_t timeout_
         return status;
     }
     mst_lib_lock(client);
-    mst_preempt_noticed(preempt->machine, &noticed);
+    mst_preempt_noticed(preempt->host.machine, &noticed);
     if (noticed.any) {
         mst_lib_keep(client);
         status = wait_exit(preempt, mst_lib_deadline_ns(timeout_ms, 0), what, err);

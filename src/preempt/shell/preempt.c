@@ -31,15 +31,14 @@ static void gate_apply(struct muster_preempt *preempt)
     atomic_store(&preempt->limit, slow ? MST_GATE_SLOW : preempt->opened_limit);
 }
 
-/* The last step that anybody was told GO_ON for. */
-static int64_t gate_close(struct muster_preempt *preempt)
+static void gate_close(struct muster_preempt *preempt)
 {
     preempt->closed = true;
     gate_apply(preempt);
     if (!preempt->exchanges) {
         (void)syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
     }
-    return atomic_load(&preempt->last);
+    preempt->closed_last = atomic_load(&preempt->last);
 }
 
 static void gate_open(struct muster_preempt *preempt, int64_t limit, bool forget)
@@ -67,53 +66,25 @@ static void take_names(struct muster_preempt *preempt, const struct mst_reply *r
     }
 }
 
-static void call_complete(void *ctx, const struct mst_reply *reply)
+static void replied(struct mst_host *host, enum mst_command command, const struct mst_reply *reply)
 {
-    struct mst_preempt_call *call = ctx;
-    struct muster_preempt *preempt = call->preempt;
-    uint64_t tag = call->tag;
+    struct muster_preempt *preempt = MST_CONTAINER(host, struct muster_preempt, host);
 
-    call->tag = 0;
-    if (preempt->asks && call->command == MST_ROUND) {
+    if (preempt->asks && command == MST_ROUND) {
         take_names(preempt, reply);
     }
-    mst_preempt_reply(preempt->machine, mst_lib_now_ns(), tag, reply);
-    mst_preempt_drain(preempt);
 }
 
-static muster_status call_make(struct muster_preempt *preempt, const struct mst_request *request,
-                               uint64_t tag)
+/* The others wait for it, whether a thread blocks here or not. */
+static void calls(struct mst_host *host)
 {
-    muster_status status = MUSTER_ELIMIT;
-
-    for (size_t i = 0; i < MST_PREEMPT_CALLS_MAX; i++) {
-        struct mst_preempt_call *call = &preempt->calls[i];
-
-        if (call->tag != 0) {
-            continue;
-        }
-        call->preempt = preempt;
-        call->command = request->command;
-        call->post = (struct mst_lib_post){.complete = call_complete, .ctx = call};
-        status = mst_lib_post(preempt->client, request, UINT64_MAX, &call->post);
-        call->tag = status == MUSTER_OK ? tag : 0;
-        mst_lib_hurry(preempt->client); /* the others wait for it, whoever blocks here or not */
-        break;
-    }
-    return status;
+    mst_lib_hurry(host->client);
 }
 
 void mst_preempt_ask_names(struct muster_preempt *preempt)
 {
-    preempt->asks = preempt->told = false;
-    for (size_t i = 0; i < MST_PREEMPT_CALLS_MAX; i++) {
-        struct mst_preempt_call *call = &preempt->calls[i];
-
-        if (call->tag != 0 && call->command == MST_ROUND) {
-            preempt->asks = true;
-            mst_lib_post_cancel(preempt->client, &call->post);
-        }
-    }
+    preempt->told = false;
+    preempt->asks = mst_host_cancel(&preempt->host, MST_ROUND);
 }
 
 static void take_outcome(struct muster_preempt *preempt, const struct mst_preempt_outcome *outcome)
@@ -125,38 +96,25 @@ static void take_outcome(struct muster_preempt *preempt, const struct mst_preemp
     preempt->outcome.has_detail = false;
 }
 
-/* What is owed to the machine once the effect is done. */
-struct owed {
-    uint64_t refused; /* a call that could not be made; 0: none... */
-    enum mst_command command;
-    muster_status status; /* ...and why */
-    bool gated;
-    int64_t last;
-};
-
 static void take_notices(struct muster_preempt *preempt)
 {
     struct mst_preempt_noticed noticed;
 
-    mst_preempt_noticed(preempt->machine, &noticed);
+    mst_preempt_noticed(preempt->host.machine, &noticed);
     mst_signals_noticed(&preempt->signals,
                         noticed.any && noticed.notice.level == MST_NOTICE_CERTAIN);
     mst_preempt_exit_look(preempt);
 }
 
-static void carry(struct muster_preempt *preempt, const struct mst_preempt_effect *effect,
-                  struct owed *owed)
+static bool own(struct mst_host *host, const void *of_machine)
 {
+    struct muster_preempt *preempt = MST_CONTAINER(host, struct muster_preempt, host);
+    const struct mst_preempt_effect *effect = of_machine;
+
     switch (effect->type) {
-    case MST_PREEMPT_REQUEST:
-        owed->command = effect->request->command;
-        owed->status = call_make(preempt, effect->request, effect->tag);
-        owed->refused = owed->status ? effect->tag : 0;
-        break;
     case MST_PREEMPT_GATE:
-        owed->gated = true;
-        owed->last = gate_close(preempt);
-        break;
+        gate_close(preempt);
+        return true;
     case MST_PREEMPT_LIMIT:
         gate_open(preempt, effect->limit, effect->forget);
         break;
@@ -170,32 +128,18 @@ static void carry(struct muster_preempt *preempt, const struct mst_preempt_effec
         mst_preempt_say(preempt, &effect->log);
         break;
     }
+    return false;
 }
 
-static void refuse_call(struct muster_preempt *preempt, const struct owed *owed)
+static bool gated(struct mst_host *host)
 {
-    const struct mst_reply refusal = {.command = owed->command, .status = owed->status};
-
-    mst_preempt_reply(preempt->machine, mst_lib_now_ns(), owed->refused, &refusal);
+    mst_preempt_gated(host->machine, mst_lib_now_ns(),
+                      MST_CONTAINER(host, struct muster_preempt, host)->closed_last);
+    return true;
 }
 
-void mst_preempt_drain(struct muster_preempt *preempt)
-{
-    const struct mst_preempt_effect *effect;
-
-    while ((effect = mst_preempt_next(preempt->machine)) != NULL) {
-        struct owed owed = {0};
-
-        carry(preempt, effect, &owed);
-        mst_preempt_done(preempt->machine, effect);
-        if (owed.refused != 0) {
-            refuse_call(preempt, &owed);
-        }
-        if (owed.gated) {
-            mst_preempt_gated(preempt->machine, mst_lib_now_ns(), owed.last);
-        }
-    }
-}
+static const struct mst_host_shell shell = {
+    .kind = &mst_preempt_machine, .own = own, .answer = gated, .calls = calls, .replied = replied};
 
 /* ---- signals, lock held ---- */
 
@@ -228,7 +172,7 @@ static void take_signals(struct muster_preempt *preempt)
     pid_t from = 0;
     int number;
 
-    if (preempt->publish.machine || preempt->ended) {
+    if (preempt->publish.host.machine || preempt->ended) {
         return; /* looked at again when that one is over */
     }
     number = mst_signals_next(&preempt->signals, &from);
@@ -251,38 +195,13 @@ static void signal_published(void *ctx)
 
 /* ---- the hook, lock held ---- */
 
-static void hook_attention(void *ctx, uint64_t now_ns, const struct mst_view *view, bool stopped)
-{
-    struct muster_preempt *preempt = ctx;
-
-    (void)stopped;
-    mst_preempt_view(preempt->machine, now_ns, view);
-    mst_preempt_drain(preempt);
-}
-
 static void hook_ended(void *ctx, uint64_t now_ns, muster_status status)
 {
     struct muster_preempt *preempt = ctx;
 
     preempt->ended = true;
-    mst_preempt_ended(preempt->machine, now_ns, status);
-    mst_preempt_drain(preempt);
+    mst_host_ended(preempt, now_ns, status);
     gate_apply(preempt);
-}
-
-static uint64_t hook_deadline_ns(void *ctx)
-{
-    const struct muster_preempt *preempt = ctx;
-
-    return mst_preempt_deadline_ns(preempt->machine);
-}
-
-static void hook_tick(void *ctx, uint64_t now_ns)
-{
-    struct muster_preempt *preempt = ctx;
-
-    mst_preempt_tick(preempt->machine, now_ns);
-    mst_preempt_drain(preempt);
 }
 
 static void hook_interrupted(void *ctx, uint64_t now_ns, bool on)
@@ -358,28 +277,25 @@ static void hook_release(void *ctx)
     preempt->ended = true;
     atomic_store(&preempt->limit, MST_GATE_SLOW);
     let_go_page(preempt);
-    mst_publish_free(preempt->publish.machine);
-    mst_preempt_free(preempt->machine);
+    mst_publish_free(preempt->publish.host.machine);
+    mst_preempt_free(preempt->host.machine);
     mst_signals_close(&preempt->signals);
-    preempt->machine = NULL;
+    preempt->host.machine = NULL;
     preempt->client = NULL;
 }
 
 static void hook_in(struct muster_preempt *preempt)
 {
-    const struct mst_lib_hook hook = {.attention = hook_attention,
-                                      .ended = hook_ended,
-                                      .deadline_ns = hook_deadline_ns,
-                                      .tick = hook_tick,
-                                      .interrupted = hook_interrupted,
-                                      .event = hook_event,
-                                      .rung = hook_rung,
-                                      .paged = hook_paged,
-                                      .disowned = hook_disowned,
-                                      .poisoned = hook_poisoned,
-                                      .release = hook_release,
-                                      .ctx = preempt};
+    struct mst_lib_hook hook = mst_host_hook(&preempt->host);
 
+    hook.ended = hook_ended;
+    hook.interrupted = hook_interrupted;
+    hook.event = hook_event;
+    hook.rung = hook_rung;
+    hook.paged = hook_paged;
+    hook.disowned = hook_disowned;
+    hook.poisoned = hook_poisoned;
+    hook.release = hook_release;
     mst_lib_hook(preempt->client, MST_USER_PREEMPT, &hook);
 }
 
@@ -524,6 +440,7 @@ static muster_status begin(struct muster_preempt *preempt, struct muster_error *
                                               .agree_timeout_ms =
                                                   (uint64_t)preempt->settings.agree_timeout_ms,
                                               .leave_all = preempt->settings.leave_all};
+    struct mst_preempt *machine = NULL;
     muster_status status = refuse_client(client, err);
 
     if (status) {
@@ -532,21 +449,22 @@ static muster_status begin(struct muster_preempt *preempt, struct muster_error *
     mst_lib_helper_begin(client); /* which waits: look again */
     status = refuse_client(client, err);
     if (status == MUSTER_OK) {
-        status = mst_preempt_new(&preempt->machine, mst_lib_now_ns(), &config, &mst_system_mem);
+        status = mst_preempt_new(&machine, mst_lib_now_ns(), &config, &mst_system_mem);
         if (status) {
             return mst_lib_fail(err, status, "preempt", NULL);
         }
         status = mst_signals_open(&preempt->signals, preempt->settings.signals, client->page, err);
     }
     if (status) {
-        mst_preempt_free(preempt->machine);
+        mst_preempt_free(machine);
         return status;
     }
+    preempt->host = (struct mst_host){.shell = &shell, .client = client, .machine = machine};
     use_page(preempt);
     hook_in(preempt);
     name_sources(preempt);
-    mst_preempt_view(preempt->machine, mst_lib_now_ns(), mst_lib_view(client));
-    mst_preempt_drain(preempt);
+    mst_preempt_machine.attention(machine, mst_lib_now_ns(), mst_lib_view(client), false);
+    mst_host_drain(&preempt->host);
     return MUSTER_OK;
 }
 
@@ -641,16 +559,12 @@ static void end(struct muster_preempt *preempt)
 {
     muster_client *client = preempt->client;
 
-    for (size_t i = 0; i < MST_PREEMPT_CALLS_MAX; i++) {
-        if (preempt->calls[i].tag != 0) {
-            mst_lib_post_drop(client, &preempt->calls[i].post);
-        }
-    }
+    mst_host_drop(&preempt->host);
     mst_lib_publish_end(&preempt->publish);
     mst_lib_hook(client, MST_USER_PREEMPT, NULL);
     mst_signals_close(&preempt->signals);
     let_go_page(preempt);
-    mst_preempt_free(preempt->machine);
+    mst_preempt_free(preempt->host.machine);
 }
 
 static void close_preempt(muster_preempt *preempt)

@@ -22,6 +22,7 @@
 #include <stdatomic.h>
 
 #include "client/shell/handle.h"
+#include "client/shell/host.h"
 #include "client/shell/signals.h"
 #include "preempt/preempt.h"
 #include "preempt/shell/options.h"
@@ -33,18 +34,13 @@
 #define MST_GATE_OPEN INT64_MAX
 #define MST_GATE_SLOW INT64_MIN /* closed, or to STOP: see the lock */
 
-enum { MST_PREEMPT_CALLS_MAX = 16, MST_PREEMPT_NAMES_ROOM = 512, MST_PREEMPT_HOLDS_MAX = 1000 };
-
-struct mst_preempt_call {
-    struct muster_preempt *preempt;
-    struct mst_lib_post post;
-    uint64_t tag;
-    enum mst_command command;
-};
+enum { MST_PREEMPT_NAMES_ROOM = 512, MST_PREEMPT_HOLDS_MAX = 1000 };
 
 struct mst_preempt_exit; /* preempt_exit.c: somebody who waits */
 
 struct muster_preempt {
+    struct mst_host host; /* of struct mst_preempt; first: the hook's */
+
     /* Read and written without the lock by whoever asks. */
     _Atomic int64_t limit;
     _Atomic int64_t last;               /* the largest step that was asked for */
@@ -57,13 +53,12 @@ struct muster_preempt {
     struct mst_preempt_sources *sources; /* the opener's */
 
     /* Under the client's lock. */
-    muster_client *client; /* NULL: it was closed */
-    struct mst_preempt *machine;
-    struct mst_preempt_call calls[MST_PREEMPT_CALLS_MAX];
+    muster_client *client;          /* NULL: it was closed */
     struct mst_list exits;          /* those who wait for the exit of others */
     struct mst_lib_publish publish; /* of the signals */
     struct mst_signals signals;
     int64_t opened_limit; /* of the gate when it is not closed */
+    int64_t closed_last;  /* the last step that anybody was told GO_ON for, as it was closed */
     bool closed;          /* the gate */
     bool ended;           /* the session */
     bool closing;         /* the handle */
@@ -78,7 +73,6 @@ struct muster_preempt {
 };
 
 /* preempt.c. Lock held. */
-void mst_preempt_drain(struct muster_preempt *preempt);
 /* Asks the service who is missing in the round that is open: `asks`, until `told` or not. */
 void mst_preempt_ask_names(struct muster_preempt *preempt);
 

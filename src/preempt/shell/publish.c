@@ -8,44 +8,11 @@
 #include "muster/preempt.h"
 #include "os/system.h"
 
-static void drain(struct mst_lib_publish *publish);
-
-static void complete(void *ctx, const struct mst_reply *reply)
+static bool own(struct mst_host *host, const void *of_machine)
 {
-    struct mst_publish_call *call = ctx;
-    struct mst_lib_publish *publish = call->publish;
-    uint64_t tag = call->tag;
+    struct mst_lib_publish *publish = MST_CONTAINER(host, struct mst_lib_publish, host);
+    const struct mst_publish_effect *effect = of_machine;
 
-    call->tag = 0;
-    mst_publish_reply(publish->machine, mst_lib_now_ns(), tag, reply);
-    drain(publish);
-}
-
-/* NULL: as many as may be are under way; the machine is asked again at the next reply. */
-static struct mst_publish_call *free_call(struct mst_lib_publish *publish)
-{
-    for (size_t i = 0; i < MST_PUBLISH_CALLS_MAX; i++) {
-        if (publish->calls[i].tag == 0) {
-            return &publish->calls[i];
-        }
-    }
-    return NULL;
-}
-
-static muster_status post(struct mst_lib_publish *publish, struct mst_publish_call *call,
-                          const struct mst_publish_effect *effect)
-{
-    muster_status status;
-
-    call->publish = publish;
-    call->post = (struct mst_lib_post){.complete = complete, .ctx = call};
-    status = mst_lib_post(publish->client, effect->request, UINT64_MAX, &call->post);
-    call->tag = status == MUSTER_OK ? effect->tag : 0;
-    return status;
-}
-
-static void finish(struct mst_lib_publish *publish, const struct mst_publish_effect *effect)
-{
     publish->over = true;
     publish->written = effect->written;
     publish->error = (struct muster_error){.status = effect->status};
@@ -56,38 +23,20 @@ static void finish(struct mst_lib_publish *publish, const struct mst_publish_eff
             (void)mst_lib_fail(&publish->error, effect->status, publish->what, effect->reply);
         }
     }
+    return publish->finished != NULL;
 }
 
-/* Whoever is told of the end may have ended the publish. */
-static void drain(struct mst_lib_publish *publish)
+/* Its caller may end the publish, or begin another one in its memory. */
+static bool finished(struct mst_host *host)
 {
-    const struct mst_publish_effect *effect;
-    struct mst_publish_call *call;
-    bool over = false;
+    const struct mst_lib_publish *publish = (const struct mst_lib_publish *)host;
 
-    while ((call = free_call(publish)) != NULL &&
-           (effect = mst_publish_next(publish->machine)) != NULL) {
-        struct mst_reply refusal = {.command = effect->request ? effect->request->command : 0};
-        uint64_t tag = effect->tag;
-
-        switch (effect->type) {
-        case MST_PUBLISH_REQUEST:
-            refusal.status = post(publish, call, effect);
-            break;
-        case MST_PUBLISH_FINISH:
-            finish(publish, effect);
-            over = true;
-            break;
-        }
-        mst_publish_done(publish->machine, effect);
-        if (refusal.status) {
-            mst_publish_reply(publish->machine, mst_lib_now_ns(), tag, &refusal);
-        }
-    }
-    if (over && publish->finished) {
-        publish->finished(publish->ctx);
-    }
+    publish->finished(publish->ctx);
+    return false;
 }
+
+static const struct mst_host_shell shell = {
+    .kind = &mst_publish_machine, .own = own, .answer = finished};
 
 /* ---- who listens, lock held ---- */
 
@@ -112,26 +61,20 @@ static void look(struct mst_lib_publish *publish, const struct mst_reply *reply)
 
 static void asked(void *ctx, const struct mst_reply *reply)
 {
-    struct mst_publish_call *call = ctx;
-    struct mst_lib_publish *publish = call->publish;
+    struct mst_lib_publish *publish = ctx;
 
-    call->tag = 0;
     look(publish, reply);
     if (reply->status != MUSTER_OK || reply->next == 0 || !ask(publish, reply->next)) {
-        drain(publish);
+        mst_host_drain(&publish->host);
     }
 }
 
 static bool ask(struct mst_lib_publish *publish, uint64_t after)
 {
     const struct mst_request request = {.command = MST_JOBS, .page.after = after};
-    struct mst_publish_call *call = &publish->calls[0];
 
-    call->publish = publish;
-    call->post = (struct mst_lib_post){.complete = asked, .ctx = call};
-    call->tag =
-        mst_lib_post(publish->client, &request, UINT64_MAX, &call->post) == MUSTER_OK ? 1 : 0;
-    return call->tag != 0;
+    publish->asking = (struct mst_lib_post){.complete = asked, .ctx = publish};
+    return mst_lib_post(publish->client, &request, UINT64_MAX, &publish->asking) == MUSTER_OK;
 }
 
 /* Not again once one has: in the moment after a notice those that listen are busy with it. */
@@ -152,26 +95,27 @@ void mst_lib_publish_add_unheard(struct mst_text *text, const muster_client *cli
 muster_status mst_lib_publish_begin(struct mst_lib_publish *publish, uint64_t given_ns,
                                     const struct mst_publish_config *config)
 {
-    muster_status status = mst_publish_new(&publish->machine, given_ns, config, &mst_system_mem);
+    struct mst_publish *machine = NULL;
+    muster_status status = mst_publish_new(&machine, given_ns, config, &mst_system_mem);
 
+    publish->host =
+        (struct mst_host){.shell = &shell, .client = publish->client, .machine = machine};
     publish->over = publish->unheard = false;
     publish->asks = publish->asks && !config->withdraw;
     if (status == MUSTER_OK && (!is_to_ask(publish) || !ask(publish, 0))) {
-        drain(publish);
+        mst_host_drain(&publish->host);
     }
     return status;
 }
 
 void mst_lib_publish_end(struct mst_lib_publish *publish)
 {
-    for (size_t i = 0; i < MST_PUBLISH_CALLS_MAX; i++) {
-        if (publish->calls[i].tag != 0) {
-            mst_lib_post_drop(publish->client, &publish->calls[i].post);
-            publish->calls[i].tag = 0;
-        }
+    if (publish->host.machine) {
+        mst_host_drop(&publish->host);
+        mst_lib_post_drop(publish->client, &publish->asking);
+        mst_publish_free(publish->host.machine);
+        publish->host.machine = NULL;
     }
-    mst_publish_free(publish->machine);
-    publish->machine = NULL;
 }
 
 /* ---- by hand ---- */

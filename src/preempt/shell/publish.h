@@ -6,22 +6,14 @@
  * the library, the agent and the command. */
 
 #include "base/text.h"
+#include "client/shell/host.h"
 #include "client/shell/internal.h"
 #include "preempt/publish.h"
 
-enum { MST_PUBLISH_CALLS_MAX = 4 };
-
-struct mst_lib_publish;
-struct mst_publish_call {
-    struct mst_lib_publish *publish;
-    struct mst_lib_post post;
-    uint64_t tag;
-};
-
 struct mst_lib_publish {
+    struct mst_host host; /* of struct mst_publish; machine NULL: none is going on */
     muster_client *client;
-    struct mst_publish *machine; /* NULL: none is going on */
-    struct mst_publish_call calls[MST_PUBLISH_CALLS_MAX];
+    struct mst_lib_post asking;
     const char *what; /* is attempted: for the text */
     bool asks;        /* first whether a rank listens: */
     bool unheard;     /* none does, as far as the service knows; only of a notice */

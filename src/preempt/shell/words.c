@@ -44,7 +44,7 @@ static void add_noticed(struct mst_text *text, struct muster_preempt *preempt,
 
     mst_text_add(text, "notice for ");
     add_index(text, line->index);
-    if (mst_preempt_notice_from(preempt->machine, line->index, &noticed) && noticed.any &&
+    if (mst_preempt_notice_from(preempt->host.machine, line->index, &noticed) && noticed.any &&
         noticed.notice.index == line->index) {
         const struct mst_notice *notice = &noticed.notice;
 

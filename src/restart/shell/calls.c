@@ -140,7 +140,7 @@ muster_status muster_restart_leave(muster_restart *restart)
     mst_lib_lock(restart->client);
     if (restart->inside && mst_run_is_mine(restart) && !restart->client->poisoned) {
         restart->left = true;
-        mst_restart_left(restart->machine, mst_lib_now_ns());
+        mst_restart_left(restart->host.machine, mst_lib_now_ns());
         status = MUSTER_OK;
     }
     mst_lib_unlock(restart->client);

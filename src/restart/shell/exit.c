@@ -74,7 +74,7 @@ static void leave_one(struct muster_restart *restart)
     muster_client *client = restart->client;
 
     mst_lib_lock(client);
-    restart->exiting = client->exiting = true;
+    restart->host.silent = client->exiting = true;
     if (!client->ended && !client->poisoned) {
         atomic_store_explicit(&restart->page->left, 1, memory_order_relaxed);
         say_farewell(restart);
@@ -139,7 +139,7 @@ bool mst_run_exit_within(struct muster_restart *restart)
 
 void mst_run_exit_closed(struct muster_restart *restart)
 {
-    if (restart->closed && !restart->exiting && !restart->client->poisoned) {
+    if (restart->closed && !restart->host.silent && !restart->client->poisoned) {
         mst_lib_unlock(restart->client);
         mst_run_exit_remove(restart);
         leave_one(restart);

@@ -70,61 +70,6 @@ static void show_failure(struct muster_restart *restart)
 
 /* --- the machine's effects, with the lock held on any thread --- */
 
-static void drain(struct muster_restart *restart);
-
-static void call_complete(void *ctx, const struct mst_reply *reply)
-{
-    struct mst_run_call *call = ctx;
-    struct muster_restart *restart = call->restart;
-    uint64_t tag = call->tag;
-
-    call->tag = 0;
-    if (restart->exiting) {
-        return;
-    }
-    mst_restart_reply(restart->machine, mst_lib_now_ns(), tag, reply);
-    drain(restart);
-}
-
-static struct mst_run_call *call_find(struct muster_restart *restart, uint64_t tag)
-{
-    for (size_t i = 0; i < MST_RUN_CALLS_MAX; i++) {
-        if (restart->calls[i].tag == tag) {
-            return &restart->calls[i];
-        }
-    }
-    return NULL;
-}
-
-/* A call that cannot be made is answered here. */
-static void effect_request(struct muster_restart *restart, const struct mst_request *request,
-                           uint64_t tag, struct mst_reply *refusal)
-{
-    struct mst_run_call *call = call_find(restart, 0);
-
-    refusal->command = request->command;
-    if (!call) {
-        refusal->status = MUSTER_ELIMIT;
-        return;
-    }
-    call->tag = tag;
-    call->restart = restart;
-    call->post = (struct mst_lib_post){.complete = call_complete, .ctx = call};
-    refusal->status = mst_lib_post(restart->client, request, UINT64_MAX, &call->post);
-    if (refusal->status) {
-        call->tag = 0;
-    }
-}
-
-static void effect_cancel(struct muster_restart *restart, uint64_t tag)
-{
-    struct mst_run_call *call = call_find(restart, tag);
-
-    if (call) {
-        mst_lib_post_cancel(restart->client, &call->post);
-    }
-}
-
 static void effect_enter(struct muster_restart *restart, const struct mst_restart_effect *effect)
 {
     restart->owe_enter = true;
@@ -208,18 +153,12 @@ static void effect_finish(struct muster_restart *restart, const struct mst_resta
     }
 }
 
-/* Returns the tag of a call that was refused at once, whose refusal is owed to the machine; or 0.
- */
-static uint64_t effect_carry(struct muster_restart *restart,
-                             const struct mst_restart_effect *effect, struct mst_reply *refusal)
+static bool own(struct mst_host *host, const void *of_machine)
 {
+    struct muster_restart *restart = MST_CONTAINER(host, struct muster_restart, host);
+    const struct mst_restart_effect *effect = of_machine;
+
     switch (effect->type) {
-    case MST_RESTART_REQUEST:
-        effect_request(restart, effect->request, effect->tag, refusal);
-        return refusal->status ? effect->tag : 0;
-    case MST_RESTART_CANCEL:
-        effect_cancel(restart, effect->tag);
-        break;
     case MST_RESTART_ENTER:
         effect_enter(restart, effect);
         break;
@@ -241,62 +180,12 @@ static uint64_t effect_carry(struct muster_restart *restart,
         restart->place_count = effect->place_count;
         break;
     }
-    return 0;
+    return false;
 }
 
-static void drain(struct muster_restart *restart)
-{
-    const struct mst_restart_effect *effect;
-
-    while ((effect = mst_restart_next(restart->machine)) != NULL) {
-        struct mst_reply refusal = {0};
-        uint64_t refused = effect_carry(restart, effect, &refusal);
-
-        mst_restart_done(restart->machine, effect);
-        if (refused != 0) {
-            mst_restart_reply(restart->machine, mst_lib_now_ns(), refused, &refusal);
-        }
-    }
-}
+static const struct mst_host_shell shell = {.kind = &mst_restart_machine, .own = own};
 
 /* --- the hook in the client, with the lock held --- */
-
-static void hook_attention(void *ctx, uint64_t now_ns, const struct mst_view *view, bool stopped)
-{
-    struct muster_restart *restart = ctx;
-
-    if (!restart->exiting) {
-        mst_restart_attention(restart->machine, now_ns, view, stopped);
-        drain(restart);
-    }
-}
-
-static void hook_ended(void *ctx, uint64_t now_ns, muster_status status)
-{
-    struct muster_restart *restart = ctx;
-
-    if (!restart->exiting) {
-        mst_restart_ended(restart->machine, now_ns, status);
-        drain(restart);
-    }
-}
-
-static uint64_t hook_deadline_ns(void *ctx)
-{
-    const struct muster_restart *restart = ctx;
-
-    return restart->exiting ? UINT64_MAX : mst_restart_deadline_ns(restart->machine);
-}
-
-static void hook_tick(void *ctx, uint64_t now_ns)
-{
-    struct muster_restart *restart = ctx;
-
-    if (!restart->exiting) {
-        mst_restart_tick(restart->machine, now_ns);
-        drain(restart);
-    }
-}
 
 /* The function must stop: nobody renews the lease any more. Its run ends when it has returned. */
 static void hook_poisoned(void *ctx)
@@ -317,7 +206,7 @@ static void handle_free(void *ctx)
 {
     struct muster_restart *restart = ctx;
 
-    mst_restart_free(restart->machine);
+    mst_restart_free(restart->host.machine);
     (void)pthread_cond_destroy(&restart->abort.changed);
     (void)pthread_mutex_destroy(&restart->abort.lock);
     (void)pthread_mutex_destroy(&restart->records_lock);
@@ -332,32 +221,31 @@ static struct muster_restart *handle_get(muster_client *client,
 {
     struct muster_restart *restart = mst_lib_hook_ctx(client, MST_USER_RESTART);
     struct mst_restart_config fresh = *config;
-    struct mst_lib_hook hook = {.attention = hook_attention,
-                                .ended = hook_ended,
-                                .deadline_ns = hook_deadline_ns,
-                                .tick = hook_tick,
-                                .poisoned = hook_poisoned,
-                                .closed_within = hook_closed_within,
-                                .release = handle_free};
+    struct mst_restart *machine;
+    struct mst_lib_hook hook;
 
     if (restart) {
-        return mst_restart_configure(restart->machine, config) ? NULL : restart;
+        return mst_restart_configure(restart->host.machine, config) ? NULL : restart;
     }
     restart = calloc(1, sizeof(*restart));
     if (!restart) {
         return NULL;
     }
     fresh.heard = client->heard;
-    if (mst_restart_new(&restart->machine, &fresh, &mst_system_mem)) {
+    if (mst_restart_new(&machine, &fresh, &mst_system_mem)) {
         free(restart);
         return NULL;
     }
+    restart->host = (struct mst_host){.shell = &shell, .client = client, .machine = machine};
     (void)pthread_mutex_init(&restart->abort.lock, NULL);
     (void)pthread_cond_init(&restart->abort.changed, NULL);
     (void)pthread_mutex_init(&restart->records_lock, NULL);
     restart->client = client;
     restart->page = &restart->own;
-    hook.ctx = restart;
+    hook = mst_host_hook(&restart->host);
+    hook.poisoned = hook_poisoned;
+    hook.closed_within = hook_closed_within;
+    hook.release = handle_free;
     mst_lib_hook(client, MST_USER_RESTART, &hook);
     return restart;
 }
@@ -499,10 +387,10 @@ static muster_status run_start(struct muster_restart *restart, struct muster_err
     show_run(restart);
     show_phase(restart, MST_PHASE_WAITS);
     if (!client->poisoned) {
-        mst_restart_attention(restart->machine, mst_lib_now_ns(), mst_lib_view(client),
-                              mst_lib_stopped(client));
-        mst_restart_start(restart->machine, mst_lib_now_ns(), mst_lib_view(client));
-        drain(restart);
+        mst_restart_machine.attention(restart->host.machine, mst_lib_now_ns(), mst_lib_view(client),
+                                      mst_lib_stopped(client));
+        mst_restart_start(restart->host.machine, mst_lib_now_ns(), mst_lib_view(client));
+        mst_host_drain(&restart->host);
     }
     mst_lib_unlock(client);
     return MUSTER_OK;
@@ -523,8 +411,8 @@ static bool run_poisoned(struct muster_restart *restart)
 
 void mst_run_report(struct muster_restart *restart, enum mst_cause kind, int code, const char *text)
 {
-    mst_restart_failed(restart->machine, mst_lib_now_ns(), kind, code, mst_slice_text(text));
-    drain(restart);
+    mst_restart_failed(restart->host.machine, mst_lib_now_ns(), kind, code, mst_slice_text(text));
+    mst_host_drain(&restart->host);
 }
 
 /* What comes before the function. Not OK: it is not called, and has this status instead. */
@@ -607,9 +495,9 @@ static void attempt_close(struct muster_restart *restart, muster_status status)
         progress.checks = restart->at_cut.checks;
         progress.waited = restart->at_cut.waited;
     }
-    mst_restart_progress(restart->machine, &progress);
-    mst_restart_returned(restart->machine, now_ns, status, delivered);
-    drain(restart);
+    mst_restart_progress(restart->host.machine, &progress);
+    mst_restart_returned(restart->host.machine, now_ns, status, delivered);
+    mst_host_drain(&restart->host);
 }
 
 /* With the lock, as all that follows. */
@@ -657,9 +545,9 @@ static void run_unwind(struct muster_restart *restart)
     if (run_poisoned(restart)) {
         return;
     }
-    mst_restart_unwound(restart->machine, mst_lib_now_ns(), trouble.status, why,
+    mst_restart_unwound(restart->host.machine, mst_lib_now_ns(), trouble.status, why,
                         mst_slice_text(trouble.text));
-    drain(restart);
+    mst_host_drain(&restart->host);
 }
 
 static void run_assign(struct muster_restart *restart)
@@ -677,9 +565,9 @@ static void run_assign(struct muster_restart *restart)
     if (run_poisoned(restart)) {
         return;
     }
-    mst_restart_assigned(restart->machine, mst_lib_now_ns(), status,
+    mst_restart_assigned(restart->host.machine, mst_lib_now_ns(), status,
                          mst_slice_of(text.start, text.size));
-    drain(restart);
+    mst_host_drain(&restart->host);
 }
 
 /* --- the run --- */
@@ -751,12 +639,7 @@ static void run_finish(struct muster_restart *restart)
 /* With the lock: the run is over, nothing it asked for may call back into the next one. */
 static void run_end(struct muster_restart *restart)
 {
-    for (size_t i = 0; i < MST_RUN_CALLS_MAX && !restart->client->poisoned; i++) {
-        if (restart->calls[i].tag != 0) {
-            mst_lib_post_drop(restart->client, &restart->calls[i].post);
-            restart->calls[i].tag = 0;
-        }
-    }
+    mst_host_drop(&restart->host);
     mst_run_settings_free(&restart->settings);
     restart->busy = false;
     mst_lib_let_go(restart->client);

@@ -21,21 +21,15 @@
 #include <pthread.h>
 
 #include "client/shell/handle.h"
+#include "client/shell/host.h"
 #include "client/shell/interrupt.h"
 #include "process/page.h"
 #include "restart/shell/atomic.h"
 #include "restart/shell/options.h"
 
-/* At most two calls are of interest at a time; a few answers to old faults may be on their way. */
-enum { MST_RUN_CALLS_MAX = 8, MST_RUN_SECTIONS_MAX = 8 };
+enum { MST_RUN_SECTIONS_MAX = 8 };
 
 #define MST_RUN_NO_STEP INT64_MIN
-
-struct mst_run_call {
-    struct muster_restart *restart;
-    struct mst_lib_post post;
-    uint64_t tag;
-};
 
 /* A step of the run that failed: what its rank reports, or its caller is told. */
 struct mst_run_trouble {
@@ -66,6 +60,8 @@ struct mst_run_section {
 };
 
 struct muster_restart {
+    struct mst_host host; /* of struct mst_restart; first: the hook's */
+
     /* Read and written by the function's threads, without the lock. */
     struct mst_atomic atomic;
     _Atomic uint32_t delivered;            /* a check has said EINTERRUPTED */
@@ -83,8 +79,6 @@ struct muster_restart {
 
     /* Under the client's lock. */
     muster_client *client;
-    struct mst_restart *machine;
-    struct mst_run_call calls[MST_RUN_CALLS_MAX];
     bool busy;    /* a run is in progress, on interrupt.thread */
     bool attempt; /* and an attempt: the machine waits for its end */
     bool inside;  /* and the function runs */
@@ -92,7 +86,6 @@ struct muster_restart {
     bool failed;  /* it has reported a failure */
     bool left;    /* it asked to leave */
     bool closed;  /* the client was closed in the function: it leaves when that returns */
-    bool exiting; /* the process ends, or it has left so: the machine is not asked any more */
     bool owe_enter, owe_unwind, owe_assign;
     struct muster_place *places; /* to be numbered; the machine's */
     size_t place_count;

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/shell/host.h"
+
+#include "client/shell/handle.h"
+
+static void look(struct mst_host *host, uint64_t now_ns)
+{
+    if (host->shell->look) {
+        host->shell->look(host, now_ns);
+    }
+}
+
+/* ---- calls ---- */
+
+static struct mst_host_call *call_find(struct mst_host *host, uint64_t tag)
+{
+    for (size_t i = 0; i < MST_HOST_CALLS_MAX; i++) {
+        if (host->calls[i].tag == tag) {
+            return &host->calls[i];
+        }
+    }
+    return NULL;
+}
+
+static void give(struct mst_host *host, uint64_t tag, const struct mst_reply *reply)
+{
+    uint64_t now_ns = mst_lib_now_ns();
+
+    look(host, now_ns);
+    host->shell->kind->reply(host->machine, now_ns, tag, reply);
+}
+
+static void call_complete(void *ctx, const struct mst_reply *reply)
+{
+    struct mst_host_call *call = ctx;
+    struct mst_host *host = call->host;
+    uint64_t tag = call->tag;
+
+    call->tag = 0;
+    if (host->silent) {
+        return;
+    }
+    if (host->shell->replied) {
+        host->shell->replied(host, call->command, reply);
+    }
+    give(host, tag, reply);
+    mst_host_drain(host);
+}
+
+/* Not OK: the call cannot be made, and its refusal is owed to the machine. */
+static muster_status call_make(struct mst_host *host, const struct mst_machine_effect *effect)
+{
+    struct mst_host_call *call;
+    muster_status status;
+
+    if (host->shell->calls) {
+        host->shell->calls(host);
+    }
+    call = call_find(host, 0);
+    if (!call) {
+        return MUSTER_ELIMIT;
+    }
+    *call = (struct mst_host_call){.host = host,
+                                   .post = {.complete = call_complete, .ctx = call},
+                                   .command = effect->request->command};
+    status = mst_lib_post(host->client, effect->request, UINT64_MAX, &call->post);
+    call->tag = status == MUSTER_OK ? effect->tag : 0;
+    return status;
+}
+
+static void call_cancel(struct mst_host *host, uint64_t tag)
+{
+    struct mst_host_call *call = call_find(host, tag);
+
+    if (call) {
+        mst_lib_post_cancel(host->client, &call->post);
+    }
+}
+
+bool mst_host_cancel(struct mst_host *host, enum mst_command command)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < MST_HOST_CALLS_MAX; i++) {
+        struct mst_host_call *call = &host->calls[i];
+
+        if (call->tag != 0 && call->command == command) {
+            any = true;
+            mst_lib_post_cancel(host->client, &call->post);
+        }
+    }
+    return any;
+}
+
+void mst_host_drop(struct mst_host *host)
+{
+    for (size_t i = 0; i < MST_HOST_CALLS_MAX && !host->client->poisoned; i++) {
+        if (host->calls[i].tag != 0) {
+            mst_lib_post_drop(host->client, &host->calls[i].post);
+            host->calls[i].tag = 0;
+        }
+    }
+}
+
+/* ---- effects ---- */
+
+/* What is owed to the machine once the effect is done: a refusal, or the answer of its shell. */
+static bool carry_out(struct mst_host *host, const struct mst_machine_effect *effect)
+{
+    const struct mst_machine *kind = host->shell->kind;
+    struct mst_reply refusal = {0};
+    uint64_t tag = effect->tag;
+    bool answers = false;
+
+    switch (effect->kind) {
+    case MST_MACHINE_CALL:
+        refusal.command = effect->request->command;
+        refusal.status = call_make(host, effect);
+        break;
+    case MST_MACHINE_CANCEL:
+        call_cancel(host, tag);
+        break;
+    case MST_MACHINE_OWN:
+        answers = host->shell->own(host, effect);
+        break;
+    }
+    kind->done(host->machine, effect);
+    if (refusal.status) {
+        give(host, tag, &refusal);
+    }
+    return !answers || host->shell->answer(host);
+}
+
+/* An input that is made while an effect is carried out is drained by the loop that does so. */
+void mst_host_drain(struct mst_host *host)
+{
+    const struct mst_machine_effect *effect;
+
+    if (host->draining) {
+        return;
+    }
+    host->draining = true;
+    while ((effect = host->shell->kind->next(host->machine)) != NULL) {
+        if (!carry_out(host, effect)) {
+            return;
+        }
+    }
+    host->draining = false;
+}
+
+/* ---- the hook ---- */
+
+static void hook_attention(void *ctx, uint64_t now_ns, const struct mst_view *view, bool stopped)
+{
+    struct mst_host *host = ctx;
+
+    if (!host->silent) {
+        look(host, now_ns);
+        if (host->shell->kind->attention) {
+            host->shell->kind->attention(host->machine, now_ns, view, stopped);
+        }
+        mst_host_drain(host);
+    }
+}
+
+void mst_host_ended(void *ctx, uint64_t now_ns, muster_status status)
+{
+    struct mst_host *host = ctx;
+
+    if (!host->silent) {
+        look(host, now_ns);
+        if (host->shell->kind->ended) {
+            host->shell->kind->ended(host->machine, now_ns, status);
+        }
+        mst_host_drain(host);
+    }
+}
+
+static uint64_t hook_deadline_ns(void *ctx)
+{
+    const struct mst_host *host = ctx;
+
+    return host->silent ? UINT64_MAX : host->shell->kind->deadline_ns(host->machine);
+}
+
+static void hook_tick(void *ctx, uint64_t now_ns)
+{
+    struct mst_host *host = ctx;
+
+    if (!host->silent) {
+        look(host, now_ns);
+        host->shell->kind->tick(host->machine, now_ns);
+        mst_host_drain(host);
+    }
+}
+
+struct mst_lib_hook mst_host_hook(struct mst_host *host)
+{
+    return (struct mst_lib_hook){.attention = hook_attention,
+                                 .ended = mst_host_ended,
+                                 .deadline_ns = hook_deadline_ns,
+                                 .tick = hook_tick,
+                                 .ctx = host};
+}

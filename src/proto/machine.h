@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_PROTO_MACHINE_H
+#define MST_PROTO_MACHINE_H
+
+/* A machine that is a client of the service, as a value: what a driver needs to know to run it.
+ * restart, preempt, its publisher and heartbeat are such machines. client/shell/host.h drives any
+ * of them in a client; tests and the simulator drive them without one.
+ *
+ * Each input carries the time and may be followed by effects. The driver drains them, one at a
+ * time, before the next input. Inputs that only one machine has are functions of its own header. */
+
+#include "proto/reply.h"
+#include "proto/request.h"
+
+enum mst_machine_effect_kind {
+    MST_MACHINE_OWN = 0, /* of this machine alone: its `type` says what */
+    MST_MACHINE_CALL,    /* make this call without a deadline; give its reply, whatever it is, to
+                           `reply` with the tag. A call that cannot be made is answered as well */
+    MST_MACHINE_CANCEL   /* ask the service to stop the call. Its reply is still owed, and must be
+                           the service's word: ECANCELLED made up locally while the service had
+                           decided otherwise would tear the job apart */
+};
+
+/* Each machine's effect begins with it. */
+struct mst_machine_effect {
+    enum mst_machine_effect_kind kind;
+    uint64_t tag;                      /* CALL, CANCEL: never 0, never reused by this machine */
+    const struct mst_request *request; /* CALL: borrowed until done */
+};
+
+/* `machine` is the one that its `new` made. NULL: it has no such input. */
+struct mst_machine {
+    /* The client's view or self-stop changed (level-triggered; repeats are harmless). */
+    void (*attention)(void *machine, uint64_t now_ns, const struct mst_view *view, bool stopped);
+    /* The session is over for good. */
+    void (*ended)(void *machine, uint64_t now_ns, muster_status status);
+    /* A call ended. Unknown tags are ignored. */
+    void (*reply)(void *machine, uint64_t now_ns, uint64_t tag, const struct mst_reply *reply);
+    void (*tick)(void *machine, uint64_t now_ns);
+    uint64_t (*deadline_ns)(const void *machine); /* of the next tick; UINT64_MAX: never */
+    const void *(*next)(void *machine); /* the machine's effect; NULL: nothing is left to do */
+    void (*done)(void *machine, const void *effect);
+};
+
+#endif
