@@ -94,13 +94,13 @@ static int start_failed(struct mst_place *place, int error)
 static int start_spawn(struct mst_place *place, struct start *start, struct mst_process *process)
 {
     struct mst_job *job = place->job;
-    struct mst_spawn spawn = {.path = job->path,
-                              .arguments = job->options->arguments,
-                              .out = start->out[1],
-                              .error = start->error[1],
-                              .keep = {start->page_fd, job->nodes.secret_fd},
-                              .death_signal = SIGKILL,
-                              .dump = job->options->dump};
+    struct mst_spawn spawn = {
+        .program = job->path,
+        .arguments = job->options->arguments,
+        .input = MST_SPAWN_NOWHERE,
+        .out = start->out[1],
+        .error = start->error[1],
+        .given = {{start->page_fd, start->page_fd}, {job->nodes.secret_fd, job->nodes.secret_fd}}};
 
     mst_logs_make(job, place->index, place->attempts, &start->log);
     mst_tag_text(job->tag, place->index, place->attempts, process->tag);
@@ -108,7 +108,7 @@ static int start_spawn(struct mst_place *place, struct start *start, struct mst_
         return ENOMEM;
     }
     spawn.environment = job->environment.entries;
-    return mst_spawn(&spawn, &process->pid);
+    return mst_spawn_tied(&spawn, SIGKILL, job->options->dump, &process->pid);
 }
 
 /* It is only read by other threads, with the lock. */

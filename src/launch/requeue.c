@@ -6,22 +6,18 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "launch/job.h"
 #include "launch/words.h"
 #include "os/own_file.h"
+#include "process/child.h"
 #include "sources/slurm_words.h"
 
-#define REQUEUE_MS 30000
-#define LOOK_MS 20
+#define REQUEUE_NS UINT64_C(30000000000)
 
 extern char **environ;
 
@@ -52,49 +48,24 @@ static void ask_by_file(struct mst_job *job)
     }
 }
 
-static int spawn_scontrol(char *id, pid_t *pid)
+static int start_scontrol(char *id, struct mst_child *child)
 {
     char *const arguments[] = {"scontrol", "requeue", id, NULL};
-    posix_spawnattr_t attributes;
-    sigset_t none, all;
-    int error = posix_spawnattr_init(&attributes);
+    const struct mst_spawn spawn = {.program = arguments[0],
+                                    .arguments = arguments,
+                                    .environment = environ,
+                                    .input = MST_SPAWN_NOWHERE,
+                                    .out = MST_SPAWN_OURS,
+                                    .error = MST_SPAWN_OURS};
 
-    if (error != 0) {
-        return error;
-    }
-    (void)sigemptyset(&none);
-    (void)sigfillset(&all);
-    (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
-                                                    POSIX_SPAWN_SETPGROUP);
-    (void)posix_spawnattr_setpgroup(&attributes, 0);
-    (void)posix_spawnattr_setsigmask(&attributes, &none);
-    (void)posix_spawnattr_setsigdefault(&attributes, &all);
-    error = posix_spawnp(pid, "scontrol", NULL, &attributes, arguments, environ);
-    (void)posix_spawnattr_destroy(&attributes);
-    return error;
-}
-
-/* False: it did not end in its time, and was killed. */
-static bool await(pid_t pid, int *status)
-{
-    uint64_t until_ns = mst_lib_now_ns() + REQUEUE_MS * UINT64_C(1000000);
-
-    while (waitpid(pid, status, WNOHANG) == 0) {
-        if (mst_lib_now_ns() > until_ns) {
-            (void)kill(-pid, SIGKILL);
-            (void)waitpid(pid, status, 0);
-            return false;
-        }
-        (void)poll(NULL, 0, LOOK_MS);
-    }
-    return true;
+    return mst_child_start(child, &spawn);
 }
 
 static void ask_slurm(struct mst_job *job)
 {
     char *id = getenv("SLURM_JOB_ID");
     char how[128] = "did not end within 30 s";
-    pid_t pid = 0;
+    struct mst_child child;
     int error, status = 0;
     bool in_time;
 
@@ -104,7 +75,7 @@ static void ask_slurm(struct mst_job *job)
         return;
     }
     mst_say("saved by all: scontrol requeue %s", id);
-    error = spawn_scontrol(id, &pid);
+    error = start_scontrol(id, &child);
     if (error != 0) {
         mst_say("scontrol could not be started: %s; where a container has none, --requeue-file "
                 "PATH asks by a file",
@@ -112,7 +83,8 @@ static void ask_slurm(struct mst_job *job)
         return;
     }
     job->preempted.requeue = "scontrol";
-    in_time = await(pid, &status);
+    in_time =
+        mst_child_finish(&child, mst_lib_now_ns() + REQUEUE_NS, -1, &status) != MST_CHILD_LATE;
     if (!in_time || status != 0) {
         if (in_time) {
             mst_status_how(status, how, sizeof how);

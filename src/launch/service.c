@@ -66,13 +66,13 @@ static int spawn_with(struct mst_service *service, const struct mst_environment 
     unsigned count = 9;
     int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC), error;
     struct mst_spawn how = {
-        .path = "/proc/self/exe",
+        .program = "/proc/self/exe",
         .arguments = arguments,
         .environment = environment->entries,
         .input = input,
         .out = nowhere,
-        .error = -1,
-        .keep = {ready, service->secret_fd},
+        .error = MST_SPAWN_OURS,
+        .given = {{ready, ready}, {service->secret_fd, service->secret_fd}},
     };
 
     if (nowhere < 0) {
@@ -103,7 +103,7 @@ static int spawn_with(struct mst_service *service, const struct mst_environment 
         arguments[count++] = service->bound;
         arguments[count++] = access_of(service, access, sizeof access);
     }
-    error = mst_spawn(&how, &service->pid);
+    error = mst_spawn_tied(&how, 0, false, &service->pid);
     (void)close(nowhere);
     return error;
 }

@@ -73,6 +73,23 @@ const char *mst_environment_get(const struct mst_environment *environment, const
     return at < environment->count ? environment->entries[at] + strlen(name) + 1 : NULL;
 }
 
+static void take_out(struct mst_environment *environment, size_t at)
+{
+    free(environment->entries[at]);
+    environment->count--;
+    environment->entries[at] = environment->entries[environment->count];
+    environment->entries[environment->count] = NULL;
+}
+
+void mst_environment_drop(struct mst_environment *environment, bool (*is)(const char *entry))
+{
+    for (size_t i = environment->count; i > 0; i--) {
+        if (is(environment->entries[i - 1])) {
+            take_out(environment, i - 1);
+        }
+    }
+}
+
 muster_status mst_environment_set(struct mst_environment *environment, const char *name,
                                   const char *value)
 {
@@ -80,10 +97,7 @@ muster_status mst_environment_set(struct mst_environment *environment, const cha
     char *entry;
 
     if (at < environment->count) {
-        free(environment->entries[at]);
-        environment->count--;
-        environment->entries[at] = environment->entries[environment->count];
-        environment->entries[environment->count] = NULL;
+        take_out(environment, at);
     }
     if (value == NULL) {
         return MUSTER_OK;

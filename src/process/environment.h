@@ -4,6 +4,7 @@
 
 /* The environment of a process to be started: a copy of ours with changes. */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,6 +21,9 @@ void mst_environment_fini(struct mst_environment *environment);
 
 /* NULL: not set. */
 const char *mst_environment_get(const struct mst_environment *environment, const char *name);
+
+/* Takes out the entries ("NAME=value") that `is` says. */
+void mst_environment_drop(struct mst_environment *environment, bool (*is)(const char *entry));
 
 /* A `value` of NULL takes the variable out. ENOMEM. */
 muster_status mst_environment_set(struct mst_environment *environment, const char *name,

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "process/forked.h"
 #include "process/tagged.h"
 
 /* The run may be what another run has started, and have its tag: then that one's keeper would kill
@@ -103,21 +104,17 @@ static _Noreturn void keep(int line, int apart, struct kept *rows, unsigned most
 static pid_t start(const int line[2], const int apart[2], unsigned most, uint64_t run)
 {
     struct kept *rows = calloc(most, sizeof *rows);
-    sigset_t all, before;
     pid_t pid;
 
     if (rows == NULL) {
         return -1;
     }
-    (void)sigfillset(&all);
-    (void)sigprocmask(SIG_SETMASK, &all, &before);
-    pid = fork();
+    pid = mst_forked(NULL);
     if (pid == 0) {
         (void)close(line[1]);
         (void)close(apart[0]);
         keep(line[0], apart[1], rows, most, run);
     }
-    (void)sigprocmask(SIG_SETMASK, &before, NULL);
     free(rows);
     return pid;
 }

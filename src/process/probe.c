@@ -6,7 +6,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -15,6 +14,7 @@
 #include "os/monotonic.h"
 #include "os/short_slice.h"
 #include "process/death.h"
+#include "process/forked.h"
 
 #ifndef SYS_futex_waitv
 #define SYS_futex_waitv 449
@@ -68,9 +68,8 @@ static pid_t victim(struct mst_page *page)
     }
     pid = fork();
     if (pid == 0) {
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         (void)close(ends[0]);
-        if (getppid() != self || (page && !mst_page_hold(page))) {
+        if (!mst_forked_dies_with(self, SIGKILL) || (page && !mst_page_hold(page))) {
             _exit(1);
         }
         (void)!write(ends[1], "\n", 1);

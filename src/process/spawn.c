@@ -5,16 +5,19 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "process/exec_signals.h"
+#include "process/forked.h"
+
+#define STANDARD_PATH "/usr/local/bin:/usr/bin:/bin"
+
+/* ---- which program ---- */
 
 static int executable(const char *path)
 {
@@ -38,21 +41,10 @@ static int in_folder(const char *folder, size_t size, const char *program, char 
     return length < 0 || length >= PATH_MAX ? ENOENT : executable(path);
 }
 
-int mst_spawn_find(const char *program, char path[PATH_MAX])
+static int in_folders(const char *folders, const char *program, char path[PATH_MAX])
 {
-    const char *folders = getenv("PATH");
     int worst = ENOENT;
 
-    if (strchr(program, '/') != NULL) {
-        if (strlen(program) >= PATH_MAX) {
-            return ENOENT;
-        }
-        (void)snprintf(path, PATH_MAX, "%s", program);
-        return executable(path);
-    }
-    if (folders == NULL) {
-        folders = "/usr/local/bin:/usr/bin:/bin";
-    }
     while (*program != '\0') {
         size_t size = strcspn(folders, ":");
         int error = in_folder(folders, size, program, path);
@@ -71,55 +63,116 @@ int mst_spawn_find(const char *program, char path[PATH_MAX])
     return worst;
 }
 
-/* ---- in the child, between fork and exec: nothing but system calls ---- */
-
-/* One byte makes the kernel skip the dump. Zero would not where dumps are piped to a program. */
-static void child_no_dump(void)
+int mst_spawn_find(const char *program, char path[PATH_MAX])
 {
-    struct rlimit limit;
+    const char *folders = getenv("PATH");
 
-    if (getrlimit(RLIMIT_CORE, &limit) == 0) {
-        limit.rlim_cur = limit.rlim_max < 1 ? limit.rlim_max : 1;
-        (void)setrlimit(RLIMIT_CORE, &limit);
+    if (strchr(program, '/') == NULL) {
+        return in_folders(folders != NULL ? folders : STANDARD_PATH, program, path);
     }
-}
-
-static bool child_keeps(int fd)
-{
-    return fd < 0 || fcntl(fd, F_SETFD, 0) == 0;
-}
-
-static bool child_descriptors(const struct mst_spawn *spawn)
-{
-    int input = spawn->input != 0 ? spawn->input : open("/dev/null", O_RDONLY | O_CLOEXEC);
-
-    return input >= 0 && dup2(input, STDIN_FILENO) >= 0 &&
-           (spawn->out < 0 || dup2(spawn->out, STDOUT_FILENO) >= 0) &&
-           (spawn->error < 0 || dup2(spawn->error, STDERR_FILENO) >= 0) &&
-           child_keeps(spawn->keep[0]) && child_keeps(spawn->keep[1]);
-}
-
-static _Noreturn void child_main(const struct mst_spawn *spawn, pid_t parent, int report)
-{
-    int error;
-
-    if (setpgid(0, 0) == 0 && prctl(PR_SET_PDEATHSIG, spawn->death_signal) == 0 &&
-        child_descriptors(spawn)) {
-        if (getppid() != parent) {
-            _exit(125); /* it died before it could be the cause of our death */
-        }
-        if (!spawn->dump) {
-            child_no_dump();
-        }
-        mst_exec_signals();
-        (void)execve(spawn->path, spawn->arguments, spawn->environment);
+    if (strlen(program) >= PATH_MAX) {
+        return ENOENT;
     }
-    error = errno;
-    (void)!write(report, &error, sizeof error);
-    _exit(127);
+    (void)snprintf(path, PATH_MAX, "%s", program);
+    return executable(path);
 }
 
-/* ---- in the parent ---- */
+/* 0, or the error number. */
+static int path_of(const struct mst_spawn *spawn, char room[PATH_MAX], const char **path_out)
+{
+    const char *folders = STANDARD_PATH;
+
+    *path_out = spawn->program;
+    if (strchr(spawn->program, '/') != NULL) {
+        return 0;
+    }
+    for (char *const *one = spawn->environment; *one != NULL; one++) {
+        folders = strncmp(*one, "PATH=", 5) == 0 ? *one + 5 : folders;
+    }
+    *path_out = room;
+    return in_folders(folders, spawn->program, room);
+}
+
+/* ---- by posix_spawn ---- */
+
+static int add_stream(posix_spawn_file_actions_t *actions, int fd, int number)
+{
+    if (fd == MST_SPAWN_NOWHERE) {
+        return posix_spawn_file_actions_addopen(actions, number, "/dev/null",
+                                                number == STDIN_FILENO ? O_RDONLY : O_WRONLY, 0);
+    }
+    return fd < 0 ? 0 : posix_spawn_file_actions_adddup2(actions, fd, number);
+}
+
+static int add_files(posix_spawn_file_actions_t *actions, const struct mst_spawn *spawn)
+{
+    int first = STDERR_FILENO + 1;
+    int error = add_stream(actions, spawn->input, STDIN_FILENO);
+
+    error = error != 0 ? error : add_stream(actions, spawn->out, STDOUT_FILENO);
+    error = error != 0 ? error : add_stream(actions, spawn->error, STDERR_FILENO);
+    for (unsigned i = 0; i < MST_SPAWN_GIVEN_MAX && spawn->given[i].number != 0; i++) {
+        const struct mst_spawn_given *given = &spawn->given[i];
+
+        if (given->fd >= 0 && error == 0) {
+            error = posix_spawn_file_actions_adddup2(actions, given->fd, given->number);
+            first = given->number >= first ? given->number + 1 : first;
+        }
+    }
+#if defined(__GLIBC_PREREQ)
+#if __GLIBC_PREREQ(2, 34)
+    if (spawn->bare && error == 0) {
+        error = posix_spawn_file_actions_addclosefrom_np(actions, first);
+    }
+#endif
+#endif
+    return error;
+}
+
+static void set_attributes(posix_spawnattr_t *attributes, bool session)
+{
+    int apart = session ? POSIX_SPAWN_SETSID : POSIX_SPAWN_SETPGROUP;
+    sigset_t none, all;
+
+    (void)sigemptyset(&none);
+    (void)sigfillset(&all);
+    (void)posix_spawnattr_setflags(attributes,
+                                   (short)(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | apart));
+    (void)posix_spawnattr_setpgroup(attributes, 0);
+    (void)posix_spawnattr_setsigmask(attributes, &none);
+    (void)posix_spawnattr_setsigdefault(attributes, &all);
+}
+
+int mst_spawn(const struct mst_spawn *spawn, pid_t *pid_out)
+{
+    char room[PATH_MAX];
+    const char *path;
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    int error = path_of(spawn, room, &path);
+
+    if (error != 0) {
+        return error;
+    }
+    if (posix_spawnattr_init(&attributes) != 0) {
+        return ENOMEM;
+    }
+    if (posix_spawn_file_actions_init(&actions) != 0) {
+        (void)posix_spawnattr_destroy(&attributes);
+        return ENOMEM;
+    }
+    set_attributes(&attributes, spawn->session);
+    error = add_files(&actions, spawn);
+    if (error == 0) {
+        error =
+            posix_spawn(pid_out, path, &actions, &attributes, spawn->arguments, spawn->environment);
+    }
+    (void)posix_spawn_file_actions_destroy(&actions);
+    (void)posix_spawnattr_destroy(&attributes);
+    return error;
+}
+
+/* ---- by fork ---- */
 
 /* The pipe closes without a word when exec succeeds. */
 static int exec_error(int report)
@@ -133,24 +186,27 @@ static int exec_error(int report)
     return got == (ssize_t)sizeof error ? error : 0;
 }
 
-int mst_spawn(const struct mst_spawn *spawn, pid_t *pid_out)
+int mst_spawn_tied(const struct mst_spawn *spawn, int death_signal, bool dump, pid_t *pid_out)
 {
-    int ends[2], error;
-    sigset_t all, before;
+    char room[PATH_MAX];
+    const char *path;
     pid_t parent = getpid(), pid;
+    int ends[2], error = path_of(spawn, room, &path);
 
+    if (error != 0) {
+        return error;
+    }
     if (pipe2(ends, O_CLOEXEC) != 0) {
         return errno;
     }
-    /* No handler of ours may run in the child, where it would write into our pipes. */
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    pid = fork();
+    pid = mst_forked(NULL); /* no handler of ours may write into our pipes from the child */
     if (pid == 0) {
-        child_main(spawn, parent, ends[1]);
+        mst_forked_exec(
+            spawn, path,
+            &(struct mst_forked_tie){
+                .parent = parent, .signal = death_signal, .dump = dump, .report = ends[1]});
     }
     error = pid < 0 ? errno : 0;
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     (void)close(ends[1]);
     if (error == 0) {
         error = exec_error(ends[0]);

@@ -80,18 +80,17 @@ static void started(char *program, int expected)
     char *environment[] = {NULL};
     char said[256] = "", expects[64], file[] = "/tmp/masks-XXXXXX";
     int out = mkstemp(file);
-    struct mst_spawn spawn = {.path = program,
+    struct mst_spawn spawn = {.program = program,
                               .arguments = arguments,
                               .environment = environment,
                               .out = out,
                               .error = -1,
-                              .keep = {-1, -1},
-                              .death_signal = SIGKILL};
+                              .input = MST_SPAWN_NOWHERE};
     pid_t pid = 0;
 
     assert_true(out >= 0);
     (void)unlink(file);
-    assert_int_equal(mst_spawn(&spawn, &pid), expected);
+    assert_int_equal(mst_spawn_tied(&spawn, SIGKILL, false, &pid), expected);
     assert_mine(expected == 0 ? "a start" : "a start that failed");
     if (pid > 0) {
         assert_int_equal(waitpid(pid, NULL, 0), pid);

@@ -154,12 +154,14 @@ static void who_is_gone_is_killed_by_nobody(void **state)
 static int spawn_error;
 
 /* NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming): the linker's name */
-int __wrap_mst_spawn(const struct mst_spawn *spawn, pid_t *pid);
+int __wrap_mst_spawn_tied(const struct mst_spawn *spawn, int death_signal, bool dump, pid_t *pid);
 
 /* NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming): the linker's name */
-int __wrap_mst_spawn(const struct mst_spawn *spawn, pid_t *pid)
+int __wrap_mst_spawn_tied(const struct mst_spawn *spawn, int death_signal, bool dump, pid_t *pid)
 {
     (void)spawn;
+    (void)death_signal;
+    (void)dump;
     (void)pid;
     return spawn_error;
 }

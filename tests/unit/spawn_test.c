@@ -45,13 +45,11 @@ static int shell(const char *script, const struct mst_environment *environment, 
                  char *all, size_t room)
 {
     char *arguments[] = {(char[]){"sh"}, (char[]){"-c"}, strdup(script), NULL};
-    struct mst_spawn spawn = {.path = "/bin/sh",
+    struct mst_spawn spawn = {.program = "/bin/sh",
                               .arguments = arguments,
                               .environment = environment->entries,
                               .error = -1,
-                              .keep = {-1, -1},
-                              .death_signal = SIGKILL,
-                              .dump = dump};
+                              .input = MST_SPAWN_NOWHERE};
     size_t size = 0;
     ssize_t got;
     int ends[2], status;
@@ -59,7 +57,7 @@ static int shell(const char *script, const struct mst_environment *environment, 
 
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
     spawn.out = ends[1];
-    assert_int_equal(mst_spawn(&spawn, &pid), 0);
+    assert_int_equal(mst_spawn_tied(&spawn, SIGKILL, dump, &pid), 0);
     close(ends[1]);
     while ((got = read(ends[0], all + size, room - 1 - size)) > 0) {
         size += (size_t)got;
@@ -109,19 +107,18 @@ static void it_leads_a_group_of_its_own(void **state)
 static void what_cannot_be_executed_says_why(void **state)
 {
     char *arguments[] = {(char[]){"x"}, NULL};
-    struct mst_spawn spawn = {.path = "/etc/passwd",
+    struct mst_spawn spawn = {.program = "/etc/passwd",
                               .arguments = arguments,
                               .environment = arguments + 1,
                               .out = -1,
                               .error = -1,
-                              .keep = {-1, -1},
-                              .death_signal = SIGKILL};
+                              .input = MST_SPAWN_NOWHERE};
     pid_t pid = 0;
 
     (void)state;
-    assert_int_equal(mst_spawn(&spawn, &pid), EACCES);
-    spawn.path = "/no/such/program";
-    assert_int_equal(mst_spawn(&spawn, &pid), ENOENT);
+    assert_int_equal(mst_spawn_tied(&spawn, SIGKILL, false, &pid), EACCES);
+    spawn.program = "/no/such/program";
+    assert_int_equal(mst_spawn_tied(&spawn, SIGKILL, false, &pid), ENOENT);
     assert_int_equal(pid, 0);
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* nothing is left of them */
 }

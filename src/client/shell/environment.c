@@ -8,6 +8,8 @@
 #include "client/shell/process_lock.h"
 #include "proto/settings.h"
 
+extern char **environ;
+
 void mst_environment_lock(void)
 {
     mst_process_lock(MST_LOCK_ENVIRONMENT);
@@ -16,6 +18,16 @@ void mst_environment_lock(void)
 void mst_environment_unlock(void)
 {
     mst_process_unlock(MST_LOCK_ENVIRONMENT);
+}
+
+muster_status mst_environment_copy(struct mst_environment *out)
+{
+    muster_status status;
+
+    mst_environment_lock();
+    status = mst_environment_init(out, environ);
+    mst_environment_unlock();
+    return status;
 }
 
 static char upper(char c)

@@ -20,13 +20,11 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "client/shell/environment.h"
@@ -34,6 +32,7 @@
 #include "client/shell/serve.h"
 #include "os/descriptors.h"
 #include "os/system.h"
+#include "process/child.h"
 #include "process/page.h"
 
 #define NEVER UINT64_MAX
@@ -46,7 +45,7 @@
 
 /* The numbers that the helper finds its descriptors under; ours are above, out of their way. */
 enum { PAGE_FD = 3, LINK_FD = 4, SELF_FD = 5, SECRET_FD = 6, FIRST_FREE_FD = 10 };
-enum { ARGUMENTS_MAX = 15, OWN_VARIABLES = 5, TEXT_ROOM = 24 };
+enum { ARGUMENTS_MAX = 15, TEXT_ROOM = 24 };
 
 enum state { OFF, WAITS, STARTS, RUNS };
 
@@ -55,20 +54,17 @@ struct mst_lib_helper {
     char program[MST_LIB_PROGRAM_ROOM];
     char index[TEXT_ROOM], incarnation[TEXT_ROOM];
     char *argv[ARGUMENTS_MAX]; /* borrowed texts */
-    char **environment;        /* owned */
+    struct mst_environment environment;
     int page_fd, secret_fd;
     int self_fd;   /* a pidfd of this process; -1: the kernel has none */
     int link;      /* our end of a pair of sockets; -1: none */
     int helper_fd; /* a pidfd of the helper, once it runs; -1: the link's end tells its own */
-    pid_t starter;
-    int starter_fd;
+    struct mst_child starter;
     uint64_t started_ns, again_ns;
     uint32_t soon; /* ends in a row soon after the start */
     bool ran;      /* one has run */
     bool told;     /* that there is none */
 };
-
-extern char **environ;
 
 static void close_if(int *fd)
 {
@@ -93,62 +89,23 @@ static bool is_ours(const char *variable)
            strncmp(variable, "MUSTER_STATE_DIR=", 17) != 0;
 }
 
-/* "NAME=value", or nothing where there is no value. False: no memory. */
-static bool add_variable(char **environment, size_t *count, const char *name, const char *value)
+/* Of ours only what it needs: the rest means the rank. False: no memory. */
+static bool make_environment(struct mst_environment *made, const struct muster_client *client)
 {
-    size_t room = strlen(name) + (value ? strlen(value) : 0) + 2;
-
-    if (!value) {
-        return true;
-    }
-    environment[*count] = malloc(room);
-    if (!environment[*count]) {
+    if (mst_environment_copy(made) != MUSTER_OK) {
         return false;
     }
-    (void)snprintf(environment[*count], room, "%s=%s", name, value);
-    (*count)++;
-    return true;
-}
-
-static void free_environment(char **environment)
-{
-    for (size_t i = 0; environment && environment[i]; i++) {
-        free(environment[i]);
+    mst_environment_drop(made, is_ours);
+    if (mst_environment_set(made, "MUSTER_ADDR", client->addr) == MUSTER_OK &&
+        mst_environment_set(made, "MUSTER_JOB", client->job) == MUSTER_OK &&
+        mst_environment_set(made, "MUSTER_SECRET_FILE", client->secret_file) == MUSTER_OK &&
+        mst_environment_set(made, "MUSTER_SECRET_FD", client->secret_fd >= 0 ? "6" : NULL) ==
+            MUSTER_OK &&
+        mst_environment_set(made, "MUSTER_INSECURE", client->insecure ? "1" : NULL) == MUSTER_OK) {
+        return true;
     }
-    free(environment);
-}
-
-/* Of ours only what it needs: the rest means the rank. */
-static char **make_environment(const struct muster_client *client)
-{
-    size_t count = 0;
-    char **made;
-    bool ok = true;
-
-    mst_environment_lock();
-    while (environ[count]) {
-        count++;
-    }
-    made = calloc(count + OWN_VARIABLES + 1, sizeof(*made));
-    count = 0;
-    for (char **one = environ; made && ok && *one; one++) {
-        if (!is_ours(*one)) {
-            made[count] = strdup(*one);
-            ok = made[count] != NULL;
-            count += ok;
-        }
-    }
-    mst_environment_unlock();
-    ok = made && ok && add_variable(made, &count, "MUSTER_ADDR", client->addr) &&
-         add_variable(made, &count, "MUSTER_JOB", client->job) &&
-         add_variable(made, &count, "MUSTER_SECRET_FILE", client->secret_file) &&
-         add_variable(made, &count, "MUSTER_SECRET_FD", client->secret_fd >= 0 ? "6" : NULL) &&
-         add_variable(made, &count, "MUSTER_INSECURE", client->insecure ? "1" : NULL);
-    if (!ok) {
-        free_environment(made);
-        return NULL;
-    }
-    return made;
+    mst_environment_fini(made);
+    return false;
 }
 
 static void make_arguments(struct mst_lib_helper *helper, struct muster_client *client)
@@ -188,45 +145,23 @@ static void move_high(int *fd)
 
 /* ---- starting ---- */
 
-/* Signals that come to all of the program's group or session are not for it. */
-static bool spawn_prepare(const struct mst_lib_helper *helper, int link,
-                          posix_spawn_file_actions_t *actions, posix_spawnattr_t *attributes)
-{
-    sigset_t none;
-    sigset_t standard;
-
-    (void)sigemptyset(&none);
-    (void)sigfillset(&standard);
-    (void)posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
-                                                   POSIX_SPAWN_SETSID);
-    (void)posix_spawnattr_setsigmask(attributes, &none);
-    (void)posix_spawnattr_setsigdefault(attributes, &standard);
-    return posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDONLY, 0) == 0 &&
-           posix_spawn_file_actions_addopen(actions, 1, "/dev/null", O_WRONLY, 0) == 0 &&
-           posix_spawn_file_actions_adddup2(actions, helper->page_fd, PAGE_FD) == 0 &&
-           posix_spawn_file_actions_adddup2(actions, link, LINK_FD) == 0 &&
-           (helper->self_fd < 0 ||
-            posix_spawn_file_actions_adddup2(actions, helper->self_fd, SELF_FD) == 0) &&
-           (helper->secret_fd < 0 ||
-            posix_spawn_file_actions_adddup2(actions, helper->secret_fd, SECRET_FD) == 0);
-}
-
-/* 0 or an errno. */
+/* 0 or an errno. A session of its own: signals that come to all of the program's group or session
+ * are not for it. */
 static int spawn(struct mst_lib_helper *helper, int link)
 {
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    int failed = ENOMEM;
+    const struct mst_spawn spawn = {.program = helper->program,
+                                    .arguments = helper->argv,
+                                    .environment = helper->environment.entries,
+                                    .input = MST_SPAWN_NOWHERE,
+                                    .out = MST_SPAWN_NOWHERE,
+                                    .error = MST_SPAWN_OURS,
+                                    .given = {{helper->page_fd, PAGE_FD},
+                                              {link, LINK_FD},
+                                              {helper->self_fd, SELF_FD},
+                                              {helper->secret_fd, SECRET_FD}},
+                                    .session = true};
 
-    (void)posix_spawn_file_actions_init(&actions);
-    (void)posix_spawnattr_init(&attributes);
-    if (spawn_prepare(helper, link, &actions, &attributes)) {
-        failed = posix_spawnp(&helper->starter, helper->program, &actions, &attributes,
-                              helper->argv, helper->environment);
-    }
-    (void)posix_spawn_file_actions_destroy(&actions);
-    (void)posix_spawnattr_destroy(&attributes);
-    return failed;
+    return mst_child_start(&helper->starter, &spawn);
 }
 
 static int start(struct mst_lib_helper *helper)
@@ -246,7 +181,6 @@ static int start(struct mst_lib_helper *helper)
         return failed;
     }
     helper->link = ends[0];
-    helper->starter_fd = pidfd_of(helper->starter);
     helper->state = STARTS;
     helper->started_ns = mst_lib_now_ns();
     return 0;
@@ -257,16 +191,10 @@ static int start(struct mst_lib_helper *helper)
 /* It has ended, or does so in this moment. */
 static void reap_starter(struct mst_lib_helper *helper, bool kill_it)
 {
-    if (helper->starter == 0) {
-        return;
+    if (kill_it && helper->starter.pidfd >= 0) {
+        mst_child_signal(&helper->starter, SIGKILL);
     }
-    if (kill_it && helper->starter_fd >= 0) {
-        (void)syscall(SYS_pidfd_send_signal, helper->starter_fd, SIGKILL, NULL, 0);
-    }
-    close_if(&helper->starter_fd);
-    while (waitpid(helper->starter, NULL, 0) < 0 && errno == EINTR) {
-    }
-    helper->starter = 0;
+    (void)mst_child_reap(&helper->starter, NULL);
 }
 
 static void forget(struct mst_lib_helper *helper)
@@ -436,7 +364,7 @@ static void helper_free(struct mst_lib_helper *helper)
     close_if(&helper->page_fd);
     close_if(&helper->secret_fd);
     close_if(&helper->self_fd);
-    free_environment(helper->environment);
+    mst_environment_fini(&helper->environment);
     free(helper);
 }
 
@@ -449,7 +377,7 @@ static struct mst_lib_helper *helper_new(struct muster_client *client)
     if (!helper) {
         return NULL;
     }
-    helper->link = helper->helper_fd = helper->starter_fd = helper->page_fd = -1;
+    helper->link = helper->helper_fd = helper->starter.pidfd = helper->page_fd = -1;
     helper->secret_fd = high_copy(client->secret_fd);
     helper->self_fd = pidfd_of(getpid());
     if (helper->self_fd >= 0) {
@@ -458,8 +386,8 @@ static struct mst_lib_helper *helper_new(struct muster_client *client)
     mst_lib_program(helper->program);
     (void)snprintf(helper->index, sizeof(helper->index), "%" PRIu32, view->index);
     (void)snprintf(helper->incarnation, sizeof(helper->incarnation), "%" PRIu64, view->incarnation);
-    helper->environment = make_environment(client);
-    if (helper->environment && mst_page_create(&client->page, &page_fd) == MUSTER_OK) {
+    if (make_environment(&helper->environment, client) &&
+        mst_page_create(&client->page, &page_fd) == MUSTER_OK) {
         helper->page_fd = page_fd;
         move_high(&helper->page_fd);
     }
@@ -544,7 +472,7 @@ void mst_lib_helper_abandon(struct mst_lib_helper *helper)
     if (helper) {
         close_if(&helper->link);
         close_if(&helper->helper_fd);
-        close_if(&helper->starter_fd);
+        close_if(&helper->starter.pidfd);
         close_if(&helper->page_fd);
         close_if(&helper->secret_fd);
         close_if(&helper->self_fd);
@@ -554,7 +482,7 @@ void mst_lib_helper_abandon(struct mst_lib_helper *helper)
 void mst_lib_helper_disown(struct mst_lib_helper *helper)
 {
     if (helper) {
-        helper->link = helper->helper_fd = helper->starter_fd = -1;
+        helper->link = helper->helper_fd = helper->starter.pidfd = -1;
         helper->page_fd = helper->secret_fd = helper->self_fd = -1;
         helper->state = OFF;
     }

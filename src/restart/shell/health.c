@@ -5,23 +5,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "client/shell/environment.h"
+#include "process/child.h"
 #include "restart/shell/restart.h"
 
-enum { NS_PER_MS = 1000000, LOOK_MS = 10 };
-
-extern char **environ;
+enum { NS_PER_MS = 1000000 };
 
 static bool unhealthy(struct mst_run_trouble *trouble, int code, const char *what,
                       const char *subject, const char *why)
@@ -79,77 +73,30 @@ bool mst_health_folder(const char *folder, struct mst_run_trouble *trouble)
 
 /* --- the command --- */
 
-/* In a process group of its own, with no signal blocked or ignored (a shell could not wait where
- * the program ignores SIGCHLD) and nothing of ours but the three standard descriptors. 0: it runs.
- */
-static int command_start(pid_t *pid, const char *command)
+/* With nothing of ours but the three standard descriptors, and no signal ignored: a shell could not
+ * wait where the program ignores SIGCHLD. 0: it runs. */
+static int command_start(struct mst_child *child, const char *command)
 {
     union {
         const char *in;
         char *out;
     } words = {.in = command};
-    char *const argv[] = {(char *)"sh", (char *)"-c", words.out, NULL};
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    sigset_t none;
-    sigset_t standard;
-    int error;
+    char *const arguments[] = {(char *)"sh", (char *)"-c", words.out, NULL};
+    struct mst_spawn spawn = {.program = "/bin/sh",
+                              .arguments = arguments,
+                              .input = MST_SPAWN_NOWHERE,
+                              .out = MST_SPAWN_OURS,
+                              .error = MST_SPAWN_OURS,
+                              .bare = true};
+    struct mst_environment environment;
+    int error = ENOMEM;
 
-    sigemptyset(&none);
-    sigfillset(&standard);
-    if (posix_spawnattr_init(&attributes) != 0) {
-        return ENOMEM;
+    if (mst_environment_copy(&environment) == MUSTER_OK) {
+        spawn.environment = environment.entries;
+        error = mst_child_start(child, &spawn);
+        mst_environment_fini(&environment);
     }
-    if (posix_spawn_file_actions_init(&actions) != 0) {
-        (void)posix_spawnattr_destroy(&attributes);
-        return ENOMEM;
-    }
-    (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
-                                                    POSIX_SPAWN_SETSIGDEF);
-    (void)posix_spawnattr_setsigdefault(&attributes, &standard);
-    (void)posix_spawnattr_setpgroup(&attributes, 0);
-    (void)posix_spawnattr_setsigmask(&attributes, &none);
-    error = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-#if defined(__GLIBC_PREREQ)
-#if __GLIBC_PREREQ(2, 34)
-    if (error == 0) {
-        error = posix_spawn_file_actions_addclosefrom_np(&actions, 3);
-    }
-#endif
-#endif
-    if (error == 0) {
-        mst_environment_lock();
-        error = posix_spawn(pid, "/bin/sh", &actions, &attributes, argv, environ);
-        mst_environment_unlock();
-    }
-    (void)posix_spawn_file_actions_destroy(&actions);
-    (void)posix_spawnattr_destroy(&attributes);
     return error;
-}
-
-static int left_ms(uint64_t deadline_ns)
-{
-    uint64_t now_ns = mst_lib_now_ns();
-
-    return now_ns >= deadline_ns ? 0 : (int)((deadline_ns - now_ns - 1) / NS_PER_MS) + 1;
-}
-
-/* Until the process has ended, which stays to be reaped; false: not in time. */
-static bool command_await(pid_t pid, int pidfd, uint64_t deadline_ns)
-{
-    struct pollfd ended = {.fd = pidfd, .events = POLLIN};
-    siginfo_t info = {0};
-
-    while (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0) {
-        int wait_ms = left_ms(deadline_ns);
-
-        if (wait_ms == 0) {
-            return false;
-        }
-        /* Without a pidfd (Linux before 5.3) it has to look now and then. */
-        (void)poll(&ended, 1, pidfd >= 0 || wait_ms < LOOK_MS ? wait_ms : LOOK_MS);
-    }
-    return true;
 }
 
 static bool command_ended(struct mst_run_trouble *trouble, const char *command, int how)
@@ -172,41 +119,30 @@ static bool command_ended(struct mst_run_trouble *trouble, const char *command, 
 
 bool mst_health_command(const char *command, int64_t timeout_ms, struct mst_run_trouble *trouble)
 {
-    uint64_t deadline_ns = mst_lib_now_ns() + (uint64_t)timeout_ms * NS_PER_MS;
+    uint64_t until_ns = mst_lib_now_ns() + (uint64_t)timeout_ms * NS_PER_MS;
     char why[96];
     struct mst_text text = mst_text_in(why, sizeof(why));
-    pid_t pid = 0;
+    struct mst_child child;
     int how = 0;
-    int error = command_start(&pid, command);
-    bool in_time;
-    int pidfd;
-    pid_t reaped;
+    int error = command_start(&child, command);
 
     if (error != 0) {
         mst_text_add(&text, "cannot be started: ");
         mst_text_add(&text, strerror(error));
         return unhealthy(trouble, error, "health_command", command, why);
     }
-    pidfd = (int)syscall(SYS_pidfd_open, pid, 0); /* close-on-exec by itself */
-    in_time = command_await(pid, pidfd, deadline_ns);
-    if (pidfd >= 0) {
-        (void)close(pidfd);
-    }
-    /* What it left behind goes with it. The group is there as long as it was not reaped. */
-    (void)kill(-pid, SIGKILL);
-    do {
-        reaped = waitpid(pid, &how, 0);
-    } while (reaped < 0 && errno == EINTR);
-    if (!in_time) {
+    switch (mst_child_finish(&child, until_ns, -1, &how)) {
+    case MST_CHILD_ENDED:
+        break;
+    case MST_CHILD_UNKNOWN:
+        return unhealthy(trouble, ECHILD, "health_command", command,
+                         "its end is unknown: the program ignores SIGCHLD, or waits for all "
+                         "children; use a health_check callback instead");
+    case MST_CHILD_LATE:
         mst_text_add(&text, "did not end within ");
         mst_text_seconds(&text, (uint64_t)timeout_ms);
         mst_text_add(&text, " and was killed");
         return unhealthy(trouble, ETIMEDOUT, "health_command", command, why);
-    }
-    if (reaped != pid) {
-        return unhealthy(trouble, ECHILD, "health_command", command,
-                         "its end is unknown: the program ignores SIGCHLD, or waits for all "
-                         "children; use a health_check callback instead");
     }
     return command_ended(trouble, command, how);
 }

@@ -10,13 +10,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "os/own_file.h"
+#include "process/forked.h"
 #include "service/server/journal_folder.h"
 
 struct mst_journal_disk {
@@ -283,8 +283,7 @@ static _Noreturn void be_child(struct mst_journal_disk *disk, struct mst_journal
     unsigned low = (unsigned)(disk->of.folder < end ? disk->of.folder : end);
     unsigned high = (unsigned)(disk->of.folder < end ? end : disk->of.folder);
 
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) {
+    if (!mst_forked_dies_with(parent, SIGKILL)) {
         _exit(1);
     }
     if (low >= 3) {
@@ -299,19 +298,15 @@ bool mst_journal_disk_fork(struct mst_journal_disk *disk, struct mst_journal *jo
                            int *end)
 {
     pid_t parent = getpid();
-    sigset_t all, before;
     int ends[2];
 
     if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
         return false;
     }
-    (void)sigfillset(&all);
-    (void)sigprocmask(SIG_SETMASK, &all, &before);
-    *child = fork();
+    *child = mst_forked(NULL);
     if (*child == 0) {
         be_child(disk, journal, parent, ends[1]);
     }
-    (void)sigprocmask(SIG_SETMASK, &before, NULL);
     close(ends[1]);
     if (*child < 0) {
         close(ends[0]);

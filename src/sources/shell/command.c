@@ -6,9 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,9 +13,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "os/system.h"
+#include "process/child.h"
 #include "sources/words.h"
 
-#define TIME_MS 10000
+#define TIME_MS 10000u
+#define NS_PER_MS UINT64_C(1000000)
 #define OUTPUT_MAX 4096u
 
 extern char **environ;
@@ -53,98 +53,32 @@ static void close_command(void *own)
     free(command);
 }
 
-static int64_t clock_ms(clockid_t clock)
+static int64_t wall_ms(void)
 {
     struct timespec now;
 
-    (void)clock_gettime(clock, &now);
+    (void)clock_gettime(CLOCK_REALTIME, &now);
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-/* In a process group of its own, with the signals as a program expects them. */
-static int spawn(const struct command *command, int out, pid_t *pid)
-{
-    char *const arguments[] = {"sh", "-c", command->line, NULL};
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    sigset_t set;
-    int error;
-
-    error = posix_spawn_file_actions_init(&actions);
-    if (error != 0) {
-        return error;
-    }
-    error = posix_spawnattr_init(&attributes);
-    if (error != 0) {
-        (void)posix_spawn_file_actions_destroy(&actions);
-        return error;
-    }
-    (void)posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    (void)posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-    (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
-                                                    POSIX_SPAWN_SETSIGDEF);
-    (void)posix_spawnattr_setpgroup(&attributes, 0);
-    (void)sigemptyset(&set);
-    (void)posix_spawnattr_setsigmask(&attributes, &set);
-    (void)sigfillset(&set);
-    (void)posix_spawnattr_setsigdefault(&attributes, &set);
-    error = posix_spawn(pid, "/bin/sh", &actions, &attributes, arguments, environ);
-    (void)posix_spawnattr_destroy(&attributes);
-    (void)posix_spawn_file_actions_destroy(&actions);
-    return error;
 }
 
 /* What it says until it closes its output, has said enough, or its time is over. */
 struct said {
     char bytes[OUTPUT_MAX + 1]; /* full: it is more than a notice is */
     size_t size;
-    bool whole; /* it came to the end by itself */
 };
 
-static void listen_to(const struct command *command, int fd, struct said *said)
+/* 0, or the error number. */
+static int start(const struct command *command, int out, struct mst_child *child)
 {
-    int64_t until_ms = clock_ms(CLOCK_MONOTONIC) + TIME_MS;
+    char *const arguments[] = {"sh", "-c", command->line, NULL};
+    const struct mst_spawn spawn = {.program = "/bin/sh",
+                                    .arguments = arguments,
+                                    .environment = environ,
+                                    .input = MST_SPAWN_NOWHERE,
+                                    .out = out,
+                                    .error = MST_SPAWN_OURS};
 
-    while (said->size < sizeof said->bytes) {
-        struct pollfd fds[2] = {{.fd = fd, .events = POLLIN},
-                                {.fd = command->stop_fd, .events = POLLIN}};
-        int64_t left_ms = until_ms - clock_ms(CLOCK_MONOTONIC);
-        ssize_t size;
-
-        if (left_ms <= 0 || poll(fds, 2, (int)left_ms) == 0 || fds[1].revents != 0) {
-            return;
-        }
-        size = read(fd, said->bytes + said->size, sizeof said->bytes - said->size);
-        if (size < 0 && (errno == EINTR || errno == EAGAIN)) {
-            continue;
-        }
-        if (size <= 0) {
-            said->whole = size == 0;
-            return;
-        }
-        said->size += (size_t)size;
-    }
-}
-
-/* Whether it ends in its time; it is a zombie then, so that its group's number stays its own. */
-static bool await_end(const struct command *command, pid_t pid)
-{
-    struct pollfd stop = {.fd = command->stop_fd, .events = POLLIN};
-    int64_t until_ms = clock_ms(CLOCK_MONOTONIC) + TIME_MS;
-    siginfo_t info;
-    int pause_ms = 1;
-
-    for (;;) {
-        info.si_pid = 0;
-        if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-            info.si_pid == pid) {
-            return true;
-        }
-        if (clock_ms(CLOCK_MONOTONIC) >= until_ms || poll(&stop, 1, pause_ms) > 0) {
-            return false;
-        }
-        pause_ms = pause_ms < 100 ? pause_ms * 2 : pause_ms;
-    }
+    return mst_child_start(child, &spawn);
 }
 
 static enum mst_source_answer unknown(struct mst_source_notice *out, const char *how, int number)
@@ -170,7 +104,7 @@ static enum mst_source_answer judge(int status, const struct said *said,
     if (WEXITSTATUS(status) != 0) {
         return unknown(out, "ended with status", WEXITSTATUS(status));
     }
-    if (!mst_source_line(mst_slice_of(said->bytes, said->size), clock_ms(CLOCK_REALTIME), out)) {
+    if (!mst_source_line(mst_slice_of(said->bytes, said->size), wall_ms(), out)) {
         return unknown(out, "ended with status 0 and said nothing", -1);
     }
     if (out->reason[0] == '\0') {
@@ -182,29 +116,33 @@ static enum mst_source_answer judge(int status, const struct said *said,
 static enum mst_source_answer look(void *own, struct mst_source_notice *out)
 {
     const struct command *command = own;
+    uint64_t until_ns = mst_system_now_ns() + TIME_MS * NS_PER_MS;
     struct said said = {.size = 0};
     int ends[2], status, error;
-    pid_t pid;
-    bool ended;
+    struct mst_child child;
+    bool whole;
 
     if (pipe2(ends, O_CLOEXEC) != 0) {
         return unknown(out, "could not be started: errno", errno);
     }
-    error = spawn(command, ends[1], &pid);
+    error = start(command, ends[1], &child);
     (void)close(ends[1]);
     if (error != 0) {
         (void)close(ends[0]);
         return unknown(out, "could not be started: errno", error);
     }
-    listen_to(command, ends[0], &said);
+    whole = mst_child_read(ends[0], until_ns, command->stop_fd, said.bytes, sizeof said.bytes,
+                           &said.size);
     (void)close(ends[0]);
-    ended = said.whole && await_end(command, pid);
-    (void)kill(-pid, SIGKILL);
-    (void)waitpid(pid, &status, 0);
+    if (mst_child_finish(&child, whole ? until_ns : 0, command->stop_fd, &status) ==
+            MST_CHILD_ENDED &&
+        whole) {
+        return judge(status, &said, out);
+    }
     if (said.size > OUTPUT_MAX) {
         return unknown(out, "said more than 4 KiB", -1);
     }
-    return ended ? judge(status, &said, out) : unknown(out, "did not end in its 10 s", -1);
+    return unknown(out, "did not end in its 10 s", -1);
 }
 
 const struct mst_source_kind mst_source_command = {

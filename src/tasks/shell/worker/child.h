@@ -52,9 +52,6 @@ _Noreturn void mst_work_keeper_main(pid_t nursery, const char *scratch, const in
 /* In the process that becomes the command: `file` says what to run. Returns with errno. */
 void mst_work_exec(int file);
 
-void mst_work_kill_group(pid_t pid, int number);   /* of which it is the first, and not reaped */
-bool mst_work_dies_with(pid_t parent, int number); /* this process; false: it is gone already */
-
 /* ---- children ---- */
 
 muster_status mst_work_children_new(struct muster_worker *worker); /* no lock */

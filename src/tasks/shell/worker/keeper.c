@@ -9,14 +9,13 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/text.h"
 #include "os/system.h"
-#include "process/exec_signals.h"
+#include "process/forked.h"
 #include "tasks/shell/worker/child.h"
 
 #define NS_PER_MS 1000000u
@@ -26,44 +25,20 @@ enum {
     SWEEP_PAUSE_MS = 20 /* at most, between two looks */
 };
 
-void mst_work_kill_group(pid_t pid, int number)
-{
-    if (kill(-pid, number) != 0) {
-        (void)kill(pid, number); /* it is not there yet */
-    }
-}
-
-bool mst_work_dies_with(pid_t parent, int number)
-{
-    return prctl(PR_SET_PDEATHSIG, number) == 0 && getppid() == parent;
-}
-
 /* ---- in the process that becomes the command ---- */
-
-static void keep_out(int first)
-{
-#ifdef SYS_close_range
-    if (syscall(SYS_close_range, first, ~0U, 4 /* CLOSE_RANGE_CLOEXEC */) == 0) {
-        return;
-    }
-#endif
-    for (int fd = first; fd < 65536; fd++) {
-        (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
-    }
-}
 
 static _Noreturn void be_command(pid_t keeper, const char *scratch, const int *fds, int ending)
 {
     struct mst_work_ending failed = {0};
 
     (void)setsid();
-    if (!mst_work_dies_with(keeper, SIGKILL)) {
+    if (!mst_forked_dies_with(keeper, SIGKILL)) {
         _exit(125);
     }
-    if (dup2(fds[0], STDIN_FILENO) >= 0 && dup2(fds[1], STDOUT_FILENO) >= 0 &&
-        dup2(fds[2], STDERR_FILENO) >= 0 && chdir(scratch) == 0) {
-        keep_out(STDERR_FILENO + 1);
-        mst_exec_signals();
+    if (mst_forked_keep(fds[0], STDIN_FILENO) && mst_forked_keep(fds[1], STDOUT_FILENO) &&
+        mst_forked_keep(fds[2], STDERR_FILENO) && chdir(scratch) == 0) {
+        mst_forked_close_on_exec(STDERR_FILENO + 1);
+        mst_forked_signals();
         mst_work_exec(fds[3]);
     }
     failed.error = errno;
@@ -177,12 +152,12 @@ static int look_after(pid_t command)
         int number = sigwaitinfo(&news, NULL);
 
         if (number == SIGTERM) {
-            mst_work_kill_group(command, SIGTERM);
+            mst_forked_kill_group(command, SIGTERM);
         } else if (number == MST_WORK_KEEPER_KILL) {
-            mst_work_kill_group(command, SIGKILL);
+            mst_forked_kill_group(command, SIGKILL);
         }
     }
-    mst_work_kill_group(command, SIGKILL); /* not reaped: the number can be no other group's */
+    mst_forked_kill_group(command, SIGKILL); /* not reaped: the number can be no other group's */
     (void)waitpid(command, &status, 0);
     return status;
 }
@@ -194,7 +169,7 @@ _Noreturn void mst_work_keeper_main(pid_t nursery, const char *scratch, const in
     pid_t command;
 
     if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0 ||
-        !mst_work_dies_with(nursery, MST_WORK_KEEPER_KILL)) {
+        !mst_forked_dies_with(nursery, MST_WORK_KEEPER_KILL)) {
         _exit(125);
     }
     command = fork();

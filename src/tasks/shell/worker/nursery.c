@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "os/descriptors.h"
+#include "process/forked.h"
 #include "tasks/shell/worker/command.h"
 #include "tasks/shell/worker/nursery.h"
 
@@ -40,11 +41,10 @@ static pid_t fork_nursery(struct muster_worker *worker, int control, const int *
     sigset_t all;
     pid_t pid;
 
-    (void)sigfillset(&all);
     mst_lib_lock(worker->client);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &nursery.before);
-    pid = fork();
+    pid = mst_forked(&nursery.before);
     if (pid == 0) {
+        (void)sigfillset(&all);
         (void)close(*ours);
         /* Each process below it gets the standard streams anew. */
         nursery.control = mst_descriptor_beyond_streams(control);
@@ -52,7 +52,6 @@ static pid_t fork_nursery(struct muster_worker *worker, int control, const int *
             mst_descriptor_beyond_streams(signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK));
         mst_work_nursery_main(&nursery);
     }
-    (void)pthread_sigmask(SIG_SETMASK, &nursery.before, NULL);
     mst_lib_unlock(worker->client);
     return pid;
 }

@@ -22,6 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "process/forked.h"
 #include "tasks/shell/worker/nursery.h"
 
 #define SOFT_END_MS 2000
@@ -51,7 +52,7 @@ static _Noreturn void be_child(const struct mst_nursery *nursery, pid_t parent,
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
     (void)setpgid(0, 0);
-    if (!mst_work_dies_with(parent, SIGKILL)) {
+    if (!mst_forked_dies_with(parent, SIGKILL)) {
         _exit(125);
     }
     if (null >= 0) {
@@ -79,7 +80,7 @@ static void tell(struct mst_nursery *nursery, struct mst_work_ward *ward)
 static void signal_to(const struct mst_work_ward *ward, int number)
 {
     if (ward->ending < 0) {
-        mst_work_kill_group(ward->pid, number);
+        mst_forked_kill_group(ward->pid, number);
     } else {
         (void)kill(ward->pid, number == SIGKILL ? MST_WORK_KEEPER_KILL : number);
     }
@@ -159,7 +160,7 @@ static bool reap(struct mst_nursery *nursery, bool wait)
     }
     ward = ward_of(nursery, info.si_pid);
     if (ward && ward->ending < 0) {
-        mst_work_kill_group(info.si_pid, SIGKILL); /* not reaped: no other group has the number */
+        mst_forked_kill_group(info.si_pid, SIGKILL); /* not reaped: no other group has the number */
     }
     (void)waitpid(info.si_pid, &status, 0);
     if (ward) {
