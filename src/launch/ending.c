@@ -81,7 +81,7 @@ static void close_job(struct mst_job *job)
     mst_preempted_close(job);
     mst_session_close(&job->session);
     mst_service_stop(&job->service);
-    if (job->service.pid == 0) {
+    if (job->service.served.child.pid == 0) {
         uv_stop(&job->loop);
     } else {
         (void)uv_timer_start(&job->grace, on_service_late, SERVICE_STOP_MS + record_ms, 0);

@@ -104,9 +104,9 @@ static void on_service_again(uv_timer_t *timer)
 }
 
 /* It ended by itself: it cannot bring its state back, or not keep it, and said why. */
-static void service_lost(struct mst_job *job, const char *how)
+static void service_lost(struct mst_job *job, pid_t pid, const char *how)
 {
-    job->service_lost = job->service.pid;
+    job->service_lost = pid;
     (void)snprintf(job->service_how, sizeof job->service_how, "%s", how);
     mst_say("the service of the job %s; the state of the job cannot be brought back", how);
     mst_job_end(job, MST_ENDS_FAILED, SIGTERM);
@@ -123,34 +123,35 @@ static uint64_t service_delay_ms(struct mst_job *job)
     return mst_back_off_ms(job->service_deaths - 1 - SERVICE_SOON_MAX);
 }
 
-static void service_gone(struct mst_job *job, int status)
+static void service_gone(struct mst_job *job, pid_t pid, int status)
 {
     uint64_t delay_ms;
     char how[sizeof job->service_how];
 
     if (job->closing) {
-        job->service.pid = 0;
         uv_stop(&job->loop);
         return;
     }
     mst_status_how(status, how, sizeof how);
     if (WIFEXITED(status) && WEXITSTATUS(status) != 0) {
-        service_lost(job, how);
+        service_lost(job, pid, how);
     } else {
         delay_ms = service_delay_ms(job);
         mst_say("the service of the job %s; it is started again%s and goes on from its journal",
                 how, delay_ms == 0 ? "" : " after a while");
         (void)uv_timer_start(&job->service_again, on_service_again, delay_ms, 0);
     }
-    job->service.pid = 0;
 }
 
 static void reap_service(struct mst_job *job)
 {
-    int status;
+    struct mst_child *child = &job->service.served.child;
+    pid_t pid = child->pid;
+    int status = 0;
 
-    if (job->service.pid != 0 && waitpid(job->service.pid, &status, WNOHANG) == job->service.pid) {
-        service_gone(job, status);
+    if (pid != 0 && mst_child_await(child, 0, -1)) {
+        (void)mst_child_reap(child, &status);
+        service_gone(job, pid, status);
     }
 }
 

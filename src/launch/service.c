@@ -6,19 +6,18 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "os/system.h"
 #include "process/environment.h"
-#include "process/spawn.h"
 #include "process/tagged.h"
 #include "service/server/journal_folder.h"
 
-#define READY_LIMIT_MS 10000
+#define READY_LIMIT_NS UINT64_C(10000000000)
 
 extern char **environ;
 
@@ -31,112 +30,92 @@ static muster_status fail(struct muster_error *err, const char *what, int os_err
     return MUSTER_EFAILED;
 }
 
-/* Who may connect, as the service is told. */
-static char *access_of(const struct mst_service *service, char *text, size_t room)
+/* Its flags, in texts of their own. */
+struct flags {
+    const char *list[MST_SERVE_FLAGS_MAX + 1];
+    unsigned count;
+    char text[8 * PATH_MAX];
+    size_t size;
+};
+
+static void add(struct flags *flags, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void add(struct flags *flags, const char *format, ...)
+{
+    char *text = flags->text + flags->size;
+    va_list args;
+
+    va_start(args, format);
+    flags->size += (size_t)vsnprintf(text, sizeof flags->text - flags->size, format, args) + 1;
+    va_end(args);
+    flags->list[flags->count++] = text;
+}
+
+/* Who may connect. */
+static void add_access(struct flags *flags, const struct mst_service *service)
 {
     if (service->secret_fd >= 0) {
-        (void)snprintf(text, room, "--secret-fd=%d", service->secret_fd);
+        add(flags, "--secret-fd=%d", service->secret_fd);
     } else if (service->secret[0] != '\0') {
-        (void)snprintf(text, room, "--secret-file=%s", service->secret);
+        add(flags, "--secret-file=%s", service->secret);
     } else {
-        (void)snprintf(text, room, "--insecure");
+        add(flags, "--insecure");
     }
-    return text;
 }
 
-/* `ready` is its end of a pipe, or -1. What it says on stdout is not for our reader. */
-static int spawn_with(struct mst_service *service, const struct mst_environment *environment,
-                      int ready, int input)
+/* Some are there also when they say nothing: the environment may be that of another run. */
+static void add_all(struct flags *flags, const struct mst_service *service, int ready)
 {
-    char name[] = "muster", serve[] = "serve", addr[] = "--addr", log[] = "--log-level=warn";
-    char ready_fd[32], lease[sizeof service->lease + 8], parent[] = "--parent";
-    char http[sizeof service->http_got + 8], record[sizeof "--record=" + PATH_MAX],
-        job[sizeof service->job + 8];
-    char buffered[48], journal[] = "--journal", access[sizeof "--secret-file=" + PATH_MAX];
-    char orphan[] = "--orphan-removes=journal", orphan_all[] = "--orphan-removes=secret";
-    char *arguments[24] = {name,
-                           serve,
-                           addr,
-                           service->addr,
-                           log,
-                           journal,
-                           service->journal,
-                           service->secret_made ? orphan_all : orphan,
-                           parent};
-    unsigned count = 9;
-    int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC), error;
-    struct mst_spawn how = {
-        .program = "/proc/self/exe",
-        .arguments = arguments,
-        .environment = environment->entries,
-        .input = input,
-        .out = nowhere,
-        .error = MST_SPAWN_OURS,
-        .given = {{ready, ready}, {service->secret_fd, service->secret_fd}},
-    };
+    const char *http = mst_service_http(service);
 
-    if (nowhere < 0) {
-        return errno;
-    }
+    add(flags, "--log-level=warn");
+    add(flags, "--journal=%s", service->journal);
+    add(flags, "--orphan-removes=%s", service->secret_made ? "secret" : "journal");
     if (ready >= 0) {
-        (void)snprintf(ready_fd, sizeof ready_fd, "--ready-fd=%d", ready);
-        arguments[count++] = ready_fd;
+        add(flags, "--ready-fd=%d", ready);
     }
-    /* Said also when it is nowhere: the environment may be that of another run's. */
-    (void)snprintf(http, sizeof http, "--http=%s",
-                   mst_service_http(service) != NULL ? mst_service_http(service) : "");
-    (void)snprintf(job, sizeof job, "--job=%s", service->job);
-    (void)snprintf(record, sizeof record, "--record=%s",
-                   service->record != NULL ? service->record : "");
-    (void)snprintf(buffered, sizeof buffered, "--buffered-bytes-max=%" PRIu64,
-                   service->buffered_bytes_max);
-    arguments[count++] = http;
-    arguments[count++] = buffered;
-    arguments[count++] = record;
-    arguments[count++] = job;
+    add(flags, "--http=%.320s", http != NULL ? http : "");
+    add(flags, "--buffered-bytes-max=%" PRIu64, service->buffered_bytes_max);
+    add(flags, "--record=%.4095s", service->record != NULL ? service->record : "");
+    add(flags, "--job=%s", service->job);
     if (service->lease[0] != '\0') {
-        (void)snprintf(lease, sizeof lease, "--lease=%s", service->lease);
-        arguments[count++] = lease;
+        add(flags, "--lease=%s", service->lease);
     }
     if (service->bound[0] != '\0') {
-        arguments[count++] = addr;
-        arguments[count++] = service->bound;
-        arguments[count++] = access_of(service, access, sizeof access);
+        add(flags, "--addr=%s", service->bound);
+        add_access(flags, service);
     }
-    error = mst_spawn_tied(&how, 0, false, &service->pid);
-    (void)close(nowhere);
-    return error;
 }
 
-/* Where the run is what another one has started, that one kills all with its tag when it ends, and
- * nobody would remove this one's journal and socket. */
-static int spawn_untagged(struct mst_service *service, int ready, int input)
+/* `ready` is its end of a pipe, or -1. Where the run is what another one has started, that one
+ * kills all with its tag when it ends, and nobody would remove this one's journal and socket. */
+static int serve(struct mst_service *service, int ready)
 {
+    struct flags flags = {.count = 0};
     struct mst_environment environment;
-    int error = ENOMEM;
+    struct mst_serve how = {.program = "/proc/self/exe",
+                            .name = "muster",
+                            .addr = service->addr,
+                            .flags = flags.list,
+                            .given = {{ready, ready}, {service->secret_fd, service->secret_fd}},
+                            .tied = true};
+    struct mst_served served;
+    int error;
 
-    if (mst_environment_init(&environment, environ) == MUSTER_OK) {
-        (void)mst_environment_set(&environment, MST_TAG_VARIABLE, NULL);
-        error = spawn_with(service, &environment, ready, input);
-        mst_environment_fini(&environment);
+    if (mst_environment_init(&environment, environ) != MUSTER_OK) {
+        return ENOMEM;
     }
-    return error;
-}
-
-/* What it reads tells it to stop; that nothing more can come, that we were killed. */
-static int spawn(struct mst_service *service, int ready)
-{
-    int ends[2], error;
-
-    if (pipe2(ends, O_CLOEXEC) != 0) {
-        return errno;
+    (void)mst_environment_set(&environment, MST_TAG_VARIABLE, NULL);
+    add_all(&flags, service, ready);
+    how.environment = environment.entries;
+    error = mst_serve(&served, &how);
+    mst_environment_fini(&environment);
+    if (error == 0) {
+        if (service->served.line > 0) {
+            (void)close(service->served.line);
+        }
+        service->served = served;
     }
-    error = spawn_untagged(service, ready, ends[0]);
-    (void)close(ends[0]);
-    if (service->line != 0) {
-        (void)close(service->line);
-    }
-    service->line = ends[1];
     return error;
 }
 
@@ -156,17 +135,10 @@ static void keep_port(struct mst_service *service, const char *got)
  * says nothing. */
 static bool wait_ready(struct mst_service *service, int ready)
 {
-    struct pollfd polled = {.fd = ready, .events = POLLIN};
     char line[sizeof service->http_got];
-    ssize_t size = 0;
-    int count;
+    size_t size;
 
-    do {
-        count = poll(&polled, 1, READY_LIMIT_MS);
-    } while (count < 0 && errno == EINTR);
-    if (count == 1) {
-        size = read(ready, line, sizeof line);
-    }
+    (void)mst_child_read(ready, mst_system_now_ns() + READY_LIMIT_NS, -1, line, sizeof line, &size);
     if (size < 1 || line[size - 1] != '\n') {
         return false;
     }
@@ -227,7 +199,7 @@ muster_status mst_service_start(struct mst_service *service, const char *job, co
     if (pipe2(ends, O_CLOEXEC) != 0) {
         return fail(err, "no pipe", errno);
     }
-    error = spawn(service, ends[1]);
+    error = serve(service, ends[1]);
     (void)close(ends[1]);
     is_ready = error == 0 && wait_ready(service, ends[0]);
     (void)close(ends[0]);
@@ -243,23 +215,22 @@ muster_status mst_service_start(struct mst_service *service, const char *job, co
 
 muster_status mst_service_again(struct mst_service *service, struct muster_error *err)
 {
-    int error = spawn(service, -1);
+    int error = serve(service, -1);
 
     return error == 0 ? MUSTER_OK : fail(err, "no process", error);
 }
 
 void mst_service_stop(struct mst_service *service)
 {
-    if (service->pid != 0) {
-        (void)!write(service->line, "\n", 1); /* it may be gone */
+    if (service->served.child.pid != 0) {
+        (void)!write(service->served.line, "\n", 1); /* it may be gone */
     }
 }
 
 void mst_service_kill(struct mst_service *service)
 {
-    if (service->pid != 0) {
-        (void)kill(service->pid, SIGKILL);
-        (void)waitpid(service->pid, NULL, 0);
-        service->pid = 0;
+    if (service->served.child.pid != 0) {
+        mst_child_signal(&service->served.child, SIGKILL);
+        (void)mst_child_reap(&service->served.child, NULL);
     }
 }

@@ -9,12 +9,12 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 #include "net/socket_dir.h"
+#include "process/serve.h"
 
 struct mst_service {
-    pid_t pid; /* 0: not running */
+    struct mst_served served; /* pid 0: not running */
     char job[MST_SOCKET_PATH_MAX];
     char addr[MST_SOCKET_PATH_MAX + 8];
     char journal[MST_SOCKET_PATH_MAX + 8]; /* its folder */
@@ -27,7 +27,6 @@ struct mst_service {
     const char *secret; /* file; empty: none */
     bool secret_made;   /* for this run: it goes with it */
     int secret_fd;      /* instead; -1: none */
-    int line;           /* what it reads: a word to stop, or the end if we are killed. 0: none */
     const char *http; /* set before the start: where it serves health and metrics. NULL: nowhere */
     char http_got[300];          /* the same with the port that it got, from its start on */
     uint64_t buffered_bytes_max; /* the same: what its connections may hold together */

@@ -3,6 +3,7 @@
 #include "process/child.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -40,8 +41,9 @@ static bool runs(pid_t pid)
 static int left_ms(uint64_t until_ns)
 {
     uint64_t now_ns = mst_system_now_ns();
+    uint64_t left = now_ns >= until_ns ? 0 : (until_ns - now_ns - 1) / NS_PER_MS + 1;
 
-    return now_ns >= until_ns ? 0 : (int)((until_ns - now_ns - 1) / NS_PER_MS) + 1;
+    return left < INT_MAX ? (int)left : INT_MAX;
 }
 
 bool mst_child_await(const struct mst_child *child, uint64_t until_ns, int stop_fd)

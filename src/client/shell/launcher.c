@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "client/shell/environment.h"
-#include "client/shell/serve.h"
+#include "client/shell/launcher.h"
 
 enum { STEPS_MAX = 64, ENVIRONMENT_MAX = 4 << 20 };
 enum { NAME = 2, PARENT = 4, STARTED = 22 }; /* fields of /proc/PID/stat */

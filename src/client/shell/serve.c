@@ -4,20 +4,12 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "client/shell/environment.h"
 #include "muster/client.h"
-
-enum { FLAGS_MAX = 4 };
-
-extern char **environ;
 
 static bool is_program(const char *path)
 {
@@ -51,55 +43,17 @@ void mst_lib_program(char path[MST_LIB_PROGRAM_ROOM])
                    is_program(MST_LIB_INSTALLED_PROGRAM) ? MST_LIB_INSTALLED_PROGRAM : "muster");
 }
 
-/* A group of its own: Ctrl-C is for the program, and the service goes when the program does. */
-static void prepare(posix_spawnattr_t *attributes)
+int mst_lib_serve(struct mst_served *served, const char *program, const char *addr,
+                  const char *const *flags, bool detaches)
 {
-    sigset_t none;
-    sigset_t standard;
+    struct mst_serve how = {.program = program, .addr = addr, .flags = flags, .detaches = detaches};
+    struct mst_environment environment;
+    int error = ENOMEM;
 
-    (void)posix_spawnattr_init(attributes);
-    (void)sigemptyset(&none);
-    (void)sigfillset(&standard);
-    (void)posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
-                                                   POSIX_SPAWN_SETPGROUP);
-    (void)posix_spawnattr_setsigmask(attributes, &none);
-    (void)posix_spawnattr_setsigdefault(attributes, &standard);
-}
-
-int mst_lib_serve(pid_t *pid_out, const char *program, const char *addr, const char *const flags[],
-                  int stdin_fd)
-{
-    const char *words[4 + FLAGS_MAX + 1] = {program, "serve", "--addr", addr};
-    char *argv[4 + FLAGS_MAX + 1] = {NULL};
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    size_t count = 4;
-    int failed = 0;
-
-    for (; *flags && count < 4 + FLAGS_MAX; flags++) {
-        words[count++] = *flags;
+    if (mst_environment_copy(&environment) == MUSTER_OK) {
+        how.environment = environment.entries;
+        error = mst_serve(served, &how);
+        mst_environment_fini(&environment);
     }
-    (void)posix_spawn_file_actions_init(&actions);
-    prepare(&attributes);
-    for (size_t i = 0; i < count; i++) {
-        argv[i] = strdup(words[i]);
-        if (!argv[i]) {
-            failed = ENOMEM;
-        }
-    }
-    if (posix_spawn_file_actions_adddup2(&actions, stdin_fd, 0) != 0 ||
-        posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0) != 0) {
-        failed = ENOMEM;
-    }
-    if (!failed) {
-        mst_environment_lock();
-        failed = posix_spawnp(pid_out, program, &actions, &attributes, argv, environ);
-        mst_environment_unlock();
-    }
-    (void)posix_spawn_file_actions_destroy(&actions);
-    (void)posix_spawnattr_destroy(&attributes);
-    for (size_t i = 0; i < count; i++) {
-        free(argv[i]);
-    }
-    return failed;
+    return error;
 }

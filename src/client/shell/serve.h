@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "muster/status.h"
+#include "process/serve.h"
 
 #define MST_LIB_PROGRAM_ROOM 4096
 
@@ -15,10 +16,9 @@
  * folder's own; where `make install` put it; else whatever the PATH has. */
 void mst_lib_program(char path[MST_LIB_PROGRAM_ROOM]);
 
-/* Starts `program serve --addr ADDR` with up to 4 further flags, NULL-terminated, in a process
- * group of its own and with `stdin_fd` as its input. 0 or an errno. */
-int mst_lib_serve(pid_t *pid_out, const char *program, const char *addr, const char *const flags[],
-                  int stdin_fd);
+/* process/serve.h with the environment of the program. 0 or an errno. */
+int mst_lib_serve(struct mst_served *served, const char *program, const char *addr,
+                  const char *const *flags, bool detaches);
 
 /* Sees to it that a service listens at the socket of `job` in the user's runtime directory: one for
  * all the ranks of this machine. Who comes first starts it, and says so in one line on stderr with
@@ -26,14 +26,5 @@ int mst_lib_serve(pid_t *pid_out, const char *program, const char *addr, const c
  * caller's. EUNREACHABLE, EINVAL, ENOMEM with `err` filled. */
 muster_status mst_lib_share(const char *job, const char *whose, uint64_t deadline_ns,
                             char **addr_out, struct muster_error *err);
-
-/* The launcher's process: the nearest ancestor of this one that does not have `variable` with this
- * one's value. It tells two jobs of a launcher apart that names none; its start, in ticks since the
- * boot, also where a number is used again, or means another process in another container. */
-struct mst_lib_launcher {
-    pid_t pid;
-    uint64_t started;
-};
-struct mst_lib_launcher mst_lib_launcher(const char *variable);
 
 #endif

@@ -9,12 +9,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/text.h"
@@ -85,22 +83,6 @@ static muster_status lock_starting(const char *socket, uint64_t deadline_ns, int
     return MUSTER_OK;
 }
 
-/* 0 until it has ended; -1: how, nobody knows. Killed when the time is over. */
-static pid_t await(pid_t pid, int *how, uint64_t deadline_ns)
-{
-    pid_t ended;
-
-    while ((ended = waitpid(pid, how, WNOHANG)) == 0 || (ended < 0 && errno == EINTR)) {
-        if (mst_lib_now_ns() >= deadline_ns) {
-            (void)kill(pid, SIGKILL);
-            (void)waitpid(pid, how, 0);
-            return 0;
-        }
-        (void)poll(NULL, 0, LOOK_MS);
-    }
-    return ended;
-}
-
 /* Returns when the service can be reached, or will never be. A program that reaps every child, or
  * ignores SIGCHLD, leaves us no status: then the socket alone says how it went. */
 static muster_status start(const char *path, const char *addr, uint64_t deadline_ns,
@@ -108,26 +90,21 @@ static muster_status start(const char *path, const char *addr, uint64_t deadline
 {
     static const char *const flags[] = {"--background", "--until-idle", NULL};
     char program[MST_LIB_PROGRAM_ROOM];
-    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    pid_t pid = 0;
-    pid_t ended;
+    struct mst_served served;
+    enum mst_child_end end;
     int how = 0;
     int failed;
 
     mst_lib_program(program);
-    if (null < 0) {
-        return fail(err, errno, "/dev/null", "");
-    }
-    failed = mst_lib_serve(&pid, program, addr, flags, null);
-    (void)close(null);
+    failed = mst_lib_serve(&served, program, addr, flags, true);
     if (failed) {
         return fail(err, failed, program, "");
     }
-    ended = await(pid, &how, deadline_ns);
-    if (ended == 0) {
+    end = mst_child_finish(&served.child, deadline_ns, -1, &how);
+    if (end == MST_CHILD_LATE) {
         return fail(err, 0, program, " did not begin to serve in time");
     }
-    if ((ended == pid && how == 0) || mst_socket_alive(path) != 0) {
+    if ((end == MST_CHILD_ENDED && how == 0) || mst_socket_alive(path) != 0) {
         return MUSTER_OK;
     }
     return fail(err, 0, program, " ended at once; what it said is on stderr");
