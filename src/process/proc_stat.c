@@ -7,8 +7,15 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "proto/run_keys.h"
 
-enum { FIELD_FLAGS = 9, FIELD_START = 22, FIELD_ENV_START = 50, FIELD_ENV_END = 51 };
+enum {
+    FIELD_PARENT = 4,
+    FIELD_FLAGS = 9,
+    FIELD_START = 22,
+    FIELD_ENV_START = 50,
+    FIELD_ENV_END = 51
+};
 enum { FIELD_STATE = 3, ROOM = 2048 };
 
 /* Moves on to the next field. 0 also for one that is missing or negative. */
@@ -32,29 +39,32 @@ bool mst_proc_stat_read(int fd, struct mst_proc_stat *out)
     char text[ROOM];
     ssize_t size = read(fd, text, sizeof text - 1);
     const char *at;
+    bool runs;
 
+    *out = (struct mst_proc_stat){0};
     text[size > 0 ? size : 0] = '\0';
     at = strrchr(text, ')'); /* the name may hold anything */
-    if (at == NULL || strlen(at) < 4 || at[2] == 'Z' || at[2] == 'X') {
+    if (at == NULL || strlen(at) < 4) {
         return false;
     }
+    runs = at[2] != 'Z' && at[2] != 'X';
     at += 4;
     for (unsigned field = FIELD_STATE + 1; field <= FIELD_ENV_END; field++) {
         fields[field] = number_of(&at);
     }
-    *out = (struct mst_proc_stat){.flags = fields[FIELD_FLAGS],
+    *out = (struct mst_proc_stat){.parent = (pid_t)fields[FIELD_PARENT],
+                                  .flags = fields[FIELD_FLAGS],
                                   .start = fields[FIELD_START],
                                   .env_start = fields[FIELD_ENV_START],
                                   .env_end = fields[FIELD_ENV_END]};
-    return true;
+    return runs;
 }
 
-uint64_t mst_proc_stat_start(pid_t pid)
+bool mst_proc_stat_of(pid_t pid, struct mst_proc_stat *out)
 {
     char path[40];
     struct mst_text line = mst_text_in(path, sizeof path);
-    struct mst_proc_stat stat;
-    bool is_there;
+    bool runs;
     int fd;
 
     mst_text_add(&line, "/proc/");
@@ -66,9 +76,30 @@ uint64_t mst_proc_stat_start(pid_t pid)
     mst_text_add(&line, "/stat");
     fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
-        return 0;
+        *out = (struct mst_proc_stat){0};
+        return false;
     }
-    is_there = mst_proc_stat_read(fd, &stat);
+    runs = mst_proc_stat_read(fd, out);
     (void)close(fd);
-    return is_there ? stat.start : 0;
+    return runs;
+}
+
+uint64_t mst_proc_stat_start(pid_t pid)
+{
+    struct mst_proc_stat stat;
+
+    return mst_proc_stat_of(pid, &stat) ? stat.start : 0;
+}
+
+pid_t mst_proc_stat_next(struct mst_folder *proc)
+{
+    const char *name;
+    uint32_t pid;
+
+    while ((name = mst_folder_next(proc)) != NULL) {
+        if (mst_run_number_read(mst_slice_text(name), INT32_MAX, &pid) && pid > 0) {
+            return (pid_t)pid;
+        }
+    }
+    return 0;
 }

@@ -9,17 +9,27 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "os/folder.h"
+
 struct mst_proc_stat {
+    pid_t parent;                /* field 4 */
     uint64_t flags;              /* field 9 */
     uint64_t start;              /* 22: in ticks since the machine was started; kept by exec */
     uint64_t env_start, env_end; /* 50, 51; 0: they may not be read, or it is within exec */
 };
 
-/* From an open file. False: the process has ended, its zombie included, or this is no such file. */
+/* From an open file. False: the process has ended, its zombie included (also where only its first
+ * thread has: then `out` is filled all the same), or this is no such file. */
 bool mst_proc_stat_read(int fd, struct mst_proc_stat *out);
+
+/* The same of a process; 0: this one. */
+bool mst_proc_stat_of(pid_t pid, struct mst_proc_stat *out);
 
 /* When the process was started; with its number that tells it from any other. `pid` 0: this one.
  * 0: it has ended, or cannot be looked at. */
 uint64_t mst_proc_stat_start(pid_t pid);
+
+/* The next process of the open folder "/proc"; 0: that was the last one. */
+pid_t mst_proc_stat_next(struct mst_folder *proc);
 
 #endif

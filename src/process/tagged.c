@@ -303,54 +303,15 @@ static bool is_news(const struct killed *killed, pid_t pid)
     return true;
 }
 
-/* A buffer of ours, as opendir allocates, which a forked child must not. */
-struct entries {
-    int fd;
-    long size, at;
-    char block[BLOCK] __attribute__((aligned(8)));
-};
-
-/* As the kernel writes them. */
-struct entry {
-    uint64_t inode;
-    int64_t offset;
-    unsigned short size;
-    unsigned char type;
-    char name[];
-};
-
-/* 0: that was the last one. */
-static pid_t next_process(struct entries *entries)
-{
-    for (;;) {
-        const struct entry *entry;
-        uint32_t pid;
-
-        if (entries->at >= entries->size) {
-            entries->size =
-                syscall(SYS_getdents64, entries->fd, entries->block, sizeof entries->block);
-            entries->at = 0;
-            if (entries->size <= 0) {
-                return 0;
-            }
-        }
-        entry = (const void *)(entries->block + entries->at);
-        entries->at += entry->size;
-        if (mst_run_number_read(mst_slice_text(entry->name), INT32_MAX, &pid) && pid > 0) {
-            return (pid_t)pid;
-        }
-    }
-}
-
 /* How many were killed that had not been before. */
 static unsigned kill_once(uint64_t run, mst_tagged_doomed_fn *doomed, void *ctx,
                           struct killed *killed)
 {
-    struct entries entries = {.fd = open_file("/proc", O_DIRECTORY)};
+    struct mst_folder proc = {.fd = open_file("/proc", O_DIRECTORY)};
     unsigned count = 0;
     pid_t pid;
 
-    while (entries.fd >= 0 && (pid = next_process(&entries)) != 0) {
+    while (proc.fd >= 0 && (pid = mst_proc_stat_next(&proc)) != 0) {
         char tag[MST_TAG_ROOM];
         uint32_t index, attempt;
 
@@ -363,8 +324,8 @@ static unsigned kill_once(uint64_t run, mst_tagged_doomed_fn *doomed, void *ctx,
             count++;
         }
     }
-    if (entries.fd >= 0) {
-        close_or_keep(entries.fd);
+    if (proc.fd >= 0) {
+        close_or_keep(proc.fd);
     }
     return count;
 }

@@ -54,7 +54,7 @@ static int begin(void **state)
 static int end(void **state)
 {
     (void)state;
-    mst_work_remove_tree(base);
+    mst_folder_remove(base);
     return access(base, F_OK) == 0;
 }
 

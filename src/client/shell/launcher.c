@@ -10,9 +10,9 @@
 
 #include "client/shell/environment.h"
 #include "client/shell/launcher.h"
+#include "process/proc_stat.h"
 
 enum { STEPS_MAX = 64, ENVIRONMENT_MAX = 4 << 20 };
-enum { NAME = 2, PARENT = 4, STARTED = 22 }; /* fields of /proc/PID/stat */
 
 /* The file's bytes with a NUL behind them, the caller's; NULL: it cannot be read. */
 static char *read_file(const char *path, size_t *size_out)
@@ -46,28 +46,6 @@ static char *read_file(const char *path, size_t *size_out)
     return bytes;
 }
 
-/* A field of the process as proc(5) counts them, from PARENT on; 0: not known. */
-static uint64_t field_of(pid_t pid, unsigned field)
-{
-    char path[64];
-    size_t size;
-    char *stat;
-    const char *at;
-    uint64_t value = 0;
-
-    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    stat = read_file(path, &size);
-    at = stat ? strrchr(stat, ')') : NULL; /* a command's name may hold anything */
-    for (unsigned i = NAME; at && i < field; i++) {
-        at = strchr(at + 1, ' ');
-    }
-    if (at) {
-        value = strtoull(at, NULL, 10);
-    }
-    free(stat);
-    return value;
-}
-
 /* Whether the process was started with `variable` having that value. */
 static bool has(pid_t pid, const char *variable, const char *value)
 {
@@ -91,6 +69,7 @@ struct mst_lib_launcher mst_lib_launcher(const char *variable)
 {
     const char *set;
     char *value;
+    struct mst_proc_stat stat;
     pid_t pid = getppid();
 
     mst_environment_lock();
@@ -99,8 +78,12 @@ struct mst_lib_launcher mst_lib_launcher(const char *variable)
     mst_environment_unlock();
 
     for (int i = 0; value && i < STEPS_MAX && pid > 1 && has(pid, variable, value); i++) {
-        pid = (pid_t)field_of(pid, PARENT);
+        (void)mst_proc_stat_of(pid, &stat);
+        pid = stat.parent;
     }
     free(value);
-    return (struct mst_lib_launcher){.pid = pid, .started = field_of(pid, STARTED)};
+    if (pid > 0) {
+        (void)mst_proc_stat_of(pid, &stat);
+    }
+    return (struct mst_lib_launcher){.pid = pid, .started = pid > 0 ? stat.start : 0};
 }

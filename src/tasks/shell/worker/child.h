@@ -7,7 +7,7 @@
  * except where said.
  */
 
-#include "tasks/shell/worker/folder.h"
+#include "os/folder.h"
 #include "tasks/shell/worker/worker.h"
 
 enum { MST_WORK_SCRATCH_MAX = 1024, MST_WORK_COMMAND_FDS = 4 };

@@ -7,15 +7,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "base/text.h"
 #include "os/system.h"
 #include "process/forked.h"
+#include "process/proc_stat.h"
 #include "tasks/shell/worker/child.h"
 
 #define NS_PER_MS 1000000u
@@ -48,53 +47,22 @@ static _Noreturn void be_command(pid_t keeper, const char *scratch, const int *f
 
 /* ---- in the keeper ---- */
 
-/* 0: no number. */
-static pid_t number_of(const char *text)
-{
-    pid_t number = 0;
-
-    for (; *text >= '0' && *text <= '9' && number < 100000000; text++) {
-        number = number * 10 + (*text - '0');
-    }
-    return number;
-}
-
-static pid_t parent_of(const char *process)
-{
-    char path[300], text[512];
-    struct mst_text line = mst_text_in(path, sizeof(path));
-    const char *at;
-    ssize_t size;
-    int fd;
-
-    mst_text_add(&line, "/proc/");
-    mst_text_add(&line, process);
-    mst_text_add(&line, "/stat");
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    size = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-    text[size > 0 ? size : 0] = '\0';
-    at = strrchr(text, ')'); /* a command's name may hold anything */
-    return at && strlen(at) > 4 ? number_of(at + 4) : 0;
-}
-
 static void kill_children(void)
 {
-    struct mst_work_folder processes;
-    pid_t self = getpid();
-    const char *name;
+    struct mst_folder proc;
+    struct mst_proc_stat stat;
+    pid_t self = getpid(), pid;
 
-    if (!mst_work_folder_open(&processes, AT_FDCWD, "/proc")) {
+    if (!mst_folder_open(&proc, AT_FDCWD, "/proc")) {
         return;
     }
-    while ((name = mst_work_folder_next(&processes)) != NULL) {
-        if (number_of(name) > 0 && parent_of(name) == self) {
-            (void)kill(number_of(name), SIGKILL);
+    while ((pid = mst_proc_stat_next(&proc)) != 0) {
+        (void)mst_proc_stat_of(pid, &stat);
+        if (stat.parent == self) {
+            (void)kill(pid, SIGKILL);
         }
     }
-    mst_work_folder_close(&processes);
+    mst_folder_close(&proc);
 }
 
 static bool has_children(void)
@@ -187,7 +155,7 @@ _Noreturn void mst_work_keeper_main(pid_t nursery, const char *scratch, const in
     }
     (void)!write(ending, &end, sizeof(end));
     if (getppid() != nursery) {
-        mst_work_remove_tree(scratch);
+        mst_folder_remove(scratch);
     }
     _exit(0);
 }

@@ -8,7 +8,7 @@
  * started and ended here.
  *
  * The worker may have had threads when it forked this process, in the middle of anything: so this
- * file, worker_keeper.c, worker_exec.c and worker_folder.c call async-signal-safe functions only,
+ * file, worker_keeper.c and worker_exec.c call async-signal-safe functions only,
  * which tools/tidy checks. A child that runs functions is a process like any other from
  * mst_work_child_main on. */
 #define _GNU_SOURCE
@@ -92,13 +92,13 @@ static void clean_after(struct mst_nursery *nursery, struct mst_work_ward *ward)
         return;
     }
     if (nursery->ending) {
-        mst_work_remove_tree(ward->scratch);
+        mst_folder_remove(ward->scratch);
     } else {
         pid_t pid = fork();
 
         if (pid == 0) {
             (void)close(nursery->control); /* whose end tells of the nursery's */
-            mst_work_remove_tree(ward->scratch);
+            mst_folder_remove(ward->scratch);
             _exit(0);
         }
     }

@@ -16,7 +16,6 @@
  *   worker_nursery.c   the worker's end of...
  *   worker_wards.c     ...the process that starts, watches and ends children and commands
  *   worker_keeper.c    the process above each command
- *   worker_folder.c    folders, for these two
  *   worker_command.c   external programs
  *
  * One lock guards the machine and all else. Whoever has news for the machine (the thread that

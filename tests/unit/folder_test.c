@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "tasks/shell/worker/folder.h"
+#include "os/folder.h"
 
 static char base[64], tree[80], beside[80];
 
@@ -34,7 +34,7 @@ static int begin(void **state)
 static int end(void **state)
 {
     (void)state;
-    mst_work_remove_tree(base);
+    mst_folder_remove(base);
     return access(base, F_OK) == 0;
 }
 
@@ -70,7 +70,7 @@ static void test_a_tree_of_any_depth_goes(void **state)
         fd = below;
     }
     (void)close(fd);
-    mst_work_remove_tree(tree);
+    mst_folder_remove(tree);
     assert_false(is_there(tree));
 }
 
@@ -95,7 +95,7 @@ static void test_thousands_of_entries_go(void **state)
     assert_int_equal(mkdirat(fd, ".muster-1/a", 0700), 0);
     assert_int_equal(mkdirat(fd, ".muster-1/a/b", 0700), 0);
     (void)close(fd);
-    mst_work_remove_tree(tree);
+    mst_folder_remove(tree);
     assert_false(is_there(tree));
 }
 
@@ -114,11 +114,11 @@ static void test_links_go_and_what_they_lead_to_stays(void **state)
     assert_int_equal(symlinkat(beside, fd, "below/to-folder"), 0);
     assert_int_equal(mkfifoat(fd, "fifo", 0600), 0);
     (void)close(fd);
-    mst_work_remove_tree(tree);
+    mst_folder_remove(tree);
     assert_false(is_there(tree));
     assert_true(is_there(kept));
     assert_int_equal(symlink(beside, tree), 0); /* it is a link itself */
-    mst_work_remove_tree(tree);
+    mst_folder_remove(tree);
     assert_true(is_there(kept));
     assert_int_equal(unlink(tree), 0);
 }
@@ -136,16 +136,16 @@ static void test_what_cannot_be_removed_stays(void **state)
     assert_int_equal(mkdir(inner, 0700), 0);
     assert_int_equal(mkdir(open_one, 0700), 0);
     assert_int_equal(chmod(closed, 0), 0);
-    mst_work_remove_tree(tree);
+    mst_folder_remove(tree);
     assert_false(is_there(open_one));
     assert_int_equal(is_there(closed), geteuid() != 0);
     (void)chmod(closed, 0700);
-    mst_work_remove_tree("/nonexistent/folder");
+    mst_folder_remove("/nonexistent/folder");
 }
 
 static void test_a_folder_is_read_to_its_end(void **state)
 {
-    struct mst_work_folder folder;
+    struct mst_folder folder;
     const char *name;
     unsigned names = 0;
     int fd = open(tree, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -157,16 +157,16 @@ static void test_a_folder_is_read_to_its_end(void **state)
         make_file(fd, file);
     }
     (void)close(fd);
-    assert_true(mst_work_folder_open(&folder, AT_FDCWD, tree));
-    while ((name = mst_work_folder_next(&folder)) != NULL) {
+    assert_true(mst_folder_open(&folder, AT_FDCWD, tree));
+    while ((name = mst_folder_next(&folder)) != NULL) {
         assert_int_equal(strncmp(name, "file-", 5), 0);
         names++;
     }
     assert_int_equal(names, 500);
-    assert_null(mst_work_folder_next(&folder));
-    mst_work_folder_close(&folder);
-    mst_work_folder_close(&folder);
-    assert_false(mst_work_folder_open(&folder, AT_FDCWD, "/nonexistent"));
+    assert_null(mst_folder_next(&folder));
+    mst_folder_close(&folder);
+    mst_folder_close(&folder);
+    assert_false(mst_folder_open(&folder, AT_FDCWD, "/nonexistent"));
 }
 
 int main(void)

@@ -2,7 +2,7 @@
 /* Folders by system calls alone: opendir and nftw allocate, which a process that was forked from
  * one with threads must not. */
 #define _GNU_SOURCE
-#include "tasks/shell/worker/folder.h"
+#include "os/folder.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,14 +27,14 @@ struct entry {
     char name[];
 };
 
-bool mst_work_folder_open(struct mst_work_folder *folder, int parent, const char *path)
+bool mst_folder_open(struct mst_folder *folder, int parent, const char *path)
 {
-    *folder = (struct mst_work_folder){
+    *folder = (struct mst_folder){
         .fd = openat(parent, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
     return folder->fd >= 0;
 }
 
-const char *mst_work_folder_next(struct mst_work_folder *folder)
+const char *mst_folder_next(struct mst_folder *folder)
 {
     const struct entry *entry;
 
@@ -55,7 +55,7 @@ const char *mst_work_folder_next(struct mst_work_folder *folder)
     return entry->name;
 }
 
-void mst_work_folder_close(struct mst_work_folder *folder)
+void mst_folder_close(struct mst_folder *folder)
 {
     if (folder->fd >= 0) {
         (void)close(folder->fd);
@@ -109,44 +109,44 @@ static bool remove_one(int folder, const char *name, bool *full_out)
 
 static bool empty(struct removal *removal, const char *name)
 {
-    struct mst_work_folder folder;
+    struct mst_folder folder;
     struct stat status;
     const char *below;
     bool any = false, full;
 
-    if (!mst_work_folder_open(&folder, removal->root, name)) {
+    if (!mst_folder_open(&folder, removal->root, name)) {
         return false;
     }
     if (fstat(folder.fd, &status) == 0 && status.st_dev == removal->device) {
-        while ((below = mst_work_folder_next(&folder)) != NULL) {
+        while ((below = mst_folder_next(&folder)) != NULL) {
             any = remove_one(folder.fd, below, &full) ||
                   (full && move_up(removal, folder.fd, below)) || any;
         }
     }
-    mst_work_folder_close(&folder);
+    mst_folder_close(&folder);
     return remove_one(removal->root, name, &full) || any;
 }
 
 /* True: there may be more that can be removed now. */
 static bool pass(struct removal *removal)
 {
-    struct mst_work_folder folder = {.fd = removal->root};
+    struct mst_folder folder = {.fd = removal->root};
     const char *name;
     bool any = false, full;
 
     (void)lseek(removal->root, 0, SEEK_SET);
-    while ((name = mst_work_folder_next(&folder)) != NULL) {
+    while ((name = mst_folder_next(&folder)) != NULL) {
         any = remove_one(removal->root, name, &full) || (full && empty(removal, name)) || any;
     }
     return any;
 }
 
-void mst_work_remove_tree(const char *path)
+void mst_folder_remove(const char *path)
 {
-    struct mst_work_folder folder;
+    struct mst_folder folder;
     struct stat status;
 
-    if (!mst_work_folder_open(&folder, AT_FDCWD, path)) {
+    if (!mst_folder_open(&folder, AT_FDCWD, path)) {
         return;
     }
     if (fstat(folder.fd, &status) == 0) {
@@ -155,6 +155,6 @@ void mst_work_remove_tree(const char *path)
         for (int i = 0; i < PASSES_MAX && pass(&removal); i++) {
         }
     }
-    mst_work_folder_close(&folder);
+    mst_folder_close(&folder);
     (void)unlinkat(AT_FDCWD, path, AT_REMOVEDIR);
 }
