@@ -397,7 +397,7 @@ static struct part_counts count_parts(const struct mst_round *round)
     struct part_counts counts = {0};
 
     for (uint32_t i = 0; i < round->part_count; i++) {
-        const struct mst_part *part = &round->parts[i];
+        const struct mst_round_part *part = &round->parts[i];
 
         counts.arrived += part->arrived;
         counts.lost += part->lost;

@@ -112,7 +112,7 @@ static bool lost_any(const struct mst_round *round)
     uint32_t seen = 0;
 
     for (uint32_t i = 0; i < round->part_count && seen < round->lost; i++) {
-        const struct mst_part *part = &round->parts[i];
+        const struct mst_round_part *part = &round->parts[i];
 
         seen += part->lost;
         if (part->lost && part->cause != MST_CAUSE_LEFT) {

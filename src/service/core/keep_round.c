@@ -31,7 +31,7 @@ static void keep_wanted(struct mst_archive *archive, struct mst_round *round)
 }
 
 /* A round of the generation has its ranks as parts, in this order. */
-static bool fits(const struct mst_round *round, const struct mst_part *part, uint32_t at)
+static bool fits(const struct mst_round *round, const struct mst_round_part *part, uint32_t at)
 {
     const struct mst_job *job = round->job;
 
@@ -42,7 +42,7 @@ static bool fits(const struct mst_round *round, const struct mst_part *part, uin
 }
 
 /* What is open follows the seats as they are. */
-static bool up_to_date(const struct mst_round *round, const struct mst_part *part)
+static bool up_to_date(const struct mst_round *round, const struct mst_round_part *part)
 {
     return round->done || part->outside || part->lost == part->member->seat.gone;
 }
@@ -50,7 +50,7 @@ static bool up_to_date(const struct mst_round *round, const struct mst_part *par
 static void load_part(struct mst_archive *archive, struct mst_round *round, uint32_t at, bool known,
                       bool waits)
 {
-    struct mst_part *part = &round->parts[at];
+    struct mst_round_part *part = &round->parts[at];
 
     if (known) {
         part->member = mst_member_find(round->job, MST_ROLE_RANK, part->index);
@@ -69,7 +69,7 @@ static void load_part(struct mst_archive *archive, struct mst_round *round, uint
 
 static void keep_part(struct mst_archive *archive, struct mst_round *round, uint32_t at)
 {
-    struct mst_part *part = &round->parts[at];
+    struct mst_round_part *part = &round->parts[at];
     bool known = part->member != NULL;
     bool waits = known && part->member->waits_at == round;
 

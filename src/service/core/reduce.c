@@ -95,8 +95,8 @@ static void fold(struct mst_round *round, struct mst_slice data)
 
 /* ---- one contribution ---- */
 
-muster_status mst_reduce_add(struct mst_core *core, struct mst_round *round, struct mst_part *part,
-                             struct mst_slice data)
+muster_status mst_reduce_add(struct mst_core *core, struct mst_round *round,
+                             struct mst_round_part *part, struct mst_slice data)
 {
     switch (round->reduce) {
     case MST_REDUCE_NONE:
@@ -136,7 +136,7 @@ muster_status mst_reduce_finish(struct mst_round *round)
     }
     if (round->reduce == MST_REDUCE_GATHER) {
         for (uint32_t i = 0; i < round->part_count; i++) {
-            const struct mst_part *part = &round->parts[i];
+            const struct mst_round_part *part = &round->parts[i];
 
             if (part->arrived) {
                 round->items[round->item_count++] = (struct mst_item){

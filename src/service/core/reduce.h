@@ -15,8 +15,8 @@ bool mst_reduce_start(struct mst_core *core, struct mst_round *round, struct mst
 
 /* Takes a contribution in. ENOMEM: nothing was changed. EMISMATCH: `part` differs from the first.
  */
-muster_status mst_reduce_add(struct mst_core *core, struct mst_round *round, struct mst_part *part,
-                             struct mst_slice data);
+muster_status mst_reduce_add(struct mst_core *core, struct mst_round *round,
+                             struct mst_round_part *part, struct mst_slice data);
 
 /* No more will come, and one at least is in: OK or ERANGE. */
 muster_status mst_reduce_finish(struct mst_round *round);

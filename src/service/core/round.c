@@ -102,7 +102,8 @@ void mst_round_let_go(struct mst_core *core, struct mst_round *round)
 
 /* ---- participants ---- */
 
-static struct mst_part *find_part(const struct mst_round *round, const struct mst_member *member)
+static struct mst_round_part *find_part(const struct mst_round *round,
+                                        const struct mst_member *member)
 {
     uint32_t low = 0;
     uint32_t high = round->part_count;
@@ -124,13 +125,13 @@ static struct mst_part *find_part(const struct mst_round *round, const struct ms
                                                                                : NULL;
 }
 
-const struct mst_part *mst_round_part(const struct mst_round *round,
-                                      const struct mst_member *member)
+const struct mst_round_part *mst_round_part(const struct mst_round *round,
+                                            const struct mst_member *member)
 {
     return find_part(round, member);
 }
 
-static void lose_part(struct mst_round *round, struct mst_part *part)
+static void lose_part(struct mst_round *round, struct mst_round_part *part)
 {
     const struct mst_seat *seat = &part->member->seat;
 
@@ -143,13 +144,13 @@ static void lose_part(struct mst_round *round, struct mst_part *part)
 
 static void add_part(struct mst_round *round, struct mst_member *member, uint32_t index)
 {
-    struct mst_part *part = &round->parts[round->part_count];
+    struct mst_round_part *part = &round->parts[round->part_count];
 
     part->member = member;
     part->index = index;
     part->outside = !member || member->seat.incarnation == 0;
     if (part->outside && round->present_only) {
-        *part = (struct mst_part){0};
+        *part = (struct mst_round_part){0};
         return;
     }
     round->part_count++;
@@ -190,7 +191,7 @@ static bool add_parts(struct mst_job *job, struct mst_round *round,
 
 /* ---- who, for people ---- */
 
-struct mst_who mst_round_part_who(const struct mst_round *round, const struct mst_part *part)
+struct mst_who mst_round_part_who(const struct mst_round *round, const struct mst_round_part *part)
 {
     /* The place may have been taken since the round began. */
     const struct mst_member *member =
@@ -213,14 +214,14 @@ struct mst_who mst_round_part_who(const struct mst_round *round, const struct ms
 }
 
 static void name_part(struct mst_detail *detail, const struct mst_round *round,
-                      const struct mst_part *part)
+                      const struct mst_round_part *part)
 {
     if (detail->who_count < MST_NAMES_MAX) {
         detail->who[detail->who_count++] = mst_round_part_who(round, part);
     }
 }
 
-static bool is_missing(const struct mst_part *part)
+static bool is_missing(const struct mst_round_part *part)
 {
     return !part->arrived && !part->lost;
 }
@@ -448,7 +449,7 @@ void mst_round_lose(struct mst_job *job, const struct mst_member *member)
     MST_LIST_EACH(node, following, &job->round_list)
     {
         struct mst_round *round = mst_round_name_of_list(node)->open;
-        struct mst_part *part = round ? find_part(round, member) : NULL;
+        struct mst_round_part *part = round ? find_part(round, member) : NULL;
 
         if (part && !part->lost && !part->outside) {
             lose_part(round, part);
@@ -634,7 +635,7 @@ static void answer_from(struct mst_round *round, struct mst_waiter *waiter, must
 
 /* Takes the contribution in. False: it was refused, and nothing was changed. *differs: the round
  * cannot succeed with it. */
-static bool take_in(struct mst_waiter *waiter, struct mst_round *round, struct mst_part *part,
+static bool take_in(struct mst_waiter *waiter, struct mst_round *round, struct mst_round_part *part,
                     struct mst_slice data, bool *differs)
 {
     struct mst_core *core = waiter->core;
@@ -678,7 +679,7 @@ static bool take_order(struct mst_waiter *waiter, struct mst_round *round,
 }
 
 static void arrive(struct mst_session *session, struct mst_waiter *waiter, struct mst_round *round,
-                   struct mst_part *part, bool differs)
+                   struct mst_round_part *part, bool differs)
 {
     mst_core_raise(session->core, MST_WEIGHT_PROMISE);
     if (round->arrived == 0) {
@@ -716,7 +717,7 @@ static void arrive_again(struct mst_waiter *waiter, struct mst_round *round)
 }
 
 static void contribute(struct mst_session *session, struct mst_waiter *waiter,
-                       struct mst_round *round, struct mst_part *part,
+                       struct mst_round *round, struct mst_round_part *part,
                        const struct mst_round_request *request)
 {
     bool differs;
@@ -748,7 +749,7 @@ static void begin(struct mst_session *session, struct mst_waiter *waiter,
     struct mst_core *core = session->core;
     struct mst_round_name *fresh = NULL;
     struct mst_round *round;
-    struct mst_part *part;
+    struct mst_round_part *part;
     bool differs;
 
     if (!name && job->round_names.count >= core->config.limits.rounds_max) {
@@ -795,7 +796,7 @@ void mst_round_request(struct mst_session *session, struct mst_waiter *waiter,
     const struct mst_round_request *wanted = &request->round;
     struct mst_job *job = session->job;
     struct mst_round_name *name;
-    struct mst_part *part;
+    struct mst_round_part *part;
     uint64_t at;
 
     waiter->number = (int64_t)wanted->number;

@@ -15,7 +15,7 @@
 #include "service/core/member.h"
 
 /* A participant. */
-struct mst_part {
+struct mst_round_part {
     struct mst_member *member; /* NULL: this place was never taken */
     struct mst_blob *data;     /* GATHER */
     uint32_t index;
@@ -56,7 +56,7 @@ struct mst_round {
     uint32_t *wanted;     /* the participants as asked for; NULL: the generation's */
     uint32_t wanted_count;
 
-    struct mst_part *parts; /* by index; of the generation: by rank */
+    struct mst_round_part *parts; /* by index; of the generation: by rank */
     uint32_t part_count;
     uint32_t arrived, lost;
     uint32_t settled; /* arrived or lost */
@@ -102,9 +102,9 @@ void mst_round_drop_all(struct mst_job *job);
 void mst_round_keep(struct mst_round *round);
 void mst_round_let_go(struct mst_core *core, struct mst_round *round);
 
-const struct mst_part *mst_round_part(const struct mst_round *round,
-                                      const struct mst_member *member);
-struct mst_who mst_round_part_who(const struct mst_round *round, const struct mst_part *part);
+const struct mst_round_part *mst_round_part(const struct mst_round *round,
+                                            const struct mst_member *member);
+struct mst_who mst_round_part_who(const struct mst_round *round, const struct mst_round_part *part);
 struct mst_who mst_round_first_missing(const struct mst_round *round); /* index ANY: nobody */
 struct mst_detail mst_round_detail(const struct mst_round *round);
 struct mst_round_name *mst_round_name_find(const struct mst_job *job, struct mst_slice bytes);

@@ -27,7 +27,7 @@ bool mst_seating_lets_in(const struct mst_job *job)
 
 /* ---- who ---- */
 
-static bool stands(const struct mst_part *part)
+static bool stands(const struct mst_round_part *part)
 {
     return part->arrived && !part->lost;
 }
@@ -148,7 +148,7 @@ static void seat_by_index(struct mst_job *job, uint32_t seats)
 static void seat_by_order(struct mst_round *round)
 {
     for (uint32_t i = 0; i < round->part_count; i++) {
-        const struct mst_part *part = &round->parts[i];
+        const struct mst_round_part *part = &round->parts[i];
         struct mst_member *member = part->member;
 
         if (part->place != 0) {
@@ -296,7 +296,7 @@ static void forget_order(struct mst_round *round)
 }
 
 /* The part of one of the generation's, whether it is still there or not. */
-static struct mst_part *part_of(const struct mst_round *round, uint32_t index)
+static struct mst_round_part *part_of(const struct mst_round *round, uint32_t index)
 {
     const struct mst_member *member = mst_member_find(round->job, MST_ROLE_RANK, index);
 
@@ -323,7 +323,7 @@ muster_status mst_seating_order(struct mst_round *round, const struct mst_round_
         return MUSTER_EINVAL;
     }
     for (uint32_t i = 0; i < request->order_count; i++) {
-        struct mst_part *part = part_of(round, request->order[i]);
+        struct mst_round_part *part = part_of(round, request->order[i]);
 
         if (!part || part->place != 0) {
             forget_order(round);
