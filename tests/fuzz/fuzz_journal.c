@@ -212,10 +212,10 @@ static uint64_t end_of(const struct fake_file *file)
 /* A record more, of any type and with any body, its head of little that makes sense. */
 static void add_record(struct stage *stage, struct fake_file *file)
 {
-    struct mst_record record = {.type = (enum mst_record_type)(fuzz_u8(&stage->input) % 40),
-                                .flags = fuzz_u8(&stage->input) % 4,
-                                .now_ns = fuzz_number(&stage->input, 6),
-                                .conn = fuzz_number(&stage->input, 1)};
+    struct mst_journal_record record = {.type = (enum mst_record_type)(fuzz_u8(&stage->input) % 40),
+                                        .flags = fuzz_u8(&stage->input) % 4,
+                                        .now_ns = fuzz_number(&stage->input, 6),
+                                        .conn = fuzz_number(&stage->input, 1)};
     struct mst_slice body = fuzz_slice(&stage->input, fuzz_u8(&stage->input));
     size_t payload = MST_RECORD_HEAD + body.size;
     uint64_t at = end_of(file);

@@ -548,7 +548,7 @@ static uint64_t end_of(const struct stage *stage, const struct mst_crc *crc, uin
 static void make_next(const struct stage *stage, const struct mst_crc *crc, uint64_t sequence,
                       uint64_t end)
 {
-    const struct mst_record record = {.type = MST_RECORD_CONTINUE};
+    const struct mst_journal_record record = {.type = MST_RECORD_CONTINUE};
     const struct mst_file_head head = {
         .kind = MST_FILE_JOURNAL, .sequence = sequence, .rules = MST_CORE_RULES};
     size_t payload = MST_RECORD_HEAD + 8, size = MST_FILE_HEAD + mst_frame_bytes(payload);

@@ -466,7 +466,7 @@ static void limits_are_known_by_their_names(void **state)
 }
 
 /* Appends a frame that no service writes: whoever damaged the file knew how to seal one. */
-static void append_record(struct stage *stage, const struct mst_record *record)
+static void append_record(struct stage *stage, const struct mst_journal_record *record)
 {
     struct fake_file *file = fake_disk_find(&stage->disk, stage_first_file);
     struct mst_crc crc;
@@ -485,7 +485,7 @@ static void append_record(struct stage *stage, const struct mst_record *record)
 
 static void records_that_no_service_writes_are_damage(void **state)
 {
-    const struct mst_record records[] = {
+    const struct mst_journal_record records[] = {
         {.type = MST_RECORD_OPEN, .now_ns = UINT32_MAX, .conn = 1}, /* it is open already */
         {.type = MST_RECORD_OPEN, .now_ns = UINT32_MAX, .conn = UINT64_MAX},
         {.type = MST_RECORD_TICK, .now_ns = UINT64_MAX}};

@@ -50,7 +50,7 @@ void mst_journal_break(struct mst_journal *journal, const char *reason)
 static size_t begin_file(struct mst_journal *journal, uint64_t sequence, enum mst_record_type first,
                          unsigned char *at)
 {
-    const struct mst_record record = {.type = first, .now_ns = journal->now_ns};
+    const struct mst_journal_record record = {.type = first, .now_ns = journal->now_ns};
     struct mst_file_head head = {
         .kind = MST_FILE_JOURNAL, .sequence = sequence, .rules = MST_CORE_RULES};
     size_t size = strlen(journal->config.version);
@@ -173,7 +173,7 @@ muster_status mst_journal_next_file(struct mst_journal *journal, uint64_t sequen
 /* If that cannot be said, the next service would believe what is there: then this one ends. */
 static void end_of_promise(struct mst_journal *journal)
 {
-    const struct mst_record record = {.type = MST_RECORD_ENDED, .now_ns = journal->now_ns};
+    const struct mst_journal_record record = {.type = MST_RECORD_ENDED, .now_ns = journal->now_ns};
     unsigned char *at;
 
     mst_journal_flush(journal);

@@ -114,8 +114,8 @@ bool mst_file_head_read(struct mst_file_head *out, const struct mst_crc *crc, st
 
 /* ---- records ---- */
 
-void mst_record_head_write(unsigned char at[MST_RECORD_HEAD], const struct mst_record *record,
-                           size_t body_size)
+void mst_record_head_write(unsigned char at[MST_RECORD_HEAD],
+                           const struct mst_journal_record *record, size_t body_size)
 {
     put_u32(at, (uint32_t)body_size);
     at[4] = (unsigned char)record->type;
@@ -125,7 +125,7 @@ void mst_record_head_write(unsigned char at[MST_RECORD_HEAD], const struct mst_r
     mst_put_u64(at + 16, record->conn);
 }
 
-bool mst_record_read(struct mst_record *out, struct mst_slice *rest)
+bool mst_record_read(struct mst_journal_record *out, struct mst_slice *rest)
 {
     const unsigned char *at = rest->data;
     size_t body;
@@ -138,11 +138,11 @@ bool mst_record_read(struct mst_record *out, struct mst_slice *rest)
         mst_get_u64(at + 16) > MST_COUNTED_MAX) {
         return false;
     }
-    *out = (struct mst_record){.type = (enum mst_record_type)at[4],
-                               .flags = at[5],
-                               .now_ns = mst_get_u64(at + 8),
-                               .conn = mst_get_u64(at + 16),
-                               .body = mst_slice_of(at + MST_RECORD_HEAD, body)};
+    *out = (struct mst_journal_record){.type = (enum mst_record_type)at[4],
+                                       .flags = at[5],
+                                       .now_ns = mst_get_u64(at + 8),
+                                       .conn = mst_get_u64(at + 16),
+                                       .body = mst_slice_of(at + MST_RECORD_HEAD, body)};
     *rest = mst_slice_of(at + MST_RECORD_HEAD + body, rest->size - MST_RECORD_HEAD - body);
     return true;
 }

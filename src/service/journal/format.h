@@ -75,7 +75,7 @@ struct mst_file_head {
     char version[MST_FILE_VERSION_ROOM];
 };
 
-struct mst_record {
+struct mst_journal_record {
     enum mst_record_type type;
     unsigned flags;
     uint64_t now_ns;
@@ -100,12 +100,12 @@ bool mst_file_head_read(struct mst_file_head *out, const struct mst_crc *crc,
                         struct mst_slice file);
 
 /* The head of a record, in front of the `body_size` bytes of its body. */
-void mst_record_head_write(unsigned char at[MST_RECORD_HEAD], const struct mst_record *record,
-                           size_t body_size);
+void mst_record_head_write(unsigned char at[MST_RECORD_HEAD],
+                           const struct mst_journal_record *record, size_t body_size);
 
 /* Takes the first record off a payload. False: there is none, which is an error only if `*rest` is
  * not empty then. */
-bool mst_record_read(struct mst_record *out, struct mst_slice *rest);
+bool mst_record_read(struct mst_journal_record *out, struct mst_slice *rest);
 
 /* How many bytes a frame of this payload takes in the file. */
 uint64_t mst_frame_bytes(uint64_t payload);

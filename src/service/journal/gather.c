@@ -45,7 +45,8 @@ unsigned char *mst_gather_room(struct mst_gather *gather, const struct mst_mem *
     return gather->bytes + MST_FRAME_HEAD + gather->used;
 }
 
-void mst_gather_keep(struct mst_gather *gather, const struct mst_record *record, size_t body_size)
+void mst_gather_keep(struct mst_gather *gather, const struct mst_journal_record *record,
+                     size_t body_size)
 {
     mst_record_head_write(gather->bytes + MST_FRAME_HEAD + gather->used, record, body_size);
     gather->used += MST_RECORD_HEAD + body_size;

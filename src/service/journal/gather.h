@@ -24,6 +24,7 @@ void mst_gather_fini(struct mst_gather *gather, const struct mst_mem *mem);
 unsigned char *mst_gather_room(struct mst_gather *gather, const struct mst_mem *mem, size_t size);
 
 /* Behind what was gathered, the body behind its head included. */
-void mst_gather_keep(struct mst_gather *gather, const struct mst_record *record, size_t body_size);
+void mst_gather_keep(struct mst_gather *gather, const struct mst_journal_record *record,
+                     size_t body_size);
 
 #endif

@@ -23,7 +23,7 @@ unsigned mst_input_flags(const struct mst_core *core)
 /* ---- again ---- */
 
 static muster_status request_again(struct mst_core *core, struct mst_native_request_bytes *bytes,
-                                   const struct mst_record *record)
+                                   const struct mst_journal_record *record)
 {
     const struct mst_conn conn = {.id = record->conn};
     struct mst_request request;
@@ -138,7 +138,7 @@ bool mst_input_config_read(struct mst_slice body, struct mst_core_config *config
     return left == 0;
 }
 
-static muster_status resume_again(struct mst_core *core, const struct mst_record *record,
+static muster_status resume_again(struct mst_core *core, const struct mst_journal_record *record,
                                   const struct mst_core_config *base)
 {
     struct mst_core_config config = *base;
@@ -151,7 +151,8 @@ static muster_status resume_again(struct mst_core *core, const struct mst_record
 /* ---- any ---- */
 
 muster_status mst_input_again(struct mst_core *core, struct mst_native_request_bytes *bytes,
-                              const struct mst_record *record, const struct mst_core_config *config)
+                              const struct mst_journal_record *record,
+                              const struct mst_core_config *config)
 {
     const struct mst_conn conn = {.id = record->conn};
     bool refused = (record->flags & MST_RECORD_REFUSED) != 0;

@@ -32,7 +32,7 @@ struct mst_input_listener {
 /* Feeds it again and throws the effects away. `config` is the base of what a RESUME names; `bytes`
  * is scratch. EPROTO: it makes no sense; ENOMEM, ELIMIT: there is less room than there was. */
 muster_status mst_input_again(struct mst_core *core, struct mst_native_request_bytes *bytes,
-                              const struct mst_record *record,
+                              const struct mst_journal_record *record,
                               const struct mst_core_config *config);
 
 /* The flags of the last request. */

@@ -174,7 +174,8 @@ void mst_journal_hold_core(struct mst_journal *journal, const char *why)
  * A record is prepared before the core is fed, because then it can still be refused; whether it
  * counts is known after. */
 
-static void keep(struct mst_journal *journal, const struct mst_record *record, size_t body_size)
+static void keep(struct mst_journal *journal, const struct mst_journal_record *record,
+                 size_t body_size)
 {
     mst_gather_keep(&journal->frame, record, body_size);
     journal->records++;
@@ -203,7 +204,8 @@ static bool room_for_plain(struct mst_journal *journal, uint64_t now_ns)
 muster_status mst_journal_conn_open(struct mst_journal *journal, uint64_t now_ns,
                                     struct mst_conn conn)
 {
-    const struct mst_record record = {.type = MST_RECORD_OPEN, .now_ns = now_ns, .conn = conn.id};
+    const struct mst_journal_record record = {
+        .type = MST_RECORD_OPEN, .now_ns = now_ns, .conn = conn.id};
     bool recorded = room_for_plain(journal, now_ns);
     muster_status status = mst_core_open(journal->core, now_ns, conn);
 
@@ -222,7 +224,8 @@ muster_status mst_journal_conn_open(struct mst_journal *journal, uint64_t now_ns
 
 void mst_journal_conn_close(struct mst_journal *journal, uint64_t now_ns, struct mst_conn conn)
 {
-    const struct mst_record record = {.type = MST_RECORD_CLOSE, .now_ns = now_ns, .conn = conn.id};
+    const struct mst_journal_record record = {
+        .type = MST_RECORD_CLOSE, .now_ns = now_ns, .conn = conn.id};
     bool recorded = room_for_plain(journal, now_ns);
 
     mst_core_close(journal->core, now_ns, conn);
@@ -234,7 +237,7 @@ void mst_journal_conn_close(struct mst_journal *journal, uint64_t now_ns, struct
 
 void mst_journal_tick(struct mst_journal *journal, uint64_t now_ns)
 {
-    const struct mst_record record = {.type = MST_RECORD_TICK, .now_ns = now_ns};
+    const struct mst_journal_record record = {.type = MST_RECORD_TICK, .now_ns = now_ns};
     bool recorded = room_for_plain(journal, now_ns);
 
     mst_core_tick(journal->core, now_ns);
@@ -282,7 +285,8 @@ static muster_status prepare(struct mst_journal *journal, const struct mst_reque
 muster_status mst_journal_request(struct mst_journal *journal, uint64_t now_ns,
                                   struct mst_conn conn, const struct mst_request *request)
 {
-    struct mst_record record = {.type = MST_RECORD_REQUEST, .now_ns = now_ns, .conn = conn.id};
+    struct mst_journal_record record = {
+        .type = MST_RECORD_REQUEST, .now_ns = now_ns, .conn = conn.id};
     muster_status status;
     unsigned char *at;
     size_t size = 0;

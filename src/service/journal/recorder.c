@@ -74,7 +74,7 @@ static unsigned char *record_room(struct mst_recorder *recorder, size_t body)
     return at;
 }
 
-static void put_record(struct mst_recorder *recorder, const struct mst_record *record)
+static void put_record(struct mst_recorder *recorder, const struct mst_journal_record *record)
 {
     unsigned char *at = record_room(recorder, record->body.size);
 
@@ -102,9 +102,10 @@ static bool put_part(void *ctx, struct mst_slice bytes)
     for (size_t left = bytes.size; left > 0 && !saving->recorder->over;) {
         size_t size = left < PART_BYTES ? left : PART_BYTES;
 
-        put_record(saving->recorder, &(struct mst_record){.type = MST_RECORD_PART,
-                                                          .now_ns = saving->recorder->config.now_ns,
-                                                          .body = mst_slice_of(data, size)});
+        put_record(saving->recorder,
+                   &(struct mst_journal_record){.type = MST_RECORD_PART,
+                                                .now_ns = saving->recorder->config.now_ns,
+                                                .body = mst_slice_of(data, size)});
         data += size;
         left -= size;
     }
@@ -113,7 +114,8 @@ static bool put_part(void *ctx, struct mst_slice bytes)
 
 static void put_begun(struct mst_recorder *recorder)
 {
-    const struct mst_record record = {.type = MST_RECORD_BEGUN, .now_ns = recorder->config.now_ns};
+    const struct mst_journal_record record = {.type = MST_RECORD_BEGUN,
+                                              .now_ns = recorder->config.now_ns};
     size_t size = 8;
     unsigned char *at;
 
@@ -136,9 +138,9 @@ static void put_state(struct mst_recorder *recorder)
 
     (void)mst_core_save(recorder->core, &sink);
     mst_put_u64(total, saving.total);
-    put_record(recorder, &(struct mst_record){.type = MST_RECORD_WHOLE,
-                                              .now_ns = recorder->config.now_ns,
-                                              .body = mst_slice_of(total, sizeof total)});
+    put_record(recorder, &(struct mst_journal_record){.type = MST_RECORD_WHOLE,
+                                                      .now_ns = recorder->config.now_ns,
+                                                      .body = mst_slice_of(total, sizeof total)});
 }
 
 static void begin(struct mst_recorder *recorder)
@@ -157,9 +159,10 @@ static void begin(struct mst_recorder *recorder)
         put_state(recorder);
     }
     if (recorder->config.held) {
-        put_record(recorder, &(struct mst_record){.type = MST_RECORD_HOLD,
-                                                  .now_ns = recorder->config.now_ns,
-                                                  .body = mst_slice_text(recorder->config.held)});
+        put_record(recorder,
+                   &(struct mst_journal_record){.type = MST_RECORD_HOLD,
+                                                .now_ns = recorder->config.now_ns,
+                                                .body = mst_slice_text(recorder->config.held)});
         recorder->inputs++;
     }
     mst_recorder_flush(recorder);
@@ -202,7 +205,7 @@ void mst_recorder_free(struct mst_recorder *recorder)
 
 /* ---- inputs ---- */
 
-static void put_request(struct mst_recorder *recorder, struct mst_record *record,
+static void put_request(struct mst_recorder *recorder, struct mst_journal_record *record,
                         const struct mst_request *request)
 {
     size_t size = 0;
@@ -227,10 +230,10 @@ static void put_request(struct mst_recorder *recorder, struct mst_record *record
 static void on_heard(void *ctx, const struct mst_input *input)
 {
     struct mst_recorder *recorder = ctx;
-    struct mst_record record = {.type = input->type,
-                                .flags = input->flags,
-                                .now_ns = input->now_ns,
-                                .conn = input->conn.id};
+    struct mst_journal_record record = {.type = input->type,
+                                        .flags = input->flags,
+                                        .now_ns = input->now_ns,
+                                        .conn = input->conn.id};
 
     recorder->config.now_ns = input->now_ns;
     if (recorder->over) {
@@ -262,9 +265,9 @@ void mst_recorder_stop(struct mst_recorder *recorder)
     recorder->digest = mst_core_kept_digest(recorder->core);
     mst_put_u64(body, recorder->digest);
     mst_put_u64(body + 8, recorder->inputs);
-    put_record(recorder, &(struct mst_record){.type = MST_RECORD_STOPPED,
-                                              .now_ns = recorder->config.now_ns,
-                                              .body = mst_slice_of(body, sizeof body)});
+    put_record(recorder, &(struct mst_journal_record){.type = MST_RECORD_STOPPED,
+                                                      .now_ns = recorder->config.now_ns,
+                                                      .body = mst_slice_of(body, sizeof body)});
     mst_recorder_flush(recorder);
     recorder->over = true;
 }

@@ -252,7 +252,7 @@ static muster_status build(struct recovery *recovery, uint64_t sequence)
     size_t total = 0;
 
     while (content->headed && mst_frame_next(&reader, &payload) == MST_FRAME_WHOLE) {
-        struct mst_record record;
+        struct mst_journal_record record;
 
         if (!mst_record_read(&record, &payload)) {
             return MUSTER_EPROTO;
@@ -325,8 +325,8 @@ static muster_status other_rules(struct recovery *recovery)
     return MUSTER_EFAILED;
 }
 
-static muster_status replay_record(struct recovery *recovery, const struct mst_record *record,
-                                   uint64_t offset)
+static muster_status replay_record(struct recovery *recovery,
+                                   const struct mst_journal_record *record, uint64_t offset)
 {
     struct mst_journal *journal = recovery->journal;
     muster_status status;
@@ -363,7 +363,7 @@ static muster_status replay_record(struct recovery *recovery, const struct mst_r
 static muster_status replay_frame(struct recovery *recovery, struct mst_slice payload,
                                   uint64_t offset)
 {
-    struct mst_record record;
+    struct mst_journal_record record;
     muster_status status;
 
     while (payload.size > 0) {
@@ -449,7 +449,7 @@ static muster_status look_at(struct recovery *recovery, const struct content *co
 {
     struct mst_frame_reader reader = reader_of(recovery, content, sequence);
     struct mst_slice payload;
-    struct mst_record record;
+    struct mst_journal_record record;
     enum mst_frame_found found = MST_FRAME_TORN;
 
     *out = BEGINS_NOT;
@@ -649,7 +649,7 @@ static muster_status go_on(struct recovery *recovery)
 static muster_status resume(struct recovery *recovery)
 {
     struct mst_journal *journal = recovery->journal;
-    const struct mst_record record = {.type = MST_RECORD_RESUME, .now_ns = journal->now_ns};
+    const struct mst_journal_record record = {.type = MST_RECORD_RESUME, .now_ns = journal->now_ns};
     size_t body = mst_input_config_bytes();
     unsigned char *at = mst_journal_record_room(journal, MST_RECORD_HEAD + body);
     muster_status status;

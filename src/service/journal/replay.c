@@ -136,7 +136,7 @@ static muster_status begin_anew(struct replay *replay, struct mst_slice born_wit
     return MUSTER_OK;
 }
 
-static muster_status begun(struct replay *replay, const struct mst_record *record)
+static muster_status begun(struct replay *replay, const struct mst_journal_record *record)
 {
     const unsigned char *body = record->body.data;
 
@@ -152,7 +152,7 @@ static muster_status begun(struct replay *replay, const struct mst_record *recor
     return MUSTER_OK;
 }
 
-static muster_status part(struct replay *replay, const struct mst_record *record)
+static muster_status part(struct replay *replay, const struct mst_journal_record *record)
 {
     if (replay->stage != WANTS_STATE) {
         return damaged(replay, "it makes no sense");
@@ -160,7 +160,7 @@ static muster_status part(struct replay *replay, const struct mst_record *record
     return mst_buffer_append(&replay->state, record->body) ? MUSTER_OK : no_memory(replay);
 }
 
-static muster_status whole(struct replay *replay, const struct mst_record *record)
+static muster_status whole(struct replay *replay, const struct mst_journal_record *record)
 {
     const struct mst_core_config config = {.trace = replay->config->trace,
                                            .trace_ctx = replay->config->ctx};
@@ -183,7 +183,7 @@ static muster_status whole(struct replay *replay, const struct mst_record *recor
     return MUSTER_OK;
 }
 
-static muster_status input(struct replay *replay, const struct mst_record *record)
+static muster_status input(struct replay *replay, const struct mst_journal_record *record)
 {
     static const struct mst_core_config none; /* no RESUME is recorded */
     muster_status status;
@@ -206,7 +206,7 @@ static muster_status input(struct replay *replay, const struct mst_record *recor
     return MUSTER_OK;
 }
 
-static muster_status stopped(struct replay *replay, const struct mst_record *record)
+static muster_status stopped(struct replay *replay, const struct mst_journal_record *record)
 {
     if (replay->stage != WANTS_INPUTS || record->body.size != 16) {
         return damaged(replay, "it makes no sense");
@@ -220,7 +220,7 @@ static muster_status stopped(struct replay *replay, const struct mst_record *rec
     return MUSTER_OK;
 }
 
-static muster_status take(struct replay *replay, const struct mst_record *record)
+static muster_status take(struct replay *replay, const struct mst_journal_record *record)
 {
     switch (record->type) {
     case MST_RECORD_BEGUN:
@@ -249,7 +249,7 @@ static muster_status take(struct replay *replay, const struct mst_record *record
 
 static muster_status take_frame(struct replay *replay, struct mst_slice payload)
 {
-    struct mst_record record;
+    struct mst_journal_record record;
     muster_status status = MUSTER_OK;
 
     while (status == MUSTER_OK && payload.size > 0) {

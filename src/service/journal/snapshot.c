@@ -22,7 +22,7 @@ static unsigned char *part_of(const struct saving *saving)
 static bool put_frame(struct saving *saving, enum mst_record_type type)
 {
     struct mst_journal *journal = saving->journal;
-    const struct mst_record record = {
+    const struct mst_journal_record record = {
         .type = type, .now_ns = journal->now_ns, .conn = journal->last_conn};
     size_t payload = MST_RECORD_HEAD + saving->used;
     uint64_t size = mst_frame_bytes(payload);
