@@ -241,7 +241,7 @@ void mst_cluster_over(struct mst_cluster *cluster, muster_status status)
     mst_series_settle_all(cluster);
     MST_LIST_EACH(at, following, &cluster->all_links)
     {
-        mst_link_close(cluster, MST_CONTAINER(at, struct mst_link, all));
+        mst_link_close(cluster, MST_CONTAINER(at, struct mst_task_link, all));
     }
     for (uint32_t i = 0; i < cluster->hand_count; i++) {
         mst_alarm_at(cluster, &cluster->hands[i]->silent, NEVER);

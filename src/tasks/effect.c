@@ -176,7 +176,7 @@ static bool send_todo(struct mst_cluster *cluster)
 
 static bool hang_up(struct mst_cluster *cluster)
 {
-    struct mst_link *link;
+    struct mst_task_link *link;
 
     if (cluster->owe_unknown) {
         cluster->owe_unknown = false;
@@ -187,7 +187,7 @@ static bool hang_up(struct mst_cluster *cluster)
     if (mst_list_empty(&cluster->links_todo)) {
         return false;
     }
-    link = MST_CONTAINER(cluster->links_todo.next, struct mst_link, todo);
+    link = MST_CONTAINER(cluster->links_todo.next, struct mst_task_link, todo);
     if (link->owe_refused) {
         link->owe_refused = false;
         message_on(cluster, link->connection, MST_CLUSTER_REFUSED);

@@ -75,16 +75,16 @@ static struct mst_hello *hello_copy(const struct mst_mem *mem,
 
 /* ---- links ---- */
 
-struct mst_link *mst_link_of(const struct mst_cluster *cluster, uint64_t connection)
+struct mst_task_link *mst_link_of(const struct mst_cluster *cluster, uint64_t connection)
 {
     struct mst_table_node *node = mst_table_find(&cluster->links, connection);
 
-    return node ? MST_CONTAINER(node, struct mst_link, node) : NULL;
+    return node ? MST_CONTAINER(node, struct mst_task_link, node) : NULL;
 }
 
-static struct mst_link *link_new(struct mst_cluster *cluster, uint64_t connection)
+static struct mst_task_link *link_new(struct mst_cluster *cluster, uint64_t connection)
 {
-    struct mst_link *link = mst_mem_zalloc(&cluster->mem, sizeof(*link));
+    struct mst_task_link *link = mst_mem_zalloc(&cluster->mem, sizeof(*link));
 
     if (link) {
         link->connection = connection;
@@ -94,7 +94,7 @@ static struct mst_link *link_new(struct mst_cluster *cluster, uint64_t connectio
     return link;
 }
 
-void mst_link_forget(struct mst_cluster *cluster, struct mst_link *link)
+void mst_link_forget(struct mst_cluster *cluster, struct mst_task_link *link)
 {
     mst_table_remove(&cluster->links, &link->node);
     mst_list_remove(&link->all);
@@ -109,12 +109,12 @@ void mst_links_free(struct mst_cluster *cluster)
     struct mst_list *node;
 
     while ((node = mst_list_take(&cluster->all_links))) {
-        mst_link_forget(cluster, MST_CONTAINER(node, struct mst_link, all));
+        mst_link_forget(cluster, MST_CONTAINER(node, struct mst_task_link, all));
     }
 }
 
 /* Its worker is without a connection from now on. */
-static void detach(struct mst_cluster *cluster, struct mst_link *link)
+static void detach(struct mst_cluster *cluster, struct mst_task_link *link)
 {
     struct mst_hand *hand = link->hand;
     struct mst_list *node;
@@ -144,7 +144,7 @@ static void detach(struct mst_cluster *cluster, struct mst_link *link)
     mst_crew_few(cluster);
 }
 
-void mst_link_close(struct mst_cluster *cluster, struct mst_link *link)
+void mst_link_close(struct mst_cluster *cluster, struct mst_task_link *link)
 {
     detach(cluster, link);
     if (!link->closing) {
@@ -154,7 +154,7 @@ void mst_link_close(struct mst_cluster *cluster, struct mst_link *link)
     }
 }
 
-static void refuse(struct mst_cluster *cluster, struct mst_link *link, muster_status status)
+static void refuse(struct mst_cluster *cluster, struct mst_task_link *link, muster_status status)
 {
     if (status == MUSTER_EPROTO) {
         cluster->lies++;
@@ -169,7 +169,7 @@ static void refuse(struct mst_cluster *cluster, struct mst_link *link, muster_st
     mst_link_close(cluster, link);
 }
 
-void mst_link_break(struct mst_cluster *cluster, struct mst_link *link)
+void mst_link_break(struct mst_cluster *cluster, struct mst_task_link *link)
 {
     struct mst_hand *hand = link->hand;
 
@@ -181,7 +181,7 @@ void mst_link_break(struct mst_cluster *cluster, struct mst_link *link)
 
 void mst_cluster_gone(struct mst_cluster *cluster, uint64_t now_ns, uint64_t connection)
 {
-    struct mst_link *link = mst_link_of(cluster, connection);
+    struct mst_task_link *link = mst_link_of(cluster, connection);
     struct mst_hand *hand = link ? link->hand : NULL;
 
     cluster->now_ns = now_ns;
@@ -283,7 +283,7 @@ static bool is_whole(const struct mst_hand *hand, const struct mst_cluster_messa
     return hello->turn != 0 && hello->results != 0 && hello->results <= hand->results + 1;
 }
 
-static void accept(struct mst_cluster *cluster, struct mst_link *link, struct mst_hand *hand,
+static void accept(struct mst_cluster *cluster, struct mst_task_link *link, struct mst_hand *hand,
                    const struct mst_cluster_message *said)
 {
     struct mst_cluster_message without = *said;
@@ -334,7 +334,7 @@ static void accept(struct mst_cluster *cluster, struct mst_link *link, struct ms
     cluster->changed = true;
 }
 
-static void first(struct mst_cluster *cluster, struct mst_link *link,
+static void first(struct mst_cluster *cluster, struct mst_task_link *link,
                   const struct mst_cluster_message *hello)
 {
     muster_status status = hello_judge(cluster, hello);
@@ -373,7 +373,7 @@ void mst_link_member(struct mst_cluster *cluster, struct mst_hand *hand)
 {
     MST_LIST_EACH(at, following, &cluster->all_links)
     {
-        struct mst_link *link = MST_CONTAINER(at, struct mst_link, all);
+        struct mst_task_link *link = MST_CONTAINER(at, struct mst_task_link, all);
         struct mst_hello *hello = link->hello;
 
         if (hello && !link->closing && hello->message.index == hand->index &&
@@ -396,7 +396,7 @@ static void says_log(struct mst_cluster *cluster, const struct mst_hand *hand,
                    message->text);
 }
 
-static void heard(struct mst_cluster *cluster, struct mst_link *link,
+static void heard(struct mst_cluster *cluster, struct mst_task_link *link,
                   const struct mst_cluster_message *message)
 {
     struct mst_hand *hand = link->hand;
@@ -438,7 +438,7 @@ static void heard(struct mst_cluster *cluster, struct mst_link *link,
 void mst_cluster_message(struct mst_cluster *cluster, uint64_t now_ns, uint64_t connection,
                          const struct mst_cluster_message *message)
 {
-    struct mst_link *link = mst_link_of(cluster, connection);
+    struct mst_task_link *link = mst_link_of(cluster, connection);
 
     cluster->now_ns = now_ns;
     if (link && link->closing) {

@@ -184,7 +184,7 @@ struct mst_hand {
     struct mst_list todo;       /* something is owed to it */
     struct mst_list owed;       /* closures */
     struct mst_list running, prefetched;
-    struct mst_link *link; /* NULL: not connected */
+    struct mst_task_link *link; /* NULL: not connected */
     struct mst_closure *reserved;
     struct mst_alarm silent, away, start;
     char *host;
@@ -214,7 +214,7 @@ struct mst_hand {
 
 struct mst_hello; /* a copy of one that is held */
 
-struct mst_link {
+struct mst_task_link {
     struct mst_table_node node; /* by connection */
     struct mst_list all, todo;  /* todo: to be refused or closed */
     struct mst_hand *hand;      /* NULL: not yet */
@@ -411,11 +411,12 @@ void mst_crew_few(struct mst_cluster *cluster);
 void mst_crew_free(struct mst_cluster *cluster);
 
 /* link.c */
-struct mst_link *mst_link_of(const struct mst_cluster *cluster, uint64_t connection);
-void mst_link_close(struct mst_cluster *cluster, struct mst_link *link); /* from our side */
-void mst_link_break(struct mst_cluster *cluster, struct mst_link *link); /* as if it had broken */
+struct mst_task_link *mst_link_of(const struct mst_cluster *cluster, uint64_t connection);
+void mst_link_close(struct mst_cluster *cluster, struct mst_task_link *link); /* from our side */
+void mst_link_break(struct mst_cluster *cluster,
+                    struct mst_task_link *link); /* as if it had broken */
 void mst_link_member(struct mst_cluster *cluster, struct mst_hand *hand);
-void mst_link_forget(struct mst_cluster *cluster, struct mst_link *link);
+void mst_link_forget(struct mst_cluster *cluster, struct mst_task_link *link);
 void mst_links_free(struct mst_cluster *cluster);
 
 /* loss.c */
