@@ -5,10 +5,10 @@
 
 static int order(const void *key, const struct mst_tree_node *node)
 {
-    const struct mst_alarm *a = key;
-    const struct mst_alarm *b =
-        (const struct mst_alarm *)(const void *)((const char *)(const void *)node -
-                                                 offsetof(struct mst_alarm, node));
+    const struct mst_task_alarm *a = key;
+    const struct mst_task_alarm *b =
+        (const struct mst_task_alarm *)(const void *)((const char *)(const void *)node -
+                                                      offsetof(struct mst_task_alarm, node));
 
     if (a->due_ns != b->due_ns) {
         return a->due_ns < b->due_ns ? -1 : 1;
@@ -24,7 +24,7 @@ void mst_alarms_init(struct mst_cluster *cluster)
     cluster->too_few.of = MST_ALARM_TOO_FEW;
 }
 
-void mst_alarm_at(struct mst_cluster *cluster, struct mst_alarm *alarm, uint64_t due_ns)
+void mst_alarm_at(struct mst_cluster *cluster, struct mst_task_alarm *alarm, uint64_t due_ns)
 {
     if (mst_tree_linked(&alarm->node)) {
         if (alarm->due_ns == due_ns) {
@@ -39,10 +39,10 @@ void mst_alarm_at(struct mst_cluster *cluster, struct mst_alarm *alarm, uint64_t
     }
 }
 
-struct mst_alarm *mst_alarm_due(struct mst_cluster *cluster, uint64_t now_ns)
+struct mst_task_alarm *mst_alarm_due(struct mst_cluster *cluster, uint64_t now_ns)
 {
     struct mst_tree_node *node = mst_tree_first(&cluster->alarms);
-    struct mst_alarm *alarm = node ? MST_CONTAINER(node, struct mst_alarm, node) : NULL;
+    struct mst_task_alarm *alarm = node ? MST_CONTAINER(node, struct mst_task_alarm, node) : NULL;
 
     if (!alarm || alarm->due_ns > now_ns) {
         return NULL;

@@ -181,7 +181,7 @@ static void watchdog(struct mst_cluster *cluster)
     mst_alarm_at(cluster, &cluster->watchdog, mst_alarm_plus(cluster->now_ns, span_ns));
 }
 
-static void due(struct mst_cluster *cluster, struct mst_alarm *alarm)
+static void due(struct mst_cluster *cluster, struct mst_task_alarm *alarm)
 {
     switch (alarm->of) {
     case MST_ALARM_CLOSURE:
@@ -213,7 +213,7 @@ static void due(struct mst_cluster *cluster, struct mst_alarm *alarm)
 
 void mst_cluster_tick(struct mst_cluster *cluster, uint64_t now_ns)
 {
-    struct mst_alarm *alarm;
+    struct mst_task_alarm *alarm;
 
     cluster->now_ns = now_ns;
     while ((alarm = mst_alarm_due(cluster, now_ns))) {
@@ -225,7 +225,7 @@ uint64_t mst_cluster_deadline_ns(const struct mst_cluster *cluster)
 {
     struct mst_tree_node *first = mst_tree_first(&cluster->alarms);
 
-    return first ? MST_CONTAINER(first, struct mst_alarm, node)->due_ns : NEVER;
+    return first ? MST_CONTAINER(first, struct mst_task_alarm, node)->due_ns : NEVER;
 }
 
 /* ---- the end ---- */

@@ -49,7 +49,7 @@ enum mst_alarm_of {
     MST_ALARM_TOO_FEW = 7
 };
 
-struct mst_alarm {
+struct mst_task_alarm {
     struct mst_tree_node node;
     uint64_t due_ns, order;
     enum mst_alarm_of of;
@@ -72,7 +72,7 @@ struct mst_kind {
     struct mst_list ready; /* something is queued, and perhaps somebody can run it */
     struct mst_list fifo;  /* closures as they were admitted */
     struct mst_tree again; /* those that came back, by number */
-    struct mst_alarm unknown;
+    struct mst_task_alarm unknown;
     uint64_t created_ns;
     uint32_t *places; /* by worker: 1 + its place in the worker's list; 0: it does not have it */
     uint32_t room;    /* of places */
@@ -121,7 +121,7 @@ struct mst_closure {
         struct mst_tree_node tree; /* AGAIN, ALONE */
     } place;
     struct mst_list owed; /* of its worker: a message about it */
-    struct mst_alarm alarm;
+    struct mst_task_alarm alarm;
     struct mst_kind *kind;
     struct mst_hand *hand; /* RUNNING, PREFETCHED; ALONE: which it waits for, or NULL */
     struct mst_result *result;
@@ -186,7 +186,7 @@ struct mst_hand {
     struct mst_list running, prefetched;
     struct mst_task_link *link; /* NULL: not connected */
     struct mst_closure *reserved;
-    struct mst_alarm silent, away, start;
+    struct mst_task_alarm silent, away, start;
     char *host;
     size_t host_size;
     struct mst_function *functions; /* of HELLO, copied; one allocation */
@@ -289,7 +289,7 @@ struct mst_cluster {
 
     struct mst_tree alarms;
     uint64_t alarm_order;
-    struct mst_alarm recall, watchdog, too_few;
+    struct mst_task_alarm recall, watchdog, too_few;
     uint64_t progress_ns; /* the last one */
 
     struct mst_table closures;
@@ -343,9 +343,9 @@ struct mst_cluster {
 };
 
 /* alarm.c */
-void mst_alarm_at(struct mst_cluster *cluster, struct mst_alarm *alarm, uint64_t due_ns);
+void mst_alarm_at(struct mst_cluster *cluster, struct mst_task_alarm *alarm, uint64_t due_ns);
 void mst_alarms_init(struct mst_cluster *cluster);
-struct mst_alarm *mst_alarm_due(struct mst_cluster *cluster, uint64_t now_ns); /* taken out */
+struct mst_task_alarm *mst_alarm_due(struct mst_cluster *cluster, uint64_t now_ns); /* taken out */
 uint64_t mst_alarm_plus(uint64_t now_ns, uint64_t span_ns); /* NEVER stays NEVER */
 
 /* told.c */
