@@ -88,7 +88,7 @@ struct mst_job {
     uv_timer_t look;      /* at the progress pages */
     struct mst_monitor monitor;
     struct mst_service service;
-    struct mst_session session;
+    struct mst_run_session session;
     struct mst_nodes nodes;
     struct mst_group group;
     struct mst_faults faults;

@@ -67,7 +67,7 @@ struct mst_nodes {
     int64_t work_index, work_timeout_ms;
     struct muster_error work_error;
     muster_status work_status;
-    struct mst_session work_session; /* opened by the work; the run's when that is over */
+    struct mst_run_session work_session; /* opened by the work; the run's when that is over */
     struct mst_note state, finished, end, cause, all;
     struct mst_counter restarts;
 

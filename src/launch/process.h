@@ -22,12 +22,12 @@ enum mst_process_end {
     MST_PROCESS_GONE  /* the kernel has freed everything it had */
 };
 
-struct mst_session;
+struct mst_run_session;
 
 /* What the service is told of a death. */
 struct mst_word {
     struct mst_lib_post post;
-    struct mst_session *session;
+    struct mst_run_session *session;
     enum mst_cause cause;
     int code;
     bool refused; /* for want of room: it is to be said again */

@@ -7,7 +7,7 @@
 
 #define BOTH_KEYS "muster/run" /* how MST_SESSION_KEYS and MST_SESSION_NODE_KEYS begin */
 
-static void watch_on(struct mst_session *session);
+static void watch_on(struct mst_run_session *session);
 
 /* What follows in `name` after its beginning. */
 static bool cut(struct mst_slice name, const char *beginning, struct mst_slice *rest_out)
@@ -21,7 +21,7 @@ static bool cut(struct mst_slice name, const char *beginning, struct mst_slice *
     return true;
 }
 
-static void on_item(const struct mst_session *session, const struct mst_item *item)
+static void on_item(const struct mst_run_session *session, const struct mst_item *item)
 {
     const struct mst_session_events *events = &session->events;
     struct mst_slice rest;
@@ -43,7 +43,7 @@ static void on_item(const struct mst_session *session, const struct mst_item *it
 
 static void on_watch(void *ctx, const struct mst_reply *reply)
 {
-    struct mst_session *session = ctx;
+    struct mst_run_session *session = ctx;
 
     if (reply->status == MUSTER_EFENCED) {
         session->events.fenced(session->events.ctx);
@@ -68,7 +68,7 @@ static void on_watch(void *ctx, const struct mst_reply *reply)
 }
 
 /* With the client's lock held. */
-static void watch_on(struct mst_session *session)
+static void watch_on(struct mst_run_session *session)
 {
     struct mst_request request = {.command = MST_WATCH,
                                   .watch = {.kinds = MST_WATCH_MEMBERS | MST_WATCH_KEYS,
@@ -103,15 +103,16 @@ muster_status mst_session_client(muster_client **out, const struct mst_session_t
     return muster_client_open(out, options, target->timeout_ms, err);
 }
 
-muster_status mst_session_open(struct mst_session *session, const struct mst_session_target *target,
-                               int64_t index, const struct mst_run_options *options,
-                               uint32_t *number_out, struct muster_error *err)
+muster_status mst_session_open(struct mst_run_session *session,
+                               const struct mst_session_target *target, int64_t index,
+                               const struct mst_run_options *options, uint32_t *number_out,
+                               struct muster_error *err)
 {
     struct muster_client_options client_options = MUSTER_CLIENT_OPTIONS_INIT;
     struct muster_view view;
     muster_status status;
 
-    *session = (struct mst_session){0};
+    *session = (struct mst_run_session){0};
     client_options.role = MUSTER_ROLE_AGENT;
     client_options.index = index;
     client_options.size_of_job = options->size;
@@ -128,7 +129,7 @@ muster_status mst_session_open(struct mst_session *session, const struct mst_ses
     return status;
 }
 
-void mst_session_watch(struct mst_session *session, const struct mst_session_events *events,
+void mst_session_watch(struct mst_run_session *session, const struct mst_session_events *events,
                        uint32_t node)
 {
     mst_lib_lock(session->client);
@@ -138,7 +139,7 @@ void mst_session_watch(struct mst_session *session, const struct mst_session_eve
     mst_lib_unlock(session->client);
 }
 
-void mst_session_widen(struct mst_session *session)
+void mst_session_widen(struct mst_run_session *session)
 {
     mst_lib_lock(session->client);
     session->events.reset(session->events.ctx);
@@ -153,7 +154,7 @@ void mst_session_widen(struct mst_session *session)
     mst_lib_unlock(session->client);
 }
 
-void mst_session_close(struct mst_session *session)
+void mst_session_close(struct mst_run_session *session)
 {
     if (session->client != NULL) {
         mst_lib_lock(session->client);
@@ -170,7 +171,7 @@ void mst_session_close(struct mst_session *session)
 static void on_lost(void *ctx, const struct mst_reply *reply)
 {
     struct mst_word *word = ctx;
-    struct mst_session *session = word->session;
+    struct mst_run_session *session = word->session;
 
     if (reply->status == MUSTER_ENOSPACE || reply->status == MUSTER_ELIMIT ||
         reply->status == MUSTER_ENOMEM) {
@@ -199,7 +200,7 @@ static void post_word(struct mst_process *process, struct mst_word *word)
     (void)mst_lib_post(word->session->client, &request, UINT64_MAX, &word->post);
 }
 
-void mst_session_lost(struct mst_session *session, struct mst_process *process,
+void mst_session_lost(struct mst_run_session *session, struct mst_process *process,
                       enum mst_cause cause, int code)
 {
     struct mst_word *word;
@@ -219,7 +220,7 @@ void mst_session_lost(struct mst_session *session, struct mst_process *process,
 /* With the client's lock held. */
 static void on_stall_refused(void *ctx)
 {
-    struct mst_session *session = ctx;
+    struct mst_run_session *session = ctx;
 
     session->refused = true;
     if (session->events.turn) {
@@ -227,8 +228,8 @@ static void on_stall_refused(void *ctx)
     }
 }
 
-void mst_session_stalled(struct mst_session *session, const struct mst_process *process, bool named,
-                         uint64_t generation, const char *text)
+void mst_session_stalled(struct mst_run_session *session, const struct mst_process *process,
+                         bool named, uint64_t generation, const char *text)
 {
     struct mst_stall *stall = &session->stall;
 
@@ -245,7 +246,7 @@ void mst_session_stalled(struct mst_session *session, const struct mst_process *
     mst_lib_unlock(session->client);
 }
 
-bool mst_session_waits(struct mst_session *session, const struct mst_monitor *monitor,
+bool mst_session_waits(struct mst_run_session *session, const struct mst_monitor *monitor,
                        const struct mst_watched *one, uint64_t now_ns, char *text, size_t room)
 {
     bool all;
@@ -259,7 +260,7 @@ bool mst_session_waits(struct mst_session *session, const struct mst_monitor *mo
     return all;
 }
 
-bool mst_session_unheard(struct mst_session *session)
+bool mst_session_unheard(struct mst_run_session *session)
 {
     bool unheard;
 
@@ -272,7 +273,7 @@ bool mst_session_unheard(struct mst_session *session)
     return unheard;
 }
 
-bool mst_session_refused(struct mst_session *session)
+bool mst_session_refused(struct mst_run_session *session)
 {
     bool refused;
 
@@ -285,7 +286,7 @@ bool mst_session_refused(struct mst_session *session)
     return refused;
 }
 
-bool mst_session_heard_all(struct mst_session *session, const struct mst_process *process)
+bool mst_session_heard_all(struct mst_run_session *session, const struct mst_process *process)
 {
     bool told = session->client != NULL;
 
@@ -299,7 +300,7 @@ bool mst_session_heard_all(struct mst_session *session, const struct mst_process
     return told;
 }
 
-void mst_session_say_again(struct mst_session *session, struct mst_process *processes)
+void mst_session_say_again(struct mst_run_session *session, struct mst_process *processes)
 {
     if (session->client == NULL) {
         return;
@@ -381,7 +382,7 @@ static void post_note(struct mst_note *note)
     note->told = note->status != MUSTER_OK && !note->owed;
 }
 
-static void keep_note(struct mst_session *session, struct mst_note *note)
+static void keep_note(struct mst_run_session *session, struct mst_note *note)
 {
     if (note->session == NULL) {
         note->session = session;
@@ -390,7 +391,7 @@ static void keep_note(struct mst_session *session, struct mst_note *note)
     }
 }
 
-void mst_session_write(struct mst_session *session, struct mst_note *note, const char *value)
+void mst_session_write(struct mst_run_session *session, struct mst_note *note, const char *value)
 {
     if (session->client == NULL) {
         return; /* and mst_session_told says so */
@@ -406,7 +407,7 @@ void mst_session_write(struct mst_session *session, struct mst_note *note, const
     mst_lib_unlock(session->client);
 }
 
-void mst_session_ask(struct mst_session *session, struct mst_counter *counter)
+void mst_session_ask(struct mst_run_session *session, struct mst_counter *counter)
 {
     if (session->client == NULL) {
         return;
@@ -421,7 +422,8 @@ void mst_session_ask(struct mst_session *session, struct mst_counter *counter)
     mst_lib_unlock(session->client);
 }
 
-bool mst_session_answer(struct mst_session *session, struct mst_counter *counter, int64_t *sum_out)
+bool mst_session_answer(struct mst_run_session *session, struct mst_counter *counter,
+                        int64_t *sum_out)
 {
     bool answered = false;
 
@@ -441,7 +443,7 @@ bool mst_session_answer(struct mst_session *session, struct mst_counter *counter
     return answered;
 }
 
-void mst_session_retry(struct mst_session *session)
+void mst_session_retry(struct mst_run_session *session)
 {
     if (session->client == NULL) {
         return;
@@ -458,7 +460,8 @@ void mst_session_retry(struct mst_session *session)
     mst_lib_unlock(session->client);
 }
 
-bool mst_session_told(struct mst_session *session, struct mst_note *note, muster_status *status_out)
+bool mst_session_told(struct mst_run_session *session, struct mst_note *note,
+                      muster_status *status_out)
 {
     bool told;
 
@@ -473,7 +476,7 @@ bool mst_session_told(struct mst_session *session, struct mst_note *note, muster
     return told;
 }
 
-bool mst_session_silent(struct mst_session *session)
+bool mst_session_silent(struct mst_run_session *session)
 {
     bool silent;
 

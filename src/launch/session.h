@@ -29,7 +29,7 @@ struct mst_session_events {
     void *ctx;
 };
 
-struct mst_session {
+struct mst_run_session {
     muster_client *client;
     struct mst_session_events events;
     uint64_t revision; /* the watch goes on after it */
@@ -46,7 +46,7 @@ struct mst_session {
 
 /* A key that is written without waiting; a later value takes the place of one under way. */
 struct mst_note {
-    struct mst_session *session;
+    struct mst_run_session *session;
     struct mst_note *next; /* of the session's */
     struct mst_lib_post post;
     bool again, told;
@@ -81,62 +81,64 @@ muster_status mst_session_client(muster_client **out, const struct mst_session_t
 
 /* Opens the session as the job's agent. `index` may be MUSTER_INDEX_ANY; the number it got comes
  * back in `number_out`. `err` is one line. */
-muster_status mst_session_open(struct mst_session *session, const struct mst_session_target *target,
-                               int64_t index, const struct mst_run_options *options,
-                               uint32_t *number_out, struct muster_error *err);
+muster_status mst_session_open(struct mst_run_session *session,
+                               const struct mst_session_target *target, int64_t index,
+                               const struct mst_run_options *options, uint32_t *number_out,
+                               struct muster_error *err);
 
 /* Begins to tell: of members those of one node, and what all nodes must hear. MST_NODE_NONE: of all
  * members and all nodes. */
-void mst_session_watch(struct mst_session *session, const struct mst_session_events *events,
+void mst_session_watch(struct mst_run_session *session, const struct mst_session_events *events,
                        uint32_t node);
 /* From now on everything, and first all there is; `listed` is told when that is over. */
-void mst_session_widen(struct mst_session *session);
-void mst_session_close(struct mst_session *session);
+void mst_session_widen(struct mst_run_session *session);
+void mst_session_close(struct mst_run_session *session);
 
 /* The process is dead: the service decides its loss now. Does not wait. Thread: any. */
-void mst_session_lost(struct mst_session *session, struct mst_process *process,
+void mst_session_lost(struct mst_run_session *session, struct mst_process *process,
                       enum mst_cause cause, int code);
 
 /* The process makes no progress, or, not `named`, nothing tells which one is why: the service has
  * the ranks of that generation interrupted. Does not wait. */
-void mst_session_stalled(struct mst_session *session, const struct mst_process *process, bool named,
-                         uint64_t generation, const char *text);
+void mst_session_stalled(struct mst_run_session *session, const struct mst_process *process,
+                         bool named, uint64_t generation, const char *text);
 
 /* All ranks of this node wait in muster: whether those of the others do (launch/hang/waits.h). */
-bool mst_session_waits(struct mst_session *session, const struct mst_monitor *monitor,
+bool mst_session_waits(struct mst_run_session *session, const struct mst_monitor *monitor,
                        const struct mst_watched *one, uint64_t now_ns, char *text, size_t room);
 
 /* Whether the service has not taken that word yet. */
-bool mst_session_unheard(struct mst_session *session);
+bool mst_session_unheard(struct mst_run_session *session);
 
 /* Whether the service has refused such a word because it has no room to keep it: it is to be said
  * again after a while. */
-bool mst_session_refused(struct mst_session *session);
+bool mst_session_refused(struct mst_run_session *session);
 
 /* Says again what was refused of these processes and the older ones. Main thread. */
 /* Whether the service has taken all that was said of a process. */
-bool mst_session_heard_all(struct mst_session *session, const struct mst_process *process);
+bool mst_session_heard_all(struct mst_run_session *session, const struct mst_process *process);
 
-void mst_session_say_again(struct mst_session *session, struct mst_process *processes);
+void mst_session_say_again(struct mst_run_session *session, struct mst_process *processes);
 
 /* Writes `note` (its key, value, insert and owned are the caller's to set while it is not under
  * way; the value may change at any time through this). Does not wait. */
-void mst_session_write(struct mst_session *session, struct mst_note *note, const char *value);
+void mst_session_write(struct mst_run_session *session, struct mst_note *note, const char *value);
 
 /* Adds 1 to the counter. Does not wait: that there is an answer is told as a turn. */
-void mst_session_ask(struct mst_session *session, struct mst_counter *counter);
+void mst_session_ask(struct mst_run_session *session, struct mst_counter *counter);
 
 /* Takes the next answer, if there is one. */
-bool mst_session_answer(struct mst_session *session, struct mst_counter *counter, int64_t *sum_out);
+bool mst_session_answer(struct mst_run_session *session, struct mst_counter *counter,
+                        int64_t *sum_out);
 
 /* Does again what the service had no room for: to be called now and then. */
-void mst_session_retry(struct mst_session *session);
+void mst_session_retry(struct mst_run_session *session);
 
 /* Whether the service has answered, or never will; then `status_out` is its word. */
-bool mst_session_told(struct mst_session *session, struct mst_note *note,
+bool mst_session_told(struct mst_run_session *session, struct mst_note *note,
                       muster_status *status_out);
 
 /* Whether the service has not answered for so long that ranks stop themselves. */
-bool mst_session_silent(struct mst_session *session);
+bool mst_session_silent(struct mst_run_session *session);
 
 #endif

@@ -233,12 +233,12 @@ static void when_all_are_started_again_none_is_held_back(void **state)
 static struct mst_session_events heard; /* what the run wants to be told */
 
 /* NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming): the linker's name */
-void __wrap_mst_session_watch(struct mst_session *session, const struct mst_session_events *events,
-                              uint32_t node);
+void __wrap_mst_session_watch(struct mst_run_session *session,
+                              const struct mst_session_events *events, uint32_t node);
 
 /* NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming): the linker's name */
-void __wrap_mst_session_watch(struct mst_session *session, const struct mst_session_events *events,
-                              uint32_t node)
+void __wrap_mst_session_watch(struct mst_run_session *session,
+                              const struct mst_session_events *events, uint32_t node)
 {
     (void)session;
     (void)node;
