@@ -22,7 +22,7 @@
 
 /* A later process of its place was in a generation again, or, where there are spares, came to wait
  * as one. */
-bool mst_cause_got_over(const struct mst_job *job, const struct mst_process *process)
+bool mst_cause_got_over(const struct mst_run_job *job, const struct mst_process *process)
 {
     for (const struct mst_process *later = job->processes; later != NULL; later = later->older) {
         if (later->index == process->index && later->attempt > process->attempt &&
@@ -33,14 +33,15 @@ bool mst_cause_got_over(const struct mst_job *job, const struct mst_process *pro
     return false;
 }
 
-static bool is_cause(const struct mst_job *job, const struct mst_process *process)
+static bool is_cause(const struct mst_run_job *job, const struct mst_process *process)
 {
     return process->end == MST_PROCESS_GONE && mst_process_failed(process) &&
            process->died_ns <= job->ended_ns && !process->excused &&
            !mst_cause_got_over(job, process);
 }
 
-const struct mst_process *mst_cause_process(const struct mst_job *job, uint32_t index, uint64_t pid)
+const struct mst_process *mst_cause_process(const struct mst_run_job *job, uint32_t index,
+                                            uint64_t pid)
 {
     for (const struct mst_process *one = job->processes; one != NULL; one = one->older) {
         if (one->index == index && mst_process_pid(one) == pid) {
@@ -51,7 +52,7 @@ const struct mst_process *mst_cause_process(const struct mst_job *job, uint32_t 
 }
 
 /* NULL: it was elsewhere, or did not fail. */
-static const struct mst_process *process_of(const struct mst_job *job,
+static const struct mst_process *process_of(const struct mst_run_job *job,
                                             const struct mst_fault *fault)
 {
     return mst_cause_process(job, fault->index, fault->pid);
@@ -62,7 +63,7 @@ static const struct mst_process *process_of(const struct mst_job *job,
  * exits, or of who was told to end, if not by processes of this node that did not give up. And who
  * was told to end after a process of this node had failed was told so because of that: another node
  * may have ended its ranks before the service was asked. */
-static const struct mst_fault *first_fault(const struct mst_job *job)
+static const struct mst_fault *first_fault(const struct mst_run_job *job)
 {
     const struct mst_fault *fault = &job->faults.first;
     const struct mst_process *of = process_of(job, fault);
@@ -86,7 +87,7 @@ static const struct mst_fault *first_fault(const struct mst_job *job)
     return fault;
 }
 
-static const struct mst_process *first_cause(const struct mst_job *job)
+static const struct mst_process *first_cause(const struct mst_run_job *job)
 {
     const struct mst_process *first = NULL;
 
@@ -127,7 +128,7 @@ static void tell_where(const struct mst_process *process, char *text, size_t roo
                    (process->died_ns - process->started_ns) / 1000000, reached);
 }
 
-static void tell_process(struct mst_job *job, const struct mst_process *process, char *text,
+static void tell_process(struct mst_run_job *job, const struct mst_process *process, char *text,
                          size_t room)
 {
     char name[64], how[128], when[64], where[96], last[MST_OUTPUT_LAST_MAX] = "";
@@ -173,7 +174,7 @@ struct found {
 
 /* Another rank than the one that seemed to stand still did not stop and was ended; or the one that
  * died was noticed by its peer first. */
-static bool was_another(const struct mst_job *job, const struct mst_fault *fault)
+static bool was_another(const struct mst_run_job *job, const struct mst_fault *fault)
 {
     const struct mst_process *first = first_cause(job);
 
@@ -186,7 +187,7 @@ static bool was_another(const struct mst_job *job, const struct mst_fault *fault
                : fault->kind == MST_CAUSE_FAULT && mst_status_is_passed_on(fault->code);
 }
 
-static struct found find(const struct mst_job *job)
+static struct found find(const struct mst_run_job *job)
 {
     const struct mst_fault *fault = first_fault(job);
     const struct mst_process *process = fault != NULL ? process_of(job, fault) : NULL;
@@ -207,7 +208,7 @@ static bool says_why_it_gave_up(const struct mst_process *process)
 }
 
 /* A run that failed. Empty: nothing is known. */
-static void tell_failure(struct mst_job *job, char *text, size_t room)
+static void tell_failure(struct mst_run_job *job, char *text, size_t room)
 {
     const struct found found = find(job);
     const struct mst_process *process = found.process;
@@ -240,7 +241,7 @@ static void parts_of_fault(const struct mst_fault *fault, struct mst_first_cause
     (void)snprintf(out->host, sizeof out->host, "%s", fault->host);
 }
 
-static void parts_of_process(const struct mst_job *job, const struct mst_process *process,
+static void parts_of_process(const struct mst_run_job *job, const struct mst_process *process,
                              struct mst_first_cause *out)
 {
     out->numbered = true;
@@ -265,7 +266,7 @@ static void parts_of_process(const struct mst_job *job, const struct mst_process
     (void)snprintf(out->host, sizeof out->host, "%s", job->host);
 }
 
-static void parts_of_failure(const struct mst_job *job, struct mst_first_cause *out)
+static void parts_of_failure(const struct mst_run_job *job, struct mst_first_cause *out)
 {
     const struct found found = find(job);
 
@@ -280,7 +281,7 @@ static void parts_of_failure(const struct mst_job *job, struct mst_first_cause *
     }
 }
 
-void mst_cause_parts(struct mst_job *job, struct mst_first_cause *out)
+void mst_cause_parts(struct mst_run_job *job, struct mst_first_cause *out)
 {
     *out = (struct mst_first_cause){.rank = MST_RANK_NONE};
     (void)snprintf(out->host, sizeof out->host, "%s", job->host);
@@ -313,7 +314,7 @@ void mst_cause_parts(struct mst_job *job, struct mst_first_cause *out)
 }
 
 /* The same in a number. */
-static int code_of_failure(const struct mst_job *job)
+static int code_of_failure(const struct mst_run_job *job)
 {
     const struct mst_fault *fault = first_fault(job);
     const struct mst_process *process = fault != NULL ? process_of(job, fault) : NULL;
@@ -329,7 +330,7 @@ static int code_of_failure(const struct mst_job *job)
 }
 
 /* What another node said, or that it no longer could. */
-static void tell_elsewhere(struct mst_job *job, char *text, size_t room)
+static void tell_elsewhere(struct mst_run_job *job, char *text, size_t room)
 {
     if (job->nodes.cause_told) {
         (void)snprintf(text, room, "%s", job->nodes.cause_text);
@@ -340,7 +341,7 @@ static void tell_elsewhere(struct mst_job *job, char *text, size_t room)
     }
 }
 
-void mst_cause_text(struct mst_job *job, char *text, size_t room)
+void mst_cause_text(struct mst_run_job *job, char *text, size_t room)
 {
     text[0] = '\0';
     if (job->ending == MST_ENDS_ELSEWHERE) {
@@ -367,7 +368,7 @@ void mst_cause_text(struct mst_job *job, char *text, size_t room)
 }
 
 /* Where it is to be read what the one that failed said, if it was on this node. */
-static void tell_log(struct mst_job *job)
+static void tell_log(struct mst_run_job *job)
 {
     const struct mst_process *process = mst_report_process(job);
     char path[PATH_MAX] = "";
@@ -381,7 +382,7 @@ static void tell_log(struct mst_job *job)
     }
 }
 
-void mst_cause_tell(struct mst_job *job)
+void mst_cause_tell(struct mst_run_job *job)
 {
     char text[1024];
 
@@ -398,7 +399,7 @@ void mst_cause_tell(struct mst_job *job)
 
 /* What the places ended with, none of which failed; when stopped, what a rank said of itself goes
  * before the signal. */
-static int code_of_places(const struct mst_job *job)
+static int code_of_places(const struct mst_run_job *job)
 {
     bool saved = mst_preempted_saved(job);
     int code = saved ? MST_EXIT_AGAIN : 0;
@@ -422,7 +423,7 @@ static int code_of_places(const struct mst_job *job)
     return code;
 }
 
-int mst_cause_code(const struct mst_job *job)
+int mst_cause_code(const struct mst_run_job *job)
 {
     if (job->launch_code != 0) {
         return job->launch_code;

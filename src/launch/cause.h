@@ -9,7 +9,7 @@
 
 #define MST_CAUSE_HOST_MAX 256u
 
-struct mst_job;
+struct mst_run_job;
 struct mst_process;
 
 struct mst_first_cause {
@@ -24,13 +24,13 @@ struct mst_first_cause {
 };
 
 /* What this node knows by itself: where another decided the end there is none. */
-void mst_cause_parts(struct mst_job *job, struct mst_first_cause *out);
+void mst_cause_parts(struct mst_run_job *job, struct mst_first_cause *out);
 
 /* The process of this node with that pid, as the service knows it; NULL: there is none. */
 /* A later process of its place took over. */
-bool mst_cause_got_over(const struct mst_job *job, const struct mst_process *process);
+bool mst_cause_got_over(const struct mst_run_job *job, const struct mst_process *process);
 
-const struct mst_process *mst_cause_process(const struct mst_job *job, uint32_t index,
+const struct mst_process *mst_cause_process(const struct mst_run_job *job, uint32_t index,
                                             uint64_t pid);
 
 #endif

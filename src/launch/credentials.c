@@ -20,7 +20,7 @@ static int refuse(const struct muster_error *err)
 
 /* What is behind the descriptor may be a pipe, which can be read once. Every rank and every service
  * that is started again reads it: they inherit a copy, and not the original. */
-static int take_descriptor(struct mst_job *job)
+static int take_descriptor(struct mst_run_job *job)
 {
     struct mst_nodes *nodes = &job->nodes;
     int given = job->options->secret_fd;
@@ -36,7 +36,7 @@ static int take_descriptor(struct mst_job *job)
     return status == MUSTER_OK ? 0 : refuse(&err);
 }
 
-static int make_file(struct mst_job *job)
+static int make_file(struct mst_run_job *job)
 {
     struct mst_nodes *nodes = &job->nodes;
     struct muster_error err;
@@ -71,7 +71,7 @@ static bool clean_environment(const struct mst_nodes *nodes)
     return nodes->secret_fd < 0 || setenv("MUSTER_SECRET_FD", number, 1) == 0;
 }
 
-int mst_nodes_credentials(struct mst_job *job)
+int mst_nodes_credentials(struct mst_run_job *job)
 {
     const struct mst_run_options *options = job->options;
     struct mst_nodes *nodes = &job->nodes;

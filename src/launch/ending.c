@@ -14,7 +14,7 @@
 
 /* ---- the end ---- */
 
-void mst_job_signal(struct mst_job *job, int number)
+void mst_job_signal(struct mst_run_job *job, int number)
 {
     (void)pthread_mutex_lock(&job->lock);
     for (uint32_t i = 0; i < job->place_count; i++) {
@@ -32,7 +32,7 @@ static void on_grace_over(uv_timer_t *timer)
     mst_job_signal(timer->data, SIGKILL);
 }
 
-void mst_job_end_processes(struct mst_job *job, int number)
+void mst_job_end_processes(struct mst_run_job *job, int number)
 {
     mst_job_signal(job, number);
     if (!uv_is_active((uv_handle_t *)&job->grace)) {
@@ -40,7 +40,7 @@ void mst_job_end_processes(struct mst_job *job, int number)
     }
 }
 
-void mst_job_end(struct mst_job *job, enum mst_ending ending, int number)
+void mst_job_end(struct mst_run_job *job, enum mst_ending ending, int number)
 {
     if (job->ending == MST_GOES_ON) {
         job->ending = ending;
@@ -63,14 +63,14 @@ void mst_job_end(struct mst_job *job, enum mst_ending ending, int number)
 
 static void on_service_late(uv_timer_t *timer)
 {
-    struct mst_job *job = timer->data;
+    struct mst_run_job *job = timer->data;
 
     mst_service_kill(&job->service);
     uv_stop(&job->loop);
 }
 
 /* No rank is left: the service is the last to go. */
-static void close_job(struct mst_job *job)
+static void close_job(struct mst_run_job *job)
 {
     const char *record = job->options->record;
     bool records = record != NULL && *record != '\0';
@@ -89,7 +89,7 @@ static void close_job(struct mst_job *job)
 }
 
 /* A rank ended well after it was in a generation. */
-static bool some_finished(const struct mst_job *job)
+static bool some_finished(const struct mst_run_job *job)
 {
     for (uint32_t i = 0; i < job->place_count; i++) {
         if (job->places[i].state == MST_PLACE_DONE && job->places[i].process->joined) {
@@ -100,7 +100,8 @@ static bool some_finished(const struct mst_job *job)
 }
 
 /* It never got in, and was started again, or for those who are done now: with the lock held. */
-static bool is_joiner(const struct mst_job *job, const struct mst_process *process, bool elsewhere)
+static bool is_joiner(const struct mst_run_job *job, const struct mst_process *process,
+                      bool elsewhere)
 {
     bool late = process->again || (elsewhere && mst_process_client(process) != 0) ||
                 (job->options->spares != 0 && (elsewhere || some_finished(job)));
@@ -111,7 +112,7 @@ static bool is_joiner(const struct mst_job *job, const struct mst_process *proce
 
 /* On all nodes: some have ended well, and whoever is left was started again and never got in, or is
  * a spare: nobody will take it in. */
-static bool only_joiners(struct mst_job *job)
+static bool only_joiners(struct mst_run_job *job)
 {
     bool elsewhere = mst_nodes_finished_elsewhere(job);
     bool done = elsewhere, joiner = false, other = false;
@@ -140,7 +141,7 @@ static bool only_joiners(struct mst_job *job)
 /* Whether a rank ended well after the last of the others had failed: then the work was done without
  * those. Else it left before, and who was to go on has failed. A replacement that never got in was
  * not to go on, whenever it died. */
-static bool done_without_them(struct mst_job *job)
+static bool done_without_them(struct mst_run_job *job)
 {
     uint64_t failed_ns = 0, done_ns = 0;
 
@@ -161,7 +162,7 @@ static bool done_without_them(struct mst_job *job)
 
 static void on_joiners(uv_timer_t *timer)
 {
-    struct mst_job *job = timer->data;
+    struct mst_run_job *job = timer->data;
 
     if (job->ending == MST_GOES_ON && !job->nodes.joining && !mst_group_begins(job) &&
         only_joiners(job)) {
@@ -170,7 +171,7 @@ static void on_joiners(uv_timer_t *timer)
     }
 }
 
-void mst_job_look(struct mst_job *job)
+void mst_job_look(struct mst_run_job *job)
 {
     bool over = true;
 

@@ -121,7 +121,7 @@ static void take(struct mst_fault *fault, const struct mst_item *item)
 
 void mst_faults_heard(void *ctx, const struct mst_item *item)
 {
-    struct mst_job *job = ctx;
+    struct mst_run_job *job = ctx;
     struct mst_faults *faults = &job->faults;
     struct mst_fault fault;
 
@@ -156,7 +156,7 @@ static void say(const struct mst_fault *fault, bool gave_up)
     mst_say("%s#%" PRIu32 "%s %s%s", rank, fault->index, rank[0] != '\0' ? ")" : "", what, then);
 }
 
-void mst_faults_say_more(struct mst_job *job)
+void mst_faults_say_more(struct mst_run_job *job)
 {
     struct mst_faults *faults = &job->faults;
 
@@ -171,13 +171,13 @@ static void on_more(uv_timer_t *timer)
     mst_faults_say_more(timer->data);
 }
 
-void mst_faults_open(struct mst_job *job)
+void mst_faults_open(struct mst_run_job *job)
 {
     (void)uv_timer_init(&job->loop, &job->faults.more);
     job->faults.more.data = job;
 }
 
-void mst_faults_look(struct mst_job *job)
+void mst_faults_look(struct mst_run_job *job)
 {
     struct mst_faults *faults = &job->faults;
     struct mst_fault heard[MST_FAULTS_ROOM];
@@ -234,7 +234,7 @@ bool mst_faults_better(const struct mst_item *item, const struct mst_item *first
 
 static void on_answer(void *ctx, const struct mst_reply *reply)
 {
-    struct mst_job *job = ctx;
+    struct mst_run_job *job = ctx;
     struct mst_faults *faults = &job->faults;
     const struct mst_item *first = NULL;
 
@@ -255,7 +255,7 @@ static void on_answer(void *ctx, const struct mst_reply *reply)
     (void)uv_async_send(&job->woken);
 }
 
-void mst_faults_ask(struct mst_job *job)
+void mst_faults_ask(struct mst_run_job *job)
 {
     struct mst_faults *faults = &job->faults;
     struct mst_request request = {.command = MST_FAULTS};
@@ -270,7 +270,7 @@ void mst_faults_ask(struct mst_job *job)
     mst_lib_unlock(job->session.client);
 }
 
-bool mst_faults_answered(struct mst_job *job)
+bool mst_faults_answered(struct mst_run_job *job)
 {
     bool answered;
 

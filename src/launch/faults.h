@@ -36,23 +36,23 @@ struct mst_faults {
     struct mst_fault first; /* kind NONE: there is none */
 };
 
-struct mst_job;
+struct mst_run_job;
 
 /* The timer of the loop. */
-void mst_faults_open(struct mst_job *job);
+void mst_faults_open(struct mst_run_job *job);
 
 /* With the client's lock held. */
 void mst_faults_heard(void *job, const struct mst_item *item);
 
 /* On the loop: says what was heard. */
-void mst_faults_look(struct mst_job *job);
+void mst_faults_look(struct mst_run_job *job);
 
 /* How many were not said since the last time, if any; before the run's last line too. */
-void mst_faults_say_more(struct mst_job *job);
+void mst_faults_say_more(struct mst_run_job *job);
 
 /* The run ends: what went wrong first? Does not wait; an answer that does not come is none. */
-void mst_faults_ask(struct mst_job *job);
-bool mst_faults_answered(struct mst_job *job);
+void mst_faults_ask(struct mst_run_job *job);
+bool mst_faults_answered(struct mst_run_job *job);
 
 /* What it did, "failed: code 7: no such file". */
 void mst_faults_what(const struct mst_fault *fault, char *text, size_t room);

@@ -10,12 +10,12 @@
 #include "launch/job.h"
 #include "net/rendezvous.h"
 
-static bool several(const struct mst_job *job)
+static bool several(const struct mst_run_job *job)
 {
     return job->options->nodes_max > 1;
 }
 
-void mst_group_heard(struct mst_job *job, uint32_t life, const char *why)
+void mst_group_heard(struct mst_run_job *job, uint32_t life, const char *why)
 {
     struct mst_group *group = &job->group;
 
@@ -26,7 +26,7 @@ void mst_group_heard(struct mst_job *job, uint32_t life, const char *why)
 }
 
 /* On one node nobody else is to be asked. */
-static void begin_alone(struct mst_job *job, const char *why)
+static void begin_alone(struct mst_run_job *job, const char *why)
 {
     (void)pthread_mutex_lock(&job->lock);
     job->nodes.restarts_told = job->restarts + 1;
@@ -37,7 +37,7 @@ static void begin_alone(struct mst_job *job, const char *why)
     }
 }
 
-void mst_group_ask(struct mst_job *job, const struct mst_process *process)
+void mst_group_ask(struct mst_run_job *job, const struct mst_process *process)
 {
     struct mst_group *group = &job->group;
     const char *why = process->failure[0] != '\0' ? process->failure : "it did not say why";
@@ -58,7 +58,7 @@ void mst_group_ask(struct mst_job *job, const struct mst_process *process)
 }
 
 /* What all nodes say alike; the count is the one that came with the reason. */
-static void tell(const struct mst_job *job, uint32_t restarts, const char *why)
+static void tell(const struct mst_run_job *job, uint32_t restarts, const char *why)
 {
     const struct mst_run_options *options = job->options;
     char all[32] = "all ranks";
@@ -72,7 +72,7 @@ static void tell(const struct mst_job *job, uint32_t restarts, const char *why)
             restarts, options->max_restarts);
 }
 
-static void end_processes(struct mst_job *job)
+static void end_processes(struct mst_run_job *job)
 {
     job->group.ends = true;
     for (uint32_t i = 0; i < job->place_count; i++) {
@@ -84,7 +84,7 @@ static void end_processes(struct mst_job *job)
     mst_job_end_processes(job, SIGTERM);
 }
 
-static void begin_to_end(struct mst_job *job, uint32_t restarts, const char *why)
+static void begin_to_end(struct mst_run_job *job, uint32_t restarts, const char *why)
 {
     if (restarts <= job->options->max_restarts) {
         tell(job, restarts, why);
@@ -98,7 +98,7 @@ static void begin_to_end(struct mst_job *job, uint32_t restarts, const char *why
     } /* else one that asks ends the run */
 }
 
-static bool nothing_runs(const struct mst_job *job)
+static bool nothing_runs(const struct mst_run_job *job)
 {
     for (uint32_t i = 0; i < job->place_count; i++) {
         if (job->places[i].state == MST_PLACE_RUNS) {
@@ -108,7 +108,7 @@ static bool nothing_runs(const struct mst_job *job)
     return true;
 }
 
-static void start(struct mst_job *job)
+static void start(struct mst_run_job *job)
 {
     struct mst_group *group = &job->group;
 
@@ -125,17 +125,17 @@ static void start(struct mst_job *job)
     mst_run_places(job);
 }
 
-bool mst_group_begins(const struct mst_job *job)
+bool mst_group_begins(const struct mst_run_job *job)
 {
     return job->group.ends || job->group.asks;
 }
 
-bool mst_group_gave_up(const struct mst_job *job)
+bool mst_group_gave_up(const struct mst_run_job *job)
 {
     return mst_group_begins(job) || job->group.told > job->group.life;
 }
 
-void mst_group_begin(struct mst_job *job)
+void mst_group_begin(struct mst_run_job *job)
 {
     struct mst_group *group = &job->group;
 
@@ -143,7 +143,7 @@ void mst_group_begin(struct mst_job *job)
     group->life = group->told;
 }
 
-void mst_group_look(struct mst_job *job)
+void mst_group_look(struct mst_run_job *job)
 {
     struct mst_group *group = &job->group;
     char why[sizeof group->why];

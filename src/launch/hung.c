@@ -15,7 +15,7 @@
 
 static void on_look(uv_timer_t *timer)
 {
-    struct mst_job *job = timer->data;
+    struct mst_run_job *job = timer->data;
     uint64_t now_ns = uv_hrtime();
     uint64_t next_ns;
 
@@ -26,7 +26,7 @@ static void on_look(uv_timer_t *timer)
     }
 }
 
-static struct mst_process *process_of(struct mst_job *job, const struct mst_watched *one)
+static struct mst_process *process_of(struct mst_run_job *job, const struct mst_watched *one)
 {
     return job->places[one->tag].process;
 }
@@ -34,7 +34,7 @@ static struct mst_process *process_of(struct mst_job *job, const struct mst_watc
 static void on_soft(void *ctx, struct mst_watched *suspect, struct mst_watched *one,
                     const char *text)
 {
-    struct mst_job *job = ctx;
+    struct mst_run_job *job = ctx;
     struct mst_process *process = process_of(job, suspect != NULL ? suspect : one);
     char name[64] = "the ranks";
 
@@ -48,14 +48,14 @@ static void on_soft(void *ctx, struct mst_watched *suspect, struct mst_watched *
 static bool on_waits(void *ctx, const struct mst_watched *one, uint64_t now_ns, char *text,
                      size_t room)
 {
-    struct mst_job *job = ctx;
+    struct mst_run_job *job = ctx;
 
     return mst_session_waits(&job->session, &job->monitor, one, now_ns, text, room);
 }
 
 static bool on_hard(void *ctx, struct mst_watched *one, const char *text)
 {
-    struct mst_job *job = ctx;
+    struct mst_run_job *job = ctx;
     struct mst_process *process = process_of(job, one);
     char name[64];
     bool runs;
@@ -78,7 +78,7 @@ static bool on_hard(void *ctx, struct mst_watched *one, const char *text)
 /* Once it is gone its number may be another's. */
 static void on_send(void *ctx, struct mst_watched *one, int number)
 {
-    struct mst_job *job = ctx;
+    struct mst_run_job *job = ctx;
     struct mst_process *process = process_of(job, one);
 
     (void)pthread_mutex_lock(&job->lock);
@@ -90,7 +90,7 @@ static void on_send(void *ctx, struct mst_watched *one, int number)
     (void)uv_async_send(&job->woken); /* who lingers does no longer */
 }
 
-void mst_hung_init(struct mst_job *job)
+void mst_hung_init(struct mst_run_job *job)
 {
     const struct mst_monitor_events events = {
         .soft = on_soft, .waits = on_waits, .hard = on_hard, .send = on_send, .ctx = job};
@@ -102,7 +102,7 @@ void mst_hung_init(struct mst_job *job)
 
 void mst_hung_watch(struct mst_place *place)
 {
-    struct mst_job *job = place->job;
+    struct mst_run_job *job = place->job;
     struct mst_watched *one = &place->process->watched;
 
     if (job->ending != MST_GOES_ON) {
@@ -121,7 +121,7 @@ void mst_hung_forget(struct mst_place *place)
     mst_monitor_remove(&place->job->monitor, &place->process->watched);
 }
 
-void mst_hung_stop(struct mst_job *job)
+void mst_hung_stop(struct mst_run_job *job)
 {
     mst_monitor_stop(&job->monitor);
     (void)uv_async_send(&job->woken);

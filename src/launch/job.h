@@ -43,11 +43,11 @@ enum mst_place_state {
     MST_PLACE_GIVEN_UP = 3
 };
 
-struct mst_job;
+struct mst_run_job;
 
 /* A rank's place on this node. */
 struct mst_place {
-    struct mst_job *job;
+    struct mst_run_job *job;
     uint32_t slot;  /* on this node */
     uint32_t index; /* in the job */
     enum mst_place_state state;
@@ -71,7 +71,7 @@ enum mst_ending {
     MST_ENDS_ALONE = 5      /* the run goes on without this node */
 };
 
-struct mst_job {
+struct mst_run_job {
     struct mst_run_options own;            /* as typed, filled up with what the run is */
     const struct mst_run_options *options; /* that */
     char name[MST_SOCKET_PATH_MAX];
@@ -125,50 +125,50 @@ void mst_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 const char *mst_said_last(void);
 
 /* say.c: from now on through the output of the ranks, and directly again. */
-void mst_say_with_output(struct mst_job *job);
-void mst_say_directly(struct mst_job *job);
+void mst_say_with_output(struct mst_run_job *job);
+void mst_say_directly(struct mst_run_job *job);
 
 /* variables.c: what all ranks of this node get, and what one of them gets. */
-bool mst_variables_set(struct mst_job *job);
+bool mst_variables_set(struct mst_run_job *job);
 bool mst_variables_of(struct mst_place *place, const char *tag, int page_fd,
                       const struct mst_log *log);
 
 /* run.c: starts every place that waits. */
-void mst_run_places(struct mst_job *job);
+void mst_run_places(struct mst_run_job *job);
 
 /* run.c: places there are in the job, on all nodes or elsewhere; and how many must be left that it
  * goes on without one that is not started again, 0: all. */
-uint32_t mst_run_indices(const struct mst_job *job);
-uint32_t mst_run_enough(const struct mst_job *job);
+uint32_t mst_run_indices(const struct mst_run_job *job);
+uint32_t mst_run_enough(const struct mst_run_job *job);
 
 /* ending.c: the run ends: the processes get `number`, and SIGKILL after the grace time. */
-void mst_job_end(struct mst_job *job, enum mst_ending ending, int number);
-void mst_job_signal(struct mst_job *job, int number);        /* to all that run */
-void mst_job_end_processes(struct mst_job *job, int number); /* ...and SIGKILL as well */
-void mst_job_look(struct mst_job *job); /* whether it is over, or only joiners are left */
+void mst_job_end(struct mst_run_job *job, enum mst_ending ending, int number);
+void mst_job_signal(struct mst_run_job *job, int number);        /* to all that run */
+void mst_job_end_processes(struct mst_run_job *job, int number); /* ...and SIGKILL as well */
+void mst_job_look(struct mst_run_job *job); /* whether it is over, or only joiners are left */
 
 /* place.c */
-int mst_place_start(struct mst_place *place);               /* 0, or the exit code after one line */
-bool mst_place_reap(struct mst_place *place);               /* after SIGCHLD: whether it is gone */
-void mst_place_forget(struct mst_job *job, uint32_t index); /* old ones that were got over */
-void mst_place_sweep(struct mst_job *job); /* kills what those that are gone have left */
+int mst_place_start(struct mst_place *place); /* 0, or the exit code after one line */
+bool mst_place_reap(struct mst_place *place); /* after SIGCHLD: whether it is gone */
+void mst_place_forget(struct mst_run_job *job, uint32_t index); /* old ones that were got over */
+void mst_place_sweep(struct mst_run_job *job); /* kills what those that are gone have left */
 void mst_place_go_on(struct mst_place *place, bool may); /* it failed and asked */
 void mst_place_notice(struct mst_place *place);
-void mst_place_member(struct mst_job *job, const struct mst_who *who);
+void mst_place_member(struct mst_run_job *job, const struct mst_who *who);
 void mst_place_told(void *job, uint64_t tag);
 
 /* hung.c: who makes no progress is told of, and ended. */
-void mst_hung_init(struct mst_job *job);
+void mst_hung_init(struct mst_run_job *job);
 void mst_hung_watch(struct mst_place *place); /* its process, from now on... */
 void mst_hung_forget(struct mst_place *place);
-void mst_hung_stop(struct mst_job *job); /* and none any more */
+void mst_hung_stop(struct mst_run_job *job); /* and none any more */
 
 /* The time before the next try, after `failures` in a row: doubling, at most a minute. */
 uint64_t mst_back_off_ms(uint32_t failures);
 
 /* cause.c: what the run is told to have ended by, once no process is left. */
-void mst_cause_tell(struct mst_job *job);
-void mst_cause_text(struct mst_job *job, char *text, size_t room); /* empty: nothing to tell */
-int mst_cause_code(const struct mst_job *job);
+void mst_cause_tell(struct mst_run_job *job);
+void mst_cause_text(struct mst_run_job *job, char *text, size_t room); /* empty: nothing to tell */
+int mst_cause_code(const struct mst_run_job *job);
 
 #endif

@@ -97,7 +97,7 @@ static bool put_avoided(struct muster_batch *batch, const char *list)
     return ok;
 }
 
-static bool put_all(struct mst_job *job, struct muster_batch *batch)
+static bool put_all(struct mst_run_job *job, struct muster_batch *batch)
 {
     bool ok = put_text(batch, "master_addr", job->nodes.master_addr) &&
               put_number(batch, "master_port", job->nodes.master_port) &&
@@ -114,7 +114,7 @@ static bool put_all(struct mst_job *job, struct muster_batch *batch)
 
 /* ---- the line to type ---- */
 
-static void say_what_to_type(struct mst_job *job, const char *address)
+static void say_what_to_type(struct mst_run_job *job, const char *address)
 {
     const struct mst_run_options *options = job->options;
     struct mst_words line = {.size = 0};
@@ -151,7 +151,7 @@ static void say_what_to_type(struct mst_job *job, const char *address)
     }
 }
 
-int mst_nodes_publish(struct mst_job *job)
+int mst_nodes_publish(struct mst_run_job *job)
 {
     struct muster_batch *batch;
     struct muster_error err;
@@ -190,8 +190,8 @@ static muster_status refuse(struct muster_error *err, const char *text)
 }
 
 /* Somebody else wrote it, or a muster that says it otherwise. */
-static muster_status refuse_value(const struct mst_job *job, const char *name, const char *value,
-                                  struct muster_error *err)
+static muster_status refuse_value(const struct mst_run_job *job, const char *name,
+                                  const char *value, struct muster_error *err)
 {
     char text[sizeof err->text];
     struct mst_text line = mst_text_in(text, sizeof text);
@@ -212,7 +212,7 @@ static bool read_number(const char *value, uint32_t most, uint32_t *out)
     return mst_run_number_read(mst_slice_text(value), most, out);
 }
 
-static muster_status take_number(struct mst_job *job, const struct parameter *parameter,
+static muster_status take_number(struct mst_run_job *job, const struct parameter *parameter,
                                  const char *value, struct muster_error *err)
 {
     uint32_t *mine = field_of(&job->own, parameter);
@@ -233,7 +233,7 @@ static muster_status take_number(struct mst_job *job, const struct parameter *pa
     return MUSTER_OK;
 }
 
-static void take_grow(struct mst_job *job, const char *value)
+static void take_grow(struct mst_run_job *job, const char *value)
 {
     for (size_t i = 0; i < sizeof grow_words / sizeof grow_words[0]; i++) {
         if (strcmp(value, grow_words[i]) == 0) {
@@ -243,7 +243,7 @@ static void take_grow(struct mst_job *job, const char *value)
 }
 
 /* Not what the run is, but how far it has come. */
-static muster_status take_word(struct mst_job *job, const char *name, const char *value,
+static muster_status take_word(struct mst_run_job *job, const char *name, const char *value,
                                struct muster_error *err)
 {
     struct mst_run_word word;
@@ -264,7 +264,7 @@ static muster_status take_word(struct mst_job *job, const char *name, const char
     return MUSTER_OK;
 }
 
-static muster_status take(struct mst_job *job, const char *name, const char *value,
+static muster_status take(struct mst_run_job *job, const char *name, const char *value,
                           struct muster_error *err)
 {
     char text[1024];
@@ -307,7 +307,7 @@ static muster_status take(struct mst_job *job, const char *name, const char *val
 }
 
 /* As `muster run` checks what was typed: tables are made for so many. */
-static muster_status check_all(const struct mst_job *job, struct muster_error *err)
+static muster_status check_all(const struct mst_run_job *job, struct muster_error *err)
 {
     const struct mst_run_options *own = &job->own;
     uint64_t places = (uint64_t)own->nodes_max * (own->nproc + own->spares);
@@ -324,7 +324,7 @@ static muster_status check_all(const struct mst_job *job, struct muster_error *e
     return refuse(err, text);
 }
 
-static muster_status take_all(struct mst_job *job, muster_client *client, int64_t timeout_ms,
+static muster_status take_all(struct mst_run_job *job, muster_client *client, int64_t timeout_ms,
                               struct muster_error *err)
 {
     static const char *const awaited[] = {MST_SESSION_KEYS "nproc"};
@@ -345,7 +345,7 @@ static muster_status take_all(struct mst_job *job, muster_client *client, int64_
     return status == MUSTER_OK ? check_all(job, err) : status;
 }
 
-struct mst_session_target mst_nodes_target(const struct mst_job *job, int64_t timeout_ms)
+struct mst_session_target mst_nodes_target(const struct mst_run_job *job, int64_t timeout_ms)
 {
     return (struct mst_session_target){.addr = job->nodes.addr,
                                        .job = job->name,
@@ -354,7 +354,7 @@ struct mst_session_target mst_nodes_target(const struct mst_job *job, int64_t ti
                                        .timeout_ms = timeout_ms};
 }
 
-muster_status mst_nodes_ask(struct mst_job *job, int64_t timeout_ms, struct muster_error *err)
+muster_status mst_nodes_ask(struct mst_run_job *job, int64_t timeout_ms, struct muster_error *err)
 {
     const struct mst_session_target target = mst_nodes_target(job, timeout_ms);
     struct muster_client_options options = MUSTER_CLIENT_OPTIONS_INIT;
@@ -372,7 +372,7 @@ muster_status mst_nodes_ask(struct mst_job *job, int64_t timeout_ms, struct must
 
 /* ---- entering ---- */
 
-static int enter_first(struct mst_job *job)
+static int enter_first(struct mst_run_job *job)
 {
     struct mst_nodes *nodes = &job->nodes;
     const char *listen = job->options->listen;
@@ -404,7 +404,7 @@ static int enter_first(struct mst_job *job)
 }
 
 /* What nobody who waits for it can mend. */
-static int enter_other(struct mst_job *job)
+static int enter_other(struct mst_run_job *job)
 {
     struct mst_nodes *nodes = &job->nodes;
     struct muster_error err;
@@ -434,7 +434,7 @@ static int enter_other(struct mst_job *job)
     return 0;
 }
 
-int mst_nodes_enter(struct mst_job *job)
+int mst_nodes_enter(struct mst_run_job *job)
 {
     if (mst_rendezvous_names(job->options->avoid, job->host)) {
         mst_say("this node (%s) is kept out of the run by --avoid", job->host);
@@ -446,7 +446,7 @@ int mst_nodes_enter(struct mst_job *job)
 /* ---- joining ---- */
 
 /* Aside, and not in the run's own: the loop looks at that one meanwhile. */
-static muster_status open_session(struct mst_job *job, int64_t index, int64_t timeout_ms,
+static muster_status open_session(struct mst_run_job *job, int64_t index, int64_t timeout_ms,
                                   struct muster_error *err)
 {
     char text[200];
@@ -470,7 +470,8 @@ static muster_status open_session(struct mst_job *job, int64_t index, int64_t ti
 }
 
 /* It is one more process, and all nodes together may start so many only. */
-static muster_status count_return(struct mst_job *job, int64_t timeout_ms, struct muster_error *err)
+static muster_status count_return(struct mst_run_job *job, int64_t timeout_ms,
+                                  struct muster_error *err)
 {
     char text[200];
     int64_t sum = 0;
@@ -493,7 +494,7 @@ static muster_status count_return(struct mst_job *job, int64_t timeout_ms, struc
 
 static void on_work(uv_work_t *work)
 {
-    struct mst_job *job = work->data;
+    struct mst_run_job *job = work->data;
     struct mst_nodes *nodes = &job->nodes;
 
     nodes->work_status = MUSTER_OK;
@@ -510,7 +511,7 @@ static void on_work(uv_work_t *work)
 }
 
 /* Commands that are typed here find the job. Without that they need --addr, and no more. */
-static void be_found(struct mst_job *job)
+static void be_found(struct mst_run_job *job)
 {
     struct mst_nodes *nodes = &job->nodes;
     struct mst_elsewhere where = {.insecure = job->options->insecure};
@@ -531,7 +532,7 @@ static void be_found(struct mst_job *job)
 
 static void on_worked(uv_work_t *work, int ignored)
 {
-    struct mst_job *job = work->data;
+    struct mst_run_job *job = work->data;
     struct mst_nodes *nodes = &job->nodes;
 
     (void)ignored;
@@ -557,7 +558,7 @@ static void on_worked(uv_work_t *work, int ignored)
     mst_job_look(job);
 }
 
-void mst_nodes_join(struct mst_job *job, int64_t index, int64_t timeout_ms)
+void mst_nodes_join(struct mst_run_job *job, int64_t index, int64_t timeout_ms)
 {
     struct mst_nodes *nodes = &job->nodes;
 

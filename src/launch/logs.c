@@ -41,14 +41,14 @@ static int make_folders(char *path)
     return make_folder(path);
 }
 
-static int refuse(const struct mst_job *job, int error)
+static int refuse(const struct mst_run_job *job, int error)
 {
     mst_say("--log-dir %s: %s; name a folder in which this user can write", job->options->log_dir,
             strerror(error));
     return MST_EXIT_LAUNCHER;
 }
 
-int mst_logs_open(struct mst_job *job)
+int mst_logs_open(struct mst_run_job *job)
 {
     const char *given = job->options->log_dir;
     char path[PATH_MAX], real[PATH_MAX];
@@ -104,7 +104,7 @@ static void on_failure(void *ctx, int error)
     }
 }
 
-void mst_logs_begin(struct mst_job *job)
+void mst_logs_begin(struct mst_run_job *job)
 {
     if (job->logs.folder[0] != '\0') {
         mst_output_on_failure(job->output, on_failure, &job->logs);
@@ -113,7 +113,7 @@ void mst_logs_begin(struct mst_job *job)
     }
 }
 
-static int make_file(const struct mst_job *job, uint32_t index, const struct mst_log *log,
+static int make_file(const struct mst_run_job *job, uint32_t index, const struct mst_log *log,
                      const char *name)
 {
     char path[PATH_MAX];
@@ -123,7 +123,7 @@ static int make_file(const struct mst_job *job, uint32_t index, const struct mst
 }
 
 /* The first number that nobody has taken. 0, or the error number. */
-static int take_number(const struct mst_job *job, uint32_t index, struct mst_log *log)
+static int take_number(const struct mst_run_job *job, uint32_t index, struct mst_log *log)
 {
     char path[PATH_MAX];
     int error;
@@ -147,7 +147,7 @@ static int take_number(const struct mst_job *job, uint32_t index, struct mst_log
     }
 }
 
-void mst_logs_make(struct mst_job *job, uint32_t index, uint32_t attempts, struct mst_log *out)
+void mst_logs_make(struct mst_run_job *job, uint32_t index, uint32_t attempts, struct mst_log *out)
 {
     char text[PATH_MAX + 128];
     int error;
@@ -184,7 +184,7 @@ void mst_logs_undo(struct mst_log *log)
     *log = (struct mst_log){.out = -1, .error = -1};
 }
 
-void mst_logs_path(const struct mst_job *job, uint32_t index, const struct mst_log *log,
+void mst_logs_path(const struct mst_run_job *job, uint32_t index, const struct mst_log *log,
                    const char *name, char *path, size_t room)
 {
     path[0] = '\0';

@@ -18,7 +18,7 @@
     10000u /* what a node tells or waits to be told when the run ends, at the most */
 #define EXIT_ALONE 1
 
-static bool several(const struct mst_job *job)
+static bool several(const struct mst_run_job *job)
 {
     return job->options->nodes_max > 1;
 }
@@ -31,7 +31,7 @@ static bool is_here(const struct mst_who *who)
            who->state == MST_SPARE;
 }
 
-static void on_agent(struct mst_job *job, const struct mst_who *who)
+static void on_agent(struct mst_run_job *job, const struct mst_who *who)
 {
     struct mst_peer *peer;
 
@@ -57,7 +57,7 @@ static void on_rank(struct mst_nodes *nodes, const struct mst_who *who)
 
 static void on_member(void *ctx, const struct mst_who *who)
 {
-    struct mst_job *job = ctx;
+    struct mst_run_job *job = ctx;
 
     (void)pthread_mutex_lock(&job->lock);
     if (who->role == MST_ROLE_AGENT) {
@@ -81,7 +81,7 @@ static void take_cause(struct mst_nodes *nodes, const struct mst_run_word *word)
     nodes->cause_told = true;
 }
 
-static void take_life(struct mst_job *job, const struct mst_run_word *word)
+static void take_life(struct mst_run_job *job, const struct mst_run_word *word)
 {
     char why[sizeof job->group.why];
 
@@ -89,7 +89,7 @@ static void take_life(struct mst_job *job, const struct mst_run_word *word)
     mst_group_heard(job, word->number, why);
 }
 
-static void take_key(struct mst_job *job, const struct mst_run_word *word)
+static void take_key(struct mst_run_job *job, const struct mst_run_word *word)
 {
     struct mst_nodes *nodes = &job->nodes;
 
@@ -122,7 +122,7 @@ static void take_key(struct mst_job *job, const struct mst_run_word *word)
 
 static void on_key(void *ctx, struct mst_slice name, struct mst_slice value)
 {
-    struct mst_job *job = ctx;
+    struct mst_run_job *job = ctx;
     struct mst_run_word word;
 
     if (value.size < MST_NOTE_MAX && mst_run_key_read(name, value, &word)) {
@@ -134,7 +134,7 @@ static void on_key(void *ctx, struct mst_slice name, struct mst_slice value)
 
 static void on_node_key(void *ctx, struct mst_slice name, struct mst_slice value)
 {
-    struct mst_job *job = ctx;
+    struct mst_run_job *job = ctx;
     struct mst_run_peer said;
 
     if (mst_run_peer_read(name, value, &said) && said.number < job->options->nodes_max) {
@@ -149,7 +149,7 @@ static void on_node_key(void *ctx, struct mst_slice name, struct mst_slice value
 
 static void on_key_gone(void *ctx, struct mst_slice name)
 {
-    struct mst_job *job = ctx;
+    struct mst_run_job *job = ctx;
 
     if (mst_slice_equal(name, mst_slice_text("all"))) {
         (void)pthread_mutex_lock(&job->lock);
@@ -160,7 +160,7 @@ static void on_key_gone(void *ctx, struct mst_slice name)
 
 static void on_reset(void *ctx)
 {
-    struct mst_job *job = ctx;
+    struct mst_run_job *job = ctx;
 
     (void)pthread_mutex_lock(&job->lock);
     job->nodes.listed = job->nodes.all_told = false;
@@ -169,7 +169,7 @@ static void on_reset(void *ctx)
 
 static void on_listed(void *ctx)
 {
-    struct mst_job *job = ctx;
+    struct mst_run_job *job = ctx;
 
     (void)pthread_mutex_lock(&job->lock);
     job->nodes.listed = true;
@@ -178,14 +178,14 @@ static void on_listed(void *ctx)
 
 static void on_turn(void *ctx)
 {
-    struct mst_job *job = ctx;
+    struct mst_run_job *job = ctx;
 
     (void)uv_async_send(&job->woken);
 }
 
 static void on_fenced(void *ctx)
 {
-    struct mst_job *job = ctx;
+    struct mst_run_job *job = ctx;
 
     (void)pthread_mutex_lock(&job->lock);
     job->nodes.given_up = true;
@@ -202,7 +202,7 @@ static void name_note(struct mst_note *note, const char *key)
 }
 
 /* By who follows all of them: with the run's lock held. */
-static struct mst_all look_at_all(const struct mst_job *job)
+static struct mst_all look_at_all(const struct mst_run_job *job)
 {
     const struct mst_nodes *nodes = &job->nodes;
     struct mst_all all = {.life = UINT32_MAX};
@@ -228,7 +228,7 @@ static struct mst_all look_at_all(const struct mst_job *job)
     return all;
 }
 
-static void say_all(struct mst_job *job)
+static void say_all(struct mst_run_job *job)
 {
     struct mst_nodes *nodes = &job->nodes;
     struct mst_all all;
@@ -246,7 +246,7 @@ static void say_all(struct mst_job *job)
     }
 }
 
-void mst_nodes_begin_life(struct mst_job *job)
+void mst_nodes_begin_life(struct mst_run_job *job)
 {
     struct mst_note *finished = &job->nodes.finished;
 
@@ -256,7 +256,7 @@ void mst_nodes_begin_life(struct mst_job *job)
                    job->group.life);
 }
 
-void mst_nodes_begin(struct mst_job *job)
+void mst_nodes_begin(struct mst_run_job *job)
 {
     struct mst_session_events events = {.member = on_member,
                                         .key = on_key,
@@ -301,7 +301,7 @@ void mst_nodes_begin(struct mst_job *job)
     say_all(job); /* before anybody else can join: who does not find it knows why */
 }
 
-void mst_nodes_state(struct mst_job *job, enum mst_peer_state state)
+void mst_nodes_state(struct mst_run_job *job, enum mst_peer_state state)
 {
     char value[MST_RUN_VALUE_ROOM];
 
@@ -312,7 +312,7 @@ void mst_nodes_state(struct mst_job *job, enum mst_peer_state state)
 }
 
 /* What node 0 says does not do: this node looks itself. */
-static void widen(struct mst_job *job)
+static void widen(struct mst_run_job *job)
 {
     struct mst_nodes *nodes = &job->nodes;
 
@@ -322,7 +322,7 @@ static void widen(struct mst_job *job)
     }
 }
 
-void mst_nodes_ask_restart(struct mst_job *job, struct mst_place *place)
+void mst_nodes_ask_restart(struct mst_run_job *job, struct mst_place *place)
 {
     bool may = job->restarts < job->options->max_restarts;
 
@@ -338,14 +338,14 @@ void mst_nodes_ask_restart(struct mst_job *job, struct mst_place *place)
     }
 }
 
-void mst_nodes_finished(struct mst_job *job)
+void mst_nodes_finished(struct mst_run_job *job)
 {
     if (several(job) && job->nodes.finished.value[0] == '\0') {
         mst_session_write(&job->session, &job->nodes.finished, "1");
     }
 }
 
-void mst_nodes_end(struct mst_job *job, int number)
+void mst_nodes_end(struct mst_run_job *job, int number)
 {
     char value[MST_RUN_VALUE_ROOM];
 
@@ -359,7 +359,7 @@ void mst_nodes_end(struct mst_job *job, int number)
 /* ---- the others, as this node knows them ---- */
 
 /* As node 0 says, or, by who follows all, as it is. What is not known is not over. */
-static struct mst_all all_of(struct mst_job *job)
+static struct mst_all all_of(struct mst_run_job *job)
 {
     const struct mst_nodes *nodes = &job->nodes;
     struct mst_all all = {.runs = true};
@@ -375,7 +375,7 @@ static struct mst_all all_of(struct mst_job *job)
 }
 
 /* Whether any other node is there in one of the states that `states` holds as bits. */
-static bool any_other(struct mst_job *job, unsigned states)
+static bool any_other(struct mst_run_job *job, unsigned states)
 {
     bool any = false;
 
@@ -389,17 +389,17 @@ static bool any_other(struct mst_job *job, unsigned states)
     return any;
 }
 
-bool mst_nodes_others_run(struct mst_job *job)
+bool mst_nodes_others_run(struct mst_run_job *job)
 {
     return several(job) && all_of(job).runs;
 }
 
-bool mst_nodes_all_in_life(struct mst_job *job, uint32_t life)
+bool mst_nodes_all_in_life(struct mst_run_job *job, uint32_t life)
 {
     return !several(job) || all_of(job).life >= life;
 }
 
-bool mst_nodes_finished_elsewhere(struct mst_job *job)
+bool mst_nodes_finished_elsewhere(struct mst_run_job *job)
 {
     bool finished;
 
@@ -409,7 +409,7 @@ bool mst_nodes_finished_elsewhere(struct mst_job *job)
     return finished;
 }
 
-uint32_t mst_nodes_ranks_elsewhere(struct mst_job *job)
+uint32_t mst_nodes_ranks_elsewhere(struct mst_run_job *job)
 {
     const struct mst_nodes *nodes = &job->nodes;
     uint32_t first = nodes->number * job->place_count, here = 0, all;
@@ -425,13 +425,13 @@ uint32_t mst_nodes_ranks_elsewhere(struct mst_job *job)
 
 /* ---- leaving ---- */
 
-static bool late(const struct mst_job *job)
+static bool late(const struct mst_run_job *job)
 {
     return mst_lib_now_ns() - job->nodes.over_ns > (uint64_t)FAREWELL_MS * NS_PER_MS;
 }
 
 /* Ended well, as far as this node knows: so did the others, or they will say otherwise. */
-static bool done_everywhere(struct mst_job *job)
+static bool done_everywhere(struct mst_run_job *job)
 {
     muster_status status;
 
@@ -440,7 +440,7 @@ static bool done_everywhere(struct mst_job *job)
 }
 
 /* This node decided the end, unless another was earlier: then it is the other's. */
-static bool cause_is_told(struct mst_job *job)
+static bool cause_is_told(struct mst_run_job *job)
 {
     struct mst_nodes *nodes = &job->nodes;
     char text[900], report[MST_NOTE_MAX - 1000], value[MST_NOTE_MAX];
@@ -463,7 +463,7 @@ static bool cause_is_told(struct mst_job *job)
     return mst_session_told(&job->session, &nodes->cause, &status) || late(job);
 }
 
-static bool cause_is_known(struct mst_job *job)
+static bool cause_is_known(struct mst_run_job *job)
 {
     bool known;
 
@@ -473,7 +473,7 @@ static bool cause_is_known(struct mst_job *job)
     return known || all_of(job).ender_gone || late(job);
 }
 
-static bool nothing_left_to_say(struct mst_job *job)
+static bool nothing_left_to_say(struct mst_run_job *job)
 {
     if (job->ending == MST_ENDS_FAILED || job->ending == MST_ENDS_SIGNAL) {
         return cause_is_told(job);
@@ -484,7 +484,7 @@ static bool nothing_left_to_say(struct mst_job *job)
     return done_everywhere(job);
 }
 
-bool mst_nodes_may_leave(struct mst_job *job)
+bool mst_nodes_may_leave(struct mst_run_job *job)
 {
     struct mst_nodes *nodes = &job->nodes;
 
@@ -508,7 +508,7 @@ bool mst_nodes_may_leave(struct mst_job *job)
 
 /* The service has decided that this node is lost, and its ranks with it. They know it too, and do
  * nothing any more. */
-static void on_given_up(struct mst_job *job)
+static void on_given_up(struct mst_run_job *job)
 {
     struct mst_nodes *nodes = &job->nodes;
     bool again = job->restarts < job->options->max_restarts;
@@ -541,7 +541,7 @@ static void on_given_up(struct mst_job *job)
     mst_job_signal(job, SIGKILL);
 }
 
-static bool nothing_runs(const struct mst_job *job)
+static bool nothing_runs(const struct mst_run_job *job)
 {
     for (uint32_t i = 0; i < job->place_count; i++) {
         if (job->places[i].state == MST_PLACE_RUNS) {
@@ -551,7 +551,7 @@ static bool nothing_runs(const struct mst_job *job)
     return true;
 }
 
-static void hear_restarts(struct mst_job *job, int64_t restarts)
+static void hear_restarts(struct mst_run_job *job, int64_t restarts)
 {
     uint32_t most = job->options->max_restarts;
 
@@ -560,7 +560,7 @@ static void hear_restarts(struct mst_job *job, int64_t restarts)
     }
 }
 
-static struct mst_place *first_that_asks(struct mst_job *job)
+static struct mst_place *first_that_asks(struct mst_run_job *job)
 {
     for (uint32_t i = 0; i < job->place_count; i++) {
         if (job->places[i].asks) {
@@ -570,7 +570,7 @@ static struct mst_place *first_that_asks(struct mst_job *job)
     return NULL;
 }
 
-static void take_answers(struct mst_job *job)
+static void take_answers(struct mst_run_job *job)
 {
     struct mst_place *place = first_that_asks(job);
     int64_t sum;
@@ -587,7 +587,7 @@ static void take_answers(struct mst_job *job)
     }
 }
 
-static bool nobody_says(struct mst_job *job)
+static bool nobody_says(struct mst_run_job *job)
 {
     bool missed;
 
@@ -598,7 +598,7 @@ static bool nobody_says(struct mst_job *job)
 }
 
 /* Without those that are not started again, if all others were there. */
-static bool enough_may_be_left(const struct mst_job *job)
+static bool enough_may_be_left(const struct mst_run_job *job)
 {
     uint32_t left = mst_run_indices(job) - job->place_count;
 
@@ -610,7 +610,7 @@ static bool enough_may_be_left(const struct mst_job *job)
 
 /* Those that are not started again. Whether enough are left is known by who knows all; where there
  * cannot be, the end is not kept waiting. */
-static void give_up_refused(struct mst_job *job)
+static void give_up_refused(struct mst_run_job *job)
 {
     const struct mst_nodes *nodes = &job->nodes;
     bool known;
@@ -631,7 +631,7 @@ static void give_up_refused(struct mst_job *job)
     }
 }
 
-void mst_nodes_look(struct mst_job *job)
+void mst_nodes_look(struct mst_run_job *job)
 {
     struct mst_nodes *nodes = &job->nodes;
     bool given_up, end;
@@ -668,7 +668,7 @@ void mst_nodes_look(struct mst_job *job)
     }
 }
 
-static void on_silence(struct mst_job *job)
+static void on_silence(struct mst_run_job *job)
 {
     struct mst_nodes *nodes = &job->nodes;
     uint64_t now_ns = mst_lib_now_ns();
@@ -699,7 +699,7 @@ static void on_silence(struct mst_job *job)
 
 static void on_tick(uv_timer_t *timer)
 {
-    struct mst_job *job = timer->data;
+    struct mst_run_job *job = timer->data;
 
     if (!job->closing && !job->nodes.joining) {
         mst_session_retry(&job->session);
@@ -708,7 +708,7 @@ static void on_tick(uv_timer_t *timer)
     }
 }
 
-bool mst_nodes_prepare(struct mst_job *job)
+bool mst_nodes_prepare(struct mst_run_job *job)
 {
     struct mst_nodes *nodes = &job->nodes;
 
@@ -726,7 +726,7 @@ bool mst_nodes_prepare(struct mst_job *job)
     return true;
 }
 
-void mst_nodes_forget(struct mst_job *job)
+void mst_nodes_forget(struct mst_run_job *job)
 {
     if (job->nodes.found_here) {
         mst_elsewhere_forget(job->name, job->nodes.elsewhere);
@@ -738,7 +738,7 @@ void mst_nodes_forget(struct mst_job *job)
     }
 }
 
-void mst_nodes_release(struct mst_job *job)
+void mst_nodes_release(struct mst_run_job *job)
 {
     mst_nodes_forget(job);
     if (job->nodes.secret_fd >= 0) {

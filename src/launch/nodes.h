@@ -88,66 +88,66 @@ struct mst_nodes {
     char cause_text[1024], cause_report[MST_NOTE_MAX];
 };
 
-struct mst_job;
+struct mst_run_job;
 struct mst_place;
 
 /* Before anything runs: who is node 0, and for the others what the run is, which is taken into the
  * job's options. 0, or the exit code after one line. */
-int mst_nodes_enter(struct mst_job *job);
+int mst_nodes_enter(struct mst_run_job *job);
 
 /* credentials.c: takes the secret that was given, or makes one on node 0, and cleans this process's
  * environment of any other. 0, or the exit code after one line. */
-int mst_nodes_credentials(struct mst_job *job);
+int mst_nodes_credentials(struct mst_run_job *job);
 
 /* join.c: how its service is reached. */
-struct mst_session_target mst_nodes_target(const struct mst_job *job, int64_t timeout_ms);
+struct mst_session_target mst_nodes_target(const struct mst_run_job *job, int64_t timeout_ms);
 
 /* join.c: asks the service what the run is. Blocks; from any thread. */
-muster_status mst_nodes_ask(struct mst_job *job, int64_t timeout_ms, struct muster_error *err);
+muster_status mst_nodes_ask(struct mst_run_job *job, int64_t timeout_ms, struct muster_error *err);
 
 /* Node 0, once the service runs: tells the others what the run is. 0, or the exit code. */
-int mst_nodes_publish(struct mst_job *job);
+int mst_nodes_publish(struct mst_run_job *job);
 
 /* The others: opens the agent's session without blocking the loop, then starts the ranks. */
-void mst_nodes_join(struct mst_job *job, int64_t index, int64_t timeout_ms);
+void mst_nodes_join(struct mst_run_job *job, int64_t index, int64_t timeout_ms);
 
 /* The session is open: what it says is taken from now on. */
-void mst_nodes_begin(struct mst_job *job);
+void mst_nodes_begin(struct mst_run_job *job);
 
-bool mst_nodes_prepare(struct mst_job *job); /* false: out of memory */
-void mst_nodes_release(struct mst_job *job);
+bool mst_nodes_prepare(struct mst_run_job *job); /* false: out of memory */
+void mst_nodes_release(struct mst_run_job *job);
 
 /* What lies in folders for the time of the run. Also from where the run ends at once. */
-void mst_nodes_forget(struct mst_job *job);
+void mst_nodes_forget(struct mst_run_job *job);
 
 /* On the loop, whenever something was told: acts on it. */
-void mst_nodes_look(struct mst_job *job);
+void mst_nodes_look(struct mst_run_job *job);
 
 /* The run ends by this node's decision: the others are told. */
-void mst_nodes_end(struct mst_job *job, int number);
+void mst_nodes_end(struct mst_run_job *job, int number);
 
 /* Whether one more process may be started again; of several nodes the service decides, and
  * mst_place_go_on is called when it has. */
-void mst_nodes_ask_restart(struct mst_job *job, struct mst_place *place);
+void mst_nodes_ask_restart(struct mst_run_job *job, struct mst_place *place);
 
 /* How far this node is, for the others. */
-void mst_nodes_state(struct mst_job *job, enum mst_peer_state state);
-void mst_nodes_finished(struct mst_job *job);
+void mst_nodes_state(struct mst_run_job *job, enum mst_peer_state state);
+void mst_nodes_finished(struct mst_run_job *job);
 
 /* The processes of another life of the group begin. */
-void mst_nodes_begin_life(struct mst_job *job);
+void mst_nodes_begin_life(struct mst_run_job *job);
 
 /* Whether every node that is there is in this life, or a later one. */
-bool mst_nodes_all_in_life(struct mst_job *job, uint32_t life);
+bool mst_nodes_all_in_life(struct mst_run_job *job, uint32_t life);
 
 /* Whether some other node has work, or has only joiners, or has ended well. Under no lock. */
-bool mst_nodes_others_run(struct mst_job *job);
-bool mst_nodes_finished_elsewhere(struct mst_job *job);
+bool mst_nodes_others_run(struct mst_run_job *job);
+bool mst_nodes_finished_elsewhere(struct mst_run_job *job);
 
 /* Ranks of other nodes that are there. */
-uint32_t mst_nodes_ranks_elsewhere(struct mst_job *job);
+uint32_t mst_nodes_ranks_elsewhere(struct mst_run_job *job);
 
 /* Nothing runs here any more: whether this node may go. Tells the others what they must know. */
-bool mst_nodes_may_leave(struct mst_job *job);
+bool mst_nodes_may_leave(struct mst_run_job *job);
 
 #endif

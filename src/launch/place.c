@@ -74,7 +74,7 @@ static int start_prepare(struct start *start)
 /* One line, and what `env` would end with. */
 static int start_failed(struct mst_place *place, int error)
 {
-    const struct mst_job *job = place->job;
+    const struct mst_run_job *job = place->job;
     char why[128];
 
     place->start_error = error;
@@ -93,7 +93,7 @@ static int start_failed(struct mst_place *place, int error)
 
 static int start_spawn(struct mst_place *place, struct start *start, struct mst_process *process)
 {
-    struct mst_job *job = place->job;
+    struct mst_run_job *job = place->job;
     struct mst_spawn spawn = {
         .program = job->path,
         .arguments = job->options->arguments,
@@ -112,7 +112,7 @@ static int start_spawn(struct mst_place *place, struct start *start, struct mst_
 }
 
 /* It is only read by other threads, with the lock. */
-void mst_place_forget(struct mst_job *job, uint32_t index)
+void mst_place_forget(struct mst_run_job *job, uint32_t index)
 {
     struct mst_process **link = &job->processes;
     unsigned newer = 0;
@@ -143,7 +143,7 @@ static bool has_run(const struct mst_place *place)
 /* The process runs; without memory for its output it is watched all the same. */
 static bool adopt(struct mst_place *place, struct mst_process *process, const struct start *start)
 {
-    struct mst_job *job = place->job;
+    struct mst_run_job *job = place->job;
 
     process->index = place->index;
     process->attempt = place->attempts;
@@ -235,7 +235,7 @@ static enum mst_cause cause_of(const struct mst_process *process, int *code_out)
 
 void mst_place_told(void *ctx, uint64_t tag)
 {
-    struct mst_job *job = ctx;
+    struct mst_run_job *job = ctx;
     struct mst_process *process;
     enum mst_cause cause;
     int code;
@@ -268,7 +268,7 @@ static void member_of(struct mst_process *process, const struct mst_who *who)
     }
 }
 
-void mst_place_member(struct mst_job *job, const struct mst_who *who)
+void mst_place_member(struct mst_run_job *job, const struct mst_who *who)
 {
     uint32_t slot =
         who->index - job->nodes.number * job->place_count; /* of the others: too large */
@@ -301,7 +301,7 @@ static void on_overdue(uv_timer_t *timer)
 
 /* One that leaves its process group, and has no tag, is found by nothing else once the run is
  * killed; it ends itself then (client/shell/orphan.h), unless it is stopped. */
-static void keep_rank(const struct mst_job *job, struct mst_process *process)
+static void keep_rank(const struct mst_run_job *job, struct mst_process *process)
 {
     uint64_t rank = mst_process_client(process);
 
@@ -313,7 +313,7 @@ static void keep_rank(const struct mst_job *job, struct mst_process *process)
 
 void mst_place_notice(struct mst_place *place)
 {
-    struct mst_job *job = place->job;
+    struct mst_run_job *job = place->job;
     struct mst_process *process = place->process;
     bool news;
 
@@ -335,7 +335,7 @@ void mst_place_notice(struct mst_place *place)
 
 static void give_up(struct mst_place *place)
 {
-    struct mst_job *job = place->job;
+    struct mst_run_job *job = place->job;
     uint32_t left = 0;
 
     place->state = MST_PLACE_GIVEN_UP;
@@ -396,7 +396,7 @@ static uint64_t delay_ms_of(struct mst_place *place)
 
 static void start_again(struct mst_place *place, const char *name, const char *how)
 {
-    struct mst_job *job = place->job;
+    struct mst_run_job *job = place->job;
     uint64_t delay_ms = delay_ms_of(place);
     char when[32] = "", why[96] = "";
 
@@ -414,7 +414,7 @@ static void start_again(struct mst_place *place, const char *name, const char *h
 
 void mst_place_go_on(struct mst_place *place, bool may)
 {
-    const struct mst_job *job = place->job;
+    const struct mst_run_job *job = place->job;
     char name[64], how[128];
 
     if (place->state != MST_PLACE_WAITS || job->group.ends) {
@@ -434,7 +434,7 @@ void mst_place_go_on(struct mst_place *place, bool may)
 
 static void failed(struct mst_place *place)
 {
-    struct mst_job *job = place->job;
+    struct mst_run_job *job = place->job;
 
     if (job->ending == MST_GOES_ON && job->nodes.rejoins) {
         place->process->excused = true;
@@ -456,7 +456,7 @@ static void failed(struct mst_place *place)
 /* To the service: that it is dead, or, when the waiter told that already, how it died. Of who left
  * or closed it takes no notice. How one that hung died is known as soon as that it did; of a rank
  * behind a shell the status says nothing. */
-static void report(struct mst_job *job, struct mst_process *process, bool died)
+static void report(struct mst_run_job *job, struct mst_process *process, bool died)
 {
     bool own = mst_process_pid(process) == (uint64_t)process->pid;
 
@@ -475,7 +475,7 @@ static void report(struct mst_job *job, struct mst_process *process, bool died)
     }
 }
 
-static void look_for_clients(struct mst_job *job)
+static void look_for_clients(struct mst_run_job *job)
 {
     for (uint32_t i = 0; i < job->place_count && !job->uses_muster; i++) {
         const struct mst_process *process = job->places[i].process;
@@ -495,7 +495,7 @@ static void tell_leave(const struct mst_process *process)
 
 static void gone(struct mst_place *place)
 {
-    struct mst_job *job = place->job;
+    struct mst_run_job *job = place->job;
     struct mst_process *process = place->process;
     bool died;
 
@@ -529,7 +529,7 @@ static void gone(struct mst_place *place)
 
 /* What we started may be a shell that waits for the rank. It heeds SIGTERM at once; the rank has
  * its grace time all the same. */
-static bool lingers(const struct mst_job *job, const struct mst_process *process)
+static bool lingers(const struct mst_run_job *job, const struct mst_process *process)
 {
     bool has_time = process->verdict == MST_CAUSE_HARD_TIMEOUT && process->ended_by == SIGTERM &&
                     process->end == MST_PROCESS_RUNS && job->ending == MST_GOES_ON;
@@ -542,7 +542,7 @@ static bool lingers(const struct mst_job *job, const struct mst_process *process
 /* Its own group goes with it. While it is a zombie its number cannot belong to anybody else. */
 bool mst_place_reap(struct mst_place *place)
 {
-    struct mst_job *job = place->job;
+    struct mst_run_job *job = place->job;
     struct mst_process *process = place->process;
     siginfo_t info = {0};
     int status = 0;
@@ -573,7 +573,7 @@ bool mst_place_reap(struct mst_place *place)
 /* All but what runs now. */
 static bool is_doomed(void *ctx, uint32_t index, uint32_t attempt)
 {
-    const struct mst_job *job = ctx;
+    const struct mst_run_job *job = ctx;
 
     for (uint32_t i = 0; i < job->place_count; i++) {
         const struct mst_place *place = &job->places[i];
@@ -586,7 +586,7 @@ static bool is_doomed(void *ctx, uint32_t index, uint32_t attempt)
     return true;
 }
 
-void mst_place_sweep(struct mst_job *job)
+void mst_place_sweep(struct mst_run_job *job)
 {
     mst_tagged_kill(job->tag, is_doomed, job);
 }

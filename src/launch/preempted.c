@@ -16,7 +16,7 @@
 /* On the thread of a source, or with the client's lock held. */
 static void on_told(void *ctx)
 {
-    struct mst_job *job = ctx;
+    struct mst_run_job *job = ctx;
 
     (void)uv_async_send(&job->woken);
 }
@@ -24,7 +24,7 @@ static void on_told(void *ctx)
 /* Likewise, or before anything runs: said by the main thread. */
 static void on_line(void *ctx, const char *line)
 {
-    struct mst_job *job = ctx;
+    struct mst_run_job *job = ctx;
     struct mst_preempted *preempted = &job->preempted;
 
     (void)pthread_mutex_lock(&job->lock);
@@ -36,7 +36,7 @@ static void on_line(void *ctx, const char *line)
     (void)uv_async_send(&job->woken);
 }
 
-static void say_lines(struct mst_job *job)
+static void say_lines(struct mst_run_job *job)
 {
     struct mst_preempted *preempted = &job->preempted;
     char lines[MST_PREEMPTED_LINES][sizeof preempted->lines[0]];
@@ -52,7 +52,7 @@ static void say_lines(struct mst_job *job)
     }
 }
 
-static bool opened_now(struct mst_job *job)
+static bool opened_now(struct mst_run_job *job)
 {
     for (uint32_t i = 0; i < job->place_count; i++) {
         const struct mst_process *process = job->places[i].process;
@@ -67,7 +67,7 @@ static bool opened_now(struct mst_job *job)
 
 /* The line may come behind what it told: ranks that have saved and closed their handle, or ended.
  */
-static bool opened_ever(const struct mst_job *job)
+static bool opened_ever(const struct mst_run_job *job)
 {
     bool opened = job->preempted.opened;
 
@@ -82,7 +82,7 @@ static bool opened_ever(const struct mst_job *job)
 
 static void on_say(void *ctx, const char *line)
 {
-    struct mst_job *job = ctx;
+    struct mst_run_job *job = ctx;
 
     mst_say("%s%s", line,
             opened_ever(job)
@@ -90,7 +90,7 @@ static void on_say(void *ctx, const char *line)
                 : "; no rank of this node listens for notices yet (muster_preempt_open)");
 }
 
-int mst_preempted_open(struct mst_job *job)
+int mst_preempted_open(struct mst_run_job *job)
 {
     struct mst_preempted *preempted = &job->preempted;
     struct mst_announcer *announcer = &preempted->announcer;
@@ -123,20 +123,20 @@ int mst_preempted_open(struct mst_job *job)
     return 0;
 }
 
-void mst_preempted_close(struct mst_job *job)
+void mst_preempted_close(struct mst_run_job *job)
 {
     mst_announcer_reset(&job->preempted.announcer);
     mst_sources_close(job->preempted.announcer.sources);
     job->preempted.announcer.sources = NULL;
 }
 
-void mst_preempted_release(struct mst_job *job)
+void mst_preempted_release(struct mst_run_job *job)
 {
     free(job->preempted.indices);
     job->preempted.indices = NULL;
 }
 
-void mst_preempted_begin(struct mst_job *job)
+void mst_preempted_begin(struct mst_run_job *job)
 {
     for (uint32_t i = 0; i < job->place_count; i++) {
         job->preempted.indices[i] = job->places[i].index;
@@ -144,7 +144,7 @@ void mst_preempted_begin(struct mst_job *job)
     mst_announcer_reset(&job->preempted.announcer);
 }
 
-static bool some_run(const struct mst_job *job)
+static bool some_run(const struct mst_run_job *job)
 {
     bool any = false;
 
@@ -155,7 +155,7 @@ static bool some_run(const struct mst_job *job)
 }
 
 /* Where all have saved and ended here, what is left is that the others end, too. */
-static void look_at_end(struct mst_job *job)
+static void look_at_end(struct mst_run_job *job)
 {
     const struct mst_preempted *preempted = &job->preempted;
 
@@ -173,7 +173,7 @@ static void on_again(uv_timer_t *timer)
     mst_preempted_look(timer->data);
 }
 
-void mst_preempted_look(struct mst_job *job)
+void mst_preempted_look(struct mst_run_job *job)
 {
     struct mst_preempted *preempted = &job->preempted;
     uint64_t at_ns, now_ns = mst_lib_now_ns();
@@ -193,7 +193,7 @@ void mst_preempted_look(struct mst_job *job)
 
 /* ---- the signal ---- */
 
-void mst_preempted_gone(struct mst_job *job, const struct mst_process *process)
+void mst_preempted_gone(struct mst_run_job *job, const struct mst_process *process)
 {
     const struct mst_page *page = process->page;
 
@@ -203,7 +203,7 @@ void mst_preempted_gone(struct mst_job *job, const struct mst_process *process)
 }
 
 /* Ctrl-C is none, whoever types it is there. */
-static bool is_notice(const struct mst_job *job, int number)
+static bool is_notice(const struct mst_run_job *job, int number)
 {
     return number != SIGINT && (job->options->preempt_signals & (UINT64_C(1) << (number - 1))) != 0;
 }
@@ -211,7 +211,7 @@ static bool is_notice(const struct mst_job *job, int number)
 /* The time is over: what had been saved is asked first, for nobody can be asked later. */
 static void on_end(uv_timer_t *timer)
 {
-    struct mst_job *job = timer->data;
+    struct mst_run_job *job = timer->data;
 
     if (job->ending == MST_GOES_ON && !job->closing) {
         job->preempted.late = true;
@@ -220,7 +220,7 @@ static void on_end(uv_timer_t *timer)
     }
 }
 
-bool mst_preempted_signal(struct mst_job *job, int number)
+bool mst_preempted_signal(struct mst_run_job *job, int number)
 {
     struct mst_preempted *preempted = &job->preempted;
     int64_t grace_ms = job->options->preempt_grace_ms;
@@ -254,7 +254,7 @@ static void on_once_more(int number)
 
 static const int notices[] = {SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
-void mst_preempted_settle(struct mst_job *job)
+void mst_preempted_settle(struct mst_run_job *job)
 {
     sigset_t set;
 
@@ -267,7 +267,7 @@ void mst_preempted_settle(struct mst_job *job)
     (void)pthread_sigmask(SIG_BLOCK, &set, &job->preempted.before);
 }
 
-void mst_preempted_settled(struct mst_job *job)
+void mst_preempted_settled(struct mst_run_job *job)
 {
     /* Not ignored: what is started to ask for another run would inherit that. */
     struct sigaction action = {.sa_handler = on_once_more, .sa_flags = SA_RESTART}, was;
@@ -283,7 +283,7 @@ void mst_preempted_settled(struct mst_job *job)
 
 /* ---- the end ---- */
 
-bool mst_preempted_answered(struct mst_job *job)
+bool mst_preempted_answered(struct mst_run_job *job)
 {
     struct mst_preempted *preempted = &job->preempted;
 
@@ -301,7 +301,7 @@ bool mst_preempted_answered(struct mst_job *job)
     return mst_saving_answered(job);
 }
 
-void mst_preempted_leave(struct mst_job *job)
+void mst_preempted_leave(struct mst_run_job *job)
 {
     struct mst_preempted *preempted = &job->preempted;
 

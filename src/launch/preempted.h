@@ -47,7 +47,7 @@ struct mst_saving {
     struct mst_saving_missing missing[MST_SAVING_MISSING_MAX];
 };
 
-struct mst_job;
+struct mst_run_job;
 struct mst_process;
 
 #define MST_PREEMPTED_LINES MST_SOURCES_MAX /* each may have something to say at once */
@@ -70,54 +70,54 @@ struct mst_preempted {
 };
 
 /* Before anything runs: opens the sources. 0, or the exit code after one line. */
-int mst_preempted_open(struct mst_job *job);
-void mst_preempted_close(struct mst_job *job); /* before the session is, or later */
-void mst_preempted_release(struct mst_job *job);
+int mst_preempted_open(struct mst_run_job *job);
+void mst_preempted_close(struct mst_run_job *job); /* before the session is, or later */
+void mst_preempted_release(struct mst_run_job *job);
 
 /* The session is another one, or the node has another number. */
-void mst_preempted_begin(struct mst_job *job);
+void mst_preempted_begin(struct mst_run_job *job);
 
 /* On the loop, whenever something was told. */
-void mst_preempted_look(struct mst_job *job);
+void mst_preempted_look(struct mst_run_job *job);
 
 /* Whether the signal is a notice, and was taken as one. */
-bool mst_preempted_signal(struct mst_job *job, int number);
+bool mst_preempted_signal(struct mst_run_job *job, int number);
 
 /* A process of this node has ended, and its page is still there: whether it took notices. */
-void mst_preempted_gone(struct mst_job *job, const struct mst_process *process);
+void mst_preempted_gone(struct mst_run_job *job, const struct mst_process *process);
 
 /* Nothing runs here any more: whether it is known what became of the save. Asks, the first time. */
-bool mst_preempted_answered(struct mst_job *job);
+bool mst_preempted_answered(struct mst_run_job *job);
 
 /* Before and after other signals end the run again: where all have saved, the signal that is a
  * notice does not, for the code and the report are still to come. */
-void mst_preempted_settle(struct mst_job *job);
-void mst_preempted_settled(struct mst_job *job);
+void mst_preempted_settle(struct mst_run_job *job);
+void mst_preempted_settled(struct mst_run_job *job);
 
 /* saving.c */
-void mst_saving_ask(struct mst_job *job);
-void mst_saving_ask_again(struct mst_job *job); /* whether all have saved since */
-bool mst_saving_answered(struct mst_job *job);
+void mst_saving_ask(struct mst_run_job *job);
+void mst_saving_ask_again(struct mst_run_job *job); /* whether all have saved since */
+bool mst_saving_answered(struct mst_run_job *job);
 
 /* Whether all that the processes of this node did last was to save, with all others. */
-bool mst_preempted_saved(const struct mst_job *job);
+bool mst_preempted_saved(const struct mst_run_job *job);
 
 /* Whether it left after a save, and others of this node went on. */
-bool mst_preempted_past(const struct mst_job *job, const struct mst_process *process);
+bool mst_preempted_past(const struct mst_run_job *job, const struct mst_process *process);
 
 /* Nothing runs here any more: where the others go on without this node, it goes now. */
-void mst_preempted_leave(struct mst_job *job);
+void mst_preempted_leave(struct mst_run_job *job);
 
 /* The agreement that matters at the end: the last that all have saved, or, where the processes of
  * this node did something after it, the last of all; NULL: there is none. A notice that comes while
  * they leave may well be agreed upon: what they saved counts. */
-const struct mst_saving_last *mst_preempted_last(const struct mst_job *job);
+const struct mst_saving_last *mst_preempted_last(const struct mst_run_job *job);
 
 /* "not saved: ...", who had not; empty: nothing was to be saved, or it was. */
-void mst_preempted_text(const struct mst_job *job, char *text, size_t room);
+void mst_preempted_text(const struct mst_run_job *job, char *text, size_t room);
 
 /* requeue.c: the run has ended with `code`, and said all: says what was saved, and asks that the
  * job is run again, once, if it is wanted, saved, and this is node 0. Blocks. */
-void mst_preempted_requeue(struct mst_job *job, int code);
+void mst_preempted_requeue(struct mst_run_job *job, int code);
 
 #endif

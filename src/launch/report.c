@@ -21,7 +21,7 @@
 /* ---- the file ---- */
 
 /* Beside FILE, so that it can take its place in one step. Nodes may have been given one for all. */
-static int open_beside(const struct mst_job *job, char *path, size_t room)
+static int open_beside(const struct mst_run_job *job, char *path, size_t room)
 {
     (void)snprintf(path, room, "%s.%s.%d", job->report.path, job->host, (int)getpid());
     return mst_own_file_new(path);
@@ -53,7 +53,7 @@ static const char *find_file(struct mst_report *report, const char *given)
     return NULL;
 }
 
-int mst_report_open(struct mst_job *job)
+int mst_report_open(struct mst_run_job *job)
 {
     struct mst_report *report = &job->report;
     const char *given = job->options->report, *reason;
@@ -81,7 +81,7 @@ int mst_report_open(struct mst_job *job)
     return 0;
 }
 
-static bool store(const struct mst_job *job, const json_t *object)
+static bool store(const struct mst_run_job *job, const json_t *object)
 {
     char path[BESIDE_MAX];
     int fd = open_beside(job, path, sizeof path);
@@ -140,7 +140,7 @@ static json_t *time_of(const struct timespec *time)
     return json_string(text);
 }
 
-static json_t *stderr_of(struct mst_job *job, const struct mst_process *process)
+static json_t *stderr_of(struct mst_run_job *job, const struct mst_process *process)
 {
     char tail[MST_OUTPUT_TAIL_MAX];
     json_t *lines = json_array();
@@ -160,7 +160,7 @@ static json_t *stderr_of(struct mst_job *job, const struct mst_process *process)
 }
 
 /* What only the node knows on which it ran. */
-static void add_process(struct mst_job *job, const struct mst_process *process, json_t *cause)
+static void add_process(struct mst_run_job *job, const struct mst_process *process, json_t *cause)
 {
     char path[PATH_MAX];
 
@@ -172,7 +172,7 @@ static void add_process(struct mst_job *job, const struct mst_process *process, 
     (void)json_object_set_new(cause, "log", string_or_null(path));
 }
 
-static json_t *cause_of(struct mst_job *job, const struct mst_first_cause *parts)
+static json_t *cause_of(struct mst_run_job *job, const struct mst_first_cause *parts)
 {
     bool placed = parts->placed;
     uint32_t node = placed ? parts->index / job->place_count : job->nodes.number;
@@ -198,7 +198,7 @@ static uint64_t number_in(const json_t *object, const char *name)
 }
 
 /* Another node decided it, and did not say why in time. */
-static json_t *unknown_cause(struct mst_job *job)
+static json_t *unknown_cause(struct mst_run_job *job)
 {
     struct mst_first_cause unknown = {.kind = "unknown", .rank = MST_RANK_NONE};
     json_t *cause = cause_of(job, &unknown);
@@ -209,7 +209,7 @@ static json_t *unknown_cause(struct mst_job *job)
 
 /* What the node that decided it has told the others, also where that is this one; empty: nothing.
  */
-static const char *told_cause(const struct mst_job *job)
+static const char *told_cause(const struct mst_run_job *job)
 {
     const char *own = strchr(job->nodes.cause.value, '\n');
 
@@ -219,7 +219,7 @@ static const char *told_cause(const struct mst_job *job)
     return own != NULL ? own + 1 : "";
 }
 
-static const struct mst_process *process_in(const struct mst_job *job, const json_t *cause)
+static const struct mst_process *process_in(const struct mst_run_job *job, const json_t *cause)
 {
     if (!json_is_integer(json_object_get(cause, "index"))) {
         return NULL;
@@ -228,7 +228,7 @@ static const struct mst_process *process_in(const struct mst_job *job, const jso
 }
 
 /* As it was told, and what this node knows better. */
-static json_t *cause_as_told(struct mst_job *job)
+static json_t *cause_as_told(struct mst_run_job *job)
 {
     json_t *cause = json_loads(told_cause(job), 0, NULL);
     const struct mst_process *process;
@@ -245,7 +245,7 @@ static json_t *cause_as_told(struct mst_job *job)
 }
 
 /* NULL: the run ended well. */
-static json_t *first_cause(struct mst_job *job)
+static json_t *first_cause(struct mst_run_job *job)
 {
     struct mst_first_cause parts;
 
@@ -256,7 +256,7 @@ static json_t *first_cause(struct mst_job *job)
     return parts.kind != NULL ? cause_of(job, &parts) : NULL;
 }
 
-const struct mst_process *mst_report_process(struct mst_job *job)
+const struct mst_process *mst_report_process(struct mst_run_job *job)
 {
     json_t *cause = first_cause(job);
     const struct mst_process *process = process_in(job, cause);
@@ -265,7 +265,7 @@ const struct mst_process *mst_report_process(struct mst_job *job)
     return process;
 }
 
-void mst_report_cause(struct mst_job *job, char *text, size_t room)
+void mst_report_cause(struct mst_run_job *job, char *text, size_t room)
 {
     json_t *cause = first_cause(job), *lines = json_object_get(cause, "stderr");
     size_t size = cause != NULL ? json_dumpb(cause, text, room - 1, JSON_COMPACT) : 0;
@@ -283,7 +283,7 @@ void mst_report_cause(struct mst_job *job, char *text, size_t room)
 }
 
 /* The line that everybody's output ends with; of a run that never began the one it said instead. */
-static json_t *message_of(struct mst_job *job)
+static json_t *message_of(struct mst_run_job *job)
 {
     char text[1024];
 
@@ -292,7 +292,7 @@ static json_t *message_of(struct mst_job *job)
 }
 
 /* What became of the notices: NULL stands for "there was none that this node knows of". */
-static json_t *preemption_of(const struct mst_job *job)
+static json_t *preemption_of(const struct mst_run_job *job)
 {
     const struct mst_preempted *preempted = &job->preempted;
     const struct mst_saving *saving = &preempted->saving;
@@ -333,7 +333,7 @@ static const char *ending_of(const json_t *cause, int code)
     return strcmp(kind, "stopped") == 0 ? "stopped" : "failed";
 }
 
-static uint64_t last_generation(const struct mst_job *job)
+static uint64_t last_generation(const struct mst_run_job *job)
 {
     uint64_t last = 0;
 
@@ -345,7 +345,7 @@ static uint64_t last_generation(const struct mst_job *job)
     return last;
 }
 
-static json_t *report_of(struct mst_job *job, int code)
+static json_t *report_of(struct mst_run_job *job, int code)
 {
     uint64_t took_ms = (mst_lib_now_ns() - job->report.began_ns) / 1000000;
     json_t *cause = first_cause(job);
@@ -367,7 +367,7 @@ static json_t *report_of(struct mst_job *job, int code)
                      json_integer(job->options->max_restarts), "preemption", preemption_of(job));
 }
 
-void mst_report_write(struct mst_job *job, int code)
+void mst_report_write(struct mst_run_job *job, int code)
 {
     json_t *object;
 

@@ -22,7 +22,7 @@
 extern char **environ;
 
 /* The request is one line, and the file is there whole or not at all. */
-static void ask_by_file(struct mst_job *job)
+static void ask_by_file(struct mst_run_job *job)
 {
     const char *path = job->options->requeue_file, *id = getenv("SLURM_JOB_ID");
     char beside[PATH_MAX], line[512];
@@ -61,7 +61,7 @@ static int start_scontrol(char *id, struct mst_child *child)
     return mst_child_start(child, &spawn);
 }
 
-static void ask_slurm(struct mst_job *job)
+static void ask_slurm(struct mst_run_job *job)
 {
     char *id = getenv("SLURM_JOB_ID");
     char how[128] = "did not end within 30 s";
@@ -96,7 +96,7 @@ static void ask_slurm(struct mst_job *job)
 
 /* What became of the job, and what makes it go on. Of several nodes each has a command of its own.
  */
-static void say_saved(const struct mst_job *job)
+static void say_saved(const struct mst_run_job *job)
 {
     const struct mst_preempt_fact *fact = &job->preempted.saving.complete.fact;
     struct mst_words line = {.size = 0};
@@ -116,7 +116,7 @@ static void say_saved(const struct mst_job *job)
     }
 }
 
-void mst_preempted_requeue(struct mst_job *job, int code)
+void mst_preempted_requeue(struct mst_run_job *job, int code)
 {
     if (code != MST_EXIT_AGAIN || !mst_preempted_saved(job) || job->ending == MST_ENDS_ALONE) {
         return; /* alone: the others go on, and the last line has said so */

@@ -41,7 +41,7 @@ uint64_t mst_back_off_ms(uint32_t failures)
 /* ---- before anything runs ---- */
 
 /* "train-4242": readable, and nobody else's. */
-static void name_job(struct mst_job *job)
+static void name_job(struct mst_run_job *job)
 {
     const char *program = strrchr(job->options->arguments[0], '/');
     size_t size = 0;
@@ -60,7 +60,7 @@ static void name_job(struct mst_job *job)
     (void)snprintf(job->name + size, sizeof job->name - size, "-%d", (int)getpid());
 }
 
-static int find_program(struct mst_job *job)
+static int find_program(struct mst_run_job *job)
 {
     const char *program = job->options->arguments[0];
     int error = mst_spawn_find(program, job->path);
@@ -93,7 +93,7 @@ static int no_memory(void)
 
 static void on_service_again(uv_timer_t *timer)
 {
-    struct mst_job *job = timer->data;
+    struct mst_run_job *job = timer->data;
     struct muster_error err;
 
     job->service_begun_ns = mst_lib_now_ns();
@@ -104,7 +104,7 @@ static void on_service_again(uv_timer_t *timer)
 }
 
 /* It ended by itself: it cannot bring its state back, or not keep it, and said why. */
-static void service_lost(struct mst_job *job, pid_t pid, const char *how)
+static void service_lost(struct mst_run_job *job, pid_t pid, const char *how)
 {
     job->service_lost = pid;
     (void)snprintf(job->service_how, sizeof job->service_how, "%s", how);
@@ -112,7 +112,7 @@ static void service_lost(struct mst_job *job, pid_t pid, const char *how)
     mst_job_end(job, MST_ENDS_FAILED, SIGTERM);
 }
 
-static uint64_t service_delay_ms(struct mst_job *job)
+static uint64_t service_delay_ms(struct mst_run_job *job)
 {
     if (mst_lib_now_ns() - job->service_begun_ns > SERVICE_SOON_NS) {
         job->service_deaths = 0;
@@ -123,7 +123,7 @@ static uint64_t service_delay_ms(struct mst_job *job)
     return mst_back_off_ms(job->service_deaths - 1 - SERVICE_SOON_MAX);
 }
 
-static void service_gone(struct mst_job *job, pid_t pid, int status)
+static void service_gone(struct mst_run_job *job, pid_t pid, int status)
 {
     uint64_t delay_ms;
     char how[sizeof job->service_how];
@@ -143,7 +143,7 @@ static void service_gone(struct mst_job *job, pid_t pid, int status)
     }
 }
 
-static void reap_service(struct mst_job *job)
+static void reap_service(struct mst_run_job *job)
 {
     struct mst_child *child = &job->service.served.child;
     pid_t pid = child->pid;
@@ -157,7 +157,7 @@ static void reap_service(struct mst_job *job)
 
 static void on_child(uv_signal_t *handle, int number)
 {
-    struct mst_job *job = handle->data;
+    struct mst_run_job *job = handle->data;
     bool gone = false;
 
     (void)number;
@@ -173,7 +173,7 @@ static void on_child(uv_signal_t *handle, int number)
     mst_job_look(job);
 }
 
-static bool some_linger(const struct mst_job *job)
+static bool some_linger(const struct mst_run_job *job)
 {
     for (uint32_t i = 0; i < job->place_count; i++) {
         if (job->places[i].process != NULL && job->places[i].process->lingers) {
@@ -185,14 +185,14 @@ static bool some_linger(const struct mst_job *job)
 
 static void on_say_again(uv_timer_t *timer)
 {
-    struct mst_job *job = timer->data;
+    struct mst_run_job *job = timer->data;
 
     mst_session_say_again(&job->session, job->processes);
 }
 
 static void on_woken(uv_async_t *handle)
 {
-    struct mst_job *job = handle->data;
+    struct mst_run_job *job = handle->data;
 
     if (mst_session_refused(&job->session) && !uv_is_active((uv_handle_t *)&job->say_again)) {
         (void)uv_timer_start(&job->say_again, on_say_again, SAY_AGAIN_MS, 0);
@@ -211,7 +211,7 @@ static void on_woken(uv_async_t *handle)
 }
 
 /* Who types Ctrl-C twice means it, whatever else the run was ending by. */
-static void stop(struct mst_job *job, int number)
+static void stop(struct mst_run_job *job, int number)
 {
     if (job->signal != 0) {
         mst_job_signal(job, SIGKILL);
@@ -236,7 +236,7 @@ static void stop(struct mst_job *job, int number)
 }
 
 /* Only to the processes themselves: what they started need not know these. */
-static void pass_on(struct mst_job *job, int number)
+static void pass_on(struct mst_run_job *job, int number)
 {
     for (uint32_t i = 0; i < job->place_count; i++) {
         if (job->places[i].state == MST_PLACE_RUNS) {
@@ -247,7 +247,7 @@ static void pass_on(struct mst_job *job, int number)
 
 static void on_signal(uv_signal_t *handle, int number)
 {
-    struct mst_job *job = handle->data;
+    struct mst_run_job *job = handle->data;
 
     bool passed_on = number == SIGUSR1 || number == SIGUSR2;
 
@@ -261,7 +261,7 @@ static void on_signal(uv_signal_t *handle, int number)
 /* ---- the run ---- */
 
 /* What the caller ignores, as nohup makes it, stays ignored. */
-static void listen_to(struct mst_job *job, uv_signal_t *handle, int number)
+static void listen_to(struct mst_run_job *job, uv_signal_t *handle, int number)
 {
     struct sigaction action;
 
@@ -271,7 +271,7 @@ static void listen_to(struct mst_job *job, uv_signal_t *handle, int number)
     }
 }
 
-static bool start_loop(struct mst_job *job)
+static bool start_loop(struct mst_run_job *job)
 {
     static const int numbers[MST_JOB_SIGNALS] = {SIGTERM, SIGINT,  SIGHUP,
                                                  SIGQUIT, SIGUSR1, SIGUSR2};
@@ -318,14 +318,14 @@ static void on_walk(uv_handle_t *handle, void *arg)
     }
 }
 
-static void end_loop(struct mst_job *job)
+static void end_loop(struct mst_run_job *job)
 {
     uv_walk(&job->loop, on_walk, NULL);
     (void)uv_run(&job->loop, UV_RUN_DEFAULT);
     (void)uv_loop_close(&job->loop);
 }
 
-static int start_service(struct mst_job *job)
+static int start_service(struct mst_run_job *job)
 {
     struct mst_nodes *nodes = &job->nodes;
     struct mst_session_target target;
@@ -361,14 +361,14 @@ static int start_service(struct mst_job *job)
     return code;
 }
 
-uint32_t mst_run_indices(const struct mst_job *job)
+uint32_t mst_run_indices(const struct mst_run_job *job)
 {
     uint32_t started = job->options->nodes_max * job->place_count;
 
     return started > job->options->size ? started : job->options->size;
 }
 
-uint32_t mst_run_enough(const struct mst_job *job)
+uint32_t mst_run_enough(const struct mst_run_job *job)
 {
     const struct mst_run_options *options = job->options;
 
@@ -378,7 +378,7 @@ uint32_t mst_run_enough(const struct mst_job *job)
     return options->size;
 }
 
-void mst_run_places(struct mst_job *job)
+void mst_run_places(struct mst_run_job *job)
 {
     for (uint32_t i = 0; i < job->place_count && job->launch_code == 0; i++) {
         if (job->places[i].state == MST_PLACE_WAITS) {
@@ -390,7 +390,7 @@ void mst_run_places(struct mst_job *job)
     }
 }
 
-static void run_all(struct mst_job *job)
+static void run_all(struct mst_run_job *job)
 {
     job->launch_code = job->nodes.first ? start_service(job) : 0;
     if (job->launch_code != 0) {
@@ -414,7 +414,7 @@ static void run_all(struct mst_job *job)
     (void)uv_run(&job->loop, UV_RUN_DEFAULT);
 }
 
-static void release(struct mst_job *job)
+static void release(struct mst_run_job *job)
 {
     mst_keeper_stop(&job->keeper);
     mst_death_free(job->death);
@@ -434,7 +434,7 @@ static void release(struct mst_job *job)
     (void)pthread_mutex_destroy(&job->lock);
 }
 
-static bool prepare(struct mst_job *job)
+static bool prepare(struct mst_run_job *job)
 {
     job->place_count = job->options->nproc + job->options->spares;
     job->places = calloc(job->place_count, sizeof *job->places);
@@ -449,7 +449,7 @@ static bool prepare(struct mst_job *job)
 }
 
 /* Before the secret that is there already is taken for this run's: it may be about to go. */
-static int own_job(struct mst_job *job)
+static int own_job(struct mst_run_job *job)
 {
     struct muster_error err;
     char why[128];
@@ -467,7 +467,7 @@ static int own_job(struct mst_job *job)
 }
 
 /* 0, or the exit code after one line. Nothing runs yet, and signals end us. */
-static int enter(struct mst_job *job)
+static int enter(struct mst_run_job *job)
 {
     const struct mst_run_options *options = job->options;
     int code;
@@ -498,7 +498,7 @@ static int enter(struct mst_job *job)
     return mst_nodes_enter(job);
 }
 
-static int run_to_end(struct mst_job *job)
+static int run_to_end(struct mst_run_job *job)
 {
     if (!prepare(job)) {
         job->launch_code = MST_EXIT_LAUNCHER;
@@ -524,11 +524,11 @@ static int run_to_end(struct mst_job *job)
 
 int mst_run(const struct mst_run_options *options)
 {
-    struct mst_job job = {.own = *options,
-                          .service = {.http = options->http,
-                                      .buffered_bytes_max = options->buffered_bytes_max,
-                                      .record = options->record},
-                          .nodes = {.secret_fd = -1}};
+    struct mst_run_job job = {.own = *options,
+                              .service = {.http = options->http,
+                                          .buffered_bytes_max = options->buffered_bytes_max,
+                                          .record = options->record},
+                              .nodes = {.secret_fd = -1}};
     int code;
 
     job.options = &job.own;

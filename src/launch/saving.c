@@ -12,9 +12,9 @@
 
 #define ANSWER_NS UINT64_C(3000000000) /* a service that does not answer is not waited for */
 
-static void ask(struct mst_job *job);
+static void ask(struct mst_run_job *job);
 
-static void end(struct mst_job *job)
+static void end(struct mst_run_job *job)
 {
     (void)pthread_mutex_lock(&job->lock);
     job->preempted.saving.step = MST_SAVING_ANSWERED;
@@ -114,7 +114,7 @@ static bool take_page(struct mst_saving *saving, const struct mst_reply *reply)
 /* With the client's lock held. What is not answered is not known. */
 static void on_answer(void *ctx, const struct mst_reply *reply)
 {
-    struct mst_job *job = ctx;
+    struct mst_run_job *job = ctx;
     struct mst_saving *saving = &job->preempted.saving;
     bool more;
 
@@ -134,7 +134,7 @@ static void on_answer(void *ctx, const struct mst_reply *reply)
 }
 
 /* With the client's lock held. */
-static void ask(struct mst_job *job)
+static void ask(struct mst_run_job *job)
 {
     struct mst_saving *saving = &job->preempted.saving;
     struct mst_request request = {.command = MST_LIST};
@@ -161,7 +161,7 @@ static void ask(struct mst_job *job)
     }
 }
 
-static bool is_being_asked(struct mst_job *job)
+static bool is_being_asked(struct mst_run_job *job)
 {
     enum mst_saving_step step;
 
@@ -171,7 +171,7 @@ static bool is_being_asked(struct mst_job *job)
     return step != MST_SAVING_NOT_ASKED && step != MST_SAVING_ANSWERED;
 }
 
-void mst_saving_ask(struct mst_job *job)
+void mst_saving_ask(struct mst_run_job *job)
 {
     struct mst_saving *saving = &job->preempted.saving;
 
@@ -188,7 +188,7 @@ void mst_saving_ask(struct mst_job *job)
     mst_lib_unlock(job->session.client);
 }
 
-void mst_saving_ask_again(struct mst_job *job)
+void mst_saving_ask_again(struct mst_run_job *job)
 {
     struct mst_saving *saving = &job->preempted.saving;
 
@@ -202,7 +202,7 @@ void mst_saving_ask_again(struct mst_job *job)
     mst_lib_unlock(job->session.client);
 }
 
-bool mst_saving_answered(struct mst_job *job)
+bool mst_saving_answered(struct mst_run_job *job)
 {
     bool answered;
 
@@ -213,7 +213,7 @@ bool mst_saving_answered(struct mst_job *job)
 }
 
 /* The last generation that a process of this node was in. */
-static uint64_t last_generation(const struct mst_job *job)
+static uint64_t last_generation(const struct mst_run_job *job)
 {
     uint64_t last = 0;
 
@@ -225,14 +225,14 @@ static uint64_t last_generation(const struct mst_job *job)
     return last;
 }
 
-bool mst_preempted_saved(const struct mst_job *job)
+bool mst_preempted_saved(const struct mst_run_job *job)
 {
     const struct mst_saving_last *complete = &job->preempted.saving.complete;
 
     return complete->there && complete->generation >= last_generation(job);
 }
 
-bool mst_preempted_past(const struct mst_job *job, const struct mst_process *process)
+bool mst_preempted_past(const struct mst_run_job *job, const struct mst_process *process)
 {
     const struct mst_saving_last *complete = &job->preempted.saving.complete;
     uint64_t generation = mst_process_generation(process);
@@ -247,7 +247,7 @@ static bool is_of(const struct mst_saving_last *one, const struct mst_saving_las
 }
 
 /* It was to be, until the end. */
-static bool is_unsaved(const struct mst_job *job)
+static bool is_unsaved(const struct mst_run_job *job)
 {
     const struct mst_saving *saving = &job->preempted.saving;
     const struct mst_saving_last *agreed = &saving->agreed, *complete = &saving->complete;
@@ -258,7 +258,7 @@ static bool is_unsaved(const struct mst_job *job)
             (agreed->generation == complete->generation && agreed->k > complete->k));
 }
 
-const struct mst_saving_last *mst_preempted_last(const struct mst_job *job)
+const struct mst_saving_last *mst_preempted_last(const struct mst_run_job *job)
 {
     const struct mst_saving *saving = &job->preempted.saving;
 
@@ -295,7 +295,7 @@ static size_t list_missing(const struct mst_saving *saving, char *text, size_t r
     return used;
 }
 
-void mst_preempted_text(const struct mst_job *job, char *text, size_t room)
+void mst_preempted_text(const struct mst_run_job *job, char *text, size_t room)
 {
     const struct mst_saving *saving = &job->preempted.saving;
     size_t used;

@@ -38,7 +38,7 @@ void mst_say(const char *format, ...)
 
 /* While ranks run, what is said goes the way of their output. A terminal or a pager that is held up
  * must not hold up the loop: it has to start ranks again, and to stop them. */
-void mst_say_with_output(struct mst_job *job)
+void mst_say_with_output(struct mst_run_job *job)
 {
     struct mst_output_stream *stream;
     int ends[2];
@@ -54,7 +54,7 @@ void mst_say_with_output(struct mst_job *job)
     }
 }
 
-void mst_say_directly(struct mst_job *job)
+void mst_say_directly(struct mst_run_job *job)
 {
     mst_output_drain(job->output);
     if (said_to != STDERR_FILENO) {

@@ -24,7 +24,7 @@ static bool set_given(struct mst_environment *environment, const char *name, uin
     return value != 0 ? set_number(environment, name, value) : set(environment, name, NULL);
 }
 
-static bool set_muster(struct mst_job *job, struct mst_environment *environment)
+static bool set_muster(struct mst_run_job *job, struct mst_environment *environment)
 {
     const struct mst_run_options *options = job->options;
 
@@ -43,7 +43,7 @@ static bool set_muster(struct mst_job *job, struct mst_environment *environment)
 }
 
 /* What scripts written for torchrun look at. */
-static bool set_torch(struct mst_job *job, struct mst_environment *environment)
+static bool set_torch(struct mst_run_job *job, struct mst_environment *environment)
 {
     const struct mst_run_options *options = job->options;
 
@@ -62,7 +62,7 @@ static bool set_torch(struct mst_job *job, struct mst_environment *environment)
            set_number(environment, "TORCHELASTIC_MAX_RESTARTS", options->max_restarts);
 }
 
-bool mst_variables_set(struct mst_job *job)
+bool mst_variables_set(struct mst_run_job *job)
 {
     return set_muster(job, &job->environment) && set_torch(job, &job->environment);
 }
@@ -70,7 +70,7 @@ bool mst_variables_set(struct mst_job *job)
 /* Until muster gives it one. Beyond those of the job nobody has a rank by its place. */
 static bool set_rank(struct mst_place *place)
 {
-    const struct mst_job *job = place->job;
+    const struct mst_run_job *job = place->job;
     struct mst_environment *environment = &place->job->environment;
     uint32_t rank = job->nodes.number * job->options->nproc + place->slot;
 
@@ -96,7 +96,7 @@ static bool set_error_file(struct mst_place *place, const struct mst_log *log)
 bool mst_variables_of(struct mst_place *place, const char *tag, int page_fd,
                       const struct mst_log *log)
 {
-    struct mst_job *job = place->job;
+    struct mst_run_job *job = place->job;
     const struct {
         const char *name;
         uint64_t value;

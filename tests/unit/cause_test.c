@@ -18,7 +18,7 @@
 enum { STATUS_1 = 1 << 8, OWN_PID = 4242, OTHER_PID = 77 };
 
 /* A node of several, the only process of which ended with 1, as restarting was given up. */
-static void job_init(struct mst_job *job, struct mst_run_options *options,
+static void job_init(struct mst_run_job *job, struct mst_run_options *options,
                      struct mst_process *process)
 {
     *options = (struct mst_run_options){.nodes_max = 3};
@@ -33,7 +33,7 @@ static void job_init(struct mst_job *job, struct mst_run_options *options,
                                     .died_ns = 1};
     (void)snprintf(process->failure, sizeof process->failure,
                    "given up after 1 attempt; the last: rank 4 (#4) failed");
-    *job = (struct mst_job){
+    *job = (struct mst_run_job){
         .options = options, .processes = process, .ending = MST_ENDS_FAILED, .ended_ns = 2};
 }
 
@@ -43,7 +43,7 @@ static struct mst_fault of_another_node(enum mst_cause kind, int code)
         .index = 2, .rank = 2, .kind = kind, .code = code, .pid = OTHER_PID, .generation = 2};
 }
 
-static void ends_by(struct mst_job *job, const char *expected, int code)
+static void ends_by(struct mst_run_job *job, const char *expected, int code)
 {
     char text[1024];
 
@@ -55,7 +55,7 @@ static void ends_by(struct mst_job *job, const char *expected, int code)
 /* Another node heard of the end, and ended a rank before it had closed its client. */
 static void who_was_ended_because_it_was_given_up_is_not_the_cause(void **state)
 {
-    static struct mst_job job;
+    static struct mst_run_job job;
     struct mst_run_options options;
     struct mst_process process;
 
@@ -69,7 +69,7 @@ static void who_was_ended_because_it_was_given_up_is_not_the_cause(void **state)
 
 static void who_was_killed_otherwise_is(void **state)
 {
-    static struct mst_job job;
+    static struct mst_run_job job;
     struct mst_run_options options;
     struct mst_process process;
 
@@ -127,7 +127,7 @@ static void what_befell_a_peer_goes_before_what_is_passed_on(void **state)
 /* One that died in a generation before and stayed away had been got over. */
 static void the_death_behind_what_is_passed_on_is_of_its_generation(void **state)
 {
-    static struct mst_job job;
+    static struct mst_run_job job;
     struct mst_run_options options;
     struct mst_process process;
 
@@ -140,7 +140,7 @@ static void the_death_behind_what_is_passed_on_is_of_its_generation(void **state
     ends_by(&job, "first cause: rank 2 (#2, pid 77) on ", 1);
 }
 
-static void hears(struct mst_job *job, uint64_t revision)
+static void hears(struct mst_run_job *job, uint64_t revision)
 {
     const struct mst_item item = {
         .revision = revision,
@@ -154,11 +154,11 @@ static void hears(struct mst_job *job, uint64_t revision)
 static void faults_are_said_after_a_second_of_many(void **state)
 {
     enum { MANY = MST_FAULTS_ROOM + 5 };
-    static struct mst_job job;
+    static struct mst_run_job job;
     char last[64];
 
     (void)state;
-    job = (struct mst_job){.ending = MST_GOES_ON};
+    job = (struct mst_run_job){.ending = MST_GOES_ON};
     (void)pthread_mutex_init(&job.lock, NULL);
     assert_int_equal(uv_loop_init(&job.loop), 0);
     mst_faults_open(&job);

@@ -145,7 +145,7 @@ static void what_looks_for_notices(void **state)
 static void what_keeps_the_notice_from_the_end_of_a_run(void **state)
 {
     struct mst_run_options options = {.preempt_signals = UINT64_C(1) << (SIGTERM - 1)};
-    struct mst_job *job = calloc(1, sizeof *job);
+    struct mst_run_job *job = calloc(1, sizeof *job);
     struct sigaction now;
 
     (void)state;

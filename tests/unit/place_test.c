@@ -23,7 +23,7 @@
 enum { INDEX = 3, FIRST_PID = 1234567 }; /* of the process that was there before */
 
 struct stage {
-    struct mst_job job;
+    struct mst_run_job job;
     struct mst_run_options options;
     struct mst_place places[4];
     struct mst_process process;
@@ -45,7 +45,7 @@ static struct stage *stage_new(void)
     assert_non_null(stage);
     stage->process = (struct mst_process){.index = INDEX, .rank = MST_RANK_NONE, .pid = pid};
     stage->job =
-        (struct mst_job){.options = &stage->options, .places = stage->places, .place_count = 4};
+        (struct mst_run_job){.options = &stage->options, .places = stage->places, .place_count = 4};
     stage->places[INDEX] = (struct mst_place){.job = &stage->job,
                                               .slot = INDEX,
                                               .index = INDEX,
@@ -254,7 +254,7 @@ static void hear_key(const char *name)
 static void a_life_that_has_finished_elsewhere_is_known(void **state)
 {
     struct stage *stage = stage_new();
-    struct mst_job *job = &stage->job;
+    struct mst_run_job *job = &stage->job;
     struct mst_peer peers[2];
     uint32_t indices[4];
 
