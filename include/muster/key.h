@@ -2,8 +2,8 @@
 #ifndef MUSTER_KEY_H
 #define MUSTER_KEY_H
 
-/* Keys: bytes under a name, with a revision. A name is not empty, has no NUL byte and at most
- * key_bytes_max bytes (4 KiB); a value has at most value_bytes_max (1 MiB). What client.h says of
+/* Keys: named values with a revision. A name is not empty, has no NUL byte and at most
+ * key_bytes_max bytes (4 KiB). A value has at most value_bytes_max (1 MiB). What client.h says of
  * threads, time and errors holds here. `options` may be NULL everywhere. */
 
 #include "muster/call.h"
@@ -15,11 +15,11 @@ extern "C" {
 
 struct muster_key_options {
     size_t size; /* sizeof */
-    /* 0: the job's keys. Else the key space of that generation: only the current one is accepted
-     * (EFENCED), and it is dropped when the next one is sealed. A stale rank can write nothing
-     * there, which makes it the place to commit things in. */
+    /* 0: the job's keys. Else the key space of that generation: only the current generation is
+     * accepted (EFENCED), and its keys are deleted when the next one is sealed. A stale rank cannot
+     * write there, so commits belong there: the generation is a fencing token. */
     uint64_t generation;
-    bool owned; /* writes: the key vanishes when this process is lost, leaves or closes */
+    bool owned; /* writes: the key is deleted when this process is lost, leaves or closes */
 };
 
 #define MUSTER_KEY_OPTIONS_INIT                                                                    \
@@ -27,8 +27,8 @@ struct muster_key_options {
         sizeof(struct muster_key_options), 0, false                                                \
     }
 
-/* Writes the key only if it does not exist: else EEXISTS. `revision_out` may be NULL here and
- * below: the key's new revision, for muster_key_cas. Since 0.1. */
+/* Writes the key if it does not exist; otherwise EEXISTS. `revision_out` (may be NULL here and
+ * below) receives the key's new revision, for muster_key_cas. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_key_insert(muster_client *client, const char *key,
                                                            struct muster_slice value,
                                                            const struct muster_key_options *options,
@@ -43,7 +43,7 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_key_put(muster_client *client, c
                                                         int64_t timeout_ms, uint64_t *revision_out,
                                                         struct muster_error *err);
 
-/* Writes the key only if its revision is `expected` (0: only if it does not exist): else ECONFLICT.
+/* Writes the key if its revision is `expected` (0: if it does not exist); otherwise ECONFLICT.
  * Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_key_cas(muster_client *client, const char *key,
                                                         uint64_t expected,
@@ -52,7 +52,7 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_key_cas(muster_client *client, c
                                                         int64_t timeout_ms, uint64_t *revision_out,
                                                         struct muster_error *err);
 
-/* Adds to a key that holds a decimal number; an absent one counts as 0. `sum_out` may be NULL.
+/* Adds to a key that holds a decimal number; an absent key counts as 0. `sum_out` may be NULL.
  * ERANGE: beyond int64, or not a number. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_key_add(muster_client *client, const char *key,
                                                         int64_t delta,
@@ -60,52 +60,54 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_key_add(muster_client *client, c
                                                         int64_t timeout_ms, int64_t *sum_out,
                                                         struct muster_error *err);
 
-/* Appends to the value; an absent one counts as empty. `size_out` may be NULL: the size after it.
- * Since 0.1. */
+/* Appends to the value; an absent key counts as empty. `size_out` (may be NULL) receives the new
+ * size. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_key_append(muster_client *client, const char *key,
                                                            struct muster_slice value,
                                                            const struct muster_key_options *options,
                                                            int64_t timeout_ms, uint64_t *size_out,
                                                            struct muster_error *err);
 
-/* Deletes the key; an absent one is no error. Since 0.1. */
+/* Deletes the key; an absent key is no error. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_key_delete(muster_client *client, const char *key,
                                                            const struct muster_key_options *options,
                                                            int64_t timeout_ms,
                                                            struct muster_error *err);
 
-/* One value that was read. Immutable; the data lives until it is freed. */
+/* A value that was read. Immutable; the data is valid until it is freed. */
 typedef struct muster_value muster_value;
 
-/* Reads the key. With a timeout it waits for the key to exist; with 0 it only looks: ENOTFOUND.
+/* Reads the key. With a timeout it waits until the key exists; with 0 it does not wait: ENOTFOUND.
  * On success the caller owns *out. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_key_get(muster_client *client, const char *key,
                                                         const struct muster_key_options *options,
                                                         int64_t timeout_ms, muster_value **out,
                                                         struct muster_error *err);
 
-/* The bytes; a NUL follows them that does not count. Borrowed from the value. Since 0.1. */
+/* The bytes, followed by a NUL that the size does not count. Borrowed from the value. Since 0.1. */
 MUSTER_API const void *muster_value_data(const muster_value *value);
 MUSTER_API size_t muster_value_size(const muster_value *value);
 MUSTER_API uint64_t muster_value_revision(const muster_value *value);
 
-/* How long ago the key was written when the service answered, by the service's own time: no clocks
- * of two machines are compared. It only grows for one revision, and is never larger than it is; the
- * time that the service was away, and began again from its journal, is not in it. Since 0.1. */
+/* How long ago the key was written when the service answered, by the service's clock alone: no
+ * clocks of two machines are compared. For one revision it never decreases, and it never exceeds
+ * the true age. It excludes the time in which the service was away until it recovered from its
+ * journal. Since 0.1. */
 MUSTER_API uint64_t muster_value_age_ms(const muster_value *value);
 MUSTER_API void muster_value_free(muster_value *value);
 
-/* Keys and values under a prefix, in the order of their bytes. */
+/* Keys and values under a prefix, in byte order. */
 typedef struct muster_keys muster_keys;
 
-/* Reads all keys that begin with `prefix` ("": all). Each of its pages is a consistent moment, not
- * the whole. On success the caller owns *out. Since 0.1. */
+/* Reads all keys that begin with `prefix` ("": all). Each page is consistent, the whole list is
+ * not. On success the caller owns *out. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_key_list(muster_client *client, const char *prefix,
                                                          const struct muster_key_options *options,
                                                          int64_t timeout_ms, muster_keys **out,
                                                          struct muster_error *err);
 
-/* The i-th, from 0; beyond the count NULL, an empty slice, 0. Borrowed from the list. Since 0.1. */
+/* The i-th key, from 0. Beyond the count: NULL, an empty slice, 0. Borrowed from the list. Since
+ * 0.1. */
 MUSTER_API size_t muster_keys_count(const muster_keys *keys);
 MUSTER_API const char *muster_keys_name(const muster_keys *keys, size_t i);
 MUSTER_API struct muster_slice muster_keys_value(const muster_keys *keys, size_t i);
@@ -113,23 +115,22 @@ MUSTER_API uint64_t muster_keys_revision(const muster_keys *keys, size_t i);
 MUSTER_API uint64_t muster_keys_age_ms(const muster_keys *keys, size_t i);
 MUSTER_API void muster_keys_free(muster_keys *keys);
 
-/* Waits until each of the keys has existed once since the call began, or exists. Since 0.1. */
+/* Waits until each of the keys has existed at some time since the call began. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_key_wait(muster_client *client,
                                                          const char *const *keys, size_t count,
                                                          const struct muster_key_options *options,
                                                          int64_t timeout_ms,
                                                          struct muster_error *err);
 
-/* Several writes that are applied at once, or not at all. Not bound to a client; to be used by one
- * thread at a time. */
+/* Several writes that are applied atomically. Not bound to a client. Thread: one at a time. */
 typedef struct muster_batch muster_batch;
 
 /* The options hold for all writes of the batch. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_batch_new(muster_batch **out,
                                                           const struct muster_key_options *options);
 
-/* Adds a write behind those that are there; key and value are copied. ENOMEM, EINVAL, ELIMIT (more
- * bytes in all than any message may have): the batch is as before. Since 0.1. */
+/* Appends a write to the batch; key and value are copied. ENOMEM, EINVAL, ELIMIT (the batch exceeds
+ * the size of a message): the batch is unchanged. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_batch_insert(muster_batch *batch, const char *key,
                                                              struct muster_slice value);
 MUSTER_API MUSTER_MUST_USE muster_status muster_batch_put(muster_batch *batch, const char *key,
@@ -143,8 +144,8 @@ MUSTER_API MUSTER_MUST_USE muster_status muster_batch_append(muster_batch *batch
                                                              struct muster_slice value);
 MUSTER_API MUSTER_MUST_USE muster_status muster_batch_delete(muster_batch *batch, const char *key);
 
-/* Applies the batch, which may be applied again. On failure nothing was written, and the status is
- * that of the first write that could not be done. An empty batch is EINVAL. Since 0.1. */
+/* Applies the batch. On failure nothing was written, and the status is that of the first write that
+ * failed. An empty batch is EINVAL. The batch may be applied again. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_batch_apply(muster_client *client,
                                                             const muster_batch *batch,
                                                             int64_t timeout_ms,

@@ -2,7 +2,7 @@
 #ifndef MUSTER_MUSTER_H
 #define MUSTER_MUSTER_H
 
-/* Everything of libmuster. */
+/* All headers of libmuster. */
 
 #include "muster/assignment.h"
 #include "muster/call.h"

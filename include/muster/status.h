@@ -18,9 +18,9 @@ extern "C" {
 #define MUSTER_MUST_USE
 #endif
 
-/* What became of a call. Negative is failure, always. Grouped by what is lost, because that is what
- * the caller must rebuild. New codes may be added: treat an unknown negative one as a failed call.
- */
+/* The result of a call. Negative is failure, always. Codes are grouped by what is lost, because
+ * that is what the caller must rebuild. New codes may be added: treat an unknown negative code as a
+ * failed call. */
 typedef enum muster_status {
     MUSTER_OK = 0,
     MUSTER_MORE = 1, /* not an error: needs more input */
@@ -31,29 +31,29 @@ typedef enum muster_status {
     MUSTER_ELIMIT = -3,
     MUSTER_ETIMEDOUT = -4,
     MUSTER_EDEADLK = -5, /* it would wait for itself: called from a callback of muster */
-    MUSTER_EEXISTS = -6, /* the key is there; the place is held by a living process */
+    MUSTER_EEXISTS = -6, /* the key exists; a living process holds the place */
     MUSTER_ENOTFOUND = -7,
     MUSTER_ECONFLICT = -8, /* compare-and-set: the key is not as expected */
-    MUSTER_ERANGE = -9,    /* a sum beyond int64, or a value that is no number */
-    MUSTER_ESTALE = -10,   /* the round is over and its result no longer kept */
+    MUSTER_ERANGE = -9,    /* a sum beyond int64, or not a number */
+    MUSTER_ESTALE = -10,   /* the round is over, its result no longer kept */
     MUSTER_ECANCELLED = -11,
     MUSTER_EINTERRUPTED = -12, /* the job restarts: clean up and return from the function */
     MUSTER_EPREEMPTED = -13,
     MUSTER_EMISMATCH = -14, /* an all-equal round: the contributions differ */
     MUSTER_ELOST = -15,     /* a participant of this round was lost */
-    MUSTER_ETOOFEW = -16,   /* fewer than min_size would go on */
-    MUSTER_EFAILED = -17,   /* the function failed, or retrying was given up */
-    MUSTER_EINTERNAL = -18, /* a bug of muster: the handle is poisoned, the process lives */
+    MUSTER_ETOOFEW = -16,   /* fewer than min_size ranks are left */
+    MUSTER_EFAILED = -17,   /* the function failed, or a retry limit was reached */
+    MUSTER_EINTERNAL = -18, /* a bug in muster: the handle is unusable, the process lives */
     MUSTER_ENOSPACE = -19,  /* the service's disk is full: nothing was changed */
 
-    MUSTER_EUNHEALTHY = -22, /* a health check, or too many own faults: this rank leaves */
+    MUSTER_EUNHEALTHY = -22, /* a failed health check or too many own faults: this rank leaves */
     MUSTER_ESTATE = -23,     /* a state server that closures depend on failed */
 
-    /* the session: the service was not reached, or did not speak our protocol */
+    /* the session: the service was not reached, or speaks another protocol */
     MUSTER_EUNREACHABLE = -20,
     MUSTER_EPROTO = -21,
 
-    /* the membership: a newer incarnation or generation goes on without the caller */
+    /* the membership: this process was replaced; the job continues without it */
     MUSTER_EFENCED = -40
 } muster_status;
 
@@ -63,22 +63,22 @@ struct muster_slice {
     size_t size;
 };
 
-/* Filled by a call only when it fails; every function takes NULL instead. Owned by the caller. */
+/* Filled by a call only when it fails; every function accepts NULL instead. Owned by the caller. */
 struct muster_error {
     muster_status status;
     int os_errno;   /* 0: the operating system was not involved */
-    char text[488]; /* one line: what was attempted, what happened, who, what to do */
+    char text[488]; /* one line: what was attempted, what happened, which members, what to do */
 };
 
 /* The name of a status as in this header, "MUSTER_ETIMEDOUT"; "MUSTER_?" if unknown. Static memory.
  * Thread: any. Since 0.1. */
 MUSTER_API const char *muster_status_name(muster_status status);
 
-/* What a status means in a few words. Static memory. Thread: any. Since 0.1. */
+/* The meaning of a status in a few words. Static memory. Thread: any. Since 0.1. */
 MUSTER_API const char *muster_status_text(muster_status status);
 
-/* The exit code a program should end with: 0 for OK, 75 (saved, run me again) for EPREEMPTED, 1 for
- * everything else. Thread: any. Since 0.1. */
+/* The exit code for a program: 0 for OK, 75 (saved, run me again) for EPREEMPTED, 1 for everything
+ * else. Thread: any. Since 0.1. */
 MUSTER_API int muster_exit_code(muster_status status);
 
 #ifdef __cplusplus

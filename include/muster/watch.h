@@ -2,8 +2,8 @@
 #ifndef MUSTER_WATCH_H
 #define MUSTER_WATCH_H
 
-/* A resumable stream of what changes. Level-triggered: a slow reader gets the newest state of each
- * thing once, never a growing queue. What client.h says of time and errors holds here. */
+/* A resumable stream of changes. Level-triggered: a slow reader gets the newest state of each
+ * object once, never a growing queue. What client.h says of time and errors holds here. */
 
 #include "muster/call.h"
 #include "muster/client.h"
@@ -17,7 +17,7 @@ enum muster_watch_kind {
     MUSTER_WATCH_KEYS = 1,    /* keys under `prefix` */
     MUSTER_WATCH_MEMBERS = 2, /* members: joined, silent, lost, left */
     MUSTER_WATCH_FAULTS = 4,  /* faults of the current generation */
-    MUSTER_WATCH_VIEW = 8     /* a new generation, or a call out of the function */
+    MUSTER_WATCH_VIEW = 8     /* a new generation, or an interruption of the function */
 };
 
 struct muster_watch_options {
@@ -25,8 +25,8 @@ struct muster_watch_options {
     unsigned kinds;      /* of enum muster_watch_kind; 0: KEYS */
     const char *prefix;  /* of keys; NULL: all */
     uint64_t generation; /* of the keys: as in muster_key_options */
-    /* Only what changed after this revision; 0: first everything there is. The revision of the
-     * last event seen continues where another watch ended. */
+    /* Only changes after this revision; 0: first the whole current state. To continue an ended
+     * watch, pass the revision of its last event. */
     uint64_t after;
 };
 
@@ -41,7 +41,7 @@ enum muster_event_type {
     MUSTER_EVENT_MEMBER = 3,  /* member */
     MUSTER_EVENT_FAULT = 4,   /* member, with cause, code and text */
     MUSTER_EVENT_VIEW = 5,    /* view */
-    MUSTER_EVENT_RESET = 6    /* too far behind: forget everything, it is all listed again */
+    MUSTER_EVENT_RESET = 6    /* too far behind: discard all state, it is listed again */
 };
 
 /* Borrowed from the watch until its next call. */
@@ -52,28 +52,28 @@ struct muster_event {
     struct muster_slice value;
     struct muster_member member;
     struct muster_view view;
-    /* KEY, DELETED: how long ago it was written or deleted, as muster_value_age_ms, now: with what
-     * passed since the service told it. */
+    /* KEY, DELETED: how long ago the key was written or deleted, as muster_value_age_ms, plus the
+     * time since the service sent the event. */
     uint64_t age_ms;
 };
 
 typedef struct muster_watch muster_watch;
 
-/* Options NULL: all keys. Sends nothing yet. On success the caller owns *out; the client must
- * outlive it. ENOMEM, EINVAL. Since 0.1. */
+/* Opens a watch; sends nothing yet. Options NULL: all keys. On success the caller owns *out; the
+ * client must outlive it. ENOMEM, EINVAL. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status
 muster_watch_open(muster_watch **out, muster_client *client,
                   const struct muster_watch_options *options, struct muster_error *err);
 
-/* The next change. ETIMEDOUT: none in time, and the watch goes on with the next call. EFENCED: the
- * generation of the keys is over. Thread: one at a time for one watch. Since 0.1. */
+/* Waits for the next change. ETIMEDOUT: none in time; the watch continues with the next call.
+ * EFENCED: the generation of the keys is over. Thread: one at a time for one watch. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_watch_next(muster_watch *watch, int64_t timeout_ms,
                                                            struct muster_event *out,
                                                            struct muster_error *err);
 MUSTER_API void muster_watch_close(muster_watch *watch);
 
-/* The same without blocking: call.h. One call of a watch is open at a time (EINVAL); it is over, or
- * freed, before the watch is closed. Since 0.1. */
+/* The same without blocking: call.h. One call of a watch may be open at a time (EINVAL). It must be
+ * over, or freed, before the watch is closed. Since 0.1. */
 MUSTER_API MUSTER_MUST_USE muster_status muster_watch_next_start(muster_watch *watch,
                                                                  int64_t timeout_ms,
                                                                  struct muster_event *out,
