@@ -531,7 +531,7 @@ enum kept_struct {
     KEPT_mst_key,
     KEPT_mst_round_name,
     KEPT_mst_round,
-    KEPT_mst_part,
+    KEPT_mst_round_part,
     KEPT_mst_past,
     KEPT_mst_link,
     KEPT_mst_alarm,
@@ -617,7 +617,7 @@ static void prod_round(struct prodder *prodder, struct mst_round *round)
     }
     prod_all(prodder, KEPT_mst_round, round);
     for (uint32_t i = 0; i < round->part_count; i++) {
-        prod_all(prodder, KEPT_mst_part, &round->parts[i]);
+        prod_all(prodder, KEPT_mst_round_part, &round->parts[i]);
     }
     prod_all(prodder, KEPT_mst_detail, &round->detail);
     for (uint32_t i = 0; i < round->detail.who_count; i++) {
