@@ -123,143 +123,104 @@ void mst_text_slice(struct mst_text *text, struct mst_slice bytes)
     }
 }
 
-static void in_base(struct mst_text *text, uint64_t number, unsigned base)
-{
-    char digits[20];
-    size_t count = 0;
-
-    do {
-        digits[count++] = "0123456789abcdef"[number % base];
-        number /= base;
-    } while (number > 0);
-    while (count > 0) {
-        put(text, digits[--count]);
-    }
-}
-
-void mst_text_u64(struct mst_text *text, uint64_t number)
-{
-    in_base(text, number, 10);
-}
-
-void mst_text_i64(struct mst_text *text, int64_t number)
-{
-    if (number < 0) {
-        put(text, '-');
-    }
-    in_base(text, number < 0 ? -(uint64_t)number : (uint64_t)number, 10);
-}
-
-void mst_text_hex(struct mst_text *text, uint64_t number)
-{
-    in_base(text, number, 16);
-}
-
-void mst_text_seconds(struct mst_text *text, uint64_t ms)
-{
-    uint64_t tenths = (ms + 50) / 100;
-
-    mst_text_u64(text, tenths / 10);
-    put(text, '.');
-    put(text, (char)('0' + (char)(tenths % 10)));
-    mst_text_add(text, " s");
-}
+/* ---- a format ---- */
 
 /* A va_list that functions take from in turn. */
 struct arguments {
     va_list list;
 };
 
-/* Of the integer that a conversion prints: as %d, %ld, %lld or %zd has it. */
-enum length { LENGTH_INT, LENGTH_LONG, LENGTH_LONG_LONG, LENGTH_SIZE };
+/* What stands between a '%' and what ends it. */
+struct conversion {
+    bool is_signed;
+    bool has_z;
+    unsigned longs;    /* how often l stands there */
+    size_t digits_min; /* zeros fill it up */
+};
 
-static enum length read_length(const char **at)
+static void put_number(struct mst_text *text, uint64_t number, unsigned base, size_t digits_min)
 {
-    if (**at == 'z') {
-        ++*at;
-        return LENGTH_SIZE;
+    char digits[22];
+    size_t count = 0;
+
+    MST_ASSERT(digits_min <= sizeof(digits));
+    do {
+        digits[count++] = "0123456789abcdef"[number % base];
+        number /= base;
+    } while (number > 0 || count < digits_min);
+    while (count > 0) {
+        put(text, digits[--count]);
     }
-    if (**at != 'l') {
-        return LENGTH_INT;
-    }
-    ++*at;
-    if (**at != 'l') {
-        return LENGTH_LONG;
-    }
-    ++*at;
-    return LENGTH_LONG_LONG;
 }
 
-static uint64_t take_unsigned(struct arguments *from, enum length length)
+/* With its sign in all 64 bits. */
+static uint64_t take_number(struct arguments *from, const struct conversion *how)
 {
-    switch (length) {
-    case LENGTH_INT:
-        return va_arg(from->list, unsigned);
-    case LENGTH_LONG:
-        return va_arg(from->list, unsigned long);
-    case LENGTH_LONG_LONG:
-        return va_arg(from->list, unsigned long long);
-    case LENGTH_SIZE:
-        break;
+    if (how->has_z) {
+        return how->is_signed ? (uint64_t)va_arg(from->list, ptrdiff_t)
+                              : va_arg(from->list, size_t);
     }
-    return va_arg(from->list, size_t);
-}
-
-static int64_t take_signed(struct arguments *from, enum length length)
-{
-    switch (length) {
-    case LENGTH_INT:
-        return va_arg(from->list, int);
-    case LENGTH_LONG:
-        return va_arg(from->list, long);
-    case LENGTH_LONG_LONG:
-        return va_arg(from->list, long long);
-    case LENGTH_SIZE:
-        break;
+    if (how->longs == 0) {
+        return how->is_signed ? (uint64_t)va_arg(from->list, int) : va_arg(from->list, unsigned);
     }
-    return va_arg(from->list, ptrdiff_t);
+    if (how->longs == 1) {
+        return how->is_signed ? (uint64_t)va_arg(from->list, long)
+                              : va_arg(from->list, unsigned long);
+    }
+    return how->is_signed ? (uint64_t)va_arg(from->list, long long)
+                          : va_arg(from->list, unsigned long long);
 }
 
-static void put_words(struct mst_text *text, const char *words)
+/* %016llx: `at` is behind the '%'; returns what is behind the conversion. */
+static const char *convert_number(struct mst_text *text, const char *at, struct arguments *from)
 {
-    mst_text_add(text, words != NULL ? words : "(null)");
-}
+    struct conversion how = {.digits_min = 0};
+    uint64_t number;
+    unsigned base;
 
-static void put_bytes(struct mst_text *text, struct arguments *from)
-{
-    int size = va_arg(from->list, int);
-
-    MST_ASSERT(size >= 0);
-    mst_text_slice(text, mst_slice_of(va_arg(from->list, const char *), (size_t)size));
+    if (*at == '0') {
+        for (at++; *at >= '0' && *at <= '9'; at++) {
+            how.digits_min = how.digits_min * 10 + (size_t)(*at - '0');
+        }
+    }
+    how.has_z = *at == 'z';
+    at += how.has_z;
+    for (; !how.has_z && how.longs < 2 && *at == 'l'; at++) {
+        how.longs++;
+    }
+    how.is_signed = *at == 'd' || *at == 'i';
+    base = *at == 'x' ? 16 : *at == 'o' ? 8 : 10;
+    MST_ASSERT(how.is_signed ? how.digits_min == 0 : base != 10 || *at == 'u');
+    number = take_number(from, &how);
+    if (how.is_signed && (int64_t)number < 0) {
+        put(text, '-');
+        number = -number;
+    }
+    put_number(text, number, base, how.digits_min);
+    return at + 1;
 }
 
 /* `at` is behind the '%'; returns what is behind the conversion. */
 static const char *convert(struct mst_text *text, const char *at, struct arguments *from)
 {
-    enum length length;
+    const char *words;
+    int size;
 
     if (at[0] == '.' && at[1] == '*' && at[2] == 's') {
-        put_bytes(text, from);
+        size = va_arg(from->list, int);
+        MST_ASSERT(size >= 0);
+        mst_text_slice(text, mst_slice_of(va_arg(from->list, const char *), (size_t)size));
         return at + 3;
     }
-    if (*at == '%') {
-        put(text, '%');
-        return at + 1;
-    }
     if (*at == 's') {
-        put_words(text, va_arg(from->list, const char *));
-        return at + 1;
-    }
-    if (*at == 'c') {
+        words = va_arg(from->list, const char *);
+        mst_text_add(text, words != NULL ? words : "(null)");
+    } else if (*at == 'c') {
         put(text, (char)va_arg(from->list, int));
-        return at + 1;
-    }
-    length = read_length(&at);
-    if (*at == 'd' || *at == 'i') {
-        mst_text_i64(text, take_signed(from, length));
+    } else if (*at == '%') {
+        put(text, '%');
     } else {
-        MST_ASSERT(*at == 'u' || *at == 'x');
-        in_base(text, take_unsigned(from, length), *at == 'u' ? 10 : 16);
+        return convert_number(text, at, from);
     }
     return at + 1;
 }
@@ -297,4 +258,24 @@ size_t mst_text_print(char *array, size_t room, const char *format, ...)
     mst_text_format_list(&text, format, arguments);
     va_end(arguments);
     return text.size;
+}
+
+void mst_text_u64(struct mst_text *text, uint64_t number)
+{
+    put_number(text, number, 10, 0);
+}
+
+void mst_text_i64(struct mst_text *text, int64_t number)
+{
+    mst_text_format(text, "%" PRId64, number);
+}
+
+void mst_text_hex(struct mst_text *text, uint64_t number)
+{
+    put_number(text, number, 16, 0);
+}
+
+void mst_text_seconds(struct mst_text *text, uint64_t ms)
+{
+    mst_text_format(text, MST_SECONDS, MST_SECONDS_ARGS(ms));
 }

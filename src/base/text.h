@@ -19,10 +19,11 @@ struct mst_text {
 struct mst_text mst_text_in(char *array, size_t room); /* room >= 4 */
 void mst_text_add(struct mst_text *text, const char *words);
 
-/* A sentence. Of printf's conversions it knows %s, %.*s, %c, %d, %i, %u, %x and %%, those of a
- * number with l, ll or z too; any other is a broken invariant. It allocates nothing and is safe in
- * a handler of a signal. %s are words of the program, as they are. %.*s are bytes that somebody
- * else chose, shown as mst_text_slice shows them. A NULL for %s is "(null)". */
+/* A sentence. Of printf's conversions it knows %s, %.*s, %c, %% and those of integers, %d, %i, %u,
+ * %x and %o, also with l, ll and z, and of %u, %x and %o with zeros, as %016x; any other is a
+ * broken invariant. It allocates nothing and is safe in a handler of a signal. %s are words of the
+ * program, as they are. %.*s are bytes that somebody else chose, shown as mst_text_slice shows
+ * them. A NULL for %s is "(null)". */
 void mst_text_format(struct mst_text *text, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void mst_text_format_list(struct mst_text *text, const char *format, va_list arguments)
@@ -32,8 +33,9 @@ void mst_text_format_list(struct mst_text *text, const char *format, va_list arg
 size_t mst_text_print(char *array, size_t room, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* For "%.*s". `slice` is read twice. */
+/* For "%.*s": a slice, and words that are to be quoted. Their argument is read more than once. */
 #define MST_SLICE_ARGS(slice) (int)(slice).size, (const char *)(slice).data
+#define MST_TEXT_ARGS(words) MST_SLICE_ARGS(mst_slice_text(words))
 
 /* "12.4 s": a piece of a format, and its arguments. */
 #define MST_SECONDS "%" PRIu64 ".%u s"
