@@ -35,12 +35,8 @@ bool mst_cluster_name_valid(struct mst_slice name)
 
 static size_t key_write(char *at, size_t room, const char *prefix, struct mst_slice name)
 {
-    struct mst_text text = mst_text_in(at, room);
-
     MST_ASSERT(room >= MST_CLUSTER_LABEL_ROOM && mst_cluster_name_valid(name));
-    mst_text_add(&text, prefix);
-    mst_text_slice(&text, name);
-    return text.size;
+    return mst_text_print(at, room, "%s%.*s", prefix, MST_SLICE_ARGS(name));
 }
 
 size_t mst_cluster_key(char *at, size_t room, struct mst_slice name)
@@ -139,22 +135,11 @@ void mst_cluster_status_function(char room[MST_CLUSTER_FUNCTION_ROOM], struct ms
 static void write_times(struct mst_text *line, const char *name,
                         const struct mst_histogram *histogram)
 {
-    char digits[] = "000000000";
-    uint64_t ns = histogram->sum_ns;
-
-    mst_text_add(line, " ");
-    mst_text_add(line, name);
+    mst_text_format(line, " %s", name);
     for (uint32_t i = 0; i <= histogram->bounds->count; i++) {
-        mst_text_add(line, i == 0 ? "=" : ",");
-        mst_text_u64(line, histogram->in[i]);
+        mst_text_format(line, "%s%" PRIu64, i == 0 ? "=" : ",", histogram->in[i]);
     }
-    mst_text_add(line, ";");
-    mst_text_u64(line, histogram->sum_s);
-    for (size_t i = sizeof digits - 1; i > 0; i--, ns /= 10) {
-        digits[i - 1] = (char)('0' + ns % 10);
-    }
-    mst_text_add(line, ".");
-    mst_text_add(line, digits);
+    mst_text_format(line, ";%" PRIu64 ".%09" PRIu64, histogram->sum_s, histogram->sum_ns);
 }
 
 size_t mst_cluster_status_write(char *at, size_t room, const struct mst_cluster_status *status)
@@ -166,13 +151,9 @@ size_t mst_cluster_status_write(char *at, size_t room, const struct mst_cluster_
         uint64_t number;
 
         memcpy(&number, (const char *)status + numbers[i].offset, sizeof number);
-        mst_text_add(&line, i > 0 ? " " : "");
-        mst_text_add(&line, numbers[i].name);
-        mst_text_add(&line, "=");
-        mst_text_u64(&line, number);
+        mst_text_format(&line, "%s%s=%" PRIu64, i > 0 ? " " : "", numbers[i].name, number);
     }
-    mst_text_add(&line, " waits=");
-    mst_text_add(&line, wait_words[status->waits]);
+    mst_text_format(&line, " waits=%s", wait_words[status->waits]);
     mst_line_put(&line, " oldest_function=", mst_slice_text(status->oldest_function));
     mst_line_put(&line, " longest_function=", mst_slice_text(status->longest_function));
     for (unsigned timer = 0; timer < MST_TIMERS; timer++) {

@@ -85,19 +85,11 @@ bool mst_line_take(struct mst_slice *line, struct mst_line_word *out, const char
 void mst_line_put(struct mst_text *line, const char *head, struct mst_slice value)
 {
     const char *bytes = value.data;
-    char one[2] = {0, 0};
 
-    if (value.size == 0) {
-        return;
-    }
-    mst_text_add(line, head);
+    mst_text_add(line, value.size > 0 ? head : "");
     for (size_t i = 0; i < value.size; i++) {
         unsigned char byte = (unsigned char)bytes[i];
 
-        one[0] = bytes[i];
-        if (byte <= 0x20 || byte == 0x7f) {
-            one[0] = '-';
-        }
-        mst_text_add(line, one);
+        mst_text_format(line, "%c", byte <= 0x20 || byte == 0x7f ? '-' : bytes[i]);
     }
 }

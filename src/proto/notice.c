@@ -95,20 +95,11 @@ bool mst_notice_read(struct mst_slice value, struct mst_notice *out)
 
 static void sentence_write(struct mst_text *line, const char *name, const char *value)
 {
-    char one[2] = {0, 0};
-
-    if (value[0] == '\0') {
-        return;
-    }
-    mst_text_add(line, name);
+    mst_text_add(line, value[0] != '\0' ? name : "");
     for (size_t i = 0; value[i] != '\0'; i++) {
         unsigned char byte = (unsigned char)value[i];
 
-        one[0] = value[i];
-        if (byte < 0x20 || byte == 0x7f) {
-            one[0] = ' ';
-        }
-        mst_text_add(line, one);
+        mst_text_format(line, "%c", byte < 0x20 || byte == 0x7f ? ' ' : value[i]);
     }
 }
 
@@ -117,12 +108,11 @@ size_t mst_notice_write(char *at, size_t room, const struct mst_notice *notice)
     struct mst_text line = mst_text_in(at, room);
 
     MST_ASSERT(room >= MST_NOTICE_VALUE_ROOM);
-    mst_text_add(&line, "left_ms=");
-    mst_text_u64(&line, notice->left_ms < MST_NOTICE_LEFT_MS_MAX ? notice->left_ms
-                                                                 : MST_NOTICE_LEFT_MS_MAX);
-    mst_text_add(&line, notice->assumed ? " assumed=1" : " assumed=0");
-    mst_text_add(&line,
-                 notice->level == MST_NOTICE_ADVISORY ? " level=advisory" : " level=certain");
+    mst_text_format(&line, "left_ms=%" PRIu64 "%s%s",
+                    notice->left_ms < MST_NOTICE_LEFT_MS_MAX ? notice->left_ms
+                                                             : MST_NOTICE_LEFT_MS_MAX,
+                    notice->assumed ? " assumed=1" : " assumed=0",
+                    notice->level == MST_NOTICE_ADVISORY ? " level=advisory" : " level=certain");
     mst_line_put(&line, " source=", mst_slice_text(notice->source));
     mst_line_put(&line, " host=", mst_slice_text(notice->host));
     sentence_write(&line, " reason=", notice->reason);
@@ -133,21 +123,17 @@ size_t mst_notice_write(char *at, size_t room, const struct mst_notice *notice)
 
 size_t mst_preempt_name_write(char *at, size_t room, const struct mst_preempt_name *name)
 {
-    struct mst_text text = mst_text_in(at, room);
+    const char *folder;
 
     MST_ASSERT(room >= MST_PREEMPT_NAME_ROOM && name->kind < MST_PREEMPT_KEYS);
-    mst_text_add(&text, MST_PREEMPT_PREFIX);
-    mst_text_add(&text, folders[name->kind]);
+    folder = folders[name->kind];
     if (name->kind != MST_PREEMPT_KEY_NOTICE) {
-        mst_text_u64(&text, name->generation);
-        mst_text_add(&text, ".");
-        mst_text_u64(&text, name->k);
-    } else if (name->index == MST_NOTICE_ALL) {
-        mst_text_add(&text, "all");
-    } else {
-        mst_text_u64(&text, name->index);
+        return mst_text_print(at, room, MST_PREEMPT_PREFIX "%s%" PRIu64 ".%" PRIu64, folder,
+                              name->generation, name->k);
     }
-    return text.size;
+    return name->index == MST_NOTICE_ALL
+               ? mst_text_print(at, room, MST_PREEMPT_PREFIX "%sall", folder)
+               : mst_text_print(at, room, MST_PREEMPT_PREFIX "%s%u", folder, name->index);
 }
 
 static bool index_read(struct mst_slice text, uint32_t *out)
@@ -261,24 +247,17 @@ int64_t mst_verdict_step(struct mst_slice value)
 size_t mst_preempt_fact_write(char *at, size_t room, enum mst_preempt_key kind,
                               const struct mst_preempt_fact *fact)
 {
-    struct mst_text line = mst_text_in(at, room);
-
     MST_ASSERT(room >= MST_PREEMPT_FACT_ROOM);
-    mst_text_add(&line, "step=");
-    mst_text_i64(&line, fact->step);
     if (kind == MST_PREEMPT_KEY_COMPLETE) {
-        mst_text_add(&line, " of=");
-        mst_text_u64(&line, fact->of);
+        return mst_text_print(at, room, "step=%" PRId64 " of=%u covered=%" PRIu64 " leave=%s",
+                              fact->step, fact->of, fact->covered,
+                              fact->leave_all ? "all" : "noticed");
     }
-    mst_text_add(&line, " covered=");
-    mst_text_u64(&line, fact->covered);
-    if (kind == MST_PREEMPT_KEY_COMPLETE) {
-        mst_text_add(&line, fact->leave_all ? " leave=all" : " leave=noticed");
-    } else if (kind == MST_PREEMPT_KEY_FAILED) {
-        mst_text_add(&line, " status=");
-        mst_text_i64(&line, fact->status);
+    if (kind == MST_PREEMPT_KEY_FAILED) {
+        return mst_text_print(at, room, "step=%" PRId64 " covered=%" PRIu64 " status=%d",
+                              fact->step, fact->covered, fact->status);
     }
-    return line.size;
+    return mst_text_print(at, room, "step=%" PRId64 " covered=%" PRIu64, fact->step, fact->covered);
 }
 
 static bool fact_word(const struct mst_line_word *word, struct mst_preempt_fact *out)

@@ -162,28 +162,16 @@ bool mst_run_waits_take(struct mst_slice *value, uint32_t most, struct mst_run_w
 
 void mst_run_all_write(char *room, const struct mst_all *all)
 {
-    struct mst_text text = mst_text_in(room, MST_RUN_VALUE_ROOM);
-
-    mst_text_add(&text, all->done ? "1 " : "0 ");
-    mst_text_add(&text, all->runs ? "1 " : "0 ");
-    mst_text_add(&text, all->ender_gone ? "1 " : "0 ");
-    mst_text_u64(&text, all->life);
+    mst_text_print(room, MST_RUN_VALUE_ROOM, "%s%s%s%u", all->done ? "1 " : "0 ",
+                   all->runs ? "1 " : "0 ", all->ender_gone ? "1 " : "0 ", all->life);
 }
 
 void mst_run_end_write(char *room, uint32_t node, int number)
 {
-    struct mst_text text = mst_text_in(room, MST_RUN_VALUE_ROOM);
-
-    mst_text_u64(&text, node);
-    mst_text_add(&text, " ");
-    mst_text_i64(&text, number);
+    mst_text_print(room, MST_RUN_VALUE_ROOM, "%u %d", node, number);
 }
 
 void mst_run_peer_write(char *room, enum mst_peer_state state, uint32_t life)
 {
-    struct mst_text text = mst_text_in(room, MST_RUN_VALUE_ROOM);
-
-    mst_text_add(&text, states[state]);
-    mst_text_add(&text, " ");
-    mst_text_u64(&text, life);
+    mst_text_print(room, MST_RUN_VALUE_ROOM, "%s %u", states[state], life);
 }

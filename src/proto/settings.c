@@ -150,40 +150,28 @@ static bool parse_choice(const char *choices, const char *text, int64_t *out)
 
 static void complain(const struct mst_setting *setting, const char *given, char *error, size_t room)
 {
-    struct mst_text text = mst_text_in(error, room);
+    static const char *const wanted[] = {
+        [MST_UNIT_FLAG] = "neither yes nor no",
+        [MST_UNIT_TEXT] = "no text",
+        [MST_UNIT_MS] = "no duration (500ms, 10s, 2m)",
+        [MST_UNIT_BYTES] = "no size (4096, 64k, 16m)",
+        [MST_UNIT_COUNT] = "no number",
+        [MST_UNIT_INDEX] = "no number",
+        [MST_UNIT_SIGNAL] = "no number",
+    };
 
-    mst_text_add(&text, "setting ");
-    mst_text_add(&text, setting->name);
-    mst_text_add(&text, ": '");
-    mst_text_slice(&text,
-                   mst_slice_text(given)); /* the user's: escaped, so that it stays one line */
-    switch (setting->unit) {
-    case MST_UNIT_CHOICE:
-        mst_text_add(&text, "' is not one of ");
-        mst_text_add(&text, setting->choices);
-        return;
-    case MST_UNIT_FLAG:
-        mst_text_add(&text, "' is neither yes nor no");
-        return;
-    case MST_UNIT_TEXT:
-        mst_text_add(&text, "' is no text");
-        return;
-    case MST_UNIT_MS:
-        mst_text_add(&text, "' is no duration (500ms, 10s, 2m)");
-        break;
-    case MST_UNIT_BYTES:
-        mst_text_add(&text, "' is no size (4096, 64k, 16m)");
-        break;
-    case MST_UNIT_COUNT:
-    case MST_UNIT_INDEX:
-    case MST_UNIT_SIGNAL:
-        mst_text_add(&text, "' is no number");
-        break;
+    /* The user's words are escaped, so that it stays one line. */
+    if (setting->unit == MST_UNIT_CHOICE) {
+        mst_text_print(error, room, "setting %s: '%.*s' is not one of %s", setting->name,
+                       MST_TEXT_ARGS(given), setting->choices);
+    } else if (setting->unit == MST_UNIT_FLAG || setting->unit == MST_UNIT_TEXT) {
+        mst_text_print(error, room, "setting %s: '%.*s' is %s", setting->name, MST_TEXT_ARGS(given),
+                       wanted[setting->unit]);
+    } else {
+        mst_text_print(error, room, "setting %s: '%.*s' is %s from %" PRId64 " to %" PRId64,
+                       setting->name, MST_TEXT_ARGS(given), wanted[setting->unit], setting->least,
+                       setting->most);
     }
-    mst_text_add(&text, " from ");
-    mst_text_i64(&text, setting->least);
-    mst_text_add(&text, " to ");
-    mst_text_i64(&text, setting->most);
 }
 
 muster_status mst_setting_parse(const struct mst_setting *setting, const char *text, int64_t *out,
