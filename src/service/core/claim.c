@@ -217,19 +217,14 @@ static void refuse(struct mst_waiter *waiter, const struct claim *claim, muster_
 
 static void claim_held(struct mst_session *session, struct mst_member *member)
 {
-    struct mst_line line;
-
     session->member = member;
     session->claiming = true;
     member->claimant = session;
     mst_node_enter(session);
-    if (mst_narrate_begin(&line, member->job, MST_INFO, "claim-waiting")) {
-        mst_narrate_member(&line, member);
-        mst_narrate_number(&line, "incarnation", member->incarnation);
-        mst_narrate_bytes(&line, "host", mst_blob_slice(session->host));
-        mst_narrate_number(&line, "pid", session->pid);
-        mst_narrate_end(&line);
-    }
+    mst_narrate(member->job, MST_INFO,
+                "claim-waiting " MST_NARRATE_MEMBER " host=%.*s pid=%" PRIu64,
+                MST_NARRATE_MEMBER_ARGS(member), MST_SLICE_ARGS(mst_blob_slice(session->host)),
+                session->pid);
 }
 
 void mst_claim_open(struct mst_core *core, struct mst_link *link, struct mst_waiter *waiter,

@@ -8,14 +8,8 @@ const char mst_cut_reason[] = "the network to this member is cut, as was asked f
 
 static void narrate(const struct mst_member *member, uint64_t for_ms)
 {
-    struct mst_line line;
-
-    if (mst_narrate_begin(&line, member->job, MST_WARN, "member-cut")) {
-        mst_narrate_member(&line, member);
-        mst_narrate_number(&line, "incarnation", member->incarnation);
-        mst_narrate_number(&line, "for-ms", for_ms);
-        mst_narrate_end(&line);
-    }
+    mst_narrate(member->job, MST_WARN, "member-cut " MST_NARRATE_MEMBER " for-ms=%" PRIu64,
+                MST_NARRATE_MEMBER_ARGS(member), for_ms);
 }
 
 void mst_cut_request(struct mst_session *session, struct mst_waiter *waiter,

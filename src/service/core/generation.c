@@ -123,7 +123,6 @@ static bool is_restart(const struct mst_job *job, const struct mst_seating *seat
 
 static void seal(struct mst_job *job, const struct mst_seating *seating)
 {
-    struct mst_line line;
     uint64_t last = job->floor > job->generation ? job->floor : job->generation;
     bool restarted = is_restart(job, seating);
 
@@ -139,11 +138,8 @@ static void seal(struct mst_job *job, const struct mst_seating *seating)
     job->alive = job->rank_count;
     job->join_due = false;
     mst_alarm_clear(&job->core->alarms, &job->join_alarm);
-    if (mst_narrate_begin(&line, job, MST_INFO, "generation-sealed ")) {
-        mst_text_u64(&line.text, job->generation);
-        mst_narrate_number(&line, "size", job->rank_count);
-        mst_narrate_end(&line);
-    }
+    mst_narrate(job, MST_INFO, "generation-sealed %" PRIu64 " size=%u", job->generation,
+                job->rank_count);
     if (job->seal) {
         tell_seal(job);
     }

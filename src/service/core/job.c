@@ -297,11 +297,7 @@ static void settle(struct mst_job *job)
     }
     vacate(job);
     if (job->keys.live == 0) {
-        struct mst_line line;
-
-        if (mst_narrate_begin(&line, job, MST_DEBUG, "job-ended")) {
-            mst_narrate_end(&line);
-        }
+        mst_narrate(job, MST_DEBUG, "job-ended");
         drop(job);
     }
 }

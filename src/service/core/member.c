@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "proto/words.h"
 #include "service/core/generation.h"
 #include "service/core/host.h"
 #include "service/core/job.h"
@@ -299,20 +300,15 @@ void mst_member_set_text(struct mst_member *member, struct mst_blob *text)
 
 static void tell_admitted(const struct mst_member *member)
 {
-    struct mst_line line;
+    char node[24] = "";
 
-    if (!mst_narrate_begin(&line, member->job, MST_INFO,
-                           member->role == MST_ROLE_RANK ? "member-joining" : "member-present")) {
-        return;
-    }
-    mst_narrate_member(&line, member);
-    mst_narrate_number(&line, "incarnation", member->incarnation);
-    mst_narrate_bytes(&line, "host", mst_blob_slice(member->host));
-    mst_narrate_number(&line, "pid", member->pid);
     if (member->agent != MST_NODE_NONE) {
-        mst_narrate_number(&line, "node", member->agent);
+        mst_text_print(node, sizeof(node), " node=%u", member->agent);
     }
-    mst_narrate_end(&line);
+    mst_narrate(member->job, MST_INFO, "%s " MST_NARRATE_MEMBER " host=%.*s pid=%" PRIu64 "%s",
+                member->role == MST_ROLE_RANK ? "member-joining" : "member-present",
+                MST_NARRATE_MEMBER_ARGS(member), MST_SLICE_ARGS(mst_blob_slice(member->host)),
+                member->pid, node);
 }
 
 void mst_member_admit(struct mst_member *member, struct mst_session *session)
@@ -376,22 +372,18 @@ void mst_member_unready(struct mst_member *member)
 
 static void tell_gone(const struct mst_member *member)
 {
-    struct mst_line line;
+    bool is_lost = member->end == MST_STATE_LOST;
+    bool has_code = member->cause == MST_CAUSE_EXIT || member->cause == MST_CAUSE_SIGNAL ||
+                    member->cause == MST_CAUSE_HARD_TIMEOUT;
+    char code[24] = "";
 
-    if (!mst_narrate_begin(&line, member->job, MST_INFO,
-                           member->end == MST_LEFT ? "member-left" : "member-lost")) {
-        return;
+    if (is_lost && has_code) {
+        mst_text_print(code, sizeof(code), " code=%d", member->code);
     }
-    mst_narrate_member(&line, member);
-    mst_narrate_number(&line, "incarnation", member->incarnation);
-    if (member->end == MST_STATE_LOST) {
-        mst_narrate_word(&line, "cause", mst_narrate_cause(member->cause));
-        if (member->cause == MST_CAUSE_EXIT || member->cause == MST_CAUSE_SIGNAL ||
-            member->cause == MST_CAUSE_HARD_TIMEOUT) {
-            mst_narrate_code(&line, "code", member->code);
-        }
-    }
-    mst_narrate_end(&line);
+    mst_narrate(member->job, MST_INFO, "%s " MST_NARRATE_MEMBER "%s%s%s",
+                member->end == MST_LEFT ? "member-left" : "member-lost",
+                MST_NARRATE_MEMBER_ARGS(member), is_lost ? " cause=" : "",
+                is_lost ? mst_cause_word(member->cause) : "", code);
 }
 
 bool mst_member_keep_fault(struct mst_member *member, const struct mst_loss *fault)

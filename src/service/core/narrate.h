@@ -7,25 +7,16 @@
 #include "base/text.h"
 #include "service/core/member.h"
 
-/* A line being built. Begun, extended, ended; all of it is nothing when nobody listens. */
-struct mst_line {
-    struct mst_core *core;
-    const struct mst_job *job;
-    enum mst_level level;
-    struct mst_text text;
-    char array[512];
-};
+/* One line, "event name=value ...", as mst_text_format has it; nothing when nobody listens. */
+void mst_narrate(const struct mst_job *job, enum mst_level level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
-bool mst_narrate_begin(struct mst_line *line, const struct mst_job *job, enum mst_level level,
-                       const char *event);
-void mst_narrate_member(struct mst_line *line, const struct mst_member *member); /* " #2" */
-void mst_narrate_number(struct mst_line *line, const char *name, uint64_t number);
-void mst_narrate_code(struct mst_line *line, const char *name, int64_t number);
-void mst_narrate_word(struct mst_line *line, const char *name, const char *word);
-void mst_narrate_bytes(struct mst_line *line, const char *name, struct mst_slice bytes);
-void mst_narrate_end(struct mst_line *line);
+/* "#2 incarnation=1" */
+#define MST_NARRATE_MEMBER "%s%u incarnation=%" PRIu64
+#define MST_NARRATE_MEMBER_ARGS(member)                                                            \
+    mst_narrate_sign(member), (member)->index, (member)->incarnation
 
-const char *mst_narrate_cause(enum mst_cause cause);
+const char *mst_narrate_sign(const struct mst_member *member);
 const char *mst_narrate_status(muster_status status); /* "ok", "etimedout" */
 
 /* "event #2 incarnation=1" */

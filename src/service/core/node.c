@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service/core/node.h"
 
+#include "proto/words.h"
 #include "service/core/claim.h"
 #include "service/core/host.h"
 #include "service/core/job.h"
@@ -147,19 +148,14 @@ uint32_t mst_node_named(const struct mst_job *job, const struct mst_open *open)
 static void tell_lost(const struct mst_session *agent)
 {
     const struct mst_session *session = first_of(agent->job, agent->member->index);
-    struct mst_line line;
     uint64_t ranks = 0;
 
     for (; session; session = next_of(session)) {
         ranks += session->role == MST_ROLE_RANK && !session->claiming;
     }
-    if (mst_narrate_begin(&line, agent->job, MST_INFO, "node-lost")) {
-        mst_narrate_number(&line, "node", agent->member->index);
-        mst_narrate_bytes(&line, "host", mst_blob_slice(agent->host));
-        mst_narrate_number(&line, "ranks", ranks);
-        mst_narrate_word(&line, "cause", mst_narrate_cause(MST_CAUSE_LEASE));
-        mst_narrate_end(&line);
-    }
+    mst_narrate(agent->job, MST_INFO, "node-lost node=%u host=%.*s ranks=%" PRIu64 " cause=%s",
+                agent->member->index, MST_SLICE_ARGS(mst_blob_slice(agent->host)), ranks,
+                mst_cause_word(MST_CAUSE_LEASE));
 }
 
 /* The rounds are told last, so that each sees one loss of several. Who waits for the place of one

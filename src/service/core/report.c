@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is said of a rank, by itself or by the agent that watches its process: faults and deaths. */
 #include "proto/status.h"
+#include "proto/words.h"
 #include "service/core/generation.h"
 #include "service/core/job.h"
 #include "service/core/narrate.h"
@@ -59,18 +60,11 @@ static bool own_kind(enum mst_cause kind)
 
 static void tell_fault(const struct mst_member *member, const struct mst_loss *fault)
 {
-    struct mst_line line;
+    bool has_kind = fault->cause != MST_CAUSE_FAULT;
 
-    if (!mst_narrate_begin(&line, member->job, MST_INFO, "fault")) {
-        return;
-    }
-    mst_narrate_member(&line, member);
-    mst_narrate_number(&line, "incarnation", member->incarnation);
-    if (fault->cause != MST_CAUSE_FAULT) {
-        mst_narrate_word(&line, "kind", mst_narrate_cause(fault->cause));
-    }
-    mst_narrate_code(&line, "code", fault->code);
-    mst_narrate_end(&line);
+    mst_narrate(member->job, MST_INFO, "fault " MST_NARRATE_MEMBER "%s%s code=%d",
+                MST_NARRATE_MEMBER_ARGS(member), has_kind ? " kind=" : "",
+                has_kind ? mst_cause_word(fault->cause) : "", fault->code);
 }
 
 /* That a peer was lost, or the generation is over, is no fault of the rank that was told so; where
@@ -117,7 +111,6 @@ static void fault_of_nobody(struct mst_session *session, struct mst_waiter *wait
 {
     struct mst_job *job = session->job;
     struct mst_loss loss = {.cause = request->fault.kind, .told_by = teller(session)};
-    struct mst_line line;
 
     if (session->role != MST_ROLE_AGENT || session->claiming) {
         mst_waiter_answer(waiter, MUSTER_EINVAL);
@@ -132,10 +125,7 @@ static void fault_of_nobody(struct mst_session *session, struct mst_waiter *wait
     if (!copy_text(session->core, waiter, request->fault.text, &loss.text)) {
         return;
     }
-    if (mst_narrate_begin(&line, job, MST_INFO, "fault")) {
-        mst_narrate_word(&line, "kind", mst_narrate_cause(loss.cause));
-        mst_narrate_end(&line);
-    }
+    mst_narrate(job, MST_INFO, "fault kind=%s", mst_cause_word(loss.cause));
     mst_record_nobody(job, &loss);
     mst_blob_drop(&session->core->mem, loss.text);
     mst_generation_attention(job, MST_INTERRUPT);
@@ -224,8 +214,6 @@ static void refine_seat(struct mst_member *member, const struct mst_loss *loss)
  * lost already, and now everybody can see how. */
 static void refine_cause(struct mst_member *member, const struct mst_loss *loss)
 {
-    struct mst_line line;
-
     if (member->end != MST_STATE_LOST || member->cause != MST_CAUSE_GONE ||
         loss->cause == MST_CAUSE_GONE) {
         return;
@@ -238,13 +226,8 @@ static void refine_cause(struct mst_member *member, const struct mst_loss *loss)
         refine_seat(member, loss);
     }
     mst_member_touch(member);
-    if (mst_narrate_begin(&line, member->job, MST_INFO, "member-cause")) {
-        mst_narrate_member(&line, member);
-        mst_narrate_number(&line, "incarnation", member->incarnation);
-        mst_narrate_word(&line, "cause", mst_narrate_cause(member->cause));
-        mst_narrate_code(&line, "code", member->code);
-        mst_narrate_end(&line);
-    }
+    mst_narrate(member->job, MST_INFO, "member-cause " MST_NARRATE_MEMBER " cause=%s code=%d",
+                MST_NARRATE_MEMBER_ARGS(member), mst_cause_word(member->cause), member->code);
 }
 
 void mst_member_report(struct mst_session *session, struct mst_waiter *waiter,

@@ -308,26 +308,22 @@ bool mst_round_has_value(const struct mst_round *round)
 static void tell_closed(const struct mst_round *round)
 {
     struct mst_core *core = round->job->core;
-    struct mst_line line;
+    char lost[24] = "", missing[24] = "";
 
     if (round->opened_ns != 0) {
         mst_counts_round(&core->counts, round->status, core->now_ns - round->opened_ns);
         mst_counts_named_round(round, core->now_ns - round->opened_ns);
     }
-    if (!mst_narrate_begin(&line, round->job, MST_DEBUG, "round-closed")) {
-        return;
-    }
-    mst_narrate_bytes(&line, "name", mst_round_name_slice(round->name));
-    mst_narrate_number(&line, "number", round->number);
-    mst_narrate_word(&line, "status", mst_narrate_status(round->status));
-    mst_narrate_number(&line, "arrived", round->arrived);
     if (round->lost > 0) {
-        mst_narrate_number(&line, "lost", round->lost);
+        mst_text_print(lost, sizeof(lost), " lost=%u", round->lost);
     }
     if (round->detail.missing > 0) {
-        mst_narrate_number(&line, "missing", round->detail.missing);
+        mst_text_print(missing, sizeof(missing), " missing=%u", round->detail.missing);
     }
-    mst_narrate_end(&line);
+    mst_narrate(round->job, MST_DEBUG,
+                "round-closed name=%.*s number=%" PRIu64 " status=%s arrived=%u%s%s",
+                MST_SLICE_ARGS(mst_round_name_slice(round->name)), round->number,
+                mst_narrate_status(round->status), round->arrived, lost, missing);
 }
 
 void mst_round_decide(struct mst_round *round, muster_status status)
@@ -584,13 +580,8 @@ static struct mst_round *new_round(struct mst_job *job, const struct mst_round_r
 
 static void tell_opened(const struct mst_round *round)
 {
-    struct mst_line line;
-
-    if (mst_narrate_begin(&line, round->job, MST_DEBUG, "round-open")) {
-        mst_narrate_bytes(&line, "name", mst_round_name_slice(round->name));
-        mst_narrate_number(&line, "number", round->number);
-        mst_narrate_end(&line);
-    }
+    mst_narrate(round->job, MST_DEBUG, "round-open name=%.*s number=%" PRIu64,
+                MST_SLICE_ARGS(mst_round_name_slice(round->name)), round->number);
 }
 
 /* The first contribution is in: from now on it is known by its name. */

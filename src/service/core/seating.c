@@ -238,17 +238,11 @@ static bool would_grow(const struct mst_job *job)
 /* Who was left out of this order asks for nothing: the next one would leave it out again. */
 static void ask_to_grow(struct mst_job *job, const struct mst_member *member)
 {
-    struct mst_line line;
-
     if (job->grow != MST_GROW_CHECK || job->attention != MST_CALM ||
         (job->ordered && member->spare)) {
         return;
     }
-    if (mst_narrate_begin(&line, job, MST_INFO, "grow")) {
-        mst_text_add(&line.text, " requested-by=#");
-        mst_text_u64(&line.text, member->index);
-        mst_narrate_end(&line);
-    }
+    mst_narrate(job, MST_INFO, "grow requested-by=#%u", member->index);
     mst_generation_attention(job, MST_GROW);
 }
 

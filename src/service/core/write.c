@@ -45,10 +45,9 @@ static bool parse_number(const struct mst_blob *value, int64_t *out)
 static struct mst_blob *number_blob(const struct mst_mem *mem, int64_t number)
 {
     char array[24];
-    struct mst_text text = mst_text_in(array, sizeof(array));
 
-    mst_text_i64(&text, number);
-    return mst_blob_new(mem, mst_slice_of(array, text.size));
+    return mst_blob_new(
+        mem, mst_slice_of(array, mst_text_print(array, sizeof(array), "%" PRId64, number)));
 }
 
 static bool sum_of(int64_t a, int64_t b, int64_t *out)
