@@ -192,17 +192,13 @@ static muster_status refuse(struct mst_cluster_codec *codec, muster_status statu
                             const struct mst_native_fault *fault)
 {
     bool starved = status == MUSTER_ENOMEM && codec->stream.arena.starved;
-    struct mst_text text =
-        mst_native_stream_fail(&codec->stream, starved ? MUSTER_ENOMEM : MUSTER_EPROTO);
+    muster_status dead = starved ? MUSTER_ENOMEM : MUSTER_EPROTO;
 
-    if (fault->what) {
-        mst_text_add(&text, fault->what);
-        mst_text_add(&text, " ");
-        mst_text_i64(&text, fault->number);
-    } else {
-        mst_text_add(&text, starved ? "no memory for a message" : "a message of too much memory");
-    }
-    return codec->stream.dead;
+    return fault->what ? mst_native_stream_fail(&codec->stream, dead, "%s %" PRId64, fault->what,
+                                                fault->number)
+                       : mst_native_stream_fail(&codec->stream, dead, "%s",
+                                                starved ? "no memory for a message"
+                                                        : "a message of too much memory");
 }
 
 static muster_status take_preamble(struct mst_cluster_codec *codec)

@@ -143,30 +143,19 @@ muster_status mst_native_client_end(struct mst_native_client *client)
 
 static muster_status refused(struct mst_native_client *client, struct mst_slice why)
 {
-    struct mst_text text = mst_native_stream_fail(&client->stream, MUSTER_EPROTO);
-
-    mst_text_add(&text, "the service refused: ");
-    mst_text_slice(&text, why);
-    return MUSTER_EPROTO;
+    return mst_native_stream_fail(&client->stream, MUSTER_EPROTO, "the service refused: %.*s",
+                                  MST_SLICE_ARGS(why));
 }
 
 static muster_status nonsense(struct mst_native_client *client, const char *what, int64_t number)
 {
-    struct mst_text text = mst_native_stream_fail(&client->stream, MUSTER_EPROTO);
-
-    mst_text_add(&text, what);
-    mst_text_add(&text, " ");
-    mst_text_i64(&text, number);
-    mst_text_add(&text, " is not known");
-    return MUSTER_EPROTO;
+    return mst_native_stream_fail(&client->stream, MUSTER_EPROTO, "%s %" PRId64 " is not known",
+                                  what, number);
 }
 
 static muster_status no_memory(struct mst_native_client *client)
 {
-    struct mst_text text = mst_native_stream_fail(&client->stream, MUSTER_ENOMEM);
-
-    mst_text_add(&text, "no memory for a reply");
-    return MUSTER_ENOMEM;
+    return mst_native_stream_fail(&client->stream, MUSTER_ENOMEM, "no memory for a reply");
 }
 
 static muster_status take_welcome(struct mst_native_client *client)

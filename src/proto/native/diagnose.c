@@ -159,8 +159,7 @@ static void name_path(struct mst_text *text, const struct walk *walk)
     for (unsigned i = 0; i <= walk->depth; i++) {
         const ProtobufCFieldDescriptor *field = walk->levels[i].field;
 
-        mst_text_add(text, i > 0 ? "." : "");
-        mst_text_add(text, field ? field->name : "?");
+        mst_text_format(text, "%s%s", i > 0 ? "." : "", field ? field->name : "?");
     }
 }
 
@@ -184,19 +183,14 @@ void mst_native_diagnose(struct mst_text *text, const ProtobufCMessageDescriptor
             break;
         }
     }
-    mst_text_add(text, "no ");
-    mst_text_add(text, type->short_name);
     if (!wrong) {
-        mst_text_add(text, ": it cannot be unpacked");
+        mst_text_format(text, "no %s: it cannot be unpacked", type->short_name);
         return;
     }
-    mst_text_add(text, ": ");
+    mst_text_format(text, "no %s: ", type->short_name);
     name_path(text, &walk);
-    mst_text_add(text, ", ");
-    mst_text_u64(text, start);
-    mst_text_add(text, " bytes into the message: ");
-    mst_text_add(text, wrong);
+    mst_text_format(text, ", %zu bytes into the message: %s", start, wrong);
     if (wrong == wrong_type || wrong == no_type || wrong == beyond) {
-        mst_text_u64(text, walk.number);
+        mst_text_format(text, "%" PRIu64, walk.number);
     }
 }

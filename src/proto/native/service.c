@@ -74,10 +74,9 @@ void mst_native_codec_refuse(struct mst_codec *codec, const char *why)
 {
     struct service *service = service_of(codec);
     struct mst_native_stream *stream = &service->stream;
-    struct mst_text text = mst_text_in(stream->reason, sizeof(stream->reason));
 
     stream->dead = MUSTER_EPROTO;
-    mst_text_add(&text, why);
+    mst_text_print(stream->reason, sizeof(stream->reason), "%s", why);
     (void)refuse_welcome(service);
 }
 
@@ -111,19 +110,15 @@ static muster_status welcome(struct service *service)
 
 static muster_status refuse_hello(struct service *service, const Muster__Hello *hello)
 {
-    struct mst_text text = mst_native_stream_fail(&service->stream, MUSTER_EPROTO);
-
     if (hello->auth.len > 0) {
-        mst_text_add(&text, "auth is not empty, but this service has no secret");
+        (void)mst_native_stream_fail(&service->stream, MUSTER_EPROTO,
+                                     "auth is not empty, but this service has no secret");
     } else {
-        mst_text_add(&text, "the client '");
-        mst_text_slice(&text, mst_slice_text(hello->program)); /* its words: escaped */
-        mst_text_add(&text, "' speaks the versions ");
-        mst_text_u64(&text, hello->version_min);
-        mst_text_add(&text, " to ");
-        mst_text_u64(&text, hello->version_max);
-        mst_text_add(&text, ", this service ");
-        mst_text_u64(&text, MST_NATIVE_VERSION);
+        (void)mst_native_stream_fail(
+            &service->stream, MUSTER_EPROTO,
+            "the client '%.*s' speaks the versions %u to %u, this service %u",
+            MST_TEXT_ARGS(hello->program), hello->version_min, hello->version_max,
+            MST_NATIVE_VERSION);
     }
     return refuse_welcome(service);
 }
@@ -148,9 +143,7 @@ static muster_status take_hello(struct service *service)
     service->state = REQUESTS;
     status = welcome(service);
     if (status != MUSTER_OK) {
-        struct mst_text text = mst_native_stream_fail(&service->stream, status);
-
-        mst_text_add(&text, "no room for the welcome");
+        (void)mst_native_stream_fail(&service->stream, status, "no room for the welcome");
     }
     return status;
 }
@@ -172,22 +165,17 @@ static muster_status refuse_request(struct service *service, muster_status statu
                                     const struct mst_native_fault *fault)
 {
     struct mst_native_stream *stream = &service->stream;
-    struct mst_text text;
 
     if (status == MUSTER_ENOMEM && stream->arena.full) {
         status = MUSTER_EPROTO;
     }
-    text = mst_native_stream_fail(stream, status);
-    mst_text_add(&text, "request ");
-    mst_text_u64(&text, id);
-    mst_text_add(&text, ": ");
     if (fault->what) {
-        mst_text_add(&text, fault->what);
-        mst_text_add(&text, " ");
-        mst_text_i64(&text, fault->number);
-        mst_text_add(&text, " is not known");
+        (void)mst_native_stream_fail(stream, status,
+                                     "request %" PRIu64 ": %s %" PRId64 " is not known", id,
+                                     fault->what, fault->number);
     } else {
-        mst_text_add(&text, "it takes too much memory");
+        (void)mst_native_stream_fail(stream, status,
+                                     "request %" PRIu64 ": it takes too much memory", id);
     }
     return goodbye(service);
 }

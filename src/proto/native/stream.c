@@ -74,15 +74,18 @@ void mst_native_stream_fini(struct mst_native_stream *stream)
     mst_buffer_fini(&stream->out);
 }
 
-struct mst_text mst_native_stream_fail(struct mst_native_stream *stream, muster_status status)
+muster_status mst_native_stream_fail(struct mst_native_stream *stream, muster_status status,
+                                     const char *format, ...)
 {
     struct mst_text text = mst_text_in(stream->reason, sizeof(stream->reason));
+    va_list arguments;
 
     stream->dead = status;
-    mst_text_add(&text, "at byte ");
-    mst_text_u64(&text, stream->offset);
-    mst_text_add(&text, ": ");
-    return text;
+    mst_text_format(&text, "at byte %" PRIu64 ": ", stream->offset);
+    va_start(arguments, format);
+    mst_text_format_list(&text, format, arguments);
+    va_end(arguments);
+    return status;
 }
 
 /* Thousands of connections are idle most of the time. */
@@ -108,30 +111,20 @@ muster_status mst_native_stream_preamble(struct mst_native_stream *stream,
 {
     struct mst_slice content = mst_native_stream_content(stream);
     const unsigned char *bytes = content.data;
-    struct mst_text text;
 
     for (size_t i = 0; i < content.size && i < MST_NATIVE_PREAMBLE_SIZE; i++) {
         if (bytes[i] == expected[i]) {
             continue;
         }
         stream->offset = i;
-        text = mst_native_stream_fail(stream, MUSTER_EPROTO);
         if (i == MST_NATIVE_PREAMBLE_SIZE - 1) {
-            mst_text_add(&text, "framing version ");
-            mst_text_u64(&text, bytes[i]);
-            mst_text_add(&text, ", this ");
-            mst_text_add(&text, self);
-            mst_text_add(&text, " speaks ");
-            mst_text_u64(&text, expected[i]);
-            return MUSTER_EPROTO;
+            return mst_native_stream_fail(stream, MUSTER_EPROTO,
+                                          "framing version %d, this %s speaks %d", bytes[i], self,
+                                          expected[i]);
         }
-        mst_text_add(&text, "no muster ");
-        mst_text_add(&text, peer);
-        mst_text_add(&text, ": byte 0x");
-        mst_text_hex(&text, bytes[i]);
-        mst_text_add(&text, " where the preamble has 0x");
-        mst_text_hex(&text, expected[i]);
-        return MUSTER_EPROTO;
+        return mst_native_stream_fail(stream, MUSTER_EPROTO,
+                                      "no muster %s: byte 0x%x where the preamble has 0x%x", peer,
+                                      bytes[i], expected[i]);
     }
     if (content.size < MST_NATIVE_PREAMBLE_SIZE) {
         return MUSTER_MORE;
@@ -155,14 +148,9 @@ static void drop_taken(struct mst_native_stream *stream)
 
 static muster_status take_in(struct mst_native_stream *stream, struct mst_slice in)
 {
-    struct mst_text text;
-
     if (!mst_buffer_append(&stream->in, in)) {
-        text = mst_native_stream_fail(stream, MUSTER_ENOMEM);
-        mst_text_add(&text, "no memory for ");
-        mst_text_u64(&text, in.size);
-        mst_text_add(&text, " bytes of input");
-        return MUSTER_ENOMEM;
+        return mst_native_stream_fail(stream, MUSTER_ENOMEM, "no memory for %zu bytes of input",
+                                      in.size);
     }
     return MUSTER_OK;
 }
@@ -213,7 +201,6 @@ void mst_native_stream_written(struct mst_native_stream *stream, size_t size)
 
 muster_status mst_native_stream_end(struct mst_native_stream *stream)
 {
-    struct mst_text text;
     size_t left;
 
     if (stream->dead) {
@@ -224,25 +211,17 @@ muster_status mst_native_stream_end(struct mst_native_stream *stream)
     if (left == 0) {
         return MUSTER_OK;
     }
-    text = mst_native_stream_fail(stream, MUSTER_EPROTO);
-    mst_text_add(&text, "closed in the middle of a frame, after ");
-    mst_text_u64(&text, left);
-    mst_text_add(&text, " bytes of it");
-    return MUSTER_EPROTO;
+    return mst_native_stream_fail(stream, MUSTER_EPROTO,
+                                  "closed in the middle of a frame, after %zu bytes of it", left);
 }
 
 static muster_status refuse_length(struct mst_native_stream *stream, size_t length)
 {
-    struct mst_text text = mst_native_stream_fail(stream, MUSTER_EPROTO);
-
-    mst_text_add(&text, "a frame of ");
-    mst_text_u64(&text, length);
-    mst_text_add(&text, " bytes is over the limit of ");
-    mst_text_u64(&text, stream->frame_bytes_max);
-    if (stream->offset == 0) { /* of a service: a client's first bytes are the preamble */
-        mst_text_add(&text, ": it speaks another protocol");
-    }
-    return MUSTER_EPROTO;
+    return mst_native_stream_fail(stream, MUSTER_EPROTO,
+                                  "a frame of %zu bytes is over the limit of %zu%s", length,
+                                  stream->frame_bytes_max,
+                                  /* of a service: a client's first bytes are the preamble */
+                                  stream->offset == 0 ? ": it speaks another protocol" : "");
 }
 
 /* The payload of the frame at the front. */
@@ -277,26 +256,20 @@ static muster_status refuse_payload(struct mst_native_stream *stream,
                                     const ProtobufCMessageDescriptor *type,
                                     struct mst_slice payload)
 {
-    struct mst_text text;
+    char why[sizeof(stream->reason)];
+    struct mst_text text = mst_text_in(why, sizeof(why));
 
     if (stream->arena.starved) {
-        text = mst_native_stream_fail(stream, MUSTER_ENOMEM);
-        mst_text_add(&text, "no memory to unpack a message of ");
-        mst_text_u64(&text, payload.size);
-        mst_text_add(&text, " bytes");
-        return MUSTER_ENOMEM;
+        return mst_native_stream_fail(stream, MUSTER_ENOMEM,
+                                      "no memory to unpack a message of %zu bytes", payload.size);
     }
-    text = mst_native_stream_fail(stream, MUSTER_EPROTO);
     if (stream->arena.full) {
-        mst_text_add(&text, "a message of ");
-        mst_text_u64(&text, payload.size);
-        mst_text_add(&text, " bytes would take more than ");
-        mst_text_u64(&text, stream->arena.used_max);
-        mst_text_add(&text, " of memory");
-    } else {
-        mst_native_diagnose(&text, type, payload);
+        return mst_native_stream_fail(stream, MUSTER_EPROTO,
+                                      "a message of %zu bytes would take more than %zu of memory",
+                                      payload.size, stream->arena.used_max);
     }
-    return MUSTER_EPROTO;
+    mst_native_diagnose(&text, type, payload);
+    return mst_native_stream_fail(stream, MUSTER_EPROTO, "%s", why);
 }
 
 muster_status mst_native_stream_frame(struct mst_native_stream *stream, struct mst_slice *out)

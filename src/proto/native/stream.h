@@ -60,8 +60,10 @@ void mst_native_stream_written(struct mst_native_stream *stream, size_t size);
 /* No more bytes will come. OK between two frames, EPROTO within one. */
 muster_status mst_native_stream_end(struct mst_native_stream *stream);
 
-/* Marks the stream dead with `status` and begins its reason with where it happened. */
-struct mst_text mst_native_stream_fail(struct mst_native_stream *stream, muster_status status);
+/* Marks the stream dead with `status`, which it returns, and begins its reason with where it
+ * happened. */
+muster_status mst_native_stream_fail(struct mst_native_stream *stream, muster_status status,
+                                     const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* The payload of the frame at the front: OK, MORE or EPROTO. It and what the arena gives live until
  * the next call. */
