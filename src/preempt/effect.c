@@ -38,11 +38,7 @@ static void effect_watch(struct mst_preempt *preempt)
 
 static size_t round_name(struct mst_preempt *preempt, const char *prefix)
 {
-    struct mst_text text = mst_text_in(preempt->name, sizeof(preempt->name));
-
-    mst_text_add(&text, prefix);
-    mst_text_u64(&text, preempt->k);
-    return text.size;
+    return mst_text_print(preempt->name, sizeof(preempt->name), "%s%" PRIu64, prefix, preempt->k);
 }
 
 static int64_t small(uint64_t number)
@@ -153,8 +149,7 @@ static void effect_verdict(struct mst_preempt *preempt)
 
     mst_text_add(&text, mst_verdict_word(preempt->verdict));
     if (preempt->verdict == MST_VERDICT_AGAIN && mst_preempt_chain(preempt) >= 0) {
-        mst_text_add(&text, " ");
-        mst_text_i64(&text, mst_preempt_chain(preempt));
+        mst_text_format(&text, " %" PRId64, mst_preempt_chain(preempt));
     }
     effect_insert(preempt, preempt->verdict_tag, &name, mst_slice_of(text.start, text.size));
 }

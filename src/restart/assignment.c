@@ -47,14 +47,11 @@ static bool known(const struct muster_assignment_step *step)
 /* "step 2 (max): " */
 static void say_step(struct mst_text *why, const struct muster_assignment_step *step, size_t at)
 {
-    mst_text_add(why, "step ");
-    mst_text_u64(why, at + 1);
     if (known(step)) {
-        mst_text_add(why, " (");
-        mst_text_add(why, kinds[step->kind].name);
-        mst_text_add(why, ")");
+        mst_text_format(why, "step %zu (%s): ", at + 1, kinds[step->kind].name);
+    } else {
+        mst_text_format(why, "step %zu: ", at + 1);
     }
-    mst_text_add(why, ": ");
 }
 
 static muster_status refuse(struct mst_text *why, const char *words)
@@ -121,8 +118,7 @@ static muster_status check_step(const struct muster_assignment_step *steps, size
 
     say_step(why, step, at);
     if (!known(step)) {
-        mst_text_add(why, "there is no kind ");
-        mst_text_i64(why, (int64_t)step->kind);
+        mst_text_format(why, "there is no kind %" PRId64, (int64_t)step->kind);
         return MUSTER_EINVAL;
     }
     status = check_fields(step, why);
@@ -187,13 +183,6 @@ static uint32_t count_numbered(const struct work *work)
     return count;
 }
 
-/* " #3" */
-static void say_place(struct mst_text *why, const struct muster_place *place)
-{
-    mst_text_add(why, " #");
-    mst_text_u64(why, place->index);
-}
-
 /* Puts everybody at its number. False: two have the same; `why` names them. */
 static bool sort_by_number(struct work *work)
 {
@@ -206,12 +195,8 @@ static bool sort_by_number(struct work *work)
         }
         MST_ASSERT(place->number < work->bound);
         if (work->at[place->number] != 0) {
-            mst_text_add(work->why, "it gives rank ");
-            mst_text_u64(work->why, place->number);
-            mst_text_add(work->why, " to both");
-            say_place(work->why, &work->places[work->at[place->number] - 1]);
-            mst_text_add(work->why, " and");
-            say_place(work->why, place);
+            mst_text_format(work->why, "it gives rank %u to both #%u and #%u", place->number,
+                            work->places[work->at[place->number] - 1].index, place->index);
             return false;
         }
         work->at[place->number] = (uint32_t)i + 1;
@@ -290,9 +275,8 @@ void mst_assignment_key(muster_assignment_key *call, void *arg, const struct mus
     if (call) {
         call(arg, place, key, MST_ASSIGNMENT_KEY_ROOM);
     } else if (place->label) {
-        struct mst_text text = mst_text_in(key, MST_ASSIGNMENT_KEY_ROOM);
 
-        mst_text_add(&text, place->label);
+        mst_text_print(key, MST_ASSIGNMENT_KEY_ROOM, "%s", place->label);
     }
     key[MST_ASSIGNMENT_KEY_ROOM - 1] = '\0';
 }
@@ -375,11 +359,7 @@ static muster_status filter(struct work *work, const struct muster_assignment_st
     const uint32_t wanted = step->filter(step->arg, size);
 
     if (wanted > size) {
-        mst_text_add(work->why, "it says that ");
-        mst_text_u64(work->why, wanted);
-        mst_text_add(work->why, " of ");
-        mst_text_u64(work->why, size);
-        mst_text_add(work->why, " run");
+        mst_text_format(work->why, "it says that %u of %u run", wanted, size);
         return MUSTER_EINVAL;
     }
     limit(work, wanted);
@@ -399,17 +379,16 @@ static muster_status check_numbers(struct work *work)
         if (!takes_part(place) || (place->alive && place->number < size)) {
             continue;
         }
-        mst_text_add(work->why, "it gives rank ");
-        mst_text_u64(work->why, place->number);
-        mst_text_add(work->why, " to");
-        say_place(work->why, place);
         if (!place->alive) {
-            return refuse(work->why, ", which is not alive");
+            mst_text_format(work->why, "it gives rank %u to #%u, which is not alive", place->number,
+                            place->index);
+        } else {
+            mst_text_format(work->why,
+                            "it gives rank %u to #%u, but %u %s one: ranks are numbered from 0 "
+                            "without gaps",
+                            place->number, place->index, size, size == 1 ? "has" : "have");
         }
-        mst_text_add(work->why, ", but ");
-        mst_text_u64(work->why, size);
-        mst_text_add(work->why, size == 1 ? " has one" : " have one");
-        return refuse(work->why, ": ranks are numbered from 0 without gaps");
+        return MUSTER_EINVAL;
     }
     return sort_by_number(work) ? MUSTER_OK : MUSTER_EINVAL;
 }
@@ -427,8 +406,7 @@ static muster_status custom(struct work *work, const struct muster_assignment_st
     if (status == MUSTER_OK) {
         return check_numbers(work);
     }
-    mst_text_add(work->why, "it failed: ");
-    mst_text_add(work->why, mst_status_text(status));
+    mst_text_format(work->why, "it failed: %s", mst_status_text(status));
     return status < 0 ? status : MUSTER_EINVAL;
 }
 
@@ -476,9 +454,8 @@ static muster_status check_places(const struct muster_place *places, size_t coun
             words = " had no such rank: ranks are below 2^20";
         }
         if (words) {
-            mst_text_add(why, "place");
-            say_place(why, place);
-            return refuse(why, words);
+            mst_text_format(why, "place #%u%s", place->index, words);
+            return MUSTER_EINVAL;
         }
     }
     if (count > MST_ASSIGNMENT_RANKS_MAX) {

@@ -87,10 +87,7 @@ struct forest {
 
 static muster_status refuse(struct mst_text *why, uint32_t layer, const char *words)
 {
-    mst_text_add(why, "layer ");
-    mst_text_u64(why, layer + 1);
-    mst_text_add(why, ": ");
-    mst_text_add(why, words);
+    mst_text_format(why, "layer %u: %s", layer + 1, words);
     return MUSTER_EINVAL;
 }
 
@@ -102,9 +99,7 @@ muster_status mst_layers_check(const struct muster_assignment_layer *layers, siz
         return MUSTER_EINVAL;
     }
     if (count > MST_ASSIGNMENT_LAYERS_MAX) {
-        mst_text_u64(why, count);
-        mst_text_add(why, " layers, more than ");
-        mst_text_u64(why, MST_ASSIGNMENT_LAYERS_MAX);
+        mst_text_format(why, "%zu layers, more than %d", count, MST_ASSIGNMENT_LAYERS_MAX);
         return MUSTER_EINVAL;
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -177,15 +172,11 @@ static struct group *group_new(struct forest *forest, struct group *parent, cons
 static muster_status two_roots(const struct forest *forest, const struct muster_place *place,
                                struct mst_slice key)
 {
-    mst_text_add(forest->why, "the key of the first layer is '");
-    mst_text_slice(forest->why, (struct mst_slice){forest->root->key, forest->root->size});
-    mst_text_add(forest->why, "' for #");
-    mst_text_u64(forest->why, forest->seen[0].place->index);
-    mst_text_add(forest->why, " and '");
-    mst_text_slice(forest->why, key);
-    mst_text_add(forest->why, "' for #");
-    mst_text_u64(forest->why, place->index);
-    mst_text_add(forest->why, ": all must share one root");
+    mst_text_format(
+        forest->why,
+        "the key of the first layer is '%.*s' for #%u and '%.*s' for #%u: all must share one root",
+        (int)forest->root->size, forest->root->key, forest->seen[0].place->index,
+        MST_SLICE_ARGS(key), place->index);
     return MUSTER_EINVAL;
 }
 

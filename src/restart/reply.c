@@ -109,11 +109,10 @@ static void fault_late(struct mst_restart *restart, const struct mst_reply *repl
     char line[128];
     struct mst_text text = mst_text_in(line, sizeof(line));
 
-    mst_text_u64(&text, reply->has_detail ? reply->detail.arrived : 1);
-    mst_text_add(&text, " of ");
-    mst_text_u64(&text, reply->has_detail ? reply->detail.expected : restart->view.size);
-    mst_text_add(&text, " were done within ");
-    mst_text_seconds(&text, restart->config.completion_timeout_ms);
+    mst_text_format(&text, "%u of %u were done within " MST_SECONDS,
+                    reply->has_detail ? reply->detail.arrived : 1,
+                    reply->has_detail ? reply->detail.expected : restart->view.size,
+                    MST_SECONDS_ARGS(restart->config.completion_timeout_ms));
     mst_restart_fault(restart, MST_CAUSE_FAULT, MUSTER_ETIMEDOUT,
                       mst_slice_of(text.start, text.size));
 }

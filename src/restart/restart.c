@@ -494,11 +494,7 @@ static struct mst_slice words_of_return(char *room, size_t size, muster_status s
 {
     struct mst_text text = mst_text_in(room, size);
 
-    mst_text_add(&text, "the function returned ");
-    mst_text_add(&text, mst_status_name(status));
-    mst_text_add(&text, " (");
-    mst_text_i64(&text, status);
-    mst_text_add(&text, ")");
+    mst_text_format(&text, "the function returned %s (%d)", mst_status_name(status), status);
     return mst_slice_of(text.start, text.size);
 }
 

@@ -118,37 +118,26 @@ static void say_waits(struct mst_cluster *cluster)
     }
 }
 
-static void add_ago(struct mst_text *text, const struct mst_cluster *cluster, uint64_t then_ns)
-{
-    mst_text_seconds(text, (cluster->now_ns - then_ns) / MST_CLUSTER_NS_PER_MS);
-    mst_text_add(text, " ago");
-}
-
 /* What helps to tell one that hangs from one that takes long. */
 static void say_stuck(struct mst_cluster *cluster, const struct mst_hand *hand,
                       const struct mst_closure *closure)
 {
     const struct mst_progress *progress = closure->progress;
-    char line[MST_FAILURE_TEXT_MAX];
-    struct mst_text text = mst_text_in(line, sizeof(line));
+    bool is_told = progress && progress->told_ns >= closure->begun_ns;
+    bool has_words = is_told && progress->size > 0;
+    char line[MST_FAILURE_TEXT_MAX], told[64] = "no progress told";
 
-    mst_text_add(&text, "attempt ");
-    mst_text_u64(&text, closure->attempt);
-    mst_text_add(&text, " of '");
-    mst_text_slice(&text, mst_slice_of(closure->kind->name, closure->kind->name_size));
-    mst_text_add(&text, "', its worker last heard ");
-    add_ago(&text, cluster, hand->heard_ns);
-    if (!progress || progress->told_ns < closure->begun_ns) {
-        mst_text_add(&text, ", no progress told");
-    } else {
-        mst_text_add(&text, ", its last progress ");
-        add_ago(&text, cluster, progress->told_ns);
-        if (progress->size > 0) {
-            mst_text_add(&text, " (");
-            mst_text_slice(&text, mst_slice_of(progress->text, progress->size));
-            mst_text_add(&text, ")");
-        }
+    if (is_told) {
+        mst_text_print(
+            told, sizeof(told), "its last progress " MST_SECONDS " ago",
+            MST_SECONDS_ARGS((cluster->now_ns - progress->told_ns) / MST_CLUSTER_NS_PER_MS));
     }
+    mst_text_print(line, sizeof(line),
+                   "attempt %u of '%.*s', its worker last heard " MST_SECONDS " ago, %s%s%.*s%s",
+                   closure->attempt, (int)closure->kind->name_size, closure->kind->name,
+                   MST_SECONDS_ARGS((cluster->now_ns - hand->heard_ns) / MST_CLUSTER_NS_PER_MS),
+                   told, has_words ? " (" : "", has_words ? (int)progress->size : 0,
+                   has_words ? progress->text : "", has_words ? ")" : "");
     mst_effect_say(cluster, MST_CLUSTER_LINE_STUCK, hand, closure->number,
                    (cluster->now_ns - closure->begun_ns) / MST_CLUSTER_NS_PER_MS,
                    mst_slice_text(line));

@@ -57,24 +57,19 @@ void mst_tolls_free(const struct mst_mem *mem, struct mst_closure *closure)
     }
 }
 
-static void add_end(struct mst_text *text, struct mst_worker_end end)
+/* What ends in a space goes on with the code. */
+static const char *end_words(enum mst_cause cause)
 {
-    switch (end.cause) {
+    switch (cause) {
     case MST_CAUSE_EXIT:
-        mst_text_add(text, " ended with status ");
-        mst_text_i64(text, end.code);
-        return;
+        return "ended with status ";
     case MST_CAUSE_SIGNAL:
     case MST_CAUSE_HARD_TIMEOUT:
-        mst_text_add(text, " was killed by signal ");
-        mst_text_i64(text, end.code);
-        return;
+        return "was killed by signal ";
     case MST_CAUSE_GONE:
-        mst_text_add(text, " ended, nobody saw how");
-        return;
+        return "ended, nobody saw how";
     case MST_CAUSE_NONE:
-        mst_text_add(text, " was replaced");
-        return;
+        return "was replaced";
     case MST_CAUSE_LEASE: /* blames nobody */
     case MST_CAUSE_FAULT:
     case MST_CAUSE_EVICTED:
@@ -85,27 +80,19 @@ static void add_end(struct mst_text *text, struct mst_worker_end end)
     case MST_CAUSE_ABORTED:
         break;
     }
-    mst_text_add(text, " was given up");
+    return "was given up";
 }
 
 static void add_toll(struct mst_text *text, const struct mst_toll *toll)
 {
-    mst_text_add(text, toll->child ? "a child of worker " : "worker ");
-    mst_text_u64(text, toll->worker);
-    mst_text_add(text, " (#");
-    mst_text_u64(text, toll->index);
-    if (toll->host_size > 0) {
-        mst_text_add(text, ", node ");
-        mst_text_slice(text, mst_slice_of(toll->host, toll->host_size));
-    }
-    mst_text_add(text, ")");
-    add_end(text, toll->end);
-}
+    enum mst_cause cause = toll->end.cause;
 
-static void add_count(struct mst_text *text, uint64_t count, const char *one, const char *many)
-{
-    mst_text_u64(text, count);
-    mst_text_add(text, count == 1 ? one : many);
+    mst_text_format(text, "%sworker %u (#%u%s%.*s) %s", toll->child ? "a child of " : "",
+                    toll->worker, toll->index, toll->host_size > 0 ? ", node " : "",
+                    (int)toll->host_size, toll->host, end_words(cause));
+    if (cause == MST_CAUSE_EXIT || cause == MST_CAUSE_SIGNAL || cause == MST_CAUSE_HARD_TIMEOUT) {
+        mst_text_format(text, "%d", toll->end.code);
+    }
 }
 
 struct mst_told *mst_toll_told(const struct mst_cluster *cluster, const struct mst_closure *closure)
@@ -117,12 +104,12 @@ struct mst_told *mst_toll_told(const struct mst_cluster *cluster, const struct m
     const char *between = ": ";
     uint32_t named = 0;
 
-    mst_text_add(&text, "'");
-    mst_text_slice(&text, mst_slice_of(closure->kind->name, closure->kind->name_size));
-    mst_text_add(&text, "' cost ");
-    add_count(&text, closure->losses, " process in ", " processes in ");
-    add_count(&text, closure->attempt, " attempt", " attempts");
-    mst_text_add(&text, " and is not run again: mend it, or raise MUSTER_CLUSTER_POISON");
+    mst_text_format(&text,
+                    "'%.*s' cost %u %s in %u %s and is not run again: mend it, or raise "
+                    "MUSTER_CLUSTER_POISON",
+                    (int)closure->kind->name_size, closure->kind->name, closure->losses,
+                    closure->losses == 1 ? "process" : "processes", closure->attempt,
+                    closure->attempt == 1 ? "attempt" : "attempts");
     for (const struct mst_toll *toll = closure->tolls; toll; toll = toll->next) {
         mst_text_add(&text, between);
         add_toll(&text, toll);
@@ -130,9 +117,7 @@ struct mst_told *mst_toll_told(const struct mst_cluster *cluster, const struct m
         named++;
     }
     if (named > 0 && named < closure->losses) {
-        mst_text_add(&text, " and ");
-        mst_text_u64(&text, closure->losses - named);
-        mst_text_add(&text, " more");
+        mst_text_format(&text, " and %u more", closure->losses - named);
     }
     if (closure->ran_on != MST_WORKER_NONE) {
         failure.incarnation = cluster->hands[closure->ran_on]->incarnation;

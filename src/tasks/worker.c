@@ -13,11 +13,9 @@ void mst_worker_say(struct mst_worker *worker, const char *words, uint64_t numbe
         return;
     }
     text = mst_text_in(worker->lines[worker->line_count++], MST_WORKER_LINE_ROOM);
-    mst_text_add(&text, words);
-    mst_text_u64(&text, number);
+    mst_text_format(&text, "%s%" PRIu64, words, number);
     if (more.size > 0) {
-        mst_text_add(&text, ": ");
-        mst_text_slice(&text, more);
+        mst_text_format(&text, ": %.*s", MST_SLICE_ARGS(more));
     }
 }
 
