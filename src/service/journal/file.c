@@ -15,31 +15,21 @@ void mst_journal_tell(struct mst_journal *journal, enum mst_level level, const c
                       const char *reason)
 {
     char line[512];
-    struct mst_text text = mst_text_in(line, sizeof line);
 
     if (!journal->config.tell) {
         return;
     }
-    mst_text_add(&text, event);
-    mst_text_add(&text, " dir=");
-    mst_text_add(&text, journal->disk.where);
-    if (reason) {
-        mst_text_add(&text, " reason=\"");
-        mst_text_add(&text, reason);
-        mst_text_add(&text, "\"");
-    }
+    mst_text_print(line, sizeof line, "%s dir=%s%s%s%s", event, journal->disk.where,
+                   reason ? " reason=\"" : "", reason ? reason : "", reason ? "\"" : "");
     journal->config.tell(journal->config.tell_ctx, level, line);
 }
 
 void mst_journal_break(struct mst_journal *journal, const char *reason)
 {
-    struct mst_text text;
-
     if (journal->state == MST_JOURNAL_BROKEN) {
         return; /* the first reason counts */
     }
-    text = mst_text_in(journal->why, sizeof journal->why);
-    mst_text_add(&text, reason ? reason : gone);
+    mst_text_print(journal->why, sizeof journal->why, "%s", reason ? reason : gone);
     journal->state = MST_JOURNAL_BROKEN;
     journal->frame.used = 0;
 }
@@ -193,17 +183,16 @@ static void end_of_promise(struct mst_journal *journal)
 
 void mst_journal_hold(struct mst_journal *journal, uint64_t now_ns)
 {
-    struct mst_text text = mst_text_in(journal->why, sizeof journal->why);
-
-    mst_text_add(&text, "the journal's disk is full: ");
-    mst_text_add(&text, journal->disk.reason(journal->disk.ctx));
+    mst_text_print(journal->why, sizeof journal->why, "the journal's disk is full: %s%s",
+                   journal->disk.reason(journal->disk.ctx),
+                   journal->config.go_on_when_full
+                       ? "; what is written from now on dies with the service "
+                         "(--journal-full=continue)"
+                       : "; make room there");
     if (journal->config.go_on_when_full) {
-        mst_text_add(&text, "; what is written from now on dies with the service "
-                            "(--journal-full=continue)");
         end_of_promise(journal);
         return;
     }
-    mst_text_add(&text, "; make room there");
     journal->state = MST_JOURNAL_HOLDS;
     journal->retry_ns = now_ns + MST_JOURNAL_SECOND_NS;
     mst_journal_hold_core(journal, journal->why);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/fail.h"
 #include "service/journal/part.h"
 
 #include <string.h>
@@ -11,15 +12,7 @@ enum { CHUNK_BYTES = 4 << 20, RECORDS_MAX = 200000, BYTES_MAX = 64 << 20 };
 
 static muster_status no_memory(struct muster_error *err)
 {
-    struct mst_text text;
-
-    if (err) {
-        text = mst_text_in(err->text, sizeof err->text);
-        err->status = MUSTER_ENOMEM;
-        err->os_errno = 0;
-        mst_text_add(&text, "no memory to recover the state from the journal");
-    }
-    return MUSTER_ENOMEM;
+    return mst_fail(err, MUSTER_ENOMEM, 0, "no memory to recover the state from the journal");
 }
 
 static void heard_by_nobody(void *ctx, const struct mst_input *input)
@@ -67,14 +60,10 @@ static struct mst_journal *new_journal(const struct mst_disk *disk,
 static muster_status begin_unkept(struct mst_journal *journal, struct muster_error *err)
 {
     muster_status status = mst_core_new(&journal->core, &journal->config.core, &journal->mem);
-    struct mst_text text;
 
     journal->state = MST_JOURNAL_ENDED;
-    if (status != MUSTER_OK && err) {
-        text = mst_text_in(err->text, sizeof err->text);
-        err->status = status;
-        err->os_errno = 0;
-        mst_text_add(&text, "cannot make the service: out of memory or invalid limits");
+    if (status != MUSTER_OK) {
+        (void)mst_fail(err, status, 0, "cannot make the service: out of memory or invalid limits");
     }
     return status;
 }
@@ -312,20 +301,13 @@ muster_status mst_journal_request(struct mst_journal *journal, uint64_t now_ns,
 
 muster_status mst_journal_verdict(const struct mst_journal *journal, struct muster_error *err)
 {
-    struct mst_text text;
-
     if (journal->state != MST_JOURNAL_BROKEN) {
         return MUSTER_OK;
     }
-    if (err) {
-        err->status = MUSTER_EFAILED;
-        err->os_errno = 0;
-        text = mst_text_in(err->text, sizeof err->text);
-        mst_text_add(&text, "the journal cannot be written: ");
-        mst_text_add(&text, journal->why);
-        mst_text_add(&text, "; the service stops, because it could not keep its promises");
-    }
-    return MUSTER_EFAILED;
+    return mst_fail(err, MUSTER_EFAILED, 0,
+                    "the journal cannot be written: %s; the service stops, because it could not "
+                    "keep its promises",
+                    journal->why);
 }
 
 muster_status mst_journal_commit(struct mst_journal *journal, struct muster_error *err)

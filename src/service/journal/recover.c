@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/fail.h"
 #include "base/panic.h"
 #include "service/journal/part.h"
 
@@ -21,7 +22,7 @@ struct content {
 
 struct recovery {
     struct mst_journal *journal;
-    struct muster_error *err, scratch;
+    struct muster_error *err;
     struct content now, next;
     uint64_t last;                     /* number of any kind; 0: there is none */
     bool ended;                        /* an ENDED record was met */
@@ -30,46 +31,26 @@ struct recovery {
 
 /* ---- errors ---- */
 
-static struct mst_text begin_error(struct recovery *recovery, muster_status status)
-{
-    struct muster_error *err = recovery->err ? recovery->err : &recovery->scratch;
-    struct mst_text text = mst_text_in(err->text, sizeof err->text);
-
-    err->status = status;
-    err->os_errno = 0;
-    mst_text_add(&text, "cannot recover the state from ");
-    mst_text_add(&text, recovery->journal->disk.where);
-    mst_text_add(&text, ": ");
-    return text;
-}
+#define CANNOT "cannot recover the state from %s: "
+#define CANNOT_ARGS(recovery) (recovery)->journal->disk.where
 
 static muster_status fail(struct recovery *recovery, const char *what)
 {
-    struct mst_text text = begin_error(recovery, MUSTER_EFAILED);
-
-    mst_text_add(&text, what);
-    return MUSTER_EFAILED;
+    return mst_fail(recovery->err, MUSTER_EFAILED, 0, CANNOT "%s", CANNOT_ARGS(recovery), what);
 }
 
 static muster_status no_memory(struct recovery *recovery)
 {
-    struct mst_text text = begin_error(recovery, MUSTER_ENOMEM);
-
-    mst_text_add(&text, "out of memory");
-    return MUSTER_ENOMEM;
+    return mst_fail(recovery->err, MUSTER_ENOMEM, 0, CANNOT "out of memory", CANNOT_ARGS(recovery));
 }
 
 static muster_status damaged(struct recovery *recovery, const struct content *content,
                              uint64_t offset, const char *what)
 {
-    struct mst_text text = begin_error(recovery, MUSTER_EFAILED);
-
-    mst_text_add(&text, content->name);
-    mst_text_add(&text, " is damaged at offset ");
-    mst_text_u64(&text, offset);
-    mst_text_add(&text, what);
-    mst_text_add(&text, "; put back a whole copy, or move the folder away to begin without it");
-    return MUSTER_EFAILED;
+    return mst_fail(recovery->err, MUSTER_EFAILED, 0,
+                    CANNOT "%s is damaged at offset %" PRIu64
+                           "%s; put back a whole copy, or move the folder away to begin without it",
+                    CANNOT_ARGS(recovery), content->name, offset, what);
 }
 
 static muster_status disk_failed(struct recovery *recovery)
@@ -135,22 +116,21 @@ static muster_status pass_over(struct pass *pass, void (*each)(void *ctx, const 
 static muster_status misnamed(struct recovery *recovery, const char *name,
                               const struct mst_file_head *head)
 {
-    struct mst_text text = begin_error(recovery, MUSTER_EFAILED);
     bool known = head->kind == MST_FILE_JOURNAL || head->kind == MST_FILE_SNAPSHOT ||
                  head->kind == MST_FILE_RECORD;
     char right[MST_FILE_NAME_ROOM];
 
-    mst_text_add(&text, name);
     if (known && head->sequence <= MST_SEQUENCE_MAX) {
         mst_file_name(right, head->kind, head->sequence);
-        mst_text_add(&text, " holds what belongs to ");
-        mst_text_add(&text, right);
-        mst_text_add(&text, "; give it that name again, or move it out of the folder");
-    } else {
-        mst_text_add(&text, " has a head that belongs to no file; put back a whole copy, or move "
-                            "it out of the folder");
+        return mst_fail(recovery->err, MUSTER_EFAILED, 0,
+                        CANNOT "%s holds what belongs to %s; give it that name again, or move it "
+                               "out of the folder",
+                        CANNOT_ARGS(recovery), name, right);
     }
-    return MUSTER_EFAILED;
+    return mst_fail(recovery->err, MUSTER_EFAILED, 0,
+                    CANNOT "%s has a head that belongs to no file; put back a whole copy, or move "
+                           "it out of the folder",
+                    CANNOT_ARGS(recovery), name);
 }
 
 /* Behind a wrong name a file would be missing without a trace, and its number be given again. An
@@ -315,14 +295,12 @@ static muster_status begin_with_snapshot(struct recovery *recovery)
 
 static muster_status other_rules(struct recovery *recovery)
 {
-    struct mst_text text = begin_error(recovery, MUSTER_EFAILED);
-
-    mst_text_add(&text, recovery->now.name);
-    mst_text_add(&text, " was written by muster ");
-    mst_text_slice(&text, mst_slice_text(recovery->now.head.version));
-    mst_text_add(&text, ", which decides otherwise; start that version with it and stop it with "
-                        "SIGTERM: it then leaves a snapshot, from which this one can begin");
-    return MUSTER_EFAILED;
+    return mst_fail(recovery->err, MUSTER_EFAILED, 0,
+                    CANNOT "%s was written by muster %.*s, which decides otherwise; start that "
+                           "version with it and stop it with SIGTERM: it then leaves a snapshot, "
+                           "from which this one can begin",
+                    CANNOT_ARGS(recovery), recovery->now.name,
+                    MST_TEXT_ARGS(recovery->now.head.version));
 }
 
 static muster_status replay_record(struct recovery *recovery,
@@ -382,7 +360,6 @@ static muster_status cut_tail(struct recovery *recovery, uint64_t offset)
 {
     struct mst_journal *journal = recovery->journal;
     char line[128];
-    struct mst_text text = mst_text_in(line, sizeof line);
     uint64_t end = recovery->now.file.size;
     const unsigned char *bytes = recovery->now.bytes;
 
@@ -390,12 +367,10 @@ static muster_status cut_tail(struct recovery *recovery, uint64_t offset)
         end--;
     }
     journal->recovered.cut_bytes += end - offset;
-    mst_text_add(&text, recovery->now.name);
-    mst_text_add(&text, " ends in ");
-    mst_text_u64(&text, end - offset);
-    mst_text_add(&text, " bytes that are no whole record, from offset ");
-    mst_text_u64(&text, offset);
-    mst_text_add(&text, " on");
+    mst_text_print(line, sizeof line,
+                   "%s ends in %" PRIu64 " bytes that are no whole record, from offset %" PRIu64
+                   " on",
+                   recovery->now.name, end - offset, offset);
     mst_journal_tell(journal, MST_WARN, "journal-tail-cut", line);
     return MUSTER_OK;
 }
@@ -535,14 +510,10 @@ static muster_status replay_all(struct recovery *recovery)
 /* Its checksums are right, so it is not damaged. */
 static muster_status other_form(struct recovery *recovery)
 {
-    struct mst_text text = begin_error(recovery, MUSTER_EFAILED);
-
-    mst_text_add(&text, "its snapshot was kept by muster ");
-    mst_text_slice(&text, mst_slice_text(recovery->other));
-    mst_text_add(&text,
-                 ", and this one cannot read it; go on with that version, or move the folder "
-                 "away to begin without it");
-    return MUSTER_EFAILED;
+    return mst_fail(recovery->err, MUSTER_EFAILED, 0,
+                    CANNOT "its snapshot was kept by muster %.*s, and this one cannot read it; go "
+                           "on with that version, or move the folder away to begin without it",
+                    CANNOT_ARGS(recovery), MST_TEXT_ARGS(recovery->other));
 }
 
 /* What lies behind the files that were used means nothing: files that never got their snapshot. Or

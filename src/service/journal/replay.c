@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/buffer.h"
+#include "base/fail.h"
 #include "base/text.h"
 #include "proto/native/request_bytes.h"
 #include "service/core/snapshot.h"
@@ -23,86 +24,48 @@ struct replay {
     enum stage stage;
     const char *name;
     uint64_t offset; /* of the frame at hand */
-    struct muster_error *err, scratch;
+    struct muster_error *err;
 };
 
 /* ---- errors ---- */
 
-static struct mst_text begin_error(struct replay *replay, muster_status status)
-{
-    struct muster_error *err = replay->err ? replay->err : &replay->scratch;
-    struct mst_text text = mst_text_in(err->text, sizeof err->text);
-
-    err->status = status;
-    err->os_errno = 0;
-    mst_text_add(&text, replay->name);
-    return text;
-}
-
 static muster_status damaged(struct replay *replay, const char *what)
 {
-    struct mst_text text = begin_error(replay, MUSTER_EFAILED);
-
-    mst_text_add(&text, " is damaged at offset ");
-    mst_text_u64(&text, replay->offset);
-    mst_text_add(&text, ": ");
-    mst_text_add(&text, what);
-    return MUSTER_EFAILED;
+    return mst_fail(replay->err, MUSTER_EFAILED, 0, "%s is damaged at offset %" PRIu64 ": %s",
+                    replay->name, replay->offset, what);
 }
 
 static muster_status no_memory(struct replay *replay)
 {
-    struct mst_text text = begin_error(replay, MUSTER_ENOMEM);
-
-    mst_text_add(&text, ": out of memory");
-    return MUSTER_ENOMEM;
+    return mst_fail(replay->err, MUSTER_ENOMEM, 0, "%s: out of memory", replay->name);
 }
 
 static muster_status other_rules(struct replay *replay)
 {
-    struct mst_text text = begin_error(replay, MUSTER_EFAILED);
-
-    mst_text_add(&text, " was made by muster ");
-    mst_text_slice(&text, mst_slice_text(replay->about->version));
-    mst_text_add(&text, ", which decides otherwise than this one (rules ");
-    mst_text_u64(&text, replay->about->rules);
-    mst_text_add(&text, ", here ");
-    mst_text_u64(&text, MST_CORE_RULES);
-    mst_text_add(&text, "): replay it with that version");
-    return MUSTER_EFAILED;
+    return mst_fail(replay->err, MUSTER_EFAILED, 0,
+                    "%s was made by muster %.*s, which decides otherwise than this one (rules %u, "
+                    "here %u): replay it with that version",
+                    replay->name, MST_TEXT_ARGS(replay->about->version), replay->about->rules,
+                    MST_CORE_RULES);
 }
 
 /* Its checksum is right, so it is not damaged. */
 static muster_status other_state(struct replay *replay)
 {
-    struct mst_text text = begin_error(replay, MUSTER_EFAILED);
-
-    mst_text_add(&text, " begins with a state that muster ");
-    mst_text_slice(&text, mst_slice_text(replay->about->version));
-    mst_text_add(&text, " kept, and this one cannot read: replay it with that version");
-    return MUSTER_EFAILED;
+    return mst_fail(replay->err, MUSTER_EFAILED, 0,
+                    "%s begins with a state that muster %.*s kept, and this one cannot read: "
+                    "replay it with that version",
+                    replay->name, MST_TEXT_ARGS(replay->about->version));
 }
 
-/* With all its digits, as the service's log has it. */
-static void add_digest(struct mst_text *text, uint64_t digest)
-{
-    for (unsigned shift = 64; shift > 0; shift -= 4) {
-        mst_text_hex(text, (digest >> (shift - 4)) & 15);
-    }
-}
-
+/* With all their digits, as the service's log has them. */
 static muster_status other_digest(struct replay *replay)
 {
-    struct mst_text text = begin_error(replay, MUSTER_EMISMATCH);
-
-    mst_text_add(&text, ": the digest is ");
-    add_digest(&text, replay->about->digest);
-    mst_text_add(&text, ", and ");
-    add_digest(&text, replay->about->recorded);
-    mst_text_add(&text, " was recorded by muster ");
-    mst_text_slice(&text, mst_slice_text(replay->about->version));
-    mst_text_add(&text, ": this one does not decide as that one did");
-    return MUSTER_EMISMATCH;
+    return mst_fail(replay->err, MUSTER_EMISMATCH, 0,
+                    "%s: the digest is %016" PRIx64 ", and %016" PRIx64
+                    " was recorded by muster %.*s: this one does not decide as that one did",
+                    replay->name, replay->about->digest, replay->about->recorded,
+                    MST_TEXT_ARGS(replay->about->version));
 }
 
 /* ---- records ---- */

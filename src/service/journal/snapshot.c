@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "base/fail.h"
 #include "service/journal/part.h"
 
 /* A snapshot while it is written. Parts of one size, so that nothing has to be allocated. */
@@ -282,14 +283,11 @@ muster_status mst_journal_stop(struct mst_journal *journal, struct muster_error 
         mst_journal_remove_before(journal, journal->sequence);
         mst_journal_leave_file(journal);
         journal->state = MST_JOURNAL_ENDED;
-    } else if (mst_journal_verdict(journal, err) == MUSTER_OK && err) {
-        struct mst_text text = mst_text_in(err->text, sizeof err->text);
-
-        err->status = status;
-        err->os_errno = 0;
-        mst_text_add(&text, "no last snapshot could be written, so only this version of the "
-                            "service can go on from the journal: ");
-        mst_text_add(&text, journal->disk.reason(journal->disk.ctx));
+    } else if (mst_journal_verdict(journal, err) == MUSTER_OK) {
+        (void)mst_fail(err, status, 0,
+                       "no last snapshot could be written, so only this version of the service "
+                       "can go on from the journal: %s",
+                       journal->disk.reason(journal->disk.ctx));
     }
     return status;
 }
