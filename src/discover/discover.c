@@ -26,33 +26,21 @@ const char *mst_launcher_rank_variable(enum mst_launcher launcher)
 
 /* ---- lines ---- */
 
-static struct mst_text begin(struct mst_discovery *out)
+static const char *by_hand(const struct mst_discover_input *input)
 {
-    return mst_text_in(out->why, sizeof out->why);
+    return input->asker == MST_ASKER_AGENT ? "say --nnodes and --node-rank"
+                                           : "set MUSTER_INDEX and MUSTER_SIZE";
 }
 
-static void add_by_hand(struct mst_text *text, const struct mst_discover_input *input)
-{
-    mst_text_add(text, input->asker == MST_ASKER_AGENT ? "say --nnodes and --node-rank"
-                                                       : "set MUSTER_INDEX and MUSTER_SIZE");
-}
-
-static void add_variable(struct mst_text *text, const struct mst_discover_input *input,
-                         const char *name)
-{
-    mst_text_add(text, name);
-    mst_text_add(text, "=");
-    mst_text_slice(text, mst_slice_text(mst_discover_get(input, name)));
-}
+#define VARIABLE "%s=%.*s"
+#define VARIABLE_ARGS(input, name) (name), MST_TEXT_ARGS(mst_discover_get(input, name))
 
 static void add_place(struct mst_text *text, const char *before, uint32_t number, uint32_t total)
 {
     if (number != MST_PLACE_UNKNOWN) {
-        mst_text_add(text, before);
-        mst_text_u64(text, number);
+        mst_text_format(text, "%s%u", before, number);
         if (total != MST_PLACE_UNKNOWN) {
-            mst_text_add(text, " of ");
-            mst_text_u64(text, total);
+            mst_text_format(text, " of %u", total);
         }
     }
 }
@@ -67,11 +55,8 @@ static bool trapped(struct mst_discovery *out, enum mst_launcher launcher, enum 
 static bool trap_value(struct mst_discovery *out, const struct mst_discover_input *input,
                        enum mst_launcher launcher)
 {
-    struct mst_text text = begin(out);
-
-    mst_text_add(&text, out->rows[launcher].why);
-    mst_text_add(&text, ": correct it, or ");
-    add_by_hand(&text, input);
+    mst_text_print(out->why, sizeof out->why, "%s: correct it, or %s", out->rows[launcher].why,
+                   by_hand(input));
     return trapped(out, launcher, MST_TRAP_VALUE);
 }
 
@@ -88,53 +73,42 @@ static bool trap_half(struct mst_discovery *out, const struct mst_discover_input
                       enum mst_launcher launcher)
 {
     const struct mst_launcher_row *row = &mst_launcher_rows[launcher];
-    struct mst_text text = begin(out);
+    const char *missing = input->asker == MST_ASKER_AGENT ? by_hand(input)
+                          : launcher != MST_LAUNCHER_KUBERNETES
+                              ? "set MUSTER_SIZE to their number"
+                              : "set MUSTER_SIZE to their number, "
+                                "which is the Job's "
+                                "`completions`";
 
     if (wants_size(input, launcher)) {
-        add_variable(&text, input, row->rank);
-        mst_text_add(&text, ", but ");
-        mst_text_add(&text, row->name);
-        mst_text_add(&text, " does not tell how many ranks there are: ");
-        if (input->asker == MST_ASKER_AGENT) {
-            add_by_hand(&text, input);
-            return trapped(out, launcher, MST_TRAP_NO_SIZE);
-        }
-        mst_text_add(&text, "set MUSTER_SIZE to their number");
-        if (launcher == MST_LAUNCHER_KUBERNETES) {
-            mst_text_add(&text, ", which is the Job's `completions`");
-        }
+        mst_text_print(out->why, sizeof out->why,
+                       VARIABLE ", but %s does not tell how many ranks there are: %s",
+                       VARIABLE_ARGS(input, row->rank), row->name, missing);
         return trapped(out, launcher, MST_TRAP_NO_SIZE);
     }
-    mst_text_add(&text, out->rows[launcher].why);
-    mst_text_add(&text, ": ");
-    if (row->start) {
-        mst_text_add(&text, "start the program with ");
-        mst_text_add(&text, row->start);
-        mst_text_add(&text, ", or ");
-    }
-    add_by_hand(&text, input);
+    mst_text_print(out->why, sizeof out->why, "%s: %s%s%s%s", out->rows[launcher].why,
+                   row->start ? "start the program with " : "", row->start ? row->start : "",
+                   row->start ? ", or " : "", by_hand(input));
     return trapped(out, launcher, MST_TRAP_HALF_SET);
 }
 
 static bool trap_contradiction(struct mst_discovery *out, const struct mst_discover_input *input,
                                enum mst_launcher first, enum mst_launcher second)
 {
-    struct mst_text text = begin(out);
+    struct mst_text text = mst_text_in(out->why, sizeof out->why);
     const enum mst_launcher both[] = {first, second};
 
     for (size_t i = 0; i < 2; i++) {
         const struct mst_discovered *place = &out->rows[both[i]].place;
 
-        mst_text_add(&text, i == 0 ? "" : ", but ");
-        mst_text_add(&text, mst_launcher_name(both[i]));
+        mst_text_format(&text, "%s%s", i == 0 ? "" : ", but ", mst_launcher_name(both[i]));
         add_place(&text, " says rank ", place->rank, place->size);
-        mst_text_add(&text, " (");
-        add_variable(&text, input, mst_launcher_rows[both[i]].rank);
-        mst_text_add(&text, ")");
+        mst_text_format(&text, " (" VARIABLE ")",
+                        VARIABLE_ARGS(input, mst_launcher_rows[both[i]].rank));
     }
-    mst_text_add(&text, ": unset the variables of the one that did not start this program, "
-                        "or ");
-    add_by_hand(&text, input);
+    mst_text_format(&text,
+                    ": unset the variables of the one that did not start this program, or %s",
+                    by_hand(input));
     return trapped(out, first, MST_TRAP_CONTRADICTION);
 }
 
@@ -186,24 +160,23 @@ static bool outside_srun(const struct mst_discovery *out, const struct mst_disco
 
 static bool trap_batch(struct mst_discovery *out, const struct mst_discover_input *input)
 {
-    struct mst_text text = begin(out);
+    struct mst_text text = mst_text_in(out->why, sizeof out->why);
     uint32_t tasks = tasks_of_allocation(input);
     uint32_t nodes = nodes_of_allocation(input);
 
-    add_variable(&text, input, "SLURM_JOB_ID");
-    mst_text_add(&text, ", but this process is no task of srun: it is in the batch script or the "
-                        "shell of an allocation");
+    mst_text_format(&text,
+                    VARIABLE ", but this process is no task of srun: it is in the batch script or "
+                             "the shell of an allocation",
+                    VARIABLE_ARGS(input, "SLURM_JOB_ID"));
     if (input->asker == MST_ASKER_AGENT) {
         add_place(&text, " of ", nodes > 0 ? nodes : MST_PLACE_UNKNOWN, MST_PLACE_UNKNOWN);
-        mst_text_add(&text, nodes > 0 ? " nodes" : "");
-        mst_text_add(&text, ": start it with `srun --ntasks-per-node=1 muster run ...`, or say "
-                            "--nnodes 1");
+        mst_text_format(
+            &text, "%s: start it with `srun --ntasks-per-node=1 muster run ...`, or say --nnodes 1",
+            nodes > 0 ? " nodes" : "");
     } else {
         add_place(&text, " of ", tasks > 0 ? tasks : MST_PLACE_UNKNOWN, MST_PLACE_UNKNOWN);
-        mst_text_add(&text, tasks > 0 ? " tasks" : "");
-        mst_text_add(&text, ": start it with srun, or ");
-        add_by_hand(&text, input);
-        mst_text_add(&text, " (0 and 1 for a process on its own)");
+        mst_text_format(&text, "%s: start it with srun, or %s (0 and 1 for a process on its own)",
+                        tasks > 0 ? " tasks" : "", by_hand(input));
     }
     return trapped(out, MST_LAUNCHER_SLURM, MST_TRAP_BATCH);
 }
@@ -302,7 +275,7 @@ static void take_job(struct mst_discovered *place, const struct mst_discover_inp
 static bool won(struct mst_discovery *out, enum mst_launcher launcher)
 {
     struct mst_discovered *place = &out->place;
-    struct mst_text text = begin(out);
+    struct mst_text text = mst_text_in(out->why, sizeof out->why);
 
     out->launcher = launcher;
     *place = out->rows[launcher].place;
@@ -319,9 +292,7 @@ static bool won(struct mst_discovery *out, enum mst_launcher launcher)
         place->node_rank = 0;
         place->node_count = 1;
     }
-    mst_text_add(&text, mst_launcher_name(launcher));
-    mst_text_add(&text, ": ");
-    mst_text_add(&text, out->rows[launcher].why);
+    mst_text_format(&text, "%s: %s", mst_launcher_name(launcher), out->rows[launcher].why);
     add_place(&text, ", local rank ", place->local_rank, place->local_size);
     add_place(&text, ", node ", place->node_rank, place->node_count);
     return true;
@@ -329,11 +300,9 @@ static bool won(struct mst_discovery *out, enum mst_launcher launcher)
 
 static bool alone(struct mst_discovery *out, const char *why)
 {
-    struct mst_text text = begin(out);
-
     out->launcher = MST_LAUNCHER_NONE;
     out->place = (struct mst_discovered){.size = 1, .local_size = 1, .node_count = 1};
-    mst_text_add(&text, why);
+    mst_text_print(out->why, sizeof out->why, "%s", why);
     return true;
 }
 

@@ -29,50 +29,33 @@ bool mst_discover_begins(const char *text, const char *with)
 
 /* ---- lines ---- */
 
-static struct mst_text begin(struct mst_row *row)
+static bool is_cut(const char *value)
 {
-    return mst_text_in(row->why, sizeof row->why);
+    return strlen(value) > VALUE_SHOWN;
 }
 
-static void add_value(struct mst_text *text, const char *name, const char *value)
-{
-    size_t size = strlen(value);
-
-    mst_text_add(text, name);
-    mst_text_add(text, "=");
-    mst_text_slice(text, mst_slice_of(value, size < VALUE_SHOWN ? size : VALUE_SHOWN));
-    if (size > VALUE_SHOWN) {
-        mst_text_add(text, "...");
-    }
-}
+/* The beginning of a variable's value. */
+#define VALUE "%s=%.*s%s"
+#define VALUE_ARGS(name, value)                                                                    \
+    (name), is_cut(value) ? VALUE_SHOWN : (int)strlen(value), (value), is_cut(value) ? "..." : ""
 
 static void broken(struct mst_row *row, const char *name, const char *value, const char *why)
 {
-    struct mst_text text = begin(row);
-
     row->state = MST_ROW_BROKEN;
-    add_value(&text, name, value);
-    mst_text_add(&text, why);
+    mst_text_print(row->why, sizeof row->why, VALUE " is %s", VALUE_ARGS(name, value), why);
 }
 
 static void half(struct mst_row *row, const char *name, const char *value, const char *missing)
 {
-    struct mst_text text = begin(row);
-
     row->state = MST_ROW_HALF;
-    add_value(&text, name, value);
-    mst_text_add(&text, " is set, but ");
-    mst_text_add(&text, missing);
-    mst_text_add(&text, " is not");
+    mst_text_print(row->why, sizeof row->why, VALUE " is set, but %s is not",
+                   VALUE_ARGS(name, value), missing);
 }
 
 static void absent(struct mst_row *row, const char *what)
 {
-    struct mst_text text = begin(row);
-
     row->state = MST_ROW_ABSENT;
-    mst_text_add(&text, "no ");
-    mst_text_add(&text, what);
+    mst_text_print(row->why, sizeof row->why, "no %s", what);
 }
 
 /* ---- numbers ---- */
@@ -88,7 +71,7 @@ static bool number(struct mst_row *row, const struct mst_discover_input *input, 
         return true;
     }
     if (!mst_number_parse(value, MST_PLACES_MAX, &found)) {
-        broken(row, name, value, " is no number from 0 to 1000000");
+        broken(row, name, value, "no number from 0 to 1000000");
         return false;
     }
     *out = (uint32_t)found;
@@ -101,17 +84,14 @@ static bool below(struct mst_row *row, const struct mst_discover_input *input, u
 {
     const char *value = mst_discover_get(input, small_name);
     const char *bound = mst_discover_get(input, large_name);
-    struct mst_text text;
 
     if (small == MST_PLACE_UNKNOWN || large == MST_PLACE_UNKNOWN || small < large || !value ||
         !bound) {
         return true;
     }
-    text = begin(row);
     row->state = MST_ROW_BROKEN;
-    add_value(&text, small_name, value);
-    mst_text_add(&text, " is not below ");
-    add_value(&text, large_name, bound);
+    mst_text_print(row->why, sizeof row->why, VALUE " is not below " VALUE,
+                   VALUE_ARGS(small_name, value), VALUE_ARGS(large_name, bound));
     return false;
 }
 
@@ -158,37 +138,29 @@ static void name_job(struct mst_discovered *place, const char *word, const char 
 {
     enum { PLAIN_MAX = 44 }; /* and 17 for the digest */
     char plain[PLAIN_MAX];
-    struct mst_text all;
     struct mst_text text = mst_text_in(plain, sizeof plain);
     uint64_t digest = mst_digest_slice(MST_DIGEST_INIT, mst_slice_text(id));
     bool same = true;
 
-    mst_text_add(&text, word);
-    mst_text_add(&text, "-");
+    mst_text_format(&text, "%s-", word);
     for (const char *part = id; part; part = part == id ? second : NULL) {
         if (part == second) {
             digest = mst_digest_slice(digest, mst_slice_text(second));
             mst_text_add(&text, "-");
         }
         for (const char *c = part; *c; c++) {
-            char one[2] = {*c, '\0'};
+            bool fits = text.size + 1 < sizeof plain;
 
-            if (!fit_for_file(*c)) {
-                one[0] = '-';
-                same = false;
-            }
-            if (text.size + 1 < sizeof plain) {
-                mst_text_add(&text, one);
-            } else {
-                same = false;
+            same = same && fits && fit_for_file(*c);
+            if (fits) {
+                mst_text_format(&text, "%c", fit_for_file(*c) ? *c : '-');
             }
         }
     }
-    all = mst_text_in(place->job, sizeof place->job);
-    mst_text_add(&all, plain);
-    if (!same) {
-        mst_text_add(&all, "-");
-        mst_text_hex(&all, digest);
+    if (same) {
+        mst_text_print(place->job, sizeof place->job, "%s", plain);
+    } else {
+        mst_text_print(place->job, sizeof place->job, "%s-%" PRIx64, plain, digest);
     }
 }
 
@@ -319,7 +291,7 @@ static void more_slurm(struct mst_row *row, const struct mst_discover_input *inp
     uint64_t id;
 
     if (!mst_number_parse(step, UINT32_MAX, &id)) {
-        broken(row, "SLURM_STEP_ID", step, " is no number of a step");
+        broken(row, "SLURM_STEP_ID", step, "no number of a step");
         return;
     }
     if (id >= SLURM_OWN_STEPS) {
@@ -332,8 +304,7 @@ static void more_slurm(struct mst_row *row, const struct mst_discover_input *inp
 
         name_job(&row->place, "slurm", job, NULL);
         text.size = strlen(row->place.job);
-        mst_text_add(&text, ".");
-        mst_text_u64(&text, id);
+        mst_text_format(&text, ".%" PRIu64, id);
     }
 }
 
@@ -373,7 +344,7 @@ static void more_tpu(struct mst_row *row, const struct mst_discover_input *input
         return;
     }
     if (row->place.rank >= workers || (uint64_t)workers * slices > MST_PLACES_MAX) {
-        broken(row, "TPU_WORKER_ID", worker, " is beyond the list of workers");
+        broken(row, "TPU_WORKER_ID", worker, "beyond the list of workers");
         return;
     }
     row->place.rank += slice * workers;
@@ -387,7 +358,6 @@ static void more_kubernetes(struct mst_row *row, const struct mst_discover_input
     struct mst_discovered *place = &row->place;
     char job[MST_DISCOVER_HOST_ROOM];
     size_t size = input->host ? strlen(input->host) : 0;
-    struct mst_text text = mst_text_in(place->host, sizeof place->host);
 
     while (size > 0 && input->host[size - 1] >= '0' && input->host[size - 1] <= '9') {
         size--;
@@ -398,8 +368,7 @@ static void more_kubernetes(struct mst_row *row, const struct mst_discover_input
     memcpy(job, input->host, size - 1);
     job[size - 1] = '\0';
     name_job(place, "kubernetes", job, NULL);
-    mst_text_add(&text, job);
-    mst_text_add(&text, "-0");
+    mst_text_print(place->host, sizeof place->host, "%s-0", job);
 }
 
 /* ---- the table ---- */
@@ -554,15 +523,13 @@ static void say_complete(struct mst_row *row, const struct mst_launcher_row *fro
                          const struct mst_discover_input *input)
 {
     const struct mst_discovered *place = &row->place;
-    struct mst_text text = begin(row);
+    struct mst_text text = mst_text_in(row->why, sizeof row->why);
 
     row->state = MST_ROW_COMPLETE;
-    add_value(&text, from->rank, mst_discover_get(input, from->rank));
-    mst_text_add(&text, ": rank ");
-    mst_text_u64(&text, place->rank);
+    mst_text_format(&text, VALUE ": rank %u",
+                    VALUE_ARGS(from->rank, mst_discover_get(input, from->rank)), place->rank);
     if (place->size != MST_PLACE_UNKNOWN) {
-        mst_text_add(&text, " of ");
-        mst_text_u64(&text, place->size);
+        mst_text_format(&text, " of %u", place->size);
     }
 }
 

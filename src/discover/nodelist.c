@@ -104,18 +104,13 @@ bool mst_nodelist_count(const char *list, uint32_t *count_out)
 
 static void put_padded(struct mst_text *text, uint64_t number, unsigned width)
 {
-    uint64_t bound = 10;
+    char digits[24];
 
-    for (unsigned digits = 1; digits < width; digits++, bound *= 10) {
-        if (number < bound) {
-            /* One zero for each digit that is missing. */
-            for (unsigned i = digits; i < width; i++) {
-                mst_text_add(text, "0");
-            }
-            break;
-        }
+    for (size_t size = mst_text_print(digits, sizeof digits, "%" PRIu64, number); size < width;
+         size++) {
+        mst_text_add(text, "0");
     }
-    mst_text_u64(text, number);
+    mst_text_add(text, digits);
 }
 
 /* The number at `at` of a bracket that was counted before; the cursor ends behind the bracket. */
@@ -164,7 +159,6 @@ bool mst_nodelist_at(const char *list, uint32_t at, char *out, size_t room)
 {
     char name[256];
     struct mst_text text = mst_text_in(name, sizeof name);
-    struct mst_text copy;
     uint32_t total;
     uint64_t left = at;
 
@@ -185,8 +179,7 @@ bool mst_nodelist_at(const char *list, uint32_t at, char *out, size_t room)
     if (text.size + 1 >= sizeof name || text.size >= room || room < 4) {
         return false; /* cut, or to be cut */
     }
-    copy = mst_text_in(out, room);
-    mst_text_add(&copy, name);
+    mst_text_print(out, room, "%s", name);
     return true;
 }
 
