@@ -37,19 +37,18 @@ void mst_amazon_ask(const struct mst_metadata *metadata, uint32_t lane,
                     struct mst_metadata_request *out)
 {
     const struct mst_amazon *amazon = &metadata->amazon;
-    struct mst_text path = mst_text_in(out->path, sizeof out->path);
-    struct mst_text header = mst_text_in(out->headers[0], sizeof out->headers[0]);
+    char *header = out->headers[0];
 
     (void)lane;
-    mst_text_add(&path, paths[amazon->step]);
+    mst_text_print(out->path, sizeof out->path, "%s", paths[amazon->step]);
     out->wait_ms = amazon->wait_ms;
     if (amazon->step == TOKEN) {
         out->method = MST_METADATA_PUT;
-        mst_text_add(&header, "X-aws-ec2-metadata-token-ttl-seconds: ");
-        mst_text_u64(&header, TTL_S);
+        mst_text_print(header, sizeof out->headers[0], "X-aws-ec2-metadata-token-ttl-seconds: %d",
+                       TTL_S);
     } else if (amazon->token[0]) {
-        mst_text_add(&header, "X-aws-ec2-metadata-token: ");
-        mst_text_add(&header, amazon->token);
+        mst_text_print(header, sizeof out->headers[0], "X-aws-ec2-metadata-token: %s",
+                       amazon->token);
     }
 }
 
@@ -133,7 +132,6 @@ static bool take_action(struct mst_metadata *metadata, const json_t *root)
 {
     struct mst_slice action = mst_metadata_field(root, "action");
     char array[MST_METADATA_TEXT];
-    struct mst_text text = mst_text_in(array, sizeof array);
     int64_t deadline_ms = 0;
 
     if (action.size == 0) {
@@ -141,8 +139,7 @@ static bool take_action(struct mst_metadata *metadata, const json_t *root)
     }
     /* A machine that hibernates begins to at once; so does one whose time is not to be read. */
     (void)mst_date_rfc3339(mst_metadata_field(root, "time"), &deadline_ms);
-    mst_text_add(&text, "spot interruption: ");
-    mst_text_slice(&text, action);
+    mst_text_print(array, sizeof array, "spot interruption: %.*s", MST_SLICE_ARGS(action));
     mst_metadata_said(metadata, &(struct mst_metadata_said){.id = mst_slice_text("spot"),
                                                             .certain = true,
                                                             .deadline_ms = deadline_ms,
@@ -178,19 +175,14 @@ static void say_scheduled(struct mst_metadata *metadata, const json_t *event)
     struct mst_slice description = mst_metadata_field(event, "Description");
     struct mst_slice state = mst_metadata_field(event, "State");
     char array[MST_METADATA_TEXT];
-    struct mst_text text = mst_text_in(array, sizeof array);
     int64_t deadline_ms = 0;
 
     if (mst_metadata_is(state, "completed") || mst_metadata_is(state, "canceled")) {
         return;
     }
     (void)mst_date_gmt(mst_metadata_field(event, "NotBefore"), &deadline_ms);
-    mst_text_add(&text, "scheduled event: ");
-    mst_text_slice(&text, code);
-    if (description.size > 0) {
-        mst_text_add(&text, ": ");
-        mst_text_slice(&text, description);
-    }
+    mst_text_print(array, sizeof array, "scheduled event: %.*s%s%.*s", MST_SLICE_ARGS(code),
+                   description.size > 0 ? ": " : "", MST_SLICE_ARGS(description));
     mst_metadata_said(metadata, &(struct mst_metadata_said){.id = id.size > 0 ? id : code,
                                                             .certain = ends_machine(code),
                                                             .deadline_ms = deadline_ms,

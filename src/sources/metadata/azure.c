@@ -21,15 +21,15 @@ void mst_azure_ask(const struct mst_metadata *metadata, uint32_t lane,
                    struct mst_metadata_request *out)
 {
     const struct mst_azure *azure = &metadata->azure;
-    struct mst_text path = mst_text_in(out->path, sizeof out->path);
 
     memcpy(out->headers[0], header, sizeof header);
     if (lane == NAME) {
-        mst_text_add(&path, "/metadata/instance/compute/name?api-version=2021-02-01&format=text");
+        mst_text_print(out->path, sizeof out->path,
+                       "/metadata/instance/compute/name?api-version=2021-02-01&format=text");
         out->wait_ms = azure->name[0] ? MST_METADATA_NEVER : azure->name_wait_ms;
         return;
     }
-    mst_text_add(&path, "/metadata/scheduledevents?api-version=2020-07-01");
+    mst_text_print(out->path, sizeof out->path, "/metadata/scheduledevents?api-version=2020-07-01");
     out->wait_ms = azure->wait_ms;
     out->timeout_ms = azure->armed ? LATER_MS : FIRST_MS;
 }
@@ -79,25 +79,18 @@ static void say_event(struct mst_metadata *metadata, const json_t *event)
     struct mst_slice type = mst_metadata_field(event, "EventType");
     struct mst_slice description = mst_metadata_field(event, "Description");
     char array[MST_METADATA_TEXT];
-    struct mst_text text = mst_text_in(array, sizeof array);
+    bool is_started = mst_metadata_is(mst_metadata_field(event, "EventStatus"), "Started");
     int64_t deadline_ms = 0;
 
     if (azure->name[0] && !is_own(azure, event)) {
         return;
     }
     (void)mst_date_gmt(mst_metadata_field(event, "NotBefore"), &deadline_ms);
-    mst_text_add(&text, "scheduled event: ");
-    mst_text_slice(&text, type);
-    if (!azure->name[0]) {
-        mst_text_add(&text, ", perhaps of another machine: the name of this one is not known");
-    }
-    if (mst_metadata_is(mst_metadata_field(event, "EventStatus"), "Started")) {
-        mst_text_add(&text, ", started");
-    }
-    if (description.size > 0) {
-        mst_text_add(&text, ": ");
-        mst_text_slice(&text, description);
-    }
+    mst_text_print(
+        array, sizeof array, "scheduled event: %.*s%s%s%s%.*s", MST_SLICE_ARGS(type),
+        azure->name[0] ? "" : ", perhaps of another machine: the name of this one is not known",
+        is_started ? ", started" : "", description.size > 0 ? ": " : "",
+        MST_SLICE_ARGS(description));
     mst_metadata_said(metadata,
                       &(struct mst_metadata_said){.id = mst_metadata_field(event, "EventId"),
                                                   .certain = azure->name[0] && ends_machine(type),

@@ -44,14 +44,11 @@ void mst_google_ask(const struct mst_metadata *metadata, uint32_t lane,
                     struct mst_metadata_request *out)
 {
     const struct mst_google *google = &metadata->google;
-    struct mst_text path = mst_text_in(out->path, sizeof out->path);
 
-    mst_text_add(&path, "/computeMetadata/v1/instance/");
-    mst_text_add(&path, paths[lane]);
-    mst_text_add(&path, "wait_for_change=true&timeout_sec=");
-    mst_text_u64(&path, HANG_S);
-    mst_text_add(&path, "&last_etag=");
-    mst_text_add(&path, google->keys[lane].etag);
+    mst_text_print(
+        out->path, sizeof out->path,
+        "/computeMetadata/v1/instance/%swait_for_change=true&timeout_sec=%d&last_etag=%s",
+        paths[lane], HANG_S, google->keys[lane].etag);
     memcpy(out->headers[0], "Metadata-Flavor: Google", sizeof "Metadata-Flavor: Google");
     out->wait_ms = google->keys[lane].wait_ms;
     if (!is_first(google, lane)) {
@@ -86,14 +83,12 @@ static void say_maintenance(struct mst_metadata *metadata)
     const struct mst_google *google = &metadata->google;
     int64_t ahead_ms = google->window_ms - metadata->now_ms;
     char array[MST_METADATA_TEXT];
-    struct mst_text text = mst_text_in(array, sizeof array);
 
     mst_metadata_begin(metadata, MAINTENANCE);
     if (google->word[0]) {
         bool in_window = google->ends && ahead_ms > 0 && ahead_ms <= WINDOW_MS;
 
-        mst_text_add(&text, "maintenance of the host: ");
-        mst_text_add(&text, google->word);
+        mst_text_print(array, sizeof array, "maintenance of the host: %s", google->word);
         mst_metadata_said(
             metadata, &(struct mst_metadata_said){.id = mst_slice_text("maintenance"),
                                                   .certain = google->ends,
@@ -157,18 +152,12 @@ static void say_upcoming(struct mst_metadata *metadata, const json_t *object)
     struct mst_slice start = field(object, "window_start_time", "windowStartTime");
     struct mst_slice type = mst_metadata_field(object, "type");
     char array[MST_METADATA_TEXT];
-    struct mst_text text = mst_text_in(array, sizeof array);
     int64_t start_ms = 0;
+    bool has_start = mst_date_rfc3339(start, &start_ms);
 
-    mst_text_add(&text, "maintenance of the host is planned");
-    if (type.size > 0) {
-        mst_text_add(&text, ": ");
-        mst_text_slice(&text, type);
-    }
-    if (mst_date_rfc3339(start, &start_ms)) {
-        mst_text_add(&text, ", from ");
-        mst_text_slice(&text, start);
-    }
+    mst_text_print(array, sizeof array, "maintenance of the host is planned%s%.*s%s%.*s",
+                   type.size > 0 ? ": " : "", MST_SLICE_ARGS(type), has_start ? ", from " : "",
+                   has_start ? (int)start.size : 0, (const char *)start.data);
     metadata->google.window_ms = start_ms;
     mst_metadata_said(metadata, &(struct mst_metadata_said){.id = mst_slice_text("upcoming"),
                                                             .deadline_ms = start_ms,

@@ -68,9 +68,8 @@ void mst_metadata_take(struct mst_metadata *metadata, uint32_t lane,
 static void say(struct mst_metadata *metadata, enum mst_metadata_event_kind kind, const char *words)
 {
     struct mst_metadata_event event = {.kind = kind, .left_ms = -1};
-    struct mst_text line = mst_text_in(event.text, sizeof event.text);
 
-    mst_text_add(&line, words);
+    mst_text_print(event.text, sizeof event.text, "%s", words);
     metadata->tell(metadata->ctx, &event);
 }
 
@@ -100,21 +99,19 @@ void mst_metadata_unknown(struct mst_metadata *metadata, const struct mst_metada
                           const char *why)
 {
     char array[MST_METADATA_TEXT];
-    struct mst_text line = mst_text_in(array, sizeof array);
     bool was_bad = metadata->bad != 0;
 
     metadata->bad |= 1U << metadata->lane;
     if (was_bad) {
         return;
     }
-    mst_text_add(&line, "the metadata service: ");
     if (answer->failure != MST_METADATA_ANSWERED) {
-        mst_text_add(&line, failure_words(answer->failure));
-    } else if (why) {
-        mst_text_add(&line, why);
+        why = failure_words(answer->failure);
+    }
+    if (why) {
+        mst_text_print(array, sizeof array, "the metadata service: %s", why);
     } else {
-        mst_text_add(&line, "status ");
-        mst_text_u64(&line, answer->status);
+        mst_text_print(array, sizeof array, "the metadata service: status %u", answer->status);
     }
     say(metadata, MST_METADATA_UNKNOWN, array);
 }
@@ -176,17 +173,16 @@ static bool is_other(const struct mst_metadata_told *told, bool certain, int64_t
 void mst_metadata_said(struct mst_metadata *metadata, const struct mst_metadata_said *said)
 {
     struct mst_metadata_event event = {.kind = MST_METADATA_NOTICE, .left_ms = said->assumed_ms};
-    struct mst_text id = mst_text_in(event.id, sizeof event.id);
-    struct mst_text text = mst_text_in(event.text, sizeof event.text);
     int64_t deadline_ms = said->deadline_ms, now_ms = metadata->now_ms;
     struct mst_metadata_told *told;
     bool is_new;
 
-    mst_text_slice(&id, said->id);
-    mst_text_slice(&text, mst_slice_text(said->text));
-    if (!event.id[0]) {
-        mst_text_add(&id, "-");
+    if (said->id.size > 0) {
+        mst_text_print(event.id, sizeof event.id, "%.*s", MST_SLICE_ARGS(said->id));
+    } else {
+        mst_text_print(event.id, sizeof event.id, "-");
     }
+    mst_text_print(event.text, sizeof event.text, "%.*s", MST_TEXT_ARGS(said->text));
     told = find(metadata, event.id);
     is_new = !told;
     if (!told && !(told = add(metadata, event.id))) {
