@@ -513,13 +513,12 @@ void mst_cli_put(const char *format, ...)
 void mst_cli_tell(const char *format, ...)
 {
     char line[2048], shown[4096];
-    struct mst_text text = mst_text_in(shown, sizeof shown);
     va_list args;
 
     va_start(args, format);
     (void)vsnprintf(line, sizeof line, format, args);
     va_end(args);
-    mst_text_slice(&text, mst_slice_text(line));
+    mst_text_print(shown, sizeof shown, "%.*s", MST_TEXT_ARGS(line));
     (void)fprintf(stderr, "%s\n", shown);
 }
 

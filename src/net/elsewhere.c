@@ -8,17 +8,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fail.h"
 #include "os/own_file.h"
 
 #define TEXT_MAX (sizeof(struct mst_elsewhere) + 8)
 
 static muster_status fail(struct muster_error *err, const char *path, int os_errno)
 {
-    err->status = MUSTER_EINVAL;
-    err->os_errno = os_errno;
-    (void)snprintf(err->text, sizeof err->text, "cannot write '%s': %s", path,
-                   mst_own_file_why(os_errno));
-    return MUSTER_EINVAL;
+    return mst_fail(err, MUSTER_EINVAL, os_errno, "cannot write '%s': %s", path,
+                    mst_own_file_why(os_errno));
 }
 
 /* False: another process has it. */

@@ -15,12 +15,7 @@
 
 static muster_status complain(char *error, size_t room, struct mst_slice given, const char *what)
 {
-    struct mst_text text = mst_text_in(error, room);
-
-    mst_text_add(&text, "address '");
-    mst_text_slice(&text, given);
-    mst_text_add(&text, "' ");
-    mst_text_add(&text, what);
+    mst_text_print(error, room, "address '%.*s' %s", MST_SLICE_ARGS(given), what);
     return MUSTER_EINVAL;
 }
 
@@ -88,10 +83,8 @@ bool mst_endpoints_unknown(const char *text, char *error, size_t room)
         }
         if (code == EAI_NONAME) {
             line = mst_text_in(error, room);
-            mst_text_add(&line, "the host of '");
-            mst_text_slice(&line, mst_slice_text(address->text));
-            mst_text_add(&line, "' is not known: ");
-            mst_text_add(&line, gai_strerror(code));
+            mst_text_format(&line, "the host of '%.*s' is not known: %s",
+                            MST_TEXT_ARGS(address->text), gai_strerror(code));
             return true;
         }
     }

@@ -2,10 +2,11 @@
 #define _GNU_SOURCE
 #include "net/secret.h"
 
+#include "base/fail.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,21 +18,6 @@
 #include <unistd.h>
 
 #define RANDOM_BYTES 32
-
-__attribute__((format(printf, 4, 5))) static muster_status
-fail(struct muster_error *err, muster_status status, int os_errno, const char *format, ...)
-{
-    if (err) {
-        va_list args;
-
-        err->status = status;
-        err->os_errno = os_errno;
-        va_start(args, format);
-        (void)vsnprintf(err->text, sizeof err->text, format, args);
-        va_end(args);
-    }
-    return status;
-}
 
 void mst_secret_wipe(struct mst_secret *secret)
 {
@@ -90,8 +76,8 @@ muster_status mst_secret_make(const char *path, struct muster_error *err)
     }
     if (fd < 0) {
         os_errno = errno;
-        return fail(err, MUSTER_EINVAL, os_errno, "cannot make a secret in '%s': %s", path,
-                    strerror(os_errno));
+        return mst_fail(err, MUSTER_EINVAL, os_errno, "cannot make a secret in '%s': %s", path,
+                        strerror(os_errno));
     }
     good = write_secret(fd) && link(draft, path) == 0;
     os_errno = errno;
@@ -100,8 +86,8 @@ muster_status mst_secret_make(const char *path, struct muster_error *err)
     if (good) {
         return MUSTER_OK;
     }
-    return fail(err, os_errno == EEXIST ? MUSTER_EEXISTS : MUSTER_EINVAL, os_errno,
-                "cannot make a secret in '%s': %s", path, strerror(os_errno));
+    return mst_fail(err, os_errno == EEXIST ? MUSTER_EEXISTS : MUSTER_EINVAL, os_errno,
+                    "cannot make a secret in '%s': %s", path, strerror(os_errno));
 }
 
 /* ---- reading ---- */
@@ -139,17 +125,18 @@ static muster_status take(int fd, const char *name, struct mst_secret *out,
     int os_errno = errno;
 
     if (got < 0) {
-        return fail(err, MUSTER_EINVAL, os_errno, "cannot read the secret from %s: %s", name,
-                    strerror(os_errno));
+        return mst_fail(err, MUSTER_EINVAL, os_errno, "cannot read the secret from %s: %s", name,
+                        strerror(os_errno));
     }
     if (got > 0 && bytes[got - 1] == '\n') {
         got--;
     }
     if (got < MST_SECRET_BYTES_MIN || got > MST_SECRET_BYTES_MAX) {
-        status = fail(err, MUSTER_EINVAL, 0,
-                      "the secret in %s has %s bytes: %d to %d are taken (openssl rand -hex 32)",
-                      name, got < MST_SECRET_BYTES_MIN ? "too few" : "too many",
-                      MST_SECRET_BYTES_MIN, MST_SECRET_BYTES_MAX);
+        status =
+            mst_fail(err, MUSTER_EINVAL, 0,
+                     "the secret in %s has %s bytes: %d to %d are taken (openssl rand -hex 32)",
+                     name, got < MST_SECRET_BYTES_MIN ? "too few" : "too many",
+                     MST_SECRET_BYTES_MIN, MST_SECRET_BYTES_MAX);
     } else {
         memset(out, 0, sizeof *out);
         memcpy(out->bytes, bytes, (size_t)got);
@@ -194,15 +181,16 @@ muster_status mst_secret_read(const char *path, struct mst_secret *out, struct m
         if (fd >= 0) {
             close(fd);
         }
-        return fail(err, MUSTER_EINVAL, os_errno, "cannot read the secret from %s: %s", name,
-                    strerror(os_errno));
+        return mst_fail(err, MUSTER_EINVAL, os_errno, "cannot read the secret from %s: %s", name,
+                        strerror(os_errno));
     }
     why = exposed(fd, &info);
     if (why) {
-        status = fail(err, MUSTER_EINVAL, 0,
-                      "the secret file '%s' %s (mode %04o, owner %u): make a new one, with chmod "
-                      "600 before the secret is in it",
-                      path, why, (unsigned)(info.st_mode & 07777), (unsigned)info.st_uid);
+        status =
+            mst_fail(err, MUSTER_EINVAL, 0,
+                     "the secret file '%s' %s (mode %04o, owner %u): make a new one, with chmod "
+                     "600 before the secret is in it",
+                     path, why, (unsigned)(info.st_mode & 07777), (unsigned)info.st_uid);
     } else {
         status = take(fd, name, out, err);
     }
@@ -234,7 +222,8 @@ muster_status mst_secret_share(const struct mst_secret *secret, int *fd_out,
     if (fd >= 0) {
         close(fd);
     }
-    return fail(err, MUSTER_EINVAL, os_errno, "cannot share the secret: %s", strerror(os_errno));
+    return mst_fail(err, MUSTER_EINVAL, os_errno, "cannot share the secret: %s",
+                    strerror(os_errno));
 }
 
 /* ---- where ---- */
@@ -247,10 +236,11 @@ muster_status mst_secret_path(const char *job, char *path, size_t room, struct m
     int size;
 
     if (*job == '\0' || *job == '.' || strchr(job, '/')) {
-        return fail(err, MUSTER_EINVAL, 0,
-                    "the job name '%s' cannot name a secret's file: it must not be empty, begin "
-                    "with a dot or hold a slash",
-                    job);
+        return mst_fail(
+            err, MUSTER_EINVAL, 0,
+            "the job name '%s' cannot name a secret's file: it must not be empty, begin "
+            "with a dot or hold a slash",
+            job);
     }
     if (state && *state) {
         size = snprintf(path, room, "%s/%s.secret", state, job);
@@ -259,13 +249,13 @@ muster_status mst_secret_path(const char *job, char *path, size_t room, struct m
     } else if (home && *home) {
         size = snprintf(path, room, "%s/.local/state/muster/%s.secret", home, job);
     } else {
-        return fail(err, MUSTER_EINVAL, 0,
-                    "no folder for the secret of job '%s' is known: set HOME or MUSTER_STATE_DIR",
-                    job);
+        return mst_fail(
+            err, MUSTER_EINVAL, 0,
+            "no folder for the secret of job '%s' is known: set HOME or MUSTER_STATE_DIR", job);
     }
     if (size < 0 || (size_t)size >= room) {
-        return fail(err, MUSTER_EINVAL, ENAMETOOLONG,
-                    "the path of the secret of job '%s' is too long", job);
+        return mst_fail(err, MUSTER_EINVAL, ENAMETOOLONG,
+                        "the path of the secret of job '%s' is too long", job);
     }
     return MUSTER_OK;
 }

@@ -12,6 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/fail.h"
 #include "base/text.h"
 #include "net/elsewhere.h"
 
@@ -22,18 +23,7 @@
 static muster_status fail(struct muster_error *err, muster_status status, int os_errno,
                           const char *what, const char *path, const char *why)
 {
-    if (err) {
-        struct mst_text text = mst_text_in(err->text, sizeof err->text);
-
-        err->status = status;
-        err->os_errno = os_errno;
-        mst_text_add(&text, what);
-        mst_text_add(&text, " '");
-        mst_text_add(&text, path);
-        mst_text_add(&text, "' ");
-        mst_text_add(&text, why);
-    }
-    return status;
+    return mst_fail(err, status, os_errno, "%s '%s' %s", what, path, why);
 }
 
 static bool ours(const char *path, bool private)

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "net/tls.h"
 
+#include "base/fail.h"
+
 #include <dlfcn.h>
 #include <limits.h>
 #include <openssl/core_names.h>
@@ -152,16 +154,6 @@ struct mst_tls {
     char reason[REASON_ROOM];
 };
 
-static muster_status fail(struct muster_error *err, muster_status status, const char *text)
-{
-    if (err) {
-        err->status = status;
-        err->os_errno = 0;
-        (void)snprintf(err->text, sizeof err->text, "%s", text);
-    }
-    return status;
-}
-
 /* HKDF-SHA256 (RFC 5869), without a salt. */
 static bool derive(unsigned char key[KEY_BYTES], const struct mst_secret *secret)
 {
@@ -282,24 +274,22 @@ muster_status mst_tls_context_new(struct mst_tls_context **out, enum mst_tls_sid
 
     (void)pthread_once(&loaded, load);
     if (load_error[0] != '\0') {
-        return fail(err, MUSTER_EINVAL, load_error);
+        return mst_fail(err, MUSTER_EINVAL, 0, "%s", load_error);
     }
     context = calloc(1, sizeof *context);
     if (!context) {
-        return fail(err, MUSTER_ENOMEM, "no memory for TLS");
+        return mst_fail(err, MUSTER_ENOMEM, 0, "no memory for TLS");
     }
     context->side = side;
     context->ctx = ssl.SSL_CTX_new(ssl.TLS_method());
     if (!context->ctx || !set_up(context->ctx, side) || !derive(context->key, secret)) {
         const char *why = ssl.ERR_reason_error_string(ssl.ERR_peek_last_error());
-        char text[200];
 
-        (void)snprintf(text, sizeof text,
-                       "OpenSSL does not do TLS 1.3 with a pre-shared key here: %s",
-                       why ? why : "no reason is given");
         ssl.ERR_clear_error();
         mst_tls_context_free(context);
-        return fail(err, MUSTER_EINVAL, text);
+        return mst_fail(err, MUSTER_EINVAL, 0,
+                        "OpenSSL does not do TLS 1.3 with a pre-shared key here: %s",
+                        why ? why : "no reason is given");
     }
     *out = context;
     return MUSTER_OK;

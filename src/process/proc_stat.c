@@ -69,7 +69,7 @@ bool mst_proc_stat_of(pid_t pid, struct mst_proc_stat *out)
 
     mst_text_add(&line, "/proc/");
     if (pid > 0) {
-        mst_text_u64(&line, (uint64_t)pid);
+        mst_text_format(&line, "%" PRIu64, (uint64_t)pid);
     } else {
         mst_text_add(&line, "self");
     }

@@ -171,12 +171,10 @@ static void tell_trouble(struct mst_driver *driver, int os_errno, const char *wh
 {
     char line[LINE_ROOM];
     char words[128];
-    struct mst_text text = mst_text_in(line, sizeof(line));
 
-    mst_text_add(&text, what);
-    mst_text_add(&text, driver->endpoints.at[driver->endpoint].text);
-    mst_text_add(&text, ": ");
-    mst_text_add(&text, reason ? reason : strerror_r(os_errno, words, sizeof(words)));
+    mst_text_print(line, sizeof(line), "%s%s: %s", what,
+                   driver->endpoints.at[driver->endpoint].text,
+                   reason ? reason : strerror_r(os_errno, words, sizeof(words)));
     if (driver->config.trouble) {
         driver->config.trouble(driver->config.ctx, os_errno, line);
     }

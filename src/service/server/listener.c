@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,33 +15,20 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/fail.h"
 #include "net/socket_dir.h"
 #include "os/own_file.h"
 
 #define LOCK_SUFFIX ".lock"
-#define BACKLOG 4096 /* the kernel cuts it to net.core.somaxconn */
-
-__attribute__((format(printf, 4, 5))) static muster_status
-fail(struct muster_error *err, muster_status status, int os_errno, const char *format, ...)
-{
-    if (err) {
-        va_list args;
-
-        err->status = status;
-        err->os_errno = os_errno;
-        va_start(args, format);
-        (void)vsnprintf(err->text, sizeof err->text, format, args);
-        va_end(args);
-    }
-    return status;
-}
+#define ADDRESS_SHOWN 160 /* bytes of one that makes no sense */
+#define BACKLOG 4096      /* the kernel cuts it to net.core.somaxconn */
 
 static muster_status fail_os(struct muster_error *err, const char *address)
 {
     int os_errno = errno;
 
-    return fail(err, MUSTER_EINVAL, os_errno, "cannot serve on %s: %s", address,
-                strerror(os_errno));
+    return mst_fail(err, MUSTER_EINVAL, os_errno, "cannot serve on %s: %s", address,
+                    strerror(os_errno));
 }
 
 /* Where two services find the file of a dead one at the same time, one must not remove what the
@@ -68,8 +54,8 @@ static int lock_beside(const char *path, const char *address, struct muster_erro
             break;
         }
     }
-    (void)fail(err, MUSTER_EINVAL, errno, "cannot serve on %s: %s: %s", address, name,
-               mst_own_file_why(errno));
+    (void)mst_fail(err, MUSTER_EINVAL, errno, "cannot serve on %s: %s: %s", address, name,
+                   mst_own_file_why(errno));
     return -1;
 }
 
@@ -105,17 +91,17 @@ static muster_status bind_or_replace(int fd, const struct sockaddr_un *name, con
         return fail_os(err, address);
     }
     if (lstat(name->sun_path, &info) == 0 && !S_ISSOCK(info.st_mode)) {
-        return fail(err, MUSTER_EINVAL, 0, "cannot serve on %s: there is a file that is no socket",
-                    address);
+        return mst_fail(err, MUSTER_EINVAL, 0,
+                        "cannot serve on %s: there is a file that is no socket", address);
     }
     pid = mst_socket_alive(name->sun_path);
     if (pid > 0) {
-        return fail(err, MUSTER_EEXISTS, 0, "cannot serve on %s: process %d serves there already",
-                    address, (int)pid);
+        return mst_fail(err, MUSTER_EEXISTS, 0,
+                        "cannot serve on %s: process %d serves there already", address, (int)pid);
     }
     if (pid < 0) {
-        return fail(err, MUSTER_EEXISTS, 0, "cannot serve on %s: another process serves there",
-                    address);
+        return mst_fail(err, MUSTER_EEXISTS, 0, "cannot serve on %s: another process serves there",
+                        address);
     }
     (void)unlink(name->sun_path);
     return bind_private(fd, name) ? MUSTER_OK : fail_os(err, address);
@@ -183,14 +169,15 @@ static muster_status listen_tcp(struct mst_uv_listener *out, const struct mst_ad
     (void)snprintf(port, sizeof port, "%u", (unsigned)address->port);
     code = getaddrinfo(address->host, port, &hints, &found);
     if (code != 0) {
-        return fail(err, MUSTER_EINVAL, 0, "cannot serve on %s: %s", out->address,
-                    gai_strerror(code));
+        return mst_fail(err, MUSTER_EINVAL, 0, "cannot serve on %s: %s", out->address,
+                        gai_strerror(code));
     }
     if (!anywhere && !mst_address_is_loopback(found->ai_addr)) {
-        status = fail(err, MUSTER_EINVAL, 0,
-                      "refused to serve on %s: anybody on the network could join; give it a secret "
-                      "(--secret-file), or say --insecure where everybody there is trusted",
-                      out->address);
+        status =
+            mst_fail(err, MUSTER_EINVAL, 0,
+                     "refused to serve on %s: anybody on the network could join; give it a secret "
+                     "(--secret-file), or say --insecure where everybody there is trusted",
+                     out->address);
     } else if (!bind_and_listen(out, found)) {
         status = fail_os(err, out->address);
     }
@@ -207,7 +194,8 @@ muster_status mst_uv_listener_open(struct mst_uv_listener *out, const char *text
 
     *out = (struct mst_uv_listener){.fd = -1};
     if (wrong) {
-        return fail(err, MUSTER_EINVAL, 0, "cannot serve: the address '%.160s' %s", text, wrong);
+        return mst_fail(err, MUSTER_EINVAL, 0, "cannot serve: the address '%.*s' %s",
+                        (int)strnlen(text, ADDRESS_SHOWN), text, wrong);
     }
     memcpy(out->address, address.text, sizeof out->address);
     if (address.kind == MST_ADDRESS_UNIX) {

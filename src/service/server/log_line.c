@@ -35,12 +35,12 @@ const char *mst_log_level(enum mst_level level)
 void mst_log_story(char text[MST_LOG_STORY_ROOM], const struct mst_trace *line)
 {
     char job[1024];
-    struct mst_text name = mst_text_in(job, sizeof job);
 
     if (line->job.size == 0) {
         (void)snprintf(text, MST_LOG_STORY_ROOM, "%s", line->text);
         return;
     }
-    mst_text_slice(&name, line->job); /* a client chose it: it must not begin a line */
+    mst_text_print(job, sizeof job, "%.*s",
+                   MST_SLICE_ARGS(line->job)); /* a client chose it: it must not begin a line */
     (void)snprintf(text, MST_LOG_STORY_ROOM, "%s: %s", job, line->text);
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "base/fail.h"
 #include "base/panic.h"
 #include "os/descriptors.h"
 #include "os/short_slice.h"
@@ -273,13 +274,8 @@ static void on_parent(uv_poll_t *poll, int status, int events)
 static muster_status fail(struct muster_error *err, muster_status status, const char *what,
                           int uv_code)
 {
-    if (err) {
-        err->status = status;
-        err->os_errno = -uv_code;
-        (void)snprintf(err->text, sizeof err->text, "%s: %s", what,
-                       uv_code ? uv_strerror(uv_code) : "out of memory or invalid limits");
-    }
-    return status;
+    return mst_fail(err, status, -uv_code, "%s: %s", what,
+                    uv_code ? uv_strerror(uv_code) : "out of memory or invalid limits");
 }
 
 /* A connection costs one descriptor; what the system allows is taken. Some are kept from clients,

@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/fail.h"
 #include "base/text.h"
 #include "net/address.h"
 #include "net/endpoint.h"
@@ -108,8 +109,8 @@ static void say(struct mst_cluster_link *link, const char *what, int os_errno)
 
     mst_text_add(&text, what);
     if (os_errno != 0) {
-        mst_text_add(&text, *what ? ": " : "");
-        mst_text_add(&text, strerror_r(os_errno, words, sizeof words));
+        mst_text_format(&text, "%s%s", *what ? ": " : "",
+                        strerror_r(os_errno, words, sizeof words));
     }
 }
 
@@ -279,17 +280,7 @@ static struct mst_cluster_link *make(struct mst_tls_context *tls, const struct m
 static muster_status fail(struct muster_error *err, muster_status status, const char *address,
                           const char *reason)
 {
-    if (err) {
-        struct mst_text text = mst_text_in(err->text, sizeof err->text);
-
-        err->status = status;
-        err->os_errno = 0;
-        mst_text_add(&text, "connecting to ");
-        mst_text_add(&text, address);
-        mst_text_add(&text, ": ");
-        mst_text_add(&text, reason);
-    }
-    return status;
+    return mst_fail(err, status, 0, "connecting to %s: %s", address, reason);
 }
 
 muster_status mst_cluster_link_connect(struct mst_cluster_link **out, struct mst_slice addresses,

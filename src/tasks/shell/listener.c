@@ -9,7 +9,6 @@
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,37 +19,21 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/fail.h"
 #include "net/address.h"
 #include "net/unix_peer.h"
 
 #define PREFIX ".cluster-"
 
-enum { BACKLOG = 4096, NUMBER_ROOM = 64, DIGITS = 16 };
-
-__attribute__((format(printf, 3, 4))) static muster_status
-refuse(struct muster_error *err, int os_errno, const char *format, ...)
-{
-    va_list args;
-
-    if (!err) {
-        return MUSTER_EINVAL;
-    }
-    err->status = MUSTER_EINVAL;
-    err->os_errno = os_errno;
-    va_start(args, format);
-    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): it is, one line above */
-    (void)vsnprintf(err->text, sizeof err->text, format, args);
-    va_end(args);
-    return MUSTER_EINVAL;
-}
+enum { BACKLOG = 4096, NUMBER_ROOM = 64, ADDRESS_SHOWN = 160, DIGITS = 16 };
 
 static muster_status refuse_os(struct muster_error *err, const char *where)
 {
     char words[128];
     int os_errno = errno;
 
-    return refuse(err, os_errno, "cannot listen on %s: %s", where,
-                  strerror_r(os_errno, words, sizeof words));
+    return mst_fail(err, MUSTER_EINVAL, os_errno, "cannot listen on %s: %s", where,
+                    strerror_r(os_errno, words, sizeof words));
 }
 
 /* ---- this machine's workers ---- */
@@ -67,7 +50,8 @@ static muster_status choose_path(const char *folder, char path[MST_SOCKET_PATH_M
     if (snprintf(path, MST_SOCKET_PATH_MAX, "%s/" PREFIX "%016llx", folder,
                  (unsigned long long)number) >= MST_SOCKET_PATH_MAX) {
         path[0] = '\0';
-        return refuse(err, 0, "cannot listen in %s: its path is too long for a socket", folder);
+        return mst_fail(err, MUSTER_EINVAL, 0,
+                        "cannot listen in %s: its path is too long for a socket", folder);
     }
     return MUSTER_OK;
 }
@@ -254,7 +238,8 @@ static muster_status listen_tcp(struct mst_cluster_listener *out,
                 "MUSTER_INSECURE=1 where everybody on the network is trusted";
     }
     if (wrong) {
-        return refuse(err, 0, "cannot listen: the address '%.160s' %s", text, wrong);
+        return mst_fail(err, MUSTER_EINVAL, 0, "cannot listen: the address '%.*s' %s",
+                        (int)strnlen(text, ADDRESS_SHOWN), text, wrong);
     }
     status = bind_tcp(out, &address, &got, err);
     if (status == MUSTER_OK) {
