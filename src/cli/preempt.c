@@ -258,8 +258,6 @@ static void print_text(const struct order *order, bool written)
 static int publish(struct order *order)
 {
     struct mst_publishing publishing = {.ended = NULL};
-    char words[MST_SOCKET_PATH_MAX + 160];
-    struct mst_text text = mst_text_in(words, sizeof words);
     struct muster_error err;
     muster_status status;
 
@@ -275,8 +273,8 @@ static int publish(struct order *order)
         return mst_cli_fail_with(order->cli, &err);
     }
     if (order->unheard) {
-        mst_lib_publish_add_unheard(&text, order->client);
-        mst_cli_tell("muster preempt: warning: %s", words);
+        mst_cli_tell("muster preempt: warning: " MST_LIB_UNHEARD,
+                     mst_lib_publish_job(order->client));
     }
     if (mst_cli_number(order->cli, "json") != 0) {
         print_json(order, publishing.publish.written > 0);

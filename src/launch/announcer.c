@@ -87,10 +87,9 @@ static void begin(struct mst_announcer *announcer, muster_client *client, uint64
 static void add_unheard(const struct mst_lib_publish *publish, char *line, size_t room)
 {
     size_t size = strlen(line);
-    struct mst_text text = mst_text_in(line + size, room - size);
 
-    mst_text_add(&text, "; ");
-    mst_lib_publish_add_unheard(&text, publish->client);
+    mst_text_print(line + size, room - size, "; " MST_LIB_UNHEARD,
+                   mst_lib_publish_job(publish->client));
 }
 
 static void tell(const struct mst_announcer *announcer)

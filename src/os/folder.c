@@ -79,10 +79,7 @@ static bool move_up(struct removal *removal, int folder, const char *name)
     char to[32];
 
     for (int i = 0; i < TRIES_MAX; i++) {
-        struct mst_text text = mst_text_in(to, sizeof(to));
-
-        mst_text_add(&text, ".muster-");
-        mst_text_u64(&text, removal->moved++);
+        mst_text_print(to, sizeof(to), ".muster-%" PRIu64, removal->moved++);
         if (renameat(folder, name, removal->root, to) == 0) {
             return true;
         }

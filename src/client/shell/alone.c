@@ -24,20 +24,11 @@ struct mst_lib_alone {
 static muster_status refuse(struct muster_error *err, const char *what, const char *program,
                             int os_errno)
 {
-    if (err) {
-        struct mst_text text = mst_text_in(err->text, sizeof(err->text));
-
-        err->status = MUSTER_EUNREACHABLE;
-        err->os_errno = os_errno;
-        mst_text_add(&text, what);
-        mst_text_add(&text, ": no MUSTER_ADDR is set, and a service for this process alone cannot "
-                            "be started: '");
-        mst_text_add(&text, program);
-        mst_text_add(&text, "': ");
-        mst_text_add(&text, strerror(os_errno));
-        mst_text_add(&text, "; set MUSTER_PROGRAM, or start the program with `muster run`");
-    }
-    return MUSTER_EUNREACHABLE;
+    return mst_fail(
+        err, MUSTER_EUNREACHABLE, os_errno,
+        "%s: no MUSTER_ADDR is set, and a service for this process alone cannot be started: "
+        "'%s': %s; set MUSTER_PROGRAM, or start the program with `muster run`",
+        what, program, strerror(os_errno));
 }
 
 static muster_status start(struct mst_lib_alone *alone, const char *addr, struct muster_error *err,
@@ -94,19 +85,7 @@ muster_status mst_lib_alone_start(struct mst_lib_alone **out, char **addr_out, c
     return MUSTER_OK;
 }
 
-static void say_how(struct mst_text *text, int how)
-{
-    if (WIFEXITED(how)) {
-        mst_text_add(text, " with status ");
-        mst_text_i64(text, WEXITSTATUS(how));
-    } else {
-        mst_text_add(text, " with signal ");
-        mst_text_i64(text, WTERMSIG(how));
-    }
-    mst_text_add(text, WIFEXITED(how) && WEXITSTATUS(how) == 127
-                           ? ": there is no `muster` program; set MUSTER_PROGRAM"
-                           : "; what it said is on stderr");
-}
+#define ENDED "%s: the service that was started for this process alone ended"
 
 bool mst_lib_alone_runs(struct mst_lib_alone *alone, struct muster_error *err, const char *what)
 {
@@ -117,18 +96,15 @@ bool mst_lib_alone_runs(struct mst_lib_alone *alone, struct muster_error *err, c
         return true;
     }
     known = mst_child_reap(&alone->served.child, &how);
-    if (err) {
-        struct mst_text text = mst_text_in(err->text, sizeof(err->text));
-
-        err->status = MUSTER_EUNREACHABLE;
-        err->os_errno = 0;
-        mst_text_add(&text, what);
-        mst_text_add(&text, ": the service that was started for this process alone ended");
-        if (known) {
-            say_how(&text, how);
-        } else { /* SIGCHLD is ignored, or somebody else has waited for it */
-            mst_text_add(&text, "; what it said is on stderr");
-        }
+    if (!known) { /* SIGCHLD is ignored, or somebody else has waited for it */
+        (void)mst_fail(err, MUSTER_EUNREACHABLE, 0, ENDED "; what it said is on stderr", what);
+    } else {
+        (void)mst_fail(err, MUSTER_EUNREACHABLE, 0, ENDED " with %s %d%s", what,
+                       WIFEXITED(how) ? "status" : "signal",
+                       WIFEXITED(how) ? WEXITSTATUS(how) : WTERMSIG(how),
+                       WIFEXITED(how) && WEXITSTATUS(how) == 127
+                           ? ": there is no `muster` program; set MUSTER_PROGRAM"
+                           : "; what it said is on stderr");
     }
     return false;
 }

@@ -125,7 +125,6 @@ static muster_status apply(muster_client *client, const muster_batch *batch, int
                            struct mst_lib_how how)
 {
     char what[64];
-    struct mst_text text = mst_text_in(what, sizeof(what));
     struct mst_call call = {.client = client,
                             .what = what,
                             .timeout_ms = timeout_ms,
@@ -137,9 +136,8 @@ static muster_status apply(muster_client *client, const muster_batch *batch, int
     if (batch->count == 0) {
         return mst_lib_refuse(how.err, "apply a batch", "there is no write in it");
     }
-    mst_text_add(&text, "apply a batch of ");
-    mst_text_u64(&text, batch->count);
-    mst_text_add(&text, batch->count == 1 ? " write" : " writes");
+    mst_text_print(what, sizeof(what), "apply a batch of %zu%s", batch->count,
+                   batch->count == 1 ? " write" : " writes");
     call.request.write.generation = batch->options.generation;
     call.request.write.ops = batch->ops;
     call.request.write.count = (uint32_t)batch->count;

@@ -106,20 +106,14 @@ static void say_unanswered(struct mst_call *call)
 {
     const struct muster_client *client = call->client;
     bool online = mst_client_online(mst_lib_machine(client));
-    struct mst_text text;
+    bool is_known = !online && client->trouble[0] != '\0';
 
     if (online && waits(&call->request)) {
         return;
     }
-    text = mst_text_in(call->err->text, sizeof(call->err->text));
-    mst_text_add(&text, call->what);
-    mst_text_add(&text, ": timed out; ");
-    if (online || client->trouble[0] == '\0') {
-        mst_text_add(&text, "the service does not answer");
-    } else {
-        mst_text_add(&text, client->trouble);
-        call->err->os_errno = client->trouble_errno;
-    }
+    (void)mst_fail(call->err, call->err->status,
+                   is_known ? client->trouble_errno : call->err->os_errno, "%s: timed out; %s",
+                   call->what, is_known ? client->trouble : "the service does not answer");
 }
 
 /* The generation whose keys the request names; 0: none. */
@@ -160,17 +154,18 @@ static uint64_t generation_of(const struct mst_request *request)
 static void say_fenced(struct mst_call *call, uint64_t generation, const struct mst_reply *reply)
 {
     uint64_t current = reply->has_view ? reply->view.generation : 0;
-    struct mst_text text = mst_text_in(call->err->text, sizeof(call->err->text));
+    char *text = call->err->text;
 
-    mst_text_add(&text, call->what);
-    mst_text_add(&text, ": generation ");
-    mst_text_u64(&text, generation);
-    mst_text_add(&text, " is not the current one");
     if (current == 0 || current == generation) {
-        mst_text_add(&text, ", or this process was given up");
+        mst_text_print(text, sizeof(call->err->text),
+                       "%s: generation %" PRIu64
+                       " is not the current one, or this process was given up",
+                       call->what, generation);
     } else {
-        mst_text_add(&text, "; the job is in generation ");
-        mst_text_u64(&text, current);
+        mst_text_print(text, sizeof(call->err->text),
+                       "%s: generation %" PRIu64
+                       " is not the current one; the job is in generation %" PRIu64,
+                       call->what, generation, current);
     }
 }
 
@@ -207,20 +202,10 @@ static uint64_t payload_of(const struct mst_request *request)
 /* Known before anything is copied. */
 static muster_status too_large(struct mst_call *call, uint64_t bytes)
 {
-    if (call->err) {
-        struct mst_text text = mst_text_in(call->err->text, sizeof(call->err->text));
-
-        call->err->status = MUSTER_ELIMIT;
-        call->err->os_errno = 0;
-        mst_text_add(&text, call->what);
-        mst_text_add(&text, ": ");
-        mst_text_u64(&text, bytes);
-        mst_text_add(&text, " bytes, and a message to this service has at most ");
-        mst_text_u64(&text, mst_driver_frame_max(call->client->driver));
-        mst_text_add(&text, " (--frame-bytes-max of `muster serve`); raise it there, or "
-                            "send less at once");
-    }
-    return MUSTER_ELIMIT;
+    return mst_fail(call->err, MUSTER_ELIMIT, 0,
+                    "%s: %" PRIu64 " bytes, and a message to this service has at most %" PRIu64
+                    " (--frame-bytes-max of `muster serve`); raise it there, or send less at once",
+                    call->what, bytes, mst_driver_frame_max(call->client->driver));
 }
 
 /* Why a call cannot be made, or was not answered. */
@@ -287,18 +272,9 @@ static void complete(void *ctx, const struct mst_reply *reply)
 /* The library's own requests are not among them, and always find room. */
 static muster_status too_many(struct mst_call *call)
 {
-    if (call->err) {
-        struct mst_text text = mst_text_in(call->err->text, sizeof(call->err->text));
-
-        call->err->status = MUSTER_ELIMIT;
-        call->err->os_errno = 0;
-        mst_text_add(&text, call->what);
-        mst_text_add(&text, ": ");
-        mst_text_u64(&text, MST_LIB_CALLS_MAX);
-        mst_text_add(&text,
-                     " calls of this client are open, which is the limit; let some end first");
-    }
-    return MUSTER_ELIMIT;
+    return mst_fail(call->err, MUSTER_ELIMIT, 0,
+                    "%s: %u calls of this client are open, which is the limit; let some end first",
+                    call->what, MST_LIB_CALLS_MAX);
 }
 
 muster_status mst_call_begin(struct mst_call *call)
@@ -414,35 +390,30 @@ struct mst_lib_how mst_lib_starting(muster_call **out, struct muster_error *err)
 
 /* ---- entering ---- */
 
-muster_status mst_lib_refuse(struct muster_error *err, const char *what, const char *why)
+muster_status mst_lib_refuse(struct muster_error *err, const char *what, const char *format, ...)
 {
     if (err) {
         struct mst_text text = mst_text_in(err->text, sizeof(err->text));
+        va_list arguments;
 
         err->status = MUSTER_EINVAL;
         err->os_errno = 0;
-        mst_text_add(&text, what);
-        mst_text_add(&text, ": ");
-        mst_text_add(&text, why);
+        mst_text_format(&text, "%s: ", what);
+        va_start(arguments, format);
+        mst_text_format_list(&text, format, arguments);
+        va_end(arguments);
     }
     return MUSTER_EINVAL;
 }
 
 void mst_lib_describe(char what[MST_LIB_WHAT_ROOM], const char *verb, const char *name)
 {
-    struct mst_text text = mst_text_in(what, MST_LIB_WHAT_ROOM);
-
-    mst_text_add(&text, verb);
-    mst_text_add(&text, " '");
-    mst_text_slice(&text, mst_slice_text(name));
-    mst_text_add(&text, "'");
+    mst_text_print(what, MST_LIB_WHAT_ROOM, "%s '%.*s'", verb, MST_TEXT_ARGS(name));
 }
 
 muster_status mst_lib_options(void *out, size_t size, const void *given, const char *init,
                               struct muster_error *err, const char *what)
 {
-    char why[128];
-    struct mst_text text = mst_text_in(why, sizeof(why));
     size_t given_size;
 
     if (!given) {
@@ -453,9 +424,8 @@ muster_status mst_lib_options(void *out, size_t size, const void *given, const c
         memcpy(out, given, given_size);
         return MUSTER_OK;
     }
-    mst_text_add(&text, "options.size is not that of this library's options; begin with ");
-    mst_text_add(&text, init);
-    return mst_lib_refuse(err, what, why);
+    return mst_lib_refuse(
+        err, what, "options.size is not that of this library's options; begin with %s", init);
 }
 
 muster_status mst_lib_bytes(struct muster_slice bytes, struct muster_error *err, const char *what)
@@ -470,11 +440,7 @@ _Thread_local struct mst_lib_thread mst_lib_thread;
 
 muster_status mst_lib_forbidden(struct muster_error *err, const char *what)
 {
-    (void)mst_lib_refuse(err, what, mst_lib_thread.no_waiting);
-    if (err) {
-        err->status = MUSTER_EDEADLK;
-    }
-    return MUSTER_EDEADLK;
+    return mst_fail(err, MUSTER_EDEADLK, 0, "%s: %s", what, mst_lib_thread.no_waiting);
 }
 
 /* Any call of muster is a sign of life of the function. */
@@ -514,7 +480,7 @@ muster_status mst_lib_enter(muster_client *client, struct muster_error *err, con
         return mst_lib_refuse(err, what, "the client is NULL");
     }
     if (client->pid != getpid()) {
-        return mst_lib_refuse(err, what, MST_LIB_OF_THE_PARENT);
+        return mst_lib_refuse(err, what, "%s", MST_LIB_OF_THE_PARENT);
     }
     mst_lib_alive();
     if (mst_lib_holds(client)) {

@@ -55,23 +55,15 @@ static void on_done(void *ctx, const struct mst_client_effect *effect)
 static void tell_holder(struct muster_client *client)
 {
     const struct mst_who *who = mst_client_holder(mst_lib_machine(client));
-    char line[400];
-    struct mst_text text = mst_text_in(line, sizeof(line));
 
     if (!who || client->holder_told) {
         return;
     }
     client->holder_told = true;
-    mst_text_add(&text, "waiting for place #");
-    mst_text_u64(&text, who->index);
-    mst_text_add(&text, ", held by process ");
-    mst_text_u64(&text, who->pid);
-    mst_text_add(&text, " on ");
-    mst_text_slice(&text, who->host);
-    mst_text_add(&text, ", heard ");
-    mst_text_seconds(&text, who->heard_ms);
-    mst_text_add(&text, " ago: taken over when that process is given up");
-    mst_lib_log(client, MUSTER_LEVEL_INFO, line);
+    mst_lib_log(client, MUSTER_LEVEL_INFO,
+                "waiting for place #%u, held by process %" PRIu64 " on %.*s, heard " MST_SECONDS
+                " ago: taken over when that process is given up",
+                who->index, who->pid, MST_SLICE_ARGS(who->host), MST_SECONDS_ARGS(who->heard_ms));
 }
 
 static void on_attention(void *ctx, uint64_t now_ns)
@@ -86,28 +78,23 @@ static void on_attention(void *ctx, uint64_t now_ns)
     }
 }
 
-static void say_gone(const struct muster_client *client, struct mst_text *text)
+static void say_cut_off(const struct muster_client *client, struct mst_text *text)
 {
     char log[MST_SOCKET_PATH_MAX];
+    bool has_log = client->shares && mst_socket_log(client->addr, log);
 
-    mst_text_add(text, "the service at ");
-    mst_text_add(text, client->addr);
-    mst_text_add(text, ", which ");
-    mst_text_add(text, client->alone ? "this process" : "the first rank of this machine");
-    mst_text_add(text, " had started, is gone, and its state with it");
-    if (client->shares && mst_socket_log(client->addr, log)) {
-        mst_text_add(text, "; its log is ");
-        mst_text_add(text, log);
+    if (client->lost_fd > 0) {
+        mst_text_format(
+            text,
+            "descriptor %d, which was muster's, was closed by this program: the session is over; a "
+            "program that closes all it has inherited does so before muster_client_open",
+            client->lost_fd);
+        return;
     }
-}
-
-static void say_closed(const struct muster_client *client, struct mst_text *text)
-{
-    mst_text_add(text, "descriptor ");
-    mst_text_i64(text, client->lost_fd);
-    mst_text_add(text, ", which was muster's, was closed by this program: the session is over; a "
-                       "program that closes all it has inherited does so before "
-                       "muster_client_open");
+    mst_text_format(text,
+                    "the service at %s, which %s had started, is gone, and its state with it%s%s",
+                    client->addr, client->alone ? "this process" : "the first rank of this machine",
+                    has_log ? "; its log is " : "", has_log ? log : "");
 }
 
 bool mst_lib_cut_off(const struct muster_client *client)
@@ -127,19 +114,15 @@ static void on_ended(void *ctx, uint64_t now_ns, const struct mst_client_effect 
         mst_text_add(&text, "this member has left the job");
     } else if (mst_lib_cut_off(client)) {
         client->end_status = effect->status;
-        if (client->lost_fd > 0) {
-            say_closed(client, &text);
-        } else {
-            say_gone(client, &text);
-        }
-        mst_lib_log(client, MUSTER_LEVEL_ERROR, client->end_text);
+        say_cut_off(client, &text);
+        mst_lib_log(client, MUSTER_LEVEL_ERROR, "%s", client->end_text);
     } else {
         struct muster_error said = {0};
 
         client->end_status = effect->status;
         (void)mst_lib_fail(&said, effect->status, "", effect->reply);
         mst_text_add(&text, said.text + 2); /* without ": " */
-        mst_lib_log(client, MUSTER_LEVEL_ERROR, client->end_text);
+        mst_lib_log(client, MUSTER_LEVEL_ERROR, "%s", client->end_text);
     }
     MST_LIB_HOOKS(hook, client, ended)
     {
@@ -150,15 +133,14 @@ static void on_ended(void *ctx, uint64_t now_ns, const struct mst_client_effect 
 static void on_trouble(void *ctx, int os_errno, const char *line)
 {
     struct muster_client *client = ctx;
-    struct mst_text text = mst_text_in(client->trouble, sizeof(client->trouble));
 
-    mst_text_add(&text, line);
+    mst_text_print(client->trouble, sizeof(client->trouble), "%s", line);
     client->trouble_errno = os_errno;
     if (client->was_online) { /* once per outage */
         client->was_online = false;
         client->outages++;
         client->trouble_told = true;
-        mst_lib_log(client, MUSTER_LEVEL_WARN, line);
+        mst_lib_log(client, MUSTER_LEVEL_WARN, "%s", line);
     }
 }
 
@@ -200,9 +182,16 @@ void mst_lib_look(struct muster_client *client)
     }
 }
 
-void mst_lib_log(muster_client *client, enum muster_level level, const char *line)
+void mst_lib_log(muster_client *client, enum muster_level level, const char *format, ...)
 {
+    char line[1400];
+    struct mst_text text = mst_text_in(line, sizeof(line));
+    va_list arguments;
+
     if (client->log) {
+        va_start(arguments, format);
+        mst_text_format_list(&text, format, arguments);
+        va_end(arguments);
         client->log(client->log_ctx, level, line);
     }
 }
@@ -405,7 +394,7 @@ static muster_status read_place(struct wanted *wanted, bool index_set, struct mu
         MUSTER_OK) {
         /* A name that was mistyped wants no secret. */
         (void)mst_endpoints_unknown(addr, error, sizeof(error));
-        return mst_lib_refuse(err, "open", error);
+        return mst_lib_refuse(err, "open", "%s", error);
     }
     return MUSTER_OK;
 }
@@ -540,7 +529,7 @@ static muster_status start_alone(struct muster_client *client, struct wanted *wa
     wanted->options.addr = client->addr;
     if (mst_endpoints_parse(&wanted->endpoints, client->addr, false, error, sizeof(error)) !=
         MUSTER_OK) {
-        return mst_lib_refuse(err, "open", error);
+        return mst_lib_refuse(err, "open", "%s", error);
     }
     return MUSTER_OK;
 }
@@ -559,7 +548,7 @@ static muster_status find_shared(struct muster_client *client, struct wanted *wa
     wanted->options.addr = client->addr;
     if (mst_endpoints_parse(&wanted->endpoints, client->addr, false, error, sizeof(error)) !=
         MUSTER_OK) {
-        return mst_lib_refuse(err, "open", error);
+        return mst_lib_refuse(err, "open", "%s", error);
     }
     client->shares = true;
     return MUSTER_OK;
@@ -584,35 +573,23 @@ static bool is_answered(void *ctx)
 
 static muster_status unreachable(struct muster_client *client, struct muster_error *err)
 {
-    if (err) {
-        struct mst_text text = mst_text_in(err->text, sizeof(err->text));
+    uint64_t ms = (mst_lib_now_ns() - client->opened_ns) / NS_PER_MS;
+    const char *trouble = client->trouble;
 
-        err->status = MUSTER_EUNREACHABLE;
-        err->os_errno = client->trouble_errno;
-        if (is_shut_out(client)) {
-            mst_text_add(&text, "open: not let in: ");
-            mst_text_add(&text, client->trouble);
-            if (client->tls) {
-                mst_text_add(&text, " (the secret here is that of ");
-                mst_text_add(&text, client->secret_name);
-                mst_text_add(&text, ")");
-            }
-            return MUSTER_EUNREACHABLE;
-        }
-        mst_text_add(&text, "open: no service at ");
-        mst_text_add(&text, client->addr);
-        mst_text_add(&text, " after ");
-        mst_text_seconds(&text, (mst_lib_now_ns() - client->opened_ns) / NS_PER_MS);
-        if (client->trouble[0] != '\0') {
-            mst_text_add(&text, " (");
-            mst_text_add(&text, client->trouble);
-            mst_text_add(&text, ")");
-        } else if (mst_driver_connected(client->driver)) {
-            mst_text_add(&text, " (what listens there accepts, but does not answer)");
-        }
-        mst_text_add(&text, "; is `muster serve` running there?");
+    if (is_shut_out(client)) {
+        return mst_fail(err, MUSTER_EUNREACHABLE, client->trouble_errno,
+                        "open: not let in: %s%s%s%s", trouble,
+                        client->tls ? " (the secret here is that of " : "",
+                        client->tls ? client->secret_name : "", client->tls ? ")" : "");
     }
-    return MUSTER_EUNREACHABLE;
+    if (trouble[0] == '\0' && mst_driver_connected(client->driver)) {
+        trouble = "what listens there accepts, but does not answer";
+    }
+    return mst_fail(err, MUSTER_EUNREACHABLE, client->trouble_errno,
+                    "open: no service at %s after " MST_SECONDS
+                    "%s%s%s; is `muster serve` running there?",
+                    client->addr, MST_SECONDS_ARGS(ms), trouble[0] != '\0' ? " (" : "", trouble,
+                    trouble[0] != '\0' ? ")" : "");
 }
 
 /* The service may end, with its last session, just when the next one comes. Lock held. */
@@ -707,20 +684,18 @@ static muster_status join(struct muster_client *client, int64_t timeout_ms, uint
     if (client->role == MST_ROLE_OBSERVER) {
         return MUSTER_OK;
     }
-    mst_text_add(&text, "join job '");
-    mst_text_add(&text, client->job);
-    mst_text_add(&text, "'");
+    mst_text_format(&text, "join job '%s'", client->job);
     name_end = strlen(what);
     if (timeout_ms > 0 && deadline_ns != NEVER) {
         timeout_ms = mst_lib_left_ms(timeout_ms, deadline_ns);
-        mst_text_add(&text, ", after ");
-        mst_text_seconds(&text, (deadline_ns - client->opened_ns) / NS_PER_MS);
+        mst_text_format(&text, ", after " MST_SECONDS,
+                        MST_SECONDS_ARGS((deadline_ns - client->opened_ns) / NS_PER_MS));
     }
     call.timeout_ms = timeout_ms;
     status = mst_lib_make(&call, &how);
     if (status == MUSTER_EINVAL && !call.local) {
         what[name_end] = '\0';
-        return mst_lib_refuse(err, what, no_size);
+        return mst_lib_refuse(err, what, "%s", no_size);
     }
     if (status != MUSTER_OK) {
         leave_out(err, what, name_end, strlen(what));

@@ -64,18 +64,12 @@ const char *mst_lib_setting_text(const char *name)
 muster_status mst_lib_setting_check(const char *name, int64_t value, struct muster_error *err)
 {
     const struct mst_setting *setting = mst_setting_find(name);
-    char why[128];
-    struct mst_text text = mst_text_in(why, sizeof(why));
 
     if (setting && value >= setting->least && value <= setting->most) {
         return MUSTER_OK;
     }
-    mst_text_i64(&text, value);
-    mst_text_add(&text, " is not from ");
-    mst_text_i64(&text, setting ? setting->least : 0);
-    mst_text_add(&text, " to ");
-    mst_text_i64(&text, setting ? setting->most : 0);
-    return mst_lib_refuse(err, name, why);
+    return mst_lib_refuse(err, name, "%" PRId64 " is not from %" PRId64 " to %" PRId64, value,
+                          setting ? setting->least : 0, setting ? setting->most : 0);
 }
 
 muster_status mst_lib_setting(const char *name, int64_t *out, bool *set_out,
@@ -96,7 +90,7 @@ muster_status mst_lib_setting(const char *name, int64_t *out, bool *set_out,
         return MUSTER_OK;
     }
     if (mst_setting_parse(setting, value, out, error, sizeof(error)) != MUSTER_OK) {
-        return mst_lib_refuse(err, "environment", error);
+        return mst_lib_refuse(err, "environment", "%s", error);
     }
     return MUSTER_OK;
 }

@@ -9,90 +9,52 @@
 #include "proto/limit_kinds.h"
 #include "proto/status.h"
 
-/* "1 rank", "3 ranks". */
-static void add_count(struct mst_text *text, uint64_t count, const char *noun)
+/* What ends in a space goes on with the code. */
+static const char *cause_words(enum mst_cause cause)
 {
-    mst_text_u64(text, count);
-    mst_text_add(text, " ");
-    mst_text_add(text, noun);
-    if (count != 1) {
-        mst_text_add(text, "s");
-    }
+    static const char *const words[] = {
+        [MST_CAUSE_NONE] = "lost",
+        [MST_CAUSE_EXIT] = "ended with status ",
+        [MST_CAUSE_SIGNAL] = "killed by signal ",
+        [MST_CAUSE_GONE] = "its process is gone",
+        [MST_CAUSE_LEASE] = "silent for longer than the lease",
+        [MST_CAUSE_FAULT] = "it reported fault ",
+        [MST_CAUSE_EVICTED] = "evicted",
+        [MST_CAUSE_LEFT] = "left",
+        [MST_CAUSE_SOFT_TIMEOUT] = "made no progress",
+        [MST_CAUSE_HARD_TIMEOUT] = "made no progress and was ended",
+        [MST_CAUSE_UNHEALTHY] = "unhealthy",
+        [MST_CAUSE_AGAIN] = "asked for a restart",
+        [MST_CAUSE_ABORTED] = "asked that all end",
+    };
+
+    return (size_t)cause < sizeof(words) / sizeof(words[0]) ? words[cause] : "";
 }
 
 static void add_cause(struct mst_text *text, const struct mst_who *who)
 {
-    switch (who->cause) {
-    case MST_CAUSE_NONE:
-        mst_text_add(text, "lost");
-        break;
-    case MST_CAUSE_EXIT:
-        mst_text_add(text, "ended with status ");
-        mst_text_i64(text, who->code);
-        break;
-    case MST_CAUSE_SIGNAL:
-        mst_text_add(text, "killed by signal ");
-        mst_text_i64(text, who->code);
-        break;
-    case MST_CAUSE_GONE:
-        mst_text_add(text, "its process is gone");
-        break;
-    case MST_CAUSE_LEASE:
-        mst_text_add(text, "silent for longer than the lease");
-        break;
-    case MST_CAUSE_FAULT:
-        mst_text_add(text, "it reported fault ");
-        mst_text_i64(text, who->code);
-        break;
-    case MST_CAUSE_EVICTED:
-        mst_text_add(text, "evicted");
-        break;
-    case MST_CAUSE_LEFT:
-        mst_text_add(text, "left");
-        break;
-    case MST_CAUSE_SOFT_TIMEOUT:
-        mst_text_add(text, "made no progress");
-        break;
-    case MST_CAUSE_HARD_TIMEOUT:
-        mst_text_add(text, "made no progress and was ended");
-        break;
-    case MST_CAUSE_UNHEALTHY:
-        mst_text_add(text, "unhealthy");
-        break;
-    case MST_CAUSE_AGAIN:
-        mst_text_add(text, "asked for a restart");
-        break;
-    case MST_CAUSE_ABORTED:
-        mst_text_add(text, "asked that all end");
-        break;
+    bool has_code = who->cause == MST_CAUSE_EXIT || who->cause == MST_CAUSE_SIGNAL ||
+                    who->cause == MST_CAUSE_FAULT;
+
+    mst_text_add(text, cause_words(who->cause));
+    if (has_code) {
+        mst_text_format(text, "%d", who->code);
     }
 }
 
 static void add_state(struct mst_text *text, const struct mst_who *who)
 {
-    switch (who->state) {
-    case MST_JOINING:
-        mst_text_add(text, "joining");
-        break;
-    case MST_PRESENT:
-        mst_text_add(text, "present");
-        break;
-    case MST_SILENT:
-        mst_text_add(text, "silent ");
-        mst_text_seconds(text, who->heard_ms);
-        break;
-    case MST_STATE_LOST:
+    static const char *const words[] = {
+        [MST_JOINING] = "joining",      [MST_PRESENT] = "present", [MST_LEFT] = "left",
+        [MST_ABSENT] = "never started", [MST_SPARE] = "spare",
+    };
+
+    if (who->state == MST_SILENT) {
+        mst_text_format(text, "silent " MST_SECONDS, MST_SECONDS_ARGS(who->heard_ms));
+    } else if (who->state == MST_STATE_LOST) {
         add_cause(text, who);
-        break;
-    case MST_LEFT:
-        mst_text_add(text, "left");
-        break;
-    case MST_SPARE:
-        mst_text_add(text, "spare");
-        break;
-    case MST_ABSENT:
-        mst_text_add(text, "never started");
-        break;
+    } else {
+        mst_text_add(text, words[who->state]);
     }
 }
 
@@ -100,22 +62,13 @@ static void add_state(struct mst_text *text, const struct mst_who *who)
 static void add_who(struct mst_text *text, const struct mst_who *who)
 {
     if (who->rank != MST_RANK_NONE) {
-        mst_text_add(text, "rank ");
-        mst_text_u64(text, who->rank);
-        mst_text_add(text, " (#");
-        mst_text_u64(text, who->index);
-        mst_text_add(text, ", ");
+        mst_text_format(text, "rank %u (#%u, ", who->rank, who->index);
     } else {
-        mst_text_add(text, "#");
-        mst_text_u64(text, who->index);
-        mst_text_add(text, " (");
+        mst_text_format(text, "#%u (", who->index);
     }
     add_state(text, who);
-    if (who->host.size > 0) {
-        mst_text_add(text, ", node ");
-        mst_text_slice(text, who->host);
-    }
-    mst_text_add(text, ")");
+    mst_text_format(text, "%s%.*s)", who->host.size > 0 ? ", node " : "",
+                    MST_SLICE_ARGS(who->host));
 }
 
 void mst_lib_add_names(struct mst_text *text, const struct mst_detail *detail, uint32_t all)
@@ -125,134 +78,96 @@ void mst_lib_add_names(struct mst_text *text, const struct mst_detail *detail, u
         add_who(text, &detail->who[i]);
     }
     if (all > detail->who_count && detail->who_count > 0) {
-        mst_text_add(text, " and ");
-        mst_text_u64(text, all - detail->who_count);
-        mst_text_add(text, " more");
+        mst_text_format(text, " and %u more", all - detail->who_count);
     }
 }
 
 static void add_holder(struct mst_text *text, const struct mst_who *who)
 {
-    mst_text_add(text, "#");
-    mst_text_u64(text, who->index);
-    mst_text_add(text, " is held by process ");
-    mst_text_u64(text, who->pid);
-    if (who->host.size > 0) {
-        mst_text_add(text, " on ");
-        mst_text_slice(text, who->host);
-    }
-    mst_text_add(text, ", heard ");
-    mst_text_seconds(text, who->heard_ms);
-    mst_text_add(text, " ago");
+    mst_text_format(text, "#%u is held by process %" PRIu64 "%s%.*s, heard " MST_SECONDS " ago",
+                    who->index, who->pid, who->host.size > 0 ? " on " : "",
+                    MST_SLICE_ARGS(who->host), MST_SECONDS_ARGS(who->heard_ms));
 }
 
 static void say_timeout(struct mst_text *text, const struct mst_reply *reply)
 {
     const struct mst_detail *detail = &reply->detail;
+    bool is_read = reply->command == MST_GET || reply->command == MST_WAIT;
 
     if (!reply->has_detail || detail->expected == 0) {
-        mst_text_add(text, mst_status_text(reply->status));
-        if (reply->command == MST_GET || reply->command == MST_WAIT) {
-            mst_text_add(text, "; nobody has written it");
-        }
+        mst_text_format(text, "%s%s", mst_status_text(reply->status),
+                        is_read ? "; nobody has written it" : "");
         return;
     }
-    mst_text_u64(text, detail->arrived);
-    mst_text_add(text, " of ");
-    mst_text_u64(text, detail->expected);
-    if (reply->command != MST_JOIN) {
-        mst_text_add(text, " arrived");
-    } else {
-        mst_text_add(text, detail->expected == 1 ? " rank is ready" : " ranks are ready");
-    }
+    mst_text_format(text, "%u of %u%s", detail->arrived, detail->expected,
+                    reply->command != MST_JOIN ? " arrived"
+                    : detail->expected == 1    ? " rank is ready"
+                                               : " ranks are ready");
     if (detail->who_count > 0) {
         mst_text_add(text, "; missing");
         mst_lib_add_names(text, detail, detail->lost + detail->missing);
     }
 }
 
-/* "--value-bytes-max". */
-static void add_flag(struct mst_text *text, const char *name)
-{
-    mst_text_add(text, "--");
-    for (; *name; name++) {
-        mst_text_slice(text, mst_slice_of(*name == '_' ? "-" : name, 1));
-    }
-}
-
-static void add_asked(struct mst_text *text, const struct mst_detail *detail, bool bytes)
-{
-    mst_text_u64(text, detail->asked);
-    mst_text_add(text, bytes ? " bytes asked for, at most " : " asked for, at most ");
-    mst_text_i64(text, detail->limit);
-}
-
 static void say_setting(struct mst_text *text, const struct mst_detail *detail,
                         const struct mst_setting *setting)
 {
-    mst_text_add(text, "over ");
-    add_flag(text, setting->name);
-    mst_text_add(text, " of the service (");
-    mst_text_add(text, setting->help);
-    mst_text_add(text, "): ");
-    add_asked(text, detail, setting->unit == MST_UNIT_BYTES);
-    mst_text_add(text, "; raise it at `muster serve`, or ask for less");
+    mst_text_add(text, "over --");
+    for (const char *name = setting->name; *name; name++) { /* "--value-bytes-max" */
+        mst_text_format(text, "%c", *name == '_' ? '-' : *name);
+    }
+    mst_text_format(text,
+                    " of the service (%s): %" PRIu64 "%s asked for, at most %" PRId64
+                    "; raise it at `muster serve`, or ask for less",
+                    setting->help, detail->asked, setting->unit == MST_UNIT_BYTES ? " bytes" : "",
+                    detail->limit);
 }
 
-/* A limit that no flag of the service raises. False: this library does not know it. */
-static bool say_fixed_limit(struct mst_text *text, const struct mst_detail *detail)
-{
-    const char *what;
-    const char *remedy;
+struct fixed_limit {
+    const char *what, *remedy;
+};
 
-    if (detail->limit_kind == MST_LIMIT_SIZE) {
-        what = "over the job's size (ranks): ";
-        remedy = "; let one of its ranks end, or give the job a max_size above it for spares";
-    } else if (detail->limit_kind == MST_LIMIT_MAX_SIZE) {
-        what = "over the job's max_size (ranks in an order): ";
-        remedy = "; give a shorter order, or a larger max_size";
-    } else if (detail->limit_kind == MST_LIMIT_UNANSWERED) {
-        what = "over the service's limit of requests ahead of the oldest unanswered one: ";
-        remedy = "; await answers first";
-    } else if (detail->limit_kind == MST_LIMIT_WAITING) {
-        what = "over the service's limit of gets, waits and watches of one client that wait: ";
-        remedy = "; let some end first";
-    } else if (detail->limit_kind == MST_LIMIT_AWAITED_KEYS) {
-        what = "over the service's limit of keys that one client's gets and waits wait for: ";
-        remedy = "; let some come first, or wait for fewer";
-    } else if (detail->limit_kind == MST_LIMIT_CUT_MS) {
-        what = "over the longest cut of a network (ms): ";
-        remedy = "; ask for less";
-    } else {
-        return false;
-    }
-    mst_text_add(text, what);
-    add_asked(text, detail, false);
-    mst_text_add(text, remedy);
-    return true;
+/* A limit that no flag of the service raises, or NULL: this library does not know it. */
+static const struct fixed_limit *fixed_limit(uint32_t kind)
+{
+    static const struct fixed_limit limits[] = {
+        [MST_LIMIT_SIZE] = {"job's size (ranks)", "let one of its ranks end, or give the job a "
+                                                  "max_size above it for spares"},
+        [MST_LIMIT_MAX_SIZE] = {"job's max_size (ranks in an order)",
+                                "give a shorter order, or a larger max_size"},
+        [MST_LIMIT_UNANSWERED] = {"service's limit of requests ahead of the oldest unanswered one",
+                                  "await answers first"},
+        [MST_LIMIT_WAITING] = {"service's limit of gets, waits and watches of one client that wait",
+                               "let some end first"},
+        [MST_LIMIT_AWAITED_KEYS] = {"service's limit of keys that one client's gets and waits wait "
+                                    "for",
+                                    "let some come first, or wait for fewer"},
+        [MST_LIMIT_CUT_MS] = {"longest cut of a network (ms)", "ask for less"},
+    };
+    bool is_known = kind < sizeof(limits) / sizeof(limits[0]) && limits[kind].what;
+
+    return is_known ? &limits[kind] : NULL;
 }
 
 static void say_limit(struct mst_text *text, const struct mst_reply *reply)
 {
+    const struct mst_detail *detail = &reply->detail;
     const struct mst_setting *setting =
-        reply->has_detail ? mst_limit_kind_setting(reply->detail.limit_kind) : NULL;
+        reply->has_detail ? mst_limit_kind_setting(detail->limit_kind) : NULL;
+    const struct fixed_limit *fixed = reply->has_detail ? fixed_limit(detail->limit_kind) : NULL;
 
     if (setting) {
-        say_setting(text, &reply->detail, setting);
-        return;
-    }
-    if (!reply->has_detail) { /* the service is asked nothing that no message takes */
+        say_setting(text, detail, setting);
+    } else if (!reply->has_detail) { /* the service is asked nothing that no message takes */
         mst_text_add(text, "larger than a message to this service may be (--frame-bytes-max of "
                            "`muster serve`); raise it there, or send less at once");
-        return;
-    }
-    if (say_fixed_limit(text, &reply->detail)) {
-        return;
-    }
-    mst_text_add(text, "over a limit");
-    if (reply->detail.limit != 0) {
-        mst_text_add(text, " of the service: ");
-        mst_text_i64(text, reply->detail.limit);
+    } else if (fixed) {
+        mst_text_format(text, "over the %s: %" PRIu64 " asked for, at most %" PRId64 "; %s",
+                        fixed->what, detail->asked, detail->limit, fixed->remedy);
+    } else if (detail->limit != 0) {
+        mst_text_format(text, "over a limit of the service: %" PRId64, detail->limit);
+    } else {
+        mst_text_add(text, "over a limit");
     }
 }
 
@@ -260,45 +175,35 @@ static void say_exists(struct mst_text *text, const struct mst_reply *reply)
 {
     if (reply->command == MST_WRITE) {
         mst_text_add(text, "the key exists already");
-        return;
-    }
-    if (reply->has_detail && reply->detail.who_count > 0) {
+    } else if (reply->has_detail && reply->detail.who_count > 0) {
         add_holder(text, &reply->detail.who[0]);
         mst_text_add(text, "; stop that process, or take another index");
-        return;
+    } else {
+        mst_text_add(text, "the place is held by a living process");
     }
-    mst_text_add(text, "the place is held by a living process");
 }
 
 static void say_fenced(struct mst_text *text, const struct mst_reply *reply)
 {
-    if (reply->command == MST_ROUND || reply->command == MST_FAULT) {
-        mst_text_add(text, "the generation is over");
-    } else {
-        mst_text_add(text, "given up: a newer incarnation or generation goes on without this "
-                           "process");
-    }
+    mst_text_add(text, reply->command == MST_ROUND || reply->command == MST_FAULT
+                           ? "the generation is over"
+                           : "given up: a newer incarnation or generation goes on without this "
+                             "process");
     if (reply->has_view && reply->view.generation != 0) {
-        mst_text_add(text, "; the job is in generation ");
-        mst_text_u64(text, reply->view.generation);
+        mst_text_format(text, "; the job is in generation %" PRIu64, reply->view.generation);
     }
 }
 
 static void say_number(struct mst_text *text, const struct mst_reply *reply)
 {
-    if (reply->status == MUSTER_ESTALE) {
-        mst_text_add(text, "this round is over and its result no longer kept");
-    } else {
-        mst_text_add(text, "refused: other parameters than the first caller's, or a number that is "
-                           "not the next");
-    }
+    mst_text_add(text, reply->status == MUSTER_ESTALE
+                           ? "this round is over and its result no longer kept"
+                           : "refused: other parameters than the first caller's, or a number that "
+                             "is not the next");
     if (reply->has_detail) {
-        mst_text_add(text, "; the service is at number ");
-        mst_text_i64(text, reply->detail.limit);
-        if (reply->detail.who_count > 0) {
-            mst_text_add(text, " with");
-            mst_lib_add_names(text, &reply->detail, reply->detail.who_count);
-        }
+        mst_text_format(text, "; the service is at number %" PRId64 "%s", reply->detail.limit,
+                        reply->detail.who_count > 0 ? " with" : "");
+        mst_lib_add_names(text, &reply->detail, reply->detail.who_count);
     }
 }
 
@@ -308,32 +213,25 @@ static void say_open_refused(struct mst_text *text, const struct mst_reply *repl
                        "max_size, size_multiple or join_wait, or together they allow no number of "
                        "ranks, or a name or index makes no sense");
     if (reply->has_detail && reply->detail.limit != 0) {
-        mst_text_add(text, " (the job has ");
-        mst_text_i64(text, reply->detail.limit);
-        mst_text_add(text, ")");
+        mst_text_format(text, " (the job has %" PRId64 ")", reply->detail.limit);
     }
 }
 
 static void say_too_few(struct mst_text *text, const struct mst_reply *reply)
 {
+    const struct mst_detail *detail = &reply->detail;
+    const char *left = detail->arrived == 1 ? "rank is left" : "ranks are left";
+
     if (!reply->has_detail) {
         mst_text_add(text, mst_status_text(reply->status));
-        return;
+    } else if (detail->multiple != 0) {
+        mst_text_format(text,
+                        "a multiple of %u is to go on (size_multiple), at least min_size %" PRId64
+                        ", but only %u %s",
+                        detail->multiple, detail->limit, detail->arrived, left);
+    } else {
+        mst_text_format(text, "%u %s, min_size is %" PRId64, detail->arrived, left, detail->limit);
     }
-    if (reply->detail.multiple != 0) {
-        mst_text_add(text, "a multiple of ");
-        mst_text_u64(text, reply->detail.multiple);
-        mst_text_add(text, " is to go on (size_multiple), at least min_size ");
-        mst_text_i64(text, reply->detail.limit);
-        mst_text_add(text, ", but only ");
-        add_count(text, reply->detail.arrived, "rank");
-        mst_text_add(text, reply->detail.arrived == 1 ? " is left" : " are left");
-        return;
-    }
-    add_count(text, reply->detail.arrived, "rank");
-    mst_text_add(text,
-                 reply->detail.arrived == 1 ? " is left, min_size is " : " are left, min_size is ");
-    mst_text_i64(text, reply->detail.limit);
 }
 
 static void say_lost(struct mst_text *text, const struct mst_reply *reply)
@@ -351,12 +249,10 @@ static void say_lost(struct mst_text *text, const struct mst_reply *reply)
 
 static void say_no_space(struct mst_text *text, const struct mst_reply *reply)
 {
-    mst_text_add(text, "the service cannot keep it: ");
-    if (reply->value.size > 0) {
-        mst_text_slice(text, reply->value);
-    } else {
-        mst_text_add(text, mst_status_text(reply->status));
-    }
+    struct mst_slice why =
+        reply->value.size > 0 ? reply->value : mst_slice_text(mst_status_text(reply->status));
+
+    mst_text_format(text, "the service cannot keep it: %.*s", MST_SLICE_ARGS(why));
 }
 
 static void say_reply(struct mst_text *text, const struct mst_reply *reply)
@@ -449,8 +345,7 @@ muster_status mst_lib_fail(struct muster_error *err, muster_status status, const
     err->status = status;
     err->os_errno = 0;
     text = mst_text_in(err->text, sizeof(err->text));
-    mst_text_add(&text, what);
-    mst_text_add(&text, ": ");
+    mst_text_format(&text, "%s: ", what);
     if (reply) {
         struct mst_reply said = *reply;
 
@@ -465,36 +360,9 @@ muster_status mst_lib_fail(struct muster_error *err, muster_status status, const
 muster_status mst_lib_fail_limit(struct muster_error *err, const char *what,
                                  const struct mst_lib_limit *limit)
 {
-    if (err) {
-        struct mst_text text = mst_text_in(err->text, sizeof(err->text));
-
-        err->status = MUSTER_ELIMIT;
-        err->os_errno = 0;
-        mst_text_add(&text, what);
-        mst_text_add(&text, ": over ");
-        mst_text_add(&text, limit->name);
-        mst_text_add(&text, ": ");
-        mst_text_u64(&text, limit->asked);
-        mst_text_add(&text, " asked for, at most ");
-        mst_text_u64(&text, limit->most);
-        mst_text_add(&text, "; ");
-        mst_text_add(&text, limit->remedy);
-    }
-    return MUSTER_ELIMIT;
-}
-
-static muster_status fail_words(struct muster_error *err, muster_status status, const char *what,
-                                const char *why)
-{
-    if (err) {
-        struct mst_text text = mst_text_in(err->text, sizeof(err->text));
-
-        err->status = status;
-        mst_text_add(&text, what);
-        mst_text_add(&text, ": ");
-        mst_text_add(&text, why);
-    }
-    return status;
+    return mst_fail(err, MUSTER_ELIMIT, 0,
+                    "%s: over %s: %" PRIu64 " asked for, at most %" PRIu64 "; %s", what,
+                    limit->name, limit->asked, limit->most, limit->remedy);
 }
 
 muster_status mst_lib_fail_system(struct muster_error *err, const char *what, int error)
@@ -505,10 +373,7 @@ muster_status mst_lib_fail_system(struct muster_error *err, const char *what, in
         return mst_lib_fail(err, MUSTER_ENOMEM, what, NULL);
     }
     mst_shortage_text(error, why, sizeof(why));
-    if (err) {
-        err->os_errno = error;
-    }
-    return fail_words(err, MUSTER_ELIMIT, what, why);
+    return mst_fail(err, MUSTER_ELIMIT, error, "%s: %s", what, why);
 }
 
 muster_status mst_lib_fail_thread(struct muster_error *err, const char *what)
@@ -516,29 +381,16 @@ muster_status mst_lib_fail_thread(struct muster_error *err, const char *what)
     char why[256];
 
     mst_thread_text(why, sizeof(why));
-    if (err) {
-        err->os_errno = EAGAIN;
-    }
-    return fail_words(err, MUSTER_ENOMEM, what, why);
+    return mst_fail(err, MUSTER_ENOMEM, EAGAIN, "%s: %s", what, why);
 }
 
 muster_status mst_lib_fail_again(struct muster_client *client, struct muster_error *err,
                                  const char *what)
 {
     muster_status status = mst_lib_status(client);
-    struct mst_text text;
 
-    if (!err) {
-        return status;
-    }
     if (client->poisoned || client->end_text[0] == '\0') {
         return mst_lib_fail(err, status, what, NULL);
     }
-    err->status = status;
-    err->os_errno = 0;
-    text = mst_text_in(err->text, sizeof(err->text));
-    mst_text_add(&text, what);
-    mst_text_add(&text, ": ");
-    mst_text_add(&text, client->end_text);
-    return status;
+    return mst_fail(err, status, 0, "%s: %s", what, client->end_text);
 }

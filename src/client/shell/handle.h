@@ -223,8 +223,9 @@ void mst_lib_let_go(struct muster_client *client);
 bool mst_lib_wait_interruptible(struct muster_client *client, bool (*ready)(void *ctx), void *ctx,
                                 uint64_t deadline_ns);
 
-/* EINVAL with "what: why". */
-muster_status mst_lib_refuse(struct muster_error *err, const char *what, const char *why);
+/* EINVAL with "what: ", and what `format` says. */
+muster_status mst_lib_refuse(struct muster_error *err, const char *what, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 uint64_t mst_lib_deadline_ns(int64_t timeout_ms, uint64_t zero_ns);
 /* What is left of `timeout_ms` until its deadline, for one more call: 1 at least, because 0 and -1
  * mean something else; those stay as they are. */

@@ -208,20 +208,15 @@ static void forget(struct mst_lib_helper *helper)
 static void tell_none(struct muster_client *client, const char *why)
 {
     struct mst_lib_helper *helper = client->helper;
-    char line[512];
-    struct mst_text text = mst_text_in(line, sizeof(line));
 
     if (helper->told) {
         return;
     }
     helper->told = true;
-    mst_text_add(&text, "no helper watches this process: '");
-    mst_text_add(&text, helper->program);
-    mst_text_add(&text, " agent': ");
-    mst_text_add(&text, why);
-    mst_text_add(&text, "; its death is noticed later, a hang not at all (set MUSTER_PROGRAM, or "
-                        "MUSTER_AGENT=0 for none)");
-    mst_lib_log(client, MUSTER_LEVEL_WARN, line);
+    mst_lib_log(client, MUSTER_LEVEL_WARN,
+                "no helper watches this process: '%s agent': %s; its death is noticed later, a "
+                "hang not at all (set MUSTER_PROGRAM, or MUSTER_AGENT=0 for none)",
+                helper->program, why);
 }
 
 static uint64_t delay_ns(struct mst_lib_helper *helper)

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/fail.h"
 #include "muster/client.h"
 #include "proto/reply.h"
 #include "proto/request.h"
@@ -112,7 +113,8 @@ void *mst_lib_hook_ctx(const muster_client *client, enum mst_lib_user user); /* 
  * process has it. Lives as long as the client. Lock held. */
 struct mst_page *mst_lib_page(muster_client *client);
 
-void mst_lib_log(muster_client *client, enum muster_level level, const char *line);
+void mst_lib_log(muster_client *client, enum muster_level level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* ---- no lock ---- */
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/fail.h"
 #include "base/panic.h"
 #include "base/text.h"
 #include "client/shell/process_lock.h"
@@ -31,24 +32,9 @@ int mst_interrupt_standard(void)
 
 static muster_status refuse(struct muster_error *err, int signal, int os_errno, const char *why)
 {
-    if (err) {
-        struct mst_text text = mst_text_in(err->text, sizeof(err->text));
-
-        err->status = MUSTER_EINVAL;
-        err->os_errno = os_errno;
-        mst_text_add(&text, "run with interrupt signal ");
-        mst_text_i64(&text, signal);
-        if (signal == mst_interrupt_standard()) {
-            mst_text_add(&text, " (SIGRTMIN+7)");
-        }
-        mst_text_add(&text, ": ");
-        mst_text_add(&text, why);
-        if (os_errno != 0) {
-            mst_text_add(&text, ": ");
-            mst_text_add(&text, strerror(os_errno));
-        }
-    }
-    return MUSTER_EINVAL;
+    return mst_fail(err, MUSTER_EINVAL, os_errno, "run with interrupt signal %d%s: %s%s%s", signal,
+                    signal == mst_interrupt_standard() ? " (SIGRTMIN+7)" : "", why,
+                    os_errno != 0 ? ": " : "", os_errno != 0 ? strerror(os_errno) : "");
 }
 
 /* Those that report an error of the thread itself, those that no handler can have, and those by

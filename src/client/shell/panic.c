@@ -29,7 +29,7 @@ _Thread_local struct mst_lib_guard mst_lib_guard;
 static void poison(struct muster_client *client, const char *words)
 {
     atomic_store(&client->poisoned, true);
-    mst_lib_log(client, MUSTER_LEVEL_ERROR, words);
+    mst_lib_log(client, MUSTER_LEVEL_ERROR, "%s", words);
     MST_LIB_HOOKS(hook, client, poisoned)
     {
         hook->poisoned(hook->ctx);
@@ -54,18 +54,12 @@ _Noreturn void mst_panic(const char *file, int line, const char *what)
     struct muster_client *client = mst_lib_holding;
     struct mst_lib_guard guard = mst_lib_guard;
     char words[256];
-    struct mst_text text = mst_text_in(words, sizeof(words));
 
     if (!client && !guard.poison) {
         fprintf(stderr, "muster: broken invariant at %s:%d: %s\n", file, line, what);
         abort();
     }
-    mst_text_add(&text, "broken invariant at ");
-    mst_text_add(&text, file);
-    mst_text_add(&text, ":");
-    mst_text_i64(&text, line);
-    mst_text_add(&text, ": ");
-    mst_text_add(&text, what);
+    mst_text_print(words, sizeof(words), "broken invariant at %s:%d: %s", file, line, what);
     if (guard.poison) {
         guard.poison(guard.ctx, words);
     }

@@ -49,22 +49,6 @@ muster_status mst_lib_parameters(struct mst_open *open, const struct muster_clie
     return status;
 }
 
-/* "max_size 4 is below size 6" */
-static muster_status refuse(struct muster_error *err, const char *name, uint32_t value,
-                            const char *is, uint32_t other, const char *why)
-{
-    char line[256];
-    struct mst_text text = mst_text_in(line, sizeof(line));
-
-    mst_text_add(&text, name);
-    mst_text_add(&text, " ");
-    mst_text_u64(&text, value);
-    mst_text_add(&text, is);
-    mst_text_u64(&text, other);
-    mst_text_add(&text, why);
-    return mst_lib_refuse(err, "open", line);
-}
-
 muster_status mst_lib_parameters_check(const struct mst_open *open, struct muster_error *err)
 {
     uint32_t least = open->min_size != 0 ? open->min_size : 1;
@@ -73,22 +57,27 @@ muster_status mst_lib_parameters_check(const struct mst_open *open, struct muste
     uint32_t most = open->max_size;
 
     if (most != 0 && most < least) {
-        return refuse(err, "max_size", most, " is below min_size ", least, "");
+        return mst_lib_refuse(err, "open", "max_size %u is below min_size %u", most, least);
     }
     if (most != 0 && size > most) {
-        return refuse(err, "max_size", most, " is below size ", size,
-                      ", with which the job is to start");
+        return mst_lib_refuse(err, "open",
+                              "max_size %u is below size %u, with which the job is to start", most,
+                              size);
     }
     if (size != 0 && size < least) {
-        return refuse(err, "size", size, " is below min_size ", least, "");
+        return mst_lib_refuse(err, "open", "size %u is below min_size %u", size, least);
     }
     if (multiple != 0 && size != 0 && size - size % multiple < least) {
-        return refuse(err, "no multiple of size_multiple", multiple, " is from min_size to size ",
-                      size, ": the job could not start");
+        return mst_lib_refuse(err, "open",
+                              "no multiple of size_multiple %u is from min_size to size %u: the "
+                              "job could not start",
+                              multiple, size);
     }
     if (multiple != 0 && most != 0 && most - most % multiple < least) {
-        return refuse(err, "no multiple of size_multiple", multiple,
-                      " is from min_size to max_size ", most, ": the job could not start");
+        return mst_lib_refuse(err, "open",
+                              "no multiple of size_multiple %u is from min_size to max_size %u: "
+                              "the job could not start",
+                              multiple, most);
     }
     return MUSTER_OK;
 }

@@ -91,7 +91,7 @@ muster_status mst_lib_secret_use(const struct mst_lib_secret *secret, const char
         status = mst_tls_context_new(&client->tls, MST_TLS_CLIENT, &bytes, &why);
     }
     mst_secret_wipe(&bytes);
-    return status == MUSTER_OK ? status : mst_lib_refuse(err, "open", why.text);
+    return status == MUSTER_OK ? status : mst_lib_refuse(err, "open", "%s", why.text);
 }
 
 muster_status mst_lib_secret_tls(struct muster_client *client, enum mst_tls_side side,
@@ -114,5 +114,5 @@ muster_status mst_lib_secret_tls(struct muster_client *client, enum mst_tls_side
         status = mst_tls_context_new(out, side, &bytes, &why);
     }
     mst_secret_wipe(&bytes);
-    return status == MUSTER_OK ? status : mst_lib_refuse(err, "secret", why.text);
+    return status == MUSTER_OK ? status : mst_lib_refuse(err, "secret", "%s", why.text);
 }

@@ -27,23 +27,12 @@
 static muster_status fail(struct muster_error *err, int os_errno, const char *program,
                           const char *why)
 {
-    if (err) {
-        struct mst_text text = mst_text_in(err->text, sizeof(err->text));
-
-        err->status = MUSTER_EUNREACHABLE;
-        err->os_errno = os_errno;
-        mst_text_add(&text, "open: no MUSTER_ADDR is set, and a service for the ranks of this "
-                            "machine cannot be started: '");
-        mst_text_add(&text, program);
-        mst_text_add(&text, "'");
-        mst_text_add(&text, why);
-        if (os_errno != 0) {
-            mst_text_add(&text, ": ");
-            mst_text_add(&text, strerror(os_errno));
-        }
-        mst_text_add(&text, "; set MUSTER_PROGRAM, or start `muster serve` and set MUSTER_ADDR");
-    }
-    return MUSTER_EUNREACHABLE;
+    return mst_fail(err, MUSTER_EUNREACHABLE, os_errno,
+                    "open: no MUSTER_ADDR is set, and a service for the ranks of this machine "
+                    "cannot be started: '%s'%s%s%s; set MUSTER_PROGRAM, or start `muster serve` "
+                    "and set MUSTER_ADDR",
+                    program, why, os_errno != 0 ? ": " : "",
+                    os_errno != 0 ? strerror(os_errno) : "");
 }
 
 /* Held until the descriptor is closed, also by our end. -1: OK says that somebody has started the

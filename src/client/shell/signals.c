@@ -66,17 +66,13 @@ static const struct {
 
 void mst_signals_name(char name[MST_SIGNAL_NAME_ROOM], int signal)
 {
-    struct mst_text text = mst_text_in(name, MST_SIGNAL_NAME_ROOM);
-
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (names[i].number == signal) {
-            mst_text_add(&text, "SIG");
-            mst_text_add(&text, names[i].name);
+            mst_text_print(name, MST_SIGNAL_NAME_ROOM, "SIG%s", names[i].name);
             return;
         }
     }
-    mst_text_add(&text, "signal ");
-    mst_text_i64(&text, signal);
+    mst_text_print(name, MST_SIGNAL_NAME_ROOM, "signal %d", signal);
 }
 
 static bool same(const char *word, size_t size, const char *name)
@@ -128,13 +124,9 @@ static bool unusable(int signal)
 
 static muster_status refuse(struct muster_error *err, const char *word, size_t size)
 {
-    char why[160];
-    struct mst_text text = mst_text_in(why, sizeof(why));
-
-    mst_text_add(&text, "'");
-    mst_text_slice(&text, mst_slice_of(word, size));
-    mst_text_add(&text, "' is no signal that can be a notice (TERM, USR1, INT, or a number)");
-    return mst_lib_refuse(err, "preempt_signals", why);
+    return mst_lib_refuse(err, "preempt_signals",
+                          "'%.*s' is no signal that can be a notice (TERM, USR1, INT, or a number)",
+                          (int)size, word);
 }
 
 muster_status mst_signals_read(uint64_t *out, const char *text, struct muster_error *err)
@@ -399,16 +391,14 @@ static int interrupting(const struct mst_signals *signals)
 static muster_status refuse_interrupting(int signal, struct muster_error *err)
 {
     char name[MST_SIGNAL_NAME_ROOM];
-    char why[320];
-    struct mst_text text = mst_text_in(why, sizeof(why));
 
     mst_signals_name(name, signal);
-    mst_text_add(&text, name);
-    mst_text_add(&text, " interrupts the function that runs here (MUSTER_INTERRUPT_SIGNAL), so it "
-                        "is no notice; name others in MUSTER_PREEMPT_SIGNALS (of a worker: "
-                        "MUSTER_WORKER_SIGNALS), or set MUSTER_INTERRUPT_SIGNAL to a signal nobody "
-                        "uses");
-    return mst_lib_refuse(err, "take signals as notices", why);
+    return mst_lib_refuse(
+        err, "take signals as notices",
+        "%s interrupts the function that runs here (MUSTER_INTERRUPT_SIGNAL), so it is "
+        "no notice; name others in MUSTER_PREEMPT_SIGNALS (of a worker: "
+        "MUSTER_WORKER_SIGNALS), or set MUSTER_INTERRUPT_SIGNAL to a signal nobody uses",
+        name);
 }
 
 muster_status mst_signals_open(struct mst_signals *signals, uint64_t wanted,
@@ -445,13 +435,10 @@ muster_status mst_signals_open(struct mst_signals *signals, uint64_t wanted,
     if (!full) {
         return mst_lib_fail_system(err, "take signals as notices", failed);
     }
-    (void)mst_lib_refuse(err, "take signals as notices",
-                         "16 handles of this process take signals already, which is the limit; "
-                         "close one of them");
-    if (err) {
-        err->status = MUSTER_ELIMIT;
-    }
-    return MUSTER_ELIMIT;
+    return mst_fail(err, MUSTER_ELIMIT, 0,
+                    "take signals as notices: 16 handles of this process take signals already, "
+                    "which is the limit; "
+                    "close one of them");
 }
 
 void mst_signals_page(const struct mst_signals *signals, const struct mst_page *page)

@@ -250,7 +250,7 @@ muster_status muster_call_wait(muster_call *call, int64_t timeout_ms, struct mus
         return mst_lib_refuse(err, "wait for a call", "the call is NULL");
     }
     if (call->pid != getpid()) {
-        return mst_lib_refuse(err, call->core.what, MST_LIB_OF_THE_PARENT);
+        return mst_lib_refuse(err, call->core.what, "%s", MST_LIB_OF_THE_PARENT);
     }
     client = visit_begin(call);
     if (!client) {

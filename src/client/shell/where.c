@@ -20,7 +20,7 @@ muster_status mst_lib_where(struct mst_lib_where *out, struct muster_error *err)
     sound = mst_surroundings_discover_by(&found, MST_ASKER_RANK, mst_environment_before);
     mst_environment_unlock();
     if (!sound) {
-        return mst_lib_refuse(err, "open", found.why);
+        return mst_lib_refuse(err, "open", "%s", found.why);
     }
     out->launcher = found.launcher;
     if (found.launcher == MST_LAUNCHER_NONE) {
@@ -37,46 +37,26 @@ muster_status mst_lib_where(struct mst_lib_where *out, struct muster_error *err)
 
 void mst_lib_where_name(struct mst_lib_where *where)
 {
-    struct mst_text text;
-
     if (where->job[0] == '\0') {
         struct mst_lib_launcher launcher =
             mst_lib_launcher(mst_launcher_rank_variable(where->launcher));
 
-        text = mst_text_in(where->job, sizeof(where->job));
-        mst_text_add(&text, mst_launcher_word(where->launcher));
-        mst_text_add(&text, "-");
-        mst_text_i64(&text, launcher.pid);
-        mst_text_add(&text, "-");
-        mst_text_u64(&text, launcher.started);
+        mst_text_print(where->job, sizeof(where->job), "%s-%d-%" PRIu64,
+                       mst_launcher_word(where->launcher), launcher.pid, launcher.started);
     }
-    text = mst_text_in(where->whose, sizeof(where->whose));
-    mst_text_add(&text, "the ");
-    mst_text_u64(&text, where->size);
-    mst_text_add(&text, where->size == 1 ? " rank that " : " ranks that ");
-    mst_text_add(&text, mst_launcher_name(where->launcher));
-    mst_text_add(&text, " started here are job '");
-    mst_text_add(&text, where->job);
-    mst_text_add(&text, "'");
+    mst_text_print(where->whose, sizeof(where->whose), "the %u%s%s started here are job '%s'",
+                   where->size, where->size == 1 ? " rank that " : " ranks that ",
+                   mst_launcher_name(where->launcher), where->job);
 }
 
 muster_status mst_lib_where_apart(const struct mst_lib_where *where, struct muster_error *err)
 {
-    char why[MST_DISCOVER_WHY_ROOM];
-    struct mst_text text = mst_text_in(why, sizeof(why));
-
-    mst_text_add(&text, "this is rank ");
-    mst_text_u64(&text, where->index);
-    mst_text_add(&text, " of ");
-    mst_text_u64(&text, where->size);
-    mst_text_add(&text, " (");
-    mst_text_add(&text, mst_launcher_name(where->launcher));
-    mst_text_add(&text, "), not all on this machine, and no MUSTER_ADDR says where their service "
-                        "is: ");
-    if (where->launcher == MST_LAUNCHER_SLURM) {
-        mst_text_add(&text, "start them with `srun --ntasks-per-node=1 muster run -n N ...`, or ");
-    }
-    mst_text_add(&text, "start `muster serve --addr HOST:PORT` and set MUSTER_ADDR for all of "
-                        "them");
-    return mst_lib_refuse(err, "open", why);
+    return mst_lib_refuse(
+        err, "open",
+        "this is rank %u of %u (%s), not all on this machine, and no MUSTER_ADDR says where their "
+        "service is: %sstart `muster serve --addr HOST:PORT` and set MUSTER_ADDR for all of them",
+        where->index, where->size, mst_launcher_name(where->launcher),
+        where->launcher == MST_LAUNCHER_SLURM
+            ? "start them with `srun --ntasks-per-node=1 muster run -n N ...`, or "
+            : "");
 }

@@ -32,36 +32,24 @@ static bool is_running(const muster_client *client)
 static void describe(const struct muster_heartbeat *heartbeat,
                      const struct mst_heartbeat_effect *effect, struct mst_text *text)
 {
-    const struct mst_reply *reply = effect->reply;
     struct muster_error said = {0};
 
-    switch (effect->why) {
-    case MST_BEAT_MISMATCH:
-        mst_text_add(text, "unexpected heartbeat signal, ");
-        break;
-    case MST_BEAT_UNEQUAL:
+    if (effect->why == MST_BEAT_UNEQUAL) {
         mst_text_add(text, "the ranks have not contributed one token of 1 to 65535");
-        return;
-    case MST_BEAT_NO_TOKEN:
+    } else if (effect->why == MST_BEAT_NO_TOKEN) {
         mst_text_add(text, "rank 0 was gone before all had agreed on a token");
-        return;
-    case MST_BEAT_ALONE:
-        if (effect->status == MUSTER_EUNREACHABLE) {
-            mst_text_add(text, "the service cannot be reached, and the lease is over");
-            reply = NULL;
-            return;
-        }
-        break;
-    case MST_BEAT_REPLY:
-    case MST_BEAT_LOST:
-        break;
-    }
-    if (effect->why == MST_BEAT_ALONE) {
-        (void)mst_lib_fail_again(heartbeat->client, &said, "");
+    } else if (effect->why == MST_BEAT_ALONE && effect->status == MUSTER_EUNREACHABLE) {
+        mst_text_add(text, "the service cannot be reached, and the lease is over");
     } else {
-        (void)mst_lib_fail(&said, effect->status, "", reply);
+        if (effect->why == MST_BEAT_ALONE) {
+            (void)mst_lib_fail_again(heartbeat->client, &said, "");
+        } else {
+            (void)mst_lib_fail(&said, effect->status, "", effect->reply);
+        }
+        mst_text_format(text, "%s%s", /* without ": " */
+                        effect->why == MST_BEAT_MISMATCH ? "unexpected heartbeat signal, " : "",
+                        said.text + 2);
     }
-    mst_text_add(text, said.text + 2); /* without ": " */
 }
 
 static void tell_failed(const struct muster_heartbeat *heartbeat,
@@ -72,20 +60,16 @@ static void tell_failed(const struct muster_heartbeat *heartbeat,
 
     mst_text_add(&text, "heartbeat: ");
     describe(heartbeat, effect, &text);
-    if (effect->failures == 0) {
-        mst_text_add(&text, "; not counted: ");
-        mst_text_add(&text, is_running(heartbeat->client)
-                                ? "muster_restart_run is in progress"
-                                : "the service was out of reach, or has no room");
-        mst_lib_log(heartbeat->client, MUSTER_LEVEL_WARN, line);
-        return;
+    if (effect->failures > 0) {
+        mst_text_format(&text, "; failure %u in a row, %u end this process", effect->failures,
+                        heartbeat->config.failures_max);
+    } else {
+        mst_text_format(&text, "; not counted: %s",
+                        is_running(heartbeat->client)
+                            ? "muster_restart_run is in progress"
+                            : "the service was out of reach, or has no room");
     }
-    mst_text_add(&text, "; failure ");
-    mst_text_u64(&text, effect->failures);
-    mst_text_add(&text, " in a row, ");
-    mst_text_u64(&text, heartbeat->config.failures_max);
-    mst_text_add(&text, " end this process");
-    mst_lib_log(heartbeat->client, MUSTER_LEVEL_WARN, line);
+    mst_lib_log(heartbeat->client, MUSTER_LEVEL_WARN, "%s", line);
 }
 
 /* Nobody may hear of the end but by this line. */
@@ -110,9 +94,8 @@ static _Noreturn void crash(struct muster_heartbeat *heartbeat,
 
     mst_text_add(&text, "heartbeat: this process ends: ");
     if (effect->why != MST_BEAT_MISMATCH && effect->why != MST_BEAT_UNEQUAL) {
-        mst_text_u64(&text, effect->failures);
-        mst_text_add(&text,
-                     effect->failures == 1 ? " failure: " : " failures in a row, the last: ");
+        mst_text_format(&text, "%u%s", effect->failures,
+                        effect->failures == 1 ? " failure: " : " failures in a row, the last: ");
     }
     describe(heartbeat, effect, &text);
     tell_last(heartbeat->client, line);
@@ -134,11 +117,10 @@ static void take_agreed(struct muster_heartbeat *heartbeat,
     heartbeat->over_in = effect->generation;
     heartbeat->error = (struct muster_error){.status = effect->status};
     text = mst_text_in(heartbeat->error.text, sizeof(heartbeat->error.text));
-    mst_text_add(&text, what);
-    mst_text_add(&text, ": ");
+    mst_text_format(&text, "%s: ", what);
     describe(heartbeat, effect, &text);
     if (heartbeat->starters == 0 && heartbeat->running) {
-        mst_lib_log(heartbeat->client, MUSTER_LEVEL_WARN, heartbeat->error.text);
+        mst_lib_log(heartbeat->client, MUSTER_LEVEL_WARN, "%s", heartbeat->error.text);
     }
 }
 
@@ -161,9 +143,6 @@ static void look(struct mst_host *host, uint64_t now_ns)
 /* It was stopped only to be told who is missing. */
 static void take_names(struct muster_heartbeat *heartbeat, const struct mst_reply *reply)
 {
-    char line[600];
-    struct mst_text text = mst_text_in(line, sizeof(line));
-
     heartbeat->asks = false;
     if (reply->status != MUSTER_ECANCELLED || !reply->has_detail) {
         return;
@@ -171,11 +150,10 @@ static void take_names(struct muster_heartbeat *heartbeat, const struct mst_repl
     (void)mst_lib_fail(&heartbeat->error, MUSTER_ETIMEDOUT, what, reply);
     heartbeat->told = true;
     if (heartbeat->starters == 0) {
-        mst_text_add(&text, "the heartbeat waits for all ranks of generation ");
-        mst_text_u64(&text, mst_lib_view(heartbeat->client)->generation);
-        mst_text_add(&text, " to start it: ");
-        mst_text_add(&text, heartbeat->error.text + strlen(what) + 2);
-        mst_lib_log(heartbeat->client, MUSTER_LEVEL_WARN, line);
+        mst_lib_log(heartbeat->client, MUSTER_LEVEL_WARN,
+                    "the heartbeat waits for all ranks of generation %" PRIu64 " to start it: %s",
+                    mst_lib_view(heartbeat->client)->generation,
+                    heartbeat->error.text + strlen(what) + 2);
     }
 }
 

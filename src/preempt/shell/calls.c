@@ -111,10 +111,7 @@ static void ask_names(struct muster_preempt *preempt)
 
 static void describe(char what[MST_LIB_WHAT_ROOM], int64_t step)
 {
-    struct mst_text text = mst_text_in(what, MST_LIB_WHAT_ROOM);
-
-    mst_text_add(&text, "save of step ");
-    mst_text_i64(&text, step);
+    mst_text_print(what, MST_LIB_WHAT_ROOM, "save of step %" PRId64, step);
 }
 
 /* Lock held. The wait is over without an answer. */

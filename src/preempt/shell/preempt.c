@@ -149,7 +149,6 @@ static void publish_signal(struct muster_preempt *preempt, int number, pid_t fro
     uint32_t index = mst_lib_view(client)->index;
     struct mst_publish_config config = {.indices = &index, .count = 1};
     char name[MST_SIGNAL_NAME_ROOM];
-    struct mst_text reason = mst_text_in(config.notice.reason, sizeof(config.notice.reason));
 
     config.notice.level = MST_NOTICE_CERTAIN;
     config.notice.assumed = true;
@@ -157,10 +156,11 @@ static void publish_signal(struct muster_preempt *preempt, int number, pid_t fro
     (void)snprintf(config.notice.source, sizeof(config.notice.source), "signals");
     (void)snprintf(config.notice.host, sizeof(config.notice.host), "%s", client->host);
     mst_signals_name(name, number);
-    mst_text_add(&reason, name);
     if (from != 0) {
-        mst_text_add(&reason, " from process ");
-        mst_text_i64(&reason, from);
+        mst_text_print(config.notice.reason, sizeof(config.notice.reason), "%s from process %d",
+                       name, from);
+    } else {
+        mst_text_print(config.notice.reason, sizeof(config.notice.reason), "%s", name);
     }
     if (mst_lib_publish_begin(&preempt->publish, mst_lib_now_ns(), &config) != MUSTER_OK) {
         mst_lib_log(client, MUSTER_LEVEL_ERROR, "no memory to pass on the notice by a signal");
@@ -187,7 +187,7 @@ static void signal_published(void *ctx)
     struct muster_preempt *preempt = ctx;
 
     if (preempt->publish.error.status) {
-        mst_lib_log(preempt->client, MUSTER_LEVEL_ERROR, preempt->publish.error.text);
+        mst_lib_log(preempt->client, MUSTER_LEVEL_ERROR, "%s", preempt->publish.error.text);
     }
     mst_lib_publish_end(&preempt->publish);
     take_signals(preempt);
@@ -340,7 +340,7 @@ static bool give(void *ctx, const char *source, const struct muster_notice_given
             taken = publish.over && publish.error.status == MUSTER_OK;
         }
         if (publish.over && publish.error.status) {
-            mst_lib_log(client, MUSTER_LEVEL_ERROR, publish.error.text);
+            mst_lib_log(client, MUSTER_LEVEL_ERROR, "%s", publish.error.text);
         }
         if (!client->poisoned) {
             mst_lib_publish_end(&publish);
@@ -355,7 +355,7 @@ static void tell(void *ctx, const char *line)
     struct muster_preempt *preempt = ctx;
 
     mst_lib_lock(preempt->client);
-    mst_lib_log(preempt->client, MUSTER_LEVEL_WARN, line);
+    mst_lib_log(preempt->client, MUSTER_LEVEL_WARN, "%s", line);
     mst_lib_unlock(preempt->client);
 }
 
@@ -363,10 +363,7 @@ static void tell(void *ctx, const char *line)
 
 static void add_source(struct mst_text *text, struct muster_slice name)
 {
-    if (text->size > 0) {
-        mst_text_add(text, ",");
-    }
-    mst_text_slice(text, mst_slice_of(name.data, name.size));
+    mst_text_format(text, "%s%.*s", text->size > 0 ? "," : "", MST_SLICE_ARGS(name));
 }
 
 static void add_source_text(struct mst_text *text, const char *name)
@@ -423,11 +420,7 @@ static muster_status refuse_client(muster_client *client, struct muster_error *e
         return mst_lib_refuse(err, "preempt", "this client is not a rank of the job");
     }
     if (mst_lib_hook_ctx(client, MST_USER_PREEMPT)) {
-        (void)mst_lib_refuse(err, "preempt", "this client has a handle already");
-        if (err) {
-            err->status = MUSTER_EEXISTS;
-        }
-        return MUSTER_EEXISTS;
+        return mst_fail(err, MUSTER_EEXISTS, 0, "preempt: this client has a handle already");
     }
     return MUSTER_OK;
 }

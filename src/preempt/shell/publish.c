@@ -84,12 +84,9 @@ static bool is_to_ask(const struct mst_lib_publish *publish)
            !mst_lib_hook_ctx(publish->client, MST_USER_PREEMPT);
 }
 
-void mst_lib_publish_add_unheard(struct mst_text *text, const muster_client *client)
+const char *mst_lib_publish_job(const muster_client *client)
 {
-    mst_text_add(text, "no rank of job '");
-    mst_text_add(text, client->job);
-    mst_text_add(text, "' listens for notices yet (muster_preempt_open): until one does, nothing "
-                       "is saved");
+    return client->job;
 }
 
 muster_status mst_lib_publish_begin(struct mst_lib_publish *publish, uint64_t given_ns,
@@ -159,13 +156,8 @@ static muster_status carry_out(struct mst_lib_publish *publish,
 
 static void warn_unheard(const struct mst_lib_publish *publish)
 {
-    char line[MST_LIB_WHAT_ROOM + 320];
-    struct mst_text text = mst_text_in(line, sizeof(line));
-
-    mst_text_add(&text, publish->what);
-    mst_text_add(&text, ": ");
-    mst_lib_publish_add_unheard(&text, publish->client);
-    mst_lib_log(publish->client, MUSTER_LEVEL_WARN, line);
+    mst_lib_log(publish->client, MUSTER_LEVEL_WARN, "%s: " MST_LIB_UNHEARD, publish->what,
+                publish->client->job);
 }
 
 static muster_status publish_and_wait(muster_client *client, const char *what,
@@ -201,14 +193,10 @@ static muster_status enter(muster_client *client, const char *what, struct muste
 
 static void describe(char what[MST_LIB_WHAT_ROOM], const char *verb, uint32_t index)
 {
-    struct mst_text text = mst_text_in(what, MST_LIB_WHAT_ROOM);
-
-    mst_text_add(&text, verb);
     if (index == MST_NOTICE_ALL) {
-        mst_text_add(&text, "the whole job");
+        mst_text_print(what, MST_LIB_WHAT_ROOM, "%sthe whole job", verb);
     } else {
-        mst_text_add(&text, "#");
-        mst_text_u64(&text, index);
+        mst_text_print(what, MST_LIB_WHAT_ROOM, "%s#%u", verb, index);
     }
 }
 
@@ -228,8 +216,8 @@ muster_status muster_preempt_announce(muster_client *client, uint32_t index, int
     describe(what, "notice for ", index);
     status = enter(client, what, err);
     if (status == MUSTER_OK && (!is_place(index) || in_ms < -1)) {
-        status =
-            mst_lib_refuse(err, what, !is_place(index) ? "no place in a job" : "in_ms is negative");
+        status = mst_lib_refuse(err, what, "%s",
+                                !is_place(index) ? "no place in a job" : "in_ms is negative");
     }
     if (status == MUSTER_OK && in_ms < 0) {
         config.notice.assumed = true;

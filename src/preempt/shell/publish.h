@@ -34,6 +34,10 @@ muster_status mst_lib_publish_begin(struct mst_lib_publish *publish, uint64_t gi
 void mst_lib_publish_end(struct mst_lib_publish *publish);
 
 /* What to say of a notice that is unheard: nobody saves for it. */
-void mst_lib_publish_add_unheard(struct mst_text *text, const muster_client *client);
+/* With the job's name. */
+#define MST_LIB_UNHEARD                                                                            \
+    "no rank of job '%s' listens for notices yet (muster_preempt_open): until one does, nothing "  \
+    "is saved"
+const char *mst_lib_publish_job(const muster_client *client);
 
 #endif

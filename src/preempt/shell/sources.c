@@ -73,14 +73,13 @@ static void tell_failing(struct mst_preempt_sources *sources, struct source *sou
                          muster_status status)
 {
     char line[160];
-    struct mst_text text = mst_text_in(line, sizeof(line));
 
-    mst_text_add(&text, "source of notices '");
-    mst_text_add(&text, source->name);
-    mst_text_add(&text, status ? "' fails: " : "' works again");
     if (status) {
-        mst_text_add(&text, muster_status_text(status));
-        mst_text_add(&text, "; it is asked again each period");
+        mst_text_print(line, sizeof(line),
+                       "source of notices '%s' fails: %s; it is asked again each period",
+                       source->name, muster_status_text(status));
+    } else {
+        mst_text_print(line, sizeof(line), "source of notices '%s' works again", source->name);
     }
     source->failing = status != MUSTER_OK;
     sources->config.tell(sources->config.ctx, line);

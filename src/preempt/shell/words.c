@@ -5,18 +5,10 @@
 #include "preempt/shell/preempt.h"
 #include "proto/status.h"
 
-static void add_step(struct mst_text *text, const char *before, int64_t step, const char *after)
+/* Of MST_SECONDS_ARGS. */
+static uint64_t left(int64_t ms)
 {
-    mst_text_add(text, before);
-    mst_text_i64(text, step);
-    mst_text_add(text, after);
-}
-
-static void add_left(struct mst_text *text, const char *before, int64_t left_ms, const char *after)
-{
-    mst_text_add(text, before);
-    mst_text_seconds(text, left_ms > 0 ? (uint64_t)left_ms : 0);
-    mst_text_add(text, after);
+    return ms > 0 ? (uint64_t)ms : 0;
 }
 
 static void add_missing(struct mst_text *text, const struct mst_detail *detail)
@@ -26,43 +18,27 @@ static void add_missing(struct mst_text *text, const struct mst_detail *detail)
 
 /* ---- log lines ---- */
 
-static void add_index(struct mst_text *text, uint32_t index)
-{
-    if (index == MST_NOTICE_ALL) {
-        mst_text_add(text, "the whole job");
-        return;
-    }
-    mst_text_add(text, "#");
-    mst_text_u64(text, index);
-}
-
 /* Who gave it and why stands in what the handle knows: the line is said when it changed. */
 static void add_noticed(struct mst_text *text, struct muster_preempt *preempt,
-                        const struct mst_preempt_line *line)
+                        const struct mst_preempt_line *line, const char *whom)
 {
+    const struct mst_notice *notice;
     struct mst_preempt_noticed noticed;
 
-    mst_text_add(text, "notice for ");
-    add_index(text, line->index);
-    if (mst_preempt_notice_from(preempt->host.machine, line->index, &noticed) && noticed.any &&
-        noticed.notice.index == line->index) {
-        const struct mst_notice *notice = &noticed.notice;
+    mst_text_format(text, "notice for %s", whom);
+    if (!mst_preempt_notice_from(preempt->host.machine, line->index, &noticed) || !noticed.any ||
+        noticed.notice.index != line->index) {
+        mst_text_format(text, "; " MST_SECONDS " left", MST_SECONDS_ARGS(left(line->left_ms)));
 
-        mst_text_add(text, notice->level == MST_NOTICE_ADVISORY ? " (advisory)" : "");
-        if (notice->host[0] != '\0') {
-            mst_text_add(text, " on ");
-            mst_text_slice(text, mst_slice_text(notice->host));
-        }
-        mst_text_add(text, " by ");
-        mst_text_slice(text, mst_slice_text(notice->source[0] != '\0' ? notice->source : "a key"));
-        if (notice->reason[0] != '\0') {
-            mst_text_add(text, ": ");
-            mst_text_slice(text, mst_slice_text(notice->reason));
-        }
-        add_left(text, "; ", line->left_ms, notice->assumed ? " left (assumed)" : " left");
         return;
     }
-    add_left(text, "; ", line->left_ms, " left");
+    notice = &noticed.notice;
+    mst_text_format(text, "%s%s%.*s by %.*s%s%.*s; " MST_SECONDS " left%s",
+                    notice->level == MST_NOTICE_ADVISORY ? " (advisory)" : "",
+                    notice->host[0] != '\0' ? " on " : "", MST_TEXT_ARGS(notice->host),
+                    MST_TEXT_ARGS(notice->source[0] != '\0' ? notice->source : "a key"),
+                    notice->reason[0] != '\0' ? ": " : "", MST_TEXT_ARGS(notice->reason),
+                    MST_SECONDS_ARGS(left(line->left_ms)), notice->assumed ? " (assumed)" : "");
 }
 
 static enum muster_level level_of(enum mst_preempt_log what)
@@ -88,8 +64,7 @@ static enum muster_level level_of(enum mst_preempt_log what)
 
 static void add_failed(struct mst_text *text, const struct mst_preempt_line *line)
 {
-    mst_text_add(text, "no step is saved by all: ");
-    mst_text_add(text, mst_status_text(line->status));
+    mst_text_format(text, "no step is saved by all: %s", mst_status_text(line->status));
     if (line->has_detail && line->detail->who_count > 0) {
         mst_text_add(text, ":");
         add_missing(text, line->detail);
@@ -99,18 +74,23 @@ static void add_failed(struct mst_text *text, const struct mst_preempt_line *lin
 static void add_line(struct mst_text *text, struct muster_preempt *preempt,
                      const struct mst_preempt_line *line)
 {
+    char whom[16] = "the whole job";
+
+    if (line->index != MST_NOTICE_ALL) {
+        mst_text_print(whom, sizeof(whom), "#%u", line->index);
+    }
     switch (line->what) {
     case MST_PREEMPT_LOG_NOTICED:
-        add_noticed(text, preempt, line);
+        add_noticed(text, preempt, line, whom);
         break;
     case MST_PREEMPT_LOG_GARBAGE:
-        mst_text_add(text, "the notice for ");
-        add_index(text, line->index);
-        mst_text_add(text, " is no notice (left_ms=30000 would be one); it is ignored");
+        mst_text_format(
+            text, "the notice for %s is no notice (left_ms=30000 would be one); it is ignored",
+            whom);
         break;
     case MST_PREEMPT_LOG_AGREED:
-        add_step(text, "step ", line->step, " is to be saved by all");
-        add_left(text, "; ", line->left_ms, " left");
+        mst_text_format(text, "step %" PRId64 " is to be saved by all; " MST_SECONDS " left",
+                        line->step, MST_SECONDS_ARGS(left(line->left_ms)));
         break;
     case MST_PREEMPT_LOG_FROZEN:
         mst_text_add(text, "frozen, and left out of the step that is agreed:");
@@ -119,29 +99,36 @@ static void add_line(struct mst_text *text, struct muster_preempt *preempt,
         }
         break;
     case MST_PREEMPT_LOG_POSTPONED:
-        add_left(text, "a rank cannot save now: postponed for ", line->left_ms, " at most");
+        mst_text_format(text, "a rank cannot save now: postponed for " MST_SECONDS " at most",
+                        MST_SECONDS_ARGS(left(line->left_ms)));
         break;
     case MST_PREEMPT_LOG_AGAIN:
-        add_step(text, "step ", line->step, " was agreed without this rank");
-        add_step(text, ", which is at ", line->other, " already: agreed once more");
+        mst_text_format(text,
+                        "step %" PRId64 " was agreed without this rank, which is at %" PRId64
+                        " already: agreed once more",
+                        line->step, line->other);
         break;
     case MST_PREEMPT_LOG_WITHDRAWN:
         mst_text_add(text, "the notice was taken back: all go on");
         break;
     case MST_PREEMPT_LOG_WAITING:
-        add_step(text, "step ", line->step, " is to be saved");
-        add_left(text, " since ", (int64_t)line->since_ms,
-                 ", and the program here does not ask for it (muster_preempt_reached)");
+        mst_text_format(text,
+                        "step %" PRId64 " is to be saved since " MST_SECONDS
+                        ", and the program here does not ask for it (muster_preempt_reached)",
+                        line->step, MST_SECONDS_ARGS(line->since_ms));
         break;
     case MST_PREEMPT_LOG_LATE:
-        add_step(text, "the deadline has passed, step ", line->step, " was not saved here");
+        mst_text_format(text, "the deadline has passed, step %" PRId64 " was not saved here",
+                        line->step);
         break;
     case MST_PREEMPT_LOG_FAILED:
         add_failed(text, line);
         break;
     case MST_PREEMPT_LOG_PASSED:
-        add_step(text, "the others saved step ", line->step, ", which this rank had passed");
-        add_step(text, " (at ", line->other, "): it has not saved");
+        mst_text_format(text,
+                        "the others saved step %" PRId64 ", which this rank had passed (at %" PRId64
+                        "): it has not saved",
+                        line->step, line->other);
         break;
     }
 }
@@ -153,16 +140,13 @@ void mst_preempt_say(struct muster_preempt *preempt, const struct mst_preempt_li
 
     mst_text_add(&text, "preempt: ");
     add_line(&text, preempt, line);
-    mst_lib_log(preempt->client, level_of(line->what), words);
+    mst_lib_log(preempt->client, level_of(line->what), "%s", words);
 }
 
 void mst_preempt_say_limit(struct muster_preempt *preempt, int64_t limit)
 {
-    char words[128];
-    struct mst_text text = mst_text_in(words, sizeof(words));
-
-    add_step(&text, "preempt: step ", limit, " is to be saved here");
-    mst_lib_log(preempt->client, MUSTER_LEVEL_DEBUG, words);
+    mst_lib_log(preempt->client, MUSTER_LEVEL_DEBUG,
+                "preempt: step %" PRId64 " is to be saved here", limit);
 }
 
 /* ---- errors ---- */
@@ -173,18 +157,15 @@ static void add_savers(struct mst_text *text, const struct mst_preempt_outcome *
     for (uint32_t i = 0; i < outcome->saver_count; i++) {
         const struct mst_preempt_saver *saver = &outcome->savers[i];
 
-        mst_text_add(text, i > 0 ? ", #" : " #");
-        mst_text_u64(text, saver->index);
+        mst_text_format(text, "%s%u", i > 0 ? ", #" : " #", saver->index);
         if (saver->step == INT64_MIN) {
             mst_text_add(text, " none");
         } else {
-            add_step(text, " step ", saver->step, "");
+            mst_text_format(text, " step %" PRId64, saver->step);
         }
     }
     if (outcome->savers_total > outcome->saver_count) {
-        mst_text_add(text, " and ");
-        mst_text_u64(text, outcome->savers_total - outcome->saver_count);
-        mst_text_add(text, " more");
+        mst_text_format(text, " and %u more", outcome->savers_total - outcome->saver_count);
     }
 }
 
@@ -200,14 +181,10 @@ static void add_detail(struct mst_text *text, const struct mst_preempt_outcome *
 
 static void add_passed(struct mst_text *text, const struct mst_preempt_outcome *outcome)
 {
-    mst_text_add(text, "saved by ");
-    mst_text_u64(text, outcome->of > 0 ? outcome->of - 1 : 0);
-    mst_text_add(text, " of ");
-    mst_text_u64(text, outcome->of);
+    mst_text_format(text, "saved by %u of %u", outcome->of > 0 ? outcome->of - 1 : 0, outcome->of);
     if (outcome->saver_count > 0) {
-        mst_text_add(text, ": #");
-        mst_text_u64(text, outcome->savers[0].index);
-        add_step(text, " had passed step ", outcome->step, " while it was frozen");
+        mst_text_format(text, ": #%u had passed step %" PRId64 " while it was frozen",
+                        outcome->savers[0].index, outcome->step);
     }
 }
 
@@ -240,15 +217,14 @@ void mst_preempt_say_outcome(struct muster_error *err, const struct mst_preempt_
 
     err->status = outcome->status;
     err->os_errno = 0;
-    add_step(&text, "save of step ", step, ": ");
+    mst_text_format(&text, "save of step %" PRId64 ": ", step);
     add_outcome(&text, outcome);
 }
 
 void mst_preempt_say_missing(struct muster_error *err, int64_t step, const struct mst_reply *reply)
 {
     char what[MST_LIB_WHAT_ROOM];
-    struct mst_text text = mst_text_in(what, sizeof(what));
 
-    add_step(&text, "save of step ", step, "");
+    mst_text_print(what, sizeof(what), "save of step %" PRId64, step);
     (void)mst_lib_fail(err, MUSTER_ETIMEDOUT, what, reply);
 }

@@ -8,10 +8,8 @@
 
 void muster_assignment_key_host(void *arg, const struct muster_place *place, char *key, size_t room)
 {
-    struct mst_text text = mst_text_in(key, room);
-
     (void)arg;
-    mst_text_add(&text, place->host ? place->host : "");
+    mst_text_print(key, room, "%s", place->host ? place->host : "");
 }
 
 void muster_assignment_key_node(void *arg, const struct muster_place *place, char *key, size_t room)
@@ -20,7 +18,7 @@ void muster_assignment_key_node(void *arg, const struct muster_place *place, cha
 
     (void)arg;
     if (place->node != MUSTER_NUMBER_NONE) {
-        mst_text_u64(&text, place->node);
+        mst_text_format(&text, "%u", place->node);
     }
 }
 
@@ -33,7 +31,7 @@ void muster_assignment_key_block(void *arg, const struct muster_place *place, ch
     struct mst_text text = mst_text_in(key, room);
 
     if (number != MUSTER_NUMBER_NONE) {
-        mst_text_u64(&text, size > 0 ? number / size : 0);
+        mst_text_format(&text, "%u", size > 0 ? number / size : 0);
     }
 }
 
@@ -65,10 +63,7 @@ muster_status muster_assignment_try(const struct muster_assignment *assignment,
     }
     status = mst_assignment_apply(steps.list, steps.count, places, count, &mst_system_mem, &why);
     if (status != MUSTER_OK) {
-        (void)mst_lib_refuse(err, what, line);
-        if (err) {
-            err->status = status;
-        }
+        (void)mst_fail(err, status, 0, "%s: %s", what, line);
     }
     return status;
 }

@@ -20,15 +20,10 @@ enum { NS_PER_MS = 1000000 };
 static bool unhealthy(struct mst_run_trouble *trouble, int code, const char *what,
                       const char *subject, const char *why)
 {
-    struct mst_text text = mst_text_in(trouble->text, sizeof(trouble->text));
-
     trouble->status = MUSTER_EUNHEALTHY;
     trouble->code = code;
-    mst_text_add(&text, what);
-    mst_text_add(&text, " '");
-    mst_text_slice(&text, mst_slice_text(subject));
-    mst_text_add(&text, "': ");
-    mst_text_add(&text, why);
+    mst_text_print(trouble->text, sizeof(trouble->text), "%s '%.*s': %s", what,
+                   MST_TEXT_ARGS(subject), why);
     return false;
 }
 
@@ -37,10 +32,8 @@ static bool unhealthy(struct mst_run_trouble *trouble, int code, const char *wha
 static bool folder_failed(struct mst_run_trouble *trouble, const char *folder, int error)
 {
     char why[128];
-    struct mst_text text = mst_text_in(why, sizeof(why));
 
-    mst_text_add(&text, "no file can be written there: ");
-    mst_text_add(&text, strerror(error));
+    mst_text_print(why, sizeof(why), "no file can be written there: %s", strerror(error));
     return unhealthy(trouble, error, "health_folder", folder, why);
 }
 
@@ -101,34 +94,27 @@ static int command_start(struct mst_child *child, const char *command)
 
 static bool command_ended(struct mst_run_trouble *trouble, const char *command, int how)
 {
+    int code = WIFEXITED(how) ? WEXITSTATUS(how) : WTERMSIG(how);
     char why[64];
-    struct mst_text text = mst_text_in(why, sizeof(why));
 
-    if (WIFEXITED(how) && WEXITSTATUS(how) == 0) {
+    if (WIFEXITED(how) && code == 0) {
         return true;
     }
-    if (WIFEXITED(how)) {
-        mst_text_add(&text, "ended with status ");
-        mst_text_i64(&text, WEXITSTATUS(how));
-        return unhealthy(trouble, WEXITSTATUS(how), "health_command", command, why);
-    }
-    mst_text_add(&text, "killed by signal ");
-    mst_text_i64(&text, WTERMSIG(how));
-    return unhealthy(trouble, WTERMSIG(how), "health_command", command, why);
+    mst_text_print(why, sizeof(why),
+                   WIFEXITED(how) ? "ended with status %d" : "killed by signal %d", code);
+    return unhealthy(trouble, code, "health_command", command, why);
 }
 
 bool mst_health_command(const char *command, int64_t timeout_ms, struct mst_run_trouble *trouble)
 {
     uint64_t until_ns = mst_lib_now_ns() + (uint64_t)timeout_ms * NS_PER_MS;
     char why[96];
-    struct mst_text text = mst_text_in(why, sizeof(why));
     struct mst_child child;
     int how = 0;
     int error = command_start(&child, command);
 
     if (error != 0) {
-        mst_text_add(&text, "cannot be started: ");
-        mst_text_add(&text, strerror(error));
+        mst_text_print(why, sizeof(why), "cannot be started: %s", strerror(error));
         return unhealthy(trouble, error, "health_command", command, why);
     }
     switch (mst_child_finish(&child, until_ns, -1, &how)) {
@@ -139,9 +125,8 @@ bool mst_health_command(const char *command, int64_t timeout_ms, struct mst_run_
                          "its end is unknown: the program ignores SIGCHLD, or waits for all "
                          "children; use a health_check callback instead");
     case MST_CHILD_LATE:
-        mst_text_add(&text, "did not end within ");
-        mst_text_seconds(&text, (uint64_t)timeout_ms);
-        mst_text_add(&text, " and was killed");
+        mst_text_print(why, sizeof(why), "did not end within " MST_SECONDS " and was killed",
+                       MST_SECONDS_ARGS((uint64_t)timeout_ms));
         return unhealthy(trouble, ETIMEDOUT, "health_command", command, why);
     }
     return command_ended(trouble, command, how);

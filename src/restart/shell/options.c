@@ -135,33 +135,25 @@ static void spans_fit(struct spans *spans)
     }
 }
 
-static void add_span(struct mst_text *text, const struct span *span)
+static const char *origin_of(const struct span *span)
 {
     static const char *const origins[] = {
-        [DEFAULT] = ", the default)", [ENVIRONMENT] = ", of the environment)", [OPTION] = ")"};
+        [DEFAULT] = ", the default", [ENVIRONMENT] = ", of the environment", [OPTION] = ""};
 
-    mst_text_add(text, span->name);
-    mst_text_add(text, " (");
-    mst_text_i64(text, span->ms);
-    mst_text_add(text, " ms");
-    mst_text_add(text, origins[span->origin]);
+    return origins[span->origin];
 }
+
+#define SPAN "%s (%" PRId64 " ms%s)"
+#define SPAN_ARGS(span) (span)->name, (span)->ms, origin_of(span)
 
 static muster_status refuse_order(const struct span *less, const struct span *and_less,
                                   const struct span *more, struct muster_error *err)
 {
-    char why[WHY_ROOM];
-    struct mst_text text = mst_text_in(why, sizeof(why));
-
-    add_span(&text, less);
-    if (and_less) {
-        mst_text_add(&text, " and ");
-        add_span(&text, and_less);
-        mst_text_add(&text, " together");
-    }
-    mst_text_add(&text, " must be less than ");
-    add_span(&text, more);
-    return mst_lib_refuse(err, "run", why);
+    return and_less
+               ? mst_lib_refuse(err, "run", SPAN " and " SPAN " together must be less than " SPAN,
+                                SPAN_ARGS(less), SPAN_ARGS(and_less), SPAN_ARGS(more))
+               : mst_lib_refuse(err, "run", SPAN " must be less than " SPAN, SPAN_ARGS(less),
+                                SPAN_ARGS(more));
 }
 
 static muster_status spans_check(const struct spans *spans, bool has_command,
@@ -293,23 +285,14 @@ static muster_status text_read(char **out, const char *name, const char *given,
 static muster_status steps_check(const struct muster_restart_hooks *steps, const char *name,
                                  struct muster_error *err)
 {
-    char why[WHY_ROOM];
-    struct mst_text text = mst_text_in(why, sizeof(why));
-
-    mst_text_add(&text, name);
     if (steps->count > 0 && !steps->list) {
-        mst_text_add(&text, ": the list is NULL, and its count is ");
-        mst_text_u64(&text, steps->count);
-        return mst_lib_refuse(err, "run", why);
+        return mst_lib_refuse(err, "run", "%s: the list is NULL, and its count is %zu", name,
+                              steps->count);
     }
     for (size_t i = 0; i < steps->count; i++) {
         if (!steps->list[i].call) {
-            mst_text_add(&text, ": callback ");
-            mst_text_u64(&text, i + 1);
-            mst_text_add(&text, " of ");
-            mst_text_u64(&text, steps->count);
-            mst_text_add(&text, " is NULL");
-            return mst_lib_refuse(err, "run", why);
+            return mst_lib_refuse(err, "run", "%s: callback %zu of %zu is NULL", name, i + 1,
+                                  steps->count);
         }
     }
     return MUSTER_OK;
@@ -398,9 +381,8 @@ static muster_status assignment_copy(struct mst_run_settings *out,
     if (assignment->count == 0) {
         return MUSTER_OK;
     }
-    mst_text_add(&text, "assignment: ");
     if (mst_assignment_check(assignment->list, assignment->count, &text)) {
-        return mst_lib_refuse(err, "run", why);
+        return mst_lib_refuse(err, "run", "assignment: %s", why);
     }
     out->assignment = calloc(assignment->count, sizeof(*out->assignment));
     if (!out->assignment) {

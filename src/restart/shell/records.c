@@ -171,23 +171,16 @@ bool muster_restart_fault(muster_restart *restart, uint32_t number, struct muste
 
 /* --- in words --- */
 
-/* The text of a hang goes after the name. */
-static void add_hang(struct mst_text *text, const struct muster_fault *fault)
-{
-    mst_text_add(text, " ");
-    mst_text_slice(text, mst_slice_text(fault->text[0] ? fault->text : "made no progress"));
-}
-
 static void add_kind(struct mst_text *text, const struct muster_fault *fault)
 {
+    const char *hang = fault->text[0] ? fault->text : "made no progress";
+
     switch (fault->kind) {
     case MUSTER_FAULT_EXIT:
-        mst_text_add(text, " ended with status ");
-        mst_text_i64(text, fault->code);
+        mst_text_format(text, " ended with status %d", fault->code);
         break;
     case MUSTER_FAULT_SIGNAL:
-        mst_text_add(text, " was killed by signal ");
-        mst_text_i64(text, fault->code);
+        mst_text_format(text, " was killed by signal %d", fault->code);
         break;
     case MUSTER_FAULT_GONE:
         mst_text_add(text, " is gone");
@@ -196,8 +189,7 @@ static void add_kind(struct mst_text *text, const struct muster_fault *fault)
         mst_text_add(text, " was silent for longer than the lease");
         break;
     case MUSTER_FAULT_FAILED:
-        mst_text_add(text, " failed: code ");
-        mst_text_i64(text, fault->code);
+        mst_text_format(text, " failed: code %d", fault->code);
         break;
     case MUSTER_FAULT_EVICTED:
         mst_text_add(text, " did not come to the seal in time");
@@ -206,12 +198,10 @@ static void add_kind(struct mst_text *text, const struct muster_fault *fault)
         mst_text_add(text, " left");
         break;
     case MUSTER_FAULT_SOFT_TIMEOUT:
-        add_hang(text, fault);
+        mst_text_format(text, " %.*s", MST_TEXT_ARGS(hang));
         return;
     case MUSTER_FAULT_HARD_TIMEOUT:
-        add_hang(text, fault);
-        mst_text_add(text, " and was ended by signal ");
-        mst_text_i64(text, fault->code);
+        mst_text_format(text, " %.*s and was ended by signal %d", MST_TEXT_ARGS(hang), fault->code);
         return;
     case MUSTER_FAULT_UNHEALTHY:
         mst_text_add(text, " is unhealthy");
@@ -220,13 +210,11 @@ static void add_kind(struct mst_text *text, const struct muster_fault *fault)
         mst_text_add(text, " asked for a restart");
         return; /* which is all that its text says */
     case MUSTER_FAULT_ABORTED:
-        mst_text_add(text, " asked that all end: code ");
-        mst_text_i64(text, fault->code);
+        mst_text_format(text, " asked that all end: code %d", fault->code);
         break;
     }
     if (fault->text[0] != '\0') {
-        mst_text_add(text, ": ");
-        mst_text_slice(text, mst_slice_text(fault->text));
+        mst_text_format(text, ": %.*s", MST_TEXT_ARGS(fault->text));
     }
 }
 
@@ -236,14 +224,9 @@ static void add_fault(struct mst_text *text, const struct muster_fault *fault)
     if (fault->index == MST_INDEX_ANY) { /* nothing tells them apart */
         mst_text_add(text, "the ranks");
     } else if (fault->rank != MUSTER_RANK_NONE) {
-        mst_text_add(text, "rank ");
-        mst_text_u64(text, fault->rank);
-        mst_text_add(text, " (#");
-        mst_text_u64(text, fault->index);
-        mst_text_add(text, ")");
+        mst_text_format(text, "rank %u (#%u)", fault->rank, fault->index);
     } else {
-        mst_text_add(text, "#");
-        mst_text_u64(text, fault->index);
+        mst_text_format(text, "#%u", fault->index);
     }
     add_kind(text, fault);
 }
@@ -283,15 +266,8 @@ static void add_cause(struct mst_text *text, const struct muster_restart *restar
 static void add_limit(struct mst_text *text, const char *before, int64_t number,
                       const char *between, const char *name)
 {
-    mst_text_add(text, before);
-    mst_text_i64(text, number);
-    mst_text_add(text, number == 1 ? " attempt " : " attempts ");
-    mst_text_add(text, between);
-    mst_text_add(text, " (");
-    mst_text_add(text, name);
-    mst_text_add(text, " ");
-    mst_text_i64(text, number);
-    mst_text_add(text, ")");
+    mst_text_format(text, "%s%" PRId64 "%s%s (%s %" PRId64 ")", before, number,
+                    number == 1 ? " attempt " : " attempts ", between, name, number);
 }
 
 static void say(struct mst_text *text, const struct muster_restart *restart,
@@ -317,10 +293,8 @@ static void say(struct mst_text *text, const struct muster_restart *restart,
         add_cause(text, restart, ": ", MUSTER_FAULT_ABORTED);
         break;
     case MST_WHY_FAULTS:
-        mst_text_add(text, "this rank has failed more than ");
-        mst_text_u64(text, config->faults_max);
-        mst_text_add(text, config->faults_max == 1 ? " time" : " times");
-        mst_text_add(text, " (faults_max) and leaves");
+        mst_text_format(text, "this rank has failed more than %u%s (faults_max) and leaves",
+                        config->faults_max, config->faults_max == 1 ? " time" : " times");
         add_cause(text, restart, "; the last: ", first);
         break;
     case MST_WHY_UNHEALTHY:

@@ -322,18 +322,12 @@ static struct muster_restart *run_take(muster_client *client, struct mst_run_set
 static muster_status run_precondition(struct muster_restart *restart, struct muster_error *err)
 {
     struct mst_run_trouble trouble = {0};
-    char why[sizeof(trouble.text)];
 
     if (mst_run_steps(restart, MST_STEP_PRECONDITION, &trouble)) {
         mst_run_close_sections(restart);
         return MUSTER_OK;
     }
-    memcpy(why, trouble.text, sizeof(why));
-    (void)mst_lib_refuse(err, "run", why);
-    if (err) {
-        err->status = trouble.status;
-    }
-    return trouble.status;
+    return mst_fail(err, trouble.status, 0, "run: %s", trouble.text);
 }
 
 /* A forked child sees the page too, and is not the function. */

@@ -7,23 +7,15 @@
 static void say(struct mst_run_trouble *trouble, enum mst_step_kind kind, size_t number,
                 size_t count, muster_status status)
 {
-    struct mst_text text = mst_text_in(trouble->text, sizeof(trouble->text));
+    char which[48] = "";
 
+    if (count > 1) {
+        mst_text_print(which, sizeof(which), "%zu of %zu ", number, count);
+    }
     trouble->status = status < 0 ? status : MUSTER_EFAILED; /* a run ends with an error */
     trouble->code = status;
-    mst_text_add(&text, mst_step_name(kind));
-    mst_text_add(&text, " failed: callback ");
-    if (count > 1) {
-        mst_text_u64(&text, number);
-        mst_text_add(&text, " of ");
-        mst_text_u64(&text, count);
-        mst_text_add(&text, " ");
-    }
-    mst_text_add(&text, "returned ");
-    mst_text_add(&text, mst_status_name(status));
-    mst_text_add(&text, " (");
-    mst_text_i64(&text, status);
-    mst_text_add(&text, ")");
+    mst_text_print(trouble->text, sizeof(trouble->text), "%s failed: callback %sreturned %s (%d)",
+                   mst_step_name(kind), which, mst_status_name(status), status);
 }
 
 bool mst_run_steps(struct muster_restart *restart, enum mst_step_kind kind,
@@ -68,7 +60,7 @@ void mst_run_steps_logged(struct muster_restart *restart, enum mst_step_kind kin
         if (status != MUSTER_OK) {
             say(&trouble, kind, i + 1, steps->count, status);
             mst_lib_lock(restart->client);
-            mst_lib_log(restart->client, MUSTER_LEVEL_WARN, trouble.text);
+            mst_lib_log(restart->client, MUSTER_LEVEL_WARN, "%s", trouble.text);
             mst_lib_unlock(restart->client);
         }
     }

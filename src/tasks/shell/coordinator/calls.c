@@ -26,7 +26,7 @@ muster_status mst_coord_enter(muster_cluster *cluster, bool blocks, struct muste
         return mst_lib_refuse(err, what, "the handle is NULL");
     }
     if (cluster->pid != getpid()) {
-        return mst_lib_refuse(err, what, MST_LIB_OF_THE_PARENT);
+        return mst_lib_refuse(err, what, "%s", MST_LIB_OF_THE_PARENT);
     }
     client = cluster->client;
     if (client && mst_lib_holds(client)) {
@@ -62,7 +62,6 @@ muster_status mst_coord_fail(muster_cluster *cluster, muster_status status, cons
     const char *why = NULL;
 
     (void)cluster;
-    (void)mst_lib_fail(err, status, what, NULL);
     if (status == MUSTER_ECANCELLED) {
         why = "the cluster was closed";
     } else if (status == MUSTER_EFENCED) {
@@ -71,14 +70,8 @@ muster_status mst_coord_fail(muster_cluster *cluster, muster_status status, cons
         why = "fewer workers than min_workers for longer than recovery_max; start more, or ask for "
               "fewer";
     }
-    if (err && why) {
-        struct mst_text text = mst_text_in(err->text, sizeof(err->text));
-
-        mst_text_add(&text, what);
-        mst_text_add(&text, ": ");
-        mst_text_add(&text, why);
-    }
-    return status;
+    return why ? mst_fail(err, status, 0, "%s: %s", what, why)
+               : mst_lib_fail(err, status, what, NULL);
 }
 
 uint64_t mst_coord_until_ns(int64_t timeout_ms)
@@ -221,10 +214,7 @@ static muster_status read_ms(int64_t ms, uint64_t *out, const char *what, const 
                              struct muster_error *err)
 {
     if (ms < 0 || (uint64_t)ms > UINT64_MAX / 4 / NS_PER_MS) {
-        char why[80];
-
-        (void)snprintf(why, sizeof(why), "options.%s is no duration", name);
-        return mst_lib_refuse(err, what, why);
+        return mst_lib_refuse(err, what, "options.%s is no duration", name);
     }
     *out = (uint64_t)ms * NS_PER_MS;
     return MUSTER_OK;
@@ -686,9 +676,7 @@ muster_status muster_cluster_drain_worker(muster_cluster *cluster, uint32_t numb
 
 static void copy_text(char *out, size_t room, struct mst_slice text)
 {
-    struct mst_text line = mst_text_in(out, room);
-
-    mst_text_slice(&line, text);
+    mst_text_print(out, room, "%.*s", MST_SLICE_ARGS(text));
 }
 
 /* As much of it as the caller's struct has. */

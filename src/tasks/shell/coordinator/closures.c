@@ -135,12 +135,10 @@ static muster_status enter(muster_closure *closure, bool blocks, struct muster_e
 
 static void describe(char what[MST_LIB_WHAT_ROOM], const char *verb, const muster_closure *closure)
 {
-    struct mst_text text = mst_text_in(what, MST_LIB_WHAT_ROOM);
-
-    mst_text_add(&text, verb);
     if (closure) {
-        mst_text_add(&text, " closure ");
-        mst_text_u64(&text, closure->number);
+        mst_text_print(what, MST_LIB_WHAT_ROOM, "%s closure %" PRIu64, verb, closure->number);
+    } else {
+        mst_text_print(what, MST_LIB_WHAT_ROOM, "%s", verb);
     }
 }
 
@@ -371,7 +369,6 @@ bool muster_closure_failure(muster_closure *closure, struct muster_failure *out)
 static void look_at(muster_closure *closure, struct muster_closure_progress *out)
 {
     struct mst_closure_look look;
-    struct mst_text text = mst_text_in(out->text, sizeof(out->text));
 
     if (!mst_coord_machine(closure->cluster) || closure->cluster->poisoned) {
         out->state = MUSTER_CLOSURE_FAILED;
@@ -382,7 +379,7 @@ static void look_at(muster_closure *closure, struct muster_closure_progress *out
     out->attempts = look.attempts;
     out->worker = look.worker;
     out->fraction = look.fraction;
-    mst_text_slice(&text, look.text);
+    mst_text_print(out->text, sizeof(out->text), "%.*s", MST_SLICE_ARGS(look.text));
 }
 
 void muster_closure_look(muster_closure *closure, struct muster_closure_progress *out)

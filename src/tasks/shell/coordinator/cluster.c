@@ -86,12 +86,10 @@ static muster_status listen_up(muster_cluster *cluster, struct muster_error *err
 static void name_term(muster_cluster *cluster)
 {
     struct mst_coord_term *term = &cluster->term;
-    struct mst_text value = mst_text_in(term->value, sizeof(term->value));
 
     (void)mst_cluster_key(term->key, sizeof(term->key), mst_slice_text(cluster->settings.name));
-    mst_text_add(&value, cluster->listener.addresses);
-    mst_text_add(&value, " ");
-    mst_text_add(&value, cluster->client->host);
+    mst_text_print(term->value, sizeof(term->value), "%s %s", cluster->listener.addresses,
+                   cluster->client->host);
 }
 
 static bool is_claimed(void *ctx)
@@ -106,11 +104,7 @@ static muster_status refuse_client(muster_client *client, struct muster_error *e
         return mst_lib_fail_again(client, err, "cluster");
     }
     if (mst_lib_hook_ctx(client, MST_USER_CLUSTER)) {
-        (void)mst_lib_refuse(err, "cluster", "this client has a coordinator already");
-        if (err) {
-            err->status = MUSTER_EEXISTS;
-        }
-        return MUSTER_EEXISTS;
+        return mst_fail(err, MUSTER_EEXISTS, 0, "cluster: this client has a coordinator already");
     }
     return MUSTER_OK;
 }
@@ -123,18 +117,13 @@ static muster_status say_unclaimed(muster_cluster *cluster, muster_status status
     if (mst_lib_status(client)) {
         return mst_lib_fail_again(client, err, "cluster");
     }
-    (void)mst_lib_fail(err, status, "cluster", NULL);
-    if (err && status == MUSTER_ETIMEDOUT) {
-        struct mst_text text = mst_text_in(err->text, sizeof(err->text));
-
-        mst_text_add(&text, "cluster '");
-        mst_text_add(&text, cluster->settings.name);
-        mst_text_add(&text, "': timed out; ");
-        mst_text_add(&text, cluster->term.waits
-                                ? "another coordinator has the term: it ends with that process"
-                                : "the service does not answer");
+    if (status == MUSTER_ETIMEDOUT) {
+        return mst_fail(err, status, 0, "cluster '%s': timed out; %s", cluster->settings.name,
+                        cluster->term.waits
+                            ? "another coordinator has the term: it ends with that process"
+                            : "the service does not answer");
     }
-    return status;
+    return mst_lib_fail(err, status, "cluster", NULL);
 }
 
 /* Client's lock held. */

@@ -177,7 +177,8 @@ bool mst_coord_wait(muster_cluster *cluster, bool (*ready)(void *ctx), void *ctx
 muster_status mst_coord_ending(const muster_cluster *cluster);
 void mst_coord_wake(muster_cluster *cluster); /* lock held: who is ready */
 
-void mst_coord_say(muster_cluster *cluster, enum muster_level level, const char *line);
+void mst_coord_say(muster_cluster *cluster, enum muster_level level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 void mst_coord_say_of(muster_cluster *cluster, enum muster_level level,
                       const struct mst_coord_peer *peer, const char *what);
 

@@ -45,7 +45,7 @@ static void poison(void *ctx, const char *words)
     mst_coord_unlock(cluster);
     if (client && !mst_lib_holding && !client->poisoned) {
         mst_lib_lock(client);
-        mst_lib_log(client, MUSTER_LEVEL_ERROR, words);
+        mst_lib_log(client, MUSTER_LEVEL_ERROR, "%s", words);
         mst_lib_unlock(client);
     }
 }
@@ -132,16 +132,13 @@ void mst_coord_say_of(muster_cluster *cluster, enum muster_level level,
                       const struct mst_coord_peer *peer, const char *what)
 {
     char line[400];
-    struct mst_text text = mst_text_in(line, sizeof(line));
 
-    mst_text_add(&text, "cluster: connection from ");
-    mst_text_add(&text, mst_cluster_link_peer(peer->link));
-    mst_text_add(&text, ": ");
-    mst_text_add(&text, what);
+    mst_text_print(line, sizeof(line), "cluster: connection from %s: %s",
+                   mst_cluster_link_peer(peer->link), what);
     if (level == MUSTER_LEVEL_WARN) {
         mst_coord_complain(cluster, line);
     } else {
-        mst_coord_say(cluster, level, line);
+        mst_coord_say(cluster, level, "%s", line);
     }
 }
 
@@ -494,14 +491,20 @@ static void take_event(muster_cluster *cluster, const struct epoll_event *event)
 
 /* ---- log lines ---- */
 
-void mst_coord_say(muster_cluster *cluster, enum muster_level level, const char *line)
+void mst_coord_say(muster_cluster *cluster, enum muster_level level, const char *format, ...)
 {
-    size_t size = strlen(line) + 1;
-    struct mst_coord_said *said = malloc(sizeof(*said) + size);
+    char line[1400];
+    struct mst_text text = mst_text_in(line, sizeof(line));
+    struct mst_coord_said *said;
+    va_list arguments;
 
+    va_start(arguments, format);
+    mst_text_format_list(&text, format, arguments);
+    va_end(arguments);
+    said = malloc(sizeof(*said) + text.size + 1);
     if (said) {
         *said = (struct mst_coord_said){.level = level};
-        memcpy(said->text, line, size);
+        memcpy(said->text, line, text.size + 1);
         mst_list_append(&cluster->said, &said->link);
     }
 }
@@ -532,7 +535,7 @@ static void tell(muster_cluster *cluster)
         for (link = lines.next; link != &lines; link = link->next) {
             const struct mst_coord_said *said = MST_CONTAINER(link, struct mst_coord_said, link);
 
-            mst_lib_log(client, said->level, said->text);
+            mst_lib_log(client, said->level, "%s", said->text);
         }
         mst_lib_unlock(client);
     }

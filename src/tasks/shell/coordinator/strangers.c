@@ -23,14 +23,10 @@ void mst_coord_stranger_gone(muster_cluster *cluster, struct mst_coord_peer *pee
 
 static void left_out(muster_cluster *cluster)
 {
-    char line[120];
-    struct mst_text text = mst_text_in(line, sizeof(line));
-
     if (cluster->complaints > MST_COORD_COMPLAINTS_MAX) {
-        mst_text_add(&text, "cluster: connections refused: ");
-        mst_text_u64(&text, cluster->complaints - MST_COORD_COMPLAINTS_MAX);
-        mst_text_add(&text, " more in the last 10 s");
-        mst_coord_say(cluster, MUSTER_LEVEL_WARN, line);
+        mst_coord_say(cluster, MUSTER_LEVEL_WARN,
+                      "cluster: connections refused: %u more in the last 10 s",
+                      cluster->complaints - MST_COORD_COMPLAINTS_MAX);
     }
     cluster->complaints = 0;
 }
@@ -47,7 +43,7 @@ void mst_coord_complain(muster_cluster *cluster, const char *line)
         cluster->complaints++;
     }
     if (cluster->complaints <= MST_COORD_COMPLAINTS_MAX) {
-        mst_coord_say(cluster, MUSTER_LEVEL_WARN, line);
+        mst_coord_say(cluster, MUSTER_LEVEL_WARN, "%s", line);
     }
 }
 

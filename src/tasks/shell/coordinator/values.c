@@ -170,8 +170,7 @@ static muster_status take(muster_per_worker *value, const struct fetching *fetch
     struct mst_coord_outcome *outcome;
 
     if (fetching->look.state == MST_CLOSURE_UNKNOWN) {
-        (void)mst_lib_refuse(err, what, "there is no worker of that number");
-        return MUSTER_EINVAL;
+        return mst_lib_refuse(err, what, "there is no worker of that number");
     }
     outcome = mst_coord_outcome_of(&fetching->look, value->number);
     if (!outcome) {
@@ -180,14 +179,8 @@ static muster_status take(muster_per_worker *value, const struct fetching *fetch
     mst_coord_outcome_free(value->fetched);
     value->fetched = outcome;
     if (fetching->look.state == MST_CLOSURE_ABORTED) {
-        (void)mst_lib_fail(err, MUSTER_ELOST, what, NULL);
-        if (err) {
-            struct mst_text text = mst_text_in(err->text, sizeof(err->text));
-
-            mst_text_add(&text, what);
-            mst_text_add(&text, ": its worker was lost, and the value with it");
-        }
-        return MUSTER_ELOST;
+        return mst_fail(err, MUSTER_ELOST, 0, "%s: its worker was lost, and the value with it",
+                        what);
     }
     if (outcome->failure) {
         (void)mst_coord_say_failure(outcome->failure, 1, what, err);

@@ -123,69 +123,36 @@ muster_status mst_coord_status_of(enum mst_origin origin)
     return MUSTER_EFAILED;
 }
 
-static void add_code(struct mst_text *text, const char *words, const struct muster_failure *failure)
-{
-    mst_text_add(text, words);
-    mst_text_i64(text, failure->code);
-}
-
-static void add_crash(struct mst_text *text, const struct muster_failure *failure)
-{
-    if (failure->code < 0) {
-        mst_text_add(text, "its process was killed by signal ");
-        mst_text_i64(text, -(int64_t)failure->code);
-    } else {
-        add_code(text, "its process ended with status ", failure);
-    }
-}
+/* What ends in a space goes on with the code. */
+static const char *const origin_words[] = {
+    [MUSTER_ORIGIN_NONE] = "it has a value",
+    [MUSTER_ORIGIN_FUNCTION] = "the function failed with code ",
+    [MUSTER_ORIGIN_RETRYABLE] = "the function failed again and again, with code ",
+    [MUSTER_ORIGIN_CRASH] = "its process ended with status ",
+    [MUSTER_ORIGIN_LOST] = "its worker was lost, and it must not run twice",
+    [MUSTER_ORIGIN_INPUT] = "a per-worker value that it needs could not be built",
+    [MUSTER_ORIGIN_CANCELLED] = "cancelled",
+    [MUSTER_ORIGIN_DEADLINE] = "its time was up",
+    [MUSTER_ORIGIN_EXHAUSTED] = "it reached a limit of memory or output",
+    [MUSTER_ORIGIN_POISON] = "given up",
+    [MUSTER_ORIGIN_UNKNOWN] = "no worker has its function in that version",
+    [MUSTER_ORIGIN_ARGUMENT] = "the worker could not take its arguments",
+    [MUSTER_ORIGIN_INTERNAL] = "a bug of muster",
+};
 
 static void add_origin(struct mst_text *text, const struct muster_failure *failure)
 {
-    switch (failure->origin) {
-    case MUSTER_ORIGIN_NONE:
-        mst_text_add(text, "it has a value");
-        break;
-    case MUSTER_ORIGIN_FUNCTION:
-        add_code(text, "the function failed with code ", failure);
-        break;
-    case MUSTER_ORIGIN_RETRYABLE:
-        add_code(text, "the function failed again and again, with code ", failure);
-        break;
-    case MUSTER_ORIGIN_CRASH:
-        add_crash(text, failure);
-        break;
-    case MUSTER_ORIGIN_LOST:
-        mst_text_add(text, "its worker was lost, and it must not run twice");
-        break;
-    case MUSTER_ORIGIN_STATE:
-        mst_text_add(text, "state server '");
-        mst_text_add(text, failure->state_server);
-        mst_text_add(text, "' unavailable");
-        break;
-    case MUSTER_ORIGIN_INPUT:
-        mst_text_add(text, "a per-worker value that it needs could not be built");
-        break;
-    case MUSTER_ORIGIN_CANCELLED:
-        mst_text_add(text, "cancelled");
-        break;
-    case MUSTER_ORIGIN_DEADLINE:
-        mst_text_add(text, "its time was up");
-        break;
-    case MUSTER_ORIGIN_EXHAUSTED:
-        mst_text_add(text, "it reached a limit of memory or output");
-        break;
-    case MUSTER_ORIGIN_POISON:
-        mst_text_add(text, "given up");
-        break;
-    case MUSTER_ORIGIN_UNKNOWN:
-        mst_text_add(text, "no worker has its function in that version");
-        break;
-    case MUSTER_ORIGIN_ARGUMENT:
-        mst_text_add(text, "the worker could not take its arguments");
-        break;
-    case MUSTER_ORIGIN_INTERNAL:
-        mst_text_add(text, "a bug of muster");
-        break;
+    enum muster_origin origin = failure->origin;
+
+    if (origin == MUSTER_ORIGIN_STATE) {
+        mst_text_format(text, "state server '%s' unavailable", failure->state_server);
+    } else if (origin == MUSTER_ORIGIN_CRASH && failure->code < 0) {
+        mst_text_format(text, "its process was killed by signal %" PRId64, -(int64_t)failure->code);
+    } else if (origin == MUSTER_ORIGIN_CRASH || origin == MUSTER_ORIGIN_FUNCTION ||
+               origin == MUSTER_ORIGIN_RETRYABLE) {
+        mst_text_format(text, "%s%d", origin_words[origin], failure->code);
+    } else {
+        mst_text_add(text, origin_words[origin]);
     }
 }
 
@@ -193,16 +160,13 @@ static void add_failure(struct mst_text *text, const struct muster_failure *fail
 {
     add_origin(text, failure);
     if (failure->worker != MUSTER_WORKER_NONE && failure->origin != MUSTER_ORIGIN_POISON) {
-        mst_text_add(text, " on worker ");
-        mst_text_u64(text, failure->worker);
+        mst_text_format(text, " on worker %u", failure->worker);
         if (failure->attempt > 1) {
-            mst_text_add(text, ", attempt ");
-            mst_text_u64(text, failure->attempt);
+            mst_text_format(text, ", attempt %u", failure->attempt);
         }
     }
     if (failure->text[0] != '\0') {
-        mst_text_add(text, ": ");
-        mst_text_slice(text, mst_slice_text(failure->text));
+        mst_text_format(text, ": %.*s", MST_TEXT_ARGS(failure->text));
     }
 }
 
@@ -218,125 +182,81 @@ muster_status mst_coord_say_failure(const struct muster_failure *failure, uint64
     err->status = status;
     err->os_errno = 0;
     text = mst_text_in(err->text, sizeof(err->text));
-    mst_text_add(&text, what);
-    mst_text_add(&text, ": closure ");
-    mst_text_u64(&text, failure->closure);
-    mst_text_add(&text, ": ");
+    mst_text_format(&text, "%s: closure %" PRIu64 ": ", what, failure->closure);
     add_failure(&text, failure);
     for (failure = failure->cause; failure; failure = failure->cause) {
         mst_text_add(&text, "; because ");
         add_failure(&text, failure);
     }
     if (count > 1) {
-        mst_text_add(&text, " (and ");
-        mst_text_u64(&text, count - 1);
-        mst_text_add(&text, " more)");
+        mst_text_format(&text, " (and %" PRIu64 " more)", count - 1);
     }
     return status;
 }
 
 /* ---- log lines ---- */
 
-static void add_worker(struct mst_text *text, const struct mst_cluster_effect *effect)
+static const char *worker_words(char *room, size_t size, const struct mst_cluster_effect *effect)
 {
     if (effect->worker == MST_WORKER_NONE) {
-        mst_text_add(text, "somebody who is no worker"); /* yet, or at all */
-        return;
+        return "somebody who is no worker"; /* yet, or at all */
     }
-    mst_text_add(text, "worker ");
-    mst_text_u64(text, effect->worker);
-    mst_text_add(text, " (#");
-    mst_text_u64(text, effect->index);
-    if (effect->host.size > 0) {
-        mst_text_add(text, ", node ");
-        mst_text_slice(text, effect->host);
-    }
-    mst_text_add(text, ")");
-}
-
-static void add_count(struct mst_text *text, uint64_t count)
-{
-    mst_text_u64(text, count);
-    mst_text_add(text, count == 1 ? " closure" : " closures");
-}
-
-static void add_closure(struct mst_text *text, const struct mst_cluster_effect *effect)
-{
-    mst_text_add(text, "closure ");
-    mst_text_u64(text, effect->closure);
+    mst_text_print(room, size, "worker %u (#%u%s%.*s)", effect->worker, effect->index,
+                   effect->host.size > 0 ? ", node " : "", MST_SLICE_ARGS(effect->host));
+    return room;
 }
 
 /* The line, and how much it matters. */
-static enum muster_level add_line(struct mst_text *text, const struct mst_cluster_effect *effect)
+static enum muster_level add_line(struct mst_text *text, const struct mst_cluster_effect *effect,
+                                  const char *worker)
 {
     switch (effect->line) {
     case MST_CLUSTER_LINE_JOINED:
-        add_worker(text, effect);
-        mst_text_add(text, " is there");
+        mst_text_format(text, "%s is there", worker);
         return MUSTER_LEVEL_INFO;
     case MST_CLUSTER_LINE_LOST:
-        add_worker(text, effect);
-        mst_text_add(text, " lost, and with it ");
-        add_count(text, effect->count);
-        mst_text_add(text, effect->count == 1 ? ", which runs elsewhere" : ", which run elsewhere");
+        mst_text_format(text, "%s lost, and with it %" PRIu64 " %s elsewhere", worker,
+                        effect->count,
+                        effect->count == 1 ? "closure, which runs" : "closures, which run");
         return MUSTER_LEVEL_WARN;
     case MST_CLUSTER_LINE_BACK:
-        add_worker(text, effect);
-        mst_text_add(text, " is back");
+        mst_text_format(text, "%s is back", worker);
         return MUSTER_LEVEL_INFO;
     case MST_CLUSTER_LINE_SILENT:
-        add_worker(text, effect);
-        mst_text_add(text, " silent: its connection broke, and it is still a member");
+        mst_text_format(text, "%s silent: its connection broke, and it is still a member", worker);
         return MUSTER_LEVEL_WARN;
     case MST_CLUSTER_LINE_DRAINED:
-        add_worker(text, effect);
-        mst_text_add(text, " has drained");
+        mst_text_format(text, "%s has drained", worker);
         return MUSTER_LEVEL_INFO;
     case MST_CLUSTER_LINE_REFUSED:
-        add_worker(text, effect);
-        mst_text_add(text, " hung up on: ");
-        mst_text_slice(text, effect->text);
+        mst_text_format(text, "%s hung up on: %.*s", worker, MST_SLICE_ARGS(effect->text));
         return MUSTER_LEVEL_WARN;
     case MST_CLUSTER_LINE_GIVEN_UP:
-        add_worker(text, effect);
-        mst_text_add(text, " given up: it stayed away for recovery_max");
+        mst_text_format(text, "%s given up: it stayed away for recovery_max", worker);
         return MUSTER_LEVEL_WARN;
     case MST_CLUSTER_LINE_LATE:
-        add_closure(text, effect);
-        mst_text_add(text, ": a result by ");
-        add_worker(text, effect);
-        mst_text_add(text, " came when it no longer counted");
+        mst_text_format(text, "closure %" PRIu64 ": a result by %s came when it no longer counted",
+                        effect->closure, worker);
         return MUSTER_LEVEL_DEBUG;
     case MST_CLUSTER_LINE_STUCK:
-        add_closure(text, effect);
-        mst_text_add(text, " has been running for ");
-        mst_text_seconds(text, effect->count);
-        mst_text_add(text, " on ");
-        add_worker(text, effect);
-        mst_text_add(text, ", and none has ended meanwhile: ");
-        mst_text_slice(text, effect->text);
+        mst_text_format(text,
+                        "closure %" PRIu64 " has been running for " MST_SECONDS
+                        " on %s, and none has ended meanwhile: %.*s",
+                        effect->closure, MST_SECONDS_ARGS(effect->count), worker,
+                        MST_SLICE_ARGS(effect->text));
         return MUSTER_LEVEL_WARN;
     case MST_CLUSTER_LINE_WAITS:
-        add_closure(text, effect);
-        mst_text_add(text, " has been waiting for ");
-        mst_text_seconds(text, effect->count);
-        mst_text_add(text, ": ");
-        mst_text_slice(text, effect->text);
+        mst_text_format(text, "closure %" PRIu64 " has been waiting for " MST_SECONDS ": %.*s",
+                        effect->closure, MST_SECONDS_ARGS(effect->count),
+                        MST_SLICE_ARGS(effect->text));
         return MUSTER_LEVEL_WARN;
     case MST_CLUSTER_LINE_UNBUILT:
-        mst_text_add(text, "per-worker value ");
-        mst_text_u64(text, effect->count);
-        mst_text_add(text, " could not be built on ");
-        add_worker(text, effect);
-        mst_text_add(text, ": ");
-        mst_text_slice(text, effect->text);
+        mst_text_format(text, "per-worker value %" PRIu64 " could not be built on %s: %.*s",
+                        effect->count, worker, MST_SLICE_ARGS(effect->text));
         return MUSTER_LEVEL_WARN;
     case MST_CLUSTER_LINE_TEXT:
-        add_closure(text, effect);
-        mst_text_add(text, " on ");
-        add_worker(text, effect);
-        mst_text_add(text, ": ");
-        mst_text_slice(text, effect->text);
+        mst_text_format(text, "closure %" PRIu64 " on %s: %.*s", effect->closure, worker,
+                        MST_SLICE_ARGS(effect->text));
         return MUSTER_LEVEL_INFO;
     }
     return MUSTER_LEVEL_DEBUG;
@@ -344,16 +264,16 @@ static enum muster_level add_line(struct mst_text *text, const struct mst_cluste
 
 void mst_coord_say_line(muster_cluster *cluster, const struct mst_cluster_effect *effect)
 {
-    char line[1400];
+    char line[1400], worker[1100];
     struct mst_text text = mst_text_in(line, sizeof(line));
     enum muster_level level;
 
     mst_text_add(&text, "cluster: ");
-    level = add_line(&text, effect);
+    level = add_line(&text, effect, worker_words(worker, sizeof(worker), effect));
     if (effect->line == MST_CLUSTER_LINE_REFUSED) {
         mst_coord_complain(cluster, line);
     } else {
-        mst_coord_say(cluster, level, line);
+        mst_coord_say(cluster, level, "%s", line);
     }
 }
 

@@ -433,7 +433,7 @@ static void add_tail(const struct mst_work_command *command, struct mst_text *te
         const char *line = memchr(at, '\n', size);
         size_t length = line ? (size_t)(line - at) : size;
 
-        mst_text_slice(text, mst_slice_of(at, length));
+        mst_text_format(text, "%.*s", (int)length, at);
         at += length;
         size -= length;
         if (size > 0) {
@@ -455,17 +455,16 @@ static void judge(const struct mst_work_command *command, const struct mst_work_
 
         failure->origin = short_of ? MST_ORIGIN_EXHAUSTED : MST_ORIGIN_FUNCTION;
         failure->code = short_of ? error : 127;
-        mst_text_add(text, "the command '");
-        mst_text_add(text, job->function->argv ? job->function->argv[0] : job->function->name);
-        mst_text_add(text, "' cannot be run: ");
-        mst_text_add(text, strerror_r(error, why, sizeof(why)));
+        mst_text_format(text, "the command '%s' cannot be run: %s",
+                        job->function->argv ? job->function->argv[0] : job->function->name,
+                        strerror_r(error, why, sizeof(why)));
     } else if (command->too_much) {
         failure->origin = MST_ORIGIN_EXHAUSTED;
-        mst_text_add(text, "its standard output is more than the ");
-        mst_text_u64(text, job->function->stdout_max);
-        mst_text_add(text,
-                     " bytes that are allowed; it was killed: let it write to a file, and print "
-                     "where that is");
+        mst_text_format(text,
+                        "its standard output is more than the %" PRIu64
+                        " bytes that are allowed; it was killed: let it write to a file, and print "
+                        "where that is",
+                        job->function->stdout_max);
     } else if (WIFSIGNALED(status)) {
         failure->origin = job->asked ? MST_ORIGIN_CANCELLED : MST_ORIGIN_CRASH;
         failure->code = -WTERMSIG(status);
@@ -475,8 +474,7 @@ static void judge(const struct mst_work_command *command, const struct mst_work_
         failure->origin =
             WEXITSTATUS(status) == EXIT_RETRYABLE ? MST_ORIGIN_RETRYABLE : MST_ORIGIN_FUNCTION;
         failure->code = WEXITSTATUS(status);
-        mst_text_add(text, "exit status ");
-        mst_text_i64(text, failure->code);
+        mst_text_format(text, "exit status %d", failure->code);
         add_tail(command, text);
     }
     failure->text = mst_slice_text(text->start);

@@ -362,20 +362,15 @@ static _Noreturn void end_process(struct muster_worker *worker, const struct mst
 {
     static const char name[] = "muster: ";
     char line[512];
-    struct mst_text text = mst_text_in(line, sizeof(line));
 
-    mst_text_add(&text, "worker #");
-    mst_text_u64(&text, worker->index);
-    mst_text_add(&text, ": function '");
-    mst_text_add(&text, job->function->name);
-    mst_text_add(&text, "' (closure ");
-    mst_text_u64(&text, job->message->attempt.closure);
-    mst_text_add(&text, ", attempt ");
-    mst_text_u64(&text, job->message->attempt.attempt);
-    mst_text_add(&text, ") was told to stop ");
-    mst_text_seconds(&text, (mst_system_now_ns() - job->asked_ns) / 1000000);
-    mst_text_add(&text, " ago and goes on; a thread cannot be stopped, so this process ends. "
-                        "Let it look at muster_task_cancelled, or give it MUSTER_FUNCTION_CHILD");
+    mst_text_print(line, sizeof(line),
+                   "worker #%u: function '%s' (closure %" PRIu64
+                   ", attempt %u) was told to stop " MST_SECONDS
+                   " ago and goes on; a thread cannot be stopped, so this process ends. Let it "
+                   "look at muster_task_cancelled, or give it MUSTER_FUNCTION_CHILD",
+                   worker->index, job->function->name, job->message->attempt.closure,
+                   job->message->attempt.attempt,
+                   MST_SECONDS_ARGS((mst_system_now_ns() - job->asked_ns) / 1000000));
     (void)!write(STDERR_FILENO, name, sizeof(name) - 1);
     (void)!write(STDERR_FILENO, line, strlen(line));
     (void)!write(STDERR_FILENO, "\n", 1);

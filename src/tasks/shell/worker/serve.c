@@ -79,7 +79,7 @@ bool mst_work_watch_fd(struct muster_worker *worker, int fd, uint32_t events, ui
 static void say(struct muster_worker *worker, enum muster_level level, const char *line)
 {
     mst_lib_lock(worker->client);
-    mst_lib_log(worker->client, level, line);
+    mst_lib_log(worker->client, level, "%s", line);
     mst_lib_unlock(worker->client);
 }
 
@@ -97,11 +97,9 @@ void mst_work_fail(struct muster_worker *worker, muster_status status, const cha
 void mst_work_owe(struct muster_worker *worker, struct mst_work_job *job, enum mst_origin origin,
                   int32_t code, const char *word)
 {
-    struct mst_text text = mst_text_in(job->word, sizeof(job->word));
-
     job->origin = origin;
     job->code = code;
-    mst_text_add(&text, word);
+    mst_text_print(job->word, sizeof(job->word), "%s", word);
     mst_list_remove(&job->link);
     mst_list_append(&worker->owed, &job->link);
 }
@@ -159,7 +157,6 @@ static bool open_link(struct muster_worker *worker, struct mst_slice address)
 {
     struct muster_error err = {0};
     char line[sizeof(err.text) + 64];
-    struct mst_text text = mst_text_in(line, sizeof(line));
 
     close_link(worker);
     if (mst_cluster_link_connect(&worker->link, address, worker->tls, &mst_system_mem, &err) ==
@@ -169,10 +166,8 @@ static bool open_link(struct muster_worker *worker, struct mst_slice address)
         return true;
     }
     close_link(worker);
-    mst_text_add(&text, "cluster '");
-    mst_text_add(&text, worker->cluster);
-    mst_text_add(&text, "': no connection to its coordinator: ");
-    mst_text_add(&text, err.text);
+    mst_text_print(line, sizeof(line), "cluster '%s': no connection to its coordinator: %s",
+                   worker->cluster, err.text);
     say(worker, MUSTER_LEVEL_DEBUG, line);
     return false;
 }
@@ -281,15 +276,13 @@ static void link_ready(struct muster_worker *worker, uint32_t events, uint64_t n
     } while (status >= MUSTER_OK && again);
     if (status < MUSTER_OK || mst_cluster_link_fd(worker->link, &events) < 0) {
         char line[512];
-        struct mst_text text = mst_text_in(line, sizeof(line));
 
-        mst_text_add(&text, "cluster '");
-        mst_text_add(&text, worker->cluster);
-        mst_text_add(&text, worker->connected ? "': the connection to its coordinator at "
-                                              : "': no connection to its coordinator at ");
-        mst_text_add(&text, mst_cluster_link_peer(worker->link));
-        mst_text_add(&text, worker->connected ? " is lost: " : ": ");
-        mst_text_add(&text, mst_cluster_link_reason(worker->link));
+        mst_text_print(line, sizeof(line),
+                       worker->connected
+                           ? "cluster '%s': the connection to its coordinator at %s is lost: %s"
+                           : "cluster '%s': no connection to its coordinator at %s: %s",
+                       worker->cluster, mst_cluster_link_peer(worker->link),
+                       mst_cluster_link_reason(worker->link));
         say(worker, MUSTER_LEVEL_DEBUG, line);
         close_link(worker);
         mst_worker_gone(mst_work_machine(worker), now_ns);
@@ -362,7 +355,6 @@ static void carry(struct muster_worker *worker, const struct mst_worker_effect *
                   uint64_t now_ns)
 {
     char line[512];
-    struct mst_text text = mst_text_in(line, sizeof(line));
 
     switch (effect->type) {
     case MST_WORKER_CONNECT:
@@ -396,7 +388,7 @@ static void carry(struct muster_worker *worker, const struct mst_worker_effect *
         worker->end_status = effect->status;
         break;
     case MST_WORKER_SAY:
-        mst_text_slice(&text, effect->text);
+        mst_text_print(line, sizeof(line), "%.*s", MST_SLICE_ARGS(effect->text));
         say(worker, MUSTER_LEVEL_INFO, line);
         break;
     }
@@ -447,7 +439,6 @@ static void look(struct muster_worker *worker, uint64_t now_ns)
 static void take_signals(struct muster_worker *worker)
 {
     char line[128], name[MST_SIGNAL_NAME_ROOM];
-    struct mst_text text = mst_text_in(line, sizeof(line));
     pid_t from = 0;
     int number;
 
@@ -455,8 +446,9 @@ static void take_signals(struct muster_worker *worker)
     while ((number = mst_signals_next(&worker->signalled, &from)) != 0) {
         if (!atomic_exchange(&worker->drain, true)) {
             mst_signals_name(name, number);
-            mst_text_add(&text, name);
-            mst_text_add(&text, ": this worker takes nothing new, and ends once what runs is done");
+            mst_text_print(line, sizeof(line),
+                           "%s: this worker takes nothing new, and ends once what runs is done",
+                           name);
             say(worker, MUSTER_LEVEL_INFO, line);
         }
     }

@@ -295,13 +295,8 @@ static bool copy_parts(struct muster_task *task, struct mst_parts parts)
 /* Unlike that of any other closure that any coordinator of the cluster ever has. */
 static void make_key(struct muster_task *task, const struct mst_work_task_config *config)
 {
-    struct mst_text text = mst_text_in(task->key, MST_WORK_KEY_ROOM);
-
-    mst_text_add(&text, config->cluster);
-    mst_text_add(&text, "/");
-    mst_text_u64(&text, config->term);
-    mst_text_add(&text, "/");
-    mst_text_u64(&text, config->message->attempt.closure);
+    mst_text_print(task->key, MST_WORK_KEY_ROOM, "%s/%" PRIu64 "/%" PRIu64, config->cluster,
+                   config->term, config->message->attempt.closure);
 }
 
 static bool copy_key(struct muster_task *task, const struct mst_work_task_config *config)

@@ -179,7 +179,6 @@ void mst_work_watch_claim(struct muster_worker *worker)
 muster_status mst_work_watch_start(struct muster_worker *worker, struct muster_error *err)
 {
     struct mst_work_watch *watch = &worker->watch;
-    struct mst_text text = mst_text_in(watch->key, sizeof(watch->key));
     const struct mst_lib_hook hook = {.ended = hook_ended,
                                       .disowned = hook_disowned,
                                       .poisoned = hook_poisoned,
@@ -190,8 +189,7 @@ muster_status mst_work_watch_start(struct muster_worker *worker, struct muster_e
     muster_status status;
 
     (void)pthread_mutex_init(&watch->lock, NULL);
-    mst_text_add(&text, KEYS);
-    mst_text_add(&text, worker->cluster);
+    mst_text_print(watch->key, sizeof(watch->key), "%s%s", KEYS, worker->cluster);
     mst_lib_lock(worker->client);
     status = mst_lib_status(worker->client);
     if (status == MUSTER_OK) {

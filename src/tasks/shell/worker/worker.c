@@ -252,11 +252,8 @@ static muster_status check_name(const struct muster_worker *worker, const char *
     for (uint32_t i = 0; i < worker->function_count; i++) {
         if (worker->functions[i].version == version &&
             strcmp(worker->functions[i].name, name) == 0) {
-            (void)mst_lib_refuse(err, "register", "this version of the function is there already");
-            if (err) {
-                err->status = MUSTER_EEXISTS;
-            }
-            return MUSTER_EEXISTS;
+            return mst_fail(err, MUSTER_EEXISTS, 0,
+                            "register: this version of the function is there already");
         }
     }
     return worker->function_count < MST_WORK_FUNCTIONS_MAX
