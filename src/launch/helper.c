@@ -94,9 +94,7 @@ __attribute__((format(printf, 2, 3))) static void say(const struct helper *helpe
     struct mst_text text = mst_text_in(line, sizeof line - 1);
     va_list args;
 
-    mst_text_add(&text, "muster agent (#");
-    mst_text_u64(&text, helper->options->index);
-    mst_text_add(&text, "): ");
+    mst_text_format(&text, "muster agent (#%u): ", helper->options->index);
     va_start(args, format);
     (void)vsnprintf(words, sizeof words, format, args);
     va_end(args);

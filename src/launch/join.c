@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fail.h"
 #include "launch/job.h"
 #include "launch/launched.h"
 #include "launch/words.h"
@@ -181,30 +182,15 @@ int mst_nodes_publish(struct mst_run_job *job)
 
 /* ---- reading it ---- */
 
-static muster_status refuse(struct muster_error *err, const char *text)
-{
-    err->status = MUSTER_EINVAL;
-    err->os_errno = 0;
-    copy(err->text, sizeof err->text, text);
-    return MUSTER_EINVAL;
-}
-
 /* Somebody else wrote it, or a muster that says it otherwise. */
 static muster_status refuse_value(const struct mst_run_job *job, const char *name,
                                   const char *value, struct muster_error *err)
 {
-    char text[sizeof err->text];
-    struct mst_text line = mst_text_in(text, sizeof text);
-
-    mst_text_add(&line, "the run at ");
-    mst_text_add(&line, job->options->join);
-    mst_text_add(&line, " has the key " MST_SESSION_KEYS);
-    mst_text_slice(&line, mst_slice_text(name));
-    mst_text_add(&line, " = '");
-    mst_text_slice(&line, mst_slice_text(value));
-    mst_text_add(&line, "', which no node writes: start the run again, and all its nodes with one "
-                        "version of muster");
-    return refuse(err, text);
+    return mst_fail(err, MUSTER_EINVAL, 0,
+                    "the run at %s has the key " MST_SESSION_KEYS
+                    "%.*s = '%.*s', which no node writes: start the run again, and all its nodes "
+                    "with one version of muster",
+                    job->options->join, MST_TEXT_ARGS(name), MST_TEXT_ARGS(value));
 }
 
 static bool read_number(const char *value, uint32_t most, uint32_t *out)
@@ -217,17 +203,15 @@ static muster_status take_number(struct mst_run_job *job, const struct parameter
 {
     uint32_t *mine = field_of(&job->own, parameter);
     uint32_t theirs;
-    char text[300];
 
     if (!read_number(value, MST_RUN_SIZE_MAX, &theirs)) {
         return refuse_value(job, parameter->name, value, err);
     }
     if (*mine != 0 && *mine != theirs) {
-        (void)snprintf(text, sizeof text,
-                       "this node was told %" PRIu32 " %s, but the run at %s has %" PRIu32
-                       ": leave it out, or say the same",
-                       *mine, parameter->what, job->options->join, theirs);
-        return refuse(err, text);
+        return mst_fail(err, MUSTER_EINVAL, 0,
+                        "this node was told %u %s, but the run at %s has %u: leave it out, or say "
+                        "the same",
+                        *mine, parameter->what, job->options->join, theirs);
     }
     *mine = theirs;
     return MUSTER_OK;
@@ -247,7 +231,6 @@ static muster_status take_word(struct mst_run_job *job, const char *name, const 
                                struct muster_error *err)
 {
     struct mst_run_word word;
-    char text[1024];
 
     if (!mst_run_key_read(mst_slice_text(name), mst_slice_text(value), &word)) {
         return MUSTER_OK; /* as those do that are in the run */
@@ -257,9 +240,8 @@ static muster_status take_word(struct mst_run_job *job, const char *name, const 
         mst_group_heard(job, word.number, value);
         (void)pthread_mutex_unlock(&job->lock);
     } else if (word.key == MST_RUN_KEY_CAUSE) {
-        (void)snprintf(text, sizeof text, "job '%s' has ended: %.*s", job->name,
-                       (int)word.text.size, (const char *)word.text.data);
-        return refuse(err, text);
+        return mst_fail(err, MUSTER_EINVAL, 0, "job '%s' has ended: %.*s", job->name,
+                        MST_SLICE_ARGS(word.text));
     }
     return MUSTER_OK;
 }
@@ -267,7 +249,6 @@ static muster_status take_word(struct mst_run_job *job, const char *name, const 
 static muster_status take(struct mst_run_job *job, const char *name, const char *value,
                           struct muster_error *err)
 {
-    char text[1024];
     uint32_t number;
 
     for (size_t i = 0; i < PARAMETER_COUNT; i++) {
@@ -295,10 +276,9 @@ static muster_status take(struct mst_run_job *job, const char *name, const char 
         }
     } else if (strncmp(name, "avoid/", 6) == 0) {
         if (mst_rendezvous_names(name + 6, job->host)) {
-            (void)snprintf(text, sizeof text,
-                           "this node is kept out of job '%s': node 0 was told to avoid %s",
-                           job->name, name + 6);
-            return refuse(err, text);
+            return mst_fail(err, MUSTER_EINVAL, 0,
+                            "this node is kept out of job '%s': node 0 was told to avoid %s",
+                            job->name, name + 6);
         }
     } else {
         return take_word(job, name, value, err);
@@ -311,17 +291,14 @@ static muster_status check_all(const struct mst_run_job *job, struct muster_erro
 {
     const struct mst_run_options *own = &job->own;
     uint64_t places = (uint64_t)own->nodes_max * (own->nproc + own->spares);
-    char text[300];
 
     if (own->nproc > 0 && own->size > 0 && places > 0 && places <= MST_RUN_SIZE_MAX) {
         return MUSTER_OK;
     }
-    (void)snprintf(text, sizeof text,
-                   "the run at %s says that it has %" PRIu32 " ranks, on %" PRIu32
-                   " nodes with %" PRIu32
-                   " processes each, which no node writes: start the run again",
-                   job->options->join, own->size, own->nodes_max, own->nproc + own->spares);
-    return refuse(err, text);
+    return mst_fail(err, MUSTER_EINVAL, 0,
+                    "the run at %s says that it has %u ranks, on %u nodes with %u processes each, "
+                    "which no node writes: start the run again",
+                    job->options->join, own->size, own->nodes_max, own->nproc + own->spares);
 }
 
 static muster_status take_all(struct mst_run_job *job, muster_client *client, int64_t timeout_ms,
@@ -449,7 +426,6 @@ int mst_nodes_enter(struct mst_run_job *job)
 static muster_status open_session(struct mst_run_job *job, int64_t index, int64_t timeout_ms,
                                   struct muster_error *err)
 {
-    char text[200];
     uint32_t number = 0;
     const struct mst_session_target target = mst_nodes_target(job, timeout_ms);
     muster_status status =
@@ -460,10 +436,9 @@ static muster_status open_session(struct mst_run_job *job, int64_t index, int64_
     }
     if (number >= job->options->nodes_max) {
         mst_session_close(&job->nodes.work_session);
-        (void)snprintf(text, sizeof text,
-                       "job '%s' has its %" PRIu32 " nodes already: this one is not needed",
-                       job->name, job->options->nodes_max);
-        return refuse(err, text);
+        return mst_fail(err, MUSTER_EINVAL, 0,
+                        "job '%s' has its %u nodes already: this one is not needed", job->name,
+                        job->options->nodes_max);
     }
     job->nodes.number = number;
     return MUSTER_OK;
@@ -473,18 +448,15 @@ static muster_status open_session(struct mst_run_job *job, int64_t index, int64_
 static muster_status count_return(struct mst_run_job *job, int64_t timeout_ms,
                                   struct muster_error *err)
 {
-    char text[200];
     int64_t sum = 0;
     muster_status status =
         muster_key_add(job->nodes.work_session.client, MST_SESSION_KEYS "restarts", 1, NULL,
                        timeout_ms, &sum, err);
 
     if (status == MUSTER_OK && sum > job->options->max_restarts) {
-        (void)snprintf(text, sizeof text,
-                       "this node is not started again: %" PRIu32 " of %" PRIu32
-                       " restarts are used",
-                       job->options->max_restarts, job->options->max_restarts);
-        status = refuse(err, text);
+        status = mst_fail(err, MUSTER_EINVAL, 0,
+                          "this node is not started again: %u of %u restarts are used",
+                          job->options->max_restarts, job->options->max_restarts);
     }
     if (status != MUSTER_OK) {
         mst_session_close(&job->nodes.work_session);

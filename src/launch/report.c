@@ -111,8 +111,7 @@ static json_t *text_of(const char *bytes, size_t size)
         const char *tab = memchr(bytes + at, '\t', size - at);
         size_t length = tab != NULL ? (size_t)(tab - bytes) - at : size - at;
 
-        mst_text_slice(&text, mst_slice_of(bytes + at, length));
-        mst_text_add(&text, tab != NULL ? "\t" : "");
+        mst_text_format(&text, "%.*s%s", (int)length, bytes + at, tab != NULL ? "\t" : "");
         at += length + 1;
     }
     return json_string(line);

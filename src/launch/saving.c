@@ -271,55 +271,48 @@ const struct mst_saving_last *mst_preempted_last(const struct mst_run_job *job)
     return saving->complete.there ? &saving->complete : NULL;
 }
 
-static size_t list_missing(const struct mst_saving *saving, char *text, size_t room)
+static void list_missing(const struct mst_saving *saving, struct mst_text *text)
 {
-    size_t used = 0;
     uint32_t more = saving->expected - saving->arrived - saving->missing_count;
 
-    for (uint32_t i = 0; i < saving->missing_count && used < room; i++) {
+    for (uint32_t i = 0; i < saving->missing_count; i++) {
         const struct mst_saving_missing *one = &saving->missing[i];
         const char *before = i == 0 ? "; not by " : ", ";
 
         if (one->rank == MST_RANK_NONE) {
-            used += (size_t)snprintf(text + used, room - used, "%s#%" PRIu32 " on %s", before,
-                                     one->index, one->host);
+            mst_text_format(text, "%s#%u on %s", before, one->index, one->host);
         } else {
-            used += (size_t)snprintf(text + used, room - used,
-                                     "%srank %" PRIu32 " (#%" PRIu32 ") on %s", before, one->rank,
-                                     one->index, one->host);
+            mst_text_format(text, "%srank %u (#%u) on %s", before, one->rank, one->index,
+                            one->host);
         }
     }
-    if (more > 0 && used < room) {
-        used += (size_t)snprintf(text + used, room - used, " and %" PRIu32 " more", more);
+    if (more > 0) {
+        mst_text_format(text, " and %u more", more);
     }
-    return used;
 }
 
 void mst_preempted_text(const struct mst_run_job *job, char *text, size_t room)
 {
     const struct mst_saving *saving = &job->preempted.saving;
-    size_t used;
+    struct mst_text line = mst_text_in(text, room);
 
-    text[0] = '\0';
     if (saving->step != MST_SAVING_ANSWERED || mst_preempted_saved(job)) {
         return;
     }
     if (!is_unsaved(job)) {
         if (job->preempted.late) {
-            (void)snprintf(text, room, "not saved: no step was agreed before the deadline");
+            mst_text_add(&line, "not saved: no step was agreed before the deadline");
         }
         return;
     }
-    used = (size_t)snprintf(text, room, "not saved: step %" PRId64 " was agreed, and ",
-                            saving->agreed.fact.step);
+    mst_text_format(&line, "not saved: step %" PRId64 " was agreed, and ",
+                    saving->agreed.fact.step);
     if (saving->expected == 0) {
-        (void)snprintf(text + used, room - used, "not saved by all");
+        mst_text_add(&line, "not saved by all");
     } else if (saving->arrived == saving->expected) {
-        (void)snprintf(text + used, room - used, "not all of the %" PRIu32 " have saved that one",
-                       saving->expected);
+        mst_text_format(&line, "not all of the %u have saved that one", saving->expected);
     } else {
-        used += (size_t)snprintf(text + used, room - used, "saved by %" PRIu32 " of %" PRIu32,
-                                 saving->arrived, saving->expected);
-        (void)list_missing(saving, text + used, room - used);
+        mst_text_format(&line, "saved by %u of %u", saving->arrived, saving->expected);
+        list_missing(saving, &line);
     }
 }

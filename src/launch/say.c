@@ -29,8 +29,7 @@ void mst_say(const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(words, sizeof words, format, args);
     va_end(args);
-    mst_text_add(&text, "muster run: ");
-    mst_text_slice(&text, mst_slice_text(words));
+    mst_text_format(&text, "muster run: %.*s", MST_TEXT_ARGS(words));
     (void)snprintf(last, sizeof last, "%.*s", (int)sizeof last - 1, line + strlen("muster run: "));
     line[text.size] = '\n';
     (void)!write(said_to, line, text.size + 1); /* at once: the ranks write there too */

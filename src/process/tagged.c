@@ -27,25 +27,11 @@
 /* ---- tags ---- */
 
 /* "00f3a0c112345678:", which all tags of the run begin with. */
-static struct mst_text put_run(uint64_t run, char *text)
-{
-    struct mst_text line = mst_text_in(text, MST_TAG_ROOM);
-
-    for (unsigned shift = 64; shift > 4 && run >> (shift - 4) == 0; shift -= 4) {
-        mst_text_add(&line, "0");
-    }
-    mst_text_hex(&line, run);
-    mst_text_add(&line, ":");
-    return line;
-}
+#define RUN "%016" PRIx64 ":"
 
 void mst_tag_text(uint64_t run, uint32_t index, uint32_t attempt, char text[MST_TAG_ROOM])
 {
-    struct mst_text line = put_run(run, text);
-
-    mst_text_u64(&line, index);
-    mst_text_add(&line, ".");
-    mst_text_u64(&line, attempt);
+    mst_text_print(text, MST_TAG_ROOM, RUN "%u.%u", run, index, attempt);
 }
 
 /* ---- descriptors ---- */
@@ -174,11 +160,8 @@ static void read_on(struct reading *reading, const char *block, size_t size)
 static int open_of(pid_t pid, const char *file)
 {
     char path[40];
-    struct mst_text line = mst_text_in(path, sizeof path);
 
-    mst_text_add(&line, "/proc/");
-    mst_text_u64(&line, (uint64_t)pid);
-    mst_text_add(&line, file);
+    mst_text_print(path, sizeof path, "/proc/%d%s", (int)pid, file);
     return open_file(path, 0);
 }
 
@@ -278,9 +261,9 @@ bool mst_tagged_signal(pid_t pid, uint64_t start, const char *tag, int number)
 static bool is_of(const char *tag, uint64_t run, uint32_t *index_out, uint32_t *attempt_out)
 {
     char own[MST_TAG_ROOM];
-    struct mst_text line = put_run(run, own);
-    struct mst_slice head = mst_slice_of(own, line.size), text = mst_slice_text(tag);
-    const char *index = tag + line.size, *dot = strchr(tag, '.');
+    size_t size = mst_text_print(own, sizeof own, RUN, run);
+    struct mst_slice head = mst_slice_of(own, size), text = mst_slice_text(tag);
+    const char *index = tag + size, *dot = strchr(tag, '.');
 
     return mst_slice_starts_with(text, head) && dot != NULL && dot >= index &&
            mst_run_number_read(mst_slice_of(index, (size_t)(dot - index)), UINT32_MAX, index_out) &&

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "launch/hang/suspect.h"
 #include "proto/run_keys.h"
 
@@ -185,26 +186,28 @@ static void begin(struct mst_waits *waits, muster_client *client, uint64_t gener
 
 static void tell(const struct mst_waits *waits, char *text, size_t room)
 {
-    size_t used;
+    struct mst_text line = mst_text_in(text, room);
 
     if (waits->silent_count != 0) {
-        used = (size_t)snprintf(
-            text, room,
-            "not one call of muster by %s in this attempt, all others wait: ", waits->silent);
+        mst_text_format(&line, "not one call of muster by %s in this attempt, all others wait: ",
+                        waits->silent);
     } else {
-        used = (size_t)snprintf(text, room, "any of them, as all wait: ");
+        mst_text_add(&line, "any of them, as all wait: ");
     }
-    for (unsigned i = 0; i < waits->group_count && used < room; i++) {
+    for (unsigned i = 0; i < waits->group_count; i++) {
         const struct mst_waits_group *group = &waits->groups[i];
-        char count[32];
+        const char *before = i > 0 ? ", " : "";
 
-        (void)snprintf(count, sizeof count, "%" PRIu32 " ranks", group->count);
-        used += (size_t)snprintf(text + used, room - used, "%s%s wait%s %s", i > 0 ? ", " : "",
-                                 group->several ? count : group->ranks,
-                                 group->count == 1 ? "s" : "", group->what);
+        if (group->several) {
+            mst_text_format(&line, "%s%u ranks wait%s %s", before, group->count,
+                            group->count == 1 ? "s" : "", group->what);
+        } else {
+            mst_text_format(&line, "%s%s wait%s %s", before, group->ranks,
+                            group->count == 1 ? "s" : "", group->what);
+        }
     }
-    if (waits->more && used < room) {
-        (void)snprintf(text + used, room - used, ", ...");
+    if (waits->more) {
+        mst_text_add(&line, ", ...");
     }
 }
 
