@@ -259,23 +259,3 @@ size_t mst_text_print(char *array, size_t room, const char *format, ...)
     va_end(arguments);
     return text.size;
 }
-
-void mst_text_u64(struct mst_text *text, uint64_t number)
-{
-    put_number(text, number, 10, 0);
-}
-
-void mst_text_i64(struct mst_text *text, int64_t number)
-{
-    mst_text_format(text, "%" PRId64, number);
-}
-
-void mst_text_hex(struct mst_text *text, uint64_t number)
-{
-    put_number(text, number, 16, 0);
-}
-
-void mst_text_seconds(struct mst_text *text, uint64_t ms)
-{
-    mst_text_format(text, MST_SECONDS, MST_SECONDS_ARGS(ms));
-}

@@ -50,9 +50,5 @@ size_t mst_text_shown(struct mst_slice bytes);
 /* The one way in which bytes that somebody else chose come into a line for people: what may not be
  * shown is \xNN, byte by byte. What was quoted once stays as it is. */
 void mst_text_slice(struct mst_text *text, struct mst_slice bytes);
-void mst_text_u64(struct mst_text *text, uint64_t number);
-void mst_text_i64(struct mst_text *text, int64_t number);
-void mst_text_hex(struct mst_text *text, uint64_t number);
-void mst_text_seconds(struct mst_text *text, uint64_t ms); /* "12.4 s" */
 
 #endif

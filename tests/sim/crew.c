@@ -410,7 +410,7 @@ static void claim(struct sim *sim, struct sim_proc *proc)
                                           .after = hand->after,
                                           .node = MST_NODE_NONE}};
 
-    mst_text_u64(&text, proc->pid);
+    mst_text_format(&text, "%" PRIu64, proc->pid);
     op.value = mst_slice_of(value, text.size);
     hand->claim_ns = SIM_NEVER;
     (void)sim_proc_call(sim, proc, SIM_OWNER_WORK, hand->waits ? &watch : &insert, SIM_NEVER,

@@ -58,7 +58,7 @@ static const char *numbers(const struct muster_place *places, size_t count)
         if (places[i].number == MUSTER_NUMBER_NONE) {
             mst_text_add(&text, "-");
         } else {
-            mst_text_u64(&text, places[i].number);
+            mst_text_format(&text, "%u", places[i].number);
         }
     }
     return line;
@@ -74,9 +74,8 @@ static void next_attempt(struct muster_place *places, size_t count)
 
 static void pairs(void *arg, const struct muster_place *place, char *key, size_t room)
 {
-    struct mst_text text = mst_text_in(key, room);
 
-    mst_text_u64(&text, place->number / *(const uint32_t *)arg);
+    mst_text_print(key, room, "%u", place->number / *(const uint32_t *)arg);
 }
 
 static const struct muster_assignment_step shift[] = {{.kind = MUSTER_ASSIGN_SHIFT}};

@@ -50,20 +50,15 @@ static void tell_send(struct stage *stage, const struct mst_request *request)
     struct sent sent = {.id = request->id, .oldest = request->oldest, .command = request->command};
 
     tell(stage, "send ");
-    mst_text_add(&stage->story, mst_command_name(request->command));
-    mst_text_add(&stage->story, " ");
-    mst_text_u64(&stage->story, request->id);
-    mst_text_add(&stage->story, "/");
-    mst_text_u64(&stage->story, request->oldest);
+    mst_text_format(&stage->story, "%s %" PRIu64 "/%" PRIu64, mst_command_name(request->command),
+                    request->id, request->oldest);
     if (request->command == MST_CANCEL) {
         sent.cancels = request->cancel.id;
-        mst_text_add(&stage->story, " of ");
-        mst_text_u64(&stage->story, request->cancel.id);
+        mst_text_format(&stage->story, " of %" PRIu64, request->cancel.id);
     } else if (request->command == MST_OPEN) {
         sent.token = request->open.token;
         sent.incarnation = request->open.incarnation;
-        mst_text_add(&stage->story, " incarnation ");
-        mst_text_u64(&stage->story, request->open.incarnation);
+        mst_text_format(&stage->story, " incarnation %" PRIu64, request->open.incarnation);
         assert_true(mst_slice_equal(request->open.job, mst_slice_text("j")));
     } else if (request->command == MST_WATCH) {
         sent.after = request->watch.after;
@@ -82,9 +77,8 @@ static void tell_done(struct stage *stage, const struct mst_client_effect *effec
     assert_non_null(effect->reply);
     assert_int_equal(effect->reply->status, effect->status);
     tell(stage, "done ");
-    mst_text_u64(&stage->story, effect->tag);
-    mst_text_add(&stage->story, " ");
-    mst_text_add(&stage->story, mst_status_name(effect->status) + strlen("MUSTER_"));
+    mst_text_format(&stage->story, "%" PRIu64 " %s", effect->tag,
+                    mst_status_name(effect->status) + strlen("MUSTER_"));
     if (effect->local) {
         mst_text_add(&stage->story, " here");
     }
@@ -99,7 +93,7 @@ static void carry_out(struct stage *stage, const struct mst_client_effect *effec
     switch (effect->type) {
     case MST_CLIENT_CONNECT:
         tell(stage, "connect ");
-        mst_text_u64(&stage->story, effect->endpoint);
+        mst_text_format(&stage->story, "%u", effect->endpoint);
         break;
     case MST_CLIENT_SEND:
         tell_send(stage, effect->request);

@@ -43,16 +43,14 @@ static char why_line[LINE_ROOM];
 
 static void key_listed(void *arg, const struct muster_place *place, char *key, size_t room)
 {
-    struct mst_text text = mst_text_in(key, room);
 
-    mst_text_u64(&text, ((const uint32_t *)arg)[place->index]);
+    mst_text_print(key, room, "%u", ((const uint32_t *)arg)[place->index]);
 }
 
 static void key_block(void *arg, const struct muster_place *place, char *key, size_t room)
 {
-    struct mst_text text = mst_text_in(key, room);
 
-    mst_text_u64(&text, place->index / *(const uint32_t *)arg);
+    mst_text_print(key, room, "%u", place->index / *(const uint32_t *)arg);
 }
 
 static struct muster_assignment_layer layer(uint32_t min, uint32_t max, unsigned flags,
@@ -112,7 +110,7 @@ static const char *numbers(const struct muster_place *places, size_t count)
         if (places[i].number == NONE) {
             mst_text_add(&text, "-");
         } else {
-            mst_text_u64(&text, places[i].number);
+            mst_text_format(&text, "%u", places[i].number);
         }
     }
     return line;

@@ -32,8 +32,7 @@ static void tell(const char *word)
 {
     struct mst_text text = {.start = told, .size = strlen(told), .room = sizeof(told)};
 
-    mst_text_add(&text, word);
-    mst_text_add(&text, " ");
+    mst_text_format(&text, "%s ", word);
 }
 
 static void on_log(void *ctx, enum muster_level level, const char *line)

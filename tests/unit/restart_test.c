@@ -44,20 +44,11 @@ static void request_tell(struct mst_text *text, const struct mst_request *reques
 {
     mst_text_add(text, mst_command_name(request->command));
     if (request->command == MST_ROUND) {
-        mst_text_add(text, " ");
-        mst_text_slice(text, request->round.name);
-        mst_text_add(text, " g");
-        mst_text_u64(text, request->round.generation);
-        mst_text_add(text, " #");
-        mst_text_u64(text, request->round.number);
+        mst_text_format(text, " %.*s g%" PRIu64 " #%" PRIu64, MST_SLICE_ARGS(request->round.name),
+                        request->round.generation, request->round.number);
     } else if (request->command == MST_FAULT) {
-        mst_text_add(text, " g");
-        mst_text_u64(text, request->fault.generation);
-        mst_text_add(text, " ");
-        mst_text_i64(text, request->fault.code);
-        mst_text_add(text, " '");
-        mst_text_slice(text, request->fault.text);
-        mst_text_add(text, "'");
+        mst_text_format(text, " g%" PRIu64 " %d '%.*s'", request->fault.generation,
+                        request->fault.code, MST_SLICE_ARGS(request->fault.text));
     }
 }
 
@@ -65,10 +56,8 @@ static void own_tell(struct mst_text *text, const struct mst_restart_effect *eff
 {
     switch (effect->type) {
     case MST_RESTART_ENTER:
-        mst_text_add(text, "enter g");
-        mst_text_u64(text, effect->view.generation);
-        mst_text_add(text, " i");
-        mst_text_u64(text, effect->iteration);
+        mst_text_format(text, "enter g%" PRIu64 " i%" PRIu64, effect->view.generation,
+                        effect->iteration);
         break;
     case MST_RESTART_TELL:
         mst_text_add(text, "tell");
@@ -77,8 +66,7 @@ static void own_tell(struct mst_text *text, const struct mst_restart_effect *eff
         mst_text_add(text, "interrupt");
         break;
     case MST_RESTART_FINISH:
-        mst_text_add(text, "finish ");
-        mst_text_add(text, mst_status_name(effect->status));
+        mst_text_format(text, "finish %s", mst_status_name(effect->status));
         break;
     case MST_RESTART_UNWIND:
         mst_text_add(text, "unwind");
