@@ -63,17 +63,14 @@ bool mst_proc_stat_read(int fd, struct mst_proc_stat *out)
 bool mst_proc_stat_of(pid_t pid, struct mst_proc_stat *out)
 {
     char path[40];
-    struct mst_text line = mst_text_in(path, sizeof path);
     bool runs;
     int fd;
 
-    mst_text_add(&line, "/proc/");
     if (pid > 0) {
-        mst_text_format(&line, "%" PRIu64, (uint64_t)pid);
+        mst_text_print(path, sizeof path, "/proc/%d/stat", (int)pid);
     } else {
-        mst_text_add(&line, "self");
+        mst_text_print(path, sizeof path, "/proc/self/stat");
     }
-    mst_text_add(&line, "/stat");
     fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         *out = (struct mst_proc_stat){0};

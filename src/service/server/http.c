@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/fail.h"
 #include "base/panic.h"
 #include "net/address.h"
 #include "service/server/http_places.h"
@@ -885,12 +886,7 @@ muster_status mst_http_open(struct mst_http **out, const struct mst_http_config 
         }
         mst_http_close(http);
     }
-    if (err) {
-        *err = (struct muster_error){.status = MUSTER_ENOMEM};
-        (void)snprintf(err->text, sizeof err->text,
-                       "cannot serve HTTP: no thread or memory for it");
-    }
-    return MUSTER_ENOMEM;
+    return mst_fail(err, MUSTER_ENOMEM, 0, "cannot serve HTTP: no thread or memory for it");
 }
 
 void mst_http_close(struct mst_http *http)

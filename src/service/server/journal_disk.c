@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/fail.h"
 #include "os/own_file.h"
 #include "process/forked.h"
 #include "service/server/journal_folder.h"
@@ -222,12 +223,8 @@ muster_status mst_journal_disk_open(struct mst_journal_disk **out, const char *p
     muster_status status;
 
     if (!disk) {
-        if (err) {
-            *err = (struct muster_error){.status = MUSTER_ENOMEM, .os_errno = ENOMEM};
-            (void)snprintf(err->text, sizeof err->text, "cannot keep a journal in %.300s: %s", path,
-                           strerror(ENOMEM));
-        }
-        return MUSTER_ENOMEM;
+        return mst_fail(err, MUSTER_ENOMEM, ENOMEM, "cannot keep a journal in %.*s: %s",
+                        (int)strnlen(path, 300), path, strerror(ENOMEM));
     }
     status = mst_journal_folder_open(&disk->of, path, sync, err);
     if (status != MUSTER_OK) {

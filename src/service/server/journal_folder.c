@@ -5,7 +5,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include "base/fail.h"
 #include "os/own_file.h"
 #include "service/journal/format.h"
 
@@ -20,29 +20,14 @@
 #define OWNER "owner"
 #define TRIES_MAX 100 /* each but the last met a process that removed the folder just then */
 
-__attribute__((format(printf, 5, 6))) static muster_status refuse(struct muster_error *err,
-                                                                  muster_status status,
-                                                                  int os_errno, const char *path,
-                                                                  const char *format, ...)
-{
-    if (err) {
-        char why[256];
-        va_list args;
-
-        va_start(args, format);
-        (void)vsnprintf(why, sizeof why, format, args);
-        va_end(args);
-        err->status = status;
-        err->os_errno = os_errno;
-        (void)snprintf(err->text, sizeof err->text, "cannot keep a journal in %.200s: %s", path,
-                       why);
-    }
-    return status;
-}
+/* As much of a path as leaves room for the reason. */
+#define CANNOT "cannot keep a journal in %.*s: "
+#define CANNOT_ARGS(path) (int)strnlen(path, 200), (path)
 
 static muster_status refuse_os(struct muster_error *err, const char *path, int os_errno)
 {
-    return refuse(err, MUSTER_EFAILED, os_errno, path, "%s", mst_own_file_why(os_errno));
+    return mst_fail(err, MUSTER_EFAILED, os_errno, CANNOT "%s", CANNOT_ARGS(path),
+                    mst_own_file_why(os_errno));
 }
 
 /* ---- whose folder it is ---- */
@@ -55,16 +40,18 @@ static muster_status look_at(int folder, const char *path, struct muster_error *
         return refuse_os(err, path, errno);
     }
     if (info.st_uid != geteuid()) {
-        return refuse(err, MUSTER_EFAILED, 0, path,
-                      "it belongs to another user (uid %u, and this is %u); name a folder that is "
-                      "not there yet, or is yours",
-                      (unsigned)info.st_uid, (unsigned)geteuid());
+        return mst_fail(
+            err, MUSTER_EFAILED, 0,
+            CANNOT "it belongs to another user (uid %u, and this is %u); name a folder that is "
+                   "not there yet, or is yours",
+            CANNOT_ARGS(path), (unsigned)info.st_uid, (unsigned)geteuid());
     }
     if ((info.st_mode & 022) != 0) {
-        return refuse(err, MUSTER_EFAILED, 0, path,
-                      "others may write to it (mode %04o); take that right away (chmod go-w), or "
-                      "name a folder in it that is not there yet",
-                      (unsigned)(info.st_mode & 07777));
+        return mst_fail(err, MUSTER_EFAILED, 0,
+                        CANNOT
+                        "others may write to it (mode %04o); take that right away (chmod go-w), or "
+                        "name a folder in it that is not there yet",
+                        CANNOT_ARGS(path), (unsigned)(info.st_mode & 07777));
     }
     return MUSTER_OK;
 }
@@ -197,12 +184,10 @@ static int sync_parent(int folder)
 static muster_status refuse_held(struct muster_error *err, const char *path, pid_t holder,
                                  const char *does)
 {
-    char name[40] = "a process of another container";
-
-    if (holder > 0) {
-        (void)snprintf(name, sizeof name, "process %d", (int)holder);
-    }
-    return refuse(err, MUSTER_EEXISTS, 0, path, "%s %s", name, does);
+    return holder > 0 ? mst_fail(err, MUSTER_EEXISTS, 0, CANNOT "process %d %s", CANNOT_ARGS(path),
+                                 (int)holder, does)
+                      : mst_fail(err, MUSTER_EEXISTS, 0, CANNOT "a process of another container %s",
+                                 CANNOT_ARGS(path), does);
 }
 
 muster_status mst_journal_folder_open(struct mst_journal_folder *out, const char *path, bool sync,

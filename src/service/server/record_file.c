@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/fail.h"
 #include "os/monotonic.h"
 #include "service/journal/format.h"
 
@@ -144,13 +145,8 @@ static struct timespec patience(void)
 
 static muster_status refuse(struct muster_error *err, const char *path, int os_errno)
 {
-    if (err) {
-        err->status = MUSTER_EFAILED;
-        err->os_errno = os_errno;
-        (void)snprintf(err->text, sizeof err->text, "cannot record in %.300s: %s", path,
-                       strerror(os_errno));
-    }
-    return MUSTER_EFAILED;
+    return mst_fail(err, MUSTER_EFAILED, os_errno, "cannot record in %.*s: %s",
+                    (int)strnlen(path, 300), path, strerror(os_errno));
 }
 
 bool mst_record_file_misnamed(const struct muster_error *err)

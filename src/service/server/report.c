@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fail.h"
 #include "proto/notice.h"
 #include "service/core/look.h"
 #include "view/clusters.h"
@@ -328,11 +329,8 @@ static muster_status listen_http(struct mst_uv_report *report,
     muster_status status =
         mst_uv_listener_open(&report->listener, config->http, config->anywhere, &reason);
 
-    if (status != MUSTER_OK && err) {
-        *err = (struct muster_error){.status = status, .os_errno = reason.os_errno};
-        (void)snprintf(err->text, sizeof err->text, "--http: %.470s", reason.text);
-    }
-    return status;
+    return status == MUSTER_OK ? status
+                               : mst_fail(err, status, reason.os_errno, "--http: %s", reason.text);
 }
 
 /* As it was given: the address that it got may have another one, or none. */
