@@ -8,6 +8,7 @@
 #include "os/descriptors.h"
 #include "proto/limit_kinds.h"
 #include "proto/status.h"
+#include "proto/words.h"
 
 /* What ends in a space goes on with the code. */
 static const char *cause_words(enum mst_cause cause)
@@ -44,17 +45,12 @@ static void add_cause(struct mst_text *text, const struct mst_who *who)
 
 static void add_state(struct mst_text *text, const struct mst_who *who)
 {
-    static const char *const words[] = {
-        [MST_JOINING] = "joining",      [MST_PRESENT] = "present", [MST_LEFT] = "left",
-        [MST_ABSENT] = "never started", [MST_SPARE] = "spare",
-    };
-
     if (who->state == MST_SILENT) {
         mst_text_format(text, "silent " MST_SECONDS, MST_SECONDS_ARGS(who->heard_ms));
     } else if (who->state == MST_STATE_LOST) {
         add_cause(text, who);
     } else {
-        mst_text_add(text, words[who->state]);
+        mst_text_add(text, who->state == MST_ABSENT ? "never started" : mst_state_word(who->state));
     }
 }
 
@@ -355,14 +351,6 @@ muster_status mst_lib_fail(struct muster_error *err, muster_status status, const
         say_local(&text, status);
     }
     return status;
-}
-
-muster_status mst_lib_fail_limit(struct muster_error *err, const char *what,
-                                 const struct mst_lib_limit *limit)
-{
-    return mst_fail(err, MUSTER_ELIMIT, 0,
-                    "%s: over %s: %" PRIu64 " asked for, at most %" PRIu64 "; %s", what,
-                    limit->name, limit->asked, limit->most, limit->remedy);
 }
 
 muster_status mst_lib_fail_system(struct muster_error *err, const char *what, int error)

@@ -132,14 +132,6 @@ muster_status mst_lib_enter(muster_client *client, struct muster_error *err, con
 muster_status mst_lib_fail(struct muster_error *err, muster_status status, const char *what,
                            const struct mst_reply *reply);
 
-/* ELIMIT of the library's own: "WHAT: over LIMIT: ASKED asked for, at most MOST; REMEDY". */
-struct mst_lib_limit {
-    const char *name, *remedy;
-    uint64_t asked, most;
-};
-muster_status mst_lib_fail_limit(struct muster_error *err, const char *what,
-                                 const struct mst_lib_limit *limit);
-
 /* ELIMIT, of ENOMEM that: the system has none left of what was to be opened or started, with its
  * limit. */
 muster_status mst_lib_fail_system(struct muster_error *err, const char *what, int error);

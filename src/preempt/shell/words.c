@@ -41,27 +41,6 @@ static void add_noticed(struct mst_text *text, struct muster_preempt *preempt,
                     MST_SECONDS_ARGS(left(line->left_ms)), notice->assumed ? " (assumed)" : "");
 }
 
-static enum muster_level level_of(enum mst_preempt_log what)
-{
-    switch (what) {
-    case MST_PREEMPT_LOG_NOTICED:
-    case MST_PREEMPT_LOG_AGREED:
-    case MST_PREEMPT_LOG_POSTPONED:
-    case MST_PREEMPT_LOG_AGAIN:
-    case MST_PREEMPT_LOG_WITHDRAWN:
-        return MUSTER_LEVEL_INFO;
-    case MST_PREEMPT_LOG_GARBAGE:
-    case MST_PREEMPT_LOG_FROZEN:
-    case MST_PREEMPT_LOG_WAITING:
-        return MUSTER_LEVEL_WARN;
-    case MST_PREEMPT_LOG_LATE:
-    case MST_PREEMPT_LOG_FAILED:
-    case MST_PREEMPT_LOG_PASSED:
-        return MUSTER_LEVEL_ERROR;
-    }
-    return MUSTER_LEVEL_INFO;
-}
-
 static void add_failed(struct mst_text *text, const struct mst_preempt_line *line)
 {
     mst_text_format(text, "no step is saved by all: %s", mst_status_text(line->status));
@@ -71,8 +50,9 @@ static void add_failed(struct mst_text *text, const struct mst_preempt_line *lin
     }
 }
 
-static void add_line(struct mst_text *text, struct muster_preempt *preempt,
-                     const struct mst_preempt_line *line)
+/* The line, and how much it matters. */
+static enum muster_level add_line(struct mst_text *text, struct muster_preempt *preempt,
+                                  const struct mst_preempt_line *line)
 {
     char whom[16] = "the whole job";
 
@@ -82,65 +62,67 @@ static void add_line(struct mst_text *text, struct muster_preempt *preempt,
     switch (line->what) {
     case MST_PREEMPT_LOG_NOTICED:
         add_noticed(text, preempt, line, whom);
-        break;
+        return MUSTER_LEVEL_INFO;
     case MST_PREEMPT_LOG_GARBAGE:
         mst_text_format(
             text, "the notice for %s is no notice (left_ms=30000 would be one); it is ignored",
             whom);
-        break;
+        return MUSTER_LEVEL_WARN;
     case MST_PREEMPT_LOG_AGREED:
         mst_text_format(text, "step %" PRId64 " is to be saved by all; " MST_SECONDS " left",
                         line->step, MST_SECONDS_ARGS(left(line->left_ms)));
-        break;
+        return MUSTER_LEVEL_INFO;
     case MST_PREEMPT_LOG_FROZEN:
         mst_text_add(text, "frozen, and left out of the step that is agreed:");
         if (line->has_detail) {
             add_missing(text, line->detail);
         }
-        break;
+        return MUSTER_LEVEL_WARN;
     case MST_PREEMPT_LOG_POSTPONED:
         mst_text_format(text, "a rank cannot save now: postponed for " MST_SECONDS " at most",
                         MST_SECONDS_ARGS(left(line->left_ms)));
-        break;
+        return MUSTER_LEVEL_INFO;
     case MST_PREEMPT_LOG_AGAIN:
         mst_text_format(text,
                         "step %" PRId64 " was agreed without this rank, which is at %" PRId64
                         " already: agreed once more",
                         line->step, line->other);
-        break;
+        return MUSTER_LEVEL_INFO;
     case MST_PREEMPT_LOG_WITHDRAWN:
         mst_text_add(text, "the notice was taken back: all go on");
-        break;
+        return MUSTER_LEVEL_INFO;
     case MST_PREEMPT_LOG_WAITING:
         mst_text_format(text,
                         "step %" PRId64 " is to be saved since " MST_SECONDS
                         ", and the program here does not ask for it (muster_preempt_reached)",
                         line->step, MST_SECONDS_ARGS(line->since_ms));
-        break;
+        return MUSTER_LEVEL_WARN;
     case MST_PREEMPT_LOG_LATE:
         mst_text_format(text, "the deadline has passed, step %" PRId64 " was not saved here",
                         line->step);
-        break;
+        return MUSTER_LEVEL_ERROR;
     case MST_PREEMPT_LOG_FAILED:
         add_failed(text, line);
-        break;
+        return MUSTER_LEVEL_ERROR;
     case MST_PREEMPT_LOG_PASSED:
         mst_text_format(text,
                         "the others saved step %" PRId64 ", which this rank had passed (at %" PRId64
                         "): it has not saved",
                         line->step, line->other);
-        break;
+        return MUSTER_LEVEL_ERROR;
     }
+    return MUSTER_LEVEL_INFO;
 }
 
 void mst_preempt_say(struct muster_preempt *preempt, const struct mst_preempt_line *line)
 {
     char words[488];
     struct mst_text text = mst_text_in(words, sizeof(words));
+    enum muster_level level;
 
     mst_text_add(&text, "preempt: ");
-    add_line(&text, preempt, line);
-    mst_lib_log(preempt->client, level_of(line->what), "%s", words);
+    level = add_line(&text, preempt, line);
+    mst_lib_log(preempt->client, level, "%s", words);
 }
 
 void mst_preempt_say_limit(struct muster_preempt *preempt, int64_t limit)

@@ -300,12 +300,9 @@ static const struct {
 muster_status mst_coord_fail_limit(const struct mst_cluster_excess *excess, const char *what,
                                    struct muster_error *err)
 {
-    const struct mst_lib_limit limit = {.name = limits[excess->limit].name,
-                                        .remedy = limits[excess->limit].remedy,
-                                        .asked = excess->asked,
-                                        .most = excess->most};
-
-    return mst_lib_fail_limit(err, what, &limit);
+    return mst_fail(
+        err, MUSTER_ELIMIT, 0, "%s: over %s: %" PRIu64 " asked for, at most %" PRIu64 "; %s", what,
+        limits[excess->limit].name, excess->asked, excess->most, limits[excess->limit].remedy);
 }
 
 muster_status mst_coord_refuse(muster_cluster *cluster, const struct mst_closure_call *call,

@@ -232,11 +232,6 @@ void muster_worker_close(muster_worker *worker)
 static muster_status check_name(const struct muster_worker *worker, const char *name,
                                 uint32_t version, uint32_t flags, struct muster_error *err)
 {
-    const struct mst_lib_limit too_many = {.name = "the functions of one worker",
-                                           .remedy = "open another worker for the others",
-                                           .asked = (uint64_t)worker->function_count + 1,
-                                           .most = MST_WORK_FUNCTIONS_MAX};
-
     if (worker->served) {
         return mst_lib_refuse(err, "register", "muster_worker_serve was called already");
     }
@@ -258,7 +253,10 @@ static muster_status check_name(const struct muster_worker *worker, const char *
     }
     return worker->function_count < MST_WORK_FUNCTIONS_MAX
                ? MUSTER_OK
-               : mst_lib_fail_limit(err, "register", &too_many);
+               : mst_fail(err, MUSTER_ELIMIT, 0,
+                          "register: over the functions of one worker: %u asked for, at most %u; "
+                          "open another worker for the others",
+                          worker->function_count + 1U, MST_WORK_FUNCTIONS_MAX);
 }
 
 /* The function is the worker's, also when this fails. */
