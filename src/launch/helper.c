@@ -32,7 +32,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/panic.h"
 #include "base/text.h"
+#include "client/shell/follow.h"
 #include "launch/hang/diagnose.h"
 #include "launch/hang/monitor.h"
 #include "launch/hang/stall.h"
@@ -47,7 +49,7 @@
 #define OPEN_MS                                                                                    \
     1000             /* for one attempt: a closed client is waited for no longer than twice that   \
                       */
-#define AGAIN_MS 200 /* between two attempts, and two words to a service without room */
+#define AGAIN_MS 200 /* between two attempts */
 #define LINGER_MS 10000 /* after the process is gone, for the service to be back */
 #define OVERDUE_MS 5000 /* dead but not gone */
 #define LOOK_MS 50      /* how often it is looked whether the service of this machine is there */
@@ -68,16 +70,12 @@ struct helper {
 
     pthread_mutex_t lock; /* before the client's */
     muster_client *client;
-    struct mst_lib_post lost; /* the word about the death */
-    bool owed;                /* it is to be said */
+    struct mst_delivery lost; /* the word about the death */
     struct mst_stall stall;   /* the word about a hang */
 
     /* Set with the client's lock held. */
-    struct mst_lib_post watch;
-    muster_client *watches;  /* the client of it, also while that is closed */
-    uint64_t watch_again_ns; /* it was refused for want of room; NEVER: it is asked for */
-    uint64_t revision;
-    atomic_bool dead, told, refused, ended;
+    struct mst_lib_follow follow;
+    atomic_bool dead, told, ended;
     _Atomic int given_up; /* enum mst_cause; NONE: no */
     _Atomic int ended_by; /* the last signal that the monitor sent; 0: none */
 
@@ -115,26 +113,22 @@ static void signal_rank(const struct helper *helper, int number)
 
 /* ---- the word about the death ---- */
 
-static void on_lost(void *ctx, const struct mst_reply *reply)
+static void on_lost(struct mst_delivery *delivery, const struct mst_reply *reply)
 {
-    struct helper *helper = ctx;
+    struct helper *helper = MST_CONTAINER(delivery, struct helper, lost);
 
-    if (reply->status == MUSTER_ENOSPACE || reply->status == MUSTER_ELIMIT ||
-        reply->status == MUSTER_ENOMEM) {
-        atomic_store(&helper->refused, true);
-    } else if (!helper->lost.local) {
-        atomic_store(&helper->told, true);
-    }
+    (void)reply;
+    atomic_store(&helper->told, true);
     mst_system_event_ring(helper->bell);
 }
 
-/* With the lock. */
-static void tell(struct helper *helper)
+static muster_status send_lost(struct mst_delivery *delivery)
 {
+    const struct helper *helper = MST_CONTAINER(delivery, struct helper, lost);
     int ended_by = atomic_load(&helper->ended_by);
     uint32_t exited = atomic_load(&helper->page->exited);
     enum mst_cause cause = exited != 0 ? MST_CAUSE_EXIT : MST_CAUSE_GONE;
-    struct mst_request request = {
+    const struct mst_request request = {
         .command = MST_LOST,
         .lost = {.index = helper->options->index,
                  .pid = helper->pid,
@@ -142,24 +136,27 @@ static void tell(struct helper *helper)
                  .code = ended_by != 0 || exited == 0 ? ended_by : (int)exited - 1,
                  .text = mst_slice_text(ended_by != 0 ? helper->why : "")}};
 
-    if (!helper->owed || helper->client == NULL) {
-        return;
+    return mst_lib_post(delivery->client, &request, UINT64_MAX, &delivery->post);
+}
+
+/* With the lock. Without a session it is said by the next one. */
+static void deliver(struct helper *helper, struct mst_delivery *delivery)
+{
+    if (helper->client != NULL) {
+        mst_lib_lock(helper->client);
     }
-    mst_lib_lock(helper->client);
-    if (!helper->lost.open) {
-        atomic_store(&helper->refused, false);
-        helper->lost = (struct mst_lib_post){.complete = on_lost, .ctx = helper};
-        (void)mst_lib_post(helper->client, &request, UINT64_MAX, &helper->lost);
+    mst_deliver(delivery, helper->client);
+    if (helper->client != NULL) {
+        mst_lib_unlock(helper->client);
     }
-    mst_lib_unlock(helper->client);
 }
 
 static void die(struct helper *helper)
 {
     (void)pthread_mutex_lock(&helper->lock);
-    helper->owed = true;
-    atomic_store(&helper->dead, true);
-    tell(helper);
+    if (!atomic_exchange(&helper->dead, true)) {
+        deliver(helper, &helper->lost);
+    }
     (void)pthread_mutex_unlock(&helper->lock);
 }
 
@@ -175,15 +172,6 @@ static void on_death(void *ctx, uint64_t tag)
 }
 
 /* ---- what the monitor finds ---- */
-
-/* With the client's lock held. */
-static void on_stall_refused(void *ctx)
-{
-    struct helper *helper = ctx;
-
-    atomic_store(&helper->refused, true);
-    mst_system_event_ring(helper->bell);
-}
 
 /* Without a session it is said by the next one. */
 static void on_soft(void *ctx, struct mst_watched *suspect, struct mst_watched *one,
@@ -217,16 +205,6 @@ static bool on_waits(void *ctx, const struct mst_watched *one, uint64_t now_ns, 
     return all;
 }
 
-/* With the lock. */
-static void say_stall(struct helper *helper)
-{
-    if (helper->client != NULL) {
-        mst_lib_lock(helper->client);
-        mst_stall_say(&helper->stall, helper->client);
-        mst_lib_unlock(helper->client);
-    }
-}
-
 static bool unheard(const struct helper *helper)
 {
     bool unheard;
@@ -234,7 +212,7 @@ static bool unheard(const struct helper *helper)
     if (helper->client != NULL) {
         mst_lib_lock(helper->client);
     }
-    unheard = mst_stall_unheard(&helper->stall);
+    unheard = helper->stall.delivery.owed;
     if (helper->client != NULL) {
         mst_lib_unlock(helper->client);
     }
@@ -278,14 +256,11 @@ static void monitor_begin(struct helper *helper)
     mst_monitor_add(&helper->monitor, &helper->watched);
     helper->stall.pid = helper->pid;
     helper->stall.index = helper->stall.instead = helper->options->index;
-    helper->stall.outlives = true;
-    helper->stall.refused = on_stall_refused;
-    helper->stall.ctx = helper;
+    helper->stall.delivery.outlives = true;
+    helper->lost = (struct mst_delivery){.send = send_lost, .arrived = on_lost, .outlives = true};
 }
 
 /* ---- what the service says of the rank ---- */
-
-static void watch_on(struct helper *helper);
 
 /* A later incarnation in its place means the same as its loss, which was missed then. */
 static void on_member(struct helper *helper, const struct mst_who *who)
@@ -305,61 +280,23 @@ static void on_member(struct helper *helper, const struct mst_who *who)
     }
 }
 
-/* Of a session that is over that is told too, and a later one begins anew. */
-static void watch_later(struct helper *helper)
-{
-    helper->watch_again_ns = mst_lib_status(helper->watches) == MUSTER_OK
-                                 ? mst_lib_now_ns() + AGAIN_MS * NS_PER_MS
-                                 : UINT64_MAX;
-}
-
-static void on_watch(void *ctx, const struct mst_reply *reply)
+static muster_status take(void *ctx, const struct mst_reply *reply)
 {
     struct helper *helper = ctx;
 
-    if (reply->status != MUSTER_OK) {
-        watch_later(helper);
-        return;
-    }
     for (uint32_t i = 0; i < reply->item_count; i++) {
         if (reply->items[i].kind == MST_ITEM_MEMBER) {
             on_member(helper, &reply->items[i].who);
         }
     }
-    helper->revision = reply->revision;
-    if ((reply->revision & MST_CURSOR_LISTING) == 0) {
+    if (mst_follow_listed(reply)) {
         mst_helper_notices_listed(&helper->notices);
     }
-    if (atomic_load(&helper->given_up) != MST_CAUSE_NONE) {
-        mst_system_event_ring(helper->bell);
-        return;
+    if (atomic_load(&helper->given_up) == MST_CAUSE_NONE) {
+        return MUSTER_OK;
     }
-    watch_on(helper);
-}
-
-/* With the client's lock held. */
-static void watch_on(struct helper *helper)
-{
-    struct mst_request request = {
-        .command = MST_WATCH,
-        .watch = {.kinds = MST_WATCH_MEMBERS, .after = helper->revision, .node = MST_NODE_NONE}};
-
-    helper->watch = (struct mst_lib_post){.complete = on_watch, .ctx = helper};
-    helper->watch_again_ns = UINT64_MAX;
-    if (mst_lib_post(helper->watches, &request, UINT64_MAX, &helper->watch) != MUSTER_OK) {
-        watch_later(helper);
-    }
-}
-
-static uint64_t watch_deadline_ns(void *ctx)
-{
-    return ((const struct helper *)ctx)->watch_again_ns;
-}
-
-static void watch_tick(void *ctx, uint64_t now_ns)
-{
-    (void)now_ns;
-    watch_on(ctx);
+    mst_system_event_ring(helper->bell);
+    return MUSTER_MORE; /* that is enough */
 }
 
 static void on_ended(void *ctx, uint64_t now_ns, muster_status status)
@@ -384,15 +321,14 @@ static void session_close(struct helper *helper)
     helper->client = NULL;
     (void)pthread_mutex_unlock(&helper->lock);
     muster_client_close(client);
-    helper->lost.open = helper->watch.open = helper->stall.post.open = false;
+    helper->lost.post.open = helper->follow.post.open = helper->stall.delivery.post.open = false;
 }
 
 /* As an agent in any place: nobody is started by it, so it makes no node of anybody. */
 static void session_open(struct helper *helper)
 {
     struct muster_client_options options = MUSTER_CLIENT_OPTIONS_INIT;
-    const struct mst_lib_hook hook = {
-        .ended = on_ended, .deadline_ns = watch_deadline_ns, .tick = watch_tick, .ctx = helper};
+    const struct mst_lib_hook hook = {.ended = on_ended, .ctx = helper};
     muster_client *client;
 
     options.role = MUSTER_ROLE_AGENT;
@@ -410,16 +346,20 @@ static void session_open(struct helper *helper)
     atomic_store(&helper->ended, false);
     helper->client = client;
     mst_lib_lock(client);
-    helper->watches = client;
-    helper->revision = 0;
     mst_lib_hook(client, MST_USER_AGENT, &hook);
-    watch_on(helper);
+    helper->follow.take = take;
+    helper->follow.ctx = helper;
+    mst_lib_follow(&helper->follow, client, MST_WATCH_MEMBERS, mst_slice_text(""), MST_NODE_NONE);
+    if (helper->lost.owed) {
+        mst_deliver(&helper->lost, client);
+    }
+    if (helper->stall.delivery.owed) {
+        mst_deliver(&helper->stall.delivery, client);
+    }
     if (mst_lib_status(client) != MUSTER_OK) {
         atomic_store(&helper->ended, true);
     }
     mst_lib_unlock(client);
-    tell(helper);
-    say_stall(helper);
     (void)pthread_mutex_unlock(&helper->lock);
 }
 
@@ -432,14 +372,6 @@ static void session_look(struct helper *helper, uint64_t now_ns)
     }
     if (helper->client == NULL && now_ns >= helper->again_ns) {
         session_open(helper);
-    } else if (helper->client != NULL && atomic_load(&helper->refused) &&
-               now_ns >= helper->again_ns) {
-        helper->again_ns = now_ns + AGAIN_MS * NS_PER_MS;
-        (void)pthread_mutex_lock(&helper->lock);
-        atomic_store(&helper->refused, false);
-        tell(helper);
-        say_stall(helper);
-        (void)pthread_mutex_unlock(&helper->lock);
     }
 }
 
@@ -562,7 +494,7 @@ static uint64_t next_ns(const struct helper *helper, uint64_t now_ns)
     } else if (helper->dead_ns != 0 && !helper->overdue_said) {
         at_ns = helper->dead_ns + OVERDUE_MS * NS_PER_MS;
     }
-    if ((helper->client == NULL || atomic_load(&helper->refused)) && helper->again_ns < at_ns) {
+    if (helper->client == NULL && helper->again_ns < at_ns) {
         at_ns = helper->again_ns;
     }
     return at_ns;

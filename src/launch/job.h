@@ -84,8 +84,7 @@ struct mst_run_job {
     uv_timer_t grace;   /* then SIGKILL */
     uv_timer_t joiners; /* then they are stopped, if they still wait alone */
     uv_timer_t service_again;
-    uv_timer_t say_again; /* what the service had no room for */
-    uv_timer_t look;      /* at the progress pages */
+    uv_timer_t look; /* at the progress pages */
     struct mst_monitor monitor;
     struct mst_service service;
     struct mst_run_session session;

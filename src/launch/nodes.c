@@ -702,7 +702,6 @@ static void on_tick(uv_timer_t *timer)
     struct mst_run_job *job = timer->data;
 
     if (!job->closing && !job->nodes.joining) {
-        mst_session_retry(&job->session);
         on_silence(job);
         mst_job_look(job);
     }

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 #include <time.h>
 
+#include "client/shell/deliver.h"
 #include "client/shell/internal.h"
 #include "launch/hang/monitor.h"
 #include "launch/logs.h"
@@ -22,15 +23,12 @@ enum mst_process_end {
     MST_PROCESS_GONE  /* the kernel has freed everything it had */
 };
 
-struct mst_run_session;
-
 /* What the service is told of a death. */
 struct mst_word {
-    struct mst_lib_post post;
-    struct mst_run_session *session;
+    struct mst_delivery delivery;
+    const struct mst_process *process;
     enum mst_cause cause;
     int code;
-    bool refused; /* for want of room: it is to be said again */
 };
 
 struct mst_process {

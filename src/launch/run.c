@@ -22,7 +22,6 @@
 #define PLACES_MAX 131072u         /* what --nproc and --spares allow */
 #define SERVICE_SOON_NS 100000000u /* a service that dies in this time may do so again */
 #define SERVICE_SOON_MAX 3u        /* times in a row, before the next try waits */
-#define SAY_AGAIN_MS 500u          /* a service without room looks for some each second */
 /* Until its service starts, and for the end to remove the journal's folder: 12, and some. */
 #define DESCRIPTORS_OF_A_RUN 16u
 
@@ -183,20 +182,10 @@ static bool some_linger(const struct mst_run_job *job)
     return false;
 }
 
-static void on_say_again(uv_timer_t *timer)
-{
-    struct mst_run_job *job = timer->data;
-
-    mst_session_say_again(&job->session, job->processes);
-}
-
 static void on_woken(uv_async_t *handle)
 {
     struct mst_run_job *job = handle->data;
 
-    if (mst_session_refused(&job->session) && !uv_is_active((uv_handle_t *)&job->say_again)) {
-        (void)uv_timer_start(&job->say_again, on_say_again, SAY_AGAIN_MS, 0);
-    }
     for (uint32_t i = 0; i < job->place_count; i++) {
         mst_place_notice(&job->places[i]);
     }
@@ -288,12 +277,11 @@ static bool start_loop(struct mst_run_job *job)
     (void)uv_timer_init(&job->loop, &job->grace);
     (void)uv_timer_init(&job->loop, &job->joiners);
     (void)uv_timer_init(&job->loop, &job->service_again);
-    (void)uv_timer_init(&job->loop, &job->say_again);
     mst_hung_init(job);
     (void)uv_signal_init(&job->loop, &job->child);
     (void)uv_signal_start(&job->child, on_child, SIGCHLD);
     job->woken.data = job->grace.data = job->joiners.data = job->child.data = job;
-    job->service_again.data = job->say_again.data = job;
+    job->service_again.data = job;
     for (size_t i = 0; i < MST_JOB_SIGNALS; i++) {
         (void)uv_signal_init(&job->loop, &job->signals[i]);
         listen_to(job, &job->signals[i], numbers[i]);

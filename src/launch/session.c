@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BOTH_KEYS "muster/run" /* how MST_SESSION_KEYS and MST_SESSION_NODE_KEYS begin */
+#include "base/panic.h"
 
-static void watch_on(struct mst_run_session *session);
+#define BOTH_KEYS "muster/run" /* how MST_SESSION_KEYS and MST_SESSION_NODE_KEYS begin */
 
 /* What follows in `name` after its beginning. */
 static bool cut(struct mst_slice name, const char *beginning, struct mst_slice *rest_out)
@@ -41,48 +41,40 @@ static void on_item(const struct mst_run_session *session, const struct mst_item
     }
 }
 
-static void on_watch(void *ctx, const struct mst_reply *reply)
+static muster_status take(void *ctx, const struct mst_reply *reply)
 {
     struct mst_run_session *session = ctx;
 
-    if (reply->status == MUSTER_EFENCED) {
-        session->events.fenced(session->events.ctx);
-    }
-    if (session->widens && reply->status != MUSTER_EFENCED) { /* it was still of one node */
-        session->widens = false;
-        watch_on(session);
-        return;
-    }
-    if (reply->status != MUSTER_OK) {
-        return;
-    }
     for (uint32_t i = 0; i < reply->item_count; i++) {
         on_item(session, &reply->items[i]);
     }
-    session->revision = reply->revision;
-    if ((reply->revision & MST_CURSOR_LISTING) == 0) {
+    if (mst_follow_listed(reply)) {
         session->events.listed(session->events.ctx);
     }
     session->events.turn(session->events.ctx);
-    watch_on(session);
+    return MUSTER_OK;
+}
+
+static void over(void *ctx, muster_status status)
+{
+    const struct mst_run_session *session = ctx;
+
+    if (status == MUSTER_EFENCED) {
+        session->events.fenced(session->events.ctx);
+    }
 }
 
 /* With the client's lock held. */
-static void watch_on(struct mst_run_session *session)
+static void follow(struct mst_run_session *session, uint32_t node)
 {
-    struct mst_request request = {.command = MST_WATCH,
-                                  .watch = {.kinds = MST_WATCH_MEMBERS | MST_WATCH_KEYS,
-                                            .prefix = mst_slice_text(MST_SESSION_KEYS),
-                                            .after = session->revision,
-                                            .node = session->node}};
+    bool all = node == MST_NODE_NONE;
 
-    if (session->node == MST_NODE_NONE) {
-        request.watch.prefix = mst_slice_text(BOTH_KEYS);
-        request.watch.kinds |= MST_WATCH_FAULTS;
-    }
-
-    session->watch = (struct mst_lib_post){.complete = on_watch, .ctx = session};
-    (void)mst_lib_post(session->client, &request, UINT64_MAX, &session->watch);
+    session->follow.take = take;
+    session->follow.over = over;
+    session->follow.ctx = session;
+    mst_lib_follow(&session->follow, session->client,
+                   MST_WATCH_MEMBERS | MST_WATCH_KEYS | (all ? MST_WATCH_FAULTS : 0),
+                   mst_slice_text(all ? BOTH_KEYS : MST_SESSION_KEYS), node);
 }
 
 static enum muster_grow grow_of(const char *text)
@@ -134,8 +126,7 @@ void mst_session_watch(struct mst_run_session *session, const struct mst_session
 {
     mst_lib_lock(session->client);
     session->events = *events;
-    session->node = node;
-    watch_on(session);
+    follow(session, node);
     mst_lib_unlock(session->client);
 }
 
@@ -143,14 +134,7 @@ void mst_session_widen(struct mst_run_session *session)
 {
     mst_lib_lock(session->client);
     session->events.reset(session->events.ctx);
-    session->node = MST_NODE_NONE;
-    session->revision = 0;
-    session->widens = session->watch.open;
-    if (session->widens) {
-        mst_lib_post_cancel(session->client, &session->watch);
-    } else {
-        watch_on(session);
-    }
+    follow(session, MST_NODE_NONE);
     mst_lib_unlock(session->client);
 }
 
@@ -158,8 +142,7 @@ void mst_session_close(struct mst_run_session *session)
 {
     if (session->client != NULL) {
         mst_lib_lock(session->client);
-        session->widens = false;
-        mst_lib_post_cancel(session->client, &session->watch);
+        mst_lib_follow_end(&session->follow);
         mst_lib_unlock(session->client);
         muster_client_close(session->client);
         session->client = NULL;
@@ -168,36 +151,21 @@ void mst_session_close(struct mst_run_session *session)
 
 /* ---- who died ---- */
 
-static void on_lost(void *ctx, const struct mst_reply *reply)
-{
-    struct mst_word *word = ctx;
-    struct mst_run_session *session = word->session;
-
-    if (reply->status == MUSTER_ENOSPACE || reply->status == MUSTER_ELIMIT ||
-        reply->status == MUSTER_ENOMEM) {
-        word->refused = session->refused = true;
-        if (session->events.turn) {
-            session->events.turn(session->events.ctx);
-        }
-    }
-}
-
 /* With the client's lock held. If it cannot be said, the lease says it. */
-static void post_word(struct mst_process *process, struct mst_word *word)
+static muster_status send_word(struct mst_delivery *delivery)
 {
-    struct mst_request request = {.command = MST_LOST,
-                                  .lost = {.index = process->index,
-                                           .pid = mst_process_pid(process),
-                                           .cause = word->cause,
-                                           .code = word->code}};
+    const struct mst_word *word = MST_CONTAINER(delivery, struct mst_word, delivery);
+    const struct mst_process *process = word->process;
+    const bool hung = word->cause == MST_CAUSE_HARD_TIMEOUT;
+    const struct mst_request request = {
+        .command = MST_LOST,
+        .lost = {.index = process->index,
+                 .pid = mst_process_pid(process),
+                 .cause = word->cause,
+                 .code = word->code,
+                 .text = mst_slice_text(hung ? process->hung : "")}};
 
-    if (word->cause == MST_CAUSE_HARD_TIMEOUT) {
-        request.lost.text = mst_slice_text(process->hung);
-    }
-
-    word->refused = false;
-    word->post = (struct mst_lib_post){.complete = on_lost, .ctx = word};
-    (void)mst_lib_post(word->session->client, &request, UINT64_MAX, &word->post);
+    return mst_lib_post(delivery->client, &request, UINT64_MAX, &delivery->post);
 }
 
 void mst_session_lost(struct mst_run_session *session, struct mst_process *process,
@@ -210,22 +178,10 @@ void mst_session_lost(struct mst_run_session *session, struct mst_process *proce
     }
     mst_lib_lock(session->client);
     word = &process->lost[process->lost_count++];
-    word->session = session;
-    word->cause = cause;
-    word->code = code;
-    post_word(process, word);
+    *word = (struct mst_word){
+        .delivery = {.send = send_word}, .process = process, .cause = cause, .code = code};
+    mst_deliver(&word->delivery, session->client);
     mst_lib_unlock(session->client);
-}
-
-/* With the client's lock held. */
-static void on_stall_refused(void *ctx)
-{
-    struct mst_run_session *session = ctx;
-
-    session->refused = true;
-    if (session->events.turn) {
-        session->events.turn(session->events.ctx);
-    }
 }
 
 void mst_session_stalled(struct mst_run_session *session, const struct mst_process *process,
@@ -237,8 +193,6 @@ void mst_session_stalled(struct mst_run_session *session, const struct mst_proce
         return;
     }
     mst_lib_lock(session->client);
-    stall->refused = on_stall_refused;
-    stall->ctx = session;
     stall->pid = mst_process_pid(process);
     stall->instead = process->index;
     stall->index = named ? process->index : MST_INDEX_ANY;
@@ -268,22 +222,9 @@ bool mst_session_unheard(struct mst_run_session *session)
         return false;
     }
     mst_lib_lock(session->client);
-    unheard = mst_stall_unheard(&session->stall);
+    unheard = session->stall.delivery.owed;
     mst_lib_unlock(session->client);
     return unheard;
-}
-
-bool mst_session_refused(struct mst_run_session *session)
-{
-    bool refused;
-
-    if (session->client == NULL) {
-        return false;
-    }
-    mst_lib_lock(session->client);
-    refused = session->refused;
-    mst_lib_unlock(session->client);
-    return refused;
 }
 
 bool mst_session_heard_all(struct mst_run_session *session, const struct mst_process *process)
@@ -293,72 +234,42 @@ bool mst_session_heard_all(struct mst_run_session *session, const struct mst_pro
     if (told) {
         mst_lib_lock(session->client);
         for (unsigned i = 0; i < process->lost_count; i++) {
-            told = told && !process->lost[i].post.open && !process->lost[i].refused;
+            told = told && !process->lost[i].delivery.owed;
         }
         mst_lib_unlock(session->client);
     }
     return told;
 }
 
-void mst_session_say_again(struct mst_run_session *session, struct mst_process *processes)
-{
-    if (session->client == NULL) {
-        return;
-    }
-    mst_lib_lock(session->client);
-    session->refused = false;
-    mst_stall_say(&session->stall, session->client);
-    for (struct mst_process *process = processes; process != NULL; process = process->older) {
-        for (unsigned i = 0; i < process->lost_count; i++) {
-            if (process->lost[i].refused) {
-                post_word(process, &process->lost[i]);
-            }
-        }
-    }
-    mst_lib_unlock(session->client);
-}
-
 /* ---- what this node writes ---- */
 
-static void post_note(struct mst_note *note);
-
-static bool no_room(muster_status status)
+static void on_written(struct mst_delivery *delivery, const struct mst_reply *reply)
 {
-    return status == MUSTER_ENOMEM || status == MUSTER_ENOSPACE || status == MUSTER_ELIMIT;
-}
-
-static void on_written(void *ctx, const struct mst_reply *reply)
-{
-    struct mst_note *note = ctx;
+    struct mst_note *note = MST_CONTAINER(delivery, struct mst_note, delivery);
 
     note->status = reply->status;
-    note->owed = no_room(reply->status);
-    if (note->again) {
-        post_note(note);
-    } else if (!note->owed) {
-        note->told = true;
-        note->session->events.turn(note->session->events.ctx);
-    }
+    note->told = true;
+    note->session->events.turn(note->session->events.ctx);
 }
 
 /* Of an ended session there is no answer: what becomes of it decides. */
-static void on_counted(void *ctx, const struct mst_reply *reply)
+static void on_counted(struct mst_delivery *delivery, const struct mst_reply *reply)
 {
-    struct mst_counter *counter = ctx; /* its note, the first in it */
+    struct mst_note *note = MST_CONTAINER(delivery, struct mst_note, delivery);
+    struct mst_counter *counter = MST_CONTAINER(note, struct mst_counter, note);
 
-    counter->note.owed = no_room(reply->status);
-    if (counter->note.owed || reply->status == MUSTER_EFENCED ||
-        reply->status == MUSTER_ECANCELLED) {
+    if (reply->status == MUSTER_EFENCED || reply->status == MUSTER_ECANCELLED) {
         return;
     }
     counter->answered = true;
     counter->sum = reply->status == MUSTER_OK ? reply->number : INT64_MAX;
-    counter->note.session->events.turn(counter->note.session->events.ctx);
+    note->session->events.turn(note->session->events.ctx);
 }
 
 /* With the client's lock held. */
-static void post_note(struct mst_note *note)
+static muster_status send_note(struct mst_delivery *delivery)
 {
+    const struct mst_note *note = MST_CONTAINER(delivery, struct mst_note, delivery);
     struct mst_write ops[2] = {{.kind = note->insert ? MST_INSERT : MST_PUT,
                                 .owned = note->owned,
                                 .key = mst_slice_text(note->key),
@@ -374,21 +285,15 @@ static void post_note(struct mst_note *note)
             .kind = MST_ADD, .key = mst_slice_text(note->counts_too), .delta = 1};
         request.write.count = 2;
     }
-    note->again = false;
-    note->post =
-        (struct mst_lib_post){.complete = note->counts ? on_counted : on_written, .ctx = note};
-    note->status = mst_lib_post(note->session->client, &request, UINT64_MAX, &note->post);
-    note->owed = no_room(note->status);
-    note->told = note->status != MUSTER_OK && !note->owed;
+    return mst_lib_post(delivery->client, &request, UINT64_MAX, &delivery->post);
 }
 
-static void keep_note(struct mst_run_session *session, struct mst_note *note)
+static void deliver(struct mst_run_session *session, struct mst_note *note)
 {
-    if (note->session == NULL) {
-        note->session = session;
-        note->next = session->notes;
-        session->notes = note;
-    }
+    note->session = session;
+    note->delivery.send = send_note;
+    note->delivery.arrived = note->counts ? on_counted : on_written;
+    mst_deliver(&note->delivery, session->client);
 }
 
 void mst_session_write(struct mst_run_session *session, struct mst_note *note, const char *value)
@@ -398,12 +303,8 @@ void mst_session_write(struct mst_run_session *session, struct mst_note *note, c
     }
     mst_lib_lock(session->client);
     (void)snprintf(note->value, sizeof note->value, "%s", value);
-    keep_note(session, note);
     note->told = false;
-    note->again = note->post.open; /* what is under way goes first */
-    if (!note->again) {
-        post_note(note);
-    }
+    deliver(session, note);
     mst_lib_unlock(session->client);
 }
 
@@ -414,10 +315,9 @@ void mst_session_ask(struct mst_run_session *session, struct mst_counter *counte
     }
     mst_lib_lock(session->client);
     counter->note.counts = true;
-    keep_note(session, &counter->note);
     counter->asked++;
     if (counter->asked == 1) {
-        post_note(&counter->note);
+        deliver(session, &counter->note);
     }
     mst_lib_unlock(session->client);
 }
@@ -435,29 +335,12 @@ bool mst_session_answer(struct mst_run_session *session, struct mst_counter *cou
             counter->answered = false;
             counter->asked--;
             if (counter->asked > 0) {
-                post_note(&counter->note);
+                deliver(session, &counter->note);
             }
         }
         mst_lib_unlock(session->client);
     }
     return answered;
-}
-
-void mst_session_retry(struct mst_run_session *session)
-{
-    if (session->client == NULL) {
-        return;
-    }
-    mst_lib_lock(session->client);
-    if (session->events.turn != NULL && !session->watch.open) {
-        watch_on(session);
-    }
-    for (struct mst_note *note = session->notes; note != NULL; note = note->next) {
-        if (note->owed) {
-            post_note(note);
-        }
-    }
-    mst_lib_unlock(session->client);
 }
 
 bool mst_session_told(struct mst_run_session *session, struct mst_note *note,

@@ -5,6 +5,7 @@
 /* The agent as a client of the service: it tells who is dead, and is told who was given up and what
  * the other nodes say. No thread of its own; the library's looks after it. */
 
+#include "client/shell/follow.h"
 #include "launch/hang/stall.h"
 #include "launch/hang/waits.h"
 #include "launch/process.h"
@@ -32,26 +33,19 @@ struct mst_session_events {
 struct mst_run_session {
     muster_client *client;
     struct mst_session_events events;
-    uint64_t revision; /* the watch goes on after it */
-    uint32_t node;     /* whose members are watched; MST_NODE_NONE: everything is */
-    struct mst_lib_post watch;
-    bool widens;  /* what comes next of the watch is not heeded, and then it follows everything */
-    bool refused; /* a word about a death or a hang, for want of room */
+    struct mst_lib_follow follow;
     struct mst_stall stall;
     struct mst_waits waits;
-    struct mst_note *notes; /* that were written */
 };
 
 #define MST_NOTE_MAX 4096u /* with its end */
 
 /* A key that is written without waiting; a later value takes the place of one under way. */
 struct mst_note {
+    struct mst_delivery delivery;
     struct mst_run_session *session;
-    struct mst_note *next; /* of the session's */
-    struct mst_lib_post post;
-    bool again, told;
-    bool owed;            /* the service had no room for it just now */
     muster_status status; /* once told */
+    bool told;
     bool insert, owned;
     bool counts;            /* it is that of a counter */
     const char *counts_too; /* a key to which 1 is added if this one is written; NULL: none */
@@ -110,15 +104,8 @@ bool mst_session_waits(struct mst_run_session *session, const struct mst_monitor
 /* Whether the service has not taken that word yet. */
 bool mst_session_unheard(struct mst_run_session *session);
 
-/* Whether the service has refused such a word because it has no room to keep it: it is to be said
- * again after a while. */
-bool mst_session_refused(struct mst_run_session *session);
-
-/* Says again what was refused of these processes and the older ones. Main thread. */
 /* Whether the service has taken all that was said of a process. */
 bool mst_session_heard_all(struct mst_run_session *session, const struct mst_process *process);
-
-void mst_session_say_again(struct mst_run_session *session, struct mst_process *processes);
 
 /* Writes `note` (its key, value, insert and owned are the caller's to set while it is not under
  * way; the value may change at any time through this). Does not wait. */
@@ -130,9 +117,6 @@ void mst_session_ask(struct mst_run_session *session, struct mst_counter *counte
 /* Takes the next answer, if there is one. */
 bool mst_session_answer(struct mst_run_session *session, struct mst_counter *counter,
                         int64_t *sum_out);
-
-/* Does again what the service had no room for: to be called now and then. */
-void mst_session_retry(struct mst_run_session *session);
 
 /* Whether the service has answered, or never will; then `status_out` is its word. */
 bool mst_session_told(struct mst_run_session *session, struct mst_note *note,

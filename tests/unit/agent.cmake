@@ -28,4 +28,13 @@ add_dependencies(masks_service_test muster_program)
 set_tests_properties(masks_service_test PROPERTIES
     ENVIRONMENT "MUSTER_PROGRAM=$<TARGET_FILE:muster_program>;TSAN_OPTIONS=die_after_fork=0")
 mst_test(waits_test SOURCES waits_test.c ${CMAKE_SOURCE_DIR}/src/launch/hang/waits.c ${CMAKE_SOURCE_DIR}/src/launch/hang/stall.c
+    ${CMAKE_SOURCE_DIR}/src/client/shell/deliver.c
     LINK mst_hang mst_panic_abort)
+# What an agent follows and says, with the test as its client and service.
+foreach(test follow_test deliver_test)
+    mst_test(${test} SOURCES ${test}.c fake_client.c ${CMAKE_SOURCE_DIR}/src/client/shell/follow.c
+        ${CMAKE_SOURCE_DIR}/src/client/shell/deliver.c ${CMAKE_SOURCE_DIR}/src/launch/session.c
+        ${CMAKE_SOURCE_DIR}/src/launch/process.c ${CMAKE_SOURCE_DIR}/src/launch/hang/stall.c
+        ${CMAKE_SOURCE_DIR}/src/launch/hang/waits.c
+        LINK mst_hang mst_process mst_msg mst_panic_abort)
+endforeach()

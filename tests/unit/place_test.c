@@ -325,7 +325,7 @@ static void of_those_that_were_got_over_only_the_newest_are_kept(void **state)
         (void)add(stage, 1, true);
         (void)add(stage, 2, false);
         add(stage, 3, true)->lost_count = i == 0;
-        stage->job.processes->lost[0].refused = i == 0;
+        stage->job.processes->lost[0].delivery.owed = i == 0;
         for (uint32_t index = 1; index <= 3; index++) {
             mst_place_forget(&stage->job, index);
         }

@@ -478,6 +478,7 @@ static muster_status fill_client(struct muster_client *client, struct wanted *wa
     client->log_ctx = wanted->options.log_ctx;
     client->opened_ns = mst_lib_now_ns();
     mst_list_init(&client->waiters);
+    mst_list_init(&client->timers);
     mst_lib_calls_init(client);
     (void)pthread_mutex_init(&client->lock, NULL);
     client->caller_event = mst_system_event();

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/panic.h"
 #include "client/shell/call.h"
 #include "client/shell/helper.h"
 #include "client/shell/orphan.h"
@@ -28,6 +29,8 @@ uint64_t mst_lib_end_ns(void)
 static void free_client(struct muster_client *client)
 {
     mst_lib_calls_detach(client);
+    while (mst_list_take(&client->timers)) {
+    }
     MST_LIB_HOOKS(hook, client, release)
     {
         hook->release(hook->ctx);
@@ -62,40 +65,54 @@ static void free_client(struct muster_client *client)
     free(client);
 }
 
+enum { LAST_WORDS = 2 };
+
 struct farewell {
-    struct mst_lib_post post;
-    bool done;
+    struct mst_lib_post posts[LAST_WORDS];
+    unsigned open;
 };
 
-static void said(void *ctx, const struct mst_reply *reply)
+static void word_answered(void *ctx, const struct mst_reply *reply)
 {
     (void)reply;
-    ((struct farewell *)ctx)->done = true;
+    ((struct farewell *)ctx)->open--;
 }
 
-static bool is_said(void *ctx)
+static bool all_answered(void *ctx)
 {
-    return ((struct farewell *)ctx)->done;
+    return ((struct farewell *)ctx)->open == 0;
+}
+
+void mst_lib_farewell(muster_client *client, const struct mst_request *requests, unsigned count,
+                      uint64_t until_ns)
+{
+    struct farewell farewell = {.open = 0};
+
+    MST_ASSERT(count <= LAST_WORDS);
+    for (unsigned i = 0; i < count; i++) {
+        farewell.posts[i] = (struct mst_lib_post){.complete = word_answered, .ctx = &farewell};
+        farewell.open +=
+            mst_lib_post(client, &requests[i], UINT64_MAX, &farewell.posts[i]) == MUSTER_OK;
+    }
+    if (farewell.open == 0) {
+        return;
+    }
+    mst_driver_turn(client->driver,
+                    mst_lib_now_ns()); /* said, also where no time is left to wait */
+    (void)mst_lib_wait(client, all_answered, &farewell, until_ns);
+    for (unsigned i = 0; i < count && !client->poisoned; i++) {
+        mst_lib_post_drop(client, &farewell.posts[i]);
+    }
 }
 
 /* Tells the service, if it can be told now; otherwise the lease ends by itself. */
 static void leave(struct muster_client *client)
 {
-    struct mst_request request = {.command = MST_LEAVE};
-    struct farewell farewell = {0};
+    const struct mst_request request = {.command = MST_LEAVE};
     uint64_t until_ns = mst_lib_now_ns() + FAREWELL_NS;
 
-    farewell.post.complete = said;
-    farewell.post.ctx = &farewell;
-    if (client->ended || !mst_client_online(mst_lib_machine(client)) ||
-        mst_lib_post(client, &request, NEVER, &farewell.post) != MUSTER_OK) {
-        return;
-    }
-    mst_driver_turn(client->driver,
-                    mst_lib_now_ns()); /* said, also where no time is left to wait */
-    (void)mst_lib_wait(client, is_said, &farewell, until_ns < end_ns ? until_ns : end_ns);
-    if (!client->poisoned) {
-        mst_lib_post_drop(client, &farewell.post);
+    if (!client->ended && mst_client_online(mst_lib_machine(client))) {
+        mst_lib_farewell(client, &request, 1, until_ns < end_ns ? until_ns : end_ns);
     }
 }
 

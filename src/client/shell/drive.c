@@ -62,17 +62,63 @@ static struct timespec timespec_of(uint64_t ns)
     return (struct timespec){.tv_sec = (time_t)(ns / NS_PER_S), .tv_nsec = (long)(ns % NS_PER_S)};
 }
 
+/* ---- timers ---- */
+
+void mst_lib_timer_set(muster_client *client, struct mst_lib_timer *timer, uint64_t at_ns)
+{
+    mst_list_remove(&timer->link);
+    timer->at_ns = at_ns;
+    mst_list_append(&client->timers, &timer->link);
+    client->dirty = true;
+}
+
+void mst_lib_timer_stop(struct mst_lib_timer *timer)
+{
+    mst_list_remove(&timer->link);
+}
+
+/* The one that is due first; NULL: none is set. */
+static struct mst_lib_timer *timer_first(const struct muster_client *client)
+{
+    struct mst_lib_timer *first = NULL;
+
+    MST_LIST_EACH(link, following, &client->timers)
+    {
+        struct mst_lib_timer *timer = MST_CONTAINER(link, struct mst_lib_timer, link);
+
+        if (!first || timer->at_ns < first->at_ns) {
+            first = timer;
+        }
+    }
+    return first;
+}
+
+/* One that fires may set and stop others. */
+static void timers_fire(const struct muster_client *client, uint64_t now_ns)
+{
+    struct mst_lib_timer *timer;
+
+    while ((timer = timer_first(client)) != NULL && timer->at_ns <= now_ns) {
+        mst_lib_timer_stop(timer);
+        timer->fire(timer->ctx);
+    }
+}
+
 /* ---- a turn ---- */
 
 static uint64_t deadline_of(struct muster_client *client)
 {
     uint64_t deadline_ns = mst_client_deadline_ns(mst_lib_machine(client));
+    const struct mst_lib_timer *timer = timer_first(client);
 
     MST_LIB_HOOKS(hook, client, deadline_ns)
     {
         uint64_t hook_ns = hook->deadline_ns(hook->ctx);
 
         deadline_ns = hook_ns < deadline_ns ? hook_ns : deadline_ns;
+    }
+    if (timer && timer->at_ns < deadline_ns) {
+        deadline_ns = timer->at_ns;
     }
     if (client->helper) {
         uint64_t helper_ns = mst_lib_helper_deadline_ns(client->helper);
@@ -93,6 +139,7 @@ static void turn(struct muster_client *client)
             hook->tick(hook->ctx, now_ns);
         }
     }
+    timers_fire(client, now_ns);
     mst_lib_helper_turn(client, now_ns, false);
     mst_driver_turn(client->driver, now_ns);
     mst_lib_look(client);

@@ -96,6 +96,7 @@ struct muster_client {
     int lost_fd; /* of ours, which the program has closed; 0: none */
 
     struct mst_lib_hook hooks[MST_USERS];
+    struct mst_list timers; /* that are set */
     struct mst_page *page;
     int agent_fd; /* of the agent that started it, and is no parent; 0: none */
     struct mst_lib_helper *helper;
@@ -200,6 +201,11 @@ extern _Thread_local struct mst_lib_guard mst_lib_guard;
          hook++)                                                                                   \
         if (hook->member)
 /* NOLINTEND(bugprone-macro-parentheses) */
+
+/* close.c: makes these calls, two at most, and waits until they are answered, or until then: the
+ * last words of a client. Lock held. */
+void mst_lib_farewell(muster_client *client, const struct mst_request *requests, unsigned count,
+                      uint64_t until_ns);
 
 /* close.c: of mst_lib_end_by; UINT64_MAX: never. */
 uint64_t mst_lib_end_ns(void);

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "base/fail.h"
+#include "base/list.h"
 #include "muster/client.h"
 #include "proto/reply.h"
 #include "proto/request.h"
@@ -51,6 +52,17 @@ void mst_lib_post_cancel(muster_client *client, struct mst_lib_post *post);
 /* No reply is wanted any more: `complete` is not called, the memory is the caller's again, and the
  * service is told. A post that is not open: a no-op. */
 void mst_lib_post_drop(muster_client *client, struct mst_lib_post *post);
+
+/* Something that whichever thread drives does later, once. */
+struct mst_lib_timer {
+    void (*fire)(void *ctx);
+    void *ctx;
+    struct mst_list link; /* the library's; and: */
+    uint64_t at_ns;
+};
+/* In place of what it was set to before. The client's end unsets it. */
+void mst_lib_timer_set(muster_client *client, struct mst_lib_timer *timer, uint64_t at_ns);
+void mst_lib_timer_stop(struct mst_lib_timer *timer); /* not set: a no-op */
 
 /* Blocks, and drives, until `ready` says so (checked after each turn) or `deadline_ns` has passed:
  * false. Not cut short by mst_lib_interrupt or by closing. When the client is poisoned meanwhile it

@@ -18,33 +18,6 @@ enum { STATUS_SAVED = 75 };
 static struct mst_list beats = {.next = &beats, .prev = &beats};
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void answered(void *ctx, const struct mst_reply *reply)
-{
-    (void)reply;
-    *(bool *)ctx = true;
-}
-
-static bool is_answered(void *ctx)
-{
-    return *(bool *)ctx;
-}
-
-/* With the lock. */
-static void leave(muster_client *client)
-{
-    const struct mst_request request = {.command = MST_LEAVE};
-    bool done = false;
-    struct mst_lib_post post = {.complete = answered, .ctx = &done};
-
-    if (mst_lib_post(client, &request, UINT64_MAX, &post) != MUSTER_OK) {
-        return;
-    }
-    (void)mst_lib_wait(client, is_answered, &done, mst_lib_now_ns() + FAREWELL_NS);
-    if (!client->poisoned) {
-        mst_lib_post_drop(client, &post);
-    }
-}
-
 static void end_one(struct muster_heartbeat *heartbeat, int status)
 {
     muster_client *client = heartbeat->client;
@@ -58,7 +31,9 @@ static void end_one(struct muster_heartbeat *heartbeat, int status)
     restart = mst_lib_hook_ctx(client, MST_USER_RESTART);
     if ((status == 0 || status == STATUS_SAVED) && mst_lib_status(client) == MUSTER_OK &&
         !(restart && restart->busy)) {
-        leave(client);
+        const struct mst_request leave = {.command = MST_LEAVE};
+
+        mst_lib_farewell(client, &leave, 1, mst_lib_now_ns() + FAREWELL_NS);
     }
     mst_lib_unlock(client);
 }

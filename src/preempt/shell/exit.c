@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/panic.h"
+#include "client/shell/follow.h"
 #include "preempt/shell/preempt.h"
 
 /* A rank of the job, as it was when the wait began. */
@@ -17,13 +18,11 @@ struct place {
 struct mst_preempt_exit {
     struct mst_list link;
     struct muster_preempt *preempt;
-    struct mst_lib_post post;
+    struct mst_lib_follow follow;
     struct place *places;
     size_t count, room;
-    uint64_t after; /* of the watch */
-    bool listed;    /* all there is was told once */
+    bool listed; /* all there is was told once */
     bool over;
-    muster_status status;
 };
 
 /* Who only waits to join is not who was noticed: that one is replaced already. */
@@ -93,40 +92,21 @@ void mst_preempt_exit_look(struct muster_preempt *preempt)
     }
 }
 
-static void ask(struct mst_preempt_exit *wait);
-
-static void answered(void *ctx, const struct mst_reply *reply)
+static muster_status take(void *ctx, const struct mst_reply *reply)
 {
     struct mst_preempt_exit *wait = ctx;
-    muster_status status = reply->status;
 
-    for (uint32_t i = 0; i < reply->item_count && status == MUSTER_OK; i++) {
-        if (reply->items[i].kind == MST_ITEM_MEMBER && reply->items[i].who.role == MST_ROLE_RANK) {
-            status = take_who(wait, &reply->items[i].who);
+    for (uint32_t i = 0; i < reply->item_count; i++) {
+        const struct mst_item *item = &reply->items[i];
+
+        if (item->kind == MST_ITEM_MEMBER && item->who.role == MST_ROLE_RANK &&
+            take_who(wait, &item->who) != MUSTER_OK) {
+            return MUSTER_ENOMEM;
         }
     }
-    if (status) {
-        wait->over = true;
-        wait->status = status;
-        return;
-    }
-    wait->after = reply->revision;
-    wait->listed = wait->listed || (reply->revision & MST_CURSOR_LISTING) == 0;
+    wait->listed = wait->listed || mst_follow_listed(reply);
     look(wait);
-    if (!wait->over) {
-        ask(wait);
-    }
-}
-
-static void ask(struct mst_preempt_exit *wait)
-{
-    const struct mst_request request = {
-        .command = MST_WATCH,
-        .watch = {.kinds = MST_WATCH_MEMBERS, .after = wait->after, .node = MST_NODE_NONE}};
-
-    wait->post = (struct mst_lib_post){.complete = answered, .ctx = wait};
-    wait->status = mst_lib_post(wait->preempt->client, &request, UINT64_MAX, &wait->post);
-    wait->over = wait->status != MUSTER_OK;
+    return wait->over ? MUSTER_MORE : MUSTER_OK;
 }
 
 /* Without its service this process can learn nothing any more; a lease without a word is enough. */
@@ -147,7 +127,7 @@ static muster_status wait_exit(struct muster_preempt *preempt, uint64_t deadline
                                const char *what, struct muster_error *err)
 {
     muster_client *client = preempt->client;
-    struct mst_preempt_exit wait = {.preempt = preempt};
+    struct mst_preempt_exit wait = {.preempt = preempt, .follow = {.take = take, .ctx = &wait}};
     muster_status status = mst_lib_status(client);
     bool in_time;
 
@@ -155,13 +135,13 @@ static muster_status wait_exit(struct muster_preempt *preempt, uint64_t deadline
         return service_is_gone(client, status) ? MUSTER_OK : mst_lib_fail_again(client, err, what);
     }
     mst_list_append(&preempt->exits, &wait.link);
-    ask(&wait);
+    mst_lib_follow(&wait.follow, client, MST_WATCH_MEMBERS, mst_slice_text(""), MST_NODE_NONE);
     in_time = mst_lib_wait_interruptible(client, is_over, &wait, deadline_ns);
     mst_list_remove(&wait.link);
     if (client->poisoned) {
         return mst_lib_fail(err, MUSTER_EINTERNAL, what, NULL);
     }
-    mst_lib_post_drop(client, &wait.post);
+    mst_lib_follow_end(&wait.follow);
     free(wait.places);
     status = mst_lib_status(client);
     if (service_is_gone(client, status)) {
@@ -171,7 +151,7 @@ static muster_status wait_exit(struct muster_preempt *preempt, uint64_t deadline
         return mst_lib_fail_again(client, err, what);
     }
     if (wait.over) {
-        return wait.status ? mst_lib_fail(err, wait.status, what, NULL) : MUSTER_OK;
+        return MUSTER_OK;
     }
     return mst_lib_fail(err, in_time ? MUSTER_EINTERRUPTED : MUSTER_ETIMEDOUT, what, NULL);
 }

@@ -21,52 +21,21 @@ enum { STATUS_SAVED = 75 };
 static struct mst_list runs = {.next = &runs, .prev = &runs};
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-struct farewell {
-    struct mst_lib_post fault, leave;
-    unsigned open;
-};
-
-static void answered(void *ctx, const struct mst_reply *reply)
-{
-    (void)reply;
-    ((struct farewell *)ctx)->open--;
-}
-
-static bool is_answered(void *ctx)
-{
-    return ((struct farewell *)ctx)->open == 0;
-}
-
-static void post(muster_client *client, const struct mst_request *request,
-                 struct mst_lib_post *what, struct farewell *farewell)
-{
-    *what = (struct mst_lib_post){.complete = answered, .ctx = farewell};
-    if (mst_lib_post(client, request, UINT64_MAX, what) == MUSTER_OK) {
-        farewell->open++;
-    }
-}
-
 /* With the lock. */
 static void say_farewell(struct muster_restart *restart)
 {
     muster_client *client = restart->client;
     const struct mst_view *view = mst_lib_view(client);
-    struct mst_request fault = {.command = MST_FAULT};
-    struct mst_request leave = {.command = MST_LEAVE};
-    struct farewell farewell = {0};
+    bool tells = view->rank != MST_RANK_NONE && view->attention != MST_INTERRUPT;
+    const struct mst_request words[] = {
+        {.command = MST_FAULT,
+         .fault = {.generation = view->generation,
+                   .kind = MST_CAUSE_LEFT,
+                   .text = mst_slice_text("left the job: exit() in the function")}},
+        {.command = MST_LEAVE}};
 
-    fault.fault.generation = view->generation;
-    fault.fault.kind = MST_CAUSE_LEFT;
-    fault.fault.text = mst_slice_text("left the job: exit() in the function");
-    if (view->rank != MST_RANK_NONE && view->attention != MST_INTERRUPT) {
-        post(client, &fault, &farewell.fault, &farewell);
-    }
-    post(client, &leave, &farewell.leave, &farewell);
-    (void)mst_lib_wait(client, is_answered, &farewell, mst_lib_now_ns() + FAREWELL_NS);
-    if (!client->poisoned) {
-        mst_lib_post_drop(client, &farewell.fault);
-        mst_lib_post_drop(client, &farewell.leave);
-    }
+    mst_lib_farewell(client, tells ? words : words + 1, tells ? 2 : 1,
+                     mst_lib_now_ns() + FAREWELL_NS);
 }
 
 static void leave_one(struct muster_restart *restart)

@@ -42,7 +42,6 @@ static muster_cluster *make(muster_client *client, const struct mst_coord_settin
     atomic_init(&cluster->client, client);
     cluster->settings = *settings;
     cluster->listener = (struct mst_cluster_listener){.unix_fd = -1, .tcp_fd = -1};
-    cluster->term.retry_ns = NEVER;
     cluster->epoll = -1;
     cluster->event = -1;
     cluster->told = -1;
@@ -119,9 +118,9 @@ static muster_status say_unclaimed(muster_cluster *cluster, muster_status status
     }
     if (status == MUSTER_ETIMEDOUT) {
         return mst_fail(err, status, 0, "cluster '%s': timed out; %s", cluster->settings.name,
-                        cluster->term.waits
-                            ? "another coordinator has the term: it ends with that process"
-                            : "the service does not answer");
+                        cluster->term.claim.open
+                            ? "the service does not answer"
+                            : "another coordinator has the term: it ends with that process");
     }
     return mst_lib_fail(err, status, "cluster", NULL);
 }

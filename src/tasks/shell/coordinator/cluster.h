@@ -26,6 +26,7 @@
 
 #include "base/list.h"
 #include "base/panic.h"
+#include "client/shell/follow.h"
 #include "client/shell/handle.h"
 #include "muster/cluster.h"
 #include "proto/cluster_status.h"
@@ -59,19 +60,15 @@ struct mst_coord_waiter {
 
 /* The term, under the client's lock. */
 struct mst_coord_term {
-    struct mst_lib_post claim; /* inserts the key, or waits for it to go */
-    struct mst_lib_post watch;
-    struct mst_lib_post farewell;
+    struct mst_lib_post claim;   /* inserts the key... */
+    struct mst_lib_follow rival; /* ...or waits for it to go */
+    struct mst_lib_follow watch;
     struct mst_lib_post status; /* puts what `muster status` shows */
-    bool waits;                 /* the claim is a watch */
     bool decided;               /* `granted`, and OK: `number` */
     bool over;                  /* nothing is posted any more */
-    bool left;                  /* the key was given back */
     bool seen;                  /* the key, by the watch */
     muster_status granted;
     uint64_t number;
-    uint64_t claim_after, watch_after;
-    uint64_t retry_ns; /* the watch failed; UINT64_MAX: it did not */
     char key[MST_CLUSTER_LABEL_ROOM];
     char value[MST_CLUSTER_ADDRESSES_ROOM + 300];
 };

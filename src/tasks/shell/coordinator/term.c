@@ -15,7 +15,6 @@
 #define NEVER UINT64_MAX
 #define NS_PER_S UINT64_C(1000000000)
 #define FAREWELL_NS NS_PER_S
-#define RETRY_NS NS_PER_S
 
 static void decide(muster_cluster *cluster, muster_status status, uint64_t number)
 {
@@ -26,48 +25,59 @@ static void decide(muster_cluster *cluster, muster_status status, uint64_t numbe
 
 /* ---- the claim ---- */
 
-static void claim_answered(void *ctx, const struct mst_reply *reply);
+static void insert_answered(void *ctx, const struct mst_reply *reply);
 
-static void post_claim(muster_cluster *cluster, bool waits)
+static void insert(muster_cluster *cluster)
 {
     struct mst_coord_term *term = &cluster->term;
-    struct mst_slice key = mst_slice_text(term->key);
-    const struct mst_write op = {
-        .kind = MST_INSERT, .owned = true, .key = key, .value = mst_slice_text(term->value)};
-    struct mst_request insert = {.command = MST_WRITE, .write = {.ops = &op, .count = 1}};
-    struct mst_request watch = {.command = MST_WATCH,
-                                .watch = {.kinds = MST_WATCH_KEYS,
-                                          .prefix = key,
-                                          .after = term->claim_after,
-                                          .node = MST_NODE_NONE}};
+    const struct mst_write op = {.kind = MST_INSERT,
+                                 .owned = true,
+                                 .key = mst_slice_text(term->key),
+                                 .value = mst_slice_text(term->value)};
+    const struct mst_request request = {.command = MST_WRITE, .write = {.ops = &op, .count = 1}};
     muster_status status;
 
-    term->waits = waits;
-    term->claim = (struct mst_lib_post){.complete = claim_answered, .ctx = cluster};
-    status = mst_lib_post(cluster->client, waits ? &watch : &insert, NEVER, &term->claim);
+    term->claim = (struct mst_lib_post){.complete = insert_answered, .ctx = cluster};
+    status = mst_lib_post(cluster->client, &request, NEVER, &term->claim);
     if (status != MUSTER_OK) {
         decide(cluster, status, 0);
     }
 }
 
-static void claim_answered(void *ctx, const struct mst_reply *reply)
+/* The one that has it may be gone. */
+static muster_status take_change(void *ctx, const struct mst_reply *reply)
+{
+    (void)reply;
+    insert(ctx);
+    return MUSTER_MORE;
+}
+
+static void claim_over(void *ctx, muster_status status)
+{
+    decide(ctx, status, 0);
+}
+
+static void insert_answered(void *ctx, const struct mst_reply *reply)
 {
     muster_cluster *cluster = ctx;
     struct mst_coord_term *term = &cluster->term;
 
-    if (term->waits && reply->status == MUSTER_OK) {
-        term->claim_after = reply->revision;
-        post_claim(cluster, false);
-    } else if (!term->waits && reply->status == MUSTER_EEXISTS) {
-        post_claim(cluster, true);
-    } else {
+    if (reply->status != MUSTER_EEXISTS) {
         decide(cluster, reply->status, reply->revision);
+    } else if (term->rival.client) {
+        mst_lib_follow_on(&term->rival);
+    } else {
+        term->rival.take = take_change;
+        term->rival.over = claim_over;
+        term->rival.ctx = cluster;
+        mst_lib_follow(&term->rival, cluster->client, MST_WATCH_KEYS, mst_slice_text(term->key),
+                       MST_NODE_NONE);
     }
 }
 
 void mst_coord_term_claim(muster_cluster *cluster)
 {
-    post_claim(cluster, false);
+    insert(cluster);
 }
 
 /* ---- what goes on in the job ---- */
@@ -115,7 +125,7 @@ static bool is_worker(const struct mst_item *item)
            state_of(item->who.state) != MST_WORKER_ABSENT;
 }
 
-/* Both locks held. OK; EFENCED: the term is another's; ENOMEM: all of it is to be listed again. */
+/* Both locks held. OK; EFENCED: the term is another's; ENOMEM: the same is to be told again. */
 static muster_status take_items(muster_cluster *cluster, const struct mst_reply *reply)
 {
     for (uint32_t i = 0; i < reply->item_count; i++) {
@@ -144,47 +154,33 @@ static muster_status take_items(muster_cluster *cluster, const struct mst_reply 
     return MUSTER_OK;
 }
 
-static void watch_answered(void *ctx, const struct mst_reply *reply)
+/* Client's lock held: the machine's is inside of it. */
+static muster_status take(void *ctx, const struct mst_reply *reply)
 {
     muster_cluster *cluster = ctx;
-    muster_status status = reply->status;
+    muster_status status = MUSTER_OK;
 
-    if (status == MUSTER_OK) {
-        cluster->term.watch_after = reply->revision;
-        mst_coord_lock(cluster);
-        if (mst_coord_machine(cluster)) {
-            status = take_items(cluster, reply);
-            if (status == MUSTER_EFENCED) {
-                cluster->superseded = true;
-                mst_cluster_superseded(mst_coord_machine(cluster), mst_lib_now_ns(), status);
-            }
-            mst_coord_turn(cluster);
+    mst_coord_lock(cluster);
+    if (mst_coord_machine(cluster)) {
+        status = take_items(cluster, reply);
+        if (status == MUSTER_EFENCED) {
+            cluster->superseded = true;
+            mst_cluster_superseded(mst_coord_machine(cluster), mst_lib_now_ns(), status);
         }
-        mst_coord_unlock(cluster);
+        mst_coord_turn(cluster);
     }
-    if (status == MUSTER_OK) {
-        mst_coord_term_watch(cluster);
-    } else if (status != MUSTER_EFENCED) {
-        cluster->term.watch_after = 0;
-        cluster->term.seen = false;
-        cluster->term.retry_ns = mst_lib_now_ns() + RETRY_NS; /* unless the session is over */
-    }
+    mst_coord_unlock(cluster);
+    return status;
 }
 
 void mst_coord_term_watch(muster_cluster *cluster)
 {
     struct mst_coord_term *term = &cluster->term;
-    struct mst_request request = {.command = MST_WATCH,
-                                  .watch = {.kinds = MST_WATCH_KEYS | MST_WATCH_MEMBERS,
-                                            .prefix = mst_slice_text(term->key),
-                                            .after = term->watch_after,
-                                            .node = MST_NODE_NONE}};
 
-    term->retry_ns = NEVER;
-    term->watch = (struct mst_lib_post){.complete = watch_answered, .ctx = cluster};
-    if (mst_lib_post(cluster->client, &request, NEVER, &term->watch) != MUSTER_OK) {
-        term->retry_ns = mst_lib_now_ns() + RETRY_NS;
-    }
+    term->watch.take = take;
+    term->watch.ctx = cluster;
+    mst_lib_follow(&term->watch, cluster->client, MST_WATCH_KEYS | MST_WATCH_MEMBERS,
+                   mst_slice_text(term->key), MST_NODE_NONE);
 }
 
 /* ---- what is told of it ---- */
@@ -227,17 +223,6 @@ void mst_coord_term_publish(muster_cluster *cluster, size_t size)
 
 /* ---- giving it back ---- */
 
-static void left(void *ctx, const struct mst_reply *reply)
-{
-    (void)reply;
-    ((muster_cluster *)ctx)->term.left = true;
-}
-
-static bool has_left(void *ctx)
-{
-    return ((muster_cluster *)ctx)->term.left;
-}
-
 static bool is_decided(void *ctx)
 {
     return ((muster_cluster *)ctx)->term.decided;
@@ -247,10 +232,9 @@ void mst_coord_term_drop(muster_cluster *cluster)
 {
     cluster->term.over = true;
     mst_lib_post_drop(cluster->client, &cluster->term.claim);
-    mst_lib_post_drop(cluster->client, &cluster->term.watch);
-    mst_lib_post_drop(cluster->client, &cluster->term.farewell);
+    mst_lib_follow_end(&cluster->term.rival);
+    mst_lib_follow_end(&cluster->term.watch);
     mst_lib_post_drop(cluster->client, &cluster->term.status);
-    cluster->term.retry_ns = NEVER;
 }
 
 /* An insert that is under way may be applied: its word is waited for, so that no key stays behind
@@ -265,18 +249,15 @@ void mst_coord_term_leave(muster_cluster *cluster)
          .key =
              mst_slice_of(status, mst_cluster_status_key(status, sizeof(status),
                                                          mst_slice_text(cluster->settings.name)))}};
-    struct mst_request request = {.command = MST_WRITE, .write = {.ops = ops, .count = 2}};
+    const struct mst_request request = {.command = MST_WRITE, .write = {.ops = ops, .count = 2}};
     uint64_t until_ns = mst_lib_now_ns() + FAREWELL_NS;
 
-    if (!term->decided && term->claim.open && !term->waits) {
+    if (!term->decided && term->claim.open) {
         (void)mst_lib_wait(cluster->client, is_decided, cluster, until_ns);
     }
     if (term->decided && term->granted == MUSTER_OK && !cluster->superseded &&
         mst_lib_status(cluster->client) == MUSTER_OK) {
-        term->farewell = (struct mst_lib_post){.complete = left, .ctx = cluster};
-        if (mst_lib_post(cluster->client, &request, NEVER, &term->farewell) == MUSTER_OK) {
-            (void)mst_lib_wait(cluster->client, has_left, cluster, until_ns);
-        }
+        mst_lib_farewell(cluster->client, &request, 1, until_ns);
     }
 }
 
@@ -286,17 +267,6 @@ static void hook_ended(void *ctx, uint64_t now_ns, muster_status status)
 {
     (void)now_ns;
     supersede(ctx, status);
-}
-
-static uint64_t hook_deadline_ns(void *ctx)
-{
-    return ((const muster_cluster *)ctx)->term.retry_ns;
-}
-
-static void hook_tick(void *ctx, uint64_t now_ns)
-{
-    (void)now_ns;
-    mst_coord_term_watch(ctx);
 }
 
 static void hook_interrupted(void *ctx, uint64_t now_ns, bool on)
@@ -350,8 +320,6 @@ static void hook_release(void *ctx)
 void mst_coord_hook_in(muster_cluster *cluster)
 {
     const struct mst_lib_hook hook = {.ended = hook_ended,
-                                      .deadline_ns = hook_deadline_ns,
-                                      .tick = hook_tick,
                                       .interrupted = hook_interrupted,
                                       .disowned = hook_disowned,
                                       .poisoned = hook_poisoned,

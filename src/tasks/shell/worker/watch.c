@@ -8,27 +8,7 @@
 #include "os/system.h"
 #include "tasks/shell/worker/worker.h"
 
-#define AGAIN_NS UINT64_C(1000000000)
 #define KEYS "muster/cluster/"
-
-static void told(void *ctx, const struct mst_reply *reply);
-
-/* Client's lock held. */
-static void post(struct mst_work_watch *watch)
-{
-    muster_client *client = watch->worker->client;
-    const struct mst_request request = {.command = MST_WATCH,
-                                        .watch = {.kinds = MST_WATCH_KEYS,
-                                                  .prefix = mst_slice_text(watch->key),
-                                                  .after = watch->after,
-                                                  .node = MST_NODE_NONE}};
-
-    watch->post = (struct mst_lib_post){.complete = told, .ctx = watch};
-    watch->again_ns = 0;
-    if (mst_lib_post(client, &request, UINT64_MAX, &watch->post) != MUSTER_OK) {
-        watch->again_ns = mst_system_now_ns() + AGAIN_NS;
-    }
-}
 
 /* What of "unix:PATH,HOST:PORT HOST" is of use here: a Unix socket is one of its own machine. */
 static struct mst_slice address_of(const muster_client *client, struct mst_slice value)
@@ -94,17 +74,10 @@ static void take_item(struct mst_work_watch *watch, const struct mst_item *item)
 }
 
 /* Client's lock held. */
-static void told(void *ctx, const struct mst_reply *reply)
+static muster_status take(void *ctx, const struct mst_reply *reply)
 {
     struct mst_work_watch *watch = ctx;
 
-    if (reply->status != MUSTER_OK) {
-        if (mst_lib_status(watch->worker->client) == MUSTER_OK) {
-            watch->after = 0;
-            watch->again_ns = mst_system_now_ns() + AGAIN_NS;
-        }
-        return;
-    }
     (void)pthread_mutex_lock(&watch->lock);
     for (uint32_t i = 0; i < reply->item_count; i++) {
         take_item(watch, &reply->items[i]);
@@ -113,8 +86,7 @@ static void told(void *ctx, const struct mst_reply *reply)
         mst_system_event_ring(atomic_load(&watch->worker->wake));
     }
     (void)pthread_mutex_unlock(&watch->lock);
-    watch->after = reply->revision;
-    post(watch);
+    return MUSTER_OK;
 }
 
 /* ---- the hook, client's lock held ---- */
@@ -146,22 +118,6 @@ static void hook_poisoned(void *ctx)
     hook_ended(ctx, 0, MUSTER_EINTERNAL);
 }
 
-static uint64_t hook_deadline_ns(void *ctx)
-{
-    const struct mst_work_watch *watch = ctx;
-
-    return watch->again_ns != 0 ? watch->again_ns : UINT64_MAX;
-}
-
-static void hook_tick(void *ctx, uint64_t now_ns)
-{
-    struct mst_work_watch *watch = ctx;
-
-    if (watch->again_ns != 0 && now_ns >= watch->again_ns) {
-        post(watch);
-    }
-}
-
 static void hook_release(void *ctx)
 {
     ((struct mst_work_watch *)ctx)->worker->client = NULL;
@@ -182,8 +138,6 @@ muster_status mst_work_watch_start(struct muster_worker *worker, struct muster_e
     const struct mst_lib_hook hook = {.ended = hook_ended,
                                       .disowned = hook_disowned,
                                       .poisoned = hook_poisoned,
-                                      .deadline_ns = hook_deadline_ns,
-                                      .tick = hook_tick,
                                       .release = hook_release,
                                       .ctx = watch};
     muster_status status;
@@ -194,7 +148,10 @@ muster_status mst_work_watch_start(struct muster_worker *worker, struct muster_e
     status = mst_lib_status(worker->client);
     if (status == MUSTER_OK) {
         mst_lib_hook(worker->client, MST_USER_WORKER, &hook);
-        post(watch);
+        watch->follow.take = take;
+        watch->follow.ctx = watch;
+        mst_lib_follow(&watch->follow, worker->client, MST_WATCH_KEYS, mst_slice_text(watch->key),
+                       MST_NODE_NONE);
     } else {
         status = mst_lib_fail_again(worker->client, err, "serve");
     }
@@ -208,9 +165,7 @@ void mst_work_watch_stop(struct muster_worker *worker)
 
     mst_lib_lock(worker->client);
     if (!worker->client->poisoned) {
-        if (watch->post.open) {
-            mst_lib_post_drop(worker->client, &watch->post);
-        }
+        mst_lib_follow_end(&watch->follow);
         mst_work_watch_claim(worker);
     }
     mst_lib_unlock(worker->client);

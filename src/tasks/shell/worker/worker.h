@@ -29,6 +29,7 @@
 #include <stdatomic.h>
 
 #include "base/list.h"
+#include "client/shell/follow.h"
 #include "client/shell/handle.h"
 #include "client/shell/signals.h"
 #include "muster/worker.h"
@@ -132,9 +133,7 @@ struct mst_work_command; /* worker_command.c: of a slot */
 
 struct mst_work_watch {
     struct muster_worker *worker;
-    struct mst_lib_post post; /* under the client's lock, as `after` */
-    uint64_t after;
-    uint64_t again_ns; /* it failed: to be made again; 0: no */
+    struct mst_lib_follow follow; /* under the client's lock */
     char key[MST_WORK_NAME_MAX + 32];
     pthread_mutex_t lock; /* of what follows */
     bool news;
