@@ -11,8 +11,6 @@
 #include "properties.h"
 #include "sim.h"
 
-#define TAG_MASK ((UINT64_C(1) << SIM_TAG_OWNER_SHIFT) - 1)
-
 void sim_preempt_start(struct sim *sim, struct sim_proc *proc)
 {
     uint64_t lease_ms = sim->plan.lease_ns / SIM_MS;
@@ -45,22 +43,11 @@ void sim_preempt_ended(struct sim *sim, struct sim_proc *proc, muster_status sta
 
 /* ---- effects --------------------------------------------------------------------------------- */
 
-static void call(struct sim *sim, struct sim_proc *proc, enum sim_owner owner,
-                 const struct mst_request *request, uint64_t tag)
+void sim_preempt_effect(struct sim *sim, struct sim_proc *proc, const void *of_machine)
 {
-    if (!sim_proc_call(sim, proc, owner, request, SIM_NEVER, &tag)) {
-        MST_ASSERT(proc->ended);
-    }
-}
-
-static void effect_take(struct sim *sim, struct sim_proc *proc,
-                        const struct mst_preempt_effect *effect)
-{
+    const struct mst_preempt_effect *effect = of_machine;
     struct sim_gate *gate = &proc->gate;
 
-    if (effect->head.kind == MST_MACHINE_CALL) {
-        call(sim, proc, SIM_OWNER_PREEMPT, effect->head.request, effect->head.tag);
-    }
     switch (effect->type) {
     case MST_PREEMPT_GATE:
         gate->closed = true;
@@ -95,55 +82,34 @@ static int64_t last_of(const struct sim_gate *gate)
     return gate->writing && gate->saved > gate->last ? gate->saved : gate->last;
 }
 
-bool sim_preempt_pump(struct sim *sim, struct sim_proc *proc)
+void sim_preempt_answer(struct sim *sim, struct sim_proc *proc, const void *of_machine)
 {
-    const struct mst_preempt_effect *effect;
-    const struct mst_publish_effect *said;
-    bool any = false;
+    const struct mst_preempt_effect *effect = of_machine;
 
-    while (proc->alive && proc->preempt &&
-           (effect = mst_preempt_machine.next(proc->preempt)) != NULL) {
-        bool gate = effect->type == MST_PREEMPT_GATE;
-
-        effect_take(sim, proc, effect);
-        mst_preempt_machine.done(proc->preempt, effect);
-        if (gate) {
-            mst_preempt_gated(proc->preempt, sim_proc_clock(sim, proc), last_of(&proc->gate));
-        }
-        any = true;
+    if (effect->type == MST_PREEMPT_GATE) {
+        mst_preempt_gated(proc->preempt, sim_proc_clock(sim, proc), last_of(&proc->gate));
     }
-    while (proc->alive && proc->publish &&
-           (said = mst_publish_machine.next(proc->publish)) != NULL) {
-        bool over = said->head.kind == MST_MACHINE_OWN;
-
-        if (!over) {
-            call(sim, proc, SIM_OWNER_PUBLISH, said->head.request, said->head.tag);
-        } else {
-            sim_tell(sim, "%s: pid=%" PRIu64 " gave notice: %d", proc->job->name, proc->pid,
-                     (int)said->status);
-        }
-        mst_publish_machine.done(proc->publish, said);
-        if (over) {
-            mst_publish_free(proc->publish);
-            proc->publish = NULL;
-        }
-        any = true;
-    }
-    if (any && proc->preempt) {
-        sim_saw_agreement(sim, proc);
-    }
-    return any;
+    sim_saw_agreement(sim, proc);
 }
 
-void sim_preempt_done(struct sim *sim, struct sim_proc *proc, enum sim_owner owner, uint64_t tag,
-                      const struct mst_reply *reply)
+void sim_publish_effect(struct sim *sim, struct sim_proc *proc, const void *of_machine)
 {
-    uint64_t now = sim_proc_clock(sim, proc);
+    const struct mst_publish_effect *effect = of_machine;
 
-    if (owner == SIM_OWNER_PREEMPT && proc->preempt) {
-        mst_preempt_machine.reply(proc->preempt, now, tag & TAG_MASK, reply);
-    } else if (owner == SIM_OWNER_PUBLISH && proc->publish) {
-        mst_publish_machine.reply(proc->publish, now, tag & TAG_MASK, reply);
+    if (effect->head.kind == MST_MACHINE_OWN) {
+        sim_tell(sim, "%s: pid=%" PRIu64 " gave notice: %d", proc->job->name, proc->pid,
+                 (int)effect->status);
+    }
+}
+
+void sim_publish_answer(struct sim *sim, struct sim_proc *proc, const void *of_machine)
+{
+    const struct mst_publish_effect *effect = of_machine;
+
+    (void)sim;
+    if (effect->head.kind == MST_MACHINE_OWN) {
+        mst_publish_free(proc->publish);
+        proc->publish = NULL;
     }
 }
 

@@ -246,6 +246,76 @@ void sim_proc_forget(struct sim_proc *proc, uint64_t tag)
     (void)call_over(proc, tag, &command);
 }
 
+/* The machines of a process, as their shells run them. */
+static const struct shell {
+    enum sim_owner owner;
+    const struct mst_machine *kind;
+    void (*effect)(struct sim *sim, struct sim_proc *proc, const void *effect);
+    void (*answer)(struct sim *sim, struct sim_proc *proc, const void *effect); /* or NULL */
+} shells[] = {
+    {SIM_OWNER_RESTART, &mst_restart_machine, sim_rank_effect, NULL},
+    {SIM_OWNER_PREEMPT, &mst_preempt_machine, sim_preempt_effect, sim_preempt_answer},
+    {SIM_OWNER_PUBLISH, &mst_publish_machine, sim_publish_effect, sim_publish_answer},
+};
+
+enum { SHELLS = sizeof(shells) / sizeof(shells[0]) };
+
+static void *machine_of(const struct sim_proc *proc, enum sim_owner owner)
+{
+    if (owner == SIM_OWNER_RESTART) {
+        return proc->restart;
+    }
+    return owner == SIM_OWNER_PREEMPT ? (void *)proc->preempt : (void *)proc->publish;
+}
+
+static void machine_reply(struct sim *sim, struct sim_proc *proc, enum sim_owner owner,
+                          uint64_t tag, const struct mst_reply *reply)
+{
+    uint64_t own = tag & ((UINT64_C(1) << SIM_TAG_OWNER_SHIFT) - 1);
+
+    for (size_t i = 0; i < SHELLS; i++) {
+        if (shells[i].owner == owner && machine_of(proc, owner)) {
+            shells[i].kind->reply(machine_of(proc, owner), sim_proc_clock(sim, proc), own, reply);
+        }
+    }
+}
+
+static void machine_effect(struct sim *sim, struct sim_proc *proc, const struct shell *shell,
+                           const struct mst_machine_effect *effect)
+{
+    uint64_t tag = effect->tag;
+
+    shell->effect(sim, proc, effect);
+    if (effect->kind == MST_MACHINE_CALL &&
+        !sim_proc_call(sim, proc, shell->owner, effect->request, SIM_NEVER, &tag)) {
+        MST_ASSERT(proc->ended);
+    } else if (effect->kind == MST_MACHINE_CANCEL) {
+        mst_client_cancel(proc->client, sim_proc_clock(sim, proc),
+                          ((uint64_t)shell->owner << SIM_TAG_OWNER_SHIFT) | tag);
+    }
+    shell->kind->done(machine_of(proc, shell->owner), effect);
+    if (shell->answer) {
+        shell->answer(sim, proc, effect);
+    }
+}
+
+/* True: there was something. */
+static bool machines_drain(struct sim *sim, struct sim_proc *proc)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < SHELLS; i++) {
+        const struct mst_machine_effect *effect;
+
+        while (proc->alive && machine_of(proc, shells[i].owner) &&
+               (effect = shells[i].kind->next(machine_of(proc, shells[i].owner))) != NULL) {
+            machine_effect(sim, proc, &shells[i], effect);
+            any = true;
+        }
+    }
+    return any;
+}
+
 static void call_done(struct sim *sim, struct sim_proc *proc, uint64_t tag,
                       const struct mst_reply *reply)
 {
@@ -259,12 +329,6 @@ static void call_done(struct sim *sim, struct sim_proc *proc, uint64_t tag,
     case SIM_OWNER_LIFE:
         sim_rank_life(sim, proc, command, reply);
         break;
-    case SIM_OWNER_RESTART:
-        if (proc->restart) {
-            mst_restart_machine.reply(proc->restart, sim_proc_clock(sim, proc),
-                                      tag & ((UINT64_C(1) << SIM_TAG_OWNER_SHIFT) - 1), reply);
-        }
-        break;
     case SIM_OWNER_FN:
         sim_rank_done(sim, proc, tag, reply);
         break;
@@ -277,9 +341,10 @@ static void call_done(struct sim *sim, struct sim_proc *proc, uint64_t tag,
             sim_observer_done(sim, proc, tag, reply);
         }
         break;
+    case SIM_OWNER_RESTART:
     case SIM_OWNER_PREEMPT:
     case SIM_OWNER_PUBLISH:
-        sim_preempt_done(sim, proc, owner, tag, reply);
+        machine_reply(sim, proc, owner, tag, reply);
         break;
     }
 }
@@ -455,14 +520,13 @@ static void client_effect(struct sim *sim, struct sim_proc *proc,
     }
 }
 
-/* Until both machines have nothing to say. */
+/* Until no machine has anything to say. */
 static void pump(struct sim *sim, struct sim_proc *proc)
 {
     bool again = true;
 
     while (again && proc->alive) {
         const struct mst_client_effect *effect;
-        const struct mst_restart_effect *told;
 
         again = false;
         while (proc->alive && (effect = mst_client_next(proc->client)) != NULL) {
@@ -470,13 +534,7 @@ static void pump(struct sim *sim, struct sim_proc *proc)
             mst_client_done(proc->client, effect);
             again = true;
         }
-        while (proc->alive && proc->restart &&
-               (told = mst_restart_machine.next(proc->restart)) != NULL) {
-            sim_rank_effect(sim, proc, told);
-            mst_restart_machine.done(proc->restart, told);
-            again = true;
-        }
-        again = sim_preempt_pump(sim, proc) || again;
+        again = machines_drain(sim, proc) || again;
     }
 }
 

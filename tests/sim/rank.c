@@ -175,17 +175,6 @@ static void cut(struct sim *sim, struct sim_proc *proc)
     }
 }
 
-static void request(struct sim *sim, struct sim_proc *proc, const struct mst_restart_effect *effect)
-{
-    uint64_t tag = effect->head.tag;
-
-    sim_saw_restart_request(sim, proc, effect->head.request);
-    proc->waits = effect->head.request->command == MST_JOIN;
-    if (!sim_proc_call(sim, proc, SIM_OWNER_RESTART, effect->head.request, SIM_NEVER, &tag)) {
-        MST_ASSERT(proc->ended);
-    }
-}
-
 /* Abort, finalize and the health check take their time. */
 static void unwind(struct sim *sim, struct sim_proc *proc)
 {
@@ -283,14 +272,13 @@ static void assign(struct sim *sim, struct sim_proc *proc)
                          mst_slice_text("no assignment"));
 }
 
-void sim_rank_effect(struct sim *sim, struct sim_proc *proc,
-                     const struct mst_restart_effect *effect)
+void sim_rank_effect(struct sim *sim, struct sim_proc *proc, const void *of_machine)
 {
+    const struct mst_restart_effect *effect = of_machine;
+
     if (effect->head.kind == MST_MACHINE_CALL) {
-        request(sim, proc, effect);
-    } else if (effect->head.kind == MST_MACHINE_CANCEL) {
-        mst_client_cancel(proc->client, sim_proc_clock(sim, proc),
-                          ((uint64_t)SIM_OWNER_RESTART << SIM_TAG_OWNER_SHIFT) | effect->head.tag);
+        sim_saw_restart_request(sim, proc, effect->head.request);
+        proc->waits = effect->head.request->command == MST_JOIN;
     }
     switch (effect->type) {
     case MST_RESTART_ENTER:

@@ -248,8 +248,7 @@ void sim_proc_fini(struct sim *sim, struct sim_proc *proc);
 /* rank.c: what a rank does: join, run fn through the restart machine, leave */
 void sim_rank_start(struct sim *sim, struct sim_proc *proc);
 void sim_rank_step(struct sim *sim, struct sim_proc *proc);
-void sim_rank_effect(struct sim *sim, struct sim_proc *proc,
-                     const struct mst_restart_effect *effect);
+void sim_rank_effect(struct sim *sim, struct sim_proc *proc, const void *effect);
 void sim_rank_life(struct sim *sim, struct sim_proc *proc, enum mst_command command,
                    const struct mst_reply *reply);
 void sim_rank_done(struct sim *sim, struct sim_proc *proc, uint64_t tag,
@@ -262,9 +261,10 @@ void sim_preempt_start(struct sim *sim, struct sim_proc *proc);
 void sim_preempt_fini(struct sim_proc *proc);
 void sim_preempt_view(struct sim *sim, struct sim_proc *proc, const struct mst_view *view);
 void sim_preempt_ended(struct sim *sim, struct sim_proc *proc, muster_status status);
-bool sim_preempt_pump(struct sim *sim, struct sim_proc *proc); /* true: there was something */
-void sim_preempt_done(struct sim *sim, struct sim_proc *proc, enum sim_owner owner, uint64_t tag,
-                      const struct mst_reply *reply);
+void sim_preempt_effect(struct sim *sim, struct sim_proc *proc, const void *effect);
+void sim_preempt_answer(struct sim *sim, struct sim_proc *proc, const void *effect);
+void sim_publish_effect(struct sim *sim, struct sim_proc *proc, const void *effect);
+void sim_publish_answer(struct sim *sim, struct sim_proc *proc, const void *effect);
 bool sim_preempt_asks(struct sim *sim, struct sim_proc *proc); /* true: it is told to go on */
 /* It was frozen, and the thread of fn is faster than the one that hears the news. */
 void sim_preempt_races(struct sim *sim, struct sim_proc *proc);
