@@ -23,15 +23,9 @@ static void effect_request(struct mst_preempt *preempt, uint64_t tag)
 
 static void effect_watch(struct mst_preempt *preempt)
 {
-    struct mst_request *request = &preempt->request;
-
     preempt->watch_tag = ++preempt->tags;
     effect_request(preempt, preempt->watch_tag);
-    request->command = MST_WATCH;
-    request->watch.kinds = MST_WATCH_KEYS;
-    request->watch.prefix = mst_slice_text(MST_PREEMPT_PREFIX);
-    request->watch.after = preempt->cursor;
-    request->watch.node = MST_NODE_NONE;
+    preempt->request = preempt->follow.request;
 }
 
 /* ---- rounds ---- */
@@ -324,7 +318,7 @@ static void check_calls(const struct mst_preempt *preempt)
     MST_ASSERT(preempt->round_tag <= preempt->tags && preempt->verdict_tag <= preempt->tags &&
                preempt->record_tag <= preempt->tags && preempt->watch_tag <= preempt->tags);
     MST_ASSERT(preempt->state == MST_PREEMPT_ENDED || preempt->owe_watch ||
-               preempt->watch_tag != 0 || preempt->watch_retry_ns != MST_PREEMPT_NEVER);
+               preempt->watch_tag != 0 || preempt->follow.again_ns != MST_FOLLOW_NEVER);
 }
 
 void mst_preempt_check(const struct mst_preempt *preempt)
@@ -364,9 +358,9 @@ uint64_t mst_preempt_digest(const struct mst_preempt *preempt)
         preempt->view.rank,
         preempt->view.index,
         (uint64_t)preempt->began_ns,
-        preempt->cursor,
+        preempt->follow.request.watch.after,
         preempt->listing,
-        preempt->watch_retry_ns,
+        preempt->follow.again_ns,
         preempt->covered.revision,
         (uint64_t)preempt->covered.by_ns,
         preempt->stayed.revision,

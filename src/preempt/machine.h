@@ -8,6 +8,7 @@
 
 #include "base/tree.h"
 #include "preempt/preempt.h"
+#include "proto/follow.h"
 
 enum mst_preempt_state {
     MST_PREEMPT_CALM,      /* no agreement is at hand */
@@ -109,8 +110,8 @@ struct mst_preempt {
 
     /* The watch. */
     struct mst_tree notices;
-    uint64_t cursor;
-    uint64_t watch_tag, watch_retry_ns;
+    struct mst_follow follow;
+    uint64_t watch_tag;
     struct mst_preempt_mark covered;   /* answered by a save of all */
     struct mst_preempt_mark attempted; /* acted on in this generation */
     /* Answered without those saves after which this rank was to leave. In the next generation it

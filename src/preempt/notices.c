@@ -341,16 +341,14 @@ void mst_preempt_watched(struct mst_preempt *preempt, uint64_t now_ns,
     }
     mst_preempt_sum(preempt);
     if (!good) {
-        preempt->watch_retry_ns = now_ns + MST_PREEMPT_RETRY_MS * MST_PREEMPT_NS_PER_MS;
+        mst_follow_refused(&preempt->follow, now_ns);
         return;
     }
-    preempt->cursor = reply->revision;
+    mst_follow_took(&preempt->follow, reply);
     preempt->owe_watch = true;
-    if ((reply->revision & MST_CURSOR_LISTING) == 0) {
-        if (preempt->listing) {
-            preempt->listing = false;
-            sweep(preempt);
-            mst_preempt_sum(preempt);
-        }
+    if (mst_follow_listed(reply) && preempt->listing) {
+        preempt->listing = false;
+        sweep(preempt);
+        mst_preempt_sum(preempt);
     }
 }

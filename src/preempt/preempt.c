@@ -49,8 +49,9 @@ muster_status mst_preempt_new(struct mst_preempt **out, uint64_t now_ns,
     preempt->now_ns = now_ns;
     preempt->began_ns = (int64_t)now_ns;
     preempt->listing = true;
+    mst_follow_begin(&preempt->follow, MST_WATCH_KEYS, mst_slice_text(MST_PREEMPT_PREFIX),
+                     MST_NODE_NONE);
     preempt->owe_watch = true;
-    preempt->watch_retry_ns = NEVER;
     preempt->retry_ns = NEVER;
     preempt->silent_ns = NEVER;
     preempt->last = -1;
@@ -315,7 +316,7 @@ static bool withdrawn(const struct mst_preempt *preempt)
 {
     bool live = preempt->sums.live_ns <= (int64_t)preempt->now_ns + ns_of(MST_PREEMPT_MARGIN_MS);
 
-    return !live && !preempt->listing && preempt->cursor >= preempt->revision;
+    return !live && !preempt->listing && preempt->follow.request.watch.after >= preempt->revision;
 }
 
 static void again(struct mst_preempt *preempt, uint64_t now_ns)
@@ -768,7 +769,7 @@ static void ended(void *machine, uint64_t now_ns, muster_status status)
     number(preempt, preempt->k);
     preempt->end = status;
     preempt->watch_tag = 0;
-    preempt->watch_retry_ns = NEVER;
+    preempt->follow.again_ns = NEVER;
     preempt->owe_watch = false;
     preempt->agreed_note.owed = false;
     preempt->failed_note.owed = false;
@@ -778,8 +779,8 @@ static void tick(void *machine, uint64_t now_ns)
 {
     struct mst_preempt *preempt = machine;
 
-    if (now_ns >= preempt->watch_retry_ns) {
-        preempt->watch_retry_ns = NEVER;
+    if (now_ns >= preempt->follow.again_ns) {
+        preempt->follow.again_ns = NEVER;
         preempt->owe_watch = true;
     }
     mst_preempt_advance(preempt, now_ns);
@@ -793,7 +794,7 @@ static uint64_t sooner(uint64_t a, uint64_t b)
 static uint64_t deadline_ns(const void *machine)
 {
     const struct mst_preempt *preempt = machine;
-    uint64_t when = sooner(preempt->watch_retry_ns, preempt->retry_ns);
+    uint64_t when = sooner(preempt->follow.again_ns, preempt->retry_ns);
     bool seated = preempt->view.generation > 0 && preempt->view.rank != MST_RANK_NONE;
 
     when = sooner(when, preempt->silent_ns);
