@@ -366,7 +366,7 @@ static void settled(struct mst_cluster *cluster, struct mst_closure *closure)
 }
 
 void mst_closure_value(struct mst_cluster *cluster, struct mst_closure *closure,
-                       struct mst_result *result)
+                       struct mst_task_result *result)
 {
     settle(cluster, closure, MST_WHERE_VALUE);
     closure->result = result;

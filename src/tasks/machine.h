@@ -100,7 +100,7 @@ enum mst_where {
     MST_WHERE_FAILED = 8
 };
 
-struct mst_result {
+struct mst_task_result {
     struct mst_parts parts;
     struct mst_part items[];
 };
@@ -124,7 +124,7 @@ struct mst_closure {
     struct mst_task_alarm alarm;
     struct mst_kind *kind;
     struct mst_hand *hand; /* RUNNING, PREFETCHED; ALONE: which it waits for, or NULL */
-    struct mst_result *result;
+    struct mst_task_result *result;
     struct mst_told *told;
     struct mst_state_server *hiccup; /* its last report that was tolerated is of this one */
     struct mst_progress *progress;
@@ -230,7 +230,7 @@ struct mst_task_link {
 struct mst_entry {
     enum mst_closure_state state; /* ABORTED, RUNNING: being built; VALUE, FAILED */
     bool held;                    /* ABORTED, and yet its worker said that it has it */
-    struct mst_result *result;
+    struct mst_task_result *result;
     struct mst_told *told;
 };
 
@@ -352,7 +352,7 @@ uint64_t mst_alarm_plus(uint64_t now_ns, uint64_t span_ns); /* NEVER stays NEVER
 struct mst_told *mst_told_new(const struct mst_mem *mem, const struct mst_failure *failure);
 void mst_told_drop(const struct mst_mem *mem, struct mst_told *told);
 struct mst_slice mst_told_plain(enum mst_origin origin);
-struct mst_result *mst_result_new(const struct mst_mem *mem, const struct mst_parts *parts);
+struct mst_task_result *mst_result_new(const struct mst_mem *mem, const struct mst_parts *parts);
 bool mst_parts_size(const struct mst_parts *parts, size_t *out); /* false: too large */
 
 /* Of a message, whatever is queued. NONE: `*bytes` are those of the parts. */
@@ -383,7 +383,7 @@ void mst_closure_due(struct mst_cluster *cluster, struct mst_closure *closure);
 void mst_closure_fail(struct mst_cluster *cluster, struct mst_closure *closure,
                       enum mst_origin origin, struct mst_told *told);
 void mst_closure_value(struct mst_cluster *cluster, struct mst_closure *closure,
-                       struct mst_result *result);
+                       struct mst_task_result *result);
 /* With a worker, it comes back, to run again or to be what it was asked to be. */
 void mst_closure_back(struct mst_cluster *cluster, struct mst_closure *closure,
                       uint64_t backoff_ns);

@@ -241,7 +241,7 @@ static void failed(struct mst_cluster *cluster, struct mst_hand *hand, struct ms
 static void value(struct mst_cluster *cluster, struct mst_hand *hand, struct mst_closure *closure,
                   const struct mst_parts *parts)
 {
-    struct mst_result *result = NULL;
+    struct mst_task_result *result = NULL;
 
     if (!closure->released && parts->count > 0) {
         result = mst_result_new(&cluster->mem, parts);

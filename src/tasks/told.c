@@ -122,9 +122,9 @@ char *mst_parts_copy(struct mst_part *to, char *bytes, const struct mst_parts *p
     return bytes;
 }
 
-struct mst_result *mst_result_new(const struct mst_mem *mem, const struct mst_parts *parts)
+struct mst_task_result *mst_result_new(const struct mst_mem *mem, const struct mst_parts *parts)
 {
-    struct mst_result *result = NULL;
+    struct mst_task_result *result = NULL;
     size_t size;
 
     if (mst_parts_size(parts, &size)) {
