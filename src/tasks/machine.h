@@ -472,10 +472,10 @@ void mst_value_built(struct mst_cluster *cluster, struct mst_hand *hand,
 void mst_values_free(struct mst_cluster *cluster);
 
 /* state_server.c */
-enum mst_report { MST_REPORT_NONE = 0, MST_REPORT_TOLERATED = 1, MST_REPORT_FATAL = 2 };
+enum mst_task_report { MST_REPORT_NONE = 0, MST_REPORT_TOLERATED = 1, MST_REPORT_FATAL = 2 };
 /* Of a failure that this closure had of the server. */
-enum mst_report mst_state_report(struct mst_cluster *cluster, struct mst_closure *closure,
-                                 struct mst_slice name);
+enum mst_task_report mst_state_report(struct mst_cluster *cluster, struct mst_closure *closure,
+                                      struct mst_slice name);
 /* It has a value: the server that failed it was reached after all, so what was reported before is
  * over. */
 void mst_state_reached(struct mst_closure *closure);

@@ -45,8 +45,8 @@ muster_status mst_cluster_state_server(struct mst_cluster *cluster, struct mst_s
     return MUSTER_OK;
 }
 
-enum mst_report mst_state_report(struct mst_cluster *cluster, struct mst_closure *closure,
-                                 struct mst_slice name)
+enum mst_task_report mst_state_report(struct mst_cluster *cluster, struct mst_closure *closure,
+                                      struct mst_slice name)
 {
     struct mst_state_server *server = server_find(cluster, name);
     uint64_t since_ns, oldest_ns;
