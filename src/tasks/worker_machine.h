@@ -94,7 +94,7 @@ struct mst_worker_note {
     struct mst_cluster_message message;
 };
 
-enum mst_worker_end { MST_WORKER_LIVES = 0, MST_WORKER_DRAINS = 1, MST_WORKER_ENDS = 2 };
+enum mst_worker_ending { MST_WORKER_LIVES = 0, MST_WORKER_DRAINS = 1, MST_WORKER_ENDS = 2 };
 
 struct mst_worker {
     struct mst_mem mem;
@@ -135,7 +135,7 @@ struct mst_worker {
     uint32_t sent_count;
     bool forgot; /* results, since the last WELCOME */
 
-    enum mst_worker_end end;
+    enum mst_worker_ending end;
     muster_status status;
     bool ended; /* END was given out */
 
