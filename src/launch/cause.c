@@ -17,6 +17,7 @@
 
 #include "launch/cause.h"
 #include "launch/job.h"
+#include "launch/say.h"
 #include "proto/status.h"
 #include "proto/words.h"
 
@@ -24,7 +25,8 @@
  * as one. */
 bool mst_cause_got_over(const struct mst_run_job *job, const struct mst_process *process)
 {
-    for (const struct mst_process *later = job->processes; later != NULL; later = later->older) {
+    for (const struct mst_process *later = job->places.processes; later != NULL;
+         later = later->older) {
         if (later->index == process->index && later->attempt > process->attempt &&
             (later->joined || (job->options->spares != 0 && mst_process_client(later) != 0))) {
             return true;
@@ -36,14 +38,14 @@ bool mst_cause_got_over(const struct mst_run_job *job, const struct mst_process 
 static bool is_cause(const struct mst_run_job *job, const struct mst_process *process)
 {
     return process->end == MST_PROCESS_GONE && mst_process_failed(process) &&
-           process->died_ns <= job->ended_ns && !process->excused &&
+           process->died_ns <= job->end.at_ns && !process->excused &&
            !mst_cause_got_over(job, process);
 }
 
 const struct mst_process *mst_cause_process(const struct mst_run_job *job, uint32_t index,
                                             uint64_t pid)
 {
-    for (const struct mst_process *one = job->processes; one != NULL; one = one->older) {
+    for (const struct mst_process *one = job->places.processes; one != NULL; one = one->older) {
         if (one->index == index && mst_process_pid(one) == pid) {
             return one;
         }
@@ -70,7 +72,7 @@ static const struct mst_fault *first_fault(const struct mst_run_job *job)
     bool ended = fault->kind == MST_CAUSE_SIGNAL && fault->code == SIGTERM;
     bool gave_up = false;
 
-    for (const struct mst_process *one = job->processes; one != NULL; one = one->older) {
+    for (const struct mst_process *one = job->places.processes; one != NULL; one = one->older) {
         if (is_cause(job, one) && !one->gave_up &&
             (mst_process_generation(one) > fault->generation ||
              (ended && mst_process_generation(one) < fault->generation))) {
@@ -78,7 +80,7 @@ static const struct mst_fault *first_fault(const struct mst_run_job *job)
         }
         gave_up = gave_up || one->gave_up;
     }
-    if (fault->kind == MST_CAUSE_NONE || job->ending != MST_ENDS_FAILED) {
+    if (fault->kind == MST_CAUSE_NONE || job->end.how != MST_ENDS_FAILED) {
         return NULL;
     }
     if (gave_up && (fault->kind == MST_CAUSE_EXIT || ended) && (of == NULL || of->gave_up)) {
@@ -91,7 +93,7 @@ static const struct mst_process *first_cause(const struct mst_run_job *job)
 {
     const struct mst_process *first = NULL;
 
-    for (const struct mst_process *one = job->processes; one != NULL; one = one->older) {
+    for (const struct mst_process *one = job->places.processes; one != NULL; one = one->older) {
         if (is_cause(job, one) && (first == NULL || one->died_ns < first->died_ns)) {
             first = one;
         }
@@ -285,21 +287,21 @@ void mst_cause_parts(struct mst_run_job *job, struct mst_first_cause *out)
 {
     *out = (struct mst_first_cause){.rank = MST_RANK_NONE};
     (void)snprintf(out->host, sizeof out->host, "%s", job->host);
-    switch (job->ending) {
+    switch (job->end.how) {
     case MST_GOES_ON: /* it never began, or nobody had to end it */
-        out->kind = job->launch_code != 0 ? "launch" : NULL;
+        out->kind = job->end.launch_code != 0 ? "launch" : NULL;
         return;
     case MST_ENDS_SIGNAL:
         out->kind = "stopped";
         out->numbered = true;
-        out->code = job->signal;
+        out->code = job->end.signal;
         return;
     case MST_ENDS_FAILED:
-        if (job->launch_code != 0) {
+        if (job->end.launch_code != 0) {
             out->kind = "launch";
-        } else if (job->service_lost != 0) {
+        } else if (job->supervised.lost != 0) {
             out->kind = "service";
-            out->pid = (uint64_t)job->service_lost;
+            out->pid = (uint64_t)job->supervised.lost;
         } else {
             parts_of_failure(job, out);
         }
@@ -344,25 +346,25 @@ static void tell_elsewhere(struct mst_run_job *job, char *text, size_t room)
 void mst_cause_text(struct mst_run_job *job, char *text, size_t room)
 {
     text[0] = '\0';
-    if (job->ending == MST_ENDS_ELSEWHERE) {
+    if (job->end.how == MST_ENDS_ELSEWHERE) {
         tell_elsewhere(job, text, room);
-    } else if (job->ending == MST_ENDS_ALONE && job->nodes.alone != NULL) {
+    } else if (job->end.how == MST_ENDS_ALONE && job->nodes.alone != NULL) {
         (void)snprintf(text, room, "node %" PRIu32 " (%s) ended without the others: %s",
                        job->nodes.number, job->host, job->nodes.alone);
-    } else if (job->ending == MST_ENDS_SIGNAL) {
-        (void)snprintf(text, room, "stopped by signal %d (%s)%s%s", job->signal,
-                       strsignal(job->signal), job->options->nodes_max > 1 ? " on " : "",
+    } else if (job->end.how == MST_ENDS_SIGNAL) {
+        (void)snprintf(text, room, "stopped by signal %d (%s)%s%s", job->end.signal,
+                       strsignal(job->end.signal), job->options->nodes_max > 1 ? " on " : "",
                        job->options->nodes_max > 1 ? job->host : "");
-    } else if (job->launch_code != 0 && job->ending == MST_ENDS_FAILED &&
+    } else if (job->end.launch_code != 0 && job->end.how == MST_ENDS_FAILED &&
                job->options->nodes_max > 1) {
         (void)snprintf(text, room, "first cause: '%s' could not be started on %s",
                        job->options->arguments[0], job->host);
-    } else if (job->service_lost != 0 && job->ending == MST_ENDS_FAILED) {
+    } else if (job->supervised.lost != 0 && job->end.how == MST_ENDS_FAILED) {
         (void)snprintf(text, room,
                        "first cause: the service of job '%s' (pid %d) on %s %s, and the state of "
                        "the job was lost with it",
-                       job->name, (int)job->service_lost, job->host, job->service_how);
-    } else if (job->ending == MST_ENDS_FAILED) {
+                       job->name, (int)job->supervised.lost, job->host, job->supervised.how);
+    } else if (job->end.how == MST_ENDS_FAILED) {
         tell_failure(job, text, room);
     }
 }
@@ -404,19 +406,19 @@ static int code_of_places(const struct mst_run_job *job)
     bool saved = mst_preempted_saved(job);
     int code = saved ? MST_EXIT_AGAIN : 0;
 
-    for (uint32_t i = 0; i < job->place_count; i++) {
-        const struct mst_place *place = &job->places[i];
+    for (uint32_t i = 0; i < job->places.count; i++) {
+        const struct mst_place *place = &job->places.list[i];
 
         if (place->state == MST_PLACE_DONE && place->code != 0 &&
             !mst_preempted_past(job, place->process)) {
             return place->code;
         }
-        if (place->state != MST_PLACE_GIVEN_UP || job->ending != MST_ENDS_SIGNAL) {
+        if (place->state != MST_PLACE_GIVEN_UP || job->end.how != MST_ENDS_SIGNAL) {
             continue;
         }
-        code = saved ? MST_EXIT_AGAIN : 128 + job->signal;
+        code = saved ? MST_EXIT_AGAIN : 128 + job->end.signal;
         if (place->process != NULL && WIFEXITED(place->process->status) &&
-            place->process->died_ns >= job->ended_ns) { /* else it was to be started again */
+            place->process->died_ns >= job->end.at_ns) { /* else it was to be started again */
             return mst_process_code(place->process);
         }
     }
@@ -425,17 +427,17 @@ static int code_of_places(const struct mst_run_job *job)
 
 int mst_cause_code(const struct mst_run_job *job)
 {
-    if (job->launch_code != 0) {
-        return job->launch_code;
+    if (job->end.launch_code != 0) {
+        return job->end.launch_code;
     }
-    if (job->ending == MST_ENDS_ELSEWHERE) {
+    if (job->end.how == MST_ENDS_ELSEWHERE) {
         return job->nodes.cause_told ? job->nodes.cause_code : MST_EXIT_LAUNCHER;
     }
-    if (job->ending == MST_ENDS_ALONE) {
+    if (job->end.how == MST_ENDS_ALONE) {
         return mst_preempted_saved(job) ? MST_EXIT_AGAIN : 1;
     }
-    if (job->ending == MST_ENDS_FAILED) {
-        return job->service_lost == 0 ? code_of_failure(job) : MST_EXIT_LAUNCHER;
+    if (job->end.how == MST_ENDS_FAILED) {
+        return job->supervised.lost == 0 ? code_of_failure(job) : MST_EXIT_LAUNCHER;
     }
     return code_of_places(job);
 }

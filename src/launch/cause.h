@@ -5,6 +5,7 @@
 /* What a run ended by, in parts: the same that its last line says. */
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define MST_CAUSE_HOST_MAX 256u
@@ -23,13 +24,18 @@ struct mst_first_cause {
     const struct mst_process *process; /* of this node; NULL: of another, or none */
 };
 
+/* What the run is told to have ended by, once no process is left. */
+void mst_cause_tell(struct mst_run_job *job);
+void mst_cause_text(struct mst_run_job *job, char *text, size_t room); /* empty: nothing to tell */
+int mst_cause_code(const struct mst_run_job *job);
+
 /* What this node knows by itself: where another decided the end there is none. */
 void mst_cause_parts(struct mst_run_job *job, struct mst_first_cause *out);
 
-/* The process of this node with that pid, as the service knows it; NULL: there is none. */
 /* A later process of its place took over. */
 bool mst_cause_got_over(const struct mst_run_job *job, const struct mst_process *process);
 
+/* The process of this node with that pid, as the service knows it; NULL: there is none. */
 const struct mst_process *mst_cause_process(const struct mst_run_job *job, uint32_t index,
                                             uint64_t pid);
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "launch/job.h"
+#include "launch/say.h"
 #include "net/secret.h"
 
 static int refuse(const struct muster_error *err)

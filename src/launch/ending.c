@@ -14,51 +14,51 @@
 
 /* ---- the end ---- */
 
-void mst_job_signal(struct mst_run_job *job, int number)
+void mst_ending_signal(struct mst_run_job *job, int number)
 {
-    (void)pthread_mutex_lock(&job->lock);
-    for (uint32_t i = 0; i < job->place_count; i++) {
-        const struct mst_process *process = job->places[i].process;
+    mst_shared_lock(&job->shared);
+    for (uint32_t i = 0; i < job->places.count; i++) {
+        const struct mst_process *process = job->places.list[i].process;
 
         if (process != NULL && process->end != MST_PROCESS_GONE) {
             mst_process_signal(process, number);
         }
     }
-    (void)pthread_mutex_unlock(&job->lock);
+    mst_shared_unlock(&job->shared);
 }
 
 static void on_grace_over(uv_timer_t *timer)
 {
-    mst_job_signal(timer->data, SIGKILL);
+    mst_ending_signal(timer->data, SIGKILL);
 }
 
-void mst_job_end_processes(struct mst_run_job *job, int number)
+void mst_ending_processes(struct mst_run_job *job, int number)
 {
-    mst_job_signal(job, number);
-    if (!uv_is_active((uv_handle_t *)&job->grace)) {
-        (void)uv_timer_start(&job->grace, on_grace_over, (uint64_t)job->options->grace_ms, 0);
+    mst_ending_signal(job, number);
+    if (!uv_is_active((uv_handle_t *)&job->end.grace)) {
+        (void)uv_timer_start(&job->end.grace, on_grace_over, (uint64_t)job->options->grace_ms, 0);
     }
 }
 
-void mst_job_end(struct mst_run_job *job, enum mst_ending ending, int number)
+void mst_ending_begin(struct mst_run_job *job, enum mst_ending ending, int number)
 {
-    if (job->ending == MST_GOES_ON) {
-        job->ending = ending;
-        job->ended_ns = mst_lib_now_ns();
+    if (job->end.how == MST_GOES_ON) {
+        job->end.how = ending;
+        job->end.at_ns = mst_lib_now_ns();
         mst_faults_ask(job); /* first: whom the others end because of this is on record after it */
         mst_nodes_end(job, number);
     }
-    (void)uv_timer_stop(&job->joiners);
+    (void)uv_timer_stop(&job->end.joiners);
     mst_hung_stop(job);
-    for (uint32_t i = 0; i < job->place_count; i++) {
-        struct mst_place *place = &job->places[i];
+    for (uint32_t i = 0; i < job->places.count; i++) {
+        struct mst_place *place = &job->places.list[i];
 
         if (place->state == MST_PLACE_WAITS) {
             (void)uv_timer_stop(&place->again);
             place->state = MST_PLACE_GIVEN_UP;
         }
     }
-    mst_job_end_processes(job, number);
+    mst_ending_processes(job, number);
 }
 
 static void on_service_late(uv_timer_t *timer)
@@ -76,23 +76,23 @@ static void close_job(struct mst_run_job *job)
     bool records = record != NULL && *record != '\0';
     uint64_t record_ms = records ? MST_RECORD_PATIENCE_NS / 1000000 : 0;
 
-    job->closing = true;
-    (void)uv_timer_stop(&job->joiners);
+    job->end.closing = true;
+    (void)uv_timer_stop(&job->end.joiners);
     mst_preempted_close(job);
     mst_session_close(&job->session);
     mst_service_stop(&job->service);
     if (job->service.served.child.pid == 0) {
         uv_stop(&job->loop);
     } else {
-        (void)uv_timer_start(&job->grace, on_service_late, SERVICE_STOP_MS + record_ms, 0);
+        (void)uv_timer_start(&job->end.grace, on_service_late, SERVICE_STOP_MS + record_ms, 0);
     }
 }
 
 /* A rank ended well after it was in a generation. */
 static bool some_finished(const struct mst_run_job *job)
 {
-    for (uint32_t i = 0; i < job->place_count; i++) {
-        if (job->places[i].state == MST_PLACE_DONE && job->places[i].process->joined) {
+    for (uint32_t i = 0; i < job->places.count; i++) {
+        if (job->places.list[i].state == MST_PLACE_DONE && job->places.list[i].process->joined) {
             return true;
         }
     }
@@ -117,9 +117,9 @@ static bool only_joiners(struct mst_run_job *job)
     bool elsewhere = mst_nodes_finished_elsewhere(job);
     bool done = elsewhere, joiner = false, other = false;
 
-    (void)pthread_mutex_lock(&job->lock);
-    for (uint32_t i = 0; i < job->place_count; i++) {
-        const struct mst_place *place = &job->places[i];
+    mst_shared_lock(&job->shared);
+    for (uint32_t i = 0; i < job->places.count; i++) {
+        const struct mst_place *place = &job->places.list[i];
         const struct mst_process *process = place->process;
         bool runs = place->state == MST_PLACE_RUNS;
         bool waits =
@@ -129,8 +129,8 @@ static bool only_joiners(struct mst_run_job *job)
         joiner = joiner || waits;
         other = other || (runs && !waits);
     }
-    (void)pthread_mutex_unlock(&job->lock);
-    if ((!job->uses_muster && !elsewhere) || !joiner || other) {
+    mst_shared_unlock(&job->shared);
+    if ((!job->places.uses_muster && !elsewhere) || !joiner || other) {
         mst_nodes_state(job, MST_PEER_RUNS);
         return false;
     }
@@ -148,7 +148,7 @@ static bool done_without_them(struct mst_run_job *job)
     if (mst_nodes_finished_elsewhere(job)) {
         return true;
     }
-    for (const struct mst_process *one = job->processes;
+    for (const struct mst_process *one = job->places.processes;
          one != NULL && one->life == job->group.life; one = one->older) {
         bool failed = mst_process_failed(one), got_in = one->joined || !one->again;
         uint64_t *last = failed ? &failed_ns : &done_ns;
@@ -164,23 +164,23 @@ static void on_joiners(uv_timer_t *timer)
 {
     struct mst_run_job *job = timer->data;
 
-    if (job->ending == MST_GOES_ON && !job->nodes.joining && !mst_group_begins(job) &&
+    if (job->end.how == MST_GOES_ON && !job->nodes.joining && !mst_group_begins(job) &&
         only_joiners(job)) {
-        mst_job_end(job, done_without_them(job) ? MST_ENDS_WELL : MST_ENDS_FAILED, SIGTERM);
-        mst_job_look(job);
+        mst_ending_begin(job, done_without_them(job) ? MST_ENDS_WELL : MST_ENDS_FAILED, SIGTERM);
+        mst_ending_look(job);
     }
 }
 
-void mst_job_look(struct mst_run_job *job)
+void mst_ending_look(struct mst_run_job *job)
 {
     bool over = true;
 
-    for (uint32_t i = 0; i < job->place_count; i++) {
-        over = over && job->places[i].state != MST_PLACE_RUNS &&
-               job->places[i].state != MST_PLACE_WAITS;
+    for (uint32_t i = 0; i < job->places.count; i++) {
+        over = over && job->places.list[i].state != MST_PLACE_RUNS &&
+               job->places.list[i].state != MST_PLACE_WAITS;
     }
-    if (job->closing || job->nodes.joining ||
-        (mst_group_begins(job) && job->ending == MST_GOES_ON)) {
+    if (job->end.closing || job->nodes.joining ||
+        (mst_group_begins(job) && job->end.how == MST_GOES_ON)) {
         return;
     }
     if (over) {
@@ -190,8 +190,8 @@ void mst_job_look(struct mst_run_job *job)
                 close_job(job);
             }
         }
-    } else if (job->ending == MST_GOES_ON && !job->nodes.joining && only_joiners(job) &&
-               !uv_is_active((uv_handle_t *)&job->joiners)) {
-        (void)uv_timer_start(&job->joiners, on_joiners, JOINERS_ALONE_MS, 0);
+    } else if (job->end.how == MST_GOES_ON && !job->nodes.joining && only_joiners(job) &&
+               !uv_is_active((uv_handle_t *)&job->end.joiners)) {
+        (void)uv_timer_start(&job->end.joiners, on_joiners, JOINERS_ALONE_MS, 0);
     }
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "launch/job.h"
+#include "launch/say.h"
 #include "proto/status.h"
 
 #define ANSWER_LIMIT_NS UINT64_C(2000000000)
@@ -126,7 +127,7 @@ void mst_faults_heard(void *ctx, const struct mst_item *item)
     struct mst_fault fault;
 
     take(&fault, item);
-    (void)pthread_mutex_lock(&job->lock);
+    mst_shared_lock(&job->shared);
     /* Deaths and hangs are said by who started the process; and what is told again is known. */
     if (mst_faults_told(&fault) && fault.kind != MST_CAUSE_SOFT_TIMEOUT &&
         item->revision > faults->revision) {
@@ -137,7 +138,7 @@ void mst_faults_heard(void *ctx, const struct mst_item *item)
             faults->missed++;
         }
     }
-    (void)pthread_mutex_unlock(&job->lock);
+    mst_shared_unlock(&job->shared);
 }
 
 /* Where restarting was given up meanwhile, the line after this one says what follows. */
@@ -185,13 +186,13 @@ void mst_faults_look(struct mst_run_job *job)
     uint32_t count, missed;
     bool gave_up;
 
-    (void)pthread_mutex_lock(&job->lock);
+    mst_shared_lock(&job->shared);
     gave_up = mst_group_gave_up(job);
     count = faults->heard_count;
     missed = faults->missed;
     memcpy(heard, faults->heard, count * sizeof *heard);
     faults->heard_count = faults->missed = 0;
-    (void)pthread_mutex_unlock(&job->lock);
+    mst_shared_unlock(&job->shared);
     if (now_ns - faults->window_ns > WINDOW_NS) {
         mst_faults_say_more(job);
         faults->window_ns = now_ns;
@@ -246,13 +247,13 @@ static void on_answer(void *ctx, const struct mst_reply *reply)
             first = item;
         }
     }
-    (void)pthread_mutex_lock(&job->lock);
+    mst_shared_lock(&job->shared);
     if (first != NULL) {
         take(&faults->first, first);
     }
     faults->answered = true;
-    (void)pthread_mutex_unlock(&job->lock);
-    (void)uv_async_send(&job->woken);
+    mst_shared_unlock(&job->shared);
+    mst_shared_wake(&job->shared);
 }
 
 void mst_faults_ask(struct mst_run_job *job)
@@ -260,7 +261,7 @@ void mst_faults_ask(struct mst_run_job *job)
     struct mst_faults *faults = &job->faults;
     struct mst_request request = {.command = MST_FAULTS};
 
-    if (job->ending != MST_ENDS_FAILED || job->session.client == NULL || job->nodes.joining) {
+    if (job->end.how != MST_ENDS_FAILED || job->session.client == NULL || job->nodes.joining) {
         return;
     }
     mst_lib_lock(job->session.client);
@@ -274,8 +275,8 @@ bool mst_faults_answered(struct mst_run_job *job)
 {
     bool answered;
 
-    (void)pthread_mutex_lock(&job->lock);
+    mst_shared_lock(&job->shared);
     answered = job->faults.answered || !job->faults.asked;
-    (void)pthread_mutex_unlock(&job->lock);
+    mst_shared_unlock(&job->shared);
     return answered;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "launch/job.h"
+#include "launch/say.h"
 #include "net/rendezvous.h"
 
 static bool several(const struct mst_run_job *job)
@@ -28,12 +29,12 @@ void mst_group_heard(struct mst_run_job *job, uint32_t life, const char *why)
 /* On one node nobody else is to be asked. */
 static void begin_alone(struct mst_run_job *job, const char *why)
 {
-    (void)pthread_mutex_lock(&job->lock);
-    job->nodes.restarts_told = job->restarts + 1;
+    mst_shared_lock(&job->shared);
+    job->nodes.restarts_told = job->places.restarts + 1;
     mst_group_heard(job, job->group.life + 1, why);
-    (void)pthread_mutex_unlock(&job->lock);
-    if (job->restarts < job->options->max_restarts) {
-        job->restarts++;
+    mst_shared_unlock(&job->shared);
+    if (job->places.restarts < job->options->max_restarts) {
+        job->places.restarts++;
     }
 }
 
@@ -75,13 +76,13 @@ static void tell(const struct mst_run_job *job, uint32_t restarts, const char *w
 static void end_processes(struct mst_run_job *job)
 {
     job->group.ends = true;
-    for (uint32_t i = 0; i < job->place_count; i++) {
-        struct mst_place *place = &job->places[i];
+    for (uint32_t i = 0; i < job->places.count; i++) {
+        struct mst_place *place = &job->places.list[i];
 
         (void)uv_timer_stop(&place->again);
         place->asks = place->refused = false;
     }
-    mst_job_end_processes(job, SIGTERM);
+    mst_ending_processes(job, SIGTERM);
 }
 
 static void begin_to_end(struct mst_run_job *job, uint32_t restarts, const char *why)
@@ -92,20 +93,10 @@ static void begin_to_end(struct mst_run_job *job, uint32_t restarts, const char 
     } else if (job->group.asks) {
         mst_say("in-process restart gave up: %s; the ranks are not restarted: %" PRIu32
                 " of %" PRIu32 " restart%s used",
-                why, job->restarts, job->options->max_restarts,
+                why, job->places.restarts, job->options->max_restarts,
                 job->options->max_restarts == 1 ? " is" : "s are");
-        mst_job_end(job, MST_ENDS_FAILED, SIGTERM);
+        mst_ending_begin(job, MST_ENDS_FAILED, SIGTERM);
     } /* else one that asks ends the run */
-}
-
-static bool nothing_runs(const struct mst_run_job *job)
-{
-    for (uint32_t i = 0; i < job->place_count; i++) {
-        if (job->places[i].state == MST_PLACE_RUNS) {
-            return false;
-        }
-    }
-    return true;
 }
 
 static void start(struct mst_run_job *job)
@@ -113,16 +104,16 @@ static void start(struct mst_run_job *job)
     struct mst_group *group = &job->group;
 
     group->ends = group->asks = false;
-    (void)uv_timer_stop(&job->grace);
+    (void)uv_timer_stop(&job->end.grace);
     mst_nodes_begin_life(job);
     if (!job->nodes.master_given) {
         job->nodes.master_port = mst_rendezvous_free_port("127.0.0.1");
     }
-    for (uint32_t i = 0; i < job->place_count; i++) {
-        job->places[i].state = MST_PLACE_WAITS;
-        job->places[i].early = 0;
+    for (uint32_t i = 0; i < job->places.count; i++) {
+        job->places.list[i].state = MST_PLACE_WAITS;
+        job->places.list[i].early = 0;
     }
-    mst_run_places(job);
+    mst_place_start_all(job);
 }
 
 bool mst_group_begins(const struct mst_run_job *job)
@@ -149,18 +140,18 @@ void mst_group_look(struct mst_run_job *job)
     char why[sizeof group->why];
     uint32_t told, restarts;
 
-    (void)pthread_mutex_lock(&job->lock);
+    mst_shared_lock(&job->shared);
     told = group->told;
     restarts = job->nodes.restarts_told;
     (void)snprintf(why, sizeof why, "%s", group->why);
-    (void)pthread_mutex_unlock(&job->lock);
-    if (job->ending != MST_GOES_ON || job->nodes.joining || job->nodes.rejoins) {
+    mst_shared_unlock(&job->shared);
+    if (job->end.how != MST_GOES_ON || job->nodes.joining || job->nodes.rejoins) {
         return;
     }
     if (told > group->life && !group->ends) {
         begin_to_end(job, restarts, why);
     }
-    if (group->ends && nothing_runs(job)) {
+    if (group->ends && !mst_place_any(&job->places, MST_PLACE_RUNS)) {
         group->life = told;
         mst_nodes_state(job, MST_PEER_RUNS);
         if (mst_nodes_all_in_life(job, told)) {

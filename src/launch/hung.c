@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "launch/job.h"
+#include "launch/say.h"
 
 #define NS_PER_MS UINT64_C(1000000)
 
@@ -19,8 +20,8 @@ static void on_look(uv_timer_t *timer)
     uint64_t now_ns = uv_hrtime();
     uint64_t next_ns;
 
-    job->monitor.held = mst_session_unheard(&job->session);
-    next_ns = mst_monitor_look(&job->monitor, now_ns);
+    job->hung.monitor.held = mst_session_unheard(&job->session);
+    next_ns = mst_monitor_look(&job->hung.monitor, now_ns);
     if (next_ns != UINT64_MAX) { /* a timer may ring in the millisecond before */
         (void)uv_timer_start(timer, on_look, (next_ns - now_ns) / NS_PER_MS + 1, 0);
     }
@@ -28,7 +29,7 @@ static void on_look(uv_timer_t *timer)
 
 static struct mst_process *process_of(struct mst_run_job *job, const struct mst_watched *one)
 {
-    return job->places[one->tag].process;
+    return job->places.list[one->tag].process;
 }
 
 static void on_soft(void *ctx, struct mst_watched *suspect, struct mst_watched *one,
@@ -50,7 +51,7 @@ static bool on_waits(void *ctx, const struct mst_watched *one, uint64_t now_ns, 
 {
     struct mst_run_job *job = ctx;
 
-    return mst_session_waits(&job->session, &job->monitor, one, now_ns, text, room);
+    return mst_session_waits(&job->session, &job->hung.monitor, one, now_ns, text, room);
 }
 
 static bool on_hard(void *ctx, struct mst_watched *one, const char *text)
@@ -60,14 +61,14 @@ static bool on_hard(void *ctx, struct mst_watched *one, const char *text)
     char name[64];
     bool runs;
 
-    (void)pthread_mutex_lock(&job->lock);
+    mst_shared_lock(&job->shared);
     runs = process->end == MST_PROCESS_RUNS && process->verdict == MST_CAUSE_NONE;
     if (runs) {
         process->verdict = MST_CAUSE_HARD_TIMEOUT;
         process->ended_by = SIGTERM;
         mst_monitor_why(&one->hard, process->hung, sizeof process->hung);
     }
-    (void)pthread_mutex_unlock(&job->lock);
+    mst_shared_unlock(&job->shared);
     if (runs) {
         mst_process_name(process, name, sizeof name);
         mst_say("%s %s: it is ended", name, text);
@@ -81,13 +82,13 @@ static void on_send(void *ctx, struct mst_watched *one, int number)
     struct mst_run_job *job = ctx;
     struct mst_process *process = process_of(job, one);
 
-    (void)pthread_mutex_lock(&job->lock);
+    mst_shared_lock(&job->shared);
     if (process->end != MST_PROCESS_GONE) {
         process->ended_by = number;
         mst_process_signal(process, number);
     }
-    (void)pthread_mutex_unlock(&job->lock);
-    (void)uv_async_send(&job->woken); /* who lingers does no longer */
+    mst_shared_unlock(&job->shared);
+    mst_shared_wake(&job->shared); /* who lingers does no longer */
 }
 
 void mst_hung_init(struct mst_run_job *job)
@@ -95,9 +96,9 @@ void mst_hung_init(struct mst_run_job *job)
     const struct mst_monitor_events events = {
         .soft = on_soft, .waits = on_waits, .hard = on_hard, .send = on_send, .ctx = job};
 
-    mst_monitor_init(&job->monitor, &events);
-    (void)uv_timer_init(&job->loop, &job->look);
-    job->look.data = job;
+    mst_monitor_init(&job->hung.monitor, &events);
+    (void)uv_timer_init(&job->loop, &job->hung.look);
+    job->hung.look.data = job;
 }
 
 void mst_hung_watch(struct mst_place *place)
@@ -105,24 +106,24 @@ void mst_hung_watch(struct mst_place *place)
     struct mst_run_job *job = place->job;
     struct mst_watched *one = &place->process->watched;
 
-    if (job->ending != MST_GOES_ON) {
+    if (job->end.how != MST_GOES_ON) {
         return;
     }
     *one = (struct mst_watched){
         .tag = place->slot, .page = place->process->page, .pid = place->process->pid, .pidfd = -1};
-    mst_monitor_add(&job->monitor, one);
-    if (!uv_is_active((uv_handle_t *)&job->look)) {
-        (void)uv_timer_start(&job->look, on_look, 0, 0);
+    mst_monitor_add(&job->hung.monitor, one);
+    if (!uv_is_active((uv_handle_t *)&job->hung.look)) {
+        (void)uv_timer_start(&job->hung.look, on_look, 0, 0);
     }
 }
 
 void mst_hung_forget(struct mst_place *place)
 {
-    mst_monitor_remove(&place->job->monitor, &place->process->watched);
+    mst_monitor_remove(&place->job->hung.monitor, &place->process->watched);
 }
 
 void mst_hung_stop(struct mst_run_job *job)
 {
-    mst_monitor_stop(&job->monitor);
-    (void)uv_async_send(&job->woken);
+    mst_monitor_stop(&job->hung.monitor);
+    mst_shared_wake(&job->shared);
 }

@@ -11,6 +11,7 @@
 #include "base/fail.h"
 #include "launch/job.h"
 #include "launch/launched.h"
+#include "launch/say.h"
 #include "launch/words.h"
 #include "muster/key.h"
 #include "net/elsewhere.h"
@@ -236,9 +237,9 @@ static muster_status take_word(struct mst_run_job *job, const char *name, const 
         return MUSTER_OK; /* as those do that are in the run */
     }
     if (word.key == MST_RUN_KEY_LIFE) {
-        (void)pthread_mutex_lock(&job->lock);
+        mst_shared_lock(&job->shared);
         mst_group_heard(job, word.number, value);
-        (void)pthread_mutex_unlock(&job->lock);
+        mst_shared_unlock(&job->shared);
     } else if (word.key == MST_RUN_KEY_CAUSE) {
         return mst_fail(err, MUSTER_EINVAL, 0, "job '%s' has ended: %.*s", job->name,
                         MST_SLICE_ARGS(word.text));
@@ -511,23 +512,23 @@ static void on_worked(uv_work_t *work, int ignored)
     nodes->joining = false;
     if (nodes->work_status != MUSTER_OK) {
         mst_say("%s", nodes->work_error.text);
-        job->launch_code = MST_EXIT_LAUNCHER;
+        job->end.launch_code = MST_EXIT_LAUNCHER;
         if (nodes->rejoins) {
             nodes->alone = "it was given up, and could not come back";
-            job->launch_code = 1;
+            job->end.launch_code = 1;
         }
-        mst_job_end(job, MST_ENDS_ALONE, SIGTERM);
+        mst_ending_begin(job, MST_ENDS_ALONE, SIGTERM);
     } else {
         job->session = nodes->work_session;
         mst_nodes_begin(job);
         nodes->rejoins = false;
         be_found(job);
         mst_say("this is node %" PRIu32 " of job '%s', with #%" PRIu32 " to #%" PRIu32,
-                nodes->number, job->name, job->places[0].index,
-                job->places[job->place_count - 1].index);
-        mst_run_places(job);
+                nodes->number, job->name, job->places.list[0].index,
+                job->places.list[job->places.count - 1].index);
+        mst_place_start_all(job);
     }
-    mst_job_look(job);
+    mst_ending_look(job);
 }
 
 void mst_nodes_join(struct mst_run_job *job, int64_t index, int64_t timeout_ms)
@@ -539,7 +540,7 @@ void mst_nodes_join(struct mst_run_job *job, int64_t index, int64_t timeout_ms)
     nodes->work_timeout_ms = timeout_ms;
     if (uv_queue_work(&job->loop, &nodes->work, on_work, on_worked) != 0) {
         nodes->joining = false;
-        job->launch_code = no_memory();
-        mst_job_end(job, MST_ENDS_ALONE, SIGTERM);
+        job->end.launch_code = no_memory();
+        mst_ending_begin(job, MST_ENDS_ALONE, SIGTERM);
     }
 }

@@ -10,6 +10,7 @@
 
 #include "discover/shell/surroundings.h"
 #include "launch/job.h"
+#include "launch/say.h"
 #include "net/rendezvous.h"
 #include "net/secret.h"
 

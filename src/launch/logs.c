@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "launch/job.h"
+#include "launch/say.h"
 
 /* ---- before anything runs ---- */
 

@@ -9,7 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "launch/cause.h"
 #include "launch/job.h"
+#include "launch/say.h"
 #include "net/elsewhere.h"
 
 #define TICK_MS 500u
@@ -59,13 +61,13 @@ static void on_member(void *ctx, const struct mst_who *who)
 {
     struct mst_run_job *job = ctx;
 
-    (void)pthread_mutex_lock(&job->lock);
+    mst_shared_lock(&job->shared);
     if (who->role == MST_ROLE_AGENT) {
         on_agent(job, who);
-    } else if (who->role == MST_ROLE_RANK && who->index < mst_run_indices(job)) {
+    } else if (who->role == MST_ROLE_RANK && who->index < mst_run_indices(job->options)) {
         on_rank(&job->nodes, who);
     }
-    (void)pthread_mutex_unlock(&job->lock);
+    mst_shared_unlock(&job->shared);
     if (who->role == MST_ROLE_RANK || who->role == MST_ROLE_WORKER) {
         mst_place_member(job, who);
     }
@@ -126,9 +128,9 @@ static void on_key(void *ctx, struct mst_slice name, struct mst_slice value)
     struct mst_run_word word;
 
     if (value.size < MST_NOTE_MAX && mst_run_key_read(name, value, &word)) {
-        (void)pthread_mutex_lock(&job->lock);
+        mst_shared_lock(&job->shared);
         take_key(job, &word);
-        (void)pthread_mutex_unlock(&job->lock);
+        mst_shared_unlock(&job->shared);
     }
 }
 
@@ -140,10 +142,10 @@ static void on_node_key(void *ctx, struct mst_slice name, struct mst_slice value
     if (mst_run_peer_read(name, value, &said) && said.number < job->options->nodes_max) {
         struct mst_peer *peer = &job->nodes.peers[said.number];
 
-        (void)pthread_mutex_lock(&job->lock);
+        mst_shared_lock(&job->shared);
         peer->state = said.state;
         peer->life = said.life;
-        (void)pthread_mutex_unlock(&job->lock);
+        mst_shared_unlock(&job->shared);
     }
 }
 
@@ -152,9 +154,9 @@ static void on_key_gone(void *ctx, struct mst_slice name)
     struct mst_run_job *job = ctx;
 
     if (mst_slice_equal(name, mst_slice_text("all"))) {
-        (void)pthread_mutex_lock(&job->lock);
+        mst_shared_lock(&job->shared);
         job->nodes.all_told = false;
-        (void)pthread_mutex_unlock(&job->lock);
+        mst_shared_unlock(&job->shared);
     }
 }
 
@@ -162,35 +164,35 @@ static void on_reset(void *ctx)
 {
     struct mst_run_job *job = ctx;
 
-    (void)pthread_mutex_lock(&job->lock);
+    mst_shared_lock(&job->shared);
     job->nodes.listed = job->nodes.all_told = false;
-    (void)pthread_mutex_unlock(&job->lock);
+    mst_shared_unlock(&job->shared);
 }
 
 static void on_listed(void *ctx)
 {
     struct mst_run_job *job = ctx;
 
-    (void)pthread_mutex_lock(&job->lock);
+    mst_shared_lock(&job->shared);
     job->nodes.listed = true;
-    (void)pthread_mutex_unlock(&job->lock);
+    mst_shared_unlock(&job->shared);
 }
 
 static void on_turn(void *ctx)
 {
     struct mst_run_job *job = ctx;
 
-    (void)uv_async_send(&job->woken);
+    mst_shared_wake(&job->shared);
 }
 
 static void on_fenced(void *ctx)
 {
     struct mst_run_job *job = ctx;
 
-    (void)pthread_mutex_lock(&job->lock);
+    mst_shared_lock(&job->shared);
     job->nodes.given_up = true;
-    (void)pthread_mutex_unlock(&job->lock);
-    (void)uv_async_send(&job->woken);
+    mst_shared_unlock(&job->shared);
+    mst_shared_wake(&job->shared);
 }
 
 /* ---- this node, to the others ---- */
@@ -237,9 +239,9 @@ static void say_all(struct mst_run_job *job)
     if (!nodes->first || !several(job) || nodes->joining) {
         return;
     }
-    (void)pthread_mutex_lock(&job->lock);
+    mst_shared_lock(&job->shared);
     all = look_at_all(job);
-    (void)pthread_mutex_unlock(&job->lock);
+    mst_shared_unlock(&job->shared);
     mst_run_all_write(value, &all);
     if (strcmp(value, nodes->all.value) != 0) {
         mst_session_write(&job->session, &nodes->all, value);
@@ -280,19 +282,19 @@ void mst_nodes_begin(struct mst_run_job *job)
     name_note(&nodes->end, "end");
     nodes->end.insert = true;
     name_note(&nodes->cause, "cause");
-    (void)pthread_mutex_lock(&job->lock);
+    mst_shared_lock(&job->shared);
     nodes->narrow = !nodes->first;
     nodes->listed = nodes->given_up = nodes->all_told = false;
     nodes->ranks_here_count = 0;
     memset(nodes->peers, 0, job->options->nodes_max * sizeof *nodes->peers);
-    memset(nodes->ranks_here, 0, mst_run_indices(job) * sizeof *nodes->ranks_here);
-    for (uint32_t i = 0; i < job->place_count; i++) {
-        job->places[i].index = nodes->number * job->place_count + i;
-        job->places[i].asks = job->places[i].refused = false;
+    memset(nodes->ranks_here, 0, mst_run_indices(job->options) * sizeof *nodes->ranks_here);
+    for (uint32_t i = 0; i < job->places.count; i++) {
+        job->places.list[i].index = nodes->number * job->places.count + i;
+        job->places.list[i].asks = job->places.list[i].refused = false;
     }
     job->group.claim = (struct mst_note){0};
     mst_group_begin(job);
-    (void)pthread_mutex_unlock(&job->lock);
+    mst_shared_unlock(&job->shared);
     nodes->finished = (struct mst_note){0};
     mst_preempted_begin(job);
     mst_nodes_begin_life(job);
@@ -324,16 +326,17 @@ static void widen(struct mst_run_job *job)
 
 void mst_nodes_ask_restart(struct mst_run_job *job, struct mst_place *place)
 {
-    bool may = job->restarts < job->options->max_restarts;
+    bool may = job->places.restarts < job->options->max_restarts;
 
     if (several(job)) {
         place->asks = true;
         mst_session_ask(&job->session, &job->nodes.restarts);
-        if (!may && mst_run_enough(job) != 0 && mst_run_enough(job) < mst_run_indices(job)) {
+        if (!may && mst_run_enough(job->options) != 0 &&
+            mst_run_enough(job->options) < mst_run_indices(job->options)) {
             widen(job); /* how many are left will be asked right after the answer */
         }
     } else {
-        job->restarts += may;
+        job->places.restarts += may;
         mst_place_go_on(place, may);
     }
 }
@@ -350,7 +353,7 @@ void mst_nodes_end(struct mst_run_job *job, int number)
     char value[MST_RUN_VALUE_ROOM];
 
     if (several(job) && !job->nodes.joining &&
-        (job->ending == MST_ENDS_FAILED || job->ending == MST_ENDS_SIGNAL)) {
+        (job->end.how == MST_ENDS_FAILED || job->end.how == MST_ENDS_SIGNAL)) {
         mst_run_end_write(value, job->nodes.number, number);
         mst_session_write(&job->session, &job->nodes.end, value);
     }
@@ -364,13 +367,13 @@ static struct mst_all all_of(struct mst_run_job *job)
     const struct mst_nodes *nodes = &job->nodes;
     struct mst_all all = {.runs = true};
 
-    (void)pthread_mutex_lock(&job->lock);
+    mst_shared_lock(&job->shared);
     if (!nodes->narrow) {
         all = look_at_all(job);
     } else if (nodes->all_told) {
         all = nodes->all_heard;
     }
-    (void)pthread_mutex_unlock(&job->lock);
+    mst_shared_unlock(&job->shared);
     return all;
 }
 
@@ -379,13 +382,13 @@ static bool any_other(struct mst_run_job *job, unsigned states)
 {
     bool any = false;
 
-    (void)pthread_mutex_lock(&job->lock);
+    mst_shared_lock(&job->shared);
     for (uint32_t i = 0; i < job->options->nodes_max; i++) {
         const struct mst_peer *peer = &job->nodes.peers[i];
 
         any = any || (i != job->nodes.number && peer->here && (states & 1u << peer->state) != 0);
     }
-    (void)pthread_mutex_unlock(&job->lock);
+    mst_shared_unlock(&job->shared);
     return any;
 }
 
@@ -403,23 +406,24 @@ bool mst_nodes_finished_elsewhere(struct mst_run_job *job)
 {
     bool finished;
 
-    (void)pthread_mutex_lock(&job->lock);
+    mst_shared_lock(&job->shared);
     finished = job->nodes.lives_finished > job->group.life && several(job);
-    (void)pthread_mutex_unlock(&job->lock);
+    mst_shared_unlock(&job->shared);
     return finished;
 }
 
 uint32_t mst_nodes_ranks_elsewhere(struct mst_run_job *job)
 {
     const struct mst_nodes *nodes = &job->nodes;
-    uint32_t first = nodes->number * job->place_count, here = 0, all;
+    uint32_t first = nodes->number * job->places.count, here = 0, all;
 
-    (void)pthread_mutex_lock(&job->lock);
-    for (uint32_t i = first; i < mst_run_indices(job) && i - first < job->place_count; i++) {
+    mst_shared_lock(&job->shared);
+    for (uint32_t i = first; i < mst_run_indices(job->options) && i - first < job->places.count;
+         i++) {
         here += nodes->ranks_here[i];
     }
     all = nodes->ranks_here_count;
-    (void)pthread_mutex_unlock(&job->lock);
+    mst_shared_unlock(&job->shared);
     return all > here ? all - here : 0;
 }
 
@@ -450,7 +454,7 @@ static bool cause_is_told(struct mst_run_job *job)
         return late(job);
     }
     if (status == MUSTER_EEXISTS) {
-        job->ending = MST_ENDS_ELSEWHERE;
+        job->end.how = MST_ENDS_ELSEWHERE;
         return false;
     }
     if (nodes->cause.value[0] == '\0') {
@@ -467,18 +471,18 @@ static bool cause_is_known(struct mst_run_job *job)
 {
     bool known;
 
-    (void)pthread_mutex_lock(&job->lock);
+    mst_shared_lock(&job->shared);
     known = job->nodes.cause_told;
-    (void)pthread_mutex_unlock(&job->lock);
+    mst_shared_unlock(&job->shared);
     return known || all_of(job).ender_gone || late(job);
 }
 
 static bool nothing_left_to_say(struct mst_run_job *job)
 {
-    if (job->ending == MST_ENDS_FAILED || job->ending == MST_ENDS_SIGNAL) {
+    if (job->end.how == MST_ENDS_FAILED || job->end.how == MST_ENDS_SIGNAL) {
         return cause_is_told(job);
     }
-    if (job->ending == MST_ENDS_ELSEWHERE) {
+    if (job->end.how == MST_ENDS_ELSEWHERE) {
         return cause_is_known(job);
     }
     return done_everywhere(job);
@@ -489,7 +493,7 @@ bool mst_nodes_may_leave(struct mst_run_job *job)
     struct mst_nodes *nodes = &job->nodes;
 
     if (!several(job) || nodes->joining || job->session.client == NULL ||
-        job->ending == MST_ENDS_ALONE) {
+        job->end.how == MST_ENDS_ALONE) {
         return true;
     }
     if (nodes->over_ns == 0) {
@@ -511,60 +515,52 @@ bool mst_nodes_may_leave(struct mst_run_job *job)
 static void on_given_up(struct mst_run_job *job)
 {
     struct mst_nodes *nodes = &job->nodes;
-    bool again = job->restarts < job->options->max_restarts;
+    bool again = job->places.restarts < job->options->max_restarts;
     char then[64];
 
-    if (job->ending != MST_GOES_ON || job->closing) {
+    if (job->end.how != MST_GOES_ON || job->end.closing) {
         return;
     }
     (void)snprintf(then, sizeof then,
-                   "is not started again: %" PRIu32 " of %" PRIu32 " restart%s used", job->restarts,
-                   job->options->max_restarts, job->options->max_restarts == 1 ? " is" : "s are");
+                   "is not started again: %" PRIu32 " of %" PRIu32 " restart%s used",
+                   job->places.restarts, job->options->max_restarts,
+                   job->options->max_restarts == 1 ? " is" : "s are");
     if (again) {
-        job->restarts++; /* the others are told when it is back */
+        job->places.restarts++; /* the others are told when it is back */
         (void)snprintf(then, sizeof then, "comes back as a newcomer (%" PRIu32 " of %" PRIu32 ")",
-                       job->restarts, job->options->max_restarts);
+                       job->places.restarts, job->options->max_restarts);
     }
-    mst_say(
-        "node %" PRIu32 " (%s) was given up: it was cut off, or stood still, for longer than the "
-        "lease; its %" PRIu32 " rank%s killed, and it %s",
-        nodes->number, job->host, job->place_count, job->place_count == 1 ? " is" : "s are", then);
+    mst_say("node %" PRIu32
+            " (%s) was given up: it was cut off, or stood still, for longer than the "
+            "lease; its %" PRIu32 " rank%s killed, and it %s",
+            nodes->number, job->host, job->places.count, job->places.count == 1 ? " is" : "s are",
+            then);
     if (!again) {
         nodes->alone = "it was given up, and no restart is left";
-        mst_job_end(job, MST_ENDS_ALONE, SIGKILL);
+        mst_ending_begin(job, MST_ENDS_ALONE, SIGKILL);
         return;
     }
     nodes->rejoins = true;
-    for (uint32_t i = 0; i < job->place_count; i++) {
-        (void)uv_timer_stop(&job->places[i].again);
+    for (uint32_t i = 0; i < job->places.count; i++) {
+        (void)uv_timer_stop(&job->places.list[i].again);
     }
-    mst_job_signal(job, SIGKILL);
-}
-
-static bool nothing_runs(const struct mst_run_job *job)
-{
-    for (uint32_t i = 0; i < job->place_count; i++) {
-        if (job->places[i].state == MST_PLACE_RUNS) {
-            return false;
-        }
-    }
-    return true;
+    mst_ending_signal(job, SIGKILL);
 }
 
 static void hear_restarts(struct mst_run_job *job, int64_t restarts)
 {
     uint32_t most = job->options->max_restarts;
 
-    if (restarts > job->restarts) {
-        job->restarts = restarts < most ? (uint32_t)restarts : most;
+    if (restarts > job->places.restarts) {
+        job->places.restarts = restarts < most ? (uint32_t)restarts : most;
     }
 }
 
 static struct mst_place *first_that_asks(struct mst_run_job *job)
 {
-    for (uint32_t i = 0; i < job->place_count; i++) {
-        if (job->places[i].asks) {
-            return &job->places[i];
+    for (uint32_t i = 0; i < job->places.count; i++) {
+        if (job->places.list[i].asks) {
+            return &job->places.list[i];
         }
     }
     return NULL;
@@ -591,21 +587,21 @@ static bool nobody_says(struct mst_run_job *job)
 {
     bool missed;
 
-    (void)pthread_mutex_lock(&job->lock);
+    mst_shared_lock(&job->shared);
     missed = job->nodes.listed && !job->nodes.all_told;
-    (void)pthread_mutex_unlock(&job->lock);
+    mst_shared_unlock(&job->shared);
     return missed;
 }
 
 /* Without those that are not started again, if all others were there. */
 static bool enough_may_be_left(const struct mst_run_job *job)
 {
-    uint32_t left = mst_run_indices(job) - job->place_count;
+    uint32_t left = mst_run_indices(job->options) - job->places.count;
 
-    for (uint32_t i = 0; i < job->place_count; i++) {
-        left += job->places[i].state != MST_PLACE_GIVEN_UP && !job->places[i].refused;
+    for (uint32_t i = 0; i < job->places.count; i++) {
+        left += job->places.list[i].state != MST_PLACE_GIVEN_UP && !job->places.list[i].refused;
     }
-    return left >= mst_run_enough(job);
+    return left >= mst_run_enough(job->options);
 }
 
 /* Those that are not started again. Whether enough are left is known by who knows all; where there
@@ -615,12 +611,12 @@ static void give_up_refused(struct mst_run_job *job)
     const struct mst_nodes *nodes = &job->nodes;
     bool known;
 
-    (void)pthread_mutex_lock(&job->lock);
-    known =
-        mst_run_enough(job) == 0 || (nodes->listed && !nodes->narrow) || !enough_may_be_left(job);
-    (void)pthread_mutex_unlock(&job->lock);
-    for (uint32_t i = 0; i < job->place_count; i++) {
-        struct mst_place *place = &job->places[i];
+    mst_shared_lock(&job->shared);
+    known = mst_run_enough(job->options) == 0 || (nodes->listed && !nodes->narrow) ||
+            !enough_may_be_left(job);
+    mst_shared_unlock(&job->shared);
+    for (uint32_t i = 0; i < job->places.count; i++) {
+        struct mst_place *place = &job->places.list[i];
 
         if (place->refused && known) {
             place->refused = false;
@@ -638,13 +634,13 @@ void mst_nodes_look(struct mst_run_job *job)
     uint32_t restarts;
     int number;
 
-    (void)pthread_mutex_lock(&job->lock);
+    mst_shared_lock(&job->shared);
     given_up = nodes->given_up;
     nodes->given_up = false;
     end = nodes->end_told;
     number = nodes->end_signal;
     restarts = nodes->restarts_told;
-    (void)pthread_mutex_unlock(&job->lock);
+    mst_shared_unlock(&job->shared);
     if (!nodes->joining) {
         take_answers(job);
     }
@@ -654,14 +650,15 @@ void mst_nodes_look(struct mst_run_job *job)
     say_all(job);
     give_up_refused(job);
     hear_restarts(job, restarts);
-    if (given_up && job->service_lost == 0) {
+    if (given_up && job->supervised.lost == 0) {
         on_given_up(job);
     }
-    if (end && several(job) && (job->ending == MST_GOES_ON || job->ending == MST_ENDS_WELL)) {
-        job->ending = MST_GOES_ON;
-        mst_job_end(job, MST_ENDS_ELSEWHERE, number);
+    if (end && several(job) && (job->end.how == MST_GOES_ON || job->end.how == MST_ENDS_WELL)) {
+        job->end.how = MST_GOES_ON;
+        mst_ending_begin(job, MST_ENDS_ELSEWHERE, number);
     }
-    if (nodes->rejoins && !nodes->joining && job->ending == MST_GOES_ON && nothing_runs(job)) {
+    if (nodes->rejoins && !nodes->joining && job->end.how == MST_GOES_ON &&
+        !mst_place_any(&job->places, MST_PLACE_RUNS)) {
         mst_announcer_reset(&job->preempted.announcer);
         mst_session_close(&job->session);
         mst_nodes_join(job, MUSTER_INDEX_ANY, FAREWELL_MS);
@@ -684,7 +681,7 @@ static void on_silence(struct mst_run_job *job)
         nodes->silent_since_ns = now_ns;
         mst_say("the service at %s does not answer; the ranks have stopped and wait for it",
                 nodes->addr);
-    } else if (job->ending == MST_GOES_ON &&
+    } else if (job->end.how == MST_GOES_ON &&
                now_ns - nodes->silent_since_ns >
                    (uint64_t)job->options->service_wait_ms * NS_PER_MS) {
         mst_say("the service at %s did not answer for %" PRId64 ".%" PRId64
@@ -692,8 +689,8 @@ static void on_silence(struct mst_run_job *job)
                 nodes->addr, job->options->service_wait_ms / 1000,
                 job->options->service_wait_ms % 1000 / 100);
         nodes->alone = "the service did not answer";
-        job->launch_code = MST_EXIT_LAUNCHER;
-        mst_job_end(job, MST_ENDS_ALONE, SIGTERM);
+        job->end.launch_code = MST_EXIT_LAUNCHER;
+        mst_ending_begin(job, MST_ENDS_ALONE, SIGTERM);
     }
 }
 
@@ -701,9 +698,10 @@ static void on_tick(uv_timer_t *timer)
 {
     struct mst_run_job *job = timer->data;
 
-    if (!job->closing && !job->nodes.joining) {
+    if (!job->end.closing && !job->nodes.joining) {
+
         on_silence(job);
-        mst_job_look(job);
+        mst_ending_look(job);
     }
 }
 
@@ -712,7 +710,7 @@ bool mst_nodes_prepare(struct mst_run_job *job)
     struct mst_nodes *nodes = &job->nodes;
 
     nodes->peers = calloc(job->options->nodes_max, sizeof *nodes->peers);
-    nodes->ranks_here = calloc(mst_run_indices(job), sizeof *nodes->ranks_here);
+    nodes->ranks_here = calloc(mst_run_indices(job->options), sizeof *nodes->ranks_here);
     if (nodes->peers == NULL || nodes->ranks_here == NULL) {
         return false;
     }

@@ -12,6 +12,8 @@
 #include "launch/cause.h"
 #include "launch/hang/diagnose.h"
 #include "launch/job.h"
+#include "launch/say.h"
+#include "launch/variables.h"
 #include "net/rendezvous.h"
 #include "os/descriptors.h"
 #include "process/proc_stat.h"
@@ -19,6 +21,28 @@
 
 #define OVERDUE_MS 5000
 #define KEPT 8u /* processes of a place */
+
+bool mst_place_any(const struct mst_run_places *places, enum mst_place_state state)
+{
+    for (uint32_t i = 0; i < places->count; i++) {
+        if (places->list[i].state == state) {
+            return true;
+        }
+    }
+    return false;
+}
+
+uint64_t mst_place_generation(const struct mst_run_places *places)
+{
+    uint64_t last = 0;
+
+    for (const struct mst_process *one = places->processes; one != NULL; one = one->older) {
+        uint64_t generation = mst_process_generation(one);
+
+        last = generation > last ? generation : last;
+    }
+    return last;
+}
 
 /* ---- starting ---- */
 
@@ -104,7 +128,7 @@ static int start_spawn(struct mst_place *place, struct start *start, struct mst_
 
     mst_logs_make(job, place->index, place->attempts, &start->log);
     mst_tag_text(job->tag, place->index, place->attempts, process->tag);
-    if (!mst_variables_of(place, process->tag, start->page_fd, &start->log)) {
+    if (!mst_variables_of(&job->environment, place, process->tag, start->page_fd, &start->log)) {
         return ENOMEM;
     }
     spawn.environment = job->environment.entries;
@@ -114,7 +138,7 @@ static int start_spawn(struct mst_place *place, struct start *start, struct mst_
 /* It is only read by other threads, with the lock. */
 void mst_place_forget(struct mst_run_job *job, uint32_t index)
 {
-    struct mst_process **link = &job->processes;
+    struct mst_process **link = &job->places.processes;
     unsigned newer = 0;
 
     while (*link != NULL) {
@@ -125,9 +149,9 @@ void mst_place_forget(struct mst_run_job *job, uint32_t index)
             link = &process->older;
             continue;
         }
-        (void)pthread_mutex_lock(&job->lock);
+        mst_shared_lock(&job->shared);
         *link = process->older;
-        (void)pthread_mutex_unlock(&job->lock);
+        mst_shared_unlock(&job->shared);
         mst_output_forget(job->output, process->out);
         mst_output_forget(job->output, process->error);
         free(process);
@@ -158,11 +182,11 @@ static bool adopt(struct mst_place *place, struct mst_process *process, const st
     place->life = process->life;
     place->state = MST_PLACE_RUNS;
     mst_keeper_add(&job->keeper, process->pid);
-    (void)pthread_mutex_lock(&job->lock);
-    process->older = job->processes;
-    job->processes = process;
+    mst_shared_lock(&job->shared);
+    process->older = job->places.processes;
+    job->places.processes = process;
     place->process = process;
-    (void)pthread_mutex_unlock(&job->lock);
+    mst_shared_unlock(&job->shared);
     mst_hung_watch(place);
     mst_place_forget(job, place->index);
     return mst_output_add_file(
@@ -199,6 +223,18 @@ int mst_place_start(struct mst_place *place)
     start_close_child_ends(&start);
     place->start_error = 0;
     return adopt(place, process, &start) ? 0 : start_failed(place, ENOMEM);
+}
+
+void mst_place_start_all(struct mst_run_job *job)
+{
+    for (uint32_t i = 0; i < job->places.count && job->end.launch_code == 0; i++) {
+        if (job->places.list[i].state == MST_PLACE_WAITS) {
+            job->end.launch_code = mst_place_start(&job->places.list[i]);
+        }
+    }
+    if (job->end.launch_code != 0) {
+        mst_ending_begin(job, MST_ENDS_FAILED, SIGTERM);
+    }
 }
 
 /* ---- what other threads tell ---- */
@@ -240,14 +276,14 @@ void mst_place_told(void *ctx, uint64_t tag)
     enum mst_cause cause;
     int code;
 
-    (void)pthread_mutex_lock(&job->lock);
-    process = job->places[tag].process; /* only the newest of a place is watched */
+    mst_shared_lock(&job->shared);
+    process = job->places.list[tag].process; /* only the newest of a place is watched */
     process->told = true;
     cause = cause_of(process, &code);
     die(process);
-    (void)pthread_mutex_unlock(&job->lock);
+    mst_shared_unlock(&job->shared);
     mst_session_lost(&job->session, process, cause, code);
-    (void)uv_async_send(&job->woken);
+    mst_shared_wake(&job->shared);
 }
 
 static void member_of(struct mst_process *process, const struct mst_who *who)
@@ -271,21 +307,21 @@ static void member_of(struct mst_process *process, const struct mst_who *who)
 void mst_place_member(struct mst_run_job *job, const struct mst_who *who)
 {
     uint32_t slot =
-        who->index - job->nodes.number * job->place_count; /* of the others: too large */
+        who->index - job->nodes.number * job->places.count; /* of the others: too large */
 
-    if (slot >= job->place_count) {
+    if (slot >= job->places.count) {
         return;
     }
-    (void)pthread_mutex_lock(&job->lock);
-    if (job->places[slot].process != NULL) {
-        struct mst_process *process = job->places[slot].process;
+    mst_shared_lock(&job->shared);
+    if (job->places.list[slot].process != NULL) {
+        struct mst_process *process = job->places.list[slot].process;
 
         if (process->end != MST_PROCESS_GONE && who->pid == mst_process_pid(process)) {
             member_of(process, who);
         }
     }
-    (void)pthread_mutex_unlock(&job->lock);
-    (void)uv_async_send(&job->woken);
+    mst_shared_unlock(&job->shared);
+    mst_shared_wake(&job->shared);
 }
 
 /* ---- on the loop: dead ---- */
@@ -321,10 +357,10 @@ void mst_place_notice(struct mst_place *place)
         return;
     }
     keep_rank(job, process);
-    (void)pthread_mutex_lock(&job->lock);
+    mst_shared_lock(&job->shared);
     news = process->end == MST_PROCESS_DEAD && !process->noticed;
     process->noticed = process->noticed || news;
-    (void)pthread_mutex_unlock(&job->lock);
+    mst_shared_unlock(&job->shared);
     if (news) {
         mst_hung_forget(place);
         (void)uv_timer_start(&place->overdue, on_overdue, OVERDUE_MS, 0);
@@ -339,21 +375,21 @@ static void give_up(struct mst_place *place)
     uint32_t left = 0;
 
     place->state = MST_PLACE_GIVEN_UP;
-    for (uint32_t i = 0; i < job->place_count; i++) {
-        left += job->places[i].state != MST_PLACE_GIVEN_UP;
+    for (uint32_t i = 0; i < job->places.count; i++) {
+        left += job->places.list[i].state != MST_PLACE_GIVEN_UP;
     }
-    if (job->ending != MST_GOES_ON) {
+    if (job->end.how != MST_GOES_ON) {
         return;
     }
     left += mst_nodes_ranks_elsewhere(job);
-    if (mst_run_enough(job) != 0 && left >= mst_run_enough(job) && job->uses_muster &&
-        job->service_lost == 0 && !place->process->aborted) {
+    if (mst_run_enough(job->options) != 0 && left >= mst_run_enough(job->options) &&
+        job->places.uses_muster && job->supervised.lost == 0 && !place->process->aborted) {
         mst_say("going on without #%" PRIu32 ": %" PRIu32 " are left, %" PRIu32 " are enough",
-                place->index, left, mst_run_enough(job));
+                place->index, left, mst_run_enough(job->options));
         place->process->excused = job->options->spares != 0; /* one of them takes its place */
         return;
     }
-    mst_job_end(job, MST_ENDS_FAILED, SIGTERM);
+    mst_ending_begin(job, MST_ENDS_FAILED, SIGTERM);
 }
 
 /* What others hold now and may give back. */
@@ -368,18 +404,18 @@ static void on_again(uv_timer_t *timer)
     int code = mst_place_start(place);
 
     if (code != 0 && place->state != MST_PLACE_RUNS && is_short(place->start_error)) {
-        uint64_t delay_ms = mst_back_off_ms(place->early++);
+        uint64_t delay_ms = mst_supervise_back_off_ms(place->early++);
 
         mst_say("#%" PRIu32 " could not be started; trying again in %" PRIu64 " s", place->index,
                 delay_ms / 1000);
         (void)uv_timer_start(timer, on_again, delay_ms, 0);
     } else if (code != 0) {
-        place->job->launch_code = code;
+        place->job->end.launch_code = code;
         if (place->state != MST_PLACE_RUNS) {
             give_up(place);
         }
-        mst_job_end(place->job, MST_ENDS_FAILED, SIGTERM);
-        mst_job_look(place->job);
+        mst_ending_begin(place->job, MST_ENDS_FAILED, SIGTERM);
+        mst_ending_look(place->job);
     }
 }
 
@@ -391,7 +427,7 @@ static uint64_t delay_ms_of(struct mst_place *place)
         place->early = 0;
         return 0;
     }
-    return place->process->again ? mst_back_off_ms(place->early++) : 0;
+    return place->process->again ? mst_supervise_back_off_ms(place->early++) : 0;
 }
 
 static void start_again(struct mst_place *place, const char *name, const char *how)
@@ -407,7 +443,7 @@ static void start_again(struct mst_place *place, const char *name, const char *h
                        place->early, place->early == 1 ? "" : "s");
     }
     mst_say("%s %s; starting it again%s (%" PRIu32 " of %" PRIu32 ")%s%s", name, how, when,
-            job->restarts, job->options->max_restarts, why,
+            job->places.restarts, job->options->max_restarts, why,
             place->process->joined ? "; the others go on in their processes" : "");
     (void)uv_timer_start(&place->again, on_again, delay_ms, 0);
 }
@@ -426,7 +462,7 @@ void mst_place_go_on(struct mst_place *place, bool may)
         start_again(place, name, how);
     } else {
         mst_say("%s %s; it is not started again: %" PRIu32 " of %" PRIu32 " restart%s used", name,
-                how, job->restarts, job->options->max_restarts,
+                how, job->places.restarts, job->options->max_restarts,
                 job->options->max_restarts == 1 ? " is" : "s are");
         give_up(place);
     }
@@ -436,11 +472,11 @@ static void failed(struct mst_place *place)
 {
     struct mst_run_job *job = place->job;
 
-    if (job->ending == MST_GOES_ON && job->nodes.rejoins) {
+    if (job->end.how == MST_GOES_ON && job->nodes.rejoins) {
         place->process->excused = true;
         place->state = MST_PLACE_WAITS;
-    } else if (job->ending != MST_GOES_ON || job->service_lost != 0 || !job->uses_muster ||
-               place->process->aborted) {
+    } else if (job->end.how != MST_GOES_ON || job->supervised.lost != 0 ||
+               !job->places.uses_muster || place->process->aborted) {
         give_up(place); /* nobody could take it in again, or is to */
     } else if (place->process->gave_up) {
         place->state = MST_PLACE_WAITS;
@@ -477,10 +513,10 @@ static void report(struct mst_run_job *job, struct mst_process *process, bool di
 
 static void look_for_clients(struct mst_run_job *job)
 {
-    for (uint32_t i = 0; i < job->place_count && !job->uses_muster; i++) {
-        const struct mst_process *process = job->places[i].process;
+    for (uint32_t i = 0; i < job->places.count && !job->places.uses_muster; i++) {
+        const struct mst_process *process = job->places.list[i].process;
 
-        job->uses_muster = process != NULL && mst_process_client(process) != 0;
+        job->places.uses_muster = process != NULL && mst_process_client(process) != 0;
     }
 }
 
@@ -504,13 +540,13 @@ static void gone(struct mst_place *place)
     mst_death_remove(job->death, place->slot);
     died = mst_page_died(process->page);
     mst_preempted_gone(job, process);
-    (void)pthread_mutex_lock(&job->lock);
+    mst_shared_lock(&job->shared);
     mst_process_page_end(process);
     process->joined = process->joined || process->generation != 0;
-    (void)pthread_mutex_unlock(&job->lock);
+    mst_shared_unlock(&job->shared);
     look_for_clients(job);
     report(job, process, died);
-    if (job->ending == MST_GOES_ON && job->group.ends) {
+    if (job->end.how == MST_GOES_ON && job->group.ends) {
         process->excused = true;
         place->state = MST_PLACE_WAITS;
     } else if (mst_process_failed(process)) {
@@ -532,7 +568,7 @@ static void gone(struct mst_place *place)
 static bool lingers(const struct mst_run_job *job, const struct mst_process *process)
 {
     bool has_time = process->verdict == MST_CAUSE_HARD_TIMEOUT && process->ended_by == SIGTERM &&
-                    process->end == MST_PROCESS_RUNS && job->ending == MST_GOES_ON;
+                    process->end == MST_PROCESS_RUNS && job->end.how == MST_GOES_ON;
     pid_t rank = (pid_t)mst_process_pid(process);
 
     return has_time && (mst_page_held(process->page) ||
@@ -552,10 +588,10 @@ bool mst_place_reap(struct mst_place *place)
         info.si_pid != process->pid) {
         return false;
     }
-    (void)pthread_mutex_lock(&job->lock);
+    mst_shared_lock(&job->shared);
     process->lingers = lingers(job, process);
     if (process->lingers) {
-        (void)pthread_mutex_unlock(&job->lock);
+        mst_shared_unlock(&job->shared);
         return false;
     }
     if (process->end == MST_PROCESS_RUNS) {
@@ -565,7 +601,7 @@ bool mst_place_reap(struct mst_place *place)
     mst_keeper_remove(&job->keeper, process->pid);
     (void)waitpid(process->pid, &status, 0);
     mst_process_gone(process, status);
-    (void)pthread_mutex_unlock(&job->lock);
+    mst_shared_unlock(&job->shared);
     gone(place);
     return true;
 }
@@ -575,8 +611,8 @@ static bool is_doomed(void *ctx, uint32_t index, uint32_t attempt)
 {
     const struct mst_run_job *job = ctx;
 
-    for (uint32_t i = 0; i < job->place_count; i++) {
-        const struct mst_place *place = &job->places[i];
+    for (uint32_t i = 0; i < job->places.count; i++) {
+        const struct mst_place *place = &job->places.list[i];
 
         if (place->state == MST_PLACE_RUNS && place->process->index == index &&
             place->process->attempt == attempt) {

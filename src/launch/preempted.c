@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "launch/job.h"
+#include "launch/say.h"
 
 /* ---- the sources ---- */
 
@@ -18,7 +19,7 @@ static void on_told(void *ctx)
 {
     struct mst_run_job *job = ctx;
 
-    (void)uv_async_send(&job->woken);
+    mst_shared_wake(&job->shared);
 }
 
 /* Likewise, or before anything runs: said by the main thread. */
@@ -27,13 +28,13 @@ static void on_line(void *ctx, const char *line)
     struct mst_run_job *job = ctx;
     struct mst_preempted *preempted = &job->preempted;
 
-    (void)pthread_mutex_lock(&job->lock);
+    mst_shared_lock(&job->shared);
     if (preempted->line_count < MST_PREEMPTED_LINES) {
         (void)snprintf(preempted->lines[preempted->line_count++], sizeof preempted->lines[0], "%s",
                        line);
     }
-    (void)pthread_mutex_unlock(&job->lock);
-    (void)uv_async_send(&job->woken);
+    mst_shared_unlock(&job->shared);
+    mst_shared_wake(&job->shared);
 }
 
 static void say_lines(struct mst_run_job *job)
@@ -42,11 +43,11 @@ static void say_lines(struct mst_run_job *job)
     char lines[MST_PREEMPTED_LINES][sizeof preempted->lines[0]];
     unsigned count;
 
-    (void)pthread_mutex_lock(&job->lock);
+    mst_shared_lock(&job->shared);
     count = preempted->line_count;
     preempted->line_count = 0;
     memcpy(lines, preempted->lines, sizeof lines);
-    (void)pthread_mutex_unlock(&job->lock);
+    mst_shared_unlock(&job->shared);
     for (unsigned i = 0; i < count; i++) {
         mst_say("%s", lines[i]);
     }
@@ -54,10 +55,10 @@ static void say_lines(struct mst_run_job *job)
 
 static bool opened_now(struct mst_run_job *job)
 {
-    for (uint32_t i = 0; i < job->place_count; i++) {
-        const struct mst_process *process = job->places[i].process;
+    for (uint32_t i = 0; i < job->places.count; i++) {
+        const struct mst_process *process = job->places.list[i].process;
 
-        if (job->places[i].state == MST_PLACE_RUNS && process->page != NULL &&
+        if (job->places.list[i].state == MST_PLACE_RUNS && process->page != NULL &&
             atomic_load(&process->page->preempts) == 1) {
             return true;
         }
@@ -71,8 +72,8 @@ static bool opened_ever(const struct mst_run_job *job)
 {
     bool opened = job->preempted.opened;
 
-    for (uint32_t i = 0; i < job->place_count; i++) {
-        const struct mst_process *process = job->places[i].process;
+    for (uint32_t i = 0; i < job->places.count; i++) {
+        const struct mst_process *process = job->places.list[i].process;
 
         opened = opened || (process != NULL && process->page != NULL &&
                             atomic_load(&process->page->preempts) != 0);
@@ -111,7 +112,7 @@ int mst_preempted_open(struct mst_run_job *job)
     announcer->say = on_say;
     announcer->publishing.ended = on_told;
     announcer->ctx = announcer->publishing.ctx = job;
-    preempted->indices = calloc(job->place_count, sizeof *preempted->indices);
+    preempted->indices = calloc(job->places.count, sizeof *preempted->indices);
     if (preempted->indices == NULL) {
         mst_say("out of memory");
         return MST_EXIT_LAUNCHER;
@@ -138,20 +139,10 @@ void mst_preempted_release(struct mst_run_job *job)
 
 void mst_preempted_begin(struct mst_run_job *job)
 {
-    for (uint32_t i = 0; i < job->place_count; i++) {
-        job->preempted.indices[i] = job->places[i].index;
+    for (uint32_t i = 0; i < job->places.count; i++) {
+        job->preempted.indices[i] = job->places.list[i].index;
     }
     mst_announcer_reset(&job->preempted.announcer);
-}
-
-static bool some_run(const struct mst_run_job *job)
-{
-    bool any = false;
-
-    for (uint32_t i = 0; i < job->place_count; i++) {
-        any = any || job->places[i].state == MST_PLACE_RUNS;
-    }
-    return any;
 }
 
 /* Where all have saved and ended here, what is left is that the others end, too. */
@@ -159,12 +150,12 @@ static void look_at_end(struct mst_run_job *job)
 {
     const struct mst_preempted *preempted = &job->preempted;
 
-    if (preempted->late && job->ending == MST_GOES_ON && mst_saving_answered(job) &&
-        (some_run(job) || !mst_preempted_saved(job))) {
+    if (preempted->late && job->end.how == MST_GOES_ON && mst_saving_answered(job) &&
+        (mst_place_any(&job->places, MST_PLACE_RUNS) || !mst_preempted_saved(job))) {
         mst_say("the time of the notice is over; the ranks are ended");
-        job->signal = preempted->signal;
-        mst_job_end(job, MST_ENDS_SIGNAL, preempted->signal);
-        mst_job_look(job);
+        job->end.signal = preempted->signal;
+        mst_ending_begin(job, MST_ENDS_SIGNAL, preempted->signal);
+        mst_ending_look(job);
     }
 }
 
@@ -179,11 +170,11 @@ void mst_preempted_look(struct mst_run_job *job)
     uint64_t at_ns, now_ns = mst_lib_now_ns();
 
     say_lines(job);
-    if (job->nodes.joining || job->nodes.rejoins || job->closing) {
+    if (job->nodes.joining || job->nodes.rejoins || job->end.closing) {
         return;
     }
     at_ns = mst_announcer_look(&preempted->announcer, job->session.client, preempted->indices,
-                               job->place_count);
+                               job->places.count);
     if (at_ns != UINT64_MAX) {
         (void)uv_timer_start(&preempted->again, on_again,
                              at_ns > now_ns ? (at_ns - now_ns) / 1000000 + 1 : 1, 0);
@@ -213,7 +204,7 @@ static void on_end(uv_timer_t *timer)
 {
     struct mst_run_job *job = timer->data;
 
-    if (job->ending == MST_GOES_ON && !job->closing) {
+    if (job->end.how == MST_GOES_ON && !job->end.closing) {
         job->preempted.late = true;
         mst_saving_ask(job);
         mst_preempted_look(job);
@@ -227,7 +218,7 @@ bool mst_preempted_signal(struct mst_run_job *job, int number)
     char reason[96];
 
     if (!mst_sources_wants_signals(preempted->announcer.sources) || !is_notice(job, number) ||
-        job->ending != MST_GOES_ON || job->nodes.joining) {
+        job->end.how != MST_GOES_ON || job->nodes.joining) {
         return false;
     }
     if (preempted->signal != 0) {
@@ -289,7 +280,7 @@ bool mst_preempted_answered(struct mst_run_job *job)
 
     bool asks = preempted->opened || preempted->signal != 0 || preempted->announcer.published;
 
-    if (!asks || job->service_lost != 0 || job->launch_code != 0) {
+    if (!asks || job->supervised.lost != 0 || job->end.launch_code != 0) {
         return true;
     }
     if (preempted->saving.step == MST_SAVING_NOT_ASKED) {
@@ -305,13 +296,13 @@ void mst_preempted_leave(struct mst_run_job *job)
 {
     struct mst_preempted *preempted = &job->preempted;
 
-    if (job->ending != MST_GOES_ON || job->options->nodes_max <= 1 || !mst_preempted_saved(job) ||
+    if (job->end.how != MST_GOES_ON || job->options->nodes_max <= 1 || !mst_preempted_saved(job) ||
         preempted->saving.complete.fact.leave_all) {
         return;
     }
     if (!job->nodes.first) {
         job->nodes.alone = "it was preempted; all have saved, and the others go on";
-        job->ending = MST_ENDS_ALONE;
+        job->end.how = MST_ENDS_ALONE;
     } else if (!preempted->stays && !mst_nodes_may_leave(job)) {
         preempted->stays = true;
         mst_say("the ranks of this node have saved and left; it has the service of the job, and "

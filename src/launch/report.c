@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "launch/cause.h"
 #include "launch/job.h"
+#include "launch/say.h"
 #include "os/own_file.h"
 
 #define BESIDE_MAX (PATH_MAX + HOST_NAME_MAX + 16)
@@ -174,7 +175,7 @@ static void add_process(struct mst_run_job *job, const struct mst_process *proce
 static json_t *cause_of(struct mst_run_job *job, const struct mst_first_cause *parts)
 {
     bool placed = parts->placed;
-    uint32_t node = placed ? parts->index / job->place_count : job->nodes.number;
+    uint32_t node = placed ? parts->index / job->places.count : job->nodes.number;
     json_t *cause = json_pack("{s:n, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:n, s:[], s:n}",
                               "message", "kind", parts->kind, "code",
                               parts->numbered ? json_integer(parts->code) : json_null(), "index",
@@ -212,7 +213,7 @@ static const char *told_cause(const struct mst_run_job *job)
 {
     const char *own = strchr(job->nodes.cause.value, '\n');
 
-    if (job->ending == MST_ENDS_ELSEWHERE) {
+    if (job->end.how == MST_ENDS_ELSEWHERE) {
         return job->nodes.cause_report;
     }
     return own != NULL ? own + 1 : "";
@@ -248,7 +249,7 @@ static json_t *first_cause(struct mst_run_job *job)
 {
     struct mst_first_cause parts;
 
-    if (job->ending == MST_ENDS_ELSEWHERE || told_cause(job)[0] != '\0') {
+    if (job->end.how == MST_ENDS_ELSEWHERE || told_cause(job)[0] != '\0') {
         return cause_as_told(job);
     }
     mst_cause_parts(job, &parts);
@@ -332,18 +333,6 @@ static const char *ending_of(const json_t *cause, int code)
     return strcmp(kind, "stopped") == 0 ? "stopped" : "failed";
 }
 
-static uint64_t last_generation(const struct mst_run_job *job)
-{
-    uint64_t last = 0;
-
-    for (const struct mst_process *one = job->processes; one != NULL; one = one->older) {
-        uint64_t generation = mst_process_generation(one);
-
-        last = generation > last ? generation : last;
-    }
-    return last;
-}
-
 static json_t *report_of(struct mst_run_job *job, int code)
 {
     uint64_t took_ms = (mst_lib_now_ns() - job->report.began_ns) / 1000000;
@@ -361,8 +350,8 @@ static json_t *report_of(struct mst_run_job *job, int code)
                      "began", time_of(&job->report.began), "ended", time_of(&now), "seconds",
                      (double)took_ms / 1000, "node", json_integer(job->nodes.number), "host",
                      string_or_null(job->host), "size", json_integer(job->options->size),
-                     "generations", json_integer((json_int_t)last_generation(job)), "restarts",
-                     json_integer(job->restarts), "max_restarts",
+                     "generations", json_integer((json_int_t)mst_place_generation(&job->places)),
+                     "restarts", json_integer(job->places.restarts), "max_restarts",
                      json_integer(job->options->max_restarts), "preemption", preemption_of(job));
 }
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "launch/job.h"
+#include "launch/say.h"
 #include "launch/words.h"
 #include "os/own_file.h"
 #include "process/child.h"
@@ -118,7 +119,7 @@ static void say_saved(const struct mst_run_job *job)
 
 void mst_preempted_requeue(struct mst_run_job *job, int code)
 {
-    if (code != MST_EXIT_AGAIN || !mst_preempted_saved(job) || job->ending == MST_ENDS_ALONE) {
+    if (code != MST_EXIT_AGAIN || !mst_preempted_saved(job) || job->end.how == MST_ENDS_ALONE) {
         return; /* alone: the others go on, and the last line has said so */
     }
     say_saved(job);

@@ -8,34 +8,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "launch/cause.h"
 #include "launch/job.h"
+#include "launch/say.h"
+#include "launch/variables.h"
 #include "os/descriptors.h"
 #include "os/system.h"
 #include "process/spawn.h"
 
-#define BACK_OFF_FIRST_MS 1000u
-#define BACK_OFF_MOST_MS 60000u
 #define OPEN_LIMIT_MS 10000
-#define PLACES_MAX 131072u         /* what --nproc and --spares allow */
-#define SERVICE_SOON_NS 100000000u /* a service that dies in this time may do so again */
-#define SERVICE_SOON_MAX 3u        /* times in a row, before the next try waits */
+#define PLACES_MAX 131072u /* what --nproc and --spares allow */
 /* Until its service starts, and for the end to remove the journal's folder: 12, and some. */
 #define DESCRIPTORS_OF_A_RUN 16u
 
 extern char **environ;
-
-uint64_t mst_back_off_ms(uint32_t failures)
-{
-    uint64_t delay_ms = BACK_OFF_FIRST_MS;
-
-    for (uint32_t i = 0; i < failures && delay_ms < BACK_OFF_MOST_MS; i++) {
-        delay_ms *= 2;
-    }
-    return delay_ms < BACK_OFF_MOST_MS ? delay_ms : BACK_OFF_MOST_MS;
-}
 
 /* ---- before anything runs ---- */
 
@@ -90,92 +78,28 @@ static int no_memory(void)
 
 /* ---- what happens ---- */
 
-static void on_service_again(uv_timer_t *timer)
-{
-    struct mst_run_job *job = timer->data;
-    struct muster_error err;
-
-    job->service_begun_ns = mst_lib_now_ns();
-    if (mst_service_again(&job->service, &err) != MUSTER_OK) {
-        mst_say("%s", err.text);
-        (void)uv_timer_start(timer, on_service_again, mst_back_off_ms(job->service_deaths++), 0);
-    }
-}
-
-/* It ended by itself: it cannot bring its state back, or not keep it, and said why. */
-static void service_lost(struct mst_run_job *job, pid_t pid, const char *how)
-{
-    job->service_lost = pid;
-    (void)snprintf(job->service_how, sizeof job->service_how, "%s", how);
-    mst_say("the service of the job %s; the state of the job cannot be brought back", how);
-    mst_job_end(job, MST_ENDS_FAILED, SIGTERM);
-}
-
-static uint64_t service_delay_ms(struct mst_run_job *job)
-{
-    if (mst_lib_now_ns() - job->service_begun_ns > SERVICE_SOON_NS) {
-        job->service_deaths = 0;
-    }
-    if (job->service_deaths++ < SERVICE_SOON_MAX) {
-        return 0;
-    }
-    return mst_back_off_ms(job->service_deaths - 1 - SERVICE_SOON_MAX);
-}
-
-static void service_gone(struct mst_run_job *job, pid_t pid, int status)
-{
-    uint64_t delay_ms;
-    char how[sizeof job->service_how];
-
-    if (job->closing) {
-        uv_stop(&job->loop);
-        return;
-    }
-    mst_status_how(status, how, sizeof how);
-    if (WIFEXITED(status) && WEXITSTATUS(status) != 0) {
-        service_lost(job, pid, how);
-    } else {
-        delay_ms = service_delay_ms(job);
-        mst_say("the service of the job %s; it is started again%s and goes on from its journal",
-                how, delay_ms == 0 ? "" : " after a while");
-        (void)uv_timer_start(&job->service_again, on_service_again, delay_ms, 0);
-    }
-}
-
-static void reap_service(struct mst_run_job *job)
-{
-    struct mst_child *child = &job->service.served.child;
-    pid_t pid = child->pid;
-    int status = 0;
-
-    if (pid != 0 && mst_child_await(child, 0, -1)) {
-        (void)mst_child_reap(child, &status);
-        service_gone(job, pid, status);
-    }
-}
-
 static void on_child(uv_signal_t *handle, int number)
 {
     struct mst_run_job *job = handle->data;
     bool gone = false;
 
     (void)number;
-    reap_service(job);
-    for (uint32_t i = 0; i < job->place_count; i++) {
-        gone = mst_place_reap(&job->places[i]) || gone;
+    mst_supervise_reap(job);
+    for (uint32_t i = 0; i < job->places.count; i++) {
+        gone = mst_place_reap(&job->places.list[i]) || gone;
     }
     if (gone) { /* before another one takes its place */
         mst_place_sweep(job);
     }
     mst_nodes_look(job);
     mst_group_look(job);
-    mst_job_look(job);
+    mst_ending_look(job);
 }
 
 static bool some_linger(const struct mst_run_job *job)
 {
-    for (uint32_t i = 0; i < job->place_count; i++) {
-        if (job->places[i].process != NULL && job->places[i].process->lingers) {
+    for (uint32_t i = 0; i < job->places.count; i++) {
+        if (job->places.list[i].process != NULL && job->places.list[i].process->lingers) {
             return true;
         }
     }
@@ -186,8 +110,8 @@ static void on_woken(uv_async_t *handle)
 {
     struct mst_run_job *job = handle->data;
 
-    for (uint32_t i = 0; i < job->place_count; i++) {
-        mst_place_notice(&job->places[i]);
+    for (uint32_t i = 0; i < job->places.count; i++) {
+        mst_place_notice(&job->places.list[i]);
     }
     if (some_linger(job)) { /* of these the kernel has told once */
         on_child(&job->child, SIGCHLD);
@@ -196,40 +120,40 @@ static void on_woken(uv_async_t *handle)
     mst_preempted_look(job);
     mst_faults_look(job); /* why, and then what is done about it */
     mst_group_look(job);
-    mst_job_look(job);
+    mst_ending_look(job);
 }
 
 /* Who types Ctrl-C twice means it, whatever else the run was ending by. */
 static void stop(struct mst_run_job *job, int number)
 {
-    if (job->signal != 0) {
-        mst_job_signal(job, SIGKILL);
+    if (job->end.signal != 0) {
+        mst_ending_signal(job, SIGKILL);
         return;
     }
     if (job->nodes.joining) { /* nothing runs that would have to be ended */
         mst_say("stopped by signal %d (%s) while it joined job '%s'", number, strsignal(number),
                 job->name);
-        mst_say_directly(job);
+        mst_say_directly(job->output);
         mst_nodes_forget(job);
-        job->signal = number;
-        job->ending = MST_ENDS_SIGNAL;
+        job->end.signal = number;
+        job->end.how = MST_ENDS_SIGNAL;
         mst_report_write(job, 128 + number);
         mst_preempted_close(job);
         _exit(128 + number);
     }
-    job->signal = number;
+    job->end.signal = number;
     mst_say("%s: stopping within %" PRId64 ".%" PRId64 " s; once more kills at once",
             strsignal(number), job->options->grace_ms / 1000, job->options->grace_ms % 1000 / 100);
-    mst_job_end(job, MST_ENDS_SIGNAL, number);
-    mst_job_look(job);
+    mst_ending_begin(job, MST_ENDS_SIGNAL, number);
+    mst_ending_look(job);
 }
 
 /* Only to the processes themselves: what they started need not know these. */
 static void pass_on(struct mst_run_job *job, int number)
 {
-    for (uint32_t i = 0; i < job->place_count; i++) {
-        if (job->places[i].state == MST_PLACE_RUNS) {
-            (void)kill(job->places[i].process->pid, number);
+    for (uint32_t i = 0; i < job->places.count; i++) {
+        if (job->places.list[i].state == MST_PLACE_RUNS) {
+            (void)kill(job->places.list[i].process->pid, number);
         }
     }
 }
@@ -240,9 +164,9 @@ static void on_signal(uv_signal_t *handle, int number)
 
     bool passed_on = number == SIGUSR1 || number == SIGUSR2;
 
-    if (passed_on && (job->closing || !mst_preempted_signal(job, number))) {
+    if (passed_on && (job->end.closing || !mst_preempted_signal(job, number))) {
         pass_on(job, number);
-    } else if (!passed_on && !job->closing && !mst_preempted_signal(job, number)) {
+    } else if (!passed_on && !job->end.closing && !mst_preempted_signal(job, number)) {
         stop(job, number);
     }
 }
@@ -269,25 +193,24 @@ static bool start_loop(struct mst_run_job *job)
     if (uv_loop_init(&job->loop) != 0) {
         return false;
     }
-    if (uv_async_init(&job->loop, &job->woken, on_woken) != 0) {
+    if (uv_async_init(&job->loop, &job->shared.woken, on_woken) != 0) {
         (void)uv_loop_close(&job->loop);
         return false;
     }
     mst_faults_open(job);
-    (void)uv_timer_init(&job->loop, &job->grace);
-    (void)uv_timer_init(&job->loop, &job->joiners);
-    (void)uv_timer_init(&job->loop, &job->service_again);
+    (void)uv_timer_init(&job->loop, &job->end.grace);
+    (void)uv_timer_init(&job->loop, &job->end.joiners);
+    mst_supervise_open(job);
     mst_hung_init(job);
     (void)uv_signal_init(&job->loop, &job->child);
     (void)uv_signal_start(&job->child, on_child, SIGCHLD);
-    job->woken.data = job->grace.data = job->joiners.data = job->child.data = job;
-    job->service_again.data = job;
+    job->shared.woken.data = job->end.grace.data = job->end.joiners.data = job->child.data = job;
     for (size_t i = 0; i < MST_JOB_SIGNALS; i++) {
         (void)uv_signal_init(&job->loop, &job->signals[i]);
         listen_to(job, &job->signals[i], numbers[i]);
     }
-    for (uint32_t i = 0; i < job->place_count; i++) {
-        struct mst_place *place = &job->places[i];
+    for (uint32_t i = 0; i < job->places.count; i++) {
+        struct mst_place *place = &job->places.list[i];
 
         place->job = job;
         place->slot = place->index = i;
@@ -349,56 +272,43 @@ static int start_service(struct mst_run_job *job)
     return code;
 }
 
-uint32_t mst_run_indices(const struct mst_run_job *job)
+uint32_t mst_run_indices(const struct mst_run_options *options)
 {
-    uint32_t started = job->options->nodes_max * job->place_count;
+    uint32_t started = options->nodes_max * (options->nproc + options->spares);
 
-    return started > job->options->size ? started : job->options->size;
+    return started > options->size ? started : options->size;
 }
 
-uint32_t mst_run_enough(const struct mst_run_job *job)
+uint32_t mst_run_enough(const struct mst_run_options *options)
 {
-    const struct mst_run_options *options = job->options;
-
     if (options->min_size != 0 || options->spares == 0) {
         return options->min_size;
     }
     return options->size;
 }
 
-void mst_run_places(struct mst_run_job *job)
-{
-    for (uint32_t i = 0; i < job->place_count && job->launch_code == 0; i++) {
-        if (job->places[i].state == MST_PLACE_WAITS) {
-            job->launch_code = mst_place_start(&job->places[i]);
-        }
-    }
-    if (job->launch_code != 0) {
-        mst_job_end(job, MST_ENDS_FAILED, SIGTERM);
-    }
-}
-
 static void run_all(struct mst_run_job *job)
 {
-    job->launch_code = job->nodes.first ? start_service(job) : 0;
-    if (job->launch_code != 0) {
+    job->end.launch_code = job->nodes.first ? start_service(job) : 0;
+    if (job->end.launch_code != 0) {
         return;
     }
-    if (mst_environment_init(&job->environment, environ) != MUSTER_OK || !mst_variables_set(job)) {
+    if (mst_environment_init(&job->environment, environ) != MUSTER_OK ||
+        !mst_variables_set(&job->environment, job)) {
         mst_service_kill(&job->service);
-        job->launch_code = no_memory();
+        job->end.launch_code = no_memory();
         return;
     }
-    mst_say_with_output(job);
+    mst_say_with_output(job->output);
     mst_logs_begin(job);
     if (job->nodes.first) {
-        mst_run_places(job);
+        mst_place_start_all(job);
     } else {
         mst_nodes_join(job,
                        job->options->node_rank < 0 ? MUSTER_INDEX_ANY : job->options->node_rank,
                        job->options->service_wait_ms);
     }
-    mst_job_look(job);
+    mst_ending_look(job);
     (void)uv_run(&job->loop, UV_RUN_DEFAULT);
 }
 
@@ -407,10 +317,10 @@ static void release(struct mst_run_job *job)
     mst_keeper_stop(&job->keeper);
     mst_death_free(job->death);
     mst_output_free(job->output);
-    while (job->processes != NULL) {
-        struct mst_process *process = job->processes;
+    while (job->places.processes != NULL) {
+        struct mst_process *process = job->places.processes;
 
-        job->processes = process->older;
+        job->places.processes = process->older;
         mst_process_page_end(process);
         free(process);
     }
@@ -418,15 +328,15 @@ static void release(struct mst_run_job *job)
     mst_nodes_release(job);
     mst_service_forget(&job->service);
     mst_preempted_release(job);
-    free(job->places);
-    (void)pthread_mutex_destroy(&job->lock);
+    free(job->places.list);
+    (void)pthread_mutex_destroy(&job->shared.lock);
 }
 
 static bool prepare(struct mst_run_job *job)
 {
-    job->place_count = job->options->nproc + job->options->spares;
-    job->places = calloc(job->place_count, sizeof *job->places);
-    if (job->places != NULL && mst_descriptors_left(MST_DESCRIPTORS_OF_A_LOOP) &&
+    job->places.count = job->options->nproc + job->options->spares;
+    job->places.list = calloc(job->places.count, sizeof *job->places.list);
+    if (job->places.list != NULL && mst_descriptors_left(MST_DESCRIPTORS_OF_A_LOOP) &&
         mst_output_new(&job->output, job->options->label) == MUSTER_OK &&
         mst_death_new(&job->death, mst_place_told, job, MST_DEATH_BEST) == MUSTER_OK &&
         start_loop(job) && mst_nodes_prepare(job)) {
@@ -489,11 +399,11 @@ static int enter(struct mst_run_job *job)
 static int run_to_end(struct mst_run_job *job)
 {
     if (!prepare(job)) {
-        job->launch_code = MST_EXIT_LAUNCHER;
+        job->end.launch_code = MST_EXIT_LAUNCHER;
         return MST_EXIT_LAUNCHER;
     }
-    job->launch_code = mst_preempted_open(job);
-    if (job->launch_code == 0) {
+    job->end.launch_code = mst_preempted_open(job);
+    if (job->end.launch_code == 0) {
         run_all(job);
     }
     mst_preempted_close(job);
@@ -504,7 +414,7 @@ static int run_to_end(struct mst_run_job *job)
     mst_preempted_settle(job);
     end_loop(job); /* signals end us again: nothing is left that needs us, but a reader */
     mst_preempted_settled(job);
-    mst_say_directly(job);
+    mst_say_directly(job->output);
     mst_faults_say_more(job);
     mst_cause_tell(job);
     return mst_cause_code(job);
@@ -520,13 +430,13 @@ int mst_run(const struct mst_run_options *options)
     int code;
 
     job.options = &job.own;
-    (void)pthread_mutex_init(&job.lock, NULL);
+    (void)pthread_mutex_init(&job.shared.lock, NULL);
     (void)gethostname(job.host, sizeof job.host - 1);
     code = mst_report_open(&job);
     if (code == 0) {
         code = enter(&job);
     }
-    job.launch_code = code;
+    job.end.launch_code = code;
     if (code == 0) {
         code = run_to_end(&job);
     }

@@ -62,6 +62,11 @@ struct mst_run_options {
     char *const *arguments; /* the program and what it is given; NULL at the end */
 };
 
+/* Places there are in the job, on all nodes or elsewhere; and how many must be left that it goes on
+ * without one that is not started again, 0: all. */
+uint32_t mst_run_indices(const struct mst_run_options *options);
+uint32_t mst_run_enough(const struct mst_run_options *options);
+
 /* Runs to the end and returns the exit code. On the main thread: the ranks die with it. */
 int mst_run(const struct mst_run_options *options);
 

@@ -16,10 +16,10 @@ static void ask(struct mst_run_job *job);
 
 static void end(struct mst_run_job *job)
 {
-    (void)pthread_mutex_lock(&job->lock);
+    mst_shared_lock(&job->shared);
     job->preempted.saving.step = MST_SAVING_ANSWERED;
-    (void)pthread_mutex_unlock(&job->lock);
-    (void)uv_async_send(&job->woken);
+    mst_shared_unlock(&job->shared);
+    mst_shared_wake(&job->shared);
 }
 
 static bool is_later(const struct mst_saving_last *last, const struct mst_preempt_name *name)
@@ -118,7 +118,7 @@ static void on_answer(void *ctx, const struct mst_reply *reply)
     struct mst_saving *saving = &job->preempted.saving;
     bool more;
 
-    (void)pthread_mutex_lock(&job->lock);
+    mst_shared_lock(&job->shared);
     more = reply->status == MUSTER_OK && take_page(saving, reply);
     if (!more) {
         saving->step++;
@@ -129,7 +129,7 @@ static void on_answer(void *ctx, const struct mst_reply *reply)
         (saving->step == MST_SAVING_MEMBERS && (saving->again || !saving->agreed.there))) {
         saving->step = MST_SAVING_ANSWERED;
     }
-    (void)pthread_mutex_unlock(&job->lock);
+    mst_shared_unlock(&job->shared);
     ask(job);
 }
 
@@ -165,9 +165,9 @@ static bool is_being_asked(struct mst_run_job *job)
 {
     enum mst_saving_step step;
 
-    (void)pthread_mutex_lock(&job->lock);
+    mst_shared_lock(&job->shared);
     step = job->preempted.saving.step;
-    (void)pthread_mutex_unlock(&job->lock);
+    mst_shared_unlock(&job->shared);
     return step != MST_SAVING_NOT_ASKED && step != MST_SAVING_ANSWERED;
 }
 
@@ -206,30 +206,17 @@ bool mst_saving_answered(struct mst_run_job *job)
 {
     bool answered;
 
-    (void)pthread_mutex_lock(&job->lock);
+    mst_shared_lock(&job->shared);
     answered = job->preempted.saving.step == MST_SAVING_ANSWERED;
-    (void)pthread_mutex_unlock(&job->lock);
+    mst_shared_unlock(&job->shared);
     return answered;
-}
-
-/* The last generation that a process of this node was in. */
-static uint64_t last_generation(const struct mst_run_job *job)
-{
-    uint64_t last = 0;
-
-    for (const struct mst_process *one = job->processes; one != NULL; one = one->older) {
-        uint64_t generation = mst_process_generation(one);
-
-        last = generation > last ? generation : last;
-    }
-    return last;
 }
 
 bool mst_preempted_saved(const struct mst_run_job *job)
 {
     const struct mst_saving_last *complete = &job->preempted.saving.complete;
 
-    return complete->there && complete->generation >= last_generation(job);
+    return complete->there && complete->generation >= mst_place_generation(&job->places);
 }
 
 bool mst_preempted_past(const struct mst_run_job *job, const struct mst_process *process)
@@ -238,7 +225,7 @@ bool mst_preempted_past(const struct mst_run_job *job, const struct mst_process 
     uint64_t generation = mst_process_generation(process);
 
     return complete->there && mst_process_code(process) == MST_EXIT_AGAIN &&
-           generation <= complete->generation && generation < last_generation(job);
+           generation <= complete->generation && generation < mst_place_generation(&job->places);
 }
 
 static bool is_of(const struct mst_saving_last *one, const struct mst_saving_last *other)
@@ -252,7 +239,7 @@ static bool is_unsaved(const struct mst_run_job *job)
     const struct mst_saving *saving = &job->preempted.saving;
     const struct mst_saving_last *agreed = &saving->agreed, *complete = &saving->complete;
 
-    return agreed->there && agreed->generation >= last_generation(job) &&
+    return agreed->there && agreed->generation >= mst_place_generation(&job->places) &&
            !is_of(&saving->withdrawn, agreed) &&
            (!complete->there || agreed->generation > complete->generation ||
             (agreed->generation == complete->generation && agreed->k > complete->k));

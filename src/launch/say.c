@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
+#include "launch/say.h"
+
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -7,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "launch/job.h"
 
 /* Where mst_say writes. */
 static int said_to = STDERR_FILENO;
@@ -37,7 +38,7 @@ void mst_say(const char *format, ...)
 
 /* While ranks run, what is said goes the way of their output. A terminal or a pager that is held up
  * must not hold up the loop: it has to start ranks again, and to stop them. */
-void mst_say_with_output(struct mst_run_job *job)
+void mst_say_with_output(struct mst_output *output)
 {
     struct mst_output_stream *stream;
     int ends[2];
@@ -45,17 +46,16 @@ void mst_say_with_output(struct mst_run_job *job)
     if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
         return;
     }
-    if (mst_output_add(job->output, MST_OUTPUT_NO_LABEL, ends[0], STDERR_FILENO, &stream) ==
-        MUSTER_OK) {
+    if (mst_output_add(output, MST_OUTPUT_NO_LABEL, ends[0], STDERR_FILENO, &stream) == MUSTER_OK) {
         said_to = ends[1];
     } else {
         (void)close(ends[1]);
     }
 }
 
-void mst_say_directly(struct mst_run_job *job)
+void mst_say_directly(struct mst_output *output)
 {
-    mst_output_drain(job->output);
+    mst_output_drain(output);
     if (said_to != STDERR_FILENO) {
         (void)close(said_to);
         said_to = STDERR_FILENO;

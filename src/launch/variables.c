@@ -4,9 +4,13 @@
  * torchrun look at. */
 
 #define _GNU_SOURCE
+#include "launch/variables.h"
+
 #include <inttypes.h>
 
 #include "launch/job.h"
+#include "launch/say.h"
+#include "process/tagged.h"
 
 static bool set(struct mst_environment *environment, const char *name, const char *value)
 {
@@ -24,7 +28,7 @@ static bool set_given(struct mst_environment *environment, const char *name, uin
     return value != 0 ? set_number(environment, name, value) : set(environment, name, NULL);
 }
 
-static bool set_muster(struct mst_run_job *job, struct mst_environment *environment)
+static bool set_muster(struct mst_environment *environment, const struct mst_run_job *job)
 {
     const struct mst_run_options *options = job->options;
 
@@ -43,35 +47,34 @@ static bool set_muster(struct mst_run_job *job, struct mst_environment *environm
 }
 
 /* What scripts written for torchrun look at. */
-static bool set_torch(struct mst_run_job *job, struct mst_environment *environment)
+static bool set_torch(struct mst_environment *environment, const struct mst_run_job *job)
 {
     const struct mst_run_options *options = job->options;
 
-    if (job->place_count > 1 && mst_environment_get(environment, "OMP_NUM_THREADS") == NULL) {
+    if (job->places.count > 1 && mst_environment_get(environment, "OMP_NUM_THREADS") == NULL) {
         mst_say("OMP_NUM_THREADS=1 for each of the %" PRIu32 " %s, as it is not set",
-                job->place_count, options->spares != 0 ? "processes" : "ranks");
+                job->places.count, options->spares != 0 ? "processes" : "ranks");
         if (!set(environment, "OMP_NUM_THREADS", "1")) {
             return false;
         }
     }
     return set_number(environment, "WORLD_SIZE", options->size) &&
            set_number(environment, "ROLE_WORLD_SIZE", options->size) &&
-           set_number(environment, "LOCAL_WORLD_SIZE", job->place_count) &&
+           set_number(environment, "LOCAL_WORLD_SIZE", job->places.count) &&
            set(environment, "MASTER_ADDR", job->nodes.master_addr) &&
            set(environment, "TORCHELASTIC_RUN_ID", job->name) &&
            set_number(environment, "TORCHELASTIC_MAX_RESTARTS", options->max_restarts);
 }
 
-bool mst_variables_set(struct mst_run_job *job)
+bool mst_variables_set(struct mst_environment *environment, const struct mst_run_job *job)
 {
-    return set_muster(job, &job->environment) && set_torch(job, &job->environment);
+    return set_muster(environment, job) && set_torch(environment, job);
 }
 
 /* Until muster gives it one. Beyond those of the job nobody has a rank by its place. */
-static bool set_rank(struct mst_place *place)
+static bool set_rank(struct mst_environment *environment, const struct mst_place *place)
 {
     const struct mst_run_job *job = place->job;
-    struct mst_environment *environment = &place->job->environment;
     uint32_t rank = job->nodes.number * job->options->nproc + place->slot;
 
     if (place->slot >= job->options->nproc) {
@@ -81,7 +84,8 @@ static bool set_rank(struct mst_place *place)
 }
 
 /* Where a worker of torchrun leaves what it failed by: beside its output. */
-static bool set_error_file(struct mst_place *place, const struct mst_log *log)
+static bool set_error_file(struct mst_environment *environment, const struct mst_place *place,
+                           const struct mst_log *log)
 {
     char path[MST_LOGS_PATH_MAX];
 
@@ -89,14 +93,14 @@ static bool set_error_file(struct mst_place *place, const struct mst_log *log)
         return true;
     }
     mst_logs_path(place->job, place->index, log, "error.json", path, sizeof path);
-    return set(&place->job->environment, "TORCHELASTIC_ERROR_FILE", path[0] != '\0' ? path : NULL);
+    return set(environment, "TORCHELASTIC_ERROR_FILE", path[0] != '\0' ? path : NULL);
 }
 
 /* What changes from one process to the next; the rest was set once. */
-bool mst_variables_of(struct mst_place *place, const char *tag, int page_fd,
-                      const struct mst_log *log)
+bool mst_variables_of(struct mst_environment *environment, const struct mst_place *place,
+                      const char *tag, int page_fd, const struct mst_log *log)
 {
-    struct mst_run_job *job = place->job;
+    const struct mst_run_job *job = place->job;
     const struct {
         const char *name;
         uint64_t value;
@@ -107,13 +111,13 @@ bool mst_variables_of(struct mst_place *place, const char *tag, int page_fd,
         {"LOCAL_RANK", place->slot},
         {"GROUP_RANK", job->nodes.number},
         {"MASTER_PORT", job->nodes.master_port},
-        {"TORCHELASTIC_RESTART_COUNT", job->restarts},
+        {"TORCHELASTIC_RESTART_COUNT", job->places.restarts},
     };
-    bool ok = set_rank(place) && set_error_file(place, log) &&
-              set(&job->environment, MST_TAG_VARIABLE, tag);
+    bool ok = set_rank(environment, place) && set_error_file(environment, place, log) &&
+              set(environment, MST_TAG_VARIABLE, tag);
 
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        ok = ok && set_number(&job->environment, numbers[i].name, numbers[i].value);
+        ok = ok && set_number(environment, numbers[i].name, numbers[i].value);
     }
     return ok;
 }

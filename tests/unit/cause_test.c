@@ -14,6 +14,7 @@
 
 #include "launch/cause.h"
 #include "launch/job.h"
+#include "launch/say.h"
 
 enum { STATUS_1 = 1 << 8, OWN_PID = 4242, OTHER_PID = 77 };
 
@@ -33,8 +34,9 @@ static void job_init(struct mst_run_job *job, struct mst_run_options *options,
                                     .died_ns = 1};
     (void)snprintf(process->failure, sizeof process->failure,
                    "given up after 1 attempt; the last: rank 4 (#4) failed");
-    *job = (struct mst_run_job){
-        .options = options, .processes = process, .ending = MST_ENDS_FAILED, .ended_ns = 2};
+    *job = (struct mst_run_job){.options = options,
+                                .places = {.processes = process},
+                                .end = {.how = MST_ENDS_FAILED, .at_ns = 2}};
 }
 
 static struct mst_fault of_another_node(enum mst_cause kind, int code)
@@ -158,8 +160,8 @@ static void faults_are_said_after_a_second_of_many(void **state)
     char last[64];
 
     (void)state;
-    job = (struct mst_run_job){.ending = MST_GOES_ON};
-    (void)pthread_mutex_init(&job.lock, NULL);
+    job = (struct mst_run_job){.end = {.how = MST_GOES_ON}};
+    (void)pthread_mutex_init(&job.shared.lock, NULL);
     assert_int_equal(uv_loop_init(&job.loop), 0);
     mst_faults_open(&job);
     for (uint64_t i = 1; i <= MANY; i++) {
@@ -178,7 +180,7 @@ static void faults_are_said_after_a_second_of_many(void **state)
     uv_close((uv_handle_t *)&job.faults.more, NULL);
     (void)uv_run(&job.loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&job.loop), 0);
-    (void)pthread_mutex_destroy(&job.lock);
+    (void)pthread_mutex_destroy(&job.shared.lock);
 }
 
 int main(void)

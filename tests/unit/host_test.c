@@ -43,7 +43,7 @@ static const struct mst_request a_write = {.command = MST_WRITE};
 static void tell(const char *word, int64_t number)
 {
     mst_text_add(&stage.text, word);
-    mst_text_i64(&stage.text, number);
+    mst_text_format(&stage.text, "%d", (int)number);
     mst_text_add(&stage.text, " ");
 }
 

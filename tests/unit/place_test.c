@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "launch/job.h"
+#include "launch/say.h"
 #include "library_stage.h"
 #include "process/spawn.h"
 
@@ -44,25 +45,25 @@ static struct stage *stage_new(void)
     assert_int_equal(setpgid(pid, pid), 0);
     assert_non_null(stage);
     stage->process = (struct mst_process){.index = INDEX, .rank = MST_RANK_NONE, .pid = pid};
-    stage->job =
-        (struct mst_run_job){.options = &stage->options, .places = stage->places, .place_count = 4};
+    stage->job = (struct mst_run_job){.options = &stage->options,
+                                      .places = {.list = stage->places, .count = 4}};
     stage->places[INDEX] = (struct mst_place){.job = &stage->job,
                                               .slot = INDEX,
                                               .index = INDEX,
                                               .state = MST_PLACE_RUNS,
                                               .process = &stage->process};
-    (void)pthread_mutex_init(&stage->job.lock, NULL);
+    (void)pthread_mutex_init(&stage->job.shared.lock, NULL);
     assert_int_equal(uv_loop_init(&stage->job.loop), 0);
-    assert_int_equal(uv_async_init(&stage->job.loop, &stage->job.woken, NULL), 0);
+    assert_int_equal(uv_async_init(&stage->job.loop, &stage->job.shared.woken, NULL), 0);
     return stage;
 }
 
 static void stage_free(struct stage *stage)
 {
-    uv_close((uv_handle_t *)&stage->job.woken, NULL);
+    uv_close((uv_handle_t *)&stage->job.shared.woken, NULL);
     (void)uv_run(&stage->job.loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&stage->job.loop), 0);
-    (void)pthread_mutex_destroy(&stage->job.lock);
+    (void)pthread_mutex_destroy(&stage->job.shared.lock);
     free(stage);
 }
 
@@ -191,7 +192,7 @@ static void one_that_cannot_be_started_now_is_started_later(void **state)
         assert_string_equal(mst_said_last(), "#3 could not be started; trying again in 1 s");
         assert_true(uv_is_active((uv_handle_t *)&place->again));
         assert_int_equal(place->state, MST_PLACE_WAITS);
-        assert_int_equal(stage->job.ending, MST_GOES_ON);
+        assert_int_equal(stage->job.end.how, MST_GOES_ON);
     }
     mst_environment_fini(&stage->job.environment);
     uv_close((uv_handle_t *)&place->again, NULL);
@@ -211,10 +212,10 @@ static void when_all_are_started_again_none_is_held_back(void **state)
     (void)waitpid(stage->process.pid, NULL, 0);
     stage->options.arguments = arguments;
     stage->job.nodes.master_given = true;
-    assert_int_equal(uv_timer_init(&stage->job.loop, &stage->job.grace), 0);
+    assert_int_equal(uv_timer_init(&stage->job.loop, &stage->job.end.grace), 0);
     stage->job.group.ends = true;
     mst_group_heard(&stage->job, 1, "");
-    for (uint32_t i = 0; i < stage->job.place_count; i++) {
+    for (uint32_t i = 0; i < stage->job.places.count; i++) {
         stage->places[i] = (struct mst_place){
             .job = &stage->job, .slot = i, .index = i, .state = MST_PLACE_WAITS, .early = 3};
     }
@@ -222,10 +223,10 @@ static void when_all_are_started_again_none_is_held_back(void **state)
     mst_group_look(&stage->job);
     assert_int_equal(stage->places[0].start_error, ENOENT);
     assert_int_equal(stage->job.group.life, 1);
-    for (uint32_t i = 0; i < stage->job.place_count; i++) {
+    for (uint32_t i = 0; i < stage->job.places.count; i++) {
         assert_int_equal(stage->places[i].early, 0);
     }
-    uv_close((uv_handle_t *)&stage->job.grace, NULL);
+    uv_close((uv_handle_t *)&stage->job.end.grace, NULL);
     mst_environment_fini(&stage->job.environment);
     stage_free(stage);
 }
@@ -264,7 +265,8 @@ static void a_life_that_has_finished_elsewhere_is_known(void **state)
     stage->options.nodes_max = 1; /* nobody is told */
     job->nodes.peers = peers;
     job->preempted.indices = indices;
-    job->nodes.ranks_here = calloc(mst_run_indices(job) + 1, sizeof *job->nodes.ranks_here);
+    job->nodes.ranks_here =
+        calloc(mst_run_indices(job->options) + 1, sizeof *job->nodes.ranks_here);
     assert_non_null(job->nodes.ranks_here);
     job->nodes.first = true;
     mst_nodes_begin(job);
@@ -288,7 +290,7 @@ static struct mst_process *add(struct stage *stage, uint32_t index, bool joined)
     int ends[2];
 
     assert_non_null(process);
-    *process = (struct mst_process){.older = stage->job.processes,
+    *process = (struct mst_process){.older = stage->job.places.processes,
                                     .index = index,
                                     .attempt = stage->places[index].attempts++,
                                     .joined = joined,
@@ -297,7 +299,7 @@ static struct mst_process *add(struct stage *stage, uint32_t index, bool joined)
     assert_int_equal(
         mst_output_add(stage->job.output, index, ends[0], STDOUT_FILENO, &process->out), MUSTER_OK);
     (void)close(ends[1]);
-    stage->job.processes = process;
+    stage->job.places.processes = process;
     return process;
 }
 
@@ -305,7 +307,8 @@ static unsigned count(const struct stage *stage, uint32_t index)
 {
     unsigned found = 0;
 
-    for (const struct mst_process *one = stage->job.processes; one != NULL; one = one->older) {
+    for (const struct mst_process *one = stage->job.places.processes; one != NULL;
+         one = one->older) {
         found += one->index == index;
     }
     return found;
@@ -325,7 +328,8 @@ static void of_those_that_were_got_over_only_the_newest_are_kept(void **state)
         (void)add(stage, 1, true);
         (void)add(stage, 2, false);
         add(stage, 3, true)->lost_count = i == 0;
-        stage->job.processes->lost[0].delivery.owed = i == 0;
+        stage->job.places.processes->lost[0].delivery.owed = i == 0;
+
         for (uint32_t index = 1; index <= 3; index++) {
             mst_place_forget(&stage->job, index);
         }
@@ -333,10 +337,10 @@ static void of_those_that_were_got_over_only_the_newest_are_kept(void **state)
     assert_int_equal(count(stage, 1), KEPT);
     assert_int_equal(count(stage, 2), MANY);
     assert_int_equal(count(stage, 3), KEPT + 1); /* one death is still to be told */
-    while (stage->job.processes != NULL) {
-        struct mst_process *process = stage->job.processes;
+    while (stage->job.places.processes != NULL) {
+        struct mst_process *process = stage->job.places.processes;
 
-        stage->job.processes = process->older;
+        stage->job.places.processes = process->older;
         free(process);
     }
     muster_client_close(stage->job.session.client);
@@ -353,9 +357,9 @@ static void who_ends_again_and_again_waits_for_twice_as_long_up_to_a_minute(void
 
     (void)state;
     for (uint32_t i = 0; i < sizeof seconds / sizeof seconds[0]; i++) {
-        assert_int_equal(mst_back_off_ms(i), seconds[i] * 1000);
+        assert_int_equal(mst_supervise_back_off_ms(i), seconds[i] * 1000);
     }
-    assert_int_equal(mst_back_off_ms(UINT32_MAX), 60000);
+    assert_int_equal(mst_supervise_back_off_ms(UINT32_MAX), 60000);
 }
 
 int main(void)

@@ -81,13 +81,11 @@ static void effect_tell(struct mst_text *text, const struct mst_restart_effect *
 {
     switch (effect->head.kind) {
     case MST_MACHINE_CALL:
-        mst_text_u64(text, effect->head.tag);
-        mst_text_add(text, ":");
+        mst_text_format(text, "%" PRIu64 ":", effect->head.tag);
         request_tell(text, effect->head.request);
         break;
     case MST_MACHINE_CANCEL:
-        mst_text_add(text, "cancel ");
-        mst_text_u64(text, effect->head.tag);
+        mst_text_format(text, "cancel %" PRIu64, effect->head.tag);
         break;
     case MST_MACHINE_OWN:
         own_tell(text, effect);

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MST_LAUNCH_SAY_H
+#define MST_LAUNCH_SAY_H
+
+#include "process/output.h"
+
+/* One line on stderr, "muster run: ...". Main thread. */
+void mst_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The last such line, without what it begins with; empty: nothing was said. */
+const char *mst_said_last(void);
+
+/* From now on through the output of the ranks, and directly again. */
+void mst_say_with_output(struct mst_output *output);
+void mst_say_directly(struct mst_output *output);
+
+#endif
