@@ -2,8 +2,7 @@
 #include "base/histogram.h"
 
 #include "base/panic.h"
-
-#define NS_PER_S UINT64_C(1000000000)
+#include "base/time.h"
 
 void mst_histogram_init(struct mst_histogram *histogram, const struct mst_bounds *bounds)
 {

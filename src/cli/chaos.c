@@ -73,7 +73,7 @@ static int hold(const struct mst_target *target, struct mst_victim *victim, int6
     struct signalfd_siginfo info = {0};
 
     (void)poll(items, 2, (int)for_ms);
-    mst_strike_thaw(target, victim, (mst_strike_now_ns() - began_ns) / 1000000);
+    mst_strike_thaw(target, victim, (mst_strike_now_ns() - began_ns) / NS_PER_MS);
     if ((items[0].revents & POLLIN) != 0 &&
         read(signals, &info, sizeof info) == (ssize_t)sizeof info) {
         return 128 + (int)info.ssi_signo;

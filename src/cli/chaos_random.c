@@ -13,12 +13,11 @@
 #include "cli/print.h"
 
 enum {
-    LOOK_MS = 500,      /* whether there is still a job */
-    AWAY_MS = 10000,    /* a service that is away for longer will not be back */
-    ANSWER_MS = 2000,   /* of one attempt to ask it */
-    BACK_MS = 100,      /* in which one that is restarted has its socket again */
-    FROZEN_MAX = 4096,  /* at a time */
-    NS_PER_MS = 1000000 /* as everywhere */
+    LOOK_MS = 500,    /* whether there is still a job */
+    AWAY_MS = 10000,  /* a service that is away for longer will not be back */
+    ANSWER_MS = 2000, /* of one attempt to ask it */
+    BACK_MS = 100,    /* in which one that is restarted has its socket again */
+    FROZEN_MAX = 4096 /* at a time */
 };
 
 struct frozen {
@@ -111,7 +110,7 @@ static bool job_is_gone(const struct mst_target *target)
 /* The members, however often the service dies meanwhile. NULL: the job has ended. */
 static muster_members *members_of(struct chaos *chaos)
 {
-    uint64_t until_ns = mst_strike_now_ns() + AWAY_MS * (uint64_t)NS_PER_MS;
+    uint64_t until_ns = mst_strike_now_ns() + AWAY_MS * NS_PER_MS;
     muster_members *members = NULL;
     struct muster_error err = {.status = MUSTER_OK};
 
@@ -242,23 +241,17 @@ static void look(struct chaos *chaos)
     muster_members_free(members);
 }
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Until something is to be done. */
 static void rest(struct chaos *chaos, uint64_t end_ns, uint64_t look_ns)
 {
     uint64_t now_ns = mst_strike_now_ns();
-    uint64_t until_ns = least(least(chaos->due_ns, end_ns), look_ns);
+    uint64_t until_ns = mst_sooner(mst_sooner(chaos->due_ns, end_ns), look_ns);
     struct pollfd item = {.fd = chaos->signals, .events = POLLIN};
 
     for (size_t i = 0; i < chaos->frozen_count; i++) {
-        until_ns = least(until_ns, chaos->frozen[i].until_ns);
+        until_ns = mst_sooner(until_ns, chaos->frozen[i].until_ns);
     }
-    if (poll(&item, 1,
-             until_ns > now_ns ? (int)((until_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS) : 0) == 1) {
+    if (poll(&item, 1, (int)mst_ms_until(until_ns, now_ns)) == 1) {
         chaos->ending = STOPPED;
     }
 }
@@ -268,7 +261,7 @@ static void rage(struct chaos *chaos)
     uint64_t began_ns = chaos->target.began_ns;
     uint64_t end_ns =
         chaos->during_ms > 0 ? began_ns + (uint64_t)chaos->during_ms * NS_PER_MS : UINT64_MAX;
-    uint64_t look_ns = began_ns + LOOK_MS * (uint64_t)NS_PER_MS;
+    uint64_t look_ns = began_ns + LOOK_MS * NS_PER_MS;
 
     chaos->due_ns = began_ns;
     plan_next(chaos);
@@ -282,7 +275,7 @@ static void rage(struct chaos *chaos)
             strike(chaos);
         } else if (now_ns >= look_ns) {
             look(chaos);
-            look_ns = mst_strike_now_ns() + LOOK_MS * (uint64_t)NS_PER_MS;
+            look_ns = mst_strike_now_ns() + LOOK_MS * NS_PER_MS;
         } else {
             rest(chaos, end_ns, look_ns);
         }

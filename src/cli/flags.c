@@ -13,9 +13,9 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "client/shell/internal.h"
+#include "os/clock.h"
 
 #define NAME_MAX_BYTES 64
-#define NS_PER_MS UINT64_C(1000000)
 #define AFTERWARDS_MS 500 /* after --timeout: to be told who is missing, and to take leave */
 
 /* Letters of rows that several commands share. */
@@ -60,14 +60,6 @@ int mst_cli_fail(const struct mst_cli *cli, const char *format, ...)
     return MST_CLI_FAILED;
 }
 
-static uint64_t now_ms(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 static const struct mst_cli_value *timeout_of(const struct mst_cli *cli)
 {
     for (size_t i = 0; i < cli->value_count; i++) {
@@ -81,7 +73,7 @@ static const struct mst_cli_value *timeout_of(const struct mst_cli *cli)
 int64_t mst_cli_left_ms(const struct mst_cli *cli, int64_t standard_ms)
 {
     const struct mst_cli_value *timeout = timeout_of(cli);
-    int64_t gone_ms = (int64_t)(now_ms() - cli->began_ms);
+    int64_t gone_ms = (int64_t)((uint64_t)mst_clock_ms(CLOCK_MONOTONIC) - cli->began_ms);
 
     if (!timeout) {
         return standard_ms;
@@ -487,7 +479,7 @@ int mst_cli_parse(struct mst_cli *cli, const struct mst_cli_command *command, ch
         count++;
     }
     mst_cli_take_rows(cli, command);
-    cli->began_ms = now_ms();
+    cli->began_ms = (uint64_t)mst_clock_ms(CLOCK_MONOTONIC);
     cli->arguments = calloc(count + 1, sizeof *cli->arguments);
     if (!cli->arguments) {
         return mst_cli_fail(cli, "out of memory");

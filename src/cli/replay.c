@@ -14,6 +14,7 @@
 
 #include "cli/commands.h"
 #include "cli/print.h"
+#include "os/clock.h"
 #include "service/journal/replay.h"
 #include "service/server/log_line.h"
 
@@ -48,10 +49,7 @@ struct story {
 /* The time of day, by the core's clock. */
 static struct timespec time_of(const struct mst_replayed *about, uint64_t now_ns)
 {
-    uint64_t ns = about->wall_ns + (now_ns - about->begin_ns);
-
-    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u),
-                             .tv_nsec = (long)(ns % 1000000000u)};
+    return mst_clock_timespec(about->wall_ns + (now_ns - about->begin_ns));
 }
 
 /* It may be a long story: each line goes out as it comes. */

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/time.h"
 #include "cli/commands.h"
 #include "muster/client.h"
 #include "net/address.h"
@@ -261,7 +262,7 @@ static int serve(const struct mst_cli *cli, char *list, int ready)
     if (code != MST_CLI_OK) {
         return code;
     }
-    config.lease_ns = (uint64_t)mst_cli_number(cli, "lease") * 1000000u;
+    config.lease_ns = (uint64_t)mst_cli_number(cli, "lease") * NS_PER_MS;
     config.log_level = (enum mst_level)mst_cli_number(cli, "log_level");
     config.http = mst_cli_text(cli, "http");
     config.job = mst_cli_text(cli, "job");

@@ -17,6 +17,7 @@
 
 #include "cli/print.h"
 #include "client/shell/call.h"
+#include "os/clock.h"
 
 #ifndef SYS_pidfd_send_signal
 #define SYS_pidfd_send_signal 424
@@ -27,10 +28,7 @@
 
 uint64_t mst_strike_now_ns(void)
 {
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+    return mst_clock_ns(CLOCK_MONOTONIC);
 }
 
 int mst_strike_catch_signals(void)
@@ -96,7 +94,7 @@ __attribute__((format(printf, 6, 7))) static int say(const struct mst_target *ta
                                                      const char *strike, const char *key,
                                                      int64_t number, const char *format, ...)
 {
-    uint64_t at_ms = (mst_strike_now_ns() - target->began_ns) / 1000000;
+    uint64_t at_ms = (mst_strike_now_ns() - target->began_ns) / NS_PER_MS;
     char line[512];
     va_list args;
 

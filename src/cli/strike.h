@@ -4,6 +4,7 @@
 
 /* What chaos can do to one rank or worker of a job, each with one line that says so. */
 
+#include "base/time.h"
 #include "cli/cli.h"
 #include "cli/schedule.h"
 #include "muster/member.h"

@@ -22,12 +22,11 @@
 #include "client/machine.h"
 #include "proto/command.h"
 
-#define NS_PER_MS 1000000u
-#define BACKOFF_MIN_NS (10 * (uint64_t)NS_PER_MS)
-#define BACKOFF_MAX_NS (1000 * (uint64_t)NS_PER_MS)
-#define GRACE_NS (1000 * (uint64_t)NS_PER_MS)   /* for the names of who is missing */
-#define ATTEMPT_NS (4000 * (uint64_t)NS_PER_MS) /* to connect and open, while no lease is known */
-#define SILENCE_MIN_NS (200 * (uint64_t)NS_PER_MS)
+#define BACKOFF_MIN_NS (10 * NS_PER_MS)
+#define BACKOFF_MAX_NS (1000 * NS_PER_MS)
+#define GRACE_NS (1000 * NS_PER_MS)   /* for the names of who is missing */
+#define ATTEMPT_NS (4000 * NS_PER_MS) /* to connect and open, while no lease is known */
+#define SILENCE_MIN_NS (200 * NS_PER_MS)
 
 /* ---- birth and death ---- */
 
@@ -49,8 +48,8 @@ muster_status mst_client_new(struct mst_client **out, const struct mst_client_co
     client->prng.state = config->seed;
     client->endpoint_count = config->endpoint_count;
     client->backoff_ns = BACKOFF_MIN_NS;
-    client->soonest_ns = MST_CLIENT_NEVER;
-    client->end_ns = config->end_ns != 0 ? config->end_ns : MST_CLIENT_NEVER;
+    client->soonest_ns = NEVER;
+    client->end_ns = config->end_ns != 0 ? config->end_ns : NEVER;
     client->id_next = 1;
     client->view.rank = MST_RANK_NONE;
     client->view.index = config->open.index;
@@ -103,7 +102,7 @@ static void uncount_open(struct mst_client *client)
 {
     client->call_count--;
     if (client->call_count == 0) {
-        client->soonest_ns = MST_CLIENT_NEVER;
+        client->soonest_ns = NEVER;
     }
 }
 
@@ -214,11 +213,11 @@ muster_status mst_client_call(struct mst_client *client, uint64_t now_ns,
                                      .place = client->place_next++,
                                      .tag = tag,
                                      .deadline_ns = deadline_ns,
-                                     .give_up_ns = MST_CLIENT_NEVER};
+                                     .give_up_ns = NEVER};
     mst_copy_into(&call->request, request, call->room);
     mst_list_append(&client->calls, &call->link);
     queue(client, call);
-    client->soonest_ns = sooner(client->soonest_ns, deadline_ns);
+    client->soonest_ns = mst_sooner(client->soonest_ns, deadline_ns);
     client->call_count++;
     return MUSTER_OK;
 }
@@ -284,7 +283,7 @@ void mst_client_start(struct mst_client *client, uint64_t now_ns)
     client->now_ns = now_ns;
     client->state = MST_CLIENT_STATE_CONNECTING;
     client->connect_due = true;
-    client->attempt_ns = MST_CLIENT_NEVER;
+    client->attempt_ns = NEVER;
 }
 
 uint64_t mst_client_silence_ns(const struct mst_client *client)
@@ -321,8 +320,9 @@ static void offline(struct mst_client *client)
     uint64_t half = client->backoff_ns / 2;
 
     client->state = MST_CLIENT_STATE_WAITING;
-    client->attempt_ns = later_by(client->now_ns, half + mst_prng_below(&client->prng, half + 1));
-    client->backoff_ns = sooner(client->backoff_ns * 2, BACKOFF_MAX_NS);
+    client->attempt_ns =
+        mst_after_ns(client->now_ns, half + mst_prng_below(&client->prng, half + 1));
+    client->backoff_ns = mst_sooner(client->backoff_ns * 2, BACKOFF_MAX_NS);
     client->endpoint = (client->endpoint + 1) % client->endpoint_count;
     client->open.due = client->open.waiting = false;
     client->renew.due = client->renew.waiting = false;
@@ -397,8 +397,8 @@ static void see_view(struct mst_client *client, const struct mst_view *view)
 static void renewed(struct mst_client *client, uint64_t sent_ns)
 {
     client->answered_ns = sent_ns;
-    client->renew_ns = later_by(sent_ns, client->lease_ns / 5);
-    if (client->stopped && client->now_ns < later_by(sent_ns, client->lease_ns / 5 * 4)) {
+    client->renew_ns = mst_after_ns(sent_ns, client->lease_ns / 5);
+    if (client->stopped && client->now_ns < mst_after_ns(sent_ns, client->lease_ns / 5 * 4)) {
         client->stopped = false;
         client->attention_due = true;
     }
@@ -456,10 +456,10 @@ static void opened(struct mst_client *client, const struct mst_reply *reply)
         return;
     }
     client->state = MST_CLIENT_STATE_ONLINE;
-    client->attempt_ns = MST_CLIENT_NEVER;
+    client->attempt_ns = NEVER;
     client->backoff_ns = BACKOFF_MIN_NS;
     if (reply->number > 0) {
-        client->lease_ns = later_by(0, (uint64_t)reply->number * NS_PER_MS);
+        client->lease_ns = mst_after_ns(0, (uint64_t)reply->number * NS_PER_MS);
     }
     if (reply->has_view) {
         see_view(client, &reply->view);
@@ -577,7 +577,7 @@ static void own_answered(struct mst_client *client, struct mst_client_own *own,
         if (reply->status == MUSTER_OK) {
             renewed(client, own->sent_ns);
         } else {
-            client->renew_ns = later_by(client->now_ns, client->lease_ns / 5);
+            client->renew_ns = mst_after_ns(client->now_ns, client->lease_ns / 5);
         }
         return;
     }
@@ -672,7 +672,7 @@ void mst_client_refused(struct mst_client *client, uint64_t now_ns, uint64_t id,
         end(client, status, NULL);
     } else if (client->renew.waiting && client->renew.request.id == id) {
         client->renew.waiting = false;
-        client->renew_ns = later_by(now_ns, client->lease_ns / 5);
+        client->renew_ns = mst_after_ns(now_ns, client->lease_ns / 5);
     } else if (client->watch.waiting && client->watch.request.id == id) {
         client->watch.waiting = false;
     } else {
@@ -700,10 +700,10 @@ static void expire(struct mst_client *client, struct mst_client_call *call)
             return;
         }
         call->timed_out = true;
-        call->give_up_ns = sooner(later_by(client->now_ns, GRACE_NS), client->end_ns);
+        call->give_up_ns = mst_sooner(mst_after_ns(client->now_ns, GRACE_NS), client->end_ns);
         mst_client_ask_to_stop(client, call);
     }
-    client->soonest_ns = sooner(client->soonest_ns, due_ns(call));
+    client->soonest_ns = mst_sooner(client->soonest_ns, due_ns(call));
 }
 
 /* Nothing has come for so long, and something should have. */
@@ -712,7 +712,7 @@ static uint64_t dead_ns(const struct mst_client *client)
     uint64_t since_ns =
         client->heard_ns > client->renew.sent_ns ? client->heard_ns : client->renew.sent_ns;
 
-    return later_by(since_ns, mst_client_silence_ns(client));
+    return mst_after_ns(since_ns, mst_client_silence_ns(client));
 }
 
 static void tick_online(struct mst_client *client)
@@ -741,7 +741,7 @@ void mst_client_tick(struct mst_client *client, uint64_t now_ns)
         if (now_ns >= client->attempt_ns) {
             client->state = MST_CLIENT_STATE_CONNECTING;
             client->connect_due = true;
-            client->attempt_ns = MST_CLIENT_NEVER;
+            client->attempt_ns = NEVER;
         }
         break;
     case MST_CLIENT_STATE_CONNECTING:
@@ -755,14 +755,14 @@ void mst_client_tick(struct mst_client *client, uint64_t now_ns)
         break;
     }
     if (client->lease_ns != 0 && !client->stopped &&
-        now_ns >= later_by(client->answered_ns, client->lease_ns / 5 * 4)) {
+        now_ns >= mst_after_ns(client->answered_ns, client->lease_ns / 5 * 4)) {
         client->stopped = true;
         client->attention_due = true;
     }
     if (now_ns < client->soonest_ns) {
         return; /* each turn comes here, however many calls are open */
     }
-    client->soonest_ns = MST_CLIENT_NEVER;
+    client->soonest_ns = NEVER;
     MST_LIST_EACH(link, following, &client->calls)
     {
         expire(client, call_of(link));
@@ -771,10 +771,10 @@ void mst_client_tick(struct mst_client *client, uint64_t now_ns)
 
 uint64_t mst_client_deadline_ns(const struct mst_client *client)
 {
-    uint64_t deadline_ns = MST_CLIENT_NEVER;
+    uint64_t deadline_ns = NEVER;
 
     if (client->state == MST_CLIENT_STATE_IDLE || client->state == MST_CLIENT_STATE_ENDED) {
-        return MST_CLIENT_NEVER;
+        return NEVER;
     }
     if (client->state != MST_CLIENT_STATE_ONLINE) {
         deadline_ns = client->attempt_ns;
@@ -784,9 +784,10 @@ uint64_t mst_client_deadline_ns(const struct mst_client *client)
         deadline_ns = client->renew_ns;
     }
     if (client->lease_ns != 0 && !client->stopped) {
-        deadline_ns = sooner(deadline_ns, later_by(client->answered_ns, client->lease_ns / 5 * 4));
+        deadline_ns =
+            mst_sooner(deadline_ns, mst_after_ns(client->answered_ns, client->lease_ns / 5 * 4));
     }
-    deadline_ns = sooner(deadline_ns, client->soonest_ns);
+    deadline_ns = mst_sooner(deadline_ns, client->soonest_ns);
     return deadline_ns;
 }
 

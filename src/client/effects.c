@@ -159,7 +159,7 @@ static bool next_state(struct mst_client *client)
         client->effect.type = MST_CLIENT_DISCONNECT;
     } else if (client->connect_due) {
         client->connect_due = false;
-        client->attempt_ns = later_by(client->now_ns, mst_client_silence_ns(client));
+        client->attempt_ns = mst_after_ns(client->now_ns, mst_client_silence_ns(client));
         client->effect.type = MST_CLIENT_CONNECT;
         client->effect.endpoint = client->endpoint;
     } else {

@@ -8,6 +8,7 @@
 #include "base/list.h"
 #include "base/panic.h"
 #include "base/prng.h"
+#include "base/time.h"
 #include "client/client.h"
 
 enum mst_client_state {
@@ -19,7 +20,6 @@ enum mst_client_state {
     MST_CLIENT_STATE_ENDED
 };
 
-#define MST_CLIENT_NEVER UINT64_MAX
 enum {
     MST_CLIENT_WINDOW_CALLS = MST_WINDOW - 8, /* the rest is for renewals, the view and cancels */
     MST_CLIENT_WINDOW_OWN = MST_WINDOW - 1,   /* one number stays free for OPEN */
@@ -116,16 +116,6 @@ struct mst_client {
 static inline struct mst_client_call *call_of(struct mst_list *link)
 {
     return MST_CONTAINER(link, struct mst_client_call, link);
-}
-
-static inline uint64_t sooner(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
-static inline uint64_t later_by(uint64_t now_ns, uint64_t wait_ns)
-{
-    return wait_ns > MST_CLIENT_NEVER - now_ns ? MST_CLIENT_NEVER : now_ns + wait_ns;
 }
 
 /* When the connection counts as dead although nobody closed it. */

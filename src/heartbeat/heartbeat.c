@@ -38,10 +38,9 @@
 
 #include "base/digest.h"
 #include "base/panic.h"
+#include "base/time.h"
 #include "proto/heartbeat.h"
 
-#define NEVER UINT64_MAX
-#define NS_PER_MS 1000000u
 #define RETRY_MS 1000u
 #define PERIOD_MS_MAX 86400000u
 
@@ -144,13 +143,6 @@ void mst_heartbeat_free(struct mst_heartbeat *heartbeat)
 
 /* ---- time ---- */
 
-static uint64_t after(uint64_t from_ns, uint64_t wait_ms)
-{
-    uint64_t wait_ns = wait_ms * NS_PER_MS;
-
-    return wait_ns > NEVER - from_ns ? NEVER : from_ns + wait_ns;
-}
-
 static uint64_t before(uint64_t at_ns, uint64_t wait_ms)
 {
     uint64_t wait_ns = wait_ms * NS_PER_MS;
@@ -192,7 +184,7 @@ static void step_out(struct mst_heartbeat *heartbeat, uint64_t now_ns)
     bool over = heartbeat->sight.ended != MUSTER_OK;
 
     heartbeat->token = 0;
-    move(heartbeat, MST_OUT, over ? after(now_ns, heartbeat->period_ms) : NEVER);
+    move(heartbeat, MST_OUT, over ? mst_after_ms(now_ns, heartbeat->period_ms) : NEVER);
 }
 
 static void call(struct mst_heartbeat *heartbeat)
@@ -317,7 +309,7 @@ static bool has_losses(const struct mst_heartbeat *heartbeat, const struct mst_r
 static void break_up(struct mst_heartbeat *heartbeat, uint64_t now_ns, enum mst_heartbeat_why why,
                      muster_status status, bool left)
 {
-    move(heartbeat, MST_BROKEN, left ? NEVER : after(now_ns, heartbeat->period_ms));
+    move(heartbeat, MST_BROKEN, left ? NEVER : mst_after_ms(now_ns, heartbeat->period_ms));
     heartbeat->left = left;
     heartbeat->owe_agreed = true;
     heartbeat->why = why;
@@ -361,7 +353,7 @@ static void agree(struct mst_heartbeat *heartbeat, uint64_t now_ns, const struct
         return;
     }
     heartbeat->number = 1;
-    heartbeat->beat_ns = after(now_ns, heartbeat->period_ms);
+    heartbeat->beat_ns = mst_after_ms(now_ns, heartbeat->period_ms);
     move(heartbeat, MST_WAITING, heartbeat->beat_ns);
     heartbeat->owe_agreed = true;
     heartbeat->why = lost ? MST_BEAT_LOST : MST_BEAT_REPLY;
@@ -385,7 +377,7 @@ static void reply_agreeing(struct mst_heartbeat *heartbeat, uint64_t now_ns,
     } else if (reply->status == MUSTER_ECANCELLED) {
         move(heartbeat, MST_AGREEING, now_ns);
     } else if (is_refusal(reply->status)) {
-        move(heartbeat, MST_AGREEING, after(now_ns, RETRY_MS));
+        move(heartbeat, MST_AGREEING, mst_after_ms(now_ns, RETRY_MS));
     } else {
         break_up(heartbeat, now_ns, MST_BEAT_REPLY, reply->status, false);
     }
@@ -414,9 +406,9 @@ static void miss(struct mst_heartbeat *heartbeat, uint64_t now_ns, uint64_t time
     if (status != MUSTER_ETIMEDOUT || (first_ns > heartbeat->beat_ns && !disturbed(heartbeat))) {
         first_ns = heartbeat->beat_ns;
     }
-    due_ns = after(first_ns, cycle_ms(heartbeat));
+    due_ns = mst_after_ms(first_ns, cycle_ms(heartbeat));
     for (uint64_t i = 1; i < times && due_ns < now_ns; i++) {
-        due_ns = after(due_ns, cycle_ms(heartbeat));
+        due_ns = mst_after_ms(due_ns, cycle_ms(heartbeat));
     }
     next_beat(heartbeat, heartbeat->number + times, due_ns);
     if (disturbed(heartbeat)) {
@@ -430,10 +422,10 @@ static void beat_ok(struct mst_heartbeat *heartbeat, uint64_t now_ns, const stru
 {
     const unsigned char *value = reply->value.data;
     bool credible =
-        disturbed(heartbeat) || now_ns <= after(heartbeat->sent_ns, heartbeat->timeout_ms);
+        disturbed(heartbeat) || now_ns <= mst_after_ms(heartbeat->sent_ns, heartbeat->timeout_ms);
 
     next_beat(heartbeat, heartbeat->number + 1,
-              after(credible ? now_ns : heartbeat->sent_ns, heartbeat->period_ms));
+              mst_after_ms(credible ? now_ns : heartbeat->sent_ns, heartbeat->period_ms));
     if (reply->value.size != TOKEN_SIZE ||
         (value[0] | (uint32_t)value[1] << 8) != heartbeat->token) {
         if (heartbeat->judging) {
@@ -466,7 +458,7 @@ static uint64_t number_told(const struct mst_heartbeat *heartbeat, const struct 
 static void reply_beating(struct mst_heartbeat *heartbeat, uint64_t now_ns,
                           const struct mst_reply *reply)
 {
-    uint64_t later_ns = after(now_ns, heartbeat->period_ms);
+    uint64_t later_ns = mst_after_ms(now_ns, heartbeat->period_ms);
 
     if (reply->status == MUSTER_OK) {
         beat_ok(heartbeat, now_ns, reply);
@@ -515,7 +507,7 @@ static void tick_agreeing(struct mst_heartbeat *heartbeat, uint64_t now_ns)
     if (heartbeat->tag == 0) {
         call(heartbeat);
         heartbeat->due_ns =
-            heartbeat->late_told ? NEVER : after(now_ns, heartbeat->config.timeout_ms);
+            heartbeat->late_told ? NEVER : mst_after_ms(now_ns, heartbeat->config.timeout_ms);
     } else {
         heartbeat->owe_late = heartbeat->judging;
         heartbeat->late_told = true;
@@ -526,7 +518,7 @@ static void tick_agreeing(struct mst_heartbeat *heartbeat, uint64_t now_ns)
 static void tick(void *machine, uint64_t now_ns)
 {
     struct mst_heartbeat *heartbeat = machine;
-    uint64_t later_ns = after(now_ns, heartbeat->period_ms);
+    uint64_t later_ns = mst_after_ms(now_ns, heartbeat->period_ms);
 
     if (now_ns < heartbeat->due_ns) {
         return;
@@ -536,7 +528,7 @@ static void tick(void *machine, uint64_t now_ns)
         tick_agreeing(heartbeat, now_ns);
         break;
     case MST_WAITING:
-        move(heartbeat, MST_BEATING, after(now_ns, cycle_ms(heartbeat)));
+        move(heartbeat, MST_BEATING, mst_after_ms(now_ns, cycle_ms(heartbeat)));
         heartbeat->sent_ns = now_ns;
         heartbeat->sent_outages = heartbeat->sight.outages - heartbeat->sight.away;
         call(heartbeat);

@@ -8,7 +8,7 @@
 
 #include "sources/slurm_words.h"
 
-#define AGAIN_NS UINT64_C(1000000000)
+#define AGAIN_NS NS_PER_S
 #define SAME_MS 2000
 
 const char *mst_announcer_list(const char *given)
@@ -28,7 +28,7 @@ bool mst_announcer_in_step(void)
 
 static int64_t left_of(const struct mst_announcer *announcer, uint64_t now_ns)
 {
-    return announcer->given.notice.left_ms - (int64_t)((now_ns - announcer->given_ns) / 1000000);
+    return announcer->given.notice.left_ms - (int64_t)((now_ns - announcer->given_ns) / NS_PER_MS);
 }
 
 /* What is published says it as it is. Of an end only by about so much. */

@@ -127,7 +127,7 @@ static void tell_where(const struct mst_process *process, char *text, size_t roo
         reached = "before it was in a generation";
     }
     (void)snprintf(text, room, "%" PRIu64 " ms after its start, %s",
-                   (process->died_ns - process->started_ns) / 1000000, reached);
+                   (process->died_ns - process->started_ns) / NS_PER_MS, reached);
 }
 
 static void tell_process(struct mst_run_job *job, const struct mst_process *process, char *text,

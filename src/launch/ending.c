@@ -74,7 +74,7 @@ static void close_job(struct mst_run_job *job)
 {
     const char *record = job->options->record;
     bool records = record != NULL && *record != '\0';
-    uint64_t record_ms = records ? MST_RECORD_PATIENCE_NS / 1000000 : 0;
+    uint64_t record_ms = records ? MST_RECORD_PATIENCE_NS / NS_PER_MS : 0;
 
     job->end.closing = true;
     (void)uv_timer_stop(&job->end.joiners);

@@ -11,7 +11,7 @@
 #include "proto/status.h"
 
 #define ANSWER_LIMIT_NS UINT64_C(2000000000)
-#define WINDOW_NS UINT64_C(1000000000)
+#define WINDOW_NS NS_PER_S
 #define LINES_PER_WINDOW MST_FAULTS_ROOM
 
 bool mst_faults_told(const struct mst_fault *fault)
@@ -209,7 +209,7 @@ void mst_faults_look(struct mst_run_job *job)
     if (missed > 0 && !uv_is_active((uv_handle_t *)&faults->more)) {
         uint64_t left_ns = faults->window_ns + WINDOW_NS - now_ns;
 
-        (void)uv_timer_start(&faults->more, on_more, left_ns / 1000000 + 1, 0);
+        (void)uv_timer_start(&faults->more, on_more, left_ns / NS_PER_MS + 1, 0);
     }
 }
 

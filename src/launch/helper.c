@@ -45,7 +45,6 @@
 #include "os/system.h"
 #include "process/death.h"
 
-#define NS_PER_MS ((uint64_t)1000000)
 #define OPEN_MS                                                                                    \
     1000             /* for one attempt: a closed client is waited for no longer than twice that   \
                       */

@@ -12,8 +12,6 @@
 #include "launch/job.h"
 #include "launch/say.h"
 
-#define NS_PER_MS UINT64_C(1000000)
-
 static void on_look(uv_timer_t *timer)
 {
     struct mst_run_job *job = timer->data;

@@ -114,7 +114,7 @@ int mst_launched_take(struct mst_run_options *options, struct mst_launched *laun
 
 bool mst_launched_await_secret(const struct mst_run_options *options)
 {
-    uint64_t until_ns = mst_lib_now_ns() + (uint64_t)options->service_wait_ms * 1000000u;
+    uint64_t until_ns = mst_lib_now_ns() + (uint64_t)options->service_wait_ms * NS_PER_MS;
 
     if (!options->launched || options->secret_file == NULL) {
         return true;

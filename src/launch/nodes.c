@@ -15,7 +15,6 @@
 #include "net/elsewhere.h"
 
 #define TICK_MS 500u
-#define NS_PER_MS 1000000u
 #define FAREWELL_MS                                                                                \
     10000u /* what a node tells or waits to be told when the run ends, at the most */
 #define EXIT_ALONE 1

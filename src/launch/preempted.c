@@ -177,7 +177,7 @@ void mst_preempted_look(struct mst_run_job *job)
                                job->places.count);
     if (at_ns != UINT64_MAX) {
         (void)uv_timer_start(&preempted->again, on_again,
-                             at_ns > now_ns ? (at_ns - now_ns) / 1000000 + 1 : 1, 0);
+                             at_ns > now_ns ? (at_ns - now_ns) / NS_PER_MS + 1 : 1, 0);
     }
     look_at_end(job);
 }

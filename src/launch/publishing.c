@@ -57,7 +57,7 @@ muster_status mst_publishing_wait(struct mst_publishing *publishing, int64_t tim
                                   struct muster_error *err)
 {
     const struct mst_lib_publish *publish = &publishing->publish;
-    uint64_t deadline_ns = mst_lib_now_ns() + (uint64_t)timeout_ms * 1000000u;
+    uint64_t deadline_ns = mst_lib_now_ns() + (uint64_t)timeout_ms * NS_PER_MS;
     muster_status status = MUSTER_OK;
 
     mst_lib_lock(publish->client);

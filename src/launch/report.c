@@ -335,7 +335,7 @@ static const char *ending_of(const json_t *cause, int code)
 
 static json_t *report_of(struct mst_run_job *job, int code)
 {
-    uint64_t took_ms = (mst_lib_now_ns() - job->report.began_ns) / 1000000;
+    uint64_t took_ms = (mst_lib_now_ns() - job->report.began_ns) / NS_PER_MS;
     json_t *cause = first_cause(job);
     const char *ending = ending_of(cause, code);
     struct timespec now;

@@ -2,8 +2,7 @@
 #define _GNU_SOURCE
 #include "os/monotonic.h"
 
-#define NS_PER_MS 1000000
-#define NS_PER_S 1000000000
+#include "os/clock.h"
 
 void mst_monotonic_cond_init(pthread_cond_t *cond)
 {
@@ -17,14 +16,5 @@ void mst_monotonic_cond_init(pthread_cond_t *cond)
 
 struct timespec mst_monotonic_in(uint32_t ms)
 {
-    struct timespec at;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &at);
-    at.tv_sec += ms / 1000;
-    at.tv_nsec += (long)(ms % 1000) * NS_PER_MS;
-    if (at.tv_nsec >= NS_PER_S) {
-        at.tv_nsec -= NS_PER_S;
-        at.tv_sec++;
-    }
-    return at;
+    return mst_clock_timespec(mst_clock_ns(CLOCK_MONOTONIC) + ms * NS_PER_MS);
 }

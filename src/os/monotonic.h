@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "base/time.h"
+
 /* pthread_cond_timedwait counts by CLOCK_MONOTONIC. */
 void mst_monotonic_cond_init(pthread_cond_t *cond);
 

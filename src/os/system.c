@@ -9,14 +9,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "os/clock.h"
 #include "os/descriptors.h"
 
 uint64_t mst_system_now_ns(void)
 {
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    return mst_clock_ns(CLOCK_MONOTONIC);
 }
 
 void mst_system_random(uint64_t *numbers, unsigned count)

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/mem.h"
+#include "base/time.h"
 
 uint64_t mst_system_now_ns(void); /* monotonic */
 

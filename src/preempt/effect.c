@@ -69,9 +69,8 @@ static void request_save(struct mst_preempt *preempt, uint64_t now_ns)
 {
     struct mst_round_request *round = &preempt->request.round;
     uint64_t end_ns = mst_preempt_end_ns(preempt);
-    uint64_t margin_ns = MST_PREEMPT_MARGIN_MS * (uint64_t)MST_PREEMPT_NS_PER_MS;
-    uint64_t left_ms =
-        end_ns > now_ns + margin_ns ? (end_ns - margin_ns - now_ns) / MST_PREEMPT_NS_PER_MS : 0;
+    uint64_t margin_ns = MST_PREEMPT_MARGIN_MS * NS_PER_MS;
+    uint64_t left_ms = end_ns > now_ns + margin_ns ? (end_ns - margin_ns - now_ns) / NS_PER_MS : 0;
 
     round->name = mst_slice_of(preempt->name, round_name(preempt, MST_PREEMPT_ROUND_SAVE));
     round->deadline_ms = left_ms > MST_PREEMPT_MARGIN_MS ? left_ms : MST_PREEMPT_MARGIN_MS;
@@ -308,7 +307,7 @@ static void check_calls(const struct mst_preempt *preempt)
 {
     bool rounds = preempt->state == MST_PREEMPT_STEPPING || preempt->state == MST_PREEMPT_SAVING ||
                   preempt->state == MST_PREEMPT_LISTING;
-    bool waits = preempt->round_tag != 0 || preempt->retry_ns != MST_PREEMPT_NEVER;
+    bool waits = preempt->round_tag != 0 || preempt->retry_ns != NEVER;
 
     MST_ASSERT(rounds ? waits : preempt->round_tag == 0);
     MST_ASSERT(!preempt->owe_round || preempt->round_tag != 0);

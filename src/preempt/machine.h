@@ -6,6 +6,7 @@
  * to state. notices.c: the watch, and what is known from it. reply.c: the answers of the service.
  * effect.c: what is given out, and the checks. */
 
+#include "base/time.h"
 #include "base/tree.h"
 #include "preempt/preempt.h"
 #include "proto/follow.h"
@@ -26,9 +27,7 @@ enum mst_preempt_state {
     MST_PREEMPT_STATES
 };
 
-#define MST_PREEMPT_NEVER UINT64_MAX
 #define MST_PREEMPT_NO_LIMIT INT64_MAX
-#define MST_PREEMPT_NS_PER_MS UINT64_C(1000000)
 
 enum {
     MST_PREEMPT_ROUND_MIN_MS = 100,

@@ -74,7 +74,7 @@ static bool spent(const struct mst_preempt *preempt, const struct mst_preempt_se
 
 static int64_t due_of(const struct mst_preempt *preempt, const struct mst_preempt_seen *seen)
 {
-    return seen->deadline_ns - (int64_t)(preempt->config.window_ms * MST_PREEMPT_NS_PER_MS);
+    return seen->deadline_ns - (int64_t)(preempt->config.window_ms * NS_PER_MS);
 }
 
 bool mst_preempt_is_up_to(const struct mst_preempt *preempt, const struct mst_preempt_seen *seen,
@@ -167,7 +167,7 @@ static int64_t age_ns(const struct mst_item *item)
 {
     uint64_t ms = item->number < MST_NOTICE_LEFT_MS_MAX ? item->number : MST_NOTICE_LEFT_MS_MAX;
 
-    return (int64_t)(ms * MST_PREEMPT_NS_PER_MS);
+    return (int64_t)(ms * NS_PER_MS);
 }
 
 /* False: there is no memory. */
@@ -197,9 +197,8 @@ static bool notice_put(struct mst_preempt *preempt, uint64_t now_ns, uint32_t in
         seen->notice.index = index;
         (void)mst_tree_insert(&preempt->notices, &index, &seen->node);
     }
-    deadline_ns =
-        (int64_t)now_ns + (int64_t)(notice.left_ms * MST_PREEMPT_NS_PER_MS) - age_ns(item);
-    left_ms = (deadline_ns - (int64_t)now_ns) / (int64_t)MST_PREEMPT_NS_PER_MS;
+    deadline_ns = (int64_t)now_ns + (int64_t)(notice.left_ms * NS_PER_MS) - age_ns(item);
+    left_ms = (deadline_ns - (int64_t)now_ns) / (int64_t)NS_PER_MS;
     seen->notice = notice;
     seen->notice.index = index;
     seen->revision = item->revision;

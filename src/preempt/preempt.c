@@ -23,8 +23,6 @@
 #include "base/panic.h"
 #include "preempt/machine.h"
 
-#define NEVER MST_PREEMPT_NEVER
-#define NS_PER_MS MST_PREEMPT_NS_PER_MS
 #define TIMEOUT_MS_MAX (UINT64_C(1000) * 60 * 60 * 24)
 
 /* ---- birth ---- */
@@ -786,31 +784,27 @@ static void tick(void *machine, uint64_t now_ns)
     mst_preempt_advance(preempt, now_ns);
 }
 
-static uint64_t sooner(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 static uint64_t deadline_ns(const void *machine)
 {
     const struct mst_preempt *preempt = machine;
-    uint64_t when = sooner(preempt->follow.again_ns, preempt->retry_ns);
+    uint64_t when = mst_sooner(preempt->follow.again_ns, preempt->retry_ns);
+
     bool seated = preempt->view.generation > 0 && preempt->view.rank != MST_RANK_NONE;
 
-    when = sooner(when, preempt->silent_ns);
+    when = mst_sooner(when, preempt->silent_ns);
     if (preempt->state == MST_PREEMPT_CALM && seated && preempt->sums.eligible) {
-        when = sooner(when, preempt->sums.due_ns > 0 ? (uint64_t)preempt->sums.due_ns : 0);
+        when = mst_sooner(when, preempt->sums.due_ns > 0 ? (uint64_t)preempt->sums.due_ns : 0);
     }
     if (preempt->state == MST_PREEMPT_POSTPONED && preempt->verdict_tag == 0 &&
         !preempt->verdict_settled && preempt->retry_ns == NEVER) {
-        when = sooner(when, preempt->until_ns);
+        when = mst_sooner(when, preempt->until_ns);
     }
     if (preempt->state == MST_PREEMPT_DUE || preempt->state == MST_PREEMPT_PASSED ||
         preempt->state == MST_PREEMPT_CLAIMING || preempt->state == MST_PREEMPT_POSTPONED) {
-        when = sooner(when, mst_preempt_end_ns(preempt));
+        when = mst_sooner(when, mst_preempt_end_ns(preempt));
     }
     if (at_hand(preempt) && preempt->retry_ns != NEVER) {
-        when = sooner(when, mst_preempt_end_ns(preempt));
+        when = mst_sooner(when, mst_preempt_end_ns(preempt));
     }
     return when;
 }

@@ -14,6 +14,7 @@
 
 #include "base/digest.h"
 #include "base/panic.h"
+#include "base/time.h"
 
 enum { GROUP = 32, TRIES_MAX = 16 };
 
@@ -136,7 +137,7 @@ muster_status mst_publish_new(struct mst_publish **out, uint64_t now_ns,
         publish->notice.left_ms = MST_NOTICE_LEFT_MS_MAX;
     }
     publish->now_ns = now_ns;
-    publish->deadline_ns = (int64_t)now_ns + (int64_t)(publish->notice.left_ms * 1000000u);
+    publish->deadline_ns = (int64_t)now_ns + (int64_t)(publish->notice.left_ms * NS_PER_MS);
     group(publish);
     *out = publish;
     return MUSTER_OK;
@@ -181,8 +182,8 @@ static void place_take(struct mst_publish *publish, struct place *place,
     place->ours = publish->notice.source[0] == '\0' ||
                   (place->is_notice && same_text(notice.source, publish->notice.source));
     if (place->is_notice) {
-        place->deadline_ns =
-            (int64_t)publish->now_ns + ((int64_t)notice.left_ms - (int64_t)age_ms) * 1000000;
+        place->deadline_ns = (int64_t)publish->now_ns +
+                             ((int64_t)notice.left_ms - (int64_t)age_ms) * (int64_t)NS_PER_MS;
     }
 }
 
@@ -210,8 +211,8 @@ static void item_take(struct mst_publish *publish, const struct mst_item *item)
 static bool wanted(const struct mst_publish *publish, const struct place *place)
 {
     bool advisory = publish->notice.level == MST_NOTICE_ADVISORY;
-    int64_t same_ns = (int64_t)MST_PUBLISH_SAME_MS * 1000000;
-    int64_t past_ns = (int64_t)MST_PUBLISH_PAST_MS * 1000000;
+    int64_t same_ns = (int64_t)MST_PUBLISH_SAME_MS * (int64_t)NS_PER_MS;
+    int64_t past_ns = (int64_t)MST_PUBLISH_PAST_MS * (int64_t)NS_PER_MS;
 
     if (publish->withdraw) {
         return place->revision != 0 && place->ours;
@@ -310,7 +311,7 @@ static struct mst_slice value_now(struct mst_publish *publish)
     int64_t left_ns = publish->deadline_ns - (int64_t)publish->now_ns;
     struct mst_notice notice = publish->notice;
 
-    notice.left_ms = left_ns > 0 ? (uint64_t)left_ns / 1000000u : 0;
+    notice.left_ms = left_ns > 0 ? (uint64_t)left_ns / NS_PER_MS : 0;
     return mst_slice_of(publish->value,
                         mst_notice_write(publish->value, sizeof(publish->value), &notice));
 }

@@ -94,7 +94,7 @@ static void postpone(struct mst_preempt *preempt, uint64_t now_ns, int64_t ms)
         line->left_ms = (int64_t)for_ms;
     }
     mst_preempt_move(preempt, now_ns, MST_PREEMPT_POSTPONED);
-    preempt->until_ns = now_ns + for_ms * MST_PREEMPT_NS_PER_MS;
+    preempt->until_ns = now_ns + for_ms * NS_PER_MS;
 }
 
 void mst_preempt_decided(struct mst_preempt *preempt, uint64_t now_ns,
@@ -244,7 +244,7 @@ static bool is_for_now(muster_status status)
 
 static void ask_again(struct mst_preempt *preempt, uint64_t now_ns)
 {
-    preempt->retry_ns = now_ns + MST_PREEMPT_RETRY_MS * MST_PREEMPT_NS_PER_MS;
+    preempt->retry_ns = now_ns + MST_PREEMPT_RETRY_MS * NS_PER_MS;
 }
 
 static void reply_round(struct mst_preempt *preempt, uint64_t now_ns, const struct mst_reply *reply)

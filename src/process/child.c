@@ -13,7 +13,7 @@
 #include "os/descriptors.h"
 #include "os/system.h"
 
-enum { LOOK_MS = 10, NS_PER_MS = 1000000 };
+enum { LOOK_MS = 10 };
 
 int mst_child_start(struct mst_child *child, const struct mst_spawn *spawn)
 {
@@ -41,7 +41,7 @@ static bool runs(pid_t pid)
 static int left_ms(uint64_t until_ns)
 {
     uint64_t now_ns = mst_system_now_ns();
-    uint64_t left = now_ns >= until_ns ? 0 : (until_ns - now_ns - 1) / NS_PER_MS + 1;
+    uint64_t left = mst_ms_until(until_ns, now_ns);
 
     return left < INT_MAX ? (int)left : INT_MAX;
 }

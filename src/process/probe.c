@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "os/clock.h"
 #include "os/monotonic.h"
 #include "os/short_slice.h"
 #include "process/death.h"
@@ -25,14 +26,6 @@
 
 #define FUTEX_32_BITS 2u
 #define PATIENCE_S 2 /* with a notice that may never come */
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 /* Waits for two words, one of which has another value than is waited for; and then for one that
  * nobody changes, until its time is over. */
@@ -123,7 +116,7 @@ static void on_death(void *ctx, uint64_t tag)
     (void)tag;
     (void)pthread_mutex_lock(&told->lock);
     told->done = true;
-    told->at_ns = now_ns();
+    told->at_ns = mst_clock_ns(CLOCK_MONOTONIC);
     (void)pthread_cond_signal(&told->changed);
     (void)pthread_mutex_unlock(&told->lock);
 }
@@ -156,7 +149,7 @@ static void try_notice(struct mst_probe *out)
     pid = victim(page);
     if (pid > 0 && mst_death_new(&death, on_death, &told, MST_DEATH_BEST) == MUSTER_OK &&
         mst_death_add(death, 1, page) == MUSTER_OK) {
-        start_ns = now_ns();
+        start_ns = mst_clock_ns(CLOCK_MONOTONIC);
         (void)kill(pid, SIGKILL);
         wait_told(&told);
         out->notice = told.done;

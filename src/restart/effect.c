@@ -190,7 +190,7 @@ static void check_heeded(const struct mst_restart *restart)
 
     MST_ASSERT(restart->state != MST_HELD || restart->stopped);
     MST_ASSERT(!running || mst_restart_called(restart) != MST_GROW || restart->told);
-    MST_ASSERT(!running || !called || restart->cut || restart->settle_ns != MST_RESTART_NEVER);
+    MST_ASSERT(!running || !called || restart->cut || restart->settle_ns != NEVER);
     MST_ASSERT(!running || !(restart->stopped || restart->ended) || restart->cut);
     MST_ASSERT(restart->state != MST_COMPLETING || !called || restart->cancelled);
     MST_ASSERT(restart->step != MST_STEP_MEET || !called || restart->cancelled);
@@ -206,9 +206,9 @@ void mst_restart_check(const struct mst_restart *restart)
     check_calls(restart);
     MST_ASSERT(running || !(restart->owe_enter || restart->owe_tell || restart->owe_cut));
     MST_ASSERT(running || !(restart->told || restart->cut));
-    MST_ASSERT(running || restart->settle_ns == MST_RESTART_NEVER);
+    MST_ASSERT(running || restart->settle_ns == NEVER);
     MST_ASSERT(!restart->cut || restart->told);
-    MST_ASSERT(restart->cut == (restart->cut_ns != MST_RESTART_NEVER));
+    MST_ASSERT(restart->cut == (restart->cut_ns != NEVER));
     MST_ASSERT(!restart->cut ||
                (restart->backoff_ms >= 1 && restart->backoff_ms <= MST_BACKOFF_MAX_MS));
     MST_ASSERT(restart->seen >= restart->view.generation);

@@ -3,7 +3,8 @@
 
 #include <stddef.h>
 
-#define NS_PER_MS UINT64_C(1000000)
+#include "base/time.h"
+
 #define PULSES 8u /* looks within one limit, so that a late one is noticed */
 
 /* As enum mst_page_phase numbers them. */
@@ -44,22 +45,9 @@ static bool inside(uint64_t word)
     return word % 2 != 0;
 }
 
-static uint64_t later(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
-static uint64_t sooner(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 static uint64_t after_ms(uint64_t since_ns, int64_t ms)
 {
-    if (ms < 0 || (uint64_t)ms > (UINT64_MAX - since_ns) / NS_PER_MS) {
-        return UINT64_MAX;
-    }
-    return since_ns + (uint64_t)ms * NS_PER_MS;
+    return ms < 0 ? NEVER : mst_after_ms(since_ns, (uint64_t)ms);
 }
 
 static int64_t sum_ms(int64_t a, int64_t b)
@@ -80,7 +68,7 @@ void mst_hang_pause(struct mst_hang *hang, uint64_t ns)
     hang->waits_ns += ns;
     hang->excused_ns += ns;
     hang->looked_ns += ns;
-    hang->asked_ns = UINT64_MAX; /* nobody is late by that as well */
+    hang->asked_ns = NEVER; /* nobody is late by that as well */
 }
 
 /* Those who look late, because they were stopped or had no processor, were not there to see
@@ -137,9 +125,9 @@ static void take(struct mst_hang *hang, uint64_t now_ns, const struct mst_hang_s
     if (sample->turn != last->turn) {
         take_turn(hang, now_ns, sample);
     } else if (sample->atomic != last->atomic && inside(last->atomic)) {
-        hang->pings_ns = sooner(now_ns, hang->pings_ns + (now_ns - hang->atomic_ns));
-        hang->checks_ns = sooner(now_ns, hang->checks_ns + (now_ns - hang->atomic_ns));
-        hang->turn_ns = sooner(now_ns, hang->turn_ns + (now_ns - hang->atomic_ns));
+        hang->pings_ns = mst_sooner(now_ns, hang->pings_ns + (now_ns - hang->atomic_ns));
+        hang->checks_ns = mst_sooner(now_ns, hang->checks_ns + (now_ns - hang->atomic_ns));
+        hang->turn_ns = mst_sooner(now_ns, hang->turn_ns + (now_ns - hang->atomic_ns));
     }
     hang->checks_ns = sample->checks != last->checks ? now_ns : hang->checks_ns;
     hang->pings_ns = sample->pings != last->pings ? now_ns : hang->pings_ns;
@@ -193,7 +181,7 @@ static bool progress_clock(const struct mst_hang *hang, struct clock *out)
     } else {
         return false;
     }
-    *out = (struct clock){MST_HANG_PROGRESS, later(since_ns, hang->section_ns), page->soft_ms,
+    *out = (struct clock){MST_HANG_PROGRESS, mst_later(since_ns, hang->section_ns), page->soft_ms,
                           page->hard_ms};
     return true;
 }
@@ -230,9 +218,9 @@ static uint64_t pulse_ns(const struct mst_hang *hang, const struct clock *clock)
     uint64_t limit_ns = after_ms(0, clock->hard_ms);
 
     if (soft_may_come(hang)) {
-        limit_ns = sooner(limit_ns, after_ms(0, clock->soft_ms));
+        limit_ns = mst_sooner(limit_ns, after_ms(0, clock->soft_ms));
     }
-    return limit_ns == UINT64_MAX ? UINT64_MAX : later(limit_ns / PULSES, NS_PER_MS);
+    return limit_ns == NEVER ? NEVER : mst_later(limit_ns / PULSES, NS_PER_MS);
 }
 
 static void ask(struct mst_hang *hang, uint64_t now_ns)
@@ -240,17 +228,18 @@ static void ask(struct mst_hang *hang, uint64_t now_ns)
     struct clock clocks[CLOCKS_MAX];
     unsigned count = clocks_of(hang, clocks);
 
-    hang->asked_ns = UINT64_MAX;
+    hang->asked_ns = NEVER;
     for (unsigned i = 0; i < count; i++) {
         uint64_t pulse = pulse_ns(hang, &clocks[i]);
 
-        if (pulse <= UINT64_MAX - now_ns) {
-            hang->asked_ns = sooner(hang->asked_ns, now_ns + pulse);
+        if (pulse <= NEVER - now_ns) {
+            hang->asked_ns = mst_sooner(hang->asked_ns, now_ns + pulse);
         }
-        hang->asked_ns = sooner(hang->asked_ns, after_ms(clocks[i].since_ns, clocks[i].hard_ms));
+        hang->asked_ns =
+            mst_sooner(hang->asked_ns, after_ms(clocks[i].since_ns, clocks[i].hard_ms));
         if (soft_may_come(hang)) {
             hang->asked_ns =
-                sooner(hang->asked_ns, after_ms(clocks[i].since_ns, clocks[i].soft_ms));
+                mst_sooner(hang->asked_ns, after_ms(clocks[i].since_ns, clocks[i].soft_ms));
         }
     }
 }
@@ -268,7 +257,7 @@ static enum mst_hang_verdict judge(const struct mst_hang *hang, uint64_t now_ns,
 
 void mst_hang_init(struct mst_hang *hang)
 {
-    *hang = (struct mst_hang){.asked_ns = UINT64_MAX};
+    *hang = (struct mst_hang){.asked_ns = NEVER};
 }
 
 struct mst_hang_finding mst_hang_look(struct mst_hang *hang, uint64_t now_ns,
@@ -324,7 +313,7 @@ bool mst_hang_waits(const struct mst_hang *hang, uint64_t *since_ns_out)
 
     /* Its calls are no progress: nor is it that each of them is another wait. */
     if (in_call && pinged) {
-        since_ns = sooner(since_ns, hang->excused_ns);
+        since_ns = mst_sooner(since_ns, hang->excused_ns);
     }
     *since_ns_out = hang->looked_ns - since_ns;
     return apart || in_call;
@@ -335,7 +324,7 @@ bool mst_hang_silent(const struct mst_hang *hang, uint64_t *since_ns_out)
     struct clock clock;
     bool counted = progress_clock(hang, &clock);
 
-    *since_ns_out = hang->looked_ns - later(hang->turn_ns, hang->section_ns);
+    *since_ns_out = hang->looked_ns - mst_later(hang->turn_ns, hang->section_ns);
     return in_function(hang) && !was_told(hang) && !inside(hang->last.waits) && !counted;
 }
 

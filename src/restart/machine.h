@@ -6,6 +6,7 @@
  * answers of the service. assign.c: the state ASSIGNING. effect.c: what is given out, and the
  * checks. */
 
+#include "base/time.h"
 #include "restart/places.h"
 #include "restart/record.h"
 #include "restart/restart.h"
@@ -40,9 +41,6 @@ enum mst_restart_join {
     MST_JOIN_LOST, /* the reply of a seal was lost, or this rank is */
     MST_JOIN_SEAT  /* as a spare: until it is seated or all are done */
 };
-
-#define MST_RESTART_NEVER UINT64_MAX
-#define MST_RESTART_NS_PER_MS 1000000u
 
 enum { MST_FAULT_ROOM = 1024, MST_HOST_ROOM = 256, MST_BACKOFF_MAX_MS = 50 };
 

@@ -66,8 +66,6 @@
 #include "proto/status.h"
 #include "restart/machine.h"
 
-#define NEVER MST_RESTART_NEVER
-#define NS_PER_MS MST_RESTART_NS_PER_MS
 #define TO(state) (1u << (state))
 
 /* Which state may follow. RUNNING is left only by the return of the function, and UNWINDING by the

@@ -32,7 +32,7 @@ void mst_alarm_at(struct mst_cluster *cluster, struct mst_task_alarm *alarm, uin
         }
         mst_tree_remove(&cluster->alarms, &alarm->node);
     }
-    if (due_ns != MST_CLUSTER_NEVER) {
+    if (due_ns != NEVER) {
         alarm->due_ns = due_ns;
         alarm->order = ++cluster->alarm_order;
         (void)mst_tree_insert(&cluster->alarms, alarm, &alarm->node);
@@ -49,9 +49,4 @@ struct mst_task_alarm *mst_alarm_due(struct mst_cluster *cluster, uint64_t now_n
     }
     mst_tree_remove(&cluster->alarms, node);
     return alarm;
-}
-
-uint64_t mst_alarm_plus(uint64_t now_ns, uint64_t span_ns)
-{
-    return span_ns < MST_CLUSTER_NEVER - now_ns ? now_ns + span_ns : MST_CLUSTER_NEVER;
 }

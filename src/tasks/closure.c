@@ -3,8 +3,6 @@
 #include "base/panic.h"
 #include "tasks/machine.h"
 
-#define NEVER MST_CLUSTER_NEVER
-
 /* ---- finding ---- */
 
 struct mst_closure *mst_closure_find(const struct mst_cluster *cluster, uint64_t number)
@@ -52,19 +50,14 @@ void mst_closures_free(struct mst_cluster *cluster)
 
 /* ---- times ---- */
 
-static uint64_t sooner(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 void mst_closure_alarm(struct mst_cluster *cluster, struct mst_closure *closure)
 {
     uint64_t due_ns = closure->grace_ns;
 
     if (closure->stopping == MST_ORIGIN_NONE) {
-        due_ns = sooner(due_ns, closure->total_ns);
+        due_ns = mst_sooner(due_ns, closure->total_ns);
         if (closure->where != MST_WHERE_RUNNING && !closure->begun && !closure->recalled) {
-            due_ns = sooner(due_ns, closure->start_ns);
+            due_ns = mst_sooner(due_ns, closure->start_ns);
         }
     }
     if (due_ns != NEVER || mst_tree_linked(&closure->alarm.node)) {
@@ -241,7 +234,7 @@ static muster_status refusal(struct mst_cluster *cluster, const struct mst_closu
 
 static uint64_t after(uint64_t now_ns, uint64_t span_ns)
 {
-    return span_ns == 0 ? NEVER : mst_alarm_plus(now_ns, span_ns);
+    return span_ns == 0 ? NEVER : mst_after_ns(now_ns, span_ns);
 }
 
 static void take_options(struct mst_closure *closure, uint64_t now_ns,
@@ -414,7 +407,7 @@ void mst_closure_back(struct mst_cluster *cluster, struct mst_closure *closure, 
         return; /* it was judged, or is held */
     }
     if (backoff_ns > 0) {
-        closure->grace_ns = mst_alarm_plus(cluster->now_ns, backoff_ns);
+        closure->grace_ns = mst_after_ns(cluster->now_ns, backoff_ns);
     } else {
         mst_queue_return(cluster, closure);
     }

@@ -6,8 +6,6 @@
 #include "base/text.h"
 #include "tasks/machine.h"
 
-#define NEVER MST_CLUSTER_NEVER
-
 /* ---- beginning ---- */
 
 static bool makes_sense(const struct mst_cluster_config *config)
@@ -68,7 +66,7 @@ muster_status mst_cluster_new(struct mst_cluster **out, uint64_t now_ns,
         mst_histogram_init(&cluster->timers[i], &mst_cluster_time_bounds);
     }
     if (config->watchdog_ns > 0) {
-        mst_alarm_at(cluster, &cluster->watchdog, mst_alarm_plus(now_ns, config->watchdog_ns));
+        mst_alarm_at(cluster, &cluster->watchdog, mst_after_ns(now_ns, config->watchdog_ns));
     }
     mst_crew_few(cluster);
     *out = cluster;
@@ -113,7 +111,7 @@ static void say_waits(struct mst_cluster *cluster)
         }
         mst_effect_say(
             cluster, MST_CLUSTER_LINE_WAITS, NULL, closure->number,
-            (cluster->now_ns - closure->admitted_ns) / MST_CLUSTER_NS_PER_MS,
+            (cluster->now_ns - closure->admitted_ns) / NS_PER_MS,
             mst_slice_text(mst_cluster_wait_sentence(mst_closure_waits(cluster, closure))));
     }
 }
@@ -130,17 +128,16 @@ static void say_stuck(struct mst_cluster *cluster, const struct mst_hand *hand,
     if (is_told) {
         mst_text_print(
             told, sizeof(told), "its last progress " MST_SECONDS " ago",
-            MST_SECONDS_ARGS((cluster->now_ns - progress->told_ns) / MST_CLUSTER_NS_PER_MS));
+            MST_SECONDS_ARGS((cluster->now_ns - progress->told_ns) / NS_PER_MS));
     }
     mst_text_print(line, sizeof(line),
                    "attempt %u of '%.*s', its worker last heard " MST_SECONDS " ago, %s%s%.*s%s",
                    closure->attempt, (int)closure->kind->name_size, closure->kind->name,
-                   MST_SECONDS_ARGS((cluster->now_ns - hand->heard_ns) / MST_CLUSTER_NS_PER_MS),
+                   MST_SECONDS_ARGS((cluster->now_ns - hand->heard_ns) / NS_PER_MS),
                    told, has_words ? " (" : "", has_words ? (int)progress->size : 0,
                    has_words ? progress->text : "", has_words ? ")" : "");
     mst_effect_say(cluster, MST_CLUSTER_LINE_STUCK, hand, closure->number,
-                   (cluster->now_ns - closure->begun_ns) / MST_CLUSTER_NS_PER_MS,
-                   mst_slice_text(line));
+                   (cluster->now_ns - closure->begun_ns) / NS_PER_MS, mst_slice_text(line));
 }
 
 /* Nothing has moved for long, though something should: what runs and for how long, what waits and
@@ -154,7 +151,7 @@ static void watchdog(struct mst_cluster *cluster)
     if (idle || cluster->now_ns - cluster->progress_ns < span_ns) {
         uint64_t since_ns = idle ? cluster->now_ns : cluster->progress_ns;
 
-        mst_alarm_at(cluster, &cluster->watchdog, mst_alarm_plus(since_ns, span_ns));
+        mst_alarm_at(cluster, &cluster->watchdog, mst_after_ns(since_ns, span_ns));
         return;
     }
     for (uint32_t i = 0; i < cluster->hand_count && said < MST_CLUSTER_STUCK_MAX; i++) {
@@ -167,7 +164,7 @@ static void watchdog(struct mst_cluster *cluster)
         }
     }
     say_waits(cluster);
-    mst_alarm_at(cluster, &cluster->watchdog, mst_alarm_plus(cluster->now_ns, span_ns));
+    mst_alarm_at(cluster, &cluster->watchdog, mst_after_ns(cluster->now_ns, span_ns));
 }
 
 static void due(struct mst_cluster *cluster, struct mst_task_alarm *alarm)

@@ -3,8 +3,6 @@
 #include "base/panic.h"
 #include "tasks/machine.h"
 
-#define NEVER MST_CLUSTER_NEVER
-
 struct mst_hand *mst_hand_find(const struct mst_cluster *cluster, uint32_t index)
 {
     struct mst_table_node *node = mst_table_find(&cluster->hands_by_index, index);
@@ -102,7 +100,7 @@ void mst_crew_few(struct mst_cluster *cluster)
         mst_alarm_at(cluster, &cluster->too_few, NEVER);
     } else if (!mst_tree_linked(&cluster->too_few.node)) {
         mst_alarm_at(cluster, &cluster->too_few,
-                     mst_alarm_plus(cluster->now_ns, cluster->config.recovery_max_ns));
+                     mst_after_ns(cluster->now_ns, cluster->config.recovery_max_ns));
     }
 }
 

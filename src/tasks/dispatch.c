@@ -4,9 +4,7 @@
 #include "base/panic.h"
 #include "tasks/machine.h"
 
-#define NEVER MST_CLUSTER_NEVER
-
-enum { RUN_UNKNOWN_NS = 1000000000 };
+#define RUN_UNKNOWN_NS NS_PER_S
 
 /* ---- what a worker has ---- */
 
@@ -63,15 +61,10 @@ static uint64_t left_ms(const struct mst_cluster *cluster, const struct mst_clos
     if (closure->total_ns == NEVER) {
         return 0;
     }
-    if (closure->total_ns <= cluster->now_ns || left_ns < MST_CLUSTER_NS_PER_MS) {
+    if (closure->total_ns <= cluster->now_ns || left_ns < NS_PER_MS) {
         return 1;
     }
-    return left_ns / MST_CLUSTER_NS_PER_MS;
-}
-
-static uint64_t up_to_ms(uint64_t ns)
-{
-    return ns / MST_CLUSTER_NS_PER_MS + (ns % MST_CLUSTER_NS_PER_MS != 0);
+    return left_ns / NS_PER_MS;
 }
 
 static void assign(struct mst_cluster *cluster, struct mst_hand *hand, struct mst_closure *closure,
@@ -139,7 +132,7 @@ static bool run(struct mst_cluster *cluster, struct mst_hand *hand, struct mst_c
     message->series = closure->series;
     message->function = place;
     message->key = mst_closure_key(closure);
-    message->run_limit_ms = up_to_ms(closure->run_limit_ns);
+    message->run_limit_ms = mst_ms_up(closure->run_limit_ns);
     message->left_ms = left_ms(cluster, closure);
     message->needs = mst_closure_needs(closure);
     message->need_count = closure->need_count;
@@ -279,8 +272,7 @@ void mst_dispatch_watch(struct mst_cluster *cluster)
 {
     if (cluster->prefetched_count > 0 && !mst_list_empty(&cluster->hungry) &&
         !mst_tree_linked(&cluster->recall.node)) {
-        mst_alarm_at(cluster, &cluster->recall,
-                     mst_alarm_plus(cluster->now_ns, cluster->recall_ns));
+        mst_alarm_at(cluster, &cluster->recall, mst_after_ns(cluster->now_ns, cluster->recall_ns));
     }
 }
 
@@ -339,7 +331,7 @@ void mst_dispatch_recall(struct mst_cluster *cluster)
     }
     if (most < slots) {
         cluster->recall_ns = MST_CLUSTER_RECALL_NS;
-    } else if (cluster->recall_ns < MST_CLUSTER_NS_PER_S) {
+    } else if (cluster->recall_ns < NS_PER_S) {
         cluster->recall_ns *= 2; /* nobody idle could run any of it */
     }
     mst_dispatch_watch(cluster);

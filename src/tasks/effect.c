@@ -119,7 +119,7 @@ static bool send_stray(struct mst_cluster *cluster, struct mst_hand *hand)
 {
     if (hand->stray_count > 0) {
         cancel(cluster, hand, hand->strays[--hand->stray_count], cluster->series,
-               cluster->config.cancel_grace_ns / MST_CLUSTER_NS_PER_MS);
+               cluster->config.cancel_grace_ns / NS_PER_MS);
         return true;
     }
     if (hand->stray_value_count > 0) {
@@ -139,7 +139,7 @@ static bool send_to(struct mst_cluster *cluster, struct mst_hand *hand)
         cluster->message.results = hand->results;
         cluster->message.term = cluster->config.term;
         cluster->message.worker = hand->number;
-        cluster->message.left_ms = cluster->config.cancel_grace_ns / MST_CLUSTER_NS_PER_MS;
+        cluster->message.left_ms = cluster->config.cancel_grace_ns / NS_PER_MS;
         return true;
     }
     if (send_stray(cluster, hand)) {

@@ -3,8 +3,6 @@
 #include "base/panic.h"
 #include "tasks/machine.h"
 
-#define NEVER MST_CLUSTER_NEVER
-
 /* ---- what is copied of HELLO ---- */
 
 struct mst_hello {
@@ -272,8 +270,8 @@ static void start_delay(struct mst_cluster *cluster, struct mst_hand *hand)
     if (config->start_delay_max_ns > 0 && delay_ns > config->start_delay_max_ns) {
         delay_ns = config->start_delay_max_ns;
     }
-    if (mst_alarm_plus(cluster->born_ns, delay_ns) > cluster->now_ns) {
-        mst_alarm_at(cluster, &hand->start, mst_alarm_plus(cluster->born_ns, delay_ns));
+    if (mst_after_ns(cluster->born_ns, delay_ns) > cluster->now_ns) {
+        mst_alarm_at(cluster, &hand->start, mst_after_ns(cluster->born_ns, delay_ns));
     }
 }
 

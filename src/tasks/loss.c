@@ -4,8 +4,6 @@
 #include "base/panic.h"
 #include "tasks/machine.h"
 
-#define NEVER MST_CLUSTER_NEVER
-
 /* ---- closures that may cost workers ---- */
 
 bool mst_loss_judge(struct mst_cluster *cluster, struct mst_closure *closure)
@@ -48,7 +46,7 @@ static bool runs_what_stops(const struct mst_hand *hand)
 static uint64_t overdue_ns(const struct mst_closure *closure)
 {
     return closure->run_limit_ns == 0 ? NEVER
-                                      : mst_alarm_plus(closure->begun_ns, closure->run_limit_ns);
+                                      : mst_after_ns(closure->begun_ns, closure->run_limit_ns);
 }
 
 /* A worker says that a function's time is over when it tells it to stop, long before it ends itself
@@ -203,10 +201,9 @@ void mst_loss_silent(struct mst_cluster *cluster, struct mst_hand *hand, bool no
         mst_effect_say(cluster, MST_CLUSTER_LINE_SILENT, hand, 0, count, mst_slice_of(NULL, 0));
     }
     mst_alarm_at(cluster, &hand->away,
-                 mst_alarm_plus(cluster->now_ns, cluster->config.recovery_max_ns));
+                 mst_after_ns(cluster->now_ns, cluster->config.recovery_max_ns));
     put_back_silent(cluster, hand, false);
-    mst_alarm_at(cluster, &hand->silent,
-                 mst_alarm_plus(cluster->now_ns, cluster->config.silent_ns));
+    mst_alarm_at(cluster, &hand->silent, mst_after_ns(cluster->now_ns, cluster->config.silent_ns));
 }
 
 /* ---- lost ---- */
@@ -251,7 +248,7 @@ void mst_loss_lost(struct mst_cluster *cluster, struct mst_hand *hand, bool cras
     }
     mst_alarm_at(cluster, &hand->silent, NEVER);
     mst_alarm_at(cluster, &hand->away,
-                 mst_alarm_plus(cluster->now_ns, cluster->config.recovery_max_ns));
+                 mst_after_ns(cluster->now_ns, cluster->config.recovery_max_ns));
     if (crashed) {
         stop_overdue(cluster, hand);
     }

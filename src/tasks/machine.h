@@ -14,12 +14,9 @@
 #include "base/list.h"
 #include "base/prng.h"
 #include "base/table.h"
+#include "base/time.h"
 #include "base/tree.h"
 #include "tasks/coordinator.h"
-
-#define MST_CLUSTER_NEVER UINT64_MAX
-#define MST_CLUSTER_NS_PER_MS UINT64_C(1000000)
-#define MST_CLUSTER_NS_PER_S UINT64_C(1000000000)
 
 enum {
     MST_CLUSTER_KEPT = 64,                 /* failures of a series */
@@ -34,7 +31,7 @@ enum {
 };
 
 /* From the end of a grace to hanging up on a worker that does not answer. */
-#define MST_CLUSTER_MARGIN_NS (UINT64_C(2) * MST_CLUSTER_NS_PER_S)
+#define MST_CLUSTER_MARGIN_NS (UINT64_C(2) * NS_PER_S)
 
 /* ---- times: one tree of them ---- */
 
@@ -346,7 +343,6 @@ struct mst_cluster {
 void mst_alarm_at(struct mst_cluster *cluster, struct mst_task_alarm *alarm, uint64_t due_ns);
 void mst_alarms_init(struct mst_cluster *cluster);
 struct mst_task_alarm *mst_alarm_due(struct mst_cluster *cluster, uint64_t now_ns); /* taken out */
-uint64_t mst_alarm_plus(uint64_t now_ns, uint64_t span_ns); /* NEVER stays NEVER */
 
 /* told.c */
 struct mst_told *mst_told_new(const struct mst_mem *mem, const struct mst_failure *failure);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#define NS_PER_MS UINT64_C(1000000)
+#include "base/time.h"
 
 void mst_cluster_publisher_init(struct mst_cluster_publisher *publisher, uint64_t now_ns)
 {

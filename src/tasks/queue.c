@@ -100,10 +100,10 @@ static void watch_unknown(struct mst_cluster *cluster, struct mst_kind *kind)
                  (mst_queue_head(kind) || alone_of(cluster, kind));
 
     if (!waits) {
-        mst_alarm_at(cluster, &kind->unknown, MST_CLUSTER_NEVER);
+        mst_alarm_at(cluster, &kind->unknown, NEVER);
     } else if (!mst_tree_linked(&kind->unknown.node)) {
         mst_alarm_at(cluster, &kind->unknown,
-                     mst_alarm_plus(cluster->now_ns, cluster->config.unknown_grace_ns));
+                     mst_after_ns(cluster->now_ns, cluster->config.unknown_grace_ns));
     }
 }
 

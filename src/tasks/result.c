@@ -4,8 +4,6 @@
 #include "base/panic.h"
 #include "tasks/machine.h"
 
-#define NEVER MST_CLUSTER_NEVER
-
 enum { RUN_MIN_NS = 1000, RUN_MAX_NS = 1000000000 };
 
 /* The attempt that the message is about, if it is the current one of this worker. */

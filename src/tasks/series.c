@@ -56,11 +56,11 @@ void mst_series_stop(struct mst_cluster *cluster, struct mst_closure *closure,
         return;
     }
     closure->stopping = (uint8_t)origin;
-    closure->stop_ms = grace_ns / MST_CLUSTER_NS_PER_MS;
+    closure->stop_ms = grace_ns / NS_PER_MS;
     closure->owe_cancel = true;
     closure->owe_recall = false;
     closure->grace_ns =
-        mst_alarm_plus(cluster->now_ns, mst_alarm_plus(grace_ns, MST_CLUSTER_MARGIN_NS));
+        mst_after_ns(cluster->now_ns, mst_after_ns(grace_ns, MST_CLUSTER_MARGIN_NS));
     if (!mst_list_linked(&closure->owed)) {
         mst_list_append(&closure->hand->owed, &closure->owed);
     }

@@ -89,7 +89,7 @@ muster_status mst_worker_new(struct mst_worker **out, uint64_t now_ns,
     worker->now_ns = now_ns;
     worker->prng = (struct mst_prng){.state = config->seed};
     worker->number = MST_WORKER_NONE;
-    worker->linger_ns = MST_WORKER_NEVER;
+    worker->linger_ns = NEVER;
     worker->draining.type = MST_CLUSTER_DRAINING;
     mst_worker_run_order(worker);
     mst_worker_value_order(worker);
@@ -179,8 +179,8 @@ static void link_break(struct mst_worker *worker, enum mst_worker_link to)
         worker->now_ns + delay_ns / 2 + mst_prng_below(&worker->prng, delay_ns / 2 + 1);
     worker->owe_hello = false;
     worker->link = to;
-    if (worker->end == MST_WORKER_DRAINS && worker->linger_ns == MST_WORKER_NEVER) {
-        worker->linger_ns = mst_worker_after(worker, MST_WORKER_LINGER_MS);
+    if (worker->end == MST_WORKER_DRAINS && worker->linger_ns == NEVER) {
+        worker->linger_ns = mst_after_ms(worker->now_ns, MST_WORKER_LINGER_MS);
     }
     mst_worker_trim(worker);
 }
@@ -386,7 +386,7 @@ void mst_worker_drain(struct mst_worker *worker, uint64_t now_ns)
     if (worker->link == MST_LINK_WELCOMED) {
         mst_worker_post(worker, &worker->leaving, &worker->draining);
     } else {
-        worker->linger_ns = mst_worker_after(worker, MST_WORKER_LINGER_MS);
+        worker->linger_ns = mst_after_ms(worker->now_ns, MST_WORKER_LINGER_MS);
     }
     MST_LIST_EACH(node, following, &worker->queue)
     {
@@ -451,31 +451,26 @@ void mst_worker_tick(struct mst_worker *worker, uint64_t now_ns)
     mst_worker_advance(worker);
 }
 
-static uint64_t sooner(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 uint64_t mst_worker_deadline_ns(const struct mst_worker *worker)
 {
-    uint64_t deadline_ns = MST_WORKER_NEVER;
+    uint64_t deadline_ns = NEVER;
 
     for (uint32_t i = 0; i < worker->config.slots && worker->busy > 0; i++) {
         const struct mst_worker_slot *slot = &worker->slots[i];
 
         if (mst_worker_slot_busy(slot) && !slot->killed) {
-            deadline_ns = sooner(deadline_ns, slot->kill_ns);
+            deadline_ns = mst_sooner(deadline_ns, slot->kill_ns);
             if (slot->why == MST_ORIGIN_NONE) {
-                deadline_ns = sooner(deadline_ns, slot->deadline_ns);
+                deadline_ns = mst_sooner(deadline_ns, slot->deadline_ns);
             }
         }
     }
     if (mst_worker_may_connect(worker)) {
-        deadline_ns = sooner(deadline_ns, worker->retry_ns);
+        deadline_ns = mst_sooner(deadline_ns, worker->retry_ns);
     }
     if (worker->end == MST_WORKER_DRAINS && worker->link != MST_LINK_WELCOMED &&
         worker->busy == 0) {
-        deadline_ns = sooner(deadline_ns, worker->linger_ns);
+        deadline_ns = mst_sooner(deadline_ns, worker->linger_ns);
     }
     return deadline_ns;
 }

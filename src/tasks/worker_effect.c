@@ -58,7 +58,7 @@ static bool effect_start(struct mst_worker *worker)
     if (slot->run) {
         worker->effect.type = MST_WORKER_START;
         worker->effect.message = &slot->run->message;
-        if (slot->deadline_ns != MST_WORKER_NEVER) {
+        if (slot->deadline_ns != NEVER) {
             worker->effect.deadline_ns = slot->deadline_ns;
         }
     } else {

@@ -8,11 +8,9 @@
 
 #include "base/list.h"
 #include "base/prng.h"
+#include "base/time.h"
 #include "base/tree.h"
 #include "tasks/worker.h"
-
-#define MST_WORKER_NEVER UINT64_MAX
-#define MST_WORKER_NS_PER_MS UINT64_C(1000000)
 
 enum {
     MST_WORKER_ADDRESS_ROOM = 512,
@@ -195,15 +193,6 @@ void mst_worker_value_tell(struct mst_worker *worker, struct mst_worker_value *v
 /* A dropped one that nobody uses goes. */
 void mst_worker_value_settle(struct mst_worker *worker, struct mst_worker_value *value);
 void mst_worker_value_free(struct mst_worker *worker, struct mst_worker_value *value);
-
-/* Saturates: the coordinator may say anything. */
-static inline uint64_t mst_worker_after(const struct mst_worker *worker, uint64_t ms)
-{
-    uint64_t left = MST_WORKER_NEVER - worker->now_ns;
-
-    return ms < left / MST_WORKER_NS_PER_MS ? worker->now_ns + ms * MST_WORKER_NS_PER_MS
-                                            : MST_WORKER_NEVER;
-}
 
 static inline int mst_worker_compare(uint64_t a, uint64_t b)
 {

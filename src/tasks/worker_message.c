@@ -14,7 +14,7 @@ static void take_welcome(struct mst_worker *worker, const struct mst_cluster_mes
     }
     worker->link = MST_LINK_WELCOMED;
     worker->failures = 0;
-    worker->linger_ns = MST_WORKER_NEVER;
+    worker->linger_ns = NEVER;
     worker->number = message->worker;
     worker->grace_ms = message->left_ms;
     mst_worker_send_again(worker, message->results);
@@ -81,7 +81,7 @@ static void take_cancel(struct mst_worker *worker, const struct mst_cluster_mess
         return;
     }
     if (message->left_ms > 0) {
-        grace_ns = mst_worker_after(worker, message->left_ms) - worker->now_ns;
+        grace_ns = mst_after_ms(worker->now_ns, message->left_ms) - worker->now_ns;
     }
     mst_worker_ask(worker, mst_worker_slot_of(worker, run), MST_ORIGIN_CANCELLED, grace_ns);
 }

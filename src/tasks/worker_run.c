@@ -57,7 +57,7 @@ bool mst_worker_run_take(struct mst_worker *worker, const struct mst_cluster_mes
     *run = (struct mst_worker_run){.size = size};
     mst_cluster_copy(&run->message, message, run + 1);
     if (message->left_ms > 0) {
-        run->until_ns = mst_worker_after(worker, message->left_ms);
+        run->until_ns = mst_after_ms(worker->now_ns, message->left_ms);
     }
     MST_ASSERT(mst_tree_insert(&worker->runs, &run->message.attempt, &run->node));
     mst_list_append(&worker->queue, &run->link);
@@ -264,8 +264,8 @@ void mst_worker_slot_clear(struct mst_worker *worker, struct mst_worker_slot *sl
 static void slot_take(struct mst_worker *worker, struct mst_worker_slot *slot)
 {
     worker->busy++;
-    slot->deadline_ns = MST_WORKER_NEVER;
-    slot->kill_ns = MST_WORKER_NEVER;
+    slot->deadline_ns = NEVER;
+    slot->kill_ns = NEVER;
     mst_list_append(&worker->starts, &slot->start);
 }
 
@@ -333,7 +333,7 @@ static void run_begin(struct mst_worker *worker, struct mst_worker_slot *slot,
     slot_take(worker, slot);
     run->state = MST_RUN_BEGUN;
     if (limit_ms > 0) {
-        slot->deadline_ns = mst_worker_after(worker, limit_ms);
+        slot->deadline_ns = mst_after_ms(worker->now_ns, limit_ms);
     }
     if (run->until_ns > 0 && run->until_ns < slot->deadline_ns) {
         slot->deadline_ns = run->until_ns;
@@ -420,8 +420,7 @@ bool mst_worker_run_recall(struct mst_worker *worker, struct mst_worker_run *run
 void mst_worker_ask(struct mst_worker *worker, struct mst_worker_slot *slot, enum mst_origin why,
                     uint64_t grace_ns)
 {
-    uint64_t kill_ns =
-        grace_ns < MST_WORKER_NEVER - worker->now_ns ? worker->now_ns + grace_ns : MST_WORKER_NEVER;
+    uint64_t kill_ns = grace_ns < NEVER - worker->now_ns ? worker->now_ns + grace_ns : NEVER;
 
     if (slot->why == MST_ORIGIN_NONE) {
         slot->why = why;
@@ -460,11 +459,11 @@ static void overdue(struct mst_worker *worker, uint32_t slot)
     uint64_t grace_ns = worker->config.cancel_grace_ns;
 
     if (worker->grace_ms > 0) {
-        uint64_t end_ns = mst_worker_after(worker, worker->grace_ms);
-        uint64_t more_ns = MST_WORKER_UNHEARD_MS * MST_WORKER_NS_PER_MS;
+        uint64_t end_ns = mst_after_ms(worker->now_ns, worker->grace_ms);
+        uint64_t more_ns = MST_WORKER_UNHEARD_MS * NS_PER_MS;
 
         grace_ns = end_ns - worker->now_ns;
-        grace_ns += end_ns < MST_WORKER_NEVER - more_ns ? more_ns : 0;
+        grace_ns += end_ns < NEVER - more_ns ? more_ns : 0;
         note(worker, slot, &message);
     }
     mst_worker_ask(worker, &worker->slots[slot], MST_ORIGIN_DEADLINE, grace_ns);

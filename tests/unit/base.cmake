@@ -1,3 +1,4 @@
+mst_test(time_test SOURCES time_test.c LINK mst_base mst_panic_abort)
 mst_test(tree_test SOURCES tree_test.c LINK mst_base mst_panic_abort)
 mst_test(table_test SOURCES table_test.c failing_mem.c LINK mst_base mst_panic_abort)
 mst_test(list_test SOURCES list_test.c LINK mst_base mst_panic_abort)

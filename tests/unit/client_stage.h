@@ -6,11 +6,11 @@
  * is written down as a story, e.g. "send put 3/3; done 7 ETIMEDOUT here". */
 
 #include "base/text.h"
+#include "base/time.h"
 #include "client/client.h"
 #include "failing_mem.h"
 
 #define MS UINT64_C(1000000)
-#define NEVER UINT64_MAX
 
 enum { STORY_ROOM = 8192, SENT_MAX = 512 };
 

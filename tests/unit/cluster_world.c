@@ -11,10 +11,10 @@
 
 #include <cmocka.h>
 
+#include "base/time.h"
 #include "tasks/copy.h"
 
 #define MS UINT64_C(1000000)
-#define NEVER UINT64_MAX
 
 struct world_message {
     struct world_message *next;

@@ -7,11 +7,11 @@
 
 #include <cmocka.h>
 
+#include "base/time.h"
 #include "failing_mem.h"
 #include "heartbeat/heartbeat.h"
 
 #define MS UINT64_C(1000000)
-#define NEVER UINT64_MAX
 #define PERIOD UINT64_C(10000)
 #define TIMEOUT UINT64_C(4000)
 #define TOKEN 4711

@@ -177,7 +177,7 @@ static void what_was_refused_is_not_asked_again_when_nobody_wants_it(void **stat
     stage.refuse = MUSTER_ENOSPACE;
     stage_delete(&stage, "muster/preempt/notice/10");
     stage_settle(&stage);
-    assert_int_not_equal(stage.members[0].machine->retry_ns, MST_PREEMPT_NEVER);
+    assert_int_not_equal(stage.members[0].machine->retry_ns, NEVER);
     stage.refuse = MUSTER_OK;
     stage_notice(&stage, 10, 60000);
     stage_settle(&stage);

@@ -11,8 +11,7 @@
 #include <cmocka.h>
 
 #include "base/panic.h"
-
-#define NS_PER_MS UINT64_C(1000000)
+#include "base/time.h"
 
 const struct mst_preempt_config stage_config = {
     .window_ms = 900000, .agree_timeout_ms = 2000, .leave_all = true};

@@ -9,10 +9,9 @@
 
 #include <cmocka.h>
 
+#include "base/time.h"
 #include "failing_mem.h"
 #include "preempt/publish.h"
-
-#define NS_PER_MS UINT64_C(1000000)
 
 enum { KEYS = 128 };
 

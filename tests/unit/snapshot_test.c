@@ -539,7 +539,7 @@ enum kept_struct {
     KEPT_mst_detail
 };
 
-enum kept_how { NUMBER, FLAG, BLOB, OTHERWISE, FOLLOWS, NEVER };
+enum kept_how { NUMBER, FLAG, BLOB, OTHERWISE, FOLLOWS, UNKEPT };
 
 struct field {
     const char *name;
@@ -593,7 +593,7 @@ static bool prod(struct prodder *prodder, enum kept_how how, unsigned char *at)
         return shown;
     case OTHERWISE:
     case FOLLOWS:
-    case NEVER:
+    case UNKEPT:
         break;
     }
     return true;

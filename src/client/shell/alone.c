@@ -14,7 +14,7 @@
 #include "client/shell/serve.h"
 #include "net/socket_dir.h"
 
-#define STOP_NS UINT64_C(2000000000)
+#define STOP_NS (2 * NS_PER_S)
 
 struct mst_lib_alone {
     struct mst_served served;       /* -1: the program has closed that descriptor */

@@ -8,9 +8,7 @@
 #include "process/page.h"
 #include "proto/command.h"
 
-#define NEVER UINT64_MAX
-#define NS_PER_MS 1000000u
-#define STANDARD_LEASE_NS (10000 * (uint64_t)NS_PER_MS)
+#define STANDARD_LEASE_NS (10000 * NS_PER_MS)
 
 /* The post is its own tag: one object, one open call. */
 static uint64_t tag_of(struct mst_lib_post *post)
@@ -56,18 +54,12 @@ void mst_lib_post_drop(muster_client *client, struct mst_lib_post *post)
 uint64_t mst_lib_deadline_ns(int64_t timeout_ms, uint64_t zero_ns)
 {
     uint64_t now_ns = mst_lib_now_ns();
-    uint64_t wait_ns = zero_ns;
 
     if (timeout_ms < 0) {
         return NEVER;
     }
-    if (timeout_ms > 0) {
-        if ((uint64_t)timeout_ms > (NEVER - now_ns) / NS_PER_MS) {
-            return NEVER;
-        }
-        wait_ns = (uint64_t)timeout_ms * NS_PER_MS;
-    }
-    return wait_ns > NEVER - now_ns ? NEVER : now_ns + wait_ns;
+    return timeout_ms > 0 ? mst_after_ms(now_ns, (uint64_t)timeout_ms)
+                          : mst_after_ns(now_ns, zero_ns);
 }
 
 int64_t mst_lib_left_ms(int64_t timeout_ms, uint64_t deadline_ns)
@@ -77,7 +69,7 @@ int64_t mst_lib_left_ms(int64_t timeout_ms, uint64_t deadline_ns)
     if (timeout_ms <= 0 || deadline_ns == NEVER) {
         return timeout_ms;
     }
-    return deadline_ns <= now_ns ? 1 : (int64_t)((deadline_ns - now_ns - 1) / NS_PER_MS) + 1;
+    return deadline_ns <= now_ns ? 1 : (int64_t)mst_ms_until(deadline_ns, now_ns);
 }
 
 static bool waits(const struct mst_request *request)

@@ -21,9 +21,7 @@
 #include "os/system.h"
 #include "process/page.h"
 
-#define NEVER UINT64_MAX
-#define NS_PER_MS 1000000u
-#define STANDARD_OPEN_NS (10000 * (uint64_t)NS_PER_MS)
+#define STANDARD_OPEN_NS (10000 * NS_PER_MS)
 
 enum { HOST_ROOM = 256 };
 

@@ -11,8 +11,7 @@
 #include "client/shell/uncancelled.h"
 #include "process/page.h"
 
-#define NEVER UINT64_MAX
-#define FAREWELL_NS UINT64_C(1000000000)
+#define FAREWELL_NS NS_PER_S
 
 static uint64_t end_ns = NEVER;
 

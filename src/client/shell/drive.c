@@ -15,14 +15,12 @@
 #include "client/shell/handle.h"
 #include "client/shell/helper.h"
 #include "client/shell/uncancelled.h"
+#include "os/clock.h"
 #include "os/short_slice.h"
 #include "os/system.h"
 #include "process/page.h"
 
-#define NEVER UINT64_MAX
-#define NS_PER_S 1000000000u
-#define NS_PER_MS 1000000u
-#define REST_NS 1000000u
+#define REST_NS NS_PER_MS
 #define DEAF_MS 100  /* how long a thread that cannot be told of anything polls at most */
 #define LOOK_MS 1000 /* likewise one that can: unless the program has closed what it is told by */
 #define THREAD_STACK ((size_t)256 * 1024)
@@ -55,11 +53,6 @@ bool mst_lib_holds(const struct muster_client *client)
         held = held->outer;
     }
     return held != NULL;
-}
-
-static struct timespec timespec_of(uint64_t ns)
-{
-    return (struct timespec){.tv_sec = (time_t)(ns / NS_PER_S), .tv_nsec = (long)(ns % NS_PER_S)};
 }
 
 /* ---- timers ---- */
@@ -212,7 +205,7 @@ static int wait_until(uint64_t next_ns, int event)
     if (next_ns == NEVER) {
         return event < 0 ? DEAF_MS : LOOK_MS;
     }
-    ms = next_ns > now_ns ? (next_ns - now_ns - 1) / NS_PER_MS + 1 : 0;
+    ms = mst_ms_until(next_ns, now_ns);
     return (int)(ms < most ? ms : most);
 }
 
@@ -393,7 +386,7 @@ static void hand_on(struct muster_client *client)
 static void wait_turn(struct muster_client *client, struct mst_lib_waiter *waiter,
                       uint64_t deadline_ns)
 {
-    struct timespec limit = timespec_of(deadline_ns);
+    struct timespec limit = mst_clock_timespec(deadline_ns);
     struct muster_client *outer = client->outer;
 
     mst_lib_holding = outer;
@@ -547,7 +540,8 @@ static void stay_off(struct muster_client *client, enum mst_lib_background how)
 {
     struct pollfd kick = {.fd = client->background_event, .events = POLLIN};
     uint64_t rest_ns = how == MST_LIB_PARKED ? (uint64_t)LOOK_MS * NS_PER_MS : REST_NS;
-    struct timespec moment = timespec_of(kick.fd < 0 ? (uint64_t)DEAF_MS * NS_PER_MS : rest_ns);
+    struct timespec moment =
+        mst_clock_timespec(kick.fd < 0 ? (uint64_t)DEAF_MS * NS_PER_MS : rest_ns);
     int found;
 
     client->background = how;

@@ -35,8 +35,6 @@
 #include "process/child.h"
 #include "process/page.h"
 
-#define NEVER UINT64_MAX
-#define NS_PER_MS ((uint64_t)1000000)
 #define STOP_MS 2000
 #define SETTLED_NS (10000 * NS_PER_MS) /* who lived so long did not fail at its start */
 #define AT_ONCE_MAX 3u                 /* replacements in a row before the next one waits */

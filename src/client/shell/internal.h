@@ -16,6 +16,7 @@
 
 #include "base/fail.h"
 #include "base/list.h"
+#include "base/time.h"
 #include "muster/client.h"
 #include "proto/reply.h"
 #include "proto/request.h"

@@ -13,8 +13,6 @@
 #include "client/shell/uncancelled.h"
 #include "os/system.h"
 
-#define NEVER UINT64_MAX
-
 struct muster_call {
     struct mst_call core;
     struct mst_list link; /* in calls of the client; not linked: the client is gone */

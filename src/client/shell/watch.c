@@ -6,8 +6,6 @@
 
 #include "client/shell/call.h"
 
-#define NS_PER_MS 1000000u
-
 struct muster_watch {
     muster_client *client;
     struct mst_request request; /* its prefix lies behind */

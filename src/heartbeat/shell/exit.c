@@ -11,7 +11,7 @@
 #include "heartbeat/shell/heartbeat.h"
 #include "restart/shell/restart.h"
 
-#define FAREWELL_NS UINT64_C(1000000000)
+#define FAREWELL_NS NS_PER_S
 
 enum { STATUS_SAVED = 75 };
 

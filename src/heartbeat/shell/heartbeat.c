@@ -12,8 +12,7 @@
 #include "os/system.h"
 #include "restart/shell/restart.h"
 
-#define NS_PER_MS 1000000u
-#define NAMES_NS (1000 * (uint64_t)NS_PER_MS) /* for who is missing */
+#define NAMES_NS (1000 * NS_PER_MS) /* for who is missing */
 
 enum { TIMEOUT_LESS_MS = 10000, TIMEOUT_LEAST_MS = 2000 };
 

@@ -10,13 +10,13 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-#define CPU_FIELD 11   /* utime, counted from the state; stime follows */
-#define START_FIELD 19 /* in ticks since the machine began */
-#define END_FIELD 49   /* exit_code: 0 where it may not be read */
-#define NS_PER_S UINT64_C(1000000000)
+#include "os/clock.h"
+
+#define CPU_FIELD 11     /* utime, counted from the state; stime follows */
+#define START_FIELD 19   /* in ticks since the machine began */
+#define END_FIELD 49     /* exit_code: 0 where it may not be read */
 #define RUNNING_PART 10u /* who uses a tenth of the time is not blocked */
 
 /* The calls that ranks are blocked in. Others are told as the kernel calls the place. */
@@ -224,12 +224,10 @@ int64_t mst_diagnose_age_ms(pid_t pid)
     char text[1024];
     const char *field = field_of(stat_of(pid, 0, text, sizeof text), START_FIELD);
     long per_s = sysconf(_SC_CLK_TCK);
-    struct timespec now;
     int64_t age_ms = 0;
 
-    if (field != NULL && per_s > 0 && clock_gettime(CLOCK_BOOTTIME, &now) == 0) {
-        age_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 -
-                 (int64_t)strtoull(field, NULL, 10) * 1000 / per_s;
+    if (field != NULL && per_s > 0) {
+        age_ms = mst_clock_ms(CLOCK_BOOTTIME) - (int64_t)strtoull(field, NULL, 10) * 1000 / per_s;
     }
     return age_ms > 0 ? age_ms : 0;
 }

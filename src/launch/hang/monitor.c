@@ -9,10 +9,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/time.h"
 #include "launch/hang/diagnose.h"
 #include "launch/hang/suspect.h"
 
-#define NS_PER_MS UINT64_C(1000000)
 #define LOOK_MS_MIN 5u
 #define LOOK_MS_MAX 500u /* while something is counted */
 #define LOOK_MS_IDLE 100u

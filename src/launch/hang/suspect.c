@@ -10,7 +10,6 @@
 #include "launch/hang/waits.h"
 #include "proto/run_keys.h"
 
-#define NS_PER_MS UINT64_C(1000000)
 #define RANGES_MAX 6u /* of ranks, in a text */
 #define GROUPS_MAX 3u
 /* "4294967295<tab>ranks 4294967293-4294967295, ..., ...<tab>in barrier 'x'<newline>" */

@@ -9,7 +9,6 @@
 #include "launch/hang/suspect.h"
 #include "proto/run_keys.h"
 
-#define NS_PER_MS UINT64_C(1000000)
 #define PARTS 4u /* of a soft timeout */
 #define IN_A_ROW 3u
 #define PREFIX "muster/waits/"

@@ -5,10 +5,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "os/clock.h"
 #include "preempt/shell/preempt.h"
 
-#define NS_PER_MS 1000000
-#define NAMES_NS UINT64_C(1000000000) /* for who is missing */
+#define NAMES_NS NS_PER_S /* for who is missing */
 
 enum { HOLDS_LIMIT_MS_MAX = 86400000 };
 
@@ -254,19 +254,11 @@ muster_status muster_preempt_hold_end(muster_preempt *preempt)
 
 /* ---- what is known ---- */
 
-static int64_t unix_ms(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / NS_PER_MS;
-}
-
 static void fill(const struct muster_preempt *preempt, const struct mst_preempt_noticed *noticed,
                  struct muster_notice *out)
 {
     const struct mst_notice *notice = &noticed->notice;
-    int64_t left_ms = (noticed->deadline_ns - (int64_t)mst_lib_now_ns()) / NS_PER_MS;
+    int64_t left_ms = (noticed->deadline_ns - (int64_t)mst_lib_now_ns()) / (int64_t)NS_PER_MS;
     const struct mst_view *view = mst_lib_view(preempt->client);
 
     _Static_assert(sizeof(out->source) == sizeof(notice->source), "copied whole");
@@ -278,7 +270,7 @@ static void fill(const struct muster_preempt *preempt, const struct mst_preempt_
         notice->level == MST_NOTICE_ADVISORY ? MUSTER_NOTICE_ADVISORY : MUSTER_NOTICE_CERTAIN;
     out->assumed = notice->assumed;
     out->left_ms = left_ms;
-    out->deadline_unix_ms = unix_ms() + left_ms;
+    out->deadline_unix_ms = mst_clock_ms(CLOCK_REALTIME) + left_ms;
     out->agreed_step = noticed->agreed_step;
     memcpy(out->source, notice->source, sizeof(out->source));
     memcpy(out->host, notice->host, sizeof(out->host));

@@ -8,9 +8,8 @@
 #include <string.h>
 
 #include "client/shell/handle.h"
+#include "os/clock.h"
 
-#define NS_PER_MS UINT64_C(1000000)
-#define NS_PER_S UINT64_C(1000000000)
 #define THREAD_STACK ((size_t)512 * 1024) /* the user's code runs on it */
 #define DEADLINE_JITTER_NS NS_PER_S
 
@@ -36,14 +35,6 @@ struct mst_preempt_sources {
     struct source list[SOURCES_MAX];
 };
 
-/* The user's numbers may be as large as they like. */
-static uint64_t after(uint64_t from_ns, int64_t ms)
-{
-    uint64_t most_ms = (UINT64_MAX - from_ns) / NS_PER_MS;
-
-    return (uint64_t)ms < most_ms ? from_ns + (uint64_t)ms * NS_PER_MS : UINT64_MAX;
-}
-
 static bool is_news(const struct source *source, const struct muster_notice_given *given,
                     uint64_t deadline_ns)
 {
@@ -59,7 +50,7 @@ static void take(struct mst_preempt_sources *sources, struct source *source,
 
     given->reason[sizeof(given->reason) - 1] = '\0';
     if (given->in_ms >= 0) {
-        deadline_ns = after(mst_lib_now_ns(), given->in_ms);
+        deadline_ns = mst_after_ms(mst_lib_now_ns(), (uint64_t)given->in_ms);
     }
     if (is_news(source, given, deadline_ns) &&
         sources->config.give(sources->config.ctx, source->name, given)) {
@@ -115,8 +106,7 @@ static struct source *first_due(struct mst_preempt_sources *sources)
 /* With the lock. False: it is to stop. */
 static bool wait_until(struct mst_preempt_sources *sources, uint64_t due_ns)
 {
-    struct timespec limit = {.tv_sec = (time_t)(due_ns / NS_PER_S),
-                             .tv_nsec = (long)(due_ns % NS_PER_S)};
+    struct timespec limit = mst_clock_timespec(due_ns);
 
     while (!sources->stop && mst_lib_now_ns() < due_ns) {
         (void)pthread_cond_timedwait(&sources->changed, &sources->lock, &limit);
@@ -133,7 +123,7 @@ static void *run(void *ctx)
     while (wait_until(sources, source->due_ns)) {
         (void)pthread_mutex_unlock(&sources->lock);
         ask(sources, source);
-        source->due_ns = after(mst_lib_now_ns(), source->given.period_ms);
+        source->due_ns = mst_after_ms(mst_lib_now_ns(), (uint64_t)source->given.period_ms);
         source = first_due(sources);
         (void)pthread_mutex_lock(&sources->lock);
     }

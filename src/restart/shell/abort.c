@@ -10,7 +10,7 @@
 
 #include "restart/shell/restart.h"
 
-#define HEAD_START_NS UINT64_C(1000000000)
+#define HEAD_START_NS NS_PER_S
 
 static void callbacks(struct muster_restart *restart)
 {

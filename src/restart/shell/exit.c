@@ -14,7 +14,7 @@
 #include "client/shell/process_lock.h"
 #include "restart/shell/restart.h"
 
-#define FAREWELL_NS UINT64_C(1000000000)
+#define FAREWELL_NS NS_PER_S
 
 enum { STATUS_SAVED = 75 };
 

@@ -15,8 +15,6 @@
 #include "process/child.h"
 #include "restart/shell/restart.h"
 
-enum { NS_PER_MS = 1000000 };
-
 static bool unhealthy(struct mst_run_trouble *trouble, int code, const char *what,
                       const char *subject, const char *why)
 {

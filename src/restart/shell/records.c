@@ -4,11 +4,12 @@
 #include <string.h>
 #include <time.h>
 
+#include "os/clock.h"
 #include "proto/status.h"
 #include "proto/words.h"
 #include "restart/shell/restart.h"
 
-enum { NS_PER_MS = 1000000, MS_PER_S = 1000 };
+enum { MS_PER_S = 1000 };
 
 _Static_assert((int)MUSTER_FAULT_EXIT == (int)MST_CAUSE_EXIT &&
                    (int)MUSTER_FAULT_SIGNAL == (int)MST_CAUSE_SIGNAL &&
@@ -48,14 +49,6 @@ const char *muster_fault_kind_name(enum muster_fault_kind kind)
 
 /* --- the records --- */
 
-static int64_t wall_ms(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * MS_PER_S + now.tv_nsec / NS_PER_MS;
-}
-
 /* The service tells how long ago it was, since two machines share no clock. */
 static void record_take(struct muster_fault *out, const struct mst_fault_record *record,
                         uint64_t now_ns)
@@ -72,7 +65,7 @@ static void record_take(struct muster_fault *out, const struct mst_fault_record 
         .incarnation = record->incarnation,
         .pid = record->pid,
         .after_ms = (int64_t)record->after_ms,
-        .wall_ms = wall_ms() - (int64_t)ago_ms,
+        .wall_ms = mst_clock_ms(CLOCK_REALTIME) - (int64_t)ago_ms,
         .detector = record->detector,
     };
     _Static_assert(sizeof(out->host) == sizeof(record->host), "the host fits");

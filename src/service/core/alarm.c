@@ -21,9 +21,9 @@ static int order(const void *key, const struct mst_tree_node *node)
 
 uint64_t mst_alarm_moment(uint64_t now_ns, uint64_t ms)
 {
-    const uint64_t far_ns = MST_NEVER / 2;
+    const uint64_t far_ns = NEVER / 2;
 
-    return now_ns < far_ns && ms < (far_ns - now_ns) / MST_MS_NS ? now_ns + ms * MST_MS_NS : far_ns;
+    return now_ns < far_ns && ms < (far_ns - now_ns) / NS_PER_MS ? now_ns + ms * NS_PER_MS : far_ns;
 }
 
 void mst_alarm_init(struct mst_alarms *alarms)
@@ -68,7 +68,7 @@ uint64_t mst_alarm_first_ns(const struct mst_alarms *alarms)
 {
     const struct mst_alarm *first = alarm_of(mst_tree_first(&alarms->tree));
 
-    return first ? first->at_ns : MST_NEVER;
+    return first ? first->at_ns : NEVER;
 }
 
 struct mst_alarm *mst_alarm_take(struct mst_alarms *alarms, uint64_t now_ns)

@@ -8,9 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/time.h"
 #include "base/tree.h"
-
-#define MST_NEVER UINT64_MAX
 
 enum mst_alarm_kind {
     MST_ALARM_LEASE = 1, /* in a session */
@@ -30,7 +29,7 @@ struct mst_alarms {
     uint64_t serial;
 };
 
-/* `ms` from now; what is absurdly far away stays far enough from MST_NEVER to be shifted. */
+/* `ms` from now; what is absurdly far away stays far enough from NEVER to be shifted. */
 uint64_t mst_alarm_moment(uint64_t now_ns, uint64_t ms);
 
 void mst_alarm_init(struct mst_alarms *alarms);

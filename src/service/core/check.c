@@ -494,7 +494,7 @@ void mst_core_check(const struct mst_core *core)
         sessions++;
     }
     MST_ASSERT(sessions == core->sessions.count);
-    MST_ASSERT((sessions == 0) == (core->pulse_ns == MST_NEVER));
+    MST_ASSERT((sessions == 0) == (core->pulse_ns == NEVER));
     MST_ASSERT(list_size(&core->job_list) == core->jobs.count);
     MST_ASSERT(list_size(&core->past_list) == core->pasts.count);
     MST_ASSERT(core->pasts.count <= core->config.limits.jobs_max);

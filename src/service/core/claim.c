@@ -10,7 +10,7 @@
 
 static void answer_session(struct mst_session *session, struct mst_waiter *waiter)
 {
-    waiter->number = (int64_t)(session->core->config.lease_ns / MST_MS_NS);
+    waiter->number = (int64_t)(session->core->config.lease_ns / NS_PER_MS);
     mst_waiter_set_view(waiter, mst_generation_session_view(session));
     if (session->claiming) {
         waiter->detail = MST_DETAIL_HOLDER;

@@ -20,7 +20,7 @@ bool mst_core_config_makes_sense(const struct mst_core_config *config)
 {
     const struct mst_limits *limits = &config->limits;
 
-    return config->lease_ns >= MST_MS_NS && limits->jobs_max > 0 && limits->sessions_max > 0 &&
+    return config->lease_ns >= NS_PER_MS && limits->jobs_max > 0 && limits->sessions_max > 0 &&
            limits->members_max > 0 && limits->members_max < UINT32_MAX && limits->keys_max > 0 &&
            limits->job_bytes_max > 0 && limits->name_bytes_max > 0 && limits->key_bytes_max > 0 &&
            limits->key_bytes_max < UINT32_MAX && limits->value_bytes_max > 0 &&
@@ -53,7 +53,7 @@ muster_status mst_core_new(struct mst_core **out, const struct mst_core_config *
         mst_mem_release(mem, core);
         return MUSTER_ENOMEM;
     }
-    core->pulse_ns = MST_NEVER;
+    core->pulse_ns = NEVER;
     mst_counts_init(&core->counts);
     mst_alarm_init(&core->alarms);
     mst_link_tree_init(&core->links);
@@ -127,8 +127,8 @@ void mst_core_end_input(struct mst_core *core)
 {
     mst_job_settle_all(core);
     if (core->sessions.count == 0) {
-        core->pulse_ns = MST_NEVER;
-    } else if (core->pulse_ns == MST_NEVER) {
+        core->pulse_ns = NEVER;
+    } else if (core->pulse_ns == NEVER) {
         core->pulse_ns = core->now_ns + pulse_length_ns(core);
     }
 }
@@ -426,7 +426,7 @@ bool mst_core_in_session(struct mst_core *core, struct mst_conn conn)
 
 uint64_t mst_core_deadline_ns(const struct mst_core *core)
 {
-    uint64_t first_ns = core->held ? MST_NEVER : mst_alarm_first_ns(&core->alarms);
+    uint64_t first_ns = core->held ? NEVER : mst_alarm_first_ns(&core->alarms);
 
     return first_ns < core->pulse_ns ? first_ns : core->pulse_ns;
 }

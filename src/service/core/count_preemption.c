@@ -58,7 +58,7 @@ static void count_notice(struct mst_counts *counts, struct mst_slice value)
     source = source_of(&notice);
     left_ms = notice.left_ms < MST_NOTICE_LEFT_MS_MAX ? notice.left_ms : MST_NOTICE_LEFT_MS_MAX;
     counts->notices[source][notice.level == MST_NOTICE_ADVISORY]++;
-    mst_histogram_add(&counts->leads[source], left_ms * MST_MS_NS, 1);
+    mst_histogram_add(&counts->leads[source], left_ms * NS_PER_MS, 1);
 }
 
 void mst_counts_stored(struct mst_job *job, const struct mst_key *key)

@@ -38,8 +38,8 @@ void mst_cut_request(struct mst_session *session, struct mst_waiter *waiter,
         return;
     }
     link = holder->link;
-    if (holder->cut_ns < core->now_ns + for_ms * MST_MS_NS) {
-        holder->cut_ns = core->now_ns + for_ms * MST_MS_NS;
+    if (holder->cut_ns < core->now_ns + for_ms * NS_PER_MS) {
+        holder->cut_ns = core->now_ns + for_ms * NS_PER_MS;
     }
     narrate(member, for_ms);
     if (link) {

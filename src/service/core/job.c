@@ -207,18 +207,13 @@ void mst_job_mark(struct mst_job *job)
     }
 }
 
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 static void remember(struct mst_job *job)
 {
     const struct mst_member *member = mst_member_first(job);
 
-    job->past->generation = larger(job->generation, job->floor);
+    job->past->generation = mst_later(job->generation, job->floor);
     for (; member; member = mst_member_next(member)) {
-        job->past->incarnation = larger(job->past->incarnation, member->incarnation);
+        job->past->incarnation = mst_later(job->past->incarnation, member->incarnation);
     }
     mst_past_end(job->core, job->past);
     job->past = NULL;

@@ -162,7 +162,7 @@ static void add_change(struct mst_key *key)
 
 uint64_t mst_key_age_ms(const struct mst_core *core, const struct mst_key *key)
 {
-    return (core->kept_ns - key->since_ns) / MST_MS_NS;
+    return (core->kept_ns - key->since_ns) / NS_PER_MS;
 }
 
 muster_status mst_key_name_status(const struct mst_core *core, struct mst_slice name)

@@ -575,7 +575,7 @@ enum mst_state mst_member_state(const struct mst_member *member)
 
 static uint64_t since_ms(const struct mst_job *job, uint64_t then_ns)
 {
-    return (job->core->now_ns - then_ns) / MST_MS_NS;
+    return (job->core->now_ns - then_ns) / NS_PER_MS;
 }
 
 struct mst_who mst_member_who(const struct mst_member *member)

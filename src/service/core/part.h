@@ -21,8 +21,6 @@
 #include "service/core/alarm.h"
 #include "service/core/core.h"
 
-#define MST_MS_NS UINT64_C(1000000)
-
 /* MST_CONTAINER for what is only looked at. */
 #define MST_OF(pointer, type, member)                                                              \
     ((const type *)(const void *)((const char *)(const void *)(pointer)-offsetof(type, member)))

@@ -6,7 +6,7 @@
 
 static uint64_t since_ms(const struct mst_job *job, uint64_t then_ns)
 {
-    return (job->core->now_ns - then_ns) / MST_MS_NS;
+    return (job->core->now_ns - then_ns) / NS_PER_MS;
 }
 
 /* ---- keeping ---- */
@@ -215,7 +215,7 @@ struct mst_who mst_record_who(const struct mst_job *job, const struct mst_record
 
 uint32_t mst_record_after_ms(const struct mst_records *records, uint64_t at_ns)
 {
-    uint64_t ms = (at_ns - records->begun_ns) / MST_MS_NS;
+    uint64_t ms = (at_ns - records->begun_ns) / NS_PER_MS;
 
     return ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
 }

@@ -346,7 +346,7 @@ static struct merge merge_from(const struct mst_waiter *waiter)
     const struct mst_job *job = waiter->job;
     const struct mst_prefix *prefix = waiter->watch.prefix;
     struct merge merge = {
-        .waiter = waiter, .cursor = mst_watch_cursor(waiter), .keys = {.end = MST_NEVER}};
+        .waiter = waiter, .cursor = mst_watch_cursor(waiter), .keys = {.end = NEVER}};
     uint64_t from = merge.cursor.after + 1;
 
     if (prefix) { /* it watches keys */
@@ -367,7 +367,7 @@ static struct merge merge_from(const struct mst_waiter *waiter)
 
 static uint64_t lowest(const struct merge *merge)
 {
-    uint64_t revision = MST_NEVER;
+    uint64_t revision = NEVER;
 
     if (merge->keys.key) {
         revision = merge->keys.key->revision;
@@ -381,7 +381,7 @@ static uint64_t lowest(const struct merge *merge)
     if (merge->view != 0 && merge->view < revision) {
         revision = merge->view;
     }
-    return revision <= merge->keys.end ? revision : MST_NEVER;
+    return revision <= merge->keys.end ? revision : NEVER;
 }
 
 static bool tell_key(struct page *page, struct merge *merge)
@@ -424,7 +424,7 @@ static bool tell_fault(struct page *page, struct merge *merge)
     item->who = mst_member_seat_who(merge->faulted);
     item->who.cause = seat->fault_cause;
     item->who.code = seat->fault_code;
-    item->who.heard_ms = (page->core->now_ns - seat->fault_ns) / MST_MS_NS;
+    item->who.heard_ms = (page->core->now_ns - seat->fault_ns) / NS_PER_MS;
     item->value = mst_blob_slice(seat->fault_text);
     item->number = merge->waiter->job->generation;
     item->arrived = mst_record_after_ms(&merge->waiter->job->records, seat->fault_ns);
@@ -514,7 +514,7 @@ static void render_watch(struct mst_core *core, const struct mst_waiter *waiter)
         add_item(&page, MST_ITEM_RESET, 0);
         page.most++;
     }
-    while ((revision = lowest(&merge)) != MST_NEVER) {
+    while ((revision = lowest(&merge)) != NEVER) {
         if (!tell_lowest(&page, &merge, revision)) {
             core->reply.revision = cursor_after(&merge, told);
             return;
@@ -522,7 +522,7 @@ static void render_watch(struct mst_core *core, const struct mst_waiter *waiter)
         told = revision;
     }
     core->reply.revision =
-        merge.keys.end == MST_NEVER ? job->revision : cursor_after(&merge, merge.keys.end);
+        merge.keys.end == NEVER ? job->revision : cursor_after(&merge, merge.keys.end);
 }
 
 /* ---- details ---- */

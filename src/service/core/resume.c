@@ -68,7 +68,7 @@ muster_status mst_core_resume(struct mst_core *core, uint64_t now_ns,
         mst_session_extend(session);
     }
     trim(core);
-    core->pulse_ns = MST_NEVER; /* a new one begins: nobody was late for the old one */
+    core->pulse_ns = NEVER; /* a new one begins: nobody was late for the old one */
     mst_core_end_input(core);
     return MUSTER_OK;
 }

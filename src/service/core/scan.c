@@ -124,7 +124,7 @@ void mst_scan_begin(struct mst_scan *scan, struct mst_core *core, const struct m
                               .space = space,
                               .prefix = prefix,
                               .deletions = after != 0,
-                              .end = MST_NEVER,
+                              .end = NEVER,
                               .steps = CHANGES_MAX};
     find(scan, mst_key_changed(space, after + 1), after);
 }

@@ -16,11 +16,11 @@ struct mst_scan {
     struct mst_core *core;
     const struct mst_keyspace *space;
     struct mst_slice prefix;
-    bool deletions;            /* are found as well */
-    bool too_many_names;       /* under the prefix */
-    const struct mst_key *key; /* the next one; NULL: no more that were found */
-    uint64_t end;              /* changes up to here were looked at; MST_NEVER: all of them */
-    uint32_t steps;            /* changes that may still be looked at */
+    bool deletions;                     /* are found as well */
+    bool too_many_names;                /* under the prefix */
+    const struct mst_key *key;          /* the next one; NULL: no more that were found */
+    uint64_t end;                       /* changes up to here were looked at; NEVER: all of them */
+    uint32_t steps;                     /* changes that may still be looked at */
     uint32_t sorted_count, sorted_next; /* of core->sorted; count 0: along the changes */
 };
 

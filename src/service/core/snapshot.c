@@ -66,8 +66,7 @@ static void keep_state(struct mst_archive *archive, struct mst_core *core)
     mst_keep_pasts(archive, core);
     mst_keep_links(archive, core);
     if (archive->loading) {
-        (void)mst_archive_expect(archive,
-                                 (core->sessions.count == 0) == (core->pulse_ns == MST_NEVER));
+        (void)mst_archive_expect(archive, (core->sessions.count == 0) == (core->pulse_ns == NEVER));
         core->alarms.serial = serial;
     }
 }

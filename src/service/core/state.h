@@ -13,7 +13,7 @@ struct mst_core {
     struct mst_table_secret secret; /* the one it was born with */
     uint64_t now_ns;
     uint64_t kept_ns;  /* of the last input that a journal keeps: the next service goes on there */
-    uint64_t pulse_ns; /* the wake-up asked for, to measure how late it comes; MST_NEVER: none */
+    uint64_t pulse_ns; /* the wake-up asked for, to measure how late it comes; NEVER: none */
     struct mst_alarms alarms;
     struct mst_tree links;       /* connections, by id */
     struct mst_table link_table; /* the same, to find one */

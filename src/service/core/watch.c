@@ -157,7 +157,7 @@ static bool key_to_tell(const struct mst_waiter *waiter, struct mst_cursor curso
 
     mst_scan_begin(&scan, waiter->core, prefix->space, mst_slice_of(prefix->bytes, prefix->size),
                    cursor.after);
-    return scan.key || scan.end != MST_NEVER;
+    return scan.key || scan.end != NEVER;
 }
 
 static bool anything_to_tell(const struct mst_waiter *waiter)

@@ -194,7 +194,7 @@ void mst_journal_hold(struct mst_journal *journal, uint64_t now_ns)
         return;
     }
     journal->state = MST_JOURNAL_HOLDS;
-    journal->retry_ns = now_ns + MST_JOURNAL_SECOND_NS;
+    journal->retry_ns = now_ns + NS_PER_S;
     mst_journal_hold_core(journal, journal->why);
     mst_journal_tell(journal, MST_ERROR, "journal-full", journal->why);
 }
@@ -280,7 +280,7 @@ void mst_journal_retry(struct mst_journal *journal, uint64_t now_ns)
     if (journal->state != MST_JOURNAL_HOLDS || now_ns < journal->retry_ns) {
         return;
     }
-    journal->retry_ns = now_ns + MST_JOURNAL_SECOND_NS;
+    journal->retry_ns = now_ns + NS_PER_S;
     mst_journal_flush(journal);
     status = mst_journal_next_file(journal, journal->sequence + 1, MST_RECORD_BASE);
     if (status != MUSTER_OK) {

@@ -6,13 +6,13 @@
  * the state, recover.c brings it back. */
 
 #include "base/text.h"
+#include "base/time.h"
 #include "proto/native/request_bytes.h"
 #include "service/core/snapshot.h"
 #include "service/journal/format.h"
 #include "service/journal/gather.h"
 #include "service/journal/journal.h"
 
-#define MST_JOURNAL_SECOND_NS 1000000000u
 #define MST_NO_FILE (-1)
 
 enum {

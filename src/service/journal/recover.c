@@ -573,7 +573,7 @@ static muster_status begin_new(struct recovery *recovery, uint64_t sequence)
                                        : fail(recovery, "the limits make no sense");
     }
     if (journal->now_ns == 0) {
-        journal->now_ns = MST_JOURNAL_SECOND_NS;
+        journal->now_ns = NS_PER_S;
     }
     status = mst_journal_next_file(journal, sequence, MST_RECORD_BASE);
     if (status == MUSTER_OK) {

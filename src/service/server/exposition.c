@@ -9,6 +9,7 @@
 
 #include "base/panic.h"
 #include "base/text.h"
+#include "base/time.h"
 
 #define ROOM_FIRST 16384u
 
@@ -173,7 +174,7 @@ void mst_exposition_seconds(struct mst_exposition *out, const struct mst_label *
 /* Exactly, as short as it can be, and always with a point: scrapers compare bounds as text. */
 static void name_bound(char *text, size_t room, uint64_t ns)
 {
-    int size = snprintf(text, room, "%" PRIu64 ".%09" PRIu64, ns / 1000000000, ns % 1000000000);
+    int size = snprintf(text, room, "%" PRIu64 ".%09" PRIu64, ns / NS_PER_S, ns % NS_PER_S);
 
     while (text[size - 1] == '0' && text[size - 2] != '.') {
         text[--size] = '\0';

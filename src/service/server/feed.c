@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/time.h"
 #include "service/core/counts.h"
 #include "service/server/journal_disk.h"
 
@@ -26,7 +27,7 @@ static void tell_recovered(const struct mst_uv_feed *feed, const char *path, uin
     mst_uv_log_line(feed->log, MST_INFO, "journal",
                     "journal-recovered dir=%s records=%" PRIu64 " snapshot=%" PRIu64 " cut=%" PRIu64
                     " took=%" PRIu64 ".%03" PRIu64 "ms",
-                    path, found->records, found->snapshot, found->cut_bytes, took_ns / 1000000,
+                    path, found->records, found->snapshot, found->cut_bytes, took_ns / NS_PER_MS,
                     took_ns / 1000 % 1000);
 }
 

@@ -20,6 +20,7 @@
 #include "base/fail.h"
 #include "base/panic.h"
 #include "net/address.h"
+#include "os/clock.h"
 #include "service/server/http_places.h"
 
 #define PEER_CONNECTIONS_MAX 64u     /* of one address: it must not take the others' */
@@ -29,9 +30,8 @@
 #define READ_MS 30000u               /* and its answer read, from there on */
 #define ANSWER_MS 1000u              /* for the loop, unless something else is asked for */
 #define SPACE_MS 100u                /* between two copies of the state */
-#define NS_PER_MS UINT64_C(1000000)
-#define WHY_ROOM 320u       /* why a check failed */
-#define HOST_NAME_ROOM 264u /* of a Host, without its port */
+#define WHY_ROOM 320u                /* why a check failed */
+#define HOST_NAME_ROOM 264u          /* of a Host, without its port */
 
 /* The last answer to one subject; so who asks for the one waits for nobody who asks for another. */
 struct kept {
@@ -89,17 +89,9 @@ struct request {
     struct answer answer;
 };
 
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 static uint64_t clock_ns(const struct mst_http *http)
 {
-    return http->config.clock_ns ? http->config.clock_ns() : now_ns();
+    return http->config.clock_ns ? http->config.clock_ns() : mst_clock_ns(CLOCK_MONOTONIC);
 }
 
 /* ---- a report ---- */
@@ -166,8 +158,7 @@ void mst_http_answer(struct mst_http *http, const struct mst_http_question *ques
 /* With the lock held; false: the time is over, or everything is. */
 static bool wait_until(struct mst_http *http, uint64_t until_ns)
 {
-    struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000),
-                             .tv_nsec = (long)(until_ns % 1000000000)};
+    struct timespec until = mst_clock_timespec(until_ns);
 
     return pthread_cond_timedwait(&http->changed, &http->lock, &until) != ETIMEDOUT &&
            !http->closing;
@@ -205,7 +196,7 @@ static unsigned answer_ms(const struct mst_http *http)
 static struct mst_http_report *wait_answer(struct mst_http *http)
 {
     struct mst_http_report *report = NULL;
-    uint64_t until_ns = now_ns() + answer_ms(http) * NS_PER_MS;
+    uint64_t until_ns = mst_clock_ns(CLOCK_MONOTONIC) + answer_ms(http) * NS_PER_MS;
 
     while (http->answered < http->question.number && wait_until(http, until_ns)) {
     }
@@ -223,7 +214,7 @@ static const struct mst_http_report *ask(struct mst_http *http, enum mst_http_su
 {
     struct kept *kept = &http->kept[subject];
     uint64_t age_ns = clock_ns(http) - kept->made_ns;
-    uint64_t again_ns = now_ns();
+    uint64_t again_ns = mst_clock_ns(CLOCK_MONOTONIC);
     char *asked;
 
     if (kept->report && same_job(kept->job, job) && age_ns < SPACE_MS * NS_PER_MS) {
@@ -236,7 +227,7 @@ static const struct mst_http_report *ask(struct mst_http *http, enum mst_http_su
     kept->job = job ? strdup(job) : NULL;
     asked = job ? strdup(job) : NULL;
     pthread_mutex_lock(&http->lock);
-    while (now_ns() < again_ns && wait_until(http, again_ns)) {
+    while (mst_clock_ns(CLOCK_MONOTONIC) < again_ns && wait_until(http, again_ns)) {
     }
     if (http->answered == http->question.number && !http->closing &&
         (!job || (kept->job && asked))) {
@@ -608,7 +599,7 @@ static enum MHD_Result send_answer(struct mst_http *http, struct MHD_Connection 
  * more. */
 static struct answer make(struct mst_http *http, const struct request *request)
 {
-    if (now_ns() - request->asked_ns > answer_ms(http) * NS_PER_MS) {
+    if (mst_clock_ns(CLOCK_MONOTONIC) - request->asked_ns > answer_ms(http) * NS_PER_MS) {
         return too_many();
     }
     return request->subject == MST_HTTP_METRICS ? make_metrics(http, request)
@@ -656,7 +647,7 @@ static void *ask_for_all(void *ctx)
 
     pthread_mutex_lock(&http->lock);
     for (;;) {
-        uint64_t until_ns = mst_http_places_expire(&http->places, now_ns());
+        uint64_t until_ns = mst_http_places_expire(&http->places, mst_clock_ns(CLOCK_MONOTONIC));
 
         request = next_request(http);
         if (request) {
@@ -697,7 +688,7 @@ static bool hand_over(struct mst_http *http, struct request *request)
     pthread_mutex_lock(&http->lock);
     taken = !http->closing && may_ask(http, request);
     if (taken) {
-        request->asked_ns = now_ns();
+        request->asked_ns = mst_clock_ns(CLOCK_MONOTONIC);
         mst_http_place_move(&http->places, request->place, MST_HTTP_PLACE_ASKING,
                             request->asked_ns);
         MHD_suspend_connection(request->connection);
@@ -729,7 +720,7 @@ static void tell_deadline(struct mst_http *http)
 static void move_place(struct mst_http *http, struct mst_http_place *place,
                        enum mst_http_stage stage)
 {
-    mst_http_place_move(&http->places, place, stage, now_ns());
+    mst_http_place_move(&http->places, place, stage, mst_clock_ns(CLOCK_MONOTONIC));
     tell_deadline(http);
 }
 
@@ -741,8 +732,8 @@ static void on_connection(void *ctx, struct MHD_Connection *connection, void **p
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 
     if (what == MHD_CONNECTION_NOTIFY_STARTED && info) {
-        *place =
-            mst_http_place_open(&http->places, info->connect_fd, peer_of(connection), now_ns());
+        *place = mst_http_place_open(&http->places, info->connect_fd, peer_of(connection),
+                                     mst_clock_ns(CLOCK_MONOTONIC));
         tell_deadline(http);
     } else if (what == MHD_CONNECTION_NOTIFY_CLOSED && *place) {
         mst_http_place_close(&http->places, *place);

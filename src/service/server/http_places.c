@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/panic.h"
+#include "base/time.h"
 
-#define NS_PER_MS UINT64_C(1000000)
 #define FRESH_NS                                                                                   \
     (1000 * NS_PER_MS) /* so long a connection may take for its head, whatever comes               \
                         */

@@ -17,11 +17,11 @@
 #include "service/server/log_line.h"
 #include "service/server/peer.h"
 
-#define BATCH 32u               /* requests of one connection in one turn */
-#define CARRIED 64u             /* effects, before what they say is written */
-#define PATIENCE_NS 1000000000u /* the least time a peer is given to say or read something */
-#define STOP_NS 1000000000u     /* to write what is left when the service stops */
-#define GIVE_WAY 512u           /* connections that may have to in one turn */
+#define BATCH 32u            /* requests of one connection in one turn */
+#define CARRIED 64u          /* effects, before what they say is written */
+#define PATIENCE_NS NS_PER_S /* the least time a peer is given to say or read something */
+#define STOP_NS NS_PER_S     /* to write what is left when the service stops */
+#define GIVE_WAY 512u        /* connections that may have to in one turn */
 /* After one its session is over, unless all were given time, for the service stood still itself or
  * its disk was full. */
 #define QUIET_LEASES 2u

@@ -6,6 +6,7 @@
 #include <sys/ioctl.h>
 
 #include "base/panic.h"
+#include "base/time.h"
 #include "service/server/connection.h"
 
 #define COUNTED_BYTES 4096u        /* smaller pieces are what any connection costs */
@@ -14,9 +15,9 @@
 #define STEP_BYTES 256u            /* what a record costs that a watch looks at */
 #define PIECE_BYTES 4096u          /* read at a time while memory is short */
 #define PARKED_BYTES 16384u        /* less of a frame is what any connection costs */
-#define STILL_NS 1000000000u       /* no progress for so long: it may be closed for others */
+#define STILL_NS NS_PER_S          /* no progress for so long: it may be closed for others */
 #define PROGRESS_BYTES 16384u      /* less than this is none */
-#define FAVOUR_NS 1000000000u      /* one of the parked is read for so long, */
+#define FAVOUR_NS NS_PER_S         /* one of the parked is read for so long, */
 #define PATIENCE_NS 50000000u      /* or until nothing comes for so long */
 #define LITTLE_PART 1024u          /* of the bound: such a connection holds little */
 #define SHED_MAX 32u               /* closed at a time, which takes a while, */
@@ -24,7 +25,7 @@
 #define LOOK_NS 50000000u          /* between two looks for who stands still */
 #define GIVEN_BACK_BYTES 33554432u /* so much less than before: the system gets it back, */
 #define GIVEN_BACK_COUNT 64u       /* or so many connections: small pieces are not counted, */
-#define GIVE_BACK_NS 1000000000u   /* so often at most */
+#define GIVE_BACK_NS NS_PER_S      /* so often at most */
 #define MAPPED_BYTES 262144        /* larger pieces are the system's again when they are freed */
 #define MAPPED_COUNT 16384         /* at most: the kernel has a limit for a process */
 

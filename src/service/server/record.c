@@ -7,19 +7,13 @@
 #include <string.h>
 #include <time.h>
 
+#include "os/clock.h"
+
 #define GOES_ON "the service goes on without; what was recorded so far can be replayed"
 
 static bool put(void *ctx, struct mst_slice bytes)
 {
     return mst_record_file_put(ctx, bytes);
-}
-
-static uint64_t wall_ns(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 /* Once. The recorder stays: it is listened with, and hears no more. */
@@ -43,7 +37,7 @@ bool mst_uv_record_init(struct mst_uv_record *record, struct mst_uv_log *log, co
                         uint64_t now_ns, const struct mst_mem *mem, struct muster_error *err)
 {
     struct mst_recorder_config how = {.version = version,
-                                      .wall_ns = wall_ns(),
+                                      .wall_ns = mst_clock_ns(CLOCK_REALTIME),
                                       .now_ns = now_ns,
                                       .fresh = mst_journal_fresh(journal) ? config : NULL,
                                       .held = mst_journal_held(journal),

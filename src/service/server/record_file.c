@@ -138,7 +138,7 @@ static void *write_on(void *ctx)
 /* When the disk's time will be over. */
 static struct timespec patience(void)
 {
-    return mst_monotonic_in((uint32_t)(MST_RECORD_PATIENCE_NS / 1000000));
+    return mst_monotonic_in((uint32_t)(MST_RECORD_PATIENCE_NS / NS_PER_MS));
 }
 
 /* ---- opening ---- */

@@ -15,6 +15,7 @@
 
 #include "base/fail.h"
 #include "base/panic.h"
+#include "base/time.h"
 #include "os/descriptors.h"
 #include "os/short_slice.h"
 #include "service/server/hub.h"
@@ -85,7 +86,7 @@ static void set_timer(struct mst_uv_service *service)
     } else if (deadline_ns == UINT64_MAX) {
         uv_timer_stop(&service->timer);
     } else {
-        uv_timer_start(&service->timer, on_timer, (deadline_ns - now_ns + 999999) / 1000000, 0);
+        uv_timer_start(&service->timer, on_timer, mst_ms_up(deadline_ns - now_ns), 0);
     }
 }
 
@@ -478,7 +479,7 @@ muster_status mst_uv_service_open(struct mst_uv_service **out,
     }
     if (config->until_idle) {
         service->until_idle = true;
-        uv_timer_start(&service->nobody_came, on_nobody_came, config->lease_ns / 1000000, 0);
+        uv_timer_start(&service->nobody_came, on_nobody_came, config->lease_ns / NS_PER_MS, 0);
     }
     mst_uv_report_phase(&service->report, MST_HTTP_SERVING); /* who connects now is served */
     *out = service;

@@ -13,12 +13,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "os/clock.h"
 #include "os/system.h"
 #include "process/child.h"
 #include "sources/words.h"
 
 #define TIME_MS 10000u
-#define NS_PER_MS UINT64_C(1000000)
 #define OUTPUT_MAX 4096u
 
 extern char **environ;
@@ -51,14 +51,6 @@ static void close_command(void *own)
 
     free(command->line);
     free(command);
-}
-
-static int64_t wall_ms(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 /* What it says until it closes its output, has said enough, or its time is over. */
@@ -104,7 +96,8 @@ static enum mst_source_answer judge(int status, const struct said *said,
     if (WEXITSTATUS(status) != 0) {
         return unknown(out, "ended with status", WEXITSTATUS(status));
     }
-    if (!mst_source_line(mst_slice_of(said->bytes, said->size), wall_ms(), out)) {
+    if (!mst_source_line(mst_slice_of(said->bytes, said->size), mst_clock_ms(CLOCK_REALTIME),
+                         out)) {
         return unknown(out, "ended with status 0 and said nothing", -1);
     }
     if (out->reason[0] == '\0') {

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "os/clock.h"
 #include "sources/words.h"
 
 #define READ_MAX 4096u
@@ -43,16 +44,11 @@ static void close_file(void *own)
     free(file);
 }
 
-static int64_t unix_ms_of(const struct timespec *time)
-{
-    return (int64_t)time->tv_sec * 1000 + time->tv_nsec / 1000000;
-}
-
 /* Of a file that was there before us the duration has begun when it was written. */
 static void count_from_writing(int fd, int64_t now_unix_ms, struct mst_source_notice *notice)
 {
     struct stat is;
-    int64_t age_ms = fstat(fd, &is) == 0 ? now_unix_ms - unix_ms_of(&is.st_mtim) : 0;
+    int64_t age_ms = fstat(fd, &is) == 0 ? now_unix_ms - mst_clock_ms_of(&is.st_mtim) : 0;
 
     if (age_ms > 0) { /* else clocks differ */
         notice->left_ms = notice->left_ms > age_ms ? notice->left_ms - age_ms : 0;
@@ -65,7 +61,7 @@ static enum mst_source_answer look(void *own, struct mst_source_notice *out)
     /* Whatever it is: a pipe without a writer keeps nobody waiting. */
     int fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     bool first = !file->looked;
-    struct timespec now;
+    int64_t now_unix_ms;
     char bytes[READ_MAX];
     ssize_t size;
 
@@ -78,10 +74,10 @@ static enum mst_source_answer look(void *own, struct mst_source_notice *out)
         return MST_SOURCE_UNKNOWN;
     }
     size = read(fd, bytes, sizeof bytes); /* of what cannot be read it is enough that it is there */
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    (void)mst_source_line(mst_slice_of(bytes, size > 0 ? (size_t)size : 0), unix_ms_of(&now), out);
+    now_unix_ms = mst_clock_ms(CLOCK_REALTIME);
+    (void)mst_source_line(mst_slice_of(bytes, size > 0 ? (size_t)size : 0), now_unix_ms, out);
     if (first && out->relative) {
-        count_from_writing(fd, unix_ms_of(&now), out);
+        count_from_writing(fd, now_unix_ms, out);
     }
     (void)close(fd);
     if (out->reason[0] == '\0') {

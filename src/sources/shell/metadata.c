@@ -9,6 +9,7 @@
 #include <strings.h>
 #include <time.h>
 
+#include "os/clock.h"
 #include "sources/metadata/metadata.h"
 #include "sources/shell/fetch.h"
 #include "sources/source.h"
@@ -33,14 +34,6 @@ struct own {
     char unknown[MST_METADATA_TEXT]; /* empty: not now */
     struct lane lanes[MST_METADATA_LANES];
 };
-
-static int64_t ms_of(clockid_t clock)
-{
-    struct timespec now;
-
-    (void)clock_gettime(clock, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* ---- what the machine tells ---- */
 
@@ -84,13 +77,13 @@ static void ask_next(struct own *own, uint32_t number)
     mst_metadata_ask(&own->machine, number, &lane->request);
     lane->due_ms = lane->request.wait_ms == MST_METADATA_NEVER
                        ? -1
-                       : ms_of(CLOCK_BOOTTIME) + lane->request.wait_ms;
+                       : mst_clock_ms(CLOCK_BOOTTIME) + lane->request.wait_ms;
 }
 
 static void take(struct own *own, uint32_t number, struct mst_metadata_answer *answer)
 {
-    answer->wall_ms = ms_of(CLOCK_REALTIME);
-    answer->clock_ms = (uint64_t)ms_of(CLOCK_BOOTTIME);
+    answer->wall_ms = mst_clock_ms(CLOCK_REALTIME);
+    answer->clock_ms = (uint64_t)mst_clock_ms(CLOCK_BOOTTIME);
     mst_metadata_take(&own->machine, number, answer);
     ask_next(own, number);
 }
@@ -98,7 +91,7 @@ static void take(struct own *own, uint32_t number, struct mst_metadata_answer *a
 /* Sends what is due; how long until the next is, at most WAIT_MAX_MS. */
 static int start_due(struct own *own)
 {
-    int64_t now_ms = ms_of(CLOCK_BOOTTIME), wait_ms = WAIT_MAX_MS;
+    int64_t now_ms = mst_clock_ms(CLOCK_BOOTTIME), wait_ms = WAIT_MAX_MS;
 
     for (uint32_t i = 0; i < mst_metadata_lanes(&own->machine); i++) {
         struct lane *lane = &own->lanes[i];
@@ -168,7 +161,7 @@ static enum mst_source_answer look(void *ctx, struct mst_source_notice *out)
                        (int)(sizeof out->reason - MST_METADATA_TEXT - 4), own->base);
         return MST_SOURCE_UNKNOWN;
     }
-    if (!mst_metadata_worst(&own->machine, (uint64_t)ms_of(CLOCK_BOOTTIME), &worst)) {
+    if (!mst_metadata_worst(&own->machine, (uint64_t)mst_clock_ms(CLOCK_BOOTTIME), &worst)) {
         return MST_SOURCE_NOTHING;
     }
     out->left_ms = worst.left_ms;

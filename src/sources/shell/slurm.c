@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "os/clock.h"
 #include "sources/metadata/date.h"
 #include "sources/slurm_words.h"
 #include "sources/words.h"
@@ -16,14 +17,6 @@ struct end {
     const char *what;
     int64_t unix_ms, margin_ms;
 };
-
-static int64_t now_unix_ms(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static bool end_new(struct end **out, const struct mst_source_setup *setup, const char *what,
                     char *why, size_t room)
@@ -43,7 +36,7 @@ static bool end_new(struct end **out, const struct mst_source_setup *setup, cons
 static enum mst_source_answer look(void *own, struct mst_source_notice *out)
 {
     const struct end *end = own;
-    int64_t left_ms = end->unix_ms - now_unix_ms();
+    int64_t left_ms = end->unix_ms - mst_clock_ms(CLOCK_REALTIME);
 
     if (!end->known || left_ms > end->margin_ms) {
         return MST_SOURCE_NOTHING;
@@ -63,7 +56,7 @@ static bool read_end(const char *text, int64_t age_ms, int64_t *unix_ms_out)
     int64_t ms;
 
     if (mst_source_duration(given, &ms)) {
-        *unix_ms_out = now_unix_ms() - age_ms + ms;
+        *unix_ms_out = mst_clock_ms(CLOCK_REALTIME) - age_ms + ms;
         return true;
     }
     return mst_date_rfc3339(given, unix_ms_out) || mst_slurm_end_time(text, unix_ms_out);

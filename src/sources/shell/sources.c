@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "os/clock.h"
 #include "os/monotonic.h"
 
 #define LIST_MAX 4096u
@@ -58,10 +59,7 @@ static const struct mst_source_kind *const kinds[] = {
 
 static int64_t now_ms(void)
 {
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_BOOTTIME, &now); /* a machine that was asleep has less time left */
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    return mst_clock_ms(CLOCK_BOOTTIME); /* a machine that was asleep has less time left */
 }
 
 /* ---- the list ---- */

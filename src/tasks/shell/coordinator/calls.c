@@ -12,9 +12,6 @@
 #include "tasks/shell/coordinator/closures.h"
 #include "tasks/shell/coordinator/cluster.h"
 
-#define NEVER UINT64_MAX
-#define NS_PER_MS UINT64_C(1000000)
-
 /* ---- entering ---- */
 
 muster_status mst_coord_enter(muster_cluster *cluster, bool blocks, struct muster_error *err,

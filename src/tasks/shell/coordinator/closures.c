@@ -7,8 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define NEVER UINT64_MAX
-
 /* ---- outcomes ---- */
 
 static size_t align(size_t size)

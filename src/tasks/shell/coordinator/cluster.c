@@ -11,8 +11,6 @@
 
 #include "os/system.h"
 
-#define NEVER UINT64_MAX
-
 /* ---- the memory ---- */
 
 void mst_coord_hold(muster_cluster *cluster)

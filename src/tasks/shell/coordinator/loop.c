@@ -10,13 +10,11 @@
 #include <unistd.h>
 
 #include "client/shell/uncancelled.h"
+#include "os/clock.h"
 #include "os/short_slice.h"
 #include "os/system.h"
 #include "tasks/shell/coordinator/cluster.h"
 
-#define NEVER UINT64_MAX
-#define NS_PER_S UINT64_C(1000000000)
-#define NS_PER_MS UINT64_C(1000000)
 #define THREAD_STACK ((size_t)256 * 1024)
 #define LINGER_NS (2 * NS_PER_S) /* for what a connection that is closed has still to write */
 #define DEAF_NS NS_PER_S
@@ -603,7 +601,7 @@ static int wait_ms(uint64_t until_ns)
     if (until_ns == NEVER) {
         return -1;
     }
-    ms = until_ns > now_ns ? (until_ns - now_ns - 1) / NS_PER_MS + 1 : 0;
+    ms = mst_ms_until(until_ns, now_ns);
     return ms < INT_MAX ? (int)ms : INT_MAX;
 }
 
@@ -704,8 +702,7 @@ muster_status mst_coord_loop_start(muster_cluster *cluster, struct muster_error 
 void mst_coord_loop_farewell(muster_cluster *cluster)
 {
     uint64_t until_ns = mst_lib_now_ns() + FAREWELL_NS;
-    const struct timespec limit = {.tv_sec = (time_t)(until_ns / NS_PER_S),
-                                   .tv_nsec = (long)(until_ns % NS_PER_S)};
+    const struct timespec limit = mst_clock_timespec(until_ns);
     int late = 0;
 
     mst_coord_lock(cluster);
@@ -804,8 +801,7 @@ bool mst_coord_wait(muster_cluster *cluster, bool (*ready)(void *ctx), void *ctx
                     uint64_t deadline_ns)
 {
     struct mst_coord_waiter waiter = {.ready = ready, .ctx = ctx};
-    struct timespec limit = {.tv_sec = (time_t)(deadline_ns / NS_PER_S),
-                             .tv_nsec = (long)(deadline_ns % NS_PER_S)};
+    struct timespec limit = mst_clock_timespec(deadline_ns);
     bool is_ready;
 
     mst_lib_wait_shown();

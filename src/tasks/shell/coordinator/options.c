@@ -8,9 +8,6 @@
 #include "client/shell/handle.h"
 #include "proto/cluster_status.h"
 
-#define NS_PER_MS UINT64_C(1000000)
-#define NS_PER_S UINT64_C(1000000000)
-
 static muster_status read_number(const char *name, int64_t given, int64_t *out,
                                  struct muster_error *err)
 {

@@ -2,8 +2,8 @@
 /* Connections that are no worker's yet. */
 #include "tasks/shell/coordinator/cluster.h"
 
-#define STRANGER_NS UINT64_C(10000000000)   /* until a connection must be a worker's */
-#define COMPLAINTS_NS UINT64_C(10000000000) /* in which there are so many lines at most */
+#define STRANGER_NS (10 * NS_PER_S)   /* until a connection must be a worker's */
+#define COMPLAINTS_NS (10 * NS_PER_S) /* in which there are so many lines at most */
 
 static struct mst_coord_peer *stranger_at(struct mst_list *link)
 {

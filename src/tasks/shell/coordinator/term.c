@@ -12,8 +12,6 @@
 #include "os/system.h"
 #include "tasks/shell/coordinator/cluster.h"
 
-#define NEVER UINT64_MAX
-#define NS_PER_S UINT64_C(1000000000)
 #define FAREWELL_NS NS_PER_S
 
 static void decide(muster_cluster *cluster, muster_status status, uint64_t number)

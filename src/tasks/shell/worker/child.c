@@ -15,8 +15,6 @@
 #include "os/system.h"
 #include "tasks/shell/worker/command.h"
 
-#define NS_PER_MS 1000000u
-
 enum { TRIES_MAX = 3 };
 
 struct mst_work_child {

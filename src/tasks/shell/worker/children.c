@@ -9,8 +9,6 @@
 #include "os/system.h"
 #include "tasks/shell/worker/child.h"
 
-#define NS_PER_MS 1000000u
-
 /* Unread progress that is kept for a worker that is busy; more is left out. */
 #define PENDING_MAX 65536u
 

@@ -12,12 +12,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "os/clock.h"
 #include "os/system.h"
 #include "process/forked.h"
 #include "process/proc_stat.h"
 #include "tasks/shell/worker/child.h"
-
-#define NS_PER_MS 1000000u
 
 enum {
     SWEEP_MS = 2000,    /* for what was killed to be gone; some things the kernel keeps longer */
@@ -79,7 +78,7 @@ static bool has_children(void)
  * them die: each of these deaths is told before the next look. */
 static void sweep(void)
 {
-    const struct timespec pause = {.tv_nsec = (long)SWEEP_PAUSE_MS * NS_PER_MS};
+    const struct timespec pause = mst_clock_timespec(SWEEP_PAUSE_MS * NS_PER_MS);
     uint64_t until_ns = mst_system_now_ns() + (uint64_t)SWEEP_MS * NS_PER_MS;
     sigset_t ended;
 

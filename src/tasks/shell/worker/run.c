@@ -370,7 +370,8 @@ static _Noreturn void end_process(struct muster_worker *worker, const struct mst
                    "look at muster_task_cancelled, or give it MUSTER_FUNCTION_CHILD",
                    worker->index, job->function->name, job->message->attempt.closure,
                    job->message->attempt.attempt,
-                   MST_SECONDS_ARGS((mst_system_now_ns() - job->asked_ns) / 1000000));
+                   MST_SECONDS_ARGS((mst_system_now_ns() - job->asked_ns) / NS_PER_MS));
+
     (void)!write(STDERR_FILENO, name, sizeof(name) - 1);
     (void)!write(STDERR_FILENO, line, strlen(line));
     (void)!write(STDERR_FILENO, "\n", 1);

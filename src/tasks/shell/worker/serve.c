@@ -18,10 +18,8 @@
 #include "tasks/shell/worker/command.h"
 #include "tasks/shell/worker/worker.h"
 
-#define NEVER UINT64_MAX
-#define NS_PER_MS 1000000u
-#define BACKOFF_NS UINT64_C(100000000)
-#define BACKOFF_MAX_NS UINT64_C(10000000000)
+#define BACKOFF_NS (100 * NS_PER_MS)
+#define BACKOFF_MAX_NS (10 * NS_PER_S)
 #define RESULTS_MAX (UINT64_C(64) << 20)
 #define TOLD_MAX ((size_t)1 << 20)       /* unread, beyond which lines and progress are left out */
 #define FAREWELL_NS UINT64_C(2000000000) /* for a coordinator that takes nothing any more */
@@ -491,7 +489,7 @@ static int wait_ms(struct muster_worker *worker, bool block, uint64_t now_ns)
         return 0;
     }
     worker->until_ns = until_ns;
-    until_ns = until_ns == NEVER ? LOOK_MS : (until_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS;
+    until_ns = until_ns == NEVER ? LOOK_MS : mst_ms_up(until_ns - now_ns);
     return until_ns > LOOK_MS ? LOOK_MS : (int)until_ns;
 }
 

@@ -9,8 +9,6 @@
 #include "proto/status.h"
 #include "tasks/shell/worker/worker.h"
 
-#define NS_PER_MS 1000000u
-
 enum { STATE_MAX = 255 };
 
 /* ---- results ---- */
@@ -150,15 +148,10 @@ int muster_task_cancel_fd(muster_task *task)
 
 int64_t muster_task_left_ms(const muster_task *task)
 {
-    uint64_t now_ns;
-
     if (!task || task->deadline_ns == 0) {
         return -1;
     }
-    now_ns = mst_system_now_ns();
-    return now_ns >= task->deadline_ns
-               ? 0
-               : (int64_t)((task->deadline_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS);
+    return (int64_t)mst_ms_until(task->deadline_ns, mst_system_now_ns());
 }
 
 uint32_t muster_task_worker(const muster_task *task)

@@ -15,7 +15,6 @@
 #include "os/system.h"
 #include "proto/cluster_status.h"
 
-#define NS_PER_MS 1000000u
 #define ALL_FLAGS                                                                                  \
     ((uint32_t)(MUSTER_FUNCTION_PURE | MUSTER_FUNCTION_IDEMPOTENT | MUSTER_FUNCTION_ONCE |         \
                 MUSTER_FUNCTION_THREADS | MUSTER_FUNCTION_CHILD))
