@@ -16,7 +16,7 @@
 #define READ_MAX 4096u
 
 struct file {
-    char *path;
+    const char *path;
     bool looked;
 };
 
@@ -24,24 +24,13 @@ static bool open_file(void **out, const struct mst_source_setup *setup, char *wh
 {
     struct file *file = calloc(1, sizeof *file);
 
-    if (file != NULL) {
-        file->path = strdup(setup->argument);
-    }
-    if (file == NULL || file->path == NULL) {
-        free(file);
+    if (file == NULL) {
         (void)snprintf(why, room, "the source of notices 'file': out of memory");
         return false;
     }
+    file->path = setup->argument;
     *out = file;
     return true;
-}
-
-static void close_file(void *own)
-{
-    struct file *file = own;
-
-    free(file->path);
-    free(file);
 }
 
 /* Of a file that was there before us the duration has begun when it was written. */
@@ -92,5 +81,5 @@ const struct mst_source_kind mst_source_file = {
     .help = "a file appears; its first line may say when and why: \"60s maintenance\"",
     .open = open_file,
     .look = look,
-    .close = close_file,
+    .close = free,
 };
