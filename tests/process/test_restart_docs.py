@@ -48,7 +48,7 @@ def fields():
 def settings():
     """{name: (scope, unit, default)}"""
     rows = re.findall(r'^X\((\w+), (\w+), (\w+), ("[^"]*"|[^,]+),',
-                      (ROOT / "src" / "msg" / "settings.def").read_text(), re.M)
+                      (ROOT / "src" / "proto" / "settings.def").read_text(), re.M)
     return {name: (scope, unit, default) for scope, name, unit, default in rows}
 
 
@@ -120,8 +120,8 @@ def test_every_parameter_of_the_wrapper_has_its_row():
 
 
 def test_every_rule_is_in_the_page_and_in_the_header():
-    """As restart_options.c compares them; what it says is in the tests of one rank."""
-    source = (ROOT / "src" / "lib" / "restart_options.c").read_text()
+    """As options.c compares them; what it says is in the tests of one rank."""
+    source = (ROOT / "src" / "restart" / "shell" / "options.c").read_text()
     checks = re.findall(r"refuse_order\(&spans->(\w+), (?:NULL|&spans->(\w+)), &spans->(\w+)", source)
     assert len(checks) == 6
     names = {"soft": "soft_timeout", "hard": "hard_timeout", "barrier": "barrier_timeout",
