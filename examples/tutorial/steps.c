@@ -11,7 +11,7 @@ struct sum {
     int64_t step, total;
 };
 
-/* What was saved last; nothing yet: from the beginning. */
+/* Loads the last save; without one, the beginning. */
 static muster_status load(muster_client *client, struct sum *sum)
 {
     muster_value *value = NULL;
@@ -38,7 +38,7 @@ static muster_status save(muster_client *client, const struct sum *sum)
                           NULL, NULL);
 }
 
-/* Whether somebody has said that it is enough. */
+/* Whether the key "enough" exists. */
 static int64_t is_enough(muster_client *client)
 {
     muster_value *value = NULL;
@@ -61,7 +61,7 @@ static muster_status add(muster_client *client, const struct muster_view *me, st
         mine[0] += first + i;
     }
     if (me->rank == 0) {
-        mine[1] = is_enough(client); /* one looks, so that all agree */
+        mine[1] = is_enough(client); /* one rank looks, so that all agree */
     }
     options.reduce = MUSTER_REDUCE_SUM;
     status = muster_round_join(client, "shares", &options, (struct muster_slice){mine, sizeof mine},
@@ -75,7 +75,7 @@ static muster_status add(muster_client *client, const struct muster_view *me, st
     return status;
 }
 
-/* May be called many times: it begins with what was saved, and returns what check and rounds say.
+/* May be called many times. It begins at the last save, and returns what check and rounds return.
  */
 static muster_status work(muster_restart *restart, void *client)
 {
@@ -111,7 +111,7 @@ int main(void)
     muster_client *client = NULL;
     muster_status status = muster_client_open(&client, NULL, -1, &err);
 
-    (void)setvbuf(stdout, NULL, _IOLBF, 0); /* each line when it is said */
+    (void)setvbuf(stdout, NULL, _IOLBF, 0); /* print each line at once */
     if (status == MUSTER_OK) {
         status = muster_restart_run(client, NULL, work, client, &err);
     }
