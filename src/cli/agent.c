@@ -27,11 +27,13 @@ static const struct mst_cli_flag flags[] = {
              .standard_text = "0",
              .most = INT64_MAX,
              .help = "its incarnation"}},
-    {.row = {.unit = MST_UNIT_FLAG, .name = "worker", .help = "it is no rank, but a worker"}},
+    {.row = {.unit = MST_UNIT_FLAG,
+             .name = "worker",
+             .help = "this process is a worker, not a rank"}},
     {.row = {.unit = MST_UNIT_TEXT,
              .name = "host",
              .standard_text = "",
-             .help = "its host, as the job knows it"}},
+             .help = "its host, as the job names it"}},
 };
 
 static int greatest(int a, int b)
@@ -71,12 +73,12 @@ static int run(struct mst_cli *cli)
 const struct mst_cli_command mst_cli_agent = {
     .name = "agent",
     .arguments = "",
-    .summary = "the helper of one rank; the library starts it, nobody needs to type it",
+    .summary = "the helper of one rank; the library starts it",
     .details =
-        "A rank that `muster run` has started is watched by it: that it died is told at once, and "
-        "that it hangs is found. For a rank that srun, mpirun or a shell has started, the library "
-        "starts this helper at the first muster_restart_run, and again if it ends. It ends with "
-        "the rank. MUSTER_AGENT=0 starts none; MUSTER_PROGRAM says where `muster` is.\n",
+        "`muster run` watches the ranks that it has started: it reports their death at once, and "
+        "finds hangs. For a rank that srun, mpirun or a shell has started, the library starts this "
+        "helper at the first muster_restart_run, and again if it ends. It ends with the rank. "
+        "MUSTER_AGENT=0 starts none; MUSTER_PROGRAM is the path of `muster`.\n",
     .example = "",
     .flags = flags,
     .flag_count = sizeof flags / sizeof flags[0],

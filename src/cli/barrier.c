@@ -41,7 +41,7 @@ static int run(struct mst_cli *cli)
 const struct mst_cli_command mst_cli_barrier = {
     .name = "barrier",
     .arguments = "NAME -n NUMBER",
-    .summary = "wait until a number of processes, from anywhere, have come to NAME",
+    .summary = "wait until a number of processes, from anywhere, have arrived at NAME",
     .example = "  muster barrier loaded -n 4 --timeout 30s\n",
     .flags = flags,
     .flag_count = sizeof flags / sizeof flags[0],

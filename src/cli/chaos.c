@@ -19,8 +19,8 @@ static const struct mst_cli_flag flags[] = {
              .name = "role",
              .standard_text = "any",
              .choices = "any, rank, worker",
-             .help = "kill, freeze, cut: whose INDEX it is; any takes the rank where a worker has "
-                     "the same"}},
+             .help = "kill, freeze, cut: the role of INDEX; any: the rank, or the worker if no "
+                     "rank has it"}},
     {.letter = 's',
      .row = {.unit = MST_UNIT_SIGNAL,
              .name = "signal",
@@ -28,39 +28,39 @@ static const struct mst_cli_flag flags[] = {
              .standard_text = "9",
              .least = 1,
              .most = 64,
-             .help = "kill: what the process gets"}},
+             .help = "kill: the signal for the process"}},
     {.row = {.unit = MST_UNIT_MS,
              .name = "for",
              .standard = -1,
              .least = 1,
              .most = MST_CHAOS_FOR_MS_MAX,
-             .help = "freeze, cut: end it after this long (else a frozen process stays so until it "
-                     "is found, and a cut lasts a moment)"}},
+             .help = "freeze, cut: duration (default: a frozen process stays frozen until it is "
+                     "found, a cut lasts a moment)"}},
     {.row = {.unit = MST_UNIT_COUNT,
              .name = "seed",
              .standard = -1,
              .most = INT64_MAX,
-             .help = "random: decides when, how and whom (else one is drawn, and said)"}},
+             .help = "random: seed for times, kinds and targets (default: a random one, printed)"}},
     {.row = {.unit = MST_UNIT_TEXT,
              .name = "rate",
              .standard_text = "6/min",
-             .help = "random: strikes per min, s or h in the mean"}},
+             .help = "random: mean number of faults per min, s or h"}},
     {.row = {.unit = MST_UNIT_TEXT,
              .name = "kinds",
              .standard_text = "kill,freeze,cut",
-             .help = "random: what may happen"}},
+             .help = "random: kinds of faults"}},
     {.row = {.unit = MST_UNIT_COUNT,
              .name = "count",
              .standard = -1,
              .least = 1,
              .most = 1000000000,
-             .help = "random: end after so many strikes"}},
+             .help = "random: end after this many faults"}},
     {.row = {.unit = MST_UNIT_MS,
              .name = "during",
              .standard = -1,
              .least = 1,
              .most = INT64_C(365) * 86400000,
-             .help = "random: end after this long (else with the job)"}},
+             .help = "random: end after this long (default: with the job)"}},
 };
 
 /* Frozen until the time is over, it ends, or this command is to end. An exit code. */
@@ -212,12 +212,12 @@ static int run(struct mst_cli *cli)
 const struct mst_cli_command mst_cli_chaos = {
     .name = "chaos",
     .arguments = "kill|freeze|cut INDEX, or random",
-    .summary = "kill, freeze or cut off ranks and workers of a job, to see that it survives",
+    .summary = "kill, freeze or cut off ranks and workers of a job, to test that it survives",
     .details = "kill and freeze send a signal, so the process must run on this machine. cut is "
-               "done by the service: it hangs up on the member, wherever that runs, until the time "
-               "is over; a worker keeps the connection to its coordinator. random does this to "
-               "living ranks and workers again and again, until the job ends. INDEX is a rank's, "
-               "or a worker's where no rank has it; --role says whose.",
+               "done by the service: it closes the member's connections, on any machine, until the "
+               "time is over; a worker keeps the connection to its coordinator. random repeats "
+               "this on living ranks and workers until the job ends. INDEX is a rank's, or a "
+               "worker's where no rank has it; --role selects one.",
     .example = "  muster chaos kill 2 -j train\n"
                "  muster chaos freeze 2 --for 5s\n"
                "  muster chaos random --seed 7 --rate 6/min --kinds kill,cut --during 10m\n",

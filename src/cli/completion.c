@@ -512,12 +512,11 @@ static int run(struct mst_cli *cli)
 const struct mst_cli_command mst_cli_completion = {
     .name = "completion",
     .arguments = "bash|zsh|fish",
-    .summary = "print what makes a shell complete the words of `muster`",
-    .details = "Completed are commands, flags and their values, files, the names of the jobs that "
-               "run here, "
-               "the ranks and keys of a job. What `make install` has put under /usr or /usr/local "
-               "is found "
-               "by the shells; from elsewhere it is one line in the shell's own start file.\n",
+    .summary = "print a shell script that completes the words of `muster`",
+    .details =
+        "It completes commands, flags and their values, files, the names of the jobs that run "
+        "here, the ranks and keys of a job. Shells find the script by themselves if `make install` "
+        "has put it under /usr or /usr/local; otherwise add one line to the shell's start file.\n",
     .example = "  source <(muster completion bash)       # in ~/.bashrc\n"
                "  source <(muster completion zsh)        # in ~/.zshrc, behind compinit\n"
                "  muster completion fish | source        # in ~/.config/fish/config.fish\n",

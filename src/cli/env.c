@@ -15,12 +15,12 @@ static const struct mst_cli_flag flags[] = {
              .name = "verbose",
              .standard_text = "0",
              .most = 1,
-             .help = "every launcher that was looked for, and what was found of it"}},
+             .help = "list every launcher that was tried, and its variables"}},
     {.row = {.unit = MST_UNIT_FLAG,
              .name = "agent",
              .standard_text = "0",
              .most = 1,
-             .help = "the place of a `muster run` started here, instead of a rank's"}},
+             .help = "the place of a `muster run` started here, not of a rank"}},
 };
 
 static const char *state_name(enum mst_row_state state)
@@ -270,10 +270,10 @@ static int run(struct mst_cli *cli)
 const struct mst_cli_command mst_cli_env = {
     .name = "env",
     .arguments = "",
-    .summary = "where a program started here would be: its rank, and who says so",
-    .details = "Looks at the variables of srun, mpirun, torchrun and others, as the library does "
-               "when nobody tells it a place, and tries what the kernel offers. Exit 1 when the "
-               "variables are a trap.\n",
+    .summary = "print the rank of a program started here, and the launcher it comes from",
+    .details = "Reads the variables of srun, mpirun, torchrun and others, as the library does when "
+               "no place is set, and tests the features of the kernel. Exit 1 when the variables "
+               "contradict each other.\n",
     .example = "  srun -N2 muster env -v\n",
     .flags = flags,
     .flag_count = sizeof flags / sizeof flags[0],

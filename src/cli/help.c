@@ -41,10 +41,10 @@ static const struct group groups[] = {
               "requeue_file",
      .commands = MST_CLI_SCOPE(MST_SCOPE_RUN)},
     {.title = "flags", .commands = ANY},
-    {.title = "where it listens, and who may connect",
+    {.title = "listen address and access",
      .names = PLACE_NAMES,
      .commands = MST_CLI_SCOPE(MST_SCOPE_LIMIT)},
-    {.title = "which service and job (without: the job that runs here)", .names = PLACE_NAMES},
+    {.title = "service and job (default: the job that runs here)", .names = PLACE_NAMES},
     {.title = "the service",
      .scope = MST_SCOPE_SERVICE,
      .commands = MST_CLI_SCOPE(MST_SCOPE_SERVICE)},
@@ -358,15 +358,15 @@ void mst_cli_help(const struct mst_cli *cli)
     mst_cli_write_flags(cli, &writer);
     if (command->scopes != 0 || command->finds_job) {
         mst_cli_put("\n");
-        (void)put_wrapped("What is not under 'flags' can be set in the environment too: "
-                          "--some-name as MUSTER_SOME_NAME.",
+        (void)put_wrapped("Flags outside 'flags' can also be set in the environment: --some-name "
+                          "as MUSTER_SOME_NAME.",
                           0);
     }
     mst_cli_put("\nexample:\n%s", command->example);
 }
 
 const char mst_cli_purpose[] =
-    "keeps a distributed job alive: who is here, who is lost, and on with the rest";
+    "keeps a distributed job alive: membership, loss detection, restart in place";
 
 const struct mst_cli_exit_code mst_cli_exit_codes[] = {
     {MST_CLI_OK, "done"},
@@ -391,8 +391,8 @@ void mst_cli_help_all(void)
         put_row(name, strlen(name), COMMAND_COLUMN, mst_cli_commands[i]->summary);
     }
     mst_cli_put("\n");
-    (void)put_wrapped("'muster COMMAND --help' says more. 'muster --version' prints the version.",
-                      0);
+    (void)put_wrapped(
+        "'muster COMMAND --help' shows details. 'muster --version' prints the version.", 0);
     for (size_t i = 0; mst_cli_exit_codes[i].text; i++) {
         used += (size_t)snprintf(codes + used, sizeof codes - used, "%s%d %s", i > 0 ? ", " : "",
                                  mst_cli_exit_codes[i].code, mst_cli_exit_codes[i].text);

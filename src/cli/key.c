@@ -32,7 +32,7 @@ static const struct mst_cli_flag flags[] = {
     {.row = {.unit = MST_UNIT_MS,
              .name = "timeout",
              .most = 86400000,
-             .help = "give up after this long, exit 124 (wait, watch: else never)"}},
+             .help = "fail after this long with exit 124 (wait, watch: default: never)"}},
     {.row = {.unit = MST_UNIT_COUNT,
              .name = "count",
              .most = INT64_MAX,
@@ -40,15 +40,15 @@ static const struct mst_cli_flag flags[] = {
     {.row = {.unit = MST_UNIT_COUNT,
              .name = "after",
              .most = INT64_MAX,
-             .help = "watch: only changes after this revision; else first what is there"}},
+             .help = "watch: only changes after this revision; default: all keys first"}},
     {.row = {.unit = MST_UNIT_FLAG,
              .name = "raw",
              .most = 1,
-             .help = "get: the bytes as they are, no newline behind them"}},
+             .help = "get: print the bytes without a newline"}},
     {.row = {.unit = MST_UNIT_FLAG,
              .name = "values",
              .most = 1,
-             .help = "ls: the values too, behind a tab"}},
+             .help = "ls: print the values too, after a tab"}},
 };
 
 static int failed(const struct job *job)
@@ -500,17 +500,17 @@ const struct mst_cli_command mst_cli_key = {
     .name = "key",
     .arguments = "ACTION ...",
     .summary = "read and write the keys of a job",
-    .details = "  get NAME                  print the value; exit 1 if it does not exist\n"
-               "  put NAME VALUE            write; a VALUE of - is read from stdin\n"
-               "  insert NAME VALUE         write, unless it exists: then exit 1\n"
-               "  cas NAME REVISION VALUE   write if its revision is this one (0: if it does not "
-               "exist)\n"
-               "  add NAME [DELTA]          add to a number, print the sum\n"
-               "  append NAME VALUE         append, print the size\n"
-               "  del NAME...               delete\n"
-               "  ls [PREFIX]               the names under a prefix\n"
-               "  wait NAME...              until each of them has existed once\n"
-               "  watch [PREFIX]            print what is there, then every change\n",
+    .details =
+        "  get NAME                  print the value; exit 1 if it does not exist\n"
+        "  put NAME VALUE            write; a VALUE of - is read from stdin\n"
+        "  insert NAME VALUE         write if it does not exist; else exit 1\n"
+        "  cas NAME REVISION VALUE   write if its revision is this one (0: if it does not exist)\n"
+        "  add NAME [DELTA]          add to a number, print the sum\n"
+        "  append NAME VALUE         append, print the size\n"
+        "  del NAME...               delete\n"
+        "  ls [PREFIX]               print the names under a prefix\n"
+        "  wait NAME...              wait until each of them has existed\n"
+        "  watch [PREFIX]            print all keys, then every change\n",
     .example = "  muster key put phase warmup\n  muster key get phase --wait 5s\n",
     .flags = flags,
     .flag_count = sizeof flags / sizeof flags[0],

@@ -28,11 +28,11 @@ const size_t mst_cli_command_count = sizeof mst_cli_commands / sizeof mst_cli_co
 #define TOLD "MUSTER_UNKNOWN"
 
 const struct mst_cli_variable mst_cli_variables[] = {
-    {"program", "where the program `muster` is, for a library that starts it"},
-    {"nproc_per_node", "the same as MUSTER_NPROC, for those who know torchrun"},
-    {"runtime_dir", "the folder of the sockets by which commands find a job"},
-    {"state_dir", "the folder of the secrets that runs over several nodes make"},
-    {"unknown", "variables that were warned of already; set by muster itself"},
+    {"program", "path of the program `muster`, for a library that starts it"},
+    {"nproc_per_node", "the same as MUSTER_NPROC; the name that torchrun uses"},
+    {"runtime_dir", "folder of the sockets by which commands find a job"},
+    {"state_dir", "folder of the secrets of runs over several nodes"},
+    {"unknown", "variables that a warning named already; set by muster"},
     {NULL, NULL},
 };
 

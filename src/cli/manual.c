@@ -218,9 +218,8 @@ static void put_command(const struct mst_cli_command *command, const char *date)
     mst_cli_release(&cli);
     if (command->scopes != 0 || command->finds_job) {
         put_heading("ENVIRONMENT");
-        (void)put_filled(
-            "What is not under 'flags' can be set in the environment too: --some-name as "
-            "MUSTER_SOME_NAME.");
+        (void)put_filled("Flags outside 'flags' can also be set in the environment: --some-name as "
+                         "MUSTER_SOME_NAME.");
     }
     put_exit_codes(command->details);
     if (*command->example) {
@@ -294,9 +293,8 @@ static void put_environment(const char *date)
     put_name("muster-environment", "the variables that muster reads");
     put_heading("DESCRIPTION");
     (void)put_filled(
-        "An option that a program sets, or a flag that is typed, goes before the "
-        "variable, and that before the default. Durations take ms, s, m and h, sizes k, "
-        "m and g.");
+        "An option that a program sets, or a flag on the command line, overrides the variable, "
+        "which overrides the default. Durations take ms, s, m and h, sizes k, m and g.");
     for (size_t scope = MST_SCOPE_SERVICE; scope <= MST_SCOPE_RESTART; scope++) {
         put_group(titles[scope]);
         for (size_t i = 0; i < mst_setting_count; i++) {
@@ -305,7 +303,7 @@ static void put_environment(const char *date)
             }
         }
     }
-    put_group("Beside the settings");
+    put_group("Other variables");
     for (size_t i = 0; mst_cli_variables[i].name; i++) {
         put_variable(mst_cli_variables[i].name, "", mst_cli_variables[i].help);
     }

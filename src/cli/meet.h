@@ -16,13 +16,13 @@
              .standard = 0,                                                                        \
              .least = 1,                                                                           \
              .most = 1000000,                                                                      \
-             .help = "how many must come"}},                                                       \
+             .help = "number of participants"}},                                                   \
     {                                                                                              \
         .row = {.unit = MST_UNIT_MS,                                                               \
                 .name = "timeout",                                                                 \
                 .standard = -1,                                                                    \
                 .most = 86400000,                                                                  \
-                .help = "give up after this long, exit 124 (else never)"},                         \
+                .help = "fail after this long with exit 124 (default: never)"},                    \
     }
 
 struct mst_meeting {

@@ -23,16 +23,17 @@ static const struct mst_cli_flag flags[] = {
              .name = "in",
              .standard = -1,
              .most = 2592000000,
-             .help = "how long until it ends; without: MUSTER_PREEMPT_GRACE, or 30s, is assumed"}},
-    {.row = {.unit = MST_UNIT_TEXT, .name = "reason", .help = "why, in one line"}},
+             .help = "time until it ends; default: MUSTER_PREEMPT_GRACE, or 30s, is assumed"}},
+    {.row = {.unit = MST_UNIT_TEXT, .name = "reason", .help = "reason, in one line"}},
     {.row = {.unit = MST_UNIT_FLAG,
              .name = "advisory",
              .most = 1,
-             .help = "it may come to nothing: it is told, and nothing is saved for it"}},
+             .help = "it may not happen: the notice is reported, and no save is agreed"}},
     {.row = {.unit = MST_UNIT_FLAG,
              .name = "withdraw",
              .most = 1,
-             .help = "take the notice back, whoever gave it: the job goes on if it has not saved"}},
+             .help =
+                 "withdraw the notice, from any source: the job continues if it has not saved"}},
 };
 
 struct order {
@@ -305,15 +306,13 @@ static int run(struct mst_cli *cli)
 const struct mst_cli_command mst_cli_preempt = {
     .name = "preempt",
     .arguments = "[INDEX]",
-    .summary = "give notice that a rank, or the whole job, is about to be taken away",
-    .details =
-        "All ranks of the job agree on one step, save it, and end with 75; with "
-        "MUSTER_PREEMPT_LEAVE=noticed only those end that have a notice. INDEX is the number "
-        "behind # in `muster status`; without it the whole job has notice. A notice that is there "
-        "and is "
-        "not later stays as it is. --withdraw takes it back: where the agreed step is not saved "
-        "yet, the job goes on. A job without members is refused; where no "
-        "rank has opened preempt the notice is given with a warning.\n",
+    .summary = "give a preemption notice: a rank, or the whole job, is about to end",
+    .details = "All ranks of the job agree on one step, save it, and exit with status 75; with "
+               "MUSTER_PREEMPT_LEAVE=noticed only the noticed ranks end. INDEX is the number after "
+               "# in `muster status`; without it the notice is for the whole job. An existing "
+               "notice that is not later stays as it is. --withdraw withdraws it: if the agreed "
+               "step is not saved yet, the job continues. A job without members is refused. If no "
+               "rank has opened preempt, the notice is given with a warning.\n",
     .example = "  muster preempt -j train 3 --in 60s --reason 'maintenance of b3'\n"
                "  muster preempt -j train --in 10m\n"
                "  muster preempt -j train 3 --withdraw\n",

@@ -24,12 +24,12 @@ static const struct mst_cli_flag flags[] = {
              .standard = MST_INFO,
              .standard_text = "info",
              .choices = "error, warn, info, debug",
-             .help = "what is told; debug: the rounds too"}},
+             .help = "log level; debug: the rounds too"}},
     {.letter = 'j',
      .row = {.unit = MST_UNIT_TEXT,
              .name = "only",
              .standard_text = "",
-             .help = "tells of this job only"}},
+             .help = "print this job only"}},
 };
 
 /* The whole story: of one file, or of all in a folder in their order. */
@@ -277,14 +277,13 @@ static int run(struct mst_cli *cli)
 const struct mst_cli_command mst_cli_replay = {
     .name = "replay",
     .arguments = "DIR",
-    .summary = "tell again what a recorded service was told, and what it decided",
-    .details =
-        "DIR is what --record of muster serve or muster run wrote; one file of it will do too. "
-        "Nothing is contacted: the inputs are fed to a core of its own, which tells what the "
-        "service logged, with the times of then. The last line has the digest of the state, and "
-        "whether it is the recorded one. It fails when the digest differs, when a file is damaged, "
-        "and when another version made it that decides otherwise. A service that was killed "
-        "leaves a record that ends a little early.\n",
+    .summary = "replay the inputs of a recorded service, and print its decisions",
+    .details = "DIR is a folder that --record of muster serve or muster run wrote, or one file of "
+               "it. Nothing is contacted: the inputs go to a core of its own, which prints the "
+               "service's log with the original times. The last line has the digest of the state, "
+               "and says whether it equals the recorded one. Replay fails when the digest differs, "
+               "when a file is damaged, and when the record is from a version that decides "
+               "otherwise. The record of a killed service ends a little early.\n",
     .example = "  muster run -n 4 --record bug -- ./train\n  muster replay bug --level debug\n",
     .flags = flags,
     .flag_count = sizeof flags / sizeof flags[0],

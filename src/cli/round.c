@@ -17,22 +17,23 @@ static const struct mst_cli_flag flags[] = {
              .name = "reduce",
              .standard_text = "gather",
              .choices = "gather, min, max, sum, equal",
-             .help = "what becomes of the values"}},
+             .help = "operation on the values"}},
     {.row = {.unit = MST_UNIT_TEXT,
              .name = "value",
              .standard_text = "",
-             .help = "what this one contributes; of min, max and sum a whole number"}},
-    {.row = {.unit = MST_UNIT_INDEX,
-             .name = "index",
-             .standard = -1,
-             .most = 999999,
-             .help = "its place, from 0 (else in the order in which they come): all say it, or "
-                     "nobody"}},
+             .help = "the value of this process; for min, max and sum an integer"}},
+    {.row =
+         {.unit = MST_UNIT_INDEX,
+          .name = "index",
+          .standard = -1,
+          .most = 999999,
+          .help =
+              "its place, from 0 (default: the order of arrival); either all give one, or none"}},
     {.row = {.unit = MST_UNIT_CHOICE,
              .name = "on_loss",
              .standard_text = "fail",
              .choices = "fail, proceed",
-             .help = "when one that has come is lost before all have contributed"}},
+             .help = "when a participant is lost before all have contributed"}},
 };
 
 static const enum muster_reduce reductions[] = {MUSTER_REDUCE_GATHER, MUSTER_REDUCE_MIN,
@@ -213,8 +214,9 @@ const struct mst_cli_command mst_cli_round = {
     .name = "round",
     .arguments = "NAME -n NUMBER",
     .summary = "exchange values with a number of processes, from anywhere, under NAME",
-    .details = "All who come are told the same: the least, the largest or the sum of the numbers, "
-               "the one text that all must have, or with gather a line 'rank value' for each.",
+    .details =
+        "All participants receive the same result: the minimum, the maximum or the sum of the "
+        "numbers, the text that all have in common, or with gather a line 'rank value' for each.",
     .example = "  muster round free-port -n 4 --value \"$(hostname):29500\"\n"
                "  muster round step -n 4 --reduce max --value 1200 --timeout 30s\n",
     .flags = flags,

@@ -19,28 +19,29 @@ static const struct mst_cli_flag flags[] = {
      .row = {.scope = MST_SCOPE_CLIENT,
              .unit = MST_UNIT_TEXT,
              .name = "job",
-             .help = "the job's name; without: the program's name and a number"}},
+             .help = "the job's name; default: the program's name and a number"}},
     {.row = {.scope = MST_SCOPE_CLIENT,
              .unit = MST_UNIT_COUNT,
              .name = "size",
              .most = 1000000,
-             .help = "ranks of the job; without: as many as are started, but for spares"}},
+             .help = "ranks of the job; default: all started processes except spares"}},
     {.row = {.scope = MST_SCOPE_CLIENT,
              .unit = MST_UNIT_COUNT,
              .name = "min_size",
              .least = 1,
              .most = 1000000,
-             .help = "go on without lost ranks while this many are left"}},
+             .help = "continue without lost ranks while this many are left"}},
     {.row = {.scope = MST_SCOPE_CLIENT,
              .unit = MST_UNIT_COUNT,
              .name = "max_size",
              .most = 1000000,
-             .help = "ranks that run at most, the others are spares; without: size, if --spares"}},
+             .help =
+                 "ranks that run at most, the others are spares; default: size, with --spares"}},
     {.row = {.scope = MST_SCOPE_CLIENT,
              .unit = MST_UNIT_COUNT,
              .name = "size_multiple",
              .most = 1000000,
-             .help = "ranks run in multiples of it, the others are spares"}},
+             .help = "ranks run in multiples of this, the others are spares"}},
     {.row = {.scope = MST_SCOPE_CLIENT,
              .unit = MST_UNIT_MS,
              .name = "join_wait",
@@ -51,13 +52,13 @@ static const struct mst_cli_flag flags[] = {
              .name = "grow",
              .standard_text = "check",
              .choices = "check, fault, off",
-             .help = "when newcomers are let in"}},
+             .help = "when newcomers are admitted"}},
     {.row = {.scope = MST_SCOPE_RUN,
              .unit = MST_UNIT_COUNT,
              .name = "nproc_per_node",
              .least = 1,
              .most = 65536,
-             .help = "the same as -n, for those who know torchrun"}},
+             .help = "the same as -n; the name that torchrun uses"}},
     {.row = {.scope = MST_SCOPE_CLIENT,
              .unit = MST_UNIT_MS,
              .name = "preempt_grace",
@@ -70,24 +71,24 @@ static const struct mst_cli_flag flags[] = {
              .unit = MST_UNIT_TEXT,
              .name = "preempt_signals",
              .standard_text = "TERM",
-             .help = "signals that are notices for ranks that save on one, with commas"}},
+             .help = "signals that are notices, for ranks that save on a notice; with commas"}},
     {.row = {.scope = MST_SCOPE_CLIENT,
              .unit = MST_UNIT_TEXT,
              .name = "secret_file",
-             .help = "the secret of the run; without: node 0 makes one"}},
+             .help = "file with the secret of the run; default: node 0 makes one"}},
     {.row = {.scope = MST_SCOPE_CLIENT,
              .unit = MST_UNIT_INDEX,
              .name = "secret_fd",
              .standard = -1,
              .least = -1,
              .most = 1000000,
-             .help = "the same from a descriptor of this process, for its ranks too"}},
+             .help = "inherited descriptor of the secret, for the ranks too"}},
     {.row = {.scope = MST_SCOPE_CLIENT,
              .unit = MST_UNIT_FLAG,
              .name = "insecure",
              .standard_text = "0",
              .most = 1,
-             .help = "no secret: anybody on the network can join"}},
+             .help = "no secret: any host on the network can join"}},
 };
 
 /* Inside a rank of another run the environment speaks of that one's job, not of ours. */
@@ -323,45 +324,39 @@ const struct mst_cli_command mst_cli_run = {
     .name = "run",
     .arguments = "-- PROGRAM [ARGUMENTS]",
     .summary =
-        "start the ranks of a job, watch them, and start lost ones again; on one node or several",
-    .details =
-        "Each rank gets MUSTER_*, RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT and the "
-        "other variables torchrun sets. A rank that fails is started again, if any rank has opened "
-        "a muster client; when that is no longer allowed the run ends, and its last line names the "
-        "first cause. A rank's standard input is empty, and what it started ends with it, also "
-        "when "
-        "muster run is killed: all but a process that has left the rank's process group. SIGTERM, "
-        "SIGINT, SIGHUP and SIGQUIT reach all ranks and end the run within the grace time; SIGUSR1 "
-        "and SIGUSR2 are passed on.\n"
-        "\n"
-        "Where a rank has called muster_preempt_open, SIGTERM is a notice instead: all ranks of "
-        "the "
-        "job save the same step and end, and the run ends with 75. --preempt-sources says what "
-        "else "
-        "gives notice: signals, file=PATH, command=CMD, deadline=TIME, slurm. --requeue has a "
-        "Slurm "
-        "job run again once all have saved.\n"
-        "\n"
-        "While a rank is replaced the others go on in their processes. Where that was given up, or "
-        "too few were left, all ranks of all nodes are ended and started anew: one restart more.\n"
-        "\n"
-        "--spares K starts K processes more on each node. Of all, size run, whichever are ready "
-        "first, and the others wait until one is lost: also one of another node, and with "
-        "--nnodes MIN:MAX also for a node that has not come. With spares the run goes on while "
-        "there are size processes, or --min-size.\n"
-        "\n"
-        "--log-dir DIR takes the ranks' output off the terminal: DIR/JOB/INDEX/ATTEMPT/stdout.log "
-        "and stderr.log, for each process its own, byte for byte. --report FILE says in JSON how "
-        "the run ended.\n"
-        "\n"
-        "Over several nodes: --nnodes on the first one, which prints the line to type on the "
-        "others; under srun no flag at all.\n"
-        "\n"
-        "Exit codes: 0 all ranks ended well; the first failed rank's status, or 128 and its "
-        "signal; "
-        "75 a rank, or all of them, saved and ask to be run again; 125 the launcher failed, 126 "
-        "the "
-        "program cannot be executed, 127 it is not found.\n",
+        "start the ranks of a job, watch them, and restart lost ones; on one node or several",
+    .details = "Each rank gets MUSTER_*, RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT "
+               "and the other variables that torchrun sets. A failed rank is restarted if any rank "
+               "has opened a muster client. When no restart is left the run ends, and its last "
+               "line names the first cause. A rank's standard input is empty. Its child processes "
+               "end with it, also when muster run is killed, except a process that has left the "
+               "rank's process group. SIGTERM, SIGINT, SIGHUP and SIGQUIT reach all ranks and end "
+               "the run within the grace time; SIGUSR1 and SIGUSR2 are passed on.\n"
+               "\n"
+               "If a rank has called muster_preempt_open, SIGTERM is a preemption notice instead: "
+               "all ranks of the job save the same step and end, and the run exits with status 75. "
+               "--preempt-sources lists further notice sources: signals, file=PATH, command=CMD, "
+               "deadline=TIME, slurm. --requeue has a Slurm job run again after all have saved.\n"
+               "\n"
+               "While a rank is replaced the other ranks keep running. After a restart limit, or "
+               "when too few ranks are left, all ranks of all nodes are stopped and started again; "
+               "this counts as one restart.\n"
+               "\n"
+               "--spares K starts K more processes on each node. The first size ready processes "
+               "run; the others wait until one is lost, also one of another node, and with "
+               "--nnodes MIN:MAX also for a missing node. With spares the run continues while "
+               "there are size processes, or --min-size.\n"
+               "\n"
+               "--log-dir DIR writes the ranks' output to files instead of the terminal: "
+               "DIR/JOB/INDEX/ATTEMPT/stdout.log and stderr.log, for each process its own, byte "
+               "for byte. --report FILE describes the end of the run in JSON.\n"
+               "\n"
+               "Several nodes: pass --nnodes on the first one, which prints the line for the "
+               "others; under srun no flag at all.\n"
+               "\n"
+               "Exit codes: 0 all ranks succeeded; the first failed rank's status, or 128 plus its "
+               "signal; 75 a rank, or all of them, saved and ask to be run again; 125 the launcher "
+               "failed, 126 the program cannot be executed, 127 it is not found.\n",
     .example = "  muster run -n 4 --max-restarts 5 -- ./train --steps 1000\n"
                "  srun -N4 --ntasks-per-node=1 muster run -n 2 -- ./train\n",
     .flags = flags,

@@ -23,7 +23,7 @@ static const struct mst_cli_flag flags[] = {
              .name = "parent",
              .standard_text = "0",
              .most = 1,
-             .help = "stop when stdin says something or ends, and at no signal: the service of one "
+             .help = "stop at input or the end of stdin, and at no signal: the service of one "
                      "program or run"}},
     {.row = {.unit = MST_UNIT_FLAG,
              .name = "until_idle",
@@ -34,42 +34,41 @@ static const struct mst_cli_flag flags[] = {
              .name = "background",
              .standard_text = "0",
              .most = 1,
-             .help =
-                 "return when the service can be reached; it stays, and logs beside its socket"}},
+             .help = "return when the service is reachable; it stays, and logs beside its socket"}},
     {.row = {.unit = MST_UNIT_INDEX,
              .name = "ready_fd",
              .standard = -1,
              .standard_text = "-1",
              .least = 0,
              .most = 1000000,
-             .help = "gets a line when the service can be reached: the address of --http"}},
+             .help = "receives one line when the service is reachable: the address of --http"}},
     {.row = {.unit = MST_UNIT_TEXT,
              .name = "journal",
              .standard_text = "",
-             .help = "keeps the state, for the next service to go on with"}},
+             .help = "folder for the state, from which the next service continues"}},
     {.row = {.unit = MST_UNIT_FLAG,
              .name = "sync",
              .standard_text = "0",
              .most = 1,
-             .help = "with --journal: what was answered survives this host too"}},
+             .help = "with --journal: answered requests survive a crash of this host"}},
     {.row = {.unit = MST_UNIT_CHOICE,
              .name = "journal_full",
              .standard_text = "refuse",
              .choices = "refuse, continue",
              .help =
-                 "when the journal's disk is full: refuse what must be kept, or go on without"}},
+                 "when the journal's disk is full: refuse writes, or continue without a journal"}},
     {.row = {.unit = MST_UNIT_CHOICE,
              .name = "orphan_removes",
              .standard_text = "nothing",
              .choices = "nothing, journal, secret",
-             .help = "removed at the end if --parent's stdin ended without a word: the journal's "
+             .help = "removed at the end if --parent's stdin ended without input: the journal's "
                      "folder, or that and the secret's file"}},
     {.row = {.unit = MST_UNIT_CHOICE,
              .name = "log_level",
              .standard = MST_INFO,
              .standard_text = "info",
              .choices = "error, warn, info, debug",
-             .help = "what is told on stderr; with --parent only warnings"}},
+             .help = "log level on stderr; with --parent only warnings"}},
 };
 
 static void take_limits(const struct mst_cli *cli, struct mst_limits *limits)
@@ -380,12 +379,11 @@ const struct mst_cli_command mst_cli_serve = {
     .name = "serve",
     .arguments = "",
     .summary = "the service: members, keys, rounds and watches of one or several jobs",
-    .details =
-        "Without --addr it listens on a socket of this user, under the job's name ('default' "
-        "without -j), where the other commands find it by themselves. Port 0 is any free one. "
-        "Beyond this machine it wants a secret (TCP connections are then TLS 1.3), or --insecure "
-        "typed. SIGTERM and SIGINT stop it. With --journal a service that is started again, after "
-        "whatever end, goes on where this one was.\n",
+    .details = "Without --addr it listens on a socket of this user, under the job's name "
+               "('default' without -j), where the other commands find it. Port 0 is any free port. "
+               "For other machines it needs a secret (TCP connections are then TLS 1.3), or "
+               "--insecure on the command line. SIGTERM and SIGINT stop it. With --journal a "
+               "restarted service continues from the saved state, whatever ended this one.\n",
     .example = "  muster serve --job train --lease 30s\n",
     .flags = flags,
     .flag_count = sizeof flags / sizeof flags[0],

@@ -661,7 +661,8 @@ static int run(struct mst_cli *cli)
 const struct mst_cli_command mst_cli_status = {
     .name = "status",
     .arguments = "",
-    .summary = "who is here, lost, waiting at which round, and who is missing",
+    .summary =
+        "show the members that are present, lost or waiting in a round, and the missing ones",
     .example = "  muster status\n  muster status -j train --json\n",
     .finds_job = true,
     .prints_json = true,

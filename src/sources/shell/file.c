@@ -78,7 +78,8 @@ static enum mst_source_answer look(void *own, struct mst_source_notice *out)
 const struct mst_source_kind mst_source_file = {
     .name = "file",
     .argument = "PATH",
-    .help = "a file appears; its first line may say when and why: \"60s maintenance\"",
+    .help = "a file that appears is a notice; its first line may give time and reason: \"60s "
+            "maintenance\"",
     .open = open_file,
     .look = look,
     .close = free,

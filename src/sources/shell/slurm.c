@@ -86,7 +86,7 @@ static bool open_deadline(void **out, const struct mst_source_setup *setup, char
 const struct mst_source_kind mst_source_deadline = {
     .name = "deadline",
     .argument = "TIME",
-    .help = "an end that is known: 90m from now, 2027-03-01T04:00:00Z, or seconds since 1970",
+    .help = "a known end: 90m from now, 2027-03-01T04:00:00Z, or seconds since 1970",
     .period_ms = 1000,
     .open = open_deadline,
     .look = look,
@@ -121,7 +121,8 @@ static bool open_slurm(void **out, const struct mst_source_setup *setup, char *w
 
 const struct mst_source_kind mst_source_slurm = {
     .name = "slurm",
-    .help = "the time limit of the job, SLURM_JOB_END_TIME; that a preemption's signal cannot come",
+    .help = "the time limit of the job, SLURM_JOB_END_TIME; warns if the signal of a preemption "
+            "cannot arrive",
     .period_ms = 1000,
     .open = open_slurm,
     .look = look,
