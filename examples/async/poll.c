@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program with a poll loop of its own never blocks in muster: the client has one descriptor more
- * for the loop, and what was started ends in a callback of the dispatch.
- *
- * Here each line of stdin becomes a key of the job. However slow the service is, the next line is
- * read at once.
+/* A program with a poll loop of its own never blocks in muster: the client adds one descriptor to
+ * the loop, and started calls end in a callback of the dispatch. Here each line of stdin becomes a
+ * key of the job. However slow the service is, the next line is read at once.
  *
  *   printf 'one\ntwo\nthree\n' | async_poll */
 #include <muster/muster.h>
@@ -52,7 +50,7 @@ static void put_line(const char *text, size_t size)
     open_calls++;
 }
 
-/* False: that was the last one. Lines longer than the room are cut into several. */
+/* False: that was the last one. A line longer than the buffer is split. */
 static bool read_lines(void)
 {
     static char room[ROOM];

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A program with a libuv loop never blocks in muster: a uv_poll_t on the client's descriptor
- * dispatches, and what was started ends in a callback of that.
- *
- * A timer of each rank puts three keys; each rank follows the keys of all, by starting the wait for
- * the next change in the callback of the one before.
+ * dispatches, and started calls end in a callback of that. A timer of each rank puts three keys.
+ * Each rank follows all keys: the callback of each change starts the wait for the next one.
  *
  *   muster run -n 3 -- async_uv */
 #define _GNU_SOURCE /* uv.h */
@@ -20,7 +18,7 @@ struct rank {
     uv_poll_t poll;
     uv_timer_t timer;
     muster_watch *watch;
-    struct muster_event event; /* what the open call of the watch will write */
+    struct muster_event event; /* the result of the open call of the watch */
     unsigned ticks, put, seen;
 };
 

@@ -40,8 +40,8 @@ static struct head head_of(const struct training *training, uint64_t digest)
                          digest};
 }
 
-/* The first field that says that a file is of another training, or FIELDS. One whose head is cut
- * off says nothing: it is damaged. */
+/* The first field that marks a file as another training's, or FIELDS. A file with a truncated head
+ * has none: it is damaged. */
 static int find_difference(const struct checkpoint *self, FILE *file, struct head *head)
 {
     const struct head mine = head_of(&self->training, 0);
@@ -87,7 +87,7 @@ bool checkpoint_write(const struct checkpoint *self, uint64_t writer, const stru
     const struct head head = head_of(&self->training, digest_of(model, sizeof *model));
     char name[NAME_ROOM];
     name_of_written(name, self, writer);
-    (void)unlink(name); /* of an earlier run, whose writer may still have it open */
+    (void)unlink(name); /* of an earlier run; its writer may still have it open */
     int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     FILE *file = fd >= 0 ? fdopen(fd, "wb") : NULL;
     if (file == NULL) {
@@ -99,7 +99,7 @@ bool checkpoint_write(const struct checkpoint *self, uint64_t writer, const stru
     return fclose(file) == 0 && written;
 }
 
-/* A rename lasts when its folder is on the disk as well. */
+/* A rename is durable when its folder is synced as well. */
 static bool sync_folder(const char *path)
 {
     DIR *folder = open_folder(path);
@@ -129,7 +129,7 @@ int64_t checkpoint_step(const struct checkpoint *self, char why[CHECKPOINT_WHY])
 {
     char name[NAME_ROOM];
     struct head head;
-    int64_t step = -1; /* what a model begins with */
+    int64_t step = -1; /* the initial weights of a model */
     name_of(name, self);
     why[0] = '\0';
     FILE *file = fopen(name, "rb");

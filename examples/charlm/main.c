@@ -2,22 +2,22 @@
 /* charlm: a language model of characters, trained by several processes, that survives the loss of
  * any of them. Run it as
  *
- *     muster run -n 4 -- charlm [--steps N] [--seed N] [--checkpoint PATH] [FOLDER OF TEXT]
+ *   muster run -n 4 -- charlm [--steps N] [--seed N] [--checkpoint PATH] [FOLDER OF TEXT]
  *
  * on one node, or on several with --nnodes. With a path it can be preempted: at a notice all ranks
- * save the same step there and end, and the same command goes on from it. What is saved counts when
- * all ranks have written it and their generation has committed it (`commit`). It names its
- * training, and another one, of another seed say, is refused it.
+ * save the same step there and end, and the same command continues from it. A save counts when all
+ * ranks have written it and their generation has committed it (`commit`). The file names its
+ * training; another training, with another seed for example, is refused.
  *
  * Each step has a batch of 12 shards. A rank computes the gradients of its share of them, the ring
  * adds all twelve in their order, and every rank makes the same update. So all hold the same
- * weights after each step, and the weights do not depend on how many ranks there are.
+ * weights after each step, and the weights do not depend on the number of ranks.
  *
- * What it takes to survive is in `train`: muster calls it again, in the same process, whenever the
- * group has changed, and its first act is to agree on the step to go on from (`rejoin`). That is
- * the newest step that a rank holds in memory, and a rank that lacks it gets it from one that has
- * it. Files are for a job in which no rank holds anything: a process that takes a lost one's place
- * in a job that goes on must not bring back what it finds on its disk. */
+ * The code for survival is in `train`: muster calls it again, in the same process, whenever the
+ * membership has changed. Its first act is to agree on the step to continue from (`rejoin`). That
+ * is the newest step that a rank holds in memory; a rank that lacks it gets it from one that has
+ * it. Files are for a job without any weights in memory: a replacement in a running job must not
+ * restore an old step from its disk. */
 #define _GNU_SOURCE /* clock_gettime, clock_nanosleep */
 #include <errno.h>
 #include <inttypes.h>
@@ -37,7 +37,7 @@
 #include "text.h"
 
 enum {
-    SHARDS = 12, /* of a batch; the number of ranks does not change it */
+    SHARDS = 12, /* of a batch, for any number of ranks */
     BATCH = SHARDS * SHARD,
     REPORT_EVERY = 20, /* steps */
     SAID = 72,         /* characters to generate in the end */
@@ -45,7 +45,7 @@ enum {
     HOLDS = 2, /* CHARLM_HOLD=8,40: steps of the first generations */
     HOLD_MS = 10,
 
-    /* What a shard gives: its gradient, and its loss behind it so that the ring adds both. */
+    /* The result of a shard: its gradient, followed by its loss, so that the ring adds both. */
     LOSS_AT = WEIGHTS,
     NUMBERS
 };
@@ -64,7 +64,7 @@ struct trainer {
     struct text text;
     struct ring ring;
 
-    struct model model[2]; /* the step reached last, and room for the next */
+    struct model model[2]; /* the last step, and room for the next */
     int newest;            /* which of them; -1: this process has no weights yet */
     struct workspace work;
     float part[SHARDS][NUMBERS], total[NUMBERS];
@@ -93,8 +93,8 @@ static int64_t newest_step(const struct trainer *self)
     return self->newest < 0 ? -1 : self->model[self->newest].step;
 }
 
-/* Says how this rank learnt that it must stop, and what fn is to return. A neighbour's socket that
- * failed before muster said anything is a fault, which this rank reports itself. */
+/* Logs the reason for the stop, and returns the status for fn. A neighbour's socket that failed
+ * before muster reported anything is a fault, which this rank reports itself. */
 static muster_status stop(struct trainer *self, muster_status status,
                           const struct muster_error *err)
 {
@@ -128,7 +128,7 @@ static void compute_shard(struct trainer *self, int shard, float out[NUMBERS])
     out[LOSS_AT] = (float)model_loss(model, &self->work, example, SHARD, out);
 }
 
-/* One update: this rank's shards, everybody's sum, the new weights. */
+/* One update: this rank's shards, the sum of all, the new weights. */
 static muster_status step(struct trainer *self)
 {
     const uint32_t rank = self->view.rank;
@@ -162,10 +162,10 @@ static muster_status step(struct trainer *self)
 
 /* ---- saving ---- */
 
-/* All ranks have written this step. It becomes what the next run goes on from by a key of the
- * generation's key space, which one rank inserts for all (ECONFLICT: another one has). A rank whose
- * generation is over, and that has slept through it, is refused there: EFENCED, and what it wrote
- * counts for nothing. */
+/* All ranks have written this step. A key of the generation's key space commits it: the next run
+ * continues from it. One rank inserts the key for all (ECONFLICT: another one has). A rank that
+ * slept through the end of its generation is refused there: EFENCED, and its file does not count.
+ */
 static muster_status commit(struct trainer *self, int64_t step, struct muster_error *err)
 {
     struct muster_key_options options = MUSTER_KEY_OPTIONS_INIT;
@@ -184,7 +184,7 @@ static muster_status commit(struct trainer *self, int64_t step, struct muster_er
     return MUSTER_OK;
 }
 
-/* Before each step: is it the one that all ranks save? EPREEMPTED: they have, and this is the end.
+/* Before each step: whether all ranks save this one. EPREEMPTED: all have saved, and the run ends.
  */
 static muster_status preempted(struct trainer *self, struct muster_error *err)
 {
@@ -244,15 +244,16 @@ static void load(struct trainer *self, int64_t saved, int64_t step)
     }
 }
 
-/* Files of another training are there: a rank that found one ends the run, and says so for all. */
+/* Files of another training exist: the rank that found one ends the run for all. */
 static muster_status refuse(struct trainer *self, const char *why, struct muster_error *err)
 {
     return why[0] != '\0' ? muster_restart_abort(self->restart, 0, why)
                           : muster_barrier_wait(self->client, "refused", -1, err);
 }
 
-/* The step that all go on from: the newest that a rank holds in memory, else the newest that is
- * committed in a file of any rank, else the beginning. No rank loads what another one refuses. */
+/* The step from which all continue: the newest that a rank holds in memory, else the newest
+ * committed one in a file of any rank, else the beginning. No rank loads a file that another one
+ * refuses. */
 static muster_status agree(struct trainer *self, int64_t *step, struct muster_error *err)
 {
     char why[CHECKPOINT_WHY] = "";
@@ -271,8 +272,8 @@ static muster_status agree(struct trainer *self, int64_t *step, struct muster_er
     return status;
 }
 
-/* A rank that lacks this step gets it from one that has it, into the model that it has room for:
- * what it holds stays until the new one is whole. */
+/* A rank that lacks this step gets it from one that has it, into the spare model: its own weights
+ * stay until the new ones are complete. */
 static muster_status share(struct trainer *self, int64_t step, struct muster_error *err)
 {
     bool has = newest_step(self) == step;
@@ -295,12 +296,12 @@ static muster_status share(struct trainer *self, int64_t step, struct muster_err
     return status;
 }
 
-/* Everyone stands at one step again, with a ring. */
+/* All ranks are at one step again, with a ring. */
 static muster_status rejoin(struct trainer *self, struct muster_error *err)
 {
     int64_t step = 0;
     muster_status status = agree(self, &step, err);
-    ring_close(&self->ring); /* the old one: all have left it, or they were not in the round */
+    ring_close(&self->ring); /* the old one: all have left it, or were not in the round */
     if (status == MUSTER_OK) {
         status = ring_open(&self->ring, self->client, self->restart, err);
     }
@@ -333,7 +334,7 @@ static double held_out_bits(struct trainer *self)
     return nats / log(2.0) / (double)count;
 }
 
-/* What the model says when it goes on from the beginning of a sentence. */
+/* The model's continuation of the beginning of a sentence. */
 static void say(struct trainer *self, char line[SAID + 1])
 {
     const char *begin = "You may not ";
@@ -353,7 +354,7 @@ static void say(struct trainer *self, char line[SAID + 1])
     line[SAID] = '\0';
 }
 
-/* All ranks hold the same weights, or the job fails; rank 0 says how good they are. */
+/* All ranks hold the same weights, or the job fails; rank 0 prints their quality. */
 static muster_status finish(struct trainer *self, struct muster_error *err)
 {
     uint64_t digest = model_digest(&self->model[self->newest]);
@@ -364,7 +365,7 @@ static muster_status finish(struct trainer *self, struct muster_error *err)
                           (struct muster_slice){&digest, sizeof digest}, -1, NULL, err);
     if (status == MUSTER_OK && self->view.rank == 0) {
         char line[SAID + 1];
-        /* No steps in here, and that is no hang. */
+        /* No steps in this section, which is no hang. */
         status = muster_restart_section_begin(self->restart, "evaluation", EVALUATION_MS);
         say(self, line);
         note(self, "said", "%s", line);
@@ -383,8 +384,8 @@ static bool noticed(const struct trainer *self)
     return self->preempt != NULL && muster_preempt_notice(self->preempt, &notice);
 }
 
-/* To kill a rank by hand, to see one come, or to give notice: rank 0 stops here until the job
- * restarts or has notice, and the others wait for it in recv. */
+/* To kill a rank, add one, or give notice by hand: rank 0 stops here until the job restarts or has
+ * a notice, and the others wait for it in recv. */
 static void hold(struct trainer *self)
 {
     const struct timespec moment = {.tv_nsec = HOLD_MS * 1000000L};
@@ -481,7 +482,7 @@ static muster_status open_preempt(struct trainer *self, struct muster_error *err
                : muster_preempt_open(&self->preempt, self->client, &options, err);
 }
 
-/* What its files are called, and what they must be of. */
+/* The names of its files, and the training they must be of. */
 static void describe_checkpoint(struct trainer *self)
 {
     self->checkpoint.index = self->view.index;
@@ -528,7 +529,7 @@ static int run(struct trainer *self)
 
 int main(int argc, char **argv)
 {
-    struct trainer *self = calloc(1, sizeof *self); /* 12 MB: pages are made as they are used */
+    struct trainer *self = calloc(1, sizeof *self); /* 12 MB: pages are allocated on use */
     if (argc < 1 || self == NULL) {
         return 1;
     }

@@ -94,7 +94,7 @@ void model_prepare(const struct model *model, struct workspace *work)
     turn(HIDDEN, SYMBOLS, model->weight + OUTPUT_AT, work->output_turned[0]);
 }
 
-/* Scores become chances; returns -log of the chance of `symbol`. */
+/* Turns scores into probabilities; returns -log of the probability of `symbol`. */
 static double softmax(float score[SYMBOLS], int symbol)
 {
     float top = score[0];

@@ -16,10 +16,9 @@
 
 enum { CHUNK_FLOATS = 8192, CHUNK_BYTES = CHUNK_FLOATS * (int)sizeof(float) };
 
-/* ---- one call that may be cut short ---- */
+/* ---- one call that may be interrupted ---- */
 
-/* What to do after `call` failed with `error` (0: the peer closed the socket): OK says that it is
- * to be tried again. */
+/* The reaction to a failed `call` with `error` (0: the peer closed the socket). OK: try again. */
 static muster_status after_failure(struct ring *ring, const char *call, uint32_t peer_index,
                                    int error)
 {
@@ -73,15 +72,15 @@ static muster_status transmit(struct ring *ring, const void *data, size_t size)
 
 /* ---- opening ---- */
 
-/* A rank publishes where it listens and its index under this name, in the key space of the
- * generation: nobody can find an address of an older one there. */
+/* A rank publishes its address and its index under this name, in the key space of the generation:
+ * addresses of older generations cannot be found there. */
 static void key_of(char key[32], uint32_t rank)
 {
     (void)snprintf(key, 32, "ring/%" PRIu32, rank);
 }
 
-/* The address of this machine that the other ranks can reach: the one from which it would speak to
- * the first node. On a single machine that is loopback. Nothing is sent to find it out. */
+/* The address of this machine that the other ranks can reach: the one it would use to reach the
+ * first node. On a single machine that is loopback. It sends nothing. */
 static struct in_addr own_address(void)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};
@@ -127,7 +126,7 @@ static muster_status publish(muster_client *client, const struct muster_view *vi
     return muster_key_put(client, key, slice, &options, -1, NULL, err);
 }
 
-/* Where a rank listens, as it published it; waits until it has. */
+/* The published address of a rank; waits for it. */
 static muster_status look_up(muster_client *client, const struct muster_view *view, uint32_t rank,
                              struct sockaddr_in *address, uint32_t *index, struct muster_error *err)
 {
@@ -157,7 +156,7 @@ static muster_status connect_next(struct ring *ring, const struct sockaddr_in *a
         return after_failure(ring, "socket", ring->next_index, errno);
     }
     (void)setsockopt(ring->to_next, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    /* Called again after a signal, Linux goes on with the connection that was begun. */
+    /* Called again after a signal, Linux continues the pending connection. */
     while (connect(ring->to_next, (const struct sockaddr *)address, sizeof *address) != 0) {
         muster_status status = after_failure(ring, "connect", ring->next_index, errno);
         if (status != MUSTER_OK) {
@@ -238,7 +237,7 @@ void ring_close(struct ring *ring)
     ring_init(ring);
 }
 
-/* ---- what it is for ---- */
+/* ---- the collective operations ---- */
 
 muster_status ring_share(struct ring *ring, uint32_t root, void *data, size_t size)
 {
@@ -258,9 +257,9 @@ muster_status ring_share(struct ring *ring, uint32_t root, void *data, size_t si
     return status;
 }
 
-/* The sum so far runs from rank 0 to the last one, chunk by chunk so that all work at once; the
- * last one then has the total and shares it. Both are lines and no circle, so nobody can wait for
- * himself with full socket buffers. */
+/* The partial sum runs from rank 0 to the last one, chunk by chunk so that all work at once; the
+ * last one then has the total and shares it. Both are lines and no circle, so no rank can wait for
+ * itself with full socket buffers. */
 muster_status ring_sum(struct ring *ring, float *total, size_t count, const float *const *mine,
                        size_t mine_count)
 {

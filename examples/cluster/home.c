@@ -19,7 +19,7 @@ bool home_is_time(muster_client *client)
     return is_time;
 }
 
-/* Workers that are there or on their way, beside this process. */
+/* Workers that are present or joining, except this process. */
 static muster_status count_others(muster_client *client, size_t *out, struct muster_error *err)
 {
     struct muster_view me;
@@ -44,7 +44,7 @@ static void drain_those_here(muster_cluster *cluster)
 
     for (uint32_t number = 0; muster_cluster_look_worker(cluster, number, &worker); number++) {
         if (muster_cluster_drain_worker(cluster, number, NULL) != MUSTER_OK) {
-            return; /* the cluster is closed or superseded; who asks next is told */
+            return; /* the cluster is closed or superseded; the next call returns why */
         }
     }
 }

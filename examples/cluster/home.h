@@ -2,15 +2,15 @@
 #ifndef CLUSTER_HOME_H
 #define CLUSTER_HOME_H
 
-/* Workers serve one coordinator after another and never end by themselves. Here they are there for
- * one only, and end with it: it leaves a key behind, which newcomers look for, and drains those who
- * are there already. */
+/* Workers serve one coordinator after another and never end by themselves. Here they serve only
+ * one, and end with it: it leaves a key, which newcomers look for, and drains the present workers.
+ */
 
 #include <stdbool.h>
 
 #include <muster/cluster.h>
 
-/* Whether there is nothing to serve any more. */
+/* Whether the work is over. */
 bool home_is_time(muster_client *client);
 
 /* Returns when this process is the last of the job's workers. */

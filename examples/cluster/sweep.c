@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A parameter sweep: an external program is run once for each of 128 values of a parameter, by
- * eight workers, and each value has its result once, however many workers are killed meanwhile.
+/* A parameter sweep: eight workers run an external program once for each of 128 values of a
+ * parameter. Each value has its result once, however many workers are killed meanwhile.
  *
  * The first process is the coordinator, the others are workers. They may be killed at any time:
- * `muster run` starts them again, and what they had begun runs elsewhere.
+ * `muster run` restarts them, and their closures run elsewhere.
  *
  *   muster run -n 9 --max-restarts 100 --no-label -- cluster_sweep
  *
@@ -20,7 +20,7 @@
 
 enum { RATES = 128 };
 
-/* What comes behind it, the closure's arguments, is `r`. */
+/* The closure's arguments, which follow, are `r`. */
 static const char *const program[] = {
     "awk",
     "BEGIN { r = ARGV[1]; x = 0.4; sum = 0; n = 200000;"
@@ -68,7 +68,7 @@ static muster_status schedule(muster_cluster *cluster, muster_closure *closure[R
     return status;
 }
 
-/* In the order of the parameter, whatever order they came in. */
+/* In the order of the parameter, for any order of arrival. */
 static muster_status tell(muster_closure *closure[RATES], struct muster_error *err)
 {
     muster_status status = MUSTER_OK;
@@ -92,7 +92,7 @@ static muster_status tell(muster_closure *closure[RATES], struct muster_error *e
 
 static muster_status sweep(muster_client *client, struct muster_error *err)
 {
-    const bool over = home_is_time(client); /* its predecessor was killed after it had said so */
+    const bool over = home_is_time(client); /* a predecessor wrote the key and was killed */
     muster_closure *closure[RATES] = {NULL};
     muster_cluster *cluster = NULL;
     muster_status status = muster_cluster_open(&cluster, client, NULL, -1, err);
@@ -123,7 +123,7 @@ int main(void)
     struct muster_view me;
     muster_client *client = NULL;
 
-    (void)setvbuf(stdout, NULL, _IOLBF, 0); /* each line when it is said */
+    (void)setvbuf(stdout, NULL, _IOLBF, 0); /* print each line at once */
     options.role = MUSTER_ROLE_WORKER;      /* a member, and no rank of a generation */
     muster_status status = muster_client_open(&client, &options, -1, &err);
     if (status == MUSTER_OK) {

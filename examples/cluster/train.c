@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The language model of examples/charlm, trained as with a parameter server: the coordinator holds
- * the weights; in each step twelve closures compute a gradient each, from the examples that their
- * worker has, and the coordinator sums them and makes the update. Run it as
+/* The language model of examples/charlm, trained as with a parameter server. The coordinator holds
+ * the weights. In each step twelve closures compute a gradient each, from the examples of their
+ * worker; the coordinator sums them and makes the update. Run it as
  *
  *   muster run -n 5 --max-restarts 100 --no-label -- cluster_train
  *
- * with [--steps N] [--checkpoint PATH] [FOLDER OF TEXT] behind it. Each worker reads its own shard
- * of the text: a value on each worker, made by a function that runs there. Kill a worker: its
- * gradients are computed by another one, and who takes its place makes the shard anew. Kill the
- * coordinator, process 0: with a checkpoint its successor goes on from there, and the workers drop
- * what they did for the dead one.
+ * with [--steps N] [--checkpoint PATH] [FOLDER OF TEXT] after it. Each worker reads its own shard
+ * of the text: a per-worker value, made by a function that runs there. Kill a worker: another one
+ * computes its gradients, and its replacement makes the shard again. Kill the coordinator, process
+ * 0: with a checkpoint its successor continues from there, and the workers drop their work for the
+ * dead one.
  *
- * Who computes what depends on who is fast, so two runs do not end with the same bits: that is the
- * price of this shape. examples/charlm pays another one. */
+ * The speed of the workers decides which one computes what, so two runs do not end with the same
+ * bits: that is the price of this design. examples/charlm pays another one. */
 #define _GNU_SOURCE /* getpid */
 #include <errno.h>
 #include <inttypes.h>
@@ -31,13 +31,13 @@
 #include "text.h"
 
 enum {
-    GRADIENTS = 12, /* of a step; the number of workers does not change it */
+    GRADIENTS = 12, /* of a step, for any number of workers */
     SAVE_EVERY = 10,
     TELL_EVERY = 20,
     SHARDS = 4, /* of the text: worker n reads shard n modulo this */
     SEED = 1,
 
-    /* What a closure gives: a gradient, and its loss behind it. */
+    /* The result of a closure: a gradient, followed by its loss. */
     LOSS_AT = WEIGHTS,
     NUMBERS
 };
@@ -48,7 +48,7 @@ static int64_t steps = 120;
 
 /* ---- a worker ---- */
 
-/* What stays on a worker: its part of the text, and how far it has read. */
+/* The per-worker value: the worker's part of the text, and how far it has read. */
 struct shard {
     struct text text;
     uint64_t begin, size; /* of the training text */
@@ -156,7 +156,7 @@ static muster_status add(struct trainer *self, muster_closure *closure, struct m
     return status;
 }
 
-/* One update: twelve gradients at the same weights, by whoever is there. */
+/* One update: twelve gradients at the same weights, by the present workers. */
 static muster_status step(struct trainer *self, struct muster_error *err)
 {
     const struct muster_part weights = {.data = self->model.weight,
@@ -186,9 +186,9 @@ static muster_status step(struct trainer *self, struct muster_error *err)
     return status;
 }
 
-/* Written under the number of this incarnation, then committed. Between the two stands a write to
- * the service: a coordinator that was replaced while it stood still is refused there (EFENCED), and
- * its older weights replace nothing. */
+/* Written under the number of this incarnation, then committed. A write to the service stands
+ * between the two: a frozen coordinator that was replaced is refused there (EFENCED), and its older
+ * weights replace nothing. */
 static muster_status save(struct trainer *self, struct muster_error *err)
 {
     struct muster_view me;
@@ -221,7 +221,7 @@ static muster_status train(struct trainer *self, struct muster_error *err)
         if (status == MUSTER_OK && checkpoint.path != NULL && reached % SAVE_EVERY == 0) {
             status = save(self, err);
         }
-        if (status == MUSTER_OK && reached % TELL_EVERY == 0) { /* what is told is saved */
+        if (status == MUSTER_OK && reached % TELL_EVERY == 0) { /* report only saved steps */
             printf("step %" PRId64 " bits %.3f\n", reached,
                    (double)self->total[LOSS_AT] / (GRADIENTS * SHARD) / log(2.0));
         }
@@ -229,7 +229,7 @@ static muster_status train(struct trainer *self, struct muster_error *err)
     return status;
 }
 
-/* The weights to begin with: those of the checkpoint of this training, or new ones. */
+/* The initial weights: those of the checkpoint of this training, or new ones. */
 static muster_status begin(struct trainer *self, struct muster_error *err)
 {
     char why[CHECKPOINT_WHY] = "";
@@ -250,7 +250,7 @@ static muster_status begin(struct trainer *self, struct muster_error *err)
 static muster_status coordinate(muster_client *client, struct muster_error *err)
 {
     const struct muster_part name = {.data = folder, .size = strlen(folder)};
-    const bool over = home_is_time(client); /* its predecessor was killed after it had said so */
+    const bool over = home_is_time(client); /* a predecessor wrote the key and was killed */
     struct trainer *self = calloc(1, sizeof *self);
     muster_status status = MUSTER_ENOMEM;
 
@@ -321,7 +321,7 @@ int main(int argc, char **argv)
     struct muster_view me;
     muster_client *client = NULL;
 
-    (void)setvbuf(stdout, NULL, _IOLBF, 0); /* each line when it is said */
+    (void)setvbuf(stdout, NULL, _IOLBF, 0); /* print each line at once */
     if (argc < 1 || !read_arguments(argv)) {
         (void)fprintf(stderr, "usage: cluster_train [--steps N] [--checkpoint PATH] [FOLDER]\n");
         return 2;

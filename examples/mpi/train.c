@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An ordinary MPI program, which adds up the series of pi, and what makes it stop and go on: the
- * lines with muster in them, or between them. Whichever rank gets the notice (SIGTERM, say), all
- * save the same step and end with 75, "saved, run me again". The same command then goes on from
- * there, to the same result.
+/* An ordinary MPI program, which adds up the series of pi, with the lines that let it stop and
+ * continue. When any rank receives the notice (SIGTERM, for example), all save the same step and
+ * exit with status 75, "saved, run me again". The same command then continues from there, to the
+ * same result.
  *
  *   mpirun -n 3 ./mpi_train 2000 FILE
  *
- * bin/ has mpi_train_openmpi and mpi_train_mpich, of the MPIs that were there when it was built. */
+ * bin/ has mpi_train_openmpi and mpi_train_mpich, for the MPIs that were present at build time. */
 #define _GNU_SOURCE /* fsync, fileno */
 #include <mpi.h>
 #include <muster/muster.h>
@@ -16,8 +16,8 @@
 
 enum { TERMS = 100000, NAME_ROOM = 4096 };
 
-/* Of each rank. What is written counts when all have written it: until then the one before stays.
- */
+/* Files of each rank. A written file counts when all ranks have written it; until then the previous
+ * one stays. */
 static char committed[NAME_ROOM], written[NAME_ROOM + 8];
 
 /* Yours: here a step of all ranks, and a file of each with the step and the sum so far. */
@@ -54,7 +54,7 @@ int main(int argc, char **argv)
     (void)snprintf(committed, NAME_ROOM, "%s.%d", argc > 2 ? argv[2] : "checkpoint", rank);
     (void)snprintf(written, sizeof(written), "%s.new", committed);
     step = resume(&sum);
-    (void)setvbuf(stdout, NULL, _IOLBF, 0); /* each line when it is said */
+    (void)setvbuf(stdout, NULL, _IOLBF, 0); /* print each line at once */
     printf("rank %d of %d, process %d, begins at step %ld\n", rank, size, (int)getpid(), step);
     for (; step < steps; step++) {
         if (muster_preempt_reached(preempt, step) == MUSTER_SAVE_NOW) {
@@ -67,9 +67,9 @@ int main(int argc, char **argv)
             }
             if (status != MUSTER_OK && status != MUSTER_ESTALE) {
                 printf("rank %d has saved step %ld: %s\n", rank, step, muster_status_text(status));
-                break; /* EPREEMPTED: all have; else err says who has not */
+                break; /* EPREEMPTED: all have saved; else err names the missing ranks */
             }
-            status = MUSTER_OK; /* the notice was taken back: on we go */
+            status = MUSTER_OK; /* the notice was withdrawn: continue */
         }
         sum += compute(step, rank, size);
         if (rank == 0 && step % 10 == 0) {
@@ -86,8 +86,8 @@ int main(int argc, char **argv)
     return muster_exit_code(status);
 }
 
-/* The newest step that any rank has committed. All have written that one: a rank that was ended
- * before it could commit it has it under the other name. */
+/* The newest step that any rank has committed. All have written that one: a rank that was killed
+ * before its commit has it under the other name. */
 static long resume(double *sum)
 {
     long mine = load(committed, sum), newest = 0;
@@ -100,8 +100,8 @@ static long resume(double *sum)
     return newest;
 }
 
-/* The first rank inserts the key, in the generation's own key space, for all. One that was replaced
- * meanwhile, and does not know it yet, is refused: EFENCED. */
+/* The first rank inserts the key, in the generation's own key space, for all. A rank that was
+ * replaced meanwhile is refused: EFENCED. */
 static muster_status commit(muster_client *client, long step, struct muster_error *err)
 {
     struct muster_key_options options = MUSTER_KEY_OPTIONS_INIT;

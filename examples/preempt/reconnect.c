@@ -1,20 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program that goes on when a member of its job is preempted: run; when the run fails and a
- * member was noticed, wait for that one's exit, connect again and run again; when it fails and
- * nobody was, give up.
+/* A program that continues when a member of its job is preempted. When the run fails and a member
+ * was noticed, it waits until that one has left, connects again and runs again. When the run fails
+ * and no member was noticed, it ends.
  *
- * Here rank 1 is told that its machine goes away, and is killed in the middle. The second time its
- * replacement takes part.
+ * Here rank 1 gets a notice, and is killed in the middle. The second time its replacement takes
+ * part; with --max-restarts 0 there is none, and the job runs with one rank less.
  *
  *   muster run -n 2 -- preempt_reconnect */
-/* A program that goes on when a member of its job is preempted: run; when the run fails and a
- * member was noticed, wait for that one's exit, connect again and run again; when it fails and
- * nobody was, give up.
- *
- * Here rank 1 is told that its machine goes away, and ends in the middle. The second time the job
- * is run without it.
- *
- *   muster run -n 2 --max-restarts 0 -- preempt_reconnect */
 #define _GNU_SOURCE
 #include <muster/muster.h>
 #include <signal.h>
@@ -22,7 +14,7 @@
 
 enum { STEPS = 10, EXIT_MS = 20000 };
 
-/* One life of the job: in the first one rank 1 is lost. Its steps need all members. */
+/* One run of the job; in the first one rank 1 is lost. Its steps need all members. */
 static muster_status run(muster_client *client, struct muster_error *err)
 {
     struct muster_view me;
@@ -33,7 +25,7 @@ static muster_status run(muster_client *client, struct muster_error *err)
         if (step == 3 && me.index == 1 && me.generation == 1) {
             status = muster_preempt_announce(client, me.index, 60000, "the machine goes away", err);
             if (status == MUSTER_OK) {
-                (void)raise(SIGKILL); /* without a word to the others */
+                (void)raise(SIGKILL); /* without a report to the others */
             }
         }
         if (status == MUSTER_OK) {
@@ -43,7 +35,7 @@ static muster_status run(muster_client *client, struct muster_error *err)
     return status;
 }
 
-/* What became of a run that failed: OK: a member was preempted and is gone. */
+/* The cause of a failed run. OK: a member was preempted and is gone. */
 static muster_status after(muster_preempt *preempt, struct muster_error *err)
 {
     struct muster_notice notice;
@@ -51,7 +43,7 @@ static muster_status after(muster_preempt *preempt, struct muster_error *err)
     muster_status status;
 
     if (!muster_preempt_notice(preempt, &notice)) {
-        return MUSTER_EFAILED; /* nobody was: the failure is the program's own */
+        return MUSTER_EFAILED; /* no member was: the failure is the program's own */
     }
     printf("#%u was preempted (%s)\n", notice.index, notice.reason);
     status = muster_preempt_wait_exit(preempt, EXIT_MS, &why);
@@ -67,7 +59,7 @@ int main(void)
     muster_status status = MUSTER_OK;
     bool again = true;
 
-    (void)setvbuf(stdout, NULL, _IOLBF, 0); /* each line when it is said */
+    (void)setvbuf(stdout, NULL, _IOLBF, 0); /* print each line at once */
     while (again) {
         muster_client *client = NULL;
         muster_preempt *preempt = NULL;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A training loop that is preempted: whoever gets the notice, all save the same step, and the exit
- * code 75 says "saved, run me again". Here rank 1 sends itself the signal that a scheduler would.
+/* A training loop that is preempted: when any rank receives a notice, all save the same step and
+ * exit with status 75, "saved, run me again". Here rank 1 sends itself the signal that a scheduler
+ * would send.
  *
  *   muster run -n 3 -- preempt_train FILE; test $? -eq 75 && muster run -n 3 -- preempt_train FILE
  */
@@ -23,8 +24,8 @@ struct checkpoint {
 static long load(const char *file);
 static void save(const char *file, long step);
 
-/* All have written it. A rank that was replaced meanwhile, and does not know it yet, is refused:
- * EFENCED. The first one inserts the key, which is in the generation's own key space, for all. */
+/* All have written it. The first rank inserts the key, which is in the generation's own key space,
+ * for all. A rank that was replaced meanwhile is refused: EFENCED. */
 static muster_status commit(muster_client *client, const struct checkpoint *checkpoint, long step,
                             struct muster_error *err)
 {
@@ -48,8 +49,8 @@ static muster_status commit(muster_client *client, const struct checkpoint *chec
     return MUSTER_OK;
 }
 
-/* The newest step that any rank has committed. All have written that one: a rank that was ended
- * before it could commit it has it under the other name. */
+/* The newest step that any rank has committed. All have written that one: a rank that was killed
+ * before its commit has it under the other name. */
 static muster_status resume(muster_client *client, const struct checkpoint *checkpoint, long *step,
                             struct muster_error *err)
 {
@@ -137,7 +138,7 @@ int main(int argc, char **argv)
     struct muster_error err = {0};
     muster_status status = muster_client_open(&client, NULL, -1, &err);
 
-    (void)setvbuf(stdout, NULL, _IOLBF, 0); /* each line when it is said */
+    (void)setvbuf(stdout, NULL, _IOLBF, 0); /* print each line at once */
     if (status == MUSTER_OK) {
         status = muster_preempt_open(&preempt, client, NULL, &err);
     }

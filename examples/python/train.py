@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A training loop that is preempted and goes on: every rank saves the same step, or none counts.
+"""A training loop that is preempted and continues: every rank saves the same step, or none counts.
 
-    muster run -n 4 -- python3 train.py /tmp/run     # give one rank a SIGTERM: it ends with 75
-    muster run -n 4 -- python3 train.py /tmp/run     # goes on where it was, and ends with 0
+    muster run -n 4 -- python3 train.py /tmp/run     # give one rank a SIGTERM: it exits with 75
+    muster run -n 4 -- python3 train.py /tmp/run     # continues from there, and exits with 0
 
 The model is a line through points, and its numbers are integers (16 bits of them behind the point):
 so the result is the same to the last bit, however often it was interrupted.
@@ -35,8 +35,8 @@ def gradient(weights, step, rank):
 
 
 class Checkpoint:
-    """Of this rank. What is written counts when all ranks have written it: until then the one that
-    was committed before stays."""
+    """Files of this rank. A written file counts when all ranks have written it: until then the
+    previously committed one stays."""
 
     def __init__(self, folder, rank):
         folder = pathlib.Path(folder)
@@ -51,8 +51,8 @@ class Checkpoint:
             os.fsync(file.fileno())
 
     def commit(self, job, step):
-        """The first rank inserts the key, in the generation's own key space, for all. One that was
-        replaced meanwhile, and does not know it yet, is refused: muster.Fenced."""
+        """The first rank inserts the key, in the generation's own key space, for all. A rank that
+        was replaced meanwhile is refused: muster.Fenced."""
         with contextlib.suppress(muster.Conflict):
             job.keys.cas(f"checkpoint/{step}", 0, b"", generation=job.view.generation)
         self.written.replace(self.committed)
@@ -66,7 +66,7 @@ class Checkpoint:
 
     def load(self, job):
         """(step, weights) of the newest that any rank has committed. All have written that one: a
-        rank that was ended before it could commit it has it under the other name."""
+        rank that was killed before its commit has it under the other name."""
         mine = self.read(self.committed)
         newest = job.round("resume", mine[0], reduce="max").value
         if mine[0] != newest:
@@ -90,7 +90,7 @@ def train(job, folder, steps):
             print(f"rank {rank} has saved step {step}: {job.preempt.notice.reason}", flush=True)
             try:
                 all_have = job.preempt.saved(step)
-            except muster.Preempted:  # all have, and this is the end
+            except muster.Preempted:  # all have saved: end
                 checkpoint.commit(job, step)
                 raise
             if all_have:

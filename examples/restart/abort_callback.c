@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A library that takes EINTR for nothing is freed by an abort callback.
+/* An abort callback frees a library that ignores EINTR.
  *
- * Many communication libraries repeat a call that a signal has cut short. Here `receive` is such a
- * library: it waits for a peer that never sends. When rank 0 fails, the abort callback of the
- * others runs on a thread of its own and shuts the socket down, which is what ends the call.
+ * Many communication libraries repeat a call that a signal has interrupted. Here `receive` is such
+ * a library: it waits for a peer that never sends. When rank 0 fails, the abort callback of the
+ * others runs on a thread of its own and shuts the socket down, which ends the call.
  *
  *   muster run -n 3 -- restart_abort_callback */
 #define _GNU_SOURCE
@@ -93,7 +93,7 @@ int main(void)
     struct muster_error err = {0};
     muster_status status = muster_client_open(&peer.client, NULL, -1, &err);
 
-    (void)setvbuf(stdout, NULL, _IOLBF, 0); /* each line when it is said */
+    (void)setvbuf(stdout, NULL, _IOLBF, 0); /* print each line at once */
     options.initialize = (struct muster_restart_hooks){&initialize, 1};
     options.abort = (struct muster_restart_hooks){&abort, 1};
     options.finalize = (struct muster_restart_hooks){&finalize, 1};

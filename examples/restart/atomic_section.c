@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A short write is not cut in two by an interruption.
+/* An interruption does not cut a short write in two.
  *
- * Rank 1 fails while rank 0 writes a file in an atomic section: no signal cuts the write short, and
- * the interruption comes right behind its end. If it comes first, the section is not entered.
+ * Rank 1 fails while rank 0 writes a file in an atomic section: no signal interrupts the write, and
+ * the interruption follows right after its end. If it comes first, the section is not entered.
  *
  *   muster run -n 2 -- restart_atomic_section FILE */
 #define _GNU_SOURCE
@@ -89,7 +89,7 @@ int main(int argc, char **argv)
     struct muster_error err = {0};
     muster_status status = muster_client_open(&work.client, NULL, -1, &err);
 
-    (void)setvbuf(stdout, NULL, _IOLBF, 0); /* each line when it is said */
+    (void)setvbuf(stdout, NULL, _IOLBF, 0); /* print each line at once */
     if (status == MUSTER_OK) {
         status = muster_restart_run(work.client, NULL, run, &work, &err);
     }

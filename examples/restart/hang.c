@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A rank that makes no progress is found, and all go on in the same processes.
+/* A rank that makes no progress is found, and all continue in the same processes.
  *
- * In the first attempt rank 1 waits for a message that nobody sends; the others wait for rank 1.
+ * In the first attempt rank 1 waits for a message that is never sent; the others wait for rank 1.
  * After the soft timeout all are interrupted: the blocked call returns EINTR, the function returns,
- * and the second attempt runs through. The record says who it was: the one that is a step behind.
- * So a rank tells its step when its own part of it is done, before it waits for the others.
+ * and the second attempt succeeds. The record names the rank: the one that is a step behind. So a
+ * rank reports its step when its own part of it is done, before it waits for the others.
  *
  *   MUSTER_SOFT_TIMEOUT=1s MUSTER_HARD_TIMEOUT=5s muster run -n 4 -- restart_hang */
 #define _GNU_SOURCE
@@ -27,7 +27,7 @@ static muster_status work(muster_restart *restart, void *client)
 
         if (me.iteration == 0 && me.rank == 1 && step == 5) {
             printf("rank 1 hangs in process %d\n", (int)getpid());
-            pause(); /* a signal is all that ends it; muster sends one */
+            pause(); /* only a signal ends it; muster sends one */
         }
         status = muster_restart_step(restart, step);
         if (status == MUSTER_OK) {
@@ -46,7 +46,7 @@ int main(void)
     muster_client *client = NULL;
     muster_status status = muster_client_open(&client, NULL, -1, &err);
 
-    (void)setvbuf(stdout, NULL, _IOLBF, 0); /* each line when it is said */
+    (void)setvbuf(stdout, NULL, _IOLBF, 0); /* print each line at once */
     if (status == MUSTER_OK) {
         status = muster_restart_run(client, NULL, work, client, &err);
     }

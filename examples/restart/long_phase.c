@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A phase that takes long without a sign of life is declared, and nobody takes it for a hang.
+/* A declared long phase without progress is not taken for a hang.
  *
  * The compilation takes three times the soft timeout. Inside its section only its own limit counts.
  *
@@ -44,7 +44,7 @@ int main(void)
     muster_client *client = NULL;
     muster_status status = muster_client_open(&client, NULL, -1, &err);
 
-    (void)setvbuf(stdout, NULL, _IOLBF, 0); /* each line when it is said */
+    (void)setvbuf(stdout, NULL, _IOLBF, 0); /* print each line at once */
     if (status == MUSTER_OK) {
         status = muster_restart_run(client, NULL, work, NULL, &err);
     }

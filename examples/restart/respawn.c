@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A process that died is started again and takes its place, while the others stay the processes
- * they are.
+/* A dead process is restarted and takes its place, while the others keep running.
  *
- * A newcomer is told the iteration that the others are at, so `iteration == 0` means the first
- * attempt of the job, not of the process. While it starts, the others may run one attempt with one
- * rank less: what depends on the size asks muster_restart_view each time.
+ * A newcomer gets the current iteration of the others, so `iteration == 0` means the first attempt
+ * of the job, not of the process. While it starts, the others may run one attempt with one rank
+ * less: code that depends on the size asks muster_restart_view each time.
  *
  *   muster run -n 3 -- restart_respawn */
 #define _GNU_SOURCE
@@ -27,7 +26,7 @@ static muster_status work(muster_restart *restart, void *client)
     if (me.iteration == 0 && me.index == 2) {
         (void)kill(getpid(), SIGKILL);
     }
-    /* With fewer, wait until the lost one is back: the check then says EINTERRUPTED. */
+    /* With fewer, wait until the lost one is back: the check then returns EINTERRUPTED. */
     while (status == MUSTER_OK && me.size < RANKS) {
         (void)poll(NULL, 0, 1);
         status = muster_restart_check(restart);
@@ -41,7 +40,7 @@ int main(void)
     muster_client *client = NULL;
     muster_status status = muster_client_open(&client, NULL, -1, &err);
 
-    (void)setvbuf(stdout, NULL, _IOLBF, 0); /* each line when it is said */
+    (void)setvbuf(stdout, NULL, _IOLBF, 0); /* print each line at once */
     if (status == MUSTER_OK) {
         status = muster_restart_run(client, NULL, work, client, &err);
     }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A spare process steps in for one that died.
+/* A spare process replaces a dead one.
  *
  * Four processes are started, three run the function. In the first attempt rank 1 dies; the fourth
- * process, which has waited in muster_restart_run, takes part in the second: still three ranks.
- * The dead one is started again and is then the spare, if there is still time. (A spare that is not
- * waiting yet at the moment of the loss comes an attempt later: until then two run.)
+ * process, which has waited in muster_restart_run, takes part in the second: still three ranks. The
+ * dead one is restarted and is then the spare, if there is still time. (A spare that is not waiting
+ * yet at the moment of the loss joins an attempt later: until then two run.)
  *
  *   muster run -n 3 --spares 1 -- restart_spare */
 #define _GNU_SOURCE
@@ -47,7 +47,7 @@ int main(void)
     struct muster_view me;
     muster_status status = muster_client_open(&client, NULL, -1, &err);
 
-    (void)setvbuf(stdout, NULL, _IOLBF, 0); /* each line when it is said */
+    (void)setvbuf(stdout, NULL, _IOLBF, 0); /* print each line at once */
     if (status == MUSTER_OK) {
         muster_client_view(client, &me);
         if (me.spare) {
