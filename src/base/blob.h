@@ -9,17 +9,17 @@
 #include "base/slice.h"
 
 /* Counted immutable bytes: one value, many receivers. The count is not atomic: a blob belongs to
- * one machine. `bytes` is writable only by the one who made it, before the second reference. */
+ * one machine. Only its creator may write `bytes`, before the second reference. */
 struct mst_blob {
     uint32_t references;
-    bool pinned; /* for the machine: only what waits to be told holds it */
+    bool pinned; /* for the machine: only undelivered replies hold it */
     size_t size;
     unsigned char bytes[];
 };
 
 /* A copy of the slice with one reference, or NULL. */
 struct mst_blob *mst_blob_new(const struct mst_mem *mem, struct mst_slice content);
-/* Likewise of one slice behind the other. */
+/* Likewise of two slices, concatenated. */
 struct mst_blob *mst_blob_join(const struct mst_mem *mem, struct mst_slice a, struct mst_slice b);
 struct mst_blob *mst_blob_keep(struct mst_blob *blob); /* NULL stays NULL */
 void mst_blob_drop(const struct mst_mem *mem, struct mst_blob *blob);

@@ -6,7 +6,7 @@
 
 #include "base/slice.h"
 
-/* FNV-1a, 64 bits: says whether two states are the same, not whether somebody forged one. */
+/* FNV-1a, 64 bits: compares two states; no protection against forgery. */
 #define MST_DIGEST_INIT 0xcbf29ce484222325u
 
 uint64_t mst_digest_number(uint64_t digest, uint64_t number);

@@ -4,8 +4,8 @@
 
 #include "muster/status.h"
 
-/* What failed, in `err` if there is one; returns `status`. `os_errno`: 0 unless the system said no.
- * `format` as mst_text_format has it; no argument lies in `err`. */
+/* Writes the failure into `err` if it is not NULL; returns `status`. `os_errno`: 0 unless a system
+ * call failed. `format` as for mst_text_format; no argument may point into `err`. */
 muster_status mst_fail(struct muster_error *err, muster_status status, int os_errno,
                        const char *format, ...) __attribute__((format(printf, 4, 5)));
 

@@ -70,7 +70,7 @@ static inline struct mst_list *mst_list_take(struct mst_list *head)
     return node;
 }
 
-/* NOLINTBEGIN(bugprone-macro-parentheses): a name that is declared cannot stand in parentheses. */
+/* NOLINTBEGIN(bugprone-macro-parentheses): a declared name cannot be in parentheses. */
 /* Walk; `node` may be removed while it is the current one. */
 #define MST_LIST_EACH(node, following, head)                                                       \
     for (struct mst_list *node = (head)->next, *following = node->next; node != (head);            \

@@ -39,8 +39,8 @@ void mst_table_remove(struct mst_table *table, struct mst_table_node *node);
 struct mst_table_node *mst_table_find(const struct mst_table *table, uint64_t hash);
 struct mst_table_node *mst_table_again(const struct mst_table_node *node);
 
-/* Names that others choose: without the secret none can be chosen that share a chain. It is drawn
- * at random where that matters, and decides nothing but how long a search takes. */
+/* For names from outside: without the secret no attacker can choose names that share a chain. It is
+ * drawn at random where that matters, and affects only the time of a search. */
 struct mst_table_secret {
     uint64_t halves[2];
 };

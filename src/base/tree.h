@@ -13,7 +13,7 @@ struct mst_tree_node {
     int height; /* 0: not in a tree */
 };
 
-/* <0, 0, >0 as `key` is before, at or after `node`. What a key points at is the caller's choice. */
+/* <0, 0, >0 as `key` is before, at or after `node`. The caller decides what a key points at. */
 typedef int mst_tree_order(const void *key, const struct mst_tree_node *node);
 
 struct mst_tree {
