@@ -2,14 +2,14 @@
 #ifndef MST_PROTO_CLUSTER_STATUS_H
 #define MST_PROTO_CLUSTER_STATUS_H
 
-/* What a coordinator tells of itself in the key muster/cluster-status/<name>, as one line of words:
+/* The status of a coordinator in the key muster/cluster-status/<name>, as one line of words:
  *
  *   queued=12 in_flight=8 slots=4 ... oldest=17 oldest_ms=4100 waits=slot oldest_function=resize
  *   run=0,3,12,0,...;4.120000000
  *
- * It is what `muster status` shows and what the service's metrics tell. Anybody may have written
- * such a key: it is taken whole or refused. It does not lie below the cluster's own key, or each
- * worker, which watches that, would hear of it each second. */
+ * `muster status` and the service's metrics show it. Any client may have written such a key: it is
+ * accepted whole or refused. It is not below the cluster's own key, or each worker, which watches
+ * that, would be notified each second. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,7 +28,7 @@ enum {
     MST_CLUSTER_STATUS_ROOM = 3072 /* for any status that mst_cluster_status_write writes */
 };
 
-/* Letters, digits, '.', '_' and '-', at most so many: it is part of keys and of metrics. */
+/* Letters, digits, '.', '_' and '-', at most this many: it is part of keys and of metrics. */
 bool mst_cluster_name_valid(struct mst_slice name);
 
 /* Of a cluster of that name, which is valid; the sizes. They end with a 0; room >= LABEL_ROOM. */
@@ -41,10 +41,10 @@ bool mst_cluster_status_key_read(struct mst_slice key, struct mst_slice *name);
 /* Why the oldest queued closure is not running. The words are in the value of the key. */
 enum mst_cluster_wait {
     MST_WAIT_NONE = 0,
-    MST_WAIT_WORKERS = 1,  /* there is none */
-    MST_WAIT_FUNCTION = 2, /* none of them has the function, or its version */
-    MST_WAIT_SLOT = 3,     /* all that could are busy */
-    MST_WAIT_BACKOFF = 4,  /* it failed, and is tried again later */
+    MST_WAIT_WORKERS = 1,  /* no closure is queued */
+    MST_WAIT_FUNCTION = 2, /* no worker has the function, or its version */
+    MST_WAIT_SLOT = 3,     /* all slots that could run it are busy */
+    MST_WAIT_BACKOFF = 4,  /* it failed, and is retried later */
     MST_WAIT_DELAY = 5,    /* staggered start */
     MST_WAIT_SERIES = 6    /* a failure is being delivered */
 };
@@ -78,14 +78,13 @@ struct mst_cluster_status {
 
 void mst_cluster_status_init(struct mst_cluster_status *status);
 
-/* A function's name as it is told: cut, and what is no graphic character is a dash. */
+/* A function's name as shown: truncated, with dashes for non-graphic characters. */
 void mst_cluster_status_function(char room[MST_CLUSTER_FUNCTION_ROOM], struct mst_slice name);
 
 /* The size; room >= STATUS_ROOM. */
 size_t mst_cluster_status_write(char *at, size_t room, const struct mst_cluster_status *status);
 
-/* False, and *out is of no use: no status. What is not known is passed over, what is not there
- * is 0. */
+/* False, and *out is undefined: not a status. Unknown words are ignored, absent ones are 0. */
 bool mst_cluster_status_read(struct mst_slice value, struct mst_cluster_status *out);
 
 #endif

@@ -2,7 +2,8 @@
 #ifndef MST_PROTO_LIMIT_KINDS_H
 #define MST_PROTO_LIMIT_KINDS_H
 
-/* Which limit a request is over. An ELIMIT names it, so that the user learns what to raise. */
+/* The limit that a request exceeds. An ELIMIT names it, so that the user knows which one to raise.
+ */
 
 #include <stdint.h>
 
@@ -25,7 +26,7 @@ struct mst_excess {
 struct mst_excess mst_excess_of(const struct mst_limits *limits, enum mst_limit_kind kind,
                                 uint64_t asked);
 
-/* The service's setting that has this limit; NULL: it is no setting of the service. */
+/* The service's setting for this limit; NULL: there is none. */
 const struct mst_setting *mst_limit_kind_setting(uint32_t kind);
 
 #endif

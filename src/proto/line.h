@@ -2,8 +2,8 @@
 #ifndef MST_PROTO_LINE_H
 #define MST_PROTO_LINE_H
 
-/* Values of keys as one line of words, `name=value name=value`, so that a person can read them and
- * write them by hand. What anybody may have written is taken whole or refused. */
+/* Values of keys as one line of words, `name=value name=value`, so that an operator can read and
+ * write them. Any client may have written them: a line is accepted whole or refused. */
 
 #include <stdint.h>
 
@@ -14,8 +14,8 @@ struct mst_line_word {
     struct mst_slice name, value;
 };
 
-/* Takes the next word off the line. The value of one that is called `rest` is all that follows;
- * NULL: there is none. False: no word. */
+/* Takes the next word off the line. The value of the word `rest` is the whole remainder; NULL:
+ * there is none. False: no word. */
 bool mst_line_take(struct mst_slice *line, struct mst_line_word *out, const char *rest);
 
 bool mst_line_is(struct mst_slice text, const char *word);

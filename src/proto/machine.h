@@ -2,23 +2,22 @@
 #ifndef MST_PROTO_MACHINE_H
 #define MST_PROTO_MACHINE_H
 
-/* A machine that is a client of the service, as a value: what a driver needs to know to run it.
- * restart, preempt, its publisher and heartbeat are such machines. client/shell/host.h drives any
- * of them in a client; tests and the simulator drive them without one.
- *
- * Each input carries the time and may be followed by effects. The driver drains them, one at a
- * time, before the next input. Inputs that only one machine has are functions of its own header. */
+/* A machine that is a client of the service, as a value: the functions that a driver needs to run
+ * it. restart, preempt, its publisher and heartbeat are such machines. client/shell/host.h drives
+ * any of them in a client; tests and the simulator drive them without one. Each input carries the
+ * time and may be followed by effects. The driver drains them, one at a time, before the next
+ * input. Inputs of only one machine are functions of its own header. */
 
 #include "proto/reply.h"
 #include "proto/request.h"
 
 enum mst_machine_effect_kind {
-    MST_MACHINE_OWN = 0, /* of this machine alone: its `type` says what */
-    MST_MACHINE_CALL,    /* make this call without a deadline; give its reply, whatever it is, to
-                           `reply` with the tag. A call that cannot be made is answered as well */
-    MST_MACHINE_CANCEL   /* ask the service to stop the call. Its reply is still owed, and must be
-                           the service's word: ECANCELLED made up locally while the service had
-                           decided otherwise would tear the job apart */
+    MST_MACHINE_OWN = 0, /* specific to this machine: see its `type` */
+    MST_MACHINE_CALL,    /* make this call without a deadline; pass its reply, whatever it is, to
+                            `reply` with the tag. A call that cannot be made is answered as well */
+    MST_MACHINE_CANCEL   /* ask the service to stop the call. Its reply is still owed, and must come
+                            from the service: a local ECANCELLED that contradicts the service's
+                            decision would split the job */
 };
 
 /* Each machine's effect begins with it. */

@@ -2,7 +2,7 @@
 #ifndef MST_PROTO_REPLY_H
 #define MST_PROTO_REPLY_H
 
-/* What the service answers. Numbers here, words at the edge: the client turns a detail into the one
+/* Replies of the service. Numbers here, words at the edge: the client turns a detail into the one
  * line that the user reads. */
 
 #include "muster/status.h"
@@ -15,10 +15,10 @@ enum mst_state {
     MST_STATE_LOST = 4, /* MST_LOST is the command */
     MST_LEFT = 5,
     MST_ABSENT = 6, /* only in details: this place was never taken */
-    MST_SPARE = 7   /* in no generation: there was no seat for it, and it waits for one */
+    MST_SPARE = 7   /* in no generation: it waits for a rank */
 };
 
-/* One member, as others are told of it. */
+/* One member, as replies describe it. */
 struct mst_who {
     uint32_t index;
     uint32_t rank; /* in the current generation, or MST_RANK_NONE */
@@ -27,44 +27,44 @@ struct mst_who {
     enum mst_state state;
     enum mst_cause cause; /* of the loss or fault, if any */
     int32_t code;
-    uint32_t losses;   /* how often this place was lost */
-    uint64_t heard_ms; /* since it was last heard of */
+    uint32_t losses;   /* losses of this place */
+    uint64_t heard_ms; /* since the last contact */
     uint64_t pid;
     struct mst_slice host;
     uint32_t node; /* the agent that started it, or MST_NODE_NONE */
 };
 
-/* How urgently a rank of the current generation is called out of its function. */
+/* How urgently a rank of the current generation must return from its function. */
 enum mst_attention {
     MST_CALM = 0,
     MST_GROW = 1,     /* a newcomer is ready: at the next check */
-    MST_INTERRUPT = 2 /* a fault, a loss, or somebody stands at the seal: now */
+    MST_INTERRUPT = 2 /* a fault, a loss, or a rank at the seal: now */
 };
 
 struct mst_view {
     uint64_t generation; /* 0: none sealed yet */
     uint32_t size;
-    uint32_t rank; /* of the one who is told; MST_RANK_NONE: not in it */
+    uint32_t rank; /* of the receiver; MST_RANK_NONE: not in it */
     uint32_t index;
     uint64_t incarnation;
     enum mst_attention attention;
     uint64_t faults; /* generations of this job that ended with a fault or a loss */
     bool spare;      /* it was passed over when this generation was sealed, and waits */
-    bool ordered;    /* the generation was seated in an order that was given with its seal */
+    bool ordered;    /* the ranks are in an order that was given with the seal */
 };
 
 #define MST_NAMES_MAX 8
 
-/* Who and how many, for results and errors of rounds and joins. */
+/* Members and counts, for results and errors of rounds and joins. */
 struct mst_detail {
     uint32_t arrived, expected;
     uint32_t lost, missing;
-    uint32_t multiple; /* ETOOFEW: there are min_size of them, but not so many; else 0 */
-    int64_t limit; /* ELIMIT: the limit. ETOOFEW: min_size. ESTALE, EINVAL of a round: the number it
-                      is at */
-    uint32_t limit_kind; /* ELIMIT: which limit, see limit_kinds.def; 0, or one that is not there:
-                            not said */
-    uint64_t asked;      /* with limit_kind: what was asked for, in the limit's unit */
+    uint32_t multiple; /* ETOOFEW: there are min_size of them, but no multiple of this; else 0 */
+    int64_t limit; /* ELIMIT: the limit. ETOOFEW: min_size. ESTALE, EINVAL of a round: its current
+                      number */
+    uint32_t
+        limit_kind; /* ELIMIT: the limit's kind, see limit_kinds.def; 0 or unlisted: not known */
+    uint64_t asked; /* with limit_kind: the requested amount, in the limit's unit */
     uint32_t who_count;
     struct mst_who
         who[MST_NAMES_MAX]; /* the lost, then the missing or differing; of a claim: the holder */
@@ -74,23 +74,23 @@ enum mst_item_kind {
     MST_ITEM_KEY = 1,     /* name, value, revision, number: its age, ms since it was written */
     MST_ITEM_DELETED = 2, /* name, revision, number: ms since it was deleted */
     MST_ITEM_MEMBER =
-        3,              /* who; name and number: the round it waits at, if any; value: last words */
-    MST_ITEM_FAULT = 4, /* who (cause, code, heard_ms: how long ago), value: its text, number: the
+        3, /* who; name and number: the round it waits at, if any; value: last output */
+    MST_ITEM_FAULT = 4, /* who (cause, code, heard_ms: its age), value: its text, number: the
                            generation, arrived: ms from its sealing to the fault, expected: 1 + the
-                           agent that told it, 0: the rank itself or the service */
+                           agent that reported it, 0: the rank itself or the service */
     MST_ITEM_VIEW = 5,  /* the reply's view is set */
-    MST_ITEM_RESET = 6, /* deletions it was not told of are forgotten: everything is listed again */
+    MST_ITEM_RESET = 6, /* deletions that it has not seen are dropped: everything is listed again */
     MST_ITEM_ROUND = 7, /* name, number, arrived, expected; value empty; who: the first missing */
     MST_ITEM_PART = 8,  /* who.index, value: its contribution */
     MST_ITEM_JOB = 9,   /* name, number: generation, arrived: ranks here but spares, expected: size,
                          * listening */
-    MST_ITEM_HOST = 10  /* name; number: how often it was lost as a node; expected: ranks lost there
-                           without their node; arrived: members there */
+    MST_ITEM_HOST = 10 /* name; number: losses of the whole node; expected: ranks lost there without
+                          their node; arrived: members there */
 };
 
 struct mst_item {
     enum mst_item_kind kind;
-    uint32_t listening; /* 1 + how many wait for notices of preemption; 0: not known */
+    uint32_t listening; /* 1 + the number of waits for preemption notices; 0: not known */
     uint64_t revision;
     uint64_t number;
     uint32_t arrived, expected;
@@ -102,28 +102,27 @@ struct mst_reply {
     uint64_t id; /* of the request */
     enum mst_command command;
     muster_status status;
-    int64_t number;    /* GET: the key's age, ms since it was written. ADD: the sum. APPEND: the
-                          size. ROUND: its number. OPEN: the lease in ms. FAULTS: ms since the
-                          generation was sealed. JOIN: the final rounds that the caller has heard of
-                          with this answer */
-    uint64_t revision; /* of the key read or written; WATCH: continue after this */
-    uint64_t next;     /* pages: continue after this; 0: that was the last page */
+    int64_t number; /* GET: the key's age, ms since it was written. ADD: the sum. APPEND: the size.
+                       ROUND: its number. OPEN: the lease in ms. FAULTS: ms since the generation was
+                       sealed. JOIN: the completed-run count for the caller's next JOIN */
+    uint64_t revision;      /* of the key read or written; WATCH: continue after this */
+    uint64_t next;          /* pages: continue after this; 0: that was the last page */
     struct mst_slice value; /* GET: the value. ROUND: the reduced vector or the equal bytes; at its
-                               deadline, with PROCEED, of those who arrived */
-    /* A seal, and a JOIN that seats: `value` is the seal's, `items` are the first faults of the
-     * generation that ended, at most MST_NAMES_MAX, and `next` is how many there were. */
+                               deadline, with PROCEED, of the arrived ranks */
+    /* A seal, and a JOIN that gives a rank: `value` is the seal's, `items` are the first faults of
+     * the generation that ended, at most MST_NAMES_MAX, and `next` is how many there were. */
     bool has_view; /* OPEN, JOIN, WATCH with a view, ROUND that sealed */
     struct mst_view view;
     const struct mst_item *items;
     uint32_t item_count;
     bool has_detail;
-    struct mst_detail detail; /* last, and not worth clearing where there is none */
+    struct mst_detail detail; /* last, and not cleared where there is none */
 };
 
 /* Where a page ends: at this many items or, earlier, at about this many bytes. */
 #define MST_PAGE_ITEMS 256u
 
-/* In `revision` of a WATCH: more of what there is follows on the next page. */
+/* In `revision` of a WATCH: more of the current state follows on the next page. */
 #define MST_CURSOR_LISTING (UINT64_C(1) << 63)
 #define MST_PAGE_BYTES 262144u
 

@@ -2,9 +2,9 @@
 #ifndef MST_PROTO_REQUEST_H
 #define MST_PROTO_REQUEST_H
 
-/* What a session asks of the service. Every wire is a codec in front of these; the core sees
- * nothing else. All slices are borrowed for the call. Durations are milliseconds, never times of
- * day: two machines share no clock. */
+/* Requests of a session. Every protocol is a codec in front of these; the core sees nothing else.
+ * All slices are borrowed for the call. Durations are milliseconds, never times of day: two
+ * machines share no clock. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -36,10 +36,10 @@ struct mst_token {
 #define MST_INDEX_HELPER (UINT32_MAX - 1)
 #define MST_HELPERS_FROM (UINT32_C(1) << 20) /* more than a run has nodes */
 #define MST_RANK_NONE UINT32_MAX
-#define MST_NODE_NONE UINT32_MAX /* started by nobody who watches it */
+#define MST_NODE_NONE UINT32_MAX /* started without an agent */
 
 enum mst_role {
-    MST_ROLE_OBSERVER = 0, /* has a session and is no member */
+    MST_ROLE_OBSERVER = 0, /* has a session, is no member */
     MST_ROLE_RANK = 1,     /* the ranks of a job are its one group */
     MST_ROLE_WORKER = 2,
     MST_ROLE_AGENT = 3
@@ -60,13 +60,13 @@ struct mst_open {
         incarnation; /* 0: never admitted. Else the one this session was given: resume or FENCED */
     uint64_t generation; /* the largest this process has seen; a service that lost its state goes
                             above */
-    /* The job's own parameters, fixed by whoever names them first (0: no opinion). Who names other
-     * values later is refused alone. */
+    /* The job's own parameters, fixed by the first session that names them (0: not named). A
+     * session that names other values later is refused alone. */
     uint32_t size, min_size;
-    uint64_t join_wait_ms;            /* 0: no opinion, and if nobody has one: wait for all */
-    uint32_t max_size, size_multiple; /* what a seal seats: at most, and a multiple of; 0: any */
+    uint64_t join_wait_ms;            /* 0: not named; if no session names it: wait for all */
+    uint32_t max_size, size_multiple; /* limits of a seal: at most, and a multiple of; 0: any */
     enum mst_grow grow;               /* taken from the first opener that names a size */
-    struct mst_slice host;            /* for people: who is it */
+    struct mst_slice host;            /* for people */
     uint64_t pid;
     uint32_t node; /* the index of the agent that started this process, or MST_NODE_NONE */
 };
@@ -82,7 +82,7 @@ enum mst_write_kind {
 
 struct mst_write {
     enum mst_write_kind kind;
-    bool owned; /* the key vanishes with the session that wrote it (its loss, leave or end) */
+    bool owned; /* the key is deleted with the session that wrote it (its loss, leave or end) */
     struct mst_slice key, value;
     uint64_t expected;
     int64_t delta;
@@ -106,16 +106,16 @@ struct mst_round_request {
     const uint32_t *participants; /* indices, ascending; NULL: the members of the generation */
     uint32_t participant_count;
     uint64_t deadline_ms; /* 0: none. The round's own; the first arrival fixes it */
-    bool any_deadline;    /* an open round's own is fine as well */
+    bool any_deadline;    /* accepts an open round's own deadline */
     enum mst_on_loss on_loss;
     enum mst_reduce reduce;
-    bool present_only; /* participants that are not in the generation are not waited for */
+    bool present_only; /* do not wait for participants that are not in the generation */
     bool seal;         /* ends the generation; on_loss must be PROCEED, participants NULL */
-    /* Of a seal, by at most one: the indices that are seated, in this order, if all of them stand
-     * at the seal when it closes; the others there wait as spares. NULL: all, by index. */
+    /* Of a seal, by at most one rank: the indices that get ranks, in this order, if all of them
+     * have arrived when the seal closes; the other arrivals wait as spares. NULL: all, by index. */
     const uint32_t *order;
     uint32_t order_count;
-    bool final; /* its success ends the work of the job: who waits to join is told so */
+    bool final; /* its success ends the work of the job: waiting joins are answered */
     struct mst_slice data;
 };
 
@@ -124,7 +124,7 @@ enum mst_watch_kind {
     MST_WATCH_KEYS = 1,    /* puts and deletes under `prefix` */
     MST_WATCH_MEMBERS = 2, /* a member's state changed */
     MST_WATCH_FAULTS = 4,  /* a fault of the current generation was recorded */
-    MST_WATCH_VIEW = 8     /* the job's generation or its call for attention changed */
+    MST_WATCH_VIEW = 8     /* the job's generation or its attention changed */
 };
 
 /* Why a member is lost; also the kind of a fault. */
@@ -139,18 +139,17 @@ enum mst_cause {
     MST_CAUSE_LEFT = 7,    /* it left; no loss, but a round counts it as one */
     /* From here on kinds of faults; of a loss only HARD_TIMEOUT. */
     MST_CAUSE_SOFT_TIMEOUT = 8, /* it made no progress */
-    MST_CAUSE_HARD_TIMEOUT = 9, /* for so long that its agent ended it: code is the signal */
+    MST_CAUSE_HARD_TIMEOUT = 9, /* no progress until its agent killed it: code is the signal */
     MST_CAUSE_UNHEALTHY = 10,   /* its health check failed */
-    MST_CAUSE_AGAIN = 11,       /* it asked that all begin again */
-    MST_CAUSE_ABORTED = 12      /* it asked that all end */
+    MST_CAUSE_AGAIN = 11,       /* it asked all ranks to restart */
+    MST_CAUSE_ABORTED = 12      /* it asked all ranks to end */
 };
 
 struct mst_request {
-    /* The session numbers its requests from 1. An OPEN carries the number that the next request
-     * will have too: it uses none up, so that opening again and again leaves the window as it is.
-     */
+    /* The session numbers its requests from 1. An OPEN carries the number of the next request and
+     * does not use it up, so that opening again and again leaves the window as it is. */
     uint64_t id;
-    /* Every write below it is answered or given up; at most `id`. A waiting read does not hold it
+    /* Every write below it is answered or abandoned; at most `id`. A waiting read does not hold it
      * back, or one long watch would use the window up: after a resume a write is repeated under its
      * own id, a read under a new one. */
     uint64_t oldest;
@@ -158,9 +157,10 @@ struct mst_request {
     union {
         struct mst_open open;
         struct {
-            bool spare;     /* be told also when it was passed over: as a spare */
-            uint64_t heard; /* of how many final rounds the caller knows; fewer than there were:
-                               who has no seat is told of the next one at once, as a spare */
+            bool spare;     /* answer also when it was passed over: as a spare */
+            uint64_t heard; /* the completed-run count (final rounds) that the caller knows; if
+                               there were more: a member without a rank is told of the next one at
+                               once, as a spare */
         } join;
         struct {
             uint64_t id;
@@ -191,8 +191,8 @@ struct mst_request {
             uint32_t kinds;
             uint64_t generation; /* of the keys */
             struct mst_slice prefix;
-            uint64_t after; /* revision; 0: everything that is */
-            uint32_t node;  /* of the members only this agent and whom it started; NODE_NONE: all */
+            uint64_t after; /* revision; 0: the whole current state */
+            uint32_t node; /* of the members only this agent and those it started; NODE_NONE: all */
         } watch;
         struct mst_round_request round;
         struct {
@@ -210,7 +210,7 @@ struct mst_request {
             enum mst_cause kind; /* NONE: FAULT */
             int32_t code;
             struct mst_slice text;
-            uint64_t pid;   /* 0: the caller's own. Else an agent's word about that process... */
+            uint64_t pid;   /* 0: the caller's own. Else an agent's report about that process... */
             uint32_t index; /* ...in this place */
         } fault;
         struct {
@@ -218,12 +218,12 @@ struct mst_request {
             uint64_t pid;         /* of the dead process: a later incarnation has another one */
             enum mst_cause cause; /* EXIT, SIGNAL, GONE or HARD_TIMEOUT */
             int32_t code;
-            struct mst_slice text; /* its last words */
+            struct mst_slice text; /* its last output */
         } lost;
         struct {
             uint32_t index;       /* of a rank, or... */
             bool worker;          /* ...of a worker */
-            uint64_t incarnation; /* 0: whichever holds the place */
+            uint64_t incarnation; /* 0: any holder of the place */
             uint64_t for_ms;
         } cut;
     };

@@ -2,9 +2,9 @@
 #ifndef MST_PROTO_RUN_KEYS_H
 #define MST_PROTO_RUN_KEYS_H
 
-/* What the nodes of a run tell each other, as texts of keys; launch/nodes.h says what each key is
- * for. Any client of the job may write them, so a text is taken whole or refused. Bounds that only
- * a run knows (how many nodes it has) are its own to check. */
+/* Messages between the nodes of a run, as texts of keys; launch/nodes.h describes each key. Any
+ * client of the job may write them, so a text is accepted whole or refused. Bounds that only a run
+ * knows (its number of nodes) are checked there. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,11 +13,11 @@
 
 enum mst_peer_state { MST_PEER_RUNS = 0, MST_PEER_WAITS = 1, MST_PEER_DONE = 2 };
 
-/* What the others must know of all nodes that are there. */
+/* The state of all present nodes, for the others. */
 struct mst_all {
-    bool done;       /* as many as the run needs have come, and those that are there are done */
+    bool done;       /* as many as the run needs have joined, and the present ones are done */
     bool runs;       /* some node has work */
-    bool ender_gone; /* the node that decided the end is not there any more */
+    bool ender_gone; /* the node that decided the end is gone */
     uint32_t life;   /* that all are in */
 };
 
@@ -37,12 +37,12 @@ struct mst_run_word {
     struct mst_all all;      /* ALL */
     uint32_t number;         /* FINISHED, LIFE: which life. RESTARTS: how many. END: which node */
     int code;                /* END: the signal for the ranks; 0: none. CAUSE: the exit code */
-    struct mst_slice text;   /* LIFE, CAUSE: why; borrowed */
+    struct mst_slice text;   /* LIFE, CAUSE: the reason; borrowed */
     struct mst_slice report; /* CAUSE; borrowed */
 };
 
-/* A key's name without MST_SESSION_KEYS, and its value. False: it is none of these, or is none that
- * a node writes. */
+/* A key's name without MST_SESSION_KEYS, and its value. False: it is none of these, or not a valid
+ * value of a node. */
 bool mst_run_key_read(struct mst_slice name, struct mst_slice value, struct mst_run_word *out);
 
 /* The same under MST_SESSION_NODE_KEYS. */
@@ -58,7 +58,7 @@ bool mst_run_peer_read(struct mst_slice name, struct mst_slice value, struct mst
 #define MST_WAITS_SILENT "silent"
 
 struct mst_run_waits {
-    bool silent;    /* a rank that never called: it counts for none, and `what` is empty */
+    bool silent;    /* a rank that never called muster: not counted, and `what` is empty */
     uint32_t count; /* of ranks */
     struct mst_slice ranks,
         what; /* for people; borrowed, and of any bytes but tabs and ends of lines */

@@ -46,8 +46,8 @@ extern const size_t mst_setting_count;
 /* The row, or NULL. Dashes in `name` count as underscores. */
 const struct mst_setting *mst_setting_find(const char *name);
 
-/* Reads `text`. On failure EINVAL, and `error` says in one line what is wrong with which setting
- * and what is allowed. Not for TEXT. */
+/* Reads `text`. On failure EINVAL, and `error` has one line with the setting, the mistake and the
+ * allowed values. Not for TEXT. */
 muster_status mst_setting_parse(const struct mst_setting *setting, const char *text, int64_t *out,
                                 char *error, size_t room);
 
