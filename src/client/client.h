@@ -22,21 +22,20 @@ struct mst_client;
 
 struct mst_client_config {
     uint64_t seed;           /* of the jitter in the back-off; different in each process */
-    struct mst_open open;    /* who this is; the slices are copied */
+    struct mst_open open;    /* the identity; the slices are copied */
     uint32_t endpoint_count; /* at least 1; CONNECT effects go round */
-    uint64_t end_ns;         /* names of who is missing are waited for until then at most; 0: any */
+    uint64_t end_ns;         /* latest time to wait for the names of missing ranks; 0: no limit */
     struct mst_limits limits;
 };
 
 enum mst_client_effect_type {
     MST_CLIENT_CONNECT = 1, /* connect to `endpoint`, then say connected or disconnected */
     MST_CLIENT_SEND = 2,    /* give `request` to the codec of the current connection */
-    MST_CLIENT_DONE =
-        3, /* call `tag` ended: `reply`, whose status may be made here (ETIMEDOUT, ...) */
+    MST_CLIENT_DONE = 3, /* call `tag` ended: `reply`; its status may be local (ETIMEDOUT, ...) */
     MST_CLIENT_ATTENTION = 4,  /* mst_client_view or mst_client_stopped changed; level-triggered */
     MST_CLIENT_DISCONNECT = 5, /* close the current connection; no disconnected() is owed for it */
     MST_CLIENT_ENDED =
-        6 /* the session is over for good: `status`, and `reply` if the service said so */
+        6 /* the session is over for good: `status`, and `reply` if the service sent one */
 };
 
 struct mst_client_effect {
@@ -46,7 +45,7 @@ struct mst_client_effect {
     uint64_t tag;
     const struct mst_reply *reply; /* borrowed until done */
     muster_status status;
-    bool local; /* DONE: the status was made here, the service did not say it */
+    bool local; /* DONE: the status is local, not from the service */
 };
 
 muster_status mst_client_new(struct mst_client **out, const struct mst_client_config *config,
@@ -60,30 +59,30 @@ void mst_client_start(struct mst_client *client, uint64_t now_ns);
 
 /* A new call: id and oldest are set here, everything it borrows is copied. `deadline_ns` ends the
  * wait with ETIMEDOUT (UINT64_MAX: never). `tag` is the caller's, unique among open calls. Beyond
- * the window, and beyond what may wait at the service, calls queue here; they are sent in the order
- * they were made, but for those that wait their turn to wait: the others pass them by. ENOMEM,
- * EFENCED after ENDED, ELIMIT: CALLS_MAX are open. */
+ * the window, and beyond the limit of waits at the service, calls queue here. They are sent in the
+ * order of their creation, except that queued waits do not delay other calls. ENOMEM, EFENCED after
+ * ENDED, ELIMIT: CALLS_MAX are open. */
 muster_status mst_client_call(struct mst_client *client, uint64_t now_ns,
                               const struct mst_request *request, uint64_t deadline_ns,
                               uint64_t tag);
 
-/* Asks the service to stop the call. It ends with the service's word - the reply that was decided,
- * or ECANCELLED - also when the connection is lost meanwhile: the request is then repeated and
+/* Asks the service to stop the call. It ends with the service's reply (the decided one, or
+ * ECANCELLED), also when the connection is lost meanwhile: the request is then repeated and
  * cancelled again. Only a call that was never sent, or the end of the session, ends it here. The
- * restart machine depends on this: an ECANCELLED made up here while the service had answered OK
- * would leave this rank at a seal that the others never reach. */
+ * restart machine depends on this: a local ECANCELLED while the service had answered OK would leave
+ * this rank at a seal that the others never reach. */
 void mst_client_cancel(struct mst_client *client, uint64_t now_ns, uint64_t tag);
 
-/* Nobody waits for this call any more: it ends without a DONE, and the service is told if it knows
- * the call. A write that was sent may have been applied. */
+/* Drops this call: it ends without a DONE, and the service is notified if it knows the call. A
+ * write that was sent may have been applied. */
 void mst_client_drop(struct mst_client *client, uint64_t now_ns, uint64_t tag);
 
 void mst_client_connected(struct mst_client *client, uint64_t now_ns);
 void mst_client_disconnected(struct mst_client *client,
                              uint64_t now_ns); /* or the attempt failed */
 
-/* Bytes of the service have come, be they a whole reply or not: the connection is not dead, however
- * long the answer to a renewal takes that stands behind them. The lease does not go on for it. */
+/* The service sent bytes, a complete reply or not: the connection is alive, even if the answer to a
+ * renewal is delayed behind them. They do not extend the lease. */
 void mst_client_heard(struct mst_client *client, uint64_t now_ns);
 
 /* A DONE or ENDED effect that follows borrows from `reply`: drain the effects while it lives. */
@@ -94,7 +93,7 @@ void mst_client_reply(struct mst_client *client, uint64_t now_ns, const struct m
 void mst_client_refused(struct mst_client *client, uint64_t now_ns, uint64_t id,
                         muster_status status);
 
-/* The session can never be taken up again, as whoever owns this knows: ENDED with `status`. */
+/* The session can never be resumed, as its owner knows: ENDED with `status`. */
 void mst_client_give_up(struct mst_client *client, uint64_t now_ns, muster_status status);
 
 void mst_client_tick(struct mst_client *client, uint64_t now_ns);
@@ -102,23 +101,22 @@ uint64_t mst_client_deadline_ns(const struct mst_client *client);
 const struct mst_client_effect *mst_client_next(struct mst_client *client);
 void mst_client_done(struct mst_client *client, const struct mst_client_effect *effect);
 
-/* The newest view the service told; generation 0 before the first. */
+/* The newest view from the service; generation 0 before the first. */
 const struct mst_view *mst_client_view(const struct mst_client *client);
 
 /* The lease rule: 0.8 of the lease have passed since the last answered renewal was sent. The rank
- * must not go on; it may again when this is false and the session was not ended. */
+ * must stop. It may continue when this is false again and the session was not ended. */
 bool mst_client_stopped(const struct mst_client *client);
 
-/* Whether the session is open on a living connection; the lease the service told, 0 before. */
+/* Whether the session is open on a living connection; the lease from the service, 0 before. */
 bool mst_client_online(const struct mst_client *client);
 uint64_t mst_client_lease_ns(const struct mst_client *client);
 
-/* Who holds the place this session claims and waits for; NULL: nobody, or not told. */
+/* The holder of the place that this session claims and waits for; NULL: none, or unknown. */
 const struct mst_who *mst_client_holder(const struct mst_client *client);
 
-/* What befell the generation of mst_client_view first, as it was when this session was called out
- * of its work; NULL: nothing, or not told. The host's name may be cut short. Valid until the next
- * input. */
+/* The first fault of the generation of mst_client_view, at the time of this session's interruption;
+ * NULL: none, or unknown. The host's name may be truncated. Valid until the next input. */
 const struct mst_who *mst_client_first_fault(const struct mst_client *client);
 
 void mst_client_check(const struct mst_client *client);

@@ -2,8 +2,8 @@
 #ifndef MST_CLIENT_MACHINE_H
 #define MST_CLIENT_MACHINE_H
 
-/* The insides of the client machine, shared by its files only: client.c takes the inputs in,
- * effects.c says what is to be done. */
+/* The internals of the client machine, shared by its files only: client.c takes inputs, effects.c
+ * makes effects. */
 
 #include "base/list.h"
 #include "base/panic.h"
@@ -27,9 +27,9 @@ enum {
     MST_CLIENT_HOST_ROOM = 256
 };
 
-/* What a call holds while it is with the service. What only waits, for somebody else, holds no part
- * of the window, or many waits would shut out the write that ends one of them; the service bounds
- * those that can pile up. */
+/* The part of the window that a call takes while it is at the service. A wait takes none, or many
+ * waits would block the write that ends one of them; the service bounds the waits that can pile up.
+ */
 enum mst_client_kind {
     MST_CLIENT_KIND_PROMPT, /* a part of the window: the answer comes at once */
     MST_CLIENT_KIND_WAIT,   /* GET that waits, WAIT, WATCH: WAITS_MAX of them are sent */
@@ -77,10 +77,10 @@ struct mst_client {
     uint64_t lease_ns;
     uint64_t answered_ns; /* when the last answered renewal was sent */
     uint64_t renew_ns;    /* when the next is due */
-    uint64_t heard_ns;    /* when bytes of the service last came */
+    uint64_t heard_ns;    /* when the service last sent bytes */
     bool stopped;
 
-    uint64_t attempt_ns; /* CONNECTING, OPENING: when it is given up. WAITING: when to try again */
+    uint64_t attempt_ns; /* CONNECTING, OPENING: the timeout. WAITING: the next try */
     uint64_t backoff_ns;
 
     struct mst_view view;
@@ -118,10 +118,10 @@ static inline struct mst_client_call *call_of(struct mst_list *link)
     return MST_CONTAINER(link, struct mst_client_call, link);
 }
 
-/* When the connection counts as dead although nobody closed it. */
+/* When the connection counts as dead although it was not closed. */
 uint64_t mst_client_silence_ns(const struct mst_client *client);
 
-/* Puts a CANCEL for this call, if it was sent, behind the others. */
+/* Queues a CANCEL for this call, if it was sent. */
 void mst_client_ask_to_stop(struct mst_client *client, struct mst_client_call *call);
 
 #endif
