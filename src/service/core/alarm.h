@@ -2,8 +2,8 @@
 #ifndef MST_SERVICE_CORE_ALARM_H
 #define MST_SERVICE_CORE_ALARM_H
 
-/* Moments at which the core wants to be woken: one ordered set for all of them. Equal moments come
- * in the order in which they were set. */
+/* Times at which the core must be woken: one ordered set for all of them. Equal times come in the
+ * order in which they were set. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,14 +35,14 @@ uint64_t mst_alarm_moment(uint64_t now_ns, uint64_t ms);
 void mst_alarm_init(struct mst_alarms *alarms);
 void mst_alarm_set(struct mst_alarms *alarms, struct mst_alarm *alarm, uint64_t now_ns,
                    uint64_t at_ns);
-/* One that is not set becomes as it was kept. False: there is another in its place. */
+/* Loads an alarm that is not set. False: there is another in its place. */
 bool mst_alarm_restore(struct mst_alarms *alarms, struct mst_alarm *alarm,
                        const struct mst_alarm *kept);
 void mst_alarm_clear(struct mst_alarms *alarms, struct mst_alarm *alarm);
 bool mst_alarm_is_set(const struct mst_alarm *alarm);
 uint64_t mst_alarm_first_ns(const struct mst_alarms *alarms);
 
-/* An alarm whose moment has come, cleared; NULL: none. */
+/* A due alarm, cleared; NULL: none. */
 struct mst_alarm *mst_alarm_take(struct mst_alarms *alarms, uint64_t now_ns);
 
 /* The clock stood still for `late_ns`: deadlines (not leases) that ran meanwhile move with it. */

@@ -5,16 +5,16 @@
 /* OPEN: resuming a session, or a new one that claims a place.
  *
  *   token known ------------------------------> resumed
- *   token given up, or an incarnation named --> EFENCED
+ *   token lost, or an incarnation named ------> EFENCED
  *   place free -------------------------------> admitted, in a new incarnation
- *   place held -------------------------------> waits; a second who waits: EEXISTS */
+ *   place held -------------------------------> waits; a second claim: EEXISTS */
 
 #include "service/core/session.h"
 
 void mst_claim_open(struct mst_core *core, struct mst_link *link, struct mst_waiter *waiter,
                     const struct mst_open *open);
 
-/* A session that waits for a place waits no more, and ends. */
+/* A session that waits for a place stops waiting, and ends. */
 void mst_claim_withdraw(struct mst_session *session);
 
 #endif

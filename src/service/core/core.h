@@ -2,16 +2,14 @@
 #ifndef MST_SERVICE_CORE_CORE_H
 #define MST_SERVICE_CORE_CORE_H
 
-/* The coordination service without a world around it: members, keys, rounds and watches of several
- * jobs. Inputs carry the time; what must be done comes out as effects. It knows no socket, clock,
- * thread, environment or random source, so the same inputs give the same effects and digest.
+/* The coordination service without its environment: members, keys, rounds and watches of several
+ * jobs. Inputs carry the time; outputs are effects. It uses no socket, clock, thread, environment
+ * or random source, so the same inputs give the same effects and digest.
  *
- * The shell calls: open, request, close as connections come, speak and go; tick once per loop turn
- * after everything readable was fed; then next and done until nothing is left. `now_ns` is
- * monotonic and never smaller than in the call before.
- *
- * Only admission can fail: a request reserves all it may ever need or changes nothing. Ticks,
- * closes and losses never allocate. */
+ * The shell calls: open, request, close for connections; tick once per loop turn after everything
+ * readable was fed; then next and done until nothing is left. `now_ns` is monotonic and never
+ * smaller than in the call before. Only admission can fail: a request reserves all it may ever need
+ * or changes nothing. Ticks, closes and losses never allocate. */
 
 #include <stdint.h>
 
@@ -21,8 +19,8 @@
 #include "proto/reply.h"
 #include "proto/request.h"
 
-/* Raised whenever the core decides anything otherwise than before: a journal that was written under
- * other rules cannot be replayed. */
+/* Raised whenever the core decides anything differently: a journal of other rules cannot be
+ * replayed. */
 #define MST_CORE_RULES 3u
 
 struct mst_core;
@@ -44,8 +42,8 @@ struct mst_core_config {
     void (*trace)(void *ctx,
                   const struct mst_trace *line); /* observer: must not call back. May be NULL */
     void *trace_ctx;
-    /* Drawn at random by who listens to others; reaches no effect, and is kept nowhere. Only that
-     * of a core's birth counts. */
+    /* Drawn at random by a shell with remote clients; reaches no effect, and is not stored. Only
+     * the value at the core's creation counts. */
     struct mst_table_secret secret;
 };
 
@@ -70,29 +68,30 @@ void mst_core_free(struct mst_core *core);
  * is open already, which only a damaged record can say. */
 muster_status mst_core_open(struct mst_core *core, uint64_t now_ns, struct mst_conn conn);
 
-/* A request arrived. Whatever becomes of it is told by a reply to this connection: the return value
- * is OK, or ENOMEM when there is no memory even for a refusal; then the shell closes the connection
- * and the session goes on. A request on a connection without a session (other than OPEN) is
- * answered EPROTO and followed by HANGUP. */
+/* A request arrived. A reply to this connection reports its outcome: the return value is OK, or
+ * ENOMEM when there is no memory even for a refusal; then the shell closes the connection and the
+ * session continues. A request on a connection without a session (other than OPEN) is answered
+ * EPROTO and followed by HANGUP. */
 muster_status mst_core_request(struct mst_core *core, uint64_t now_ns, struct mst_conn conn,
                                const struct mst_request *request);
 
-/* The connection is gone. Decides nothing about the member: it is silent, and its lease goes on. */
+/* The connection is gone. Decides nothing about the member: it is silent, and its lease continues.
+ */
 void mst_core_close(struct mst_core *core, uint64_t now_ns, struct mst_conn conn);
 
 void mst_core_tick(struct mst_core *core, uint64_t now_ns);
 uint64_t mst_core_deadline_ns(
     const struct mst_core *core); /* when to tick at the latest; UINT64_MAX: never */
 
-/* The next thing to do; NULL: nothing. One at a time: done before the next next. */
+/* The next effect; NULL: none. One at a time: done before the next next. */
 const struct mst_effect *mst_core_next(struct mst_core *core);
 /* The same if it is the answer to this request; else NULL. */
 const struct mst_effect *mst_core_answer(struct mst_core *core, struct mst_conn conn, uint64_t id);
 void mst_core_done(struct mst_core *core, const struct mst_effect *effect);
 
-/* Instead of done: this reply waits in the core, and is made anew, from the state of that moment,
- * after the connection was resumed. So a reader that falls behind costs no copies. Nothing is
- * deferred twice in order: a connection's deferred replies come after its later ones. */
+/* Instead of done: this reply waits in the core, and is made again, from the state of that moment,
+ * after the connection was resumed. So a slow reader costs no copies. Order is not kept: a
+ * connection's deferred replies come after its later ones. */
 void mst_core_defer(struct mst_core *core, const struct mst_effect *effect);
 void mst_core_resume_deferred(struct mst_core *core, struct mst_conn conn);
 
@@ -101,16 +100,16 @@ void mst_core_resume_deferred(struct mst_core *core, struct mst_conn conn);
 bool mst_core_next_searches(const struct mst_core *core);
 struct mst_conn mst_core_defer_next(struct mst_core *core);
 
-/* Bytes that are there only for what waits to be told, and are in no count of the state: of all
+/* Bytes that exist only for undelivered replies, and are in no count of the state: of all
  * connections, and this one's share. */
 uint64_t mst_core_pinned(const struct mst_core *core);
 uint64_t mst_core_pinned_by(const struct mst_core *core, struct mst_conn conn);
 
-/* How many records were looked at for replies, ever: what searches cost. */
+/* How many records were visited for replies, ever: the cost of searches. */
 uint64_t mst_core_walked(const struct mst_core *core);
 
-/* Whether the session of a node's agent lives, which the helper of a single rank is not: the runs
- * that started the service of another are over only when none does. */
+/* Whether a session of a node's agent lives (the helper of a single rank does not count): a service
+ * started by another node's run ends only when none does. */
 bool mst_core_has_agent(const struct mst_core *core);
 
 /* ---- for a journal: what to keep of an input, and how to begin again ----
@@ -118,43 +117,43 @@ bool mst_core_has_agent(const struct mst_core *core);
  * A journal keeps the inputs; the same inputs give the same state, whenever effects are drained.
  * What a snapshot keeps of the state is said in snapshot.h. */
 
-/* What the inputs since the last mst_core_weigh were to the state. */
+/* The effect on the state of the inputs since the last mst_core_weigh. */
 enum mst_weight {
-    MST_WEIGHT_NONE = 0,   /* changed nothing that lasts: need not be recorded */
-    MST_WEIGHT_ALONG = 1,  /* recorded, never waited for: renewals, reads, connections */
+    MST_WEIGHT_NONE = 0,   /* changed nothing durable: need not be recorded */
+    MST_WEIGHT_ALONG = 1,  /* recorded, not waited for: renewals, reads, connections */
     MST_WEIGHT_PROMISE = 2 /* its effects may leave only when it is durable: a revision, the outcome
                               of a write, a round's contribution or end, a seal, a loss */
 };
 enum mst_weight mst_core_weigh(struct mst_core *core); /* the largest, and back to NONE */
 
-/* Whether the last mst_core_request was refused for want of room (ENOMEM, ELIMIT), by a reply or by
- * its return value: it changed nothing but what its admission changes. The shell asks right after
- * the request and records the answer; a replay then calls mst_core_request_refused instead, so that
- * it needs no want of room to come to the same state. That one never allocates and has no effect.
- * A replay whose own memory ends is told by mst_core_refused: it cannot go on. */
+/* Whether the last mst_core_request was refused for lack of room (ENOMEM, ELIMIT), by a reply or by
+ * its return value: it changed only what admission changes. The shell asks right after the request
+ * and records the answer. A replay then calls mst_core_request_refused instead, so that it reaches
+ * the same state without the same shortage. That one never allocates and has no effect.
+ * mst_core_refused reports a shortage of the replay itself: it cannot continue. */
 bool mst_core_refused(const struct mst_core *core);
 void mst_core_request_refused(struct mst_core *core, uint64_t now_ns, struct mst_conn conn,
                               const struct mst_request *request);
 
-/* Whether it was carried out, but without its text, for which there was no memory. A replay leaves
- * the text out of the request. */
+/* Whether it was applied, but without its text, for lack of memory. A replay leaves the text out of
+ * the request. */
 bool mst_core_wordless(const struct mst_core *core);
 muster_status mst_core_request_wordless(struct mst_core *core, uint64_t now_ns,
                                         struct mst_conn conn, const struct mst_request *request);
 
-/* The service begins again, at a time that goes on from the last input: all connections are gone,
- * and with them what waited on them and what was not told yet; every session has at least a whole
- * lease from now; deadlines of rounds keep what was left of them. `config` is taken as a whole, and
- * may have another lease and other limits. ENOMEM or EINVAL: nothing was changed. */
+/* The service recovers, at a time that continues from the last input. All connections are gone,
+ * with their waits and undelivered effects. Every session has at least a whole lease from now;
+ * deadlines of rounds keep their remaining time. `config` is taken as a whole, and may have another
+ * lease and other limits. ENOMEM or EINVAL: nothing was changed. */
 muster_status mst_core_resume(struct mst_core *core, uint64_t now_ns,
                               const struct mst_core_config *config);
 
-/* While `why` is not NULL (borrowed, one line that names the disk) whoever asks for what would have
- * to be kept is refused with ENOSPACE and `why` as the reply's value: a new session, becoming
- * ready, a new contribution, and all commands whose outcome is kept, unless it is kept already.
- * Renewals, reads, watches, resuming and repeats go on. Nor does time decide anything meanwhile:
- * when `why` is NULL again, leases and deadlines are as if the service had slept. No input: what
- * came in meanwhile need not have been recorded, so then a journal goes on with a snapshot. */
+/* While `why` is not NULL (borrowed, one line that names the disk), requests for durable changes
+ * are refused with ENOSPACE and `why` as the reply's value: a new session, becoming ready, a new
+ * contribution, and all commands with a kept outcome, unless it is kept already. Renewals, reads,
+ * watches, resuming and repeats continue. Time decides nothing meanwhile either: when `why` is NULL
+ * again, leases and deadlines are as if the service had slept. This is no input: inputs meanwhile
+ * need not have been recorded, so afterwards a journal continues with a snapshot. */
 void mst_core_hold(struct mst_core *core, const char *why);
 
 /* Sessions that are not over, whether connected or not. */

@@ -2,9 +2,9 @@
 #ifndef MST_SERVICE_CORE_COUNTS_H
 #define MST_SERVICE_CORE_COUNTS_H
 
-/* How often what was decided, for metrics. Counting is one line at the place that decides, of fixed
- * size, and cannot fail. It is no state: neither in the digest nor in a snapshot, and nothing is
- * ever decided by it, so a service that comes back counts from zero. */
+/* Counters of decisions, for metrics. Counting is one line at the place that decides, of fixed
+ * size, and cannot fail. It is no state: neither in the digest nor in a snapshot, and no decision
+ * depends on it, so a recovered service counts from zero. */
 
 #include "base/histogram.h"
 #include "proto/reply.h"
@@ -15,7 +15,7 @@ struct mst_key;
 struct mst_round;
 struct mst_waiter;
 
-/* How something ended, as a label: few words for the many statuses. */
+/* Results as labels: few words for the many statuses. */
 enum mst_result {
 #define X(NAME, word) MST_RESULT_##NAME,
 #include "service/core/results.def"
@@ -39,13 +39,13 @@ enum mst_key_op {
 
 /* Of a restart, as the service sees it. */
 enum mst_phase {
-    MST_PHASE_INTERRUPT = 0, /* from the call for attention to the first arrival at the seal */
+    MST_PHASE_INTERRUPT = 0, /* from the interruption to the first arrival at the seal */
     MST_PHASE_GATHER,        /* from there to the sealing */
     MST_PHASE_TOTAL,
     MST_PHASES
 };
 
-/* Who found out that a process or machine will be taken away. */
+/* The source of a preemption notice. */
 enum mst_source {
 #define X(NAME, word) MST_SOURCE_##NAME,
 #include "service/core/sources.def"
@@ -62,7 +62,7 @@ struct mst_counts {
     /* Preemption. */
     uint64_t watchers;                            /* watches of notices that began */
     uint64_t notices[MST_SOURCES][2];             /* certain, advisory */
-    struct mst_histogram leads[MST_SOURCES];      /* what was left when a notice was written */
+    struct mst_histogram leads[MST_SOURCES];      /* the time left when a notice was written */
     struct mst_histogram agreements[MST_RESULTS]; /* on a step to save */
     uint64_t handled;                             /* agreements that all saved */
 };
@@ -88,7 +88,7 @@ void mst_counts_init(struct mst_counts *counts);
 /* Called where it is decided. */
 void mst_counts_renewal(struct mst_counts *counts, uint64_t ns);
 void mst_counts_round(struct mst_counts *counts, muster_status status, uint64_t ns);
-/* A seal; NULL: of a generation from nobody, where nobody was called. */
+/* A seal; NULL: without predecessors, so without an interruption. */
 void mst_counts_restart(struct mst_job *job, const struct mst_round *seal);
 void mst_counts_write(struct mst_counts *counts, const struct mst_request *request,
                       muster_status status);
@@ -99,11 +99,11 @@ void mst_counts_watch(struct mst_counts *counts, const struct mst_request *reque
 void mst_counts_stored(struct mst_job *job, const struct mst_key *key);
 void mst_counts_named_round(const struct mst_round *round, uint64_t ns);
 
-/* How many saved in the last agreement that all saved; 0: there was none. */
+/* The ranks of the last agreement that all saved; 0: none. */
 uint32_t mst_counts_saved(const struct mst_job *job);
 
-/* What was counted since the service began, or since mst_core_forget_counts: a replay of inputs
- * counts what others have counted already. */
+/* The counts since the service began, or since mst_core_forget_counts: a replay of inputs repeats
+ * earlier counts. */
 const struct mst_counts *mst_core_counts(const struct mst_core *core);
 void mst_core_forget_counts(struct mst_core *core);
 

@@ -2,9 +2,9 @@
 #ifndef MST_SERVICE_CORE_HOST_H
 #define MST_SERVICE_CORE_HOST_H
 
-/* How often the hosts of a job lost something, so that a repeater can be kept out. A host is here
- * while a session is on it or, once something was lost on it, as long as the job. At most
- * members_max of them; further ones are not counted. */
+/* Losses on each host of a job, so that a bad host can be excluded. A host is listed while a
+ * session is on it; after a loss there, as long as the job. At most members_max of them; further
+ * ones are not counted. */
 
 #include "service/core/state.h"
 
@@ -37,10 +37,10 @@ struct mst_host *mst_host_restore(struct mst_job *job, struct mst_slice name);
 
 /* All of these take NULL. */
 void mst_host_admit(struct mst_host *host); /* a session there holds a place */
-void mst_host_part(struct mst_host *host);  /* and holds it no more */
+void mst_host_part(struct mst_host *host);  /* and no longer holds it */
 void mst_host_count_node(struct mst_host *host);
 void mst_host_count_rank(struct mst_host *host);
 
-void mst_host_free_all(struct mst_job *job); /* nobody is there any more */
+void mst_host_free_all(struct mst_job *job); /* the last session there is gone */
 
 #endif

@@ -22,8 +22,8 @@ struct mst_job {
     struct mst_list in_dirty;
     struct mst_past *past; /* owned until the job is dropped */
 
-    uint32_t size, min_size;          /* 0: nobody named one */
-    uint32_t max_size, size_multiple; /* what a seal seats; 0: any */
+    uint32_t size, min_size;          /* 0: not named */
+    uint32_t max_size, size_multiple; /* limits of a seal; 0: any */
     uint64_t join_wait_ms;
     enum mst_grow grow;
 
@@ -31,23 +31,24 @@ struct mst_job {
     uint64_t floor; /* the next generation is above both */
     enum mst_attention attention;
     uint64_t view_revision;
-    struct mst_member **ranks; /* those seated in the generation, by rank */
+    struct mst_member **ranks; /* the ranks of the generation, by rank */
     uint32_t rank_count;
     uint32_t alive; /* of them, not gone */
     uint32_t rank_places, rank_room;
     bool ordered;                  /* the generation's seal gave the order of the ranks */
     struct mst_blob *sealed_value; /* what that was contributed with; NULL: nothing */
-    uint64_t finals;       /* final rounds that succeeded: the runs that this group has behind it */
-    bool at_rest;          /* nobody stood at a seal since the last of them */
+    uint64_t finals;       /* final rounds that succeeded: the completed runs of this group */
+    bool at_rest;          /* no rank arrived at a seal since the last of them */
     struct mst_list ready; /* members, in the order they became ready */
     uint32_t ready_count;
     struct mst_alarm join_alarm;
     bool join_due; /* join_wait is over: min_size is enough */
 
-    struct mst_tree members;      /* by role and index */
-    struct mst_tree changes;      /* the same, by revision */
-    struct mst_tree node_changes; /* agents and whom they started, by node and then revision */
-    struct mst_tree faults;       /* those of the generation with a fault, by its revision */
+    struct mst_tree members; /* by role and index */
+    struct mst_tree changes; /* the same, by revision */
+    struct mst_tree
+        node_changes;       /* agents and the members they started, by node and then revision */
+    struct mst_tree faults; /* those of the generation with a fault, by its revision */
     uint32_t free_from[MST_ROLE_AGENT + 1]; /* below it every index is held */
     uint32_t free_helper;                   /* the same of agents that are helpers, if not 0 */
     uint32_t living;                        /* ranks that are held */
@@ -61,9 +62,9 @@ struct mst_job {
     uint64_t revision; /* counts every change of anything */
     struct mst_keyspace keys, generation_keys;
     uint64_t key_count, key_bytes;         /* of both: names and values of what is there */
-    uint64_t awaited_count, awaited_bytes; /* names that are only waited for */
+    uint64_t awaited_count, awaited_bytes; /* names that are only awaited */
     struct mst_list watching_members, watching_faults, watching_view;
-    struct mst_tree watching_nodes; /* who watches the members of one node, by that */
+    struct mst_tree watching_nodes; /* watchers of the members of one node, by that */
     uint64_t watch_serial;
 
     struct mst_tree round_names;
@@ -87,8 +88,8 @@ struct mst_job {
 void mst_job_tree_init(struct mst_tree *tree);
 struct mst_job *mst_job_find(struct mst_core *core, struct mst_slice name);
 
-/* A job that nobody can find yet: it becomes one, or goes again as if it had never been. NULL: no
- * memory. How many there may be is the caller's question. */
+/* A job that is not visible yet: it is published, or dropped without a trace. NULL: no memory. The
+ * caller checks the limit. */
 struct mst_job *mst_job_make(struct mst_core *core, struct mst_slice name);
 void mst_job_publish(struct mst_job *job);
 bool mst_job_published(const struct mst_job *job);
@@ -98,8 +99,8 @@ struct mst_slice mst_job_name(const struct mst_job *job);
 void mst_job_keep(struct mst_job *job);
 void mst_job_let_go(struct mst_job *job);
 
-/* Whether what `open` says of the job agrees with what is fixed; the number it had to be in
- * `limit_out`. Then, apart, taken over. */
+/* Whether `open` agrees with the job's fixed parameters; the required number in `limit_out`. Then,
+ * separately, taken over. */
 bool mst_job_agrees(const struct mst_job *job, const struct mst_open *open, uint64_t *limit_out);
 void mst_job_adopt(struct mst_job *job, const struct mst_open *open);
 

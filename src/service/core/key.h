@@ -2,11 +2,11 @@
 #ifndef MST_SERVICE_CORE_KEY_H
 #define MST_SERVICE_CORE_KEY_H
 
-/* Bytes under a name. One record serves a key that is there, one that was deleted (a tombstone, so
- * that a watch can tell of it) and one that somebody waits for:
+/* Bytes under a name. One record serves an existing key, a deleted one (a tombstone, so that a
+ * watch can report it) and an awaited one:
  *
  *   awaited --store--> there --erase--> tombstone --store--> there
- *   tombstone --forgotten--> gone, or awaited again if somebody waits for it */
+ *   tombstone --forgotten--> gone, or awaited again if a request waits for it */
 
 #include "service/core/session.h"
 
@@ -17,7 +17,7 @@ struct mst_keyspace {
     struct mst_tree changes; /* what is there and tombstones, by revision, but the latest: */
     struct mst_list latest;  /* in this order, all of them newer */
     size_t latest_count;
-    struct mst_tree prefixes; /* struct mst_prefix: who watches */
+    struct mst_tree prefixes; /* struct mst_prefix: the watchers */
     struct mst_list tombstones;
     uint64_t tombstone_count;
     uint64_t live;      /* keys that are there */
@@ -50,7 +50,7 @@ void mst_keyspace_init(struct mst_keyspace *space, const struct mst_core *core);
 /* As many tombstones as the limits allow are left. */
 void mst_keyspace_trim(struct mst_job *job, struct mst_keyspace *space);
 
-/* Everything goes; who waits or watches there is told `status`. */
+/* Drops everything; waiters and watchers get `status`. */
 void mst_keyspace_drop(struct mst_job *job, struct mst_keyspace *space, muster_status status);
 
 /* The key space that a request names: NULL: fenced. */
@@ -66,31 +66,31 @@ struct mst_key *mst_key_changed(const struct mst_keyspace *space,
 struct mst_key *mst_key_changed_next(const struct mst_key *key);
 size_t mst_keyspace_change_count(const struct mst_keyspace *space);
 
-/* How long it has had its revision, by the service's time, which stands still while the service is
- * away; so it is never told older than it is, and younger only by that. It is counted to the last
- * input that a journal keeps: what is told is not taken back by a service that begins again. */
+/* The time since its revision, by the service's time, which stands still while the service is away.
+ * So it never exceeds the true age, and is smaller only by that time. It is counted to the last
+ * input that a journal keeps: a recovered service reports no smaller age. */
 uint64_t mst_key_age_ms(const struct mst_core *core, const struct mst_key *key);
 
 /* OK, EINVAL (empty, or with a NUL) or ELIMIT. */
 muster_status mst_key_name_status(const struct mst_core *core, struct mst_slice name);
 
-/* The record of this name, made if there is none; NULL: no memory. Whether there is room for it
- * under the limits is the caller's question. */
+/* The record of this name, created if there is none; NULL: no memory. The caller checks the limits.
+ */
 struct mst_key *mst_key_obtain(struct mst_job *job, struct mst_keyspace *space,
                                struct mst_slice name);
 
 /* Frees a record that means nothing any more. */
 void mst_key_release(struct mst_job *job, struct mst_key *key);
 
-/* The key is there with this value (its reference is taken over); wakes who waits and watches. */
+/* Stores the value (takes over its reference), and wakes waiters and watchers. */
 void mst_key_store(struct mst_job *job, struct mst_key *key, struct mst_blob *value,
                    struct mst_session *owner);
 void mst_key_erase(struct mst_job *job, struct mst_key *key);
-void mst_key_own(struct mst_key *key, struct mst_session *owner); /* NULL: nobody */
+void mst_key_own(struct mst_key *key, struct mst_session *owner); /* NULL: none */
 
-/* A key becomes what it was kept as, by value (its reference is taken over on success; NULL: a
- * tombstone), revision and time. By name, each after the one before; the order of the tombstones
- * comes once all are there. EPROTO: not after, or another one has this revision; ENOMEM. */
+/* Loads a key: value (its reference is taken over on success; NULL: a tombstone), revision and
+ * time. By name, in ascending order; the order of the tombstones follows once all are there.
+ * EPROTO: out of order, or the revision is taken; ENOMEM. */
 muster_status mst_key_restore(struct mst_job *job, struct mst_keyspace *space,
                               struct mst_slice name, const struct mst_key *kept);
 void mst_keyspace_restore_order(struct mst_keyspace *space);

@@ -2,16 +2,16 @@
 #ifndef MST_SERVICE_CORE_LINK_H
 #define MST_SERVICE_CORE_LINK_H
 
-/* A connection. It carries at most one session; what waits, waits on the connection and is dropped
- * with it, because the client repeats what was not answered. */
+/* A connection. It carries at most one session; requests wait on the connection and are dropped
+ * with it, because the client repeats unanswered ones. */
 
 #include "service/core/state.h"
 
 /* Why a link has no session any more. */
 enum mst_link_end {
     MST_LINK_NEVER = 0,   /* it had none yet */
-    MST_LINK_FENCED = 1,  /* the incarnation was given up, or left */
-    MST_LINK_REFUSED = 2, /* the holder of the claimed place was heard of */
+    MST_LINK_FENCED = 1,  /* the incarnation is lost, or left */
+    MST_LINK_REFUSED = 2, /* the holder of the claimed place is alive */
     MST_LINK_OVER = 3     /* an observer's lease ended */
 };
 
@@ -42,11 +42,10 @@ struct mst_link *mst_link_new(struct mst_core *core, struct mst_conn conn);
 /* Its waiters are dropped, its session becomes silent. */
 void mst_link_free(struct mst_core *core, struct mst_link *link);
 
-/* Ask the shell to close it. Nothing more is heard from it or told to it; asking again changes
- * nothing. */
+/* Asks the shell to close it. No more input or output; asking again changes nothing. */
 void mst_link_hang_up(struct mst_core *core, struct mst_link *link, const char *reason);
 
-/* Drop what waits on it or was not yet told. */
+/* Drops its waiting and undelivered requests. */
 void mst_link_drop_waiters(struct mst_link *link);
 
 void mst_link_set_end(struct mst_link *link, enum mst_link_end end, struct mst_job *job,

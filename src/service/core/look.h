@@ -8,13 +8,13 @@
 #include "service/core/core.h"
 #include "service/core/counts.h"
 
-/* What JOBS, MEMBERS, ROUNDS, HOSTS or FAULTS of this job would be answered after `after`; it lives
- * until the next call of anything. ENOTFOUND in it: there is no such job (JOBS need none). */
+/* The answer to JOBS, MEMBERS, ROUNDS, HOSTS or FAULTS of this job after `after`; valid until the
+ * next call. ENOTFOUND in it: there is no such job (JOBS need none). */
 const struct mst_reply *mst_look_page(struct mst_core *core, enum mst_command command,
                                       struct mst_slice job, uint64_t after);
 
-/* The same of LIST: keys under `prefix` behind the name `after`; `next` of the reply says that
- * there are more. ENOMEM in it: there was none for the question. */
+/* The same for LIST: keys under `prefix` after the name `after`; `next` of the reply marks further
+ * ones. ENOMEM in it: no memory for the query. */
 const struct mst_reply *mst_look_keys(struct mst_core *core, struct mst_slice job,
                                       struct mst_slice prefix, struct mst_slice after);
 
@@ -22,12 +22,12 @@ struct mst_job_look {
     struct mst_slice name;
     uint64_t generation;
     uint64_t members[MST_SPARE + 1]; /* ranks and workers, by state */
-    uint32_t saved_ranks;            /* in the last preemption that all saved for; 0: none was */
+    uint32_t saved_ranks;            /* in the last preemption that all saved for; 0: none */
     const struct mst_job_counts *counts;
 };
 
-/* Every job, in the order they came. Whose loss is decided and whose exit status is still awaited
- * counts as `gone` from now on, also as the reason of a restart. */
+/* Every job, in order of creation. A lost member with a pending exit status counts as `gone` from
+ * now on, also as the reason of a restart. */
 void mst_look_jobs(struct mst_core *core, void (*fn)(void *ctx, const struct mst_job_look *look),
                    void *ctx);
 

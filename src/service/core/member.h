@@ -2,7 +2,7 @@
 #ifndef MST_SERVICE_CORE_MEMBER_H
 #define MST_SERVICE_CORE_MEMBER_H
 
-/* A place in a job (role and index) and who holds it. The record stays as long as the job, because
+/* A place in a job (role and index) and its holder. The record stays as long as the job, because
  * its incarnations only grow.
  *
  *            claim                     sealed            connection gone
@@ -13,8 +13,8 @@
 
 #include "service/core/session.h"
 
-/* A rank's part in the current generation. It may outlive the incarnation that sits in it: the
- * place can have a new holder while the generation still counts the old one as lost. */
+/* A rank's part in the current generation. It may outlive its incarnation: the place can have a new
+ * holder while the generation still counts the old one as lost. */
 struct mst_seat {
     uint64_t incarnation; /* 0: the place is not in the current generation */
     uint32_t rank;
@@ -26,7 +26,7 @@ struct mst_seat {
     uint32_t agent;
     uint32_t losses;
 
-    /* The first fault told of it. */
+    /* The first reported fault. */
     uint64_t fault_revision; /* 0: none */
     struct mst_tree_node fault_node;
     enum mst_cause fault_cause;
@@ -46,7 +46,7 @@ struct mst_member {
     enum mst_role role;
     uint32_t index;
     enum mst_state end;   /* STATE_LOST, LEFT, ABSENT; 0: held */
-    enum mst_cause cause; /* of the last loss; it stays when somebody else takes the place */
+    enum mst_cause cause; /* of the last loss; it stays when the place has a new holder */
     int32_t code;
     uint32_t losses;
     struct mst_blob *text; /* last words */
@@ -54,7 +54,7 @@ struct mst_member {
     uint64_t pid, heard_ns;
     uint32_t agent;               /* that started it: its node */
     struct mst_session *session;  /* the holder */
-    struct mst_session *claimant; /* who waits for the holder's loss */
+    struct mst_session *claimant; /* waits for the holder's loss */
     bool fenced;                  /* `token` is in core->fences */
     bool loss_uncounted;          /* GONE, which may still be refined */
     bool owes_touch;              /* it has changed while the core is held; only a record that
@@ -64,7 +64,7 @@ struct mst_member {
     uint64_t revision; /* of its last change */
     struct mst_tree_node change_node, node_change_node;
     struct mst_list in_ready; /* linked: it is ready for the next generation */
-    bool spare;               /* there was no place for it, and it waits */
+    bool spare;               /* it was passed over, and waits */
     bool chosen;              /* while a generation is seated */
 };
 
@@ -81,7 +81,7 @@ void mst_member_changes_init(struct mst_tree *changes, struct mst_tree *node_cha
                              struct mst_tree *faults);
 void mst_member_fences_init(struct mst_tree *fences);
 
-/* The place that holds this token given up, or NULL. */
+/* The place whose last holder with this token is lost, or NULL. */
 struct mst_member *mst_member_fenced(struct mst_core *core, struct mst_token token);
 
 struct mst_member *mst_member_find(const struct mst_job *job, enum mst_role role, uint32_t index);
@@ -100,17 +100,17 @@ bool mst_member_set_change(struct mst_member *member);
 /* The first with a fault at or after a revision; NULL: none. */
 struct mst_member *mst_member_faulted(const struct mst_job *job, uint64_t revision);
 
-/* The lowest index nobody holds. */
+/* The lowest free index. */
 uint32_t mst_member_free_index(struct mst_job *job, enum mst_role role);
 uint32_t mst_member_free_helper(struct mst_job *job); /* from MST_HELPERS_FROM on */
 
-/* A new place, ABSENT; everything a later seal needs for it is reserved. NULL: no memory. How many
- * there may be is the caller's question. */
+/* A new place, ABSENT; everything a later seal needs for it is reserved. NULL: no memory. The
+ * caller checks the limit. */
 struct mst_member *mst_member_new(struct mst_job *job, enum mst_role role, uint32_t index);
 void mst_member_forget(struct mst_member *member); /* one that was never held after all */
 void mst_member_free(struct mst_core *core, struct mst_member *member);
 
-/* The token of the incarnation that was given up last. False: somebody else's is the same. */
+/* The token of the last lost incarnation. False: another one has the same. */
 bool mst_member_set_fence(struct mst_member *member, struct mst_token token);
 void mst_member_forget_fence(struct mst_member *member);
 
@@ -119,26 +119,26 @@ void mst_member_admit(struct mst_member *member, struct mst_session *session);
 void mst_member_set_ready(struct mst_member *member);
 void mst_member_unready(struct mst_member *member);
 
-/* Its state is to be told to who watches members. */
+/* Its state has changed: notify the watchers of members. */
 void mst_member_touch(struct mst_member *member);
 
-/* The holder is given up. Decides everything that follows, but closes no seal: the job is settled
- * at the end of the input. */
+/* The holder is lost. Decides everything that follows, but closes no seal: the job is settled at
+ * the end of the input. */
 void mst_member_lose(struct mst_member *member, struct mst_loss loss);
 void mst_member_leave(struct mst_member *member);
 
-/* Its last loss is counted by its cause as it is known now, unless it was already. */
+/* Counts its last loss by the currently known cause, unless it was counted already. */
 void mst_member_count_loss(struct mst_member *member);
 
 /* The same as mst_member_lose for one of several that are lost at once: no round is closed before
  * mst_round_settle, and its host is not blamed for it. */
 void mst_member_lose_with_node(struct mst_member *member, struct mst_loss loss);
 
-/* The holder was heard of: whoever claims its place is refused. */
+/* The holder is alive: a claim of its place is refused. */
 void mst_member_heard(struct mst_member *member);
 
-/* Its first fault in this generation. False: there is an earlier one, which is the cause; what
- * comes later follows from it. */
+/* Its first fault in this generation. False: there is an earlier one, which is the cause; later
+ * ones follow from it. */
 bool mst_member_keep_fault(struct mst_member *member, const struct mst_loss *fault);
 void mst_member_set_text(struct mst_member *member, struct mst_blob *text); /* last words */
 
@@ -151,7 +151,7 @@ void mst_member_report(struct mst_session *session, struct mst_waiter *waiter,
 bool mst_member_seated(const struct mst_member *member); /* its holder is in the generation */
 enum mst_state mst_member_state(const struct mst_member *member);
 struct mst_who mst_member_who(const struct mst_member *member);
-struct mst_who
-mst_member_seat_who(const struct mst_member *member); /* of who sits, not who holds */
+struct mst_who mst_member_seat_who(
+    const struct mst_member *member); /* of the rank in the generation, not of the place's holder */
 
 #endif

@@ -2,12 +2,12 @@
 #ifndef MST_SERVICE_CORE_NARRATE_H
 #define MST_SERVICE_CORE_NARRATE_H
 
-/* The story as lines for the observer. The words are stable: tests compare them. */
+/* The trace as lines for the observer. The words are stable: tests compare them. */
 
 #include "base/text.h"
 #include "service/core/member.h"
 
-/* One line, "event name=value ...", as mst_text_format has it; nothing when nobody listens. */
+/* One line, "event name=value ...", formatted by mst_text_format; nothing without an observer. */
 void mst_narrate(const struct mst_job *job, enum mst_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -8,19 +8,19 @@
  *   values  that replies hold and no key does any more: it was written or deleted since
  *   rounds  likewise, whose name has a newer result or is gone
  *
- * A reply that is told at once holds them for a moment. One that was deferred, or was decided for
- * who does not read, holds them for as long as its connection lasts: so they are counted, and a
- * connection's share of them is what it costs. What several replies hold is shared between them.
+ * A reply that is sent at once holds them for a moment. A deferred one, or one to a client that
+ * does not read, holds them for as long as its connection lasts: so they are counted, and a
+ * connection is charged its share. Memory that several replies hold is shared between them.
  * The value of a JOIN is left out: a connection has one JOIN. */
 
 #include "service/core/round.h"
 #include "service/core/waiter.h"
 
-/* Instead of dropping the state's reference. Replies may hold others, and nobody else does. */
+/* Drops the state's reference. Only replies may hold others. */
 void mst_pin_leave_value(struct mst_core *core, struct mst_blob *value);
 void mst_pin_leave_round(struct mst_core *core, struct mst_round *round);
 
-/* Instead of dropping a reply's. NULL is fine. */
+/* Drops a reply's reference. NULL is fine. */
 void mst_pin_drop_value(struct mst_core *core, struct mst_blob *value);
 void mst_pin_drop_round(struct mst_core *core, struct mst_round *round);
 
@@ -28,7 +28,7 @@ void mst_pin_drop_round(struct mst_core *core, struct mst_round *round);
 struct mst_key_wait *mst_pin_list(struct mst_waiter *waiter, uint32_t count);
 void mst_pin_drop_list(struct mst_waiter *waiter);
 
-/* What this reply is to blame for of values and rounds. */
+/* This reply's share of values and rounds. */
 uint64_t mst_pin_share(const struct mst_waiter *waiter);
 
 #endif

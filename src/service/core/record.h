@@ -2,12 +2,12 @@
 #ifndef MST_SERVICE_CORE_RECORD_H
 #define MST_SERVICE_CORE_RECORD_H
 
-/* What befell a generation, in the order it came: the first fault of each seat, and its loss or
- * leave. The first few are kept as they were, of the others the number, so that keeping one
- * allocates nothing and a thousand losses cost no more than eight. When the generation is sealed
- * they become the job's last records, which tell everybody in the next one why it began. A
- * generation that ended without any, because of newcomers, leaves the last records as they are: a
- * replacement is often there a moment after the loss, and people ask for its reason later. */
+/* The faults of a generation, in order of arrival: the first fault of each rank, and its loss or
+ * leave. The first few are kept in full, of the others the number. So keeping one allocates
+ * nothing, and a thousand losses cost no more than eight. When the generation is sealed they become
+ * the job's last records, which explain the restart to the next generation. A generation that ended
+ * without any, because of newcomers, leaves the last records as they are: a replacement often joins
+ * a moment after the loss, and users ask for its cause later. */
 
 #include "service/core/member.h"
 
@@ -36,15 +36,15 @@ struct mst_records {
 /* Their numbers agree. */
 bool mst_records_sane(const struct mst_records *records);
 
-/* Of who sits there now. */
+/* Of the current holder. */
 void mst_record_fault(struct mst_member *member, const struct mst_loss *told);
 void mst_record_gone(struct mst_member *member, const struct mst_loss *told);
 
-/* Of the generation, and of no seat in it. One is kept. */
+/* Of the generation, and of no rank in it. One is kept. */
 void mst_record_nobody(struct mst_job *job, const struct mst_loss *told);
 
-/* LOST of a process whose death was recorded as GONE, in this generation or in the one before;
- * whoever holds its place by now. */
+/* LOST of a process whose death was recorded as GONE, in this generation or the previous one; for
+ * any current holder of its place. */
 void mst_record_refine(const struct mst_session *teller, const struct mst_request *request,
                        const struct mst_loss *loss);
 
@@ -52,19 +52,19 @@ void mst_record_refine(const struct mst_session *teller, const struct mst_reques
  * counted as a restart. */
 void mst_record_seal(struct mst_job *job, bool restarted);
 
-/* The ranks are gone, and with them what befell them. */
+/* The ranks are gone, and their records with them. */
 void mst_record_clear(struct mst_job *job);
 
-/* A restart whose cause may still be refined is counted as it is known now. */
+/* Counts a restart, whose cause may still be refined, by the known cause. */
 void mst_record_count(struct mst_job *job);
 
-/* As others are told: the first of the generation; of the one that ended; one of them. */
+/* As replies show them: the first of the generation; of the one that ended; one of them. */
 const struct mst_record *mst_record_first(const struct mst_job *job);
 struct mst_who mst_record_who(const struct mst_job *job, const struct mst_record *record);
 void mst_record_fill(const struct mst_job *job, const struct mst_records *records,
                      const struct mst_record *record, struct mst_item *item);
-/* Whether the last records are of the generation that ended by the seal that this view is of, which
- * they are not when it only grew; `stood`: the one told stood at that seal, be it seated or not. */
+/* Whether the last records are of the generation that ended by the seal of this view; false if that
+ * one only grew. `stood`: the receiver arrived at that seal, with or without a rank. */
 bool mst_record_belongs(const struct mst_job *job, const struct mst_view *view, bool stood);
 
 uint32_t mst_record_total(const struct mst_records *records); /* at most UINT32_MAX */

@@ -2,15 +2,15 @@
 #ifndef MST_SERVICE_CORE_ROUND_H
 #define MST_SERVICE_CORE_ROUND_H
 
-/* One collective act on small data. The first arrival fixes its parameters and reserves everything
- * its end needs.
+/* One collective operation on small data. The first arrival fixes its parameters and reserves
+ * everything its end needs.
  *
  *   OPEN --all arrived or lost--> DONE (OK, ERANGE; a seal: or ETOOFEW, generation.h says when)
  *     |--a loss, on_loss = fail--> DONE (ELOST)
  *     |--two that differ-------> DONE (EMISMATCH)
- *     |--deadline--------------> DONE (ETIMEDOUT; on_loss = proceed: with what those who arrived
- *     |                          come to, or ERANGE); a seal evicts who is missing instead
- *     |--generation sealed-----> gone: who waits is told EFENCED */
+ *     |--deadline--------------> DONE (ETIMEDOUT; on_loss = proceed: with the result of the arrived
+ *     |                          ones, or ERANGE); a seal evicts the missing ranks instead
+ *     |--generation sealed-----> gone: waiters get EFENCED */
 
 #include "service/core/member.h"
 
@@ -52,7 +52,7 @@ struct mst_round {
     enum mst_on_loss on_loss;
     enum mst_reduce reduce;
     bool present_only, seal, final;
-    uint32_t order_count; /* of a seal: how many are to be seated in an order; 0: there is none */
+    uint32_t order_count; /* of a seal: the number of ranks in its order; 0: there is none */
     uint32_t *wanted;     /* the participants as asked for; NULL: the generation's */
     uint32_t wanted_count;
 
@@ -79,24 +79,24 @@ void mst_round_request(struct mst_session *session, struct mst_waiter *waiter,
 void mst_round_request_members(struct mst_session *session, struct mst_waiter *waiter,
                                const struct mst_request *request);
 
-/* A seat is gone: every open round of the job counts it. Then, when all that are lost at once are
- * counted: the rounds that this ends are closed. */
+/* A rank is gone: every open round of the job counts it. After all simultaneous losses are counted,
+ * the rounds that this ends are closed. */
 void mst_round_lose(struct mst_job *job, const struct mst_member *member);
 void mst_round_settle(struct mst_job *job);
 
 /* Its deadline. */
 void mst_round_expire(struct mst_round *round);
 
-/* Over: the result is fixed; then everybody who waits is told, and it is kept as the last one. */
+/* The round is over: fixes the result, answers the waiters, and keeps it as the last one. */
 void mst_round_decide(struct mst_round *round, muster_status status);
 void mst_round_tell(struct mst_round *round);
 void mst_round_close(struct mst_round *round, muster_status status); /* both */
 
-/* Whether it ended with what was reduced: in success, and at the deadline of one that goes on
- * without those who are missing as it does without those who are lost. */
+/* Whether it ended with a reduced result: on success, and at the deadline of a round that proceeds
+ * without the missing ranks as it does without the lost ones. */
 bool mst_round_has_value(const struct mst_round *round);
 
-/* Every round of the generation goes; who waits is told EFENCED. */
+/* Drops every round of the generation; waiters get EFENCED. */
 void mst_round_drop_all(struct mst_job *job);
 
 void mst_round_keep(struct mst_round *round);
@@ -105,10 +105,10 @@ void mst_round_let_go(struct mst_core *core, struct mst_round *round);
 const struct mst_round_part *mst_round_part(const struct mst_round *round,
                                             const struct mst_member *member);
 struct mst_who mst_round_part_who(const struct mst_round *round, const struct mst_round_part *part);
-struct mst_who mst_round_first_missing(const struct mst_round *round); /* index ANY: nobody */
+struct mst_who mst_round_first_missing(const struct mst_round *round); /* index ANY: none */
 struct mst_detail mst_round_detail(const struct mst_round *round);
 struct mst_round_name *mst_round_name_find(const struct mst_job *job, struct mst_slice bytes);
-/* A name that nobody can find until it is published; NULL: no memory. */
+/* A name that is not visible until it is published; NULL: no memory. */
 struct mst_round_name *mst_round_name_new(struct mst_job *job, struct mst_slice bytes);
 void mst_round_name_publish(struct mst_job *job, struct mst_round_name *name);
 struct mst_round_name *mst_round_name_of_list(struct mst_list *node);

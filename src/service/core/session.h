@@ -2,13 +2,13 @@
 #ifndef MST_SERVICE_CORE_SESSION_H
 #define MST_SERVICE_CORE_SESSION_H
 
-/* A session: one process's standing with the service, which outlives its connections. It has a
+/* A session: one process's relation with the service, which outlives its connections. It has a
  * lease, and remembers the outcomes of its writes as long as they may be repeated. */
 
 #include "service/core/link.h"
 #include "service/core/waiter.h"
 
-/* What became of a write, kept for the window of ids that may still be repeated. */
+/* The outcome of a write, kept for the window of ids that may still be repeated. */
 struct mst_outcome {
     uint64_t id; /* 0: empty */
     muster_status status;
@@ -33,7 +33,7 @@ struct mst_session {
     struct mst_list in_job;
     struct mst_blob *host;
     struct mst_host *place;       /* the same in the job's table; NULL: not counted there */
-    struct mst_tree_node in_node; /* job->nodes, if `agent` is somebody and it has a place */
+    struct mst_tree_node in_node; /* job->nodes, if `agent` is set and it has a place */
     uint64_t pid;
     uint32_t agent;      /* index of the one that started it: its node. MST_NODE_NONE: none */
     uint64_t renewed_ns; /* for the counts; 0: not yet */
@@ -56,12 +56,12 @@ struct mst_session *mst_session_new(struct mst_core *core, struct mst_job *job,
                                     const struct mst_open *open);
 void mst_session_attach(struct mst_session *session, struct mst_link *link);
 
-/* What every request of a session does to it, room or not: it was heard of, its window moves, and
- * what waited under the same id waits no more. OK, or why the request goes no further: EINVAL,
- * EFENCED, ELIMIT. Depends on nothing but what a snapshot keeps. */
+/* The effect of every request on its session, room or not: it renews the contact, its window moves,
+ * and a wait under the same id ends. OK, or why the request goes no further: EINVAL, EFENCED,
+ * ELIMIT. Depends only on state that a snapshot keeps. */
 muster_status mst_session_take(struct mst_session *session, const struct mst_request *request);
 
-/* That and the rest of the window: true if the request is to be carried out; else it was answered
+/* That and the rest of the window: true if the request is to be processed; else it was answered
  * here. */
 bool mst_session_admit(struct mst_session *session, struct mst_waiter *waiter,
                        const struct mst_request *request);
@@ -73,13 +73,13 @@ void mst_session_record(struct mst_session *session, const struct mst_waiter *wa
 bool mst_session_restore_outcome(struct mst_session *session, const struct mst_outcome *outcome);
 
 void mst_session_renew(struct mst_session *session, struct mst_waiter *waiter);
-/* `spare`: to be told also when there is no place for it. */
+/* `spare`: answer also when it is passed over. */
 void mst_session_join(struct mst_session *session, struct mst_waiter *waiter,
                       const struct mst_request *request);
 void mst_session_leave(struct mst_session *session, struct mst_waiter *waiter);
 void mst_session_cancel(struct mst_session *session, struct mst_waiter *waiter, uint64_t id);
 
-/* A sign of life: the lease runs anew, and who claims its place is refused. */
+/* A renewal: the lease starts again, and a claim of its place is refused. */
 void mst_session_heard(struct mst_session *session);
 
 /* Its connection is gone. */
@@ -91,8 +91,8 @@ void mst_session_expire(struct mst_session *session);
 /* At least a whole lease from now. */
 void mst_session_extend(struct mst_session *session);
 
-/* The session is over: what waits is told, owned keys vanish, memory is released. Says nothing
- * about the member; that is for the caller, before. */
+/* Ends the session: answers its waits, deletes owned keys, releases memory. Says nothing about the
+ * member; that is for the caller, before. */
 void mst_session_end(struct mst_session *session, enum mst_link_end end);
 
 #endif

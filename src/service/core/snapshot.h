@@ -2,18 +2,16 @@
 #ifndef MST_SERVICE_CORE_SNAPSHOT_H
 #define MST_SERVICE_CORE_SNAPSHOT_H
 
-/* The lasting state of a core as bytes, and back.
- *
- * Kept: time and alarms; jobs with their numbers, members, seats, faults and who is ready; sessions
- * with their window of outcomes; keys, owned or not, and tombstones; rounds, open or the last of
- * their name, with every contribution; given-up tokens; jobs that ended; connections and the JOINs
- * that wait on them, because readiness is state.
- * Not kept: whatever else waits, and what was not told yet. So it must not matter to any decision
- * whether that is there: save, load, go on is the same as going on. */
+/* The durable state of a core as bytes, and back. Kept: time and alarms; jobs with their numbers,
+ * members, seats, faults and ready members; sessions with their window of outcomes; keys, owned or
+ * not, and tombstones; rounds, open or the last of their name, with every contribution; tokens of
+ * lost incarnations; jobs that ended; connections and the JOINs that wait on them, because
+ * readiness is state. Not kept: other waits, and undelivered effects. So no decision may depend on
+ * these: save, load, continue is the same as continue. */
 
 #include "service/core/core.h"
 
-/* Takes the next bytes; false: cannot, and no more is offered. */
+/* Takes the next bytes; false: failed, and no more is offered. */
 struct mst_snapshot_sink {
     void *ctx;
     bool (*put)(void *ctx, struct mst_slice bytes);

@@ -18,7 +18,7 @@ struct mst_core {
     struct mst_tree links;       /* connections, by id */
     struct mst_table link_table; /* the same, to find one */
     struct mst_tree sessions;    /* by token */
-    struct mst_tree fences;      /* tokens of incarnations that were given up */
+    struct mst_tree fences;      /* tokens of lost incarnations */
     struct mst_tree jobs;        /* by name */
     struct mst_list job_list;    /* the same, in the order they came */
     struct mst_tree pasts;       /* of jobs that ended, by name */
@@ -27,7 +27,7 @@ struct mst_core {
     enum mst_weight weight;  /* of the inputs since it was last asked for */
     bool refused;            /* the last request, for want of room */
     bool wordless;           /* or only its text was */
-    const char *held;        /* why nothing new can be kept; NULL: it can */
+    const char *held;        /* why nothing new can be stored; NULL: it can */
     uint64_t held_ns;        /* since when */
     struct mst_list dirty;   /* jobs to settle before the input is over */
     struct mst_list effects; /* struct mst_todo, in the order they were decided */
@@ -42,7 +42,7 @@ struct mst_core {
     const struct mst_key **sorted; /* MST_SCAN_SORTED of them, see scan.h */
     uint64_t walked;               /* records that were looked at for replies */
     uint64_t pinned_bytes;         /* values and rounds, see pin.h */
-    uint64_t awaited;              /* places in the lists of those who wait for keys */
+    uint64_t awaited;              /* places in the lists of the waits for keys */
 };
 
 /* Something to do: embedded in a waiter (a reply) or in a link (a hangup). */
@@ -57,11 +57,11 @@ bool mst_core_config_makes_sense(const struct mst_core_config *config);
 void mst_core_begin_input(struct mst_core *core, uint64_t now_ns);
 void mst_core_end_input(struct mst_core *core);
 
-/* We come `late_ns` later than we asked for: it was we who slept, so nobody else is to blame for
- * silence. Leases have at least their whole length from now, deadlines move. */
+/* The core was woken `late_ns` late: it slept itself, so no member is to blame for silence. Leases
+ * have at least their whole length from now, deadlines move. */
 void mst_core_forgive(struct mst_core *core, uint64_t late_ns);
 
-/* What the present input is to a journal. */
+/* The weight of the current input for a journal. */
 static inline void mst_core_raise(struct mst_core *core, enum mst_weight weight)
 {
     if (core->weight < weight) {

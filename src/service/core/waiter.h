@@ -2,14 +2,14 @@
 #ifndef MST_SERVICE_CORE_WAITER_H
 #define MST_SERVICE_CORE_WAITER_H
 
-/* A request between its admission and its answer. It is also the reply: what an answer needs is
+/* A request between its admission and its answer. It is also the reply: the memory for an answer is
  * reserved here when the request is admitted, so that answering never allocates.
  *
- *   ADMITTED --answer--> QUEUED --mst_core_next--> told
+ *   ADMITTED --answer--> QUEUED --mst_core_next--> sent
  *       |wait               ^
  *       +----> WAITING -----+
  *
- * Pages (LIST, WATCH, MEMBERS, ...) are read when they are told, not when they are decided: they
+ * Pages (LIST, WATCH, MEMBERS, ...) are read when they are sent, not when they are decided: they
  * show the state of that moment, which is never older than the request. */
 
 #include "proto/limit_kinds.h"
@@ -17,12 +17,12 @@
 
 enum mst_waiter_stage { MST_ADMITTED = 1, MST_WAITING = 2, MST_QUEUED = 3 };
 
-/* What the reply's detail is made of. */
+/* The source of the reply's detail. */
 enum mst_waiter_detail {
     MST_DETAIL_NONE = 0,
     MST_DETAIL_LIMIT,  /* `limit`; of an ELIMIT also `limit_kind` and `asked` */
-    MST_DETAIL_HOLDER, /* who holds `member` */
-    MST_DETAIL_JOIN,   /* who is not ready in `job` */
+    MST_DETAIL_HOLDER, /* the holder of `member` */
+    MST_DETAIL_JOIN,   /* the members that are not ready in `job` */
     MST_DETAIL_ROUND   /* of `round` as it is or as it ended; `limit` if not 0 */
 };
 
@@ -30,7 +30,7 @@ enum mst_waiter_detail {
 struct mst_key_wait {
     struct mst_list in_key;
     struct mst_waiter *waiter;
-    struct mst_key *key; /* NULL: has come */
+    struct mst_key *key; /* NULL: it exists */
 };
 
 struct mst_waiter {
@@ -65,8 +65,8 @@ struct mst_waiter {
         struct {
             struct mst_session *session; /* while WAITING */
             bool spare;                  /* is told also when it is passed over */
-            uint64_t heard;              /* of how many final rounds it knows */
-            struct mst_blob *value;      /* of the seal that seated it */
+            uint64_t heard;              /* the completed-run count that it knows */
+            struct mst_blob *value;      /* of the seal that gave it a rank */
         } join;
         struct {
             uint32_t kinds;
@@ -91,10 +91,10 @@ struct mst_waiter *mst_waiter_new(struct mst_core *core, struct mst_link *link,
                                   const struct mst_request *request);
 void mst_waiter_free(struct mst_waiter *waiter);
 
-/* From now on it is being told: it stays whatever becomes of the link. */
+/* From now on it is being sent: it stays, whatever happens to the link. */
 void mst_waiter_leave_link(struct mst_waiter *waiter);
 
-/* It was not told after all. */
+/* It was not sent after all. */
 void mst_waiter_return_to_link(struct mst_waiter *waiter, struct mst_link *link);
 
 /* Counts the job's references. */
@@ -102,7 +102,7 @@ void mst_waiter_set_job(struct mst_waiter *waiter, struct mst_job *job);
 
 void mst_waiter_set_view(struct mst_waiter *waiter, struct mst_view view);
 
-/* The decision: out of whatever it waits in, and into the queue of effects. */
+/* The decision: leaves its wait list, and enters the queue of effects. */
 void mst_waiter_answer(struct mst_waiter *waiter, muster_status status);
 
 /* ELIMIT: the only way to it, so that each says which limit. */

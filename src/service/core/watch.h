@@ -2,16 +2,15 @@
 #ifndef MST_SERVICE_CORE_WATCH_H
 #define MST_SERVICE_CORE_WATCH_H
 
-/* Changes, followed by long poll. Nothing is queued for a watcher: what changed carries the
+/* Changes, followed by long poll. Nothing is queued for a watcher: each changed object carries the
  * revision of its last change, and a page is read from there. So a key that changed five times
- * between two polls appears once, and memory does not depend on how slowly anybody reads.
- *
- * A watch continues after the `revision` of its last reply. To the client that number is opaque:
- * inside a listing of more than one page (after 0, or after a RESET) it is a cursor with bit 63
- * set, the epoch of forgotten deletions in bits 44 to 62 and the revision below. Without the epoch
- * the second page of a listing could not be told from a watcher that missed deletions: the epoch
- * moves on whenever a deletion younger than the epoch itself is forgotten, so as long as it stands,
- * no deletion since the listing began was. */
+ * between two polls appears once, and memory does not depend on the speed of readers. A watch
+ * continues after the `revision` of its last reply. That number is opaque to the client. Inside a
+ * listing of more than one page (after 0, or after a RESET) it is a cursor with bit 63 set, the
+ * epoch of forgotten deletions in bits 44 to 62 and the revision below. Without the epoch the
+ * second page of a listing could not be distinguished from a watcher that missed deletions. The
+ * epoch moves whenever a deletion younger than the epoch itself is forgotten, so while it stands,
+ * no deletion since the listing began was forgotten. */
 
 #include "service/core/session.h"
 
@@ -19,7 +18,7 @@
 #define MST_CURSOR_EPOCH_MASK UINT64_C(0x7ffff)
 #define MST_REVISION_MAX ((UINT64_C(1) << MST_CURSOR_EPOCH_SHIFT) - 1)
 
-/* A prefix that somebody watches; counted by its watchers. */
+/* A prefix with watchers; counted by them. */
 struct mst_prefix {
     struct mst_tree_node node; /* in keyspace->prefixes while it has watchers that wait */
     uint32_t references;
@@ -34,7 +33,7 @@ struct mst_prefix {
 struct mst_cursor {
     uint64_t after; /* a revision */
     bool reset;     /* say RESET first; `after` is 0 */
-    bool listing;   /* tell what is, not what was */
+    bool listing;   /* report the current state, not changes */
 };
 
 /* How many wait for changes under just this prefix. */
@@ -55,7 +54,7 @@ void mst_watch_wake_members(const struct mst_member *member);
 void mst_watch_wake_faults(struct mst_job *job, uint64_t revision);
 void mst_watch_wake_view(struct mst_job *job, uint64_t revision);
 
-/* Everybody who watches keys of a space that goes away. */
+/* All watchers of keys of a space that is dropped. */
 void mst_watch_drop(struct mst_keyspace *space, muster_status status);
 
 struct mst_cursor mst_watch_cursor(const struct mst_waiter *waiter);
