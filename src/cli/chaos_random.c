@@ -347,9 +347,8 @@ static int sum_up(const struct chaos *chaos)
 static void introduce(const struct chaos *chaos)
 {
     if (!mst_cli_number(chaos->target.cli, "json")) {
-        mst_cli_put("striking the members of job '");
-        mst_cli_print_name(chaos->target.place.job);
-        mst_cli_put("' at random: %s, %s, seed %" PRIu64 "\n",
+        mst_cli_say("striking the members of job '%.*s' at random: %s, %s, seed %" PRIu64 "\n",
+                    MST_TEXT_ARGS(chaos->target.place.job),
                     mst_cli_text(chaos->target.cli, "kinds"),
                     mst_cli_text(chaos->target.cli, "rate"), chaos->seed);
         (void)fflush(stdout);

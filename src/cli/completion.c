@@ -143,8 +143,7 @@ static void offer(struct line *line, const char *word, const char *about)
         mst_cli_put("%s%c", line->shell == ZSH && *c == ':' ? "\\" : "", *c);
     }
     if (line->shell != BASH && about && *about) {
-        mst_cli_put("%c", line->shell == ZSH ? ':' : '\t');
-        mst_cli_print_slice(mst_slice_of(about, strcspn(about, "\n")));
+        mst_cli_say("%c%.*s", line->shell == ZSH ? ':' : '\t', (int)strcspn(about, "\n"), about);
     }
     mst_cli_put("\n");
 }

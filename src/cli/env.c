@@ -96,23 +96,18 @@ static void put_place(const struct mst_discovery *found)
 {
     const struct mst_discovered *place = &found->place;
 
-    mst_cli_put("launcher   %s\n", mst_launcher_name(found->launcher));
-    mst_cli_put("why        ");
-    mst_cli_print_name(found->why);
-    mst_cli_put("\n");
+    mst_cli_say("launcher   %s\nwhy        %.*s\n", mst_launcher_name(found->launcher),
+                MST_TEXT_ARGS(found->why));
     if (found->trap != MST_TRAP_NONE) {
         return;
     }
     put_number("place      rank", place->rank, place->size);
     put_number(", local rank", place->local_rank, place->local_size);
     put_number(", node", place->node_rank, place->node_count);
-    mst_cli_put("\njob        ");
-    mst_cli_print_name(place->job[0] != '\0' ? place->job : "not named");
-    mst_cli_put("\n");
+    mst_cli_say("\njob        %.*s\n",
+                MST_TEXT_ARGS(place->job[0] != '\0' ? place->job : "not named"));
     if (place->host[0] != '\0') {
-        mst_cli_put("rank 0 on  ");
-        mst_cli_print_name(place->host);
-        mst_cli_put("\n");
+        mst_cli_say("rank 0 on  %.*s\n", MST_TEXT_ARGS(place->host));
     }
 }
 
@@ -136,8 +131,7 @@ static void put_rows(const struct mst_discovery *found)
 
         mst_cli_put("  %-24s %-9s ", mst_launcher_name(launcher),
                     won ? "taken" : state_name(found->rows[i].state));
-        mst_cli_print_name(found->rows[i].why);
-        mst_cli_put("\n");
+        mst_cli_say("%.*s\n", MST_TEXT_ARGS(found->rows[i].why));
     }
 }
 

@@ -61,8 +61,7 @@ static void print_node(const struct mst_item *members, size_t count, const struc
     if (ranks == 0) {
         return;
     }
-    mst_cli_put("node %u (", agent->index);
-    mst_cli_print_slice(agent->host);
+    mst_cli_say("node %u (%.*s", agent->index, MST_SLICE_ARGS(agent->host));
     mst_cli_put(") lost, last heard %.1f s ago: rank%s ", (double)heard_ms / 1000,
                 ranks == 1 ? "" : "s");
     ranks = 0;
@@ -96,9 +95,7 @@ void mst_cli_hosts_print(const struct mst_item *hosts, size_t count)
         if (host->number == 0 && host->expected == 0) {
             continue;
         }
-        mst_cli_put("host ");
-        mst_cli_print_slice(host->name);
-        mst_cli_put(": ");
+        mst_cli_say("host %.*s: ", MST_SLICE_ARGS(host->name));
         if (host->number > 0) {
             mst_cli_put("lost %llu time%s%s", (unsigned long long)host->number,
                         host->number == 1 ? "" : "s", host->expected > 0 ? ", " : "");

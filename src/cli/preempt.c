@@ -242,16 +242,17 @@ static void print_text(const struct order *order, bool written)
 
     (void)whom(order, name, sizeof name);
     if (order->config.withdraw) {
-        mst_cli_put(written ? "the notice for " : "there is no notice for ");
-        mst_cli_print_name(name);
-        mst_cli_put(written ? " is taken back\n" : "\n");
+        mst_cli_say(written ? "the notice for %.*s is taken back\n"
+                            : "there is no notice for %.*s\n",
+                    MST_TEXT_ARGS(name));
         return;
     }
-    mst_cli_print_name(name);
     if (!written) {
-        mst_cli_put(" has a notice already that is not later; nothing is changed\n");
+        mst_cli_say("%.*s has a notice already that is not later; nothing is changed\n",
+                    MST_TEXT_ARGS(name));
     } else {
-        mst_cli_put(" is told: it ends in %.1f s%s\n", (double)notice->left_ms / 1000,
+        mst_cli_say("%.*s is told: ", MST_TEXT_ARGS(name));
+        mst_cli_put("it ends in %.1f s%s\n", (double)notice->left_ms / 1000,
                     notice->assumed ? ", as is assumed" : "");
     }
 }

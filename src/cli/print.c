@@ -11,35 +11,28 @@
 #include "base/text.h"
 #include "proto/words.h"
 
-static void print_shown(struct mst_slice bytes, bool exact)
+void mst_cli_print_bytes(struct muster_slice bytes)
 {
     const char *data = bytes.data;
     size_t size = 1;
 
     for (size_t i = 0; i < bytes.size; i += size) {
         size = mst_text_shown(mst_slice_of(data + i, bytes.size - i));
-        if (size == 0) {
-            mst_cli_put("\\x%02x", (unsigned char)data[i]);
-            size = 1;
-        } else {
-            mst_cli_put("%s%.*s", exact && data[i] == '\\' ? "\\" : "", (int)size, data + i);
-        }
+        size = size > 0 ? size : 1;
+        mst_cli_say("%s%.*s", data[i] == '\\' ? "\\" : "", (int)size, data + i);
     }
 }
 
-void mst_cli_print_bytes(struct muster_slice bytes)
+void mst_cli_say(const char *format, ...)
 {
-    print_shown(mst_slice_of(bytes.data, bytes.size), true);
-}
+    char part[4096];
+    struct mst_text text = mst_text_in(part, sizeof part);
+    va_list arguments;
 
-void mst_cli_print_slice(struct mst_slice bytes)
-{
-    print_shown(bytes, false);
-}
-
-void mst_cli_print_name(const char *name)
-{
-    print_shown(mst_slice_text(name), false);
+    va_start(arguments, format);
+    mst_text_format_list(&text, format, arguments);
+    va_end(arguments);
+    mst_cli_put("%s", part);
 }
 
 void mst_cli_print_word(const char *word)

@@ -4,15 +4,15 @@
 
 #include <jansson.h>
 
-#include "base/slice.h"
+#include "base/text.h"
 #include "cli/cli.h"
 #include "muster/member.h"
 
-/* On stdout, in a line for people, as mst_text_slice has it. A value with its backslashes doubled,
- * so that no two look the same; a name or text as it is. */
+/* On stdout, as mst_text_format has it: for people, with the bytes that others chose shown. */
+void mst_cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* A value, with its backslashes doubled, so that no two look the same. */
 void mst_cli_print_bytes(struct muster_slice bytes);
-void mst_cli_print_slice(struct mst_slice bytes);
-void mst_cli_print_name(const char *name);
 
 /* One word of a command that a person is to paste into a shell. */
 void mst_cli_print_word(const char *word);

@@ -79,46 +79,33 @@ static bool has_loss(const struct muster_member *member)
     return member->cause != MUSTER_CAUSE_NONE && member->cause != MUSTER_CAUSE_LEFT;
 }
 
+/* What ends in a space goes on with the code. */
+static const char *const loss_words[] = {
+    [MUSTER_CAUSE_NONE] = "",
+    [MUSTER_CAUSE_LEFT] = "",
+    [MUSTER_CAUSE_EXIT] = "exited with status ",
+    [MUSTER_CAUSE_SIGNAL] = "killed by signal ",
+    [MUSTER_CAUSE_GONE] = "process gone, status unknown",
+    [MUSTER_CAUSE_LEASE] = "silent for longer than the lease",
+    [MUSTER_CAUSE_FAULT] = "reported fault ",
+    [MUSTER_CAUSE_EVICTED] = "did not come to the seal in time",
+    [MUSTER_CAUSE_HARD_TIMEOUT] = "made no progress, ended by signal ",
+    [MUSTER_CAUSE_SOFT_TIMEOUT] = "made no progress",
+    [MUSTER_CAUSE_UNHEALTHY] = "failed its health check",
+    [MUSTER_CAUSE_AGAIN] = "asked for a restart",
+    [MUSTER_CAUSE_ABORTED] = "asked for the end",
+};
+
 static void put_loss(const struct muster_member *member)
 {
-    switch (member->cause) {
-    case MUSTER_CAUSE_NONE:
-    case MUSTER_CAUSE_LEFT:
-        break;
-    case MUSTER_CAUSE_EXIT:
-        mst_cli_put("exited with status %d", member->code);
-        break;
-    case MUSTER_CAUSE_SIGNAL:
-        mst_cli_put("killed by signal %d (%s)", member->code, strsignal(member->code));
-        break;
-    case MUSTER_CAUSE_GONE:
-        mst_cli_put("process gone, status unknown");
-        break;
-    case MUSTER_CAUSE_LEASE:
-        mst_cli_put("silent for longer than the lease");
-        break;
-    case MUSTER_CAUSE_FAULT:
-        mst_cli_put("reported fault %d", member->code);
-        break;
-    case MUSTER_CAUSE_EVICTED:
-        mst_cli_put("did not come to the seal in time");
-        break;
-    case MUSTER_CAUSE_HARD_TIMEOUT:
-        mst_cli_put("made no progress, ended by signal %d (%s)", member->code,
-                    strsignal(member->code));
-        break;
-    case MUSTER_CAUSE_SOFT_TIMEOUT:
-        mst_cli_put("made no progress");
-        break;
-    case MUSTER_CAUSE_UNHEALTHY:
-        mst_cli_put("failed its health check");
-        break;
-    case MUSTER_CAUSE_AGAIN:
-        mst_cli_put("asked for a restart");
-        break;
-    case MUSTER_CAUSE_ABORTED:
-        mst_cli_put("asked for the end");
-        break;
+    const char *words = loss_words[member->cause];
+
+    if (member->cause == MUSTER_CAUSE_SIGNAL || member->cause == MUSTER_CAUSE_HARD_TIMEOUT) {
+        mst_cli_put("%s%d (%s)", words, member->code, strsignal(member->code));
+    } else if (member->cause == MUSTER_CAUSE_EXIT || member->cause == MUSTER_CAUSE_FAULT) {
+        mst_cli_put("%s%d", words, member->code);
+    } else {
+        mst_cli_put("%s", words);
     }
 }
 
@@ -131,8 +118,7 @@ static void put_absence(const struct muster_member *member, uint32_t index)
         mst_cli_put("left");
     } else {
         put_loss(member);
-        mst_cli_put(", node ");
-        mst_cli_print_name(member->host);
+        mst_cli_say(", node %.*s", MST_TEXT_ARGS(member->host));
     }
     mst_cli_put(")");
 }
@@ -192,8 +178,7 @@ static void print_member(const struct muster_member *member)
     }
     mst_cli_put("  %s%*s %-8s node ", place, size < 14 ? 14 - size : 0, "",
                 mst_cli_state_name(member->state));
-    mst_cli_print_name(member->host);
-    mst_cli_put(", pid %llu", (unsigned long long)member->pid);
+    mst_cli_say("%.*s, pid %" PRIu64, MST_TEXT_ARGS(member->host), member->pid);
     if (member->state == MUSTER_MEMBER_SILENT) {
         mst_cli_put(", last heard %.1f s ago", (double)member->heard_ms / 1000);
     }
@@ -201,8 +186,7 @@ static void print_member(const struct muster_member *member)
         mst_cli_put(", ");
         put_loss(member);
         if (*member->text) {
-            mst_cli_put(": ");
-            mst_cli_print_name(member->text);
+            mst_cli_say(": %.*s", MST_TEXT_ARGS(member->text));
         }
     }
     if (member->losses > 0) {
@@ -213,9 +197,8 @@ static void print_member(const struct muster_member *member)
         }
     }
     if (member->waits_at) {
-        mst_cli_put(", waits at '");
-        mst_cli_print_name(member->waits_at);
-        mst_cli_put("' %llu", (unsigned long long)member->waits_number);
+        mst_cli_say(", waits at '%.*s' %" PRIu64, MST_TEXT_ARGS(member->waits_at),
+                    member->waits_number);
     }
     mst_cli_put("\n");
 }
@@ -223,16 +206,13 @@ static void print_member(const struct muster_member *member)
 /* "rank 2 (#2, node b3)" */
 static void put_rank(uint32_t rank, uint32_t index, struct mst_slice host)
 {
-    mst_cli_put("rank %u (#%u, node ", rank, index);
-    mst_cli_print_slice(host);
-    mst_cli_put(")");
+    mst_cli_say("rank %u (#%u, node %.*s)", rank, index, MST_SLICE_ARGS(host));
 }
 
 static void print_round(const struct mst_item *round)
 {
-    mst_cli_put("round '");
-    mst_cli_print_slice(round->name);
-    mst_cli_put("' %" PRIu64 ": %u of %u arrived", round->number, round->arrived, round->expected);
+    mst_cli_say("round '%.*s' %" PRIu64 ": %u of %u arrived", MST_SLICE_ARGS(round->name),
+                round->number, round->arrived, round->expected);
     if (round->who.state != 0) {
         mst_cli_put(", first missing: ");
         put_rank(round->who.rank, round->who.index, round->who.host);
@@ -274,10 +254,8 @@ static void print_other_jobs(const struct picture *picture)
         const char *name = job->name.data;
 
         if (strcmp(name, picture->place.job) != 0) {
-            mst_cli_put("also here: job ");
-            mst_cli_print_name(name);
-            mst_cli_put(", generation %" PRIu64 ", %u of %u (--addr ", job->number, job->arrived,
-                        job->expected);
+            mst_cli_say("also here: job %.*s, generation %" PRIu64 ", %u of %u (--addr ",
+                        MST_TEXT_ARGS(name), job->number, job->arrived, job->expected);
             mst_cli_print_word(picture->place.addr);
             mst_cli_put(" -j ");
             mst_cli_print_word(name);
@@ -328,7 +306,7 @@ static void put_fault(const struct mst_item *fault)
     }
     mst_cli_put(" ");
     if (*member.text && (ended || member.cause == MUSTER_CAUSE_SOFT_TIMEOUT)) {
-        mst_cli_print_name(member.text);
+        mst_cli_say("%.*s", MST_TEXT_ARGS(member.text));
         if (ended) {
             mst_cli_put(", ended by signal %d (%s)", member.code, strsignal(member.code));
         }
@@ -336,8 +314,7 @@ static void put_fault(const struct mst_item *fault)
     }
     put_what(&member);
     if (*member.text && member.cause != MUSTER_CAUSE_AGAIN) {
-        mst_cli_put(": ");
-        mst_cli_print_name(member.text);
+        mst_cli_say(": %.*s", MST_TEXT_ARGS(member.text));
     }
 }
 
@@ -423,13 +400,10 @@ static void end_notice(const struct notices *notices)
     if (notices->count > NAMES_SHOWN) {
         mst_cli_put(" and %u more", notices->count - NAMES_SHOWN);
     }
-    mst_cli_put(": ");
-    mst_cli_print_name(notice->reason[0] != '\0' ? notice->reason : "no reason is given");
-    mst_cli_put(" (");
-    mst_cli_print_name(notice->source[0] != '\0' ? notice->source : "by hand");
-    mst_cli_put(notice->host[0] != '\0' ? ", " : "");
-    mst_cli_print_name(notice->host);
-    mst_cli_put("), ");
+    mst_cli_say(": %.*s (%.*s%s%.*s), ",
+                MST_TEXT_ARGS(notice->reason[0] != '\0' ? notice->reason : "no reason is given"),
+                MST_TEXT_ARGS(notice->source[0] != '\0' ? notice->source : "by hand"),
+                notice->host[0] != '\0' ? ", " : "", MST_TEXT_ARGS(notice->host));
     if (given->left_ms >= 0) {
         mst_cli_put("%.1f s are left%s\n", (double)given->left_ms / 1000,
                     notice->assumed ? ", as is assumed" : "");
@@ -525,9 +499,7 @@ static void put_closure(const char *head, uint64_t closure, const char *function
 {
     mst_cli_put("  %s: closure %" PRIu64, head, closure);
     if (*function) {
-        mst_cli_put(" (");
-        mst_cli_print_name(function);
-        mst_cli_put(")");
+        mst_cli_say(" (%.*s)", MST_TEXT_ARGS(function));
     }
     mst_cli_put(", for ");
     put_age((int64_t)ms);
@@ -538,13 +510,11 @@ static void print_cluster(void *ctx, const struct mst_cluster_look *look)
     const struct mst_cluster_status *status = &look->status;
 
     (void)ctx;
-    mst_cli_put("cluster ");
-    mst_cli_print_slice(look->name);
-    mst_cli_put(": %" PRIu64 " queued, %" PRIu64 " in flight; %" PRIu64 " of %" PRIu64
+    mst_cli_say("cluster %.*s: %" PRIu64 " queued, %" PRIu64 " in flight; %" PRIu64 " of %" PRIu64
                 " slot%s free, %" PRIu64 " of %" PRIu64 " worker%s here; %" PRIu64 ".%" PRIu64
                 " per second\n",
-                status->queued, status->in_flight, status->slots_free, status->slots,
-                status->slots == 1 ? "" : "s", status->present, status->workers,
+                MST_SLICE_ARGS(look->name), status->queued, status->in_flight, status->slots_free,
+                status->slots, status->slots == 1 ? "" : "s", status->present, status->workers,
                 status->workers == 1 ? "" : "s", status->rate / 1000, status->rate % 1000 / 100);
     mst_cli_put("  ended: %" PRIu64 " with a value, %" PRIu64 " failed, %" PRIu64
                 " cancelled; %" PRIu64 " retried, %" PRIu64 " put back by a loss\n",
@@ -565,9 +535,7 @@ static void print_head(const struct picture *picture, const struct mst_item *job
     uint32_t spares = mst_status_spares(&picture->status);
     uint32_t workers = mst_status_workers_only(&picture->status);
 
-    mst_cli_put("job ");
-    mst_cli_print_name(picture->place.job);
-    mst_cli_put(": ");
+    mst_cli_say("job %.*s: ", MST_TEXT_ARGS(picture->place.job));
     if (job->number == 0 && workers > 0) {
         mst_cli_put("%u worker%s here\n", workers, workers == 1 ? "" : "s");
         return;

@@ -120,8 +120,7 @@ __attribute__((format(printf, 6, 7))) static int say(const struct mst_target *ta
     if (target->at_random) {
         mst_cli_put("%7.3f s: ", (double)at_ms / 1000);
     }
-    mst_cli_print_name(line);
-    mst_cli_put("\n");
+    mst_cli_say("%.*s\n", MST_TEXT_ARGS(line));
     return mst_cli_finish_output(target->cli);
 }
 

@@ -69,7 +69,7 @@ static void bytes_are_exact_and_names_are_readable(void **state)
     mst_cli_print_bytes((struct muster_slice){.data = bytes, .size = sizeof bytes});
     assert_string_equal(printed, "a\\\\\\x0a\\x00\\xffz");
     printed[0] = '\0';
-    mst_cli_print_name("a\\\n");
+    mst_cli_say("%.*s", MST_TEXT_ARGS("a\\\n"));
     assert_string_equal(printed, "a\\\\x0a");
 }
 
