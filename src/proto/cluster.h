@@ -32,6 +32,13 @@ enum {
     MST_CLUSTER_KEY_MAX = 255
 };
 
+/* Of a HELLO: more than it has a use for. */
+enum {
+    MST_CLUSTER_FUNCTIONS_MAX = 65536,
+    MST_CLUSTER_VALUES_MAX = 65536,
+    MST_CLUSTER_HELD_MAX = 1 << 20
+};
+
 /* The origin of a failure. The numbers are on the wire. */
 enum mst_origin {
     MST_ORIGIN_NONE = 0,     /* there is a value */

@@ -21,13 +21,6 @@ struct mst_cluster_codec_limits {
  * and as many bytes of output as four of them. */
 extern const struct mst_cluster_codec_limits mst_cluster_codec_limits_default;
 
-/* Beside those of proto/cluster.h: more than any HELLO has a use for. */
-enum {
-    MST_CLUSTER_FUNCTIONS_MAX = 65536,
-    MST_CLUSTER_VALUES_MAX = 65536,
-    MST_CLUSTER_HELD_MAX = 1 << 20
-};
-
 /* NULL as limits: the default. The preamble is in the output of a new one. ENOMEM. */
 muster_status mst_cluster_codec_new(struct mst_cluster_codec **out,
                                     const struct mst_cluster_codec_limits *limits,
@@ -38,14 +31,14 @@ void mst_cluster_codec_free(struct mst_cluster_codec *codec);
 void mst_cluster_codec_limit(struct mst_cluster_codec *codec, size_t frame_bytes_max);
 
 /* Encodes a message behind the output. ENOMEM; EINVAL: no such type; ELIMIT: it is larger than a
- * frame may be, one of its counts is beyond those above, or the output is full. Unless OK nothing
- * was encoded, and the codec goes on. A failure's texts and causes beyond what proto/cluster.h
- * allows are cut. */
+ * frame may be, one of its counts is beyond those of proto/cluster.h, or the output is full. Unless
+ * OK nothing was encoded, and the codec goes on. A failure's texts and causes beyond what
+ * proto/cluster.h allows are cut. */
 muster_status mst_cluster_codec_send(struct mst_cluster_codec *codec,
                                      const struct mst_cluster_message *message);
 
 /* What it takes of a frame, at most: with no more than frame_bytes_max it is refused only where the
- * output is full. UINT64_MAX: one of its counts is beyond those above. */
+ * output is full. UINT64_MAX: one of its counts is beyond those of msg/cluster.h. */
 uint64_t mst_cluster_codec_size_max(const struct mst_cluster_message *message);
 
 /* Takes the bytes in, copying what is not yet whole. Take the messages out after each feed: beside

@@ -95,20 +95,3 @@ void *mst_native_arena_array(struct mst_native_arena *arena, size_t count, size_
     }
     return mst_native_arena_alloc(arena, count * size);
 }
-
-static void *allocator_alloc(void *ctx, size_t size)
-{
-    return mst_native_arena_alloc(ctx, size);
-}
-
-static void allocator_free(void *ctx, void *p)
-{
-    (void)ctx;
-    (void)p;
-}
-
-ProtobufCAllocator mst_native_arena_allocator(struct mst_native_arena *arena)
-{
-    return (ProtobufCAllocator){
-        .alloc = allocator_alloc, .free = allocator_free, .allocator_data = arena};
-}

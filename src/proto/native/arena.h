@@ -10,7 +10,6 @@
 #include <stddef.h>
 
 #include "base/mem.h"
-#include "muster.pb-c.h"
 
 enum { MST_NATIVE_ARENA_FIRST = 768 };
 
@@ -36,8 +35,5 @@ void mst_native_arena_reset(struct mst_native_arena *arena, size_t used_max);
 /* Not zeroed. NULL: `starved` or `full` is set. */
 void *mst_native_arena_alloc(struct mst_native_arena *arena, size_t size);
 void *mst_native_arena_array(struct mst_native_arena *arena, size_t count, size_t size);
-
-/* The arena as protobuf-c wants it. */
-ProtobufCAllocator mst_native_arena_allocator(struct mst_native_arena *arena);
 
 #endif

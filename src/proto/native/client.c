@@ -2,10 +2,8 @@
 /* The client's side of one native connection. It does not wait for the welcome: preamble, hello and
  * the first request leave together, which saves a round trip. */
 #include "base/panic.h"
+#include "proto/greeting.h"
 #include "proto/native/native.h"
-#include "proto/native/quick.h"
-#include "proto/native/reply_message.h"
-#include "proto/native/request_message.h"
 #include "proto/native/stream.h"
 
 enum {
@@ -21,22 +19,20 @@ struct mst_native_client {
     bool refused; /* instead of that */
     struct mst_limits limits;
     struct mst_native_stream stream;
-    struct mst_native_arena scratch; /* of the request that is being packed */
 };
 
 static muster_status greet(struct mst_native_client *client)
 {
-    Muster__Hello hello;
+    const struct mst_hello hello = {.version_min = MST_NATIVE_VERSION,
+                                    .version_max = MST_NATIVE_VERSION,
+                                    .program = mst_slice_text(program_name)};
+    size_t size;
 
-    muster__hello__init(&hello);
-    hello.version_min = MST_NATIVE_VERSION;
-    hello.version_max = MST_NATIVE_VERSION;
-    hello.program = mst_native_text(program_name);
     if (!mst_buffer_append(&client->stream.out,
                            mst_slice_of(mst_native_preamble, MST_NATIVE_PREAMBLE_SIZE))) {
         return MUSTER_ENOMEM;
     }
-    return mst_native_stream_put(&client->stream, &hello.base);
+    return mst_native_stream_put(&client->stream, &mst_hello_message, &hello, &size);
 }
 
 muster_status mst_native_client_new(struct mst_native_client **out, const struct mst_limits *limits,
@@ -53,7 +49,6 @@ muster_status mst_native_client_new(struct mst_native_client **out, const struct
     mst_native_stream_init(&client->stream, mem, (size_t)limits->frame_bytes_max,
                            (size_t)limits->output_bytes_max);
     client->stream.memory_factor = REPLY_FACTOR;
-    mst_native_arena_init(&client->scratch, mem);
     if (greet(client) != MUSTER_OK) {
         mst_native_client_free(client);
         return MUSTER_ENOMEM;
@@ -70,7 +65,6 @@ void mst_native_client_free(struct mst_native_client *client)
         return;
     }
     mem = client->stream.mem;
-    mst_native_arena_fini(&client->scratch);
     mst_native_stream_fini(&client->stream);
     mst_mem_release(mem, client);
 }
@@ -80,55 +74,14 @@ uint64_t mst_native_client_frame_max(const struct mst_native_client *client)
     return client->limits.frame_bytes_max;
 }
 
-static muster_status send_quickly(struct mst_native_client *client,
-                                  const struct mst_request *request, size_t size,
-                                  size_t command_size)
-{
-    muster_status why = MUSTER_OK;
-    unsigned char *bytes;
-
-    if (size > client->limits.frame_bytes_max) {
-        return MUSTER_ELIMIT;
-    }
-    bytes = mst_native_stream_open(&client->stream, size, &why);
-    if (!bytes) {
-        return why;
-    }
-    mst_native_quick_ask(bytes, request, command_size);
-    mst_native_stream_close(&client->stream, size);
-    return MUSTER_OK;
-}
-
-static muster_status send_packed(struct mst_native_client *client,
-                                 const struct mst_request *request)
-{
-    struct mst_native_request_message message;
-    muster_status status;
-
-    mst_native_arena_reset(&client->scratch, SIZE_MAX);
-    status = mst_native_request_encode(&message, request, &client->scratch);
-    if (status == MUSTER_OK &&
-        protobuf_c_message_get_packed_size(&message.base.base) > client->limits.frame_bytes_max) {
-        status = MUSTER_ELIMIT;
-    }
-    if (status == MUSTER_OK) {
-        status = mst_native_stream_put(&client->stream, &message.base.base);
-    }
-    mst_native_arena_reset(&client->scratch, SIZE_MAX);
-    return status;
-}
-
 muster_status mst_native_client_send(struct mst_native_client *client,
                                      const struct mst_request *request)
 {
-    size_t command_size = 0;
-    size_t size = mst_native_quick_ask_size(request, &command_size);
+    size_t size;
 
-    if (client->stream.dead) {
-        return client->stream.dead;
-    }
-    return size > 0 ? send_quickly(client, request, size, command_size)
-                    : send_packed(client, request);
+    return client->stream.dead
+               ? client->stream.dead
+               : mst_native_stream_put(&client->stream, &mst_request_message, request, &size);
 }
 
 muster_status mst_native_client_feed(struct mst_native_client *client, struct mst_slice in)
@@ -153,76 +106,53 @@ static muster_status nonsense(struct mst_native_client *client, const char *what
                                   what, number);
 }
 
-static muster_status no_memory(struct mst_native_client *client)
-{
-    return mst_native_stream_fail(&client->stream, MUSTER_ENOMEM, "no memory for a reply");
-}
-
 static muster_status take_welcome(struct mst_native_client *client)
 {
-    ProtobufCMessage *message = NULL;
+    struct mst_welcome welcome;
+    struct mst_wrong wrong;
     muster_status status =
-        mst_native_stream_next(&client->stream, &muster__welcome__descriptor, &message);
-    const Muster__Welcome *welcome = (const Muster__Welcome *)(const void *)message;
+        mst_native_stream_next(&client->stream, &mst_welcome_message, &welcome, &wrong);
 
     if (status != MUSTER_OK) {
         return status;
     }
-    if (welcome->version == 0) {
+    if (welcome.version == 0) {
         client->refused = true;
-        return refused(client, mst_slice_text(welcome->refusal));
+        return refused(client, welcome.refusal);
     }
-    if (welcome->version != MST_NATIVE_VERSION) {
-        return nonsense(client, "version", welcome->version);
+    if (welcome.version != MST_NATIVE_VERSION) {
+        return nonsense(client, "version", welcome.version);
     }
-    if (welcome->frame_bytes_max < FRAME_BYTES_LEAST ||
-        welcome->frame_bytes_max > FRAME_BYTES_MOST) {
-        return nonsense(client, "a limit for frames of", (int64_t)welcome->frame_bytes_max);
+    if (welcome.frame_bytes_max < FRAME_BYTES_LEAST || welcome.frame_bytes_max > FRAME_BYTES_MOST) {
+        return nonsense(client, "a limit for frames of", (int64_t)welcome.frame_bytes_max);
     }
-    client->limits.frame_bytes_max = welcome->frame_bytes_max;
-    client->limits.key_bytes_max = welcome->key_bytes_max;
-    client->limits.value_bytes_max = welcome->value_bytes_max;
-    client->limits.contribution_bytes_max = welcome->contribution_bytes_max;
-    mst_native_stream_limit(&client->stream, (size_t)welcome->frame_bytes_max);
+    client->limits.frame_bytes_max = welcome.frame_bytes_max;
+    client->limits.key_bytes_max = welcome.key_bytes_max;
+    client->limits.value_bytes_max = welcome.value_bytes_max;
+    client->limits.contribution_bytes_max = welcome.contribution_bytes_max;
+    mst_native_stream_limit(&client->stream, (size_t)welcome.frame_bytes_max);
     client->welcomed = true;
     return MUSTER_OK;
 }
 
-static muster_status unpack_reply(struct mst_native_client *client, struct mst_slice payload,
-                                  struct mst_reply *out)
-{
-    ProtobufCMessage *message = NULL;
-    struct mst_native_fault fault = {0};
-    muster_status status =
-        mst_native_stream_unpack(&client->stream, &muster__reply__descriptor, payload, &message);
-    const Muster__Reply *reply;
-
-    if (status != MUSTER_OK) {
-        return status;
-    }
-    reply = (const Muster__Reply *)(const void *)message;
-    if (reply->id == 0) {
-        return refused(client, mst_native_slice(reply->value));
-    }
-    status = mst_native_reply_decode(out, reply, &client->stream.arena, &fault);
-    if (status == MUSTER_EPROTO) {
-        return nonsense(client, fault.what, fault.number);
-    }
-    return status == MUSTER_OK ? status : no_memory(client);
-}
-
 muster_status mst_native_client_next(struct mst_native_client *client, struct mst_reply *out)
 {
+    struct mst_wrong wrong;
     muster_status status = client->welcomed ? MUSTER_OK : take_welcome(client);
-    struct mst_slice payload;
 
     if (status == MUSTER_OK) {
-        status = mst_native_stream_frame(&client->stream, &payload);
+        status = mst_native_stream_next(&client->stream, &mst_reply_message, out, &wrong);
     }
-    if (status != MUSTER_OK || mst_native_quick_answer(out, payload, &client->stream.arena)) {
+    if (status == MUSTER_MORE || client->stream.dead) {
         return status;
     }
-    return client->stream.arena.starved ? no_memory(client) : unpack_reply(client, payload, out);
+    if (out->id == 0) {
+        return refused(client, out->value);
+    }
+    if (status != MUSTER_OK) {
+        (void)mst_native_stream_wrong(&client->stream, status, &wrong);
+    }
+    return status;
 }
 
 struct mst_slice mst_native_client_output(const struct mst_native_client *client)

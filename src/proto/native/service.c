@@ -8,14 +8,10 @@
  * Who is refused is told why, in a welcome of version 0 or, later, in a reply to no request: the
  * output holds it when the error is returned. A peer that does not even begin with our six letters
  * speaks something else and is told nothing. */
-#include <string.h>
-
 #include "base/panic.h"
+#include "proto/greeting.h"
 #include "proto/limit_kinds.h"
 #include "proto/native/native.h"
-#include "proto/native/quick.h"
-#include "proto/native/reply_message.h"
-#include "proto/native/request_message.h"
 #include "proto/native/stream.h"
 
 enum state { PREAMBLE = 1, HELLO, REQUESTS };
@@ -61,12 +57,12 @@ static muster_status service_end(struct mst_codec *codec)
 
 static muster_status refuse_welcome(struct service *service)
 {
-    Muster__Welcome message;
+    const struct mst_welcome message = {.service = mst_slice_text(service_name),
+                                        .refusal = mst_slice_text(service->stream.reason)};
+    size_t size;
 
-    muster__welcome__init(&message);
-    message.service = mst_native_text(service_name);
-    message.refusal = service->stream.reason;
-    (void)mst_native_stream_put(&service->stream, &message.base); /* it ends anyway */
+    (void)mst_native_stream_put(&service->stream, &mst_welcome_message, &message,
+                                &size); /* it ends anyway */
     return service->stream.dead;
 }
 
@@ -96,28 +92,29 @@ static muster_status take_preamble(struct service *service)
 
 static muster_status welcome(struct service *service)
 {
-    Muster__Welcome message;
+    const struct mst_welcome message = {
+        .version = MST_NATIVE_VERSION,
+        .service = mst_slice_text(service_name),
+        .frame_bytes_max = service->stream.frame_bytes_max,
+        .key_bytes_max = service->key_bytes_max,
+        .value_bytes_max = service->value_bytes_max,
+        .contribution_bytes_max = service->contribution_bytes_max,
+    };
+    size_t size;
 
-    muster__welcome__init(&message);
-    message.version = MST_NATIVE_VERSION;
-    message.service = mst_native_text(service_name);
-    message.frame_bytes_max = service->stream.frame_bytes_max;
-    message.key_bytes_max = service->key_bytes_max;
-    message.value_bytes_max = service->value_bytes_max;
-    message.contribution_bytes_max = service->contribution_bytes_max;
-    return mst_native_stream_put(&service->stream, &message.base);
+    return mst_native_stream_put(&service->stream, &mst_welcome_message, &message, &size);
 }
 
-static muster_status refuse_hello(struct service *service, const Muster__Hello *hello)
+static muster_status refuse_hello(struct service *service, const struct mst_hello *hello)
 {
-    if (hello->auth.len > 0) {
+    if (hello->auth.size > 0) {
         (void)mst_native_stream_fail(&service->stream, MUSTER_EPROTO,
                                      "auth is not empty, but this service has no secret");
     } else {
         (void)mst_native_stream_fail(
             &service->stream, MUSTER_EPROTO,
             "the client '%.*s' speaks the versions %u to %u, this service %u",
-            MST_TEXT_ARGS(hello->program), hello->version_min, hello->version_max,
+            MST_SLICE_ARGS(hello->program), hello->version_min, hello->version_max,
             MST_NATIVE_VERSION);
     }
     return refuse_welcome(service);
@@ -125,10 +122,10 @@ static muster_status refuse_hello(struct service *service, const Muster__Hello *
 
 static muster_status take_hello(struct service *service)
 {
-    ProtobufCMessage *message = NULL;
+    struct mst_hello hello;
+    struct mst_wrong wrong;
     muster_status status =
-        mst_native_stream_next(&service->stream, &muster__hello__descriptor, &message);
-    const Muster__Hello *hello = (const Muster__Hello *)(const void *)message;
+        mst_native_stream_next(&service->stream, &mst_hello_message, &hello, &wrong);
 
     if (status == MUSTER_EPROTO) {
         return refuse_welcome(service);
@@ -136,9 +133,9 @@ static muster_status take_hello(struct service *service)
     if (status != MUSTER_OK) {
         return status;
     }
-    if (hello->auth.len > 0 || hello->version_min > MST_NATIVE_VERSION ||
-        hello->version_max < MST_NATIVE_VERSION) {
-        return refuse_hello(service, hello);
+    if (hello.auth.size > 0 || hello.version_min > MST_NATIVE_VERSION ||
+        hello.version_max < MST_NATIVE_VERSION) {
+        return refuse_hello(service, &hello);
     }
     service->state = REQUESTS;
     status = welcome(service);
@@ -151,67 +148,33 @@ static muster_status take_hello(struct service *service)
 /* The last frame: why there will be no more. */
 static muster_status goodbye(struct service *service)
 {
-    Muster__Reply message = MUSTER__REPLY__INIT;
+    const struct mst_reply message = {.status = MUSTER_EPROTO,
+                                      .value = mst_slice_text(service->stream.reason)};
+    size_t size;
 
     if (service->stream.dead == MUSTER_EPROTO) {
-        message.status = MUSTER_EPROTO;
-        message.value = mst_native_bytes(mst_slice_text(service->stream.reason));
-        (void)mst_native_stream_put(&service->stream, &message.base);
+        (void)mst_native_stream_put(&service->stream, &mst_reply_message, &message, &size);
     }
     return service->stream.dead;
 }
 
-static muster_status refuse_request(struct service *service, muster_status status, uint64_t id,
-                                    const struct mst_native_fault *fault)
-{
-    struct mst_native_stream *stream = &service->stream;
-
-    if (status == MUSTER_ENOMEM && stream->arena.full) {
-        status = MUSTER_EPROTO;
-    }
-    if (fault->what) {
-        (void)mst_native_stream_fail(stream, status,
-                                     "request %" PRIu64 ": %s %" PRId64 " is not known", id,
-                                     fault->what, fault->number);
-    } else {
-        (void)mst_native_stream_fail(stream, status,
-                                     "request %" PRIu64 ": it takes too much memory", id);
-    }
-    return goodbye(service);
-}
-
-static muster_status unpack_request(struct service *service, struct mst_slice payload,
-                                    struct mst_request *out)
-{
-    struct mst_native_stream *stream = &service->stream;
-    ProtobufCMessage *message = NULL;
-    struct mst_native_fault fault = {0};
-    muster_status status =
-        mst_native_stream_unpack(stream, &muster__request__descriptor, payload, &message);
-    const Muster__Request *request = (const Muster__Request *)(const void *)message;
-
-    if (status != MUSTER_OK) {
-        return goodbye(service);
-    }
-    status = mst_native_request_decode(out, request, &stream->arena, &fault);
-    return status == MUSTER_OK ? status : refuse_request(service, status, request->id, &fault);
-}
-
 static muster_status take_request(struct service *service, struct mst_request *out)
 {
-    struct mst_slice payload;
-    muster_status status = mst_native_stream_frame(&service->stream, &payload);
+    struct mst_wrong wrong;
+    muster_status status =
+        mst_native_stream_next(&service->stream, &mst_request_message, out, &wrong);
+    char why[sizeof(service->stream.reason)];
+    struct mst_text text = mst_text_in(why, sizeof(why));
 
-    if (status == MUSTER_MORE) {
+    if (status == MUSTER_OK || status == MUSTER_MORE) {
         return status;
     }
-    if (status != MUSTER_OK) {
-        return goodbye(service);
+    if (!service->stream.dead) {
+        mst_wrong_say(&text, &wrong);
+        (void)mst_native_stream_fail(&service->stream, status, "request %" PRIu64 ": %s", out->id,
+                                     why);
     }
-    if (mst_native_quick_request(out, payload, &service->stream.arena)) {
-        return MUSTER_OK;
-    }
-    return unpack_request(service, payload, out);
+    return goodbye(service);
 }
 
 static muster_status service_next(struct mst_codec *codec, struct mst_request *out)
@@ -252,66 +215,18 @@ static muster_status answer_too_large(struct service *service, const struct mst_
                    .limit_kind = MST_LIMIT_FRAME_BYTES,
                    .asked = size},
     };
-    struct mst_native_reply_message message;
 
-    mst_native_reply_encode(&message, &refusal);
-    return mst_native_stream_put(&service->stream, &message.base.base);
-}
-
-static muster_status answer_quickly(struct service *service, const struct mst_reply *reply)
-{
-    unsigned char head[MST_NATIVE_QUICK_HEAD];
-    size_t head_size = mst_native_quick_reply(head, reply);
-    size_t items_size = reply->item_count > 0 ? mst_native_quick_items_size(reply) : 0;
-    size_t size = head_size + reply->value.size + items_size;
-    muster_status why = MUSTER_OK;
-    unsigned char *bytes;
-
-    if (size > service->stream.frame_bytes_max) {
-        return answer_too_large(service, reply, size);
-    }
-    bytes = mst_native_stream_open(&service->stream, size, &why);
-    if (!bytes) {
-        return why;
-    }
-    memcpy(bytes, head, head_size);
-    if (reply->value.size > 0) {
-        memcpy(bytes + head_size, reply->value.data, reply->value.size);
-    }
-    if (items_size > 0) {
-        mst_native_quick_items(bytes + size - items_size, reply);
-    }
-    mst_native_stream_close(&service->stream, size);
-    return MUSTER_OK;
-}
-
-static muster_status answer_packed(struct service *service, const struct mst_reply *reply)
-{
-    struct mst_native_reply_message message;
-    muster_status why = MUSTER_OK;
-    unsigned char *bytes;
-    size_t size;
-
-    mst_native_reply_encode(&message, reply);
-    size = mst_native_reply_size(&message, reply);
-    if (size > service->stream.frame_bytes_max) {
-        return answer_too_large(service, reply, size);
-    }
-    bytes = mst_native_stream_open(&service->stream, size, &why);
-    if (!bytes) {
-        return why;
-    }
-    mst_native_reply_pack(&message, reply, bytes);
-    mst_native_stream_close(&service->stream, size);
-    return MUSTER_OK;
+    return mst_native_stream_put(&service->stream, &mst_reply_message, &refusal, &size);
 }
 
 static muster_status service_answer(struct mst_codec *codec, const struct mst_reply *reply)
 {
     struct service *service = service_of(codec);
+    size_t size;
+    muster_status status =
+        mst_native_stream_put(&service->stream, &mst_reply_message, reply, &size);
 
-    return mst_native_quick_suits(reply) ? answer_quickly(service, reply)
-                                         : answer_packed(service, reply);
+    return size > service->stream.frame_bytes_max ? answer_too_large(service, reply, size) : status;
 }
 
 static struct mst_slice service_output(const struct mst_codec *codec)

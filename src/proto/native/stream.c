@@ -3,41 +3,15 @@
 
 #include <string.h>
 
-#include "proto/native/diagnose.h"
-
 enum {
     IDLE_ROOM = 1024,        /* an empty buffer with more room than this gives it back */
     MEMORY_FLOOR = 16 << 20, /* many small things unpack to more than their size */
-    SERVICE_FACTOR = 4
+    SERVICE_FACTOR = 4,
+    SMALL_MESSAGE = 256
 };
 
 const unsigned char mst_native_preamble[MST_NATIVE_PREAMBLE_SIZE] = {'M', 'U', 'S', 'T',
                                                                      'E', 'R', 0,   1};
-
-ProtobufCBinaryData mst_native_bytes(struct mst_slice slice)
-{
-    union {
-        const void *in;
-        uint8_t *out;
-    } data = {.in = slice.data};
-
-    return (ProtobufCBinaryData){.len = slice.size, .data = data.out};
-}
-
-struct mst_slice mst_native_slice(ProtobufCBinaryData bytes)
-{
-    return mst_slice_of(bytes.data, bytes.len);
-}
-
-char *mst_native_text(const char *text)
-{
-    union {
-        const char *in;
-        char *out;
-    } data = {.in = text};
-
-    return data.out;
-}
 
 void mst_native_stream_init(struct mst_native_stream *stream, const struct mst_mem *mem,
                             size_t frame_bytes_max, size_t output_bytes_max)
@@ -86,6 +60,16 @@ muster_status mst_native_stream_fail(struct mst_native_stream *stream, muster_st
     mst_text_format_list(&text, format, arguments);
     va_end(arguments);
     return status;
+}
+
+muster_status mst_native_stream_wrong(struct mst_native_stream *stream, muster_status status,
+                                      const struct mst_wrong *wrong)
+{
+    char why[sizeof(stream->reason)];
+    struct mst_text text = mst_text_in(why, sizeof(why));
+
+    mst_wrong_say(&text, wrong);
+    return mst_native_stream_fail(stream, status, "%s", why);
 }
 
 /* Thousands of connections are idle most of the time. */
@@ -252,13 +236,9 @@ static muster_status whole_frame(struct mst_native_stream *stream, struct mst_sl
     return MUSTER_OK;
 }
 
-static muster_status refuse_payload(struct mst_native_stream *stream,
-                                    const ProtobufCMessageDescriptor *type,
-                                    struct mst_slice payload)
+static muster_status refuse_payload(struct mst_native_stream *stream, struct mst_slice payload,
+                                    const struct mst_wrong *wrong)
 {
-    char why[sizeof(stream->reason)];
-    struct mst_text text = mst_text_in(why, sizeof(why));
-
     if (stream->arena.starved) {
         return mst_native_stream_fail(stream, MUSTER_ENOMEM,
                                       "no memory to unpack a message of %zu bytes", payload.size);
@@ -268,8 +248,7 @@ static muster_status refuse_payload(struct mst_native_stream *stream,
                                       "a message of %zu bytes would take more than %zu of memory",
                                       payload.size, stream->arena.used_max);
     }
-    mst_native_diagnose(&text, type, payload);
-    return mst_native_stream_fail(stream, MUSTER_EPROTO, "%s", why);
+    return mst_native_stream_wrong(stream, MUSTER_EPROTO, wrong);
 }
 
 muster_status mst_native_stream_frame(struct mst_native_stream *stream, struct mst_slice *out)
@@ -285,27 +264,30 @@ muster_status mst_native_stream_frame(struct mst_native_stream *stream, struct m
     return MUSTER_OK;
 }
 
-muster_status mst_native_stream_unpack(struct mst_native_stream *stream,
-                                       const ProtobufCMessageDescriptor *type,
-                                       struct mst_slice payload, ProtobufCMessage **out)
+muster_status mst_native_stream_decode(struct mst_native_stream *stream,
+                                       const struct mst_message *type, struct mst_slice payload,
+                                       void *out, struct mst_wrong *wrong)
 {
-    ProtobufCAllocator allocator = mst_native_arena_allocator(&stream->arena);
+    muster_status status = mst_decode(type, out, payload, &stream->arena, wrong);
 
-    *out = protobuf_c_message_unpack(type, &allocator, payload.size, payload.data);
-    return *out ? MUSTER_OK : refuse_payload(stream, type, payload);
+    return status == MUSTER_OK || (status == MUSTER_EPROTO && !wrong->why)
+               ? status
+               : refuse_payload(stream, payload, wrong);
 }
 
 muster_status mst_native_stream_next(struct mst_native_stream *stream,
-                                     const ProtobufCMessageDescriptor *type, ProtobufCMessage **out)
+                                     const struct mst_message *type, void *out,
+                                     struct mst_wrong *wrong)
 {
     struct mst_slice payload;
     muster_status status = mst_native_stream_frame(stream, &payload);
 
-    return status == MUSTER_OK ? mst_native_stream_unpack(stream, type, payload, out) : status;
+    return status == MUSTER_OK ? mst_native_stream_decode(stream, type, payload, out, wrong)
+                               : status;
 }
 
-unsigned char *mst_native_stream_open(struct mst_native_stream *stream, size_t size,
-                                      muster_status *why)
+/* Where the `size` bytes of a frame's payload go. NULL: `*why` is ENOMEM or ELIMIT. */
+static unsigned char *open_frame(struct mst_native_stream *stream, size_t size, muster_status *why)
 {
     size_t left = stream->out.size_max - mst_buffer_content(&stream->out).size;
     unsigned char *bytes;
@@ -325,22 +307,27 @@ unsigned char *mst_native_stream_open(struct mst_native_stream *stream, size_t s
     return bytes + MST_NATIVE_HEAD_SIZE;
 }
 
-void mst_native_stream_close(struct mst_native_stream *stream, size_t size)
-{
-    mst_buffer_commit(&stream->out, MST_NATIVE_HEAD_SIZE + size);
-}
-
+/* Most messages are small: they are encoded once, and of others that tells how large they are. */
 muster_status mst_native_stream_put(struct mst_native_stream *stream,
-                                    const ProtobufCMessage *message)
+                                    const struct mst_message *type, const void *from, size_t *size)
 {
-    size_t size = protobuf_c_message_get_packed_size(message);
-    muster_status why = MUSTER_OK;
-    unsigned char *bytes = mst_native_stream_open(stream, size, &why);
+    unsigned char small[SMALL_MESSAGE];
+    muster_status why = MUSTER_ELIMIT;
+    unsigned char *bytes;
 
+    *size = mst_encode(type, from, small, sizeof small);
+    if (*size == 0 && type->which) {
+        return MUSTER_EINVAL;
+    }
+    bytes = *size <= stream->frame_bytes_max ? open_frame(stream, *size, &why) : NULL;
     if (!bytes) {
         return why;
     }
-    protobuf_c_message_pack(message, bytes);
-    mst_native_stream_close(stream, size);
+    if (*size <= sizeof small) {
+        memcpy(bytes, small + sizeof small - *size, *size);
+    } else {
+        (void)mst_encode(type, from, bytes, *size);
+    }
+    mst_buffer_commit(&stream->out, MST_NATIVE_HEAD_SIZE + *size);
     return MUSTER_OK;
 }

@@ -6,9 +6,9 @@
 
 #include "base/buffer.h"
 #include "base/text.h"
-#include "muster.pb-c.h"
 #include "muster/status.h"
 #include "proto/native/arena.h"
+#include "proto/protobuf.h"
 
 enum {
     MST_NATIVE_PREAMBLE_SIZE = 8,
@@ -64,35 +64,29 @@ muster_status mst_native_stream_end(struct mst_native_stream *stream);
  * happened. */
 muster_status mst_native_stream_fail(struct mst_native_stream *stream, muster_status status,
                                      const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Likewise, with what decoding found wrong. */
+muster_status mst_native_stream_wrong(struct mst_native_stream *stream, muster_status status,
+                                      const struct mst_wrong *wrong);
 
 /* The payload of the frame at the front: OK, MORE or EPROTO. It and what the arena gives live until
  * the next call. */
 muster_status mst_native_stream_frame(struct mst_native_stream *stream, struct mst_slice *out);
 
-/* The same payload as the type says, in memory that lives as long: OK, ENOMEM or EPROTO. */
-muster_status mst_native_stream_unpack(struct mst_native_stream *stream,
-                                       const ProtobufCMessageDescriptor *type,
-                                       struct mst_slice payload, ProtobufCMessage **out);
+/* The same payload as the type says, see mst_decode: OK, ENOMEM or EPROTO. Unless it is a message
+ * that makes no sense, of which the caller has to say so, the stream is dead then. */
+muster_status mst_native_stream_decode(struct mst_native_stream *stream,
+                                       const struct mst_message *type, struct mst_slice payload,
+                                       void *out, struct mst_wrong *wrong);
 
-/* The whole message at the front, as the type says, in memory that lives until the next call: OK,
- * MORE, ENOMEM or EPROTO. */
+/* The whole message at the front: OK, MORE, or likewise. */
 muster_status mst_native_stream_next(struct mst_native_stream *stream,
-                                     const ProtobufCMessageDescriptor *type,
-                                     ProtobufCMessage **out);
+                                     const struct mst_message *type, void *out,
+                                     struct mst_wrong *wrong);
 
-/* Packs a message as a frame behind the output. ENOMEM, or ELIMIT: the output is full. */
+/* Encodes a message as a frame behind the output, and says in `*size` how large its payload is.
+ * ENOMEM; ELIMIT: that is more than a frame may have, or the output is full; EINVAL: its oneof says
+ * a case that does not exist. */
 muster_status mst_native_stream_put(struct mst_native_stream *stream,
-                                    const ProtobufCMessage *message);
-
-/* The same in two steps: where the `size` bytes of a frame's payload go, and that they are there.
- * NULL: `*why` is ENOMEM or ELIMIT. */
-unsigned char *mst_native_stream_open(struct mst_native_stream *stream, size_t size,
-                                      muster_status *why);
-void mst_native_stream_close(struct mst_native_stream *stream, size_t size);
-
-/* protobuf-c has no const in its bytes. */
-ProtobufCBinaryData mst_native_bytes(struct mst_slice slice);
-struct mst_slice mst_native_slice(ProtobufCBinaryData bytes);
-char *mst_native_text(const char *text);
+                                    const struct mst_message *type, const void *from, size_t *size);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "proto/native/request_bytes.h"
+#include "proto/protobuf.h"
 
 void mst_input_drain(struct mst_core *core)
 {
@@ -22,13 +22,17 @@ unsigned mst_input_flags(const struct mst_core *core)
 
 /* ---- again ---- */
 
-static muster_status request_again(struct mst_core *core, struct mst_native_request_bytes *bytes,
+static muster_status request_again(struct mst_core *core, struct mst_native_arena *arena,
                                    const struct mst_journal_record *record)
+
 {
     const struct mst_conn conn = {.id = record->conn};
     struct mst_request request;
-    muster_status status = mst_native_request_read(bytes, record->body, &request);
+    struct mst_wrong wrong;
+    muster_status status;
 
+    mst_native_arena_reset(arena, SIZE_MAX);
+    status = mst_decode(&mst_request_message, &request, record->body, arena, &wrong);
     if (status != MUSTER_OK) {
         return status;
     }
@@ -150,9 +154,10 @@ static muster_status resume_again(struct mst_core *core, const struct mst_journa
 
 /* ---- any ---- */
 
-muster_status mst_input_again(struct mst_core *core, struct mst_native_request_bytes *bytes,
+muster_status mst_input_again(struct mst_core *core, struct mst_native_arena *arena,
                               const struct mst_journal_record *record,
                               const struct mst_core_config *config)
+
 {
     const struct mst_conn conn = {.id = record->conn};
     bool refused = (record->flags & MST_RECORD_REFUSED) != 0;
@@ -166,7 +171,7 @@ muster_status mst_input_again(struct mst_core *core, struct mst_native_request_b
         status = refused ? MUSTER_OK : mst_core_open(core, record->now_ns, conn);
         break;
     case MST_RECORD_REQUEST:
-        status = request_again(core, bytes, record);
+        status = request_again(core, arena, record);
         break;
     case MST_RECORD_CLOSE:
         mst_core_close(core, record->now_ns, conn);

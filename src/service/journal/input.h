@@ -12,7 +12,7 @@
 #include "service/core/core.h"
 #include "service/journal/format.h"
 
-struct mst_native_request_bytes;
+struct mst_native_arena;
 
 /* What the core was just fed; all of it is borrowed for the call. */
 struct mst_input {
@@ -29,10 +29,11 @@ struct mst_input_listener {
     void (*heard)(void *ctx, const struct mst_input *input);
 };
 
-/* Feeds it again and throws the effects away. `config` is the base of what a RESUME names; `bytes`
+/* Feeds it again and throws the effects away. `config` is the base of what a RESUME names; `arena`
  * is scratch. EPROTO: it makes no sense; ENOMEM, ELIMIT: there is less room than there was. */
-muster_status mst_input_again(struct mst_core *core, struct mst_native_request_bytes *bytes,
+muster_status mst_input_again(struct mst_core *core, struct mst_native_arena *arena,
                               const struct mst_journal_record *record,
+
                               const struct mst_core_config *config);
 
 /* The flags of the last request. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/panic.h"
+#include "proto/protobuf.h"
 
 enum { CHUNK_BYTES = 4 << 20, RECORDS_MAX = 200000, BYTES_MAX = 64 << 20 };
 
@@ -52,7 +53,7 @@ static struct mst_journal *new_journal(const struct mst_disk *disk,
     journal->part = mem->alloc(mem->ctx, MST_FRAME_HEAD + MST_RECORD_HEAD + MST_SNAPSHOT_PART +
                                              MST_FRAME_ALIGN);
     mst_crc_init(&journal->crc);
-    mst_native_request_bytes_init(&journal->request, &journal->mem);
+    mst_native_arena_init(&journal->arena, &journal->mem);
     return journal;
 }
 
@@ -103,7 +104,7 @@ void mst_journal_free(struct mst_journal *journal)
     if (journal->file != MST_NO_FILE) {
         journal->disk.close(journal->disk.ctx, journal->file);
     }
-    mst_native_request_bytes_fini(&journal->request);
+    mst_native_arena_fini(&journal->arena);
     mst_gather_fini(&journal->frame, &mem);
     mst_mem_release(&mem, journal->part);
     mst_mem_release(&mem, journal);
@@ -246,18 +247,16 @@ uint64_t mst_journal_deadline_ns(const struct mst_journal *journal)
 static muster_status prepare(struct mst_journal *journal, const struct mst_request *request,
                              unsigned char **at, size_t *size)
 {
-    muster_status status;
-
     *at = NULL;
     if (journal->state == MST_JOURNAL_ENDED || journal->state == MST_JOURNAL_BROKEN) {
         return MUSTER_OK;
     }
-    status = mst_native_request_measure(&journal->request, request, size);
-    if (status == MUSTER_EINVAL || (status == MUSTER_OK && *size > UINT32_MAX / 2)) {
+    *size = mst_encode(&mst_request_message, request, NULL, 0);
+    if (*size == 0 || *size > UINT32_MAX / 2) {
         return MUSTER_OK; /* no command: the core refuses it without a trace */
     }
-    if (status != MUSTER_OK || !mst_journal_has_room(journal, MST_RECORD_HEAD + *size)) {
-        return status;
+    if (!mst_journal_has_room(journal, MST_RECORD_HEAD + *size)) {
+        return MUSTER_OK;
     }
     *at = mst_journal_record_room(journal, MST_RECORD_HEAD + *size);
     if (*at == NULL) {
@@ -267,7 +266,7 @@ static muster_status prepare(struct mst_journal *journal, const struct mst_reque
         *at = NULL;
         return MUSTER_OK;
     }
-    mst_native_request_write(&journal->request, *at + MST_RECORD_HEAD);
+    (void)mst_encode(&mst_request_message, request, *at + MST_RECORD_HEAD, *size);
     return MUSTER_OK;
 }
 

@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 #include "base/time.h"
-#include "proto/native/request_bytes.h"
+#include "proto/native/arena.h"
 #include "service/core/snapshot.h"
 #include "service/journal/format.h"
 #include "service/journal/gather.h"
@@ -34,7 +34,7 @@ struct mst_journal {
     struct mst_journal_config config;
     struct mst_core *core;
     struct mst_crc crc;
-    struct mst_native_request_bytes request;
+    struct mst_native_arena arena; /* of a request that is done again */
     struct mst_input_listener listener;
     enum mst_journal_state state;
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "proto/native/request_bytes.h"
+#include "proto/protobuf.h"
 #include "service/core/snapshot.h"
 #include "service/journal/gather.h"
 
@@ -18,7 +18,6 @@ struct mst_recorder {
     struct mst_recorder_config config;
     const struct mst_core *core;
     struct mst_crc crc;
-    struct mst_native_request_bytes request;
     struct mst_gather frame; /* that is gathered */
     uint64_t offset;         /* of it in the file */
     uint64_t inputs;
@@ -180,7 +179,6 @@ muster_status mst_recorder_new(struct mst_recorder **out, const struct mst_recor
     recorder->config = *config;
     recorder->core = core;
     mst_crc_init(&recorder->crc);
-    mst_native_request_bytes_init(&recorder->request, &recorder->mem);
     if (!mst_gather_init(&recorder->frame, mem, FRAME_ROOM)) {
         mst_recorder_free(recorder);
         return MUSTER_ENOMEM;
@@ -197,7 +195,6 @@ void mst_recorder_free(struct mst_recorder *recorder)
 
     if (recorder) {
         mem = recorder->mem;
-        mst_native_request_bytes_fini(&recorder->request);
         mst_gather_fini(&recorder->frame, &mem);
         mst_mem_release(&mem, recorder);
     }
@@ -208,20 +205,15 @@ void mst_recorder_free(struct mst_recorder *recorder)
 static void put_request(struct mst_recorder *recorder, struct mst_journal_record *record,
                         const struct mst_request *request)
 {
-    size_t size = 0;
-    muster_status status = mst_native_request_measure(&recorder->request, request, &size);
+    size_t size = mst_encode(&mst_request_message, request, NULL, 0);
     unsigned char *at;
 
-    if (status == MUSTER_EINVAL || size > BODY_MAX) {
+    if (size == 0 || size > BODY_MAX) {
         return; /* no command: the core refused it without a trace */
-    }
-    if (status != MUSTER_OK) {
-        give_up(recorder, "out of memory");
-        return;
     }
     at = record_room(recorder, size);
     if (at) {
-        mst_native_request_write(&recorder->request, at + MST_RECORD_HEAD);
+        (void)mst_encode(&mst_request_message, request, at + MST_RECORD_HEAD, size);
         mst_gather_keep(&recorder->frame, record, size);
         recorder->inputs++;
     }

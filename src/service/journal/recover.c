@@ -322,7 +322,7 @@ static muster_status replay_record(struct recovery *recovery,
     if (record->now_ns < journal->now_ns) {
         return damaged(recovery, &recovery->now, offset, ": its time goes backwards");
     }
-    status = mst_input_again(journal->core, &journal->request, record, &journal->config.core);
+    status = mst_input_again(journal->core, &journal->arena, record, &journal->config.core);
     if (record->type == MST_RECORD_OPEN && record->conn > journal->last_conn) {
         journal->last_conn = record->conn;
     }

@@ -6,7 +6,7 @@
 #include "base/buffer.h"
 #include "base/fail.h"
 #include "base/text.h"
-#include "proto/native/request_bytes.h"
+#include "proto/native/arena.h"
 #include "service/core/snapshot.h"
 #include "service/journal/input.h"
 
@@ -18,8 +18,8 @@ struct replay {
     struct mst_replayed *about;
     struct mst_mem mem;
     struct mst_crc crc;
-    struct mst_native_request_bytes request;
-    struct mst_buffer state; /* the parts of it */
+    struct mst_native_arena arena; /* of a request */
+    struct mst_buffer state;       /* the parts of it */
     struct mst_core *core;
     enum stage stage;
     const char *name;
@@ -158,7 +158,7 @@ static muster_status input(struct replay *replay, const struct mst_journal_recor
         return damaged(replay, "its time goes backwards");
     }
     replay->about->now_ns = record->now_ns;
-    status = mst_input_again(replay->core, &replay->request, record, &none);
+    status = mst_input_again(replay->core, &replay->arena, record, &none);
     if (status == MUSTER_ENOMEM || status == MUSTER_ELIMIT) {
         return no_memory(replay);
     }
@@ -297,11 +297,11 @@ muster_status mst_replay(const struct mst_replay_config *config, const char *nam
 
     *replay.about = (struct mst_replayed){.begun = false};
     mst_crc_init(&replay.crc);
-    mst_native_request_bytes_init(&replay.request, &replay.mem);
+    mst_native_arena_init(&replay.arena, &replay.mem);
     mst_buffer_init(&replay.state, &replay.mem, file.size);
     status = run(&replay, file);
     mst_core_free(replay.core);
     mst_buffer_fini(&replay.state);
-    mst_native_request_bytes_fini(&replay.request);
+    mst_native_arena_fini(&replay.arena);
     return status;
 }
