@@ -134,7 +134,7 @@ def test_the_profile_is_a_picture(env):
     assert done.returncode == 0, done.stderr
     picture = xml.etree.ElementTree.fromstring(done.stdout)
     told = [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")]
-    assert told[0] == "now" and "protobuf-c" in told
+    assert told[0] == "now" and "our codec" in told
 
 
 def test_only_what_is_named_is_measured(env):
