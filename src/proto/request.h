@@ -154,6 +154,9 @@ struct mst_request {
      * own id, a read under a new one. */
     uint64_t oldest;
     enum mst_command command;
+    /* The message of proto/muster.proto that it came as, for those who keep it; empty: it did not
+     * come as one, or had more in it than is here. */
+    struct mst_slice bytes;
     union {
         struct mst_open open;
         struct {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The journal's files: what is recovered after any cut and any damaged byte, snapshots, and that a
  * replay comes to the state that was there. */
+#define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -71,6 +72,33 @@ static void a_replay_comes_to_the_state_that_was_there(void **state)
     assert_true(mst_journal_recovery(copy.journal)->records >= 8);
     copy.now_ns = stage.now_ns;
     assert_string_equal(stage_recovered_value(&copy), "012345");
+    stage_fini(&copy);
+    stage_fini(&stage);
+}
+
+/* With the request's id in two bytes, which we would write in one. */
+static void a_request_is_kept_as_it_came(void **state)
+{
+    static const unsigned char bytes[] = {8, 0x87, 0, 16, 7, 0xb2, 1,  10, 0x12,
+                                          8, 8,    5, 26, 1, 'k',  34, 1,  '6'};
+    const struct mst_write op = {.kind = MST_APPEND, .key = {"k", 1}, .value = {"6", 1}};
+    struct mst_request request = {.command = MST_WRITE,
+                                  .bytes = mst_slice_of(bytes, sizeof bytes),
+                                  .write = {.ops = &op, .count = 1}};
+    const struct fake_file *file;
+    struct stage stage, copy;
+
+    (void)state;
+    stage_init(&stage, false);
+    stage_write_some(&stage);
+    assert_int_equal(stage_ask(&stage, request), MUSTER_OK);
+    assert_int_equal(stage.id, 7);
+    file = fake_disk_find(&stage.disk, stage_first_file);
+    assert_non_null(memmem(file->bytes, file->size, bytes, sizeof bytes));
+    stage_init_copy(&copy, &stage);
+    assert_int_equal(stage_begin(&copy), MUSTER_OK);
+    copy.now_ns = stage.now_ns;
+    assert_string_equal(stage_recovered_value(&copy), "0123456");
     stage_fini(&copy);
     stage_fini(&stage);
 }
@@ -619,6 +647,7 @@ int main(void)
         cmocka_unit_test(the_checksum_is_crc32c),
         cmocka_unit_test(names_say_which_file_it_is),
         cmocka_unit_test(a_replay_comes_to_the_state_that_was_there),
+        cmocka_unit_test(a_request_is_kept_as_it_came),
         cmocka_unit_test(a_file_may_end_anywhere),
         cmocka_unit_test(no_damaged_byte_goes_unnoticed),
         cmocka_unit_test(a_damaged_middle_says_where),

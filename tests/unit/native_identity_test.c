@@ -240,6 +240,27 @@ static void replies_cut_anywhere(void **state)
     }
 }
 
+/* Whole, or not at all if it has a field that we do not know: a journal keeps it. */
+static void a_request_says_what_it_came_as(void **state)
+{
+    static const unsigned char bytes[] = {0, 0, 0, 8, 8, 0x81, 0, 16,   1, 0x9a, 1,    0, 0,
+                                          0, 0, 9, 8, 2, 16,   1, 0x9a, 1, 2,    0x48, 1};
+    struct mst_request got;
+    struct native_link link;
+
+    (void)state;
+    native_link_open(&link, &mst_limits_default);
+    assert_int_equal(link.service->ops->feed(link.service, mst_slice_of(bytes, sizeof bytes)),
+                     MUSTER_OK);
+    assert_int_equal(service_next(&link, &got), MUSTER_OK);
+    assert_int_equal(got.bytes.size, 8);
+    assert_memory_equal(got.bytes.data, bytes + 4, 8);
+    assert_int_equal(service_next(&link, &got), MUSTER_OK);
+    assert_int_equal(got.id, 2);
+    assert_int_equal(got.bytes.size, 0);
+    native_link_fini(&link);
+}
+
 /* A request without its last bytes is no request yet, and no other one either. */
 static void prefixes_wait_for_more(void **state)
 {
@@ -309,9 +330,13 @@ static void large_values(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(requests_of_every_command), cmocka_unit_test(replies),
-        cmocka_unit_test(requests_cut_anywhere),     cmocka_unit_test(replies_cut_anywhere),
-        cmocka_unit_test(prefixes_wait_for_more),    cmocka_unit_test(large_values),
+        cmocka_unit_test(requests_of_every_command),
+        cmocka_unit_test(replies),
+        cmocka_unit_test(requests_cut_anywhere),
+        cmocka_unit_test(replies_cut_anywhere),
+        cmocka_unit_test(a_request_says_what_it_came_as),
+        cmocka_unit_test(prefixes_wait_for_more),
+        cmocka_unit_test(large_values),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

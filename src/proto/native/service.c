@@ -160,12 +160,19 @@ static muster_status goodbye(struct service *service)
 
 static muster_status take_request(struct service *service, struct mst_request *out)
 {
+    struct mst_slice payload;
     struct mst_wrong wrong;
-    muster_status status =
-        mst_native_stream_next(&service->stream, &mst_request_message, out, &wrong);
+    muster_status status = mst_native_stream_frame(&service->stream, &payload);
     char why[sizeof(service->stream.reason)];
     struct mst_text text = mst_text_in(why, sizeof(why));
 
+    if (status == MUSTER_OK) {
+        status =
+            mst_native_stream_decode(&service->stream, &mst_request_message, payload, out, &wrong);
+    }
+    if (status == MUSTER_OK && !wrong.unknown) {
+        out->bytes = payload;
+    }
     if (status == MUSTER_OK || status == MUSTER_MORE) {
         return status;
     }

@@ -20,6 +20,23 @@ unsigned mst_input_flags(const struct mst_core *core)
            (mst_core_wordless(core) ? MST_RECORD_WORDLESS : 0);
 }
 
+/* ---- a REQUEST ---- */
+
+size_t mst_input_request_bytes(const struct mst_request *request)
+{
+    return request->bytes.size > 0 ? request->bytes.size
+                                   : mst_encode(&mst_request_message, request, NULL, 0);
+}
+
+void mst_input_request_write(unsigned char *at, const struct mst_request *request, size_t size)
+{
+    if (request->bytes.size > 0) {
+        memcpy(at, request->bytes.data, size);
+    } else {
+        (void)mst_encode(&mst_request_message, request, at, size);
+    }
+}
+
 /* ---- again ---- */
 
 static muster_status request_again(struct mst_core *core, struct mst_native_arena *arena,

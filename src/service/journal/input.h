@@ -36,6 +36,12 @@ muster_status mst_input_again(struct mst_core *core, struct mst_native_arena *ar
 
                               const struct mst_core_config *config);
 
+/* The bytes of a request's record: those that it came as, or the same in the way that we encode it.
+ * What a later version of the schema says more than we know is not kept: then its meaning was not
+ * done either. 0: no such command. */
+size_t mst_input_request_bytes(const struct mst_request *request);
+void mst_input_request_write(unsigned char *at, const struct mst_request *request, size_t size);
+
 /* The flags of the last request. */
 unsigned mst_input_flags(const struct mst_core *core);
 

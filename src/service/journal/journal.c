@@ -243,7 +243,8 @@ uint64_t mst_journal_deadline_ns(const struct mst_journal *journal)
     return mst_journal_held(journal) ? journal->retry_ns : UINT64_MAX;
 }
 
-/* OK with `*at` NULL: there is nothing to record, or nowhere. */
+/* Room for a request, which is written only if it lasts: most of them are reads and renewals. OK
+ * with `*at` NULL: there is nothing to record, or nowhere. */
 static muster_status prepare(struct mst_journal *journal, const struct mst_request *request,
                              unsigned char **at, size_t *size)
 {
@@ -251,7 +252,7 @@ static muster_status prepare(struct mst_journal *journal, const struct mst_reque
     if (journal->state == MST_JOURNAL_ENDED || journal->state == MST_JOURNAL_BROKEN) {
         return MUSTER_OK;
     }
-    *size = mst_encode(&mst_request_message, request, NULL, 0);
+    *size = mst_input_request_bytes(request);
     if (*size == 0 || *size > UINT32_MAX / 2) {
         return MUSTER_OK; /* no command: the core refuses it without a trace */
     }
@@ -264,9 +265,7 @@ static muster_status prepare(struct mst_journal *journal, const struct mst_reque
     }
     if (journal->state == MST_JOURNAL_BROKEN) {
         *at = NULL;
-        return MUSTER_OK;
     }
-    (void)mst_encode(&mst_request_message, request, *at + MST_RECORD_HEAD, *size);
     return MUSTER_OK;
 }
 
@@ -288,6 +287,7 @@ muster_status mst_journal_request(struct mst_journal *journal, uint64_t now_ns,
     /* Without memory even for a refusal it was admitted all the same. */
     if (lasts(journal) && at) {
         record.flags = mst_input_flags(journal->core);
+        mst_input_request_write(at + MST_RECORD_HEAD, request, size);
         keep(journal, &record, size);
     }
     tell(journal, &(struct mst_input){.type = MST_RECORD_REQUEST,

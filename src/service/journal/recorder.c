@@ -205,7 +205,7 @@ void mst_recorder_free(struct mst_recorder *recorder)
 static void put_request(struct mst_recorder *recorder, struct mst_journal_record *record,
                         const struct mst_request *request)
 {
-    size_t size = mst_encode(&mst_request_message, request, NULL, 0);
+    size_t size = mst_input_request_bytes(request);
     unsigned char *at;
 
     if (size == 0 || size > BODY_MAX) {
@@ -213,7 +213,7 @@ static void put_request(struct mst_recorder *recorder, struct mst_journal_record
     }
     at = record_room(recorder, size);
     if (at) {
-        (void)mst_encode(&mst_request_message, request, at + MST_RECORD_HEAD, size);
+        mst_input_request_write(at + MST_RECORD_HEAD, request, size);
         mst_gather_keep(&recorder->frame, record, size);
         recorder->inputs++;
     }
