@@ -18,9 +18,9 @@
 #include <string.h>
 
 #include "base/digest.h"
-#include "client/copy.h"
 #include "client/machine.h"
 #include "proto/command.h"
+#include "proto/copy.h"
 
 #define BACKOFF_MIN_NS (10 * NS_PER_MS)
 #define BACKOFF_MAX_NS (1000 * NS_PER_MS)
@@ -35,7 +35,7 @@ muster_status mst_client_new(struct mst_client **out, const struct mst_client_co
 {
     struct mst_request open = {.command = MST_OPEN, .open = config->open};
     struct mst_client *client;
-    size_t size = mst_copy_size(&open);
+    size_t size = mst_copy_size(&mst_request_fields, &open);
 
     if (config->endpoint_count == 0 || size > SIZE_MAX / 2) {
         return MUSTER_EINVAL;
@@ -61,7 +61,7 @@ muster_status mst_client_new(struct mst_client **out, const struct mst_client_co
     mst_list_init(&client->cancels);
     mst_list_init(&client->finished);
     mst_list_init(&client->orphans);
-    mst_copy_into(&client->open.request, &open, client->room);
+    mst_copy(&mst_request_fields, &client->open.request, &open, client->room);
     client->renew.request.command = MST_RENEW;
     client->watch.request.command = MST_WATCH;
     client->watch.request.watch.kinds = MST_WATCH_VIEW;
@@ -192,7 +192,7 @@ static void queue(struct mst_client *client, struct mst_client_call *call)
 muster_status mst_client_call(struct mst_client *client, uint64_t now_ns,
                               const struct mst_request *request, uint64_t deadline_ns, uint64_t tag)
 {
-    size_t size = mst_copy_size(request);
+    size_t size = mst_copy_size(&mst_request_fields, request);
     struct mst_client_call *call;
 
     client->now_ns = now_ns;
@@ -214,7 +214,8 @@ muster_status mst_client_call(struct mst_client *client, uint64_t now_ns,
                                      .tag = tag,
                                      .deadline_ns = deadline_ns,
                                      .give_up_ns = NEVER};
-    mst_copy_into(&call->request, request, call->room);
+    mst_copy(&mst_request_fields, &call->request, request, call->room);
+
     mst_list_append(&client->calls, &call->link);
     queue(client, call);
     client->soonest_ns = mst_sooner(client->soonest_ns, deadline_ns);

@@ -183,7 +183,7 @@ static const struct mst_field message_rows[] = {
 static const struct mst_field message_which = {
     FIELD(0, ENUM, body, type), .complaint = "a message of a type that does not exist:"};
 
-const struct mst_message mst_cluster_message_message = {
+const struct mst_message mst_cluster_fields = {
     .name = "Message",
     ROWS(message_rows),
     .size = sizeof(struct mst_cluster_message),

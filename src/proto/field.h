@@ -83,11 +83,11 @@ struct mst_message {
 enum { MST_MESSAGE_DEPTH_MAX = 4 }; /* of messages within messages; the schema has 3 */
 
 /* proto/muster.proto */
-extern const struct mst_message mst_hello_message, mst_welcome_message, mst_request_message,
-    mst_reply_message;
+extern const struct mst_message mst_hello_fields, mst_welcome_fields, mst_request_fields,
+    mst_reply_fields;
 
 /* proto/cluster.proto */
-extern const struct mst_message mst_cluster_message_message;
+extern const struct mst_message mst_cluster_fields;
 
 /* The row of a number; NULL: the message has no such field. */
 static inline const struct mst_field *mst_field_of(const struct mst_message *message,

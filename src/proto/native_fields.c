@@ -24,7 +24,7 @@ static const struct mst_field hello_rows[] = {
     ROW(4, STRING, program, program),
 };
 #undef OF
-const struct mst_message mst_hello_message = {
+const struct mst_message mst_hello_fields = {
     .name = "Hello", ROWS(hello_rows), .size = sizeof(struct mst_hello)};
 
 #define OF struct mst_welcome
@@ -38,7 +38,7 @@ static const struct mst_field welcome_rows[] = {
     ROW(7, UINT64, contribution_bytes_max, contribution_bytes_max),
 };
 #undef OF
-const struct mst_message mst_welcome_message = {
+const struct mst_message mst_welcome_fields = {
     .name = "Welcome", ROWS(welcome_rows), .size = sizeof(struct mst_welcome)};
 
 /* ---- requests ---- */
@@ -215,7 +215,7 @@ static const struct mst_field request_rows[] = {
 };
 static const struct mst_field request_which = {FIELD(0, ENUM, command, command)};
 
-const struct mst_message mst_request_message = {
+const struct mst_message mst_request_fields = {
     .name = "Request",
     ROWS(request_rows),
     .size = sizeof(struct mst_request),
@@ -317,7 +317,7 @@ static const struct mst_field reply_rows[] = {
 #undef OF
 
 /* Its names are cleared as they are read. */
-const struct mst_message mst_reply_message = {.name = "Reply",
-                                              ROWS(reply_rows),
-                                              .size = offsetof(struct mst_reply, detail.who),
-                                              .after = BIT(2) | BIT(3)};
+const struct mst_message mst_reply_fields = {.name = "Reply",
+                                             ROWS(reply_rows),
+                                             .size = offsetof(struct mst_reply, detail.who),
+                                             .after = BIT(2) | BIT(3)};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Slots, and what is in them; runs, from their RUN to their RESULT. */
 #include "base/panic.h"
-#include "tasks/copy.h"
+#include "proto/copy.h"
 #include "tasks/worker_machine.h"
 
 static int run_order(const void *key, const struct mst_tree_node *node)
@@ -48,14 +48,14 @@ void mst_worker_post(struct mst_worker *worker, struct mst_worker_out *out,
 
 bool mst_worker_run_take(struct mst_worker *worker, const struct mst_cluster_message *message)
 {
-    size_t size = sizeof(struct mst_worker_run) + mst_cluster_copy_size(message);
+    size_t size = sizeof(struct mst_worker_run) + mst_copy_size(&mst_cluster_fields, message);
     struct mst_worker_run *run = worker->mem.alloc(worker->mem.ctx, size);
 
     if (!run) {
         return false;
     }
     *run = (struct mst_worker_run){.size = size};
-    mst_cluster_copy(&run->message, message, run + 1);
+    mst_copy(&mst_cluster_fields, &run->message, message, run + 1);
     if (message->left_ms > 0) {
         run->until_ns = mst_after_ms(worker->now_ns, message->left_ms);
     }
@@ -105,7 +105,7 @@ static void run_answer(struct mst_worker *worker, struct mst_worker_run *run,
         result.failure.attempt = run->message.attempt.attempt;
     }
     result.parts = parts;
-    size = mst_cluster_copy_size(&result);
+    size = mst_copy_size(&mst_cluster_fields, &result);
     if (size > 0) {
         run->content = worker->mem.alloc(worker->mem.ctx, size);
         if (!run->content) {
@@ -119,7 +119,7 @@ static void run_answer(struct mst_worker *worker, struct mst_worker_run *run,
             }
             run->message = result;
         } else {
-            mst_cluster_copy(&run->message, &result, run->content);
+            mst_copy(&mst_cluster_fields, &run->message, &result, run->content);
             run->size += size;
         }
     } else {
@@ -439,14 +439,15 @@ static void note(struct mst_worker *worker, uint32_t slot, struct mst_cluster_me
     if (!run || worker->slots[slot].old || worker->link != MST_LINK_WELCOMED) {
         return;
     }
-    note = worker->mem.alloc(worker->mem.ctx, sizeof(*note) + mst_cluster_copy_size(message));
+    note = worker->mem.alloc(worker->mem.ctx,
+                             sizeof(*note) + mst_copy_size(&mst_cluster_fields, message));
     if (!note) {
         return; /* nobody waits for it */
     }
     message->attempt = run->message.attempt;
     message->series = run->message.series;
     *note = (struct mst_worker_note){0};
-    mst_cluster_copy(&note->message, message, note + 1);
+    mst_copy(&mst_cluster_fields, &note->message, message, note + 1);
     mst_worker_post(worker, &note->out, &note->message);
 }
 

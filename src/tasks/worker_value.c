@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Per-worker values: from their BUILD to their DROP. */
 #include "base/panic.h"
-#include "tasks/copy.h"
+#include "proto/copy.h"
 #include "tasks/worker_machine.h"
 
 static int value_order(const void *key, const struct mst_tree_node *node)
@@ -118,7 +118,7 @@ static void value_made(struct mst_worker *worker, struct mst_worker_value *value
     } else {
         built.parts = parts;
     }
-    size = mst_cluster_copy_size(&built);
+    size = mst_copy_size(&mst_cluster_fields, &built);
     content = size > 0 ? worker->mem.alloc(worker->mem.ctx, size) : NULL;
     if (size > 0 && !content) {
         built.parts = (struct mst_parts){0};
@@ -130,7 +130,7 @@ static void value_made(struct mst_worker *worker, struct mst_worker_value *value
             .text = mst_slice_text("the worker had no memory for what the builder returned")};
         value->built = built;
     } else {
-        mst_cluster_copy(&value->built, &built, content);
+        mst_copy(&mst_cluster_fields, &value->built, &built, content);
     }
     mst_mem_release(&worker->mem, value->content);
     value->content = content;
@@ -140,7 +140,7 @@ static void value_made(struct mst_worker *worker, struct mst_worker_value *value
 
 bool mst_worker_value_take(struct mst_worker *worker, const struct mst_cluster_message *message)
 {
-    size_t size = sizeof(struct mst_worker_value) + mst_cluster_copy_size(message);
+    size_t size = sizeof(struct mst_worker_value) + mst_copy_size(&mst_cluster_fields, message);
     struct mst_worker_value *value = worker->mem.alloc(worker->mem.ctx, size);
     struct mst_failure unknown = {.origin = MST_ORIGIN_UNKNOWN,
                                   .text = mst_slice_text("this worker has no such function")};
@@ -149,7 +149,7 @@ bool mst_worker_value_take(struct mst_worker *worker, const struct mst_cluster_m
         return false;
     }
     *value = (struct mst_worker_value){.state = MST_VALUE_WAITING};
-    mst_cluster_copy(&value->build, message, value + 1);
+    mst_copy(&mst_cluster_fields, &value->build, message, value + 1);
     MST_ASSERT(mst_tree_insert(&worker->values, &value->build.value, &value->node));
     if (message->function < worker->config.function_count) {
         mst_list_append(&worker->builds, &value->link);

@@ -14,10 +14,10 @@
 #include <string.h>
 
 #include "base/prng.h"
-#include "msg/greeting.h"
 #include "proto/cluster.h"
+#include "proto/greeting.h"
+#include "proto/protobuf.h"
 #include "proto/reply.h"
-#include "wire/protobuf.h"
 
 enum { LINE_MAX_BYTES = 1 << 20, POOL = 1 << 20, PATH_ROOM = 256, LONGEST = 200 };
 
@@ -33,11 +33,11 @@ static const struct root {
     const char *name, *package;
     const struct mst_message *type;
 } roots[] = {
-    {"Hello", "muster", &mst_hello_message},
-    {"Welcome", "muster", &mst_welcome_message},
-    {"Request", "muster", &mst_request_message},
-    {"Reply", "muster", &mst_reply_message},
-    {"Message", "muster.cluster", &mst_cluster_message_message},
+    {"Hello", "muster", &mst_hello_fields},
+    {"Welcome", "muster", &mst_welcome_fields},
+    {"Request", "muster", &mst_request_fields},
+    {"Reply", "muster", &mst_reply_fields},
+    {"Message", "muster.cluster", &mst_cluster_fields},
 };
 
 enum { ROOTS = sizeof roots / sizeof roots[0] };

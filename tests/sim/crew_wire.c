@@ -6,12 +6,11 @@
 
 #include "base/panic.h"
 #include "crew.h"
-#include "tasks/copy.h"
+#include "proto/copy.h"
 
 struct sim_wire_message {
     struct sim_wire_message *next;
     uint64_t due_ns;
-    void *lists;
     struct mst_cluster_message message;
 };
 
@@ -32,7 +31,6 @@ struct sim_wire *sim_wire_find(const struct sim *sim, uint64_t id)
 
 void sim_wire_message_free(struct sim_wire_message *message)
 {
-    free(message->lists);
     free(message);
 }
 
@@ -77,29 +75,6 @@ struct sim_wire *sim_wire_new(struct sim *sim, struct sim_proc *worker,
     return NULL;
 }
 
-static void hello_lists(struct sim_wire_message *copy, const struct mst_cluster_message *message)
-{
-    size_t values = message->value_count * sizeof(*message->values);
-    size_t held = message->held_count * sizeof(*message->held);
-    unsigned char *at = sim_new(values + held + 1);
-
-    copy->lists = at;
-    if (values > 0) {
-        memcpy(at, message->values, values);
-    }
-    if (held > 0) {
-        memcpy(at + values, message->held, held);
-    }
-    copy->message.cluster = mst_slice_text("default");
-    copy->message.host = mst_slice_text("host");
-    copy->message.functions = sim_crew_functions;
-    copy->message.function_count = SIM_CREW_FUNCTIONS;
-    copy->message.values = (const uint64_t *)(const void *)at;
-    copy->message.value_count = message->value_count;
-    copy->message.held = (const struct mst_attempt *)(const void *)(at + values);
-    copy->message.held_count = message->held_count;
-}
-
 void sim_crew_send(struct sim *sim, struct sim_wire *wire, unsigned to,
                    const struct mst_cluster_message *message)
 {
@@ -108,11 +83,8 @@ void sim_crew_send(struct sim *sim, struct sim_wire *wire, unsigned to,
     if (wire->closed[to] || wire->deaf[to]) {
         return;
     }
-    copy = sim_new(sizeof(*copy) + mst_cluster_copy_size(message));
-    mst_cluster_copy(&copy->message, message, copy + 1);
-    if (message->type == MST_CLUSTER_HELLO) {
-        hello_lists(copy, message);
-    }
+    copy = sim_new(sizeof(*copy) + mst_copy_size(&mst_cluster_fields, message));
+    mst_copy(&mst_cluster_fields, &copy->message, message, copy + 1);
     copy->due_ns = soon(sim);
     if (wire->last[to]) {
         if (copy->due_ns < wire->last[to]->due_ns) {

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/copy.h"
 #include "properties.h"
+#include "proto/copy.h"
 #include "sim.h"
 
 static struct sim_note *note(struct sim *sim, enum sim_note_kind kind)
@@ -28,8 +28,8 @@ void sim_witness_request(struct sim *sim, struct sim_conn *conn, const struct ms
     struct sim_note *one = note(sim, SIM_NOTE_REQUEST);
 
     one->conn = conn;
-    one->room = sim_new(mst_copy_size(request) + 1);
-    mst_copy_into(&one->request, request, one->room);
+    one->room = sim_new(mst_copy_size(&mst_request_fields, request) + 1);
+    mst_copy(&mst_request_fields, &one->request, request, one->room);
 }
 
 void sim_witness_over(struct sim *sim)

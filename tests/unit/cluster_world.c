@@ -12,14 +12,13 @@
 #include <cmocka.h>
 
 #include "base/time.h"
-#include "tasks/copy.h"
+#include "proto/copy.h"
 
 #define MS UINT64_C(1000000)
 
 struct world_message {
     struct world_message *next;
     uint64_t due_ns;
-    void *held;
     struct mst_cluster_message message;
 };
 
@@ -85,7 +84,6 @@ static struct world_link *link_find(struct world *world, uint64_t id)
 
 static void message_free(struct world_message *message)
 {
-    free(message->held);
     free(message);
 }
 
@@ -130,31 +128,12 @@ static void post(struct world *world, struct world_link *link, unsigned way,
                  const struct mst_cluster_message *message)
 {
     struct world_message *copy;
-    size_t held = message->held_count * sizeof(*message->held);
-    size_t values = message->value_count * sizeof(*message->values);
 
     if (link->closed[way] || link->deaf[way]) {
         return; /* into the void */
     }
-    copy = calloc(1, sizeof(*copy) + mst_cluster_copy_size(message) + 8);
-    copy->held = calloc(1, held + values + 8);
-    mst_cluster_copy(&copy->message, message, copy + 1);
-    if (message->type == MST_CLUSTER_HELLO) {
-        copy->message.cluster = mst_slice_of("default", 7);
-        copy->message.host = mst_slice_of("host", 4);
-        copy->message.functions = world_functions; /* the worker may be gone when it arrives */
-        copy->message.function_count = WORLD_FUNCTIONS;
-        copy->message.values = copy->held;
-        copy->message.value_count = message->value_count;
-        copy->message.held = (void *)((char *)copy->held + values);
-        copy->message.held_count = message->held_count;
-        if (values > 0) {
-            memcpy(copy->held, message->values, values);
-        }
-        if (held > 0) {
-            memcpy((char *)copy->held + values, message->held, held);
-        }
-    }
+    copy = calloc(1, sizeof(*copy) + mst_copy_size(&mst_cluster_fields, message));
+    mst_copy(&mst_cluster_fields, &copy->message, message, copy + 1);
     copy->due_ns = soon(world);
     if (link->last[way]) {
         if (copy->due_ns < link->last[way]->due_ns) {

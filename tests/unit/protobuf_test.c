@@ -12,6 +12,7 @@
 #include "cluster_generator.h"
 #include "failing_mem.h"
 #include "message_generator.h"
+#include "proto/copy.h"
 #include "proto/greeting.h"
 #include "proto/protobuf.h"
 
@@ -96,11 +97,11 @@ static void tables_are_sound(void **state)
     struct found found = {.count = 0};
 
     (void)state;
-    find(&found, &mst_hello_message, 1);
-    find(&found, &mst_welcome_message, 1);
-    find(&found, &mst_request_message, 1);
-    find(&found, &mst_reply_message, 1);
-    find(&found, &mst_cluster_message_message, 1);
+    find(&found, &mst_hello_fields, 1);
+    find(&found, &mst_welcome_fields, 1);
+    find(&found, &mst_request_fields, 1);
+    find(&found, &mst_reply_fields, 1);
+    find(&found, &mst_cluster_fields, 1);
     for (unsigned i = 0; i < found.count; i++) {
         const struct mst_message *message = found.messages[i];
 
@@ -120,13 +121,13 @@ static const void *any_of(struct scene *scene, unsigned i, const struct mst_mess
 {
     switch (i % 4) {
     case 0:
-        *type = &mst_reply_message;
+        *type = &mst_reply_fields;
         return message_generator_reply(&scene->native);
     case 1:
-        *type = &mst_cluster_message_message;
+        *type = &mst_cluster_fields;
         return cluster_generator_any(&scene->cluster);
     default:
-        *type = &mst_request_message;
+        *type = &mst_request_fields;
         return message_generator_request(&scene->native);
     }
 }
@@ -139,10 +140,10 @@ union any {
 
 static bool equal(const struct mst_message *type, const void *a, const void *b)
 {
-    if (type == &mst_request_message) {
+    if (type == &mst_request_fields) {
         return message_request_equal(a, b);
     }
-    return type == &mst_reply_message ? message_reply_equal(a, b) : cluster_message_equal(a, b);
+    return type == &mst_reply_fields ? message_reply_equal(a, b) : cluster_message_equal(a, b);
 }
 
 /* In memory of exactly its size, so that a byte written or read beside it is noticed. */
@@ -183,7 +184,7 @@ static void what_is_encoded_is_decoded(void **state)
         assert_true(size > 0);
         assert_int_equal(decode_alone(type, &got, mst_slice_of(bytes, size), &scene->first, &alone),
                          MUSTER_OK);
-        if (type == &mst_cluster_message_message && got.message.failure.origin == 0) {
+        if (type == &mst_cluster_fields && got.message.failure.origin == 0) {
             got.message.failure.worker = MST_WORKER_NONE; /* which the codec says */
         }
         assert_true(equal(type, sent, &got));
@@ -287,6 +288,57 @@ static void damaged_messages_are_refused_or_mean_something(void **state)
     end(scene);
 }
 
+/* ---- copies ---- */
+
+/* It is encoded to the same bytes when the original and all that it pointed at are gone. */
+static void assert_copied(struct scene *scene, const struct mst_message *type, const void *from)
+{
+    size_t size = mst_encode(type, from, NULL, 0), room = mst_copy_size(type, from);
+    unsigned char *before = encode_alone(type, from, size), *after;
+    void *own = malloc(room > 0 ? room : 1);
+    union any copy;
+
+    assert_non_null(own);
+    mst_copy(type, &copy, from, own);
+    memset(&scene->native, 0xa5, sizeof scene->native);
+    memset(&scene->cluster, 0xa5, sizeof scene->cluster);
+    after = encode_alone(type, &copy, size);
+    assert_memory_equal(before, after, size);
+    free(before);
+    free(after);
+    free(own);
+}
+
+static void a_copy_has_all_of_its_own(void **state)
+{
+    struct scene *scene = begin(10);
+
+    (void)state;
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        message_generator_init(&scene->native, i);
+        cluster_generator_init(&scene->cluster, i);
+        if (i % 2) {
+            assert_copied(scene, &mst_request_fields, message_generator_request(&scene->native));
+        } else {
+            assert_copied(scene, &mst_cluster_fields, cluster_generator_any(&scene->cluster));
+        }
+    }
+    end(scene);
+}
+
+/* More than memory can hold is no size. */
+static void a_size_beyond_all_memory_is_told(void **state)
+{
+    const struct mst_request get = {.command = MST_GET, .get = {.key = {"k", SIZE_MAX - 3}}};
+    const struct mst_request list = {
+        .command = MST_LIST,
+        .list = {.prefix = {"k", SIZE_MAX / 2 - 1}, .after = {"k", SIZE_MAX / 2 - 1}}};
+
+    (void)state;
+    assert_true(mst_copy_size(&mst_request_fields, &get) == SIZE_MAX);
+    assert_true(mst_copy_size(&mst_request_fields, &list) == SIZE_MAX);
+}
+
 /* ---- what is odd ---- */
 
 static muster_status decode(struct scene *scene, const struct mst_message *type, void *out,
@@ -315,7 +367,7 @@ static void assert_broken(const char *expected, const unsigned char *bytes, size
     struct mst_request request;
     struct mst_wrong wrong;
 
-    assert_int_equal(decode(scene, &mst_request_message, &request, bytes, size, &wrong),
+    assert_int_equal(decode(scene, &mst_request_fields, &request, bytes, size, &wrong),
                      MUSTER_EPROTO);
     assert_said(&wrong, expected);
     end(scene);
@@ -333,9 +385,9 @@ static void numbers_are_only_so_long(void **state)
     struct mst_wrong wrong;
 
     (void)state;
-    assert_int_equal(DECODE(scene, &mst_request_message, &request, &wrong, 0x88, 0x80, 0x80, 0x80,
-                            0, 0x81, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0, 0x9a, 1,
-                            0x80, 0x80, 0x80, 0x80, 0),
+    assert_int_equal(DECODE(scene, &mst_request_fields, &request, &wrong, 0x88, 0x80, 0x80, 0x80, 0,
+                            0x81, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0, 0x9a, 1, 0x80,
+                            0x80, 0x80, 0x80, 0),
                      MUSTER_OK);
     assert_int_equal(request.id, 1);
     assert_int_equal(request.command, MST_RENEW);
@@ -380,7 +432,7 @@ static void the_last_one_counts(void **state)
     struct mst_wrong wrong;
 
     (void)state;
-    assert_int_equal(DECODE(scene, &mst_request_message, &request, &wrong, 8, 1, 8, 2, 0xda, 1, 2,
+    assert_int_equal(DECODE(scene, &mst_request_fields, &request, &wrong, 8, 1, 8, 2, 0xda, 1, 2,
                             0x38, 9, 0xda, 1, 2, 8, 7, 0xba, 1, 3, 0x12, 1, 'k'),
                      MUSTER_OK); /* a round that makes no sense, another one, and a get */
     assert_int_equal(request.id, 2);
@@ -388,10 +440,10 @@ static void the_last_one_counts(void **state)
     assert_int_equal(request.get.generation, 0);
     assert_memory_equal(request.get.key.data, "k", 1);
     assert_int_equal(
-        DECODE(scene, &mst_request_message, &request, &wrong, 0xda, 1, 4, 0x38, 9, 0x38, 1),
+        DECODE(scene, &mst_request_fields, &request, &wrong, 0xda, 1, 4, 0x38, 9, 0x38, 1),
         MUSTER_OK);
     assert_int_equal(request.round.reduce, MST_REDUCE_GATHER);
-    assert_int_equal(DECODE(scene, &mst_reply_message, &reply, &wrong, 8, 1, 16, 7, 0x42, 4, 8, 3,
+    assert_int_equal(DECODE(scene, &mst_reply_fields, &reply, &wrong, 8, 1, 16, 7, 0x42, 4, 8, 3,
                             16, 5, 0x42, 2, 8, 4),
                      MUSTER_OK);
     assert_true(reply.has_view && reply.view.generation == 4 && reply.view.size == 0);
@@ -406,7 +458,7 @@ static void arrays_come_in_pieces(void **state)
     struct mst_wrong wrong;
 
     (void)state;
-    assert_int_equal(DECODE(scene, &mst_request_message, &request, &wrong, 0xda, 1, 18, 0x20, 5,
+    assert_int_equal(DECODE(scene, &mst_request_fields, &request, &wrong, 0xda, 1, 18, 0x20, 5,
                             0x22, 0, 0x18, 9, 0x22, 3, 6, 0xac, 2, 0x5a, 1, 1, 0x22, 2, 7, 8),
                      MUSTER_OK);
     assert_int_equal(request.round.participant_count, 5);
@@ -426,10 +478,10 @@ static void unknown_fields_are_skipped(void **state)
     struct mst_wrong wrong;
 
     (void)state;
-    assert_int_equal(DECODE(scene, &mst_request_message, &request, &wrong, 8, 3, 0x9a, 1, 0),
+    assert_int_equal(DECODE(scene, &mst_request_fields, &request, &wrong, 8, 3, 0x9a, 1, 0),
                      MUSTER_OK);
     assert_false(wrong.unknown);
-    assert_int_equal(DECODE(scene, &mst_request_message, &request, &wrong, 0x7a, 2, 'a', 'b', 8, 3,
+    assert_int_equal(DECODE(scene, &mst_request_fields, &request, &wrong, 0x7a, 2, 'a', 'b', 8, 3,
                             0x9a, 1, 2, 0x28, 1, 0x7d, 1, 2, 3, 4, 0x79, 1, 2, 3, 4, 5, 6, 7, 8),
                      MUSTER_OK);
     assert_int_equal(request.id, 3);
@@ -448,24 +500,24 @@ static void the_wrong_field_is_named(void **state)
     struct mst_wrong wrong;
 
     (void)state;
-    assert_int_equal(DECODE(scene, &mst_reply_message, &reply, &wrong, 8, 1, 16, 7, 0x52, 6, 8, 1,
+    assert_int_equal(DECODE(scene, &mst_reply_fields, &reply, &wrong, 8, 1, 16, 7, 0x52, 6, 8, 1,
                             0x42, 2, 0x30, 99, 0x52, 2, 8, 77),
                      MUSTER_EPROTO);
     assert_said(&wrong, "items.who.cause 99 is not known");
     assert_int_equal(reply.id, 1);
     assert_int_equal(reply.item_count, 2);
     assert_int_equal(
-        DECODE(scene, &mst_reply_message, &reply, &wrong, 8, 1, 16, 99, 0x52, 2, 8, 77, 0x18, 2),
+        DECODE(scene, &mst_reply_fields, &reply, &wrong, 8, 1, 16, 99, 0x52, 2, 8, 77, 0x18, 2),
         MUSTER_EPROTO);
     assert_said(&wrong, "command 99 is not known"); /* the outer one goes before */
-    assert_int_equal(DECODE(scene, &mst_reply_message, &reply, &wrong, 8, 1, 16, 7, 0x18, 2),
+    assert_int_equal(DECODE(scene, &mst_reply_fields, &reply, &wrong, 8, 1, 16, 7, 0x18, 2),
                      MUSTER_EPROTO);
     assert_said(&wrong, "status 1 is not known");
     for (size_t i = 2; i < sizeof names; i += 2) {
         names[i] = 0x32;
     }
     memcpy(payload + 4, names, sizeof names);
-    assert_int_equal(decode(scene, &mst_reply_message, &reply, payload, sizeof payload, &wrong),
+    assert_int_equal(decode(scene, &mst_reply_fields, &reply, payload, sizeof payload, &wrong),
                      MUSTER_EPROTO);
     assert_said(&wrong, "more names than a detail may have: 9");
     end(scene);
@@ -493,7 +545,7 @@ static void counting_ends(void **state)
         memcpy(bytes + at, (const unsigned char[]){0x22, 0, 0x58, 1}, 4);
         at += 4;
     }
-    assert_int_equal(decode(scene, &mst_request_message, &request, bytes, at, &wrong), MUSTER_OK);
+    assert_int_equal(decode(scene, &mst_request_fields, &request, bytes, at, &wrong), MUSTER_OK);
     assert_int_equal(request.round.participant_count, 0);
     assert_int_equal(request.round.order_count, MANY);
     free(bytes);
@@ -507,6 +559,8 @@ int main(void)
         cmocka_unit_test(what_is_encoded_is_decoded),
         cmocka_unit_test(a_room_is_too_small_or_not_touched_outside),
         cmocka_unit_test(damaged_messages_are_refused_or_mean_something),
+        cmocka_unit_test(a_copy_has_all_of_its_own),
+        cmocka_unit_test(a_size_beyond_all_memory_is_told),
         cmocka_unit_test(numbers_are_only_so_long),
         cmocka_unit_test(the_place_of_what_is_broken_is_named),
         cmocka_unit_test(the_last_one_counts),

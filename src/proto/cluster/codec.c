@@ -110,7 +110,7 @@ muster_status mst_cluster_codec_send(struct mst_cluster_codec *codec,
     size_t size;
 
     return counts_fit(message)
-               ? mst_native_stream_put(&codec->stream, &mst_cluster_message_message, message, &size)
+               ? mst_native_stream_put(&codec->stream, &mst_cluster_fields, message, &size)
                : MUSTER_ELIMIT;
 }
 
@@ -182,7 +182,7 @@ muster_status mst_cluster_codec_next(struct mst_cluster_codec *codec,
     muster_status status = codec->greeted ? MUSTER_OK : take_preamble(codec);
 
     if (status == MUSTER_OK) {
-        status = mst_native_stream_next(&codec->stream, &mst_cluster_message_message, out, &wrong);
+        status = mst_native_stream_next(&codec->stream, &mst_cluster_fields, out, &wrong);
     }
     if (status == MUSTER_OK) {
         tidy(out);

@@ -32,7 +32,7 @@ static muster_status greet(struct mst_native_client *client)
                            mst_slice_of(mst_native_preamble, MST_NATIVE_PREAMBLE_SIZE))) {
         return MUSTER_ENOMEM;
     }
-    return mst_native_stream_put(&client->stream, &mst_hello_message, &hello, &size);
+    return mst_native_stream_put(&client->stream, &mst_hello_fields, &hello, &size);
 }
 
 muster_status mst_native_client_new(struct mst_native_client **out, const struct mst_limits *limits,
@@ -81,7 +81,7 @@ muster_status mst_native_client_send(struct mst_native_client *client,
 
     return client->stream.dead
                ? client->stream.dead
-               : mst_native_stream_put(&client->stream, &mst_request_message, request, &size);
+               : mst_native_stream_put(&client->stream, &mst_request_fields, request, &size);
 }
 
 muster_status mst_native_client_feed(struct mst_native_client *client, struct mst_slice in)
@@ -111,7 +111,7 @@ static muster_status take_welcome(struct mst_native_client *client)
     struct mst_welcome welcome;
     struct mst_wrong wrong;
     muster_status status =
-        mst_native_stream_next(&client->stream, &mst_welcome_message, &welcome, &wrong);
+        mst_native_stream_next(&client->stream, &mst_welcome_fields, &welcome, &wrong);
 
     if (status != MUSTER_OK) {
         return status;
@@ -141,7 +141,7 @@ muster_status mst_native_client_next(struct mst_native_client *client, struct ms
     muster_status status = client->welcomed ? MUSTER_OK : take_welcome(client);
 
     if (status == MUSTER_OK) {
-        status = mst_native_stream_next(&client->stream, &mst_reply_message, out, &wrong);
+        status = mst_native_stream_next(&client->stream, &mst_reply_fields, out, &wrong);
     }
     if (status == MUSTER_MORE || client->stream.dead) {
         return status;

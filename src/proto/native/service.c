@@ -61,7 +61,7 @@ static muster_status refuse_welcome(struct service *service)
                                         .refusal = mst_slice_text(service->stream.reason)};
     size_t size;
 
-    (void)mst_native_stream_put(&service->stream, &mst_welcome_message, &message,
+    (void)mst_native_stream_put(&service->stream, &mst_welcome_fields, &message,
                                 &size); /* it ends anyway */
     return service->stream.dead;
 }
@@ -102,7 +102,7 @@ static muster_status welcome(struct service *service)
     };
     size_t size;
 
-    return mst_native_stream_put(&service->stream, &mst_welcome_message, &message, &size);
+    return mst_native_stream_put(&service->stream, &mst_welcome_fields, &message, &size);
 }
 
 static muster_status refuse_hello(struct service *service, const struct mst_hello *hello)
@@ -125,7 +125,7 @@ static muster_status take_hello(struct service *service)
     struct mst_hello hello;
     struct mst_wrong wrong;
     muster_status status =
-        mst_native_stream_next(&service->stream, &mst_hello_message, &hello, &wrong);
+        mst_native_stream_next(&service->stream, &mst_hello_fields, &hello, &wrong);
 
     if (status == MUSTER_EPROTO) {
         return refuse_welcome(service);
@@ -153,7 +153,7 @@ static muster_status goodbye(struct service *service)
     size_t size;
 
     if (service->stream.dead == MUSTER_EPROTO) {
-        (void)mst_native_stream_put(&service->stream, &mst_reply_message, &message, &size);
+        (void)mst_native_stream_put(&service->stream, &mst_reply_fields, &message, &size);
     }
     return service->stream.dead;
 }
@@ -168,7 +168,7 @@ static muster_status take_request(struct service *service, struct mst_request *o
 
     if (status == MUSTER_OK) {
         status =
-            mst_native_stream_decode(&service->stream, &mst_request_message, payload, out, &wrong);
+            mst_native_stream_decode(&service->stream, &mst_request_fields, payload, out, &wrong);
     }
     if (status == MUSTER_OK && !wrong.unknown) {
         out->bytes = payload;
@@ -223,15 +223,14 @@ static muster_status answer_too_large(struct service *service, const struct mst_
                    .asked = size},
     };
 
-    return mst_native_stream_put(&service->stream, &mst_reply_message, &refusal, &size);
+    return mst_native_stream_put(&service->stream, &mst_reply_fields, &refusal, &size);
 }
 
 static muster_status service_answer(struct mst_codec *codec, const struct mst_reply *reply)
 {
     struct service *service = service_of(codec);
     size_t size;
-    muster_status status =
-        mst_native_stream_put(&service->stream, &mst_reply_message, reply, &size);
+    muster_status status = mst_native_stream_put(&service->stream, &mst_reply_fields, reply, &size);
 
     return size > service->stream.frame_bytes_max ? answer_too_large(service, reply, size) : status;
 }

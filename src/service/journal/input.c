@@ -25,7 +25,7 @@ unsigned mst_input_flags(const struct mst_core *core)
 size_t mst_input_request_bytes(const struct mst_request *request)
 {
     return request->bytes.size > 0 ? request->bytes.size
-                                   : mst_encode(&mst_request_message, request, NULL, 0);
+                                   : mst_encode(&mst_request_fields, request, NULL, 0);
 }
 
 void mst_input_request_write(unsigned char *at, const struct mst_request *request, size_t size)
@@ -33,7 +33,7 @@ void mst_input_request_write(unsigned char *at, const struct mst_request *reques
     if (request->bytes.size > 0) {
         memcpy(at, request->bytes.data, size);
     } else {
-        (void)mst_encode(&mst_request_message, request, at, size);
+        (void)mst_encode(&mst_request_fields, request, at, size);
     }
 }
 
@@ -49,7 +49,7 @@ static muster_status request_again(struct mst_core *core, struct mst_native_aren
     muster_status status;
 
     mst_native_arena_reset(arena, SIZE_MAX);
-    status = mst_decode(&mst_request_message, &request, record->body, arena, &wrong);
+    status = mst_decode(&mst_request_fields, &request, record->body, arena, &wrong);
     if (status != MUSTER_OK) {
         return status;
     }
