@@ -456,8 +456,8 @@ static inline bytes take_field(struct reader *in, struct level *top, bytes at, b
     if (!at) {
         return no_tag(in, tag.why);
     }
-    field = mst_field_of(top->type, tag.number >> MST_TAG_SHIFT);
-    if (!field || field->tag != tag.number) {
+    field = &top->type->fields[tag.number >> MST_TAG_SHIFT];
+    if ((tag.number >> MST_TAG_SHIFT) - 1 >= top->type->last || field->tag != tag.number) {
         return take_other(in, at, end, tag.number);
     }
     top->field = field;
@@ -519,7 +519,7 @@ static void finish_case(struct reader *in)
 {
     const struct mst_message *type = in->top->type;
 
-    if (type->which && !mst_field_case(type, in->top->base)) {
+    if (type->which && mst_field_u32(in->top->base, type->which->offset) == 0) {
         senseless(in, type->which, in->unknown > 0 ? (int64_t)(in->unknown - type->base) : 0);
     }
 }

@@ -12,10 +12,11 @@ enum { BITS = 7, MORE = 0x80 };
 struct level {
     const struct mst_message *type;
     const char *from;
-    const struct mst_field *field; /* that is next; its type's row 0: none is left */
-    uint32_t left;                 /* of its elements */
+    const struct mst_field *field; /* to go on with; its type's row 0: none is left */
+    ptrdiff_t end;                 /* where its last byte is to be */
+    uint32_t left;                 /* elements of a repeated field, once it is `begun` */
     bool begun;
-    ptrdiff_t end; /* where its last byte is to be */
+    uint16_t tag; /* before it */
 };
 
 struct writer {
@@ -30,9 +31,7 @@ struct writer {
 
 static ptrdiff_t put_long_varint(unsigned char *room, ptrdiff_t at, uint64_t number)
 {
-    ptrdiff_t size = (63 - __builtin_clzll(number)) / BITS + 1;
-
-    at -= size;
+    at -= (63 - __builtin_clzll(number)) * 37 / 256 + 1; /* by 7, of numbers below 64 */
     if (at >= 0) {
         unsigned char *byte = room + at;
 
@@ -192,21 +191,6 @@ static bool is_told(const struct mst_message *type, const char *from)
     return told;
 }
 
-static uint32_t elements(const struct level *level, const struct mst_field *field)
-{
-    if (field->label == MST_FIELD_ONE) {
-        return field->count > 0 || is_told(field->message, level->from + field->offset);
-    }
-    return field->label == MST_FIELD_CASE ? 1 : mst_field_count(field, level->from);
-}
-
-static const char *element(const struct level *level, const struct mst_field *field, uint32_t index)
-{
-    return field->label == MST_FIELD_ONE || field->label == MST_FIELD_CASE
-               ? level->from + field->offset
-               : mst_field_item(field, level->from, index);
-}
-
 /* The last one that may be there; NULL: its oneof says a case that does not exist. */
 static inline const struct mst_field *last_field(const struct mst_message *type, const char *from)
 {
@@ -224,37 +208,45 @@ static inline void enter(struct writer *out, struct level *level, const struct m
     level->type = type;
     level->from = from;
     level->field = last_field(type, from);
-    level->begun = false;
     level->end = at;
+    level->begun = false;
 }
 
-/* The next element of the field of this level, from the last one to the first; NULL: none is left.
- */
-static const char *next_element(struct level *level)
+/* The elements of a field from the last one to the first; NULL: none is left, and the fields before
+ * it come next. */
+static const char *next_element(struct level *level, const struct mst_field *field)
 {
-    const struct mst_field *field = level->field;
-
     if (!level->begun) {
-        level->left = elements(level, field);
+        level->left = mst_field_count(field, level->from);
     }
     level->begun = level->left > 0;
-    if (level->begun) {
-        return element(level, field, --level->left);
-    }
+    level->field = field - !level->begun;
+    return level->begun ? mst_field_item(field, level->from, --level->left) : NULL;
+}
+
+static inline const char *next_part(struct level *level, const struct mst_field *field)
+{
+    const char *at = level->from + field->offset;
+
     if (field->label == MST_FIELD_CASE) {
-        level->field = level->type->fields + level->type->plain + 1;
+        level->field = level->type->fields + level->type->plain;
+        return at;
     }
-    return NULL;
+    if (field->label == MST_FIELD_ONE) {
+        level->field = field - 1;
+        return field->count > 0 || is_told(field->message, at) ? at : NULL;
+    }
+    return next_element(level, field);
 }
 
 /* All up to a message, which is entered; at the beginning of one it is left. */
 static inline ptrdiff_t put_fields(struct writer *out, unsigned char *room, ptrdiff_t at)
 {
     struct level *level = out->top;
-    const struct mst_field *rows = level->type->fields;
+    const struct mst_field *rows = level->type->fields, *field = level->field;
     const char *from = level->from;
 
-    for (const struct mst_field *field = level->field; field > rows; field--) {
+    for (; field > rows; field--) {
         if (!mst_field_may_be(field, from)) {
             continue;
         }
@@ -265,15 +257,13 @@ static inline ptrdiff_t put_fields(struct writer *out, unsigned char *room, ptrd
         } else if (field->type < MST_FIELD_MESSAGE) {
             at = put_long(room, at, field, from);
         } else {
-            const char *part;
+            const char *part = next_part(level, field);
 
-            level->field = field;
-            part = next_element(level);
             if (part) {
                 enter(out, level + 1, field->message, part, at);
+                out->top->tag = field->tag;
                 return at;
             }
-            field = level->field;
         }
     }
     if (level == out->levels) {
@@ -282,7 +272,7 @@ static inline ptrdiff_t put_fields(struct writer *out, unsigned char *room, ptrd
     }
     out->top = level - 1;
     at = put_varint(room, at, (uint64_t)(level->end - at));
-    return put_varint(room, at, out->top->field->tag);
+    return put_varint(room, at, level->tag);
 }
 
 size_t mst_encode(const struct mst_message *type, const void *from, unsigned char *room,
