@@ -7,7 +7,7 @@ import pathlib
 import subprocess
 import time
 
-from conftest import BUILD, MUSTER, WAIT_S, Process
+from conftest import BUILD, MUSTER, WAIT_S, Process, pause
 
 DRIVER = BUILD / "tests" / "process" / "cluster_driver"
 WORKER = BUILD / "tests" / "process" / "cluster_worker"
@@ -74,6 +74,7 @@ class Driver(Process):
             if all(counts[key] == str(value) for key, value in wanted.items()):
                 return counts
             assert time.monotonic() < deadline, counts
+            pause()
 
     def end(self):
         self.process.stdin.close()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real processes of this build. Nothing here sleeps: a test waits for a line, a reply or an end."""
+"""Real processes of this build. A test waits for a line, a reply or an end; where nothing tells of a change,
+it looks again after a pause."""
 
 import os
 import pathlib
@@ -20,6 +21,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from wire import Wire  # noqa: E402
 
 WAIT_S = 60  # nothing takes so long: beyond it something hangs
+PAUSE_S = 0.01
 LINES_SHOWN = 60
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("MUSTER_BUILD", ROOT / "build" / "dev"))
@@ -31,6 +33,11 @@ for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, sig
         signal.signal(number, signal.SIG_DFL)
 
 COMPLAINTS = ("Sanitizer", "runtime error", "broken invariant")
+
+
+def pause():
+    """Between two looks: a test that waits takes no processor from what it waits for."""
+    time.sleep(PAUSE_S)
 
 
 def free_port():

@@ -6,7 +6,7 @@ import pathlib
 import re
 import time
 
-from conftest import BUILD, WAIT_S
+from conftest import BUILD, WAIT_S, pause
 
 RANK = BUILD / "tests" / "process" / "discover_rank"
 
@@ -31,7 +31,7 @@ def wait_for_no_service(env):
     """The service ends after the last rank has gone, so its socket goes a moment later."""
     deadline = time.monotonic() + WAIT_S
     while sockets(env) and time.monotonic() < deadline:
-        os.sched_yield()
+        pause()
     assert sockets(env) == []
 
 

@@ -16,7 +16,7 @@ import time
 
 import pytest
 
-from conftest import BUILD, MUSTER, WAIT_S, Process, free_port
+from conftest import BUILD, MUSTER, WAIT_S, Process, free_port, pause
 
 RANK = BUILD / "tests" / "process" / "restart_rank"
 
@@ -214,7 +214,7 @@ class Job:
         while left := marked(self.path):
             if time.monotonic() > until:
                 self.fail(f"processes left: {left}")
-            os.sched_yield()
+            pause()
         others = {
             pathlib.Path(one.address.removeprefix("unix:"))
             for one in self.started

@@ -10,7 +10,7 @@ import select
 import socket
 import time
 
-from conftest import BUILD, WAIT_S
+from conftest import BUILD, WAIT_S, pause
 
 RANK = BUILD / "tests" / "process" / "run_rank"
 
@@ -91,10 +91,11 @@ def wait_gone(*pidfds):
 
 
 def until(holds):
-    """Asks until it is so: what makes it so is already on its way, and asking waits for others."""
+    """Asks until it is so: what makes it so is already on its way."""
     deadline = time.monotonic() + WAIT_S
     while not (found := holds()):
         assert time.monotonic() < deadline, "it never came to be"
+        pause()
     return found
 
 

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from conftest import MUSTER
+from conftest import MUSTER, pause
 from running import RANK, Run
 
 LEASE = ("--lease", "10m")
@@ -82,7 +82,7 @@ def test_a_stopped_rank_is_none(run, muster):
     pid = ranks[1]["pid"]
     os.kill(pid, signal.SIGSTOP)
     while open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] != "T":
-        pass
+        pause()
     assert muster("status", "-j", job.job).returncode == 0
     os.kill(pid, signal.SIGCONT)
     job.all_well(ranks)

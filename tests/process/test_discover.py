@@ -18,7 +18,7 @@ import time
 
 import pytest
 
-from conftest import BUILD, MUSTER, ROOT, WAIT_S, Process, sanitized
+from conftest import BUILD, MUSTER, ROOT, WAIT_S, Process, pause, sanitized
 from discovering import RANK, marked, pidfds, placed, sockets, told, wait_for_no_service
 from running import until, wait_gone
 
@@ -449,3 +449,4 @@ def test_a_background_service_holds_nothing_of_its_starter(env):
     deadline = time.monotonic() + WAIT_S
     while path.with_suffix(".log").exists():  # who ends by itself has nothing to explain
         assert time.monotonic() < deadline
+        pause()

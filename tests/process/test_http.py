@@ -21,7 +21,7 @@ import urllib.request
 
 import pytest
 
-from conftest import MUSTER, ROOT, WAIT_S, free_port, sanitized
+from conftest import MUSTER, ROOT, WAIT_S, free_port, pause, sanitized
 from exposition import parse
 from running import Run, until
 from wire import OK, Reply, Wire, field
@@ -57,6 +57,7 @@ class Http:
         deadline = time.monotonic() + WAIT_S
         while not holds(metrics := self.metrics()):
             assert time.monotonic() < deadline, metrics
+            pause()
         return metrics
 
     def connect(self, own=None):
@@ -164,6 +165,7 @@ def test_a_stuck_loop_fails_livez_within_its_bound(http):
         began = time.monotonic()
         while (answer := get("/livez"))[0] == 200:
             assert time.monotonic() - began < STUCK_S + WAIT_S
+            pause()
         assert answer[0] == 503
         assert re.fullmatch(r"loop: the loop has not turned for \d+\.\d s\n", answer[2])
         assert get("/readyz")[0] == 503
@@ -173,6 +175,7 @@ def test_a_stuck_loop_fails_livez_within_its_bound(http):
     deadline = time.monotonic() + WAIT_S
     while get("/livez")[0] != 200 or get("/metrics")[0] != 200:
         assert time.monotonic() < deadline
+        pause()
     assert service.wire().renew().status == OK
 
 

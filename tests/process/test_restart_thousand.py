@@ -58,8 +58,7 @@ def act_at(acts):
     """Does each of them so many seconds from now."""
     begin = time.monotonic()
     for after, act in sorted(acts, key=lambda one: one[0]):
-        while time.monotonic() < begin + after:
-            os.sched_yield()
+        time.sleep(max(0, begin + after - time.monotonic()))
         act()
 
 
