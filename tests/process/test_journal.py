@@ -9,7 +9,6 @@ import pathlib
 import random
 import re
 import signal
-import statistics
 import struct
 import subprocess
 import time
@@ -23,7 +22,6 @@ from wire import Wire, field, frame
 
 KILLS = int(os.environ.get("MUSTER_KILLS", "20"))  # of the service, in all; `make soak` does more
 RECORDS = 200_000
-BACK_MS = 1000
 ENOSPACE = -19
 TMPFS = "size=6m,mode=700"
 STARTS = 9  # without a snapshot
@@ -220,32 +218,6 @@ def puts(count, first):
         body = field(2, field(1, 2) + field(3, f"key-{number % 1000}") + field(4, f"value-{number}"))
         out += frame(field(1, number) + field(2, number) + field(16 + 6, body))
     return bytes(out)
-
-
-@pytest.mark.skipif(sanitized(), reason="a sanitizer makes the replay slow")
-def test_the_time_back_with_many_records(env, journal, started, record_property):
-    """From the kill to the first answer of the next service, which replays them all."""
-    where = f"unix:{env['MUSTER_RUNTIME_DIR']}/s.sock"
-    flags = ["--journal", journal, "--addr", where, "--lease", "10m"]  # this wire does not renew
-    service = Service(flags, env)
-    wire = service.wire()
-    for first in range(1, RECORDS - 2000, 50):
-        wire.send(puts(50, first))
-        for _ in range(50):
-            wire.receive()
-    took = []
-    for _ in range(5):
-        begun = time.monotonic()
-        service.kill()
-        service = Service(flags, env)
-        assert Wire(where).open().status == 0
-        took.append((time.monotonic() - begun) * 1000)
-        assert int(re.search(r"records=(\d+)", service.log.wait_for("journal-recovered"))[1]) >= (
-            RECORDS - 3000)
-    started.append(service)
-    record_property("back_ms", statistics.median(took))
-    print(f"back after {statistics.median(took):.0f} ms ({min(took):.0f} to {max(took):.0f})")
-    assert statistics.median(took) <= BACK_MS
 
 
 def test_a_snapshot_is_made_beside_the_service(serve, journal):

@@ -7,13 +7,18 @@ is late by is not counted. A machine that does nothing else runs these (RUN_SERI
 
 import datetime
 import os
+import re
 import signal
 import socket
+import statistics
 import time
 
-from conftest import sanitized
+import pytest
+
+from conftest import Service, sanitized
 from running import RANK, Run, wait_gone
 from test_hang import job as ranks_of  # noqa: F401
+from test_journal import RECORDS, journal, puts  # noqa: F401
 from test_preempt import job as preempted  # noqa: F401
 from wire import Wire
 
@@ -25,6 +30,7 @@ COMPLETION_S = 1
 HEAD_S = 10  # of an HTTP request, which is no setting
 DAWDLE_S = 0.2
 UPTIME_S = 0.01  # what /proc/uptime is exact to
+BACK_MS = 1000  # from the death of a service to the first answer of the next one
 SINCE_S = 0.05  # a rank says that it holds so long after its last ping
 
 
@@ -185,3 +191,32 @@ def test_a_frozen_rank_is_left_out_of_the_step_after_the_agree_timeout(preempted
     one.agreed()
     for rank in (zero, one):
         rank.end()
+
+
+# ---- the next service ----
+
+
+@pytest.mark.skipif(sanitized(), reason="a sanitizer makes the replay slow")
+def test_the_time_back_with_many_records(env, journal, started, record_property):  # noqa: F811
+    """From the kill to the first answer of the next service, which replays them all."""
+    where = f"unix:{env['MUSTER_RUNTIME_DIR']}/s.sock"
+    flags = ["--journal", journal, "--addr", where, "--lease", "10m"]  # this wire does not renew
+    service = Service(flags, env)
+    wire = service.wire()
+    for first in range(1, RECORDS - 2000, 50):
+        wire.send(puts(50, first))
+        for _ in range(50):
+            wire.receive()
+    took = []
+    for _ in range(5):
+        begun = time.monotonic()
+        service.kill()
+        service = Service(flags, env)
+        assert Wire(where).open().status == 0
+        took.append((time.monotonic() - begun) * 1000)
+        assert int(re.search(r"records=(\d+)", service.log.wait_for("journal-recovered"))[1]) >= (
+            RECORDS - 3000)
+    started.append(service)
+    record_property("back_ms", statistics.median(took))
+    print(f"back after {statistics.median(took):.0f} ms ({min(took):.0f} to {max(took):.0f})")
+    assert statistics.median(took) <= BACK_MS
