@@ -56,7 +56,8 @@ hangs:
 
 tidy: build
 	@tools/deps --lint
-	@tools/tidy --clang build/dev
+	@tools/tidy build/dev
+	@tools/tidy --clang $(if $(DEEP),--deep) build/dev
 
 valgrind:
 	@tools/deps --fuzz
