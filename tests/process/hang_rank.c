@@ -22,66 +22,24 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "events.h"
 #include "muster/muster.h"
 
-enum { LINE_ROOM = 512, BEAT_MS = 5 };
+enum { BEAT_MS = 5 };
 
-static struct sockaddr_un events_at, mine;
-static int out, in;
-static uint32_t my_index = UINT32_MAX;
 static char dumb[16], after[16]; /* how */
 static int grace_ms, slow_ms;
 static muster_preempt *preempt;
 static int64_t asked;
 static bool lingers;
-
-static void die(const char *what)
-{
-    perror(what);
-    _exit(3);
-}
-
-__attribute__((format(printf, 1, 2))) static void event(const char *format, ...)
-{
-    char line[LINE_ROOM];
-    int at = snprintf(line, sizeof line, "%d %d ", (int)getpid(), (int)my_index);
-    va_list args;
-    ssize_t rc;
-
-    va_start(args, format);
-    at += vsnprintf(line + at, sizeof line - (size_t)at, format, args);
-    va_end(args);
-    do {
-        rc =
-            sendto(out, line, (size_t)at, 0, (const struct sockaddr *)&events_at, sizeof events_at);
-    } while (rc < 0 && errno == EINTR);
-    if (rc < 0) {
-        die("sendto");
-    }
-}
-
-static void sockets_open(const char *path)
-{
-    events_at = (struct sockaddr_un){.sun_family = AF_UNIX};
-    mine = (struct sockaddr_un){.sun_family = AF_UNIX};
-    (void)snprintf(events_at.sun_path, sizeof events_at.sun_path, "%s", path);
-    (void)snprintf(mine.sun_path, sizeof mine.sun_path, "%.80s.%d", path, (int)getpid());
-    out = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    in = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (out < 0 || in < 0 || bind(in, (const struct sockaddr *)&mine, sizeof mine) != 0) {
-        die("socket");
-    }
-}
 
 /* ---- hanging ---- */
 
@@ -191,7 +149,7 @@ static void rush(muster_restart *restart)
 /* Not one call of muster, for as long as the test likes. */
 static void compute(void)
 {
-    struct pollfd order = {.fd = in, .events = POLLIN};
+    struct pollfd order = {.fd = orders_fd, .events = POLLIN};
 
     event("computes");
     while (poll(&order, 1, -1) < 0) {
@@ -337,9 +295,8 @@ static muster_status work(muster_restart *restart)
 
     for (;;) {
         char line[LINE_ROOM];
-        struct pollfd ready = {.fd = in, .events = POLLIN};
+        struct pollfd ready = {.fd = orders_fd, .events = POLLIN};
         muster_status status = quiet ? MUSTER_OK : muster_restart_ping(restart);
-        ssize_t size;
 
         if (status == MUSTER_OK) {
             status = save_if_told();
@@ -350,9 +307,7 @@ static muster_status work(muster_restart *restart)
         if (poll(&ready, 1, quiet ? -1 : BEAT_MS) < 0) {
             quiet = false;
         }
-        size = recv(in, line, sizeof line - 1, MSG_DONTWAIT);
-        if (size > 0) {
-            line[size] = '\0';
+        if (order_take(line, sizeof line, MSG_DONTWAIT) > 0) {
             status = obey(restart, line, &quiet);
             if (status != MUSTER_MORE) {
                 return status;
@@ -476,7 +431,7 @@ int main(int argc, char **argv)
         return 2;
     }
     grace_ms = grace != NULL ? (int)strtol(grace, NULL, 10) : 0;
-    sockets_open(argv[1]);
+    events_open(argv[1]);
     threads = entries_of("/proc/self/task");
     descriptors = entries_of("/proc/self/fd");
     status = muster_client_open(&client, NULL, open_ms ? strtoll(open_ms, NULL, 10) : 60000, &err);
@@ -485,7 +440,7 @@ int main(int argc, char **argv)
         return muster_exit_code(status);
     }
     muster_client_view(client, &view);
-    my_index = view.index;
+    events_index_set(view.index);
     take_notices(client);
     options.finalize = (struct muster_restart_hooks){.list = &step, .count = 1};
     options.health_check = (struct muster_restart_hooks){.list = &health, .count = 1};
@@ -499,6 +454,6 @@ int main(int argc, char **argv)
     event("closed clean=%d text=%u threads of %u, %u descriptors of %u",
           is_clean(threads, descriptors), entries_of("/proc/self/task") - 2, threads - 2,
           entries_of("/proc/self/fd") - 3, descriptors - 3);
-    (void)unlink(mine.sun_path);
+    events_close();
     return muster_exit_code(status);
 }

@@ -16,52 +16,23 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "events.h"
 #include "muster/muster.h"
 
 enum { STEPS = 9, HANG_AT = 6, COMPUTE_MS = 5, BEAT_MS = 5, TRY_MS = 50 };
 
-static struct sockaddr_un events_at = {.sun_family = AF_UNIX};
-static int out;
-static uint32_t my_index;
 static const char *way;
 static uint32_t culprit;
 static int soft_ms;
 static muster_client *client;
-
-static void die(const char *what)
-{
-    perror(what);
-    _exit(3);
-}
-
-__attribute__((format(printf, 1, 2))) static void event(const char *format, ...)
-{
-    char line[512];
-    int at = snprintf(line, sizeof line, "%d %u ", (int)getpid(), my_index);
-    va_list args;
-    ssize_t rc;
-
-    va_start(args, format);
-    at += vsnprintf(line + at, sizeof line - (size_t)at, format, args);
-    va_end(args);
-    do {
-        rc =
-            sendto(out, line, (size_t)at, 0, (const struct sockaddr *)&events_at, sizeof events_at);
-    } while (rc < 0 && errno == EINTR);
-    if (rc < 0) {
-        die("sendto");
-    }
-}
 
 /* Whatever signals come. */
 static void pass(int ms)
@@ -292,20 +263,17 @@ int main(int argc, char **argv)
     way = argv[1];
     culprit = (uint32_t)strtoul(argv[2], NULL, 10);
     soft_ms = soft != NULL ? (int)strtol(soft, NULL, 10) : 1000;
-    (void)snprintf(events_at.sun_path, sizeof events_at.sun_path, "%s", argv[3]);
-    out = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (out < 0) {
-        die("socket");
-    }
+    events_open(argv[3]);
     status = muster_client_open(&client, NULL, 60000, &err);
     if (status != MUSTER_OK) {
         event("refused status=%s text=%s", muster_status_name(status), err.text);
         return muster_exit_code(status);
     }
     muster_client_view(client, &view);
-    my_index = view.index;
+    events_index_set(view.index);
     status = muster_restart_run(client, NULL, loop, NULL, &err);
     event("done status=%s text=%s", muster_status_name(status), err.text);
     muster_client_close(client);
+    events_close();
     return muster_exit_code(status);
 }

@@ -40,21 +40,20 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "belongings.h"
+#include "events.h"
 #include "muster/muster.h"
 
-enum { LINE_ROOM = 1024, KINDS = 7 };
+enum { KINDS = 7 };
 
 /* A callback, as the environment scripts it. */
 struct callback {
@@ -66,9 +65,6 @@ struct callback {
 
 struct rank {
     muster_client *client;
-    struct sockaddr_un events;
-    struct sockaddr_un mine;
-    int out, in;
     uint32_t index;
     bool quiet; /* no pings */
     int beat_ms;
@@ -77,53 +73,6 @@ struct rank {
     struct callback filter;
     struct muster_assignment assignment;
 };
-
-static void die(const char *what)
-{
-    perror(what);
-    exit(3);
-}
-
-__attribute__((format(printf, 2, 3))) static void event(const struct rank *rank, const char *format,
-                                                        ...)
-{
-    char line[LINE_ROOM];
-    int at = snprintf(line, sizeof(line), "%d %d ", (int)getpid(), (int)rank->index);
-    va_list args;
-    ssize_t rc;
-
-    va_start(args, format);
-    at += vsnprintf(line + at, sizeof(line) - (size_t)at, format, args);
-    va_end(args);
-    if (at >= (int)sizeof(line)) {
-        at = (int)sizeof(line) - 1;
-    }
-    do {
-        rc = sendto(rank->out, line, (size_t)at, 0, (const struct sockaddr *)&rank->events,
-                    sizeof(rank->events));
-    } while (rc < 0 && errno == EINTR);
-    if (rc < 0) {
-        die("sendto");
-    }
-}
-
-static void sockets_open(struct rank *rank, const char *events)
-{
-    rank->events = (struct sockaddr_un){.sun_family = AF_UNIX};
-    rank->mine = (struct sockaddr_un){.sun_family = AF_UNIX};
-    if (snprintf(rank->events.sun_path, sizeof(rank->events.sun_path), "%s", events) >=
-            (int)sizeof(rank->events.sun_path) ||
-        snprintf(rank->mine.sun_path, sizeof(rank->mine.sun_path), "%.80s.%d", events,
-                 (int)getpid()) >= (int)sizeof(rank->mine.sun_path)) {
-        die("the path of the events is too long");
-    }
-    rank->out = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    rank->in = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (rank->out < 0 || rank->in < 0 ||
-        bind(rank->in, (const struct sockaddr *)&rank->mine, sizeof(rank->mine)) != 0) {
-        die("socket");
-    }
-}
 
 static void *hold_for_ever(void *ctx)
 {
@@ -211,13 +160,13 @@ static muster_status block(const struct rank *rank, muster_restart *restart, con
     struct muster_error err = {0};
     muster_status status;
 
-    event(rank, "blocked how=%s", how);
+    event("blocked how=%s", how);
     if (strcmp(how, "barrier") == 0) {
         status = muster_barrier_wait(rank->client, "never", -1, &err);
-        event(rank, "freed how=%s status=%s", how, muster_status_name(status));
+        event("freed how=%s status=%s", how, muster_status_name(status));
         return status;
     }
-    event(rank, "freed how=%s errno=%d", how, block_kernel(how));
+    event("freed how=%s errno=%d", how, block_kernel(how));
     status = muster_restart_check(restart);
     return status == MUSTER_OK ? MUSTER_EFAILED : status;
 }
@@ -234,7 +183,7 @@ static void try_nested(const struct rank *rank)
     struct muster_error err = {0};
     muster_status status = muster_restart_run(rank->client, NULL, nested, NULL, &err);
 
-    event(rank, "nested status=%s text=%s", muster_status_name(status), err.text);
+    event("nested status=%s text=%s", muster_status_name(status), err.text);
 }
 
 /* The words of an order for this generation, or NULL. */
@@ -251,21 +200,20 @@ static char *order_for(char *order, uint64_t generation)
     return end + 1;
 }
 
-static void say_status(const struct rank *rank, const char *what, muster_status status)
+static void say_status(const char *what, muster_status status)
 {
-    event(rank, "%s status=%s", what, muster_status_name(status));
+    event("%s status=%s", what, muster_status_name(status));
 }
 
 /* Sections and steps. False: no such order. */
-static bool obey_progress(const struct rank *rank, muster_restart *restart, const char *order,
-                          char *rest)
+static bool obey_progress(muster_restart *restart, const char *order, char *rest)
 {
     if (strcmp(order, "step") == 0) {
-        say_status(rank, "stepped", muster_restart_step(restart, strtoll(rest, NULL, 10)));
+        say_status("stepped", muster_restart_step(restart, strtoll(rest, NULL, 10)));
     } else if (strcmp(order, "atomic") == 0) {
-        say_status(rank, "atomic", muster_restart_atomic_begin(restart));
+        say_status("atomic", muster_restart_atomic_begin(restart));
     } else if (strcmp(order, "atomic-end") == 0) {
-        say_status(rank, "atomic-end", muster_restart_atomic_end(restart));
+        say_status("atomic-end", muster_restart_atomic_end(restart));
     } else if (strcmp(order, "section") == 0) {
         char *limit = strchr(rest, ' ');
 
@@ -273,12 +221,12 @@ static bool obey_progress(const struct rank *rank, muster_restart *restart, cons
             die(rest);
         }
         *limit++ = '\0';
-        say_status(rank, "section",
+        say_status("section",
                    muster_restart_section_begin(restart, rest, strtoll(limit, NULL, 10)));
     } else if (strcmp(order, "section-end") == 0) {
-        say_status(rank, "section-end", muster_restart_section_end(restart));
+        say_status("section-end", muster_restart_section_end(restart));
     } else if (strcmp(order, "check") == 0) {
-        say_status(rank, "checked", muster_restart_check(restart));
+        say_status("checked", muster_restart_check(restart));
     } else {
         return false;
     }
@@ -289,7 +237,7 @@ static void *hear(void *ctx)
 {
     const struct rank *rank = ctx;
 
-    say_status(rank, "heard", muster_barrier_wait(rank->client, "for nothing", -1, NULL));
+    say_status("heard", muster_barrier_wait(rank->client, "for nothing", -1, NULL));
     return NULL;
 }
 
@@ -300,7 +248,7 @@ static void listen_beside(struct rank *rank)
     if (pthread_create(&thread, NULL, hear, rank) != 0 || pthread_detach(thread) != 0) {
         die("pthread_create");
     }
-    event(rank, "listens");
+    event("listens");
 }
 
 static void meet(const struct rank *rank)
@@ -323,15 +271,15 @@ static void meet(const struct rank *rank)
         at += (size_t)snprintf(members + at, sizeof(members) - at, "%s%d", at > 0 ? "," : "", pid);
     }
     muster_round_free(result);
-    event(rank, "met status=%s members=%s", muster_status_name(status), members);
+    event("met status=%s members=%s", muster_status_name(status), members);
 }
 
 /* Is told again and again, and goes on. */
-static void swallow(const struct rank *rank, muster_restart *restart)
+static void swallow(muster_restart *restart)
 {
     const struct timespec moment = {.tv_nsec = 2000000};
 
-    event(rank, "swallows");
+    event("swallows");
     for (;;) {
         (void)!muster_restart_ping(restart);
         (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &moment, NULL);
@@ -354,13 +302,12 @@ __attribute__((no_sanitize("undefined"))) static void crash(const char *how)
     die(how);
 }
 
-static void tell_faults(const struct rank *rank, muster_restart *restart, uint64_t generation)
+static void tell_faults(muster_restart *restart, uint64_t generation)
 {
     struct muster_fault fault;
 
     for (uint32_t i = 0; muster_restart_fault(restart, i, &fault); i++) {
-        event(rank,
-              "fault kind=%s index=%u rank=%d code=%d generation=%llu detector=%lld of=%llu "
+        event("fault kind=%s index=%u rank=%d code=%d generation=%llu detector=%lld of=%llu "
               "entry=%llu text=%s",
               muster_fault_kind_name(fault.kind), fault.index, (int)fault.rank, fault.code,
               (unsigned long long)fault.generation, (long long)fault.detector,
@@ -423,13 +370,13 @@ static muster_status obey(struct rank *rank, muster_restart *restart, char *orde
         struct muster_view view;
 
         muster_restart_view(restart, &view);
-        tell_faults(rank, restart, view.generation);
-        event(rank, "told-faults");
+        tell_faults(restart, view.generation);
+        event("told-faults");
     } else if (strcmp(order, "meet") == 0) {
         meet(rank);
     } else if (strcmp(order, "swallow") == 0) {
-        swallow(rank, restart);
-    } else if (!obey_progress(rank, restart, order, rest)) {
+        swallow(restart);
+    } else if (!obey_progress(restart, order, rest)) {
         die(order);
     }
     return MUSTER_MORE;
@@ -443,38 +390,34 @@ static muster_status function(muster_restart *restart, void *arg)
 
     muster_restart_view(restart, &view);
     rank->quiet = false;
-    tell_faults(rank, restart, view.generation);
-    event(rank, "entered generation=%llu iteration=%llu rank=%u size=%u spare=%d faults=%u RANK=%s",
+    tell_faults(restart, view.generation);
+    event("entered generation=%llu iteration=%llu rank=%u size=%u spare=%d faults=%u RANK=%s",
           (unsigned long long)view.generation, (unsigned long long)view.iteration, view.rank,
           view.size, view.spare, muster_restart_fault_count(restart), exported ? exported : "-");
     for (;;) {
         char line[LINE_ROOM];
-        struct pollfd in = {.fd = rank->in, .events = POLLIN};
+        struct pollfd in = {.fd = orders_fd, .events = POLLIN};
         muster_status status = rank->quiet ? MUSTER_OK : muster_restart_ping(restart);
-        ssize_t size;
 
         if (status) {
-            event(rank, "told status=%s", muster_status_name(status));
+            event("told status=%s", muster_status_name(status));
             return status;
         }
         if (poll(&in, 1, rank->quiet ? -1 : rank->beat_ms) <= 0) {
             rank->quiet = false;
             continue;
         }
-        size = recv(rank->in, line, sizeof(line) - 1, MSG_DONTWAIT);
-        if (size > 0) {
-            char *order;
+        if (order_take(line, sizeof(line), MSG_DONTWAIT) > 0) {
+            char *order = order_for(line, view.generation);
 
-            line[size] = '\0';
-            order = order_for(line, view.generation);
             rank->quiet = order && strcmp(order, "quiet") == 0;
             if (rank->quiet) {
-                event(rank, "quiet");
+                event("quiet");
                 continue;
             }
             status = order ? obey(rank, restart, order) : MUSTER_MORE;
             if (status != MUSTER_MORE) {
-                event(rank, "returns status=%d", (int)status);
+                event("returns status=%d", (int)status);
                 return status;
             }
         }
@@ -503,14 +446,14 @@ static bool meant(const char *script, const char *name, unsigned call)
     return false;
 }
 
-static void hold(const struct rank *rank, const char *name)
+static void hold(const char *name)
 {
     char order[LINE_ROOM];
     ssize_t size;
 
-    event(rank, "held name=%s", name);
+    event("held name=%s", name);
     do {
-        size = recv(rank->in, order, sizeof(order) - 1, 0);
+        size = order_take(order, sizeof(order), 0);
     } while (size < 2 || strncmp(order, "go", 2) != 0);
 }
 
@@ -522,14 +465,14 @@ static muster_status callback(muster_restart *restart, void *arg)
     unsigned call = ++called->calls;
 
     muster_restart_view(restart, &view);
-    event(called->rank, "callback name=%s iteration=%llu rank=%d faults=%u call=%u", called->name,
+    event("callback name=%s iteration=%llu rank=%d faults=%u call=%u", called->name,
           (unsigned long long)view.iteration, (int)view.rank, muster_restart_fault_count(restart),
           call);
     if (only && strtoul(only, NULL, 10) != called->rank->index) {
         return MUSTER_OK;
     }
     if (meant(getenv("RR_HOLD"), called->name, call)) {
-        hold(called->rank, called->name);
+        hold(called->name);
     }
     return meant(getenv("RR_FAIL"), called->name, call) ? MUSTER_EFAILED : MUSTER_OK;
 }
@@ -537,10 +480,10 @@ static muster_status callback(muster_restart *restart, void *arg)
 /* The highest index becomes rank 0. */
 static muster_status turn_round(void *arg, struct muster_place *places, size_t count)
 {
-    struct callback called = {.rank = arg, .name = "assign"};
     uint32_t number = 0;
 
-    event(called.rank, "callback name=assign count=%zu", count);
+    (void)arg;
+    event("callback name=assign count=%zu", count);
     for (size_t i = count; i-- > 0;) {
         places[i].number = places[i].alive ? number++ : MUSTER_NUMBER_NONE;
     }
@@ -559,9 +502,9 @@ static uint32_t all_of(void *arg, uint32_t size)
     struct callback *called = arg;
     unsigned call = ++called->calls;
 
-    event(called->rank, "callback name=%s count=%u call=%u", called->name, (unsigned)size, call);
+    event("callback name=%s count=%u call=%u", called->name, (unsigned)size, call);
     if (meant(getenv("RR_HOLD"), called->name, call)) {
-        hold(called->rank, called->name);
+        hold(called->name);
     }
     return size;
 }
@@ -614,7 +557,6 @@ static void callbacks_set(struct rank *rank, struct muster_restart_options *opti
 
 /* --- SIGTERM --- */
 
-static const struct rank *terminated;
 static struct timespec termination;
 
 static void on_terminate(int signal)
@@ -622,14 +564,14 @@ static void on_terminate(int signal)
     struct timespec left = termination;
 
     (void)signal;
-    event(terminated, "terminating");
+    event("terminating");
     while (clock_nanosleep(CLOCK_MONOTONIC, 0, &left, &left) == EINTR) {
     }
-    event(terminated, "terminated");
+    event("terminated");
     _exit(143);
 }
 
-static void terminate_set(const struct rank *rank)
+static void terminate_set(void)
 {
     const char *ms = getenv("RR_SIGTERM");
     struct sigaction action = {.sa_handler = on_terminate};
@@ -637,7 +579,6 @@ static void terminate_set(const struct rank *rank)
     if (ms) {
         long number = strtol(ms, NULL, 10);
 
-        terminated = rank;
         termination =
             (struct timespec){.tv_sec = number / 1000, .tv_nsec = number % 1000 * 1000000};
         (void)sigaction(SIGTERM, &action, NULL);
@@ -645,10 +586,10 @@ static void terminate_set(const struct rank *rank)
 }
 
 /* Between two runs an order says whether there is another. */
-static bool once_more(const struct rank *rank)
+static bool once_more(void)
 {
     char order[LINE_ROOM];
-    ssize_t size = recv(rank->in, order, sizeof(order) - 1, 0);
+    ssize_t size = order_take(order, sizeof(order), 0);
 
     return size > 0 && strncmp(order, "run", 3) == 0;
 }
@@ -674,12 +615,12 @@ static bool handler_is_default(void)
     return action.sa_handler == SIG_DFL;
 }
 
-static void say_closed(const struct rank *rank, const struct belongings *before)
+static void say_closed(const struct belongings *before)
 {
     char text[512];
     bool clean = belongings_are(before, text, sizeof(text));
 
-    event(rank, "closed clean=%d text=%s", clean, text);
+    event("closed clean=%d text=%s", clean, text);
 }
 
 int main(int argc, char **argv)
@@ -698,31 +639,31 @@ int main(int argc, char **argv)
         return 2;
     }
     be_large();
-    sockets_open(&rank, argv[1]);
-    terminate_set(&rank);
+    events_open(argv[1]);
+    terminate_set();
     rank.beat_ms = beat ? (int)strtol(beat, NULL, 10) : 5;
     belongings_note(&before);
-    event(&rank, "started socket=%s", rank.mine.sun_path);
+    event("started socket=%s", events_mine());
     status =
         muster_client_open(&rank.client, NULL, open_ms ? strtol(open_ms, NULL, 10) : 60000, &err);
     if (status) {
-        event(&rank, "refused status=%s text=%s", muster_status_name(status), err.text);
+        event("refused status=%s text=%s", muster_status_name(status), err.text);
         return muster_exit_code(status);
     }
     muster_client_view(rank.client, &view);
     rank.index = view.index;
-    event(&rank, "joined generation=%llu spare=%d", (unsigned long long)view.generation,
-          view.spare);
+    events_index_set(view.index);
+    event("joined generation=%llu spare=%d", (unsigned long long)view.generation, view.spare);
     callbacks_set(&rank, &options);
     do {
         err = (struct muster_error){0};
         status = muster_restart_run(rank.client, &options, function, &rank, &err);
         muster_client_view(rank.client, &view);
-        event(&rank, "done status=%s clean=%d spare=%d text=%s", muster_status_name(status),
+        event("done status=%s clean=%d spare=%d text=%s", muster_status_name(status),
               handler_is_default(), view.spare, err.text);
-    } while (once_more(&rank));
+    } while (once_more());
     muster_client_close(rank.client);
-    say_closed(&rank, &before);
-    unlink(rank.mine.sun_path);
+    say_closed(&before);
+    events_close();
     return muster_exit_code(status);
 }

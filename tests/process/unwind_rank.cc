@@ -13,7 +13,6 @@
 #include <cerrno>
 #include <cinttypes>
 #include <csignal>
-#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -21,11 +20,11 @@
 
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 extern "C" {
 #include "belongings.h"
+#include "events.h"
 }
 #include "muster/muster.h"
 
@@ -34,56 +33,13 @@ namespace
 
 enum { BEAT_MS = 5, HALF = 100000 };
 
-int out_fd, in_fd;
-sockaddr_un events_at, mine;
-uint32_t my_index = UINT32_MAX;
-
-[[noreturn]] void die(const char *what)
-{
-    std::perror(what);
-    _exit(3);
-}
-
-/* As printf, which the attribute checks. NOLINTNEXTLINE(cert-dcl50-cpp) */
-__attribute__((format(printf, 1, 2))) void event(const char *format, ...)
-{
-    char line[1024];
-    int at = snprintf(line, sizeof line, "%d %d ", getpid(), static_cast<int>(my_index));
-    va_list args;
-    ssize_t rc;
-
-    va_start(args, format);
-    at += vsnprintf(line + at, sizeof line - static_cast<size_t>(at), format, args);
-    va_end(args);
-    do {
-        rc = sendto(out_fd, line, static_cast<size_t>(at), 0,
-                    reinterpret_cast<const sockaddr *>(&events_at), sizeof events_at);
-    } while (rc < 0 && errno == EINTR);
-    if (rc < 0) {
-        die("sendto");
-    }
-}
-
-void sockets_open(const char *path)
-{
-    events_at.sun_family = mine.sun_family = AF_UNIX;
-    (void)snprintf(events_at.sun_path, sizeof events_at.sun_path, "%s", path);
-    (void)snprintf(mine.sun_path, sizeof mine.sun_path, "%.80s.%d", path, getpid());
-    out_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    in_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (out_fd < 0 || in_fd < 0 ||
-        bind(in_fd, reinterpret_cast<const sockaddr *>(&mine), sizeof mine) != 0) {
-        die("socket");
-    }
-}
-
 // Empty: a signal came.
 std::string order_of(int flags)
 {
-    char line[1024];
-    ssize_t size = recv(in_fd, line, sizeof line, flags);
+    char line[LINE_ROOM];
 
-    return std::string(line, size > 0 ? static_cast<size_t>(size) : 0);
+    (void)order_take(line, sizeof line, flags);
+    return line;
 }
 
 // Waits for what never comes; true: a signal ended it.
@@ -258,7 +214,7 @@ muster_status function(muster_restart *restart, void *)
     event("entered generation=%" PRIu64 " iteration=%" PRIu64 " rank=%" PRIu32 " size=%" PRIu32,
           view.generation, view.iteration, view.rank, view.size);
     while (status == MUSTER_MORE) {
-        pollfd in = {in_fd, POLLIN, 0};
+        pollfd in = {orders_fd, POLLIN, 0};
 
         status = muster_restart_ping(restart);
         if (status) {
@@ -306,14 +262,14 @@ int main(int argc, char **argv)
         (void)std::fprintf(stderr, "usage: unwind_rank EVENTS\n");
         return 2;
     }
-    sockets_open(argv[1]);
+    events_open(argv[1]);
     belongings_note(&before);
     status = muster_client_open(&client, nullptr, 60000, &err);
     if (status) {
         die(err.text);
     }
     muster_client_view(client, &view);
-    my_index = view.index;
+    events_index_set(view.index);
     options.size = sizeof options;
     options.finalize.list = &step;
     options.finalize.count = 1;
@@ -323,6 +279,6 @@ int main(int argc, char **argv)
     muster_client_close(client);
     clean = belongings_are(&before, text, sizeof text);
     event("closed clean=%d text=%s", clean, text);
-    (void)unlink(mine.sun_path);
+    events_close();
     return muster_exit_code(status);
 }
