@@ -123,13 +123,15 @@ static void look(void)
 /* All records say what their members saved. */
 static void look_at_records(void)
 {
-    for (uint32_t i = 0; i < stage.key_count; i++) {
+    const struct mst_reply *keys = stage_keys(&stage);
+
+    for (uint32_t i = 0; i < keys->item_count; i++) {
         struct mst_preempt_name name;
         struct mst_preempt_fact fact;
-        struct mst_slice value = mst_slice_of(stage.keys[i].value, stage.keys[i].size);
 
-        if (!mst_preempt_name_read(mst_slice_text(stage.keys[i].name), &name) ||
-            name.kind != MST_PREEMPT_KEY_COMPLETE || !mst_preempt_fact_read(value, &fact)) {
+        if (!mst_preempt_name_read(keys->items[i].name, &name) ||
+            name.kind != MST_PREEMPT_KEY_COMPLETE ||
+            !mst_preempt_fact_read(keys->items[i].value, &fact)) {
             continue;
         }
         for (uint32_t r = 0; r < stage.round_count; r++) {

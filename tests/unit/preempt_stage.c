@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -13,65 +14,53 @@
 #include "base/panic.h"
 #include "base/time.h"
 
+#define STAGE_FORGOTTEN (UINT64_C(1) << 40) /* a revision that the service never had */
+
 const struct mst_preempt_config stage_config = {
     .window_ms = 900000, .agree_timeout_ms = 2000, .leave_all = true};
 
 /* ---- keys ---- */
 
-static struct stage_key *key_find(struct stage *stage, struct mst_slice name)
+static void write_key(struct stage *stage, enum mst_write_kind kind, const char *name,
+                      const char *value)
 {
-    for (uint32_t i = 0; i < stage->key_count; i++) {
-        if (mst_slice_equal(mst_slice_text(stage->keys[i].name), name)) {
-            return &stage->keys[i];
-        }
-    }
-    return NULL;
-}
+    const struct mst_write op = {
+        .kind = kind, .key = mst_slice_text(name), .value = mst_slice_text(value)};
+    const struct mst_request request = {.command = MST_WRITE, .write = {.ops = &op, .count = 1}};
 
-static void key_put(struct stage *stage, struct mst_slice name, struct mst_slice value)
-{
-    struct stage_key *key = key_find(stage, name);
-
-    if (!key) {
-        MST_ASSERT(stage->key_count < STAGE_KEYS);
-        key = &stage->keys[stage->key_count++];
-        memcpy(key->name, name.data, name.size);
-        key->name[name.size] = '\0';
-    }
-    MST_ASSERT(value.size < STAGE_VALUE);
-    if (value.size > 0) {
-        memcpy(key->value, value.data, value.size);
-    }
-    key->value[value.size] = '\0';
-    key->size = value.size;
-    key->there = true;
-    key->revision = ++stage->revision;
-    key->written_ns = stage->now_ns;
+    assert_int_equal(core_service_ask(&stage->service, stage->hand, &request)->status, MUSTER_OK);
 }
 
 void stage_put(struct stage *stage, const char *name, const char *value)
 {
-    key_put(stage, mst_slice_text(name), mst_slice_text(value));
+    write_key(stage, MST_PUT, name, value);
 }
 
 void stage_delete(struct stage *stage, const char *name)
 {
-    struct stage_key *key = key_find(stage, mst_slice_text(name));
-
-    if (key && key->there) {
-        key->there = false;
-        key->revision = ++stage->revision;
-    }
+    write_key(stage, MST_DELETE, name, "");
 }
 
-const char *stage_value(const struct stage *stage, const char *name)
+const char *stage_value(struct stage *stage, const char *name)
 {
-    for (uint32_t i = 0; i < stage->key_count; i++) {
-        if (stage->keys[i].there && strcmp(stage->keys[i].name, name) == 0) {
-            return stage->keys[i].value;
-        }
+    static char value[MST_NOTICE_VALUE_ROOM];
+    const struct mst_request request = {.command = MST_GET, .get = {.key = mst_slice_text(name)}};
+    const struct mst_reply *reply = core_service_ask(&stage->service, stage->hand, &request);
+
+    if (reply->status != MUSTER_OK) {
+        return NULL;
     }
-    return NULL;
+    (void)snprintf(value, sizeof(value), "%.*s", (int)reply->value.size,
+                   (const char *)reply->value.data);
+    return value;
+}
+
+const struct mst_reply *stage_keys(struct stage *stage)
+{
+    const struct mst_request request = {.command = MST_LIST,
+                                        .list = {.prefix = mst_slice_text(MST_PREEMPT_PREFIX)}};
+
+    return core_service_ask(&stage->service, stage->hand, &request);
 }
 
 void stage_notice(struct stage *stage, uint32_t index, uint64_t left_ms)
@@ -85,46 +74,45 @@ void stage_notice(struct stage *stage, uint32_t index, uint64_t left_ms)
     stage_put(stage, name, value);
 }
 
-/* ---- rounds ---- */
+/* ---- what the service says ---- */
 
-static void post(struct stage *stage, uint32_t member, struct stage_mail mail)
+static void post(struct stage *stage, uint32_t member, uint64_t tag, const struct mst_reply *reply)
 {
     struct stage_member *to = &stage->members[member];
 
     MST_ASSERT(to->mails < STAGE_MAIL);
-    to->mail[to->mails++] = mail;
+    to->mail[to->mails++] = (struct stage_mail){tag, core_reply_copy(reply)};
 }
 
-static void close_round(struct stage *stage, struct stage_round *round, muster_status status)
+static struct stage_call *call_find(struct stage_member *self, uint64_t id)
 {
-    round->open = false;
-    round->done = true;
-    round->status = status;
-    for (uint32_t i = 0; i < stage->count; i++) {
-        if (round->parts[i].tag != 0) {
-            post(stage, i, (struct stage_mail){round->parts[i].tag, status, round});
-            round->parts[i].tag = 0;
+    for (size_t i = 0; i < STAGE_MAIL; i++) {
+        if (self->calls[i].id == id) {
+            return &self->calls[i];
         }
     }
+    return NULL;
 }
 
-static void evaluate(struct stage *stage, struct stage_round *round)
+static void replied(void *ctx, uint32_t client, const struct mst_reply *reply)
 {
-    bool all = true;
-    bool lost = false;
+    struct stage *stage = ctx;
+    struct stage_call *call;
 
-    for (uint32_t i = 0; i < stage->count; i++) {
-        bool gone = !stage->members[i].alive;
-
-        if (stage->members[i].seated) {
-            lost = lost || gone;
-            all = all && (round->parts[i].arrived || gone);
-        }
+    if (client >= stage->count) {
+        return;
     }
-    if (lost && round->on_loss == MST_FAIL) {
-        close_round(stage, round, MUSTER_ELOST);
-    } else if (all) {
-        close_round(stage, round, MUSTER_OK);
+    if (reply->has_view) {
+        stage->members[client].view = reply->view;
+    }
+    call = call_find(&stage->members[client], reply->id);
+    if (call) {
+        if (call->round && call->round->open) {
+            call->round->open = false;
+            call->round->status = reply->status;
+        }
+        post(stage, client, call->tag, reply);
+        *call = (struct stage_call){0};
     }
 }
 
@@ -141,68 +129,54 @@ static struct stage_round *round_find(struct stage *stage, const struct mst_roun
         }
     }
     MST_ASSERT(stage->round_count < STAGE_ROUNDS);
+    stage->rounds[stage->round_count] = (struct stage_round){.open = true};
     memcpy(stage->rounds[stage->round_count].name, name, sizeof(name));
     return &stage->rounds[stage->round_count++];
 }
 
-static void round_request(struct stage *stage, uint32_t member, uint64_t tag,
-                          const struct mst_round_request *request)
+static struct stage_round *round_note(struct stage *stage, uint32_t member,
+                                      const struct mst_round_request *request)
 {
-    struct stage_round *round = round_find(stage, request);
-    struct stage_part *part = &round->parts[member];
+    struct stage_round *round;
+    struct stage_part *part;
 
     assert_int_equal(request->number, 0);
+    assert_true(request->any_deadline);
     if (request->generation != stage->generation) {
-        post(stage, member, (struct stage_mail){tag, MUSTER_EFENCED, NULL});
-    } else if (round->done) {
-        post(stage, member, (struct stage_mail){tag, round->status, round});
-    } else {
-        if (!round->open) {
-            round->open = true;
-            round->deadline_ms = request->deadline_ms;
-            round->deadline_ns = stage->now_ns + request->deadline_ms * NS_PER_MS;
-            round->on_loss = request->on_loss;
-            round->reduce = request->reduce;
-        }
-        assert_true(request->any_deadline);
+        return NULL;
+    }
+    round = round_find(stage, request);
+    part = &round->parts[member];
+    if (round->open) {
         MST_ASSERT(request->data.size <= sizeof(part->data));
         memcpy(part->data, request->data.data, request->data.size);
-        part->size = request->data.size;
         part->arrived = true;
-        part->tag = tag;
-        evaluate(stage, round);
     }
+    return round;
 }
-
-/* ---- requests ---- */
 
 static void request_take(struct stage *stage, uint32_t member, uint64_t tag,
                          const struct mst_request *request)
 {
-    struct stage_member *from = &stage->members[member];
+    struct stage_member *self = &stage->members[member];
+    struct stage_call *call = call_find(self, 0);
 
-    if (request->command == MST_WATCH) {
-        assert_int_equal(from->watch_tag, 0);
-        from->watch_tag = tag;
-        from->watch_after = request->watch.after;
+    if (request->command == MST_WATCH) { /* made when it is looked for news */
+        assert_int_equal(self->watch_tag, 0);
+        self->watch_tag = tag;
+        self->watch = *request;
         return;
     }
     if (stage->refuse != MUSTER_OK) {
-        post(stage, member, (struct stage_mail){tag, stage->refuse, NULL});
-    } else if (request->command == MST_ROUND) {
-        round_request(stage, member, tag, &request->round);
-    } else {
-        const struct mst_write *op = &request->write.ops[0];
-        struct stage_key *key = key_find(stage, op->key);
-        bool there = key && key->there;
-
-        assert_int_equal(request->command, MST_WRITE);
-        assert_int_equal(op->kind, MST_INSERT);
-        if (!there) {
-            key_put(stage, op->key, op->value);
-        }
-        post(stage, member, (struct stage_mail){tag, there ? MUSTER_EEXISTS : MUSTER_OK, NULL});
+        post(stage, member, tag, &(struct mst_reply){.status = stage->refuse});
+        return;
     }
+    assert_true(request->command == MST_ROUND || request->command == MST_WRITE);
+    MST_ASSERT(call);
+    call->tag = tag;
+    call->round = request->command == MST_ROUND ? round_note(stage, member, &request->round) : NULL;
+    call->id = stage->service.clients[member].id + 1;
+    (void)core_service_send(&stage->service, member, request);
 }
 
 static void effect_take(struct stage *stage, uint32_t member,
@@ -270,61 +244,6 @@ void stage_drain(struct stage *stage, uint32_t member)
 
 /* ---- what is told ---- */
 
-static void vector_reduce(const struct stage *stage, const struct stage_round *round,
-                          unsigned char out[64])
-{
-    for (unsigned element = 0; element < 8; element++) {
-        int64_t most = INT64_MIN;
-
-        for (uint32_t i = 0; i < stage->count; i++) {
-            int64_t number;
-
-            memcpy(&number, round->parts[i].data + (size_t)element * 8, 8);
-            if (round->parts[i].arrived && number > most) {
-                most = number;
-            }
-        }
-        memcpy(out + (size_t)element * 8, &most, 8);
-    }
-}
-
-static void tell(struct stage *stage, uint32_t member, const struct stage_mail *mail)
-{
-    struct mst_item items[STAGE_MEMBERS];
-    unsigned char vector[64];
-    const struct stage_round *round = mail->round;
-    struct mst_reply reply = {.status = mail->status};
-
-    if (round) {
-        reply.has_detail = true;
-        reply.detail.expected = stage->count;
-        for (uint32_t i = 0; i < stage->count; i++) {
-            const struct stage_part *part = &round->parts[i];
-
-            reply.detail.arrived += part->arrived;
-            if (!part->arrived && stage->members[i].seated) {
-                reply.detail.missing += stage->members[i].alive;
-                reply.detail.lost += !stage->members[i].alive;
-                reply.detail.who[reply.detail.who_count++] = (struct mst_who){
-                    .index = stage->members[i].index, .host = mst_slice_text("somewhere")};
-            } else if (part->arrived && round->reduce == MST_REDUCE_GATHER) {
-                items[reply.item_count++] =
-                    (struct mst_item){.kind = MST_ITEM_PART,
-                                      .who = {.index = stage->members[i].index},
-                                      .value = mst_slice_of(part->data, part->size)};
-            }
-        }
-        if (round->reduce == MST_REDUCE_MAX &&
-            (mail->status == MUSTER_OK || round->on_loss == MST_PROCEED)) {
-            vector_reduce(stage, round, vector);
-            reply.value = mst_slice_of(vector, sizeof(vector));
-        }
-        reply.items = items;
-    }
-    mst_preempt_machine.reply(stage->members[member].machine, stage->now_ns, mail->tag, &reply);
-    stage_drain(stage, member);
-}
-
 bool stage_mail(struct stage *stage, uint32_t member)
 {
     struct stage_member *self = &stage->members[member];
@@ -336,77 +255,53 @@ bool stage_mail(struct stage *stage, uint32_t member)
     mail = self->mail[0];
     self->mails--;
     memmove(self->mail, self->mail + 1, self->mails * sizeof(mail));
-    tell(stage, member, &mail);
+    mst_preempt_machine.reply(self->machine, stage->now_ns, mail.tag, mail.reply);
+    stage_drain(stage, member);
+    free(mail.reply);
     return true;
 }
 
-static struct mst_item item_of(const struct stage *stage, const struct stage_key *key)
+/* The service was away, or tells little at a time. */
+static void news_change(const struct stage *stage, struct mst_reply *news, bool listing)
 {
-    uint64_t age_ms = (stage->now_ns - key->written_ns) / NS_PER_MS;
+    struct mst_item *items = (struct mst_item *)(void *)(news + 1); /* as they were copied */
 
-    return (struct mst_item){.kind = key->there ? MST_ITEM_KEY : MST_ITEM_DELETED,
-                             .name = mst_slice_text(key->name),
-                             .value = mst_slice_of(key->value, key->there ? key->size : 0),
-                             .revision = key->revision,
-                             .number = age_ms > stage->away_ms ? age_ms - stage->away_ms : 0};
-}
-
-static uint32_t collect(struct stage *stage, uint64_t after, bool listing, struct mst_item *items,
-                        uint32_t most)
-{
-    uint32_t count = 0;
-
-    while (count < most) {
-        const struct stage_key *next = NULL;
-
-        for (uint32_t i = 0; i < stage->key_count; i++) {
-            const struct stage_key *key = &stage->keys[i];
-
-            if (key->revision > after && (key->there || !listing) &&
-                (!next || key->revision < next->revision)) {
-                next = key;
-            }
-        }
-        if (!next) {
-            break;
-        }
-        items[count++] = item_of(stage, next);
-        after = next->revision;
+    for (uint32_t i = 0; i < news->item_count; i++) {
+        items[i].number -= items[i].number < stage->away_ms ? items[i].number : stage->away_ms;
     }
-    return count;
+    if (stage->page != 0 && !listing && news->item_count > stage->page) {
+        news->item_count = stage->page;
+        news->revision = items[stage->page - 1].revision;
+    }
 }
 
 bool stage_news(struct stage *stage, uint32_t member)
 {
     struct stage_member *self = &stage->members[member];
-    struct mst_item items[STAGE_KEYS + 1];
-    struct mst_reply reply = {.status = MUSTER_OK};
-    bool listing = stage->forget || self->watch_after == 0;
-    uint32_t most = stage->page != 0 && !listing ? stage->page : STAGE_KEYS;
-    uint32_t count = 0;
-    uint32_t first;
+    struct mst_request request = self->watch;
+    const struct mst_reply *reply;
+    struct mst_reply *news;
+    uint64_t tag = self->watch_tag;
+    bool listing;
 
-    if (self->watch_tag == 0 || self->frozen || !self->alive) {
+    if (tag == 0 || self->frozen || !self->alive) {
         return false;
     }
     if (stage->forget) {
-        items[count++] = (struct mst_item){.kind = MST_ITEM_RESET};
+        request.watch.after = STAGE_FORGOTTEN;
     }
-    first = count;
-    count += collect(stage, stage->forget ? 0 : self->watch_after, listing, items + count, most);
-    if (count == 0) {
+    listing = stage->forget || request.watch.after == 0 ||
+              (request.watch.after & MST_CURSOR_LISTING) != 0;
+    reply = core_service_ask(&stage->service, member, &request);
+    if (!reply || reply->item_count == 0) {
         return false;
     }
     stage->forget = false;
-    reply.items = items;
-    reply.item_count = count;
-    reply.revision = count - first == most ? items[count - 1].revision : stage->revision;
-    {
-        uint64_t tag = self->watch_tag;
-
-        self->watch_tag = 0;
-        mst_preempt_machine.reply(self->machine, stage->now_ns, tag, &reply);
-    }
+    self->watch_tag = 0;
+    news = core_reply_copy(reply);
+    news_change(stage, news, listing);
+    mst_preempt_machine.reply(self->machine, stage->now_ns, tag, news);
+    free(news);
     stage_drain(stage, member);
     return true;
 }
@@ -432,13 +327,8 @@ void stage_settle(struct stage *stage)
 
 static uint64_t next_ns(struct stage *stage)
 {
-    uint64_t next = UINT64_MAX;
+    uint64_t next = core_service_deadline_ns(&stage->service);
 
-    for (uint32_t i = 0; i < stage->round_count; i++) {
-        if (stage->rounds[i].open && stage->rounds[i].deadline_ns < next) {
-            next = stage->rounds[i].deadline_ns;
-        }
-    }
     for (uint32_t i = 0; i < stage->count; i++) {
         if (stage->members[i].alive && !stage->members[i].frozen &&
             mst_preempt_machine.deadline_ns(stage->members[i].machine) < next) {
@@ -457,7 +347,7 @@ void stage_pass(struct stage *stage, uint64_t ms)
         uint64_t next = next_ns(stage);
 
         if (next > until_ns) {
-            stage->now_ns = until_ns;
+            stage->now_ns = stage->service.now_ns = until_ns;
             return;
         }
         idle = next > stage->now_ns ? 0 : idle + 1;
@@ -465,11 +355,7 @@ void stage_pass(struct stage *stage, uint64_t ms)
         if (next > stage->now_ns) {
             stage->now_ns = next;
         }
-        for (uint32_t i = 0; i < stage->round_count; i++) {
-            if (stage->rounds[i].open && stage->rounds[i].deadline_ns <= stage->now_ns) {
-                close_round(stage, &stage->rounds[i], MUSTER_ETIMEDOUT);
-            }
-        }
+        core_service_tick(&stage->service, stage->now_ns);
         for (uint32_t i = 0; i < stage->count; i++) {
             if (stage->members[i].alive && !stage->members[i].frozen) {
                 mst_preempt_machine.tick(stage->members[i].machine, stage->now_ns);
@@ -482,54 +368,38 @@ void stage_pass(struct stage *stage, uint64_t ms)
 
 /* ---- members ---- */
 
-static void view_tell(struct stage *stage, uint32_t member, uint32_t rank, uint32_t size)
-{
-    struct stage_member *self = &stage->members[member];
-    struct mst_view view = {
-        .generation = stage->generation, .size = size, .rank = rank, .index = self->index};
-
-    mst_preempt_machine.attention(self->machine, stage->now_ns, &view, false);
-    stage_drain(stage, member);
-}
-
 void stage_seal(struct stage *stage)
 {
-    uint32_t rank = 0;
-    uint32_t size = 0;
+    const struct mst_request join = {.command = MST_JOIN};
+    const struct mst_request seal = {.command = MST_ROUND,
+                                     .round = {.generation = stage->generation,
+                                               .name = mst_slice_text("muster/seal"),
+                                               .on_loss = MST_PROCEED,
+                                               .seal = true}};
 
-    stage->generation++;
-    for (uint32_t i = 0; i < stage->round_count; i++) {
-        if (stage->rounds[i].open) {
-            for (uint32_t m = 0; m < stage->count; m++) {
-                if (stage->rounds[i].parts[m].tag != 0) {
-                    post(stage, m,
-                         (struct stage_mail){stage->rounds[i].parts[m].tag, MUSTER_EFENCED, NULL});
-                }
-            }
-            stage->rounds[i].open = false;
-            stage->rounds[i].done = true;
-            stage->rounds[i].status = MUSTER_EFENCED;
-        }
-    }
-    for (uint32_t i = 0; i < stage->count; i++) {
-        size += stage->members[i].alive;
-        stage->members[i].seated = stage->members[i].alive;
-    }
     for (uint32_t i = 0; i < stage->count; i++) {
         if (stage->members[i].alive) {
-            view_tell(stage, i, rank++, size);
+            (void)core_service_send(&stage->service, i, stage->generation == 0 ? &join : &seal);
+        }
+    }
+    stage->generation++;
+    for (uint32_t i = 0; i < stage->count; i++) {
+        struct stage_member *self = &stage->members[i];
+
+        if (self->alive) {
+            assert_int_equal(self->view.generation, stage->generation);
+            mst_preempt_machine.attention(self->machine, stage->now_ns, &self->view, false);
+            stage_drain(stage, i);
         }
     }
 }
 
 void stage_lose(struct stage *stage, uint32_t member)
 {
+    const struct mst_request leave = {.command = MST_LEAVE};
+
     stage->members[member].alive = false;
-    for (uint32_t i = 0; i < stage->round_count; i++) {
-        if (stage->rounds[i].open) {
-            evaluate(stage, &stage->rounds[i]);
-        }
-    }
+    (void)core_service_send(&stage->service, member, &leave);
 }
 
 bool stage_init(struct stage *stage, uint32_t count, const struct mst_preempt_config *config,
@@ -539,11 +409,19 @@ bool stage_init(struct stage *stage, uint32_t count, const struct mst_preempt_co
     stage->mem = *mem;
     stage->now_ns = 1000 * NS_PER_MS;
     stage->count = count;
-    stage->revision = 10;
+    core_service_init(&stage->service, stage->now_ns);
+    stage->service.replied = replied;
+    stage->service.ctx = stage;
     for (uint32_t i = 0; i < count; i++) {
         struct stage_member *self = &stage->members[i];
 
         self->index = i + 10;
+        (void)core_service_open(&stage->service,
+                                &(struct mst_open){.role = MST_ROLE_RANK,
+                                                   .index = self->index,
+                                                   .size = count,
+                                                   .min_size = 1,
+                                                   .host = mst_slice_text("somewhere")});
         self->alive = true;
         self->last = -1;
         self->limit = INT64_MAX;
@@ -551,6 +429,9 @@ bool stage_init(struct stage *stage, uint32_t count, const struct mst_preempt_co
             stage_fini(stage);
             return false;
         }
+    }
+    stage->hand = core_service_open(&stage->service, &(struct mst_open){.role = MST_ROLE_OBSERVER});
+    for (uint32_t i = 0; i < count; i++) {
         stage_drain(stage, i);
     }
     return true;
@@ -561,7 +442,11 @@ void stage_fini(struct stage *stage)
     for (uint32_t i = 0; i < stage->count; i++) {
         mst_preempt_free(stage->members[i].machine);
         stage->members[i].machine = NULL;
+        while (stage->members[i].mails > 0) {
+            free(stage->members[i].mail[--stage->members[i].mails].reply);
+        }
     }
+    core_service_fini(&stage->service);
 }
 
 /* ---- programs ---- */

@@ -2,61 +2,48 @@
 #ifndef PREEMPT_STAGE_H
 #define PREEMPT_STAGE_H
 
-/* A small service and several members around machines of src/preempt, each with a program that
+/* Several members around machines of src/preempt and the real service, each with a program that
  * counts steps, and a clock of its own. What a member is to be told lies in its mailbox until it is
- * delivered, so a test says who hears of what when. The service here is a few lines on purpose: the
- * simulator runs the real one. */
+ * delivered, so a test says who hears of what when. */
 
 #include "base/mem.h"
 #include "base/prng.h"
+#include "core_service.h"
 #include "preempt/preempt.h"
 
-enum {
-    STAGE_MEMBERS = 6,
-    STAGE_KEYS = 1024,
-    STAGE_ROUNDS = 400,
-    STAGE_MAIL = 64,
-    STAGE_VALUE = 600,
-    STAGE_SAVES = 32
-};
+enum { STAGE_MEMBERS = 6, STAGE_ROUNDS = 400, STAGE_MAIL = 64, STAGE_SAVES = 32 };
 
-struct stage_key {
-    char name[MST_PREEMPT_NAME_ROOM];
-    char value[STAGE_VALUE];
-    size_t size;
-    bool there;
-    uint64_t revision, written_ns;
-};
-
+/* What members have contributed to a round, and what came of it. */
 struct stage_part {
     bool arrived;
     unsigned char data[64];
-    size_t size;
-    uint64_t tag; /* waits; 0: does not */
 };
 
 struct stage_round {
     char name[64];
-    enum mst_on_loss on_loss;
-    enum mst_reduce reduce;
-    uint64_t deadline_ns, deadline_ms;
-    bool open, done;
+    bool open;
     muster_status status;
     struct stage_part parts[STAGE_MEMBERS];
 };
 
+struct stage_call {
+    uint64_t id, tag; /* tag 0: none */
+    struct stage_round *round;
+};
+
 struct stage_mail {
     uint64_t tag;
-    muster_status status;
-    const struct stage_round *round; /* NULL: the answer to a write */
+    struct mst_reply *reply;
 };
 
 struct stage_member {
     struct mst_preempt *machine;
     uint32_t index;
     bool alive, frozen;
-    bool seated; /* in the generation */
-    uint64_t watch_tag, watch_after;
+    uint64_t watch_tag; /* of the watch that waits; 0: none */
+    struct mst_request watch;
+    struct mst_view view;
+    struct stage_call calls[STAGE_MAIL];
     struct stage_mail mail[STAGE_MAIL];
     unsigned mails;
 
@@ -87,9 +74,8 @@ struct stage {
     uint64_t now_ns, generation;
     uint32_t count;
     struct stage_member members[STAGE_MEMBERS];
-    struct stage_key keys[STAGE_KEYS];
-    uint32_t key_count;
-    uint64_t revision;
+    struct core_service service;
+    uint32_t hand; /* a client that writes keys for the test */
     struct stage_round rounds[STAGE_ROUNDS];
     uint32_t round_count;
     muster_status refuse; /* the next writes and rounds are answered so; OK: taken */
@@ -114,7 +100,9 @@ void stage_lose(struct stage *stage, uint32_t member);
 void stage_put(struct stage *stage, const char *name, const char *value);
 void stage_delete(struct stage *stage, const char *name);
 void stage_notice(struct stage *stage, uint32_t index, uint64_t left_ms);
-const char *stage_value(const struct stage *stage, const char *name); /* NULL: none */
+const char *stage_value(struct stage *stage, const char *name); /* NULL: none */
+/* All keys of preemption, for as long as nothing else is asked. */
+const struct mst_reply *stage_keys(struct stage *stage);
 
 /* All that a machine gives out now is done. */
 void stage_drain(struct stage *stage, uint32_t member);

@@ -5,159 +5,102 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "base/time.h"
+#include "core_service.h"
 #include "failing_mem.h"
 #include "preempt/publish.h"
 
-enum { KEYS = 128 };
+static struct core_service service;
+static uint32_t publisher, hand; /* clients of it: ours, and another one */
 
-/* The keys of one job, as far as a publisher sees them. */
 static struct {
-    struct {
-        char name[MST_PREEMPT_NAME_ROOM];
-        char value[MST_NOTICE_VALUE_ROOM];
-        size_t size;
-        uint64_t revision, written_ns;
-    } keys[KEYS];
-    uint32_t count;
-    uint64_t revision, now_ns;
     uint32_t page;         /* items of a page; 0: all */
     unsigned requests;     /* that were made */
     void (*between)(void); /* another hand, before each write */
     muster_status refusal; /* of the next request */
-} service;
+} stage;
 
 static struct failing_mem failing;
 
 static void reset(void)
 {
-    memset(&service, 0, sizeof(service));
-    service.revision = 10;
-    service.now_ns = 1000 * NS_PER_MS;
+    const struct mst_open open = {.role = MST_ROLE_OBSERVER};
+
+    if (service.core) {
+        core_service_fini(&service);
+    }
+    core_service_init(&service, 1000 * NS_PER_MS);
+    publisher = core_service_open(&service, &open);
+    hand = core_service_open(&service, &open);
+    memset(&stage, 0, sizeof(stage));
     failing_mem_init(&failing, 0);
 }
 
-static uint32_t find(struct mst_slice name)
+static int tear_down(void **state)
 {
-    for (uint32_t i = 0; i < service.count; i++) {
-        if (mst_slice_equal(mst_slice_text(service.keys[i].name), name)) {
-            return i;
-        }
+    (void)state;
+    if (service.core) {
+        core_service_fini(&service);
     }
-    return service.count;
-}
-
-static void put(struct mst_slice name, struct mst_slice value)
-{
-    uint32_t at = find(name);
-
-    if (at == service.count) {
-        assert_true(service.count < KEYS);
-        service.count++;
-        memcpy(service.keys[at].name, name.data, name.size);
-        service.keys[at].name[name.size] = '\0';
-    }
-    memcpy(service.keys[at].value, value.data, value.size);
-    service.keys[at].value[value.size] = '\0';
-    service.keys[at].size = value.size;
-    service.keys[at].revision = ++service.revision;
-    service.keys[at].written_ns = service.now_ns;
+    return 0;
 }
 
 static void put_text(const char *name, const char *value)
 {
-    put(mst_slice_text(name), mst_slice_text(value));
+    const struct mst_write op = {
+        .kind = MST_PUT, .key = mst_slice_text(name), .value = mst_slice_text(value)};
+    const struct mst_request request = {.command = MST_WRITE, .write = {.ops = &op, .count = 1}};
+
+    assert_int_equal(core_service_ask(&service, hand, &request)->status, MUSTER_OK);
+}
+
+static const struct mst_reply *get(const char *name)
+{
+    const struct mst_request request = {.command = MST_GET, .get = {.key = mst_slice_text(name)}};
+
+    return core_service_ask(&service, hand, &request);
 }
 
 static const char *value_of(const char *name)
 {
-    uint32_t at = find(mst_slice_text(name));
+    static char value[MST_NOTICE_VALUE_ROOM];
+    const struct mst_reply *reply = get(name);
 
-    return at < service.count && service.keys[at].revision ? service.keys[at].value : NULL;
+    (void)snprintf(value, sizeof(value), "%.*s", (int)reply->value.size,
+                   (const char *)reply->value.data);
+    return reply->status == MUSTER_OK ? value : NULL;
 }
 
-static void remove_at(uint32_t at)
+static uint32_t count_keys(void)
 {
-    service.keys[at] = service.keys[--service.count];
-}
+    const struct mst_request request = {.command = MST_LIST};
 
-static muster_status check_write(const struct mst_write *op)
-{
-    uint32_t at = find(op->key);
-    bool there = at < service.count;
-
-    if (op->kind == MST_INSERT && there) {
-        return MUSTER_EEXISTS;
-    }
-    if (op->kind == MST_CAS && op->expected != (there ? service.keys[at].revision : 0)) {
-        return MUSTER_ECONFLICT;
-    }
-    return MUSTER_OK;
-}
-
-static muster_status write_all(const struct mst_request *request)
-{
-    muster_status status = MUSTER_OK;
-
-    assert_true(request->write.count <= 64);
-    for (uint32_t i = 0; i < request->write.count && status == MUSTER_OK; i++) {
-        if (request->write.ops[i].kind != MST_DELETE) {
-            status = check_write(&request->write.ops[i]);
-        }
-    }
-    for (uint32_t i = 0; i < request->write.count && status == MUSTER_OK; i++) {
-        const struct mst_write *op = &request->write.ops[i];
-
-        if (op->kind == MST_DELETE) {
-            remove_at(find(op->key));
-        } else {
-            put(op->key, op->value);
-        }
-    }
-    return status;
-}
-
-static void list_page(const struct mst_request *request, struct mst_reply *reply,
-                      struct mst_item *items)
-{
-    uint32_t first = 0;
-    uint32_t most = service.page ? service.page : KEYS;
-
-    if (request->list.after.size > 0) {
-        first = find(request->list.after) + 1;
-    }
-    for (uint32_t i = first; i < service.count && reply->item_count < most; i++) {
-        items[reply->item_count++] =
-            (struct mst_item){.kind = MST_ITEM_KEY,
-                              .name = mst_slice_text(service.keys[i].name),
-                              .value = mst_slice_of(service.keys[i].value, service.keys[i].size),
-                              .revision = service.keys[i].revision,
-                              .number = (service.now_ns - service.keys[i].written_ns) / NS_PER_MS};
-    }
-    reply->next = first + reply->item_count < service.count ? 1 : 0;
-    reply->items = items;
+    return core_service_ask(&service, hand, &request)->item_count;
 }
 
 static void serve(struct mst_publish *publish, uint64_t tag, const struct mst_request *request)
 {
-    struct mst_item items[KEYS];
-    struct mst_reply reply = {.status = service.refusal};
+    const struct mst_reply refused = {.status = stage.refusal};
+    struct mst_reply *reply;
 
-    service.requests++;
-    if (service.refusal == MUSTER_OK && request->command == MST_LIST) {
-        list_page(request, &reply, items);
-    } else if (service.refusal == MUSTER_OK) {
-        if (service.between) {
-            service.between();
-        }
-        reply.status = write_all(request);
+    stage.requests++;
+    if (request->command == MST_WRITE && stage.between) {
+        stage.between();
     }
-    mst_publish_machine.reply(publish, service.now_ns, tag + 1000, &reply); /* not its own */
-    mst_publish_machine.reply(publish, service.now_ns, tag, &reply);
+    reply = core_reply_copy(
+        stage.refusal != MUSTER_OK ? &refused : core_service_ask(&service, publisher, request));
+    if (stage.page != 0 && reply->item_count > stage.page) {
+        reply->item_count = stage.page;
+        reply->next = 1;
+    }
+    mst_publish_machine.reply(publish, service.now_ns, tag + 1000, reply); /* not its own */
+    mst_publish_machine.reply(publish, service.now_ns, tag, reply);
+    free(reply);
 }
 
 /* What it came to; the number that was written in *written. */
@@ -222,7 +165,7 @@ static void the_first_notice_is_one_insert(void **state)
     reset();
     assert_int_equal(give(3, 30000, &written), MUSTER_OK);
     assert_int_equal(written, 1);
-    assert_int_equal(service.requests, 1);
+    assert_int_equal(stage.requests, 1);
     assert_string_equal(value_of("muster/preempt/notice/3"),
                         "left_ms=30000 assumed=0 level=certain source=file host=b3 reason=soon");
 }
@@ -260,7 +203,7 @@ static void what_is_past_or_garbage_or_answered_is_replaced(void **state)
     put_text("muster/preempt/notice/5", "left_ms=9223372036854775807 level=none");
     assert_int_equal(give(5, 60000, &written), MUSTER_OK);
     assert_int_equal(written, 1);
-    put_text("muster/preempt/complete/1.0", "step=1 of=2 covered=11");
+    put_text("muster/preempt/complete/1.0", "step=1 of=2 covered=1");
     assert_int_equal(give(4, 60000, &written), MUSTER_OK);
     assert_int_equal(written, 0); /* newer than what was answered */
     put_text("muster/preempt/complete/1.1", "step=1 of=2 covered=99");
@@ -276,8 +219,9 @@ static uint32_t given_after_a_save(int64_t ahead)
 
     reset();
     assert_int_equal(give(3, 30000, &written), MUSTER_OK);
-    (void)snprintf(fact, sizeof(fact), "step=17 of=4 covered=%llu",
-                   (unsigned long long)(service.revision + (uint64_t)ahead));
+    (void)snprintf(
+        fact, sizeof(fact), "step=17 of=4 covered=%llu",
+        (unsigned long long)(get("muster/preempt/notice/3")->revision + (uint64_t)ahead));
     put_text("muster/preempt/complete/1.0", fact);
     assert_int_equal(give(3, 60000, &written), MUSTER_OK);
     return written;
@@ -338,7 +282,7 @@ static void a_node_is_given_notice_in_groups(void **state)
 
     (void)state;
     reset();
-    service.page = 7;
+    stage.page = 7;
     for (uint32_t i = 0; i < 70; i++) {
         indices[i] = i;
     }
@@ -350,7 +294,7 @@ static void a_node_is_given_notice_in_groups(void **state)
     config.withdraw = true;
     assert_int_equal(run(&config, &written), MUSTER_OK);
     assert_int_equal(written, 70);
-    assert_int_equal(service.count, 0);
+    assert_int_equal(count_keys(), 0);
 }
 
 static void what_is_taken_back_is_what_was_read(void **state)
@@ -389,13 +333,13 @@ static void of_two_at_once_the_earlier_deadline_remains(void **state)
 
     (void)state;
     reset();
-    service.between = another_hand;
+    stage.between = another_hand;
     hands = 3;
     assert_int_equal(give(3, 1000, &written), MUSTER_OK);
     assert_int_equal(written, 1);
     assert_non_null(strstr(value_of("muster/preempt/notice/3"), "left_ms=1000 "));
     reset();
-    service.between = another_hand;
+    stage.between = another_hand;
     hands = 3;
     assert_int_equal(give(3, 90000, &written), MUSTER_OK);
     assert_int_equal(written, 0);
@@ -409,7 +353,7 @@ static void what_the_service_refuses_is_passed_on(void **state)
 
     (void)state;
     reset();
-    service.refusal = MUSTER_ENOSPACE;
+    stage.refusal = MUSTER_ENOSPACE;
     assert_int_equal(give(3, 1000, &written), MUSTER_ENOSPACE);
 }
 
@@ -450,5 +394,5 @@ int main(void)
         cmocka_unit_test(without_memory_or_sense_it_is_not_begun),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, tear_down);
 }
