@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Some members' machines around a small service, millisecond by millisecond; the seed decides the
+/* Some members' machines around the real service, millisecond by millisecond; the seed decides the
  * sizes, the ways, the clocks and what goes wrong. In the first phase things go wrong, in the
  * second nothing does any more. What must hold is in the names of the tests. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "base/prng.h"
+#include "core_service.h"
 #include "failing_mem.h"
 #include "heartbeat/heartbeat.h"
 
@@ -21,13 +23,12 @@
 
 enum { MEMBERS_MAX = 6, PARCELS_MAX = 32 };
 
-/* What is on its way, in order. */
+/* What is on its way, in order: a request up, or a reply down. */
 struct parcel {
-    uint64_t at_ms, tag, generation, number, deadline_ms;
-    int64_t terms[4];
-    enum mst_reduce reduce;
-    struct mst_reply reply;
-    unsigned char value[32];
+    uint64_t at_ms, tag;
+    struct mst_round_request round;
+    unsigned char data[32];
+    struct mst_reply *reply;
 };
 
 struct way {
@@ -43,14 +44,12 @@ struct member {
     uint64_t offset_ns;
     int64_t drift_ppm;
     uint64_t frozen_until_ms;
-    uint64_t stamp; /* of the generation it was told of */
-    bool alive, left, odd;
+    uint64_t waits_id, waits_tag; /* at the service */
+    bool alive, odd;
     bool crashed;
     uint64_t crashed_ms;
     enum mst_heartbeat_why why;
     unsigned counted, excused;
-    struct parcel waits; /* at the service */
-    bool is_waiting, arrived;
 };
 
 struct world {
@@ -61,12 +60,10 @@ struct world {
     uint64_t latency_ms;
     struct mst_heartbeat_config config;
 
-    /* The service. */
-    uint64_t generation, number, end_ms, away_until_ms;
-    bool open, over;
-    struct parcel first;
-    struct mst_reply last;
-    unsigned char last_value[32];
+    struct core_service service;
+    uint32_t agent; /* which tells it who died */
+    uint64_t generation, away_until_ms;
+    uint64_t closed; /* rounds of the generation that were counted */
     unsigned ok, bad, bad_in_a_row, most_bad;
     uint64_t bad_ms; /* when a round last failed */
     uint64_t seal_ms;
@@ -82,23 +79,6 @@ static uint64_t clock_of(const struct world *world, const struct member *member)
     int64_t slow = (int64_t)world->now_ms * member->drift_ppm;
 
     return member->offset_ns + world->now_ms * MS + (uint64_t)slow;
-}
-
-static void put(unsigned char *at, int64_t number)
-{
-    for (unsigned byte = 0; byte < 8; byte++) {
-        at[byte] = (unsigned char)((uint64_t)number >> (8 * byte));
-    }
-}
-
-static int64_t get(const unsigned char *at)
-{
-    uint64_t number = 0;
-
-    for (unsigned byte = 8; byte > 0; byte--) {
-        number = number << 8 | at[byte - 1];
-    }
-    return (int64_t)number;
 }
 
 /* ---- ways ---- */
@@ -129,138 +109,72 @@ static bool take(const struct world *world, struct way *way, struct parcel *out)
 
 /* ---- the service ---- */
 
-static void answer(struct world *world, struct member *member, uint64_t tag,
-                   const struct mst_reply *reply, const unsigned char *value)
+static void count_round(struct world *world, const struct mst_reply *reply)
 {
-    struct parcel *parcel = post(world, &member->down);
+    bool good = reply->status == MUSTER_OK;
 
-    parcel->tag = tag;
-    parcel->reply = *reply;
-    parcel->generation = world->generation;
-    memcpy(parcel->value, value, sizeof(parcel->value));
-}
-
-static void close_round(struct world *world, muster_status status)
-{
-    struct mst_reply *last = &world->last;
-
-    *last = (struct mst_reply){.command = MST_ROUND, .status = status, .has_detail = true};
-    for (uint32_t i = 0; i < world->size; i++) {
-        const struct member *member = &world->members[i];
-
-        if (!member->alive && member->stamp == world->generation) {
-            struct mst_who *who = &last->detail.who[last->detail.who_count++];
-
-            last->detail.lost++;
-            who->index = i;
-            who->cause = member->left ? MST_CAUSE_LEFT : MST_CAUSE_SIGNAL;
-        }
-    }
-    world->number++;
-    world->open = false;
-    for (uint32_t i = 0; i < world->size; i++) {
-        struct member *member = &world->members[i];
-
-        if (member->is_waiting) {
-            answer(world, member, member->waits.tag, last, world->last_value);
-        }
-        member->is_waiting = member->arrived = false;
-    }
-    if (status == MUSTER_OK) {
-        world->ok++;
-        world->bad_in_a_row = 0;
-    } else {
-        world->bad++;
-        world->bad_ms = world->now_ms;
-        world->bad_in_a_row++;
-        world->most_bad =
-            world->bad_in_a_row > world->most_bad ? world->bad_in_a_row : world->most_bad;
-    }
-}
-
-static void settle(struct world *world)
-{
-    for (uint32_t i = 0; world->open && i < world->size; i++) {
-        const struct member *member = &world->members[i];
-
-        if (member->alive && !member->arrived && member->stamp == world->generation) {
-            return;
-        }
-    }
-    if (world->open) {
-        close_round(world, MUSTER_OK);
-    }
-}
-
-static void contribute(struct world *world, struct member *member, const struct parcel *parcel)
-{
-    unsigned char *value = world->last_value;
-
-    if (!world->open) {
-        world->open = true;
-        world->first = *parcel;
-        world->end_ms = parcel->deadline_ms > 0 ? world->now_ms + parcel->deadline_ms : NONE;
-        memcpy(value, parcel->value, sizeof(parcel->value));
-    }
-    assert_true(parcel->reduce == world->first.reduce);
-    assert_true(parcel->deadline_ms == world->first.deadline_ms);
-    for (size_t i = 0; i < 4 && parcel->reduce == MST_REDUCE_MAX; i++) {
-        if (get(parcel->value + 8 * i) > get(value + 8 * i)) {
-            put(value + 8 * i, get(parcel->value + 8 * i));
-        }
-    }
-    member->is_waiting = member->arrived = true;
-    member->waits = *parcel;
-    if (parcel->reduce == MST_REDUCE_EQUAL && memcmp(value, parcel->value, 2) != 0) {
-        close_round(world, MUSTER_EMISMATCH);
+    if (reply->status == MUSTER_EFENCED || reply->status == MUSTER_ESTALE ||
+        reply->status == MUSTER_EINVAL || (uint64_t)reply->number < world->closed) {
         return;
     }
-    settle(world);
+    world->closed = (uint64_t)reply->number + 1;
+    world->ok += good;
+    world->bad += !good;
+    world->bad_ms = good ? world->bad_ms : world->now_ms;
+    world->bad_in_a_row = good ? 0 : world->bad_in_a_row + 1;
+    world->most_bad = world->bad_in_a_row > world->most_bad ? world->bad_in_a_row : world->most_bad;
 }
 
-static void serve(struct world *world, struct member *member, const struct parcel *parcel)
+static void replied(void *ctx, uint32_t client, const struct mst_reply *reply)
 {
-    struct mst_reply reply = {.command = MST_ROUND, .has_detail = true};
+    struct world *world = ctx;
+    struct member *member = &world->members[client];
 
-    reply.detail.limit = (int64_t)world->number;
-    if (parcel->generation != world->generation) {
-        reply.status = MUSTER_EFENCED;
-    } else if (parcel->number == world->number) {
-        contribute(world, member, parcel);
+    if (client >= world->size) {
         return;
-    } else if (parcel->number + 1 == world->number) {
-        answer(world, member, parcel->tag, &world->last, world->last_value);
-        return;
-    } else {
-        reply.status = parcel->number < world->number ? MUSTER_ESTALE : MUSTER_EINVAL;
     }
-    answer(world, member, parcel->tag, &reply, world->last_value);
+    if (reply->has_view) {
+        member->sight.view = reply->view;
+    } else if (reply->command == MST_ROUND && reply->id == member->waits_id) {
+        struct parcel *parcel = post(world, &member->down);
+
+        count_round(world, reply);
+        parcel->tag = member->waits_tag;
+        parcel->reply = core_reply_copy(reply);
+    }
+}
+
+static void serve(struct world *world, uint32_t i, struct parcel *parcel)
+{
+    struct member *member = &world->members[i];
+    const struct mst_request request = {.command = MST_ROUND, .round = parcel->round};
+
+    member->waits_id = world->service.clients[i].id + 1;
+    member->waits_tag = parcel->tag;
+    (void)core_service_send(&world->service, i, &request);
 }
 
 static void seal(struct world *world)
 {
-    uint32_t rank = 0;
+    const struct mst_request join = {.command = MST_JOIN};
+    const struct mst_request round = {.command = MST_ROUND,
+                                      .round = {.generation = world->generation,
+                                                .name = mst_slice_text("muster/seal"),
+                                                .on_loss = MST_PROCEED,
+                                                .seal = true}};
 
-    world->generation++;
-    world->number = 0;
-    world->open = false;
     world->seal_ms = NONE;
     world->bad_in_a_row = 0;
+    world->closed = 0;
     for (uint32_t i = 0; i < world->size; i++) {
-        struct member *member = &world->members[i];
-
-        if (member->alive) {
-            if (member->is_waiting) {
-                answer(world, member, member->waits.tag,
-                       &(struct mst_reply){.command = MST_ROUND, .status = MUSTER_EFENCED},
-                       world->last_value);
-            }
-            member->is_waiting = member->arrived = false;
-            member->stamp = world->generation;
-            member->sight.view.generation = world->generation;
-            member->sight.view.rank = rank++;
-            member->sight.view.attention = MST_CALM;
+        if (world->members[i].alive) {
+            (void)core_service_send(&world->service, i, world->generation > 0 ? &round : &join);
         }
+    }
+    world->generation++;
+    for (uint32_t i = 0; i < world->size; i++) {
+        assert_true(!world->members[i].alive ||
+                    world->members[i].sight.view.generation == world->generation);
     }
 }
 
@@ -269,20 +183,27 @@ static void service_turn(struct world *world)
     struct parcel parcel;
 
     if (world->now_ms < world->away_until_ms) {
-        world->end_ms += world->open && world->end_ms != NONE; /* no deadline runs */
-        return;
+        return; /* no deadline runs */
     }
     if (world->seal_ms <= world->now_ms) {
         seal(world);
     }
     for (uint32_t i = 0; i < world->size; i++) {
         while (take(world, &world->members[i].up, &parcel)) {
-            serve(world, &world->members[i], &parcel);
+            parcel.round.data.data = parcel.data;
+            serve(world, i, &parcel);
         }
     }
-    if (world->open && world->end_ms <= world->now_ms) {
-        close_round(world, MUSTER_ETIMEDOUT);
-    }
+    core_service_tick(&world->service, world->service.now_ns + MS);
+}
+
+static void lose(struct world *world, uint32_t i)
+{
+    const struct mst_request lost = {
+        .command = MST_LOST, .lost = {.index = i, .pid = 100 + i, .cause = MST_CAUSE_SIGNAL}};
+
+    world->members[i].alive = false;
+    (void)core_service_send(&world->service, world->agent, &lost);
 }
 
 /* ---- members ---- */
@@ -293,23 +214,19 @@ static void drain(struct world *world, struct member *member)
 
     while ((effect = mst_heartbeat_machine.next(member->machine)) != NULL) {
         if (effect->head.kind == MST_MACHINE_CALL && member->alive) {
-            const struct mst_round_request *round = &effect->head.request->round;
             struct parcel *parcel = post(world, &member->up);
 
             parcel->tag = effect->head.tag;
-            parcel->generation = round->generation;
-            parcel->number = round->number;
-            parcel->deadline_ms = round->deadline_ms;
-            parcel->reduce = round->reduce;
-            memcpy(parcel->value, round->data.data, round->data.size);
-            parcel->value[0] ^= member->odd && round->reduce == MST_REDUCE_EQUAL;
+            parcel->round = effect->head.request->round;
+            memcpy(parcel->data, parcel->round.data.data, parcel->round.data.size);
+            parcel->data[0] ^= member->odd && parcel->round.reduce == MST_REDUCE_EQUAL;
         } else if (effect->type == MST_HEARTBEAT_FAILED) {
             *(effect->failures > 0 ? &member->counted : &member->excused) += 1;
         } else if (effect->type == MST_HEARTBEAT_CRASH) {
             member->crashed = true;
             member->crashed_ms = world->now_ms;
             member->why = effect->why;
-            member->alive = false;
+            lose(world, (uint32_t)(member - world->members));
         }
         mst_heartbeat_machine.done(member->machine, effect);
     }
@@ -328,20 +245,14 @@ static void member_turn(struct world *world, struct member *member)
     mst_heartbeat_look(member->machine, now_ns, &member->sight);
     drain(world, member);
     while (member->alive && take(world, &member->down, &parcel)) {
-        size_t size = world->generation && parcel.reply.status == MUSTER_OK ? 2 : 0;
-
-        if (parcel.reply.status == MUSTER_OK && mst_heartbeat_token(member->machine) == 0) {
-            size = 32;
-        }
-        parcel.reply.value = mst_slice_of(parcel.value, size);
-        mst_heartbeat_machine.reply(member->machine, now_ns, parcel.tag, &parcel.reply);
+        mst_heartbeat_machine.reply(member->machine, now_ns, parcel.tag, parcel.reply);
         drain(world, member);
+        free(parcel.reply);
     }
     if (member->alive) {
         mst_heartbeat_machine.tick(member->machine, now_ns);
         drain(world, member);
     }
-    settle(world);
 }
 
 /* ---- a world ---- */
@@ -354,10 +265,17 @@ static void world_init(struct world *world, uint64_t seed)
     world->config.period_ms = 500 + below(world, 1500);
     world->config.timeout_ms = 200 + below(world, 1500);
     world->config.failures_max = 3;
+    core_service_init(&world->service, 1000 * MS);
+    world->service.replied = replied;
+    world->service.ctx = world;
     for (uint32_t i = 0; i < world->size; i++) {
         struct member *member = &world->members[i];
         struct mst_heartbeat_config config = world->config;
 
+        (void)core_service_open(&world->service, &(struct mst_open){.role = MST_ROLE_RANK,
+                                                                    .index = i,
+                                                                    .size = world->size,
+                                                                    .min_size = 1});
         failing_mem_init(&member->memory, 0);
         config.seed = mst_prng_next(&world->prng);
         config.period_ms -= i == 0 ? 0 : below(world, 100); /* the largest counts */
@@ -368,15 +286,22 @@ static void world_init(struct world *world, uint64_t seed)
         member->offset_ns = mst_prng_next(&world->prng) >> 20;
         member->drift_ppm = (int64_t)below(world, 401) - 200;
     }
+    world->agent = core_service_open(&world->service, &(struct mst_open){.role = MST_ROLE_AGENT});
     seal(world);
 }
 
 static void world_fini(struct world *world)
 {
     for (uint32_t i = 0; i < world->size; i++) {
+        struct way *down = &world->members[i].down;
+
         mst_heartbeat_free(world->members[i].machine);
         assert_int_equal(world->members[i].memory.live, 0);
+        while (down->count > 0) {
+            free(down->parcels[--down->count].reply);
+        }
     }
+    core_service_fini(&world->service);
 }
 
 static void run_ms(struct world *world, uint64_t ms)
@@ -406,11 +331,10 @@ static void away(struct world *world, uint64_t ms)
 /* A rank dies: all of its generation are called out of their work. */
 static void kill(struct world *world, struct member *member)
 {
-    member->alive = false;
+    lose(world, (uint32_t)(member - world->members));
     for (uint32_t i = 0; i < world->size; i++) {
         world->members[i].sight.view.attention = MST_INTERRUPT;
     }
-    settle(world);
 }
 
 static unsigned crashes(const struct world *world)
@@ -616,8 +540,8 @@ static void who_leaves_is_not_missed(void **state)
                 run_ms(&world, below(&world, 5000));
             }
             member->alive = false;
-            member->left = true;
-            settle(&world);
+            (void)core_service_send(&world.service, left - 1,
+                                    &(struct mst_request){.command = MST_LEAVE});
         }
         run_ms(&world, 5 * cycle_ms(&world));
         assert_int_equal(counted(&world) + crashes(&world), 0);
