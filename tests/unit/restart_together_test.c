@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Several restart machines around a model of the service that is small enough to be seen through,
- * with everything in a seeded order: no rank is told that all are done while another stands at the
- * seal, and nobody hangs. */
+/* Several restart machines around the real service, with everything in a seeded order: no rank is
+ * told that all are done while another stands at the seal, and nobody hangs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
 #include "base/prng.h"
+#include "core_service.h"
 #include "failing_mem.h"
 #include "restart/restart.h"
+#include "restart/vote.h"
 
 #define MS UINT64_C(1000000)
 
@@ -19,18 +22,26 @@ static struct failing_mem memory;
 
 static struct mst_restart *restart_new(void)
 {
-    const struct mst_restart_config config = {.barrier_timeout_ms = 1000, .stalled_max = -1};
+    const struct mst_restart_config config = {.barrier_timeout_ms = 1000000, .stalled_max = -1};
     struct mst_restart *restart;
 
     assert_int_equal(mst_restart_new(&restart, &config, &memory.mem), MUSTER_OK);
     return restart;
 }
 
-enum { RANKS = 4, QUEUE = 256, SEEDS = 3000 };
+enum { RANKS = 4, QUEUE = 256, CALLS = 16, SEEDS = 3000 };
+
+/* To the service. */
+struct model_request {
+    uint64_t tag;
+    bool cancels;
+    struct mst_request request;
+    unsigned char data[MST_VOTE_SIZE]; /* of a round */
+};
 
 struct model_reply {
     uint64_t tag; /* 0: a view */
-    struct mst_reply reply;
+    struct mst_reply *reply;
 };
 
 struct model_rank {
@@ -39,11 +50,11 @@ struct model_rank {
     muster_status result;
     uint64_t finished_in; /* generation */
     uint64_t generation;
-    uint64_t seal_tag, complete_tag;
-    bool seal_waits, complete_waits;
-    struct mst_request up[QUEUE]; /* to the service: a stream */
-    uint64_t up_tag[QUEUE];
-    bool up_cancel[QUEUE];
+    struct mst_view view; /* as the service told it last */
+    uint64_t watch_id;    /* 0: to be asked again, for what is... */
+    uint64_t after;       /* ...after this */
+    uint64_t call_ids[CALLS], call_tags[CALLS];
+    struct model_request up[QUEUE]; /* streams */
     struct model_reply down[QUEUE];
     uint32_t up_start, up_end, down_start, down_end;
 };
@@ -51,162 +62,126 @@ struct model_rank {
 struct model {
     struct mst_prng prng;
     uint64_t now_ns;
-    uint64_t generation;
-    enum mst_attention attention;
-    bool member[RANKS];
-    bool sealed[RANKS], completed[RANKS];
-    bool complete_over, complete_broken;
+    struct core_service service;
+    uint32_t agent;
+    uint64_t done_in;  /* the generation whose ranks were told that all are done */
     uint32_t troubles; /* failures, losses and growths still to come */
     struct model_rank ranks[RANKS];
 };
 
-static struct mst_view model_view(const struct model *model, uint32_t i)
+/* ---- the service ---- */
+
+static void model_answer(struct model_rank *rank, uint64_t tag, const struct mst_reply *reply)
 {
-    uint32_t rank = 0;
-    uint32_t size = 0;
-
-    for (uint32_t k = 0; k < RANKS; k++) {
-        size += model->member[k];
-        rank += k < i && model->member[k];
-    }
-    return (struct mst_view){.generation = model->generation,
-                             .size = size,
-                             .rank = rank,
-                             .index = i,
-                             .incarnation = 1,
-                             .attention = model->attention};
-}
-
-static void model_answer(struct model *model, uint32_t i, uint64_t tag, muster_status status)
-{
-    struct model_rank *rank = &model->ranks[i];
-
     if (rank->alive) {
         assert_true(rank->down_end - rank->down_start < QUEUE);
-        rank->down[rank->down_end++ % QUEUE] = (struct model_reply){
-            .tag = tag,
-            .reply = {.status = status, .has_view = true, .view = model_view(model, i)}};
+        rank->down[rank->down_end++ % QUEUE] =
+            (struct model_reply){.tag = tag, .reply = core_reply_copy(reply)};
     }
 }
 
-static void model_raise(struct model *model, enum mst_attention level)
+/* Nobody may stand at a seal when others were told that all are done. */
+static void model_round_over(struct model *model, const struct model_rank *rank,
+                             const struct mst_reply *reply)
 {
-    if (level <= model->attention) {
+    if (reply->has_view) {
+        assert_true(model->done_in == 0 || reply->view.generation <= model->done_in);
+    } else if (reply->status == MUSTER_OK) {
+        model->done_in = rank->view.generation;
+    }
+}
+
+static void model_replied(void *ctx, uint32_t client, const struct mst_reply *reply)
+{
+    struct model *model = ctx;
+    struct model_rank *rank = &model->ranks[client];
+
+    if (client >= RANKS) {
         return;
     }
-    model->attention = level;
-    for (uint32_t i = 0; i < RANKS; i++) {
-        model_answer(model, i, 0, MUSTER_OK);
+    if (reply->command == MST_ROUND) {
+        model_round_over(model, rank, reply);
     }
-}
-
-static void model_complete_close(struct model *model, muster_status status)
-{
-    model->complete_over = true;
-    model->complete_broken = status != MUSTER_OK;
-    for (uint32_t i = 0; i < RANKS; i++) {
-        if (model->ranks[i].complete_waits) {
-            model->ranks[i].complete_waits = false;
-            model_answer(model, i, model->ranks[i].complete_tag, status);
+    if (reply->has_view) {
+        rank->view = reply->view;
+    }
+    if (reply->id == rank->watch_id) {
+        rank->watch_id = 0;
+        rank->after = reply->revision;
+        model_answer(rank, 0, reply);
+    }
+    for (unsigned i = 0; i < CALLS; i++) {
+        if (rank->call_ids[i] == reply->id) {
+            model_answer(rank, rank->call_tags[i], reply);
+            rank->call_ids[i] = 0;
         }
     }
 }
 
-static void model_settle(struct model *model)
+/* Each follows the view, as the client's side does. */
+static void model_watch(struct model *model)
 {
-    bool all_completed = true;
-    bool all_sealed = true;
-    bool any_sealed = false;
-    bool any_completed = false;
-    bool lost = false;
-
-    for (uint32_t i = 0; i < RANKS; i++) {
-        if (model->member[i]) {
-            any_completed = any_completed || model->completed[i];
-            any_sealed = any_sealed || model->sealed[i];
-            all_completed = all_completed && model->completed[i];
-            all_sealed = all_sealed && (model->sealed[i] || !model->ranks[i].alive);
-            lost = lost || !model->ranks[i].alive;
-        }
-    }
-    if (any_completed && !model->complete_over && (lost || all_completed)) {
-        model_complete_close(model, lost ? MUSTER_ELOST : MUSTER_OK);
-    }
-    if (!any_sealed || !all_sealed) {
-        return;
-    }
-    /* Nobody may stand at a seal when others were told that all are done. */
-    assert_true(!model->complete_over || model->complete_broken);
-    model->generation++;
-    model->attention = MST_CALM;
-    model->complete_over = false;
-    for (uint32_t i = 0; i < RANKS; i++) {
-        model->member[i] = model->member[i] && model->ranks[i].alive;
-        model->sealed[i] = false;
-        model->completed[i] = false;
-    }
     for (uint32_t i = 0; i < RANKS; i++) {
         struct model_rank *rank = &model->ranks[i];
+        struct mst_request watch = {
+            .command = MST_WATCH,
+            .watch = {.kinds = MST_WATCH_VIEW, .after = rank->after, .node = MST_NODE_NONE}};
 
-        if (model->member[i] && rank->seal_waits) {
-            rank->seal_waits = false;
-            model_answer(model, i, rank->seal_tag, MUSTER_OK);
+        if (rank->alive && rank->watch_id == 0) {
+            rank->watch_id = model->service.clients[i].id + 1;
+            (void)core_service_send(&model->service, i, &watch);
         }
     }
 }
 
-static void model_round(struct model *model, uint32_t i, const struct mst_request *request,
-                        uint64_t tag)
+static uint64_t *model_call(struct model_rank *rank, uint64_t tag)
 {
-    struct model_rank *rank = &model->ranks[i];
-
-    assert_true(request->round.generation == model->generation);
-    if (request->round.seal) {
-        model->sealed[i] = true;
-        rank->seal_waits = true;
-        rank->seal_tag = tag;
-        model_raise(model, MST_INTERRUPT);
-    } else if (model->complete_over) {
-        model_answer(model, i, tag, model->complete_broken ? MUSTER_ELOST : MUSTER_OK);
-    } else {
-        model->completed[i] = true;
-        rank->complete_waits = true;
-        rank->complete_tag = tag;
+    for (unsigned i = 0; i < CALLS; i++) {
+        if (tag != 0 ? rank->call_ids[i] != 0 && rank->call_tags[i] == tag
+                     : rank->call_ids[i] == 0) {
+            return &rank->call_ids[i];
+        }
     }
-    model_settle(model);
+    return NULL;
 }
 
 static void model_request(struct model *model, uint32_t i)
 {
     struct model_rank *rank = &model->ranks[i];
-    uint32_t at = rank->up_start++ % QUEUE;
-    const struct mst_request *request = &rank->up[at];
+    struct model_request *up = &rank->up[rank->up_start++ % QUEUE];
+    uint64_t *call = model_call(rank, up->cancels ? up->tag : 0);
+    struct mst_request cancel = {.command = MST_CANCEL};
 
-    if (rank->up_cancel[at]) {
-        if (rank->complete_waits && rank->complete_tag == rank->up_tag[at]) {
-            rank->complete_waits = false;
-            model_answer(model, i, rank->up_tag[at], MUSTER_ECANCELLED);
+    if (up->cancels && call) {
+        cancel.cancel.id = *call;
+        (void)core_service_send(&model->service, i, &cancel);
+    } else if (!up->cancels) {
+        assert_non_null(call);
+        rank->call_tags[call - rank->call_ids] = up->tag;
+        *call = model->service.clients[i].id + 1;
+        if (up->request.command == MST_ROUND) {
+            up->request.round.data.data = up->data;
         }
-    } else if (request->command == MST_FAULT) {
-        model_answer(model, i, rank->up_tag[at], MUSTER_OK);
-        if (request->fault.generation == model->generation) {
-            model_raise(model, MST_INTERRUPT);
-        }
-    } else {
-        assert_int_equal(request->command, MST_ROUND);
-        model_round(model, i, request, rank->up_tag[at]);
+        (void)core_service_send(&model->service, i, &up->request);
     }
 }
 
-static void model_up(struct model_rank *rank, const struct mst_restart_effect *effect)
+/* ---- the ranks ---- */
+
+static void model_up(struct model_rank *rank, const struct mst_machine_effect *effect)
 {
-    uint32_t at = rank->up_end++ % QUEUE;
+    struct model_request *up = &rank->up[rank->up_end++ % QUEUE];
 
     assert_true(rank->up_end - rank->up_start <= QUEUE);
-    rank->up_cancel[at] = effect->head.kind == MST_MACHINE_CANCEL;
-    rank->up_tag[at] = effect->head.tag;
-    if (effect->head.request) {
-        rank->up[at] = *effect->head.request;
+    *up = (struct model_request){.tag = effect->tag, .cancels = effect->kind == MST_MACHINE_CANCEL};
+    if (effect->request) {
+        up->request = *effect->request;
+    }
+    if (up->request.command == MST_ROUND) {
+        assert_true(up->request.round.data.size <= sizeof(up->data));
+        memcpy(up->data, up->request.round.data.data, up->request.round.data.size);
+    } else if (up->request.command == MST_FAULT) {
+        up->request.fault.text = mst_slice_text(""); /* the machine's, until the next one */
     }
 }
 
@@ -217,7 +192,7 @@ static void model_drain(struct model_rank *rank)
     mst_restart_check(rank->restart);
     while ((effect = mst_restart_machine.next(rank->restart)) != NULL) {
         if (effect->head.kind != MST_MACHINE_OWN) {
-            model_up(rank, effect);
+            model_up(rank, &effect->head);
         }
         switch (effect->type) {
         case MST_RESTART_ENTER:
@@ -255,11 +230,12 @@ static void model_down(struct model *model, struct model_rank *rank)
     struct model_reply *reply = &rank->down[rank->down_start++ % QUEUE];
 
     if (reply->tag == 0) {
-        mst_restart_machine.attention(rank->restart, model->now_ns, &reply->reply.view, false);
+        mst_restart_machine.attention(rank->restart, model->now_ns, &reply->reply->view, false);
     } else {
-        mst_restart_machine.reply(rank->restart, model->now_ns, reply->tag, &reply->reply);
+        mst_restart_machine.reply(rank->restart, model->now_ns, reply->tag, reply->reply);
     }
     model_drain(rank);
+    free(reply->reply);
 }
 
 static void model_function(struct model *model, struct model_rank *rank)
@@ -283,8 +259,23 @@ static void model_function(struct model *model, struct model_rank *rank)
     }
 }
 
+/* A newcomer would be seated: the ranks are called to the next seal. */
+static void model_grow(struct model *model)
+{
+    for (uint32_t i = 0; i < RANKS; i++) {
+        struct mst_reply reply = {.has_view = true, .view = model->ranks[i].view};
+
+        if (reply.view.attention < MST_GROW) {
+            reply.view.attention = MST_GROW;
+            model_answer(&model->ranks[i], 0, &reply);
+        }
+    }
+}
+
 static void model_trouble(struct model *model, uint32_t i)
 {
+    const struct mst_request lost = {
+        .command = MST_LOST, .lost = {.index = i, .pid = 100 + i, .cause = MST_CAUSE_SIGNAL}};
     uint32_t alive = 0;
 
     for (uint32_t k = 0; k < RANKS; k++) {
@@ -296,10 +287,9 @@ static void model_trouble(struct model *model, uint32_t i)
     model->troubles--;
     if (alive > 1 && !model->ranks[i].finished && mst_prng_below(&model->prng, 2) == 0) {
         model->ranks[i].alive = false;
-        model_raise(model, MST_INTERRUPT);
-        model_settle(model);
+        (void)core_service_send(&model->service, model->agent, &lost);
     } else {
-        model_raise(model, MST_GROW);
+        model_grow(model);
     }
 }
 
@@ -311,6 +301,8 @@ static void model_step(struct model *model)
     uint64_t dice = mst_prng_below(&model->prng, 4);
 
     model->now_ns += mst_prng_below(&model->prng, MS);
+    core_service_tick(&model->service, model->now_ns);
+    model_watch(model);
     if (!rank->alive) {
         return;
     }
@@ -341,25 +333,43 @@ static bool model_over(const struct model *model)
     return true;
 }
 
+static void model_begin(struct model *model)
+{
+    const struct mst_request join = {.command = MST_JOIN};
+
+    core_service_init(&model->service, model->now_ns);
+    model->service.replied = model_replied;
+    model->service.ctx = model;
+    for (uint32_t i = 0; i < RANKS; i++) {
+        const struct mst_open open = {
+            .role = MST_ROLE_RANK, .index = i, .size = RANKS, .min_size = 1};
+
+        (void)core_service_open(&model->service, &open);
+    }
+    model->agent = core_service_open(&model->service, &(struct mst_open){.role = MST_ROLE_AGENT});
+    for (uint32_t i = 0; i < RANKS; i++) {
+        (void)core_service_send(&model->service, i, &join);
+    }
+    for (uint32_t i = 0; i < RANKS; i++) {
+        struct model_rank *rank = &model->ranks[i];
+
+        assert_int_equal(rank->view.generation, 1);
+        rank->alive = true;
+        rank->restart = restart_new();
+        mst_restart_start(rank->restart, 0, &rank->view);
+        model_drain(rank);
+    }
+}
+
 static uint64_t model_run(uint64_t seed)
 {
     static struct model model;
     uint64_t generation = 0;
     uint64_t digest = 0;
 
-    model = (struct model){.prng = {seed}, .generation = 1};
+    model = (struct model){.prng = {seed}, .now_ns = MS};
     model.troubles = (uint32_t)mst_prng_below(&model.prng, 6);
-    for (uint32_t i = 0; i < RANKS; i++) {
-        model.member[i] = true;
-        model.ranks[i].alive = true;
-    }
-    for (uint32_t i = 0; i < RANKS; i++) {
-        struct mst_view view = model_view(&model, i);
-
-        model.ranks[i].restart = restart_new();
-        mst_restart_start(model.ranks[i].restart, 0, &view);
-        model_drain(&model.ranks[i]);
-    }
+    model_begin(&model);
     for (uint32_t steps = 0; !model_over(&model); steps++) {
         assert_true(steps < 200000);
         model_step(&model);
@@ -374,7 +384,11 @@ static uint64_t model_run(uint64_t seed)
         }
         digest = digest * 31 + mst_restart_digest(rank->restart);
         mst_restart_free(rank->restart);
+        while (rank->down_start != rank->down_end) {
+            free(rank->down[rank->down_start++ % QUEUE].reply);
+        }
     }
+    core_service_fini(&model.service);
     return digest;
 }
 
