@@ -317,7 +317,7 @@ static void check_calls(const struct mst_preempt *preempt)
     MST_ASSERT(preempt->round_tag <= preempt->tags && preempt->verdict_tag <= preempt->tags &&
                preempt->record_tag <= preempt->tags && preempt->watch_tag <= preempt->tags);
     MST_ASSERT(preempt->state == MST_PREEMPT_ENDED || preempt->owe_watch ||
-               preempt->watch_tag != 0 || preempt->follow.again_ns != MST_FOLLOW_NEVER);
+               preempt->watch_tag != 0 || preempt->follow.again_ns != NEVER);
 }
 
 void mst_preempt_check(const struct mst_preempt *preempt)

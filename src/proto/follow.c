@@ -7,13 +7,13 @@ void mst_follow_begin(struct mst_follow *follow, uint32_t kinds, struct mst_slic
     *follow =
         (struct mst_follow){.request = {.command = MST_WATCH,
                                         .watch = {.kinds = kinds, .prefix = prefix, .node = node}},
-                            .again_ns = MST_FOLLOW_NEVER};
+                            .again_ns = NEVER};
 }
 
 void mst_follow_took(struct mst_follow *follow, const struct mst_reply *reply)
 {
     follow->request.watch.after = reply->revision;
-    follow->again_ns = MST_FOLLOW_NEVER;
+    follow->again_ns = NEVER;
     follow->refusals = 0;
 }
 

@@ -7,11 +7,10 @@
  * memory here, is repeated after a while, from the same revision: so nothing is missed. Only a
  * service that has dropped that revision begins anew, with MST_ITEM_RESET. */
 
+#include "base/time.h"
 #include "proto/reply.h"
 #include "proto/request.h"
 #include "proto/retry.h"
-
-#define MST_FOLLOW_NEVER UINT64_MAX
 
 struct mst_follow {
     struct mst_request request; /* the next one */

@@ -5,13 +5,13 @@
 /* When a client repeats a request that the service has refused. */
 
 #include <stdbool.h>
-#include <stdint.h>
 
+#include "base/time.h"
 #include "muster/status.h"
 
 /* A service without room looks for some every second. */
-#define MST_RETRY_FIRST_NS UINT64_C(250000000)
-#define MST_RETRY_MOST_NS UINT64_C(1000000000)
+#define MST_RETRY_FIRST_NS (250 * NS_PER_MS)
+#define MST_RETRY_MOST_NS (1000 * NS_PER_MS)
 
 /* Whether the service had no room for it now: nothing was changed. */
 static inline bool mst_retry_helps(muster_status status)

@@ -24,7 +24,7 @@ struct effect {
 };
 
 static struct {
-    struct mst_host host; /* first, as in every shell */
+    struct mst_machine_host host; /* first, as in every shell */
     struct muster_client client;
     struct effect effects[EFFECTS_MAX];
     size_t first, count;
@@ -196,7 +196,7 @@ static void wants_own(enum own own)
 
 /* ---- its shell ---- */
 
-static bool shell_own(struct mst_host *host, const void *effect)
+static bool shell_own(struct mst_machine_host *host, const void *effect)
 {
     enum own own = ((const struct effect *)effect)->own;
 
@@ -209,7 +209,7 @@ static bool shell_own(struct mst_host *host, const void *effect)
     return own == OWN_ASK || own == OWN_END;
 }
 
-static bool shell_answer(struct mst_host *host)
+static bool shell_answer(struct mst_machine_host *host)
 {
     (void)host;
     assert_false(stage.out);
@@ -217,20 +217,20 @@ static bool shell_answer(struct mst_host *host)
     return stage.effects[stage.first - 1].own != OWN_END;
 }
 
-static void shell_look(struct mst_host *host, uint64_t now_ns)
+static void shell_look(struct mst_machine_host *host, uint64_t now_ns)
 {
     (void)host;
     assert_true(now_ns > 0);
     tell("look", 0);
 }
 
-static void shell_calls(struct mst_host *host)
+static void shell_calls(struct mst_machine_host *host)
 {
     (void)host;
     tell("calls", 0);
 }
 
-static void shell_replied(struct mst_host *host, enum mst_command command,
+static void shell_replied(struct mst_machine_host *host, enum mst_command command,
                           const struct mst_reply *reply)
 {
     (void)host;
@@ -250,8 +250,8 @@ static int set_up(void **state)
 {
     (void)state;
     memset(&stage, 0, sizeof(stage));
-    stage.host =
-        (struct mst_host){.shell = &plain, .client = &stage.client, .machine = (void *)&stage};
+    stage.host = (struct mst_machine_host){
+        .shell = &plain, .client = &stage.client, .machine = (void *)&stage};
     stage.due_ns = UINT64_MAX;
     stage.text = mst_text_in(stage.story, sizeof(stage.story));
     return 0;

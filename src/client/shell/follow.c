@@ -55,7 +55,7 @@ void mst_lib_follow_on(struct mst_lib_follow *follow)
     muster_status status;
 
     follow->post = (struct mst_lib_post){.complete = complete, .ctx = follow};
-    status = mst_lib_post(follow->client, &follow->state.request, UINT64_MAX, &follow->post);
+    status = mst_lib_post(follow->client, &follow->state.request, NEVER, &follow->post);
     if (status != MUSTER_OK && mst_lib_status(follow->client) == MUSTER_OK) {
         refused(follow);
     } else if (status != MUSTER_OK) {

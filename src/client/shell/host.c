@@ -3,7 +3,7 @@
 
 #include "client/shell/handle.h"
 
-static void look(struct mst_host *host, uint64_t now_ns)
+static void look(struct mst_machine_host *host, uint64_t now_ns)
 {
     if (host->shell->look) {
         host->shell->look(host, now_ns);
@@ -12,7 +12,7 @@ static void look(struct mst_host *host, uint64_t now_ns)
 
 /* ---- calls ---- */
 
-static struct mst_host_call *call_find(struct mst_host *host, uint64_t tag)
+static struct mst_host_call *call_find(struct mst_machine_host *host, uint64_t tag)
 {
     for (size_t i = 0; i < MST_HOST_CALLS_MAX; i++) {
         if (host->calls[i].tag == tag) {
@@ -22,7 +22,7 @@ static struct mst_host_call *call_find(struct mst_host *host, uint64_t tag)
     return NULL;
 }
 
-static void give(struct mst_host *host, uint64_t tag, const struct mst_reply *reply)
+static void give(struct mst_machine_host *host, uint64_t tag, const struct mst_reply *reply)
 {
     uint64_t now_ns = mst_lib_now_ns();
 
@@ -33,7 +33,7 @@ static void give(struct mst_host *host, uint64_t tag, const struct mst_reply *re
 static void call_complete(void *ctx, const struct mst_reply *reply)
 {
     struct mst_host_call *call = ctx;
-    struct mst_host *host = call->host;
+    struct mst_machine_host *host = call->host;
     uint64_t tag = call->tag;
 
     call->tag = 0;
@@ -48,7 +48,8 @@ static void call_complete(void *ctx, const struct mst_reply *reply)
 }
 
 /* Not OK: the call cannot be made, and its refusal is owed to the machine. */
-static muster_status call_make(struct mst_host *host, const struct mst_machine_effect *effect)
+static muster_status call_make(struct mst_machine_host *host,
+                               const struct mst_machine_effect *effect)
 {
     struct mst_host_call *call;
     muster_status status;
@@ -63,12 +64,12 @@ static muster_status call_make(struct mst_host *host, const struct mst_machine_e
     *call = (struct mst_host_call){.host = host,
                                    .post = {.complete = call_complete, .ctx = call},
                                    .command = effect->request->command};
-    status = mst_lib_post(host->client, effect->request, UINT64_MAX, &call->post);
+    status = mst_lib_post(host->client, effect->request, NEVER, &call->post);
     call->tag = status == MUSTER_OK ? effect->tag : 0;
     return status;
 }
 
-static void call_cancel(struct mst_host *host, uint64_t tag)
+static void call_cancel(struct mst_machine_host *host, uint64_t tag)
 {
     struct mst_host_call *call = call_find(host, tag);
 
@@ -77,7 +78,7 @@ static void call_cancel(struct mst_host *host, uint64_t tag)
     }
 }
 
-bool mst_host_cancel(struct mst_host *host, enum mst_command command)
+bool mst_host_cancel(struct mst_machine_host *host, enum mst_command command)
 {
     bool any = false;
 
@@ -92,7 +93,7 @@ bool mst_host_cancel(struct mst_host *host, enum mst_command command)
     return any;
 }
 
-void mst_host_drop(struct mst_host *host)
+void mst_host_drop(struct mst_machine_host *host)
 {
     for (size_t i = 0; i < MST_HOST_CALLS_MAX && !host->client->poisoned; i++) {
         if (host->calls[i].tag != 0) {
@@ -105,7 +106,7 @@ void mst_host_drop(struct mst_host *host)
 /* ---- effects ---- */
 
 /* What is owed to the machine once the effect is done: a refusal, or the answer of its shell. */
-static bool carry_out(struct mst_host *host, const struct mst_machine_effect *effect)
+static bool carry_out(struct mst_machine_host *host, const struct mst_machine_effect *effect)
 {
     const struct mst_machine *kind = host->shell->kind;
     struct mst_reply refusal = {0};
@@ -132,7 +133,7 @@ static bool carry_out(struct mst_host *host, const struct mst_machine_effect *ef
 }
 
 /* An input that is made while an effect is carried out is drained by the loop that does so. */
-void mst_host_drain(struct mst_host *host)
+void mst_host_drain(struct mst_machine_host *host)
 {
     const struct mst_machine_effect *effect;
 
@@ -152,7 +153,7 @@ void mst_host_drain(struct mst_host *host)
 
 static void hook_attention(void *ctx, uint64_t now_ns, const struct mst_view *view, bool stopped)
 {
-    struct mst_host *host = ctx;
+    struct mst_machine_host *host = ctx;
 
     if (!host->silent) {
         look(host, now_ns);
@@ -165,7 +166,7 @@ static void hook_attention(void *ctx, uint64_t now_ns, const struct mst_view *vi
 
 void mst_host_ended(void *ctx, uint64_t now_ns, muster_status status)
 {
-    struct mst_host *host = ctx;
+    struct mst_machine_host *host = ctx;
 
     if (!host->silent) {
         look(host, now_ns);
@@ -178,14 +179,14 @@ void mst_host_ended(void *ctx, uint64_t now_ns, muster_status status)
 
 static uint64_t hook_deadline_ns(void *ctx)
 {
-    const struct mst_host *host = ctx;
+    const struct mst_machine_host *host = ctx;
 
-    return host->silent ? UINT64_MAX : host->shell->kind->deadline_ns(host->machine);
+    return host->silent ? NEVER : host->shell->kind->deadline_ns(host->machine);
 }
 
 static void hook_tick(void *ctx, uint64_t now_ns)
 {
-    struct mst_host *host = ctx;
+    struct mst_machine_host *host = ctx;
 
     if (!host->silent) {
         look(host, now_ns);
@@ -194,7 +195,7 @@ static void hook_tick(void *ctx, uint64_t now_ns)
     }
 }
 
-struct mst_lib_hook mst_host_hook(struct mst_host *host)
+struct mst_lib_hook mst_host_hook(struct mst_machine_host *host)
 {
     return (struct mst_lib_hook){.attention = hook_attention,
                                  .ended = mst_host_ended,

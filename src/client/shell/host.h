@@ -14,7 +14,7 @@
 enum { MST_HOST_CALLS_MAX = 16 };
 
 struct mst_host_call {
-    struct mst_host *host;
+    struct mst_machine_host *host;
     struct mst_lib_post post;
     uint64_t tag; /* 0: free */
     enum mst_command command;
@@ -24,17 +24,18 @@ struct mst_host_call {
 struct mst_host_shell {
     const struct mst_machine *kind;
     /* Carries out an effect of the machine's own. True: `answer` follows once it is done. */
-    bool (*own)(struct mst_host *host, const void *effect);
+    bool (*own)(struct mst_machine_host *host, const void *effect);
     /* An input that the effect asked for. False: the machine is gone, and the host is not touched
      * any more. */
-    bool (*answer)(struct mst_host *host);
-    void (*look)(struct mst_host *host, uint64_t now_ns); /* before each input */
-    void (*calls)(struct mst_host *host);                 /* before each call is made */
+    bool (*answer)(struct mst_machine_host *host);
+    void (*look)(struct mst_machine_host *host, uint64_t now_ns); /* before each input */
+    void (*calls)(struct mst_machine_host *host);                 /* before each call is made */
     /* Before the machine is given a reply. */
-    void (*replied)(struct mst_host *host, enum mst_command command, const struct mst_reply *reply);
+    void (*replied)(struct mst_machine_host *host, enum mst_command command,
+                    const struct mst_reply *reply);
 };
 
-struct mst_host {
+struct mst_machine_host {
     const struct mst_host_shell *shell;
     muster_client *client;
     void *machine;
@@ -44,18 +45,18 @@ struct mst_host {
 };
 
 /* What the shell hangs into the client; it may add to it. */
-struct mst_lib_hook mst_host_hook(struct mst_host *host);
+struct mst_lib_hook mst_host_hook(struct mst_machine_host *host);
 
 /* After each input that the shell makes itself. */
-void mst_host_drain(struct mst_host *host);
+void mst_host_drain(struct mst_machine_host *host);
 
 /* The shell's own `ended` calls it. */
 void mst_host_ended(void *host, uint64_t now_ns, muster_status status);
 
 /* Asks the service to stop the calls of that command, whose replies follow. False: none is open. */
-bool mst_host_cancel(struct mst_host *host, enum mst_command command);
+bool mst_host_cancel(struct mst_machine_host *host, enum mst_command command);
 
 /* No reply to what is open is wanted any more. */
-void mst_host_drop(struct mst_host *host);
+void mst_host_drop(struct mst_machine_host *host);
 
 #endif

@@ -125,7 +125,7 @@ static void take_agreed(struct muster_heartbeat *heartbeat,
 
 /* ---- the machine's effects, with the lock held on any thread ---- */
 
-static void look(struct mst_host *host, uint64_t now_ns)
+static void look(struct mst_machine_host *host, uint64_t now_ns)
 {
     const struct muster_heartbeat *heartbeat = (const struct muster_heartbeat *)host;
     const muster_client *client = heartbeat->client;
@@ -156,7 +156,8 @@ static void take_names(struct muster_heartbeat *heartbeat, const struct mst_repl
     }
 }
 
-static void replied(struct mst_host *host, enum mst_command command, const struct mst_reply *reply)
+static void replied(struct mst_machine_host *host, enum mst_command command,
+                    const struct mst_reply *reply)
 {
     struct muster_heartbeat *heartbeat = MST_CONTAINER(host, struct muster_heartbeat, host);
 
@@ -172,13 +173,13 @@ static void ask_names(struct muster_heartbeat *heartbeat)
 }
 
 /* The one of the generation before is not wanted any more. */
-static void calls(struct mst_host *host)
+static void calls(struct mst_machine_host *host)
 {
     mst_host_drop(host);
     MST_CONTAINER(host, struct muster_heartbeat, host)->asks = false;
 }
 
-static bool own(struct mst_host *host, const void *of_machine)
+static bool own(struct mst_machine_host *host, const void *of_machine)
 {
     struct muster_heartbeat *heartbeat = MST_CONTAINER(host, struct muster_heartbeat, host);
     const struct mst_heartbeat_effect *effect = of_machine;
@@ -275,7 +276,8 @@ static struct muster_heartbeat *handle_new(muster_client *client,
         return NULL;
     }
     heartbeat->client = client;
-    heartbeat->host = (struct mst_host){.shell = &shell, .client = client, .machine = machine};
+    heartbeat->host =
+        (struct mst_machine_host){.shell = &shell, .client = client, .machine = machine};
     hook = mst_host_hook(&heartbeat->host);
     hook.release = hook_release;
     mst_lib_hook(client, MST_USER_HEARTBEAT, &hook);

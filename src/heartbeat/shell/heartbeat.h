@@ -11,7 +11,7 @@
 #include "muster/heartbeat.h"
 
 struct muster_heartbeat {
-    struct mst_host host; /* of struct mst_heartbeat; first: the hook's */
+    struct mst_machine_host host; /* of struct mst_heartbeat; first: the hook's */
     muster_client *client;
     struct mst_heartbeat_config config;
     void (*on_crash)(void *ctx, const char *line);

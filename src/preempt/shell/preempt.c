@@ -66,7 +66,8 @@ static void take_names(struct muster_preempt *preempt, const struct mst_reply *r
     }
 }
 
-static void replied(struct mst_host *host, enum mst_command command, const struct mst_reply *reply)
+static void replied(struct mst_machine_host *host, enum mst_command command,
+                    const struct mst_reply *reply)
 {
     struct muster_preempt *preempt = MST_CONTAINER(host, struct muster_preempt, host);
 
@@ -76,7 +77,7 @@ static void replied(struct mst_host *host, enum mst_command command, const struc
 }
 
 /* The others wait for it, whether a thread blocks here or not. */
-static void calls(struct mst_host *host)
+static void calls(struct mst_machine_host *host)
 {
     mst_lib_hurry(host->client);
 }
@@ -106,7 +107,7 @@ static void take_notices(struct muster_preempt *preempt)
     mst_preempt_exit_look(preempt);
 }
 
-static bool own(struct mst_host *host, const void *of_machine)
+static bool own(struct mst_machine_host *host, const void *of_machine)
 {
     struct muster_preempt *preempt = MST_CONTAINER(host, struct muster_preempt, host);
     const struct mst_preempt_effect *effect = of_machine;
@@ -131,7 +132,7 @@ static bool own(struct mst_host *host, const void *of_machine)
     return false;
 }
 
-static bool gated(struct mst_host *host)
+static bool gated(struct mst_machine_host *host)
 {
     mst_preempt_gated(host->machine, mst_lib_now_ns(),
                       MST_CONTAINER(host, struct muster_preempt, host)->closed_last);
@@ -452,7 +453,8 @@ static muster_status begin(struct muster_preempt *preempt, struct muster_error *
         mst_preempt_free(machine);
         return status;
     }
-    preempt->host = (struct mst_host){.shell = &shell, .client = client, .machine = machine};
+    preempt->host =
+        (struct mst_machine_host){.shell = &shell, .client = client, .machine = machine};
     use_page(preempt);
     hook_in(preempt);
     name_sources(preempt);

@@ -39,7 +39,7 @@ enum { MST_PREEMPT_NAMES_ROOM = 512, MST_PREEMPT_HOLDS_MAX = 1000 };
 struct mst_preempt_exit; /* preempt_exit.c: somebody who waits */
 
 struct muster_preempt {
-    struct mst_host host; /* of struct mst_preempt; first: the hook's */
+    struct mst_machine_host host; /* of struct mst_preempt; first: the hook's */
 
     /* Read and written without the lock by whoever asks. */
     _Atomic int64_t limit;

@@ -8,7 +8,7 @@
 #include "muster/preempt.h"
 #include "os/system.h"
 
-static bool own(struct mst_host *host, const void *of_machine)
+static bool own(struct mst_machine_host *host, const void *of_machine)
 {
     struct mst_lib_publish *publish = MST_CONTAINER(host, struct mst_lib_publish, host);
     const struct mst_publish_effect *effect = of_machine;
@@ -27,7 +27,7 @@ static bool own(struct mst_host *host, const void *of_machine)
 }
 
 /* Its caller may end the publish, or begin another one in its memory. */
-static bool finished(struct mst_host *host)
+static bool finished(struct mst_machine_host *host)
 {
     const struct mst_lib_publish *publish = (const struct mst_lib_publish *)host;
 
@@ -96,7 +96,7 @@ muster_status mst_lib_publish_begin(struct mst_lib_publish *publish, uint64_t gi
     muster_status status = mst_publish_new(&machine, given_ns, config, &mst_system_mem);
 
     publish->host =
-        (struct mst_host){.shell = &shell, .client = publish->client, .machine = machine};
+        (struct mst_machine_host){.shell = &shell, .client = publish->client, .machine = machine};
     publish->over = publish->unheard = false;
     publish->asks = publish->asks && !config->withdraw;
     if (status == MUSTER_OK && (!is_to_ask(publish) || !ask(publish, 0))) {

@@ -11,7 +11,7 @@
 #include "preempt/publish.h"
 
 struct mst_lib_publish {
-    struct mst_host host; /* of struct mst_publish; machine NULL: none is going on */
+    struct mst_machine_host host; /* of struct mst_publish; machine NULL: none is going on */
     muster_client *client;
     struct mst_lib_post asking;
     const char *what; /* is attempted: for the text */

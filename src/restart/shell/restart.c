@@ -153,7 +153,7 @@ static void effect_finish(struct muster_restart *restart, const struct mst_resta
     }
 }
 
-static bool own(struct mst_host *host, const void *of_machine)
+static bool own(struct mst_machine_host *host, const void *of_machine)
 {
     struct muster_restart *restart = MST_CONTAINER(host, struct muster_restart, host);
     const struct mst_restart_effect *effect = of_machine;
@@ -236,7 +236,8 @@ static struct muster_restart *handle_get(muster_client *client,
         free(restart);
         return NULL;
     }
-    restart->host = (struct mst_host){.shell = &shell, .client = client, .machine = machine};
+    restart->host =
+        (struct mst_machine_host){.shell = &shell, .client = client, .machine = machine};
     (void)pthread_mutex_init(&restart->abort.lock, NULL);
     (void)pthread_cond_init(&restart->abort.changed, NULL);
     (void)pthread_mutex_init(&restart->records_lock, NULL);

@@ -60,7 +60,7 @@ struct mst_run_section {
 };
 
 struct muster_restart {
-    struct mst_host host; /* of struct mst_restart; first: the hook's */
+    struct mst_machine_host host; /* of struct mst_restart; first: the hook's */
 
     /* Read and written by the function's threads, without the lock. */
     struct mst_atomic atomic;
