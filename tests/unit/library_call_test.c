@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -527,6 +528,125 @@ static void a_wait_that_is_over_is_shown_no_more(void **state)
     muster_client_close(client);
 }
 
+/* ---- timers ---- */
+
+enum { TIMERS = 3 };
+
+struct clockwork {
+    muster_client *client;
+    struct mst_lib_timer timers[TIMERS];
+    unsigned order[8], fired; /* which, one after the other */
+    unsigned again;           /* how often the first one is set again */
+    sem_t done;
+};
+
+static void ring(struct clockwork *clockwork, unsigned which)
+{
+    clockwork->order[clockwork->fired++] = which;
+    if (which == 0 && clockwork->again > 0) {
+        clockwork->again--;
+        mst_lib_timer_set(clockwork->client, &clockwork->timers[0], mst_lib_now_ns() + 1);
+    } else if (which == 0) {
+        (void)sem_post(&clockwork->done);
+    }
+}
+
+static void ring_first(void *ctx)
+{
+    ring(ctx, 0);
+}
+
+static void ring_second(void *ctx)
+{
+    ring(ctx, 1);
+}
+
+/* It may be what the second one is there for. */
+static void ring_third(void *ctx)
+{
+    struct clockwork *clockwork = ctx;
+
+    mst_lib_timer_stop(&clockwork->timers[1]);
+    ring(clockwork, 2);
+}
+
+static bool is_done(void *ctx)
+{
+    int count = 0;
+
+    (void)sem_getvalue(&((struct clockwork *)ctx)->done, &count);
+    return count > 0;
+}
+
+static void clockwork_init(struct clockwork *clockwork, muster_client *client)
+{
+    static void (*const rings[TIMERS])(void *) = {ring_first, ring_second, ring_third};
+
+    *clockwork = (struct clockwork){.client = client};
+    (void)sem_init(&clockwork->done, 0, 0);
+    for (unsigned i = 0; i < TIMERS; i++) {
+        clockwork->timers[i].fire = rings[i];
+        clockwork->timers[i].ctx = clockwork;
+    }
+}
+
+/* The first is the last: whichever thread drives looks after them. */
+static void timers_fire_in_their_order_and_once(void **state)
+{
+    muster_client *client = library_alone();
+    struct clockwork clockwork;
+    uint64_t now_ns;
+
+    (void)state;
+    clockwork_init(&clockwork, client);
+    mst_lib_lock(client);
+    now_ns = mst_lib_now_ns();
+    mst_lib_timer_stop(&clockwork.timers[0]); /* not set: a no-op */
+    mst_lib_timer_set(client, &clockwork.timers[0], now_ns + 30 * NS_PER_MS);
+    mst_lib_timer_set(client, &clockwork.timers[1], now_ns + 1000000 * NS_PER_MS);
+    mst_lib_timer_set(client, &clockwork.timers[2], now_ns + 10 * NS_PER_MS);
+    mst_lib_timer_set(client, &clockwork.timers[1], now_ns + 20 * NS_PER_MS); /* in place of that */
+    assert_true(mst_lib_wait(client, is_done, &clockwork, mst_lib_now_ns() + LIMIT_MS * NS_PER_MS));
+    assert_true(mst_lib_now_ns() >= now_ns + 30 * NS_PER_MS);
+    mst_lib_unlock(client);
+    assert_int_equal(clockwork.fired, 2); /* the third has stopped the second */
+    assert_int_equal(clockwork.order[0], 2);
+    assert_int_equal(clockwork.order[1], 0);
+    muster_client_close(client);
+}
+
+static void a_timer_needs_no_thread_and_may_be_set_by_itself(void **state)
+{
+    enum { TIMES = 6 };
+    muster_client *client = library_alone();
+    struct clockwork clockwork;
+    unsigned in_time = 0;
+
+    (void)state;
+    clockwork_init(&clockwork, client);
+    for (unsigned i = 0; i < TIMES; i++) {
+        uint64_t now_ns = mst_lib_now_ns();
+
+        clockwork.fired = 0;
+        clockwork.again = 3;
+        mst_lib_lock(client);
+        mst_lib_timer_set(client, &clockwork.timers[0], now_ns + 5 * NS_PER_MS);
+        mst_lib_unlock(client);
+        assert_int_equal(sem_wait(&clockwork.done), 0); /* the background thread fires it */
+        in_time += mst_lib_now_ns() - now_ns < 500 * NS_PER_MS;
+        mst_lib_lock(client);
+        assert_int_equal(clockwork.fired, 4);
+        mst_lib_unlock(client);
+    }
+    /* Not when it wakes for something else; once or twice the machine may be slow. */
+    assert_true(in_time >= TIMES / 2);
+    mst_lib_lock(client);
+    mst_lib_timer_set(client, &clockwork.timers[1], mst_lib_now_ns() + 100000 * NS_PER_MS);
+    mst_lib_unlock(client);
+    muster_client_close(client); /* which unsets it */
+    assert_false(mst_list_linked(&clockwork.timers[1].link));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -545,6 +665,8 @@ int main(void)
         cmocka_unit_test(a_call_is_freed_while_the_client_is_closed),
         cmocka_unit_test(a_forked_child_has_no_calls),
         cmocka_unit_test(a_killed_service_ends_open_calls),
+        cmocka_unit_test(timers_fire_in_their_order_and_once),
+        cmocka_unit_test(a_timer_needs_no_thread_and_may_be_set_by_itself),
     };
 
     return cmocka_run_group_tests(tests, library_stage_setup, library_stage_teardown);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One notice, one step saved by all: members around a small service. */
+/* One notice, one step saved by all: members around the real service. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
