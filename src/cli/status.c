@@ -9,6 +9,7 @@
 #include "cli/nodes.h"
 #include "cli/print.h"
 #include "client/shell/items.h"
+#include "proto/words.h"
 #include "view/clusters.h"
 #include "view/preemption.h"
 #include "view/status_json.h"
@@ -79,32 +80,21 @@ static bool has_loss(const struct muster_member *member)
     return member->cause != MUSTER_CAUSE_NONE && member->cause != MUSTER_CAUSE_LEFT;
 }
 
-/* What ends in a space goes on with the code. */
-static const char *const loss_words[] = {
-    [MUSTER_CAUSE_NONE] = "",
-    [MUSTER_CAUSE_LEFT] = "",
-    [MUSTER_CAUSE_EXIT] = "exited with status ",
-    [MUSTER_CAUSE_SIGNAL] = "killed by signal ",
-    [MUSTER_CAUSE_GONE] = "process gone, status unknown",
-    [MUSTER_CAUSE_LEASE] = "silent for longer than the lease",
-    [MUSTER_CAUSE_FAULT] = "reported fault ",
-    [MUSTER_CAUSE_EVICTED] = "did not come to the seal in time",
-    [MUSTER_CAUSE_HARD_TIMEOUT] = "made no progress, ended by signal ",
-    [MUSTER_CAUSE_SOFT_TIMEOUT] = "made no progress",
-    [MUSTER_CAUSE_UNHEALTHY] = "failed its health check",
-    [MUSTER_CAUSE_AGAIN] = "asked for a restart",
-    [MUSTER_CAUSE_ABORTED] = "asked for the end",
-};
+static struct mst_caused ending_of(const struct muster_member *member)
+{
+    return (struct mst_caused){.cause = (enum mst_cause)member->cause,
+                               .code = member->code,
+                               .signal = strsignal(member->code)};
+}
 
 static void put_loss(const struct muster_member *member)
 {
-    const char *words = loss_words[member->cause];
+    const struct mst_caused ending = ending_of(member);
+    char words[256];
+    struct mst_text text = mst_text_in(words, sizeof words);
 
-    if (member->cause == MUSTER_CAUSE_SIGNAL || member->cause == MUSTER_CAUSE_HARD_TIMEOUT) {
-        mst_cli_put("%s%d (%s)", words, member->code, strsignal(member->code));
-    } else if (member->cause == MUSTER_CAUSE_EXIT || member->cause == MUSTER_CAUSE_FAULT) {
-        mst_cli_put("%s%d", words, member->code);
-    } else {
+    if (has_loss(member)) {
+        mst_cause_phrase(&text, &ending);
         mst_cli_put("%s", words);
     }
 }
@@ -264,21 +254,6 @@ static void print_other_jobs(const struct picture *picture)
     }
 }
 
-/* As the end of a sentence about a rank. */
-static void put_what(const struct muster_member *member)
-{
-    if (member->cause == MUSTER_CAUSE_LEFT) {
-        mst_cli_put("left");
-    } else if (member->cause == MUSTER_CAUSE_GONE) {
-        mst_cli_put("is gone, status unknown");
-    } else {
-        bool was = member->cause == MUSTER_CAUSE_SIGNAL || member->cause == MUSTER_CAUSE_LEASE;
-
-        mst_cli_put("%s", was ? "was " : "");
-        put_loss(member);
-    }
-}
-
 static void put_age(int64_t ms)
 {
     const int64_t minute = 60;
@@ -293,29 +268,21 @@ static void put_age(int64_t ms)
     }
 }
 
-/* The text of a hang says what there is to say, and goes after the name. */
 static void put_fault(const struct mst_item *fault)
 {
     struct muster_member member = mst_lib_member_of(fault);
-    bool ended = member.cause == MUSTER_CAUSE_HARD_TIMEOUT;
+    struct mst_caused ending = ending_of(&member);
+    char words[1024];
+    struct mst_text text = mst_text_in(words, sizeof words);
 
     if (member.index == MST_INDEX_ANY) { /* nothing tells the ranks apart */
         mst_cli_put("the ranks");
     } else {
         put_rank(member.rank, member.index, mst_slice_text(member.host));
     }
-    mst_cli_put(" ");
-    if (*member.text && (ended || member.cause == MUSTER_CAUSE_SOFT_TIMEOUT)) {
-        mst_cli_say("%.*s", MST_TEXT_ARGS(member.text));
-        if (ended) {
-            mst_cli_put(", ended by signal %d (%s)", member.code, strsignal(member.code));
-        }
-        return;
-    }
-    put_what(&member);
-    if (*member.text && member.cause != MUSTER_CAUSE_AGAIN) {
-        mst_cli_say(": %.*s", MST_TEXT_ARGS(member.text));
-    }
+    ending.text = mst_slice_text(member.text);
+    mst_cause_sentence(&text, &ending);
+    mst_cli_put(" %s", words);
 }
 
 /* Of how many faults was an earlier generation? The next one is of this. */

@@ -9,6 +9,7 @@
 #include "launch/job.h"
 #include "launch/say.h"
 #include "proto/status.h"
+#include "proto/words.h"
 
 #define ANSWER_LIMIT_NS UINT64_C(2000000000)
 #define WINDOW_NS NS_PER_S
@@ -36,61 +37,14 @@ bool mst_faults_told(const struct mst_fault *fault)
     return false;
 }
 
-/* ": code 7: no such file", what there is of it. */
-static void say_why(const struct mst_fault *fault, const char *did, char *text, size_t room)
-{
-    char code[24] = "";
-
-    if (fault->code != 0) {
-        (void)snprintf(code, sizeof code, ": code %d", fault->code);
-    }
-    (void)snprintf(text, room, "%s%s%s%s", did, code, fault->text[0] != '\0' ? ": " : "",
-                   fault->text);
-}
-
 void mst_faults_what(const struct mst_fault *fault, char *text, size_t room)
 {
-    switch (fault->kind) {
-    case MST_CAUSE_FAULT:
-        say_why(fault, "failed", text, room);
-        return;
-    case MST_CAUSE_SOFT_TIMEOUT:
-        (void)snprintf(text, room, "%s", fault->text[0] ? fault->text : "made no progress");
-        return;
-    case MST_CAUSE_UNHEALTHY:
-        say_why(fault, "is unhealthy", text, room);
-        return;
-    case MST_CAUSE_AGAIN:
-        (void)snprintf(text, room, "asked that all begin again"); /* its text says no more */
-        return;
-    case MST_CAUSE_ABORTED:
-        say_why(fault, "asked that all end", text, room);
-        return;
-    case MST_CAUSE_EXIT:
-        (void)snprintf(text, room, "ended with status %d", fault->code);
-        return;
-    case MST_CAUSE_SIGNAL:
-        (void)snprintf(text, room, "was killed by signal %d (%s)", fault->code,
-                       strsignal(fault->code));
-        return;
-    case MST_CAUSE_HARD_TIMEOUT:
-        (void)snprintf(text, room, "%s and was ended",
-                       fault->text[0] ? fault->text : "made no progress");
-        return;
-    case MST_CAUSE_LEASE:
-        (void)snprintf(text, room, "was silent for longer than the lease");
-        return;
-    case MST_CAUSE_EVICTED:
-        (void)snprintf(text, room, "did not come to the restart in time");
-        return;
-    case MST_CAUSE_LEFT:
-        (void)snprintf(text, room, "left");
-        return;
-    case MST_CAUSE_NONE:
-    case MST_CAUSE_GONE:
-        break;
-    }
-    (void)snprintf(text, room, "is gone");
+    struct mst_text line = mst_text_in(text, room);
+
+    mst_cause_sentence(&line, &(struct mst_caused){.cause = fault->kind,
+                                                   .code = fault->code,
+                                                   .signal = strsignal(fault->code),
+                                                   .text = mst_slice_text(fault->text)});
 }
 
 /* One line, whatever the rank wrote. */

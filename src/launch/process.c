@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "launch/run.h"
+#include "proto/words.h"
 
 uint64_t mst_process_client(const struct mst_process *process)
 {
@@ -131,20 +132,22 @@ int mst_process_code(const struct mst_process *process)
 
 void mst_status_how(int status, char *text, size_t room)
 {
-    if (WIFEXITED(status)) {
-        (void)snprintf(text, room, "ended with status %d", WEXITSTATUS(status));
-    } else {
-        (void)snprintf(text, room, "was killed by signal %d (%s)", WTERMSIG(status),
-                       strsignal(WTERMSIG(status)));
-    }
+    struct mst_text line = mst_text_in(text, room);
+    bool exited = WIFEXITED(status);
+
+    mst_cause_sentence(&line,
+                       &(struct mst_caused){.cause = exited ? MST_CAUSE_EXIT : MST_CAUSE_SIGNAL,
+                                            .code = exited ? WEXITSTATUS(status) : WTERMSIG(status),
+                                            .signal = strsignal(WTERMSIG(status))});
 }
 
 void mst_process_how(const struct mst_process *process, char *text, size_t room)
 {
-    if (process->verdict == MST_CAUSE_LEASE) {
-        (void)snprintf(text, room, "was silent for longer than the lease and was killed");
-    } else if (process->verdict == MST_CAUSE_EVICTED) {
-        (void)snprintf(text, room, "did not come to the restart in time and was killed");
+    if (process->verdict == MST_CAUSE_LEASE || process->verdict == MST_CAUSE_EVICTED) {
+        struct mst_text line = mst_text_in(text, room);
+
+        mst_cause_sentence(&line, &(struct mst_caused){.cause = process->verdict});
+        mst_text_add(&line, " and was killed");
     } else if (process->verdict == MST_CAUSE_HARD_TIMEOUT) {
         (void)snprintf(text, room, "%s and was ended", process->hung);
     } else if (process->end != MST_PROCESS_GONE) {

@@ -129,20 +129,9 @@ enum mst_watch_kind {
 
 /* Why a member is lost; also the kind of a fault. */
 enum mst_cause {
-    MST_CAUSE_NONE = 0,
-    MST_CAUSE_EXIT = 1,    /* its process ended: code is the exit status */
-    MST_CAUSE_SIGNAL = 2,  /* its process was killed: code is the signal */
-    MST_CAUSE_GONE = 3,    /* its process is gone, status unknown */
-    MST_CAUSE_LEASE = 4,   /* silent for longer than the lease */
-    MST_CAUSE_FAULT = 5,   /* it reported a fault: code and text are its own */
-    MST_CAUSE_EVICTED = 6, /* it did not arrive at the seal in time */
-    MST_CAUSE_LEFT = 7,    /* it left; no loss, but a round counts it as one */
-    /* From here on kinds of faults; of a loss only HARD_TIMEOUT. */
-    MST_CAUSE_SOFT_TIMEOUT = 8, /* it made no progress */
-    MST_CAUSE_HARD_TIMEOUT = 9, /* no progress until its agent killed it: code is the signal */
-    MST_CAUSE_UNHEALTHY = 10,   /* its health check failed */
-    MST_CAUSE_AGAIN = 11,       /* it asked all ranks to restart */
-    MST_CAUSE_ABORTED = 12      /* it asked all ranks to end */
+#define X(NAME, number, word, verb, words, code, shown) MST_CAUSE_##NAME = (number),
+#include "proto/cause.def"
+#undef X
 };
 
 struct mst_request {

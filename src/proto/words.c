@@ -37,35 +37,57 @@ const char *mst_state_word(enum mst_state state)
     return "?";
 }
 
+/* ---- causes ---- */
+
+enum shown { HIDDEN, SET, ALWAYS };
+
+static const struct cause {
+    const char *word, *verb, *words, *code;
+    enum shown shown;
+} causes[] = {
+#define X(NAME, number, word, verb, words, code, shown) [number] = {word, verb, words, code, shown},
+#include "proto/cause.def"
+#undef X
+};
+
 const char *mst_cause_word(enum mst_cause cause)
 {
-    switch (cause) {
-    case MST_CAUSE_NONE:
-        return "none";
-    case MST_CAUSE_EXIT:
-        return "exit";
-    case MST_CAUSE_SIGNAL:
-        return "signal";
-    case MST_CAUSE_GONE:
-        return "gone";
-    case MST_CAUSE_LEASE:
-        return "lease";
-    case MST_CAUSE_FAULT:
-        return "fault";
-    case MST_CAUSE_EVICTED:
-        return "evicted";
-    case MST_CAUSE_LEFT:
-        return "left";
-    case MST_CAUSE_SOFT_TIMEOUT:
-        return "soft-timeout";
-    case MST_CAUSE_HARD_TIMEOUT:
-        return "hard-timeout";
-    case MST_CAUSE_UNHEALTHY:
-        return "unhealthy";
-    case MST_CAUSE_AGAIN:
-        return "again";
-    case MST_CAUSE_ABORTED:
-        return "aborted";
+    return (size_t)cause < sizeof(causes) / sizeof(causes[0]) ? causes[cause].word : "?";
+}
+
+static void add_code(struct mst_text *text, const struct mst_caused *ending)
+{
+    const struct cause *row = &causes[ending->cause];
+    bool signal = ending->cause == MST_CAUSE_SIGNAL || ending->cause == MST_CAUSE_HARD_TIMEOUT;
+
+    if (row->shown == HIDDEN || (row->shown == SET && ending->code == 0)) {
+        return;
     }
-    return "?";
+    mst_text_format(text, "%s%" PRId64, row->code, ending->code);
+    if (signal && ending->signal) {
+        mst_text_format(text, " (%s)", ending->signal);
+    }
+}
+
+void mst_cause_phrase(struct mst_text *text, const struct mst_caused *ending)
+{
+    mst_text_add(text, causes[ending->cause].words);
+    add_code(text, ending);
+}
+
+void mst_cause_sentence(struct mst_text *text, const struct mst_caused *ending)
+{
+    bool hangs = ending->cause == MST_CAUSE_SOFT_TIMEOUT || ending->cause == MST_CAUSE_HARD_TIMEOUT;
+    bool says = ending->text.size > 0 && ending->cause != MST_CAUSE_AGAIN;
+
+    mst_text_add(text, causes[ending->cause].verb);
+    if (hangs && says) {
+        mst_text_slice(text, ending->text);
+        add_code(text, ending);
+        return;
+    }
+    mst_cause_phrase(text, ending);
+    if (says) {
+        mst_text_format(text, ": %.*s", MST_SLICE_ARGS(ending->text));
+    }
 }

@@ -2,12 +2,27 @@
 #ifndef MST_PROTO_WORDS_H
 #define MST_PROTO_WORDS_H
 
-/* The words of roles, states and causes: the same in the log, in JSON and as labels of metrics. */
+/* The words of roles, states and causes: the same in the log, in JSON and as labels of metrics; and
+ * the sentences about causes. */
 
+#include "base/text.h"
 #include "proto/reply.h"
 
 const char *mst_role_word(enum mst_role role);
 const char *mst_state_word(enum mst_state state);
 const char *mst_cause_word(enum mst_cause cause);
+
+struct mst_caused {
+    enum mst_cause cause;
+    int64_t code;
+    const char *signal;    /* the name of signal `code`; NULL: its number is enough */
+    struct mst_slice text; /* of a fault. That of a hang says what "made no progress" says, and that
+                              of a wish for a restart nothing else; may be empty */
+};
+
+/* In a list about somebody: "killed by signal 9 (Killed)". */
+void mst_cause_phrase(struct mst_text *text, const struct mst_caused *ending);
+/* After who it was: "was killed by signal 9 (Killed)", "failed: code 7: loss is nan". */
+void mst_cause_sentence(struct mst_text *text, const struct mst_caused *ending);
 
 #endif

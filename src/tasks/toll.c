@@ -2,6 +2,7 @@
 /* What a closure has cost: which workers, and how each of them ended. For whoever has to find out
  * why. */
 #include "base/text.h"
+#include "proto/words.h"
 #include "tasks/machine.h"
 
 enum { NAMED_MAX = 8 };
@@ -57,42 +58,17 @@ void mst_tolls_free(const struct mst_mem *mem, struct mst_closure *closure)
     }
 }
 
-/* What ends in a space goes on with the code. */
-static const char *end_words(enum mst_cause cause)
-{
-    switch (cause) {
-    case MST_CAUSE_EXIT:
-        return "ended with status ";
-    case MST_CAUSE_SIGNAL:
-    case MST_CAUSE_HARD_TIMEOUT:
-        return "was killed by signal ";
-    case MST_CAUSE_GONE:
-        return "ended, nobody saw how";
-    case MST_CAUSE_NONE:
-        return "was replaced";
-    case MST_CAUSE_LEASE: /* blames nobody */
-    case MST_CAUSE_FAULT:
-    case MST_CAUSE_EVICTED:
-    case MST_CAUSE_LEFT:
-    case MST_CAUSE_SOFT_TIMEOUT:
-    case MST_CAUSE_UNHEALTHY:
-    case MST_CAUSE_AGAIN:
-    case MST_CAUSE_ABORTED:
-        break;
-    }
-    return "was given up";
-}
-
 static void add_toll(struct mst_text *text, const struct mst_toll *toll)
 {
-    enum mst_cause cause = toll->end.cause;
-
-    mst_text_format(text, "%sworker %u (#%u%s%.*s) %s", toll->child ? "a child of " : "",
+    mst_text_format(text, "%sworker %u (#%u%s%.*s) ", toll->child ? "a child of " : "",
                     toll->worker, toll->index, toll->host_size > 0 ? ", node " : "",
-                    (int)toll->host_size, toll->host, end_words(cause));
-    if (cause == MST_CAUSE_EXIT || cause == MST_CAUSE_SIGNAL || cause == MST_CAUSE_HARD_TIMEOUT) {
-        mst_text_format(text, "%d", toll->end.code);
+                    (int)toll->host_size, toll->host);
+    if (toll->end.cause == MST_CAUSE_NONE) {
+        mst_text_add(text, "was replaced");
+        return;
     }
+    mst_cause_sentence(text,
+                       &(struct mst_caused){.cause = toll->end.cause, .code = toll->end.code});
 }
 
 struct mst_told *mst_toll_told(const struct mst_cluster *cluster, const struct mst_closure *closure)

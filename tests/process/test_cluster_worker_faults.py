@@ -369,7 +369,7 @@ def test_a_function_that_ends_its_worker_is_poison_after_three(env, started, hol
     origin, _, text = driver.call(function, how)
     end = f"was killed by signal {how}" if function == "crash" else f"ended with status {how}"
     if how == 0:  # a zombie's 0 is no status yet: which is told depends on who is first
-        end = f"(?:{end}|ended, nobody saw how)"
+        end = f"(?:{end}|is gone, status unknown)"
     worker = rf"worker \d \(#\d, node [^ )]+\) {end}"
     assert origin == "poison"
     assert re.fullmatch(

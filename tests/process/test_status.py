@@ -335,7 +335,7 @@ def test_a_growth_is_not_said_to_be_for_an_older_fault(serve, muster):
     kept = sealed(service, 3)
     assert kept[1].ask("fault", fault(1, code=7, words="nan")).status == OK
     seal(kept)
-    rank = "rank 1 (#1, node testnode) reported fault 7: nan"
+    rank = "rank 1 (#1, node testnode) failed: code 7: nan"
     assert re.fullmatch(r"generation 2 since \d+ s, after " + re.escape(rank), text(muster)[1])
     kept.append(grow(service, kept, 2, 3))
     lines = text(muster)

@@ -6,6 +6,7 @@
 
 #include "proto/command.h"
 #include "proto/status.h"
+#include "proto/words.h"
 
 /* ---- bytes and numbers ---- */
 
@@ -96,38 +97,6 @@ static const char *state_word(enum mst_state state)
     return ""; /* a part of a gather says only who */
 }
 
-static const char *cause_word(enum mst_cause cause)
-{
-    switch (cause) {
-    case MST_CAUSE_NONE:
-    case MST_CAUSE_LEFT: /* the state says so already */
-        return "";
-    case MST_CAUSE_EXIT:
-        return " cause=exit";
-    case MST_CAUSE_SIGNAL:
-        return " cause=signal";
-    case MST_CAUSE_GONE:
-        return " cause=gone";
-    case MST_CAUSE_LEASE:
-        return " cause=lease";
-    case MST_CAUSE_FAULT:
-        return " cause=fault";
-    case MST_CAUSE_EVICTED:
-        return " cause=evicted";
-    case MST_CAUSE_SOFT_TIMEOUT:
-        return " cause=soft-timeout";
-    case MST_CAUSE_HARD_TIMEOUT:
-        return " cause=hard-timeout";
-    case MST_CAUSE_UNHEALTHY:
-        return " cause=unhealthy";
-    case MST_CAUSE_AGAIN:
-        return " cause=again";
-    case MST_CAUSE_ABORTED:
-        return " cause=aborted";
-    }
-    return " cause=?";
-}
-
 static void tell_who(FILE *out, const struct mst_who *who)
 {
     (void)fprintf(out, "%s%" PRIu32 "%s", role_word(who->role), who->index, state_word(who->state));
@@ -135,7 +104,9 @@ static void tell_who(FILE *out, const struct mst_who *who)
         (void)fprintf(out, " rank=%" PRIu32, who->rank);
     }
     tell_number(out, "incarnation", who->incarnation);
-    (void)fprintf(out, "%s", cause_word(who->cause));
+    if (who->cause != MST_CAUSE_NONE && who->cause != MST_CAUSE_LEFT) { /* the state says that */
+        (void)fprintf(out, " cause=%s", mst_cause_word(who->cause));
+    }
     if (who->code != 0) {
         (void)fprintf(out, " code=%" PRId32, who->code);
     }

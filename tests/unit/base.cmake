@@ -7,3 +7,4 @@ mst_test(blob_test SOURCES blob_test.c failing_mem.c LINK mst_base mst_panic_abo
 mst_test(text_test SOURCES text_test.c LINK mst_base mst_panic_abort)
 mst_test(settings_test SOURCES settings_test.c LINK mst_msg mst_base mst_panic_abort)
 mst_test(run_keys_test SOURCES run_keys_test.c LINK mst_msg mst_base mst_panic_abort)
+mst_test(words_test SOURCES words_test.c LINK mst_msg mst_base mst_panic_abort)

@@ -75,11 +75,12 @@ static void causes_of_a_loss(void **state)
         {MST_CAUSE_NONE, "a: a participant was lost: rank 1 (#1, lost, node b3)"},
         {MST_CAUSE_EXIT, "a: a participant was lost: rank 1 (#1, ended with status 3, node b3)"},
         {MST_CAUSE_SIGNAL, "a: a participant was lost: rank 1 (#1, killed by signal 3, node b3)"},
-        {MST_CAUSE_GONE, "a: a participant was lost: rank 1 (#1, its process is gone, node b3)"},
+        {MST_CAUSE_GONE, "a: a participant was lost: rank 1 (#1, gone, status unknown, node b3)"},
         {MST_CAUSE_LEASE,
          "a: a participant was lost: rank 1 (#1, silent for longer than the lease, node b3)"},
-        {MST_CAUSE_FAULT, "a: a participant was lost: rank 1 (#1, it reported fault 3, node b3)"},
-        {MST_CAUSE_EVICTED, "a: a participant was lost: rank 1 (#1, evicted, node b3)"},
+        {MST_CAUSE_FAULT, "a: a participant was lost: rank 1 (#1, failed: code 3, node b3)"},
+        {MST_CAUSE_EVICTED,
+         "a: a participant was lost: rank 1 (#1, did not come to the restart in time, node b3)"},
         {MST_CAUSE_LEFT, "a: a participant was lost: rank 1 (#1, left, node b3)"},
     };
 

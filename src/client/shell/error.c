@@ -11,44 +11,12 @@
 #include "proto/words.h"
 
 /* What ends in a space goes on with the code. */
-static const char *cause_words(enum mst_cause cause)
-{
-    static const char *const words[] = {
-        [MST_CAUSE_NONE] = "lost",
-        [MST_CAUSE_EXIT] = "ended with status ",
-        [MST_CAUSE_SIGNAL] = "killed by signal ",
-        [MST_CAUSE_GONE] = "its process is gone",
-        [MST_CAUSE_LEASE] = "silent for longer than the lease",
-        [MST_CAUSE_FAULT] = "it reported fault ",
-        [MST_CAUSE_EVICTED] = "evicted",
-        [MST_CAUSE_LEFT] = "left",
-        [MST_CAUSE_SOFT_TIMEOUT] = "made no progress",
-        [MST_CAUSE_HARD_TIMEOUT] = "made no progress and was ended",
-        [MST_CAUSE_UNHEALTHY] = "unhealthy",
-        [MST_CAUSE_AGAIN] = "asked for a restart",
-        [MST_CAUSE_ABORTED] = "asked that all end",
-    };
-
-    return (size_t)cause < sizeof(words) / sizeof(words[0]) ? words[cause] : "";
-}
-
-static void add_cause(struct mst_text *text, const struct mst_who *who)
-{
-    bool has_code = who->cause == MST_CAUSE_EXIT || who->cause == MST_CAUSE_SIGNAL ||
-                    who->cause == MST_CAUSE_FAULT;
-
-    mst_text_add(text, cause_words(who->cause));
-    if (has_code) {
-        mst_text_format(text, "%d", who->code);
-    }
-}
-
 static void add_state(struct mst_text *text, const struct mst_who *who)
 {
     if (who->state == MST_SILENT) {
         mst_text_format(text, "silent " MST_SECONDS, MST_SECONDS_ARGS(who->heard_ms));
     } else if (who->state == MST_STATE_LOST) {
-        add_cause(text, who);
+        mst_cause_phrase(text, &(struct mst_caused){.cause = who->cause, .code = who->code});
     } else {
         mst_text_add(text, who->state == MST_ABSENT ? "never started" : mst_state_word(who->state));
     }

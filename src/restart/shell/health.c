@@ -13,6 +13,7 @@
 
 #include "client/shell/environment.h"
 #include "process/child.h"
+#include "proto/words.h"
 #include "restart/shell/restart.h"
 
 static bool unhealthy(struct mst_run_trouble *trouble, int code, const char *what,
@@ -93,13 +94,15 @@ static int command_start(struct mst_child *child, const char *command)
 static bool command_ended(struct mst_run_trouble *trouble, const char *command, int how)
 {
     int code = WIFEXITED(how) ? WEXITSTATUS(how) : WTERMSIG(how);
+    const struct mst_caused ended = {.cause = WIFEXITED(how) ? MST_CAUSE_EXIT : MST_CAUSE_SIGNAL,
+                                     .code = code};
     char why[64];
+    struct mst_text text = mst_text_in(why, sizeof(why));
 
     if (WIFEXITED(how) && code == 0) {
         return true;
     }
-    mst_text_print(why, sizeof(why),
-                   WIFEXITED(how) ? "ended with status %d" : "killed by signal %d", code);
+    mst_cause_phrase(&text, &ended);
     return unhealthy(trouble, code, "health_command", command, why);
 }
 

@@ -27,24 +27,13 @@ _Static_assert((int)MUSTER_FAULT_EXIT == (int)MST_CAUSE_EXIT &&
 
 const char *muster_fault_kind_name(enum muster_fault_kind kind)
 {
-    switch (kind) {
-    case MUSTER_FAULT_UNRESPONSIVE:
+    if (kind == MUSTER_FAULT_UNRESPONSIVE) {
         return "unresponsive";
-    case MUSTER_FAULT_FAILED:
-        return "failed";
-    case MUSTER_FAULT_EXIT:
-    case MUSTER_FAULT_SIGNAL:
-    case MUSTER_FAULT_GONE:
-    case MUSTER_FAULT_EVICTED:
-    case MUSTER_FAULT_LEFT:
-    case MUSTER_FAULT_SOFT_TIMEOUT:
-    case MUSTER_FAULT_HARD_TIMEOUT:
-    case MUSTER_FAULT_UNHEALTHY:
-    case MUSTER_FAULT_AGAIN:
-    case MUSTER_FAULT_ABORTED:
-        return mst_cause_word((enum mst_cause)kind);
     }
-    return "?";
+    if (kind == MUSTER_FAULT_FAILED) {
+        return "failed";
+    }
+    return kind == 0 ? "?" : mst_cause_word((enum mst_cause)kind);
 }
 
 /* --- the records --- */
@@ -164,53 +153,6 @@ bool muster_restart_fault(muster_restart *restart, uint32_t number, struct muste
 
 /* --- in words --- */
 
-static void add_kind(struct mst_text *text, const struct muster_fault *fault)
-{
-    const char *hang = fault->text[0] ? fault->text : "made no progress";
-
-    switch (fault->kind) {
-    case MUSTER_FAULT_EXIT:
-        mst_text_format(text, " ended with status %d", fault->code);
-        break;
-    case MUSTER_FAULT_SIGNAL:
-        mst_text_format(text, " was killed by signal %d", fault->code);
-        break;
-    case MUSTER_FAULT_GONE:
-        mst_text_add(text, " is gone");
-        break;
-    case MUSTER_FAULT_UNRESPONSIVE:
-        mst_text_add(text, " was silent for longer than the lease");
-        break;
-    case MUSTER_FAULT_FAILED:
-        mst_text_format(text, " failed: code %d", fault->code);
-        break;
-    case MUSTER_FAULT_EVICTED:
-        mst_text_add(text, " did not come to the seal in time");
-        break;
-    case MUSTER_FAULT_LEFT:
-        mst_text_add(text, " left");
-        break;
-    case MUSTER_FAULT_SOFT_TIMEOUT:
-        mst_text_format(text, " %.*s", MST_TEXT_ARGS(hang));
-        return;
-    case MUSTER_FAULT_HARD_TIMEOUT:
-        mst_text_format(text, " %.*s and was ended by signal %d", MST_TEXT_ARGS(hang), fault->code);
-        return;
-    case MUSTER_FAULT_UNHEALTHY:
-        mst_text_add(text, " is unhealthy");
-        break;
-    case MUSTER_FAULT_AGAIN:
-        mst_text_add(text, " asked for a restart");
-        return; /* which is all that its text says */
-    case MUSTER_FAULT_ABORTED:
-        mst_text_format(text, " asked that all end: code %d", fault->code);
-        break;
-    }
-    if (fault->text[0] != '\0') {
-        mst_text_format(text, ": %.*s", MST_TEXT_ARGS(fault->text));
-    }
-}
-
 /* "rank 2 (#2) failed: code 7: loss is nan". */
 static void add_fault(struct mst_text *text, const struct muster_fault *fault)
 {
@@ -221,7 +163,10 @@ static void add_fault(struct mst_text *text, const struct muster_fault *fault)
     } else {
         mst_text_format(text, "#%u", fault->index);
     }
-    add_kind(text, fault);
+    mst_text_add(text, " ");
+    mst_cause_sentence(text, &(struct mst_caused){.cause = (enum mst_cause)fault->kind,
+                                                  .code = fault->code,
+                                                  .text = mst_slice_text(fault->text)});
 }
 
 /* Another rank than the one that seemed to stand still did not stop and was ended; or a peer
