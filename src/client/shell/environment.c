@@ -61,17 +61,6 @@ const char *mst_lib_setting_text(const char *name)
     return value && *value ? value : NULL;
 }
 
-muster_status mst_lib_setting_check(const char *name, int64_t value, struct muster_error *err)
-{
-    const struct mst_setting *setting = mst_setting_find(name);
-
-    if (setting && value >= setting->least && value <= setting->most) {
-        return MUSTER_OK;
-    }
-    return mst_lib_refuse(err, name, "%" PRId64 " is not from %" PRId64 " to %" PRId64, value,
-                          setting ? setting->least : 0, setting ? setting->most : 0);
-}
-
 muster_status mst_lib_setting(const char *name, int64_t *out, bool *set_out,
                               struct muster_error *err)
 {
@@ -91,6 +80,54 @@ muster_status mst_lib_setting(const char *name, int64_t *out, bool *set_out,
     }
     if (mst_setting_parse(setting, value, out, error, sizeof(error)) != MUSTER_OK) {
         return mst_lib_refuse(err, "environment", "%s", error);
+    }
+    return MUSTER_OK;
+}
+
+static muster_status check(const char *name, int64_t value, struct muster_error *err)
+{
+    const struct mst_setting *setting = mst_setting_find(name);
+
+    if (setting && value >= setting->least && value <= setting->most) {
+        return MUSTER_OK;
+    }
+    return mst_lib_refuse(err, name, "%" PRId64 " is not from %" PRId64 " to %" PRId64, value,
+                          setting ? setting->least : 0, setting ? setting->most : 0);
+}
+
+static muster_status read_number(struct mst_option *option, struct muster_error *err)
+{
+    bool set = false;
+    muster_status status;
+
+    option->by = MST_BY_OPTION;
+    option->value = option->given;
+    if (option->given != 0) {
+        option->value = option->given < 0 && option->how & MST_OPTION_NEVER ? -1 : option->given;
+        return check(option->name, option->value, err);
+    }
+    status = mst_lib_setting(option->name, &option->value, &set, err);
+    option->by = set ? MST_BY_ENVIRONMENT : MST_BY_DEFAULT;
+    if (!set && option->how & MST_OPTION_SAID) {
+        option->value = 0;
+    }
+    return status;
+}
+
+muster_status mst_lib_numbers(struct mst_option *options, size_t count, struct muster_error *err)
+{
+    for (struct mst_option *one = options; one < options + count; one++) {
+        muster_status status = read_number(one, err);
+        int64_t wide = one->value;
+        int32_t narrow = (int32_t)wide;
+
+        if (status != MUSTER_OK) {
+            return status;
+        }
+        wide *= one->how & MST_OPTION_NS ? (int64_t)NS_PER_MS : 1;
+        if (one->size > 0) {
+            memcpy(one->field, one->size == sizeof(narrow) ? (void *)&narrow : &wide, one->size);
+        }
     }
     return MUSTER_OK;
 }

@@ -157,9 +157,34 @@ muster_status mst_lib_fail_thread(struct muster_error *err, const char *what);
 muster_status mst_lib_setting(const char *name, int64_t *out, bool *set_out,
                               struct muster_error *err);
 
-/* EINVAL with its text for a number that an option gives instead and that the setting's row does
- * not allow. */
-muster_status mst_lib_setting_check(const char *name, int64_t value, struct muster_error *err);
+enum mst_set_by { MST_BY_DEFAULT, MST_BY_ENVIRONMENT, MST_BY_OPTION };
+
+/* A number among the options of a call, with the setting it goes before. */
+struct mst_option {
+    const char *name;
+    int64_t given; /* 0: the environment's, else the default */
+    void *field;   /* where the number goes, if `size` is not 0 */
+    size_t size;   /* 4 or 8 bytes */
+    unsigned how;
+    /* what was read */
+    int64_t value;
+    enum mst_set_by by;
+};
+
+enum {
+    MST_OPTION_NEVER = 1, /* every negative number is -1 */
+    MST_OPTION_NS = 2,    /* the field counts nanoseconds */
+    MST_OPTION_SAID = 4   /* a default is no opinion: 0 */
+};
+
+#define MST_OPTION(option, number, to, reading)                                                    \
+    {                                                                                              \
+        .name = (option), .given = (number), .field = (to), .size = sizeof(*(to)),                 \
+        .how = (reading)                                                                           \
+    }
+
+/* In this order; at the first that its setting's row does not allow EINVAL, with its text. */
+muster_status mst_lib_numbers(struct mst_option *options, size_t count, struct muster_error *err);
 
 /* muster_client_view with the iteration of a run, and the restart glue's reports, use this. */
 void mst_lib_iteration(muster_client *client, uint64_t iteration); /* lock held */

@@ -7,46 +7,18 @@
 #include "client/shell/environment.h"
 #include "client/shell/handle.h"
 
-static muster_status read_number(const char *name, int64_t given, int64_t *out,
-                                 struct muster_error *err)
-{
-    bool set = false;
-    muster_status status;
-
-    *out = given;
-    if (given != 0) {
-        return mst_lib_setting_check(name, given, err);
-    }
-    status = mst_lib_setting(name, out, &set, err);
-    if (!set) {
-        *out = 0;
-    }
-    return status;
-}
-
 muster_status mst_lib_parameters(struct mst_open *open, const struct muster_client_options *options,
                                  struct muster_error *err)
 {
-    const struct {
-        const char *name;
-        int64_t given;
-        uint32_t *field;
-    } numbers[] = {{"size", options->size_of_job, &open->size},
-                   {"min_size", options->min_size, &open->min_size},
-                   {"max_size", options->max_size, &open->max_size},
-                   {"size_multiple", options->size_multiple, &open->size_multiple}};
-    int64_t number = 0;
-    muster_status status = MUSTER_OK;
+    struct mst_option numbers[] = {
+        MST_OPTION("size", options->size_of_job, &open->size, MST_OPTION_SAID),
+        MST_OPTION("min_size", options->min_size, &open->min_size, MST_OPTION_SAID),
+        MST_OPTION("max_size", options->max_size, &open->max_size, MST_OPTION_SAID),
+        MST_OPTION("size_multiple", options->size_multiple, &open->size_multiple, MST_OPTION_SAID),
+        MST_OPTION("join_wait", options->join_wait_ms, &open->join_wait_ms, MST_OPTION_SAID),
+    };
 
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]) && status == MUSTER_OK; i++) {
-        status = read_number(numbers[i].name, numbers[i].given, &number, err);
-        *numbers[i].field = (uint32_t)number;
-    }
-    if (status == MUSTER_OK) {
-        status = read_number("join_wait", options->join_wait_ms, &number, err);
-        open->join_wait_ms = (uint64_t)number;
-    }
-    return status;
+    return mst_lib_numbers(numbers, sizeof(numbers) / sizeof(numbers[0]), err);
 }
 
 muster_status mst_lib_parameters_check(const struct mst_open *open, struct muster_error *err)

@@ -216,46 +216,33 @@ static void hook_release(void *ctx)
 
 /* ---- starting ---- */
 
-static muster_status number_of(const char *name, int64_t given, int64_t *out,
-                               struct muster_error *err)
-{
-    *out = given;
-    return given == 0 ? mst_lib_setting(name, out, NULL, err)
-                      : mst_lib_setting_check(name, given, err);
-}
-
 static muster_status read_options(struct muster_heartbeat_options *options,
                                   const struct muster_heartbeat_options *given,
                                   struct mst_heartbeat_config *config, struct muster_error *err)
 {
     const struct muster_heartbeat_options standard = MUSTER_HEARTBEAT_OPTIONS_INIT;
-    int64_t period_ms = 0;
-    int64_t timeout_ms = 0;
-    int64_t failures = 0;
     muster_status status;
 
     *options = standard;
     status = mst_lib_options(options, sizeof(*options), given, "MUSTER_HEARTBEAT_OPTIONS_INIT", err,
                              what);
     if (status == MUSTER_OK) {
-        status = number_of("heartbeat_period", options->period_ms, &period_ms, err);
-    }
-    if (status == MUSTER_OK) {
-        status = number_of("heartbeat_timeout", options->timeout_ms, &timeout_ms, err);
-    }
-    if (status == MUSTER_OK) {
-        status = number_of("heartbeat_failures_max", options->failures_max, &failures, err);
+        struct mst_option numbers[] = {
+            MST_OPTION("heartbeat_period", options->period_ms, &config->period_ms, 0),
+            MST_OPTION("heartbeat_timeout", options->timeout_ms, &config->timeout_ms, 0),
+            MST_OPTION("heartbeat_failures_max", options->failures_max, &config->failures_max, 0),
+        };
+
+        status = mst_lib_numbers(numbers, sizeof(numbers) / sizeof(numbers[0]), err);
     }
     if (status != MUSTER_OK) {
         return status;
     }
-    if (timeout_ms == 0) {
-        timeout_ms = period_ms - TIMEOUT_LESS_MS;
-        timeout_ms = timeout_ms < TIMEOUT_LEAST_MS ? TIMEOUT_LEAST_MS : timeout_ms;
+    if (config->timeout_ms == 0) {
+        config->timeout_ms = config->period_ms < TIMEOUT_LESS_MS + TIMEOUT_LEAST_MS
+                                 ? TIMEOUT_LEAST_MS
+                                 : config->period_ms - TIMEOUT_LESS_MS;
     }
-    config->period_ms = (uint64_t)period_ms;
-    config->timeout_ms = (uint64_t)timeout_ms;
-    config->failures_max = (uint32_t)failures;
     mst_system_random(&config->seed, 1);
     return MUSTER_OK;
 }

@@ -8,14 +8,6 @@
 #include "client/shell/signals.h"
 #include "preempt/shell/sources.h"
 
-static muster_status read_ms(const char *name, int64_t given, int64_t *out,
-                             struct muster_error *err)
-{
-    *out = given;
-    return given != 0 ? mst_lib_setting_check(name, given, err)
-                      : mst_lib_setting(name, out, NULL, err);
-}
-
 static muster_status read_leave(struct mst_preempt_settings *out, struct muster_error *err)
 {
     int64_t choice = (int64_t)out->options.leave - 1;
@@ -83,14 +75,14 @@ muster_status mst_preempt_settings_read(struct mst_preempt_settings *out,
         status = mst_preempt_sources_check(out->options.sources, out->options.source_count, err);
     }
     if (status == MUSTER_OK) {
-        status = read_ms("preempt_window", out->options.window_ms, &out->window_ms, err);
-    }
-    if (status == MUSTER_OK) {
-        status = read_ms("preempt_agree_timeout", out->options.agree_timeout_ms,
-                         &out->agree_timeout_ms, err);
-    }
-    if (status == MUSTER_OK) {
-        status = read_ms("preempt_grace", out->options.grace_ms, &out->grace_ms, err);
+        struct mst_option numbers[] = {
+            MST_OPTION("preempt_window", out->options.window_ms, &out->window_ms, 0),
+            MST_OPTION("preempt_agree_timeout", out->options.agree_timeout_ms,
+                       &out->agree_timeout_ms, 0),
+            MST_OPTION("preempt_grace", out->options.grace_ms, &out->grace_ms, 0),
+        };
+
+        status = mst_lib_numbers(numbers, sizeof(numbers) / sizeof(numbers[0]), err);
     }
     if (status == MUSTER_OK) {
         status = read_leave(out, err);

@@ -14,18 +14,8 @@ enum { LABEL_MAX = 63 };
 
 #define WHY_ROOM 400
 
-/* A duration and where it is from, for the rules. -1: never. */
-enum origin { DEFAULT, ENVIRONMENT, OPTION };
-
-struct span {
-    const char *name;
-    int64_t ms;
-    enum origin origin;
-};
-
-struct spans {
-    struct span barrier, hard, soft, settle, grace, completion, health;
-};
+/* The durations, for the rules. -1: never. */
+enum { BARRIER, HARD, SOFT, SETTLE, GRACE, COMPLETION, HEALTH, SPANS };
 
 const char *mst_step_name(enum mst_step_kind kind)
 {
@@ -50,104 +40,45 @@ const char *mst_step_name(enum mst_step_kind kind)
     return "?";
 }
 
-/* --- single values --- */
-
-static muster_status span_read(struct span *out, const char *name, int64_t given,
-                               struct muster_error *err)
-{
-    bool set = false;
-    muster_status status;
-
-    *out = (struct span){.name = name, .ms = given, .origin = OPTION};
-    if (given != 0) {
-        return mst_lib_setting_check(name, given, err);
-    }
-    status = mst_lib_setting(name, &out->ms, &set, err);
-    out->origin = set ? ENVIRONMENT : DEFAULT;
-    return status;
-}
-
-static muster_status number_read(const char *name, int64_t given, int64_t *out,
-                                 struct muster_error *err)
-{
-    *out = given;
-    return given != 0 ? mst_lib_setting_check(name, given, err)
-                      : mst_lib_setting(name, out, NULL, err);
-}
-
-static int64_t never_if_negative(int64_t ms)
-{
-    return ms < 0 ? -1 : ms;
-}
-
-static muster_status spans_read(struct spans *spans, const struct muster_restart_options *options,
-                                struct muster_error *err)
-{
-    muster_status status =
-        span_read(&spans->barrier, "barrier_timeout", options->barrier_timeout_ms, err);
-
-    if (status == MUSTER_OK) {
-        status = span_read(&spans->hard, "hard_timeout",
-                           never_if_negative(options->hard_timeout_ms), err);
-    }
-    if (status == MUSTER_OK) {
-        status = span_read(&spans->soft, "soft_timeout",
-                           never_if_negative(options->soft_timeout_ms), err);
-    }
-    if (status == MUSTER_OK) {
-        status = span_read(&spans->settle, "settle", options->settle_ms, err);
-    }
-    if (status == MUSTER_OK) {
-        status = span_read(&spans->grace, "grace", options->grace_ms, err);
-    }
-    if (status == MUSTER_OK) {
-        status = span_read(&spans->completion, "completion_timeout", options->completion_timeout_ms,
-                           err);
-    }
-    if (status == MUSTER_OK) {
-        status = span_read(&spans->health, "health_timeout", options->health_timeout_ms, err);
-    }
-    return status;
-}
-
 /* --- the rules between them --- */
 
-static void shrink(struct span *span, int64_t most)
+static void shrink(struct mst_option *span, int64_t most)
 {
-    if (span->origin == DEFAULT && span->ms > most) {
-        span->ms = most > 0 ? most : 1;
+    if (span->by == MST_BY_DEFAULT && span->value > most) {
+        span->value = most > 0 ? most : 1;
     }
 }
 
 /* Defaults give way to what was set. */
-static void spans_fit(struct spans *spans)
+static void spans_fit(struct mst_option *spans)
 {
-    int64_t barrier = spans->barrier.ms;
+    int64_t barrier = spans[BARRIER].value;
 
-    shrink(&spans->grace, barrier / 8);
-    shrink(&spans->hard, barrier / 4 * 3 + barrier % 4 * 3 / 4);
-    if (spans->hard.ms + spans->grace.ms >= barrier && barrier > spans->grace.ms) {
-        shrink(&spans->hard, (barrier - spans->grace.ms) * 3 / 4);
+    shrink(&spans[GRACE], barrier / 8);
+    shrink(&spans[HARD], barrier / 4 * 3 + barrier % 4 * 3 / 4);
+    if (spans[HARD].value + spans[GRACE].value >= barrier && barrier > spans[GRACE].value) {
+        shrink(&spans[HARD], (barrier - spans[GRACE].value) * 3 / 4);
     }
-    if (spans->hard.ms >= 0) {
-        shrink(&spans->soft, spans->hard.ms * 2 / 3);
-        shrink(&spans->health, spans->hard.ms / 2);
+    if (spans[HARD].value >= 0) {
+        shrink(&spans[SOFT], spans[HARD].value * 2 / 3);
+        shrink(&spans[HEALTH], spans[HARD].value / 2);
     }
 }
 
-static const char *origin_of(const struct span *span)
+static const char *origin_of(const struct mst_option *span)
 {
-    static const char *const origins[] = {
-        [DEFAULT] = ", the default", [ENVIRONMENT] = ", of the environment", [OPTION] = ""};
+    static const char *const origins[] = {[MST_BY_DEFAULT] = ", the default",
+                                          [MST_BY_ENVIRONMENT] = ", of the environment",
+                                          [MST_BY_OPTION] = ""};
 
-    return origins[span->origin];
+    return origins[span->by];
 }
 
 #define SPAN "%s (%" PRId64 " ms%s)"
-#define SPAN_ARGS(span) (span)->name, (span)->ms, origin_of(span)
+#define SPAN_ARGS(span) (span)->name, (span)->value, origin_of(span)
 
-static muster_status refuse_order(const struct span *less, const struct span *and_less,
-                                  const struct span *more, struct muster_error *err)
+static muster_status refuse_order(const struct mst_option *less, const struct mst_option *and_less,
+                                  const struct mst_option *more, struct muster_error *err)
 {
     return and_less
                ? mst_lib_refuse(err, "run", SPAN " and " SPAN " together must be less than " SPAN,
@@ -156,67 +87,79 @@ static muster_status refuse_order(const struct span *less, const struct span *an
                                 SPAN_ARGS(more));
 }
 
-static muster_status spans_check(const struct spans *spans, bool has_command,
+static muster_status spans_check(const struct mst_option *spans, bool has_command,
                                  struct muster_error *err)
 {
-    bool soft = spans->soft.ms >= 0;
-    bool hard = spans->hard.ms >= 0;
+    bool soft = spans[SOFT].value >= 0;
+    bool hard = spans[HARD].value >= 0;
 
-    if (soft && hard && spans->soft.ms >= spans->hard.ms) {
-        return refuse_order(&spans->soft, NULL, &spans->hard, err);
+    if (soft && hard && spans[SOFT].value >= spans[HARD].value) {
+        return refuse_order(&spans[SOFT], NULL, &spans[HARD], err);
     }
-    if (hard && spans->hard.ms >= spans->barrier.ms) {
-        return refuse_order(&spans->hard, NULL, &spans->barrier, err);
+    if (hard && spans[HARD].value >= spans[BARRIER].value) {
+        return refuse_order(&spans[HARD], NULL, &spans[BARRIER], err);
     }
-    if (hard && spans->hard.ms + spans->grace.ms >= spans->barrier.ms) {
-        return refuse_order(&spans->hard, &spans->grace, &spans->barrier, err);
+    if (hard && spans[HARD].value + spans[GRACE].value >= spans[BARRIER].value) {
+        return refuse_order(&spans[HARD], &spans[GRACE], &spans[BARRIER], err);
     }
-    if (soft && spans->settle.ms >= spans->soft.ms) {
-        return refuse_order(&spans->settle, NULL, &spans->soft, err);
+    if (soft && spans[SETTLE].value >= spans[SOFT].value) {
+        return refuse_order(&spans[SETTLE], NULL, &spans[SOFT], err);
     }
-    if (spans->settle.ms >= spans->barrier.ms) {
-        return refuse_order(&spans->settle, NULL, &spans->barrier, err);
+    if (spans[SETTLE].value >= spans[BARRIER].value) {
+        return refuse_order(&spans[SETTLE], NULL, &spans[BARRIER], err);
     }
-    if (has_command && hard && spans->health.ms >= spans->hard.ms) {
-        return refuse_order(&spans->health, NULL, &spans->hard, err);
+    if (has_command && hard && spans[HEALTH].value >= spans[HARD].value) {
+        return refuse_order(&spans[HEALTH], NULL, &spans[HARD], err);
     }
     return MUSTER_OK;
 }
 
 /* 0 would be done at once, which nobody can mean; the default is asked for by leaving it out. */
-static muster_status zero_check(const struct span *span, struct muster_error *err)
+static muster_status zero_check(const struct mst_option *span, struct muster_error *err)
 {
-    return span->ms == 0 ? mst_lib_refuse(err, span->name, "0 is no time; -1 for never")
-                         : MUSTER_OK;
+    return span->value == 0 ? mst_lib_refuse(err, span->name, "0 is no time; -1 for never")
+                            : MUSTER_OK;
 }
 
 static muster_status times_read(struct mst_run_settings *out,
                                 const struct muster_restart_options *options,
                                 struct muster_error *err)
 {
-    struct spans spans;
-    muster_status status = spans_read(&spans, options, err);
+    struct mst_option spans[SPANS] = {
+        [BARRIER] = {.name = "barrier_timeout", .given = options->barrier_timeout_ms},
+        [HARD] = {.name = "hard_timeout",
+                  .given = options->hard_timeout_ms,
+                  .how = MST_OPTION_NEVER},
+        [SOFT] = {.name = "soft_timeout",
+                  .given = options->soft_timeout_ms,
+                  .how = MST_OPTION_NEVER},
+        [SETTLE] = {.name = "settle", .given = options->settle_ms},
+        [GRACE] = {.name = "grace", .given = options->grace_ms},
+        [COMPLETION] = {.name = "completion_timeout", .given = options->completion_timeout_ms},
+        [HEALTH] = {.name = "health_timeout", .given = options->health_timeout_ms},
+    };
+    muster_status status = mst_lib_numbers(spans, SPANS, err);
 
     if (status == MUSTER_OK) {
-        status = zero_check(&spans.soft, err);
+        status = zero_check(&spans[SOFT], err);
     }
     if (status == MUSTER_OK) {
-        status = zero_check(&spans.hard, err);
+        status = zero_check(&spans[HARD], err);
     }
     if (status != MUSTER_OK) {
         return status;
     }
-    spans_fit(&spans);
-    status = spans_check(&spans, out->health_command != NULL, err);
-    out->config.barrier_timeout_ms = (uint64_t)spans.barrier.ms;
-    out->config.completion_timeout_ms = (uint64_t)spans.completion.ms;
-    out->config.settle_ms = (uint64_t)spans.settle.ms;
-    out->config.soft_timeout_ms = spans.soft.ms < 0 ? 0 : (uint64_t)spans.soft.ms;
-    out->soft_ms = spans.soft.ms;
-    out->hard_ms = spans.hard.ms;
-    out->grace_ms = spans.grace.ms;
-    out->health_timeout_ms = spans.health.ms;
-    out->from_start = spans.soft.origin != DEFAULT || spans.hard.origin != DEFAULT;
+    spans_fit(spans);
+    status = spans_check(spans, out->health_command != NULL, err);
+    out->config.barrier_timeout_ms = (uint64_t)spans[BARRIER].value;
+    out->config.completion_timeout_ms = (uint64_t)spans[COMPLETION].value;
+    out->config.settle_ms = (uint64_t)spans[SETTLE].value;
+    out->config.soft_timeout_ms = spans[SOFT].value < 0 ? 0 : (uint64_t)spans[SOFT].value;
+    out->soft_ms = spans[SOFT].value;
+    out->hard_ms = spans[HARD].value;
+    out->grace_ms = spans[GRACE].value;
+    out->health_timeout_ms = spans[HEALTH].value;
+    out->from_start = spans[SOFT].by != MST_BY_DEFAULT || spans[HARD].by != MST_BY_DEFAULT;
     return status;
 }
 
@@ -246,20 +189,14 @@ static muster_status limits_read(struct mst_run_settings *out,
                                  const struct muster_restart_options *options,
                                  struct muster_error *err)
 {
-    int64_t number = 0;
-    muster_status status = number_read("iterations_max", options->iterations_max, &number, err);
+    struct mst_option numbers[] = {
+        MST_OPTION("iterations_max", options->iterations_max, &out->config.iterations_max, 0),
+        MST_OPTION("faults_max", options->faults_max, &out->config.faults_max, 0),
+        MST_OPTION("stalled_max", options->stalled_max, &out->config.stalled_max, MST_OPTION_NEVER),
+    };
+    muster_status status = mst_lib_numbers(numbers, sizeof(numbers) / sizeof(numbers[0]), err);
 
-    out->config.iterations_max = (uint32_t)number;
-    if (status == MUSTER_OK) {
-        status = number_read("faults_max", options->faults_max, &number, err);
-        out->config.faults_max = (uint32_t)number;
-    }
-    if (status == MUSTER_OK) {
-        status = number_read("stalled_max", options->stalled_max < 0 ? -1 : options->stalled_max,
-                             &number, err);
-        out->config.stalled_max = (int32_t)number;
-    }
-    if (status == MUSTER_OK && number == 0) {
+    if (status == MUSTER_OK && out->config.stalled_max == 0) {
         status = mst_lib_refuse(err, "stalled_max",
                                 "0 would allow no attempt; 1 or more, or -1 for no limit");
     }
@@ -396,13 +333,13 @@ static muster_status assignment_copy(struct mst_run_settings *out,
 
 /* The label and the node are told to the others by whoever has no assignment, too. */
 static muster_status assignment_read(struct mst_run_settings *out,
-                                     const struct muster_assignment *given,
+                                     const struct muster_restart_options *options,
                                      struct muster_error *err)
 {
     struct muster_assignment full = MUSTER_ASSIGNMENT_INIT;
     int64_t node = -1;
-    muster_status status = mst_lib_options(&full, sizeof(full), given, "MUSTER_ASSIGNMENT_INIT",
-                                           err, "run: assignment");
+    muster_status status = mst_lib_options(&full, sizeof(full), options->assignment,
+                                           "MUSTER_ASSIGNMENT_INIT", err, "run: assignment");
 
     if (status == MUSTER_OK) {
         status = assignment_copy(out, &full, err);
@@ -421,32 +358,37 @@ static muster_status assignment_read(struct mst_run_settings *out,
     return status;
 }
 
-static muster_status read_all(struct mst_run_settings *out,
-                              const struct muster_restart_options *options,
-                              struct muster_error *err)
+static muster_status texts_read(struct mst_run_settings *out,
+                                const struct muster_restart_options *options,
+                                struct muster_error *err)
 {
     muster_status status =
         text_read(&out->health_command, "health_command", options->health_command, err);
 
-    if (status == MUSTER_OK) {
-        status = text_read(&out->health_folder, "health_folder", options->health_folder, err);
+    return status == MUSTER_OK
+               ? text_read(&out->health_folder, "health_folder", options->health_folder, err)
+               : status;
+}
+
+typedef muster_status reader(struct mst_run_settings *out,
+                             const struct muster_restart_options *options,
+                             struct muster_error *err);
+
+static muster_status read_all(struct mst_run_settings *out,
+                              const struct muster_restart_options *options,
+                              struct muster_error *err)
+{
+    reader *const readers[] = {texts_read,  times_read, switches_read,
+                               limits_read, steps_read, assignment_read};
+
+    for (size_t i = 0; i < sizeof(readers) / sizeof(readers[0]); i++) {
+        muster_status status = readers[i](out, options, err);
+
+        if (status != MUSTER_OK) {
+            return status;
+        }
     }
-    if (status == MUSTER_OK) {
-        status = times_read(out, options, err);
-    }
-    if (status == MUSTER_OK) {
-        status = switches_read(out, options, err);
-    }
-    if (status == MUSTER_OK) {
-        status = limits_read(out, options, err);
-    }
-    if (status == MUSTER_OK) {
-        status = steps_read(out, options, err);
-    }
-    if (status == MUSTER_OK) {
-        status = assignment_read(out, options->assignment, err);
-    }
-    return status;
+    return MUSTER_OK;
 }
 
 muster_status mst_run_settings_read(struct mst_run_settings *out,

@@ -8,14 +8,6 @@
 #include "client/shell/handle.h"
 #include "proto/cluster_status.h"
 
-static muster_status read_number(const char *name, int64_t given, int64_t *out,
-                                 struct muster_error *err)
-{
-    *out = given;
-    return given != 0 ? mst_lib_setting_check(name, given, err)
-                      : mst_lib_setting(name, out, NULL, err);
-}
-
 static muster_status read_text(const char *name, const char *given, const char *standard, char *out,
                                size_t room, struct muster_error *err)
 {
@@ -31,65 +23,33 @@ static muster_status read_text(const char *name, const char *given, const char *
     return MUSTER_OK;
 }
 
-static muster_status read_durations(struct mst_cluster_config *config,
-                                    const struct muster_cluster_options *options,
-                                    struct muster_error *err)
+static muster_status read_numbers(struct mst_cluster_config *config,
+                                  const struct muster_cluster_options *options,
+                                  struct muster_error *err)
 {
-    const struct {
-        const char *name;
-        int64_t given;
-        uint64_t *out;
-    } rows[] = {
-        {"cluster_recovery_max", options->recovery_max_ms, &config->recovery_max_ns},
-        {"cluster_cancel_grace", options->cancel_grace_ms, &config->cancel_grace_ns},
-        {"cluster_series_grace", options->series_grace_ms, &config->series_grace_ns},
-        {"cluster_start_delay", options->start_delay_ms, &config->start_delay_ns},
-        {"cluster_start_delay_max", options->start_delay_max_ms, &config->start_delay_max_ns},
-        {"cluster_unknown_grace", options->unknown_grace_ms, &config->unknown_grace_ns},
-        {"cluster_watchdog", options->watchdog_ms, &config->watchdog_ns},
+    /* More than the row allows is refused there, also beyond int64. */
+    int64_t bytes = options->queue_bytes > INT64_MAX ? INT64_MAX : (int64_t)options->queue_bytes;
+    int32_t transient = 0;
+    struct mst_option numbers[] = {
+        MST_OPTION("cluster_queue_limit", options->queue_limit, &config->queue_limit, 0),
+        MST_OPTION("cluster_queue_bytes", bytes, &config->queue_bytes, 0),
+        MST_OPTION("cluster_min_workers", options->min_workers, &config->min_workers, 0),
+        MST_OPTION("cluster_poison", options->poison, &config->poison, 0),
+        MST_OPTION("cluster_prefetch", options->prefetch, &config->prefetch, 0),
+        MST_OPTION("cluster_transient_limit", options->transient_limit, &transient, 0),
+#define X(option)                                                                                  \
+    MST_OPTION("cluster_" #option, options->option##_ms, &config->option##_ns, MST_OPTION_NS)
+        X(recovery_max),
+        X(cancel_grace),
+        X(series_grace),
+        X(start_delay),
+        X(start_delay_max),
+        X(unknown_grace),
+        X(watchdog),
+#undef X
     };
-    muster_status status = MUSTER_OK;
+    muster_status status = mst_lib_numbers(numbers, sizeof(numbers) / sizeof(numbers[0]), err);
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && status == MUSTER_OK; i++) {
-        int64_t ms = 0;
-
-        status = read_number(rows[i].name, rows[i].given, &ms, err);
-        *rows[i].out = (uint64_t)ms * NS_PER_MS;
-    }
-    return status;
-}
-
-static muster_status read_counts(struct mst_cluster_config *config,
-                                 const struct muster_cluster_options *options,
-                                 struct muster_error *err)
-{
-    int64_t limit = 0, bytes = 0, least = 0, poison = 0, prefetch = 0, transient = 0;
-    muster_status status = read_number("cluster_queue_limit", options->queue_limit, &limit, err);
-
-    if (status == MUSTER_OK) {
-        /* More than the row allows is refused there, also beyond int64. */
-        int64_t given =
-            options->queue_bytes > INT64_MAX ? INT64_MAX : (int64_t)options->queue_bytes;
-
-        status = read_number("cluster_queue_bytes", given, &bytes, err);
-    }
-    if (status == MUSTER_OK) {
-        status = read_number("cluster_min_workers", options->min_workers, &least, err);
-    }
-    if (status == MUSTER_OK) {
-        status = read_number("cluster_poison", options->poison, &poison, err);
-    }
-    if (status == MUSTER_OK) {
-        status = read_number("cluster_prefetch", options->prefetch, &prefetch, err);
-    }
-    if (status == MUSTER_OK) {
-        status = read_number("cluster_transient_limit", options->transient_limit, &transient, err);
-    }
-    config->queue_limit = (uint32_t)limit;
-    config->queue_bytes = (uint64_t)bytes;
-    config->min_workers = (uint32_t)least;
-    config->poison = (uint32_t)poison;
-    config->prefetch = (uint32_t)prefetch;
     config->transient_limit = transient < 0 ? 0 : (uint32_t)transient;
     return status;
 }
@@ -149,11 +109,5 @@ muster_status mst_coord_settings_read(struct mst_coord_settings *out,
     if (status == MUSTER_OK) {
         status = read_policy(&out->config, &options, err);
     }
-    if (status == MUSTER_OK) {
-        status = read_counts(&out->config, &options, err);
-    }
-    if (status == MUSTER_OK) {
-        status = read_durations(&out->config, &options, err);
-    }
-    return status;
+    return status == MUSTER_OK ? read_numbers(&out->config, &options, err) : status;
 }

@@ -21,31 +21,6 @@
 
 /* ---- options ---- */
 
-static muster_status read_slots(struct muster_worker *worker,
-                                const struct muster_worker_options *options,
-                                struct muster_error *err)
-{
-    int64_t slots = options->slots;
-    muster_status status = slots != 0 ? mst_lib_setting_check("worker_slots", slots, err)
-                                      : mst_lib_setting("worker_slots", &slots, NULL, err);
-
-    worker->slots = (uint32_t)slots;
-    return status;
-}
-
-static muster_status read_grace(struct muster_worker *worker,
-                                const struct muster_worker_options *options,
-                                struct muster_error *err)
-{
-    int64_t grace_ms = options->cancel_grace_ms;
-    muster_status status = grace_ms != 0
-                               ? mst_lib_setting_check("worker_cancel_grace", grace_ms, err)
-                               : mst_lib_setting("worker_cancel_grace", &grace_ms, NULL, err);
-
-    worker->cancel_grace_ns = (uint64_t)grace_ms * NS_PER_MS;
-    return status;
-}
-
 static bool is_name(const char *name)
 {
     size_t size = name ? strnlen(name, MST_WORK_NAME_MAX + 1) : 0;
@@ -97,10 +72,13 @@ static muster_status read_options(struct muster_worker *worker,
                                            "MUSTER_WORKER_OPTIONS_INIT", err, "worker");
 
     if (status == MUSTER_OK) {
-        status = read_slots(worker, &options, err);
-    }
-    if (status == MUSTER_OK) {
-        status = read_grace(worker, &options, err);
+        struct mst_option numbers[] = {
+            MST_OPTION("worker_slots", options.slots, &worker->slots, 0),
+            MST_OPTION("worker_cancel_grace", options.cancel_grace_ms, &worker->cancel_grace_ns,
+                       MST_OPTION_NS),
+        };
+
+        status = mst_lib_numbers(numbers, sizeof(numbers) / sizeof(numbers[0]), err);
     }
     return status == MUSTER_OK ? read_texts(worker, &options, err) : status;
 }
