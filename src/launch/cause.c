@@ -130,8 +130,8 @@ static void tell_where(const struct mst_process *process, char *text, size_t roo
                    (process->died_ns - process->started_ns) / NS_PER_MS, reached);
 }
 
-static void tell_process(struct mst_run_job *job, const struct mst_process *process, char *text,
-                         size_t room)
+static void tell_process(const struct mst_run_job *job, const struct mst_process *process,
+                         char *text, size_t room)
 {
     char name[64], how[128], when[64], where[96], last[MST_OUTPUT_LAST_MAX] = "";
 
@@ -210,7 +210,7 @@ static bool says_why_it_gave_up(const struct mst_process *process)
 }
 
 /* A run that failed. Empty: nothing is known. */
-static void tell_failure(struct mst_run_job *job, char *text, size_t room)
+static void tell_failure(const struct mst_run_job *job, char *text, size_t room)
 {
     const struct found found = find(job);
     const struct mst_process *process = found.process;
@@ -283,7 +283,7 @@ static void parts_of_failure(const struct mst_run_job *job, struct mst_first_cau
     }
 }
 
-void mst_cause_parts(struct mst_run_job *job, struct mst_first_cause *out)
+void mst_cause_parts(const struct mst_run_job *job, struct mst_first_cause *out)
 {
     *out = (struct mst_first_cause){.rank = MST_RANK_NONE};
     (void)snprintf(out->host, sizeof out->host, "%s", job->host);
@@ -332,7 +332,7 @@ static int code_of_failure(const struct mst_run_job *job)
 }
 
 /* What another node said, or that it no longer could. */
-static void tell_elsewhere(struct mst_run_job *job, char *text, size_t room)
+static void tell_elsewhere(const struct mst_run_job *job, char *text, size_t room)
 {
     if (job->nodes.cause_told) {
         (void)snprintf(text, room, "%s", job->nodes.cause_text);
@@ -343,7 +343,7 @@ static void tell_elsewhere(struct mst_run_job *job, char *text, size_t room)
     }
 }
 
-void mst_cause_text(struct mst_run_job *job, char *text, size_t room)
+void mst_cause_text(const struct mst_run_job *job, char *text, size_t room)
 {
     text[0] = '\0';
     if (job->end.how == MST_ENDS_ELSEWHERE) {
@@ -370,13 +370,13 @@ void mst_cause_text(struct mst_run_job *job, char *text, size_t room)
 }
 
 /* Where it is to be read what the one that failed said, if it was on this node. */
-static void tell_log(struct mst_run_job *job)
+static void tell_log(const struct mst_run_job *job)
 {
     const struct mst_process *process = mst_report_process(job);
     char path[PATH_MAX] = "";
 
     if (process != NULL) {
-        mst_logs_path(job, process->index, &process->log, "stderr.log", path, sizeof path);
+        mst_logs_path(&job->logs, process->index, &process->log, "stderr.log", path, sizeof path);
     }
     if (path[0] != '\0') {
         mst_say("what #%" PRIu32 " (pid %" PRIu64 ") said on stderr: %s", process->index,
@@ -384,7 +384,7 @@ static void tell_log(struct mst_run_job *job)
     }
 }
 
-void mst_cause_tell(struct mst_run_job *job)
+void mst_cause_tell(const struct mst_run_job *job)
 {
     char text[1024];
 
@@ -393,7 +393,8 @@ void mst_cause_tell(struct mst_run_job *job)
         tell_log(job);
         mst_say("%s", text);
     }
-    mst_preempted_text(job, text, sizeof text);
+    mst_saving_text(&job->preempted.saving, mst_place_generation(&job->places), job->preempted.late,
+                    text, sizeof text);
     if (text[0] != '\0' && mst_cause_code(job) != 0) {
         mst_say("%s", text);
     }

@@ -25,12 +25,13 @@ struct mst_first_cause {
 };
 
 /* What the run is told to have ended by, once no process is left. */
-void mst_cause_tell(struct mst_run_job *job);
-void mst_cause_text(struct mst_run_job *job, char *text, size_t room); /* empty: nothing to tell */
+void mst_cause_tell(const struct mst_run_job *job);
+void mst_cause_text(const struct mst_run_job *job, char *text,
+                    size_t room); /* empty: nothing to tell */
 int mst_cause_code(const struct mst_run_job *job);
 
 /* What this node knows by itself: where another decided the end there is none. */
-void mst_cause_parts(struct mst_run_job *job, struct mst_first_cause *out);
+void mst_cause_parts(const struct mst_run_job *job, struct mst_first_cause *out);
 
 /* A later process of its place took over. */
 bool mst_cause_got_over(const struct mst_run_job *job, const struct mst_process *process);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "launch/job.h"
+#include "launch/nodes.h"
 #include "launch/say.h"
 #include "net/secret.h"
 
@@ -21,10 +21,8 @@ static int refuse(const struct muster_error *err)
 
 /* What is behind the descriptor may be a pipe, which can be read once. Every rank and every service
  * that is started again reads it: they inherit a copy, and not the original. */
-static int take_descriptor(struct mst_run_job *job)
+static int take_descriptor(struct mst_nodes *nodes, int given)
 {
-    struct mst_nodes *nodes = &job->nodes;
-    int given = job->options->secret_fd;
     struct mst_secret secret = {.size = 0};
     struct muster_error err;
     muster_status status = mst_secret_read_fd(given, &secret, &err);
@@ -37,18 +35,17 @@ static int take_descriptor(struct mst_run_job *job)
     return status == MUSTER_OK ? 0 : refuse(&err);
 }
 
-static int make_file(struct mst_run_job *job)
+static int make_file(struct mst_nodes *nodes, const char *job)
 {
-    struct mst_nodes *nodes = &job->nodes;
     struct muster_error err;
-    muster_status status = mst_secret_path(job->name, nodes->secret, sizeof nodes->secret, &err);
+    muster_status status = mst_secret_path(job, nodes->secret, sizeof nodes->secret, &err);
 
     if (status == MUSTER_OK) {
         status = mst_secret_make(nodes->secret, &err);
         nodes->secret_made = status == MUSTER_OK;
     }
     if (status == MUSTER_EEXISTS) { /* of a run that was killed: as good as a new one */
-        mst_say("the secret of job '%s' is there already, %s; it is used again", job->name,
+        mst_say("the secret of job '%s' is there already, %s; it is used again", job,
                 nodes->secret);
         status = MUSTER_OK;
     }
@@ -72,18 +69,17 @@ static bool clean_environment(const struct mst_nodes *nodes)
     return nodes->secret_fd < 0 || setenv("MUSTER_SECRET_FD", number, 1) == 0;
 }
 
-int mst_nodes_credentials(struct mst_run_job *job)
+int mst_nodes_credentials(struct mst_nodes *nodes, const struct mst_run_options *options,
+                          const char *job)
 {
-    const struct mst_run_options *options = job->options;
-    struct mst_nodes *nodes = &job->nodes;
     int code = 0;
 
     if (options->secret_fd >= 0) {
-        code = take_descriptor(job);
+        code = take_descriptor(nodes, options->secret_fd);
     } else if (options->secret_file != NULL) {
         (void)snprintf(nodes->secret, sizeof nodes->secret, "%s", options->secret_file);
     } else if (nodes->first && !options->insecure) {
-        code = make_file(job);
+        code = make_file(nodes, job);
     }
     if (code == 0 && !clean_environment(nodes)) {
         mst_say("out of memory");

@@ -45,7 +45,10 @@ void mst_ending_begin(struct mst_run_job *job, enum mst_ending ending, int numbe
     if (job->end.how == MST_GOES_ON) {
         job->end.how = ending;
         job->end.at_ns = mst_lib_now_ns();
-        mst_faults_ask(job); /* first: whom the others end because of this is on record after it */
+        if (ending == MST_ENDS_FAILED && !job->nodes.joining) {
+            /* First: whom the others end because of this is on record after it. */
+            mst_faults_ask(&job->faults, &job->session);
+        }
         mst_nodes_end(job, number);
     }
     (void)uv_timer_stop(&job->end.joiners);
@@ -164,7 +167,7 @@ static void on_joiners(uv_timer_t *timer)
 {
     struct mst_run_job *job = timer->data;
 
-    if (job->end.how == MST_GOES_ON && !job->nodes.joining && !mst_group_begins(job) &&
+    if (job->end.how == MST_GOES_ON && !job->nodes.joining && !mst_group_begins(&job->group) &&
         only_joiners(job)) {
         mst_ending_begin(job, done_without_them(job) ? MST_ENDS_WELL : MST_ENDS_FAILED, SIGTERM);
         mst_ending_look(job);
@@ -180,11 +183,11 @@ void mst_ending_look(struct mst_run_job *job)
                job->places.list[i].state != MST_PLACE_WAITS;
     }
     if (job->end.closing || job->nodes.joining ||
-        (mst_group_begins(job) && job->end.how == MST_GOES_ON)) {
+        (mst_group_begins(&job->group) && job->end.how == MST_GOES_ON)) {
         return;
     }
     if (over) {
-        if (mst_faults_answered(job) && mst_preempted_answered(job)) {
+        if (mst_faults_answered(&job->faults) && mst_preempted_answered(job)) {
             mst_preempted_leave(job);
             if (mst_nodes_may_leave(job)) {
                 close_job(job);

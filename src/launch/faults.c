@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "launch/job.h"
 #include "launch/say.h"
 #include "proto/status.h"
 #include "proto/words.h"
@@ -74,14 +73,12 @@ static void take(struct mst_fault *fault, const struct mst_item *item)
 
 /* ---- while the run goes on ---- */
 
-void mst_faults_heard(void *ctx, const struct mst_item *item)
+void mst_faults_heard(struct mst_faults *faults, const struct mst_item *item)
 {
-    struct mst_run_job *job = ctx;
-    struct mst_faults *faults = &job->faults;
     struct mst_fault fault;
 
     take(&fault, item);
-    mst_shared_lock(&job->shared);
+    mst_shared_lock(faults->shared);
     /* Deaths and hangs are said by who started the process; and what is told again is known. */
     if (mst_faults_told(&fault) && fault.kind != MST_CAUSE_SOFT_TIMEOUT &&
         item->revision > faults->revision) {
@@ -92,7 +89,7 @@ void mst_faults_heard(void *ctx, const struct mst_item *item)
             faults->missed++;
         }
     }
-    mst_shared_unlock(&job->shared);
+    mst_shared_unlock(faults->shared);
 }
 
 /* Where restarting was given up meanwhile, the line after this one says what follows. */
@@ -111,10 +108,8 @@ static void say(const struct mst_fault *fault, bool gave_up)
     mst_say("%s#%" PRIu32 "%s %s%s", rank, fault->index, rank[0] != '\0' ? ")" : "", what, then);
 }
 
-void mst_faults_say_more(struct mst_run_job *job)
+void mst_faults_say_more(struct mst_faults *faults)
 {
-    struct mst_faults *faults = &job->faults;
-
     if (faults->unsaid > 0) {
         mst_say("and %" PRIu32 " more fault%s", faults->unsaid, faults->unsaid == 1 ? "" : "s");
     }
@@ -126,29 +121,29 @@ static void on_more(uv_timer_t *timer)
     mst_faults_say_more(timer->data);
 }
 
-void mst_faults_open(struct mst_run_job *job)
+void mst_faults_open(struct mst_faults *faults, uv_loop_t *loop, struct mst_shared *shared)
 {
-    (void)uv_timer_init(&job->loop, &job->faults.more);
-    job->faults.more.data = job;
+    (void)uv_timer_init(loop, &faults->more);
+    faults->more.data = faults;
+    faults->shared = shared;
 }
 
-void mst_faults_look(struct mst_run_job *job)
+void mst_faults_look(struct mst_faults *faults, const struct mst_group *group)
 {
-    struct mst_faults *faults = &job->faults;
     struct mst_fault heard[MST_FAULTS_ROOM];
     uint64_t now_ns = mst_lib_now_ns();
     uint32_t count, missed;
     bool gave_up;
 
-    mst_shared_lock(&job->shared);
-    gave_up = mst_group_gave_up(job);
+    mst_shared_lock(faults->shared);
+    gave_up = mst_group_gave_up(group);
     count = faults->heard_count;
     missed = faults->missed;
     memcpy(heard, faults->heard, count * sizeof *heard);
     faults->heard_count = faults->missed = 0;
-    mst_shared_unlock(&job->shared);
+    mst_shared_unlock(faults->shared);
     if (now_ns - faults->window_ns > WINDOW_NS) {
-        mst_faults_say_more(job);
+        mst_faults_say_more(faults);
         faults->window_ns = now_ns;
         faults->said = 0;
     }
@@ -189,8 +184,7 @@ bool mst_faults_better(const struct mst_item *item, const struct mst_item *first
 
 static void on_answer(void *ctx, const struct mst_reply *reply)
 {
-    struct mst_run_job *job = ctx;
-    struct mst_faults *faults = &job->faults;
+    struct mst_faults *faults = ctx;
     const struct mst_item *first = NULL;
 
     for (uint32_t i = 0; reply->status == MUSTER_OK && i < reply->item_count; i++) {
@@ -201,36 +195,35 @@ static void on_answer(void *ctx, const struct mst_reply *reply)
             first = item;
         }
     }
-    mst_shared_lock(&job->shared);
+    mst_shared_lock(faults->shared);
     if (first != NULL) {
         take(&faults->first, first);
     }
     faults->answered = true;
-    mst_shared_unlock(&job->shared);
-    mst_shared_wake(&job->shared);
+    mst_shared_unlock(faults->shared);
+    mst_shared_wake(faults->shared);
 }
 
-void mst_faults_ask(struct mst_run_job *job)
+void mst_faults_ask(struct mst_faults *faults, struct mst_run_session *session)
 {
-    struct mst_faults *faults = &job->faults;
     struct mst_request request = {.command = MST_FAULTS};
 
-    if (job->end.how != MST_ENDS_FAILED || job->session.client == NULL || job->nodes.joining) {
+    if (session->client == NULL) {
         return;
     }
-    mst_lib_lock(job->session.client);
-    faults->post = (struct mst_lib_post){.complete = on_answer, .ctx = job};
-    faults->asked = mst_lib_post(job->session.client, &request, mst_lib_now_ns() + ANSWER_LIMIT_NS,
+    mst_lib_lock(session->client);
+    faults->post = (struct mst_lib_post){.complete = on_answer, .ctx = faults};
+    faults->asked = mst_lib_post(session->client, &request, mst_lib_now_ns() + ANSWER_LIMIT_NS,
                                  &faults->post) == MUSTER_OK;
-    mst_lib_unlock(job->session.client);
+    mst_lib_unlock(session->client);
 }
 
-bool mst_faults_answered(struct mst_run_job *job)
+bool mst_faults_answered(struct mst_faults *faults)
 {
     bool answered;
 
-    mst_shared_lock(&job->shared);
-    answered = job->faults.answered || !job->faults.asked;
-    mst_shared_unlock(&job->shared);
+    mst_shared_lock(faults->shared);
+    answered = faults->answered || !faults->asked;
+    mst_shared_unlock(faults->shared);
     return answered;
 }

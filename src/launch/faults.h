@@ -9,6 +9,9 @@
 #include <uv.h>
 
 #include "client/shell/internal.h"
+#include "launch/group.h"
+#include "launch/session.h"
+#include "launch/shared.h"
 
 #define MST_FAULTS_ROOM 8u
 
@@ -21,6 +24,7 @@ struct mst_fault {
 };
 
 struct mst_faults {
+    struct mst_shared *shared;
     struct mst_lib_post post;
     bool asked;
     uint64_t window_ns; /* when lines began to be counted */
@@ -36,23 +40,21 @@ struct mst_faults {
     struct mst_fault first; /* kind NONE: there is none */
 };
 
-struct mst_run_job;
-
 /* The timer of the loop. */
-void mst_faults_open(struct mst_run_job *job);
+void mst_faults_open(struct mst_faults *faults, uv_loop_t *loop, struct mst_shared *shared);
 
 /* With the client's lock held. */
-void mst_faults_heard(void *job, const struct mst_item *item);
+void mst_faults_heard(struct mst_faults *faults, const struct mst_item *item);
 
 /* On the loop: says what was heard. */
-void mst_faults_look(struct mst_run_job *job);
+void mst_faults_look(struct mst_faults *faults, const struct mst_group *group);
 
 /* How many were not said since the last time, if any; before the run's last line too. */
-void mst_faults_say_more(struct mst_run_job *job);
+void mst_faults_say_more(struct mst_faults *faults);
 
 /* The run ends: what went wrong first? Does not wait; an answer that does not come is none. */
-void mst_faults_ask(struct mst_run_job *job);
-bool mst_faults_answered(struct mst_run_job *job);
+void mst_faults_ask(struct mst_faults *faults, struct mst_run_session *session);
+bool mst_faults_answered(struct mst_faults *faults);
 
 /* What it did, "failed: code 7: no such file". */
 void mst_faults_what(const struct mst_fault *fault, char *text, size_t room);

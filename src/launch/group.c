@@ -16,10 +16,8 @@ static bool several(const struct mst_run_job *job)
     return job->options->nodes_max > 1;
 }
 
-void mst_group_heard(struct mst_run_job *job, uint32_t life, const char *why)
+void mst_group_heard(struct mst_group *group, uint32_t life, const char *why)
 {
-    struct mst_group *group = &job->group;
-
     if (life > group->told) {
         group->told = life;
         (void)snprintf(group->why, sizeof group->why, "%s", why);
@@ -31,7 +29,7 @@ static void begin_alone(struct mst_run_job *job, const char *why)
 {
     mst_shared_lock(&job->shared);
     job->nodes.restarts_told = job->places.restarts + 1;
-    mst_group_heard(job, job->group.life + 1, why);
+    mst_group_heard(&job->group, job->group.life + 1, why);
     mst_shared_unlock(&job->shared);
     if (job->places.restarts < job->options->max_restarts) {
         job->places.restarts++;
@@ -116,20 +114,18 @@ static void start(struct mst_run_job *job)
     mst_place_start_all(job);
 }
 
-bool mst_group_begins(const struct mst_run_job *job)
+bool mst_group_begins(const struct mst_group *group)
 {
-    return job->group.ends || job->group.asks;
+    return group->ends || group->asks;
 }
 
-bool mst_group_gave_up(const struct mst_run_job *job)
+bool mst_group_gave_up(const struct mst_group *group)
 {
-    return mst_group_begins(job) || job->group.told > job->group.life;
+    return mst_group_begins(group) || group->told > group->life;
 }
 
-void mst_group_begin(struct mst_run_job *job)
+void mst_group_begin(struct mst_group *group)
 {
-    struct mst_group *group = &job->group;
-
     group->ends = group->asks = false;
     group->life = group->told;
 }

@@ -35,18 +35,18 @@ struct mst_run_job;
 void mst_group_ask(struct mst_run_job *job, const struct mst_process *process);
 
 /* With the run's lock held: the key of a life is there. Only what is newer counts. */
-void mst_group_heard(struct mst_run_job *job, uint32_t life, const char *why);
+void mst_group_heard(struct mst_group *group, uint32_t life, const char *why);
 
 /* On the loop, whenever something was told or a process is gone. */
 void mst_group_look(struct mst_run_job *job);
 
 /* Whether it begins anew, or may. */
-bool mst_group_begins(const struct mst_run_job *job);
+bool mst_group_begins(const struct mst_group *group);
 
 /* The same, also if only another node's word says so. With the run's lock held. */
-bool mst_group_gave_up(const struct mst_run_job *job);
+bool mst_group_gave_up(const struct mst_group *group);
 
 /* This node is new in the run, or again: it begins in the life the others are in. */
-void mst_group_begin(struct mst_run_job *job);
+void mst_group_begin(struct mst_group *group);
 
 #endif

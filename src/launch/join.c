@@ -238,7 +238,7 @@ static muster_status take_word(struct mst_run_job *job, const char *name, const 
     }
     if (word.key == MST_RUN_KEY_LIFE) {
         mst_shared_lock(&job->shared);
-        mst_group_heard(job, word.number, value);
+        mst_group_heard(&job->group, word.number, value);
         mst_shared_unlock(&job->shared);
     } else if (word.key == MST_RUN_KEY_CAUSE) {
         return mst_fail(err, MUSTER_EINVAL, 0, "job '%s' has ended: %.*s", job->name,
@@ -378,7 +378,7 @@ static int enter_first(struct mst_run_job *job)
     mst_rendezvous_join(nodes->master_addr, port, job->service.listen, sizeof job->service.listen);
     nodes->master_port = mst_rendezvous_free_port(host);
     nodes->master_given = true;
-    return mst_nodes_credentials(job);
+    return mst_nodes_credentials(&job->nodes, job->options, job->name);
 }
 
 /* What nobody who waits for it can mend. */
@@ -401,7 +401,7 @@ static int enter_other(struct mst_run_job *job)
     if (!mst_launched_await_secret(job->options)) {
         return MST_EXIT_LAUNCHER;
     }
-    code = mst_nodes_credentials(job);
+    code = mst_nodes_credentials(&job->nodes, job->options, job->name);
     if (code != 0) {
         return code;
     }

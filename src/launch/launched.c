@@ -8,11 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/time.h"
 #include "discover/shell/surroundings.h"
-#include "launch/job.h"
 #include "launch/say.h"
 #include "net/rendezvous.h"
 #include "net/secret.h"
+#include "os/system.h"
 
 /* Below the ports that the kernel gives away, and none that another launcher's programs use. */
 #define PORT_FIRST 20000u
@@ -114,13 +115,13 @@ int mst_launched_take(struct mst_run_options *options, struct mst_launched *laun
 
 bool mst_launched_await_secret(const struct mst_run_options *options)
 {
-    uint64_t until_ns = mst_lib_now_ns() + (uint64_t)options->service_wait_ms * NS_PER_MS;
+    uint64_t until_ns = mst_system_now_ns() + (uint64_t)options->service_wait_ms * NS_PER_MS;
 
     if (!options->launched || options->secret_file == NULL) {
         return true;
     }
     while (access(options->secret_file, R_OK) != 0) {
-        if (mst_lib_now_ns() >= until_ns) {
+        if (mst_system_now_ns() >= until_ns) {
             mst_say("node 0 (%s) has made no secret for job '%s' at %s: is that folder shared by "
                     "the nodes? Else set MUSTER_STATE_DIR to one that is, or give --secret-file",
                     options->join, options->job, options->secret_file);

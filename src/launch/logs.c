@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "launch/job.h"
+#include "launch/run.h"
 #include "launch/say.h"
 
 /* ---- before anything runs ---- */
@@ -42,46 +42,44 @@ static int make_folders(char *path)
     return make_folder(path);
 }
 
-static int refuse(const struct mst_run_job *job, int error)
+static int refuse(const char *given, int error)
 {
-    mst_say("--log-dir %s: %s; name a folder in which this user can write", job->options->log_dir,
-            strerror(error));
+    mst_say("--log-dir %s: %s; name a folder in which this user can write", given, strerror(error));
     return MST_EXIT_LAUNCHER;
 }
 
-int mst_logs_open(struct mst_run_job *job)
+int mst_logs_open(struct mst_logs *logs, const char *given, const char *job)
 {
-    const char *given = job->options->log_dir;
     char path[PATH_MAX], real[PATH_MAX];
     int error;
 
     if (given == NULL) {
         return 0;
     }
-    if (strchr(job->name, '/') != NULL || job->name[0] == '.') {
+    if (strchr(job, '/') != NULL || job[0] == '.') {
         mst_say("--log-dir %s: the job's name '%s' can name no folder; choose another with -j",
-                given, job->name);
+                given, job);
         return MST_EXIT_LAUNCHER;
     }
     if ((size_t)snprintf(path, sizeof path, "%s", given) >= sizeof path) {
-        return refuse(job, ENAMETOOLONG);
+        return refuse(given, ENAMETOOLONG);
     }
     error = make_folders(path);
     if (error == 0 && realpath(path, real) == NULL) {
         error = errno;
     }
     if (error != 0) {
-        return refuse(job, error);
+        return refuse(given, error);
     }
-    if ((size_t)snprintf(job->logs.folder, sizeof job->logs.folder, "%s/%s", real, job->name) >=
-        sizeof job->logs.folder) {
-        return refuse(job, ENAMETOOLONG);
+    if ((size_t)snprintf(logs->folder, sizeof logs->folder, "%s/%s", real, job) >=
+        sizeof logs->folder) {
+        return refuse(given, ENAMETOOLONG);
     }
-    error = make_folder(job->logs.folder);
-    if (error == 0 && access(job->logs.folder, W_OK | X_OK) != 0) {
+    error = make_folder(logs->folder);
+    if (error == 0 && access(logs->folder, W_OK | X_OK) != 0) {
         error = errno;
     }
-    return error == 0 ? 0 : refuse(job, error);
+    return error == 0 ? 0 : refuse(given, error);
 }
 
 /* ---- while it runs ---- */
@@ -105,32 +103,30 @@ static void on_failure(void *ctx, int error)
     }
 }
 
-void mst_logs_begin(struct mst_run_job *job)
+void mst_logs_begin(struct mst_logs *logs, struct mst_output *output)
 {
-    if (job->logs.folder[0] != '\0') {
-        mst_output_on_failure(job->output, on_failure, &job->logs);
-        mst_say("the ranks' output is in %s/INDEX/ATTEMPT/stdout.log and stderr.log",
-                job->logs.folder);
+    if (logs->folder[0] != '\0') {
+        mst_output_on_failure(output, on_failure, logs);
+        mst_say("the ranks' output is in %s/INDEX/ATTEMPT/stdout.log and stderr.log", logs->folder);
     }
 }
 
-static int make_file(const struct mst_run_job *job, uint32_t index, const struct mst_log *log,
+static int make_file(const struct mst_logs *logs, uint32_t index, const struct mst_log *log,
                      const char *name)
 {
     char path[PATH_MAX];
 
-    mst_logs_path(job, index, log, name, path, sizeof path);
+    mst_logs_path(logs, index, log, name, path, sizeof path);
     return open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_APPEND, 0666);
 }
 
 /* The first number that nobody has taken. 0, or the error number. */
-static int take_number(const struct mst_run_job *job, uint32_t index, struct mst_log *log)
+static int take_number(const struct mst_logs *logs, uint32_t index, struct mst_log *log)
 {
     char path[PATH_MAX];
     int error;
 
-    if ((size_t)snprintf(path, sizeof path, "%s/%" PRIu32, job->logs.folder, index) >=
-        sizeof path) {
+    if ((size_t)snprintf(path, sizeof path, "%s/%" PRIu32, logs->folder, index) >= sizeof path) {
         return ENAMETOOLONG;
     }
     error = make_folder(path);
@@ -138,7 +134,7 @@ static int take_number(const struct mst_run_job *job, uint32_t index, struct mst
         return error;
     }
     for (;; log->attempt++) {
-        mst_logs_path(job, index, log, "", path, sizeof path);
+        mst_logs_path(logs, index, log, "", path, sizeof path);
         if (mkdir(path, 0777) == 0) {
             return 0;
         }
@@ -148,28 +144,28 @@ static int take_number(const struct mst_run_job *job, uint32_t index, struct mst
     }
 }
 
-void mst_logs_make(struct mst_run_job *job, uint32_t index, uint32_t attempts, struct mst_log *out)
+void mst_logs_make(struct mst_logs *logs, uint32_t index, uint32_t attempts, struct mst_log *out)
 {
     char text[PATH_MAX + 128];
     int error;
 
     *out = (struct mst_log){.attempt = attempts, .out = -1, .error = -1};
-    if (job->logs.folder[0] == '\0') {
+    if (logs->folder[0] == '\0') {
         return;
     }
     out->made = true;
-    error = take_number(job, index, out);
+    error = take_number(logs, index, out);
     if (error == 0) {
-        out->out = make_file(job, index, out, "stdout.log");
-        out->error = out->out >= 0 ? make_file(job, index, out, "stderr.log") : -1;
+        out->out = make_file(logs, index, out, "stdout.log");
+        out->error = out->out >= 0 ? make_file(logs, index, out, "stderr.log") : -1;
         error = out->error >= 0 ? 0 : errno;
     }
     if (error == 0) {
         return;
     }
     mst_logs_undo(out);
-    if (!atomic_exchange(&job->logs.told, true)) {
-        why(&job->logs, error, text, sizeof text);
+    if (!atomic_exchange(&logs->told, true)) {
+        why(logs, error, text, sizeof text);
         mst_say("%s", text);
     }
 }
@@ -185,11 +181,11 @@ void mst_logs_undo(struct mst_log *log)
     *log = (struct mst_log){.out = -1, .error = -1};
 }
 
-void mst_logs_path(const struct mst_run_job *job, uint32_t index, const struct mst_log *log,
+void mst_logs_path(const struct mst_logs *logs, uint32_t index, const struct mst_log *log,
                    const char *name, char *path, size_t room)
 {
     path[0] = '\0';
-    if (log->made && (size_t)snprintf(path, room, "%s/%" PRIu32 "/%" PRIu32 "/%s", job->logs.folder,
+    if (log->made && (size_t)snprintf(path, room, "%s/%" PRIu32 "/%" PRIu32 "/%s", logs->folder,
                                       index, log->attempt, name) >= room) {
         path[0] = '\0';
     }

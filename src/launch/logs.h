@@ -34,22 +34,20 @@ struct mst_log {
     int out, error; /* -1 once handed on */
 };
 
-struct mst_run_job;
-struct mst_process;
-
-/* Makes the folder of the job, whose name is known. 0, or the exit code after one line. */
-int mst_logs_open(struct mst_run_job *job);
+/* Makes the folder of the job in the one that was given; NULL: there is none. 0, or the exit code
+ * after one line. */
+int mst_logs_open(struct mst_logs *logs, const char *given, const char *job);
 
 /* The first line of the run about them; and the output is to be ready for files. */
-void mst_logs_begin(struct mst_run_job *job);
+void mst_logs_begin(struct mst_logs *logs, struct mst_output *output);
 
 /* Makes the files of the next process of a place. Without --log-dir, or after one line about what
  * failed, there are none. */
-void mst_logs_make(struct mst_run_job *job, uint32_t index, uint32_t attempts, struct mst_log *out);
+void mst_logs_make(struct mst_logs *logs, uint32_t index, uint32_t attempts, struct mst_log *out);
 void mst_logs_undo(struct mst_log *log);
 
 /* The path of one of a process's files; empty: it has none. */
-void mst_logs_path(const struct mst_run_job *job, uint32_t index, const struct mst_log *log,
+void mst_logs_path(const struct mst_logs *logs, uint32_t index, const struct mst_log *log,
                    const char *name, char *path, size_t room);
 
 #endif

@@ -87,7 +87,7 @@ static void take_life(struct mst_run_job *job, const struct mst_run_word *word)
     char why[sizeof job->group.why];
 
     (void)snprintf(why, sizeof why, "%.*s", (int)word->text.size, (const char *)word->text.data);
-    mst_group_heard(job, word->number, why);
+    mst_group_heard(&job->group, word->number, why);
 }
 
 static void take_key(struct mst_run_job *job, const struct mst_run_word *word)
@@ -157,6 +157,13 @@ static void on_key_gone(void *ctx, struct mst_slice name)
         job->nodes.all_told = false;
         mst_shared_unlock(&job->shared);
     }
+}
+
+static void on_fault(void *ctx, const struct mst_item *item)
+{
+    struct mst_run_job *job = ctx;
+
+    mst_faults_heard(&job->faults, item);
 }
 
 static void on_reset(void *ctx)
@@ -263,7 +270,7 @@ void mst_nodes_begin(struct mst_run_job *job)
                                         .key = on_key,
                                         .key_gone = on_key_gone,
                                         .node_key = on_node_key,
-                                        .fault = mst_faults_heard,
+                                        .fault = on_fault,
                                         .reset = on_reset,
                                         .listed = on_listed,
                                         .turn = on_turn,
@@ -292,7 +299,7 @@ void mst_nodes_begin(struct mst_run_job *job)
         job->places.list[i].asks = job->places.list[i].refused = false;
     }
     job->group.claim = (struct mst_note){0};
-    mst_group_begin(job);
+    mst_group_begin(&job->group);
     mst_shared_unlock(&job->shared);
     nodes->finished = (struct mst_note){0};
     mst_preempted_begin(job);

@@ -97,7 +97,8 @@ int mst_nodes_enter(struct mst_run_job *job);
 
 /* credentials.c: takes the secret that was given, or makes one on node 0, and cleans this process's
  * environment of any other. 0, or the exit code after one line. */
-int mst_nodes_credentials(struct mst_run_job *job);
+int mst_nodes_credentials(struct mst_nodes *nodes, const struct mst_run_options *options,
+                          const char *job);
 
 /* join.c: how its service is reached. */
 struct mst_session_target mst_nodes_target(const struct mst_run_job *job, int64_t timeout_ms);

@@ -126,7 +126,7 @@ static int start_spawn(struct mst_place *place, struct start *start, struct mst_
         .error = start->error[1],
         .given = {{start->page_fd, start->page_fd}, {job->nodes.secret_fd, job->nodes.secret_fd}}};
 
-    mst_logs_make(job, place->index, place->attempts, &start->log);
+    mst_logs_make(&job->logs, place->index, place->attempts, &start->log);
     mst_tag_text(job->tag, place->index, place->attempts, process->tag);
     if (!mst_variables_of(&job->environment, place, process->tag, start->page_fd, &start->log)) {
         return ENOMEM;
@@ -481,7 +481,7 @@ static void failed(struct mst_place *place)
     } else if (place->process->gave_up) {
         place->state = MST_PLACE_WAITS;
         mst_group_ask(job, place->process);
-    } else if (mst_group_begins(job)) {
+    } else if (mst_group_begins(&job->group)) {
         place->state = MST_PLACE_WAITS; /* it is started with all others */
     } else {
         place->state = MST_PLACE_WAITS;

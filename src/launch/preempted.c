@@ -108,6 +108,8 @@ int mst_preempted_open(struct mst_run_job *job)
     (void)uv_timer_init(&job->loop, &preempted->again);
     (void)uv_timer_init(&job->loop, &preempted->end);
     preempted->again.data = preempted->end.data = job;
+    preempted->saving.shared = &job->shared;
+    preempted->saving.session = &job->session;
     (void)snprintf(announcer->host, sizeof announcer->host, "%.63s", job->host);
     announcer->say = on_say;
     announcer->publishing.ended = on_told;
@@ -150,7 +152,8 @@ static void look_at_end(struct mst_run_job *job)
 {
     const struct mst_preempted *preempted = &job->preempted;
 
-    if (preempted->late && job->end.how == MST_GOES_ON && mst_saving_answered(job) &&
+    if (preempted->late && job->end.how == MST_GOES_ON &&
+        mst_saving_answered(&job->preempted.saving) &&
         (mst_place_any(&job->places, MST_PLACE_RUNS) || !mst_preempted_saved(job))) {
         mst_say("the time of the notice is over; the ranks are ended");
         job->end.signal = preempted->signal;
@@ -206,7 +209,7 @@ static void on_end(uv_timer_t *timer)
 
     if (job->end.how == MST_GOES_ON && !job->end.closing) {
         job->preempted.late = true;
-        mst_saving_ask(job);
+        mst_saving_ask(&job->preempted.saving);
         mst_preempted_look(job);
     }
 }
@@ -274,6 +277,20 @@ void mst_preempted_settled(struct mst_run_job *job)
 
 /* ---- the end ---- */
 
+bool mst_preempted_saved(const struct mst_run_job *job)
+{
+    return mst_saving_saved(&job->preempted.saving, mst_place_generation(&job->places));
+}
+
+bool mst_preempted_past(const struct mst_run_job *job, const struct mst_process *process)
+{
+    const struct mst_saving_last *complete = &job->preempted.saving.complete;
+    uint64_t generation = mst_process_generation(process);
+
+    return complete->there && mst_process_code(process) == MST_EXIT_AGAIN &&
+           generation <= complete->generation && generation < mst_place_generation(&job->places);
+}
+
 bool mst_preempted_answered(struct mst_run_job *job)
 {
     struct mst_preempted *preempted = &job->preempted;
@@ -284,12 +301,13 @@ bool mst_preempted_answered(struct mst_run_job *job)
         return true;
     }
     if (preempted->saving.step == MST_SAVING_NOT_ASKED) {
-        mst_saving_ask(job);
-    } else if (preempted->late && !preempted->asked_again && mst_saving_answered(job)) {
+        mst_saving_ask(&job->preempted.saving);
+    } else if (preempted->late && !preempted->asked_again &&
+               mst_saving_answered(&job->preempted.saving)) {
         preempted->asked_again = true;
-        mst_saving_ask_again(job);
+        mst_saving_ask_again(&job->preempted.saving);
     }
-    return mst_saving_answered(job);
+    return mst_saving_answered(&job->preempted.saving);
 }
 
 void mst_preempted_leave(struct mst_run_job *job)

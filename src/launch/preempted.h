@@ -9,43 +9,7 @@
 #include <uv.h>
 
 #include "launch/announcer.h"
-
-/* What the service knows of the last save, asked in steps. */
-enum mst_saving_step {
-    MST_SAVING_NOT_ASKED = 0,
-    MST_SAVING_AGREED = 1,   /* which step was agreed */
-    MST_SAVING_VERDICT = 2,  /* whether that came to nothing as the notice was taken back */
-    MST_SAVING_COMPLETE = 3, /* which was saved by all */
-    MST_SAVING_MEMBERS = 4,  /* who had saved */
-    MST_SAVING_ANSWERED = 5
-};
-
-#define MST_SAVING_MISSING_MAX 8u
-
-struct mst_saving_missing {
-    uint32_t index, rank;
-    char host[MST_NOTICE_HOST_ROOM];
-};
-
-/* The last agreement that there was. */
-struct mst_saving_last {
-    bool there;
-    uint64_t generation, k;
-    struct mst_preempt_fact fact;
-};
-
-struct mst_saving {
-    struct mst_lib_post post;
-    char after[MST_PREEMPT_NAME_ROOM]; /* where the listing goes on */
-    uint64_t page;
-    bool again; /* only what may have changed since the first time */
-
-    /* Written by the client's threads, under the run's lock until it is answered. */
-    enum mst_saving_step step;
-    struct mst_saving_last agreed, withdrawn, complete;
-    uint32_t arrived, expected, missing_count; /* 0 expected: not known */
-    struct mst_saving_missing missing[MST_SAVING_MISSING_MAX];
-};
+#include "launch/saving.h"
 
 struct mst_run_job;
 struct mst_process;
@@ -94,11 +58,6 @@ bool mst_preempted_answered(struct mst_run_job *job);
 void mst_preempted_settle(struct mst_run_job *job);
 void mst_preempted_settled(struct mst_run_job *job);
 
-/* saving.c */
-void mst_saving_ask(struct mst_run_job *job);
-void mst_saving_ask_again(struct mst_run_job *job); /* whether all have saved since */
-bool mst_saving_answered(struct mst_run_job *job);
-
 /* Whether all that the processes of this node did last was to save, with all others. */
 bool mst_preempted_saved(const struct mst_run_job *job);
 
@@ -107,14 +66,6 @@ bool mst_preempted_past(const struct mst_run_job *job, const struct mst_process 
 
 /* Nothing runs here any more: where the others go on without this node, it goes now. */
 void mst_preempted_leave(struct mst_run_job *job);
-
-/* The agreement that matters at the end: the last that all have saved, or, where the processes of
- * this node did something after it, the last of all; NULL: there is none. A notice that comes while
- * they leave may well be agreed upon: what they saved counts. */
-const struct mst_saving_last *mst_preempted_last(const struct mst_run_job *job);
-
-/* "not saved: ...", who had not; empty: nothing was to be saved, or it was. */
-void mst_preempted_text(const struct mst_run_job *job, char *text, size_t room);
 
 /* requeue.c: the run has ended with `code`, and said all: says what was saved, and asks that the
  * job is run again, once, if it is wanted, saved, and this is node 0. Blocks. */

@@ -22,9 +22,9 @@
 /* ---- the file ---- */
 
 /* Beside FILE, so that it can take its place in one step. Nodes may have been given one for all. */
-static int open_beside(const struct mst_run_job *job, char *path, size_t room)
+static int open_beside(const struct mst_report *report, char *path, size_t room)
 {
-    (void)snprintf(path, room, "%s.%s.%d", job->report.path, job->host, (int)getpid());
+    (void)snprintf(path, room, "%s.%s.%d", report->path, report->host, (int)getpid());
     return mst_own_file_new(path);
 }
 
@@ -54,13 +54,13 @@ static const char *find_file(struct mst_report *report, const char *given)
     return NULL;
 }
 
-int mst_report_open(struct mst_run_job *job)
+int mst_report_open(struct mst_report *report, const char *given, const char *host)
 {
-    struct mst_report *report = &job->report;
-    const char *given = job->options->report, *reason;
+    const char *reason;
     char path[BESIDE_MAX];
     int fd;
 
+    report->host = host;
     report->began_ns = mst_lib_now_ns();
     (void)clock_gettime(CLOCK_REALTIME, &report->began);
     if (given == NULL) {
@@ -71,7 +71,7 @@ int mst_report_open(struct mst_run_job *job)
         report->path[0] = '\0';
         return refuse(given, reason);
     }
-    fd = open_beside(job, path, sizeof path);
+    fd = open_beside(report, path, sizeof path);
     if (fd < 0) {
         report->path[0] = '\0';
         return refuse(given, strerror(errno));
@@ -82,15 +82,15 @@ int mst_report_open(struct mst_run_job *job)
     return 0;
 }
 
-static bool store(const struct mst_run_job *job, const json_t *object)
+static bool store(const struct mst_report *report, const json_t *object)
 {
     char path[BESIDE_MAX];
-    int fd = open_beside(job, path, sizeof path);
+    int fd = open_beside(report, path, sizeof path);
     bool ok = fd >= 0 && json_dumpfd(object, fd, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) == 0 &&
               write(fd, "\n", 1) == 1;
 
     ok = fd >= 0 && close(fd) == 0 && ok;
-    ok = ok && rename(path, job->report.path) == 0;
+    ok = ok && rename(path, report->path) == 0;
     if (!ok && fd >= 0) {
         int error = errno;
 
@@ -140,7 +140,7 @@ static json_t *time_of(const struct timespec *time)
     return json_string(text);
 }
 
-static json_t *stderr_of(struct mst_run_job *job, const struct mst_process *process)
+static json_t *stderr_of(const struct mst_run_job *job, const struct mst_process *process)
 {
     char tail[MST_OUTPUT_TAIL_MAX];
     json_t *lines = json_array();
@@ -160,11 +160,12 @@ static json_t *stderr_of(struct mst_run_job *job, const struct mst_process *proc
 }
 
 /* What only the node knows on which it ran. */
-static void add_process(struct mst_run_job *job, const struct mst_process *process, json_t *cause)
+static void add_process(const struct mst_run_job *job, const struct mst_process *process,
+                        json_t *cause)
 {
     char path[PATH_MAX];
 
-    mst_logs_path(job, process->index, &process->log, "stderr.log", path, sizeof path);
+    mst_logs_path(&job->logs, process->index, &process->log, "stderr.log", path, sizeof path);
     if (process->died_ns != 0) {
         (void)json_object_set_new(cause, "time", time_of(&process->died));
     }
@@ -172,7 +173,7 @@ static void add_process(struct mst_run_job *job, const struct mst_process *proce
     (void)json_object_set_new(cause, "log", string_or_null(path));
 }
 
-static json_t *cause_of(struct mst_run_job *job, const struct mst_first_cause *parts)
+static json_t *cause_of(const struct mst_run_job *job, const struct mst_first_cause *parts)
 {
     bool placed = parts->placed;
     uint32_t node = placed ? parts->index / job->places.count : job->nodes.number;
@@ -198,7 +199,7 @@ static uint64_t number_in(const json_t *object, const char *name)
 }
 
 /* Another node decided it, and did not say why in time. */
-static json_t *unknown_cause(struct mst_run_job *job)
+static json_t *unknown_cause(const struct mst_run_job *job)
 {
     struct mst_first_cause unknown = {.kind = "unknown", .rank = MST_RANK_NONE};
     json_t *cause = cause_of(job, &unknown);
@@ -228,7 +229,7 @@ static const struct mst_process *process_in(const struct mst_run_job *job, const
 }
 
 /* As it was told, and what this node knows better. */
-static json_t *cause_as_told(struct mst_run_job *job)
+static json_t *cause_as_told(const struct mst_run_job *job)
 {
     json_t *cause = json_loads(told_cause(job), 0, NULL);
     const struct mst_process *process;
@@ -245,7 +246,7 @@ static json_t *cause_as_told(struct mst_run_job *job)
 }
 
 /* NULL: the run ended well. */
-static json_t *first_cause(struct mst_run_job *job)
+static json_t *first_cause(const struct mst_run_job *job)
 {
     struct mst_first_cause parts;
 
@@ -256,7 +257,7 @@ static json_t *first_cause(struct mst_run_job *job)
     return parts.kind != NULL ? cause_of(job, &parts) : NULL;
 }
 
-const struct mst_process *mst_report_process(struct mst_run_job *job)
+const struct mst_process *mst_report_process(const struct mst_run_job *job)
 {
     json_t *cause = first_cause(job);
     const struct mst_process *process = process_in(job, cause);
@@ -265,7 +266,7 @@ const struct mst_process *mst_report_process(struct mst_run_job *job)
     return process;
 }
 
-void mst_report_cause(struct mst_run_job *job, char *text, size_t room)
+void mst_report_cause(const struct mst_run_job *job, char *text, size_t room)
 {
     json_t *cause = first_cause(job), *lines = json_object_get(cause, "stderr");
     size_t size = cause != NULL ? json_dumpb(cause, text, room - 1, JSON_COMPACT) : 0;
@@ -283,7 +284,7 @@ void mst_report_cause(struct mst_run_job *job, char *text, size_t room)
 }
 
 /* The line that everybody's output ends with; of a run that never began the one it said instead. */
-static json_t *message_of(struct mst_run_job *job)
+static json_t *message_of(const struct mst_run_job *job)
 {
     char text[1024];
 
@@ -296,7 +297,8 @@ static json_t *preemption_of(const struct mst_run_job *job)
 {
     const struct mst_preempted *preempted = &job->preempted;
     const struct mst_saving *saving = &preempted->saving;
-    const struct mst_saving_last *last = mst_preempted_last(job);
+    const struct mst_saving_last *last =
+        mst_saving_last(saving, mst_place_generation(&job->places));
     bool saved = mst_preempted_saved(job), known = last != NULL && saving->expected > 0 && !saved;
     json_t *missing = json_array();
 
@@ -333,7 +335,7 @@ static const char *ending_of(const json_t *cause, int code)
     return strcmp(kind, "stopped") == 0 ? "stopped" : "failed";
 }
 
-static json_t *report_of(struct mst_run_job *job, int code)
+static json_t *report_of(const struct mst_run_job *job, int code)
 {
     uint64_t took_ms = (mst_lib_now_ns() - job->report.began_ns) / NS_PER_MS;
     json_t *cause = first_cause(job);
@@ -355,7 +357,7 @@ static json_t *report_of(struct mst_run_job *job, int code)
                      json_integer(job->options->max_restarts), "preemption", preemption_of(job));
 }
 
-void mst_report_write(struct mst_run_job *job, int code)
+void mst_report_write(const struct mst_run_job *job, int code)
 {
     json_t *object;
 
@@ -364,7 +366,7 @@ void mst_report_write(struct mst_run_job *job, int code)
     }
     object = report_of(job, code);
     errno = ENOMEM;
-    if (object == NULL || !store(job, object)) {
+    if (object == NULL || !store(&job->report, object)) {
         mst_say("the report %s could not be written: %s", job->report.path, strerror(errno));
     }
     json_decref(object);

@@ -12,7 +12,8 @@
 #define MST_REPORT_VERSION 1
 
 struct mst_report {
-    char path[4096]; /* empty: none is wanted */
+    const char *host; /* the run's */
+    char path[4096];  /* empty: none is wanted */
     struct timespec began;
     uint64_t began_ns;
 };
@@ -20,17 +21,17 @@ struct mst_report {
 struct mst_run_job;
 struct mst_process;
 
-/* Before anything else: whether FILE can be written, and what an earlier run left there goes. 0, or
- * the exit code after one line. */
-int mst_report_open(struct mst_run_job *job);
+/* Before anything else: whether FILE, if it is given, can be written, and what an earlier run left
+ * there goes. 0, or the exit code after one line. */
+int mst_report_open(struct mst_report *report, const char *given, const char *host);
 
 /* When the run has ended, and has said why: whether it began or not. */
-void mst_report_write(struct mst_run_job *job, int code);
+void mst_report_write(const struct mst_run_job *job, int code);
 
 /* The process of this node that is the first cause; NULL: it is another's, or none. */
-const struct mst_process *mst_report_process(struct mst_run_job *job);
+const struct mst_process *mst_report_process(const struct mst_run_job *job);
 
 /* The first cause for the reports of the other nodes; empty: there is none. */
-void mst_report_cause(struct mst_run_job *job, char *text, size_t room);
+void mst_report_cause(const struct mst_run_job *job, char *text, size_t room);
 
 #endif

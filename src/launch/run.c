@@ -118,7 +118,7 @@ static void on_woken(uv_async_t *handle)
     }
     mst_nodes_look(job);
     mst_preempted_look(job);
-    mst_faults_look(job); /* why, and then what is done about it */
+    mst_faults_look(&job->faults, &job->group); /* why, and then what is done about it */
     mst_group_look(job);
     mst_ending_look(job);
 }
@@ -197,7 +197,7 @@ static bool start_loop(struct mst_run_job *job)
         (void)uv_loop_close(&job->loop);
         return false;
     }
-    mst_faults_open(job);
+    mst_faults_open(&job->faults, &job->loop, &job->shared);
     (void)uv_timer_init(&job->loop, &job->end.grace);
     (void)uv_timer_init(&job->loop, &job->end.joiners);
     mst_supervise_open(job);
@@ -300,7 +300,7 @@ static void run_all(struct mst_run_job *job)
         return;
     }
     mst_say_with_output(job->output);
-    mst_logs_begin(job);
+    mst_logs_begin(&job->logs, job->output);
     if (job->nodes.first) {
         mst_place_start_all(job);
     } else {
@@ -377,7 +377,7 @@ static int enter(struct mst_run_job *job)
     }
     code = find_program(job);
     if (code == 0) {
-        code = mst_logs_open(job);
+        code = mst_logs_open(&job->logs, options->log_dir, job->name);
     }
     if (code != 0) {
         return code;
@@ -415,7 +415,7 @@ static int run_to_end(struct mst_run_job *job)
     end_loop(job); /* signals end us again: nothing is left that needs us, but a reader */
     mst_preempted_settled(job);
     mst_say_directly(job->output);
-    mst_faults_say_more(job);
+    mst_faults_say_more(&job->faults);
     mst_cause_tell(job);
     return mst_cause_code(job);
 }
@@ -432,7 +432,7 @@ int mst_run(const struct mst_run_options *options)
     job.options = &job.own;
     (void)pthread_mutex_init(&job.shared.lock, NULL);
     (void)gethostname(job.host, sizeof job.host - 1);
-    code = mst_report_open(&job);
+    code = mst_report_open(&job.report, options->report, job.host);
     if (code == 0) {
         code = enter(&job);
     }

@@ -4,22 +4,25 @@
  * had. Asked of the service when it matters: when the ranks have ended, or must. */
 
 #define _GNU_SOURCE
+#include "launch/saving.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "launch/job.h"
+#include "base/text.h"
+#include "launch/session.h"
 
 #define ANSWER_NS UINT64_C(3000000000) /* a service that does not answer is not waited for */
 
-static void ask(struct mst_run_job *job);
+static void ask(struct mst_saving *saving);
 
-static void end(struct mst_run_job *job)
+static void end(struct mst_saving *saving)
 {
-    mst_shared_lock(&job->shared);
-    job->preempted.saving.step = MST_SAVING_ANSWERED;
-    mst_shared_unlock(&job->shared);
-    mst_shared_wake(&job->shared);
+    mst_shared_lock(saving->shared);
+    saving->step = MST_SAVING_ANSWERED;
+    mst_shared_unlock(saving->shared);
+    mst_shared_wake(saving->shared);
 }
 
 static bool is_later(const struct mst_saving_last *last, const struct mst_preempt_name *name)
@@ -114,11 +117,10 @@ static bool take_page(struct mst_saving *saving, const struct mst_reply *reply)
 /* With the client's lock held. What is not answered is not known. */
 static void on_answer(void *ctx, const struct mst_reply *reply)
 {
-    struct mst_run_job *job = ctx;
-    struct mst_saving *saving = &job->preempted.saving;
+    struct mst_saving *saving = ctx;
     bool more;
 
-    mst_shared_lock(&job->shared);
+    mst_shared_lock(saving->shared);
     more = reply->status == MUSTER_OK && take_page(saving, reply);
     if (!more) {
         saving->step++;
@@ -129,19 +131,18 @@ static void on_answer(void *ctx, const struct mst_reply *reply)
         (saving->step == MST_SAVING_MEMBERS && (saving->again || !saving->agreed.there))) {
         saving->step = MST_SAVING_ANSWERED;
     }
-    mst_shared_unlock(&job->shared);
-    ask(job);
+    mst_shared_unlock(saving->shared);
+    ask(saving);
 }
 
 /* With the client's lock held. */
-static void ask(struct mst_run_job *job)
+static void ask(struct mst_saving *saving)
 {
-    struct mst_saving *saving = &job->preempted.saving;
     struct mst_request request = {.command = MST_LIST};
     char name[MST_PREEMPT_NAME_ROOM];
 
     if (saving->step == MST_SAVING_ANSWERED) {
-        end(job);
+        end(saving);
         return;
     }
     if (saving->step == MST_SAVING_MEMBERS) {
@@ -154,78 +155,68 @@ static void ask(struct mst_run_job *job)
         request.list.prefix = mst_slice_text(prefix_of(saving->step));
         request.list.after = mst_slice_text(saving->after);
     }
-    saving->post = (struct mst_lib_post){.complete = on_answer, .ctx = job};
-    if (mst_lib_post(job->session.client, &request, mst_lib_now_ns() + ANSWER_NS, &saving->post) !=
-        MUSTER_OK) {
-        end(job);
+    saving->post = (struct mst_lib_post){.complete = on_answer, .ctx = saving};
+    if (mst_lib_post(saving->session->client, &request, mst_lib_now_ns() + ANSWER_NS,
+                     &saving->post) != MUSTER_OK) {
+        end(saving);
     }
 }
 
-static bool is_being_asked(struct mst_run_job *job)
+static bool is_being_asked(struct mst_saving *saving)
 {
     enum mst_saving_step step;
 
-    mst_shared_lock(&job->shared);
-    step = job->preempted.saving.step;
-    mst_shared_unlock(&job->shared);
+    mst_shared_lock(saving->shared);
+    step = saving->step;
+    mst_shared_unlock(saving->shared);
     return step != MST_SAVING_NOT_ASKED && step != MST_SAVING_ANSWERED;
 }
 
-void mst_saving_ask(struct mst_run_job *job)
+void mst_saving_ask(struct mst_saving *saving)
 {
-    struct mst_saving *saving = &job->preempted.saving;
+    struct mst_shared *shared = saving->shared;
+    struct mst_run_session *session = saving->session;
 
-    if (is_being_asked(job)) {
+    if (is_being_asked(saving)) {
         return; /* its answer is on its way */
     }
-    *saving = (struct mst_saving){.step = MST_SAVING_AGREED};
-    if (job->session.client == NULL) {
+    *saving = (struct mst_saving){.step = MST_SAVING_AGREED, .shared = shared, .session = session};
+    if (session->client == NULL) {
         saving->step = MST_SAVING_ANSWERED;
         return;
     }
-    mst_lib_lock(job->session.client);
-    ask(job);
-    mst_lib_unlock(job->session.client);
+    mst_lib_lock(session->client);
+    ask(saving);
+    mst_lib_unlock(session->client);
 }
 
-void mst_saving_ask_again(struct mst_run_job *job)
+void mst_saving_ask_again(struct mst_saving *saving)
 {
-    struct mst_saving *saving = &job->preempted.saving;
+    muster_client *client = saving->session->client;
 
-    if (job->session.client == NULL) {
+    if (client == NULL) {
         return;
     }
-    mst_lib_lock(job->session.client);
+    mst_lib_lock(client);
     saving->again = true;
     saving->step = MST_SAVING_COMPLETE;
-    ask(job);
-    mst_lib_unlock(job->session.client);
+    ask(saving);
+    mst_lib_unlock(client);
 }
 
-bool mst_saving_answered(struct mst_run_job *job)
+bool mst_saving_answered(struct mst_saving *saving)
 {
     bool answered;
 
-    mst_shared_lock(&job->shared);
-    answered = job->preempted.saving.step == MST_SAVING_ANSWERED;
-    mst_shared_unlock(&job->shared);
+    mst_shared_lock(saving->shared);
+    answered = saving->step == MST_SAVING_ANSWERED;
+    mst_shared_unlock(saving->shared);
     return answered;
 }
 
-bool mst_preempted_saved(const struct mst_run_job *job)
+bool mst_saving_saved(const struct mst_saving *saving, uint64_t generation)
 {
-    const struct mst_saving_last *complete = &job->preempted.saving.complete;
-
-    return complete->there && complete->generation >= mst_place_generation(&job->places);
-}
-
-bool mst_preempted_past(const struct mst_run_job *job, const struct mst_process *process)
-{
-    const struct mst_saving_last *complete = &job->preempted.saving.complete;
-    uint64_t generation = mst_process_generation(process);
-
-    return complete->there && mst_process_code(process) == MST_EXIT_AGAIN &&
-           generation <= complete->generation && generation < mst_place_generation(&job->places);
+    return saving->complete.there && saving->complete.generation >= generation;
 }
 
 static bool is_of(const struct mst_saving_last *one, const struct mst_saving_last *other)
@@ -234,25 +225,22 @@ static bool is_of(const struct mst_saving_last *one, const struct mst_saving_las
 }
 
 /* It was to be, until the end. */
-static bool is_unsaved(const struct mst_run_job *job)
+static bool is_unsaved(const struct mst_saving *saving, uint64_t generation)
 {
-    const struct mst_saving *saving = &job->preempted.saving;
     const struct mst_saving_last *agreed = &saving->agreed, *complete = &saving->complete;
 
-    return agreed->there && agreed->generation >= mst_place_generation(&job->places) &&
+    return agreed->there && agreed->generation >= generation &&
            !is_of(&saving->withdrawn, agreed) &&
            (!complete->there || agreed->generation > complete->generation ||
             (agreed->generation == complete->generation && agreed->k > complete->k));
 }
 
-const struct mst_saving_last *mst_preempted_last(const struct mst_run_job *job)
+const struct mst_saving_last *mst_saving_last(const struct mst_saving *saving, uint64_t generation)
 {
-    const struct mst_saving *saving = &job->preempted.saving;
-
     if (saving->step != MST_SAVING_ANSWERED) {
         return NULL;
     }
-    if (!mst_preempted_saved(job) && is_unsaved(job)) {
+    if (!mst_saving_saved(saving, generation) && is_unsaved(saving, generation)) {
         return &saving->agreed;
     }
     return saving->complete.there ? &saving->complete : NULL;
@@ -278,16 +266,16 @@ static void list_missing(const struct mst_saving *saving, struct mst_text *text)
     }
 }
 
-void mst_preempted_text(const struct mst_run_job *job, char *text, size_t room)
+void mst_saving_text(const struct mst_saving *saving, uint64_t generation, bool late, char *text,
+                     size_t room)
 {
-    const struct mst_saving *saving = &job->preempted.saving;
     struct mst_text line = mst_text_in(text, room);
 
-    if (saving->step != MST_SAVING_ANSWERED || mst_preempted_saved(job)) {
+    if (saving->step != MST_SAVING_ANSWERED || mst_saving_saved(saving, generation)) {
         return;
     }
-    if (!is_unsaved(job)) {
-        if (job->preempted.late) {
+    if (!is_unsaved(saving, generation)) {
+        if (late) {
             mst_text_add(&line, "not saved: no step was agreed before the deadline");
         }
         return;

@@ -92,7 +92,7 @@ static bool set_error_file(struct mst_environment *environment, const struct mst
     if (place->job->logs.folder[0] == '\0') {
         return true;
     }
-    mst_logs_path(place->job, place->index, log, "error.json", path, sizeof path);
+    mst_logs_path(&place->job->logs, place->index, log, "error.json", path, sizeof path);
     return set(environment, "TORCHELASTIC_ERROR_FILE", path[0] != '\0' ? path : NULL);
 }
 

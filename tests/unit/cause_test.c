@@ -149,7 +149,7 @@ static void hears(struct mst_run_job *job, uint64_t revision)
         .number = 3,
         .who = {.cause = MST_CAUSE_FAULT, .index = (uint32_t)revision, .rank = MST_RANK_NONE}};
 
-    mst_faults_heard(job, &item);
+    mst_faults_heard(&job->faults, &item);
 }
 
 /* So many lines in a second, and then as many again. */
@@ -163,17 +163,17 @@ static void faults_are_said_after_a_second_of_many(void **state)
     job = (struct mst_run_job){.end = {.how = MST_GOES_ON}};
     (void)pthread_mutex_init(&job.shared.lock, NULL);
     assert_int_equal(uv_loop_init(&job.loop), 0);
-    mst_faults_open(&job);
+    mst_faults_open(&job.faults, &job.loop, &job.shared);
     for (uint64_t i = 1; i <= MANY; i++) {
         hears(&job, i);
     }
-    mst_faults_look(&job);
+    mst_faults_look(&job.faults, &job.group);
     (void)snprintf(last, sizeof last, "#%u failed;", MST_FAULTS_ROOM);
     assert_non_null(strstr(mst_said_last(), last));
     assert_int_equal(job.faults.unsaid, MANY - MST_FAULTS_ROOM);
     job.faults.window_ns -= UINT64_C(2000000000); /* it is over */
     hears(&job, MANY + 1);
-    mst_faults_look(&job);
+    mst_faults_look(&job.faults, &job.group);
     (void)snprintf(last, sizeof last, "#%d failed;", MANY + 1);
     assert_non_null(strstr(mst_said_last(), last));
     assert_int_equal(job.faults.unsaid, 0);

@@ -214,7 +214,7 @@ static void when_all_are_started_again_none_is_held_back(void **state)
     stage->job.nodes.master_given = true;
     assert_int_equal(uv_timer_init(&stage->job.loop, &stage->job.end.grace), 0);
     stage->job.group.ends = true;
-    mst_group_heard(&stage->job, 1, "");
+    mst_group_heard(&stage->job.group, 1, "");
     for (uint32_t i = 0; i < stage->job.places.count; i++) {
         stage->places[i] = (struct mst_place){
             .job = &stage->job, .slot = i, .index = i, .state = MST_PLACE_WAITS, .early = 3};
