@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fail.h"
 #include "os/system.h"
 #include "process/environment.h"
 #include "process/tagged.h"
@@ -23,11 +24,9 @@ extern char **environ;
 
 static muster_status fail(struct muster_error *err, const char *what, int os_errno)
 {
-    err->status = MUSTER_EFAILED;
-    err->os_errno = os_errno;
-    (void)snprintf(err->text, sizeof err->text, "the service of the job cannot be started: %s%s%s",
-                   what, os_errno != 0 ? ": " : "", os_errno != 0 ? strerror(os_errno) : "");
-    return MUSTER_EFAILED;
+    return mst_fail(err, MUSTER_EFAILED, os_errno,
+                    "the service of the job cannot be started: %s%s%s", what,
+                    os_errno != 0 ? ": " : "", os_errno != 0 ? strerror(os_errno) : "");
 }
 
 /* Its flags, in texts of their own. */
