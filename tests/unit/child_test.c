@@ -11,14 +11,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "os/system.h"
 #include "process/child.h"
 #include "process/environment.h"
+#include "process/forked.h"
+#include "process/serve.h"
 
 #define MS UINT64_C(1000000)
 #define LONG (mst_system_now_ns() + 20000 * MS)
@@ -110,7 +114,8 @@ static void one_that_is_late(void **state)
     }
 }
 
-/* Without a pidfd it is looked for repeatedly. */
+/* Without a pidfd it is looked for repeatedly, however long the time is: more milliseconds than an
+ * int has. */
 static void one_without_a_pidfd_that_ends(void **state)
 {
     uint64_t began_ns = mst_system_now_ns();
@@ -118,12 +123,13 @@ static void one_without_a_pidfd_that_ends(void **state)
     int status = 0;
 
     (void)state;
-    started(&child, "exit 0");
+    started(&child, "sleep 0.1");
     if (child.pidfd >= 0) {
         close(child.pidfd);
         child.pidfd = -1;
     }
-    assert_int_equal(mst_child_finish(&child, began_ns + 20000 * MS, -1, &status), MST_CHILD_ENDED);
+    assert_int_equal(mst_child_finish(&child, began_ns + 3000000000 * MS, -1, &status),
+                     MST_CHILD_ENDED);
     assert_true(mst_system_now_ns() < began_ns + 10000 * MS);
 }
 
@@ -313,6 +319,92 @@ static void what_cannot_be_started(void **state)
     assert_int_equal(mst_child_start(&child, &spawn), ENOENT);
 }
 
+/* As a launcher starts what must not outlive it. */
+static void one_that_is_tied(void **state)
+{
+    char *arguments[4], all[256];
+    struct mst_spawn spawn = shell(arguments, "ls /proc/self/fd; cat <&5", MST_SPAWN_OURS);
+    int ends[2], given[2], leaks = fcntl(STDERR_FILENO, F_DUPFD, 50), status;
+    struct mst_child child;
+    size_t size;
+    pid_t pid;
+
+    (void)state;
+    assert_int_equal(leaks, 50);
+    piped(ends);
+    piped(given);
+    assert_int_equal(write(given[1], "one\n", 4), 4);
+    close(given[1]);
+    spawn.out = ends[1];
+    spawn.given[0] = (struct mst_spawn_given){given[0], 5};
+    spawn.bare = true;
+    assert_int_equal(mst_spawn_tied(&spawn, SIGKILL, true, &pid), 0);
+    mst_child_adopt(&child, pid);
+    close(ends[1]);
+    assert_true(mst_child_read(ends[0], LONG, -1, all, sizeof all - 1, &size));
+    all[size] = '\0';
+    assert_int_equal(mst_child_finish(&child, LONG, -1, &status), MST_CHILD_ENDED);
+    assert_non_null(strstr(all, "\none\n"));
+    assert_non_null(strstr(all, "\n5\n"));
+    assert_null(strstr(all, "\n50\n"));
+    close(leaks);
+    close(ends[0]);
+    close(given[0]);
+    free(arguments[2]);
+}
+
+/* One whose parent has gone already gets no signal any more. */
+static void one_whose_parent_is_another(void **state)
+{
+    (void)state;
+    assert_true(mst_forked_dies_with(getppid(), 0));
+    assert_false(mst_forked_dies_with(getpid(), 0));
+}
+
+/* Whatever is called `muster` there: it says how it was started, and reads to the end. */
+static void a_service(void **state)
+{
+    static const char script[] = "#!/bin/sh\necho \"$@\" >>$0.words\ncat >>$0.words\n";
+    static const char *const flags[] = {"--one", "--two=2", NULL};
+    char program[] = "/tmp/muster-serve-XXXXXX", words[64], all[256];
+    struct mst_serve how = {
+        .program = program, .addr = "ADDR", .flags = flags, .environment = path};
+    struct mst_served served;
+    int fd = mkstemp(program), status;
+    ssize_t size;
+
+    (void)state;
+    assert_int_equal(write(fd, script, sizeof script - 1), sizeof script - 1);
+    assert_int_equal(fchmod(fd, 0700), 0);
+    close(fd);
+    for (int tied = 0; tied < 2; tied++) {
+        how.tied = tied == 1;
+        assert_int_equal(mst_serve(&served, &how), 0);
+        assert_false(mst_child_await(&served.child, 0, -1));
+        assert_int_equal(write(served.line, "stop\n", 5), 5);
+        close(served.line);
+        assert_int_equal(mst_child_finish(&served.child, LONG, -1, &status), MST_CHILD_ENDED);
+    }
+    how.detaches = true; /* it reads nothing */
+    assert_int_equal(mst_serve(&served, &how), 0);
+    assert_int_equal(served.line, -1);
+    assert_int_equal(mst_child_finish(&served.child, LONG, -1, &status), MST_CHILD_ENDED);
+    (void)snprintf(words, sizeof words, "%s.words", program);
+    fd = open(words, O_RDONLY | O_CLOEXEC);
+    size = read(fd, all, sizeof all - 1);
+    assert_true(size > 0);
+    all[size] = '\0';
+    assert_string_equal(all, "serve --addr ADDR --parent --one --two=2\nstop\n"
+                             "serve --addr ADDR --parent --one --two=2\nstop\n"
+                             "serve --addr ADDR --one --two=2\n");
+    close(fd);
+    (void)unlink(words);
+    (void)unlink(program);
+    how.program = "/no/such/program";
+    assert_int_equal(mst_serve(&served, &how), ENOENT);
+    assert_int_equal(served.line, -1);
+}
+
 static bool is_a(const char *entry)
 {
     return entry[0] == 'A';
@@ -348,6 +440,9 @@ int main(void)
         cmocka_unit_test(its_signals),
         cmocka_unit_test(it_stands_apart),
         cmocka_unit_test(what_cannot_be_started),
+        cmocka_unit_test(one_that_is_tied),
+        cmocka_unit_test(one_whose_parent_is_another),
+        cmocka_unit_test(a_service),
         cmocka_unit_test(entries_are_dropped),
     };
 
