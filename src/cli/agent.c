@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "cli/commands.h"
-#include "launch/helper.h"
+#include "launch/helper/helper.h"
 
 #define FD_ROW(field, text)                                                                        \
     {                                                                                              \

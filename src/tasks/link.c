@@ -5,7 +5,7 @@
 
 /* ---- what is copied of HELLO ---- */
 
-struct mst_hello {
+struct mst_task_hello {
     struct mst_cluster_message message;
 };
 
@@ -44,13 +44,13 @@ static char *append(char *to, const void *from, size_t size)
     return to + size;
 }
 
-static struct mst_hello *hello_copy(const struct mst_mem *mem,
-                                    const struct mst_cluster_message *message)
+static struct mst_task_hello *hello_copy(const struct mst_mem *mem,
+                                         const struct mst_cluster_message *message)
 {
     size_t held = message->held_count * sizeof(struct mst_attempt);
     size_t values = message->value_count * sizeof(uint64_t);
     size_t functions = functions_size(message);
-    struct mst_hello *hello =
+    struct mst_task_hello *hello =
         mem->alloc(mem->ctx, sizeof(*hello) + held + values + functions + message->host.size);
     char *to = hello ? (char *)(hello + 1) : NULL;
 
@@ -372,7 +372,7 @@ void mst_link_member(struct mst_cluster *cluster, struct mst_hand *hand)
     MST_LIST_EACH(at, following, &cluster->all_links)
     {
         struct mst_task_link *link = MST_CONTAINER(at, struct mst_task_link, all);
-        struct mst_hello *hello = link->hello;
+        struct mst_task_hello *hello = link->hello;
 
         if (hello && !link->closing && hello->message.index == hand->index &&
             hello->message.incarnation <= hand->incarnation) {

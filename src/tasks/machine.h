@@ -209,13 +209,13 @@ struct mst_hand {
     bool owe_welcome, owe_drain, owe_builds;
 };
 
-struct mst_hello; /* a copy of one that is held */
+struct mst_task_hello; /* a copy of one that is held */
 
 struct mst_task_link {
-    struct mst_table_node node; /* by connection */
-    struct mst_list all, todo;  /* todo: to be refused or closed */
-    struct mst_hand *hand;      /* NULL: not yet */
-    struct mst_hello *hello;    /* held until its member is known */
+    struct mst_table_node node;   /* by connection */
+    struct mst_list all, todo;    /* todo: to be refused or closed */
+    struct mst_hand *hand;        /* NULL: not yet */
+    struct mst_task_hello *hello; /* held until its member is known */
     uint64_t connection;
     muster_status refused; /* OK: no */
     bool owe_refused;

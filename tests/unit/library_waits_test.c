@@ -21,7 +21,7 @@
 
 #include <cmocka.h>
 
-#include "client/shell/serve.h"
+#include "client/shell/sidecar/serve.h"
 #include "cluster_fake.h"
 #include "exported_calls.h"
 #include "process/page.h"

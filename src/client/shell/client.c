@@ -10,10 +10,10 @@
 
 #include "client/shell/call.h"
 #include "client/shell/environment.h"
-#include "client/shell/helper.h"
 #include "client/shell/orphan.h"
 #include "client/shell/parameters.h"
-#include "client/shell/serve.h"
+#include "client/shell/sidecar/helper.h"
+#include "client/shell/sidecar/serve.h"
 #include "client/shell/uncancelled.h"
 #include "client/shell/where.h"
 #include "net/socket_dir.h"

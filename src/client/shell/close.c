@@ -6,8 +6,8 @@
 
 #include "base/panic.h"
 #include "client/shell/call.h"
-#include "client/shell/helper.h"
 #include "client/shell/orphan.h"
+#include "client/shell/sidecar/helper.h"
 #include "client/shell/uncancelled.h"
 #include "process/page.h"
 

@@ -13,7 +13,7 @@
 
 #include "base/panic.h"
 #include "client/shell/handle.h"
-#include "client/shell/helper.h"
+#include "client/shell/sidecar/helper.h"
 #include "client/shell/uncancelled.h"
 #include "os/clock.h"
 #include "os/short_slice.h"

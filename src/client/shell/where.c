@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "client/shell/environment.h"
 #include "client/shell/handle.h"
-#include "client/shell/launcher.h"
+#include "client/shell/sidecar/launcher.h"
 #include "discover/shell/surroundings.h"
 
 muster_status mst_lib_where(struct mst_lib_where *out, struct muster_error *err)

@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "client/shell/helper.h"
+#include "client/shell/sidecar/helper.h"
 #include "os/system.h"
 
 /* ---- the gate, lock held ---- */

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/panic.h"
-#include "client/shell/helper.h"
+#include "client/shell/sidecar/helper.h"
 #include "client/shell/uncancelled.h"
 #include "os/system.h"
 #include "restart/assignment.h"

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/panic.h"
-#include "client/shell/helper.h"
+#include "client/shell/sidecar/helper.h"
 #include "os/system.h"
 #include "tasks/shell/worker/child.h"
 #include "tasks/shell/worker/command.h"

@@ -15,7 +15,7 @@
  * one. Once the process is gone nobody starts us again, so that is tried for a while only: later
  * the lease has told. */
 #define _GNU_SOURCE
-#include "launch/helper.h"
+#include "launch/helper/helper.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -39,7 +39,7 @@
 #include "launch/hang/monitor.h"
 #include "launch/hang/stall.h"
 #include "launch/hang/waits.h"
-#include "launch/helper_notices.h"
+#include "launch/helper/notices.h"
 #include "net/socket_dir.h"
 #include "os/short_slice.h"
 #include "os/system.h"

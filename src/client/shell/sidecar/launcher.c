@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "client/shell/environment.h"
-#include "client/shell/launcher.h"
+#include "client/shell/sidecar/launcher.h"
 #include "process/proc_stat.h"
 
 enum { STEPS_MAX = 64, ENVIRONMENT_MAX = 4 << 20 };

@@ -14,7 +14,7 @@
  * is started with is put together once, on the thread that calls muster_restart_run: later the
  * program may be changing its environment. */
 #define _GNU_SOURCE
-#include "client/shell/helper.h"
+#include "client/shell/sidecar/helper.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@
 
 #include "client/shell/environment.h"
 #include "client/shell/handle.h"
-#include "client/shell/serve.h"
+#include "client/shell/sidecar/serve.h"
 #include "os/descriptors.h"
 #include "os/system.h"
 #include "process/child.h"

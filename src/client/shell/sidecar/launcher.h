@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MST_CLIENT_SHELL_LAUNCHER_H
-#define MST_CLIENT_SHELL_LAUNCHER_H
+#ifndef MST_CLIENT_SHELL_SIDECAR_LAUNCHER_H
+#define MST_CLIENT_SHELL_SIDECAR_LAUNCHER_H
 
 #include <stdint.h>
 #include <sys/types.h>

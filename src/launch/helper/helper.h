@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MST_LAUNCH_HELPER_H
-#define MST_LAUNCH_HELPER_H
+#ifndef MST_LAUNCH_HELPER_HELPER_H
+#define MST_LAUNCH_HELPER_HELPER_H
 
 /* `muster agent`: what `muster run` does for all processes of its node, for one process that was
- * started by something else. The library in that process starts it (client/shell/helper.h). It is
- * not the parent, so it knows of the death but not of the status; and it may be ended at any time,
- * which costs nothing but that knowledge until the next one runs. */
+ * started by something else. The library in that process starts it (client/shell/sidecar/helper.h).
+ * It is not the parent, so it knows of the death but not of the status; and it may be ended at any
+ * time, which costs nothing but that knowledge until the next one runs. */
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "client/shell/handle.h"
-#include "client/shell/serve.h"
+#include "client/shell/sidecar/serve.h"
 #include "net/socket_dir.h"
 
 #define STOP_NS (2 * NS_PER_S)

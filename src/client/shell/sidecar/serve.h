@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MST_CLIENT_SHELL_SERVE_H
-#define MST_CLIENT_SHELL_SERVE_H
+#ifndef MST_CLIENT_SHELL_SIDECAR_SERVE_H
+#define MST_CLIENT_SHELL_SIDECAR_SERVE_H
 
 /* Starting `muster serve` from a program. */
 

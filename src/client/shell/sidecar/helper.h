@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MST_CLIENT_SHELL_HELPER_H
-#define MST_CLIENT_SHELL_HELPER_H
+#ifndef MST_CLIENT_SHELL_SIDECAR_HELPER_H
+#define MST_CLIENT_SHELL_SIDECAR_HELPER_H
 
 /* The helper of a process that no agent has started (srun, mpirun, a shell): `muster agent` does
  * for this one rank what `muster run` does for all of a node: it knows of the death at once, looks

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
-#include "client/shell/serve.h"
+#include "client/shell/sidecar/serve.h"
 
 #include <dlfcn.h>
 #include <errno.h>

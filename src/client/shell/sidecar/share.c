@@ -17,7 +17,7 @@
 
 #include "base/text.h"
 #include "client/shell/handle.h"
-#include "client/shell/serve.h"
+#include "client/shell/sidecar/serve.h"
 #include "net/socket_dir.h"
 #include "os/own_file.h"
 

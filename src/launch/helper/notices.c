@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
-#include "launch/helper_notices.h"
+#include "launch/helper/notices.h"
 
 #include <stdio.h>
 #include <stdlib.h>
