@@ -326,6 +326,33 @@ static void a_copy_has_all_of_its_own(void **state)
     end(scene);
 }
 
+/* Of more causes than are ever sent: the last one of the copy has none, not the original's. */
+static void a_copy_of_a_long_chain_ends(void **state)
+{
+    struct mst_failure causes[MST_FAILURE_DEPTH_MAX + 2] = {{.origin = MST_ORIGIN_INPUT}};
+    struct mst_cluster_message message = {.type = MST_CLUSTER_BUILT,
+                                          .failure = {.origin = MST_ORIGIN_INPUT, .cause = causes}};
+    size_t count = sizeof causes / sizeof causes[0], depth = 1;
+    struct mst_cluster_message copy;
+    void *own;
+
+    (void)state;
+    for (size_t i = 0; i + 1 < count; i++) {
+        causes[i].cause = &causes[i + 1];
+    }
+    own = malloc(mst_copy_size(&mst_cluster_fields, &message));
+    assert_non_null(own);
+    mst_copy(&mst_cluster_fields, &copy, &message, own);
+    for (const struct mst_failure *at = copy.failure.cause; at; at = at->cause) {
+        for (size_t i = 0; i < count; i++) {
+            assert_ptr_not_equal(at, &causes[i]);
+        }
+        depth++;
+    }
+    assert_int_equal(depth, MST_FAILURE_DEPTH_MAX);
+    free(own);
+}
+
 /* More than memory can hold is no size. */
 static void a_size_beyond_all_memory_is_told(void **state)
 {
@@ -560,6 +587,7 @@ int main(void)
         cmocka_unit_test(a_room_is_too_small_or_not_touched_outside),
         cmocka_unit_test(damaged_messages_are_refused_or_mean_something),
         cmocka_unit_test(a_copy_has_all_of_its_own),
+        cmocka_unit_test(a_copy_of_a_long_chain_ends),
         cmocka_unit_test(a_size_beyond_all_memory_is_told),
         cmocka_unit_test(numbers_are_only_so_long),
         cmocka_unit_test(the_place_of_what_is_broken_is_named),
