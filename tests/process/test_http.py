@@ -915,8 +915,8 @@ def events():
     """Every event of the service's log, as the source names it."""
     found = set()
     core = "\n".join(path.read_text() for path in (ROOT / "src/service/core").glob("*.c"))
-    for call in re.findall(r"mst_narrate_(?:begin|event)\(([^;{]*?)\)(?: ?\{|\)|;)", core):
-        found |= set(re.findall(r'"([a-z]+(?:-[a-z]+)*) ?"', call))
+    for call in re.findall(r"mst_narrate(?:_event)?\((?!const)(.*?)\);", core, re.S):
+        found |= set(re.findall(r'"([a-z]+(?:-[a-z]+)*)[ "]', call))
     shell = "\n".join(path.read_text() for path in (ROOT / "src/service/server").glob("*.c"))
     line = r'(?:MST_(?:ERROR|WARN|INFO|DEBUG),\s*(?:"(?:service|journal|record)",\s*)?)"([a-z]+(?:-[a-z]+)*)[ "]'
     found |= set(re.findall(line, shell))
