@@ -126,8 +126,8 @@ MUSTER_API enum muster_reach muster_preempt_reached(muster_preempt *preempt, int
  * - OK: all have saved, and this member continues: others leave, it was not noticed
  *   (LEAVE_NOTICED).
  * - EPREEMPTED: all have saved, leave now: muster_exit_code gives 75. Under muster_restart_run the
- *   function returns it where all leave; where only the noticed members do, it returns
- *   muster_restart_leave.
+ *   function returns this status where all leave; where only the noticed members do, it returns
+ *   the status of muster_restart_leave.
  * - ESTALE: not this step: the agreement was repeated, or the notice withdrawn. Continue, and call
  *   `reached`.
  * - EMISMATCH: members have saved different steps; `err` lists them.
