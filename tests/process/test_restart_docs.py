@@ -122,10 +122,11 @@ def test_every_parameter_of_the_wrapper_has_its_row():
 def test_every_rule_is_in_the_page_and_in_the_header():
     """As options.c compares them; what it says is in the tests of one rank."""
     source = (ROOT / "src" / "restart" / "shell" / "options.c").read_text()
-    checks = re.findall(r"refuse_order\(&spans->(\w+), (?:NULL|&spans->(\w+)), &spans->(\w+)", source)
+    checks = re.findall(r"refuse_order\(&spans\[(\w+)\], (?:NULL|&spans\[(\w+)\]), &spans\[(\w+)\]",
+                        source)
     assert len(checks) == 6
-    names = {"soft": "soft_timeout", "hard": "hard_timeout", "barrier": "barrier_timeout",
-             "health": "health_timeout", "settle": "settle", "grace": "grace"}
+    names = {"SOFT": "soft_timeout", "HARD": "hard_timeout", "BARRIER": "barrier_timeout",
+             "HEALTH": "health_timeout", "SETTLE": "settle", "GRACE": "grace"}
     plain = re.sub(r"[`\s*]+", " ", PAGE)
     header = re.sub(r"[\s*]+", " ", HEADERS)
     for less, besides, more in checks:
