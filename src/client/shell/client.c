@@ -238,6 +238,7 @@ struct wanted {
     int64_t page_fd;
     bool alone;
     bool share; /* the service of this machine's ranks */
+    bool index_set;
 };
 
 static muster_status read_options(struct muster_client_options *out,
@@ -297,14 +298,14 @@ static muster_status read_grow(struct wanted *wanted, struct muster_error *err)
     return status;
 }
 
-static muster_status read_index(struct wanted *wanted, bool *set_out, struct muster_error *err)
+static muster_status read_index(struct wanted *wanted, struct muster_error *err)
 {
     int64_t index = wanted->options.index;
     muster_status status = MUSTER_OK;
 
-    *set_out = index != MUSTER_INDEX_ENV;
+    wanted->index_set = index != MUSTER_INDEX_ENV;
     if (index == MUSTER_INDEX_ENV) {
-        status = mst_lib_setting("index", &index, set_out, err);
+        status = mst_lib_setting("index", &index, &wanted->index_set, err);
     }
     if (index < MUSTER_INDEX_ANY || index >= (int64_t)MST_INDEX_ANY) {
         return mst_lib_refuse(err, "open", "options.index is no place in a job");
@@ -329,11 +330,11 @@ static muster_status read_parameters(struct wanted *wanted, struct muster_error 
 }
 
 /* What nobody said, the launcher may have. */
-static muster_status read_launcher(struct wanted *wanted, bool index_set, struct muster_error *err)
+static muster_status read_launcher(struct wanted *wanted, struct muster_error *err)
 {
     muster_status status = MUSTER_OK;
 
-    if (wanted->open.role != MST_ROLE_RANK || index_set) {
+    if (wanted->open.role != MST_ROLE_RANK || wanted->index_set) {
         return MUSTER_OK;
     }
     status = mst_lib_where(&wanted->where, err);
@@ -348,11 +349,11 @@ static muster_status read_launcher(struct wanted *wanted, bool index_set, struct
 
 /* Nobody named a service: a rank is a job of its own, or shares one with the others of its launcher
  * on this machine. */
-static muster_status read_nowhere(struct wanted *wanted, bool index_set, struct muster_error *err)
+static muster_status read_nowhere(struct wanted *wanted, struct muster_error *err)
 {
     const struct mst_lib_where *where = &wanted->where;
 
-    if (wanted->open.role != MST_ROLE_RANK || index_set) {
+    if (wanted->open.role != MST_ROLE_RANK || wanted->index_set) {
         return mst_lib_refuse(
             err, "open",
             "no address of a service: set MUSTER_ADDR or options.addr (unix:/path "
@@ -375,7 +376,7 @@ static muster_status read_nowhere(struct wanted *wanted, bool index_set, struct 
 }
 
 /* Where to go: an address, or nowhere. */
-static muster_status read_place(struct wanted *wanted, bool index_set, struct muster_error *err)
+static muster_status read_place(struct wanted *wanted, struct muster_error *err)
 {
     const char *addr = wanted->options.addr;
     bool anywhere = wanted->secret.insecure || mst_lib_secret_given(&wanted->secret);
@@ -386,7 +387,7 @@ static muster_status read_place(struct wanted *wanted, bool index_set, struct mu
     }
     wanted->options.addr = addr;
     if (!addr) {
-        return read_nowhere(wanted, index_set, err);
+        return read_nowhere(wanted, err);
     }
     if (mst_endpoints_parse(&wanted->endpoints, addr, anywhere, error, sizeof(error)) !=
         MUSTER_OK) {
@@ -397,35 +398,26 @@ static muster_status read_place(struct wanted *wanted, bool index_set, struct mu
     return MUSTER_OK;
 }
 
+static muster_status check_parameters(struct wanted *wanted, struct muster_error *err)
+{
+    return mst_lib_parameters_check(&wanted->open, err);
+}
+
+static muster_status find_secret(struct wanted *wanted, struct muster_error *err)
+{
+    return mst_lib_secret_find(&wanted->secret, &wanted->options, err);
+}
+
 static muster_status read_wanted(struct wanted *wanted, const struct muster_client_options *given,
                                  struct muster_error *err)
 {
-    bool index_set = false;
+    muster_status (*const readers[])(struct wanted *, struct muster_error *) = {
+        read_role,     read_grow,        read_parameters, read_index,
+        read_launcher, check_parameters, find_secret,     read_place};
     muster_status status = read_options(&wanted->options, given, err);
 
-    if (status == MUSTER_OK) {
-        status = read_role(wanted, err);
-    }
-    if (status == MUSTER_OK) {
-        status = read_grow(wanted, err);
-    }
-    if (status == MUSTER_OK) {
-        status = read_parameters(wanted, err);
-    }
-    if (status == MUSTER_OK) {
-        status = read_index(wanted, &index_set, err);
-    }
-    if (status == MUSTER_OK) {
-        status = read_launcher(wanted, index_set, err);
-    }
-    if (status == MUSTER_OK) {
-        status = mst_lib_parameters_check(&wanted->open, err);
-    }
-    if (status == MUSTER_OK) {
-        status = mst_lib_secret_find(&wanted->secret, &wanted->options, err);
-    }
-    if (status == MUSTER_OK) {
-        status = read_place(wanted, index_set, err);
+    for (size_t i = 0; i < sizeof(readers) / sizeof(readers[0]) && status == MUSTER_OK; i++) {
+        status = readers[i](wanted, err);
     }
     if (!wanted->options.job || !*wanted->options.job) {
         wanted->options.job = mst_lib_setting_text("job");

@@ -217,37 +217,36 @@ static muster_status read_ms(int64_t ms, uint64_t *out, const char *what, const 
     return MUSTER_OK;
 }
 
-static muster_status read_retries(int32_t given, uint32_t standard, uint32_t *out, const char *what,
-                                  struct muster_error *err)
-{
-    if (given < -1) {
-        return mst_lib_refuse(err, what, "options has a number of retries below -1");
-    }
-    *out = given == 0 ? standard : given < 0 ? 0 : (uint32_t)given;
-    return MUSTER_OK;
-}
-
 static muster_status read_limits(struct request *request,
                                  const struct muster_closure_options *options, const char *what,
                                  struct muster_error *err)
 {
     struct mst_closure_options *out = &request->options;
-    muster_status status = read_ms(options->start_ms, &out->start_ns, what, "start_ms", err);
+    const struct {
+        int64_t given;
+        uint64_t *out;
+        const char *name;
+    } spans[] = {{options->start_ms, &out->start_ns, "start_ms"},
+                 {options->run_ms, &out->run_ns, "run_ms"},
+                 {options->total_ms, &out->total_ns, "total_ms"}};
+    const struct {
+        int32_t given;
+        uint32_t standard, *out;
+    } retries[] = {{options->error_retries, 0, &out->error_retries},
+                   {options->crash_retries, 1, &out->crash_retries},
+                   {options->exhausted_retries, 1, &out->exhausted_retries}};
+    muster_status status = MUSTER_OK;
 
-    if (status == MUSTER_OK) {
-        status = read_ms(options->run_ms, &out->run_ns, what, "run_ms", err);
+    for (size_t i = 0; i < sizeof(spans) / sizeof(spans[0]) && status == MUSTER_OK; i++) {
+        status = read_ms(spans[i].given, spans[i].out, what, spans[i].name, err);
     }
-    if (status == MUSTER_OK) {
-        status = read_ms(options->total_ms, &out->total_ns, what, "total_ms", err);
-    }
-    if (status == MUSTER_OK) {
-        status = read_retries(options->error_retries, 0, &out->error_retries, what, err);
-    }
-    if (status == MUSTER_OK) {
-        status = read_retries(options->crash_retries, 1, &out->crash_retries, what, err);
-    }
-    if (status == MUSTER_OK) {
-        status = read_retries(options->exhausted_retries, 1, &out->exhausted_retries, what, err);
+    for (size_t i = 0; i < sizeof(retries) / sizeof(retries[0]) && status == MUSTER_OK; i++) {
+        int32_t given = retries[i].given;
+
+        if (given < -1) {
+            return mst_lib_refuse(err, what, "options has a number of retries below -1");
+        }
+        *retries[i].out = given == 0 ? retries[i].standard : given < 0 ? 0 : (uint32_t)given;
     }
     return status;
 }

@@ -681,25 +681,18 @@ static muster_status make_loop(struct muster_worker *worker, struct muster_error
 /* All that can fail for want of memory or descriptors, but nothing that is heard outside. */
 static muster_status prepare(struct muster_worker *worker, struct muster_error *err)
 {
-    muster_status status;
+    muster_status (*const steps[])(struct muster_worker *, struct muster_error *) = {
+        make_flags, mst_work_nursery_start, /* before there are more threads */
+        make_loop, mst_work_nursery_enrol, make_machine};
+    muster_status status = MUSTER_OK;
 
     mst_list_init(&worker->waiting);
     mst_list_init(&worker->owed);
     mst_work_values_init(&worker->values);
     (void)pthread_mutex_init(&worker->lock, NULL);
     (void)pthread_cond_init(&worker->work, NULL);
-    status = make_flags(worker, err);
-    if (status == MUSTER_OK) {
-        status = mst_work_nursery_start(worker, err); /* before there are more threads */
-    }
-    if (status == MUSTER_OK) {
-        status = make_loop(worker, err);
-    }
-    if (status == MUSTER_OK) {
-        status = mst_work_nursery_enrol(worker, err);
-    }
-    if (status == MUSTER_OK) {
-        status = make_machine(worker, err);
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]) && status == MUSTER_OK; i++) {
+        status = steps[i](worker, err);
     }
     return status;
 }
