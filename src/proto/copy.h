@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MST_MSG_COPY_H
-#define MST_MSG_COPY_H
+#ifndef MST_PROTO_COPY_H
+#define MST_PROTO_COPY_H
 
 /* A request, or a message of a cluster, that outlives what it borrows: all that the fields of its
  * case point at, in one piece of memory. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MST_MSG_FIELD_H
-#define MST_MSG_FIELD_H
+#ifndef MST_PROTO_FIELD_H
+#define MST_PROTO_FIELD_H
 
-/* What proto/muster.proto and proto/cluster.proto say, as data: a row per field. The codec of wire/
+/* What proto/muster.proto and proto/cluster.proto say, as data: a row per field. The codec
  * encodes and decodes by these rows, the sentence about a wrong field takes its names from them,
  * and a deep copy follows them. A row stands at the index that is its field's number; an index that
  * no field has is a row of type NONE. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MST_MSG_FIELD_ROWS_H
-#define MST_MSG_FIELD_ROWS_H
+#ifndef MST_PROTO_FIELD_ROWS_H
+#define MST_PROTO_FIELD_ROWS_H
 
 /* How the tables of fields are written. OF is the struct that the rows below it describe; that a
  * member's size fits its type is checked when they are compiled. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MST_MSG_GREETING_H
-#define MST_MSG_GREETING_H
+#ifndef MST_PROTO_GREETING_H
+#define MST_PROTO_GREETING_H
 
 /* The first frame of a client, and of the service. proto/muster.proto says what each field holds.
  */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MST_WIRE_PROTOBUF_H
-#define MST_WIRE_PROTOBUF_H
+#ifndef MST_PROTO_PROTOBUF_H
+#define MST_PROTO_PROTOBUF_H
 
-/* Protobuf (proto3) by the tables of msg/field.h: bytes to structs and back. docs/protocol.md says
- * what is taken and what is refused. */
+/* Protobuf (proto3) by the tables of proto/field.h: bytes to structs and back. docs/protocol.md
+ * says what is taken and what is refused. */
 
 #include "base/text.h"
 #include "muster/status.h"

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 mst_test(schedule_test SOURCES schedule_test.c ${CMAKE_SOURCE_DIR}/src/cli/schedule.c LINK mst_base mst_panic_abort)
 mst_test(print_test SOURCES print_test.c ${CMAKE_SOURCE_DIR}/src/cli/print.c
-    LINK mst_msg mst_base mst_panic_abort PkgConfig::jansson)
+    LINK mst_proto mst_base mst_panic_abort PkgConfig::jansson)
 if(TARGET muster_static)
     mst_test(status_test SOURCES status_test.c ${CMAKE_SOURCE_DIR}/src/cli/status.c ${CMAKE_SOURCE_DIR}/src/cli/nodes.c
-        ${CMAKE_SOURCE_DIR}/src/cli/print.c LINK mst_view muster_static mst_msg mst_base PkgConfig::jansson)
+        ${CMAKE_SOURCE_DIR}/src/cli/print.c LINK mst_view muster_static mst_proto mst_base PkgConfig::jansson)
     # Answers in the service's place.
     target_link_options(status_test PRIVATE -Wl,--wrap=mst_lib_items_collect)
 endif()

@@ -38,7 +38,7 @@ muster_status mst_cluster_codec_send(struct mst_cluster_codec *codec,
                                      const struct mst_cluster_message *message);
 
 /* What it takes of a frame, at most: with no more than frame_bytes_max it is refused only where the
- * output is full. UINT64_MAX: one of its counts is beyond those of msg/cluster.h. */
+ * output is full. UINT64_MAX: one of its counts is beyond those of proto/cluster.h. */
 uint64_t mst_cluster_codec_size_max(const struct mst_cluster_message *message);
 
 /* Takes the bytes in, copying what is not yet whole. Take the messages out after each feed: beside

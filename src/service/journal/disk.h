@@ -2,9 +2,9 @@
 #ifndef MST_SERVICE_JOURNAL_DISK_H
 #define MST_SERVICE_JOURNAL_DISK_H
 
-/* One folder of files, as the journal needs it. io/journal_disk has real ones, the simulator has
- * some that crash. Every function returns OK, ENOSPACE (the disk is full: nothing was done), or
- * another failure, after which `reason` says in one line which file and what happened. */
+/* One folder of files, as the journal needs it. service/server/journal_disk has real ones, the
+ * simulator has some that crash. Every function returns OK, ENOSPACE (the disk is full: nothing was
+ * done), or another failure, after which `reason` says in one line which file and what happened. */
 
 #include <stdbool.h>
 #include <stddef.h>
