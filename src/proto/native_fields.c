@@ -165,7 +165,7 @@ static const struct mst_field fault_rows[] = {
     ROW(1, UINT64, generation, fault.generation),
     ROW(2, SINT32, code, fault.code),
     ROW(3, BYTES, text, fault.text),
-    BOUNDED(4, ENUM, kind, fault.kind, MST_CAUSE_NONE, MST_CAUSE_ABORTED, NULL),
+    BOUNDED(4, ENUM, kind, fault.kind, MST_CAUSE_NONE, MST_CAUSE_LAST, NULL),
     ROW(5, UINT64, pid, fault.pid),
     ROW(6, UINT32, index, fault.index),
 };
@@ -175,7 +175,7 @@ static const struct mst_message fault_message = {
 static const struct mst_field lost_rows[] = {
     ROW(1, UINT32, index, lost.index),
     ROW(2, UINT64, pid, lost.pid),
-    BOUNDED(3, ENUM, cause, lost.cause, MST_CAUSE_NONE, MST_CAUSE_ABORTED, NULL),
+    BOUNDED(3, ENUM, cause, lost.cause, MST_CAUSE_NONE, MST_CAUSE_LAST, NULL),
     ROW(4, SINT32, code, lost.code),
     ROW(5, BYTES, text, lost.text),
 };
@@ -239,7 +239,7 @@ static const struct mst_field who_rows[] = {
     ROW(3, UINT64, incarnation, incarnation),
     BOUNDED(4, ENUM, role, role, MST_ROLE_OBSERVER, MST_ROLE_AGENT, NULL),
     BOUNDED(5, ENUM, state, state, 0, MST_SPARE, NULL),
-    BOUNDED(6, ENUM, cause, cause, MST_CAUSE_NONE, MST_CAUSE_ABORTED, NULL),
+    BOUNDED(6, ENUM, cause, cause, MST_CAUSE_NONE, MST_CAUSE_LAST, NULL),
     ROW(7, SINT32, code, code),
     ROW(8, UINT32, losses, losses),
     ROW(9, UINT64, heard_ms, heard_ms),

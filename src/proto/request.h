@@ -133,6 +133,14 @@ enum mst_cause {
 #include "proto/cause.def"
 #undef X
 };
+enum {
+#define X(NAME, number, word, verb, words, code, shown) +1
+    MST_CAUSES = 0
+#include "proto/cause.def"
+    ,
+#undef X
+    MST_CAUSE_LAST = MST_CAUSES - 1
+};
 
 struct mst_request {
     /* The session numbers its requests from 1. An OPEN carries the number of the next request and

@@ -284,7 +284,7 @@ static enum mst_cause read_kind(struct words *words)
     if (!word) {
         return MST_CAUSE_NONE;
     }
-    for (int cause = MST_CAUSE_EXIT; cause <= MST_CAUSE_ABORTED; cause++) {
+    for (int cause = MST_CAUSE_EXIT; cause <= MST_CAUSE_LAST; cause++) {
         if (strcmp(word, mst_cause_word((enum mst_cause)cause)) == 0) {
             return (enum mst_cause)cause;
         }

@@ -234,7 +234,7 @@ static void make_fault(struct message_generator *generator, struct mst_request *
     request->fault.generation = number(generator);
     request->fault.code = signed_number32(generator);
     request->fault.text = bytes_of(generator);
-    request->fault.kind = (enum mst_cause)below(generator, MST_CAUSE_ABORTED + 1);
+    request->fault.kind = (enum mst_cause)below(generator, MST_CAUSES);
     request->fault.pid = number(generator);
     request->fault.index = number32(generator);
 }
@@ -243,7 +243,7 @@ static void make_lost(struct message_generator *generator, struct mst_request *r
 {
     request->lost.index = number32(generator);
     request->lost.pid = number(generator);
-    request->lost.cause = (enum mst_cause)below(generator, MST_CAUSE_ABORTED + 1);
+    request->lost.cause = (enum mst_cause)below(generator, MST_CAUSES);
     request->lost.code = signed_number32(generator);
     request->lost.text = bytes_of(generator);
 }
@@ -329,7 +329,7 @@ static void make_who(struct message_generator *generator, struct mst_who *who)
         .incarnation = number(generator),
         .role = (enum mst_role)below(generator, MST_ROLE_AGENT + 1),
         .state = (enum mst_state)(1 + below(generator, MST_SPARE)),
-        .cause = (enum mst_cause)below(generator, MST_CAUSE_ABORTED + 1),
+        .cause = (enum mst_cause)below(generator, MST_CAUSES),
         .code = signed_number32(generator),
         .losses = number32(generator),
         .heard_ms = number(generator),

@@ -69,9 +69,9 @@ struct mst_counts {
 
 /* The part of it that belongs to a job, and ends with it. */
 struct mst_job_counts {
-    uint64_t losses[MST_CAUSE_ABORTED + 1]; /* of ranks and workers, by cause */
+    uint64_t losses[MST_CAUSES]; /* of ranks and workers, by cause */
     /* Generations sealed after another, by the cause of its first record; NONE: newcomers alone. */
-    uint64_t restarts[MST_CAUSE_ABORTED + 1];
+    uint64_t restarts[MST_CAUSES];
     uint64_t heartbeat_failures; /* periods of the collective heartbeat */
 };
 

@@ -133,7 +133,7 @@ static void read_losses(struct mst_exposition *out, const struct mst_figures *fi
 static void read_restarts(struct mst_exposition *out, const struct mst_figures *figures)
 {
     for (size_t i = 0; i < figures->job_count; i++) {
-        for (enum mst_cause cause = MST_CAUSE_NONE; cause <= MST_CAUSE_ABORTED; cause++) {
+        for (enum mst_cause cause = MST_CAUSE_NONE; (int)cause < MST_CAUSES; cause++) {
             const char *reason = cause == MST_CAUSE_NONE ? "newcomer" : mst_cause_word(cause);
             const struct mst_label labels[] = {job_label(&figures->jobs[i]),
                                                label("kind", mst_restart_kind(cause)),
