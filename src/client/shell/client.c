@@ -468,7 +468,6 @@ static muster_status fill_client(struct muster_client *client, struct wanted *wa
     client->log_ctx = wanted->options.log_ctx;
     client->opened_ns = mst_lib_now_ns();
     mst_list_init(&client->waiters);
-    mst_list_init(&client->timers);
     mst_lib_calls_init(client);
     (void)pthread_mutex_init(&client->lock, NULL);
     client->caller_event = mst_system_event();
@@ -756,6 +755,7 @@ static muster_status open_any(muster_client **out, const struct muster_client_op
     if (!client) {
         return mst_lib_fail(err, MUSTER_ENOMEM, "open", NULL);
     }
+    mst_list_init(&client->timers); /* it is closed also where it was not filled */
     status = open_client(client, &wanted, timeout_ms, err);
     if (status != MUSTER_OK) {
         muster_client_close(client);
