@@ -92,7 +92,7 @@ def test_the_index_is_the_rank_of_mpi(name, env, tmp_path):
     compiler = f"mpicc.{name}"
     if not shutil.which(compiler) or sanitized():
         pytest.skip(f"no {compiler} for a plain build")
-    library = BUILD / "src" / "lib"
+    library = BUILD / "src"
     subprocess.run(
         [compiler, "-DWITH_MPI", f"-I{ROOT / 'include'}", "-o", tmp_path / "rank",
          ROOT / "tests" / "process" / "discover_rank.c", f"-L{library}", "-lmuster",
