@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A connection between a coordinator and a worker. The first byte: 1, the preamble goes before the
- * rest; 2, the rest is cut into frames; 4, it is no bytes at all but chooses messages, field by
- * field, and what comes out on the other side is what went in; 8, it is what a coordinator tells of
- * itself in a key: what is taken is written and read as the same.
+/* A coordinator, a worker or a cluster's status sends any bytes, in any pieces, or any message
+ * with its fields chosen freely. The same messages come out of any pieces, with the same words
+ * at the end, and mean the same when they are sent again; memory is bounded, and an idle
+ * connection has next to none; a status that is accepted is written and read as the same.
  *
- * Of bytes: the same messages come out of any pieces, and the same words end it; one that is
- * understood means the same when it is sent again; memory is bounded, and an idle connection has
- * next to none. */
+ * The first byte: 1, the preamble goes before the rest; 2, the rest is cut into frames; 4, it is
+ * no bytes at all but chooses messages, field by field; 8, it is what a coordinator says of
+ * itself in a key.
+ *
+ * behaviour: fuzzing / Fuzzing, races, leaks */
 #include "base/panic.h"
 #include "cluster_generator.h"
 #include "counted_mem.h"

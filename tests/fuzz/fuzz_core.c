@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The service's decisions, given any story: connections, requests of every command, time that
- * jumps, effects that are taken or left, no memory at some moment, a full disk, a service that
- * begins again. Every choice is the fuzzer's, from small alphabets of names and places, so that
- * they meet.
+/* Sessions of several jobs do anything in any order: connections, requests of every command,
+ * effects that are taken or left, while time jumps, memory ends, the disk is full and the
+ * service begins again. Every invariant holds after each input; two services with the same
+ * inputs are in the same state; one that is saved and loaded, or does not send its answers,
+ * decides nothing otherwise.
  *
- * Four cores hear it. Two are told the very same, in memory that was not the same before: they are
- * the same. One is drained only now and then, and one saved and loaded now and then: what lasts is
- * the same in them. Each is sound after each input, and gives all its memory back. */
+ * Every choice is the fuzzer's, from small alphabets of names and places, so that they meet.
+ * There are four cores. Two get the very same, in memory that was not the same before. One is
+ * drained only now and then, and one saved and loaded now and then: what lasts is the same in
+ * them. Each gives all its memory back.
+ *
+ * behaviour: fuzzing / Fuzzing, races, leaks */
 #include <stdlib.h>
 
 #include "base/panic.h"

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Recovery from files that hold anything. First a service lives for a while and writes its journal;
- * then its files are damaged: bytes changed, files cut, removed, named otherwise or made up, with
- * checksums that are right for the damage, or not. Either the state is recovered, and a second
- * recovery finds the same, or one line says which file and what is wrong; nothing else. */
+/* The files of a journal are damaged, cut, removed, renamed or made up, with checksums that fit
+ * or not. The state is recovered, and once more the same; or one line says which file and what
+ * is wrong.
+ *
+ * First a service lives for a while and writes its journal; then its files are damaged.
+ *
+ * behaviour: fuzzing / Fuzzing, races, leaks */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any request and any reply that can be thought of, chosen field by field: what comes out on the
- * other side is what went in, and a message without its last byte is none. */
+/* Any request or reply is sent, its fields chosen freely. It arrives as it was; without its last
+ * byte it is none.
+ *
+ * behaviour: fuzzing / Fuzzing, races, leaks */
 #include "base/panic.h"
 #include "bytes.h"
 #include "counted_mem.h"

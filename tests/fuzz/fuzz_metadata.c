@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers of metadata services, whatever they are: the next request is a request all the same, what
- * is told is one line each, and a service that makes no sense withdraws nothing. The first byte
- * says which cloud; then each answer is: lane, what it is, its headers if it has any, its size, its
- * body. */
+/* The metadata service of a cloud answers anything, in any order: malformed, cut or hostile. The
+ * next request is a request all the same; every message for people is one line; only a good
+ * answer withdraws a notice.
+ *
+ * The first byte says which cloud; then each answer is: lane, what it is, its headers if it has
+ * any, its size, its body.
+ *
+ * behaviour: fuzzing / Fuzzing, races, leaks */
 #include <string.h>
 
 #include "base/panic.h"

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The client's side of a connection, given anything that a service could say: see
- * fuzz_native_service.c. The first byte: 1, a welcome goes before the rest; 2, the rest is cut into
- * frames. */
+/* A service answers anything at all, in any pieces. The client takes the same replies out of any
+ * pieces, and the same words end the connection; memory is bounded.
+ *
+ * See fuzz_native_service.c. The first byte: 1, a welcome goes before the rest; 2, the rest is
+ * cut into frames.
+ *
+ * behaviour: fuzzing / Fuzzing, races, leaks */
 #include "base/panic.h"
 #include "counted_mem.h"
 #include "fuzz.h"

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The service's side of a connection, given anything at all. The same bytes in any pieces, fed or
- * lent, are the same requests, the same words back and the same end; what was understood means the
- * same when it is said again; and memory has a limit.
+/* A client sends anything at all, in any pieces, fed or lent. The same requests come out, and
+ * the same words end the connection; a request that is understood means the same when it is sent
+ * again; the memory of the connection is bounded, and an idle one has next to none.
  *
- * The first byte: 1, the preamble and a hello go before the rest; 2, the rest is cut into frames,
- * each after two bytes of its size. Two bytes more choose the pieces. */
+ * The first byte: 1, the preamble and a hello go before the rest; 2, the rest is cut into
+ * frames, each after two bytes of its size. Two bytes more choose the pieces.
+ *
+ * behaviour: fuzzing / Fuzzing, races, leaks */
 #include "base/panic.h"
 #include "counted_mem.h"
 #include "fuzz.h"

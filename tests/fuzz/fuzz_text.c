@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts that come from outside: lists of hosts, the variables of launchers, settings, addresses, a
- * file with a secret. The first byte says which. */
+/* Lists of hosts, launchers' variables, settings, addresses and secrets hold anything. What is
+ * accepted makes sense; the rest is refused in one line, whatever was in it.
+ *
+ * The first byte says which.
+ *
+ * behaviour: fuzzing / Fuzzing, races, leaks */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranks that no agent has started: the library starts `muster agent` for each of them. The lease is
-ten minutes wherever it does not say otherwise: who is lost was told of, and did not fall silent."""
+ten minutes wherever it does not say otherwise: who is lost was told of, and did not fall silent.
+
+behaviour: agent / Deaths
+"""
 
 import contextlib
 import os
@@ -123,6 +126,8 @@ def kill(*pids):
 
 
 def test_a_killed_rank_is_told_by_its_helper(hand):
+    """A rank is killed. Its helper reports it at once; the others leave the function and go on
+    without it. The cause is "gone, status unknown", as the helper is not the parent."""
     ranks = hand.start(3)
     hand.all_helped(3)
     mark = hand.mark()
@@ -135,6 +140,7 @@ def test_a_killed_rank_is_told_by_its_helper(hand):
 
 
 def test_status_counts_helpers(hand, muster):
+    """`muster status` counts the helpers in one line; the nodes of a run keep their numbers."""
     ranks = hand.start(2)
     hand.all_helped(2)
     told = muster("status").stdout
@@ -143,7 +149,8 @@ def test_status_counts_helpers(hand, muster):
 
 
 def test_a_large_rank_is_told_before_its_memory_is_freed(hand):
-    """Thrice, as a busy machine may delay one of them: at best in milliseconds."""
+    """A rank with much memory is killed. The others are notified before the kernel has freed it:
+    at best in milliseconds, so it is tried three times, as a busy machine may delay one."""
     ranks = hand.start(4, RESTART_RANK_MIB="8" if sanitized() else "256")
     took = []
     for generation in (2, 3, 4):
@@ -160,6 +167,9 @@ def test_a_large_rank_is_told_before_its_memory_is_freed(hand):
 
 
 def test_monitor_killed_is_replaced_nobody_restarted_39(hand):
+    """The helper of a rank is killed and the rank is well. No rank restarts; the library starts
+    another helper, at once and from the fourth time in a row with growing delays, on the same
+    page. That one reports a death as the first would have. [The helper's own end] [restart]"""
     ranks = hand.start(2)
     before = hand.all_helped(2)
     for _ in range(3):
@@ -176,6 +186,8 @@ def test_monitor_killed_is_replaced_nobody_restarted_39(hand):
 
 
 def test_helper_that_stood_still_for_two_leases_blames_nobody_62(hand, pass_time):
+    """A helper stands still for two leases and goes on. Its session was lost and it opens another
+    one; no rank is restarted. [The helper's own end] [restart]"""
     ranks = hand.start(2, lease="4s")
     helper = hand.all_helped(2)[0]
     os.kill(helper, signal.SIGSTOP)
@@ -193,6 +205,8 @@ def test_helper_that_stood_still_for_two_leases_blames_nobody_62(hand, pass_time
 
 
 def test_ranks_and_their_helpers_killed_together_are_given_up_after_the_lease_37_38(hand):
+    """Ranks and their helpers are killed together, as with a lost host. They are lost when their
+    lease ends, no other rank is, and the others go on. [Deaths] [restart]"""
     ranks = hand.start(4, lease="4s")
     helpers = hand.all_helped(4)
     mark = hand.mark()
@@ -209,6 +223,8 @@ def test_ranks_and_their_helpers_killed_together_are_given_up_after_the_lease_37
 
 
 def test_rank_that_was_given_up_is_killed_by_its_helper(hand):
+    """A rank is silent for a lease and lost. Its helper kills it and says so in one line on the
+    rank's stderr."""
     ranks = hand.start(2, lease="4s")
     hand.all_helped(2)
     mark = hand.mark()
@@ -222,7 +238,8 @@ def test_rank_that_was_given_up_is_killed_by_its_helper(hand):
 
 
 def test_helper_whose_watch_is_refused_for_want_of_memory_asks_again(hand):
-    """Else it would never hear that its rank was given up."""
+    """The service refuses the watch of a helper for want of memory. The helper asks again a
+    second later: else it would never hear that its rank was lost, and would not kill it."""
     hand.runner = hand.service = hand.serve("--addr", "127.0.0.1:0", "--lease", "4s")
     refusals = []
 
@@ -247,7 +264,8 @@ def test_helper_whose_watch_is_refused_for_want_of_memory_asks_again(hand):
 
 
 def test_signals_to_a_whole_step_do_not_end_the_helper(hand):
-    """Slurm sends them to all processes that it finds there."""
+    """A scheduler, as Slurm does, sends a signal to all processes of a step. The helper ignores
+    it: it ends with its rank. [The helper's own end]"""
     ranks = hand.start(2)
     helper = hand.all_helped(2)[1]
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP):
@@ -262,6 +280,9 @@ HANG = {"MUSTER_SOFT_TIMEOUT": "1s", "MUSTER_HARD_TIMEOUT": "2s", "MUSTER_GRACE"
 
 
 def test_stopped_rank_is_found_and_ended_by_its_helper_28(hand):
+    """A rank is stopped. After the soft limit all are interrupted, after the hard one it is
+    continued and killed; the others go on, and the cause is `hard-timeout` with the signal.
+    [Hangs] [restart]"""
     ranks = hand.start(3, **HANG)
     mark = hand.mark()
     gone = os.pidfd_open(ranks[1].pid)
@@ -279,6 +300,8 @@ def test_stopped_rank_is_found_and_ended_by_its_helper_28(hand):
 
 
 def test_rank_that_hangs_and_can_be_freed_goes_on_48(hand):
+    """A rank hangs in a call that a signal frees. It is interrupted with the others and goes on
+    in its process. [Hangs] [restart]"""
     ranks = hand.start(2, **{**HANG, "MUSTER_HARD_TIMEOUT": "30s"})
     mark = hand.mark()
     hand.order(ranks[1:], "block read")
@@ -288,7 +311,8 @@ def test_rank_that_hangs_and_can_be_freed_goes_on_48(hand):
 
 
 def test_while_the_service_is_away_the_helper_ends_nobody(hand, pass_time):
-    """It tells of the hang when the service is back, and all go on in their processes."""
+    """A rank hangs while the service is away. Its helper kills no rank: it reports the hang when
+    the service is back, and all go on in their processes. [restart / Hangs]"""
     ranks = hand.start(2, **{**HANG, "MUSTER_HARD_TIMEOUT": "4s"})
     hand.all_helped(2)
     mark = hand.mark()
@@ -304,8 +328,10 @@ def test_while_the_service_is_away_the_helper_ends_nobody(hand, pass_time):
 
 
 def test_helper_that_stood_still_finds_no_hang_62(hand, pass_time):
-    """Both stand still for longer than the hard limit; the helper goes on first. The limits leave
-    room for the commands by which time passes here."""
+    """Rank and helper stand still together for longer than the hard limit, and go on, the helper
+    first. That is no hang: the helper did not look meanwhile. [Hangs] [restart]
+
+    The limits leave room for the commands by which time passes here."""
     ranks = hand.start(2, **{**HANG, "MUSTER_SOFT_TIMEOUT": "5s", "MUSTER_HARD_TIMEOUT": "6s"})
     helpers = hand.all_helped(2)
     os.kill(helpers[1], signal.SIGSTOP)
@@ -320,6 +346,7 @@ def test_helper_that_stood_still_finds_no_hang_62(hand, pass_time):
 
 
 def test_rank_killed_before_its_helper_runs_is_told_all_the_same(hand, tmp_path):
+    """A rank is killed before its helper runs. The helper reports it when it does."""
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     program = tmp_path / "program"
@@ -340,6 +367,8 @@ def left_of(env):
 
 
 def test_clean_close_leaves_no_helper(hand):
+    """A rank closes its client. The helper has ended when `muster_client_close` returns.
+    [The helper's own end]"""
     ranks = hand.start(2)
     hand.all_helped(2)
     hand.end(ranks)
@@ -347,6 +376,8 @@ def test_clean_close_leaves_no_helper(hand):
 
 
 def test_helper_holds_nothing_of_the_program(hand):
+    """A program has open descriptors that a child would inherit. The helper holds none of them
+    but stderr. [What the program notices]"""
     read, write = os.pipe()
     os.set_inheritable(write, True)
     hand.runner = service = hand.serve("--lease", LONG)
@@ -376,6 +407,8 @@ def lone(env, started, *words, **more):
 
 
 def test_clients_one_after_the_other_leave_nothing(env, started, serve):
+    """A program opens and closes clients again and again. It has as many descriptors, threads and
+    children as after the first. [The helper's own end]"""
     service = serve("--lease", LONG)
     place = {"MUSTER_ADDR": service.address, "MUSTER_SIZE": "1", "MUSTER_INDEX": "0"}
     rank = lone(env, started, "again", "20", **place)
@@ -388,6 +421,8 @@ def test_clients_one_after_the_other_leave_nothing(env, started, serve):
 
 @pytest.mark.parametrize("mode", ["wait", "ignore"])
 def test_program_that_waits_for_all_its_children_does_not_wait_for_the_helper(env, started, serve, mode):
+    """The program waits for all its children, or ignores SIGCHLD. The helper is no child of it.
+    [What the program notices]"""
     service = serve("--lease", LONG)
     place = {"MUSTER_ADDR": service.address, "MUSTER_SIZE": "1", "MUSTER_INDEX": "0"}
     rank = lone(env, started, mode, **place)
@@ -397,6 +432,8 @@ def test_program_that_waits_for_all_its_children_does_not_wait_for_the_helper(en
 
 
 def test_job_of_one_has_a_helper_too(env, started):
+    """A rank was started alone. It has a helper too, and nothing is left when it is killed.
+    [What the program notices]"""
     rank = lone(env, started, "block")
     rank.out.wait_for("blocked")
     until(lambda: len(left_of(env)) == 2)
@@ -405,6 +442,8 @@ def test_job_of_one_has_a_helper_too(env, started):
 
 
 def test_forked_child_does_not_keep_the_death_from_the_others(env, started, serve):
+    """A killed rank leaves a forked process that lives on. That does not hide the death from the
+    others."""
     service = serve("--lease", LONG)
     place = {"MUSTER_ADDR": service.address, "MUSTER_SIZE": "1", "MUSTER_INDEX": "0"}
     rank = lone(env, started, "fork", **place)
@@ -418,6 +457,8 @@ def test_forked_child_does_not_keep_the_death_from_the_others(env, started, serv
 
 
 def test_without_the_program_the_run_goes_on_with_a_line_in_its_log(env, started, serve):
+    """There is no `muster` program. The run goes on; one line in the client's log says what is
+    missing. [What the program notices]"""
     service = serve("--lease", LONG)
     place = {"MUSTER_ADDR": service.address, "MUSTER_SIZE": "1", "MUSTER_INDEX": "0"}
     rank = lone(env, started, "again", MUSTER_PROGRAM="/nonexistent/muster", **place)
@@ -429,6 +470,8 @@ def test_without_the_program_the_run_goes_on_with_a_line_in_its_log(env, started
 
 
 def test_program_that_is_no_muster_is_given_up(env, started, serve):
+    """`MUSTER_PROGRAM` is another program. The helper is tried a few times, then the run goes on
+    without, with one line in the client's log. [What the program notices]"""
     service = serve("--lease", LONG)
     place = {"MUSTER_ADDR": service.address, "MUSTER_SIZE": "1", "MUSTER_INDEX": "0"}
     rank = lone(env, started, "block", MUSTER_PROGRAM="/bin/false", **place)
@@ -438,6 +481,7 @@ def test_program_that_is_no_muster_is_given_up(env, started, serve):
 
 
 def test_switched_off_no_helper_is_started(env, started, serve):
+    """`MUSTER_AGENT=0`: no helper, no line. [What the program notices]"""
     service = serve("--lease", LONG)
     place = {"MUSTER_ADDR": service.address, "MUSTER_SIZE": "1", "MUSTER_INDEX": "0"}
     rank = lone(env, started, "block", MUSTER_AGENT="0", **place)
@@ -448,12 +492,16 @@ def test_switched_off_no_helper_is_started(env, started, serve):
 
 
 def test_ranks_of_muster_run_have_no_helper(spawn, env):
+    """The rank was started by `muster run`. It has no helper: the run watches it.
+    [What the program notices]"""
     run = spawn("run", "-n", "2", "--", BUILD / "tests" / "process" / "agent_rank", "block")
     run.out.wait_for("blocked", count=2)
     assert [pid for pid in marked(env["MUSTER_RUNTIME_DIR"]) if command(pid)[1:2] == ["agent"]] == []
 
 
 def test_helper_is_let_in_with_a_secret_that_can_be_read_once(env, started, serve, tmp_path):
+    """The service asks for a secret that came from a pipe. The helper inherits a copy of it.
+    [What the program notices]"""
     secret = b"0123456789abcdef0123456789abcdef"
     path = tmp_path / "secret"
     path.touch(mode=0o600)
@@ -475,6 +523,8 @@ def test_helper_is_let_in_with_a_secret_that_can_be_read_once(env, started, serv
 
 
 def test_typed_by_hand_it_says_that_there_is_nothing_to_type(muster):
+    """A user types `muster agent`. One line says that there is nothing to type.
+    [What the program notices]"""
     done = muster("agent")
     assert done.returncode == 2
     assert done.stderr == ("muster agent: the library starts it for a process that no agent has "
@@ -483,7 +533,10 @@ def test_typed_by_hand_it_says_that_there_is_nothing_to_type(muster):
 
 @pytest.mark.parametrize("name", MPI)
 def test_ranks_of_mpirun_have_helpers_that_tell_of_a_death(hand, started, name):
-    """Their launcher would end all of them with the first; so it does not see how that ended."""
+    """The ranks are started by Open MPI or MPICH and one is killed. Its helper reports it as any
+    other, without a word in the program or the environment.
+
+    Their launcher would end all of them with the first; so it does not see how that ended."""
     command, _ = installed(name)
     clean = {key: value for key, value in hand.env.items() if not LAUNCHERS.match(key)}
     hand.env = {**clean, **mpi_environment(hand.env), "MUSTER_LEASE": LONG, "MUSTER_MIN_SIZE": "1"}

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The benchmark measures: small, so that its figures say nothing, but every part of it runs."""
+"""The benchmark measures: small, so that its figures say nothing, but every part of it runs.
+
+behaviour: examples / The benchmark
+"""
 
 import json
 import os
@@ -50,6 +53,8 @@ def judges_itself(said):
 
 @pytest.mark.skipif(sanitized(), reason="a sanitizer's shadow of 1 GiB measures nothing")
 def test_every_measure_gives_a_figure(env):
+    """The benchmark is run. Every measure gives a figure beside its anchor; on a machine where
+    the anchor is off, the run says that it is void."""
     done = bench(env, "--json", "--only", "^(?!requests)(?!.*closures?\\b)")
     assert done.stdout, done.stderr
     said = json.loads(done.stdout)
@@ -83,6 +88,8 @@ def test_every_measure_gives_a_figure(env):
 
 @pytest.mark.skipif(not shutil.which("redis-server"), reason="redis-server is not installed")
 def test_requests_stand_beside_those_of_other_servers(env):
+    """Requests per second are measured, and Redis is installed. The same generator drives an echo
+    server, the service and Redis; the bar is judged beside Redis."""
     done = bench(env, "--json", "--only", "requests, depth 16")
     assert done.returncode in (0, 1) and done.stdout, done.stderr
     said = json.loads(done.stdout)
@@ -99,6 +106,9 @@ def test_requests_stand_beside_those_of_other_servers(env):
                     or not shutil.which("gearmand", path=f"{os.environ['PATH']}:/usr/sbin"),
                     reason="Gearman is not installed")
 def test_closures_stand_beside_jobs_of_gearman(env):
+    """Empty closures are run as fast as possible, and Gearman is installed. Rate and round trip
+    stand beside its jobs; a queued closure and the takeover of a killed worker's have their
+    figures."""
     done = bench(env, "--json", "--only", "closure(?!.*Dask)")
     assert done.returncode in (0, 1) and done.stdout, done.stderr
     assert "FAILED" not in done.stderr
@@ -115,6 +125,8 @@ def test_closures_stand_beside_jobs_of_gearman(env):
 
 
 def test_one_that_fails_does_not_cost_the_others(env, tmp_path):
+    """A measure of the benchmark fails. One line says which and why; the others are measured and
+    printed, and the benchmark ends with 1."""
     for program in (BUILD / "bin").iterdir():
         if program.name != "bench_crowd":
             (tmp_path / program.name).symlink_to(program)
@@ -126,6 +138,8 @@ def test_one_that_fails_does_not_cost_the_others(env, tmp_path):
 
 @pytest.mark.skipif(not shutil.which("perf"), reason="perf is not installed")
 def test_the_profile_is_a_picture(env):
+    """`tools/profile` draws where the time goes: a picture with one bar for each program given,
+    from samples of perf."""
     done = subprocess.run([ROOT / "tools" / "profile", "--seconds", "1", "--bin", BUILD / "bin",
                            f"now={BUILD / 'bin'}"], env=env, capture_output=True, text=True,
                           timeout=60)
@@ -138,6 +152,7 @@ def test_the_profile_is_a_picture(env):
 
 
 def test_only_what_is_named_is_measured(env):
+    """`tools/bench --only` names no measure. It prints one line that lists them and ends with 1."""
     done = bench(env, "--only", "requests of whom")
     assert done.returncode == 1 and done.stdout == ""
     assert done.stderr.startswith("bench: --only requests of whom names none of: put and get, one CPU; ")
@@ -146,6 +161,7 @@ def test_only_what_is_named_is_measured(env):
 @pytest.mark.parametrize("ratios, met", [([1, 1, 1, 1, 2], True), ([1, 1, 1, 2, 2], False),
                                          ([1] * 8 + [2] * 2, True), ([2], False)])
 def test_a_bar_is_met_when_it_holds_in_four_of_five_pairs(ratios, met):
+    """A bar that holds in four of five pairs is met; one that holds in three is not."""
     measure = figures.Measure("a", "b", figures.Bar.at_most(1.5))
     measure.pairs = [figures.Pair(3 * ratio, 3) for ratio in ratios]
     assert measure.met() == met
@@ -159,6 +175,8 @@ def others(monkeypatch, shares):
 
 
 def test_a_disturbed_pair_is_measured_again(monkeypatch):
+    """Other processes use more than 12 % of a CPU during a pair. It is measured again, a few
+    times; if it is never quiet the least disturbed is taken, and the run says so."""
     others(monkeypatch, [0.5, 0.2, 0.11, 0.5, 0.4, 0.3])
     run = bench_run.Run(types.SimpleNamespace(bin=None, pairs=2, repeats=2))
     measure = figures.Measure("a")
@@ -170,6 +188,8 @@ def test_a_disturbed_pair_is_measured_again(monkeypatch):
 
 
 def test_the_run_is_void_where_an_anchor_is_off():
+    """The ping-pong, the echo server or the bare barrier is not what it is where the bars were
+    set. The run is void, and says which and how far off."""
     run = bench_run.Run(types.SimpleNamespace(bin=None))
     run.ping_pong, run.echo, run.barrier = [5, 7, 7], [200_000], [3200]
     assert run.void() is None
@@ -181,6 +201,7 @@ def test_the_run_is_void_where_an_anchor_is_off():
 
 
 def test_the_anchor_refuses_what_it_does_not_know():
+    """The anchor is called with unknown words. It prints its usage and ends with 2."""
     for words in ([], ["nothing"], ["death", "pidfd", "many"], ["-p", "here", "rtt", "tcp"]):
         done = subprocess.run([BUILD / "bin" / "anchor", *words], capture_output=True, text=True,
                               timeout=30)
@@ -189,7 +210,8 @@ def test_the_anchor_refuses_what_it_does_not_know():
 
 
 def test_what_is_measured_against_is_installed_before_it_is_built(tmp_path):
-    """On a fresh machine too: Gearman's library decides what is built."""
+    """`make bench` runs on a fresh machine. What it measures against is installed before the
+    build: Gearman's library decides what is built."""
     done = subprocess.run(["make", "-n", "-C", ROOT, "bench"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     steps = [done.stdout.index(step) for step in ("tools/deps --bench", "cmake --preset dev",

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks that never block in muster, while the service dies and while their job restarts."""
+"""Ranks that never block in muster, while the service dies and while their job restarts.
+
+behaviour: library / Calls that do not block
+"""
 
 import os
 import re
@@ -26,6 +29,8 @@ def added(job):
 
 
 def test_a_killed_service_costs_open_calls_time_only(run):
+    """The service of a run is killed while calls are open, and comes back. They take longer; each
+    write is applied once."""
     job = run(1, "add")
     for kills in (1, 2):
         job.out.wait_for("added ", count=added(job) + 2)
@@ -40,6 +45,8 @@ def test_a_killed_service_costs_open_calls_time_only(run):
 
 
 def test_an_interruption_ends_open_calls(run):
+    """The job restarts while calls are open. They end with EINTERRUPTED, and a loop that polls
+    wakes up."""
     job = run(3, "restart")
     job.out.wait_for("waits", count=3)
     victim = re.search(r"pid=(\d+)", job.out.wait_for("attempt=0", "index=1"))[1]

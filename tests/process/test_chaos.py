@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`muster chaos`: ranks are frozen and cut off, once or at random, and the job survives."""
+"""`muster chaos`: ranks are frozen and cut off, once or at random, and the job survives.
+
+behaviour: program / muster chaos
+"""
 
 import json
 import os
@@ -39,6 +42,8 @@ def who(job, ranks, index):
 
 
 def test_a_short_freeze_costs_nothing(run, muster):
+    """A rank is frozen for a short while. It costs nothing: the process gets SIGSTOP and then
+    SIGCONT, and a line says each, as JSON too."""
     job = run(2)
     ranks = job.entered()
     done = muster("chaos", "freeze", 1, "--for", "200ms", "-j", job.job)
@@ -52,6 +57,7 @@ def test_a_short_freeze_costs_nothing(run, muster):
 
 
 def test_who_stays_frozen_is_found_and_replaced(run, muster):
+    """A rank is frozen for good. It is found, and another process takes its place."""
     job = run(2, "--lease", SHORT_LEASE)
     ranks = job.entered()
     done = muster("chaos", "freeze", "#1", "-j", job.job)
@@ -63,6 +69,8 @@ def test_who_stays_frozen_is_found_and_replaced(run, muster):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_freeze_lets_go(run, spawn, number):
+    """`chaos freeze --for` is interrupted. The rank goes on, and the exit code says by which
+    signal."""
     job = run(2)
     ranks = job.entered()
     chaos = spawn("chaos", "freeze", 1, "--for", "1h", "-j", job.job)
@@ -74,6 +82,7 @@ def test_an_interrupted_freeze_lets_go(run, spawn, number):
 
 
 def test_a_frozen_rank_that_ends_is_told(run, spawn, muster):
+    """A frozen process ends before `chaos freeze` continues it. A line says so."""
     job = run(2)
     ranks = job.entered()
     chaos = spawn("chaos", "freeze", 1, "--for", "1h", "-j", job.job)
@@ -85,6 +94,8 @@ def test_a_frozen_rank_that_ends_is_told(run, spawn, muster):
 
 
 def test_a_strike_as_json(run, muster):
+    """A rank is frozen for a short while. It costs nothing: the process gets SIGSTOP and then
+    SIGCONT, and a line says each, as JSON too."""
     job = run(2)
     ranks = job.entered()
     done = muster("chaos", "freeze", 0, "--for", "10ms", "--json", "-j", job.job)
@@ -115,6 +126,9 @@ def ready(workers, index, incarnation):
 
 
 def test_workers_are_killed_frozen_and_cut_off(workers, muster):
+    """A job has workers instead of ranks. `muster chaos` kills, freezes and cuts them off like
+    ranks, also at random, and the lines say `worker`. `cut` leaves a worker its connection to
+    the coordinator."""
     pids = [ready(workers, index, 1) for index in range(2)]
     done = muster("chaos", "kill", 1, "-j", "cluster")
     assert done.stdout == f"signal 9 (Killed) sent to #1 (worker, pid {pids[1]}) of job 'cluster'\n"
@@ -134,7 +148,8 @@ def test_workers_are_killed_frozen_and_cut_off(workers, muster):
 
 
 def test_the_role_tells_a_worker_from_the_rank_of_its_index(serve, muster):
-    """Ranks and workers count their indices apart; without a role it is the rank."""
+    """A worker and a rank have the same index. Without `--role` the rank is meant: each kind
+    counts its indices apart."""
     service = serve("--job", "mixed", "--lease", "1h")
     rank, worker = Wire(service.address), Wire(service.address)
     assert rank.open_rank(0, 1, job="mixed").status == OK
@@ -153,6 +168,9 @@ def test_the_role_tells_a_worker_from_the_rank_of_its_index(serve, muster):
 
 
 def test_random_strikes_workers_too(workers, muster):
+    """A job has workers instead of ranks. `muster chaos` kills, freezes and cuts them off like
+    ranks, also at random, and the lines say `worker`. `cut` leaves a worker its connection to
+    the coordinator."""
     for index in range(2):
         ready(workers, index, 1)
     done = muster("chaos", "random", "--kinds", "kill", "--rate", "20/s", "--count", 1, "--seed", 1,
@@ -166,6 +184,9 @@ def test_random_strikes_workers_too(workers, muster):
 
 
 def test_a_cut_of_a_moment_costs_nothing(run, muster):
+    """The network of a rank is cut for a moment, or for less than the lease. The rank is silent,
+    `muster status` says so, and it is back with its identity; a longer cut is not made shorter
+    by a second one."""
     job = run(2)
     ranks = job.entered()
     done = muster("chaos", "cut", 1, "-j", job.job)
@@ -178,6 +199,9 @@ def test_a_cut_of_a_moment_costs_nothing(run, muster):
 
 
 def test_a_cut_shorter_than_the_lease_is_ridden_out(run, muster):
+    """The network of a rank is cut for a moment, or for less than the lease. The rank is silent,
+    `muster status` says so, and it is back with its identity; a longer cut is not made shorter
+    by a second one."""
     job = run(2, "--lease", "60s")
     ranks = job.entered()
     os.kill(ranks[1]["pid"], signal.SIGSTOP)  # it is silent until it has been seen to be
@@ -193,6 +217,7 @@ def test_a_cut_shorter_than_the_lease_is_ridden_out(run, muster):
 
 
 def test_who_is_cut_off_for_longer_is_replaced(run, muster):
+    """The network of a rank is cut for longer than the lease. The rank is lost and replaced."""
     job = run(2, "--lease", SHORT_LEASE)
     ranks = job.entered()
     assert muster("chaos", "cut", 1, "--for", "1h", "-j", job.job).returncode == 0
@@ -224,7 +249,10 @@ def schedule(seed, mean_ms, kinds, count):
 
 
 def test_random_strikes_as_its_schedule_says(run, muster):
-    """Nobody is lost by these, so the living are always the same three."""
+    """`chaos random` is given a seed. It strikes when, how and whichever process the seed says,
+    at the rate in the mean, and sums up.
+
+    No member is lost by these, so the living are always the same three."""
     job = run(3)
     ranks = job.entered()
     done = muster("chaos", "random", "--seed", 41, "--rate", "20/s", "--kinds", "cut,freeze",
@@ -247,6 +275,8 @@ def test_random_strikes_as_its_schedule_says(run, muster):
 
 
 def test_random_ends_with_the_job(run, spawn):
+    """The job ends, the time is over, or `chaos random` is stopped. It ends with 0 and says why;
+    processes that it froze are continued."""
     job = run(2, "--max-restarts", 50)
     job.entered()
     chaos = spawn("chaos", "random", "--rate", "5/s", "--kinds", "kill", "--seed", 3, "-j", job.job)
@@ -262,7 +292,8 @@ def test_random_ends_with_the_job(run, spawn):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_random_ends_when_it_is_stopped(run, spawn, number):
-    """Whoever it froze goes on."""
+    """The job ends, the time is over, or `chaos random` is stopped. It ends with 0 and says why;
+    processes that it froze are continued."""
     job = run(2)
     ranks = job.entered()
     chaos = spawn("chaos", "random", "--rate", "20/s", "--kinds", "freeze", "--for", "1h",
@@ -276,6 +307,8 @@ def test_random_ends_when_it_is_stopped(run, spawn, number):
 
 
 def test_random_ends_when_the_time_is_over(run, muster):
+    """The job ends, the time is over, or `chaos random` is stopped. It ends with 0 and says why;
+    processes that it froze are continued."""
     job = run(1)
     ranks = job.entered()
     done = muster("chaos", "random", "--rate", "1/h", "--during", "200ms", "-j", job.job)
@@ -285,6 +318,7 @@ def test_random_ends_when_the_time_is_over(run, muster):
 
 
 def test_random_rides_out_a_death_of_the_service(run, spawn):
+    """The service dies under `chaos random`. It goes on when the next service is there."""
     job = run(2)
     ranks = job.entered()
     chaos = spawn("chaos", "random", "--rate", "5/s", "--kinds", "cut", "-j", job.job)
@@ -318,12 +352,16 @@ def test_random_rides_out_a_death_of_the_service(run, spawn):
      "--kinds is 'kill,hug', and should be some of kill,freeze,cut"),
 ])
 def test_wrong_words(muster, words, line):
+    """`muster chaos` names a rank that is not there, the job is empty, the words make no sense,
+    or stdout is full. It prints one line and ends with 1, or with 2 for wrong usage."""
     done = muster("chaos", *words)
     assert (done.returncode, done.stderr) == (2, f"muster chaos: {line}\n")
 
 
 @pytest.mark.parametrize("verb", ["freeze", "cut"])
 def test_nobody_is_there_to_be_struck(run, muster, verb):
+    """`muster chaos` names a rank that is not there, the job is empty, the words make no sense,
+    or stdout is full. It prints one line and ends with 1, or with 2 for wrong usage."""
     job = run(1)
     ranks = job.entered()
     done = muster("chaos", verb, 7, "-j", job.job)
@@ -333,12 +371,15 @@ def test_nobody_is_there_to_be_struck(run, muster, verb):
 
 
 def test_nobody_is_there_at_random(serve, muster):
+    """`chaos random` finds no process to strike. One line says so."""
     serve("--job", "empty")
     done = muster("chaos", "random")
     assert (done.returncode, done.stderr) == (1, "muster chaos: nobody lives in job 'empty'\n")
 
 
 def test_ranks_of_other_machines_can_only_be_cut_off(serve, muster):
+    """`muster chaos` is aimed at a rank of another machine. It can cut the rank off, and not kill
+    or freeze it."""
     service = serve("--job", "far", "--lease", "1h")
     wire = Wire(service.address)
     assert wire.open_rank(0, 1, job="far", host="elsewhere").status == 0
@@ -353,6 +394,7 @@ def test_ranks_of_other_machines_can_only_be_cut_off(serve, muster):
 
 
 def test_a_full_stdout_is_told(run, env):
+    """The standard output of `muster chaos` is full. It prints one line and ends with 1."""
     job = run(1)
     ranks = job.entered()
     with open("/dev/full", "w", encoding="ascii") as full:

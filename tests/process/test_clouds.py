@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whole runs that are preempted by their cloud, from its fake on loopback, or by Kubernetes, from a fake
-of its kubelet; started as docs/preemption.md says."""
+of its kubelet; started as docs/preemption.md says.
+
+behaviour: sources / Whole runs
+"""
 
 import pathlib
 import re
@@ -66,6 +69,8 @@ def saved(folder, ranks=4):
 
 @pytest.mark.parametrize("cloud", FAKES)
 def test_a_recipe_of_the_page_saves_and_goes_on(train, tmp_path, cloud):
+    """A run is started as docs/preemption.md says, and its cloud announces the end. All ranks
+    save one step, the run ends with 75; the next one goes on there."""
     with FAKES[cloud]() as fake:
         variable, what = VARIABLES.get(cloud, ("NO_SUCH", "url"))
         words = [word if cloud in VARIABLES else word.replace(cloud, f"{cloud}={fake.url}")
@@ -86,6 +91,7 @@ def test_a_recipe_of_the_page_saves_and_goes_on(train, tmp_path, cloud):
 
 
 def test_advice_stops_nothing(train, tmp_path):
+    """A cloud only gives advice. The ranks train to their end."""
     end = tmp_path / "end"
     with fakes.Amazon() as fake:
         fake.set(fake.REBALANCE, '{"noticeTime":"2027-03-01T03:50:00Z"}')
@@ -99,6 +105,8 @@ def test_advice_stops_nothing(train, tmp_path):
 
 @pytest.mark.parametrize("cloud", FAKES)
 def test_a_service_that_hangs_keeps_no_job_waiting(train, tmp_path, cloud):
+    """The cloud's metadata service hangs, and variables name proxies. The job neither starts nor
+    ends later for it."""
     end = tmp_path / "end"
     with FAKES[cloud]() as fake:
         fake.change(trouble=fakes.no_answer)
@@ -159,6 +167,8 @@ def container():
 
 
 def test_a_pod_that_is_evicted_saves_and_goes_on_elsewhere(train, tmp_path):
+    """Kubernetes evicts a pod: SIGTERM to process 1, a grace time, SIGKILL. Process 1 is `muster
+    run`: all ranks save one step and the container ends with 75; another pod goes on there."""
     words, environment, grace_s = container()
     kubelet = Kubelet(train, words, environment)
     trains(kubelet.process)
@@ -171,7 +181,8 @@ def test_a_pod_that_is_evicted_saves_and_goes_on_elsewhere(train, tmp_path):
 
 
 def test_a_shell_as_process_1_swallows_the_signal(train, tmp_path):
-    """What the page warns of: nobody is told, and the time is over without a save."""
+    """Process 1 of the pod is a shell. It swallows the signal, no rank is notified, and the time
+    is over without a save: the page warns of it."""
     words, environment, _ = container()
     kubelet_of_a_shell = ["unshare", "--fork", "--pid", "--mount-proc", "--kill-child", "sh", "-c",
                           '"$0" "$@"; exit $?']
@@ -192,6 +203,8 @@ SWALLOWED_S = 2  # only time can show that nothing comes
 
 
 def test_the_manifest_gives_the_job_less_than_the_pod_has():
+    """The page's manifest is applied. The job has less time than the pod; an eviction is no
+    failure."""
     _, environment, grace_s = container()
     given = environment["MUSTER_PREEMPT_GRACE"]
     assert given.endswith("s") and int(given[:-1]) < grace_s

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The coordinator with real workers: errors and their delivery, state servers, its own end and that
-of others. A number at the end of a name is that of the scenario."""
+of others. A number at the end of a name is that of the scenario.
+
+behaviour: cluster
+"""
 
 import contextlib
 import itertools
@@ -102,6 +105,7 @@ def state_server(tmp_path):
 
 
 def test_one_of_four_fails_30(job):
+    """Three closures succeed and one fails, on three workers. join gets the error."""
     driver = job.driver(3)
     for i in range(3):
         driver.schedule(f"g{i}", "add", i, 1)
@@ -114,6 +118,8 @@ def test_one_of_four_fails_30(job):
 
 
 def test_a_schedule_gets_the_error_31(job):
+    """One closure fails while good ones are scheduled in a loop. Some schedule gets the error
+    within 1 s, and join after it is clean."""
     driver = job.driver(2)
     driver.schedule("bad", "fail", 7, "early")
     deadline = time.monotonic() + WAIT_S
@@ -128,6 +134,8 @@ def test_a_schedule_gets_the_error_31(job):
 
 
 def test_join_after_an_error_tells_nothing_old_32(job):
+    """Closures that fail are scheduled until a schedule gets an error. join after it gets at most
+    an error of what was admitted since, never an old one."""
     driver = job.driver(2)
     deadline = time.monotonic() + WAIT_S
     for i in itertools.count():
@@ -144,6 +152,7 @@ def test_join_after_an_error_tells_nothing_old_32(job):
 
 
 def test_the_next_error_is_told_too_33(job):
+    """join got an error; three good ones and one that fails follow. join gets the new error."""
     driver = job.driver(2)
     for turn in ("first", "second"):
         for i in range(3):
@@ -155,6 +164,8 @@ def test_the_next_error_is_told_too_33(job):
 
 
 def test_no_text_decides_anything_36(job):
+    """The text of an error looks like one of the transport. It is the function's error, at once:
+    no text decides anything."""
     hostile = "Unavailable: worker lost, connection reset; MUSTER_ESTATE /job:worker/task:0 /job:ps"
     driver = job.driver(1)
     assert driver.ask("state", "ps")[0] == "MUSTER_OK"
@@ -167,6 +178,8 @@ def test_no_text_decides_anything_36(job):
 
 
 def test_collect_tells_of_all_37(job):
+    """Seven of 100 closures fail; the policy is to collect. All 100 run, and join reports seven
+    and which."""
     driver = job.driver(2, MUSTER_CLUSTER_POLICY="collect")
     for i in range(100):
         if i % 15 == 0:
@@ -182,6 +195,8 @@ def test_collect_tells_of_all_37(job):
 
 
 def test_isolated_errors_stay_in_their_closures_37(job):
+    """The policy is to isolate. Errors stay in their closures: join is clean, and each handle has
+    its own."""
     driver = job.driver(2, MUSTER_CLUSTER_POLICY="isolate")
     for i in range(100):
         if i % 15 == 0:
@@ -196,6 +211,8 @@ def test_isolated_errors_stay_in_their_closures_37(job):
 
 
 def test_a_worker_dies_while_a_closure_fails_45(job, hold):
+    """A worker is killed while a closure fails. join gets the function's error and not the
+    worker's; what ran long is cancelled; the next ones work."""
     driver = job.driver(2)
     driver.schedule("long", "sleep", 60000, "long")
     until(lambda: hold.lines("began"))
@@ -214,6 +231,8 @@ def test_a_worker_dies_while_a_closure_fails_45(job, hold):
 
 @pytest.mark.parametrize("told_by", ["join", "schedule"])
 def test_a_state_server_is_killed_63(job, state_server, told_by):
+    """A state server is killed while closures use it. join and schedule get an error of origin
+    STATE that names it; no worker is blamed."""
     driver = job.driver(2)
     assert driver.ask("state", "ps0")[0] == "MUSTER_OK"
     for i in range(2):
@@ -232,6 +251,8 @@ def test_a_state_server_is_killed_63(job, state_server, told_by):
 
 
 def test_a_worker_dies_and_then_a_state_server_64(job, state_server, hold):
+    """A worker dies, and a state server dies while it recovers. join gets the state server's
+    error; nothing hangs."""
     driver = job.driver(2)
     assert driver.ask("state", "ps0")[0] == "MUSTER_OK"
     for i in range(2):
@@ -245,6 +266,8 @@ def test_a_worker_dies_and_then_a_state_server_64(job, state_server, hold):
 
 
 def test_each_worker_blames_the_state_server_65(job, state_server):
+    """All state servers are dead, and each worker runs a function that asks one. Each worker
+    reports the state server, not itself."""
     driver = job.driver(3, MUSTER_CLUSTER_TRANSIENT_LIMIT="-1", MUSTER_CLUSTER_POLICY="isolate")
     assert driver.ask("state", "ps0")[0] == "MUSTER_OK"
     state_server.kill()
@@ -257,6 +280,8 @@ def test_each_worker_blames_the_state_server_65(job, state_server):
 
 
 def test_shared_state_is_read_while_a_worker_comes_and_goes_66(job, state_server):
+    """Shared state is read 200 times while a worker comes and goes. There is no error, and no
+    round takes longer than 1 s."""
     driver = job.driver(2)
     assert driver.ask("state", "ps0")[0] == "MUSTER_OK"
     for i in range(200):
@@ -276,6 +301,9 @@ def test_shared_state_is_read_while_a_worker_comes_and_goes_66(job, state_server
 
 
 def test_results_stay_when_all_workers_are_dead_29(job):
+    """A result was fetched; then all workers are killed; it is fetched again. The bytes are the
+    same, at once: READY is said only when they are in the coordinator. There is no copy on the
+    worker to ask for."""
     driver = job.driver(2)
     driver.schedule("sum", "add", 1, 2)
     assert driver.fetch("sum") == ["3"]
@@ -289,6 +317,9 @@ def test_results_stay_when_all_workers_are_dead_29(job):
 
 @short_lease
 def test_the_next_coordinator_has_the_workers_of_a_dead_one(job, hold):
+    """A coordinator dies, and another one opens the same cluster. It has the same workers at
+    once: they drop what they ran for the dead one, and nothing of that is run or ended after
+    its first closure began. [A coordinator and its program]"""
     first = job.driver(2)
     for i in range(6):
         first.schedule(f"s{i}", "sleep", 60000, f"old{i}")
@@ -307,6 +338,8 @@ def test_the_next_coordinator_has_the_workers_of_a_dead_one(job, hold):
 
 @short_lease
 def test_a_stopped_coordinator_is_superseded_71(job, hold):
+    """A coordinator is stopped, another one takes its place, the first is continued. The workers
+    obey the larger term only; a call of the first one gets EFENCED."""
     first = job.driver(2)
     first.schedule("old", "sleep", 60000, "old")
     until(lambda: hold.lines("began"))
@@ -333,6 +366,8 @@ def sockets_of(env):
 
 @pytest.mark.parametrize("loaded", [False, True], ids=["idle", "loaded"])
 def test_close_leaves_nothing_73(job, loaded):
+    """A coordinator is closed, idle or under load. Within 1 s no thread, child or socket of it is
+    left."""
     driver = job.driver(2)
     before = threads_of(driver)
     assert len(sockets_of(job.env)) == 1

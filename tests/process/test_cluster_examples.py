@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The programs of examples/cluster: as their head comments start them, and while their processes are
-killed."""
+killed.
+
+behaviour: cluster / The examples
+"""
 
 import collections
 import json
@@ -115,11 +118,15 @@ def check_sweep(lines):
 
 
 def test_every_example_has_a_test():
+    """Each program of `examples/cluster` has a test that starts it by the command in its head
+    comment."""
     names = {path.stem for path in EXAMPLES.glob("*.c")} - {"home"}  # that is a part of each
     assert {f"test_{name}" for name in names} <= set(globals())
 
 
 def test_sweep(env):
+    """`sweep` runs an external program once for each of 128 values of a parameter. It gives 128
+    results, in the order of the parameter."""
     done = subprocess.run(["sh", "-c", command_of("sweep")], capture_output=True, text=True,
                           env={**env, "PATH": f"{MUSTER.parent}:{os.environ['PATH']}"},
                           timeout=LONG_S)
@@ -128,6 +135,7 @@ def test_sweep(env):
 
 
 def test_sweep_has_every_result_although_workers_are_killed(job, muster, awk):
+    """Two workers are killed while `sweep` runs. It gives all 128 results all the same."""
     began, go = awk
     run = job(command_of("sweep"))
     workers = members_of(muster, 9)
@@ -149,6 +157,8 @@ def readers(run):
 
 
 def test_train(job, muster):
+    """`train`: four workers train a language model, each with its shard of the text. The model
+    learns, and the run ends by itself."""
     run = job(command_of("train"), "--lease", LONG_LEASE)
     all_there(muster, 5)
     lines = ended(run)
@@ -158,6 +168,8 @@ def test_train(job, muster):
 
 
 def test_train_goes_on_when_a_worker_is_killed_and_its_shard_is_read_again(job, muster):
+    """A worker of `train` is killed. Training goes on; the process in its place reads the shard
+    again."""
     run = job(command_of("train"), "--lease", LONG_LEASE)
     members = all_there(muster, 5)
     run.out.wait_for("reads its shard", count=4)
@@ -175,6 +187,9 @@ def test_train_goes_on_when_a_worker_is_killed_and_its_shard_is_read_again(job, 
 
 
 def test_train_goes_on_from_its_checkpoint_when_the_coordinator_is_killed_68(job, muster, tmp_path):
+    """The coordinator of `train` is killed at step 37 of 100, with a checkpoint every 10 steps,
+    and started again. It goes on from 30 with the same worker processes; no worker runs
+    anything for the dead one."""
     run = job(f"{command_of('train')} --checkpoint {tmp_path / 'model'}", "--lease", LONG_LEASE)
     coordinator = all_there(muster, 5)[0]
     run.out.wait_for("reads its shard", count=4)
@@ -192,6 +207,8 @@ def test_train_goes_on_from_its_checkpoint_when_the_coordinator_is_killed_68(job
 
 
 def test_train_refuses_a_checkpoint_that_is_not_its_own(job, tmp_path):
+    """`train` finds a checkpoint of another training. It ends, and says which file, what differs
+    and what to do; the file stays."""
     (tmp_path / "model.0").write_text("of another program")
     run = job(command_of("train").replace("--max-restarts 100", "--max-restarts 0")
               + f" --checkpoint {tmp_path / 'model'}")
@@ -204,6 +221,9 @@ def test_train_refuses_a_checkpoint_that_is_not_its_own(job, tmp_path):
 
 @pytest.mark.parametrize("name", ["sweep", "train"])
 def test_whoever_comes_when_the_work_is_over_ends_as_well(spawn, env, name):
+    """A process of `sweep` or `train` is killed after the coordinator has said that the work is
+    over, and started again. A worker ends at once; a coordinator sends home the workers that
+    are left, and ends."""
     program = MUSTER.parent / f"cluster_{name}"
     said = f"'{MUSTER}' key put work-is-over '' && exec '{program}'"
     lines = ended(spawn("run", "-j", "cluster", "-n", "3", "--no-label", "--", "sh", "-c", said))

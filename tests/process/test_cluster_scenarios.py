@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A coordinator with several workers: what is not about one function or one fault. A number at the
-end of a name is that of the scenario."""
+end of a name is that of the scenario.
+
+behaviour: cluster
+"""
 
 import random
 import re
@@ -52,6 +55,8 @@ def cluster(env, started, serve, hold):
 
 
 def test_ten_threads_schedule_while_workers_are_lost_8(cluster):
+    """Ten threads schedule, and workers put back every other closure. Each ends exactly once,
+    join returns, all is done."""
     driver = cluster(2)
     answers = [driver.begin("schedule", f"c{i}", "add", "--", i, 1, beside=True)
                for i in range(THREADS * EACH)]
@@ -66,6 +71,8 @@ def test_ten_threads_schedule_while_workers_are_lost_8(cluster):
 
 
 def test_what_happens_meanwhile_does_not_begin_the_wait_of_a_join_anew_14(cluster, hold):
+    """join has a limit of 1 s, while unrelated things happen every 100 ms. It ends with ETIMEDOUT
+    after 1 s: they do not begin it anew."""
     driver = cluster(2)
     driver.schedule("held", "until", "go")
     until(lambda: hold.lines("began"))
@@ -85,6 +92,8 @@ def test_what_happens_meanwhile_does_not_begin_the_wait_of_a_join_anew_14(cluste
 
 
 def test_each_worker_has_the_shard_of_its_number_22(cluster, hold):
+    """Five workers keep a shard each, made of their number; one closure each adds it up. The sums
+    are 5, 7, 9, 11, 13."""
     driver = cluster(5)
     assert driver.ask("value", "v", "shard")[0] == "MUSTER_OK"
     for i in range(5):
@@ -96,6 +105,8 @@ def test_each_worker_has_the_shard_of_its_number_22(cluster, hold):
 
 
 def test_two_iterations_of_a_dataset_begin_anew_23(cluster):
+    """A dataset is iterated twice. There are two iterators: the first element of each is the
+    first one."""
     driver = cluster(1)
     assert driver.ask("dataset", "d", "counter", "--", 100)[0] == "MUSTER_OK"
     for name in ("one", "two"):
@@ -106,6 +117,8 @@ def test_two_iterations_of_a_dataset_begin_anew_23(cluster):
 
 
 def test_a_program_that_calls_nothing_is_no_hindrance_89(cluster, hold):
+    """The program computes for a minute and calls nothing. Dispatch, recovery and leases go on in
+    the coordinator's own thread."""
     driver = cluster(2)
     for i in range(MANY):
         driver.schedule(f"c{i}", "sleep", 20, i)
@@ -118,6 +131,8 @@ def test_a_program_that_calls_nothing_is_no_hindrance_89(cluster, hold):
 
 
 def test_damaged_bytes_cost_their_sender_the_connection_96(cluster, muster, env):
+    """A million damaged frames come to coordinator and worker. There is no crash and no memory
+    beyond the limits; the sender loses the connection and others notice nothing."""
     driver = cluster(1)
     said = muster("key", "get", "muster/cluster/default", "--addr", env["MUSTER_ADDR"]).stdout
     path = re.match(r"unix:([^, ]+)", said)[1]

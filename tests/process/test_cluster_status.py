@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the clusters of a job tell of themselves, as people and scrapers see it; written here as a
-coordinator writes it, and as somebody who means harm would."""
+coordinator writes it, and as somebody who means harm would.
+
+behaviour: http / Status
+"""
 
 import json
 import re
@@ -44,6 +47,8 @@ def clusters_of(service):
 
 
 def test_status_says_why_a_closure_is_not_running(told, muster):
+    """A closure of a cluster does not run. `muster status` says which one waits longest, for how
+    long and why, and which one runs longest."""
     told({"default": BUSY})
     lines = muster("status").stdout.splitlines()
     at = next(i for i, line in enumerate(lines) if line.startswith("cluster "))
@@ -64,12 +69,16 @@ def test_status_says_why_a_closure_is_not_running(told, muster):
     ],
 )
 def test_each_reason_is_a_sentence(told, muster, word, sentence):
+    """A closure of a cluster does not run. `muster status` says which one waits longest, for how
+    long and why, and which one runs longest."""
     service = told({"default": f"queued=1 oldest=1 waits={word} oldest_function=f"})
     assert re.search(rf"closure 1 \(f\), for \d+ s: {sentence}\n", muster("status").stdout)
     assert clusters_of(service)[0]["oldest"]["waits_for"] == word
 
 
 def test_status_json_is_that_of_the_command(told, muster):
+    """The status of a cluster is read as JSON. It says what the command says, with ages as of
+    now."""
     service = told({"a": "queued=1", "default": BUSY})
     both = [clusters_of(service), json.loads(muster("status", "--json").stdout)["clusters"]]
     for clusters in both:  # it grows older
@@ -84,6 +93,9 @@ def test_status_json_is_that_of_the_command(told, muster):
 
 
 def test_clusters_are_told_to_scrapers(told):
+    """Clusters of closures report their state to scrapers: queue, workers, outcomes and times,
+    with the labels job and cluster, of at most 64 clusters of a job; they go with their
+    coordinator. [Metrics]"""
     service = told({"default": BUSY, "other": "queued=1"})
     found = service.http.metrics()
     of = {"job": "default", "cluster": "default"}
@@ -106,7 +118,8 @@ def test_clusters_are_told_to_scrapers(told):
 
 
 def test_hostile_statuses_are_passed_over(told, muster):
-    """Whatever such a key holds or is called: the text stays whole, and the others are told."""
+    """A client writes keys that look like a cluster's status and are none. They are passed over;
+    the text stays whole and the others are shown. [Metrics]"""
     service = told({
         "good": "queued=1",
         "a/b": "queued=1",
@@ -130,7 +143,8 @@ def test_hostile_statuses_are_passed_over(told, muster):
 
 
 def test_many_clusters_are_told_up_to_a_bound(told):
-    """Of one job so many, however many keys there are."""
+    """A job has more clusters than may be reported. As many as the limit allows are, however many
+    keys there are. [Metrics]"""
     service = told({f"c{i:04}": "queued=1" for i in range(200)} | {"a": "no status"})
     assert len(clusters_of(service)) == 64
     found = service.http.metrics()
@@ -138,6 +152,7 @@ def test_many_clusters_are_told_up_to_a_bound(told):
 
 
 def test_a_cluster_goes_with_its_coordinator(told):
+    """A coordinator closes. The status of its cluster and its metrics go with it. [Metrics]"""
     service = told({})
     owner = Wire(service.address)
     assert owner.open_rank(0, 1).status == OK
@@ -148,7 +163,9 @@ def test_a_cluster_goes_with_its_coordinator(told):
 
 
 def test_a_coordinator_tells_of_itself(env, started, serve, muster, tmp_path):
-    """From the first closure that nobody runs to the last that is counted, and its end."""
+    """A coordinator is given closures, a worker comes, all is done, and it closes. Each time the
+    status and the metrics say so, a second later at most, from the first closure that no
+    worker runs to the last that is counted; then nothing is left of it."""
     service = serve("--http", "127.0.0.1:0", *LEASE)
     http = Http(service)
     hold = Hold(tmp_path / "hold")
@@ -184,7 +201,8 @@ def test_a_coordinator_tells_of_itself(env, started, serve, muster, tmp_path):
 
 
 def test_a_coordinator_with_nothing_to_do_says_so(env, started, serve, muster):
-    """What changed while the last word was on its way is told too, though nothing else happens."""
+    """A coordinator has nothing more to do. A moment later its rate is reported as 0, with all
+    that changed while its last report was on its way, though nothing else happens."""
     service = serve("--http", "127.0.0.1:0", *LEASE)
     service.http = Http(service)
     env.update(MUSTER_ADDR=service.address)
@@ -202,7 +220,8 @@ def test_a_coordinator_with_nothing_to_do_says_so(env, started, serve, muster):
 
 
 def test_in_a_job_of_workers_no_rank_is_missing(serve, muster):
-    """Although it has a size: `muster run -n 4` gives it one."""
+    """A job has a size, as `muster run -n 4` gives it one, and only workers came. `muster status`
+    counts those, and names no rank as missing; once a rank came it does."""
     service = serve(*LEASE)
     workers = []
     for index in range(3):

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a worker makes of its functions: in its own process, in children, as commands. A number at
-the end of a name is that of the scenario."""
+the end of a name is that of the scenario.
+
+behaviour: cluster / Workers
+"""
 
 import os
 import re
@@ -65,6 +68,8 @@ PLACES = pytest.mark.parametrize("place", ["", "child."], ids=["here", "child"])
 
 @PLACES
 def test_a_value_and_what_a_function_can_ask(cluster, place):
+    """A function gets arguments and gives a value. It can ask for its worker, slot, key, closure,
+    attempt and the time that is left; a child is another process of the worker."""
     driver = cluster(2, MUSTER_WORKER_SLOTS=2)
     assert driver.call(f"{place}add", 2, 3) == ["5"]
     assert driver.call(f"{place}nothing") == [""]
@@ -83,6 +88,8 @@ def test_a_value_and_what_a_function_can_ask(cluster, place):
 
 @PLACES
 def test_an_error_is_the_functions_own(cluster, place):
+    """A function ends with an error: one of its own, a status, a text or a result that is too
+    large. The closure fails with that: its code, and as much of the text as fits."""
     driver = cluster()
     assert driver.call(f"{place}fail", 42, "no such row") == ("function", 42, "no such row")
     assert driver.call(f"{place}returns", -4)[:2] == ("function", -4)
@@ -98,6 +105,8 @@ def test_an_error_is_the_functions_own(cluster, place):
 
 @PLACES
 def test_a_result_of_more_parts_than_a_message_has(cluster, place):
+    """A function gives 65,536 parts, and one more. The first is a value; the other one fails with
+    EXHAUSTED and a line that says so, and the worker goes on."""
     driver = cluster()
     driver.schedule("most", f"{place}parts", 65536)
     assert driver.ask("wait", "most", 25000)[0] == "MUSTER_OK"
@@ -111,6 +120,7 @@ def test_a_result_of_more_parts_than_a_message_has(cluster, place):
 
 @pytest.mark.skipif(sanitized(), reason="a sanitizer ends a process that has no memory")
 def test_a_child_without_memory_for_its_answer(cluster):
+    """A child has a result, and no memory to hand it over. The closure fails with EXHAUSTED."""
     driver = cluster()
     assert driver.call("child.starve", 8 << 20, exhausted=-1) == (
         "exhausted", 0, "its process has no memory to hand its result over")
@@ -118,6 +128,8 @@ def test_a_child_without_memory_for_its_answer(cluster):
 
 
 def test_retry_by_code_81(cluster, hold):
+    """A function says twice that another try may succeed, then gives a value. With three retries
+    there is a value, after about 1 s and 2 s. [cluster]"""
     driver = cluster()
     began = time.monotonic()
     assert driver.call("retry", 3, retries=3) == ["3"]
@@ -129,6 +141,8 @@ def test_retry_by_code_81(cluster, hold):
 
 
 def test_a_run_limit_and_a_start_limit_80(cluster, hold):
+    """A closure has a limit for its run, or for its start. It ends with DEADLINE when either is
+    over. [cluster]"""
     driver = cluster(driver=PATIENT)
     assert driver.call("sleep", 60000, "limited", run=300)[0] == "deadline"
     assert driver.call("child.sleep", 60000, "limited", run=300)[0] == "deadline"
@@ -146,6 +160,8 @@ def test_a_run_limit_and_a_start_limit_80(cluster, hold):
 
 
 def test_a_crash_in_a_child_is_nobody_elses_90(cluster):
+    """A function in a child crashes. The closure fails with CRASH and the signal; the worker and
+    what else it runs are not concerned. [cluster]"""
     driver = cluster(MUSTER_WORKER_SLOTS=2)
     pids = {driver.call("child.about")[5] for _ in range(2)}
     assert driver.call("child.crash", 11, crashes=-1) == ("crash", -11, "SIGSEGV")
@@ -160,6 +176,8 @@ def test_a_crash_in_a_child_is_nobody_elses_90(cluster):
 
 
 def test_a_child_that_dies_idle_is_no_error(cluster):
+    """A child that has nothing to do is killed. The next closure gets a new one and costs no
+    attempt."""
     driver = cluster()
     for _ in range(3):
         os.kill(int(driver.call("child.about")[5]), signal.SIGKILL)
@@ -169,6 +187,8 @@ def test_a_child_that_dies_idle_is_no_error(cluster):
 
 @PLACES
 def test_what_is_printed_is_no_answer(cluster, place):
+    """A function prints. The text is in the worker's output, a child's in its standard error; the
+    answer is what it was."""
     driver = cluster()
     assert driver.call(f"{place}print", "noise on stdout") == ["printed"]
     assert driver.call(f"{place}print", "noise again") == ["printed"]
@@ -179,6 +199,8 @@ def test_what_is_printed_is_no_answer(cluster, place):
 
 @PLACES
 def test_a_long_one_is_cancelled_with_its_series_34(cluster, hold, place):
+    """A closure runs for a minute and looks whether it is cancelled; another one fails. join gets
+    the error within 2 s, the long one is cancelled, and the next ones work. [cluster]"""
     driver = cluster(2)
     for number in range(3):
         driver.schedule(f"good{number}", f"{place}add", number, 1)
@@ -195,6 +217,8 @@ def test_a_long_one_is_cancelled_with_its_series_34(cluster, hold, place):
 
 
 def test_who_ignores_it_in_a_child_is_killed_35(cluster, hold):
+    """A closure runs for a minute and never looks whether it is cancelled; another one fails. The
+    first is made to stop after the grace time; join returns soon after that. [cluster]"""
     driver = cluster(2, driver=GRACE)
     driver.schedule("deaf", "child.deaf")
     until(lambda: hold.lines("began"))
@@ -209,6 +233,8 @@ def test_who_ignores_it_in_a_child_is_killed_35(cluster, hold):
 
 
 def test_who_ignores_it_here_ends_the_worker_35(cluster, hold):
+    """A closure runs for a minute and never looks whether it is cancelled; another one fails. The
+    first is made to stop after the grace time; join returns soon after that. [cluster]"""
     driver = cluster(driver=GRACE)
     driver.schedule("deaf", "deaf")
     until(lambda: hold.lines("began"))
@@ -226,6 +252,9 @@ def test_who_ignores_it_here_ends_the_worker_35(cluster, hold):
 
 
 def test_who_ignores_its_limit_here_costs_one_worker_and_no_more(cluster, hold):
+    """A function in the worker's own process ignores that its closure's `run_ms` is over. It is
+    stopped with its worker after the coordinator's `cancel_grace_ms`. The closure fails with
+    DEADLINE and is not run again: it costs one worker and no more."""
     driver = cluster(3, driver=GRACE)
     driver.schedule("deaf", "deaf", run=300)
     driver.ask("wait", "deaf", 25000)
@@ -246,6 +275,9 @@ def test_who_ignores_its_limit_here_costs_one_worker_and_no_more(cluster, hold):
 
 
 def test_ten_are_cancelled_38(cluster, hold):
+    """Ten closures sleep on two workers and all are cancelled; then again, and what is finished,
+    and what never was. All end as cancelled within 2 s, the workers are idle, no process is
+    left. The rest has no effect. [cluster]"""
     driver = cluster(2)
     functions = ["sleep", "child.sleep"]
     for number in range(9):
@@ -265,6 +297,9 @@ def test_ten_are_cancelled_38(cluster, hold):
 
 
 def test_a_command_gets_its_words_byte_for_byte_91(cluster, scratch):
+    """A command has arguments of every byte, reads its input, ends with 3, and has children. All
+    arrives byte for byte; FUNCTION with code 3 and the tail of what it said on stderr, of
+    which the last 64 KiB are lent; cancelled, its children end with it. [cluster]"""
     driver = cluster(driver=GRACE)
     words = ["a b", '"', "%c%0ad", "%e%ff", "*", "$HOME", ""]
     (said,) = driver.call("sh", 'printf "%s," "$@" | od -An -c | tr -d "\\n"', "x", *words)
@@ -287,6 +322,9 @@ def test_a_command_gets_its_words_byte_for_byte_91(cluster, scratch):
 
 
 def test_a_command_has_a_folder_and_a_session_of_its_own(cluster, scratch, hold):
+    """A command makes a file, looks at its descriptors, leaves a process running, or ignores
+    SIGTERM. It has an empty folder that is removed, three descriptors, and a group that is
+    killed with it."""
     driver = cluster(driver=GRACE)
     (folder,) = driver.call("sh", "touch file; mkdir -p deep/er; touch deep/er/file; pwd")
     folder = folder.strip()
@@ -319,7 +357,9 @@ def stray(hold, name):
 
 
 def test_what_leaves_the_session_of_a_command_ends_with_it(cluster, hold):
-    """Before the result is there: a coordinator that has patience waits for the worker's answer."""
+    """Commands in two slots leave processes that have sessions of their own and ignore SIGTERM;
+    one is cancelled, one ends with a value, one is over its time. What a command started is
+    gone before its result is there, and nothing of the other command is."""
     driver = cluster(driver=PATIENT, MUSTER_WORKER_SLOTS=2)
     for name in ("cancelled", "ends"):
         driver.schedule(name, "sh", f"{stray(hold, name)}; trap - TERM; "
@@ -344,7 +384,9 @@ def test_what_leaves_the_session_of_a_command_ends_with_it(cluster, hold):
 
 
 def test_what_leaves_the_session_of_a_command_deaf_to_sigterm_ends_with_it(cluster, hold):
-    """The coordinator does not wait for the worker for much longer than the grace."""
+    """A command whose processes left its session ignores SIGTERM itself, and is over its time. It
+    is killed after the grace, with all it started; the coordinator does not wait for the
+    worker for much longer than that."""
     driver = cluster(driver=GRACE)
     driver.schedule("deaf", "sh", f"{stray(hold, 'deaf')}; while :; do sleep 1000; done", run=2000)
     driver.ask("wait", "deaf", 25000)
@@ -355,6 +397,9 @@ def test_what_leaves_the_session_of_a_command_deaf_to_sigterm_ends_with_it(clust
 
 
 def test_a_command_on_a_slow_disk_keeps_nobody_waiting(cluster, hold):
+    """A command's program lies on a file system that does not answer. What runs in the other
+    slots goes on, and so do children and commands that are started meanwhile; the command can
+    be cancelled."""
     driver = cluster(driver=GRACE, MUSTER_WORKER_SLOTS=2)
     program = hold.path / "program"
     os.mkfifo(program)
@@ -375,6 +420,9 @@ def test_a_command_on_a_slow_disk_keeps_nobody_waiting(cluster, hold):
 
 @pytest.mark.parametrize("size", [0, 10, 65536, 65537, 131072, 1000001])
 def test_the_end_of_what_a_failed_command_said_is_lent(cluster, tmp_path, size):
+    """A command has arguments of every byte, reads its input, ends with 3, and has children. All
+    arrives byte for byte; FUNCTION with code 3 and the tail of what it said on stderr, of
+    which the last 64 KiB are lent; cancelled, its children end with it."""
     driver = cluster()
     file = tmp_path / "said"
     shell = f"head -c {size} /dev/zero | tr '\\0' x >&2; test {size} = 0 || echo end >&2"
@@ -398,6 +446,8 @@ def resident_mib(pid, which="VmRSS"):
 
 
 def test_a_command_that_prints_without_end_92(cluster):
+    """A command prints 1 GiB. It is killed at its limit, by default what a message may hold, with
+    EXHAUSTED and what to do instead; no process holds more. [cluster]"""
     driver = cluster()
     origin, _, text = driver.call("sh", "exec yes", exhausted=-1)
     assert origin == "exhausted" and (
@@ -409,6 +459,10 @@ def test_a_command_that_prints_without_end_92(cluster):
 
 
 def test_a_value_of_each_process(cluster, hold):
+    """Functions here and in a child need one per-worker value; the child crashes; a command makes
+    a value; a builder fails; a value is dropped. Each process builds its own, a new child
+    anew; what a command gave is there as it is; a function whose value failed fails with it;
+    objects are destroyed."""
     driver = cluster(MUSTER_WORKER_SLOTS=1)
     driver.ask("value", "v", "counter", "--", 10)
     assert [driver.call("count", need="v") for _ in range(3)] == [["11"], ["12"], ["13"]]
@@ -430,6 +484,8 @@ def test_a_value_of_each_process(cluster, hold):
 
 
 def test_a_value_that_another_closure_is_building_is_waited_for(cluster, hold):
+    """Of two closures that run beside each other one builds the first of two values that it
+    needs, the other one meanwhile the second. The first closure runs once both are there."""
     driver = cluster(MUSTER_WORKER_SLOTS=2, CW_THREADS=1)
     for name, number in (("v", 10), ("w", 20)):
         hold.mark(f"go-{name}")  # its child builds it at once
@@ -453,6 +509,8 @@ def test_a_value_that_another_closure_is_building_is_waited_for(cluster, hold):
 @pytest.mark.parametrize("how", ["cancelled", "late"])
 @pytest.mark.parametrize(("builder", "user"), [("child.gated", "total"), ("gated", "child.total")])
 def test_a_value_whose_building_is_stopped_is_built_by_the_next(cluster, hold, builder, user, how):
+    """A closure is cancelled, or its time is over, while a value that it needs is built in its
+    process. The next closure that needs the value has it built again, and succeeds."""
     driver = cluster()
     hold.mark("go")
     driver.ask("value", "v", builder, "eager", "--", 10, "go")
@@ -472,6 +530,8 @@ def test_a_value_whose_building_is_stopped_is_built_by_the_next(cluster, hold, b
 
 
 def test_dropped_values_of_commands_leave_no_memory(cluster, hold):
+    """A worker of two slots whose own process runs no function has commands that make values of 4
+    MB each, which are dropped again. Its memory does not grow."""
     driver = cluster(MUSTER_WORKER_SLOTS=2, CW_ONLY="sh")
     for number in range(30):
         driver.ask("value", f"v{number}", "sh", "eager", "--",
@@ -484,6 +544,8 @@ def test_dropped_values_of_commands_leave_no_memory(cluster, hold):
 
 
 def test_a_worker_whose_standard_input_is_closed(cluster):
+    """The standard input of a worker is closed. Its children and commands have the streams that
+    they always have."""
     driver = cluster(0)
     worker = Process(["sh", "-c", 'exec "$0" <&-', WORKER], {**driver.env, "MUSTER_INDEX": "0"})
     cluster.workers.append(worker)
@@ -496,6 +558,8 @@ def test_a_worker_whose_standard_input_is_closed(cluster):
 
 
 def test_a_value_is_found_by_the_name_of_its_builder(cluster):
+    """A closure needs two per-worker values, in either order, and its function asks for one by
+    the name of its builder. It gets that one; a name that builds none of them gives none."""
     driver = cluster(MUSTER_WORKER_SLOTS=1)
     driver.ask("value", "v", "counter", "--", 10)
     driver.ask("value", "w", "sh", "--", "echo by a command")
@@ -509,6 +573,7 @@ def test_a_value_is_found_by_the_name_of_its_builder(cluster):
 
 
 def test_a_function_says_how_far_it_is(cluster):
+    """A function reports its progress and writes a line. The coordinator's log has it."""
     driver = cluster(2)
     for place in ("", "child."):
         driver.schedule(f"t{place}", f"{place}talk", "half of it", 60000)
@@ -520,6 +585,8 @@ def test_a_function_says_how_far_it_is(cluster):
 
 @PLACES
 def test_lines_for_a_coordinator_that_does_not_read_are_left_out(cluster, hold, place):
+    """A function writes much while its coordinator does not read. Lines and progress are left
+    out, and the worker's memory does not grow."""
     driver = cluster()
     driver.schedule("talks", f"{place}chatter", 40000, "go")
     until(lambda: hold.lines("began"))
@@ -532,6 +599,9 @@ def test_lines_for_a_coordinator_that_does_not_read_are_left_out(cluster, hold, 
 
 
 def test_the_watchdog_says_what_hangs_and_where(cluster):
+    """A function runs for long and there is a watchdog. The coordinator's log says which function
+    in which attempt has been running for how long on which worker, when that was last heard,
+    and its last progress."""
     driver = cluster(driver={"MUSTER_CLUSTER_WATCHDOG": "100ms"})
     driver.schedule("long", "talk", "half of it", 60000)
     # It says so again and again: what the function has said may come after the first time.
@@ -545,6 +615,8 @@ def test_the_watchdog_says_what_hangs_and_where(cluster):
 
 
 def test_several_at_once_in_one_process(cluster, hold):
+    """A worker has three slots and functions that may run beside each other. Three run at once in
+    one process, and 300 results are right."""
     driver = cluster(MUSTER_WORKER_SLOTS=3, CW_THREADS=1)
     for number in range(3):
         driver.schedule(f"u{number}", "until", "go")
@@ -560,6 +632,8 @@ def test_several_at_once_in_one_process(cluster, hold):
 
 
 def test_a_name_and_a_version_that_nobody_has(cluster):
+    """No worker offers a function, or that version of it. The closure fails once the wait for
+    such a worker is over."""
     driver = cluster(driver={"MUSTER_CLUSTER_UNKNOWN_GRACE": "100ms"}, CW_VERSION=2)
     assert driver.call("no-such-function")[0] == "unknown"
     assert driver.call("add", 1, 2, version=1)[0] == "unknown"
@@ -568,6 +642,7 @@ def test_a_name_and_a_version_that_nobody_has(cluster):
 
 
 def test_a_state_server_is_named(cluster):
+    """A function says that a state server failed it. join says so and names the server."""
     driver = cluster(driver={"MUSTER_CLUSTER_TRANSIENT_LIMIT": "-1"})
     assert driver.ask("state", "ps0")[0] == "MUSTER_OK"
     for place in ("", "child."):
@@ -578,6 +653,8 @@ def test_a_state_server_is_named(cluster):
 
 
 def test_no_worker_is_left_by_a_drain_that_is_over(cluster):
+    """A worker with a child gets SIGTERM. It ends with status 0, and none of its processes is
+    left."""
     driver = cluster()
     driver.call("child.nothing")
     worker = cluster.workers[0]

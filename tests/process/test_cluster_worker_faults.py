@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Workers that are killed, stopped, drained and started again while closures run. A number at the
-end of a name is that of the scenario."""
+end of a name is that of the scenario.
+
+behaviour: cluster
+"""
 
 import os
 import re
@@ -51,6 +54,7 @@ def cluster(env, started, serve, hold, tmp_path):
 
 
 def test_killed_between_functions_40(cluster):
+    """A worker is killed and replaced between two pairs of closures. The counter is exactly 4."""
     driver, workers = cluster(1)
     assert [driver.call("add", n, 0) for n in (1, 2)] == [["1"], ["2"]]
     workers[0].kill()
@@ -62,6 +66,8 @@ def test_killed_between_functions_40(cluster):
 
 
 def test_killed_within_a_function_41(cluster, hold):
+    """One of two workers is killed within a closure and replaced; four closures run until they
+    may end. All four end; done said no before."""
     driver, workers = cluster(2)
     for number in range(4):
         driver.schedule(f"u{number}", "until", "go")
@@ -78,6 +84,8 @@ def test_killed_within_a_function_41(cluster, hold):
 
 @pytest.mark.parametrize("place", ["", "child."], ids=["here", "child"])
 def test_another_takes_over_without_waiting_42(cluster, hold, place):
+    """A worker is killed for good within a closure of 3 s while another one is idle. The other
+    one runs it at once, without waiting for a replacement."""
     driver, workers = cluster(2)
     driver.schedule("long", f"{place}until", "go")
     until(lambda: hold.lines("began"))
@@ -93,6 +101,7 @@ def test_another_takes_over_without_waiting_42(cluster, hold, place):
 
 
 def test_two_workers_at_once_43(cluster, hold):
+    """Both workers are killed within their closures and replaced. All ten closures end."""
     driver, workers = cluster(2)
     for number in range(10):
         driver.schedule(f"u{number}", "until", "go")
@@ -109,6 +118,7 @@ def test_two_workers_at_once_43(cluster, hold):
 
 
 def test_killed_again_and_again_44(cluster, hold):
+    """A worker is killed, replaced, killed and replaced. join returns."""
     driver, workers = cluster(1, driver={"MUSTER_CLUSTER_POISON": "9"})
     driver.schedule("long", "until", "go")
     worker = workers[0]
@@ -122,6 +132,8 @@ def test_killed_again_and_again_44(cluster, hold):
 
 
 def test_a_failure_of_the_user_while_a_worker_is_away_45(cluster, hold):
+    """A worker is killed while a closure fails. join gets the function's error and not the
+    worker's; what ran long is cancelled; the next ones work."""
     driver, workers = cluster(2)
     for number in range(3):
         driver.schedule(f"good{number}", "add", number, 0)
@@ -138,6 +150,8 @@ def test_a_failure_of_the_user_while_a_worker_is_away_45(cluster, hold):
 
 
 def test_thousands_while_the_only_worker_is_away_47(cluster):
+    """5,000 closures are scheduled, the only worker is killed, and comes back later. There are
+    5,000 values."""
     driver, workers = cluster(1)
     waits = [driver.begin("schedule", f"c{n}", "add", "--", n, 1) for n in range(5000)]
     assert all(wait()[0] == "MUSTER_OK" for wait in waits[::100])
@@ -151,6 +165,8 @@ def test_thousands_while_the_only_worker_is_away_47(cluster):
 
 
 def test_started_again_at_once_48(cluster, hold):
+    """A worker is killed and replaced within 50 ms, in the same place. Its incarnation tells: the
+    attempt runs again, nothing of the old process is accepted, and no error is shown."""
     driver, workers = cluster(1, lease=SHORT_LEASE_S, **NOBODY)
     driver.schedule("long", "until", "go")
     until(lambda: hold.lines("began"))
@@ -165,6 +181,8 @@ def test_started_again_at_once_48(cluster, hold):
 
 
 def test_stopped_and_continued_49(cluster, hold):
+    """A worker is stopped for longer than its lease, then continued. It is lost, and its closure
+    is committed elsewhere. What it hands in late is refused; it comes back with nothing."""
     driver, workers = cluster(2, lease=SHORT_LEASE_S, **NOBODY)
     driver.schedule("long", "until", "go")
     until(lambda: hold.lines("began"))
@@ -184,6 +202,8 @@ def test_stopped_and_continued_49(cluster, hold):
 
 
 def test_an_orphan_keeps_the_sockets_50(cluster, hold):
+    """A worker is killed while a child of it still holds its socket. Its death is known at once
+    all the same: an agent watches the process and not the socket."""
     driver, workers = cluster(2)
     driver.schedule("fork", "orphan")
     driver.fetch("fork")
@@ -207,6 +227,8 @@ def test_an_orphan_keeps_the_sockets_50(cluster, hold):
 
 @pytest.mark.parametrize("how", ["signal", "coordinator"])
 def test_drained_under_load_59(cluster, hold, how):
+    """A worker is drained under load, by the coordinator or by SIGTERM. What it runs ends there,
+    what it has not begun runs elsewhere, nothing runs twice, and it leaves."""
     driver, workers = cluster(2)
     for number in range(200):
         driver.schedule(f"s{number}", "sleep", 5, number)
@@ -225,6 +247,8 @@ def test_drained_under_load_59(cluster, hold, how):
 
 
 def test_a_third_joins_under_load_60(cluster, hold):
+    """A third worker joins while two are busy. It has work within 200 ms, and its own entry of
+    each value."""
     driver, _ = cluster(2)
     driver.ask("value", "v", "counter", "eager", "--", 7)
     until(lambda: len(hold.lines("built")) == 2)
@@ -240,6 +264,8 @@ def test_a_third_joins_under_load_60(cluster, hold):
 
 
 def test_a_killed_worker_takes_all_of_its_processes_along(cluster, hold, tmp_path, env):
+    """A worker that runs a function, a child and a command is killed. All processes below it end,
+    those that the command started too, and the command's folder is removed. [Workers]"""
     folder = tmp_path / "scratch"
     folder.mkdir()
     env["TMPDIR"] = str(folder)
@@ -260,6 +286,8 @@ def test_a_killed_worker_takes_all_of_its_processes_along(cluster, hold, tmp_pat
 @pytest.mark.parametrize("victim", ["worker", "nursery"])
 def test_what_left_the_session_of_a_command_ends_with_its_worker(cluster, hold, tmp_path, env,
                                                                  victim):
+    """A worker is killed while a process has left its command's session, or the process that
+    keeps its children is killed. That process ends too, and the folder is removed. [Workers]"""
     folder = tmp_path / "scratch"
     folder.mkdir()
     env["TMPDIR"] = str(folder)
@@ -288,6 +316,8 @@ def parent_of(pid):
 
 
 def test_its_nursery_is_killed(cluster):
+    """The process that supervises a worker's children is killed. The worker ends, and says why.
+    [Workers]"""
     driver, workers = cluster(1)
     (child,) = {int(driver.call("child.about")[5])}
     nursery = parent_of(child)
@@ -301,6 +331,8 @@ def test_its_nursery_is_killed(cluster):
 
 
 def test_its_nursery_is_killed_while_a_folder_is_removed(cluster, hold):
+    """The supervisor of a worker's children is killed while the folder of a command is removed,
+    which takes long. The worker ends at once all the same. [Workers]"""
     driver, workers = cluster(1)
     (child,) = {int(driver.call("child.about")[5])}
     hold.mark("slow-removal")
@@ -312,6 +344,8 @@ def test_its_nursery_is_killed_while_a_folder_is_removed(cluster, hold):
 
 
 def test_a_closure_comes_before_the_end_of_a_dead_child_is_told(cluster):
+    """A child dies idle, and a closure comes before its end is reported. It runs in the next
+    child, and costs no retry. [Workers]"""
     driver, _ = cluster(1)
     child = int(driver.call("child.about")[5])
     nursery = parent_of(child)
@@ -328,6 +362,8 @@ def test_a_closure_comes_before_the_end_of_a_dead_child_is_told(cluster):
 
 
 def test_under_muster_run_a_killed_worker_is_known_at_once_and_replaced(env, started, hold):
+    """A worker of `muster run` is killed. Its closure runs elsewhere long before the lease is
+    over, and the run starts it again. [Workers]"""
     env["CW_HOLD"] = str(hold.path)
     run = run_workers(env, 2, "--lease", f"{LONG_LEASE_S}s")
     started.append(run)
@@ -355,6 +391,10 @@ def test_under_muster_run_a_killed_worker_is_known_at_once_and_replaced(env, sta
 
 @pytest.mark.parametrize("function, how", [("exit", 0), ("exit", 3), ("crash", 11)])
 def test_a_function_that_ends_its_worker_is_poison_after_three(env, started, hold, function, how):
+    """A function calls `exit` in its worker's own process, with any status, or crashes there. Its
+    closure fails with POISON after the third worker, with a line that names its function, the
+    attempts, and each worker and how it ended; the fourth worker runs what comes next.
+    [Workers]"""
     env["CW_HOLD"] = str(hold.path)
     # Nobody comes to a place a second time: a coordinator that hears of a loss and of the next
     # process at once knows only that the first was replaced.

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the shells offer when Tab is pressed: real ones, with what `muster completion` prints for them."""
+"""What the shells offer when Tab is pressed: real ones, with what `muster completion` prints for them.
+
+behaviour: install / Completion
+"""
 
 import os
 import pty
@@ -58,6 +61,7 @@ def commands_of(muster):
 
 
 def test_commands_and_flags_are_those_of_the_help(muster, offered):
+    """Completion offers commands and flags. They are those of the help."""
     names = commands_of(muster)
     assert offered("") == [name for name in names if name != "agent"]
     assert offered("sta") == ["status"] and offered("nothing-begins-so") == []
@@ -70,6 +74,8 @@ def test_commands_and_flags_are_those_of_the_help(muster, offered):
 
 
 def test_values(offered):
+    """Completion offers the value of a flag: the words of a choice; a file or a folder where it
+    is one; else nothing."""
     assert offered("run", "--grow", "") == ["check", "fault", "off"]
     assert offered("run", "--grow=f") == ["--grow=fault"]
     assert offered("run", "--secret-file", "/etc/") == [":files"]
@@ -81,6 +87,8 @@ def test_values(offered):
 
 
 def test_arguments_are_those_of_the_usage_line(offered):
+    """Completion offers arguments as the command's usage line has them; behind the program of
+    `muster run` nothing is a flag of muster."""
     assert offered("completion", "") == ["bash", "zsh", "fish"]
     assert "kill" in offered("chaos", "")
     assert {"get", "put", "watch"} <= set(offered("key", "")) and offered("key", "ap") == ["append"]
@@ -94,6 +102,8 @@ def test_arguments_are_those_of_the_usage_line(offered):
 
 
 def test_what_runs_here_is_offered(serve, muster, offered):
+    """A job runs here. Its name, its keys and the indices of its living ranks are offered; a key
+    whose name a shell would read otherwise than it stands is not."""
     service = serve("--job", "training")
     serve("--job", "other")
     for key in ("phase", "a/b:c", "$(touch x)", "with blank"):
@@ -113,6 +123,7 @@ def test_what_runs_here_is_offered(serve, muster, offered):
 
 
 def test_a_service_that_does_not_answer_costs_a_second(serve, muster):
+    """The service of a job does not answer a completion. Nothing is offered, after a second."""
     service = serve()
     service.signal(signal.SIGSTOP)
     done = muster("completion", "bash", "key", "get", "")
@@ -122,6 +133,8 @@ def test_a_service_that_does_not_answer_costs_a_second(serve, muster):
 
 
 def test_wrong_words(muster):
+    """`muster completion` names a shell that is none of the three. It prints one line and ends
+    with 2."""
     for words in ([], ["tcsh"]):
         done = muster("completion", *words)
         assert done.returncode == 2 and done.stdout == ""
@@ -180,6 +193,8 @@ def presses_tab(terminal, folder, serve, muster):
 
 
 def test_bash(path, tmp_path, serve, muster):
+    """Tab is pressed in bash, zsh or fish. Commands, flags, their values, files, jobs and keys
+    are completed, also behind `=` and `:`."""
     terminal = Terminal(["bash", "--norc", "--noprofile", "-i"], path)
     try:
         terminal.runs("source <(muster completion bash)")
@@ -190,6 +205,8 @@ def test_bash(path, tmp_path, serve, muster):
 
 @needs_zsh
 def test_zsh(path, tmp_path, serve, muster):
+    """Tab is pressed in bash, zsh or fish. Commands, flags, their values, files, jobs and keys
+    are completed, also behind `=` and `:`."""
     terminal = Terminal(["zsh", "-f", "-i"], path)
     try:
         terminal.runs(f"autoload -Uz compinit; compinit -u -d {tmp_path}/dump")
@@ -201,6 +218,8 @@ def test_zsh(path, tmp_path, serve, muster):
 
 @needs_zsh
 def test_zsh_finds_the_file_by_its_name(path, tmp_path, muster):
+    """The shells' completion files are installed where they look. They are what `muster
+    completion` prints, and zsh takes its one by name."""
     (tmp_path / "_muster").write_text(muster("completion", "zsh").stdout)
     terminal = Terminal(["zsh", "-f", "-i"], path)
     try:
@@ -212,6 +231,8 @@ def test_zsh_finds_the_file_by_its_name(path, tmp_path, muster):
 
 @needs_fish
 def test_fish(path, tmp_path, serve, muster):
+    """Tab is pressed in bash, zsh or fish. Commands, flags, their values, files, jobs and keys
+    are completed, also behind `=` and `:`."""
     serve("--job", "training")
     assert muster("key", "put", "a/b:c", "1").returncode == 0
     (tmp_path / "the-secret").touch()

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Very many at once: who connects, who says nothing, who never reads, who never finishes a frame."""
+"""Very many at once: who connects, who says nothing, who never reads, who never finishes a frame.
+
+behaviour: attacks / Crowds
+"""
 
 import os
 import pathlib
@@ -67,8 +70,10 @@ class Crowd:
 @enough
 @pytest.mark.parametrize("where", ["unix", "tcp"])
 def test_ten_thousand_connect_at_once(serve, env, started, where):
-    """All are answered, nobody who was there before loses anything, and when they have left nothing
-    of them is left; a second time costs no more than the first."""
+    """Ten thousand clients connect at once, from eight processes, over the socket or over TCP.
+    All are answered. A member that was there before renews meanwhile and is not lost. When
+    they have left, their descriptors and sessions are gone, and a second time takes no more
+    memory than the first."""
     service = serve("--lease", f"{LEASE_S}s", "--http", "127.0.0.1:0",
                     *(["--addr", "127.0.0.1:0"] if where == "tcp" else []),
                     preexec_fn=limit(CROWD + 1000))
@@ -105,7 +110,10 @@ def test_ten_thousand_connect_at_once(serve, env, started, where):
 
 
 def test_who_says_nothing_gives_way_to_who_does(serve):
-    """The lease, for which one may be silent, is an hour; there is room for some 90."""
+    """Silent connections hold all descriptors, and the lease for which they may be silent is
+    long. A newcomer is let in: a silent connection gives way, and the log says which.
+
+    The lease is an hour; there is room for some 90."""
     service = serve("--lease", "1h", preexec_fn=limit(120))
     witness = service.wire()
     silent = [connect(service.address) for _ in range(150)]
@@ -117,6 +125,8 @@ def test_who_says_nothing_gives_way_to_who_does(serve):
 
 
 def test_who_says_nothing_gives_way_at_the_limit_of_connections(serve):
+    """Silent connections hold all connections that are allowed. A newcomer is refused, and let in
+    when it tries again."""
     service = serve("--lease", "1h", "--connections-max", "20")
     witness = service.wire()
     silent = [connect(service.address) for _ in range(30)]
@@ -133,7 +143,9 @@ def test_who_says_nothing_gives_way_at_the_limit_of_connections(serve):
 
 
 def test_a_connection_whose_session_is_over_is_not_kept(serve):
-    """A host that is switched off says no goodbye: its socket stays, and nothing comes any more."""
+    """A client opened a session and then says nothing more: its host was switched off without a
+    goodbye, or it stopped in the middle of a frame. After two leases without a request its
+    session is over, and the connection is closed."""
     service = serve("--lease", "2s")
     gone, half = service.wire(), service.wire()
     half.send(half.request("renew")[:-1])
@@ -146,7 +158,9 @@ def test_a_connection_whose_session_is_over_is_not_kept(serve):
 
 
 def test_a_stopped_service_keeps_the_connections_of_those_it_forgives(serve, pass_time):
-    """Its whole machine was stopped, say: nobody has sent anything, and it is the first to go on."""
+    """The service is stopped for more than two leases and goes on first; its clients were stopped
+    too, and have sent nothing meanwhile. All have a whole lease to speak, over the connections
+    that they have."""
     service = serve("--lease", "3s")
     member = Wire(service.address)
     assert member.open_rank(0, 1).status == OK
@@ -159,8 +173,9 @@ def test_a_stopped_service_keeps_the_connections_of_those_it_forgives(serve, pas
 
 @enough
 def test_ten_thousand_who_say_nothing_keep_nobody_out(serve, env, started):
-    """There is room for a fifth of them, and they may be silent for an hour: whoever speaks is in all
-    the same, behind those who came before."""
+    """Ten thousand connect and say nothing, for an hour if they may, where there is room for a
+    fifth of them. Members go on, and a client that speaks is let in behind those that came
+    before: a connection that has asked nothing within a second gives way."""
     service = serve("--lease", "1h", preexec_fn=limit(CROWD // 5))
     member = service.wire()
     crowd = Crowd(service.address, env, started, "silent")
@@ -212,8 +227,9 @@ OUTPUT_MAX = 8 * MIB
 
 
 def test_who_never_reads_costs_no_more_than_its_limit(serve):
-    """Large values, lists and watches, asked for without end and never read: nobody else waits, the
-    service keeps at most so much for each, and in the end they are closed."""
+    """Clients ask for large values, lists, watches and members without end and read nothing. They
+    are read no further, what is kept for each stays under its limit, others are answered at
+    once meanwhile, and in the end they are closed. [Clients that never read or finish]"""
     service = serve("--output-bytes-max", OUTPUT_MAX, "--lease", f"{READERS_LEASE_S}s")
     witness = service.wire()
     assert witness.put("large", b"x" * 1_000_000).status == OK
@@ -244,8 +260,8 @@ CHANGES, KEYS = 100_000, 100
 
 
 def test_a_watcher_that_never_reads_is_told_the_newest(serve):
-    """A hundred thousand changes while it does not read: it costs no memory, and then it learns what
-    is, not what was."""
+    """A watcher does not read while a hundred thousand changes happen. It costs no memory; when
+    it reads it gets what is, not what was. [Clients that never read or finish]"""
     service = serve("--lease", "1h")
     writer, watcher = service.wire(), service.wire()
 
@@ -282,8 +298,9 @@ def watcher_reply(wire, body):
 
 
 def test_a_frame_that_comes_byte_by_byte_does_not_keep_its_sender(serve):
-    """Bytes that are no request yet are no sign of life: without RENEW the lease ends, and after two
-    the connection."""
+    """A frame comes byte by byte, without end. Bytes that are no request yet are no sign of life:
+    without RENEW the lease ends, and after two leases the connection is closed.
+    [Clients that never read or finish]"""
     service = serve("--lease", "2s")
     begun = time.monotonic()
     slow = service.wire()
@@ -303,7 +320,8 @@ PARTIAL = 200 if sanitized() else 2000
 
 @pytest.mark.skipif(HARD < PARTIAL + 200, reason=f"{PARTIAL} descriptors")
 def test_thousands_of_frames_that_are_not_whole(serve):
-    """Each says that sixteen MiB will follow, and sends a little: what is kept is what came."""
+    """Two thousand connections announce sixteen MiB each and send three KiB. What is kept is what
+    came. [Clients that never read or finish]"""
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     resource.setrlimit(resource.RLIMIT_NOFILE, (HARD, HARD))
     service = serve("--lease", "60s")
@@ -322,8 +340,9 @@ def test_thousands_of_frames_that_are_not_whole(serve):
 
 
 def test_frames_of_the_greatest_size_and_one_byte_more(serve):
-    """One that may be is read and answered, here refused for the value in it; what it took is given
-    back. One byte more costs the connection as soon as its length is there."""
+    """A frame of the greatest size is read and answered, here refused for the value in it, and
+    the memory it took is given back. One byte more costs the connection as soon as its length
+    is there. [Clients that never read or finish]"""
     service = serve("--lease", f"{LEASE_S}s")
     witness, large = service.wire(), service.wire()
     most = 17825792

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The examples as a reader runs them: the same weights whoever computes what and whoever dies, no
-finished step lost, survivors that stay the processes they were, and a blocked recv cut short."""
+finished step lost, survivors that stay the processes they were, and a blocked recv cut short.
+
+behaviour: examples / Training
+"""
 
 import importlib.machinery
 import importlib.util
@@ -118,6 +121,8 @@ def await_recv(pid):
 
 @pytest.mark.parametrize("ranks", [2, 3, 4])
 def test_the_weights_do_not_depend_on_who_computed_what(train, digest, ranks):
+    """The model is trained by one process, or by two, three or four ranks. The weights are the
+    same to the last bit."""
     run = train(ranks)
     assert ended(run) == 0
     assert result(run)["digest"] == digest
@@ -126,12 +131,18 @@ def test_the_weights_do_not_depend_on_who_computed_what(train, digest, ranks):
 
 @pytest.mark.parametrize("victim", [0, 1, 2, 3])
 def test_a_killed_rank_costs_no_finished_step(train, digest, victim):
+    """A rank is killed, whichever it is, while others wait in `recv`, each for the one before it.
+    Those that waited for a living one are freed by muster. No finished step is lost, the
+    survivors are the processes they were, the killed one comes back, and the weights are those
+    of an undisturbed run."""
     killed_rank(train(hold=HOLD), digest, victim, HOLD)
 
 
 @pytest.mark.parametrize("victim", [0, 1, 2, 3])
 def test_a_killed_rank_costs_no_finished_step_after_a_resume(train, digest, victim, checkpoint):
-    """The replacement finds the lost one's file, which is older than what the others hold."""
+    """A rank is killed in a training that was stopped by a notice and resumed. No finished step
+    is lost. The replacement does not load the file it finds, which is older than what the
+    others hold. When the training is done, no file is left."""
     run = train(hold=RESUMED_HOLD, checkpoint=checkpoint)
     killed_rank(run, digest, victim, RESUMED_HOLD)
     assert len(events(run, "loaded")) == 4
@@ -140,7 +151,8 @@ def test_a_killed_rank_costs_no_finished_step_after_a_resume(train, digest, vict
 
 @pytest.mark.parametrize("victim", [0, 2])
 def test_a_frozen_rank_costs_no_finished_step_after_a_resume(train, digest, victim, checkpoint):
-    """Nothing ends and no socket closes: it is found by its missing progress, ended and replaced."""
+    """A rank is frozen in a training that was resumed: nothing ends and no socket closes. It is
+    found by its missing progress, killed and replaced; no finished step is lost."""
     run = train(hold=RESUMED_HOLD, checkpoint=checkpoint, flags=("--lease", "60s"),
                 MUSTER_SOFT_TIMEOUT=f"{SOFT_S}s", MUSTER_HARD_TIMEOUT=f"{2 * SOFT_S}s")
     killed_rank(run, digest, victim, RESUMED_HOLD, signal.SIGSTOP)
@@ -181,7 +193,10 @@ def killed_rank(run, digest, victim, hold, how=signal.SIGKILL):
     (["text"], "text's digest is ")])
 def test_a_checkpoint_of_another_training_is_refused(train, folder, checkpoint, monkeypatch, words,
                                                      what):
-    """By all ranks, also where one alone has found it: none has loaded what another refuses."""
+    """A training is given the checkpoint of another one: another seed, number of steps, text or
+    size. It ends before any rank has loaded, also if one rank alone has such a file: none has
+    loaded what another refuses. One line says which file, what differs and what to do; the
+    file stays."""
     monkeypatch.chdir(checkpoint.parent)
     shutil.copytree(folder, "text")
     pathlib.Path("text/learn").write_bytes((folder / "learn").read_bytes()[:-1])
@@ -197,7 +212,9 @@ def test_a_checkpoint_of_another_training_is_refused(train, folder, checkpoint, 
 
 
 def test_nothing_is_left_of_a_training_that_fewer_ranks_have_finished(train, digest, checkpoint):
-    """Nor of what ranks of a longer run had written and not committed; but what others have."""
+    """A training was stopped, and fewer ranks have finished it. The digest is the same, and none
+    of its files is left, committed or not, nor those of ranks of a longer run; files of others
+    stay."""
     for name in ("3.17", "0.9"):
         shutil.copy(f"{checkpoint}.1", f"{checkpoint}.{name}")
     kept = checkpoint.with_name("checkpoint.7")
@@ -225,6 +242,8 @@ def shown(env, folder, once={}):
 
 
 def test_the_demo_ends_well(shown):
+    """The demo ends well. Both digests are equal, the survivors kept their processes, no finished
+    step was lost, and a table says when each rank was notified and ran again. [The demo]"""
     said = json.loads(shown.stdout)
     assert said["wrong"] == []
     assert said["digests"][0] == said["digests"][1]
@@ -238,7 +257,9 @@ def test_the_demo_ends_well(shown):
 
 
 def test_the_demos_second_act_replaces_a_frozen_rank(shown):
-    """It is found by its missing progress, not by the lease of 10 s, and ended."""
+    """A rank is frozen in the demo's second act. It is found by its missing progress, not by the
+    lease of 10 s, and killed; another process takes its place, and the digest is the same.
+    [The demo]"""
     said = json.loads(shown.stdout)["second"]
     assert said["wrong"] == []
     assert said["digests"][0] == said["digests"][1]
@@ -256,6 +277,9 @@ def test_the_demos_second_act_replaces_a_frozen_rank(shown):
 
 
 def test_the_demos_third_act_is_stopped_and_goes_on_from_what_all_saved(shown):
+    """A notice comes in the demo's third act: the job ends in 30 s. All ranks save the same step,
+    `muster run` ends with 75, the same command goes on from that step. A rank is killed in
+    that run as well; it is replaced, and the digest is that of the undisturbed run. [The demo]"""
     said = json.loads(shown.stdout)["third"]
     assert said["wrong"] == []
     assert {index for index, _ in said["saved"]} == {0, 1, 2, 3}
@@ -269,7 +293,8 @@ def test_the_demos_third_act_is_stopped_and_goes_on_from_what_all_saved(shown):
 
 @pytest.mark.skipif(sanitized(), reason="a sanitizer makes training too slow for the demo's limit")
 def test_the_demo_of_the_readme():
-    """As `make demo` calls it: the machine's licences, 1,200 steps, its own limits of time and bits."""
+    """`make demo` runs with its own text (the machine's licences), 1,200 steps and seed. It ends
+    well within its limits of time and of bits per character."""
     done = subprocess.run([ROOT / "tools" / "demo", "--seed", "7", "--bin", BUILD / "bin"],
                           capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -277,12 +302,15 @@ def test_the_demo_of_the_readme():
 
 
 def test_the_demo_says_when_it_is_not_good_enough(env, folder):
+    """The model did not learn enough. The demo fails and says so. [The demo]"""
     done = demo(env, folder, "--bits-max", "1")
     assert done.returncode == 1
     assert "over 1.0 bits per character" in done.stderr
 
 
 def test_the_seed_picks_the_victim_and_the_step():
+    """Another seed is given to the demo. Another rank is killed, at another step; the same seed
+    picks the same. [The demo]"""
     loader = importlib.machinery.SourceFileLoader("demo", str(ROOT / "tools" / "demo"))
     tool = importlib.util.module_from_spec(importlib.util.spec_from_loader("demo", loader))
     loader.exec_module(tool)
@@ -295,7 +323,8 @@ def test_the_seed_picks_the_victim_and_the_step():
 
 
 def test_the_reader_may_kill_by_hand(env, folder, started):
-    """It waits, says how, and goes on with whichever rank was killed."""
+    """The reader wants to kill by hand. The demo waits, says how, and goes on with whichever rank
+    was killed; it ends with a line of the model's text and both digests. [The demo]"""
     run = Process([ROOT / "tools" / "demo", "--hands", "--steps", str(DEMO_STEPS), "--folder",
                    folder, "--bin", BUILD / "bin", "--bits-max", "8"], env)
     started.append(run)
@@ -308,6 +337,8 @@ def test_the_reader_may_kill_by_hand(env, folder, started):
 
 
 def test_text_that_gives_the_test_away_is_refused(env, tmp_path):
+    """A file repeats much of the test data. Training is refused and the file is named; common
+    boilerplate is allowed. [The text it learns from]"""
     words = " ".join(f"word{number}" for number in range(1000))
     for name in ("GPL-3", "a-copy"):
         (tmp_path / name).write_text(words)
@@ -317,6 +348,7 @@ def test_text_that_gives_the_test_away_is_refused(env, tmp_path):
 
 
 def test_hello(spawn):
+    """The README's program runs. Each rank says its rank once. [The demo]"""
     run = spawn("run", "-n", "3", "--", HELLO)
     assert run.wait() == 0
     assert sorted(line[line.index("generation"):] for line in run.out.having("generation")) == [

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """No descriptors left: in a program that uses the library, in `muster run`, in the service (for that
-see also test_serve.py and test_crowds.py)."""
+see also test_serve.py and test_crowds.py).
+
+behaviour: attacks / No descriptors
+"""
 
 import os
 import re
@@ -56,6 +59,8 @@ def answer(client):
 
 @pytest.mark.parametrize("left", range(6))
 def test_a_program_that_has_no_descriptors_is_told_at_open(service, env, started, left):
+    """A program opens a client and has no descriptors left, or too few. One line says so, with
+    the limit; when there are some again it can open one."""
     client = Process([ATTACKED, f"starve,feed {left},reach {REACH_MS},feed,reach 20000"],
                      {**env, "MUSTER_ADDR": service.address}, preexec_fn=limit(LIMIT))
     started.append(client)
@@ -73,6 +78,8 @@ def test_a_program_that_has_no_descriptors_is_told_at_open(service, env, started
 
 def test_a_client_that_cannot_reconnect_for_want_of_one_tries_until_it_can(serve, env, started,
                                                                            pass_time):
+    """A client loses its connection and there is no descriptor for another. It tries until there
+    is one; calls wait for it, and its lease goes on."""
     service = serve("--addr", "127.0.0.1:0", "--lease", "60s")
     proxy = Proxy(service.address)
     client = client_of(proxy.client_address, env, started)
@@ -93,7 +100,8 @@ def test_a_client_that_cannot_reconnect_for_want_of_one_tries_until_it_can(serve
 
 @pytest.mark.parametrize("helper", [False, True])
 def test_a_restart_needs_no_descriptors(service, env, started, helper):
-    """Nor does it fail where the helper cannot be started: deaths are then known later."""
+    """A rank without descriptors restarts its function; its helper cannot be started, so deaths
+    are known later. Neither needs to fail: the function is entered again."""
     client = client_of(service.address, env, started, MUSTER_AGENT=str(int(helper)),
                        PATH=f"{MUSTER.parent}:{env['PATH']}")
     order(client, "open 0")
@@ -120,8 +128,10 @@ CLOSED = re.compile(r"EUNREACHABLE put 'k': descriptor \d+, which was muster's, 
 
 @pytest.mark.parametrize("how", ["index 0", "observer", "name", "secret", "preempt", "alone"])
 def test_a_program_that_closes_all_descriptors_is_told(serve, env, started, tmp_path, pass_time, how):
-    """Its session is over with a line that names one of them; nothing runs in circles, the handle can be
-    closed, and what the program has opened in their place is left alone."""
+    """A program closes all descriptors, the library's too. The session is over: the next call
+    says EUNREACHABLE and names one of them, no thread spins, and the client can be closed. No
+    number is read, written to or closed any more: it may be another file's.
+    [library / Opening and closing]"""
     more = {}
     if how == "secret":
         more["MUSTER_SECRET_FILE"] = str(tmp_path / "secret")
@@ -158,7 +168,9 @@ def test_a_program_that_closes_all_descriptors_is_told(serve, env, started, tmp_
 
 
 def test_a_rank_behind_a_shell_that_closes_all_descriptors_is_told(spawn):
-    """It has one more, by which it learns of the end of its agent."""
+    """A rank behind a shell closes all descriptors, one of which is that by which it learns of
+    the end of its agent. Its session is over as well, and the next call names a descriptor.
+    [library / Opening and closing]"""
     orders = "open 0,forget,put k,occupy,close,check"
     run = spawn("run", "-n", 1, "--", "sh", "-c", f"'{ATTACKED}' '{orders}'; true")
     assert run.wait() == 0
@@ -172,6 +184,8 @@ def test_a_rank_behind_a_shell_that_closes_all_descriptors_is_told(spawn):
 
 @pytest.mark.parametrize("count", [6, 9, *range(11, 28)])
 def test_a_run_that_has_no_descriptors_says_so(muster, env, count):
+    """`muster run` has too few descriptors to begin. It prints one line and ends with 125,
+    whichever step it was; nothing is left behind."""
     if sanitized() and count < 10:
         pytest.skip("a sanitizer needs some itself")
     done = muster("run", "-n", 2, "--", "true", preexec_fn=limit(count),
@@ -185,6 +199,7 @@ def test_a_run_that_has_no_descriptors_says_so(muster, env, count):
 
 @pytest.mark.parametrize("count", [6, 9])
 def test_a_service_that_has_no_descriptors_says_so(muster, count):
+    """`muster serve` has too few descriptors to begin. It prints one line and ends with 1."""
     done = muster("serve", preexec_fn=limit(count))
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1, done.stderr
@@ -192,8 +207,9 @@ def test_a_service_that_has_no_descriptors_says_so(muster, count):
 
 
 def test_a_rank_that_cannot_be_started_again_now_is_started_later(spawn, muster):
-    """It costs the others nothing: they go on in their processes, and are whole again when there are
-    descriptors."""
+    """A rank died and `muster run` has no descriptors to start it again. A line says so; it is
+    tried again after 1 s, then 2 s and so on up to a minute. The other ranks go on meanwhile,
+    in their processes."""
     job = Run(spawn, muster, 2, "--min-size", 1)
     before = job.entered()
     none_left(job.run.pid, 9)

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that their launcher starts, and that nobody tells where they are: the real Open MPI and
-MPICH, and processes with the variables that others leave."""
+MPICH, and processes with the variables that others leave.
+
+behaviour: discover / The service that ranks start
+"""
 
 import fcntl
 import json
@@ -79,6 +82,9 @@ def launch(name, env, *program, size=4, **options):
 
 @pytest.mark.parametrize("name", MPI)
 def test_ranks_of_mpi_join_by_themselves(name, env):
+    """Open MPI or MPICH starts a program with several ranks on one machine. Each joins by itself;
+    the first to come starts one service for all, and one line on stderr says so.
+    [Finding a place]"""
     done = launch(name, env, RANK)
     assert placed(done.stdout) == {rank: 4 for rank in range(4)}
     (line,) = told(done.stderr)
@@ -88,7 +94,7 @@ def test_ranks_of_mpi_join_by_themselves(name, env):
 
 @pytest.mark.parametrize("name", MPI)
 def test_the_index_is_the_rank_of_mpi(name, env, tmp_path):
-    """The program asks MPI itself."""
+    """A program asks MPI for its rank. It is muster's index. [Finding a place]"""
     compiler = f"mpicc.{name}"
     if not shutil.which(compiler) or sanitized():
         pytest.skip(f"no {compiler} for a plain build")
@@ -105,7 +111,8 @@ def test_the_index_is_the_rank_of_mpi(name, env, tmp_path):
 
 @pytest.mark.parametrize("name", MPI)
 def test_nothing_of_a_launcher_outlives_who_started_it(name, env):
-    """Tests that are killed leave no processes."""
+    """The process that started a launcher is killed. The kernel notifies the tests' launchers,
+    which kill what they started. [Finding a place]"""
     command, variable = installed(name)
     words = [*command, "2", RANK, variable, "hold"]
     starter = Process([sys.executable, "-c", f"import subprocess; subprocess.run({list(map(str, words))})"], env)
@@ -117,6 +124,8 @@ def test_nothing_of_a_launcher_outlives_who_started_it(name, env):
 
 
 def test_two_jobs_of_a_launcher_that_names_none_stay_apart(env, muster):
+    """Two jobs of a launcher that gives no job name run at once. They stay apart: the launcher's
+    process names them, also through a shell in between. [Finding a place]"""
     installed("mpich")
     both = [
         Process([*MPI["mpich"][0], size, "sh", "-c", f"{RANK} PMI_RANK hold; exit $?"], env)
@@ -133,6 +142,7 @@ def test_two_jobs_of_a_launcher_that_names_none_stay_apart(env, muster):
 
 
 def test_ranks_that_leave_and_come_again_find_a_service_each_time(env):
+    """All ranks leave and come again at once, often. Each time all find one service."""
     command, variable = installed("mpich")
     done = subprocess.run(
         [*command, "4", RANK, variable, "25"], env=env, capture_output=True, text=True,
@@ -145,6 +155,8 @@ def test_ranks_that_leave_and_come_again_find_a_service_each_time(env):
 
 @pytest.mark.parametrize("name", MPI)
 def test_an_address_is_joined_under_the_name_of_the_launchers_job(name, env, serve):
+    """`MUSTER_ADDR` is set. The rank joins there, with the index, size and job's name of its
+    launcher. [Finding a place]"""
     service = serve("--addr", "127.0.0.1:0")
     done = launch(name, {**env, "MUSTER_ADDR": service.address}, RANK)
     assert placed(done.stdout) == {rank: 4 for rank in range(4)}
@@ -168,7 +180,8 @@ def by_hand(env, started, rank, size, *args, **more):
 
 
 def test_who_started_the_service_may_die(env, started, muster):
-    """It belongs to nobody: it goes on for the others, and ends when the dead one is given up."""
+    """The rank that started the service is killed. The service belongs to no rank: it goes on for
+    the others, and ends when the last session is over."""
     quick = {"MUSTER_LEASE": "6s"}
     ranks = [by_hand(env, started, rank, 2, "hold", **quick) for rank in range(2)]
     for rank, process in enumerate(ranks):
@@ -191,7 +204,9 @@ def process_at(path):
 
 
 def test_a_killed_service_ends_its_ranks_with_a_line_that_says_so(env, started):
-    """They wait with a minute's patience; nobody starts it again, so there is nothing to wait for."""
+    """The service that the ranks started is killed. The state is gone and no process starts it
+    again: every call ends at once, however long its timeout, with a line that says so and
+    names its log."""
     ranks = [by_hand(env, started, rank, 2, "hold", MUSTER_LEASE="60s") for rank in range(2)]
     for rank, process in enumerate(ranks):
         process.out.wait_for(f"rank {rank} of 2")
@@ -209,6 +224,8 @@ def test_a_killed_service_ends_its_ranks_with_a_line_that_says_so(env, started):
 
 
 def test_a_killed_service_of_one_ends_its_program(env, started):
+    """The service of a program on its own is killed. The state is gone: every call ends at once
+    with a line that says so and names its log."""
     rank = Process([RANK, "X", "hold"], {**env, "MUSTER_LEASE": "60s"})
     started.append(rank)
     rank.out.wait_for("rank 0 of 1")
@@ -218,7 +235,8 @@ def test_a_killed_service_of_one_ends_its_program(env, started):
 
 
 def test_all_ranks_of_a_large_job_start_at_once(env, started):
-    """One of them starts the one service; a rank that is killed meanwhile changes nothing."""
+    """Sixty-four ranks start at once, and one is killed while the service starts. There is one
+    service, and all are in one generation."""
     start = lambda rank: by_hand(env, started, rank, 64, MUSTER_LEASE="3s")
     doomed = start(0)
     ranks = [start(rank) for rank in range(1, 63)]
@@ -231,6 +249,8 @@ def test_all_ranks_of_a_large_job_start_at_once(env, started):
 
 
 def test_who_starts_the_service_and_hangs_is_waited_for_no_longer_than_asked(env, started):
+    """The rank that starts the service hangs, or the service itself does. The others, or its
+    starter, say so when the time they gave to open is over."""
     lock = os.open(env["MUSTER_RUNTIME_DIR"] + "/.start", os.O_CREAT | os.O_RDWR, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
     rank = by_hand(env, started, 0, 2, DISCOVER_RANK_MS="300")
@@ -246,12 +266,15 @@ def test_who_starts_the_service_and_hangs_is_waited_for_no_longer_than_asked(env
 
 
 def test_a_service_that_nobody_reaches_ends(env, spawn):
+    """No client comes to a service within a lease. The service ends."""
     service = spawn("serve", "--until-idle", env={**env, "MUSTER_LEASE": "50ms"})
     assert service.wait() == 0
     assert service.log.having("stopping", "nobody came")
 
 
 def test_a_service_until_idle_outlives_a_connection(env, serve):
+    """`muster serve --until-idle` loses its last connection. It waits until the session is over
+    too: a lease."""
     service = serve("--until-idle", "--lease", "6s")
     wire = service.wire()
     wire.close()
@@ -260,6 +283,7 @@ def test_a_service_until_idle_outlives_a_connection(env, serve):
 
 
 def test_the_service_cannot_be_started(env, started):
+    """The service cannot be started. Each rank says what was tried and what to do."""
     rank = by_hand(env, started, 0, 2, MUSTER_PROGRAM="/nonexistent/muster")
     assert rank.wait() == 1
     (line,) = rank.log.lines
@@ -280,6 +304,8 @@ def refused(env, **variables):
 
 
 def test_several_nodes_and_no_address(env):
+    """The ranks are on several nodes and no address is set. They are refused: one line says where
+    this process is and how to start a service. [Finding a place]"""
     line = refused(
         env, SLURM_JOB_ID="7", SLURM_STEP_ID="0", SLURM_PROCID="1", SLURM_STEP_NUM_TASKS="2",
         SLURM_STEP_NODELIST="a[1-2]", SLURM_STEP_TASKS_PER_NODE="1(x2)", SLURM_NODEID="1",
@@ -290,6 +316,9 @@ def test_several_nodes_and_no_address(env):
 
 
 def test_variables_that_are_a_trap_are_refused(env, serve):
+    """Variables are half set, no numbers, out of range, or those of a launcher that does not give
+    the size. The rank is refused with what is set, what is missing and what to do; an address
+    does not help. [Not guessing]"""
     line = refused(env, SLURM_JOB_ID="7", SLURM_PROCID="0", SLURM_NTASKS="4", SLURM_NNODES="1")
     assert "open: SLURM_JOB_ID=7, but this process is no task of srun" in line
     line = refused(env, PMI_RANK="1")
@@ -304,11 +333,15 @@ def test_variables_that_are_a_trap_are_refused(env, serve):
 
 
 def test_a_size_alone_is_no_place(env):
+    """`MUSTER_SIZE` says there are others, and nothing says which one this is. The rank is
+    refused, instead of waiting for them alone. [Not guessing]"""
     line = refused(env, MUSTER_SIZE="4")
     assert "set MUSTER_INDEX and MUSTER_ADDR" in line
 
 
 def test_what_the_user_says_goes_before_the_launcher(env, serve):
+    """The user sets index, size, job or address. That goes before the launcher's variables.
+    [Finding a place]"""
     service = serve()
     done = subprocess.run(
         [RANK, "MUSTER_INDEX"],
@@ -322,6 +355,8 @@ def test_what_the_user_says_goes_before_the_launcher(env, serve):
 
 
 def test_a_size_of_one_is_a_job_of_its_own(env):
+    """The launcher started one process. It is a job of its own, as a program started by hand.
+    [Finding a place]"""
     done = subprocess.run(
         [RANK, "PMI_RANK"], env={**env, "PMI_RANK": "0", "PMI_SIZE": "1"}, capture_output=True,
         text=True, timeout=WAIT_S,
@@ -332,7 +367,8 @@ def test_a_size_of_one_is_a_job_of_its_own(env):
 
 
 def test_inside_muster_run_its_own_place_counts(env, muster):
-    """Even when the run itself was started by a launcher."""
+    """`muster run` starts the ranks, itself started by a launcher. A rank's place is the run's.
+    [Finding a place]"""
     done = muster(
         "run", "-n", "2", "--no-label", "--", RANK, "MUSTER_INDEX",
         env={**env, "PMI_RANK": "0", "PMI_SIZE": "1"},
@@ -342,6 +378,8 @@ def test_inside_muster_run_its_own_place_counts(env, muster):
 
 
 def test_env_says_which_row_won(env, muster):
+    """`muster env` runs under a launcher. It says which row won and why, the place, the runtime
+    directory, and what of the kernel's help works here; `-v` adds every row. [muster env]"""
     place = {"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2"}
     done = muster("env", env={**env, **place})
     assert done.returncode == 0, done.stderr
@@ -354,6 +392,8 @@ def test_env_says_which_row_won(env, muster):
 
 
 def test_env_at_an_address_knows_no_place(env, muster):
+    """`MUSTER_ADDR` is set and no launcher's variable. `muster env` knows no place: the job there
+    gives it; without `MUSTER_SIZE` the line says to set it. [muster env]"""
     at = {**env, "MUSTER_ADDR": "unix:/somewhere"}
     done = muster("env", env=at)
     assert done.returncode == 0, done.stderr
@@ -364,7 +404,9 @@ def test_env_at_an_address_knows_no_place(env, muster):
 
 
 def test_an_address_and_no_size_is_refused_at_once(env, serve):
-    """What `muster env` says is what happens: no rank of such a job can be the first."""
+    """`MUSTER_ADDR` is set, and neither the rank nor any other of the job says how many there
+    are. It is refused at once, as `muster env` says, instead of waiting for ever: the line
+    says to set `MUSTER_SIZE`. Once the job has begun it is not needed. [Not guessing]"""
     at = {**env, "MUSTER_ADDR": serve().address}
     done = subprocess.run([RANK, "MUSTER_INDEX"], env=at, capture_output=True, text=True, timeout=WAIT_S)
     assert done.returncode != 0
@@ -375,6 +417,8 @@ def test_an_address_and_no_size_is_refused_at_once(env, serve):
 
 
 def test_env_as_json(env, muster):
+    """`muster env --json` says the same for programs; the kernel's features were tried, not
+    looked up. [muster env]"""
     done = muster("env", "--json", env={**env, "RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "n"})
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
@@ -393,6 +437,7 @@ def test_env_as_json(env, muster):
 
 
 def test_env_names_a_trap_and_fails(env, muster):
+    """The variables are a trap. `muster env` names it and ends with 1. [muster env]"""
     done = muster("env", "--json", env={**env, "SLURM_JOB_ID": "1", "SLURM_NTASKS": "2"})
     assert done.returncode == 1
     assert json.loads(done.stdout)["trap"] == "batch"
@@ -402,6 +447,8 @@ def test_env_names_a_trap_and_fails(env, muster):
 
 
 def test_env_of_a_user_with_nothing(env):
+    """A user without a home and without rights calls `muster env`; or the runtime directory is
+    not safe. All is printed all the same; the latter is an error at the end. [muster env]"""
     def ask(**more):
         return subprocess.run([MUSTER, "env", "--json"], env={"LD_LIBRARY_PATH": env.get("LD_LIBRARY_PATH", ""), **more},
                               capture_output=True, text=True, timeout=WAIT_S, **nobody)
@@ -424,6 +471,7 @@ def test_env_of_a_user_with_nothing(env):
 
 
 def test_background_says_why_it_could_not(env, serve, muster):
+    """`muster serve --background` cannot listen. The command says why, and fails."""
     first = serve("--addr", f"unix:{env['MUSTER_RUNTIME_DIR']}/x.sock")
     done = muster("serve", "--background", "--addr", first.address)
     assert done.returncode == 1
@@ -431,7 +479,9 @@ def test_background_says_why_it_could_not(env, serve, muster):
 
 
 def test_a_background_service_holds_nothing_of_its_starter(env):
-    """Its output ends with the command, though the service stays."""
+    """`muster serve --background` returns when the service can be reached. The service holds
+    nothing of the terminal or the launcher, so their output ends with the command, and logs
+    beside its socket until it ends by itself."""
     done = subprocess.run(
         [MUSTER, "serve", "--background", "-j", "quiet"], env=env, capture_output=True, text=True,
         timeout=WAIT_S,

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A disk that is full or fails, as clients, ranks and whoever runs the service see it."""
+"""A disk that is full or fails, as clients, ranks and whoever runs the service see it.
+
+behaviour: service / Its journal
+"""
 
 import os
 import pathlib
@@ -62,7 +65,9 @@ class Client(Process):
 
 
 def test_a_client_on_a_full_disk(serve, env, started, small_disk):  # noqa: F811
-    """It is told which disk, keeps its session, and the same write succeeds once there is room."""
+    """The disk is full under a program's write. The error of its call names the file and says
+    what to do; its session is renewed; `/readyz` says it too; the same write succeeds once
+    there is room."""
     service = serve("--journal", small_disk / "journal", "--lease", f"{LEASE_S}s", "--http",
                     "127.0.0.1:0")
     http = Http(service)
@@ -91,7 +96,8 @@ def test_a_client_on_a_full_disk(serve, env, started, small_disk):  # noqa: F811
 
 def test_a_death_on_a_full_disk_is_told_when_there_is_room(spawn, muster, env,
                                                            small_disk):  # noqa: F811
-    """By the agent, which says it again, and not by a lease, of which it would be a minute."""
+    """A rank dies while the disk is full. Nothing is decided before it can be kept; its agent
+    reports it again until it is, and no lease is waited for."""
     http = small_disk / "http.sock"
     env = {**env, "MUSTER_RUNTIME_DIR": str(small_disk)}
     job = Run(spawn, muster, 2, "--lease", "60s", "--max-restarts", 0, "--min-size", 1, "--http",
@@ -119,7 +125,8 @@ def test_a_death_on_a_full_disk_is_told_when_there_is_room(spawn, muster, env,
 
 
 def test_a_service_begins_on_a_full_disk(serve, env, small_disk):  # noqa: F811
-    """With the state that it has: whoever was there is served, and the rest waits for room."""
+    """The disk is full when a service begins. With a state it serves its members and waits for
+    room; without one it is refused with the file's name, and leaves nothing."""
     where = f"unix:{env['MUSTER_RUNTIME_DIR']}/s.sock"
     flags = ["--journal", small_disk / "journal", "--addr", where]
     service = serve(*flags)
@@ -145,6 +152,8 @@ def test_a_service_begins_on_a_full_disk(serve, env, small_disk):  # noqa: F811
 
 
 def test_no_service_begins_without_room_for_a_state(env, small_disk):  # noqa: F811
+    """The disk is full when a service begins. With a state it serves its members and waits for
+    room; without one it is refused with the file's name, and leaves nothing."""
     fill_up(small_disk / "filler")
     line = refused(small_disk / "journal", env)
     assert f"{small_disk}/journal/0000000001.journal: No space left on device" in line
@@ -164,7 +173,8 @@ def failing(env, tmp_path):
 @preloaded
 @pytest.mark.parametrize("what, flags", [("write", []), ("sync", ["--sync"])])
 def test_a_failing_disk_ends_the_service(failing, started, journal, what, flags):  # noqa: F811
-    """With one line, and before anything leaves that it could not keep."""
+    """The disk fails otherwise than by being full. Nothing leaves any more, and the service stops
+    with one line."""
     env, marker = failing
     service = Service(["--journal", journal, *flags], env)
     started.append(service)
@@ -186,6 +196,8 @@ def test_a_failing_disk_ends_the_service(failing, started, journal, what, flags)
 
 @preloaded
 def test_a_failing_disk_ends_the_run(failing, spawn, muster):
+    """The disk of a run's journal fails. The service ends with one line that names the file, and
+    the run ends with it. [run / Descriptors and signals]"""
     env, marker = failing
     job = Run(spawn, muster, 2, env=env)
     job.entered()
@@ -234,7 +246,8 @@ def hanging(failing, started, journal):  # noqa: F811
 
 @preloaded
 def test_a_snapshot_that_hangs_holds_nobody_up(hanging, journal):  # noqa: F811
-    """The child stands still; the service goes on, and when the child is dead it tries again."""
+    """The snapshot fails each time, or its child hangs or is killed. The service goes on
+    meanwhile; one warning, and another try after a tenth of what makes one due."""
     service, wire, child = hanging
     write(wire, SNAPSHOT_BYTES // 10)
     assert not service.log.having("snapshot-failed")
@@ -247,6 +260,8 @@ def test_a_snapshot_that_hangs_holds_nobody_up(hanging, journal):  # noqa: F811
 
 
 def test_a_snapshot_that_fails_is_tried_again(serve, journal):  # noqa: F811
+    """The snapshot fails each time, or its child hangs or is killed. The service goes on
+    meanwhile; one warning, and another try after a tenth of what makes one due."""
     service = serve("--journal", journal)
     wire = service.wire()
     in_the_way = journal / "0000000002.snapshot.tmp"
@@ -264,6 +279,8 @@ def test_a_snapshot_that_fails_is_tried_again(serve, journal):  # noqa: F811
 
 @preloaded
 def test_a_stop_does_not_wait_for_a_snapshot(hanging, journal):  # noqa: F811
+    """SIGTERM stops the service while a snapshot is being written. It does not wait for the
+    snapshot."""
     service, wire, _ = hanging
     wire.close()
     service.signal(signal.SIGTERM)

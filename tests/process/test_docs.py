@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the pages tell people to type, apply and open: names that must agree, and things that exist."""
+"""What the pages tell people to type, apply and open: names that must agree, and things that exist.
+
+behaviour: program / The documentation
+"""
 
 import pathlib
 import re
@@ -101,6 +104,7 @@ def typed(page):
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_flag_exists(page, commands):
+    """A documentation page names a command, a flag or a variable. muster has it."""
     for command, flags in typed(page):
         assert command in commands, f"{page}: there is no muster {command}"
         missing = {flag for flag in flags if not flag.startswith("--no-")} - commands[command]
@@ -113,12 +117,14 @@ def test_every_flag_exists(page, commands):
 
 
 def test_guides_start_something(commands):
+    """A documentation page names a command, a flag or a variable. muster has it."""
     for guide in GUIDES:
         assert "run" in {command for command, _ in typed(guide)}
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_variable_is_read(page, muster, env):
+    """A documentation page names a command, a flag or a variable. muster has it."""
     headers = "".join(path.read_text() for path in (ROOT / "include/muster").glob("*.h"))
     names = set(re.findall(r"\bMUSTER_[A-Z_]+[A-Z]", text_of(page)))
     names -= set(re.findall(r"\bMUSTER_[A-Z_]+", headers)) | OF_THE_BUILD
@@ -134,6 +140,7 @@ def anchors(path):
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_link_leads_somewhere(page):
+    """A documentation page names a file, a target of `make`, or another page. It is there."""
     for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`]*`", "", text_of(page))):
         if target.startswith("http"):
             continue
@@ -145,6 +152,7 @@ def test_every_link_leads_somewhere(page):
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_file_and_target_is_there(page):
+    """A documentation page names a file, a target of `make`, or another page. It is there."""
     targets = set(re.findall(r"^([a-z]+):", text_of("Makefile"), re.M))
     for line in code(page):
         name = re.match(r"(?:src|tests|tools|docs|examples|include|proto|bench)/[\w./-]*$", line)
@@ -158,7 +166,8 @@ def test_every_file_and_target_is_there(page):
 
 
 def test_the_night_runs_all_that_tests_take_a_sample_of():
-    """A test that tries some of its cases tries all of them with a variable: a part of tools/nightly sets it."""
+    """A test tries a sample of its cases. `make nightly` has a part whose variable makes it try
+    all of them."""
     sampled = {variable for path in (ROOT / "tests" / "process").glob("*.py")
                for variable in re.findall(r'environ\.get\("(MUSTER_TEST_\w+)"\)', path.read_text())}
     recipes = ""
@@ -176,18 +185,20 @@ def numbers_of(test):
 
 
 def scenarios():
-    """The rows of the list by number: [number, situation, outcome, shown by] each."""
+    """The rows of the list by number: [number, what it shows, test] each; a number may have several."""
     page = text_of("docs/behaviour/restart.md").split("\n## The scenarios of a restart", 1)[1]
     return [re.split(r"\s*\|\s*", row)[1:-1] for row in re.findall(r"^\| \d.*\|$", page, re.M)]
 
 
 def test_every_scenario_of_a_restart_is_listed():
-    assert [int(row[0]) for row in scenarios()] == list(range(1, 88))
-    for number, situation, outcome, shown in scenarios():
-        assert situation and outcome
+    """A scenario of a restart has a number. docs/behaviour/restart.md lists it with a test whose
+    name ends with that number, or says why it is not offered."""
+    assert sorted({int(row[0]) for row in scenarios()}) == list(range(1, 88))
+    for number, said, shown in scenarios():
+        assert said
         tests = re.findall(r"`tests/[\w./-]+::(\w+)`", shown)
         if shown == "not offered":
-            assert outcome.startswith("Not offered: "), f"{number} has no reason"
+            assert " Not offered: " in said, f"{number} has no reason"
         else:
             assert tests, f"{number} has no test"
             for test in tests:
@@ -195,7 +206,11 @@ def test_every_scenario_of_a_restart_is_listed():
 
 
 def test_every_test_of_a_scenario_is_in_its_row():
-    rows = {int(row[0]): row[3] for row in scenarios()}
+    """A test of the pages on restart and on agents has a scenario's number at the end of its name.
+    That scenario's row names it."""
+    rows = {}
+    for number, _, shown in scenarios():
+        rows[int(number)] = rows.get(int(number), "") + shown
     for page in ("restart", "agent"):
         for test in re.findall(r"`(tests/[\w./-]+::\w+)`", text_of(f"docs/behaviour/{page}.md")):
             for number in numbers_of(test):
@@ -203,6 +218,8 @@ def test_every_test_of_a_scenario_is_in_its_row():
 
 
 def test_labels_and_names_agree():
+    """The manifests for Kubernetes are parsed. Their names, labels, ports, sizes and mounts agree
+    with each other."""
     services = of_kind("Service")
     for workload in workloads():
         template = workload["spec"]["template"]
@@ -216,6 +233,8 @@ def test_labels_and_names_agree():
 
 
 def test_ports_agree():
+    """The manifests for Kubernetes are parsed. Their names, labels, ports, sizes and mounts agree
+    with each other."""
     services = of_kind("Service")
     (stateful,) = of_kind("StatefulSet").values()
     (serve,) = containers(stateful)
@@ -236,6 +255,7 @@ def test_ports_agree():
 
 
 def test_probes_are_those_of_the_operations_page():
+    """The manifests' probes are those of the operations page."""
     ((said,),) = [list(yaml.safe_load_all(block)) for block in blocks("docs/operations.md", "yaml")]
     (stateful,) = of_kind("StatefulSet").values()
     (serve,) = containers(stateful)
@@ -246,11 +266,13 @@ def test_probes_are_those_of_the_operations_page():
 
 
 def test_the_program_of_the_readme_is_the_example():
+    """The README shows a program. It is the example that is built."""
     (program,) = blocks("README.md", "c")
     assert (ROOT / "examples/hello.c").read_text().split("\n", 1)[1] == program
 
 
 def test_the_secret_is_where_it_is_looked_for():
+    """The manifests put the secret where it is looked for."""
     (secret,) = of_kind("Secret").values()
     (key,) = secret["stringData"]
     assert 16 <= len(secret["stringData"][key]) <= 64
@@ -269,6 +291,8 @@ def test_the_secret_is_where_it_is_looked_for():
 
 
 def test_sizes_agree():
+    """The manifests for Kubernetes are parsed. Their names, labels, ports, sizes and mounts agree
+    with each other."""
     jobs = of_kind("Job")
     for job in jobs.values():
         assert job["spec"]["completionMode"] == "Indexed"
@@ -283,6 +307,8 @@ def test_sizes_agree():
 
 
 def test_shell_and_yaml_blocks_parse():
+    """A documentation page has a line to type or a manifest to apply. A shell, or a YAML parser,
+    can read it."""
     for page in PAGES:
         for block in blocks(page, "sh"):
             done = subprocess.run(["bash", "-n"], input=block, text=True, capture_output=True)

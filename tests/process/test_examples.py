@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The programs of examples/restart, examples/async and examples/preempt, each started by the command
-that its head comment gives."""
+that its head comment gives.
+
+behaviour: examples / Restart, one idea each
+"""
 
 import os
 import re
@@ -42,12 +45,16 @@ def example(env):
 
 
 def test_every_example_has_a_test():
+    """Each program of `examples/restart`, `examples/async` and `examples/preempt` has a test that
+    starts it by the command in its head comment."""
     tested = {name[len("test_"):] for name in globals() if name.startswith("test_")}
     for folder in FOLDERS:
         assert {path.stem for path in (EXAMPLES / folder).glob("*.c")} <= tested
 
 
 def test_hang(example):
+    """`hang`: a rank waits for a message that never comes. All four say that they go on, each in
+    the process it was, and that it was rank 1, which is a step behind."""
     said, log = example("hang")
     goes_on = [line for line in said if "goes on" in line]
     (hangs,) = [line for line in said if "hangs" in line]
@@ -61,6 +68,8 @@ def test_hang(example):
 
 
 def test_spare(example):
+    """`spare`: one of three is killed once the spare is there. The second attempt has three ranks
+    again, the spare one of them."""
     said, _ = example("spare")
     seen = [re.fullmatch(r"attempt (\d+): (#\d) is rank (\d) of (\d)", line) for line in said]
     attempts = {}
@@ -76,6 +85,8 @@ def test_spare(example):
 
 
 def test_respawn(example):
+    """`respawn`: one of three is killed. In the last attempt there are three again, two of them
+    in their first process."""
     said, log = example("respawn")
     tries = [re.fullmatch(r"attempt (\d+): process (\d+) is #(\d), rank (\d) of (\d)", line)
              for line in said]
@@ -87,6 +98,8 @@ def test_respawn(example):
 
 
 def test_abort_callback(example):
+    """`abort_callback`: a rank fails while the others wait in a call that takes no notice of
+    EINTR. They are freed by their callback."""
     said, log = example("abort_callback")
     assert said == [
         "rank 0 is out of it, in attempt 1",
@@ -97,6 +110,8 @@ def test_abort_callback(example):
 
 
 def test_atomic_section(example, tmp_path):
+    """`atomic_section`: a rank fails while another writes. The file is whole, and the writer is
+    told behind it."""
     said, _ = example("atomic_section", tmp_path / "file")
     assert said == [
         "after the section: interrupted: clean up and return",
@@ -105,6 +120,8 @@ def test_atomic_section(example, tmp_path):
 
 
 def test_long_phase(example):
+    """`long_phase`: a phase of three times the soft timeout is declared. There is one attempt,
+    and no word about progress."""
     said, log = example("long_phase")
     assert said == [
         f"rank {rank} compiled for three times the soft timeout, in attempt 0: ok" for rank in (0, 1)
@@ -113,16 +130,22 @@ def test_long_phase(example):
 
 
 def test_poll(example):
+    """`async/poll`: lines come on stdin faster than the service answers. Each is a key of the job
+    in the end, and the loop never blocked for one. [Event loops]"""
     said, _ = example("poll", folder="async")
     assert said == ["3 lines are keys of the job"]
 
 
 def test_uv(example):
+    """`async/uv`: three ranks put keys by a timer and follow the keys of all, in libuv. Each sees
+    all nine, and the loop ends by itself. [Event loops]"""
     said, _ = example("uv", folder="async")
     assert said == [f"rank {rank} saw 9 ticks of 3 ranks" for rank in range(3)]
 
 
 def test_train(example, tmp_path):
+    """`preempt/train`: a rank gets SIGTERM in the sixth step. All save one step and end with 75;
+    run again, they begin there and are done. [Preemption]"""
     said, _ = example("train", tmp_path / "checkpoint", "preempt")
     (step,) = {re.search(r"has saved step (\d+): preempted", line)[1]
                for line in said if "saved" in line}
@@ -135,6 +158,8 @@ def test_train(example, tmp_path):
 
 @pytest.mark.skipif(sanitized(), reason="a sanitizer wants to be loaded first")
 def test_what_train_saves_is_on_the_disk_before_it_counts(example, env, tmp_path):
+    """`preempt/train`, `mpi/train` or `python/train.py` saves. The file is on the disk before it
+    is renamed to the one that counts. [Preemption]"""
     env.update(noting(tmp_path / "syncs"))
     example("train", tmp_path / "checkpoint", "preempt")
     for rank in range(3):
@@ -142,8 +167,9 @@ def test_what_train_saves_is_on_the_disk_before_it_counts(example, env, tmp_path
 
 
 def test_train_goes_on_from_what_is_committed(env, tmp_path):
-    """One rank was ended before it could commit what all had written; another has written a later
-    step, which not all have."""
+    """`preempt/train` is started again, and one rank was killed before it could commit what all
+    had written. All begin at the step that any of them has committed; a later step that only
+    some have written does not count. [Preemption]"""
     for name, step in (("0", 6), ("1", 2), ("1.new", 6), ("2", 6), ("2.new", 9)):
         (tmp_path / f"checkpoint.{name}").write_text(f"{step}\n")
     done = subprocess.run([MUSTER, "run", "-n", "3", "--", BUILD / "bin" / "preempt_train",
@@ -156,6 +182,8 @@ def test_train_goes_on_from_what_is_committed(env, tmp_path):
 
 
 def test_train_begins_nowhere_if_its_checkpoint_is_missing(env, tmp_path):
+    """A rank has no file of the committed step. The run ends, and says which file lacks which
+    step. [Preemption]"""
     (tmp_path / "checkpoint.0").write_text("6\n")
     done = subprocess.run([MUSTER, "run", "-n", "2", "--max-restarts", "0", "--",
                            BUILD / "bin" / "preempt_train", tmp_path / "checkpoint"], env=env,
@@ -165,6 +193,9 @@ def test_train_begins_nowhere_if_its_checkpoint_is_missing(env, tmp_path):
 
 
 def test_reconnect(example):
+    """`preempt/reconnect`: a rank gets a notice and is killed, so the run fails. The other one
+    waits for its exit and connects again; the job runs again with the replacement, and both
+    get to the end. [Preemption] [preemption / The notice]"""
     said, log = example("reconnect", folder="preempt")
     assert "killed by signal 9" in log
     assert said == sorted(["#1 was preempted (the machine goes away)",

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What goes wrong in rarer ways: the service stands still, a dead process does not go, another one
-dies at every start or comes late."""
+dies at every start or comes late.
+
+behaviour: restart / Being called out
+"""
 
 import ctypes
 import os
@@ -38,6 +41,7 @@ def service_of(job):
 
 
 def test_a_service_that_stands_still_for_less_than_the_lease_is_not_noticed(run, pass_time):
+    """The service stands still for less than 0.8 leases. No rank notices."""
     job = run(2, "--lease", "8s")
     ranks = job.entered()
     service = service_of(job)
@@ -50,6 +54,8 @@ def test_a_service_that_stands_still_for_less_than_the_lease_is_not_noticed(run,
 
 
 def test_a_service_that_stands_still_for_longer_costs_one_interruption_and_no_rank(run, pass_time):
+    """The service stands still for longer than 0.8 leases. That costs one interruption and no
+    rank: all stop themselves, and run again when it is back."""
     job = run(2, "--lease", "4s")
     before = job.entered()
     service = service_of(job)
@@ -69,6 +75,8 @@ def test_a_service_that_stands_still_for_longer_costs_one_interruption_and_no_ra
 
 
 def test_a_rank_whose_connection_is_cut_at_any_byte_keeps_its_place(serve, muster, env, started):
+    """A rank's connections are cut again and again, at any byte. It comes back with its identity
+    and goes on where it was. [sessions / The client's side]"""
     service = serve("--addr", "127.0.0.1:0")
     dice = random.Random(1)
     cuts = [Way(dice.randrange(1, 600)) for _ in range(15)]
@@ -100,7 +108,9 @@ def ptrace(request, pid, data):
 
 
 def test_who_is_dead_but_not_gone_is_told_and_not_replaced_yet(run):
-    """A tracer holds the dying process at its exit: its memory, ports and locks are still its own."""
+    """A process is dead and does not go: a tracer holds it at its exit, with its memory, ports
+    and locks. The others are notified and go on; it is not replaced before these are free.
+    After five seconds a line says what it is blocked in. [run / How a death is known]"""
     job = run(2, "--lease", "10m")
     before = job.entered()
     victim = before[1]["pid"]
@@ -123,6 +133,7 @@ def test_who_is_dead_but_not_gone_is_told_and_not_replaced_yet(run):
 
 
 def test_who_dies_at_every_start_is_held_back_longer_each_time(run, tmp_path):
+    """A rank dies at every start. It is held back longer each time. [run / Deaths and respawn]"""
     flag = tmp_path / "crash"
     script = '[ -e "$1" ] && [ "$MUSTER_INDEX" = 1 ] && exit 4; exec "$0"'
     job = run(2, "--max-restarts", 4, rank=("sh", "-c", script, RANK, flag))
@@ -141,6 +152,8 @@ def test_who_dies_at_every_start_is_held_back_longer_each_time(run, tmp_path):
 
 
 def test_a_job_starts_without_who_is_late_and_takes_it_in(run, tmp_path):
+    """A rank comes late, and `--join-wait` is over. The job starts with the others, and takes the
+    late one in while they go on in their processes. [run / Deaths and respawn]"""
     late = tmp_path / "late"
     os.mkfifo(late)
     script = '[ "$MUSTER_INDEX" = 2 ] && read go < "$1"; exec "$0"'
@@ -158,6 +171,8 @@ def test_a_job_starts_without_who_is_late_and_takes_it_in(run, tmp_path):
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGQUIT, signal.SIGINT])
 def test_every_polite_signal_reaches_the_ranks(spawn, number):
+    """`muster run` gets SIGTERM, SIGINT, SIGHUP or SIGQUIT. The ranks get it and have the grace
+    time; if they end well, so does the run. [run / Signals and the end]"""
     script = f"trap 'echo saved; exit 0' {number.name[3:]}; echo ready; while :; do sleep 0.01; done"
     process = spawn("run", "-n", 2, "--", "sh", "-c", script)
     process.out.wait_for("ready", count=2)
@@ -167,6 +182,8 @@ def test_every_polite_signal_reaches_the_ranks(spawn, number):
 
 
 def test_chaos_sends_the_signal_it_is_told(run, muster):
+    """`chaos kill 1`: the process of #1 gets SIGKILL, or the signal of `--signal`, one line says
+    which it was, and the job survives. [program / muster chaos]"""
     job = run(2)
     job.entered()
     done = muster("chaos", "kill", "#1", "--signal", 6, "-j", job.job)
@@ -181,6 +198,8 @@ def test_chaos_sends_the_signal_it_is_told(run, muster):
 
 @pytest.mark.parametrize("job", ["a/b", "../x", ".hidden", "x" * 200])
 def test_a_job_name_that_can_name_no_socket_is_refused(muster, env, job):
+    """A job's name holds a slash, or begins with a dot. `run` and `serve` refuse it in one line:
+    it could name no socket. [program / Finding the job] [run / What ranks get]"""
     for done in (muster("run", "-j", job, "--", "true"), muster("serve", "--job", job)):
         assert done.returncode in (1, 125)
         assert len(done.stderr.splitlines()) == 1 and "the job name '" in done.stderr
@@ -191,6 +210,9 @@ def test_a_job_name_that_can_name_no_socket_is_refused(muster, env, job):
 
 
 def test_a_program_started_alone_says_so_and_leaves_nothing(env, started):
+    """A program is started alone. It is a job of one: a service is started as its child, the same
+    calls work, and one line on stderr says so. When it ends, however it ends, service and
+    socket are gone. [library / Opening and closing]"""
     alone = Process([RANK], {**env, "MUSTER_LEASE": "5s"})
     started.append(alone)
     alone.out.wait_for("entered generation=1 rank=0 size=1")
@@ -210,7 +232,8 @@ MANY = 2 * LINES
 
 
 def test_of_many_faults_the_rest_is_one_number(run, env):
-    """And not a line for each. The service keeps the last few: some may be heard of by nobody."""
+    """Many ranks fail at once. Eight lines a second are printed, and one that says how many more;
+    the service keeps the last few. [run / Notices of preemption]"""
     job = run(MANY, env={**env, "MUSTER_SETTLE": "3s"})
     ranks = job.entered()
     wire = Wire(f"unix:{env['MUSTER_RUNTIME_DIR']}/{job.job}.sock")

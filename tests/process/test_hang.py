@@ -2,6 +2,8 @@
 """Ranks that make no progress: named, interrupted, ended and replaced.
 
 Every rank is tests/process/hang_rank.c. It pings every 5 ms until it is told to hang.
+
+behaviour: restart / Hangs
 """
 
 import json
@@ -121,6 +123,9 @@ def named(rank):
 
 
 def test_blocked_in_read_is_interrupted_and_goes_on_48(job):
+    """A rank that pinged in this attempt does not ping for `soft`: it is blocked in a call. One
+    line names it, how far it and the others are, and where it is blocked. All are interrupted
+    and go on in their processes."""
     ranks = job.start(3)
     mark = job.hold(ranks[1], "read")
     line = job.told(named(ranks[1]), SOFT_SAID, "blocked in read (sleeping)")
@@ -134,8 +139,13 @@ def test_blocked_in_read_is_interrupted_and_goes_on_48(job):
 
 
 def test_who_never_called_muster_is_the_suspect(job):
-    """The others stand still because they wait for it. The record says so to all. They have time to
-    begin to wait before it is found by itself."""
+    """Several ranks stand still, because they wait for one. The one that never called muster in
+    this attempt is the suspect, else the one with the fewest pings, although it may still
+    move, and of equally many the one with the fewest other calls. A rank between two attempts,
+    or in another generation, is not compared.
+
+    The record says so to all. The others have time to begin to wait before it is found by
+    itself."""
     ranks = job.start(3, soft=3 * SOFT_MS, hard=3 * HARD_MS)
     mark = job.mark()
     job.order([ranks[2]], "dumb read")
@@ -157,7 +167,8 @@ def test_who_never_called_muster_is_the_suspect(job):
 
 
 def test_progress_without_pings_is_none_once_there_was_a_ping_55(job):
-    """Pings as fast as can be for 2 s, then calls of muster only. It is found on time."""
+    """A rank pings as fast as it can for 2 s, then calls muster but pings no more. That is no
+    progress: it is found on time."""
     ranks = job.start(1)
     mark = job.hold(ranks[0], "rush")
     began = job.events[-1].at
@@ -171,6 +182,8 @@ def test_progress_without_pings_is_none_once_there_was_a_ping_55(job):
 
 
 def test_a_long_section_is_no_hang_52(job, pass_time):
+    """A declared section without limit lasts longer than `soft` and `hard`. One entry, OK.
+    [restart]"""
     ranks = job.start(2)
     job.order(ranks[:1], "section compile -1")
     job.hold(ranks[0], "quiet")
@@ -183,7 +196,7 @@ def test_a_long_section_is_no_hang_52(job, pass_time):
 
 
 def test_after_a_section_the_time_counts_again_53(job, pass_time):
-    """The time within it does not."""
+    """A declared section ends. The clock begins again there: the time within it does not count."""
     ranks = job.start(2)
     job.order(ranks[:1], "section compile -1")
     job.hold(ranks[0], "quiet")
@@ -197,6 +210,8 @@ def test_after_a_section_the_time_counts_again_53(job, pass_time):
 
 
 def test_a_section_over_its_limit(job):
+    """A rank is in a declared section. The section's limit counts, of several the innermost's;
+    without a limit nothing does. Over it, the line names the section."""
     ranks = job.start(2)
     job.order(ranks[:1], "section compile 200")
     mark = job.hold(ranks[0], "read")
@@ -205,6 +220,7 @@ def test_a_section_over_its_limit(job):
 
 
 def test_who_is_done_early_is_not_flagged_56(job, pass_time):
+    """A rank is done long before the others. It is not looked at."""
     ranks = job.start(2, MUSTER_COMPLETION_TIMEOUT="60s")
     job.order(ranks[:1], "ok")
     job.wait("returns", 1)
@@ -230,6 +246,9 @@ def replaced(job, ranks, which, mark, *words):
 
 
 def test_stopped_rank_is_continued_ended_and_replaced_28(job):
+    """A rank is stopped (SIGSTOP), and nothing can interrupt it. Two faults are recorded: at
+    `soft`, and at `hard`, when it is continued and gets SIGTERM; it is started again as any
+    that failed, and the others have gone on."""
     ranks = job.start(3)
     mark = job.mark()
     os.kill(ranks[1].pid, signal.SIGSTOP)
@@ -245,6 +264,8 @@ def test_stopped_rank_is_continued_ended_and_replaced_28(job):
 @pytest.mark.parametrize("how, where", [("spin", "running"), ("mutex", "blocked in futex"),
                                         ("deaf", "blocked in read")])
 def test_what_cannot_be_interrupted_is_ended_29_31_32(job, how, where):
+    """A rank spins without a call, waits for a mutex whose owner is dead, or repeats its call
+    whenever that is interrupted. It is ended after `hard`, the others go on."""
     ranks = job.start(3)
     mark = job.hold(ranks[2], how)
     again = replaced(job, ranks, 2, mark, "made no progress", ": it is ended")
@@ -253,7 +274,8 @@ def test_what_cannot_be_interrupted_is_ended_29_31_32(job, how, where):
 
 
 def test_ends_by_sigterm_49(job):
-    """However short the grace is. And the run ends by that, naming it."""
+    """A rank is in a call that nothing interrupts, with `hard` 1 s. The process is ended by
+    SIGTERM within 5 s, however short the grace is, and the run's cause names it. [restart]"""
     ranks = job.start(2, "--max-restarts", "0", grace=1)
     job.hold(ranks[1], "deaf")
     job.ended(128 + signal.SIGTERM)
@@ -265,7 +287,8 @@ def test_ends_by_sigterm_49(job):
 
 
 def test_the_rank_that_was_ended_is_the_first_cause_and_not_the_suspect(job, tmp_path):
-    """Another one stood lower, and so was suspected; but it could be interrupted."""
+    """One rank is suspected because it stood lower, and another one could not be interrupted and
+    was killed. The killed one is the first cause."""
     report = tmp_path / "report.json"
     ranks = job.start(2, "--max-restarts", "0", "--report", report)
     job.hold(ranks[0], "read")
@@ -280,6 +303,7 @@ def test_the_rank_that_was_ended_is_the_first_cause_and_not_the_suspect(job, tmp
 
 
 def test_who_mocks_sigterm_is_killed_after_the_grace_50(job):
+    """A rank ignores SIGTERM. It gets SIGKILL after the grace time, not before. [restart]"""
     ranks = job.start(2)
     job.order(ranks[:1], "term mock")
     job.wait("ready", 1)
@@ -296,6 +320,8 @@ def test_who_mocks_sigterm_is_killed_after_the_grace_50(job):
 
 
 def test_who_cleans_up_for_half_the_grace_has_cleaned_up_51(job):
+    """A rank's handler of SIGTERM cleans up for half of the grace time. It finishes before the
+    others enter the function again, and what it did is there."""
     ranks = job.start(2, grace=LONG_GRACE_MS)
     job.order(ranks[:1], "term heed")
     job.wait("ready", 1)
@@ -309,6 +335,8 @@ def test_who_cleans_up_for_half_the_grace_has_cleaned_up_51(job):
 
 
 def test_an_atomic_section_that_never_ends_is_ended_66(job):
+    """An atomic section never ends. Its process is ended after `hard`, the others go on.
+    [restart]"""
     ranks = job.start(2)
     job.order(ranks[:1], "atomic")
     mark = job.hold(ranks[0], "deaf")
@@ -318,7 +346,8 @@ def test_an_atomic_section_that_never_ends_is_ended_66(job):
 
 
 def test_who_waits_for_a_slow_peer_for_longer_than_the_hard_limit_is_not_ended_59(job):
-    """Neither the function nor finalize of that one takes too long, together they do."""
+    """A rank waits in muster for longer than `hard`: at the seal, for another one whose function
+    and `finalize` together take too long. It is not killed."""
     ranks = job.start(3)
     slow_ms = HARD_MS * 3 // 5
     job.order(ranks[:1], f"slow {slow_ms}")
@@ -336,7 +365,8 @@ def test_who_waits_for_a_slow_peer_for_longer_than_the_hard_limit_is_not_ended_5
 
 @pytest.mark.parametrize("how", ["deaf", "finalize", "health"])
 def test_what_follows_the_function_and_never_ends_is_ended_60(job, how):
-    """Blocked in finalize; or a livelock there or in the health check, which pings."""
+    """A rank blocks in what follows the function, `finalize`, or has a livelock there or in the
+    health check, which pings. It is ended after `hard`, whatever it counts."""
     ranks = job.start(3)
     mark = job.mark()
     job.order(ranks[:1], f"after {how}")
@@ -348,6 +378,7 @@ def test_what_follows_the_function_and_never_ends_is_ended_60(job, how):
 
 
 def test_a_replaced_rank_is_watched_as_well(job):
+    """A rank was replaced. The new process is watched as the first one was."""
     ranks = job.start(2)
     for _ in range(2):
         mark = job.mark()
@@ -360,8 +391,8 @@ def test_a_replaced_rank_is_watched_as_well(job):
 
 
 def test_a_run_that_was_stopped_blames_nobody_62(job, pass_time):
-    """A rank stood still meanwhile, and for a moment before and after. The limits leave room for the
-    commands by which time passes here."""
+    """`muster run` is stopped for two leases and continued; a rank stood still meanwhile, and for
+    a moment before and after. No rank is blamed for it. [restart]"""
     soft, hard = 4 * SOFT_MS, 5 * SOFT_MS
     ranks = job.start(2, soft=soft, hard=hard)
     os.kill(ranks[0].pid, signal.SIGSTOP)
@@ -377,6 +408,7 @@ def test_a_run_that_was_stopped_blames_nobody_62(job, pass_time):
 
 
 def test_never_is_never(job, pass_time):
+    """A limit is off. It is never reached."""
     ranks = job.start(2, soft=-1, hard=-1)
     job.hold(ranks[0], "quiet")
     pass_time(SOFT_MS)

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Time limits beyond one hang: the limits of a run, of its beginning and of its end; who is not
 watched; who hangs twice; and what becomes of the limits when a clock, a service or a node is not
-what it should be. Ranks as in test_hang.py."""
+what it should be. Ranks as in test_hang.py.
+
+behaviour: restart
+"""
 
 import json
 import os
@@ -32,7 +35,8 @@ BARRIER_MS = 2400  # then hard is 1800, grace 300 and soft 1200
 
 
 def test_a_hang_of_the_only_attempt_is_the_end_47(job):
-    """A thousand naps of 10 ms, after one ping."""
+    """The function pings once and works on without, in a thousand naps of 10 ms; `soft` is 1 s
+    and one attempt is allowed. The run ends within 5 s."""
     ranks = job.start(1, "--max-restarts", 0, hard=4000, MUSTER_ITERATIONS_MAX="1")
     job.hold(ranks[0], "naps")
     began = job.events[-1].at
@@ -48,6 +52,8 @@ def test_a_hang_of_the_only_attempt_is_the_end_47(job):
 
 
 def test_the_third_attempt_succeeds_48(job):
+    """The function hangs, with `soft` 0.5 s; the third attempt returns. The run ends with OK,
+    entered three times, within 5 s."""
     ranks = job.start(1, hard=4000)
     began = time.monotonic()
     for generation in (2, 3):
@@ -63,7 +69,8 @@ def test_the_third_attempt_succeeds_48(job):
 
 
 def test_a_failure_in_a_section_ends_the_section_54(job):
-    """All begin again, and outside of any section."""
+    """A function fails, or its process dies, within a declared section. All restart as outside of
+    one, and begin outside of any section."""
     ranks = job.start(2)
     job.order(ranks[:1], "section compile -1")
     mark = job.mark()
@@ -75,6 +82,8 @@ def test_a_failure_in_a_section_ends_the_section_54(job):
 
 
 def test_a_death_in_a_section_is_noticed_54(job):
+    """A function fails, or its process dies, within a declared section. All restart as outside of
+    one, and begin outside of any section."""
     ranks = job.start(2)
     job.order(ranks[:1], "section compile -1")
     mark = job.hold(ranks[0], "quiet")
@@ -90,7 +99,8 @@ def test_a_death_in_a_section_is_noticed_54(job):
 
 
 def test_who_never_returns_but_pings_costs_all_a_restart_57(job):
-    """A second after the first is done. It is interrupted as by any fault, and so may be done then."""
+    """A rank never ends but pings, a second after the first is done; `completion_timeout` is 1 s.
+    All restart after 1 s, it is interrupted as by any fault, and may be done then."""
     ranks = job.start(2, MUSTER_COMPLETION_TIMEOUT="1s")
     mark = job.mark()
     job.order(ranks[:1], "ok")
@@ -131,6 +141,9 @@ def entry(serve, started, env):
 
 
 def test_who_never_comes_is_named_to_those_who_waited_58(entry):
+    """One of four never opens a client; a fifth does. The three get ETIMEDOUT after the timeout
+    of their open, which names the missing one, and nothing is left. A fifth without an index
+    is refused alone; where `max_size` is 4 it waits as a spare."""
     entry.begin()
     began = time.monotonic()
     # One long before the others: two could give up in the same moment, and each miss the other.
@@ -149,6 +162,9 @@ def test_who_never_comes_is_named_to_those_who_waited_58(entry):
 
 
 def test_a_fifth_of_four_is_refused_alone_58(entry):
+    """One of four never opens a client; a fifth does. The three get ETIMEDOUT after the timeout
+    of their open, which names the missing one, and nothing is left. A fifth without an index
+    is refused alone; where `max_size` is 4 it waits as a spare."""
     entry.begin()
     ranks = [entry.add(4, number) for number in range(4)]
     there = entry.entered(4)
@@ -171,6 +187,9 @@ def test_a_fifth_of_four_is_refused_alone_58(entry):
 
 
 def test_a_fifth_where_four_are_the_most_waits_and_disturbs_nobody_58(entry):
+    """One of four never opens a client; a fifth does. The three get ETIMEDOUT after the timeout
+    of their open, which names the missing one, and nothing is left. A fifth without an index
+    is refused alone; where `max_size` is 4 it waits as a spare."""
     entry.begin()
     ranks = [entry.add(4, number, MUSTER_MAX_SIZE="4") for number in range(4)]
     there = entry.entered(4)
@@ -207,7 +226,9 @@ def defaults(spawn, env, started):
 
 
 def test_with_the_defaults_who_never_calls_muster_is_left_alone_until_the_first_ping(defaults, pass_time):
-    """However long it computes; from its first ping on it is watched."""
+    """A rank never called muster in this attempt, and no limit was set. Nothing is counted,
+    however long it computes, unless all others wait for it; from its first ping on it is
+    watched. [Hangs]"""
     job = defaults
     (rank,) = job.start(1)
     mark = job.mark()
@@ -223,7 +244,8 @@ def test_with_the_defaults_who_never_calls_muster_is_left_alone_until_the_first_
 
 
 def test_with_a_limit_that_was_set_who_never_calls_muster_is_ended(job):
-    """It counts from the start of the function."""
+    """A rank never calls muster, and a limit was set. It is killed: the limit counts from the
+    start of the function. [Hangs]"""
     ranks = job.start(1)
     mark = job.mark()
     job.order(ranks, "dumb compute")
@@ -260,6 +282,10 @@ def hangs_twice(job, ranks, which):
 
 @pytest.mark.parametrize("which", [0, 2])
 def test_the_suspect_of_two_attempts_is_started_anew(job, which):
+    """A rank is the suspect of two attempts in a row. If it alone stood lowest of all ranks both
+    times, those that waited in muster left out, its run ends, and the agent that started it
+    starts a new process in its place, on any node; no other rank is killed, and the new one
+    begins without a strike. [Hangs]"""
     ranks = job.start(3)
     mark, others = hangs_twice(job, ranks, which)
     again = job.all_again(3, mark)
@@ -276,7 +302,8 @@ def test_the_suspect_of_two_attempts_is_started_anew(job, which):
 
 @pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
 def test_the_suspect_of_two_attempts_on_another_node_is_started_anew(job, cluster):  # noqa: F811
-    """By the agent of that node; all nodes agree on who it is."""
+    """The suspect of two attempts is on another node. The agent of that node starts it anew; all
+    nodes agree on which it is. [Hangs]"""
     times = {"MUSTER_SOFT_TIMEOUT": f"{SOFT_MS}ms", "MUSTER_HARD_TIMEOUT": f"{HARD_MS * 2}ms"}
     nodes = Nodes(cluster, [RANK, job.path], count=2, **times)
     job.runner = nodes.on[0]
@@ -293,7 +320,8 @@ def test_the_suspect_of_two_attempts_on_another_node_is_started_anew(job, cluste
 
 @pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
 def test_a_rank_of_another_node_that_was_ended_is_the_first_cause(job, cluster, tmp_path):  # noqa: F811
-    """And not the suspect of this one. Both nodes say so, also in their reports."""
+    """A rank of another node was killed for a hang. It is the first cause, not the suspect of
+    this node; both nodes say so, also in their reports. [Hangs]"""
     times = {"MUSTER_SOFT_TIMEOUT": f"{SOFT_MS}ms", "MUSTER_HARD_TIMEOUT": f"{HARD_MS}ms",
              "MUSTER_GRACE": f"{GRACE_MS}ms"}
     reports = [tmp_path / "0", tmp_path / "1"]
@@ -327,8 +355,8 @@ def steps(path):
 @preloaded
 @pytest.mark.parametrize("who", ["rank", "all"])
 def test_a_wall_clock_that_jumps_an_hour_is_not_noticed_61(job, tmp_path, pass_time, who):
-    """In one rank; or in all of them, their agent and the service. Nobody is lost, interrupted or
-    blamed, and a hang is found on time all the same."""
+    """The wall clock jumps by an hour, forth and back: in one rank, or in all, their agent and
+    the service. No rank is lost, interrupted or blamed, and a hang is found on time as before."""
     path = tmp_path / "step"
     path.write_bytes(bytes(8))
     shim = {"LD_PRELOAD": str(BUILD / "tests/process/libstep_clock.so"), "STEP_CLOCK": str(path)}
@@ -358,7 +386,8 @@ def test_a_wall_clock_that_jumps_an_hour_is_not_noticed_61(job, tmp_path, pass_t
 
 @pytest.mark.parametrize("when", ["before", "meanwhile"])
 def test_who_is_ended_takes_its_children_along(job, when):
-    """Those that mock SIGTERM too, and one that it leaves behind as it ends."""
+    """A rank that is killed for a hang has children, or leaves one behind as it ends. They end
+    with it, those that ignore SIGTERM too. [Hangs]"""
     ranks = job.start(2)
     job.order(ranks[:1], "fork" if when == "before" else "term fork")
     job.wait("child" if when == "before" else "ready", 1)
@@ -372,7 +401,8 @@ def test_who_is_ended_takes_its_children_along(job, when):
 
 @pytest.mark.parametrize("how", ["heed", "mock"])
 def test_a_rank_in_a_shell_has_the_grace_too_51(job, how):
-    """The shell heeds SIGTERM at once."""
+    """What `muster run` started is a shell, which ends at once at SIGTERM. The rank in it has the
+    grace time all the same. [Hangs]"""
     ranks = job.start(2, grace=LONG_GRACE_MS if how == "heed" else GRACE_MS,
                       of=("sh", "-c", f'{RANK} "$0"; exit $?'))
     job.order(ranks[:1], f"term {how}")
@@ -403,8 +433,9 @@ def service_of(run):
 
 
 def test_while_the_service_is_away_nobody_is_ended(job, pass_time):
-    """A rank hangs, but who could interrupt it does not answer. So the time until it does is not
-    counted, and then all go on in their processes."""
+    """A rank hangs and the service does not answer, or has no room for the report. It is reported
+    again. Until the service has it no rank was interrupted, so no limit runs and no rank is
+    killed; then all go on in their processes. [Hangs]"""
     ranks = job.start(3, "--lease", "60s")
     service = service_of(job.runner)
     os.kill(service, signal.SIGSTOP)
@@ -421,7 +452,8 @@ def test_while_the_service_is_away_nobody_is_ended(job, pass_time):
 
 
 def test_a_hang_on_a_full_disk_is_told_when_there_is_room(job, small_disk, pass_time):  # noqa: F811
-    """The service keeps no word that it could not keep. The agent says it again."""
+    """A rank hangs while the disk is full. The service keeps no report of it; the agent reports
+    it again when there is room. [Hangs]"""
     job.env = {**job.env, "MUSTER_RUNTIME_DIR": str(small_disk)}
     job.files = files_of(job.env)
     ranks = job.start(2, "-j", "full", "--lease", "60s")

@@ -4,7 +4,10 @@ hang, in jobs of several sizes. The right rank is named, or nobody where nothing
 and no other process is ended.
 
 Every rank is tests/process/loop_rank.c. A few of the sizes of each way are tried; with
-MUSTER_TEST_ALL=1 all of them, which is `make hangs`."""
+MUSTER_TEST_ALL=1 all of them, which is `make hangs`.
+
+behaviour: restart / Hangs
+"""
 
 import json
 import os
@@ -68,6 +71,8 @@ def restarted(job):  # noqa: F811
 
 @pytest.mark.parametrize("way, size, rank", some(ENDED))
 def test_what_cannot_be_interrupted_is_named_and_it_alone_is_ended(loop, way, size, rank):
+    """A rank is stopped while it waits in muster, in the loop `step; compute; barrier`. It is
+    named, and it alone is killed, once its attempt is over."""
     ranks = loop.loop(way, size, rank)
     first = loop.told("made no progress")
     assert named(ranks[rank]) in first and ENDED[way] in first, first
@@ -78,6 +83,9 @@ def test_what_cannot_be_interrupted_is_named_and_it_alone_is_ended(loop, way, si
 
 @pytest.mark.parametrize("way, size, rank", some(FREED))
 def test_what_can_be_interrupted_is_named_and_nobody_is_ended(loop, way, size, rank):
+    """One rank hangs in the loop `step; compute; barrier`, in any of 12 ways; the others wait in
+    the barrier. The right rank is named. It alone is killed, if it cannot be interrupted, and
+    else none."""
     ranks = loop.loop(way, size, rank)
     first = loop.told("made no progress")
     assert named(ranks[rank]) in first and FREED[way] in first, first
@@ -88,6 +96,9 @@ def test_what_can_be_interrupted_is_named_and_nobody_is_ended(loop, way, size, r
 
 @pytest.mark.parametrize("way, size, rank", some(PATIENT))
 def test_who_waits_for_one_that_makes_progress_is_left_alone(loop, way, size, rank):
+    """Ranks wait in muster for one that makes progress: it pings slowly, saves for long, or is in
+    a section. Nothing happens: a rank that waits in muster has no clock. What it does before
+    and after the wait counts."""
     loop.loop(way, size, rank)
     done_well(loop)
     assert loop.said("progress") == [] and restarted(loop) == []
@@ -96,7 +107,10 @@ def test_who_waits_for_one_that_makes_progress_is_left_alone(loop, way, size, ra
 
 @pytest.mark.parametrize("size", SIZES)
 def test_two_names_of_a_barrier(loop, size):
-    """Of two ranks either may be wrong. Of more it is the one that waits alone."""
+    """All ranks wait in muster for longer than `soft`: for two names of a barrier, or for one
+    that has returned. The line says which ranks wait in which round, and which are missing
+    there; named is the one that is alone with its name, or stands lowest; of two either may be
+    wrong. None is killed."""
     rank = size // 2
     ranks = loop.loop("names", size, rank)
     first = loop.told("made no progress")
@@ -112,7 +126,9 @@ def test_two_names_of_a_barrier(loop, size):
 
 @pytest.mark.parametrize("size", SIZES if ALL else [2, 3])
 def test_two_names_of_a_barrier_that_all_try_again_and_again(loop, size):
-    """No wait lasts for long. But none of them pings any more."""
+    """All ranks wait in muster again and again for a short time, as in `while (barrier(1 s) ==
+    ETIMEDOUT)`, and none pings any more. It is found as one long wait is, if they have pinged
+    before: `soft` after the last ping of any."""
     rank = size // 2
     ranks = loop.loop("livelock", size, rank)
     first = loop.told("made no progress")
@@ -127,7 +143,10 @@ def test_two_names_of_a_barrier_that_all_try_again_and_again(loop, size):
 
 @pytest.mark.parametrize("way, size, rank", [("dumb", 3, 1), ("dumb", 2, 0), ("deadlock", 3, 2)])
 def test_one_that_never_called_muster_is_found_where_no_limit_was_set(job, way, size, rank):  # noqa: F811
-    """It has no clock, and those that wait for it have none. It alone is ended, if it must be."""
+    """All ranks wait in muster for longer than `soft` but one, which has not called muster in
+    this attempt for as long; no limit was set, so none has a clock. That one is the suspect:
+    named, interrupted with all others, and killed after `hard` if it goes on. One that has
+    just entered, or is in a section, is not."""
     job.runner = job.spawn("run", "-n", size, "--", RANK, way, rank, job.path,
                            env={**job.env, "MUSTER_BARRIER_TIMEOUT": f"{BARRIER_MS}ms"})
     ranks = job.entered(size, iteration=0)
@@ -142,6 +161,8 @@ def test_one_that_never_called_muster_is_found_where_no_limit_was_set(job, way, 
 
 
 def test_one_that_returned_is_missing_in_the_barrier_of_the_others(loop):
+    """All ranks wait in a barrier from which one has returned. That one is named as missing
+    there."""
     loop.loop("done", 3, 1)
     first = loop.told("made no progress")
     assert "barrier 'step'" in first and "missing" in first, first
@@ -190,8 +211,9 @@ def apart(request, job):  # noqa: F811
 
 
 def test_all_wait_though_no_agent_watches_all(apart):
-    """The agents tell each other through the service. The record names nobody, and says who waits
-    for what."""
+    """All ranks of the job wait in muster, and no agent watches all of them. The agents report to
+    each other through the service. The record says how many wait in which round and names no
+    rank; all are interrupted."""
     apart.run("names", 2)
     entered = apart.done()
     assert len(entered) == 8 and len({event.pid for event in entered}) == 4
@@ -204,7 +226,9 @@ def test_all_wait_though_no_agent_watches_all(apart):
 
 @pytest.mark.parametrize("rank", [0, 2])
 def test_one_that_never_called_muster_though_no_agent_watches_all(apart, rank):
-    """No limit was set. The agent of rank 0 finds it, and names it where it watches it."""
+    """All ranks wait but one, which never called muster, and no agent watches all of them; no
+    limit was set. The agents find out together: the agent of rank 0 names the rank in the
+    record where it watches it."""
     apart.run("dumb", rank, {"MUSTER_BARRIER_TIMEOUT": f"{BARRIER_MS}ms"})
     entered = apart.done()
     assert len(entered) == 8 and len({event.pid for event in entered}) == 4
@@ -216,12 +240,16 @@ def test_one_that_never_called_muster_though_no_agent_watches_all(apart, rank):
 
 @pytest.mark.parametrize("way", PATIENT if ALL else ["checkpoint"])
 def test_who_waits_for_one_of_another_agent_is_left_alone(apart, way):
+    """All ranks of a node, or of a helper, wait in muster, and others do not. Nothing happens: a
+    rank elsewhere may be why they wait."""
     apart.run(way, 3)
     assert len(apart.done()) == 4
 
 
 @pytest.mark.parametrize("size", SIZES if ALL else [2, 5])
 def test_the_hard_timeout_is_the_first_cause_also_in_the_report(loop, tmp_path, size):
+    """A rank is killed at its hard timeout, after another one was suspected. The killed one is
+    the first cause, on the last line and in `--report`."""
     report = tmp_path / "report.json"
     rank = size - 2
     ranks = loop.loop("mutex", size, rank, "--max-restarts", 0, "--report", report)

@@ -3,6 +3,8 @@
 
 Every rank is heartbeat_rank.c under the orders of a test; what the service sees of the beats is in
 its log.
+
+behaviour: heartbeat / Starting and stopping
 """
 
 import re
@@ -114,7 +116,8 @@ def crash_of(rank, *words):
 
 
 def test_beats_that_are_all_well(ranks):
-    """141"""
+    """All ranks start the heartbeat. A program that starts it again while it runs gets the same
+    handle, and a warning. (141)"""
     job = ranks(3).start()
     job.beat(5)
     job[1].order("start")
@@ -125,7 +128,8 @@ def test_beats_that_are_all_well(ranks):
 
 
 def test_another_token_ends_all_at_once(ranks):
-    """142"""
+    """A member shows another token. All others end at the next round, with one line that names
+    the one that differs. (142) [Failures]"""
     job = ranks(3)
     for rank in job[:2]:
         rank.order("start")
@@ -137,7 +141,9 @@ def test_another_token_ends_all_at_once(ranks):
 
 
 def test_two_failures_and_a_recovery(ranks):
-    """143"""
+    """A rank is stopped for two periods and goes on. Each of the others warns twice and names it;
+    then the count is 0 again, and the next two cost nothing either. The one that slept has
+    missed as many and is in time for the next. (143) [Failures]"""
     job = ranks(3, heartbeat_timeout=LATE_MS).start()
     job.beat(1)
     for _ in range(2):  # the count began at 0 again
@@ -155,7 +161,8 @@ def test_two_failures_and_a_recovery(ranks):
 
 
 def test_three_failures_end_the_process(ranks):
-    """144"""
+    """Three periods in a row fail. The process ends at the third: one line that says why and
+    which are missing, the callback, SIGABRT. (144) [Failures]"""
     job = ranks(3, heartbeat_timeout=LATE_MS).start()
     job.beat(1)
     job[1].signal(signal.SIGSTOP)
@@ -167,7 +174,9 @@ def test_three_failures_end_the_process(ranks):
 
 
 def test_who_stops_is_not_missed(ranks):
-    """145"""
+    """A member stops its heartbeat, closes its client, or ends with status 0 or 75. Its peers
+    count no failure: a stopped one still shows the token, and one that has left the job is not
+    missed. (145)"""
     job = ranks(3).start()
     job[1].order("stop")
     job[1].out.wait_for("stopped")
@@ -185,7 +194,8 @@ def test_who_stops_is_not_missed(ranks):
 
 @pytest.mark.parametrize("terms", ["7 8", "70000 70000", "7 7"])
 def test_an_agreement_on_no_token_ends_all(ranks, terms):
-    """146: a second token, one of no range, and one of two that happen to differ"""
+    """Two ranks contribute a token, one of no range comes out, or one of two that happen to
+    differ. Each rank that judges ends at once. (146)"""
     job = ranks(2)
     job[1].order(f"forge {terms} 7")
     job[0].order("start")
@@ -196,7 +206,8 @@ def test_an_agreement_on_no_token_ends_all(ranks, terms):
 
 
 def test_a_first_failure_compares_nothing(ranks):
-    """The reference went on to compare its own vector after a failure, and died of the first."""
+    """One period fails. That is a warning; the reference went on to compare its own vector, which
+    it had not received, and died of the first failure. [Failures]"""
     job = ranks(2, heartbeat_timeout=LATE_MS).start()
     job.beat(1)
     job[1].signal(signal.SIGSTOP)
@@ -209,15 +220,16 @@ def test_a_first_failure_compares_nothing(ranks):
 
 
 def test_the_end_is_one(ranks):
-    """The reference's fatal line was only logged: it ends the process also without a callback that
-    does, by SIGABRT. (That the callback comes first and hears the line: crash_of.)"""
+    """The heartbeat's end is an abort, also with a callback that does nothing; the reference's
+    was a line in the log only. The callback comes first and sees the line. [Failures]"""
     job = ranks(2, heartbeat_timeout=LATE_MS, heartbeat_failures_max=1).start()
     job[1].signal(signal.SIGSTOP)
     crash_of(job[0], "1 failure: 1 of 2 arrived")
 
 
 def test_the_count_is_of_one_heartbeat(ranks):
-    """The reference's count was the process's: here a stop and another start begin at 0."""
+    """A heartbeat is stopped and started again. It counts from 0; the reference's count was that
+    of the process. [Failures]"""
     job = ranks(2, heartbeat_timeout=LATE_MS).start()
     job[1].signal(signal.SIGSTOP)
     job[0].out.wait_for("failure 2 in a row")
@@ -239,6 +251,8 @@ def test_the_count_is_of_one_heartbeat(ranks):
 
 
 def test_a_service_that_is_killed_costs_no_failure(ranks, serve, tmp_path):
+    """The service is killed and comes back. No failure is counted, whatever becomes of the
+    periods meanwhile. [The service, and recovery]"""
     flags = ("--addr", f"unix:{tmp_path}/s", "--journal", tmp_path / "journal", "--lease", "60s",
              "--log-level", "debug")
     job = ranks(3, *flags).start()
@@ -252,6 +266,8 @@ def test_a_service_that_is_killed_costs_no_failure(ranks, serve, tmp_path):
 
 
 def test_a_lease_that_ends_is_the_end(ranks):
+    """The service stays away for longer than the lease. From then on each period is a failure.
+    [The service, and recovery]"""
     job = ranks(2, lease="5s", heartbeat_timeout=LATE_MS).start()
     job.beat(1)
     job.service.kill()
@@ -263,6 +279,8 @@ def test_a_lease_that_ends_is_the_end(ranks):
 
 
 def test_a_killed_peer_is_named(ranks):
+    """A peer is killed, and no run of a function is in progress. It is named, with the cause, and
+    three periods later all have ended. [Failures]"""
     job = ranks(3, lease="5s").start()
     job.beat(1)
     job[1].kill()
@@ -271,7 +289,9 @@ def test_a_killed_peer_is_named(ranks):
 
 
 def test_a_job_that_restarts_lives(ranks):
-    """Its recovery takes many periods: the lease of the dead one, and a finalize that lingers."""
+    """A rank is killed while `muster_restart_run` is in progress. No rank ends, however long the
+    lease, the callbacks and the seal take; in the new generation all agree on another token,
+    and the count is 0. [The service, and recovery]"""
     job = ranks(3, lease="12s", heartbeat_timeout=3000, linger_ms=0)
     job.env["LINGER_MS"] = str(5 * PERIOD_MS)
     for rank in job:
@@ -296,7 +316,8 @@ def test_a_job_that_restarts_lives(ranks):
 
 
 def test_a_rank_that_freezes_in_a_run_is_recovered_from(ranks):
-    """Longer than three periods, until the lease is over: the heartbeat is patient."""
+    """A rank freezes while a run is in progress, for longer than three periods. Its peers warn
+    until its lease is over, and go on without it. [The service, and recovery]"""
     job = ranks(3, lease="15s", heartbeat_timeout=3000).start()
     job.order("run")
     for rank in job:
@@ -311,6 +332,8 @@ def test_a_rank_that_freezes_in_a_run_is_recovered_from(ranks):
 
 
 def test_a_start_waits_for_all_and_names_who_is_missing(ranks):
+    """One rank does not start its heartbeat. The others' start ends with ETIMEDOUT and names it;
+    when they call it again it goes on where it was, and the late one finds them there."""
     job = ranks(3, heartbeat_timeout=LATE_MS)
     job[0].order("start")
     job[1].order("start")
@@ -326,6 +349,8 @@ def test_a_start_waits_for_all_and_names_who_is_missing(ranks):
 
 
 def test_members_with_other_options_take_the_largest(ranks):
+    """Members name different periods or timeouts. The largest that any of them names holds for
+    all."""
     job = ranks(1)
     job[0].order("exit 0")
     assert job[0].wait() == 0
@@ -339,7 +364,8 @@ def test_members_with_other_options_take_the_largest(ranks):
 
 
 def test_an_exit_that_is_a_failure_counts(ranks):
-    """Status 1 is not what a handler of exit() calls well: the loss is one."""
+    """A member ends with another status than 0 or 75, without closing its client. It is lost, and
+    its peers count."""
     job = ranks(2, lease="5s").start()
     job[1].order("exit 1")
     assert job[1].wait() == 1
@@ -347,6 +373,7 @@ def test_an_exit_that_is_a_failure_counts(ranks):
 
 
 def test_options_are_checked(ranks):
+    """An option makes no sense. It is refused by its name."""
     job = ranks(1, heartbeat_period=5)
     job[0].order("start")
     line = job[0].out.wait_for("refused -1: ")
@@ -354,7 +381,7 @@ def test_options_are_checked(ranks):
 
 
 def test_a_child_is_nobody(ranks):
-    """What a forked child does with exit() concerns only itself."""
+    """A member forks, and the child ends. What the child does with exit() concerns only itself."""
     job = ranks(2).start()
     job[1].order("fork")
     job[1].out.wait_for("child ended 0")

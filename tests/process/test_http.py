@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`--http`: health, metrics and status of the service, with real clients."""
+"""`--http`: health, metrics and status of the service, with real clients.
+
+behaviour: http / Metrics
+"""
 
 import collections
 import contextlib
@@ -84,6 +87,7 @@ def http(serve):
 
 @pytest.mark.parametrize("path", ["/livez", "/readyz", "/healthz"])
 def test_health_is_ok(http, path):
+    """`/livez`, `/readyz` and `/healthz` answer 200 with the body `ok` when all is well. [Health]"""
     code, headers, body = http().http.get(path)
     assert (code, body) == (200, "ok")
     assert headers["Content-Type"] == "text/plain; charset=utf-8"
@@ -91,6 +95,8 @@ def test_health_is_ok(http, path):
 
 
 def test_verbose_lists_the_checks_and_exclude_drops_one(http):
+    """A reader adds `?verbose`: every check is listed with how it stands. A reader excludes a
+    check: it no longer counts; an unknown name changes nothing. [Health]"""
     get = http().http.get
     assert get("/livez?verbose")[2] == "loop: ok\nok"
     assert get("/readyz?verbose")[2] == "loop: ok\nrecovery: ok\njournal: ok\nserving: ok\nok"
@@ -115,7 +121,8 @@ def answered(answers):
 
 
 def test_a_stopping_service_is_alive_and_not_ready(http):
-    """It stops as soon as its last connection has read its last words; this one never does."""
+    """The service was asked to stop and a client does not read its last words. It is alive and
+    not ready, and says that it is stopping. [Health]"""
     service = http("--output-bytes-max", "64m")
     slow = service.wire()
     assert slow.put("large", b"x" * 1000000).status == OK
@@ -158,6 +165,9 @@ def thread_stopped(pid):
 
 
 def test_a_stuck_loop_fails_livez_within_its_bound(http):
+    """The service's loop stands still while the process lives. `/livez` fails after five seconds
+    and says for how long; metrics and status answer 503 instead of waiting, and only the first
+    waits a second. All is well again when the loop goes on. [Health]"""
     service = http()
     get = service.http.get
     assert get("/livez")[0] == 200
@@ -183,6 +193,7 @@ def test_a_stuck_loop_fails_livez_within_its_bound(http):
 
 
 def test_curl_reads_it(http):
+    """curl reads the port, with HEAD too, and two requests share a connection. [Requests]"""
     service = http()
     run = lambda *args: subprocess.run(["curl", "-sS", *args], capture_output=True, text=True,
                                        check=True, timeout=WAIT_S).stdout
@@ -196,6 +207,8 @@ def test_curl_reads_it(http):
 
 
 def test_what_is_not_there_and_what_is_not_done(http):
+    """A path is not there, or a method would change something. The answer is 404 with the paths
+    that are, or 405 with the methods that are. [Requests]"""
     get = http().http.get
     assert get("/")[0] == 404
     assert get("/livez/")[0] == 404
@@ -208,6 +221,8 @@ def test_what_is_not_there_and_what_is_not_done(http):
 
 
 def test_a_body_is_not_read(http):
+    """A client sends a large body. It is not read: the answer comes at once and the connection
+    ends. [Requests]"""
     service = http()
     with service.http.connect() as sock:
         sock.sendall(b"POST /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n" +
@@ -227,6 +242,8 @@ BAD = {
 
 @pytest.mark.parametrize("bad", BAD)
 def test_bad_requests_cost_their_sender_the_connection(http, bad):
+    """A client sends TLS, noise, the native dialect, or an endless path or header. It costs its
+    sender the connection and no other client anything. [Requests]"""
     service = http()
     said = b""
     with service.http.connect() as sock:
@@ -287,8 +304,10 @@ SLOW = [heads_that_never_end, silence, answers_that_are_not_read, bodies_that_ne
 
 @pytest.mark.parametrize("slow", SLOW)
 def test_health_is_answered_while_others_are_slow(http, slow):
-    """More than there are places, from five addresses, at the same time. Who asks whether the service
-    lives is answered within what a probe waits, and so are muster's own clients."""
+    """Three hundred clients, more than there are places, connect from five addresses and say
+    nothing, never finish a head or a body, do not read their answers, stay idle after one, or
+    ask for the status of a job each. `/livez` is answered within what a probe waits, a second,
+    and so are muster's own clients. [Requests]"""
     service = http()
     client = service.wire()
     socks = []
@@ -334,7 +353,9 @@ def ask_without_end(http, over, asked):
 
 
 def test_health_and_metrics_are_answered_beside_readers_of_status_who_keep_coming(http):
-    """Each question waits for the loop, and a connection that waits keeps its place."""
+    """Readers of the status of ever other jobs keep coming, from five addresses, and never read;
+    each waits for the loop and keeps its place. `/livez` is answered within a second all the
+    while, and `/metrics` as well. [Requests]"""
     service = http()
     over, asked = threading.Event(), threading.Event()
     crowd = threading.Thread(target=ask_without_end, args=(service.http, over, asked))
@@ -362,7 +383,8 @@ def peak_kib(process):
 
 @pytest.mark.skipif(sanitized(), reason="a sanitizer keeps what was freed")
 def test_status_copies_no_value_that_is_larger_than_a_notice(http):
-    """Any client of the job may put such keys, and the loop would copy all of them for each reader."""
+    """A client of the job puts large values where notices of preemption are. The status is made
+    without copying them. [Requests]"""
     service = http()
     wire = service.wire()
     for number in range(60):
@@ -373,7 +395,10 @@ def test_status_copies_no_value_that_is_larger_than_a_notice(http):
 
 
 def test_status_is_told_to_no_name_that_is_not_ours(http):
-    """A page of a site whose name points at this machine is not told who is here."""
+    """`/status.json` is asked for under a foreign name, as a browser does for a page whose name
+    points here. The answer is 403, in one line; addresses, `localhost`, the machine's name and
+    the one of `--http` are accepted. Health and metrics are answered under any name.
+    [Where it listens]"""
     get = http().http.get
     code, _, body = get("/status.json", Host="evil.example")
     assert code == 403 and body.startswith("/status.json is told where the Host of the request is ")
@@ -384,11 +409,17 @@ def test_status_is_told_to_no_name_that_is_not_ours(http):
 
 
 def test_the_name_that_was_given_is_ours(serve):
+    """`/status.json` is asked for under a foreign name, as a browser does for a page whose name
+    points here. The answer is 403, in one line; addresses, `localhost`, the machine's name and
+    the one of `--http` are accepted. Health and metrics are answered under any name.
+    [Where it listens]"""
     service = serve("--http", "localhost:0")
     assert Http(service).get("/status.json")[0] == 200
 
 
 def test_clients_that_take_every_descriptor_leave_some_for_probes(http):
+    """Clients of the job take every descriptor. Probes and scrapers are answered all the same.
+    [Requests]"""
     service = http(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200)))
     clients = []
     for _ in range(200):
@@ -407,6 +438,8 @@ def test_clients_that_take_every_descriptor_leave_some_for_probes(http):
 
 
 def test_a_service_stops_with_clients_connected(http):
+    """The service is stopped while HTTP clients are connected. It ends at once, with 0.
+    [Requests]"""
     service = http()
     kept = [service.http.connect() for _ in range(5)]
     kept[0].sendall(b"GET /metrics HTTP/1.1\r\n")
@@ -418,8 +451,9 @@ def test_a_service_stops_with_clients_connected(http):
 
 
 def test_a_run_prints_its_port_and_keeps_it(spawn, muster):
-    """The system chooses the port once: the service that goes on after a kill serves there, under the
-    name that people look for."""
+    """`muster run --http` has port 0, and the service is killed. The run prints the port that the
+    system chose; the next service has it too, and both are called `muster` in ps, top and ss.
+    [Where it listens]"""
     job = Run(spawn, muster, 1, "--http", "localhost:0")
     line = job.log.wait_for("muster run: health and metrics on http://localhost:")
     url = line.split(" on ", 1)[1]
@@ -443,6 +477,8 @@ def test_a_run_prints_its_port_and_keeps_it(spawn, muster):
 
 
 def test_the_ready_descriptor_gets_the_port(serve):
+    """A script that waits at `--ready-fd` wants the port. The line there holds the address of the
+    HTTP port, and is empty without one. [Where it listens]"""
     reader, writer = os.pipe()
     service = serve("--http", "127.0.0.1:0", "--ready-fd", str(writer), pass_fds=[writer])
     os.close(writer)
@@ -451,12 +487,15 @@ def test_the_ready_descriptor_gets_the_port(serve):
 
 
 def test_it_is_off_unless_asked_for(service):
+    """`--http` is not given. There is no port and no word of one. [Where it listens]"""
     assert not service.out.having("health")
     assert len(service.out.lines) == 1
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:0", "[::1]:0"])
 def test_loopback_is_served(serve, address):
+    """`--http` names loopback. The service listens there, for IPv4 and IPv6, and prints the
+    address it got. [Where it listens]"""
     service = serve("--http", address)
     assert Http(service).get("/livez")[0] == 200
 
@@ -482,6 +521,10 @@ def opened(request, tmp_path):
 
 
 def test_beyond_loopback_health_and_metrics_but_status_only_where_nothing_is_secret(serve, opened):
+    """Other machines can reach the address, and the service has a secret or was started with
+    `--insecure`. They read health and metrics. `/status.json` names hosts and processes:
+    without `--insecure` they get 403 for it, and this machine itself always reads it.
+    [Where it listens]"""
     tells_all, flags = opened
     service = serve("--http", "0.0.0.0:0", *flags)
     near = Http(service)
@@ -497,6 +540,8 @@ def test_beyond_loopback_health_and_metrics_but_status_only_where_nothing_is_sec
 
 
 def test_a_unix_socket_is_served(serve, env):
+    """`--http unix:/path`: the service listens there, for this user only, and the socket goes
+    with the service. [Where it listens]"""
     path = env["MUSTER_RUNTIME_DIR"] + "/http.sock"
     service = serve("--http", "unix:" + path)
     assert service.out.wait_for("health").endswith(" on unix:" + path)
@@ -510,6 +555,8 @@ def test_a_unix_socket_is_served(serve, env):
 
 @pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0", "192.0.2.1:7000"])
 def test_other_addresses_are_refused(muster, address):
+    """Other machines could reach the address. The service does not start, and says why in one
+    line. [Where it listens]"""
     done = muster("serve", "--http", address)
     assert done.returncode == 1
     assert done.stderr.startswith(f"muster serve: --http: refused to serve on {address}: ")
@@ -517,6 +564,7 @@ def test_other_addresses_are_refused(muster, address):
 
 
 def test_a_port_that_is_taken_is_one_line(http, muster):
+    """The port is taken. The service does not start, and says so in one line. [Where it listens]"""
     service = http()
     done = muster("serve", "-j", "other", "--http", service.http.place)
     assert done.returncode == 1
@@ -525,6 +573,7 @@ def test_a_port_that_is_taken_is_one_line(http, muster):
 
 
 def test_the_environment_says_it_too(serve, env):
+    """`MUSTER_HTTP` is set instead of `--http`. It means the same. [Where it listens]"""
     service = serve(env={**env, "MUSTER_HTTP": "127.0.0.1:0"})
     assert Http(service).get("/readyz")[0] == 200
 
@@ -541,6 +590,8 @@ def table():
 
 
 def test_the_text_has_every_row_of_the_table_in_its_order(http):
+    """A scraper reads `/metrics`. It gets every metric of the table, in its order, each family in
+    one piece with help and type."""
     service = http()
     code, headers, body = service.http.get("/metrics")
     assert (code, headers["Content-Type"]) == (200, TEXT)
@@ -556,6 +607,8 @@ def test_the_text_has_every_row_of_the_table_in_its_order(http):
 
 
 def test_openmetrics_by_accept(http):
+    """The scraper accepts OpenMetrics. It gets that format: counters' families without `_total`,
+    units, and the end mark."""
     service = http()
     asked = "application/openmetrics-text;version=1.0.0;q=0.8,text/plain;version=0.0.4;q=0.3"
     code, headers, body = service.http.get("/metrics", Accept=asked)
@@ -569,6 +622,8 @@ def test_openmetrics_by_accept(http):
 
 
 def test_names_of_jobs_are_escaped(http):
+    """A job's name has quotes, backslashes, line ends or bytes that are no UTF-8. It is escaped,
+    and the text stays whole; no two names look the same."""
     service = http()
     name = b'a"b\\c\nd\xc3\xa9\xff'
     other = Wire(service.address)
@@ -579,6 +634,8 @@ def test_names_of_jobs_are_escaped(http):
 
 
 def test_keys_are_counted(http):
+    """Keys are written, read, missed and waited for. Each operation counts once with its result;
+    the time of one that waited is in no measure."""
     service = http()
     wire = service.wire()
     for _ in range(3):
@@ -606,8 +663,9 @@ def test_keys_are_counted(http):
 
 @pytest.mark.parametrize("kept", ["nothing", "journal", "journal of another service"])
 def test_no_figure_mixes_two_clocks(http, tmp_path, kept):
-    """The core's clock goes on where the service before stopped, and begins anywhere without one: what
-    is measured by it can only be shorter than the test."""
+    """A service with a journal, also one that goes on where another stopped, measures how long
+    keys, renewals and rounds take. No figure mixes the core's clock, which begins anywhere,
+    with the machine's: none is longer than the service is old."""
     began = time.monotonic()
     flags = [] if kept == "nothing" else ["--journal", tmp_path / "journal"]
     service = http(*flags)
@@ -633,6 +691,8 @@ def test_no_figure_mixes_two_clocks(http, tmp_path, kept):
 
 
 def test_renewals_rounds_and_members_are_counted(http):
+    """Members renew, meet at a round, fall silent and leave. Intervals, rounds and states are
+    counted."""
     service = http("--lease", "60s")
     wires = []
     for index in range(3):
@@ -665,7 +725,9 @@ def test_renewals_rounds_and_members_are_counted(http):
 
 
 def test_preemption_is_counted(http):
-    """By what any program would leave there: a notice, an agreement, a save of all."""
+    """A notice is written, a step is agreed on, all save, and a heartbeat's period fails. Each is
+    counted, by source and result; an unknown source counts as other, and what is no notice is
+    not counted."""
     service = http("--lease", "60s")
     ranks = [Wire(service.address) for _ in range(2)]
     for index, wire in enumerate(ranks):
@@ -702,7 +764,8 @@ def test_preemption_is_counted(http):
 
 
 def test_losses_are_counted_by_cause(serve, spawn, muster):
-    """Real ranks, each lost in its own way, under a real run."""
+    """A rank of `muster run --http` is killed. One loss is counted, by its signal, or as gone
+    where a reader looked before its status came."""
     place = f"127.0.0.1:{free_port()}"
     run = Run(spawn, muster, 4, "--http", place)
     run.entered()
@@ -740,6 +803,8 @@ sys.stdin.read()
 
 
 def test_a_killed_member_is_counted_as_lost_by_its_lease(http):
+    """A member is killed where no agent reports it. One loss by its lease is counted, and one
+    member is lost."""
     service = http("--lease", "3s")
     rank = subprocess.Popen([sys.executable, "-c", MEMBER, service.address], stdin=subprocess.PIPE,
                             stdout=subprocess.PIPE, env={"PYTHONPATH": str(ROOT / "tests/process")})
@@ -760,6 +825,7 @@ def test_a_killed_member_is_counted_as_lost_by_its_lease(http):
 
 
 def test_figures_of_the_process(http):
+    """The process's own figures are read. They agree with what the system says of it."""
     service = http()
     found = service.http.metrics()
     with open("/proc/uptime", encoding="ascii") as uptime:
@@ -780,6 +846,8 @@ def test_figures_of_the_process(http):
 
 
 def test_many_scrapers_see_one_truth(http):
+    """Several scrapers read at a time while clients write. No counter ever goes back for any of
+    them, and in the end all see the same. [Requests]"""
     service = http()
     wire = service.wire()
     seen = []
@@ -813,6 +881,8 @@ def same(text):
 
 
 def test_status_is_that_of_the_command_byte_for_byte(http, muster):
+    """`/status.json` and `muster status --json` are read in the same state. They have the same
+    bytes, but for the ages. [Status]"""
     service = http("--lease", "60s")
     kept = []
     for index in range(3):
@@ -835,6 +905,8 @@ def test_status_is_that_of_the_command_byte_for_byte(http, muster):
 
 
 def test_status_of_a_generation_with_a_round(http, muster):
+    """`/status.json` and `muster status --json` are read in the same state. They have the same
+    bytes, but for the ages. [Status]"""
     service = http("--lease", "60s")
     wires = [Wire(service.address) for _ in range(2)]
     for index, wire in enumerate(wires):
@@ -850,6 +922,8 @@ def test_status_of_a_generation_with_a_round(http, muster):
 
 
 def test_status_of_another_job(http):
+    """`/status.json` is asked for another job, or one that is not there. It answers with that
+    job's status, or 404. The service's own job is shown empty before it has members. [Status]"""
     service = http("--lease", "60s")
     other = Wire(service.address)
     assert other.open_rank(0, 2, job="other").status == OK
@@ -862,6 +936,7 @@ def test_status_of_another_job(http):
 
 
 def test_text_that_is_no_utf8_is_told(http, muster):
+    """Last words are no UTF-8. Their other bytes are shown as `\\xNN`, alike in both. [Status]"""
     service = http()
     wire = Wire(service.address)
     assert wire.open_rank(0, 1).status == OK
@@ -874,7 +949,7 @@ def test_text_that_is_no_utf8_is_told(http, muster):
 
 
 def test_many_members_are_told_whole(http, muster):
-    """More than a page of them."""
+    """There are more members than a page holds. All are there. [Status]"""
     service = http("--lease", "60s")
     wires = []
     for index in range(600):
@@ -895,6 +970,8 @@ def documented():
 
 
 def test_the_documentation_lists_every_metric_check_and_limit():
+    """The documentation lists metrics, checks, limits and events of the log. They are those of
+    the source."""
     text = documented()
     rows = re.findall(r"^\| `((?:muster|process)_\w+)` \| (\w+) \| ([^|]*) \| (.+?) \|$", text, re.M)
     assert rows == [
@@ -927,6 +1004,8 @@ def events():
 
 
 def test_the_documentation_lists_every_event():
+    """The documentation lists metrics, checks, limits and events of the log. They are those of
+    the source."""
     found = events()
     assert {"member-lost", "member-left", "generation-sealed", "grow", "stopping", "fault",
             "connection-refused", "accepting-paused", "log-lines-dropped", "journal-full",

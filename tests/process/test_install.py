@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is installed is enough: under a prefix of its own, programs outside of this tree are built with
-pkg-config and with CMake, and run."""
+pkg-config and with CMake, and run.
+
+behaviour: install / A program outside of the tree
+"""
 
 import os
 import re
@@ -110,6 +113,8 @@ def runs(program, plain, env):
 
 
 def test_a_program_with_pkg_config(plain, outside, env):
+    """The README's program is compiled with `cc x.c $(pkg-config --cflags --libs muster)`. It
+    runs, without `LD_LIBRARY_PATH`."""
     plain.shell("cc x.c $(pkg-config --cflags --libs muster) -o x", env, outside)
     needed = subprocess.run(["readelf", "-d", outside / "x"], capture_output=True, text=True).stdout
     assert "[libmuster.so.0]" in needed and "protobuf" not in needed
@@ -117,6 +122,8 @@ def test_a_program_with_pkg_config(plain, outside, env):
 
 
 def test_a_static_program_with_pkg_config(plain, outside, env):
+    """The README's program is linked statically, all of it, by `pkg-config --static`. It needs no
+    library and runs; `muster` is looked for in the `PATH`."""
     plain.shell("cc -static x.c $(pkg-config --cflags --libs --static muster) -o x", env, outside)
     said = subprocess.run(["readelf", "-d", outside / "x"], capture_output=True, text=True).stdout
     assert "NEEDED" not in said
@@ -125,6 +132,7 @@ def test_a_static_program_with_pkg_config(plain, outside, env):
 
 
 def test_the_library_alone_can_be_linked_in(plain, outside, env):
+    """Only the library is linked in. The line of the page on installing does it."""
     line = next(
         line
         for line in (ROOT / "docs/install.md").read_text().splitlines()
@@ -144,6 +152,8 @@ def configure(prefix, folder, env):
 
 
 def test_a_program_with_cmake(plain, outside, env):
+    """The README's program is built with CMake's `find_package(muster 0.1)`, shared and static.
+    Both run. Another minor version that is asked for is not found."""
     (outside / "CMakeLists.txt").write_text(CMAKELISTS)
     done = configure(plain.prefix, outside, env)
     assert done.returncode == 0, done.stderr
@@ -159,6 +169,8 @@ def test_a_program_with_cmake(plain, outside, env):
 
 
 def test_a_program_in_cxx_without_a_warning(plain, outside, env):
+    """The program is C++, with warnings as errors. There is none from muster's headers, also of
+    `-Wshadow`."""
     (outside / "x.cc").write_text(CXX)
     flags = "-Wall -Wextra -Wshadow -Wconversion -Wold-style-cast -pedantic -Werror"
     plain.shell(
@@ -169,7 +181,8 @@ def test_a_program_in_cxx_without_a_warning(plain, outside, env):
 
 
 def test_a_prefix_with_blanks(installed, outside, env):
-    """Of CMake; pkg-config quotes its words for no shell."""
+    """The prefix has blanks in its path. With CMake it makes no difference; pkg-config quotes its
+    words for no shell."""
     (outside / "CMakeLists.txt").write_text(CMAKELISTS)
     done = configure(installed.prefix, outside, env)
     assert done.returncode == 0, done.stderr
@@ -178,7 +191,8 @@ def test_a_prefix_with_blanks(installed, outside, env):
 
 
 def test_a_prefix_that_is_moved(tmp_path, env):
-    """The program, and the library of a program that asks the linker for it, find `muster` there."""
+    """The prefix is moved. The program runs, and the library of a program that asks the linker
+    for it finds `muster` there."""
     there = Installed(tmp_path / "there")
     moved = tmp_path / "moved"
     there.prefix.rename(moved)
@@ -198,6 +212,9 @@ def test_a_prefix_that_is_moved(tmp_path, env):
 
 
 def test_only_the_public_names_are_there(plain):
+    """A program has functions named like some inside of muster. They cannot meet: the shared
+    library and the archive show the names of tests/abi/symbols.txt and nothing else, and the
+    archive lacks none of its own. [What is installed]"""
     said = subprocess.run(
         ["nm", "-g", "--defined-only", plain.lib / "libmuster.a"], capture_output=True, text=True
     ).stdout
@@ -214,6 +231,8 @@ def test_only_the_public_names_are_there(plain):
 
 
 def test_headers_need_three_of_the_language(plain):
+    """The public headers include `<stddef.h>`, `<stdint.h>`, `<stdbool.h>` and each other,
+    nothing else. [What is installed]"""
     headers = sorted((plain.prefix / "include/muster").iterdir())
     assert [h.name for h in headers] == sorted(h.name for h in (ROOT / "include/muster").iterdir())
     for header in headers:
@@ -223,6 +242,7 @@ def test_headers_need_three_of_the_language(plain):
 
 
 def test_links_and_versions(plain, env):
+    """Program, pkg-config and the library's links say the same version. [What is installed]"""
     (version,) = re.findall(r"project\(muster VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text())
     assert os.readlink(plain.lib / "libmuster.so") == "libmuster.so.0"
     assert os.readlink(plain.lib / "libmuster.so.0") == f"libmuster.so.{version}"
@@ -241,6 +261,8 @@ def commands():
 
 
 def test_every_command_has_its_page(plain):
+    """A command is in the program. It has a page with the flags of its `--help`, in that order
+    and with those words. [The manual]"""
     pages = {page.name for page in (plain.prefix / "share/man/man1").iterdir()}
     assert pages == {"muster.1"} | {f"muster-{name}.1" for name in commands()}
     for name in commands():
@@ -257,6 +279,7 @@ def test_every_command_has_its_page(plain):
 
 
 def test_every_setting_is_on_the_page_of_the_environment(plain):
+    """A setting can be given in the environment. `man 7 muster-environment` has it. [The manual]"""
     rows = re.findall(r"^X\(\w+, (\w+),", (ROOT / "src/proto/settings.def").read_text(), re.M)
     page = (plain.prefix / "share/man/man7/muster-environment.7").read_text()
     found = re.findall(r"^\\fBMUSTER_(\w+)\\fR", page, re.M)
@@ -266,6 +289,7 @@ def test_every_setting_is_on_the_page_of_the_environment(plain):
 
 @pytest.mark.parametrize("tool", [["mandoc", "-T", "lint"], ["groff", "-ww", "-man", "-Tutf8", "-z"]])
 def test_pages_have_no_mistakes(tool, plain):
+    """groff and mandoc read the pages. They have nothing to say. [The manual]"""
     if not shutil.which(tool[0]):
         pytest.skip(f"{tool[0]} is not installed: tools/deps --test")
     for page in sorted((plain.prefix / "share/man").glob("man*/*")):
@@ -274,6 +298,8 @@ def test_pages_have_no_mistakes(tool, plain):
 
 
 def test_the_words_of_the_shells_are_where_they_look(plain, muster):
+    """The shells' completion files are installed where they look. They are what `muster
+    completion` prints, and zsh takes its one by name. [Completion]"""
     for shell, path in [
         ("bash", "bash-completion/completions/muster"),
         ("zsh", "zsh/site-functions/_muster"),
@@ -284,7 +310,8 @@ def test_the_words_of_the_shells_are_where_they_look(plain, muster):
 
 
 def test_what_is_installed_is_where_the_page_says(plain):
-    """Each folder of the table, with what this python3 makes of X."""
+    """Each installed file is below a folder that the page on installing names, with either kind
+    of Python's."""
     page = (ROOT / "docs/install.md").read_text()
     table = page[page.index("| where | what |") : page.index("`DESTDIR`")]
     named = [name.replace(".X/", ".*/") for row in re.findall(r"^\| (`.*?) \|", table, re.M)
@@ -298,6 +325,8 @@ def test_what_is_installed_is_where_the_page_says(plain):
 
 
 def test_uninstall_leaves_nothing_of_it(tmp_path):
+    """`make uninstall` removes every file that came, with the folders that are then empty; what
+    others put there stays. A second time says that there is nothing. [What is installed]"""
     stage = tmp_path / "stage"
     manifest = tmp_path / "manifest"
     manifest.write_text(install("/opt/muster", stage))
@@ -317,6 +346,8 @@ def test_uninstall_leaves_nothing_of_it(tmp_path):
 
 
 def test_make_passes_on_where(tmp_path):
+    """`make install` is given a prefix and a `DESTDIR`. It passes on both, and so does `make
+    uninstall`. All users can read what came, whatever the umask. [What is installed]"""
     def of(*words):
         return subprocess.run(
             ["make", "-n", *words, "PREFIX=/opt/some where", "DESTDIR=/stage"],

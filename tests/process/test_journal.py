@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A service that may die: what it acknowledged is there when the next one has taken its place, and
-nobody has to be started again. What damages or fills the disk under it is told in one line."""
+nobody has to be started again. What damages or fills the disk under it is told in one line.
+
+behaviour: service / Its journal
+"""
 
 import contextlib
 import fcntl
@@ -91,8 +94,9 @@ def started_again(run, count):
 
 
 def test_the_service_dies_in_rounds_seals_and_writes(spawn, muster, env):
-    """Every rank knows what was acknowledged to it, and reads it back at the end. Every other time
-    the moment is any; else a round, or a seal, is open and has what the others contributed."""
+    """The service is SIGKILLed again and again while ranks write, meet and seal, at any moment
+    and while a round or a seal is open. No rank is started again; an open round has what was
+    contributed; what was acknowledged is there, once."""
     dice = random.Random(os.environ.get("MUSTER_SEED", 7))
     http = pathlib.Path(env["MUSTER_RUNTIME_DIR"]) / "http.sock"
     job = Run(spawn, muster, 3, "--max-restarts", "0", "--lease", "60s", "--http", f"unix:{http}",
@@ -125,7 +129,8 @@ def hear_more(run, count):
 
 
 def test_the_service_dies_under_the_demo_that_was_resumed(train, digest, checkpoint):  # noqa: F811
-    """It goes on from the checkpoint once, whatever the service forgets of the first run."""
+    """The service is killed in a training that was resumed. No rank notices, the checkpoint is
+    loaded once, and the weights are the same. [examples / Training]"""
     run = train(checkpoint=checkpoint)
     run.out.wait_for(" running ")
     os.kill(service_of(run), signal.SIGKILL)
@@ -137,7 +142,8 @@ def test_the_service_dies_under_the_demo_that_was_resumed(train, digest, checkpo
 
 
 def test_the_service_dies_under_the_demo(spawn, env, folder, digest):  # noqa: F811
-    """The weights are the same in every bit, and no rank is another process."""
+    """The service is killed again and again under the training example. The weights are the same
+    in every bit, and each rank is one process."""
     dice = random.Random(os.environ.get("MUSTER_SEED", 8))
     left = KILLS - KILLS // 2
     while left > 0:
@@ -186,6 +192,8 @@ def dead_for(job, pass_time, ms):
 
 
 def test_a_service_that_is_dead_for_less_than_the_lease_is_not_missed(spawn, muster, pass_time):
+    """The service is dead for less than 0.8 leases, and comes back with its journal. No rank
+    notices. [restart / Being called out]"""
     job = Run(spawn, muster, 2, "--lease", "8s")
     ranks = job.entered()
     dead_for(job, pass_time, 1500)
@@ -196,6 +204,8 @@ def test_a_service_that_is_dead_for_less_than_the_lease_is_not_missed(spawn, mus
 
 def test_a_service_that_is_dead_for_longer_costs_one_interruption_and_no_rank(
         spawn, muster, pass_time):
+    """The service is dead for longer than 0.8 leases, and comes back with its journal. That costs
+    one interruption and no rank. [restart / Being called out]"""
     job = Run(spawn, muster, 2, "--lease", "2s")
     before = job.entered()
     dead_for(job, pass_time, 5000)
@@ -221,7 +231,8 @@ def puts(count, first):
 
 
 def test_a_snapshot_is_made_beside_the_service(serve, journal):
-    """After so many records, by a child, while the service goes on; then the old files go."""
+    """A service has written 200,000 records. A child writes a snapshot while the service goes on;
+    the old files go, and the next service begins with it."""
     service = serve("--journal", journal, "--lease", "10m")  # this wire does not renew
     wire = service.wire()
     done = 0
@@ -240,8 +251,8 @@ def test_a_snapshot_is_made_beside_the_service(serve, journal):
 
 
 def test_a_quiet_service_that_is_killed_again_and_again(serve, journal):
-    """Each start leaves a file. When there are more than a few the next service makes a snapshot,
-    though nothing happens that would make it do anything."""
+    """A quiet service is killed again and again; each start leaves a file. After the ninth the
+    next one makes a snapshot, and the files go. Thousands that were left before are recovered."""
     for _ in range(STARTS):
         serve("--journal", journal).kill()
     assert len(files(journal, "journal")) == STARTS
@@ -254,6 +265,7 @@ def test_a_quiet_service_that_is_killed_again_and_again(serve, journal):
 
 
 def test_a_clean_stop_leaves_a_snapshot(serve, journal):
+    """SIGTERM stops a service. It leaves a snapshot and nothing to replay."""
     service = serve("--journal", journal)
     assert service.wire().put("k", "v").status == 0
     service.signal(signal.SIGTERM)
@@ -265,13 +277,15 @@ def test_a_clean_stop_leaves_a_snapshot(serve, journal):
 
 
 def test_one_service_at_a_time(serve, env, journal):
+    """A second service is started on the same folder. It is refused with the pid of the first."""
     service = serve("--journal", journal)
     assert refused(journal, env) == (f"muster serve: cannot keep a journal in {journal}: "
                                      f"process {service.pid} keeps its own there already")
 
 
 def test_a_session_outlives_its_service(serve, env, journal):
-    """The same session, the same place, and a repeated write has one effect."""
+    """A client comes back to the next service and repeats a write. It has its session and its
+    place, and the write has one effect."""
     where = f"unix:{env['MUSTER_RUNTIME_DIR']}/s.sock"
     service = serve("--journal", journal, "--addr", where)
     wire = service.wire()
@@ -286,7 +300,12 @@ def test_a_session_outlives_its_service(serve, env, journal):
 
 
 def test_the_age_of_a_key_goes_on(serve, journal):
-    """Also by what a reader was told just before the service was killed; over a snapshot too."""
+    """The service is killed and begins again. The age of a key goes on where it was, without the
+    time in which the service was away; it is never shown smaller than before: a tick that
+    decides nothing is not recorded, so an age must not have counted it.
+    [keys / How old a key is]
+
+    Also where a reader saw the age just before the service was killed; over a snapshot too."""
     service, told = serve("--journal", journal), -1
     assert service.wire().put("k", "v").status == 0
     for end in (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL):
@@ -302,6 +321,7 @@ def test_the_age_of_a_key_goes_on(serve, journal):
 
 
 def test_sync_without_a_journal_is_a_mistake(muster):
+    """`--sync` is given without `--journal`. That is wrong usage, and said."""
     done = muster("serve", "--sync")
     assert done.returncode == 2
     assert "--sync needs a folder to write to: --journal DIR" in done.stderr
@@ -326,6 +346,8 @@ def end_of(data):
 
 
 def test_a_torn_tail_is_cut(serve, journal):
+    """The last frame of a journal is torn. It is cut, with one warning; everything before it is
+    there."""
     path = written(serve, journal)
     data = path.read_bytes()
     path.write_bytes(data[: end_of(data) - 20])
@@ -340,6 +362,8 @@ def test_a_torn_tail_is_cut(serve, journal):
 
 
 def test_a_corrupt_middle_is_refused(serve, env, journal):
+    """A byte in the middle of a journal is damaged. The service does not start, and says which
+    file and where."""
     path = written(serve, journal)
     data = bytearray(path.read_bytes())
     at = HEAD
@@ -353,6 +377,8 @@ def test_a_corrupt_middle_is_refused(serve, env, journal):
 
 
 def test_a_run_whose_service_cannot_begin_again_ends(spawn, muster, env):
+    """The service of the job cannot be started again, or cannot bring its state back. The run
+    ends with 125, and the service is named as the cause. [run / Descriptors and signals]"""
     job = Run(spawn, muster, 2)
     job.entered()
     journal = pathlib.Path(env["MUSTER_RUNTIME_DIR"]) / f"{job.job}.journal"
@@ -370,7 +396,9 @@ def test_a_run_whose_service_cannot_begin_again_ends(spawn, muster, env):
 
 
 def test_a_killed_run_leaves_nothing(spawn, muster, env):
-    """Its service, which ends with it, clears up; only if that was killed too the next run must."""
+    """`muster run` is SIGKILLed. Its service removes the job's journal, its socket and a secret
+    made for the run. If the service was killed too, the next run of the job does.
+    [run / Descriptors and signals]"""
     job = Run(spawn, muster, 2)
     job.entered()
     service = job.service()
@@ -393,7 +421,8 @@ def test_a_killed_run_leaves_nothing(spawn, muster, env):
 
 
 def test_a_service_that_is_asked_to_stop_keeps_its_journal(serve, journal):
-    """Who asked it will go on with it, or removes it himself."""
+    """A service's parent asks it to stop. It keeps its journal, whatever `--orphan-removes` says:
+    the parent goes on with it, or removes it. [run / Descriptors and signals]"""
     orphan = ("--journal", journal, "--parent", "--orphan-removes", "journal")
     service = serve(*orphan, stdin=subprocess.PIPE)
     assert service.wire().put("k", "v").status == 0
@@ -409,7 +438,9 @@ def test_a_service_that_is_asked_to_stop_keeps_its_journal(serve, journal):
 
 @pytest.mark.parametrize("owned", [False, True])
 def test_the_service_of_a_killed_run_removes_the_secret_unless_another_run_has_it(serve, journal, tmp_path, owned):
-    """The next run takes what it finds for its own, and says so by the lock of the journal's owner."""
+    """Another run of the job begins while the service of a killed run cleans up. It uses a secret
+    that it finds only once the job is its own, by the lock of the journal's owner; then no
+    other process removes it. [run / Descriptors and signals]"""
     secret = tmp_path / "secret"
     secret.write_bytes(os.urandom(32))
     secret.chmod(0o600)
@@ -426,7 +457,9 @@ def test_the_service_of_a_killed_run_removes_the_secret_unless_another_run_has_i
 
 
 def test_a_signal_to_all_processes_of_a_job_leaves_its_service(spawn, muster):
-    """A scheduler says it to every process of a step: the run knows what to do about it."""
+    """A scheduler, or a user, sends SIGTERM, SIGUSR1 or SIGUSR2 to the run's service, or to all
+    processes. It is for the run to decide: its service goes on.
+    [run / Descriptors and signals]"""
     job = Run(spawn, muster, 2)
     ranks = job.entered()
     service = job.service()
@@ -462,6 +495,8 @@ def fill(wire, count=400):
 
 
 def test_a_full_disk_refuses_and_recovers(serve, small_disk):
+    """The disk is full. Writes are refused with the name of the disk, renewals and reads go on;
+    when there is room again all goes on, also over a crash."""
     service = serve("--journal", small_disk / "journal")
     wire = service.wire()
     kept, reply = fill(wire)
@@ -481,6 +516,8 @@ def test_a_full_disk_refuses_and_recovers(serve, small_disk):
 
 
 def test_a_full_disk_may_be_passed_over(serve, small_disk):
+    """The disk is full, with `--journal-full=continue`. One error line; all goes on without a
+    journal, and the next service does not believe what is in it."""
     service = serve("--journal", small_disk / "journal", "--journal-full", "continue")
     wire = service.wire()
     kept, reply = fill(wire)
@@ -510,7 +547,8 @@ def counted(env, started, *flags):
 @pytest.mark.skipif(sanitized(), reason="a sanitizer wants to be loaded first")
 @pytest.mark.parametrize("there", [False, True])
 def test_sync_keeps_the_name_of_the_folder(env, journal, started, there):
-    """Also where one was made just before the host died: nobody knows whether it was synced then."""
+    """The journal's folder is new, with `--sync`, or was made just before the host died. Its name
+    in the parent folder is durable too."""
     if there:
         journal.mkdir(mode=0o700)
     _, told = counted(env, started, "--journal", journal, "--sync")
@@ -520,6 +558,8 @@ def test_sync_keeps_the_name_of_the_folder(env, journal, started, there):
 
 @pytest.mark.skipif(sanitized(), reason="a sanitizer wants to be loaded first")
 def test_sync_is_before_the_reply(env, journal, started):
+    """With `--sync` the disk has kept a write before it is answered; a client that only reads or
+    renews waits for no disk."""
     service, ours = counted(env, started, "--journal", journal, "--sync")
     wire = service.wire()
     os.read(ours, 1 << 16)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`muster key`, and how a command finds its service."""
+"""`muster key`, and how a command finds its service.
+
+behaviour: program / muster key
+"""
 
 import json
 import re
@@ -30,12 +33,20 @@ def refused(done, code=1):
 
 
 def test_put_and_get(either_service, muster):
+    """A value is put and got by `muster key`. It is printed with a newline, or with `--raw` as it
+    is.
+
+    The tests with the fixtures `either_service` and `either_job` run over TLS as well:
+    commands and ranks meet, wait, watch and restart as on a Unix socket.
+    [security / With the secret]"""
     assert said(muster("key", "put", "phase", "warm up")) == ""
     assert said(muster("key", "get", "phase")) == "warm up\n"
     assert said(muster("key", "get", "--raw", "phase")) == "warm up"
 
 
 def test_values_are_bytes(either_service, muster):
+    """A value comes from stdin and has any bytes in it. It is stored and given back as it is;
+    `--json` gives it as base64. [keys / One key] [muster key]"""
     value = bytes(range(256)) * 300
     muster("key", "put", "k", "-", input=value, text=False)
     assert muster("key", "get", "k", "--raw", text=False).stdout == value
@@ -47,6 +58,9 @@ def test_values_are_bytes(either_service, muster):
 
 
 def test_ages_in_json(service, muster):
+    """A key is read, listed or watched. It comes with its age: how long ago it was written, or
+    deleted, by the service's time. Every write begins it anew, also one that writes the same.
+    [keys / How old a key is]"""
     old, age = "30ms", lambda text: json.loads(text)["age_ms"]
     said(muster("key", "put", "k", "v"))
     assert muster("key", "get", "late", "--wait", old).returncode == 124  # only time makes it older
@@ -59,6 +73,7 @@ def test_ages_in_json(service, muster):
 
 
 def test_a_value_that_looks_like_a_flag(service, muster):
+    """A value looks like a flag. Behind `--` it is a value, and a negative number always is."""
     said(muster("key", "put", "k", "--", "--json"))
     assert said(muster("key", "get", "k")) == "--json\n"
     said(muster("key", "put", "k", "-5"))
@@ -66,10 +81,14 @@ def test_a_value_that_looks_like_a_flag(service, muster):
 
 
 def test_a_missing_key_is_named(service, muster):
+    """A key does not exist, or exists when it must not. A read that does not wait fails with
+    ENOTFOUND; one line names the key and the exit code is 1. [keys / One key] [muster key]"""
     assert "'nobody'" in refused(muster("key", "get", "nobody"))
 
 
 def test_get_waits(either_service, muster, spawn):
+    """`get --wait` and `wait` wait for keys. They end when the keys are there; at the deadline
+    with 124 and one line."""
     waiting = spawn("key", "get", "late", "--wait", "60s")
     said(muster("key", "put", "late", "here"))
     assert waiting.wait() == 0
@@ -77,17 +96,22 @@ def test_get_waits(either_service, muster, spawn):
 
 
 def test_get_waits_no_longer_than_told(either_service, muster):
+    """The key is not written in time. `get --wait` says that no client has written it.
+    [keys / Waiting]"""
     line = refused(muster("key", "get", "never", "--wait", "50ms"), 124)
     assert "'never'" in line
 
 
 def test_insert_refuses_what_exists(service, muster):
+    """A key is inserted that exists. It is refused (EEXISTS) and keeps its value; the refusal
+    gives the revision that is there. [keys / One key]"""
     said(muster("key", "insert", "k", "first"))
     assert "'k'" in refused(muster("key", "insert", "k", "second"))
     assert said(muster("key", "get", "k")) == "first\n"
 
 
 def test_compare_and_set(either_service, muster):
+    """`cas` meets another revision. It is refused; a revision that is no number is wrong usage."""
     first = said(muster("key", "cas", "k", "0", "one")).strip()
     assert "'k'" in refused(muster("key", "cas", "k", "0", "other"))
     second = said(muster("key", "cas", "k", first, "two")).strip()
@@ -97,6 +121,7 @@ def test_compare_and_set(either_service, muster):
 
 
 def test_add(either_service, muster):
+    """`add` and `append` are used. They print the sum and the size."""
     assert said(muster("key", "add", "n")) == "1\n"
     assert said(muster("key", "add", "n", "41")) == "42\n"
     assert said(muster("key", "add", "n", "-50")) == "-8\n"
@@ -106,12 +131,15 @@ def test_add(either_service, muster):
 
 
 def test_append(either_service, muster):
+    """`add` and `append` are used. They print the sum and the size."""
     assert said(muster("key", "append", "log", "ab")) == "2\n"
     assert said(muster("key", "append", "log", "cd")) == "4\n"
     assert said(muster("key", "get", "log")) == "abcd\n"
 
 
 def test_list_and_delete(either_service, muster):
+    """Keys are listed in order, with values if asked, bytes that do not print escaped, and
+    deleted; deleting an absent one is no error."""
     for name in ("run/b", "run/a", "other"):
         said(muster("key", "put", name, name + "\n"))
     assert said(muster("key", "ls")) == "other\nrun/a\nrun/b\n"
@@ -128,6 +156,8 @@ def test_list_and_delete(either_service, muster):
 
 
 def test_wait_for_several(either_service, muster, spawn):
+    """A reader waits for several keys. It is answered when each has existed once, even if not all
+    at the same time. [keys / Waiting]"""
     waiting = spawn("key", "wait", "a", "b", "--timeout", "60s")
     said(muster("key", "put", "a", ""))
     said(muster("key", "put", "b", ""))
@@ -135,6 +165,8 @@ def test_wait_for_several(either_service, muster, spawn):
 
 
 def test_wait_for_more_than_a_service_takes(serve, muster):
+    """A command waits for more keys than the service takes in one wait. It is refused with the
+    limit. [Variables, limits and very many jobs]"""
     serve("--wait-keys-max", "300")
     said(muster("key", "put", "k", ""))
     said(muster("key", "wait", *["k"] * 300))
@@ -142,11 +174,15 @@ def test_wait_for_more_than_a_service_takes(serve, muster):
 
 
 def test_wait_gives_up(service, muster):
+    """`get --wait` and `wait` wait for keys. They end when the keys are there; at the deadline
+    with 124 and one line."""
     said(muster("key", "put", "a", ""))
     refused(muster("key", "wait", "a", "b", "--timeout", "50ms"), 124)
 
 
 def test_watch_tells_what_is_and_what_comes(either_service, muster, spawn):
+    """`watch` follows a prefix. It shows what is and what comes, ends after `--count` changes,
+    and continues after a revision with `--after`."""
     said(muster("key", "put", "w/1", "one"))
     watch = spawn("key", "watch", "w/", "--count", "3")
     watch.out.wait_for("put w/1 one")
@@ -163,6 +199,7 @@ def test_watch_tells_what_is_and_what_comes(either_service, muster, spawn):
 
 
 def test_watch_ends_when_nobody_can_be_told(service, muster, env):
+    """The output of `key watch` can no longer be written. It ends with 1, and one line says why."""
     said(muster("key", "put", "k", "v"))
     with open("/dev/full", "w") as full:
         done = subprocess.run([MUSTER, "key", "watch"], env=env, stdout=full,
@@ -172,6 +209,8 @@ def test_watch_ends_when_nobody_can_be_told(service, muster, env):
 
 
 def test_watch_as_json_continues_after_a_revision(either_service, muster):
+    """A watch continues after a revision it has seen. It shows only what changed since.
+    [watches / Watches]"""
     said(muster("key", "put", "a", "1"))
     revision = json.loads(said(muster("key", "get", "a", "--json")))["revision"]
     said(muster("key", "put", "b", "2"))
@@ -187,6 +226,7 @@ def test_watch_as_json_continues_after_a_revision(either_service, muster):
 
 
 def test_over_a_limit(serve, muster):
+    """A key, a value or their number is over a limit. One line with the limit."""
     serve("--value-bytes-max", "1024", "--keys-max", "1", "--key-bytes-max", "16")
     assert refused(muster("key", "put", "k", "x" * 1025)).endswith(
         "put 'k': over --value-bytes-max of the service (a value): 1025 bytes asked for, at most "
@@ -205,21 +245,28 @@ def test_over_a_limit(serve, muster):
 
 
 def test_none(muster):
+    """No job runs on this machine. One line says so, and the exit code is 1. A socket that a dead
+    service left is none. [Finding the job]"""
     assert "no job runs here" in refused(muster("key", "get", "k"))
 
 
 def test_a_dead_one_is_none(service, muster):
+    """No job runs on this machine. One line says so, and the exit code is 1. A socket that a dead
+    service left is none. [Finding the job]"""
     service.kill()
     assert "no job runs here" in refused(muster("key", "get", "k"))
 
 
 def test_one_is_the_one(serve, muster):
+    """One job runs on this machine. A command without an address finds it. [Finding the job]"""
     serve("--job", "train")
     said(muster("key", "put", "k", "v"))
     assert said(muster("key", "get", "k", "-j", "train")) == "v\n"
 
 
 def test_several_are_listed(serve, muster):
+    """Several jobs run on this machine. They are listed with their processes, and `-j` says
+    which. [Finding the job]"""
     one, other = serve("--job", "one"), serve("--job", "other")
     done = muster("key", "get", "k")
     assert done.returncode == 1
@@ -232,6 +279,8 @@ def test_several_are_listed(serve, muster):
 
 
 def test_one_of_very_many(serve, muster, env):
+    """Very many jobs run here and none is named. As many as fit are looked at, and the answer
+    says that there are more. [Variables, limits and very many jobs]"""
     listeners = []
     for i in range(100):
         listener = socket.socket(socket.AF_UNIX)
@@ -247,6 +296,7 @@ def test_one_of_very_many(serve, muster, env):
 
 
 def test_one_that_is_not_there_is_told_with_those_that_are(serve, muster):
+    """The named job is not there. The line names those that are. [Finding the job]"""
     serve("--job", "train")
     done = muster("key", "get", "k", "-j", "trian")
     assert done.returncode == 1
@@ -255,6 +305,8 @@ def test_one_that_is_not_there_is_told_with_those_that_are(serve, muster):
 
 
 def test_an_address_and_its_jobs(serve, muster, env):
+    """An address is given by flag or environment. That service is asked, for the job that flag or
+    environment names; the flag goes first. [Finding the job]"""
     service = serve("--addr", "127.0.0.1:0")
     said(muster("key", "put", "k", "a", "--addr", service.address, "-j", "one"))
     env["MUSTER_ADDR"] = service.address
@@ -265,12 +317,15 @@ def test_an_address_and_its_jobs(serve, muster, env):
 
 
 def test_an_address_where_nobody_is(muster, env):
+    """No service is at the address. The line names the address. [Finding the job]"""
     address = f"unix:{env['MUSTER_RUNTIME_DIR']}/nobody.sock"
     assert address in refused(muster("key", "get", "k", "--addr", address))
 
 
 def test_a_service_without_its_state_gives_up_who_waits(serve, muster, spawn):
-    """It cannot know what became of their requests, so nothing is carried out a second time."""
+    """The service is killed and another one, without its state, started while a command waits for
+    a key. The command ends: its request was lost, and nothing of it is carried out twice.
+    [sessions / The client's side]"""
     service = serve()
     said(muster("key", "put", "k", "v"))
     waiting = spawn("key", "watch")
@@ -283,6 +338,7 @@ def test_a_service_without_its_state_gives_up_who_waits(serve, muster, spawn):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_killed_command_harms_nobody(either_service, muster, spawn, number):
+    """A command is stopped or killed. No other client notices."""
     watch = spawn("key", "watch")
     said(muster("key", "put", "k", "v"))
     watch.out.wait_for("put k v")
@@ -311,7 +367,9 @@ def ended_in_time(processes, began, seconds):
 
 
 def test_a_timeout_holds_whatever_the_service_does(serve, muster, spawn):
-    """Each command that has one, at a service that stands still before it connects."""
+    """`--timeout` is given, and the service stands still, before the command connects or later.
+    At that time, or half a second later, it ends with 124 and one line; of every command that
+    has the flag."""
     assert {words[1] for words in LIMITED if words[0] == "key"} == set(
         re.findall(r"^  ([a-z]+) +(?:[A-Z\[])", muster("key", "--help").stdout, re.M))
     having = {command for command in re.findall(r"^  (\w+)  ", muster("--help").stdout, re.M)
@@ -328,6 +386,9 @@ def test_a_timeout_holds_whatever_the_service_does(serve, muster, spawn):
 
 
 def test_a_timeout_holds_where_the_service_stops_in_the_middle(serve, spawn):
+    """`--timeout` is given, and the service stands still, before the command connects or later.
+    At that time, or half a second later, it ends with 124 and one line; of every command that
+    has the flag."""
     service = serve("--log-level", "debug")
     waiting = [words for words in LIMITED if words[1] in ("get", "wait", "watch", "b", "r")]
     assert len(waiting) == 5
@@ -339,6 +400,8 @@ def test_a_timeout_holds_where_the_service_stops_in_the_middle(serve, spawn):
 
 
 def test_a_timeout_holds_while_a_value_is_read(service, muster, spawn):
+    """`--timeout` is given, and stdin does not end, from which a value is read. The command ends
+    with 124, and nothing is written."""
     began = time.monotonic()
     reading = spawn("key", "put", "k", "-", "--timeout", NOW, stdin=subprocess.PIPE)
     ended_in_time([reading], began, 0.3 + BELATED_S)
@@ -358,7 +421,9 @@ def columns_of(muster, env, *words, **variables):
 
 
 def test_the_help_fits_the_terminal(muster, env):
-    """Nobody says how wide it is: 80. No line is longer than it must be, of any command."""
+    """A user asks for help. No line is longer than it must be: the terminal's width, 80 columns
+    where that is not known, 100 at most; `help` before the name of a command is `--help`
+    behind it."""
     commands = re.findall(r"^  (\w+) ", muster("help").stdout, re.M)
     assert len(commands) >= 12
     for words in [("--help",), *[(command, "--help") for command in commands]]:
@@ -370,6 +435,9 @@ def test_the_help_fits_the_terminal(muster, env):
 
 
 def test_the_help_of_a_command_is_found_both_ways(muster):
+    """A user asks for help. No line is longer than it must be: the terminal's width, 80 columns
+    where that is not known, 100 at most; `help` before the name of a command is `--help`
+    behind it."""
     assert muster("help", "run").stdout == muster("run", "--help").stdout
     done = muster("help", "rnu")
     assert (done.returncode, done.stdout) == (2, "")
@@ -377,7 +445,8 @@ def test_the_help_of_a_command_is_found_both_ways(muster):
 
 
 def test_a_host_that_nobody_knows_is_told_so(muster, env):
-    """Not that it needs a secret, which one that is known and elsewhere does."""
+    """`--addr` or `MUSTER_ADDR` names an unknown host. One line says that; not that it needs a
+    secret, as for a known one elsewhere."""
     for given in (("--addr", "no-such-host.invalid:7777"), ("-j", "x")):
         done = muster("key", "ls", *given, env={**env, "MUSTER_ADDR": "no-such-host.invalid:7777"})
         assert done.returncode == 1

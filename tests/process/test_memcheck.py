@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A whole job under valgrind: nothing is read that was not written, and what a process had it gives
-back. Only the preset `valgrind` runs this."""
+back. Only the preset `valgrind` runs this.
+
+behaviour: fuzzing / Fuzzing, races, leaks
+"""
 
 import pathlib
 import re
@@ -46,8 +49,9 @@ class Checked:
 
 
 def test_a_restart_leaves_no_memory_and_no_descriptor(env, tmp_path):
-    """The service, three ranks and their helpers; one rank is killed, starts again, and all run the
-    function once more and come to their end."""
+    """A whole job runs and restarts under valgrind: the service, three ranks and their helpers;
+    one rank is killed and starts again. There is no wrong access, no lost memory, no
+    descriptor left, in the service and in the ranks."""
     env["MUSTER_PROGRAM"] = str(MUSTER)
     address = f"unix:{env['MUSTER_RUNTIME_DIR']}/checked"
     # Here all takes long.

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No memory left: in a program that uses the library, and in the service."""
+"""No memory left: in a program that uses the library, and in the service.
+
+behaviour: attacks / No memory
+"""
 
 import concurrent.futures
 import re
@@ -37,9 +40,9 @@ def run_short_of_memory(env, at, count):
 
 @unsanitized
 def test_a_program_without_memory_is_told_by_each_call(service, env):
-    """Each allocation of a whole session finds no memory in turn, alone and with those after it: every
-    call succeeds or says so in a line, none crashes or hangs, and the calls after it are not worse
-    off than the memory is."""
+    """In a program, any one allocation of a whole session finds no memory, or two or five in a
+    row. The call it belongs to says so in a line, or succeeds all the same. There is no crash,
+    each call comes back, and the calls after it work."""
     env["MUSTER_ADDR"] = service.address
     whole, total = run_short_of_memory(env, 0, 1)
     assert [line.split()[0] for line in whole] == ["OK"] * len(ORDERS)
@@ -119,9 +122,10 @@ def delete(wire, key):
 @unsanitized
 @pytest.mark.parametrize("size", [200, 5000, 60_000, 1_000_000])
 def test_a_service_without_memory_refuses_and_goes_on(service, size):
-    """Keys of one size until there is no memory: the write is refused, or costs its sender the
-    connection; everybody else's session, and what was kept, stay. When keys are deleted there is
-    room again."""
+    """Keys fill the service's memory up to what the system allows. A write is refused with
+    ENOMEM, or costs its sender the connection; what was kept can be read, newcomers are
+    refused, and members renew their leases, from memory that is kept for that. Keys can be
+    deleted, and then there is room again."""
     witness, filler = service.wire(), service.wire()
     assert witness.put("precious", "kept", owned=True).status == OK
     leave_room(service, (4 if size < 1000 else 48) * MIB)

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What clouds announce, from fakes of their metadata services on loopback: the same requests, headers,
-tokens, ETags and error codes, and what a network does to them."""
+tokens, ETags and error codes, and what a network does to them.
+
+behaviour: sources / The metadata services of clouds
+"""
 
 import contextlib
 import json
@@ -16,6 +19,8 @@ from metadata_fake import Amazon, Azure, Google
 # ---- Google ----
 
 def test_google_preempts(tell):
+    """Google says that the machine is preempted. It is known at once, as the request hangs until
+    then: certain, 30 s."""
     with Google() as fake:
         process = tell(f"google={fake.url}")
         fake.wait_for("preempted", 2)  # the second one hangs
@@ -30,6 +35,8 @@ def test_google_preempts(tell):
 
 
 def test_google_maintenance_is_announced_and_withdrawn(tell):
+    """Google announces maintenance, and takes it back. A move is advice; what ends the machine is
+    certain. NONE takes it back, and the next one is reported again."""
     with Google() as fake:
         process = tell(f"google={fake.url}")
         fake.wait_for("maintenance-event?", 2)  # so this machine is told of maintenance at all
@@ -44,6 +51,8 @@ def test_google_maintenance_is_announced_and_withdrawn(tell):
 
 
 def test_google_maintenance_that_is_planned_has_its_time(tell):
+    """Google plans maintenance for a time. It is advice until then, with that time as the
+    deadline."""
     with Google() as fake:
         window = json.dumps({"upcomingMaintenance": {
             "can_reschedule": "true", "type": "SCHEDULED", "maintenance_status": "PENDING",
@@ -59,6 +68,8 @@ def test_google_maintenance_that_is_planned_has_its_time(tell):
 
 
 def test_google_machine_without_planned_maintenance(tell):
+    """The machine is of a type without planned maintenance. 404 is healthy, and nothing is said
+    of it."""
     with Google() as fake:
         fake.set("upcoming-maintenance", None)
         process = tell(f"google={fake.url}")
@@ -69,6 +80,8 @@ def test_google_machine_without_planned_maintenance(tell):
 
 
 def test_google_service_that_is_maintained_is_asked_again_soon(tell):
+    """Google's server answers 503, or closes while a request hangs. One line says so; it is asked
+    again after 1 s, or 5, without an ETag, so that no change is missed."""
     with Google() as fake:
         process = tell(f"google={fake.url}")
         fake.wait_for("preempted", 2)
@@ -82,6 +95,8 @@ def test_google_service_that_is_maintained_is_asked_again_soon(tell):
 
 
 def test_google_closes_in_the_middle_of_the_wait(tell):
+    """Google's server answers 503, or closes while a request hangs. One line says so; it is asked
+    again after 1 s, or 5, without an ETag, so that no change is missed."""
     with Google() as fake:
         process = tell(f"google={fake.url}")
         fake.wait_for("preempted", 2)
@@ -93,6 +108,7 @@ def test_google_closes_in_the_middle_of_the_wait(tell):
 
 
 def test_who_answers_without_googles_header_is_not_google(tell):
+    """Something else answers in Google's place. It lacks the header, and is not believed."""
     with Google() as fake:
         fake.change(trouble=fakes.portal)
         process = tell(f"google={fake.url}")
@@ -103,6 +119,8 @@ def test_who_answers_without_googles_header_is_not_google(tell):
 # ---- Azure ----
 
 def test_azure_preempts(tell):
+    """Azure preempts the machine; the event starts, and is gone. The notice is certain at its
+    time, reported once, and taken back."""
     with Azure() as fake:
         process = tell(f"azure={fake.url}")
         _, path, headers, _ = fake.wait_for("/metadata/scheduledevents")
@@ -117,6 +135,8 @@ def test_azure_preempts(tell):
 
 
 def test_azure_events_of_other_machines_are_not_ours(tell):
+    """Azure's events are about other machines. They are not for this one, whatever their names
+    begin with; letters' case does not matter."""
     with Azure() as fake:
         fake.event("e-1", "Reboot", left_s=600, resources=("trainer_11", "trainer_120"))
         process = tell(f"azure={fake.url}")
@@ -127,6 +147,7 @@ def test_azure_events_of_other_machines_are_not_ours(tell):
 
 
 def test_azure_machine_that_cannot_learn_its_name(tell):
+    """An Azure machine cannot learn its own name. Events are advice until it can."""
     with Azure(name=None) as fake:
         fake.event("e-1", "Preempt", left_s=600)
         process = tell(f"azure={fake.url}")
@@ -136,6 +157,7 @@ def test_azure_machine_that_cannot_learn_its_name(tell):
 
 
 def test_azure_hardware_that_failed_tells_no_time(tell):
+    """An event of Azure has begun without a warning. It is certain, for as long as is assumed."""
     with Azure() as fake:
         fake.event("e-1", "Reboot", status="Started")
         process = tell(f"azure={fake.url}")
@@ -143,6 +165,7 @@ def test_azure_hardware_that_failed_tells_no_time(tell):
 
 
 def test_azure_freeze_and_what_is_not_known_are_advice(tell):
+    """Azure announces a freeze, or an unknown type of event. That is advice."""
     with Azure() as fake:
         fake.event("e-1", "Freeze", left_s=800)
         process = tell(f"azure={fake.url}")
@@ -171,6 +194,8 @@ def words_of(cloud, trouble):
 
 @pytest.mark.parametrize("cloud", FAKES)
 def test_trouble_is_unknown_and_then_over(tell, cloud):
+    """A service closes in the middle, has no end, drips, says nothing, or speaks no HTTP. The
+    state is unknown, in one line, after 2 s or 64 KiB at most; the next good answer counts."""
     chosen = [trouble for trouble in TROUBLES if cloud != "azure" or
               TROUBLES[trouble][1] != "no answer in time"]
     with contextlib.ExitStack() as stack:
@@ -188,6 +213,7 @@ def test_trouble_is_unknown_and_then_over(tell, cloud):
 
 @pytest.mark.parametrize("cloud", FAKES)
 def test_what_is_known_stays_while_nobody_answers(tell, cloud):
+    """A service fails that has announced something. What was announced stays."""
     with FAKES[cloud]() as fake:
         announce(fake)
         process = tell(f"{cloud}={fake.url}")
@@ -199,6 +225,7 @@ def test_what_is_known_stays_while_nobody_answers(tell, cloud):
 
 @pytest.mark.parametrize("cloud", FAKES)
 def test_redirects_are_not_followed(tell, cloud):
+    """A metadata service redirects, or variables name a proxy. Neither is followed."""
     with FAKES[cloud]() as fake, FAKES[cloud]() as other:
         announce(other)
         fake.change(trouble=fakes.redirect_to(other.url))
@@ -209,6 +236,7 @@ def test_redirects_are_not_followed(tell, cloud):
 
 @pytest.mark.parametrize("cloud", FAKES)
 def test_proxies_are_not_asked(tell, cloud):
+    """A metadata service redirects, or variables name a proxy. Neither is followed."""
     with FAKES[cloud]() as fake, a_proxy() as proxy:
         announce(fake)
         names = ("http_proxy", "HTTP_PROXY", "https_proxy", "all_proxy", "ALL_PROXY")
@@ -225,6 +253,7 @@ def a_proxy():
 
 @pytest.mark.parametrize("cloud", FAKES)
 def test_nobody_is_there(tell, cloud):
+    """No service is at the address. One line names it, once."""
     url = f"http://127.0.0.1:{free_port()}"
     process = tell(f"{cloud}={url}")
     process.out.wait_for("say:", f"'{cloud}'", "no connection", url)
@@ -232,6 +261,7 @@ def test_nobody_is_there(tell, cloud):
 
 @pytest.mark.parametrize("cloud", FAKES)
 def test_the_end_waits_for_no_answer(tell, cloud):
+    """The agent ends while a request hangs. It does not wait for it."""
     with FAKES[cloud]() as fake:
         fake.change(trouble=fakes.no_answer)
         process = tell(f"{cloud}={fake.url}")
@@ -243,6 +273,8 @@ def test_the_end_waits_for_no_answer(tell, cloud):
 
 
 def test_the_variables_of_clouds_say_where_to_ask(tell):
+    """Variables of the clouds' own programs say where to ask. They count; what the user typed
+    goes before."""
     with Google() as google, Amazon() as amazon:
         announce(google)
         announce(amazon)
@@ -254,6 +286,8 @@ def test_the_variables_of_clouds_say_where_to_ask(tell):
 
 
 def test_a_source_that_is_switched_off_or_misspelled_says_so(tell):
+    """A source is switched off, its address is none, or its name is misspelled. One line says so,
+    and lists the names."""
     for sources, words, more in (
             ("amazon", "AWS_EC2_METADATA_DISABLED", {"AWS_EC2_METADATA_DISABLED": "true"}),
             ("azure=ftp://here", "is no address http://HOST:PORT", {}),
@@ -265,6 +299,8 @@ def test_a_source_that_is_switched_off_or_misspelled_says_so(tell):
 
 @pytest.mark.skipif(sanitized(), reason="a sanitizer finds its libraries in another way")
 def test_a_machine_without_libcurl_says_what_to_install(tell, tmp_path):
+    """A cloud is named, and libcurl is missing. One line says which package to install. Without a
+    cloud libcurl is not needed."""
     (tmp_path / "libcurl.so.4").write_bytes(b"no library")
     process = tell("google", LD_LIBRARY_PATH=str(tmp_path))
     process.out.wait_for("refused:", "'google': libcurl cannot be loaded", "install the package libcurl4")
@@ -274,6 +310,7 @@ def test_a_machine_without_libcurl_says_what_to_install(tell, tmp_path):
 @pytest.mark.skipif(sanitized(), reason="what is loaded before it would stand before the sanitizer")
 @pytest.mark.parametrize("source", FAKES)
 def test_a_libcurl_of_before_7_85_will_do(tell, source):
+    """The libcurl that is found is of before 7.85. It will do."""
     with FAKES[source]() as fake:
         announce(fake)
         process = tell(f"{source}={fake.url}",
@@ -282,6 +319,8 @@ def test_a_libcurl_of_before_7_85_will_do(tell, source):
 
 
 def test_several_clouds_tell_the_worst(tell):
+    """Several sources know something. The worst counts: certain before advice, then the first
+    end."""
     with Google() as google, Azure() as azure:
         azure.event("e-1", "Freeze", left_s=5)
         process = tell(f"google={google.url},azure={azure.url}")

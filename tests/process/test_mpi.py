@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ordinary MPI jobs that are preempted: one rank gets SIGTERM, all save one step, and what becomes
-of the exit code is the launcher's word. Under srun: test_slurm_preempt.py."""
+of the exit code is the launcher's word. Under srun: test_slurm_preempt.py.
+
+behaviour: preemption / Slurm and MPI, the real ones
+"""
 
 import os
 import re
@@ -24,11 +27,16 @@ def launcher(env, tmp_path, started):  # noqa: F811
 
 @pytest.mark.parametrize("name", MPI)
 def test_an_mpi_job_saves_one_step_ends_with_75_and_goes_on(launcher, name):
+    """One rank of an MPI program gets SIGTERM, under Open MPI's `mpirun` or MPICH's `mpiexec`.
+    All save the same step, the launcher ends with 75, and the same command goes on from there
+    to the result of an undisturbed run."""
     assert saves_and_goes_on(launcher(name)) == 75
 
 
 @pytest.mark.parametrize("name", MPI)
 def test_an_mpi_job_is_told_by_hand(launcher, name, muster, env):  # noqa: F811
+    """`muster preempt` gives an MPI job a notice. All save the same step, the launcher ends with
+    75, and the same command goes on from there."""
     run = launcher(name).begin()
     job = re.search(r"are job '(.*?)'", run.log.wait_for("are job '"))[1]
     assert muster("preempt", "-j", job, "--in", "60s", env=env).returncode == 0
@@ -38,7 +46,8 @@ def test_an_mpi_job_is_told_by_hand(launcher, name, muster, env):  # noqa: F811
 
 @pytest.mark.parametrize("name", MPI)
 def test_an_mpi_job_is_told_by_a_source(launcher, name, env, tmp_path):  # noqa: F811
-    """The helper of its first rank looks out for it."""
+    """A file that the environment of an MPI job names as a source appears. The helper of the
+    node's first rank sees it, and all save the same step."""
     stop, ready = tmp_path / "stop", tmp_path / "ready"
     env["MUSTER_PREEMPT_SOURCES"] = f"signals,file={stop}"
     run = launcher(name).begin()
@@ -51,6 +60,8 @@ def test_an_mpi_job_is_told_by_a_source(launcher, name, env, tmp_path):  # noqa:
 
 @pytest.mark.parametrize("name", MPI)
 def test_what_an_mpi_job_saves_is_on_the_disk_before_it_counts(launcher, name, env, tmp_path):  # noqa: F811
+    """`preempt/train`, `mpi/train` or `python/train.py` saves. The file is on the disk before it
+    is renamed to the one that counts. [examples / Preemption]"""
     env.update(noting(tmp_path / "syncs"))
     run = launcher(name).begin()
     os.kill(run.pid_of(1), signal.SIGTERM)
@@ -60,8 +71,9 @@ def test_what_an_mpi_job_saves_is_on_the_disk_before_it_counts(launcher, name, e
 
 
 def test_sigterm_to_mpiexec_of_mpich_is_handed_on(launcher):
-    """All save. Its exit code tells nothing then: once it has been sent a signal, Hydra 4.0 takes
-    a rank's status for 0 now and then, of any program, and of all ranks at once in one of seven."""
+    """MPICH's `mpiexec` itself gets SIGTERM. It hands it on: all save the same step, and each
+    says so. Its own exit code is 75 or 0: once it was sent a signal, Hydra 4.0 takes a rank's
+    status for 0 now and then, and those of all ranks at once in one of seven."""
     run = launcher("mpich").begin()
     run.signal(signal.SIGTERM)
     assert run.wait() in (75, 0)
@@ -69,7 +81,8 @@ def test_sigterm_to_mpiexec_of_mpich_is_handed_on(launcher):
 
 
 def test_sigterm_to_mpirun_of_open_mpi_is_the_end(launcher):
-    """It kills its ranks a second later, whether they have saved or not."""
+    """Open MPI's `mpirun` itself gets SIGTERM. It kills its ranks a second later, whether they
+    have saved or not, and ends with 1."""
     run = launcher("openmpi").begin()
     run.signal(signal.SIGTERM)
     assert run.wait() == 1

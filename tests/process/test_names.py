@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names and texts that somebody else chose, on their way into what people read: jobs, hosts, rounds,
-keys, values, faults, notices, functions and reasons, each of them hostile, through every printer."""
+keys, values, faults, notices, functions and reasons, each of them hostile, through every printer.
+
+behaviour: program / muster key
+"""
 
 import json
 import os
@@ -75,6 +78,9 @@ def harmed(service, job):
 
 
 def test_no_printer_of_a_name_lets_a_terminal_obey_it(serve, said, env, tmp_path):
+    """Jobs, hosts, keys, rounds, faults, notices or reasons have names that a terminal would
+    obey, that forge a line or turn it round. Every command, the log, the metrics, JSON and the
+    report show such bytes as `\\xNN`; letters of any language stay."""
     service = serve("--http", "127.0.0.1:0", "--log-level", "debug", "--record", tmp_path / "r", *LEASE)
     http = Http(service)
     kept = harmed(service, HOSTILE)
@@ -120,7 +126,8 @@ def test_no_printer_of_a_name_lets_a_terminal_obey_it(serve, said, env, tmp_path
 
 
 def test_a_command_that_is_offered_means_the_name_and_nothing_else(serve, said, env, tmp_path):
-    """What `also here` prints is pasted into a shell: it finds that job, and expands nothing."""
+    """`muster status` offers a command for another job, whose name a shell would expand. Pasted
+    into bash, it finds that job and runs nothing else."""
     service = serve(*LEASE)
     other = Wire(service.address)
     assert other.open_rank(0, 2, job=HOSTILE).status == OK
@@ -134,7 +141,8 @@ def test_a_command_that_is_offered_means_the_name_and_nothing_else(serve, said, 
 
 @pytest.mark.parametrize("order", [b"fail", b"abort"])
 def test_what_a_rank_says_of_its_end_is_quoted_by_the_run(spawn, muster, said, tmp_path, order):
-    """In the lines of `muster run`, of its ranks and of the service, and in the report."""
+    """A rank's last words hold bytes that a terminal would obey. `muster run`, its service and
+    `--report` quote them."""
     report = tmp_path / "report"
     run = Run(spawn, muster, 2, "--max-restarts", "0", "--report", report)
     ranks = run.entered()

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One run over several nodes: network namespaces with cables that can be cut. What happens to one
-node costs its ranks and no more, and the end of the run is told alike on all."""
+node costs its ranks and no more, and the end of the run is told alike on all.
+
+behaviour: nodes / Nodes that come and go
+"""
 
 import contextlib
 import os
@@ -156,6 +159,9 @@ def all_well(nodes, ranks):
 
 
 def test_the_ranks_of_all_nodes_are_one_job(cluster):
+    """Three nodes with two ranks each run one program. The ranks are numbered node by node. RANK,
+    LOCAL_RANK, GROUP_RANK, MUSTER_NODE, WORLD_SIZE and the first node's MASTER_ADDR and
+    MASTER_PORT are alike what torchrun sets. [A run over several nodes]"""
     names = ("RANK LOCAL_RANK GROUP_RANK MUSTER_NODE WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR "
              "MASTER_PORT MUSTER_INDEX").split()
     shown = " ".join(f"{name}=${name}" for name in names)
@@ -176,6 +182,8 @@ def test_the_ranks_of_all_nodes_are_one_job(cluster):
 
 
 def test_the_line_to_type_holds_for_words_with_blanks(cluster):
+    """The program's arguments hold blanks or quotes. The line to type quotes them for the shell.
+    [A run over several nodes]"""
     nodes = Nodes(cluster, ["sh", "-c", "exit 0"], count=1, nnodes="2")
     line = nodes.on[0].log.wait_for("2 nodes: on the other 1: muster run --join")
     typed = line[line.index("muster run --join") + len("muster run "):]
@@ -185,6 +193,9 @@ def test_the_line_to_type_holds_for_words_with_blanks(cluster):
 
 
 def test_a_node_may_say_its_number(cluster):
+    """A node says its number (`--node-rank`). It gets that number, unless a living node has it:
+    then it is refused with that node. Without, a node gets the lowest free one.
+    [A run over several nodes]"""
     nodes = Nodes(cluster, [RANK], count=1, nnodes="3")
     nodes.join(1, "--node-rank", 2)
     nodes.join(2, "--node-rank", 1)
@@ -197,6 +208,8 @@ def test_a_node_may_say_its_number(cluster):
 
 
 def test_the_weights_do_not_depend_on_how_many_nodes_there_are(cluster, digest, folder):  # noqa: F811
+    """The training example runs on three nodes. It comes to the same weights as alone.
+    [A run over several nodes]"""
     nodes = Nodes(cluster, [CHARLM, "--steps", STEPS, folder])
     trained(nodes.on[0], STEPS)
     assert nodes.codes() == [0, 0, 0], nodes.told()
@@ -214,7 +227,9 @@ def step(number, count=3, **more):
 
 
 def test_a_step_of_slurm_needs_no_flags(cluster):
-    """The same words on every node, and whoever is first waits for the others."""
+    """`srun` starts one run per node, with the same words on each. No flag is needed: nodes,
+    numbers, meeting place and the job's name come from Slurm, the secret is in the shared
+    home, and any node may be first. [A run over several nodes]"""
     words = ("run", "-n", 2, "--", "sh", "-c", "echo at $RANK of $WORLD_SIZE in $MUSTER_JOB")
     on = [cluster.start(number, *words, **step(number)) for number in (2, 1, 0)]
     codes = [process.wait() for process in on]
@@ -226,6 +241,8 @@ def test_a_step_of_slurm_needs_no_flags(cluster):
 
 
 def test_a_step_of_slurm_may_begin_with_fewer_nodes(cluster):
+    """`srun` starts runs with `--nnodes 2:3`, and one node is missing. After `--join-wait` (30 s)
+    the job begins without it. [A run over several nodes]"""
     words = ("run", "-n", 1, "--nnodes", "2:3", "--join-wait", "300ms", "-j", "some", "--", RANK)
     on = [cluster.start(number, *words, **step(number)) for number in (0, 2)]
     for process in on:
@@ -237,6 +254,8 @@ def test_a_step_of_slurm_may_begin_with_fewer_nodes(cluster):
 
 
 def test_a_batch_script_of_several_nodes_is_told_what_to_do(cluster):
+    """A run is started in a batch script of several nodes, without `srun`. One line says how to
+    start it; it ends with 125. [A run over several nodes]"""
     outside = {key: value for key, value in step(0).items() if "STEP" not in key}
     process = cluster.start(0, "run", "-n", 1, "--", "true", **outside)
     assert process.wait() == 125
@@ -244,7 +263,9 @@ def test_a_batch_script_of_several_nodes_is_told_what_to_do(cluster):
 
 
 def test_every_node_finds_the_job(cluster):
-    """Commands without --addr go to the service of the run, wherever that is."""
+    """A command without `--addr` is typed on any of the nodes. It finds the job: node 0 has the
+    service's socket, the others a file with its address and where the secret is, for this user
+    only. [A run over several nodes]"""
     nodes = Nodes(cluster, [RANK])
     ranks = nodes.entered(6)
     for number in range(3):
@@ -270,6 +291,8 @@ def test_every_node_finds_the_job(cluster):
 
 
 def test_what_a_killed_run_said_of_its_service_counts_no_more(cluster):
+    """`muster run` of a node without the service was killed. Its file no longer counts, and the
+    next run writes it anew. [A run over several nodes]"""
     nodes = Nodes(cluster, [RANK], "--lease", SHORT_LEASE, count=2)
     nodes.entered(4)
     nodes.on.pop().kill()
@@ -287,6 +310,8 @@ def test_what_a_killed_run_said_of_its_service_counts_no_more(cluster):
 
 
 def test_a_node_that_says_otherwise_is_refused(cluster):
+    """A node is given other numbers than the run has. One line names both; it ends with 125, and
+    the run waits for another. [Refused nodes]"""
     nodes = Nodes(cluster, ["true"], count=1, nnodes="2")
     words = nodes.words
     for flags, mine, theirs in ((["-n", 3], "3 ranks per node", "2"),
@@ -301,6 +326,8 @@ def test_a_node_that_says_otherwise_is_refused(cluster):
 
 
 def test_one_node_too_many_is_refused(cluster):
+    """One node more than `--nnodes` comes. It is refused as not needed, and ends with 125.
+    [Refused nodes]"""
     nodes = Nodes(cluster, [RANK])
     ranks = nodes.entered(6)
     late = cluster.start(cluster.add(), "run", *nodes.words)
@@ -310,7 +337,9 @@ def test_one_node_too_many_is_refused(cluster):
 
 
 def test_keys_that_no_node_writes_change_nothing(cluster):
-    """Any client of the job may write them: as texts, and with numbers beyond all that there is."""
+    """A client of the job writes the keys of the run itself, with texts or numbers that no node
+    writes. The nodes of the run go on as if nothing had been written. A node that joins is
+    refused with the key and its value, and ends with 125. [Refused nodes]"""
     nodes = Nodes(cluster, [RANK], count=2)
     ranks = nodes.entered(4)
     for name, value in (("run/end", "0 4294967305"), ("run/end", "soon"), ("run/end", "0"),
@@ -334,6 +363,8 @@ def test_keys_that_no_node_writes_change_nothing(cluster):
     ("size", "0", "says that it has 0 ranks, on 3 nodes with 2 processes each"),
 ])
 def test_a_run_that_is_none_is_not_joined(cluster, key, value, why):
+    """A job has keys of a run that describe none. A node that joins is refused with the key and
+    the reason, and ends with 125. [Refused nodes]"""
     nodes = Nodes(cluster, [RANK], count=1, nnodes=3)
     done = cluster.muster(0, "key", "put", f"muster/run/{key}", value, "-j", nodes.job)
     assert done.returncode == 0, done.stderr
@@ -345,6 +376,8 @@ def test_a_run_that_is_none_is_not_joined(cluster, key, value, why):
 
 
 def test_a_host_to_be_avoided_is_kept_out(cluster):
+    """A host is to be avoided, by its name or address. Node 0's `--avoid` and the node's own both
+    keep it out, before any rank starts; it ends with 125. [Refused nodes]"""
     nodes = Nodes(cluster, ["true"], "--avoid", "host-2,10.77.0.4", count=1, nnodes="2")
     cluster.add()
     for number, name in ((2, "host-2"), (3, "10.77.0.4")):
@@ -361,13 +394,17 @@ def test_a_host_to_be_avoided_is_kept_out(cluster):
 
 @pytest.mark.parametrize("name", ["host-0", "10.77.0.1"])
 def test_node_0_keeps_itself_out_too(cluster, name):
+    """A host is to be avoided, by its name or address. Node 0's `--avoid` and the node's own both
+    keep it out, before any rank starts; it ends with 125. [Refused nodes]"""
     done = cluster.muster(0, "run", "--nnodes", 2, "--avoid", name, "--", "true")
     assert (done.returncode, done.stdout) == (125, "")
     assert "this node (host-0) is kept out of the run by --avoid" in done.stderr
 
 
 def test_node_0_of_a_step_cannot_be_avoided(cluster):
-    """All nodes get the same words; none waits for one that will not come."""
+    """All nodes of a Slurm step get `--avoid` for the first one. The first one keeps out; the
+    others do not wait for it, but say that the service would be there, and end with 125.
+    [Refused nodes]"""
     on = [cluster.start(number, "run", "--avoid", "host-0,10.77.0.1", "--", "true", **step(number))
           for number in range(3)]
     assert [process.wait() for process in on] == [125, 125, 125]
@@ -377,6 +414,8 @@ def test_node_0_of_a_step_cannot_be_avoided(cluster):
 
 
 def test_a_service_that_is_not_there_is_waited_for_and_named(cluster):
+    """Node 0 cannot be reached. It is tried for `--service-wait` (10 minutes), then named; the
+    run ends with 125. [Refused nodes]"""
     done = cluster.muster(1, "run", "--join", "10.77.0.1:9", "-j", "any", "--service-wait", "300ms",
                           "--insecure", "--", "true")
     assert done.returncode == 125
@@ -384,6 +423,8 @@ def test_a_service_that_is_not_there_is_waited_for_and_named(cluster):
 
 
 def test_a_wrong_secret_is_refused(cluster, tmp_path):
+    """A node's secret is wrong, or it has none. One line says so, and it ends with 125; nothing
+    else happens to the run. [Refused nodes]"""
     nodes = Nodes(cluster, ["true"], count=1, nnodes="2")
     wrong = tmp_path / "wrong"
     wrong.write_text("0123456789abcdef" * 2)
@@ -404,6 +445,8 @@ def test_a_wrong_secret_is_refused(cluster, tmp_path):
 
 
 def test_without_a_secret_only_if_asked(cluster):
+    """The network is trusted. `--insecure` on all nodes does without a secret; none is made.
+    [Refused nodes]"""
     nodes = Nodes(cluster, [RANK], "--insecure", count=2)
     assert "--insecure" in nodes.words and "--secret-file" not in nodes.words
     all_well(nodes, nodes.entered(4))
@@ -411,6 +454,8 @@ def test_without_a_secret_only_if_asked(cluster):
 
 
 def test_a_variable_opens_no_run_to_everybody(cluster):
+    """`MUSTER_INSECURE` is set, and `--insecure` not typed. A secret is made: a variable opens no
+    run to everybody. [Refused nodes]"""
     first = cluster.start(0, "run", "--nnodes", 2, "--", "true", MUSTER_INSECURE="1")
     words = joining(first)
     assert "--secret-file" in words and "--insecure" not in words
@@ -419,6 +464,8 @@ def test_a_variable_opens_no_run_to_everybody(cluster):
 
 
 def test_wrong_usage_is_said(muster):
+    """Flags of a run over several nodes contradict each other. That is wrong usage: 2.
+    [Refused nodes]"""
     for flags, word in ((["--nnodes", "2:1"], "MIN:MAX"), (["--nnodes", "x"], "MIN:MAX"),
                         (["--node-rank", "1"], "--join"), (["--join", "1.2.3.4:5"], "-j"),
                         (["--nnodes", "2", "--size", "3"], "--size")):
@@ -430,6 +477,8 @@ def test_wrong_usage_is_said(muster):
 
 
 def test_a_node_that_comes_late_enters_at_the_next_generation(cluster):
+    """A fourth node joins a run with `--nnodes 3:4`. Its ranks enter at the next generation; no
+    rank is killed for it."""
     nodes = Nodes(cluster, [RANK], "--join-wait", "500ms", nnodes="3:4")
     ranks = nodes.entered(6)
     assert {rank["generation"] for rank in ranks.values()} == {1}
@@ -446,9 +495,11 @@ def silenced(nodes, number):
 
 
 def test_a_cut_cable_costs_the_ranks_of_that_node_40(cluster, digest, folder):  # noqa: F811
-    """Rank 0 stands still, the others wait in recv. One node is cut off: its ranks stop before they
-    are given up, which is one step; the others go on. Back again, it is a newcomer: rank 0 waits for
-    that before the end."""
+    """The cable of one node is cut, while rank 0 stands still and the others wait in recv. Its
+    ranks stop by themselves before they are lost, which is one step for all of them; the
+    others go on without. When the cable is back the node kills its ranks, says so, and comes
+    back as a newcomer, for which rank 0 waits. The result is the same.
+    [Nodes that come and go] [restart]"""
     nodes = Nodes(cluster, [CHARLM, "--steps", STEPS, folder], "--lease", SHORT_LEASE,
                   CHARLM_HOLD=f"{HOLD},{STEPS // 2}")
     nodes.on[0].out.wait_for(" holding ")
@@ -479,7 +530,9 @@ def test_a_cut_cable_costs_the_ranks_of_that_node_40(cluster, digest, folder):  
 
 
 def test_a_cable_cut_for_a_moment_is_not_noticed_41(cluster, digest, folder):  # noqa: F811
-    """The ranks only wait for each other's data, which is late."""
+    """A cable is cut for less than 0.8 of the lease. Nothing happens: no loss is reported, no
+    rank is interrupted, its data is late, and the result is the same. [Nodes that come and go]
+    [restart]"""
     nodes = Nodes(cluster, [CHARLM, "--steps", STEPS, folder], "--lease", f"{LONG_LEASE_S}s")
     losses = Losses(nodes.socket(), nodes.job, LONG_LEASE_S)
     nodes.on[0].out.wait_for(" running ")
@@ -500,6 +553,7 @@ def test_a_cable_cut_for_a_moment_is_not_noticed_41(cluster, digest, folder):  #
 
 
 def test_another_node_takes_the_place_of_a_lost_one(cluster):
+    """A node is lost for good, and another one joins. It takes the lost one's number and places."""
     nodes = Nodes(cluster, [RANK], "--lease", SHORT_LEASE)
     nodes.entered(6)
     nodes.on[2].kill()
@@ -513,6 +567,8 @@ def test_another_node_takes_the_place_of_a_lost_one(cluster):
 
 
 def test_a_killed_run_costs_the_ranks_of_its_node_38(cluster):
+    """`muster run` of a node is killed. Its ranks die with it and are lost with the node; the
+    others go on. [Nodes that come and go] [restart]"""
     nodes = Nodes(cluster, [RANK], "--lease", SHORT_LEASE)
     nodes.entered(6)
     nodes.on[1].kill()
@@ -523,7 +579,8 @@ def test_a_killed_run_costs_the_ranks_of_its_node_38(cluster):
 
 
 def test_a_killed_run_of_node_0_costs_the_ranks_of_its_node(cluster):
-    """Its service goes on for the others, and ends after them."""
+    """`muster run` of node 0 is killed. Its ranks die with it and are lost with the node. Its
+    service goes on for the others, unwatched, and ends after them."""
     nodes = Nodes(cluster, [RANK], "--lease", SHORT_LEASE)
     nodes.entered(6)
     nodes.on[0].process.kill()  # its output goes on: it is the service's too
@@ -537,7 +594,8 @@ def test_a_killed_run_of_node_0_costs_the_ranks_of_its_node(cluster):
 
 
 def test_a_killed_service_costs_nobody_anything(cluster):
-    """It comes back from its journal, where the others look for it."""
+    """The service of a run over several nodes is killed. Node 0 starts it again, from its journal
+    and at the same address, where the others look for it. No rank notices."""
     nodes = Nodes(cluster, [RANK])
     ranks = nodes.entered(6)
     os.kill(nodes.service(), signal.SIGKILL)
@@ -546,6 +604,9 @@ def test_a_killed_service_costs_nobody_anything(cluster):
 
 
 def test_restarts_are_counted_over_all_nodes(cluster):
+    """Ranks of several nodes fail. `--max-restarts` counts over all nodes, and never one more,
+    also when they fail at once: the service decides which is the last one. A node that comes
+    back counts as one."""
     nodes = Nodes(cluster, [RANK], "--max-restarts", 1)
     ranks = nodes.entered(6)
     nodes.order(5, ranks[5]["generation"], "exit 3")
@@ -557,6 +618,8 @@ def test_restarts_are_counted_over_all_nodes(cluster):
 
 
 def test_a_node_that_may_not_come_back_ends_with_1(cluster):
+    """A node whose cable was cut may come back, and no restart is left. It ends with 1 and says
+    why in its last line; the others go on."""
     nodes = Nodes(cluster, [RANK], "--lease", SHORT_LEASE, "--max-restarts", 0)
     nodes.entered(6)
     cluster.cable(1, "down")
@@ -571,7 +634,9 @@ def test_a_node_that_may_not_come_back_ends_with_1(cluster):
 
 
 def test_restarts_of_several_nodes_at_once_are_not_too_many(cluster):
-    """The service decides whose is the last one."""
+    """Ranks of several nodes fail. `--max-restarts` counts over all nodes, and never one more,
+    also when they fail at once: the service decides which is the last one. A node that comes
+    back counts as one."""
     nodes = Nodes(cluster, [RANK], "--max-restarts", 3, "--min-size", 1)
     ranks = nodes.entered(6)
     for process in nodes.on:
@@ -592,7 +657,9 @@ def test_restarts_of_several_nodes_at_once_are_not_too_many(cluster):
 
 @pytest.mark.parametrize("least, left", [(5, 5), (6, None)])
 def test_how_many_are_left_is_counted_over_all_nodes(cluster, least, left):
-    """By any node, though only node 0 follows all of them."""
+    """A rank fails, `--max-restarts` is used up, and `--min-size` is set. Its node counts the
+    ranks that are left on all nodes, though only node 0 follows all of them: the run goes on
+    with enough, else it ends."""
     nodes = Nodes(cluster, [RANK], "--max-restarts", 0, "--min-size", least)
     ranks = nodes.entered(6)
     nodes.order(3, ranks[3]["generation"], "exit 7")
@@ -605,6 +672,8 @@ def test_how_many_are_left_is_counted_over_all_nodes(cluster, least, left):
 
 
 def test_node_0_that_stood_still_comes_back_too(cluster):
+    """`muster run` of node 0 stands still for longer than the lease. It is lost like any node,
+    and comes back as a newcomer; its service goes on meanwhile."""
     nodes = Nodes(cluster, [RANK], "--lease", SHORT_LEASE, "--avoid", "host-9", count=2)
     nodes.entered(4)
     nodes.on[0].signal(signal.SIGSTOP)
@@ -615,6 +684,7 @@ def test_node_0_that_stood_still_comes_back_too(cluster):
 
 
 def test_a_signal_while_node_0_comes_back_leaves_no_secret(cluster):
+    """Node 0 gets a signal to stop while it comes back. It stops, and removes the secret."""
     nodes = Nodes(cluster, [RANK], "--lease", SHORT_LEASE, count=2)
     nodes.entered(4)
     nodes.on[0].signal(signal.SIGSTOP)
@@ -634,8 +704,9 @@ def test_a_signal_while_node_0_comes_back_leaves_no_secret(cluster):
 
 
 def test_a_lost_node_0_is_waited_for_and_then_named(cluster):
-    """Its cable is cut for good: the others wait for its service, then end with one line. It goes
-    on alone, which a run of one node and more may."""
+    """Node 0's cable is cut for good. The others say that its service does not answer, wait for
+    `--service-wait`, then end with 125 and say why in the last line; node 0 goes on alone if
+    it may."""
     nodes = Nodes(cluster, [RANK], "--lease", SHORT_LEASE, nnodes="1:3",
                   others=("--service-wait", "1s"))
     for number in (1, 2):
@@ -654,7 +725,8 @@ def test_a_lost_node_0_is_waited_for_and_then_named(cluster):
 
 
 def test_a_node_that_is_done_does_not_wait_for_a_lost_service_for_ever(cluster):
-    """How the others ended it cannot know, so it does not end well."""
+    """Node 0 is lost for good, and the ranks of another node had ended well before. That node
+    cannot know how the others end, and ends with 125."""
     program = 'test "$GROUP_RANK" = 1 && exit 0; exec tail -f /dev/null'
     nodes = Nodes(cluster, ["sh", "-c", program], "--lease", SHORT_LEASE, count=2,
                   others=("--service-wait", "500ms"))
@@ -667,7 +739,8 @@ def test_a_node_that_is_done_does_not_wait_for_a_lost_service_for_ever(cluster):
 
 
 def test_a_service_that_hangs_does_not_hold_node_0_for_ever(cluster):
-    """Whether the others have gone cannot be asked."""
+    """The service hangs, and node 0 gets a signal to stop. Whether the others have gone cannot be
+    asked: it waits for them 10 seconds, then kills the service."""
     nodes = Nodes(cluster, [RANK], "--lease", SHORT_LEASE, count=2)
     nodes.entered(4)
     os.kill(nodes.service(), signal.SIGSTOP)
@@ -679,6 +752,7 @@ def test_a_service_that_hangs_does_not_hold_node_0_for_ever(cluster):
 
 
 def test_killed_runs_of_all_nodes_leave_no_process(cluster):
+    """`muster run` is killed on all nodes at once. No process of them is left."""
     nodes = Nodes(cluster, [RANK], "--lease", SHORT_LEASE)
     nodes.entered(6)
     left = [os.pidfd_open(pid) for number in range(3) for pid in cluster.pids(number)
@@ -693,6 +767,8 @@ def test_killed_runs_of_all_nodes_leave_no_process(cluster):
 
 
 def test_the_first_cause_is_told_on_all_nodes(cluster):
+    """A rank fails and is not started again. All nodes end, with its status, and with the same
+    last line: which rank, on which node, how. [The end]"""
     nodes = Nodes(cluster, [RANK], "--max-restarts", 0)
     ranks = nodes.entered(6)
     nodes.order(3, ranks[3]["generation"], "exit 7")
@@ -706,6 +782,8 @@ def test_the_first_cause_is_told_on_all_nodes(cluster):
 
 @pytest.mark.parametrize("number", [0, 2])
 def test_a_signal_to_one_node_ends_all(cluster, number):
+    """A user types Ctrl-C on one node. The ranks of all nodes get the signal, and all runs say
+    where it came from. [The end]"""
     nodes = Nodes(cluster, [RANK])
     nodes.entered(6)
     nodes.on[number].signal(signal.SIGINT)
@@ -716,7 +794,8 @@ def test_a_signal_to_one_node_ends_all(cluster, number):
 
 
 def test_a_node_that_is_done_waits_for_the_others(cluster):
-    """And learns how they end."""
+    """The ranks of one node are done. Its run waits for the others, and ends as they do.
+    [The end]"""
     program = 'test "$GROUP_RANK" = 2 && exec "$0"; echo quick'
     nodes = Nodes(cluster, ["sh", "-c", program, "cat"], "--max-restarts", 0)
     nodes.on[2].log.wait_for("this is node 2")
@@ -732,7 +811,8 @@ def test_a_node_that_is_done_waits_for_the_others(cluster):
 
 
 def test_nothing_is_left(cluster):
-    """Neither a secret nor a socket nor a process."""
+    """A run over several nodes is over. Neither a process nor a socket nor the secret is left.
+    [The end]"""
     nodes = Nodes(cluster, ["true"])
     assert nodes.codes() == [0, 0, 0], nodes.told()
     for number in range(3):

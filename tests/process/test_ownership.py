@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files, folders and sockets: what belongs to another run stays, and what belongs to another user is
-neither followed nor believed."""
+neither followed nor believed.
+
+behaviour: run / The first cause
+"""
 
 import contextlib
 import os
@@ -54,7 +57,9 @@ def kill_service(job):
 
 
 def test_a_second_run_of_a_name_leaves_the_journal_of_the_first(spawn, muster, env):
-    """The first goes on from it when its service dies."""
+    """A second `muster run` gets the name of a job that runs, also while that one's service is
+    being started again. It is refused with 125 and the process of the first one; the first
+    one's journal stays, and it goes on from it."""
     job = Run(spawn, muster, 2)
     job.entered()
     line = refused_run(muster, job)
@@ -66,7 +71,8 @@ def test_a_second_run_of_a_name_leaves_the_journal_of_the_first(spawn, muster, e
 
 
 def test_a_second_run_of_a_name_takes_no_secret_for_its_own(spawn, muster, env, tmp_path):
-    """It is the first one's, and goes with it."""
+    """A second `muster run` gets the name of a job that runs. The first one's secret stays, and
+    goes with the first run. [Descriptors and signals]"""
     env["MUSTER_STATE_DIR"] = str(tmp_path / "state")
     several = ("--nnodes", 2, "--listen", "127.0.0.1:0")
     job = Run(spawn, muster, 2, *several)
@@ -79,8 +85,9 @@ def test_a_second_run_of_a_name_takes_no_secret_for_its_own(spawn, muster, env, 
 
 
 def test_a_second_run_of_a_name_while_the_service_is_away(spawn, muster, env):
-    """The socket of a service that is about to be started again answers nobody: its journal belongs
-    to the run all the same."""
+    """A second `muster run` gets the name of a job whose service is about to be started again, so
+    that its socket answers to no client. It is refused with 125: the journal belongs to the
+    first run all the same."""
     job = Run(spawn, muster, 2)
     job.entered()
     kill_service(job)
@@ -92,7 +99,8 @@ def test_a_second_run_of_a_name_while_the_service_is_away(spawn, muster, env):
 
 
 def test_a_journal_that_a_service_keeps_is_not_removed(serve, muster, env):
-    """Not by a run of the name beside whose socket it lies."""
+    """A `muster serve` keeps its journal where that of the run would be. The run is refused with
+    125 and that service's process; the journal stays, and nothing is left beside it."""
     service = serve("--journal", journal_of(env, "dup"), "--addr",
                     f"unix:{env['MUSTER_RUNTIME_DIR']}/other.sock")
     assert service.wire().put("k", "v").status == 0
@@ -105,7 +113,8 @@ def test_a_journal_that_a_service_keeps_is_not_removed(serve, muster, env):
 
 
 def test_what_a_killed_run_left_is_no_obstacle(spawn, muster, env):
-    """Its service was killed with it, so nobody removed the journal. The next run begins anew."""
+    """A run and its service were killed, so that the journal stayed. The next run of the name
+    removes what they left, and begins anew."""
     job = Run(spawn, muster, 2)
     job.entered()
     kill_service(job)
@@ -117,8 +126,8 @@ def test_what_a_killed_run_left_is_no_obstacle(spawn, muster, env):
 
 
 def test_runs_of_one_name_that_begin_together(env):
-    """Each runs to its end, or is refused for another one's sake; none loses its service's state to
-    another, and nothing is left."""
+    """Several runs of one name begin at the same moment. Each runs to its end or is refused; no
+    state is lost, nothing is left."""
     runs = [subprocess.Popen([MUSTER, "run", "-n", "2", "-j", "same", "--", "true"], env=env,
                              stderr=subprocess.PIPE, text=True) for _ in range(RIVALS)]
     said = [(run.communicate(timeout=WAIT_S)[1], run.returncode) for run in runs]
@@ -157,6 +166,9 @@ def with_traps(tmp_path, mode):
 
 @two_users
 def test_a_journal_folder_of_another_user_is_refused(env, tmp_path):
+    """The journal's folder belongs to another user, or others may write to it. The service is
+    refused with a line that says what to do; no file in it is touched, no link followed.
+    [service / Its journal]"""
     folder, victim = with_traps(tmp_path, 0o755)
     os.chown(folder, OTHER, OTHER)
     assert refused(folder, env) == (
@@ -167,6 +179,9 @@ def test_a_journal_folder_of_another_user_is_refused(env, tmp_path):
 
 
 def test_a_journal_folder_that_others_may_write_to_is_refused(env, tmp_path):
+    """The journal's folder belongs to another user, or others may write to it. The service is
+    refused with a line that says what to do; no file in it is touched, no link followed.
+    [service / Its journal]"""
     folder, victim = with_traps(tmp_path, 0o777)
     assert refused(folder, env) == (
         f"muster serve: cannot keep a journal in {folder}: others may write to it (mode 0777); take "
@@ -175,7 +190,10 @@ def test_a_journal_folder_that_others_may_write_to_is_refused(env, tmp_path):
 
 
 def test_links_in_a_journals_folder_are_not_followed(env, tmp_path):
-    """Left from when others could write to it."""
+    """A file of the journal is a link, or a FIFO. It is neither followed nor waited for; the
+    service is refused with its name. [service / Its journal]
+
+    Left from when others could write to it."""
     folder, victim = with_traps(tmp_path, 0o700)
     line = refused(folder, env)
     assert line.startswith(f"muster serve: cannot recover the state from {folder}: {folder}/00000000")
@@ -225,7 +243,9 @@ def posing(public, env):
     ("key", "ls"), ("key", "watch"), ("barrier", "b", "-n", "1"), ("round", "r", "-n", "1"), ("preempt",),
 ], ids=" ".join)
 def test_no_command_speaks_to_another_users_service(public, env, muster, words):
-    """Nothing is told to a process that listens where a service of this user was expected."""
+    """Another user listens on the Unix socket that a client is given. The client sends that
+    process nothing and says so at once: commands and programs alike, with a secret too.
+    [security / Addresses]"""
     secret = public / "secret"
     secret.touch(mode=0o600)
     secret.write_text("0123456789abcdef0123456789abcdef")  # TLS is not spoken there: it helps nothing
@@ -237,6 +257,9 @@ def test_no_command_speaks_to_another_users_service(public, env, muster, words):
 
 @two_users
 def test_no_program_speaks_to_another_users_service(public, env):
+    """Another user listens on the Unix socket that a client is given. The client sends that
+    process nothing and says so at once: commands and programs alike, with a secret too.
+    [security / Addresses]"""
     with posing(public, env) as where:
         program = Process([BUILD / "tests/process/put_lines"], env | {"MUSTER_ADDR": where},
                           stdin=subprocess.PIPE)
@@ -256,7 +279,8 @@ sys.stdin.read()
 @two_users
 @pytest.mark.parametrize("mode", [0o1777, 0o755])
 def test_another_users_lock_holds_up_no_start(public, env, started, mode):
-    """Anybody who can read the folder of a socket can lock it."""
+    """Another user has locked the folder of the socket, as any user can that can read it. The
+    service begins all the same. [service / Addresses]"""
     folder = public / "sockets"
     folder.mkdir()
     folder.chmod(mode)
@@ -271,6 +295,8 @@ def test_another_users_lock_holds_up_no_start(public, env, started, mode):
 
 @two_users
 def test_another_users_lock_file_is_named(public, env, muster):
+    """Another user has made the lock file beside the socket, as is possible in `/tmp`. The
+    service is refused with that file's name. [service / Addresses]"""
     other = as_other(["/usr/bin/python3", "-c", "import sys; open(sys.argv[1], 'w')",
                       public / "x.sock.lock"])
     assert other.wait(WAIT_S) == 0
@@ -282,7 +308,8 @@ def test_another_users_lock_file_is_named(public, env, muster):
 
 
 def test_of_services_that_find_a_dead_ones_socket_one_takes_its_place(env, serve):
-    """However many begin at once; the others name it."""
+    """Several services begin at once where a dead one left its socket. One takes its place; the
+    others are refused and name it. [service / Addresses]"""
     dead = serve("--log-level", "error")
     dead.kill()
     rivals = [Process([MUSTER, "serve", "--log-level", "error"], env) for _ in range(RIVALS)]
@@ -302,8 +329,9 @@ def test_of_services_that_find_a_dead_ones_socket_one_takes_its_place(env, serve
 @pytest.mark.parametrize("name", ["mine", "run-mine", "run/mine"])
 def test_the_log_of_a_service_in_the_background_replaces_no_file_of_the_user(name, tmp_path, env,
                                                                              muster):
-    """It lies beside the socket: in a folder of the user's own its name may be taken, and be that
-    of the runtime directory with something behind it."""
+    """The log of a background service would lie beside a socket in a folder of the user's own,
+    where a file of its name is already. The service is refused with that name; the file stays.
+    [discover / The service that ranks start]"""
     (tmp_path / "run").mkdir(mode=0o700)
     folder = tmp_path / name
     folder.mkdir()
@@ -319,7 +347,9 @@ def test_the_log_of_a_service_in_the_background_replaces_no_file_of_the_user(nam
 
 
 def test_the_draft_of_a_report_is_a_new_file(tmp_path, env):
-    """In a folder of all users somebody may have put another file under its name."""
+    """Another file lies where the draft of the report, or of the request to run the job again, is
+    to be, as in a folder of all users. It is removed, and the draft is a new file: nothing is
+    written into the other file."""
     victim, report = tmp_path / "victim", tmp_path / "report.json"
     victim.write_text("precious")
     trap = 'ln "$1" "$2.$(hostname).$$" && exec "$3" run --report "$2" -- true'
@@ -356,6 +386,9 @@ def made_link(path):
     made_file, made_public, pytest.param(made_by_another, marks=two_users), made_link,
     lambda path: None], ids=["a file", "of mode 0755", "of another user", "a link", "no parent"])
 def test_a_refused_runtime_directory_says_what_to_set(tmp_path, env, muster, make):
+    """The runtime directory is a file, a link, another user's, or cannot be made. Every command
+    that needs it is refused with a line that says to set `MUSTER_RUNTIME_DIR`.
+    [service / Start and end]"""
     path = tmp_path / "runtime"
     make(path)
     if not os.path.lexists(path):

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Preemption from the program's side: real ranks, real signals. preempting.py says how the ranks are
-told what to do; a number at the end of a name is that of the scenario."""
+told what to do; a number at the end of a name is that of the scenario.
+
+behaviour: preemption / One step for all
+"""
 
 import contextlib
 import os
@@ -58,6 +61,7 @@ def end(ranks):
 
 
 def test_no_notice_all_go_on_127(job):
+    """There is no notice. Every step is to be computed."""
     (rank,) = job(1)
     assert [rank.reached(step) for step in (0, 1, 2)] == ["go", "go", "go"]
     assert rank.notice() is None
@@ -65,6 +69,9 @@ def test_no_notice_all_go_on_127(job):
 
 
 def test_a_rank_that_never_asked_does_not_hold_the_others_up_128(job):
+    """One of two ranks has asked for steps 0 and 1, the other for none; the deadline is now. Step
+    2 is agreed: each rank is to save 2 or 3 when it asks for it, and the slow one goes on
+    until 2."""
     zero, one = job(2)
     assert [zero.reached(0), zero.reached(1)] == ["go", "go"]
     assert zero.ask("announce 0 0 now") == "MUSTER_OK "
@@ -75,6 +82,8 @@ def test_a_rank_that_never_asked_does_not_hold_the_others_up_128(job):
 
 
 def test_a_notice_far_away_is_known_and_nothing_is_agreed_129(job):
+    """The deadline is an hour away, beyond the window. The notice is known, nothing is agreed,
+    the handle closes within a second."""
     zero, one = job(2)
     assert zero.ask("announce 1 3600000 maintenance") == "MUSTER_OK "
     assert zero.noticed(index=1)["agreed"] == "-1"
@@ -92,6 +101,8 @@ def test_a_notice_far_away_is_known_and_nothing_is_agreed_129(job):
 
 @pytest.mark.parametrize("how", ["killed", "left"])
 def test_a_member_that_is_gone_does_not_count_130(job, how):
+    """A rank was killed, or has left, and another one gets a notice. Once the rank is lost or has
+    left, a step is agreed without it."""
     zero, one = job(2, "--lease", LEASE, **LONG)
     if how == "killed":
         one.kill()
@@ -107,6 +118,7 @@ def test_a_member_that_is_gone_does_not_count_130(job, how):
 
 
 def test_who_has_left_is_not_to_save_131(job):
+    """A rank has left the job. It is asked to stop, never to save."""
     zero, one = job(2)
     for rank in (zero, one):
         assert rank.ask("leave") == "MUSTER_OK "
@@ -115,6 +127,9 @@ def test_who_has_left_is_not_to_save_131(job):
 
 
 def test_closing_at_any_time_132(job):
+    """The handle is closed before it was opened, before and after a notice, and twice. It neither
+    fails nor hangs; opened again in the same generation it learns the notice and what was
+    agreed."""
     zero, one = job(2, PR_EARLY="1")
     for order in ("close", "open", "close", "open"):  # never opened; without a notice; twice
         assert zero.ask(order) == "ok"
@@ -131,6 +146,8 @@ def test_closing_at_any_time_132(job):
 
 @pytest.mark.parametrize("whom", ["slow", "fast"])
 def test_the_slow_and_the_fast_stop_at_the_same_step_133(job, whom):
+    """The slow rank was at step 0, the fast one at 2; one of them gets the notice. Both save step
+    3, whichever got it."""
     slow, fast = job(2)
     assert [fast.reached(step) for step in (0, 1, 2)] == ["go", "go", "go"]
     assert slow.reached(0) == "go"
@@ -142,6 +159,7 @@ def test_the_slow_and_the_fast_stop_at_the_same_step_133(job, whom):
 
 
 def test_notices_to_both_at_once_are_one_agreement_134(job):
+    """Both ranks get a notice at once. There is one agreement."""
     zero, one = job(2)
     assert zero.reached(0) == "go"
     zero.signal(signal.SIGTERM)
@@ -152,6 +170,7 @@ def test_notices_to_both_at_once_are_one_agreement_134(job):
 
 
 def test_a_notice_that_is_none_is_logged_and_ignored_135(job, muster):
+    """The value of a notice, written by hand, is none. One line in the log says so; all go on."""
     zero, one = job(2)
     done = muster("key", "put", "muster/preempt/notice/0", "garbage", "--addr", job.service.address)
     assert done.returncode == 0, done.stderr
@@ -164,7 +183,8 @@ def test_a_notice_that_is_none_is_logged_and_ignored_135(job, muster):
 
 @pytest.mark.parametrize("when", ["meanwhile", "before"])
 def test_a_member_that_goes_while_the_others_agree_136(job, when):
-    """No step is waited for longer than it takes to know that the member is gone."""
+    """A rank goes while the others wait for the step, or before. They get their step as soon as
+    the rank is known to be lost, and do not wait out any time limit."""
     zero, one, two = job(3, "--lease", LEASE, **LONG)
     if when == "meanwhile":
         one.stop()
@@ -182,6 +202,8 @@ def test_a_member_that_goes_while_the_others_agree_136(job, when):
 
 
 def test_sigterm_to_one_of_four_and_all_save_one_step(job):
+    """SIGTERM comes to one of four ranks that train. All four save the same step, and learn that
+    all have (EPREEMPTED, exit code 75)."""
     ranks = job(4)
     for rank in ranks:
         rank.order("train 0")
@@ -196,7 +218,9 @@ def test_sigterm_to_one_of_four_and_all_save_one_step(job):
 
 
 def test_a_signal_is_a_notice_from_its_arrival_137(job):
-    """Known on every rank without a call of the program; a second signal changes nothing."""
+    """A rank gets SIGTERM while its program calls nothing of muster. All ranks know which rank it
+    was, the sender, and a deadline from the moment of the signal on, marked as assumed. A
+    second signal changes nothing. [The notice]"""
     zero, one = job(2, MUSTER_PREEMPT_GRACE="40s")
     before = time.time() * 1000
     zero.signal(signal.SIGTERM)
@@ -215,6 +239,8 @@ def test_a_signal_is_a_notice_from_its_arrival_137(job):
 
 
 def test_the_notice_of_another_is_told_138(job):
+    """Another process gives the notice, for the whole job. All know its words; when it is taken
+    back there is none any more. [The notice]"""
     zero, one = job(2)
     assert zero.notice() is None
     assert one.ask("announce all 1000000 the rack loses power") == "MUSTER_OK "
@@ -227,6 +253,9 @@ def test_the_notice_of_another_is_told_138(job):
 
 
 def test_waiting_for_the_exit_ends_with_the_member_or_the_service_139(job):
+    """A program waits for the exit of the noticed ranks. The wait ends at once without a notice,
+    when the member is lost, and when the service is gone; its own time limit is an error.
+    [The notice]"""
     zero, one, two = job(3, "--lease", LEASE, **LONG)
     assert zero.ask("wait-exit -1") == "MUSTER_OK "  # no notice: at once
     assert zero.ask("announce 1 600000 x") == "MUSTER_OK "
@@ -243,6 +272,8 @@ def test_waiting_for_the_exit_ends_with_the_member_or_the_service_139(job):
 
 
 def test_waiting_for_the_exit_tells_other_failures_139(job):
+    """A program waits for the exit of the noticed ranks after it has left the job itself. That is
+    an error of its own. [The notice]"""
     zero, one = job(2)
     assert zero.ask("announce 1 600000 x") == "MUSTER_OK "
     zero.noticed(index=1)
@@ -252,6 +283,8 @@ def test_waiting_for_the_exit_tells_other_failures_139(job):
 
 
 def test_without_a_source_it_says_so_once_140(job):
+    """No source gives notices for the process. One warning says so; the list of sources is empty,
+    there is no notice, and waiting for the exit returns at once. [The notice]"""
     (rank,) = job(1, PR_SIGNALS="")
     rank.log.wait_for("nobody gives notices for this process")
     assert rank.ask("sources") == "''"
@@ -265,6 +298,8 @@ def test_without_a_source_it_says_so_once_140(job):
 
 
 def test_a_handler_that_was_there_is_called_and_put_back(job):
+    """The program has a handler of SIGTERM. It is called too, and alone again after the handle
+    was closed. [The sources of a process]"""
     (rank,) = job(1, PR_HANDLER="1")
     rank.signal(signal.SIGTERM)
     rank.noticed(index=0)
@@ -277,6 +312,8 @@ def test_a_handler_that_was_there_is_called_and_put_back(job):
 
 
 def test_after_closing_the_signal_does_what_it_did(job):
+    """A program has no handler of SIGTERM, and its handle was closed. SIGTERM ends the process,
+    as before. [The sources of a process]"""
     (rank,) = job(1)
     assert rank.ask("close") == "ok"
     rank.signal(signal.SIGTERM)
@@ -284,6 +321,8 @@ def test_after_closing_the_signal_does_what_it_did(job):
 
 
 def test_a_forked_child_still_dies_of_the_signal(job):
+    """A forked child gets SIGTERM. It dies of it, and that is no notice.
+    [The sources of a process]"""
     (rank,) = job(1)
     child = int(rank.ask("child"))
     os.kill(child, signal.SIGTERM)
@@ -293,6 +332,7 @@ def test_a_forked_child_still_dies_of_the_signal(job):
 
 
 def test_other_signals_by_name(job):
+    """A program names other signals. Those are notices. [The sources of a process]"""
     (rank,) = job(1, PR_SIGNALS="USR1,SIGUSR2")
     rank.signal(signal.SIGUSR2)
     assert rank.noticed(index=0)["reason"].startswith("SIGUSR2 from process ")
@@ -300,6 +340,8 @@ def test_other_signals_by_name(job):
 
 
 def test_the_users_own_source(job, tmp_path):
+    """A program has a source of its own. What it says is a notice with its name and reason, once.
+    [The sources of a process]"""
     file = tmp_path / "soon"
     zero, one = job(2, PR_SOURCE=str(file))
     assert zero.ask("sources") == "'signals,mine'"
@@ -316,6 +358,8 @@ def test_the_users_own_source(job, tmp_path):
 
 
 def test_a_frozen_rank_is_left_out_and_named(job):
+    """A rank does not run at all (SIGSTOP). It is left out after the time limit and named in the
+    log; it wakes up, and saves the same step. [Frozen, late, lost or wrong ranks]"""
     ranks = job(3, MUSTER_PREEMPT_AGREE_TIMEOUT="1500ms")
     zero, one, two = ranks
     assert [rank.reached(0) for rank in ranks] == ["go"] * 3
@@ -332,6 +376,8 @@ def test_a_frozen_rank_is_left_out_and_named(job):
 
 
 def test_a_frozen_rank_that_was_further_is_agreed_with_once_more(job):
+    """A frozen rank wakes up, and had gone on beyond the step. A later step is agreed, before any
+    rank has saved. [Frozen, late, lost or wrong ranks]"""
     zero, one = job(2, MUSTER_PREEMPT_AGREE_TIMEOUT="1500ms")
     assert [one.reached(step) for step in range(6)] == ["go"] * 6
     assert zero.reached(0) == "go"
@@ -346,6 +392,8 @@ def test_a_frozen_rank_that_was_further_is_agreed_with_once_more(job):
 
 
 def test_a_rank_that_had_passed_the_step_is_named_when_the_others_have_saved(job):
+    """A frozen rank that had passed the step wakes up when the others have saved. They learn
+    "saved by 2 of 3", and which rank is missing. [Frozen, late, lost or wrong ranks]"""
     ranks = job(3, MUSTER_PREEMPT_AGREE_TIMEOUT="1500ms")
     zero, one, two = ranks
     assert [two.reached(step) for step in range(6)] == ["go"] * 6
@@ -371,6 +419,8 @@ def verdict_of(job):
 
 
 def test_different_steps_are_told_to_all(job):
+    """Ranks have saved different steps. The save fails on all of them, with the list of ranks and
+    steps. [Frozen, late, lost or wrong ranks]"""
     ranks = job(3)
     ranks[0].signal(signal.SIGTERM)
     assert [rank.agreed() for rank in ranks] == [0] * 3
@@ -386,6 +436,8 @@ def test_different_steps_are_told_to_all(job):
 
 
 def test_a_member_lost_before_its_save_is_named(job):
+    """A rank is lost before it has saved. The others learn which.
+    [Frozen, late, lost or wrong ranks]"""
     zero, one = job(2, "--lease", LEASE)
     zero.signal(signal.SIGTERM)
     assert [zero.agreed(), one.agreed()] == [0, 0]
@@ -398,6 +450,8 @@ def test_a_member_lost_before_its_save_is_named(job):
 
 
 def test_the_deadline_names_who_is_missing(job):
+    """A rank does not save before the deadline. The others learn which.
+    [Frozen, late, lost or wrong ranks]"""
     zero, one = job(2)
     assert zero.ask("announce 0 10000 soon") == "MUSTER_OK "
     assert [zero.agreed(), one.agreed()] == [0, 0]
@@ -408,6 +462,8 @@ def test_the_deadline_names_who_is_missing(job):
 
 
 def test_a_wait_of_ones_own_ends_alone_and_may_be_repeated(job):
+    """A call has a shorter time limit of its own. It alone ends, naming the missing ranks, and
+    may be repeated. [Frozen, late, lost or wrong ranks]"""
     zero, one = job(2)
     zero.signal(signal.SIGTERM)
     assert [zero.agreed(), one.agreed()] == [0, 0]
@@ -422,6 +478,8 @@ def test_a_wait_of_ones_own_ends_alone_and_may_be_repeated(job):
 
 
 def test_no_save_is_due(job):
+    """A program reports a save that was not due. It is refused.
+    [Frozen, late, lost or wrong ranks]"""
     (rank,) = job(1)
     assert rank.saved(0).startswith("MUSTER_EINVAL save of step 0: no save is due")
     end([rank])
@@ -431,6 +489,8 @@ def test_no_save_is_due(job):
 
 
 def test_a_region_in_which_no_save_is_possible_postpones(job):
+    """A rank is in a region in which it cannot save. All go on, until the region ends; then the
+    step is agreed. [Postponed, taken back, and again]"""
     zero, one = job(2, **LONG)
     assert zero.reached(3) == "go"
     assert zero.ask("hold 60000") == "MUSTER_OK "
@@ -444,6 +504,8 @@ def test_a_region_in_which_no_save_is_possible_postpones(job):
 
 
 def test_the_bound_of_a_region_ends_it(job):
+    """The bound of a region passes in which a rank cannot save. The step is agreed as if the
+    region had ended. [Postponed, taken back, and again]"""
     zero, one = job(2, **LONG)
     assert zero.ask("hold 300") == "MUSTER_OK "
     one.signal(signal.SIGTERM)
@@ -454,6 +516,8 @@ def test_the_bound_of_a_region_ends_it(job):
 
 
 def test_a_notice_that_is_taken_back_lets_all_go_on(job):
+    """The notice is taken back before any rank saved. All go on.
+    [Postponed, taken back, and again]"""
     zero, one = job(2)
     assert zero.ask("announce 1 60000 maybe") == "MUSTER_OK "
     assert [zero.agreed(), one.agreed()] == [0, 0]
@@ -465,6 +529,8 @@ def test_a_notice_that_is_taken_back_lets_all_go_on(job):
 
 
 def test_a_second_notice_is_another_agreement(job):
+    """A second notice comes after the save, and no rank has left yet. Another step is agreed and
+    saved. [Postponed, taken back, and again]"""
     zero, one = job(2, MUSTER_PREEMPT_LEAVE="noticed", **LONG)
     assert zero.ask("announce 0 600000 first") == "MUSTER_OK "
     step = train([zero, one], 0)
@@ -485,6 +551,9 @@ def enter(ranks, generation):
 
 
 def test_the_noticed_leave_and_the_others_go_on_in_the_process(job):
+    """Only the noticed ranks leave, by `muster_restart_leave`: they get EPREEMPTED, the others
+    OK. The others are called out as for any loss, seal the next generation in their processes,
+    and a later notice there is acted upon as well. [Postponed, taken back, and again]"""
     ranks = job(3, MUSTER_PREEMPT_LEAVE="noticed", **LONG)
     for rank in ranks:
         rank.order("run")
@@ -511,6 +580,8 @@ def test_the_noticed_leave_and_the_others_go_on_in_the_process(job):
 
 
 def test_all_leave_a_run_that_restarts(job):
+    """All leave, in a function under `muster_restart_run`. It returns EPREEMPTED, and so does the
+    run, on all ranks. [Postponed, taken back, and again]"""
     ranks = job(2)
     for rank in ranks:
         rank.order("run")
@@ -525,6 +596,8 @@ def test_all_leave_a_run_that_restarts(job):
 
 
 def test_a_restart_ends_the_wait_for_the_step(job):
+    """A rank fails under `muster_restart_run` while others wait for the step. The wait ends; the
+    next generation agrees by itself. [Postponed, taken back, and again]"""
     zero, one = ranks = job(2, **LONG)
     for rank in ranks:
         rank.order("run")
@@ -549,6 +622,8 @@ def test_a_restart_ends_the_wait_for_the_step(job):
 
 
 def test_a_notice_while_a_restart_is_in_progress(job):
+    """A notice comes while a restart is in progress. A rank that asks has to stop; the next
+    generation agrees and saves. [Postponed, taken back, and again]"""
     zero, one = ranks = job(2, **LONG)
     for rank in ranks:
         rank.order("run")

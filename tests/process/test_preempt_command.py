@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`muster preempt`: a notice by hand, for one rank or the whole job, and back again."""
+"""`muster preempt`: a notice by hand, for one rank or the whole job, and back again.
+
+behaviour: program / muster preempt
+"""
 
 import json
 import os
@@ -23,6 +26,8 @@ def ask(job, *args):
 
 
 def test_a_notice_for_one_rank(job):
+    """`muster preempt` gives notice to one index, or to the whole job. All save one step and end
+    with 75."""
     done = ask(job, 1, "--in", "60s", "--reason", "maintenance of b3")
     assert (done.returncode, done.stdout) == (0, f"#1 of job '{job.job}' is told: it ends in 60.0 s\n")
     assert job.run.wait() == 75, job.log.lines
@@ -30,6 +35,8 @@ def test_a_notice_for_one_rank(job):
 
 
 def test_a_notice_for_the_whole_job(job):
+    """`muster preempt` gives notice to one index, or to the whole job. All save one step and end
+    with 75."""
     done = ask(job, "--in", "60s")
     assert (done.returncode, done.stdout) == (0, f"job '{job.job}' is told: it ends in 60.0 s\n")
     assert job.run.wait() == 75, job.log.lines
@@ -37,7 +44,8 @@ def test_a_notice_for_the_whole_job(job):
 
 
 def test_status_tells_who_has_notice(job):
-    """Hours away: nothing is agreed for it yet."""
+    """`muster status` says for which ranks the notices are, by which source, from which host,
+    why, and what is left; in JSON too."""
     assert ask(job, 1, "--in", "10h", "--reason", "a visit\n of the king").returncode == 0
     assert ask(job, "--in", "20h", "--advisory").returncode == 0
     (all_of_it, one) = sorted(job.preemption()["notices"], key=lambda notice: notice["index"] or -1)
@@ -54,6 +62,8 @@ def test_status_tells_who_has_notice(job):
 
 
 def test_an_earlier_notice_counts_and_a_later_one_changes_nothing(job):
+    """There is a notice already. An earlier one takes its place, a later one changes nothing and
+    its sender learns that."""
     assert ask(job, 0, "--in", "10h").returncode == 0
     done = ask(job, 0, "--in", "11h")
     assert done.returncode == 0
@@ -64,6 +74,7 @@ def test_an_earlier_notice_counts_and_a_later_one_changes_nothing(job):
 
 
 def test_a_notice_is_taken_back(job):
+    """`muster preempt --withdraw` takes the notice back; if there was none it says so."""
     assert ask(job, 0, "--in", "10h").returncode == 0
     done = ask(job, 0, "--withdraw")
     assert (done.returncode, done.stdout) == (0, f"the notice for #0 of job '{job.job}' is taken back\n")
@@ -73,6 +84,8 @@ def test_a_notice_is_taken_back(job):
 
 
 def test_as_json(job):
+    """`muster preempt --json` prints one document; without `--in` it says that the time is
+    assumed."""
     done = ask(job, 2, "--in", "10h", "--reason", "x", "--json")
     assert json.loads(done.stdout) == {"job": job.job, "index": 2, "given": True, "in_ms": 36000000,
                                        "assumed": False, "heard": True, "reason": "x"}
@@ -82,6 +95,8 @@ def test_as_json(job):
 
 
 def test_no_such_index_lists_those_that_there_are(job):
+    """No member has the index. `muster preempt` prints one line that lists those that there are,
+    and writes nothing."""
     done = ask(job, 7, "--in", "60s")
     assert done.returncode == 1
     assert done.stderr == f"muster preempt: nobody has index 7 in job '{job.job}'; there are: 0, 1, 2\n"
@@ -96,12 +111,14 @@ def test_no_such_index_lists_those_that_there_are(job):
     (["--withdraw", "--in", "60s"], "--withdraw takes the notice back as it is"),
 ])
 def test_wrong_usage(muster, args, said):
+    """`muster preempt` is misspelled. That is wrong usage: 2."""
     done = muster("preempt", *args)
     assert done.returncode == 2
     assert said is None or said in done.stderr
 
 
 def test_nobody_is_there_to_be_told(muster):
+    """No service runs. `muster preempt` prints one line."""
     done = muster("preempt", "-j", "nobody", "--in", "60s")
     assert done.returncode == 1
     assert done.stderr.startswith("muster preempt: no service") and done.stderr.count("\n") == 1
@@ -113,6 +130,8 @@ def jobs_of(muster, service):
 
 
 def test_a_job_that_was_mistyped_is_refused_and_not_made(service, muster):
+    """The job of `muster preempt` is misspelled: it has no members. One line lists the jobs there
+    are, it ends with 1, and no such job is made."""
     rank = Wire(service.address)
     assert rank.open_rank(0, 2, job="train").status == OK
     place = ("--addr", service.address, "-j", "trian")
@@ -134,6 +153,7 @@ READS = [
 
 
 def test_no_command_that_writes_no_key_makes_the_job_that_it_names(service, muster):
+    """A command names a job that is not there. Only writing a key makes it. [muster key]"""
     rank = Wire(service.address)
     assert rank.open_rank(0, 2, job="train").status == OK
     for number, words in enumerate(READS):
@@ -145,7 +165,9 @@ def test_no_command_that_writes_no_key_makes_the_job_that_it_names(service, must
 
 
 def test_a_notice_that_no_rank_listens_for_is_given_with_a_warning(spawn, muster, tmp_path):
-    """Nobody in it has opened preempt. The node's own source says the same."""
+    """No rank of the job has opened preempt. The notice is given, for one may yet open it; a
+    warning says that nothing is saved until then, `--json` says in `heard` whether one
+    listens, and a notice of a source of `muster run` warns alike."""
     stop, ready = tmp_path / "stop", tmp_path / "ready"
     job = Run(spawn, muster, 2, "--preempt-sources", f"file={stop}")
     ranks = job.entered()
@@ -163,5 +185,6 @@ def test_a_notice_that_no_rank_listens_for_is_given_with_a_warning(spawn, muster
 
 
 def test_no_warning_where_a_rank_listens(job):
+    """A rank has opened preempt. `muster preempt` gives no warning."""
     done = ask(job, "--in", "10h")
     assert (done.returncode, done.stderr) == (0, "")

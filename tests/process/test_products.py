@@ -2,7 +2,10 @@
 """What hundreds of connections can do together when each stays within every limit of its own: the
 memory of the service, how long its loop stands still, and what a client notices that does nothing
 unusual. Each attack is a process of its own (overloading.py). The time for which the service and this
-process were ready to run and had no processor is not counted: the machine may be busy with others."""
+process were ready to run and had no processor is not counted: the machine may be busy with others.
+
+behaviour: attacks / Clients that never read or finish
+"""
 
 import functools
 import os
@@ -141,6 +144,15 @@ ATTACKS = ["watches", "gets", "lists", "halves", "drips", "searches", "sparse", 
 @pytest.mark.parametrize("what", ATTACKS)
 @pytest.mark.skipif(HARD < CONNECTIONS + 200, reason=f"{CONNECTIONS} descriptors")
 def test_the_product_of_the_limits_is_bounded(serve, env, started, what):
+    """Three hundred connections do together what each may: one change answers 39 watches of each
+    with 200 KB, or has each search among four thousand other changes; they ask for large
+    values or lists and read nothing; they send sixteen MiB without the last byte, or byte by
+    byte; they wait for a thousand keys 256 times; they wait for values that are deleted before
+    they read them; they search a job of very many keys again and again; each listens for
+    notices of preemption with a hundred watches and asks for the list of jobs, which counts
+    the listeners. The service stays below 512 MiB and gives the memory back, its loop stands
+    still for less than 250 ms, and 99 of 100 puts and gets of another client, of up to 100
+    KiB, take less than 50 ms."""
     service = serve("--lease", "1m")
     victim = session(service)
     prepare(victim, what)
@@ -203,8 +215,9 @@ READERS = 20 if SANITIZED else 100
 
 
 def test_who_reads_is_told_everything_beyond_the_bound(serve):
-    """A hundred readers, of one change that all of their watches tell: ten times what the connections may
-    hold together. It waits in the state, and nobody is closed."""
+    """A hundred watchers that read get one change in 800 replies of 200 KB, ten times what all
+    connections may hold: it waits in the state. All of it arrives, no connection is closed,
+    and memory stays near the bound."""
     service = serve("--buffered-bytes-max", "16m", "--lease", "1m")
     writer = session(service)
     wires = [session(service) for _ in range(READERS)]
@@ -225,8 +238,9 @@ def test_who_reads_is_told_everything_beyond_the_bound(serve):
 
 
 def test_large_values_of_many_at_once_beyond_the_bound(serve):
-    """Each writes a MiB at the same moment, more than the connections may hold together: one after the
-    other they are read, and nobody is closed."""
+    """A hundred clients write a MiB each at the same moment, six times what the connections may
+    hold together. They are read one after the other; all of it arrives, and no connection is
+    closed."""
     service = serve("--buffered-bytes-max", "16m", "--lease", "1m")
     victim = session(service)
     wires = [session(service) for _ in range(READERS)]

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a network does to connections: they are cut at any byte, stand still, arrive in pieces, and at
-the other end is something that is no service."""
+the other end is something that is no service.
+
+behaviour: attacks / Connections that break
+"""
 
 import concurrent.futures
 import re
@@ -91,8 +94,9 @@ def sessions(service, proxy, client, first, step, count, direction, end):
 
 
 def test_keys_written_while_connections_are_cut_at_every_byte(network, proxies, started):
-    """Wherever the first connection breaks: every write has exactly one effect, and who waits gets
-    its answer. The session is 150 to 250 bytes long each way, under TLS ten times that."""
+    """The connection breaks after any number of bytes, in either direction, by an end or a reset,
+    plain or under TLS. The client comes back by itself. Every write has exactly one effect,
+    and a wait gets its answer."""
     service, env = network("--lease", "1h")  # who helps renews none
     step = 23 if network.tls else 1
     step *= 7 if sanitized() else 1
@@ -145,8 +149,9 @@ ENDS, GENERATIONS_MAX = 12, 200
 
 
 def test_a_job_goes_on_through_chaos(network, proxies, started):
-    """Four ranks, each fault beginning all again, while every connection comes to a bad end after a
-    few hundred bytes: as long as a stall is shorter than the lease nobody is lost."""
+    """All connections of a job of four come to a bad end, again and again: cut, half-closed,
+    stalled, in odd pieces. The job goes on, restarts at each fault in the same processes, and
+    loses no rank: no stall was as long as the lease."""
     service, env = network("--lease", "30s")
     proxy = proxies(service, chaos(7, 2500 if network.tls else 1000))
     ranks = start_ranks([proxy.client_address] * RANKS, env, started)
@@ -168,6 +173,7 @@ def test_a_job_goes_on_through_chaos(network, proxies, started):
 
 
 def test_bytes_that_come_one_by_one_change_nothing(network, proxies, started):
+    """Bytes come one by one. Nothing changes: the same generations over the same connections."""
     service, env = network("--lease", "30s")
     proxy = proxies(service, one_by_one)
     ranks = start_ranks([proxy.client_address] * RANKS, env, started)
@@ -184,7 +190,8 @@ def test_bytes_that_come_one_by_one_change_nothing(network, proxies, started):
 
 
 def test_a_connection_that_is_half_closed_is_opened_again(network, proxies, started):
-    """Either side hears the other's end and nothing of its own: it must not wait for ever."""
+    """One direction of a connection is closed and the other is not. The side that sees the end
+    gives the connection up; the client opens another one."""
     service, env = network("--lease", "30s")
     proxy = proxies(service)
     proxy.planned.extend([(Way(), Way(600, "half")), (Way(700, "half"), Way())])
@@ -202,6 +209,7 @@ def test_a_connection_that_is_half_closed_is_opened_again(network, proxies, star
 
 
 def test_a_stall_shorter_than_the_lease_costs_nobody_anything(network, proxies, started, pass_time):
+    """A connection moves nothing for less than a lease. No rank is lost."""
     service, env = network("--lease", f"{4 * LEASE_S}s")
     proxy = proxies(service)
     ranks = start_ranks([proxy.client_address] * RANKS, env, started)
@@ -218,6 +226,9 @@ def test_a_stall_shorter_than_the_lease_costs_nobody_anything(network, proxies, 
 
 
 def test_a_stall_longer_than_the_lease_costs_that_rank_alone(network, proxies, started):
+    """The connection of one rank moves nothing for longer than a lease. It costs that rank and no
+    other: the others go on without it, and it learns of its loss when its connection moves
+    again."""
     service, env = network("--lease", f"{LEASE_S}s")
     bad, good = proxies(service), proxies(service)
     ranks = start_ranks([good.client_address] * 2 + [bad.client_address, good.client_address],
@@ -242,6 +253,7 @@ def test_a_stall_longer_than_the_lease_costs_that_rank_alone(network, proxies, s
 
 
 def test_who_waits_to_be_accepted_is_in_when_it_is(network, proxies, started, pass_time):
+    """A connection waits to be accepted. It is in as soon as it is."""
     service, env = network()
     proxy = proxies(service)
     proxy.hold()
@@ -255,6 +267,7 @@ def test_who_waits_to_be_accepted_is_in_when_it_is(network, proxies, started, pa
 
 
 def test_who_is_refused_in_the_middle_says_so_and_comes_back(network, proxies, started):
+    """Several attempts of a client to come back are reset as well. It tries until one is not."""
     service, env = network("--lease", "60s")
     proxy = proxies(service)
     client = client_through(proxy, env, started)
@@ -303,6 +316,9 @@ def refused(address, env, started):
 
 
 def test_a_service_that_accepts_and_never_answers(impostor, env, muster, started):
+    """What listens at the address accepts and never answers. When the time is up one line says
+    just that, with the address and how long it took: 5 s for a command, else what the program
+    has given. [Peers that are no service]"""
     silent = impostor()
     line = refused(silent.address, env, started)
     assert " (what listens there accepts, but does not answer); " in line
@@ -326,12 +342,17 @@ GARBAGE = {
 
 @pytest.mark.parametrize("what", GARBAGE)
 def test_a_service_that_answers_nonsense(impostor, env, started, what):
+    """What listens at the address answers with another protocol, with no message, with a version
+    that was not offered, or without limits. The line says what was wrong, and at which byte.
+    [Peers that are no service]"""
     words, why = GARBAGE[what]
     other = impostor(words)
     assert f" (connection to {other.address}: {why}" in refused(other.address, env, started)
 
 
 def test_a_service_that_hangs_up_at_once(impostor, env, started):
+    """What listens at the address hangs up at once. The client tries again until its time is up,
+    and says so. [Peers that are no service]"""
     other = impostor(hangs_up=True)
     assert f" (connection to {other.address}: " in refused(other.address, env, started)
     assert other.heard > 1  # it tries again and again

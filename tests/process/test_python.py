@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks in Python: python_rank.py under `muster run`, with the interpreter that runs this."""
+"""Ranks in Python: python_rank.py under `muster run`, with the interpreter that runs this.
+
+behaviour: python / Python
+"""
 
 import importlib.util
 import os
@@ -67,16 +70,25 @@ def ends_well(job):
 
 @pytest.mark.parametrize("mode", ["keys", "rounds"])
 def test_keys_and_rounds(run, mode):
+    """Four ranks in Python read, write, compare, add to, append to, list and wait for keys. Each
+    gets what C would get: bytes with a revision, or an exception of the status; a missing key
+    is a `KeyError`. They gather, reduce and compare: numbers in, numbers out, in the order of
+    ranks; `Mismatch` has the result with the one that differs, `Timeout` is a `TimeoutError`."""
     ends_well(run(4, mode))
 
 
 def test_other_threads_run_during_a_wait(run):
+    """The main thread is at a barrier that opens only when another thread of the process has done
+    its work. It opens: the interpreter's lock is free during the wait."""
     job = run(4, "threads")
     ends_well(job)
     assert len(job.out.having("counted 499500")) == 4
 
 
 def test_ctrl_c_ends_each_kind_of_wait_at_once(run):
+    """Ctrl-C is typed during a barrier, a round, a read, a wait for keys with and without a
+    limit, and while a job is opened whose other rank never comes. There is `KeyboardInterrupt`
+    in milliseconds, each time, and the job is as usable as before."""
     job = run(2, "interrupts")
     ends_well(job)
     told = dict(re.findall(r"(\w+) interrupted best_ms=([\d.]+)", "\n".join(job.out.lines)))
@@ -85,6 +97,8 @@ def test_ctrl_c_ends_each_kind_of_wait_at_once(run):
 
 
 def test_ctrl_c_while_the_service_is_away(env, serve, started):
+    """Ctrl-C is typed while the service is stopped. There is `KeyboardInterrupt` in milliseconds;
+    when the service goes on, so do calls."""
     service = serve("--lease", "60s")
     rank = (*under(), sys.executable, RANK, "away")
     alone = {**env, "MUSTER_ADDR": service.address, "MUSTER_INDEX": "0", "MUSTER_SIZE": "1"}
@@ -100,18 +114,25 @@ def test_ctrl_c_while_the_service_is_away(env, serve, started):
 
 
 def test_a_forked_child_is_told(run):
+    """A process forks. The child's calls say that the job is the parent's, `close` is harmless
+    there, and the parent goes on."""
     job = run(2, "fork")
     ends_well(job)
     assert len(job.out.having("child was told")) == 2
 
 
 def test_closing_ends_what_another_thread_waits_for(run):
+    """One thread closes the job while another waits in it. The wait ends with `Cancelled`;
+    whatever is called later raises `Invalid`."""
     job = run(1, "close")
     ends_well(job)
     job.out.wait_for("closed")
 
 
 def test_a_computation_that_keeps_the_interpreter_costs_neither_lease_nor_lines(run):
+    """A computation keeps the interpreter for three leases, while the service dies and comes
+    back, which the library has to report. The lease is kept, the process stays in its
+    generation, and Python's log has the line afterwards."""
     job = run(2, "busy", "--lease", "3s")
     job.out.wait_for("computes", count=2)
     os.kill(job.service(), signal.SIGKILL)
@@ -121,6 +142,8 @@ def test_a_computation_that_keeps_the_interpreter_costs_neither_lease_nor_lines(
 
 
 def test_an_exception_ends_the_rank_and_the_others_are_told(run):
+    """A rank ends by an exception of its own. The others' waits raise, its traceback is in the
+    output, and the run ends with 1."""
     job = run(3, "fails", "--max-restarts", "0", "--grace", SAYS_FIRST)
     assert job.run.wait() == 1
     assert len(job.out.having("is told")) == 2
@@ -128,16 +151,22 @@ def test_an_exception_ends_the_rank_and_the_others_are_told(run):
 
 
 def test_the_killed_one_is_named(run):
+    """A rank is killed while others are at a barrier. They get `Lost`, and its text names the
+    rank."""
     job = run(3, "loses", "--max-restarts", "0", "--grace", SAYS_FIRST)
     assert job.run.wait() != 0
     assert len(job.out.having("Lost", "#1")) == 2, job.out.lines
 
 
 def test_a_heartbeat_runs_and_stops(run):
+    """Three ranks start the heartbeat; one stops it. It beats without a thread of Python, and no
+    rank counts a failure."""
     ends_well(run(3, "heartbeat"))
 
 
 def test_ctrl_c_while_the_others_start_no_heartbeat(run):
+    """Ctrl-C is typed while the others do not start their heartbeat. There is `KeyboardInterrupt`
+    in milliseconds."""
     job = run(2, "heartbeat_alone")
     ends_well(job)
     told = re.search(r"heartbeat interrupted best_ms=([\d.]+)", "\n".join(job.out.lines))
@@ -145,6 +174,8 @@ def test_ctrl_c_while_the_others_start_no_heartbeat(run):
 
 
 def test_a_heartbeat_that_ends_the_process_says_why_on_stderr(run):
+    """A rank is frozen, and the heartbeat of the other one gives up. It aborts, and one line on
+    stderr says why."""
     job = run(2, "dies", "--max-restarts", "0")
     job.log.wait_for("[0]:", "#1")
     assert job.run.wait() != 0
@@ -157,6 +188,9 @@ def saved_steps(job):
 
 
 def test_sigterm_to_one_and_all_save_one_step(run):
+    """Four ranks count steps; one gets a SIGTERM, for which Python has a handler. All are to save
+    the same step, which none had passed; the handler has run, in that process only; `saved`
+    raises `Preempted`, and the run ends with 75. [Preemption]"""
     job = run(4, "preempted")
     assert job.run.wait() == 75, "\n".join(job.out.lines + job.log.lines)
     steps = saved_steps(job)
@@ -165,10 +199,15 @@ def test_sigterm_to_one_and_all_save_one_step(run):
 
 @pytest.mark.parametrize("mode", ["withdrawn", "held"])
 def test_a_notice_that_is_taken_back_or_held_up(run, mode):
+    """A notice is withdrawn when all were asked to save: they go on with the step they were at.
+    Another comes while one rank cannot save: the step is agreed on when the region has ended.
+    [Preemption]"""
     ends_well(run(3, mode))
 
 
 def test_the_noticed_one_leaves_and_the_others_go_on(run):
+    """One rank gets a notice by hand, with `leave="noticed"`. It gets `Preempted`, for the others
+    `saved` is `True`, and `wait_exit` comes back when it is gone. [Preemption]"""
     job = run(3, "noticed")
     job.run.wait()
     assert len(job.out.having("goes on")) == 2 and len(job.out.having("leaves")) == 1
@@ -176,6 +215,10 @@ def test_the_noticed_one_leaves_and_the_others_go_on(run):
 
 @pytest.mark.parametrize("mode, kinds", [("interrupted_saves", 2), ("interrupted_asking", 1)])
 def test_ctrl_c_during_a_preemption(run, mode, kinds):
+    """Ctrl-C is typed while the others have not saved, while the noticed rank has not left, and
+    while a frozen rank holds the agreement up. There is `KeyboardInterrupt` in milliseconds.
+    `saved` with the same step takes the wait up again; closing ends what was left.
+    [Preemption]"""
     job = run(2, mode)
     job.out.wait_for("interrupted best_ms=", count=kinds)
     told = re.findall(r"interrupted best_ms=([\d.]+)", "\n".join(job.out.lines))
@@ -197,6 +240,9 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 
 
 def test_a_training_loop_is_preempted_and_goes_on(spawn, muster, tmp_path):
+    """`examples/python/train.py` is preempted in the middle and started again. All ranks save one
+    step, the run ends with 75; the next one goes on at that step, and ends with the weights of
+    a run that was not disturbed. [Preemption]"""
     program = ROOT / "examples" / "python" / "train.py"
 
     def train(folder, *before):
@@ -222,6 +268,8 @@ def test_a_training_loop_is_preempted_and_goes_on(spawn, muster, tmp_path):
 
 @pytest.mark.skipif(sanitized(), reason="a sanitizer wants to be loaded first")
 def test_what_a_training_loop_saves_is_on_the_disk_before_it_counts(spawn, muster, env, tmp_path):
+    """`preempt/train`, `mpi/train` or `python/train.py` saves. The file is on the disk before it
+    is renamed to the one that counts. [examples / Preemption]"""
     program = ROOT / "examples" / "python" / "train.py"
     rank = (sys.executable, "-c", STRUCK, program, tmp_path / "run", "--steps", 300)
     job = Run(spawn, muster, 2, rank=rank, env={**env, **noting(tmp_path / "syncs")})
@@ -234,7 +282,9 @@ STATUS = re.compile(r"^X\((\w+), (-?\d+), (\w+),", re.M)
 
 
 def test_each_status_has_a_class_of_its_group(env):
-    """The table of statuses is the measure: a new one without a class here is noticed."""
+    """A status is added to the table. There must be an exception class for it, in the group of
+    the table; one that the package does not know is a `CallError`. `exit_code` is 75 for
+    `Preempted`, that of a `SystemExit`, 0 for `None`, else 1."""
     table = STATUS.findall((ROOT / "src/proto/status.def").read_text())
     groups = {"CALL": "CallError", "SESSION": "SessionError", "MEMBERSHIP": "MembershipError"}
     lines = ["import muster, pickle", "from muster._errors import error_of"]
@@ -262,6 +312,8 @@ def test_each_status_has_a_class_of_its_group(env):
 
 
 def test_wrong_options_are_refused_with_what_there_is(env):
+    """An option is misspelt, or has a value that makes no sense. It is refused, and the options
+    there are are listed."""
     lines = """
 import muster
 for options, kind, words in (
@@ -287,6 +339,8 @@ for options, kind, words in (
 
 @pytest.mark.skipif(sanitized(), reason="nothing is installed with a sanitizer")
 def test_the_package_is_found_where_it_was_installed(env, tmp_path):
+    """The package is installed under a prefix, and that is moved. It is found by `PYTHONPATH`,
+    and loads the library beside it."""
     done = subprocess.run(
         ["cmake", "--install", str(BUILD), "--prefix", str(tmp_path)], capture_output=True, text=True
     )

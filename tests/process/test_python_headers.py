@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What cffi is given of a header: python/cdef.py."""
+"""What cffi is given of a header: python/cdef.py.
+
+behaviour: python / The headers as cffi reads them
+"""
 
 import re
 import sys
@@ -21,6 +24,8 @@ def words(text):
 
 
 def test_comments_and_the_guard_are_left_out():
+    """A header is read for Python. Comments, the guard and what is for C++ are left out, also
+    where they look like each other."""
     header = """/* SPDX */
 #ifndef MUSTER_X_H
 #define MUSTER_X_H
@@ -42,10 +47,14 @@ int muster_a(int b); // three "four"
 
 
 def test_a_comment_in_a_string_stays():
+    """A header is read for Python. Comments, the guard and what is for C++ are left out, also
+    where they look like each other."""
     assert cdef.without_comments('"/* a */" /* b */ "\\"//" // c') == '"/* a */"   "\\"//"  '
 
 
 def test_attributes_are_left_out_wherever_they_stand():
+    """A header has macros. Attributes are left out, numbers become constants with the value that
+    the compiler gives, the initial options become functions."""
     header = """
 MUSTER_API MUSTER_MUST_USE muster_status
 muster_a(muster_client *client);
@@ -58,6 +67,8 @@ int MUSTER_APIARY;
 
 
 def test_numbers_become_constants_that_the_compiler_knows():
+    """A header has macros. Attributes are left out, numbers become constants with the value that
+    the compiler gives, the initial options become functions."""
     header = """
 #define MUSTER_ONE (-1)
 #define MUSTER_TWO                                                          \\
@@ -81,6 +92,8 @@ def test_numbers_become_constants_that_the_compiler_knows():
 
 
 def test_initial_options_become_functions():
+    """A header has macros. Attributes are left out, numbers become constants with the value that
+    the compiler gives, the initial options become functions."""
     heads, source = cdef.initialisers(['#define MUSTER_X_INIT { .size = sizeof(struct muster_x) }'])
     assert heads == "struct muster_x muster_x_init(void);\n"
     assert words(source) == (
@@ -89,6 +102,8 @@ def test_initial_options_become_functions():
 
 
 def test_the_other_branch_of_a_condition_is_left_out():
+    """A header is read for Python. Comments, the guard and what is for C++ are left out, also
+    where they look like each other."""
     header = """
 #if defined(__GNUC__)
 int here;
@@ -105,11 +120,13 @@ int there;
 
 @pytest.mark.parametrize("line", ["#if MUSTER_NEW", "#ifdef linux", "#error no", "#undef MUSTER_A"])
 def test_what_it_does_not_know_stops_the_build(line):
+    """A header has something unknown. The build stops at that line."""
     with pytest.raises(cdef.Unreadable, match=line.split()[-1]):
         cdef.declarations(line + "\nint a;\n#endif\n")
 
 
 def test_headers_are_read_once_and_in_the_compilers_order(tmp_path):
+    """A header includes others. Each is read once, in the compiler's order."""
     folder = tmp_path / "muster"
     folder.mkdir()
     for name, text in (
@@ -123,6 +140,7 @@ def test_headers_are_read_once_and_in_the_compilers_order(tmp_path):
 
 
 def test_every_exported_function_is_in_it():
+    """A function is exported by the library. Python has it too."""
     said = "".join(map(cdef.declarations, cdef.read(INCLUDE)))
     symbols = (ROOT / "tests/abi/symbols.txt").read_text().split()
     known = set(re.findall(r"\b(muster_\w+)\s*\(", said))

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a service is fed, recorded and replayed: the same story. And a disk that is full, fails or is
-too slow costs the record, and the job nothing."""
+too slow costs the record, and the job nothing.
+
+behaviour: record / A disk that does not play along
+"""
 
 import datetime
 import json
@@ -82,7 +85,10 @@ def stop(service):
 
 @pytest.mark.parametrize("flags", [[], ["--journal"]])
 def test_the_replay_is_the_log(serve, env, started, muster, folder, tmp_path, flags):
-    """Of a job one of whose ranks is killed: each line, of every level, with the same digest."""
+    """A job is recorded, one of whose ranks is killed and replaced. The replay prints every line
+    that the core wrote to the service's log, of every level, with the same times, and comes to
+    the digest that the service named in its log at its end; with a journal beside it and
+    without. [The same story]"""
     flags = flags + [tmp_path / "journal"] if flags else []
     service = serve("--record", folder, "--log-level", "debug", "--lease", "5s", *flags)
     ranks = {}
@@ -114,7 +120,10 @@ def test_the_replay_is_the_log(serve, env, started, muster, folder, tmp_path, fl
 
 
 def test_a_service_that_was_killed_and_the_next(serve, muster, folder, tmp_path):
-    """The story of both, one behind the other; the record of the killed one ends a little early."""
+    """The service is killed and the next one goes on from its journal. It records in the next
+    file, which begins with the state it goes on with; each file can be replayed by itself, or
+    all as one story. Nothing is overwritten. That of the killed one has the beginning of its
+    log. [The same story]"""
     flags = ["--record", folder, "--journal", tmp_path / "journal", "--log-level", "debug"]
     first = serve(*flags)
     wire = first.wire()
@@ -143,7 +152,8 @@ def test_a_service_that_was_killed_and_the_next(serve, muster, folder, tmp_path)
 
 
 def test_a_run_is_recorded(spawn, muster, folder):
-    """Through the death of a rank and of its service, which records in the next file."""
+    """`muster run --record` is typed, a rank dies, and the service dies. The one that is started
+    again records in the next file. [The same story]"""
     job = Run(spawn, muster, 2, "--record", folder)
     ranks = job.entered()
     os.kill(ranks[1]["pid"], signal.SIGKILL)
@@ -163,6 +173,8 @@ def test_a_run_is_recorded(spawn, muster, folder):
 
 
 def test_a_replay_as_json(serve, muster, folder):
+    """`muster replay --json` prints one document: the lines, and what the last line says.
+    [The same story]"""
     service = serve("--record", folder)
     service.wire(role=1, index=0, size=1)
     inputs, digest = stop(service)
@@ -179,7 +191,8 @@ def test_a_replay_as_json(serve, muster, folder):
 
 
 def test_a_full_disk_ends_the_record(serve, muster, small_disk):  # noqa: F811
-    """With one line; whoever is served does not notice, and what was recorded is replayed."""
+    """The disk becomes full under a record. One error line names the file and the reason; clients
+    notice nothing; what was recorded can be replayed."""
     service = serve("--record", small_disk / "record", "--log-level", "debug")
     kept, reply = fill(service.wire())
     assert (kept, reply.status) == (400, 0)
@@ -200,6 +213,8 @@ def test_a_full_disk_ends_the_record(serve, muster, small_disk):  # noqa: F811
 
 
 def test_a_service_begins_without_room_for_a_record(serve, small_disk):  # noqa: F811
+    """The disk is full when a service with `--record` begins. One error line says so, and the
+    service begins."""
     (small_disk / "record").mkdir()
     fill_up(small_disk / "filler")
     service = serve("--record", small_disk / "record")
@@ -221,6 +236,7 @@ def gated(failing, tmp_path):  # noqa: F811
 
 @preloaded
 def test_a_failing_disk_ends_the_record(failing, started, folder):  # noqa: F811
+    """The disk of a record fails. One error line says so, and the service goes on."""
     env, marker = failing
     service = Service(["--record", folder], env)
     started.append(service)
@@ -237,7 +253,8 @@ def test_a_failing_disk_ends_the_record(failing, started, folder):  # noqa: F811
 
 @preloaded
 def test_a_slow_disk_slows_nobody(gated, started, muster, folder):
-    """While it takes nothing everybody is answered; when it does, all is in the record."""
+    """The disk of a record takes nothing for a while. Every client is answered meanwhile, and all
+    of it is in the record later."""
     env, marker, gate = gated
     service = Service(["--record", folder], env)
     started.append(service)
@@ -253,6 +270,8 @@ def test_a_slow_disk_slows_nobody(gated, started, muster, folder):
 
 @preloaded
 def test_a_disk_that_is_too_slow_ends_the_record(gated, started, muster, folder):
+    """More than 64 MiB wait for the disk of a record. The record ends with a line, and a stop
+    does not wait for the disk either."""
     env, marker, _ = gated
     service = Service(["--record", folder], env)
     started.append(service)
@@ -270,7 +289,8 @@ def test_a_disk_that_is_too_slow_ends_the_record(gated, started, muster, folder)
 
 
 def test_services_share_a_folder(serve, muster, folder):
-    """Two at a time, and the journal of one of them: each has its own files, and keeps them."""
+    """Two services record in one folder at a time, and one of them keeps its journal there too.
+    Each has its own files and keeps them: no snapshot removes a record. [The same story]"""
     services = [serve("--record", folder, "--journal", folder),
                 serve("--record", folder, "--job", "other")]
     said = []
@@ -285,7 +305,8 @@ def test_services_share_a_folder(serve, muster, folder):
 
 
 def test_a_renewal_takes_few_bytes(serve, folder):
-    """Even if each comes alone; docs/operations.md says what a day of them takes."""
+    """A member does nothing but renew. Each renewal takes less than 100 bytes of the record;
+    docs/operations.md says what a day of them takes. [The same story]"""
     service = serve("--record", folder)
     wire = service.wire()
     for _ in range(RENEWALS):
@@ -306,7 +327,8 @@ def open_later(marker, gate, folder, over):
 @preloaded
 def test_a_state_larger_than_what_may_wait_is_recorded(gated, serve, started, muster, folder,
                                                        tmp_path):
-    """The next service begins with it, at once, and its disk takes a moment."""
+    """The service goes on from its journal with more than 64 MiB of state. Its disk gets up to 5
+    s for the state before any client is served, and the record is whole."""
     env, marker, gate = gated
     service = serve("--journal", tmp_path / "journal")
     wire = service.wire()
@@ -327,6 +349,8 @@ def test_a_state_larger_than_what_may_wait_is_recorded(gated, serve, started, mu
 
 @preloaded
 def test_a_stop_does_not_wait_for_ever(gated, started, folder):
+    """The service stops in order while the disk of its record takes nothing. It waits 5 s, says
+    that the record ended, and ends well."""
     env, marker, _ = gated
     service = Service(["--record", folder], env)
     started.append(service)
@@ -342,7 +366,8 @@ def test_a_stop_does_not_wait_for_ever(gated, started, folder):
 
 @preloaded
 def test_a_run_gives_its_service_that_time(gated, spawn, muster, folder):
-    """It does not kill what may still be written."""
+    """The service of a `muster run` that has come to its end still writes its record. The run
+    gives it that time before it kills it."""
     env, marker, _ = gated
     job = Run(spawn, muster, 1, "--record", folder, env=env)
     ranks = job.entered()
@@ -352,7 +377,8 @@ def test_a_run_gives_its_service_that_time(gated, spawn, muster, folder):
 
 
 def test_a_folder_that_cannot_be(muster, tmp_path):
-    """A mistyped one is told before anything is served."""
+    """The record's folder cannot be made, because its name is wrong. The service does not begin,
+    and one line says why."""
     done = muster("serve", "--addr", "127.0.0.1:0", "--record", tmp_path / "no" / "where")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.endswith(f"muster serve: cannot record in {tmp_path}/no/where: "
@@ -409,6 +435,8 @@ def refused(muster, path):
 
 
 def test_a_damaged_record(muster, recorded):
+    """A byte of a record was changed. One line names the file and the place, and the exit code is
+    1; in the last frame it is a torn tail. [What cannot be replayed]"""
     path, data = recorded
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
@@ -420,7 +448,8 @@ def test_a_damaged_record(muster, recorded):
 
 
 def test_a_record_that_was_cut(muster, recorded):
-    """No damage: as after a kill. But what was made of nothing is nothing."""
+    """A file of a record ends anywhere, as after a kill. It is replayed as far as it goes, and
+    the last line says that no digest was recorded. [What cannot be replayed]"""
     path, data = recorded
     whole = verdict(replay(muster, path)[1])
     path.write_bytes(data[:-1])
@@ -432,7 +461,8 @@ def test_a_record_that_was_cut(muster, recorded):
 
 
 def test_a_record_of_other_rules(muster, recorded):
-    """The line names the version that can replay it."""
+    """A record was made by a version that decides otherwise. It is refused, and the line names
+    the version that can replay it. [What cannot be replayed]"""
     path, data = recorded
     (rules,) = struct.unpack_from("<I", data, 24)
     struct.pack_into("<I24s", data, 24, rules + 1, b"9.8.7")
@@ -444,7 +474,8 @@ def test_a_record_of_other_rules(muster, recorded):
 
 
 def test_a_record_of_another_digest(muster, recorded):
-    """As a service that decides otherwise would have written it, so its checksum is right."""
+    """The digest at the end of a record differs, as of a service that decides otherwise. One line
+    names both, and the exit code is 1. [What cannot be replayed]"""
     path, data = recorded
     digest = verdict(replay(muster, path)[1])[2]
     frame, payload = last_frame(data)
@@ -461,6 +492,8 @@ def test_a_record_of_another_digest(muster, recorded):
 
 
 def test_no_record(muster, tmp_path):
+    """There is no record, or no such file. `muster replay` prints one line and ends with 1;
+    without a folder with 2. [What cannot be replayed]"""
     assert refused(muster, tmp_path / "none") == (
         f"muster replay: {tmp_path}/none: No such file or directory")
     assert refused(muster, tmp_path) == f"muster replay: {tmp_path}: no record is there"
@@ -475,8 +508,9 @@ def test_no_record(muster, tmp_path):
 
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.name)
 def test_a_released_record(muster, path):
-    """Told as it was told then, to the digest; or, once the rules are others, refused by name. One
-    that begins with a state is also refused once states look otherwise."""
+    """Records of released versions are replayed. They give what they gave then, to the digest, or
+    are refused with the version that made them; one that begins with a state is also refused
+    once states look otherwise. [The same story]"""
     stories = sorted(path.glob("*/story.txt"))
     assert stories
     for story in stories:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`muster run --report`: how a run ended, as a JSON file."""
+"""`muster run --report`: how a run ended, as a JSON file.
+
+behaviour: run / The report
+"""
 
 import datetime
 import json
@@ -55,6 +58,8 @@ def when(text):
 
 
 def test_of_a_run_that_ended_well(run, path):
+    """The run ends well. The report has no first cause, but times, generations and restarts.
+    Nothing else is left in the folder."""
     job = run(2, "--report", path)
     job.all_well(job.entered())
     report = report_in(path)
@@ -71,6 +76,8 @@ def test_of_a_run_that_ended_well(run, path):
 
 
 def test_it_counts_restarts_and_generations(run, path):
+    """The run ends well. The report has no first cause, but times, generations and restarts.
+    Nothing else is left in the folder."""
     job = run(2, "--report", path)
     os.kill(job.entered()[1]["pid"], signal.SIGKILL)
     ranks = job.entered(2)
@@ -81,6 +88,8 @@ def test_it_counts_restarts_and_generations(run, path):
 
 
 def test_an_exit_is_the_first_cause(run, path, tmp_path):
+    """A rank exits with a status. It is the first cause of the report, by kind, code and place,
+    with the line that was printed, its last lines on stderr and its file."""
     job = run(2, "--max-restarts", 0, "--report", path, "--log-dir", tmp_path / "logs", "--tee")
     pid = job.entered()[1]["pid"]
     job.order(1, 1, "exit 5")
@@ -95,6 +104,7 @@ def test_an_exit_is_the_first_cause(run, path, tmp_path):
 
 
 def test_a_signal_is_the_first_cause(run, path):
+    """A rank is killed by a signal. It is the first cause of the report."""
     job = run(2, "--max-restarts", 0, "--report", path)
     job.entered()
     job.order(0, 1, "kill")
@@ -104,6 +114,7 @@ def test_a_signal_is_the_first_cause(run, path):
 
 
 def test_a_hang_is_the_first_cause(run, path):
+    """A rank hangs. It is the first cause of the report."""
     job = run(2, "--max-restarts", 0, "--report", path, "--grace", "400ms", "--lease", "60s",
               variables={"MUSTER_SOFT_TIMEOUT": "1s", "MUSTER_HARD_TIMEOUT": "1800ms",
                          "MUSTER_GRACE": "400ms"})
@@ -118,6 +129,7 @@ def test_a_hang_is_the_first_cause(run, path):
 
 
 def test_a_silent_rank_is_the_first_cause(run, path):
+    """A rank falls silent. It is the first cause of the report."""
     job = run(2, "--max-restarts", 0, "--report", path, "--lease", "4s")
     os.kill(job.entered()[1]["pid"], signal.SIGSTOP)
     assert job.run.wait() != 0
@@ -126,6 +138,8 @@ def test_a_silent_rank_is_the_first_cause(run, path):
 
 
 def test_what_a_rank_reports_is_the_first_cause(run, path):
+    """A rank reports a fault that ends the run, or aborts it. That is the first cause of the
+    report, with its code."""
     job = run(2, "--max-restarts", 0, "--report", path, variables=ONE_ATTEMPT)
     pid = job.entered()[1]["pid"]
     job.order(1, 1, "fail 7 no such file")
@@ -140,6 +154,8 @@ def test_what_a_rank_reports_is_the_first_cause(run, path):
 
 
 def test_an_abort_is_the_first_cause(run, path):
+    """A rank reports a fault that ends the run, or aborts it. That is the first cause of the
+    report, with its code."""
     job = run(2, "--report", path)
     job.entered()
     job.order(0, 1, "abort 4 the data is gone")
@@ -148,12 +164,14 @@ def test_an_abort_is_the_first_cause(run, path):
 
 
 def test_75_is_again(muster, path):
+    """The run is stopped, or asks to be run again. `ending` in the report says so."""
     assert muster("run", "--report", path, "--", "sh", "-c", "exit 75").returncode == 75
     report = report_in(path)
     assert (report["ending"], report["exit_code"], report["first_cause"]) == ("again", 75, None)
 
 
 def test_a_run_that_was_stopped(run, path):
+    """The run is stopped, or asks to be run again. `ending` in the report says so."""
     job = run(2, "--report", path)
     job.entered()
     job.run.signal(signal.SIGINT)
@@ -164,6 +182,8 @@ def test_a_run_that_was_stopped(run, path):
 
 
 def test_the_last_lines_are_there_whatever_is_in_them(muster, path):
+    """The last lines are many, or no text. The report has the newest 2 KiB, in whole lines, as
+    valid JSON."""
     script = r'''i=0; while [ $i -lt 900 ]; do echo "line $i"; i=$((i + 1)); done >&2
                  printf 'a "quoted" \\ one\n\n\303\274 is \374\n\033[1mlast' >&2; exit 1'''
     done = muster("run", "--report", path, "--", "sh", "-c", script, text=False)
@@ -178,6 +198,7 @@ def test_the_last_lines_are_there_whatever_is_in_them(muster, path):
     ("/etc/passwd", 126, "'/etc/passwd' is not executable"),
 ])
 def test_a_program_that_cannot_be_started(program, code, message, muster, path):
+    """The program cannot be started. The report says so: the run did not begin."""
     assert muster("run", "-j", "none", "--report", path, "--", program).returncode == code
     report = report_in(path)
     assert (report["job"], report["ending"], report["exit_code"]) == ("none", "failed", code)
@@ -185,6 +206,7 @@ def test_a_program_that_cannot_be_started(program, code, message, muster, path):
 
 
 def test_a_file_of_no_known_format(muster, path, tmp_path):
+    """The program cannot be started. The report says so: the run did not begin."""
     broken = tmp_path / "broken"
     broken.write_bytes(b"\0\0\0\0")
     broken.chmod(0o755)
@@ -193,6 +215,7 @@ def test_a_file_of_no_known_format(muster, path, tmp_path):
 
 
 def test_another_runs_report_is_gone_as_soon_as_this_one_begins(run, path):
+    """There is a report of another run. It goes when this one begins; a link is followed."""
     path.write_text("of another run")
     job = run(1, "--report", path)
     ranks = job.entered()
@@ -202,6 +225,7 @@ def test_another_runs_report_is_gone_as_soon_as_this_one_begins(run, path):
 
 
 def test_a_link_is_followed(muster, path, tmp_path):
+    """There is a report of another run. It goes when this one begins; a link is followed."""
     (tmp_path / "there").write_text("of another run")
     path.symlink_to(tmp_path / "there")
     assert muster("run", "--report", path, "--", "true").returncode == 0
@@ -211,6 +235,8 @@ def test_a_link_is_followed(muster, path, tmp_path):
 @pytest.mark.parametrize("where, why", [("/", "Is a directory"), ("/dev/null", "no plain file"),
                                         ("/proc/none/r.json", "No such file or directory")])
 def test_a_file_that_cannot_be_written_is_refused_before_anything_starts(where, why, muster, tmp_path):
+    """The report's file cannot be written, or is no plain one. The run prints one line and ends
+    with 125, before anything starts; at the end it prints one line, and the exit code stays."""
     done = muster("run", "--report", where, "--", "touch", tmp_path / "started")
     assert done.returncode == 125
     assert done.stderr == (f"muster run: --report {where}: {why}; name a file in a folder in which "
@@ -219,6 +245,8 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_starts(where, 
 
 
 def test_a_disk_that_is_full_at_the_end_is_one_line(run, small_disk):  # noqa: F811
+    """The report's file cannot be written, or is no plain one. The run prints one line and ends
+    with 125, before anything starts; at the end it prints one line, and the exit code stays."""
     path = small_disk / "report.json"
     job = run(1, "--report", path)
     ranks = job.entered()
@@ -231,6 +259,7 @@ def test_a_disk_that_is_full_at_the_end_is_one_line(run, small_disk):  # noqa: F
 
 @several_nodes
 def test_all_nodes_report_the_same_first_cause(cluster, tmp_path):  # noqa: F811
+    """A run of several nodes fails. Every node's report has the same first cause."""
     paths = [tmp_path / f"{number}.json" for number in range(3)]
     nodes = Nodes(cluster, [RANK], "--max-restarts", 0, "--report", paths[0], count=1, nnodes="3")
     for number in (1, 2):
@@ -252,7 +281,8 @@ def test_all_nodes_report_the_same_first_cause(cluster, tmp_path):  # noqa: F811
 
 @several_nodes
 def test_a_fault_is_the_same_on_whichever_node(cluster, tmp_path):  # noqa: F811
-    """What only its own node knows is in that one's report, whichever node ended the run."""
+    """A fault ends a run of several nodes. Every node's report has it; its times, last lines and
+    file are at least in the report of the node it was on."""
     paths = [tmp_path / f"{number}.json" for number in range(3)]
     nodes = Nodes(cluster, [RANK], "--max-restarts", 0, "--report", paths[0], count=1, nnodes="3",
                   **ONE_ATTEMPT)
@@ -272,7 +302,7 @@ def test_a_fault_is_the_same_on_whichever_node(cluster, tmp_path):  # noqa: F811
 
 @several_nodes
 def test_nodes_may_share_a_file(cluster, path):  # noqa: F811
-    """The last one's stays, and is whole."""
+    """Nodes are given one file for all reports. It is whole: that of the node which ended last."""
     nodes = Nodes(cluster, [RANK], "--max-restarts", 0, "--report", path, others=("--report", path))
     nodes.entered(6)
     nodes.order(3, 1, "exit 7")
@@ -283,6 +313,7 @@ def test_nodes_may_share_a_file(cluster, path):  # noqa: F811
 
 @several_nodes
 def test_a_node_that_was_given_up_says_so(cluster, tmp_path):  # noqa: F811
+    """A node is lost to the others. Its report says that; the others go on."""
     nodes = Nodes(cluster, [RANK], "--lease", SHORT_LEASE, "--max-restarts", 0, count=2, nnodes="3")
     cut = nodes.join(2, "--node-rank", 2, "--report", tmp_path / "2.json")
     nodes.entered(6)
@@ -300,7 +331,7 @@ def test_a_node_that_was_given_up_says_so(cluster, tmp_path):  # noqa: F811
 
 
 def test_the_page_has_every_field(run, path):
-    """And none that is not there."""
+    """The page on operations lists every field of the report, and no other."""
     job = run(1, "--max-restarts", 0, "--report", path)
     job.entered()
     job.order(0, 1, "exit 1")

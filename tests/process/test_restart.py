@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Restart of a function in the same processes: real ranks, real signals. restarting.py says how the
-ranks are told what to do."""
+ranks are told what to do.
+
+behaviour: restart / Deaths
+"""
 
 import contextlib
 import os
@@ -14,6 +17,7 @@ from restarting import belongings, either_job, job, pids, settle  # noqa: F401
 
 
 def test_all_return_ok(either_job):
+    """The function returns OK everywhere. The run is over on all ranks. [The good case]"""
     either_job.run(3)
     either_job.order(either_job.entered(3, generation=1, iteration=0, size=3), "ok")
     either_job.finish(3)
@@ -21,7 +25,8 @@ def test_all_return_ok(either_job):
 
 
 def test_ok_waits_for_the_others(job):
-    """The first to return is not done while another may still fail."""
+    """One rank is done earlier. It waits: another may still fail, and then all run again.
+    [The good case]"""
     job.run(2)
     ranks = job.entered(2)
     job.order(ranks[:1], "ok")
@@ -38,6 +43,8 @@ def test_ok_waits_for_the_others(job):
 
 @pytest.mark.parametrize("order", ["failed 3 disk full", "status -17", "status 42", "again"])
 def test_one_fails_all_restart(either_job, order):
+    """One rank fails by report or by what it returns, or asks to restart. All enter again, in the
+    next generation, in the same processes, and the others were notified. [Failures]"""
     either_job.run(3)
     ranks = either_job.entered(3)
     mark = either_job.mark()
@@ -52,7 +59,8 @@ def test_one_fails_all_restart(either_job, order):
 
 
 def test_many_restarts(either_job):
-    """Always the same processes, and nothing of a restart is left in them."""
+    """There are many restarts. The processes are the same after 50 of them, with as many
+    descriptors and threads as before. [Failures]"""
     either_job.run(3)
     ranks = either_job.entered(3)
     before = belongings(ranks)
@@ -70,7 +78,9 @@ def test_many_restarts(either_job):
 
 @pytest.mark.parametrize("how", ["read", "recv", "poll", "sleep", "semaphore", "barrier"])
 def test_blocked_on_a_healthy_peer_30(job, how):
-    """Freed within 100 ms, and the process lives. Thrice, as a busy machine may delay one of them."""
+    """A rank is blocked in `read`, `recv`, `poll`, a sleep, a semaphore or a barrier of muster,
+    on a peer that is well, and has no abort callback. It is freed within 100 ms and survives:
+    the call ends with EINTR, a call of muster with EINTERRUPTED. [Being called out]"""
     job.run(3)
     ranks = first = job.entered(3)
     took = []
@@ -95,6 +105,9 @@ def test_blocked_on_a_healthy_peer_30(job, how):
 
 
 def test_killed_rank_is_replaced_83(job):
+    """A rank is killed while another one waits for it or for a third. The others are freed,
+    `muster run` starts a new process in the place, which joins at the next generation, and all
+    survivors are the processes they were."""
     job.run(4)
     ranks = job.entered(4)
     job.order(ranks[:1], "block recv")
@@ -113,6 +126,8 @@ def test_killed_rank_is_replaced_83(job):
 
 
 def test_rank_zero_killed_and_replaced_42(job):
+    """Rank 0 is killed while others wait for it. They are freed, and the place gets a new
+    process."""
     job.run(3)
     ranks = job.entered(3)
     mark = job.mark()
@@ -124,6 +139,8 @@ def test_rank_zero_killed_and_replaced_42(job):
 
 
 def test_killed_while_others_complete(job):
+    """A rank is killed while the others are done already. They run again with the new one: no
+    rank is done alone."""
     job.run(3)
     ranks = job.entered(3)
     job.order(ranks[:2], "ok")
@@ -139,7 +156,8 @@ def test_killed_while_others_complete(job):
 
 @pytest.mark.parametrize("point", ["returned", "told", "freed"])
 def test_killed_on_the_way_to_the_seal(job, point):
-    """One fails, and another is killed as soon as it shows that it heard of it."""
+    """A rank is killed on the way to the seal, as soon as it knows of a failure. The others seal
+    the next generation."""
     job.run(4)
     ranks = job.entered(4)
     job.order(ranks[3:], "block read")
@@ -161,7 +179,8 @@ def test_killed_on_the_way_to_the_seal(job, point):
 
 
 def test_killed_at_the_seal(job):
-    """One stands at the seal while another has not returned yet, and is killed there."""
+    """A rank stands at the seal while another has not returned yet, and is killed there. The
+    others seal the next generation."""
     job.run(3)
     ranks = job.entered(3)
     job.order(ranks[2:], "block mute")
@@ -181,8 +200,9 @@ def test_killed_at_the_seal(job):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_storm(job, seed):
-    """Failures and kills at seeded moments of the restarts of others. Whoever was in a generation
-    saw the same one, nobody hangs, no survivor is replaced, and in the end all are there."""
+    """Failures and kills come again and again at any moment, by a seed. No rank hangs, no
+    survivor is replaced, all that were in a generation saw the same one, and in the end all
+    are there."""
     dice = random.Random(seed)
     job.run(4, "--max-restarts", 100)
     ranks = settle(job, 4, 0)
@@ -212,8 +232,8 @@ def test_storm(job, seed):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_killed_at_the_completion(job, seed):
-    """All return OK while one is killed: either all who live are done, or all run again. Never some
-    of them this and some that."""
+    """All return OK while one rank is killed. Either all living ranks are done, or all run again,
+    never some of them this and some that."""
     dice = random.Random(seed)
     job.run(4)
     ranks = job.entered(4)
@@ -249,8 +269,8 @@ def test_killed_at_the_completion(job, seed):
 
 
 def test_who_does_not_return_is_evicted(job):
-    """Given up at the seal's deadline, killed by its agent, and replaced. Nobody looks for hangs: who
-    does would find it before."""
+    """A rank never comes back from the function, and nothing looks for hangs. At the seal's
+    deadline it is evicted, its agent kills it, and a new process takes its place."""
     job.run(3, MUSTER_BARRIER_TIMEOUT="4s", MUSTER_SOFT_TIMEOUT="-1", MUSTER_HARD_TIMEOUT="-1")
     ranks = job.entered(3)
     job.order(ranks[2:], "block mute")
@@ -268,7 +288,8 @@ def test_who_does_not_return_is_evicted(job):
 
 
 def test_too_few(job):
-    """Below min_size all who are left end together, with the numbers."""
+    """Fewer than `min_size` are left. The run ends on all of them together, with the numbers
+    (ETOOFEW). [Fewer, and the end]"""
     job.run(3, "--min-size", 3, "--max-restarts", 0)
     ranks = job.entered(3)
     job.order(ranks[1:2], "leave")
@@ -281,7 +302,9 @@ def test_too_few(job):
 
 
 def test_the_run_after_too_few_waits_for_the_replacement(job):
-    """One call of muster_restart_run each, however long the replacement takes to start."""
+    """A run that ended with ETOOFEW is followed by another. One call waits until the missing
+    ranks are back, without entering the function, for `barrier_timeout` at most.
+    [Fewer, and the end]"""
     job.run(3, "--min-size", 3, "--max-restarts", 1)
     ranks = job.entered(3)
     mark = job.mark()
@@ -299,7 +322,8 @@ def test_the_run_after_too_few_waits_for_the_replacement(job):
 
 
 def test_too_few_then_the_group_is_started_again(job):
-    """One has left and the others are too few: what is left for them is to begin all anew."""
+    """One rank has left and the others are too few, and restarts are left. The whole group is
+    started anew. [Fewer, and the end]"""
     job.run(3, "--min-size", 3, "--max-restarts", 1)
     ranks = job.entered(3)
     mark = job.mark()
@@ -315,6 +339,7 @@ def test_too_few_then_the_group_is_started_again(job):
 
 
 def test_shrinks_when_allowed(job):
+    """Fewer ranks are allowed. The survivors go on with fewer, renumbered. [Fewer, and the end]"""
     job.run(3, "--min-size", 2, "--max-restarts", 0)
     ranks = job.entered(3)
     mark = job.mark()
@@ -327,6 +352,8 @@ def test_shrinks_when_allowed(job):
 
 
 def test_leave(job):
+    """A rank leaves for good. Its own run ends well; the others seal a generation without it.
+    [Fewer, and the end]"""
     job.run(3, "--min-size", 2)
     ranks = job.entered(3)
     mark = job.mark()
@@ -343,6 +370,7 @@ def test_leave(job):
 
 
 def test_two_runs_on_one_client(job):
+    """A second run is made on the same client. It works as the first one. [The good case]"""
     job.run(2)
     ranks = job.entered(2)
     job.order(ranks, "ok")
@@ -359,6 +387,8 @@ def test_two_runs_on_one_client(job):
 
 
 def test_nested_run_is_refused(job):
+    """A run is started within a run. It fails with EDEADLK, and the outer one goes on.
+    [What is refused]"""
     job.run(1)
     ranks = job.entered(1)
     job.order(ranks, "nested")
@@ -370,7 +400,8 @@ def test_nested_run_is_refused(job):
 
 
 def test_without_the_signal(job):
-    """Interrupted at calls of muster only."""
+    """The signal is switched off. The ranks are interrupted at calls of muster only.
+    [Being called out]"""
     job.run(2, MUSTER_INTERRUPT_SIGNAL="0")
     ranks = job.entered(2)
     job.order(ranks[:1], "block barrier")
@@ -384,5 +415,7 @@ def test_without_the_signal(job):
 
 
 def test_what_is_refused(muster):
+    """The function asks for its view. Generation, rank, size and iteration are those of this
+    call. [The good case]"""
     done = muster("run", "-n", 1, "--", BUILD / "tests" / "process" / "restart_refused")
     assert done.returncode == 0, done.stdout + done.stderr

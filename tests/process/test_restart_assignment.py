@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How many run, who waits, and who is let in again: with real processes. That the numbers are right
-for every set of losses is shown by the unit tests of the assignment."""
+for every set of losses is shown by the unit tests of the assignment.
+
+behaviour: restart
+"""
 
 import os
 import signal
@@ -60,6 +63,9 @@ def end_all(job, ranks, spares, mark):
 
 
 def test_at_most_six_of_eight_and_a_spare_steps_in_77(hand):
+    """At most 6 of 8 ranks run, and one of them is killed while two spares wait. 6 run again at
+    once, a spare among them, with the ranks 0 to 5, in the environment too; the other spare
+    returns OK at the end without having entered. [Atomic sections, leaving, giving up]"""
     job = hand
     ranks, spares = with_spares(hand, 6, 2)
     mark = job.mark()
@@ -75,7 +81,8 @@ def test_at_most_six_of_eight_and_a_spare_steps_in_77(hand):
 
 
 def test_a_multiple_of_four_of_eight_and_one_is_lost_78(job):
-    """The survivor that is left over waits; it was a rank before and is none now."""
+    """A multiple of 4 of 8 runs, and one is killed. 4 run, and 3 survivors that ran before wait
+    as spares."""
     job.run(8, "--size-multiple", 4, "--min-size", 4, "--max-restarts", 0)
     ranks = job.entered(8, size=8)
     mark = job.mark()
@@ -90,7 +97,7 @@ def test_a_multiple_of_four_of_eight_and_one_is_lost_78(job):
 
 
 def test_who_was_left_over_runs_again_when_it_is_a_multiple_78(job):
-    """The lost one comes back: with it they are eight again, and all run."""
+    """The lost rank of a multiple is started again. With it they are eight again, and all run."""
     job.run(8, "--size-multiple", 4, "--min-size", 4)
     ranks = job.entered(8, size=8)
     mark = job.mark()
@@ -101,7 +108,8 @@ def test_who_was_left_over_runs_again_when_it_is_a_multiple_78(job):
 
 
 def test_a_spare_that_is_never_needed_ends_with_the_others_79(job):
-    """A restart that costs no rank does not need it either."""
+    """A spare is never needed, as a restart that costs no rank does not need it. It never enters
+    the function, and its run ends with OK when the others are done."""
     job.run(2, "--spares", 2)
     ranks = job.entered(2)
     spares = job.wait("joined", 2, spare=1)
@@ -114,8 +122,8 @@ def test_a_spare_that_is_never_needed_ends_with_the_others_79(job):
 
 
 def test_a_spare_that_dies_interrupts_nobody_79(hand):
-    """Nobody restarts, nothing is recorded; what is started in its place is a spare as well, and
-    steps in when it is needed."""
+    """A spare dies. It interrupts no rank and is in no record; what is started in its place waits
+    as a spare, and steps in when it is needed."""
     job = hand
     ranks, (spare,) = with_spares(hand, 2, 1)
     mark = job.mark()
@@ -135,8 +143,9 @@ def test_a_spare_that_dies_interrupts_nobody_79(hand):
 
 
 def test_too_few_end_together_80(hand):
-    """Two of four are killed, three are the least: the others end with the same error, once all of
-    them know of both. (A `muster run` would end them, or begin again with all.)"""
+    """At least 3 of 4 must run, and two are killed. The run ends on the others, together, with
+    the same error and without another entry, once all know of both. (A `muster run` would end
+    them, or restart all.)"""
     ranks = hand.start(4, MUSTER_MIN_SIZE="3", RR_CALLBACKS="finalize", RR_HOLD="finalize:1")
     hand.all_helped(4)
     mark = hand.mark()
@@ -155,8 +164,8 @@ def test_too_few_end_together_80(hand):
 
 
 def test_who_fails_once_too_often_leaves_alone_81(job):
-    """One fault is forgiven. The second of one rank is its end; who failed once, and who was only
-    interrupted three times, go on."""
+    """`faults_max` is 1, and one rank fails twice. It leaves after the second time, the others go
+    on; a rank that was only interrupted has no fault."""
     job.run(3, "--min-size", 1, "--max-restarts", 0, MUSTER_FAULTS_MAX="1")
     ranks = job.entered(3)
     for turn, which in enumerate((1, 0)):

@@ -4,6 +4,8 @@ sections are ended because the function returns, and for no other reason.
 
 Every rank is tests/process/unwind_rank.cc. Cancelling a thread, jumping out of a handler and checks
 that throw are not offered, so there is nothing of them to show.
+
+behaviour: restart
 """
 
 import os
@@ -62,8 +64,9 @@ def job(spawn, env):
 
 
 def test_a_file_written_in_an_atomic_section_is_whole_63(pass_time, job, tmp_path):
-    """The other ranks are interrupted at once; the one that writes 500 ms later, at the end of its
-    section, and no call of it is cut short until then."""
+    """A rank fails while another one writes a file in an atomic section that lasts for 500 ms.
+    The other ranks are interrupted at once; the file is whole, no call was cut short, and the
+    end of the section says that all restart."""
     ranks = job.start(3)
     path = tmp_path / "saved"
     mark = job.mark()
@@ -83,7 +86,8 @@ def test_a_file_written_in_an_atomic_section_is_whole_63(pass_time, job, tmp_pat
 
 
 def test_no_section_begins_after_the_interruption_64(job):
-    """It is refused at once, whatever else the function is told: nothing of its body runs."""
+    """A function that was interrupted tries to begin an atomic section. It is refused at once,
+    without a wait: nothing of its body runs."""
     ranks = job.start(2)
     mark = job.mark()
     job.order(ranks[:1], "deaf-write")
@@ -96,8 +100,9 @@ def test_no_section_begins_after_the_interruption_64(job):
 
 
 def test_a_failure_in_the_innermost_section_leaves_nothing_open_65(job):
-    """The fault is one as any other; in the next attempt the same rank is interrupted at once, so it
-    is in no section, and can begin one."""
+    """The function fails in the innermost of nested atomic sections. That is a fault as any
+    other. In the next attempt the rank is in no section: it is interrupted at once, and can
+    begin one."""
     ranks = job.start(2)
     for turn in range(2):
         mark = job.mark()
@@ -113,8 +118,10 @@ def test_a_failure_in_the_innermost_section_leaves_nothing_open_65(job):
 
 
 def test_who_swallows_it_is_told_again_67(job):
-    """Three times it goes on as if nothing was; each blocking call is cut short again, each check
-    says so again; then it returns, and is the process it was."""
+    """The function goes on a few times although it was interrupted. It is interrupted again, by
+    each call of muster and by the signal in each blocking call; then it returns, and its
+    process goes on. That the reference repeats by raising an exception is not offered: nothing
+    is thrown."""
     ranks = job.start(2)
     mark = job.mark()
     job.order(ranks[:1], "deaf 3")
@@ -128,6 +135,8 @@ def test_who_swallows_it_is_told_again_67(job):
 
 
 def test_who_swallows_it_for_ever_is_ended_67(job):
+    """The function always goes on although it was interrupted. It is killed after `hard`, and
+    another process takes its place."""
     ranks = job.start(2, MUSTER_SOFT_TIMEOUT=f"{SOFT_MS}ms", MUSTER_HARD_TIMEOUT=f"{HARD_MS}ms",
                       MUSTER_GRACE=f"{GRACE_MS}ms")
     mark = job.mark()
@@ -143,8 +152,9 @@ def test_who_swallows_it_for_ever_is_ended_67(job):
 
 
 def test_interrupted_while_an_object_is_destroyed_68(job):
-    """The function is done and does not look any more: the interruption ends the call in which the
-    destructor waits, and the run goes on with the next attempt all the same."""
+    """The interruption comes while an object is destroyed, and the function is done and does not
+    look any more. It ends the call in which the destructor waits, and is not lost: the next
+    attempt begins. An exception that a destructor would swallow is not offered."""
     ranks = job.start(2)
     mark = job.mark()
     job.order(ranks[:1], "late")
@@ -161,7 +171,9 @@ OUT = ["destroyed inner", "destroyed middle", "destroyed outer"]
 
 
 def test_objects_are_destroyed_once_and_innermost_first_69(job):
-    """Before finalize, of the interrupted rank and of the one that throws within its function."""
+    """The function has objects in three frames, and is interrupted or throws within. They are
+    destroyed exactly once, innermost first, before `finalize`, because the function returns.
+    Cancelling its thread, which would unwind it from outside, is not offered."""
     ranks = job.start(2)
     mark = job.mark()
     job.order(ranks[:1], "frames")

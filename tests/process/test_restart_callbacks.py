@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Callbacks, atomic sections, spares and the ends of a run, on several ranks."""
+"""Callbacks, atomic sections, spares and the ends of a run, on several ranks.
+
+behaviour: restart / Atomic sections, leaving, giving up
+"""
 
 import os
 import signal
@@ -30,6 +33,10 @@ def calls(job, rank):
 
 
 def test_callbacks_come_in_order_on_all_ranks(job):
+    """A run has callbacks of every kind and one rank fails. On each rank: precondition once;
+    before each attempt initialize and the health check; after a fault abort, finalize and the
+    health check; at the end completion. No rank enters again before all have finalized.
+    [Options, callbacks and clients]"""
     job.run(3, RR_CALLBACKS=ALL)
     ranks = job.entered(3)
     mark = job.mark()
@@ -52,6 +59,9 @@ def test_callbacks_come_in_order_on_all_ranks(job):
 
 
 def test_the_fault_is_told_to_callbacks_and_to_the_next_attempt(job):
+    """A callback or the next attempt asks why the last one ended. Kind, code, text, index and
+    rank of the first fault, the same on all ranks; of a text with several lines one.
+    [Options, callbacks and clients]"""
     job.run(2, RR_CALLBACKS="finalize")
     ranks = job.entered(2)
     mark = job.mark()
@@ -69,7 +79,10 @@ def test_the_fault_is_told_to_callbacks_and_to_the_next_attempt(job):
 
 
 def test_what_is_said_of_a_loss_is_a_fault_where_nobody_was_lost(job):
-    """A function that returns ELOST for a reason of its own: all begin again, and read why."""
+    """The function returns ELOST or EFENCED. If the service knew that a rank was lost, failed or
+    left, this adds nothing to the record of that; if it learns of that later, both are on
+    record, and the other is the first cause. Else it is a fault of this rank, and all read
+    that it returned it. [Fewer, and the end]"""
     job.run(2)
     ranks = job.entered(2)
     mark = job.mark()
@@ -84,7 +97,8 @@ def test_what_is_said_of_a_loss_is_a_fault_where_nobody_was_lost(job):
 
 
 def test_what_is_said_of_a_loss_hides_no_loss(job):
-    """It may be said before the loss is known, and is on record then."""
+    """A function returns ELOST before the loss is known. The loss is on record then.
+    [Fewer, and the end]"""
     job.run(3, "--min-size", 2, "--max-restarts", 0)
     ranks = job.entered(3)
     mark = job.mark()
@@ -99,6 +113,8 @@ def test_what_is_said_of_a_loss_hides_no_loss(job):
 
 
 def test_an_atomic_section_is_not_interrupted_63(job):
+    """A peer fails while this rank is in an atomic section. It is not interrupted, cut short or
+    aborted before the end of the section; right after it is."""
     job.run(2, RR_CALLBACKS="abort")
     ranks = job.entered(2)
     job.order(ranks[:1], "listen")
@@ -122,6 +138,7 @@ def test_an_atomic_section_is_not_interrupted_63(job):
 
 
 def test_no_atomic_section_after_the_interruption_64(job):
+    """A rank begins an atomic section after the interruption. It is refused, at once."""
     job.run(2, MUSTER_INTERRUPT_SIGNAL="0", RR_CALLBACKS="abort")
     ranks = job.entered(2)
     job.order(ranks[:1], "quiet")
@@ -137,6 +154,8 @@ def test_no_atomic_section_after_the_interruption_64(job):
 
 
 def test_a_failing_finalize_ends_its_rank_alone(job):
+    """`finalize` fails. That rank's run ends with its status, without a health check.
+    [Options, callbacks and clients]"""
     job.run(3, "--min-size", 2, "--max-restarts", 0, RR_CALLBACKS="finalize,terminate",
             RR_FAIL="finalize:1")
     ranks = job.entered(3)
@@ -152,7 +171,8 @@ def test_a_failing_finalize_ends_its_rank_alone(job):
 
 
 def test_given_up_after_the_attempts_that_are_allowed_8(job):
-    """Exactly as many entries, and all ranks end together with the cause."""
+    """The allowed attempts have failed. All ranks end together after exactly as many entries,
+    with the cause of the last one."""
     job.run(3, "--max-restarts", 0, MUSTER_ITERATIONS_MAX="4")
     for turn in range(4):
         ranks = job.entered(3, iteration=turn)
@@ -167,6 +187,7 @@ def test_given_up_after_the_attempts_that_are_allowed_8(job):
 
 
 def test_an_abort_ends_all_with_its_text(job):
+    """One rank aborts the job. All end, with its text."""
     job.run(3)
     ranks = job.entered(3)
     job.order(ranks[2:], "abort 5 wrong data")
@@ -178,7 +199,8 @@ def test_an_abort_ends_all_with_its_text(job):
 
 
 def test_exit_in_the_function_leaves_23(job):
-    """Worlds 3, 2: the others are renumbered, and nobody calls it a death."""
+    """The function calls `exit()` with status 0 or 75. The rank leaves, the others go on without
+    it, renumbered, and it is no death."""
     job.run(3, "--min-size", 1, "--max-restarts", 0)
     ranks = job.entered(3)
     mark = job.mark()
@@ -193,6 +215,7 @@ def test_exit_in_the_function_leaves_23(job):
 
 
 def test_underscore_exit_in_the_function_is_a_death(job):
+    """The function calls `_exit()`. That is a death, with its status."""
     job.run(2, "--min-size", 1, "--max-restarts", 0)
     ranks = job.entered(2)
     mark = job.mark()
@@ -208,7 +231,9 @@ def test_underscore_exit_in_the_function_is_a_death(job):
 
 
 def test_an_assignment_of_ones_own(job):
-    """Worked out on one rank, obeyed by all, before the first attempt and after each fault."""
+    """A program gives the steps of an assignment. One rank works them out before the first
+    attempt and after each fault, and all obey; if that fails the run ends for all.
+    [Options, callbacks and clients]"""
     job.run(3, RR_CALLBACKS="assign")
     ranks = job.entered(3, iteration=0)
     assert [event.index for event in ranks] == [2, 1, 0]
@@ -223,6 +248,8 @@ def test_an_assignment_of_ones_own(job):
 
 
 def test_a_failing_assignment_ends_the_run_for_all_16(job):
+    """The first or the second assignment fails. The run ends with the assignment's status after 0
+    or 1 entries. [restart]"""
     job.run(2, "--max-restarts", 0, RR_CALLBACKS="assign", RR_FAIL="assign:1")
     done = job.finish(2, status="MUSTER_EFAILED")
     assert all(event.text.startswith("run: the assignment failed: ") for event in done), done
@@ -232,7 +259,8 @@ def test_a_failing_assignment_ends_the_run_for_all_16(job):
 
 @pytest.mark.parametrize("how", ["abort", "signal"])
 def test_freed_by_either_rung_of_the_ladder_30(job, how):
-    """The signal begins when the abort callbacks have returned; without a callback at once."""
+    """A blocked rank has an abort callback, or none. The signal comes when the callback has
+    returned, or at once."""
     job.run(2, RR_CALLBACKS="abort" if how == "abort" else "")
     ranks = job.entered(2)
     job.order(ranks[:1], "block recv")
@@ -249,7 +277,9 @@ def test_freed_by_either_rung_of_the_ladder_30(job, how):
 
 
 def test_a_health_command_and_a_folder_are_looked_at(job, tmp_path):
-    """Healthy, and then not: the rank leaves with the reason."""
+    """A health command or a folder is given. The command has to end with 0 in time, whatever
+    signals come meanwhile, and nothing of it is left; a file has to be writable in the folder.
+    A rank that is not healthy leaves with the reason. [Options, callbacks and clients]"""
     flag = tmp_path / "healthy"
     flag.write_text("")
     job.run(1, "--max-restarts", 0, MUSTER_HEALTH_COMMAND=f"test -e {flag}",

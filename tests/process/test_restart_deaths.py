@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Deaths where they hurt most: while ranks are being assigned, with whoever watches them, with their
 whole machine; and ranks that cannot be reached. What is done a thousand times is in
-test_restart_thousand.py."""
+test_restart_thousand.py.
+
+behaviour: restart
+"""
 
 import os
 import pathlib
@@ -49,7 +52,9 @@ def whole_pairs(ranks):
 
 @pytest.mark.parametrize("victim", ["who works it out", "who waits for it"])
 def test_killed_while_pairs_are_assigned_36(job, victim):
-    """Nobody is started again: the victim's pair does not run, the others do, renumbered."""
+    """A rank is killed while an assignment by pairs is worked out: the one that works it out, or
+    one that waits for it. The assignment begins again with the ranks that are left. A rank
+    that lost the other one of its pair waits as a spare."""
     job.run(6, "--max-restarts", 0, "--min-size", 2, RR_HOLD="pairs:2", **PAIRS)
     ranks = job.entered(6)
     mark = job.mark()
@@ -75,7 +80,8 @@ def test_killed_while_pairs_are_assigned_36(job, victim):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_killed_at_any_moment_of_an_assignment_36(job, seed):
-    """Each time all pairs are whole again in the end: the dead one is started again."""
+    """A rank is killed at any moment of an assignment by pairs, and started again. Each time all
+    pairs are whole again in the end."""
     dice = random.Random(seed)
     job.run(4, "--max-restarts", 1000, "--min-size", 1, **PAIRS)
     ranks = running(job, 4)
@@ -118,9 +124,9 @@ def stop(pid):
 
 @pytest.mark.parametrize("victims", [(2,), (1, 2)])
 def test_killed_with_its_monitor_after_it_stood_at_the_seal_37(hand, victims):
-    """The seal counts the dead in, and nobody tells that they are: they are given up with their
-    lease, in one step, and the record says so. Nobody else is. A lease is as long as the service has
-    time for it: not longer than that of somebody who falls silent after they are dead."""
+    """A rank and its monitor are killed together, when it stands at the seal already; two
+    neighbours too. They are counted into the next generation, and no agent reports that they
+    are dead. They are lost with their lease, in one step, as unresponsive; no other rank is."""
     http = hand.path + ".http"
     ranks = hand.start(4, "--http", f"unix:{http}", lease=f"{LEASE_S}s")
     helpers = hand.all_helped(4)
@@ -158,7 +164,8 @@ def test_killed_with_its_monitor_after_it_stood_at_the_seal_37(hand, victims):
 
 
 def test_first_to_leave_takes_nothing_with_it_44(job):
-    """Rank 0 of a run: the service is the run's."""
+    """The rank that would own a store, rank 0 of a run, finishes first. No rank owns anything:
+    the service is the run's. It ends at once; the others restart and finish without it."""
     job.run(3, "--min-size", 1)
     ranks = job.entered(3)
     first = os.pidfd_open(ranks[0].pid)
@@ -176,8 +183,8 @@ def test_first_to_leave_takes_nothing_with_it_44(job):
 
 
 def test_who_started_the_shared_service_does_not_wait_for_the_others_44(job, env, started):
-    """Nobody has started a service for these, so the first of them did. It may leave before the
-    others, and ends at once; the service ends with the last of them."""
+    """The rank that started the shared service of a machine finishes first. It ends at once; the
+    service ends after the last of the others."""
     clean = {key: value for key, value in job.env.items() if not LAUNCHERS.match(key)}
     clean["MUSTER_RUNTIME_DIR"] = env["MUSTER_RUNTIME_DIR"]
     place = {"PMI_SIZE": "3", "MPI_LOCALNRANKS": "3", "MUSTER_MIN_SIZE": "1"}

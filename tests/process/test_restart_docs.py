@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables of docs/restart.md name what there is, and all of it: fields of the options, settings
-with their defaults, and every parameter of the Wrapper that a reader may come from."""
+with their defaults, and every parameter of the Wrapper that a reader may come from.
+
+behaviour: restart / Options, callbacks and clients
+"""
 
 import re
 
@@ -58,12 +61,15 @@ def variable(cell):
 
 
 def test_fields_are_found():
+    """The guide on restart names options, settings, defaults, rules and the parameters of the
+    Wrapper that a reader comes from. Each is there, with that default, and none is missing."""
     assert {"size", "settle_ms", "soft_timeout_ms", "hard_timeout_ms", "precondition", "abort",
             "health_command", "assignment", "disabled"} <= fields()
     assert len(fields()) == 24
 
 
 def test_every_field_and_setting_of_the_table_is_there():
+    """Every field and setting of the guide's table is in the headers."""
     for field, environment, _, _ in table("Settings"):
         for name in quoted(field):
             outer, _, inner = name.partition(".")
@@ -74,6 +80,7 @@ def test_every_field_and_setting_of_the_table_is_there():
 
 
 def test_every_field_and_setting_is_in_the_table():
+    """Every field and setting of the headers is in the guide's table."""
     rows = table("Settings")
     others = table("Coming from the in-process Wrapper of nvidia-resiliency-ext")
     listed = {name.split(".")[0] for row in rows for name in quoted(row[0])}
@@ -85,6 +92,7 @@ def test_every_field_and_setting_is_in_the_table():
 
 
 def test_the_defaults_of_the_table_are_those_of_the_settings():
+    """The defaults of the guide's table are those of the settings."""
     compared = 0
     for _, environment, default, _ in table("Settings"):
         for name in quoted(environment):
@@ -100,6 +108,7 @@ def test_the_defaults_of_the_table_are_those_of_the_settings():
 
 
 def test_every_parameter_of_the_wrapper_has_its_row():
+    """Every parameter of the Wrapper has its row in the guide."""
     rows = table("Coming from the in-process Wrapper of nvidia-resiliency-ext")
     there = {name for row in rows for name in quoted(row[0])}
     assert WRAPPER <= there
@@ -120,7 +129,7 @@ def test_every_parameter_of_the_wrapper_has_its_row():
 
 
 def test_every_rule_is_in_the_page_and_in_the_header():
-    """As options.c compares them; what it says is in the tests of one rank."""
+    """Every rule is in the guide and in the header, as restart_options.c compares them."""
     source = (ROOT / "src" / "restart" / "shell" / "options.c").read_text()
     checks = re.findall(r"refuse_order\(&spans\[(\w+)\], (?:NULL|&spans\[(\w+)\]), &spans\[(\w+)\]",
                         source)

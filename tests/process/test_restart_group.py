@@ -2,6 +2,8 @@
 """Faults in a group: one rank, two or all of them fail, end or hang, and the others go on without.
 
 Nobody is started again here (`--max-restarts 0 --min-size 1`), so what is left is what was not lost.
+
+behaviour: restart
 """
 
 import contextlib
@@ -61,6 +63,8 @@ def told_after(job, ranks, mark, since):
 
 
 def test_one_fails_in_each_attempt_and_all_stay_22(job):
+    """In each of four attempts one rank fails, another one each time. All are there in all
+    attempts and end with 0."""
     dice = random.Random(22)
     job.run(4, *ALONE, MUSTER_ITERATIONS_MAX="5")
     ranks = job.entered(4, iteration=0)
@@ -75,6 +79,8 @@ def test_one_fails_in_each_attempt_and_all_stay_22(job):
 
 
 def test_one_leaves_in_each_attempt_with_a_status_that_is_no_failure_23(job):
+    """In each attempt one rank leaves by `exit`, with status 0 or 75. 4, 3, 2, 1 run, numbered
+    from 0; the leaving rank has the code it asked for, the others end with 0."""
     dice = random.Random(23)
     job.run(4, *ALONE)
     ranks = job.entered(4)
@@ -114,17 +120,23 @@ def in_each_attempt_one_is_lost(job, seed, order, kind, code):
 
 
 def test_one_kills_itself_in_each_attempt_24(job):
+    """In each attempt one rank kills itself. There is one less each time, reported within 100 ms;
+    the record says by which signal."""
     in_each_attempt_one_is_lost(
         job, 24, lambda rank: job.order([rank], "kill 9"), "signal", signal.SIGKILL)
 
 
 def test_one_terminates_itself_in_each_attempt_25(job):
+    """In each attempt one rank ends itself with SIGTERM. There is one less each time, reported
+    within 100 ms; the record says by which signal."""
     in_each_attempt_one_is_lost(
         job, 25, lambda rank: job.order([rank], "kill 15"), "signal", signal.SIGTERM)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_one_is_killed_from_outside_in_each_attempt_26(job, number):
+    """In each attempt another process kills a rank within the function, with SIGKILL or SIGTERM.
+    There is one less each time, reported within 100 ms; the record says by which signal."""
     in_each_attempt_one_is_lost(
         job, 26, lambda rank: os.kill(rank.pid, number), "signal", number)
 
@@ -132,6 +144,8 @@ def test_one_is_killed_from_outside_in_each_attempt_26(job, number):
 @pytest.mark.parametrize("how, number", [
     ("segv", signal.SIGSEGV), ("abort", signal.SIGABRT), ("fpe", signal.SIGFPE)])
 def test_one_crashes_27(job, how, number):
+    """A rank crashes by a segmentation fault, an `abort()` or a floating point trap. It is
+    reported within 100 ms, and the record says by which signal."""
     in_each_attempt_one_is_lost(
         job, 27, lambda rank: job.order([rank], f"crash {how}"), "signal", number)
 
@@ -141,7 +155,9 @@ def test_one_crashes_27(job, how, number):
 
 @pytest.mark.parametrize("how", ["mute", "sleep-hang", "mutex-hang", "spin"])
 def test_fault_of_another_while_one_cannot_be_freed_32(job, how):
-    """It is told, signalled again and again, and at last ended; nobody else waits for longer."""
+    """A rank is in a library that repeats its call on EINTR; and another rank fails meanwhile.
+    The first is killed after `hard`, from the interruption if that comes first; the others
+    wait no longer, and both are in the record."""
     job.run(3, *ALONE, **HANGS)
     ranks = job.entered(3)
     gone = os.pidfd_open(ranks[1].pid)
@@ -161,6 +177,8 @@ def test_fault_of_another_while_one_cannot_be_freed_32(job, how):
 
 
 def test_two_fail_within_settle_and_all_restart_once_33(job):
+    """Two ranks fail at the same time, with a `settle` or without. There is one restart, one
+    iteration more, and both are in the record."""
     job.run(4, *ALONE, MUSTER_SETTLE="2s")
     ranks = job.entered(4)
     mark = job.mark()
@@ -179,7 +197,8 @@ def test_two_fail_within_settle_and_all_restart_once_33(job):
 
 
 def test_another_fails_while_the_others_abort_34(job):
-    """That is the same restart, and both are in the record."""
+    """A rank fails while the others are in `abort`. That is the same restart: one next attempt,
+    with its fault in the record."""
     job.run(3, *ALONE, MUSTER_INTERRUPT_SIGNAL="0", RR_CALLBACKS="abort", RR_HOLD="abort:1",
             RR_ONLY="1")
     ranks = job.entered(3)
@@ -199,7 +218,8 @@ def test_another_fails_while_the_others_abort_34(job):
 
 
 def test_another_fails_while_the_others_finalize_34(job):
-    """That is the same restart, and both are in the record."""
+    """A rank fails while the others are in `finalize`. That is the same restart: one next
+    attempt, with its fault in the record."""
     job.run(3, *ALONE, MUSTER_INTERRUPT_SIGNAL="0", RR_CALLBACKS="finalize", RR_HOLD="finalize:1")
     ranks = job.entered(3)
     job.order(ranks[2:], "quiet")
@@ -217,7 +237,8 @@ def test_another_fails_while_the_others_finalize_34(job):
 
 
 def test_the_function_reads_the_sealed_record_although_the_next_fault_has_come(job):
-    """Who is slow to begin is told what the others were told, and its abort callback what is new."""
+    """A rank is slow to begin an attempt, and the next fault has come. It reads why the attempt
+    before ended, as all others; its abort callback reads what is new. [Deaths]"""
     job.run(2, *ALONE, MUSTER_INTERRUPT_SIGNAL="0", RR_CALLBACKS="abort")
     ranks = job.entered(2)
     mark = job.mark()
@@ -239,6 +260,7 @@ def test_the_function_reads_the_sealed_record_although_the_next_fault_has_come(j
 
 
 def test_all_fail_at_once_and_restart_once_45(job):
+    """All ranks fail at once. There is one restart, and all are there. [Failures]"""
     job.run(4, *ALONE)
     ranks = job.entered(4)
     mark = job.mark()
@@ -255,6 +277,7 @@ def test_all_fail_at_once_and_restart_once_45(job):
 
 
 def test_rank_zero_is_killed_and_the_others_go_on_42(job):
+    """The rank that was number 0 is killed. The job goes on with the others."""
     job.run(4, *ALONE)
     ranks = job.entered(4)
     for left in (3, 2, 1):
@@ -282,7 +305,8 @@ def kill_service(job):
 
 
 def test_the_service_is_killed_in_the_middle_and_nobody_restarts_43(job):
-    """The function runs on, calls of muster that wait go on as well, and the next fault is one as
+    """The service is killed and started again while the function runs. No rank restarts: the
+    function runs on, calls of muster that wait go on as well, and the next fault is one as
     before."""
     job.run(3, *ALONE)
     ranks = job.entered(3)
@@ -301,8 +325,8 @@ def test_the_service_is_killed_in_the_middle_and_nobody_restarts_43(job):
 
 @pytest.mark.parametrize("arrived", [1, 2, 3])
 def test_the_service_is_killed_during_the_seal_and_there_is_one_step_43(job, arrived):
-    """So many of three stand there, as far as the service knows; after the last one it may be in the
-    middle of its answers."""
+    """The service is killed and started again while ranks stand at the seal; after the last one
+    it may be in the middle of its answers. There is one generation."""
     http = pathlib.Path(job.env["MUSTER_RUNTIME_DIR"]) / "http.sock"
     job.run(3, *ALONE, "--http", f"unix:{http}", RR_CALLBACKS="finalize", RR_HOLD="finalize:1")
     ranks = job.entered(3)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Restarts of ranks on several machines: one of them is lost, or cannot be reached for a while."""
+"""Restarts of ranks on several machines: one of them is lost, or cannot be reached for a while.
+
+behaviour: restart
+"""
 
 import contextlib
 import os
@@ -75,6 +78,9 @@ def machines(cluster):  # noqa: F811
 
 @pytest.mark.parametrize("how", ["all of it", "its muster run"])
 def test_lost_host_costs_its_ranks_in_one_step_38(machines, cluster, how):  # noqa: F811
+    """A whole machine of two ranks is gone, or the `muster run` on it is killed. Both ranks and
+    the agent are lost in one step, as unresponsive; the others finish and end with 0, and
+    nothing is left."""
     runs, ranks = machines.run_on_two("--lease", f"{SHORT_S}s", "--max-restarts", 0, "--min-size", 2)
     losses = Losses(f"unix:{cluster.directories[0]}/two.sock", "two", SHORT_S)
     mark = machines.mark()
@@ -100,8 +106,9 @@ def test_lost_host_costs_its_ranks_in_one_step_38(machines, cluster, how):  # no
 
 @pytest.mark.parametrize("helper", ["1", "0"])
 def test_cut_off_for_longer_than_the_lease_40(machines, cluster, helper):  # noqa: F811
-    """It leaves the function, in which it is blocked, before the others take it for lost, and does
-    not enter it again when it can be reached: it learns that it was given up."""
+    """A rank's connection is cut for longer than the lease, while it is blocked in the function.
+    It leaves the function by itself before the others take it for lost. When it can be reached
+    again it learns of its loss (EFENCED), and does not enter again."""
     machines.serve(SHORT_S)
     ranks = machines.start([0, 0, 1], MUSTER_AGENT=helper)
     mark = machines.mark()
@@ -134,6 +141,7 @@ def test_cut_off_for_longer_than_the_lease_40(machines, cluster, helper):  # noq
 
 
 def test_cut_off_for_less_than_the_lease_is_not_noticed_41(machines, cluster):  # noqa: F811
+    """A rank's connection is cut for less than the lease. Nothing happens."""
     machines.serve(LONG_S)
     ranks = machines.start([0, 0, 1])
     mark = machines.mark()

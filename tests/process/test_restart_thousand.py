@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is only seen when it is done a thousand times: deaths at the seal, and restarts in one process.
-A job lasts for all of them; with a sanitizer, which makes each start slow, there are fewer."""
+A job lasts for all of them; with a sanitizer, which makes each start slow, there are fewer.
+
+behaviour: restart
+"""
 
 import itertools
 import os
@@ -103,6 +106,9 @@ def whole(job, ranks, mark, gone):
 
 
 def test_killed_in_fault_barrier_all_agree_35(job):
+    """A rank is killed while it waits at the seal, 1,000 times, at any moment; sometimes another
+    one with it. All survivors agree on size, ranks, iteration and members of every generation;
+    each stays in its process."""
     dice = random.Random(35)
     agreement = Agreement()
     job.run(4, "--max-restarts", 2 * TIMES, "--min-size", 1, **FAST)
@@ -185,9 +191,10 @@ def neighbour_is_killed(job, ranks):
 
 
 def test_restarted_a_thousand_times_and_nothing_has_grown_87(job):
-    """Callbacks of every kind, so a thread for abort as well; sections and atomic sections that are
-    open when it is interrupted; calls that are cut; a neighbour that is started again. The same
-    holds for the service and the run."""
+    """There are 1,000 restarts in one process, with callbacks of every kind, open sections, calls
+    that are cut, and a neighbour that is started again. Resident memory, descriptors and
+    threads are as after the first ten; those of the service and of `muster run` too, but for
+    what the run keeps of each process that ended."""
     turns = [fails, fails_itself, begins_again, neighbour_is_killed,
              *(partial(fails, before=words) for words in
                ("atomic", "section compile 60000", "block read", "block barrier", "check"))]

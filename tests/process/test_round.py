@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`muster round`: processes that are members of nothing tell each other values."""
+"""`muster round`: processes that are members of nothing tell each other values.
+
+behaviour: program / muster round
+"""
 
 import json
 import signal
@@ -30,17 +33,23 @@ def together(spawn, name, values, *args):
     ("equal", ["v 1.2"] * 4, "v 1.2"),
 ])
 def test_all_are_told_the_one_result(either_service, spawn, reduce, values, line):
+    """As many come to `muster round` as were named, each with a value. All get the one result:
+    the least, the largest, the sum, the common text, or a line for each; again and again under
+    one name."""
     assert together(spawn, "step", values, "--reduce", reduce) == [[line]] * 4
 
 
 def test_gather_tells_everyone_everyones(either_service, spawn):
+    """As many come to `muster round` as were named, each with a value. All get the one result:
+    the least, the largest, the sum, the common text, or a line for each; again and again under
+    one name."""
     four = [come(spawn, "hosts", 4, "--index", i, "--value", f"host {i}") for i in (2, 0, 3, 1)]
     assert [one.wait() for one in four] == [0] * 4
     assert all(one.out.lines == [f"{i} host {i}" for i in range(4)] for one in four)
 
 
 def test_four_shells(service, env):
-    """As a script uses it: in the background, and for what comes out."""
+    """Scripts call `muster round`. It works from a shell's background and in `$( )`, and as JSON."""
     script = f"""
         for i in 0 1 2; do {MUSTER} round port -n 4 --reduce max --value $i >/dev/null & done
         echo "most: $({MUSTER} round port -n 4 --reduce max --value 3)"
@@ -52,6 +61,7 @@ def test_four_shells(service, env):
 
 
 def test_as_json(service, muster):
+    """Scripts call `muster round`. It works from a shell's background and in `$( )`, and as JSON."""
     said = lambda *args: json.loads(muster("round", "me", "-n", 1, "--json", *args).stdout)
     common = {"round": "me", "rank": 0, "size": 1, "lost": 0}
     assert said("--value", "a b") == {**common, "reduce": "gather",
@@ -62,11 +72,16 @@ def test_as_json(service, muster):
 
 
 def test_again_and_again(either_service, spawn):
+    """As many come to `muster round` as were named, each with a value. All get the one result:
+    the least, the largest, the sum, the common text, or a line for each; again and again under
+    one name."""
     for number in range(3):
         assert together(spawn, "step", [number, number], "--reduce", "sum") == [[str(2 * number)]] * 2
 
 
 def test_who_is_missing_is_told_at_the_deadline(either_service, spawn):
+    """Not all come to `muster round` in time, or one that has come contributes nothing. It ends
+    with 124 and one line that says which are missing."""
     three = [come(spawn, "late", 4, "--index", i, "--timeout", "60s") for i in (0, 1)]
     for index in 0, 1:
         either_service.log.wait_for("round/late", f"member-ready #{index}")
@@ -80,6 +95,8 @@ def test_who_is_missing_is_told_at_the_deadline(either_service, spawn):
 
 
 def test_who_came_and_contributes_nothing_is_named(serve, spawn):
+    """Not all come to `muster round` in time, or one that has come contributes nothing. It ends
+    with 124 and one line that says which are missing."""
     service = serve("--lease", "60s")
     frozen = come(spawn, "ice", 2, "--index", 1)
     service.log.wait_for("round/ice", "member-ready #1")
@@ -93,6 +110,8 @@ def test_who_came_and_contributes_nothing_is_named(serve, spawn):
 
 
 def test_different_texts_are_no_agreement(service, spawn):
+    """The texts of `muster round` differ, or a sum is beyond 64 bits. All end with 1 and one
+    line."""
     two = [come(spawn, "same", 2, "--reduce", "equal", "--value", value) for value in "ab"]
     assert [one.wait() for one in two] == [1, 1]
     for one in two:
@@ -101,13 +120,15 @@ def test_different_texts_are_no_agreement(service, spawn):
 
 
 def test_a_sum_beyond_64_bits(service, spawn):
+    """The texts of `muster round` differ, or a sum is beyond 64 bits. All end with 1 and one
+    line."""
     two = [come(spawn, "big", 2, "--reduce", "sum", "--value", value) for value in (2**63 - 1, 1)]
     assert [one.wait() for one in two] == [1, 1]
     assert all("round 'big': " in line for one in two for line in one.log.lines)
 
 
 def test_who_wants_something_else_is_refused_alone(service, spawn):
-    """The first to contribute says what becomes of the values."""
+    """A caller of `muster round` wants another reduction than the first. It alone is refused."""
     two = [come(spawn, "odd", 2, "--timeout", "5s", "--reduce", reduce, "--value", "1")
            for reduce in ("sum", "max")]
     assert sorted(one.wait() for one in two) in ([1, 1], [1, 124])
@@ -117,6 +138,7 @@ def test_who_wants_something_else_is_refused_alone(service, spawn):
 
 
 def test_rounds_and_barriers_are_apart(service, muster, spawn):
+    """A round and a barrier have one name. They are independent."""
     waiting = come(spawn, "a", 2)
     assert muster("barrier", "a", "-n", "2", "--timeout", "4s").returncode == 124
     assert muster("round", "a", "-n", "2").returncode == 0
@@ -138,11 +160,14 @@ def test_rounds_and_barriers_are_apart(service, muster, spawn):
      "setting reduce: 'product' is not one of gather, min, max, sum, equal"),
 ])
 def test_wrong_words(muster, words, line):
+    """The words of `muster round` make no sense. It prints one line and ends with 2."""
     done = muster("round", *words)
     assert (done.returncode, done.stderr) == (2, f"muster round: {line}\n")
 
 
 def test_a_rank_may_call_it(service, muster, spawn, env):
+    """A rank of a job calls `muster round`. What the launcher told the rank is not taken for the
+    command's own place."""
     # What the launcher tells its ranks is not the command's place.
     env.update(MUSTER_INDEX="7", MUSTER_SIZE="8", MUSTER_MIN_SIZE="8", MUSTER_PAGE_FD="9",
                MUSTER_JOB="train", MUSTER_ADDR=service.address)

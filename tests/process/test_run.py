@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`muster run`: what ranks get, who is started again, how a run ends and what it says of it."""
+"""`muster run`: what ranks get, who is started again, how a run ends and what it says of it.
+
+behaviour: run / What ranks get
+"""
 
 import json
 import os
@@ -34,6 +37,9 @@ def run(spawn, muster):
 
 
 def test_lines_are_labelled(muster):
+    """Ranks write to stdout and stderr. Each line is labelled with the index, a part of a line
+    waits for its rest, a very long one comes in pieces, and an end without newline is not
+    lost."""
     done = muster("run", "-n", 2, "--", "sh", "-c", "echo hi; echo oh >&2; printf part")
     assert done.returncode == 0
     assert sorted(done.stdout.splitlines()) == ["[0]: hi", "[0]: part", "[1]: hi", "[1]: part"]
@@ -42,11 +48,14 @@ def test_lines_are_labelled(muster):
 
 
 def test_labels_can_be_left_out(muster):
+    """`--no-label` leaves the labels out."""
     done = muster("run", "--no-label", "--", "echo", "hi")
     assert done.stdout == "hi\n"
 
 
 def test_ranks_get_the_variables_of_torchrun(muster):
+    """A script expects the variables of torchrun. RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, a
+    free MASTER_PORT and their like are there beside `MUSTER_*`."""
     done = muster("run", "-n", 2, "--max-restarts", 5, "-j", "vars", "--", "env")
     ranks = [{}, {}]
     for line in done.stdout.splitlines():
@@ -77,6 +86,7 @@ def test_ranks_get_the_variables_of_torchrun(muster):
 
 
 def test_threads_are_limited_when_there_are_several_ranks(muster, env):
+    """Several ranks run and OMP_NUM_THREADS is not set. It is set to 1, and one line says so."""
     env.pop("OMP_NUM_THREADS", None)
     show = ("--", "sh", "-c", "echo $OMP_NUM_THREADS")
     done = muster("run", "-n", 2, *show)
@@ -89,6 +99,7 @@ def test_threads_are_limited_when_there_are_several_ranks(muster, env):
 
 
 def test_a_rank_reads_nothing_and_leads_its_group(muster):
+    """A rank reads from stdin. It reads nothing; each rank leads a process group of its own."""
     done = muster("run", "--", "sh", "-c", "cat; cut -d' ' -f1,5 /proc/$$/stat", input="secret")
     pid, group = done.stdout.removeprefix("[0]: ").split()
     assert pid == group
@@ -104,12 +115,16 @@ def test_a_rank_reads_nothing_and_leads_its_group(muster):
     ],
 )
 def test_a_program_that_cannot_be_started_is_one_line(muster, program, code, words):
+    """The program is not there, or is not executable. The run prints one line and ends with 127,
+    or 126. [Exit codes]"""
     done = muster("run", "-n", 2, "--", program)
     assert done.returncode == code
     assert done.stderr == f"muster run: {words}\n"
 
 
 def test_a_file_of_no_known_format_is_one_line(muster, tmp_path):
+    """The program is a file of no known format. The run prints one line and ends with 126.
+    [Exit codes]"""
     program = tmp_path / "noise"
     program.write_bytes(b"\x01\x02")
     program.chmod(0o755)
@@ -119,6 +134,7 @@ def test_a_file_of_no_known_format_is_one_line(muster, tmp_path):
 
 
 def test_no_program_is_wrong_usage(muster):
+    """No program is given, or numbers do not fit. That is wrong usage: 2. [Exit codes]"""
     done = muster("run", "-n", 2)
     assert done.returncode == 2 and "which program?" in done.stderr
     done = muster("run", "-n", 2, "--min-size", 3, "--", "true")
@@ -126,6 +142,9 @@ def test_no_program_is_wrong_usage(muster):
 
 
 def test_a_program_that_exits_at_once_is_one_line(muster):
+    """The program exits at once. One line says which rank, with which status, after how long,
+    that it had opened no client, and its last line on stderr. Its status is the exit code.
+    [Exit codes]"""
     done = muster("run", "--", "sh", "-c", "echo no such model >&2; exit 3")
     assert done.returncode == 3
     rank, cause = done.stderr.splitlines()
@@ -139,6 +158,8 @@ def test_a_program_that_exits_at_once_is_one_line(muster):
 
 
 def test_the_ranks_that_were_stopped_are_not_the_cause(muster):
+    """A rank fails and the others are stopped because of it. The last line names the one that
+    failed, not those that were stopped, and its status is the exit code. [The first cause]"""
     script = "case $RANK in 1) echo mine >&2; exit 7;; *) trap 'exit 9' TERM; while :; do :; done; esac"
     done = muster("run", "-n", 3, "--", "sh", "-c", script)
     assert done.returncode == 7
@@ -147,18 +168,23 @@ def test_the_ranks_that_were_stopped_are_not_the_cause(muster):
 
 
 def test_a_signal_is_128_and_its_number(muster):
+    """A rank is killed by a signal and not replaced. The exit code is 128 and the signal's
+    number. [Exit codes]"""
     done = muster("run", "--", "sh", "-c", "kill -SEGV $$")
     assert done.returncode == 128 + signal.SIGSEGV
     assert "was killed by signal 11 (Segmentation fault)" in done.stderr.splitlines()[-1]
 
 
 def test_75_is_no_failure_and_is_passed_on(muster):
+    """A rank ends with 75: saved, run me again. That is no failure, and is passed on.
+    [Exit codes]"""
     done = muster("run", "-n", 2, "--", "sh", "-c", "exit $((75 * RANK))")
     assert done.returncode == 75
     assert "first cause" not in done.stderr
 
 
 def test_a_rank_may_leave_core_dumps_only_if_asked(muster):
+    """`--core` keeps core dumps; else the kernel skips them, so that a crash is reported at once."""
     limit = ("--", "sh", "-c", "cut -c1-60 /proc/self/limits | grep core")
     assert re.search(r"Max core file size +1 ", muster("run", *limit).stdout)
     done = muster("run", "--core", *limit)
@@ -166,6 +192,7 @@ def test_a_rank_may_leave_core_dumps_only_if_asked(muster):
 
 
 def test_a_run_within_a_rank_is_a_job_of_its_own(muster):
+    """A rank starts `muster run` itself. That is a job of its own."""
     inner = (MUSTER, "run", "-n", 2, "--no-label", "--", "sh", "-c", "echo inner $RANK $MUSTER_SIZE")
     outer = ("run", "--size", 3, "--min-size", 1, "--join-wait", "1h", "--grow", "off")
     done = muster(*outer, "-n", 1, "--min-size", 3, "--", *inner)
@@ -188,12 +215,16 @@ print(struct.unpack_from("=Q", attributes, 24)[0])
 
 
 def test_a_rank_keeps_the_time_slice_it_would_have_without(muster):
+    """A rank asks for its time slice. It is what it would be without muster.
+    [Descriptors and signals]"""
     alone = subprocess.run([sys.executable, "-c", SLICE], capture_output=True, text=True)
     done = muster("run", "--no-label", "--", sys.executable, "-c", SLICE)
     assert done.stdout == alone.stdout and done.returncode == 0
 
 
 def test_a_rank_inherits_its_page_and_no_other_descriptor(muster):
+    """A rank looks at its descriptors. It inherits its progress page and nothing else.
+    [Descriptors and signals]"""
     code = ("import os, stat\n"
             "for fd in sorted(map(int, os.listdir('/proc/self/fd'))):\n"
             "    try: print(fd, os.readlink(f'/proc/self/fd/{fd}').split(':')[0])\n"
@@ -205,6 +236,8 @@ def test_a_rank_inherits_its_page_and_no_other_descriptor(muster):
 
 
 def test_closed_standard_descriptors_are_not_taken_for_others(env, tmp_path):
+    """`muster run` is started with stdin, stdout or stderr closed. No other file is taken for
+    them; the program runs. [Descriptors and signals]"""
     for closed in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):
         script = f'exec "$0" run -- sh -c "echo ran > {tmp_path}/ran; exit 3" {closed}'
         done = subprocess.run(["sh", "-c", script, MUSTER], env=env, timeout=WAIT_S)
@@ -213,6 +246,8 @@ def test_closed_standard_descriptors_are_not_taken_for_others(env, tmp_path):
 
 
 def test_an_unknown_variable_is_warned_of_once(muster, env):
+    """A `MUSTER_` variable that no program reads is set. One warning names it, also under `muster
+    run`. [program / Variables, limits and very many jobs]"""
     env["MUSTER_LEESE"] = "1"
     inner = f"{MUSTER} key put k v --addr $MUSTER_ADDR && exit 4"
     done = muster("run", "--", "sh", "-c", inner)
@@ -222,8 +257,8 @@ def test_an_unknown_variable_is_warned_of_once(muster, env):
 
 
 def test_what_wakes_a_node_while_it_joins_is_heard(spawn, env, tmp_path):
-    """A source that speaks at once. Nothing of the session is looked at before it is open: for a
-    sanitizer."""
+    """A source of notices speaks while a node still joins. It counts, and nothing of the session
+    is looked at before it is open. [nodes / Refused nodes]"""
     first = spawn("run", "--nnodes", "1:2", "--listen", "127.0.0.1:0", "--insecure", "-j", "two",
                   "--", "tail", "-f", "/dev/null")
     words = joining(first)
@@ -238,6 +273,7 @@ def test_what_wakes_a_node_while_it_joins_is_heard(spawn, env, tmp_path):
 
 
 def test_signals_are_passed_on(spawn):
+    """The launcher gets SIGUSR1 or SIGUSR2. The ranks get it. [Signals and the end]"""
     script = "trap 'echo usr1' USR1; trap 'echo usr2; exit 0' USR2; echo ready; while :; do sleep 0.01; done"
     process = spawn("run", "-n", 2, "--", "sh", "-c", script)
     process.out.wait_for("ready", count=2)
@@ -248,6 +284,8 @@ def test_signals_are_passed_on(spawn):
 
 
 def test_a_rank_told_to_stop_may_end_well(spawn):
+    """`muster run` gets SIGTERM, SIGINT, SIGHUP or SIGQUIT. The ranks get it and have the grace
+    time; if they end well, so does the run. [Signals and the end]"""
     script = "trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.01; done"
     process = spawn("run", "-n", 2, "--", "sh", "-c", script)
     process.out.wait_for("ready", count=2)
@@ -262,6 +300,8 @@ def pids_said(process, count):
 
 
 def test_the_end_leaves_nothing_behind(spawn):
+    """Ranks do not end in the grace time. They are killed with all they started; nothing is left
+    behind. [Signals and the end]"""
     script = "trap '' TERM; sh -c 'echo pid $$; while :; do sleep 1; done' & echo pid $$; wait"
     process = spawn("run", "-n", 2, "--grace", "200ms", "--", "sh", "-c", script)
     pids = pids_said(process, 4)
@@ -273,6 +313,7 @@ def test_the_end_leaves_nothing_behind(spawn):
 
 
 def test_the_second_signal_kills_at_once(spawn):
+    """A signal to end comes a second time. The ranks are killed at once. [Signals and the end]"""
     script = "trap '' TERM INT; echo pid $$; while :; do sleep 0.01; done"
     process = spawn("run", "-n", 2, "--grace", "1h", "--", "sh", "-c", script)
     pids_said(process, 2)
@@ -283,6 +324,8 @@ def test_the_second_signal_kills_at_once(spawn):
 
 
 def test_the_second_signal_kills_whatever_the_run_was_ending_by(spawn, tmp_path):
+    """A second signal comes while the run ends, whatever it ends by. Everything is killed at
+    once, and the first cause stays. [Descriptors and signals]"""
     fails = '[ $RANK = 1 ] && { until [ -e "$0" ]; do sleep 0.01; done; exit 7; };'
     stays = "trap 'echo told' TERM; trap '' INT; touch \"$0\"; while :; do sleep 0.01; done"
     process = spawn("run", "-n", 2, "--grace", "1h", "--", "sh", "-c", fails + stays, tmp_path / "up")
@@ -295,7 +338,8 @@ def test_the_second_signal_kills_whatever_the_run_was_ending_by(spawn, tmp_path)
 
 
 def test_a_reader_that_is_held_up_does_not_hold_up_the_end(env):
-    """As a pager that shows its first page does: nobody reads stderr, and it is full."""
+    """No process reads what the run says on stderr, as with a pager at its first page. It ends
+    all the same. [Descriptors and signals]"""
     script = "echo pid $$; while :; do echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx >&2; done"
     reader, writer = os.pipe()
     run = subprocess.Popen([MUSTER, "run", "--no-label", "--", "sh", "-c", script], env=env,
@@ -315,6 +359,8 @@ def test_a_reader_that_is_held_up_does_not_hold_up_the_end(env):
 
 
 def test_ctrl_c_at_a_terminal(env):
+    """Ctrl-C is typed at the terminal. All end, the exit code is 130, and a line says so.
+    [Signals and the end]"""
     pid, terminal = pty.fork()
     if pid == 0:
         script = "echo pid $$; while :; do sleep 0.01; done"
@@ -336,6 +382,7 @@ def test_ctrl_c_at_a_terminal(env):
 
 
 def test_ranks_and_service_die_with_the_launcher(run):
+    """The launcher itself is killed. Its ranks and its service die with it. [Signals and the end]"""
     job = run(2)
     ranks = job.entered()
     children = job.children()
@@ -347,6 +394,8 @@ def test_ranks_and_service_die_with_the_launcher(run):
 
 
 def test_ranks_behind_a_shell_die_with_the_launcher(run):
+    """`muster run` itself is SIGKILLed while its ranks run behind a shell. The ranks die with it.
+    [Descriptors and signals]"""
     job = run(2, rank=("sh", "-c", '"$0"; exit $?', RANK))
     pids = {rank["pid"] for rank in job.entered().values()}
     assert not pids & job.children().keys()
@@ -356,6 +405,7 @@ def test_ranks_behind_a_shell_die_with_the_launcher(run):
 
 
 def test_what_a_rank_left_running_ends_with_it(spawn):
+    """A rank leaves processes running. They end with it. [Signals and the end]"""
     process = spawn("run", "--", "sh", "-c", "(while :; do sleep 1; done) & echo pid $!; read none")
     (pid,) = pids_said(process, 1)
     try:
@@ -367,6 +417,7 @@ def test_what_a_rank_left_running_ends_with_it(spawn):
 
 
 def test_the_socket_is_the_users_alone_and_goes_with_the_run(run, env):
+    """The job's socket lies in the runtime directory with mode 0700, and goes with the run."""
     job = run(1, "--lease", "20s")
     ranks = job.entered()
     path = f"{env['MUSTER_RUNTIME_DIR']}/{job.job}.sock"
@@ -377,6 +428,7 @@ def test_the_socket_is_the_users_alone_and_goes_with_the_run(run, env):
 
 
 def test_a_job_of_that_name_is_not_started_twice(run, muster):
+    """A job of that name runs already. The second one is refused with 125."""
     job = run(1)
     ranks = job.entered()
     done = muster("run", "-j", job.job, "--", "true")
@@ -389,6 +441,8 @@ def test_a_job_of_that_name_is_not_started_twice(run, muster):
 
 
 def test_a_killed_rank_is_started_again_and_the_others_stay(run):
+    """A rank is killed. It is started again, with a line that says why; the others keep their
+    processes and their ranks. [Deaths and respawn]"""
     job = run(3)
     before = job.entered()
     os.kill(before[1]["pid"], signal.SIGKILL)
@@ -401,6 +455,7 @@ def test_a_killed_rank_is_started_again_and_the_others_stay(run):
 
 
 def test_a_new_process_gets_another_port_and_is_told_of_restarts(run):
+    """A rank is started again. It gets another MASTER_PORT and the number of restarts."""
     show = "echo port $MUSTER_INDEX $MASTER_PORT $TORCHELASTIC_RESTART_COUNT; exec \"$0\""
     job = run(2, rank=("sh", "-c", show, RANK))
     before = job.entered()
@@ -412,6 +467,8 @@ def test_a_new_process_gets_another_port_and_is_told_of_restarts(run):
 
 
 def test_the_first_cause_is_told_in_full(run):
+    """A rank dies and the restarts are used up. The last line says rank, index, process, node,
+    signal, time, generation and its last line on stderr. [The first cause]"""
     job = run(3, "--max-restarts", 0)
     pids = job.entered()
     job.order(1, 1, "segv")
@@ -428,6 +485,8 @@ def test_the_first_cause_is_told_in_full(run):
 
 
 def test_a_failure_that_was_got_over_is_not_the_cause(run):
+    """The job survived one failure and ends by another one. Only the later one is the cause.
+    [The first cause]"""
     job = run(2, "--max-restarts", 1)
     os.kill(job.entered()[0]["pid"], signal.SIGKILL)
     generation = job.entered(2)[1]["generation"]
@@ -438,6 +497,8 @@ def test_a_failure_that_was_got_over_is_not_the_cause(run):
 
 
 def test_the_run_goes_on_without_a_rank_if_enough_are_left(run):
+    """A rank's restarts are used up and enough ranks are left. The run goes on without it.
+    [Deaths and respawn]"""
     job = run(3, "--max-restarts", 0, "--min-size", 2)
     os.kill(job.entered()[0]["pid"], signal.SIGKILL)
     job.log.wait_for("going on without #0: 2 are left, 2 are enough")
@@ -447,6 +508,8 @@ def test_the_run_goes_on_without_a_rank_if_enough_are_left(run):
 
 
 def test_a_stopped_rank_is_given_up_killed_and_replaced(run):
+    """A rank hangs without dying: it was stopped. Its lease ends, it is killed, and a new process
+    takes its place. [Deaths and respawn]"""
     job = run(2, "--lease", "5s")
     before = job.entered()
     os.kill(before[1]["pid"], signal.SIGSTOP)
@@ -457,6 +520,8 @@ def test_a_stopped_rank_is_given_up_killed_and_replaced(run):
 
 
 def test_who_dies_before_it_gets_in_is_held_back(run, tmp_path):
+    """A rank dies before it joins. It is started again after a pause that grows.
+    [Deaths and respawn]"""
     flag = tmp_path / "crash"
     script = '[ -e "$1" ] && [ "$MUSTER_INDEX" = 1 ] && exit 4; exec "$0"'
     job = run(2, "--max-restarts", 9, rank=("sh", "-c", script, RANK, flag))
@@ -474,6 +539,8 @@ def test_who_dies_before_it_gets_in_is_held_back(run, tmp_path):
 
 
 def test_a_joiner_that_waits_when_the_others_are_done_is_stopped(run):
+    """The others are done while a newcomer still waits. It is stopped, and the run ends well.
+    [Deaths and respawn]"""
     job = run(2, "--grow", "off")
     os.kill(job.entered()[1]["pid"], signal.SIGKILL)
     job.entered(2, size=1)
@@ -482,7 +549,8 @@ def test_a_joiner_that_waits_when_the_others_are_done_is_stopped(run):
 
 
 def test_a_replacement_that_dies_when_the_others_are_done_is_no_failure(run, tmp_path):
-    """It never got in: the work was done without it, whatever became of it then."""
+    """A replacement dies when the others are done, before it joined. The run ends well: the work
+    was done without it. [Deaths and respawn]"""
     left = tmp_path / "left"
     script = ('[ -e "$1" ] && [ "$MUSTER_INDEX" = 1 ] && '
               '{ tail -s 0.05 --pid="$(cat "$1")" -f /dev/null; exit 4; }; exec "$0"')
@@ -497,7 +565,9 @@ def test_a_replacement_that_dies_when_the_others_are_done_is_no_failure(run, tmp
 
 
 def test_the_death_of_the_service_costs_nobody(run, muster, env):
-    """The next one has the same address and goes on from the journal, which is gone with the run."""
+    """The service of the job is killed. It is started again at once under the same address and
+    goes on from its journal; no rank notices. The journal is gone with the run.
+    [The first cause]"""
     job = run(2)
     before = job.entered()
     said = muster("key", "put", "k", "v", "-j", job.job)
@@ -515,6 +585,8 @@ def test_the_death_of_the_service_costs_nobody(run, muster, env):
 
 
 def test_a_service_that_cannot_be_started_again_ends_the_run(run, env):
+    """The service of the job cannot be started again, or cannot bring its state back. The run
+    ends with 125, and the service is named as the cause. [Descriptors and signals]"""
     job = run(1, "--lease", "10m")
     job.entered()
     service = job.service()
@@ -527,8 +599,9 @@ def test_a_service_that_cannot_be_started_again_ends_the_run(run, env):
 
 
 def test_status_says_how_a_rank_died(run, muster):
-    """The service hears that it is dead before it can be waited for, and then how it died; both
-    before the replacement is started."""
+    """A rank was killed. `muster status` says the signal, also when its replacement has taken the
+    place: the service learns how it died before the replacement is started.
+    [Descriptors and signals]"""
     job = run(2)
     os.kill(job.entered()[1]["pid"], signal.SIGKILL)
     after = job.entered(2)
@@ -540,8 +613,9 @@ def test_status_says_how_a_rank_died(run, muster):
 
 
 def test_status_says_why_it_restarted_when_the_replacement_is_there(run, muster, tmp_path):
-    """Without a spare the others go on at once, and take in the new process by a growth a moment
-    later: that one has no reason of its own."""
+    """A killed rank was replaced, and the others took the new process in by a growth a moment
+    later. `muster status` still says why the job restarted: a growth has no reason of its own.
+    [generations / Faults of a generation]"""
     page = tmp_path / "http.sock"
     job = run(3, "--http", f"unix:{page}")
     os.kill(job.entered()[1]["pid"], signal.SIGKILL)
@@ -564,6 +638,8 @@ def test_status_says_why_it_restarted_when_the_replacement_is_there(run, muster,
 
 
 def test_chaos_kills_a_rank(run, muster):
+    """`chaos kill 1`: the process of #1 gets SIGKILL, or the signal of `--signal`, one line says
+    which it was, and the job survives. [program / muster chaos]"""
     job = run(2)
     before = job.entered()
     done = muster("chaos", "kill", 1, "-j", job.job)
@@ -581,7 +657,9 @@ def test_chaos_kills_a_rank(run, muster):
 
 
 def test_the_environment_says_what_flags_say(muster, env):
-    """MUSTER_<FLAG>, and PET_<FLAG> as trainers on Kubernetes set them for torchrun."""
+    """The environment has `MUSTER_<FLAG>`, or `PET_NNODES`, `PET_NPROC_PER_NODE`,
+    `PET_MAX_RESTARTS` as trainers on Kubernetes set them for torchrun. They count as the flag,
+    unless that is typed; a worker of torchrun does not read the latter."""
     ranks = lambda *flags, **said: muster(
         "run", "--no-label", *flags, "--", "sh", "-c", "echo $WORLD_SIZE",
         env={**env, "OMP_NUM_THREADS": "1", **said}).stdout.split()
@@ -597,7 +675,8 @@ def test_the_environment_says_what_flags_say(muster, env):
 
 
 def test_a_rank_that_dies_while_the_service_hangs_is_started_again(run):
-    """Its replacement waits for the service, as it would for one on its way back."""
+    """A rank dies while the service hangs for longer than the ranks wait. It is started again all
+    the same, and the replacement waits for the service. [Deaths and respawn]"""
     started = run(2, "--lease", "2s")
     ranks = started.entered()
     service = started.service()

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`muster run --log-dir`: what ranks write, in files of their own; and what becomes of it where
-there is no room."""
+there is no room.
+
+behaviour: run / Output in files
+"""
 
 import os
 import re
@@ -52,6 +55,8 @@ def entered(logs, index, attempt):
 
 
 def test_each_process_has_its_files(muster, tmp_path):
+    """Ranks write with `--log-dir`, and nothing was there before. The folders are made; the
+    terminal has the lines of `muster run` only, the first of which says where the files are."""
     done = muster("run", "-n", 2, "-j", "both", "--log-dir", tmp_path / "not/there/yet", "--", *BOTH)
     assert done.returncode == 0, done.stderr
     logs = Logs(tmp_path / "not/there/yet", "both")
@@ -64,7 +69,8 @@ def test_each_process_has_its_files(muster, tmp_path):
 
 
 def test_bytes_are_kept_as_they_are(muster, tmp_path):
-    r"""No label, no newline that was not written, whatever the bytes."""
+    """The output is no text, ends without newline, or is one very long line. The file has the
+    bytes as they are."""
     done = muster("run", "-j", "raw", "--log-dir", tmp_path, "--", "printf", r"a\0b\r\377\nno end")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "raw/0/0/stdout.log").read_bytes() == b"a\0b\r\xff\nno end"
@@ -72,7 +78,8 @@ def test_bytes_are_kept_as_they_are(muster, tmp_path):
 
 
 def test_what_is_written_can_be_followed(run, tmp_path):
-    """A process that runs on has its lines in the file: nothing waits for its end."""
+    """A reader follows a file of a rank that runs. It has all that was written so far: nothing
+    waits for the rank's end."""
     job = run(1, "--log-dir", tmp_path, "--tee")
     ranks = job.entered()  # as the terminal has it, so has the file: that is written first
     assert entered(Logs(tmp_path, job.job), 0, 0) == ["1"]
@@ -80,6 +87,8 @@ def test_what_is_written_can_be_followed(run, tmp_path):
 
 
 def test_with_tee_it_is_on_the_terminal_too(muster, tmp_path):
+    """`--tee` puts the output on the terminal too, as without files: labelled, unless
+    `--no-label`."""
     done = muster("run", "-n", 2, "-j", "tee", "--log-dir", tmp_path, "--tee", "--", *BOTH)
     assert done.returncode == 0
     assert sorted(done.stdout.splitlines()) == ["[0]: out 0", "[1]: out 1"]
@@ -90,12 +99,15 @@ def test_with_tee_it_is_on_the_terminal_too(muster, tmp_path):
 
 
 def test_tee_needs_a_folder(muster):
+    """`--tee` is given without a folder. That is wrong usage: 2."""
     done = muster("run", "--tee", "--", "true")
     assert done.returncode == 2
     assert done.stderr == "muster run: --tee: --log-dir says where the output goes besides\n"
 
 
 def test_a_replacement_has_files_of_its_own(run, tmp_path):
+    """A rank is replaced, or all are started anew. The new process writes into the next number;
+    nothing is overwritten."""
     job = run(2, "--log-dir", tmp_path, "--tee")
     logs = Logs(tmp_path, job.job)
     os.kill(job.entered()[1]["pid"], signal.SIGKILL)
@@ -108,6 +120,8 @@ def test_a_replacement_has_files_of_its_own(run, tmp_path):
 
 
 def test_a_group_that_begins_anew_has_files_of_its_own(run, tmp_path):
+    """A rank is replaced, or all are started anew. The new process writes into the next number;
+    nothing is overwritten."""
     job = run(2, "--max-restarts", 1, "--log-dir", tmp_path, "--tee", variables=ONE_ATTEMPT)
     logs = Logs(tmp_path, job.job)
     job.entered()
@@ -119,6 +133,8 @@ def test_a_group_that_begins_anew_has_files_of_its_own(run, tmp_path):
 
 
 def test_a_later_run_of_the_job_overwrites_nothing(muster, tmp_path):
+    """The same job is run again with the same folder. Its processes write into the next numbers;
+    nothing is overwritten."""
     for attempt in range(3):
         done = muster("run", "-j", "again", "--log-dir", tmp_path, "--", "echo", attempt)
         assert done.returncode == 0, done.stderr
@@ -127,6 +143,7 @@ def test_a_later_run_of_the_job_overwrites_nothing(muster, tmp_path):
 
 
 def test_workers_of_torchrun_leave_their_error_beside_their_output(muster, tmp_path):
+    """A worker uses torchrun's `@record`. Its `error.json` lies beside its output."""
     script = ("sh", "-c", 'echo "$TORCHELASTIC_ERROR_FILE"')
     done = muster("run", "-j", "torch", "--log-dir", tmp_path, "--", *script)
     assert done.returncode == 0
@@ -134,6 +151,7 @@ def test_workers_of_torchrun_leave_their_error_beside_their_output(muster, tmp_p
 
 
 def test_the_first_cause_is_told_with_its_file(run, tmp_path):
+    """A rank fails. The last line has its last words as ever, and the line before names its file."""
     job = run(2, "--max-restarts", 0, "--log-dir", tmp_path, "--tee")
     pid = job.entered()[1]["pid"]
     job.order(1, 1, "exit 5")
@@ -145,6 +163,7 @@ def test_the_first_cause_is_told_with_its_file(run, tmp_path):
 
 
 def test_without_tee_the_last_words_are_told_all_the_same(muster, tmp_path):
+    """A rank fails. The last line has its last words as ever, and the line before names its file."""
     done = muster("run", "--log-dir", tmp_path, "--", "sh", "-c", "echo why >&2; exit 3")
     assert done.returncode == 3
     assert done.stderr.splitlines()[-1].endswith('its last line on stderr: "why"')
@@ -152,6 +171,7 @@ def test_without_tee_the_last_words_are_told_all_the_same(muster, tmp_path):
 
 
 def test_what_was_said_until_it_was_stopped_is_kept(run, tmp_path):
+    """The run is stopped by Ctrl-C. The files have all that was written until then."""
     job = run(2, "--log-dir", tmp_path, "--tee", "--grace", "10s")
     job.entered()
     job.run.signal(signal.SIGINT)
@@ -162,6 +182,8 @@ def test_what_was_said_until_it_was_stopped_is_kept(run, tmp_path):
 
 @pytest.mark.parametrize("what", ["a file", "below a file", "no folder at all"])
 def test_an_unusable_folder_is_refused_before_anything_starts(what, muster, tmp_path):
+    """The folder is none, or may not be written. The run prints one line and ends with 125,
+    before anything starts."""
     (tmp_path / "file").touch()
     path = {"a file": tmp_path / "file", "below a file": tmp_path / "file/logs",
             "no folder at all": "/proc/none/here"}[what]
@@ -174,6 +196,8 @@ def test_an_unusable_folder_is_refused_before_anything_starts(what, muster, tmp_
 
 
 def test_a_folder_of_somebody_else_is_refused(muster, tmp_path, small_disk):  # noqa: F811
+    """The folder is none, or may not be written. The run prints one line and ends with 125,
+    before anything starts."""
     subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
     done = muster("run", "--log-dir", small_disk, "--", "touch", tmp_path / "started")
     assert done.returncode == 125
@@ -182,6 +206,7 @@ def test_a_folder_of_somebody_else_is_refused(muster, tmp_path, small_disk):  # 
 
 
 def test_a_program_that_cannot_be_started_leaves_no_files(muster, tmp_path):
+    """The program cannot be started. The run prints one line, and no file has anything in it."""
     broken = tmp_path / "broken"
     broken.write_bytes(b"\0\0\0\0")
     broken.chmod(0o755)
@@ -198,8 +223,8 @@ def fill_up(disk):
 
 
 def test_a_full_disk_costs_no_rank_its_life(run, tmp_path, small_disk):  # noqa: F811
-    """What there is no room for comes to the terminal, after one line; no line is lost, and who is
-    replaced meanwhile lives too."""
+    """The disk gets full. One line says so; output that has no room comes to the terminal, no
+    line is lost or printed twice, and the ranks and their replacements go on."""
     job = run(2, "--log-dir", small_disk)
     logs = Logs(small_disk, job.job)
 
@@ -226,6 +251,8 @@ def test_a_full_disk_costs_no_rank_its_life(run, tmp_path, small_disk):  # noqa:
 
 
 def test_a_folder_that_is_gone_costs_no_rank_its_life(run, tmp_path):
+    """The folder is taken away while the run goes on. One line says so; the output of processes
+    that are started after that comes to the terminal."""
     job = run(2, "--log-dir", tmp_path / "logs", "--tee")
     victim = job.entered()[1]["pid"]
     (tmp_path / "logs").rename(tmp_path / "moved")
@@ -235,6 +262,7 @@ def test_a_folder_that_is_gone_costs_no_rank_its_life(run, tmp_path):
 
 
 def test_files_are_what_the_user_lets_others_read(muster, tmp_path):
+    """The user's umask decides whether others may read the files."""
     before = os.umask(0o027)
     try:
         done = muster("run", "-j", "mode", "--log-dir", tmp_path / "logs", "--", "true")
@@ -248,6 +276,7 @@ def test_files_are_what_the_user_lets_others_read(muster, tmp_path):
 
 @several_nodes
 def test_nodes_share_a_folder(cluster, tmp_path):  # noqa: F811
+    """Several nodes write into one folder. Each index is there once."""
     logs = Logs(tmp_path, "over-all")
     nodes = Nodes(cluster, [RANK], "--log-dir", tmp_path, "--tee",
                   others=("--log-dir", tmp_path, "--tee"))

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`muster run` and preemption: SIGTERM as a notice, 75 once all have saved, who had not, requeue."""
+"""`muster run` and preemption: SIGTERM as a notice, 75 once all have saved, who had not, requeue.
+
+behaviour: run / Notices of preemption
+"""
 
 import json
 import os
@@ -34,6 +37,8 @@ def loop(spawn, muster, env, tmp_path):
 
 
 def test_sigterm_is_a_notice_and_the_job_goes_on_later(loop):
+    """`muster run` gets SIGTERM, and a rank takes notices. The ranks are not signalled: all save
+    one step, and the run ends with 75. Run again, all begin at that step."""
     first = loop(3).trains()
     first.run.signal(signal.SIGTERM)
     assert first.run.wait() == 75, first.log.lines
@@ -48,7 +53,9 @@ def test_sigterm_is_a_notice_and_the_job_goes_on_later(loop):
 
 
 def test_what_a_preempted_run_says_to_type_goes_on(loop, env, muster, tmp_path):
-    """The command is its own, as a shell takes it."""
+    """A job has been preempted, and all have saved. The last line says which step, by how many,
+    and the command that goes on from there, as a shell takes it; on several nodes, or where
+    the run is asked for again, without the command."""
     first = loop(2, "--log-dir", tmp_path / "it's a folder", "--tee").trains()
     assert muster("preempt", "-j", first.job, "--in", "60s").returncode == 0
     assert first.run.wait() == 75, first.log.lines
@@ -62,6 +69,7 @@ def test_what_a_preempted_run_says_to_type_goes_on(loop, env, muster, tmp_path):
 
 
 def test_sigterm_again_and_again_is_the_same_notice(loop):
+    """SIGTERM comes again and again. It is the same notice."""
     job = loop(2, LOOP_SLOW=1).trains()
     for _ in range(5):
         job.run.signal(signal.SIGTERM)
@@ -75,6 +83,8 @@ def test_sigterm_again_and_again_is_the_same_notice(loop):
 
 
 def test_sigint_ends_a_run_as_ever(loop):
+    """`muster run` gets SIGINT; or no rank takes notices; or signals are no source. The run ends
+    as ever."""
     job = loop(2).trains()
     job.run.signal(signal.SIGINT)
     assert job.run.wait() == 130
@@ -83,6 +93,8 @@ def test_sigint_ends_a_run_as_ever(loop):
 
 
 def test_without_a_handle_sigterm_ends_a_run_as_ever(loop):
+    """`muster run` gets SIGINT; or no rank takes notices; or signals are no source. The run ends
+    as ever."""
     job = loop(2, LOOP_DEAF=1).trains()
     job.run.signal(signal.SIGTERM)
     assert job.run.wait() == 143
@@ -91,6 +103,8 @@ def test_without_a_handle_sigterm_ends_a_run_as_ever(loop):
 
 
 def test_signals_are_no_source_if_they_are_not_named(loop):
+    """`muster run` gets SIGINT; or no rank takes notices; or signals are no source. The run ends
+    as ever."""
     job = loop(2, "--preempt-sources", "none").trains()
     job.run.signal(signal.SIGTERM)
     assert job.run.wait() == 143
@@ -98,6 +112,7 @@ def test_signals_are_no_source_if_they_are_not_named(loop):
 
 
 def test_another_signal_may_be_the_notice(loop):
+    """`--preempt-signals` names other signals. Those are notices, and not passed on."""
     job = loop(2, "--preempt-signals", "USR1,SIGHUP").trains()
     job.run.signal(signal.SIGUSR1)
     assert job.run.wait() == 75, job.log.lines
@@ -105,6 +120,8 @@ def test_another_signal_may_be_the_notice(loop):
 
 
 def test_what_is_no_signal_is_refused_before_anything_runs(muster, env):
+    """A signal is named by its number: that one is the notice. What is no signal is refused
+    before anything runs."""
     for text in ("FOO", "TERM, USR1", "KILL", "0"):
         done = muster("run", "--preempt-signals", text, "--", "true")
         assert done.returncode == 2
@@ -114,6 +131,8 @@ def test_what_is_no_signal_is_refused_before_anything_runs(muster, env):
 
 
 def test_a_signal_may_be_named_by_its_number(loop):
+    """A signal is named by its number: that one is the notice. What is no signal is refused
+    before anything runs."""
     job = loop(2, "--preempt-signals", int(signal.SIGUSR2)).trains()
     job.run.signal(signal.SIGUSR2)
     assert job.run.wait() == 75, job.log.lines
@@ -126,8 +145,8 @@ def state_of(pid):
 
 
 def test_the_time_ends_while_it_is_asked_who_has_saved(loop):
-    """The service answers late: what it says then counts. The run is frozen until shortly before the
-    end of the time, so that it asks then, however long all else has taken."""
+    """The time of the notice ends while the service is still asked which ranks have saved. Its
+    answer counts."""
     job = loop(2, "--preempt-grace", f"{GRACE_S}s", LOOP_LINGER=1).trains()
     service = job.service()
     ranks = [pid for pid, line in job.children().items() if line.startswith(str(LOOP))]
@@ -152,6 +171,7 @@ def test_the_time_ends_while_it_is_asked_who_has_saved(loop):
 
 
 def test_what_ranks_end_with_after_the_save_does_not_matter(loop):
+    """Ranks end with 0 after the save by all. The run ends with 75."""
     job = loop(2, LOOP_END=0).trains()
     job.run.signal(signal.SIGTERM)
     assert job.run.wait() == 75, job.log.lines
@@ -159,6 +179,8 @@ def test_what_ranks_end_with_after_the_save_does_not_matter(loop):
 
 
 def test_who_had_not_saved_is_the_last_line(loop, tmp_path):
+    """A rank does not save in time. The ranks are ended; the last line says which step was
+    agreed, how many had saved it, and which had not."""
     report = tmp_path / "report.json"
     job = loop(3, "--preempt-grace", "20s", "--report", report, LOOP_STUCK=2).trains()
     job.run.signal(signal.SIGTERM)
@@ -184,6 +206,8 @@ def test_who_had_not_saved_is_the_last_line(loop, tmp_path):
 
 
 def test_the_report_tells_the_save(loop, tmp_path):
+    """`--report` has the agreed step, whether and by how many it was saved, and the missing
+    ranks."""
     report = tmp_path / "report.json"
     job = loop(2, "--report", report).trains()
     job.run.signal(signal.SIGTERM)
@@ -197,7 +221,8 @@ def test_the_report_tells_the_save(loop, tmp_path):
 
 
 def test_the_report_tells_what_was_saved_and_not_what_was_agreed_after_it(loop, tmp_path):
-    """A notice may come while the ranks leave, and their libraries agree upon a step for it."""
+    """A second notice comes when all have saved, and is agreed upon while the ranks leave. The
+    report has the step that was saved, not the one that was agreed upon after it."""
     report = tmp_path / "report.json"
     job = loop(2, "--report", report, LOOP_LINGER=1).trains()
     job.run.signal(signal.SIGTERM)
@@ -215,7 +240,8 @@ def test_the_report_tells_what_was_saved_and_not_what_was_agreed_after_it(loop, 
 
 
 def test_strange_keys_keep_no_run_from_its_end(loop, env):
-    """More than a page of names that are none, as any client of the job may write."""
+    """A client has written thousands of keys with names that are none where agreements are kept.
+    The run asks no further than to the first page that ends with one, and ends."""
     job = loop(2).trains()
     wire = Wire(f"unix:{env['MUSTER_RUNTIME_DIR']}/{job.job}.sock")
     assert wire.open(job=job.job).status == OK
@@ -228,7 +254,8 @@ def test_strange_keys_keep_no_run_from_its_end(loop, env):
 
 
 def test_a_lost_rank_is_not_waited_for(loop):
-    """It dies while the others wait for its save: they are told, and nothing was saved by all."""
+    """A rank dies while the others wait for its save. They learn of it, and the step is not
+    called saved."""
     job = loop(2, "--max-restarts", 0, "--grace", SAYS_FIRST, LOOP_SLOW=1).trains()
     job.run.signal(signal.SIGTERM)
     job.out.wait_for("[1]: saves ")
@@ -245,6 +272,7 @@ def test_a_lost_rank_is_not_waited_for(loop):
 
 
 def test_all_nodes_end_with_75(loop, spawn, muster, env, tmp_path):
+    """The run has several nodes, and one has notice. All end with 75."""
     port = free_port()
     first = loop(1, "--nnodes", 2, "--listen", f"127.0.0.1:{port}", "--insecure", LOOP_END=0)
     second = Loop(spawn, muster, env, first.dir, 1, "--join", f"127.0.0.1:{port}", "--insecure",
@@ -257,6 +285,8 @@ def test_all_nodes_end_with_75(loop, spawn, muster, env, tmp_path):
 
 
 def test_the_noticed_leave_and_the_others_go_on(loop):
+    """The noticed ranks leave, by choice (`MUSTER_PREEMPT_LEAVE=noticed`). The others go on in
+    their processes, and their end is that of the run."""
     job = loop(3, "--min-size", 1, LOOP_RUN=1, LOOP_MORE=20, MUSTER_PREEMPT_LEAVE="noticed").trains()
     done = job.muster("preempt", "-j", job.job, 2, "--in", "60s")
     assert done.returncode == 0, done.stderr
@@ -269,7 +299,9 @@ def test_the_noticed_leave_and_the_others_go_on(loop):
 
 
 def test_all_were_to_leave_and_one_is_killed_before_it_has(loop):
-    """The others are called to the next generation: there it is saved once more, and all leave."""
+    """All were to leave after the save, and a rank is killed before they have. The others are
+    called to the next generation, where the same notice is acted on once more: they save,
+    leave, and the run ends with 75. [preemption / Postponed, taken back, and again]"""
     job = loop(3, LOOP_RUN=1, LOOP_LATE=1, MUSTER_PREEMPT_AGREE_TIMEOUT="5s").trains()
     done = job.muster("preempt", "-j", job.job, "--in", "60s")
     assert done.returncode == 0, done.stderr
@@ -285,6 +317,8 @@ def test_all_were_to_leave_and_one_is_killed_before_it_has(loop):
 
 
 def test_a_noticed_node_leaves_and_the_others_go_on(loop, spawn, muster, env, tmp_path):
+    """All ranks of a node are noticed, not of node 0, which has the service. It ends with 75 at
+    once, and says that the others go on; those do."""
     port = free_port()
     report = tmp_path / "report.json"
     flags = {"LOOP_RUN": 1, "LOOP_MORE": 20, "MUSTER_PREEMPT_LEAVE": "noticed"}
@@ -304,6 +338,8 @@ def test_a_noticed_node_leaves_and_the_others_go_on(loop, spawn, muster, env, tm
 
 
 def test_node_0_that_is_noticed_alone_stays_for_its_service(loop, spawn, muster, env):
+    """All ranks of node 0 are noticed. It says that it stays for its service until the others
+    have ended, and ends with 75 then."""
     port = free_port()
     flags = {"LOOP_RUN": 1, "LOOP_MORE": 20, "MUSTER_PREEMPT_LEAVE": "noticed"}
     first = loop(1, "--nnodes", "1:2", "--listen", f"127.0.0.1:{port}", "--insecure", **flags)
@@ -318,7 +354,8 @@ def test_node_0_that_is_noticed_alone_stays_for_its_service(loop, spawn, muster,
 
 
 def test_who_went_on_after_the_noticed_left_and_died_is_a_failure(loop):
-    """75 says that all is saved and nothing else happened since."""
+    """A rank that went on dies when no other is left. That is the run's failure, 137 after
+    SIGKILL: 75 says that all is saved and nothing happened since."""
     job = loop(2, "--min-size", 1, LOOP_RUN=1, MUSTER_PREEMPT_LEAVE="noticed").trains()
     done = job.muster("preempt", "-j", job.job, 0, "--in", "60s")
     assert done.returncode == 0, done.stderr
@@ -333,6 +370,7 @@ def test_who_went_on_after_the_noticed_left_and_died_is_a_failure(loop):
 
 
 def test_ranks_that_saved_different_steps_are_told_in_the_last_line(loop):
+    """The ranks save different steps. The last line says that not all have saved the agreed one."""
     job = loop(2, "--max-restarts", 0, LOOP_OTHER=1).trains()
     job.run.signal(signal.SIGTERM)
     step = job.out.wait_for("[0]: saves ").split()[-1]
@@ -358,6 +396,8 @@ def scontrol(env, tmp_path):
 
 
 def test_requeue_is_asked_once_and_after_the_save(loop, scontrol, tmp_path):
+    """`--requeue` in a Slurm job: `scontrol requeue` is called once, after the save by all; never
+    without it."""
     report = tmp_path / "report.json"
     job = loop(2, "--requeue", "--report", report, LOOP_SLOW=1).trains()
     job.run.signal(signal.SIGTERM)
@@ -371,7 +411,8 @@ def test_requeue_is_asked_once_and_after_the_save(loop, scontrol, tmp_path):
 
 
 def test_the_signal_once_more_while_it_is_asked(loop, scontrol, tmp_path):
-    """As scontrol's own doing, for it ends the job that it puts back."""
+    """The signal comes once more when all have ended, as from a `scontrol` that is asked to
+    requeue. The run ends with 75, and writes its report."""
     report = tmp_path / "report.json"
     script = tmp_path / "bin" / "scontrol"
     script.write_text(f'#!/bin/sh\necho "$@" >>{scontrol}\nkill -TERM $PPID\n')
@@ -383,6 +424,8 @@ def test_the_signal_once_more_while_it_is_asked(loop, scontrol, tmp_path):
 
 
 def test_no_requeue_without_the_save(loop, scontrol, tmp_path):
+    """`--requeue` in a Slurm job: `scontrol requeue` is called once, after the save by all; never
+    without it."""
     asks = tmp_path / "again"
     job = loop(2, "--requeue-file", asks, "--preempt-grace", "2s", LOOP_STUCK=1).trains()
     job.run.signal(signal.SIGTERM)
@@ -391,6 +434,7 @@ def test_no_requeue_without_the_save(loop, scontrol, tmp_path):
 
 
 def test_requeue_by_a_file(loop, scontrol, tmp_path):
+    """`--requeue-file`: the request is a file with one line, whole or not at all."""
     asks = tmp_path / "again"
     job = loop(2, "--requeue-file", asks).trains()
     job.run.signal(signal.SIGTERM)
@@ -402,6 +446,7 @@ def test_requeue_by_a_file(loop, scontrol, tmp_path):
 
 
 def test_a_scontrol_that_is_killed_is_told_as_it_was(loop, scontrol, tmp_path):
+    """scontrol is killed. One line says how; the run still ends with 75."""
     script = tmp_path / "bin" / "scontrol"
     script.write_text("#!/bin/sh\nkill -KILL $$\n")
     job = loop(1, "--requeue").trains()
@@ -412,6 +457,7 @@ def test_a_scontrol_that_is_killed_is_told_as_it_was(loop, scontrol, tmp_path):
 
 
 def test_requeue_that_fails_is_one_line(loop, env, scontrol):
+    """There is no scontrol, or no Slurm job. One line says so; the run still ends with 75."""
     job = loop(1, "--requeue", PATH="/nowhere").trains()
     job.run.signal(signal.SIGTERM)
     assert job.run.wait() == 75
@@ -419,6 +465,7 @@ def test_requeue_that_fails_is_one_line(loop, env, scontrol):
 
 
 def test_requeue_without_slurm_is_one_line(loop, env):
+    """There is no scontrol, or no Slurm job. One line says so; the run still ends with 75."""
     env.pop("SLURM_JOB_ID", None)
     job = loop(1, "--requeue").trains()
     job.run.signal(signal.SIGTERM)

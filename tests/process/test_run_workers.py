@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`muster run` of processes that are workers of the job, and no ranks."""
+"""`muster run` of processes that are workers of the job, and no ranks.
+
+behaviour: run / What ranks get
+"""
 
 import json
 import os
@@ -44,6 +47,8 @@ def member(muster, index):
 
 
 def test_a_killed_worker_is_lost_at_once_and_started_again(run, muster):
+    """A run of workers has one killed, again and again. Its death is known at once, and it is
+    started again at once, as a rank would be."""
     started = run("--lease", "1h")  # so it is not the lease that says it
     for time in (1, 2, 3):
         pid, _ = processes(started, 1)[-1]
@@ -57,6 +62,7 @@ def test_a_killed_worker_is_lost_at_once_and_started_again(run, muster):
 
 
 def test_a_worker_that_stands_still_is_ended_and_started_again(run, muster):
+    """A worker stands still for longer than its lease. It is killed and started again."""
     started = run("--lease", SHORT_LEASE)
     pid, _ = processes(started, 2)[-1]
     os.kill(pid, signal.SIGSTOP)
@@ -70,6 +76,8 @@ def test_a_worker_that_stands_still_is_ended_and_started_again(run, muster):
 
 
 def test_the_first_cause_knows_that_it_was_a_worker(run):
+    """A worker is the first cause of a run's end. The line says that it was a worker of the job:
+    it never is in a generation."""
     started = run("--lease", SHORT_LEASE, "--max-restarts", "0", count=1)  # none but this one
     pid, _ = processes(started, 0)[-1]
     os.kill(pid, signal.SIGSTOP)  # what the agent hears of it then, it hears after it has joined

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables of fields and the codec that goes by them, beside proto/*.proto and Google's own runtime:
-the same fields, and each reads what the other one writes, in both directions, byte by byte."""
+the same fields, and each reads what the other one writes, in both directions, byte by byte.
+
+behaviour: wire / The tables and their codec
+"""
 
 import random
 import re
@@ -90,6 +93,8 @@ def repeated(field):
 
 
 def test_every_field_has_its_row(driver, schema):
+    """A field is added to `proto/*.proto` or to the tables, and not to the other. The difference
+    is named."""
     table = rows(driver)
     assert set(table) == set(schema)
     for name, message in schema.items():
@@ -104,7 +109,8 @@ def test_every_field_has_its_row(driver, schema):
 
 
 def test_enums_are_numbered_alike(driver, schema):
-    """By name; and a row's bounds are the values that are ever sent."""
+    """A value of an enum is added to `proto/*.proto` or to the program, and not to the other. The
+    difference is named; a row's bounds are the values that are ever sent."""
     ours = dict(line.split(" ") for line in driver.ask("enums"))
     theirs = {value.name: str(value.number) for enum in enums(schema).values() for value in enum.values}
     assert ours == theirs
@@ -165,6 +171,8 @@ class Seen:
 
 
 def test_google_reads_what_we_write(driver, schema):
+    """Google's protobuf reads what muster writes, any field of any message. It reads the same,
+    and writes the same bytes."""
     seen = Seen()
     for root, full in ROOTS.items():
         for seed in range(ROUNDS):
@@ -228,7 +236,8 @@ class Maker:
 
 
 def test_we_read_what_google_writes(driver, schema):
-    """And write it in the same way. Fields that we do not know change nothing."""
+    """Muster reads what Google's protobuf writes. It reads the same, and writes the same bytes;
+    unknown fields change nothing."""
     seen, table = Seen(), rows(driver)
     for root, full in ROOTS.items():
         for seed in range(ROUNDS):
@@ -253,6 +262,8 @@ def path_to(schema, root, wanted):
 
 
 def test_a_value_out_of_bounds_is_refused_by_its_name(driver, schema):
+    """A number is one that its field does not have. The reason names the field and the number;
+    each number that the field has is accepted."""
     table, refused = rows(driver), 0
     for name in schema:
         for field in schema[name].DESCRIPTOR.fields:
@@ -290,7 +301,8 @@ def test_a_value_out_of_bounds_is_refused_by_its_name(driver, schema):
 
 @pytest.mark.filterwarnings("ignore:Unexpected end-group tag")  # which Google stops at
 def test_what_google_refuses_we_refuse(driver, schema):
-    """Damaged bytes; the other way round it refuses less: groups, and fields of another wire type."""
+    """A message is damaged. What Google's protobuf refuses is refused; the other way round it
+    refuses less: groups, and fields of another wire type."""
     generator, table, refused = random.Random(1), rows(driver), 0
     for root in ("Request", "Reply", "Message"):
         for seed in range(ROUNDS):

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may connect: the secret, TLS and what it costs to have none."""
+"""Who may connect: the secret, TLS and what it costs to have none.
+
+behaviour: security / Without it
+"""
 
 import contextlib
 import hashlib
@@ -94,6 +97,8 @@ def s_client(address, *args, **options):
 
 
 def test_the_same_secret_lets_in(secured, muster, secret_file):
+    """Service and client have the same secret. They speak TLS over TCP; everything works as in
+    plain, large values too. [With the secret]"""
     there = ("--addr", secured.address, "--secret-file", secret_file())
     assert muster("key", "put", "k", "v", *there).returncode == 0
     large = "x" * 100_000
@@ -104,6 +109,8 @@ def test_the_same_secret_lets_in(secured, muster, secret_file):
 
 
 def test_one_service_is_private_on_its_socket_and_secret_on_tcp(serve, muster, env, secret_file):
+    """A service with a secret listens on a Unix socket too. That one stays the user's own, and
+    plain: no client reads a secret for it. [With the secret]"""
     own = "unix:" + env["MUSTER_RUNTIME_DIR"] + "/own.sock"
     service = serve("--addr", own, "--addr", "127.0.0.1:0", "--secret-file", secret_file())
     tcp = service.address.split(",")[1]
@@ -114,6 +121,8 @@ def test_one_service_is_private_on_its_socket_and_secret_on_tcp(serve, muster, e
 
 
 def test_a_secret_by_descriptor(serve, muster, env, secret_file):
+    """The secret comes by an inherited descriptor. A file may be shared by many, each reads it
+    from its beginning; a pipe is read once. [With the secret]"""
     with open(secret_file(), "rb") as file:
         fd = file.fileno()
         service = serve("--addr", "127.0.0.1:0", "--secret-fd", fd, pass_fds=[fd])
@@ -134,6 +143,8 @@ def test_a_secret_by_descriptor(serve, muster, env, secret_file):
 
 
 def test_on_a_socket_the_environments_secret_is_not_read(muster, serve, env):
+    """`MUSTER_SECRET_FILE` is set where there are Unix sockets only. It is not read.
+    [With the secret]"""
     lost = {**env, "MUSTER_SECRET_FILE": "/nowhere"}
     service = serve(env=lost)
     assert muster("key", "put", "k", "v", "--addr", service.address, env=lost).returncode == 0
@@ -141,6 +152,8 @@ def test_on_a_socket_the_environments_secret_is_not_read(muster, serve, env):
 
 
 def test_the_environment_names_the_file(secured, muster, env, secret_file):
+    """`MUSTER_SECRET_FILE` is set, and `--secret-file` typed. What is typed counts.
+    [With the secret]"""
     with_file = {**env, "MUSTER_SECRET_FILE": str(secret_file()), "MUSTER_ADDR": secured.address}
     assert muster("key", "put", "k", "v", env=with_file).returncode == 0
     # What is typed goes before it.
@@ -149,6 +162,8 @@ def test_the_environment_names_the_file(secured, muster, env, secret_file):
 
 
 def test_a_name_is_looked_up(secured, muster, secret_file):
+    """An address is a name. Each attempt to connect looks it up, on a thread of its own, and the
+    attempts go through the addresses found. [Addresses]"""
     # Not "localhost", which is no name but a number; the first address found may be ::1, where
     # nobody listens.
     address = secured.address.replace("127.0.0.1", "LocalHost")
@@ -157,6 +172,8 @@ def test_a_name_is_looked_up(secured, muster, secret_file):
 
 
 def test_a_name_that_is_not_known_yet_is_tried_again(muster, secret_file):
+    """The name of an address is not known yet. It is tried again until the time is over, and the
+    error names it. [Addresses]"""
     done = muster("barrier", "b", "-n", 1, "--addr", "nowhere.invalid:7000", "--secret-file",
                   secret_file(), "--timeout", "3s")
     one_line(done, "no service at nowhere.invalid:7000 after ",
@@ -164,6 +181,7 @@ def test_a_name_that_is_not_known_yet_is_tried_again(muster, secret_file):
 
 
 def test_several_addresses_and_one_is_not_there(secured, muster, secret_file):
+    """Of several addresses one is not there. The next one is tried. [Addresses]"""
     dead = f"127.0.0.1:{free_port()}"
     done = muster("key", "add", "n", "--addr", f"{dead},{secured.address}", "--secret-file",
                   secret_file())
@@ -172,6 +190,8 @@ def test_several_addresses_and_one_is_not_there(secured, muster, secret_file):
 
 @needs_openssl
 def test_it_is_tls_as_others_speak_it(secured):
+    """Another program speaks TLS 1.3 with the right key. It is let in: a pre-shared key with an
+    ephemeral exchange, no certificate, no ticket, no early data. [With the secret]"""
     args = [OPENSSL, "s_client", "-connect", secured.address, "-psk", key_of(SECRET),
             "-psk_identity", "muster"]
     said = subprocess.run(args, capture_output=True, text=True, timeout=WAIT_S,
@@ -194,6 +214,8 @@ def test_it_is_tls_as_others_speak_it(secured):
 
 
 def test_a_wrong_secret_is_told_on_both_sides(secured, muster, secret_file):
+    """The client's secret differs from the service's. Both sides say so: the service's log with
+    the address, the client's error with the file, at once."""
     other = secret_file("another " + SECRET)
     # At once, and not after the time for reaching it.
     done = muster("key", "get", "k", "--timeout", "1h", "--addr", secured.address, "--secret-file",
@@ -205,12 +227,16 @@ def test_a_wrong_secret_is_told_on_both_sides(secured, muster, secret_file):
 
 
 def test_a_client_without_a_secret_is_told(secured, muster):
+    """The client has no secret. Its error says to set `MUSTER_SECRET_FILE`; the service's log
+    says that it spoke plain."""
     done = muster("key", "get", "k", "--addr", secured.address)
     one_line(done, "this service wants TLS: set MUSTER_SECRET_FILE")
     secured.log.wait_for("connection-refused", "speaks plain, but this address wants TLS")
 
 
 def test_a_secret_that_the_service_does_not_have(serve, muster, secret_file):
+    """The client has a secret and the service has none. The client's error says so and it sends
+    nothing in plain; the service goes on."""
     service = serve("--addr", "127.0.0.1:0")
     done = muster("key", "get", "k", "--addr", service.address, "--secret-file", secret_file())
     one_line(done, "the service speaks no TLS there: --secret-file is not set there")
@@ -232,6 +258,8 @@ def test_a_secret_that_the_service_does_not_have(serve, muster, secret_file):
      "speaks no TLS 1.3"),
 ])
 def test_a_downgrade_is_refused(secured, args, word):
+    """A client asks for an older TLS, another suite, another identity, or offers no key. It is
+    refused, and the log says which."""
     said = s_client(secured.address, *args)
     assert "Reused, TLSv1.3" not in said.stdout
     assert "Cipher is TLS_" not in said.stdout
@@ -240,7 +268,8 @@ def test_a_downgrade_is_refused(secured, args, word):
 
 @needs_openssl
 def test_a_client_trusts_no_certificate(muster, tmp_path, secret_file):
-    """Whoever poses as the service does not know the secret, and has a certificate instead."""
+    """A server with a certificate, and without the secret, poses as the service. The client
+    trusts no certificate and sends it nothing."""
     subprocess.run([OPENSSL, "req", "-x509", "-newkey", "ec", "-pkeyopt",
                     "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=127.0.0.1", "-keyout",
                     tmp_path / "key.pem", "-out", tmp_path / "cert.pem"], check=True,
@@ -269,13 +298,15 @@ def test_a_client_trusts_no_certificate(muster, tmp_path, secret_file):
     (["-tls1_3", "-psk", key_of(SECRET), "-psk_identity", "root"], ""),
 ])
 def test_a_client_is_not_talked_down(muster, serve, secret_file, tmp_path, args, word):
-    """Who poses as the service wants something older, or weaker, or to have it without the key."""
+    """A server poses as the service and wants an older TLS, another suite, another key, or none.
+    The client goes no further, and says why."""
     said = Refusal(serve, muster, secret_file, tmp_path).server("-nocert", *args)
     assert word in said
     assert "connecting to" in said
 
 
 def test_bytes_that_are_no_tls(secured, muster, secret_file):
+    """Bytes that are no TLS arrive. Each costs its sender the connection."""
     for noise in (b"\xff\xff\xff\xff", b"GET / HTTP/1.1\r\n\r\n", b"\x16\xff\xff\xff\xff" * 100,
                   b"\x16\x03\x01\xff\xff" + b"\0" * 20000, b"\x16\x03\x01\x00\x05hello"):
         bad = connect(secured.address)
@@ -296,6 +327,8 @@ def test_bytes_that_are_no_tls(secured, muster, secret_file):
 
 
 def test_a_handshake_that_is_not_finished_ends(serve, muster, secret_file):
+    """A client connects and does not finish the handshake. After one lease the connection is
+    closed and the log says why. [Strangers]"""
     service = serve("--addr", "127.0.0.1:0", "--lease", "3s", "--secret-file", secret_file())
     hello = client_hello(muster, secret_file())
     strangers = []
@@ -312,6 +345,8 @@ def test_a_handshake_that_is_not_finished_ends(serve, muster, secret_file):
 
 def test_a_thousand_unfinished_handshakes_cost_a_member_nothing(serve, spawn, muster, env,
                                                                 secret_file):
+    """A thousand clients do not finish their handshakes, again and again. The oldest go, the log
+    takes a bounded number of lines, members renew and others are let in. [Strangers]"""
     path = secret_file()
     own = "unix:" + env["MUSTER_RUNTIME_DIR"] + "/own.sock"
     service = serve("--addr", own, "--addr", "127.0.0.1:0", "--lease", f"{int(LEASE_S * 1000)}ms",
@@ -351,7 +386,8 @@ def test_a_thousand_unfinished_handshakes_cost_a_member_nothing(serve, spawn, mu
 
 
 def test_a_turn_does_not_wait_for_all_strangers(serve, muster, env, secret_file):
-    """Who knows the service is answered between them, though all of them spoke first."""
+    """Hundreds of strangers speak first at the same moment. Clients that were let in are answered
+    between them. [Strangers]"""
     own = "unix:" + env["MUSTER_RUNTIME_DIR"] + "/own.sock"
     path = secret_file()
     service = serve("--addr", own, "--addr", "127.0.0.1:0", "--secret-file", path, "--log-level",
@@ -437,12 +473,16 @@ class Renewing:
 
 @pytest.mark.parametrize("what", ["rekey", "rekey-read"])
 def test_who_asks_for_new_keys_without_end_is_hung_up_on(secured, intrude, what):
+    """A client with the secret asks for new keys again and again. After 256 times it is hung up
+    on; members renew meanwhile. [Misbehaving clients with the secret]"""
     intrude(secured, what).out.wait_for("out")
     secured.log.wait_for("connection-refused", "asks for new keys again and again")
 
 
 def test_who_asks_for_new_keys_without_end_costs_a_member_nothing(serve, spawn, muster,
                                                                    secret_file, intrude):
+    """A client with the secret asks for new keys again and again. After 256 times it is hung up
+    on; members renew meanwhile. [Misbehaving clients with the secret]"""
     renewing = Renewing(serve, spawn, secret_file())
 
     def again():
@@ -453,6 +493,8 @@ def test_who_asks_for_new_keys_without_end_costs_a_member_nothing(serve, spawn, 
 
 def test_who_asks_and_never_reads_costs_a_member_nothing(serve, spawn, muster, secret_file,
                                                          intrude):
+    """A client with the secret asks for much and reads nothing. It is read no further; the
+    service's memory stays small, members renew. [Misbehaving clients with the secret]"""
     renewing = Renewing(serve, spawn, secret_file())
     large = "x" * 500_000
     assert muster("key", "put", "large", "-", *renewing.there, input=large).returncode == 0
@@ -473,6 +515,9 @@ def test_who_asks_and_never_reads_costs_a_member_nothing(serve, spawn, muster, s
     (b"\x17\x03\x03\x40\x00" + bytes(100), "asks nothing"),  # half of one, and no more
 ], ids=["plain", "huge", "forged", "handshake", "half"])
 def test_what_is_no_record_ends_a_connection(serve, secret_file, intrude, said, reason):
+    """A client with the secret sends plain text, a forged, huge or half record, or a second
+    handshake. Its connection ends; with half a record, after one lease without a request.
+    [Misbehaving clients with the secret]"""
     service = serve("--addr", "127.0.0.1:0", "--lease", "3s", "--secret-file", secret_file())
     intruder = intrude(service, "raw", said)
     intruder.out.wait_for("out")
@@ -480,7 +525,8 @@ def test_what_is_no_record_ends_a_connection(serve, secret_file, intrude, said, 
 
 
 def test_who_says_goodbye_is_let_go(serve, secret_file, intrude):
-    """It keeps its socket open, and waits for the service to close its own."""
+    """A client says goodbye and keeps its socket open, behind a request or without one. The
+    service closes. [Misbehaving clients with the secret]"""
     service = serve("--addr", "127.0.0.1:0", "--secret-file", secret_file())
     intrude(service, "goodbye").out.wait_for("out")
     intrude(service, "goodbye", HELLO).out.wait_for("out")
@@ -488,6 +534,8 @@ def test_who_says_goodbye_is_let_go(serve, secret_file, intrude):
 
 
 def test_strangers_are_in_no_journal(serve, muster, secret_file, tmp_path):
+    """Strangers come while there is a journal. Nothing of them is in it: the core sees only
+    clients that have shown the secret. [Strangers]"""
     path, journal = secret_file(), tmp_path / "journal"
     args = ("--addr", "127.0.0.1:0", "--secret-file", path, "--journal", journal)
     service = serve(*args, "--log-level", "debug")
@@ -504,6 +552,8 @@ def test_strangers_are_in_no_journal(serve, muster, secret_file, tmp_path):
 
 
 def test_thousands_come_back_when_the_service_does(serve, env, started, secret_file, tmp_path):
+    """The service is killed and begins again, and thousands of clients come at once. All are back
+    within their lease, none is refused. [With the secret]"""
     address = f"127.0.0.1:{free_port()}"
     path = secret_file()
     args = ("--addr", address, "--secret-file", path, "--journal", tmp_path / "journal", "--lease",
@@ -578,6 +628,9 @@ def pipe_with_secret():
 
 def test_a_run_gives_the_descriptor_on_and_shows_nobody_the_secret(spawn, muster, env, tmp_path,
                                                                    secret_file, pipe_with_secret):
+    """`muster run` gets the secret by descriptor, a pipe even. Its service, also one that is
+    started again, and its ranks read a sealed copy in memory; no argument, environment or file
+    has it, and no other secret that the environment named reaches a rank. [The secret's file]"""
     fd = pipe_with_secret()
     # What else the environment names is another job's, and must not reach a rank.
     wrong = {**env, "MUSTER_SECRET_FILE": str(secret_file("another " + SECRET))}
@@ -622,6 +675,9 @@ def test_a_run_gives_the_descriptor_on_and_shows_nobody_the_secret(spawn, muster
 
 def test_the_secret_of_another_job_in_the_environment_does_not_reach_a_rank(
         spawn, muster, env, tmp_path, secret_file):
+    """`muster run` gets the secret by descriptor, a pipe even. Its service, also one that is
+    started again, and its ranks read a sealed copy in memory; no argument, environment or file
+    has it, and no other secret that the environment named reaches a rank. [The secret's file]"""
     with open(secret_file("another " + SECRET), "rb") as other:
         fd = other.fileno()
         wrong = {**env, "MUSTER_SECRET_FD": str(fd), "MUSTER_INSECURE": "1"}
@@ -640,6 +696,8 @@ def test_the_secret_of_another_job_in_the_environment_does_not_reach_a_rank(
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o622, 0o666])
 def test_a_secret_that_others_can_read_is_refused(muster, secured, secret_file, mode):
+    """Others can read or write the secret's file, or it belongs to another user. It is refused,
+    with what to do. [The secret's file]"""
     path = secret_file(mode=mode)
     words = (str(path), "can be read or written by other users", "chmod 600")
     one_line(muster("serve", "--addr", "127.0.0.1:0", "--secret-file", path), *words)
@@ -647,6 +705,7 @@ def test_a_secret_that_others_can_read_is_refused(muster, secured, secret_file, 
 
 
 def test_a_secret_that_is_none_is_refused(muster, secured, secret_file):
+    """The secret is too short, too long, or not there. One line says so. [The secret's file]"""
     one_line(muster("serve", "--secret-file", secret_file("short")), "too few bytes", "16 to 64")
     one_line(muster("serve", "--secret-file", secret_file("x" * 100)), "too many bytes")
     one_line(muster("serve", "--secret-file", "/nowhere"), "/nowhere", "No such file")
@@ -656,6 +715,8 @@ def test_a_secret_that_is_none_is_refused(muster, secured, secret_file):
 
 
 def test_contradictions_are_refused(muster, secret_file):
+    """`--insecure` or a second source is given beside a secret. That is wrong usage, and 2.
+    [The secret's file]"""
     for args, word in ((("--insecure", "--secret-file", secret_file()), "contradict"),
                        (("--secret-fd", "3", "--secret-file", secret_file()), "not both")):
         done = muster("serve", *args)
@@ -664,6 +725,8 @@ def test_contradictions_are_refused(muster, secret_file):
 
 
 def test_the_secret_is_in_no_argument_and_no_environment(serve, spawn, env, secret_file):
+    """The processes of a job with a secret are looked at. The secret is in no argument, no
+    environment and no log. [The secret's file]"""
     path = secret_file()
     service = serve("--addr", "127.0.0.1:0", "--secret-file", path)
     member = spawn("barrier", "b", "-n", "2", "--addr", service.address,
@@ -812,6 +875,8 @@ def documented_refusals():
 @needs_openssl
 @pytest.mark.parametrize("client,log", documented_refusals())
 def test_each_refusal_is_told_as_documented(serve, muster, secret_file, tmp_path, client, log):
+    """A connection is refused for its secret or its TLS. Both sides say so in the words of the
+    table in docs/security.md."""
     stage = Refusal(serve, muster, secret_file, tmp_path)
     words = max((words for words in REFUSALS if (client or log).startswith(words)), key=len)
     said = REFUSALS[words](stage)
@@ -822,6 +887,8 @@ def test_each_refusal_is_told_as_documented(serve, muster, secret_file, tmp_path
 
 
 def test_each_refusal_is_documented():
+    """A connection is refused for its secret or its TLS. Both sides say so in the words of the
+    table in docs/security.md."""
     assert len(REFUSALS) == len(documented_refusals())
 
 
@@ -829,6 +896,7 @@ def test_each_refusal_is_documented():
 
 
 def test_any_address_with_a_secret(serve, muster, secret_file):
+    """A service with a secret listens on any address. [Addresses]"""
     path = secret_file()
     for everywhere in ("0.0.0.0:0", "[::]:0"):
         service = serve("--addr", everywhere, "--secret-file", path)
@@ -839,6 +907,8 @@ def test_any_address_with_a_secret(serve, muster, secret_file):
 
 
 def test_insecure_warns_at_each_start(serve, muster, env):
+    """A service without a secret is to listen anywhere, with `--insecure`. It does, and warns at
+    each start, whatever the log level. [Addresses]"""
     for _ in range(2):
         service = serve("--addr", "0.0.0.0:0", "--insecure", "--log-level", "error")
         service.log.wait_for("warning: --insecure", service.address)
@@ -847,11 +917,15 @@ def test_insecure_warns_at_each_start(serve, muster, env):
 
 
 def test_insecure_must_be_typed_for_a_service(muster, env):
+    """A service without a secret is to listen anywhere, with `MUSTER_INSECURE` only. It is
+    refused: for a service `--insecure` must be typed. [Addresses]"""
     done = muster("serve", "--addr", "0.0.0.0:0", env={**env, "MUSTER_INSECURE": "1"})
     one_line(done, "refused to serve on 0.0.0.0:0", "--secret-file", "--insecure")
 
 
 def test_a_client_says_nothing_in_plain_to_other_machines(muster, env):
+    """A client without a secret is given another machine's address, or a name. It fails with
+    EINVAL, unless `MUSTER_INSECURE=1` or `--insecure`. [Addresses]"""
     one_line(muster("key", "get", "k", "--addr", "192.0.2.1:7000"), "192.0.2.1:7000",
              "needs a secret (MUSTER_SECRET_FILE)", "MUSTER_INSECURE=1")
     one_line(muster("key", "get", "k", "--addr", "node7.invalid:7000"), "node7.invalid:7000", "is not known")
@@ -864,7 +938,9 @@ def test_a_client_says_nothing_in_plain_to_other_machines(muster, env):
 
 @pytest.mark.skipif(sanitized(), reason="a sanitizer finds its libraries in another way")
 def test_a_machine_without_openssl_says_what_to_install(muster, serve, secret_file, env, tmp_path):
-    """A file that is no library, and one that is another, stand where OpenSSL is looked for."""
+    """A secret is given and OpenSSL is missing: a file that is no library, or another one, stands
+    in its place. One line says which package to install. Without a secret OpenSSL is not
+    needed. [With the secret]"""
     (tmp_path / "libssl.so.3").write_bytes(b"no library")
     path = secret_file()
     for folder, words in ((tmp_path, ("cannot be loaded", "install the package libssl3")),

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The service as a process: its sockets, its limits, and what bad input costs."""
+"""The service as a process: its sockets, its limits, and what bad input costs.
+
+behaviour: service / Start and end
+"""
 
 import os
 import pathlib
@@ -34,6 +37,8 @@ def mode(path):
 
 
 def test_socket_is_the_users_alone_and_goes_with_the_service(serve, env):
+    """A service is started without an address. It listens on a socket with the job's name in the
+    user's runtime directory. Socket and directory are open to that user only (mode 0700)."""
     service = serve("--job", "train")
     path = path_of(service)
     assert path == pathlib.Path(env["MUSTER_RUNTIME_DIR"]) / "train.sock"
@@ -46,12 +51,15 @@ def test_socket_is_the_users_alone_and_goes_with_the_service(serve, env):
 
 
 def test_runtime_directory_is_made_private(serve, env):
+    """The runtime directory does not exist. It is made, with mode 0700."""
     env["MUSTER_RUNTIME_DIR"] += "/new"
     assert mode(path_of(serve()).parent) == 0o700
 
 
 @pytest.mark.parametrize("bits", [0o755, 0o710, 0o702])
 def test_runtime_directory_that_others_can_enter_is_refused(muster, env, bits):
+    """Others may enter the runtime directory. The service is refused with a line that says which
+    mode it must have."""
     os.chmod(env["MUSTER_RUNTIME_DIR"], bits)
     done = muster("serve")
     assert done.returncode == 1
@@ -60,6 +68,8 @@ def test_runtime_directory_that_others_can_enter_is_refused(muster, env, bits):
 
 
 def test_sigint_stops_with_connections_open(service):
+    """A service gets SIGTERM or SIGINT while clients are connected. It closes them, removes its
+    socket, and ends with 0."""
     wires = [service.wire() for _ in range(5)]
     service.signal(signal.SIGINT)
     assert service.wait() == 0
@@ -67,6 +77,8 @@ def test_sigint_stops_with_connections_open(service):
 
 
 def test_ready_descriptor_gets_a_newline(serve):
+    """A script wants to know when the service can be reached. It prints `muster: serving on
+    ADDRESS`, and writes a line to the descriptor of `--ready-fd`, empty without `--http`."""
     reader, writer = os.pipe()
     serve("--ready-fd", str(writer), pass_fds=[writer])
     os.close(writer)
@@ -75,6 +87,9 @@ def test_ready_descriptor_gets_a_newline(serve):
 
 
 def test_service_of_a_parent_ends_with_it(serve):
+    """A program started the service for itself (`--parent`). The service ends when the program
+    does, however that ends, or says so on its stdin, and leaves no socket; signals are the
+    program's business."""
     service = serve("--parent", "--log-level", "info", stdin=subprocess.PIPE)
     wire = service.wire()
     for name in ("INT", "QUIT", "HUP", "TERM", "USR1", "USR2"):
@@ -86,6 +101,9 @@ def test_service_of_a_parent_ends_with_it(serve):
 
 
 def test_a_word_of_the_parent_stops_its_service(serve):
+    """A program started the service for itself (`--parent`). The service ends when the program
+    does, however that ends, or says so on its stdin, and leaves no socket; signals are the
+    program's business."""
     service = serve("--parent", "--log-level", "info", stdin=subprocess.PIPE)
     service.process.stdin.write("\n")
     service.process.stdin.flush()
@@ -94,6 +112,9 @@ def test_a_word_of_the_parent_stops_its_service(serve):
 
 
 def test_service_of_a_killed_parent_ends(env):
+    """A program started the service for itself (`--parent`). The service ends when the program
+    does, however that ends, or says so on its stdin, and leaves no socket; signals are the
+    program's business."""
     code = ("import subprocess, sys\n"
             "subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE).wait()\n")
     parent = subprocess.Popen([sys.executable, "-c", code, str(MUSTER), "serve", "--parent"],
@@ -106,6 +127,7 @@ def test_service_of_a_killed_parent_ends(env):
 
 
 def test_socket_of_a_dead_service_is_replaced(serve):
+    """A service was killed and its socket is still there. The next one takes its place."""
     dead = serve()
     dead.kill()
     assert path_of(dead).exists()
@@ -113,6 +135,8 @@ def test_socket_of_a_dead_service_is_replaced(serve):
 
 
 def test_socket_of_a_living_service_is_refused_by_name(service, muster):
+    """A living service holds the socket. The second one is refused with the process that serves
+    there, and the first one is not disturbed."""
     done = muster("serve")
     assert done.returncode == 1
     assert done.stderr == (
@@ -123,6 +147,8 @@ def test_socket_of_a_living_service_is_refused_by_name(service, muster):
 
 
 def test_socket_of_another_kind_is_not_taken_for_a_dead_one(muster, env):
+    """A socket of another kind lies where the service is to listen. It is left alone, and the
+    service says so. [Addresses, names and streams]"""
     path = pathlib.Path(env["MUSTER_RUNTIME_DIR"]) / "default.sock"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
         other.bind(str(path))
@@ -133,6 +159,8 @@ def test_socket_of_another_kind_is_not_taken_for_a_dead_one(muster, env):
 
 
 def test_file_that_is_no_socket_is_kept(muster, env):
+    """A file that is no socket lies where the service is to listen. It is kept and the service is
+    refused."""
     path = pathlib.Path(env["MUSTER_RUNTIME_DIR"]) / "default.sock"
     path.write_text("precious")
     done = muster("serve")
@@ -142,6 +170,8 @@ def test_file_that_is_no_socket_is_kept(muster, env):
 
 
 def test_socket_of_a_successor_is_not_removed(serve):
+    """The socket's file was replaced by a successor's. The first service leaves that file alone
+    when it ends."""
     first = serve()
     path_of(first).unlink()
     second = serve()
@@ -155,12 +185,16 @@ def test_socket_of_a_successor_is_not_removed(serve):
 
 @pytest.mark.parametrize("address", ["127.0.0.1:0", "[::1]:0", "localhost:0"])
 def test_tcp_on_loopback(serve, address):
+    """A service is to listen on loopback TCP, also with port 0. It does, for IPv4 and IPv6, and
+    prints the port it got. [Addresses]"""
     service = serve("--addr", address)
     assert not service.address.endswith(":0")
     assert service.wire().renew().status == OK
 
 
 def test_several_addresses_share_one_service(serve, env):
+    """A service gets several addresses. All lead to the same service: what one client writes the
+    other reads. [Addresses]"""
     path = env["MUSTER_RUNTIME_DIR"] + "/own.sock"
     service = serve("--addr", "unix:" + path, "--addr", "127.0.0.1:0")
     first, second = service.address.split(",")
@@ -173,6 +207,8 @@ def test_several_addresses_share_one_service(serve, env):
 
 @pytest.mark.parametrize("count", [0, 9])
 def test_too_many_addresses_are_refused(muster, count):
+    """Too many or too few addresses are given. They are refused with the allowed number.
+    [Addresses, names and streams]"""
     done = muster("serve", "--addr", "," + ",".join(["127.0.0.1:0"] * count))
     assert done.returncode == 2
     assert done.stderr == "muster serve: --addr names 1 to 8 addresses\n"
@@ -180,6 +216,8 @@ def test_too_many_addresses_are_refused(muster, count):
 
 @pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0", "192.0.2.1:7000"])
 def test_an_address_others_can_reach_is_refused(muster, address):
+    """The address can be reached from other machines. The service is refused, unless there is a
+    secret or `--insecure`; docs/security.md says why. [Addresses]"""
     done = muster("serve", "--addr", address)
     assert done.returncode == 1
     assert done.stderr.startswith(f"muster serve: refused to serve on {address}: anybody on the")
@@ -188,6 +226,7 @@ def test_an_address_others_can_reach_is_refused(muster, address):
 @pytest.mark.parametrize("address", ["nonsense", ":7000", "127.0.0.1:", "::1:7000", "[]:1",
                                      "unix:relative.sock", "unix:/" + "x" * 120, "127.0.0.1:99999"])
 def test_an_address_that_is_none_is_refused(muster, address):
+    """The address makes no sense. One line says why. [Addresses]"""
     done = muster("serve", "--addr", address)
     assert done.returncode == 1
     assert done.stderr.startswith("muster serve: ")
@@ -196,6 +235,8 @@ def test_an_address_that_is_none_is_refused(muster, address):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs a second user")
 def test_another_user_is_refused(service, tmp_path):
+    """Another user of the machine connects to the socket, its mode having been opened. The
+    connection is closed and logged with that user's number. [Addresses]"""
     directory = path_of(service).parent
     os.chmod(path_of(service), 0o777)
     os.chmod(directory, 0o755)
@@ -232,6 +273,9 @@ BAD = {
 
 @pytest.mark.parametrize("what", BAD)
 def test_bad_input_costs_its_sender_the_connection(service, what):
+    """A connection begins with another protocol, an unknown version, or noise, or sends a frame
+    that is too large, malformed, or holds an unknown command. It is closed, the reason is
+    logged with the peer's process, and no other client notices. [Bad input]"""
     witness = service.wire()
     assert witness.put("k", "v").status == OK
     bad = Wire(service.address, hello=False)
@@ -244,7 +288,9 @@ def test_bad_input_costs_its_sender_the_connection(service, what):
 
 
 def test_lines_about_bad_input_are_few_however_often_it_comes(serve):
-    """Without a secret, over TCP and a Unix socket: who is refused can come again at once."""
+    """Connections are refused again and again, with a secret or without, over TCP and a Unix
+    socket. There are 20 log lines a second at most, and then a count of the others.
+    [Bad input]"""
     service = serve("--addr", "127.0.0.1:0")
     began = time.monotonic()
     for _ in range(500):
@@ -258,6 +304,7 @@ def test_lines_about_bad_input_are_few_however_often_it_comes(serve):
 
 
 def test_a_frame_cut_short_is_told(service):
+    """A connection ends in the middle of a frame. It is logged with that reason. [Bad input]"""
     bad = Wire(service.address)
     bad.send(struct.pack(">I", 100) + b"x")
     bad.sock.shutdown(socket.SHUT_WR)
@@ -267,6 +314,7 @@ def test_a_frame_cut_short_is_told(service):
 
 
 def test_bytes_one_by_one_are_the_same(service):
+    """A client sends its bytes one by one. They mean the same. [Bad input]"""
     wire = Wire(service.address, hello=False)
     wire.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
     for byte in HELLO:
@@ -279,6 +327,9 @@ def test_bytes_one_by_one_are_the_same(service):
 
 
 def test_who_does_not_read_loses_the_connection_and_not_the_session(serve):
+    """A client asks for a lot and never reads the answers. Over the limit of unread output it
+    loses its connection, but not its session: it comes back and its owned keys are still
+    there. Others do not notice. [Load and limits]"""
     service = serve("--output-bytes-max", "512k")
     witness = service.wire()
     slow = service.wire()
@@ -295,7 +346,9 @@ def test_who_does_not_read_loses_the_connection_and_not_the_session(serve):
 
 
 def test_what_is_not_read_waits_where_it_costs_nothing(service):
-    """Sixty replies of a megabyte, asked for in one piece: two of them are made."""
+    """A client asks for sixty values of a megabyte in one piece and reads none. Two of the
+    replies are made; the others when it reads. It then gets all of them.
+    [attacks / Clients that never read or finish]"""
     wire = service.wire()
     wire.put("large", b"x" * 1000000)
     before = resident(service.pid)
@@ -308,6 +361,7 @@ def test_what_is_not_read_waits_where_it_costs_nothing(service):
 
 
 def test_who_reads_late_gets_everything(service):
+    """A client reads late, within the limit. It gets everything, whole. [Load and limits]"""
     wire = service.wire()
     wire.put("large", b"x" * 1000000)
     for _ in range(60):
@@ -318,6 +372,7 @@ def test_who_reads_late_gets_everything(service):
 
 
 def test_more_requests_at_once_than_a_turn_takes(service):
+    """Thousands of requests arrive at once. All are answered, in order. [Load and limits]"""
     wire = service.wire()
     first = wire.last_id
     wire.send(b"".join(wire.request("renew") for _ in range(2000)))
@@ -327,6 +382,9 @@ def test_more_requests_at_once_than_a_turn_takes(service):
 
 
 def test_connections_over_the_limit_are_closed_and_the_others_live(serve):
+    """More connections come than are allowed. The ones too many are closed at once, one line says
+    so with the limit, those inside go on, and when there is room again the next one is let in.
+    [Load and limits]"""
     service = serve("--connections-max", "3")
     wires = [service.wire() for _ in range(3)]
     for _ in range(4):
@@ -348,6 +406,8 @@ def test_connections_over_the_limit_are_closed_and_the_others_live(serve):
 
 
 def test_without_descriptors_the_others_wait(serve):
+    """The process has no descriptors left. New connections wait until there are some; those
+    inside go on; the log says it once. [Load and limits]"""
     def few():
         resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
 
@@ -367,6 +427,7 @@ def test_without_descriptors_the_others_wait(serve):
 
 
 def test_who_asks_nothing_is_not_kept(serve):
+    """A client connects and asks nothing. After one lease the connection is closed. [Bad input]"""
     service = serve("--lease", "1s")
     silent = connect(service.address)
     half = Wire(service.address)
@@ -376,6 +437,8 @@ def test_who_asks_nothing_is_not_kept(serve):
 
 
 def test_a_stopped_service_blames_nobody(serve, muster):
+    """The service itself is stopped for longer than a lease and goes on. No member is blamed:
+    each has a whole lease again. [Load and limits]"""
     clock = serve("--job", "clock")
     service = serve("--job", "train", "--lease", "3s")
     members = [Wire(service.address) for _ in range(2)]
@@ -399,6 +462,8 @@ def resident(pid):
 
 @pytest.mark.skipif(resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 1200, reason="descriptors")
 def test_a_thousand_idle_sessions(serve):
+    """A thousand sessions are idle. Each costs the service at most 4 KiB, and all are answered.
+    [Load and limits]"""
     service = serve("--lease", "10m")  # these do not renew
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard if hard < 4096 else 4096, hard))
@@ -417,6 +482,8 @@ def test_a_thousand_idle_sessions(serve):
 
 
 def test_sessions_over_their_limit_are_told(serve):
+    """More sessions are opened than are allowed. The one too many is refused with the limit.
+    [Load and limits]"""
     service = serve("--sessions-max", "2")
     kept = [service.wire(), service.wire()]
     reply = Wire(service.address).open()
@@ -429,6 +496,7 @@ def test_sessions_over_their_limit_are_told(serve):
 
 
 def test_log_lines_have_one_shape(serve):
+    """Each line of the log is `time level component event key=value...`. [Its log]"""
     service = serve("--log-level", "debug")
     service.wire().close()
     line = service.log.wait_for("debug service connection-closed", "conn=1")
@@ -439,6 +507,8 @@ def test_log_lines_have_one_shape(serve):
 
 
 def test_a_name_cannot_begin_a_line_of_the_log(service):
+    """A job's name holds a line break. It is escaped: it cannot forge a line of the log.
+    [Addresses, names and streams]"""
     wire = Wire(service.address)
     assert wire.open_rank(0, 1, job="x\n2020-01-01T00:00:00Z error core forged").status == OK
     service.log.wait_for(r"core x\x0a2020-01-01T00:00:00Z error core forged: member-")
@@ -447,6 +517,8 @@ def test_a_name_cannot_begin_a_line_of_the_log(service):
 
 
 def test_who_reads_stdout_may_go(env):
+    """No process reads the service's stdout. It serves all the same.
+    [Addresses, names and streams]"""
     ready, writer = os.pipe()
     reader, stdout = os.pipe()
     os.close(reader)
@@ -466,6 +538,7 @@ def test_who_reads_stdout_may_go(env):
 
 
 def test_a_log_that_nobody_reads_stops_nothing(env):
+    """The log goes into a pipe that no process reads. The service goes on without it. [Its log]"""
     reader, writer = os.pipe()
     service = subprocess.Popen([str(MUSTER), "serve", "--log-level", "debug"], env=env,
                                stdout=subprocess.PIPE, stderr=writer, text=True)
@@ -486,6 +559,8 @@ def test_a_log_that_nobody_reads_stops_nothing(env):
 
 @pytest.mark.parametrize("command", ["serve", "run", "key", "status", "barrier", "round", "chaos"])
 def test_help_has_an_example(muster, command):
+    """`--help` gives usage, the flags with their defaults, and an example.
+    [program / Help, flags, settings]"""
     done = muster(command, "--help")
     assert done.returncode == 0 and done.stderr == ""
     assert f"usage: muster {command} [flags]" in done.stdout
@@ -495,6 +570,8 @@ def test_help_has_an_example(muster, command):
 @pytest.mark.parametrize("command, scopes", [("serve", "SERVICE LIMIT"), ("run", "SERVICE RUN"),
                                              ("key", ""), ("env", "")])
 def test_help_has_every_flag_once_within_100_columns(muster, command, scopes):
+    """`--help` has every flag once, in a group with a title, within 100 columns.
+    [program / Help, flags, settings]"""
     text = muster(command, "--help").stdout
     assert max(map(len, text.splitlines())) <= 100
     flags = re.findall(r"^  (?:-\w,|   ) --([\w-]+)", text, re.M)
@@ -511,6 +588,8 @@ def test_help_has_every_flag_once_within_100_columns(muster, command, scopes):
 
 
 def test_flags_come_from_the_settings(muster):
+    """The flags of `--help` are those of the settings, with their defaults.
+    [program / Help, flags, settings]"""
     help_text = muster("serve", "--help").stdout
     assert "--keys-max N" in help_text and "--lease DURATION" in help_text
     assert "(default 10s)" in help_text
@@ -530,6 +609,8 @@ def test_flags_come_from_the_settings(muster):
     ([], "which command?"),
 ])
 def test_wrong_usage_is_told_and_exits_2(muster, args, said):
+    """A word on the command line is spelt wrong. One line says so, with the nearest that exists,
+    and the exit code is 2. [program / Help, flags, settings]"""
     done = muster(*args)
     assert done.returncode == 2
     assert done.stdout == "" and said in done.stderr
@@ -537,6 +618,8 @@ def test_wrong_usage_is_told_and_exits_2(muster, args, said):
 
 
 def test_flag_before_environment_before_default(serve, env):
+    """A setting is given as a flag and in the environment. The flag goes before the environment,
+    that before the default. [program / Help, flags, settings]"""
     env["MUSTER_LEASE"] = "7s"
     assert serve().wire().last_id == 1
     wire = Wire(serve("--job", "b").address)
@@ -546,6 +629,8 @@ def test_flag_before_environment_before_default(serve, env):
 
 
 def test_a_setting_in_the_environment_that_makes_no_sense_is_told(muster, env):
+    """A setting in the environment makes no sense. One line says so, and the exit code is 2.
+    [program / Help, flags, settings]"""
     env["MUSTER_LEASE"] = "soon"
     done = muster("serve")
     assert done.returncode == 2
@@ -553,6 +638,8 @@ def test_a_setting_in_the_environment_that_makes_no_sense_is_told(muster, env):
 
 
 def test_unknown_variables_give_one_warning(muster, env):
+    """There are unknown variables `MUSTER_...`. One warning names them all.
+    [program / Help, flags, settings]"""
     env["MUSTER_LEESE"] = "1"
     env["MUSTER_ELSE"] = "1"
     lines = muster("key").stderr.splitlines()
@@ -561,5 +648,6 @@ def test_unknown_variables_give_one_warning(muster, env):
 
 
 def test_version_is_one_line(muster):
+    """`--version` prints one line. [program / Help, flags, settings]"""
     words = muster("--version").stdout.split()
     assert words[0] == "muster" and len(words) == 2 and words[1][0].isdigit()

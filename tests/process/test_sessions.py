@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clients of other versions: what released ones said is answered as it was, and one of the future is
-understood or refused."""
+understood or refused.
+
+behaviour: attacks / Other versions
+"""
 
 import pytest
 
@@ -13,11 +16,14 @@ SESSIONS = sorted((ROOT / "tests" / "sessions").glob("*/*.session"))
 
 @pytest.mark.parametrize("path", SESSIONS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_a_client_of_a_released_version_is_answered_as_it_was(service, path):
+    """A client of a released version says what it always said. Every answer means what it meant
+    then."""
     Player(service.address, Schema(path.parent / "muster.proto")).play(path)
     assert not service.log.having(" warn ") and not service.log.having(" error ")
 
 
 def test_the_recorded_sessions_use_every_command():
+    """The recorded sessions use every command."""
     asked = set()
     for path in SESSIONS:
         for line in path.read_text().splitlines():
@@ -28,8 +34,8 @@ def test_the_recorded_sessions_use_every_command():
 
 
 def test_a_changed_answer_is_noticed(service, tmp_path):
-    """Of the comparison itself: a reply that means something else fails, a field that the old
-    client does not know does not."""
+    """An answer changes its meaning. The comparison of sessions notices; a new field that the old
+    client does not know is no change."""
     (path,) = [path for path in SESSIONS if path.stem == "commands"]
     schema = Schema(path.parent / "muster.proto")
     changed = tmp_path / "changed.session"
@@ -60,6 +66,8 @@ def opened(service, least=1, most=9):
 
 
 def test_what_a_client_of_the_future_says_more_is_ignored(service):
+    """A client of the future sends more than this service knows, and also speaks version 1. What
+    is not known is ignored."""
     wire = opened(service)
     operation = field(1, PUT) + field(3, "k") + field(4, "v") + NEW
     assert wire.ask("write", field(2, operation) + NEW).status == OK
@@ -71,6 +79,8 @@ def test_what_a_client_of_the_future_says_more_is_ignored(service):
 
 
 def test_a_client_that_speaks_only_newer_versions_is_refused_in_words(service):
+    """A client speaks newer versions only. It is refused in one line that names the versions of
+    both."""
     wire = Wire(service.address, hello=False)
     wire.send(hello(2, 9))
     welcome = parse(wire.receive())
@@ -88,6 +98,8 @@ FUTURE = {
 
 @pytest.mark.parametrize("what", FUTURE)
 def test_what_cannot_be_ignored_ends_the_connection_with_a_reason(service, what):
+    """A client sends a command, or a value of an enumeration, that this service does not have.
+    The last reply says where and why, and the connection ends."""
     wire, body = opened(service), FUTURE[what]
     wire.last_id += 1
     wire.send(frame(field(1, wire.last_id) + field(2, wire.last_id) + body))

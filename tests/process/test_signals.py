@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which signals are notices: whatever an agent ends a rank by is none, whichever of them the rank takes
 for one, and it ends the rank at once. The grace is so long that a rank that swallows it never ends.
-tests/unit/signals_test.c has each signal and each handler."""
+tests/unit/signals_test.c has each signal and each handler.
+
+behaviour: preemption / The sources of a process
+"""
 
 import os
 import shutil
@@ -56,7 +59,8 @@ def no_notice(job, muster):
 
 
 def test_who_hangs_in_a_run_is_ended_and_no_notice(job, muster):
-    """One that is deaf, and one that is stopped: that one gets SIGCONT as well."""
+    """`muster run` ends a rank that hangs, one that ignores signals or one that is stopped, which
+    gets SIGCONT as well. That is no notice."""
     ranks = job.start(3, grace=600000, of=("sh", "-c", OWN, RANK), **ROOM)
     mark = job.hold(ranks[1], "deaf")
     os.kill(ranks[2].pid, signal.SIGSTOP)
@@ -69,6 +73,7 @@ def test_who_hangs_in_a_run_is_ended_and_no_notice(job, muster):
 
 
 def test_who_hangs_is_ended_by_its_helper_and_gives_no_notice(hand, muster):
+    """The helper of a rank ends it because it hangs. That is no notice."""
     of = {1: {"HANG_PREEMPT": ""}, 2: {"HANG_PREEMPT": SENT}}
     ranks = hand.start(3, HANG_PREEMPT="", of=of, **HANGS)
     hand.all_helped(3)
@@ -86,6 +91,7 @@ def test_who_hangs_is_ended_by_its_helper_and_gives_no_notice(hand, muster):
 
 
 def test_all_that_are_started_anew_give_no_notice(job, muster):
+    """All ranks are ended to be started anew. That is no notice."""
     ranks = job.start(3, "--grace", NEVER, HANG_PREEMPT=SENT, MUSTER_ITERATIONS_MAX="1")
     job.order(ranks[1:2], "linger")
     job.wait("ready", 1)
@@ -99,6 +105,7 @@ def test_all_that_are_started_anew_give_no_notice(job, muster):
 
 
 def test_who_is_ended_as_another_one_failed_gives_no_notice(job):
+    """A rank is ended because another one has failed. That is no notice."""
     ranks = job.start(3, "--grace", NEVER, "--max-restarts", "0", HANG_PREEMPT=SENT)
     os.kill(ranks[0].pid, signal.SIGKILL)
     job.ended(128 + signal.SIGKILL)
@@ -107,7 +114,7 @@ def test_who_is_ended_as_another_one_failed_gives_no_notice(job):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT])
 def test_who_is_ended_by_a_signal_to_the_run_gives_no_notice(job, number):
-    """As no signal is one to this run."""
+    """A rank is ended by a signal to the run, to which no signal is a notice. That is no notice."""
     job.start(2, "--grace", NEVER, "--preempt-sources", "none", HANG_PREEMPT=SENT)
     job.runner.signal(number)
     job.ended(128 + number)
@@ -116,7 +123,8 @@ def test_who_is_ended_by_a_signal_to_the_run_gives_no_notice(job, number):
 
 @pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2])
 def test_what_a_run_passes_on_is_what_its_ranks_take_it_for(job, number):
-    """The program's own choice, of which the run does not know: it has not ended the rank."""
+    """`muster run` passes on SIGUSR1 or SIGUSR2, which the rank takes for a notice. It is one:
+    the program has chosen so, and the run has not ended the rank."""
     job.start(2, HANG_PREEMPT=signal.Signals(number).name)
     job.runner.signal(number)
     job.wait("saves", 2)

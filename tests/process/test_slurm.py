@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The real Slurm: a cluster of this machine's own, three nodes that are all this host."""
+"""The real Slurm: a cluster of this machine's own, three nodes that are all this host.
+
+behaviour: discover / Finding a place
+"""
 
 import os
 import shlex
@@ -33,6 +36,8 @@ def env(env):
 
 @pytest.mark.parametrize("flags", [[], ["--mpi=pmi2"], ["--mpi=pmix"]], ids=str)
 def test_tasks_of_srun_join_by_themselves(cluster, env, flags):
+    """`srun` starts a program on one node, with or without PMI or PMIx. Its tasks join by
+    themselves, under the name of the job and the step."""
     done = cluster.run("-N1", "-n4", *flags, RANK, "SLURM_PROCID", env=env)
     if flags and "plugin" in done.stderr:
         pytest.skip(f"this Slurm has no {flags[0]}")
@@ -44,6 +49,7 @@ def test_tasks_of_srun_join_by_themselves(cluster, env, flags):
 
 
 def test_two_steps_of_one_job_are_two_jobs(cluster, env):
+    """One job of Slurm has two steps at once. They are two jobs."""
     script = f"srun -n2 --overlap {RANK} SLURM_PROCID & srun -n2 --overlap {RANK} SLURM_PROCID; wait"
     said, code = cluster.batch(script, "-N1", "-n2", env=env)
     assert code == 0, said
@@ -53,6 +59,8 @@ def test_two_steps_of_one_job_are_two_jobs(cluster, env):
 
 
 def test_a_batch_script_outside_srun_is_told(cluster, env):
+    """A batch script of Slurm starts the program without `srun`. It is refused: it is no task,
+    though it has a rank's variables. [Not guessing]"""
     said, code = cluster.batch(f"{RANK} SLURM_PROCID", "-N1", "-n4", env=env)
     assert code == 1
     assert "but this process is no task of srun: it is in the batch script" in said
@@ -60,12 +68,15 @@ def test_a_batch_script_outside_srun_is_told(cluster, env):
 
 
 def test_a_batch_script_of_one_task_is_a_job_of_one(cluster, env):
+    """The launcher started one process. It is a job of its own, as a program started by hand."""
     said, code = cluster.batch(f"{RANK} SLURM_PROCID", "-N1", "-n1", env=env)
     assert code == 0, said
     assert placed(said) == {0: 1} and "a job of one" in said
 
 
 def test_tasks_on_several_nodes_need_an_address(cluster, env):
+    """The ranks are on several nodes and no address is set. They are refused: one line says where
+    this process is and how to start a service."""
     done = cluster.run("-N3", "-n3", RANK, "SLURM_PROCID", env=env)
     assert done.returncode == 1
     assert "this is rank 2 of 3 (Slurm), not all on this machine" in done.stderr
@@ -73,6 +84,8 @@ def test_tasks_on_several_nodes_need_an_address(cluster, env):
 
 
 def test_tasks_on_several_nodes_join_at_the_address(cluster, env, started):
+    """`MUSTER_ADDR` is set. The rank joins there, with the index, size and job's name of its
+    launcher."""
     service = Service(["--addr", "127.0.0.1:0"], {**os.environ, **env})
     started.append(service)
     done = cluster.run(
@@ -84,7 +97,8 @@ def test_tasks_on_several_nodes_join_at_the_address(cluster, env, started):
 
 
 def test_mpirun_in_an_allocation_counts_and_not_its_daemon(cluster, env):
-    """The variables of Slurm are there too, and say something else."""
+    """`mpirun` or `mpiexec` runs in an allocation of Slurm, whose variables say something else.
+    Its numbers count, not those of its daemons."""
     if not slurm.program("mpiexec.mpich"):
         pytest.skip("MPICH is not installed")
     command = f"mpiexec.mpich -launcher fork -n 3 {RANK} PMI_RANK"
@@ -94,6 +108,8 @@ def test_mpirun_in_an_allocation_counts_and_not_its_daemon(cluster, env):
 
 
 def test_env_in_a_step(cluster, env):
+    """`muster env` runs under a launcher. It says which row won and why, the place, the runtime
+    directory, and what of the kernel's help works here; `-v` adds every row. [muster env]"""
     done = cluster.run("-N3", "--ntasks-per-node=2", MUSTER, "env", "-v", env=env)
     assert done.returncode == 0, done.stderr
     assert "place      rank 5 of 6, local rank 1 of 2, node 2 of 3" in done.stdout
@@ -101,6 +117,7 @@ def test_env_in_a_step(cluster, env):
 
 
 def test_muster_run_in_a_step(cluster, env):
+    """`muster run` starts the ranks, itself started by a launcher. A rank's place is the run's."""
     done = cluster.run(
         "-N1", "-n1", MUSTER, "run", "-n", "2", "--no-label", "--", RANK, "MUSTER_INDEX", env=env
     )
@@ -109,6 +126,7 @@ def test_muster_run_in_a_step(cluster, env):
 
 
 def test_muster_run_in_a_batch_script_of_one_node(cluster, env):
+    """`muster run` starts the ranks, itself started by a launcher. A rank's place is the run's."""
     command = shlex.join(
         map(str, [MUSTER, "run", "-n", "2", "--no-label", "--", RANK, "MUSTER_INDEX"])
     )
@@ -118,6 +136,7 @@ def test_muster_run_in_a_batch_script_of_one_node(cluster, env):
 
 
 def test_muster_run_on_three_nodes_needs_no_flag(cluster, env, muster):
+    """`srun` starts one `muster run` on each of three nodes. No flag is needed: they are one run."""
     if "--nnodes" not in muster("run", "--help").stdout:
         pytest.skip("this muster runs on one node")
     more = {"MUSTER_STATE_DIR": env["MUSTER_RUNTIME_DIR"]}
@@ -131,8 +150,9 @@ def test_muster_run_on_three_nodes_needs_no_flag(cluster, env, muster):
 
 @pytest.mark.parametrize("what", ["job", "step"])
 def test_what_is_cancelled_ends_on_all_nodes(cluster, env, what):
-    """Slurm kills all processes of a step at once; those of a job get SIGTERM before, the service
-    and the keepers too, and there is time to leave nothing."""
+    """A step or its job is cancelled (`scancel`). Nothing of it lives on. A job gets SIGTERM
+    first, also the service and the keepers, and leaves no file either.
+    [nodes / A run over several nodes]"""
     step = Process(
         cluster.srun("-N3", "--ntasks-per-node=1", MUSTER, "run", "-n", "2", "--", RANK,
                      "MUSTER_INDEX", "hold"),

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The real Slurm preempts a job: the recipe of docs/preemption.md as it is written there, on a
-cluster of this machine's own that is set up by the lines beside it."""
+cluster of this machine's own that is set up by the lines beside it.
+
+behaviour: preemption / Slurm and MPI, the real ones
+"""
 
 import re
 import shlex
@@ -151,6 +154,9 @@ def job(own, tmp_path):
 
 
 def test_a_preempted_job_saves_is_requeued_and_goes_on(cluster, job):
+    """A job of high priority preempts one of low priority with a time of grace, on two nodes,
+    under `srun muster run --requeue`. All four ranks save the same step; the nodes are free at
+    once; the job is requeued once, begins with that step and gets to its end."""
     low = job(cluster, block("sh"))
     low.preempt()
     low.goes_on()
@@ -158,7 +164,8 @@ def test_a_preempted_job_saves_is_requeued_and_goes_on(cluster, job):
 
 
 def test_a_job_whose_tasks_get_sigterm_is_requeued_and_goes_on(cluster, job):
-    """As before its time limit."""
+    """The tasks of a preempted job get SIGTERM, as before its time limit. All ranks save the same
+    step; the job is requeued and goes on."""
     low = job(cluster, block("sh"))
     low.call("scancel", "-s", "TERM", low.id)
     low.goes_on()
@@ -172,6 +179,8 @@ def without_requeue():
 
 
 def test_a_preempted_job_that_nobody_requeues_has_ended_with_75(cluster, job):
+    """A job is preempted, and no user requeues it. It has ended with exit code 75, and Slurm
+    leaves it at that."""
     low = job(cluster, without_requeue())
     low.preempt()
     low.saved()
@@ -189,6 +198,7 @@ def another():
 
 
 def test_a_site_may_requeue_by_the_exit_code(another, job):
+    """The site has `RequeueExit=75`. The job comes back and goes on, without `--requeue`."""
     low = job(another, without_requeue())
     low.preempt()
     low.goes_on()
@@ -196,6 +206,8 @@ def test_a_site_may_requeue_by_the_exit_code(another, job):
 
 @pytest.mark.parametrize("mpi, flag", [("openmpi", "pmix"), ("mpich", "pmi2")])
 def test_an_mpi_job_of_srun_saves_one_step_and_ends_with_75(cluster, own, tmp_path, started, mpi, flag):
+    """An MPI job is preempted under `srun --mpi=pmix` (Open MPI) or `srun --mpi=pmi2` (MPICH).
+    All save the same step, the launcher ends with 75, and the same command goes on from there."""
     if flag not in cluster.run("--mpi=list").stdout:
         pytest.skip(f"this Slurm has no {flag}")
     command = cluster.srun(f"--mpi={flag}", "-p", "low", "-N1", f"-n{SIZE}")

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make soak`, a little of it: that it attacks, counts, says so, and notices a wrong digest."""
+"""`make soak`, a little of it: that it attacks, counts, says so, and notices a wrong digest.
+
+behaviour: examples / The soak
+"""
 
 import argparse
 import importlib.machinery
@@ -38,6 +41,8 @@ def soak(env, *arguments):
 
 
 def test_a_handful_of_strikes(env, folder):  # noqa: F811
+    """`make soak` attacks the example. After each run the digest is compared, and the last line
+    counts runs, kills, freezes, cuts and restarts."""
     done = soak(env, "--only", "demo", "--kills", KILLS, "--seed", 1, "--steps", STEPS,
                 "--rate", "300/min", "--folder", folder)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -52,7 +57,9 @@ def test_a_handful_of_strikes(env, folder):  # noqa: F811
 
 
 def test_a_training_that_is_resumed_and_struck_then(env, folder):  # noqa: F811
-    """A little of `make soak ONLY=resumed RUNS=100`."""
+    """Trainings are stopped by a notice, resumed, and struck when ranks start, load, run, write
+    or commit: one rank, two, all, the service; some are resumed several times. The weights are
+    those of an undisturbed run. `make soak ONLY=resumed RUNS=100` does 100 of them. [Training]"""
     done = soak(env, "--only", "resumed", "--runs", 1, "--seed", 1, "--steps", 2 * STEPS,
                 "--folder", folder)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -64,6 +71,7 @@ def test_a_training_that_is_resumed_and_struck_then(env, folder):  # noqa: F811
 
 
 def test_the_seed_decides_the_strikes_at_a_resumed_training():
+    """The seed decides all strikes at a resumed training; a hundred seeds have every kind."""
     module = tool()
 
     def strikes(seed):
@@ -78,6 +86,7 @@ def test_the_seed_decides_the_strikes_at_a_resumed_training():
 
 
 def test_a_run_that_fails_says_how_to_repeat_it(env, tmp_path):
+    """A run of the soak fails. Its last lines are shown, with the command that repeats it."""
     done = soak(env, "--only", "demo", "--runs", 1, "--seed", 5, "--folder", tmp_path / "nothing")
     assert done.returncode == 1
     assert "soak: FAILED: " in done.stdout
@@ -92,6 +101,7 @@ def tool():
 
 
 def test_a_wrong_digest_is_no_pass(monkeypatch, capsys):
+    """A digest of the soak is wrong. The verdict says so, with the command that repeats this run."""
     module = tool()
     digests = iter(["a1", "a1", "b2"])
 
@@ -115,6 +125,8 @@ def test_a_wrong_digest_is_no_pass(monkeypatch, capsys):
     ("signal.pause()", ["the run did not end within 1 s"]),
     ("sys.stderr.write('why\\n'); sys.exit(137)", ["the run ended with 137", "  why"])])
 def test_a_run_that_does_not_end_well_is_no_pass(monkeypatch, capsys, tmp_path, how, words):
+    """A run of the soak does not end. It is stopped, and the verdict says so, whatever it ends
+    with then and comes to when it is resumed."""
     module = tool()
     program = tmp_path / "muster"
     program.write_text(UNWELL.format(python=sys.executable, how=how))

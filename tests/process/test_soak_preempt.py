@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`make soak-preempt`, as many notices as fit into a minute: each is saved by all ranks, at one step;
-and that the tool notices what is not."""
+and that the tool notices what is not.
+
+behaviour: preemption / At random moments
+"""
 
 import argparse
 import collections
@@ -29,6 +32,10 @@ def soak(env, *arguments, **settings):
 
 
 def test_notices_at_random_moments(env):
+    """Real runs get notices of all kinds, some twice, some too late to save, while they warm up,
+    take steps, save, evaluate or restart, or a rank is killed at the same time. `make
+    soak-preempt` gives a thousand of them. No run hangs; wherever the deadline left the time,
+    all ranks save one step, the run ends with 75, and the next one begins at that step."""
     done = soak(env, "--seconds", SECONDS, "--seed", 1)
     assert done.returncode == 0, done.stdout + done.stderr
     last = done.stdout.splitlines()[-1]
@@ -39,6 +46,8 @@ def test_notices_at_random_moments(env):
 
 
 def test_a_rank_that_saves_another_step_fails_the_soak(env, tmp_path):
+    """A rank saves another step than the others. The soak fails, keeps what the ranks said, and
+    prints the command that repeats the run."""
     done = soak(env, "--runs", 1, "--seed", 3, SOAK_WRONG="2", TMPDIR=str(tmp_path))
     assert done.returncode == 1, done.stdout
     assert re.search(r"FAILED: seed 3: #\d was told at=\d+ status=MUSTER_EMISMATCH ", done.stdout)
@@ -111,11 +120,15 @@ def verdict(module, tmp_path):
     ({"last": 20}, "began at [10], and step 20 was saved by all"),
 ])
 def test_what_is_wrong_is_no_pass(verdict, wrong, words):
+    """In the soak a save is lost, files are missing, the exit code or where ranks begin is
+    another. Each is a verdict of its own."""
     found = verdict(**wrong)
     assert found is None if words is None else words in found
 
 
 def test_a_seed_decides_all_and_all_moments_come(module):
+    """The soak is given its seed again. It does the same; every moment, a short deadline and the
+    leaving of the noticed are among what it does."""
     plans = [module.Plan(seed) for seed in range(300)]
     again = [module.Plan(seed) for seed in range(300)]
     assert [p.environment("f") for p in plans] == [p.environment("f") for p in again]

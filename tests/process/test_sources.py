@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sources of notices, in `muster run` and in the helper of a node that something else started."""
+"""Sources of notices, in `muster run` and in the helper of a node that something else started.
+
+behaviour: sources / Files, commands, ends that are known
+"""
 
 import re
 import signal
@@ -34,6 +37,8 @@ def put(path, text):
 
 
 def test_an_unknown_source_is_an_error_that_lists_the_names(muster):
+    """A source's name is unknown, or lacks what it needs. Wrong usage, in one line that lists the
+    names."""
     done = muster("run", "--preempt-sources", "signals,wether", "--", "true")
     assert done.returncode == 2
     assert "there is no source of notices 'wether'; there are: signals, file=PATH, " in done.stderr
@@ -43,6 +48,7 @@ def test_an_unknown_source_is_an_error_that_lists_the_names(muster):
 
 
 def test_a_source_that_cannot_run_here_is_one_line(muster):
+    """A source cannot run here. One line and 125, before anything is started."""
     done = muster("run", "--preempt-sources", "slurm", "--", "true")
     assert done.returncode == 125
     assert done.stderr == (
@@ -50,6 +56,8 @@ def test_a_source_that_cannot_run_here_is_one_line(muster):
 
 
 def test_a_file_is_a_notice_for_the_node(loop, tmp_path):
+    """The file of a source appears. It is a notice for the node, with the deadline and the reason
+    of its first line."""
     stop = tmp_path / "stop"
     job = loop(2, "--preempt-sources", f"signals,file={stop}").trains()
     put(stop, "60s the rack is drained\nand more\n")
@@ -60,7 +68,8 @@ def test_a_file_is_a_notice_for_the_node(loop, tmp_path):
 
 
 def test_a_file_that_goes_takes_the_notice_back(loop, tmp_path):
-    """Far away, so that nothing is agreed for it yet."""
+    """The file of a source is removed before anything was agreed, with a deadline hours away. The
+    notice is taken back; the next one counts."""
     stop = tmp_path / "stop"
     job = loop(2, "--preempt-sources", f"file={stop}").trains()
     put(stop, "10h some day\n")
@@ -77,6 +86,8 @@ def test_a_file_that_goes_takes_the_notice_back(loop, tmp_path):
 
 
 def test_a_worse_notice_takes_the_place_of_another(loop, tmp_path):
+    """Several sources know something. The worst is reported, and takes the place of another; when
+    it is withdrawn the other is reported again."""
     stop = tmp_path / "stop"
     job = loop(1, "--preempt-sources", f"deadline=20h,file={stop}", "--preempt-margin", "24h").trains()
     assert until(lambda: job.preemption()["notices"])[0]["index"] is None
@@ -88,6 +99,7 @@ def test_a_worse_notice_takes_the_place_of_another(loop, tmp_path):
 
 
 def test_a_command_is_a_notice(loop, tmp_path):
+    """The command of a source says when, and why. That is a notice."""
     flag = tmp_path / "flag"
     command = f"test -e {flag} || exit 1; echo 60s says the site"
     job = loop(2, "--preempt-sources", f"command={command}").trains()
@@ -98,8 +110,8 @@ def test_a_command_is_a_notice(loop, tmp_path):
 
 
 def test_a_command_ends_with_the_run(loop, tmp_path):
-    """With what it started, and what that started in turn, all of it deaf to the signals that are
-    polite."""
+    """The run ends while a source's command is under way. The command is killed, with its process
+    group: what it started, and what that started in turn, all of it deaf to polite signals."""
     started = tmp_path / "started"
     child = f"sleep 1000 & echo $$ $! >{started}.new; mv {started}.new {started}; wait"
     script = tmp_path / "script"
@@ -114,6 +126,8 @@ def test_a_command_ends_with_the_run(loop, tmp_path):
 
 
 def test_a_command_that_fails_is_told_once(loop, tmp_path):
+    """The command of a source fails, crashes, is not there, says nothing or too much. The state
+    is not known: that is said once, and what was known stays; only exit 1 takes it back."""
     looks = tmp_path / "looks"
     job = loop(1, "--preempt-sources", f"command=echo >>{looks}; exit 3")
     until(lambda: looks.exists() and len(looks.read_text()) > 3)  # the first ones have been taken in
@@ -124,7 +138,8 @@ def test_a_command_that_fails_is_told_once(loop, tmp_path):
 
 
 def test_each_source_that_does_not_know_is_told(loop):
-    """All at once, before the run has looked for the first time."""
+    """Ten sources do not know, at the same moment, before the run has looked for the first time.
+    Each is reported."""
     commands = [f"command=exit {code}" for code in range(2, 12)]
     job = loop(1, "--preempt-sources", ",".join(commands))
     job.log.wait_for("does not know", count=len(commands))
@@ -135,6 +150,8 @@ def test_each_source_that_does_not_know_is_told(loop):
 
 
 def test_a_deadline_is_a_notice_for_the_whole_job(loop):
+    """An end is known: `deadline=TIME`, or Slurm's time limit. It is a notice for the whole job,
+    a margin before the end."""
     job = loop(2, "--preempt-sources", "deadline=100s", "--preempt-margin", "2m")
     assert job.run.wait() == 75, job.log.lines
     job.saved_by_all()
@@ -142,6 +159,8 @@ def test_a_deadline_is_a_notice_for_the_whole_job(loop):
 
 
 def test_the_time_limit_of_slurm_is_a_notice(loop, env):
+    """An end is known: `deadline=TIME`, or Slurm's time limit. It is a notice for the whole job,
+    a margin before the end."""
     env.update(SLURM_JOB_ID="4711", SLURM_STEP_ID="0",
                SLURM_JOB_END_TIME=str(int(time.time()) + 200))
     job = loop(2, "--nnodes", 1)
@@ -152,6 +171,8 @@ def test_the_time_limit_of_slurm_is_a_notice(loop, env):
 
 
 def test_the_trap_of_the_batch_script_is_one_line(loop, env):
+    """`muster run` is in a batch script of Slurm and not under srun. One line says that no early
+    signal comes there."""
     env.update(SLURM_JOB_ID="4711")
     job = loop(1, "--nnodes", 1, LOOP_STEPS=5)
     assert job.run.wait() == 0
@@ -161,7 +182,8 @@ def test_the_trap_of_the_batch_script_is_one_line(loop, env):
 
 
 def test_a_deadline_counts_from_the_beginning_of_the_rank(service, env, started, tmp_path):
-    """Whenever its helper is started, or another one in its place."""
+    """`deadline` is a duration, and the helper of a rank is started late, or in the place of
+    another. It counts from when the rank itself was started."""
     saved = tmp_path / "saved"
     saved.mkdir()
     own = {**env, "MUSTER_ADDR": service.address, "MUSTER_INDEX": "0", "MUSTER_SIZE": "1",
@@ -178,7 +200,8 @@ def test_a_deadline_counts_from_the_beginning_of_the_rank(service, env, started,
 
 
 def test_a_helper_says_that_no_rank_listens(service, env, started, tmp_path):
-    """The function has not opened preempt: nothing is saved."""
+    """A source of a helper gives a notice and no rank has opened preempt. The helper's line says
+    that nothing is saved. [program / muster preempt]"""
     stop = tmp_path / "stop"
     put(stop, "10h the rack is drained")
     own = {**env, "MUSTER_ADDR": service.address, "MUSTER_INDEX": "0", "MUSTER_SIZE": "1", "MUSTER_JOB": "train",
@@ -191,8 +214,9 @@ def test_a_helper_says_that_no_rank_listens(service, env, started, tmp_path):
 
 
 def test_the_helper_of_the_first_rank_asks_for_its_node(service, env, started, muster, tmp_path):
-    """Ranks that something else has started. They stay until it was told: when the first of them has
-    gone, the helper of the next one asks, and tells it again."""
+    """Something else than `muster run` has started the ranks. The helper of the first one on a
+    machine asks the sources, and reports for all of that machine, once; when that rank has
+    gone, the helper of the next one asks, and reports it again."""
     stop, saved = tmp_path / "stop", tmp_path / "saved"
     saved.mkdir()
     ranks = []

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`muster status`: who is here, lost, waiting, and who is missing."""
+"""`muster status`: who is here, lost, waiting, and who is missing.
+
+behaviour: program / muster status
+"""
 
 import json
 import os
@@ -62,11 +65,14 @@ def told(muster, *args):
 
 
 def test_nobody(service, muster):
+    """`muster status` of an empty job: one line says that it has no members."""
     assert text(muster) == ["job default: no generation yet, 0 of 0 here"]
     assert told(muster)["members"] == []
 
 
 def test_who_never_came(serve, muster):
+    """A job waits for ranks that never came. They are named in one line; `--json` says the same
+    for a script."""
     service = serve("--lease", "60s")
     kept = ranks(service, 2, 4)
     lines = text(muster)
@@ -78,6 +84,8 @@ def test_who_never_came(serve, muster):
 
 
 def test_a_sealed_generation(serve, muster):
+    """A generation is sealed. `muster status` shows its number and each rank with index, state,
+    node and process."""
     service = serve("--lease", "60s")
     kept = sealed(service, 3)
     lines = text(muster)
@@ -89,6 +97,8 @@ def test_a_sealed_generation(serve, muster):
 
 
 def test_who_waits_at_which_round(serve, muster):
+    """A rank waits at a round. The line of the rank says at which, and the round's line which
+    ranks are missing."""
     service = serve("--lease", "60s")
     first, *_ = sealed(service, 2)
     first.post("round", field(1, 1) + field(2, "epoch"))
@@ -127,7 +137,10 @@ def stuck(serve):
 
 
 def test_what_a_large_job_hangs_on_is_in_the_first_two_lines(serve, muster):
-    """Before its members, and before what was; then the hang that was found."""
+    """A large job hangs: all but one wait in a round, or a hang was found. The second line of
+    `muster status` says it: the round that most have come to and the first rank that has not,
+    or the interruption and its cause. The members come behind, and of more than eight rounds
+    the rest are a number."""
     service, kept = stuck(serve)
     lines = text(muster)
     assert lines[0] == f"job default: generation 2, {LARGE} of {LARGE} here"
@@ -144,7 +157,8 @@ def test_what_a_large_job_hangs_on_is_in_the_first_two_lines(serve, muster):
 
 
 def test_a_place_that_was_lost_and_left_has_no_dangling_words(serve, muster):
-    """How it was lost is not kept: then nothing is said of it."""
+    """A place was lost, is taken again, and left. How often it was lost is said; how it was lost
+    only where it is known."""
     service = serve("--lease", "60s")
     kept = sealed(service, 2)
     agent = service.wire()
@@ -163,6 +177,8 @@ def test_a_place_that_was_lost_and_left_has_no_dangling_words(serve, muster):
 
 
 def test_a_killed_rank_is_silent_then_lost(serve, muster):
+    """A lease is not renewed. The member is lost. Whether still connected or coming back, it is
+    refused (EFENCED) with the generation the job is in. [sessions / Silence and coming back]"""
     service = serve("--lease", "6s")
     rank = subprocess.Popen(
         [sys.executable, "-c", MEMBER, service.address, "1", "2"],
@@ -186,6 +202,7 @@ def test_a_killed_rank_is_silent_then_lost(serve, muster):
 
 
 def test_silence_is_told(serve, muster):
+    """A rank is silent, and then lost. `muster status` says for how long, then the cause."""
     service = serve("--lease", "60s")
     first, second = sealed(service, 2)
     second.close()
@@ -198,6 +215,7 @@ def test_silence_is_told(serve, muster):
 
 
 def test_other_jobs_of_the_service_are_named(serve, muster):
+    """The service has other jobs. `muster status` names them, with the flag that shows them."""
     service = serve("--lease", "60s")
     other = Wire(service.address)
     assert other.open_rank(0, 2, job="other").status == OK
@@ -209,6 +227,7 @@ def test_other_jobs_of_the_service_are_named(serve, muster):
 
 
 def test_an_agents_word_is_shown(serve, muster):
+    """An agent has reported a death. `muster status` shows signal and last words."""
     service = serve("--lease", "60s")
     kept = sealed(service, 2)
     agent = service.wire()
@@ -233,6 +252,8 @@ def node(service, number, host, indices, size):
 
 
 def test_a_lost_node_is_told_as_one(serve, muster):
+    """A whole node is lost. One line names it with the ranks it took, and each host that lost
+    something has a line: how often, or how many ranks alone."""
     service = serve("--lease", "6s")
     survivor = ranks(service, 1, 4)[0]
     lost = node(service, 1, "b3", [1, 2], 4)
@@ -278,7 +299,9 @@ def seal(wires, generation=1):
 
 
 def test_the_last_restart_is_told_in_one_line(serve, muster):
-    """The first cause, with its words; then what the present generation was called out for."""
+    """`muster status` says in one line since when the generation runs and what ended the one
+    before, the first cause with its words, and in another what has befallen it since; `--json`
+    and `/status.json` list all that is kept. [generations / Faults of a generation]"""
     service = serve("--lease", "60s")
     kept = sealed(service, 3)
     watcher = service.wire()
@@ -309,7 +332,8 @@ def grow(service, wires, generation, index):
 
 
 def test_the_verdict_of_a_hang_comes_before_what_ranks_wait_for_now(serve, muster):
-    """Ranks that go on have rounds open, and the hang was found so that people read of it."""
+    """A hang was found, the job goes on, and ranks wait in rounds again. The second line still
+    says which rank made no progress and where; the rounds come behind it."""
     service = serve("--lease", "60s")
     kept = sealed(service, 3)
     hang = "made no progress for 9 s: blocked in read"
@@ -330,7 +354,8 @@ def test_the_verdict_of_a_hang_comes_before_what_ranks_wait_for_now(serve, muste
 
 
 def test_a_growth_is_not_said_to_be_for_an_older_fault(serve, muster):
-    """The age is that of the generation that grew; what ended an earlier one is said of that."""
+    """A generation only grew, long after a fault. Its age is shown, and the fault with the number
+    of the generation that it ended."""
     service = serve("--lease", "60s")
     kept = sealed(service, 3)
     assert kept[1].ask("fault", fault(1, code=7, words="nan")).status == OK
@@ -350,6 +375,8 @@ def kinds(lines):
 
 
 def test_the_sample_in_the_guide_has_the_order_of_the_output(serve, muster):
+    """The page on operations shows an output of `muster status`. Its lines come in the order of
+    the real one. [The documentation]"""
     service = serve("--lease", "60s")
     kept = sealed(service, 3)
     body = field(1, 2) + field(2, os.getpid()) + field(3, 2) + field(4, 9 << 1)
@@ -363,6 +390,9 @@ def test_the_sample_in_the_guide_has_the_order_of_the_output(serve, muster):
 
 
 def test_faults_are_listed_as_json(serve, muster):
+    """`muster status` says in one line since when the generation runs and what ended the one
+    before, the first cause with its words, and in another what has befallen it since; `--json`
+    and `/status.json` list all that is kept. [generations / Faults of a generation]"""
     service = serve("--lease", "60s")
     kept = sealed(service, 3)
     agent = Wire(service.address)

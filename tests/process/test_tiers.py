@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who takes the place of a lost rank, and when all are started anew: spares, another process in the
-same place, and the second tier, which begins the whole group again."""
+same place, and the second tier, which begins the whole group again.
+
+behaviour: run / The second tier
+"""
 
 import contextlib
 import json
@@ -63,6 +66,9 @@ def waiting(job, ranks, count=1):
 
 
 def test_a_spare_takes_the_place_of_a_killed_rank_at_once(run, muster):
+    """A rank is killed while a spare waits. The spare is taken in at once: as many ranks as
+    before in one generation, the others in their processes. The killed one is started again,
+    waits as a spare, and interrupts no rank. [Spares]"""
     job = run(3, "--spares", 1)
     before = job.entered()
     (spare,) = waiting(job, before)
@@ -80,8 +86,9 @@ def test_a_spare_takes_the_place_of_a_killed_rank_at_once(run, muster):
 
 
 def test_status_tells_spares_from_ranks(run, muster, tmp_path):
-    """Who waits for a seat is neither here too many nor joining; and nobody is missing whose seat
-    another has."""
+    """`muster status` counts spares by themselves (`2 of 2 here, 1 spare`) and gives them the
+    state *spare*, as in `--json`, `/status.json` and the metrics; no rank is missing when a
+    spare has its seat. [Spares]"""
     job = run(2, "--spares", 1, "--max-restarts", 0, "--http", f"unix:{tmp_path}/http")
     ranks = job.entered()
     (spare,) = waiting(job, ranks)
@@ -104,6 +111,7 @@ def test_status_tells_spares_from_ranks(run, muster, tmp_path):
 
 
 def test_a_killed_spare_interrupts_nobody(run):
+    """A spare is killed. It is started again; no rank is interrupted. [Spares]"""
     job = run(2, "--spares", 1)
     ranks = job.entered()
     (spare,) = waiting(job, ranks)
@@ -116,7 +124,8 @@ def test_a_killed_spare_interrupts_nobody(run):
 
 
 def test_spares_are_used_up_before_the_run_ends(run):
-    """No process is started again: the spare is taken, and the next death is the end and the cause."""
+    """No restart is left. The spares are used up; when there are too few processes for all ranks
+    the run ends, and its cause is the last death. [Spares]"""
     job = run(2, "--spares", 1, "--max-restarts", 0)
     before = job.entered()
     waiting(job, before)
@@ -132,13 +141,15 @@ def test_spares_are_used_up_before_the_run_ends(run):
 
 
 def test_a_spare_that_never_opened_a_client_is_ended_with_the_work(run):
+    """The work is done and a spare never opened a client. It is ended. [Spares]"""
     script = '[ "$MUSTER_INDEX" = 2 ] && exec sleep 1000; exec "$0"'
     job = run(2, "--spares", 1, rank=("sh", "-c", script, RANK))
     job.all_well(job.entered())
 
 
 def test_spares_end_when_the_work_is_done(run):
-    """Each by itself: it is told, returns from its run, and is not killed."""
+    """The work is done. Spares are notified, return from their runs and end by themselves, not
+    killed. The run ends with 0. [Spares]"""
     job = run(2, "--spares", 2)
     ranks = job.entered()
     waiting(job, ranks, 2)
@@ -147,6 +158,8 @@ def test_spares_end_when_the_work_is_done(run):
 
 
 def test_what_a_spare_is_told(muster):
+    """A spare looks at its environment. It has an index and a local rank, and no RANK before it
+    is given one; numbers that do not fit are wrong usage. [Spares]"""
     done = muster("run", "-n", 2, "--spares", 1, "--no-label", "--", "sh", "-c",
                   "echo $MUSTER_INDEX ${RANK-none} $LOCAL_RANK $LOCAL_WORLD_SIZE $WORLD_SIZE "
                   "$MUSTER_SIZE $MUSTER_MAX_SIZE")
@@ -161,7 +174,8 @@ def test_what_a_spare_is_told(muster):
 
 @several_nodes
 def test_spares_of_several_nodes(cluster):  # noqa: F811
-    """Places go from node to node, each with its spares behind its ranks."""
+    """Several nodes have spares. Each has its spares behind its ranks, and any spare takes any
+    place. [Spares]"""
     nodes = Nodes(cluster, [RANK], "--spares", 1, count=2)
     before = nodes.entered(4)
     def spares():
@@ -190,6 +204,8 @@ def gave_up(job, *words):
 
 
 def test_all_are_started_anew_when_in_process_restart_gave_up(run):
+    """In-process restart was given up. All begin anew as new processes with another MASTER_PORT,
+    the same for all."""
     script = 'echo told $MUSTER_INDEX $TORCHELASTIC_RESTART_COUNT $MASTER_PORT; exec "$0"'
     job = run(3, variables=ONE_ATTEMPT, rank=("sh", "-c", script, RANK))
     before = job.entered()
@@ -207,7 +223,8 @@ def test_all_are_started_anew_when_in_process_restart_gave_up(run):
 
 
 def test_all_are_started_anew_when_too_few_are_left(run):
-    """No replacement is let in: the others cannot wait for it, and all begin again."""
+    """Fewer than `--min-size` are left, and no replacement is let in. All begin anew as new
+    processes."""
     job = run(3, "--min-size", 3, "--grow", "off")
     before = job.entered()
     os.kill(before[1]["pid"], signal.SIGKILL)
@@ -218,6 +235,8 @@ def test_all_are_started_anew_when_too_few_are_left(run):
 
 
 def test_what_does_not_end_is_killed_before_all_are_started_anew(run):
+    """A process does not end when all are to begin anew. It is killed after the grace time,
+    before any is started."""
     script = 'trap "" TERM; "$0"; [ "$MUSTER_INDEX$TORCHELASTIC_RESTART_COUNT" = 00 ] && sleep 1000'
     job = run(2, "--grace", "200ms", variables=ONE_ATTEMPT,
               rank=("sh", "-c", script + "; exit 1", RANK))
@@ -230,7 +249,8 @@ def test_what_does_not_end_is_killed_before_all_are_started_anew(run):
 
 
 def test_a_signal_while_all_are_ended_for_a_new_start_ends_the_run(run):
-    """Its code is the signal's: what the ranks gave up with would have been got over."""
+    """The run is stopped while all are being ended for a new start. Nothing is started any more,
+    and its exit code is the signal's."""
     script = 'trap "" TERM; "$0"; code=$?; [ "$MUSTER_INDEX" = 0 ] && sleep 1000; exit $code'
     job = run(2, "--grace", "3s", variables=ONE_ATTEMPT, rank=("sh", "-c", script, RANK))
     job.entered()
@@ -243,6 +263,8 @@ def test_a_signal_while_all_are_ended_for_a_new_start_ends_the_run(run):
 
 
 def test_when_no_restart_is_left_the_fault_is_the_first_cause(run):
+    """No restart is left. The run ends, and its last line has the fault that was the first, as
+    the rank reported it."""
     job = run(3, "--max-restarts", 0, variables=ONE_ATTEMPT)
     before = job.entered()
     job.order(1, 1, "fail 7 cannot read shard 5")
@@ -259,7 +281,8 @@ def test_when_no_restart_is_left_the_fault_is_the_first_cause(run):
 @pytest.mark.parametrize(("order", "told"), [
     ("exit 3", "ended with status 3"), ("kill", "was killed by signal 9")])
 def test_how_a_large_rank_died_is_known_to_those_who_go_on(run, order, told):
-    """Its memory is still torn down when they have sealed without it."""
+    """A rank that held much memory ends by itself or is killed. The others know its status or
+    signal with the restart, while its memory is still torn down."""
     job = run(2, "--max-restarts", 0, "--min-size", 1, variables=ONE_ATTEMPT, rank=(RANK, "256"))
     job.entered()
     job.order(1, 1, order)
@@ -268,6 +291,7 @@ def test_how_a_large_rank_died_is_known_to_those_who_go_on(run, order, told):
 
 
 def test_an_abort_ends_the_run(run):
+    """A rank aborts the run. It ends with that, whatever restarts are left."""
     job = run(3)
     job.entered()
     job.order(2, 1, "abort 3 the data is bad")
@@ -278,6 +302,8 @@ def test_an_abort_ends_the_run(run):
 
 
 def test_a_fault_is_one_line_while_the_run_goes_on(run):
+    """A rank reports a fault and the others go on in their processes. One line says which rank,
+    why and what follows."""
     job = run(3)
     before = job.entered()
     job.order(1, 1, "fail 7 cannot read shard 5")
@@ -289,8 +315,9 @@ def test_a_fault_is_one_line_while_the_run_goes_on(run):
 
 
 def test_each_restart_is_one_line_that_tells_the_tier_85(run):
-    """A fault, a death, and the fault after which it was given up: each is said once, and what was
-    done about it."""
+    """There is a fault, a death, and a fault after which restarting in the same processes is
+    given up. `muster run` says of each in one line, once, which tier acted: the same
+    processes, one new process, all processes. [restart]"""
     job = run(3, "--no-label", variables={"MUSTER_ITERATIONS_MAX": "3"})
     before = job.entered()
     job.order(1, 1, "fail 7 cannot read shard 5")
@@ -319,7 +346,9 @@ def test_each_restart_is_one_line_that_tells_the_tier_85(run):
 
 
 def test_first_faults_in_process_then_one_restart_of_all_86(run):
-    """Error, error, kill, kill below the minimum, hang: of five faults one costs all processes."""
+    """Error, error, kill, kill below the least size, hang, within `muster run`. All are survived:
+    one costs all processes, two their own, the errors none; the job completes. [restart]
+    [The second tier]"""
     job = run(4, "--min-size", 3, "--max-restarts", 6, "--grow", "off",
               variables={"MUSTER_SOFT_TIMEOUT": "3s", "MUSTER_HARD_TIMEOUT": "5s"})
     first = job.entered()
@@ -345,6 +374,8 @@ def test_first_faults_in_process_then_one_restart_of_all_86(run):
 
 @several_nodes
 def test_all_of_several_nodes_are_started_anew_together(cluster):  # noqa: F811
+    """A group over several nodes begins anew. All begin together, when the last process of all is
+    gone, and count one restart."""
     nodes = Nodes(cluster, [RANK], **ONE_ATTEMPT)
     before = nodes.entered(6)
     nodes.order(3, 1, "fail 7 cannot read shard 5")
@@ -358,7 +389,8 @@ def test_all_of_several_nodes_are_started_anew_together(cluster):  # noqa: F811
 
 @several_nodes
 def test_the_first_cause_is_the_first_fault_on_whichever_node(cluster):  # noqa: F811
-    """The others fail because of it, and one of them may be the first to say that the run ends."""
+    """Ranks of several nodes fail because of one. Whichever node ends the run first, the last
+    line of all names that one."""
     nodes = Nodes(cluster, [RANK], "--max-restarts", 0, **ONE_ATTEMPT)
     nodes.entered(6)
     nodes.order(4, 1, "fail 7 cannot read shard 5")

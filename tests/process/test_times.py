@@ -3,6 +3,8 @@
 
 The limits are short, and the marks are stamps of the kernel or of the service's log: what the test itself
 is late by is not counted. A machine that does nothing else runs these (RUN_SERIAL).
+
+behaviour: restart / Hangs
 """
 
 import datetime
@@ -51,6 +53,8 @@ def stamp(line):
 
 
 def test_a_silent_member_is_lost_when_its_lease_ends(serve):
+    """A member is silent for its whole lease. It is lost when the lease ends, not sooner.
+    [sessions / Silence and coming back]"""
     service = serve("--lease", f"{LEASE_S}s")
     rank = Wire(service.address)
     assert rank.open_rank(0, 2).status == 0
@@ -63,7 +67,9 @@ def test_a_silent_member_is_lost_when_its_lease_ends(serve):
 
 
 def test_a_rank_without_a_service_stops_itself_after_four_fifths_of_the_lease(ranks_of):  # noqa: F811
-    """Of the time since it sent the renewal that was answered last: it sends one each fifth."""
+    """No renewal was answered for 0.8 leases since the last answered one was sent. The rank stops
+    itself; it goes on when a renewal is answered again. To be reconnected is not enough.
+    [sessions / The client's side]"""
     lease = 2 * LEASE_S
     ranks = ranks_of.start(2, "--lease", f"{lease}s", soft=-1, hard=-1)
     children = f"/proc/{ranks_of.runner.pid}/task/{ranks_of.runner.pid}/children"
@@ -82,6 +88,9 @@ def test_a_rank_without_a_service_stops_itself_after_four_fifths_of_the_lease(ra
 
 
 def test_all_ranks_are_interrupted_after_soft_timeout(ranks_of):  # noqa: F811
+    """A rank that pinged in this attempt does not ping for `soft`: it is blocked in a call. One
+    line names it, how far it and the others are, and where it is blocked. All are interrupted
+    and go on in their processes."""
     ranks = ranks_of.start(2, soft=ms(SOFT_S), hard=ms(SOFT_S + 10 * LATE_S))
     mark = ranks_of.hold(ranks[1], "read")
     held = ranks_of.events[mark - 1].at
@@ -91,6 +100,8 @@ def test_all_ranks_are_interrupted_after_soft_timeout(ranks_of):  # noqa: F811
 
 
 def test_a_deaf_rank_is_asked_to_end_after_hard_timeout_and_killed_after_grace(ranks_of):  # noqa: F811
+    """A rank ignores that it is interrupted. It gets SIGTERM after the hard timeout and SIGKILL
+    after the grace time."""
     ranks = ranks_of.start(2, soft=ms(SOFT_S), hard=ms(HARD_S), grace=ms(GRACE_S))
     ranks_of.order([ranks[1]], "term mock")
     ranks_of.wait("ready")
@@ -105,6 +116,8 @@ def test_a_deaf_rank_is_asked_to_end_after_hard_timeout_and_killed_after_grace(r
 
 
 def test_a_rank_that_heeds_no_end_of_the_run_is_killed_after_grace(ranks_of):  # noqa: F811
+    """`muster run` gets SIGTERM, SIGINT, SIGHUP or SIGQUIT. The ranks get it and have the grace
+    time; if they end well, so does the run. [run / Signals and the end]"""
     ranks = ranks_of.start(1, "--preempt-sources", "none", grace=ms(GRACE_S))
     ranks_of.order(ranks, "term mock")
     ranks_of.wait("ready")
@@ -116,7 +129,8 @@ def test_a_rank_that_heeds_no_end_of_the_run_is_killed_after_grace(ranks_of):  #
 
 
 def test_all_begin_again_after_the_completion_timeout_57(ranks_of):  # noqa: F811
-    """Of the rank that is done first."""
+    """One rank is done and another never ends. All restart after the completion timeout, counted
+    from the first that is done. [restart]"""
     ranks = ranks_of.start(2, soft=-1, hard=-1, MUSTER_COMPLETION_TIMEOUT=f"{ms(COMPLETION_S)}ms")
     mark = ranks_of.mark()
     ranks_of.order(ranks[:1], "ok")
@@ -132,8 +146,9 @@ def test_all_begin_again_after_the_completion_timeout_57(ranks_of):  # noqa: F81
 
 def test_a_rank_that_ends_before_it_gets_in_is_started_again_after_1_s_and_then_2_s(
         spawn, muster, tmp_path):
-    """By the time since the machine was started, which each process says as it begins: it ends at
-    once. How the delay goes on is in place_test.c."""
+    """A rank ends again before it joins. It is started again after 1 s, 2 s and so on up to a
+    minute, so that the others can work; place_test.c has the growth.
+    [run / Deaths and respawn]"""
     flag = tmp_path / "crash"
     program = '[ -e "$1" ] && [ "$MUSTER_INDEX" = 1 ] && ' \
               '{ read up idle </proc/uptime; echo began $up; exit 4; }; exec "$0"'
@@ -152,7 +167,8 @@ def test_a_rank_that_ends_before_it_gets_in_is_started_again_after_1_s_and_then_
 
 
 def test_a_request_whose_head_does_not_end_is_hung_up_on_after_10_s(serve):
-    """By default; also if a byte of it comes now and then."""
+    """The head of a request does not end, even if a byte of it comes now and then. Its connection
+    is closed after ten seconds. [http / Requests]"""
     service = serve("--http", "127.0.0.1:0")
     line = service.out.wait_for("muster: health and metrics on ")
     host, _, port = line.rpartition("/")[2].partition(":")
@@ -180,6 +196,8 @@ def test_a_request_whose_head_does_not_end_is_hung_up_on_after_10_s(serve):
 
 
 def test_a_frozen_rank_is_left_out_of_the_step_after_the_agree_timeout(preempted):  # noqa: F811
+    """A rank is frozen while a step is agreed. It is left out after the agree timeout.
+    [preemption / Frozen, late, lost or wrong ranks]"""
     zero, one = preempted(2, MUSTER_PREEMPT_AGREE_TIMEOUT=f"{ms(AGREE_S)}ms")
     assert [zero.reached(0), one.reached(0)] == ["go", "go"]
     one.stop()
@@ -198,7 +216,8 @@ def test_a_frozen_rank_is_left_out_of_the_step_after_the_agree_timeout(preempted
 
 @pytest.mark.skipif(sanitized(), reason="a sanitizer makes the replay slow")
 def test_the_time_back_with_many_records(env, journal, started, record_property):  # noqa: F811
-    """From the kill to the first answer of the next service, which replays them all."""
+    """The service is killed with 200,000 records in its journal. The next one replays them and
+    answers within a second. [service / Its journal]"""
     where = f"unix:{env['MUSTER_RUNTIME_DIR']}/s.sock"
     flags = ["--journal", journal, "--addr", where, "--lease", "10m"]  # this wire does not renew
     service = Service(flags, env)

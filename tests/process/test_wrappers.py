@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranks behind wrappers, some of which give them a process group, a session or a parent of their own:
 whatever ends, nothing is left behind. What is left is looked for by a variable of the test's, which
-all that the run has started inherits."""
+all that the run has started inherits.
+
+behaviour: run / Descriptors and signals
+"""
 
 import os
 import pathlib
@@ -94,6 +97,10 @@ def keeper_of(pid):
 
 
 def test_a_killed_launcher_leaves_nothing(wrapped):
+    """`muster run` is SIGKILLed while its ranks run behind `timeout`, `setsid -w`, `nohup`, `bash
+    -m` or as daemons, so in process groups, sessions or with parents of their own. Nothing is
+    left. All that the run has started is found by a variable it inherited,
+    `MUSTER_PROCESS_TAG`."""
     wrapped.ranks(2)
     assert len(marked(wrapped.path)) > 3
     wrapped.runner.kill()
@@ -102,7 +109,9 @@ def test_a_killed_launcher_leaves_nothing(wrapped):
 
 @pytest.mark.parametrize("wrapper", [*WRAPPERS, "another run"])
 def test_a_launcher_that_is_killed_with_its_keeper_leaves_no_rank(job, wrapper):
-    """Then the parent-death signal ends what it has started, and each rank behind that itself."""
+    """`muster run` is SIGKILLed together with its keeper. The parent-death signal ends what it
+    has started, and no rank is left: one that it is not the parent of looks for its end, once
+    it has opened a client."""
     ranks = start_wrapped(job, wrapper, 2)
     gone = [os.pidfd_open(rank.pid) for rank in ranks]
     keeper = keeper_of(job.runner.pid)
@@ -114,6 +123,7 @@ def test_a_launcher_that_is_killed_with_its_keeper_leaves_no_rank(job, wrapper):
 
 
 def test_a_launcher_that_is_stopped_leaves_nothing(wrapped):
+    """`muster run` is stopped while its ranks run behind wrappers. Nothing is left."""
     wrapped.ranks(2, "--grace", "100ms")
     wrapped.runner.signal(signal.SIGTERM)
     assert wrapped.runner.wait() in (143, 137)
@@ -121,6 +131,7 @@ def test_a_launcher_that_is_stopped_leaves_nothing(wrapped):
 
 
 def test_a_frozen_rank_is_gone_before_another_takes_its_place(wrapped):
+    """A rank behind a wrapper hangs. It is gone before another takes its place."""
     ranks = wrapped.ranks(2, **QUICK)
     mark = wrapped.mark()
     os.kill(ranks[1].pid, signal.SIGSTOP)
@@ -133,6 +144,10 @@ def test_a_frozen_rank_is_gone_before_another_takes_its_place(wrapped):
 
 
 def test_a_frozen_rank_goes_with_a_killed_launcher(wrapped):
+    """A rank behind `setsid` has no `MUSTER_PROCESS_TAG`, as its program clears or overwrites its
+    environment; it hangs, or the run ends or is SIGKILLed while it is stopped. The rank is
+    killed all the same: its progress page has its pid and the time at which it was started. A
+    process that took over the pid is not."""
     ranks = wrapped.ranks(2)
     os.kill(ranks[1].pid, signal.SIGSTOP)
     until(lambda: is_stopped(ranks[1].pid))
@@ -141,6 +156,7 @@ def test_a_frozen_rank_goes_with_a_killed_launcher(wrapped):
 
 
 def test_when_a_wrapper_is_killed_its_rank_is_gone_before_another_takes_its_place(job):
+    """The wrapper of a rank is killed. The rank is gone before another takes its place."""
     ranks = job.start(2, of=("sh", "-c", 'echo wrapper $$; setsid -w "$0" "$@"; true', RANK))
     pid = int(job.runner.out.wait_for("[1]: wrapper ").split()[-1])
     mark = job.mark()
@@ -153,7 +169,8 @@ def test_when_a_wrapper_is_killed_its_rank_is_gone_before_another_takes_its_plac
 
 
 def test_what_a_rank_started_elsewhere_ends_with_it(spawn, tmp_path):
-    """A daemon of one rank, and not of the other one."""
+    """A rank ends that has started a daemon. The daemon ends with it, those of other ranks do
+    not."""
     daemon = 'echo "pid $$"; touch "$0/$RANK"; while :; do sleep 1; done'
     script = 'setsid -f sh -c "$1" "$0"; until [ -e "$0/$RANK" ]; do sleep 0.01; done; ' \
              '[ $RANK = 1 ] || exit 0; trap "exit 0" USR1; echo waits; while :; do sleep 0.01; done'
@@ -169,8 +186,9 @@ def test_what_a_rank_started_elsewhere_ends_with_it(spawn, tmp_path):
 
 
 def test_a_run_in_a_run_clears_up_when_the_outer_one_is_killed(job):
-    """Its ranks use no muster, and are behind wrappers: nothing but its own keeper can find them. That
-    is stopped until the outer run has cleared up, which must not find it, nor the service."""
+    """A `muster run` is started by another one, which is SIGKILLed. The inner one's keeper and
+    service are not the outer one's to kill: they end its ranks, which use no muster, behind
+    wrappers, and remove its journal and socket."""
     script = "timeout 600 sh -c 'echo waits; sleep 600; true'; true"
     job.runner = job.spawn("run", "-n", 1, "-j", "outer", "--", MUSTER, "run", "-n", 2, "-j", "inner", "--",
                            "sh", "-c", script, env=job.env)

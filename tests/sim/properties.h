@@ -20,87 +20,157 @@ struct sim;
 struct sim_conn;
 struct sim_proc;
 
-/* X(NAME, kind, words) */
+/* X(NAME, kind, words), below the section of docs/behaviour/simulation.md in which it stands */
 #define SIM_PROPERTIES(X)                                                                          \
+    /* Rounds */                                                                                   \
     X(ROUND_EARLY, SAFETY,                                                                         \
-      "a round ends well only when all participants that are not lost have contributed")           \
-    X(ROUND_SAME, SAFETY, "a round tells all its participants the same result")                    \
+      "a round ends well only when every participant that is not lost has contributed; it "        \
+      "fails for a loss only when there was one, and at a deadline only if it had one")            \
+    X(ROUND_SAME, SAFETY, "a round gives all its participants the same result")                    \
     X(ROUND_VALUE, SAFETY, "a result is the reduction of exactly what was contributed")            \
     X(ROUND_REFUSED, SAFETY, "ranks that do the same steps are never refused a round")             \
     X(DEADLINE_KEPT, SAFETY,                                                                       \
-      "a round with a deadline is closed by then, not counting what the service slept; at a seal " \
-      "who is missing is evicted")                                                                 \
+      "a round with a deadline is closed by then, not counting what the service slept; at "        \
+      "a seal a missing rank is evicted")                                                          \
+    /* Generations */                                                                              \
     X(VIEW_ONE, SAFETY, "a generation number is sealed once, and numbers only grow")               \
     X(VIEW_AGREES, SAFETY,                                                                         \
-      "all who are told of a generation are told the same size, and ranks are a permutation of "   \
+      "all ranks of a generation get the same size, and ranks are a permutation of "               \
       "0..size-1 in the order of the indices, or in the one that was given")                       \
     X(VIEW_EXACT, SAFETY,                                                                          \
-      "a sealed view is who arrived and is not lost, plus who was ready, and nobody else")         \
+      "a sealed view is the ranks that arrived and are not lost, plus the joiners that "           \
+      "were ready in the order in which they became so, cut to max_size and to a multiple, "       \
+      "or exactly the given order, if all of it stand there, and no other")                        \
     X(VIEW_MIN_SIZE, SAFETY, "no view is smaller than min_size")                                   \
     X(VIEW_FIRST, SAFETY,                                                                          \
-      "from nobody a view is sealed only when size are ready, or after join_wait with min_size")   \
-    X(LOST_STAYS_OUT, SAFETY, "who is lost is in no later view without a new incarnation")         \
+      "from nobody a view is sealed only when size are ready, or after join_wait with "            \
+      "min_size")                                                                                  \
+    X(JOINER_IN, SAFETY, "a joiner that was ready when a seal closed is in the next view")         \
+    X(LOST_STAYS_OUT, SAFETY, "a lost member is in no later view without a new incarnation")       \
+    X(EVICTED_LATE, SAFETY, "no rank is evicted before the seal's deadline")                       \
+    X(RESTART_REASON, SAFETY,                                                                      \
+      "nothing restarts without a fault, a loss, a request, a joiner that there is a seat "        \
+      "for, an assignment to be worked out, or a rank that stopped itself, so the death of "       \
+      "a spare restarts no rank")                                                                  \
+    X(LOOPER_COST, SAFETY,                                                                         \
+      "a process that dies at each start costs at most one interruption each time before "         \
+      "it is in a generation, and one more if it dies as a member")                                \
+    /* Members and leases */                                                                       \
     X(INCARNATION_GROWS, SAFETY, "an index is given again only with a larger incarnation")         \
     X(PLACE_ONE, SAFETY, "an index has one holder at a time")                                      \
     X(TOKEN_FENCED, SAFETY,                                                                        \
-      "who was given up last in a place gets no second incarnation, unless the job had ended")     \
+      "the process that was lost last in a place gets no second incarnation, unless the "          \
+      "job had ended")                                                                             \
     X(CLAIM_DECIDED, SAFETY,                                                                       \
-      "who claims a held place is refused when the holder renews, and only then")                  \
+      "a claim of a held place is refused when the holder renews, and only then")                  \
     X(LOST_ONCE, SAFETY, "the loss of an incarnation is decided once")                             \
-    X(ANSWER_ONCE, SAFETY, "each request is answered at most once on its connection")              \
-    X(ANSWER_AT_ONCE, SAFETY, "a request that does not wait is answered in the turn it came in")   \
-    X(CALL_ONCE, SAFETY, "each call of a client ends exactly once")                                \
-    X(WELL_FORMED, SAFETY, "our own codecs never find each other's bytes malformed")               \
+    X(LOSS_REASON, SAFETY, "an agent declares only dead processes dead")                           \
     X(LEASE_WHOLE, SAFETY,                                                                         \
-      "nobody is lost by lease before a whole lease has passed since it was heard")                \
+      "no member is lost by lease before a whole lease has passed since it was heard")             \
     X(STALL_FORGIVEN, SAFETY,                                                                      \
-      "nobody is lost by lease before a whole lease has passed since the service came back")       \
+      "no member is lost by lease before a whole lease has passed since the service came "         \
+      "back")                                                                                      \
     X(LIVE_NOT_LOST, SAFETY,                                                                       \
       "a rank with nothing between it and the service is not lost by lease")                       \
-    X(STOPPED_FIRST, SAFETY,                                                                       \
-      "who is lost by lease has stopped itself before, unless it is dead or frozen")               \
-    X(SELF_STOP, SAFETY,                                                                           \
-      "who has not stopped itself had a renewal answered that was sent less than 0.8 of the "      \
-      "lease ago")                                                                                 \
-    X(LOSS_REASON, SAFETY, "nobody is declared dead by an agent who is not")                       \
     X(NODE_TOGETHER, SAFETY,                                                                       \
       "when a node is lost its agent and all its ranks are, in the same input")                    \
     X(NODE_ALONE, SAFETY, "a rank is not lost by lease before its agent that is silent too")       \
+    X(CUT_HOLDS, SAFETY, "a rank that is cut off by a request gets no answer")                     \
+    X(CUT_RIDDEN, SAFETY, "a cut that is over long before the lease costs no rank")                \
+    X(STOPPED_FIRST, SAFETY,                                                                       \
+      "a rank that is lost by lease has stopped itself before, unless it is dead or frozen")       \
+    X(SELF_STOP, SAFETY,                                                                           \
+      "a rank that has not stopped itself had a renewal answered that was sent less than "         \
+      "0.8 of the lease ago")                                                                      \
+    /* The function */                                                                             \
     X(FENCED_SILENT, SAFETY, "no rank is in fn of a generation it was never sealed into")          \
     X(OLD_GENERATION, SAFETY,                                                                      \
       "a rank in fn while a later generation is sealed without it is lost or left")                \
     X(ENTER_GROWS, SAFETY, "fn is entered with a larger generation each time")                     \
     X(ENTER_ONCE, SAFETY,                                                                          \
-      "fn is entered by a rank that is not in it, when it and all others of the generation have "  \
-      "unwound the attempt before")                                                                \
+      "fn is entered by a rank that is not in it, when it and all others of the generation "       \
+      "have unwound the attempt before")                                                           \
     X(ENTER_AGREES, SAFETY,                                                                        \
-      "all who enter a generation are told the same iteration and the same record")                \
+      "all ranks that enter a generation get the same iteration and the same record of why "       \
+      "the one before ended, newcomers and spares too")                                            \
     X(STOP_TOGETHER, SAFETY,                                                                       \
-      "when a rule ends the run of one rank, it ends that of all of the generation, and the same " \
-      "one")                                                                                       \
-    X(STOP_RIGHT, SAFETY, "a run is given up only by a rule that was set")                         \
+      "when a rule ends the run of one rank it ends that of all of the generation, by the "        \
+      "same rule, and no rank enters it")                                                          \
+    X(STOP_RIGHT, SAFETY,                                                                          \
+      "a run is given up only by a rule that was set, and that of one rank alone only for "        \
+      "its own faults, its health or its finalizer")                                               \
     X(HANG_EARLY, SAFETY,                                                                          \
-      "nobody is blamed before soft_timeout, or ended before hard_timeout, has passed since it "   \
-      "last did something")                                                                        \
+      "no rank is blamed before soft_timeout, or killed before hard_timeout, has passed "          \
+      "since it last did something")                                                               \
     X(HANG_RIGHT, SAFETY,                                                                          \
-      "nobody is ended for want of progress who neither stands still nor had "                     \
-      "trouble")                                                                                   \
+      "no rank is killed for want of progress that neither stands still nor had trouble on "       \
+      "the way to the service")                                                                    \
     X(HANG_ENDED, SAFETY,                                                                          \
-      "who does nothing for hard_timeout while an agent looks is ended soon after")                \
+      "a rank that does nothing for hard_timeout while an agent looks is killed soon after")       \
     X(ENTER_CALM, SAFETY, "fn is not entered by a rank that has stopped itself")                   \
     X(FINISH_TOGETHER, SAFETY,                                                                     \
-      "a run ends well only when fn is done on all ranks of the generation that are not lost")     \
-    X(CHECK_HEEDS, SAFETY, "when attention was raised the next check says so")                     \
+      "a run ends well only when fn is done on all ranks of the generation that are not "          \
+      "lost")                                                                                      \
+    X(CHECK_HEEDS, SAFETY, "when the ranks were called out the next check says so")                \
     X(CHECK_CALLED, SAFETY,                                                                        \
-      "after a loss, a fault, a ready joiner or a rank at the seal, the checks of a rank that "    \
-      "nothing stands in the way of soon say so")                                                  \
-    X(RESTART_REASON, SAFETY,                                                                      \
-      "nothing restarts without a fault, a loss, a request, a joiner or a self-stop")              \
-    X(LOOPER_COST, SAFETY,                                                                         \
-      "a process that dies at each start costs at most one interruption before it is in a "        \
-      "generation, and one more if it dies as a member")                                           \
-    X(JOINER_IN, SAFETY, "a joiner that was ready when a seal closed is in the next view")         \
-    X(EVICTED_LATE, SAFETY, "nobody is evicted before the seal's deadline")                        \
+      "after a loss, a fault, a ready joiner or a rank at the seal, the checks of a rank "         \
+      "that nothing stands in the way of soon say so")                                             \
+    /* Requests */                                                                                 \
+    X(ANSWER_ONCE, SAFETY, "a request is answered at most once on its connection")                 \
+    X(ANSWER_AT_ONCE, SAFETY, "a request that does not wait is answered in the turn it came in")   \
+    X(CALL_ONCE, SAFETY, "each call of a client ends exactly once")                                \
+    X(EXPECTED_STATUS, SAFETY, "no call ends with a status that its command cannot have")          \
+    X(WELL_FORMED, SAFETY, "the codecs never find each other's bytes malformed")                   \
+    X(MEMORY, SAFETY, "when all is over every allocation was released")                            \
+    /* The death of the service */                                                                 \
+    X(KEPT_STATE, SAFETY,                                                                          \
+      "the service comes back in the state in which it died, or, over the death of its "           \
+      "host, in one not older than what it had answered and synced")                               \
+    X(KEPT_TWICE, SAFETY, "a journal recovered twice gives the same state")                        \
+    X(KEPT_FIRST, SAFETY, "what is answered was written before, also when the disk is full")       \
+    X(KEPT_TAKEN, SAFETY, "a journal that only death has cut is never refused")                    \
+    X(KEPT_TIME, SAFETY,                                                                           \
+      "the service's time stands still while it is dead, and goes on where its journal "           \
+      "ends, not later")                                                                           \
+    X(DAMAGE_REFUSED, SAFETY,                                                                      \
+      "a damaged journal gives the state it kept, or all but a tail never promised, or an "        \
+      "error with words")                                                                          \
+    X(RECORD_SAME, SAFETY,                                                                         \
+      "a record of what the service was fed, replayed, gives the same lines at the same "          \
+      "times and the same digest, in every fourth seed")                                           \
+    X(DEATH_UNNOTICED, SAFETY,                                                                     \
+      "no rank stops itself for a death of the service that is shorter than its lease "            \
+      "allows")                                                                                    \
+    X(DEADLINE_EARLY, SAFETY,                                                                      \
+      "no round times out before its deadline, not counting what the service was dead")            \
+    X(FENCED_STAYS, SAFETY, "a lost session is never again answered as a member")                  \
+    X(FULL_ENDS, LIVENESS, "when the disk has room again no request is refused for want of it")    \
+    /* Preemption */                                                                               \
+    X(STEP_SAME, SAFETY,                                                                           \
+      "all ranks that learn what an agreement came to get the same step, also those left "         \
+      "out of it")                                                                                 \
+    X(STEP_GROWS, SAFETY, "where it is agreed again the step is not smaller")                      \
+    X(STEP_NO, SAFETY,                                                                             \
+      "no rank was to go on with the agreed step or a later one when it is saved by all")          \
+    X(SAVED_SAME, SAFETY, "all ranks that learn that all have saved had saved the same step")      \
+    X(SAVED_TOLD, SAFETY,                                                                          \
+      "where all save the step that was agreed, however long that takes, no save is of "           \
+      "different steps")                                                                           \
+    X(SAVE_ENDS, LIVENESS,                                                                         \
+      "after the faults no rank waits at the gate, or for the others' saves, longer than "         \
+      "until the deadline")                                                                        \
+    /* Clusters */                                                                                 \
+    X(CLOSURE_ONCE, SAFETY,                                                                        \
+      "an admitted closure ends once, as its own value, an error or cancelled, and no "            \
+      "result is committed twice")                                                                 \
+    X(CLOSURE_RIGHT, SAFETY, "a closure fails only for what its function did or what befell it")   \
+    X(RUN_ONCE, SAFETY, "a function that must not run twice is never begun a second time")         \
+    X(RUN_TERM, SAFETY,                                                                            \
+      "a worker begins nothing but for the largest term it knows of, nor beside what still "       \
+      "runs for another")                                                                          \
+    X(JOIN_EXACT, SAFETY, "join ends when all that was admitted has ended, and not before")        \
+    X(QUEUE_DRAINS, LIVENESS, "after the faults every closure ends, and join")                     \
+    /* Keys and watches */                                                                         \
     X(ADD_ONCE, SAFETY, "an acknowledged add is in the sum once, any other at most once")          \
     X(APPEND_ONCE, SAFETY, "an acknowledged append is in the value once, any other at most once")  \
     X(CAS_ONE, SAFETY, "against one revision of a key at most one compare-and-set wins")           \
@@ -108,60 +178,23 @@ struct sim_proc;
     X(READ_NEWEST, SAFETY, "what was acknowledged before a read began is visible to it")           \
     X(READ_TRUE, SAFETY, "a revision of a key has one value, and it is one that was written")      \
     X(KEY_AGE, SAFETY,                                                                             \
-      "the ages told of one revision name one moment, and only grow, over the service's death "    \
-      "too")                                                                                       \
+      "the ages of one revision name one moment, and only grow, over the service's death "         \
+      "too; over that of its host, or on a full disk, save what was not synced or written")        \
     X(BATCH_WHOLE, SAFETY, "keys written in one batch are never seen half")                        \
     X(OWN_KEY, SAFETY, "a key with one writer reads as that writer left it")                       \
-    X(WATCH_FORWARD, SAFETY, "a watch never tells of an older state of a key after a newer one")   \
-    X(REVISION_GROWS, SAFETY, "what watches of a job are told reaches further each time")          \
     X(GENERATION_KEY, SAFETY, "a key of a generation's key space was written in that generation")  \
-    X(EXPECTED_STATUS, SAFETY, "no call ends with a status that its command cannot have")          \
-    X(MEMORY, SAFETY, "when all is over every allocation was released")                            \
-    X(KEPT_STATE, SAFETY,                                                                          \
-      "the service comes back in the state in which it died, or in one not older than what it "    \
-      "had told of and, over the death of its host, synced")                                       \
-    X(KEPT_TWICE, SAFETY, "a journal recovered twice gives the same state")                        \
-    X(KEPT_FIRST, SAFETY, "what is told of was written before, also when the disk is full")        \
-    X(KEPT_TAKEN, SAFETY, "a journal that nobody damaged is never refused")                        \
-    X(KEPT_TIME, SAFETY, "the service's time goes on where its journal ends, and not later")       \
-    X(DAMAGE_REFUSED, SAFETY,                                                                      \
-      "a damaged journal gives the state it kept, or all but a tail never promised, or an error")  \
-    X(RECORD_SAME, SAFETY, "a record of what the service was fed tells its story and its state")   \
-    X(DEATH_UNNOTICED, SAFETY,                                                                     \
-      "no rank stops itself for a death of the service that is shorter than its lease allows")     \
-    X(DEADLINE_EARLY, SAFETY,                                                                      \
-      "no round times out before its deadline, not counting what the service was dead")            \
-    X(CUT_HOLDS, SAFETY, "nothing is told to a rank that is cut off by a request")                 \
-    X(CUT_RIDDEN, SAFETY, "a cut that is over long before the lease costs nobody")                 \
-    X(FENCED_STAYS, SAFETY, "who was given up is never again answered as a member")                \
-    X(STEP_SAME, SAFETY, "all who learn what an agreement came to are told the same step")         \
-    X(STEP_GROWS, SAFETY, "where it is agreed again the step is not smaller")                      \
-    X(STEP_NO, SAFETY,                                                                             \
-      "nobody was told to go on with the agreed step or a later one when it is saved by all")      \
-    X(SAVED_SAME, SAFETY, "all who are told that all have saved had saved the same step")          \
-    X(SAVED_TOLD, SAFETY, "where all save what they are told to, no save is of different steps")   \
-    X(CLOSURE_ONCE, SAFETY,                                                                        \
-      "an admitted closure ends once, as its own value, an error or cancelled, and no result is "  \
-      "committed twice")                                                                           \
-    X(CLOSURE_RIGHT, SAFETY, "a closure fails only for what its function did or what befell it")   \
-    X(RUN_ONCE, SAFETY, "a function that must not run twice is never begun a second time")         \
-    X(RUN_TERM, SAFETY,                                                                            \
-      "a worker begins nothing but for the largest term it has heard of, nor beside what still "   \
-      "runs for another")                                                                          \
-    X(JOIN_EXACT, SAFETY, "join ends when all that was admitted has ended, and not before")        \
-    X(FULL_ENDS, LIVENESS, "when the disk has room again nobody is refused for want of it")        \
+    X(WATCH_FORWARD, SAFETY, "a watch never shows an older state of a key after a newer one")      \
+    X(REVISION_GROWS, SAFETY, "what the watches of a job show reaches further each time")          \
+    /* After the faults */                                                                         \
     X(CONVERGES, LIVENESS, "after the faults every job ends in bounded time")                      \
     X(CALLS_END, LIVENESS, "after the faults every call that can end, ends")                       \
     X(DEAD_NOTICED, LIVENESS, "a dead member is lost after a lease and some slack")                \
     X(CUT_ENDS, LIVENESS, "after a cut that was asked for the rank is back, or lost")              \
-    X(FENCED_TOLD, LIVENESS, "who was given up and lives is told so")                              \
-    X(JOINER_WAITS, LIVENESS, "with grow = check a ready joiner is soon in a generation")          \
+    X(FENCED_TOLD, LIVENESS, "a lost process that lives learns of its loss")                       \
+    X(JOINER_WAITS, LIVENESS,                                                                      \
+      "with grow = check a ready joiner that there is a seat for is soon in a generation")         \
     X(WATCH_CONVERGES, LIVENESS, "a watch ends with the newest state of every key")                \
     X(OWNED_GONE, LIVENESS, "keys owned by a session that ended are gone")                         \
-    X(SAVE_ENDS, LIVENESS,                                                                         \
-      "after the faults nobody waits at the gate, or for the others' saves, longer than until "    \
-      "the deadline")                                                                              \
-    X(QUEUE_DRAINS, LIVENESS, "after the faults every closure ends, and join")                     \
     X(SAME_TWICE, DETERMINISM, "a seed tells the same story each time")
 
 enum sim_property {

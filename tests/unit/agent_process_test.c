@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the agent says of a process that it started. */
+/* What the agent says of a process that it started.
+ *
+ * behaviour: run / The first cause */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <signal.h>
@@ -34,7 +36,8 @@ static void is_called(const struct mst_process *process, const char *expected)
     assert_string_equal(text, expected);
 }
 
-/* It died right after the seal: that it has another rank was not heard yet. */
+/* A rank dies right after a seal that gave it another number, before it knew. It is called by
+ * the number that it had in the generation named beside it. */
 static void its_rank_is_that_of_the_generation_it_was_in(void **state)
 {
     struct mst_process process;
@@ -50,7 +53,8 @@ static void its_rank_is_that_of_the_generation_it_was_in(void **state)
     is_called(&process, "rank 1 (#2, pid 4242)");
 }
 
-/* One that restarts nothing, or was not told of the seal yet, says nothing of it in its page. */
+/* A rank restarts nothing, or did not know of the seal yet, so its page has no rank. It is
+ * called by the number that its agent knows. */
 static void its_rank_is_what_was_heard_if_it_says_none(void **state)
 {
     struct mst_process process;
@@ -65,7 +69,8 @@ static void its_rank_is_what_was_heard_if_it_says_none(void **state)
     is_called(&process, "rank 0 (#2, pid 4242)");
 }
 
-/* Behind a wrapper what is waited for is the wrapper, which was killed with the rank. */
+/* A rank behind a wrapper calls exit in the function. It ended with that status, though the
+ * wrapper that is waited for was killed with it. [restart / Atomic sections, leaving, giving up] */
 static void who_called_exit_in_the_function_ended_with_that_status(void **state)
 {
     const struct {

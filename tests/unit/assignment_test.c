@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The steps of an assignment, each alone and one after the other. Results are written as one number
- * per place, in the order of the indices; "-" runs nothing. */
+ * per place, in the order of the indices; "-" runs nothing.
+ *
+ * behaviour: restart / Assignment */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -83,6 +85,9 @@ static const struct muster_assignment_step fill[] = {{.kind = MUSTER_ASSIGN_FILL
 
 /* ---- renumbering ---- */
 
+/* *Shift*: of 8, ranks 1, 4 and 5, none, or all are dead; the same again without another loss.
+ * The order stays and the numbers close up: 0 2 3 6 7 become 0 1 2 3 4. The second time nothing
+ * changes. */
 static void shift_keeps_the_order_72(void **state)
 {
     struct muster_place places[WORLD];
@@ -104,6 +109,8 @@ static void shift_keeps_the_order_72(void **state)
     assert_string_equal(numbers(places, WORLD), "- - - - - - - -");
 }
 
+/* There are members that had no rank before. They come after all others, by index. In the first
+ * attempt all are such. */
 static void newcomers_come_last(void **state)
 {
     struct muster_place places[6];
@@ -130,6 +137,8 @@ static void newcomers_come_last(void **state)
     assert_int_equal(take(shift, 1, places, 0), MUSTER_OK);
 }
 
+/* *Fill gaps*: some ranks are dead, and any of the dead are back. A rank below the new size
+ * keeps its number. The others move into the gaps in their order, newcomers into what is left. */
 static void fill_gaps_examples(void **state)
 {
     struct muster_place places[WORLD];
@@ -187,6 +196,8 @@ static void check_filled(uint32_t dead, uint32_t come)
     }
 }
 
+/* *Fill gaps*: each of the 256 sets of 8 ranks is dead. A rank below the new size keeps its
+ * number; every number below the size is given once. [restart] */
 static void fill_gaps_for_every_subset_73(void **state)
 {
     (void)state;
@@ -202,6 +213,9 @@ static void fill_gaps_for_every_subset_73(void **state)
 
 /* ---- groups ---- */
 
+/* *Group*: pairs of 8, ranks 1, 4, 5, 6 are dead. The other one of a pair is left out: 0, 1, 4
+ * to 7; the others are numbered from 0. Steps can follow one another: pairs, shift, threes,
+ * shift. */
 static void whole_groups_74(void **state)
 {
     static uint32_t two = 2;
@@ -233,6 +247,7 @@ static void whole_groups_74(void **state)
     assert_string_equal(numbers(places, WORLD), "- - 2 3 4 5 0 1");
 }
 
+/* The missing one of a group comes back. The group runs again, behind the others. */
 static void left_out_come_back(void **state)
 {
     const struct muster_assignment_step steps[] = {{.kind = MUSTER_ASSIGN_GROUP, .count = 2},
@@ -271,6 +286,8 @@ static uint32_t one_more(void *arg, uint32_t size)
     return size + 1;
 }
 
+/* *Max* 6 of 8, and a rank dies: a spare takes its number, the other goes on waiting. *Multiple*
+ * of 4, and 7 of 8 are left: 4 run and 3 are left out; of 3 none runs. */
 static void at_most_and_multiple_77_78(void **state)
 {
     const struct muster_assignment_step six[] = {{.kind = MUSTER_ASSIGN_FILL_GAPS},
@@ -296,6 +313,8 @@ static void at_most_and_multiple_77_78(void **state)
     assert_string_equal(numbers(places, 3), "- - -");
 }
 
+/* *Filter*: a function of the program says how many run; that many do. It asks for more than
+ * there are: EINVAL with both numbers. */
 static void filters(void **state)
 {
     static uint32_t asked;
@@ -347,6 +366,9 @@ static muster_status try_wish(struct wish wish, struct muster_place *places)
     return TAKE(steps, places, 4);
 }
 
+/* *Custom*: a function of the program gives a rank to a dead one, the same rank to two, a rank
+ * beyond the others, or fails. EINVAL says which process has which rank, and no number is
+ * changed; its own status when it failed. What else it changes has no effect. */
 static void dead_ranks_in_the_set_are_refused_82(void **state)
 {
     static const uint32_t none = MUSTER_NUMBER_NONE;
@@ -404,6 +426,8 @@ static void key_all(void *arg, const struct muster_place *place, char *key, size
     memset(key, 'x', room); /* without an end */
 }
 
+/* Steps stand in an order that makes no sense, or a field is missing or of no use. The
+ * assignment fails with EINVAL, each rule with its own text that names the step. */
 static void each_rule_has_its_text(void **state)
 {
     static const struct muster_assignment_layer layer[MST_ASSIGNMENT_LAYERS_MAX + 1];
@@ -489,6 +513,8 @@ static void each_rule_has_its_text(void **state)
     }
 }
 
+/* Places are not ascending, or one had a rank that cannot be. The assignment fails with EINVAL
+ * that names it. */
 static void what_places_must_be(void **state)
 {
     struct muster_place places[3];
@@ -508,7 +534,8 @@ static void what_places_must_be(void **state)
     assert_string_equal(numbers(places, 3), "0 1 2");
 }
 
-/* Who was left out in between tells of an older attempt than the others. */
+/* Two members say that they had the same rank, because one of them was left out in between. The
+ * first by index had it, the other one is a newcomer. */
 static void two_had_the_same_rank(void **state)
 {
     static const struct muster_assignment_layer layers[] = {{.flags = MUSTER_LAYER_BACKFILL}};
@@ -532,6 +559,7 @@ static void two_had_the_same_rank(void **state)
     assert_string_equal(numbers(places, 4), "- 1 0 2");
 }
 
+/* A key of the program has no end. It is cut. */
 static void a_key_without_an_end(void **state)
 {
     const struct muster_assignment_step steps[] = {
@@ -544,6 +572,7 @@ static void a_key_without_an_end(void **state)
     assert_string_equal(numbers(places, 3), "0 1 2");
 }
 
+/* An assignment finds no memory. It fails with ENOMEM, and no number is changed. */
 static void each_allocation_fails_in_turn(void **state)
 {
     static uint32_t two = 2;

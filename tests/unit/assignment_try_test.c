@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the library offers of assignments: keys ready to use, and trying one without a job. */
+/* What the library offers of assignments: keys ready to use, and trying one without a job.
+ *
+ * behaviour: restart / Assignment */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -42,6 +44,8 @@ static void asks(muster_assignment_key *key, void *arg, const struct muster_plac
     assert_string_equal(line, answer);
 }
 
+/* A program tries an assignment with keys that are ready to use, without a job. It gets the
+ * numbers. */
 static void keys_ready_to_use(void **state)
 {
     struct muster_place places[WORLD];
@@ -63,6 +67,8 @@ static void keys_ready_to_use(void **state)
     asks(muster_assignment_key_block, &two, &places[5], "");
 }
 
+/* A program tries an assignment without a job. It gets the numbers, or the one line that says
+ * what is wrong. */
 static void tried_without_a_job(void **state)
 {
     const struct muster_assignment_step whole_hosts[] = {
@@ -102,6 +108,7 @@ static muster_status fails(void *arg, struct muster_place *places, size_t count)
     return MUSTER_ENOTFOUND;
 }
 
+/* A program tries an assignment that is wrong. It gets the one line that says what is wrong. */
 static void errors_are_one_line(void **state)
 {
     const struct muster_assignment_step max[] = {{.kind = MUSTER_ASSIGN_MAX, .count = 4}};

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* behaviour: library / What it is built of */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +10,7 @@
 #include "base/blob.h"
 #include "failing_mem.h"
 
+/* Many receivers share one counted value. It behaves as a copy for each. */
 static void many_receivers_one_value(void **state)
 {
     struct failing_mem failing;
@@ -48,6 +50,7 @@ static void empty_and_absent(void **state)
     assert_int_equal(failing.live, 0);
 }
 
+/* A blob finds no memory. What asked for it fails, and what was there is as before. */
 static void no_memory(void **state)
 {
     struct failing_mem failing;

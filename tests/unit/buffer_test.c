@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* behaviour: library / What it is built of */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,6 +44,7 @@ static bool append(struct mst_buffer *buffer, struct sequence *sequence, size_t 
     return true;
 }
 
+/* A buffer grows and is read as a queue. It behaves as the plainest thing that does the same. */
 static void as_a_queue(void **state)
 {
     struct failing_mem failing;
@@ -97,7 +99,8 @@ static void reserved_bytes_count_when_committed(void **state)
     assert_int_equal(failing.live, 0);
 }
 
-/* A refused append leaves what is there as it is, and a later one works. */
+/* A buffer finds no memory. The append fails and leaves what is there as it is, and a later one
+ * works. */
 static void no_memory(void **state)
 {
     (void)state;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a run says that it ended by, of what the service was told and how its own processes ended.
- */
+ *
+ * behaviour: run / The first cause */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <signal.h>
@@ -54,7 +55,9 @@ static void ends_by(struct mst_run_job *job, const char *expected, int code)
     assert_int_equal(mst_cause_code(job), code);
 }
 
-/* Another node heard of the end, and ended a rank before it had closed its client. */
+/* Restarting is given up, and a rank of another node is ended because of it before it has closed
+ * its client. The last line says why it was given up, not that this one was killed, and the exit
+ * code is that of the rank that gave up. */
 static void who_was_ended_because_it_was_given_up_is_not_the_cause(void **state)
 {
     static struct mst_run_job job;
@@ -81,7 +84,8 @@ static void who_was_killed_otherwise_is(void **state)
     ends_by(&job, "rank 2 (#2, pid 77) on  was killed by signal 9", 128 + SIGKILL);
 }
 
-/* A rank that had to be ended, after one that was suspected in the same generation. */
+/* A rank was ended at its hard timeout, after another one was suspected in the same generation.
+ * Its timeout is the first cause. [restart / Hangs] */
 static void of_another_rank_the_hard_timeout_is(void **state)
 {
     const struct mst_item soft = {.number = 3,
@@ -105,7 +109,8 @@ static void of_another_rank_the_hard_timeout_is(void **state)
     assert_false(mst_faults_better(&others[0].item, &others[3].item));
 }
 
-/* A peer that saw its connection break said so before the death was known. */
+/* A rank passed on a status of a peer, and something befell another in the same generation. The
+ * latter is the first cause, whichever was reported first. [restart / Fewer, and the end] */
 static void what_befell_a_peer_goes_before_what_is_passed_on(void **state)
 {
     const struct mst_item passed_on = {
@@ -126,7 +131,8 @@ static void what_befell_a_peer_goes_before_what_is_passed_on(void **state)
     }
 }
 
-/* One that died in a generation before and stayed away had been got over. */
+/* A status that is passed on follows a death. The death behind it is one of the same generation:
+ * one of a generation before was survived. */
 static void the_death_behind_what_is_passed_on_is_of_its_generation(void **state)
 {
     static struct mst_run_job job;
@@ -152,7 +158,7 @@ static void hears(struct mst_run_job *job, uint64_t revision)
     mst_faults_heard(&job->faults, &item);
 }
 
-/* So many lines in a second, and then as many again. */
+/* A second has as many fault lines as are allowed. As many are printed again after it. */
 static void faults_are_said_after_a_second_of_many(void **state)
 {
     enum { MANY = MST_FAULTS_ROOM + 5 };

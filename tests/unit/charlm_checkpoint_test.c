@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The example's checkpoints: the bytes that are documented, what counts, and what is refused. */
+/* The example's checkpoints: the bytes that are documented, what counts, and what is refused.
+ *
+ * behaviour: examples / Training */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>
@@ -151,6 +153,10 @@ static void refused(struct fixture *fixture, const char *difference)
     assert_false(checkpoint_load(&fixture->checkpoint, &fixture->loaded));
 }
 
+/* A training is given the checkpoint of another one: another seed, number of steps, text or
+ * size. It ends before any rank has loaded, also if one rank alone has such a file: none has
+ * loaded what another refuses. One line says which file, what differs and what to do; the file
+ * stays. */
 static void one_of_another_training_is_refused(void **state)
 {
     struct fixture *fixture = *state;
@@ -184,6 +190,8 @@ static void one_of_another_training_is_refused(void **state)
     refused(fixture, "format is 7526763397109540463, not 13912586401704035");
 }
 
+/* A checkpoint is damaged, or cut off. It is not loaded: the rank gets the model from one that
+ * has it. */
 static void a_damaged_one_is_not_loaded(void **state)
 {
     struct fixture *fixture = *state;
@@ -204,6 +212,8 @@ static void a_damaged_one_is_not_loaded(void **state)
     }
 }
 
+/* A training was stopped, and fewer ranks have finished it. The digest is the same, and none of
+ * its files is left, committed or not, nor those of ranks of a longer run; files of others stay. */
 static void files_of_others_stay(void **state)
 {
     struct fixture *fixture = *state;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The example's arithmetic and what it reads: the gradient is the slope of the loss, the same
- * inputs give the same bits, and a text that gives the test data away is refused. */
+ * inputs give the same bits, and a text that gives the test data away is refused.
+ *
+ * behaviour: examples / Training */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <math.h>
@@ -69,6 +71,7 @@ static int weight_in_part(const struct fixture *fixture, int part, int k)
     return begin[part] + (k * 7919) % (begin[part + 1] - begin[part]);
 }
 
+/* The computed gradient is the slope of the loss. */
 static void gradient_is_the_slope_of_the_loss(void **state)
 {
     struct fixture *fixture = *state;
@@ -88,6 +91,7 @@ static void gradient_is_the_slope_of_the_loss(void **state)
     }
 }
 
+/* A shard is computed in halves. The sum of the gradients is that of the whole. */
 static void half_a_shard_twice_is_a_shard(void **state)
 {
     struct fixture *fixture = *state;
@@ -116,6 +120,8 @@ static uint64_t digest_after(struct fixture *fixture, int steps)
     return model_digest(from);
 }
 
+/* The model is trained by one process, or by two, three or four ranks. The weights are the same
+ * to the last bit. */
 static void same_steps_give_the_same_bits(void **state)
 {
     struct fixture *fixture = *state;
@@ -124,6 +130,7 @@ static void same_steps_give_the_same_bits(void **state)
     assert_true(digest != digest_after(fixture, 6));
 }
 
+/* Training steps make the loss smaller. */
 static void steps_make_the_loss_smaller(void **state)
 {
     struct fixture *fixture = *state;
@@ -135,6 +142,7 @@ static void steps_make_the_loss_smaller(void **state)
     assert_true(after < before / 2.0);
 }
 
+/* A line of text is made from the model. Each character is drawn by its chance. */
 static void a_pick_follows_the_dice(void **state)
 {
     (void)state;
@@ -189,6 +197,8 @@ static void put(const struct folder *folder, const char *name, const char *text)
     assert_int_equal(fclose(file), 0);
 }
 
+/* A folder is given as text. Its regular files are read in the order of their names' bytes;
+ * links are not followed. [The text it learns from] */
 static void regular_files_are_read_in_byte_order(void **state)
 {
     struct folder *folder = *state;
@@ -215,6 +225,8 @@ static void regular_files_are_read_in_byte_order(void **state)
     text_free(&text);
 }
 
+/* One file of the text is held out as test data: GPL-3, else the last one.
+ * [The text it learns from] */
 static void without_that_name_the_last_is_held_out(void **state)
 {
     struct folder *folder = *state;
@@ -227,6 +239,7 @@ static void without_that_name_the_last_is_held_out(void **state)
     text_free(&text);
 }
 
+/* The folder has no text. One line says what is needed. [The text it learns from] */
 static void a_folder_without_text_is_refused(void **state)
 {
     struct folder *folder = *state;
@@ -248,6 +261,8 @@ static void words(char *out, size_t size, int seed, int count)
     }
 }
 
+/* A file repeats much of the test data. Training is refused and the file is named; common
+ * boilerplate is allowed. [The text it learns from] */
 static void a_copy_of_the_test_data_is_refused(void **state)
 {
     struct folder *folder = *state;

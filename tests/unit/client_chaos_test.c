@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connections that are lost at any moment, requests and replies with them: each add reaches the sum
- * exactly once, and each call ends exactly once. The service here is a sum and a window. */
+ * exactly once, and each call ends exactly once. The service here is a sum and a window.
+ *
+ * behaviour: sessions / Requests that are repeated */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -186,6 +188,7 @@ static void run(uint64_t seed)
     stage_fini(&stage);
 }
 
+/* Connections break at random. Each call of a client ends once. */
 static void each_call_ends_once(void **state)
 {
     (void)state;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The client machine, one story per rule. The lease is 10 s: a renewal each 2 s, the self-stop
- * after 8 s, a connection without an answer for 4 s counts as dead. */
+ * after 8 s, a connection without an answer for 4 s counts as dead.
+ *
+ * behaviour: sessions / The client's side */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +14,8 @@
 #include "client/machine.h"
 #include "client_stage.h"
 
+/* A session is opened. The client gets the lease, its index and its incarnation.
+ * [Silence and coming back] */
 static void opens_a_session(void **state)
 {
     struct stage stage;
@@ -36,6 +40,8 @@ static void opens_a_session(void **state)
     stage_fini(&stage);
 }
 
+/* A client has nothing else to send. Its lease is renewed each fifth of it. What counts is when
+ * the renewal was sent. */
 static void renews_and_stops_itself(void **state)
 {
     struct stage stage;
@@ -75,7 +81,7 @@ static void renews_and_stops_itself(void **state)
     stage_fini(&stage);
 }
 
-/* A long answer stands before that to the renewal: the connection lives, and the lease ends. */
+/* A long answer stands before that to the renewal. The connection lives, and the lease ends. */
 static void what_still_comes_is_no_silence(void **state)
 {
     struct stage stage;
@@ -98,7 +104,8 @@ static void what_still_comes_is_no_silence(void **state)
     stage_fini(&stage);
 }
 
-/* Nothing has to come before something is asked: the time for an answer begins with the renewal. */
+/* A client has asked nothing. Nothing has to come: the time for an answer begins with the
+ * renewal. */
 static void who_was_not_asked_is_not_silent(void **state)
 {
     struct stage stage;
@@ -115,7 +122,8 @@ static void who_was_not_asked_is_not_silent(void **state)
     stage_fini(&stage);
 }
 
-/* The connection may live and the service answer: while its agent is silent nothing is renewed. */
+/* A rank has stopped itself, and its connection lives: its agent is silent. What it asks waits
+ * until a renewal is answered well; it takes part in nothing before. */
 static void who_has_stopped_itself_takes_no_part(void **state)
 {
     struct stage stage;
@@ -150,6 +158,7 @@ static void who_has_stopped_itself_takes_no_part(void **state)
     stage_fini(&stage);
 }
 
+/* No endpoint answers. The client tries them in turn, with a wait that doubles up to a second. */
 static void backs_off_round_the_endpoints(void **state)
 {
     struct stage stage;
@@ -176,6 +185,7 @@ static void backs_off_round_the_endpoints(void **state)
     stage_fini(&stage);
 }
 
+/* A connection does not answer. It is given up, and the next address is tried. */
 static void gives_up_an_attempt(void **state)
 {
     struct stage stage;
@@ -195,6 +205,9 @@ static void gives_up_an_attempt(void **state)
     stage_fini(&stage);
 }
 
+/* A connection is lost with requests unanswered. Writes are sent again under their numbers, the
+ * rest under new ones. Each call ends once, and each addition reaches the sum once.
+ * [Requests that are repeated] */
 static void repeats_after_a_resume(void **state)
 {
     struct stage stage;
@@ -228,8 +241,8 @@ static void repeats_after_a_resume(void **state)
     stage_fini(&stage);
 }
 
-/* It has no incarnation of its own; but to ask as somebody new would let its writes be applied
- * twice when its session was forgotten meanwhile. */
+/* An observer comes back after its session was forgotten. It does not return as a new one, which
+ * would let its writes be applied twice: it is refused. */
 static void an_observer_does_not_return_as_somebody_new(void **state)
 {
     struct stage stage;
@@ -256,6 +269,8 @@ static void an_observer_does_not_return_as_somebody_new(void **state)
     stage_fini(&stage);
 }
 
+/* A call's time is over. The client asks the service which ranks are missing, for at most a
+ * second, and ends with the names. [Deadlines and cancelling] */
 static void names_who_is_missing_at_a_deadline(void **state)
 {
     struct stage stage;
@@ -279,7 +294,9 @@ static void names_who_is_missing_at_a_deadline(void **state)
     stage_fini(&stage);
 }
 
-/* A second after the deadline, and not beyond the end of the program that asked. */
+/* A call's time is over and the service does not answer. The names of the missing are waited for
+ * no longer than a second, and not beyond the end of the program that asked.
+ * [program / muster key] */
 static void names_are_waited_for_so_long(void **state)
 {
     const uint64_t ends_ms[] = {0, 350}, gives_up_ms[] = {1100, 350};
@@ -305,6 +322,7 @@ static void names_are_waited_for_so_long(void **state)
     }
 }
 
+/* The answer arrives at the deadline. The answer counts. [Deadlines and cancelling] */
 static void a_reply_beats_its_deadline(void **state)
 {
     struct stage stage;
@@ -321,6 +339,8 @@ static void a_reply_beats_its_deadline(void **state)
     stage_fini(&stage);
 }
 
+/* The service does not say which ranks are missing. The call ends a second after its deadline.
+ * [Deadlines and cancelling] */
 static void a_deadline_waits_no_longer_than_a_second(void **state)
 {
     struct stage stage;
@@ -340,6 +360,7 @@ static void a_deadline_waits_no_longer_than_a_second(void **state)
     stage_fini(&stage);
 }
 
+/* A call's time is over without a connection. It ends at once. [Deadlines and cancelling] */
 static void a_deadline_ends_at_once_without_a_connection(void **state)
 {
     struct stage stage;
@@ -359,6 +380,8 @@ static void a_deadline_ends_at_once_without_a_connection(void **state)
     stage_fini(&stage);
 }
 
+/* A waiting request is cancelled. It ends as cancelled, and the caller learns whether it was
+ * still waiting. [Deadlines and cancelling] */
 static void a_cancelled_call_ends_with_the_service_s_word(void **state)
 {
     struct stage stage;
@@ -390,6 +413,7 @@ static void a_cancelled_call_ends_with_the_service_s_word(void **state)
     stage_fini(&stage);
 }
 
+/* A call is dropped. Its answer is thrown away. [Deadlines and cancelling] */
 static void a_dropped_call_is_heard_of_no_more(void **state)
 {
     struct stage stage;
@@ -416,6 +440,8 @@ static void a_dropped_call_is_heard_of_no_more(void **state)
     stage_fini(&stage);
 }
 
+/* Many writes are sent without waiting. The client keeps to the window and still renews its
+ * lease. [Requests that are repeated] */
 static void the_window_holds_writes_back(void **state)
 {
     struct stage stage;
@@ -438,7 +464,9 @@ static void the_window_holds_writes_back(void **state)
     stage_fini(&stage);
 }
 
-/* Beyond what may wait at the service they wait here, and what does not wait passes them by. */
+/* Hundreds of calls wait for something. They hold no part of the window: 240 of a client are
+ * with the service, the rest waits for its turn, and is passed by what does not wait.
+ * [Requests that are repeated] */
 static void waits_leave_the_window_to_others(void **state)
 {
     struct stage stage;
@@ -462,7 +490,8 @@ static void waits_leave_the_window_to_others(void **state)
     stage_fini(&stage);
 }
 
-/* The service has it until it has answered, and counts it. */
+/* A waiting call is dropped. It keeps its place until the service has answered, which counts it.
+ * [Requests that are repeated] */
 static void a_dropped_wait_keeps_its_place(void **state)
 {
     struct stage stage;
@@ -486,7 +515,8 @@ static void a_dropped_wait_keeps_its_place(void **state)
     stage_fini(&stage);
 }
 
-/* In the order they were made, while there is room for all. */
+/* Waiting calls have room at the service. All are sent in the order they were made.
+ * [Requests that are repeated] */
 static void a_wait_does_not_overtake(void **state)
 {
     struct stage stage;
@@ -502,6 +532,7 @@ static void a_wait_does_not_overtake(void **state)
     stage_fini(&stage);
 }
 
+/* A read waits for long. It holds no writes back. [Requests that are repeated] */
 static void a_waiting_read_holds_nothing_back(void **state)
 {
     struct stage stage;
@@ -527,6 +558,7 @@ static void a_waiting_read_holds_nothing_back(void **state)
     stage_fini(&stage);
 }
 
+/* The view changes. The client follows; an answer that was overtaken does not set it back. */
 static void follows_the_view(void **state)
 {
     struct stage stage;
@@ -564,8 +596,8 @@ static void follows_the_view(void **state)
     stage_fini(&stage);
 }
 
-/* Of the two requests that the session itself repeats neither is given up for want of room, there
- * or here: the next renewal takes both up again. */
+/* A renewal, or the session's watch of the view, is refused for want of room: by the service, or
+ * before it was sent. The next renewal asks for both again. */
 static void what_the_session_asks_for_is_asked_for_again(void **state)
 {
     static const muster_status refusals[] = {MUSTER_ENOMEM, MUSTER_ELIMIT, MUSTER_ENOSPACE,
@@ -597,6 +629,8 @@ static void what_the_session_asks_for_is_asked_for_again(void **state)
     }
 }
 
+/* The service says that this session was lost. Every open call ends with that, and so does every
+ * later one. */
 static void ends_when_it_was_given_up(void **state)
 {
     struct stage stage;
@@ -615,6 +649,7 @@ static void ends_when_it_was_given_up(void **state)
     stage_fini(&stage);
 }
 
+/* A request named a generation that is over. Only that call ends (EFENCED); the session goes on. */
 static void a_generation_that_is_over_ends_no_session(void **state)
 {
     struct stage stage;
@@ -635,6 +670,7 @@ static void a_generation_that_is_over_ends_no_session(void **state)
     stage_fini(&stage);
 }
 
+/* A claim is refused. The error names the holder of the place. [members / Places] */
 static void a_refused_claim_names_the_holder(void **state)
 {
     struct stage stage;
@@ -667,6 +703,8 @@ static void a_refused_claim_names_the_holder(void **state)
     stage_fini(&stage);
 }
 
+/* A rank is called out of its function. The client says why.
+ * [generations / Faults of a generation] */
 static void an_interruption_says_why(void **state)
 {
     static char long_name[1000];
@@ -706,6 +744,7 @@ static void an_interruption_says_why(void **state)
     stage_fini(&stage);
 }
 
+/* The first opening is refused. The client ends with the reason. */
 static void a_refused_open_ends_it(void **state)
 {
     struct stage stage;
@@ -741,6 +780,7 @@ static void waits_for_room(muster_status refused)
     stage_fini(&stage);
 }
 
+/* A client was in, and the service has no room when it comes back. It waits and tries again. */
 static void who_was_in_waits_for_room(void **state)
 {
     (void)state;
@@ -749,6 +789,7 @@ static void who_was_in_waits_for_room(void **state)
     waits_for_room(MUSTER_ETIMEDOUT); /* for a word from the agent */
 }
 
+/* A client leaves. What it still waits for is cancelled. */
 static void leaves(void **state)
 {
     struct stage stage;
@@ -766,6 +807,7 @@ static void leaves(void **state)
     stage_fini(&stage);
 }
 
+/* A request is too large to be encoded. Only that call fails. [Deadlines and cancelling] */
 static void what_cannot_be_encoded_is_refused(void **state)
 {
     struct stage stage;
@@ -784,6 +826,7 @@ static void what_cannot_be_encoded_is_refused(void **state)
     stage_fini(&stage);
 }
 
+/* A connection is lost in any state. The client comes back. */
 static void disconnected_in_every_state(void **state)
 {
     (void)state;
@@ -850,6 +893,8 @@ static muster_status tell_a_story(struct stage *stage)
     return worst;
 }
 
+/* There is no memory. The call that needs it fails, and the client goes on.
+ * [Deadlines and cancelling] */
 static void survives_each_failed_allocation(void **state)
 {
     bool failed = true;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Coordinators and workers under random faults, by seed: what must hold always, and what must have
- * come of every closure when the faults have stopped. */
+ * come of every closure when the faults have stopped.
+ *
+ * behaviour: cluster */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -486,6 +488,8 @@ static uint64_t play(uint64_t seed, bool tells)
     return digest;
 }
 
+/* A result lies in the socket when its worker is declared lost. It is committed once, whichever
+ * way the two events fall; under random faults each closure ends once. */
 static void every_closure_ends_once_56(void **state)
 {
     const char *one = getenv("SEED");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a coordinator and a worker send each other arrives as it was, whatever way its bytes take.
- */
+ *
+ * behaviour: wire / Between a coordinator and its workers */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -54,6 +55,7 @@ static void carry(struct scene *scene)
     mst_cluster_codec_written(scene->here, output.size);
 }
 
+/* Any message is sent. What comes out on the other side is what went in. */
 static void every_message_arrives_as_it_was(void **state)
 {
     struct scene *scene = scene_new(1, NULL);
@@ -154,6 +156,7 @@ static void messages_cut(cut *how, uint64_t seed)
     scene_free(scene);
 }
 
+/* The bytes arrive in any pieces, copied or lent. The same messages come out. */
 static void messages_cut_anywhere(void **state)
 {
     (void)state;
@@ -303,7 +306,7 @@ static void drop_preamble(struct mst_cluster_codec *codec)
     mst_cluster_codec_written(codec, sizeof preamble);
 }
 
-/* As docs/protocol.md prints them. */
+/* Each message is sent. The bytes are those that docs/protocol.md prints. */
 static void golden_bytes(void **state)
 {
     struct scene *scene = scene_new(1, NULL);
@@ -346,7 +349,8 @@ static bool drain(struct mst_cluster_codec *codec)
     return false;
 }
 
-/* Of a stream of all types, each byte in turn, in three ways. */
+/* Any byte of a stream of all types is damaged, in three ways. Either it is another valid
+ * message or the connection ends with a reason; nothing is read that is not there. */
 static void damage_at_every_byte(void **state)
 {
     static const unsigned char wounds[] = {0x01, 0x80, 0xff};
@@ -404,6 +408,8 @@ static void assert_refused(const char *reason, const unsigned char *payload, siz
     assert_refused(reason, (const unsigned char[]){__VA_ARGS__},                                   \
                    sizeof((const unsigned char[]){__VA_ARGS__}))
 
+/* A message names a type, an origin or a status that does not exist, or has too many failures or
+ * too long a text. The connection ends, and the reason says which. */
 static void reasons_name_what_makes_no_sense(void **state)
 {
     unsigned char failures[2 + 4 * (MST_FAILURE_DEPTH_MAX + 1)];
@@ -440,6 +446,8 @@ static void assert_first_words(const char *reason, const char *words, size_t siz
     scene_free(scene);
 }
 
+/* Something else connects: a browser, a client of a service, a newer version. It is refused at
+ * the first byte that differs. */
 static void the_preamble_is_checked_from_its_first_byte(void **state)
 {
     (void)state;
@@ -455,6 +463,8 @@ static void the_preamble_is_checked_from_its_first_byte(void **state)
 static const struct mst_cluster_codec_limits small = {.frame_bytes_max = 1000,
                                                       .output_bytes_max = 4000};
 
+/* A message is larger than a frame may be. It is neither sent nor accepted; nothing else is
+ * lost. */
 static void a_frame_has_a_limit_both_ways(void **state)
 {
     static const unsigned char head[] = {'M', 'U', 'S', 'T', 'E', 'R', 'C', 1, 0, 0, 0x3, 0xe9};
@@ -494,6 +504,7 @@ static void a_frame_has_a_limit_both_ways(void **state)
     scene_free(scene);
 }
 
+/* A peer does not read. Output stops at its limit, and what was taken before is whole. */
 static void output_has_a_limit(void **state)
 {
     unsigned char data[500] = {0};
@@ -538,7 +549,7 @@ static void output_may_be_without_a_limit(void **state)
     scene_free(scene);
 }
 
-/* One more than is allowed is not sent, and not taken from one who sends it. */
+/* A message has more parts than any message may have. It is neither sent nor accepted. */
 static void counts_have_limits(void **state)
 {
     enum { MANY = MST_CLUSTER_PARTS_MAX + 1 };
@@ -581,7 +592,8 @@ static void counts_have_limits(void **state)
     scene_free(scene);
 }
 
-/* What a worker says of a failure is cut, so that it can always be said. */
+/* A failure has too long a text, or causes without end. The excess is cut, so that the failure
+ * can always be sent. */
 static void failures_are_cut(void **state)
 {
     struct mst_failure chain[12];
@@ -616,7 +628,8 @@ static void failures_are_cut(void **state)
     scene_free(scene);
 }
 
-/* A share that is none becomes "none", and is no trouble to whoever prints it. */
+/* A function's progress is no share: below 0, above 1, no number. It counts as none, and
+ * troubles no printer of it. */
 static void progress_is_a_share_or_none(void **state)
 {
     static const double wrong[] = {-0.5, 1.5, -1e300, 0.0 / 0.0, 1.0 / 0.0};
@@ -635,6 +648,7 @@ static void progress_is_a_share_or_none(void **state)
     scene_free(scene);
 }
 
+/* The size of a message is asked for before it is packed. It is never larger than that. */
 static void no_message_is_larger_than_is_said(void **state)
 {
     struct scene *scene = scene_new(5, NULL);
@@ -665,6 +679,7 @@ static void a_message_of_no_type_is_not_sent(void **state)
     scene_free(scene);
 }
 
+/* A connection closes within a frame. That is distinct from an orderly end. */
 static void closed_within_a_frame(void **state)
 {
     struct mst_cluster_message message = {.type = MST_CLUSTER_DROP, .value = 1}, got;
@@ -709,6 +724,8 @@ static muster_status exchange(const struct mst_mem *mem, struct cluster_generato
     return status;
 }
 
+/* An allocation fails at any point. What was to be sent was not, in no part; everything is given
+ * back. */
 static void every_allocation_fails_once(void **state)
 {
     struct cluster_generator *generator = malloc(sizeof *generator);
@@ -733,6 +750,7 @@ static void every_allocation_fails_once(void **state)
     free(generator);
 }
 
+/* A connection that carried large messages is idle. It holds next to nothing. */
 static void an_idle_connection_holds_little(void **state)
 {
     unsigned char *data = calloc(1, 100000);

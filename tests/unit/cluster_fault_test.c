@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Workers that are silent, lost, back, or liars. */
+/* Workers that are silent, lost, back, or liars.
+ *
+ * behaviour: cluster */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,6 +16,8 @@
 
 static struct mst_cluster_failures told;
 
+/* A worker is killed for good within a closure of 3 s while another one is idle. The other one
+ * runs it at once, without waiting for a replacement. */
 static void test_another_takes_over_without_waiting_42(void **state)
 {
     uint64_t number;
@@ -34,6 +38,7 @@ static void test_another_takes_over_without_waiting_42(void **state)
     stage_end();
 }
 
+/* Both workers are killed within their closures and replaced. All ten closures end. */
 static void test_two_are_lost_and_both_come_back_43(void **state)
 {
     (void)state;
@@ -54,6 +59,8 @@ static void test_two_are_lost_and_both_come_back_43(void **state)
     stage_end();
 }
 
+/* A worker is killed and replaced within 50 ms, in the same place. Its incarnation tells: the
+ * attempt runs again, nothing of the old process is accepted, and no error is shown. */
 static void test_a_fast_restart_is_seen_by_its_incarnation_48(void **state)
 {
     struct mst_cluster_message old;
@@ -83,6 +90,8 @@ static void test_a_fast_restart_is_seen_by_its_incarnation_48(void **state)
     stage_end();
 }
 
+/* A worker is stopped for longer than its lease, then continued. It is lost, and its closure is
+ * committed elsewhere. What it hands in late is refused; it comes back with nothing. */
 static void test_a_woken_worker_is_told_that_it_was_given_up_49(void **state)
 {
     struct mst_attempt held;
@@ -108,6 +117,8 @@ static void test_a_woken_worker_is_told_that_it_was_given_up_49(void **state)
     stage_end();
 }
 
+/* A worker is cut off while it runs, and the connection is back within the lease. It keeps what
+ * it runs, which is committed once. */
 static void test_a_healed_connection_keeps_what_the_worker_still_runs_51(void **state)
 {
     struct mst_attempt held;
@@ -129,6 +140,8 @@ static void test_a_healed_connection_keeps_what_the_worker_still_runs_51(void **
     stage_end();
 }
 
+/* A worker is cut off for longer than its lease. Its closure is committed once, elsewhere, and
+ * the worker comes back when the cut is healed. */
 static void test_after_a_longer_cut_nothing_is_committed_twice_51(void **state)
 {
     struct mst_attempt held;
@@ -154,6 +167,8 @@ static void test_after_a_longer_cut_nothing_is_committed_twice_51(void **state)
     stage_end();
 }
 
+/* An attempt that is over is reported by the same worker again. It no longer counts.
+ * [A coordinator and its program] */
 static void test_an_attempt_that_is_over_counts_no_more_also_from_the_same_worker(void **state)
 {
     struct mst_cluster_message result = {.type = MST_CLUSTER_RESULT, .series = 1};
@@ -182,6 +197,7 @@ static void test_an_attempt_that_is_over_counts_no_more_also_from_the_same_worke
     stage_end();
 }
 
+/* A worker answers another worker's attempt. It changes nothing. [A coordinator and its program] */
 static void test_another_workers_attempt_cannot_be_answered(void **state)
 {
     struct mst_cluster_message result = {.type = MST_CLUSTER_RESULT, .series = 1};
@@ -235,6 +251,8 @@ static void test_what_must_run_once_is_lost_with_its_worker_and_never_prefetched
     stage_end();
 }
 
+/* All workers are gone. join waits and the status says for how long; with `min_workers` and
+ * `recovery_max` it ends with ETOOFEW after that time. */
 static void test_all_workers_are_gone_and_a_join_waits_or_ends_52(void **state)
 {
     uint64_t number;
@@ -263,6 +281,8 @@ static void test_all_workers_are_gone_and_a_join_waits_or_ends_52(void **state)
     stage_end();
 }
 
+/* One of three workers never comes back, another one is replaced. The replaced one works at
+ * once: the first is not waited for. */
 static void test_one_stays_away_and_another_comes_back_53(void **state)
 {
     uint64_t number;
@@ -286,7 +306,8 @@ static void test_one_stays_away_and_another_comes_back_53(void **state)
     stage_end();
 }
 
-/* Its worker says what became of each result that it sent: so it cannot have begun. */
+/* A run did not come to its worker, which says which it has: so it cannot have begun. It runs
+ * again, also one that must run once. [A coordinator and its program] */
 static void test_what_did_not_come_to_its_worker_runs_again_also_once(void **state)
 {
     struct mst_closure_options once = {.once = true};
@@ -309,7 +330,8 @@ static void test_what_did_not_come_to_its_worker_runs_again_also_once(void **sta
     stage_end();
 }
 
-/* It hung up on the first one, and that is read after the second. */
+/* Of two connections of one worker the earlier one is read after the later one, and ends. The
+ * later one goes on. [A coordinator and its program] */
 static void test_a_connection_that_is_read_after_a_later_one_is_over(void **state)
 {
     uint64_t number, earlier, later;
@@ -335,7 +357,9 @@ static void test_a_connection_that_is_read_after_a_later_one_is_over(void **stat
     stage_end();
 }
 
-/* It says that it is the worker, and that no connection of it can come later. */
+/* A stranger says that it is a worker that is there, and that no later connection of it can come
+ * (`turn` of 2^64 − 1). The worker connects again and has its place back: the connection that
+ * was accepted last counts. [A coordinator and its program] */
 static void test_a_stranger_in_its_place_does_not_lock_a_worker_out(void **state)
 {
     uint64_t number;
@@ -354,7 +378,8 @@ static void test_a_stranger_in_its_place_does_not_lock_a_worker_out(void **state
     stage_end();
 }
 
-/* The connection is closed, and on the next one it is as if the result had not come. */
+/* There is no memory for a result that came. The connection is closed, and on the next one the
+ * result is sent again. [Workers] */
 static void test_a_result_for_which_there_was_no_memory_is_sent_again(void **state)
 {
     struct stage_run run;
@@ -380,7 +405,8 @@ static void test_a_result_for_which_there_was_no_memory_is_sent_again(void **sta
     stage_end();
 }
 
-/* Two results were sent, and one of them came in before the connection broke. */
+/* Of two results one came in before the connection broke. A worker that is back learns which
+ * results came in. [A coordinator and its program] */
 static void test_a_worker_that_is_back_is_told_which_results_came_in(void **state)
 {
     struct mst_closure_options once = {.once = true};
@@ -497,6 +523,8 @@ static void test_a_worker_that_leaves_is_nobodys_fault(void **state)
     stage_end();
 }
 
+/* A result lies in the socket when its worker is declared lost. It is committed once, whichever
+ * way the two events fall; under random faults each closure ends once. */
 static void test_a_result_on_its_way_when_its_worker_is_lost_is_one_commit_at_most_56(void **state)
 {
     (void)state;
@@ -531,6 +559,8 @@ static void test_a_result_on_its_way_when_its_worker_is_lost_is_one_commit_at_mo
     }
 }
 
+/* A worker is drained under load, by the coordinator or by SIGTERM. What it runs ends there,
+ * what it has not begun runs elsewhere, nothing runs twice, and it leaves. */
 static void test_a_drained_worker_ends_what_it_runs_and_gives_back_the_rest_59(void **state)
 {
     struct mst_cluster_message draining = {.type = MST_CLUSTER_DRAINING};
@@ -561,6 +591,8 @@ static void test_a_drained_worker_ends_what_it_runs_and_gives_back_the_rest_59(v
     stage_end();
 }
 
+/* A third worker joins while two are busy. It has work within 200 ms, and its own entry of each
+ * value. */
 static void test_one_that_joins_later_gets_work_at_once_60(void **state)
 {
     (void)state;
@@ -703,7 +735,8 @@ static void random_message(struct mst_prng *prng, struct mst_cluster_message *me
                     .cause = mst_prng_below(prng, 2) == 0 ? cause : NULL}};
 }
 
-/* Every closure ends all the same, once, and the machine believes what it always believes. */
+/* A worker reports what is not true. Only the closures that it was given suffer: every one ends
+ * all the same, once, and every invariant of the coordinator holds. [Workers] */
 static void test_a_liar_harms_only_what_it_was_given(void **state)
 {
     struct mst_prng prng = {.state = 5};

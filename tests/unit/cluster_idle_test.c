@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The coordinator's machine with many workers and nothing to do. */
+/* The coordinator's machine with many workers and nothing to do.
+ *
+ * behaviour: cluster */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,7 +48,8 @@ static void greet(struct mst_cluster *cluster, uint32_t index)
     mst_cluster_message(cluster, 1, index + 1, &hello);
 }
 
-/* Each is welcomed; then nothing is due, ever, and nothing is sent. */
+/* A thousand workers are idle. They renew their leases and send nothing to the coordinator;
+ * after their welcome nothing is due. */
 static void test_a_thousand_idle_workers_cost_nothing_88(void **state)
 {
     const struct mst_cluster_config config = {.name = mst_slice_text("jobs"),

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Closures that cost their workers, and those that ran beside them. */
+/* Closures that cost their workers, and those that ran beside them.
+ *
+ * behaviour: cluster / Workers */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -96,6 +98,8 @@ static unsigned play_poison(uint64_t poison, uint32_t workers)
     return deaths;
 }
 
+/* A closure kills every worker that runs it; 100 others do not; workers are replaced. It fails
+ * with POISON after the third, the 100 succeed, and no fourth worker dies. [cluster] */
 static void test_a_closure_that_kills_three_workers_is_poison_54(void **state)
 {
     uint64_t poison;
@@ -130,7 +134,8 @@ static void crash(int32_t code)
     stage_pass(100 * STAGE_S); /* longer than any pause between two attempts */
 }
 
-/* Not its worker died, but a child of that; and of many not all are named. */
+/* A closure kills many children, and not their workers. POISON has a line for each child up to a
+ * number. */
 static void test_poison_tells_of_each_child_that_it_cost(void **state)
 {
     struct mst_closure_options options = {.crash_retries = 100};
@@ -155,6 +160,8 @@ static void test_poison_tells_of_each_child_that_it_cost(void **state)
     stage_end();
 }
 
+/* Three closures run beside one that kills its worker of four slots. The three are not blamed:
+ * they run again, alone before any is judged. [cluster] */
 static void test_those_that_ran_beside_it_are_not_blamed_55(void **state)
 {
     uint64_t poison;
@@ -233,6 +240,9 @@ static enum mst_origin end_workers(uint64_t number, struct mst_worker_end end)
     return stage_origin(number);
 }
 
+/* A long closure loses one worker after the other: to machines that vanish, to drains that end
+ * with a kill, to a neighbour that would not stop. It is blamed for none of them and runs again;
+ * it is blamed for the end of a process. */
 static void test_a_closure_is_blamed_for_the_end_of_a_process_and_not_of_a_machine(void **state)
 {
     (void)state;
@@ -271,6 +281,7 @@ static enum mst_origin replace_workers(struct mst_worker_end end, bool skipped, 
     return origin;
 }
 
+/* A worker is replaced at once after its end. How it ended decides which closure is blamed. */
 static void test_a_worker_that_was_replaced_at_once_blames_by_its_own_end(void **state)
 {
     struct mst_worker_end lease = {.cause = MST_CAUSE_LEASE};
@@ -287,7 +298,8 @@ static void test_a_worker_that_was_replaced_at_once_blames_by_its_own_end(void *
     assert_int_equal(replace_workers(lease, false, true), MST_ORIGIN_POISON);
 }
 
-/* First its connection breaks, as it does with a machine. */
+/* A worker falls silent, its connection broken as with a machine, and its lease ends. No closure
+ * is blamed. */
 static void test_a_silent_worker_whose_lease_ends_blames_nobody(void **state)
 {
     uint64_t number;
@@ -308,7 +320,7 @@ static void test_a_silent_worker_whose_lease_ends_blames_nobody(void **state)
     stage_end();
 }
 
-/* Machines that are taken say so first: their workers drain, and are killed in the end. */
+/* A worker of a machine that is taken drains, and is killed in the end. No closure is blamed. */
 static void test_a_worker_that_is_killed_while_it_drains_blames_nobody(void **state)
 {
     static const struct mst_cluster_message draining = {.type = MST_CLUSTER_DRAINING};
@@ -349,6 +361,7 @@ static enum mst_origin end_beside_a_stubborn_one(struct mst_worker_end end)
     return origin;
 }
 
+/* A worker ended itself because a closure would not stop. Only that closure is blamed. */
 static void test_a_worker_that_ended_itself_blames_only_what_did_not_stop(void **state)
 {
     struct mst_worker_end stuck = {.cause = MST_CAUSE_EXIT, .code = MST_CLUSTER_EXIT_STUCK};
@@ -361,7 +374,7 @@ static void test_a_worker_that_ended_itself_blames_only_what_did_not_stop(void *
     assert_int_equal(end_beside_a_stubborn_one(crash), MST_ORIGIN_POISON);
 }
 
-/* Its limit is over while it is silent, so that nobody hears of it before it ends itself. */
+/* A worker's limit is over while it is silent, and it ends itself unheard. No closure is blamed. */
 static void test_a_worker_that_ended_itself_unheard_blames_nobody(void **state)
 {
     struct mst_worker_end stuck = {.cause = MST_CAUSE_EXIT, .code = MST_CLUSTER_EXIT_STUCK};

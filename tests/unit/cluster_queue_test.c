@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The coordinator's queue: admission, turn, limits, memory. */
+/* The coordinator's queue: admission, turn, limits, memory.
+ *
+ * behaviour: cluster */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,6 +13,8 @@
 
 #include "cluster_stage.h"
 
+/* One closure is admitted, handed out, put back, handed out again and ends. It is the same
+ * closure both times. Only at the end is the queue done, and join returns at once. */
 static void test_a_closure_is_put_back_and_done_once_1(void **state)
 {
     struct mst_closure_look look;
@@ -43,6 +47,8 @@ static void test_a_closure_is_put_back_and_done_once_1(void **state)
     stage_end();
 }
 
+/* Two workers lose the first closure that each was handed; there are five. Each of the five
+ * counts once, and four joins in a row return. */
 static void test_each_is_done_once_though_its_first_attempt_came_to_nothing_2(void **state)
 {
     uint64_t numbers[5];
@@ -69,6 +75,7 @@ static void test_each_is_done_once_though_its_first_attempt_came_to_nothing_2(vo
     stage_end();
 }
 
+/* The only closure ends before any thread joins. join returns at once: the wake-up is not lost. */
 static void test_a_join_after_the_last_end_is_done_at_once_3(void **state)
 {
     (void)state;
@@ -81,6 +88,8 @@ static void test_a_join_after_the_last_end_is_done_at_once_3(void **state)
     stage_end();
 }
 
+/* One thread joins while another schedules. The one that joins does not wait for what came after
+ * it began; the other one is not blocked. */
 static void test_a_join_answers_for_what_was_admitted_before_it_9(void **state)
 {
     uint64_t first, second;
@@ -97,6 +106,7 @@ static void test_a_join_answers_for_what_was_admitted_before_it_9(void **state)
     stage_end();
 }
 
+/* The queue holds two closures, and there are five workers. Nothing hangs. */
 static void test_a_small_queue_lets_everything_through_10(void **state)
 {
     uint64_t number;
@@ -126,6 +136,8 @@ static void test_a_small_queue_lets_everything_through_10(void **state)
     stage_end();
 }
 
+/* The queue holds two and is full, a fourth schedule waits, and the only worker is killed within
+ * its closure. What it had goes back although the queue is full. All four end. */
 static void test_a_full_queue_takes_back_what_a_lost_worker_had_11(void **state)
 {
     uint64_t numbers[4];
@@ -152,6 +164,8 @@ static void test_a_full_queue_takes_back_what_a_lost_worker_had_11(void **state)
     stage_end();
 }
 
+/* The only worker of 1,000 closures is killed within the first. The first runs before the third:
+ * it keeps its turn. */
 static void test_what_comes_back_keeps_its_turn_12(void **state)
 {
     (void)state;
@@ -170,6 +184,8 @@ static void test_what_comes_back_keeps_its_turn_12(void **state)
     stage_end();
 }
 
+/* An attempt is reported as ended twice. The second report is counted, logged, and changes
+ * nothing. */
 static void test_a_result_handed_in_twice_counts_once_15(void **state)
 {
     struct mst_cluster_message twice = {
@@ -190,6 +206,8 @@ static void test_a_result_handed_in_twice_counts_once_15(void **state)
     stage_end();
 }
 
+/* Values of two workers are to be built and a closure waits. Each worker builds its own; join
+ * does not wait for that of the other one. */
 static void test_building_a_value_is_no_business_of_join_16(void **state)
 {
     uint64_t value, number;
@@ -370,6 +388,8 @@ static void test_what_was_prefetched_goes_to_a_worker_that_is_idle(void **state)
     stage_end();
 }
 
+/* A closure is taken back in the moment in which it begins. It runs where it began, and is
+ * committed once. */
 static void test_it_had_begun_when_it_was_to_be_taken_back_and_ends_once_83(void **state)
 {
     (void)state;
@@ -430,6 +450,8 @@ static void test_a_function_that_nobody_has_fails_after_the_grace(void **state)
     stage_end();
 }
 
+/* Two workers have a function in versions 1 and 2; a closure asks for 2. It never runs on the
+ * first. If no worker has it, it fails with UNKNOWN after the grace time. */
 static void test_a_version_is_exact_94(void **state)
 {
     struct mst_closure_options two = {.version = 2};
@@ -445,6 +467,8 @@ static void test_a_version_is_exact_94(void **state)
     stage_end();
 }
 
+/* A million closures would be queued with at most 400 bytes each in the coordinator, beside
+ * their arguments; `make bench` measures it. */
 static void test_a_million_would_take_less_than_400_bytes_each_87(void **state)
 {
     enum { COUNT = 20000 };
@@ -473,6 +497,9 @@ static void test_a_million_would_take_less_than_400_bytes_each_87(void **state)
     stage_end();
 }
 
+/* A hundred closures of a short function, with 1 MiB of arguments each, and one worker. No more
+ * than 16 MiB are sent ahead; the others wait in the queue, where its limit counts them.
+ * [A coordinator and its program] */
 static void test_large_arguments_are_not_prefetched_deeply(void **state)
 {
     static char bytes[1 << 20];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attempts that fail and are tried again, deadlines, state servers, staggered start, the watchdog.
- */
+ *
+ * behaviour: cluster */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,6 +28,8 @@ static uint64_t wait_for_run(void)
     return stage.now_ns - began_ns;
 }
 
+/* A function says twice that another try may succeed, then gives a value. With three retries
+ * there is a value, after about 1 s and 2 s. */
 static void test_a_retryable_failure_is_tried_again_with_growing_pauses_81(void **state)
 {
     struct mst_closure_options options = {.error_retries = 3};
@@ -51,6 +54,8 @@ static void test_a_retryable_failure_is_tried_again_with_growing_pauses_81(void 
     stage_end();
 }
 
+/* A function says twice that another try may succeed, and one retry is allowed. It fails with
+ * its error after two attempts. */
 static void test_its_budget_is_spent_81(void **state)
 {
     struct mst_closure_options options = {.error_retries = 1};
@@ -217,6 +222,8 @@ static void test_progress_is_seen(void **state)
 
 /* ---- deadlines ---- */
 
+/* A closure is to begin within 1 s and all workers are busy. It fails with DEADLINE without
+ * having begun. */
 static void test_one_that_cannot_begin_in_time_never_starts_80(void **state)
 {
     struct mst_closure_options options = {.start_ns = STAGE_S};
@@ -236,6 +243,8 @@ static void test_one_that_cannot_begin_in_time_never_starts_80(void **state)
     stage_end();
 }
 
+/* A closure that was sent ahead is not begun within its limit. It is asked back, and fails with
+ * DEADLINE. */
 static void test_a_prefetched_one_that_is_late_is_asked_back_80(void **state)
 {
     struct mst_closure_options options = {.start_ns = STAGE_S};
@@ -254,6 +263,8 @@ static void test_a_prefetched_one_that_is_late_is_asked_back_80(void **state)
     stage_end();
 }
 
+/* A closure may run for 1 s and takes 10. Its worker stops it at 1 s, and it fails with
+ * DEADLINE. */
 static void test_the_limit_of_an_attempt_is_its_workers_to_keep_80(void **state)
 {
     struct mst_closure_options options = {.run_ns = STAGE_S, .error_retries = 5};
@@ -269,7 +280,8 @@ static void test_the_limit_of_an_attempt_is_its_workers_to_keep_80(void **state)
     stage_end();
 }
 
-/* 0 would be no limit. */
+/* A closure's limit is below a millisecond. It is one millisecond: 0 would be no limit.
+ * [Workers] */
 static void test_a_limit_below_a_millisecond_is_one(void **state)
 {
     static const uint64_t limits[][2] = {
@@ -299,6 +311,9 @@ static void says_overdue(uint32_t i, uint32_t at)
     stage_say(i, &message);
 }
 
+/* A function ignores that its closure's `run_ms` is over. Its worker is stopped after
+ * `cancel_grace_ms`; the closure fails with DEADLINE and is not run again: it costs one worker.
+ * [Workers] */
 static void test_one_that_ignores_its_limit_costs_one_worker(void **state)
 {
     struct mst_closure_options options = {.run_ns = STAGE_S};
@@ -323,7 +338,8 @@ static void test_one_that_ignores_its_limit_costs_one_worker(void **state)
     stage_end();
 }
 
-/* Its worker is out of reach when it is killed, or never says that it was. */
+/* A closure ignores its limit, and its worker is out of reach when it is killed, or never says
+ * that it was. It is not run again. [Workers] */
 static void test_one_that_ignores_its_limit_out_of_reach_is_not_run_again(void **state)
 {
     struct mst_closure_options options = {.run_ns = STAGE_S, .idempotent = true};
@@ -342,8 +358,9 @@ static void test_one_that_ignores_its_limit_out_of_reach_is_not_run_again(void *
     stage_end();
 }
 
-/* The connection looks whole, but nothing comes through from its deadline on. Without a limit, or
- * before it, status 70 is the function's own. */
+/* A closure ignores its limit, and from its deadline on nothing comes through a connection that
+ * looks whole. It is not run again. Without a limit, or before it, status 70 is the function's
+ * own. [Workers] */
 static void test_one_that_ignores_its_limit_unheard_is_not_run_again(void **state)
 {
     static const struct {
@@ -422,6 +439,8 @@ static void report(void)
     stage_fail_with(0, 0, &no_ps);
 }
 
+/* A state server fails twice, and a third time within the window. Twice the closures run again
+ * silently; the third time join gets it. */
 static void test_two_hiccups_are_tolerated_and_a_third_within_the_window_is_not_61(void **state)
 {
     uint64_t number;
@@ -444,7 +463,8 @@ static void test_two_hiccups_are_tolerated_and_a_third_within_the_window_is_not_
     stage_end();
 }
 
-/* What a server failed and what then has a value has reached it: the count begins anew. */
+/* A closure that a state server failed has a value after all, so it reached the server. The
+ * count begins anew. */
 static void test_who_reaches_the_state_server_after_all_ends_the_count_61(void **state)
 {
     uint64_t number;
@@ -472,7 +492,8 @@ static void test_who_reaches_the_state_server_after_all_ends_the_count_61(void *
     stage_end();
 }
 
-/* It never needed the server, as far as anybody knows. */
+/* A closure that had no trouble with a state server, which it never needed, has a value. The
+ * server's count goes on. */
 static void test_what_had_no_trouble_with_a_state_server_does_not_end_its_count_61(void **state)
 {
     struct mst_closure_options soon = {.group = 1};
@@ -493,6 +514,7 @@ static void test_what_had_no_trouble_with_a_state_server_does_not_end_its_count_
     stage_end();
 }
 
+/* A state server fails with more than the window in between. join never gets it. */
 static void test_hiccups_further_apart_than_the_window_are_never_told_61(void **state)
 {
     (void)state;
@@ -510,6 +532,7 @@ static void test_hiccups_further_apart_than_the_window_are_never_told_61(void **
     stage_end();
 }
 
+/* No failure of a state server is tolerated. join gets the first. */
 static void test_without_tolerance_the_first_is_told_62(void **state)
 {
     uint64_t number;
@@ -564,6 +587,8 @@ static void staggered(uint64_t max_ns)
     stage_end();
 }
 
+/* Three workers start with a delay of 2 s and at most 4 s. They begin at 0, 2 and 4 s; without
+ * the limit too; closing meanwhile returns at once. */
 static void test_workers_start_one_after_the_other_75(void **state)
 {
     (void)state;
@@ -571,6 +596,8 @@ static void test_workers_start_one_after_the_other_75(void **state)
     staggered(0);
 }
 
+/* The watchdog is set to 3 s and a closure sleeps for 10. It is logged at 3 and at 6 s; nothing
+ * is logged after the end or when there is nothing to do. */
 static void test_the_watchdog_tells_what_is_stuck_76(void **state)
 {
     (void)state;
@@ -599,6 +626,8 @@ static void test_the_watchdog_tells_what_is_stuck_76(void **state)
     stage_end();
 }
 
+/* The watchdog's line says which worker runs the closure, in which attempt, when that worker was
+ * last heard and its last progress. [Workers] */
 static void test_the_watchdog_tells_the_attempt_and_the_last_signs_of_life(void **state)
 {
     struct mst_cluster_message progress = {.type = MST_CLUSTER_PROGRESS,
@@ -627,6 +656,7 @@ static void test_the_watchdog_tells_the_attempt_and_the_last_signs_of_life(void 
     stage_end();
 }
 
+/* The watchdog's lines say of the ten oldest waiting closures why they wait. [Workers] */
 static void test_the_watchdog_tells_why_the_oldest_wait(void **state)
 {
     (void)state;
@@ -652,6 +682,9 @@ static uint64_t timed(enum mst_cluster_timer timer)
     return mst_histogram_count(mst_cluster_histogram(stage.cluster, timer));
 }
 
+/* The same function is scheduled twice on one worker; then others come. Its name is resolved
+ * once on each, it runs as often as it was scheduled, and as many results are fetched: so say
+ * the three histograms. */
 static void test_a_function_is_resolved_once_and_timed_each_time_24(void **state)
 {
     (void)state;
@@ -672,6 +705,7 @@ static void test_a_function_is_resolved_once_and_timed_each_time_24(void **state
     stage_end();
 }
 
+/* Failures are counted by their class, and timed apart. */
 static void test_failures_are_counted_by_class_and_timed_apart_24(void **state)
 {
     (void)state;

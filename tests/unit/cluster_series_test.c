@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Failures: the first of a series is delivered to one caller, once nothing of the series is left.
- */
+ *
+ * behaviour: cluster */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,6 +26,8 @@ static void assert_works(void)
     assert_int_equal(stage_deliver(&told), MUSTER_OK);
 }
 
+/* A closure fails while another thread joins. join gets that error, and not before it was
+ * reported. After it all is done. */
 static void test_a_join_sees_the_failure_when_it_is_reported_and_not_before_4(void **state)
 {
     (void)state;
@@ -45,6 +48,8 @@ static void test_a_join_sees_the_failure_when_it_is_reported_and_not_before_4(vo
     stage_end();
 }
 
+/* One of two admitted closures fails; then another one is scheduled. The schedule gets the error
+ * and admits nothing; the queued one is cancelled. The next schedule works. */
 static void test_a_schedule_delivers_and_the_queued_are_cancelled_5(void **state)
 {
     uint64_t first, second, none = 0;
@@ -67,6 +72,8 @@ static void test_a_schedule_delivers_and_the_queued_are_cancelled_5(void **state
     stage_end();
 }
 
+/* One of two closures fails; then a thread calls join, or done. The error is delivered once;
+ * asked again, all is well. */
 static void test_a_failure_is_delivered_once_and_then_forgotten_6(void **state)
 {
     (void)state;
@@ -81,6 +88,9 @@ static void test_a_failure_is_delivered_once_and_then_forgotten_6(void **state)
     stage_end();
 }
 
+/* Two of three closures run. The first fails, then a thread joins; then the second fails too.
+ * join does not return while the second runs, and gets the first error. Each handle has its own
+ * end, the third is cancelled, and the queue works as a new one. */
 static void test_the_first_failure_is_delivered_once_the_others_ended_7(void **state)
 {
     uint64_t numbers[4];
@@ -112,6 +122,8 @@ static void test_the_first_failure_is_delivered_once_the_others_ended_7(void **s
     stage_end();
 }
 
+/* Two threads ask in the same moment while an error waits to be delivered. Exactly one gets it,
+ * the other one something else that is valid. */
 static void test_of_two_that_collect_one_failure_one_gets_it_13(void **state)
 {
     (void)state;
@@ -143,6 +155,7 @@ static void good_and_failing(int32_t code)
     assert_int_equal(told.first[0].code, code);
 }
 
+/* Three closures succeed and one fails, on three workers. join gets the error. */
 static void test_three_good_ones_and_one_that_fails_30(void **state)
 {
     (void)state;
@@ -154,6 +167,7 @@ static void test_three_good_ones_and_one_that_fails_30(void **state)
     stage_end();
 }
 
+/* join got an error; three good ones and one that fails follow. join gets the new error. */
 static void test_the_failure_of_a_new_series_is_the_new_one_33(void **state)
 {
     (void)state;
@@ -166,6 +180,8 @@ static void test_the_failure_of_a_new_series_is_the_new_one_33(void **state)
     stage_end();
 }
 
+/* One closure fails while good ones are scheduled in a loop. Some schedule gets the error within
+ * 1 s, and join after it is clean. */
 static void test_a_schedule_tells_of_the_failure_soon_31(void **state)
 {
     uint64_t number;
@@ -184,6 +200,8 @@ static void test_a_schedule_tells_of_the_failure_soon_31(void **state)
     stage_end();
 }
 
+/* Closures that fail are scheduled until a schedule gets an error. join after it gets at most an
+ * error of what was admitted since, never an old one. */
 static void test_no_stale_failure_comes_after_a_delivery_32(void **state)
 {
     (void)state;
@@ -206,6 +224,8 @@ static void test_no_stale_failure_comes_after_a_delivery_32(void **state)
     stage_end();
 }
 
+/* A closure runs for a minute and looks whether it is cancelled; another one fails. join gets
+ * the error within 2 s, the long one is cancelled, and the next ones work. */
 static void test_a_long_one_is_cancelled_by_the_failure_of_another_34(void **state)
 {
     uint64_t long_one;
@@ -226,6 +246,8 @@ static void test_a_long_one_is_cancelled_by_the_failure_of_another_34(void **sta
     stage_end();
 }
 
+/* A closure runs for a minute and never looks whether it is cancelled; another one fails. The
+ * first is made to stop after the grace time; join returns soon after that. */
 static void test_a_worker_that_does_not_stop_is_not_waited_for_35(void **state)
 {
     uint64_t long_one;
@@ -247,6 +269,8 @@ static void test_a_worker_that_does_not_stop_is_not_waited_for_35(void **state)
     stage_end();
 }
 
+/* The text of an error looks like one of the transport. It is the function's error, at once: no
+ * text decides anything. */
 static void test_a_hostile_text_changes_nothing_36(void **state)
 {
     struct mst_failure failure = {
@@ -287,6 +311,8 @@ static void hundred(enum mst_cluster_policy policy)
     assert_int_equal(stage_counts().failures, 7);
 }
 
+/* Seven of 100 closures fail; the policy is to collect. All 100 run, and join reports seven and
+ * which. */
 static void test_collect_runs_all_and_tells_of_all_failures_37(void **state)
 {
     (void)state;
@@ -303,6 +329,8 @@ static void test_collect_runs_all_and_tells_of_all_failures_37(void **state)
     stage_end();
 }
 
+/* Seven of 100 closures fail; the policy is to isolate. All 100 run, join is clean, and seven
+ * handles have their errors. */
 static void test_isolate_leaves_each_failure_in_its_closure_37(void **state)
 {
     (void)state;
@@ -331,6 +359,9 @@ static void test_many_failures_are_counted_and_the_first_64_are_kept(void **stat
     stage_end();
 }
 
+/* Ten closures sleep on two workers and all are cancelled; then again, and what is finished, and
+ * what never was. All end as cancelled within 2 s, the workers are idle, no process is left. The
+ * rest has no effect. */
 static void test_one_is_cancelled_wherever_it_is_and_twice_is_as_once_38(void **state)
 {
     uint64_t numbers[10];
@@ -399,6 +430,8 @@ static void test_a_group_is_cancelled_and_the_others_are_not(void **state)
     stage_end();
 }
 
+/* A worker is killed while a closure fails. join gets the function's error and not the worker's;
+ * what ran long is cancelled; the next ones work. */
 static void test_a_users_failure_comes_before_the_loss_of_a_worker_45(void **state)
 {
     uint64_t long_one;
@@ -486,6 +519,8 @@ static void drain_tells(enum mst_cluster_policy policy)
     stage_end();
 }
 
+/* A coordinator drains, and the last closure that it waits for fails. The drain reports that
+ * failure; asked again it is over. [A coordinator and its program] */
 static void test_a_drain_tells_of_the_last_failure_before_it_hangs_up(void **state)
 {
     (void)state;
@@ -493,6 +528,8 @@ static void test_a_drain_tells_of_the_last_failure_before_it_hangs_up(void **sta
     drain_tells(MST_CLUSTER_COLLECT);
 }
 
+/* A coordinator is stopped, another one takes its place, the first is continued. The workers
+ * obey the larger term only; a call of the first one gets EFENCED. */
 static void test_who_is_superseded_sends_nothing_any_more_71(void **state)
 {
     uint64_t first, number;

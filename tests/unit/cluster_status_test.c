@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a coordinator tells of itself: written, read, refused, and told only when it is news. */
+/* What a coordinator tells of itself: written, read, refused, and told only when it is news.
+ *
+ * behaviour: http / Metrics */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -94,7 +96,7 @@ static void what_is_written_is_read(void **state)
     assert_memory_equal(text, again, size);
 }
 
-/* The longest that there can be. */
+/* The longest status that there can be has room. */
 static void every_status_has_room(void **state)
 {
     struct mst_cluster_status status, got;
@@ -124,6 +126,7 @@ static void every_status_has_room(void **state)
     assert_int_equal(got.longest_worker, INT64_MAX);
 }
 
+/* A client writes a key that looks like a cluster's status and is none. It is refused. */
 static void what_is_no_status_is_refused(void **state)
 {
     (void)state;
@@ -162,6 +165,7 @@ static void too_long_a_status_is_refused(void **state)
     assert_true(mst_cluster_status_read(mst_slice_of(text, 100), &status));
 }
 
+/* A key is not quite that of a cluster's status, or its name is none. It is refused. */
 static void names_are_parts_of_keys(void **state)
 {
     static const char *const bad[] = {
@@ -207,6 +211,8 @@ static struct mst_cluster_status told(const struct mst_cluster_publisher *publis
     return status;
 }
 
+/* A cluster changes all the time, or not at all. It is reported once a second at most, and only
+ * news; a closure that only grows older is none. [Status] */
 static void it_is_told_once_a_second_and_only_news(void **state)
 {
     struct mst_cluster cluster = quiet();
@@ -232,7 +238,7 @@ static void it_is_told_once_a_second_and_only_news(void **state)
     assert_int_equal(told(&publisher).queued, 1);
 }
 
-/* A closure that waits grows older without being told again: a reader knows the key's age. */
+/* A closure that waits grows older without a report: a reader knows the key's age. */
 static void time_alone_is_no_news(void **state)
 {
     struct mst_cluster cluster = quiet();
@@ -264,7 +270,7 @@ static void time_alone_is_no_news(void **state)
     assert_true(mst_cluster_publisher_next(&publisher, 6 * S, &cluster) > 0);
 }
 
-/* The last rate that is told is 0, without anybody's doing. */
+/* A cluster has nothing more to do. The last rate that is reported is 0. */
 static void the_rate_goes_back_to_zero(void **state)
 {
     struct mst_cluster cluster = quiet();

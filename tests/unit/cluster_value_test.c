@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Per-worker values, and what the user sees of a closure's value. */
+/* Per-worker values, and what the user sees of a closure's value.
+ *
+ * behaviour: cluster */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,6 +47,7 @@ static enum mst_closure_state value_state(uint64_t value, uint32_t worker)
     return look.state;
 }
 
+/* A function gives nothing. join succeeds, and the fetch gives an empty list. */
 static void test_a_function_without_a_result_has_nothing_18(void **state)
 {
     struct mst_closure_look look;
@@ -61,6 +64,8 @@ static void test_a_function_without_a_result_has_nothing_18(void **state)
     stage_end();
 }
 
+/* A closure has several parts as arguments and gives several back. The same list comes back from
+ * its handle, and from a fetch of many handles at once. */
 static void test_a_value_of_many_parts_comes_as_it_was_17(void **state)
 {
     struct mst_part parts[] = {{.data = {"2", 1}, .type = 1},
@@ -86,6 +91,8 @@ static void test_a_value_of_many_parts_comes_as_it_was_17(void **state)
     stage_end();
 }
 
+/* A handle is given as an argument. There is no way to say it: an argument is bytes, and a need
+ * that is none is refused before anything is queued. Results cannot be passed on. */
 static void test_a_need_that_is_none_is_refused_before_anything_is_queued_19(void **state)
 {
     uint64_t need = 1;
@@ -106,6 +113,8 @@ static void test_a_need_that_is_none_is_refused_before_anything_is_queued_19(voi
     stage_end();
 }
 
+/* A function that is NULL, empty or of too long a name is scheduled. It fails with EINVAL at
+ * once, and nothing is admitted. A name that no worker has is scenario 94. */
 static void test_no_function_is_refused_at_once_20(void **state)
 {
     uint64_t number;
@@ -119,6 +128,8 @@ static void test_no_function_is_refused_at_once_20(void **state)
     stage_end();
 }
 
+/* Five workers keep a counter each; ten closures add 1 to that of their worker. The counters add
+ * up to ten, and each closure changed only that of its own worker. */
 static void test_each_worker_builds_its_own_and_runs_name_it_21(void **state)
 {
     uint64_t value;
@@ -157,6 +168,8 @@ static void test_a_lazy_one_that_nobody_needs_is_never_built(void **state)
     stage_end();
 }
 
+/* Two iterators are made ten times, used by eleven closures, and dropped. The workers keep
+ * nothing of them, and memory does not grow. */
 static void test_used_and_dropped_ten_times_leaves_nothing_26(void **state)
 {
     size_t live = 0;
@@ -190,6 +203,8 @@ static void test_used_and_dropped_ten_times_leaves_nothing_26(void **state)
     stage_end();
 }
 
+/* The function that makes a value fails. A closure that needs it fails with INPUT, which has the
+ * reason as its cause, once; one that does not need it succeeds. */
 static void test_one_that_cannot_be_built_fails_only_those_that_need_it_27(void **state)
 {
     struct mst_failure cause = {
@@ -219,6 +234,8 @@ static void test_one_that_cannot_be_built_fails_only_those_that_need_it_27(void 
     stage_end();
 }
 
+/* An iterator is in use, an unrelated closure fails, join reports it. The same iterator works
+ * on. */
 static void test_values_outlive_the_end_of_a_series_28(void **state)
 {
     uint64_t value;
@@ -242,6 +259,9 @@ static void test_values_outlive_the_end_of_a_series_28(void **state)
     stage_end();
 }
 
+/* A result was fetched; then all workers are killed; it is fetched again. The bytes are the
+ * same, at once: READY is said only when they are in the coordinator. There is no copy on the
+ * worker to ask for. */
 static void test_a_fetched_value_outlives_all_workers_29(void **state)
 {
     struct mst_closure_look look;
@@ -258,6 +278,8 @@ static void test_a_fetched_value_outlives_all_workers_29(void **state)
     stage_end();
 }
 
+/* A worker dies while values are being built on it. What needs them runs elsewhere, or there
+ * when it is back; nine closures count exactly nine. */
 static void test_a_lost_worker_builds_them_again_in_their_order_46(void **state)
 {
     uint64_t values[3];
@@ -304,6 +326,8 @@ static void test_a_closure_migrates_when_its_value_dies_with_the_worker(void **s
     stage_end();
 }
 
+/* A third worker joins while two are busy. It has work within 200 ms, and its own entry of each
+ * value. */
 static void test_one_that_joins_later_has_an_entry_60(void **state)
 {
     uint64_t value;
@@ -370,6 +394,8 @@ static void test_a_value_that_its_worker_lost_is_built_again(void **state)
     stage_end();
 }
 
+/* A connection breaks while a per-worker value is built, and no closure needs the value when it
+ * is back; it is dropped. The worker, which has built it meanwhile, drops it as well. [Workers] */
 static void test_one_that_was_being_built_when_the_connection_broke_is_dropped(void **state)
 {
     uint64_t value, number;

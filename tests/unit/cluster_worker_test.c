@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The worker's machine, story by story. */
+/* The worker's machine, story by story.
+ *
+ * behaviour: cluster / Workers */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -54,6 +56,8 @@ static void what_was_prefetched_is_given_back(void **state)
     shell_close();
 }
 
+/* A closure is taken back in the moment in which it begins. It runs where it began, and is
+ * committed once. [cluster] */
 static void a_run_can_be_taken_back_until_it_is_given_to_a_slot_83(void **state)
 {
     struct mst_cluster_message message = shell_run_of(1);
@@ -152,7 +156,8 @@ static void is_overdue(const struct sent *sent, uint64_t closure)
     assert_int_equal(sent->series, 2);
 }
 
-/* Unless its coordinator knows why, the end of this process is a crash to it. */
+/* A closure's time is over, and its coordinator knows. The function's process is killed;
+ * otherwise its end would be a crash to the coordinator. */
 static void one_whose_time_is_over_is_killed_when_its_coordinator_knows(void **state)
 {
     (void)state;
@@ -174,6 +179,8 @@ static void one_whose_time_is_over_is_killed_when_its_coordinator_knows(void **s
     shell_close();
 }
 
+/* A closure's time is over while its coordinator is silent. The function's process is killed all
+ * the same. */
 static void one_whose_time_is_over_is_killed_also_when_its_coordinator_is_silent(void **state)
 {
     (void)state;
@@ -187,6 +194,8 @@ static void one_whose_time_is_over_is_killed_also_when_its_coordinator_is_silent
     shell_close();
 }
 
+/* A closure's time is over and the connection is a new one. The worker reports on it that the
+ * closure is overdue. */
 static void it_says_on_a_new_connection_again_what_is_overdue(void **state)
 {
     (void)state;
@@ -302,6 +311,8 @@ static void a_run_waits_for_its_value(void **state)
     shell_close();
 }
 
+/* The function that makes a value fails. A closure that needs it fails with INPUT, which has the
+ * reason as its cause, once; one that does not need it succeeds. [cluster] */
 static void a_value_that_fails_is_wrapped_once_27(void **state)
 {
     uint64_t need = 40;
@@ -405,7 +416,9 @@ static void results_wait_for_a_coordinator_that_is_away(void **state)
     shell_close();
 }
 
-/* Four were sent, and two of them came in before the connection broke. */
+/* The connection to a worker breaks while two of four results, or a closure that must not begin
+ * twice, are on their way. The results are sent again when the worker is back, and the closure
+ * runs then; neither runs a second time, and nothing is LOST. [A coordinator and its program] */
 static void a_result_that_did_not_come_in_is_sent_again(void **state)
 {
     (void)state;
@@ -441,7 +454,8 @@ static void a_result_that_did_not_come_in_is_sent_again(void **state)
     shell_close();
 }
 
-/* However many were sent, a number of them is kept; what is gone is not said to be here. */
+/* Of the results that were sent a number is kept, however many there were. A result that is gone
+ * is not said to be here. */
 static void the_last_results_that_were_sent_are_kept(void **state)
 {
     (void)state;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The network of one rank is cut because somebody asked for it. */
+/* The network of one rank is cut because somebody asked for it.
+ *
+ * behaviour: sessions / A cut that is asked for */
 #include "core_fixture.h"
 
 enum { HOUR_MS = 3600000 };
@@ -42,6 +44,8 @@ static enum mst_state state_of(struct fixture *f, struct client *asks, uint32_t 
     return MST_ABSENT;
 }
 
+/* A client asks that the network of a rank be cut. The rank's connection is hung up: it is
+ * silent, and its lease goes on. */
 static void a_short_cut_is_a_lost_connection(struct fixture *f)
 {
     struct scene s;
@@ -63,6 +67,8 @@ static void a_short_cut_is_a_lost_connection(struct fixture *f)
     EXPECT(f, fixture_told_story(f, "member-back #1 incarnation=1"));
 }
 
+/* A rank that is cut off connects again before the time is over. It is hung up on without a
+ * word, and that is no sign of life. Afterwards it is back with its identity. */
 static void until_it_is_over_nothing_comes_through(struct fixture *f)
 {
     struct scene s;
@@ -78,7 +84,8 @@ static void until_it_is_over_nothing_comes_through(struct fixture *f)
     EXPECT_INT(f, state_of(f, &s.asks, 1), MST_PRESENT);
 }
 
-/* What it tries is no sign of life: the lease ends as for one that is silent. */
+/* The lease of a rank ends in a long cut, as for one that is silent. It is lost, and learns that
+ * when it returns. */
 static void the_lease_ends_in_a_long_cut(struct fixture *f)
 {
     struct scene s;
@@ -95,6 +102,8 @@ static void the_lease_ends_in_a_long_cut(struct fixture *f)
     EXPECT_INT(f, fixture_connect(f, &s.ranks[1])->status, MUSTER_EFENCED);
 }
 
+/* A worker and a rank have the same index, and the worker is to be cut off. The rank is not.
+ * [program / muster chaos] */
 static void a_worker_is_cut_off_and_not_the_rank_of_its_index(struct fixture *f)
 {
     struct mst_request request = cut(1, 3000);
@@ -113,6 +122,7 @@ static void a_worker_is_cut_off_and_not_the_rank_of_its_index(struct fixture *f)
     EXPECT_INT(f, fixture_connect(f, &worker)->status, MUSTER_OK);
 }
 
+/* A rank is lost in a cut. Its place is free for another process, which is not cut off. */
 static void a_replacement_is_not_cut_off(struct fixture *f)
 {
     struct scene s;
@@ -126,6 +136,7 @@ static void a_replacement_is_not_cut_off(struct fixture *f)
     EXPECT_INT(f, fixture_connect(f, &heir)->view.incarnation, 2);
 }
 
+/* A cut is asked for again. The time can only become longer. */
 static void a_second_cut_ends_no_earlier(struct fixture *f)
 {
     struct scene s;
@@ -143,6 +154,8 @@ static void a_second_cut_ends_no_earlier(struct fixture *f)
     EXPECT_INT(f, fixture_connect(f, &s.ranks[1])->status, MUSTER_OK);
 }
 
+/* A cut names a place that is empty, is for over an hour, or is for the sender itself. It is
+ * refused. */
 static void only_who_is_there_can_be_cut_off(struct fixture *f)
 {
     struct scene s;
@@ -165,6 +178,7 @@ static void only_who_is_there_can_be_cut_off(struct fixture *f)
     EXPECT_INT(f, fixture_call(f, &s.asks, cut(0, 0))->status, MUSTER_ENOTFOUND);
 }
 
+/* The request for a cut is repeated. The repeat has no second effect. */
 static void a_repeated_cut_is_one(struct fixture *f)
 {
     struct scene s;
@@ -179,7 +193,8 @@ static void a_repeated_cut_is_one(struct fixture *f)
     EXPECT_INT(f, state_of(f, &s.asks, 1), MST_PRESENT);
 }
 
-/* It broke the rules, and its connection is on its way out with the session still on it. */
+/* A connection that is being closed still carries its session. The session can be cut off all
+ * the same. */
 static void who_is_hung_up_on_already_can_be_cut_off(struct fixture *f)
 {
     struct scene s;
@@ -194,7 +209,8 @@ static void who_is_hung_up_on_already_can_be_cut_off(struct fixture *f)
     EXPECT_INT(f, fixture_connect(f, &s.ranks[1])->status, MUSTER_OK);
 }
 
-/* The same, and it resumes before the connection is closed. */
+/* A connection that is being closed still carries its session. The session can be resumed
+ * elsewhere all the same. */
 static void who_is_hung_up_on_already_can_resume(struct fixture *f)
 {
     struct scene s;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* behaviour: run / How a death is known */
 
 /* The waiter for deaths against real processes: this program starts itself as the victims. */
 
@@ -301,6 +302,7 @@ static enum mst_death_way way_of(void **state)
     return *(const enum mst_death_way *)*state;
 }
 
+/* A rank of any size is killed, also while it computes. The others are notified at once. */
 static void a_kill_is_told_while_the_victim_computes(void **state)
 {
     struct scene scene;
@@ -312,6 +314,7 @@ static void a_kill_is_told_while_the_victim_computes(void **state)
     only_the_kill_is_told(&scene, &rank, 17);
 }
 
+/* A progress page is watched before its client is open. The death is reported all the same. */
 static void a_page_may_be_watched_before_it_is_held(void **state)
 {
     struct scene scene;
@@ -324,6 +327,7 @@ static void a_page_may_be_watched_before_it_is_held(void **state)
     only_the_kill_is_told(&scene, &rank, 1);
 }
 
+/* A rank died before it is watched. The death is reported all the same. */
 static void a_death_before_it_is_watched_is_told(void **state)
 {
     struct scene scene;
@@ -353,6 +357,7 @@ static void dies_by_order(enum mst_death_way way, const char *mode)
     scene_close(&scene);
 }
 
+/* A rank crashes without a core dump. It is reported at once. */
 static void a_crash_without_a_dump_is_told(void **state)
 {
     dies_by_order(way_of(state), "crash");
@@ -380,16 +385,19 @@ static int dumps_remove(void **state)
     return rmdir(DUMPS);
 }
 
+/* A rank crashes with a core dump. It is reported when the dump is written. */
 static void a_crash_with_a_dump_is_told(void **state)
 {
     dies_by_order(way_of(state), "dump");
 }
 
+/* A rank exits without closing its client. That is a death. */
 static void an_exit_without_close_is_told(void **state)
 {
     dies_by_order(way_of(state), "exit");
 }
 
+/* A rank becomes another program without closing its client. That is a death. */
 static void an_exec_without_close_is_told(void **state)
 {
     struct scene scene;
@@ -405,6 +413,7 @@ static void an_exec_without_close_is_told(void **state)
     scene_close(&scene);
 }
 
+/* A rank closes its client and then ends. That is no death. */
 static void a_close_is_not_told(void **state)
 {
     struct scene scene;
@@ -422,6 +431,7 @@ static void a_close_is_not_told(void **state)
     scene_close(&scene);
 }
 
+/* A rank closes its client and then becomes another program. That is no death. */
 static void an_exec_after_close_is_not_told(void **state)
 {
     struct scene scene;
@@ -452,16 +462,19 @@ static void only_the_later_kill_is_told(enum mst_death_way way, const char *mode
     only_the_kill_is_told(&scene, &rank, 7);
 }
 
+/* Another thread of the rank, or a child of it, ends. That is no death. */
 static void the_end_of_a_forked_child_is_not_told(void **state)
 {
     only_the_later_kill_is_told(way_of(state), "child");
 }
 
+/* Another thread of the rank, or a child of it, ends. That is no death. */
 static void the_end_of_another_thread_is_not_told(void **state)
 {
     only_the_later_kill_is_told(way_of(state), "thread");
 }
 
+/* A rank is stopped and continued within its lease. That is no death. */
 static void a_stopped_one_is_not_told(void **state)
 {
     struct scene scene;
@@ -477,6 +490,7 @@ static void a_stopped_one_is_not_told(void **state)
     only_the_kill_is_told(&scene, &rank, 8);
 }
 
+/* A rank is no longer watched. Its page is not looked at again. */
 static void a_removed_one_is_not_told(void **state)
 {
     struct scene scene;
@@ -493,6 +507,7 @@ static void a_removed_one_is_not_told(void **state)
     only_the_kill_is_told(&scene, &other, 2);
 }
 
+/* A process has no client. Its end is not reported. */
 static void a_process_without_a_client_is_not_told(void **state)
 {
     struct scene scene;
@@ -530,6 +545,8 @@ static pid_t light_victim(struct mst_page *page, int page_fd, int answers)
     return pid;
 }
 
+/* There are more ranks than one system call can wait for, or the kernel is too old for that
+ * call. Each death is reported once. */
 static void many_are_watched_and_each_is_told(void **state)
 {
     static struct mst_page *pages[MANY];

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a thread stands and how a process ended, as the kernel says. */
+/* Where a thread stands and how a process ended, as the kernel says.
+ *
+ * behaviour: restart / Hangs */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <signal.h>
@@ -45,6 +47,8 @@ static void stops(int fd)
     (void)raise(SIGSTOP);
 }
 
+/* A hang report says where a thread stands: running, stopped, frozen, or blocked in a call of
+ * the kernel by its name. */
 static void a_thread_is_described(void **state)
 {
     char text[128];
@@ -89,6 +93,10 @@ static void is_killed(int fd)
     (void)raise(SIGKILL);
 }
 
+/* A rank is killed, crashes, or ends with a status, and the others have sealed the next
+ * generation before it can be waited for. The record says by which signal or with what status
+ * all the same: the kernel knows it before the memory is freed. Where that may not be looked at:
+ * `gone`. [Deaths] */
 static void how_a_process_ends_is_known_before_it_is_gone_27(void **state)
 {
     void (*const ends[])(int fd) = {exits, is_killed};

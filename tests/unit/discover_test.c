@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Environments as launchers leave them, and what is made of each. Those of Open MPI, MPICH and
  * Slurm were recorded from the real ones and cut to what matters; the others follow their
- * documentation. */
+ * documentation.
+ *
+ * behaviour: discover / Finding a place */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -699,6 +701,12 @@ static void same_place(const struct mst_discovered *place, const struct scene *s
     assert_string_equal(place->host, scene->first ? scene->first : "");
 }
 
+/* Any launcher of the table, alone or inside another: the first complete row wins, in a fixed
+ * order. jsrun's hosts are in a file: rank 0 is looked for on the first host with ranks, as the
+ * file's first line is the node that jsrun runs on. PMI gives a rank and a size, and PALS, Flux
+ * or Slurm set it: the nodes, the share of this one and the job's name come from those. Two
+ * launchers give different ranks, and none can be the other's agent: the place is refused,
+ * naming both. */
 static void every_environment(void **state)
 {
     (void)state;
@@ -740,7 +748,8 @@ static void every_row_says_something(void **state)
     assert_null(mst_launcher_rank_variable(MST_LAUNCHER_NONE));
 }
 
-/* Bytes that a terminal would obey come out harmless, and a long value does not hide the advice. */
+/* A variable holds bytes that a terminal would obey, or is long. They come out harmless, and the
+ * value does not hide the advice. [muster env] */
 static void a_value_is_shown_safely(void **state)
 {
     static char text[512] = "PMI_SIZE=4\nPMI_RANK=\033[31m";

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* behaviour: library / Opening and closing */
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,6 +40,7 @@ static void refuses(const char *text, const char *line)
     assert_string_equal(error, line);
 }
 
+/* An address is good: it is parsed. Up to sixteen are allowed. */
 static void good_ones(void **state)
 {
     (void)state;
@@ -49,6 +51,7 @@ static void good_ones(void **state)
     accepts("unix:/a,127.0.0.1:5000,[::1]:5001", 3, AF_INET6);
 }
 
+/* An address makes no sense. It fails with EINVAL, and the line says why. */
 static void bad_ones(void **state)
 {
     char text[300];
@@ -86,6 +89,7 @@ static void bad_ones(void **state)
     }
 }
 
+/* More than sixteen addresses are given. They are refused. */
 static void at_most_sixteen(void **state)
 {
     char text[17 * 8] = "";
@@ -101,7 +105,8 @@ static void at_most_sixteen(void **state)
     refuses(text, "address 'unix:/a' is one too many: 16 are allowed");
 }
 
-/* What is said there in plain can be read and changed on the way. */
+/* An address is not of this machine and there is no secret. It fails with EINVAL: what is sent
+ * there in plain can be read and changed on the way. [security / Addresses] */
 static void other_machines_need_a_secret(void **state)
 {
     static const char *const others[] = {"10.0.0.1:5000", "[fe80::1]:5000", "0.0.0.0:5000",
@@ -123,6 +128,8 @@ static void other_machines_need_a_secret(void **state)
             "(MUSTER_SECRET_FILE), or MUSTER_INSECURE=1 where everybody on the network is trusted");
 }
 
+/* An address is a name. Each attempt to connect looks it up, on a thread of its own, and the
+ * attempts go through the addresses found. [security / Addresses] */
 static void a_name_is_kept_to_be_looked_up(void **state)
 {
     struct mst_endpoints endpoints;
@@ -139,7 +146,8 @@ static void a_name_is_kept_to_be_looked_up(void **state)
     assert_true(mst_address_is_local(&endpoints.at[1]));
 }
 
-/* As the parsers of both sides see them, with what they pass over. */
+/* An address is looked at as the parsers of both sides see it, with what they pass over. Both
+ * agree whether it is a Unix socket. */
 static void whether_one_is_no_unix_socket(void **state)
 {
     (void)state;
@@ -151,7 +159,10 @@ static void whether_one_is_no_unix_socket(void **state)
     assert_true(mst_addresses_speak_tcp("unix:/a,,unix.example.org:5000,unix:/b"));
 }
 
-/* No name server is asked for the name of this machine itself: the test needs no network. */
+/* An address is a name. Each attempt to connect looks it up, on a thread of its own, and the
+ * attempts go through the addresses found. [security / Addresses]
+ *
+ * No name server is asked for the name of this machine itself: the test needs no network. */
 static void a_name_is_looked_up_beside(void **state)
 {
     struct mst_address address;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lines that people read when a call failed. */
+/* The lines that people read when a call failed.
+ *
+ * behaviour: library / Reading the errors */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,6 +29,8 @@ static struct mst_who who_is(uint32_t rank, uint32_t index, enum mst_state state
         .rank = rank, .index = index, .state = state, .host = mst_slice_text("b3")};
 }
 
+/* A barrier or a join timed out. The line says how many came, and which are missing: rank,
+ * index, state, node. */
 static void a_barrier_that_timed_out(void **state)
 {
     struct mst_reply reply = {.command = MST_ROUND, .status = MUSTER_ETIMEDOUT, .has_detail = true};
@@ -52,6 +56,8 @@ static void a_barrier_that_timed_out(void **state)
          "(#9, silent 12.4 s, node b3) and 9 more");
 }
 
+/* A join timed out. The line says how many are ready and which places are missing.
+ * [generations / The first one] */
 static void a_join_that_timed_out(void **state)
 {
     struct mst_reply reply = {.command = MST_JOIN, .status = MUSTER_ETIMEDOUT, .has_detail = true};
@@ -66,6 +72,8 @@ static void a_join_that_timed_out(void **state)
          "join job 'j', after 30.0 s: 3 of 4 ranks are ready; missing #2 (never started)");
 }
 
+/* A participant was lost. The line has the cause: status, signal, silence, a reported fault,
+ * evicted, left. */
 static void causes_of_a_loss(void **state)
 {
     static const struct {
@@ -96,6 +104,8 @@ static void causes_of_a_loss(void **state)
     }
 }
 
+/* A place is held. The line says by which process, on which node, when last heard, and what to
+ * do. */
 static void a_place_that_is_held(void **state)
 {
     struct mst_reply reply = {.command = MST_JOIN, .status = MUSTER_EEXISTS, .has_detail = true};
@@ -112,6 +122,8 @@ static void a_place_that_is_held(void **state)
     says("join job 'j'", reply, "join job 'j': the place is held by a living process");
 }
 
+/* A request is over a limit. The line has the flag or the setting, what was asked for, the
+ * limit, and what to do. A service that does not say which limit is quoted with its number. */
 static void limits(void **state)
 {
     static const struct {
@@ -152,7 +164,7 @@ static void limits(void **state)
     }
 }
 
-/* So that a new row without words is found. */
+/* Every limit has words, so that a new row without any is found. */
 static void no_limit_is_without_words(void **state)
 {
     (void)state;
@@ -170,6 +182,7 @@ static void no_limit_is_without_words(void **state)
 #undef X
 }
 
+/* An error has a limit, sizes, or the number of a round. They are in the line. */
 static void numbers(void **state)
 {
     struct mst_reply reply = {.command = MST_WRITE, .status = MUSTER_ELIMIT, .has_detail = true};
@@ -223,6 +236,7 @@ static void a_disk_that_is_full(void **state)
          "put 'k': the service cannot keep it: journal /var/muster: No space left on device");
 }
 
+/* A call fails. One line says what was attempted, what happened and what it means. */
 static void plain_ones(void **state)
 {
     static const struct {
@@ -249,6 +263,8 @@ static void plain_ones(void **state)
     }
 }
 
+/* An error is made in the library itself. One line says what was attempted, what happened and
+ * what it means. */
 static void made_here(void **state)
 {
     struct muster_error err;
@@ -264,7 +280,7 @@ static void made_here(void **state)
     assert_string_equal(err.text, "put 'k': out of memory");
 }
 
-/* A hostile or huge name does not break the line. */
+/* A hostile or huge name is part of an error. It stays one line, and a cut is marked. */
 static void one_line(void **state)
 {
     struct mst_reply reply = {.command = MST_ROUND, .status = MUSTER_ELOST, .has_detail = true};

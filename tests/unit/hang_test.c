@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* behaviour: restart / Hangs */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -92,6 +93,7 @@ static struct rank in_function(void)
 
 /* ---- the rows ---- */
 
+/* A rank that pinged in this attempt stops pinging. It is found after `soft`. */
 static void pings_count_once_one_came(void **state)
 {
     struct rank rank = in_function();
@@ -110,6 +112,7 @@ static void pings_count_once_one_came(void **state)
     assert_false(rank.found.never);
 }
 
+/* A rank never pinged, but called muster otherwise. Those calls count instead. */
 static void checks_count_where_no_ping_came(void **state)
 {
     struct rank rank = in_function();
@@ -121,6 +124,8 @@ static void checks_count_where_no_ping_came(void **state)
     assert_int_equal(rank.found.count, 1);
 }
 
+/* A function that pinged goes on calling muster but pings no more. It is found after `soft`.
+ * [restart] */
 static void checks_do_not_count_beside_pings_55(void **state)
 {
     struct rank rank = in_function();
@@ -139,6 +144,7 @@ static void checks_do_not_count_beside_pings_55(void **state)
     assert_int_equal(rank.found.since_ms, SOFT);
 }
 
+/* A limit is set and a rank does nothing. The limit counts from the start of the function. */
 static void from_start_counts_from_the_start(void **state)
 {
     struct rank rank = rank_new();
@@ -154,6 +160,7 @@ static void from_start_counts_from_the_start(void **state)
     assert_true(rank.found.never);
 }
 
+/* A rank stands still before the function. That counts as the function. */
 static void before_the_function_counts_as_the_function(void **state)
 {
     struct rank rank = rank_new();
@@ -167,6 +174,7 @@ static void before_the_function_counts_as_the_function(void **state)
     is_found(&rank, SOFT, HARD, MST_HANG_PROGRESS);
 }
 
+/* A rank called muster in the attempt before. That does not count. */
 static void what_came_in_another_phase_is_not_counted(void **state)
 {
     struct rank rank = in_function();
@@ -185,7 +193,7 @@ static void what_came_in_another_phase_is_not_counted(void **state)
     assert_true(rank.found.never);
 }
 
-/* What came between the turn and the first look at it. */
+/* A rank pinged once between its turn and the first look at it. That counts. */
 static void the_one_ping_before_the_first_look_counts(void **state)
 {
     struct rank rank = rank_new();
@@ -198,6 +206,7 @@ static void the_one_ping_before_the_first_look_counts(void **state)
     assert_int_equal(rank.found.count, 1);
 }
 
+/* The start of an attempt is not known. The first look counts as the start. */
 static void with_unknown_start_the_first_look_is_it(void **state)
 {
     struct rank rank = rank_new();
@@ -214,6 +223,7 @@ static void with_unknown_start_the_first_look_is_it(void **state)
     assert_int_equal(rank.found.count, 2);
 }
 
+/* A rank is in a declared section. The section has its own limit. */
 static void a_section_has_its_own_limit(void **state)
 {
     struct rank rank = in_function();
@@ -228,6 +238,7 @@ static void a_section_has_its_own_limit(void **state)
     is_found(&rank, 5000, 5000 + HARD - SOFT, MST_HANG_SECTION);
 }
 
+/* Sections are nested. The limit of the innermost counts. */
 static void the_innermost_section_counts(void **state)
 {
     struct rank rank = in_function();
@@ -246,6 +257,8 @@ static void the_innermost_section_counts(void **state)
     is_found(&rank, 5000, 5000 + HARD - SOFT, MST_HANG_SECTION);
 }
 
+/* A section ends and the function hangs. The clock begins again there, and the rank is found:
+ * one restart. [restart] */
 static void after_a_section_the_clock_begins_again_52_53(void **state)
 {
     struct rank rank = in_function();
@@ -260,6 +273,8 @@ static void after_a_section_the_clock_begins_again_52_53(void **state)
     is_found(&rank, SOFT, HARD, MST_HANG_PROGRESS);
 }
 
+/* A rank is in an atomic section. `soft` and `hard` count from its beginning, whatever is
+ * counted inside. */
 static void an_atomic_section_counts_from_its_beginning_66(void **state)
 {
     struct rank rank = in_function();
@@ -282,6 +297,7 @@ static void an_atomic_section_counts_from_its_beginning_66(void **state)
     is_found(&rank, -1, HARD - SOFT, MST_HANG_ATOMIC);
 }
 
+/* An atomic section is over. Its time is no lack of progress. */
 static void the_time_in_an_atomic_section_is_no_lack_of_progress(void **state)
 {
     struct rank rank = in_function();
@@ -298,6 +314,7 @@ static void the_time_in_an_atomic_section_is_no_lack_of_progress(void **state)
     is_found(&rank, SOFT - 400, HARD - 400, MST_HANG_PROGRESS);
 }
 
+/* A rank was interrupted. It has `hard` from then on, even if it goes on pinging. */
 static void who_was_told_has_the_hard_time_whatever_it_counts(void **state)
 {
     struct rank rank = in_function();
@@ -318,6 +335,7 @@ static void who_was_told_has_the_hard_time_whatever_it_counts(void **state)
     assert_int_equal(rank.found.since_ms, HARD);
 }
 
+/* A rank that stood still is interrupted, and does nothing. It gets no more time by that. */
 static void who_was_told_and_does_nothing_gets_no_more_time(void **state)
 {
     struct rank rank = in_function();
@@ -331,6 +349,7 @@ static void who_was_told_and_does_nothing_gets_no_more_time(void **state)
     is_found(&rank, -1, HARD - 500, MST_HANG_PROGRESS);
 }
 
+/* A rank was interrupted in an earlier turn. That is over. */
 static void told_in_an_earlier_turn_is_over(void **state)
 {
     struct rank rank = in_function();
@@ -342,6 +361,8 @@ static void told_in_an_earlier_turn_is_over(void **state)
     assert_int_equal(watch(&rank, 100000), MST_HANG_NONE);
 }
 
+/* `finalize` or the health check after it never ends on one rank: it is blocked, or in a loop
+ * that pings. It is killed after `hard`, the others go on. [restart] */
 static void after_has_the_hard_time_60(void **state)
 {
     struct rank rank = in_function();
@@ -355,6 +376,8 @@ static void after_has_the_hard_time_60(void **state)
     is_found(&rank, -1, HARD, MST_HANG_AFTER);
 }
 
+/* A rank is done three times `soft` before the others, waits in muster, or is outside of the
+ * function. It is not found. [restart] */
 static void who_waits_or_is_outside_is_not_counted_56_59(void **state)
 {
     static const unsigned phases[] = {OUTSIDE, WAITS, 5, 7};
@@ -376,6 +399,7 @@ static void who_waits_or_is_outside_is_not_counted_56_59(void **state)
 
 /* ---- limits that are off ---- */
 
+/* A limit is off. It is never reached. */
 static void what_is_never_is_never(void **state)
 {
     static const struct {
@@ -399,6 +423,7 @@ static void what_is_never_is_never(void **state)
     }
 }
 
+/* A section switches a limit off. That limit is never reached in it. */
 static void a_section_where_a_limit_is_off(void **state)
 {
     static const struct {
@@ -423,6 +448,7 @@ static void a_section_where_a_limit_is_off(void **state)
 
 /* ---- once, and whose time ---- */
 
+/* A rank does nothing for long. `soft` is reported once in an attempt. */
 static void soft_is_said_once_in_an_attempt(void **state)
 {
     struct rank rank = in_function();
@@ -442,6 +468,7 @@ static void soft_is_said_once_in_an_attempt(void **state)
     is_found(&rank, SOFT, HARD, MST_HANG_PROGRESS);
 }
 
+/* A rank goes from before the function into it. That is one attempt. */
 static void from_before_into_the_function_is_one_attempt(void **state)
 {
     struct rank rank = rank_new();
@@ -457,6 +484,7 @@ static void from_before_into_the_function_is_one_attempt(void **state)
     is_found(&rank, -1, HARD, MST_HANG_PROGRESS);
 }
 
+/* An attempt begins and ends between two looks. The next one counts as another. */
 static void an_attempt_between_two_looks_is_another_one(void **state)
 {
     struct rank rank = in_function();
@@ -473,8 +501,9 @@ static void an_attempt_between_two_looks_is_another_one(void **state)
     is_found(&rank, SOFT, HARD, MST_HANG_PROGRESS);
 }
 
-/* It looks as often as it is asked to, is stopped for so long at each possible moment, and then the
- * rank, stopped with it, goes on. */
+/* The watcher looks as often as it is asked to, is stopped for so long at each possible moment,
+ * and then the rank, stopped with it, goes on. The time is taken off all clocks: no rank is
+ * blamed for it. */
 static void a_watcher_that_was_stopped_blames_nobody_62(void **state)
 {
     (void)state;
@@ -535,7 +564,7 @@ static struct rank with_clock(size_t row)
     return rank;
 }
 
-/* By a watcher that looks late, and by one that says so. */
+/* A watcher looks late, or says that it was stopped. The pause is taken off each clock. */
 static void a_pause_of_the_watcher_is_taken_off_each_clock(void **state)
 {
     const uint64_t pause_ns = 100000 * MS;
@@ -561,8 +590,8 @@ static void a_pause_of_the_watcher_is_taken_off_each_clock(void **state)
 
 /* ---- waiting in muster ---- */
 
-/* However long; before it and behind it the clock runs. The clocks of what it was told, and of what
- * follows the function, are others'. */
+/* A rank waits in muster, however long. The time is no lack of progress; before it and behind it
+ * the clock runs. The clocks of an interruption, and of what follows the function, go on. */
 static void the_time_in_a_wait_is_no_lack_of_progress(void **state)
 {
     const uint64_t look_ms = SOFT / 8 + 1;
@@ -591,7 +620,7 @@ static void the_time_in_a_wait_is_no_lack_of_progress(void **state)
     }
 }
 
-/* A loop of waits: one that is over and another one are seen as the wait they are. */
+/* A rank loops over waits. One that is over and another one are seen as one wait. */
 static void one_wait_after_the_other_is_waiting(void **state)
 {
     struct rank rank = in_function();
@@ -612,6 +641,7 @@ static void one_wait_after_the_other_is_waiting(void **state)
     is_found(&rank, SOFT, HARD, MST_HANG_PROGRESS);
 }
 
+/* The watcher says whether a rank waits in muster and for how long. */
 static void whether_it_waits_and_for_how_long(void **state)
 {
     struct rank rank = in_function();
@@ -656,7 +686,8 @@ static void goes_on_waiting(struct rank *rank, bool between)
     assert_int_equal(look(rank), MST_HANG_NONE);
 }
 
-/* Of one that pinged calls are no progress: it may be a livelock of short waits. */
+/* A rank that pinged waits for a short time again and again. Its waits count from the last ping,
+ * as calls are no progress of it: it may be a livelock. */
 static void a_row_of_waits_counts_from_the_last_ping(void **state)
 {
     (void)state;
@@ -678,7 +709,8 @@ static void a_row_of_waits_counts_from_the_last_ping(void **state)
     }
 }
 
-/* While its own clock runs it does not wait. A pause of the watcher is no time of that either. */
+/* A rank's own clock runs. It does not wait, so the row of its waits ends; a pause of the
+ * watcher is no time of that either. */
 static void a_row_of_waits_ends_where_the_clock_runs(void **state)
 {
     struct rank rank = in_function();
@@ -705,7 +737,8 @@ static void a_row_of_waits_ends_where_the_clock_runs(void **state)
 
 /* ---- all others wait for it ---- */
 
-/* Each row would be silent, but for one thing that it did or is in. */
+/* A rank is silent if it has not called muster, and how long is known. Each thing that it did or
+ * is in ends that. */
 static void whether_it_is_silent_and_for_how_long(void **state)
 {
     static const struct mst_hang_sample others[] = {{.pings = 1},  {.checks = 1},
@@ -735,7 +768,7 @@ static void whether_it_is_silent_and_for_how_long(void **state)
     }
 }
 
-/* A section without a clock is no silence; what follows one begins at its end. */
+/* Silence begins with the phase, or behind a section: a section without a clock is no silence. */
 static void silence_begins_with_the_phase_or_behind_a_section(void **state)
 {
     struct rank rank = rank_new();
@@ -766,7 +799,8 @@ static void silence_begins_with_the_phase_or_behind_a_section(void **state)
     }
 }
 
-/* However long it was silent before; soft was said. */
+/* Others wait for a silent rank, and `soft` was reported. It is killed as any other, however
+ * long it was silent before. */
 static void one_that_is_awaited_is_ended_as_any_other(void **state)
 {
     struct rank rank = in_function();
@@ -781,6 +815,7 @@ static void one_that_is_awaited_is_ended_as_any_other(void **state)
     assert_true(rank.found.never);
 }
 
+/* Others wait for a silent rank. That is over with the phase or a call. */
 static void awaited_is_over_with_the_phase_or_a_call(void **state)
 {
     struct rank rank = in_function();
@@ -797,7 +832,8 @@ static void awaited_is_over_with_the_phase_or_a_call(void **state)
     is_found(&rank, -1, HARD, MST_HANG_PROGRESS);
 }
 
-/* The stop is over an eighth of the limit before it would be found, or later: nobody saw that. */
+/* A rank was stopped for over an eighth of its limit before it would be found, or later, unseen.
+ * Of the stop an eighth counts at most. */
 static void a_stop_counts_for_an_eighth_at_most(void **state)
 {
     struct rank rank = in_function();
@@ -813,6 +849,7 @@ static void a_stop_counts_for_an_eighth_at_most(void **state)
     assert_true(rank.now_ns - begin_ns <= (SOFT + 550) * MS);
 }
 
+/* A watcher may look as often as it likes: the result is the same. */
 static void a_watcher_may_look_as_often_as_it_likes(void **state)
 {
     struct rank rank = in_function();
@@ -828,6 +865,7 @@ static void a_watcher_may_look_as_often_as_it_likes(void **state)
     assert_int_equal(look(&rank), MST_HANG_SOFT);
 }
 
+/* Counters are large. All 64 bits count. */
 static void all_counters_are_wide_84(void **state)
 {
     struct rank rank = rank_new();
@@ -850,6 +888,7 @@ static void all_counters_are_wide_84(void **state)
     assert_int_equal(rank.found.count, UINT64_C(1) << 32);
 }
 
+/* A watcher begins to look later. It counts from then on. */
 static void who_looks_from_now_on_counts_from_now_on(void **state)
 {
     struct rank rank = rank_new();
@@ -864,6 +903,7 @@ static void who_looks_from_now_on_counts_from_now_on(void **state)
     assert_int_equal(rank.found.count, 50);
 }
 
+/* The watcher knows at which pings and calls a rank stands; between attempts at none. */
 static void where_it_stands(void **state)
 {
     struct rank rank = in_function();

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* behaviour: heartbeat / Starting and stopping */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -246,6 +247,8 @@ static void beat_succeeds(struct member *member)
 
 /* ---- the agreement ---- */
 
+/* All ranks start the heartbeat. Rank 0 draws a token of 1 to 65535, all agree on it, and from
+ * then on there is one round per period, in which nothing fails. (141) */
 static void rank_0_draws_the_token(void **state)
 {
     struct member first;
@@ -280,6 +283,7 @@ static void rank_0_draws_the_token(void **state)
     member_fini(&other);
 }
 
+/* The token of a heartbeat is never 0. */
 static void a_token_is_never_0(void **state)
 {
     struct member first;
@@ -298,6 +302,7 @@ static void a_token_is_never_0(void **state)
     member_fini(&first);
 }
 
+/* Members name different periods or timeouts. The largest that any of them names holds for all. */
 static void the_largest_options_are_everybodys(void **state)
 {
     struct member member;
@@ -312,6 +317,8 @@ static void the_largest_options_are_everybodys(void **state)
     member_fini(&member);
 }
 
+/* The token agreed on is of no range, or two ranks contributed different ones. A rank that
+ * judges ends. (146) */
 static void no_single_token_is_the_end(void **state)
 {
     static const int64_t wrong[][2] = {
@@ -332,6 +339,7 @@ static void no_single_token_is_the_end(void **state)
     }
 }
 
+/* The token agreed on is of no range. A rank that does not judge goes on. (146) */
 static void one_who_does_not_judge_survives_that(void **state)
 {
     struct member member;
@@ -347,6 +355,8 @@ static void one_who_does_not_judge_survives_that(void **state)
     member_fini(&member);
 }
 
+/* Rank 0 is gone before it drew a token. There is no heartbeat in this generation: a failure per
+ * period if it died, none if it left. */
 static void rank_0_is_gone_before_it_drew(void **state)
 {
     struct mst_detail lost = {
@@ -369,6 +379,7 @@ static void rank_0_is_gone_before_it_drew(void **state)
     }
 }
 
+/* An agreement on the token is refused. It is tried again. */
 static void a_refused_agreement_is_tried_again(void **state)
 {
     struct member member;
@@ -389,6 +400,7 @@ static void a_refused_agreement_is_tried_again(void **state)
     member_fini(&member);
 }
 
+/* A member waits long for the token. One line says so. */
 static void a_long_wait_for_a_token_is_told_once(void **state)
 {
     struct member member;
@@ -407,6 +419,7 @@ static void a_long_wait_for_a_token_is_told_once(void **state)
 
 /* ---- failures ---- */
 
+/* A period succeeds after a failure. The count is 0 again. (143) [Failures] */
 static void a_success_resets_the_count(void **state)
 {
     struct member member;
@@ -425,6 +438,8 @@ static void a_success_resets_the_count(void **state)
     member_fini(&member);
 }
 
+/* Three periods in a row fail. The process ends at the third: one line that says why and which
+ * are missing, the callback, SIGABRT. (144) [Failures] */
 static void the_third_failure_is_the_end(void **state)
 {
     struct member member;
@@ -442,6 +457,8 @@ static void the_third_failure_is_the_end(void **state)
     member_fini(&member);
 }
 
+/* A member shows another token. All others end at the next round, with one line that names the
+ * one that differs. (142) [Failures] */
 static void a_mismatch_is_the_end_at_once(void **state)
 {
     (void)state;
@@ -461,6 +478,8 @@ static void a_mismatch_is_the_end_at_once(void **state)
     }
 }
 
+/* A member stopped its heartbeat. It goes on showing the token, and its peers count no failure.
+ * (145) */
 static void who_stopped_goes_on_showing_the_token(void **state)
 {
     struct member member;
@@ -486,7 +505,8 @@ static void who_stopped_goes_on_showing_the_token(void **state)
     member_fini(&member);
 }
 
-/* Nobody is to hear of a failure any more, also of one that was about to be told. */
+/* A member stopped its heartbeat. No failure is reported to it any more, also one that was about
+ * to be. */
 static void who_stopped_is_told_of_no_failure(void **state)
 {
     const struct mst_reply late = {.command = MST_ROUND, .status = MUSTER_ETIMEDOUT};
@@ -502,6 +522,7 @@ static void who_stopped_is_told_of_no_failure(void **state)
     member_fini(&member);
 }
 
+/* A member left. It is not missed. (145) */
 static void who_left_is_not_missed(void **state)
 {
     struct mst_detail detail = {.arrived = 1, .expected = 3, .lost = 2, .who_count = 2};
@@ -521,6 +542,8 @@ static void who_left_is_not_missed(void **state)
     member_fini(&member);
 }
 
+/* Many have left, and a member beyond the eight named ones dies. It counts: a death calls the
+ * generation for attention. */
 static void beyond_eight_the_generation_tells_of_deaths(void **state)
 {
     struct mst_detail detail = {
@@ -543,6 +566,7 @@ static void beyond_eight_the_generation_tells_of_deaths(void **state)
 
 /* ---- the service ---- */
 
+/* The service is out of reach for a period. No failure is counted. [The service, and recovery] */
 static void an_outage_excuses_the_period(void **state)
 {
     struct member member;
@@ -569,6 +593,8 @@ static void an_outage_excuses_the_period(void **state)
     member_fini(&member);
 }
 
+/* The service has no room: memory, disk, a limit. No failure is counted; the same number is
+ * tried again. [The service, and recovery] */
 static void a_service_without_room_excuses_it(void **state)
 {
     static const muster_status refusals[] = {MUSTER_ENOMEM, MUSTER_ENOSPACE, MUSTER_ELIMIT,
@@ -587,6 +613,8 @@ static void a_service_without_room_excuses_it(void **state)
     member_fini(&member);
 }
 
+/* No answer comes and the lease is over. From then on each period is a failure.
+ * [The service, and recovery] */
 static void no_answer_counts_once_the_lease_is_over(void **state)
 {
     struct member member;
@@ -610,6 +638,8 @@ static void no_answer_counts_once_the_lease_is_over(void **state)
     member_fini(&member);
 }
 
+/* This process was lost to the job. Each period is a failure; after its own close none is.
+ * [The service, and recovery] */
 static void the_end_of_the_session_counts(void **state)
 {
     (void)state;
@@ -629,6 +659,8 @@ static void the_end_of_the_session_counts(void **state)
 
 /* ---- generations ---- */
 
+/* A generation begins. The heartbeat begins anew, with another token and the count 0.
+ * [The service, and recovery] */
 static void a_generation_begins_anew(void **state)
 {
     struct member member;
@@ -657,6 +689,7 @@ static void a_generation_begins_anew(void **state)
     member_fini(&member);
 }
 
+/* A beat is fenced by the next generation. It waits for that one. [The service, and recovery] */
 static void a_fenced_beat_waits_for_the_next_generation(void **state)
 {
     struct member member;
@@ -675,6 +708,8 @@ static void a_fenced_beat_waits_for_the_next_generation(void **state)
     member_fini(&member);
 }
 
+/* A spare starts the heartbeat. It is not waited for: its heart beats from when it is seated.
+ * [The service, and recovery] */
 static void a_spare_waits(void **state)
 {
     struct member member;
@@ -699,6 +734,7 @@ static void a_spare_waits(void **state)
 
 /* ---- recovery ---- */
 
+/* A run recovers from a fault. The periods meanwhile do not count. [The service, and recovery] */
 static void what_a_run_recovers_from_does_not_count(void **state)
 {
     struct member member;
@@ -725,6 +761,8 @@ static void what_a_run_recovers_from_does_not_count(void **state)
     member_fini(&member);
 }
 
+/* A run is in progress. Only another token is the end; a frozen rank is warned of.
+ * [The service, and recovery] */
 static void in_a_run_only_a_mismatch_is_the_end(void **state)
 {
     struct member member;
@@ -749,7 +787,7 @@ static void in_a_run_only_a_mismatch_is_the_end(void **state)
 
 /* ---- out of step ---- */
 
-/* Another member's beats are due at 0, PERIOD, ... from `base`, when this one's first was. */
+/* A beat is late by another member's clock. It is followed by one in time. [Failures] */
 static void a_late_beat_is_followed_by_one_in_time(void **state)
 {
     struct member member;
@@ -770,6 +808,7 @@ static void a_late_beat_is_followed_by_one_in_time(void **state)
     member_fini(&member);
 }
 
+/* A member slept through several beats. It has missed as many. [Failures] */
 static void who_slept_through_several_missed_as_many(void **state)
 {
     struct member member;
@@ -793,7 +832,8 @@ static void who_slept_through_several_missed_as_many(void **state)
     member_fini(&member);
 }
 
-/* Stopped right after its call: the others have the answer, and go by it. */
+/* A member was stopped right after its call, and sees the answer late. It moves no beat: the
+ * others have the answer, and go by it. [Failures] */
 static void an_answer_heard_late_moves_no_beat(void **state)
 {
     struct member member;
@@ -814,7 +854,7 @@ static void an_answer_heard_late_moves_no_beat(void **state)
     member_fini(&member);
 }
 
-/* It agreed late, and so is late for each beat: a failure brings it nearer. */
+/* A member agreed late, and so is late for each beat. A failure brings it nearer. [Failures] */
 static void a_failure_brings_a_late_one_nearer(void **state)
 {
     struct member member;
@@ -834,6 +874,8 @@ static void a_failure_brings_a_late_one_nearer(void **state)
     member_fini(&member);
 }
 
+/* The service refuses the number of a beat as ahead. That is one failure, and the number is
+ * taken back. [Failures] */
 static void a_number_ahead_is_taken_back(void **state)
 {
     struct member member;
@@ -850,6 +892,7 @@ static void a_number_ahead_is_taken_back(void **state)
 
 /* ---- birth ---- */
 
+/* Options of a heartbeat make no sense. They are refused. */
 static void what_makes_no_sense_is_refused(void **state)
 {
     struct mst_heartbeat_config configs[5] = {standard, standard, standard, standard, standard};

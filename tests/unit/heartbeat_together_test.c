@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Some members' machines around the real service, millisecond by millisecond; the seed decides the
  * sizes, the ways, the clocks and what goes wrong. In the first phase things go wrong, in the
- * second nothing does any more. What must hold is in the names of the tests. */
+ * second nothing does any more. What must hold is in the names of the tests.
+ *
+ * behaviour: heartbeat / Failures */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -359,6 +361,7 @@ static unsigned counted(const struct world *world)
 
 /* ---- properties ---- */
 
+/* All members are there, with clocks that drift. No beat fails. (141) [Starting and stopping] */
 static void nobody_fails_while_all_are_there(void **state)
 {
     (void)state;
@@ -373,6 +376,7 @@ static void nobody_fails_while_all_are_there(void **state)
     }
 }
 
+/* The service comes and goes. It costs no failure. [The service, and recovery] */
 static void a_service_that_comes_and_goes_costs_nothing(void **state)
 {
     (void)state;
@@ -395,6 +399,7 @@ static void a_service_that_comes_and_goes_costs_nothing(void **state)
     }
 }
 
+/* A member shows another token. It ends all within a period. (142) */
 static void another_token_kills_all_within_a_period(void **state)
 {
     (void)state;
@@ -418,6 +423,7 @@ static void another_token_kills_all_within_a_period(void **state)
     }
 }
 
+/* Members freeze and go on. They come back in step. (143) */
 static void frozen_members_come_back_in_step(void **state)
 {
     (void)state;
@@ -452,6 +458,7 @@ static void frozen_members_come_back_in_step(void **state)
     }
 }
 
+/* Members fail fewer than three times in a row. None ends. (144) */
 static void nobody_dies_of_fewer_than_three_in_a_row(void **state)
 {
     unsigned deaths = 0;
@@ -476,6 +483,7 @@ static void nobody_dies_of_fewer_than_three_in_a_row(void **state)
     assert_true(deaths > 0 && deaths < SEEDS);
 }
 
+/* A member dies without a run. All end. */
 static void a_death_without_a_run_is_the_end_of_all(void **state)
 {
     (void)state;
@@ -491,6 +499,7 @@ static void a_death_without_a_run_is_the_end_of_all(void **state)
     }
 }
 
+/* A run recovers from deaths. No member ends, however long it takes. [The service, and recovery] */
 static void a_run_recovers_from_deaths_however_long_it_takes(void **state)
 {
     (void)state;
@@ -523,6 +532,7 @@ static void a_run_recovers_from_deaths_however_long_it_takes(void **state)
     }
 }
 
+/* A member leaves. It is not missed. (145) [Starting and stopping] */
 static void who_leaves_is_not_missed(void **state)
 {
     (void)state;

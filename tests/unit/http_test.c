@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The HTTP thread beside a loop that starts, does not answer, or has no memory. */
+/* The HTTP thread beside a loop that starts, does not answer, or has no memory.
+ *
+ * behaviour: http / Requests */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -136,6 +138,7 @@ static void answer_next(const struct stage *stage, enum mst_http_subject subject
     mst_http_answer(stage->http, &question, report);
 }
 
+/* The service is still bringing its state back. It is alive and not ready. [Health] */
 static void a_service_that_recovers_is_alive_and_not_ready(void **state)
 {
     struct stage stage;
@@ -167,8 +170,8 @@ static void a_loop_is_stuck_from_its_bound_on_and_not_before(void **state)
     close_stage(&stage);
 }
 
-/* The copy for /metrics stays good for a moment, also while another asks for the status of a job.
- */
+/* One reader asks for metrics, another for the status of some job. Neither waits for the other's
+ * copy of the state: that for `/metrics` stays good for a moment. */
 static void one_subject_does_not_wait_for_the_other(void **state)
 {
     struct stage stage;
@@ -206,6 +209,8 @@ static struct mst_http_report *large_report(void)
     return report;
 }
 
+/* Large answers are asked for and not read. Beyond 64 MiB of them the next reader's connection
+ * is closed; health is answered. */
 static void answers_that_nobody_reads_are_bounded(void **state)
 {
     struct stage stage;
@@ -242,7 +247,8 @@ static bool is_closed(int fd)
     return recv(fd, &byte, 1, 0) <= 0;
 }
 
-/* The rest of the places is for others, and the one that was idle longest makes room. */
+/* One address opens as many connections as it can. It gets 64, and for one more its oldest idle
+ * one is closed; the rest is for others. */
 static void one_peer_has_so_many_connections_and_no_more(void **state)
 {
     enum { MOST = 64 };
@@ -280,7 +286,8 @@ static int ask_as(const struct stage *stage, unsigned address, const char *text)
     return fd;
 }
 
-/* From four addresses all places are held with heads that never end: the oldest of them goes. */
+/* Heads that never end hold all places, from four addresses. The oldest of them goes, and the
+ * newcomer is answered. */
 static void unfinished_requests_of_many_peers_give_way(void **state)
 {
     enum { HELD = 120, PEERS = 4 };
@@ -313,7 +320,8 @@ static void dawdle(int fd)
     (void)poll(&polled, 1, 20); /* until it is hung up on, at most so long */
 }
 
-/* A byte now and then is no silence: the deadline is for the whole of it. */
+/* A head goes on byte by byte. It has one deadline for the whole of it: a byte now and then is
+ * no silence. */
 static void a_request_has_one_deadline(void **state)
 {
     struct stage stage;
@@ -334,7 +342,8 @@ static void a_request_has_one_deadline(void **state)
     close_stage(&stage);
 }
 
-/* And so has an answer that nobody reads. */
+/* An answer is read byte by byte, or not at all. It has one deadline, whatever is read
+ * meanwhile. */
 static void an_answer_has_a_deadline(void **state)
 {
     struct stage stage;
@@ -362,7 +371,7 @@ static void an_answer_has_a_deadline(void **state)
     close_stage(&stage);
 }
 
-/* While the loop does not answer those who ask for a copy of its state. */
+/* Fifty wait for a copy of the state, and the loop does not answer. Health is answered at once. */
 static void health_waits_for_nobody(void **state)
 {
     enum { READERS = 50 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The signal that cuts blocking calls short: which calls it frees, and that nothing of it is left.
- */
+ *
+ * behaviour: restart / Being called out */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -78,6 +79,8 @@ static int block_semaphore(void)
     return rc;
 }
 
+/* A thread is blocked in each of the calls that can block. It is freed by the signal, and the
+ * call ends with EINTR. */
 static void test_calls_are_freed(void **state)
 {
     static int (*const calls[])(void) = {block_read, block_recv, block_poll, block_semaphore};
@@ -107,6 +110,7 @@ static void test_calls_are_freed(void **state)
     close(pair[1]);
 }
 
+/* A run ends. Signal handler and signal mask are as before. */
 static void test_put_back(void **state)
 {
     int signal = mst_interrupt_standard();
@@ -140,7 +144,8 @@ static void test_put_back(void **state)
     pthread_sigmask(SIG_SETMASK, &set, NULL);
 }
 
-/* Sent but not delivered when the run ends: it must not end the process. */
+/* A signal was sent but not delivered when the run ends. It does no harm: it must not end the
+ * process. */
 static void test_late_signal(void **state)
 {
     int signal = mst_interrupt_standard();
@@ -164,6 +169,8 @@ static void handler(int signal)
     (void)signal;
 }
 
+/* The signal is in use by the program, or is none that can be used, as those that end a process.
+ * The run is refused and nothing is changed. */
 static void test_refused(void **state)
 {
     const int bad[] = {SIGKILL, SIGSTOP, SIGSEGV, -3, 65, 1000};
@@ -190,6 +197,7 @@ static void test_refused(void **state)
     mst_interrupt_disarm(&interrupt);
 }
 
+/* The signal is switched off. None is sent. */
 static void test_off(void **state)
 {
     struct mst_interrupt interrupt;

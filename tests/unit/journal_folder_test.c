@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which process may write to a journal's folder, and which may remove it. Other processes are
- * forked: to the one that holds it a record lock is always free. */
+ * forked: to the one that holds it a record lock is always free.
+ *
+ * behaviour: service / Its journal */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -133,6 +135,7 @@ static int claims(const char *path, char *text)
     return -status;
 }
 
+/* Another process holds the journal. It is not removed. [run / The first cause] */
 static void nobody_removes_what_another_process_holds(void **state)
 {
     struct stage *stage = *state;
@@ -162,6 +165,8 @@ static void nobody_removes_what_another_process_holds(void **state)
     assert_false(is_there(stage, ""));
 }
 
+/* A process is refused the journal that another one holds. It leaves nothing behind.
+ * [run / The first cause] */
 static void who_is_refused_leaves_nothing_behind(void **state)
 {
     struct stage *stage = *state;
@@ -184,6 +189,8 @@ static bool secret_is_there(const struct stage *stage)
     return access(with, F_OK) == 0;
 }
 
+/* Another process has the journal that a secret goes with. The secret stays.
+ * [run / Descriptors and signals] */
 static void what_goes_with_it_stays_where_another_process_has_it(void **state)
 {
     struct stage *stage = *state;
@@ -272,6 +279,8 @@ static int contend(const char *path, _Atomic int *inside)
     return 0;
 }
 
+/* A journal's folder is removed again and again while processes want it. It has one owner.
+ * [run / The first cause] */
 static void it_has_one_owner_however_often_it_is_removed(void **state)
 {
     struct stage *stage = *state;
@@ -344,6 +353,7 @@ static void one_that_is_removed_just_then_is_made_again(void **state)
 
 /* ---- whose it is ---- */
 
+/* Others may write to the journal's folder. It is refused. */
 static void what_others_may_write_to_is_refused(void **state)
 {
     static const mode_t modes[] = {0720, 0702, 0777};
@@ -427,6 +437,7 @@ static void what_it_lies_in_need_not_be_readable(void **state)
 
 /* ---- its files ---- */
 
+/* A file of the journal is a link. It is refused and not followed. */
 static void no_file_leads_anywhere_else(void **state)
 {
     static const char *const names[] = {"lock", FILE_NAME};
@@ -460,6 +471,7 @@ static void no_file_leads_anywhere_else(void **state)
     }
 }
 
+/* A file of the journal is no regular file. It is not waited for. */
 static void what_is_no_file_is_not_waited_for(void **state)
 {
     struct stage *stage = *state;
@@ -590,7 +602,8 @@ static void die(struct mst_journal *journal, struct mst_journal_disk *disk, stru
     mst_journal_disk_close(disk);
 }
 
-/* Left by services that were killed before they did anything. */
+/* Services that were killed before they did anything left thousands of files. They are no
+ * obstacle. */
 static void thousands_of_files_are_no_obstacle(void **state)
 {
     struct stage *stage = *state;

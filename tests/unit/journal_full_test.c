@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The journal on a disk that is full or fails, and without memory. */
+/* The journal on a disk that is full or fails, and without memory.
+ *
+ * behaviour: service / Its journal */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -47,6 +49,7 @@ static void fill(struct stage *stage)
     assert_non_null(mst_journal_held(stage->journal));
 }
 
+/* The disk of the journal is full. Writes are refused, and it goes on when there is room. */
 static void a_full_disk_refuses_and_goes_on(void **state)
 {
     struct stage stage, copy;
@@ -82,7 +85,8 @@ static void a_full_disk_refuses_and_goes_on(void **state)
     stage_fini(&stage);
 }
 
-/* There is room for a file and not for what it needs: it is tried every second, for hours. */
+/* There is room for a file and not for the state, tried every second for hours. Each try leaves
+ * nothing behind, and no client sees a revision that is not kept. */
 static void a_try_that_fails_leaves_nothing(void **state)
 {
     struct stage stage;
@@ -135,6 +139,7 @@ static unsigned append_until_ended(struct stage *stage, unsigned count)
     return i;
 }
 
+/* The journal was given up on a full disk. The next service does not believe it. */
 static void a_journal_that_was_given_up_is_not_believed(void **state)
 {
     struct stage stage;
@@ -152,7 +157,8 @@ static void a_journal_that_was_given_up_is_not_believed(void **state)
     stage_fini(&stage);
 }
 
-/* Its end must be in it, or the next service would believe it. */
+/* With `--journal-full=continue` not even the journal's end can be written. The service ends:
+ * the next one would believe what is there. */
 static void a_journal_whose_end_cannot_be_written_is_a_failure(void **state)
 {
     struct stage stage;
@@ -177,6 +183,8 @@ static void a_journal_whose_end_cannot_be_written_is_a_failure(void **state)
     stage_fini(&stage);
 }
 
+/* The disk fails otherwise than by being full. Nothing leaves any more, and the service stops
+ * with one line. */
 static void a_failing_disk_ends_everything(void **state)
 {
     struct stage stage;
@@ -192,7 +200,8 @@ static void a_failing_disk_ends_everything(void **state)
     stage_fini(&stage);
 }
 
-/* The kernel says it once. A second sync would say that all is well. */
+/* A sync fails. It is not tried again, because the kernel says it once: a second one would
+ * succeed and have kept nothing. */
 static void a_sync_that_failed_is_not_tried_again(void **state)
 {
     struct stage stage;
@@ -210,6 +219,7 @@ static void a_sync_that_failed_is_not_tried_again(void **state)
     stage_fini(&stage);
 }
 
+/* The disk fails when the service is to stop. One line says so. */
 static void a_stop_on_a_failing_disk_says_so(void **state)
 {
     struct stage stage;
@@ -224,6 +234,7 @@ static void a_stop_on_a_failing_disk_says_so(void **state)
     stage_fini(&stage);
 }
 
+/* A service died while it wrote a snapshot. The unfinished file is removed with the next one. */
 static void what_was_never_finished_is_cleared_away(void **state)
 {
     struct stage stage;
@@ -244,8 +255,8 @@ static void what_was_never_finished_is_cleared_away(void **state)
     stage_fini(&stage);
 }
 
-/* Who came and went while it was held gets a revision when it goes on. A try that fails gives none:
- * whoever was told of it would miss what gets the same one later. */
+/* A client came and went while the journal waits for room. It gets a revision when it goes on: a
+ * try that fails gives none, which would be given to something else later. */
 static void a_try_that_fails_tells_nobody(void **state)
 {
     const struct mst_request open = {.command = MST_OPEN,
@@ -286,7 +297,8 @@ static void a_try_that_fails_tells_nobody(void **state)
     stage_fini(&stage);
 }
 
-/* A service that is started again and again on a full disk does not fill it further. */
+/* A service is started again and again on a full disk. It leaves nothing, and does not fill the
+ * disk further. */
 static void a_beginning_without_room_leaves_nothing(void **state)
 {
     struct stage stage;
@@ -304,6 +316,7 @@ static void a_beginning_without_room_leaves_nothing(void **state)
     stage_fini(&stage);
 }
 
+/* Memory is short while the state is recovered. Recovery fails whole, and says so. */
 static void a_recovery_without_memory_fails_whole(void **state)
 {
     struct stage stage, copy;

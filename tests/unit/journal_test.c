@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The journal's files: what is recovered after any cut and any damaged byte, snapshots, and that a
- * replay comes to the state that was there. */
+ * replay comes to the state that was there.
+ *
+ * behaviour: service / Its journal */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -76,7 +78,9 @@ static void a_replay_comes_to_the_state_that_was_there(void **state)
     stage_fini(&stage);
 }
 
-/* With the request's id in two bytes, which we would write in one. */
+/* A request is written in another way than muster would, its id in two bytes instead of one, or
+ * has unknown fields. It is kept as it came; with unknown fields it is kept without them,
+ * because a later version would do with them what this one did not. */
 static void a_request_is_kept_as_it_came(void **state)
 {
     static const unsigned char bytes[] = {8, 0x87, 0, 16, 7, 0xb2, 1,  10, 0x12,
@@ -103,6 +107,7 @@ static void a_request_is_kept_as_it_came(void **state)
     stage_fini(&stage);
 }
 
+/* A journal's file ends anywhere. The torn tail is cut; everything before it is there. */
 static void a_file_may_end_anywhere(void **state)
 {
     struct stage stage, copy;
@@ -135,6 +140,7 @@ static void a_file_may_end_anywhere(void **state)
     stage_fini(&stage);
 }
 
+/* Any byte of a journal is damaged. It does not go unnoticed. */
 static void no_damaged_byte_goes_unnoticed(void **state)
 {
     struct stage stage, copy;
@@ -167,6 +173,7 @@ static void no_damaged_byte_goes_unnoticed(void **state)
     stage_fini(&stage);
 }
 
+/* The middle of a journal is damaged. The error says which file and where. */
 static void a_damaged_middle_says_where(void **state)
 {
     struct stage stage, copy;
@@ -183,7 +190,7 @@ static void a_damaged_middle_says_where(void **state)
     stage_fini(&stage);
 }
 
-/* With --sync a frame that was never promised may be missing although a later one is there. */
+/* With `--sync` a frame that was never promised is missing before another one. Both are cut. */
 static void what_was_not_promised_may_be_missing(void **state)
 {
     struct mst_crc crc;
@@ -232,6 +239,8 @@ static void a_frame_of_another_file_or_place_is_none(void **state)
     assert_int_equal(mst_frame_next(&reader, &payload), MST_FRAME_TORN);
 }
 
+/* The service begins again and again. Where a file between two others is gone, it does not
+ * start. */
 static void it_begins_again_and_again(void **state)
 {
     struct stage stage;
@@ -271,8 +280,8 @@ static void stage_begin_often(struct stage *stage)
     stage_die(stage);
 }
 
-/* What it means is in its place: behind another name it would be missing, and its number be given
- * to another file. */
+/* A file of the journal was given another name. The service does not start, names both names and
+ * changes nothing: what a file means is in its place. */
 static void a_file_under_another_name_is_refused(void **state)
 {
     static const enum mst_file_kind kinds[] = {MST_FILE_JOURNAL, MST_FILE_SNAPSHOT,
@@ -314,7 +323,7 @@ static void a_file_under_another_name_is_refused(void **state)
     stage_fini(&stage);
 }
 
-/* As only damage that has the right checksum makes it. */
+/* A file has a head that no file has, with the right checksum. It is refused. */
 static void a_head_of_no_file_is_refused(void **state)
 {
     static const struct mst_file_head heads[] = {
@@ -349,7 +358,8 @@ static unsigned count_files(const struct stage *stage)
     return count;
 }
 
-/* Each start without a stop in order leaves a file, however little happens in it. */
+/* Services without a stop in order have left more than a few files. A snapshot is due, however
+ * little happened. */
 static void more_than_a_few_files_make_a_snapshot_due(void **state)
 {
     struct stage stage;
@@ -376,6 +386,7 @@ static void more_than_a_few_files_make_a_snapshot_due(void **state)
     stage_fini(&stage);
 }
 
+/* With `--sync` the disk keeps a write before its answer; what promises nothing is not synced. */
 static void only_a_promise_is_synced(void **state)
 {
     struct stage stage;
@@ -394,8 +405,8 @@ static void only_a_promise_is_synced(void **state)
     stage_fini(&stage);
 }
 
-/* It died as soon as it had made a file: the next one is not made before that has its name, or a
- * host that dies then could lose the one and keep the other. */
+/* A service died as soon as it had made a file. The next file is not made before that one has
+ * its name, or a host that dies then could lose the one and keep the other. */
 static void a_file_has_its_name_before_the_next(void **state)
 {
     struct stage stage;
@@ -412,7 +423,8 @@ static void a_file_has_its_name_before_the_next(void **state)
     stage_fini(&stage);
 }
 
-/* A replay has memory where there was none before, and must not carry out what was refused. */
+/* A request was refused for want of memory, and the next service has enough. It stays refused in
+ * the replay. */
 static void what_was_refused_stays_refused(void **state)
 {
     static const struct mst_write op = {
@@ -457,8 +469,8 @@ static void seal_frame(struct fake_file *file, uint64_t sequence, uint64_t at)
                     mst_get_u64(file->bytes + at + 8));
 }
 
-/* The limits of a service are part of its inputs: what was refused must be refused again. They are
- * found by name, so one that is moved, or that only another version knows, is no other. */
+/* The next service has other limits, or its version knows others. What is replayed obeys those
+ * of then, by their names; an unknown limit is refused. */
 static void limits_are_known_by_their_names(void **state)
 {
     static const char name[] = "keys_max";
@@ -536,6 +548,7 @@ static void records_that_no_service_writes_are_damage(void **state)
 
 /* ---- snapshots ---- */
 
+/* A snapshot is made. It takes the place of the files before. */
 static void a_snapshot_takes_the_place_of_what_was_before(void **state)
 {
     struct stage stage, copy;
@@ -566,7 +579,8 @@ static void a_snapshot_takes_the_place_of_what_was_before(void **state)
     stage_fini(&stage);
 }
 
-/* It is whole, and nobody is to look for damage. */
+/* Another version left a whole snapshot in a form that this one does not know. The service does
+ * not start, and names that version, not damage. */
 static void a_snapshot_of_another_form_is_refused_by_name(void **state)
 {
     struct stage stage;
@@ -587,7 +601,8 @@ static void a_snapshot_of_another_form_is_refused_by_name(void **state)
     stage_fini(&stage);
 }
 
-/* Counting up to the number of a file that somebody put there would take for ever. */
+/* A file of the journal has a number far from the others. It is removed with those before it;
+ * counting up to the number would take for ever. [fuzzing / Fuzzing, races, leaks] */
 static void files_that_are_far_apart_are_removed(void **state)
 {
     struct stage stage;
@@ -606,6 +621,8 @@ static void files_that_are_far_apart_are_removed(void **state)
     stage_fini(&stage);
 }
 
+/* The snapshot could not be written. It is tried again later, and recovery takes the files
+ * before it. */
 static void a_snapshot_that_was_not_written_is_not_missed(void **state)
 {
     struct stage stage;
@@ -626,6 +643,7 @@ static void a_snapshot_that_was_not_written_is_not_missed(void **state)
     stage_fini(&stage);
 }
 
+/* A service stops in order. It leaves a snapshot. */
 static void a_stop_in_order_leaves_a_snapshot(void **state)
 {
     struct stage stage;

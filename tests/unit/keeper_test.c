@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* behaviour: run / Descriptors and signals */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <signal.h>
@@ -55,7 +56,8 @@ static void at_the_end_the_groups_that_are_left_are_killed(void **state)
     mst_keeper_stop(&keeper); /* once is enough */
 }
 
-/* The rank of a wrapper that puts it elsewhere; and a number that is another process's by now. */
+/* A wrapper's ranks have left their groups, or a rank's number is another process's by now. At
+ * the end the ranks are killed, and that process is not. */
 static void at_the_end_the_ranks_are_killed_that_have_left_their_groups(void **state)
 {
     struct mst_keeper keeper;

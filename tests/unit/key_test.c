@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Keys: the single operations, batches that happen at once or not at all, waits, listings, owners,
- * the key space of a generation, and limits. */
+ * the key space of a generation, and limits.
+ *
+ * behaviour: keys / Several keys */
 #include "core_fixture.h"
 
 static struct mst_request batch(const struct mst_write *ops, uint32_t count)
@@ -19,6 +21,9 @@ static struct client observer(struct fixture *f)
     return fixture_client(f, MST_ROLE_OBSERVER, 0);
 }
 
+/* A key is put, inserted, appended to, deleted and read. Each does what its name says; a read
+ * gives the value and its revision, and each change a larger one. To delete an absent key is no
+ * error. [One key] */
 static void the_single_operations(struct fixture *f)
 {
     struct client client = observer(f);
@@ -62,6 +67,9 @@ static const struct mst_item *item_of(struct fixture *f, const struct mst_reply 
     return reply->item_count == 1 ? &reply->items[0] : &none;
 }
 
+/* A key is read, listed or watched. It comes with its age: how long ago it was written, or
+ * deleted, by the service's time. Every write begins it anew, also one that writes the same.
+ * [How old a key is] */
 static void an_age_counts_from_the_last_write(struct fixture *f)
 {
     struct client client = observer(f);
@@ -93,6 +101,8 @@ static void an_age_counts_from_the_last_write(struct fixture *f)
     EXPECT_INT(f, fixture_reply(f, &client, waits)->number, 0);
 }
 
+/* Compare-and-set names an old revision. It is refused (ECONFLICT) with the revision that is
+ * there. Revision 0 means: only if it does not exist, and a deleted key does not. [One key] */
 static void compare_and_set(struct fixture *f)
 {
     struct client client = observer(f);
@@ -121,6 +131,8 @@ static void compare_and_set(struct fixture *f)
     EXPECT_INT(f, fixture_call(f, &client, batch(&cas, 1))->status, MUSTER_OK);
 }
 
+/* A number is added to a key. An absent key counts as 0, and the caller gets the sum. Text that
+ * is no number, and a sum beyond 64 bits, are refused (ERANGE) and change nothing. [One key] */
 static void adding(struct fixture *f)
 {
     struct client client = observer(f);
@@ -142,6 +154,8 @@ static void adding(struct fixture *f)
     }
 }
 
+/* Several writes are sent as one batch and one of them cannot be done. None is done, and the
+ * caller learns which one it was. */
 static void a_batch_is_all_or_nothing(struct fixture *f)
 {
     struct client client = observer(f);
@@ -168,6 +182,8 @@ static void a_batch_is_all_or_nothing(struct fixture *f)
     EXPECT_TEXT(f, fixture_get(f, &client, "c")->value, "3");
 }
 
+/* Writes of a batch touch one key twice. Each sees what those before it did; all others see only
+ * the end. */
 static void a_batch_sees_itself_and_others_see_its_end(struct fixture *f)
 {
     struct client client = observer(f);
@@ -196,6 +212,8 @@ static void a_batch_sees_itself_and_others_see_its_end(struct fixture *f)
     EXPECT_INT(f, fixture_call(f, &client, batch(ops, 2))->status, MUSTER_ECONFLICT);
 }
 
+/* A reader waits for a key. It is answered once, when the key is written; other keys do not wake
+ * it, and a reader that went away does not keep the others from being answered. [Waiting] */
 static void a_get_can_wait(struct fixture *f)
 {
     struct client client = observer(f);
@@ -217,6 +235,8 @@ static void a_get_can_wait(struct fixture *f)
     EXPECT_INT(f, fixture_times_told(f, &many[0], ids[0]), 1);
 }
 
+/* A value is read and changed before the answer has left. The reader gets the value of the
+ * moment of its request. [One key] */
 static void a_value_is_the_one_of_the_moment(struct fixture *f)
 {
     struct client client = observer(f);
@@ -254,6 +274,8 @@ static uint64_t wait_all(struct fixture *f, struct client *client, const char *c
         (struct mst_request){.command = MST_WAIT, .wait = {.keys = keys, .count = count}});
 }
 
+/* A reader waits for several keys. It is answered when each has existed once, even if not all at
+ * the same time. [Waiting] */
 static void a_wait_for_several_is_latched(struct fixture *f)
 {
     const char *const names[] = {"a", "b", "c", "b"};
@@ -289,6 +311,8 @@ static const struct mst_reply *list(struct fixture *f, struct client *client, co
                              .list = {.prefix = mst_slice_text(prefix), .after = after}});
 }
 
+/* The keys under a prefix are listed. They come in the order of their bytes, without those
+ * deleted. */
 static void a_prefix_is_listed_in_order(struct fixture *f)
 {
     struct client client = observer(f);
@@ -314,6 +338,8 @@ static void a_prefix_is_listed_in_order(struct fixture *f)
     EXPECT_INT(f, list(f, &client, "z", mst_slice_of(NULL, 0))->item_count, 0);
 }
 
+/* A prefix has more keys than fit one answer. They come in pages; the library puts them
+ * together. */
 static void a_long_listing_comes_in_pages(struct fixture *f)
 {
     struct client client = observer(f);
@@ -340,6 +366,7 @@ static void a_long_listing_comes_in_pages(struct fixture *f)
     EXPECT_INT(f, pages, 3);
 }
 
+/* The values under a prefix are large. The listing comes in shorter pages. */
 static void large_values_make_short_pages(struct fixture *f)
 {
     static char large[MST_PAGE_BYTES];
@@ -357,6 +384,9 @@ static void large_values_make_short_pages(struct fixture *f)
     EXPECT(f, reply->next != 0);
 }
 
+/* A key is owned by a member or a session that ends. It is deleted with it, and watches show
+ * that. Silence alone deletes nothing; a key that another client has put since stays.
+ * [Keys that go] */
 static void an_owned_key_vanishes_with_its_owner(struct fixture *f)
 {
     struct client owner = fixture_client(f, MST_ROLE_WORKER, 0);
@@ -387,6 +417,9 @@ static void an_owned_key_vanishes_with_its_owner(struct fixture *f)
     EXPECT_INT(f, reply->item_count > 0 ? reply->items[0].kind : 0, MST_ITEM_DELETED);
 }
 
+/* A key is written in the key space of a generation. It is apart from the job's key of that
+ * name. Only the current generation is accepted; any other is refused (EFENCED), and the session
+ * goes on. [Keys that go] */
 static void a_generation_has_keys_of_its_own(struct fixture *f)
 {
     struct client rank;
@@ -423,6 +456,9 @@ static void expect_limit(struct fixture *f, const struct mst_reply *reply, int64
     EXPECT_INT(f, reply->detail.limit, limit);
 }
 
+/* A name, a value, a batch, a wait, or the keys of a job together are over their limit. The
+ * request is refused (ELIMIT) with the limit by its flag, its value and what was asked for, and
+ * nothing has changed. [Limits] */
 static void every_limit_is_named(struct fixture *f)
 {
     const char *const names[] = {"a", "b", "c"};
@@ -450,6 +486,7 @@ static void every_limit_is_named(struct fixture *f)
     EXPECT_INT(f, fixture_write(f, &client, MST_PUT, "c", "1")->status, MUSTER_OK);
 }
 
+/* A batch deletes a key and makes another when the job is full. It fits. */
 static void a_batch_makes_room_for_itself(struct fixture *f)
 {
     struct mst_write ops[2] = {op(MST_DELETE, "a", ""), op(MST_PUT, "d", "")};
@@ -466,6 +503,7 @@ static void a_batch_makes_room_for_itself(struct fixture *f)
     EXPECT_INT(f, fixture_get(f, &client, "d")->status, MUSTER_OK);
 }
 
+/* A name is empty or has a NUL byte in it. It is refused (EINVAL). [One key] */
 static void names_that_are_none(struct fixture *f)
 {
     struct client client = observer(f);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each X_start comes to what X comes to; and what is done with a call before it is over. */
+/* Each X_start comes to what X comes to; and what is done with a call before it is over.
+ *
+ * behaviour: library / Calls that do not block */
 #define _GNU_SOURCE
 #include <poll.h>
 #include <pthread.h>
@@ -39,6 +41,8 @@ static void well(muster_status started, muster_call **call, struct muster_error 
     library_ok(end_of(started, call, err), err);
 }
 
+/* A batch without a write is applied. It fails with EINVAL, as docs/protocol.md has it; writes
+ * that are started come to the same as blocking ones. [Reading the errors] */
 static void writes(void **state)
 {
     muster_client *client = library_alone();
@@ -92,6 +96,8 @@ static void writes(void **state)
     muster_client_close(client);
 }
 
+/* A read is started instead of blocked for. It comes to the same: results, status, and the line
+ * of an error. What was lent is the caller's again at once. */
 static void reads(void **state)
 {
     muster_client *client = library_alone();
@@ -133,6 +139,7 @@ static void reads(void **state)
     muster_client_close(client);
 }
 
+/* A round or a call about members is started instead of blocked for. It comes to the same. */
 static void rounds_and_members(void **state)
 {
     muster_client *client = library_alone();
@@ -194,6 +201,7 @@ static void rounds_and_members(void **state)
     muster_client_close(client);
 }
 
+/* A watch is started instead of blocked for. It comes to the same. */
 static void a_watch(void **state)
 {
     muster_client *client = library_alone();
@@ -223,6 +231,8 @@ static void a_watch(void **state)
     muster_client_close(client);
 }
 
+/* A start makes no sense, or there is no memory for it. It is refused, nothing was sent, and no
+ * handle is left. */
 static void a_refused_start_leaves_nothing(void **state)
 {
     muster_client *client = library_alone();
@@ -259,6 +269,7 @@ static void a_refused_start_leaves_nothing(void **state)
 
 /* ---- waiting, cancelling, freeing ---- */
 
+/* Waiting for a call times out. The call goes on. */
 static void the_end_of_a_wait_is_not_the_call_s(void **state)
 {
     muster_client *client = library_alone();
@@ -288,7 +299,8 @@ static void give_time(muster_call *call, int turns)
     }
 }
 
-/* Not sent yet, with the service, and with an answer on its way. */
+/* A call is cancelled: not sent yet, with the service, its answer on the way, over. It ends with
+ * ECANCELLED at once, unless it was over. */
 static void a_call_is_cancelled_at_every_stage(void **state)
 {
     muster_client *client = library_alone();
@@ -327,6 +339,8 @@ static void a_call_is_cancelled_at_every_stage(void **state)
     muster_client_close(client);
 }
 
+/* A call is freed before its end. Nothing of the caller's is touched any more; a callback that
+ * runs on another thread is waited for. */
 static void nothing_is_touched_behind_a_free(void **state)
 {
     muster_client *client = library_alone();
@@ -357,6 +371,8 @@ static void nothing_is_touched_behind_a_free(void **state)
 
 /* ---- the end of everything ---- */
 
+/* The job restarts while calls are open. They end with EINTERRUPTED, and a loop that polls wakes
+ * up. */
 static void an_interrupt_ends_open_calls(void **state)
 {
     muster_client *client = library_alone();
@@ -393,6 +409,8 @@ static void must_not_be_called(void *ctx, muster_call *call)
     fail_msg("the callback was called");
 }
 
+/* The client is closed while calls are open. They end with ECANCELLED, their callbacks are not
+ * run, and the handles can still be read and freed. */
 static void close_ends_open_calls(void **state)
 {
     muster_client *client = library_alone();
@@ -433,7 +451,8 @@ static void *wait_and_free(void *arg)
     return NULL;
 }
 
-/* Whoever waits frees the call as soon as it knows, and the client may be gone at any moment. */
+/* One thread closes the client while another waits for a call and frees it. The wait ends with
+ * ECANCELLED, and the client outlives the visit. */
 static void a_call_is_freed_while_the_client_is_closed(void **state)
 {
     (void)state;
@@ -452,6 +471,7 @@ static void a_call_is_freed_while_the_client_is_closed(void **state)
     }
 }
 
+/* The process forks with open calls. The child can only free them; the parent's go on. */
 static void a_forked_child_has_no_calls(void **state)
 {
     muster_client *client = library_alone();
@@ -484,6 +504,7 @@ static void a_forked_child_has_no_calls(void **state)
     muster_client_close(client);
 }
 
+/* The service of a job of one is killed. Open calls end, and say so. */
 static void a_killed_service_ends_open_calls(void **state)
 {
     muster_client *client = library_alone();
@@ -501,7 +522,8 @@ static void a_killed_service_ends_open_calls(void **state)
     muster_client_close(client);
 }
 
-/* 0 would give the next part of the call the time of a lease. */
+/* A call's time is over. What is left of it gives the next part of the call no other time: 0
+ * would be the time of a lease. */
 static void what_is_left_of_a_time_that_is_over_is_no_other_time(void **state)
 {
     (void)state;
@@ -509,7 +531,8 @@ static void what_is_left_of_a_time_that_is_over_is_no_other_time(void **state)
     assert_int_equal(mst_lib_left_ms(0, mst_lib_now_ns()), 0);
 }
 
-/* The words of a call go with it: the thread's next wait may be for something else. */
+/* A wait is over. Its words are no longer shown: the thread's next wait may be for something
+ * else. */
 static void a_wait_that_is_over_is_shown_no_more(void **state)
 {
     muster_client *client = library_alone();

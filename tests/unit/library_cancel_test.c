@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* No function of the library is a cancellation point. Each is called by a thread that has been
  * cancelled before, so that the first cancellation point in it would end the thread there; the list
- * of the exported functions says whether one is missing here. */
+ * of the exported functions says whether one is missing here.
+ *
+ * behaviour: library / Threads and time */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <setjmp.h>
@@ -470,6 +472,7 @@ static bool is_covered(const char *name)
     return is_listed(looks, name) || strncmp(name, on_own_thread, strlen(on_own_thread)) == 0;
 }
 
+/* The test of cancellation calls every exported function. */
 static void every_exported_function_is_called(void **state)
 {
     FILE *symbols = fopen(MST_TEST_SYMBOLS, "re");
@@ -497,6 +500,8 @@ static void works(muster_client *client)
     library_ok(muster_key_put(client, "after", bytes_of("x"), NULL, LIMIT_MS, NULL, &err), &err);
 }
 
+/* A thread that has been cancelled calls any exported function. The function does its work and
+ * returns. */
 static void no_function_is_a_cancellation_point(void **state)
 {
     struct muster_client_options options;
@@ -546,7 +551,9 @@ static void *get(void *ctx)
     return NULL;
 }
 
-/* One of them polls, the other one sleeps until it is told. */
+/* `pthread_cancel` is called for a thread in a function of the library, whether it polls the
+ * connection or waits for the thread that does. The thread ends when the function has returned;
+ * the client's other threads notice nothing. */
 static void a_thread_cancelled_in_a_call_ends_when_that_has_returned(void **state)
 {
     muster_client *client = library_alone();
@@ -573,7 +580,8 @@ static void a_thread_cancelled_in_a_call_ends_when_that_has_returned(void **stat
     muster_client_close(client);
 }
 
-/* It is put off for the call, and then as it was. */
+/* A call changes nothing for the thread: its cancellation is deferred for the call, and then as
+ * it was. */
 static void a_call_changes_nothing_for_the_thread(void **state)
 {
     static const int kinds[] = {PTHREAD_CANCEL_ENABLE, PTHREAD_CANCEL_DISABLE};

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A program that closes what is not its own, a coordinator's descriptors. For those of a client see
- * tests/process/test_descriptors.py, for those of a worker library_worker_test.c. */
+ * tests/process/test_descriptors.py, for those of a worker library_worker_test.c.
+ *
+ * behaviour: library / Opening and closing */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -46,6 +48,9 @@ static int close_the_epoll(const char *addr)
     return muster_cluster_join(cluster, -1, NULL) == MUSTER_EINTERNAL ? 0 : 3;
 }
 
+/* A program closes all descriptors while it has a coordinator, or in a function of a worker. The
+ * calls of the coordinator end with EINTERNAL, and `muster_worker_serve` with EUNREACHABLE; the
+ * log says why. */
 static void test_a_coordinator_whose_descriptors_are_closed_ends_its_calls(void **state)
 {
     (void)state;
@@ -73,7 +78,8 @@ static int close_all(const char *addr)
     return library_is_untouched() ? 0 : 4;
 }
 
-/* Its client notices, while the coordinator's thread sleeps on. */
+/* A program closes all descriptors of a coordinator, whose thread sleeps on, and opens others.
+ * The numbers it had are neither written to nor closed. */
 static void test_nothing_is_done_with_the_numbers_it_had(void **state)
 {
     (void)state;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A coordinator in a program, with a real service and a worker that is the test itself. */
+/* A coordinator in a program, with a real service and a worker that is the test itself.
+ *
+ * behaviour: cluster / A coordinator and its program */
 #define _GNU_SOURCE
 #include <poll.h>
 #include <pthread.h>
@@ -164,6 +166,9 @@ static void test_a_failure_is_delivered_once_and_then_all_is_as_new(void **state
     muster_client_close(client);
 }
 
+/* A closure has failed, another one of its series does not end, and join or schedule has a
+ * timeout. It ends in time, with ETIMEDOUT, and a schedule that does not wait with ELIMIT; the
+ * failure is delivered to the caller that asks once the series has ended. */
 static void test_the_end_of_a_series_is_waited_for_as_long_as_the_caller_says(void **state)
 {
     muster_client *client = library_alone();
@@ -235,6 +240,8 @@ static void test_a_state_server_that_fails_has_a_status_of_its_own(void **state)
     muster_client_close(client);
 }
 
+/* `MUSTER_RESTART_EXIT_CODE` is 42 and a state server fails. `muster_cluster_exit_code` gives
+ * 42; without the setting 1. [cluster] */
 static void test_the_exit_code_of_a_lost_state_server_is_the_one_that_was_asked_for_67(void **state)
 {
     (void)state;
@@ -303,7 +310,8 @@ static void test_a_descriptor_tells_that_something_ended(void **state)
     muster_client_close(client);
 }
 
-/* A group of two, one by itself, and one that is left to the end. */
+/* A group of closures, one, and then all are cancelled. Those are cancelled, the others are not
+ * until it is their turn, and join reports nothing. */
 static void test_one_a_group_and_all_are_cancelled(void **state)
 {
     muster_client *client = library_alone();
@@ -419,6 +427,8 @@ static void expect_hung_up_on(struct fake_worker *worker, muster_cluster *cluste
     muster_client_close(client);
 }
 
+/* A worker commits what it never got, another attempt, or what another worker has. It changes
+ * nothing: the closure ends with what its own worker says. */
 static void test_who_commits_what_it_never_got_changes_nothing(void **state)
 {
     muster_client *client = library_alone();
@@ -444,6 +454,8 @@ static void test_who_commits_what_it_never_got_changes_nothing(void **state)
     muster_client_close(client);
 }
 
+/* A connection sends a message before HELLO. It is hung up on, a line in the log says why, and
+ * the others go on. */
 static void test_who_says_something_before_hello_is_hung_up_on(void **state)
 {
     muster_client *client = library_alone();
@@ -456,6 +468,8 @@ static void test_who_says_something_before_hello_is_hung_up_on(void **state)
     expect_hung_up_on(worker, cluster, client);
 }
 
+/* A connection to a coordinator sends bytes that are no message. It is hung up on, a line in the
+ * log says why, and the others go on. */
 static void test_bytes_that_are_no_message_end_the_connection_with_a_reason(void **state)
 {
     muster_client *client = library_alone();
@@ -469,6 +483,8 @@ static void test_bytes_that_are_no_message_end_the_connection_with_a_reason(void
     expect_hung_up_on(worker, cluster, client);
 }
 
+/* An argument is larger than a message may be. The call that schedules it fails with ELIMIT,
+ * which names it; nothing is admitted. */
 static void test_an_argument_larger_than_a_message_is_refused(void **state)
 {
     const size_t size = (size_t)40 << 20;
@@ -490,6 +506,8 @@ static void test_an_argument_larger_than_a_message_is_refused(void **state)
     muster_client_close(client);
 }
 
+/* A schedule or an open makes no sense: no function, a negative duration, options of no size, an
+ * impossible name. It fails with EINVAL and the reason, and nothing is admitted. */
 static void test_what_makes_no_sense_is_refused_with_its_reason(void **state)
 {
     struct muster_closure_options options = MUSTER_CLOSURE_OPTIONS_INIT;
@@ -549,6 +567,8 @@ static struct mst_tls_context *context_of(const char *bytes)
     return context;
 }
 
+/* A worker of another machine speaks plain where TLS is spoken, or has another secret. It is
+ * hung up on, and a line in the log says why. */
 static void test_workers_of_other_machines_need_the_secret(void **state)
 {
     static const char secret[] = "0123456789abcdef0123456789abcdef";
@@ -617,6 +637,7 @@ static void test_without_a_secret_nobody_listens_to_the_network(void **state)
 
 /* ---- the term ---- */
 
+/* A second coordinator of the same name is opened. It waits for the first, at most its timeout. */
 static void test_a_second_coordinator_waits_for_the_first(void **state)
 {
     muster_client *client = library_alone();
@@ -639,6 +660,7 @@ static void test_a_second_coordinator_waits_for_the_first(void **state)
     muster_client_close(client);
 }
 
+/* The coordinator's key is deleted by hand. It is superseded: calls end with EFENCED. */
 static void test_whose_key_is_gone_is_superseded(void **state)
 {
     muster_client *client = library_alone();
@@ -745,8 +767,8 @@ static void close_while_others_look(muster_client *client)
     muster_closure_release(looker.closure);
 }
 
-/* For the thread sanitizer, which sees it in most of these rounds when both look at something
- * without a lock. */
+/* A coordinator is closed while other threads ask for a closure. The thread sanitizer finds no
+ * race. */
 static void test_closing_while_other_threads_ask_for_a_closure(void **state)
 {
     muster_client *client = library_alone();
@@ -775,6 +797,8 @@ static void test_closing_leaves_no_socket(void **state)
     muster_client_close(client);
 }
 
+/* The client is closed before its coordinator. Calls end with ECANCELLED, and closing frees what
+ * is left. */
 static void test_a_client_that_is_closed_first_ends_its_coordinator(void **state)
 {
     muster_client *client = library_alone();
@@ -789,6 +813,8 @@ static void test_a_client_that_is_closed_first_ends_its_coordinator(void **state
     muster_cluster_close(cluster);
 }
 
+/* The program forks. In the child every call is refused, and closing there does not touch the
+ * parent's. */
 static void test_a_forked_child_is_refused(void **state)
 {
     /* The child has these too: else memcheck calls them lost there. */

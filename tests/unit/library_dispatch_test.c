@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls in an event loop, from many threads, and in great numbers. cmocka asserts on the main
- * thread only, so the others leave their results behind. */
+ * thread only, so the others leave their results behind.
+ *
+ * behaviour: library / Calls that do not block */
 #define _GNU_SOURCE
 #include <poll.h>
 #include <pthread.h>
@@ -55,6 +57,7 @@ void *__wrap_realloc(void *old, size_t size)
 }
 /* NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming) */
 
+/* There is no memory for a start. It is refused, nothing was sent, and no handle is left. */
 static void a_start_without_memory_is_refused(void **state)
 {
     muster_client *client = library_alone();
@@ -155,6 +158,7 @@ static void note(void *ctx, muster_call *call)
     muster_call_free(call);
 }
 
+/* The descriptor is polled. It is readable while something is over and not dispatched. */
 static void the_descriptor_says_when(void **state)
 {
     muster_client *client = library_alone();
@@ -197,7 +201,7 @@ static void the_descriptor_says_when(void **state)
     muster_client_close(client);
 }
 
-/* What was over before somebody asked for the descriptor is there when he polls it. */
+/* Something was over before the descriptor was asked for. The descriptor is readable. */
 static void a_late_descriptor_is_readable(void **state)
 {
     muster_client *client = library_alone();
@@ -216,6 +220,7 @@ static void a_late_descriptor_is_readable(void **state)
     muster_client_close(client);
 }
 
+/* Several calls end before the loop turns. Their callbacks come in the order of the ends. */
 static void callbacks_come_in_the_order_of_the_ends(void **state)
 {
     static const int puts[] = {2, 0, 3, 1};
@@ -276,6 +281,7 @@ static void start_next(void *ctx, muster_call *call)
     }
 }
 
+/* A callback starts the next call. The call runs as any other. */
 static void a_callback_starts_the_next_call(void **state)
 {
     muster_client *client = library_alone();
@@ -306,6 +312,7 @@ static void deal_with_others(void *ctx, muster_call *call)
     chain->loop->left--;
 }
 
+/* A callback blocks, cancels, frees. All of that works. */
 static void a_callback_blocks_cancels_and_frees(void **state)
 {
     muster_client *client = library_alone();
@@ -340,7 +347,8 @@ static void start_and_end_another(void *ctx, muster_call *call)
     chain->sum++;
 }
 
-/* Or a loop that dispatches would never do anything else. */
+/* A call ends while others are dispatched. Its callback is left to the next turn, or a loop that
+ * dispatches would never do anything else. */
 static void what_ends_meanwhile_is_left_to_the_next_time(void **state)
 {
     muster_client *client = library_alone();
@@ -385,7 +393,8 @@ static void on_log(void *ctx, enum muster_level level, const char *line)
     logged->freed = NULL;
 }
 
-/* The lock is held, and the machine may be in the middle of something. */
+/* The callback of the log cancels or frees a call, while the lock is held. The call ends;
+ * nothing of it is touched afterwards. */
 static void the_log_s_callback_cancels_and_frees(void **state)
 {
     struct muster_client_options options = MUSTER_CLIENT_OPTIONS_INIT;
@@ -421,6 +430,8 @@ static void the_log_s_callback_cancels_and_frees(void **state)
 
 enum { LIMIT_CALLS = 4000, WAITS = 600 };
 
+/* 4000 calls are open. They are carried out in the order of their starts; one more is refused
+ * with the limit. */
 static void thousands_of_calls_are_open(void **state)
 {
     static muster_call *calls[LIMIT_CALLS];
@@ -458,7 +469,8 @@ static void thousands_of_calls_are_open(void **state)
     muster_client_close(client);
 }
 
-/* More than may wait at the service, and each is ended by a put of this very client. */
+/* Hundreds of calls, more than may wait at the service, wait for keys, and this client writes
+ * them. Each wait ends: none shuts the write out. */
 static void waits_do_not_shut_out_what_ends_them(void **state)
 {
     static muster_call *calls[WAITS];
@@ -538,6 +550,7 @@ static void count_end(void *ctx, muster_call *call)
     muster_call_free(call);
 }
 
+/* Threads start and wait while another one dispatches. Each gets its own. */
 static void threads_wait_while_another_dispatches(void **state)
 {
     muster_client *client = library_alone();
@@ -605,6 +618,7 @@ static void *free_it(void *ctx)
     return NULL;
 }
 
+/* A call is freed while its callback runs on another thread. The free waits for the callback. */
 static void a_free_waits_for_the_callback_of_another_thread(void **state)
 {
     muster_client *client = library_alone();
@@ -672,6 +686,8 @@ static int poisoned_child(const muster_client *service)
     return status == MUSTER_EINTERNAL ? 0 : 3;
 }
 
+/* An invariant of the library is broken while calls are open. They end with EINTERNAL, and the
+ * loop wakes up. */
 static void a_broken_invariant_ends_open_calls(void **state)
 {
     /* The child has it too: else memcheck may call it lost there. */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What becomes of a rank whose process ends, or whose client is closed, in the function. */
+/* What becomes of a rank whose process ends, or whose client is closed, in the function.
+ *
+ * behaviour: restart / Options, callbacks and clients */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <setjmp.h>
@@ -150,6 +152,8 @@ static void exit_ends(enum exit_from from, bool early, int code)
     muster_client_close(service);
 }
 
+/* A function calls exit() in a job. With status 0 or 75 the rank leaves, with another one it
+ * dies. [Atomic sections, leaving, giving up] */
 static void exit_in_the_function_leaves_the_job_if_it_ends_well_23(void **state)
 {
     static const int codes[] = {0, 75, 1, 5, 255, 256 + 75};
@@ -162,6 +166,8 @@ static void exit_in_the_function_leaves_the_job_if_it_ends_well_23(void **state)
     }
 }
 
+/* The function calls exit(), and a handler of it closes the client. With status 0 or 75 the rank
+ * leaves, with another one it dies; nothing waits for the function, which does not return. */
 static void a_client_closed_by_a_handler_of_exit_leaves_if_it_ends_well(void **state)
 {
     (void)state;
@@ -176,6 +182,8 @@ static muster_status close_within(muster_restart *restart, void *arg)
     return MUSTER_OK;
 }
 
+/* The function closes its client. The rank leaves, the run ends with ECANCELLED, and the handle
+ * can be closed after it. */
 static void closed_within_the_function_it_only_leaves(void **state)
 {
     muster_client *client = library_alone();

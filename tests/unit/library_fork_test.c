@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A process that forks while other threads of it are inside of the library. */
+/* A process that forks while other threads of it are inside of the library.
+ *
+ * behaviour: library / Opening and closing */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
@@ -28,6 +30,8 @@ static void *keep(void *ctx)
     return ctx;
 }
 
+/* A process forks while another thread holds a lock of the library. The child knows of the runs
+ * before. */
 static void a_child_knows_of_the_runs_before_whatever_was_locked_when_it_was_forked(void **state)
 {
     pthread_t thread;
@@ -89,6 +93,8 @@ static int open_and_put(const muster_client *service)
     return good ? 0 : 1;
 }
 
+/* A process forks in the moment in which another thread closes a client. The child can open one
+ * of its own, use it and close it. */
 static void a_child_forked_while_another_thread_closes_opens_a_client_of_its_own(void **state)
 {
     struct closing closing = {0};

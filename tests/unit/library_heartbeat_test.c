@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A heartbeat beside threads that close its client, and in a child after fork. What several ranks
- * tell each other is shown with real ones in tests/process/test_heartbeat.py. */
+ * tell each other is shown with real ones in tests/process/test_heartbeat.py.
+ *
+ * behaviour: heartbeat / Starting and stopping */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
@@ -99,6 +101,8 @@ static void *start(void *ctx)
     return NULL;
 }
 
+/* The client is closed while a start of another thread is nearly over. The closing thread waits
+ * for it, and nothing of it is left behind. */
 static void who_closes_waits_for_a_start_that_is_nearly_over(void **state)
 {
     muster_status status = MUSTER_EINTERNAL;
@@ -131,6 +135,8 @@ static void *come_and_go(void *ctx)
     return NULL;
 }
 
+/* A member forks in the moment in which another thread starts or stops a heartbeat. The child
+ * ends all the same. */
 static void a_child_ends_whatever_was_locked_when_it_was_forked(void **state)
 {
     struct muster_client client = {.pid = getpid()};

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Each limit of the library's own, of a cluster and of the system, in each way that a call goes
  * over it: the line names the limit, its value, what was asked for and what to do. The service's
- * are in limit_test and error_test. */
+ * are in limit_test and error_test.
+ *
+ * behaviour: library / Reading the errors */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -265,6 +267,8 @@ static void line_of(const struct shortage *row, char *line, size_t room)
     }
 }
 
+/* The system has no more descriptors, epoll watches, threads or processes. The line says which
+ * of these, with the limit, its value and where it is raised. */
 static void what_the_system_has_none_left_of_is_named(void **state)
 {
     muster_client *client = library_alone();
@@ -458,6 +462,9 @@ static void says(muster_status status, const struct muster_error *err, const str
     assert_int_equal(err->status, status);
 }
 
+/* A closure has too long a name or key, too many needs or parts, too large arguments, or finds
+ * the queue full. The line names the limit, its value, what was asked for, and what to do; also
+ * where a wait for room timed out. [cluster / A coordinator and its program] */
 static void each_limit_of_a_cluster_is_named(void **state)
 {
     struct muster_cluster_options options = MUSTER_CLUSTER_OPTIONS_INIT;
@@ -537,6 +544,8 @@ static const struct own {
                      "open another worker for the others"},
 };
 
+/* A call is over a limit of the library's own. The line has the limit, what was asked for, and
+ * what to do. */
 static void each_limit_of_the_library_is_named(void **state)
 {
     muster_client *client = library_alone();

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the public functions say of other processes: places that are held, taken over or lost,
  * faults, who stands at a round. The lease is short only for what its end decides, and still so
- * long that a machine that stands still for a moment does not end it first. */
+ * long that a machine that stands still for a moment does not end it first.
+ *
+ * behaviour: members / Places */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <setjmp.h>
@@ -65,6 +67,8 @@ static void assert_watched(muster_client *client, const struct muster_view *view
     muster_watch_close(watch);
 }
 
+/* A spare watches the view. The view that it gets says `spare`, as `muster_client_view` does.
+ * [watches / Watches] */
 static void beyond_max_size_an_open_returns_a_spare(void **state)
 {
     muster_client *service = library_alone();
@@ -94,6 +98,8 @@ static void beyond_max_size_an_open_returns_a_spare(void **state)
     muster_client_close(service);
 }
 
+/* `MUSTER_ADDR` is set and the first rank of a job does not say its size. It is refused: the
+ * line says to set `MUSTER_SIZE`. [discover / Not guessing] */
 static void the_first_of_a_job_is_to_say_its_size(void **state)
 {
     muster_client *service = library_alone();
@@ -118,6 +124,8 @@ static void the_first_of_a_job_is_to_say_its_size(void **state)
     muster_client_close(service);
 }
 
+/* Parameters of an open contradict each other. The library says which two, before it asks the
+ * service. [generations / Seats and spares] */
 static void parameters_that_contradict_each_other_are_refused(void **state)
 {
     static const struct {
@@ -151,6 +159,8 @@ static void parameters_that_contradict_each_other_are_refused(void **state)
     }
 }
 
+/* The launcher's variables give seats that contradict the size. The open fails with EINVAL and
+ * the line says which two. [generations / Seats and spares] */
 static void the_launcher_names_the_seats(void **state)
 {
     struct muster_client_options options = MUSTER_CLIENT_OPTIONS_INIT;
@@ -174,6 +184,7 @@ static void the_launcher_names_the_seats(void **state)
 
 /* ---- places ---- */
 
+/* A place is claimed whose holder lives. It is refused. */
 static void a_place_whose_holder_lives_is_refused(void **state)
 {
     muster_client *service = library_alone();
@@ -241,6 +252,7 @@ static int holder_end(struct holder *holder)
     return how;
 }
 
+/* A place is claimed whose holder is lost. The claimant takes it over. */
 static void a_place_whose_holder_is_lost_is_taken_over(void **state)
 {
     muster_client *service = library_alone();
@@ -287,6 +299,7 @@ static void wait_for_loss(const muster_client *service, const char *job)
     muster_client_close(observer);
 }
 
+/* A member returns after its loss. It is refused with the generation the job is in. */
 static void who_returns_after_its_loss_is_told_the_generation(void **state)
 {
     muster_client *service = library_alone();
@@ -306,6 +319,8 @@ static void who_returns_after_its_loss_is_told_the_generation(void **state)
     muster_client_close(service);
 }
 
+/* `MUSTER_ADDR` is set and no service is there. It never becomes a job of one.
+ * [library / Opening and closing] */
 static void an_address_in_the_environment_is_never_left(void **state)
 {
     struct muster_error err;
@@ -332,6 +347,9 @@ static muster_status ping_thrice(muster_restart *restart, void *ctx)
     return mst_page_held(page) ? status : MUSTER_EFAILED;
 }
 
+/* An agent gave the process a progress page. The library holds it while the client is open,
+ * shows pings and generation there, and lets it go when it closes.
+ * [library / Opening and closing] */
 static void a_rank_shows_its_progress_on_its_page(void **state)
 {
     struct mst_page *page = NULL;
@@ -367,6 +385,8 @@ static void next(muster_watch *watch, struct muster_event *event)
     library_ok(muster_watch_next(watch, LIMIT_MS, event, &err), &err);
 }
 
+/* A rank reports a fault and dies of it. The reported fault is what watchers see, not the death
+ * that followed. [Loss] */
 static void a_fault_and_an_end_are_told_to_those_who_watch(void **state)
 {
     muster_client *service = library_alone();
@@ -423,6 +443,8 @@ static void *open_second(void *ctx)
     return NULL;
 }
 
+/* A rank stands at a round. The program sees it in the list of the round.
+ * [rounds / Looking at them] */
 static void who_stands_at_a_round_is_listed(void **state)
 {
     muster_client *service = library_alone();
@@ -464,6 +486,8 @@ static void who_stands_at_a_round_is_listed(void **state)
     muster_client_close(service);
 }
 
+/* All contribute the same bytes, or numbers to add. The caller gets the bytes, or the sum.
+ * [rounds / Results] */
 static void equal_bytes_and_sums_are_given_to_the_caller(void **state)
 {
     muster_client *client = library_alone();
@@ -488,6 +512,8 @@ static void equal_bytes_and_sums_are_given_to_the_caller(void **state)
     muster_client_close(client);
 }
 
+/* A round of the library reaches its deadline. The caller gets what arrived.
+ * [rounds / Losses and deadlines] */
 static void a_round_at_its_deadline_gives_what_arrived(void **state)
 {
     muster_client *service = library_alone();
@@ -532,6 +558,7 @@ static void a_round_at_its_deadline_gives_what_arrived(void **state)
 
 /* ---- what is left of keys, and words ---- */
 
+/* A program waits for several keys. The call ends when each has existed. [keys / Waiting] */
 static void several_keys_are_waited_for(void **state)
 {
     muster_client *client = library_alone();
@@ -546,6 +573,8 @@ static void several_keys_are_waited_for(void **state)
     muster_client_close(client);
 }
 
+/* A batch compares and sets. If one comparison fails nothing of it is done.
+ * [keys / Several keys] */
 static void a_batch_compares_and_sets(void **state)
 {
     muster_client *client = library_alone();
@@ -582,6 +611,7 @@ static void refused_for(muster_status status, const struct muster_error *err, co
     flag " of the service (" help "): " asked " bytes asked for, at most " most                    \
          "; raise it at `muster serve`, or ask for less"
 
+/* A call is over a limit of the service. Its error has the limit. [keys / Limits] */
 static void what_is_over_a_limit_is_told_the_limit(void **state)
 {
     static char name[5001];
@@ -624,7 +654,9 @@ static void too_large_for(muster_status status, const struct muster_error *err, 
     assert_string_equal(err->text, text);
 }
 
-/* Its bytes cannot be read: whoever copies them before they are counted dies of it. */
+/* A value or contribution has more bytes than any message to the service may have, and cannot be
+ * read. It fails with ELIMIT with both numbers and the setting, before anything is copied; a
+ * batch takes no more than 512 MiB in all. [library / Reading the errors] */
 static void what_no_message_takes_is_refused_before_it_is_copied(void **state)
 {
     const size_t size = (size_t)1 << 30;
@@ -658,6 +690,7 @@ static void what_no_message_takes_is_refused_before_it_is_copied(void **state)
     muster_client_close(client);
 }
 
+/* Each status has a name, a text and an exit code: 0, 75, else 1. [library / Reading the errors] */
 static void words_and_exit_codes(void **state)
 {
     (void)state;

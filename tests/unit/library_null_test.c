@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every exported function is called with NULL for its handles (null_calls.py makes the calls from
- * the headers): it returns, what has a status says EINVAL, and `err` says why. */
+ * the headers): it returns, what has a status says EINVAL, and `err` says why.
+ *
+ * behaviour: library / Reading the errors */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <signal.h>
@@ -42,6 +44,8 @@ static int call(const struct null_call *row, int full)
     return how;
 }
 
+/* Any exported function is called with NULL for its handle. It gives EINVAL and a line that says
+ * so; where there is no status, nothing, zero or false. */
 static void no_function_dies_of_a_handle_that_is_null(void **state)
 {
     int failed = 0;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the progress page shows of a function that waits in muster. */
+/* What the progress page shows of a function that waits in muster.
+ *
+ * behaviour: library / Opening and closing */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
@@ -117,6 +119,9 @@ static muster_status look_at_waits(muster_restart *restart, void *arg)
     return MUSTER_OK;
 }
 
+/* The function blocks in a call of muster. The page shows that, and for what, until it is done,
+ * also when it was interrupted. Other threads, calls that were started without waiting, and
+ * forked children show nothing. */
 static void the_page_shows_a_wait_of_the_functions_thread_and_of_no_other(void **state)
 {
     muster_client *client = library_alone();
@@ -128,7 +133,7 @@ static void the_page_shows_a_wait_of_the_functions_thread_and_of_no_other(void *
     muster_client_close(client);
 }
 
-/* One that nobody has waited for is there still, and is over. */
+/* A process has ended and was not waited for, so it is there still. Its start is none. */
 static void a_process_that_has_ended_has_no_start(void **state)
 {
     siginfo_t info;
@@ -182,6 +187,8 @@ static int take_the_page_later(const char *addr)
     return muster_restart_run(client, NULL, be_ended, NULL, NULL) == MUSTER_OK ? 3 : 4;
 }
 
+/* No helper could be started when preempt was opened, for want of descriptors, and one is
+ * started later. Its signals are no notices either. [preemption / The sources of a process] */
 static void a_page_that_comes_later_tells_the_agents_signal_from_a_notice(void **state)
 {
     static muster_client *service; /* the child has it too: else memcheck calls it lost there */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Preemption, from one process: its sources, its handles and its gate. What several ranks agree on
- * is shown with real ones in tests/process/test_preempt.py. */
+ * is shown with real ones in tests/process/test_preempt.py.
+ *
+ * behaviour: preemption / The sources of a process */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <setjmp.h>
@@ -140,6 +142,8 @@ static void options_that_make_no_sense(muster_client *client)
     refused(client, &options, MUSTER_EINVAL, "more than 32 sources");
 }
 
+/* Names, signals, sources or options make no sense; a client has a handle already, or is no
+ * rank. The open is refused, with the reason. */
 static void what_makes_no_sense_is_refused(void **state)
 {
     muster_client *client = library_alone();
@@ -190,6 +194,8 @@ static void second(int number, siginfo_t *info, void *context)
     below.sa_sigaction(number, info, context);
 }
 
+/* A handler was put over ours by the program, or two handles want one signal. All of them are
+ * served, and the last one puts back what was there. */
 static void handlers_are_chained_both_ways(void **state)
 {
     muster_client *client = library_alone();
@@ -233,8 +239,8 @@ static void handlers_are_chained_both_ways(void **state)
     assert_int_equal(sigaction(SIGTERM, &mine, NULL), 0);
 }
 
-/* Ours comes to be over and under the same handler: each of the three is called once, and the lower
- * ones are not forgotten when ours is gone from the top. */
+/* A handle is closed under a handler that the program put over muster's, and another one opened.
+ * Each handler is called once, those below too, also when it is closed again. */
 static void a_handle_opened_again_leaves_no_handler_out(void **state)
 {
     const uint64_t wanted = UINT64_C(1) << (SIGUSR2 - 1);
@@ -265,7 +271,8 @@ static void a_handle_opened_again_leaves_no_handler_out(void **state)
     assert_int_equal(sigaction(SIGUSR2, &before, NULL), 0);
 }
 
-/* Of a program that installs the same handler again, and so calls itself by way of ours. */
+/* A program installs the same handler over and under muster's, and so calls itself by way of it.
+ * It is called no more than twice, not for ever. */
 static void a_handler_that_is_over_and_under_ours_is_called_no_more_than_twice(void **state)
 {
     const uint64_t wanted = UINT64_C(1) << (SIGWINCH - 1);
@@ -301,6 +308,8 @@ static void *open_and_close(void *ctx)
     return ctx;
 }
 
+/* A process forks while another thread opens and closes handles. The child can open one of its
+ * own. */
 static void a_child_takes_signals_whatever_was_locked_when_it_was_forked(void **state)
 {
     pthread_t thread;
@@ -331,6 +340,8 @@ static void raise_another(int number)
     (void)raise(SIGUSR1);
 }
 
+/* A signal comes while the program's own handler of another one runs. Both are notices, and both
+ * handlers are called. */
 static void a_signal_that_comes_in_the_handler_of_another_is_a_notice_too(void **state)
 {
     const int numbers[] = {SIGTERM, SIGUSR1};
@@ -399,6 +410,7 @@ static uint64_t revision_of_notice(muster_client *client)
     return revision;
 }
 
+/* A program has a source of its own. What it says is a notice with its name and reason, once. */
 static void a_source_gives_one_notice_until_it_takes_it_back(void **state)
 {
     struct script script = {.what = MUSTER_EFAILED, .in_ms = 3000000};
@@ -443,8 +455,9 @@ static void a_source_gives_one_notice_until_it_takes_it_back(void **state)
     muster_client_close(client);
 }
 
-/* As far away as a number can say, and never to be asked again: no arithmetic of ours makes a
- * moment of it. */
+/* A source says the largest number for the time that is left, and later a smaller one; another
+ * has the largest period. The smaller one is news; the other is asked once: no arithmetic makes
+ * a moment of such a number. */
 static void the_largest_numbers_of_a_source_are_far_away(void **state)
 {
     struct script script = {.what = MUSTER_OK, .in_ms = INT64_MAX};
@@ -478,6 +491,8 @@ static void the_largest_numbers_of_a_source_are_far_away(void **state)
 
 /* ---- the gate ---- */
 
+/* There is no notice, and the largest step that there is is asked for. It is to be computed,
+ * like any other. [Frozen, late, lost or wrong ranks] */
 static void the_largest_step_is_one_like_any_other(void **state)
 {
     muster_client *client = library_alone();
@@ -531,7 +546,9 @@ static void on_warning(void *ctx, enum muster_level level, const char *line)
     }
 }
 
-/* Until a rank of the job has a handle. */
+/* No rank of the job has a handle, and a program or a helper gives a notice. The log of the
+ * client that called `muster_preempt_announce` warns that nothing is saved until a rank has, and
+ * the helper's line ends with the same words. [program / muster preempt] */
 static void a_notice_that_no_rank_listens_for_is_told_to_the_log(void **state)
 {
     struct muster_client_options options = MUSTER_CLIENT_OPTIONS_INIT;
@@ -564,6 +581,9 @@ static void a_notice_that_no_rank_listens_for_is_told_to_the_log(void **state)
     muster_client_close(client);
 }
 
+/* Steps are asked for on one thread while notices come and are taken back, again and again. The
+ * step agreed is never one that the thread was to go on with.
+ * [Frozen, late, lost or wrong ranks] */
 static void nobody_is_told_to_go_on_behind_the_gate(void **state)
 {
     muster_client *client = library_alone();
@@ -596,6 +616,7 @@ static void nobody_is_told_to_go_on_behind_the_gate(void **state)
     muster_client_close(client);
 }
 
+/* The client is closed before the handle. The handle says stop, and can still be closed. */
 static void a_handle_outlives_its_client(void **state)
 {
     struct script script = {.what = MUSTER_MORE};
@@ -644,7 +665,8 @@ static void *drive(void *ctx)
     return NULL;
 }
 
-/* Whoever drives the connection reads the handle meanwhile: for a sanitizer. */
+/* Handles are opened and closed while another thread drives the connection. Nothing is read that
+ * is being written. */
 static void handles_come_and_go_beside_who_drives(void **state)
 {
     struct driver driver = {.client = library_alone()};

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A run of a function, as the only rank of a job with a real service: callbacks, sections, what is
- * told of its end. */
+ * told of its end.
+ *
+ * behaviour: restart / Options, callbacks and clients */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -123,6 +125,7 @@ static muster_status run_cast(struct cast *cast, int times, struct muster_error 
     return status;
 }
 
+/* A run has callbacks of every kind. They are called in their order. */
 static void callbacks_are_called_in_their_order(void **state)
 {
     struct cast *cast = all_callbacks();
@@ -134,6 +137,7 @@ static void callbacks_are_called_in_their_order(void **state)
                               "initialize health fn completion ");
 }
 
+/* The precondition fails. Nothing is started, and its status is returned. */
 static void a_precondition_refuses_before_anything(void **state)
 {
     struct cast *cast = all_callbacks();
@@ -149,6 +153,7 @@ static void a_precondition_refuses_before_anything(void **state)
     assert_string_equal(told, "precondition ");
 }
 
+/* `initialize` fails again and again. Each time a fault; the function is never entered. */
 static void a_failing_initialize_is_a_fault_until_the_limit_11(void **state)
 {
     struct cast *cast = all_callbacks();
@@ -166,6 +171,7 @@ static void a_failing_initialize_is_a_fault_until_the_limit_11(void **state)
                               "initialize abort finalize health terminate ");
 }
 
+/* An abort callback fails. It is logged, and that is all. */
 static void a_failing_abort_is_only_logged_12(void **state)
 {
     struct cast *cast = all_callbacks();
@@ -182,6 +188,7 @@ static void a_failing_abort_is_only_logged_12(void **state)
                                   "the last: rank 0 (#0) failed: code 7: 98 to go");
 }
 
+/* `finalize` fails. The run ends with its status. */
 static void a_failing_finalize_ends_the_rank_13(void **state)
 {
     struct cast *cast = all_callbacks();
@@ -195,6 +202,7 @@ static void a_failing_finalize_ends_the_rank_13(void **state)
     assert_string_equal(told, "precondition initialize health fn abort finalize terminate ");
 }
 
+/* The health check always fails. The run ends with EUNHEALTHY, without an entry. */
 static void an_unhealthy_rank_never_enters_the_function_14(void **state)
 {
     struct cast *cast = all_callbacks();
@@ -208,6 +216,7 @@ static void an_unhealthy_rank_never_enters_the_function_14(void **state)
     assert_string_equal(told, "precondition initialize health abort finalize health terminate ");
 }
 
+/* The health check fails once. There is one restart. */
 static void a_rank_unhealthy_once_costs_one_restart_15(void **state)
 {
     struct cast *cast = all_callbacks();
@@ -254,6 +263,8 @@ static muster_status look_around(muster_restart *restart, void *arg)
     return *(muster_status *)arg;
 }
 
+/* A run is switched off. The function is called once, without a client even, and nothing else
+ * happens. */
 static void a_disabled_run_calls_the_function_and_nothing_else_3(void **state)
 {
     struct cast *cast = all_callbacks();
@@ -290,6 +301,8 @@ static muster_status see_the_old_one(muster_restart *restart, void *arg)
     return MUSTER_OK;
 }
 
+/* Runs change RANK and WORLD_SIZE. At the end of the last one both are as before.
+ * [Atomic sections, leaving, giving up] */
 static void rank_and_world_size_are_set_and_put_back(void **state)
 {
     struct muster_restart_options options = MUSTER_RESTART_OPTIONS_INIT;
@@ -324,7 +337,8 @@ static muster_status open_another(muster_restart *restart, void *arg)
     return MUSTER_OK;
 }
 
-/* What a run has set is not taken for a launcher's. */
+/* A client is opened while a run has set RANK and WORLD_SIZE. They are not taken for a
+ * launcher's. */
 static void another_client_is_opened_during_a_run(void **state)
 {
     muster_client *client = library_alone();
@@ -360,6 +374,8 @@ static void *run_beside(void *ctx)
     return NULL;
 }
 
+/* Two runs share the environment. At the end of the last one RANK and WORLD_SIZE are as before.
+ * [Atomic sections, leaving, giving up] */
 static void two_runs_share_the_environment(void **state)
 {
     struct second first = {.client = library_alone()};
@@ -385,7 +401,8 @@ static void two_runs_share_the_environment(void **state)
     muster_client_close(last.client);
 }
 
-/* Its agent would take the progress of the one for that of the other. */
+/* Two clients of one process run a function each. The progress page belongs to the one that was
+ * opened first, whose agent would take the other's progress for its own. */
 static void of_two_clients_only_one_writes_the_page(void **state)
 {
     struct mst_page *page = NULL;
@@ -426,7 +443,8 @@ static muster_status steps(muster_restart *restart, void *arg)
     return MUSTER_OK;
 }
 
-/* By them it is told whether the job went back, and whether it advanced: of each attempt anew. */
+/* The first step of each attempt and the largest are kept. By them it is known whether the job
+ * went back, and whether it advanced. */
 static void the_first_step_and_the_largest_are_kept(void **state)
 {
     muster_client *client = library_alone();
@@ -504,7 +522,8 @@ static muster_status is_interrupted(muster_restart *restart, void *arg)
     return MUSTER_EINTERRUPTED;
 }
 
-/* What a rank did since is no sign of what the others waited for. */
+/* The step counts at which a rank was when it was interrupted. What it did since is no sign of
+ * what the others waited for. */
 static void what_counts_is_how_far_it_was_when_it_was_told_to_stop(void **state)
 {
     struct interrupted how = {.client = library_alone()};
@@ -596,6 +615,9 @@ static muster_status in_a_section(muster_restart *restart, void *arg)
     return MUSTER_EINTERRUPTED;
 }
 
+/* A peer fails while this rank is in an atomic section. It is not interrupted, cut short or
+ * aborted before the end of the section; right after it is.
+ * [Atomic sections, leaving, giving up] */
 static void an_atomic_section_hides_the_interruption_until_its_end_63(void **state)
 {
     struct muster_restart_options options = MUSTER_RESTART_OPTIONS_INIT;
@@ -645,6 +667,7 @@ static muster_status in_phases(muster_restart *restart, void *arg)
     return MUSTER_OK; /* with all of them open */
 }
 
+/* The function returns with sections open. They are ended. [Atomic sections, leaving, giving up] */
 static void what_is_open_when_the_function_returns_is_ended(void **state)
 {
     struct mst_page *page = NULL;
@@ -719,6 +742,11 @@ static muster_status in_counts(muster_restart *restart, void *arg)
     return view.iteration < 2 ? muster_restart_again(restart) : MUSTER_OK;
 }
 
+/* The counters of progress count over many calls, sections and attempts; a section is ended once
+ * too often. Each call counts one, and they never go back; calls inside of a section count too;
+ * an end too many is EINVAL and changes nothing. The library runs no timer and writes no times:
+ * the watcher looks as often as the limits need, and stamps what it sees with its own clock.
+ * [restart] */
 static void counters_never_go_back_and_an_end_too_many_is_harmless_84(void **state)
 {
     struct counted counted = {0};
@@ -772,6 +800,7 @@ static muster_status first_known(muster_restart *restart, void *arg)
     return MUSTER_OK;
 }
 
+/* A run asks why the attempt before ended. The record has it. */
 static void the_record_tells_why_the_attempt_before_ended(void **state)
 {
     struct muster_restart_options options = MUSTER_RESTART_OPTIONS_INIT;
@@ -796,6 +825,7 @@ static muster_status end_all(muster_restart *restart, void *arg)
     return muster_restart_abort(restart, 5, "wrong data");
 }
 
+/* A rank aborts the run. It ends on all with its text. [Atomic sections, leaving, giving up] */
 static void an_abort_ends_the_run_with_its_text(void **state)
 {
     muster_client *client = library_alone();
@@ -815,6 +845,7 @@ static void on_alarm(int signal)
     (void)signal;
 }
 
+/* A health command is given. Its exit status says whether the rank is healthy. */
 static void a_command_tells_whether_the_rank_is_healthy(void **state)
 {
     struct sigaction action = {.sa_handler = on_alarm};
@@ -844,7 +875,8 @@ static void a_command_tells_whether_the_rank_is_healthy(void **state)
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* nothing is left of them */
 }
 
-/* Where nobody can tell how it ended, it is said why. */
+/* The program ignores SIGCHLD and has a health command, so that its end cannot be known. The
+ * rank is unhealthy, and the text says why. */
 static void a_health_command_of_a_program_that_ignores_its_children(void **state)
 {
     struct mst_run_trouble trouble = {0};
@@ -874,6 +906,7 @@ static muster_status see_none_open(muster_restart *restart, void *arg)
     return MUSTER_OK;
 }
 
+/* A callback leaves sections open. They are ended with it, or with the run. */
 static void what_a_callback_leaves_open_is_ended(void **state)
 {
     struct muster_restart_options options = MUSTER_RESTART_OPTIONS_INIT;
@@ -892,7 +925,8 @@ static void what_a_callback_leaves_open_is_ended(void **state)
     muster_client_close(client);
 }
 
-/* A number that is no error of ours still ends the run with one. */
+/* A callback returns a positive number, which is no status. It has failed, and what ends with it
+ * ends with EFAILED. */
 static void a_callback_that_returns_a_positive_number_has_failed(void **state)
 {
     struct cast *cast = all_callbacks();
@@ -909,6 +943,7 @@ static void a_callback_that_returns_a_positive_number_has_failed(void **state)
     assert_non_null(strstr(err.text, "finalize failed: callback returned"));
 }
 
+/* A folder is given for health. The rank is healthy if a file can be written there. */
 static void a_folder_is_healthy_if_a_file_can_be_written_there(void **state)
 {
     struct mst_run_trouble trouble = {0};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The service of a program that is alone: it stops, is killed, or stands still when it is to end.
- */
+ *
+ * behaviour: library / Threads and time */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <setjmp.h>
@@ -26,6 +27,8 @@ static pid_t service_of(const muster_client *client)
     return pid;
 }
 
+/* The service stands still. Calls time out and nothing is lost: when it goes on, each write was
+ * applied once or never. */
 static void a_stopped_service_costs_time_only(void **state)
 {
     muster_client *client = library_alone();
@@ -44,6 +47,8 @@ static void a_stopped_service_costs_time_only(void **state)
     muster_client_close(client);
 }
 
+/* The service of a job of one is killed. Calls that time out say why there was no answer, and
+ * closing does not wait for it. */
 static void a_killed_service_is_told(void **state)
 {
     muster_client *client = library_alone();
@@ -63,7 +68,8 @@ static void a_killed_service_is_told(void **state)
     muster_client_close(client); /* does not wait for who is gone */
 }
 
-/* Who stands still cannot remove it. */
+/* The service of a job of one stands still, so that it cannot remove its socket. The socket goes
+ * all the same. [Opening and closing] */
 static void a_service_that_stands_still_leaves_no_socket(void **state)
 {
     muster_client *client = library_alone();
@@ -91,7 +97,8 @@ static void on_ring(int number)
     }
 }
 
-/* A profiler's timer interrupts each wait, and begins none anew. */
+/* The service of a job of one stands still as the program closes its client. It is killed after
+ * two seconds, also where a profiler's timer interrupts each wait. */
 static void close_leaves_a_service_that_stands_still(void **state)
 {
     const struct itimerval often = {.it_interval.tv_usec = RING_US, .it_value.tv_usec = RING_US};

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections to a coordinator that are no worker's yet: what they cost has a limit. */
+/* Connections to a coordinator that are no worker's yet: what they cost has a limit.
+ *
+ * behaviour: cluster / A coordinator and its program */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
@@ -130,6 +132,8 @@ static void still_works(muster_cluster *cluster)
     fake_leave(honest);
 }
 
+/* A connection that is no worker yet sends a huge first message. Before its WELCOME it may send
+ * 4 MiB. */
 static void test_who_is_no_worker_yet_may_not_send_as_much_as_one(void **state)
 {
     struct lines lines;
@@ -156,6 +160,8 @@ static uint64_t bytes_of_strangers(muster_cluster *cluster)
     return bytes;
 }
 
+/* Strangers send many large messages. All together may hold 64 MiB, beyond which the one that
+ * sent most is closed. */
 static void test_strangers_hold_so_much_all_together_and_the_largest_goes(void **state)
 {
     enum { MUCH = 65536, REST = 1000 };
@@ -187,6 +193,7 @@ static void test_strangers_hold_so_much_all_together_and_the_largest_goes(void *
     muster_client_close(client);
 }
 
+/* Strangers open many connections. 4,096 are kept, beyond which the oldest is closed. */
 static void test_of_too_many_strangers_the_oldest_goes(void **state)
 {
     struct lines lines;
@@ -218,7 +225,8 @@ static void test_of_too_many_strangers_the_oldest_goes(void **state)
     muster_client_close(client);
 }
 
-/* Its HELLO is held, for the news of it may be on their way; but not for ever. */
+/* A connection says HELLO as a member that the job does not know. It is held, for the news of
+ * the member may be on their way; it is closed after 10 s. */
 static void test_who_says_that_it_is_a_member_and_is_none_is_closed_in_the_end(void **state)
 {
     struct mst_cluster_message hello = {.type = MST_CLUSTER_HELLO,
@@ -322,7 +330,9 @@ static void speaks_before_its_welcome(struct fake_worker *worker, const muster_c
     is_no_hello(worker, cluster);
 }
 
-/* All that a connection can be refused for at once. */
+/* Strangers do all that a connection can be refused for, at once. At most 20 lines in 10 s
+ * report them, whatever they did wrong, and one more how many there were beyond; workers are
+ * served meanwhile. */
 static void test_lines_about_strangers_are_few_however_many_come(void **state)
 {
     static void (*const mistakes[])(struct fake_worker *, const muster_cluster *) = {
@@ -361,7 +371,8 @@ static void test_lines_about_strangers_are_few_however_many_come(void **state)
     muster_client_close(client);
 }
 
-/* As every coordinator does, that looks which of the sockets beside its own are of dead ones. */
+/* A coordinator of the same user looks whether a socket beside its own is of a dead one. The
+ * other logs nothing of that. */
 static void test_of_who_only_looks_whether_it_is_there_nothing_is_said(void **state)
 {
     struct muster_cluster_options options = MUSTER_CLUSTER_OPTIONS_INIT;

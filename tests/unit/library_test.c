@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public functions against a real service. */
+/* The public functions against a real service.
+ *
+ * behaviour: library / Opening and closing */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <setjmp.h>
@@ -30,6 +32,9 @@ static void assert_said_after(const char *text, const char *before, const char *
     assert_string_equal(rest, behind);
 }
 
+/* A program is started alone. It is a job of one: a service is started as its child, the same
+ * calls work, and one line on stderr says so. When it ends, however it ends, service and socket
+ * are gone. */
 static void a_job_of_one(void **state)
 {
     muster_client *client = library_alone();
@@ -47,6 +52,8 @@ static void a_job_of_one(void **state)
     muster_client_close(client);
 }
 
+/* A program puts, reads, adds to and deletes keys. Each call does what its name says; an absent
+ * key is ENOTFOUND. [keys / One key] */
 static void keys(void **state)
 {
     muster_client *client = library_alone();
@@ -107,6 +114,9 @@ static void wait_a_while(muster_client *client)
                      MUSTER_ETIMEDOUT);
 }
 
+/* A key is read, listed or watched. It comes with its age: how long ago it was written, or
+ * deleted, by the service's time. Every write begins it anew, also one that writes the same.
+ * [keys / How old a key is] */
 static void ages_of_keys(void **state)
 {
     muster_client *client = library_alone();
@@ -142,7 +152,8 @@ static void ages_of_keys(void **state)
     muster_client_close(client);
 }
 
-/* More than fits one page. */
+/* A prefix has more keys than fit one page. The library puts the pages together.
+ * [keys / Several keys] */
 static void many_keys(void **state)
 {
     muster_client *client = library_alone();
@@ -171,6 +182,7 @@ static void many_keys(void **state)
     muster_client_close(client);
 }
 
+/* A program applies a batch. It is applied whole or not at all. [keys / Several keys] */
 static void a_batch_is_applied_whole(void **state)
 {
     muster_client *client = library_alone();
@@ -197,6 +209,7 @@ static void a_batch_is_applied_whole(void **state)
     muster_client_close(client);
 }
 
+/* A program writes keys of a generation. They are apart from the job's. [keys / Keys that go] */
 static void keys_of_a_generation(void **state)
 {
     muster_client *client = library_alone();
@@ -219,6 +232,7 @@ static void keys_of_a_generation(void **state)
     muster_client_close(client);
 }
 
+/* A program's owned keys go with their owner. [keys / Keys that go] */
 static void owned_keys_go_with_their_owner(void **state)
 {
     muster_client *client = library_alone();
@@ -237,6 +251,7 @@ static void owned_keys_go_with_their_owner(void **state)
     muster_client_close(client);
 }
 
+/* A program reduces, gathers and compares. Each call gives the one result. [rounds / Results] */
 static void rounds(void **state)
 {
     muster_client *client = library_alone();
@@ -291,6 +306,7 @@ static void rounds(void **state)
     muster_client_close(client);
 }
 
+/* A program lists the members. Each comes with its state. [members / Listing members] */
 static void who_is_here(void **state)
 {
     muster_client *client = library_alone();
@@ -321,6 +337,7 @@ static void who_is_here(void **state)
     muster_client_close(client);
 }
 
+/* A watch begins. First it shows what is there, then what comes. [watches / Watches] */
 static void a_watch_follows_keys(void **state)
 {
     muster_client *client = library_alone();
@@ -354,6 +371,7 @@ static void a_watch_follows_keys(void **state)
     muster_client_close(client);
 }
 
+/* Ranks of the job are missing. A join ends with ETIMEDOUT, naming them. */
 static void a_join_names_who_is_missing(void **state)
 {
     struct muster_client_options options = MUSTER_CLIENT_OPTIONS_INIT;
@@ -372,6 +390,8 @@ static void a_join_names_who_is_missing(void **state)
     muster_client_close(first);
 }
 
+/* An address is given and no service is there. The open fails with EUNREACHABLE, that address
+ * and what the system said; it never becomes a job of one. */
 static void nobody_at_the_address(void **state)
 {
     struct muster_client_options options = MUSTER_CLIENT_OPTIONS_INIT;
@@ -387,7 +407,9 @@ static void nobody_at_the_address(void **state)
         "is `muster serve` running there?");
 }
 
-/* Nobody can say how its service ended, if all children are reaped unseen: but that it did. */
+/* The service of a program started alone does not start. The open fails with EUNREACHABLE and
+ * how the service ended, at once; when the program ignores SIGCHLD or reaps all children itself,
+ * with the fact that it did. */
 static void a_service_that_does_not_start(void **state)
 {
     const char *set = getenv("MUSTER_PROGRAM");
@@ -461,6 +483,8 @@ static int live_without_streams(void)
     return 0;
 }
 
+/* A program has closed its standard streams. None of the library's descriptors gets their
+ * numbers: what the program prints goes into no connection, and ends no service of its own. */
 static void a_program_that_closed_its_streams(void **state)
 {
     int how = 0;
@@ -476,6 +500,8 @@ static void a_program_that_closed_its_streams(void **state)
     assert_int_equal(WEXITSTATUS(how), 0);
 }
 
+/* Options are not initialised, or made for a newer library, or the environment holds nonsense.
+ * The open fails with EINVAL, and the line says what to do. */
 static void bad_options(void **state)
 {
     struct muster_client_options options = MUSTER_CLIENT_OPTIONS_INIT;
@@ -518,6 +544,8 @@ static void bad_options(void **state)
     muster_client_close(NULL);
 }
 
+/* The process forks. The child's calls are refused and it can close, which closes its copies of
+ * the descriptors, that of a secret too; the parent's client goes on. */
 static void a_forked_child_has_no_client(void **state)
 {
     muster_client *client = library_alone();
@@ -547,6 +575,7 @@ static void a_forked_child_has_no_client(void **state)
     muster_client_close(client);
 }
 
+/* A member has left. Every later call says so. */
 static void leaving_is_final(void **state)
 {
     muster_client *client = library_alone();
@@ -560,6 +589,8 @@ static void leaving_is_final(void **state)
     muster_client_close(client);
 }
 
+/* A value is large, up to the limit. It is written and read; a larger one is refused with the
+ * limit. [keys / Limits] */
 static void values_may_be_large(void **state)
 {
     muster_client *client = library_alone();

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Threads that block: whoever blocks drives, and nobody is forgotten. cmocka asserts on the main
- * thread only, so the others leave their results behind. */
+ * thread only, so the others leave their results behind.
+ *
+ * behaviour: library / Threads and time */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
@@ -81,6 +83,7 @@ static void *run_barriers(void *ctx)
     return NULL;
 }
 
+/* Several threads use one client. Each gets its own answers. */
 static void threads_share_a_client(void **state)
 {
     muster_client *client = library_alone();
@@ -100,7 +103,8 @@ static void threads_share_a_client(void **state)
     muster_client_close(client);
 }
 
-/* The one that drives is answered last, or first, or in between: the seat is handed on. */
+/* Threads wait for keys that come in any order. An answered thread goes, the one that drives the
+ * connection last, first or in between; another one takes over, and none is forgotten. */
 static void waiters_are_answered_in_any_order(void **state)
 {
     muster_client *client = library_alone();
@@ -129,7 +133,8 @@ static void waiters_are_answered_in_any_order(void **state)
     muster_client_close(client);
 }
 
-/* A waiter whose own time is shorter than the driver's ends on time. */
+/* Callers have different timeouts, shorter than that of the thread that drives or longer. Each
+ * one's time is its own. */
 static void timeouts_are_each_caller_s_own(void **state)
 {
     muster_client *client = library_alone();
@@ -158,8 +163,8 @@ static bool is_polled(muster_client *client)
     return polled;
 }
 
-/* A thread in poll looks ahead as far as the next renewal, which is twenty seconds with this lease.
- * The deadline of another thread's call, or of one that nobody waits for, comes long before. */
+/* A call has an earlier deadline than the thread that polls knows of, which looks ahead to the
+ * next renewal. That thread is woken: the call times out on time. */
 static void a_thread_that_polls_is_told_of_an_earlier_deadline(void **state)
 {
     int set = setenv("MUSTER_LEASE", "100s", 1);
@@ -200,6 +205,8 @@ static void a_thread_that_polls_is_told_of_an_earlier_deadline(void **state)
     muster_client_close(client);
 }
 
+/* The job restarts while threads are in calls. All of the user's calls end with EINTERRUPTED,
+ * also those that begin, until the function is entered again. */
 static void an_interrupt_ends_the_user_s_calls(void **state)
 {
     muster_client *client = library_alone();
@@ -229,6 +236,8 @@ static void an_interrupt_ends_the_user_s_calls(void **state)
     muster_client_close(client);
 }
 
+/* The client is closed while threads wait. They end with ECANCELLED, and the close waits for
+ * that. [Opening and closing] */
 static void close_ends_those_who_wait(void **state)
 {
     muster_client *client = library_alone();
@@ -259,8 +268,10 @@ static bool is_parked(muster_client *client)
     return parked;
 }
 
-/* What a thread waits for lives until it has waited, though its number may be another event's. (Not
- * by close: the thread sanitizer would call that a race, which it is.) */
+/* A program closes all descriptors while another thread blocks in a call. That call ends, and so
+ * does closing the client: no thread waits for ever for what was closed. (The number may be
+ * another event's by then; not by close, which the thread sanitizer would rightly call a race.)
+ * [Opening and closing] */
 static void close_ends_a_thread_whose_event_the_program_has_closed(void **state)
 {
     muster_client *client = library_alone();
@@ -282,7 +293,8 @@ static void close_ends_a_thread_whose_event_the_program_has_closed(void **state)
     muster_client_close(client);
 }
 
-/* A wake-up that nobody needs costs the next call two system calls. */
+/* A call has its answer. It leaves no wake-up behind, which would cost the next one two system
+ * calls. */
 static void a_call_leaves_no_wake_up_behind(void **state)
 {
     muster_client *client = library_alone();
@@ -302,7 +314,8 @@ static void *close_it(void *ctx)
     return NULL;
 }
 
-/* A call that is over but has something left to do with the handle. */
+/* A call is over but its thread has something left to do with the handle. Closing waits until it
+ * let go of it. [Opening and closing] */
 static void close_waits_for_who_keeps_the_handle(void **state)
 {
     muster_client *client = library_alone();
@@ -366,7 +379,8 @@ static muster_status fork_once(muster_restart *restart, void *ctx)
     return waitpid(child, how, 0) == child ? MUSTER_OK : MUSTER_EFAILED;
 }
 
-/* It has a copy of the thread and of the connection. */
+/* A function's process forks. The child, with a copy of the thread and of the connection, cannot
+ * speak for the function. [Opening and closing] */
 static void a_forked_child_cannot_speak_for_the_function(void **state)
 {
     muster_client *client = library_alone();
@@ -406,7 +420,7 @@ static struct mst_request get_of(const char *name)
                                 .get = {.key = mst_slice_text(name), .wait = true}};
 }
 
-/* Nobody blocks: the background thread brings the answer. */
+/* No thread blocks and an answer comes. The background thread takes it. */
 static void a_post_needs_no_thread(void **state)
 {
     muster_client *client = library_alone();
@@ -432,6 +446,8 @@ static void a_post_needs_no_thread(void **state)
     muster_client_close(client);
 }
 
+/* A posted request is cancelled or dropped. It ends once with the service's word, or without
+ * any. */
 static void a_post_is_cancelled_or_dropped(void **state)
 {
     muster_client *client = library_alone();
@@ -479,6 +495,8 @@ static void on_log(void *ctx, enum muster_level level, const char *line)
     }
 }
 
+/* A callback calls muster on its own client. It fails with EDEADLK at once instead of waiting
+ * for itself. */
 static void a_callback_cannot_wait_for_itself(void **state)
 {
     static muster_client *client;
@@ -510,7 +528,8 @@ static void on_log_of_another(void *ctx, enum muster_level level, const char *li
     }
 }
 
-/* Also when the callback has used another client in between. */
+/* A callback calls muster on its own client after it has called another client. It still fails
+ * with EDEADLK. */
 static void a_callback_may_use_another_client(void **state)
 {
     static muster_client *clients[2];
@@ -566,6 +585,7 @@ static void open_two(muster_client *service, muster_client *two[2])
     two[1] = second.client;
 }
 
+/* Two ranks meet often. Each barrier opens when both are there. [rounds / Meeting] */
 static void two_ranks_meet_often(void **state)
 {
     muster_client *service = library_alone();
@@ -590,7 +610,8 @@ static void two_ranks_meet_often(void **state)
     muster_client_close(service);
 }
 
-/* Who gave up waiting and calls again is at the same barrier still. */
+/* A rank gives up waiting at a barrier and calls again. It is at the same barrier still.
+ * [rounds / Meeting] */
 static void a_barrier_is_taken_up_again(void **state)
 {
     muster_client *service = library_alone();
@@ -612,7 +633,7 @@ static void a_barrier_is_taken_up_again(void **state)
     muster_client_close(service);
 }
 
-/* A process that opens a client for each run goes on where the one before was. */
+/* A process opens a client for each run. The next client goes on where the one before was. */
 static void the_next_client_knows_of_the_runs_before(void **state)
 {
     muster_client *service = library_alone();
@@ -637,7 +658,9 @@ static void the_next_client_knows_of_the_runs_before(void **state)
     muster_client_close(service);
 }
 
-/* Inside the function, and behind it where the others are waited for. */
+/* The client is closed while another thread runs a function, or waits behind it for the others.
+ * The function is interrupted, its run ends with ECANCELLED, and the close waits for that.
+ * [Opening and closing] */
 static void close_ends_a_run(void **state)
 {
     muster_client *service = library_alone();
@@ -702,7 +725,8 @@ static void *open_and_close_of_few(void *ctx)
 
 enum { SOON_MS = 200 };
 
-/* Its session goes on: with the missing one back, so does a run. */
+/* A run has ended because too few were left. The client is whole: the next run ends the same way
+ * at once, or goes on once the missing one is back. [restart / Options, callbacks and clients] */
 static void a_run_that_ended_for_too_few_is_followed_by_another(void **state)
 {
     muster_client *service = library_alone();
@@ -734,7 +758,8 @@ static void a_run_that_ended_for_too_few_is_followed_by_another(void **state)
     muster_client_close(service);
 }
 
-/* As early as it can be: most often the run waits there for its page to be taken. */
+/* The client is closed while a run's helper starts. The run ends with ECANCELLED as early as it
+ * can. [Opening and closing] */
 static void close_ends_a_run_whose_helper_starts(void **state)
 {
     (void)state;
@@ -782,6 +807,8 @@ static void *run_on(void *ctx)
     return good ? ctx : NULL;
 }
 
+/* The process forks in the moment in which another thread begins or ends a run. The child can
+ * run a function of its own, and its exit() returns. [restart / Options, callbacks and clients] */
 static void a_child_runs_and_ends_whatever_was_locked_when_it_was_forked(void **state)
 {
     static struct muster_client client;
@@ -931,12 +958,16 @@ static void in_a_child(int (*run)(const muster_client *service))
     muster_client_close(service);
 }
 
+/* An invariant of the library is broken. The client is poisoned: all its calls end with
+ * EINTERNAL, the log says where, and the process lives. */
 static void a_broken_invariant_poisons_the_client(void **state)
 {
     (void)state;
     in_a_child(poisoned_child);
 }
 
+/* An invariant of the library is broken while a function runs. Its checks say so, it is
+ * interrupted once, and its run ends with EINTERNAL when it has returned. */
 static void a_broken_invariant_ends_a_run(void **state)
 {
     (void)state;

@@ -2,7 +2,9 @@
 /* A function of muster_restart_run that waits in muster shows it in its progress page, so that the
  * wait is not taken for a hang. Each exported function is called by a thread that has a page, and
  * the system's functions that block look whether it says so. exported_calls.py says which functions
- * there are, and which of them block: none can be forgotten here. */
+ * there are, and which of them block: none can be forgotten here.
+ *
+ * behaviour: library / Opening and closing */
 #define _GNU_SOURCE
 #include <poll.h>
 #include <pthread.h>
@@ -659,6 +661,8 @@ static int judge(const char *name, bool blocks, struct call *call)
     return 0;
 }
 
+/* Any exported function is called within the function. Each wait in it is shown, wherever the
+ * system blocks; a function that is added without being tried fails the test. */
 static void each_wait_in_muster_is_shown(void **state)
 {
     static void (*const scenes[])(struct scene *) = {
@@ -710,7 +714,8 @@ static void *serves(void *worker)
     return NULL;
 }
 
-/* Its thread waits for the others, on which the functions run: these have the time of the rank. */
+/* A worker serves on the function's thread and has functions that run on others. It shows a wait
+ * while it has nothing to run, and not while something runs. */
 static void a_worker_with_something_to_run_shows_no_wait(void **state)
 {
     struct muster_worker_options options = MUSTER_WORKER_OPTIONS_INIT;

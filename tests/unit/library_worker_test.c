@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A worker and its coordinator in one process: what they are given, and functions on one slot and
  * on several. Children, commands and all that dies is shown by
- * tests/process/test_cluster_worker*.py. */
+ * tests/process/test_cluster_worker*.py.
+ *
+ * behaviour: cluster / Workers */
 #define _GNU_SOURCE
 #include <poll.h>
 #include <pthread.h>
@@ -397,8 +399,8 @@ static muster_status until_seen(muster_task *task, void *arg)
     return MUSTER_ECANCELLED;
 }
 
-/* Who stands in has seen that something has come, and finds the function over when it has the lock:
- * what came for the thread that waits by then is left to that one. */
+/* A closure comes as a function ends, between the look of the thread that stands in and its
+ * lock. It is left to the thread that waits by then, and runs. */
 static void test_a_closure_that_comes_as_a_function_ends(void **state)
 {
     muster_client *rank = library_alone();
@@ -437,7 +439,8 @@ static void test_a_closure_that_comes_as_a_function_ends(void **state)
     muster_client_close(rank);
 }
 
-/* One that runs long is cancelled, by the coordinator and by the end of it. */
+/* A function that runs long is cancelled, by the coordinator and by the end of the worker. It
+ * stops. */
 static void test_stopped(void **state)
 {
     muster_client *rank = library_alone();
@@ -476,7 +479,8 @@ static void test_stopped(void **state)
     muster_client_close(rank);
 }
 
-/* What a short function gave is told also when the next one on its thread takes its time. */
+/* A short function's result is there when the next function on its thread takes its time. The
+ * result is sent before. */
 static void test_a_result_before_a_long_function(void **state)
 {
     muster_client *rank = library_alone();
@@ -532,7 +536,9 @@ static muster_status large(muster_task *task, void *arg)
     return muster_task_add(task, bytes, sizeof(bytes), 0);
 }
 
-/* What a worker still has to say when it has drained is said before it hangs up. */
+/* A worker is drained while it runs what gives 16 MB and must not begin twice. Its coordinator
+ * has all of the result before the worker hangs up. A coordinator that takes nothing any more is
+ * waited for 2 s. */
 static void test_a_large_result_of_one_that_drains(void **state)
 {
     muster_client *rank = library_alone();
@@ -572,7 +578,8 @@ static void test_a_large_result_of_one_that_drains(void **state)
     muster_client_close(rank);
 }
 
-/* What serve says when its client is closed, nobody can be told before. */
+/* A worker's client is closed while it serves. serve ends with ECANCELLED; the worker says so
+ * when it is asked again, and is closed after its client. */
 static void test_its_client_is_closed_while_it_serves(void **state)
 {
     muster_client *rank = library_alone();
@@ -608,6 +615,8 @@ static muster_status close_the_epoll(muster_task *task, void *arg)
     return MUSTER_OK;
 }
 
+/* A worker's descriptors are closed while it serves. `muster_worker_serve` ends with
+ * EUNREACHABLE. [library / Opening and closing] */
 static void test_its_descriptors_are_closed_while_it_serves(void **state)
 {
     muster_client *rank = library_alone();
@@ -676,6 +685,8 @@ static int lose_all(const muster_client *first, uint32_t slots)
     return library_is_untouched() ? 0 : 2;
 }
 
+/* A function of a worker closes all descriptors. `muster_worker_serve` ends with EUNREACHABLE;
+ * the log says why. [library / Opening and closing] */
 static void test_a_function_closes_all_descriptors(void **state)
 {
     static muster_client *rank; /* the child has it too: else memcheck calls it lost there */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whatever limit a request is over, the answer says which one, where it is and what was asked. */
+/* Whatever limit a request is over, the answer says which one, where it is and what was asked.
+ *
+ * behaviour: keys / Limits */
 #include "core_fixture.h"
 #include "proto/limit_kinds.h"
 
@@ -457,6 +459,7 @@ static void goes_over(struct fixture *f)
     EXPECT_INT(f, reply->detail.asked, way->asked);
 }
 
+/* Each limit is exceeded in each way there is. The refusal names it. */
 static void each_way_over_a_limit_names_it(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* behaviour: library / What it is built of */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,7 +46,7 @@ static void in_order(void **state)
     assert_int_equal(number_of(mst_list_take(&head)), 1);
 }
 
-/* Also twice, and from no list at all: owners need not remember. */
+/* A node is removed from its list, twice, or from no list at all. Owners need not remember. */
 static void removing(void **state)
 {
     struct thing things[3] = {{.number = 0}, {.number = 1}, {.number = 2}};
@@ -66,6 +67,7 @@ static void removing(void **state)
     assert_int_equal(number_of(head.prev), 1);
 }
 
+/* A list is walked while nodes are removed. The walk goes on. */
 static void removing_while_walking(void **state)
 {
     struct thing things[5] = {

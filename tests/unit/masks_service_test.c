@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* As masks_test: the signal mask of the caller is what it was. Here of what a service starts for
  * itself, what the agent looks for notices with and ends by, what a client looks a host up with,
- * and what a worker runs functions in. */
+ * and what a worker runs functions in.
+ *
+ * behaviour: run / Descriptors and signals */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -60,6 +62,8 @@ static void nothing(void *ctx)
     (void)ctx;
 }
 
+/* The thread that serves HTTP is started with signals blocked for that moment. The signal mask
+ * of its caller is what it was. */
 static void what_serves_http(void **state)
 {
     struct mst_http_config config = {.fd = listening(), .connections_max = 100, .wake = nothing};
@@ -74,6 +78,7 @@ static void what_serves_http(void **state)
     (void)close(config.fd);
 }
 
+/* The thread that writes a record is started. The signal mask of its caller is what it was. */
 static void what_writes_a_record(void **state)
 {
     char folder[] = "/tmp/muster-masks-XXXXXX";
@@ -91,6 +96,7 @@ static void what_writes_a_record(void **state)
     assert_int_equal(rmdir(folder), 0);
 }
 
+/* The process that writes a snapshot is started. The signal mask of its caller is what it was. */
 static void what_writes_a_snapshot(void **state)
 {
     const struct mst_journal_config config = {
@@ -125,6 +131,7 @@ static void what_writes_a_snapshot(void **state)
 
 /* ---- the agent ---- */
 
+/* The thread that looks for notices is started. The signal mask of its caller is what it was. */
 static void what_looks_for_notices(void **state)
 {
     const struct mst_sources_options options = {
@@ -141,7 +148,8 @@ static void what_looks_for_notices(void **state)
     own_mask_assert("mst_sources_close");
 }
 
-/* Where all have saved, a notice that comes while the run ends does not end it. */
+/* All have saved, and a notice comes while the run ends. It does not end the run; the signal
+ * mask is what it was afterwards. */
 static void what_keeps_the_notice_from_the_end_of_a_run(void **state)
 {
     struct mst_run_options options = {.preempt_signals = UINT64_C(1) << (SIGTERM - 1)};
@@ -164,6 +172,7 @@ static void what_keeps_the_notice_from_the_end_of_a_run(void **state)
 
 /* ---- the library ---- */
 
+/* The thread that looks up a host is started. The signal mask of its caller is what it was. */
 static void what_looks_a_host_up(void **state)
 {
     struct mst_address address = {.host = "localhost"};
@@ -239,6 +248,8 @@ static void assert_value(muster_cluster *cluster, const char *function, const ch
     muster_closure_release(closure);
 }
 
+/* The threads that run the functions of a worker are started. The signal mask of their caller is
+ * what it was. */
 static void what_runs_the_functions_of_a_worker(void **state)
 {
     struct muster_client_options options = MUSTER_CLIENT_OPTIONS_INIT;

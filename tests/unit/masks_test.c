@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whatever starts a thread or a process blocks signals for a moment: afterwards its caller's mask
- * is what it was, and a program that is started has none of it. */
+ * is what it was, and a program that is started has none of it.
+ *
+ * behaviour: run / Descriptors and signals */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -103,6 +105,8 @@ static void started(char *program, int expected)
     (void)close(out);
 }
 
+/* An agent starts a thread or a process, and blocks signals for that moment. The signal mask of
+ * its caller is what it was; a started program blocks none and ignores what `muster run` does. */
 static void what_the_agent_starts(void **state)
 {
     struct mst_keeper keeper;
@@ -163,6 +167,8 @@ static muster_status no_notice(void *ctx, struct muster_notice_given *out)
     return MUSTER_MORE;
 }
 
+/* The library starts a thread or a process. The signal mask of its caller is what it was; a
+ * started program blocks none. */
 static void what_the_library_starts(void **state)
 {
     struct muster_preempt_source source = {.name = "mine", .poll = no_notice};

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Members: claims and their holders, losses and what follows from them, generations from nobody and
- * by seal, growth and attention. */
+ * by seal, growth and attention.
+ *
+ * behaviour: members / Places */
 #include "core_fixture.h"
 
 static struct mst_request seal_request(uint64_t generation, uint64_t number)
@@ -44,6 +46,9 @@ static struct mst_view view_of(struct fixture *f, struct client *client)
 
 /* ---- claims ---- */
 
+/* Ranks come without an index. They get the lowest free ones, below the job's size; when all are
+ * taken, the one too many is refused with the size. When one is lost, its place is given again
+ * with a larger incarnation. Workers and agents have indices of their own. */
 static void places_are_given_in_order(struct fixture *f)
 {
     struct client ranks[3];
@@ -69,7 +74,9 @@ static void places_are_given_in_order(struct fixture *f)
     EXPECT_INT(f, reply->view.incarnation, 2);
 }
 
-/* Whoever starts a process does not know as what it joins. */
+/* An agent reports the death of a process that is a worker, and a rank has the same index. The
+ * worker is lost and not the rank: the process says which it was, as an agent does not know as
+ * what it joined. [Loss] */
 static void an_agents_word_finds_the_worker_by_its_process(struct fixture *f)
 {
     struct client agent = fixture_client(f, MST_ROLE_AGENT, 0);
@@ -95,6 +102,8 @@ static void an_agents_word_finds_the_worker_by_its_process(struct fixture *f)
     EXPECT(f, fixture_told_story(f, "member-lost #0 incarnation=1 cause=signal code=9"));
 }
 
+/* The helper of a single rank comes. It gets an index from 1048576 on, which is no node of a
+ * run. */
 static void a_helper_takes_no_nodes_number(struct fixture *f)
 {
     struct client helpers[2];
@@ -110,6 +119,8 @@ static void a_helper_takes_no_nodes_number(struct fixture *f)
     EXPECT_INT(f, fixture_connect(f, &again)->view.index, MST_HELPERS_FROM);
 }
 
+/* A process claims a place whose holder is there. It waits as *joining*, and its error has the
+ * holder: host, process, when last heard. */
 static void a_claim_waits_and_takes_over(struct fixture *f)
 {
     struct client holder = fixture_rank(f, 0, 1);
@@ -150,6 +161,8 @@ static void a_claim_waits_and_takes_over(struct fixture *f)
     EXPECT_INT(f, reply->view.generation, 2);
 }
 
+/* The holder gives a sign of life after the claim. The claim is refused (EEXISTS) with the
+ * holder's host and process. */
 static void a_claim_is_refused_when_the_holder_speaks(struct fixture *f)
 {
     struct client holder = fixture_rank(f, 0, 1);
@@ -174,6 +187,8 @@ static void a_claim_is_refused_when_the_holder_speaks(struct fixture *f)
     EXPECT_TEXT(f, reply->detail.who[0].host, "b3");
 }
 
+/* A claimant that waits leaves, dies or falls silent. Its claim is gone and the holder is not
+ * touched. */
 static void a_claim_can_be_given_up(struct fixture *f)
 {
     struct client holder = fixture_rank(f, 0, 1);
@@ -198,6 +213,8 @@ static void a_claim_can_be_given_up(struct fixture *f)
     EXPECT(f, !fixture_told_story(f, "member-joining #0 incarnation=2 host=b3 pid=102"));
 }
 
+/* Members name different sizes, or a `min_size` that cannot be. The first word counts; a member
+ * that says something else is refused alone. */
 static void parameters_are_fixed_by_who_names_them(struct fixture *f)
 {
     struct client vague = fixture_rank(f, 0, 0);
@@ -217,6 +234,8 @@ static void parameters_are_fixed_by_who_names_them(struct fixture *f)
 
 /* ---- losses ---- */
 
+/* An agent says that a process is dead. It is lost, with the exit status or the signal. If the
+ * agent means another process of that place, or says it twice, nothing happens. [Loss] */
 static void an_agents_word_is_taken_for_the_right_process_only(struct fixture *f)
 {
     struct client ranks[2];
@@ -238,6 +257,8 @@ static void an_agents_word_is_taken_for_the_right_process_only(struct fixture *f
     EXPECT_INT(f, last(f, &agent)->status, MUSTER_EINVAL);
 }
 
+/* A loss fences the lost member, interrupts the others and is reported. A reader that claims to
+ * have seen a revision that does not exist yet begins anew. [watches / Watches] */
 static void a_loss_fences_interrupts_and_is_told(struct fixture *f)
 {
     struct client ranks[3];
@@ -268,6 +289,8 @@ static void a_loss_fences_interrupts_and_is_told(struct fixture *f)
     EXPECT_INT(f, reply->view.attention, MST_INTERRUPT);
 }
 
+/* A member leaves. It is gone for good, and that is no fault: no rank is interrupted by it.
+ * [Loss] */
 static void leaving_is_no_fault(struct fixture *f)
 {
     struct client ranks[2];
@@ -280,6 +303,8 @@ static void leaving_is_no_fault(struct fixture *f)
     EXPECT_INT(f, fixture_get(f, &ranks[1], "k")->status, MUSTER_EFENCED);
 }
 
+/* The first fault of a rank counts. A fault that is reported for a generation that is over is
+ * refused (EFENCED). [Loss] */
 static void the_first_fault_of_a_rank_counts(struct fixture *f)
 {
     struct client ranks[2];
@@ -303,6 +328,8 @@ static void the_first_fault_of_a_rank_counts(struct fixture *f)
     EXPECT_INT(f, fixture_call(f, &ranks[1], fault)->status, MUSTER_EFENCED);
 }
 
+/* The members are listed. Each comes with its state: joining, present, silent, lost with its
+ * cause and last words, or left. [Listing members] */
 static void members_are_listed_with_their_states(struct fixture *f)
 {
     struct client ranks[3];
@@ -330,6 +357,7 @@ static void members_are_listed_with_their_states(struct fixture *f)
     EXPECT_INT(f, item_of(reply, 4).who.role, MST_ROLE_AGENT);
 }
 
+/* A rank stands at a round. The list says which. [Listing members] */
 static void a_member_shows_the_round_it_stands_at(struct fixture *f)
 {
     struct client ranks[2];
@@ -345,6 +373,7 @@ static void a_member_shows_the_round_it_stands_at(struct fixture *f)
     EXPECT_INT(f, item_of(reply, 0).name.size, 0);
 }
 
+/* A job has many members. Their list comes in pages. [Listing members] */
 static void many_members_come_in_pages(struct fixture *f)
 {
     enum { MANY = 300 };
@@ -368,6 +397,8 @@ static void many_members_come_in_pages(struct fixture *f)
 
 /* ---- generations ---- */
 
+/* A job of three starts. Generation 1 is sealed when three ranks are ready, however long that
+ * takes. A rank that asks again gets it at once. [generations / The first one] */
 static void the_first_generation_waits_for_all(struct fixture *f)
 {
     struct client ranks[3];
@@ -388,6 +419,9 @@ static void the_first_generation_waits_for_all(struct fixture *f)
     EXPECT_INT(f, last(f, &ranks[1])->view.generation, 1);
 }
 
+/* `join_wait` has passed and at least `min_size` are ready. The generation is sealed with those,
+ * ranks numbered in the order of their indices. Below `min_size` it waits on.
+ * [generations / The first one] */
 static void the_first_generation_can_start_with_fewer(struct fixture *f)
 {
     struct client ranks[4];
@@ -408,6 +442,8 @@ static void the_first_generation_can_start_with_fewer(struct fixture *f)
     EXPECT_INT(f, last(f, &ranks[3])->view.index, 3);
 }
 
+/* The first rank that was ready gives up. `join_wait` runs from the next one that is.
+ * [generations / The first one] */
 static void join_wait_runs_from_the_first_who_is_ready(struct fixture *f)
 {
     struct client ranks[2];
@@ -431,6 +467,8 @@ static void join_wait_runs_from_the_first_who_is_ready(struct fixture *f)
     EXPECT_INT(f, fixture_reply(f, &ranks[1], id)->view.size, 1);
 }
 
+/* A rank's time to join is over. Its error has how many are ready and which places are missing:
+ * never started, not ready, or lost. [generations / The first one] */
 static void a_cancelled_join_names_who_is_missing(struct fixture *f)
 {
     struct client ranks[4];
@@ -456,6 +494,7 @@ static void a_cancelled_join_names_who_is_missing(struct fixture *f)
     EXPECT_INT(f, reply->detail.who[2].state, MST_ABSENT);
 }
 
+/* A claimant that waits gives up its join. Its error names the holder of the place. */
 static void a_cancelled_claim_names_the_holder(struct fixture *f)
 {
     struct client ranks[2];
@@ -473,6 +512,8 @@ static void a_cancelled_claim_names_the_holder(struct fixture *f)
     EXPECT_INT(f, reply->detail.who[0].pid, ranks[1].open.pid);
 }
 
+/* A process is known to be dead before it is known how. It is lost at once; the status that
+ * comes later refines the cause, once. [Loss] */
 static void a_status_that_comes_later_refines_the_cause(struct fixture *f)
 {
     struct client ranks[3];
@@ -493,6 +534,9 @@ static void a_status_that_comes_later_refines_the_cause(struct fixture *f)
     EXPECT_INT(f, item_of(fixture_reply(f, &ranks[0], id), 0).who.code, 9);
 }
 
+/* All ranks that are left come to the seal. It closes when each has arrived or is lost. In the
+ * next generation are those that arrived and the joiners that were ready.
+ * [generations / The next one] */
 static void a_seal_goes_on_with_who_arrived_and_who_is_ready(struct fixture *f)
 {
     struct client ranks[4];
@@ -527,6 +571,8 @@ static void a_seal_goes_on_with_who_arrived_and_who_is_ready(struct fixture *f)
     EXPECT_INT(f, reply->view.attention, MST_CALM);
 }
 
+/* No process replaces a lost rank. The survivors are renumbered and keep their order. Keys and
+ * waits that belong to no generation are not touched. [generations / The next one] */
 static void survivors_are_renumbered_in_order(struct fixture *f)
 {
     struct client ranks[4];
@@ -547,6 +593,8 @@ static void survivors_are_renumbered_in_order(struct fixture *f)
     EXPECT_INT(f, fixture_reply(f, &ranks[3], waits)->status, MUSTER_OK);
 }
 
+/* Fewer than `min_size` would go on. Nothing is sealed; all get the numbers (ETOOFEW), the
+ * generation stays, and it can be tried again. [generations / The next one] */
 static void too_few_do_not_seal(struct fixture *f)
 {
     struct client ranks[3];
@@ -595,6 +643,8 @@ static void lose_one_of_three(struct fixture *f, struct client ranks[3], uint64_
     }
 }
 
+/* The ranks come to another seal after one that was too few. It waits for newcomers.
+ * [generations / The next one] */
 static void a_seal_after_too_few_waits_for_a_newcomer(struct fixture *f)
 {
     struct client ranks[3], again;
@@ -612,6 +662,8 @@ static void a_seal_after_too_few_waits_for_a_newcomer(struct fixture *f)
     EXPECT_INT(f, last(f, &again)->view.size, 3);
 }
 
+/* The ranks come to another seal after one that was too few, and no newcomer comes. It waits
+ * until its deadline, and is then too few as well. [generations / The next one] */
 static void a_seal_after_too_few_waits_until_its_deadline(struct fixture *f)
 {
     struct client ranks[3];
@@ -625,6 +677,8 @@ static void a_seal_after_too_few_waits_until_its_deadline(struct fixture *f)
     EXPECT_INT(f, view_of(f, &ranks[0]).generation, 1);
 }
 
+/* A rank does not come to the seal in time. It is evicted: lost, then refused, and the others go
+ * on. [generations / The next one] */
 static void who_misses_the_seal_is_evicted(struct fixture *f)
 {
     struct client ranks[3];
@@ -643,6 +697,8 @@ static void who_misses_the_seal_is_evicted(struct fixture *f)
     EXPECT_INT(f, fixture_get(f, &ranks[1], "k")->status, MUSTER_EFENCED);
 }
 
+/* Rounds, keys and waits of the old generation are still open. They end with EFENCED.
+ * [generations / The next one] */
 static void what_is_open_ends_with_its_generation(struct fixture *f)
 {
     struct client ranks[2];
@@ -681,6 +737,8 @@ static void what_is_open_ends_with_its_generation(struct fixture *f)
     EXPECT_INT(f, fixture_call(f, &ranks[0], fixture_round(1, "open", 0))->status, MUSTER_EFENCED);
 }
 
+/* All members of a generation are gone. The ready joiners are sealed from nobody, with the next
+ * number. [generations / The next one] */
 static void a_generation_whose_members_are_all_gone_is_made_anew(struct fixture *f)
 {
     struct client ranks[2];
@@ -701,6 +759,8 @@ static void a_generation_whose_members_are_all_gone_is_made_anew(struct fixture 
     EXPECT_INT(f, fixture_reply(f, &fresh[1], 1)->view.rank, 1);
 }
 
+/* All ranks that stood at a seal die there. The seal lets no joiner in: the next generation is
+ * sealed from nobody, and waits for its size. [generations / The next one] */
 static void a_seal_that_nobody_survives_lets_nobody_in(struct fixture *f)
 {
     struct client ranks[2];
@@ -718,6 +778,8 @@ static void a_seal_that_nobody_survives_lets_nobody_in(struct fixture *f)
                   f, "round-closed name=seal number=0 status=too-few arrived=1 lost=2"));
 }
 
+/* A job's last member is gone, and its keys are still there. The next member may name another
+ * size; incarnations and generations go on counting. */
 static void an_empty_jobs_parameters_are_free_again(struct fixture *f)
 {
     struct client first = fixture_rank(f, 0, 1);
@@ -737,7 +799,8 @@ static void an_empty_jobs_parameters_are_free_again(struct fixture *f)
     EXPECT_INT(f, last(f, &later)->view.generation, 2);
 }
 
-/* It would wait for ever: nobody has said for how many, or for how long. */
+/* The first member of a job does not say its size. It is refused: it would wait for ever, as no
+ * size and no time is known. [discover / Not guessing] */
 static void the_first_of_a_job_without_a_size_is_refused(struct fixture *f)
 {
     struct client first = fixture_rank(f, 0, 0);
@@ -759,6 +822,9 @@ static void the_first_of_a_job_without_a_size_is_refused(struct fixture *f)
 
 /* ---- growth and attention ---- */
 
+/* A joiner is ready (`grow` is `check`). The ranks are asked to come at their next check. When
+ * the first one stands at the seal, the others are interrupted. Then the joiner is in, and all
+ * is calm again. [generations / Growth] */
 static void a_newcomer_asks_to_be_let_in(struct fixture *f)
 {
     struct client ranks[2];
@@ -779,6 +845,8 @@ static void a_newcomer_asks_to_be_let_in(struct fixture *f)
     EXPECT_INT(f, view_of(f, &ranks[1]).attention, MST_CALM);
 }
 
+/* A joiner is ready just after the seal has closed. It waits for the next one; a joiner that
+ * asked before the last arrival is in. [generations / Growth] */
 static void who_is_ready_too_late_waits_for_the_next_seal(struct fixture *f)
 {
     struct client ranks[2];
@@ -798,6 +866,8 @@ static void who_is_ready_too_late_waits_for_the_next_seal(struct fixture *f)
     EXPECT_INT(f, view_of(f, &ranks[0]).attention, MST_GROW);
 }
 
+/* A joiner is ready and `grow` is `fault`. It waits for the next seal, and no rank is asked.
+ * [generations / Growth] */
 static void with_grow_fault_a_newcomer_waits_for_one(struct fixture *f)
 {
     struct client ranks[2];
@@ -817,6 +887,8 @@ static void with_grow_fault_a_newcomer_waits_for_one(struct fixture *f)
     EXPECT_INT(f, last(f, &late)->view.size, 3);
 }
 
+/* A joiner is ready and `grow` is `off`. It is not let in, except into a generation sealed from
+ * nobody: the job would be over otherwise. [generations / Growth] */
 static void with_grow_off_nobody_is_let_in(struct fixture *f)
 {
     struct client ranks[2];
@@ -844,6 +916,8 @@ static void with_grow_off_nobody_is_let_in(struct fixture *f)
     EXPECT_INT(f, last(f, &heir)->view.size, 2);
 }
 
+/* A joiner loses its connection before the seal. It is not in the next generation. If it dies,
+ * that is no fault of the others. [generations / Growth] */
 static void a_joiner_that_dies_is_not_let_in(struct fixture *f)
 {
     struct client ranks[2];
@@ -863,6 +937,7 @@ static void a_joiner_that_dies_is_not_let_in(struct fixture *f)
     EXPECT_INT(f, view_of(f, &ranks[0]).attention, MST_GROW); /* its loss is no fault of ours */
 }
 
+/* A worker joins. It is in at once: workers belong to no generation. An observer cannot join. */
 static void workers_join_at_once(struct fixture *f)
 {
     struct client worker = fixture_client(f, MST_ROLE_WORKER, 4);

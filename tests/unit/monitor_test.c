@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* behaviour: restart / Hangs */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <signal.h>
@@ -152,7 +153,8 @@ static void passes(struct stage *stage, uint64_t ms)
 
 /* ---- who is suspected ---- */
 
-/* That one came there first, and is found first, says nothing. */
+/* Ranks stand still, and nothing tells them apart, also not which was found first. The record
+ * says at which step they stand, and names no rank; all are interrupted. */
 static void of_equal_ones_nobody_is_suspected(void **state)
 {
     struct stage stage;
@@ -178,6 +180,8 @@ static void stand_at_step(struct stage *stage, unsigned rank, int64_t step)
     pings(stage, rank, (uint64_t)step + 1);
 }
 
+/* Equal ranks stand still, and one at a higher step. The record names the step of the equal
+ * ones, and no suspect. */
 static void equal_ones_are_told_by_their_step(void **state)
 {
     struct stage stage;
@@ -194,7 +198,8 @@ static void equal_ones_are_told_by_their_step(void **state)
     stage_close(&stage);
 }
 
-/* All have called it at the same steps, but one has not gone on to the call that follows. */
+/* Ranks stand still at the same step, but one has not gone on to the call that follows. That one
+ * is the suspect. */
 static void of_equal_steps_the_other_calls_tell(void **state)
 {
     struct stage stage;
@@ -218,7 +223,7 @@ static void waits(struct stage *stage, unsigned rank, const char *what)
     mst_page_wait_begin(stage->ranks[rank].page, what);
 }
 
-/* It stands no lower than they do, and is found as late as may be. */
+/* A rank waits in muster and stands as low as the others. It is no suspect. */
 static void one_that_waits_in_muster_is_no_suspect(void **state)
 {
     struct stage stage;
@@ -244,7 +249,8 @@ static void one_that_waits_in_muster_is_no_suspect(void **state)
     stage_close(&stage);
 }
 
-/* It is stopped, or the word that cuts its wait short does not come. */
+/* A rank stops in a wait of a generation that is over, or the word that cuts its wait short does
+ * not come. It does not count as waiting. */
 static void nobody_waits_in_a_generation_that_is_over(void **state)
 {
     enum { GOES_ON, UNWINDS, WAS_TOLD, CASES };
@@ -292,6 +298,7 @@ static void all_wait(struct stage *stage, const char *const what[RANKS], uint32_
     passes(stage, SOFT + 10);
 }
 
+/* All ranks wait for a round but one, which waits for another. That one is named. */
 static void all_wait_for_what_one_does_not_wait_for(void **state)
 {
     static const char *const names[] = {"barrier 'a'", "barrier 'b'", "barrier 'a'"};
@@ -308,7 +315,8 @@ static void all_wait_for_what_one_does_not_wait_for(void **state)
     stage_close(&stage);
 }
 
-/* Each is missing where the other waits: that tells of neither more than of the other. */
+/* Two ranks wait for each other's round. Each is missing where the other waits: neither is
+ * named. */
 static void two_that_wait_for_each_other_are_alike(void **state)
 {
     static const char *const names[] = {"barrier 'a'", "barrier 'b'"};
@@ -332,6 +340,7 @@ static void two_that_wait_for_each_other_are_alike(void **state)
     stage_close(&stage);
 }
 
+/* All ranks wait and nothing tells them apart. No rank is named. */
 static void all_wait_and_nothing_tells_them_apart(void **state)
 {
     static const char *const names[] = {"barrier 'a'", "bar\nier 'b'", NULL};
@@ -346,7 +355,8 @@ static void all_wait_and_nothing_tells_them_apart(void **state)
     stage_close(&stage);
 }
 
-/* It is as good as gone: it does not see that its barrier is complete. */
+/* All ranks wait and one stands lower: it does not see that its barrier is complete. That one is
+ * named. */
 static void all_wait_and_one_stands_lower(void **state)
 {
     static const char *const names[] = {"barrier 'a'", "barrier 'a'", "barrier 'a'"};
@@ -370,7 +380,8 @@ static void all_wait_and_one_stands_lower(void **state)
     stage_close(&stage);
 }
 
-/* Of a rank on another node nothing is known here: it may be why all of these wait. */
+/* All ranks of a node, or of a helper, wait in muster, and others do not. Nothing happens: a
+ * rank elsewhere may be why they wait. */
 static void that_all_wait_is_known_where_all_are_watched(void **state)
 {
     static const char *const names[] = {"barrier 'a'", "barrier 'b'", "barrier 'a'"};
@@ -385,7 +396,8 @@ static void that_all_wait_is_known_where_all_are_watched(void **state)
     }
 }
 
-/* Whether they wait in muster or elsewhere. */
+/* Of ranks that stand equally, in muster or elsewhere, one is stopped by a signal, a debugger or
+ * the freezer. It is the suspect. */
 static void of_equal_ones_the_stopped_one_is_suspected(void **state)
 {
     pid_t pid = fork();
@@ -420,7 +432,8 @@ static void of_equal_ones_the_stopped_one_is_suspected(void **state)
     assert_int_equal(waitpid(pid, &status, 0), pid);
 }
 
-/* One has declared that it takes long; the other's clock has run out. */
+/* Of two ranks that stand equally one is in a declared section. The other one, whose clock has
+ * run out, is the suspect. */
 static void of_equal_ones_one_in_a_section_is_not_suspected(void **state)
 {
     struct stage stage;
@@ -439,7 +452,7 @@ static void of_equal_ones_one_in_a_section_is_not_suspected(void **state)
     stage_close(&stage);
 }
 
-/* Each of them for the whole time, in one and the same call. */
+/* All ranks wait, each for the whole time in the same call. Only then do all wait. */
 static void all_wait_only_if_all_do_for_long_enough(void **state)
 {
     static const char *const names[] = {"barrier 'a'", "barrier 'b'", "barrier 'a'"};
@@ -462,6 +475,7 @@ static void all_wait_only_if_all_do_for_long_enough(void **state)
     stage_close(&stage);
 }
 
+/* A rank returned from the round where the others wait. It is named as missing. */
 static void one_that_returned_is_missing_where_the_others_wait(void **state)
 {
     static const char *const names[] = {"barrier 'a'", "barrier 'a'", "barrier 'a'"};
@@ -494,6 +508,7 @@ static void wait_for_silent(struct stage *stage)
     }
 }
 
+/* All ranks wait but one that never called muster. That one is the suspect. */
 static void all_wait_for_one_that_never_called(void **state)
 {
     struct stage stage;
@@ -521,7 +536,8 @@ static void all_wait_for_one_that_never_called(void **state)
     stage_close(&stage);
 }
 
-/* They may as well compute. */
+/* Several ranks have not called muster in this attempt, and others wait for them; or it is one,
+ * and all others have returned; or there is no other. Nothing happens: they may compute. */
 static void of_two_silent_ranks_none_is_suspected(void **state)
 {
     struct stage stage;
@@ -535,6 +551,7 @@ static void of_two_silent_ranks_none_is_suspected(void **state)
     stage_close(&stage);
 }
 
+/* A rank has not called muster, and no other waits for it. It is left alone. */
 static void a_silent_rank_for_which_nobody_waits_is_left_alone(void **state)
 {
     struct stage stage;
@@ -561,7 +578,8 @@ static void a_silent_rank_for_which_nobody_waits_is_left_alone(void **state)
     stage_close(&stage);
 }
 
-/* However long the others have waited, and whatever it is doing in its section. */
+/* A rank has just entered, or is in a section, however long the others have waited. It is not
+ * suspected. */
 static void a_young_rank_or_one_in_a_section_is_not_suspected(void **state)
 {
     struct stage stage;
@@ -584,7 +602,8 @@ static void a_young_rank_or_one_in_a_section_is_not_suspected(void **state)
     }
 }
 
-/* It has no clock that could ask for a look. */
+/* A watcher was stopped. No rank counts as silent by that, which has no clock that could ask for
+ * a look. */
 static void a_watcher_that_was_stopped_takes_nobody_for_silent(void **state)
 {
     struct stage stage;
@@ -603,7 +622,8 @@ static void a_watcher_that_was_stopped_takes_nobody_for_silent(void **state)
     stage_close(&stage);
 }
 
-/* It is watched here, the others elsewhere, or the other way round. */
+/* The silent rank is watched by one of several agents, the others elsewhere, or the other way
+ * round. The agent of the silent rank names it. */
 static void of_several_agents_that_of_the_silent_rank_names_it(void **state)
 {
     (void)state;
@@ -634,7 +654,8 @@ static void of_several_agents_that_of_the_silent_rank_names_it(void **state)
 
 /* ---- a livelock ---- */
 
-/* They pinged, so that their calls are no progress. A rank that pings keeps them excused. */
+/* Ranks that pinged wait for a short time again and again. All wait; a rank that pings keeps
+ * them excused. */
 static void all_wait_in_a_row_of_short_waits(void **state)
 {
     struct stage stage;
@@ -661,6 +682,8 @@ static void all_wait_in_a_row_of_short_waits(void **state)
     stage_close(&stage);
 }
 
+/* Several ranks stand still. The one that stands lowest is the suspect, although it may still
+ * move. */
 static void who_stands_lowest_although_it_moves(void **state)
 {
     struct stage stage;
@@ -682,6 +705,7 @@ static void who_stands_lowest_although_it_moves(void **state)
     stage_close(&stage);
 }
 
+/* Several ranks stand still. The one that never called muster in this attempt is the suspect. */
 static void who_never_called(void **state)
 {
     struct stage stage;
@@ -697,6 +721,7 @@ static void who_never_called(void **state)
     stage_close(&stage);
 }
 
+/* No rank pings. The checks are compared. */
 static void by_checks_where_nobody_pings(void **state)
 {
     struct stage stage;
@@ -713,6 +738,7 @@ static void by_checks_where_nobody_pings(void **state)
     stage_close(&stage);
 }
 
+/* A rank waits between two attempts, or is in another generation. It is not compared. */
 static void who_waits_or_is_elsewhere_is_not_compared(void **state)
 {
     struct stage stage;
@@ -728,6 +754,8 @@ static void who_waits_or_is_elsewhere_is_not_compared(void **state)
     stage_close(&stage);
 }
 
+/* The other ranks stand lower, and one is over the limit of its section or atomic section. That
+ * one is the suspect: its own clock counts. */
 static void its_own_section_or_atomic_section_is_its_own(void **state)
 {
     struct stage stage;
@@ -753,7 +781,8 @@ static void its_own_section_or_atomic_section_is_its_own(void **state)
     }
 }
 
-/* What it used before it moved again says nothing of how it stands still now. */
+/* A rank moved and stands still again. The processor time it used before it moved says nothing
+ * of how it stands still now. */
 static void processor_time_is_of_one_standstill(void **state)
 {
     struct stage stage;
@@ -775,6 +804,8 @@ static void processor_time_is_of_one_standstill(void **state)
     stage_close(&stage);
 }
 
+/* Many ranks stand still. A generation has one suspect on a node, and a rank is found once in an
+ * attempt. */
 static void suspected_once_in_a_generation(void **state)
 {
     struct stage stage;
@@ -800,6 +831,7 @@ static void suspected_once_in_a_generation(void **state)
 
 /* ---- nobody hears it ---- */
 
+/* The service has not received the report of a hang. Until it has no rank is killed. */
 static void while_it_is_not_heard_nobody_is_ended(void **state)
 {
     struct stage stage;
@@ -823,6 +855,8 @@ static void while_it_is_not_heard_nobody_is_ended(void **state)
 
 /* ---- how it is ended ---- */
 
+/* A rank does not end at SIGTERM. After the grace time it gets SIGKILL, not sooner; again and
+ * again until it is gone. */
 static void term_then_kill_again_and_again_until_it_is_removed(void **state)
 {
     struct stage stage;
@@ -849,6 +883,7 @@ static void term_then_kill_again_and_again_until_it_is_removed(void **state)
     stage_close(&stage);
 }
 
+/* A rank is removed from the monitor while it is looked at. Nothing of it is touched afterwards. */
 static void removed_while_it_is_looked_at(void **state)
 {
     struct stage stage;
@@ -866,6 +901,8 @@ static void removed_while_it_is_looked_at(void **state)
     stage_close(&stage);
 }
 
+/* A rank dies by itself in the moment in which it would be killed. It gets no signal, and is
+ * reported as any death. */
 static void who_is_dead_already_gets_no_signal(void **state)
 {
     struct stage stage;
@@ -881,6 +918,7 @@ static void who_is_dead_already_gets_no_signal(void **state)
     stage_close(&stage);
 }
 
+/* A stopped rank is killed by the pidfd. It gets SIGCONT and SIGTERM. */
 static void a_signal_goes_to_the_pidfd(void **state)
 {
     struct stage stage;
@@ -905,6 +943,8 @@ static void a_signal_goes_to_the_pidfd(void **state)
     stage_close(&stage);
 }
 
+/* No restarts are left and a rank hangs. The run ends with 128 and the signal, and its last line
+ * names the rank, how far it came, where it is blocked and that it was killed. */
 static void what_it_was_ended_for(void **state)
 {
     static const char *const texts[] = {
@@ -927,6 +967,8 @@ static void what_it_was_ended_for(void **state)
 
 /* ---- how often it is looked ---- */
 
+/* The pages are looked at every 100 ms; while something is counted every 5 to 500 ms, after an
+ * eighth of the smallest limit; with no process at all never. */
 static void looks_are_as_frequent_as_needed_84(void **state)
 {
     struct stage stage;

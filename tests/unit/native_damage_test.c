@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Damaged input costs its sender the connection, with a reason, and nobody else anything. */
+/* Damaged input costs its sender the connection, with a reason, and nobody else anything.
+ *
+ * behaviour: wire / The wire */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -57,6 +59,8 @@ static void drain_client(struct native_link *link)
     }
 }
 
+/* A byte of a request is damaged. Either it is another valid message or the connection is
+ * refused with a reason; nothing is read that is not there. */
 static void one_byte_of_a_request(void **state)
 {
     struct message_generator *generator = malloc(sizeof(*generator));
@@ -85,6 +89,8 @@ static void one_byte_of_a_request(void **state)
     free(generator);
 }
 
+/* A byte of a reply is damaged. Either it is another valid message or the connection is refused
+ * with a reason. */
 static void one_byte_of_a_reply(void **state)
 {
     struct message_generator *generator = malloc(sizeof(*generator));
@@ -111,7 +117,8 @@ static void one_byte_of_a_reply(void **state)
     free(generator);
 }
 
-/* Frames whose length is right and whose payload is anything. */
+/* Frames have the right length and any payload. Each is a valid message or the connection is
+ * refused with a reason. */
 static void random_payloads(void **state)
 {
     struct mst_prng prng = {.state = 9};
@@ -169,6 +176,8 @@ static void assert_refused(const void *payload, size_t size, const char *reason)
         assert_refused(payload, sizeof(payload), reason);                                          \
     } while (0)
 
+/* A message names a command or a value that does not exist. It is refused with the field and the
+ * number. */
 static void reasons_name_what_is_not_known(void **state)
 {
     (void)state;
@@ -186,6 +195,7 @@ static void reasons_name_what_is_not_known(void **state)
     ASSERT_REFUSED("at byte 27: request 1: fault.kind 13 is not known", 8, 1, 0x82, 2, 2, 0x20, 13);
 }
 
+/* A message breaks off or contradicts itself. It is refused with the field and the byte. */
 static void reasons_name_where_it_breaks(void **state)
 {
     (void)state;
@@ -206,6 +216,8 @@ static void reasons_name_where_it_breaks(void **state)
                    0x8a, 1, 100, 0);
 }
 
+/* A frame says it is larger than the limit. It is refused by its length alone, before it is
+ * read. */
 static void oversized_frames(void **state)
 {
     static const unsigned char head[4] = {0xff, 0xff, 0xff, 0xff};
@@ -221,6 +233,7 @@ static void oversized_frames(void **state)
     native_link_fini(&link);
 }
 
+/* A connection closes within a frame. That is distinct from an orderly end. */
 static void closed_within_a_frame(void **state)
 {
     static const unsigned char part[7] = {0, 0, 0, 9, 8, 1, 0x10};
@@ -238,7 +251,8 @@ static void closed_within_a_frame(void **state)
     native_link_fini(&link);
 }
 
-/* Two bytes on the wire are a hundred in memory: the sum has a limit. */
+/* Two bytes on the wire would be a hundred in memory. The message is refused with the limit of
+ * the sum. */
 static void few_bytes_do_not_become_much_memory(void **state)
 {
     size_t count = 1000000;
@@ -276,7 +290,8 @@ static void few_bytes_do_not_become_much_memory(void **state)
     free(bytes);
 }
 
-/* Each takes as much as anything that is aligned, and counts so. */
+/* A message consists of many single bytes. Each counts as the aligned memory that it takes, not
+ * as one byte. */
 static void single_bytes_count_as_what_they_take(void **state)
 {
     enum { MANY = 100 };
@@ -293,6 +308,7 @@ static void single_bytes_count_as_what_they_take(void **state)
     mst_native_arena_fini(&arena);
 }
 
+/* A peer does not read. Output stops at its limit, and what was taken before is whole. */
 static void a_reader_that_does_not_read(void **state)
 {
     struct mst_limits limits = mst_limits_default;
@@ -322,7 +338,8 @@ static void a_reader_that_does_not_read(void **state)
     native_link_fini(&link);
 }
 
-/* The one who asked is told; the connection goes on. */
+/* A request or an answer does not fit one frame. The sender of the request learns the limit, and
+ * the connection goes on. */
 static void a_reply_beyond_a_frame(void **state)
 {
     struct mst_limits limits = mst_limits_default;
@@ -398,6 +415,7 @@ static muster_status scenario(const struct mst_mem *mem, struct message_generato
     return status;
 }
 
+/* There is no memory at some point. The exchange fails with that, and everything is given back. */
 static void every_allocation_fails_once(void **state)
 {
     struct message_generator *generator = malloc(sizeof(*generator));
@@ -422,7 +440,8 @@ static void every_allocation_fails_once(void **state)
     free(generator);
 }
 
-/* What a large message took is given back as soon as it is dealt with. */
+/* A connection that carried large messages is idle. It holds next to nothing: what a message
+ * took is given back when it is dealt with. */
 static void an_idle_connection_holds_little(void **state)
 {
     unsigned char *value = calloc(1, 100000);

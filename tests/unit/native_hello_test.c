@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The first words of a connection, byte by byte as docs/protocol.md prints them. */
+/* The first words of a connection, byte by byte as docs/protocol.md prints them.
+ *
+ * behaviour: wire / The wire */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -97,6 +99,7 @@ static void assert_bytes(struct mst_slice got, const unsigned char *expected, si
     assert_memory_equal(got.data, expected, size);
 }
 
+/* A client connects, opens, joins and writes. The bytes are those that the protocol page prints. */
 static void golden_bytes(void **state)
 {
     struct mst_write op = {
@@ -120,6 +123,7 @@ static void golden_bytes(void **state)
     native_link_fini(&link);
 }
 
+/* A client connects, opens, joins and writes. The bytes are those that the protocol page prints. */
 static void golden_bytes_of_a_start(void **state)
 {
     struct mst_request open = {
@@ -179,6 +183,8 @@ static void assert_refused(const void *bytes, size_t size, const char *reason)
     native_link_fini(&link);
 }
 
+/* A client speaks versions this service does not. It is refused with the versions of each of
+ * them. */
 static void other_versions_are_refused(void **state)
 {
     static const unsigned char newer[] = {0, 0, 0, 9, 0x08, 2, 0x10, 3, 0x22, 3, 'a', 'p', '\n'};
@@ -194,6 +200,7 @@ static void other_versions_are_refused(void **state)
                    "at byte 8: the client '' speaks the versions 2 to 1, this service 1");
 }
 
+/* A client speaks several versions, this one among them. It is welcome. */
 static void a_range_of_versions_is_welcome(void **state)
 {
     static const unsigned char hello[] = {'M', 'U', 'S', 'T', 'E', 'R', 0,    1,
@@ -207,6 +214,7 @@ static void a_range_of_versions_is_welcome(void **state)
     native_link_fini(&link);
 }
 
+/* A client fills the field `auth`, which is reserved. It is refused, with the reason. */
 static void auth_is_refused(void **state)
 {
     static const unsigned char hello[] = {0, 0, 0, 7, 0x08, 1, 0x10, 1, 0x1a, 1, 'x'};
@@ -216,6 +224,7 @@ static void auth_is_refused(void **state)
                    "at byte 8: auth is not empty, but this service has no secret");
 }
 
+/* The first message is broken or too long. It is refused with the place of the damage. */
 static void a_malformed_hello_is_refused(void **state)
 {
     static const unsigned char hello[] = {0, 0, 0, 3, 0x08, 1, 0x10};
@@ -229,6 +238,8 @@ static void a_malformed_hello_is_refused(void **state)
                    "at byte 8: a frame of 33554432 bytes is over the limit of 17825792");
 }
 
+/* Another protocol connects. It is refused at the first byte that does not fit, and gets no
+ * answer it could not read. */
 static void the_preamble_is_checked_from_its_first_byte(void **state)
 {
     struct native_link link;
@@ -258,6 +269,7 @@ static void the_preamble_is_checked_from_its_first_byte(void **state)
     native_link_fini(&link);
 }
 
+/* A service with other limits answers. The client learns its limits. */
 static void the_client_learns_the_limits(void **state)
 {
     struct mst_limits limits = mst_limits_default;
@@ -288,7 +300,8 @@ static void the_client_learns_the_limits(void **state)
     native_link_fini(&link);
 }
 
-/* How long its frames are is for the service to say: the client takes what it was told of. */
+/* A service sends larger frames than the client would. The client takes them: how long they are
+ * is for the service to say. */
 static void the_client_takes_the_services_frames(void **state)
 {
     struct mst_limits small = mst_limits_default;
@@ -327,6 +340,7 @@ static void assert_client_refuses(const void *bytes, size_t size, const char *re
     native_link_fini(&link);
 }
 
+/* What answers is no muster service, or a newer one. The client gives up with the reason. */
 static void the_client_checks_the_welcome(void **state)
 {
     static const unsigned char newer[] = {0, 0, 0, 2, 8, 2};

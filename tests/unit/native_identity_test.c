@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes in on one side comes out on the other, however the bytes are cut on the way. */
+/* What goes in on one side comes out on the other, however the bytes are cut on the way.
+ *
+ * behaviour: wire / The wire */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -18,6 +20,7 @@ static muster_status service_next(struct native_link *link, struct mst_request *
     return link->service->ops->next(link->service, out);
 }
 
+/* Any request is sent, of every command. What comes out on the other side is what went in. */
 static void requests_of_every_command(void **state)
 {
     struct message_generator *generator = malloc(sizeof(*generator));
@@ -44,6 +47,7 @@ static void requests_of_every_command(void **state)
     free(generator);
 }
 
+/* Any reply is sent. What comes out on the other side is what went in. */
 static void replies(void **state)
 {
     struct message_generator *generator = malloc(sizeof(*generator));
@@ -167,6 +171,7 @@ static void requests_cut(cut *how, uint64_t seed)
     free(generator);
 }
 
+/* The bytes of requests arrive in any pieces. The same messages come out. */
 static void requests_cut_anywhere(void **state)
 {
     (void)state;
@@ -230,6 +235,7 @@ static void replies_cut(cut *how, uint64_t seed)
     free(generator);
 }
 
+/* The bytes of replies arrive in any pieces. The same messages come out. */
 static void replies_cut_anywhere(void **state)
 {
     (void)state;
@@ -240,7 +246,8 @@ static void replies_cut_anywhere(void **state)
     }
 }
 
-/* Whole, or not at all if it has a field that we do not know: a journal keeps it. */
+/* A request arrives. Its bytes are there whole for a journal that keeps it, or not at all if it
+ * has an unknown field. */
 static void a_request_says_what_it_came_as(void **state)
 {
     static const unsigned char bytes[] = {0, 0, 0, 8, 8, 0x81, 0, 16,   1, 0x9a, 1,    0, 0,
@@ -261,7 +268,7 @@ static void a_request_says_what_it_came_as(void **state)
     native_link_fini(&link);
 }
 
-/* A request without its last bytes is no request yet, and no other one either. */
+/* A request lacks its last bytes. It is none yet, and no other one either. */
 static void prefixes_wait_for_more(void **state)
 {
     struct message_generator *generator = malloc(sizeof(*generator));
@@ -295,7 +302,7 @@ static void prefixes_wait_for_more(void **state)
     free(generator);
 }
 
-/* A value of the largest size travels, and the buffers it took are given back. */
+/* A value of the largest size travels. It arrives whole, and the buffers it took are given back. */
 static void large_values(void **state)
 {
     size_t size = (size_t)mst_limits_default.value_bytes_max;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Nodes: an agent and its ranks are lost in one step, and who is not lost with them; whose deaths
- * an agent may tell; what is counted for a host. */
+ * an agent may tell; what is counted for a host.
+ *
+ * behaviour: members / Nodes */
 #include "core_fixture.h"
 
 enum { RANKS = 4, PER_NODE = 2, NODES = 2 };
@@ -112,6 +114,9 @@ static struct mst_item host_of(struct fixture *f, struct nodes *n, const char *n
 /* ---- one event --------------------------------------------------------------------------------
  */
 
+/* The connections of a node fall silent together. The agent and its ranks are lost in one step,
+ * when the last of their leases has ended: one line in the log, one page for each watcher, one
+ * answer of each round that names all of them. */
 static void a_cut_node_is_lost_in_one_step(struct fixture *f)
 {
     struct nodes n;
@@ -164,6 +169,7 @@ static void a_cut_node_is_lost_in_one_step(struct fixture *f)
     EXPECT_INT(f, fixture_reply(f, &n.observer, watch)->status, MUSTER_MORE);
 }
 
+/* A node is lost while a seal is open. The seal sees one loss. */
 static void a_seal_sees_one_loss(struct fixture *f)
 {
     struct nodes n;
@@ -187,7 +193,7 @@ static void a_seal_sees_one_loss(struct fixture *f)
     EXPECT_INT(f, reply->detail.lost, 2);
 }
 
-/* The agent is the first that is silent: it waits for the last lease of its ranks. */
+/* An agent falls silent first. It waits for the last lease of its ranks. */
 static void an_agent_waits_for_its_ranks(struct fixture *f)
 {
     struct nodes n;
@@ -207,6 +213,7 @@ static void an_agent_waits_for_its_ranks(struct fixture *f)
 /* ---- who is on its own ------------------------------------------------------------------------
  */
 
+/* One rank of a node hangs. It is lost alone when its lease ends, because its agent renews. */
 static void a_hung_rank_is_lost_alone(struct fixture *f)
 {
     struct nodes n;
@@ -224,7 +231,8 @@ static void a_hung_rank_is_lost_alone(struct fixture *f)
     EXPECT_INT(f, host_of(f, &n, "b1").arrived, 2);
 }
 
-/* A rank names an agent that is not there, or left: it is on its own. */
+/* A rank names an agent that leaves, or was never there. The rank is on its own, with its own
+ * lease. */
 static void without_an_agent_a_rank_is_on_its_own(struct fixture *f)
 {
     struct nodes n;
@@ -245,7 +253,8 @@ static void without_an_agent_a_rank_is_on_its_own(struct fixture *f)
     EXPECT_INT(f, host_of(f, &n, "b1").expected, 2);
 }
 
-/* Its agent was quiet when its lease ended, and then was heard of: it is not the node. */
+/* A rank's lease ends while its agent is silent too, and then the agent renews: it is not the
+ * node. The rank is lost alone, at most a renewal later. */
 static void an_agent_that_comes_back_lets_the_rank_go(struct fixture *f)
 {
     struct nodes n;
@@ -268,8 +277,9 @@ static void an_agent_that_comes_back_lets_the_rank_go(struct fixture *f)
 /* ---- an agent alone ---------------------------------------------------------------------------
  */
 
-/* From its lease's end on its ranks cannot renew, and nobody is lost before a lease has passed
- * since it was heard. */
+/* An agent is lost while its ranks renew. The node counts as lost. From the end of the agent's
+ * lease its ranks cannot renew (EFENCED), and all are lost when the leases they had have ended:
+ * none before a lease has passed since its last renewal. */
 static void ranks_of_a_lost_agent_are_lost(struct fixture *f)
 {
     struct nodes n;
@@ -297,6 +307,7 @@ static void ranks_of_a_lost_agent_are_lost(struct fixture *f)
     EXPECT(f, fixture_told_story(f, "node-lost node=1 host=b1 ranks=2 cause=lease"));
 }
 
+/* A lost node's agent comes back before the leases of its ranks have ended. No rank is lost. */
 static void an_agent_that_comes_back_in_time_saves_its_ranks(struct fixture *f)
 {
     struct nodes n;
@@ -320,6 +331,7 @@ static void an_agent_that_comes_back_in_time_saves_its_ranks(struct fixture *f)
     EXPECT_INT(f, who_is(f, &n, MST_ROLE_AGENT, 1).losses, 0);
 }
 
+/* An agent without ranks is lost. It is a member that was lost, and no node. */
 static void an_agent_without_ranks_is_no_node(struct fixture *f)
 {
     struct nodes n;
@@ -336,7 +348,8 @@ static void an_agent_without_ranks_is_no_node(struct fixture *f)
 /* ---- with other rules -------------------------------------------------------------------------
  */
 
-/* The service slept while the node's leases ended: all run anew, and then it is one event again. */
+/* The service was stopped while the leases of a node ran out. All run anew, for all members;
+ * then the node is lost as one, or is back. */
 static void a_stall_is_not_the_nodes_fault(struct fixture *f)
 {
     struct nodes n;
@@ -354,7 +367,8 @@ static void a_stall_is_not_the_nodes_fault(struct fixture *f)
     EXPECT(f, fixture_told_story(f, "node-lost node=1 host=b1 ranks=2 cause=lease"));
 }
 
-/* A stall between the agent's lease's end and the last of its ranks'. */
+/* The service is stopped between the end of the agent's lease and the last of its ranks'. The
+ * node that was going is saved. */
 static void a_stall_saves_a_node_that_is_going(struct fixture *f)
 {
     struct nodes n;
@@ -370,7 +384,8 @@ static void a_stall_saves_a_node_that_is_going(struct fixture *f)
     EXPECT_INT(f, state_of(f, &n, 3), MST_PRESENT);
 }
 
-/* A rank that waits for its agent's lease is evicted at the seal's deadline as it would be. */
+/* The seal's deadline comes while a rank waits for its agent's lease. It is evicted, as any
+ * other. */
 static void a_rank_that_waits_can_be_evicted(struct fixture *f)
 {
     struct nodes n;
@@ -392,8 +407,8 @@ static void a_rank_that_waits_can_be_evicted(struct fixture *f)
     EXPECT_INT(f, who_is(f, &n, MST_ROLE_RANK, 2).losses, 1);
 }
 
-/* Who waits for a place of the node from elsewhere is let in at its loss; who is of the same node
- * is given up with it; a new agent takes the node over. */
+/* Processes wait for places of a node that is lost. Those of another node take over; those of
+ * the same one are lost with it; a new agent takes the node over. */
 static void heirs_of_a_node(struct fixture *f)
 {
     struct nodes n;
@@ -419,7 +434,7 @@ static void heirs_of_a_node(struct fixture *f)
                MUSTER_EFENCED);
 }
 
-/* While a node is going nobody can prolong it: who names it then is on its own. */
+/* A newcomer names a node that is going. It is on its own: a going node cannot be prolonged. */
 static void a_newcomer_does_not_hold_a_going_node_up(struct fixture *f)
 {
     struct nodes n;
@@ -441,6 +456,9 @@ static void a_newcomer_does_not_hold_a_going_node_up(struct fixture *f)
 /* ---- an agent's word --------------------------------------------------------------------------
  */
 
+/* An agent speaks of a process that it did not start. Nothing happens: a process id means
+ * something on one host only. For a process that no agent started, any member on the same host
+ * may speak. */
 static void an_agent_speaks_for_its_own(struct fixture *f)
 {
     struct nodes n;
@@ -459,6 +477,7 @@ static void an_agent_speaks_for_its_own(struct fixture *f)
     EXPECT_INT(f, lose(f, &n.agents[1], &other)->number, 1);
 }
 
+/* A status comes after the loss. It counts from the process's own agent only. */
 static void a_later_status_comes_from_its_own_agent(struct fixture *f)
 {
     struct nodes n;
@@ -474,7 +493,7 @@ static void a_later_status_comes_from_its_own_agent(struct fixture *f)
     EXPECT_INT(f, who_is(f, &n, MST_ROLE_RANK, 2).cause, MST_CAUSE_SIGNAL);
 }
 
-/* An agent that waits for a place does not speak for it. */
+/* An agent waits for a place that is held. It does not speak for the place. */
 static void a_claimant_speaks_for_nobody(struct fixture *f)
 {
     struct nodes n;
@@ -486,7 +505,7 @@ static void a_claimant_speaks_for_nobody(struct fixture *f)
     EXPECT_INT(f, state_of(f, &n, 2), MST_PRESENT);
 }
 
-/* Its claim ends with its answer, and it with its claim. */
+/* A claimant reports its own death. Its claim ends with its answer, and it with its claim. */
 static void a_claimant_may_tell_of_its_own_death(struct fixture *f)
 {
     struct nodes n;
@@ -503,6 +522,9 @@ static void a_claimant_may_tell_of_its_own_death(struct fixture *f)
 /* ---- hosts ------------------------------------------------------------------------------------
  */
 
+/* A program asks how often a host lost something. Each host of the job comes with how often it
+ * was lost as a node, how many ranks were lost there alone, and how many members are there; it
+ * is known as long as the job if anything was lost there. */
 static void a_host_is_known_while_it_matters(struct fixture *f)
 {
     struct nodes n;
@@ -529,6 +551,7 @@ static void a_host_is_known_while_it_matters(struct fixture *f)
 
 enum { MANY = 600 };
 
+/* A job has many hosts. Their list comes in pages. */
 static void hosts_come_in_pages(struct fixture *f)
 {
     struct client observer = fixture_client(f, MST_ROLE_OBSERVER, 0);
@@ -565,7 +588,8 @@ static void few_members(struct mst_core_config *config)
     config->limits.members_max = 3;
 }
 
-/* Beyond the limit a host is not counted, and nobody is refused for it. */
+/* A job has more than `members_max` hosts. Those beyond are not counted, and no member is
+ * refused for it. */
 static void too_many_hosts_are_not_counted(struct fixture *f)
 {
     struct client observer = fixture_client(f, MST_ROLE_OBSERVER, 0);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* behaviour: discover / Finding a place */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,6 +29,8 @@ static void expands_to(const char *list, const char *expected)
     assert_false(mst_nodelist_at(list, count, name, sizeof name));
 }
 
+/* Slurm's lists of nodes are compressed. They are read with leading zeros and several brackets
+ * in a name. */
 static void lists(void **state)
 {
     (void)state;
@@ -43,6 +46,7 @@ static void lists(void **state)
     expands_to("a[1-2][3,5]b", "a13b,a15b,a23b,a25b");
 }
 
+/* A text is no list of Slurm. It is none. */
 static void what_is_no_list(void **state)
 {
     static const char *const bad[] = {
@@ -81,7 +85,8 @@ static void what_is_no_list(void **state)
     }
 }
 
-/* The name that ends the list is as long as the room, or one longer. */
+/* The name that ends a list of nodes is as long as the room, or one longer. It fits, or is
+ * refused. */
 static void a_name_that_does_not_fit(void **state)
 {
     char name[8];
@@ -128,7 +133,7 @@ static void random_lists(void **state)
     }
 }
 
-/* Any bytes: no crash, and what is counted can be had. */
+/* A list of nodes has any bytes. There is no crash, and what is counted can be had. */
 static void random_bytes(void **state)
 {
     static const char letters[] = "a1[]-,09(x)/ ";
@@ -167,6 +172,7 @@ static void counts_are(const char *text, uint32_t node, uint32_t nodes, uint32_t
     assert_int_equal(found.here, here);
 }
 
+/* Slurm's counts of tasks are compressed. They are read. */
 static void counts(void **state)
 {
     static const char *const bad[] = {"",     ",",      "4(",          "4(x",

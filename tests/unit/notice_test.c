@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The keys of preemption as text: written and read back, and what a hostile hand may write. */
+/* The keys of preemption as text: written and read back, and what a hostile hand may write.
+ *
+ * behaviour: preemption / Giving notice */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,6 +43,7 @@ static void a_notice_is_read_as_it_was_written(void **state)
     assert_string_equal(read.reason, notice.reason);
 }
 
+/* A notice is written by hand. `left_ms=60000` is enough. */
 static void a_notice_by_hand_needs_only_what_is_left(void **state)
 {
     struct mst_notice read;
@@ -56,6 +59,7 @@ static void a_notice_by_hand_needs_only_what_is_left(void **state)
     assert_true(read.left_ms == MST_NOTICE_LEFT_MS_MAX);
 }
 
+/* A key holds what is no notice: damaged or hostile. It is refused. */
 static void what_is_no_notice_is_refused(void **state)
 {
     static const char *const garbage[] = {
@@ -89,6 +93,7 @@ static void what_is_no_notice_is_refused(void **state)
     assert_false(mst_notice_read(mst_slice_of(NULL, 0), &read));
 }
 
+/* A notice has texts that are too long. They are cut. */
 static void texts_that_are_too_long_are_cut(void **state)
 {
     char value[2 * MST_NOTICE_VALUE_ROOM] = "left_ms=1 source=";
@@ -150,6 +155,7 @@ static void names_are_read_as_they_were_written(void **state)
     assert_true(mst_preempt_name_read(text("muster/preempt/failed/2.1"), &read));
 }
 
+/* A key's name is not quite that of a notice or an agreement. It is refused. */
 static void other_names_are_refused(void **state)
 {
     static const char *const others[] = {
@@ -214,6 +220,7 @@ static void verdicts_and_facts_are_read_as_they_were_written(void **state)
     assert_int_equal(mst_verdict_read(text("again x")), MST_VERDICT_NONE);
 }
 
+/* A key holds what is no fact. It is refused. */
 static void what_is_no_fact_is_refused(void **state)
 {
     static const char *const garbage[] = {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* behaviour: run / Output in files */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -58,6 +59,8 @@ static void scene_close(struct scene *scene, char *all, size_t room)
     close(scene->out[0]);
 }
 
+/* Ranks write lines. Each is labelled with the index, and a part of a line waits for its rest.
+ * [What ranks get] */
 static void lines_are_labelled_and_a_part_waits_for_its_rest(void **state)
 {
     struct scene scene;
@@ -71,6 +74,7 @@ static void lines_are_labelled_and_a_part_waits_for_its_rest(void **state)
     assert_string_equal(all, "[7]: one\n[7]: \n[7]: two\n[7]: three\n");
 }
 
+/* `--no-label` leaves the labels out. [What ranks get] */
 static void labels_can_be_left_out(void **state)
 {
     struct scene scene;
@@ -83,6 +87,7 @@ static void labels_can_be_left_out(void **state)
     assert_string_equal(all, "one\ntwo\n");
 }
 
+/* A rank writes a very long line. It comes in pieces. [What ranks get] */
 static void a_line_without_end_comes_in_pieces(void **state)
 {
     static char all[4 * MST_OUTPUT_LINE_MAX];
@@ -98,6 +103,7 @@ static void a_line_without_end_comes_in_pieces(void **state)
     assert_string_equal(all + strlen("[7]: \n") + MST_OUTPUT_LINE_MAX, "[7]: x\n");
 }
 
+/* A rank ends. Its last line with words is kept for the last line of the run. [The first cause] */
 static void the_last_line_with_words_is_kept(void **state)
 {
     char last[MST_OUTPUT_LAST_MAX], all[256];
@@ -119,6 +125,7 @@ static void the_last_line_with_words_is_kept(void **state)
     scene_close(&scene, all, sizeof all);
 }
 
+/* A rank writes faster than it is read. Nothing is lost. [What ranks get] */
 static void who_is_not_read_is_not_lost(void **state)
 {
     static char all[1 << 17];
@@ -160,7 +167,7 @@ static void *drain_main(void *output)
     return NULL;
 }
 
-/* What is in the rank's pipe when its reader is held up is more than one read takes in. */
+/* A reader is held up while a rank's pipe holds more than one read takes in. Nothing is lost. */
 static void a_reader_that_is_held_up_loses_nothing(void **state)
 {
     static char bytes[1 << 16];
@@ -250,6 +257,7 @@ static size_t read_all(int fd, char *all, size_t room)
     return (size_t)got;
 }
 
+/* A file gets the bytes as they are. */
 static void a_file_gets_the_bytes_as_they_are(void **state)
 {
     static const char bytes[] = "one\n\0two\r\n\xff part";
@@ -274,6 +282,7 @@ static void a_file_gets_the_bytes_as_they_are(void **state)
     close(kept);
 }
 
+/* A line is longer than the terminal's longest. It stays whole in a file. */
 static void a_line_longer_than_the_terminals_stays_whole_in_a_file(void **state)
 {
     static char line[MST_OUTPUT_LINE_MAX * 2], all[MST_OUTPUT_LINE_MAX * 3];
@@ -293,6 +302,7 @@ static void a_line_longer_than_the_terminals_stays_whole_in_a_file(void **state)
     close(kept);
 }
 
+/* `--tee` puts the output on the terminal too, as without files: labelled, unless `--no-label`. */
 static void with_tee_the_lines_come_out_too(void **state)
 {
     int fd = memfd_create("log", MFD_CLOEXEC);
@@ -322,6 +332,7 @@ static int small_file(int *kept_out)
     return fd;
 }
 
+/* A file does not take an output. It comes out on the terminal. */
 static void what_a_file_does_not_take_comes_out(void **state)
 {
     struct failure failure = {0};
@@ -345,6 +356,7 @@ static void what_a_file_does_not_take_comes_out(void **state)
     close(kept);
 }
 
+/* A file takes output again, with `--tee`. Nothing comes out twice. */
 static void with_tee_nothing_comes_out_twice(void **state)
 {
     struct failure failure = {0};
@@ -363,6 +375,7 @@ static void with_tee_nothing_comes_out_twice(void **state)
     close(kept);
 }
 
+/* The tail of an output is its last lines. [The report] */
 static void the_tail_is_the_last_lines(void **state)
 {
     char tail[MST_OUTPUT_TAIL_MAX], line[32];

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* behaviour: run / How a death is known */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -20,6 +21,7 @@
 #include "process/page.h"
 #include "process/proc_stat.h"
 
+/* Rank and agent share a progress page. Both see the same. */
 static void a_rank_sees_the_page_of_its_agent(void **state)
 {
     struct mst_page *agent, *rank;
@@ -47,6 +49,7 @@ static void a_rank_sees_the_page_of_its_agent(void **state)
     close(fd);
 }
 
+/* A file is no page. It is refused. */
 static void what_is_no_page_is_refused(void **state)
 {
     struct mst_page *page = NULL;
@@ -67,6 +70,7 @@ static void what_is_no_page_is_refused(void **state)
     close(ends[1]);
 }
 
+/* A rank tries to cut off its page under its agent. It cannot. */
 static void a_rank_cannot_truncate_it_under_its_agent(void **state)
 {
     struct mst_page *page;
@@ -80,6 +84,7 @@ static void a_rank_cannot_truncate_it_under_its_agent(void **state)
     close(fd);
 }
 
+/* A child tries to take the page that its parent holds. It cannot. */
 static void a_child_cannot_take_what_its_parent_holds(void **state)
 {
     struct mst_page *page;
@@ -101,6 +106,7 @@ static void a_child_cannot_take_what_its_parent_holds(void **state)
     close(fd);
 }
 
+/* A process has died. Its page is held by no process. */
 static void nobody_holds_the_page_of_a_dead_one(void **state)
 {
     struct mst_page *page;
@@ -122,8 +128,8 @@ static void nobody_holds_the_page_of_a_dead_one(void **state)
     close(fd);
 }
 
-/* An older agent made it: what was added since is not in the file, and the rank writes it anyway.
- */
+/* The agent is of an older version than the library, and made a smaller page. The library takes
+ * it, and writes what was added since all the same. [library / Opening and closing] */
 static void a_page_of_an_older_agent_is_taken(void **state)
 {
     const size_t sizes[] = {MST_PAGE_SIZE_MIN - 1, MST_PAGE_SIZE_MIN, MST_PAGE_SIZE_MIN + 4};
@@ -146,6 +152,8 @@ static void a_page_of_an_older_agent_is_taken(void **state)
     }
 }
 
+/* A wait has a long name. The page names it as far as there is room.
+ * [library / Opening and closing] */
 static void a_wait_is_named_as_far_as_there_is_room(void **state)
 {
     struct mst_page *page;
@@ -248,6 +256,7 @@ static void assert_done_without(unsigned sets)
     assert_int_equal(kernel.nice, 5);
 }
 
+/* The kernel does not know short slices. The rank does without. */
 static void a_short_slice_is_asked_for_or_done_without(void **state)
 {
     (void)state;

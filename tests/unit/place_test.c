@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the service says of a place, and whom that concerns: it comes late, when another process may
- * be there. */
+ * be there.
+ *
+ * behaviour: run / Deaths and respawn */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -81,6 +83,8 @@ static void say(struct stage *stage, uint64_t pid, enum mst_cause cause)
 
 static const enum mst_cause given_up[] = {MST_CAUSE_LEASE, MST_CAUSE_EVICTED};
 
+/* The service reports late the loss of a process that has been replaced. The one in its place
+ * goes on: the report is of a process, by the pid that opened the client. */
 static void the_loss_of_the_one_before_does_not_end_the_one_in_its_place(void **state)
 {
     (void)state;
@@ -98,7 +102,7 @@ static void the_loss_of_the_one_before_does_not_end_the_one_in_its_place(void **
     }
 }
 
-/* The one that opened the client, and not the shell that was started. */
+/* A rank runs behind a shell. The process of the page counts, which opened the client. */
 static void behind_a_shell_the_one_of_the_page_counts(void **state)
 {
     struct stage *stage = stage_new();
@@ -118,6 +122,7 @@ static void behind_a_shell_the_one_of_the_page_counts(void **state)
     stage_free(stage);
 }
 
+/* A place's process was lost to the job. It is killed. */
 static void who_was_given_up_is_killed(void **state)
 {
     (void)state;
@@ -137,7 +142,7 @@ static void who_was_given_up_is_killed(void **state)
     }
 }
 
-/* A process that is gone may have its number in another one. */
+/* A process is gone, and its number may be another one's. It is not killed. */
 static void who_is_gone_is_killed_by_nobody(void **state)
 {
     struct stage *stage = stage_new();
@@ -167,7 +172,8 @@ int __wrap_mst_spawn_tied(const struct mst_spawn *spawn, int death_signal, bool 
     return spawn_error;
 }
 
-/* What the system lacks now it may have later. What was before it joined the others is past. */
+/* A process cannot be started now, as the system lacks something. It is started later, and its
+ * earlier failures are past. */
 static void one_that_cannot_be_started_now_is_started_later(void **state)
 {
     static const int errors[] = {EMFILE, ENFILE, EAGAIN, ENOMEM};
@@ -201,7 +207,7 @@ static void one_that_cannot_be_started_now_is_started_later(void **state)
     stage_free(stage);
 }
 
-/* What befell a place before all were started again is no reason to hold it back. */
+/* All are started again. None is held back for what befell its place before. */
 static void when_all_are_started_again_none_is_held_back(void **state)
 {
     char name[] = "rank", *arguments[] = {name, NULL};
@@ -251,7 +257,8 @@ static void hear_key(const char *name)
     heard.key(heard.ctx, mst_slice_text(name), mst_slice_text("1"));
 }
 
-/* Of the first life as of any other. */
+/* A group has finished its work on another node. That is known here, in the first attempt as in
+ * any other. */
 static void a_life_that_has_finished_elsewhere_is_known(void **state)
 {
     struct stage *stage = stage_new();
@@ -314,8 +321,8 @@ static unsigned count(const struct stage *stage, uint32_t index)
     return found;
 }
 
-/* A run that lasts for weeks. What failed and was never got over stays: it may be the first cause.
- */
+/* A run lasts for weeks, and a place has many processes. The last eight of it are kept, and all
+ * that may be the first cause: a death costs no memory for good. */
 static void of_those_that_were_got_over_only_the_newest_are_kept(void **state)
 {
     enum { MANY = 100, KEPT = 8 };
@@ -350,7 +357,8 @@ static void of_those_that_were_got_over_only_the_newest_are_kept(void **state)
     stage_free(stage);
 }
 
-/* How long is measured in test_times.py. */
+/* A process ends again and again. It waits for twice as long each time, up to a minute;
+ * test_times.py measures it. */
 static void who_ends_again_and_again_waits_for_twice_as_long_up_to_a_minute(void **state)
 {
     static const uint64_t seconds[] = {1, 2, 4, 8, 16, 32, 60, 60};

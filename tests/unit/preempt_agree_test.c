@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One notice, one step saved by all: members around the real service. */
+/* One notice, one step saved by all: members around the real service.
+ *
+ * behaviour: preemption / The agreement, a machine alone */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -65,6 +67,7 @@ static void assert_outcomes(muster_status status, int64_t step)
     }
 }
 
+/* There is no notice. All go on. */
 static void without_a_notice_all_go_on(void **state)
 {
     (void)state;
@@ -77,6 +80,8 @@ static void without_a_notice_all_go_on(void **state)
     end();
 }
 
+/* One rank has a notice. Agreed is 1 + the largest step that any rank was to go on with, and all
+ * save it. */
 static void one_more_than_the_largest_step_is_saved_by_all(void **state)
 {
     (void)state;
@@ -97,7 +102,7 @@ static void one_more_than_the_largest_step_is_saved_by_all(void **state)
     end();
 }
 
-/* It is what calls them. */
+/* A spare, or a rank that is left out, learns of a notice at once: that calls it. */
 static void who_is_left_out_is_told_at_once(void **state)
 {
     (void)state;
@@ -111,6 +116,7 @@ static void who_is_left_out_is_told_at_once(void **state)
     end();
 }
 
+/* Two notices come at once. There is one agreement. */
 static void two_notices_at_once_are_one_agreement(void **state)
 {
     (void)state;
@@ -125,6 +131,8 @@ static void two_notices_at_once_are_one_agreement(void **state)
     end();
 }
 
+/* Noticed ranks leave, the others go on. The noticed get EPREEMPTED, the others OK; the next
+ * generation has nothing to agree on before the next notice. */
 static void who_is_noticed_leaves_and_the_others_go_on(void **state)
 {
     (void)state;
@@ -151,6 +159,8 @@ static void who_is_noticed_leaves_and_the_others_go_on(void **state)
     end();
 }
 
+/* A rank was to leave, and is in the next generation all the same. The notice is acted on there
+ * once more, also by ranks that do not know why. */
 static void who_was_to_leave_and_is_still_there_saves_once_more(void **state)
 {
     const struct mst_preempt_config *configs[] = {&stage_config, &noticed_leave};
@@ -183,6 +193,7 @@ static void who_was_to_leave_and_is_still_there_saves_once_more(void **state)
     }
 }
 
+/* A second notice comes in the same generation, after the save. That is a second agreement. */
 static void a_second_notice_in_the_same_generation(void **state)
 {
     (void)state;
@@ -200,6 +211,8 @@ static void a_second_notice_in_the_same_generation(void **state)
     end();
 }
 
+/* While all save, an earlier deadline takes the notice's place, or another notice comes. The
+ * save answers these too. */
 static void a_notice_that_comes_while_all_save_is_answered_too(void **state)
 {
     (void)state;
@@ -218,6 +231,7 @@ static void a_notice_that_comes_while_all_save_is_answered_too(void **state)
     end();
 }
 
+/* A notice is beyond the window. It waits for it. */
 static void far_away_it_waits_for_the_window(void **state)
 {
     (void)state;
@@ -235,6 +249,7 @@ static void far_away_it_waits_for_the_window(void **state)
     end();
 }
 
+/* A notice is far away when all save today. The save does not answer it. */
 static void what_is_far_away_is_not_answered_by_a_save_of_today(void **state)
 {
     (void)state;
@@ -258,6 +273,7 @@ static void what_is_far_away_is_not_answered_by_a_save_of_today(void **state)
     end();
 }
 
+/* The deadline of a notice is now. It is still agreed on. */
 static void a_death_now_is_still_agreed_on(void **state)
 {
     (void)state;
@@ -273,6 +289,7 @@ static void a_death_now_is_still_agreed_on(void **state)
     end();
 }
 
+/* A notice has passed before this generation. It is spent. */
 static void what_had_passed_before_is_spent(void **state)
 {
     struct mst_preempt_noticed noticed;
@@ -292,6 +309,7 @@ static void what_had_passed_before_is_spent(void **state)
     end();
 }
 
+/* A notice is advisory. It is shown and no more. */
 static void an_advisory_notice_is_told_and_no_more(void **state)
 {
     struct mst_preempt_noticed noticed;
@@ -317,6 +335,7 @@ static void an_advisory_notice_is_told_and_no_more(void **state)
     end();
 }
 
+/* A notice is garbage. One line says so, and it is ignored. */
 static void garbage_is_told_and_ignored(void **state)
 {
     (void)state;
@@ -337,6 +356,7 @@ static void garbage_is_told_and_ignored(void **state)
     end();
 }
 
+/* A client writes verdicts that no rank writes. They do no harm. */
 static void verdicts_of_a_strange_hand_do_no_harm(void **state)
 {
     (void)state;
@@ -352,6 +372,8 @@ static void verdicts_of_a_strange_hand_do_no_harm(void **state)
     end();
 }
 
+/* A rank was frozen, left out, and wakes up past the agreed step before any rank has saved. It
+ * is agreed again, on a larger step. */
 static void frozen_and_woken_before_a_save_it_is_agreed_again(void **state)
 {
     (void)state;
@@ -376,6 +398,7 @@ static void frozen_and_woken_before_a_save_it_is_agreed_again(void **state)
     end();
 }
 
+/* A rank saved while the step was agreed again. It gets ESTALE. */
 static void who_saved_as_it_was_agreed_again_is_told_so(void **state)
 {
     (void)state;
@@ -398,6 +421,7 @@ static void who_saved_as_it_was_agreed_again_is_told_so(void **state)
     end();
 }
 
+/* A frozen rank wakes up after a save. All get EFAILED and its name. */
 static void frozen_and_woken_after_a_save_it_is_named(void **state)
 {
     (void)state;
@@ -425,6 +449,7 @@ static void frozen_and_woken_after_a_save_it_is_named(void **state)
     end();
 }
 
+/* A frozen rank wakes up in time. It joins. */
 static void frozen_and_woken_in_time_it_joins(void **state)
 {
     (void)state;
@@ -443,6 +468,7 @@ static void frozen_and_woken_in_time_it_joins(void **state)
     end();
 }
 
+/* A rank cannot save now. The agreement waits until it can. */
 static void a_hold_postpones_until_it_ends(void **state)
 {
     (void)state;
@@ -469,6 +495,7 @@ static void a_hold_postpones_until_it_ends(void **state)
     end();
 }
 
+/* A rank cannot save for long. The agreement waits until the bound. */
 static void a_hold_has_a_bound(void **state)
 {
     (void)state;
@@ -485,6 +512,8 @@ static void a_hold_has_a_bound(void **state)
     end();
 }
 
+/* A rank cannot save for long and the deadline is near. The agreement waits for half of what is
+ * left. */
 static void a_long_hold_takes_half_of_what_is_left(void **state)
 {
     (void)state;
@@ -499,6 +528,7 @@ static void a_long_hold_takes_half_of_what_is_left(void **state)
     end();
 }
 
+/* The notice is taken back before a save. All go on. */
 static void withdrawn_before_a_save_all_go_on(void **state)
 {
     (void)state;
@@ -517,6 +547,7 @@ static void withdrawn_before_a_save_all_go_on(void **state)
     end();
 }
 
+/* A notice is taken back. All go on only with news of every notice that was agreed for. */
 static void a_withdrawal_needs_news_of_all_that_was_agreed_for(void **state)
 {
     (void)state;
@@ -539,6 +570,7 @@ static void a_withdrawal_needs_news_of_all_that_was_agreed_for(void **state)
     end();
 }
 
+/* A rank that passed the step is frozen again. The step is not taken back. */
 static void a_step_is_not_taken_back_when_who_passed_it_is_frozen_again(void **state)
 {
     (void)state;
@@ -568,6 +600,7 @@ static void a_step_is_not_taken_back_when_who_passed_it_is_frozen_again(void **s
     end();
 }
 
+/* The notice is taken back after the first save. All finish the save. */
 static void withdrawn_after_a_save_it_is_finished(void **state)
 {
     (void)state;
@@ -585,6 +618,7 @@ static void withdrawn_after_a_save_it_is_finished(void **state)
     end();
 }
 
+/* The ranks save different steps. All get EMISMATCH with the list. */
 static void different_steps_are_listed(void **state)
 {
     (void)state;
@@ -611,6 +645,8 @@ static void different_steps_are_listed(void **state)
     end();
 }
 
+/* A rank is lost before its save. All get ELOST with its name, and the next generation begins
+ * again. */
 static void who_is_lost_is_named(void **state)
 {
     (void)state;
@@ -636,6 +672,7 @@ static void who_is_lost_is_named(void **state)
     end();
 }
 
+/* A rank is lost while the step is agreed. It is not waited for. */
 static void who_is_lost_while_it_is_agreed_is_not_waited_for(void **state)
 {
     (void)state;
@@ -651,6 +688,7 @@ static void who_is_lost_while_it_is_agreed_is_not_waited_for(void **state)
     end();
 }
 
+/* A rank does not save. All get ETIMEDOUT with its name, which its own log has named before. */
 static void who_does_not_save_is_told_of_and_named(void **state)
 {
     (void)state;
@@ -672,6 +710,7 @@ static void who_does_not_save_is_told_of_and_named(void **state)
     end();
 }
 
+/* A rank asks for the step. It counts as about to save. */
 static void who_asks_is_about_to_save(void **state)
 {
     (void)state;
@@ -684,6 +723,8 @@ static void who_asks_is_about_to_save(void **state)
     end();
 }
 
+/* A save is reported that was not due. It fails with EINVAL. It is reported twice: the answer is
+ * the same again. */
 static void a_save_that_is_not_due_is_refused_and_an_answer_repeated(void **state)
 {
     (void)state;
@@ -704,6 +745,7 @@ static void a_save_that_is_not_due_is_refused_and_an_answer_repeated(void **stat
     end();
 }
 
+/* The service has no room for a while. It is asked again. */
 static void a_service_without_room_is_asked_again(void **state)
 {
     (void)state;
@@ -726,6 +768,7 @@ static void a_service_without_room_is_asked_again(void **state)
     end();
 }
 
+/* The service never has room. The gate does not stay closed. */
 static void a_service_that_never_has_room_does_not_keep_the_gate_closed(void **state)
 {
     (void)state;
@@ -740,6 +783,7 @@ static void a_service_that_never_has_room_does_not_keep_the_gate_closed(void **s
     end();
 }
 
+/* The watch begins anew. What is gone is forgotten, and a deadline known better stays. */
 static void a_watch_that_begins_anew_forgets_what_is_gone(void **state)
 {
     struct mst_preempt_noticed noticed;
@@ -765,6 +809,7 @@ static void a_watch_that_begins_anew_forgets_what_is_gone(void **state)
     end();
 }
 
+/* A rank waits as a spare. It sees notices and takes no part. */
 static void a_spare_hears_of_it_and_takes_no_part(void **state)
 {
     struct mst_view spare = {.generation = 1, .size = 2, .rank = MST_RANK_NONE, .index = 12};
@@ -797,6 +842,7 @@ static void play_until(unsigned stop)
     }
 }
 
+/* A new generation comes in any state. The agreement begins anew. */
 static void a_new_generation_begins_anew_in_every_state(void **state)
 {
     (void)state;
@@ -829,6 +875,7 @@ static void a_new_generation_begins_anew_in_every_state(void **state)
     }
 }
 
+/* The end of the session comes in any state. The gate opens, and each wait is answered. */
 static void the_end_of_the_session_opens_the_gate_in_every_state(void **state)
 {
     (void)state;
@@ -850,6 +897,7 @@ static void the_end_of_the_session_opens_the_gate_in_every_state(void **state)
     }
 }
 
+/* There is no memory for news. They are asked for again. */
 static void without_memory_the_news_are_asked_for_again(void **state)
 {
     (void)state;

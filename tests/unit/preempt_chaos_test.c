@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Random notices, freezes, losses, delays and refusals around members of one job, by seed; what
- * must hold always, and what must have come of it when the faults have stopped. */
+ * must hold always, and what must have come of it when the faults have stopped.
+ *
+ * behaviour: preemption / The agreement, a machine alone */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -407,6 +409,9 @@ static uint64_t play(uint64_t number, bool careful)
     return digest;
 }
 
+/* Notices, freezes, losses, refusals, holds, slow saves and news come in thousands of random
+ * orders. There is one step for all, no rank goes on past it, a rank that saves its step is in
+ * no mismatch, and every wait ends. */
 static void it_holds_under_faults(void **state)
 {
     const char *one = getenv("SEED");
@@ -426,6 +431,7 @@ static void it_holds_under_faults(void **state)
     assert_true(total_completes > SEEDS / 2);
 }
 
+/* Notices come in random orders without faults. Every notice is a save. */
 static void without_faults_every_notice_is_a_save(void **state)
 {
     (void)state;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A save takes its time: by its end the agreement that it was for may be over, and another one at
- * hand. */
+ * hand.
+ *
+ * behaviour: preemption / The agreement, a machine alone */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -79,6 +81,8 @@ static void assert_all_save(int64_t step)
     }
 }
 
+/* A rank is still saving when the agreement is made again on a larger step. Its save does not
+ * count for the new step: it gets ESTALE, goes on, and all save the new one. */
 static void a_save_does_not_count_where_it_was_agreed_again(void **state)
 {
     (void)state;
@@ -95,6 +99,8 @@ static void a_save_does_not_count_where_it_was_agreed_again(void **state)
     end();
 }
 
+/* A rank is still saving when its notice is taken back and another one comes. Its save does not
+ * count for the next notice. */
 static void a_save_does_not_count_for_the_next_notice(void **state)
 {
     (void)state;
@@ -112,6 +118,7 @@ static void a_save_does_not_count_for_the_next_notice(void **state)
     end();
 }
 
+/* The notice is taken back while a rank saves. The rank gets ESTALE, and goes on. */
 static void who_saves_when_its_notice_is_taken_back_is_told_so(void **state)
 {
     (void)state;
@@ -127,7 +134,8 @@ static void who_saves_when_its_notice_is_taken_back_is_told_so(void **state)
     end();
 }
 
-/* Its call was over before the others had saved, and is repeated when another notice is there. */
+/* A save is reported once more, its call over before the others had saved, while the next one is
+ * due. The answer is what became of the save. */
 static void what_became_of_a_save_is_told_also_while_the_next_one_is_due(void **state)
 {
     (void)state;
@@ -149,8 +157,8 @@ static void what_became_of_a_save_is_told_also_while_the_next_one_is_due(void **
     end();
 }
 
-/* Others have saved already, so there is nothing to decide; a service without room would be asked
- * without end. */
+/* The notice is taken back while one still saves and others have saved; the service has no room
+ * for the word that it was. All finish the save: there is nothing to decide. */
 static void a_notice_taken_back_while_others_have_saved_changes_nothing(void **state)
 {
     (void)state;
@@ -168,7 +176,8 @@ static void a_notice_taken_back_while_others_have_saved_changes_nothing(void **s
     end();
 }
 
-/* Or it would wake up for it again and again, without a pause. */
+/* The service refused a word for want of room, and the notice comes again. The word is not asked
+ * for again, which would wake up again and again without a pause. */
 static void what_was_refused_is_not_asked_again_when_nobody_wants_it(void **state)
 {
     (void)state;

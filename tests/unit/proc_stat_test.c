@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When a process was started, as the kernel says. */
+/* When a process was started, as the kernel says.
+ *
+ * behaviour: run / Descriptors and signals */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <setjmp.h>
@@ -15,6 +17,7 @@
 
 #include "process/proc_stat.h"
 
+/* This process has a start time, by its number and without. */
 static void this_process_has_one_by_its_number_and_without(void **state)
 {
     (void)state;
@@ -23,7 +26,8 @@ static void this_process_has_one_by_its_number_and_without(void **state)
     assert_true(mst_proc_stat_start(0) >= mst_proc_stat_start(getppid()));
 }
 
-/* The second field is what the process calls itself. */
+/* A process calls itself by a name that looks like fields of the kernel's line. The name does
+ * not hide its start time. */
 static void a_name_does_not_hide_it(void **state)
 {
     static const char *const names[] = {"a) Z 1 2", "((((", "))))", ") X", ""};

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The codec by the tables, beside what tests/process/test_protobuf.py compares with Google's: the
  * tables are sound, no byte beyond the message is read or written, and what is odd is taken as
- * docs/protocol.md says. */
+ * docs/protocol.md says.
+ *
+ * behaviour: wire / The tables and their codec */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -194,7 +196,8 @@ static void what_is_encoded_is_decoded(void **state)
     end(scene);
 }
 
-/* A size is told without any room, or with too little, of which no byte beside it is touched. */
+/* A message is written without any room, or with too little. Its size is returned, and no byte
+ * beside the room is touched. */
 static void a_room_is_too_small_or_not_touched_outside(void **state)
 {
     struct scene *scene = begin(2);
@@ -247,7 +250,8 @@ static void damage(struct scene *scene, size_t within)
     }
 }
 
-/* What is taken all the same means the same when it is said again. */
+/* Any byte of a message is damaged. It is refused with a reason, or it is another valid message,
+ * which means the same when it is sent again; nothing is read that is not there. */
 static void damaged_messages_are_refused_or_mean_something(void **state)
 {
     struct scene *scene = begin(3);
@@ -326,7 +330,8 @@ static void a_copy_has_all_of_its_own(void **state)
     end(scene);
 }
 
-/* Of more causes than are ever sent: the last one of the copy has none, not the original's. */
+/* A chain has more causes than are ever sent. The last one of its copy has none, not the
+ * original's. */
 static void a_copy_of_a_long_chain_ends(void **state)
 {
     struct mst_failure causes[MST_FAILURE_DEPTH_MAX + 2] = {{.origin = MST_ORIGIN_INPUT}};
@@ -404,7 +409,8 @@ static void assert_broken(const char *expected, const unsigned char *bytes, size
     assert_broken(expected, (const unsigned char[]){__VA_ARGS__},                                  \
                   sizeof((const unsigned char[]){__VA_ARGS__}))
 
-/* A tag or a length may be written with more bytes than it needs, but not with any number. */
+/* A tag or a length is written with more bytes than it needs. It is accepted up to a varint's
+ * longest, and refused beyond. */
 static void numbers_are_only_so_long(void **state)
 {
     struct scene *scene = begin(4);
@@ -450,7 +456,8 @@ static void the_place_of_what_is_broken_is_named(void **state)
                   8, 1, 0x8a, 1, 2, 0xfb, 1);
 }
 
-/* A field that is there twice counts as it is there last, a case as well. */
+/* A field that is no list is there twice, or two commands are. The last one counts; what the
+ * first one said is forgotten, also what was wrong in it. */
 static void the_last_one_counts(void **state)
 {
     struct scene *scene = begin(5);
@@ -477,7 +484,8 @@ static void the_last_one_counts(void **state)
     end(scene);
 }
 
-/* Packed or not, in one piece or in several, among other fields. */
+/* A list of numbers is packed, or not, or comes in several pieces, among other fields. It is the
+ * same list. */
 static void arrays_come_in_pieces(void **state)
 {
     struct scene *scene = begin(6);
@@ -497,7 +505,8 @@ static void arrays_come_in_pieces(void **state)
     end(scene);
 }
 
-/* They are skipped, and the caller knows that there were some. */
+/* A message has fields that this version does not know. They are skipped, and the caller knows
+ * that there were some. */
 static void unknown_fields_are_skipped(void **state)
 {
     struct scene *scene = begin(7);
@@ -517,7 +526,7 @@ static void unknown_fields_are_skipped(void **state)
     end(scene);
 }
 
-/* What makes no sense is named by its path, of a message that is one. */
+/* A field makes no sense. It is named by its path, of a message within a message too. */
 static void the_wrong_field_is_named(void **state)
 {
     struct scene *scene = begin(8);
@@ -550,7 +559,8 @@ static void the_wrong_field_is_named(void **state)
     end(scene);
 }
 
-/* Many elements whose place is not known yet are not counted again and again. */
+/* A message has very many pieces of lists, whose place is not known yet. They are counted once:
+ * the time it takes grows with its size alone. */
 static void counting_ends(void **state)
 {
     enum { MANY = 100000 };

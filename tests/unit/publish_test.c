@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Giving notice and taking it back: what is written where something is already. */
+/* Giving notice and taking it back: what is written where something is already.
+ *
+ * behaviour: preemption / Giving notice */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -157,6 +159,7 @@ static muster_status give(uint32_t index, uint64_t left_ms, uint32_t *written)
     return run(&config, written);
 }
 
+/* There is no notice yet. A notice is one insert. */
 static void the_first_notice_is_one_insert(void **state)
 {
     uint32_t written = 0;
@@ -170,6 +173,7 @@ static void the_first_notice_is_one_insert(void **state)
                         "left_ms=30000 assumed=0 level=certain source=file host=b3 reason=soon");
 }
 
+/* There is an earlier or a later notice. The earlier deadline remains. */
 static void the_earlier_deadline_remains(void **state)
 {
     uint32_t written = 0;
@@ -187,6 +191,7 @@ static void the_earlier_deadline_remains(void **state)
     assert_non_null(strstr(value_of("muster/preempt/notice/all"), "left_ms=5000 "));
 }
 
+/* A notice that is past, garbage or answered is there. It is replaced. */
 static void what_is_past_or_garbage_or_answered_is_replaced(void **state)
 {
     uint32_t written = 0;
@@ -227,7 +232,8 @@ static uint32_t given_after_a_save(int64_t ahead)
     return written;
 }
 
-/* The save covers what was known up to a revision, which is that of the last notice itself. */
+/* A later notice comes once the one before is saved for. It counts: the save covers what was
+ * known up to a revision, which is that of the last notice itself. */
 static void a_later_notice_counts_once_the_one_before_is_saved_for(void **state)
 {
     (void)state;
@@ -257,6 +263,7 @@ static void the_bounds_of_earlier_and_of_past_are_exact(void **state)
     assert_int_equal(given_later(30000 + MST_PUBLISH_PAST_MS + 1, 90000), 1);
 }
 
+/* An advisory notice is there and a certain one comes. The certain one goes before. */
 static void a_certain_notice_goes_before_an_advisory_one(void **state)
 {
     uint32_t index = 3;
@@ -273,6 +280,7 @@ static void a_certain_notice_goes_before_an_advisory_one(void **state)
     assert_int_equal(written, 0);
 }
 
+/* A whole node is given notice. It is written in groups, each whole. */
 static void a_node_is_given_notice_in_groups(void **state)
 {
     uint32_t indices[70];
@@ -297,6 +305,8 @@ static void a_node_is_given_notice_in_groups(void **state)
     assert_int_equal(count_keys(), 0);
 }
 
+/* The notice of a node is taken back. Only what was read is deleted, and of a source only its
+ * own. */
 static void what_is_taken_back_is_what_was_read(void **state)
 {
     uint32_t index = 3;
@@ -327,6 +337,8 @@ static void another_hand(void)
     }
 }
 
+/* Two clients give notice at once. The earlier deadline remains; against a client that writes
+ * all the time it is given up. */
 static void of_two_at_once_the_earlier_deadline_remains(void **state)
 {
     uint32_t written = 0;
@@ -347,6 +359,7 @@ static void of_two_at_once_the_earlier_deadline_remains(void **state)
     assert_int_equal(give(3, 1000, &written), MUSTER_ECONFLICT);
 }
 
+/* The service refuses. Its status is passed on. */
 static void what_the_service_refuses_is_passed_on(void **state)
 {
     uint32_t written = 0;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What befell a generation: kept in order, told with the seal, counted. */
+/* What befell a generation: kept in order, told with the seal, counted.
+ *
+ * behaviour: generations / Faults of a generation */
 #include "core_fixture.h"
 #include "service/core/counts.h"
 #include "service/core/look.h"
@@ -67,6 +69,7 @@ static void begin(struct fixture *f, struct client *ranks, uint32_t count, struc
 
 /* ---- keeping ---- */
 
+/* A hundred ranks are lost. The first eight are kept, and the number. */
 static void many_are_kept_as_the_first_eight(struct fixture *f)
 {
     static struct client ranks[MANY];
@@ -102,6 +105,8 @@ static void many_are_kept_as_the_first_eight(struct fixture *f)
     EXPECT_INT(f, reply->next, 0);
 }
 
+/* A rank reports two faults and is then ended: the first fault counts and the end is kept
+ * besides. Another says that it leaves, and leaves: that is kept once. */
 static void the_first_fault_and_the_end_of_a_rank(struct fixture *f)
 {
     struct client ranks[3], agent;
@@ -125,6 +130,7 @@ static void the_first_fault_and_the_end_of_a_rank(struct fixture *f)
     EXPECT_TEXT(f, item(reply, 2).value, "bye");
 }
 
+/* A rank only leaves. It is kept and shown with the next seal, and calls no rank out. */
 static void a_leave_alone_is_kept_and_calls_nobody(struct fixture *f)
 {
     struct client ranks[2], agent;
@@ -141,6 +147,8 @@ static void a_leave_alone_is_kept_and_calls_nobody(struct fixture *f)
     EXPECT_INT(f, item(reply, 0).who.state, MST_LEFT);
 }
 
+/* `FAULTS` is read in pages, and the generation is sealed in between. No fault is shown twice,
+ * none of those kept is left out. */
 static void pages_go_on_over_a_seal(struct fixture *f)
 {
     struct client ranks[2], agent;
@@ -164,6 +172,9 @@ static void pages_go_on_over_a_seal(struct fixture *f)
     EXPECT_INT(f, faults(f, &ranks[0], UINT64_MAX)->item_count, 0);
 }
 
+/* A replacement is taken in by a growth a moment after the loss. The generation that grew shows
+ * its ranks no fault. What ended the last generation that did not end by growth stays listed
+ * until another one does, and its cause can still be put right. */
 static void growth_keeps_what_ended_the_generation_before(struct fixture *f)
 {
     struct client ranks[2], again, agent;
@@ -210,6 +221,8 @@ static muster_status passes_on(struct fixture *f, struct client *rank, muster_st
         ->status;
 }
 
+/* A rank returns ELOST or EFENCED where another was lost. That adds no fault to the record of
+ * the loss. [restart / Fewer, and the end] */
 static void what_is_passed_on_is_a_fault_where_there_is_no_other(struct fixture *f)
 {
     struct client ranks[3], agent;
@@ -224,6 +237,8 @@ static void what_is_passed_on_is_a_fault_where_there_is_no_other(struct fixture 
     EXPECT_INT(f, item(reply, 0).who.cause, MST_CAUSE_SIGNAL);
 }
 
+/* A rank returns ELOST and there was no loss. It is a fault, of the first rank that returns it.
+ * [restart / Fewer, and the end] */
 static void what_is_passed_on_of_nothing_is_a_fault(struct fixture *f)
 {
     struct client ranks[3], agent;
@@ -255,6 +270,7 @@ static void nobody_hangs_where_no_generation_is(struct fixture *f)
     EXPECT_INT(f, faults(f, &agent, 0)->item_count, 0);
 }
 
+/* Faults have long words. Their list comes in pages. */
 static void long_words_make_pages(struct fixture *f)
 {
     static char words[60000];
@@ -288,6 +304,8 @@ static void long_texts(struct mst_core_config *config)
 
 /* ---- telling ---- */
 
+/* A rank is called out of its function. It learns at once what befell which rank first, if
+ * anything did. */
 static void who_is_called_out_is_told_why(struct fixture *f)
 {
     struct client ranks[3], agent;
@@ -310,6 +328,7 @@ static void who_is_called_out_is_told_why(struct fixture *f)
     EXPECT_INT(f, reply->detail.who[0].cause, MST_CAUSE_AGAIN);
 }
 
+/* A rank stands at the seal and nothing befell one. The others are called out without a cause. */
 static void who_stands_at_the_seal_calls_without_a_cause(struct fixture *f)
 {
     struct client ranks[2], agent;
@@ -327,6 +346,7 @@ static void who_stands_at_the_seal_calls_without_a_cause(struct fixture *f)
     EXPECT_INT(f, reply->next, 0);
 }
 
+/* All sessions of a job have ended. What befell it is forgotten with its generation. */
 static void when_all_have_gone_it_is_forgotten(struct fixture *f)
 {
     struct client ranks[2], agent, other;
@@ -367,6 +387,9 @@ static uint64_t restarts(const struct fixture *f, enum mst_cause first)
     return look.counts ? look.counts->restarts[first] : 0;
 }
 
+/* A generation is sealed after another. It is counted by what came first in that one; newcomers
+ * alone are growth, sitting down otherwise is no restart. A death whose status comes after the
+ * seal counts by its status unless the count has been read. */
 static void restarts_count_by_what_came_first(struct fixture *f)
 {
     struct client ranks[2], agent, next;
@@ -403,7 +426,9 @@ static void restarts_count_by_what_came_first(struct fixture *f)
     EXPECT_INT(f, restarts(f, MST_CAUSE_SIGNAL), 1);
 }
 
-/* A member that was in generation 50 has come: the next one is above that, whatever ended this. */
+/* A member has come that was in a later generation than the service knows, so the next number
+ * leaps. Its ranks learn what ended the last one all the same, and the restart is counted by
+ * that. */
 static void a_generation_that_leaps_tells_what_ended_the_last(struct fixture *f)
 {
     struct client ranks[2], observer, agent;
@@ -434,6 +459,7 @@ static void a_generation_that_leaps_tells_what_ended_the_last(struct fixture *f)
     EXPECT_INT(f, restarts(f, MST_CAUSE_AGAIN), 1);
 }
 
+/* The phases of a restart are timed. */
 static void phases_of_a_restart(struct fixture *f)
 {
     const struct mst_histogram *phases = mst_core_counts(f->core)->restarts;
@@ -455,6 +481,7 @@ static void phases_of_a_restart(struct fixture *f)
     EXPECT_INT(f, restarts(f, MST_CAUSE_NONE), 0);
 }
 
+/* A restart is sealed from nobody. It is counted and not timed. */
 static void a_restart_from_nobody_is_counted_and_not_timed(struct fixture *f)
 {
     const struct mst_histogram *phases = mst_core_counts(f->core)->restarts;
@@ -477,7 +504,8 @@ static void a_restart_from_nobody_is_counted_and_not_timed(struct fixture *f)
 
 /* ---- no memory for the words ---- */
 
-/* That a rank failed calls the others out even where why it did finds no memory. */
+/* A rank reports a fault and there is no memory for its text. The others are interrupted all the
+ * same; the text is missing. [attacks / No memory] */
 static void a_fault_without_memory_for_its_text_still_interrupts(struct fixture *f)
 {
     struct client ranks[2], agent;
@@ -504,6 +532,8 @@ static void a_fault_without_memory_for_its_text_still_interrupts(struct fixture 
     EXPECT_TEXT(f, item(reply, 0).value, "");
 }
 
+/* An agent reports a death and there is no memory for the last words. The loss is decided all
+ * the same. [attacks / No memory] */
 static void a_death_without_memory_for_its_words_is_still_decided(struct fixture *f)
 {
     struct client ranks[2], agent;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* behaviour: nodes / A run over several nodes */
 #include "net/rendezvous.h"
 
 #include <setjmp.h>
@@ -20,6 +21,8 @@ static void splits_as(const char *address, const char *host, uint16_t port)
     assert_string_equal(again, address);
 }
 
+/* Addresses are written with names, numbers or brackets. They are cut where they must be, and
+ * what is none is refused. */
 static void addresses_are_split_and_joined(void **state)
 {
     static const char *const wrong[] = {
@@ -38,6 +41,7 @@ static void addresses_are_split_and_joined(void **state)
     assert_false(mst_rendezvous_split("a-name-that-is-too-long:1", host, sizeof host, &port));
 }
 
+/* A free port is asked for. There is one. */
 static void a_free_port_can_be_had(void **state)
 {
     (void)state;
@@ -46,6 +50,7 @@ static void a_free_port_can_be_had(void **state)
     assert_int_equal(mst_rendezvous_free_port("192.0.2.1"), 0); /* of nobody, by its standard */
 }
 
+/* An address is not the one for every address. It stays itself. */
 static void what_is_not_every_address_is_itself(void **state)
 {
     char name[64];
@@ -58,6 +63,7 @@ static void what_is_not_every_address_is_itself(void **state)
     assert_string_not_equal(name, "");
 }
 
+/* A list of hosts has names that begin alike. Only whole names count. [Refused nodes] */
 static void lists_hold_whole_names(void **state)
 {
     (void)state;
@@ -69,6 +75,7 @@ static void lists_hold_whole_names(void **state)
     assert_false(mst_rendezvous_listed(NULL, "node-1"));
 }
 
+/* A machine is named by name or address. Either means it. */
 static void a_machine_is_named_by_name_or_address(void **state)
 {
     char list[80], own[64];

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a core is fed, recorded and replayed: the same story and the same digest, as far as the file
- * goes; and what is damaged, foreign or out of memory is told. */
+ * goes; and what is damaged, foreign or out of memory is told.
+ *
+ * behaviour: record / What cannot be replayed */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -221,6 +223,7 @@ static struct stage *recorded(void)
 
 /* ---- the same story ---- */
 
+/* A core's inputs are recorded. The replay has the same story. [The same story] */
 static void a_replay_tells_the_same_story(void **state)
 {
     struct stage *stage = recorded(), *replay = new_replay();
@@ -240,6 +243,7 @@ static void a_replay_tells_the_same_story(void **state)
     free_stage(stage);
 }
 
+/* A record begins with a state. The replay begins with what was there. [The same story] */
 static void it_begins_with_what_was_there(void **state)
 {
     struct stage *stage = new_stage(), *replay = new_replay();
@@ -258,7 +262,8 @@ static void it_begins_with_what_was_there(void **state)
     free_stage(stage);
 }
 
-/* More than a frame takes, and than the buffer begins with. */
+/* A request is larger than a frame takes, and than the buffer begins with. It is recorded as the
+ * others are. [The same story] */
 static void large_requests_are_recorded(void **state)
 {
     static char value[100000];
@@ -278,6 +283,8 @@ static void large_requests_are_recorded(void **state)
     free_stage(stage);
 }
 
+/* The service had no memory for a request, or a connection. It is recorded as refused, and a
+ * replay with enough refuses it too. [The same story] */
 static void what_was_refused_stays_refused(void **state)
 {
     struct stage *stage = new_stage(), *replay = new_replay();
@@ -314,7 +321,8 @@ static void report(struct stage *stage)
                              .fault = {.generation = 1, .text = mst_slice_text("no space left")}});
 }
 
-/* The fault interrupts without its text; so does the one of the replay. */
+/* A fault's text found no memory. The fault interrupts without its text; so does the one of the
+ * replay. */
 static void words_that_found_no_memory_stay_away(void **state)
 {
     struct stage *stage = new_stage(), *replay = new_replay();
@@ -338,7 +346,8 @@ static void words_that_found_no_memory_stay_away(void **state)
 
 /* ---- damage ---- */
 
-/* It tells what it told, from the beginning, and more with more bytes. */
+/* A file of a record ends anywhere. It is replayed from the beginning as far as it goes, and
+ * further with more bytes. */
 static void a_file_may_end_anywhere(void **state)
 {
     struct stage *stage = recorded(), *replay = new_replay();
@@ -359,7 +368,7 @@ static void a_file_may_end_anywhere(void **state)
     free_stage(stage);
 }
 
-/* A changed byte is told with its place, or makes a tail of the last frame. */
+/* A byte of a record is changed. The error has its place, or it makes a tail of the last frame. */
 static void no_damaged_byte_goes_unnoticed(void **state)
 {
     struct stage *stage = recorded(), *replay = new_replay();
@@ -387,6 +396,7 @@ static void no_damaged_byte_goes_unnoticed(void **state)
     free_stage(stage);
 }
 
+/* Something follows the end of a record. That is damage. */
 static void nothing_follows_the_end(void **state)
 {
     struct stage *stage = recorded(), *replay = new_replay();
@@ -408,6 +418,7 @@ static void seal_head(struct stage *stage, enum mst_file_kind kind, uint32_t rul
     mst_file_head_write(stage->file, &crc, &head);
 }
 
+/* A record has other rules. It is refused, and the line names the version that made it. */
 static void other_rules_are_refused_by_name(void **state)
 {
     struct stage *stage = recorded(), *replay = new_replay();
@@ -425,7 +436,7 @@ static void other_rules_are_refused_by_name(void **state)
     free_stage(stage);
 }
 
-/* The last frame, with another digest in it. */
+/* The last frame of a record has another digest. One line names both. */
 static void another_digest_is_told(void **state)
 {
     struct stage *stage = recorded(), *replay = new_replay();
@@ -445,7 +456,8 @@ static void another_digest_is_told(void **state)
     free_stage(stage);
 }
 
-/* The last part of the state it begins with, whole as a frame and wrong in itself. */
+/* A record begins with a state of another format, whole as a frame and wrong in itself. It is
+ * refused, and the line names the version that made it. */
 static void a_state_of_another_format_is_refused_by_name(void **state)
 {
     struct stage *stage = new_stage(), *replay = new_replay();
@@ -469,7 +481,8 @@ static void a_state_of_another_format_is_refused_by_name(void **state)
 
 /* ---- no room ---- */
 
-/* Wherever the file ends to have room: the core goes on, what was written can be replayed. */
+/* A file of a record ends anywhere to have room. The core goes on, and what was written can be
+ * replayed. [A disk that does not play along] */
 static void a_full_file_ends_the_record(void **state)
 {
     struct stage *whole = recorded(), *replay = new_replay();
@@ -492,6 +505,8 @@ static void a_full_file_ends_the_record(void **state)
     free_stage(whole);
 }
 
+/* Memory is short for the recorder. The record ends, and the service goes on.
+ * [A disk that does not play along] */
 static void a_recorder_without_memory_ends_the_record(void **state)
 {
     static char value[100000];
@@ -522,7 +537,8 @@ static void a_recorder_without_memory_ends_the_record(void **state)
     free_stage(replay);
 }
 
-/* Or, where the memory was only to make it faster, it is the same replay without. */
+/* Memory ends during a replay. One line says so; where the memory was only to make it faster, it
+ * is the same replay without. */
 static void a_replay_without_memory_says_so(void **state)
 {
     struct stage *stage = new_stage();

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The word that says whether the function was told to stop and whether it is in an atomic section.
- */
+ *
+ * behaviour: restart / Atomic sections, leaving, giving up */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -87,6 +88,7 @@ static void *interrupter(void *ctx)
     return NULL;
 }
 
+/* A rank was interrupted and begins an atomic section. It is refused, without a wait. */
 static void test_no_section_after_the_word_and_no_wait_without_end(void **state)
 {
     struct contest contest = {.turn = 0};

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a run is given: options, environment, defaults; and the rules between them. */
+/* What a run is given: options, environment, defaults; and the rules between them.
+ *
+ * behaviour: restart / Options, callbacks and clients */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -125,6 +127,7 @@ static void test_environment_then_options(void **state)
                       "from -1 to 86400000");
 }
 
+/* An option is set below the default of another. The default shrinks with it. */
 static void test_defaults_shrink_with_what_is_set(void **state)
 {
     struct muster_restart_options options = MUSTER_RESTART_OPTIONS_INIT;
@@ -177,6 +180,8 @@ static void test_never(void **state)
     mst_run_settings_free(&settings);
 }
 
+/* Options contradict each other. Each rule is refused with a text of its own, and nothing is
+ * started. */
 static void test_each_rule_has_its_text_4(void **state)
 {
     struct muster_restart_options options = MUSTER_RESTART_OPTIONS_INIT;
@@ -220,6 +225,7 @@ static void test_each_rule_has_its_text_4(void **state)
     mst_run_settings_free(&settings);
 }
 
+/* A single option has a value that makes no sense. It is refused. [restart] */
 static void test_single_values_4(void **state)
 {
     struct muster_restart_options options = MUSTER_RESTART_OPTIONS_INIT;

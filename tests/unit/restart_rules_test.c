@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all agree on at a seal, and when a run is given up: the vector, and the machine with it. */
+/* What all agree on at a seal, and when a run is given up: the vector, and the machine with it.
+ *
+ * behaviour: restart / Hangs */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -161,6 +163,7 @@ static uint64_t attempted(struct mst_vote votes[2], int64_t first, int64_t last)
     return votes[0].stalled;
 }
 
+/* A job went far back. The count of steps begins anew. [Fewer, and the end] */
 static void test_far_rollback_begins_a_new_count_of_steps(void **state)
 {
     struct mst_vote votes[2] = {vote_of(1, 9), vote_of(1, 9)};
@@ -183,6 +186,8 @@ static void test_far_rollback_begins_a_new_count_of_steps(void **state)
     assert_int_equal(attempted(votes, 2500, 2500), 0);
 }
 
+/* A job fails at the same step again and again. Running in circles is no progress.
+ * [Fewer, and the end] */
 static void test_running_in_circles_is_no_progress(void **state)
 {
     struct mst_vote votes[2] = {vote_of(1, 9), vote_of(1, 9)};
@@ -206,6 +211,7 @@ static void test_running_in_circles_is_no_progress(void **state)
     }
 }
 
+/* A newcomer enters after a rollback. It knows how far the job went back. [Fewer, and the end] */
 static void test_newcomer_knows_how_far_the_job_went_back(void **state)
 {
     struct mst_vote votes[2] = {vote_of(1, 9), vote_of(1, 9)};
@@ -263,7 +269,7 @@ static void test_lowest(void **state)
     assert_false(agree(votes, 1, 7, 8).has_lowest); /* nobody stood higher, or waited */
 }
 
-/* Two equal ones are not both why the others waited, and nothing says which of them is. */
+/* Two ranks are equally low. Neither is the lowest: not both are why the others waited. */
 static void test_of_equal_ones_none_is_the_lowest(void **state)
 {
     struct mst_vote votes[RANKS] = {vote_of(1, 4), vote_of(1, 9), vote_of(1, 4)};
@@ -276,6 +282,7 @@ static void test_of_equal_ones_none_is_the_lowest(void **state)
     assert_false(agree(votes, RANKS, 4, 5).has_lowest); /* beyond what is told apart */
 }
 
+/* Ranks have equally many pings. Their other calls tell which is the lowest. */
 static void test_the_other_calls_tell_of_equal_pings(void **state)
 {
     struct mst_vote votes[RANKS] = {vote_of(1, 4), vote_of(1, 4), vote_of(1, 4)};
@@ -297,7 +304,8 @@ static void test_the_other_calls_tell_of_equal_pings(void **state)
     assert_int_equal(result.lowest, 1);
 }
 
-/* They are not what was waited for, however low they stand; the only other one is. */
+/* Ranks that waited are as low as may be. They are not the lowest: they are not what was waited
+ * for. */
 static void test_ranks_that_waited_are_not_the_lowest(void **state)
 {
     struct mst_vote votes[RANKS] = {vote_of(1, 40), vote_of(1, 4), vote_of(1, 5)};
@@ -315,7 +323,7 @@ static void test_ranks_that_waited_are_not_the_lowest(void **state)
     assert_false(agree(votes, RANKS, 5, 6).has_lowest);
 }
 
-/* A rank of an older version tells by its pings alone how it stands. */
+/* A rank of an older version stands lower by its pings alone. It is the lowest. */
 static void test_an_older_rank_that_stands_lower(void **state)
 {
     unsigned char mine[MST_VOTE_SIZE], older[MST_VOTE_SIZE];

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The restart machine alone: stories of one rank, told by its effects. */
+/* The restart machine alone: stories of one rank, told by its effects.
+ *
+ * behaviour: restart / Fewer, and the end */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -152,6 +154,8 @@ static void returned(struct mst_restart *restart, muster_status status, bool del
     mst_restart_returned(restart, 0, status, delivered);
 }
 
+/* Options make no sense, there is no function, or the client is an observer. The run fails with
+ * EINVAL with a word that says which, and the function is not entered. [What is refused] */
 static void test_birth(void **state)
 {
     const struct mst_restart_config none = {0};
@@ -176,6 +180,7 @@ static void test_birth(void **state)
     assert_int_equal(memory.live, 0);
 }
 
+/* The function returns OK on all ranks. The run is over. [The good case] */
 static void test_done(void **state)
 {
     struct mst_restart *restart = running();
@@ -250,7 +255,8 @@ static void test_interrupted(void **state)
     mst_restart_free(restart);
 }
 
-/* 0, 1, 2, 4 ... 50 ms, until the function returned. */
+/* The signal comes just before a call blocks. It is sent again and again, after 0, 1, 2, 4 ...
+ * 50 ms, until the function has returned. [Being called out] */
 static void test_backoff(void **state)
 {
     static const uint64_t waits[] = {1, 2, 4, 8, 16, 32, 50, 50};
@@ -277,6 +283,8 @@ static void test_backoff(void **state)
     mst_restart_free(restart);
 }
 
+/* A newcomer is ready. The next check says so; no rank is cut short until the first rank stands
+ * at the seal. A function that is done before it looks is done. [Being called out] */
 static void test_grow(void **state)
 {
     struct mst_restart *restart = running();
@@ -313,6 +321,8 @@ static void test_grow(void **state)
     mst_restart_free(restart);
 }
 
+/* A call of muster failed because of another rank. Returning that status is no fault of this
+ * one. [Failures] */
 static void test_failed_by_return(void **state)
 {
     struct mst_restart *restart = running();
@@ -354,6 +364,7 @@ static void test_failed_by_return(void **state)
     mst_restart_free(restart);
 }
 
+/* A rank returns OK after it was interrupted. It counts as interrupted. [Failures] */
 static void test_failed_by_call(void **state)
 {
     struct mst_restart *restart = running();
@@ -376,6 +387,7 @@ static void test_failed_by_call(void **state)
     mst_restart_free(restart);
 }
 
+/* The text of a fault is long. It is cut to what the service takes. [Failures] */
 static void test_fault_text_cut(void **state)
 {
     static char words[5000];
@@ -400,7 +412,8 @@ static void test_fault_text_cut(void **state)
     mst_restart_free(restart);
 }
 
-/* Completion against the seal: the service decides. */
+/* A rank's completion meets the seal. The service decides: either all are done or all run again.
+ * [Deaths] */
 static void test_completing_interrupted(void **state)
 {
     struct mst_restart *restart = running();
@@ -437,6 +450,7 @@ static void test_completing_interrupted(void **state)
     mst_restart_free(restart);
 }
 
+/* The completion is refused. The run ends with that status. */
 static void test_completion_refused(void **state)
 {
     struct mst_restart *restart = running();
@@ -449,7 +463,8 @@ static void test_completion_refused(void **state)
     mst_restart_free(restart);
 }
 
-/* Who leaves interrupts nobody: the others, which may be blocked, are told of a fault before. */
+/* The service has no room for a rank's part in the seal. The others, which may be blocked, are
+ * interrupted by its fault before it leaves; its run ends with that status. */
 static void test_seal_without_room(void **state)
 {
     static const muster_status reasons[] = {MUSTER_ENOMEM, MUSTER_ENOSPACE, MUSTER_ELIMIT};
@@ -477,6 +492,7 @@ static void test_seal_without_room(void **state)
     }
 }
 
+/* Too few ranks are left. The run ends with the numbers (ETOOFEW). */
 static void test_too_few(void **state)
 {
     struct mst_restart *restart = running();
@@ -511,6 +527,8 @@ static void test_too_few(void **state)
     mst_restart_free(restart);
 }
 
+/* This rank was lost to the job. Its run ends with that (EFENCED). If only the answer to its
+ * seal was lost, it learns its view and goes on. */
 static void test_fenced(void **state)
 {
     static const unsigned char vote[] = {1, 0, 0, 0, 0, 0, 0, 0}; /* the next attempt */
@@ -542,6 +560,7 @@ static void test_fenced(void **state)
     mst_restart_free(restart);
 }
 
+/* The service answers a seal without a view. The run ends with that status. */
 static void test_seal_without_view(void **state)
 {
     struct mst_restart *restart = running();
@@ -554,7 +573,8 @@ static void test_seal_without_view(void **state)
     mst_restart_free(restart);
 }
 
-/* The next generation is broken before its view is here: the function is not entered. */
+/* The next generation is broken before its view has arrived. The function is not entered; the
+ * one after it is sealed. [Deaths] */
 static void test_broken_before_entry(void **state)
 {
     struct mst_restart *restart = running();
@@ -572,6 +592,8 @@ static void test_broken_before_entry(void **state)
     mst_restart_free(restart);
 }
 
+/* A rank cannot renew its lease. It leaves the function and enters none until it can.
+ * [Being called out] */
 static void test_stopped(void **state)
 {
     struct mst_restart *restart = running();
@@ -596,6 +618,7 @@ static void test_stopped(void **state)
     mst_restart_free(restart);
 }
 
+/* The session ends. The run ends with it. */
 static void test_ended(void **state)
 {
     struct mst_restart *restart = running();
@@ -621,6 +644,7 @@ static void test_ended(void **state)
     mst_restart_free(restart);
 }
 
+/* A rank leaves for good. Its own run ends well. */
 static void test_leave(void **state)
 {
     struct mst_restart *restart = running();

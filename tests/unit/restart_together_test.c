@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Several restart machines around the real service, with everything in a seeded order: no rank is
- * told that all are done while another stands at the seal, and nobody hangs. */
+ * told that all are done while another stands at the seal, and nobody hangs.
+ *
+ * behaviour: restart / Deaths */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -392,7 +394,8 @@ static uint64_t model_run(uint64_t seed)
     return digest;
 }
 
-/* All who live are done in one generation, nobody hangs, the same seed gives the same run. */
+/* Restart machines around a small service meet failures and kills by seed. All living ranks are
+ * done in one generation, none hangs, the same seed gives the same run. */
 static void test_together(void **state)
 {
     (void)state;

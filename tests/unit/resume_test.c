@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The service dies and begins again from what was kept; and it stands still while nothing can be
- * kept. */
+ * kept.
+ *
+ * behaviour: rounds / Meeting */
 #include "core_fixture.h"
 
 #include <stdlib.h>
@@ -72,6 +74,8 @@ static struct mst_request put_of(const struct mst_write *op, uint64_t id)
         .id = id, .oldest = id, .command = MST_WRITE, .write = {.ops = op, .count = 1}};
 }
 
+/* A write was answered, the service killed, and the client asks again. It gets the recorded
+ * outcome; nothing is written twice. [sessions / Silence and coming back] */
 static void an_answered_write_is_not_applied_again(struct fixture *f)
 {
     struct client client = fixture_client(f, MST_ROLE_OBSERVER, 0);
@@ -95,8 +99,9 @@ static void an_answered_write_is_not_applied_again(struct fixture *f)
     EXPECT_TEXT(f, fixture_get(f, &client, "sum")->value, "5");
 }
 
-/* A tick that decides nothing is not recorded: the next service does not know of its time, so what
- * was told of an age must not have counted it. */
+/* The service is killed and begins again. The age of a key goes on where it was, without the
+ * time in which the service was away; it is never shown smaller than before: a tick that decides
+ * nothing is not recorded, so an age must not have counted it. [keys / How old a key is] */
 static void an_age_is_not_taken_back(struct fixture *f)
 {
     struct client client = fixture_client(f, MST_ROLE_OBSERVER, 0);
@@ -120,6 +125,8 @@ static void an_age_is_not_taken_back(struct fixture *f)
     EXPECT_INT(f, fixture_get(f, &client, "k")->number, 305);
 }
 
+/* The service is killed and begins again from what it kept. No session is lost: each has a whole
+ * lease to return, and gets its identity back. [sessions / Silence and coming back] */
 static void everybody_has_a_whole_lease(struct fixture *f)
 {
     struct client ranks[2];
@@ -135,6 +142,8 @@ static void everybody_has_a_whole_lease(struct fixture *f)
     EXPECT(f, !fixture_told_story(f, "member-lost #0 incarnation=1 cause=lease"));
 }
 
+/* The service is killed while a round is open. It goes on with the contributions it has; its
+ * deadline does not run meanwhile. */
 static void a_round_goes_on(struct fixture *f)
 {
     struct client ranks[2];
@@ -162,6 +171,7 @@ static void a_round_goes_on(struct fixture *f)
     EXPECT(f, reply->value.size == 8 && ((const unsigned char *)reply->value.data)[0] == 6);
 }
 
+/* A gather's result is there when the service is killed. It is kept. */
 static void a_gathered_result_is_kept(struct fixture *f)
 {
     struct client ranks[2];
@@ -187,6 +197,8 @@ static void a_gathered_result_is_kept(struct fixture *f)
     }
 }
 
+/* A round's result at a deadline is there when the service is killed. It is kept.
+ * [Losses and deadlines] */
 static void a_result_at_a_deadline_is_kept(struct fixture *f)
 {
     struct client ranks[3];
@@ -221,6 +233,8 @@ static void a_result_at_a_deadline_is_kept(struct fixture *f)
     }
 }
 
+/* A failed round's result is there when the service is killed. It names the same ranks
+ * afterwards. */
 static void a_failed_result_names_the_same(struct fixture *f)
 {
     struct client ranks[2];
@@ -240,7 +254,8 @@ static void a_failed_result_names_the_same(struct fixture *f)
     EXPECT_TEXT(f, reply->detail.who[0].host, "b3");
 }
 
-/* The core's time stands still while there is none. */
+/* A round has a deadline when the service is killed. It keeps what was left: the core's time
+ * stands still while there is none. */
 static void a_deadline_keeps_what_was_left(struct fixture *f)
 {
     struct client ranks[2];
@@ -259,7 +274,8 @@ static void a_deadline_keeps_what_was_left(struct fixture *f)
                                     "missing=1"));
 }
 
-/* It was opened while the service was late already: nothing of it ran before. */
+/* A round was opened while the service was late already. Its deadline is not moved: nothing of
+ * it ran before. */
 static void a_late_deadline_is_not_moved(struct fixture *f)
 {
     struct client ranks[2];
@@ -276,7 +292,7 @@ static void a_late_deadline_is_not_moved(struct fixture *f)
                                     "missing=1"));
 }
 
-/* On the way, and across a snapshot, a sum may be larger than what it comes to. */
+/* A sum leaves 64 bits on the way, across a snapshot, and comes back. It is right. */
 static void a_sum_leaves_int64_and_comes_back(struct fixture *f)
 {
     static const int64_t numbers[3] = {INT64_MAX, 1, -2};
@@ -312,7 +328,7 @@ static void who_was_ready_says_so_again(struct fixture *f)
     EXPECT_INT(f, fixture_reply(f, &ranks[1], id)->status, MUSTER_OK);
 }
 
-/* Loaded, but not begun again: a journal that goes on after a snapshot. */
+/* A join waits in a journal that goes on after a snapshot. It is kept. */
 static void a_join_that_waits_is_kept(struct fixture *f)
 {
     struct client ranks[2] = {fixture_rank(f, 0, 2), fixture_rank(f, 1, 2)};
@@ -353,6 +369,8 @@ static void a_seal_goes_on(struct fixture *f)
     EXPECT_INT(f, fixture_reply(f, &ranks[0], id)->view.size, 2);
 }
 
+/* A session was lost before the service was killed. It stays so.
+ * [sessions / Silence and coming back] */
 static void who_was_given_up_stays_so(struct fixture *f)
 {
     struct client ranks[2];
@@ -367,7 +385,7 @@ static void who_was_given_up_stays_so(struct fixture *f)
     EXPECT_INT(f, fixture_connect(f, &ranks[1])->view.incarnation, 2);
 }
 
-/* Whoever still has a connection to it keeps it in memory, and nothing else. */
+/* A job is over, and a connection keeps it in memory. It decides nothing. */
 static void a_job_that_is_over_decides_nothing(struct fixture *f)
 {
     struct client client = fixture_client(f, MST_ROLE_WORKER, 0);
@@ -454,6 +472,9 @@ static void a_listing_goes_on(struct fixture *f)
     EXPECT_INT(f, listing_epoch(f, &client), epoch);
 }
 
+/* A service that begins again has another lease or other limits. They hold from then on; what is
+ * over a new limit stays, except deletions that a watch could still have learnt of.
+ * [service / What it keeps] */
 static void it_may_begin_again_with_other_settings(struct fixture *f)
 {
     struct client client = fixture_client(f, MST_ROLE_OBSERVER, 0);
@@ -492,6 +513,9 @@ static void is_refused(struct fixture *f, struct client *client, struct mst_requ
     EXPECT_INT(f, mst_core_refused(f->core), false);
 }
 
+/* Nothing new can be kept, because the disk is full. Writes, contributions, faults and newcomers
+ * are refused with ENOSPACE and the reason; renewals, reads, watches and coming back go on, and
+ * so do repeats of what is kept already. [service / What it keeps] */
 static void what_would_have_to_be_kept_is_refused(struct fixture *f)
 {
     struct client ranks[2];
@@ -527,6 +551,8 @@ static void what_would_have_to_be_kept_is_refused(struct fixture *f)
     EXPECT_INT(f, fixture_call(f, &ranks[1], fixture_round(1, "b", 0))->status, MUSTER_OK);
 }
 
+/* The disk is full. Renewals, reads, watches and coming back go on, and so do repeats of what is
+ * kept already. [service / What it keeps] */
 static void the_rest_goes_on(struct fixture *f)
 {
     struct client ranks[2];
@@ -560,7 +586,9 @@ static void the_rest_goes_on(struct fixture *f)
     EXPECT_INT(f, fixture_reply(f, &ranks[0], id)->status, MUSTER_MORE);
 }
 
-/* A loss, or a deadline, would have to be kept too. */
+/* The disk is full, and a lease or a deadline would end. It does not: that would have to be kept
+ * too. When there is room again, leases are whole and deadlines have what was left.
+ * [service / What it keeps] */
 static void time_decides_nothing_meanwhile(struct fixture *f)
 {
     struct client ranks[2];
@@ -586,8 +614,9 @@ static void time_decides_nothing_meanwhile(struct fixture *f)
     EXPECT(f, fixture_told_story(f, lost));
 }
 
-/* A revision that no journal has would be given a second time after a death, and who was told it
- * would then miss what it stands for. */
+/* The disk is full, and a member goes silent, or comes back. Watchers of members see it when
+ * there is room again: a revision that is in no journal would be given a second time after a
+ * death. [service / What it keeps] */
 static void who_comes_and_goes_meanwhile_is_told_later(struct fixture *f)
 {
     struct client ranks[2];
@@ -611,7 +640,8 @@ static void who_comes_and_goes_meanwhile_is_told_later(struct fixture *f)
     EXPECT_INT(f, reply->item_count, 1);
 }
 
-/* The end of a session would have to be kept, and that of its keys with it. */
+/* The disk is full, and a claim would be refused. It is later: the end of its session, and that
+ * of its keys, would have to be kept. */
 static void a_claim_is_refused_later(struct fixture *f)
 {
     struct client ranks[2];
@@ -636,7 +666,8 @@ static void a_claim_is_refused_later(struct fixture *f)
     EXPECT_INT(f, fixture_get(f, &ranks[0], "mine")->status, MUSTER_ENOTFOUND);
 }
 
-/* It is forgiven once. */
+/* The service stands still while the disk is full. The stall is forgiven once: no deadline moves
+ * twice. */
 static void a_stall_meanwhile_moves_no_deadline_twice(struct fixture *f)
 {
     struct client ranks[2];
@@ -657,6 +688,8 @@ static void a_stall_meanwhile_moves_no_deadline_twice(struct fixture *f)
 
 /* ---- what an input weighs ---- */
 
+/* A rank asks again while its earlier request for the same round waits. It counts once, and the
+ * earlier request ends with ECANCELLED. */
 static void inputs_weigh_what_they_change(struct fixture *f)
 {
     struct client ranks[2];

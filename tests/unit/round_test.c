@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rounds: barriers, reductions, gathering, losses, deadlines, numbers, and who is refused alone. */
+/* Rounds: barriers, reductions, gathering, losses, deadlines, numbers, and who is refused alone.
+ *
+ * behaviour: rounds / Losses and deadlines */
 #include "core_fixture.h"
 
 enum { SIZE = 4 };
@@ -63,6 +65,8 @@ static int64_t number_at(const struct mst_reply *reply, size_t position)
 
 /* ---- the barrier ---- */
 
+/* Ranks wait at a barrier. It opens when all are there, never before, and can be used again
+ * under the next number. [Meeting] */
 static void a_barrier_opens_when_all_are_there(struct fixture *f)
 {
     struct client ranks[SIZE];
@@ -82,6 +86,9 @@ static void a_barrier_opens_when_all_are_there(struct fixture *f)
     EXPECT_INT(f, last(f, &ranks[0])->number, 1);
 }
 
+/* A rank is ahead of the others. It is refused alone, with the number of the round and the ranks
+ * that stand there. A rank comes late to a round that is over: if it is the last one, it gets
+ * the recorded result; an older one is ESTALE. [Meeting] */
 static void numbers_are_checked(struct fixture *f)
 {
     struct client ranks[SIZE];
@@ -108,6 +115,7 @@ static void numbers_are_checked(struct fixture *f)
     EXPECT_INT(f, last(f, &ranks[1])->status, MUSTER_MORE);
 }
 
+/* A contribution is sent twice. It counts once, and the wait is taken up again. [Meeting] */
 static void a_repeat_counts_once(struct fixture *f)
 {
     const int64_t one = 1;
@@ -127,6 +135,8 @@ static void a_repeat_counts_once(struct fixture *f)
     EXPECT_INT(f, number_at(fixture_call(f, &ranks[1], sum), 0), 2);
 }
 
+/* A rank gives up waiting. Its contribution stays, it gets the names of the missing, and when it
+ * calls again it is at the same round. [Meeting] */
 static void a_wait_given_up_leaves_the_contribution(struct fixture *f)
 {
     struct client ranks[2];
@@ -146,6 +156,8 @@ static void a_wait_given_up_leaves_the_contribution(struct fixture *f)
     EXPECT_INT(f, fixture_call(f, &ranks[0], fixture_round(1, "b", 0))->status, MUSTER_OK);
 }
 
+/* A rank names other parameters than the first arrival. It is refused alone; the others go on
+ * waiting. [Meeting] */
 static void who_wants_something_else_is_refused_alone(struct fixture *f)
 {
     const int64_t numbers[2] = {1, 2};
@@ -178,6 +190,8 @@ static void who_wants_something_else_is_refused_alone(struct fixture *f)
     EXPECT_INT(f, last(f, &ranks[0])->status, MUSTER_OK);
 }
 
+/* Only the deadline differs, and a rank says that any will do. The first one's counts for both.
+ * [Meeting] */
 static void who_is_content_with_any_deadline_is_not(struct fixture *f)
 {
     const int64_t numbers[1] = {1};
@@ -196,6 +210,8 @@ static void who_is_content_with_any_deadline_is_not(struct fixture *f)
     EXPECT_INT(f, last(f, &ranks[1])->status, MUSTER_OK);
 }
 
+/* A round makes no sense: no name, a worker's, unsorted participants, a vector that is none, a
+ * contribution too large. It is refused, and nothing of it is remembered. [Meeting] */
 static void what_makes_no_sense_is_refused(struct fixture *f)
 {
     static const char large[65537];
@@ -244,6 +260,8 @@ static void what_makes_no_sense_is_refused(struct fixture *f)
 
 /* ---- reductions ---- */
 
+/* Vectors of numbers are reduced by minimum or maximum. Each element by itself, over the whole
+ * range of 64 bits. [Results] */
 static void vectors_are_reduced(struct fixture *f)
 {
     const int64_t mine[3][2] = {{3, -5}, {7, INT64_MIN}, {-1, 9}};
@@ -268,6 +286,7 @@ static void vectors_are_reduced(struct fixture *f)
     }
 }
 
+/* Numbers travel least byte first, whatever the machine. [Results] */
 static void numbers_travel_little_endian(struct fixture *f)
 {
     const unsigned char one[] = {1, 0, 0, 0, 0, 0, 0, 0};
@@ -284,6 +303,7 @@ static void numbers_travel_little_endian(struct fixture *f)
     EXPECT(f, value.size == sizeof(minus_one) && memcmp(value.data, minus_one, value.size) == 0);
 }
 
+/* A sum leaves the range and comes back. It is right: only the end counts. [Results] */
 static void a_sum_may_leave_the_range_and_come_back(struct fixture *f)
 {
     const int64_t mine[SIZE] = {INT64_MAX, INT64_MAX, INT64_MIN, INT64_MIN};
@@ -297,6 +317,7 @@ static void a_sum_may_leave_the_range_and_come_back(struct fixture *f)
     EXPECT_INT(f, number_at(last(f, &ranks[0]), 0), -2);
 }
 
+/* A sum is out of range in the end. It is an error for all (ERANGE). [Results] */
 static void a_sum_out_of_range_is_so_for_all(struct fixture *f)
 {
     const int64_t mine[3] = {INT64_MAX, 0, 1};
@@ -309,6 +330,7 @@ static void a_sum_out_of_range_is_so_for_all(struct fixture *f)
     expect_all(f, ranks, 3, MUSTER_ERANGE);
 }
 
+/* All must say the same, and do. Each gets those bytes. [Results] */
 static void equal_bytes_are_given_back(struct fixture *f)
 {
     struct client ranks[2];
@@ -319,6 +341,8 @@ static void equal_bytes_are_given_back(struct fixture *f)
     EXPECT_TEXT(f, last(f, &ranks[1])->value, "same");
 }
 
+/* One rank says something else. The round ends at once (EMISMATCH) and names it; a rank that
+ * comes later gets the same. [Results] */
 static void a_difference_ends_the_round_at_once(struct fixture *f)
 {
     struct client ranks[SIZE];
@@ -337,6 +361,7 @@ static void a_difference_ends_the_round_at_once(struct fixture *f)
                MUSTER_EMISMATCH);
 }
 
+/* Bytes are gathered. Each rank gets those of all, in the order of the ranks. [Results] */
 static void a_gather_brings_everyones_bytes_in_rank_order(struct fixture *f)
 {
     const char *const mine[] = {"zero", "", "two"};
@@ -407,6 +432,8 @@ static void small(struct mst_core_config *config)
     config->limits.rounds_max = 2;
 }
 
+/* A gather would be too large, or there are too many rounds. The one over the limit is refused
+ * with it; a smaller contribution is still taken. [Results] */
 static void a_result_has_a_limit(struct fixture *f)
 {
     struct client ranks[2];
@@ -430,6 +457,9 @@ static void a_result_has_a_limit(struct fixture *f)
 
 /* ---- losses and deadlines ---- */
 
+/* A participant is lost before it arrived. The round fails at once for all (ELOST), naming
+ * which, where, by which cause, and which others are missing. Later rounds fail as soon as they
+ * begin. */
 static void a_loss_fails_the_round_at_once(struct fixture *f)
 {
     struct client ranks[SIZE];
@@ -452,6 +482,7 @@ static void a_loss_fails_the_round_at_once(struct fixture *f)
     EXPECT_INT(f, fixture_call(f, &ranks[3], fixture_round(1, "c", 0))->status, MUSTER_ELOST);
 }
 
+/* A participant is lost after it arrived. The round fails at once for all (ELOST). */
 static void a_loss_after_arrival_fails_it_too(struct fixture *f)
 {
     struct client ranks[3];
@@ -462,6 +493,8 @@ static void a_loss_after_arrival_fails_it_too(struct fixture *f)
     EXPECT_INT(f, last(f, &ranks[1])->status, MUSTER_ELOST);
 }
 
+/* A participant is lost and the round is to proceed. The rest goes on; what the lost one had
+ * contributed counts, and the result names it. Leaving counts as being lost. */
 static void with_proceed_the_rest_goes_on(struct fixture *f)
 {
     const int64_t one = 1;
@@ -484,6 +517,8 @@ static void with_proceed_the_rest_goes_on(struct fixture *f)
     EXPECT_INT(f, reply->detail.who[1].state, MST_LEFT);
 }
 
+/* The deadline passes. The round ends for all (ETIMEDOUT) and names exactly which are missing
+ * and how each is: present, silent for how long, lost, left or never started. */
 static void a_deadline_names_who_is_missing(struct fixture *f)
 {
     struct client ranks[SIZE];
@@ -557,6 +592,9 @@ static struct mst_slice number_of(const int64_t *number)
     return mst_slice_of(number, sizeof(*number));
 }
 
+/* The deadline passes, and the round is to proceed. All that arrived, and later those that were
+ * missing, get the same: ETIMEDOUT, the names of the missing, and the least, largest or total
+ * number or the equal bytes of those that arrived. */
 static void a_deadline_gives_what_those_who_arrived_come_to(struct fixture *f)
 {
     static const struct {
@@ -585,6 +623,8 @@ static void a_deadline_gives_what_those_who_arrived_come_to(struct fixture *f)
     EXPECT_INT(f, last(f, &ranks[0])->value.size, 0);
 }
 
+/* The deadline of a gather passes, and it is to proceed. All get the parts of those that
+ * arrived. */
 static void a_deadline_gives_the_parts_of_those_who_arrived(struct fixture *f)
 {
     const struct mst_slice data[] = {mst_slice_text("zero"), mst_slice_text("one")};
@@ -604,6 +644,7 @@ static void a_deadline_gives_the_parts_of_those_who_arrived(struct fixture *f)
     }
 }
 
+/* The deadline passes, and the sum of those that arrived is out of range. They get ERANGE. */
 static void a_sum_out_of_range_at_the_deadline(struct fixture *f)
 {
     const int64_t numbers[] = {INT64_MAX, 1};
@@ -618,8 +659,8 @@ static void a_sum_out_of_range_at_the_deadline(struct fixture *f)
     EXPECT_INT(f, reply->value.size, 0);
 }
 
-/* Only who proceeds is given what there is: a round that fails with a loss fails without the
- * missing too. Nor is who gave up waiting, which a result that comes with its answer would be. */
+/* The deadline passes of a round that fails with a loss. There is no value, nor for a rank that
+ * gave up waiting. */
 static void who_fails_at_the_deadline_has_no_value(struct fixture *f)
 {
     const int64_t number = 7;
@@ -640,6 +681,7 @@ static void who_fails_at_the_deadline_has_no_value(struct fixture *f)
     EXPECT_INT(f, fixture_reply(f, &ranks[0], given_up)->value.size, 0);
 }
 
+/* Very many are missing. The number is exact; eight are named. */
 static void at_most_eight_are_named(struct fixture *f)
 {
     struct client ranks[12];
@@ -653,6 +695,8 @@ static void at_most_eight_are_named(struct fixture *f)
     EXPECT_INT(f, last(f, &ranks[0])->detail.who_count, MST_NAMES_MAX);
 }
 
+/* Only some ranks take part. The others are refused, and losses among them do not matter.
+ * [Meeting] */
 static void participants_can_be_chosen(struct fixture *f)
 {
     const uint32_t some[] = {0, 2};
@@ -670,6 +714,8 @@ static void participants_can_be_chosen(struct fixture *f)
     EXPECT_INT(f, last(f, &ranks[0])->detail.expected, 2);
 }
 
+/* A participant has never joined. It is waited for until the deadline and named; with
+ * `present_only` it is not counted. [Meeting] */
 static void who_never_joined_is_waited_for_or_not_counted(struct fixture *f)
 {
     const uint32_t some[] = {0, 1, 9};
@@ -706,6 +752,8 @@ static void who_never_joined_is_waited_for_or_not_counted(struct fixture *f)
     EXPECT_INT(f, last(f, &ranks[0])->detail.expected, 2);
 }
 
+/* Two seals are asked for at once. Only one at a time: the other is refused.
+ * [generations / The next one] */
 static void only_one_seal_at_a_time(struct fixture *f)
 {
     struct client ranks[2];
@@ -722,6 +770,8 @@ static void only_one_seal_at_a_time(struct fixture *f)
     EXPECT_INT(f, fixture_call(f, &ranks[1], one)->status, MUSTER_OK);
 }
 
+/* A lost participant's place is taken over afterwards. The recorded result still names the one
+ * that was lost. */
 static void a_result_outlives_what_it_names(struct fixture *f)
 {
     struct client ranks[2];
@@ -741,6 +791,8 @@ static void a_result_outlives_what_it_names(struct fixture *f)
 
 /* ---- looking at them ---- */
 
+/* The open rounds are listed. Each comes with how many arrived, how many are expected, and the
+ * first that is missing. [Looking at them] */
 static void open_rounds_and_their_members_are_listed(struct fixture *f)
 {
     struct client ranks[3];
@@ -784,6 +836,8 @@ static void open_rounds_and_their_members_are_listed(struct fixture *f)
     EXPECT_INT(f, reply->item_count, 1);
 }
 
+/* All participants of one round are asked for. The whole list comes, in pages when it is long;
+ * of another round or generation it is refused. [Looking at them] */
 static void a_large_round_is_listed_in_pages(struct fixture *f)
 {
     enum { MANY = 300 };

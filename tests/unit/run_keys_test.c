@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What nodes of a run write for each other is read; anything else that a key may hold is refused.
- */
+ *
+ * behaviour: nodes / Refused nodes */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -130,6 +131,7 @@ static const struct {
     {"", "1"},
 };
 
+/* Keys of a run hold what no node writes. They are refused. */
 static void what_no_node_writes_is_refused(void **state)
 {
     struct mst_run_word word;
@@ -184,6 +186,7 @@ static void ranks_that_wait_are_read_line_by_line(void **state)
     }
 }
 
+/* Keys of a run describe a node that is none. They are refused. */
 static void a_node_that_is_none_is_refused(void **state)
 {
     static const struct {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When `muster chaos random` strikes: as its seed says, and as often as it was told in the mean. */
+/* When `muster chaos random` strikes: as its seed says, and as often as it was told in the mean.
+ *
+ * behaviour: program / muster chaos */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,6 +23,7 @@ static struct mst_schedule schedule(uint64_t seed, const char *rate, const char 
     return new;
 }
 
+/* The same seed gives the same schedule of `chaos random`. */
 static void the_same_seed_gives_the_same_schedule(void **state)
 {
     struct mst_schedule one = schedule(7, "6/min", "kill,freeze,cut");
@@ -41,7 +44,8 @@ static void the_same_seed_gives_the_same_schedule(void **state)
     assert_true(differ > STRIKES * 9 / 10);
 }
 
-/* So a run can be repeated by its seed with another version of the program. */
+/* The schedule of a seed stays what it is, so a run can be repeated by its seed with another
+ * version of the program. */
 static void the_schedule_of_a_seed_stays_what_it_is(void **state)
 {
     static const struct mst_strike_plan expected[] = {
@@ -63,6 +67,7 @@ static void the_schedule_of_a_seed_stays_what_it_is(void **state)
     }
 }
 
+/* The rate of `chaos random` holds in the mean. */
 static void the_rate_holds_in_the_mean(void **state)
 {
     static const struct {
@@ -90,6 +95,7 @@ static void the_rate_holds_in_the_mean(void **state)
     }
 }
 
+/* Only the kinds that were named happen in `chaos random`. */
 static void only_what_was_named_happens(void **state)
 {
     struct mst_schedule all = schedule(3, "60", "kill,freeze,cut");
@@ -104,6 +110,7 @@ static void only_what_was_named_happens(void **state)
     }
 }
 
+/* Words of `chaos random` make no sense. They are refused. */
 static void what_makes_no_sense_is_refused(void **state)
 {
     static const char *const rates[] = {"",           "x",        "0",      "-1",    "6/day",

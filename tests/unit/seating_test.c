@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who is seated by a seal and who waits as a spare: max_size, size_multiple and an order; what a
- * seal was contributed with, and the end of the work. */
+ * seal was contributed with, and the end of the work.
+ *
+ * behaviour: generations / Seats and spares */
 #include "core_fixture.h"
 
 static struct mst_request seal_request(uint64_t generation, uint64_t number)
@@ -104,6 +106,8 @@ static void expect_rank(struct fixture *f, const struct client *client, uint32_t
 
 /* ---- max_size ---- */
 
+/* More processes come than `max_size`. The generation has `max_size` ranks. The others learn
+ * that they are spares, and no rank is asked to let them in. */
 static void who_comes_beyond_max_size_is_a_spare(struct fixture *f)
 {
     struct client ranks[4];
@@ -124,6 +128,8 @@ static void who_comes_beyond_max_size_is_a_spare(struct fixture *f)
     EXPECT(f, fixture_told_story(f, "member-spare #3 incarnation=1"));
 }
 
+/* A rank is lost while a spare waits. The seal that follows seats the spare: as many ranks as
+ * before, one generation later. */
 static void a_spare_takes_the_seat_of_a_loss(struct fixture *f)
 {
     struct client ranks[4];
@@ -141,6 +147,7 @@ static void a_spare_takes_the_seat_of_a_loss(struct fixture *f)
     EXPECT_INT(f, view_of(f, &ranks[0]).attention, MST_CALM);
 }
 
+/* A spare dies. No rank is interrupted, and no round notices. */
 static void the_death_of_a_spare_disturbs_nobody(struct fixture *f)
 {
     struct client ranks[3];
@@ -155,7 +162,8 @@ static void the_death_of_a_spare_disturbs_nobody(struct fixture *f)
     EXPECT_INT(f, view_of(f, &ranks[0]).attention, MST_CALM);
 }
 
-/* Of two spares the one that has waited longer is taken, although its index is larger. */
+/* Several spares wait for one seat. The one that has waited longest gets it, although its index
+ * is larger. */
 static void the_first_that_was_ready_is_seated(struct fixture *f)
 {
     struct client ranks[4];
@@ -170,6 +178,7 @@ static void the_first_that_was_ready_is_seated(struct fixture *f)
     EXPECT(f, waits(f, &ranks[2]));
 }
 
+/* A rank leaves while a spare waits. The spare asks to be let in, as a newcomer does. */
 static void a_seat_that_is_left_is_offered(struct fixture *f)
 {
     struct client ranks[3];
@@ -183,6 +192,8 @@ static void a_seat_that_is_left_is_offered(struct fixture *f)
     expect_rank(f, &ranks[2], 1, 2);
 }
 
+/* All ranks are gone, and more are ready than there are seats. The generation sealed from nobody
+ * has its spares as well. */
 static void a_generation_from_nobody_has_spares_too(struct fixture *f)
 {
     struct client ranks[3];
@@ -205,6 +216,8 @@ static void a_generation_from_nobody_has_spares_too(struct fixture *f)
 
 /* ---- size_multiple ---- */
 
+/* Ranks run in multiples, and one is lost. The survivor with the highest index that is too many
+ * stands aside as a spare. With the next joiner the multiple is full again, and both are let in. */
 static void a_multiple_is_seated(struct fixture *f)
 {
     struct client ranks[5];
@@ -233,6 +246,8 @@ static void a_multiple_is_seated(struct fixture *f)
     expect_rank(f, &ranks[4], 3, 4);
 }
 
+/* Not even one multiple is left. Nothing is sealed, and the line says that it is because of the
+ * multiple (ETOOFEW). */
 static void too_few_for_the_multiple_do_not_seal(struct fixture *f)
 {
     struct client ranks[4];
@@ -256,6 +271,7 @@ static void too_few_for_the_multiple_do_not_seal(struct fixture *f)
     EXPECT_INT(f, last(f, &ranks[0])->detail.multiple, 0);
 }
 
+/* `join_wait` has passed with a number that is no multiple. It starts with the largest that is. */
 static void join_wait_starts_with_a_multiple(struct fixture *f)
 {
     struct client ranks[3];
@@ -267,6 +283,8 @@ static void join_wait_starts_with_a_multiple(struct fixture *f)
     EXPECT(f, is_spare(f, &ranks[2]));
 }
 
+/* The parameters contradict each other or the job's. The process that names them is refused
+ * alone. */
 static void what_cannot_be_met_is_refused(struct fixture *f)
 {
     static const struct {
@@ -307,6 +325,8 @@ static void what_cannot_be_met_is_refused(struct fixture *f)
     }
 }
 
+/* A process without an index comes to a job with `max_size`. It gets the next free one, `size`
+ * or above too. */
 static void anywhere_is_beyond_size_too_where_spares_are(struct fixture *f)
 {
     struct client ranks[2];
@@ -316,6 +336,7 @@ static void anywhere_is_beyond_size_too_where_spares_are(struct fixture *f)
     EXPECT_INT(f, fixture_connect(f, &ranks[1])->view.index, 1);
 }
 
+/* A spare's connection breaks. It comes back as the spare it was. */
 static void a_spare_stays_one_when_its_connection_breaks(struct fixture *f)
 {
     struct client ranks[3];
@@ -333,6 +354,9 @@ static void a_spare_stays_one_when_its_connection_breaks(struct fixture *f)
 
 /* ---- an order ---- */
 
+/* One rank brings an order, and all that it names stand there. They are the next ranks, in this
+ * order, in all rounds of the generation. Another rank that stood there is a spare.
+ * [What a seal is given] */
 static void an_order_is_kept(struct fixture *f)
 {
     static const uint32_t order[] = {3, 0, 2};
@@ -370,6 +394,8 @@ static void an_order_is_kept(struct fixture *f)
     EXPECT_INT(f, last(f, &ranks[3])->detail.who[0].rank, 2);
 }
 
+/* A rank that an order names dies before the seal closes. The order is ignored: ranks go by
+ * index. [What a seal is given] */
 static void an_order_that_a_loss_breaks_is_ignored(struct fixture *f)
 {
     static const uint32_t order[] = {2, 0};
@@ -385,6 +411,8 @@ static void an_order_that_a_loss_breaks_is_ignored(struct fixture *f)
     EXPECT(f, !last(f, &ranks[1])->view.ordered);
 }
 
+/* The order names a rank twice or a stranger, or is too long or no multiple; or it is the second
+ * one. The rank that brings it is refused alone. [What a seal is given] */
 static void an_order_that_makes_no_sense_is_refused_alone(struct fixture *f)
 {
     static const uint32_t twice[] = {0, 0};
@@ -418,7 +446,8 @@ static void an_order_that_makes_no_sense_is_refused_alone(struct fixture *f)
     EXPECT(f, is_spare(f, &ranks[2]) && is_spare(f, &ranks[3]));
 }
 
-/* Who was left out of an order asks for nothing; a newcomer does, and then all are let in. */
+/* A rank that the order left out asks to be let in. It waits for the next seal without an order,
+ * which takes all. A newcomer asks for one, and then all are let in. [What a seal is given] */
 static void only_newcomers_disturb_an_ordered_generation(struct fixture *f)
 {
     static const uint32_t order[] = {2, 1};
@@ -446,7 +475,9 @@ static void only_newcomers_disturb_an_ordered_generation(struct fixture *f)
     EXPECT(f, !last(f, &fresh)->view.ordered);
 }
 
-/* It was on its way while the others sealed twice, so no order since has left it out. */
+/* A rank that an order left out has not come to ask again when the others seal without an order,
+ * and then with another one. It asks as a newcomer does: the second order did not leave it out.
+ * [What a seal is given] */
 static void who_missed_the_order_before_this_one_asks(struct fixture *f)
 {
     static const uint32_t order[] = {2, 1};
@@ -478,6 +509,7 @@ static void who_missed_the_order_before_this_one_asks(struct fixture *f)
     expect_rank(f, &fresh, 3, 4);
 }
 
+/* A joiner is ready at an ordered seal. It asks after it. [What a seal is given] */
 static void who_is_ready_at_an_ordered_seal_asks_after_it(struct fixture *f)
 {
     static const uint32_t order[] = {1, 0};
@@ -494,6 +526,7 @@ static void who_is_ready_at_an_ordered_seal_asks_after_it(struct fixture *f)
     EXPECT_INT(f, view_of(f, &ranks[0]).attention, MST_GROW);
 }
 
+/* An order names fewer than `min_size`. Nothing is sealed (ETOOFEW). [What a seal is given] */
 static void an_order_below_min_size_does_not_seal(struct fixture *f)
 {
     static const uint32_t order[] = {1};
@@ -508,6 +541,8 @@ static void an_order_below_min_size_does_not_seal(struct fixture *f)
 
 /* ---- what a seal was contributed with ---- */
 
+/* Each rank gives the seal numbers. The largest go to each rank that it seats, newcomers and
+ * those that ask again included, until the next seal. [What a seal is given] */
 static void a_seal_tells_the_largest_to_newcomers_too(struct fixture *f)
 {
     static const unsigned char small[8] = {3};
@@ -538,6 +573,8 @@ static void a_seal_tells_the_largest_to_newcomers_too(struct fixture *f)
     EXPECT_INT(f, last(f, &fresh)->value.size, 0);
 }
 
+/* A seal is to gather, add up or compare. It is refused: a seal must not fail by what it is
+ * given. [What a seal is given] */
 static void a_seal_takes_no_other_contributions(struct fixture *f)
 {
     static const enum mst_reduce others[] = {MST_REDUCE_GATHER, MST_REDUCE_SUM, MST_REDUCE_EQUAL};
@@ -573,6 +610,8 @@ static void join_knowing(struct fixture *f, struct client *client, uint64_t hear
     fixture_send(f, client, (struct mst_request){.command = MST_JOIN, .join.heard = heard});
 }
 
+/* The ranks have done their work, and say so in a round marked final. A process that waits to
+ * join learns that there is no seat any more. */
 static void the_end_of_the_work_is_told_to_who_waits(struct fixture *f)
 {
     struct client ranks[4];
@@ -593,8 +632,9 @@ static void the_end_of_the_work_is_told_to_who_waits(struct fixture *f)
     EXPECT(f, waits(f, &ranks[2]));
 }
 
-/* Who was not there when a run ended is told of it when it comes, one run at a time: it is not
- * seated beside others who are further. */
+/* A run ends while a spare is not waiting yet, or the answer that says so is lost. It learns of
+ * it when it asks: of one run at a time, until it knows of all. Only then is it ready for a
+ * seat, not beside others that are further. */
 static void who_is_late_is_told_of_what_is_over(struct fixture *f)
 {
     struct client ranks[3];
@@ -628,7 +668,8 @@ static void go(struct fixture *f, struct client *client)
     fixture_send(f, client, (struct mst_request){.command = MST_LEAVE});
 }
 
-/* All ranks have gone when a spare comes; the agent of the node is there. */
+/* A spare comes when all ranks have done their work and gone. It learns that, as long as an
+ * agent of the job is there. */
 static void who_comes_when_all_have_gone_is_told(struct fixture *f)
 {
     struct client ranks[2];
@@ -655,7 +696,7 @@ static void who_comes_when_all_have_gone_is_told(struct fixture *f)
     EXPECT(f, waits(f, &ranks[0]));
 }
 
-/* It failed in its second run: the first is not over for those who begin anew. */
+/* A group fails in its second run and is started anew. It begins with the first run. */
 static void a_group_that_is_started_anew_begins_with_its_first_run(struct fixture *f)
 {
     struct client ranks[2];
@@ -679,6 +720,7 @@ static void a_group_that_is_started_anew_begins_with_its_first_run(struct fixtur
     EXPECT_INT(f, last(f, &ranks[0])->number, 0);
 }
 
+/* A round marked final fails. That is not the end of the work. */
 static void work_that_failed_is_no_end(struct fixture *f)
 {
     struct client ranks[3];
@@ -692,6 +734,7 @@ static void work_that_failed_is_no_end(struct fixture *f)
     EXPECT(f, waits(f, &ranks[2]));
 }
 
+/* A round is marked final by some. It is final for all or none: all must mark it. */
 static void a_round_is_final_for_all_or_none(struct fixture *f)
 {
     struct client ranks[2];

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The secret's file: how it is made, and which one is not taken. */
+/* The secret's file: how it is made, and which one is not taken.
+ *
+ * behaviour: security / The secret's file */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <setjmp.h>
@@ -73,6 +75,8 @@ static void refuses(const char *path, const char *words)
     assert_null(strchr(err.text, '\n'));
 }
 
+/* A secret is made. It has 64 random hexadecimal digits, mode 0600, in folders of mode 0700; an
+ * existing one is left alone. */
 static void one_that_is_made_can_be_read(void **state)
 {
     const char *path = in_folder("new/folders/job.secret");
@@ -104,6 +108,7 @@ static void one_that_is_made_can_be_read(void **state)
     assert_int_equal(one.bytes[5], 0);
 }
 
+/* A secret is shorter than 16 bytes or longer than 64. It is refused. */
 static void only_16_to_64_bytes(void **state)
 {
     struct mst_secret secret;
@@ -130,6 +135,7 @@ static void only_16_to_64_bytes(void **state)
     assert_memory_equal(secret.bytes, text, 16);
 }
 
+/* Others can read the secret's file. It is no secret. */
 static void what_others_can_read_is_no_secret(void **state)
 {
     static const char text[] = "0123456789abcdef0123456789abcdef";
@@ -149,6 +155,8 @@ static void what_others_can_read_is_no_secret(void **state)
     }
 }
 
+/* A descriptor of a secret is shared by many. Each reads it from its beginning.
+ * [With the secret] */
 static void a_descriptor_may_be_shared(void **state)
 {
     static const char text[] = "0123456789abcdef0123456789abcdef";
@@ -179,7 +187,8 @@ static void a_descriptor_may_be_shared(void **state)
     assert_non_null(strstr(err.text, "cannot read the secret from descriptor"));
 }
 
-/* In a container the next process has the same number. */
+/* A run was killed while it made the file of its secret. The next one, with the same process id
+ * even, as in a container, makes it. */
 static void a_draft_of_a_killed_one_is_not_in_the_way(void **state)
 {
     struct muster_error err = {0};
@@ -197,6 +206,7 @@ static void a_draft_of_a_killed_one_is_not_in_the_way(void **state)
     (void)remove(path);
 }
 
+/* A secret is shared in sealed memory. All read it and none changes it. */
 static void a_shared_one_is_read_by_all_and_changed_by_none(void **state)
 {
     struct mst_secret one = {.bytes = "0123456789abcdef", .size = 16}, two;
@@ -216,6 +226,7 @@ static void a_shared_one_is_read_by_all_and_changed_by_none(void **state)
     (void)close(fd);
 }
 
+/* A job's secret lies in the user's state folder, which on a cluster all nodes share. */
 static void where_it_lies(void **state)
 {
     struct muster_error err = {0};

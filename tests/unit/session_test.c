@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sessions: resuming, the window of repeatable requests, leases, and when it was the service itself
- * that slept. */
+ * that slept.
+ *
+ * behaviour: sessions / Silence and coming back */
 #include "core_fixture.h"
 
 #include "service/core/session.h"
 
+/* A connection asks for something before it has opened a session. It is refused and hung up on.
+ * [service / Bad input] */
 static void a_stranger_is_hung_up_on(struct fixture *f)
 {
     struct client client = fixture_client(f, MST_ROLE_OBSERVER, 0);
@@ -22,6 +26,8 @@ static void a_stranger_is_hung_up_on(struct fixture *f)
     fixture_disconnect(f, &client);
 }
 
+/* A second session is opened on a connection. The connection is closed. The same one again is
+ * fine. */
 static void one_connection_carries_one_session(struct fixture *f)
 {
     struct client client = fixture_client(f, MST_ROLE_OBSERVER, 0);
@@ -36,6 +42,7 @@ static void one_connection_carries_one_session(struct fixture *f)
     EXPECT(f, fixture_hung_up(f, &client));
 }
 
+/* A session is opened. The client gets the lease, its index and its incarnation. */
 static void open_tells_the_lease_and_the_place(struct fixture *f)
 {
     struct client rank = fixture_rank(f, 3, 8);
@@ -51,6 +58,8 @@ static void open_tells_the_lease_and_the_place(struct fixture *f)
     EXPECT(f, fixture_told_story(f, "member-joining #3 incarnation=1 host=b3 pid=101"));
 }
 
+/* A client comes back while its old connection still seems open. The old one is closed; what
+ * waited on it is asked again on the new one. */
 static void a_resumed_session_takes_its_connection_along(struct fixture *f)
 {
     struct client rank = fixture_rank(f, 0, 2);
@@ -73,6 +82,8 @@ static void a_resumed_session_takes_its_connection_along(struct fixture *f)
     EXPECT_TEXT(f, reply->value, "x");
 }
 
+/* A connection is lost. The member is *silent* and nothing is decided. It comes back with its
+ * identity, and the lease begins anew. */
 static void a_silent_member_returns_with_its_identity(struct fixture *f)
 {
     struct client rank = fixture_rank(f, 0, 2);
@@ -90,6 +101,8 @@ static void a_silent_member_returns_with_its_identity(struct fixture *f)
     EXPECT(f, !fixture_told_story(f, "member-lost #0 incarnation=1 cause=lease"));
 }
 
+/* A member comes back after its loss was decided. It is refused (EFENCED) with the generation
+ * the job is in. [members / Places] */
 static void the_lease_ends_what_nobody_renews(struct fixture *f)
 {
     struct client rank = fixture_rank(f, 0, 2);
@@ -112,6 +125,8 @@ static void the_lease_ends_what_nobody_renews(struct fixture *f)
     EXPECT_INT(f, reply->status, MUSTER_EFENCED);
 }
 
+/* A client whose loss was decided comes back and pretends to be new. It is refused: its token is
+ * remembered. */
 static void a_given_up_token_stays_given_up(struct fixture *f)
 {
     struct client rank = fixture_rank(f, 0, 2);
@@ -130,6 +145,8 @@ static void a_given_up_token_stays_given_up(struct fixture *f)
     EXPECT_INT(f, reply->view.index, 0);
 }
 
+/* The service slept, or was stopped. Each lease is raised to a whole one, and the deadlines of
+ * rounds are moved by the time it slept. */
 static void nobody_is_blamed_when_the_service_slept(struct fixture *f)
 {
     struct client ranks[2];
@@ -150,6 +167,7 @@ static void nobody_is_blamed_when_the_service_slept(struct fixture *f)
     EXPECT(f, fixture_told_story(f, "member-lost #1 incarnation=1 cause=lease"));
 }
 
+/* A round was opened after the service woke. Its deadline is not moved. */
 static void a_round_opened_late_is_not_shifted(struct fixture *f)
 {
     struct client ranks[2];
@@ -168,6 +186,8 @@ static void a_round_opened_late_is_not_shifted(struct fixture *f)
     EXPECT_INT(f, fixture_reply(f, &ranks[0], id)->status, MUSTER_ETIMEDOUT);
 }
 
+/* A write arrives for the second time. Its outcome is answered again, and it has no second
+ * effect. [Requests that are repeated] */
 static void a_repeated_write_has_no_second_effect(struct fixture *f)
 {
     struct client client = fixture_client(f, MST_ROLE_OBSERVER, 0);
@@ -194,6 +214,8 @@ static void a_repeated_write_has_no_second_effect(struct fixture *f)
     EXPECT_TEXT(f, reply->value, "25");
 }
 
+/* A refused write arrives for the second time. Its refusal is answered again.
+ * [Requests that are repeated] */
 static void a_refusal_is_repeated_too(struct fixture *f)
 {
     struct client client = fixture_client(f, MST_ROLE_OBSERVER, 0);
@@ -211,7 +233,8 @@ static void a_refusal_is_repeated_too(struct fixture *f)
     EXPECT_INT(f, reply->status, MUSTER_EEXISTS);
 }
 
-/* Older versions kept that there was no room, without what room it was. */
+/* A write was refused for want of room. The refusal is not repeated: older versions did not keep
+ * what room it was. */
 static void a_refusal_for_want_of_room_is_not_repeated(struct fixture *f)
 {
     struct client client = fixture_client(f, MST_ROLE_OBSERVER, 0);
@@ -231,6 +254,8 @@ static void a_refusal_for_want_of_room_is_not_repeated(struct fixture *f)
     EXPECT_INT(f, fixture_get(f, &client, "k")->status, MUSTER_OK);
 }
 
+/* A request lies before the window of unanswered ones. It is refused (EFENCED). One beyond the
+ * window is refused (ELIMIT). [Requests that are repeated] */
 static void the_window_has_two_ends(struct fixture *f)
 {
     struct client client = fixture_client(f, MST_ROLE_OBSERVER, 0);
@@ -253,6 +278,8 @@ static void the_window_has_two_ends(struct fixture *f)
     EXPECT_INT(f, fixture_call(f, &client, renew)->status, MUSTER_EINVAL);
 }
 
+/* A connection keeps too many requests waiting. The one too many is refused with the limit.
+ * [Requests that are repeated] */
 static void a_connection_keeps_only_so_much_waiting(struct fixture *f)
 {
     struct client client = fixture_client(f, MST_ROLE_OBSERVER, 0);
@@ -270,6 +297,8 @@ static void a_connection_keeps_only_so_much_waiting(struct fixture *f)
     EXPECT_INT(f, reply->detail.limit, 4 * MST_WINDOW);
 }
 
+/* A waiting request is cancelled. It ends as cancelled, and the caller learns whether it was
+ * still waiting. [Deadlines and cancelling] */
 static void a_cancelled_wait_says_so(struct fixture *f)
 {
     struct client client = fixture_client(f, MST_ROLE_OBSERVER, 0);
@@ -286,6 +315,8 @@ static void a_cancelled_wait_says_so(struct fixture *f)
     EXPECT_INT(f, reply->number, 0);
 }
 
+/* Two jobs share a service. Neither sees the other's keys, members or generations. Both are in
+ * its list of jobs. [Several jobs] */
 static void jobs_are_islands(struct fixture *f)
 {
     struct client one = fixture_rank(f, 0, 1);
@@ -325,6 +356,7 @@ static uint32_t jobs_seen(struct fixture *f)
     return count;
 }
 
+/* The last session of a job ends. The job is forgotten, unless it has keys. [Several jobs] */
 static void a_job_lives_while_it_has_a_session_or_a_key(struct fixture *f)
 {
     struct client client = fixture_client(f, MST_ROLE_OBSERVER, 0);
@@ -346,6 +378,8 @@ static void a_job_lives_while_it_has_a_session_or_a_key(struct fixture *f)
     EXPECT_INT(f, jobs_seen(f), 1);
 }
 
+/* A service that lost its state meets a member of before. The member is refused, and the next
+ * generation gets a number above the largest that any member names; incarnations too. */
 static void generations_grow_over_a_lost_state(struct fixture *f)
 {
     struct client old = fixture_rank(f, 0, 1);
@@ -364,8 +398,9 @@ static void generations_grow_over_a_lost_state(struct fixture *f)
     EXPECT_INT(f, reply->view.incarnation, 5);
 }
 
-/* A process of the old run may live on behind a broken network, and storage fence by its numbers.
- */
+/* The last session of a job ends, and a later run takes its name. Generation and incarnations go
+ * on from where they were: a process of the old run may live on behind a broken network, and
+ * storage fence by its numbers. [The client's side] */
 static void numbers_outlive_a_job_that_ended(struct fixture *f)
 {
     struct client before = fixture_rank(f, 0, 1);
@@ -383,6 +418,7 @@ static void numbers_outlive_a_job_that_ended(struct fixture *f)
     EXPECT_INT(f, reply->view.incarnation, 2);
 }
 
+/* A job's name or a token makes no sense. The opening is refused. [Several jobs] */
 static void what_makes_no_sense_is_refused(struct fixture *f)
 {
     struct client client = fixture_client(f, MST_ROLE_OBSERVER, 0);
@@ -411,6 +447,9 @@ static void few(struct mst_core_config *config)
     config->limits.connections_max = 3;
 }
 
+/* Sessions, members, jobs or connections reach their limit in the service's tables. The one too
+ * many is refused with the limit; when another has left, there is room again.
+ * [service / Load and limits] */
 static void tables_have_limits(struct fixture *f)
 {
     struct client one = fixture_rank(f, 0, 4);

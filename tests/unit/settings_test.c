@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* settings.def, status.def and commands.def: the rows, and how a value is read from text. */
+/* settings.def, status.def and commands.def: the rows, and how a value is read from text.
+ *
+ * behaviour: program / Help, flags, settings */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -44,6 +46,7 @@ static void assert_refuses(const char *name, const char *text, const char *expec
     }
 }
 
+/* Every setting has a help text and is found by its name. */
 static void rows_are_found_by_name(void **state)
 {
     (void)state;
@@ -59,6 +62,7 @@ static void rows_are_found_by_name(void **state)
     }
 }
 
+/* Every setting has a default that its own limits allow. */
 static void defaults_are_allowed(void **state)
 {
     (void)state;
@@ -80,6 +84,8 @@ static void defaults_are_allowed(void **state)
     assert_true(mst_limits_default.frame_bytes_max >= mst_limits_default.result_bytes_max);
 }
 
+/* Durations like 500ms and 10s are read, within the limits of the setting; anything else is
+ * refused with what would be. */
 static void durations(void **state)
 {
     (void)state;
@@ -102,6 +108,8 @@ static void durations(void **state)
     assert_refuses("lease", "9223372036854775807h", NULL);
 }
 
+/* Sizes like 64k are read, within the limits of the setting; anything else is refused with what
+ * would be. */
 static void sizes(void **state)
 {
     (void)state;
@@ -116,6 +124,8 @@ static void sizes(void **state)
     assert_refuses("value_bytes_max", "0x1000", NULL);
 }
 
+/* Numbers and places are read, within the limits of the setting; anything else is refused with
+ * what would be. */
 static void counts_and_places(void **state)
 {
     (void)state;
@@ -131,6 +141,7 @@ static void counts_and_places(void **state)
     assert_refuses("interrupt_signal", "65", NULL);
 }
 
+/* A flag's value is read; anything else is refused with what would be. */
 static void flags(void **state)
 {
     (void)state;
@@ -147,6 +158,7 @@ static void flags(void **state)
     assert_refuses("core", "YES", NULL);
 }
 
+/* A choice is one of its words; anything else is refused with what would be. */
 static void choices(void **state)
 {
     (void)state;
@@ -160,6 +172,7 @@ static void choices(void **state)
     assert_refuses("grow", "check, fault", NULL);
 }
 
+/* Every command has a name. */
 static void commands(void **state)
 {
     (void)state;
@@ -176,6 +189,7 @@ static void commands(void **state)
     assert_false(mst_command_writes(MST_WATCH));
 }
 
+/* Every status has a name. */
 static void statuses(void **state)
 {
     (void)state;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Each signal that an agent sends, at each handler that the library installs, in a process of its
- * own: is it a notice, and what becomes of the process. */
+ * own: is it a notice, and what becomes of the process.
+ *
+ * behaviour: preemption / The sources of a process */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -167,6 +169,10 @@ static void assert_received(int number, enum standing standing, enum moment mome
     (void)close(fd);
 }
 
+/* A rank's agent ends its process: it hangs, all are started anew, another one has failed, or
+ * `muster run` was stopped. That is no notice, whichever signals the rank takes for one. The
+ * signal does what it did before, so it ends the rank; one that knows of a notice may save for
+ * its grace time. */
 static void what_the_agent_ends_by_is_no_notice_whatever_handler_is_there(void **state)
 {
     (void)state;
@@ -179,7 +185,8 @@ static void what_the_agent_ends_by_is_no_notice_whatever_handler_is_there(void *
     }
 }
 
-/* As one that a scheduler sends in the same moment: the two are one to the kernel. */
+/* A scheduler's signal comes in the moment in which the agent ends the process. It is no notice
+ * by that process: the kernel makes one of the two. */
 static void one_that_waits_for_the_process_with_the_agents_is_no_notice(void **state)
 {
     struct mst_page *page;
@@ -210,7 +217,8 @@ static void one_that_waits_for_the_process_with_the_agents_is_no_notice(void **s
     (void)close(fd);
 }
 
-/* A process may have clients of several jobs, and its agent's page is with one of them. */
+/* A process has clients of two jobs. Each agent's word counts for the process, by the page of
+ * any handle. */
 static void the_page_of_any_handle_counts(void **state)
 {
     struct mst_page *page;
@@ -267,6 +275,8 @@ static void assert_stays(pid_t pid)
     assert_int_equal(WEXITSTATUS(status), STAYS);
 }
 
+/* A child closes all descriptors and opens files of its own; then it opens a handle. Those files
+ * are neither closed nor written to. */
 static void a_child_closes_no_file_of_its_own_for_an_event_of_its_parents(void **state)
 {
     struct mst_signals signals;
@@ -282,6 +292,8 @@ static void a_child_closes_no_file_of_its_own_for_an_event_of_its_parents(void *
     mst_signals_close(&signals);
 }
 
+/* A process has closed its handle, closes all descriptors and opens files of its own; then it
+ * opens a handle. Those files are neither closed nor written to. */
 static void the_event_of_a_closed_handle_is_not_kept(void **state)
 {
     pid_t pid = fork();
@@ -299,7 +311,8 @@ static void the_event_of_a_closed_handle_is_not_kept(void **state)
     assert_stays(pid);
 }
 
-/* What one handle knew of a notice went with it. */
+/* A handle knew of a notice and was closed. The notice went with it: the next handle saves for
+ * none. */
 static void a_notice_of_a_closed_handle_saves_nobody(void **state)
 {
     struct mst_page *page;
@@ -327,7 +340,8 @@ static void a_notice_of_a_closed_handle_saves_nobody(void **state)
     (void)close(fd);
 }
 
-/* The program's handler says by its flags whether the calls that it meets go on. */
+/* A program's handler says by its flags whether the calls that it meets go on. They do as it
+ * says. */
 static void a_handler_of_the_program_decides_whether_calls_go_on(void **state)
 {
     static const int flags[] = {0, SA_RESTART};
@@ -358,7 +372,8 @@ static void *receive_all_the_time(void *ctx)
     return ctx;
 }
 
-/* A handler reads the page while another thread closes the handle and unmaps it. */
+/* A handle is closed and its page unmapped while the signal comes on another thread. The handler
+ * reads no page that is gone. */
 static void a_page_goes_when_no_handler_reads_it(void **state)
 {
     enum { TURNS = 2000 };
@@ -386,7 +401,8 @@ static void a_page_goes_when_no_handler_reads_it(void **state)
     mst_signals_close(&stays);
 }
 
-/* As a run interrupts its function again and again, it would be noticed each time. */
+/* A signal is to be a notice by which the library interrupts a function, or the other way round.
+ * The second of the two is refused, with both settings: each interruption would be a notice. */
 static void what_interrupts_is_no_notice_and_the_other_way_round(void **state)
 {
     const uint64_t wanted = UINT64_C(1) << (SIGUSR1 - 1);
@@ -414,7 +430,8 @@ static void what_interrupts_is_no_notice_and_the_other_way_round(void **state)
     mst_interrupt_disarm(&interrupt);
 }
 
-/* The other handler of the library. It does nothing, so it must not have what ends a process. */
+/* The signal that interrupts is to be one that ends a process. It is refused: muster's handler
+ * does nothing, so it must not have that. [restart / Being called out] */
 static void the_signal_that_interrupts_is_none_that_ends(void **state)
 {
     (void)state;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Saving and loading, and that no decision depends on what is not kept. */
+/* Saving and loading, and that no decision depends on what is not kept.
+ *
+ * behaviour: service / What it keeps */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -275,7 +277,10 @@ static void one_step(struct history *history, struct player *players, struct byt
     count(tally, live);
 }
 
-/* The same inputs, drained at other moments, and saved and loaded after each of them. */
+/* The state is saved, loaded in another process, and goes on, drained at other moments.
+ * Everything is decided as if it had never stopped. What waits and was not answered yet is not
+ * kept, so nothing may depend on it; that is tested with long random histories, saved and loaded
+ * after each input. */
 static void only_what_is_kept_decides(void **state)
 {
     struct tally tally = {0};
@@ -342,6 +347,7 @@ static void try_to_load(struct mst_slice bytes, muster_status wanted)
     assert_int_equal(mem.live, 0);
 }
 
+/* Saved bytes are cut or damaged. They are refused as a whole. */
 static void damage_is_found(void **state)
 {
     struct bytes bytes = {0};
@@ -363,7 +369,7 @@ static void damage_is_found(void **state)
     free(bytes.data);
 }
 
-/* What comes next would be before it: no core could take that. */
+/* A state is of a time to come. It is refused: what comes next would be before it. */
 static void a_state_of_a_time_to_come_is_refused(void **state)
 {
     struct mst_core_config config = {.trace = NULL};
@@ -412,7 +418,7 @@ static void measured_release(void *ctx, void *p)
     free(p);
 }
 
-/* Even when the digest was made to agree. */
+/* A saved state makes no sense, and its digest was made to agree. It does no harm. */
 static void nonsense_is_no_danger(void **state)
 {
     static const struct mst_mem mem = {.alloc = measured_alloc, .release = measured_release};
@@ -447,7 +453,8 @@ static void nonsense_is_no_danger(void **state)
     free(bytes.data);
 }
 
-/* Or, where the memory was only to find things faster, not at all. */
+/* Memory ends while a state is loaded. It fails as a whole, and nothing else happens; where the
+ * memory was only to find things faster it is done without. */
 static void loading_fails_whole(void **state)
 {
     struct mst_core_config config = {.trace = NULL};
@@ -484,6 +491,7 @@ static void loading_fails_whole(void **state)
     free(bytes.data);
 }
 
+/* A disk fails while a state is saved. It fails as a whole. */
 static void a_sink_may_give_up(void **state)
 {
     struct bytes bytes = {.puts_left = 1};
@@ -702,8 +710,10 @@ static void prod_core(struct mst_core *core, const struct mst_mem *mem)
     mst_blob_drop(mem, prodder.blob);
 }
 
-/* Whoever adds a field says in kept_fields.def how it is kept, and in src/service/core/keep_*.c
- * keeps it; then FORMAT in src/service/core/snapshot.c goes up. */
+/* Every field of the state is kept by a snapshot.
+ *
+ * A new field says in kept_fields.def how it is kept, and src/service/core/keep_*.c keeps it;
+ * then FORMAT in src/service/core/snapshot.c goes up. */
 static void nobody_was_forgotten(void **state)
 {
     size_t forgotten = 0;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sources of a node: the list of names, and real files and commands. */
+/* The sources of a node: the list of names, and real files and commands.
+ *
+ * behaviour: sources / Files, commands, ends that are known */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -183,6 +185,7 @@ static void refused(const char *list, const char *why)
     assert_null(strchr(text, '\n'));
 }
 
+/* A source's name is unknown, or lacks what it needs. The error lists the names. */
 static void names(void **state)
 {
     char why[400];
@@ -205,6 +208,7 @@ static void names(void **state)
             "more than 16");
 }
 
+/* A source cannot run here. One line says why. */
 static void what_cannot_run_here(void **state)
 {
     struct ear ear = {.told = 0};
@@ -239,6 +243,7 @@ static void names_of_those_that_are_asked(void **state)
 
 /* ---- a file ---- */
 
+/* The file of a source comes and goes. So does the notice. */
 static void a_file_comes_and_goes(void **state)
 {
     struct mst_sources_known known;
@@ -261,6 +266,7 @@ static void a_file_comes_and_goes(void **state)
     teardown(&ear);
 }
 
+/* The file of a source is empty. It is there, and that is the notice. */
 static void a_file_without_words(void **state)
 {
     struct mst_sources_known known;
@@ -277,7 +283,8 @@ static void a_file_without_words(void **state)
     teardown(&ear);
 }
 
-/* A folder can be opened and not read, a pipe has nobody who writes: they are there. */
+/* The file of a source is a folder, or a pipe without a writer. It is there, and that is the
+ * notice; nothing waits for it. */
 static void a_file_that_is_none(void **state)
 {
     struct ear ear = {.told = 0};
@@ -295,7 +302,7 @@ static void a_file_that_is_none(void **state)
     teardown(&ear);
 }
 
-/* Of an old file the duration is over; of what is written now it begins now. */
+/* The file of a source was left from yesterday. A duration in it began when it was written. */
 static void a_file_of_yesterday(void **state)
 {
     struct mst_sources_known known;
@@ -317,6 +324,7 @@ static void a_file_of_yesterday(void **state)
 
 /* ---- a command ---- */
 
+/* The command of a source says when. That is a notice. */
 static void a_command_that_says_when(void **state)
 {
     struct mst_sources_known known;
@@ -332,6 +340,7 @@ static void a_command_that_says_when(void **state)
     teardown(&ear);
 }
 
+/* The command of a source does not know. That is said once. */
 static void a_command_does_not_know(void **state)
 {
     static const struct {
@@ -359,7 +368,7 @@ static void a_command_does_not_know(void **state)
     }
 }
 
-/* What is known stays while it is not known; exit 1 takes it back. */
+/* What a source knows stays while its command fails; exit 1 takes it back. */
 static void only_nothing_takes_back(void **state)
 {
     struct ear ear = {.told = 0};
@@ -386,7 +395,8 @@ static bool is_there(struct ear *ear)
     return access(path, R_OK) == 0;
 }
 
-/* The end does not wait for a command that hangs, and leaves none of it behind. */
+/* The command of a source hangs while the run ends. The end does not wait, and nothing of the
+ * command is left. */
 static void a_command_that_hangs(void **state)
 {
     char path[128], text[32] = "";
@@ -414,6 +424,7 @@ static void a_command_that_hangs(void **state)
 
 /* ---- together ---- */
 
+/* Several sources know something. The worst of all counts. */
 static void the_worst_of_all(void **state)
 {
     struct mst_sources_known known;
@@ -452,6 +463,7 @@ static void a_deadline_far_away(void **state)
     teardown(&ear);
 }
 
+/* `muster run` is in a batch script of Slurm. One line says that no early signal comes there. */
 static void in_a_batch_script(void **state)
 {
     struct ear ear = {.told = 0};

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What sources of notices read: times, lines, Slurm's variables; also what is none of it. */
+/* What sources of notices read: times, lines, Slurm's variables; also what is none of it.
+ *
+ * behaviour: sources / Files, commands, ends that are known */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -73,6 +75,7 @@ static void times_of_rfc3339(void **state)
     }
 }
 
+/* A source's text has what is no time. It is no deadline. */
 static void what_is_no_time(void **state)
 {
     static const char *const bad[] = {
@@ -114,6 +117,7 @@ static void what_is_no_time(void **state)
     assert_int_equal(ms, -7);
 }
 
+/* A source's text has durations. They are read, or the line is no notice. */
 static void durations(void **state)
 {
     static const struct {
@@ -173,6 +177,7 @@ static void assert_line(const char *text, int64_t left_ms, bool relative, const 
     assert_false(notice.whole_job);
 }
 
+/* A source's line is malformed, cut or hostile. It makes one printable line, or no notice. */
 static void lines(void **state)
 {
     (void)state;
@@ -190,6 +195,7 @@ static void lines(void **state)
     (void)line("\0\0\0", 3, false);
 }
 
+/* A source's line has any bytes. It makes one printable line, or no notice. */
 static void lines_of_anything(void **state)
 {
     struct mst_source_notice notice;
@@ -216,7 +222,7 @@ static void lines_of_anything(void **state)
     assert_int_equal(strlen(notice.reason) % 3, 0);
 }
 
-/* Whatever the bytes: one line of printable characters that ends. */
+/* A source's line has random bytes. It makes one line of printable characters that ends. */
 static void lines_at_random(void **state)
 {
     static const char pieces[] = "0123456789:-TZsmh+. \n\t\r\0\x7f\xc3\xe2\xff";
@@ -262,6 +268,7 @@ static void places_of_slurm(void **state)
     assert_true(mst_slurm_job_id("17+1"));
 }
 
+/* Slurm's end times are read. */
 static void ends_of_slurm(void **state)
 {
     int64_t ms = -7;

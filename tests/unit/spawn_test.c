@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* behaviour: run / What ranks get */
 
 /* How processes are started, and with which environment. */
 
@@ -21,6 +22,7 @@
 #include "process/environment.h"
 #include "process/spawn.h"
 
+/* A program is given by name. It is found as the shell does. [Exit codes] */
 static void programs_are_found_as_the_shell_does(void **state)
 {
     char path[PATH_MAX];
@@ -69,6 +71,8 @@ static int shell(const char *script, const struct mst_environment *environment, 
     return status;
 }
 
+/* A process is started with the environment that was asked for; it reads nothing from stdin and
+ * leaves no core dump. */
 static void a_process_is_started_as_asked(void **state)
 {
     char *from[] = {(char[]){"PATH=/bin:/usr/bin"}, (char[]){"A=1"}, NULL};
@@ -87,6 +91,7 @@ static void a_process_is_started_as_asked(void **state)
     mst_environment_fini(&environment);
 }
 
+/* A started process leads a group of its own. */
 static void it_leads_a_group_of_its_own(void **state)
 {
     char *from[] = {(char[]){"PATH=/bin:/usr/bin"}, NULL};
@@ -104,6 +109,7 @@ static void it_leads_a_group_of_its_own(void **state)
     mst_environment_fini(&environment);
 }
 
+/* A program cannot be executed. The error says why. [Exit codes] */
 static void what_cannot_be_executed_says_why(void **state)
 {
     char *arguments[] = {(char[]){"x"}, NULL};
@@ -123,6 +129,7 @@ static void what_cannot_be_executed_says_why(void **state)
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* nothing is left of them */
 }
 
+/* Variables of a started process are set, replaced and taken out. */
 static void variables_are_set_replaced_and_taken_out(void **state)
 {
     char *from[] = {(char[]){"A=1"}, (char[]){"AB=2"}, (char[]){"C="}, NULL};

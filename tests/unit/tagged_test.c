@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processes that are found by what they inherited, in sessions of their own. */
+/* Processes that are found by what they inherited, in sessions of their own.
+ *
+ * behaviour: run / Descriptors and signals */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -110,6 +112,7 @@ static bool first_of_three(void *ctx, uint32_t index, uint32_t attempt)
     return index == 3 && attempt == 0;
 }
 
+/* Processes with the tag of a rank that ended are killed, and no others. */
 static void those_that_are_doomed_are_killed_and_nobody_else(void **state)
 {
     char of_run[128], again[128], elsewhere[128];
@@ -136,7 +139,7 @@ static void those_that_are_doomed_are_killed_and_nobody_else(void **state)
     end(none);
 }
 
-/* It is read in blocks: wherever the entry stands. */
+/* The tag stands anywhere in an environment, which is read in blocks. It is found. */
 static void the_variable_is_found_anywhere_in_an_environment(void **state)
 {
     char entry[128];
@@ -157,7 +160,8 @@ static void the_variable_is_found_anywhere_in_an_environment(void **state)
     }
 }
 
-/* Not every entry has a value, or a name. */
+/* An entry of an environment begins like the tag, or has no value or no name. It does not hide
+ * the variable. */
 static void an_entry_that_begins_alike_does_not_hide_the_variable(void **state)
 {
     char entry[128], tag[MST_TAG_ROOM];
@@ -190,7 +194,7 @@ static void an_entry_that_begins_alike_does_not_hide_the_variable(void **state)
     }
 }
 
-/* In between it has neither the old environment nor the new one. */
+/* A process is within exec, with neither the old environment nor the new one. It is found. */
 static void a_process_within_exec_is_found(void **state)
 {
     static const char script[] = "#!/bin/sh\nexec \"$0\"\n";
@@ -214,6 +218,7 @@ static void a_process_within_exec_is_found(void **state)
     assert_int_equal(unlink(path), 0);
 }
 
+/* A process has another tag than the run's. It is left alone. */
 static void what_is_no_tag_of_the_run_is_left_alone(void **state)
 {
     static const struct {
@@ -241,7 +246,7 @@ static void what_is_no_tag_of_the_run_is_left_alone(void **state)
     }
 }
 
-/* The number in a progress page may be another process's by now. */
+/* The number in a progress page is another process's by now. That process gets no signal. */
 static void a_process_gets_a_signal_only_if_it_is_still_the_one(void **state)
 {
     char entry[128], tag[MST_TAG_ROOM], other[MST_TAG_ROOM];
@@ -261,6 +266,7 @@ static void a_process_gets_a_signal_only_if_it_is_still_the_one(void **state)
     assert_false(mst_tagged_signal(pid, 0, tag, SIGTERM));
 }
 
+/* A process has cleared its environment. It is found by its start time. */
 static void one_that_has_cleared_its_environment_is_told_by_its_start(void **state)
 {
     char no_tag[] = "OTHER=1", tag[MST_TAG_ROOM];
@@ -315,6 +321,9 @@ static void kill_as_one_who_may_not_look(void)
     }
 }
 
+/* `muster run` has no descriptors left when a rank ends, and its process has left its group. It
+ * is found and killed with descriptors that were kept back, and these are kept back again.
+ * [attacks / No descriptors] */
 static void without_descriptors_they_are_found_by_what_is_kept_back(void **state)
 {
     char entry[128], tag[MST_TAG_ROOM], no_tag[] = "OTHER=1";

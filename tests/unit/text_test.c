@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text, slices, digests and the generator of numbers: what has no memory of its own. */
+/* Text, slices, digests and the generator of numbers: what has no memory of its own.
+ *
+ * behaviour: library / What it is built of */
 #include <limits.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -200,7 +202,7 @@ static void seconds(void **state)
     }
 }
 
-/* Nobody takes a cut line for whole, and nothing is written behind the array. */
+/* A text does not fit its array. It is cut, the cut is marked, and nothing is written behind it. */
 static void what_does_not_fit(void **state)
 {
     char array[12];
@@ -326,7 +328,7 @@ static void a_nul_is_found_anywhere(void **state)
     }
 }
 
-/* Known values, so that a recorded run means the same in the next version. */
+/* Digests have known values, so that a recorded run means the same in the next version. */
 static void digests_are_for_ever(void **state)
 {
     uint64_t digest = MST_DIGEST_INIT;
@@ -338,6 +340,7 @@ static void digests_are_for_ever(void **state)
         mst_digest_slice(mst_digest_slice(digest, mst_slice_text("a")), mst_slice_text("b")));
 }
 
+/* A seed gives the same numbers in every version. */
 static void a_seed_gives_the_same_numbers(void **state)
 {
     struct mst_prng prng = {.state = 1234567};

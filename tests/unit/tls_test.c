@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Both ends of a TLS connection in memory: any split of the bytes is the same, and whatever is
- * changed, cut or said by a stranger ends it. */
+ * changed, cut or said by a stranger ends it.
+ *
+ * behaviour: security / Without it */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -121,6 +123,7 @@ static size_t read_all(struct mst_tls *tls, unsigned char *room, size_t size, si
     return got;
 }
 
+/* Bytes arrive in any pieces, in both directions. They mean the same. [With the secret] */
 static void any_split_is_the_same(void **state)
 {
     static const size_t pieces[] = {1, 2, 3, 7, 100, 1000, 100000};
@@ -149,6 +152,8 @@ static void any_split_is_the_same(void **state)
     }
 }
 
+/* Both ends of a TLS connection talk and say goodbye. Each sees an orderly end.
+ * [With the secret] */
 static void both_ends_talk_and_say_goodbye(void **state)
 {
     struct pair pair = open_pair(client_side);
@@ -172,6 +177,7 @@ static void both_ends_talk_and_say_goodbye(void **state)
     close_pair(&pair);
 }
 
+/* The secrets of both ends differ. Both sides say so. */
 static void a_wrong_secret_is_told_to_both(void **state)
 {
     struct pair pair = open_pair(wrong_side);
@@ -188,6 +194,7 @@ static void a_wrong_secret_is_told_to_both(void **state)
     close_pair(&pair);
 }
 
+/* A service without a secret answers a client that has one. The client recognises it. */
 static void a_service_without_a_secret_is_recognised(void **state)
 {
     struct mst_tls *client;
@@ -253,7 +260,8 @@ static bool shake_changed(struct pair *pair, size_t at)
     return changed;
 }
 
-/* What is not covered by the proof of the secret is covered by that of the transcript. */
+/* A byte of a handshake is changed on the way. The two do not trust each other: what is not
+ * covered by the proof of the secret is covered by that of the transcript. */
 static void a_changed_handshake_is_not_trusted(void **state)
 {
     size_t changed = 0;
@@ -273,6 +281,7 @@ static void a_changed_handshake_is_not_trusted(void **state)
     assert_true(changed > 400);
 }
 
+/* A byte of a record is changed. It is not read, and the connection ends. */
 static void a_changed_record_is_not_read(void **state)
 {
     (void)state;
@@ -299,6 +308,7 @@ static void a_changed_record_is_not_read(void **state)
     }
 }
 
+/* A record is sent again. It is not read, and the connection ends. */
 static void a_record_sent_again_is_not_read(void **state)
 {
     struct pair pair = open_pair(client_side);
@@ -320,8 +330,8 @@ static void a_record_sent_again_is_not_read(void **state)
     close_pair(&pair);
 }
 
-/* Cut anywhere, it is not finished, and the service has answered with less than it was sent ten
- * times over. */
+/* A handshake is cut anywhere. It is not finished, and the service has answered with less than
+ * ten times what it was sent. [Strangers] */
 static void a_handshake_cut_short_is_not_finished(void **state)
 {
     struct mst_tls *client;
@@ -345,6 +355,7 @@ static void a_handshake_cut_short_is_not_finished(void **state)
     mst_tls_free(client);
 }
 
+/* A stranger sends and sends. After 16 KiB it is hung up on. [Strangers] */
 static void a_stranger_may_say_only_so_much(void **state)
 {
     static const unsigned char head[] = {0x16, 3, 1, 0x40, 0};
@@ -365,6 +376,7 @@ static void a_stranger_may_say_only_so_much(void **state)
     mst_tls_free(service);
 }
 
+/* Noise arrives where a handshake is due. It costs its sender the connection. */
 static void noise_is_no_handshake(void **state)
 {
     (void)state;

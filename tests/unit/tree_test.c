@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tree against the plainest thing that does the same: a sorted array. */
+/* The tree against the plainest thing that does the same: a sorted array.
+ *
+ * behaviour: library / What it is built of */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -161,6 +163,7 @@ static void random_operations(uint64_t seed, uint32_t keys)
     assert_int_equal(tree.count, 0);
 }
 
+/* A tree is changed and walked at random. It behaves as a sorted array does. */
 static void as_a_sorted_array(void **state)
 {
     (void)state;
@@ -170,7 +173,7 @@ static void as_a_sorted_array(void **state)
     }
 }
 
-/* Sorted input, the worst for a tree without balance. */
+/* A tree gets ascending and descending input, the worst without balance. It stays balanced. */
 static void ascending_and_descending(void **state)
 {
     static struct thing things[NODES];

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What an agent says and reads while all its ranks wait, and what it says again to a service that
  * does not know a hang of no rank. The service is this test: its answers are of moments and
- * versions that no process can be brought to. */
+ * versions that no process can be brought to.
+ *
+ * behaviour: restart / Hangs */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -182,6 +184,7 @@ static const struct told all[] = {{"2\tranks 0, 1\tin barrier 'a'\n", 10},
                                   {"1\trank 2\tin barrier 'b'\n1\trank 3\tin barrier 'a'\n", 300},
                                   {"2\tranks 4, 5\tin bar\x1brier 'b'\n", 399}};
 
+/* An agent writes what its own ranks wait for. */
 static void what_the_own_ranks_wait_for_is_written(void **state)
 {
     struct stage stage;
@@ -205,6 +208,7 @@ static void what_the_own_ranks_wait_for_is_written(void **state)
     stage_close(&stage);
 }
 
+/* All ranks wait, three times in a row. Only then do all wait. */
 static void all_ranks_three_times_in_a_row(void **state)
 {
     struct stage stage;
@@ -222,7 +226,8 @@ static void all_ranks_three_times_in_a_row(void **state)
     stage_close(&stage);
 }
 
-/* What is old may be over. Twice in a row is not thrice with a pause in it. */
+/* A report of waiting ranks is old. It does not count: it may be over, and twice in a row is not
+ * thrice with a pause in it. */
 static void what_was_said_long_ago_does_not_count(void **state)
 {
     struct told old[] = {all[0], all[1], {all[2].value, SOFT / 2}};
@@ -244,6 +249,7 @@ static void what_was_said_long_ago_does_not_count(void **state)
     stage_close(&stage);
 }
 
+/* Reports are of another generation. The count begins anew. */
 static void of_another_generation_it_begins_anew(void **state)
 {
     struct stage stage;
@@ -258,6 +264,7 @@ static void of_another_generation_it_begins_anew(void **state)
     stage_close(&stage);
 }
 
+/* The reports of agents fill several pages. All are read. */
 static void it_reads_page_after_page(void **state)
 {
     struct mst_item item = {.kind = MST_ITEM_KEY, .name = mst_slice_text("muster/waits/12")};
@@ -281,7 +288,7 @@ static void it_reads_page_after_page(void **state)
     stage_close(&stage);
 }
 
-/* What each waits for does not fit into a key; how many they are does. */
+/* Many ranks wait for different things, which do not fit into a key. All are counted. */
 static void many_ranks_that_wait_for_different_things_are_all_counted(void **state)
 {
     static struct mst_watched many[MANY];
@@ -317,7 +324,7 @@ static void many_ranks_that_wait_for_different_things_are_all_counted(void **sta
     }
 }
 
-/* Whoever may write keys may write these. */
+/* A client writes values that no agent writes. They change nothing. */
 static void values_that_no_agent_writes(void **state)
 {
     static const char *const values[] = {"",
@@ -347,6 +354,7 @@ static void values_that_no_agent_writes(void **state)
 
 /* ---- all but one, which never called muster ---- */
 
+/* An agent has a silent rank. It is written apart. */
 static void a_silent_rank_is_written_apart(void **state)
 {
     struct stage stage;
@@ -360,6 +368,7 @@ static void a_silent_rank_is_written_apart(void **state)
     stage_close(&stage);
 }
 
+/* All ranks wait but one, which is silent. They wait for that one. */
 static void all_others_wait_for_the_one_that_is_silent(void **state)
 {
     static const struct told told[] = {{"2\tranks 0, 1\tin barrier 'a'\n", 10},
@@ -380,7 +389,8 @@ static void all_others_wait_for_the_one_that_is_silent(void **state)
     stage_close(&stage);
 }
 
-/* Several may compute. And where all are silent or have returned nobody waits in a call. */
+/* Several ranks are silent, or all are silent or have returned. Nothing is reported: they may
+ * compute. */
 static void of_several_silent_ranks_nothing_is_said(void **state)
 {
     static const struct told told[][3] = {
@@ -409,6 +419,8 @@ static void of_several_silent_ranks_nothing_is_said(void **state)
 
 /* ---- a hang of no rank ---- */
 
+/* A service does not know the report of a hang of no rank in particular. It gets that of a rank
+ * instead. */
 static void a_service_that_does_not_know_it_is_told_of_a_rank(void **state)
 {
     struct mst_stall stall = {.index = MST_INDEX_ANY, .instead = 5, .pid = 50};

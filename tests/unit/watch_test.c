@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Watches: what wakes them, what they are told, and how a reader that was away too long begins
- * again without missing anything. */
+ * again without missing anything.
+ *
+ * behaviour: watches / Watches */
 #include "core_fixture.h"
 
 #include <stdio.h>
@@ -21,6 +23,7 @@ static const struct mst_reply *watch_now(struct fixture *f, struct client *clien
     return fixture_reply(f, client, fixture_watch(f, client, kinds, prefix, after));
 }
 
+/* A key under the prefix changes. The watches of it show that, and no others. */
 static void a_change_wakes_who_watches_its_prefix(struct fixture *f)
 {
     struct client client = observer(f);
@@ -46,6 +49,8 @@ static void a_change_wakes_who_watches_its_prefix(struct fixture *f)
     }
 }
 
+/* A key changed many times since the last look. It is shown once, with its newest value; one
+ * made and deleted meanwhile is shown as deleted. */
 static void only_the_newest_state_is_told(struct fixture *f)
 {
     struct client client = observer(f);
@@ -71,6 +76,8 @@ static void only_the_newest_state_is_told(struct fixture *f)
     EXPECT_INT(f, watch_now(f, &client, MST_WATCH_KEYS, "", 0)->item_count, 1);
 }
 
+/* Keys, members, faults and the view change. One watch can show all of them, in the order of
+ * their changes. */
 static void kinds_are_told_in_the_order_of_their_changes(struct fixture *f)
 {
     struct client ranks[2];
@@ -101,6 +108,7 @@ static void kinds_are_told_in_the_order_of_their_changes(struct fixture *f)
     EXPECT_INT(f, reply->view.attention, MST_INTERRUPT);
 }
 
+/* A rank watches the view. It gets its own rank, index and incarnation in it. */
 static void a_rank_is_told_its_own_view(struct fixture *f)
 {
     struct client ranks[2];
@@ -212,7 +220,7 @@ static void a_node_is_told_of_the_losses_of_its_own(struct fixture *f)
     EXPECT_INT(f, fixture_reply(f, &n.agents[0], other)->status, MUSTER_MORE);
 }
 
-/* The next incarnation of a place is another node's. */
+/* The next incarnation of a place is another node's. Watches of either node show that. */
 static void a_place_may_go_to_another_node(struct fixture *f)
 {
     struct two_nodes n;
@@ -256,7 +264,7 @@ static void a_node_from_the_future_begins_again(struct fixture *f)
     EXPECT(f, tells(reply, MST_ROLE_AGENT, 0) && tells(reply, MST_ROLE_RANK, 1));
 }
 
-/* More than a page of ranks, each second of them of the node. */
+/* A node has more than a page of ranks. Their list is continued. */
 static void a_long_listing_of_a_node_is_continued(struct fixture *f)
 {
     enum { MANY = 2 * MST_PAGE_ITEMS + 80 };
@@ -284,7 +292,9 @@ static void a_long_listing_of_a_node_is_continued(struct fixture *f)
     }
 }
 
-/* The loss, the place and the generation come in one step, between two looks of the watch. */
+/* A claim is waited for, and its place, the loss and a new generation come in one step, between
+ * two looks of the watch. The watch that it began before shows its place in the generation, not
+ * an empty one. */
 static void a_claim_that_is_sealed_at_once_is_told_its_place(struct fixture *f)
 {
     struct client holder = fixture_rank(f, 0, 2);
@@ -311,6 +321,7 @@ static void a_claim_that_is_sealed_at_once_is_told_its_place(struct fixture *f)
     EXPECT_INT(f, reply->view.incarnation, 2);
 }
 
+/* A generation is over. Its faults are no longer shown. */
 static void faults_go_with_their_generation(struct fixture *f)
 {
     struct client rank;
@@ -326,6 +337,8 @@ static void faults_go_with_their_generation(struct fixture *f)
     EXPECT_INT(f, watch_now(f, &rank, MST_WATCH_FAULTS, "", 0)->status, MUSTER_MORE);
 }
 
+/* A watch has more than fits one answer. It comes in pages, and what changes between two pages
+ * is not missed. */
 static void a_long_listing_is_continued(struct fixture *f)
 {
     struct client client = observer(f);
@@ -411,7 +424,7 @@ static uint64_t follow(struct fixture *f, struct client *client, uint64_t after,
     return after;
 }
 
-/* In their order, whether they are among the latest or not. */
+/* Many changes are shown in their order, whether they are among the latest or not. */
 static void many_changes_are_told_in_their_order(struct fixture *f)
 {
     struct client client = observer(f);
@@ -459,7 +472,8 @@ static uint64_t walked_by(struct fixture *f, struct client *client, const char *
     return mst_core_walked(f->core) - before;
 }
 
-/* Few keys among many are found by their names; nearly up to date, by the changes. */
+/* A watch costs what changed: few keys among many are found by their names; nearly up to date,
+ * by the changes. */
 static void a_watch_costs_what_changed(struct fixture *f)
 {
     struct client client = observer(f);
@@ -488,7 +502,8 @@ static void a_watch_costs_what_changed(struct fixture *f)
     EXPECT_INT(f, reply->item_count, MST_PAGE_ITEMS);
 }
 
-/* Too many names, behind too many changes: it is told how far it has come, and asks again. */
+/* A search meets too many names behind too many changes. It is cut short with how far it has
+ * come, and continued when asked again. */
 static void a_search_that_is_cut_short_is_continued(struct fixture *f)
 {
     enum { SPARSE = 3000 };
@@ -536,7 +551,7 @@ static void ask(struct fixture *f, const struct client *client, struct mst_reque
     (void)mst_core_request(f->core, f->now_ns, client->conn, &request);
 }
 
-/* A shell without room gives a reply back, and gets it again from the state of a later moment. */
+/* A shell without room gives a reply back. It gets it again from the state of a later moment. */
 static void a_deferred_reply_is_made_anew(struct fixture *f)
 {
     struct client reader = observer(f);
@@ -575,7 +590,7 @@ static void a_deferred_reply_is_made_anew(struct fixture *f)
     EXPECT(f, mst_core_next(f->core) == NULL);
 }
 
-/* A shell without time for it has pages wait before anything was looked at. */
+/* A shell has no time for a watch. Its pages wait before anything was looked at. */
 static void a_page_can_wait_unsearched(struct fixture *f)
 {
     struct client reader = observer(f);
@@ -627,6 +642,8 @@ static void make_and_delete(struct fixture *f, struct client *client, int count)
     }
 }
 
+/* A reader was away so long that deletions are forgotten. It has to begin anew, and then gets
+ * everything that exists. */
 static void who_missed_deletions_begins_again(struct fixture *f)
 {
     struct client client = observer(f);
@@ -649,7 +666,7 @@ static void who_missed_deletions_begins_again(struct fixture *f)
     EXPECT_INT(f, watch_now(f, &client, MST_WATCH_KEYS, "", reply->revision)->status, MUSTER_MORE);
 }
 
-/* Wherever it stands, a reader is told each deletion that came after, or that it begins again. */
+/* A reader stands anywhere. It gets each deletion that came after, or begins again. */
 static void no_deletion_is_missed_unknowingly(struct fixture *f)
 {
     enum { DELETED = 20 };
@@ -673,6 +690,7 @@ static void no_deletion_is_missed_unknowingly(struct fixture *f)
     EXPECT(f, resets > 0 && resets < 2 * DELETED);
 }
 
+/* A listing missed deletions between its pages. It begins again. */
 static void a_listing_that_missed_deletions_begins_again(struct fixture *f)
 {
     struct client client = observer(f);
@@ -696,6 +714,8 @@ static void a_listing_that_missed_deletions_begins_again(struct fixture *f)
     EXPECT_INT(f, item_of(reply, 0).kind, MST_ITEM_RESET);
 }
 
+/* A key that is waited for was deleted long ago. The wait is answered when it is written again.
+ * [keys / Waiting] */
 static void a_forgotten_name_can_still_be_waited_for(struct fixture *f)
 {
     struct client client = observer(f);
@@ -710,6 +730,8 @@ static void a_forgotten_name_can_still_be_waited_for(struct fixture *f)
     EXPECT_TEXT(f, fixture_reply(f, &client, waits)->value, "2");
 }
 
+/* The connection of a watch is lost. The watch goes with it; the client asks again from where it
+ * was. */
 static void a_watch_is_dropped_with_its_connection(struct fixture *f)
 {
     struct client client = observer(f);
@@ -726,6 +748,8 @@ static void a_watch_is_dropped_with_its_connection(struct fixture *f)
     EXPECT_INT(f, watch_now(f, &client, MST_WATCH_KEYS, "k", 0)->item_count, 1);
 }
 
+/* A watch names no kind, an unknown one, a prefix too long, or another generation. It is
+ * refused. */
 static void what_makes_no_sense_is_refused(struct fixture *f)
 {
     static char name[5000];

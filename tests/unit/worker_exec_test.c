@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A process becomes the program that a file names, as execvpe would do it. */
+/* A process becomes the program that a file names, as execvpe would do it.
+ *
+ * behaviour: cluster / Workers */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -123,6 +125,9 @@ static void fill(const char *format, char *text, size_t room)
     text[size] = '\0';
 }
 
+/* A command names its program without a folder; another folder of the `PATH` has a file of that
+ * name that may not be run, or is a script without a first line `#!`. It is found in the `PATH`
+ * that the command gets, as a shell finds it. */
 static void the_program_is_found_where_the_commands_path_says(void **state)
 {
     const struct {
@@ -168,6 +173,7 @@ static void the_program_is_found_where_the_commands_path_says(void **state)
     }
 }
 
+/* The `PATH` of a command has an empty folder. It is the current one. */
 static void an_empty_folder_is_the_current_one(void **state)
 {
     static const char *const paths[] = {"PATH=", "PATH=:/none", "PATH=/none:", "PATH=/none::/none"};
@@ -185,7 +191,7 @@ static void an_empty_folder_is_the_current_one(void **state)
     assert_int_equal(chdir(base), 0);
 }
 
-/* The caller's own is another one. */
+/* A command gets its own variables and no others, whatever the caller's own are. */
 static void it_gets_its_own_variables_and_no_others(void **state)
 {
     const char *const words[] = {"env", NULL};
