@@ -179,7 +179,7 @@ static void model_up(struct model_rank *rank, const struct mst_machine_effect *e
     if (effect->request) {
         up->request = *effect->request;
     }
-    if (up->request.command == MST_ROUND) {
+    if (up->request.command == MST_ROUND && up->request.round.data.size > 0) {
         assert_true(up->request.round.data.size <= sizeof(up->data));
         memcpy(up->data, up->request.round.data.data, up->request.round.data.size);
     } else if (up->request.command == MST_FAULT) {
