@@ -34,7 +34,7 @@ static void copy_slice(struct pack *pack, const char *from, char *to)
 
     memcpy(&slice, from, sizeof slice);
     slice.data = take(pack, slice.data, slice.size, 1);
-    if (pack->room) {
+    if (to) {
         memcpy(to, &slice, sizeof slice);
     }
 }
@@ -48,7 +48,7 @@ static void copy_slices(struct pack *pack, const struct mst_message *type, const
 
         MST_ASSERT(field->type < MST_FIELD_ARRAY);
         if (field->type >= MST_FIELD_BYTES) {
-            copy_slice(pack, from + field->offset, pack->room ? to + field->offset : NULL);
+            copy_slice(pack, from + field->offset, to ? to + field->offset : NULL);
         }
     }
 }
@@ -69,7 +69,7 @@ static void copy_array(struct pack *pack, const struct mst_field *field, const c
             copy_slice(pack, item, copy);
         }
     }
-    if (pack->room) {
+    if (to) {
         memcpy(to + field->offset, &copies, sizeof copies);
     }
 }
@@ -106,7 +106,7 @@ static void copy_case(struct pack *pack, const struct mst_message *type, const c
             copy_chain(pack, field, from, to);
         } else if (field->type >= MST_FIELD_BYTES) {
             MST_ASSERT(field->type < MST_FIELD_ARRAY);
-            copy_slice(pack, from + field->offset, pack->room ? to + field->offset : NULL);
+            copy_slice(pack, from + field->offset, to ? to + field->offset : NULL);
         }
     }
 }

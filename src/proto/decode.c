@@ -456,8 +456,11 @@ static inline bytes take_field(struct reader *in, struct level *top, bytes at, b
     if (!at) {
         return no_tag(in, tag.why);
     }
+    if ((tag.number >> MST_TAG_SHIFT) - 1 >= top->type->last) {
+        return take_other(in, at, end, tag.number);
+    }
     field = &top->type->fields[tag.number >> MST_TAG_SHIFT];
-    if ((tag.number >> MST_TAG_SHIFT) - 1 >= top->type->last || field->tag != tag.number) {
+    if (field->tag != tag.number) {
         return take_other(in, at, end, tag.number);
     }
     top->field = field;

@@ -40,11 +40,11 @@ void *mst_field_item(const struct mst_field *field, const void *from, uint32_t i
     } place = {.in = from};
 
     if (field->label == MST_FIELD_MANY) {
-        return (char *)pointer_at(from, field->offset) + index * field->size;
+        return (char *)pointer_at(from, field->offset) + (size_t)index * field->size;
     }
     place.out += field->offset;
     if (field->label == MST_FIELD_FEW) {
-        return place.out + index * field->size;
+        return place.out + (size_t)index * field->size;
     }
     for (; index > 0; index--) {
         place.out = pointer_at(place.out, field->count);

@@ -90,8 +90,8 @@
 
 /* Arrays; of more than `high` the `words` complain; 0: there may be any number. */
 #define MST_ARRAY(member, length, high, words)                                                     \
-    .label = MST_FIELD_MANY, .offset = MST_PLACE(member, sizeof(void *)),                          \
-    .size = sizeof(*((const OF *)0)->member), .count = MST_PLACE(length, 4),                       \
+    .label = MST_FIELD_MANY, .offset = offsetof(OF, member),                                       \
+    .size = sizeof(((const OF *)0)->member[0]), .count = MST_PLACE(length, 4),                     \
     MST_PROBE(offsetof(OF, length), 4), .bounded = (high) > 0, .most = (high),                     \
     .complaint = (words)
 #define ARRAY(number, TYPE, title, member, length, high, words)                                    \
@@ -113,6 +113,7 @@
                 .complaint = (words),                                                              \
                 .most = sizeof(((const OF *)0)->member) / sizeof(((const OF *)0)->member[0])}
 /* `told` is a number that is 0 if there is none; `next` a member of each. */
+/* NOLINTBEGIN(bugprone-macro-parentheses): a member takes none */
 #define CHAIN(number, kind, title, member, told, next, high, words)                                \
     [number] = {MST_PART(number, kind, title),                                                     \
                 .label = MST_FIELD_CHAIN,                                                          \
@@ -123,6 +124,7 @@
                 .bounded = true,                                                                   \
                 .most = (high),                                                                    \
                 .complaint = (words)}
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 #define BIT(number) (UINT64_C(1) << (number))
 

@@ -4,13 +4,13 @@
 #include "proto/greeting.h"
 #include "proto/reply.h"
 
-/* clang-format off */
-enum { COMMAND_BASE = 16, COMMANDS = 0
-#define X(NAME, name, number, flags, help) + 1
+enum { COMMAND_BASE = 16 };
+enum {
+#define X(NAME, name, number, flags, help) COUNT_##NAME,
 #include "proto/commands.def"
 #undef X
+    COMMANDS
 };
-/* clang-format on */
 
 _Static_assert((int)MST_CUT == COMMANDS, "the numbers of the commands have no gap");
 

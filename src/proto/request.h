@@ -134,11 +134,10 @@ enum mst_cause {
 #undef X
 };
 enum {
-#define X(NAME, number, word, verb, words, code, shown) +1
-    MST_CAUSES = 0
+#define X(NAME, number, word, verb, words, code, shown) MST_CAUSE_COUNT_##NAME,
 #include "proto/cause.def"
-    ,
 #undef X
+    MST_CAUSES,
     MST_CAUSE_LAST = MST_CAUSES - 1
 };
 

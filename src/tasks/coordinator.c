@@ -126,15 +126,14 @@ static void say_stuck(struct mst_cluster *cluster, const struct mst_hand *hand,
     char line[MST_FAILURE_TEXT_MAX], told[64] = "no progress told";
 
     if (is_told) {
-        mst_text_print(
-            told, sizeof(told), "its last progress " MST_SECONDS " ago",
-            MST_SECONDS_ARGS((cluster->now_ns - progress->told_ns) / NS_PER_MS));
+        mst_text_print(told, sizeof(told), "its last progress " MST_SECONDS " ago",
+                       MST_SECONDS_ARGS((cluster->now_ns - progress->told_ns) / NS_PER_MS));
     }
     mst_text_print(line, sizeof(line),
                    "attempt %u of '%.*s', its worker last heard " MST_SECONDS " ago, %s%s%.*s%s",
                    closure->attempt, (int)closure->kind->name_size, closure->kind->name,
-                   MST_SECONDS_ARGS((cluster->now_ns - hand->heard_ns) / NS_PER_MS),
-                   told, has_words ? " (" : "", has_words ? (int)progress->size : 0,
+                   MST_SECONDS_ARGS((cluster->now_ns - hand->heard_ns) / NS_PER_MS), told,
+                   has_words ? " (" : "", has_words ? (int)progress->size : 0,
                    has_words ? progress->text : "", has_words ? ")" : "");
     mst_effect_say(cluster, MST_CLUSTER_LINE_STUCK, hand, closure->number,
                    (cluster->now_ns - closure->begun_ns) / NS_PER_MS, mst_slice_text(line));

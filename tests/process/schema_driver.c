@@ -330,7 +330,7 @@ static void make_field(struct walk *walk, const struct mst_field *field, char *b
         base[field->count > 0 ? field->count : field->offset] = 1; /* that there is something */
         return;
     case MST_FIELD_MANY:
-        array = take(count * field->size);
+        array = take((size_t)count * field->size);
         memcpy(base + field->offset, &array, sizeof array);
         memcpy(base + field->count, &count, sizeof count);
         return;

@@ -566,7 +566,7 @@ static void counting_ends(void **state)
     enum { MANY = 100000 };
     struct scene *scene = begin(9);
     unsigned char *bytes = malloc(5 + 4 * MANY);
-    size_t body = 4 * MANY, at = 0;
+    size_t body = (size_t)4 * MANY, at = 0;
     struct mst_request request;
     struct mst_wrong wrong;
 

@@ -165,10 +165,9 @@ struct mst_option {
     int64_t given; /* 0: the environment's, else the default */
     void *field;   /* where the number goes, if `size` is not 0 */
     size_t size;   /* 4 or 8 bytes */
+    int64_t value; /* what was read */
     unsigned how;
-    /* what was read */
-    int64_t value;
-    enum mst_set_by by;
+    enum mst_set_by by; /* what was read */
 };
 
 enum {

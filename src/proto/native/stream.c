@@ -201,11 +201,12 @@ muster_status mst_native_stream_end(struct mst_native_stream *stream)
 
 static muster_status refuse_length(struct mst_native_stream *stream, size_t length)
 {
-    return mst_native_stream_fail(stream, MUSTER_EPROTO,
-                                  "a frame of %zu bytes is over the limit of %zu%s", length,
-                                  stream->frame_bytes_max,
-                                  /* of a service: a client's first bytes are the preamble */
-                                  stream->offset == 0 ? ": it speaks another protocol" : "");
+    (void)mst_native_stream_fail(stream, MUSTER_EPROTO,
+                                 "a frame of %zu bytes is over the limit of %zu%s", length,
+                                 stream->frame_bytes_max,
+                                 /* of a service: a client's first bytes are the preamble */
+                                 stream->offset == 0 ? ": it speaks another protocol" : "");
+    return MUSTER_EPROTO;
 }
 
 /* The payload of the frame at the front. */
