@@ -351,8 +351,8 @@ def test_a_command_has_a_folder_and_a_session_of_its_own(cluster, scratch, hold)
 
 def stray(hold, name):
     """For a shell: a process in a session of its own that no SIGTERM ends, whose parents are gone
-    once it has said its number."""
-    return (f"trap '' TERM; (setsid sh -c 'echo $$ >>{hold.path}/{name}; exec sleep 1000' "
+    once it has said its number. The shell itself never ignores SIGTERM."""
+    return (f"(trap '' TERM; setsid sh -c 'echo $$ >>{hold.path}/{name}; exec sleep 1000' "
             f"</dev/null >/dev/null 2>&1 &); while ! test -s {hold.path}/{name}; do :; done")
 
 
@@ -362,7 +362,7 @@ def test_what_leaves_the_session_of_a_command_ends_with_it(cluster, hold):
     gone before its result is there, and nothing of the other command is."""
     driver = cluster(driver=PATIENT, MUSTER_WORKER_SLOTS=2)
     for name in ("cancelled", "ends"):
-        driver.schedule(name, "sh", f"{stray(hold, name)}; trap - TERM; "
+        driver.schedule(name, "sh", f"{stray(hold, name)}; "
                         f"while ! test -e {hold.path}/end-{name}; do sleep 0.01; done; echo value")
     until(lambda: hold.lines("cancelled") and hold.lines("ends"))
     ((first,), (second,)) = hold.lines("cancelled"), hold.lines("ends")
@@ -374,7 +374,7 @@ def test_what_leaves_the_session_of_a_command_ends_with_it(cluster, hold):
     hold.mark("end-ends")
     assert driver.fetch("ends") == ["value"]
     assert not lives(int(second))
-    driver.schedule("late", "sh", f"{stray(hold, 'late')}; trap - TERM; sleep 1000", run=2000)
+    driver.schedule("late", "sh", f"{stray(hold, 'late')}; sleep 1000", run=2000)
     driver.ask("wait", "late", 25000)
     assert driver.ask("failure", "late")[1] == "deadline"
     # On a slow machine its time was over before the one that it leaves could say its number.
@@ -388,7 +388,7 @@ def test_what_leaves_the_session_of_a_command_deaf_to_sigterm_ends_with_it(clust
     is killed after the grace, with all it started; the coordinator does not wait for the
     worker for much longer than that."""
     driver = cluster(driver=GRACE)
-    driver.schedule("deaf", "sh", f"{stray(hold, 'deaf')}; while :; do sleep 1000; done", run=2000)
+    driver.schedule("deaf", "sh", f"trap '' TERM; {stray(hold, 'deaf')}; while :; do sleep 1000; done", run=2000)
     driver.ask("wait", "deaf", 25000)
     assert driver.ask("failure", "deaf")[1] == "deadline"
     until(lambda: not [pid for pid in hold.lines("deaf") if lives(int(pid))])
