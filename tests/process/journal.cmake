@@ -1,6 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-add_executable(journal_rank journal_rank.c)
-target_link_libraries(journal_rank PRIVATE mst_flags muster)
 # Counts the calls that a service makes to the disk: what --sync promises cannot be seen otherwise.
 add_library(count_syncs MODULE count_syncs.c)
 target_link_libraries(count_syncs PRIVATE mst_flags)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks that take part in preemption, under the orders of a test: tests/process/preempt_rank.c says
+"""Ranks that take part in preemption, under the orders of a test: tests/process/rank/preempt.c says
 what they understand."""
 
 import os
@@ -10,7 +10,7 @@ from conftest import BUILD, MUSTER, Process
 from running import until
 from saving import PATIENT
 
-RANK = BUILD / "tests" / "process" / "preempt_rank"
+RANK = BUILD / "tests" / "process" / "ranks" / "preempt"
 
 
 class Rank(Process):

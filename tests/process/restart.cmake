@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-foreach(program restart_rank restart_refused restart_single)
+foreach(program restart_refused restart_single)
     add_executable(${program} ${program}.c)
     target_link_libraries(${program} PRIVATE mst_flags muster Threads::Threads)
 endforeach()
-target_sources(restart_rank PRIVATE belongings.c events.c)
-target_sources(restart_single PRIVATE belongings.c)
+target_sources(restart_single PRIVATE rank/belongings.c)

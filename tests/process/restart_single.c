@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "belongings.h"
+#include "rank/belongings.h"
 #include "muster/muster.h"
 
 enum { ENTRIES_MAX = 8, LOG_ROOM = 4096, ALWAYS = -1, OPEN_MS = 10000 };

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranks that restart, under the orders of a test.
 
-Every rank is tests/process/restart_rank.c: it tells each step as one datagram and does what an order
+Every rank is tests/process/rank/restart.c: it tells each step as one datagram and does what an order
 says, so nothing here sleeps: a test waits for events and answers with orders.
 """
 
@@ -18,7 +18,7 @@ import pytest
 
 from conftest import BUILD, MUSTER, WAIT_S, Process, free_port, pause
 
-RANK = BUILD / "tests" / "process" / "restart_rank"
+RANK = BUILD / "tests" / "process" / "ranks" / "restart"
 
 
 # Of Linux: a datagram comes with the moment at which it was sent, by the kernel.

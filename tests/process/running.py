@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A `muster run` of run_rank, its ranks told what to do through keys of the job."""
+"""A `muster run` of ranks/run, its ranks told what to do through keys of the job."""
 
 import contextlib
 import http.client
@@ -12,7 +12,7 @@ import time
 
 from conftest import BUILD, WAIT_S, pause
 
-RANK = BUILD / "tests" / "process" / "run_rank"
+RANK = BUILD / "tests" / "process" / "ranks" / "run"
 
 
 class Run:

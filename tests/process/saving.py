@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run of save_loop: what its ranks save when they are preempted."""
+"""A run of ranks/save: what its ranks save when they are preempted."""
 
 import json
 import re
@@ -7,7 +7,7 @@ import re
 from conftest import BUILD
 from running import Run, until
 
-LOOP = BUILD / "tests" / "process" / "save_loop"
+LOOP = BUILD / "tests" / "process" / "ranks" / "save"
 # On a busy machine who is not frozen is not to be left out of the step that is agreed.
 PATIENT = {"MUSTER_PREEMPT_AGREE_TIMEOUT": "20s"}
 
@@ -25,7 +25,7 @@ def on_disk_first(notes, written):
 
 
 class Loop(Run):
-    """`muster run` of save_loop. What ranks save lies in `dir`, one file for each index."""
+    """`muster run` of ranks/save. What ranks save lies in `dir`, one file for each index."""
 
     def __init__(self, spawn, muster, env, directory, size, *flags, **settings):
         self.dir = directory

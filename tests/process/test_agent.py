@@ -24,7 +24,7 @@ from restarting import Job
 from running import until, wait_gone
 from test_discover import LAUNCHERS, MPI, installed
 
-RANK = BUILD / "tests" / "process" / "restart_rank"
+RANK = BUILD / "tests" / "process" / "ranks" / "restart"
 LONG = "10m"
 ENOMEM, MEMBERS = -2, 2
 
@@ -401,7 +401,7 @@ def test_helper_holds_nothing_of_the_program(hand):
 
 def lone(env, started, *words, **more):
     """A rank of a job of one."""
-    process = Process([BUILD / "tests" / "process" / "agent_rank", *words], {**env, **more})
+    process = Process([BUILD / "tests" / "process" / "ranks" / "agent", *words], {**env, **more})
     started.append(process)
     return process
 
@@ -494,7 +494,7 @@ def test_switched_off_no_helper_is_started(env, started, serve):
 def test_ranks_of_muster_run_have_no_helper(spawn, env):
     """The rank was started by `muster run`. It has no helper: the run watches it.
     [What the program notices]"""
-    run = spawn("run", "-n", "2", "--", BUILD / "tests" / "process" / "agent_rank", "block")
+    run = spawn("run", "-n", "2", "--", BUILD / "tests" / "process" / "ranks" / "agent", "block")
     run.out.wait_for("blocked", count=2)
     assert [pid for pid in marked(env["MUSTER_RUNTIME_DIR"]) if command(pid)[1:2] == ["agent"]] == []
 
@@ -511,7 +511,7 @@ def test_helper_is_let_in_with_a_secret_that_can_be_read_once(env, started, serv
     read, write = os.pipe()
     os.write(write, secret)
     os.close(write)
-    rank = Process([BUILD / "tests" / "process" / "agent_rank", "block"],
+    rank = Process([BUILD / "tests" / "process" / "ranks" / "agent", "block"],
                    {**env, **place, "MUSTER_SECRET_FD": str(read)}, pass_fds=[read])  # fmt: skip
     os.close(read)
     started.append(rank)

@@ -13,7 +13,7 @@ import pytest
 from conftest import BUILD
 from running import Run
 
-RANK = BUILD / "tests" / "process" / "calls_rank"
+RANK = BUILD / "tests" / "process" / "ranks" / "calls"
 
 
 @pytest.fixture

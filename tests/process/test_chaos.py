@@ -22,7 +22,7 @@ SHORT_LEASE = "3s"  # what is silent for so long is lost; nobody else is to be s
 
 @pytest.fixture
 def run(spawn, muster):
-    """run(size, flags...) starts a job of run_rank."""
+    """run(size, flags...) starts a job of ranks/run."""
     return lambda *args, **options: Run(spawn, muster, *args, **options)
 
 

@@ -19,7 +19,7 @@ from conftest import BUILD, MUSTER, ROOT, WAIT_S, Process
 from running import until
 from saving import PATIENT
 
-RANK = BUILD / "tests" / "process" / "training_rank"
+RANK = BUILD / "tests" / "process" / "ranks" / "train"
 PAGE = (ROOT / "docs" / "preemption.md").read_text()
 VARIABLES = {"google": ("GCE_METADATA_HOST", "address"),
              "amazon": ("AWS_EC2_METADATA_SERVICE_ENDPOINT", "url")}

@@ -44,7 +44,7 @@ def test_a_crash_without_dump(run):
     one when the dump is written."""
     job = run(2)
     job.entered()
-    job.order(1, 1, "segv")
+    job.order(1, 1, "crash segv")
     replaced(job, 1)
 
 
@@ -53,7 +53,7 @@ def test_a_crash_with_dump(run, tmp_path):
     one when the dump is written."""
     job = run(2, "--core", cwd=tmp_path)
     job.entered()
-    job.order(1, 1, "segv")
+    job.order(1, 1, "crash segv")
     replaced(job, 1)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranks that make no progress: named, interrupted, ended and replaced.
 
-Every rank is tests/process/hang_rank.c. It pings every 5 ms until it is told to hang.
+Every rank is tests/process/rank/hang.c. It pings every 5 ms until it is told to hang.
 
 behaviour: restart / Hangs
 """
@@ -21,7 +21,7 @@ from discovering import pidfds
 from restarting import Job
 from running import wait_gone
 
-RANK = BUILD / "tests" / "process" / "hang_rank"
+RANK = BUILD / "tests" / "process" / "ranks" / "hang"
 # Long enough for a rank that waits for a processor, short enough to wait for.
 SOFT_MS = 1000
 HARD_MS = 2100
@@ -56,8 +56,8 @@ class Hangs(Job):
     def hold(self, rank, how):
         """The rank hangs in this way; what happens from then on begins at the mark."""
         mark = self.mark()
-        self.order([rank], f"hold {how}")
-        self.wait("holds", 1, mark)
+        self.order([rank], f"block {how}")
+        self.wait("blocked", 1, mark)
         return self.mark()
 
     def pings(self, rank, times=5):
@@ -150,10 +150,10 @@ def test_who_never_called_muster_is_the_suspect(job):
     mark = job.mark()
     job.order([ranks[2]], "dumb read")
     ranks = job.all_again(3, mark)
-    job.wait("holds", 1, mark)
+    job.wait("blocked", 1, mark)
     mark = job.mark()
-    job.order(ranks[:2], "hold read")
-    job.wait("holds", 2, mark)
+    job.order(ranks[:2], "block read")
+    job.wait("blocked", 2, mark)
     line = job.told("made no progress")
     assert named(ranks[2]) in line, line
     assert re.search(r"not one call of muster in this attempt, others \d+( to \d+)?; blocked", line)
@@ -354,7 +354,7 @@ def test_who_waits_for_a_slow_peer_for_longer_than_the_hard_limit_is_not_ended_5
     job.wait("ready", 1)
     mark = job.mark()
     began = time.monotonic()  # the slow one may hear of it before this one tells that it returns
-    job.order(ranks[1:2], "fail")
+    job.order(ranks[1:2], "fail 1 as ordered")
     again = job.all_again(3, mark)
     assert [rank.pid for rank in again] == [rank.pid for rank in ranks]
     assert {rank["generation"] for rank in again} == {"2"}
@@ -370,7 +370,7 @@ def test_what_follows_the_function_and_never_ends_is_ended_60(job, how):
     ranks = job.start(3)
     mark = job.mark()
     job.order(ranks[:1], f"after {how}")
-    job.wait("holds", 1, mark)
+    job.wait("blocked", 1, mark)
     again = replaced(job, ranks, 0, mark, "spent 2.", " s in abort, finalize and health check")
     first = job.wait("entered", 2, mark, generation=2)[0]
     assert job.record(first) == [["failed", 0, 1], ["hard-timeout", 0, signal.SIGTERM]]

@@ -74,7 +74,7 @@ def test_a_failure_in_a_section_ends_the_section_54(job):
     ranks = job.start(2)
     job.order(ranks[:1], "section compile -1")
     mark = job.mark()
-    job.order(ranks[:1], "fail")
+    job.order(ranks[:1], "fail 1 as ordered")
     ranks = job.entered(2, mark, generation=2)
     mark = job.hold(ranks[0], "read")
     job.told(named(ranks[0]), "made no progress for 1.")
@@ -389,7 +389,7 @@ def test_who_is_ended_takes_its_children_along(job, when):
     """A rank that is killed for a hang has children, or leaves one behind as it ends. They end
     with it, those that ignore SIGTERM too. [Hangs]"""
     ranks = job.start(2)
-    job.order(ranks[:1], "fork" if when == "before" else "term fork")
+    job.order(ranks[:1], "child-deaf" if when == "before" else "term fork")
     job.wait("child" if when == "before" else "ready", 1)
     mark = job.hold(ranks[0], "deaf")
     child = job.wait("child", 1)[0]

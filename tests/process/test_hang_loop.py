@@ -3,7 +3,7 @@
 hang, in jobs of several sizes. The right rank is named, or nobody where nothing tells them apart,
 and no other process is ended.
 
-Every rank is tests/process/loop_rank.c. A few of the sizes of each way are tried; with
+Every rank is tests/process/rank/loop.c. A few of the sizes of each way are tried; with
 MUSTER_TEST_ALL=1 all of them, which is `make hangs`.
 
 behaviour: restart / Hangs
@@ -20,7 +20,7 @@ from conftest import BUILD, Process
 from test_hang import Hangs, job, named  # noqa: F401
 from test_nodes import WHY_NOT, Nodes, cluster  # noqa: F401
 
-RANK = BUILD / "tests" / "process" / "loop_rank"
+RANK = BUILD / "tests" / "process" / "ranks" / "loop"
 SOFT_MS = 700
 HARD_MS = 1500
 GRACE_MS = 200

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The collective heartbeat with real ranks: who dies of it, of what, and who does not.
 
-Every rank is heartbeat_rank.c under the orders of a test; what the service sees of the beats is in
+Every rank is rank/heartbeat.c under the orders of a test; what the service sees of the beats is in
 its log.
 
 behaviour: heartbeat / Starting and stopping
@@ -15,7 +15,7 @@ import pytest
 
 from conftest import BUILD, Process
 
-RANK = BUILD / "tests" / "process" / "heartbeat_rank"
+RANK = BUILD / "tests" / "process" / "ranks" / "heartbeat"
 PERIOD_MS = 300
 # Long enough for a rank on a loaded machine to be in time, where being late is not what is tested.
 PATIENCE_MS = 20000
@@ -383,6 +383,6 @@ def test_options_are_checked(ranks):
 def test_a_child_is_nobody(ranks):
     """A member forks, and the child ends. What the child does with exit() concerns only itself."""
     job = ranks(2).start()
-    job[1].order("fork")
+    job[1].order("child")
     job[1].out.wait_for("child ended 0")
     job.all_well()

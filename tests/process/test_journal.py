@@ -100,7 +100,7 @@ def test_the_service_dies_in_rounds_seals_and_writes(spawn, muster, env):
     dice = random.Random(os.environ.get("MUSTER_SEED", 7))
     http = pathlib.Path(env["MUSTER_RUNTIME_DIR"]) / "http.sock"
     job = Run(spawn, muster, 3, "--max-restarts", "0", "--lease", "60s", "--http", f"unix:{http}",
-              rank=(BUILD / "tests/process/journal_rank",))
+              rank=(BUILD / "tests/process/ranks/journal",))
     job.out.wait_for("wrote", count=3)
     ranks = Ranks(job, http)
     for kill in range(1, KILLS // 2 + 1):

@@ -324,7 +324,7 @@ def test_a_forked_child_still_dies_of_the_signal(job):
     """A forked child gets SIGTERM. It dies of it, and that is no notice.
     [The sources of a process]"""
     (rank,) = job(1)
-    child = int(rank.ask("child"))
+    child = int(rank.ask("child-stays"))
     os.kill(child, signal.SIGTERM)
     assert rank.ask("reap") == f"signal {int(signal.SIGTERM)}"
     assert rank.notice() is None

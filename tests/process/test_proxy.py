@@ -241,7 +241,7 @@ def test_a_stall_longer_than_the_lease_costs_that_rank_alone(network, proxies, s
     for rank in others:
         entered(rank, 2, RANKS - 1)
     bad.go()
-    ranks[2].log.wait_for("run_rank: ")
+    ranks[2].log.wait_for("rank: ")
     assert ranks[2].wait() != 0
     wire = service.wire()
     for index in (0, 1, 3):

@@ -107,7 +107,7 @@ def test_a_signal_is_the_first_cause(run, path):
     """A rank is killed by a signal. It is the first cause of the report."""
     job = run(2, "--max-restarts", 0, "--report", path)
     job.entered()
-    job.order(0, 1, "kill")
+    job.order(0, 1, "kill 9")
     assert job.run.wait() == 137
     assert report_in(path)["exit_code"] == 137
     first_cause(path, kind="signal", code=9, index=0, log=None)
@@ -119,7 +119,7 @@ def test_a_hang_is_the_first_cause(run, path):
               variables={"MUSTER_SOFT_TIMEOUT": "1s", "MUSTER_HARD_TIMEOUT": "1800ms",
                          "MUSTER_GRACE": "400ms"})
     job.entered()
-    job.order(1, 1, "stop")
+    job.order(1, 1, "kill 19")
     assert job.run.wait() != 0
     cause = first_cause(path, index=1)
     # By the record of the hang, or of its end, if the other's end is on record too by then.

@@ -41,7 +41,7 @@ def test_ok_waits_for_the_others(job):
     job.ended()
 
 
-@pytest.mark.parametrize("order", ["failed 3 disk full", "status -17", "status 42", "again"])
+@pytest.mark.parametrize("order", ["fail 3 disk full", "status -17", "status 42", "again"])
 def test_one_fails_all_restart(either_job, order):
     """One rank fails by report or by what it returns, or asks to restart. All enter again, in the
     next generation, in the same processes, and the others were notified. [Failures]"""
@@ -66,7 +66,7 @@ def test_many_restarts(either_job):
     before = belongings(ranks)
     for turn in range(50):
         mark = either_job.mark()
-        either_job.order(ranks[turn % 3 : turn % 3 + 1], f"failed {turn} once more")
+        either_job.order(ranks[turn % 3 : turn % 3 + 1], f"fail {turn} once more")
         again = either_job.entered(3, mark, generation=turn + 2, iteration=turn + 1)
         assert [event.pid for event in again] == [event.pid for event in ranks]
         ranks = again
@@ -88,7 +88,7 @@ def test_blocked_on_a_healthy_peer_30(job, how):
         mark = job.mark()
         job.order(ranks[:1], f"block {how}")
         job.wait("blocked", 1, mark)
-        job.order(ranks[2:], "failed 9 the blocked one must hear of it")
+        job.order(ranks[2:], "fail 9 the blocked one must hear of it")
         returned = job.wait("returns", 1, mark, status=-17)[0]
         freed = job.wait("freed", 1, mark)[0]
         took.append(freed.at - returned.at)
@@ -163,7 +163,7 @@ def test_killed_on_the_way_to_the_seal(job, point):
     job.order(ranks[3:], "block read")
     job.wait("blocked", 1)
     mark = job.mark()
-    job.order(ranks[1:2], "failed 1 first")
+    job.order(ranks[1:2], "fail 1 first")
     if point == "returned":
         victim = job.wait("returns", 1, mark)[0]
     else:
@@ -183,10 +183,10 @@ def test_killed_at_the_seal(job):
     others seal the next generation."""
     job.run(3)
     ranks = job.entered(3)
-    job.order(ranks[2:], "block mute")
+    job.order(ranks[2:], "block deaf")
     job.wait("blocked", 1)
     mark = job.mark()
-    job.order(ranks[:1], "failed 1 first")
+    job.order(ranks[:1], "fail 1 first")
     job.wait("told", 1, mark)
     os.kill(ranks[0].pid, signal.SIGKILL)
     job.wait("started", 1, mark)
@@ -212,7 +212,7 @@ def test_storm(job, seed):
         if dice.random() < 0.5:
             job.order([blocked], "block " + dice.choice(["read", "barrier", "semaphore"]))
         if dice.random() < 0.7:
-            job.order([failed], f"failed {turn} storm")
+            job.order([failed], f"fail {turn} storm")
         for _ in range(dice.randrange(8)):
             job.see(0.02)
         os.kill(killed.pid, signal.SIGKILL)
@@ -273,10 +273,10 @@ def test_who_does_not_return_is_evicted(job):
     deadline it is evicted, its agent kills it, and a new process takes its place."""
     job.run(3, MUSTER_BARRIER_TIMEOUT="4s", MUSTER_SOFT_TIMEOUT="-1", MUSTER_HARD_TIMEOUT="-1")
     ranks = job.entered(3)
-    job.order(ranks[2:], "block mute")
+    job.order(ranks[2:], "block deaf")
     job.wait("blocked", 1)
     mark = job.mark()
-    job.order(ranks[:1], "failed 1 first")
+    job.order(ranks[:1], "fail 1 first")
     first = job.wait("entered", 2, mark, generation=2)
     assert pids(first) == pids(ranks[:2])
     again = settle(job, 3, mark)
@@ -379,7 +379,7 @@ def test_two_runs_on_one_client(job):
     job.order(done, "run")
     ranks = job.entered(2, mark, generation=1, iteration=0)
     mark = job.mark()
-    job.order(ranks[:1], "failed 1 in the second run")
+    job.order(ranks[:1], "fail 1 in the second run")
     ranks = job.entered(2, mark, generation=2, iteration=1)
     job.order(ranks, "ok")
     job.finish(2, mark)
@@ -407,7 +407,7 @@ def test_without_the_signal(job):
     job.order(ranks[:1], "block barrier")
     job.wait("blocked", 1)
     mark = job.mark()
-    job.order(ranks[1:], "failed 1 no signal")
+    job.order(ranks[1:], "fail 1 no signal")
     job.wait("freed", 1, mark, status="MUSTER_EINTERRUPTED")
     job.order(job.entered(2, mark, generation=2), "ok")
     job.finish(2)

@@ -114,7 +114,7 @@ def test_a_spare_that_is_never_needed_ends_with_the_others_79(job):
     ranks = job.entered(2)
     spares = job.wait("joined", 2, spare=1)
     mark = job.mark()
-    job.order(ranks[:1], "failed 1 without a loss")
+    job.order(ranks[:1], "fail 1 without a loss")
     again = job.entered(2, mark, generation=2)
     assert pids(again) == pids(ranks)
     end_all(job, again, spares, mark)
@@ -170,12 +170,12 @@ def test_who_fails_once_too_often_leaves_alone_81(job):
     ranks = job.entered(3)
     for turn, which in enumerate((1, 0)):
         mark = job.mark()
-        job.order(ranks[which : which + 1], f"failed {turn} forgiven")
+        job.order(ranks[which : which + 1], f"fail {turn} forgiven")
         again = job.entered(3, mark, generation=turn + 2)
         assert pids(again) == pids(ranks)
         ranks = again
     mark = job.mark()
-    job.order(ranks[1:2], "failed 2 once too often")
+    job.order(ranks[1:2], "fail 2 once too often")
     (out,) = job.wait("done", 1, mark)
     assert (out.pid, out["status"]) == (ranks[1].pid, "MUSTER_EUNHEALTHY")
     assert out.text.startswith("run: this rank has failed more than 1 time (faults_max) and leaves")

@@ -72,7 +72,7 @@ def test_a_file_written_in_an_atomic_section_is_whole_63(pass_time, job, tmp_pat
     mark = job.mark()
     job.order(ranks[:1], f"write {path}")
     job.wait("half", 1, mark)
-    job.order(ranks[1:2], "failed while the other one writes")
+    job.order(ranks[1:2], "fail while the other one writes")
     job.wait("told", 1, mark, status="MUSTER_EINTERRUPTED")
     pass_time(SECTION_MS)
     assert job.of(ranks[0], mark, "whole", "told", "returns", "callback") == []
@@ -92,7 +92,7 @@ def test_no_section_begins_after_the_interruption_64(job):
     mark = job.mark()
     job.order(ranks[:1], "deaf-write")
     job.wait("blocked", 1, mark)
-    job.order(ranks[1:], "failed first")
+    job.order(ranks[1:], "fail first")
     again = job.entered(2, mark, generation=2)
     assert job.of(ranks[0], mark, "half", "refused", "returns") == [
         "refused MUSTER_EINTERRUPTED", "returns MUSTER_EINTERRUPTED"]
@@ -111,7 +111,7 @@ def test_a_failure_in_the_innermost_section_leaves_nothing_open_65(job):
         mark = job.mark()
         job.order(ranks[:1], "frames")
         job.wait("blocked", 1, mark)
-        job.order(ranks[1:], "failed and the other one hears of it")
+        job.order(ranks[1:], "fail and the other one hears of it")
         job.wait("freed", 1, mark, cut=1)
         ranks = job.entered(2, mark, generation=2 * turn + 3)
     job.all_well(ranks, mark)
@@ -126,7 +126,7 @@ def test_who_swallows_it_is_told_again_67(job):
     mark = job.mark()
     job.order(ranks[:1], "deaf 3")
     job.wait("blocked", 1, mark)
-    job.order(ranks[1:], "failed and the other one does not heed it")
+    job.order(ranks[1:], "fail and the other one does not heed it")
     again = job.entered(2, mark, generation=2, iteration=1)
     assert job.of(ranks[0], mark, "freed", "swallowed", "returns") == [
         "freed deaf 1", "swallowed MUSTER_EINTERRUPTED"] * 3 + ["returns MUSTER_EINTERRUPTED"]
@@ -143,7 +143,7 @@ def test_who_swallows_it_for_ever_is_ended_67(job):
     gone = os.pidfd_open(ranks[0].pid)
     job.order(ranks[:1], "deaf 0")
     job.wait("blocked", 1, mark)
-    job.order(ranks[1:], "failed and the other one never heeds it")
+    job.order(ranks[1:], "fail and the other one never heeds it")
     job.runner.log.wait_for(f"(#0, pid {ranks[0].pid})", "no progress for 2.", meanwhile=job.drain)
     wait_gone(gone)
     again = settle(job, 2, mark)
@@ -159,7 +159,7 @@ def test_interrupted_while_an_object_is_destroyed_68(job):
     mark = job.mark()
     job.order(ranks[:1], "late")
     job.wait("blocked", 1, mark, where="destructor")
-    job.order(ranks[1:], "failed and the other one is on its way out")
+    job.order(ranks[1:], "fail and the other one is on its way out")
     again = job.entered(2, mark, generation=2, iteration=1)
     assert job.of(ranks[0], mark, "freed", "destroyed", "returns", "callback") == [
         "freed destructor 1", "destroyed late", "returns MUSTER_OK", "callback finalize"]

@@ -40,7 +40,7 @@ def test_callbacks_come_in_order_on_all_ranks(job):
     job.run(3, RR_CALLBACKS=ALL)
     ranks = job.entered(3)
     mark = job.mark()
-    job.order(ranks[1:2], "failed 3 disk full")
+    job.order(ranks[1:2], "fail 3 disk full")
     again = job.entered(3, mark, iteration=1)
     job.order(again, "ok")
     job.finish(3)
@@ -65,7 +65,7 @@ def test_the_fault_is_told_to_callbacks_and_to_the_next_attempt(job):
     job.run(2, RR_CALLBACKS="finalize")
     ranks = job.entered(2)
     mark = job.mark()
-    job.order(ranks[1:], "failed 3 disk full")
+    job.order(ranks[1:], "fail 3 disk full")
     again = job.entered(2, mark, iteration=1, faults=1)
     for event in job.wait("callback", 2, mark, name="finalize"):
         assert event["faults"] == "1"
@@ -122,7 +122,7 @@ def test_an_atomic_section_is_not_interrupted_63(job):
     job.order(ranks[:1], "atomic")
     job.wait("atomic")
     mark = job.mark()
-    job.order(ranks[1:], "failed 1 while the other writes")
+    job.order(ranks[1:], "fail 1 while the other writes")
     job.wait("heard", 1, mark, status="MUSTER_EINTERRUPTED")
     job.order(ranks[:1], "check")
     assert job.wait("checked", 1, mark)[0]["status"] == "MUSTER_OK"
@@ -144,7 +144,7 @@ def test_no_atomic_section_after_the_interruption_64(job):
     job.order(ranks[:1], "quiet")
     job.wait("quiet")
     mark = job.mark()
-    job.order(ranks[1:], "failed 1 first")
+    job.order(ranks[1:], "fail 1 first")
     job.wait("callback", 1, mark, name="abort", rank=0)
     job.order(ranks[:1], "atomic")
     assert job.wait("atomic", 1, mark)[0]["status"] == "MUSTER_EINTERRUPTED"
@@ -161,7 +161,7 @@ def test_a_failing_finalize_ends_its_rank_alone(job):
     ranks = job.entered(3)
     mark = job.mark()
     # The others' first call fails as well: so one fault ends all three.
-    job.order(ranks[:1], "failed 1 first")
+    job.order(ranks[:1], "fail 1 first")
     done = job.wait("done", 3, mark)
     for event in done:
         assert event.text.startswith("run: finalize failed: callback returned MUSTER_EFAILED (-17)")
@@ -176,7 +176,7 @@ def test_given_up_after_the_attempts_that_are_allowed_8(job):
     job.run(3, "--max-restarts", 0, MUSTER_ITERATIONS_MAX="4")
     for turn in range(4):
         ranks = job.entered(3, iteration=turn)
-        job.order(ranks[turn % 3 : turn % 3 + 1], f"failed {turn} again")
+        job.order(ranks[turn % 3 : turn % 3 + 1], f"fail {turn} again")
     done = job.finish(3, status="MUSTER_EFAILED")
     for event in done:
         assert event.text == (
@@ -238,7 +238,7 @@ def test_an_assignment_of_ones_own(job):
     ranks = job.entered(3, iteration=0)
     assert [event.index for event in ranks] == [2, 1, 0]
     mark = job.mark()
-    job.order(ranks[:1], "failed 1 once more")
+    job.order(ranks[:1], "fail 1 once more")
     again = job.entered(3, mark, iteration=1)
     assert [event.index for event in again] == [2, 1, 0]
     assert len([event for event in job.events if event.values.get("name") == "assign"]) == 2
@@ -266,7 +266,7 @@ def test_freed_by_either_rung_of_the_ladder_30(job, how):
     job.order(ranks[:1], "block recv")
     job.wait("blocked")
     mark = job.mark()
-    job.order(ranks[1:], "failed 1 the blocked one must hear of it")
+    job.order(ranks[1:], "fail 1 the blocked one must hear of it")
     freed = job.wait("freed", 1, mark, errno=4)[0]
     if how == "abort":
         aborted = job.wait("callback", 1, mark, name="abort", rank=0)[0]
@@ -286,10 +286,10 @@ def test_a_health_command_and_a_folder_are_looked_at(job, tmp_path):
             MUSTER_HEALTH_FOLDER=str(tmp_path))
     ranks = job.entered(1)
     mark = job.mark()
-    job.order(ranks, "failed 1 but healthy")
+    job.order(ranks, "fail 1 but healthy")
     ranks = job.entered(1, mark)
     flag.unlink()
-    job.order(ranks, "failed 2 and not healthy")
+    job.order(ranks, "fail 2 and not healthy")
     done = job.finish(1, status="MUSTER_EUNHEALTHY")[0]
     assert done.text == f"run: health_command 'test -e {flag}': ended with status 1"
     assert list(tmp_path.iterdir()) == []

@@ -29,7 +29,7 @@ TIMES = {
 }
 # These take as long as the limits of time are: in so many attempts there is one of them.
 SLOW_PART = 0.12
-DEAF = ("block mute", "block spin", "block mutex-hang", "block sleep-hang")
+DEAF = ("block deaf", "block spin", "block mutex", "block sleep-on")
 EFAILED = -17
 # What those who were lost were ended by.
 LOSSES = {"signal": {signal.SIGKILL}, "hard-timeout": {signal.SIGTERM, signal.SIGKILL}}
@@ -148,7 +148,7 @@ class Crowd:
             self.kill(generation, rank, signal.SIGKILL)
         for rank in rest:
             if rank not in killed:
-                self.job.order([rank], f"failed {generation.iteration} in this attempt")
+                self.job.order([rank], f"fail {generation.iteration} in this attempt")
         if dice.random() < 0.3:
             self.kill_later(dice)
         return {victims[0].pid} if slow else set()

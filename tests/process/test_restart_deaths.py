@@ -58,7 +58,7 @@ def test_killed_while_pairs_are_assigned_36(job, victim):
     job.run(6, "--max-restarts", 0, "--min-size", 2, RR_HOLD="pairs:2", **PAIRS)
     ranks = job.entered(6)
     mark = job.mark()
-    job.order(ranks[3:4], "failed 1 so that all are assigned anew")
+    job.order(ranks[3:4], "fail 1 so that all are assigned anew")
     (held,) = job.wait("held", 1, mark, name="pairs")
     others = [rank for rank in ranks if rank.pid != held.pid]
     killed = held if victim == "who works it out" else others[-1]
@@ -88,7 +88,7 @@ def test_killed_at_any_moment_of_an_assignment_36(job, seed):
     for turn in range(12):
         mark = job.mark()
         failed, victim = dice.sample(ranks, 2)
-        job.order([failed], f"failed {turn} and then a death")
+        job.order([failed], f"fail {turn} and then a death")
         job.wait("told", 1, mark)
         time.sleep(dice.uniform(0, SPREAD_S))
         os.kill(victim.pid, signal.SIGKILL)
@@ -133,7 +133,7 @@ def test_killed_with_its_monitor_after_it_stood_at_the_seal_37(hand, victims):
     mark = hand.mark()
     hand.order(ranks[3:], "atomic")
     hand.wait("atomic", 1, mark)
-    hand.order(ranks[:1], "failed 1 first")
+    hand.order(ranks[:1], "fail 1 first")
     stand_at_seal(http, {0, 1, 2})
     for index in victims:  # it would be faster than its own end
         stop(helpers[index])
@@ -175,7 +175,7 @@ def test_first_to_leave_takes_nothing_with_it_44(job):
     wait_gone(first)
     again = job.entered(2, mark, size=2)
     mark = job.mark()
-    job.order(again, "failed 1 both, without the first")
+    job.order(again, "fail 1 both, without the first")
     again = job.entered(2, mark, size=2)
     job.order(again, "ok")
     job.finish(2, mark)
@@ -206,7 +206,7 @@ def test_who_started_the_shared_service_does_not_wait_for_the_others_44(job, env
     (path,) = sockets(env)
     assert path.exists()
     mark = job.mark()
-    job.order(again, "failed 1 both, without the one that started it")
+    job.order(again, "fail 1 both, without the one that started it")
     again = job.entered(2, mark, size=2)
     job.order(again, "ok")
     job.finish(2, mark)

@@ -78,7 +78,7 @@ def killed_at_the_seal(job, ranks, dice):
     if dice.random() < 0.3:
         job.order([other], "block " + dice.choice(["read", "barrier", "semaphore"]))
     job.wait("atomic", 1, mark, status="MUSTER_OK")
-    job.order([failed], "failed 1 at random")
+    job.order([failed], "fail 1 at random")
     while not any(event.pid == victim.pid and event.what in ("told", "returns", "freed")
                   for event in job.events[mark:]):
         assert job.see(WAIT_S), "it is not told"
@@ -165,7 +165,7 @@ def fails(job, ranks, before=None):
     if before:
         job.order(ranks[:1], before)
         job.wait(SAYS[before.split(" ")[0]], 1, mark)
-    job.order(ranks[1:2], "failed 1 a neighbour")
+    job.order(ranks[1:2], "fail 1 a neighbour")
     if before == "atomic":
         job.order(ranks[:1], "atomic-end")
     return job.entered(len(ranks), mark, size=len(ranks))
@@ -173,7 +173,7 @@ def fails(job, ranks, before=None):
 
 def fails_itself(job, ranks):
     mark = job.mark()
-    job.order(ranks[:1], "failed 1 itself")
+    job.order(ranks[:1], "fail 1 itself")
     return job.entered(len(ranks), mark, size=len(ranks))
 
 

@@ -471,13 +471,13 @@ def test_the_first_cause_is_told_in_full(run):
     signal, time, generation and its last line on stderr. [The first cause]"""
     job = run(3, "--max-restarts", 0)
     pids = job.entered()
-    job.order(1, 1, "segv")
+    job.order(1, 1, "crash segv")
     assert job.run.wait() == 128 + signal.SIGSEGV
     assert re.fullmatch(
         rf"muster run: first cause: rank 1 \(#1, pid {pids[1]['pid']}\) on {socket.gethostname()} "
         r"was killed by signal 11 \(Segmentation fault\) at "
         r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}, in generation 1; "
-        r'its last line on stderr: "order: segv"',
+        r'its last line on stderr: "order: crash segv"',
         job.last_line(),
     )
     assert job.log.having("(#1, pid ", "killed by signal 11 (Segmentation fault); it is not started "

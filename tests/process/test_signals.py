@@ -18,7 +18,7 @@ from running import wait_gone
 from test_agent import Hand
 from test_hang import Hangs, named
 
-RANK = BUILD / "tests" / "process" / "hang_rank"
+RANK = BUILD / "tests" / "process" / "ranks" / "hang"
 NEVER = "10m"
 SENT = "TERM,INT,HUP,QUIT,USR1,USR2,CONT"  # by an agent, but for SIGKILL
 # What each rank takes for a notice: the default, all, and nothing.
@@ -96,7 +96,7 @@ def test_all_that_are_started_anew_give_no_notice(job, muster):
     job.order(ranks[1:2], "linger")
     job.wait("ready", 1)
     mark = job.mark()
-    job.order(ranks[:1], "fail")
+    job.order(ranks[:1], "fail 1 as ordered")
     job.told("in-process restart gave up", "restarting all 3 ranks")
     again = job.all_again(3, mark)
     assert not {rank.pid for rank in again} & {rank.pid for rank in ranks}

@@ -206,7 +206,7 @@ def test_a_helper_says_that_no_rank_listens(service, env, started, tmp_path):
     put(stop, "10h the rack is drained")
     own = {**env, "MUSTER_ADDR": service.address, "MUSTER_INDEX": "0", "MUSTER_SIZE": "1", "MUSTER_JOB": "train",
            "MUSTER_PROGRAM": str(MUSTER), "MUSTER_PREEMPT_SOURCES": f"file={stop}"}
-    rank = Process([BUILD / "tests" / "process" / "agent_rank", "block"], own)
+    rank = Process([BUILD / "tests" / "process" / "ranks" / "agent", "block"], own)
     started.append(rank)
     line = rank.log.wait_for("a notice of 'file'")
     assert line.endswith(" s are left; no rank of job 'train' listens for notices yet (muster_preempt_open): "

@@ -279,7 +279,7 @@ def test_when_no_restart_is_left_the_fault_is_the_first_cause(run):
 
 
 @pytest.mark.parametrize(("order", "told"), [
-    ("exit 3", "ended with status 3"), ("kill", "was killed by signal 9")])
+    ("exit 3", "ended with status 3"), ("kill 9", "was killed by signal 9")])
 def test_how_a_large_rank_died_is_known_to_those_who_go_on(run, order, told):
     """A rank that held much memory ends by itself or is killed. The others know its status or
     signal with the restart, while its memory is still torn down."""

@@ -20,7 +20,7 @@ from running import until, wait_gone
 from test_agent import kill
 from test_hang import Hangs
 
-RANK = BUILD / "tests" / "process" / "hang_rank"
+RANK = BUILD / "tests" / "process" / "ranks" / "hang"
 QUICK = {"soft": 500, "hard": 1100, "grace": 200}
 # Each is started with the rank and its arguments.
 WRAPPERS = {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The flags of ours are for C.
-add_executable(unwind_rank unwind_rank.cc belongings.c events.c)
+add_executable(unwind_rank unwind_rank.cc rank/belongings.c rank/events.c)
 target_compile_options(unwind_rank PRIVATE -Wall -Wextra -Wconversion
     $<$<COMPILE_LANGUAGE:CXX>:-Wold-style-cast> -Wundef -Wformat=2 $<$<BOOL:${MUSTER_WERROR}>:-Werror>)
 if(MUSTER_SANITIZE)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A rank whose function has objects to destroy and atomic sections to end: what a restart does to
-// them. It speaks as restart_rank.c does: events go out as datagrams to the socket EVENTS, orders
+// them. It speaks as rank/restart.c does: events go out as datagrams to the socket EVENTS, orders
 // come in on a socket of its own.
 //
 //   unwind_rank EVENTS
 //
-// Orders: ok | failed TEXT | write PATH: half of a file, an order "go", and the other half, in an
+// Orders: ok | fail TEXT | write PATH: half of a file, an order "go", and the other half, in an
 // atomic section | deaf-write: the same once a signal has come, without looking | nest: fails in
 // the innermost of three atomic sections | frames: waits for nothing within three frames, each with
 // an object | throw: throws from there | late: is done, and waits for nothing while an object is
@@ -23,8 +23,8 @@
 #include <unistd.h>
 
 extern "C" {
-#include "belongings.h"
-#include "events.h"
+#include "rank/belongings.h"
+#include "rank/events.h"
 }
 #include "muster/muster.h"
 
@@ -183,7 +183,7 @@ muster_status obey(muster_restart *restart, const std::string &order)
     if (word == "ok") {
         return MUSTER_OK;
     }
-    if (word == "failed") {
+    if (word == "fail") {
         return muster_restart_fail(restart, 1, rest.c_str());
     }
     if (word == "write") {

@@ -1,44 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A rank whose heart beats, under the orders of a test. It tells each step as a line and reads one
- * order per line of its stdin:
+/* heartbeat [ORDER,ORDER,...]
+ *
+ * A rank whose heart beats. It tells each step as a line, carries out the orders of its command
+ * line, and then one order per line of its stdin, one of those of rank.h or:
  *
  *   start               the heartbeat, with the options of the environment
  *   stop                it
- *   exit N, _exit N     of the process; end of stdin: exit 0
  *   close               of the client
  *   forge A B TOKEN     takes part by hand: contributes A and -B to the agreement (0: nothing of
  *                       its own), and then TOKEN in each period
  *   run                 a function that ends when there is a key 'done', and lingers in its
  *                       finalize for LINGER_MS after a fault
- *   fork                a child that ends at once
  *   barrier NAME        meets the others
  *
- *   heartbeat_rank start,run    carries these out first */
+ * It ends with its stdin. */
 #define _GNU_SOURCE
 #include <inttypes.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "muster/muster.h"
+#include "rank.h"
 
 static muster_client *client;
 static muster_heartbeat *heartbeat;
-
-__attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    (void)vprintf(format, args);
-    va_end(args);
-    (void)putchar('\n');
-    (void)fflush(stdout);
-}
 
 static void on_log(void *ctx, enum muster_level level, const char *line)
 {
@@ -152,20 +140,9 @@ static void run(void)
 
 /* ---- orders ---- */
 
-static void child(void)
+static void obey(char *order)
 {
-    pid_t pid = fork();
-    int status = 1;
-
-    if (pid == 0) {
-        exit(0);
-    }
-    (void)waitpid(pid, &status, 0);
-    say("child ended %d", WEXITSTATUS(status));
-}
-
-static void obey(const char *order)
-{
+    char *rest = order_split(order);
     struct muster_error err = {0};
     char *end;
 
@@ -174,33 +151,27 @@ static void obey(const char *order)
     } else if (strcmp(order, "stop") == 0) {
         muster_heartbeat_stop(heartbeat);
         say("stopped");
-    } else if (strncmp(order, "exit ", 5) == 0) {
-        exit((int)strtol(order + 5, NULL, 10));
-    } else if (strncmp(order, "_exit ", 6) == 0) {
-        _exit((int)strtol(order + 6, NULL, 10));
     } else if (strcmp(order, "close") == 0) {
         muster_client_close(client);
         client = NULL;
         say("closed");
-    } else if (strncmp(order, "forge ", 6) == 0) {
-        long a = strtol(order + 6, &end, 10);
+    } else if (strcmp(order, "forge") == 0) {
+        long a = strtol(rest, &end, 10);
         long b = strtol(end, &end, 10);
 
         forge(a, b, strtol(end, NULL, 10));
-    } else if (strcmp(order, "fork") == 0) {
-        child();
     } else if (strcmp(order, "run") == 0) {
         run();
-    } else if (strncmp(order, "barrier ", 8) == 0) {
-        muster_status status = muster_barrier_wait(client, order + 8, -1, &err);
+    } else if (strcmp(order, "barrier") == 0) {
+        muster_status status = muster_barrier_wait(client, rest, -1, &err);
 
         say("met %d %s", (int)status, err.text);
-    } else {
+    } else if (!order_obey(order, rest)) {
         say("no such order: %s", order);
     }
 }
 
-int main(int argc, char **argv)
+int rank_heartbeat(int argc, char **argv)
 {
     struct muster_client_options options = MUSTER_CLIENT_OPTIONS_INIT;
     struct muster_error err = {0};

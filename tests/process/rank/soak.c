@@ -12,7 +12,7 @@
  *   saved at= status= generation=
  *   done                 all steps are
  *
- * usage: soak_rank FOLDER; SOAK_STEPS, SOAK_WARMUP, SOAK_STEP, SOAK_EVALUATION, SOAK_SAVE: how many
+ * usage: soak FOLDER; SOAK_STEPS, SOAK_WARMUP, SOAK_STEP, SOAK_EVALUATION, SOAK_SAVE: how many
  * steps, and how many milliseconds each of these takes. SOAK_HOLD: no save is possible while it
  * evaluates. SOAK_WRONG=INDEX: that rank saves a later step than it was told. SIGUSR1 makes it
  * fail. */
@@ -20,7 +20,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <muster/muster.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -29,6 +28,9 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "muster/muster.h"
+#include "rank.h"
 
 enum { EVALUATION_EVERY = 24, CHECKPOINT_EVERY = 17, BARRIER_EVERY = 5, HOLD_MS = 10000 };
 
@@ -62,8 +64,8 @@ static void take(const char *name)
     (void)poll(NULL, 0, (int)number(name, 2));
 }
 
-__attribute__((format(printf, 2, 3))) static void say(const struct rank *rank, const char *format,
-                                                      ...)
+__attribute__((format(printf, 2, 3))) static void report(const struct rank *rank,
+                                                         const char *format, ...)
 {
     char words[256];
     struct timespec now;
@@ -73,8 +75,7 @@ __attribute__((format(printf, 2, 3))) static void say(const struct rank *rank, c
     (void)vsnprintf(words, sizeof(words), format, arguments);
     va_end(arguments);
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    (void)printf("@%lld.%06ld #%u %s\n", (long long)now.tv_sec, now.tv_nsec / 1000,
-                 rank->view.index, words);
+    say("@%lld.%06ld #%u %s", (long long)now.tv_sec, now.tv_nsec / 1000, rank->view.index, words);
 }
 
 /* ---- what is saved ---- */
@@ -147,11 +148,11 @@ static muster_status save_if_told(struct rank *rank, long step)
         return MUSTER_EINTERRUPTED;
     case MUSTER_SAVE_NOW:
         step += number("SOAK_WRONG", -1) == (long)rank->view.index;
-        say(rank, "saves at=%ld", step);
+        report(rank, "saves at=%ld", step);
         save(rank, step);
         status = muster_preempt_saved(rank->preempt, step, -1, &err);
-        say(rank, "saved at=%ld status=%s generation=%" PRIu64 " %s", step,
-            muster_status_name(status), rank->view.generation, err.text);
+        report(rank, "saved at=%ld status=%s generation=%" PRIu64 " %s", step,
+               muster_status_name(status), rank->view.generation, err.text);
         break;
     }
     rank->saved = status == MUSTER_EPREEMPTED;
@@ -162,7 +163,7 @@ static void evaluate(const struct rank *rank)
 {
     bool hold = number("SOAK_HOLD", 0) && muster_preempt_hold_begin(rank->preempt, HOLD_MS) == 0;
 
-    say(rank, "evaluates");
+    report(rank, "evaluates");
     take("SOAK_EVALUATION");
     if (hold) {
         (void)muster_preempt_hold_end(rank->preempt);
@@ -180,7 +181,7 @@ static muster_status take_step(struct rank *rank, long step)
         evaluate(rank);
     }
     if (step % CHECKPOINT_EVERY == CHECKPOINT_EVERY - 1) {
-        say(rank, "checkpoint");
+        report(rank, "checkpoint");
         save(rank, step);
     }
     take("SOAK_STEP");
@@ -198,7 +199,7 @@ static muster_status train(struct rank *rank)
 
     take("SOAK_WARMUP");
     step = load(rank);
-    say(rank, "begins at=%ld generation=%" PRIu64, step, rank->view.generation);
+    report(rank, "begins at=%ld generation=%" PRIu64, step, rank->view.generation);
     while (step < steps && status == MUSTER_OK) {
         status = save_if_told(rank, step);
         if (status == MUSTER_OK) {
@@ -209,7 +210,7 @@ static muster_status train(struct rank *rank)
         }
     }
     if (status == MUSTER_OK) {
-        say(rank, "done");
+        report(rank, "done");
     }
     return status;
 }
@@ -223,7 +224,7 @@ static muster_status function(muster_restart *restart, void *arg)
     rank->saved = false;
     failing = 0;
     muster_restart_view(restart, &rank->view);
-    say(rank, "warmup generation=%" PRIu64, rank->view.generation);
+    report(rank, "warmup generation=%" PRIu64, rank->view.generation);
     status = train(rank);
     if (status == MUSTER_EPREEMPTED && rank->alone) {
         return muster_restart_leave(restart);
@@ -231,7 +232,7 @@ static muster_status function(muster_restart *restart, void *arg)
     return status == MUSTER_EINTERRUPTED ? muster_restart_check(restart) : status;
 }
 
-int main(int argc, char **argv)
+int rank_soak(int argc, char **argv)
 {
     const char *leave = getenv("MUSTER_PREEMPT_LEAVE");
     struct sigaction action = {.sa_handler = on_usr1, .sa_flags = SA_RESTART};
@@ -239,7 +240,6 @@ int main(int argc, char **argv)
     struct muster_error err = {.text = ""};
     muster_status status;
 
-    (void)setvbuf(stdout, NULL, _IOLBF, 0);
     (void)sigaction(SIGUSR1, &action, NULL);
     rank.alone = leave && strcmp(leave, "noticed") == 0;
     status = muster_client_open(&rank.client, NULL, -1, &err);
@@ -248,11 +248,11 @@ int main(int argc, char **argv)
         status = muster_preempt_open(&rank.preempt, rank.client, NULL, &err);
     }
     if (status == MUSTER_OK) {
-        say(&rank, "started pid=%d", (int)getpid());
+        report(&rank, "started pid=%d", (int)getpid());
         status = muster_restart_run(rank.client, NULL, function, &rank, &err);
     }
     if (status != MUSTER_OK && status != MUSTER_EPREEMPTED) {
-        (void)fprintf(stderr, "soak_rank: %s\n", err.text);
+        (void)fprintf(stderr, "rank: %s\n", err.text);
     }
     muster_preempt_close(rank.preempt);
     muster_client_close(rank.client);

@@ -2,34 +2,23 @@
 
 /* A rank that never blocks in muster: it polls the client's descriptor and dispatches.
  *
- *   calls_rank add        keeps 64 adds to 'n' open until there is a key 'stop', then tells how
- * many of them ended well, and the sum calls_rank restart    in a run of a function: the first
+ *   calls add        keeps 64 adds to 'n' open until there is a key 'stop', then tells how
+ * many of them ended well, and the sum calls restart    in a run of a function: the first
  * attempt waits for what never comes, and tells how its calls ended; the next one meets all at a
  * barrier */
 
 #include <inttypes.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "muster/muster.h"
+#include "rank.h"
 
 enum { OPEN = 64, STEP = 500 };
 
 static muster_client *client;
-
-__attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    (void)vprintf(format, args);
-    va_end(args);
-    (void)putchar('\n');
-    (void)fflush(stdout);
-}
 
 /* Until the client has something to dispatch; a signal may come between. */
 static void turn(int fd)
@@ -65,7 +54,7 @@ static void added(void *ctx, muster_call *call)
             say("added %d", adding->well);
         }
     } else {
-        (void)fprintf(stderr, "calls_rank: %s\n", err.text);
+        (void)fprintf(stderr, "rank: %s\n", err.text);
         adding->failed = status;
     }
     if (!adding->stopped && status == MUSTER_OK) {
@@ -191,7 +180,7 @@ static muster_status work(muster_restart *restart, void *arg)
     return status;
 }
 
-int main(int count, char **words)
+int rank_calls(int argc, char **argv)
 {
     struct muster_error err = {0};
     muster_status status = muster_client_open(&client, NULL, -1, &err);
@@ -200,13 +189,13 @@ int main(int count, char **words)
     if (status == MUSTER_OK) {
         status = muster_client_fd(client, &fd, &err);
     }
-    if (status == MUSTER_OK && count > 1 && strcmp(words[1], "restart") == 0) {
+    if (status == MUSTER_OK && argc > 1 && strcmp(argv[1], "restart") == 0) {
         status = muster_restart_run(client, NULL, work, &fd, &err);
     } else if (status == MUSTER_OK) {
         status = add(fd);
     }
     if (status != MUSTER_OK) {
-        (void)fprintf(stderr, "calls_rank: %s: %s\n", muster_status_name(status), err.text);
+        (void)fprintf(stderr, "rank: %s: %s\n", muster_status_name(status), err.text);
     }
     muster_client_close(client);
     return muster_exit_code(status);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A training loop under `muster run` that saves when it is preempted. All ranks take each step
+/* save
+ *
+ * A training loop under `muster run` that saves when it is preempted. All ranks take each step
  * together. What a rank saved is LOOP_DIR/INDEX: the step, by which it begins the next time.
  *
  *   "begins at=0 generation=1"     before the loop
@@ -17,13 +19,15 @@
  * step after the one it has. LOOP_MORE=N: a generation after the first takes N steps, and is done
  * when LOOP_DIR/done is there. */
 #define _GNU_SOURCE
-#include <muster/muster.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "muster/muster.h"
+#include "rank.h"
 
 #define PACE_MS 2
 #define PATH_ROOM 512
@@ -197,12 +201,14 @@ static muster_status begin(struct loop *loop, struct muster_error *err)
     return status == MUSTER_OK ? train(loop, view.generation) : status;
 }
 
-int main(void)
+int rank_save(int argc, char **argv)
 {
     struct loop loop = {.step = 0};
     struct muster_error err = {.text = ""};
     muster_status status;
 
+    (void)argc;
+    (void)argv;
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
     status = begin(&loop, &err);
     if (err.text[0] != '\0' && status != MUSTER_OK) {

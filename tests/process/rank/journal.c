@@ -1,37 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A rank that never rests: rounds, a seal after every few of them, and beside that, through a
- * second session, writes whose outcome it knows. When the key "stop" is there it reads everything
- * back and says "verified", or what is wrong.
+/* journal
  *
- *   journal_rank */
+ * A rank that never rests: rounds, a seal after every few of them, and beside that, through a
+ * second session, writes whose outcome it knows. When the key "stop" is there it reads everything
+ * back and says "verified", or what is wrong. */
 
 #define _GNU_SOURCE
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "muster/muster.h"
+#include "rank.h"
 
 enum { ROUNDS = 7, SAY_EVERY = 50 };
 
 static muster_client *client, *writer;
 static uint64_t written, rounds;
 static uint32_t place;
-
-__attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    (void)vprintf(format, args);
-    va_end(args);
-    (void)putchar('\n');
-    (void)fflush(stdout);
-}
 
 _Noreturn static void give_up(const char *what, const struct muster_error *err)
 {
@@ -157,13 +146,15 @@ static void verify(void)
     muster_keys_free(keys);
 }
 
-int main(void)
+int rank_journal(int argc, char **argv)
 {
     struct muster_client_options options = MUSTER_CLIENT_OPTIONS_INIT;
     struct muster_error err;
     struct muster_view view;
     muster_status status = muster_client_open(&client, NULL, -1, &err);
 
+    (void)argc;
+    (void)argv;
     options.role = MUSTER_ROLE_OBSERVER;
     if (status != MUSTER_OK || muster_client_open(&writer, &options, -1, &err) != MUSTER_OK) {
         give_up("open", &err);

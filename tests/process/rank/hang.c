@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A rank that hangs in the way it is told to. It speaks as restart_rank.c does: events go out as
- * datagrams to the socket EVENTS, orders come in on a socket of its own.
+/* hang EVENTS
  *
- *   hang_rank EVENTS
+ * A rank that hangs in the way it is ordered to. It speaks as restart.c does. Without an order the
+ * function pings every 5 ms. Orders are those of rank.h and:
  *
- * Without an order the function pings every 5 ms. Orders: ok | fail | hold HOW: read, deaf (which
- * retries after EINTR), mutex, spin, checks, naps (a thousand of 10 ms, and a check when one is
- * cut), rush (two seconds of pings without a pause, then checks), quiet (which waits for orders
- * without a call) | ping, after that | section NAME LIMIT_MS | end | atomic | dumb HOW (the next
- * attempt holds before its first call; or computes, until an order comes) | after HOW (the function
- * fails, and what follows never ends: deaf, finalize and health ping in that one) | slow MS (it
- * takes so long to return when it is told to, and finalize as long again) | fork (a child that
- * mocks SIGTERM) | linger (it does not end after the run) | term HOW: heed, which cleans up for
- * half the grace, mock, which goes on, or fork, which leaves a child behind.
+ *   block HOW               in one of the ways of rank.h, or: checks; naps (a thousand of 10 ms,
+ * and a check when one is cut); rush (two seconds of pings without a pause, then checks); quiet
+ * (waits for orders without a call) ping                    ends "block quiet" section NAME
+ * LIMIT_MS | end | atomic dumb HOW                the next attempt blocks before its first call:
+ * HOW is read; or computes, until an order comes: compute after HOW               the function
+ * fails, and what follows never ends: deaf; or it pings for ever: finalize, health slow MS the
+ * function takes so long to return when it is interrupted, and finalize as long again child-deaf a
+ * child that ignores SIGTERM linger                  the process does not end after the run term
+ * HOW                what SIGTERM does: heed, which cleans up for half the grace; mock, which goes
+ * on; or fork, which leaves a child behind
  *
  * HANG_OPEN_MS: how long it waits for the others when it opens. HANG_PREEMPT: it takes notices,
  * asks at each ping whether to save, and saves nothing. HANG_PREEMPT=SIGNALS: those are notices. */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -32,6 +31,7 @@
 
 #include "events.h"
 #include "muster/muster.h"
+#include "rank.h"
 
 enum { BEAT_MS = 5 };
 
@@ -77,53 +77,7 @@ static void on_term_mock(int number)
     event("mocks");
 }
 
-/* A mutex whose owner is dead. */
-static void *lock_and_end(void *mutex)
-{
-    (void)pthread_mutex_lock(mutex);
-    return NULL;
-}
-
-static void hold_mutex(void)
-{
-    static pthread_mutex_t mutex;
-    pthread_t owner;
-
-    (void)pthread_mutex_init(&mutex, NULL);
-    if (pthread_create(&owner, NULL, lock_and_end, &mutex) == 0) {
-        (void)pthread_join(owner, NULL);
-        event("holds");
-        (void)pthread_mutex_lock(&mutex);
-    }
-}
-
-static void hold_read(bool deaf)
-{
-    int pair[2];
-    char byte;
-    ssize_t got;
-
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
-        die("socketpair");
-    }
-    event("holds");
-    do {
-        got = read(pair[0], &byte, 1);
-    } while (got < 0 && errno == EINTR && deaf);
-    (void)close(pair[0]);
-    (void)close(pair[1]);
-}
-
-/* Whatever signals come. */
-static void pass(int ms)
-{
-    struct timespec left = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
-
-    while (clock_nanosleep(CLOCK_MONOTONIC, 0, &left, &left) == EINTR) {
-    }
-}
-
-static void hold_naps(muster_restart *restart)
+static void nap(muster_restart *restart)
 {
     const struct timespec nap = {.tv_nsec = 10000000};
     bool told = false;
@@ -156,29 +110,19 @@ static void compute(void)
     }
 }
 
-static void hold(muster_restart *restart, const char *how)
+static void block(muster_restart *restart, const char *how)
 {
-    static volatile unsigned spun;
-
-    if (strcmp(how, "mutex") == 0) {
-        hold_mutex();
-    } else if (strcmp(how, "spin") == 0) {
-        event("holds");
-        for (;;) {
-            spun = spun + 1;
-        }
-    } else if (strcmp(how, "naps") == 0) {
-        event("holds");
-        hold_naps(restart);
+    if (strcmp(how, "rush") == 0) {
+        rush(restart);
+    }
+    event("blocked how=%s", how);
+    if (strcmp(how, "naps") == 0) {
+        nap(restart);
     } else if (strcmp(how, "checks") == 0 || strcmp(how, "rush") == 0) {
-        if (how[0] == 'r') {
-            rush(restart);
-        }
-        event("holds");
         while (muster_restart_check(restart) == MUSTER_OK) {
         }
     } else {
-        hold_read(strcmp(how, "deaf") == 0);
+        (void)block_in(how);
     }
 }
 
@@ -218,16 +162,11 @@ static muster_status begun(muster_status status)
 /* MORE: the function goes on. */
 static muster_status obey(muster_restart *restart, char *order, bool *quiet)
 {
-    char *rest = strchrnul(order, ' ');
+    char *rest = order_split(order);
+    muster_status status;
 
-    if (*rest != '\0') {
-        *rest++ = '\0';
-    }
-    if (strcmp(order, "ok") == 0) {
-        return MUSTER_OK;
-    }
-    if (strcmp(order, "fail") == 0) {
-        return muster_restart_fail(restart, 1, "as told");
+    if (order_ends(restart, order, rest, &status)) {
+        return status;
     }
     if (strcmp(order, "dumb") == 0) {
         (void)snprintf(dumb, sizeof dumb, "%.15s", rest);
@@ -237,20 +176,17 @@ static muster_status obey(muster_restart *restart, char *order, bool *quiet)
         (void)snprintf(after, sizeof after, "%.15s", rest);
         return muster_restart_fail(restart, 1, "as told");
     }
-    if (strcmp(order, "hold") == 0 && strcmp(rest, "quiet") == 0) {
+    if (strcmp(order, "block") == 0 && strcmp(rest, "quiet") == 0) {
         *quiet = true;
-        event("holds");
-    } else if (strcmp(order, "hold") == 0) {
-        muster_status status;
-
-        hold(restart, rest);
+        event("blocked how=quiet");
+    } else if (strcmp(order, "block") == 0) {
+        block(restart, rest);
         status = muster_restart_check(restart);
         return status == MUSTER_OK ? MUSTER_EFAILED : status;
     } else if (strcmp(order, "section") == 0) {
-        char *limit = strchrnul(rest, ' ');
+        char *limit = order_split(rest);
 
-        *limit = '\0';
-        return begun(muster_restart_section_begin(restart, rest, strtoll(limit + 1, NULL, 10)));
+        return begun(muster_restart_section_begin(restart, rest, strtoll(limit, NULL, 10)));
     } else if (strcmp(order, "end") == 0) {
         *quiet = false;
         event("ends");
@@ -267,9 +203,9 @@ static muster_status obey(muster_restart *restart, char *order, bool *quiet)
     } else if (strcmp(order, "linger") == 0) {
         lingers = true;
         event("ready");
-    } else if (strcmp(order, "fork") == 0) {
+    } else if (strcmp(order, "child-deaf") == 0) {
         leave_child();
-    } else {
+    } else if (!order_obey(order, rest)) {
         die(order);
     }
     return MUSTER_MORE;
@@ -344,7 +280,7 @@ static muster_status function(muster_restart *restart, void *arg)
         compute();
     } else if (dumb[0] != '\0') {
         dumb[0] = '\0';
-        hold(restart, "read");
+        block(restart, "read");
     }
     status = work(restart);
     if (slow_ms != 0) {
@@ -356,7 +292,7 @@ static muster_status function(muster_restart *restart, void *arg)
 
 static void ping_for_ever(muster_restart *restart)
 {
-    event("holds");
+    event("blocked how=%s", after);
     for (;;) {
         (void)!muster_restart_ping(restart);
     }
@@ -366,7 +302,8 @@ static muster_status finalize(muster_restart *restart, void *arg)
 {
     (void)arg;
     if (strcmp(after, "deaf") == 0) {
-        hold_read(true);
+        event("blocked how=deaf");
+        (void)block_in("deaf");
     } else if (strcmp(after, "finalize") == 0) {
         ping_for_ever(restart);
     }
@@ -382,20 +319,6 @@ static muster_status health_check(muster_restart *restart, void *arg)
         ping_for_ever(restart);
     }
     return MUSTER_OK;
-}
-
-static unsigned entries_of(const char *path)
-{
-    DIR *folder = opendir(path);
-    unsigned count = 0;
-
-    while (folder != NULL && readdir(folder) != NULL) {
-        count++;
-    }
-    if (folder != NULL) {
-        (void)closedir(folder);
-    }
-    return count;
 }
 
 static void take_notices(muster_client *client)
@@ -414,7 +337,7 @@ static bool is_clean(unsigned threads, unsigned descriptors)
     return entries_of("/proc/self/task") == threads && entries_of("/proc/self/fd") == descriptors;
 }
 
-int main(int argc, char **argv)
+int rank_hang(int argc, char **argv)
 {
     unsigned threads, descriptors;
     struct muster_error err = {0};
@@ -427,7 +350,7 @@ int main(int argc, char **argv)
     muster_status status;
 
     if (argc != 2) {
-        (void)fprintf(stderr, "usage: hang_rank EVENTS\n");
+        (void)fprintf(stderr, "usage: hang EVENTS\n");
         return 2;
     }
     grace_ms = grace != NULL ? (int)strtol(grace, NULL, 10) : 0;

@@ -1,24 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A rank under test control. What happens to it goes out as one datagram each to the socket EVENTS,
- * "PID INDEX WHAT key=value ..."; what it shall do comes in as datagrams on a socket of its own,
- * whose name its first datagram tells. The function is a loop over these orders: so it is blocked
- * exactly where the test has put it.
+/* restart EVENTS
  *
- *   restart_rank EVENTS
+ * A rank in muster_restart_run. What happens to it goes out as one datagram each to the socket
+ * EVENTS; orders come in as datagrams (events.h). The function is a loop over these orders: so it
+ * is blocked exactly where the test has put it.
  *
  * An order "@GENERATION WORDS" is for the function in that generation only, and forgotten in a
- * later one. Orders:
+ * later one. Orders are those of rank.h and:
  *
- *   ok | failed CODE TEXT | status N | again | leave | abort CODE TEXT     the function returns
- *   exit CODE | _exit CODE                                                 the process ends
- *   kill SIGNAL | crash HOW: segv, abort, fpe                              by its own hand
  *   check | step N | nested | faults: tells the record again
  *   section NAME MS | section-end | atomic | atomic-end
  *   quiet: no pings any more until the next order
  *   listen: a thread of its own waits in muster, and tells when it hears of the interruption
- *   block HOW: read, recv, poll, sleep, semaphore, barrier; or what nobody can free: mute, which
- *     ignores what it is told; sleep-hang, which sleeps on after a signal; mutex-hang; spin, which
- *     calls nothing
+ *   block HOW: in one of the ways of rank.h, or in a barrier that nobody else comes to
  *   swallow: goes on after EINTERRUPTED, and pings
  *   meet: all of the generation tell each other who they are ("met members=PID,...", by rank)
  *
@@ -38,13 +32,11 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <semaphore.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -52,6 +44,7 @@
 #include "belongings.h"
 #include "events.h"
 #include "muster/muster.h"
+#include "rank.h"
 
 enum { KINDS = 7 };
 
@@ -74,87 +67,6 @@ struct rank {
     struct muster_assignment assignment;
 };
 
-static void *hold_for_ever(void *ctx)
-{
-    (void)pthread_mutex_lock(ctx);
-    while (pause() != 0) { /* a signal */
-    }
-    return NULL;
-}
-
-/* Until the mutex is another thread's, who never gives it back. */
-static void lock_held_by_another(void)
-{
-    static pthread_mutex_t never = PTHREAD_MUTEX_INITIALIZER;
-    pthread_t thread;
-
-    if (pthread_create(&thread, NULL, hold_for_ever, &never) != 0) {
-        die("pthread_create");
-    }
-    while (pthread_mutex_trylock(&never) == 0) {
-        (void)pthread_mutex_unlock(&never);
-    }
-    (void)pthread_mutex_lock(&never);
-}
-
-/* Where no signal helps. */
-static void hang(const char *how, int fd)
-{
-    static volatile unsigned long turns;
-
-    if (strcmp(how, "mute") == 0) {
-        while (poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, -1) < 0) {
-        }
-    } else if (strcmp(how, "sleep-hang") == 0) {
-        struct timespec left = {.tv_sec = 1000000};
-
-        while (clock_nanosleep(CLOCK_MONOTONIC, 0, &left, &left) == EINTR) {
-        }
-    } else if (strcmp(how, "mutex-hang") == 0) {
-        lock_held_by_another();
-    } else if (strcmp(how, "spin") == 0) {
-        for (;;) {
-            turns++;
-        }
-    } else {
-        die(how);
-    }
-}
-
-/* Waits in a call of the kernel for a peer that is well and never speaks. */
-static int block_kernel(const char *how)
-{
-    int pair[2];
-    char byte;
-    int rc = -1;
-    int error;
-
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
-        die("socketpair");
-    }
-    errno = 0;
-    if (strcmp(how, "read") == 0) {
-        rc = (int)read(pair[0], &byte, 1);
-    } else if (strcmp(how, "recv") == 0) {
-        rc = (int)recv(pair[0], &byte, 1, 0);
-    } else if (strcmp(how, "poll") == 0) {
-        rc = poll(&(struct pollfd){.fd = pair[0], .events = POLLIN}, 1, -1);
-    } else if (strcmp(how, "sleep") == 0) {
-        errno = clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_sec = 1000000}, NULL);
-    } else if (strcmp(how, "semaphore") == 0) {
-        sem_t never;
-
-        sem_init(&never, 0, 0);
-        rc = sem_wait(&never);
-    } else {
-        hang(how, pair[0]);
-    }
-    error = errno;
-    close(pair[0]);
-    close(pair[1]);
-    return rc < 0 ? error : 0;
-}
-
 static muster_status block(const struct rank *rank, muster_restart *restart, const char *how)
 {
     struct muster_error err = {0};
@@ -166,7 +78,7 @@ static muster_status block(const struct rank *rank, muster_restart *restart, con
         event("freed how=%s status=%s", how, muster_status_name(status));
         return status;
     }
-    event("freed how=%s errno=%d", how, block_kernel(how));
+    event("freed how=%s errno=%d", how, block_in(how));
     status = muster_restart_check(restart);
     return status == MUSTER_OK ? MUSTER_EFAILED : status;
 }
@@ -215,12 +127,8 @@ static bool obey_progress(muster_restart *restart, const char *order, char *rest
     } else if (strcmp(order, "atomic-end") == 0) {
         say_status("atomic-end", muster_restart_atomic_end(restart));
     } else if (strcmp(order, "section") == 0) {
-        char *limit = strchr(rest, ' ');
+        char *limit = order_split(rest);
 
-        if (!limit) {
-            die(rest);
-        }
-        *limit++ = '\0';
         say_status("section",
                    muster_restart_section_begin(restart, rest, strtoll(limit, NULL, 10)));
     } else if (strcmp(order, "section-end") == 0) {
@@ -286,22 +194,6 @@ static void swallow(muster_restart *restart)
     }
 }
 
-/* As a program with a mistake ends, also where a sanitizer would say so first. */
-__attribute__((no_sanitize("undefined"))) static void crash(const char *how)
-{
-    volatile int number = getpid() >> 30; /* 0: no number is that large */
-
-    if (strcmp(how, "segv") == 0) {
-        *(volatile int *)mmap(NULL, 1, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) = 1;
-    } else if (strcmp(how, "abort") == 0) {
-        abort();
-    } else if (strcmp(how, "fpe") == 0) {
-        number = 1000 / number;
-        (void)raise(SIGFPE); /* not every processor traps */
-    }
-    die(how);
-}
-
 static void tell_faults(muster_restart *restart, uint64_t generation)
 {
     struct muster_fault fault;
@@ -318,46 +210,11 @@ static void tell_faults(muster_restart *restart, uint64_t generation)
 /* MORE: the function goes on. */
 static muster_status obey(struct rank *rank, muster_restart *restart, char *order)
 {
-    char *rest = strchr(order, ' ');
+    char *rest = order_split(order);
+    muster_status status;
 
-    if (rest) {
-        *rest++ = '\0';
-    } else {
-        rest = order + strlen(order);
-    }
-    if (strcmp(order, "ok") == 0) {
-        return MUSTER_OK;
-    }
-    if (strcmp(order, "status") == 0) {
-        return (muster_status)strtol(rest, NULL, 10);
-    }
-    if (strcmp(order, "failed") == 0) {
-        int code = (int)strtol(rest, &rest, 10);
-
-        return muster_restart_fail(restart, code, *rest ? rest + 1 : "");
-    }
-    if (strcmp(order, "abort") == 0) {
-        int code = (int)strtol(rest, &rest, 10);
-
-        return muster_restart_abort(restart, code, *rest ? rest + 1 : "");
-    }
-    if (strcmp(order, "exit") == 0) {
-        exit((int)strtol(rest, NULL, 10));
-    }
-    if (strcmp(order, "_exit") == 0) {
-        _exit((int)strtol(rest, NULL, 10));
-    }
-    if (strcmp(order, "kill") == 0) {
-        (void)raise((int)strtol(rest, NULL, 10));
-    }
-    if (strcmp(order, "crash") == 0) {
-        crash(rest);
-    }
-    if (strcmp(order, "again") == 0) {
-        return muster_restart_again(restart);
-    }
-    if (strcmp(order, "leave") == 0) {
-        return muster_restart_leave(restart);
+    if (order_ends(restart, order, rest, &status)) {
+        return status;
     }
     if (strcmp(order, "block") == 0) {
         return block(rank, restart, rest);
@@ -376,7 +233,7 @@ static muster_status obey(struct rank *rank, muster_restart *restart, char *orde
         meet(rank);
     } else if (strcmp(order, "swallow") == 0) {
         swallow(restart);
-    } else if (!obey_progress(restart, order, rest)) {
+    } else if (!obey_progress(restart, order, rest) && !order_obey(order, rest)) {
         die(order);
     }
     return MUSTER_MORE;
@@ -594,19 +451,6 @@ static bool once_more(void)
     return size > 0 && strncmp(order, "run", 3) == 0;
 }
 
-/* Memory that the kernel has to free at the end, RESTART_RANK_MIB of it. */
-static void be_large(void)
-{
-    const char *mib = getenv("RESTART_RANK_MIB");
-    size_t size = mib ? (size_t)strtoul(mib, NULL, 10) << 20 : 0;
-    static char *volatile memory; /* which nothing optimises away */
-
-    memory = size > 0 ? malloc(size) : NULL;
-    if (memory) {
-        memset(memory, 1, size); /* for the life of the process */
-    }
-}
-
 static bool handler_is_default(void)
 {
     struct sigaction action;
@@ -623,11 +467,12 @@ static void say_closed(const struct belongings *before)
     event("closed clean=%d text=%s", clean, text);
 }
 
-int main(int argc, char **argv)
+int rank_restart(int argc, char **argv)
 {
     static struct belongings before;
     const char *open_ms = getenv("RR_OPEN_MS");
     const char *beat = getenv("RR_BEAT");
+    const char *mib = getenv("RESTART_RANK_MIB");
     struct rank rank = {.index = UINT32_MAX};
     struct muster_restart_options options = MUSTER_RESTART_OPTIONS_INIT;
     struct muster_error err = {0};
@@ -635,10 +480,12 @@ int main(int argc, char **argv)
     muster_status status;
 
     if (argc != 2) {
-        (void)fprintf(stderr, "usage: restart_rank EVENTS\n");
+        (void)fprintf(stderr, "usage: restart EVENTS\n");
         return 2;
     }
-    be_large();
+    if (mib) {
+        be_large(mib);
+    }
     events_open(argv[1]);
     terminate_set();
     rank.beat_ms = beat ? (int)strtol(beat, NULL, 10) : 5;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A rank under test control that takes part in preemption. Orders come as lines on stdin, and each
- * is answered by one line on stdout that begins with it; the log of the library goes to stderr. So
- * the program is inside of a call of muster only while an order is carried out.
+/* preempt
+ *
+ * A rank that takes part in preemption. Orders come as lines on stdin, and each is answered by one
+ * line on stdout that begins with it; the log of the library goes to stderr. So the program is
+ * inside of a call of muster only while an order is carried out. Orders are those of rank.h and:
  *
  *   reached STEP            "go", "save" or "stop"
  *   train STEP              asks for STEP and the next ones, with a barrier after each, until it is
@@ -12,7 +14,7 @@
  *   close | open            the handle of preemption
  *   leave                   the job
  *   handled                 how often the program's own handler of SIGTERM was called
- *   child                   forks one that waits for a signal, and tells its pid; "reap": its end
+ *   child-stays             forks one that waits for a signal, and tells its pid; "reap": its end
  *   run                     enters a function under muster_restart_run, which takes orders too;
  *                           "return" ends it, "return preempted" with that status, "return
  *                           leave" for good; "fail" reports a fault first
@@ -32,6 +34,7 @@
 #include <unistd.h>
 
 #include "muster/muster.h"
+#include "rank.h"
 
 enum { LINE_ROOM = 512, SOURCE_PERIOD_MS = 20 };
 
@@ -58,7 +61,7 @@ static void on_log(void *ctx, enum muster_level level, const char *line)
     fprintf(stderr, "%d %s\n", (int)level, line);
 }
 
-static void die(const char *what, const struct muster_error *err)
+static void give_up(const char *what, const struct muster_error *err)
 {
     fprintf(stderr, "%s: %s\n", what, err->text);
     exit(3);
@@ -94,7 +97,7 @@ static void open_preempt(struct rank *rank)
         options.source_count = 1;
     }
     if (muster_preempt_open(&rank->preempt, rank->client, &options, &err)) {
-        die("preempt", &err);
+        give_up("preempt", &err);
     }
 }
 
@@ -118,7 +121,7 @@ static uint32_t index_of(const char *word)
 
 static void say_status(const char *order, muster_status status, const struct muster_error *err)
 {
-    printf("%s: %s %s\n", order, muster_status_name(status), status ? err->text : "");
+    say("%s: %s %s", order, muster_status_name(status), status ? err->text : "");
 }
 
 /* ---- orders ---- */
@@ -132,13 +135,12 @@ static void do_train(struct rank *rank, const char *order, int64_t step)
         muster_status status = MUSTER_OK;
 
         if (reach != MUSTER_GO_ON) {
-            printf("%s: %s at=%lld\n", order, reach_name(reach), (long long)step);
+            say("%s: %s at=%lld", order, reach_name(reach), (long long)step);
             return;
         }
         status = muster_barrier_wait(rank->client, "step", -1, &err);
         if (status) {
-            printf("%s: %s %s at=%lld\n", order, muster_status_name(status), err.text,
-                   (long long)step);
+            say("%s: %s %s at=%lld", order, muster_status_name(status), err.text, (long long)step);
             return;
         }
     }
@@ -149,15 +151,14 @@ static void do_notice(struct rank *rank, const char *order)
     struct muster_notice notice;
 
     if (!muster_preempt_notice(rank->preempt, &notice)) {
-        printf("%s: none\n", order);
+        say("%s: none", order);
         return;
     }
-    printf("%s: index=%lld level=%d assumed=%d left=%lld unix=%lld agreed=%lld source=%s host=%s "
-           "reason=%s\n",
-           order, notice.index == MUSTER_INDEX_ALL ? -1 : (long long)notice.index,
-           (int)notice.level, notice.assumed, (long long)notice.left_ms,
-           (long long)notice.deadline_unix_ms, (long long)notice.agreed_step, notice.source,
-           notice.host, notice.reason);
+    say("%s: index=%lld level=%d assumed=%d left=%lld unix=%lld agreed=%lld source=%s host=%s "
+        "reason=%s",
+        order, notice.index == MUSTER_INDEX_ALL ? -1 : (long long)notice.index, (int)notice.level,
+        notice.assumed, (long long)notice.left_ms, (long long)notice.deadline_unix_ms,
+        (long long)notice.agreed_step, notice.source, notice.host, notice.reason);
 }
 
 static void do_announce(struct rank *rank, const char *order, char *words)
@@ -173,14 +174,13 @@ static void do_announce(struct rank *rank, const char *order, char *words)
 
 static void do_child(struct rank *rank, const char *order)
 {
-    (void)fflush(stdout);
     rank->child = fork();
     if (rank->child == 0) {
         for (;;) {
             (void)poll(NULL, 0, -1);
         }
     }
-    printf("%s: %d\n", order, (int)rank->child);
+    say("%s: %d", order, (int)rank->child);
 }
 
 static void do_reap(struct rank *rank, const char *order)
@@ -188,8 +188,8 @@ static void do_reap(struct rank *rank, const char *order)
     int status = 0;
 
     (void)waitpid(rank->child, &status, 0);
-    printf("%s: %s %d\n", order, WIFSIGNALED(status) ? "signal" : "status",
-           WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    say("%s: %s %d", order, WIFSIGNALED(status) ? "signal" : "status",
+        WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 }
 
 static void orders(struct rank *rank, const char *until);
@@ -202,8 +202,8 @@ static muster_status function(muster_restart *restart, void *arg)
     muster_restart_view(restart, &view);
     rank->restart = restart;
     rank->failed = false;
-    printf("entered generation=%llu rank=%u size=%u index=%u\n",
-           (unsigned long long)view.generation, view.rank, view.size, view.index);
+    say("entered generation=%llu rank=%u size=%u index=%u", (unsigned long long)view.generation,
+        view.rank, view.size, view.index);
     orders(rank, "return");
     rank->restart = NULL;
     if (strcmp(rank->how, "preempted") == 0) {
@@ -258,30 +258,30 @@ static void do_other(struct rank *rank, const char *order, const char *verb, cha
     } else if (strcmp(verb, "leave") == 0) {
         say_status(order, muster_member_leave(rank->client, -1, &err), &err);
     } else if (strcmp(verb, "sources") == 0) {
-        printf("%s: '%s'\n", order, muster_preempt_sources(rank->preempt));
+        say("%s: '%s'", order, muster_preempt_sources(rank->preempt));
     } else if (strcmp(verb, "handled") == 0) {
-        printf("%s: %d\n", order, (int)handled);
+        say("%s: %d", order, (int)handled);
     } else if (strcmp(verb, "close") == 0) {
         muster_preempt_close(rank->preempt);
         rank->preempt = NULL;
-        printf("%s: ok\n", order);
+        say("%s: ok", order);
     } else if (strcmp(verb, "open") == 0) {
         open_preempt(rank);
-        printf("%s: ok\n", order);
+        say("%s: ok", order);
     } else if (strcmp(verb, "fail") == 0) {
         rank->failed = true;
-        printf("%s: %s\n", order,
-               muster_status_name(muster_restart_fail(rank->restart, 7, "as it was told")));
-    } else {
-        printf("%s: no such order\n", order);
+        say("%s: %s", order,
+            muster_status_name(muster_restart_fail(rank->restart, 7, "as it was told")));
+    } else if (!order_obey(verb, words)) {
+        say("%s: no such order", order);
     }
 }
 
 static void carry_out(struct rank *rank, const char *order, const char *verb, char *words)
 {
     if (strcmp(verb, "reached") == 0) {
-        printf("%s: %s\n", order,
-               reach_name(muster_preempt_reached(rank->preempt, strtol(words, NULL, 10))));
+        say("%s: %s", order,
+            reach_name(muster_preempt_reached(rank->preempt, strtol(words, NULL, 10))));
     } else if (strcmp(verb, "train") == 0) {
         do_train(rank, order, strtol(words, NULL, 10));
     } else if (strcmp(verb, "saved") == 0) {
@@ -294,7 +294,7 @@ static void carry_out(struct rank *rank, const char *order, const char *verb, ch
         do_hold(rank, order, words);
     } else if (strcmp(verb, "unhold") == 0) {
         do_hold(rank, order, NULL);
-    } else if (strcmp(verb, "child") == 0) {
+    } else if (strcmp(verb, "child-stays") == 0) {
         do_child(rank, order);
     } else if (strcmp(verb, "reap") == 0) {
         do_reap(rank, order);
@@ -336,34 +336,35 @@ static void orders(struct rank *rank, const char *until)
         (void)snprintf(order, sizeof(order), "%s%s%s", verb, words ? " " : "", words ? words : "");
         if (strcmp(verb, until) == 0) {
             (void)snprintf(rank->how, sizeof(rank->how), "%s", words ? words : "");
-            printf("%s: ok\n", order);
+            say("%s: ok", order);
             return;
         }
         carry_out(rank, order, verb, words ? words : line + strlen(line));
     }
 }
 
-int main(void)
+int rank_preempt(int argc, char **argv)
 {
     struct muster_client_options options = MUSTER_CLIENT_OPTIONS_INIT;
     struct sigaction action = {.sa_handler = on_term};
     struct rank rank = {0};
     struct muster_error err;
 
+    (void)argc;
+    (void)argv;
     (void)setvbuf(stdin, NULL, _IONBF, 0); /* nothing is in it that poll does not see */
-    (void)setvbuf(stdout, NULL, _IOLBF, 0);
     (void)setvbuf(stderr, NULL, _IOLBF, 0);
     if (getenv("PR_HANDLER")) {
         (void)sigaction(SIGTERM, &action, NULL);
     }
     options.log = on_log;
     if (muster_client_open(&rank.client, &options, -1, &err)) {
-        die("open", &err);
+        give_up("open", &err);
     }
     if (!getenv("PR_EARLY")) {
         open_preempt(&rank);
     }
-    printf("ready\n");
+    say("ready");
     orders(&rank, "end");
     muster_preempt_close(rank.preempt);
     muster_client_close(rank.client);

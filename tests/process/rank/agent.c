@@ -2,15 +2,14 @@
 /* A rank without an agent that does what programs do to children, descriptors and clients. It says
  * on stdout what a test looks at.
  *
- *   agent_rank again N   opens a client, runs a function and closes it, N times: descriptors,
+ *   agent again N   opens a client, runs a function and closes it, N times: descriptors,
  *                        threads and children after the first and after the last
- *   agent_rank wait      in the function: waits for all children it has
- *   agent_rank ignore    the same with SIGCHLD ignored
- *   agent_rank fork      in the function: forks a child that stays, says its pid, and blocks
- *   agent_rank block     in the function: blocks
- *   agent_rank log       says what the library logs */
+ *   agent wait      in the function: waits for all children it has
+ *   agent ignore    the same with SIGCHLD ignored
+ *   agent fork      in the function: forks a child that stays, says its pid, and blocks
+ *   agent block     in the function: blocks
+ *   agent log       says what the library logs */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,25 +20,12 @@
 #include <unistd.h>
 
 #include "muster/muster.h"
+#include "rank.h"
 
 enum { PATIENCE_MS = 5000 };
 
 static const char *mode;
 static unsigned threads_before; /* the first client */
-
-static unsigned entries(const char *path)
-{
-    DIR *folder = opendir(path);
-    unsigned count = 0;
-
-    while (folder && readdir(folder)) {
-        count++;
-    }
-    if (folder) {
-        (void)closedir(folder);
-    }
-    return count;
-}
 
 static void tell_children(void)
 {
@@ -47,16 +33,9 @@ static void tell_children(void)
     pid_t child;
 
     while ((child = waitpid(-1, &how, 0)) > 0) {
-        (void)printf("child %d ended with %d\n", (int)child, how);
+        say("child %d ended with %d", (int)child, how);
     }
-    (void)printf("no child: %s\n", strerror(errno));
-    (void)fflush(stdout);
-}
-
-static void say_blocked(void)
-{
-    (void)printf("blocked\n");
-    (void)fflush(stdout);
+    say("no child: %s", strerror(errno));
 }
 
 static muster_status function(muster_restart *restart, void *arg)
@@ -73,10 +52,10 @@ static muster_status function(muster_restart *restart, void *arg)
                 (void)pause();
             }
         }
-        (void)printf("forked %d\n", (int)child);
+        say("forked %d", (int)child);
     }
     if (strcmp(mode, "fork") == 0 || strcmp(mode, "block") == 0) {
-        say_blocked();
+        say("blocked");
         while (muster_restart_check(restart) == MUSTER_OK) {
             (void)pause();
         }
@@ -89,8 +68,7 @@ static void on_log(void *ctx, enum muster_level level, const char *line)
 {
     (void)ctx;
     (void)level;
-    (void)printf("log: %s\n", line);
-    (void)fflush(stdout);
+    say("log: %s", line);
 }
 
 static int once(void)
@@ -117,33 +95,32 @@ static int once(void)
 static unsigned threads(void)
 {
     const struct timespec moment = {.tv_nsec = 1000000};
-    unsigned count = entries("/proc/self/task");
+    unsigned count = entries_of("/proc/self/task");
 
     for (int i = 0; i < PATIENCE_MS && count > threads_before; i++) {
         (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &moment, NULL);
-        count = entries("/proc/self/task");
+        count = entries_of("/proc/self/task");
     }
     return count;
 }
 
 static void tell_counts(const char *when)
 {
-    (void)printf("%s: descriptors %u threads %u children %d\n", when, entries("/proc/self/fd"),
-                 threads(), waitpid(-1, NULL, WNOHANG) >= 0);
-    (void)fflush(stdout);
+    say("%s: descriptors %u threads %u children %d", when, entries_of("/proc/self/fd"), threads(),
+        waitpid(-1, NULL, WNOHANG) >= 0);
 }
 
-int main(int argc, char **argv)
+int rank_agent(int argc, char **argv)
 {
     int times = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 1;
     int code = 0;
 
     if (argc < 2) {
-        (void)fprintf(stderr, "usage: agent_rank MODE [N]\n");
+        (void)fprintf(stderr, "usage: agent MODE [N]\n");
         return 2;
     }
     mode = argv[1];
-    threads_before = entries("/proc/self/task");
+    threads_before = entries_of("/proc/self/task");
     if (strcmp(mode, "ignore") == 0) {
         (void)signal(SIGCHLD, SIG_IGN);
     }

@@ -2,30 +2,26 @@
 /* The loop that most programs are: step, compute, barrier. One rank of it hangs at the step HANG_AT
  * of the first iteration, in one WAY; later iterations run to their end.
  *
- *   loop_rank WAY RANK EVENTS
+ *   loop WAY RANK EVENTS
  *
  * It cannot be interrupted in: mutex, spin, stop, malloc, condition, join. It can be in: sleep,
  * read, printf. It makes progress in: straggler (slow pings), checkpoint (quick pings), section.
  * The others go on in: frozen (stopped while it waits in the barrier). It never comes in: names
  * (another barrier), livelock (another one, and all try again and again), done (it returns), dumb
  * (hangs before its first step), deadlock (the same, in a mutex). Events go out as datagrams, in
- * the form of hang_rank.c. */
+ * the form of events.h. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "events.h"
 #include "muster/muster.h"
+#include "rank.h"
 
 enum { STEPS = 9, HANG_AT = 6, COMPUTE_MS = 5, BEAT_MS = 5, TRY_MS = 50 };
 
@@ -34,103 +30,9 @@ static uint32_t culprit;
 static int soft_ms;
 static muster_client *client;
 
-/* Whatever signals come. */
-static void pass(int ms)
-{
-    struct timespec left = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
-
-    while (clock_nanosleep(CLOCK_MONOTONIC, 0, &left, &left) == EINTR) {
-    }
-}
-
 static bool is(const char *name)
 {
     return strcmp(way, name) == 0;
-}
-
-static void *never_ends(void *arg)
-{
-    (void)arg;
-    for (;;) {
-        (void)pause();
-    }
-    return NULL;
-}
-
-static void *lock_and_end(void *mutex)
-{
-    (void)pthread_mutex_lock(mutex);
-    return NULL;
-}
-
-static pthread_t thread_of(void *(*does)(void *), void *arg)
-{
-    sigset_t all, before;
-    pthread_t thread;
-
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    if (pthread_create(&thread, NULL, does, arg) != 0) {
-        die("pthread_create");
-    }
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return thread;
-}
-
-static void hang_in_thread_calls(void)
-{
-    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-    static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
-
-    if (is("mutex") || is("deadlock")) { /* whose owner is gone */
-        (void)pthread_join(thread_of(lock_and_end, &mutex), NULL);
-        (void)pthread_mutex_lock(&mutex);
-    } else if (is("condition")) {
-        (void)pthread_mutex_lock(&mutex);
-        for (;;) {
-            (void)pthread_cond_wait(&condition, &mutex);
-        }
-    } else {
-        (void)pthread_join(thread_of(never_ends, NULL), NULL);
-    }
-}
-
-static void hang_in_malloc(void)
-{
-    static void *volatile kept;
-
-    for (;;) {
-        free(kept);
-        kept = malloc(64);
-    }
-}
-
-/* Nobody reads what it prints. */
-static void hang_in_printf(void)
-{
-    int ends[2];
-    FILE *file;
-
-    if (pipe(ends) != 0 || (file = fdopen(ends[1], "w")) == NULL) {
-        die("pipe");
-    }
-    while (fprintf(file, "step %d of %d\n", HANG_AT, STEPS) > 0) {
-    }
-    (void)fclose(file);
-    (void)close(ends[0]);
-}
-
-static void hang_in_read(void)
-{
-    int ends[2];
-    char byte;
-
-    if (pipe(ends) != 0) {
-        die("pipe");
-    }
-    (void)!read(ends[0], &byte, 1);
-    (void)close(ends[0]);
-    (void)close(ends[1]);
 }
 
 static void beats(muster_restart *restart, int each_ms)
@@ -151,26 +53,9 @@ static void *stops(void *arg)
 
 static void hang(muster_restart *restart)
 {
-    static const struct timespec long_time = {.tv_sec = 3600};
-    static volatile unsigned spun;
-
-    if (is("mutex") || is("deadlock") || is("condition") || is("join")) {
-        hang_in_thread_calls();
-    } else if (is("sleep") || is("dumb")) {
-        (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &long_time, NULL);
-    } else if (is("spin")) {
-        for (;;) {
-            spun = spun + 1;
-        }
-    } else if (is("stop")) {
+    if (is("stop")) {
         (void)raise(SIGSTOP);
-        (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &long_time, NULL);
-    } else if (is("malloc")) {
-        hang_in_malloc();
-    } else if (is("printf")) {
-        hang_in_printf();
-    } else if (is("read")) {
-        hang_in_read();
+        (void)block_in("sleep");
     } else if (is("straggler")) {
         beats(restart, soft_ms / 2);
     } else if (is("checkpoint")) {
@@ -180,7 +65,13 @@ static void hang(muster_restart *restart)
         pass(3 * soft_ms);
         (void)!muster_restart_section_end(restart);
     } else if (is("frozen")) {
-        (void)pthread_detach(thread_of(stops, NULL));
+        pthread_t thread;
+
+        if (pthread_create(&thread, NULL, stops, NULL) != 0 || pthread_detach(thread) != 0) {
+            die("pthread_create");
+        }
+    } else if (!is("names") && !is("livelock") && !is("done")) {
+        (void)block_in(is("dumb") ? "sleep" : is("deadlock") ? "mutex" : way);
     }
 }
 
@@ -249,7 +140,7 @@ static muster_status loop(muster_restart *restart, void *arg)
     return status;
 }
 
-int main(int argc, char **argv)
+int rank_loop(int argc, char **argv)
 {
     const char *soft = getenv("MUSTER_SOFT_TIMEOUT");
     struct muster_error err = {0};
@@ -257,7 +148,7 @@ int main(int argc, char **argv)
     muster_status status;
 
     if (argc != 4) {
-        (void)fprintf(stderr, "usage: loop_rank WAY RANK EVENTS\n");
+        (void)fprintf(stderr, "usage: loop WAY RANK EVENTS\n");
         return 2;
     }
     way = argv[1];

@@ -2,17 +2,19 @@
 /* A rank that trains until it is preempted: one step after the other, all together, and what it
  * saves is the step's number in the file FOLDER/INDEX. Begins where that says, and tells it.
  *
- * usage: training_rank FOLDER [STEPS]     STEPS: then it is done; without: never
+ * usage: train FOLDER [STEPS]     STEPS: then it is done; without: never
  *
  * Environment: TRAIN_END=FILE: the last step is over when FILE is there. */
 #define _GNU_SOURCE
 #include <limits.h>
-#include <muster/muster.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#include "muster/muster.h"
+#include "rank.h"
 
 enum { STEP_MS = 5 }; /* how long a step takes: there is no end to them meanwhile */
 
@@ -56,7 +58,7 @@ static void took(uint32_t rank, long step, bool first, bool last)
     const char *end = getenv("TRAIN_END");
 
     if (first) {
-        (void)printf("rank %u has taken step %ld\n", rank, step);
+        say("rank %u has taken step %ld", rank, step);
     }
     while (last && end && access(end, F_OK) != 0) {
         (void)poll(NULL, 0, STEP_MS);
@@ -69,7 +71,7 @@ static muster_status train(muster_client *client, muster_preempt *preempt, uint3
     long first = load(folder, rank), step = first;
     muster_status status = MUSTER_OK;
 
-    (void)printf("rank %u begins at step %ld\n", rank, step);
+    say("rank %u begins at step %ld", rank, step);
     for (; step < steps && status == MUSTER_OK; step++) {
         enum muster_reach reach = muster_preempt_reached(preempt, step);
 
@@ -80,8 +82,8 @@ static muster_status train(muster_client *client, muster_preempt *preempt, uint3
             struct muster_notice notice;
 
             if (muster_preempt_notice(preempt, &notice)) {
-                (void)printf("rank %u saves step %ld: source=%s reason=%s\n", rank, step,
-                             notice.source, notice.reason);
+                say("rank %u saves step %ld: source=%s reason=%s", rank, step, notice.source,
+                    notice.reason);
             }
             save(folder, rank, step);
             status = muster_preempt_saved(preempt, step, -1, err);
@@ -98,7 +100,7 @@ static muster_status train(muster_client *client, muster_preempt *preempt, uint3
     return status;
 }
 
-int main(int argc, char **argv)
+int rank_train(int argc, char **argv)
 {
     muster_client *client = NULL;
     muster_preempt *preempt = NULL;
@@ -106,7 +108,6 @@ int main(int argc, char **argv)
     struct muster_error err = {0};
     muster_status status = muster_client_open(&client, NULL, -1, &err);
 
-    (void)setvbuf(stdout, NULL, _IOLBF, 0);
     if (status == MUSTER_OK) {
         status = muster_preempt_open(&preempt, client, NULL, &err);
     }
@@ -116,7 +117,7 @@ int main(int argc, char **argv)
                        argc > 2 ? strtol(argv[2], NULL, 10) : LONG_MAX, &err);
     }
     if (status != MUSTER_OK && status != MUSTER_EPREEMPTED) {
-        (void)fprintf(stderr, "training_rank: %s\n", err.text);
+        (void)fprintf(stderr, "rank: %s\n", err.text);
     }
     muster_preempt_close(preempt);
     muster_client_close(client);
