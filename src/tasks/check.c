@@ -10,11 +10,11 @@ struct sums {
 
 static void check_out(const struct mst_closure *closure)
 {
-    const struct mst_hand *hand = closure->hand;
+    const struct mst_task_worker *worker = closure->worker;
 
-    MST_ASSERT(hand && mst_list_linked(&closure->place.list));
-    MST_ASSERT(closure->attempt > 0 && closure->ran_on == hand->number);
-    MST_ASSERT(hand->state != MST_WORKER_LOST && hand->state != MST_WORKER_LEFT);
+    MST_ASSERT(worker && mst_list_linked(&closure->place.list));
+    MST_ASSERT(closure->attempt > 0 && closure->ran_on == worker->number);
+    MST_ASSERT(worker->state != MST_WORKER_LOST && worker->state != MST_WORKER_LEFT);
     MST_ASSERT(closure->where == MST_WHERE_RUNNING || !closure->once);
 }
 
@@ -34,7 +34,7 @@ static void check_closure(const struct mst_cluster *cluster, const struct mst_cl
     sums->queued++;
     sums->bytes += closure->bytes;
     MST_ASSERT(closure->stopping == MST_ORIGIN_NONE);
-    MST_ASSERT(closure->where == MST_WHERE_ALONE || !closure->hand);
+    MST_ASSERT(closure->where == MST_WHERE_ALONE || !closure->worker);
     MST_ASSERT(closure->where != MST_WHERE_FIFO || mst_list_linked(&closure->place.list));
     MST_ASSERT((closure->where != MST_WHERE_AGAIN && closure->where != MST_WHERE_ALONE) ||
                mst_tree_linked(&closure->place.tree));
@@ -42,7 +42,7 @@ static void check_closure(const struct mst_cluster *cluster, const struct mst_cl
     MST_ASSERT(closure->where != MST_WHERE_BACKOFF || mst_tree_linked(&closure->alarm.node));
 }
 
-static uint32_t check_list(const struct mst_hand *hand, const struct mst_list *list,
+static uint32_t check_list(const struct mst_task_worker *worker, const struct mst_list *list,
                            enum mst_where where, uint64_t *load_ns, uint64_t *load_bytes)
 {
     uint32_t count = 0;
@@ -51,7 +51,7 @@ static uint32_t check_list(const struct mst_hand *hand, const struct mst_list *l
     {
         const struct mst_closure *closure = MST_CONTAINER(at, struct mst_closure, place.list);
 
-        MST_ASSERT(closure->hand == hand && closure->where == where);
+        MST_ASSERT(closure->worker == worker && closure->where == where);
         *load_ns += closure->load_ns;
         *load_bytes += closure->bytes;
         count++;
@@ -59,31 +59,32 @@ static uint32_t check_list(const struct mst_hand *hand, const struct mst_list *l
     return count;
 }
 
-static void check_hand(const struct mst_cluster *cluster, const struct mst_hand *hand,
+static void check_hand(const struct mst_cluster *cluster, const struct mst_task_worker *worker,
                        struct sums *sums)
 {
     uint64_t load_ns = 0, load_bytes = 0;
 
-    MST_ASSERT(check_list(hand, &hand->running, MST_WHERE_RUNNING, &load_ns, &load_bytes) ==
-               hand->running_count);
-    MST_ASSERT(check_list(hand, &hand->prefetched, MST_WHERE_PREFETCHED, &load_ns, &load_bytes) ==
-               hand->prefetched_count);
-    MST_ASSERT(load_ns == hand->load_ns && load_bytes == hand->load_bytes);
-    MST_ASSERT(!hand->link || hand->link->hand == hand);
-    MST_ASSERT(!hand->link || hand->prefetched_count == 0 || hand->running_count >= hand->slots);
-    MST_ASSERT(!hand->alone || hand->running_count == 1);
-    MST_ASSERT(!hand->reserved || hand->reserved->hand == hand);
-    MST_ASSERT(mst_list_linked(&hand->place) == (hand->room != MST_ROOM_NONE));
-    MST_ASSERT(cluster->hands[hand->number] == hand);
-    sums->prefetched += hand->prefetched_count;
+    MST_ASSERT(check_list(worker, &worker->running, MST_WHERE_RUNNING, &load_ns, &load_bytes) ==
+               worker->running_count);
+    MST_ASSERT(check_list(worker, &worker->prefetched, MST_WHERE_PREFETCHED, &load_ns,
+                          &load_bytes) == worker->prefetched_count);
+    MST_ASSERT(load_ns == worker->load_ns && load_bytes == worker->load_bytes);
+    MST_ASSERT(!worker->link || worker->link->worker == worker);
+    MST_ASSERT(!worker->link || worker->prefetched_count == 0 ||
+               worker->running_count >= worker->slots);
+    MST_ASSERT(!worker->alone || worker->running_count == 1);
+    MST_ASSERT(!worker->reserved || worker->reserved->worker == worker);
+    MST_ASSERT(mst_list_linked(&worker->place) == (worker->room != MST_ROOM_NONE));
+    MST_ASSERT(cluster->workers[worker->number] == worker);
+    sums->prefetched += worker->prefetched_count;
 }
 
 static void check_kind(const struct mst_cluster *cluster, const struct mst_kind *kind)
 {
     uint32_t providers = 0;
 
-    for (uint32_t i = 0; i < cluster->hand_count; i++) {
-        MST_ASSERT(kind->places[i] == 0 || cluster->hands[i]->link);
+    for (uint32_t i = 0; i < cluster->worker_count; i++) {
+        MST_ASSERT(kind->places[i] == 0 || cluster->workers[i]->link);
         providers += kind->places[i] != 0;
     }
     MST_ASSERT(providers == kind->providers);
@@ -109,9 +110,9 @@ void mst_cluster_check(const struct mst_cluster *cluster)
     MST_ASSERT(cluster->queued + cluster->running + cluster->values + cluster->failures +
                    cluster->cancelled ==
                cluster->admitted);
-    for (uint32_t i = 0; i < cluster->hand_count; i++) {
-        check_hand(cluster, cluster->hands[i], &sums);
-        connected += cluster->hands[i]->link != NULL;
+    for (uint32_t i = 0; i < cluster->worker_count; i++) {
+        check_hand(cluster, cluster->workers[i], &sums);
+        connected += cluster->workers[i]->link != NULL;
     }
     MST_ASSERT(sums.prefetched == cluster->prefetched_count && connected == cluster->connected);
     for (uint32_t i = 0; i < cluster->kind_count; i++) {
@@ -142,12 +143,12 @@ uint64_t mst_cluster_digest(const struct mst_cluster *cluster)
         digest = mst_digest_number(digest, closure->number);
         digest = mst_digest_number(digest, closure->where);
         digest = mst_digest_number(digest, closure->attempt);
-        digest = mst_digest_number(digest, closure->hand ? closure->hand->number : UINT64_MAX);
+        digest = mst_digest_number(digest, closure->worker ? closure->worker->number : UINT64_MAX);
     }
-    for (uint32_t i = 0; i < cluster->hand_count; i++) {
-        digest = mst_digest_number(digest, cluster->hands[i]->incarnation);
-        digest = mst_digest_number(digest, (uint64_t)cluster->hands[i]->state);
-        digest = mst_digest_number(digest, cluster->hands[i]->running_count);
+    for (uint32_t i = 0; i < cluster->worker_count; i++) {
+        digest = mst_digest_number(digest, cluster->workers[i]->incarnation);
+        digest = mst_digest_number(digest, (uint64_t)cluster->workers[i]->state);
+        digest = mst_digest_number(digest, cluster->workers[i]->running_count);
     }
     return digest;
 }

@@ -74,14 +74,14 @@ static bool too_late(const struct mst_closure *closure, uint64_t now_ns)
 static void unanswered(struct mst_cluster *cluster, struct mst_closure *closure)
 {
     uint64_t number = closure->number;
-    struct mst_hand *hand = closure->hand;
+    struct mst_task_worker *worker = closure->worker;
 
     closure->grace_ns = NEVER;
-    if (hand->link) {
+    if (worker->link) {
         cluster->lies++;
-        mst_effect_say(cluster, MST_CLUSTER_LINE_REFUSED, hand, number, 0,
+        mst_effect_say(cluster, MST_CLUSTER_LINE_REFUSED, worker, number, 0,
                        mst_slice_text("it was asked to cancel and does not answer"));
-        mst_link_break(cluster, hand->link);
+        mst_link_break(cluster, worker->link);
     }
     closure = mst_closure_find(cluster, number); /* the breaking may have put it back */
     if (closure && mst_closure_out(closure)) {
@@ -95,9 +95,9 @@ static void recall(struct mst_cluster *cluster, struct mst_closure *closure)
     closure->owe_recall = true;
     closure->recalled = true;
     if (!mst_list_linked(&closure->owed)) {
-        mst_list_append(&closure->hand->owed, &closure->owed);
+        mst_list_append(&closure->worker->owed, &closure->owed);
     }
-    mst_hand_todo(cluster, closure->hand);
+    mst_task_worker_todo(cluster, closure->worker);
 }
 
 static void due_in_queue(struct mst_cluster *cluster, struct mst_closure *closure)
@@ -338,7 +338,7 @@ static void settle(struct mst_cluster *cluster, struct mst_closure *closure, enu
     cluster->queued--;
     cluster->queued_bytes -= closure->bytes;
     closure->where = (uint8_t)where;
-    closure->hand = NULL;
+    closure->worker = NULL;
     mst_list_remove(&closure->live);
     mst_list_append(&cluster->settled, &closure->live);
     if (mst_tree_linked(&closure->alarm.node)) {
@@ -391,7 +391,7 @@ void mst_closure_back(struct mst_cluster *cluster, struct mst_closure *closure, 
     mst_dispatch_leave(cluster, closure);
     closure->recalled = false;
     closure->owe_recall = false;
-    closure->hand = NULL;
+    closure->worker = NULL;
     closure->where = MST_WHERE_BACKOFF; /* nowhere, for now */
     closure->grace_ns = NEVER;
     cluster->progress_ns = cluster->now_ns;
@@ -419,8 +419,8 @@ void mst_closure_back(struct mst_cluster *cluster, struct mst_closure *closure, 
 void mst_closure_failure(const struct mst_closure *closure, const struct mst_cluster *cluster,
                          struct mst_failure *out)
 {
-    const struct mst_hand *hand =
-        closure->ran_on != MST_WORKER_NONE ? cluster->hands[closure->ran_on] : NULL;
+    const struct mst_task_worker *worker =
+        closure->ran_on != MST_WORKER_NONE ? cluster->workers[closure->ran_on] : NULL;
 
     if (closure->told) {
         *out = closure->told->chain[0];
@@ -430,7 +430,7 @@ void mst_closure_failure(const struct mst_closure *closure, const struct mst_clu
     out->origin = (enum mst_origin)closure->origin;
     out->worker = closure->ran_on;
     out->attempt = closure->attempt;
-    out->incarnation = hand && !closure->told ? hand->incarnation : out->incarnation;
+    out->incarnation = worker && !closure->told ? worker->incarnation : out->incarnation;
 }
 
 void mst_cluster_look(const struct mst_cluster *cluster, uint64_t number,

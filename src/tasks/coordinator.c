@@ -21,7 +21,7 @@ static void lists_init(struct mst_cluster *cluster)
     mst_alarms_init(cluster);
     mst_queue_init(cluster);
     mst_table_init(&cluster->closures, &cluster->mem);
-    mst_table_init(&cluster->hands_by_index, &cluster->mem);
+    mst_table_init(&cluster->workers_by_index, &cluster->mem);
     mst_table_init(&cluster->links, &cluster->mem);
     mst_table_init(&cluster->values_by_number, &cluster->mem);
     mst_list_init(&cluster->members);
@@ -117,7 +117,7 @@ static void say_waits(struct mst_cluster *cluster)
 }
 
 /* What helps to tell one that hangs from one that takes long. */
-static void say_stuck(struct mst_cluster *cluster, const struct mst_hand *hand,
+static void say_stuck(struct mst_cluster *cluster, const struct mst_task_worker *worker,
                       const struct mst_closure *closure)
 {
     const struct mst_progress *progress = closure->progress;
@@ -132,10 +132,10 @@ static void say_stuck(struct mst_cluster *cluster, const struct mst_hand *hand,
     mst_text_print(line, sizeof(line),
                    "attempt %u of '%.*s', its worker last heard " MST_SECONDS " ago, %s%s%.*s%s",
                    closure->attempt, (int)closure->kind->name_size, closure->kind->name,
-                   MST_SECONDS_ARGS((cluster->now_ns - hand->heard_ns) / NS_PER_MS), told,
+                   MST_SECONDS_ARGS((cluster->now_ns - worker->heard_ns) / NS_PER_MS), told,
                    has_words ? " (" : "", has_words ? (int)progress->size : 0,
                    has_words ? progress->text : "", has_words ? ")" : "");
-    mst_effect_say(cluster, MST_CLUSTER_LINE_STUCK, hand, closure->number,
+    mst_effect_say(cluster, MST_CLUSTER_LINE_STUCK, worker, closure->number,
                    (cluster->now_ns - closure->begun_ns) / NS_PER_MS, mst_slice_text(line));
 }
 
@@ -153,12 +153,12 @@ static void watchdog(struct mst_cluster *cluster)
         mst_alarm_at(cluster, &cluster->watchdog, mst_after_ns(since_ns, span_ns));
         return;
     }
-    for (uint32_t i = 0; i < cluster->hand_count && said < MST_CLUSTER_STUCK_MAX; i++) {
-        const struct mst_hand *hand = cluster->hands[i];
+    for (uint32_t i = 0; i < cluster->worker_count && said < MST_CLUSTER_STUCK_MAX; i++) {
+        const struct mst_task_worker *worker = cluster->workers[i];
 
-        if (hand->running_count > 0) {
-            say_stuck(cluster, hand,
-                      MST_CONTAINER(hand->running.next, struct mst_closure, place.list));
+        if (worker->running_count > 0) {
+            say_stuck(cluster, worker,
+                      MST_CONTAINER(worker->running.next, struct mst_closure, place.list));
             said++;
         }
     }
@@ -173,13 +173,15 @@ static void due(struct mst_cluster *cluster, struct mst_task_alarm *alarm)
         mst_closure_due(cluster, MST_CONTAINER(alarm, struct mst_closure, alarm));
         return;
     case MST_ALARM_SILENT:
-        mst_hand_due(cluster, MST_CONTAINER(alarm, struct mst_hand, silent), alarm->of);
+        mst_task_worker_due(cluster, MST_CONTAINER(alarm, struct mst_task_worker, silent),
+                            alarm->of);
         return;
     case MST_ALARM_AWAY:
-        mst_hand_due(cluster, MST_CONTAINER(alarm, struct mst_hand, away), alarm->of);
+        mst_task_worker_due(cluster, MST_CONTAINER(alarm, struct mst_task_worker, away), alarm->of);
         return;
     case MST_ALARM_START:
-        mst_hand_due(cluster, MST_CONTAINER(alarm, struct mst_hand, start), alarm->of);
+        mst_task_worker_due(cluster, MST_CONTAINER(alarm, struct mst_task_worker, start),
+                            alarm->of);
         return;
     case MST_ALARM_UNKNOWN:
         mst_kind_unknown(cluster, MST_CONTAINER(alarm, struct mst_kind, unknown));
@@ -228,9 +230,9 @@ void mst_cluster_over(struct mst_cluster *cluster, muster_status status)
     {
         mst_link_close(cluster, MST_CONTAINER(at, struct mst_task_link, all));
     }
-    for (uint32_t i = 0; i < cluster->hand_count; i++) {
-        mst_alarm_at(cluster, &cluster->hands[i]->silent, NEVER);
-        mst_alarm_at(cluster, &cluster->hands[i]->away, NEVER);
+    for (uint32_t i = 0; i < cluster->worker_count; i++) {
+        mst_alarm_at(cluster, &cluster->workers[i]->silent, NEVER);
+        mst_alarm_at(cluster, &cluster->workers[i]->away, NEVER);
     }
     mst_alarm_at(cluster, &cluster->recall, NEVER);
     mst_alarm_at(cluster, &cluster->watchdog, NEVER);
@@ -246,14 +248,14 @@ void mst_cluster_superseded(struct mst_cluster *cluster, uint64_t now_ns, muster
 
 /* What runs is asked to stop, and not waited for. Where there is no memory its worker stops it when
  * the connection does not come back. */
-static void stop_all(struct mst_cluster *cluster, struct mst_hand *hand)
+static void stop_all(struct mst_cluster *cluster, struct mst_task_worker *worker)
 {
-    uint32_t count = hand->running_count + hand->prefetched_count;
-    struct mst_list *lists[] = {&hand->running, &hand->prefetched};
+    uint32_t count = worker->running_count + worker->prefetched_count;
+    struct mst_list *lists[] = {&worker->running, &worker->prefetched};
     struct mst_attempt *strays = NULL;
     uint32_t found = 0;
 
-    if (count > 0 && hand->link) {
+    if (count > 0 && worker->link) {
         strays = mst_mem_array(&cluster->mem, count, sizeof(struct mst_attempt));
     }
     if (!strays) {
@@ -268,10 +270,10 @@ static void stop_all(struct mst_cluster *cluster, struct mst_hand *hand)
                 (struct mst_attempt){.closure = closure->number, .attempt = closure->attempt};
         }
     }
-    mst_mem_release(&cluster->mem, hand->strays);
-    hand->strays = strays;
-    hand->stray_count = found;
-    mst_hand_todo(cluster, hand);
+    mst_mem_release(&cluster->mem, worker->strays);
+    worker->strays = strays;
+    worker->stray_count = found;
+    mst_task_worker_todo(cluster, worker);
 }
 
 void mst_cluster_close(struct mst_cluster *cluster, uint64_t now_ns, bool drain)
@@ -288,8 +290,8 @@ void mst_cluster_close(struct mst_cluster *cluster, uint64_t now_ns, bool drain)
     }
     cluster->hanging_up = true;
     cluster->ending = false;
-    for (uint32_t i = 0; i < cluster->hand_count; i++) {
-        stop_all(cluster, cluster->hands[i]);
+    for (uint32_t i = 0; i < cluster->worker_count; i++) {
+        stop_all(cluster, cluster->workers[i]);
     }
     mst_series_settle_all(cluster);
 }

@@ -196,7 +196,7 @@ void mst_cluster_value_drop(struct mst_cluster *cluster, uint64_t now_ns, uint64
  * A report that names none of them is the function's own error. EEXISTS, ENOMEM. */
 muster_status mst_cluster_state_server(struct mst_cluster *cluster, struct mst_slice name);
 
-void mst_cluster_drain_worker(struct mst_cluster *cluster, uint64_t now_ns, uint32_t worker);
+void mst_cluster_drain_worker(struct mst_cluster *cluster, uint64_t now_ns, uint32_t number);
 
 /* No admission from now on; `drain`: what is queued and runs ends first, else it is cancelled.
  * Connections are closed at the end: mst_cluster_joined(UINT64_MAX) then says ECANCELLED. */
@@ -267,7 +267,7 @@ struct mst_cluster_worker {
     uint64_t done, oldest, oldest_run_ns; /* the closure that runs longest; 0: none */
     struct mst_slice oldest_function;
 };
-bool mst_cluster_worker_at(const struct mst_cluster *cluster, uint64_t now_ns, uint32_t worker,
+bool mst_cluster_worker_at(const struct mst_cluster *cluster, uint64_t now_ns, uint32_t number,
                            struct mst_cluster_worker *out);
 
 /* With the bounds mst_cluster_time_bounds. */

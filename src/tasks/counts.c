@@ -23,11 +23,11 @@ enum mst_cluster_wait mst_closure_waits(const struct mst_cluster *cluster,
     if (closure->kind->providers == 0) {
         return MST_WAIT_FUNCTION;
     }
-    for (uint32_t i = 0; i < cluster->hand_count; i++) {
-        const struct mst_hand *hand = cluster->hands[i];
+    for (uint32_t i = 0; i < cluster->worker_count; i++) {
+        const struct mst_task_worker *worker = cluster->workers[i];
 
-        if (hand->link && !mst_tree_linked(&hand->start.node) &&
-            mst_hand_place(hand, closure->kind) != MST_FUNCTION_NONE) {
+        if (worker->link && !mst_tree_linked(&worker->start.node) &&
+            mst_task_worker_place(worker, closure->kind) != MST_FUNCTION_NONE) {
             return MST_WAIT_SLOT;
         }
     }
@@ -72,17 +72,17 @@ void mst_cluster_counts(const struct mst_cluster *cluster, uint64_t now_ns,
                                        .queued_bytes = cluster->queued_bytes,
                                        .series = cluster->series,
                                        .admitted = cluster->admitted,
-                                       .workers = cluster->hand_count,
+                                       .workers = cluster->worker_count,
                                        .present = cluster->connected,
                                        .slots = (uint32_t)cluster->slots};
     memcpy(out->failed, cluster->failed, sizeof(out->failed));
-    for (uint32_t i = 0; i < cluster->hand_count; i++) {
-        const struct mst_hand *hand = cluster->hands[i];
+    for (uint32_t i = 0; i < cluster->worker_count; i++) {
+        const struct mst_task_worker *worker = cluster->workers[i];
 
-        if (hand->link && hand->running_count < hand->slots) {
-            out->slots_free += hand->slots - hand->running_count;
+        if (worker->link && worker->running_count < worker->slots) {
+            out->slots_free += worker->slots - worker->running_count;
         }
-        taken += hand->link ? hand->running_count + hand->prefetched_count : 0;
+        taken += worker->link ? worker->running_count + worker->prefetched_count : 0;
     }
     room = cluster->slots * (1 + (uint64_t)cluster->config.prefetch);
     taken += cluster->queued;
@@ -90,34 +90,35 @@ void mst_cluster_counts(const struct mst_cluster *cluster, uint64_t now_ns,
     oldest(cluster, now_ns, out);
 }
 
-static enum mst_worker_state state_of(const struct mst_hand *hand)
+static enum mst_worker_state state_of(const struct mst_task_worker *worker)
 {
-    if (hand->state == MST_WORKER_PRESENT && !hand->link) {
-        return hand->ever ? MST_WORKER_SILENT : MST_WORKER_ABSENT;
+    if (worker->state == MST_WORKER_PRESENT && !worker->link) {
+        return worker->ever ? MST_WORKER_SILENT : MST_WORKER_ABSENT;
     }
-    return hand->state == MST_WORKER_PRESENT && hand->draining ? MST_WORKER_DRAINING : hand->state;
+    return worker->state == MST_WORKER_PRESENT && worker->draining ? MST_WORKER_DRAINING
+                                                                   : worker->state;
 }
 
-bool mst_cluster_worker_at(const struct mst_cluster *cluster, uint64_t now_ns, uint32_t worker,
+bool mst_cluster_worker_at(const struct mst_cluster *cluster, uint64_t now_ns, uint32_t number,
                            struct mst_cluster_worker *out)
 {
-    const struct mst_hand *hand;
+    const struct mst_task_worker *worker;
 
-    if (worker >= cluster->hand_count) {
+    if (number >= cluster->worker_count) {
         return false;
     }
-    hand = cluster->hands[worker];
-    *out = (struct mst_cluster_worker){.index = hand->index,
-                                       .incarnation = hand->incarnation,
-                                       .pid = hand->pid,
-                                       .host = mst_slice_of(hand->host, hand->host_size),
-                                       .state = state_of(hand),
-                                       .slots = hand->slots,
-                                       .running = hand->running_count,
-                                       .prefetched = hand->prefetched_count,
-                                       .losses = hand->losses,
-                                       .done = hand->done};
-    MST_LIST_EACH(at, following, &hand->running)
+    worker = cluster->workers[number];
+    *out = (struct mst_cluster_worker){.index = worker->index,
+                                       .incarnation = worker->incarnation,
+                                       .pid = worker->pid,
+                                       .host = mst_slice_of(worker->host, worker->host_size),
+                                       .state = state_of(worker),
+                                       .slots = worker->slots,
+                                       .running = worker->running_count,
+                                       .prefetched = worker->prefetched_count,
+                                       .losses = worker->losses,
+                                       .done = worker->done};
+    MST_LIST_EACH(at, following, &worker->running)
     {
         const struct mst_closure *closure = MST_CONTAINER(at, struct mst_closure, place.list);
         uint64_t run_ns = now_ns - closure->begun_ns;

@@ -9,16 +9,16 @@
 /* ---- what a worker has ---- */
 
 /* A worker runs in order: the first of what it was sent have begun, as far as one can know. */
-void mst_dispatch_promote(struct mst_cluster *cluster, struct mst_hand *hand)
+void mst_dispatch_promote(struct mst_cluster *cluster, struct mst_task_worker *worker)
 {
-    while (hand->link && hand->running_count < hand->slots && hand->prefetched_count > 0) {
-        struct mst_list *node = mst_list_take(&hand->prefetched);
+    while (worker->link && worker->running_count < worker->slots && worker->prefetched_count > 0) {
+        struct mst_list *node = mst_list_take(&worker->prefetched);
         struct mst_closure *closure = MST_CONTAINER(node, struct mst_closure, place.list);
 
-        hand->prefetched_count--;
+        worker->prefetched_count--;
         cluster->prefetched_count--;
-        hand->running_count++;
-        mst_list_append(&hand->running, node);
+        worker->running_count++;
+        mst_list_append(&worker->running, node);
         closure->where = MST_WHERE_RUNNING;
         closure->begun = true;
         closure->begun_ns = cluster->now_ns;
@@ -26,32 +26,32 @@ void mst_dispatch_promote(struct mst_cluster *cluster, struct mst_hand *hand)
             mst_closure_alarm(cluster, closure);
         }
     }
-    mst_hand_update(cluster, hand);
+    mst_task_worker_update(cluster, worker);
 }
 
 void mst_dispatch_leave(struct mst_cluster *cluster, struct mst_closure *closure)
 {
-    struct mst_hand *hand = closure->hand;
+    struct mst_task_worker *worker = closure->worker;
 
     mst_list_remove(&closure->place.list);
     if (closure->where == MST_WHERE_RUNNING) {
-        hand->running_count--;
-        hand->alone = hand->alone && hand->running_count > 0;
+        worker->running_count--;
+        worker->alone = worker->alone && worker->running_count > 0;
     } else {
-        hand->prefetched_count--;
+        worker->prefetched_count--;
         cluster->prefetched_count--;
     }
-    hand->load_ns -= closure->load_ns;
-    hand->load_bytes -= closure->bytes;
+    worker->load_ns -= closure->load_ns;
+    worker->load_bytes -= closure->bytes;
     mst_list_remove(&closure->owed);
     closure->owe_cancel = false;
     closure->owe_recall = false;
-    closure->hand = NULL;
+    closure->worker = NULL;
     closure->where = MST_WHERE_BACKOFF;
     cluster->running--;
     cluster->queued++;
     cluster->queued_bytes += closure->bytes;
-    mst_dispatch_promote(cluster, hand);
+    mst_dispatch_promote(cluster, worker);
 }
 
 static uint64_t left_ms(const struct mst_cluster *cluster, const struct mst_closure *closure)
@@ -67,8 +67,8 @@ static uint64_t left_ms(const struct mst_cluster *cluster, const struct mst_clos
     return left_ns / NS_PER_MS;
 }
 
-static void assign(struct mst_cluster *cluster, struct mst_hand *hand, struct mst_closure *closure,
-                   uint32_t flags)
+static void assign(struct mst_cluster *cluster, struct mst_task_worker *worker,
+                   struct mst_closure *closure, uint32_t flags)
 {
     const struct mst_kind *kind = closure->kind;
 
@@ -76,9 +76,9 @@ static void assign(struct mst_cluster *cluster, struct mst_hand *hand, struct ms
     cluster->queued--;
     cluster->queued_bytes -= closure->bytes;
     cluster->running++;
-    closure->hand = hand;
+    closure->worker = worker;
     closure->attempt++;
-    closure->ran_on = hand->number;
+    closure->ran_on = worker->number;
     closure->sent_ns = cluster->now_ns;
     closure->begun_ns = cluster->now_ns;
     closure->load_ns = kind->run_ns > 0 ? kind->run_ns : RUN_UNKNOWN_NS;
@@ -86,19 +86,19 @@ static void assign(struct mst_cluster *cluster, struct mst_hand *hand, struct ms
     closure->idempotent =
         closure->idempotent || (flags & (MST_FUNCTION_IDEMPOTENT | MST_FUNCTION_PURE)) != 0;
     closure->recalled = false;
-    hand->load_ns += closure->load_ns;
-    hand->load_bytes += closure->bytes;
-    if (hand->running_count < hand->slots) {
+    worker->load_ns += closure->load_ns;
+    worker->load_bytes += closure->bytes;
+    if (worker->running_count < worker->slots) {
         closure->where = MST_WHERE_RUNNING;
         closure->begun = true;
-        hand->running_count++;
-        hand->alone = closure->alone;
-        mst_list_append(&hand->running, &closure->place.list);
+        worker->running_count++;
+        worker->alone = closure->alone;
+        mst_list_append(&worker->running, &closure->place.list);
     } else {
         closure->where = MST_WHERE_PREFETCHED;
-        hand->prefetched_count++;
+        worker->prefetched_count++;
         cluster->prefetched_count++;
-        mst_list_append(&hand->prefetched, &closure->place.list);
+        mst_list_append(&worker->prefetched, &closure->place.list);
         cluster->recall_ns = MST_CLUSTER_RECALL_NS;
         mst_dispatch_watch(cluster);
     }
@@ -111,22 +111,23 @@ static void assign(struct mst_cluster *cluster, struct mst_hand *hand, struct ms
     }
 }
 
-static bool run(struct mst_cluster *cluster, struct mst_hand *hand, struct mst_closure *closure)
+static bool run(struct mst_cluster *cluster, struct mst_task_worker *worker,
+                struct mst_closure *closure)
 {
     struct mst_cluster_message *message = &cluster->message;
-    uint32_t place = mst_hand_place(hand, closure->kind);
-    enum mst_room room = hand->room;
+    uint32_t place = mst_task_worker_place(worker, closure->kind);
+    enum mst_room room = worker->room;
 
-    if (closure->need_count > 0 && mst_value_build_for(cluster, hand, closure)) {
+    if (closure->need_count > 0 && mst_value_build_for(cluster, worker, closure)) {
         return true; /* first this */
     }
-    assign(cluster, hand, closure, hand->functions[place].flags);
-    mst_hand_update(cluster, hand);
-    if (hand->room == room && room != MST_ROOM_NONE) { /* the next is another's turn */
-        mst_list_remove(&hand->place);
-        mst_list_append(room == MST_ROOM_SLOT ? &cluster->hungry : &cluster->spare, &hand->place);
+    assign(cluster, worker, closure, worker->functions[place].flags);
+    mst_task_worker_update(cluster, worker);
+    if (worker->room == room && room != MST_ROOM_NONE) { /* the next is another's turn */
+        mst_list_remove(&worker->place);
+        mst_list_append(room == MST_ROOM_SLOT ? &cluster->hungry : &cluster->spare, &worker->place);
     }
-    mst_effect_message(cluster, hand, MST_CLUSTER_RUN);
+    mst_effect_message(cluster, worker, MST_CLUSTER_RUN);
     message->attempt.closure = closure->number;
     message->attempt.attempt = closure->attempt;
     message->series = closure->series;
@@ -143,30 +144,31 @@ static bool run(struct mst_cluster *cluster, struct mst_hand *hand, struct mst_c
 
 /* ---- who ---- */
 
-static struct mst_hand *first_able(struct mst_list *hands, const struct mst_closure *closure,
-                                   bool prefetch)
+static struct mst_task_worker *first_able(struct mst_list *workers,
+                                          const struct mst_closure *closure, bool prefetch)
 {
-    MST_LIST_EACH(at, following, hands)
+    MST_LIST_EACH(at, following, workers)
     {
-        struct mst_hand *hand = MST_CONTAINER(at, struct mst_hand, place);
-        uint32_t place = mst_hand_place(hand, closure->kind);
+        struct mst_task_worker *worker = MST_CONTAINER(at, struct mst_task_worker, place);
+        uint32_t place = mst_task_worker_place(worker, closure->kind);
 
         if (place != MST_FUNCTION_NONE &&
-            !(prefetch && (hand->functions[place].flags & MST_FUNCTION_ONCE) != 0)) {
-            return hand;
+            !(prefetch && (worker->functions[place].flags & MST_FUNCTION_ONCE) != 0)) {
+            return worker;
         }
     }
     return NULL;
 }
 
-static struct mst_hand *hand_for(struct mst_cluster *cluster, const struct mst_closure *closure)
+static struct mst_task_worker *hand_for(struct mst_cluster *cluster,
+                                        const struct mst_closure *closure)
 {
-    struct mst_hand *hand = first_able(&cluster->hungry, closure, false);
+    struct mst_task_worker *worker = first_able(&cluster->hungry, closure, false);
 
-    if (!hand && !closure->once) {
-        hand = first_able(&cluster->spare, closure, true);
+    if (!worker && !closure->once) {
+        worker = first_able(&cluster->spare, closure, true);
     }
-    return hand;
+    return worker;
 }
 
 /* The oldest for which somebody may have room. */
@@ -186,40 +188,42 @@ static struct mst_closure *oldest_ready(const struct mst_cluster *cluster)
     return oldest;
 }
 
-static bool is_empty(const struct mst_hand *hand)
+static bool is_empty(const struct mst_task_worker *worker)
 {
-    return hand->running_count + hand->prefetched_count == 0;
+    return worker->running_count + worker->prefetched_count == 0;
 }
 
 /* An empty one; or, for one that has none yet, any that could run it. */
-static struct mst_hand *hand_alone(struct mst_cluster *cluster, const struct mst_closure *closure)
+static struct mst_task_worker *hand_alone(struct mst_cluster *cluster,
+                                          const struct mst_closure *closure)
 {
     MST_LIST_EACH(at, following, &cluster->hungry)
     {
-        struct mst_hand *hand = MST_CONTAINER(at, struct mst_hand, place);
+        struct mst_task_worker *worker = MST_CONTAINER(at, struct mst_task_worker, place);
 
-        if (is_empty(hand) && mst_hand_place(hand, closure->kind) != MST_FUNCTION_NONE) {
-            return hand;
+        if (is_empty(worker) && mst_task_worker_place(worker, closure->kind) != MST_FUNCTION_NONE) {
+            return worker;
         }
     }
-    if (!closure->hand) {
-        struct mst_hand *hand = first_able(&cluster->hungry, closure, false);
+    if (!closure->worker) {
+        struct mst_task_worker *worker = first_able(&cluster->hungry, closure, false);
 
-        return hand ? hand : first_able(&cluster->spare, closure, false);
+        return worker ? worker : first_able(&cluster->spare, closure, false);
     }
     return NULL;
 }
 
-static void reserve(struct mst_cluster *cluster, struct mst_closure *closure, struct mst_hand *hand)
+static void reserve(struct mst_cluster *cluster, struct mst_closure *closure,
+                    struct mst_task_worker *worker)
 {
-    struct mst_hand *before = closure->hand;
+    struct mst_task_worker *before = closure->worker;
 
-    closure->hand = hand;
-    hand->reserved = closure;
-    mst_hand_update(cluster, hand);
+    closure->worker = worker;
+    worker->reserved = closure;
+    mst_task_worker_update(cluster, worker);
     if (before) {
         before->reserved = NULL;
-        mst_hand_update(cluster, before);
+        mst_task_worker_update(cluster, before);
     }
 }
 
@@ -230,16 +234,16 @@ static bool run_alone(struct mst_cluster *cluster)
     for (struct mst_tree_node *node = mst_tree_first(&cluster->alone); node;
          node = mst_tree_next(node)) {
         struct mst_closure *closure = MST_CONTAINER(node, struct mst_closure, place.tree);
-        struct mst_hand *hand = closure->hand;
+        struct mst_task_worker *worker = closure->worker;
 
-        if (!hand || !is_empty(hand)) {
-            hand = hand_alone(cluster, closure);
-            if (hand) {
-                reserve(cluster, closure, hand);
+        if (!worker || !is_empty(worker)) {
+            worker = hand_alone(cluster, closure);
+            if (worker) {
+                reserve(cluster, closure, worker);
             }
         }
-        if (hand && is_empty(hand) && mst_hand_usable(hand)) {
-            return run(cluster, hand, closure);
+        if (worker && is_empty(worker) && mst_task_worker_usable(worker)) {
+            return run(cluster, worker, closure);
         }
     }
     return false;
@@ -256,10 +260,10 @@ bool mst_dispatch_next(struct mst_cluster *cluster)
         return false;
     }
     while ((closure = oldest_ready(cluster))) {
-        struct mst_hand *hand = hand_for(cluster, closure);
+        struct mst_task_worker *worker = hand_for(cluster, closure);
 
-        if (hand) {
-            return run(cluster, hand, closure);
+        if (worker) {
+            return run(cluster, worker, closure);
         }
         closure->kind->stuck = true;
     }
@@ -282,19 +286,20 @@ static uint64_t free_slots(const struct mst_cluster *cluster)
 
     MST_LIST_EACH(at, following, &cluster->hungry)
     {
-        const struct mst_hand *hand = MST_CONTAINER(at, struct mst_hand, place);
+        const struct mst_task_worker *worker = MST_CONTAINER(at, struct mst_task_worker, place);
 
-        count += hand->slots - hand->running_count;
+        count += worker->slots - worker->running_count;
     }
     return count;
 }
 
 /* From the end, which would begin last. */
-static uint64_t recall_from(struct mst_cluster *cluster, struct mst_hand *hand, uint64_t most)
+static uint64_t recall_from(struct mst_cluster *cluster, struct mst_task_worker *worker,
+                            uint64_t most)
 {
     uint64_t count = 0;
 
-    for (struct mst_list *at = hand->prefetched.prev; at != &hand->prefetched && count < most;
+    for (struct mst_list *at = worker->prefetched.prev; at != &worker->prefetched && count < most;
          at = at->prev) {
         struct mst_closure *closure = MST_CONTAINER(at, struct mst_closure, place.list);
 
@@ -310,9 +315,9 @@ static uint64_t recall_from(struct mst_cluster *cluster, struct mst_hand *hand, 
         closure->recalled = true;
         closure->owe_recall = true;
         if (!mst_list_linked(&closure->owed)) {
-            mst_list_append(&hand->owed, &closure->owed);
+            mst_list_append(&worker->owed, &closure->owed);
         }
-        mst_hand_todo(cluster, hand);
+        mst_task_worker_todo(cluster, worker);
         count++;
     }
     return count;
@@ -324,9 +329,9 @@ void mst_dispatch_recall(struct mst_cluster *cluster)
     uint64_t most = slots;
 
     cluster->recalls++;
-    for (uint32_t i = 0; i < cluster->hand_count && most > 0; i++) {
-        if (cluster->hands[i]->link) {
-            most -= recall_from(cluster, cluster->hands[i], most);
+    for (uint32_t i = 0; i < cluster->worker_count && most > 0; i++) {
+        if (cluster->workers[i]->link) {
+            most -= recall_from(cluster, cluster->workers[i], most);
         }
     }
     if (most < slots) {

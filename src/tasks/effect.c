@@ -7,7 +7,7 @@
 /* ---- lines ---- */
 
 void mst_effect_say(struct mst_cluster *cluster, enum mst_cluster_line line,
-                    const struct mst_hand *hand, uint64_t closure, uint64_t count,
+                    const struct mst_task_worker *worker, uint64_t closure, uint64_t count,
                     struct mst_slice text)
 {
     size_t size = text.size < MST_FAILURE_TEXT_MAX ? text.size : MST_FAILURE_TEXT_MAX;
@@ -20,9 +20,9 @@ void mst_effect_say(struct mst_cluster *cluster, enum mst_cluster_line line,
         return; /* a line less */
     }
     *saying = (struct mst_saying){.line = line,
-                                  .hand = hand,
-                                  .index = hand ? hand->index : 0,
-                                  .worker = hand ? hand->number : MST_WORKER_NONE,
+                                  .about = worker,
+                                  .index = worker ? worker->index : 0,
+                                  .worker = worker ? worker->number : MST_WORKER_NONE,
                                   .closure = closure,
                                   .count = count,
                                   .text_size = size};
@@ -61,8 +61,8 @@ static bool say(struct mst_cluster *cluster)
     effect->closure = saying->closure;
     effect->count = saying->count;
     effect->text = mst_slice_of(saying->text, saying->text_size);
-    if (saying->hand && saying->hand->host) {
-        effect->host = mst_slice_of(saying->hand->host, saying->hand->host_size);
+    if (saying->about && saying->about->host) {
+        effect->host = mst_slice_of(saying->about->host, saying->about->host_size);
     }
     return true;
 }
@@ -78,24 +78,24 @@ static void message_on(struct mst_cluster *cluster, uint64_t connection,
     cluster->effect.message = &cluster->message;
 }
 
-void mst_effect_message(struct mst_cluster *cluster, const struct mst_hand *hand,
+void mst_effect_message(struct mst_cluster *cluster, const struct mst_task_worker *worker,
                         enum mst_cluster_message_type type)
 {
-    message_on(cluster, hand->link->connection, type);
+    message_on(cluster, worker->link->connection, type);
 }
 
-static void cancel(struct mst_cluster *cluster, const struct mst_hand *hand,
+static void cancel(struct mst_cluster *cluster, const struct mst_task_worker *worker,
                    struct mst_attempt attempt, uint64_t series, uint64_t grace_ms)
 {
-    mst_effect_message(cluster, hand, MST_CLUSTER_CANCEL);
+    mst_effect_message(cluster, worker, MST_CLUSTER_CANCEL);
     cluster->message.attempt = attempt;
     cluster->message.series = series;
     cluster->message.left_ms = grace_ms;
 }
 
-static bool send_owed(struct mst_cluster *cluster, struct mst_hand *hand)
+static bool send_owed(struct mst_cluster *cluster, struct mst_task_worker *worker)
 {
-    struct mst_list *node = mst_list_take(&hand->owed);
+    struct mst_list *node = mst_list_take(&worker->owed);
     struct mst_closure *closure = node ? MST_CONTAINER(node, struct mst_closure, owed) : NULL;
     struct mst_attempt attempt;
 
@@ -104,9 +104,9 @@ static bool send_owed(struct mst_cluster *cluster, struct mst_hand *hand)
     }
     attempt = (struct mst_attempt){.closure = closure->number, .attempt = closure->attempt};
     if (closure->owe_cancel) {
-        cancel(cluster, hand, attempt, closure->series, closure->stop_ms);
+        cancel(cluster, worker, attempt, closure->series, closure->stop_ms);
     } else {
-        mst_effect_message(cluster, hand, MST_CLUSTER_TAKE_BACK);
+        mst_effect_message(cluster, worker, MST_CLUSTER_TAKE_BACK);
         cluster->message.attempt = attempt;
         cluster->message.series = closure->series;
     }
@@ -115,59 +115,60 @@ static bool send_owed(struct mst_cluster *cluster, struct mst_hand *hand)
     return true;
 }
 
-static bool send_stray(struct mst_cluster *cluster, struct mst_hand *hand)
+static bool send_stray(struct mst_cluster *cluster, struct mst_task_worker *worker)
 {
-    if (hand->stray_count > 0) {
-        cancel(cluster, hand, hand->strays[--hand->stray_count], cluster->series,
+    if (worker->stray_count > 0) {
+        cancel(cluster, worker, worker->strays[--worker->stray_count], cluster->series,
                cluster->config.cancel_grace_ns / NS_PER_MS);
         return true;
     }
-    if (hand->stray_value_count > 0) {
-        mst_effect_message(cluster, hand, MST_CLUSTER_DROP);
-        cluster->message.value = hand->stray_values[--hand->stray_value_count];
+    if (worker->stray_value_count > 0) {
+        mst_effect_message(cluster, worker, MST_CLUSTER_DROP);
+        cluster->message.value = worker->stray_values[--worker->stray_value_count];
         return true;
     }
     return false;
 }
 
 /* The welcome is the first; builds come before the runs that need them. */
-static bool send_to(struct mst_cluster *cluster, struct mst_hand *hand)
+static bool send_to(struct mst_cluster *cluster, struct mst_task_worker *worker)
 {
-    if (hand->owe_welcome) {
-        hand->owe_welcome = false;
-        mst_effect_message(cluster, hand, MST_CLUSTER_WELCOME);
-        cluster->message.results = hand->results;
+    if (worker->owe_welcome) {
+        worker->owe_welcome = false;
+        mst_effect_message(cluster, worker, MST_CLUSTER_WELCOME);
+        cluster->message.results = worker->results;
         cluster->message.term = cluster->config.term;
-        cluster->message.worker = hand->number;
+        cluster->message.worker = worker->number;
         cluster->message.left_ms = cluster->config.cancel_grace_ns / NS_PER_MS;
         return true;
     }
-    if (send_stray(cluster, hand)) {
+    if (send_stray(cluster, worker)) {
         return true;
     }
-    if (hand->owe_drain) {
-        hand->owe_drain = false;
-        mst_effect_message(cluster, hand, MST_CLUSTER_DRAIN);
+    if (worker->owe_drain) {
+        worker->owe_drain = false;
+        mst_effect_message(cluster, worker, MST_CLUSTER_DRAIN);
         return true;
     }
-    if (hand->owe_builds) {
-        if (!hand->draining && !cluster->hanging_up && mst_value_build_next(cluster, hand)) {
+    if (worker->owe_builds) {
+        if (!worker->draining && !cluster->hanging_up && mst_value_build_next(cluster, worker)) {
             return true;
         }
-        hand->owe_builds = false;
+        worker->owe_builds = false;
     }
-    return send_owed(cluster, hand);
+    return send_owed(cluster, worker);
 }
 
 static bool send_todo(struct mst_cluster *cluster)
 {
     while (!mst_list_empty(&cluster->todo)) {
-        struct mst_hand *hand = MST_CONTAINER(cluster->todo.next, struct mst_hand, todo);
+        struct mst_task_worker *worker =
+            MST_CONTAINER(cluster->todo.next, struct mst_task_worker, todo);
 
-        if (send_to(cluster, hand)) {
+        if (send_to(cluster, worker)) {
             return true;
         }
-        mst_list_remove(&hand->todo);
+        mst_list_remove(&worker->todo);
     }
     return false;
 }

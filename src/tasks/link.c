@@ -114,31 +114,31 @@ void mst_links_free(struct mst_cluster *cluster)
 /* Its worker is without a connection from now on. */
 static void detach(struct mst_cluster *cluster, struct mst_task_link *link)
 {
-    struct mst_hand *hand = link->hand;
+    struct mst_task_worker *worker = link->worker;
     struct mst_list *node;
 
-    link->hand = NULL;
-    if (!hand) {
+    link->worker = NULL;
+    if (!worker) {
         return;
     }
-    hand->link = NULL;
-    hand->owe_welcome = false;
-    hand->owe_builds = false;
-    hand->stray_count = 0;
-    hand->stray_value_count = 0;
+    worker->link = NULL;
+    worker->owe_welcome = false;
+    worker->owe_builds = false;
+    worker->stray_count = 0;
+    worker->stray_value_count = 0;
     cluster->connected--;
-    cluster->slots -= hand->slots;
-    mst_list_remove(&hand->todo);
-    while ((node = mst_list_take(&hand->owed))) {
+    cluster->slots -= worker->slots;
+    mst_list_remove(&worker->todo);
+    while ((node = mst_list_take(&worker->owed))) {
         struct mst_closure *closure = MST_CONTAINER(node, struct mst_closure, owed);
 
         closure->owe_cancel = false;
         closure->owe_recall = false;
         closure->recalled = false;
     }
-    mst_alarm_at(cluster, &hand->start, NEVER);
-    mst_kinds_withdrawn(cluster, hand);
-    mst_hand_update(cluster, hand);
+    mst_alarm_at(cluster, &worker->start, NEVER);
+    mst_kinds_withdrawn(cluster, worker);
+    mst_task_worker_update(cluster, worker);
     mst_crew_few(cluster);
 }
 
@@ -169,18 +169,18 @@ static void refuse(struct mst_cluster *cluster, struct mst_task_link *link, must
 
 void mst_link_break(struct mst_cluster *cluster, struct mst_task_link *link)
 {
-    struct mst_hand *hand = link->hand;
+    struct mst_task_worker *worker = link->worker;
 
     mst_link_close(cluster, link);
-    if (hand) {
-        mst_loss_silent(cluster, hand, false);
+    if (worker) {
+        mst_loss_silent(cluster, worker, false);
     }
 }
 
 void mst_cluster_gone(struct mst_cluster *cluster, uint64_t now_ns, uint64_t connection)
 {
     struct mst_task_link *link = mst_link_of(cluster, connection);
-    struct mst_hand *hand = link ? link->hand : NULL;
+    struct mst_task_worker *worker = link ? link->worker : NULL;
 
     cluster->now_ns = now_ns;
     if (!link) {
@@ -188,8 +188,8 @@ void mst_cluster_gone(struct mst_cluster *cluster, uint64_t now_ns, uint64_t con
     }
     detach(cluster, link);
     mst_link_forget(cluster, link);
-    if (hand) {
-        mst_loss_silent(cluster, hand, false);
+    if (worker) {
+        mst_loss_silent(cluster, worker, false);
     }
 }
 
@@ -214,35 +214,35 @@ static muster_status hello_judge(const struct mst_cluster *cluster,
     return MUSTER_OK;
 }
 
-static bool blamed_room(struct mst_cluster *cluster, struct mst_hand *hand, uint32_t slots)
+static bool blamed_room(struct mst_cluster *cluster, struct mst_task_worker *worker, uint32_t slots)
 {
     uint64_t *blamed;
 
-    if (hand->blamed_room >= slots) {
+    if (worker->blamed_room >= slots) {
         return true;
     }
     blamed = mst_mem_array(&cluster->mem, slots, sizeof(uint64_t));
     if (!blamed) {
         return false;
     }
-    if (hand->blamed_count > 0) {
-        memcpy(blamed, hand->blamed, hand->blamed_count * sizeof(uint64_t));
+    if (worker->blamed_count > 0) {
+        memcpy(blamed, worker->blamed, worker->blamed_count * sizeof(uint64_t));
     }
-    mst_mem_release(&cluster->mem, hand->blamed);
-    hand->blamed = blamed;
-    hand->blamed_room = slots;
+    mst_mem_release(&cluster->mem, worker->blamed);
+    worker->blamed = blamed;
+    worker->blamed_room = slots;
     return true;
 }
 
 /* All that needs memory, before anything is changed. */
-static bool take(struct mst_cluster *cluster, struct mst_hand *hand,
+static bool take(struct mst_cluster *cluster, struct mst_task_worker *worker,
                  const struct mst_cluster_message *hello)
 {
     struct mst_function *functions;
 
-    if (!mst_loss_stray(cluster, hand, hello->held, hello->held_count) ||
-        !mst_value_stray(cluster, hand, hello->values, hello->value_count) ||
-        !blamed_room(cluster, hand, hello->slots) || !mst_hand_number(cluster, hand)) {
+    if (!mst_loss_stray(cluster, worker, hello->held, hello->held_count) ||
+        !mst_value_stray(cluster, worker, hello->values, hello->value_count) ||
+        !blamed_room(cluster, worker, hello->slots) || !mst_task_worker_number(cluster, worker)) {
         return false;
     }
     functions = cluster->mem.alloc(cluster->mem.ctx, functions_size(hello) + 1);
@@ -250,48 +250,49 @@ static bool take(struct mst_cluster *cluster, struct mst_hand *hand,
         return false;
     }
     functions_copy(functions, hello);
-    mst_mem_release(&cluster->mem, hand->functions);
-    hand->functions = functions;
-    hand->function_count = hello->function_count;
-    hand->slots = hello->slots;
+    mst_mem_release(&cluster->mem, worker->functions);
+    worker->functions = functions;
+    worker->function_count = hello->function_count;
+    worker->slots = hello->slots;
     return true;
 }
 
-static void start_delay(struct mst_cluster *cluster, struct mst_hand *hand)
+static void start_delay(struct mst_cluster *cluster, struct mst_task_worker *worker)
 {
     const struct mst_cluster_config *config = &cluster->config;
     uint64_t delay_ns;
 
-    if (hand->ever || hand->returned || config->start_delay_ns == 0) {
+    if (worker->ever || worker->returned || config->start_delay_ns == 0) {
         return;
     }
-    delay_ns = hand->number < NEVER / config->start_delay_ns ? hand->number * config->start_delay_ns
-                                                             : NEVER;
+    delay_ns = worker->number < NEVER / config->start_delay_ns
+                   ? worker->number * config->start_delay_ns
+                   : NEVER;
     if (config->start_delay_max_ns > 0 && delay_ns > config->start_delay_max_ns) {
         delay_ns = config->start_delay_max_ns;
     }
     if (mst_after_ns(cluster->born_ns, delay_ns) > cluster->now_ns) {
-        mst_alarm_at(cluster, &hand->start, mst_after_ns(cluster->born_ns, delay_ns));
+        mst_alarm_at(cluster, &worker->start, mst_after_ns(cluster->born_ns, delay_ns));
     }
 }
 
 /* Whether all results that it sent are here, or among what it holds. */
-static bool is_whole(const struct mst_hand *hand, const struct mst_cluster_message *hello)
+static bool is_whole(const struct mst_task_worker *worker, const struct mst_cluster_message *hello)
 {
-    return hello->turn != 0 && hello->results != 0 && hello->results <= hand->results + 1;
+    return hello->turn != 0 && hello->results != 0 && hello->results <= worker->results + 1;
 }
 
-static void accept(struct mst_cluster *cluster, struct mst_task_link *link, struct mst_hand *hand,
-                   const struct mst_cluster_message *said)
+static void accept(struct mst_cluster *cluster, struct mst_task_link *link,
+                   struct mst_task_worker *worker, const struct mst_cluster_message *said)
 {
     struct mst_cluster_message without = *said;
     const struct mst_cluster_message *hello = &without;
-    bool again = hand->link != NULL;
-    bool whole = is_whole(hand, said);
-    uint64_t came = whole ? hand->results + 1 - said->results : 0;
+    bool again = worker->link != NULL;
+    bool whole = is_whole(worker, said);
+    uint64_t came = whole ? worker->results + 1 - said->results : 0;
 
     if (again) {
-        mst_link_close(cluster, hand->link); /* it connected anew before the old end was seen */
+        mst_link_close(cluster, worker->link); /* it connected anew before the old end was seen */
     }
     if (came > said->held_count) {
         came = said->held_count;
@@ -300,34 +301,34 @@ static void accept(struct mst_cluster *cluster, struct mst_task_link *link, stru
         without.held += came;
         without.held_count -= (uint32_t)came;
     }
-    if (!take(cluster, hand, hello)) {
+    if (!take(cluster, worker, hello)) {
         mst_link_close(cluster, link);
         if (again) {
-            mst_loss_silent(cluster, hand, false);
+            mst_loss_silent(cluster, worker, false);
         }
         return;
     }
-    mst_loss_back(cluster, hand, hello, whole);
-    mst_values_back(cluster, hand, hello->values, hello->value_count);
-    start_delay(cluster, hand);
-    link->hand = hand;
-    hand->link = link;
-    hand->heard_ns = cluster->now_ns;
-    hand->pid = hello->pid;
-    hand->connection = link->connection;
+    mst_loss_back(cluster, worker, hello, whole);
+    mst_values_back(cluster, worker, hello->values, hello->value_count);
+    start_delay(cluster, worker);
+    link->worker = worker;
+    worker->link = link;
+    worker->heard_ns = cluster->now_ns;
+    worker->pid = hello->pid;
+    worker->connection = link->connection;
     cluster->connected++;
-    cluster->slots += hand->slots;
-    mst_alarm_at(cluster, &hand->silent, NEVER);
-    mst_alarm_at(cluster, &hand->away, NEVER);
-    hand->owe_welcome = true;
-    hand->owe_drain = hand->draining;
-    hand->owe_builds = true;
-    mst_kinds_offered(cluster, hand);
-    mst_effect_say(cluster, hand->ever ? MST_CLUSTER_LINE_BACK : MST_CLUSTER_LINE_JOINED, hand, 0,
-                   0, mst_slice_of(NULL, 0));
-    hand->ever = true;
-    mst_hand_todo(cluster, hand);
-    mst_dispatch_promote(cluster, hand);
+    cluster->slots += worker->slots;
+    mst_alarm_at(cluster, &worker->silent, NEVER);
+    mst_alarm_at(cluster, &worker->away, NEVER);
+    worker->owe_welcome = true;
+    worker->owe_drain = worker->draining;
+    worker->owe_builds = true;
+    mst_kinds_offered(cluster, worker);
+    mst_effect_say(cluster, worker->ever ? MST_CLUSTER_LINE_BACK : MST_CLUSTER_LINE_JOINED, worker,
+                   0, 0, mst_slice_of(NULL, 0));
+    worker->ever = true;
+    mst_task_worker_todo(cluster, worker);
+    mst_dispatch_promote(cluster, worker);
     mst_crew_few(cluster);
     cluster->changed = true;
 }
@@ -336,27 +337,27 @@ static void first(struct mst_cluster *cluster, struct mst_task_link *link,
                   const struct mst_cluster_message *hello)
 {
     muster_status status = hello_judge(cluster, hello);
-    struct mst_hand *hand = mst_hand_find(cluster, hello->index);
+    struct mst_task_worker *worker = mst_task_worker_find(cluster, hello->index);
 
-    if (status == MUSTER_OK && hand &&
-        (hand->incarnation > hello->incarnation ||
-         (hand->incarnation == hello->incarnation &&
-          (hand->state == MST_WORKER_LOST || hand->state == MST_WORKER_LEFT ||
-           hand->state == MST_WORKER_ABSENT)))) {
+    if (status == MUSTER_OK && worker &&
+        (worker->incarnation > hello->incarnation ||
+         (worker->incarnation == hello->incarnation &&
+          (worker->state == MST_WORKER_LOST || worker->state == MST_WORKER_LEFT ||
+           worker->state == MST_WORKER_ABSENT)))) {
         status = MUSTER_EFENCED;
     }
     if (status != MUSTER_OK) {
         refuse(cluster, link, status);
         return;
     }
-    if (hand && hand->incarnation == hello->incarnation) {
+    if (worker && worker->incarnation == hello->incarnation) {
         /* Its worker has hung up already: by the order in which they were accepted, for its own
          * count is the word of anybody who may connect. */
-        if (link->connection < hand->connection) {
+        if (link->connection < worker->connection) {
             mst_link_close(cluster, link);
             return;
         }
-        accept(cluster, link, hand, hello);
+        accept(cluster, link, worker, hello);
         return;
     }
     link->hello = hello_copy(&cluster->mem, hello);
@@ -367,15 +368,15 @@ static void first(struct mst_cluster *cluster, struct mst_task_link *link,
     cluster->hellos++;
 }
 
-void mst_link_member(struct mst_cluster *cluster, struct mst_hand *hand)
+void mst_link_member(struct mst_cluster *cluster, struct mst_task_worker *worker)
 {
     MST_LIST_EACH(at, following, &cluster->all_links)
     {
         struct mst_task_link *link = MST_CONTAINER(at, struct mst_task_link, all);
         struct mst_task_hello *hello = link->hello;
 
-        if (hello && !link->closing && hello->message.index == hand->index &&
-            hello->message.incarnation <= hand->incarnation) {
+        if (hello && !link->closing && hello->message.index == worker->index &&
+            hello->message.incarnation <= worker->incarnation) {
             link->hello = NULL;
             cluster->hellos--;
             hello->message.cluster = cluster->config.name;
@@ -387,34 +388,34 @@ void mst_link_member(struct mst_cluster *cluster, struct mst_hand *hand)
 
 /* ---- messages ---- */
 
-static void says_log(struct mst_cluster *cluster, const struct mst_hand *hand,
+static void says_log(struct mst_cluster *cluster, const struct mst_task_worker *worker,
                      const struct mst_cluster_message *message)
 {
-    mst_effect_say(cluster, MST_CLUSTER_LINE_TEXT, hand, message->attempt.closure, 0,
+    mst_effect_say(cluster, MST_CLUSTER_LINE_TEXT, worker, message->attempt.closure, 0,
                    message->text);
 }
 
 static void heard(struct mst_cluster *cluster, struct mst_task_link *link,
                   const struct mst_cluster_message *message)
 {
-    struct mst_hand *hand = link->hand;
+    struct mst_task_worker *worker = link->worker;
 
     switch (message->type) {
     case MST_CLUSTER_RESULT:
-        mst_result_heard(cluster, hand, message);
+        mst_result_heard(cluster, worker, message);
         return;
     case MST_CLUSTER_BUILT:
-        mst_value_built(cluster, hand, message);
+        mst_value_built(cluster, worker, message);
         return;
     case MST_CLUSTER_PROGRESS:
-        mst_result_progress(cluster, hand, message);
+        mst_result_progress(cluster, worker, message);
         return;
     case MST_CLUSTER_LOG:
-        says_log(cluster, hand, message);
+        says_log(cluster, worker, message);
         return;
     case MST_CLUSTER_DRAINING:
-        hand->draining = true;
-        mst_hand_update(cluster, hand);
+        worker->draining = true;
+        mst_task_worker_update(cluster, worker);
         return;
     case MST_CLUSTER_HELLO:
     case MST_CLUSTER_WELCOME:
@@ -428,7 +429,7 @@ static void heard(struct mst_cluster *cluster, struct mst_task_link *link,
         break;
     }
     cluster->lies++;
-    mst_effect_say(cluster, MST_CLUSTER_LINE_REFUSED, hand, 0, 0,
+    mst_effect_say(cluster, MST_CLUSTER_LINE_REFUSED, worker, 0, 0,
                    mst_slice_text("it sent a message that is not a worker's to send"));
     mst_link_break(cluster, link);
 }
@@ -450,8 +451,8 @@ void mst_cluster_message(struct mst_cluster *cluster, uint64_t now_ns, uint64_t 
             return;
         }
         first(cluster, link, message);
-    } else if (link->hand) {
-        link->hand->heard_ns = now_ns;
+    } else if (link->worker) {
+        link->worker->heard_ns = now_ns;
         heard(cluster, link, message);
     } else {
         refuse(cluster, link, MUSTER_EPROTO); /* it did not wait for its WELCOME */

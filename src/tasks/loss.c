@@ -26,14 +26,14 @@ bool mst_loss_judge(struct mst_cluster *cluster, struct mst_closure *closure)
     return true;
 }
 
-static bool ended_itself(const struct mst_hand *hand)
+static bool ended_itself(const struct mst_task_worker *worker)
 {
-    return hand->end.cause == MST_CAUSE_EXIT && hand->end.code == MST_CLUSTER_EXIT_STUCK;
+    return worker->end.cause == MST_CAUSE_EXIT && worker->end.code == MST_CLUSTER_EXIT_STUCK;
 }
 
-static bool runs_what_stops(const struct mst_hand *hand)
+static bool runs_what_stops(const struct mst_task_worker *worker)
 {
-    MST_LIST_EACH(at, following, &hand->running)
+    MST_LIST_EACH(at, following, &worker->running)
     {
         if (MST_CONTAINER(at, struct mst_closure, place.list)->stopping != MST_ORIGIN_NONE) {
             return true;
@@ -51,12 +51,12 @@ static uint64_t overdue_ns(const struct mst_closure *closure)
 
 /* A worker says that a function's time is over when it tells it to stop, long before it ends itself
  * for that. If nothing of that came through, it was one whose time is over. */
-static void stop_overdue(struct mst_cluster *cluster, struct mst_hand *hand)
+static void stop_overdue(struct mst_cluster *cluster, struct mst_task_worker *worker)
 {
-    if (!ended_itself(hand) || runs_what_stops(hand)) {
+    if (!ended_itself(worker) || runs_what_stops(worker)) {
         return;
     }
-    MST_LIST_EACH(at, following, &hand->running)
+    MST_LIST_EACH(at, following, &worker->running)
     {
         struct mst_closure *closure = MST_CONTAINER(at, struct mst_closure, place.list);
 
@@ -67,30 +67,32 @@ static void stop_overdue(struct mst_cluster *cluster, struct mst_hand *hand)
 }
 
 /* Its function was told to stop and did not, so it ended itself, by our own will. */
-static bool was_made_to_stop(const struct mst_cluster *cluster, const struct mst_hand *hand)
+static bool was_made_to_stop(const struct mst_cluster *cluster,
+                             const struct mst_task_worker *worker)
 {
-    bool unknown = hand->end.cause == MST_CAUSE_GONE || hand->end.cause == MST_CAUSE_NONE;
+    bool unknown = worker->end.cause == MST_CAUSE_GONE || worker->end.cause == MST_CAUSE_NONE;
 
-    if (runs_what_stops(hand)) {
-        return ended_itself(hand) || unknown;
+    if (runs_what_stops(worker)) {
+        return ended_itself(worker) || unknown;
     }
-    return ended_itself(hand) && hand->blamed_count > 0 && hand->overdue_ns <= cluster->now_ns;
+    return ended_itself(worker) && worker->blamed_count > 0 &&
+           worker->overdue_ns <= cluster->now_ns;
 }
 
 /* Whether what ran on a lost worker may have been why. A machine that is lost or cut off takes its
  * workers along whatever they run (LEASE); one that drains is ended by somebody else's will. */
-static bool may_be_to_blame(const struct mst_cluster *cluster, const struct mst_hand *hand)
+static bool may_be_to_blame(const struct mst_cluster *cluster, const struct mst_task_worker *worker)
 {
-    return hand->end.cause != MST_CAUSE_LEASE && !hand->draining &&
-           !was_made_to_stop(cluster, hand);
+    return worker->end.cause != MST_CAUSE_LEASE && !worker->draining &&
+           !was_made_to_stop(cluster, worker);
 }
 
 /* The one before the last is bad luck as well as any: before it is judged it runs alone, where its
  * worker's end can be nobody else's fault. */
 static void count_loss(struct mst_cluster *cluster, struct mst_closure *closure,
-                       const struct mst_hand *hand, bool shared)
+                       const struct mst_task_worker *worker, bool shared)
 {
-    mst_toll_add(cluster, closure, hand, hand->end, false);
+    mst_toll_add(cluster, closure, worker, worker->end, false);
     closure->blamed = !shared;
     closure->alone = closure->alone || (cluster->config.poison > 0 &&
                                         (uint32_t)closure->losses + 1 >= cluster->config.poison);
@@ -115,22 +117,22 @@ static void reconsider(struct mst_cluster *cluster, struct mst_closure *closure)
 }
 
 /* Those that were put back when it went silent: now it is known what became of it. */
-static void resolve(struct mst_cluster *cluster, struct mst_hand *hand, bool blamed)
+static void resolve(struct mst_cluster *cluster, struct mst_task_worker *worker, bool blamed)
 {
-    for (uint32_t i = 0; i < hand->blamed_count; i++) {
-        struct mst_closure *closure = mst_closure_find(cluster, hand->blamed[i]);
+    for (uint32_t i = 0; i < worker->blamed_count; i++) {
+        struct mst_closure *closure = mst_closure_find(cluster, worker->blamed[i]);
 
         if (!closure || mst_closure_settled(closure)) {
             continue;
         }
         closure->suspects--;
         if (blamed) {
-            count_loss(cluster, closure, hand, hand->blamed_shared);
+            count_loss(cluster, closure, worker, worker->blamed_shared);
         }
         reconsider(cluster, closure);
     }
-    hand->blamed_count = 0;
-    hand->blamed_shared = false;
+    worker->blamed_count = 0;
+    worker->blamed_shared = false;
 }
 
 /* ---- silent ---- */
@@ -153,28 +155,28 @@ static void put_back(struct mst_cluster *cluster, struct mst_closure *closure)
     mst_closure_back(cluster, closure, 0);
 }
 
-static void put_back_silent(struct mst_cluster *cluster, struct mst_hand *hand, bool all)
+static void put_back_silent(struct mst_cluster *cluster, struct mst_task_worker *worker, bool all)
 {
-    bool shared = hand->running_count + hand->prefetched_count > 1;
+    bool shared = worker->running_count + worker->prefetched_count > 1;
 
-    MST_LIST_EACH(at, following, &hand->running)
+    MST_LIST_EACH(at, following, &worker->running)
     {
         struct mst_closure *closure = MST_CONTAINER(at, struct mst_closure, place.list);
 
         if (stays(closure, all)) {
             continue;
         }
-        if (closure->stopping == MST_ORIGIN_NONE && hand->blamed_count < hand->blamed_room) {
-            if (hand->blamed_count == 0 || overdue_ns(closure) < hand->overdue_ns) {
-                hand->overdue_ns = overdue_ns(closure);
+        if (closure->stopping == MST_ORIGIN_NONE && worker->blamed_count < worker->blamed_room) {
+            if (worker->blamed_count == 0 || overdue_ns(closure) < worker->overdue_ns) {
+                worker->overdue_ns = overdue_ns(closure);
             }
-            hand->blamed[hand->blamed_count++] = closure->number;
-            hand->blamed_shared = hand->blamed_shared || shared;
+            worker->blamed[worker->blamed_count++] = closure->number;
+            worker->blamed_shared = worker->blamed_shared || shared;
             closure->suspects++;
         }
         put_back(cluster, closure);
     }
-    MST_LIST_EACH(at, following, &hand->prefetched)
+    MST_LIST_EACH(at, following, &worker->prefetched)
     {
         struct mst_closure *closure = MST_CONTAINER(at, struct mst_closure, place.list);
 
@@ -184,42 +186,43 @@ static void put_back_silent(struct mst_cluster *cluster, struct mst_hand *hand, 
     }
 }
 
-void mst_loss_silent(struct mst_cluster *cluster, struct mst_hand *hand, bool now)
+void mst_loss_silent(struct mst_cluster *cluster, struct mst_task_worker *worker, bool now)
 {
-    uint32_t count = hand->running_count + hand->prefetched_count;
+    uint32_t count = worker->running_count + worker->prefetched_count;
 
-    if (!mst_hand_here(hand) || hand->link) {
+    if (!mst_task_worker_here(worker) || worker->link) {
         return; /* settled already; or it is heard */
     }
     if (now) {
-        put_back_silent(cluster, hand, true);
+        put_back_silent(cluster, worker, true);
         return;
     }
-    if (hand->draining && count == 0) {
-        mst_effect_say(cluster, MST_CLUSTER_LINE_DRAINED, hand, 0, 0, mst_slice_of(NULL, 0));
+    if (worker->draining && count == 0) {
+        mst_effect_say(cluster, MST_CLUSTER_LINE_DRAINED, worker, 0, 0, mst_slice_of(NULL, 0));
     } else {
-        mst_effect_say(cluster, MST_CLUSTER_LINE_SILENT, hand, 0, count, mst_slice_of(NULL, 0));
+        mst_effect_say(cluster, MST_CLUSTER_LINE_SILENT, worker, 0, count, mst_slice_of(NULL, 0));
     }
-    mst_alarm_at(cluster, &hand->away,
+    mst_alarm_at(cluster, &worker->away,
                  mst_after_ns(cluster->now_ns, cluster->config.recovery_max_ns));
-    put_back_silent(cluster, hand, false);
-    mst_alarm_at(cluster, &hand->silent, mst_after_ns(cluster->now_ns, cluster->config.silent_ns));
+    put_back_silent(cluster, worker, false);
+    mst_alarm_at(cluster, &worker->silent,
+                 mst_after_ns(cluster->now_ns, cluster->config.silent_ns));
 }
 
 /* ---- lost ---- */
 
-static void put_back_lost(struct mst_cluster *cluster, struct mst_hand *hand, bool blamed)
+static void put_back_lost(struct mst_cluster *cluster, struct mst_task_worker *worker, bool blamed)
 {
     /* What was prefetched may have begun: then the news of it died with the worker. */
-    bool shared = hand->running_count + hand->prefetched_count > 1 || hand->blamed_count > 0;
+    bool shared = worker->running_count + worker->prefetched_count > 1 || worker->blamed_count > 0;
 
-    hand->blamed_shared = hand->blamed_shared || (hand->running_count > 0 && shared);
-    MST_LIST_EACH(at, following, &hand->running)
+    worker->blamed_shared = worker->blamed_shared || (worker->running_count > 0 && shared);
+    MST_LIST_EACH(at, following, &worker->running)
     {
         struct mst_closure *closure = MST_CONTAINER(at, struct mst_closure, place.list);
 
         if (blamed && closure->stopping == MST_ORIGIN_NONE) {
-            count_loss(cluster, closure, hand, shared);
+            count_loss(cluster, closure, worker, shared);
         }
         if (closure->once && closure->stopping == MST_ORIGIN_NONE) {
             mst_closure_fail(cluster, closure, MST_ORIGIN_LOST, NULL);
@@ -227,69 +230,69 @@ static void put_back_lost(struct mst_cluster *cluster, struct mst_hand *hand, bo
             put_back(cluster, closure);
         }
     }
-    MST_LIST_EACH(at, following, &hand->prefetched)
+    MST_LIST_EACH(at, following, &worker->prefetched)
     {
         put_back(cluster, MST_CONTAINER(at, struct mst_closure, place.list));
     }
 }
 
-void mst_loss_lost(struct mst_cluster *cluster, struct mst_hand *hand, bool crashed,
+void mst_loss_lost(struct mst_cluster *cluster, struct mst_task_worker *worker, bool crashed,
                    struct mst_worker_end end)
 {
-    uint32_t count = hand->running_count + hand->prefetched_count;
+    uint32_t count = worker->running_count + worker->prefetched_count;
     bool blamed;
 
-    hand->end = end;
-    if (hand->number == MST_WORKER_NONE) {
+    worker->end = end;
+    if (worker->number == MST_WORKER_NONE) {
         return; /* it never was a worker */
     }
-    if (hand->link) {
-        mst_link_close(cluster, hand->link);
+    if (worker->link) {
+        mst_link_close(cluster, worker->link);
     }
-    mst_alarm_at(cluster, &hand->silent, NEVER);
-    mst_alarm_at(cluster, &hand->away,
+    mst_alarm_at(cluster, &worker->silent, NEVER);
+    mst_alarm_at(cluster, &worker->away,
                  mst_after_ns(cluster->now_ns, cluster->config.recovery_max_ns));
     if (crashed) {
-        stop_overdue(cluster, hand);
+        stop_overdue(cluster, worker);
     }
-    blamed = crashed && may_be_to_blame(cluster, hand);
-    put_back_lost(cluster, hand, blamed);
-    resolve(cluster, hand, blamed);
-    mst_values_lost(cluster, hand);
+    blamed = crashed && may_be_to_blame(cluster, worker);
+    put_back_lost(cluster, worker, blamed);
+    resolve(cluster, worker, blamed);
+    mst_values_lost(cluster, worker);
     if (crashed) {
-        hand->losses++;
+        worker->losses++;
     }
-    if (hand->ever) {
-        mst_effect_say(cluster, crashed ? MST_CLUSTER_LINE_LOST : MST_CLUSTER_LINE_DRAINED, hand, 0,
-                       count, mst_slice_of(NULL, 0));
+    if (worker->ever) {
+        mst_effect_say(cluster, crashed ? MST_CLUSTER_LINE_LOST : MST_CLUSTER_LINE_DRAINED, worker,
+                       0, count, mst_slice_of(NULL, 0));
     }
 }
 
 /* A member still, but unheard for so long that nothing of it is waited for any more: neither what
  * must not begin twice, nor whether it died of what it ran. It may come back, with nothing. */
-void mst_loss_given_up(struct mst_cluster *cluster, struct mst_hand *hand)
+void mst_loss_given_up(struct mst_cluster *cluster, struct mst_task_worker *worker)
 {
-    mst_effect_say(cluster, MST_CLUSTER_LINE_GIVEN_UP, hand, 0, 0, mst_slice_of(NULL, 0));
-    put_back_lost(cluster, hand, false);
-    resolve(cluster, hand, false);
-    mst_values_lost(cluster, hand);
+    mst_effect_say(cluster, MST_CLUSTER_LINE_GIVEN_UP, worker, 0, 0, mst_slice_of(NULL, 0));
+    put_back_lost(cluster, worker, false);
+    resolve(cluster, worker, false);
+    mst_values_lost(cluster, worker);
 }
 
 /* ---- back ---- */
 
-static struct mst_closure *current(struct mst_cluster *cluster, const struct mst_hand *hand,
-                                   struct mst_attempt attempt)
+static struct mst_closure *current(struct mst_cluster *cluster,
+                                   const struct mst_task_worker *worker, struct mst_attempt attempt)
 {
     struct mst_closure *closure = mst_closure_find(cluster, attempt.closure);
 
-    return closure && mst_closure_out(closure) && closure->hand == hand &&
+    return closure && mst_closure_out(closure) && closure->worker == worker &&
                    closure->attempt == attempt.attempt
                ? closure
                : NULL;
 }
 
 /* What it holds although nobody waits for it is to be cancelled. */
-bool mst_loss_stray(struct mst_cluster *cluster, struct mst_hand *hand,
+bool mst_loss_stray(struct mst_cluster *cluster, struct mst_task_worker *worker,
                     const struct mst_attempt *attempts, uint32_t count)
 {
     struct mst_attempt *strays = NULL;
@@ -302,13 +305,13 @@ bool mst_loss_stray(struct mst_cluster *cluster, struct mst_hand *hand,
         }
     }
     for (uint32_t i = 0; i < count; i++) {
-        if (!current(cluster, hand, attempts[i])) {
+        if (!current(cluster, worker, attempts[i])) {
             strays[found++] = attempts[i];
         }
     }
-    mst_mem_release(&cluster->mem, hand->strays);
-    hand->strays = strays;
-    hand->stray_count = found;
+    mst_mem_release(&cluster->mem, worker->strays);
+    worker->strays = strays;
+    worker->stray_count = found;
     return true;
 }
 
@@ -321,7 +324,7 @@ static void not_held(struct mst_cluster *cluster, struct mst_closure *closure, b
         closure->owe_recall = closure->recalled && !closure->owe_cancel;
         if (closure->owe_cancel || closure->owe_recall) { /* nobody knows whether it was heard */
             mst_list_remove(&closure->owed);              /* asked for while it was away */
-            mst_list_append(&closure->hand->owed, &closure->owed);
+            mst_list_append(&closure->worker->owed, &closure->owed);
         }
     } else if (closure->once && !whole && closure->where == MST_WHERE_RUNNING &&
                closure->stopping == MST_ORIGIN_NONE) {
@@ -331,13 +334,13 @@ static void not_held(struct mst_cluster *cluster, struct mst_closure *closure, b
     }
 }
 
-void mst_loss_back(struct mst_cluster *cluster, struct mst_hand *hand,
+void mst_loss_back(struct mst_cluster *cluster, struct mst_task_worker *worker,
                    const struct mst_cluster_message *hello, bool whole)
 {
-    struct mst_list *lists[] = {&hand->prefetched, &hand->running};
+    struct mst_list *lists[] = {&worker->prefetched, &worker->running};
 
     for (uint32_t i = 0; i < hello->held_count; i++) {
-        struct mst_closure *closure = current(cluster, hand, hello->held[i]);
+        struct mst_closure *closure = current(cluster, worker, hello->held[i]);
 
         if (closure) {
             closure->held = true;
@@ -349,5 +352,5 @@ void mst_loss_back(struct mst_cluster *cluster, struct mst_hand *hand,
             not_held(cluster, MST_CONTAINER(at, struct mst_closure, place.list), whole);
         }
     }
-    resolve(cluster, hand, false);
+    resolve(cluster, worker, false);
 }

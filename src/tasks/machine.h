@@ -120,7 +120,7 @@ struct mst_closure {
     struct mst_list owed; /* of its worker: a message about it */
     struct mst_task_alarm alarm;
     struct mst_kind *kind;
-    struct mst_hand *hand; /* RUNNING, PREFETCHED; ALONE: which it waits for, or NULL */
+    struct mst_task_worker *worker; /* RUNNING, PREFETCHED; ALONE: which it waits for, or NULL */
     struct mst_task_result *result;
     struct mst_told *told;
     struct mst_state_server *hiccup; /* its last report that was tolerated is of this one */
@@ -173,8 +173,8 @@ static inline struct mst_slice mst_closure_key(const struct mst_closure *closure
 /* For what there is room at a worker: for nothing, for prefetching, in a slot. */
 enum mst_room { MST_ROOM_NONE = 0, MST_ROOM_SPARE = 1, MST_ROOM_SLOT = 2 };
 
-/* A place of the job and who fills it; "hand" as in "all hands". */
-struct mst_hand {
+/* A worker as the coordinator sees it: a place of the job and what fills it. */
+struct mst_task_worker {
     struct mst_table_node node; /* by index */
     struct mst_list member;     /* of all */
     struct mst_list place;      /* hungry, spare or none */
@@ -212,10 +212,10 @@ struct mst_hand {
 struct mst_task_hello; /* a copy of one that is held */
 
 struct mst_task_link {
-    struct mst_table_node node;   /* by connection */
-    struct mst_list all, todo;    /* todo: to be refused or closed */
-    struct mst_hand *hand;        /* NULL: not yet */
-    struct mst_task_hello *hello; /* held until its member is known */
+    struct mst_table_node node;     /* by connection */
+    struct mst_list all, todo;      /* todo: to be refused or closed */
+    struct mst_task_worker *worker; /* NULL: not yet */
+    struct mst_task_hello *hello;   /* held until its member is known */
     uint64_t connection;
     muster_status refused; /* OK: no */
     bool owe_refused;
@@ -268,7 +268,7 @@ struct mst_saying {
     enum mst_cluster_line line;
     uint32_t index, worker;
     uint64_t closure, count;
-    const struct mst_hand *hand; /* whose host; NULL: none */
+    const struct mst_task_worker *about; /* NULL: none */
     size_t text_size;
     char text[];
 };
@@ -307,17 +307,17 @@ struct mst_cluster {
     bool ending;
     struct mst_failures pending, delivered;
 
-    struct mst_table hands_by_index;
+    struct mst_table workers_by_index;
     struct mst_list members;
-    struct mst_hand **hands; /* by number, which each has from its first HELLO on */
-    uint32_t hand_count, hand_room;
+    struct mst_task_worker **workers; /* by number, which each has from its first HELLO on */
+    uint32_t worker_count, worker_room;
     uint32_t connected;
     uint64_t slots;
     uint32_t prefetched_count;
     uint64_t recall_ns;            /* until it is looked again */
     uint64_t recalls;              /* rounds of it */
     struct mst_list hungry, spare; /* with a free slot; with room for more than it runs */
-    struct mst_list todo;          /* hands */
+    struct mst_list todo;          /* workers */
     struct mst_table links;
     uint32_t hellos; /* held */
     struct mst_list all_links, links_todo;
@@ -358,11 +358,12 @@ char *mst_parts_copy(struct mst_part *to, char *bytes, const struct mst_parts *p
 /* queue.c */
 struct mst_kind *mst_kind_of(struct mst_cluster *cluster, struct mst_slice name, uint32_t version);
 void mst_kinds_free(struct mst_cluster *cluster);
-bool mst_kinds_room(struct mst_cluster *cluster, uint32_t hands);
-void mst_kinds_offered(struct mst_cluster *cluster, struct mst_hand *hand);
-void mst_kinds_withdrawn(struct mst_cluster *cluster, struct mst_hand *hand);
+bool mst_kinds_room(struct mst_cluster *cluster, uint32_t workers);
+void mst_kinds_offered(struct mst_cluster *cluster, struct mst_task_worker *worker);
+void mst_kinds_withdrawn(struct mst_cluster *cluster, struct mst_task_worker *worker);
 void mst_kind_unknown(struct mst_cluster *cluster, struct mst_kind *kind); /* nobody has it */
-void mst_kinds_unstick(struct mst_cluster *cluster, const struct mst_hand *hand); /* it has room */
+void mst_kinds_unstick(struct mst_cluster *cluster,
+                       const struct mst_task_worker *worker); /* it has room */
 void mst_queue_append(struct mst_cluster *cluster, struct mst_closure *closure);
 void mst_queue_return(struct mst_cluster *cluster, struct mst_closure *closure);
 void mst_queue_remove(struct mst_cluster *cluster, struct mst_closure *closure);
@@ -395,14 +396,17 @@ void mst_series_stop(struct mst_cluster *cluster, struct mst_closure *closure,
 void mst_series_settle_all(struct mst_cluster *cluster);
 
 /* crew.c */
-struct mst_hand *mst_hand_find(const struct mst_cluster *cluster, uint32_t index);
-void mst_hand_update(struct mst_cluster *cluster, struct mst_hand *hand); /* which list it is in */
-bool mst_hand_number(struct mst_cluster *cluster, struct mst_hand *hand); /* false: no memory */
-void mst_hand_todo(struct mst_cluster *cluster, struct mst_hand *hand);
-void mst_hand_due(struct mst_cluster *cluster, struct mst_hand *hand, enum mst_alarm_of of);
-bool mst_hand_usable(const struct mst_hand *hand);
-bool mst_hand_here(const struct mst_hand *hand); /* a member, heard or not */
-uint32_t mst_hand_place(const struct mst_hand *hand, const struct mst_kind *kind);
+struct mst_task_worker *mst_task_worker_find(const struct mst_cluster *cluster, uint32_t index);
+void mst_task_worker_update(struct mst_cluster *cluster,
+                            struct mst_task_worker *worker); /* which list it is in */
+bool mst_task_worker_number(struct mst_cluster *cluster,
+                            struct mst_task_worker *worker); /* false: no memory */
+void mst_task_worker_todo(struct mst_cluster *cluster, struct mst_task_worker *worker);
+void mst_task_worker_due(struct mst_cluster *cluster, struct mst_task_worker *worker,
+                         enum mst_alarm_of of);
+bool mst_task_worker_usable(const struct mst_task_worker *worker);
+bool mst_task_worker_here(const struct mst_task_worker *worker); /* a member, heard or not */
+uint32_t mst_task_worker_place(const struct mst_task_worker *worker, const struct mst_kind *kind);
 void mst_crew_few(struct mst_cluster *cluster);
 void mst_crew_free(struct mst_cluster *cluster);
 
@@ -411,18 +415,18 @@ struct mst_task_link *mst_link_of(const struct mst_cluster *cluster, uint64_t co
 void mst_link_close(struct mst_cluster *cluster, struct mst_task_link *link); /* from our side */
 void mst_link_break(struct mst_cluster *cluster,
                     struct mst_task_link *link); /* as if it had broken */
-void mst_link_member(struct mst_cluster *cluster, struct mst_hand *hand);
+void mst_link_member(struct mst_cluster *cluster, struct mst_task_worker *worker);
 void mst_link_forget(struct mst_cluster *cluster, struct mst_task_link *link);
 void mst_links_free(struct mst_cluster *cluster);
 
 /* loss.c */
-void mst_loss_silent(struct mst_cluster *cluster, struct mst_hand *hand, bool now);
-void mst_loss_lost(struct mst_cluster *cluster, struct mst_hand *hand, bool crashed,
+void mst_loss_silent(struct mst_cluster *cluster, struct mst_task_worker *worker, bool now);
+void mst_loss_lost(struct mst_cluster *cluster, struct mst_task_worker *worker, bool crashed,
                    struct mst_worker_end end);
-void mst_loss_given_up(struct mst_cluster *cluster, struct mst_hand *hand);
-void mst_loss_back(struct mst_cluster *cluster, struct mst_hand *hand,
+void mst_loss_given_up(struct mst_cluster *cluster, struct mst_task_worker *worker);
+void mst_loss_back(struct mst_cluster *cluster, struct mst_task_worker *worker,
                    const struct mst_cluster_message *hello, bool whole);
-bool mst_loss_stray(struct mst_cluster *cluster, struct mst_hand *hand,
+bool mst_loss_stray(struct mst_cluster *cluster, struct mst_task_worker *worker,
                     const struct mst_attempt *attempts, uint32_t count);
 /* How it goes on with one that may have cost workers. */
 bool mst_loss_judge(struct mst_cluster *cluster, struct mst_closure *closure);
@@ -430,40 +434,40 @@ bool mst_loss_judge(struct mst_cluster *cluster, struct mst_closure *closure);
 /* toll.c */
 /* It cost that worker, or a child of it. */
 void mst_toll_add(struct mst_cluster *cluster, struct mst_closure *closure,
-                  const struct mst_hand *hand, struct mst_worker_end end, bool child);
+                  const struct mst_task_worker *worker, struct mst_worker_end end, bool child);
 void mst_tolls_free(const struct mst_mem *mem, struct mst_closure *closure);
 struct mst_told *mst_toll_told(const struct mst_cluster *cluster,
                                const struct mst_closure *closure); /* NULL: no memory */
 
 /* dispatch.c */
 bool mst_dispatch_next(struct mst_cluster *cluster);
-void mst_dispatch_promote(struct mst_cluster *cluster, struct mst_hand *hand);
+void mst_dispatch_promote(struct mst_cluster *cluster, struct mst_task_worker *worker);
 void mst_dispatch_leave(struct mst_cluster *cluster, struct mst_closure *closure);
 void mst_dispatch_recall(struct mst_cluster *cluster);
 void mst_dispatch_watch(struct mst_cluster *cluster);
 
 /* result.c */
-void mst_result_heard(struct mst_cluster *cluster, struct mst_hand *hand,
+void mst_result_heard(struct mst_cluster *cluster, struct mst_task_worker *worker,
                       const struct mst_cluster_message *message);
-void mst_result_progress(struct mst_cluster *cluster, struct mst_hand *hand,
+void mst_result_progress(struct mst_cluster *cluster, struct mst_task_worker *worker,
                          const struct mst_cluster_message *message);
 
 /* value.c */
 struct mst_value *mst_value_find(const struct mst_cluster *cluster, uint64_t number);
 void mst_value_use(struct mst_cluster *cluster, const struct mst_closure *closure);
 void mst_value_leave(struct mst_cluster *cluster, const struct mst_closure *closure);
-bool mst_values_room(struct mst_cluster *cluster, uint32_t hands);
-void mst_values_lost(struct mst_cluster *cluster, const struct mst_hand *hand);
-bool mst_value_stray(struct mst_cluster *cluster, struct mst_hand *hand, const uint64_t *held,
-                     uint32_t count);
-void mst_values_back(struct mst_cluster *cluster, struct mst_hand *hand, const uint64_t *held,
-                     uint32_t count);
+bool mst_values_room(struct mst_cluster *cluster, uint32_t workers);
+void mst_values_lost(struct mst_cluster *cluster, const struct mst_task_worker *worker);
+bool mst_value_stray(struct mst_cluster *cluster, struct mst_task_worker *worker,
+                     const uint64_t *held, uint32_t count);
+void mst_values_back(struct mst_cluster *cluster, struct mst_task_worker *worker,
+                     const uint64_t *held, uint32_t count);
 /* The message that makes a value there; false: nothing is to be built. */
-bool mst_value_build_next(struct mst_cluster *cluster, struct mst_hand *hand);
-bool mst_value_build_for(struct mst_cluster *cluster, struct mst_hand *hand,
+bool mst_value_build_next(struct mst_cluster *cluster, struct mst_task_worker *worker);
+bool mst_value_build_for(struct mst_cluster *cluster, struct mst_task_worker *worker,
                          const struct mst_closure *closure);
 bool mst_value_drop_next(struct mst_cluster *cluster);
-void mst_value_built(struct mst_cluster *cluster, struct mst_hand *hand,
+void mst_value_built(struct mst_cluster *cluster, struct mst_task_worker *worker,
                      const struct mst_cluster_message *message);
 void mst_values_free(struct mst_cluster *cluster);
 
@@ -478,10 +482,10 @@ void mst_state_reached(struct mst_closure *closure);
 void mst_state_servers_free(struct mst_cluster *cluster);
 
 /* effect.c */
-void mst_effect_message(struct mst_cluster *cluster, const struct mst_hand *hand,
+void mst_effect_message(struct mst_cluster *cluster, const struct mst_task_worker *worker,
                         enum mst_cluster_message_type type);
 void mst_effect_say(struct mst_cluster *cluster, enum mst_cluster_line line,
-                    const struct mst_hand *hand, uint64_t closure, uint64_t count,
+                    const struct mst_task_worker *worker, uint64_t closure, uint64_t count,
                     struct mst_slice text);
 
 void mst_lines_free(struct mst_cluster *cluster);

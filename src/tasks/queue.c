@@ -50,12 +50,12 @@ static struct mst_kind *kind_find(const struct mst_cluster *cluster, struct mst_
 }
 
 /* 1 + the place of the function in the worker's list. */
-static uint32_t place_in(const struct mst_hand *hand, const struct mst_kind *kind)
+static uint32_t place_in(const struct mst_task_worker *worker, const struct mst_kind *kind)
 {
     struct mst_slice name = mst_slice_of(kind->name, kind->name_size);
 
-    for (uint32_t i = 0; i < hand->function_count; i++) {
-        const struct mst_function *function = &hand->functions[i];
+    for (uint32_t i = 0; i < worker->function_count; i++) {
+        const struct mst_function *function = &worker->functions[i];
 
         if ((kind->version == 0 || kind->version == function->version) &&
             mst_slice_equal(function->name, name)) {
@@ -65,10 +65,11 @@ static uint32_t place_in(const struct mst_hand *hand, const struct mst_kind *kin
     return 0;
 }
 
-static void provide(struct mst_cluster *cluster, struct mst_kind *kind, struct mst_hand *hand)
+static void provide(struct mst_cluster *cluster, struct mst_kind *kind,
+                    struct mst_task_worker *worker)
 {
-    kind->places[hand->number] = place_in(hand, kind);
-    if (kind->places[hand->number] == 0) {
+    kind->places[worker->number] = place_in(worker, kind);
+    if (kind->places[worker->number] == 0) {
         return;
     }
     kind->providers++;
@@ -132,14 +133,14 @@ static struct mst_kind *kind_new(struct mst_cluster *cluster, struct mst_slice n
     if (cluster->kind_count < cluster->kind_room || kinds_grow(cluster)) {
         kind = mst_mem_zalloc(&cluster->mem, sizeof(*kind) + name.size);
     }
-    if (kind && cluster->hand_room > 0) {
-        kind->places = mst_mem_array(&cluster->mem, cluster->hand_room, sizeof(uint32_t));
+    if (kind && cluster->worker_room > 0) {
+        kind->places = mst_mem_array(&cluster->mem, cluster->worker_room, sizeof(uint32_t));
     }
-    if (!kind || (cluster->hand_room > 0 && !kind->places)) {
+    if (!kind || (cluster->worker_room > 0 && !kind->places)) {
         mst_mem_release(&cluster->mem, kind);
         return NULL;
     }
-    kind->room = cluster->hand_room;
+    kind->room = cluster->worker_room;
     kind->id = cluster->kind_count;
     kind->version = version;
     kind->created_ns = cluster->now_ns;
@@ -150,9 +151,9 @@ static struct mst_kind *kind_new(struct mst_cluster *cluster, struct mst_slice n
     mst_tree_init(&kind->again, order);
     cluster->kinds[cluster->kind_count++] = kind;
     mst_table_insert(&cluster->kinds_by_name, kind_hash(name, version), &kind->node);
-    for (uint32_t i = 0; i < cluster->hand_count; i++) {
-        if (cluster->hands[i]->link) {
-            provide(cluster, kind, cluster->hands[i]);
+    for (uint32_t i = 0; i < cluster->worker_count; i++) {
+        if (cluster->workers[i]->link) {
+            provide(cluster, kind, cluster->workers[i]);
         }
     }
     return kind;
@@ -187,16 +188,16 @@ void mst_kinds_free(struct mst_cluster *cluster)
     mst_mem_release(&cluster->mem, cluster->kinds);
 }
 
-bool mst_kinds_room(struct mst_cluster *cluster, uint32_t hands)
+bool mst_kinds_room(struct mst_cluster *cluster, uint32_t workers)
 {
     for (uint32_t i = 0; i < cluster->kind_count; i++) {
         struct mst_kind *kind = cluster->kinds[i];
         uint32_t *places;
 
-        if (kind->room >= hands) {
+        if (kind->room >= workers) {
             continue;
         }
-        places = mst_mem_array(&cluster->mem, hands, sizeof(uint32_t));
+        places = mst_mem_array(&cluster->mem, workers, sizeof(uint32_t));
         if (!places) {
             return false;
         }
@@ -205,26 +206,26 @@ bool mst_kinds_room(struct mst_cluster *cluster, uint32_t hands)
         }
         mst_mem_release(&cluster->mem, kind->places);
         kind->places = places;
-        kind->room = hands;
+        kind->room = workers;
     }
     return true;
 }
 
-void mst_kinds_offered(struct mst_cluster *cluster, struct mst_hand *hand)
+void mst_kinds_offered(struct mst_cluster *cluster, struct mst_task_worker *worker)
 {
     for (uint32_t i = 0; i < cluster->kind_count; i++) {
-        provide(cluster, cluster->kinds[i], hand);
+        provide(cluster, cluster->kinds[i], worker);
         watch_unknown(cluster, cluster->kinds[i]);
     }
 }
 
-void mst_kinds_withdrawn(struct mst_cluster *cluster, struct mst_hand *hand)
+void mst_kinds_withdrawn(struct mst_cluster *cluster, struct mst_task_worker *worker)
 {
     for (uint32_t i = 0; i < cluster->kind_count; i++) {
         struct mst_kind *kind = cluster->kinds[i];
 
-        if (kind->places[hand->number] != 0) {
-            kind->places[hand->number] = 0;
+        if (kind->places[worker->number] != 0) {
+            kind->places[worker->number] = 0;
             kind->providers--;
         }
         watch_unknown(cluster, kind);
@@ -243,13 +244,13 @@ void mst_kind_unknown(struct mst_cluster *cluster, struct mst_kind *kind)
     }
 }
 
-void mst_kinds_unstick(struct mst_cluster *cluster, const struct mst_hand *hand)
+void mst_kinds_unstick(struct mst_cluster *cluster, const struct mst_task_worker *worker)
 {
     MST_LIST_EACH(at, following, &cluster->ready)
     {
         struct mst_kind *kind = MST_CONTAINER(at, struct mst_kind, ready);
 
-        kind->stuck = kind->stuck && mst_hand_place(hand, kind) == MST_FUNCTION_NONE;
+        kind->stuck = kind->stuck && mst_task_worker_place(worker, kind) == MST_FUNCTION_NONE;
     }
 }
 
@@ -297,7 +298,7 @@ void mst_queue_return(struct mst_cluster *cluster, struct mst_closure *closure)
 
     closure->where = closure->alone ? MST_WHERE_ALONE : MST_WHERE_AGAIN;
     closure->place.tree = (struct mst_tree_node){0};
-    closure->hand = NULL;
+    closure->worker = NULL;
     (void)mst_tree_insert(tree, &closure->number, &closure->place.tree);
     if (!closure->alone) {
         closure->kind->stuck = false;
@@ -317,12 +318,12 @@ void mst_queue_remove(struct mst_cluster *cluster, struct mst_closure *closure)
         mst_tree_remove(&kind->again, &closure->place.tree);
     } else if (closure->where == MST_WHERE_ALONE) {
         mst_tree_remove(&cluster->alone, &closure->place.tree);
-        if (closure->hand) {
-            struct mst_hand *hand = closure->hand;
+        if (closure->worker) {
+            struct mst_task_worker *worker = closure->worker;
 
-            hand->reserved = NULL;
-            closure->hand = NULL;
-            mst_hand_update(cluster, hand);
+            worker->reserved = NULL;
+            closure->worker = NULL;
+            mst_task_worker_update(cluster, worker);
         }
     }
     if (mst_list_linked(&kind->ready) && !mst_queue_head(kind)) {

@@ -7,12 +7,13 @@
 enum { RUN_MIN_NS = 1000, RUN_MAX_NS = 1000000000 };
 
 /* The attempt that the message is about, if it is the current one of this worker. */
-static struct mst_closure *current(const struct mst_cluster *cluster, const struct mst_hand *hand,
+static struct mst_closure *current(const struct mst_cluster *cluster,
+                                   const struct mst_task_worker *worker,
                                    const struct mst_cluster_message *message)
 {
     struct mst_closure *closure = mst_closure_find(cluster, message->attempt.closure);
 
-    if (!closure || !mst_closure_out(closure) || closure->hand != hand ||
+    if (!closure || !mst_closure_out(closure) || closure->worker != worker ||
         closure->attempt != message->attempt.attempt || closure->series != message->series) {
         return NULL;
     }
@@ -20,10 +21,10 @@ static struct mst_closure *current(const struct mst_cluster *cluster, const stru
 }
 
 /* As if it had not come: it is sent again. */
-static void starved(struct mst_cluster *cluster, struct mst_hand *hand)
+static void starved(struct mst_cluster *cluster, struct mst_task_worker *worker)
 {
-    hand->results--;
-    mst_link_break(cluster, hand->link);
+    worker->results--;
+    mst_link_break(cluster, worker->link);
 }
 
 /* ---- how long it took ---- */
@@ -86,13 +87,13 @@ static bool retried(struct mst_cluster *cluster, struct mst_closure *closure, ui
     return true;
 }
 
-static void crashed(struct mst_cluster *cluster, const struct mst_hand *hand,
+static void crashed(struct mst_cluster *cluster, const struct mst_task_worker *worker,
                     struct mst_closure *closure, int32_t code)
 {
     struct mst_worker_end end = {.cause = code < 0 ? MST_CAUSE_SIGNAL : MST_CAUSE_EXIT,
                                  .code = code == INT32_MIN || code >= 0 ? code : -code};
 
-    mst_toll_add(cluster, closure, hand, end, true);
+    mst_toll_add(cluster, closure, worker, end, true);
     closure->blamed = true; /* only its own child died */
 }
 
@@ -108,14 +109,14 @@ static void returned(struct mst_cluster *cluster, struct mst_closure *closure, b
 }
 
 /* True: there will be another attempt, or was nothing to it. */
-static bool tried_again(struct mst_cluster *cluster, struct mst_hand *hand,
+static bool tried_again(struct mst_cluster *cluster, struct mst_task_worker *worker,
                         struct mst_closure *closure, const struct mst_failure *failure)
 {
     switch (failure->origin) {
     case MST_ORIGIN_RETRYABLE:
         return retried(cluster, closure, &closure->error_left);
     case MST_ORIGIN_CRASH:
-        crashed(cluster, hand, closure, failure->code);
+        crashed(cluster, worker, closure, failure->code);
         return retried(cluster, closure, &closure->crash_left);
     case MST_ORIGIN_EXHAUSTED:
         return retried(cluster, closure, &closure->exhausted_left);
@@ -128,7 +129,7 @@ static bool tried_again(struct mst_cluster *cluster, struct mst_hand *hand,
         return tolerated && !closure->once;
     }
     case MST_ORIGIN_RETURNED:
-        returned(cluster, closure, closure->recalled || hand->draining);
+        returned(cluster, closure, closure->recalled || worker->draining);
         return true;
     case MST_ORIGIN_CANCELLED:
         /* Nobody asked for it: its worker has its own reasons, and is not the only one. */
@@ -201,24 +202,24 @@ static enum mst_origin shown(const struct mst_cluster *cluster, const struct mst
     return MST_ORIGIN_INTERNAL;
 }
 
-static void failed(struct mst_cluster *cluster, struct mst_hand *hand, struct mst_closure *closure,
-                   const struct mst_cluster_message *message)
+static void failed(struct mst_cluster *cluster, struct mst_task_worker *worker,
+                   struct mst_closure *closure, const struct mst_cluster_message *message)
 {
     const struct mst_failure *failure = &message->failure;
     struct mst_failure told = *failure;
     enum mst_origin origin;
     struct mst_told *copy;
 
-    told.worker = hand->number;
-    told.incarnation = hand->incarnation;
+    told.worker = worker->number;
+    told.incarnation = worker->incarnation;
     told.attempt = closure->attempt;
     copy = mst_told_new(&cluster->mem, &told);
     if (!copy) {
-        starved(cluster, hand);
+        starved(cluster, worker);
         return;
     }
-    hand->done++;
-    if (tried_again(cluster, hand, closure, failure)) {
+    worker->done++;
+    if (tried_again(cluster, worker, closure, failure)) {
         mst_told_drop(&cluster->mem, copy);
         return;
     }
@@ -236,32 +237,32 @@ static void failed(struct mst_cluster *cluster, struct mst_hand *hand, struct ms
     mst_closure_fail(cluster, closure, origin, copy);
 }
 
-static void value(struct mst_cluster *cluster, struct mst_hand *hand, struct mst_closure *closure,
-                  const struct mst_parts *parts)
+static void value(struct mst_cluster *cluster, struct mst_task_worker *worker,
+                  struct mst_closure *closure, const struct mst_parts *parts)
 {
     struct mst_task_result *result = NULL;
 
     if (!closure->released && parts->count > 0) {
         result = mst_result_new(&cluster->mem, parts);
         if (!result) {
-            starved(cluster, hand);
+            starved(cluster, worker);
             return;
         }
     }
-    hand->done++;
+    worker->done++;
     mst_state_reached(closure);
     mst_closure_value(cluster, closure, result);
 }
 
-void mst_result_heard(struct mst_cluster *cluster, struct mst_hand *hand,
+void mst_result_heard(struct mst_cluster *cluster, struct mst_task_worker *worker,
                       const struct mst_cluster_message *message)
 {
-    struct mst_closure *closure = current(cluster, hand, message);
+    struct mst_closure *closure = current(cluster, worker, message);
 
-    hand->results++;
+    worker->results++;
     if (!closure) {
         cluster->late++;
-        mst_effect_say(cluster, MST_CLUSTER_LINE_LATE, hand, message->attempt.closure,
+        mst_effect_say(cluster, MST_CLUSTER_LINE_LATE, worker, message->attempt.closure,
                        message->attempt.attempt, mst_slice_of(NULL, 0));
         return;
     }
@@ -269,16 +270,16 @@ void mst_result_heard(struct mst_cluster *cluster, struct mst_hand *hand,
         measure(cluster, closure, message);
     }
     if (message->failure.origin == MST_ORIGIN_NONE) {
-        value(cluster, hand, closure, &message->parts);
+        value(cluster, worker, closure, &message->parts);
     } else {
-        failed(cluster, hand, closure, message);
+        failed(cluster, worker, closure, message);
     }
 }
 
-void mst_result_progress(struct mst_cluster *cluster, struct mst_hand *hand,
+void mst_result_progress(struct mst_cluster *cluster, struct mst_task_worker *worker,
                          const struct mst_cluster_message *message)
 {
-    struct mst_closure *closure = current(cluster, hand, message);
+    struct mst_closure *closure = current(cluster, worker, message);
     size_t size =
         message->text.size < MST_FAILURE_TEXT_MAX ? message->text.size : MST_FAILURE_TEXT_MAX;
     struct mst_progress *progress;

@@ -62,9 +62,9 @@ void mst_series_stop(struct mst_cluster *cluster, struct mst_closure *closure,
     closure->grace_ns =
         mst_after_ns(cluster->now_ns, mst_after_ns(grace_ns, MST_CLUSTER_MARGIN_NS));
     if (!mst_list_linked(&closure->owed)) {
-        mst_list_append(&closure->hand->owed, &closure->owed);
+        mst_list_append(&closure->worker->owed, &closure->owed);
     }
-    mst_hand_todo(cluster, closure->hand);
+    mst_task_worker_todo(cluster, closure->worker);
     mst_closure_alarm(cluster, closure);
 }
 

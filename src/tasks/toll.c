@@ -18,10 +18,10 @@ struct mst_toll {
 };
 
 void mst_toll_add(struct mst_cluster *cluster, struct mst_closure *closure,
-                  const struct mst_hand *hand, struct mst_worker_end end, bool child)
+                  const struct mst_task_worker *worker, struct mst_worker_end end, bool child)
 {
     struct mst_toll **at = &closure->tolls;
-    size_t host_size = hand->host ? hand->host_size : 0;
+    size_t host_size = worker->host ? worker->host_size : 0;
     unsigned count = 0;
 
     if (closure->losses < UINT16_MAX) {
@@ -38,13 +38,13 @@ void mst_toll_add(struct mst_cluster *cluster, struct mst_closure *closure,
     if (!*at) {
         return; /* it is counted */
     }
-    **at = (struct mst_toll){.worker = hand->number,
-                             .index = hand->index,
+    **at = (struct mst_toll){.worker = worker->number,
+                             .index = worker->index,
                              .end = end,
                              .child = child,
                              .host_size = host_size};
     if (host_size > 0) {
-        memcpy((*at)->host, hand->host, host_size);
+        memcpy((*at)->host, worker->host, host_size);
     }
 }
 
@@ -96,7 +96,7 @@ struct mst_told *mst_toll_told(const struct mst_cluster *cluster, const struct m
         mst_text_format(&text, " and %u more", closure->losses - named);
     }
     if (closure->ran_on != MST_WORKER_NONE) {
-        failure.incarnation = cluster->hands[closure->ran_on]->incarnation;
+        failure.incarnation = cluster->workers[closure->ran_on]->incarnation;
     }
     failure.text = mst_slice_text(line);
     return mst_told_new(&cluster->mem, &failure);

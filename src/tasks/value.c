@@ -64,14 +64,14 @@ static bool entries_grow(struct mst_cluster *cluster, struct mst_value *value, u
     return true;
 }
 
-bool mst_values_room(struct mst_cluster *cluster, uint32_t hands)
+bool mst_values_room(struct mst_cluster *cluster, uint32_t workers)
 {
     struct mst_list *lists[] = {&cluster->values_all, &cluster->values_dropped};
 
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         MST_LIST_EACH(at, following, lists[i])
         {
-            if (!entries_grow(cluster, MST_CONTAINER(at, struct mst_value, place), hands)) {
+            if (!entries_grow(cluster, MST_CONTAINER(at, struct mst_value, place), workers)) {
                 return false;
             }
         }
@@ -81,10 +81,10 @@ bool mst_values_room(struct mst_cluster *cluster, uint32_t hands)
 
 /* ---- the user's side ---- */
 
-static void builds(struct mst_cluster *cluster, struct mst_hand *hand)
+static void builds(struct mst_cluster *cluster, struct mst_task_worker *worker)
 {
-    hand->owe_builds = true;
-    mst_hand_todo(cluster, hand);
+    worker->owe_builds = true;
+    mst_task_worker_todo(cluster, worker);
 }
 
 muster_status mst_cluster_value_new(struct mst_cluster *cluster, uint64_t now_ns,
@@ -113,7 +113,7 @@ muster_status mst_cluster_value_new(struct mst_cluster *cluster, uint64_t now_ns
     value = kind ? mst_mem_zalloc(&cluster->mem,
                                   sizeof(*value) + parts->count * sizeof(struct mst_part) + size)
                  : NULL;
-    if (!value || !entries_grow(cluster, value, cluster->hand_room)) {
+    if (!value || !entries_grow(cluster, value, cluster->worker_room)) {
         mst_mem_release(&cluster->mem, value);
         return MUSTER_ENOMEM;
     }
@@ -124,8 +124,8 @@ muster_status mst_cluster_value_new(struct mst_cluster *cluster, uint64_t now_ns
     (void)mst_parts_copy(value->items, (char *)&value->items[parts->count], parts);
     mst_table_insert(&cluster->values_by_number, value->number, &value->node);
     mst_list_append(&cluster->values_all, &value->place);
-    for (uint32_t i = 0; i < cluster->hand_count && !lazy; i++) {
-        builds(cluster, cluster->hands[i]);
+    for (uint32_t i = 0; i < cluster->worker_count && !lazy; i++) {
+        builds(cluster, cluster->workers[i]);
     }
     *number = value->number;
     return MUSTER_OK;
@@ -138,7 +138,7 @@ void mst_cluster_value_look(const struct mst_cluster *cluster, uint64_t number, 
     const struct mst_entry *entry;
 
     *out = (struct mst_closure_look){.worker = worker, .fraction = -1};
-    if (!value || value->dropped || worker >= cluster->hand_count) {
+    if (!value || value->dropped || worker >= cluster->worker_count) {
         return;
     }
     entry = &value->entries[worker];
@@ -152,7 +152,7 @@ void mst_cluster_value_look(const struct mst_cluster *cluster, uint64_t number, 
         out->failure = (struct mst_failure){
             .origin = MST_ORIGIN_LOST,
             .worker = worker,
-            .incarnation = cluster->hands[worker]->incarnation,
+            .incarnation = cluster->workers[worker]->incarnation,
             .text = mst_slice_text("it is not built on this worker, or was lost with it")};
     }
 }
@@ -196,11 +196,11 @@ void mst_value_leave(struct mst_cluster *cluster, const struct mst_closure *clos
 
 /* ---- the workers' side ---- */
 
-void mst_values_lost(struct mst_cluster *cluster, const struct mst_hand *hand)
+void mst_values_lost(struct mst_cluster *cluster, const struct mst_task_worker *worker)
 {
     MST_LIST_EACH(at, following, &cluster->values_all)
     {
-        entry_clear(cluster, &MST_CONTAINER(at, struct mst_value, place)->entries[hand->number]);
+        entry_clear(cluster, &MST_CONTAINER(at, struct mst_value, place)->entries[worker->number]);
     }
     cluster->changed = true;
 }
@@ -216,8 +216,8 @@ static bool lists(const uint64_t *held, uint32_t count, uint64_t number)
 }
 
 /* What it has although nobody knows of it is to be dropped. */
-bool mst_value_stray(struct mst_cluster *cluster, struct mst_hand *hand, const uint64_t *held,
-                     uint32_t count)
+bool mst_value_stray(struct mst_cluster *cluster, struct mst_task_worker *worker,
+                     const uint64_t *held, uint32_t count)
 {
     uint64_t *strays = NULL;
     uint32_t found = 0;
@@ -233,19 +233,19 @@ bool mst_value_stray(struct mst_cluster *cluster, struct mst_hand *hand, const u
             strays[found++] = held[i];
         }
     }
-    mst_mem_release(&cluster->mem, hand->stray_values);
-    hand->stray_values = strays;
-    hand->stray_value_count = found;
+    mst_mem_release(&cluster->mem, worker->stray_values);
+    worker->stray_values = strays;
+    worker->stray_value_count = found;
     return true;
 }
 
-void mst_values_back(struct mst_cluster *cluster, struct mst_hand *hand, const uint64_t *held,
-                     uint32_t count)
+void mst_values_back(struct mst_cluster *cluster, struct mst_task_worker *worker,
+                     const uint64_t *held, uint32_t count)
 {
     MST_LIST_EACH(at, following, &cluster->values_all)
     {
         struct mst_value *value = MST_CONTAINER(at, struct mst_value, place);
-        struct mst_entry *entry = &value->entries[hand->number];
+        struct mst_entry *entry = &value->entries[worker->number];
         bool there = lists(held, count, value->number);
 
         if (entry->state == MST_CLOSURE_RUNNING || (entry->state == MST_CLOSURE_VALUE && !there)) {
@@ -256,43 +256,44 @@ void mst_values_back(struct mst_cluster *cluster, struct mst_hand *hand, const u
     }
 }
 
-static void build(struct mst_cluster *cluster, const struct mst_hand *hand, struct mst_value *value)
+static void build(struct mst_cluster *cluster, const struct mst_task_worker *worker,
+                  struct mst_value *value)
 {
-    value->entries[hand->number].state = MST_CLOSURE_RUNNING;
-    mst_effect_message(cluster, hand, MST_CLUSTER_BUILD);
+    value->entries[worker->number].state = MST_CLOSURE_RUNNING;
+    mst_effect_message(cluster, worker, MST_CLUSTER_BUILD);
     cluster->message.value = value->number;
-    cluster->message.function = mst_hand_place(hand, value->kind);
+    cluster->message.function = mst_task_worker_place(worker, value->kind);
     cluster->message.parts = value->parts;
     cluster->changed = true;
 }
 
-static bool is_missing(const struct mst_value *value, const struct mst_hand *hand)
+static bool is_missing(const struct mst_value *value, const struct mst_task_worker *worker)
 {
-    return value->entries[hand->number].state == MST_CLOSURE_ABORTED;
+    return value->entries[worker->number].state == MST_CLOSURE_ABORTED;
 }
 
-bool mst_value_build_next(struct mst_cluster *cluster, struct mst_hand *hand)
+bool mst_value_build_next(struct mst_cluster *cluster, struct mst_task_worker *worker)
 {
     MST_LIST_EACH(at, following, &cluster->values_all)
     {
         struct mst_value *value = MST_CONTAINER(at, struct mst_value, place);
 
-        if (!value->lazy && !value->dropped && is_missing(value, hand)) {
-            build(cluster, hand, value);
+        if (!value->lazy && !value->dropped && is_missing(value, worker)) {
+            build(cluster, worker, value);
             return true;
         }
     }
     return false;
 }
 
-bool mst_value_build_for(struct mst_cluster *cluster, struct mst_hand *hand,
+bool mst_value_build_for(struct mst_cluster *cluster, struct mst_task_worker *worker,
                          const struct mst_closure *closure)
 {
     for (uint32_t i = 0; i < closure->need_count; i++) {
         struct mst_value *value = mst_value_find(cluster, mst_closure_needs(closure)[i]);
 
-        if (is_missing(value, hand)) {
-            build(cluster, hand, value);
+        if (is_missing(value, worker)) {
+            build(cluster, worker, value);
             return true;
         }
     }
@@ -305,12 +306,12 @@ bool mst_value_drop_next(struct mst_cluster *cluster)
         struct mst_value *value =
             MST_CONTAINER(cluster->values_dropped.next, struct mst_value, place);
 
-        while (value->cursor < cluster->hand_count) {
-            const struct mst_hand *hand = cluster->hands[value->cursor];
+        while (value->cursor < cluster->worker_count) {
+            const struct mst_task_worker *worker = cluster->workers[value->cursor];
             const struct mst_entry *entry = &value->entries[value->cursor++];
 
-            if ((entry->state != MST_CLOSURE_ABORTED || entry->held) && hand->link) {
-                mst_effect_message(cluster, hand, MST_CLUSTER_DROP);
+            if ((entry->state != MST_CLOSURE_ABORTED || entry->held) && worker->link) {
+                mst_effect_message(cluster, worker, MST_CLUSTER_DROP);
                 cluster->message.value = value->number;
                 return true;
             }
@@ -320,11 +321,11 @@ bool mst_value_drop_next(struct mst_cluster *cluster)
     return false;
 }
 
-void mst_value_built(struct mst_cluster *cluster, struct mst_hand *hand,
+void mst_value_built(struct mst_cluster *cluster, struct mst_task_worker *worker,
                      const struct mst_cluster_message *message)
 {
     struct mst_value *value = mst_value_find(cluster, message->value);
-    struct mst_entry *entry = value ? &value->entries[hand->number] : NULL;
+    struct mst_entry *entry = value ? &value->entries[worker->number] : NULL;
     struct mst_entry fresh = {.state = MST_CLOSURE_VALUE};
     struct mst_failure told = message->failure;
 
@@ -334,7 +335,7 @@ void mst_value_built(struct mst_cluster *cluster, struct mst_hand *hand,
     cluster->progress_ns = cluster->now_ns;
     if (message->failure.origin == MST_ORIGIN_LOST) {
         entry_clear(cluster, entry);
-        builds(cluster, hand);
+        builds(cluster, worker);
         cluster->changed = true;
         return;
     }
@@ -342,16 +343,16 @@ void mst_value_built(struct mst_cluster *cluster, struct mst_hand *hand,
         fresh.result = mst_result_new(&cluster->mem, &message->parts);
     } else {
         fresh.state = MST_CLOSURE_FAILED;
-        told.worker = hand->number;
-        told.incarnation = hand->incarnation;
+        told.worker = worker->number;
+        told.incarnation = worker->incarnation;
         fresh.told = mst_told_new(&cluster->mem, &told);
     }
     if (!fresh.result && !fresh.told) {
-        mst_link_break(cluster, hand->link);
+        mst_link_break(cluster, worker->link);
         return;
     }
     if (fresh.told) { /* nobody may ever need it, and then nobody else tells */
-        mst_effect_say(cluster, MST_CLUSTER_LINE_UNBUILT, hand, 0, value->number,
+        mst_effect_say(cluster, MST_CLUSTER_LINE_UNBUILT, worker, 0, value->number,
                        message->failure.text);
     }
     entry_clear(cluster, entry);

@@ -94,13 +94,13 @@ void sim_crew_close(struct sim *sim)
 
 void sim_crew_start(struct sim *sim, struct sim_proc *proc)
 {
-    struct sim_hand *hand = sim_new(sizeof(*hand));
+    struct sim_tasks *tasks = sim_new(sizeof(*tasks));
 
-    proc->hand = hand;
-    hand->connect_ns = SIM_NEVER;
-    hand->watch_ns = SIM_NEVER;
-    hand->claim_ns = sim->now_ns;
-    hand->act_ns = SIM_NEVER;
+    proc->tasks = tasks;
+    tasks->connect_ns = SIM_NEVER;
+    tasks->watch_ns = SIM_NEVER;
+    tasks->claim_ns = sim->now_ns;
+    tasks->act_ns = SIM_NEVER;
     if (proc->kind == SIM_COORDINATOR) {
         sim->crew->coordinators[sim->crew->coordinator_count++] = proc;
     }
@@ -117,10 +117,10 @@ void sim_crew_death(struct sim *sim, struct sim_proc *proc, bool silently)
 
 void sim_crew_fini(struct sim_proc *proc)
 {
-    if (proc->hand) {
-        mst_cluster_free(proc->hand->cluster);
-        mst_worker_free(proc->hand->worker);
-        free(proc->hand);
+    if (proc->tasks) {
+        mst_cluster_free(proc->tasks->cluster);
+        mst_worker_free(proc->tasks->worker);
+        free(proc->tasks);
     }
 }
 
@@ -146,9 +146,9 @@ static void worker_new(struct sim *sim, struct sim_proc *proc)
         .seed = proc->pid,
     };
 
-    MST_ASSERT(mst_worker_new(&proc->hand->worker, sim_proc_clock(sim, proc), &config,
+    MST_ASSERT(mst_worker_new(&proc->tasks->worker, sim_proc_clock(sim, proc), &config,
                               &sim->memory.mem) == MUSTER_OK);
-    proc->hand->watch_ns = sim->now_ns;
+    proc->tasks->watch_ns = sim->now_ns;
 }
 
 /* It waits until the place is its own. */
@@ -156,41 +156,41 @@ static void worker_joins(struct sim *sim, struct sim_proc *proc)
 {
     struct mst_request request = {.command = MST_JOIN, .join.spare = true};
 
-    proc->hand->claim_ns = SIM_NEVER;
-    (void)sim_proc_call(sim, proc, SIM_OWNER_WORK, &request, SIM_NEVER, &proc->hand->claim_tag);
+    proc->tasks->claim_ns = SIM_NEVER;
+    (void)sim_proc_call(sim, proc, SIM_OWNER_WORK, &request, SIM_NEVER, &proc->tasks->claim_tag);
 }
 
 static void worker_joined(struct sim *sim, struct sim_proc *proc, const struct mst_reply *reply)
 {
-    proc->hand->claim_tag = 0;
+    proc->tasks->claim_tag = 0;
     if (reply->status == MUSTER_OK) {
         worker_new(sim, proc);
     } else if (reply->status == MUSTER_EEXISTS || reply->status == MUSTER_EFENCED) {
-        proc->hand->refused = true;
+        proc->tasks->refused = true;
     } else {
-        proc->hand->claim_ns = sim->now_ns + sim->plan.lease_ns / 10;
+        proc->tasks->claim_ns = sim->now_ns + sim->plan.lease_ns / 10;
     }
 }
 
 static void worker_effect(struct sim *sim, struct sim_proc *proc,
                           const struct mst_worker_effect *effect)
 {
-    struct sim_hand *hand = proc->hand;
-    struct sim_wire *wire = sim_wire_find(sim, hand->wire);
-    struct sim_slot *slot = &hand->slots[effect->slot];
+    struct sim_tasks *tasks = proc->tasks;
+    struct sim_wire *wire = sim_wire_find(sim, tasks->wire);
+    struct sim_slot *slot = &tasks->slots[effect->slot];
 
     switch (effect->type) {
     case MST_WORKER_CONNECT:
-        hand->target = 0;
+        tasks->target = 0;
         for (size_t i = 0; i < effect->address.size; i++) {
-            hand->target =
-                10 * hand->target + (uint64_t)(((const char *)effect->address.data)[i] - '0');
+            tasks->target =
+                10 * tasks->target + (uint64_t)(((const char *)effect->address.data)[i] - '0');
         }
-        hand->connect_ns = sim->now_ns + sim->plan.latency_ns;
+        tasks->connect_ns = sim->now_ns + sim->plan.latency_ns;
         break;
     case MST_WORKER_HANG_UP:
-        hand->connect_ns = SIM_NEVER;
-        hand->wire = 0;
+        tasks->connect_ns = SIM_NEVER;
+        tasks->wire = 0;
         if (wire) {
             sim_wire_close(sim, wire, 0, false);
         }
@@ -208,7 +208,7 @@ static void worker_effect(struct sim *sim, struct sim_proc *proc,
         slot->end_ns = effect->kill || sim_crew_below(sim, 2) ? sim->now_ns : slot->end_ns;
         break;
     case MST_WORKER_END:
-        hand->told_end = true;
+        tasks->told_end = true;
         break;
     case MST_WORKER_SAY:
         sim_tell(sim, "pid=%" PRIu64 ": %.*s", proc->pid, (int)effect->text.size,
@@ -221,7 +221,7 @@ static void worker_effect(struct sim *sim, struct sim_proc *proc,
 
 static void worker_drain(struct sim *sim, struct sim_proc *proc)
 {
-    struct mst_worker *worker = proc->hand->worker;
+    struct mst_worker *worker = proc->tasks->worker;
     const struct mst_worker_effect *effect;
 
     while ((effect = mst_worker_next(worker)) != NULL) {
@@ -233,8 +233,8 @@ static void worker_drain(struct sim *sim, struct sim_proc *proc)
 
 static void slot_ends(struct sim *sim, struct sim_proc *proc, uint32_t number)
 {
-    struct sim_hand *hand = proc->hand;
-    struct sim_slot slot = hand->slots[number];
+    struct sim_tasks *tasks = proc->tasks;
+    struct sim_slot slot = tasks->slots[number];
     struct mst_failure failure = {.origin = MST_ORIGIN_FUNCTION, .code = 3};
     struct mst_part part = {.data = {&slot.attempt.closure, sizeof(uint64_t)}};
     struct mst_parts parts = {.items = &part, .count = 1};
@@ -245,48 +245,48 @@ static void slot_ends(struct sim *sim, struct sim_proc *proc, uint32_t number)
         sim_proc_exit(sim, proc, 139);
         return;
     }
-    hand->slots[number].busy = false;
+    tasks->slots[number].busy = false;
     if (slot.value != 0) {
-        mst_worker_built(hand->worker, now, slot.value, NULL, (struct mst_parts){0});
+        mst_worker_built(tasks->worker, now, slot.value, NULL, (struct mst_parts){0});
     } else {
-        mst_worker_finished(hand->worker, now, number, fails ? &failure : NULL, parts, 1000);
+        mst_worker_finished(tasks->worker, now, number, fails ? &failure : NULL, parts, 1000);
     }
     worker_drain(sim, proc);
 }
 
 static void worker_connects(struct sim *sim, struct sim_proc *proc)
 {
-    struct sim_hand *hand = proc->hand;
-    struct sim_proc *other = sim_proc_by_pid(sim, hand->target);
+    struct sim_tasks *tasks = proc->tasks;
+    struct sim_proc *other = sim_proc_by_pid(sim, tasks->target);
     struct sim_wire *wire = NULL;
 
-    hand->connect_ns = SIM_NEVER;
+    tasks->connect_ns = SIM_NEVER;
     if (other && other->alive && other->kind == SIM_COORDINATOR &&
         sim->nodes[other->node].away_until_ns <= sim->now_ns) {
         wire = sim_wire_new(sim, proc, other);
     }
     if (wire) {
-        hand->wire = wire->id;
-        mst_worker_connected(hand->worker, sim_proc_clock(sim, proc));
+        tasks->wire = wire->id;
+        mst_worker_connected(tasks->worker, sim_proc_clock(sim, proc));
     } else {
-        mst_worker_gone(hand->worker, sim_proc_clock(sim, proc));
+        mst_worker_gone(tasks->worker, sim_proc_clock(sim, proc));
     }
     worker_drain(sim, proc);
 }
 
 static void worker_hears(struct sim *sim, struct sim_proc *proc)
 {
-    struct sim_hand *hand = proc->hand;
+    struct sim_tasks *tasks = proc->tasks;
     struct sim_wire_message *message;
     uint64_t id;
     bool over;
 
     while ((message = sim_wire_take(sim, proc, &id, &over)) != NULL || over) {
-        if (id == hand->wire && message) {
-            mst_worker_message(hand->worker, sim_proc_clock(sim, proc), sim_wire_message(message));
-        } else if (id == hand->wire) {
-            hand->wire = 0;
-            mst_worker_gone(hand->worker, sim_proc_clock(sim, proc));
+        if (id == tasks->wire && message) {
+            mst_worker_message(tasks->worker, sim_proc_clock(sim, proc), sim_wire_message(message));
+        } else if (id == tasks->wire) {
+            tasks->wire = 0;
+            mst_worker_gone(tasks->worker, sim_proc_clock(sim, proc));
         }
         if (message) {
             sim_wire_message_free(message);
@@ -297,25 +297,25 @@ static void worker_hears(struct sim *sim, struct sim_proc *proc)
 
 static void worker_step(struct sim *sim, struct sim_proc *proc)
 {
-    struct sim_hand *hand = proc->hand;
+    struct sim_tasks *tasks = proc->tasks;
 
-    if (!hand->worker) {
-        if (proc->ended || hand->refused) {
+    if (!tasks->worker) {
+        if (proc->ended || tasks->refused) {
             sim_proc_exit(sim, proc, 3);
-        } else if (hand->claim_ns <= sim->now_ns) {
+        } else if (tasks->claim_ns <= sim->now_ns) {
             worker_joins(sim, proc);
         }
         return;
     }
     if (proc->ended) {
-        mst_worker_ended(hand->worker, sim_proc_clock(sim, proc), proc->end_status);
+        mst_worker_ended(tasks->worker, sim_proc_clock(sim, proc), proc->end_status);
         worker_drain(sim, proc);
     }
-    if (hand->connect_ns <= sim->now_ns) {
+    if (tasks->connect_ns <= sim->now_ns) {
         worker_connects(sim, proc);
     }
     for (uint32_t i = 0; i < SIM_CREW_SLOTS && proc->alive; i++) {
-        if (hand->slots[i].busy && hand->slots[i].end_ns <= sim->now_ns) {
+        if (tasks->slots[i].busy && tasks->slots[i].end_ns <= sim->now_ns) {
             slot_ends(sim, proc, i);
         }
     }
@@ -323,9 +323,9 @@ static void worker_step(struct sim *sim, struct sim_proc *proc)
         return;
     }
     worker_hears(sim, proc);
-    mst_worker_tick(hand->worker, sim_proc_clock(sim, proc));
+    mst_worker_tick(tasks->worker, sim_proc_clock(sim, proc));
     worker_drain(sim, proc);
-    if (hand->told_end) {
+    if (tasks->told_end) {
         sim_proc_exit(sim, proc, 4);
     }
 }
@@ -352,17 +352,17 @@ static void coordinator_new(struct sim *sim, struct sim_proc *proc, uint64_t ter
         .seed = proc->pid,
     };
 
-    MST_ASSERT(mst_cluster_new(&proc->hand->cluster, sim_proc_clock(sim, proc), &config,
+    MST_ASSERT(mst_cluster_new(&proc->tasks->cluster, sim_proc_clock(sim, proc), &config,
                                &sim->memory.mem) == MUSTER_OK);
-    proc->hand->term = term;
-    proc->hand->watch_ns = sim->now_ns;
-    proc->hand->act_ns = sim->now_ns;
+    proc->tasks->term = term;
+    proc->tasks->watch_ns = sim->now_ns;
+    proc->tasks->act_ns = sim->now_ns;
     sim_tell(sim, "pid=%" PRIu64 " is the coordinator of term %" PRIu64, proc->pid, term);
 }
 
 static void coordinator_drain(struct sim *sim, struct sim_proc *proc)
 {
-    struct mst_cluster *cluster = proc->hand->cluster;
+    struct mst_cluster *cluster = proc->tasks->cluster;
     const struct mst_cluster_effect *effect;
 
     while ((effect = mst_cluster_next(cluster)) != NULL) {
@@ -381,7 +381,7 @@ static void coordinator_drain(struct sim *sim, struct sim_proc *proc)
 
 static void coordinator_hears(struct sim *sim, struct sim_proc *proc)
 {
-    struct mst_cluster *cluster = proc->hand->cluster;
+    struct mst_cluster *cluster = proc->tasks->cluster;
     struct sim_wire_message *message;
     uint64_t id;
     bool over;
@@ -399,7 +399,7 @@ static void coordinator_hears(struct sim *sim, struct sim_proc *proc)
 
 static void claim(struct sim *sim, struct sim_proc *proc)
 {
-    struct sim_hand *hand = proc->hand;
+    struct sim_tasks *tasks = proc->tasks;
     char value[24];
     struct mst_text text = mst_text_in(value, sizeof(value));
     struct mst_write op = {.kind = MST_INSERT, .owned = true, .key = mst_slice_text(KEY)};
@@ -407,52 +407,52 @@ static void claim(struct sim *sim, struct sim_proc *proc)
     struct mst_request watch = {.command = MST_WATCH,
                                 .watch = {.kinds = MST_WATCH_KEYS,
                                           .prefix = mst_slice_text(KEY),
-                                          .after = hand->after,
+                                          .after = tasks->after,
                                           .node = MST_NODE_NONE}};
 
     mst_text_format(&text, "%" PRIu64, proc->pid);
     op.value = mst_slice_of(value, text.size);
-    hand->claim_ns = SIM_NEVER;
-    (void)sim_proc_call(sim, proc, SIM_OWNER_WORK, hand->waits ? &watch : &insert, SIM_NEVER,
-                        &hand->claim_tag);
+    tasks->claim_ns = SIM_NEVER;
+    (void)sim_proc_call(sim, proc, SIM_OWNER_WORK, tasks->waits ? &watch : &insert, SIM_NEVER,
+                        &tasks->claim_tag);
 }
 
 static void claimed(struct sim *sim, struct sim_proc *proc, const struct mst_reply *reply)
 {
-    struct sim_hand *hand = proc->hand;
+    struct sim_tasks *tasks = proc->tasks;
 
-    hand->claim_tag = 0;
-    if (!hand->waits && reply->status == MUSTER_OK) {
-        hand->after = 0;
+    tasks->claim_tag = 0;
+    if (!tasks->waits && reply->status == MUSTER_OK) {
+        tasks->after = 0;
         coordinator_new(sim, proc, reply->revision);
         return;
     }
     if (reply->status == MUSTER_OK) {
-        hand->after = reply->revision;
+        tasks->after = reply->revision;
     }
-    hand->waits = !hand->waits && reply->status == MUSTER_EEXISTS;
-    hand->claim_ns = sim->now_ns + (reply->status == MUSTER_OK || reply->status == MUSTER_EEXISTS
-                                        ? 0
-                                        : sim->plan.lease_ns / 10);
+    tasks->waits = !tasks->waits && reply->status == MUSTER_EEXISTS;
+    tasks->claim_ns = sim->now_ns + (reply->status == MUSTER_OK || reply->status == MUSTER_EEXISTS
+                                         ? 0
+                                         : sim->plan.lease_ns / 10);
 }
 
 static void superseded(struct sim *sim, struct sim_proc *proc)
 {
-    if (!proc->hand->superseded) {
-        proc->hand->superseded = true;
-        mst_cluster_superseded(proc->hand->cluster, sim_proc_clock(sim, proc), MUSTER_EFENCED);
+    if (!proc->tasks->superseded) {
+        proc->tasks->superseded = true;
+        mst_cluster_superseded(proc->tasks->cluster, sim_proc_clock(sim, proc), MUSTER_EFENCED);
         coordinator_drain(sim, proc);
     }
 }
 
 static void coordinator_step(struct sim *sim, struct sim_proc *proc)
 {
-    struct sim_hand *hand = proc->hand;
+    struct sim_tasks *tasks = proc->tasks;
 
-    if (!hand->cluster) {
+    if (!tasks->cluster) {
         if (proc->ended) {
             sim_proc_exit(sim, proc, 3);
-        } else if (hand->claim_ns <= sim->now_ns) {
+        } else if (tasks->claim_ns <= sim->now_ns) {
             claim(sim, proc);
         }
         return;
@@ -461,13 +461,13 @@ static void coordinator_step(struct sim *sim, struct sim_proc *proc)
         superseded(sim, proc);
     }
     coordinator_hears(sim, proc);
-    if (hand->act_ns <= sim->now_ns) {
+    if (tasks->act_ns <= sim->now_ns) {
         sim_crew_act(sim, proc);
         coordinator_drain(sim, proc);
     }
-    mst_cluster_tick(hand->cluster, sim_proc_clock(sim, proc));
+    mst_cluster_tick(tasks->cluster, sim_proc_clock(sim, proc));
     coordinator_drain(sim, proc);
-    if (hand->superseded) {
+    if (tasks->superseded) {
         sim_proc_exit(sim, proc, 4);
     }
 }
@@ -476,16 +476,16 @@ static void coordinator_step(struct sim *sim, struct sim_proc *proc)
 
 static void watch(struct sim *sim, struct sim_proc *proc)
 {
-    struct sim_hand *hand = proc->hand;
+    struct sim_tasks *tasks = proc->tasks;
     unsigned kinds = proc->kind == SIM_WORKER ? MST_WATCH_KEYS : MST_WATCH_KEYS | MST_WATCH_MEMBERS;
     struct mst_request request = {.command = MST_WATCH,
                                   .watch = {.kinds = kinds,
                                             .prefix = mst_slice_text(KEY),
-                                            .after = hand->after,
+                                            .after = tasks->after,
                                             .node = MST_NODE_NONE}};
 
-    hand->watch_ns = SIM_NEVER;
-    (void)sim_proc_call(sim, proc, SIM_OWNER_WORK, &request, SIM_NEVER, &hand->watch_tag);
+    tasks->watch_ns = SIM_NEVER;
+    (void)sim_proc_call(sim, proc, SIM_OWNER_WORK, &request, SIM_NEVER, &tasks->watch_tag);
 }
 
 static void worker_told(struct sim *sim, struct sim_proc *proc, const struct mst_reply *reply)
@@ -505,8 +505,8 @@ static void worker_told(struct sim *sim, struct sim_proc *proc, const struct mst
     if (news) {
         uint64_t term = key ? key->revision : 0;
 
-        proc->hand->told_term = term > proc->hand->told_term ? term : proc->hand->told_term;
-        mst_worker_coordinator(proc->hand->worker, sim_proc_clock(sim, proc), term,
+        proc->tasks->told_term = term > proc->tasks->told_term ? term : proc->tasks->told_term;
+        mst_worker_coordinator(proc->tasks->worker, sim_proc_clock(sim, proc), term,
                                key ? key->value : mst_slice_of(NULL, 0));
         worker_drain(sim, proc);
     }
@@ -533,16 +533,16 @@ static enum mst_worker_state state_of(enum mst_state state)
 
 static void coordinator_told(struct sim *sim, struct sim_proc *proc, const struct mst_reply *reply)
 {
-    struct sim_hand *hand = proc->hand;
+    struct sim_tasks *tasks = proc->tasks;
 
     for (uint32_t i = 0; i < reply->item_count; i++) {
         const struct mst_item *item = &reply->items[i];
 
         if (item->kind == MST_ITEM_DELETED ||
-            (item->kind == MST_ITEM_KEY && item->revision != hand->term)) {
+            (item->kind == MST_ITEM_KEY && item->revision != tasks->term)) {
             superseded(sim, proc);
         } else if (item->kind == MST_ITEM_MEMBER && item->who.role == MST_ROLE_WORKER) {
-            (void)mst_cluster_member(hand->cluster, sim_proc_clock(sim, proc), item->who.index,
+            (void)mst_cluster_member(tasks->cluster, sim_proc_clock(sim, proc), item->who.index,
                                      item->who.incarnation, state_of(item->who.state),
                                      (struct mst_worker_end){item->who.cause, item->who.code},
                                      item->who.host);
@@ -554,23 +554,23 @@ static void coordinator_told(struct sim *sim, struct sim_proc *proc, const struc
 void sim_crew_done(struct sim *sim, struct sim_proc *proc, uint64_t tag,
                    const struct mst_reply *reply)
 {
-    struct sim_hand *hand = proc->hand;
+    struct sim_tasks *tasks = proc->tasks;
 
-    if (tag == hand->claim_tag && proc->kind == SIM_WORKER) {
+    if (tag == tasks->claim_tag && proc->kind == SIM_WORKER) {
         worker_joined(sim, proc, reply);
         return;
     }
-    if (tag == hand->claim_tag) {
+    if (tag == tasks->claim_tag) {
         claimed(sim, proc, reply);
         return;
     }
-    hand->watch_tag = 0;
-    hand->watch_ns = sim->now_ns;
+    tasks->watch_tag = 0;
+    tasks->watch_ns = sim->now_ns;
     if (reply->status != MUSTER_OK) {
-        hand->watch_ns += sim->plan.lease_ns / 10;
+        tasks->watch_ns += sim->plan.lease_ns / 10;
         return;
     }
-    hand->after = reply->revision;
+    tasks->after = reply->revision;
     if (proc->kind == SIM_WORKER) {
         worker_told(sim, proc, reply);
     } else {
@@ -585,8 +585,8 @@ void sim_crew_step(struct sim *sim, struct sim_proc *proc)
     } else {
         coordinator_step(sim, proc);
     }
-    if (proc->alive && !proc->ended && proc->hand->watch_tag == 0 &&
-        proc->hand->watch_ns <= sim->now_ns) {
+    if (proc->alive && !proc->ended && proc->tasks->watch_tag == 0 &&
+        proc->tasks->watch_ns <= sim->now_ns) {
         watch(sim, proc);
     }
 }
@@ -599,25 +599,25 @@ static uint64_t sooner(uint64_t a, uint64_t b)
 uint64_t sim_crew_due_ns(const struct sim *sim, const struct sim_proc *proc)
 {
     const struct sim_clock *clock = &sim->nodes[proc->node].clock;
-    const struct sim_hand *hand = proc->hand;
+    const struct sim_tasks *tasks = proc->tasks;
     uint64_t due_ns = SIM_NEVER;
 
-    if (!hand->worker && !hand->cluster) {
-        due_ns = hand->claim_tag == 0 ? hand->claim_ns : SIM_NEVER;
-        return proc->ended || hand->refused ? sim->now_ns : due_ns;
+    if (!tasks->worker && !tasks->cluster) {
+        due_ns = tasks->claim_tag == 0 ? tasks->claim_ns : SIM_NEVER;
+        return proc->ended || tasks->refused ? sim->now_ns : due_ns;
     }
     due_ns = sim_wires_due_ns(sim, proc);
-    if (hand->watch_tag == 0) {
-        due_ns = sooner(due_ns, hand->watch_ns);
+    if (tasks->watch_tag == 0) {
+        due_ns = sooner(due_ns, tasks->watch_ns);
     }
-    if (hand->cluster) {
-        due_ns = sooner(due_ns, hand->act_ns);
-        due_ns = sooner(due_ns, sim_clock_when(clock, mst_cluster_deadline_ns(hand->cluster)));
+    if (tasks->cluster) {
+        due_ns = sooner(due_ns, tasks->act_ns);
+        due_ns = sooner(due_ns, sim_clock_when(clock, mst_cluster_deadline_ns(tasks->cluster)));
         return due_ns;
     }
     for (uint32_t i = 0; i < SIM_CREW_SLOTS; i++) {
-        due_ns = sooner(due_ns, hand->slots[i].busy ? hand->slots[i].end_ns : SIM_NEVER);
+        due_ns = sooner(due_ns, tasks->slots[i].busy ? tasks->slots[i].end_ns : SIM_NEVER);
     }
-    due_ns = sooner(due_ns, hand->connect_ns);
-    return sooner(due_ns, sim_clock_when(clock, mst_worker_deadline_ns(hand->worker)));
+    due_ns = sooner(due_ns, tasks->connect_ns);
+    return sooner(due_ns, sim_clock_when(clock, mst_worker_deadline_ns(tasks->worker)));
 }

@@ -41,7 +41,7 @@ struct sim_slot {
 };
 
 /* What a coordinator's or worker's process has beside its client. */
-struct sim_hand {
+struct sim_tasks {
     uint64_t watch_tag, watch_ns, after;
     /* of a coordinator */
     struct mst_cluster *cluster;

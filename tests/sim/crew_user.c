@@ -23,25 +23,25 @@ static uint32_t some_function(struct sim *sim)
 
 static void schedule(struct sim *sim, struct sim_proc *proc)
 {
-    struct sim_hand *hand = proc->hand;
-    struct sim_closure *closure = &hand->closures[hand->closure_count];
+    struct sim_tasks *tasks = proc->tasks;
+    struct sim_closure *closure = &tasks->closures[tasks->closure_count];
     struct mst_closure_options options = {0};
-    struct mst_closure_call call = {.options = &options, .needs = &hand->value};
+    struct mst_closure_call call = {.options = &options, .needs = &tasks->value};
     uint64_t now = sim_proc_clock(sim, proc);
     muster_status status;
 
-    if (hand->closure_count == CLOSURES) {
+    if (tasks->closure_count == CLOSURES) {
         return;
     }
     closure->function = some_function(sim);
     call.function = sim_crew_functions[closure->function].name;
-    call.need_count = hand->value != 0 && sim_crew_below(sim, 3) == 0 ? 1 : 0;
+    call.need_count = tasks->value != 0 && sim_crew_below(sim, 3) == 0 ? 1 : 0;
     if (closure->function == SIM_CREW_LONG) {
         options.run_ns = sim->plan.lease_ns / 2;
     }
-    status = mst_cluster_schedule(hand->cluster, now, &call, &closure->number);
+    status = mst_cluster_schedule(tasks->cluster, now, &call, &closure->number);
     if (status == MUSTER_OK) {
-        hand->closure_count++;
+        tasks->closure_count++;
     } else {
         MST_ASSERT(status == MUSTER_MORE || status == MUSTER_EFAILED || status == MUSTER_EFENCED);
     }
@@ -49,28 +49,29 @@ static void schedule(struct sim *sim, struct sim_proc *proc)
 
 static void cancel(struct sim *sim, struct sim_proc *proc)
 {
-    struct sim_hand *hand = proc->hand;
+    struct sim_tasks *tasks = proc->tasks;
     uint64_t which = sim_crew_below(sim, CLOSURES);
 
-    if (which < hand->closure_count) {
-        mst_cluster_cancel(hand->cluster, sim_proc_clock(sim, proc), hand->closures[which].number);
+    if (which < tasks->closure_count) {
+        mst_cluster_cancel(tasks->cluster, sim_proc_clock(sim, proc),
+                           tasks->closures[which].number);
     }
 }
 
 void sim_crew_act(struct sim *sim, struct sim_proc *proc)
 {
-    struct sim_hand *hand = proc->hand;
+    struct sim_tasks *tasks = proc->tasks;
     struct mst_cluster_failures failures;
     struct mst_parts none = {0};
 
-    hand->act_ns = sim->now_ns + 1 + sim_crew_below(sim, sim->plan.lease_ns / 4);
-    if (hand->superseded) {
+    tasks->act_ns = sim->now_ns + 1 + sim_crew_below(sim, sim->plan.lease_ns / 4);
+    if (tasks->superseded) {
         return;
     }
-    if (hand->value == 0) {
-        (void)mst_cluster_value_new(hand->cluster, sim_proc_clock(sim, proc),
+    if (tasks->value == 0) {
+        (void)mst_cluster_value_new(tasks->cluster, sim_proc_clock(sim, proc),
                                     sim_crew_functions[SIM_CREW_BUILD].name, 1, &none, true,
-                                    &hand->value);
+                                    &tasks->value);
     }
     for (uint64_t i = sim_crew_below(sim, 4); i > 0; i--) {
         schedule(sim, proc);
@@ -78,8 +79,8 @@ void sim_crew_act(struct sim *sim, struct sim_proc *proc)
     if (sim_crew_below(sim, 8) == 0) {
         cancel(sim, proc);
     }
-    (void)mst_cluster_deliver(hand->cluster, sim_proc_clock(sim, proc), &failures);
-    if (hand->closure_count == CLOSURES && sim_crew_drained(proc)) {
-        hand->act_ns = SIM_NEVER; /* nothing more comes */
+    (void)mst_cluster_deliver(tasks->cluster, sim_proc_clock(sim, proc), &failures);
+    if (tasks->closure_count == CLOSURES && sim_crew_drained(proc)) {
+        tasks->act_ns = SIM_NEVER; /* nothing more comes */
     }
 }

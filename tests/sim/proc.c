@@ -120,7 +120,7 @@ static void die(struct sim *sim, struct sim_proc *proc, bool silently)
             sim_net_close(sim, proc->conn, SIM_CLIENT);
         }
     }
-    if (proc->hand) {
+    if (proc->tasks) {
         sim_crew_death(sim, proc, silently);
     }
     sim_saw_death(sim, proc);
@@ -335,7 +335,7 @@ static void call_done(struct sim *sim, struct sim_proc *proc, uint64_t tag,
     case SIM_OWNER_WORK:
         if (proc->kind == SIM_AGENT) {
             sim_agent_done(sim, proc, tag, reply);
-        } else if (proc->hand) {
+        } else if (proc->tasks) {
             sim_crew_done(sim, proc, tag, reply);
         } else {
             sim_observer_done(sim, proc, tag, reply);

@@ -11,11 +11,11 @@
 static struct sim_closure *closure_of(struct sim *sim, uint64_t pid, uint64_t number)
 {
     const struct sim_proc *coordinator = sim_proc_by_pid(sim, pid);
-    struct sim_hand *hand = coordinator ? coordinator->hand : NULL;
+    struct sim_tasks *tasks = coordinator ? coordinator->tasks : NULL;
 
-    for (uint32_t i = 0; hand && i < hand->closure_count; i++) {
-        if (hand->closures[i].number == number) {
-            return &hand->closures[i];
+    for (uint32_t i = 0; tasks && i < tasks->closure_count; i++) {
+        if (tasks->closures[i].number == number) {
+            return &tasks->closures[i];
         }
     }
     sim_fail(sim, SIM_P_CLOSURE_ONCE, "%" PRIu64 " of pid=%" PRIu64 " was never admitted", number,
@@ -25,21 +25,21 @@ static struct sim_closure *closure_of(struct sim *sim, uint64_t pid, uint64_t nu
 /* RUN_TERM, RUN_ONCE */
 void sim_saw_begin(struct sim *sim, struct sim_proc *proc, const struct mst_worker_effect *effect)
 {
-    struct sim_hand *hand = proc->hand;
-    struct sim_slot *slot = &hand->slots[effect->slot];
+    struct sim_tasks *tasks = proc->tasks;
+    struct sim_slot *slot = &tasks->slots[effect->slot];
     struct sim_closure *closure;
 
     for (uint32_t i = 0; i < SIM_CREW_SLOTS; i++) {
-        if (hand->slots[i].busy && hand->slots[i].term != hand->told_term) {
+        if (tasks->slots[i].busy && tasks->slots[i].term != tasks->told_term) {
             sim_fail(sim, SIM_P_RUN_TERM, "pid=%" PRIu64 " begins beside a run of term %" PRIu64,
-                     proc->pid, hand->slots[i].term);
+                     proc->pid, tasks->slots[i].term);
         }
     }
     if (slot->busy) {
         sim_fail(sim, SIM_P_RUN_TERM, "pid=%" PRIu64 " begins in a slot that is in use", proc->pid);
     }
     *slot = (struct sim_slot){.busy = true,
-                              .term = hand->told_term,
+                              .term = tasks->told_term,
                               .function = effect->message->function,
                               .end_ns = sim->now_ns + sim_crew_below(sim, sim->plan.lease_ns / 8)};
     if (effect->type == MST_WORKER_BUILD) {
@@ -50,11 +50,11 @@ void sim_saw_begin(struct sim *sim, struct sim_proc *proc, const struct mst_work
     if (slot->function == SIM_CREW_LONG) {
         slot->end_ns = SIM_NEVER;
     }
-    closure = closure_of(sim, hand->target, slot->attempt.closure);
+    closure = closure_of(sim, tasks->target, slot->attempt.closure);
     closure->starts++;
     if (slot->function == SIM_CREW_ONCE && closure->starts > 1) {
         sim_fail(sim, SIM_P_RUN_ONCE, "closure %" PRIu64 " of term %" PRIu64, closure->number,
-                 hand->told_term);
+                 tasks->told_term);
     }
 }
 
@@ -96,11 +96,11 @@ static void check_closure(struct sim *sim, const struct sim_proc *proc, struct s
 {
     struct mst_closure_look look;
 
-    mst_cluster_look(proc->hand->cluster, closure->number, &look);
+    mst_cluster_look(proc->tasks->cluster, closure->number, &look);
     if (closure->settled) {
         if (look.state != closure->state || look.failure.origin != closure->origin) {
             sim_fail(sim, SIM_P_CLOSURE_ONCE, "closure %" PRIu64 " of term %" PRIu64 " ended twice",
-                     closure->number, proc->hand->term);
+                     closure->number, proc->tasks->term);
         }
         return;
     }
@@ -116,7 +116,7 @@ static void check_closure(struct sim *sim, const struct sim_proc *proc, struct s
     } else if (look.state != MST_CLOSURE_FAILED) {
         sim_fail(sim, SIM_P_CLOSURE_ONCE, "closure %" PRIu64 " has no value of its own, state %d",
                  closure->number, (int)look.state);
-    } else if (!may_fail(look.failure.origin, closure->function) && !proc->hand->superseded) {
+    } else if (!may_fail(look.failure.origin, closure->function) && !proc->tasks->superseded) {
         sim_fail(sim, SIM_P_CLOSURE_RIGHT, "closure %" PRIu64 ", function %u failed: origin %d",
                  closure->number, closure->function, (int)look.failure.origin);
     }
@@ -125,30 +125,31 @@ static void check_closure(struct sim *sim, const struct sim_proc *proc, struct s
 /* and JOIN_EXACT */
 void sim_check_closures(struct sim *sim, struct sim_proc *proc)
 {
-    struct sim_hand *hand = proc->hand;
+    struct sim_tasks *tasks = proc->tasks;
     struct mst_cluster_counts counts;
-    muster_status joined = mst_cluster_joined(hand->cluster, UINT64_MAX);
+    muster_status joined = mst_cluster_joined(tasks->cluster, UINT64_MAX);
     uint64_t settled = 0;
 
-    for (uint32_t i = 0; i < hand->closure_count; i++) {
-        check_closure(sim, proc, &hand->closures[i]);
-        settled += hand->closures[i].settled;
+    for (uint32_t i = 0; i < tasks->closure_count; i++) {
+        check_closure(sim, proc, &tasks->closures[i]);
+        settled += tasks->closures[i].settled;
     }
-    mst_cluster_counts(hand->cluster, sim_proc_clock(sim, proc), &counts);
+    mst_cluster_counts(tasks->cluster, sim_proc_clock(sim, proc), &counts);
     if (counts.values + counts.failures + counts.cancelled != settled) {
         sim_fail(sim, SIM_P_CLOSURE_ONCE, "%" PRIu64 " ended, %" PRIu64 " were counted", settled,
                  counts.values + counts.failures + counts.cancelled);
     }
-    if ((joined == MUSTER_OK && settled < hand->closure_count) ||
-        (joined == MUSTER_MORE && settled == hand->closure_count)) {
+    if ((joined == MUSTER_OK && settled < tasks->closure_count) ||
+        (joined == MUSTER_MORE && settled == tasks->closure_count)) {
         sim_fail(sim, SIM_P_JOIN_EXACT, "%" PRIu64 " of %u ended, join says %d", settled,
-                 hand->closure_count, (int)joined);
+                 tasks->closure_count, (int)joined);
     }
 }
 
 bool sim_crew_drained(const struct sim_proc *proc)
 {
-    return proc->hand->cluster && mst_cluster_joined(proc->hand->cluster, UINT64_MAX) == MUSTER_OK;
+    return proc->tasks->cluster &&
+           mst_cluster_joined(proc->tasks->cluster, UINT64_MAX) == MUSTER_OK;
 }
 
 /* QUEUE_DRAINS */
@@ -157,7 +158,7 @@ bool sim_crew_over(const struct sim *sim)
     for (uint32_t i = 0; sim->crew && i < sim->crew->coordinator_count; i++) {
         const struct sim_proc *proc = sim->crew->coordinators[i];
 
-        if (proc->alive && proc->hand->closure_count > 0 && proc->hand->act_ns == SIM_NEVER &&
+        if (proc->alive && proc->tasks->closure_count > 0 && proc->tasks->act_ns == SIM_NEVER &&
             sim_crew_drained(proc)) {
             return true;
         }
@@ -181,14 +182,14 @@ void sim_crew_tell(struct sim *sim)
 
 uint64_t sim_crew_digest(const struct sim_proc *proc)
 {
-    const struct sim_hand *hand = proc->hand;
+    const struct sim_tasks *tasks = proc->tasks;
     uint64_t digest = MST_DIGEST_INIT;
 
-    if (hand->cluster) {
-        digest = mst_digest_number(digest, mst_cluster_digest(hand->cluster));
+    if (tasks->cluster) {
+        digest = mst_digest_number(digest, mst_cluster_digest(tasks->cluster));
     }
-    if (hand->worker) {
-        digest = mst_digest_number(digest, mst_worker_digest(hand->worker));
+    if (tasks->worker) {
+        digest = mst_digest_number(digest, mst_worker_digest(tasks->worker));
     }
     return digest;
 }

@@ -235,7 +235,7 @@ static uint64_t finish(struct sim *sim)
         if (sim->procs[i]->restart) {
             digest = mst_digest_number(digest, mst_restart_digest(sim->procs[i]->restart));
         }
-        if (sim->procs[i]->hand) {
+        if (sim->procs[i]->tasks) {
             digest = mst_digest_number(digest, sim_crew_digest(sim->procs[i]));
         }
     }

@@ -163,7 +163,7 @@ struct sim_proc {
     uint64_t watcher;
     struct sim_work *work;   /* an observer's */
     struct sim_agent *agent; /* an agent's */
-    struct sim_hand *hand;   /* a coordinator's, a worker's */
+    struct sim_tasks *tasks; /* a coordinator's, a worker's */
     struct model_member member;
 };
 
