@@ -68,7 +68,7 @@ muster_status mst_cluster_new(struct mst_cluster **out, uint64_t now_ns,
     if (config->watchdog_ns > 0) {
         mst_alarm_at(cluster, &cluster->watchdog, mst_after_ns(now_ns, config->watchdog_ns));
     }
-    mst_crew_few(cluster);
+    mst_workers_few(cluster);
     *out = cluster;
     return MUSTER_OK;
 }
@@ -85,7 +85,7 @@ void mst_cluster_free(struct mst_cluster *cluster)
     mst_closures_free(cluster);
     mst_values_free(cluster);
     mst_links_free(cluster);
-    mst_crew_free(cluster);
+    mst_workers_free(cluster);
     mst_kinds_free(cluster);
     mst_state_servers_free(cluster);
     mst_lines_free(cluster);

@@ -139,7 +139,7 @@ static void detach(struct mst_cluster *cluster, struct mst_task_link *link)
     mst_alarm_at(cluster, &worker->start, NEVER);
     mst_kinds_withdrawn(cluster, worker);
     mst_task_worker_update(cluster, worker);
-    mst_crew_few(cluster);
+    mst_workers_few(cluster);
 }
 
 void mst_link_close(struct mst_cluster *cluster, struct mst_task_link *link)
@@ -329,7 +329,7 @@ static void accept(struct mst_cluster *cluster, struct mst_task_link *link,
     worker->ever = true;
     mst_task_worker_todo(cluster, worker);
     mst_dispatch_promote(cluster, worker);
-    mst_crew_few(cluster);
+    mst_workers_few(cluster);
     cluster->changed = true;
 }
 

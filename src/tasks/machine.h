@@ -5,10 +5,11 @@
 /* What the files of the coordinator's machine share.
  * coordinator.c: the configuration, the inputs of every machine, the end. alarm.c: its times.
  * queue.c: functions and what is queued for them. closure.c: admission, settling, what the user
- * sees. series.c: failures and their delivery, cancelling. crew.c: the workers. link.c: their
- * connections. dispatch.c: who runs what next. loss.c: what comes of a worker's runs when it is
- * away. result.c: what comes of an attempt. value.c: per-worker values. state_server.c: reports of
- * these. effect.c: what is given out. check.c, counts.c: what is true, and what is known. */
+ * sees. series.c: failures and their delivery, cancelling. workers.c: the workers. link.c: their
+ * connections. dispatch.c: which worker runs what next. loss.c: what becomes of a worker's runs
+ * when it is away. result.c: what becomes of an attempt. value.c: per-worker values.
+ * state_server.c: reports of these. effect.c: the outputs. check.c: the invariants. counts.c: what
+ * status and metrics show. */
 
 #include "base/histogram.h"
 #include "base/list.h"
@@ -168,7 +169,7 @@ static inline struct mst_slice mst_closure_key(const struct mst_closure *closure
     return mst_slice_of((const char *)behind + closure->bytes, closure->key_size);
 }
 
-/* ---- the crew ---- */
+/* ---- workers ---- */
 
 /* For what there is room at a worker: for nothing, for prefetching, in a slot. */
 enum mst_room { MST_ROOM_NONE = 0, MST_ROOM_SPARE = 1, MST_ROOM_SLOT = 2 };
@@ -395,7 +396,7 @@ void mst_series_stop(struct mst_cluster *cluster, struct mst_closure *closure,
                      enum mst_origin origin, uint64_t grace_ns);
 void mst_series_settle_all(struct mst_cluster *cluster);
 
-/* crew.c */
+/* workers.c */
 struct mst_task_worker *mst_task_worker_find(const struct mst_cluster *cluster, uint32_t index);
 void mst_task_worker_update(struct mst_cluster *cluster,
                             struct mst_task_worker *worker); /* which list it is in */
@@ -407,8 +408,8 @@ void mst_task_worker_due(struct mst_cluster *cluster, struct mst_task_worker *wo
 bool mst_task_worker_usable(const struct mst_task_worker *worker);
 bool mst_task_worker_here(const struct mst_task_worker *worker); /* a member, heard or not */
 uint32_t mst_task_worker_place(const struct mst_task_worker *worker, const struct mst_kind *kind);
-void mst_crew_few(struct mst_cluster *cluster);
-void mst_crew_free(struct mst_cluster *cluster);
+void mst_workers_few(struct mst_cluster *cluster);
+void mst_workers_free(struct mst_cluster *cluster);
 
 /* link.c */
 struct mst_task_link *mst_link_of(const struct mst_cluster *cluster, uint64_t connection);

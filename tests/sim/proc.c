@@ -102,7 +102,7 @@ void sim_proc_begin(struct sim *sim, struct sim_proc *proc)
         break;
     case SIM_COORDINATOR:
     case SIM_WORKER:
-        sim_crew_start(sim, proc);
+        sim_cluster_start(sim, proc);
         break;
     }
     sim_proc_wake(sim, proc, sim->now_ns);
@@ -121,7 +121,7 @@ static void die(struct sim *sim, struct sim_proc *proc, bool silently)
         }
     }
     if (proc->tasks) {
-        sim_crew_death(sim, proc, silently);
+        sim_cluster_death(sim, proc, silently);
     }
     sim_saw_death(sim, proc);
 }
@@ -198,7 +198,7 @@ void sim_proc_fini(struct sim *sim, struct sim_proc *proc)
     mst_client_free(proc->client);
     mst_restart_free(proc->restart);
     sim_preempt_fini(proc);
-    sim_crew_fini(proc);
+    sim_cluster_fini(proc);
     free(proc->work);
     free(proc->agent);
     free(proc);
@@ -336,7 +336,7 @@ static void call_done(struct sim *sim, struct sim_proc *proc, uint64_t tag,
         if (proc->kind == SIM_AGENT) {
             sim_agent_done(sim, proc, tag, reply);
         } else if (proc->tasks) {
-            sim_crew_done(sim, proc, tag, reply);
+            sim_cluster_done(sim, proc, tag, reply);
         } else {
             sim_observer_done(sim, proc, tag, reply);
         }
@@ -555,7 +555,7 @@ static void work(struct sim *sim, struct sim_proc *proc)
         break;
     case SIM_COORDINATOR:
     case SIM_WORKER:
-        sim_crew_step(sim, proc);
+        sim_cluster_step(sim, proc);
         break;
     }
 }
@@ -579,7 +579,7 @@ static uint64_t due(const struct sim *sim, const struct sim_proc *proc)
         break;
     case SIM_COORDINATOR:
     case SIM_WORKER:
-        next = sim_crew_due_ns(sim, proc);
+        next = sim_cluster_due_ns(sim, proc);
         break;
     }
     if (next < when) {

@@ -15,8 +15,8 @@ struct model_job *sim_job_named(struct sim *sim, struct mst_slice name)
             return &sim->jobs[i];
         }
     }
-    if (sim->crew && mst_slice_equal(mst_slice_text(sim_crew_job(sim)->name), name)) {
-        return sim_crew_job(sim);
+    if (sim->cluster && mst_slice_equal(mst_slice_text(sim_cluster_job(sim)->name), name)) {
+        return sim_cluster_job(sim);
     }
     return NULL;
 }

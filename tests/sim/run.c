@@ -162,14 +162,14 @@ static void calm_step(struct sim *sim)
     if (sim->now_ns > sim->end_ns) {
         explain(sim);
         sim_fail(sim,
-                 !jobs_over(sim)       ? SIM_P_CONVERGES
-                 : !sim_crew_over(sim) ? SIM_P_QUEUE_DRAINS
-                                       : SIM_P_CALLS_END,
+                 !jobs_over(sim)          ? SIM_P_CONVERGES
+                 : !sim_cluster_over(sim) ? SIM_P_QUEUE_DRAINS
+                                          : SIM_P_CALLS_END,
                  "%.1f s after the faults", (double)(sim->now_ns - sim->calm_ns) / 1e9);
     }
     if (sim->auditors[0]) {
         sim->over = audit_done(sim);
-    } else if (!jobs_over(sim) || !observers_idle(sim) || !sim_crew_over(sim)) {
+    } else if (!jobs_over(sim) || !observers_idle(sim) || !sim_cluster_over(sim)) {
         sim->quiet_ns = sim->now_ns;
     } else if (sim->now_ns > sim->quiet_ns + sim->plan.lease_ns &&
                sim->now_ns > sim->calm_ns + 2 * sim->plan.lease_ns + 1000 * SIM_MS) {
@@ -221,7 +221,7 @@ static void start(struct sim *sim)
              (double)sim->plan.lease_ns / 1e9, sim->plan.nodes, sim->plan.observers,
              (double)sim->plan.chaos_ns / 1e9, sim->plan.notices);
     sim_chaos_start(sim);
-    sim_crew_open(sim);
+    sim_cluster_open(sim);
     sim_at(sim, sim->plan.lease_ns, tend, NULL, 0);
 }
 
@@ -236,13 +236,13 @@ static uint64_t finish(struct sim *sim)
             digest = mst_digest_number(digest, mst_restart_digest(sim->procs[i]->restart));
         }
         if (sim->procs[i]->tasks) {
-            digest = mst_digest_number(digest, sim_crew_digest(sim->procs[i]));
+            digest = mst_digest_number(digest, sim_cluster_digest(sim->procs[i]));
         }
     }
     for (uint32_t i = 0; i < sim->proc_count; i++) {
         sim_proc_fini(sim, sim->procs[i]);
     }
-    sim_crew_close(sim);
+    sim_cluster_close(sim);
     sim_service_fini(sim);
     sim_net_fini(sim);
     sim_heap_fini(&sim->heap);
@@ -282,7 +282,7 @@ uint64_t sim_run(uint64_t seed, struct sim_story *story, unsigned char fill, boo
     sim_tell(sim,
              "the end after %" PRIu64 " events, %" PRIu64 " turns of the service, %u processes",
              sim->events, sim->service.turns, sim->proc_count);
-    sim_crew_tell(sim);
+    sim_cluster_tell(sim);
     digest = finish(sim);
     free(sim);
     return digest;

@@ -193,7 +193,7 @@ struct sim {
     struct sim_proc *procs[SIM_PROCS_MAX];
     uint32_t proc_count;
     struct model_job jobs[SIM_JOBS_MAX];
-    struct sim_crew *crew; /* NULL: no cluster in this run */
+    struct sim_cluster *cluster; /* NULL: no cluster in this run */
 };
 
 /* service.c */
@@ -299,20 +299,20 @@ void sim_agent_done(struct sim *sim, struct sim_proc *proc, uint64_t tag,
                     const struct mst_reply *reply);
 uint64_t sim_agent_due_ns(const struct sim_proc *proc);
 
-/* crew.c: a cluster: coordinators, workers, and what passes between them */
-void sim_crew_open(struct sim *sim);
-void sim_crew_close(struct sim *sim);
-struct model_job *sim_crew_job(const struct sim *sim);
-void sim_crew_start(struct sim *sim, struct sim_proc *proc);
-void sim_crew_step(struct sim *sim, struct sim_proc *proc);
-void sim_crew_done(struct sim *sim, struct sim_proc *proc, uint64_t tag,
-                   const struct mst_reply *reply);
-void sim_crew_death(struct sim *sim, struct sim_proc *proc, bool silently);
-void sim_crew_fini(struct sim_proc *proc);
-uint64_t sim_crew_due_ns(const struct sim *sim, const struct sim_proc *proc);
-uint64_t sim_crew_digest(const struct sim_proc *proc);
-void sim_crew_tell(struct sim *sim);       /* what came of it */
-bool sim_crew_over(const struct sim *sim); /* its queue is empty, and all is told */
+/* cluster.c: a cluster: coordinators, workers, and what passes between them */
+void sim_cluster_open(struct sim *sim);
+void sim_cluster_close(struct sim *sim);
+struct model_job *sim_cluster_job(const struct sim *sim);
+void sim_cluster_start(struct sim *sim, struct sim_proc *proc);
+void sim_cluster_step(struct sim *sim, struct sim_proc *proc);
+void sim_cluster_done(struct sim *sim, struct sim_proc *proc, uint64_t tag,
+                      const struct mst_reply *reply);
+void sim_cluster_death(struct sim *sim, struct sim_proc *proc, bool silently);
+void sim_cluster_fini(struct sim_proc *proc);
+uint64_t sim_cluster_due_ns(const struct sim *sim, const struct sim_proc *proc);
+uint64_t sim_cluster_digest(const struct sim_proc *proc);
+void sim_cluster_tell(struct sim *sim);       /* what came of it */
+bool sim_cluster_over(const struct sim *sim); /* its queue is empty, and all is told */
 
 /* run.c: one run of one seed. The digest of all that happened. */
 uint64_t sim_run(uint64_t seed, struct sim_story *story, unsigned char fill, bool verbose);

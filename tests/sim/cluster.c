@@ -2,7 +2,7 @@
 /* The processes of a cluster. A coordinator inserts the cluster's key, which it owns, and acts
  * under the term that this gives it; a worker is a member of the job and follows the key. Who dies
  * is started again by the world. */
-#include "crew.h"
+#include "cluster.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,20 +15,20 @@
 #define KEY "muster/cluster/default"
 #define WORKERS 3u
 
-const struct mst_function sim_crew_functions[SIM_CREW_FUNCTIONS] = {
-    [SIM_CREW_WORK] = {{"work", 4}, 1, MST_FUNCTION_THREADS},
-    [SIM_CREW_ONCE] = {{"once", 4}, 1, MST_FUNCTION_ONCE | MST_FUNCTION_CHILD},
-    [SIM_CREW_IDEMPOTENT] = {{"idempotent", 10}, 1, MST_FUNCTION_IDEMPOTENT},
-    [SIM_CREW_FAIL] = {{"fail", 4}, 1, MST_FUNCTION_THREADS},
-    [SIM_CREW_KILL] = {{"kill", 4}, 1, MST_FUNCTION_THREADS},
-    [SIM_CREW_LONG] = {{"long", 4}, 1, MST_FUNCTION_COMMAND},
-    [SIM_CREW_BUILD] = {{"build", 5}, 1, MST_FUNCTION_THREADS},
+const struct mst_function sim_cluster_functions[SIM_CLUSTER_FUNCTIONS] = {
+    [SIM_CLUSTER_WORK] = {{"work", 4}, 1, MST_FUNCTION_THREADS},
+    [SIM_CLUSTER_ONCE] = {{"once", 4}, 1, MST_FUNCTION_ONCE | MST_FUNCTION_CHILD},
+    [SIM_CLUSTER_IDEMPOTENT] = {{"idempotent", 10}, 1, MST_FUNCTION_IDEMPOTENT},
+    [SIM_CLUSTER_FAIL] = {{"fail", 4}, 1, MST_FUNCTION_THREADS},
+    [SIM_CLUSTER_KILL] = {{"kill", 4}, 1, MST_FUNCTION_THREADS},
+    [SIM_CLUSTER_LONG] = {{"long", 4}, 1, MST_FUNCTION_COMMAND},
+    [SIM_CLUSTER_BUILD] = {{"build", 5}, 1, MST_FUNCTION_THREADS},
 };
 
 /* Its own source of chance: what else happens in a run is the same with a cluster and without. */
-uint64_t sim_crew_below(struct sim *sim, uint64_t bound)
+uint64_t sim_cluster_below(struct sim *sim, uint64_t bound)
 {
-    return mst_prng_below(&sim->crew->prng, bound);
+    return mst_prng_below(&sim->cluster->prng, bound);
 }
 
 /* ---- birth and death ---- */
@@ -39,15 +39,15 @@ static void spawn(struct sim *sim, void *ctx, uint64_t arg)
 
     (void)ctx;
     if (sim->proc_count + 16 <= SIM_PROCS_MAX) {
-        sim_proc_begin(sim, sim_proc_spawn(sim, kind, &sim->crew->job,
-                                           (uint32_t)sim_crew_below(sim, sim->plan.nodes),
+        sim_proc_begin(sim, sim_proc_spawn(sim, kind, &sim->cluster->job,
+                                           (uint32_t)sim_cluster_below(sim, sim->plan.nodes),
                                            (uint32_t)(arg >> 1)));
     }
 }
 
 static void breaks(struct sim *sim, void *ctx, uint64_t arg)
 {
-    struct sim_wire *wire = &sim->crew->wires[sim_crew_below(sim, 8)];
+    struct sim_wire *wire = &sim->cluster->wires[sim_cluster_below(sim, 8)];
 
     (void)ctx;
     (void)arg;
@@ -58,25 +58,25 @@ static void breaks(struct sim *sim, void *ctx, uint64_t arg)
         sim_tell(sim, "fault: connection %" PRIu64 " of a worker breaks", wire->id);
         sim_wire_break(sim, wire);
     }
-    sim_at(sim, sim->now_ns + sim_crew_below(sim, 2 * sim->plan.lease_ns), breaks, NULL, 0);
+    sim_at(sim, sim->now_ns + sim_cluster_below(sim, 2 * sim->plan.lease_ns), breaks, NULL, 0);
 }
 
-void sim_crew_open(struct sim *sim)
+void sim_cluster_open(struct sim *sim)
 {
     struct mst_prng prng = {.state = sim->seed ^ UINT64_C(0xc1a57e5)};
 
     if (mst_prng_below(&prng, 100) >= 15) {
         return;
     }
-    sim->crew = sim_new(sizeof(*sim->crew));
-    sim->crew->prng = prng;
-    sim->crew->job.name[0] = 'c';
-    sim->crew->job.over = true; /* it has no ranks that would have to end */
+    sim->cluster = sim_new(sizeof(*sim->cluster));
+    sim->cluster->prng = prng;
+    sim->cluster->job.name[0] = 'c';
+    sim->cluster->job.over = true; /* it has no ranks that would have to end */
     for (uint64_t i = 0; i < WORKERS; i++) {
-        sim_at(sim, sim_crew_below(sim, sim->plan.lease_ns), spawn, NULL, i << 1 | 1);
+        sim_at(sim, sim_cluster_below(sim, sim->plan.lease_ns), spawn, NULL, i << 1 | 1);
     }
-    sim_at(sim, sim_crew_below(sim, sim->plan.lease_ns), spawn, NULL, 0);
-    if (sim_crew_below(sim, 2) == 0) { /* a second one, which waits for the key */
+    sim_at(sim, sim_cluster_below(sim, sim->plan.lease_ns), spawn, NULL, 0);
+    if (sim_cluster_below(sim, 2) == 0) { /* a second one, which waits for the key */
         sim_at(sim, 2 * sim->plan.lease_ns, spawn, NULL, 2);
     }
     if (sim->plan.has[SIM_CUT]) {
@@ -84,15 +84,15 @@ void sim_crew_open(struct sim *sim)
     }
 }
 
-void sim_crew_close(struct sim *sim)
+void sim_cluster_close(struct sim *sim)
 {
-    if (sim->crew) {
+    if (sim->cluster) {
         sim_wires_free(sim);
-        free(sim->crew);
+        free(sim->cluster);
     }
 }
 
-void sim_crew_start(struct sim *sim, struct sim_proc *proc)
+void sim_cluster_start(struct sim *sim, struct sim_proc *proc)
 {
     struct sim_tasks *tasks = sim_new(sizeof(*tasks));
 
@@ -102,20 +102,20 @@ void sim_crew_start(struct sim *sim, struct sim_proc *proc)
     tasks->claim_ns = sim->now_ns;
     tasks->act_ns = SIM_NEVER;
     if (proc->kind == SIM_COORDINATOR) {
-        sim->crew->coordinators[sim->crew->coordinator_count++] = proc;
+        sim->cluster->coordinators[sim->cluster->coordinator_count++] = proc;
     }
 }
 
-void sim_crew_death(struct sim *sim, struct sim_proc *proc, bool silently)
+void sim_cluster_death(struct sim *sim, struct sim_proc *proc, bool silently)
 {
-    uint64_t after = sim_crew_below(sim, sim->plan.lease_ns);
+    uint64_t after = sim_cluster_below(sim, sim->plan.lease_ns);
 
     sim_wires_of_dead(sim, proc, silently);
     sim_at(sim, sim->now_ns + after, spawn, NULL,
            (uint64_t)proc->place << 1 | (proc->kind == SIM_WORKER));
 }
 
-void sim_crew_fini(struct sim_proc *proc)
+void sim_cluster_fini(struct sim_proc *proc)
 {
     if (proc->tasks) {
         mst_cluster_free(proc->tasks->cluster);
@@ -136,9 +136,9 @@ static void worker_new(struct sim *sim, struct sim_proc *proc)
         .incarnation = view->incarnation,
         .pid = proc->pid,
         .host = mst_slice_text("host"),
-        .slots = 1 + (uint32_t)sim_crew_below(sim, SIM_CREW_SLOTS),
-        .functions = sim_crew_functions,
-        .function_count = SIM_CREW_FUNCTIONS,
+        .slots = 1 + (uint32_t)sim_cluster_below(sim, SIM_CLUSTER_SLOTS),
+        .functions = sim_cluster_functions,
+        .function_count = SIM_CLUSTER_FUNCTIONS,
         .cancel_grace_ns = lease / 10,
         .backoff_ns = lease / 50,
         .backoff_max_ns = lease / 4,
@@ -197,7 +197,7 @@ static void worker_effect(struct sim *sim, struct sim_proc *proc,
         break;
     case MST_WORKER_SEND:
         if (wire) {
-            sim_crew_send(sim, wire, 1, effect->message);
+            sim_cluster_send(sim, wire, 1, effect->message);
         }
         break;
     case MST_WORKER_START:
@@ -205,7 +205,7 @@ static void worker_effect(struct sim *sim, struct sim_proc *proc,
         sim_saw_begin(sim, proc, effect);
         break;
     case MST_WORKER_STOP:
-        slot->end_ns = effect->kill || sim_crew_below(sim, 2) ? sim->now_ns : slot->end_ns;
+        slot->end_ns = effect->kill || sim_cluster_below(sim, 2) ? sim->now_ns : slot->end_ns;
         break;
     case MST_WORKER_END:
         tasks->told_end = true;
@@ -238,10 +238,10 @@ static void slot_ends(struct sim *sim, struct sim_proc *proc, uint32_t number)
     struct mst_failure failure = {.origin = MST_ORIGIN_FUNCTION, .code = 3};
     struct mst_part part = {.data = {&slot.attempt.closure, sizeof(uint64_t)}};
     struct mst_parts parts = {.items = &part, .count = 1};
-    bool fails = slot.function == SIM_CREW_FAIL || slot.function == SIM_CREW_LONG;
+    bool fails = slot.function == SIM_CLUSTER_FAIL || slot.function == SIM_CLUSTER_LONG;
     uint64_t now = sim_proc_clock(sim, proc);
 
-    if (slot.function == SIM_CREW_KILL && slot.value == 0) {
+    if (slot.function == SIM_CLUSTER_KILL && slot.value == 0) {
         sim_proc_exit(sim, proc, 139);
         return;
     }
@@ -314,7 +314,7 @@ static void worker_step(struct sim *sim, struct sim_proc *proc)
     if (tasks->connect_ns <= sim->now_ns) {
         worker_connects(sim, proc);
     }
-    for (uint32_t i = 0; i < SIM_CREW_SLOTS && proc->alive; i++) {
+    for (uint32_t i = 0; i < SIM_CLUSTER_SLOTS && proc->alive; i++) {
         if (tasks->slots[i].busy && tasks->slots[i].end_ns <= sim->now_ns) {
             slot_ends(sim, proc, i);
         }
@@ -338,9 +338,9 @@ static void coordinator_new(struct sim *sim, struct sim_proc *proc, uint64_t ter
     struct mst_cluster_config config = {
         .name = mst_slice_text("default"),
         .term = term,
-        .queue_limit = sim_crew_below(sim, 4) ? 0 : 6,
-        .policy = (enum mst_cluster_policy)sim_crew_below(sim, 3),
-        .prefetch = (uint32_t)sim_crew_below(sim, 3),
+        .queue_limit = sim_cluster_below(sim, 4) ? 0 : 6,
+        .policy = (enum mst_cluster_policy)sim_cluster_below(sim, 3),
+        .prefetch = (uint32_t)sim_cluster_below(sim, 3),
         .poison = 3,
         .recovery_max_ns = 20 * lease,
         .silent_ns = lease / 5,
@@ -369,7 +369,7 @@ static void coordinator_drain(struct sim *sim, struct sim_proc *proc)
         struct sim_wire *wire = sim_wire_find(sim, effect->connection);
 
         if (effect->type == MST_CLUSTER_SEND && wire) {
-            sim_crew_send(sim, wire, 0, effect->message);
+            sim_cluster_send(sim, wire, 0, effect->message);
         } else if (effect->type == MST_CLUSTER_CLOSE && wire) {
             sim_wire_close(sim, wire, 1, false);
         }
@@ -462,7 +462,7 @@ static void coordinator_step(struct sim *sim, struct sim_proc *proc)
     }
     coordinator_hears(sim, proc);
     if (tasks->act_ns <= sim->now_ns) {
-        sim_crew_act(sim, proc);
+        sim_cluster_act(sim, proc);
         coordinator_drain(sim, proc);
     }
     mst_cluster_tick(tasks->cluster, sim_proc_clock(sim, proc));
@@ -551,8 +551,8 @@ static void coordinator_told(struct sim *sim, struct sim_proc *proc, const struc
     coordinator_drain(sim, proc);
 }
 
-void sim_crew_done(struct sim *sim, struct sim_proc *proc, uint64_t tag,
-                   const struct mst_reply *reply)
+void sim_cluster_done(struct sim *sim, struct sim_proc *proc, uint64_t tag,
+                      const struct mst_reply *reply)
 {
     struct sim_tasks *tasks = proc->tasks;
 
@@ -578,7 +578,7 @@ void sim_crew_done(struct sim *sim, struct sim_proc *proc, uint64_t tag,
     }
 }
 
-void sim_crew_step(struct sim *sim, struct sim_proc *proc)
+void sim_cluster_step(struct sim *sim, struct sim_proc *proc)
 {
     if (proc->kind == SIM_WORKER) {
         worker_step(sim, proc);
@@ -596,7 +596,7 @@ static uint64_t sooner(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-uint64_t sim_crew_due_ns(const struct sim *sim, const struct sim_proc *proc)
+uint64_t sim_cluster_due_ns(const struct sim *sim, const struct sim_proc *proc)
 {
     const struct sim_clock *clock = &sim->nodes[proc->node].clock;
     const struct sim_tasks *tasks = proc->tasks;
@@ -615,7 +615,7 @@ uint64_t sim_crew_due_ns(const struct sim *sim, const struct sim_proc *proc)
         due_ns = sooner(due_ns, sim_clock_when(clock, mst_cluster_deadline_ns(tasks->cluster)));
         return due_ns;
     }
-    for (uint32_t i = 0; i < SIM_CREW_SLOTS; i++) {
+    for (uint32_t i = 0; i < SIM_CLUSTER_SLOTS; i++) {
         due_ns = sooner(due_ns, tasks->slots[i].busy ? tasks->slots[i].end_ns : SIM_NEVER);
     }
     due_ns = sooner(due_ns, tasks->connect_ns);

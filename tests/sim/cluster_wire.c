@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/panic.h"
-#include "crew.h"
+#include "cluster.h"
 #include "proto/copy.h"
 
 struct sim_wire_message {
@@ -16,14 +16,15 @@ struct sim_wire_message {
 
 static uint64_t soon(struct sim *sim)
 {
-    return sim->now_ns + sim->plan.latency_ns + sim_crew_below(sim, sim->plan.latency_tail_ns + 1);
+    return sim->now_ns + sim->plan.latency_ns +
+           sim_cluster_below(sim, sim->plan.latency_tail_ns + 1);
 }
 
 struct sim_wire *sim_wire_find(const struct sim *sim, uint64_t id)
 {
-    for (uint32_t i = 0; i < SIM_CREW_WIRES && id != 0; i++) {
-        if (sim->crew->wires[i].id == id) {
-            return &sim->crew->wires[i];
+    for (uint32_t i = 0; i < SIM_CLUSTER_WIRES && id != 0; i++) {
+        if (sim->cluster->wires[i].id == id) {
+            return &sim->cluster->wires[i];
         }
     }
     return NULL;
@@ -62,11 +63,11 @@ static void free_if_over(struct sim_wire *wire)
 struct sim_wire *sim_wire_new(struct sim *sim, struct sim_proc *worker,
                               struct sim_proc *coordinator)
 {
-    for (uint32_t i = 0; i < SIM_CREW_WIRES; i++) {
-        struct sim_wire *wire = &sim->crew->wires[i];
+    for (uint32_t i = 0; i < SIM_CLUSTER_WIRES; i++) {
+        struct sim_wire *wire = &sim->cluster->wires[i];
 
         if (wire->id == 0) {
-            *wire = (struct sim_wire){.id = ++sim->crew->connections,
+            *wire = (struct sim_wire){.id = ++sim->cluster->connections,
                                       .end = {worker, coordinator},
                                       .gone_ns = {SIM_NEVER, SIM_NEVER}};
             return wire;
@@ -75,8 +76,8 @@ struct sim_wire *sim_wire_new(struct sim *sim, struct sim_proc *worker,
     return NULL;
 }
 
-void sim_crew_send(struct sim *sim, struct sim_wire *wire, unsigned to,
-                   const struct mst_cluster_message *message)
+void sim_cluster_send(struct sim *sim, struct sim_wire *wire, unsigned to,
+                      const struct mst_cluster_message *message)
 {
     struct sim_wire_message *copy;
 
@@ -133,8 +134,8 @@ void sim_wire_break(struct sim *sim, struct sim_wire *wire)
 
 void sim_wires_of_dead(struct sim *sim, const struct sim_proc *proc, bool silently)
 {
-    for (uint32_t i = 0; i < SIM_CREW_WIRES; i++) {
-        struct sim_wire *wire = &sim->crew->wires[i];
+    for (uint32_t i = 0; i < SIM_CLUSTER_WIRES; i++) {
+        struct sim_wire *wire = &sim->cluster->wires[i];
 
         for (unsigned end = 0; end < 2 && wire->id != 0; end++) {
             if (wire->end[end] == proc && !wire->deaf[end]) {
@@ -172,8 +173,8 @@ uint64_t sim_wires_due_ns(const struct sim *sim, const struct sim_proc *proc)
 {
     uint64_t due_ns = SIM_NEVER;
 
-    for (uint32_t i = 0; i < SIM_CREW_WIRES; i++) {
-        const struct sim_wire *wire = &sim->crew->wires[i];
+    for (uint32_t i = 0; i < SIM_CLUSTER_WIRES; i++) {
+        const struct sim_wire *wire = &sim->cluster->wires[i];
 
         for (unsigned to = 0; to < 2 && wire->id != 0; to++) {
             uint64_t at_ns = wire->end[to] == proc ? due_of(sim, wire, to) : SIM_NEVER;
@@ -187,8 +188,8 @@ uint64_t sim_wires_due_ns(const struct sim *sim, const struct sim_proc *proc)
 struct sim_wire_message *sim_wire_take(struct sim *sim, struct sim_proc *proc, uint64_t *id,
                                        bool *over)
 {
-    for (uint32_t i = 0; i < SIM_CREW_WIRES; i++) {
-        struct sim_wire *wire = &sim->crew->wires[i];
+    for (uint32_t i = 0; i < SIM_CLUSTER_WIRES; i++) {
+        struct sim_wire *wire = &sim->cluster->wires[i];
 
         for (unsigned to = 0; to < 2 && wire->id != 0; to++) {
             struct sim_wire_message *message = wire->first[to];
@@ -214,8 +215,8 @@ struct sim_wire_message *sim_wire_take(struct sim *sim, struct sim_proc *proc, u
 
 void sim_wires_free(struct sim *sim)
 {
-    for (uint32_t i = 0; i < SIM_CREW_WIRES; i++) {
-        clear(&sim->crew->wires[i], 0);
-        clear(&sim->crew->wires[i], 1);
+    for (uint32_t i = 0; i < SIM_CLUSTER_WIRES; i++) {
+        clear(&sim->cluster->wires[i], 0);
+        clear(&sim->cluster->wires[i], 1);
     }
 }

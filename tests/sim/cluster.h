@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SIM_CREW_H
-#define SIM_CREW_H
+#ifndef SIM_CLUSTER_H
+#define SIM_CLUSTER_H
 
 /* The coordinators and workers of a cluster, with sessions of their own in a job of their own, and
  * the connections between them. */
@@ -9,19 +9,19 @@
 #include "tasks/coordinator.h"
 #include "tasks/worker.h"
 
-#define SIM_CREW_SLOTS 3u
-#define SIM_CREW_CLOSURES 48u
-#define SIM_CREW_WIRES 128u
+#define SIM_CLUSTER_SLOTS 3u
+#define SIM_CLUSTER_CLOSURES 48u
+#define SIM_CLUSTER_WIRES 128u
 
-enum sim_crew_function {
-    SIM_CREW_WORK = 0,
-    SIM_CREW_ONCE,
-    SIM_CREW_IDEMPOTENT,
-    SIM_CREW_FAIL,
-    SIM_CREW_KILL, /* ends its worker */
-    SIM_CREW_LONG, /* until it is asked to stop */
-    SIM_CREW_BUILD,
-    SIM_CREW_FUNCTIONS
+enum sim_cluster_function {
+    SIM_CLUSTER_WORK = 0,
+    SIM_CLUSTER_ONCE,
+    SIM_CLUSTER_IDEMPOTENT,
+    SIM_CLUSTER_FAIL,
+    SIM_CLUSTER_KILL, /* ends its worker */
+    SIM_CLUSTER_LONG, /* until it is asked to stop */
+    SIM_CLUSTER_BUILD,
+    SIM_CLUSTER_FUNCTIONS
 };
 
 struct sim_closure {
@@ -47,14 +47,14 @@ struct sim_tasks {
     struct mst_cluster *cluster;
     uint64_t term, claim_tag, claim_ns, act_ns, value;
     bool waits, superseded;
-    struct sim_closure closures[SIM_CREW_CLOSURES];
+    struct sim_closure closures[SIM_CLUSTER_CLOSURES];
     uint32_t closure_count;
     uint64_t calm_end_ns; /* when its queue must be empty */
     /* of a worker */
     struct mst_worker *worker;
     uint64_t told_term, connect_ns, target;
     uint64_t wire;
-    struct sim_slot slots[SIM_CREW_SLOTS];
+    struct sim_slot slots[SIM_CLUSTER_SLOTS];
     bool told_end, refused;
 };
 
@@ -70,24 +70,24 @@ struct sim_wire {
     uint64_t gone_ns[2]; /* when that end is told */
 };
 
-struct sim_crew {
+struct sim_cluster {
     struct mst_prng prng;
     struct model_job job;
-    struct sim_wire wires[SIM_CREW_WIRES];
+    struct sim_wire wires[SIM_CLUSTER_WIRES];
     uint64_t connections;
     struct sim_proc *coordinators[SIM_PROCS_MAX]; /* each has its closures, dead or not */
     uint32_t coordinator_count;
     uint64_t values, ends;
 };
 
-extern const struct mst_function sim_crew_functions[SIM_CREW_FUNCTIONS];
+extern const struct mst_function sim_cluster_functions[SIM_CLUSTER_FUNCTIONS];
 
-/* crew.c */
-uint64_t sim_crew_below(struct sim *sim, uint64_t bound);
-void sim_crew_send(struct sim *sim, struct sim_wire *wire, unsigned to,
-                   const struct mst_cluster_message *message);
+/* workers.c */
+uint64_t sim_cluster_below(struct sim *sim, uint64_t bound);
+void sim_cluster_send(struct sim *sim, struct sim_wire *wire, unsigned to,
+                      const struct mst_cluster_message *message);
 
-/* crew_wire.c */
+/* cluster_wire.c */
 struct sim_wire *sim_wire_new(struct sim *sim, struct sim_proc *worker,
                               struct sim_proc *coordinator);
 struct sim_wire *sim_wire_find(const struct sim *sim, uint64_t id);
@@ -102,12 +102,12 @@ void sim_wire_message_free(struct sim_wire_message *message);
 uint64_t sim_wires_due_ns(const struct sim *sim, const struct sim_proc *proc);
 void sim_wires_free(struct sim *sim);
 
-/* crew_user.c: what runs, and what is asked for */
-void sim_crew_act(struct sim *sim, struct sim_proc *proc);
+/* cluster_user.c: what runs, and what is asked for */
+void sim_cluster_act(struct sim *sim, struct sim_proc *proc);
 
-/* properties_crew.c */
+/* properties_cluster.c */
 void sim_saw_begin(struct sim *sim, struct sim_proc *proc, const struct mst_worker_effect *effect);
 void sim_check_closures(struct sim *sim, struct sim_proc *proc);
-bool sim_crew_drained(const struct sim_proc *proc);
+bool sim_cluster_drained(const struct sim_proc *proc);
 
 #endif

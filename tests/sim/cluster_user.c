@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The program around a coordinator: it schedules, cancels, and takes the failures. */
 #include "base/panic.h"
-#include "crew.h"
+#include "cluster.h"
 #include "properties.h"
 
 #define CLOSURES 24u
 
 static uint32_t some_function(struct sim *sim)
 {
-    static const uint32_t often[] = {SIM_CREW_WORK, SIM_CREW_WORK, SIM_CREW_ONCE,
-                                     SIM_CREW_IDEMPOTENT};
+    static const uint32_t often[] = {SIM_CLUSTER_WORK, SIM_CLUSTER_WORK, SIM_CLUSTER_ONCE,
+                                     SIM_CLUSTER_IDEMPOTENT};
 
-    if (sim_crew_below(sim, 8) == 0) {
-        return SIM_CREW_FAIL;
+    if (sim_cluster_below(sim, 8) == 0) {
+        return SIM_CLUSTER_FAIL;
     }
-    if (!sim->calm && sim_crew_below(sim, 24) == 0) {
-        return SIM_CREW_KILL;
+    if (!sim->calm && sim_cluster_below(sim, 24) == 0) {
+        return SIM_CLUSTER_KILL;
     }
-    return sim_crew_below(sim, 12) == 0 ? (uint32_t)SIM_CREW_LONG
-                                        : often[sim_crew_below(sim, sizeof(often) / 4)];
+    return sim_cluster_below(sim, 12) == 0 ? (uint32_t)SIM_CLUSTER_LONG
+                                           : often[sim_cluster_below(sim, sizeof(often) / 4)];
 }
 
 static void schedule(struct sim *sim, struct sim_proc *proc)
@@ -34,9 +34,9 @@ static void schedule(struct sim *sim, struct sim_proc *proc)
         return;
     }
     closure->function = some_function(sim);
-    call.function = sim_crew_functions[closure->function].name;
-    call.need_count = tasks->value != 0 && sim_crew_below(sim, 3) == 0 ? 1 : 0;
-    if (closure->function == SIM_CREW_LONG) {
+    call.function = sim_cluster_functions[closure->function].name;
+    call.need_count = tasks->value != 0 && sim_cluster_below(sim, 3) == 0 ? 1 : 0;
+    if (closure->function == SIM_CLUSTER_LONG) {
         options.run_ns = sim->plan.lease_ns / 2;
     }
     status = mst_cluster_schedule(tasks->cluster, now, &call, &closure->number);
@@ -50,7 +50,7 @@ static void schedule(struct sim *sim, struct sim_proc *proc)
 static void cancel(struct sim *sim, struct sim_proc *proc)
 {
     struct sim_tasks *tasks = proc->tasks;
-    uint64_t which = sim_crew_below(sim, CLOSURES);
+    uint64_t which = sim_cluster_below(sim, CLOSURES);
 
     if (which < tasks->closure_count) {
         mst_cluster_cancel(tasks->cluster, sim_proc_clock(sim, proc),
@@ -58,29 +58,29 @@ static void cancel(struct sim *sim, struct sim_proc *proc)
     }
 }
 
-void sim_crew_act(struct sim *sim, struct sim_proc *proc)
+void sim_cluster_act(struct sim *sim, struct sim_proc *proc)
 {
     struct sim_tasks *tasks = proc->tasks;
     struct mst_cluster_failures failures;
     struct mst_parts none = {0};
 
-    tasks->act_ns = sim->now_ns + 1 + sim_crew_below(sim, sim->plan.lease_ns / 4);
+    tasks->act_ns = sim->now_ns + 1 + sim_cluster_below(sim, sim->plan.lease_ns / 4);
     if (tasks->superseded) {
         return;
     }
     if (tasks->value == 0) {
         (void)mst_cluster_value_new(tasks->cluster, sim_proc_clock(sim, proc),
-                                    sim_crew_functions[SIM_CREW_BUILD].name, 1, &none, true,
+                                    sim_cluster_functions[SIM_CLUSTER_BUILD].name, 1, &none, true,
                                     &tasks->value);
     }
-    for (uint64_t i = sim_crew_below(sim, 4); i > 0; i--) {
+    for (uint64_t i = sim_cluster_below(sim, 4); i > 0; i--) {
         schedule(sim, proc);
     }
-    if (sim_crew_below(sim, 8) == 0) {
+    if (sim_cluster_below(sim, 8) == 0) {
         cancel(sim, proc);
     }
     (void)mst_cluster_deliver(tasks->cluster, sim_proc_clock(sim, proc), &failures);
-    if (tasks->closure_count == CLOSURES && sim_crew_drained(proc)) {
+    if (tasks->closure_count == CLOSURES && sim_cluster_drained(proc)) {
         tasks->act_ns = SIM_NEVER; /* nothing more comes */
     }
 }

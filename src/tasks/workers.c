@@ -92,7 +92,7 @@ void mst_task_worker_update(struct mst_cluster *cluster, struct mst_task_worker 
 
 /* ---- too few ---- */
 
-void mst_crew_few(struct mst_cluster *cluster)
+void mst_workers_few(struct mst_cluster *cluster)
 {
     bool few = cluster->connected < cluster->config.min_workers && cluster->end == MUSTER_OK;
 
@@ -242,7 +242,7 @@ muster_status mst_cluster_member(struct mst_cluster *cluster, uint64_t now_ns, u
         mst_link_member(cluster, worker);
     }
     mst_task_worker_update(cluster, worker);
-    mst_crew_few(cluster);
+    mst_workers_few(cluster);
     return MUSTER_OK;
 }
 
@@ -270,7 +270,7 @@ void mst_cluster_drain_worker(struct mst_cluster *cluster, uint64_t now_ns, uint
     }
 }
 
-void mst_crew_free(struct mst_cluster *cluster)
+void mst_workers_free(struct mst_cluster *cluster)
 {
     MST_LIST_EACH(at, following, &cluster->members)
     {

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/digest.h"
-#include "crew.h"
+#include "cluster.h"
 #include "properties.h"
 #include "seen.h"
 
@@ -29,7 +29,7 @@ void sim_saw_begin(struct sim *sim, struct sim_proc *proc, const struct mst_work
     struct sim_slot *slot = &tasks->slots[effect->slot];
     struct sim_closure *closure;
 
-    for (uint32_t i = 0; i < SIM_CREW_SLOTS; i++) {
+    for (uint32_t i = 0; i < SIM_CLUSTER_SLOTS; i++) {
         if (tasks->slots[i].busy && tasks->slots[i].term != tasks->told_term) {
             sim_fail(sim, SIM_P_RUN_TERM, "pid=%" PRIu64 " begins beside a run of term %" PRIu64,
                      proc->pid, tasks->slots[i].term);
@@ -38,21 +38,22 @@ void sim_saw_begin(struct sim *sim, struct sim_proc *proc, const struct mst_work
     if (slot->busy) {
         sim_fail(sim, SIM_P_RUN_TERM, "pid=%" PRIu64 " begins in a slot that is in use", proc->pid);
     }
-    *slot = (struct sim_slot){.busy = true,
-                              .term = tasks->told_term,
-                              .function = effect->message->function,
-                              .end_ns = sim->now_ns + sim_crew_below(sim, sim->plan.lease_ns / 8)};
+    *slot =
+        (struct sim_slot){.busy = true,
+                          .term = tasks->told_term,
+                          .function = effect->message->function,
+                          .end_ns = sim->now_ns + sim_cluster_below(sim, sim->plan.lease_ns / 8)};
     if (effect->type == MST_WORKER_BUILD) {
         slot->value = effect->message->value;
         return;
     }
     slot->attempt = effect->message->attempt;
-    if (slot->function == SIM_CREW_LONG) {
+    if (slot->function == SIM_CLUSTER_LONG) {
         slot->end_ns = SIM_NEVER;
     }
     closure = closure_of(sim, tasks->target, slot->attempt.closure);
     closure->starts++;
-    if (slot->function == SIM_CREW_ONCE && closure->starts > 1) {
+    if (slot->function == SIM_CLUSTER_ONCE && closure->starts > 1) {
         sim_fail(sim, SIM_P_RUN_ONCE, "closure %" PRIu64 " of term %" PRIu64, closure->number,
                  tasks->told_term);
     }
@@ -62,11 +63,11 @@ static bool may_fail(enum mst_origin origin, uint32_t function)
 {
     switch (origin) {
     case MST_ORIGIN_FUNCTION:
-        return function == SIM_CREW_FAIL || function == SIM_CREW_LONG;
+        return function == SIM_CLUSTER_FAIL || function == SIM_CLUSTER_LONG;
     case MST_ORIGIN_LOST:
-        return function == SIM_CREW_ONCE;
+        return function == SIM_CLUSTER_ONCE;
     case MST_ORIGIN_DEADLINE:
-        return function == SIM_CREW_LONG;
+        return function == SIM_CLUSTER_LONG;
     case MST_ORIGIN_CANCELLED:
     case MST_ORIGIN_POISON:
         return true;
@@ -110,9 +111,9 @@ static void check_closure(struct sim *sim, const struct sim_proc *proc, struct s
     closure->settled = true;
     closure->state = look.state;
     closure->origin = look.failure.origin;
-    sim->crew->ends++;
+    sim->cluster->ends++;
     if (look.state == MST_CLOSURE_VALUE && is_own(closure, &look)) {
-        sim->crew->values++;
+        sim->cluster->values++;
     } else if (look.state != MST_CLOSURE_FAILED) {
         sim_fail(sim, SIM_P_CLOSURE_ONCE, "closure %" PRIu64 " has no value of its own, state %d",
                  closure->number, (int)look.state);
@@ -146,41 +147,41 @@ void sim_check_closures(struct sim *sim, struct sim_proc *proc)
     }
 }
 
-bool sim_crew_drained(const struct sim_proc *proc)
+bool sim_cluster_drained(const struct sim_proc *proc)
 {
     return proc->tasks->cluster &&
            mst_cluster_joined(proc->tasks->cluster, UINT64_MAX) == MUSTER_OK;
 }
 
 /* QUEUE_DRAINS */
-bool sim_crew_over(const struct sim *sim)
+bool sim_cluster_over(const struct sim *sim)
 {
-    for (uint32_t i = 0; sim->crew && i < sim->crew->coordinator_count; i++) {
-        const struct sim_proc *proc = sim->crew->coordinators[i];
+    for (uint32_t i = 0; sim->cluster && i < sim->cluster->coordinator_count; i++) {
+        const struct sim_proc *proc = sim->cluster->coordinators[i];
 
         if (proc->alive && proc->tasks->closure_count > 0 && proc->tasks->act_ns == SIM_NEVER &&
-            sim_crew_drained(proc)) {
+            sim_cluster_drained(proc)) {
             return true;
         }
     }
-    return !sim->crew;
+    return !sim->cluster;
 }
 
-struct model_job *sim_crew_job(const struct sim *sim)
+struct model_job *sim_cluster_job(const struct sim *sim)
 {
-    return &sim->crew->job;
+    return &sim->cluster->job;
 }
 
-void sim_crew_tell(struct sim *sim)
+void sim_cluster_tell(struct sim *sim)
 {
-    if (sim->crew) {
+    if (sim->cluster) {
         sim_tell(sim,
                  "c: %" PRIu64 " closures ended under %u coordinators, %" PRIu64 " with a value",
-                 sim->crew->ends, sim->crew->coordinator_count, sim->crew->values);
+                 sim->cluster->ends, sim->cluster->coordinator_count, sim->cluster->values);
     }
 }
 
-uint64_t sim_crew_digest(const struct sim_proc *proc)
+uint64_t sim_cluster_digest(const struct sim_proc *proc)
 {
     const struct sim_tasks *tasks = proc->tasks;
     uint64_t digest = MST_DIGEST_INIT;
