@@ -344,7 +344,7 @@ def test_a_command_has_a_folder_and_a_session_of_its_own(cluster, scratch, hold)
     group = [pid for pid in cluster.workers[0].family()]
     driver.ask("cancel", "stubborn")
     assert driver.ask("fetch", "stubborn", 25000)[0] == "MUSTER_ECANCELLED"
-    until(lambda: len([pid for pid in group if lives(pid)]) <= 1)  # but for the nursery
+    until(lambda: len([pid for pid in group if lives(pid)]) <= 1)  # but for the supervisor
     until(lambda: not os.listdir(scratch))
     driver.end()
 

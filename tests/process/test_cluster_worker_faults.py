@@ -283,7 +283,7 @@ def test_a_killed_worker_takes_all_of_its_processes_along(cluster, hold, tmp_pat
     driver.end()
 
 
-@pytest.mark.parametrize("victim", ["worker", "nursery"])
+@pytest.mark.parametrize("victim", ["worker", "supervisor"])
 def test_what_left_the_session_of_a_command_ends_with_its_worker(cluster, hold, tmp_path, env,
                                                                  victim):
     """A worker is killed while a process has left its command's session, or the process that
@@ -297,9 +297,9 @@ def test_what_left_the_session_of_a_command_ends_with_its_worker(cluster, hold, 
     until(lambda: hold.lines("began"))
     stray = int(hold.lines("began")[0])
     until(lambda: parent_of(parent_of(parent_of(stray))) == workers[0].pid)
-    nursery = parent_of(parent_of(stray))
+    supervisor = parent_of(parent_of(stray))
     below = workers[0].family()
-    os.kill(nursery if victim == "nursery" else workers[0].pid, signal.SIGKILL)
+    os.kill(supervisor if victim == "supervisor" else workers[0].pid, signal.SIGKILL)
     workers[0].wait()
     until(lambda: not [pid for pid in below if lives(pid)])
     until(lambda: not os.listdir(folder))
@@ -315,13 +315,13 @@ def parent_of(pid):
         return 0
 
 
-def test_its_nursery_is_killed(cluster):
+def test_its_supervisor_is_killed(cluster):
     """The process that supervises a worker's children is killed. The worker ends, and says why.
     [Workers]"""
     driver, workers = cluster(1)
     (child,) = {int(driver.call("child.about")[5])}
-    nursery = parent_of(child)
-    os.kill(nursery, signal.SIGKILL)
+    supervisor = parent_of(child)
+    os.kill(supervisor, signal.SIGKILL)
     assert workers[0].wait() == 1
     workers[0].log.wait_for("the process that keeps this worker's children and commands was killed")
     workers[0].out.wait_for("served MUSTER_EINTERNAL")
@@ -330,7 +330,7 @@ def test_its_nursery_is_killed(cluster):
     driver.end()
 
 
-def test_its_nursery_is_killed_while_a_folder_is_removed(cluster, hold):
+def test_its_supervisor_is_killed_while_a_folder_is_removed(cluster, hold):
     """The supervisor of a worker's children is killed while the folder of a command is removed,
     which takes long. The worker ends at once all the same. [Workers]"""
     driver, workers = cluster(1)
@@ -348,15 +348,15 @@ def test_a_closure_comes_before_the_end_of_a_dead_child_is_told(cluster):
     child, and costs no retry. [Workers]"""
     driver, _ = cluster(1)
     child = int(driver.call("child.about")[5])
-    nursery = parent_of(child)
-    os.kill(nursery, signal.SIGSTOP)
+    supervisor = parent_of(child)
+    os.kill(supervisor, signal.SIGSTOP)
     try:
         os.kill(child, signal.SIGKILL)
         until(lambda: not lives(child))
         driver.schedule("next", "child.add", 1, 1, exhausted=-1, crash=-1)
         assert driver.ask("fetch", "next", QUIET_MS)[0] == "MUSTER_ETIMEDOUT"
     finally:
-        os.kill(nursery, signal.SIGCONT)
+        os.kill(supervisor, signal.SIGCONT)
     assert driver.fetch("next") == ["2"]
     driver.end()
 

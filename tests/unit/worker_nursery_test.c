@@ -22,20 +22,20 @@
 
 enum { WARDS = 400, LIMIT_S = 10 };
 
-static _Noreturn void be_nursery(pid_t parent, int control)
+static _Noreturn void be_supervisor(pid_t parent, int control)
 {
     static struct muster_worker worker;
-    struct mst_nursery nursery = {.worker = &worker,
-                                  .wards = calloc(WARDS, sizeof(*nursery.wards)),
-                                  .count = WARDS,
-                                  .control = control,
-                                  .parent = parent};
+    struct mst_supervisor supervisor = {.worker = &worker,
+                                        .wards = calloc(WARDS, sizeof(*supervisor.wards)),
+                                        .count = WARDS,
+                                        .control = control,
+                                        .parent = parent};
     sigset_t all;
 
     (void)sigfillset(&all);
-    (void)sigprocmask(SIG_SETMASK, &all, &nursery.before);
-    nursery.signals = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
-    mst_work_nursery_main(&nursery);
+    (void)sigprocmask(SIG_SETMASK, &all, &supervisor.before);
+    supervisor.signals = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
+    mst_work_supervisor_main(&supervisor);
 }
 
 /* Each of them could not be started, for its descriptors are missing. There is no room for so many
@@ -56,16 +56,16 @@ static void each_end_is_told_however_late_the_worker_reads(void **state)
     assert_true(pid >= 0);
     if (pid == 0) {
         (void)close(ends[0]);
-        be_nursery(self, ends[1]);
+        be_supervisor(self, ends[1]);
     }
     (void)close(ends[1]);
     for (uint32_t id = 0; id < WARDS; id++) {
-        const struct mst_nursery_word order = {.order = MST_NURSERY_COMMAND, .id = id};
+        const struct mst_supervisor_word order = {.order = MST_SUPERVISOR_COMMAND, .id = id};
 
         assert_int_equal(send(ends[0], &order, sizeof(order), MSG_NOSIGNAL), sizeof(order));
     }
     for (uint32_t i = 0; i < WARDS; i++) {
-        struct mst_nursery_report report;
+        struct mst_supervisor_report report;
 
         assert_int_equal(recv(ends[0], &report, sizeof(report), 0), sizeof(report));
         assert_int_equal(report.error, EMFILE);

@@ -78,7 +78,7 @@ static bool start(struct muster_worker *worker, uint32_t slot)
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
         return false;
     }
-    asked = mst_work_nursery_ask(worker, MST_NURSERY_CHILD, slot, 0, NULL, &ends[1], 1);
+    asked = mst_work_supervisor_ask(worker, MST_SUPERVISOR_CHILD, slot, 0, NULL, &ends[1], 1);
     (void)close(ends[1]);
     child->lives = asked;
     child->number = MST_WORKER_NONE;
@@ -207,7 +207,8 @@ void mst_work_child_stop(struct muster_worker *worker, const struct mst_work_job
 {
     if (kill) {
         worker->children[job->slot].doomed = worker->children[job->slot].lives;
-        (void)mst_work_nursery_ask(worker, MST_NURSERY_SIGNAL, job->slot, SIGKILL, NULL, NULL, 0);
+        (void)mst_work_supervisor_ask(worker, MST_SUPERVISOR_SIGNAL, job->slot, SIGKILL, NULL, NULL,
+                                      0);
     }
 }
 
@@ -311,7 +312,7 @@ void mst_work_child_ready(struct muster_worker *worker, uint32_t slot, uint32_t 
         child->link = NULL;
         child->doomed = true;
         /* It has ended, which is told soon; or it has closed what is not its. */
-        (void)mst_work_nursery_ask(worker, MST_NURSERY_SIGNAL, slot, SIGKILL, NULL, NULL, 0);
+        (void)mst_work_supervisor_ask(worker, MST_SUPERVISOR_SIGNAL, slot, SIGKILL, NULL, NULL, 0);
     }
 }
 

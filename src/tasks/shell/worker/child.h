@@ -2,7 +2,7 @@
 #ifndef MST_TASKS_SHELL_WORKER_CHILD_H
 #define MST_TASKS_SHELL_WORKER_CHILD_H
 
-/* Other processes that run functions for a worker: worker_nursery.c, worker_wards.c,
+/* Other processes that run functions for a worker: nursery.c, wards.c,
  * worker_child.c, worker_keeper.c, worker_exec.c, worker_children.c. The worker's lock is held,
  * except where said.
  */
@@ -12,29 +12,30 @@
 
 enum { MST_WORK_SCRATCH_MAX = 1024, MST_WORK_COMMAND_FDS = 4 };
 
-/* ---- the nursery, which forks, watches and ends them ---- */
+/* ---- the supervisor, which forks, watches and ends them ---- */
 
 /* What it is asked for, with descriptors beside it: for a child its end of the pair; for a command
- * its three streams, and a file with what it is to run, in the folder `scratch`, which the nursery
- * removes afterwards. */
-enum mst_nursery_order {
-    MST_NURSERY_CHILD = 1,
-    MST_NURSERY_COMMAND = 2,
-    MST_NURSERY_SIGNAL = 3, /* to the whole group */
-    MST_NURSERY_END = 4     /* once all have ended by themselves, or a moment later */
+ * its three streams, and a file with what it is to run, in the folder `scratch`, which the
+ * supervisor removes afterwards. */
+enum mst_supervisor_order {
+    MST_SUPERVISOR_CHILD = 1,
+    MST_SUPERVISOR_COMMAND = 2,
+    MST_SUPERVISOR_SIGNAL = 3, /* to the whole group */
+    MST_SUPERVISOR_END = 4     /* once all have ended by themselves, or a moment later */
 };
 
 /* Forks it, if one of the functions needs it. No lock: there is no other thread yet. */
-muster_status mst_work_nursery_start(struct muster_worker *worker, struct muster_error *err);
+muster_status mst_work_supervisor_start(struct muster_worker *worker, struct muster_error *err);
 /* With epoll. */
-muster_status mst_work_nursery_enrol(struct muster_worker *worker, struct muster_error *err);
-void mst_work_nursery_ready(struct muster_worker *worker);
-void mst_work_nursery_end(struct muster_worker *worker); /* no lock */
+muster_status mst_work_supervisor_enrol(struct muster_worker *worker, struct muster_error *err);
+void mst_work_supervisor_ready(struct muster_worker *worker);
+void mst_work_supervisor_end(struct muster_worker *worker); /* no lock */
 
-/* `id`: of a child its slot; of a command that and the number of slots. False: the nursery is gone,
- * and with it the worker will be. The descriptors stay the caller's. */
-bool mst_work_nursery_ask(struct muster_worker *worker, enum mst_nursery_order order, uint32_t id,
-                          int signal, const char *scratch, const int *fds, int count);
+/* `id`: of a child its slot; of a command that and the number of slots. False: the supervisor is
+ * gone, and with it the worker will be. The descriptors stay the caller's. */
+bool mst_work_supervisor_ask(struct muster_worker *worker, enum mst_supervisor_order order,
+                             uint32_t id, int signal, const char *scratch, const int *fds,
+                             int count);
 
 /* ---- the keeper of a command ---- */
 
@@ -46,8 +47,9 @@ struct mst_work_ending {
     int error, status;
 };
 
-/* `fds` of MST_NURSERY_COMMAND. All signals are blocked. */
-_Noreturn void mst_work_keeper_main(pid_t nursery, const char *scratch, const int *fds, int ending);
+/* `fds` of MST_SUPERVISOR_COMMAND. All signals are blocked. */
+_Noreturn void mst_work_keeper_main(pid_t supervisor, const char *scratch, const int *fds,
+                                    int ending);
 
 /* In the process that becomes the command: `file` says what to run. Returns with errno. */
 void mst_work_exec(int file);

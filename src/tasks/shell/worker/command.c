@@ -246,8 +246,8 @@ static bool begin(struct muster_worker *worker, struct mst_work_job *job, int fi
                           mst_work_key(MST_WORK_EVENT_ERROR, job->slot)) &&
         mkdtemp(scratch)) {
         command->began_ns = mst_system_now_ns();
-        began = mst_work_nursery_ask(worker, MST_NURSERY_COMMAND, worker->slots + job->slot, 0,
-                                     scratch, fds, 4);
+        began = mst_work_supervisor_ask(worker, MST_SUPERVISOR_COMMAND, worker->slots + job->slot,
+                                        0, scratch, fds, 4);
         if (!began) {
             (void)rmdir(scratch);
         }
@@ -282,8 +282,8 @@ void mst_work_command_begin(struct muster_worker *worker, struct mst_work_job *j
 
 void mst_work_command_stop(struct muster_worker *worker, const struct mst_work_job *job, bool kill)
 {
-    (void)mst_work_nursery_ask(worker, MST_NURSERY_SIGNAL, worker->slots + job->slot,
-                               kill ? SIGKILL : SIGTERM, NULL, NULL, 0);
+    (void)mst_work_supervisor_ask(worker, MST_SUPERVISOR_SIGNAL, worker->slots + job->slot,
+                                  kill ? SIGKILL : SIGTERM, NULL, NULL, 0);
 }
 
 /* ---- what it says ---- */

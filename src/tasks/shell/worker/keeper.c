@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A process above each command: whatever the command starts is below it for ever, in whichever
  * session, for orphans become its children. So it can end all of that with the command, when it is
- * asked to, and when the nursery is gone. It has one thread; what it may call worker_wards.c says.
+ * asked to, and when the supervisor is gone. It has one thread; what it may call wards.c says.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -129,14 +129,15 @@ static int look_after(pid_t command)
     return status;
 }
 
-_Noreturn void mst_work_keeper_main(pid_t nursery, const char *scratch, const int *fds, int ending)
+_Noreturn void mst_work_keeper_main(pid_t supervisor, const char *scratch, const int *fds,
+                                    int ending)
 {
     struct mst_work_ending end = {0};
     pid_t self = getpid();
     pid_t command;
 
     if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0 ||
-        !mst_forked_dies_with(nursery, MST_WORK_KEEPER_KILL)) {
+        !mst_forked_dies_with(supervisor, MST_WORK_KEEPER_KILL)) {
         _exit(125);
     }
     command = fork();
@@ -153,7 +154,7 @@ _Noreturn void mst_work_keeper_main(pid_t nursery, const char *scratch, const in
         end.error = errno;
     }
     (void)!write(ending, &end, sizeof(end));
-    if (getppid() != nursery) {
+    if (getppid() != supervisor) {
         mst_folder_remove(scratch);
     }
     _exit(0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The worker's end of the process that keeps its children and commands: worker_wards.c. It is
+/* The worker's end of the process that keeps its children and commands: wards.c. It is
  * forked when serve begins. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -31,32 +31,32 @@ static bool is_needed(const struct muster_worker *worker)
 
 /* No handler may run in it, and nobody of ours may be in the middle of something: the client's
  * thread is the only other one, and waits for the lock. */
-static pid_t fork_nursery(struct muster_worker *worker, int control, const int *ours)
+static pid_t fork_supervisor(struct muster_worker *worker, int control, const int *ours)
 {
-    struct mst_nursery nursery = {.worker = worker,
-                                  .count = 2 * worker->slots,
-                                  .wards = worker->wards,
-                                  .control = control,
-                                  .parent = getpid()};
+    struct mst_supervisor supervisor = {.worker = worker,
+                                        .count = 2 * worker->slots,
+                                        .wards = worker->wards,
+                                        .control = control,
+                                        .parent = getpid()};
     sigset_t all;
     pid_t pid;
 
     mst_lib_lock(worker->client);
-    pid = mst_forked(&nursery.before);
+    pid = mst_forked(&supervisor.before);
     if (pid == 0) {
         (void)sigfillset(&all);
         (void)close(*ours);
         /* Each process below it gets the standard streams anew. */
-        nursery.control = mst_descriptor_beyond_streams(control);
-        nursery.signals =
+        supervisor.control = mst_descriptor_beyond_streams(control);
+        supervisor.signals =
             mst_descriptor_beyond_streams(signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK));
-        mst_work_nursery_main(&nursery);
+        mst_work_supervisor_main(&supervisor);
     }
     mst_lib_unlock(worker->client);
     return pid;
 }
 
-muster_status mst_work_nursery_start(struct muster_worker *worker, struct muster_error *err)
+muster_status mst_work_supervisor_start(struct muster_worker *worker, struct muster_error *err)
 {
     muster_status status;
     int ends[2], failed;
@@ -71,34 +71,35 @@ muster_status mst_work_nursery_start(struct muster_worker *worker, struct muster
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
         return mst_lib_fail_system(err, "serve", errno);
     }
-    worker->nursery_pid = fork_nursery(worker, ends[1], &ends[0]);
+    worker->supervisor_pid = fork_supervisor(worker, ends[1], &ends[0]);
     failed = errno;
     (void)close(ends[1]);
-    if (worker->nursery_pid < 0) {
+    if (worker->supervisor_pid < 0) {
         (void)close(ends[0]);
         return mst_lib_fail_system(err, "serve", failed);
     }
-    worker->nursery = ends[0];
+    worker->supervisor = ends[0];
     status = mst_work_children_new(worker);
     return status == MUSTER_OK ? status : mst_lib_fail(err, status, "serve", NULL);
 }
 
-muster_status mst_work_nursery_enrol(struct muster_worker *worker, struct muster_error *err)
+muster_status mst_work_supervisor_enrol(struct muster_worker *worker, struct muster_error *err)
 {
-    return worker->nursery < 0 || mst_work_watch_fd(worker, worker->nursery, EPOLLIN,
-                                                    mst_work_key(MST_WORK_EVENT_NURSERY, 0))
+    return worker->supervisor < 0 || mst_work_watch_fd(worker, worker->supervisor, EPOLLIN,
+                                                       mst_work_key(MST_WORK_EVENT_SUPERVISOR, 0))
                ? MUSTER_OK
                : mst_lib_fail_system(err, "serve", errno);
 }
 
-bool mst_work_nursery_ask(struct muster_worker *worker, enum mst_nursery_order what, uint32_t id,
-                          int signal, const char *scratch, const int *fds, int count)
+bool mst_work_supervisor_ask(struct muster_worker *worker, enum mst_supervisor_order what,
+                             uint32_t id, int signal, const char *scratch, const int *fds,
+                             int count)
 {
     union {
         struct cmsghdr head;
         char room[CMSG_SPACE(FDS_MAX * sizeof(int))];
     } rest = {0};
-    struct mst_nursery_word order = {.order = what, .id = id, .signal = signal};
+    struct mst_supervisor_word order = {.order = what, .id = id, .signal = signal};
     struct iovec bytes = {.iov_base = &order, .iov_len = sizeof(order)};
     struct msghdr message = {.msg_iov = &bytes, .msg_iovlen = 1};
     ssize_t sent;
@@ -117,7 +118,7 @@ bool mst_work_nursery_ask(struct muster_worker *worker, enum mst_nursery_order w
         memcpy(CMSG_DATA(head), fds, (size_t)count * sizeof(int));
     }
     do {
-        sent = sendmsg(worker->nursery, &message, MSG_NOSIGNAL);
+        sent = sendmsg(worker->supervisor, &message, MSG_NOSIGNAL);
     } while (sent < 0 && errno == EINTR);
     return sent == (ssize_t)sizeof(order);
 }
@@ -125,7 +126,7 @@ bool mst_work_nursery_ask(struct muster_worker *worker, enum mst_nursery_order w
 /* Nobody can replace it: a threaded process should not fork another. */
 static void lost(struct muster_worker *worker)
 {
-    (void)epoll_ctl(worker->epoll, EPOLL_CTL_DEL, worker->nursery, NULL);
+    (void)epoll_ctl(worker->epoll, EPOLL_CTL_DEL, worker->supervisor, NULL);
     for (uint32_t slot = 0; slot < worker->slots; slot++) {
         mst_work_child_ended(worker, slot, 0, SIGKILL);
         mst_work_command_ended(worker, slot, 0, SIGKILL);
@@ -135,12 +136,12 @@ static void lost(struct muster_worker *worker)
                   "worker ends");
 }
 
-void mst_work_nursery_ready(struct muster_worker *worker)
+void mst_work_supervisor_ready(struct muster_worker *worker)
 {
-    struct mst_nursery_report report;
+    struct mst_supervisor_report report;
     ssize_t got;
 
-    while ((got = recv(worker->nursery, &report, sizeof(report), MSG_DONTWAIT)) ==
+    while ((got = recv(worker->supervisor, &report, sizeof(report), MSG_DONTWAIT)) ==
            (ssize_t)sizeof(report)) {
         if (report.id < worker->slots) {
             mst_work_child_ended(worker, report.id, report.error, report.status);
@@ -153,15 +154,15 @@ void mst_work_nursery_ready(struct muster_worker *worker)
     }
 }
 
-void mst_work_nursery_end(struct muster_worker *worker)
+void mst_work_supervisor_end(struct muster_worker *worker)
 {
-    if (worker->nursery >= 0) {
+    if (worker->supervisor >= 0) {
         mst_work_children_end(worker);
-        (void)mst_work_nursery_ask(worker, MST_NURSERY_END, 0, 0, NULL, NULL, 0);
-        while (waitpid(worker->nursery_pid, NULL, 0) < 0 && errno == EINTR) {
+        (void)mst_work_supervisor_ask(worker, MST_SUPERVISOR_END, 0, 0, NULL, NULL, 0);
+        while (waitpid(worker->supervisor_pid, NULL, 0) < 0 && errno == EINTR) {
         }
-        (void)close(worker->nursery);
-        worker->nursery = -1;
+        (void)close(worker->supervisor);
+        worker->supervisor = -1;
     }
     mst_work_children_free(worker);
     free(worker->wards);

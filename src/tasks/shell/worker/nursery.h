@@ -2,21 +2,21 @@
 #ifndef MST_TASKS_SHELL_WORKER_NURSERY_H
 #define MST_TASKS_SHELL_WORKER_NURSERY_H
 
-/* Between the worker (worker_nursery.c) and the process that keeps its children and commands
- * (worker_wards.c). */
+/* Between the worker (nursery.c) and the process that keeps its children and commands
+ * (wards.c). */
 
 #include <signal.h>
 #include <sys/types.h>
 
 #include "tasks/shell/worker/child.h"
 
-struct mst_nursery_word {
+struct mst_supervisor_word {
     uint32_t order, id;
     int32_t signal;
     char scratch[MST_WORK_SCRATCH_MAX];
 };
 
-struct mst_nursery_report {
+struct mst_supervisor_report {
     uint32_t id;
     int32_t error, status; /* error: it could not be started */
 };
@@ -26,11 +26,11 @@ struct mst_work_ward {
     pid_t pid;  /* a child, or the keeper of a command; 0: nobody */
     int ending; /* of a command: where its keeper says how it ended; -1 */
     bool ended;
-    struct mst_nursery_report report; /* ended: not yet told */
+    struct mst_supervisor_report report; /* ended: not yet told */
     char scratch[MST_WORK_SCRATCH_MAX];
 };
 
-struct mst_nursery {
+struct mst_supervisor {
     struct muster_worker *worker;
     struct mst_work_ward *wards;
     uint32_t count;
@@ -41,6 +41,6 @@ struct mst_nursery {
 };
 
 /* In the process that was forked for it: until the worker is gone, or asks for the end. */
-_Noreturn void mst_work_nursery_main(struct mst_nursery *nursery);
+_Noreturn void mst_work_supervisor_main(struct mst_supervisor *supervisor);
 
 #endif

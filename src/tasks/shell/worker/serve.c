@@ -33,7 +33,7 @@ _Thread_local const struct muster_worker *mst_work_holding;
 static void disown(struct muster_worker *worker)
 {
     atomic_store(&worker->wake, -1);
-    worker->epoll = worker->timer = worker->leave = worker->nursery = -1;
+    worker->epoll = worker->timer = worker->leave = worker->supervisor = -1;
     for (uint32_t i = 0; i < worker->slots; i++) {
         worker->cancel_fds[i] = -1;
     }
@@ -468,8 +468,8 @@ static void on_event(struct muster_worker *worker, const struct epoll_event *eve
     case MST_WORK_EVENT_SIGNAL:
         take_signals(worker);
         break;
-    case MST_WORK_EVENT_NURSERY:
-        mst_work_nursery_ready(worker);
+    case MST_WORK_EVENT_SUPERVISOR:
+        mst_work_supervisor_ready(worker);
         break;
     case MST_WORK_EVENT_CHILD:
         mst_work_child_ready(worker, slot, event->events);
@@ -682,8 +682,8 @@ static muster_status make_loop(struct muster_worker *worker, struct muster_error
 static muster_status prepare(struct muster_worker *worker, struct muster_error *err)
 {
     muster_status (*const steps[])(struct muster_worker *, struct muster_error *) = {
-        make_flags, mst_work_nursery_start, /* before there are more threads */
-        make_loop, mst_work_nursery_enrol, make_machine};
+        make_flags, mst_work_supervisor_start, /* before there are more threads */
+        make_loop, mst_work_supervisor_enrol, make_machine};
     muster_status status = MUSTER_OK;
 
     mst_list_init(&worker->waiting);
@@ -700,7 +700,7 @@ static muster_status prepare(struct muster_worker *worker, struct muster_error *
 static void clean_up(struct muster_worker *worker)
 {
     close_link(worker);
-    mst_work_nursery_end(worker);
+    mst_work_supervisor_end(worker);
     mst_worker_free(worker->machine);
     worker->machine = NULL;
     mst_work_values_fini(&worker->values);
@@ -772,7 +772,7 @@ muster_status mst_work_serve(struct muster_worker *worker, struct muster_error *
 {
     muster_status status;
 
-    worker->epoll = worker->timer = worker->leave = worker->nursery = -1;
+    worker->epoll = worker->timer = worker->leave = worker->supervisor = -1;
     mst_lib_lock(worker->client);
     mst_lib_keep(worker->client);
     status = mst_lib_status(worker->client);

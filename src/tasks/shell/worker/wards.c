@@ -46,8 +46,8 @@ static void have_streams(void)
 
 /* ---- in the processes that it forks ---- */
 
-static _Noreturn void be_child(const struct mst_nursery *nursery, pid_t parent,
-                               const struct mst_nursery_word *order, const int *fds)
+static _Noreturn void be_child(const struct mst_supervisor *supervisor, pid_t parent,
+                               const struct mst_supervisor_word *order, const int *fds)
 {
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
@@ -60,18 +60,18 @@ static _Noreturn void be_child(const struct mst_nursery *nursery, pid_t parent,
         (void)close(null);
     }
     (void)dup2(STDERR_FILENO, STDOUT_FILENO); /* what a function prints is no answer of anybody */
-    (void)close(nursery->control);
-    (void)close(nursery->signals);
-    (void)sigprocmask(SIG_SETMASK, &nursery->before, NULL);
-    mst_work_child_main(nursery->worker, order->id, fds[0]);
+    (void)close(supervisor->control);
+    (void)close(supervisor->signals);
+    (void)sigprocmask(SIG_SETMASK, &supervisor->before, NULL);
+    mst_work_child_main(supervisor->worker, order->id, fds[0]);
 }
 
-/* ---- in the nursery ---- */
+/* ---- in the supervisor ---- */
 
-static void tell(struct mst_nursery *nursery, struct mst_work_ward *ward)
+static void tell(struct mst_supervisor *supervisor, struct mst_work_ward *ward)
 {
-    if (send(nursery->control, &ward->report, sizeof(ward->report), MSG_NOSIGNAL | MSG_DONTWAIT) >
-            0 ||
+    if (send(supervisor->control, &ward->report, sizeof(ward->report),
+             MSG_NOSIGNAL | MSG_DONTWAIT) > 0 ||
         (errno != EAGAIN && errno != EWOULDBLOCK)) {
         ward->ended = false;
     }
@@ -86,18 +86,18 @@ static void signal_to(const struct mst_work_ward *ward, int number)
     }
 }
 
-static void clean_after(struct mst_nursery *nursery, struct mst_work_ward *ward)
+static void clean_after(struct mst_supervisor *supervisor, struct mst_work_ward *ward)
 {
     if (ward->scratch[0] == '\0') {
         return;
     }
-    if (nursery->ending) {
+    if (supervisor->ending) {
         mst_folder_remove(ward->scratch);
     } else {
         pid_t pid = fork();
 
         if (pid == 0) {
-            (void)close(nursery->control); /* whose end tells of the nursery's */
+            (void)close(supervisor->control); /* whose end tells of the supervisor's */
             mst_folder_remove(ward->scratch);
             _exit(0);
         }
@@ -113,23 +113,24 @@ static void close_ending(struct mst_work_ward *ward)
     }
 }
 
-static void end_of(struct mst_nursery *nursery, struct mst_work_ward *ward, int error, int status)
+static void end_of(struct mst_supervisor *supervisor, struct mst_work_ward *ward, int error,
+                   int status)
 {
-    uint32_t id = (uint32_t)(ward - nursery->wards);
+    uint32_t id = (uint32_t)(ward - supervisor->wards);
 
     close_ending(ward);
     ward->pid = 0;
     ward->ended = true;
-    ward->report = (struct mst_nursery_report){.id = id, .error = error, .status = status};
-    clean_after(nursery, ward);
-    tell(nursery, ward);
+    ward->report = (struct mst_supervisor_report){.id = id, .error = error, .status = status};
+    clean_after(supervisor, ward);
+    tell(supervisor, ward);
 }
 
-static struct mst_work_ward *ward_of(struct mst_nursery *nursery, pid_t pid)
+static struct mst_work_ward *ward_of(struct mst_supervisor *supervisor, pid_t pid)
 {
-    for (uint32_t i = 0; i < nursery->count; i++) {
-        if (nursery->wards[i].pid == pid) {
-            return &nursery->wards[i];
+    for (uint32_t i = 0; i < supervisor->count; i++) {
+        if (supervisor->wards[i].pid == pid) {
+            return &supervisor->wards[i];
         }
     }
     return NULL;
@@ -148,7 +149,7 @@ static struct mst_work_ending ending_of(const struct mst_work_ward *ward, int st
 }
 
 /* False: there is none left; or with `wait` false, none that has ended. */
-static bool reap(struct mst_nursery *nursery, bool wait)
+static bool reap(struct mst_supervisor *supervisor, bool wait)
 {
     siginfo_t info = {0};
     struct mst_work_ward *ward;
@@ -158,7 +159,7 @@ static bool reap(struct mst_nursery *nursery, bool wait)
         info.si_pid == 0) {
         return wait && errno == EINTR;
     }
-    ward = ward_of(nursery, info.si_pid);
+    ward = ward_of(supervisor, info.si_pid);
     if (ward && ward->ending < 0) {
         mst_forked_kill_group(info.si_pid, SIGKILL); /* not reaped: no other group has the number */
     }
@@ -166,28 +167,28 @@ static bool reap(struct mst_nursery *nursery, bool wait)
     if (ward) {
         struct mst_work_ending ending = ending_of(ward, status);
 
-        end_of(nursery, ward, ending.error, ending.status);
+        end_of(supervisor, ward, ending.error, ending.status);
     }
     return true;
 }
 
-static void start_child(struct mst_nursery *nursery, struct mst_work_ward *ward,
-                        const struct mst_nursery_word *order, const int *fds)
+static void start_child(struct mst_supervisor *supervisor, struct mst_work_ward *ward,
+                        const struct mst_supervisor_word *order, const int *fds)
 {
     pid_t self = getpid();
     pid_t pid = fork();
 
     if (pid == 0) {
-        be_child(nursery, self, order, fds);
+        be_child(supervisor, self, order, fds);
     } else if (pid < 0) {
-        end_of(nursery, ward, errno, 0);
+        end_of(supervisor, ward, errno, 0);
     } else {
         ward->pid = pid;
     }
 }
 
-static void start_command(struct mst_nursery *nursery, struct mst_work_ward *ward,
-                          const struct mst_nursery_word *order, const int *fds)
+static void start_command(struct mst_supervisor *supervisor, struct mst_work_ward *ward,
+                          const struct mst_supervisor_word *order, const int *fds)
 {
     pid_t self = getpid();
     pid_t pid = -1;
@@ -198,11 +199,11 @@ static void start_command(struct mst_nursery *nursery, struct mst_work_ward *war
         pid = fork();
     }
     if (pid == 0) {
-        (void)close(nursery->control); /* whose end tells of the nursery's */
-        (void)close(nursery->signals);
+        (void)close(supervisor->control); /* whose end tells of the supervisor's */
+        (void)close(supervisor->signals);
         mst_work_keeper_main(self, order->scratch, fds, ends[1]);
     } else if (pid < 0) {
-        end_of(nursery, ward, errno, 0);
+        end_of(supervisor, ward, errno, 0);
     } else {
         ward->pid = pid;
     }
@@ -211,24 +212,24 @@ static void start_command(struct mst_nursery *nursery, struct mst_work_ward *war
     }
 }
 
-static void start(struct mst_nursery *nursery, const struct mst_nursery_word *order, const int *fds,
-                  int count)
+static void start(struct mst_supervisor *supervisor, const struct mst_supervisor_word *order,
+                  const int *fds, int count)
 {
-    struct mst_work_ward *ward = &nursery->wards[order->id];
-    bool child = order->order == MST_NURSERY_CHILD;
+    struct mst_work_ward *ward = &supervisor->wards[order->id];
+    bool child = order->order == MST_SUPERVISOR_CHILD;
 
     memcpy(ward->scratch, order->scratch, sizeof(ward->scratch));
     ward->ending = -1;
     if (count < (child ? 1 : FDS_MAX)) { /* not all of them found a place here */
-        end_of(nursery, ward, EMFILE, 0);
+        end_of(supervisor, ward, EMFILE, 0);
     } else if (child) {
-        start_child(nursery, ward, order, fds);
+        start_child(supervisor, ward, order, fds);
     } else {
-        start_command(nursery, ward, order, fds);
+        start_command(supervisor, ward, order, fds);
     }
 }
 
-static ssize_t receive(int control, struct mst_nursery_word *order, int *fds, int *count)
+static ssize_t receive(int control, struct mst_supervisor_word *order, int *fds, int *count)
 {
     union {
         struct cmsghdr head;
@@ -251,11 +252,11 @@ static ssize_t receive(int control, struct mst_nursery_word *order, int *fds, in
 }
 
 /* False: the worker is gone. */
-static bool obey(struct mst_nursery *nursery)
+static bool obey(struct mst_supervisor *supervisor)
 {
-    struct mst_nursery_word order;
+    struct mst_supervisor_word order;
     int fds[FDS_MAX], count;
-    ssize_t got = receive(nursery->control, &order, fds, &count);
+    ssize_t got = receive(supervisor->control, &order, fds, &count);
 
     if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
         return false;
@@ -263,18 +264,18 @@ static bool obey(struct mst_nursery *nursery)
     if (got != (ssize_t)sizeof(order)) {
         return true;
     }
-    switch ((enum mst_nursery_order)order.order) {
-    case MST_NURSERY_CHILD:
-    case MST_NURSERY_COMMAND:
-        start(nursery, &order, fds, count);
+    switch ((enum mst_supervisor_order)order.order) {
+    case MST_SUPERVISOR_CHILD:
+    case MST_SUPERVISOR_COMMAND:
+        start(supervisor, &order, fds, count);
         break;
-    case MST_NURSERY_SIGNAL:
-        if (nursery->wards[order.id].pid != 0) {
-            signal_to(&nursery->wards[order.id], order.signal);
+    case MST_SUPERVISOR_SIGNAL:
+        if (supervisor->wards[order.id].pid != 0) {
+            signal_to(&supervisor->wards[order.id], order.signal);
         }
         break;
-    case MST_NURSERY_END:
-        nursery->ending = true;
+    case MST_SUPERVISOR_END:
+        supervisor->ending = true;
         break;
     }
     for (int i = 0; i < count; i++) {
@@ -283,22 +284,22 @@ static bool obey(struct mst_nursery *nursery)
     return true;
 }
 
-static void kill_all(struct mst_nursery *nursery)
+static void kill_all(struct mst_supervisor *supervisor)
 {
-    nursery->ending = true;
-    for (uint32_t i = 0; i < nursery->count; i++) {
-        if (nursery->wards[i].pid != 0) {
-            signal_to(&nursery->wards[i], SIGKILL);
+    supervisor->ending = true;
+    for (uint32_t i = 0; i < supervisor->count; i++) {
+        if (supervisor->wards[i].pid != 0) {
+            signal_to(&supervisor->wards[i], SIGKILL);
         }
     }
-    while (reap(nursery, true)) {
+    while (reap(supervisor, true)) {
     }
 }
 
-static bool has_wards(const struct mst_nursery *nursery)
+static bool has_wards(const struct mst_supervisor *supervisor)
 {
-    for (uint32_t i = 0; i < nursery->count; i++) {
-        if (nursery->wards[i].pid != 0) {
+    for (uint32_t i = 0; i < supervisor->count; i++) {
+        if (supervisor->wards[i].pid != 0) {
             return true;
         }
     }
@@ -306,51 +307,51 @@ static bool has_wards(const struct mst_nursery *nursery)
 }
 
 /* False: the worker is gone. */
-static bool look(struct mst_nursery *nursery, short control)
+static bool look(struct mst_supervisor *supervisor, short control)
 {
     struct signalfd_siginfo info;
 
-    while (read(nursery->signals, &info, sizeof(info)) > 0) {
+    while (read(supervisor->signals, &info, sizeof(info)) > 0) {
     }
-    while (reap(nursery, false)) {
+    while (reap(supervisor, false)) {
     }
-    for (uint32_t i = 0; i < nursery->count; i++) {
-        if (nursery->wards[i].ended) {
-            tell(nursery, &nursery->wards[i]);
+    for (uint32_t i = 0; i < supervisor->count; i++) {
+        if (supervisor->wards[i].ended) {
+            tell(supervisor, &supervisor->wards[i]);
         }
     }
-    return getppid() == nursery->parent && ((control & ~POLLOUT) == 0 || obey(nursery));
+    return getppid() == supervisor->parent && ((control & ~POLLOUT) == 0 || obey(supervisor));
 }
 
-static short wanted(const struct mst_nursery *nursery)
+static short wanted(const struct mst_supervisor *supervisor)
 {
-    for (uint32_t i = 0; i < nursery->count; i++) {
-        if (nursery->wards[i].ended) {
+    for (uint32_t i = 0; i < supervisor->count; i++) {
+        if (supervisor->wards[i].ended) {
             return POLLIN | POLLOUT;
         }
     }
     return POLLIN;
 }
 
-_Noreturn void mst_work_nursery_main(struct mst_nursery *nursery)
+_Noreturn void mst_work_supervisor_main(struct mst_supervisor *supervisor)
 {
-    struct pollfd polled[2] = {{.fd = nursery->control}, {.fd = nursery->signals}};
+    struct pollfd polled[2] = {{.fd = supervisor->control}, {.fd = supervisor->signals}};
 
     (void)setpgid(0, 0);
-    muster_client_close(nursery->worker->client); /* its descriptors are the worker's */
+    muster_client_close(supervisor->worker->client); /* its descriptors are the worker's */
     have_streams();
     (void)signal(SIGCHLD, SIG_DFL);
-    if (prctl(PR_SET_PDEATHSIG, SIGUSR2) != 0 || nursery->signals < 0) {
+    if (prctl(PR_SET_PDEATHSIG, SIGUSR2) != 0 || supervisor->signals < 0) {
         _exit(1);
     }
-    while (!nursery->ending || has_wards(nursery)) {
-        polled[0].events = wanted(nursery);
+    while (!supervisor->ending || has_wards(supervisor)) {
+        polled[0].events = wanted(supervisor);
         polled[1].events = POLLIN;
-        if (poll(polled, 2, nursery->ending ? SOFT_END_MS : -1) == 0 ||
-            !look(nursery, polled[0].revents)) {
+        if (poll(polled, 2, supervisor->ending ? SOFT_END_MS : -1) == 0 ||
+            !look(supervisor, polled[0].revents)) {
             break;
         }
     }
-    kill_all(nursery);
+    kill_all(supervisor);
     _exit(0);
 }

@@ -13,8 +13,8 @@
  *   worker_values.c    per-worker values of this process
  *   worker_child.c     functions in child processes, the worker's end
  *   worker_children.c  the same, the child's end
- *   worker_nursery.c   the worker's end of...
- *   worker_wards.c     ...the process that starts, watches and ends children and commands
+ *   nursery.c   the worker's end of...
+ *   wards.c     ...the process that starts, watches and ends children and commands
  *   worker_keeper.c    the process above each command
  *   worker_command.c   external programs
  *
@@ -196,10 +196,10 @@ struct muster_worker {     // NOLINT(clang-analyzer-optin.performance.Padding): 
     bool armed;
     int timer, leave; /* for whoever stands in: go in a moment; leave now. -1: nobody does */
 
-    /* worker_nursery.c, worker_wards.c */
-    int nursery; /* our end of its socket; -1: there is none */
-    pid_t nursery_pid;
-    struct mst_work_ward *wards; /* the nursery's, of before the fork */
+    /* nursery.c, wards.c */
+    int supervisor; /* our end of its socket; -1: there is none */
+    pid_t supervisor_pid;
+    struct mst_work_ward *wards; /* the supervisor's, of before the fork */
     struct mst_work_child *children;
     struct mst_work_command *commands;
 
@@ -223,7 +223,7 @@ enum mst_work_event {
     MST_WORK_EVENT_WAKE = 1,
     MST_WORK_EVENT_LINK,
     MST_WORK_EVENT_SIGNAL,
-    MST_WORK_EVENT_NURSERY,
+    MST_WORK_EVENT_SUPERVISOR,
     MST_WORK_EVENT_CHILD,
     MST_WORK_EVENT_OUT,
     MST_WORK_EVENT_ERROR
