@@ -29,7 +29,7 @@ static void closure_free(struct mst_cluster *cluster, struct mst_closure *closur
     mst_mem_release(&cluster->mem, closure->result);
     mst_told_drop(&cluster->mem, closure->told);
     mst_mem_release(&cluster->mem, closure->progress);
-    mst_tolls_free(&cluster->mem, closure);
+    mst_poison_free(&cluster->mem, closure);
     mst_mem_release(&cluster->mem, closure);
 }
 

@@ -14,7 +14,7 @@ bool mst_loss_judge(struct mst_cluster *cluster, struct mst_closure *closure)
         return true;
     }
     if (closure->losses >= poison && closure->blamed) {
-        mst_closure_fail(cluster, closure, MST_ORIGIN_POISON, mst_toll_told(cluster, closure));
+        mst_closure_fail(cluster, closure, MST_ORIGIN_POISON, mst_poison_told(cluster, closure));
         return false;
     }
     if (closure->suspects > 0 && (uint32_t)closure->losses + closure->suspects >= poison) {
@@ -92,7 +92,7 @@ static bool may_be_to_blame(const struct mst_cluster *cluster, const struct mst_
 static void count_loss(struct mst_cluster *cluster, struct mst_closure *closure,
                        const struct mst_task_worker *worker, bool shared)
 {
-    mst_toll_add(cluster, closure, worker, worker->end, false);
+    mst_poison_add(cluster, closure, worker, worker->end, false);
     closure->blamed = !shared;
     closure->alone = closure->alone || (cluster->config.poison > 0 &&
                                         (uint32_t)closure->losses + 1 >= cluster->config.poison);

@@ -7,7 +7,8 @@
  * queue.c: functions and what is queued for them. closure.c: admission, settling, what the user
  * sees. series.c: failures and their delivery, cancelling. workers.c: the workers. link.c: their
  * connections. dispatch.c: which worker runs what next. loss.c: what becomes of a worker's runs
- * when it is away. result.c: what becomes of an attempt. value.c: per-worker values.
+ * when it is away. poison.c: closures that cost workers. result.c: what becomes of an attempt.
+ * value.c: per-worker values.
  * state_server.c: reports of these. effect.c: the outputs. check.c: the invariants. counts.c: what
  * status and metrics show. */
 
@@ -126,7 +127,7 @@ struct mst_closure {
     struct mst_told *told;
     struct mst_state_server *hiccup; /* its last report that was tolerated is of this one */
     struct mst_progress *progress;
-    struct mst_toll *tolls; /* as many as `losses`, but for what is not named; NULL: none */
+    struct mst_loss *lost; /* the first of the `losses`, in order; NULL: none */
     uint64_t number, series, group;
     uint64_t start_ns, total_ns; /* when it must have begun, ended; NEVER */
     uint64_t run_limit_ns, stop_ms;
@@ -432,13 +433,13 @@ bool mst_loss_stray(struct mst_cluster *cluster, struct mst_task_worker *worker,
 /* How it goes on with one that may have cost workers. */
 bool mst_loss_judge(struct mst_cluster *cluster, struct mst_closure *closure);
 
-/* toll.c */
+/* poison.c */
 /* It cost that worker, or a child of it. */
-void mst_toll_add(struct mst_cluster *cluster, struct mst_closure *closure,
-                  const struct mst_task_worker *worker, struct mst_worker_end end, bool child);
-void mst_tolls_free(const struct mst_mem *mem, struct mst_closure *closure);
-struct mst_told *mst_toll_told(const struct mst_cluster *cluster,
-                               const struct mst_closure *closure); /* NULL: no memory */
+void mst_poison_add(struct mst_cluster *cluster, struct mst_closure *closure,
+                    const struct mst_task_worker *worker, struct mst_worker_end end, bool child);
+void mst_poison_free(const struct mst_mem *mem, struct mst_closure *closure);
+struct mst_told *mst_poison_told(const struct mst_cluster *cluster,
+                                 const struct mst_closure *closure); /* NULL: no memory */
 
 /* dispatch.c */
 bool mst_dispatch_next(struct mst_cluster *cluster);

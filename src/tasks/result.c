@@ -93,7 +93,7 @@ static void crashed(struct mst_cluster *cluster, const struct mst_task_worker *w
     struct mst_worker_end end = {.cause = code < 0 ? MST_CAUSE_SIGNAL : MST_CAUSE_EXIT,
                                  .code = code == INT32_MIN || code >= 0 ? code : -code};
 
-    mst_toll_add(cluster, closure, worker, end, true);
+    mst_poison_add(cluster, closure, worker, end, true);
     closure->blamed = true; /* only its own child died */
 }
 

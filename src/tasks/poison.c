@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a closure has cost: which workers, and how each of them ended. For whoever has to find out
- * why. */
+/* The workers that a closure cost, and how each of them ended: the text of a POISON failure, for
+ * the one who has to find the reason. */
 #include "base/text.h"
 #include "proto/words.h"
 #include "tasks/machine.h"
@@ -8,8 +8,8 @@
 enum { NAMED_MAX = 8 };
 
 /* One process; those of a closure in the order in which they ended. */
-struct mst_toll {
-    struct mst_toll *next;
+struct mst_loss {
+    struct mst_loss *next;
     uint32_t worker, index;
     struct mst_worker_end end;
     bool child;
@@ -17,10 +17,10 @@ struct mst_toll {
     char host[];
 };
 
-void mst_toll_add(struct mst_cluster *cluster, struct mst_closure *closure,
-                  const struct mst_task_worker *worker, struct mst_worker_end end, bool child)
+void mst_poison_add(struct mst_cluster *cluster, struct mst_closure *closure,
+                    const struct mst_task_worker *worker, struct mst_worker_end end, bool child)
 {
-    struct mst_toll **at = &closure->tolls;
+    struct mst_loss **at = &closure->lost;
     size_t host_size = worker->host ? worker->host_size : 0;
     unsigned count = 0;
 
@@ -38,7 +38,7 @@ void mst_toll_add(struct mst_cluster *cluster, struct mst_closure *closure,
     if (!*at) {
         return; /* it is counted */
     }
-    **at = (struct mst_toll){.worker = worker->number,
+    **at = (struct mst_loss){.worker = worker->number,
                              .index = worker->index,
                              .end = end,
                              .child = child,
@@ -48,30 +48,31 @@ void mst_toll_add(struct mst_cluster *cluster, struct mst_closure *closure,
     }
 }
 
-void mst_tolls_free(const struct mst_mem *mem, struct mst_closure *closure)
+void mst_poison_free(const struct mst_mem *mem, struct mst_closure *closure)
 {
-    while (closure->tolls) {
-        struct mst_toll *toll = closure->tolls;
+    while (closure->lost) {
+        struct mst_loss *loss = closure->lost;
 
-        closure->tolls = toll->next;
-        mst_mem_release(mem, toll);
+        closure->lost = loss->next;
+        mst_mem_release(mem, loss);
     }
 }
 
-static void add_toll(struct mst_text *text, const struct mst_toll *toll)
+static void add_loss(struct mst_text *text, const struct mst_loss *loss)
 {
-    mst_text_format(text, "%sworker %u (#%u%s%.*s) ", toll->child ? "a child of " : "",
-                    toll->worker, toll->index, toll->host_size > 0 ? ", node " : "",
-                    (int)toll->host_size, toll->host);
-    if (toll->end.cause == MST_CAUSE_NONE) {
+    mst_text_format(text, "%sworker %u (#%u%s%.*s) ", loss->child ? "a child of " : "",
+                    loss->worker, loss->index, loss->host_size > 0 ? ", node " : "",
+                    (int)loss->host_size, loss->host);
+    if (loss->end.cause == MST_CAUSE_NONE) {
         mst_text_add(text, "was replaced");
         return;
     }
     mst_cause_sentence(text,
-                       &(struct mst_caused){.cause = toll->end.cause, .code = toll->end.code});
+                       &(struct mst_caused){.cause = loss->end.cause, .code = loss->end.code});
 }
 
-struct mst_told *mst_toll_told(const struct mst_cluster *cluster, const struct mst_closure *closure)
+struct mst_told *mst_poison_told(const struct mst_cluster *cluster,
+                                 const struct mst_closure *closure)
 {
     char line[MST_FAILURE_TEXT_MAX];
     struct mst_text text = mst_text_in(line, sizeof(line));
@@ -86,9 +87,9 @@ struct mst_told *mst_toll_told(const struct mst_cluster *cluster, const struct m
                     (int)closure->kind->name_size, closure->kind->name, closure->losses,
                     closure->losses == 1 ? "process" : "processes", closure->attempt,
                     closure->attempt == 1 ? "attempt" : "attempts");
-    for (const struct mst_toll *toll = closure->tolls; toll; toll = toll->next) {
+    for (const struct mst_loss *loss = closure->lost; loss; loss = loss->next) {
         mst_text_add(&text, between);
-        add_toll(&text, toll);
+        add_loss(&text, loss);
         between = ", ";
         named++;
     }
