@@ -127,7 +127,7 @@ struct mst_closure {
     struct mst_told *told;
     struct mst_state_server *hiccup; /* its last report that was tolerated is of this one */
     struct mst_progress *progress;
-    struct mst_loss *lost; /* the first of the `losses`, in order; NULL: none */
+    struct mst_task_loss *lost; /* the first of the `losses`, in order; NULL: none */
     uint64_t number, series, group;
     uint64_t start_ns, total_ns; /* when it must have begun, ended; NEVER */
     uint64_t run_limit_ns, stop_ms;

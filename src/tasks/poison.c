@@ -8,8 +8,8 @@
 enum { NAMED_MAX = 8 };
 
 /* One process; those of a closure in the order in which they ended. */
-struct mst_loss {
-    struct mst_loss *next;
+struct mst_task_loss {
+    struct mst_task_loss *next;
     uint32_t worker, index;
     struct mst_worker_end end;
     bool child;
@@ -20,7 +20,7 @@ struct mst_loss {
 void mst_poison_add(struct mst_cluster *cluster, struct mst_closure *closure,
                     const struct mst_task_worker *worker, struct mst_worker_end end, bool child)
 {
-    struct mst_loss **at = &closure->lost;
+    struct mst_task_loss **at = &closure->lost;
     size_t host_size = worker->host ? worker->host_size : 0;
     unsigned count = 0;
 
@@ -38,11 +38,11 @@ void mst_poison_add(struct mst_cluster *cluster, struct mst_closure *closure,
     if (!*at) {
         return; /* it is counted */
     }
-    **at = (struct mst_loss){.worker = worker->number,
-                             .index = worker->index,
-                             .end = end,
-                             .child = child,
-                             .host_size = host_size};
+    **at = (struct mst_task_loss){.worker = worker->number,
+                                  .index = worker->index,
+                                  .end = end,
+                                  .child = child,
+                                  .host_size = host_size};
     if (host_size > 0) {
         memcpy((*at)->host, worker->host, host_size);
     }
@@ -51,14 +51,14 @@ void mst_poison_add(struct mst_cluster *cluster, struct mst_closure *closure,
 void mst_poison_free(const struct mst_mem *mem, struct mst_closure *closure)
 {
     while (closure->lost) {
-        struct mst_loss *loss = closure->lost;
+        struct mst_task_loss *loss = closure->lost;
 
         closure->lost = loss->next;
         mst_mem_release(mem, loss);
     }
 }
 
-static void add_loss(struct mst_text *text, const struct mst_loss *loss)
+static void add_loss(struct mst_text *text, const struct mst_task_loss *loss)
 {
     mst_text_format(text, "%sworker %u (#%u%s%.*s) ", loss->child ? "a child of " : "",
                     loss->worker, loss->index, loss->host_size > 0 ? ", node " : "",
@@ -87,7 +87,7 @@ struct mst_told *mst_poison_told(const struct mst_cluster *cluster,
                     (int)closure->kind->name_size, closure->kind->name, closure->losses,
                     closure->losses == 1 ? "process" : "processes", closure->attempt,
                     closure->attempt == 1 ? "attempt" : "attempts");
-    for (const struct mst_loss *loss = closure->lost; loss; loss = loss->next) {
+    for (const struct mst_task_loss *loss = closure->lost; loss; loss = loss->next) {
         mst_text_add(&text, between);
         add_loss(&text, loss);
         between = ", ";
