@@ -25,7 +25,7 @@ static void check_closure(const struct mst_cluster *cluster, const struct mst_cl
     MST_ASSERT(!mst_closure_settled(closure));
     MST_ASSERT(mst_closure_find(cluster, closure->number) == closure);
     MST_ASSERT(closure->series == cluster->series);
-    MST_ASSERT(!closure->result && !closure->told);
+    MST_ASSERT(!closure->result && !closure->failure);
     if (mst_closure_out(closure)) {
         sums->running++;
         check_out(closure);

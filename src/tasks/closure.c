@@ -27,7 +27,7 @@ static void closure_free(struct mst_cluster *cluster, struct mst_closure *closur
     mst_table_remove(&cluster->closures, &closure->node);
     mst_list_remove(&closure->live);
     mst_mem_release(&cluster->mem, closure->result);
-    mst_told_drop(&cluster->mem, closure->told);
+    mst_failure_drop(&cluster->mem, closure->failure);
     mst_mem_release(&cluster->mem, closure->progress);
     mst_poison_free(&cluster->mem, closure);
     mst_mem_release(&cluster->mem, closure);
@@ -368,11 +368,11 @@ void mst_closure_value(struct mst_cluster *cluster, struct mst_closure *closure,
 }
 
 void mst_closure_fail(struct mst_cluster *cluster, struct mst_closure *closure,
-                      enum mst_origin origin, struct mst_told *told)
+                      enum mst_origin origin, struct mst_task_failure *failure)
 {
     settle(cluster, closure, MST_WHERE_FAILED);
     closure->origin = (uint8_t)origin;
-    closure->told = told;
+    closure->failure = failure;
     if (origin == MST_ORIGIN_CANCELLED) {
         cluster->cancelled++;
     } else {
@@ -422,15 +422,15 @@ void mst_closure_failure(const struct mst_closure *closure, const struct mst_clu
     const struct mst_task_worker *worker =
         closure->ran_on != MST_WORKER_NONE ? cluster->workers[closure->ran_on] : NULL;
 
-    if (closure->told) {
-        *out = closure->told->chain[0];
+    if (closure->failure) {
+        *out = closure->failure->chain[0];
     } else {
-        *out = (struct mst_failure){.text = mst_told_plain((enum mst_origin)closure->origin)};
+        *out = (struct mst_failure){.text = mst_failure_text((enum mst_origin)closure->origin)};
     }
     out->origin = (enum mst_origin)closure->origin;
     out->worker = closure->ran_on;
     out->attempt = closure->attempt;
-    out->incarnation = worker && !closure->told ? worker->incarnation : out->incarnation;
+    out->incarnation = worker && !closure->failure ? worker->incarnation : out->incarnation;
 }
 
 void mst_cluster_look(const struct mst_cluster *cluster, uint64_t number,

@@ -121,18 +121,18 @@ static void say_stuck(struct mst_cluster *cluster, const struct mst_task_worker 
                       const struct mst_closure *closure)
 {
     const struct mst_progress *progress = closure->progress;
-    bool is_told = progress && progress->told_ns >= closure->begun_ns;
-    bool has_words = is_told && progress->size > 0;
-    char line[MST_FAILURE_TEXT_MAX], told[64] = "no progress told";
+    bool reported = progress && progress->reported_ns >= closure->begun_ns;
+    bool has_words = reported && progress->size > 0;
+    char line[MST_FAILURE_TEXT_MAX], last[64] = "no progress told";
 
-    if (is_told) {
-        mst_text_print(told, sizeof(told), "its last progress " MST_SECONDS " ago",
-                       MST_SECONDS_ARGS((cluster->now_ns - progress->told_ns) / NS_PER_MS));
+    if (reported) {
+        mst_text_print(last, sizeof(last), "its last progress " MST_SECONDS " ago",
+                       MST_SECONDS_ARGS((cluster->now_ns - progress->reported_ns) / NS_PER_MS));
     }
     mst_text_print(line, sizeof(line),
                    "attempt %u of '%.*s', its worker last heard " MST_SECONDS " ago, %s%s%.*s%s",
                    closure->attempt, (int)closure->kind->name_size, closure->kind->name,
-                   MST_SECONDS_ARGS((cluster->now_ns - worker->heard_ns) / NS_PER_MS), told,
+                   MST_SECONDS_ARGS((cluster->now_ns - worker->heard_ns) / NS_PER_MS), last,
                    has_words ? " (" : "", has_words ? (int)progress->size : 0,
                    has_words ? progress->text : "", has_words ? ")" : "");
     mst_effect_say(cluster, MST_CLUSTER_LINE_STUCK, worker, closure->number,

@@ -51,7 +51,7 @@ struct mst_cluster_config {
 enum mst_cluster_effect_type {
     MST_CLUSTER_SEND = 1,    /* `message` on `connection` */
     MST_CLUSTER_CLOSE = 2,   /* hang up, after what was sent; the machine has forgotten it */
-    MST_CLUSTER_CHANGED = 3, /* who was told MORE may look again; comes once however much changed */
+    MST_CLUSTER_CHANGED = 3, /* a caller that got MORE may look again; once for many changes */
     MST_CLUSTER_SAY = 4      /* a line for the user: `line` */
 };
 

@@ -205,9 +205,9 @@ static bool hang_up(struct mst_cluster *cluster)
 /* Closed, and everything that was to be said was said: also, to who drains, the last failure. */
 static void end(struct mst_cluster *cluster)
 {
-    bool untold = cluster->draining && cluster->pending.count > 0;
+    bool undelivered = cluster->draining && cluster->pending.count > 0;
 
-    if (cluster->closed && !untold && cluster->end == MUSTER_OK && mst_list_empty(&cluster->live)) {
+    if (cluster->closed && !undelivered && cluster->end == MUSTER_OK && mst_list_empty(&cluster->live)) {
         mst_cluster_over(cluster, MUSTER_ECANCELLED);
     }
 }

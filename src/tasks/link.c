@@ -297,7 +297,7 @@ static void accept(struct mst_cluster *cluster, struct mst_task_link *link,
     if (came > said->held_count) {
         came = said->held_count;
     }
-    if (came > 0) { /* it is told so, and holds them no more */
+    if (came > 0) { /* WELCOME says so, and it holds them no more */
         without.held += came;
         without.held_count -= (uint32_t)came;
     }

@@ -14,7 +14,7 @@ bool mst_loss_judge(struct mst_cluster *cluster, struct mst_closure *closure)
         return true;
     }
     if (closure->losses >= poison && closure->blamed) {
-        mst_closure_fail(cluster, closure, MST_ORIGIN_POISON, mst_poison_told(cluster, closure));
+        mst_closure_fail(cluster, closure, MST_ORIGIN_POISON, mst_poison_failure(cluster, closure));
         return false;
     }
     if (closure->suspects > 0 && (uint32_t)closure->losses + closure->suspects >= poison) {
@@ -66,7 +66,7 @@ static void stop_overdue(struct mst_cluster *cluster, struct mst_task_worker *wo
     }
 }
 
-/* Its function was told to stop and did not, so it ended itself, by our own will. */
+/* Its function was asked to stop and did not, so the worker ended itself, as we wanted. */
 static bool was_made_to_stop(const struct mst_cluster *cluster,
                              const struct mst_task_worker *worker)
 {

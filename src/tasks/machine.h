@@ -57,7 +57,7 @@ struct mst_task_alarm {
 /* ---- failures ---- */
 
 /* A copy of a failure and of its causes, with its texts behind it. */
-struct mst_told {
+struct mst_task_failure {
     uint32_t references;
     uint32_t depth;
     struct mst_failure chain[]; /* [0].cause is [1], and so on */
@@ -105,7 +105,7 @@ struct mst_task_result {
 };
 
 struct mst_progress {
-    uint64_t told_ns;
+    uint64_t reported_ns;
     double fraction;
     size_t size;
     char text[];
@@ -124,7 +124,7 @@ struct mst_closure {
     struct mst_kind *kind;
     struct mst_task_worker *worker; /* RUNNING, PREFETCHED; ALONE: which it waits for, or NULL */
     struct mst_task_result *result;
-    struct mst_told *told;
+    struct mst_task_failure *failure;
     struct mst_state_server *hiccup; /* its last report that was tolerated is of this one */
     struct mst_progress *progress;
     struct mst_task_loss *lost; /* the first of the `losses`, in order; NULL: none */
@@ -230,7 +230,7 @@ struct mst_entry {
     enum mst_closure_state state; /* ABORTED, RUNNING: being built; VALUE, FAILED */
     bool held;                    /* ABORTED, and yet its worker said that it has it */
     struct mst_task_result *result;
-    struct mst_told *told;
+    struct mst_task_failure *failure;
 };
 
 struct mst_value {
@@ -262,7 +262,7 @@ struct mst_failures {
     uint64_t count;
     struct mst_failure first[MST_CLUSTER_KEPT];
     uint64_t closures[MST_CLUSTER_KEPT];
-    struct mst_told *told[MST_CLUSTER_KEPT];
+    struct mst_task_failure *copies[MST_CLUSTER_KEPT];
 };
 
 struct mst_saying {
@@ -296,7 +296,7 @@ struct mst_cluster {
     uint64_t admitted, queued, running, queued_bytes;
     uint64_t values, failures, cancelled, retried, put_back, late, lies;
     uint64_t failed[MST_ORIGINS]; /* failures, by origin */
-    bool full;                    /* somebody was told */
+    bool full;                    /* a caller got MORE */
 
     struct mst_table kinds_by_name;
     struct mst_kind **kinds;
@@ -346,10 +346,10 @@ void mst_alarm_at(struct mst_cluster *cluster, struct mst_task_alarm *alarm, uin
 void mst_alarms_init(struct mst_cluster *cluster);
 struct mst_task_alarm *mst_alarm_due(struct mst_cluster *cluster, uint64_t now_ns); /* taken out */
 
-/* told.c */
-struct mst_told *mst_told_new(const struct mst_mem *mem, const struct mst_failure *failure);
-void mst_told_drop(const struct mst_mem *mem, struct mst_told *told);
-struct mst_slice mst_told_plain(enum mst_origin origin);
+/* copy.c */
+struct mst_task_failure *mst_failure_copy(const struct mst_mem *mem, const struct mst_failure *failure);
+void mst_failure_drop(const struct mst_mem *mem, struct mst_task_failure *failure);
+struct mst_slice mst_failure_text(enum mst_origin origin);
 struct mst_task_result *mst_result_new(const struct mst_mem *mem, const struct mst_parts *parts);
 bool mst_parts_size(const struct mst_parts *parts, size_t *out); /* false: too large */
 
@@ -378,9 +378,9 @@ bool mst_closure_settled(const struct mst_closure *closure);
 bool mst_closure_out(const struct mst_closure *closure);
 void mst_closure_alarm(struct mst_cluster *cluster, struct mst_closure *closure);
 void mst_closure_due(struct mst_cluster *cluster, struct mst_closure *closure);
-/* Settles it, wherever it is. `told` is taken; NULL: nothing more to say. */
+/* Settles it, wherever it is. `failure` is taken; NULL: nothing more to say. */
 void mst_closure_fail(struct mst_cluster *cluster, struct mst_closure *closure,
-                      enum mst_origin origin, struct mst_told *told);
+                      enum mst_origin origin, struct mst_task_failure *failure);
 void mst_closure_value(struct mst_cluster *cluster, struct mst_closure *closure,
                        struct mst_task_result *result);
 /* With a worker, it comes back, to run again or to be what it was asked to be. */
@@ -438,7 +438,7 @@ bool mst_loss_judge(struct mst_cluster *cluster, struct mst_closure *closure);
 void mst_poison_add(struct mst_cluster *cluster, struct mst_closure *closure,
                     const struct mst_task_worker *worker, struct mst_worker_end end, bool child);
 void mst_poison_free(const struct mst_mem *mem, struct mst_closure *closure);
-struct mst_told *mst_poison_told(const struct mst_cluster *cluster,
+struct mst_task_failure *mst_poison_failure(const struct mst_cluster *cluster,
                                  const struct mst_closure *closure); /* NULL: no memory */
 
 /* dispatch.c */

@@ -71,7 +71,7 @@ static void add_loss(struct mst_text *text, const struct mst_task_loss *loss)
                        &(struct mst_caused){.cause = loss->end.cause, .code = loss->end.code});
 }
 
-struct mst_told *mst_poison_told(const struct mst_cluster *cluster,
+struct mst_task_failure *mst_poison_failure(const struct mst_cluster *cluster,
                                  const struct mst_closure *closure)
 {
     char line[MST_FAILURE_TEXT_MAX];
@@ -100,5 +100,5 @@ struct mst_told *mst_poison_told(const struct mst_cluster *cluster,
         failure.incarnation = cluster->workers[closure->ran_on]->incarnation;
     }
     failure.text = mst_slice_text(line);
-    return mst_told_new(&cluster->mem, &failure);
+    return mst_failure_copy(&cluster->mem, &failure);
 }

@@ -18,7 +18,7 @@ void mst_cluster_publisher_stir(struct mst_cluster_publisher *publisher)
 
 void mst_cluster_publisher_failed(struct mst_cluster_publisher *publisher)
 {
-    publisher->told = false;
+    publisher->published = false;
     publisher->stirred = true;
 }
 
@@ -113,7 +113,7 @@ static uint64_t rate_of(struct mst_cluster_publisher *publisher, uint64_t now_ns
     return ms == 0 ? 0 : more * 1000000 / ms;
 }
 
-/* What only time changes is not told again: a reader knows how old the key is. */
+/* What only time changes is not published again: a reader knows how old the key is. */
 static bool is_news(const struct mst_cluster_publisher *publisher,
                     const struct mst_cluster_status *now)
 {
@@ -121,7 +121,7 @@ static bool is_news(const struct mst_cluster_publisher *publisher,
     char texts[2][MST_CLUSTER_STATUS_ROOM];
     size_t sizes[2];
 
-    if (!publisher->told ||
+    if (!publisher->published ||
         !mst_cluster_status_read(mst_slice_of(publisher->text, publisher->size), &last)) {
         return true;
     }
@@ -147,7 +147,7 @@ size_t mst_cluster_publisher_next(struct mst_cluster_publisher *publisher, uint6
     if (!is_news(publisher, &status)) {
         return 0;
     }
-    publisher->told = true;
+    publisher->published = true;
     publisher->size = mst_cluster_status_write(publisher->text, sizeof publisher->text, &status);
     return publisher->size;
 }

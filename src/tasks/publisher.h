@@ -14,9 +14,9 @@ struct mst_cluster_publisher {
     uint64_t looked_ns; /* when `settled` was so many */
     uint64_t settled;
     bool stirred; /* since then */
-    bool told;    /* ever */
+    bool published;    /* ever */
     size_t size;
-    char text[MST_CLUSTER_STATUS_ROOM]; /* what was told last */
+    char text[MST_CLUSTER_STATUS_ROOM]; /* the last status published */
 };
 
 void mst_cluster_publisher_init(struct mst_cluster_publisher *publisher, uint64_t now_ns);
@@ -32,7 +32,7 @@ uint64_t mst_cluster_publisher_deadline_ns(const struct mst_cluster_publisher *p
 size_t mst_cluster_publisher_next(struct mst_cluster_publisher *publisher, uint64_t now_ns,
                                   const struct mst_cluster *cluster);
 
-/* The put failed: it is told again in a second. */
+/* The put failed: it is published again in a second. */
 void mst_cluster_publisher_failed(struct mst_cluster_publisher *publisher);
 
 #endif

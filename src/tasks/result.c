@@ -158,7 +158,7 @@ static bool tried_again(struct mst_cluster *cluster, struct mst_task_worker *wor
     return false;
 }
 
-/* What the user is told: what a worker cannot know it cannot say. */
+/* The origin that the user sees: a worker cannot name one that it cannot know. */
 static enum mst_origin shown(const struct mst_cluster *cluster, const struct mst_closure *closure,
                              const struct mst_failure *failure)
 {
@@ -206,21 +206,21 @@ static void failed(struct mst_cluster *cluster, struct mst_task_worker *worker,
                    struct mst_closure *closure, const struct mst_cluster_message *message)
 {
     const struct mst_failure *failure = &message->failure;
-    struct mst_failure told = *failure;
+    struct mst_failure stamped = *failure;
     enum mst_origin origin;
-    struct mst_told *copy;
+    struct mst_task_failure *copy;
 
-    told.worker = worker->number;
-    told.incarnation = worker->incarnation;
-    told.attempt = closure->attempt;
-    copy = mst_told_new(&cluster->mem, &told);
+    stamped.worker = worker->number;
+    stamped.incarnation = worker->incarnation;
+    stamped.attempt = closure->attempt;
+    copy = mst_failure_copy(&cluster->mem, &stamped);
     if (!copy) {
         starved(cluster, worker);
         return;
     }
     worker->done++;
     if (tried_again(cluster, worker, closure, failure)) {
-        mst_told_drop(&cluster->mem, copy);
+        mst_failure_drop(&cluster->mem, copy);
         return;
     }
     origin = shown(cluster, closure, failure);
@@ -228,7 +228,7 @@ static void failed(struct mst_cluster *cluster, struct mst_task_worker *worker,
     if ((origin == (enum mst_origin)closure->stopping &&
          !(origin == MST_ORIGIN_DEADLINE && failure->origin == MST_ORIGIN_DEADLINE)) ||
         origin == MST_ORIGIN_LOST) {
-        mst_told_drop(&cluster->mem, copy);
+        mst_failure_drop(&cluster->mem, copy);
         copy = NULL;
     }
     if (copy && !closure->released && message->parts.count > 0) {
@@ -296,7 +296,7 @@ void mst_result_progress(struct mst_cluster *cluster, struct mst_task_worker *wo
     if (!progress) {
         return; /* the next one says more */
     }
-    progress->told_ns = cluster->now_ns;
+    progress->reported_ns = cluster->now_ns;
     progress->fraction = message->fraction;
     progress->size = size;
     if (size > 0) {

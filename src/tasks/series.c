@@ -10,7 +10,7 @@
 static void failures_clear(struct mst_cluster *cluster, struct mst_failures *failures)
 {
     for (uint32_t i = 0; i < failures->kept; i++) {
-        mst_told_drop(&cluster->mem, failures->told[i]);
+        mst_failure_drop(&cluster->mem, failures->copies[i]);
     }
     failures->kept = 0;
     failures->count = 0;
@@ -36,9 +36,9 @@ void mst_series_failed(struct mst_cluster *cluster, const struct mst_closure *cl
     }
     pending->kept++;
     pending->closures[at] = closure->number;
-    pending->told[at] = closure->told;
-    if (closure->told) {
-        closure->told->references++;
+    pending->copies[at] = closure->failure;
+    if (closure->failure) {
+        closure->failure->references++;
     }
     mst_closure_failure(closure, cluster, &pending->first[at]);
 }

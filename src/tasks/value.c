@@ -14,7 +14,7 @@ struct mst_value *mst_value_find(const struct mst_cluster *cluster, uint64_t num
 static void entry_clear(struct mst_cluster *cluster, struct mst_entry *entry)
 {
     mst_mem_release(&cluster->mem, entry->result);
-    mst_told_drop(&cluster->mem, entry->told);
+    mst_failure_drop(&cluster->mem, entry->failure);
     *entry = (struct mst_entry){.state = MST_CLOSURE_ABORTED};
 }
 
@@ -146,8 +146,8 @@ void mst_cluster_value_look(const struct mst_cluster *cluster, uint64_t number, 
     if (entry->result) {
         out->parts = entry->result->parts;
     }
-    if (entry->told) {
-        out->failure = entry->told->chain[0];
+    if (entry->failure) {
+        out->failure = entry->failure->chain[0];
     } else if (entry->state == MST_CLOSURE_ABORTED) {
         out->failure = (struct mst_failure){
             .origin = MST_ORIGIN_LOST,
@@ -327,7 +327,7 @@ void mst_value_built(struct mst_cluster *cluster, struct mst_task_worker *worker
     struct mst_value *value = mst_value_find(cluster, message->value);
     struct mst_entry *entry = value ? &value->entries[worker->number] : NULL;
     struct mst_entry fresh = {.state = MST_CLOSURE_VALUE};
-    struct mst_failure told = message->failure;
+    struct mst_failure failure = message->failure;
 
     if (!value || entry->state == MST_CLOSURE_ABORTED) {
         return; /* it was dropped meanwhile */
@@ -343,15 +343,15 @@ void mst_value_built(struct mst_cluster *cluster, struct mst_task_worker *worker
         fresh.result = mst_result_new(&cluster->mem, &message->parts);
     } else {
         fresh.state = MST_CLOSURE_FAILED;
-        told.worker = worker->number;
-        told.incarnation = worker->incarnation;
-        fresh.told = mst_told_new(&cluster->mem, &told);
+        failure.worker = worker->number;
+        failure.incarnation = worker->incarnation;
+        fresh.failure = mst_failure_copy(&cluster->mem, &failure);
     }
-    if (!fresh.result && !fresh.told) {
+    if (!fresh.result && !fresh.failure) {
         mst_link_break(cluster, worker->link);
         return;
     }
-    if (fresh.told) { /* nobody may ever need it, and then nobody else tells */
+    if (fresh.failure) { /* nobody may ever need it, and then nobody else tells */
         mst_effect_say(cluster, MST_CLUSTER_LINE_UNBUILT, worker, 0, value->number,
                        message->failure.text);
     }

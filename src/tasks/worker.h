@@ -98,7 +98,7 @@ void mst_worker_drain(struct mst_worker *worker, uint64_t now_ns);
 /* This incarnation was given up, or the session is over: everything stops, then END. */
 void mst_worker_ended(struct mst_worker *worker, uint64_t now_ns, muster_status status);
 
-/* Its number in the cluster; MST_WORKER_NONE: it was not told one yet. */
+/* Its number in the cluster; MST_WORKER_NONE: the coordinator has given it none yet. */
 uint32_t mst_worker_number(const struct mst_worker *worker);
 
 void mst_worker_tick(struct mst_worker *worker, uint64_t now_ns);

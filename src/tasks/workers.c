@@ -192,9 +192,9 @@ static void hand_state(struct mst_cluster *cluster, struct mst_task_worker *work
     }
 }
 
-/* Its place was taken in the step in which it was lost, or before we were told: what is told of the
- * next one there has the end of the last. Of any other nobody knows how it ended. */
-static void hand_replaced(struct mst_cluster *cluster, struct mst_task_worker *worker,
+/* Its place was taken in the step in which it was lost, or before the loss was reported: the report
+ * of the next incarnation carries the end of the last. How any other ended is unknown. */
+static void worker_replaced(struct mst_cluster *cluster, struct mst_task_worker *worker,
                           uint64_t incarnation, enum mst_worker_state state,
                           struct mst_worker_end end)
 {
@@ -224,7 +224,7 @@ muster_status mst_cluster_member(struct mst_cluster *cluster, uint64_t now_ns, u
         worker->state = state;
     } else if (incarnation > worker->incarnation) {
         if (is_here(worker->state)) {
-            hand_replaced(cluster, worker, incarnation, state, end);
+            worker_replaced(cluster, worker, incarnation, state, end);
         }
         worker->incarnation = incarnation;
         worker->state = state;

@@ -534,8 +534,8 @@ muster_status muster_cluster_done(muster_cluster *cluster, bool *out, struct mus
     if (status != MUSTER_OK) {
         return status;
     }
-    if (cluster->told >= 0) {
-        mst_system_event_quiet(cluster->told);
+    if (cluster->ready >= 0) {
+        mst_system_event_quiet(cluster->ready);
     }
     do {
         status = mst_cluster_joined(mst_coord_machine(cluster), cluster->last);
@@ -600,13 +600,13 @@ int muster_cluster_fd(muster_cluster *cluster)
     int fd = -1;
 
     if (mst_coord_enter(cluster, false, NULL, "fd") == MUSTER_OK) {
-        if (cluster->told < 0) {
-            cluster->told = mst_system_event();
-            if (cluster->told >= 0) {
-                mst_system_event_ring(cluster->told); /* for what ended before */
+        if (cluster->ready < 0) {
+            cluster->ready = mst_system_event();
+            if (cluster->ready >= 0) {
+                mst_system_event_ring(cluster->ready); /* for what ended before */
             }
         }
-        fd = cluster->told;
+        fd = cluster->ready;
         mst_coord_leave(cluster);
     }
     return fd;

@@ -42,7 +42,7 @@ static muster_cluster *make(muster_client *client, const struct mst_coord_settin
     cluster->listener = (struct mst_cluster_listener){.unix_fd = -1, .tcp_fd = -1};
     cluster->epoll = -1;
     cluster->event = -1;
-    cluster->told = -1;
+    cluster->ready = -1;
     mst_list_init(&cluster->waiters);
     mst_list_init(&cluster->dirty);
     mst_list_init(&cluster->strangers);
@@ -316,8 +316,8 @@ static void close_cluster(muster_cluster *cluster)
     mst_cluster_free(mst_coord_machine(cluster));
     cluster->machine = NULL;
     cluster->client = NULL;
-    if (cluster->told >= 0) {
-        (void)close(cluster->told);
+    if (cluster->ready >= 0) {
+        (void)close(cluster->ready);
     }
     muster_failures_free(cluster->failures);
     cluster->failures = NULL;

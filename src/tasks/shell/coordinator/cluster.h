@@ -96,7 +96,7 @@ struct muster_cluster {
     uint64_t changes;      /* counts what waiters may want to look at */
     uint64_t last;         /* the number of the closure that was admitted last */
     uint32_t visitors;
-    int told; /* muster_cluster_fd's event; -1: nobody asked */
+    int ready; /* muster_cluster_fd's event; -1: nobody asked */
     struct muster_failures *failures;
     struct mst_cluster_publisher publisher;
     atomic_bool poisoned;

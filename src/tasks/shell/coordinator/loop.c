@@ -274,8 +274,8 @@ void mst_coord_wake(muster_cluster *cluster)
 static void changed(muster_cluster *cluster)
 {
     cluster->changes++;
-    if (cluster->told >= 0) {
-        mst_system_event_ring(cluster->told);
+    if (cluster->ready >= 0) {
+        mst_system_event_ring(cluster->ready);
     }
     mst_coord_wake(cluster);
 }
@@ -356,9 +356,9 @@ static uint64_t deadline_of(const muster_cluster *cluster)
         deadline_ns = strangers_ns;
     }
     if (!cluster->publishing && !cluster->superseded && !cluster->closing) {
-        uint64_t told_ns = mst_cluster_publisher_deadline_ns(&cluster->publisher);
+        uint64_t publish_ns = mst_cluster_publisher_deadline_ns(&cluster->publisher);
 
-        deadline_ns = told_ns < deadline_ns ? told_ns : deadline_ns;
+        deadline_ns = publish_ns < deadline_ns ? publish_ns : deadline_ns;
     }
     if (cluster->deaf && cluster->hears_ns < deadline_ns) {
         deadline_ns = cluster->hears_ns;
@@ -750,7 +750,7 @@ void mst_coord_loop_abandon(muster_cluster *cluster)
 {
     close_if(&cluster->epoll);
     close_if(&cluster->event);
-    close_if(&cluster->told);
+    close_if(&cluster->ready);
     for (uint32_t i = 0; i < cluster->peer_room; i++) {
         uint32_t events;
 
@@ -763,7 +763,7 @@ void mst_coord_loop_abandon(muster_cluster *cluster)
 /* The thread may sleep for ever for what was closed: all is left to it, as when it is broken. */
 void mst_coord_disown(muster_cluster *cluster)
 {
-    cluster->epoll = cluster->event = cluster->told = -1;
+    cluster->epoll = cluster->event = cluster->ready = -1;
     cluster->listener.unix_fd = cluster->listener.tcp_fd = -1;
     for (uint32_t i = 0; i < cluster->peer_room; i++) {
         if (cluster->peers[i]) {

@@ -181,9 +181,9 @@ void mst_coord_term_watch(muster_cluster *cluster)
                    mst_slice_text(term->key), MST_NODE_NONE);
 }
 
-/* ---- what is told of it ---- */
+/* ---- the published status ---- */
 
-static void told(void *ctx, const struct mst_reply *reply)
+static void on_status(void *ctx, const struct mst_reply *reply)
 {
     muster_cluster *cluster = ctx;
 
@@ -213,9 +213,9 @@ void mst_coord_term_publish(muster_cluster *cluster, size_t size)
     if (cluster->term.over) {
         return; /* it was closed while the thread was on its way here */
     }
-    cluster->term.status = (struct mst_lib_post){.complete = told, .ctx = cluster};
+    cluster->term.status = (struct mst_lib_post){.complete = on_status, .ctx = cluster};
     if (mst_lib_post(cluster->client, &request, NEVER, &cluster->term.status) != MUSTER_OK) {
-        told(cluster, &refused);
+        on_status(cluster, &refused);
     }
 }
 

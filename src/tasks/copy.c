@@ -21,42 +21,42 @@ static struct mst_slice text_copy(char **to, struct mst_slice text)
     return out;
 }
 
-struct mst_told *mst_told_new(const struct mst_mem *mem, const struct mst_failure *failure)
+struct mst_task_failure *mst_failure_copy(const struct mst_mem *mem, const struct mst_failure *failure)
 {
     size_t depth = 0;
     size_t bytes = 0;
-    struct mst_told *told;
+    struct mst_task_failure *copy;
     char *to;
 
     for (const struct mst_failure *f = failure; f && depth < MST_FAILURE_DEPTH_MAX; f = f->cause) {
         bytes += text_size(f->text) + text_size(f->state);
         depth++;
     }
-    told = mem->alloc(mem->ctx, sizeof(*told) + depth * sizeof(struct mst_failure) + bytes);
-    if (!told) {
+    copy = mem->alloc(mem->ctx, sizeof(*copy) + depth * sizeof(struct mst_failure) + bytes);
+    if (!copy) {
         return NULL;
     }
-    told->references = 1;
-    told->depth = (uint32_t)depth;
-    to = (char *)&told->chain[depth];
+    copy->references = 1;
+    copy->depth = (uint32_t)depth;
+    to = (char *)&copy->chain[depth];
     for (size_t i = 0; i < depth; i++, failure = failure->cause) {
-        told->chain[i] = *failure;
-        told->chain[i].text = text_copy(&to, failure->text);
-        told->chain[i].state = text_copy(&to, failure->state);
-        told->chain[i].cause = i + 1 < depth ? &told->chain[i + 1] : NULL;
+        copy->chain[i] = *failure;
+        copy->chain[i].text = text_copy(&to, failure->text);
+        copy->chain[i].state = text_copy(&to, failure->state);
+        copy->chain[i].cause = i + 1 < depth ? &copy->chain[i + 1] : NULL;
     }
-    return told;
+    return copy;
 }
 
-void mst_told_drop(const struct mst_mem *mem, struct mst_told *told)
+void mst_failure_drop(const struct mst_mem *mem, struct mst_task_failure *copy)
 {
-    if (told && --told->references == 0) {
-        mst_mem_release(mem, told);
+    if (copy && --copy->references == 0) {
+        mst_mem_release(mem, copy);
     }
 }
 
 /* Where the machine itself says why: the numbers tell the rest. */
-struct mst_slice mst_told_plain(enum mst_origin origin)
+struct mst_slice mst_failure_text(enum mst_origin origin)
 {
     switch (origin) {
     case MST_ORIGIN_LOST:
