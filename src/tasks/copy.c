@@ -21,7 +21,8 @@ static struct mst_slice text_copy(char **to, struct mst_slice text)
     return out;
 }
 
-struct mst_task_failure *mst_failure_copy(const struct mst_mem *mem, const struct mst_failure *failure)
+struct mst_task_failure *mst_failure_copy(const struct mst_mem *mem,
+                                          const struct mst_failure *failure)
 {
     size_t depth = 0;
     size_t bytes = 0;

@@ -160,8 +160,8 @@ static struct mst_task_worker *first_able(struct mst_list *workers,
     return NULL;
 }
 
-static struct mst_task_worker *hand_for(struct mst_cluster *cluster,
-                                        const struct mst_closure *closure)
+static struct mst_task_worker *worker_for(struct mst_cluster *cluster,
+                                          const struct mst_closure *closure)
 {
     struct mst_task_worker *worker = first_able(&cluster->hungry, closure, false);
 
@@ -194,8 +194,8 @@ static bool is_empty(const struct mst_task_worker *worker)
 }
 
 /* An empty one; or, for one that has none yet, any that could run it. */
-static struct mst_task_worker *hand_alone(struct mst_cluster *cluster,
-                                          const struct mst_closure *closure)
+static struct mst_task_worker *worker_alone(struct mst_cluster *cluster,
+                                            const struct mst_closure *closure)
 {
     MST_LIST_EACH(at, following, &cluster->hungry)
     {
@@ -237,7 +237,7 @@ static bool run_alone(struct mst_cluster *cluster)
         struct mst_task_worker *worker = closure->worker;
 
         if (!worker || !is_empty(worker)) {
-            worker = hand_alone(cluster, closure);
+            worker = worker_alone(cluster, closure);
             if (worker) {
                 reserve(cluster, closure, worker);
             }
@@ -260,7 +260,7 @@ bool mst_dispatch_next(struct mst_cluster *cluster)
         return false;
     }
     while ((closure = oldest_ready(cluster))) {
-        struct mst_task_worker *worker = hand_for(cluster, closure);
+        struct mst_task_worker *worker = worker_for(cluster, closure);
 
         if (worker) {
             return run(cluster, worker, closure);

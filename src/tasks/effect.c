@@ -207,7 +207,8 @@ static void end(struct mst_cluster *cluster)
 {
     bool undelivered = cluster->draining && cluster->pending.count > 0;
 
-    if (cluster->closed && !undelivered && cluster->end == MUSTER_OK && mst_list_empty(&cluster->live)) {
+    if (cluster->closed && !undelivered && cluster->end == MUSTER_OK &&
+        mst_list_empty(&cluster->live)) {
         mst_cluster_over(cluster, MUSTER_ECANCELLED);
     }
 }

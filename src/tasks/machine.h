@@ -347,7 +347,8 @@ void mst_alarms_init(struct mst_cluster *cluster);
 struct mst_task_alarm *mst_alarm_due(struct mst_cluster *cluster, uint64_t now_ns); /* taken out */
 
 /* copy.c */
-struct mst_task_failure *mst_failure_copy(const struct mst_mem *mem, const struct mst_failure *failure);
+struct mst_task_failure *mst_failure_copy(const struct mst_mem *mem,
+                                          const struct mst_failure *failure);
 void mst_failure_drop(const struct mst_mem *mem, struct mst_task_failure *failure);
 struct mst_slice mst_failure_text(enum mst_origin origin);
 struct mst_task_result *mst_result_new(const struct mst_mem *mem, const struct mst_parts *parts);
@@ -438,8 +439,9 @@ bool mst_loss_judge(struct mst_cluster *cluster, struct mst_closure *closure);
 void mst_poison_add(struct mst_cluster *cluster, struct mst_closure *closure,
                     const struct mst_task_worker *worker, struct mst_worker_end end, bool child);
 void mst_poison_free(const struct mst_mem *mem, struct mst_closure *closure);
-struct mst_task_failure *mst_poison_failure(const struct mst_cluster *cluster,
-                                 const struct mst_closure *closure); /* NULL: no memory */
+struct mst_task_failure *
+mst_poison_failure(const struct mst_cluster *cluster,
+                   const struct mst_closure *closure); /* NULL: no memory */
 
 /* dispatch.c */
 bool mst_dispatch_next(struct mst_cluster *cluster);

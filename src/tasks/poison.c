@@ -72,7 +72,7 @@ static void add_loss(struct mst_text *text, const struct mst_task_loss *loss)
 }
 
 struct mst_task_failure *mst_poison_failure(const struct mst_cluster *cluster,
-                                 const struct mst_closure *closure)
+                                            const struct mst_closure *closure)
 {
     char line[MST_FAILURE_TEXT_MAX];
     struct mst_text text = mst_text_in(line, sizeof(line));

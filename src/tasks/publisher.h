@@ -13,8 +13,8 @@ struct mst_cluster_publisher {
     uint64_t due_ns;    /* not before */
     uint64_t looked_ns; /* when `settled` was so many */
     uint64_t settled;
-    bool stirred; /* since then */
-    bool published;    /* ever */
+    bool stirred;   /* since then */
+    bool published; /* ever */
     size_t size;
     char text[MST_CLUSTER_STATUS_ROOM]; /* the last status published */
 };

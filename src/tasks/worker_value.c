@@ -58,7 +58,8 @@ void mst_worker_value_free(struct mst_worker *worker, struct mst_worker_value *v
     mst_mem_release(&worker->mem, value);
 }
 
-/* The shell gets DROP once no run uses it. A value that it never saw, or that failed, is just forgotten. */
+/* The shell gets DROP once no run uses it. A value that it never saw, or that failed, is just
+ * forgotten. */
 void mst_worker_value_settle(struct mst_worker *worker, struct mst_worker_value *value)
 {
     if (!value->dropped || value->users > 0 || value->state == MST_VALUE_BUILDING) {

@@ -127,7 +127,7 @@ static bool hands_grow(struct mst_cluster *cluster)
     return true;
 }
 
-static struct mst_task_worker *hand_new(struct mst_cluster *cluster, uint32_t index)
+static struct mst_task_worker *worker_new(struct mst_cluster *cluster, uint32_t index)
 {
     struct mst_task_worker *worker = mst_mem_zalloc(&cluster->mem, sizeof(*worker));
 
@@ -160,8 +160,8 @@ bool mst_task_worker_number(struct mst_cluster *cluster, struct mst_task_worker 
     return true;
 }
 
-static void hand_host(struct mst_cluster *cluster, struct mst_task_worker *worker,
-                      struct mst_slice host)
+static void worker_host(struct mst_cluster *cluster, struct mst_task_worker *worker,
+                        struct mst_slice host)
 {
     char *copy;
 
@@ -178,8 +178,8 @@ static void hand_host(struct mst_cluster *cluster, struct mst_task_worker *worke
     }
 }
 
-static void hand_state(struct mst_cluster *cluster, struct mst_task_worker *worker,
-                       enum mst_worker_state state, struct mst_worker_end end)
+static void worker_state(struct mst_cluster *cluster, struct mst_task_worker *worker,
+                         enum mst_worker_state state, struct mst_worker_end end)
 {
     if (!mst_task_worker_here(worker)) {
         return; /* only another incarnation comes back */
@@ -195,8 +195,8 @@ static void hand_state(struct mst_cluster *cluster, struct mst_task_worker *work
 /* Its place was taken in the step in which it was lost, or before the loss was reported: the report
  * of the next incarnation carries the end of the last. How any other ended is unknown. */
 static void worker_replaced(struct mst_cluster *cluster, struct mst_task_worker *worker,
-                          uint64_t incarnation, enum mst_worker_state state,
-                          struct mst_worker_end end)
+                            uint64_t incarnation, enum mst_worker_state state,
+                            struct mst_worker_end end)
 {
     if (!is_here(state) || incarnation != worker->incarnation + 1) {
         end = (struct mst_worker_end){.cause = MST_CAUSE_NONE};
@@ -216,7 +216,7 @@ muster_status mst_cluster_member(struct mst_cluster *cluster, uint64_t now_ns, u
         return MUSTER_OK;
     }
     if (!worker) {
-        worker = hand_new(cluster, index);
+        worker = worker_new(cluster, index);
         if (!worker) {
             return MUSTER_ENOMEM;
         }
@@ -233,11 +233,11 @@ muster_status mst_cluster_member(struct mst_cluster *cluster, uint64_t now_ns, u
         worker->draining = false;
         worker->pid = 0;
     } else if (incarnation == worker->incarnation) {
-        hand_state(cluster, worker, state, end);
+        worker_state(cluster, worker, state, end);
     } else {
         return MUSTER_OK; /* old news */
     }
-    hand_host(cluster, worker, host);
+    worker_host(cluster, worker, host);
     if (is_here(worker->state) && cluster->hellos > 0) {
         mst_link_member(cluster, worker);
     }
