@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/panic.h"
+
 /* An intrusive doubly linked ring. A head is a node whose ring holds the others; a zeroed node is
  * in no list, and removing it is a no-op, so owners need not remember whether they are linked. */
 struct mst_list {
@@ -75,6 +77,13 @@ static inline struct mst_list *mst_list_take(struct mst_list *head)
 #define MST_LIST_EACH(node, following, head)                                                       \
     for (struct mst_list *node = (head)->next, *following = node->next; node != (head);            \
          node = following, following = node->next)
+
+/* Walk over the objects that the nodes are the `member` of; likewise. */
+#define MST_EACH(item, head, type, member)                                                         \
+    for (type *item = MST_CONTAINER((head)->next, type, member),                                   \
+              *item##_next = MST_CONTAINER(item->member.next, type, member);                       \
+         &item->member != (head);                                                                  \
+         item = item##_next, item##_next = MST_CONTAINER(item->member.next, type, member))
 /* NOLINTEND(bugprone-macro-parentheses) */
 
 #endif

@@ -47,10 +47,7 @@ static uint32_t check_list(const struct mst_task_worker *worker, const struct ms
 {
     uint32_t count = 0;
 
-    MST_LIST_EACH(at, following, list)
-    {
-        const struct mst_closure *closure = MST_CONTAINER(at, struct mst_closure, place.list);
-
+    MST_EACH(closure, list, const struct mst_closure, place.list) {
         MST_ASSERT(closure->worker == worker && closure->where == where);
         *load_ns += closure->load_ns;
         *load_bytes += closure->bytes;
@@ -97,10 +94,7 @@ void mst_cluster_check(const struct mst_cluster *cluster)
     uint64_t before = 0;
     uint32_t connected = 0;
 
-    MST_LIST_EACH(at, following, &cluster->live)
-    {
-        const struct mst_closure *closure = MST_CONTAINER(at, struct mst_closure, live);
-
+    MST_EACH(closure, &cluster->live, const struct mst_closure, live) {
         MST_ASSERT(closure->number > before);
         before = closure->number;
         check_closure(cluster, closure, &sums);
@@ -136,10 +130,7 @@ uint64_t mst_cluster_digest(const struct mst_cluster *cluster)
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
         digest = mst_digest_number(digest, numbers[i]);
     }
-    MST_LIST_EACH(at, following, &cluster->live)
-    {
-        const struct mst_closure *closure = MST_CONTAINER(at, struct mst_closure, live);
-
+    MST_EACH(closure, &cluster->live, const struct mst_closure, live) {
         digest = mst_digest_number(digest, closure->number);
         digest = mst_digest_number(digest, closure->where);
         digest = mst_digest_number(digest, closure->attempt);

@@ -99,10 +99,7 @@ static void say_waits(struct mst_cluster *cluster)
 {
     uint32_t said = 0;
 
-    MST_LIST_EACH(at, following, &cluster->live)
-    {
-        const struct mst_closure *closure = MST_CONTAINER(at, struct mst_closure, live);
-
+    MST_EACH(closure, &cluster->live, const struct mst_closure, live) {
         if (mst_closure_out(closure)) {
             continue;
         }
@@ -226,9 +223,8 @@ void mst_cluster_over(struct mst_cluster *cluster, muster_status status)
     cluster->closed = true;
     cluster->ending = false;
     mst_series_settle_all(cluster);
-    MST_LIST_EACH(at, following, &cluster->all_links)
-    {
-        mst_link_close(cluster, MST_CONTAINER(at, struct mst_task_link, all));
+    MST_EACH(link, &cluster->all_links, struct mst_task_link, all) {
+        mst_link_close(cluster, link);
     }
     for (uint32_t i = 0; i < cluster->worker_count; i++) {
         mst_alarm_at(cluster, &cluster->workers[i]->silent, NEVER);
@@ -262,10 +258,7 @@ static void stop_all(struct mst_cluster *cluster, struct mst_task_worker *worker
         return;
     }
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
-        MST_LIST_EACH(at, following, lists[i])
-        {
-            const struct mst_closure *closure = MST_CONTAINER(at, struct mst_closure, place.list);
-
+        MST_EACH(closure, lists[i], const struct mst_closure, place.list) {
             strays[found++] =
                 (struct mst_attempt){.closure = closure->number, .attempt = closure->attempt};
         }

@@ -40,10 +40,7 @@ static void oldest(const struct mst_cluster *cluster, uint64_t now_ns,
     if (cluster->queued == 0) {
         return;
     }
-    MST_LIST_EACH(at, following, &cluster->live)
-    {
-        const struct mst_closure *closure = MST_CONTAINER(at, struct mst_closure, live);
-
+    MST_EACH(closure, &cluster->live, const struct mst_closure, live) {
         if (!mst_closure_out(closure)) {
             out->oldest = closure->number;
             out->oldest_ns = now_ns - closure->admitted_ns;
@@ -118,9 +115,7 @@ bool mst_cluster_worker_at(const struct mst_cluster *cluster, uint64_t now_ns, u
                                        .prefetched = worker->prefetched_count,
                                        .losses = worker->losses,
                                        .done = worker->done};
-    MST_LIST_EACH(at, following, &worker->running)
-    {
-        const struct mst_closure *closure = MST_CONTAINER(at, struct mst_closure, place.list);
+    MST_EACH(closure, &worker->running, const struct mst_closure, place.list) {
         uint64_t run_ns = now_ns - closure->begun_ns;
 
         if (out->oldest == 0 || run_ns > out->oldest_run_ns) {

@@ -147,9 +147,7 @@ static bool run(struct mst_cluster *cluster, struct mst_task_worker *worker,
 static struct mst_task_worker *first_able(struct mst_list *workers,
                                           const struct mst_closure *closure, bool prefetch)
 {
-    MST_LIST_EACH(at, following, workers)
-    {
-        struct mst_task_worker *worker = MST_CONTAINER(at, struct mst_task_worker, place);
+    MST_EACH(worker, workers, struct mst_task_worker, place) {
         uint32_t place = mst_task_worker_place(worker, closure->kind);
 
         if (place != MST_FUNCTION_NONE &&
@@ -176,9 +174,7 @@ static struct mst_closure *oldest_ready(const struct mst_cluster *cluster)
 {
     struct mst_closure *oldest = NULL;
 
-    MST_LIST_EACH(at, following, &cluster->ready)
-    {
-        const struct mst_kind *kind = MST_CONTAINER(at, struct mst_kind, ready);
+    MST_EACH(kind, &cluster->ready, const struct mst_kind, ready) {
         struct mst_closure *head = kind->stuck ? NULL : mst_queue_head(kind);
 
         if (head && (!oldest || head->number < oldest->number)) {
@@ -197,10 +193,7 @@ static bool is_empty(const struct mst_task_worker *worker)
 static struct mst_task_worker *worker_alone(struct mst_cluster *cluster,
                                             const struct mst_closure *closure)
 {
-    MST_LIST_EACH(at, following, &cluster->hungry)
-    {
-        struct mst_task_worker *worker = MST_CONTAINER(at, struct mst_task_worker, place);
-
+    MST_EACH(worker, &cluster->hungry, struct mst_task_worker, place) {
         if (is_empty(worker) && mst_task_worker_place(worker, closure->kind) != MST_FUNCTION_NONE) {
             return worker;
         }
@@ -284,10 +277,7 @@ static uint64_t free_slots(const struct mst_cluster *cluster)
 {
     uint64_t count = 0;
 
-    MST_LIST_EACH(at, following, &cluster->hungry)
-    {
-        const struct mst_task_worker *worker = MST_CONTAINER(at, struct mst_task_worker, place);
-
+    MST_EACH(worker, &cluster->hungry, const struct mst_task_worker, place) {
         count += worker->slots - worker->running_count;
     }
     return count;

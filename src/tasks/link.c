@@ -370,9 +370,7 @@ static void first(struct mst_cluster *cluster, struct mst_task_link *link,
 
 void mst_link_member(struct mst_cluster *cluster, struct mst_task_worker *worker)
 {
-    MST_LIST_EACH(at, following, &cluster->all_links)
-    {
-        struct mst_task_link *link = MST_CONTAINER(at, struct mst_task_link, all);
+    MST_EACH(link, &cluster->all_links, struct mst_task_link, all) {
         struct mst_task_hello *hello = link->hello;
 
         if (hello && !link->closing && hello->message.index == worker->index &&

@@ -33,9 +33,8 @@ static bool ended_itself(const struct mst_task_worker *worker)
 
 static bool runs_what_stops(const struct mst_task_worker *worker)
 {
-    MST_LIST_EACH(at, following, &worker->running)
-    {
-        if (MST_CONTAINER(at, struct mst_closure, place.list)->stopping != MST_ORIGIN_NONE) {
+    MST_EACH(closure, &worker->running, const struct mst_closure, place.list) {
+        if (closure->stopping != MST_ORIGIN_NONE) {
             return true;
         }
     }
@@ -56,10 +55,7 @@ static void stop_overdue(struct mst_cluster *cluster, struct mst_task_worker *wo
     if (!ended_itself(worker) || runs_what_stops(worker)) {
         return;
     }
-    MST_LIST_EACH(at, following, &worker->running)
-    {
-        struct mst_closure *closure = MST_CONTAINER(at, struct mst_closure, place.list);
-
+    MST_EACH(closure, &worker->running, struct mst_closure, place.list) {
         if (overdue_ns(closure) <= cluster->now_ns) {
             closure->stopping = MST_ORIGIN_DEADLINE;
         }
@@ -159,10 +155,7 @@ static void put_back_silent(struct mst_cluster *cluster, struct mst_task_worker 
 {
     bool shared = worker->running_count + worker->prefetched_count > 1;
 
-    MST_LIST_EACH(at, following, &worker->running)
-    {
-        struct mst_closure *closure = MST_CONTAINER(at, struct mst_closure, place.list);
-
+    MST_EACH(closure, &worker->running, struct mst_closure, place.list) {
         if (stays(closure, all)) {
             continue;
         }
@@ -176,10 +169,7 @@ static void put_back_silent(struct mst_cluster *cluster, struct mst_task_worker 
         }
         put_back(cluster, closure);
     }
-    MST_LIST_EACH(at, following, &worker->prefetched)
-    {
-        struct mst_closure *closure = MST_CONTAINER(at, struct mst_closure, place.list);
-
+    MST_EACH(closure, &worker->prefetched, struct mst_closure, place.list) {
         if (!stays(closure, all)) {
             put_back(cluster, closure);
         }
@@ -217,10 +207,7 @@ static void put_back_lost(struct mst_cluster *cluster, struct mst_task_worker *w
     bool shared = worker->running_count + worker->prefetched_count > 1 || worker->blamed_count > 0;
 
     worker->blamed_shared = worker->blamed_shared || (worker->running_count > 0 && shared);
-    MST_LIST_EACH(at, following, &worker->running)
-    {
-        struct mst_closure *closure = MST_CONTAINER(at, struct mst_closure, place.list);
-
+    MST_EACH(closure, &worker->running, struct mst_closure, place.list) {
         if (blamed && closure->stopping == MST_ORIGIN_NONE) {
             count_loss(cluster, closure, worker, shared);
         }
@@ -230,9 +217,8 @@ static void put_back_lost(struct mst_cluster *cluster, struct mst_task_worker *w
             put_back(cluster, closure);
         }
     }
-    MST_LIST_EACH(at, following, &worker->prefetched)
-    {
-        put_back(cluster, MST_CONTAINER(at, struct mst_closure, place.list));
+    MST_EACH(closure, &worker->prefetched, struct mst_closure, place.list) {
+        put_back(cluster, closure);
     }
 }
 
@@ -347,9 +333,8 @@ void mst_loss_back(struct mst_cluster *cluster, struct mst_task_worker *worker,
         }
     }
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
-        MST_LIST_EACH(at, following, lists[i])
-        {
-            not_held(cluster, MST_CONTAINER(at, struct mst_closure, place.list), whole);
+        MST_EACH(closure, lists[i], struct mst_closure, place.list) {
+            not_held(cluster, closure, whole);
         }
     }
     resolve(cluster, worker, false);

@@ -246,10 +246,7 @@ void mst_kind_unknown(struct mst_cluster *cluster, struct mst_kind *kind)
 
 void mst_kinds_unstick(struct mst_cluster *cluster, const struct mst_task_worker *worker)
 {
-    MST_LIST_EACH(at, following, &cluster->ready)
-    {
-        struct mst_kind *kind = MST_CONTAINER(at, struct mst_kind, ready);
-
+    MST_EACH(kind, &cluster->ready, struct mst_kind, ready) {
         kind->stuck = kind->stuck && mst_task_worker_place(worker, kind) == MST_FUNCTION_NONE;
     }
 }

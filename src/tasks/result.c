@@ -170,11 +170,7 @@ static enum mst_origin shown(const struct mst_cluster *cluster, const struct mst
     }
     switch (failure->origin) {
     case MST_ORIGIN_STATE: {
-        MST_LIST_EACH(at, following, &cluster->state_servers)
-        {
-            const struct mst_state_server *server =
-                MST_CONTAINER(at, struct mst_state_server, place);
-
+        MST_EACH(server, &cluster->state_servers, const struct mst_state_server, place) {
             if (mst_slice_equal(mst_slice_of(server->name, server->name_size), failure->state)) {
                 return MST_ORIGIN_STATE;
             }

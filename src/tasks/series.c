@@ -81,10 +81,7 @@ void mst_cluster_cancel(struct mst_cluster *cluster, uint64_t now_ns, uint64_t n
 void mst_cluster_cancel_group(struct mst_cluster *cluster, uint64_t now_ns, uint64_t group)
 {
     cluster->now_ns = now_ns;
-    MST_LIST_EACH(at, following, &cluster->live)
-    {
-        struct mst_closure *closure = MST_CONTAINER(at, struct mst_closure, live);
-
+    MST_EACH(closure, &cluster->live, struct mst_closure, live) {
         if (group == 0 || closure->group == group) {
             mst_series_stop(cluster, closure, MST_ORIGIN_CANCELLED,
                             cluster->config.cancel_grace_ns);
@@ -95,10 +92,8 @@ void mst_cluster_cancel_group(struct mst_cluster *cluster, uint64_t now_ns, uint
 /* Nothing is waited for. */
 void mst_series_settle_all(struct mst_cluster *cluster)
 {
-    MST_LIST_EACH(at, following, &cluster->live)
-    {
-        mst_closure_fail(cluster, MST_CONTAINER(at, struct mst_closure, live), MST_ORIGIN_CANCELLED,
-                         NULL);
+    MST_EACH(closure, &cluster->live, struct mst_closure, live) {
+        mst_closure_fail(cluster, closure, MST_ORIGIN_CANCELLED, NULL);
     }
 }
 
@@ -134,10 +129,7 @@ static void end_series(struct mst_cluster *cluster)
     if (cluster->config.policy != MST_CLUSTER_FAIL_FAST) {
         return;
     }
-    MST_LIST_EACH(at, following, &cluster->live)
-    {
-        struct mst_closure *closure = MST_CONTAINER(at, struct mst_closure, live);
-
+    MST_EACH(closure, &cluster->live, struct mst_closure, live) {
         closure->ending = true;
         mst_series_stop(cluster, closure, MST_ORIGIN_CANCELLED, cluster->config.series_grace_ns);
     }

@@ -9,10 +9,7 @@ enum { LIMIT_MAX = 1024 };
 static struct mst_state_server *server_find(const struct mst_cluster *cluster,
                                             struct mst_slice name)
 {
-    MST_LIST_EACH(at, following, &cluster->state_servers)
-    {
-        struct mst_state_server *server = MST_CONTAINER(at, struct mst_state_server, place);
-
+    MST_EACH(server, &cluster->state_servers, struct mst_state_server, place) {
         if (mst_slice_equal(mst_slice_of(server->name, server->name_size), name)) {
             return server;
         }

@@ -34,9 +34,8 @@ void mst_values_free(struct mst_cluster *cluster)
     struct mst_list *lists[] = {&cluster->values_all, &cluster->values_dropped};
 
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
-        MST_LIST_EACH(at, following, lists[i])
-        {
-            value_free(cluster, MST_CONTAINER(at, struct mst_value, place));
+        MST_EACH(value, lists[i], struct mst_value, place) {
+            value_free(cluster, value);
         }
     }
 }
@@ -69,9 +68,8 @@ bool mst_values_room(struct mst_cluster *cluster, uint32_t workers)
     struct mst_list *lists[] = {&cluster->values_all, &cluster->values_dropped};
 
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
-        MST_LIST_EACH(at, following, lists[i])
-        {
-            if (!entries_grow(cluster, MST_CONTAINER(at, struct mst_value, place), workers)) {
+        MST_EACH(value, lists[i], struct mst_value, place) {
+            if (!entries_grow(cluster, value, workers)) {
                 return false;
             }
         }
@@ -198,9 +196,8 @@ void mst_value_leave(struct mst_cluster *cluster, const struct mst_closure *clos
 
 void mst_values_lost(struct mst_cluster *cluster, const struct mst_task_worker *worker)
 {
-    MST_LIST_EACH(at, following, &cluster->values_all)
-    {
-        entry_clear(cluster, &MST_CONTAINER(at, struct mst_value, place)->entries[worker->number]);
+    MST_EACH(value, &cluster->values_all, struct mst_value, place) {
+        entry_clear(cluster, &value->entries[worker->number]);
     }
     cluster->changed = true;
 }
@@ -242,9 +239,7 @@ bool mst_value_stray(struct mst_cluster *cluster, struct mst_task_worker *worker
 void mst_values_back(struct mst_cluster *cluster, struct mst_task_worker *worker,
                      const uint64_t *held, uint32_t count)
 {
-    MST_LIST_EACH(at, following, &cluster->values_all)
-    {
-        struct mst_value *value = MST_CONTAINER(at, struct mst_value, place);
+    MST_EACH(value, &cluster->values_all, struct mst_value, place) {
         struct mst_entry *entry = &value->entries[worker->number];
         bool there = lists(held, count, value->number);
 
@@ -274,10 +269,7 @@ static bool is_missing(const struct mst_value *value, const struct mst_task_work
 
 bool mst_value_build_next(struct mst_cluster *cluster, struct mst_task_worker *worker)
 {
-    MST_LIST_EACH(at, following, &cluster->values_all)
-    {
-        struct mst_value *value = MST_CONTAINER(at, struct mst_value, place);
-
+    MST_EACH(value, &cluster->values_all, struct mst_value, place) {
         if (!value->lazy && !value->dropped && is_missing(value, worker)) {
             build(cluster, worker, value);
             return true;

@@ -106,10 +106,7 @@ muster_status mst_worker_new(struct mst_worker **out, uint64_t now_ns,
 
 static void outbox_clear(struct mst_worker *worker, bool results)
 {
-    MST_LIST_EACH(node, following, &worker->outbox)
-    {
-        struct mst_worker_out *out = MST_CONTAINER(node, struct mst_worker_out, link);
-
+    MST_EACH(out, &worker->outbox, struct mst_worker_out, link) {
         switch (out->message->type) {
         case MST_CLUSTER_RESULT:
             if (results) {
@@ -240,17 +237,12 @@ static bool hello_fill(struct mst_worker *worker)
         .results = worker->forgot ? 0 : worker->results - worker->sent_count + 1,
     };
     for (size_t i = 0; i < sizeof(results) / sizeof(results[0]); i++) {
-        MST_LIST_EACH(node, next, results[i])
-        {
-            const struct mst_worker_out *out = MST_CONTAINER(node, struct mst_worker_out, link);
-
+        MST_EACH(out, results[i], const struct mst_worker_out, link) {
             held[hello->held_count++] = out->message->attempt;
         }
     }
-    MST_LIST_EACH(node, next, &worker->queue)
-    {
-        held[hello->held_count++] =
-            MST_CONTAINER(node, struct mst_worker_run, link)->message.attempt;
+    MST_EACH(run, &worker->queue, const struct mst_worker_run, link) {
+        held[hello->held_count++] = run->message.attempt;
     }
     for (struct mst_tree_node *node = mst_tree_first(&worker->values); node;
          node = mst_tree_next(node)) {
@@ -317,10 +309,7 @@ static void abandon(struct mst_worker *worker)
             worker->old++;
         }
     }
-    MST_LIST_EACH(node, following, &worker->queue)
-    {
-        struct mst_worker_run *run = MST_CONTAINER(node, struct mst_worker_run, link);
-
+    MST_EACH(run, &worker->queue, struct mst_worker_run, link) {
         if (run->state == MST_RUN_QUEUED) {
             mst_worker_run_free(worker, run);
         }
@@ -388,10 +377,7 @@ void mst_worker_drain(struct mst_worker *worker, uint64_t now_ns)
     } else {
         worker->linger_ns = mst_after_ms(worker->now_ns, MST_WORKER_LINGER_MS);
     }
-    MST_LIST_EACH(node, following, &worker->queue)
-    {
-        struct mst_worker_run *run = MST_CONTAINER(node, struct mst_worker_run, link);
-
+    MST_EACH(run, &worker->queue, struct mst_worker_run, link) {
         if (mst_worker_run_recall(worker, run)) {
             mst_worker_run_end(worker, run, MST_ORIGIN_RETURNED, "the worker drains");
         }

@@ -233,20 +233,14 @@ static void check_queue(const struct mst_worker *worker)
     uint64_t kept = 0;
     size_t all = 0;
 
-    MST_LIST_EACH(node, following, &worker->queue)
-    {
-        const struct mst_worker_run *run = MST_CONTAINER(node, struct mst_worker_run, link);
-
+    MST_EACH(run, &worker->queue, const struct mst_worker_run, link) {
         MST_ASSERT(run->state != MST_RUN_ANSWERED);
         MST_ASSERT(run->state != MST_RUN_BEGUN || place < worker->config.slots);
         MST_ASSERT((run->state == MST_RUN_BEGUN) == (mst_worker_slot_of(worker, run) != NULL));
         place++;
         all++;
     }
-    MST_LIST_EACH(node, following, &worker->outbox)
-    {
-        struct mst_worker_out *out = MST_CONTAINER(node, struct mst_worker_out, link);
-
+    MST_EACH(out, &worker->outbox, struct mst_worker_out, link) {
         if (out->message->type == MST_CLUSTER_RESULT) {
             kept += MST_CONTAINER(out, struct mst_worker_run, out)->size;
             all++;
@@ -254,9 +248,7 @@ static void check_queue(const struct mst_worker *worker)
             MST_ASSERT(worker->link == MST_LINK_WELCOMED);
         }
     }
-    MST_LIST_EACH(node, following, &worker->sent)
-    {
-        const struct mst_worker_out *out = MST_CONTAINER(node, struct mst_worker_out, link);
+    MST_EACH(out, &worker->sent, const struct mst_worker_out, link) {
         const struct mst_worker_run *run = MST_WORKER_OF(out, struct mst_worker_run, out);
 
         MST_ASSERT(run->sent);

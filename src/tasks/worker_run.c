@@ -189,10 +189,7 @@ void mst_worker_trim(struct mst_worker *worker)
     while (worker->kept > worker->config.results_max && worker->sent_count > 0) {
         mst_worker_run_free(worker, run_of(worker->sent.next));
     }
-    MST_LIST_EACH(node, following, &worker->outbox)
-    {
-        struct mst_worker_out *out = MST_CONTAINER(node, struct mst_worker_out, link);
-
+    MST_EACH(out, &worker->outbox, struct mst_worker_out, link) {
         if (worker->kept <= worker->config.results_max) {
             break;
         }
@@ -344,10 +341,7 @@ static void run_begin(struct mst_worker *worker, struct mst_worker_slot *slot,
 static bool value_begin(struct mst_worker *worker, struct mst_worker_slot *slot)
 {
     /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): what was removed is not met again */
-    MST_LIST_EACH(node, following, &worker->builds)
-    {
-        struct mst_worker_value *value = MST_CONTAINER(node, struct mst_worker_value, link);
-
+    MST_EACH(value, &worker->builds, struct mst_worker_value, link) {
         if (may_begin(worker, &value->build)) {
             mst_list_remove(&value->link);
             value->state = MST_VALUE_BUILDING;
@@ -364,10 +358,7 @@ static bool run_next(struct mst_worker *worker, struct mst_worker_slot *slot)
 {
     uint32_t seen = 0;
 
-    MST_LIST_EACH(node, following, &worker->queue)
-    {
-        struct mst_worker_run *run = MST_CONTAINER(node, struct mst_worker_run, link);
-
+    MST_EACH(run, &worker->queue, struct mst_worker_run, link) {
         if (seen >= worker->config.slots) {
             break;
         }

@@ -272,10 +272,7 @@ void mst_cluster_drain_worker(struct mst_cluster *cluster, uint64_t now_ns, uint
 
 void mst_workers_free(struct mst_cluster *cluster)
 {
-    MST_LIST_EACH(at, following, &cluster->members)
-    {
-        struct mst_task_worker *worker = MST_CONTAINER(at, struct mst_task_worker, member);
-
+    MST_EACH(worker, &cluster->members, struct mst_task_worker, member) {
         mst_table_remove(&cluster->workers_by_index, &worker->node);
         mst_mem_release(&cluster->mem, worker->host);
         mst_mem_release(&cluster->mem, worker->functions);
